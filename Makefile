@@ -1,0 +1,71 @@
+# nginx-etcd: everything is built below build/, nginx's own files are not
+# touched.  `make help` lists the targets.
+
+NGINX_SRC = /usr/share/nginx/src
+NGINX     = nginx
+DESTDIR   =
+T         = t
+J         = 2
+
+BUILD   = $(CURDIR)/build
+ASAN    = $(BUILD)/asan
+
+PROVE   = prove -j$(J) --timer
+CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD)
+
+.PHONY: all packages demo test bench asan lint install clean help
+
+# nginx is not in the PATH of Debian's ordinary users
+export PATH := $(PATH):/usr/sbin:/sbin
+
+# Not exported: to nginx a variable NGINX means the sockets of its predecessor
+unexport NGINX
+CHOICE = NGINX=$(NGINX) NGINX_SRC=$(NGINX_SRC)
+
+all: packages
+	@$(CHOICE) tools/build $(BUILD)
+
+packages:
+	@$(CHOICE) tools/packages build
+
+demo: all
+	@$(CHOICE) tools/packages test
+	@$(CHECK) tools/demo
+
+test: all
+	@$(CHOICE) tools/packages test
+	@$(CHECK) $(PROVE) $(T)
+
+bench: all
+	@$(CHOICE) tools/packages test bench
+	@$(CHECK) tools/bench $(T)
+
+asan: packages
+	@$(CHOICE) tools/packages test asan
+	@tools/asan $(ASAN)
+	@TEST_NGINX_BINARY=$(ASAN)/nginx/nginx TEST_NGINX_MODULES=$(ASAN) \
+	    TEST_SLOWER=4 $(PROVE) $(T)
+
+lint:
+	@tools/lint
+
+install: all
+	@$(CHOICE) DESTDIR=$(DESTDIR) tools/install $(BUILD)
+
+clean:
+	rm -rf $(BUILD)
+
+help:
+	@echo 'make            build the modules into build/'
+	@echo 'make demo       see it work: etcd, backends and nginx on port 8080'
+	@echo '                (PORT=8081: another port, DEMO_ONCE=1: do not stay)'
+	@echo 'make test       run all tests, T=t/load.t runs one'
+	@echo 'make bench      run the benchmarks'
+	@echo 'make asan       run all tests under AddressSanitizer and UBSan'
+	@echo 'make lint       check style and layering'
+	@echo 'make install    install the modules (DESTDIR= is honoured)'
+	@echo 'make clean      remove build/'
+	@echo
+	@echo 'NGINX=          the nginx binary           (nginx)'
+	@echo 'NGINX_SRC=      its headers or full source (/usr/share/nginx/src)'
+	@echo 'PACKAGES=no     install no Debian packages'

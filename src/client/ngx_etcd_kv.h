@@ -1,0 +1,118 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * KV of etcd's v3 API: Range, with retries over the endpoints, and lists of a
+ * prefix, read in pages at one revision.
+ */
+
+
+#ifndef _NGX_ETCD_KV_H_INCLUDED_
+#define _NGX_ETCD_KV_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_proto.pb-c.h>
+
+
+#define NGX_ETCD_KV_ATTEMPT  500        /* ms, doubled with every attempt */
+
+#define NGX_ETCD_LIST_PAGE   4096       /* keys; fewer where that is too much */
+
+
+typedef struct ngx_etcd_range_s  ngx_etcd_range_t;
+typedef struct ngx_etcd_list_s   ngx_etcd_list_t;
+
+
+/*
+ * One Range.  Tries the endpoints in turn, each attempt with a short deadline,
+ * until the cluster's request_timeout is over.  A Range changes nothing, so
+ * every failed attempt may be repeated.
+ */
+
+struct ngx_etcd_range_s {
+    /* set by the caller, the rest zeroed; bytes must stay */
+
+    ngx_etcd_cluster_t          *cluster;
+    Etcd__RangeRequest           request;
+
+    /*
+     * Called once.  The response is NULL unless the status is OK; it lives
+     * in the pool, which the callee owns then.
+     */
+    void                       (*done)(ngx_etcd_range_t *range,
+                                       ngx_etcd_grpc_status_e status,
+                                       ngx_str_t *text,
+                                       Etcd__RangeResponse *response,
+                                       ngx_pool_t *pool);
+    void                        *data;
+
+    /* private */
+
+    ngx_etcd_grpc_call_t         call;
+    ngx_etcd_waiter_t            waiter;
+    ngx_event_t                  timer;       /* next attempt, or the end */
+    ngx_msec_t                   deadline;
+    ngx_msec_t                   started;     /* this attempt */
+    ngx_uint_t                   attempts;
+    Etcd__RangeResponse         *response;
+    ngx_pool_t                  *pool;
+    unsigned                     calling:1;
+};
+
+/* done() is never called before this returns */
+void ngx_etcd_range_start(ngx_etcd_range_t *range);
+
+/* done() is not called any more */
+void ngx_etcd_range_cancel(ngx_etcd_range_t *range);
+
+
+/*
+ * A list of all keys in [key, range_end), in pages that are all of the
+ * revision of the first one.
+ */
+
+struct ngx_etcd_list_s {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_cluster_t          *cluster;
+    ngx_str_t                    key;
+    ngx_str_t                    range_end;
+    ngx_uint_t                   serializable;
+
+    /* a first page comes: whatever came before is void (compacted, say) */
+    void                       (*begin)(ngx_etcd_list_t *list);
+
+    /* the keys are valid until this returns */
+    ngx_int_t                  (*page)(ngx_etcd_list_t *list,
+                                       Etcd__KeyValue **kvs, size_t n);
+
+    /* OK: all pages came, the list is that of the revision */
+    void                       (*done)(ngx_etcd_list_t *list,
+                                       ngx_etcd_grpc_status_e status,
+                                       ngx_str_t *text, int64_t revision);
+    void                        *data;
+
+    /* private */
+
+    ngx_etcd_range_t             range;
+    int64_t                      revision;
+    int64_t                      limit;
+    u_char                      *next;        /* first key of the next page */
+    unsigned                     running:1;
+};
+
+void ngx_etcd_list_start(ngx_etcd_list_t *list);
+void ngx_etcd_list_cancel(ngx_etcd_list_t *list);
+
+
+/*
+ * The end of the range of all keys with that prefix, which must not be empty,
+ * from the pool; a data of NULL: no memory.
+ */
+ngx_str_t ngx_etcd_prefix_end(ngx_pool_t *pool, ngx_str_t *prefix);
+
+
+#endif /* _NGX_ETCD_KV_H_INCLUDED_ */

@@ -1,0 +1,447 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_agent.h>
+#include <ngx_etcd_watch.h>
+#include <ngx_etcd_wakeup.h>
+
+
+struct ngx_etcd_agent_s {
+    ngx_etcd_conf_t       *conf;
+    ngx_etcd_zone_t       *zone;
+    ngx_fd_t               wakeup;
+    ngx_log_t             *log;
+    ngx_event_t            tick;
+    ngx_event_t            sync;       /* tables that wait for the mutex */
+    ngx_event_t            leave;      /* posted: the zone was taken over */
+
+    /* while it owns the zone */
+
+    ngx_etcd_cluster_t    *cluster;
+    ngx_etcd_watcher_t    *watcher;
+    ngx_array_t            services;   /* of ngx_etcd_service_t * */
+};
+
+
+/* all agents of this worker: made anew by every process */
+
+static ngx_array_t  *ngx_etcd_agents;
+
+
+static ngx_int_t ngx_etcd_agent_create(ngx_cycle_t *cycle,
+    ngx_etcd_agent_t *agent, ngx_etcd_conf_t *conf, ngx_fd_t wakeup);
+static void ngx_etcd_agent_tick(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent,
+    uint64_t owner);
+static void ngx_etcd_agent_claim(ngx_etcd_agent_t *agent);
+static ngx_int_t ngx_etcd_agent_enter(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_leave(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_leave_handler(ngx_event_t *ev);
+static void ngx_etcd_agent_changed(void *data);
+static void ngx_etcd_agent_published(void *data);
+static void ngx_etcd_agent_lost(void *data);
+static void ngx_etcd_agent_woken(ngx_event_t *ev);
+static void ngx_etcd_agent_sync(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_sync_handler(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_etcd_agent_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
+{
+    ngx_uint_t         i;
+    ngx_etcd_conf_t  **clusters;
+    ngx_etcd_agent_t  *agents;
+
+    ngx_etcd_agents = ngx_array_create(cycle->pool,
+                                       ngx_max(conf->clusters.nelts, 1),
+                                       sizeof(ngx_etcd_agent_t));
+    if (ngx_etcd_agents == NULL) {
+        return NGX_ERROR;
+    }
+
+    agents = ngx_array_push_n(ngx_etcd_agents, conf->clusters.nelts);
+    if (agents == NULL) {
+        return NGX_ERROR;
+    }
+
+    clusters = conf->clusters.elts;
+
+    for (i = 0; i < conf->clusters.nelts; i++) {
+        if (ngx_etcd_agent_create(cycle, &agents[i], clusters[i],
+                                  conf->wakeup)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    if (conf->clusters.nelts == 0) {
+        return NGX_OK;
+    }
+
+    return (ngx_etcd_wakeup_listen(cycle, conf->wakeup, ngx_etcd_agent_woken,
+                                   NULL)
+            == NGX_ERROR)
+           ? NGX_ERROR : NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
+    ngx_etcd_conf_t *conf, ngx_fd_t wakeup)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_service_conf_t  **services;
+
+    ngx_memzero(agent, sizeof(ngx_etcd_agent_t));
+
+    agent->conf = conf;
+    agent->zone = &conf->zone;
+    agent->wakeup = wakeup;
+    agent->log = cycle->log;
+
+    agent->tick.handler = ngx_etcd_agent_tick;
+    agent->tick.data = agent;
+    agent->tick.log = cycle->log;
+    agent->tick.cancelable = 1;
+
+    agent->sync.handler = ngx_etcd_agent_sync_handler;
+    agent->sync.data = agent;
+    agent->sync.log = cycle->log;
+    agent->sync.cancelable = 1;
+
+    agent->leave.handler = ngx_etcd_agent_leave_handler;
+    agent->leave.data = agent;
+    agent->leave.log = cycle->log;
+
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        (void) ngx_etcd_table_init(&services[i]->table, agent->zone,
+                                   services[i]->set, cycle->log);
+    }
+
+    ngx_etcd_agent_tick(&agent->tick);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_agent_stop(ngx_cycle_t *cycle)
+{
+    ngx_uint_t                 i, n;
+    ngx_etcd_agent_t          *agent;
+    ngx_etcd_service_conf_t  **services;
+
+    if (ngx_etcd_agents == NULL) {
+        return;
+    }
+
+    agent = ngx_etcd_agents->elts;
+
+    for (i = 0; i < ngx_etcd_agents->nelts; i++) {
+
+        ngx_etcd_agent_leave(&agent[i]);
+        ngx_etcd_zone_release(agent[i].zone);
+
+        services = agent[i].conf->services.elts;
+
+        for (n = 0; n < agent[i].conf->services.nelts; n++) {
+            ngx_etcd_table_done(&services[n]->table);
+        }
+    }
+
+    ngx_etcd_agents = NULL;
+}
+
+
+static void
+ngx_etcd_agent_tick(ngx_event_t *ev)
+{
+    uint64_t           owner;
+    ngx_etcd_agent_t  *agent;
+
+    agent = ev->data;
+
+    if (ngx_etcd_zone_owned(agent->zone)) {
+        agent->zone->sh->heartbeat = ngx_current_msec;
+
+    } else {
+        ngx_etcd_agent_leave(agent);
+
+        owner = ngx_etcd_zone_owner(agent->zone);
+
+        if (ngx_etcd_agent_vacant(agent, owner)
+            && ngx_etcd_zone_claim(agent->zone, owner) == NGX_OK)
+        {
+            ngx_etcd_agent_claim(agent);
+        }
+    }
+
+    /* where a wake-up was missed, or there are none, this is the latest */
+
+    ngx_etcd_agent_sync(agent);
+
+    ngx_add_timer(&agent->tick, NGX_ETCD_AGENT_TICK);
+}
+
+
+static ngx_uint_t
+ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
+{
+    ngx_msec_int_t  silence;
+
+    if (agent->conf->services.nelts == 0 || ngx_exiting) {
+        return 0;
+    }
+
+    if (owner == 0
+        || ngx_etcd_zone_owner_epoch(owner) < agent->zone->epoch)
+    {
+        return 1;
+    }
+
+    if (ngx_etcd_zone_owner_epoch(owner) > agent->zone->epoch) {
+        return 0;
+    }
+
+    if (kill(ngx_etcd_zone_owner_pid(owner), 0) == -1
+        && ngx_errno == NGX_ESRCH)
+    {
+        return 1;
+    }
+
+    silence = (ngx_msec_int_t) (ngx_current_msec
+                                - agent->zone->sh->heartbeat);
+
+    return silence > NGX_ETCD_AGENT_STALE;
+}
+
+
+static void
+ngx_etcd_agent_claim(ngx_etcd_agent_t *agent)
+{
+    ngx_log_error(NGX_LOG_NOTICE, agent->log, 0,
+                  "etcd cluster \"%V\": this worker is the agent",
+                  &agent->conf->name);
+
+    if (ngx_etcd_agent_enter(agent) == NGX_OK) {
+        return;
+    }
+
+    /* the next tick, of whichever worker, tries again */
+
+    ngx_etcd_agent_leave(agent);
+    ngx_etcd_zone_release(agent->zone);
+}
+
+
+static ngx_int_t
+ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_service_t       **service;
+    ngx_etcd_service_conf_t  **confs;
+
+    if (ngx_etcd_set_retire_old(agent->zone) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    agent->cluster = ngx_etcd_cluster_create(&agent->conf->client,
+                                             ngx_etcd_agent_changed, agent,
+                                             agent->log);
+    if (agent->cluster == NULL) {
+        return NGX_ERROR;
+    }
+
+    agent->cluster->revision = agent->zone->sh->cluster.revision;
+    agent->cluster->cluster_id = agent->zone->sh->cluster.cluster_id;
+
+    agent->watcher = ngx_etcd_watcher_create(agent->cluster);
+
+    if (agent->watcher == NULL
+        || ngx_array_init(&agent->services, agent->cluster->pool,
+                          agent->conf->services.nelts,
+                          sizeof(ngx_etcd_service_t *))
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    confs = agent->conf->services.elts;
+
+    for (i = 0; i < agent->conf->services.nelts; i++) {
+        service = ngx_array_push(&agent->services);
+        if (service == NULL) {
+            return NGX_ERROR;
+        }
+
+        *service = ngx_etcd_service_create(confs[i], agent->watcher,
+                                           agent->cluster->pool,
+                                           ngx_etcd_agent_published,
+                                           ngx_etcd_agent_lost, agent,
+                                           agent->log);
+        if (*service == NULL) {
+            agent->services.nelts--;
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
+{
+    ngx_uint_t            i;
+    ngx_etcd_service_t  **services;
+
+    if (agent->leave.posted) {
+        ngx_delete_posted_event(&agent->leave);
+    }
+
+    if (agent->cluster == NULL) {
+        return;
+    }
+
+    if (agent->watcher != NULL) {
+        ngx_etcd_watcher_destroy(agent->watcher);
+        agent->watcher = NULL;
+    }
+
+    services = agent->services.elts;
+
+    for (i = 0; i < agent->services.nelts; i++) {
+        ngx_etcd_service_destroy(services[i]);
+    }
+
+    agent->services.nelts = 0;
+
+    ngx_etcd_cluster_destroy(agent->cluster);
+    agent->cluster = NULL;
+
+    ngx_log_error(NGX_LOG_INFO, agent->log, 0,
+                  "etcd cluster \"%V\": this worker is not the agent any more",
+                  &agent->conf->name);
+}
+
+
+static void
+ngx_etcd_agent_leave_handler(ngx_event_t *ev)
+{
+    ngx_etcd_agent_leave(ev->data);
+}
+
+
+/* what the client knows, into the zone: each field has one writer */
+
+static void
+ngx_etcd_agent_changed(void *data)
+{
+    ngx_etcd_agent_t *agent = data;
+
+    ngx_uint_t                i, n;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_channel_t       *streams;
+    ngx_etcd_zone_cluster_t  *zc;
+
+    if (!ngx_etcd_zone_owned(agent->zone) || agent->cluster == NULL) {
+        return;
+    }
+
+    cluster = agent->cluster;
+    streams = &cluster->streams;
+    zc = &agent->zone->sh->cluster;
+
+    zc->state = (streams->state == NGX_ETCD_CHANNEL_READY)
+                ? NGX_ETCD_AGENT_CONNECTED : NGX_ETCD_AGENT_CONNECTING;
+    zc->endpoint = streams->endpoint;
+    zc->cluster_id = cluster->cluster_id;
+    zc->revision = cluster->revision;
+
+    if (cluster->proved != 0) {
+        zc->proved = cluster->proved;
+    }
+
+    n = ngx_min(agent->conf->client.endpoints.nelts,
+                NGX_ETCD_ZONE_MAX_ENDPOINTS);
+
+    for (i = 0; i < n; i++) {
+        zc->endpoints[i] = cluster->endpoints[i];
+    }
+
+    /* the client counts from its own start on */
+
+    zc->reconnects += cluster->reconnects;
+    zc->resyncs += cluster->resyncs;
+    cluster->reconnects = 0;
+    cluster->resyncs = 0;
+}
+
+
+static void
+ngx_etcd_agent_published(void *data)
+{
+    ngx_etcd_agent_t *agent = data;
+
+    ngx_etcd_wakeup_signal(agent->wakeup, agent->log);
+    ngx_etcd_agent_sync(agent);
+}
+
+
+/* called from within a service: not the place to destroy it */
+
+static void
+ngx_etcd_agent_lost(void *data)
+{
+    ngx_etcd_agent_t *agent = data;
+
+    ngx_post_event(&agent->leave, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_agent_woken(ngx_event_t *ev)
+{
+    ngx_uint_t         i;
+    ngx_etcd_agent_t  *agent;
+
+    agent = ngx_etcd_agents->elts;
+
+    for (i = 0; i < ngx_etcd_agents->nelts; i++) {
+        ngx_etcd_agent_sync(&agent[i]);
+    }
+}
+
+
+static void
+ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_service_conf_t  **services;
+
+    services = agent->conf->services.elts;
+
+    for (i = 0; i < agent->conf->services.nelts; i++) {
+        if (ngx_etcd_table_sync(&services[i]->table) != NGX_OK
+            && !agent->sync.timer_set)
+        {
+            ngx_add_timer(&agent->sync, NGX_ETCD_AGENT_SYNC);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_agent_sync_handler(ngx_event_t *ev)
+{
+    ngx_etcd_agent_sync(ev->data);
+}

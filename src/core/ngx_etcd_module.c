@@ -1,0 +1,665 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_module.h>
+#include <ngx_etcd_agent.h>
+#include <ngx_etcd_wakeup.h>
+
+
+/* the context of "etcd" blocks; their directives belong to core modules */
+
+#define NGX_ETCD_CONF               0x08000000
+
+#define NGX_ETCD_MIN_PING_INTERVAL  5000     /* below, etcd hangs up */
+
+
+static void *ngx_etcd_create_conf(ngx_cycle_t *cycle);
+static char *ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf);
+static ngx_int_t ngx_etcd_init_module(ngx_cycle_t *cycle);
+static ngx_int_t ngx_etcd_init_process(ngx_cycle_t *cycle);
+static void ngx_etcd_exit_process(ngx_cycle_t *cycle);
+static ngx_int_t ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data);
+
+static char *ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+static char *ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
+static char *ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint);
+static char *ngx_etcd_zone_size(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
+
+static ngx_etcd_conf_t *ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf,
+    ngx_str_t *name);
+
+
+static ngx_conf_post_t  ngx_etcd_ping_interval_post = {
+    ngx_etcd_ping_interval
+};
+
+
+static ngx_command_t  ngx_etcd_commands[] = {
+
+    { ngx_string("etcd"),
+      NGX_MAIN_CONF|NGX_CONF_BLOCK|NGX_CONF_NOARGS|NGX_CONF_TAKE1,
+      ngx_etcd_block,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("endpoints"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_etcd_endpoints,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("namespace"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_str_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.key_namespace),
+      NULL },
+
+    { ngx_string("connect_timeout"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.connect_timeout),
+      NULL },
+
+    { ngx_string("request_timeout"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.request_timeout),
+      NULL },
+
+    { ngx_string("ping_interval"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.ping_interval),
+      &ngx_etcd_ping_interval_post },
+
+    { ngx_string("ping_timeout"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.ping_timeout),
+      NULL },
+
+    { ngx_string("max_message_size"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.max_message_size),
+      NULL },
+
+    { ngx_string("zone"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_zone_size,
+      0,
+      0,
+      NULL },
+
+      ngx_null_command
+};
+
+
+static ngx_core_module_t  ngx_etcd_module_ctx = {
+    ngx_string("etcd"),
+    ngx_etcd_create_conf,
+    ngx_etcd_init_conf
+};
+
+
+ngx_module_t  ngx_etcd_module = {
+    NGX_MODULE_V1,
+    &ngx_etcd_module_ctx,                  /* module context */
+    ngx_etcd_commands,                     /* module directives */
+    NGX_CORE_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    ngx_etcd_init_module,                  /* init module */
+    ngx_etcd_init_process,                 /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    ngx_etcd_exit_process,                 /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+static void *
+ngx_etcd_create_conf(ngx_cycle_t *cycle)
+{
+    ngx_etcd_main_conf_t  *emcf;
+
+    emcf = ngx_pcalloc(cycle->pool, sizeof(ngx_etcd_main_conf_t));
+    if (emcf == NULL) {
+        return NULL;
+    }
+
+    if (ngx_array_init(&emcf->clusters, cycle->pool, 1,
+                       sizeof(ngx_etcd_conf_t *))
+        != NGX_OK)
+    {
+        return NULL;
+    }
+
+    emcf->wakeup = NGX_ETCD_WAKEUP_NONE;
+
+    return emcf;
+}
+
+
+/* everything is read, http and stream too */
+
+static char *
+ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf)
+{
+    ngx_etcd_main_conf_t *emcf = conf;
+
+    ngx_uint_t         i;
+    ngx_etcd_conf_t  **ecf;
+
+    ecf = emcf->clusters.elts;
+
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+
+        if (!ecf[i]->defined) {
+            ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                          "unknown etcd cluster \"%V\" in %s:%ui: there is "
+                          "no such \"etcd\" block",
+                          &ecf[i]->name, ecf[i]->file, ecf[i]->line);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_init_module(ngx_cycle_t *cycle)
+{
+    ngx_uint_t             i;
+    ngx_etcd_conf_t      **ecf;
+    ngx_etcd_main_conf_t  *emcf, *old;
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    if (ngx_test_config || emcf->clusters.nelts == 0) {
+        return NGX_OK;
+    }
+
+    /* workers of the old configuration go on being woken */
+
+    if (cycle->old_cycle != NULL && cycle->old_cycle->conf_ctx != NULL) {
+        old = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->old_cycle->conf_ctx,
+                                                    ngx_etcd_module);
+        if (old != NULL) {
+            emcf->wakeup = old->wakeup;
+        }
+    }
+
+    if (emcf->wakeup == NGX_ETCD_WAKEUP_NONE) {
+        emcf->wakeup = ngx_etcd_wakeup_create(cycle->log);
+    }
+
+    ecf = emcf->clusters.elts;
+
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+        ngx_etcd_zone_next_epoch(&ecf[i]->zone);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_init_process(ngx_cycle_t *cycle)
+{
+    ngx_etcd_main_conf_t  *emcf;
+
+    if (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK;
+    }
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    return ngx_etcd_agent_start(cycle, emcf);
+}
+
+
+static void
+ngx_etcd_exit_process(ngx_cycle_t *cycle)
+{
+    ngx_etcd_agent_stop(cycle);
+}
+
+
+static ngx_int_t
+ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
+{
+    ngx_etcd_conf_t *old = data;
+
+    ngx_uint_t                 i;
+    ngx_etcd_conf_t           *ecf;
+    ngx_etcd_service_conf_t  **services;
+
+    ecf = shm_zone->data;
+
+    if (ngx_etcd_zone_init(&ecf->zone, shm_zone, old ? &old->zone : NULL)
+        != NGX_OK)
+    {
+        goto failed;
+    }
+
+    services = ecf->services.elts;
+
+    for (i = 0; i < ecf->services.nelts; i++) {
+        if (ngx_etcd_service_declare(services[i], &ecf->zone) != NGX_OK) {
+            goto failed;
+        }
+    }
+
+    return NGX_OK;
+
+failed:
+
+    ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, 0,
+                  "etcd cluster \"%V\": its \"zone\" of %uz bytes is too small "
+                  "for %ui upstreams",
+                  &ecf->name, shm_zone->shm.size, ecf->services.nelts);
+
+    return NGX_ERROR;
+}
+
+
+static char *
+ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char             *rv;
+    void            **ctx;
+    ngx_str_t        *value, name;
+    ngx_conf_t        pcf;
+    ngx_etcd_conf_t  *ecf;
+
+    value = cf->args->elts;
+
+    ngx_str_null(&name);
+
+    if (cf->args->nelts == 2) {
+        name = value[1];
+
+        if (name.len == 0) {
+            return "has an empty name";
+        }
+    }
+
+    ecf = ngx_etcd_conf_get(cf, &name);
+    if (ecf == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (ecf->defined) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "duplicate etcd cluster \"%V\"", &ecf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    ecf->defined = 1;
+
+    ctx = ngx_pcalloc(cf->pool, sizeof(void *) * ngx_max_module);
+    if (ctx == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ctx[ngx_etcd_module.index] = ecf;
+
+    pcf = *cf;
+    cf->ctx = ctx;
+    cf->module_type = NGX_CORE_MODULE;
+    cf->cmd_type = NGX_ETCD_CONF;
+
+    rv = ngx_conf_parse(cf, NULL);
+
+    *cf = pcf;
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    return ngx_etcd_block_done(cf, ecf);
+}
+
+
+static char *
+ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+{
+    ngx_str_t                name;
+    ngx_shm_zone_t          *shm_zone;
+    ngx_etcd_cluster_conf_t *client;
+
+    client = &ecf->client;
+
+    if (client->endpoints.nelts == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd cluster \"%V\" has no \"endpoints\"",
+                           &ecf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_conf_init_msec_value(client->connect_timeout, 2000);
+    ngx_conf_init_msec_value(client->request_timeout, 5000);
+    ngx_conf_init_msec_value(client->ping_interval, 10000);
+    ngx_conf_init_msec_value(client->ping_timeout, 3000);
+    ngx_conf_init_size_value(client->max_message_size, 64 * 1024 * 1024);
+    ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
+
+    client->name = ecf->name;
+
+    name.len = sizeof("etcd:") - 1 + ecf->name.len;
+    name.data = ngx_pnalloc(cf->pool, name.len);
+    if (name.data == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memcpy(ngx_cpymem(name.data, "etcd:", sizeof("etcd:") - 1),
+               ecf->name.data, ecf->name.len);
+
+    shm_zone = ngx_shared_memory_add(cf, &name, ecf->zone_size,
+                                     &ngx_etcd_module);
+    if (shm_zone == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    shm_zone->init = ngx_etcd_init_zone;
+    shm_zone->data = ecf;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    char                 *rv;
+    ngx_str_t            *value;
+    ngx_uint_t            i;
+    ngx_array_t          *endpoints;
+    ngx_etcd_endpoint_t  *endpoint;
+
+    endpoints = &ecf->client.endpoints;
+
+    if (endpoints->nelts != 0) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts - 1 > NGX_ETCD_ZONE_MAX_ENDPOINTS) {
+        return "has more than 16 URLs";
+    }
+
+    if (ngx_array_init(endpoints, cf->pool, cf->args->nelts - 1,
+                       sizeof(ngx_etcd_endpoint_t))
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        endpoint = ngx_array_push(endpoints);
+        ngx_memzero(endpoint, sizeof(ngx_etcd_endpoint_t));
+
+        endpoint->url = value[i];
+
+        rv = ngx_etcd_endpoint(cf, endpoint);
+
+        if (rv == NGX_CONF_ERROR) {
+            return rv;
+        }
+
+        if (rv != NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid endpoint \"%V\": %s", &value[i], rv);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/* "http://host:port", "host:port": NULL, or what is wrong with it */
+
+static char *
+ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint)
+{
+    u_char     *p;
+    ngx_url_t   u;
+
+    ngx_memzero(&u, sizeof(ngx_url_t));
+
+    u.url = endpoint->url;
+    u.default_port = 2379;
+    u.no_resolve = 1;
+
+    if (ngx_strncasecmp(u.url.data, (u_char *) "https://", 8) == 0) {
+        return "https is not supported by this version";
+    }
+
+    if (ngx_strncasecmp(u.url.data, (u_char *) "http://", 7) == 0) {
+        u.url.data += 7;
+        u.url.len -= 7;
+    }
+
+    if (u.url.len != 0 && u.url.data[u.url.len - 1] == '/') {
+        u.url.len--;
+    }
+
+    if (u.url.len == 0) {
+        return "no host";
+    }
+
+    for (p = u.url.data; p < u.url.data + u.url.len; p++) {
+        if (*p == '/' || *p == '@' || *p == '?' || *p == '#' || *p <= ' ') {
+            return "it is not \"http://ADDRESS:PORT\"";
+        }
+    }
+
+    if (ngx_parse_url(cf->pool, &u) != NGX_OK) {
+        return u.err ? u.err : NGX_CONF_ERROR;
+    }
+
+    if (u.naddrs == 0) {
+        return "a host name is not supported by this version, "
+               "only IP addresses";
+    }
+
+    endpoint->addr = u.addrs[0];
+    endpoint->authority = u.addrs[0].name;
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_zone_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    ssize_t     size;
+    ngx_str_t  *value;
+
+    if (ecf->zone_size != NGX_CONF_UNSET_SIZE) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+    size = ngx_parse_size(&value[1]);
+
+    if (size == NGX_ERROR) {
+        return "invalid value";
+    }
+
+    if (size < NGX_ETCD_ZONE_MIN_SIZE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd zone \"%V\" is too small, at least %uzk are "
+                           "needed", &value[1],
+                           (size_t) NGX_ETCD_ZONE_MIN_SIZE / 1024);
+        return NGX_CONF_ERROR;
+    }
+
+    ecf->zone_size = size;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data)
+{
+    ngx_msec_t *np = data;
+
+    if (*np < NGX_ETCD_MIN_PING_INTERVAL) {
+        return "must be at least 5s: etcd closes the connections of clients "
+               "that ping more often";
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_etcd_conf_t *
+ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
+{
+    ngx_uint_t         i;
+    ngx_etcd_conf_t  **ecf;
+
+    ecf = emcf->clusters.elts;
+
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+        if (ecf[i]->name.len == name->len
+            && ngx_strncmp(ecf[i]->name.data, name->data, name->len) == 0)
+        {
+            return ecf[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_etcd_conf_t *
+ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
+{
+    ngx_str_t              wanted;
+    ngx_etcd_conf_t       *ecf, **p;
+    ngx_etcd_main_conf_t  *emcf;
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    ngx_str_set(&wanted, "default");
+
+    if (name->len != 0) {
+        wanted = *name;
+    }
+
+    ecf = ngx_etcd_conf_find(emcf, &wanted);
+
+    if (ecf != NULL) {
+        return ecf;
+    }
+
+    ecf = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_conf_t));
+    if (ecf == NULL) {
+        return NULL;
+    }
+
+    ecf->name = wanted;
+    ecf->zone_size = NGX_CONF_UNSET_SIZE;
+    ecf->file = cf->conf_file->file.name.data;
+    ecf->line = cf->conf_file->line;
+    ecf->zone.log = cf->cycle->log;
+
+    ecf->client.connect_timeout = NGX_CONF_UNSET_MSEC;
+    ecf->client.request_timeout = NGX_CONF_UNSET_MSEC;
+    ecf->client.ping_interval = NGX_CONF_UNSET_MSEC;
+    ecf->client.ping_timeout = NGX_CONF_UNSET_MSEC;
+    ecf->client.max_message_size = NGX_CONF_UNSET_SIZE;
+
+    if (ngx_array_init(&ecf->services, cf->pool, 4,
+                       sizeof(ngx_etcd_service_conf_t *))
+        != NGX_OK)
+    {
+        return NULL;
+    }
+
+    p = ngx_array_push(&emcf->clusters);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = ecf;
+
+    return ecf;
+}
+
+
+ngx_etcd_service_conf_t *
+ngx_etcd_conf_add_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
+    ngx_str_t *name)
+{
+    ngx_etcd_service_conf_t  *service, **p;
+
+    service = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_service_conf_t));
+    if (service == NULL) {
+        return NULL;
+    }
+
+    service->name = *name;
+
+    p = ngx_array_push(&conf->services);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = service;
+
+    return service;
+}
+
+
+ngx_int_t
+ngx_etcd_conf_staleness(ngx_etcd_conf_t *conf)
+{
+    ngx_msec_int_t     ms;
+    ngx_atomic_uint_t  proved;
+
+    proved = conf->zone.sh->cluster.proved;
+
+    if (proved == 0) {
+        return -1;
+    }
+
+    /* another process's clock may be ahead of our cached one */
+
+    ms = (ngx_msec_int_t) (ngx_current_msec - proved);
+
+    return ngx_max(ms, 0);
+}

@@ -1,0 +1,60 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The "etcd" blocks of the main context, and what the modules of http and
+ * stream ask of them.
+ */
+
+
+#ifndef _NGX_ETCD_MODULE_H_INCLUDED_
+#define _NGX_ETCD_MODULE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_service.h>
+#include <ngx_etcd_zone.h>
+
+
+/* one "etcd" block: lives as long as the cycle */
+
+typedef struct {
+    ngx_str_t                  name;
+    ngx_etcd_cluster_conf_t    client;
+    size_t                     zone_size;
+    ngx_etcd_zone_t            zone;
+    ngx_array_t                services;      /* of
+                                                 ngx_etcd_service_conf_t * */
+    ngx_uint_t                 defined;       /* not just named */
+    u_char                    *file;          /* where it was named first */
+    ngx_uint_t                 line;
+} ngx_etcd_conf_t;
+
+
+typedef struct {
+    ngx_array_t                clusters;      /* of ngx_etcd_conf_t * */
+    ngx_fd_t                   wakeup;
+} ngx_etcd_main_conf_t;
+
+
+extern ngx_module_t  ngx_etcd_module;
+
+
+/*
+ * The cluster of that name, which may be defined later in the file; an empty
+ * name means "default".  One that is never defined fails the configuration,
+ * with the place of the first use.  NULL: no memory.
+ */
+ngx_etcd_conf_t *ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name);
+
+/* a service of that cluster, zeroed but for its name; NULL: no memory */
+ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
+    ngx_etcd_conf_t *conf, ngx_str_t *name);
+
+/* ms since the cluster's data was last proved fresh; -1: it never was */
+ngx_int_t ngx_etcd_conf_staleness(ngx_etcd_conf_t *conf);
+
+
+#endif /* _NGX_ETCD_MODULE_H_INCLUDED_ */

@@ -1,0 +1,396 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The address of a member: only what needs no resolving.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <arpa/inet.h>
+#include <ngx_etcd_format.h>
+
+
+#define NGX_ETCD_ADDRESS_BAD_PORT                                             \
+    "has a port that is not an integer from 1 to 65535"
+
+
+static ngx_int_t ngx_etcd_address_check(ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, char *field, ngx_str_t *text, char *err);
+static char *ngx_etcd_address_unix(ngx_etcd_member_t *member,
+    ngx_str_t *path);
+static char *ngx_etcd_address_split(ngx_str_t *text, ngx_str_t *host,
+    ngx_str_t *port);
+static char *ngx_etcd_address_inet(ngx_etcd_member_t *member, int family,
+    ngx_str_t *host, ngx_int_t port);
+static char *ngx_etcd_address_not_ip(ngx_str_t *host);
+static ngx_uint_t ngx_etcd_address_unspecified(struct in6_addr *addr);
+static void ngx_etcd_address_name(ngx_etcd_member_t *member);
+static ngx_int_t ngx_etcd_address_port(ngx_str_t *text);
+static ngx_int_t ngx_etcd_address_json_port(json_t *port);
+static ngx_uint_t ngx_etcd_address_allowed(ngx_etcd_member_conf_t *conf,
+    ngx_etcd_member_t *member);
+
+
+ngx_int_t
+ngx_etcd_member_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    char *field, ngx_str_t *text)
+{
+    return ngx_etcd_address_check(d, member, field, text,
+                                  ngx_etcd_address_parse(member, text));
+}
+
+
+ngx_int_t
+ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    json_t *host, json_t *port)
+{
+    int        family;
+    ngx_int_t  n;
+    ngx_str_t  text, ip;
+
+    if (!json_is_string(host)) {
+        return ngx_etcd_decode_invalid_json(d, "host", host,
+                                            "is not a string");
+    }
+
+    if (port == NULL) {
+        return ngx_etcd_decode_invalid(d, "port", NULL, "is missing");
+    }
+
+    n = ngx_etcd_address_json_port(port);
+    if (n == NGX_ERROR) {
+        return ngx_etcd_decode_invalid_json(d, "port", port,
+                                     "is not an integer from 1 to 65535");
+    }
+
+    text.data = (u_char *) json_string_value(host);
+    text.len = json_string_length(host);
+
+    ip = text;
+    family = ngx_strlchr(ip.data, ip.data + ip.len, ':') ? AF_INET6 : AF_INET;
+
+    if (ip.len > 2 && ip.data[0] == '[' && ip.data[ip.len - 1] == ']') {
+        ip.data++;
+        ip.len -= 2;
+        family = AF_INET6;
+    }
+
+    return ngx_etcd_address_check(d, member, "host", &text,
+                              ngx_etcd_address_inet(member, family, &ip, n));
+}
+
+
+/* err is what parsing found, or NULL */
+
+static ngx_int_t
+ngx_etcd_address_check(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    char *field, ngx_str_t *text, char *err)
+{
+    if (err == NULL && !ngx_etcd_address_allowed(d->conf, member)) {
+        err = "is not allowed by etcd_allow";
+    }
+
+    if (err != NULL) {
+        return ngx_etcd_decode_invalid(d, field, text, err);
+    }
+
+    return NGX_OK;
+}
+
+
+char *
+ngx_etcd_address_parse(ngx_etcd_member_t *member, ngx_str_t *text)
+{
+    int         family;
+    char       *err;
+    u_char     *p, *last;
+    ngx_int_t   n;
+    ngx_str_t   host, port;
+
+    if (text->len == 0) {
+        return "is empty";
+    }
+
+    last = text->data + text->len;
+
+    for (p = text->data; p < last; p++) {
+        if (*p <= ' ' || *p >= 0x7f) {
+            return "has a byte that no address has";
+        }
+    }
+
+    if (text->len >= sizeof("unix:") - 1
+        && ngx_strncmp(text->data, "unix:", sizeof("unix:") - 1) == 0)
+    {
+        host.data = text->data + sizeof("unix:") - 1;
+        host.len = last - host.data;
+
+        return ngx_etcd_address_unix(member, &host);
+    }
+
+    err = ngx_etcd_address_split(text, &host, &port);
+    if (err != NULL) {
+        return err;
+    }
+
+    family = (text->data[0] == '[') ? AF_INET6 : AF_INET;
+
+    n = ngx_etcd_address_port(&port);
+    if (n == NGX_ERROR) {
+        return NGX_ETCD_ADDRESS_BAD_PORT;
+    }
+
+    return ngx_etcd_address_inet(member, family, &host, n);
+}
+
+
+static char *
+ngx_etcd_address_unix(ngx_etcd_member_t *member, ngx_str_t *path)
+{
+    struct sockaddr_un  *saun;
+
+    saun = &member->sockaddr.sockaddr_un;
+
+    /* a relative path would depend on where nginx was started */
+
+    if (path->len == 0 || path->data[0] != '/') {
+        return "has no absolute path";
+    }
+
+    if (path->len >= sizeof(saun->sun_path)) {
+        return "has a path that is too long for a socket";
+    }
+
+    ngx_memzero(&member->sockaddr, sizeof(ngx_sockaddr_t));
+
+    saun->sun_family = AF_UNIX;
+    ngx_memcpy(saun->sun_path, path->data, path->len);
+
+    member->socklen = sizeof(struct sockaddr_un);
+    ngx_etcd_address_name(member);
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_address_split(ngx_str_t *text, ngx_str_t *host, ngx_str_t *port)
+{
+    u_char  *p, *last;
+
+    p = text->data;
+    last = p + text->len;
+
+    host->data = p;
+
+    if (*p == '[') {
+        host->data++;
+
+        p = ngx_strlchr(p, last, ']');
+        if (p == NULL) {
+            return "has no closing bracket";
+        }
+
+        host->len = p++ - host->data;
+
+    } else {
+        p = ngx_strlchr(p, last, ':');
+        host->len = (p != NULL) ? p - host->data : (ssize_t) text->len;
+    }
+
+    if (p == NULL || p == last) {
+        return "has no port";
+    }
+
+    if (*p != ':') {
+        return "is not an address and a port";
+    }
+
+    port->data = p + 1;
+    port->len = last - port->data;
+
+    if (port->len > 2 && ngx_strncmp(port->data, "//", 2) == 0) {
+        return "is a URL, not an address and a port";
+    }
+
+    if (ngx_strlchr(port->data, last, ':') != NULL) {
+        return "has several colons; an IPv6 address needs brackets";
+    }
+
+    return NULL;
+}
+
+
+/*
+ * ngx_parse_addr() takes "1..2.3", "1.2.3." and ":1::2" for addresses, and
+ * allocates: what comes from outside is read by the stricter inet_pton().
+ */
+
+static char *
+ngx_etcd_address_inet(ngx_etcd_member_t *member, int family, ngx_str_t *host,
+    ngx_int_t port)
+{
+    char                  buf[INET6_ADDRSTRLEN];
+    ngx_sockaddr_t       *sa;
+
+    if (host->len >= sizeof(buf)
+        || ngx_strlchr(host->data, host->data + host->len, '\0') != NULL)
+    {
+        return ngx_etcd_address_not_ip(host);
+    }
+
+    ngx_memcpy(buf, host->data, host->len);
+    buf[host->len] = '\0';
+
+    sa = &member->sockaddr;
+    ngx_memzero(sa, sizeof(ngx_sockaddr_t));
+
+    if (family == AF_INET6) {
+
+        if (inet_pton(AF_INET6, buf, &sa->sockaddr_in6.sin6_addr) != 1) {
+            return ngx_etcd_address_not_ip(host);
+        }
+
+        if (ngx_etcd_address_unspecified(&sa->sockaddr_in6.sin6_addr)) {
+            return "is the unspecified address";
+        }
+
+        sa->sockaddr_in6.sin6_family = AF_INET6;
+        sa->sockaddr_in6.sin6_port = htons((in_port_t) port);
+        member->socklen = sizeof(struct sockaddr_in6);
+
+    } else {
+
+        if (inet_pton(AF_INET, buf, &sa->sockaddr_in.sin_addr) != 1) {
+            return ngx_etcd_address_not_ip(host);
+        }
+
+        if (sa->sockaddr_in.sin_addr.s_addr == INADDR_ANY) {
+            return "is the unspecified address";
+        }
+
+        sa->sockaddr_in.sin_family = AF_INET;
+        sa->sockaddr_in.sin_port = htons((in_port_t) port);
+        member->socklen = sizeof(struct sockaddr_in);
+    }
+
+    ngx_etcd_address_name(member);
+
+    return NULL;
+}
+
+
+static ngx_uint_t
+ngx_etcd_address_unspecified(struct in6_addr *addr)
+{
+    u_char  *p;
+
+    p = addr->s6_addr;
+
+    if (IN6_IS_ADDR_V4MAPPED(addr)) {
+        return (p[12] | p[13] | p[14] | p[15]) == 0;
+    }
+
+    return IN6_IS_ADDR_UNSPECIFIED(addr);
+}
+
+
+static char *
+ngx_etcd_address_not_ip(ngx_str_t *host)
+{
+    u_char      *p, *last, c;
+    ngx_uint_t   letters;
+
+    letters = 0;
+    last = host->data + host->len;
+
+    for (p = host->data; p < last; p++) {
+        c = (u_char) (*p | 0x20);
+
+        if (c >= 'a' && c <= 'z') {
+            letters = 1;
+            continue;
+        }
+
+        if ((*p >= '0' && *p <= '9') || *p == '.' || *p == '-' || *p == '_') {
+            continue;
+        }
+
+        return "is not an IP address";
+    }
+
+    return letters ? "is a host name; only IP addresses and unix: sockets "
+                     "are supported"
+                   : "is not an IP address";
+}
+
+
+/* the buffer holds the longest name and the zero that unix: ones end with */
+
+static void
+ngx_etcd_address_name(ngx_etcd_member_t *member)
+{
+    ngx_memzero(member->name, NGX_ETCD_MEMBER_NAME_LEN);
+
+    member->name_len = ngx_sock_ntop(&member->sockaddr.sockaddr,
+                                     member->socklen, member->name,
+                                     NGX_ETCD_MEMBER_NAME_LEN, 1);
+}
+
+
+static ngx_int_t
+ngx_etcd_address_port(ngx_str_t *text)
+{
+    ngx_int_t  port;
+
+    if (text->len > sizeof("65535") - 1) {
+        return NGX_ERROR;
+    }
+
+    port = ngx_atoi(text->data, text->len);
+
+    return (port >= 1 && port <= 65535) ? port : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_address_json_port(json_t *port)
+{
+    ngx_str_t   text;
+    json_int_t  n;
+
+    if (json_is_string(port)) {
+        text.data = (u_char *) json_string_value(port);
+        text.len = json_string_length(port);
+
+        return ngx_etcd_address_port(&text);
+    }
+
+    /* of what is no integer the value is 0 */
+
+    n = json_integer_value(port);
+
+    return (n >= 1 && n <= 65535) ? (ngx_int_t) n : NGX_ERROR;
+}
+
+
+static ngx_uint_t
+ngx_etcd_address_allowed(ngx_etcd_member_conf_t *conf,
+    ngx_etcd_member_t *member)
+{
+    struct sockaddr  *sa;
+
+    if (conf->allow == NULL) {
+        return 1;
+    }
+
+    sa = &member->sockaddr.sockaddr;
+
+    if (sa->sa_family == AF_UNIX) {
+        return conf->allow_unix;
+    }
+
+    return ngx_cidr_match(sa, conf->allow) == NGX_OK;
+}

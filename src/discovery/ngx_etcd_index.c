@@ -1,0 +1,486 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_index.h>
+
+
+/* an address in use */
+
+struct ngx_etcd_address_s {
+    ngx_str_node_t       sn;           /* first: in a tree, by the bytes of
+                                          the address */
+    uint32_t             slot;
+    uint32_t             refs;         /* registrations */
+};
+
+
+static ngx_int_t ngx_etcd_index_slots(ngx_etcd_index_t *index);
+static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index,
+    uint32_t slot, ngx_etcd_entry_t *entry);
+static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
+static void ngx_etcd_index_free_slot(ngx_etcd_index_t *index, uint32_t slot);
+static ngx_etcd_address_t *ngx_etcd_index_address(ngx_etcd_index_t *index,
+    u_char *sockaddr, socklen_t socklen);
+static ngx_int_t ngx_etcd_index_hold(ngx_etcd_index_t *index,
+    ngx_etcd_reg_t *reg);
+static void ngx_etcd_index_release(ngx_etcd_index_t *index,
+    ngx_etcd_reg_t *reg);
+static void *ngx_etcd_index_node(ngx_etcd_index_t *index, size_t size,
+    u_char *data, size_t len);
+
+
+ngx_int_t
+ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_set_t *set,
+    ngx_log_t *log)
+{
+    ngx_uint_t         n;
+    ngx_etcd_slot_t   *slot;
+    ngx_etcd_entry_t  *entry;
+
+    ngx_memzero(index, sizeof(ngx_etcd_index_t));
+
+    index->set = set;
+    index->log = log;
+    index->free_head = NGX_ETCD_SET_NO_SLOT;
+    index->free_tail = NGX_ETCD_SET_NO_SLOT;
+
+    ngx_rbtree_init(&index->keys, &index->keys_sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&index->addresses, &index->addresses_sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_queue_init(&index->present);
+    ngx_queue_init(&index->gone);
+
+    if (ngx_etcd_index_slots(index) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    for (n = 0; n < set->nslots; n++) {
+        slot = ngx_etcd_set_slot(set, n);
+
+        if (slot->entry == NULL) {
+            ngx_etcd_index_free_slot(index, n);
+            continue;
+        }
+
+        for (entry = slot->entry; entry != NULL; entry = entry->next) {
+            if (ngx_etcd_index_import(index, n, entry) != NGX_OK) {
+                ngx_etcd_index_destroy(index);
+                return NGX_ERROR;
+            }
+        }
+    }
+
+    if (ngx_etcd_index_invalid(index) != NGX_OK) {
+        ngx_etcd_index_destroy(index);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
+    ngx_etcd_entry_t *entry)
+{
+    ngx_str_t        name;
+    ngx_etcd_key_t  *key;
+
+    if (entry->key_len == 0) {
+        return (ngx_etcd_index_add(index, NULL, entry, slot) != NULL)
+               ? NGX_OK : NGX_ERROR;
+    }
+
+    name.data = ngx_etcd_entry_key(entry);
+    name.len = entry->key_len;
+
+    key = ngx_etcd_index_key(index, &name);
+    if (key == NULL) {
+        return NGX_ERROR;
+    }
+
+    key->revision = ngx_max(key->revision, entry->mod_revision);
+
+    if (ngx_etcd_index_add(index, key, entry, slot) == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (entry->gone) {
+        ngx_etcd_index_gone(index, key);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_index_invalid(ngx_etcd_index_t *index)
+{
+    ngx_str_t            name;
+    ngx_etcd_key_t      *key;
+    ngx_etcd_invalid_t  *invalid;
+
+    for (invalid = index->set->invalid;
+         invalid != NULL;
+         invalid = invalid->next)
+    {
+        name.data = invalid->bytes;
+        name.len = invalid->key_len;
+
+        key = ngx_etcd_index_key(index, &name);
+        if (key == NULL) {
+            return NGX_ERROR;
+        }
+
+        key->invalid = 1;
+        key->revision = ngx_max(key->revision, invalid->mod_revision);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_index_destroy(ngx_etcd_index_t *index)
+{
+    ngx_queue_t     *q;
+    ngx_etcd_key_t  *key;
+
+    while (!ngx_queue_empty(&index->gone)) {
+        q = ngx_queue_head(&index->gone);
+        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+        ngx_etcd_index_forget(index, key);
+    }
+
+    while (!ngx_queue_empty(&index->present)) {
+        q = ngx_queue_head(&index->present);
+        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+        ngx_etcd_index_forget(index, key);
+    }
+
+    while (index->statics != NULL) {
+        ngx_etcd_index_remove(index, NULL, index->statics);
+    }
+
+    if (index->next_free != NULL) {
+        ngx_free(index->next_free);
+        index->next_free = NULL;
+    }
+}
+
+
+ngx_etcd_key_t *
+ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key)
+{
+    return (ngx_etcd_key_t *)
+               ngx_str_rbtree_lookup(&index->keys, key,
+                                     ngx_murmur_hash2(key->data, key->len));
+}
+
+
+ngx_etcd_key_t *
+ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *name)
+{
+    ngx_etcd_key_t  *key;
+
+    key = ngx_etcd_index_find(index, name);
+
+    if (key != NULL) {
+        return key;
+    }
+
+    key = ngx_etcd_index_node(index, sizeof(ngx_etcd_key_t), name->data,
+                              name->len);
+    if (key == NULL) {
+        return NULL;
+    }
+
+    ngx_rbtree_insert(&index->keys, &key->sn.node);
+    ngx_queue_insert_tail(&index->present, &key->queue);
+
+    return key;
+}
+
+
+/* a tree's node with a copy of its bytes behind it */
+
+static void *
+ngx_etcd_index_node(ngx_etcd_index_t *index, size_t size, u_char *data,
+    size_t len)
+{
+    u_char          *p;
+    ngx_str_node_t  *sn;
+
+    p = ngx_calloc(size + len, index->log);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    sn = (ngx_str_node_t *) p;
+
+    sn->node.key = ngx_murmur_hash2(data, len);
+    sn->str.len = len;
+    sn->str.data = p + size;
+    ngx_memcpy(sn->str.data, data, len);
+
+    return p;
+}
+
+
+void
+ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    while (key->regs != NULL) {
+        ngx_etcd_index_remove(index, key, key->regs);
+    }
+
+    ngx_queue_remove(&key->queue);
+    ngx_rbtree_delete(&index->keys, &key->sn.node);
+    ngx_free(key);
+}
+
+
+void
+ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    if (key->gone) {
+        return;
+    }
+
+    key->gone = 1;
+
+    if (key->regs != NULL) {
+        index->live--;
+    }
+
+    ngx_queue_remove(&key->queue);
+    ngx_queue_insert_tail(&index->gone, &key->queue);
+}
+
+
+void
+ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    if (!key->gone) {
+        return;
+    }
+
+    key->gone = 0;
+
+    if (key->regs != NULL) {
+        index->live++;
+    }
+
+    ngx_queue_remove(&key->queue);
+    ngx_queue_insert_tail(&index->present, &key->queue);
+}
+
+
+static ngx_int_t
+ngx_etcd_index_slots(ngx_etcd_index_t *index)
+{
+    uint32_t    *next;
+    ngx_uint_t   n;
+
+    n = index->set->nslots;
+
+    next = ngx_alloc(ngx_max(n, 1) * sizeof(uint32_t), index->log);
+    if (next == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (index->next_free != NULL) {
+        ngx_memcpy(next, index->next_free, index->nslots * sizeof(uint32_t));
+        ngx_free(index->next_free);
+    }
+
+    index->next_free = next;
+    index->nslots = n;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_index_grown(ngx_etcd_index_t *index)
+{
+    ngx_uint_t  n;
+
+    n = index->nslots;
+
+    if (ngx_etcd_index_slots(index) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    for ( /* void */ ; n < index->nslots; n++) {
+        ngx_etcd_index_free_slot(index, n);
+    }
+
+    return NGX_OK;
+}
+
+
+/* first in, first out: a slot rests for as long as possible */
+
+static void
+ngx_etcd_index_free_slot(ngx_etcd_index_t *index, uint32_t slot)
+{
+    index->next_free[slot] = NGX_ETCD_SET_NO_SLOT;
+
+    if (index->free_head == NGX_ETCD_SET_NO_SLOT) {
+        index->free_head = slot;
+
+    } else {
+        index->next_free[index->free_tail] = slot;
+    }
+
+    index->free_tail = slot;
+}
+
+
+uint32_t
+ngx_etcd_index_slot(ngx_etcd_index_t *index, u_char *sockaddr,
+    socklen_t socklen)
+{
+    ngx_etcd_address_t  *address;
+
+    address = ngx_etcd_index_address(index, sockaddr, socklen);
+
+    return (address != NULL) ? address->slot : index->free_head;
+}
+
+
+static ngx_etcd_address_t *
+ngx_etcd_index_address(ngx_etcd_index_t *index, u_char *sockaddr,
+    socklen_t socklen)
+{
+    ngx_str_t  bytes;
+
+    bytes.data = sockaddr;
+    bytes.len = socklen;
+
+    return (ngx_etcd_address_t *)
+               ngx_str_rbtree_lookup(&index->addresses, &bytes,
+                                     ngx_murmur_hash2(sockaddr, socklen));
+}
+
+
+ngx_etcd_reg_t *
+ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_entry_t *entry, uint32_t slot)
+{
+    ngx_etcd_reg_t  *reg, **list;
+
+    reg = ngx_calloc(sizeof(ngx_etcd_reg_t), index->log);
+    if (reg == NULL) {
+        return NULL;
+    }
+
+    reg->entry = entry;
+    reg->slot = slot;
+
+    if (ngx_etcd_index_hold(index, reg) != NGX_OK) {
+        ngx_free(reg);
+        return NULL;
+    }
+
+    list = &index->statics;
+
+    if (key != NULL) {
+        list = &key->regs;
+
+        if (key->regs == NULL && !key->gone) {
+            index->live++;
+        }
+    }
+
+    reg->next = *list;
+    *list = reg;
+
+    return reg;
+}
+
+
+/* the registration's address is in use: by it, or by it too */
+
+static ngx_int_t
+ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
+{
+    ngx_etcd_record_t    record;
+    ngx_etcd_address_t  *address;
+
+    ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(reg->entry));
+
+    address = ngx_etcd_index_address(index, record.sockaddr, record.socklen);
+
+    if (address == NULL) {
+        address = ngx_etcd_index_node(index, sizeof(ngx_etcd_address_t),
+                                      record.sockaddr, record.socklen);
+        if (address == NULL) {
+            return NGX_ERROR;
+        }
+
+        address->slot = reg->slot;
+        ngx_rbtree_insert(&index->addresses, &address->sn.node);
+
+        /* on taking over the slot is none of the free ones */
+
+        if (reg->slot == index->free_head) {
+            index->free_head = index->next_free[reg->slot];
+        }
+    }
+
+    address->refs++;
+    reg->address = address;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg)
+{
+    ngx_etcd_reg_t  **p;
+
+    p = (key != NULL) ? &key->regs : &index->statics;
+
+    while (*p != reg) {
+        p = &(*p)->next;
+    }
+
+    *p = reg->next;
+
+    if (key != NULL && key->regs == NULL && !key->gone) {
+        index->live--;
+    }
+
+    ngx_etcd_index_release(index, reg);
+    ngx_free(reg);
+}
+
+
+static void
+ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
+{
+    ngx_etcd_address_t  *address;
+
+    /* the entry is not looked at: it may belong to another owner by now */
+
+    address = reg->address;
+
+    if (--address->refs != 0) {
+        return;
+    }
+
+    ngx_etcd_index_free_slot(index, address->slot);
+
+    ngx_rbtree_delete(&index->addresses, &address->sn.node);
+    ngx_free(address);
+}

@@ -1,0 +1,104 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What the agent needs to find its way in a set: registrations by key, slots
+ * by address, free slots.  Private memory, made from the set on taking over;
+ * the set itself is the truth.
+ */
+
+
+#ifndef _NGX_ETCD_INDEX_H_INCLUDED_
+#define _NGX_ETCD_INDEX_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_set.h>
+#include <ngx_etcd_record.h>
+
+
+typedef struct ngx_etcd_reg_s      ngx_etcd_reg_t;
+typedef struct ngx_etcd_key_s      ngx_etcd_key_t;
+typedef struct ngx_etcd_address_s  ngx_etcd_address_t;
+
+
+/* one member that a key registers */
+
+struct ngx_etcd_reg_s {
+    ngx_etcd_reg_t                  *next;
+    ngx_etcd_address_t              *address;
+    ngx_etcd_entry_t                *entry;        /* shared */
+    uint32_t                         slot;
+    unsigned                         seen:1;
+};
+
+
+struct ngx_etcd_key_s {
+    ngx_str_node_t                   sn;           /* first: in a tree */
+    ngx_queue_t                      queue;        /* all keys, or those gone */
+    ngx_etcd_reg_t                  *regs;
+    uint64_t                         revision;     /* mod_revision of what was
+                                                      read last, 0: read it */
+    ngx_uint_t                       mark;         /* of the last list */
+    unsigned                         invalid:1;
+    unsigned                         gone:1;
+};
+
+
+typedef struct {
+    ngx_etcd_set_t                  *set;
+    ngx_log_t                       *log;
+    ngx_rbtree_t                     keys;
+    ngx_rbtree_node_t                keys_sentinel;
+    ngx_rbtree_t                     addresses;
+    ngx_rbtree_node_t                addresses_sentinel;
+    ngx_queue_t                      present;      /* keys not gone */
+    ngx_queue_t                      gone;
+    ngx_etcd_reg_t                  *statics;      /* without a key */
+    ngx_uint_t                       live;         /* present with a member */
+
+    uint32_t                        *next_free;    /* by slot */
+    ngx_uint_t                       nslots;
+    uint32_t                         free_head;
+    uint32_t                         free_tail;
+} ngx_etcd_index_t;
+
+
+/* reads the set; the caller owns the zone.  NGX_ERROR: no memory */
+ngx_int_t ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_set_t *set,
+    ngx_log_t *log);
+void ngx_etcd_index_destroy(ngx_etcd_index_t *index);
+
+ngx_etcd_key_t *ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key);
+
+/* finds or makes; NULL: no memory */
+ngx_etcd_key_t *ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *key);
+
+/* the key and its registrations, whose slots are given back */
+void ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+
+/* to and from the keys that are gone */
+void ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+
+/*
+ * The slot of an address, or a free one; NGX_ETCD_SET_NO_SLOT: the set has to
+ * grow first.
+ */
+uint32_t ngx_etcd_index_slot(ngx_etcd_index_t *index, u_char *sockaddr,
+    socklen_t socklen);
+
+/* after the set has grown */
+ngx_int_t ngx_etcd_index_grown(ngx_etcd_index_t *index);
+
+/* adds a registration to a key, or to the static servers (NULL) */
+ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index,
+    ngx_etcd_key_t *key, ngx_etcd_entry_t *entry, uint32_t slot);
+
+/* removes one from the list it is in */
+void ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg);
+
+
+#endif /* _NGX_ETCD_INDEX_H_INCLUDED_ */

@@ -1,0 +1,99 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Value formats: what a key and its value say about members.
+ */
+
+
+#ifndef _NGX_ETCD_MEMBER_H_INCLUDED_
+#define _NGX_ETCD_MEMBER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+#define NGX_ETCD_MEMBER_MAX_WEIGHT  65535
+
+/* "unix:" and the longest path, or a bracketed IPv6 address with port */
+#define NGX_ETCD_MEMBER_NAME_LEN    (sizeof("unix:") + 108)
+
+
+/* what is used of a member; nothing here points into etcd's message */
+
+typedef struct {
+    ngx_uint_t                      weight;        /* 1 .. MAX_WEIGHT */
+    ngx_uint_t                      max_fails;     /* 0: never unavailable */
+    ngx_uint_t                      max_conns;     /* 0: no limit */
+    time_t                          fail_timeout;  /* seconds */
+    ngx_msec_t                      slow_start;    /* 0: none */
+
+    unsigned                        down:1;        /* gets nothing */
+    unsigned                        backup:1;      /* when no other is left */
+    unsigned                        drain:1;       /* gets nothing new */
+} ngx_etcd_member_attr_t;
+
+
+typedef struct {
+    ngx_sockaddr_t                  sockaddr;
+    socklen_t                       socklen;
+    size_t                          name_len;
+    u_char                          name[NGX_ETCD_MEMBER_NAME_LEN];
+                                                   /* canonical, as nginx logs
+                                                      it: "127.0.0.1:80",
+                                                      "[::1]:80", "unix:/s" */
+    ngx_etcd_member_attr_t          attr;
+} ngx_etcd_member_t;
+
+
+typedef struct ngx_etcd_format_s    ngx_etcd_format_t;
+
+
+/* how one upstream reads its prefix: made by configuration, then constant */
+
+typedef struct {
+    const ngx_etcd_format_t        *format;
+    ngx_etcd_member_attr_t          defaults;      /* for what is not said */
+    ngx_array_t                    *allow;         /* of ngx_cidr_t, or NULL:
+                                                      all are allowed */
+    ngx_uint_t                      allow_unix;    /* allow list says unix: */
+} ngx_etcd_member_conf_t;
+
+
+/* NULL if there is no such format */
+const ngx_etcd_format_t *ngx_etcd_format_find(ngx_str_t *name);
+
+ngx_str_t *ngx_etcd_format_name(const ngx_etcd_format_t *format);
+
+/* all names, for an error message: "auto, plain, key, ..." */
+ngx_str_t *ngx_etcd_format_names(ngx_pool_t *pool);
+
+/*
+ * Decodes one key (whole, namespace removed; any bytes) and its value (any
+ * bytes, any length) and appends what it says to members, an array of
+ * ngx_etcd_member_t.
+ *
+ *     NGX_OK        at least one member was appended,
+ *     NGX_DECLINED  the key is none of ours in this format: no member, no
+ *                   error,
+ *     NGX_ERROR     it is invalid: nothing was appended, and *reason is a
+ *                   text from the pool that names the field, shows the value
+ *                   (shortened, control bytes escaped) and what is allowed.
+ *
+ * Never resolves names, never logs.
+ */
+ngx_int_t ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
+    ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_str_t *reason);
+
+/*
+ * Reads one parameter of etcd_members that is a member default (weight=,
+ * max_fails=, fail_timeout=, max_conns=, slow_start=) into attr.
+ * NGX_DECLINED: it is none of these.  NGX_ERROR: its value is invalid.
+ */
+ngx_int_t ngx_etcd_member_parameter(ngx_str_t *parameter,
+    ngx_etcd_member_attr_t *attr);
+
+
+#endif /* _NGX_ETCD_MEMBER_H_INCLUDED_ */

@@ -1,0 +1,83 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_record.h>
+
+
+#define NGX_ETCD_RECORD_DOWN    0x01
+#define NGX_ETCD_RECORD_BACKUP  0x02
+#define NGX_ETCD_RECORD_DRAIN   0x04
+
+
+/* no pointers and no holes: payloads are compared as bytes */
+
+typedef struct {
+    uint32_t                 max_fails;
+    uint32_t                 max_conns;
+    uint32_t                 fail_timeout;
+    uint32_t                 slow_start;
+    uint16_t                 weight;
+    uint8_t                  flags;
+    uint8_t                  socklen;
+    uint32_t                 name_len;
+} ngx_etcd_record_head_t;
+
+
+size_t
+ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
+{
+    u_char                  *p;
+    ngx_etcd_member_attr_t  *attr;
+    ngx_etcd_record_head_t   head;
+
+    attr = &member->attr;
+
+    head.max_fails = (uint32_t) ngx_min(attr->max_fails, 0xffffffff);
+    head.max_conns = (uint32_t) ngx_min(attr->max_conns, 0xffffffff);
+    head.fail_timeout = (uint32_t) ngx_min(attr->fail_timeout, 0x7fffffff);
+    head.slow_start = (uint32_t) ngx_min(attr->slow_start, 0xffffffff);
+    head.weight = (uint16_t) attr->weight;
+    head.flags = (attr->down ? NGX_ETCD_RECORD_DOWN : 0)
+                 | (attr->backup ? NGX_ETCD_RECORD_BACKUP : 0)
+                 | (attr->drain ? NGX_ETCD_RECORD_DRAIN : 0);
+    head.socklen = (uint8_t) member->socklen;
+    head.name_len = (uint32_t) member->name_len;
+
+    p = ngx_cpymem(payload, &head, sizeof(ngx_etcd_record_head_t));
+    p = ngx_cpymem(p, &member->sockaddr, member->socklen);
+    p = ngx_cpymem(p, member->name, member->name_len);
+
+    return p - payload;
+}
+
+
+void
+ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload)
+{
+    ngx_etcd_member_attr_t  *attr;
+    ngx_etcd_record_head_t   head;
+
+    ngx_memcpy(&head, payload, sizeof(ngx_etcd_record_head_t));
+
+    attr = &record->attr;
+
+    attr->weight = head.weight;
+    attr->max_fails = head.max_fails;
+    attr->max_conns = head.max_conns;
+    attr->fail_timeout = head.fail_timeout;
+    attr->slow_start = head.slow_start;
+    attr->down = (head.flags & NGX_ETCD_RECORD_DOWN) ? 1 : 0;
+    attr->backup = (head.flags & NGX_ETCD_RECORD_BACKUP) ? 1 : 0;
+    attr->drain = (head.flags & NGX_ETCD_RECORD_DRAIN) ? 1 : 0;
+
+    record->sockaddr = payload + sizeof(ngx_etcd_record_head_t);
+    record->socklen = head.socklen;
+
+    record->name.data = record->sockaddr + record->socklen;
+    record->name.len = head.name_len;
+}

@@ -1,0 +1,38 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A member as it lies in shared memory: the payload of a set's entry.
+ */
+
+
+#ifndef _NGX_ETCD_RECORD_H_INCLUDED_
+#define _NGX_ETCD_RECORD_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_member.h>
+
+
+#define NGX_ETCD_RECORD_MAX  (24 + sizeof(ngx_sockaddr_t)                     \
+                              + NGX_ETCD_MEMBER_NAME_LEN)
+
+
+/* points into a payload */
+
+typedef struct {
+    ngx_etcd_member_attr_t   attr;
+    u_char                  *sockaddr;     /* unaligned */
+    socklen_t                socklen;
+    ngx_str_t                name;
+} ngx_etcd_record_t;
+
+
+/* equal members give equal bytes; returns the length, at most RECORD_MAX */
+size_t ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member);
+
+void ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload);
+
+
+#endif /* _NGX_ETCD_RECORD_H_INCLUDED_ */

@@ -1,0 +1,459 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_connect.h>
+#include <ngx_etcd_connection.h>
+
+
+#define NGX_ETCD_CONNECTION_INPUT   65536
+#define NGX_ETCD_CONNECTION_OUTPUT  32768
+
+/* reads in one go: a bulk answer must not keep requests waiting */
+#define NGX_ETCD_CONNECTION_ROUNDS  4
+
+#define NGX_ETCD_CONNECTION_REASON  128
+
+
+typedef enum {
+    ngx_etcd_connection_connecting = 0,
+    ngx_etcd_connection_established,
+    ngx_etcd_connection_closed
+} ngx_etcd_connection_state_e;
+
+
+struct ngx_etcd_connection_s {
+    ngx_etcd_connection_state_e   state;
+    ngx_etcd_connection_conf_t    conf;
+
+    ngx_connection_t             *connection;
+    ngx_pool_t                   *pool;
+    ngx_log_t                    *log;
+
+    u_char                       *in;
+    ngx_buf_t                    *out;
+
+    /* what output() gave and the buffer had no room for */
+    u_char                       *rest;
+    size_t                        nrest;
+
+    /* reports an address that refused before there was an event */
+    ngx_event_t                   refused;
+    ngx_err_t                     err;
+};
+
+
+static ngx_int_t ngx_etcd_connection_open(ngx_etcd_connection_t *conn);
+static void ngx_etcd_connection_setup(ngx_etcd_connection_t *conn,
+    ngx_connection_t *c);
+static void ngx_etcd_connection_refused_handler(ngx_event_t *ev);
+static ngx_int_t ngx_etcd_connection_establish(ngx_etcd_connection_t *conn);
+static void ngx_etcd_connection_read_handler(ngx_event_t *rev);
+static void ngx_etcd_connection_read(ngx_etcd_connection_t *conn);
+static void ngx_etcd_connection_write_handler(ngx_event_t *wev);
+static size_t ngx_etcd_connection_fill(ngx_etcd_connection_t *conn);
+static void ngx_etcd_connection_error(ngx_etcd_connection_t *conn,
+    ngx_err_t err, char *what);
+static void ngx_etcd_connection_fail(ngx_etcd_connection_t *conn,
+    char *reason);
+
+
+ngx_etcd_connection_t *
+ngx_etcd_connection_create(ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool,
+    ngx_log_t *log)
+{
+    ngx_etcd_connection_t  *conn;
+
+    conn = ngx_pcalloc(pool, sizeof(ngx_etcd_connection_t));
+    if (conn == NULL) {
+        return NULL;
+    }
+
+    conn->conf = *conf;
+    conn->pool = pool;
+    conn->log = log;
+
+    conn->in = ngx_palloc(pool, NGX_ETCD_CONNECTION_INPUT);
+    if (conn->in == NULL) {
+        return NULL;
+    }
+
+    conn->out = ngx_create_temp_buf(pool, NGX_ETCD_CONNECTION_OUTPUT);
+    if (conn->out == NULL) {
+        return NULL;
+    }
+
+    if (ngx_etcd_connection_open(conn) != NGX_OK) {
+        return NULL;
+    }
+
+    return conn;
+}
+
+
+static ngx_int_t
+ngx_etcd_connection_open(ngx_etcd_connection_t *conn)
+{
+    ngx_int_t               rc;
+    ngx_log_t               log;
+    ngx_peer_connection_t   peer;
+
+    ngx_memzero(&peer, sizeof(ngx_peer_connection_t));
+
+    /* the owner reports outages, once: no "connect() failed" from the core */
+
+    log = *conn->log;
+    log.log_level = ngx_min(log.log_level, NGX_LOG_ALERT);
+
+    peer.sockaddr = conn->conf.addr->sockaddr;
+    peer.socklen = conn->conf.addr->socklen;
+    peer.name = &conn->conf.addr->name;
+    peer.get = ngx_event_get_peer;
+    peer.log = &log;
+    peer.log_error = NGX_ERROR_INFO;
+
+    ngx_set_socket_errno(0);
+
+    rc = ngx_event_connect_peer(&peer);
+
+    if (rc == NGX_DECLINED) {
+        conn->err = ngx_socket_errno;
+        conn->refused.handler = ngx_etcd_connection_refused_handler;
+        conn->refused.data = conn;
+        conn->refused.log = conn->log;
+
+        ngx_post_event(&conn->refused, &ngx_posted_next_events);
+
+        return NGX_OK;
+    }
+
+    if (rc != NGX_OK && rc != NGX_AGAIN) {
+        ngx_log_error(NGX_LOG_INFO, conn->log, 0,
+                      "could not create a connection to %V",
+                      &conn->conf.addr->name);
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_connection_setup(conn, peer.connection);
+
+    if (rc == NGX_OK) {
+        ngx_post_event(peer.connection->write, &ngx_posted_next_events);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_connection_setup(ngx_etcd_connection_t *conn, ngx_connection_t *c)
+{
+    if (fcntl(c->fd, F_SETFD, FD_CLOEXEC) == -1) {
+        ngx_log_error(NGX_LOG_ALERT, conn->log, ngx_errno,
+                      "fcntl(FD_CLOEXEC) failed");
+    }
+
+    conn->log->connection = c->number;
+    conn->connection = c;
+
+    c->data = conn;
+    c->pool = conn->pool;
+    c->log = conn->log;
+    c->read->log = conn->log;
+    c->write->log = conn->log;
+    c->read->handler = ngx_etcd_connection_read_handler;
+    c->write->handler = ngx_etcd_connection_write_handler;
+
+    /* a worker that quits does not wait for it */
+    c->idle = 1;
+}
+
+
+static void
+ngx_etcd_connection_refused_handler(ngx_event_t *ev)
+{
+    ngx_etcd_connection_t  *conn;
+
+    conn = ev->data;
+
+    ngx_etcd_connection_error(conn, conn->err, "connect()");
+}
+
+
+static ngx_int_t
+ngx_etcd_connection_establish(ngx_etcd_connection_t *conn)
+{
+    int                err;
+    socklen_t          len;
+    ngx_connection_t  *c;
+
+    c = conn->connection;
+
+    err = 0;
+    len = sizeof(int);
+
+    /* some systems return an error here, others give it in err */
+
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, (void *) &err, &len) == -1) {
+        err = ngx_socket_errno;
+    }
+
+    if (err) {
+        ngx_etcd_connection_error(conn, err, "connect()");
+        return NGX_ERROR;
+    }
+
+    if (ngx_tcp_nodelay(c) != NGX_OK) {
+        ngx_etcd_connection_fail(conn, "could not set TCP_NODELAY");
+        return NGX_ERROR;
+    }
+
+    conn->state = ngx_etcd_connection_established;
+
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, c->log, 0,
+                   "etcd connection to %V is established",
+                   &conn->conf.addr->name);
+
+    conn->conf.connected(conn->conf.data);
+
+    return conn->connection ? NGX_OK : NGX_ERROR;
+}
+
+
+static void
+ngx_etcd_connection_read_handler(ngx_event_t *rev)
+{
+    ngx_connection_t       *c;
+    ngx_etcd_connection_t  *conn;
+
+    c = rev->data;
+    conn = c->data;
+
+    if (c->close) {
+        ngx_etcd_connection_fail(conn, "worker process is shutting down");
+        return;
+    }
+
+    if (conn->state == ngx_etcd_connection_connecting
+        && ngx_etcd_connection_establish(conn) != NGX_OK)
+    {
+        return;
+    }
+
+    ngx_etcd_connection_read(conn);
+}
+
+
+static void
+ngx_etcd_connection_read(ngx_etcd_connection_t *conn)
+{
+    ssize_t            n;
+    ngx_uint_t         i;
+    ngx_event_t       *rev;
+    ngx_connection_t  *c;
+
+    c = conn->connection;
+    rev = c->read;
+
+    for (i = 0; i < NGX_ETCD_CONNECTION_ROUNDS; i++) {
+
+        n = c->recv(c, conn->in, NGX_ETCD_CONNECTION_INPUT);
+
+        if (n == NGX_AGAIN) {
+            break;
+        }
+
+        if (n == NGX_ERROR) {
+            ngx_etcd_connection_error(conn, ngx_socket_errno, "recv()");
+            return;
+        }
+
+        if (n == 0) {
+            ngx_etcd_connection_fail(conn, "connection closed by peer");
+            return;
+        }
+
+        conn->conf.received(conn->conf.data, conn->in, n);
+
+        if (conn->connection == NULL) {
+            return;
+        }
+
+        if (!rev->ready) {
+            break;
+        }
+    }
+
+    if (rev->ready) {
+        ngx_post_event(rev, &ngx_posted_next_events);
+        return;
+    }
+
+    if (ngx_handle_read_event(rev, 0) != NGX_OK) {
+        ngx_etcd_connection_fail(conn, "could not wait for a read event");
+    }
+}
+
+
+static void
+ngx_etcd_connection_write_handler(ngx_event_t *wev)
+{
+    ngx_connection_t       *c;
+    ngx_etcd_connection_t  *conn;
+
+    c = wev->data;
+    conn = c->data;
+
+    if (conn->state == ngx_etcd_connection_connecting
+        && ngx_etcd_connection_establish(conn) != NGX_OK)
+    {
+        return;
+    }
+
+    ngx_etcd_connection_flush(conn);
+}
+
+
+void
+ngx_etcd_connection_flush(ngx_etcd_connection_t *conn)
+{
+    ssize_t            n;
+    ngx_buf_t         *b;
+    ngx_event_t       *wev;
+    ngx_connection_t  *c;
+
+    if (conn->state != ngx_etcd_connection_established) {
+        return;
+    }
+
+    c = conn->connection;
+    wev = c->write;
+    b = conn->out;
+
+    while (wev->ready) {
+
+        if (b->pos == b->last) {
+            n = ngx_etcd_connection_fill(conn);
+
+            /* output() may have closed it */
+
+            if (conn->connection == NULL) {
+                return;
+            }
+
+            if (n == 0) {
+                break;
+            }
+        }
+
+        n = c->send(c, b->pos, b->last - b->pos);
+
+        if (n == NGX_ERROR) {
+            ngx_etcd_connection_error(conn, ngx_socket_errno, "send()");
+            return;
+        }
+
+        if (n == NGX_AGAIN) {
+            break;
+        }
+
+        b->pos += n;
+    }
+
+    if (ngx_handle_write_event(wev, 0) != NGX_OK) {
+        ngx_etcd_connection_fail(conn, "could not wait for a write event");
+    }
+}
+
+
+static size_t
+ngx_etcd_connection_fill(ngx_etcd_connection_t *conn)
+{
+    size_t      n;
+    ngx_buf_t  *b;
+
+    b = conn->out;
+
+    b->pos = b->start;
+    b->last = b->start;
+
+    while (b->last < b->end) {
+
+        if (conn->nrest == 0) {
+            conn->nrest = conn->conf.output(conn->conf.data, &conn->rest);
+
+            if (conn->nrest == 0) {
+                break;
+            }
+        }
+
+        n = ngx_min(conn->nrest, (size_t) (b->end - b->last));
+
+        b->last = ngx_cpymem(b->last, conn->rest, n);
+        conn->rest += n;
+        conn->nrest -= n;
+    }
+
+    return b->last - b->pos;
+}
+
+
+static void
+ngx_etcd_connection_error(ngx_etcd_connection_t *conn, ngx_err_t err,
+    char *what)
+{
+    u_char  *p, *last;
+    u_char   reason[NGX_ETCD_CONNECTION_REASON];
+    u_char   text[NGX_ETCD_CONNECTION_REASON];
+
+    last = reason + NGX_ETCD_CONNECTION_REASON - 1;
+
+    p = ngx_slprintf(reason, last, "%s failed", what);
+
+    if (err) {
+        *ngx_strerror(err, text, sizeof(text) - 1) = '\0';
+        p = ngx_slprintf(p, last, " (%d: %s)", (int) err, text);
+    }
+
+    *p = '\0';
+
+    ngx_etcd_connection_fail(conn, (char *) reason);
+}
+
+
+static void
+ngx_etcd_connection_fail(ngx_etcd_connection_t *conn, char *reason)
+{
+    ngx_str_t  text;
+
+    text.data = (u_char *) reason;
+    text.len = ngx_strlen(reason);
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, conn->log, 0,
+                   "etcd connection to %V failed: %V",
+                   &conn->conf.addr->name, &text);
+
+    ngx_etcd_connection_close(conn);
+
+    conn->conf.failed(conn->conf.data, &text);
+}
+
+
+void
+ngx_etcd_connection_close(ngx_etcd_connection_t *conn)
+{
+    conn->state = ngx_etcd_connection_closed;
+
+    if (conn->refused.posted) {
+        ngx_delete_posted_event(&conn->refused);
+    }
+
+    if (conn->connection) {
+        ngx_close_connection(conn->connection);
+        conn->connection = NULL;
+    }
+}

@@ -1,0 +1,491 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_grpc_stream.h>
+
+
+/* pseudo-headers and ours; metadata of the call comes on top */
+#define NGX_ETCD_GRPC_HEADERS  8
+
+/* 8 digits and a unit */
+#define NGX_ETCD_GRPC_TIMEOUT_LEN  9
+#define NGX_ETCD_GRPC_TIMEOUT_MAX  99999999
+
+
+typedef struct {
+    ngx_queue_t                queue;
+    size_t                     len;
+    size_t                     sent;
+    u_char                     data[1];
+} ngx_etcd_grpc_out_t;
+
+
+static ngx_int_t ngx_etcd_grpc_open(ngx_etcd_http2_t *h2,
+    ngx_etcd_grpc_stream_t *stream);
+static void ngx_etcd_grpc_set_header(nghttp2_nv *nv, const char *name,
+    const u_char *value, size_t len);
+static size_t ngx_etcd_grpc_timeout(u_char *buf, ngx_msec_t timeout);
+static ngx_etcd_grpc_call_t *ngx_etcd_grpc_detach(
+    ngx_etcd_grpc_stream_t *stream);
+static void ngx_etcd_grpc_deadline_handler(ngx_event_t *ev);
+
+static ssize_t ngx_etcd_grpc_read_handler(ngx_etcd_http2_stream_t *h2s,
+    u_char *buf, size_t size, ngx_uint_t *last);
+static void ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s,
+    uint32_t code);
+static void ngx_etcd_grpc_failed_handler(ngx_etcd_http2_stream_t *h2s,
+    ngx_str_t *reason);
+static void ngx_etcd_grpc_free_handler(ngx_etcd_http2_stream_t *h2s);
+
+
+static const ngx_etcd_http2_stream_handlers_t  ngx_etcd_grpc_handlers = {
+    ngx_etcd_grpc_begin_handler,
+    ngx_etcd_grpc_header_handler,
+    ngx_etcd_grpc_end_handler,
+    ngx_etcd_grpc_data_handler,
+    ngx_etcd_grpc_last_handler,
+    ngx_etcd_grpc_read_handler,
+    ngx_etcd_grpc_closed_handler,
+    ngx_etcd_grpc_failed_handler,
+    ngx_etcd_grpc_free_handler
+};
+
+
+static char  *ngx_etcd_grpc_status_names[] = {
+    "ok",
+    "cancelled",
+    "unknown",
+    "invalid argument",
+    "deadline exceeded",
+    "not found",
+    "already exists",
+    "permission denied",
+    "resource exhausted",
+    "failed precondition",
+    "aborted",
+    "out of range",
+    "unimplemented",
+    "internal",
+    "unavailable",
+    "data loss",
+    "unauthenticated"
+};
+
+
+char *
+ngx_etcd_grpc_status_name(ngx_etcd_grpc_status_e status)
+{
+    if (status > NGX_ETCD_GRPC_UNAUTHENTICATED) {
+        status = NGX_ETCD_GRPC_UNKNOWN;
+    }
+
+    return ngx_etcd_grpc_status_names[status];
+}
+
+
+ngx_int_t
+ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
+{
+    ngx_log_t               *log;
+    ngx_etcd_grpc_stream_t  *stream;
+
+    log = ngx_etcd_http2_log(h2);
+
+    /* its life ends with the HTTP/2 stream, after that of the call */
+
+    stream = ngx_calloc(sizeof(ngx_etcd_grpc_stream_t), log);
+    if (stream == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_queue_init(&stream->out);
+
+    stream->http2.handlers = &ngx_etcd_grpc_handlers;
+    stream->call = call;
+
+    if (ngx_etcd_grpc_open(h2, stream) != NGX_OK) {
+        ngx_free(stream);
+        return NGX_ERROR;
+    }
+
+    call->stream = stream;
+    call->unprocessed = 0;
+
+    stream->deadline.handler = ngx_etcd_grpc_deadline_handler;
+    stream->deadline.data = stream;
+    stream->deadline.log = log;
+    stream->deadline.cancelable = 1;
+
+    if (call->timeout) {
+        ngx_add_timer(&stream->deadline, call->timeout);
+    }
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, log, 0,
+                   "etcd grpc %uD: %s", stream->http2.id, call->method);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_grpc_open(ngx_etcd_http2_t *h2, ngx_etcd_grpc_stream_t *stream)
+{
+    size_t                  len;
+    ngx_int_t               rc;
+    ngx_uint_t              i, n;
+    nghttp2_nv             *nv;
+    ngx_keyval_t           *md;
+    ngx_etcd_grpc_call_t   *call;
+    ngx_etcd_http2_conf_t  *conf;
+    u_char                  timeout[NGX_ETCD_GRPC_TIMEOUT_LEN];
+
+    call = stream->call;
+    conf = ngx_etcd_http2_conf(h2);
+
+    nv = ngx_calloc((NGX_ETCD_GRPC_HEADERS + call->nmetadata)
+                    * sizeof(nghttp2_nv), ngx_etcd_http2_log(h2));
+    if (nv == NULL) {
+        return NGX_ERROR;
+    }
+
+#define ngx_etcd_grpc_header(name, value)                                     \
+    ngx_etcd_grpc_set_header(&nv[n++], name, (u_char *) value,                \
+                             ngx_strlen(value))
+
+    n = 0;
+
+    ngx_etcd_grpc_header(":method", "POST");
+    ngx_etcd_grpc_header(":scheme", "http");
+    ngx_etcd_grpc_header(":path", call->method);
+    ngx_etcd_grpc_set_header(&nv[n++], ":authority", conf->authority.data,
+                             conf->authority.len);
+    ngx_etcd_grpc_header("te", "trailers");
+    ngx_etcd_grpc_header("content-type", "application/grpc");
+    ngx_etcd_grpc_header("user-agent", "nginx-etcd/" NGX_ETCD_VERSION);
+
+#undef ngx_etcd_grpc_header
+
+    if (call->timeout) {
+        len = ngx_etcd_grpc_timeout(timeout, call->timeout);
+        ngx_etcd_grpc_set_header(&nv[n++], "grpc-timeout", timeout, len);
+    }
+
+    for (i = 0; i < call->nmetadata; i++) {
+        md = &call->metadata[i];
+
+        nv[n].name = md->key.data;
+        nv[n].namelen = md->key.len;
+        nv[n].value = md->value.data;
+        nv[n].valuelen = md->value.len;
+        n++;
+    }
+
+    rc = ngx_etcd_http2_stream_open(h2, &stream->http2, nv, n);
+
+    ngx_free(nv);
+
+    return rc;
+}
+
+
+static void
+ngx_etcd_grpc_set_header(nghttp2_nv *nv, const char *name,
+    const u_char *value, size_t len)
+{
+    nv->name = (uint8_t *) name;
+    nv->namelen = ngx_strlen(name);
+    nv->value = (uint8_t *) value;
+    nv->valuelen = len;
+}
+
+
+static size_t
+ngx_etcd_grpc_timeout(u_char *buf, ngx_msec_t timeout)
+{
+    u_char      unit;
+    ngx_msec_t  n;
+
+    n = timeout;
+    unit = 'm';
+
+    if (n > NGX_ETCD_GRPC_TIMEOUT_MAX) {
+        n = ngx_min(n / 1000, NGX_ETCD_GRPC_TIMEOUT_MAX);
+        unit = 'S';
+    }
+
+    return ngx_snprintf(buf, NGX_ETCD_GRPC_TIMEOUT_LEN, "%M%c", n, unit)
+           - buf;
+}
+
+
+ngx_int_t
+ngx_etcd_grpc_send(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message)
+{
+    u_char                  *p;
+    size_t                   len;
+    ngx_etcd_grpc_out_t     *out;
+    ngx_etcd_grpc_stream_t  *stream;
+
+    stream = call->stream;
+
+    if (stream == NULL || stream->half_closed) {
+        return NGX_ERROR;
+    }
+
+    len = protobuf_c_message_get_packed_size(message);
+
+    if (len > NGX_MAX_UINT32_VALUE) {
+        return NGX_ERROR;
+    }
+
+    out = ngx_alloc(offsetof(ngx_etcd_grpc_out_t, data)
+                    + NGX_ETCD_GRPC_PREFIX + len,
+                    ngx_etcd_http2_log(stream->http2.h2));
+    if (out == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = out->data;
+
+    *p++ = 0;
+    *p++ = (u_char) (len >> 24);
+    *p++ = (u_char) (len >> 16);
+    *p++ = (u_char) (len >> 8);
+    *p++ = (u_char) len;
+
+    protobuf_c_message_pack(message, p);
+
+    out->len = NGX_ETCD_GRPC_PREFIX + len;
+    out->sent = 0;
+
+    ngx_queue_insert_tail(&stream->out, &out->queue);
+
+    ngx_etcd_http2_stream_resume(&stream->http2);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_grpc_end(ngx_etcd_grpc_call_t *call)
+{
+    ngx_etcd_grpc_stream_t  *stream;
+
+    stream = call->stream;
+
+    if (stream == NULL || stream->half_closed) {
+        return;
+    }
+
+    stream->half_closed = 1;
+
+    ngx_etcd_http2_stream_resume(&stream->http2);
+}
+
+
+void
+ngx_etcd_grpc_cancel(ngx_etcd_grpc_call_t *call)
+{
+    ngx_etcd_grpc_stream_t  *stream;
+
+    stream = call->stream;
+
+    if (stream == NULL) {
+        return;
+    }
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, ngx_etcd_http2_log(stream->http2.h2),
+                   0, "etcd grpc %uD: %s: cancel",
+                   stream->http2.id, call->method);
+
+    (void) ngx_etcd_grpc_detach(stream);
+
+    ngx_etcd_http2_stream_reset(&stream->http2, NGHTTP2_CANCEL);
+}
+
+
+static ngx_etcd_grpc_call_t *
+ngx_etcd_grpc_detach(ngx_etcd_grpc_stream_t *stream)
+{
+    ngx_etcd_grpc_call_t  *call;
+
+    call = stream->call;
+
+    if (stream->deadline.timer_set) {
+        ngx_del_timer(&stream->deadline);
+    }
+
+    stream->call = NULL;
+    call->stream = NULL;
+
+    return call;
+}
+
+
+void
+ngx_etcd_grpc_finish(ngx_etcd_grpc_stream_t *stream,
+    ngx_etcd_grpc_status_e status, const char *fmt, ...)
+{
+    u_char                *p;
+    va_list                args;
+    ngx_str_t              text;
+    ngx_etcd_grpc_call_t  *call;
+    u_char                 buf[NGX_ETCD_GRPC_TEXT];
+
+    if (stream->call == NULL) {
+        return;
+    }
+
+    va_start(args, fmt);
+    p = ngx_vslprintf(buf, buf + NGX_ETCD_GRPC_TEXT, fmt, args);
+    va_end(args);
+
+    text.data = buf;
+    text.len = p - buf;
+
+    call = ngx_etcd_grpc_detach(stream);
+
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, ngx_etcd_http2_log(stream->http2.h2),
+                   0, "etcd grpc %uD: %s: %s: \"%V\"",
+                   stream->http2.id, call->method,
+                   ngx_etcd_grpc_status_name(status), &text);
+
+    if (!stream->http2.sent) {
+        call->unprocessed = 1;
+    }
+
+    ngx_etcd_http2_stream_reset(&stream->http2, NGHTTP2_CANCEL);
+
+    call->done(call, status, &text);
+}
+
+
+static void
+ngx_etcd_grpc_deadline_handler(ngx_event_t *ev)
+{
+    ngx_etcd_grpc_stream_t  *stream = ev->data;
+
+    ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_DEADLINE_EXCEEDED,
+                         "no answer in %M ms", stream->call->timeout);
+}
+
+
+static ssize_t
+ngx_etcd_grpc_read_handler(ngx_etcd_http2_stream_t *h2s, u_char *buf,
+    size_t size, ngx_uint_t *last)
+{
+    size_t                   n;
+    u_char                  *p, *end;
+    ngx_queue_t             *q;
+    ngx_etcd_grpc_out_t     *out;
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    p = buf;
+    end = buf + size;
+
+    while (!ngx_queue_empty(&stream->out) && p < end) {
+        q = ngx_queue_head(&stream->out);
+        out = ngx_queue_data(q, ngx_etcd_grpc_out_t, queue);
+
+        n = ngx_min(out->len - out->sent, (size_t) (end - p));
+
+        p = ngx_cpymem(p, out->data + out->sent, n);
+        out->sent += n;
+
+        if (out->sent == out->len) {
+            ngx_queue_remove(q);
+            ngx_free(out);
+        }
+    }
+
+    if (ngx_queue_empty(&stream->out) && stream->half_closed) {
+        *last = 1;
+
+    } else if (p == buf) {
+        return NGX_AGAIN;
+    }
+
+    return p - buf;
+}
+
+
+static void
+ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s, uint32_t code)
+{
+    ngx_etcd_grpc_status_e   status;
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    if (stream->call == NULL) {
+        return;
+    }
+
+    switch (code) {
+
+    case NGHTTP2_REFUSED_STREAM:
+        status = NGX_ETCD_GRPC_UNAVAILABLE;
+
+        /* as good as never sent, unless the peer has answered before */
+
+        if (stream->http_status == 0) {
+            h2s->sent = 0;
+        }
+
+        break;
+
+    case NGHTTP2_CANCEL:
+        status = NGX_ETCD_GRPC_CANCELLED;
+        break;
+
+    case NGHTTP2_ENHANCE_YOUR_CALM:
+        status = NGX_ETCD_GRPC_RESOURCE_EXHAUSTED;
+        break;
+
+    case NGHTTP2_INADEQUATE_SECURITY:
+        status = NGX_ETCD_GRPC_PERMISSION_DENIED;
+        break;
+
+    default:
+
+        /* a request that could not go out is not the peer's error */
+
+        status = h2s->sent ? NGX_ETCD_GRPC_INTERNAL
+                           : NGX_ETCD_GRPC_UNAVAILABLE;
+        break;
+    }
+
+    ngx_etcd_grpc_finish(stream, status, "stream was closed: %s",
+                         nghttp2_http2_strerror(code));
+}
+
+
+static void
+ngx_etcd_grpc_failed_handler(ngx_etcd_http2_stream_t *h2s, ngx_str_t *reason)
+{
+    ngx_etcd_grpc_finish((ngx_etcd_grpc_stream_t *) h2s,
+                         NGX_ETCD_GRPC_UNAVAILABLE, "%V", reason);
+}
+
+
+static void
+ngx_etcd_grpc_free_handler(ngx_etcd_http2_stream_t *h2s)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    while (!ngx_queue_empty(&stream->out)) {
+        q = ngx_queue_head(&stream->out);
+        ngx_queue_remove(q);
+        ngx_free(ngx_queue_data(q, ngx_etcd_grpc_out_t, queue));
+    }
+
+    if (stream->body.data) {
+        ngx_free(stream->body.data);
+    }
+
+    ngx_free(stream);
+}

@@ -1,0 +1,127 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * gRPC calls over an HTTP/2 connection: unary and bidirectional streaming,
+ * with deadline, cancellation, status, and incremental message framing.
+ */
+
+
+#ifndef _NGX_ETCD_GRPC_H_INCLUDED_
+#define _NGX_ETCD_GRPC_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_http2.h>
+#include <protobuf-c/protobuf-c.h>
+
+
+/* as told to peers in "user-agent" */
+#define NGX_ETCD_VERSION  "0.1.0"
+
+
+typedef enum {
+    NGX_ETCD_GRPC_OK = 0,
+    NGX_ETCD_GRPC_CANCELLED,
+    NGX_ETCD_GRPC_UNKNOWN,
+    NGX_ETCD_GRPC_INVALID_ARGUMENT,
+    NGX_ETCD_GRPC_DEADLINE_EXCEEDED,
+    NGX_ETCD_GRPC_NOT_FOUND,
+    NGX_ETCD_GRPC_ALREADY_EXISTS,
+    NGX_ETCD_GRPC_PERMISSION_DENIED,
+    NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+    NGX_ETCD_GRPC_FAILED_PRECONDITION,
+    NGX_ETCD_GRPC_ABORTED,
+    NGX_ETCD_GRPC_OUT_OF_RANGE,
+    NGX_ETCD_GRPC_UNIMPLEMENTED,
+    NGX_ETCD_GRPC_INTERNAL,
+    NGX_ETCD_GRPC_UNAVAILABLE,
+    NGX_ETCD_GRPC_DATA_LOSS,
+    NGX_ETCD_GRPC_UNAUTHENTICATED
+} ngx_etcd_grpc_status_e;
+
+
+typedef struct ngx_etcd_grpc_call_s  ngx_etcd_grpc_call_t;
+typedef struct ngx_etcd_grpc_stream_s  ngx_etcd_grpc_stream_t;
+
+
+/*
+ * A message arrived, unpacked into the pool.  The result says what becomes
+ * of the pool:
+ *     NGX_OK     it is destroyed by the caller,
+ *     NGX_DONE   the handler keeps it and destroys it later,
+ *     NGX_ERROR  it is destroyed, and the call ends with INTERNAL.
+ */
+typedef ngx_int_t (*ngx_etcd_grpc_message_pt)(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+
+/*
+ * The call has ended; it is not touched any more after this, and its memory
+ * may be reused or freed here.  The text is the peer's grpc-message,
+ * percent-decoded, or our own reason; it is valid during the call only and
+ * may hold any byte.
+ */
+typedef void (*ngx_etcd_grpc_done_pt)(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+
+
+/*
+ * The memory of a call belongs to who starts it and stays valid from
+ * ngx_etcd_grpc_start() until done() or ngx_etcd_grpc_cancel().
+ */
+struct ngx_etcd_grpc_call_s {
+    /* set by the caller, the rest zeroed */
+
+    char                               *method;   /* "/etcdserverpb.KV/Range" */
+    const ProtobufCMessageDescriptor   *response;
+    ngx_msec_t                          timeout;  /* 0: no deadline */
+    ngx_keyval_t                       *metadata; /* lower-case names */
+    ngx_uint_t                          nmetadata;
+    ngx_etcd_grpc_message_pt            message;
+    ngx_etcd_grpc_done_pt               done;
+    void                               *data;
+
+    /*
+     * valid in done(): the peer provably did nothing (never sent,
+     * REFUSED_STREAM, above GOAWAY's last id), so even a write may be retried
+     */
+    unsigned                            unprocessed:1;
+
+    /* valid in done(): it ended because of our own max_message_size */
+    unsigned                            oversize:1;
+
+    /* private to the transport */
+
+    ngx_etcd_grpc_stream_t             *stream;
+};
+
+
+/*
+ * Starts a call on a usable connection.  NGX_ERROR: it was not started and
+ * done() will not be called.  No handler is called before this returns.
+ * The deadline is sent as grpc-timeout and kept by a local timer too.
+ */
+ngx_int_t ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call);
+
+/*
+ * Queues one message; may be called at once after the start, and again for a
+ * streaming call.  The message is packed before this returns.
+ */
+ngx_int_t ngx_etcd_grpc_send(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message);
+
+/* half-closes after what is queued: a unary call does so after its message */
+void ngx_etcd_grpc_end(ngx_etcd_grpc_call_t *call);
+
+/*
+ * Ends the call with RST_STREAM(CANCEL).  done() is not called; the call is
+ * not touched any more after this.  Does nothing on a call that has ended.
+ */
+void ngx_etcd_grpc_cancel(ngx_etcd_grpc_call_t *call);
+
+/* "unavailable", "permission denied", ...: for logs */
+char *ngx_etcd_grpc_status_name(ngx_etcd_grpc_status_e status);
+
+
+#endif /* _NGX_ETCD_GRPC_H_INCLUDED_ */

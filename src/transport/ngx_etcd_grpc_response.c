@@ -1,0 +1,432 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What a peer answers: header blocks, status, and messages, which need not
+ * have anything to do with the bounds of DATA frames.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_message.h>
+#include <ngx_etcd_grpc_stream.h>
+
+
+/* a buffer of this size is kept for the stream's next messages */
+#define NGX_ETCD_GRPC_BODY_KEEP   16384
+#define NGX_ETCD_GRPC_BODY_SMALL  1024
+
+#define NGX_ETCD_GRPC_POOL_SMALL  2048
+#define NGX_ETCD_GRPC_POOL_LARGE  16384
+
+
+static void ngx_etcd_grpc_set_status(ngx_etcd_grpc_headers_t *h,
+    ngx_str_t *value);
+static void ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h,
+    ngx_str_t *value);
+static void ngx_etcd_grpc_set_type(ngx_etcd_grpc_headers_t *h,
+    ngx_str_t *value);
+static void ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream);
+static void ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream);
+
+static ngx_int_t ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream);
+static ngx_int_t ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream,
+    u_char *p, size_t n);
+static void ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream,
+    u_char *data, size_t len);
+
+
+#define ngx_etcd_grpc_header_is(name, text)                                   \
+    ((name)->len == sizeof(text) - 1                                          \
+     && ngx_memcmp((name)->data, text, sizeof(text) - 1) == 0)
+
+
+void
+ngx_etcd_grpc_begin_handler(ngx_etcd_http2_stream_t *h2s)
+{
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    ngx_memzero(&stream->headers, sizeof(ngx_etcd_grpc_headers_t));
+}
+
+
+void
+ngx_etcd_grpc_header_handler(ngx_etcd_http2_stream_t *h2s, ngx_str_t *name,
+    ngx_str_t *value)
+{
+    ngx_int_t                 n;
+    ngx_etcd_grpc_stream_t   *stream = (ngx_etcd_grpc_stream_t *) h2s;
+    ngx_etcd_grpc_headers_t  *h;
+
+    h = &stream->headers;
+
+    if (ngx_etcd_grpc_header_is(name, ":status")) {
+        n = ngx_atoi(value->data, value->len);
+        h->http_status = (n == NGX_ERROR) ? 0 : n;
+
+    } else if (ngx_etcd_grpc_header_is(name, "content-type")) {
+        ngx_etcd_grpc_set_type(h, value);
+
+    } else if (ngx_etcd_grpc_header_is(name, "grpc-status")) {
+        ngx_etcd_grpc_set_status(h, value);
+
+    } else if (ngx_etcd_grpc_header_is(name, "grpc-message")) {
+        ngx_etcd_grpc_set_text(h, value);
+    }
+}
+
+
+static void
+ngx_etcd_grpc_set_status(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    n = ngx_atoi(value->data, value->len);
+
+    if (n == NGX_ERROR || n > NGX_ETCD_GRPC_UNAUTHENTICATED) {
+        n = NGX_ETCD_GRPC_UNKNOWN;
+    }
+
+    h->grpc_status = n;
+    h->has_status = 1;
+}
+
+
+/* percent-encoded; what is no valid escape stands for itself */
+
+static void
+ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
+{
+    u_char     *p, *last, *dst, *end;
+    ngx_int_t   n;
+
+    p = value->data;
+    last = p + value->len;
+    dst = h->text;
+    end = dst + NGX_ETCD_GRPC_TEXT;
+
+    while (p < last && dst < end) {
+
+        if (*p == '%' && last - p > 2) {
+            n = ngx_hextoi(p + 1, 2);
+
+            if (n != NGX_ERROR) {
+                *dst++ = (u_char) n;
+                p += 3;
+                continue;
+            }
+        }
+
+        *dst++ = *p++;
+    }
+
+    h->text_len = dst - h->text;
+}
+
+
+static void
+ngx_etcd_grpc_set_type(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
+{
+    size_t             len;
+    static const char  type[] = "application/grpc";
+
+    len = sizeof(type) - 1;
+
+    /* "application/grpc", "application/grpc+proto", "...; charset=" */
+
+    h->grpc_type = value->len >= len
+                   && ngx_strncasecmp(value->data, (u_char *) type, len) == 0
+                   && (value->len == len || value->data[len] == '+'
+                       || value->data[len] == ';');
+
+    h->type_len = ngx_min(value->len, NGX_ETCD_GRPC_TYPE);
+    ngx_memcpy(h->type, value->data, h->type_len);
+}
+
+
+void
+ngx_etcd_grpc_end_handler(ngx_etcd_http2_stream_t *h2s, ngx_uint_t last)
+{
+    ngx_etcd_grpc_stream_t   *stream = (ngx_etcd_grpc_stream_t *) h2s;
+    ngx_etcd_grpc_headers_t  *h;
+
+    h = &stream->headers;
+
+    if (h->http_status >= 100 && h->http_status < 200) {
+        return;
+    }
+
+    if (stream->http_status == 0) {
+        stream->http_status = h->http_status;
+
+        if (!h->has_status && (!h->grpc_type || h->http_status != 200)) {
+            ngx_etcd_grpc_finish_by_http(stream);
+            return;
+        }
+    }
+
+    if (last) {
+        ngx_etcd_grpc_finish_by_status(stream);
+    }
+}
+
+
+void
+ngx_etcd_grpc_last_handler(ngx_etcd_http2_stream_t *h2s)
+{
+    ngx_etcd_grpc_finish((ngx_etcd_grpc_stream_t *) h2s,
+                         NGX_ETCD_GRPC_UNKNOWN,
+                         "response ended without grpc-status");
+}
+
+
+static void
+ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
+{
+    ngx_etcd_grpc_headers_t  *h;
+
+    h = &stream->headers;
+
+    if (!h->has_status) {
+        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_UNKNOWN,
+                             "response ended without grpc-status");
+        return;
+    }
+
+    if (h->grpc_status == NGX_ETCD_GRPC_OK && stream->body.nprefix) {
+        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                             "response ended inside of a message");
+        return;
+    }
+
+    ngx_etcd_grpc_finish(stream, h->grpc_status, "%*s", h->text_len, h->text);
+}
+
+
+static void
+ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream)
+{
+    ngx_etcd_grpc_status_e    status;
+    ngx_etcd_grpc_headers_t  *h;
+
+    h = &stream->headers;
+
+    switch (h->http_status) {
+
+    case 401:
+        status = NGX_ETCD_GRPC_UNAUTHENTICATED;
+        break;
+
+    case 403:
+        status = NGX_ETCD_GRPC_PERMISSION_DENIED;
+        break;
+
+    case 404:
+        status = NGX_ETCD_GRPC_UNIMPLEMENTED;
+        break;
+
+    case 429:
+    case 502:
+    case 503:
+    case 504:
+        status = NGX_ETCD_GRPC_UNAVAILABLE;
+        break;
+
+    default:
+        status = NGX_ETCD_GRPC_UNKNOWN;
+        break;
+    }
+
+    if (h->grpc_type) {
+        ngx_etcd_grpc_finish(stream, status, "got HTTP status %ui",
+                             h->http_status);
+
+    } else {
+        ngx_etcd_grpc_finish(stream, status, "not a gRPC response: "
+                             "HTTP status %ui, content type \"%*s\"",
+                             h->http_status, h->type_len, h->type);
+    }
+}
+
+
+/* a handler may end the call: that is looked at again after each step */
+
+void
+ngx_etcd_grpc_data_handler(ngx_etcd_http2_stream_t *h2s, u_char *p, size_t n)
+{
+    size_t                   m;
+    ngx_etcd_grpc_body_t    *body;
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    body = &stream->body;
+
+    while (n && stream->call) {
+
+        if (body->nprefix < NGX_ETCD_GRPC_PREFIX) {
+            m = ngx_min(n, NGX_ETCD_GRPC_PREFIX - body->nprefix);
+
+            ngx_memcpy(body->prefix + body->nprefix, p, m);
+            body->nprefix += m;
+            p += m;
+            n -= m;
+
+            if (body->nprefix < NGX_ETCD_GRPC_PREFIX
+                || ngx_etcd_grpc_prefix(stream) != NGX_OK)
+            {
+                return;
+            }
+        }
+
+        m = ngx_min(n, body->len - body->got);
+
+        if (m == 0 && body->len) {
+            return;
+        }
+
+        if (body->got == 0 && m == body->len) {
+
+            /* all of it is here: no need to collect */
+
+            ngx_etcd_grpc_deliver(stream, p, m);
+
+        } else if (ngx_etcd_grpc_collect(stream, p, m) != NGX_OK) {
+            return;
+
+        } else if (body->got == body->len) {
+            ngx_etcd_grpc_deliver(stream, body->data, body->len);
+        }
+
+        p += m;
+        n -= m;
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream)
+{
+    u_char                *p;
+    size_t                 max;
+    ngx_etcd_grpc_body_t  *body;
+
+    body = &stream->body;
+    p = body->prefix;
+
+    if (p[0] != 0) {
+        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                             "got a compressed message, "
+                             "which was not asked for");
+        return NGX_ERROR;
+    }
+
+    body->len = (size_t) p[1] << 24 | (size_t) p[2] << 16
+                | (size_t) p[3] << 8 | p[4];
+    body->got = 0;
+
+    max = ngx_etcd_http2_conf(stream->http2.h2)->max_message_size;
+
+    if (body->len > max) {
+        stream->call->oversize = 1;
+        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                             "got a message of %uz bytes, which is more than "
+                             "\"max_message_size\" of %uz", body->len, max);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* memory grows with what has arrived, not with what was announced */
+
+static ngx_int_t
+ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
+{
+    u_char                *data;
+    size_t                 size;
+    ngx_etcd_grpc_body_t  *body;
+
+    body = &stream->body;
+
+    if (n > body->size - body->got) {
+        size = ngx_max(body->got + n, body->got * 2);
+        size = ngx_max(size, NGX_ETCD_GRPC_BODY_SMALL);
+        size = ngx_min(size, body->len);
+
+        data = ngx_alloc(size, ngx_etcd_http2_log(stream->http2.h2));
+        if (data == NULL) {
+            ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                                 "no memory for a message of %uz bytes",
+                                 body->len);
+            return NGX_ERROR;
+        }
+
+        if (body->data) {
+            ngx_memcpy(data, body->data, body->got);
+            ngx_free(body->data);
+        }
+
+        body->data = data;
+        body->size = size;
+    }
+
+    ngx_memcpy(body->data + body->got, p, n);
+    body->got += n;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
+    size_t len)
+{
+    size_t                 size;
+    ngx_int_t              rc;
+    ngx_pool_t            *pool;
+    ProtobufCMessage      *message;
+    ngx_etcd_grpc_body_t  *body;
+
+    size = (len < NGX_ETCD_GRPC_POOL_SMALL) ? NGX_ETCD_GRPC_POOL_SMALL
+                                            : NGX_ETCD_GRPC_POOL_LARGE;
+
+    /* the handler may keep the pool longer than the connection's log lives */
+
+    pool = ngx_create_pool(size, ngx_cycle->log);
+    if (pool == NULL) {
+        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                             "no memory for a message of %uz bytes", len);
+        return;
+    }
+
+    message = ngx_etcd_message_unpack(stream->call->response, pool, data, len);
+
+    body = &stream->body;
+    body->nprefix = 0;
+    body->got = 0;
+
+    if (body->size > NGX_ETCD_GRPC_BODY_KEEP) {
+        ngx_free(body->data);
+        body->data = NULL;
+        body->size = 0;
+    }
+
+    if (message == NULL) {
+        ngx_destroy_pool(pool);
+        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                             "could not read a message of %uz bytes", len);
+        return;
+    }
+
+    rc = stream->call->message(stream->call, message, pool);
+
+    if (rc != NGX_DONE) {
+        ngx_destroy_pool(pool);
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                             "message was not accepted");
+    }
+}

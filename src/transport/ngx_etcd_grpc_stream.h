@@ -1,0 +1,94 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The two halves of a gRPC call: what is sent and how it ends
+ * (ngx_etcd_grpc.c), and what the peer answers (ngx_etcd_grpc_response.c).
+ * Of no use to others.
+ */
+
+
+#ifndef _NGX_ETCD_GRPC_STREAM_H_INCLUDED_
+#define _NGX_ETCD_GRPC_STREAM_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_http2_stream.h>
+#include <ngx_etcd_grpc.h>
+
+
+/* a flag and the length */
+#define NGX_ETCD_GRPC_PREFIX  5
+
+/* more of a peer's grpc-message is cut off */
+#define NGX_ETCD_GRPC_TEXT    512
+#define NGX_ETCD_GRPC_TYPE    64
+
+
+/* what one header block says */
+
+typedef struct {
+    ngx_uint_t                 http_status;    /* 0: trailers */
+    ngx_uint_t                 grpc_status;
+
+    size_t                     text_len;
+    size_t                     type_len;
+    u_char                     text[NGX_ETCD_GRPC_TEXT];
+    u_char                     type[NGX_ETCD_GRPC_TYPE];
+
+    unsigned                   has_status:1;
+    unsigned                   grpc_type:1;    /* application/grpc */
+} ngx_etcd_grpc_headers_t;
+
+
+/* the message that is arriving */
+
+typedef struct {
+    u_char                     prefix[NGX_ETCD_GRPC_PREFIX];
+    size_t                     nprefix;
+
+    size_t                     len;            /* announced */
+    size_t                     got;            /* arrived */
+    size_t                     size;           /* of data */
+    u_char                    *data;
+} ngx_etcd_grpc_body_t;
+
+
+struct ngx_etcd_grpc_stream_s {
+    ngx_etcd_http2_stream_t    http2;          /* first: a base */
+
+    ngx_etcd_grpc_call_t      *call;           /* NULL: has ended */
+    ngx_event_t                deadline;
+
+    ngx_queue_t                out;            /* packed messages */
+
+    ngx_uint_t                 http_status;    /* of the response */
+    ngx_etcd_grpc_headers_t    headers;
+    ngx_etcd_grpc_body_t       body;
+
+    unsigned                   half_closed:1;  /* nothing more to queue */
+};
+
+
+/*
+ * Ends the call, if it has not ended: done() is called last.  A stream that
+ * the peer has not closed by now is reset.
+ */
+void ngx_etcd_grpc_finish(ngx_etcd_grpc_stream_t *stream,
+    ngx_etcd_grpc_status_e status, const char *fmt, ...);
+
+/* handlers of ngx_etcd_http2_stream_handlers_t */
+
+void ngx_etcd_grpc_begin_handler(ngx_etcd_http2_stream_t *h2s);
+void ngx_etcd_grpc_header_handler(ngx_etcd_http2_stream_t *h2s,
+    ngx_str_t *name, ngx_str_t *value);
+void ngx_etcd_grpc_end_handler(ngx_etcd_http2_stream_t *h2s,
+    ngx_uint_t last);
+void ngx_etcd_grpc_data_handler(ngx_etcd_http2_stream_t *h2s, u_char *p,
+    size_t n);
+void ngx_etcd_grpc_last_handler(ngx_etcd_http2_stream_t *h2s);
+
+
+#endif /* _NGX_ETCD_GRPC_STREAM_H_INCLUDED_ */

@@ -1,0 +1,615 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What follows from a callback or a call (sending, ready(), draining(),
+ * failing) is done by one posted event, when no one else is on the stack;
+ * memory is released by another one.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_http2_session.h>
+
+
+#define NGX_ETCD_HTTP2_POOL_SIZE     1024
+#define NGX_ETCD_HTTP2_FRAME_HEADER  9
+
+
+static ngx_int_t ngx_etcd_http2_init(ngx_etcd_http2_t *h2);
+static u_char *ngx_etcd_http2_log_error(ngx_log_t *log, u_char *buf,
+    size_t len);
+
+static void ngx_etcd_http2_connected_handler(void *data);
+static void ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n);
+static size_t ngx_etcd_http2_output_handler(void *data, u_char **buf);
+static void ngx_etcd_http2_failed_handler(void *data, ngx_str_t *reason);
+static void ngx_etcd_http2_work_handler(ngx_event_t *ev);
+static void ngx_etcd_http2_timer_handler(ngx_event_t *ev);
+static void ngx_etcd_http2_release_handler(ngx_event_t *ev);
+
+static ngx_int_t ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf,
+    size_t n);
+static void ngx_etcd_http2_drain(ngx_etcd_http2_t *h2);
+static void ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2);
+static void ngx_etcd_http2_fail(ngx_etcd_http2_t *h2, ngx_str_t *reason);
+static void ngx_etcd_http2_shutdown(ngx_etcd_http2_t *h2, ngx_str_t *reason);
+static void ngx_etcd_http2_destroy(ngx_etcd_http2_t *h2);
+
+
+ngx_etcd_http2_t *
+ngx_etcd_http2_connect(ngx_etcd_http2_conf_t *conf, ngx_log_t *log)
+{
+    ngx_pool_t        *pool;
+    ngx_etcd_http2_t  *h2;
+
+    pool = ngx_create_pool(NGX_ETCD_HTTP2_POOL_SIZE, log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    h2 = ngx_pcalloc(pool, sizeof(ngx_etcd_http2_t));
+    if (h2 == NULL) {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    h2->conf = *conf;
+    h2->pool = pool;
+
+    h2->log = *log;
+    h2->log.handler = ngx_etcd_http2_log_error;
+    h2->log.data = h2;
+    h2->log.action = NULL;
+
+    pool->log = &h2->log;
+
+    if (ngx_etcd_http2_init(h2) != NGX_OK) {
+        ngx_etcd_http2_destroy(h2);
+        return NULL;
+    }
+
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
+                   "etcd http2 %V: connecting", &h2->conf.name);
+
+    return h2;
+}
+
+
+static ngx_int_t
+ngx_etcd_http2_init(ngx_etcd_http2_t *h2)
+{
+    ngx_etcd_connection_conf_t  conf;
+
+    ngx_queue_init(&h2->streams);
+    ngx_queue_init(&h2->ended);
+
+    h2->work.handler = ngx_etcd_http2_work_handler;
+    h2->work.data = h2;
+    h2->work.log = &h2->log;
+
+    h2->release.handler = ngx_etcd_http2_release_handler;
+    h2->release.data = h2;
+    h2->release.log = &h2->log;
+
+    h2->timer.handler = ngx_etcd_http2_timer_handler;
+    h2->timer.data = h2;
+    h2->timer.log = &h2->log;
+    h2->timer.cancelable = 1;
+
+    if (ngx_etcd_http2_session_create(h2) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    conf.addr = h2->conf.addr;
+    conf.connected = ngx_etcd_http2_connected_handler;
+    conf.received = ngx_etcd_http2_received_handler;
+    conf.output = ngx_etcd_http2_output_handler;
+    conf.failed = ngx_etcd_http2_failed_handler;
+    conf.data = h2;
+
+    h2->connection = ngx_etcd_connection_create(&conf, h2->pool, &h2->log);
+    if (h2->connection == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_add_timer(&h2->timer, h2->conf.connect_timeout);
+
+    return NGX_OK;
+}
+
+
+static u_char *
+ngx_etcd_http2_log_error(ngx_log_t *log, u_char *buf, size_t len)
+{
+    ngx_etcd_http2_t  *h2;
+
+    h2 = log->data;
+
+    return ngx_snprintf(buf, len, ", etcd endpoint: \"%V\"", &h2->conf.name);
+}
+
+
+void
+ngx_etcd_http2_close(ngx_etcd_http2_t *h2)
+{
+    ngx_str_t  reason = ngx_string("connection was closed");
+
+    h2->disowned = 1;
+
+    ngx_etcd_http2_shutdown(h2, &reason);
+}
+
+
+ngx_uint_t
+ngx_etcd_http2_usable(ngx_etcd_http2_t *h2)
+{
+    return h2->state == ngx_etcd_http2_ready
+           && nghttp2_session_check_request_allowed(h2->session);
+}
+
+
+ngx_uint_t
+ngx_etcd_http2_too_many_pings(ngx_etcd_http2_t *h2)
+{
+    return h2->too_many_pings;
+}
+
+
+ngx_etcd_http2_conf_t *
+ngx_etcd_http2_conf(ngx_etcd_http2_t *h2)
+{
+    return &h2->conf;
+}
+
+
+ngx_log_t *
+ngx_etcd_http2_log(ngx_etcd_http2_t *h2)
+{
+    return &h2->log;
+}
+
+
+static void
+ngx_etcd_http2_connected_handler(void *data)
+{
+    ngx_etcd_http2_t  *h2 = data;
+
+    h2->state = ngx_etcd_http2_handshake;
+
+    ngx_etcd_http2_post(h2);
+}
+
+
+static void
+ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
+{
+    ssize_t            rc;
+    ngx_etcd_http2_t  *h2 = data;
+
+    if (!h2->settings && ngx_etcd_http2_check_peer(h2, buf, n) != NGX_OK) {
+        ngx_etcd_http2_fail(h2, &h2->reason);
+        return;
+    }
+
+    h2->quiet = ngx_current_msec;
+    h2->ping = 0;
+
+    rc = nghttp2_session_mem_recv(h2->session, buf, n);
+
+    if (h2->state == ngx_etcd_http2_closed) {
+        return;
+    }
+
+    if (rc < 0) {
+        ngx_etcd_http2_reason(h2, "HTTP/2 error: %s",
+                              nghttp2_strerror((int) rc));
+        ngx_etcd_http2_fail(h2, &h2->reason);
+        return;
+    }
+
+    ngx_etcd_http2_post(h2);
+
+    h2->conf.alive(h2->conf.data);
+}
+
+
+static size_t
+ngx_etcd_http2_output_handler(void *data, u_char **buf)
+{
+    ssize_t            n;
+    const uint8_t     *p;
+    ngx_etcd_http2_t  *h2 = data;
+
+    if (h2->broken) {
+        return 0;
+    }
+
+    n = nghttp2_session_mem_send(h2->session, &p);
+
+    if (h2->state == ngx_etcd_http2_closed) {
+        return 0;
+    }
+
+    if (n < 0) {
+        ngx_etcd_http2_reason(h2, "HTTP/2 error: %s",
+                              nghttp2_strerror((int) n));
+        h2->broken = 1;
+        ngx_etcd_http2_post(h2);
+        return 0;
+    }
+
+    *buf = (u_char *) p;
+
+    return n;
+}
+
+
+static void
+ngx_etcd_http2_failed_handler(void *data, ngx_str_t *reason)
+{
+    ngx_etcd_http2_t  *h2 = data;
+
+    if (h2->reason.len == 0 && h2->state == ngx_etcd_http2_handshake) {
+        ngx_etcd_http2_reason(h2, "%V before HTTP/2 SETTINGS", reason);
+    }
+
+    /* a complaint that came before says more than the end of the stream */
+
+    ngx_etcd_http2_fail(h2, h2->reason.len ? &h2->reason : reason);
+}
+
+
+void
+ngx_etcd_http2_post(ngx_etcd_http2_t *h2)
+{
+    if (h2->state == ngx_etcd_http2_closed) {
+        return;
+    }
+
+    ngx_post_event(&h2->work, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_http2_work_handler(ngx_event_t *ev)
+{
+    ngx_etcd_http2_t  *h2 = ev->data;
+
+    ngx_etcd_connection_flush(h2->connection);
+
+    if (h2->state == ngx_etcd_http2_closed) {
+        return;
+    }
+
+    if (h2->broken
+        || !(nghttp2_session_want_read(h2->session)
+             || nghttp2_session_want_write(h2->session)))
+    {
+        ngx_etcd_http2_reason(h2, "HTTP/2 session ended");
+        ngx_etcd_http2_fail(h2, &h2->reason);
+        return;
+    }
+
+    if (h2->state == ngx_etcd_http2_handshake && h2->settings && !h2->goaway) {
+        h2->state = ngx_etcd_http2_ready;
+
+        ngx_log_debug1(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
+                       "etcd http2 %V: ready", &h2->conf.name);
+
+        ngx_del_timer(&h2->timer);
+
+        h2->conf.ready(h2->conf.data);
+    }
+
+    if (h2->state == ngx_etcd_http2_ready
+        && !nghttp2_session_check_request_allowed(h2->session))
+    {
+        ngx_etcd_http2_drain(h2);
+    }
+
+    if ((h2->state == ngx_etcd_http2_draining && h2->nstreams == 0)
+        || (h2->state == ngx_etcd_http2_handshake && h2->goaway))
+    {
+        ngx_etcd_http2_reason(h2, "HTTP/2 session ended");
+        ngx_etcd_http2_fail(h2, &h2->reason);
+    }
+}
+
+
+static void
+ngx_etcd_http2_drain(ngx_etcd_http2_t *h2)
+{
+    ngx_queue_t              *q, *next;
+    ngx_etcd_http2_stream_t  *stream;
+
+    h2->state = ngx_etcd_http2_draining;
+
+    if (nghttp2_session_get_next_stream_id(h2->session)
+        > NGX_MAX_INT32_VALUE)
+    {
+        ngx_etcd_http2_reason(h2, "stream ids are exhausted");
+    }
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
+                   "etcd http2 %V: draining: %V",
+                   &h2->conf.name, &h2->reason);
+
+    /*
+     * Streams that wait for the peer's limit will never be sent.  Nothing is
+     * sure of the queue after failed(), so look again from its head.
+     */
+
+    for (q = ngx_queue_head(&h2->streams);
+         q != ngx_queue_sentinel(&h2->streams);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        stream = ngx_queue_data(q, ngx_etcd_http2_stream_t, queue);
+
+        if (stream->sent || !h2->goaway) {
+            continue;
+        }
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&h2->ended, q);
+
+        ngx_etcd_http2_stream_reset(stream, NGHTTP2_CANCEL);
+
+        stream->handlers->failed(stream, &h2->reason);
+
+        next = ngx_queue_head(&h2->streams);
+    }
+
+    if (h2->state == ngx_etcd_http2_draining) {
+        h2->conf.draining(h2->conf.data);
+    }
+}
+
+
+static void
+ngx_etcd_http2_timer_handler(ngx_event_t *ev)
+{
+    ngx_etcd_http2_t  *h2 = ev->data;
+
+    switch (h2->state) {
+
+    case ngx_etcd_http2_connecting:
+        ngx_etcd_http2_reason(h2, "connect() timed out");
+        ngx_etcd_http2_fail(h2, &h2->reason);
+        return;
+
+    case ngx_etcd_http2_handshake:
+        ngx_etcd_http2_reason(h2, "timed out waiting for HTTP/2 SETTINGS");
+        ngx_etcd_http2_fail(h2, &h2->reason);
+        return;
+
+    case ngx_etcd_http2_ready:
+    case ngx_etcd_http2_draining:
+        ngx_etcd_http2_liveness(h2);
+        return;
+
+    case ngx_etcd_http2_closed:
+        return;
+    }
+}
+
+
+static void
+ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
+{
+    ngx_msec_t  silence, interval;
+
+    if (h2->nstreams == 0) {
+        return;
+    }
+
+    if (h2->ping) {
+        silence = ngx_current_msec - h2->pinged;
+
+        if (silence >= h2->conf.ping_timeout) {
+            ngx_etcd_http2_reason(h2, "no answer to PING in %M ms", silence);
+            ngx_etcd_http2_fail(h2, &h2->reason);
+            return;
+        }
+
+        ngx_add_timer(&h2->timer, h2->conf.ping_timeout - silence);
+        return;
+    }
+
+    interval = h2->conf.ping_interval;
+
+    if (h2->too_many_pings) {
+        interval *= 2;
+    }
+
+    silence = ngx_current_msec - h2->quiet;
+
+    if (silence < interval) {
+        ngx_add_timer(&h2->timer, interval - silence);
+        return;
+    }
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
+                   "etcd http2 %V: ping after %M ms",
+                   &h2->conf.name, silence);
+
+    if (nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL) != 0) {
+        ngx_add_timer(&h2->timer, interval);
+        return;
+    }
+
+    h2->ping = 1;
+    h2->pinged = ngx_current_msec;
+
+    ngx_add_timer(&h2->timer, h2->conf.ping_timeout);
+
+    ngx_etcd_http2_post(h2);
+}
+
+
+/*
+ * A peer's first frame is SETTINGS.  What starts otherwise is shown as text:
+ * "HTTP/1.1 400 Bad Request" tells more than "protocol error".
+ */
+
+static ngx_int_t
+ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf, size_t n)
+{
+    u_char  *p, *last;
+    size_t   len, known;
+
+    known = h2->nfirst;
+
+    if (known >= NGX_ETCD_HTTP2_FRAME_HEADER) {
+        return NGX_OK;
+    }
+
+    len = ngx_min(n, NGX_ETCD_HTTP2_SHOWN - known);
+
+    ngx_memcpy(h2->first + known, buf, len);
+    h2->nfirst += len;
+
+    p = h2->first;
+
+    if (h2->nfirst < 4 || p[3] == NGHTTP2_SETTINGS) {
+        return NGX_OK;
+    }
+
+    if (p[0] == 0x15 && p[1] == 0x03) {
+        ngx_etcd_http2_reason(h2, "no HTTP/2: got a TLS alert, "
+                              "is this an https endpoint?");
+        return NGX_ERROR;
+    }
+
+    last = p + h2->nfirst;
+
+    while (p < last && *p >= 0x20 && *p < 0x7f && *p != '"') {
+        p++;
+    }
+
+    if (p == h2->first) {
+        ngx_etcd_http2_reason(h2, "no HTTP/2: got bytes 0x%02xi%02xi%02xi%02xi",
+                              p[0], p[1], p[2], p[3]);
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_http2_reason(h2, "no HTTP/2: got \"%*s\"",
+                          (size_t) (p - h2->first), h2->first);
+    return NGX_ERROR;
+}
+
+
+void
+ngx_etcd_http2_reason(ngx_etcd_http2_t *h2, const char *fmt, ...)
+{
+    u_char   *p;
+    va_list   args;
+
+    if (h2->reason.len) {
+        return;
+    }
+
+    va_start(args, fmt);
+    p = ngx_vslprintf(h2->reason_buf, h2->reason_buf + NGX_ETCD_HTTP2_REASON,
+                      fmt, args);
+    va_end(args);
+
+    h2->reason.data = h2->reason_buf;
+    h2->reason.len = p - h2->reason_buf;
+}
+
+
+static void
+ngx_etcd_http2_fail(ngx_etcd_http2_t *h2, ngx_str_t *reason)
+{
+    if (h2->state == ngx_etcd_http2_closed) {
+        return;
+    }
+
+    ngx_etcd_http2_shutdown(h2, reason);
+
+    if (!h2->disowned) {
+        h2->disowned = 1;
+        h2->conf.closed(h2->conf.data, reason);
+    }
+}
+
+
+/*
+ * The owner may well close the connection from a call's done() while it is
+ * failing: then the inner call ends the remaining streams.
+ */
+
+static void
+ngx_etcd_http2_shutdown(ngx_etcd_http2_t *h2, ngx_str_t *reason)
+{
+    ngx_queue_t              *q;
+    ngx_etcd_http2_stream_t  *stream;
+
+    if (h2->state != ngx_etcd_http2_closed) {
+        h2->state = ngx_etcd_http2_closed;
+
+        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
+                       "etcd http2 %V: closed: %V", &h2->conf.name, reason);
+
+        ngx_etcd_connection_close(h2->connection);
+
+        if (h2->timer.timer_set) {
+            ngx_del_timer(&h2->timer);
+        }
+
+        if (h2->work.posted) {
+            ngx_delete_posted_event(&h2->work);
+        }
+
+        ngx_post_event(&h2->release, &ngx_posted_events);
+    }
+
+    while (!ngx_queue_empty(&h2->streams)) {
+        q = ngx_queue_head(&h2->streams);
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&h2->ended, q);
+
+        stream = ngx_queue_data(q, ngx_etcd_http2_stream_t, queue);
+        stream->handlers->failed(stream, reason);
+    }
+}
+
+
+static void
+ngx_etcd_http2_release_handler(ngx_event_t *ev)
+{
+    ngx_etcd_http2_destroy(ev->data);
+}
+
+
+static void
+ngx_etcd_http2_destroy(ngx_etcd_http2_t *h2)
+{
+    ngx_log_t                 log;
+    ngx_queue_t              *q;
+    ngx_etcd_http2_stream_t  *stream;
+
+    if (h2->session) {
+        nghttp2_session_del(h2->session);
+    }
+
+    while (!ngx_queue_empty(&h2->ended)) {
+        q = ngx_queue_head(&h2->ended);
+        ngx_queue_remove(q);
+
+        stream = ngx_queue_data(q, ngx_etcd_http2_stream_t, queue);
+        stream->handlers->free(stream);
+    }
+
+    /* the log is in the pool, which logs while it is destroyed */
+
+    log = h2->log;
+    log.handler = NULL;
+
+    h2->pool->log = &log;
+
+    ngx_destroy_pool(h2->pool);
+}

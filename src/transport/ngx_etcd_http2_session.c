@@ -1,0 +1,452 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * nghttp2 must not be entered again from its callbacks: these only take
+ * note, and ngx_etcd_http2_post() sees to what follows.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_http2_session.h>
+
+
+#define NGX_ETCD_HTTP2_STREAM_WINDOW      (4 * 1024 * 1024)
+#define NGX_ETCD_HTTP2_CONNECTION_WINDOW  (16 * 1024 * 1024)
+#define NGX_ETCD_HTTP2_MAX_STREAMS        100
+
+
+static ngx_int_t ngx_etcd_http2_settings(ngx_etcd_http2_t *h2);
+
+static int ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
+    const nghttp2_frame *frame, void *data);
+static int ngx_etcd_http2_on_header(nghttp2_session *session,
+    const nghttp2_frame *frame, const uint8_t *name, size_t namelen,
+    const uint8_t *value, size_t valuelen, uint8_t flags, void *data);
+static int ngx_etcd_http2_on_frame_recv(nghttp2_session *session,
+    const nghttp2_frame *frame, void *data);
+static void ngx_etcd_http2_goaway(ngx_etcd_http2_t *h2,
+    const nghttp2_goaway *frame);
+static int ngx_etcd_http2_on_data_chunk(nghttp2_session *session,
+    uint8_t flags, int32_t id, const uint8_t *p, size_t n, void *data);
+static int ngx_etcd_http2_on_stream_close(nghttp2_session *session,
+    int32_t id, uint32_t code, void *data);
+static int ngx_etcd_http2_before_frame_send(nghttp2_session *session,
+    const nghttp2_frame *frame, void *data);
+static int ngx_etcd_http2_on_error(nghttp2_session *session, int code,
+    const char *msg, size_t len, void *data);
+static ssize_t ngx_etcd_http2_on_read(nghttp2_session *session, int32_t id,
+    uint8_t *buf, size_t length, uint32_t *flags, nghttp2_data_source *source,
+    void *data);
+
+
+ngx_int_t
+ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
+{
+    int                         rc;
+    nghttp2_session_callbacks  *cb;
+
+    if (nghttp2_session_callbacks_new(&cb) != 0) {
+        return NGX_ERROR;
+    }
+
+    nghttp2_session_callbacks_set_on_begin_headers_callback(cb,
+                                             ngx_etcd_http2_on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(cb,
+                                             ngx_etcd_http2_on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(cb,
+                                             ngx_etcd_http2_on_frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb,
+                                             ngx_etcd_http2_on_data_chunk);
+    nghttp2_session_callbacks_set_on_stream_close_callback(cb,
+                                             ngx_etcd_http2_on_stream_close);
+    nghttp2_session_callbacks_set_before_frame_send_callback(cb,
+                                             ngx_etcd_http2_before_frame_send);
+    nghttp2_session_callbacks_set_error_callback2(cb,
+                                             ngx_etcd_http2_on_error);
+
+    rc = nghttp2_session_client_new(&h2->session, cb, h2);
+
+    nghttp2_session_callbacks_del(cb);
+
+    if (rc != 0) {
+        h2->session = NULL;
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_http2_settings(h2);
+}
+
+
+static ngx_int_t
+ngx_etcd_http2_settings(ngx_etcd_http2_t *h2)
+{
+    nghttp2_settings_entry  iv[4];
+
+    iv[0].settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH;
+    iv[0].value = 0;
+
+    iv[1].settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS;
+    iv[1].value = NGX_ETCD_HTTP2_MAX_STREAMS;
+
+    iv[2].settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE;
+    iv[2].value = NGX_ETCD_HTTP2_STREAM_WINDOW;
+
+    iv[3].settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE;
+    iv[3].value = NGX_ETCD_HTTP2_HEADERS_SIZE;
+
+    if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, iv, 4) != 0) {
+        return NGX_ERROR;
+    }
+
+    /* a large window per stream is of no use without one per connection */
+
+    if (nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE,
+                                              0,
+                                              NGX_ETCD_HTTP2_CONNECTION_WINDOW)
+        != 0)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_http2_stream_open(ngx_etcd_http2_t *h2,
+    ngx_etcd_http2_stream_t *stream, nghttp2_nv *headers, size_t n)
+{
+    int32_t                id;
+    nghttp2_data_provider  provider;
+
+    if (!ngx_etcd_http2_usable(h2)) {
+        return NGX_ERROR;
+    }
+
+    provider.source.ptr = stream;
+    provider.read_callback = ngx_etcd_http2_on_read;
+
+    id = nghttp2_submit_request(h2->session, NULL, headers, n, &provider,
+                                stream);
+    if (id < 0) {
+        ngx_log_error(NGX_LOG_INFO, &h2->log, 0,
+                      "could not open a stream: %s", nghttp2_strerror(id));
+        return NGX_ERROR;
+    }
+
+    stream->id = id;
+    stream->h2 = h2;
+
+    ngx_queue_insert_tail(&h2->streams, &stream->queue);
+
+    if (h2->nstreams++ == 0) {
+
+        /* the peer had no reason to speak before */
+        h2->quiet = ngx_current_msec;
+
+        if (h2->conf.ping_interval && !h2->timer.timer_set) {
+            ngx_add_timer(&h2->timer, h2->conf.ping_interval);
+        }
+    }
+
+    ngx_etcd_http2_post(h2);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream)
+{
+    if (!stream->deferred) {
+        return;
+    }
+
+    stream->deferred = 0;
+
+    /* this fails if the stream is closed at the same time: closed() follows */
+    (void) nghttp2_session_resume_data(stream->h2->session, stream->id);
+
+    ngx_etcd_http2_post(stream->h2);
+}
+
+
+void
+ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
+{
+    if ((stream->local_ended && stream->remote_ended)
+        || stream->h2->state == ngx_etcd_http2_closed)
+    {
+        return;
+    }
+
+    /*
+     * Without memory the stream stays until the peer closes it, which is
+     * harmless: it has no call.
+     */
+    (void) nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE,
+                                     stream->id, code);
+
+    ngx_etcd_http2_post(stream->h2);
+}
+
+
+static int
+ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
+    const nghttp2_frame *frame, void *data)
+{
+    ngx_etcd_http2_t         *h2 = data;
+    ngx_etcd_http2_stream_t  *stream;
+
+    if (h2->state == ngx_etcd_http2_closed) {
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+
+    stream = nghttp2_session_get_stream_user_data(session,
+                                                  frame->hd.stream_id);
+
+    if (stream && frame->hd.type == NGHTTP2_HEADERS) {
+        stream->header_size = 0;
+        stream->handlers->begin(stream);
+    }
+
+    return 0;
+}
+
+
+static int
+ngx_etcd_http2_on_header(nghttp2_session *session, const nghttp2_frame *frame,
+    const uint8_t *name, size_t namelen, const uint8_t *value,
+    size_t valuelen, uint8_t flags, void *data)
+{
+    ngx_str_t                 n, v;
+    ngx_etcd_http2_t         *h2 = data;
+    ngx_etcd_http2_stream_t  *stream;
+
+    if (h2->state == ngx_etcd_http2_closed) {
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+
+    stream = nghttp2_session_get_stream_user_data(session,
+                                                  frame->hd.stream_id);
+    if (stream == NULL) {
+        return 0;
+    }
+
+    /* 32 is the overhead that HTTP/2 counts per field */
+
+    stream->header_size += namelen + valuelen + 32;
+
+    if (stream->header_size > NGX_ETCD_HTTP2_HEADERS_SIZE) {
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+
+    n.data = (u_char *) name;
+    n.len = namelen;
+    v.data = (u_char *) value;
+    v.len = valuelen;
+
+    stream->handlers->header(stream, &n, &v);
+
+    return 0;
+}
+
+
+static int
+ngx_etcd_http2_on_frame_recv(nghttp2_session *session,
+    const nghttp2_frame *frame, void *data)
+{
+    ngx_uint_t                last;
+    ngx_etcd_http2_t         *h2 = data;
+    ngx_etcd_http2_stream_t  *stream;
+
+    if (h2->state == ngx_etcd_http2_closed) {
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+
+    if (frame->hd.type == NGHTTP2_SETTINGS) {
+        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+            h2->settings = 1;
+        }
+
+        return 0;
+    }
+
+    if (frame->hd.type == NGHTTP2_GOAWAY) {
+        ngx_etcd_http2_goaway(h2, &frame->goaway);
+        return 0;
+    }
+
+    stream = nghttp2_session_get_stream_user_data(session,
+                                                  frame->hd.stream_id);
+    if (stream == NULL) {
+        return 0;
+    }
+
+    last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ? 1 : 0;
+
+    if (last) {
+        stream->remote_ended = 1;
+    }
+
+    if (frame->hd.type == NGHTTP2_HEADERS) {
+        stream->handlers->end(stream, last);
+
+    } else if (frame->hd.type == NGHTTP2_DATA && last) {
+        stream->handlers->last(stream);
+    }
+
+    return 0;
+}
+
+
+static void
+ngx_etcd_http2_goaway(ngx_etcd_http2_t *h2, const nghttp2_goaway *frame)
+{
+    size_t             len;
+    const char        *code;
+    static const char  pings[] = "too_many_pings";
+
+    h2->goaway = 1;
+
+    len = frame->opaque_data_len;
+    code = nghttp2_http2_strerror(frame->error_code);
+
+    if (frame->error_code == NGHTTP2_ENHANCE_YOUR_CALM
+        && len == sizeof(pings) - 1
+        && ngx_memcmp(frame->opaque_data, pings, len) == 0)
+    {
+        h2->too_many_pings = 1;
+        ngx_etcd_http2_reason(h2, "got GOAWAY: %s: %s", code, pings);
+        return;
+    }
+
+    ngx_etcd_http2_reason(h2, "got GOAWAY: %s", code);
+}
+
+
+static int
+ngx_etcd_http2_on_data_chunk(nghttp2_session *session, uint8_t flags,
+    int32_t id, const uint8_t *p, size_t n, void *data)
+{
+    ngx_etcd_http2_t         *h2 = data;
+    ngx_etcd_http2_stream_t  *stream;
+
+    if (h2->state == ngx_etcd_http2_closed) {
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+
+    stream = nghttp2_session_get_stream_user_data(session, id);
+
+    if (stream) {
+        stream->handlers->data(stream, (u_char *) p, n);
+    }
+
+    return 0;
+}
+
+
+static int
+ngx_etcd_http2_on_stream_close(nghttp2_session *session, int32_t id,
+    uint32_t code, void *data)
+{
+    ngx_etcd_http2_t         *h2 = data;
+    ngx_etcd_http2_stream_t  *stream;
+
+    if (h2->state == ngx_etcd_http2_closed) {
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+
+    stream = nghttp2_session_get_stream_user_data(session, id);
+    if (stream == NULL) {
+        return 0;
+    }
+
+    stream->local_ended = 1;
+    stream->remote_ended = 1;
+
+    ngx_queue_remove(&stream->queue);
+    h2->nstreams--;
+
+    stream->handlers->closed(stream, code);
+    stream->handlers->free(stream);
+
+    /* it may have been the last one of a connection that drains */
+    ngx_etcd_http2_post(h2);
+
+    return 0;
+}
+
+
+static int
+ngx_etcd_http2_before_frame_send(nghttp2_session *session,
+    const nghttp2_frame *frame, void *data)
+{
+    size_t                    len;
+    ngx_etcd_http2_t         *h2 = data;
+    ngx_etcd_http2_stream_t  *stream;
+
+    if (frame->hd.type == NGHTTP2_GOAWAY) {
+
+        /* nghttp2's own: the peer broke the protocol, the data says how */
+
+        len = frame->goaway.opaque_data_len;
+
+        ngx_etcd_http2_reason(h2, "HTTP/2 error: %s%s%*s",
+                              nghttp2_http2_strerror(frame->goaway.error_code),
+                              len ? ": " : "", len, frame->goaway.opaque_data);
+        return 0;
+    }
+
+    if (frame->hd.type != NGHTTP2_HEADERS) {
+        return 0;
+    }
+
+    stream = nghttp2_session_get_stream_user_data(session,
+                                                  frame->hd.stream_id);
+    if (stream) {
+        stream->sent = 1;
+    }
+
+    return 0;
+}
+
+
+static int
+ngx_etcd_http2_on_error(nghttp2_session *session, int code, const char *msg,
+    size_t len, void *data)
+{
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT,
+                   ngx_etcd_http2_log((ngx_etcd_http2_t *) data), 0,
+                   "etcd http2: %*s", len, msg);
+
+    return 0;
+}
+
+
+static ssize_t
+ngx_etcd_http2_on_read(nghttp2_session *session, int32_t id, uint8_t *buf,
+    size_t length, uint32_t *flags, nghttp2_data_source *source, void *data)
+{
+    ssize_t                   n;
+    ngx_uint_t                last;
+    ngx_etcd_http2_stream_t  *stream = source->ptr;
+
+    last = 0;
+
+    n = stream->handlers->read(stream, buf, length, &last);
+
+    if (n == NGX_AGAIN) {
+        stream->deferred = 1;
+        return NGHTTP2_ERR_DEFERRED;
+    }
+
+    if (last) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        stream->local_ended = 1;
+    }
+
+    return n;
+}

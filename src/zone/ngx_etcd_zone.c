@@ -1,0 +1,181 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_zone.h>
+
+
+/* a commit of a few changes takes microseconds, one of 10000 members 2 ms */
+
+#define NGX_ETCD_ZONE_SPINS   1024
+#define NGX_ETCD_ZONE_YIELDS  64
+
+
+static uint64_t ngx_etcd_zone_self(ngx_etcd_zone_t *zone);
+
+
+ngx_int_t
+ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
+    ngx_etcd_zone_t *old)
+{
+    ngx_etcd_zone_shared_t  *sh;
+
+    zone->shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+
+    if (old != NULL) {
+        zone->sh = old->sh;
+        zone->epoch = zone->sh->epoch + 1;
+        return NGX_OK;
+    }
+
+    if (shm_zone->shm.exists) {
+        zone->sh = zone->shpool->data;
+        zone->epoch = zone->sh->epoch + 1;
+        return NGX_OK;
+    }
+
+    sh = ngx_slab_calloc(zone->shpool, sizeof(ngx_etcd_zone_shared_t));
+    if (sh == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_queue_init(&sh->sets);
+    sh->cluster.endpoint = -1;
+
+    /* that the zone is full is said by who wanted more of it, and once */
+    zone->shpool->log_nomem = 0;
+
+    zone->shpool->data = sh;
+    zone->sh = sh;
+    zone->epoch = 1;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone)
+{
+    zone->sh->epoch = zone->epoch;
+}
+
+
+ngx_int_t
+ngx_etcd_zone_lock(ngx_etcd_zone_t *zone)
+{
+    ngx_uint_t  i, n;
+
+    for (i = 0; i < NGX_ETCD_ZONE_YIELDS; i++) {
+
+        for (n = 0; n < NGX_ETCD_ZONE_SPINS; n++) {
+
+            if (ngx_shmtx_trylock(&zone->shpool->mutex)) {
+                return NGX_OK;
+            }
+
+            if (ngx_ncpu == 1) {
+                break;
+            }
+
+            ngx_cpu_pause();
+        }
+
+        ngx_sched_yield();
+    }
+
+    return NGX_AGAIN;
+}
+
+
+void
+ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone)
+{
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+size_t
+ngx_etcd_zone_used(ngx_etcd_zone_t *zone)
+{
+    ngx_slab_pool_t  *shpool;
+
+    shpool = zone->shpool;
+
+    return (size_t) (shpool->end - (u_char *) shpool)
+           - (shpool->pfree << ngx_pagesize_shift);
+}
+
+
+uint64_t
+ngx_etcd_zone_owner(ngx_etcd_zone_t *zone)
+{
+    return __atomic_load_n(&zone->sh->owner, __ATOMIC_ACQUIRE);
+}
+
+
+static uint64_t
+ngx_etcd_zone_self(ngx_etcd_zone_t *zone)
+{
+    return (uint64_t) zone->epoch << 32 | (uint32_t) ngx_pid;
+}
+
+
+ngx_uint_t
+ngx_etcd_zone_owned(ngx_etcd_zone_t *zone)
+{
+    return ngx_etcd_zone_owner(zone) == ngx_etcd_zone_self(zone);
+}
+
+
+ngx_int_t
+ngx_etcd_zone_claim(ngx_etcd_zone_t *zone, uint64_t seen)
+{
+    if (!__atomic_compare_exchange_n(&zone->sh->owner, &seen,
+                                     ngx_etcd_zone_self(zone), 0,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    {
+        return NGX_DECLINED;
+    }
+
+    zone->sh->heartbeat = ngx_current_msec;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_zone_release(ngx_etcd_zone_t *zone)
+{
+    uint64_t  self;
+
+    self = ngx_etcd_zone_self(zone);
+
+    (void) __atomic_compare_exchange_n(&zone->sh->owner, &self, 0, 0,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+
+void
+ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
+    ngx_etcd_change_e change, uint64_t revision)
+{
+    ngx_time_t             *tp;
+    ngx_etcd_zone_event_t  *event;
+
+    tp = ngx_timeofday();
+    event = &zone->sh->events[zone->sh->nevents++ % NGX_ETCD_ZONE_EVENTS];
+
+    event->time = tp->sec;
+    event->msec = tp->msec;
+    event->change = change;
+    event->revision = revision;
+    event->name_len = ngx_min(name->len, NGX_ETCD_ZONE_EVENT_LEN);
+    event->key_len = ngx_min(key->len, NGX_ETCD_ZONE_EVENT_LEN);
+
+    ngx_memcpy(event->name, name->data, event->name_len);
+    ngx_memcpy(event->key, key->data, event->key_len);
+}

@@ -1,0 +1,342 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include "fake_etcd.h"
+
+
+fake_t            fake;
+
+static conn_t     conns[FAKE_MAX_CONNS];
+static int        nconns;
+
+
+static const char  usage_text[] =
+"usage: fake_etcd PORT MODE [--kv KEY=VALUE]... [--event KEY=VALUE]...\n"
+"                 [--cluster-id N] [--revision N] [--max-streams N]\n"
+"\n"
+"Answers KV/Range from --kv and Watch with created, at revision 100, and\n"
+"prints a line with milliseconds for each connection, call and PING.\n"
+"If there are --event, they happen 200 ms after the first watch, as puts of\n"
+"one revision; on a stream the last watch of the first event's key gets them.\n"
+"A mode changes this:\n"
+"\n"
+"  ok                         nothing else\n"
+"  goaway-drain:N             GOAWAY after the Nth call of a connection\n"
+"  refuse-first[:N]           REFUSED_STREAM for the N (1) first calls\n"
+"  rst:CODE                   RST_STREAM(CODE) for every call\n"
+"  trailers-only:CODE:TEXT    one HEADERS frame; TEXT as it is to be sent\n"
+"  http-status:CODE           an HTML page with this status\n"
+"  no-status                  ends the response without grpc-status\n"
+"  truncate                   ends it with status 0 inside of a message\n"
+"  compressed                 sets the compressed flag of messages\n"
+"  oversize[:N]               announces messages of N bytes (2 GiB - 1)\n"
+"  big-headers                100 KB of response headers\n"
+"  continue                   two 1xx header blocks first\n"
+"  split1                     DATA frames of one byte\n"
+"  fragments[:MS]             events in one fragment each, the last MS later\n"
+"  fragments-cut              as before, but closes the first connection\n"
+"                             that got fragments in place of the last one\n"
+"  watch-create-cancel        a watch of a key with \"bad\" in it is created\n"
+"                             and canceled at once, with id -1\n"
+"  compacted                  the first watch is canceled with\n"
+"                             compact_revision 150; the revision is 200 then\n"
+"  revision:A:B               revision A for the first connection, then B\n"
+"  other-cluster              another cluster id after the first connection\n"
+"  freeze:MS                  a connection is not served any more after MS\n"
+"  too-many-pings:N           GOAWAY(ENHANCE_YOUR_CALM) at the Nth PING\n"
+"  silent                     accepts and never answers\n"
+"  close                      accepts and closes\n"
+"  http1                      answers as an HTTP/1.1 server\n"
+"  bad-settings               an invalid SETTINGS frame\n";
+
+
+long
+now_ms(void)
+{
+    struct timespec  ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+
+    return ts.tv_sec * 1000L + ts.tv_nsec / 1000000;
+}
+
+
+int
+is_mode(const char *name)
+{
+    return strcmp(fake.name, name) == 0;
+}
+
+
+long
+mode_number(long otherwise)
+{
+    return fake.arg ? atol(fake.arg) : otherwise;
+}
+
+
+static void
+conn_close(conn_t *c)
+{
+    stream_t  *s, *next;
+
+    printf("%ld close conn=%d\n", now_ms(), c->number);
+
+    for (s = fake.streams; s; s = next) {
+        next = s->next;
+
+        if (s->conn == c) {
+            free_stream(s);
+        }
+    }
+
+    if (c->session) {
+        nghttp2_session_del(c->session);
+    }
+
+    close(c->fd);
+    memset(c, 0, sizeof(conn_t));
+}
+
+
+static void
+conn_accept(int fd)
+{
+    static const char  http1[] = "HTTP/1.1 400 Bad Request\r\n"
+                                 "Connection: close\r\n\r\n";
+    static const char  settings[] = "\0\0\006\004\0\0\0\0\0" "\0\002\0\0\0\007";
+    int                i, one;
+    conn_t            *c;
+
+    for (i = 0; i < FAKE_MAX_CONNS - 1 && conns[i].fd; i++) { /* void */ }
+
+    c = &conns[i];
+    c->fd = accept(fd, NULL, NULL);
+
+    if (c->fd <= 0) {
+        c->fd = 0;
+        return;
+    }
+
+    one = 1;
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(int));
+
+    c->number = ++nconns;
+    c->opened = now_ms();
+
+    printf("%ld open conn=%d\n", c->opened, c->number);
+
+    if (is_mode("close")) {
+        conn_close(c);
+
+    } else if (is_mode("http1")) {
+        (void) !write(c->fd, http1, sizeof(http1) - 1);
+
+    } else if (is_mode("bad-settings")) {
+        (void) !write(c->fd, settings, sizeof(settings) - 1);
+
+    } else if (!is_mode("silent")) {
+        conn_session(c);
+    }
+}
+
+
+static void
+conn_read(conn_t *c)
+{
+    ssize_t  n;
+    uint8_t  buf[16384];
+
+    n = recv(c->fd, buf, sizeof(buf), MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+
+    if (n <= 0 || (c->session
+                   && (nghttp2_session_mem_recv(c->session, buf, n) < 0
+                       || nghttp2_session_send(c->session) != 0)))
+    {
+        conn_close(c);
+    }
+}
+
+
+static int
+is_frozen(conn_t *c)
+{
+    return is_mode("freeze") && now_ms() - c->opened > mode_number(0);
+}
+
+
+static void
+serve(int fd)
+{
+    int             i, n;
+    stream_t       *s;
+    struct pollfd   fds[FAKE_MAX_CONNS + 1];
+    conn_t         *polled[FAKE_MAX_CONNS + 1];
+
+    n = 1;
+    fds[0].fd = fd;
+    fds[0].events = POLLIN;
+
+    for (i = 0; i < FAKE_MAX_CONNS; i++) {
+        if (conns[i].fd && !is_frozen(&conns[i])) {
+            polled[n] = &conns[i];
+            fds[n].fd = conns[i].fd;
+            fds[n++].events = POLLIN;
+        }
+    }
+
+    if (poll(fds, n, 10) < 0) {
+        return;
+    }
+
+    for (i = 1; i < n; i++) {
+        if (fds[i].revents) {
+            conn_read(polled[i]);
+        }
+    }
+
+    if (fds[0].revents) {
+        conn_accept(fd);
+    }
+
+    for (s = fake.streams; s; s = s->next) {
+        if (s->event_time && s->event_time <= now_ms()) {
+            send_events(s);
+        }
+    }
+
+    for (i = 0; i < FAKE_MAX_CONNS; i++) {
+        if (conns[i].session && !is_frozen(&conns[i])
+            && nghttp2_session_want_write(conns[i].session)
+            && nghttp2_session_send(conns[i].session) != 0)
+        {
+            conn_close(&conns[i]);
+        }
+    }
+
+    fflush(stdout);
+}
+
+
+static void
+set_pair(pairs_t *pairs, char *arg)
+{
+    char    *p;
+    pair_t  *pair;
+
+    p = strchr(arg, '=');
+
+    if (p == NULL || pairs->n == FAKE_MAX_PAIRS) {
+        fprintf(stderr, "invalid KEY=VALUE \"%s\"\n", arg);
+        exit(2);
+    }
+
+    *p = '\0';
+
+    pair = &pairs->pairs[pairs->n];
+    pair->key = arg;
+    pair->value = p + 1;
+    pair->mod_revision = 10 + pairs->n++;
+}
+
+
+static void
+set_options(int argc, char **argv)
+{
+    int  i;
+
+    for (i = 3; i + 1 < argc; i += 2) {
+
+        if (strcmp(argv[i], "--kv") == 0) {
+            set_pair(&fake.kvs, argv[i + 1]);
+
+        } else if (strcmp(argv[i], "--event") == 0) {
+            set_pair(&fake.events, argv[i + 1]);
+
+        } else if (strcmp(argv[i], "--cluster-id") == 0) {
+            fake.cluster_id = strtoull(argv[i + 1], NULL, 0);
+
+        } else if (strcmp(argv[i], "--revision") == 0) {
+            fake.revision = strtoll(argv[i + 1], NULL, 0);
+
+        } else if (strcmp(argv[i], "--max-streams") == 0) {
+            fake.max_streams = strtoul(argv[i + 1], NULL, 0);
+
+        } else {
+            break;
+        }
+    }
+
+    if (i != argc || strstr(usage_text, fake.name) == NULL) {
+        fputs(usage_text, stderr);
+        exit(2);
+    }
+}
+
+
+int
+main(int argc, char **argv)
+{
+    int                 fd, one;
+    struct sockaddr_in  sin;
+
+    if (argc < 3) {
+        fputs(usage_text, stderr);
+        return 2;
+    }
+
+    fake.revision = 100;
+    fake.cluster_id = 0xfa4e;
+    fake.max_streams = 1000;
+
+    snprintf(fake.name, sizeof(fake.name), "%.*s",
+             (int) strcspn(argv[2], ":"), argv[2]);
+    fake.arg = strchr(argv[2], ':');
+    if (fake.arg) {
+        fake.arg++;
+    }
+
+    set_options(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    one = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(int));
+
+    memset(&sin, 0, sizeof(sin));
+    sin.sin_family = AF_INET;
+    sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sin.sin_port = htons(atoi(argv[1]));
+
+    if (fd == -1 || bind(fd, (struct sockaddr *) &sin, sizeof(sin)) == -1
+        || listen(fd, FAKE_MAX_CONNS) == -1)
+    {
+        perror("fake_etcd");
+        return 1;
+    }
+
+    printf("%ld listen %s %s\n", now_ms(), argv[1], argv[2]);
+    fflush(stdout);
+
+    for ( ;; ) {
+        serve(fd);
+    }
+}

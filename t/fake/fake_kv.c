@@ -1,0 +1,357 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "fake_etcd.h"
+
+
+static int64_t
+revision_of(conn_t *c)
+{
+    const char  *second;
+
+    if (is_mode("revision") && fake.arg) {
+        second = strchr(fake.arg, ':');
+
+        return (c->number == 1 || second == NULL) ? atol(fake.arg)
+                                                  : atol(second + 1);
+    }
+
+    return fake.revision;
+}
+
+
+static void
+fill_header(Etcd__ResponseHeader *h, conn_t *c)
+{
+    etcd__response_header__init(h);
+
+    h->cluster_id = fake.cluster_id;
+    if (is_mode("other-cluster") && c->number > 1) {
+        h->cluster_id++;
+    }
+
+    h->member_id = 1;
+    h->raft_term = 2;
+    h->revision = revision_of(c);
+}
+
+
+static void
+queue_message(stream_t *s, ProtobufCMessage *m)
+{
+    size_t    len, announced;
+    uint8_t  *p;
+
+    len = protobuf_c_message_get_packed_size(m);
+    announced = len;
+
+    if (is_mode("oversize")) {
+        announced = mode_number(0x7fffffff);
+
+    } else if (is_mode("truncate")) {
+        announced = len + 100;
+    }
+
+    s->out = realloc(s->out, s->nout + FAKE_PREFIX + len);
+    p = s->out + s->nout;
+
+    p[0] = is_mode("compressed");
+    p[1] = announced >> 24;
+    p[2] = announced >> 16;
+    p[3] = announced >> 8;
+    p[4] = announced;
+
+    protobuf_c_message_pack(m, p + FAKE_PREFIX);
+    s->nout += FAKE_PREFIX + len;
+}
+
+
+static void
+fill_kv(Etcd__KeyValue *kv, pair_t *pair)
+{
+    etcd__key_value__init(kv);
+
+    kv->key.data = (uint8_t *) pair->key;
+    kv->key.len = strlen(pair->key);
+    kv->value.data = (uint8_t *) pair->value;
+    kv->value.len = strlen(pair->value);
+    kv->create_revision = pair->mod_revision;
+    kv->mod_revision = pair->mod_revision;
+    kv->version = 1;
+}
+
+
+static int
+in_range(pair_t *pair, ProtobufCBinaryData *key, ProtobufCBinaryData *end)
+{
+    int     rc;
+    size_t  len, n;
+
+    len = strlen(pair->key);
+
+    n = len < key->len ? len : key->len;
+    rc = n ? memcmp(pair->key, key->data, n) : 0;
+
+    if (end->len == 0) {
+        return rc == 0 && len == key->len;
+    }
+
+    if (rc < 0 || (rc == 0 && len < key->len)) {
+        return 0;
+    }
+
+    if (end->len == 1 && end->data[0] == 0) {
+        return 1;
+    }
+
+    n = len < end->len ? len : end->len;
+    rc = memcmp(pair->key, end->data, n);
+
+    return rc < 0 || (rc == 0 && len < end->len);
+}
+
+
+static void
+range(stream_t *s, uint8_t *p, size_t n)
+{
+    int                     i;
+    Etcd__KeyValue          kv[FAKE_MAX_PAIRS], *pkv[FAKE_MAX_PAIRS];
+    Etcd__RangeRequest     *req;
+    Etcd__RangeResponse     res;
+    Etcd__ResponseHeader    h;
+
+    req = etcd__range_request__unpack(NULL, n, p);
+    if (req == NULL) {
+        return;
+    }
+
+    etcd__range_response__init(&res);
+    fill_header(&h, s->conn);
+    res.header = &h;
+    res.kvs = pkv;
+
+    for (i = 0; i < fake.kvs.n; i++) {
+        if (!in_range(&fake.kvs.pairs[i], &req->key, &req->range_end)) {
+            continue;
+        }
+
+        res.count++;
+
+        if (req->limit && (int64_t) res.n_kvs >= req->limit) {
+            res.more = 1;
+            continue;
+        }
+
+        fill_kv(&kv[i], &fake.kvs.pairs[i]);
+        pkv[res.n_kvs++] = &kv[i];
+    }
+
+    printf("%ld range conn=%d key=%.*s kvs=%d\n", now_ms(), s->conn->number,
+           (int) req->key.len, (char *) req->key.data, (int) res.n_kvs);
+
+    queue_message(s, &res.base);
+    answer(s, 1);
+
+    etcd__range_request__free_unpacked(req, NULL);
+}
+
+
+static void
+watch_response(stream_t *s, Etcd__WatchResponse *res)
+{
+    Etcd__ResponseHeader  h;
+
+    fill_header(&h, s->conn);
+    res->header = &h;
+
+    queue_message(s, &res->base);
+    answer(s, 0);
+}
+
+
+static void
+watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
+{
+    static char           reason[] = "rpc error: code = PermissionDenied "
+                                     "desc = etcdserver: permission denied";
+    Etcd__WatchResponse   res;
+
+    printf("%ld watch conn=%d key=%.*s revision=%ld\n", now_ms(),
+           s->conn->number, (int) req->key.len, (char *) req->key.data,
+           (long) req->start_revision);
+
+    etcd__watch_response__init(&res);
+    res.created = 1;
+
+    if (is_mode("watch-create-cancel")
+        && memmem(req->key.data, req->key.len, "bad", 3))
+    {
+        res.watch_id = -1;
+        res.canceled = 1;
+        res.cancel_reason.data = (uint8_t *) reason;
+        res.cancel_reason.len = sizeof(reason) - 1;
+        watch_response(s, &res);
+        return;
+    }
+
+    res.watch_id = req->watch_id ? req->watch_id : s->nwatches++;
+    watch_response(s, &res);
+
+    if (is_mode("compacted") && fake.revision < 200) {
+        fake.revision = 200;
+        res.created = 0;
+        res.canceled = 1;
+        res.compact_revision = 150;
+        watch_response(s, &res);
+        return;
+    }
+
+    if (fake.events.n
+        && in_range(&fake.events.pairs[0], &req->key, &req->range_end)
+        && (fake.event_revision == 0
+            || (req->start_revision
+                && req->start_revision <= fake.event_revision)))
+    {
+        s->event_watch = res.watch_id;
+        s->event_time = now_ms() + FAKE_EVENT_DELAY;
+        s->next_event = 0;
+    }
+}
+
+
+/* makes the events part of what Range answers */
+
+static void
+commit_events(void)
+{
+    int     i, k;
+    pair_t  *ev;
+
+    fake.event_revision = ++fake.revision;
+
+    for (i = 0; i < fake.events.n; i++) {
+        ev = &fake.events.pairs[i];
+        ev->mod_revision = fake.event_revision;
+
+        for (k = 0; k < fake.kvs.n; k++) {
+            if (strcmp(fake.kvs.pairs[k].key, ev->key) == 0) {
+                break;
+            }
+        }
+
+        if (k == FAKE_MAX_PAIRS) {
+            continue;
+        }
+
+        fake.kvs.pairs[k] = *ev;
+
+        if (k == fake.kvs.n) {
+            fake.kvs.n++;
+        }
+    }
+}
+
+
+void
+send_events(stream_t *s)
+{
+    static int            cut;
+    int                   fragments;
+    size_t                i, n;
+    Etcd__Event           ev[FAKE_MAX_PAIRS], *pev[FAKE_MAX_PAIRS];
+    Etcd__KeyValue        kv[FAKE_MAX_PAIRS];
+    Etcd__WatchResponse   res;
+
+    fragments = strncmp(fake.name, "fragments", 9) == 0;
+    n = fragments ? 1 : fake.events.n;
+
+    if (fake.event_revision == 0) {
+        commit_events();
+    }
+
+    if (is_mode("fragments-cut") && !cut
+        && s->next_event == fake.events.n - 1)
+    {
+        cut = 1;
+        shutdown(s->conn->fd, SHUT_RDWR);
+        s->event_time = 0;
+        return;
+    }
+
+    etcd__watch_response__init(&res);
+    res.watch_id = s->event_watch;
+    res.events = pev;
+    res.n_events = n;
+
+    for (i = 0; i < n; i++) {
+        etcd__event__init(&ev[i]);
+        fill_kv(&kv[i], &fake.events.pairs[s->next_event++]);
+        ev[i].kv = &kv[i];
+        pev[i] = &ev[i];
+    }
+
+    res.fragment = s->next_event < fake.events.n;
+    s->event_time = 0;
+
+    if (res.fragment) {
+        s->event_time = now_ms() + 1;
+
+        if (s->next_event == fake.events.n - 1 && is_mode("fragments")) {
+            s->event_time += mode_number(1000);
+        }
+    }
+
+    watch_response(s, &res);
+}
+
+
+void
+on_message(stream_t *s, uint8_t *p, size_t n)
+{
+    Etcd__WatchRequest   *req;
+    Etcd__WatchResponse   res;
+
+    if (strcmp(s->method, "/etcdserverpb.KV/Range") == 0) {
+        range(s, p, n);
+        return;
+    }
+
+    if (strcmp(s->method, "/etcdserverpb.Watch/Watch") != 0) {
+        return;
+    }
+
+    req = etcd__watch_request__unpack(NULL, n, p);
+    if (req == NULL) {
+        return;
+    }
+
+    etcd__watch_response__init(&res);
+
+    switch (req->request_union_case) {
+
+    case ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST:
+        watch_create(s, req->create_request);
+        break;
+
+    case ETCD__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST:
+        res.watch_id = req->cancel_request->watch_id;
+        res.canceled = 1;
+        watch_response(s, &res);
+        break;
+
+    default:
+        res.watch_id = -1;
+        watch_response(s, &res);
+        break;
+    }
+
+    etcd__watch_request__free_unpacked(req, NULL);
+}

@@ -1,0 +1,350 @@
+package Backend;
+
+# HTTP backends that say who they are: one process serves any number of them.
+#
+#     my ($a, $b) = Backend->start(2);      # or Backend->start('a', 'b')
+#     $a->address;                          # 127.0.0.1:12345
+#     $a->set(status => 500, delay => 0.2); # from now on
+#     $a->set(hang => 1);                   # answers nothing
+#     $a->down; $a->up;                     # refuses connections
+#     $a->requests; $a->reset;
+#
+# The body of an answer is the backend's name.  X-Connection numbers the
+# connections that the backend has seen, so keep-alive shows.
+
+use strict;
+use warnings;
+
+use IO::Select;
+use IO::Socket::INET;
+use JSON::PP;
+use POSIX ();
+use Time::HiRes qw(time);
+
+use Finish;
+use Http;
+use Port;
+use Process;
+use Wait;
+
+use constant CHUNK => 65536;
+
+my $count = 0;
+
+
+sub start {
+    my ($class, @names) = @_;
+
+    if (@names == 1 && $names[0] =~ /^\d+$/) {
+        @names = map { 'b' . ++$count } 1 .. $names[0];
+    }
+
+    my @backends = map {
+        bless { name => $_, port => free_port() }, $class
+    } @names;
+
+    my $control = listen_on(free_port());
+    my @listening = map { listen_on($_->{port}) } @backends;
+    my $pid = fork() // die "fork: $!\n";
+
+    if ($pid == 0) {
+        @SIG{qw(HUP INT TERM)} = ('DEFAULT') x 3;
+        eval { serve($control, \@backends, \@listening); 1 } or warn $@;
+        POSIX::_exit(1);
+    }
+
+    my $process = bless { pid => $pid }, 'Backend::Server';
+
+    for my $i (0 .. $#backends) {
+        $backends[$i]{index} = $i;
+        $backends[$i]{process} = $process;
+        $backends[$i]{control} = $control->sockport;
+    }
+
+    Finish::later($process);
+
+    return wantarray ? @backends : $backends[0];
+}
+
+
+sub listen_on {
+    my ($port) = @_;
+
+    return IO::Socket::INET->new(
+        LocalAddr => '127.0.0.1',
+        LocalPort => $port,
+        Listen    => 511,
+        ReuseAddr => 1,
+    ) || die "listen on $port: $!\n";
+}
+
+
+sub name { $_[0]{name} }
+sub port { $_[0]{port} }
+sub address { "127.0.0.1:$_[0]{port}" }
+
+
+# status, delay (seconds), hang, body, headers => { NAME => VALUE }
+
+sub set {
+    my ($self, %behaviour) = @_;
+
+    $self->tell({ set => \%behaviour });
+}
+
+
+sub down { $_[0]->tell({ listen => 0 }) }
+sub up   { $_[0]->tell({ listen => 1 }) }
+
+
+# requests, connections and open (connections now), most (requests at a time)
+
+sub counts { $_[0]->tell({}) }
+sub requests { $_[0]->counts->{requests} }
+sub reset { $_[0]->tell({ reset => 1 }) }
+
+
+sub tell {
+    my ($self, $order) = @_;
+
+    my $body = encode_json({ %$order, index => $self->{index} });
+    my $answer = Http->new($self->{control})->post('/', $body);
+
+    $answer->{status} == 200 or die "backends: $answer->{error}\n";
+
+    return decode_json($answer->{body});
+}
+
+
+sub Backend::Server::stop {
+    my ($self) = @_;
+
+    if (my $pid = delete $self->{pid}) {
+        stop_child($pid);
+    }
+}
+
+
+# the server's side: one select() loop for all
+
+my (%clients, @timers, $select);
+
+
+sub serve {
+    my ($control, $backends, $listening) = @_;
+
+    local $SIG{PIPE} = 'IGNORE';
+
+    my %owner = map {
+        $backends->[$_]{listening} = $listening->[$_];
+        clear($backends->[$_]);
+        (fileno($listening->[$_]) => $backends->[$_])
+    } 0 .. $#$backends;
+
+    $select = IO::Select->new($control, @$listening);
+
+    while (1) {
+        my $wait = @timers ? $timers[0]{at} - time() : undef;
+
+        for my $socket ($select->can_read(defined $wait && $wait < 0
+                                          ? 0 : $wait))
+        {
+            if ($socket == $control) {
+                obey($control, $backends, \%owner);
+
+            } elsif (my $backend = $owner{fileno($socket)}) {
+                add_client($socket, $backend);
+
+            } else {
+                read_client($socket);
+            }
+        }
+
+        while (@timers && $timers[0]{at} <= time()) {
+            respond(shift @timers);
+        }
+    }
+}
+
+
+sub clear {
+    my ($backend) = @_;
+
+    @$backend{qw(requests connections active most)} = (0) x 4;
+}
+
+
+# an order comes on a connection of its own and is small enough for one read
+
+sub obey {
+    my ($control, $backends, $owner) = @_;
+
+    my $socket = $control->accept() or return;
+    my $text = '';
+
+    while ($text !~ /\r\n\r\n.*\}$/s) {
+        sysread($socket, $text, CHUNK, length($text)) or return;
+    }
+
+    my $order = decode_json($text =~ s/^.*?\r\n\r\n//sr);
+    my $backend = $backends->[$order->{index}];
+    my $set = $order->{set} // {};
+
+    $backend->{behaviour}{$_} = $set->{$_} for keys %$set;
+
+    clear($backend) if $order->{reset};
+    take_down($backend, $owner) if defined $order->{listen};
+    bring_up($backend, $owner) if $order->{listen};
+
+    my $open = grep { $_->{backend} == $backend } values %clients;
+    my $body = encode_json({
+        open => $open,
+        map { $_ => $backend->{$_} } qw(requests connections most)
+    });
+
+    syswrite($socket, "HTTP/1.1 200 OK\r\nConnection: close\r\n"
+                      . 'Content-Length: ' . length($body) . "\r\n\r\n$body");
+}
+
+
+sub take_down {
+    my ($backend, $owner) = @_;
+
+    my $listening = delete $backend->{listening} or return;
+
+    delete $owner->{fileno($listening)};
+    $select->remove($listening);
+    $listening->close();
+
+    for my $client (values %clients) {
+        drop($client) if $client->{backend} == $backend;
+    }
+}
+
+
+sub bring_up {
+    my ($backend, $owner) = @_;
+
+    my $listening = listen_on($backend->{port});
+
+    $backend->{listening} = $listening;
+    $owner->{fileno($listening)} = $backend;
+    $select->add($listening);
+}
+
+
+sub add_client {
+    my ($listening, $backend) = @_;
+
+    my $socket = $listening->accept() or return;
+
+    $backend->{connections}++;
+    $select->add($socket);
+
+    $clients{$socket} = {
+        socket  => $socket,
+        backend => $backend,
+        number  => $backend->{connections},
+        input   => '',
+    };
+}
+
+
+sub drop {
+    my ($client) = @_;
+
+    @timers = grep { $_ != $client } @timers;
+    $client->{backend}{active}-- if delete $client->{busy};
+    $select->remove($client->{socket});
+    delete $clients{$client->{socket}};
+    close($client->{socket});
+}
+
+
+sub read_client {
+    my ($socket) = @_;
+
+    my $client = $clients{$socket} or return;
+
+    if (!sysread($socket, $client->{input}, CHUNK, length($client->{input}))) {
+        drop($client);
+        return;
+    }
+
+    if (!$client->{busy}) {
+        next_request($client);
+    }
+}
+
+
+sub next_request {
+    my ($client) = @_;
+
+    my $backend = $client->{backend};
+
+    $client->{input} =~ /^(.*?\r\n\r\n)/s or return;
+
+    my $head = $1;
+    my $length = $head =~ /^content-length:\s*(\d+)/im ? $1 : 0;
+
+    if (length($client->{input}) < length($head) + $length) {
+        return;
+    }
+
+    substr($client->{input}, 0, length($head) + $length, '');
+
+    $client->{busy} = 1;
+    $client->{close} = $head =~ m{^\S+ \S+ HTTP/1\.0|^connection:\s*close}im;
+
+    $backend->{requests}++;
+    $backend->{active}++;
+
+    if ($backend->{most} < $backend->{active}) {
+        $backend->{most} = $backend->{active};
+    }
+
+    if ($backend->{behaviour}{hang}) {
+        return;
+    }
+
+    if (my $delay = $backend->{behaviour}{delay}) {
+        $client->{at} = time() + $delay;
+        @timers = sort { $a->{at} <=> $b->{at} } @timers, $client;
+        return;
+    }
+
+    respond($client);
+}
+
+
+sub respond {
+    my ($client) = @_;
+
+    my $backend = $client->{backend};
+    my $behaviour = $backend->{behaviour};
+    my $status = $behaviour->{status} // 200;
+    my $body = $behaviour->{body} // $backend->{name};
+    my %headers = (
+        'Content-Length' => length($body),
+        'Connection'     => $client->{close} ? 'close' : 'keep-alive',
+        'X-Connection'   => $client->{number},
+        %{ $behaviour->{headers} // {} },
+    );
+
+    syswrite($client->{socket}, "HTTP/1.1 $status Answer\r\n"
+             . join('', map { "$_: $headers{$_}\r\n" } sort keys %headers)
+             . "\r\n$body");
+
+    $backend->{active}--;
+    delete $client->{busy};
+
+    if ($client->{close}) {
+        drop($client);
+        return;
+    }
+
+    next_request($client);
+}
+
+
+1;

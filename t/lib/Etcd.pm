@@ -1,0 +1,361 @@
+package Etcd;
+
+# A real etcd on loopback, asked through its HTTP/JSON gateway.
+#
+#     my $etcd = Etcd->new()->start();
+#     $etcd->put('/services/api/1', '127.0.0.1:8080');
+#     $etcd->txn([put => $key, $value], [del => $other]);   # one revision
+#
+# Calls that change something return the revision that did it.
+
+use strict;
+use warnings;
+
+use File::Path qw(make_path remove_tree);
+use JSON::PP;
+use MIME::Base64;
+
+use Finish;
+use Http;
+use Port;
+use Process;
+use Wait;
+
+# etcd reserves 64M for each of its write-ahead logs
+
+use constant SHM_NEEDED_KB => 300 * 1024;
+
+my $count = 0;
+
+
+# name => 'e1', args => ['--flag=value', ...]: added to etcd's command line
+
+sub new {
+    my ($class, %options) = @_;
+
+    my $name = $options{name} // 'etcd' . ++$count;
+
+    my $self = bless {
+        name  => $name,
+        args  => $options{args} // [],
+        port  => free_port(),
+        peer  => free_port(),
+        log   => test_dir() . "/$name.log",
+        data  => data_dir($name),
+    }, $class;
+
+    $self->{http} = Http->new($self->{port});
+
+    return $self;
+}
+
+
+# in memory where there is room: its fsync() calls are what takes long
+
+sub data_dir {
+    my ($name) = @_;
+
+    my (undef, $df) = run('df', '-Pk', '/dev/shm');
+    my ($free) = $df =~ /^\S+\s+\d+\s+\d+\s+(\d+)\s.*shm$/m;
+
+    if (-w '/dev/shm' && ($free // 0) > SHM_NEEDED_KB) {
+        return "/dev/shm/nginx-etcd-test-$$-$name";
+    }
+
+    return test_dir() . "/$name.data";
+}
+
+
+sub port { $_[0]{port} }
+sub pid  { $_[0]{pid} }
+sub url  { "http://127.0.0.1:$_[0]{port}" }
+sub peer_url { "http://127.0.0.1:$_[0]{peer}" }
+
+# what goes after nginx's "endpoints"
+sub endpoints { $_[0]->url }
+
+
+# life
+
+sub start {
+    my ($self) = @_;
+
+    $self->launch();
+    $self->wait_healthy() or die "etcd did not start, see $self->{log}\n";
+
+    return $self;
+}
+
+
+sub launch {
+    my ($self, $cluster) = @_;
+
+    # etcd takes options from the environment too, not from ours
+
+    delete local @ENV{grep { /^ETCD_/ } keys %ENV};
+
+    $cluster //= "$self->{name}=" . $self->peer_url;
+    $self->{cluster} //= $cluster;
+
+    make_path($self->{data}, { mode => 0700 });
+
+    $self->{pid} = spawn($self->{log}, 'etcd',
+        '--name', $self->{name},
+        '--data-dir', $self->{data},
+        '--listen-client-urls', $self->url,
+        '--advertise-client-urls', $self->url,
+        '--listen-peer-urls', $self->peer_url,
+        '--initial-advertise-peer-urls', $self->peer_url,
+        '--initial-cluster', $self->{cluster},
+        '--heartbeat-interval', 20,
+        '--election-timeout', 200,
+        '--logger', 'zap',
+        @{ $self->{args} });
+
+    Finish::later($self);
+}
+
+
+sub wait_healthy {
+    my ($self, $seconds) = @_;
+
+    return wait_for { $self->is_healthy() } $seconds // 20, 'etcd';
+}
+
+
+sub is_healthy {
+    my ($self) = @_;
+
+    my $answer = Http->new($self->{port}, timeout => 1)->get('/health');
+
+    return $answer->{body} =~ /"true"/;
+}
+
+
+# the data outlives stop() and kill(): start() goes on with them
+
+sub stop { $_[0]->end('TERM') }
+sub kill { $_[0]->end('KILL') }
+
+
+sub end {
+    my ($self, $signal) = @_;
+
+    $self->{http}->close();
+
+    if (my $pid = delete $self->{pid}) {
+        stop_child($pid, $signal);
+    }
+}
+
+
+sub restart {
+    my ($self) = @_;
+
+    $self->stop();
+
+    return $self->start();
+}
+
+
+# a frozen etcd keeps its connections and answers nothing
+
+sub freeze { CORE::kill('STOP', $_[0]{pid}) }
+sub thaw   { CORE::kill('CONT', $_[0]{pid}) }
+
+
+sub DESTROY {
+    my ($self) = @_;
+
+    if ($self->{data} =~ m{^/dev/shm/nginx-etcd-test-$$-}) {
+        remove_tree($self->{data});
+    }
+}
+
+
+# the API; $path is what follows /v3/
+
+sub call {
+    my ($self, $path, $request) = @_;
+
+    my $answer = $self->{http}->post("/v3/$path", encode_json($request));
+
+    if ($answer->{status} != 200) {
+        die "etcd: $path: $answer->{status} ", $answer->{error} // '',
+            "$answer->{body}\n";
+    }
+
+    return decode_json($answer->{body});
+}
+
+
+sub put {
+    my ($self, $key, $value, %options) = @_;
+
+    my $lease = $options{lease} ? { lease => $options{lease} } : {};
+    my $answer = $self->call('kv/put', { put_op($key, $value), %$lease });
+
+    return $answer->{header}{revision};
+}
+
+
+# the newest value, or undef
+
+sub get {
+    my ($self, $key) = @_;
+
+    my ($kv) = $self->range({ key => encode($key) });
+
+    return $kv && $kv->{value};
+}
+
+
+# all of a prefix, each as { key, value, create_revision, mod_revision, ... }
+
+sub list {
+    my ($self, $prefix) = @_;
+
+    return $self->range({ prefix_op($prefix) });
+}
+
+
+sub range {
+    my ($self, $request) = @_;
+
+    my @kvs = @{ $self->call('kv/range', $request)->{kvs} // [] };
+
+    for my $kv (@kvs) {
+        $kv->{$_} = decode_base64($kv->{$_} // '') for qw(key value);
+    }
+
+    return @kvs;
+}
+
+
+sub del {
+    my ($self, $key) = @_;
+
+    my $answer = $self->call('kv/deleterange', { key => encode($key) });
+
+    return $answer->{header}{revision};
+}
+
+
+sub del_prefix {
+    my ($self, $prefix) = @_;
+
+    my $answer = $self->call('kv/deleterange', { prefix_op($prefix) });
+
+    return $answer->{header}{revision};
+}
+
+
+# [put => KEY, VALUE], [del => KEY], [del_prefix => PREFIX]: all in one revision
+
+sub txn {
+    my ($self, @operations) = @_;
+
+    my @success = map {
+        my ($what, @arguments) = @$_;
+        $what eq 'put' ? { request_put => { put_op(@arguments) } }
+                       : { request_delete_range =>
+                           { $what eq 'del' ? (key => encode(@arguments))
+                                            : prefix_op(@arguments) } };
+    } @operations;
+
+    my $answer = $self->call('kv/txn', { success => \@success });
+
+    return $answer->{header}{revision};
+}
+
+
+sub grant {
+    my ($self, $ttl) = @_;
+
+    return $self->call('lease/grant', { TTL => $ttl })->{ID};
+}
+
+
+sub revoke {
+    my ($self, $lease) = @_;
+
+    return $self->call('lease/revoke', { ID => $lease })->{header}{revision};
+}
+
+
+sub revision {
+    my ($self) = @_;
+
+    my $answer = $self->call('kv/range', { key => encode("\0") });
+
+    return $answer->{header}{revision};
+}
+
+
+# forgets all revisions before the given one (default: the newest)
+
+sub compact {
+    my ($self, $revision) = @_;
+
+    $revision //= $self->revision();
+    $self->call('kv/compaction', { revision => $revision, physical => \1 });
+
+    return $revision;
+}
+
+
+# one metric by its name, labels included where it has some: the sum of all
+# lines that begin so
+
+sub metric {
+    my ($self, $name) = @_;
+
+    my $sum;
+
+    for (split(/\n/, $self->{http}->get('/metrics')->{body})) {
+        if (/^\Q$name\E(?:\{[^}]*\})? (\S+)$/) {
+            $sum = ($sum // 0) + $1;
+        }
+    }
+
+    return $sum;
+}
+
+
+# the real command line client; returns its exit status and output
+
+sub etcdctl {
+    my ($self, @arguments) = @_;
+
+    local $ENV{ETCDCTL_API} = 3;
+
+    return run('etcdctl', '--endpoints', $self->url, @arguments);
+}
+
+
+sub encode { return encode_base64($_[0], '') }
+
+
+sub put_op {
+    my ($key, $value) = @_;
+
+    return (key => encode($key), value => encode($value));
+}
+
+
+# a prefix is the range up to its successor
+
+sub prefix_op {
+    my ($prefix) = @_;
+
+    my $end = $prefix;
+
+    $end =~ s/\xff+$//;
+    $end = $end eq '' ? "\0"
+                      : substr($end, 0, -1) . chr(ord(substr($end, -1)) + 1);
+
+    return (key => encode($prefix), range_end => encode($end));
+}
+
+
+1;

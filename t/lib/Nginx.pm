@@ -1,0 +1,497 @@
+package Nginx;
+
+# An nginx with the modules loaded, from a configuration in the test.
+#
+#     my $nginx = Nginx->new(etcd => $etcd)->start(<<'EOF');
+#
+#     etcd {
+#         endpoints %%ETCD%%;
+#     }
+#
+#     http {
+#         server {
+#             listen 127.0.0.1:%%PORT%%;
+#         }
+#     }
+#
+#     EOF
+#
+#     $nginx->get('/')->{status};
+#
+# %%PORT%%, %%PORT_1%% and so on become free ports, %%ETCD%% the endpoints,
+# %%DIR%% a directory for files, and %%NAME%% what set(NAME => ...) said.
+# Modules, pid, logs, temporary paths and events are cared for here, without
+# moving the lines of the configuration.  Two workers unless it says otherwise.
+#
+# TEST_NGINX_BINARY and TEST_NGINX_MODULES choose another nginx, TEST_LOG=debug
+# another level of error.log.
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use JSON::PP;
+use Test::More ();
+
+use Finish;
+use Http;
+use Port;
+use Process;
+use Wait;
+
+my $top = abs_path(dirname(__FILE__) . '/../..');
+my $count = 0;
+my $built_with;
+
+my $SANITIZER = qr/Sanitizer|runtime error:/;
+my $ALARMING = qr/\[(?:alert|crit|emerg)\]|exited on signal|$SANITIZER/;
+
+
+# etcd => $etcd, modules => ['etcd', 'http', 'stream'] (default: as needed),
+# ports => { PORT => 8080 } (default: any)
+
+sub new {
+    my ($class, %options) = @_;
+
+    my $dir = test_dir() . '/nginx' . ++$count;
+
+    mkdir($dir) or die "mkdir $dir: $!\n";
+
+    my $self = bless {
+        dir      => $dir,
+        modules  => $options{modules},
+        values   => { DIR => $dir },
+        ports    => $options{ports} // {},
+        expected => [],
+        problems => [],
+        workers  => {},
+    }, $class;
+
+    if ($options{etcd}) {
+        $self->set(ETCD => $options{etcd}->endpoints);
+    }
+
+    return $self;
+}
+
+
+# values for %%NAME%% in configurations to come
+
+sub set {
+    my ($self, %values) = @_;
+
+    $self->{values}{$_} = $values{$_} for keys %values;
+
+    return $self;
+}
+
+
+sub binary { $ENV{TEST_NGINX_BINARY} || 'nginx' }
+sub modules_dir { abs_path($ENV{TEST_NGINX_MODULES} || "$top/build") }
+
+sub dir { $_[0]{dir} }
+sub pid { $_[0]{pid} }
+
+
+sub port {
+    my ($self, $name) = @_;
+
+    return $self->{ports}{$name // 'PORT'} //= free_port();
+}
+
+
+# what the binary was configured with
+
+sub built_with {
+    $built_with //= (run(binary(), '-V'))[1];
+
+    return $built_with;
+}
+
+
+# configuration
+
+sub write_config {
+    my ($self, $text) = @_;
+
+    $text =~ s/%%(\w+)%%/$self->value($1)/ge;
+
+    # on lines that are there already, so that messages name the right one
+
+    $text =~ s/^(http\s*\{)/$1 . $self->http_paths()/me;
+
+    if ($text !~ /^worker_processes\b/m) {
+        $text .= "\nworker_processes 2;\n";
+    }
+
+    if ($text !~ /^events\b/m) {
+        $text .= "\nevents {\n}\n";
+    }
+
+    $self->{load} = $self->load_modules($text);
+    $self->write_file('nginx.conf', $text);
+}
+
+
+sub value {
+    my ($self, $name) = @_;
+
+    if ($name =~ /^PORT(_\w+)?$/) {
+        return $self->port($name);
+    }
+
+    return $self->{values}{$name} // die "nobody set %%$name%%\n";
+}
+
+
+sub http_paths {
+    my ($self) = @_;
+
+    my @paths = map { "${_}_temp_path $self->{dir}/$_;" }
+        qw(client_body proxy fastcgi uwsgi scgi);
+
+    return join(' ', '', 'access_log off;', @paths);
+}
+
+
+sub load_modules {
+    my ($self, $text) = @_;
+
+    my $dir = $self->modules_dir;
+    my $stream = $text =~ /^stream\b/m;
+    my @modules = @{ $self->{modules}
+                     // ['etcd', 'http', $stream ? 'stream' : ()] };
+
+    my @files = map { $_ eq 'etcd' ? "$dir/ngx_etcd_module.so"
+                                   : "$dir/ngx_${_}_etcd_module.so" } @modules;
+
+    # Debian's stream is a module itself
+
+    if (($stream || grep { $_ eq 'stream' } @modules)
+        && built_with() =~ /--with-stream=dynamic/)
+    {
+        my ($system) = built_with() =~ /--modules-path=(\S+)/;
+        unshift @files, "$system/ngx_stream_module.so";
+    }
+
+    return join(' ', map { "load_module $_;" } @files);
+}
+
+
+# a file in the test's directory; returns its path
+
+sub write_file {
+    my ($self, $name, $text) = @_;
+
+    my $path = "$self->{dir}/$name";
+
+    open(my $file, '>', $path) or die "open $path: $!\n";
+    print $file $text;
+    close($file) or die "write $path: $!\n";
+
+    return $path;
+}
+
+
+# as root the workers stay root: they have to enter the test's directory
+
+sub command {
+    my ($self, $log, @arguments) = @_;
+
+    my $level = $ENV{TEST_LOG} || 'info';
+    my $globals = "$self->{load} pid $self->{dir}/nginx.pid;"
+        . " error_log $self->{dir}/$log $level;"
+        . ($> == 0 ? ' user root;' : '');
+
+    return (binary(), '-p', "$self->{dir}/", '-e', "$self->{dir}/$log",
+            '-c', "$self->{dir}/nginx.conf", '-g', $globals, @arguments);
+}
+
+
+sub run_nginx {
+    my ($self, @command) = @_;
+
+    # nginx takes this one for the sockets of its predecessor
+
+    delete local $ENV{NGINX};
+
+    local $ENV{ASAN_OPTIONS} = 'detect_leaks=0:detect_odr_violation=0:'
+        . "log_path=$self->{dir}/sanitizer";
+
+    return run(@command);
+}
+
+
+# what `nginx -t` says: (1 or 0, its output)
+
+sub configtest {
+    my ($self, $text) = @_;
+
+    $self->write_config($text);
+    Finish::later($self);
+
+    my ($status, $output) =
+        $self->run_nginx($self->command('configtest.log', '-t'));
+
+    push @{ $self->{problems} }, grep { /$SANITIZER/ } split(/\n/, $output);
+
+    return ($status == 0 ? 1 : 0, $output);
+}
+
+
+# life
+
+sub start {
+    my ($self, $text) = @_;
+
+    $self->write_config($text) if defined $text;
+    Finish::later($self);
+
+    my ($status, $output) = $self->run_nginx($self->command('error.log'));
+
+    $status == 0 or die "nginx did not start:\n$output\n";
+
+    wait_for { $self->{pid} = $self->read_pid() } 10, 'nginx.pid'
+        or die "nginx did not start\n";
+
+    wait_for { $self->workers() } 10, 'workers' or die "no workers\n";
+
+    return $self;
+}
+
+
+sub read_pid {
+    my ($self) = @_;
+
+    open(my $file, '<', "$self->{dir}/nginx.pid") or return;
+
+    return (<$file> // '') =~ /^(\d+)\n/ ? $1 : undef;
+}
+
+
+# With a new configuration, or the same again.  Returns when new workers have
+# taken over, and with gone => 1 when the old ones have exited; false when
+# nginx refused the configuration.
+
+sub reload {
+    my ($self, $text, %options) = @_;
+
+    my %old = map { $_ => 1 } $self->workers();
+    my $refused = $self->count_log(qr/\[emerg\]/);
+
+    $self->write_config($text) if defined $text;
+    kill('HUP', $self->{pid});
+
+    my $result = wait_for {
+        $self->count_log(qr/\[emerg\]/) > $refused ? 'refused'
+        : grep({ $old{$_} } $self->workers()) ? 0
+        : $options{gone} && grep({ is_running($_) } keys %old) ? 0
+        : 'done'
+    } 20, 'the reload';
+
+    return defined $result && $result eq 'done';
+}
+
+
+# pids of the workers that take connections, and of those on their way out
+
+sub workers { grep { $_[0]->title($_) =~ /worker process$/ } $_[0]->children }
+sub leaving { grep { $_[0]->title($_) =~ /shutting down$/ } $_[0]->children }
+
+
+sub children {
+    my ($self) = @_;
+
+    my $pid = $self->{pid} // return;
+
+    open(my $file, '<', "/proc/$pid/task/$pid/children") or return;
+
+    my @children = split(' ', <$file> // '');
+
+    $self->{workers}{$_} = 1 for @children;
+
+    return @children;
+}
+
+
+sub title {
+    my ($self, $pid) = @_;
+
+    open(my $file, '<', "/proc/$pid/cmdline") or return '';
+
+    return (<$file> // '') =~ s/[\0 ]+$//r;
+}
+
+
+# kills one worker; the line about that in the log is then no surprise
+
+sub kill_worker {
+    my ($self, $pid, $signal) = @_;
+
+    $signal //= 'KILL';
+    $self->expect(qr/process $pid exited on signal/);
+    kill($signal, $pid);
+
+    return wait_for { !is_running($pid) } 10, "worker $pid to die";
+}
+
+
+sub freeze { kill('STOP', $_[1]) }
+sub thaw   { kill('CONT', $_[1]) }
+
+
+# quit() is graceful, stop() is not; both wait
+
+sub quit { $_[0]->end('QUIT') }
+sub stop { $_[0]->end('TERM') }
+
+
+sub end {
+    my ($self, $signal) = @_;
+
+    my $pid = $self->{pid} // return 1;
+
+    $self->children();
+    kill('CONT', grep { $self->is_ours($_) } keys %{ $self->{workers} });
+    kill($signal, $pid);
+
+    my $ended = wait_for { !is_running($pid) } 10, "nginx to end by $signal";
+
+    for my $process ($pid, keys %{ $self->{workers} }) {
+        if ($self->is_ours($process)) {
+            push @{ $self->{problems} },
+                "did not end: $process " . $self->title($process);
+            kill('KILL', $process);
+        }
+    }
+
+    delete $self->{pid};
+    $self->{workers} = {};
+
+    return $ended;
+}
+
+
+# by the time we look, a pid may be somebody else's
+
+sub is_ours {
+    my ($self, $pid) = @_;
+
+    return is_running($pid) && $self->title($pid) =~ /^nginx: /;
+}
+
+
+# requests
+
+sub get {
+    my ($self, $path, @headers) = @_;
+
+    return $self->http->get($path, Connection => 'close', @headers);
+}
+
+
+# a keep-alive connection
+
+sub http {
+    my ($self, $port) = @_;
+
+    return Http->new($self->port($port));
+}
+
+
+# how often each answer came: { body => times }; what failed counts as its
+# status
+
+sub tally {
+    my ($self, $path, $n, $concurrency) = @_;
+
+    my %tally;
+
+    for my $answer (Http::burst($self->port, $path, $n, $concurrency // 1)) {
+        $tally{$answer->{status} == 200 ? $answer->{body}
+                                        : $answer->{status}}++;
+    }
+
+    return \%tally;
+}
+
+
+# etcd_status, decoded; undef when there is no such answer
+
+sub status {
+    my ($self, $path) = @_;
+
+    my $answer = $self->get($path // '/status');
+
+    $answer->{status} == 200 or return;
+
+    return eval { decode_json($answer->{body}) };
+}
+
+
+# logs
+
+sub error_log {
+    my ($self) = @_;
+
+    open(my $file, '<', "$self->{dir}/error.log") or return '';
+
+    local $/;
+
+    return <$file> // '';
+}
+
+
+sub count_log {
+    my ($self, $pattern) = @_;
+
+    return scalar(grep { /$pattern/ } split(/\n/, $self->error_log));
+}
+
+
+# lines of error.log that check() would complain about and that are as wanted
+
+sub expect {
+    my ($self, @patterns) = @_;
+
+    push @{ $self->{expected} }, @patterns;
+}
+
+
+sub check {
+    my ($self) = @_;
+
+    Test::More::is(join("\n", $self->problems), '', 'nginx gave no alarm');
+}
+
+
+sub problems {
+    my ($self) = @_;
+
+    my @lines = grep { /$ALARMING/ } split(/\n/, $self->error_log);
+
+    for my $pattern (@{ $self->{expected} }) {
+        @lines = grep { !/$pattern/ } @lines;
+    }
+
+    return (@{ $self->{problems} }, @lines, $self->sanitizer_reports);
+}
+
+
+sub sanitizer_reports {
+    my ($self) = @_;
+
+    my @reports;
+
+    for my $path (glob("$self->{dir}/sanitizer.*")) {
+        open(my $file, '<', $path) or next;
+        local $/;
+        push @reports, <$file>;
+    }
+
+    return @reports;
+}
+
+
+1;

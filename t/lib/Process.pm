@@ -1,0 +1,91 @@
+package Process;
+
+# Child processes of a test: start with output into a file, signal, reap.
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use POSIX qw(:sys_wait_h);
+
+use Finish;
+use Wait;
+
+our @EXPORT = qw(run spawn stop_child is_running);
+
+
+# runs a command to its end; returns the exit status and all it printed
+
+sub run {
+    my @command = @_;
+
+    my $log = test_dir() . '/output';
+
+    unlink($log);
+
+    my $pid = spawn($log, @command);
+
+    local $?;
+
+    if (!wait_for { waitpid($pid, WNOHANG) != 0 } 60, "@command") {
+        kill('KILL', $pid);
+        waitpid($pid, 0);
+    }
+
+    my $status = $?;
+
+    open(my $file, '<', $log) or return ($status, '');
+    local $/;
+
+    return ($status, <$file> // '');
+}
+
+
+# starts a command in the background and returns its pid
+
+sub spawn {
+    my ($log, @command) = @_;
+
+    my $pid = fork() // die "fork: $!\n";
+
+    if ($pid == 0) {
+        open(STDIN, '<', '/dev/null');
+        open(STDOUT, '>>', $log);
+        open(STDERR, '>&', \*STDOUT);
+        exec { $command[0] } @command or POSIX::_exit(127);
+    }
+
+    return $pid;
+}
+
+
+sub stop_child {
+    my ($pid, $signal, $seconds) = @_;
+
+    local $?;
+
+    kill('CONT', $pid);
+    kill($signal // 'TERM', $pid);
+
+    wait_for { waitpid($pid, WNOHANG) != 0 } $seconds // 10, "$pid to exit"
+        and return 1;
+
+    kill('KILL', $pid);
+    waitpid($pid, 0);
+
+    return 0;
+}
+
+
+# for processes that are not our children; a zombie does not run
+
+sub is_running {
+    my ($pid) = @_;
+
+    open(my $stat, '<', "/proc/$pid/stat") or return 0;
+
+    return (<$stat> // '') =~ /\) [^ZX] / ? 1 : 0;
+}
+
+
+1;
