@@ -37,6 +37,7 @@ static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
 
 static ngx_etcd_conf_t *ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf,
     ngx_str_t *name);
+static ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 
 
 static ngx_conf_post_t  ngx_etcd_ping_interval_post = {
@@ -254,7 +255,7 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
     ngx_etcd_conf_t *old = data;
 
     ngx_uint_t                 i;
-    ngx_etcd_conf_t           *ecf;
+    ngx_etcd_conf_t           *ecf, *former;
     ngx_etcd_service_conf_t  **services;
 
     ecf = shm_zone->data;
@@ -265,10 +266,21 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
         goto failed;
     }
 
+    /* a zone of another size is a new one, but not the start of everything */
+
+    former = (old == NULL) ? ngx_etcd_conf_former(ecf) : NULL;
+
+    if (former != NULL) {
+        ecf->zone.sh->cluster = former->zone.sh->cluster;
+    }
+
     services = ecf->services.elts;
 
     for (i = 0; i < ecf->services.nelts; i++) {
-        if (ngx_etcd_service_declare(services[i], &ecf->zone) != NGX_OK) {
+        if (ngx_etcd_service_declare(services[i], &ecf->zone,
+                                     former ? &former->zone : NULL)
+            != NGX_OK)
+        {
             goto failed;
         }
     }
@@ -561,6 +573,30 @@ ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
     }
 
     return NULL;
+}
+
+
+/* the same cluster in the configuration that is in force now */
+
+static ngx_etcd_conf_t *
+ngx_etcd_conf_former(ngx_etcd_conf_t *ecf)
+{
+    ngx_etcd_conf_t       *former;
+    ngx_etcd_main_conf_t  *emcf;
+
+    if (ngx_cycle->conf_ctx == NULL) {
+        return NULL;
+    }
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                                 ngx_etcd_module);
+    if (emcf == NULL) {
+        return NULL;
+    }
+
+    former = ngx_etcd_conf_find(emcf, &ecf->name);
+
+    return (former != NULL && former->zone.sh != NULL) ? former : NULL;
 }
 
 

@@ -62,7 +62,8 @@ static ngx_int_t ngx_etcd_service_batch(ngx_etcd_service_t *service);
 
 
 ngx_int_t
-ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone)
+ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
+    ngx_etcd_zone_t *old)
 {
     ngx_etcd_set_t  *set;
 
@@ -78,6 +79,16 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone)
     /* of a set that was there the agent takes care: it may have an owner */
 
     if (set->generation != 0 || set->nslots != 0) {
+        return NGX_OK;
+    }
+
+    if (old != NULL
+        && ngx_etcd_set_inherit(zone, set, old) == NGX_ERROR)
+    {
+        return NGX_ERROR;
+    }
+
+    if (set->nslots != 0) {
         return NGX_OK;
     }
 

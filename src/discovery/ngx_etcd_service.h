@@ -80,10 +80,11 @@ struct ngx_etcd_service_s {
 
 /*
  * The master, when the zone is there: finds or makes the set, with the static
- * servers in it.
+ * servers in it.  The set of a new zone takes over what the old one, if there
+ * is one, has.
  */
 ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_zone_t *zone);
+    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
 
 /*
  * The agent, owning the zone: reads the set and starts to watch where it was

@@ -15,6 +15,8 @@ static ngx_etcd_set_t *ngx_etcd_set_create(ngx_etcd_zone_t *zone,
     ngx_uint_t stream, ngx_str_t *name, ngx_str_t *prefix);
 static ngx_int_t ngx_etcd_set_copy(ngx_etcd_zone_t *zone, ngx_str_t *dst,
     ngx_str_t *src);
+static ngx_int_t ngx_etcd_set_copy_slot(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, ngx_uint_t n, ngx_etcd_slot_t *from);
 static void ngx_etcd_set_retire(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 static void ngx_etcd_set_empty(ngx_etcd_zone_t *zone, ngx_etcd_slot_t *chunk);
 static void *ngx_etcd_set_page(ngx_etcd_zone_t *zone);
@@ -136,6 +138,91 @@ ngx_etcd_set_copy(ngx_etcd_zone_t *zone, ngx_str_t *dst, ngx_str_t *src)
 
     ngx_memcpy(dst->data, src->data, src->len);
     dst->len = src->len;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_zone_t *from)
+{
+    ngx_int_t        rc;
+    ngx_uint_t       n;
+    ngx_etcd_set_t  *old;
+
+    if (ngx_etcd_zone_lock(from) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    old = ngx_etcd_set_find(from, set->stream, &set->name, &set->prefix);
+    rc = NGX_OK;
+
+    for (n = 0; old != NULL && n < old->nslots && rc == NGX_OK; n++) {
+
+        if (n == set->nslots) {
+            rc = ngx_etcd_set_grow(zone, set);
+        }
+
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_set_copy_slot(zone, set, n,
+                                        ngx_etcd_set_slot(old, n));
+        }
+    }
+
+    if (old != NULL && rc == NGX_OK) {
+        set->state = old->state;
+        set->params = old->params;
+        set->revision = old->revision;
+    }
+
+    ngx_etcd_zone_unlock(from);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_set_copy_slot(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t n, ngx_etcd_slot_t *from)
+{
+    ngx_int_t          rc;
+    ngx_str_t          key;
+    ngx_uint_t         changed;
+    ngx_array_t        ops;
+    ngx_etcd_op_t      op;
+    ngx_etcd_entry_t  *entry;
+
+    ngx_memzero(&op, sizeof(ngx_etcd_op_t));
+
+    op.op = NGX_ETCD_OP_PUT;
+    op.slot = n;
+
+    ops.elts = &op;
+    ops.nelts = 1;
+
+    for (entry = from->entry; entry != NULL; entry = entry->next) {
+
+        key.data = ngx_etcd_entry_key(entry);
+        key.len = entry->key_len;
+
+        op.entry = ngx_etcd_entry_create(zone, set, &key,
+                                         ngx_etcd_entry_payload(entry),
+                                         entry->len, &rc);
+        if (op.entry == NULL) {
+            return rc;
+        }
+
+        op.entry->create_revision = entry->create_revision;
+        op.entry->mod_revision = entry->mod_revision;
+        op.entry->gone = entry->gone;
+        op.revision = entry->mod_revision;
+
+        rc = ngx_etcd_set_commit(zone, set, &ops, 0, 1, &changed);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
 
     return NGX_OK;
 }

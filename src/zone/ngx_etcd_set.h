@@ -134,6 +134,15 @@ ngx_etcd_set_t *ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_uint_t stream,
     ngx_str_t *name, ngx_str_t *prefix);
 
 /*
+ * Fills a set that was just made from its like in another zone (that of the
+ * configuration before, which had another size), without the counters.  The
+ * master.  NGX_OK, also if there is no such set, NGX_AGAIN, or NGX_ERROR: the
+ * zone is too small.
+ */
+ngx_int_t ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_zone_t *from);
+
+/*
  * The owner: gives back the sets that its configuration does not have.
  * Workers of older ones that still serve requests keep their own copies.
  */

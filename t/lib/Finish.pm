@@ -69,6 +69,7 @@ sub stop_all {
 END {
     if ($$ == $creator) {
         local $?;
+        local $SIG{PIPE} = 'IGNORE';
 
         for my $object (stop_all()) {
             print STDERR map { "# $_\n" } $object->problems

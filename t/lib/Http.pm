@@ -195,11 +195,19 @@ sub fill {
         return;
     }
 
-    my $left = $self->{end} - time();
+    my $select = IO::Select->new($self->{socket});
 
-    if ($left <= 0 || !IO::Select->new($self->{socket})->can_read($left)) {
-        $self->{error} = 'timeout';
-        return;
+    # a signal is no timeout
+
+    while (1) {
+        my $left = $self->{end} - time();
+
+        if ($left <= 0) {
+            $self->{error} = 'timeout';
+            return;
+        }
+
+        last if $select->can_read($left);
     }
 
     my $n = sysread($self->{socket}, $self->{buffer}, CHUNK,

@@ -1,0 +1,373 @@
+#!/usr/bin/perl
+
+# Every value format, from a real etcd to the members that etcd_status shows
+# and to who answers.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Backend;
+use Etcd;
+use Finish;
+use Nginx;
+use Upstream;
+
+use constant {
+    NOT_NAMED => 'is a host name; only IP addresses and unix: sockets are '
+                 . 'supported',
+    NO_PORT   => 'has a port that is not an integer from 1 to 65535',
+    NO_NUMBER => 'is not an integer from 0 to 65535',
+    NO_FLAG   => 'is not true, false, 1 or 0',
+    NO_SHAPE  => 'has no address, host or Addr, and the last segment of the '
+                 . 'key is no address',
+};
+
+# below /FORMAT/: [KEY, VALUE, 'ADDRESS WEIGHT STATE'], or a reference to the
+# reason for which it is no member, or nothing where the key is none of ours
+
+my @plain = (
+    ['v4', '10.1.0.1:8080', '10.1.0.1:8080 1 up'],
+    ['highest', '10.1.0.2:65535', '10.1.0.2:65535 1 up'],
+    ['lowest', '10.1.0.2:1', '10.1.0.2:1 1 up'],
+    ['space', " \t10.1.0.3:8080\r\n", '10.1.0.3:8080 1 up'],
+    ['v6', '[fd00::1]:8080', '[fd00::1]:8080 1 up'],
+    ['v6-long', '[fd00:0:0:0::0002]:08080', '[fd00::2]:8080 1 up'],
+    ['v6-mapped', '[::ffff:10.1.0.4]:80', '[::ffff:10.1.0.4]:80 1 up'],
+    ['unix', 'unix:/run/plain.sock', 'unix:/run/plain.sock 1 up'],
+    ['a/b/c', '10.1.0.5:80', '10.1.0.5:80 1 up'],
+    ["caf\xc3\xa9", '10.1.0.6:80', '10.1.0.6:80 1 up'],
+    ['directory/', ''],
+    ['name', 'localhost:80', \('address "localhost:80" ' . NOT_NAMED)],
+    ['no-port', '10.1.0.7', \'address "10.1.0.7" has no port'],
+    ['port-0', '10.1.0.7:0', \('address "10.1.0.7:0" ' . NO_PORT)],
+    ['port-65536', '10.1.0.7:65536', \('address "10.1.0.7:65536" ' . NO_PORT)],
+    ['octal', '010.1.0.7:80', \'address "010.1.0.7:80" is not an IP address'],
+    ['any', '0.0.0.0:80', \'address "0.0.0.0:80" is the unspecified address'],
+    ['colons', '::1:80', \('address "::1:80" has several colons; an IPv6 '
+                           . 'address needs brackets')],
+    ['url', 'http://10.1.0.7:80',
+     \'address "http://10.1.0.7:80" is a URL, not an address and a port'],
+    ['relative', 'unix:run', \'address "unix:run" has no absolute path'],
+);
+
+my @key = (
+    ['10.2.0.1:8080', '', '10.2.0.1:8080 1 up'],
+    ['10.2.0.2:8080', '{"weight":7}', '10.2.0.2:8080 1 up'],
+    ['10.2.0.3:8080', "any\0thing \xff", '10.2.0.3:8080 1 up'],
+    ['[fd00::3]:80', 'x', '[fd00::3]:80 1 up'],
+    ['%5Bfd00%3A%3a4%5D%3A80', 'x', '[fd00::4]:80 1 up'],
+    ['unix%3A%2Frun%2Fkey.sock', 'x', 'unix:/run/key.sock 1 up'],
+    ['zone-a/10.2.0.4:80', 'x', '10.2.0.4:80 1 up'],
+    ['zone-b/', ''],
+    ['10.2.0.5', 'x', \'last segment of the key "10.2.0.5" has no port'],
+    ['web:80', 'x', \('last segment of the key "web:80" ' . NOT_NAMED)],
+    ['10.2.0.6%3', 'x',
+     \'last segment of the key "10.2.0.6%3" has an invalid percent-encoding'],
+);
+
+sub json_values {
+    my ($net) = @_;
+
+    my $at = sub { "{\"address\":\"$net.$_[0]:80\",$_[1]}" };
+
+    return (
+        ['weight', $at->(1, '"weight":65535'), "$net.1:80 65535 up"],
+        ['down', $at->(2, '"down":true'), "$net.2:80 1 down"],
+        ['down-1', $at->(3, '"down":1'), "$net.3:80 1 down"],
+        ['not-down', $at->(4, '"down":0'), "$net.4:80 1 up"],
+        ['backup', $at->(5, '"backup":true'), "$net.5:80 1 backup"],
+        ['drain', $at->(6, '"drain":true'), "$net.6:80 1 drain"],
+        ['weight-0', $at->(7, '"weight":0'), "$net.7:80 1 drain"],
+        ['both', $at->(8, '"drain":false,"weight":0'), "$net.8:80 1 drain"],
+        ['rest', $at->(9, '"max_fails":0,"fail_timeout":"1m","max_conns":7,'
+                          . '"slow_start":"500ms"'), "$net.9:80 1 up"],
+        ['seconds', $at->(10, '"fail_timeout":5,"slow_start":0'),
+         "$net.10:80 1 up"],
+        ['unknown', $at->(11, '"zone":"b","tags":{"a":[1,null]}'),
+         "$net.11:80 1 up"],
+        ['weight-minus', $at->(12, '"weight":-1'), \("weight -1 " . NO_NUMBER)],
+        ['weight-big', $at->(12, '"weight":2147483648'),
+         \("weight 2147483648 " . NO_NUMBER)],
+        ['weight-text', $at->(12, '"weight":"1e9"'),
+         \('weight "1e9" ' . NO_NUMBER)],
+        ['weight-real', $at->(12, '"weight":1.5'), \("weight 1.5 " . NO_NUMBER)],
+        ['flag', $at->(12, '"down":2'), \("down 2 " . NO_FLAG)],
+        ['null', $at->(12, '"drain":null'), \("drain null " . NO_FLAG)],
+        ['time', $at->(12, '"fail_timeout":"soon"'),
+         \('fail_timeout "soon" is not a time like "10s" or an integer of '
+           . 'seconds from 0 to 2147483')],
+        ['conns', $at->(12, '"max_conns":-1'),
+         \'max_conns -1 is not an integer from 0 to 2147483647'],
+        ['number', '{"address":80}', \'address 80 is not a string'],
+    );
+}
+
+sub host_values {
+    my ($net) = @_;
+
+    return (
+        ['host', "{\"host\":\"$net.1\",\"port\":80}", "$net.1:80 1 up"],
+        ['text', "{\"host\":\"$net.2\",\"port\":\"80\"}", "$net.2:80 1 up"],
+        ['host6', '{"host":"fd00::5","port":80}', '[fd00::5]:80 1 up'],
+        ['host6b', '{"host":"[fd00::6]","port":80}', '[fd00::6]:80 1 up'],
+        ['alone', "{\"host\":\"$net.3\"}", \'port is missing'],
+        ['port0', "{\"host\":\"$net.3\",\"port\":0}",
+         \'port 0 is not an integer from 1 to 65535'],
+        ['port6', "{\"host\":\"$net.3\",\"port\":65536}",
+         \'port 65536 is not an integer from 1 to 65535'],
+        ['hostname', '{"host":"web","port":80}', \('host "web" ' . NOT_NAMED)],
+    );
+}
+
+my @json = (
+    json_values('10.3.0'),
+    host_values('10.3.1'),
+    ['unix', '{"address":"unix:/run/json.sock"}', 'unix:/run/json.sock 1 up'],
+    ['lines', "\n{\n\"address\":\n\"[fd00::7]:80\"\n}\n", '[fd00::7]:80 1 up'],
+    ['preferred', '{"address":"10.3.2.1:80","host":"x"}', '10.3.2.1:80 1 up'],
+    ['none', '{}', \'address is missing'],
+    ['plain', '10.3.2.2:80', \'value "10.3.2.2:80" is not a JSON object'],
+    ['array', '["10.3.2.2:80"]',
+     \'value "[\"10.3.2.2:80\"]" is not a JSON object'],
+);
+
+my @grpc = (
+    ['10.4.0.1:80', '{"Op":0,"Addr":"10.4.0.1:80","Metadata":null}',
+     '10.4.0.1:80 1 up'],
+    ['metadata', '{"Op":0,"Addr":"10.4.0.2:80","Metadata":{"weight":-1}}',
+     '10.4.0.2:80 1 up'],
+    ['v6', '{"Op":0,"Addr":"[fd00::8]:80"}', '[fd00::8]:80 1 up'],
+    ['unix', '{"Addr":"unix:/run/grpc.sock"}', 'unix:/run/grpc.sock 1 up'],
+    ['lower', '{"address":"10.4.0.3:80"}', \'Addr is missing'],
+    ['number', '{"Addr":7}', \'Addr 7 is not a string'],
+    ['name', '{"Addr":"svc.local:80"}', \('Addr "svc.local:80" ' . NOT_NAMED)],
+);
+
+my @kitex = (
+    json_values('10.5.0'),
+    ['10.5.1.1:80', '{"network":"tcp","address":"10.5.1.1:80","weight":10,'
+                    . '"tags":{}}', '10.5.1.1:80 10 up'],
+    ['tcp6', '{"network":"tcp6","address":"[fd00::9]:80","tags":null}',
+     '[fd00::9]:80 1 up'],
+    ['unix', '{"network":"unix","address":"/run/kitex.sock","weight":2}',
+     'unix:/run/kitex.sock 2 up'],
+    ['udp', '{"network":"udp","address":"10.5.1.2:80"}',
+     \'network "udp" is not tcp or unix'],
+    ['none', '{"network":"tcp"}', \'address is missing'],
+);
+
+my @upsync = (
+    ['10.6.0.1:80', '{"weight":10,"max_fails":3,"fail_timeout":10,"down":0,'
+                    . '"backup":0}', '10.6.0.1:80 10 up'],
+    ['10.6.0.2:80', '', '10.6.0.2:80 1 up'],
+    ['10.6.0.3:80', '{}', '10.6.0.3:80 1 up'],
+    ['10.6.0.4:80', '{"down":1,"backup":1}', '10.6.0.4:80 1 down'],
+    ['10.6.0.5:80', '{"backup":1}', '10.6.0.5:80 1 backup'],
+    ['[fd00::10]:80', '{"weight":0}', '[fd00::10]:80 1 drain'],
+    ['unix%3A%2Frun%2Fupsync.sock', '{"weight":4}',
+     'unix:/run/upsync.sock 4 up'],
+    ['10.6.0.6:80', '{"weight":-1}', \('weight -1 ' . NO_NUMBER)],
+    ['10.6.0.7:80', 'hello', \'value "hello" is not a JSON object'],
+    ['x', '{}', \'last segment of the key "x" has no port'],
+);
+
+# each shape, as it is told from the others
+
+my @auto = (
+    ['plain', '10.7.0.1:80', '10.7.0.1:80 1 up'],
+    ['plain6', '[fd00::11]:80', '[fd00::11]:80 1 up'],
+    ['unix', 'unix:/run/auto.sock', 'unix:/run/auto.sock 1 up'],
+    ['10.7.0.2:80', '', '10.7.0.2:80 1 up'],
+    ['grpc', '{"Op":0,"Addr":"10.7.0.3:80","Metadata":null}',
+     '10.7.0.3:80 1 up'],
+    ['kitex', '{"network":"tcp","address":"10.7.0.4:80","weight":10}',
+     '10.7.0.4:80 10 up'],
+    ['kitex-unix', '{"network":"unix","address":"/run/auto2.sock"}',
+     'unix:/run/auto2.sock 1 up'],
+    ['network', '{"network":"vpc-1","address":"10.7.0.5:80"}',
+     '10.7.0.5:80 1 up'],
+    ['10.7.0.6:80', '{"weight":10,"down":0}', '10.7.0.6:80 10 up'],
+    ['10.7.9.9:80', '{"address":"10.7.0.7:80"}', '10.7.0.7:80 1 up'],
+    ['directory/', ''],
+    json_values('10.7.1'),
+    host_values('10.7.2'),
+    ['hello', 'hello', \'address "hello" has no port'],
+    ['empty', '', \'last segment of the key "empty" has no port'],
+    ['shape', '{"weight":1}', \('value "{\"weight\":1}" ' . NO_SHAPE)],
+);
+
+my %formats = (
+    plain  => \@plain,
+    key    => \@key,
+    json   => \@json,
+    grpc   => \@grpc,
+    kitex  => \@kitex,
+    upsync => \@upsync,
+    auto   => \@auto,
+);
+
+# every attribute has a default, and what a value says goes before it
+
+my @defaults = (
+    ['none', '{"address":"10.8.0.1:80"}', '10.8.0.1:80 5 up'],
+    ['own', '{"address":"10.8.0.2:80","weight":2}', '10.8.0.2:80 2 up'],
+    ['drained', '{"address":"10.8.0.3:80","weight":0}', '10.8.0.3:80 5 drain'],
+    ['plain', '10.8.0.4:80', '10.8.0.4:80 5 up'],
+);
+
+my $etcd = Etcd->new()->start();
+my $nginx = Nginx->new(etcd => $etcd);
+my ($a, $b) = Backend->start('a', 'b');
+
+my $upstreams = join("\n", map { <<"EOF" } sort keys %formats);
+
+    upstream $_ {
+        etcd_members /$_/ format=$_;
+    }
+
+EOF
+
+$nginx->start(<<'EOF' =~ s/UPSTREAMS/$upstreams/r);
+
+worker_processes 1;
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+    UPSTREAMS
+
+    upstream defaults {
+        etcd_members /defaults/ weight=5 max_fails=3 fail_timeout=1m
+                     max_conns=100;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+
+        location ~ ^/to/(.*)$ {
+            proxy_pass http://$1;
+        }
+    }
+
+    server {
+        listen [::1]:%%PORT_6%%;
+        listen unix:%%DIR%%/socket;
+
+        location / {
+            return 200 $server_addr;
+        }
+    }
+}
+
+EOF
+
+
+# all values of a format at once
+
+sub check_values {
+    my ($format, $rows) = @_;
+
+    my (%members, %invalid);
+
+    for (@$rows) {
+        my ($key, $value, $wanted) = @$_;
+
+        $key = "/$format/$key";
+        utf8::decode($key);
+
+        if (ref($wanted)) {
+            $invalid{$key} = $$wanted;
+
+        } elsif (defined $wanted) {
+            $members{$key} = $wanted;
+        }
+    }
+
+    $etcd->txn(map { [put => "/$format/$_->[0]", $_->[1]] } @$rows);
+
+    my $upstream = Upstream->new($nginx, $format);
+
+    $upstream->shows(\%members, "$format: members of " . @$rows . ' values');
+    $upstream->reports(\%invalid, "$format: the invalid ones of these");
+}
+
+
+for my $format (sort keys %formats) {
+    check_values($format, $formats{$format});
+}
+
+check_values('defaults', \@defaults);
+
+# who answers: two backends by IPv4, one by IPv6, one by a socket
+
+my $socket = 'unix:' . $nginx->dir . '/socket';
+
+my @live = (
+    { address => $a->address, weight => 4, answer => 'a' },
+    { address => $b->address, weight => 3, answer => 'b' },
+    { address => '[::1]:' . $nginx->port('PORT_6'), weight => 2,
+      answer  => '::1' },
+    { address => $socket, weight => 1, answer => $socket },
+);
+
+
+sub encoded { return $_[0] =~ s{([/%])}{sprintf('%%%02X', ord($1))}ger }
+sub json { return "{\"address\":\"$_[0]\",\"weight\":$_[1]}" }
+
+
+sub kitex {
+    my ($address, $weight) = @_;
+
+    $address =~ /^unix:(.*)/ or return json($address, $weight);
+
+    return "{\"network\":\"unix\",\"address\":\"$1\",\"weight\":$weight}";
+}
+
+
+# the key's last part and the value for an address and a weight
+
+my %put = (
+    auto   => sub { ("m$_[1]", json(@_)) },
+    grpc   => sub { ("m$_[1]", "{\"Op\":0,\"Addr\":\"$_[0]\"}") },
+    json   => sub { ("m$_[1]", json(@_)) },
+    key    => sub { (encoded($_[0]), '') },
+    kitex  => sub { ("m$_[1]", kitex(@_)) },
+    plain  => sub { ("m$_[1]", $_[0]) },
+    upsync => sub { (encoded($_[0]), "{\"weight\":$_[1]}") },
+);
+
+my %weighs = map { $_ => 1 } qw(auto json kitex upsync);
+
+for my $format (sort keys %put) {
+    my (@puts, %members, %answers);
+
+    for my $live (@live) {
+        my ($key, $value) = $put{$format}->(@$live{qw(address weight)});
+        my $weight = $weighs{$format} ? $live->{weight} : 1;
+
+        push @puts, [put => "/$format/$key", $value];
+        $members{"/$format/$key"} = "$live->{address} $weight up";
+        $answers{$live->{answer}} = $weighs{$format} ? 2 * $weight : 5;
+    }
+
+    $etcd->del_prefix("/$format/");
+    $etcd->txn(@puts);
+
+    Upstream->new($nginx, $format)->shows(\%members, "$format: live members");
+
+    is_deeply($nginx->tally("/to/$format", 20), \%answers,
+              "$format: each answers as often as its weight says");
+}
+
+finish();

@@ -1,0 +1,111 @@
+package Upstream;
+
+# What etcd_status says about one upstream.
+#
+#     my $api = Upstream->new($nginx, 'api');
+#     $api->members;        # { KEY => 'ADDRESS WEIGHT STATE' }
+#     $api->shows({ '/services/api/1' => '127.0.0.1:8080 1 up' }, 'NAME');
+#
+# A static server has no key: its address is in the place of it.
+
+use strict;
+use warnings;
+
+use Test::More ();
+
+use Wait;
+
+
+sub new {
+    my ($class, $nginx, $name) = @_;
+
+    return bless { nginx => $nginx, name => $name }, $class;
+}
+
+
+sub status {
+    my ($self) = @_;
+
+    my $status = $self->{nginx}->status() or return {};
+
+    return $status->{upstreams}{$self->{name}} // {};
+}
+
+
+sub generation { $_[0]->status->{generation} }
+
+
+sub members {
+    my ($self) = @_;
+
+    return {
+        map { ($_->{key} || $_->{address})
+              => "$_->{address} $_->{weight} $_->{state}" }
+            @{ $self->status->{members} // [] }
+    };
+}
+
+
+# one member as the status has it, by its address
+
+sub member {
+    my ($self, $address) = @_;
+
+    my ($member) = grep { $_->{address} eq $address }
+        @{ $self->status->{members} // [] };
+
+    return $member;
+}
+
+
+# { KEY => REASON }
+
+sub invalid {
+    my ($self) = @_;
+
+    return { map { $_->{key} => $_->{reason} }
+             @{ $self->status->{invalid} // [] } };
+}
+
+
+# tests: members, or invalid keys, become those that are wanted
+
+sub shows {
+    my ($self, $members, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return $self->becomes(members => $members, $name);
+}
+
+
+sub reports {
+    my ($self, $invalid, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return $self->becomes(invalid => $invalid, $name);
+}
+
+
+sub becomes {
+    my ($self, $what, $wanted, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $text = text($wanted);
+
+    wait_for { text($self->$what) eq $text } 10, "$self->{name}: $name";
+
+    return Test::More::is_deeply($self->$what, $wanted, $name);
+}
+
+
+sub text {
+    my ($hash) = @_;
+
+    return join("\n", map { "$_ => $hash->{$_}" } sort keys %$hash);
+}
+
+
+1;
