@@ -151,7 +151,7 @@ ok(wait_for(sub { members() eq expected(1, 0 .. 2) }, 10), 'it has gone');
 
 # a configuration that is refused changes nothing
 
-my $broken = $config =~ s/keepalive 8;/keepalive 0;/r;
+my $broken = $config =~ s/keepalive 8;/keepalive none;/r;
 
 ok(!$nginx->reload($broken), 'a broken configuration is refused');
 $nginx->expect(qr/\[emerg\].*keepalive/);

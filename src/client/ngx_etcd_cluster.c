@@ -13,6 +13,8 @@
 static void ngx_etcd_channel_init(ngx_etcd_cluster_t *cluster,
     ngx_etcd_channel_t *channel, char *name);
 static void ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel);
+static void ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel);
+static ngx_uint_t ngx_etcd_channel_held(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_connect(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_retry(ngx_etcd_channel_t *channel,
     ngx_str_t *reason);
@@ -20,6 +22,7 @@ static void ngx_etcd_channel_next(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_timer(ngx_event_t *ev);
 static void ngx_etcd_channel_ready(void *data);
 static void ngx_etcd_channel_alive(void *data);
+static void ngx_etcd_channel_pings(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_draining(void *data);
 static void ngx_etcd_channel_closed(void *data, ngx_str_t *reason);
 static void ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
@@ -174,14 +177,24 @@ ngx_etcd_channel_forget(ngx_etcd_waiter_t *waiter)
 void
 ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel)
 {
+    channel->answered = 1;
+    channel->failures = channel->flaps;
+
+    /* of a connection that fails again and again only if it holds */
+
+    if (channel->outage
+        && (channel->flaps < 2 || ngx_etcd_channel_held(channel)))
+    {
+        ngx_etcd_channel_resumed(channel);
+    }
+}
+
+
+static void
+ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel)
+{
     ngx_etcd_cluster_t   *cluster;
     ngx_etcd_endpoint_t  *endpoint;
-
-    channel->failures = 0;
-
-    if (!channel->outage) {
-        return;
-    }
 
     channel->outage = 0;
     cluster = channel->cluster;
@@ -191,6 +204,14 @@ ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel)
                   "etcd cluster \"%V\": endpoint %V answers, %s resumed",
                   &cluster->conf->name, &endpoint[channel->endpoint].url,
                   channel->name);
+}
+
+
+static ngx_uint_t
+ngx_etcd_channel_held(ngx_etcd_channel_t *channel)
+{
+    return channel->answered
+           && ngx_current_msec - channel->since > NGX_ETCD_CHANNEL_HELD;
 }
 
 
@@ -262,6 +283,22 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     cluster = channel->cluster;
     endpoint = cluster->conf->endpoints.elts;
 
+    /*
+     * An endpoint may answer and then fail each time: only a connection that
+     * holds ends the backoff.
+     */
+
+    if (ngx_etcd_channel_held(channel)) {
+        channel->flaps = 0;
+        channel->failures = 0;
+        channel->outage = 0;
+
+    } else if (channel->answered) {
+        channel->flaps++;
+    }
+
+    channel->answered = 0;
+
     /* the first failure is followed by the next endpoint at once */
 
     delay = channel->failures ? ngx_etcd_backoff(channel->failures) : 1;
@@ -329,6 +366,8 @@ ngx_etcd_channel_ready(void *data)
     ngx_queue_t        *q, waiters;
     ngx_etcd_waiter_t  *waiter;
 
+    channel->since = ngx_current_msec;
+
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY,
                                NGX_ETCD_ENDPOINT_CONNECTED);
 
@@ -362,9 +401,24 @@ ngx_etcd_channel_alive(void *data)
     cluster = channel->cluster;
     channel->heard = ngx_current_msec;
 
+    if (channel->outage && ngx_etcd_channel_held(channel)) {
+        ngx_etcd_channel_resumed(channel);
+    }
+
     if (channel == &cluster->streams) {
         cluster->proved = ngx_current_msec;
         cluster->changed(cluster->data);
+    }
+}
+
+
+/* once for a connection that is given up */
+
+static void
+ngx_etcd_channel_pings(ngx_etcd_channel_t *channel)
+{
+    if (ngx_etcd_http2_too_many_pings(channel->h2)) {
+        channel->cluster->too_many_pings++;
     }
 }
 
@@ -374,21 +428,16 @@ ngx_etcd_channel_draining(void *data)
 {
     ngx_etcd_channel_t *channel = data;
 
-    ngx_str_t            reason;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = channel->cluster;
-
-    if (ngx_etcd_http2_too_many_pings(channel->h2)) {
-        cluster->too_many_pings++;
-    }
+    ngx_str_t  reason;
 
     /*
      * A watch would stay for as long as the peer lets it: it moves now.
      * Reads are short: the connection closes itself when they have ended.
      */
 
-    if (channel == &cluster->streams) {
+    if (channel == &channel->cluster->streams) {
+        ngx_etcd_channel_pings(channel);
+
         ngx_str_set(&reason, "it is shutting down (GOAWAY)");
         ngx_etcd_channel_failed(channel, &reason);
     }
@@ -400,6 +449,9 @@ ngx_etcd_channel_closed(void *data, ngx_str_t *reason)
 {
     ngx_etcd_channel_t *channel = data;
 
+    /* the GOAWAY may have come together with the end */
+
+    ngx_etcd_channel_pings(channel);
     channel->h2 = NULL;
 
     if (ngx_exiting) {

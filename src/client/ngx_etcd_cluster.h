@@ -25,6 +25,10 @@
 #define NGX_ETCD_BACKOFF_BASE  50
 #define NGX_ETCD_BACKOFF_MAX   3000
 
+/* a connection that answered and lasted so long has proved itself */
+
+#define NGX_ETCD_CHANNEL_HELD  3000
+
 
 typedef struct ngx_etcd_cluster_s   ngx_etcd_cluster_t;
 typedef struct ngx_etcd_channel_s   ngx_etcd_channel_t;
@@ -85,8 +89,12 @@ struct ngx_etcd_channel_s {
     ngx_etcd_http2_conf_t        conf;
     ngx_uint_t                   endpoint;      /* index in use or tried */
     ngx_uint_t                   failures;      /* since the last success */
+    ngx_uint_t                   flaps;         /* in a row: answered, but
+                                                   did not hold */
     ngx_uint_t                   connected;     /* ever */
     ngx_uint_t                   outage;        /* was logged */
+    ngx_uint_t                   answered;      /* this connection, a call */
+    ngx_msec_t                   since;         /* when it was ready */
     ngx_msec_t                   heard;         /* when something came last */
     ngx_event_t                  timer;
     ngx_queue_t                  waiters;

@@ -11,7 +11,7 @@
 #include <ngx_etcd_format.h>
 
 
-/* bytes of a text that a reason shows; escaped, each becomes up to four */
+/* bytes of a text that a reason shows */
 
 #define NGX_ETCD_REASON_SHOWN   64
 #define NGX_ETCD_REASON_LEN     512
@@ -67,7 +67,6 @@ static void ngx_etcd_attr_set(ngx_etcd_member_attr_t *attr,
     ngx_etcd_attr_id_e id, ngx_int_t value);
 static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
     ngx_str_t *text, char *quote, char *what);
-static u_char *ngx_etcd_reason_escape(u_char *p, ngx_str_t *text);
 
 
 static const ngx_etcd_attr_t  ngx_etcd_attrs[] = {
@@ -433,7 +432,7 @@ ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
 
     if (text != NULL) {
         p = ngx_slprintf(p, last, " %s", quote);
-        p = ngx_etcd_reason_escape(p, text);
+        p = ngx_etcd_member_escape(p, text, NGX_ETCD_REASON_SHOWN);
         p = ngx_slprintf(p, last, "%s", quote);
     }
 
@@ -455,14 +454,12 @@ ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
 }
 
 
-/* writes at most 4 * NGX_ETCD_REASON_SHOWN + 3 bytes */
-
-static u_char *
-ngx_etcd_reason_escape(u_char *p, ngx_str_t *text)
+u_char *
+ngx_etcd_member_escape(u_char *p, ngx_str_t *text, size_t shown)
 {
     u_char  *s, *last;
 
-    last = text->data + ngx_min(text->len, NGX_ETCD_REASON_SHOWN);
+    last = text->data + ngx_min(text->len, shown);
 
     for (s = text->data; s < last; s++) {
 
@@ -478,7 +475,7 @@ ngx_etcd_reason_escape(u_char *p, ngx_str_t *text)
         *p++ = *s;
     }
 
-    if (text->len > NGX_ETCD_REASON_SHOWN) {
+    if (text->len > shown) {
         p = ngx_cpymem(p, "...", 3);
     }
 

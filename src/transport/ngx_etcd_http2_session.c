@@ -207,7 +207,7 @@ ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
     stream = nghttp2_session_get_stream_user_data(session,
                                                   frame->hd.stream_id);
 
-    if (stream && frame->hd.type == NGHTTP2_HEADERS) {
+    if (stream != NULL && frame->hd.type == NGHTTP2_HEADERS) {
         stream->header_size = 0;
         stream->handlers->begin(stream);
     }

@@ -81,6 +81,7 @@ ngx_etcd_wakeup_signal(ngx_fd_t fd, ngx_log_t *log)
     one = 1;
 
     if (write(fd, &one, sizeof(uint64_t)) == -1 && ngx_errno != NGX_EAGAIN) {
-        ngx_log_error(NGX_LOG_ERR, log, ngx_errno, "etcd: eventfd write failed");
+        ngx_log_error(NGX_LOG_ERR, log, ngx_errno,
+                      "etcd: write() to eventfd failed");
     }
 }

@@ -5,7 +5,8 @@ package Backend;
 #     my ($a, $b) = Backend->start(2);      # or Backend->start('a', 'b')
 #     $a->address;                          # 127.0.0.1:12345
 #     $a->set(status => 500, delay => 0.2); # from now on
-#     $a->set(hang => 1);                   # answers nothing
+#     $a->set(hang => 1);                   # answers nothing,
+#     $a->set(hang => 0);                   # then all that were asked of it
 #     $a->down; $a->up;                     # refuses connections
 #     $a->requests; $a->reset;
 #
@@ -192,6 +193,11 @@ sub obey {
 
     $backend->{behaviour}{$_} = $set->{$_} for keys %$set;
 
+    if (!$backend->{behaviour}{hang}) {
+        respond($_) for grep { $_->{backend} == $backend && $_->{hangs} }
+                             values %clients;
+    }
+
     clear($backend) if $order->{reset};
     take_down($backend, $owner) if defined $order->{listen};
     bring_up($backend, $owner) if $order->{listen};
@@ -304,6 +310,7 @@ sub next_request {
     }
 
     if ($backend->{behaviour}{hang}) {
+        $client->{hangs} = 1;
         return;
     }
 
@@ -336,7 +343,7 @@ sub respond {
              . "\r\n$body");
 
     $backend->{active}--;
-    delete $client->{busy};
+    delete @$client{qw(busy hangs)};
 
     if ($client->{close}) {
         drop($client);

@@ -475,7 +475,10 @@ sub problems {
         @lines = grep { !/$pattern/ } @lines;
     }
 
-    return (@{ $self->{problems} }, @lines, $self->sanitizer_reports);
+    my %seen;
+
+    return (@{ $self->{problems} }, grep({ !$seen{$_}++ } @lines),
+            $self->sanitizer_reports);
 }
 
 

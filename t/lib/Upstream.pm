@@ -68,6 +68,16 @@ sub invalid {
 }
 
 
+# waits until nginx knows what the revision did
+
+sub sees {
+    my ($self, $revision) = @_;
+
+    return wait_for { ($self->status->{revision} // 0) >= $revision } 10,
+        "revision $revision in $self->{name}";
+}
+
+
 # tests: members, or invalid keys, become those that are wanted
 
 sub shows {

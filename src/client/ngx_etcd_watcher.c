@@ -1,0 +1,407 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_watcher.h>
+
+
+static ngx_keyval_t  ngx_etcd_watcher_metadata[] = {
+    { ngx_string("hasleader"), ngx_string("true") }
+};
+
+
+static void ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher);
+static void ngx_etcd_watcher_ready(void *data);
+static void ngx_etcd_watcher_timer(ngx_event_t *ev);
+static void ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static ngx_int_t ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+static void ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
+    Etcd__ResponseHeader *header);
+static void ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher);
+static ngx_etcd_watch_t *ngx_etcd_watcher_find(ngx_etcd_watcher_t *watcher,
+    int64_t id);
+
+
+ngx_etcd_watcher_t *
+ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster)
+{
+    ngx_etcd_watcher_t  *watcher;
+
+    watcher = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_watcher_t));
+    if (watcher == NULL) {
+        return NULL;
+    }
+
+    watcher->cluster = cluster;
+
+    watcher->waiter.handler = ngx_etcd_watcher_ready;
+    watcher->waiter.data = watcher;
+
+    watcher->timer.handler = ngx_etcd_watcher_timer;
+    watcher->timer.data = watcher;
+    watcher->timer.log = cluster->log;
+    watcher->timer.cancelable = 1;
+
+    ngx_queue_init(&watcher->watches);
+    ngx_queue_init(&watcher->creating);
+    ngx_rbtree_init(&watcher->active, &watcher->sentinel,
+                    ngx_rbtree_insert_value);
+
+    return watcher;
+}
+
+
+void
+ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_watch_t  *watch;
+
+    ngx_etcd_channel_forget(&watcher->waiter);
+
+    if (watcher->timer.timer_set) {
+        ngx_del_timer(&watcher->timer);
+    }
+
+    for (q = ngx_queue_head(&watcher->watches);
+         q != ngx_queue_sentinel(&watcher->watches);
+         q = ngx_queue_next(q))
+    {
+        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+
+        ngx_etcd_list_cancel(&watch->reader);
+        ngx_etcd_watch_drop_fragments(watch);
+
+        if (watch->timer.timer_set) {
+            ngx_del_timer(&watch->timer);
+        }
+    }
+
+    if (watcher->open) {
+        watcher->open = 0;
+        ngx_etcd_grpc_cancel(&watcher->call);
+    }
+}
+
+
+/* does what can be done now: lists, the stream, creates */
+
+void
+ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_watch_t  *watch;
+
+    if (!watcher->open) {
+        ngx_etcd_watcher_open(watcher);
+    }
+
+    for (q = ngx_queue_head(&watcher->watches);
+         q != ngx_queue_sentinel(&watcher->watches);
+         q = ngx_queue_next(q))
+    {
+        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+
+        if (watch->state == NGX_ETCD_WATCH_NEW
+            && watcher->nlisting < NGX_ETCD_WATCH_LISTS)
+        {
+            ngx_etcd_watch_list(watch);
+        }
+
+        if (watch->state == NGX_ETCD_WATCH_LISTED
+            && watcher->open
+            && watcher->ncreating < NGX_ETCD_WATCH_CREATES)
+        {
+            ngx_etcd_watch_create(watch);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
+{
+    ngx_etcd_http2_t      *h2;
+    ngx_etcd_channel_t    *streams;
+    ngx_etcd_grpc_call_t  *call;
+
+    if (watcher->timer.timer_set || watcher->waiter.waiting) {
+        return;
+    }
+
+    streams = &watcher->cluster->streams;
+    h2 = ngx_etcd_channel_get(streams);
+
+    if (h2 == NULL) {
+        ngx_etcd_channel_wait(streams, &watcher->waiter);
+        return;
+    }
+
+    call = &watcher->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.Watch/Watch";
+    call->response = &etcd__watch_response__descriptor;
+    call->metadata = ngx_etcd_watcher_metadata;
+    call->nmetadata = 1;
+    call->message = ngx_etcd_watcher_message;
+    call->done = ngx_etcd_watcher_ended;
+    call->data = watcher;
+
+    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+        ngx_add_timer(&watcher->timer, ngx_etcd_backoff(watcher->failures++));
+        return;
+    }
+
+    watcher->open = 1;
+    watcher->answered = 0;
+}
+
+
+static void
+ngx_etcd_watcher_ready(void *data)
+{
+    ngx_etcd_watcher_t *watcher = data;
+
+    ngx_etcd_watcher_advance(watcher);
+}
+
+
+static void
+ngx_etcd_watcher_timer(ngx_event_t *ev)
+{
+    ngx_etcd_watcher_advance(ev->data);
+}
+
+
+static void
+ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_queue_t         *q;
+    ngx_etcd_watch_t    *watch;
+    ngx_etcd_watcher_t  *watcher;
+
+    watcher = call->data;
+    watcher->open = 0;
+
+    ngx_log_error(NGX_LOG_INFO, watcher->cluster->log, 0,
+                  "etcd cluster \"%V\": watch stream ended: %s: %V",
+                  &watcher->cluster->conf->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    for (q = ngx_queue_head(&watcher->watches);
+         q != ngx_queue_sentinel(&watcher->watches);
+         q = ngx_queue_next(q))
+    {
+        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+
+        if (watch->state == NGX_ETCD_WATCH_CREATING
+            || watch->state == NGX_ETCD_WATCH_ACTIVE)
+        {
+            ngx_etcd_watch_detach(watch);
+            watch->state = NGX_ETCD_WATCH_LISTED;
+        }
+    }
+
+    if (call->oversize) {
+
+        /* lists are made of smaller pieces, and find out whose it was */
+
+        ngx_add_timer(&watcher->timer, ngx_etcd_backoff(watcher->failures++));
+        ngx_etcd_watcher_relist(watcher);
+        return;
+    }
+
+    /* when the connection is gone, the channel decides when and where next */
+
+    if (ngx_etcd_channel_get(&watcher->cluster->streams) == NULL) {
+        ngx_etcd_watcher_open(watcher);
+        return;
+    }
+
+    /*
+     * the endpoint ends streams ("no leader", "shutting down") but takes
+     * calls: another one is better
+     */
+
+    ngx_add_timer(&watcher->timer, watcher->failures
+                                   ? ngx_etcd_backoff(watcher->failures) : 1);
+    watcher->failures++;
+
+    ngx_etcd_channel_failed(&watcher->cluster->streams, text);
+}
+
+
+static ngx_int_t
+ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
+    ngx_pool_t *pool)
+{
+    ngx_int_t             rc;
+    ngx_etcd_watch_t     *watch;
+    ngx_etcd_watcher_t   *watcher;
+    Etcd__WatchResponse  *response;
+
+    watcher = call->data;
+    response = (Etcd__WatchResponse *) message;
+
+    ngx_etcd_watcher_header(watcher, response->header);
+
+    if (!watcher->answered) {
+        watcher->answered = 1;
+        watcher->failures = 0;
+        ngx_etcd_channel_succeeded(&watcher->cluster->streams);
+    }
+
+    if (response->created) {
+        ngx_etcd_watch_created(watcher, response);
+    }
+
+    /* of a watch that we have left, or a progress answer (-1) */
+
+    watch = ngx_etcd_watcher_find(watcher, response->watch_id);
+
+    rc = NGX_OK;
+
+    if (watch != NULL) {
+        rc = ngx_etcd_watch_response(watch, response, pool);
+    }
+
+    if (response->created || response->canceled) {
+        ngx_etcd_watcher_advance(watcher);
+    }
+
+    return rc;
+}
+
+
+/*
+ * A lower revision on a new stream: a member that lags, or a cluster restored
+ * from a backup; another id: another cluster.  A linearizable list tells what
+ * is true.  (Later on, answers of several watches may overtake each other.)
+ */
+
+static void
+ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
+    Etcd__ResponseHeader *header)
+{
+    ngx_uint_t           other, back;
+    ngx_etcd_cluster_t  *cluster;
+
+    if (header == NULL) {
+        return;
+    }
+
+    cluster = watcher->cluster;
+
+    other = (cluster->cluster_id != 0
+             && header->cluster_id != cluster->cluster_id);
+
+    back = (!watcher->answered && header->revision < cluster->revision);
+
+    if (other || back) {
+        ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                      "etcd cluster \"%V\": %s (cluster id %xL, was %xL; "
+                      "revision %L, was %L), reading everything again",
+                      &cluster->conf->name,
+                      other ? "another cluster answers"
+                            : "the revision went back",
+                      header->cluster_id, cluster->cluster_id,
+                      header->revision, cluster->revision);
+
+        cluster->revision = header->revision;
+        ngx_etcd_watcher_relist(watcher);
+    }
+
+    cluster->cluster_id = header->cluster_id;
+    cluster->revision = ngx_max(cluster->revision, header->revision);
+}
+
+
+static void
+ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_watch_t  *watch;
+
+    watcher->cluster->resyncs++;
+
+    for (q = ngx_queue_head(&watcher->watches);
+         q != ngx_queue_sentinel(&watcher->watches);
+         q = ngx_queue_next(q))
+    {
+        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+
+        /* a create that is under way keeps its place among the answers */
+
+        watch->revision = 0;
+
+        if (watch->state == NGX_ETCD_WATCH_ACTIVE
+            || watch->state == NGX_ETCD_WATCH_LISTED)
+        {
+            ngx_etcd_watch_detach(watch);
+            watch->state = NGX_ETCD_WATCH_NEW;
+        }
+    }
+
+    ngx_etcd_watcher_advance(watcher);
+}
+
+
+static ngx_etcd_watch_t *
+ngx_etcd_watcher_find(ngx_etcd_watcher_t *watcher, int64_t id)
+{
+    ngx_rbtree_key_t    key;
+    ngx_rbtree_node_t  *node, *sentinel;
+
+    if (id < 0) {
+        return NULL;
+    }
+
+    key = (ngx_rbtree_key_t) id;
+    node = watcher->active.root;
+    sentinel = watcher->active.sentinel;
+
+    while (node != sentinel) {
+
+        if (key == node->key) {
+            return ngx_rbtree_data(node, ngx_etcd_watch_t, node);
+        }
+
+        node = (key < node->key) ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+void
+ngx_etcd_watcher_cancel(ngx_etcd_watcher_t *watcher, int64_t id)
+{
+    Etcd__WatchRequest        request;
+    Etcd__WatchCancelRequest  cancel;
+
+    if (!watcher->open) {
+        return;
+    }
+
+    etcd__watch_request__init(&request);
+    etcd__watch_cancel_request__init(&cancel);
+
+    cancel.watch_id = id;
+
+    request.request_union_case =
+                             ETCD__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST;
+    request.cancel_request = &cancel;
+
+    /* where this cannot be sent, events for the id are simply dropped */
+
+    (void) ngx_etcd_grpc_send(&watcher->call, &request.base);
+}

@@ -1,0 +1,484 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_registration.h>
+
+
+static void ngx_etcd_service_invalid(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason);
+static void ngx_etcd_service_valid(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key);
+static ngx_int_t ngx_etcd_service_members(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members);
+static ngx_int_t ngx_etcd_service_member(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
+static ngx_etcd_reg_t *ngx_etcd_service_reg(ngx_etcd_reg_t *regs,
+    ngx_etcd_member_t *member);
+static ngx_int_t ngx_etcd_service_slot(ngx_etcd_service_t *service,
+    ngx_etcd_member_t *member, uint32_t *slot);
+static ngx_etcd_entry_t *ngx_etcd_service_entry(ngx_etcd_service_t *service,
+    ngx_str_t *key, u_char *payload, size_t len, ngx_int_t *rc);
+static ngx_int_t ngx_etcd_service_room(ngx_etcd_service_t *service,
+    ngx_int_t rc);
+static void ngx_etcd_service_remove(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key);
+static ngx_etcd_op_t *ngx_etcd_service_op(ngx_etcd_service_t *service,
+    ngx_etcd_op_e op, uint32_t slot, ngx_etcd_entry_t *old,
+    uint64_t revision);
+
+
+void
+ngx_etcd_service_put(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
+    ngx_pool_t *pool)
+{
+    ngx_int_t        rc;
+    ngx_str_t        name, value, reason;
+    ngx_array_t      members;
+    ngx_etcd_key_t  *key;
+
+    name.data = kv->key.data;
+    name.len = kv->key.len;
+
+    value.data = kv->value.data;
+    value.len = kv->value.len;
+
+    key = ngx_etcd_index_key(&service->index, &name);
+
+    if (key == NULL
+        || ngx_array_init(&members, pool, 1, sizeof(ngx_etcd_member_t))
+           != NGX_OK)
+    {
+        service->broken = 1;
+        return;
+    }
+
+    key->mark = service->mark;
+    ngx_etcd_index_present(&service->index, key);
+
+    if (key->revision == (uint64_t) kv->mod_revision) {
+        return;
+    }
+
+    rc = ngx_etcd_member_decode(&service->conf->member, &name, &value, pool,
+                                &members, &reason);
+
+    if (rc == NGX_ERROR) {
+        ngx_etcd_service_invalid(service, key, kv, &reason);
+        key->revision = kv->mod_revision;
+        return;
+    }
+
+    ngx_etcd_service_valid(service, key);
+
+    if (ngx_etcd_service_members(service, key, kv, &members) == NGX_OK) {
+        key->revision = kv->mod_revision;
+    }
+}
+
+
+void
+ngx_etcd_service_delete(ngx_etcd_service_t *service, Etcd__KeyValue *kv)
+{
+    ngx_str_t        name;
+    ngx_etcd_key_t  *key;
+
+    name.data = kv->key.data;
+    name.len = kv->key.len;
+
+    key = ngx_etcd_index_find(&service->index, &name);
+
+    if (key != NULL) {
+        ngx_etcd_index_gone(&service->index, key);
+    }
+}
+
+
+/* the last valid member of the key, if any, stays */
+
+static void
+ngx_etcd_service_invalid(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_str_t *reason)
+{
+    ngx_log_error(NGX_LOG_ERR, service->log, 0,
+                  "etcd: upstream \"%V\": key \"%V\" at revision %L is "
+                  "invalid: %V%s",
+                  &service->conf->name, &key->sn.str, kv->mod_revision, reason,
+                  key->regs ? ", its last valid member stays" : "");
+
+    key->invalid = 1;
+
+    if (ngx_etcd_set_invalid(service->zone, service->set, &key->sn.str, reason,
+                             kv->mod_revision)
+        == NGX_AGAIN)
+    {
+        service->broken = 1;
+    }
+}
+
+
+static void
+ngx_etcd_service_valid(ngx_etcd_service_t *service, ngx_etcd_key_t *key)
+{
+    if (!key->invalid) {
+        return;
+    }
+
+    key->invalid = 0;
+
+    if (ngx_etcd_set_invalid(service->zone, service->set, &key->sn.str, NULL,
+                             0)
+        == NGX_AGAIN)
+    {
+        service->broken = 1;
+    }
+}
+
+
+/*
+ * The members that the key registers, instead of those that it did.  NGX_OK:
+ * the batch holds all of it.
+ */
+
+static ngx_int_t
+ngx_etcd_service_members(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_array_t *members)
+{
+    ngx_uint_t          i;
+    ngx_etcd_reg_t     *reg, *next;
+    ngx_etcd_member_t  *member;
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        reg->seen = 0;
+    }
+
+    member = members->elts;
+
+    for (i = 0; i < members->nelts; i++) {
+        if (ngx_etcd_service_member(service, key, kv, &member[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    for (reg = key->regs; reg != NULL; reg = next) {
+        next = reg->next;
+
+        if (reg->seen) {
+            continue;
+        }
+
+        if (ngx_etcd_service_op(service, NGX_ETCD_OP_REMOVE, reg->slot,
+                                reg->entry, kv->mod_revision)
+            == NULL)
+        {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_index_remove(&service->index, key, reg);
+    }
+
+    return NGX_OK;
+}
+
+
+/* one member of a key, or a static server (no key): found, changed or new */
+
+static ngx_int_t
+ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_etcd_member_t *member)
+{
+    size_t             len;
+    u_char             payload[NGX_ETCD_RECORD_MAX];
+    uint32_t           slot;
+    uint64_t           created, modified;
+    ngx_int_t          rc;
+    ngx_str_t          none;
+    ngx_etcd_op_t     *op;
+    ngx_etcd_reg_t    *reg;
+    ngx_etcd_entry_t  *entry, *old;
+
+    ngx_str_null(&none);
+    len = ngx_etcd_record_pack(payload, member);
+
+    created = (kv != NULL) ? kv->create_revision : 0;
+    modified = (kv != NULL) ? kv->mod_revision : 0;
+
+    reg = ngx_etcd_service_reg(key ? key->regs : service->index.statics,
+                               member);
+
+    if (reg != NULL) {
+        reg->seen = 1;
+        old = reg->entry;
+        slot = reg->slot;
+
+        if (old->len == len
+            && ngx_memcmp(ngx_etcd_entry_payload(old), payload, len) == 0
+            && old->create_revision == created)
+        {
+            if (old->mod_revision == modified && !old->gone) {
+                return NGX_OK;
+            }
+
+            return (ngx_etcd_service_op(service, NGX_ETCD_OP_TOUCH, slot, old,
+                                        modified)
+                    != NULL)
+                   ? NGX_OK : NGX_ERROR;
+        }
+
+    } else {
+        old = NULL;
+
+        rc = ngx_etcd_service_slot(service, member, &slot);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    entry = ngx_etcd_service_entry(service, key ? &key->sn.str : &none,
+                                   payload, len, &rc);
+    if (entry == NULL) {
+        return rc;
+    }
+
+    entry->create_revision = created;
+    entry->mod_revision = modified;
+
+    op = ngx_etcd_service_op(service, NGX_ETCD_OP_PUT, slot, old, modified);
+    if (op == NULL) {
+        return NGX_ERROR;
+    }
+
+    op->entry = entry;
+
+    if (reg != NULL) {
+        reg->entry = entry;
+        return NGX_OK;
+    }
+
+    reg = ngx_etcd_index_add(&service->index, key, entry, slot);
+    if (reg == NULL) {
+        service->broken = 1;
+        return NGX_ERROR;
+    }
+
+    reg->seen = 1;
+
+    return NGX_OK;
+}
+
+
+static ngx_etcd_reg_t *
+ngx_etcd_service_reg(ngx_etcd_reg_t *regs, ngx_etcd_member_t *member)
+{
+    ngx_etcd_reg_t     *reg;
+    ngx_etcd_record_t   record;
+
+    for (reg = regs; reg != NULL; reg = reg->next) {
+        ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(reg->entry));
+
+        if (record.socklen == member->socklen
+            && ngx_memcmp(record.sockaddr, &member->sockaddr, record.socklen)
+               == 0)
+        {
+            return reg;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_int_t
+ngx_etcd_service_slot(ngx_etcd_service_t *service, ngx_etcd_member_t *member,
+    uint32_t *slot)
+{
+    ngx_int_t  rc;
+
+    *slot = ngx_etcd_index_slot(&service->index, (u_char *) &member->sockaddr,
+                                member->socklen);
+
+    if (*slot != NGX_ETCD_SET_NO_SLOT) {
+        return NGX_OK;
+    }
+
+    rc = ngx_etcd_set_grow(service->zone, service->set);
+    if (rc != NGX_OK) {
+        return ngx_etcd_service_room(service, rc);
+    }
+
+    if (ngx_etcd_index_grown(&service->index) != NGX_OK) {
+        service->broken = 1;
+        return NGX_ERROR;
+    }
+
+    *slot = ngx_etcd_index_slot(&service->index, (u_char *) &member->sockaddr,
+                                member->socklen);
+
+    return NGX_OK;
+}
+
+
+static ngx_etcd_entry_t *
+ngx_etcd_service_entry(ngx_etcd_service_t *service, ngx_str_t *key,
+    u_char *payload, size_t len, ngx_int_t *rc)
+{
+    ngx_etcd_entry_t  *entry;
+
+    entry = ngx_etcd_entry_create(service->zone, service->set, key, payload,
+                                  len, rc);
+
+    if (entry == NULL) {
+        *rc = ngx_etcd_service_room(service, *rc);
+    }
+
+    return entry;
+}
+
+
+/*
+ * There was no room for a member: the rest is published, this one is missed
+ * until there is room.  Anything else makes the batch useless.
+ */
+
+static ngx_int_t
+ngx_etcd_service_room(ngx_etcd_service_t *service, ngx_int_t rc)
+{
+    if (rc == NGX_AGAIN) {
+        service->broken = 1;
+        return NGX_ERROR;
+    }
+
+    service->skipped++;
+
+    return NGX_DECLINED;
+}
+
+
+/* static servers as this configuration has them */
+
+void
+ngx_etcd_service_statics(ngx_etcd_service_t *service)
+{
+    ngx_uint_t          i;
+    ngx_etcd_reg_t     *reg, *next;
+    ngx_etcd_member_t  *member;
+
+    member = service->conf->statics.elts;
+
+    for (i = 0; i < service->conf->statics.nelts; i++) {
+        if (ngx_etcd_service_member(service, NULL, NULL, &member[i])
+            != NGX_OK)
+        {
+            break;
+        }
+    }
+
+    for (reg = service->index.statics; reg != NULL; reg = next) {
+        next = reg->next;
+
+        if (reg->seen) {
+            reg->seen = 0;
+            continue;
+        }
+
+        if (ngx_etcd_service_op(service, NGX_ETCD_OP_REMOVE, reg->slot,
+                                reg->entry, 0)
+            != NULL)
+        {
+            ngx_etcd_index_remove(&service->index, NULL, reg);
+        }
+    }
+}
+
+
+/* keys that were deleted: their members leave, unless all would */
+
+void
+ngx_etcd_service_gone(ngx_etcd_service_t *service)
+{
+    ngx_uint_t       keep;
+    ngx_queue_t     *q, *next;
+    ngx_etcd_key_t  *key;
+    ngx_etcd_reg_t  *reg;
+
+    keep = (service->conf->keep && service->index.live == 0);
+
+    for (q = ngx_queue_head(&service->index.gone);
+         q != ngx_queue_sentinel(&service->index.gone);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+
+        if (!keep || key->regs == NULL) {
+            ngx_etcd_service_remove(service, key);
+            continue;
+        }
+
+        for (reg = key->regs; reg != NULL; reg = reg->next) {
+            if (!reg->entry->gone) {
+                (void) ngx_etcd_service_op(service, NGX_ETCD_OP_GONE,
+                                           reg->slot, reg->entry, 0);
+            }
+        }
+
+        if (!service->kept) {
+            service->kept = 1;
+            ngx_log_error(NGX_LOG_WARN, service->log, 0,
+                          "etcd: upstream \"%V\": prefix \"%V\" is empty, "
+                          "its last members are kept",
+                          &service->conf->name, &service->conf->prefix);
+        }
+    }
+
+    if (!keep) {
+        service->kept = 0;
+    }
+}
+
+
+static void
+ngx_etcd_service_remove(ngx_etcd_service_t *service, ngx_etcd_key_t *key)
+{
+    ngx_etcd_reg_t  *reg;
+
+    ngx_etcd_service_valid(service, key);
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        if (ngx_etcd_service_op(service, NGX_ETCD_OP_REMOVE, reg->slot,
+                                reg->entry, service->revision)
+            == NULL)
+        {
+            return;
+        }
+    }
+
+    ngx_etcd_index_forget(&service->index, key);
+}
+
+
+static ngx_etcd_op_t *
+ngx_etcd_service_op(ngx_etcd_service_t *service, ngx_etcd_op_e op,
+    uint32_t slot, ngx_etcd_entry_t *old, uint64_t revision)
+{
+    ngx_etcd_op_t  *o;
+
+    o = ngx_array_push(service->ops);
+
+    if (o == NULL) {
+        service->broken = 1;
+        return NULL;
+    }
+
+    o->op = op;
+    o->slot = slot;
+    o->entry = NULL;
+    o->old = old;
+    o->revision = revision;
+
+    return o;
+}

@@ -1,0 +1,214 @@
+#!/usr/bin/perl
+
+# Endpoints that are no etcd at all: one line in the log says what is wrong,
+# attempts become rarer, and nothing else is disturbed.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Backend;
+use Chaos;
+use Etcd;
+use Fake;
+use Finish;
+use Nginx;
+use Port;
+use Upstream;
+use Wait;
+
+use constant {
+    SECONDS  => 4,
+    ATTEMPTS => 32,         # a busy loop makes hundreds
+    CPU      => 0.3,        # seconds, of all workers
+};
+
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+
+# what it is, and what the log says about it
+
+my %peers = (
+    http1    => ['http1', qr/no HTTP\/2: got "HTTP\/1\.1 400 Bad Request"/],
+    close    => ['close', qr/closed by peer before HTTP\/2 SETTINGS/],
+    silent   => ['silent', qr/timed out waiting for HTTP\/2 SETTINGS/],
+    settings => ['bad-settings', qr/HTTP\/2 error: PROTOCOL_ERROR/],
+);
+
+my %greetings = (
+    garbage => ["\x93\xff\x00\xfe\xed" x 40,
+                qr/no HTTP\/2: got bytes 0x93ff00fe/],
+    ssh     => ["SSH-2.0-OpenSSH_9.2\r\n",
+                qr/no HTTP\/2: got "SSH-2\.0-OpenSSH_9\.2"/],
+    tls     => ["\x15\x03\x01\x00\x02\x02\x46",
+                qr/got a TLS alert, is this an https endpoint/],
+    huge    => ["\xff\xff\xff\x04\x00\x00\x00\x00\x00" . 'x' x 100,
+                qr/HTTP\/2 error: FRAME_SIZE_ERROR/],
+);
+
+my $etcd = Etcd->new()->start();
+my ($backend) = Backend->start('one');
+
+$etcd->put('/s/1', $backend->address);
+
+my (%peer, %says, %connections);
+
+for my $name (keys %peers) {
+    my ($mode, $says) = @{ $peers{$name} };
+    my $fake = Fake->new()->start($mode);
+
+    $peer{$name} = $fake;
+    $says{$name} = $says;
+    $connections{$name} = sub { $fake->count(qr/ open /) };
+}
+
+for my $name (keys %greetings) {
+    my ($greeting, $says) = @{ $greetings{$name} };
+    my $chaos = Chaos->start($etcd->port);
+
+    $chaos->set(greeting => $greeting);
+
+    $peer{$name} = $chaos;
+    $says{$name} = $says;
+    $connections{$name} = sub { $chaos->counts->{accepted} };
+}
+
+my $nobody = free_port();
+my $clusters = join('', map {
+    "etcd $_ { endpoints " . $peer{$_}->endpoints
+    . "; zone 256k; connect_timeout 300ms; }\n"
+} keys %peer);
+
+my $upstreams = join('', map {
+    "upstream $_ { etcd_members /s/ cluster=$_; "
+    . 'server ' . $backend->address . "; }\n"
+} keys %peer, 'nobody');
+
+my $nginx = Nginx->new(etcd => $etcd);
+
+$nginx->set(CLUSTERS => $clusters, UPSTREAMS => $upstreams,
+            NOBODY => $nobody);
+
+$nginx->start(<<'EOC');
+
+%%CLUSTERS%%
+
+etcd nobody {
+    endpoints 127.0.0.1:%%NOBODY%%;
+    zone 256k;
+}
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+    upstream good {
+        etcd_members /s/;
+    }
+
+    %%UPSTREAMS%%
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            proxy_pass http://good;
+        }
+
+        location /static {
+            proxy_pass http://http1;
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+
+# of all workers, in seconds
+
+sub cpu {
+    my $ticks = 0;
+
+    for my $pid ($nginx->workers) {
+        open(my $stat, '<', "/proc/$pid/stat") or next;
+        my @fields = split(' ', <$stat> =~ s/^.*\) //sr);
+        $ticks += $fields[11] + $fields[12];
+    }
+
+    return $ticks / 100;
+}
+
+
+sub errors_of {
+    my ($name) = @_;
+
+    return grep { /\[error\].*cluster "$name"/ } split(/\n/, $nginx->error_log);
+}
+
+
+my $good = Upstream->new($nginx, 'good');
+
+$good->shows({ '/s/1' => $backend->address . ' 1 up' },
+             'members of a good cluster are there beside the bad ones');
+
+my $cpu = cpu();
+
+# the measured time: attempts within it are counted
+
+sleep(SECONDS);
+
+cmp_ok(cpu() - $cpu, '<', CPU * $slower, 'bad peers cost no CPU time');
+
+for my $name (sort keys %peer, 'nobody') {
+    my $says = $says{$name} // qr/connect\(\) failed \(111: Connection refused/;
+    my @lines = errors_of($name);
+
+    is(scalar(grep { /for streams: / } @lines), 1,
+       "$name: one line for the streams");
+    is(scalar(grep { /for reads: / } @lines), 1,
+       "$name: one line for the reads");
+    is(scalar(@lines), 2, "$name: no other line") or diag(join("\n", @lines));
+    is(scalar(grep { /$says/ } @lines), 2, "$name: they say what it is")
+        or diag(join("\n", @lines));
+}
+
+for my $name (sort keys %peer) {
+    my $n = $connections{$name}->();
+
+    cmp_ok($n, '>=', 4, "$name: it is tried again");
+    cmp_ok($n, '<=', ATTEMPTS, "$name: not without pause");
+}
+
+is($nginx->get('/static')->{body}, 'one', 'a static server serves meanwhile');
+is($nginx->get('/')->{body}, 'one', 'and so do the members');
+
+is($nginx->status->{clusters}{http1}{state}, 'connecting',
+   'the status says that there is no connection');
+is($nginx->status->{clusters}{http1}{endpoints}[0]{state}, 'failed',
+   'and that the endpoint failed');
+
+# an etcd comes up where garbage was
+
+$peer{garbage}->set(greeting => 0);
+
+Upstream->new($nginx, 'garbage')->shows({
+    '/s/1' => $backend->address . ' 1 up',
+}, 'an endpoint that becomes an etcd is used');
+
+$etcd->put('/s/2', '127.0.0.1:1001');
+
+$good->shows({ '/s/1' => $backend->address . ' 1 up',
+               '/s/2' => '127.0.0.1:1001 1 up' },
+             'changes of the good cluster arrive');
+
+finish();

@@ -1,0 +1,349 @@
+package Chaos;
+
+# A TCP proxy that spoils what goes through it.
+#
+#     my $chaos = Chaos->start($etcd->port);
+#     $chaos->set(split => 1);          # one byte at a time, both ways
+#     $chaos->set(delay => 0.1);        # seconds, each way
+#     $chaos->set(hold_up => 1);        # nothing goes to the server any more,
+#     $chaos->set(hold_down => 1);      # or to the client: half-open
+#     $chaos->set(cut_after => 100);    # bytes to the client, then RST
+#     $chaos->set(greeting => "...");   # says that and asks no server
+#     $chaos->set(refuse => 1);         # does not listen
+#     $chaos->cut();                    # RST for what is open now
+#     $chaos->counts->{accepted}; ...{open}; ...{times}
+#
+# What set() says holds for connections that are open, too, but for greeting
+# and cut_after; a value of 0 ends it.
+
+use strict;
+use warnings;
+
+use IO::Select;
+use IO::Socket::INET;
+use JSON::PP;
+use POSIX ();
+use Socket qw(IPPROTO_TCP SOL_SOCKET SO_LINGER TCP_NODELAY);
+use Time::HiRes qw(sleep time);
+
+use Finish;
+use Port;
+use Process;
+
+use constant {
+    CHUNK      => 65536,
+    MOST       => 4 * 1024 * 1024,
+    BYTE_PAUSE => 0.0001,
+    TICK       => 0.02,
+};
+
+
+sub start {
+    my ($class, $target) = @_;
+
+    my $self = bless { port => free_port() }, $class;
+    my $control = listen_on(free_port());
+    my $listening = listen_on($self->{port});
+
+    $self->{control} = $control->sockport;
+    $self->{pid} = fork() // die "fork: $!\n";
+
+    if ($self->{pid} == 0) {
+        @SIG{qw(HUP INT TERM)} = ('DEFAULT') x 3;
+        eval { serve($control, $listening, $target); 1 } or warn $@;
+        POSIX::_exit(1);
+    }
+
+    Finish::later($self);
+
+    return $self;
+}
+
+
+sub listen_on {
+    my ($port) = @_;
+
+    return IO::Socket::INET->new(
+        LocalAddr => '127.0.0.1',
+        LocalPort => $port,
+        Listen    => 511,
+        ReuseAddr => 1,
+    ) || die "listen on $port: $!\n";
+}
+
+
+sub port { $_[0]{port} }
+sub url  { "http://127.0.0.1:$_[0]{port}" }
+sub endpoints { $_[0]->url }
+
+
+sub set {
+    my ($self, %behaviour) = @_;
+
+    return $self->tell({ set => \%behaviour });
+}
+
+
+sub cut { $_[0]->tell({ cut => 1 }) }
+sub counts { $_[0]->tell({}) }
+
+
+# latin1: a greeting is bytes
+
+sub tell {
+    my ($self, $order) = @_;
+
+    my $socket = IO::Socket::INET->new(
+        PeerAddr => '127.0.0.1',
+        PeerPort => $self->{control},
+    ) or die "chaos: connect: $!\n";
+
+    print $socket JSON::PP->new->latin1->encode($order), "\n";
+    $socket->flush();
+
+    my $answer = <$socket> // die "chaos gave no answer\n";
+
+    return decode_json($answer);
+}
+
+
+sub stop {
+    my ($self) = @_;
+
+    if (my $pid = delete $self->{pid}) {
+        stop_child($pid);
+    }
+}
+
+
+# the proxy's side
+
+my (%links, %behaviour, $listening, $target, $port);
+my $accepted = 0;
+my @times;
+
+
+sub serve {
+    my $control = shift;
+
+    ($listening, $target) = @_;
+    $port = $listening->sockport;
+
+    local $SIG{PIPE} = 'IGNORE';
+
+    while (1) {
+        my $select = IO::Select->new($control);
+
+        $select->add($listening) if $listening;
+
+        for my $link (values %links) {
+            $select->add($_->{from}) for grep { wants($_) } @{ $link->{ways} };
+        }
+
+        my %ready = map { $_ => 1 } $select->can_read(pause());
+
+        obey($control) if $ready{$control};
+        greet() if $listening && $ready{$listening};
+
+        for my $link (values %links) {
+            move($link, \%ready);
+        }
+    }
+}
+
+
+sub pause {
+    my @queued = grep { @{ $_->{queue} } && !held($_) }
+        map { @{ $_->{ways} } } values %links;
+
+    return @queued ? TICK / 10 : TICK;
+}
+
+
+sub held { $behaviour{"hold_$_[0]{name}"} }
+
+
+sub wants {
+    my ($way) = @_;
+
+    return !held($way) && !$way->{eof} && $way->{size} < MOST;
+}
+
+
+sub obey {
+    my ($control) = @_;
+
+    my $socket = $control->accept() or return;
+    my $order = JSON::PP->new->latin1->decode(scalar <$socket>);
+    my $set = $order->{set} // {};
+
+    $behaviour{$_} = $set->{$_} for keys %$set;
+
+    if ($behaviour{refuse} && $listening) {
+        $listening->close();
+        $listening = undef;
+
+    } elsif (!$behaviour{refuse} && !$listening) {
+        $listening = listen_on($port);
+    }
+
+    if ($order->{cut}) {
+        reset_link($_) for values %links;
+    }
+
+    print $socket encode_json({
+        accepted => $accepted,
+        open     => scalar(keys %links),
+        times    => \@times,
+    }), "\n";
+
+    close($socket);
+}
+
+
+sub greet {
+    my $client = $listening->accept() or return;
+
+    $accepted++;
+    push @times, time();
+
+    if ($behaviour{greeting}) {
+        syswrite($client, $behaviour{greeting});
+        $links{$client} = { client => $client, ways => [] };
+        drain($links{$client});
+        return;
+    }
+
+    my $server = IO::Socket::INET->new(
+        PeerAddr => '127.0.0.1',
+        PeerPort => $target,
+    ) or return;
+
+    for my $socket ($client, $server) {
+        $socket->setsockopt(IPPROTO_TCP, TCP_NODELAY, 1);
+        $socket->blocking(0);
+    }
+
+    $links{$client} = {
+        client    => $client,
+        server    => $server,
+        cut_after => $behaviour{cut_after},
+        ways      => [way('up', $client, $server),
+                      way('down', $server, $client)],
+    };
+}
+
+
+sub way {
+    my ($name, $from, $to) = @_;
+
+    return { name => $name, from => $from, to => $to, queue => [], size => 0,
+             sent => 0 };
+}
+
+
+# who only gets a greeting: what it says is read, so that no RST destroys it
+
+sub drain {
+    my ($link) = @_;
+
+    $link->{client}->blocking(0);
+    $link->{ways} = [way('greeted', $link->{client}, undef)];
+}
+
+
+sub move {
+    my ($link, $ready) = @_;
+
+    for my $way (@{ $link->{ways} }) {
+        if ($ready->{ $way->{from} } && !receive($way)) {
+            $way->{eof} = 1;
+        }
+
+        if (!$way->{to}) {
+            $way->{queue} = [];
+
+        } elsif (!held($way) && !forward($link, $way)) {
+            return reset_link($link);
+        }
+    }
+
+    if (grep { $_->{eof} && !@{ $_->{queue} } } @{ $link->{ways} }) {
+        close_link($link);
+    }
+}
+
+
+sub receive {
+    my ($way) = @_;
+
+    my $n = sysread($way->{from}, my $data, CHUNK);
+
+    if (!defined $n) {
+        return $!{EAGAIN} || $!{EINTR};
+    }
+
+    if ($n) {
+        push @{ $way->{queue} }, [time() + ($behaviour{delay} // 0), $data];
+        $way->{size} += $n;
+    }
+
+    return $n;
+}
+
+
+# false where the connection is to be cut, or was by its owner
+
+sub forward {
+    my ($link, $way) = @_;
+
+    while (@{ $way->{queue} } && $way->{queue}[0][0] <= time()) {
+        my $data = \$way->{queue}[0][1];
+        my $most = $behaviour{split} ? 1 : length($$data);
+
+        if ($link->{cut_after} && $way->{name} eq 'down') {
+            my $left = $link->{cut_after} - $way->{sent};
+
+            $left > 0 or return 0;
+            $most = $left if $left < $most;
+        }
+
+        my $n = syswrite($way->{to}, $$data, $most);
+
+        if (!defined $n) {
+            return $!{EAGAIN} || $!{EINTR};
+        }
+
+        substr($$data, 0, $n, '');
+        $way->{size} -= $n;
+        $way->{sent} += $n;
+
+        shift @{ $way->{queue} } if $$data eq '';
+        sleep(BYTE_PAUSE) if $behaviour{split};
+    }
+
+    return 1;
+}
+
+
+sub reset_link {
+    my ($link) = @_;
+
+    $link->{client}->setsockopt(SOL_SOCKET, SO_LINGER, pack('ii', 1, 0));
+
+    return close_link($link);
+}
+
+
+sub close_link {
+    my ($link) = @_;
+
+    delete $links{ $link->{client} };
+
+    close($_) for grep { defined } $link->{client}, $link->{server};
+
+    return;
+}
+
+
+1;
