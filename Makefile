@@ -34,6 +34,7 @@ demo: all
 
 test: all
 	@$(CHOICE) tools/packages test
+	@$(MAKE) -s $(BUILD)/fake_etcd
 	@$(CHECK) $(PROVE) $(T)
 
 bench: all
@@ -43,8 +44,15 @@ bench: all
 asan: packages
 	@$(CHOICE) tools/packages test asan
 	@tools/asan $(ASAN)
+	@$(MAKE) -s $(ASAN)/fake_etcd
 	@TEST_NGINX_BINARY=$(ASAN)/nginx/nginx TEST_NGINX_MODULES=$(ASAN) \
 	    TEST_SLOWER=4 $(PROVE) $(T)
+
+# beside the modules, whose protobuf-c code it uses
+
+%/fake_etcd: $(wildcard t/fake/*.[ch]) proto/etcd.proto
+	$(CC) -g -O1 -Wall -I$*/etcd -It/fake -o $@ t/fake/*.c \
+	    $*/etcd/ngx_etcd_proto.pb-c.c -lnghttp2 -lprotobuf-c
 
 lint:
 	@tools/lint

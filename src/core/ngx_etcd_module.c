@@ -31,6 +31,8 @@ static char *ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 static char *ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint);
+static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static char *ngx_etcd_zone_size(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
@@ -63,9 +65,9 @@ static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("namespace"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_conf_set_str_slot,
+      ngx_etcd_namespace,
       0,
-      offsetof(ngx_etcd_conf_t, client.key_namespace),
+      0,
       NULL },
 
     { ngx_string("connect_timeout"),
@@ -510,6 +512,29 @@ ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint)
 
 
 static char *
+ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    ngx_str_t  *value;
+
+    if (ecf->client.key_namespace.len != 0) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (value[1].len == 0) {
+        return "is empty";
+    }
+
+    ecf->client.key_namespace = value[1];
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
 ngx_etcd_zone_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
@@ -632,6 +657,8 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
     ecf->file = cf->conf_file->file.name.data;
     ecf->line = cf->conf_file->line;
     ecf->zone.log = cf->cycle->log;
+
+    ngx_str_set(&ecf->client.key_namespace, "");
 
     ecf->client.connect_timeout = NGX_CONF_UNSET_MSEC;
     ecf->client.request_timeout = NGX_CONF_UNSET_MSEC;

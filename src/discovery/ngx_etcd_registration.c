@@ -9,6 +9,11 @@
 #include <ngx_etcd_registration.h>
 
 
+/* bytes of a key that a log line shows */
+
+#define NGX_ETCD_SERVICE_KEY_SHOWN  256
+
+
 static void ngx_etcd_service_invalid(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason);
 static void ngx_etcd_service_valid(ngx_etcd_service_t *service,
@@ -98,16 +103,26 @@ ngx_etcd_service_delete(ngx_etcd_service_t *service, Etcd__KeyValue *kv)
 }
 
 
-/* the last valid member of the key, if any, stays */
+/*
+ * The last valid member of the key, if any, stays.  The key may hold any bytes:
+ * in the log it cannot pass for more than a part of this line.
+ */
 
 static void
 ngx_etcd_service_invalid(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_str_t *reason)
 {
+    u_char  *last;
+    u_char   name[NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_SERVICE_KEY_SHOWN)];
+
+    last = ngx_etcd_member_escape(name, &key->sn.str,
+                                  NGX_ETCD_SERVICE_KEY_SHOWN);
+
     ngx_log_error(NGX_LOG_ERR, service->log, 0,
-                  "etcd: upstream \"%V\": key \"%V\" at revision %L is "
+                  "etcd: upstream \"%V\": key \"%*s\" at revision %L is "
                   "invalid: %V%s",
-                  &service->conf->name, &key->sn.str, kv->mod_revision, reason,
+                  &service->conf->name, (size_t) (last - name), name,
+                  kv->mod_revision, reason,
                   key->regs ? ", its last valid member stays" : "");
 
     key->invalid = 1;
@@ -201,7 +216,7 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_etcd_reg_t    *reg;
     ngx_etcd_entry_t  *entry, *old;
 
-    ngx_str_null(&none);
+    ngx_str_set(&none, "");
     len = ngx_etcd_record_pack(payload, member);
 
     created = (kv != NULL) ? kv->create_revision : 0;

@@ -84,7 +84,7 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_op_t       op;
     ngx_etcd_member_t  *member;
 
-    ngx_str_null(&key);
+    ngx_str_set(&key, "");
     ngx_memzero(&op, sizeof(ngx_etcd_op_t));
 
     op.op = NGX_ETCD_OP_PUT;

@@ -93,7 +93,10 @@ ngx_etcd_grpc_set_status(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
 }
 
 
-/* percent-encoded; what is no valid escape stands for itself */
+/*
+ * Percent-encoded; what is no valid escape stands for itself.  It is to be
+ * logged: control bytes become spaces.
+ */
 
 static void
 ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
@@ -122,6 +125,12 @@ ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
     }
 
     h->text_len = dst - h->text;
+
+    for (p = h->text; p < dst; p++) {
+        if (*p < 0x20 || *p == 0x7f) {
+            *p = ' ';
+        }
+    }
 }
 
 

@@ -311,7 +311,9 @@ ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_int_t             rc;
     ngx_etcd_invalid_t   *invalid, **p;
 
-    if (reason == NULL && set->invalid == NULL) {
+    if (key->len > NGX_ETCD_SET_MAX_KEY
+        || (reason == NULL && set->invalid == NULL))
+    {
         return NGX_OK;
     }
 

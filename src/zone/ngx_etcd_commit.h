@@ -54,8 +54,8 @@ ngx_int_t ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 
 /*
  * The owner: replaces what is recorded of a key that could not be read; a
- * NULL reason: it is valid or gone.  NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone
- * is full).
+ * NULL reason: it is valid or gone.  A key that is too long is not recorded.
+ * NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone is full).
  */
 ngx_int_t ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_str_t *key, ngx_str_t *reason, uint64_t revision);

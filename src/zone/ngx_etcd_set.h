@@ -19,6 +19,7 @@
 
 #define NGX_ETCD_SET_RING            256     /* changes that are remembered */
 #define NGX_ETCD_SET_MAX_INVALID     256     /* keys that are shown */
+#define NGX_ETCD_SET_MAX_KEY         4096    /* bytes of such a key */
 
 #define NGX_ETCD_SET_NO_SLOT         0xffffffff
 
