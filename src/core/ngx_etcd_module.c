@@ -36,6 +36,8 @@ static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd,
 static char *ngx_etcd_zone_size(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
+static char *ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data);
+static char *ngx_etcd_size_not_zero(ngx_conf_t *cf, void *post, void *data);
 
 static ngx_etcd_conf_t *ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf,
     ngx_str_t *name);
@@ -44,6 +46,16 @@ static ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 
 static ngx_conf_post_t  ngx_etcd_ping_interval_post = {
     ngx_etcd_ping_interval
+};
+
+
+static ngx_conf_post_t  ngx_etcd_time_not_zero_post = {
+    ngx_etcd_time_not_zero
+};
+
+
+static ngx_conf_post_t  ngx_etcd_size_not_zero_post = {
+    ngx_etcd_size_not_zero
 };
 
 
@@ -75,14 +87,14 @@ static ngx_command_t  ngx_etcd_commands[] = {
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.connect_timeout),
-      NULL },
+      &ngx_etcd_time_not_zero_post },
 
     { ngx_string("request_timeout"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.request_timeout),
-      NULL },
+      &ngx_etcd_time_not_zero_post },
 
     { ngx_string("ping_interval"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
@@ -96,14 +108,14 @@ static ngx_command_t  ngx_etcd_commands[] = {
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.ping_timeout),
-      NULL },
+      &ngx_etcd_time_not_zero_post },
 
     { ngx_string("max_message_size"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_size_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.max_message_size),
-      NULL },
+      &ngx_etcd_size_not_zero_post },
 
     { ngx_string("zone"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
@@ -292,9 +304,10 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
 failed:
 
     ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, 0,
-                  "etcd cluster \"%V\": its \"zone\" of %uz bytes is too small "
-                  "for %ui upstreams",
-                  &ecf->name, shm_zone->shm.size, ecf->services.nelts);
+                  "etcd cluster \"%V\" in %s:%ui: its \"zone\" of %uz bytes is "
+                  "too small for %ui upstreams",
+                  &ecf->name, ecf->file, ecf->line, shm_zone->shm.size,
+                  ecf->services.nelts);
 
     return NGX_ERROR;
 }
@@ -333,6 +346,8 @@ ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     ecf->defined = 1;
+    ecf->file = cf->conf_file->file.name.data;
+    ecf->line = cf->conf_file->line;
 
     ctx = ngx_pcalloc(cf->pool, sizeof(void *) * ngx_max_module);
     if (ctx == NULL) {
@@ -578,6 +593,24 @@ ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data)
     }
 
     return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data)
+{
+    ngx_msec_t *np = data;
+
+    return (*np == 0) ? "must not be 0" : NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_size_not_zero(ngx_conf_t *cf, void *post, void *data)
+{
+    size_t *sp = data;
+
+    return (*sp == 0) ? "must not be 0" : NGX_CONF_OK;
 }
 
 

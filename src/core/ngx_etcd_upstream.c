@@ -42,8 +42,16 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
             continue;
         }
 
-        if (cluster.len != 0 || value[i].len == 8) {
-            goto invalid;
+        if (value[i].len == 8) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        if (cluster.len != 0) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "duplicate parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
         }
 
         cluster.data = value[i].data + 8;
@@ -82,12 +90,6 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     }
 
     return rv;
-
-invalid:
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
-                       &value[i]);
-    return NGX_CONF_ERROR;
 }
 
 
@@ -183,7 +185,8 @@ ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 
     if (upstream->method == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "unknown balancing method \"%V\"", &value[1]);
+                           "unknown balancing method \"%V\", there are: "
+                           NGX_ETCD_METHOD_NAMES, &value[1]);
         return NGX_CONF_ERROR;
     }
 

@@ -27,6 +27,7 @@ struct ngx_etcd_method_s {
 
 static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
+static ngx_etcd_peer_t *ngx_etcd_pick_again(ngx_etcd_pick_t *pick);
 static ngx_uint_t ngx_etcd_pick_usable(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer, time_t now);
 static void ngx_etcd_pick_failed(ngx_etcd_pick_t *pick,
@@ -42,6 +43,8 @@ static ngx_etcd_peer_t *ngx_etcd_pick_random(ngx_etcd_pick_t *pick,
 static ngx_int_t ngx_etcd_peer_less_loaded(ngx_etcd_peer_t *one,
     ngx_etcd_peer_t *two);
 
+
+/* NGX_ETCD_METHOD_NAMES has the same */
 
 static const ngx_etcd_method_t  ngx_etcd_methods[] = {
 
@@ -110,6 +113,10 @@ ngx_etcd_pick_get(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc)
         peer = pick->method->pick(pick, &table->backup, now);
     }
 
+    if (peer == NULL) {
+        peer = ngx_etcd_pick_again(pick);
+    }
+
     if (peer == NULL || ngx_etcd_pick_remember(pick, peer) != NGX_OK) {
         pick->peer = NULL;
         pc->name = pick->name;
@@ -140,26 +147,46 @@ ngx_etcd_pick_get(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc)
 static ngx_int_t
 ngx_etcd_pick_remember(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
-    ngx_etcd_peer_t  **tried;
+    ngx_etcd_try_t  *tried;
 
     if (pick->ntried == pick->allocated) {
         tried = ngx_palloc(pick->pool,
-                           2 * pick->allocated * sizeof(ngx_etcd_peer_t *));
+                           2 * pick->allocated * sizeof(ngx_etcd_try_t));
         if (tried == NULL) {
             return NGX_ERROR;
         }
 
-        ngx_memcpy(tried, pick->tried,
-                   pick->ntried * sizeof(ngx_etcd_peer_t *));
+        ngx_memcpy(tried, pick->tried, pick->ntried * sizeof(ngx_etcd_try_t));
 
         pick->tried = tried;
         pick->allocated *= 2;
     }
 
     ngx_etcd_peer_ref(peer);
-    pick->tried[pick->ntried++] = peer;
+
+    tried = &pick->tried[pick->ntried++];
+    tried->peer = peer;
+    tried->again = 0;
 
     return NGX_OK;
+}
+
+
+/* the last resort: a peer that may have been missed by an old connection */
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_again(ngx_etcd_pick_t *pick)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < pick->ntried; i++) {
+        if (pick->tried[i].again && !pick->tried[i].peer->gone) {
+            pick->tried[i].again = 0;
+            return pick->tried[i].peer;
+        }
+    }
+
+    return NULL;
 }
 
 
@@ -172,7 +199,7 @@ ngx_etcd_pick_usable(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer, time_t now)
     ngx_etcd_slot_t  *slot;
 
     for (i = 0; i < pick->ntried; i++) {
-        if (pick->tried[i]->uid == peer->uid) {
+        if (pick->tried[i].peer->uid == peer->uid) {
             return 0;
         }
     }
@@ -218,6 +245,7 @@ ngx_etcd_pick_free(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc,
     slot = peer->slot;
 
     if (state & NGX_PEER_FAILED) {
+        pick->tried[pick->ntried - 1].again = pc->cached;
         ngx_etcd_pick_failed(pick, peer, pc->log);
 
     } else if (slot->accessed < slot->checked) {
@@ -322,7 +350,7 @@ ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
     ngx_uint_t  i;
 
     for (i = 0; i < pick->ntried; i++) {
-        ngx_etcd_peer_unref(pick->tried[i]);
+        ngx_etcd_peer_unref(pick->tried[i].peer);
     }
 
     pick->ntried = 0;

@@ -27,6 +27,14 @@ typedef struct ngx_etcd_pick_s      ngx_etcd_pick_t;
 typedef struct ngx_etcd_method_s    ngx_etcd_method_t;
 
 
+typedef struct {
+    ngx_etcd_peer_t             *peer;
+    ngx_uint_t                   again;            /* it failed on a kept
+                                                      connection: that may have
+                                                      been old, not the peer */
+} ngx_etcd_try_t;
+
+
 /* one request's way through the peers; zeroed and owned by the caller */
 
 struct ngx_etcd_pick_s {
@@ -37,13 +45,16 @@ struct ngx_etcd_pick_s {
     uint64_t                     revision;         /* that it is picked by */
 
     ngx_etcd_peer_t             *peer;             /* the last picked */
-    ngx_etcd_peer_t            **tried;            /* all picked; referenced
+    ngx_etcd_try_t              *tried;            /* all picked; referenced
                                                       until done */
     ngx_uint_t                   ntried;
     ngx_uint_t                   allocated;
-    ngx_etcd_peer_t             *first[NGX_ETCD_PICK_TRIED];
+    ngx_etcd_try_t               first[NGX_ETCD_PICK_TRIED];
 };
 
+
+/* for an error message */
+#define NGX_ETCD_METHOD_NAMES  "round_robin, least_conn, random"
 
 /* NULL if there is no such method */
 const ngx_etcd_method_t *ngx_etcd_method_find(ngx_str_t *name);
@@ -54,8 +65,8 @@ ngx_uint_t ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     const ngx_etcd_method_t *method, ngx_str_t *name, ngx_pool_t *pool);
 
 /*
- * The next peer into pc: never one that was tried.  NGX_BUSY when there is
- * none, with pc->name set to the upstream's.
+ * The next peer into pc: never one that was tried on a connection of its own.
+ * NGX_BUSY when there is none, with pc->name set to the upstream's.
  */
 ngx_int_t ngx_etcd_pick_get(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc);
 

@@ -176,6 +176,8 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
         }
 
         table->nmembers--;
+
+        old->gone = 1;
         ngx_etcd_peer_unref(old);
     }
 

@@ -29,6 +29,7 @@ typedef struct ngx_etcd_peer_s  ngx_etcd_peer_t;
 
 struct ngx_etcd_peer_s {
     ngx_uint_t                   refs;
+    ngx_uint_t                   gone;             /* from the table */
     ngx_etcd_slot_t             *slot;             /* shared counters */
     uint32_t                     uid;
     ngx_str_t                    name;

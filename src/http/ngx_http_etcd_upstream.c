@@ -28,12 +28,18 @@ static void ngx_http_etcd_save_session(ngx_peer_connection_t *pc, void *data);
 #endif
 
 
+/* a server that is none, known by the address of its name */
+
+static ngx_str_t  ngx_http_etcd_placeholder = ngx_string("etcd_members");
+
+
 char *
 ngx_http_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_srv_conf_t *escf = conf;
 
     char                          *rv;
+    ngx_addr_t                    *addr;
     ngx_http_upstream_server_t    *server;
     ngx_http_upstream_srv_conf_t  *uscf;
 
@@ -47,7 +53,7 @@ ngx_http_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (uscf->peer.init_upstream != NULL) {
         return "must be before \"keepalive\", and cannot be used with "
-               "another balancing method";
+               "another balancing method: use \"etcd_balance\"";
     }
 
     uscf->peer.init_upstream = ngx_http_etcd_init_upstream;
@@ -60,14 +66,29 @@ ngx_http_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                   |NGX_HTTP_UPSTREAM_DOWN
                   |NGX_HTTP_UPSTREAM_BACKUP;
 
-    /* a block without a server is refused: this one has no address */
+    /*
+     * A block without a server is refused, here and by native methods: it is
+     * for ngx_http_etcd_upstream_check() to say what is wrong with those.
+     */
 
+    addr = ngx_palloc(cf->pool, sizeof(ngx_addr_t));
     server = ngx_array_push(uscf->servers);
-    if (server == NULL) {
+
+    if (addr == NULL
+        || server == NULL
+        || ngx_parse_addr(cf->pool, addr, (u_char *) "0.0.0.0", 7) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
+    addr->name = ngx_http_etcd_placeholder;
+
     ngx_memzero(server, sizeof(ngx_http_upstream_server_t));
+
+    server->name = ngx_http_etcd_placeholder;
+    server->addrs = addr;
+    server->naddrs = 1;
+    server->weight = 1;
 
     return NGX_CONF_OK;
 }
@@ -106,7 +127,7 @@ ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
 
     for (i = 0; i < us->servers->nelts; i++) {
 
-        if (server[i].naddrs == 0) {
+        if (server[i].name.data == ngx_http_etcd_placeholder.data) {
             continue;
         }
 

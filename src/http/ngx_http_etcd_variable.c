@@ -76,7 +76,7 @@ ngx_http_etcd_last_peer(ngx_http_request_t *r)
         return NULL;
     }
 
-    return ctx->pick.tried[ctx->pick.ntried - 1];
+    return ctx->pick.tried[ctx->pick.ntried - 1].peer;
 }
 
 
@@ -130,6 +130,12 @@ ngx_http_etcd_variable_revision(ngx_http_request_t *r,
 
     if (ctx != NULL) {
         revision = ctx->pick.revision;
+
+        /* no change was ever seen: what the prefix was found empty at */
+
+        if (revision == 0) {
+            revision = ctx->upstream->service->set->revision;
+        }
 
     } else {
         cluster = ngx_http_etcd_cluster(r);

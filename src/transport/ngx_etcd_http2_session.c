@@ -340,7 +340,7 @@ ngx_etcd_http2_on_data_chunk(nghttp2_session *session, uint8_t flags,
 
     stream = nghttp2_session_get_stream_user_data(session, id);
 
-    if (stream) {
+    if (stream != NULL) {
         stream->handlers->data(stream, (u_char *) p, n);
     }
 
@@ -406,7 +406,7 @@ ngx_etcd_http2_before_frame_send(nghttp2_session *session,
 
     stream = nghttp2_session_get_stream_user_data(session,
                                                   frame->hd.stream_id);
-    if (stream) {
+    if (stream != NULL) {
         stream->sent = 1;
     }
 

@@ -85,7 +85,7 @@ sub port { $_[0]{port} }
 sub address { "127.0.0.1:$_[0]{port}" }
 
 
-# status, delay (seconds), hang, body, headers => { NAME => VALUE }
+# status, delay (seconds), hang, once, body, headers => { NAME => VALUE }
 
 sub set {
     my ($self, %behaviour) = @_;

@@ -1,0 +1,89 @@
+#!/usr/bin/perl
+
+# Kept connections to members: they are used again, and one that its member
+# has closed in the meantime costs no request.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Backend;
+use Etcd;
+use Finish;
+use Nginx;
+use Wait;
+
+
+my $etcd = Etcd->new()->start();
+my ($one, $two) = Backend->start('one', 'two');
+
+my $nginx = Nginx->new(etcd => $etcd)->start(<<'EOF');
+
+worker_processes 1;
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+    upstream api {
+        etcd_members /services/api/ max_fails=0;
+        keepalive 8;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+
+        location / {
+            proxy_pass http://api;
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOF
+
+
+sub members { scalar(@{ $nginx->status->{upstreams}{api}{members} }) }
+
+
+$etcd->put('/services/api/1', $one->address);
+ok(wait_for(sub { members() == 1 }, 10), 'a lone member');
+
+is_deeply($nginx->tally('/', 20), { one => 20 }, 'it answers');
+is($one->counts->{connections}, 1, 'over one connection');
+
+$one->set(once => 1);
+
+is_deeply($nginx->tally('/', 10), { one => 10 },
+          'a closed connection is no failure of a lone member');
+
+$etcd->put('/services/api/2', $two->address);
+ok(wait_for(sub { members() == 2 }, 10), 'two members');
+$two->set(once => 1);
+
+my $tally = $nginx->tally('/', 20);
+
+is($tally->{one} + $tally->{two}, 20, 'nor of two, both closed') or
+    diag(explain($tally));
+
+# a member that leaves is not asked again, whatever connection there is
+
+$one->set(once => 0);
+$two->set(once => 0);
+$nginx->tally('/', 10);
+$etcd->del('/services/api/2');
+ok(wait_for(sub { members() == 1 }, 10), 'one is removed');
+is_deeply($nginx->tally('/', 10), { one => 10 }, 'the other one answers');
+
+finish();
