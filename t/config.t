@@ -92,7 +92,7 @@ sub refused {
 my $endpoint = 'endpoints http://127.0.0.1:2379;';
 
 for (
-    ['ftp://127.0.0.1:2379', 'the scheme is not "http"'],
+    ['ftp://127.0.0.1:2379', 'it is not "http://ADDRESS:PORT"'],
     ['https://127.0.0.1:2379', 'https is not supported by this version'],
     ['http://', 'no host'],
     ['http:///', 'no host'],
@@ -172,7 +172,7 @@ refused('an unknown directive', etcd($endpoint, 'speed 9;'),
 refused('a directive of nginx', etcd($endpoint, 'worker_processes 1;'),
         '"worker_processes" directive is not allowed here in AT', 3);
 refused('an empty name', "etcd \"\" {\n    $endpoint\n}\n",
-        '"etcd" directive has an empty name in AT', 3);
+        '"etcd" directive has an empty name in AT', 1);
 refused('a second block', "etcd {\n$endpoint\n}\netcd {\n$endpoint\n}\n",
         'duplicate etcd cluster "default" in AT', 4);
 refused('a second block of a name',
@@ -277,7 +277,7 @@ refused('etcd_status twice', location('etcd_status;', 'etcd_status;'),
 refused('etcd_status in server', "http {\nserver {\netcd_status;\n}\n}\n",
         '"etcd_status" directive is not allowed here in AT', 3);
 
-# a zone that is too small for its upstreams is refused by the test already
+# that is seen when the static servers do not fit into the zone
 
 my @upstreams = map {
     "    upstream u$_ {\n        etcd_members /$_/;\n"
@@ -286,8 +286,8 @@ my @upstreams = map {
 
 refused('a zone too small for its upstreams',
         "etcd {\n    $endpoint\n    zone 256k;\n}\nhttp {\n@upstreams}\n",
-        'etcd cluster "default": its "zone" of 262144 bytes is too small for '
-        . '40 upstreams', 0);
+        'etcd cluster "default" in AT: its "zone" of 262144 bytes is too '
+        . 'small for 40 upstreams', 1);
 
 # what passes
 

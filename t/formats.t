@@ -95,7 +95,8 @@ sub json_values {
          \("weight 2147483648 " . NO_NUMBER)],
         ['weight-text', $at->(12, '"weight":"1e9"'),
          \('weight "1e9" ' . NO_NUMBER)],
-        ['weight-real', $at->(12, '"weight":1.5'), \("weight 1.5 " . NO_NUMBER)],
+        ['weight-real', $at->(12, '"weight":1.5'),
+         \("weight 1.5 " . NO_NUMBER)],
         ['flag', $at->(12, '"down":2'), \("down 2 " . NO_FLAG)],
         ['null', $at->(12, '"drain":null'), \("drain null " . NO_FLAG)],
         ['time', $at->(12, '"fail_timeout":"soon"'),
@@ -222,7 +223,7 @@ my @defaults = (
 
 my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd);
-my ($a, $b) = Backend->start('a', 'b');
+my ($one, $two) = Backend->start('one', 'two');
 
 my $upstreams = join("\n", map { <<"EOF" } sort keys %formats);
 
@@ -314,8 +315,8 @@ check_values('defaults', \@defaults);
 my $socket = 'unix:' . $nginx->dir . '/socket';
 
 my @live = (
-    { address => $a->address, weight => 4, answer => 'a' },
-    { address => $b->address, weight => 3, answer => 'b' },
+    { address => $one->address, weight => 4, answer => 'one' },
+    { address => $two->address, weight => 3, answer => 'two' },
     { address => '[::1]:' . $nginx->port('PORT_6'), weight => 2,
       answer  => '::1' },
     { address => $socket, weight => 1, answer => $socket },

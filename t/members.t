@@ -133,6 +133,13 @@ sub json {
 }
 
 
+
+sub events {
+    return scalar(grep { $_->{upstream} eq 'same' }
+                  @{ $nginx->status->{events} });
+}
+
+
 sub who { return $nginx->get("/to/$_[0]")->{body} }
 sub status_of { return $nginx->get("/to/$_[0]")->{status} }
 
@@ -199,7 +206,7 @@ $nginx->tally('/to/same', 5);
 
 for my $name (sort keys %rewrites) {
     my $before = $same->status;
-    my $events = grep { $_->{upstream} eq 'same' } @{ $nginx->status->{events} };
+    my $events = events();
     my $revision = $etcd->put('/same/n', $rewrites{$name});
 
     $same->sees($revision);
@@ -214,8 +221,7 @@ for my $name (sort keys %rewrites) {
     is_deeply([$after->{generation}, $after->{members}],
               [$before->{generation}, $before->{members}],
               "$name: no update at all");
-    is(scalar(grep { $_->{upstream} eq 'same' } @{ $nginx->status->{events} }),
-       $events, "$name: no event");
+    is(events(), $events, "$name: no event");
 }
 
 $generation = $same->generation;

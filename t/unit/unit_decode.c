@@ -1,0 +1,257 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The decoder of keys and values as a directive, so that it runs with nginx's
+ * own functions below it:
+ *
+ *     etcd_decode FORMAT KEY VALUE [PARAMETER ...];
+ *
+ * Key and value are hexadecimal, or "@FILE": nginx takes no longer words than
+ * 4096 bytes.  Parameters are those of members, and
+ * "allow=CIDR".  Each directive writes one line to the standard output.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_member.h>
+
+
+static char *ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static ngx_int_t ngx_etcd_unit_conf(ngx_conf_t *cf,
+    ngx_etcd_member_conf_t *member);
+static ngx_int_t ngx_etcd_unit_bytes(ngx_str_t *hex, ngx_str_t *bytes);
+static ngx_int_t ngx_etcd_unit_file(u_char *name, ngx_str_t *bytes);
+static void ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members,
+    ngx_str_t *reason);
+
+
+static ngx_command_t  ngx_etcd_unit_commands[] = {
+
+    { ngx_string("etcd_decode"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
+      ngx_etcd_unit_decode,
+      0,
+      0,
+      NULL },
+
+      ngx_null_command
+};
+
+
+static ngx_core_module_t  ngx_etcd_unit_module_ctx = {
+    ngx_string("etcd_unit"),
+    NULL,
+    NULL
+};
+
+
+static ngx_module_t  ngx_etcd_unit_module = {
+    NGX_MODULE_V1,
+    &ngx_etcd_unit_module_ctx,             /* module context */
+    ngx_etcd_unit_commands,                /* module directives */
+    NGX_CORE_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    NULL,                                  /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    NULL,                                  /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+/* what nginx looks for in a dynamic module */
+
+ngx_module_t  *ngx_modules[] = { &ngx_etcd_unit_module, NULL };
+char  *ngx_module_names[] = { "ngx_etcd_unit_module", NULL };
+char  *ngx_module_order[] = { NULL };
+
+
+static char *
+ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_int_t                rc;
+    ngx_str_t               *value, key, bytes, reason;
+    ngx_array_t              members;
+    ngx_etcd_member_conf_t   member;
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts < 4
+        || ngx_etcd_unit_conf(cf, &member) != NGX_OK
+        || ngx_array_init(&members, cf->pool, 1, sizeof(ngx_etcd_member_t))
+           != NGX_OK
+        || ngx_etcd_unit_bytes(&value[2], &key) != NGX_OK
+        || ngx_etcd_unit_bytes(&value[3], &bytes) != NGX_OK)
+    {
+        return "has invalid arguments";
+    }
+
+    ngx_str_null(&reason);
+
+    /* the decoder has to set every byte: members are compared as bytes */
+
+    ngx_memset(members.elts, 0xa5, sizeof(ngx_etcd_member_t));
+
+    rc = ngx_etcd_member_decode(&member, &key, &bytes, cf->pool, &members,
+                                &reason);
+
+    ngx_etcd_unit_show(rc, &members, &reason);
+
+    ngx_free(key.data);
+    ngx_free(bytes.data);
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member)
+{
+    ngx_str_t   *value, cidr;
+    ngx_uint_t   i;
+    ngx_cidr_t  *allow;
+
+    ngx_memzero(member, sizeof(ngx_etcd_member_conf_t));
+
+    value = cf->args->elts;
+
+    member->format = ngx_etcd_format_find(&value[1]);
+    member->defaults.weight = 1;
+    member->defaults.max_fails = 1;
+    member->defaults.fail_timeout = 10;
+
+    for (i = 4; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "allow=", 6) != 0) {
+
+            if (ngx_etcd_member_parameter(&value[i], &member->defaults)
+                != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+
+            continue;
+        }
+
+        cidr.data = value[i].data + 6;
+        cidr.len = value[i].len - 6;
+
+        member->allow = ngx_array_create(cf->pool, 1, sizeof(ngx_cidr_t));
+        allow = ngx_array_push(member->allow);
+        ngx_memzero(allow, sizeof(ngx_cidr_t));
+
+        if (ngx_ptocidr(&cidr, allow) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return (member->format != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+/* memory of just that size: a sanitizer sees what reads beyond it */
+
+static ngx_int_t
+ngx_etcd_unit_bytes(ngx_str_t *hex, ngx_str_t *bytes)
+{
+    size_t     i;
+    ngx_int_t  c;
+
+    if (hex->len != 0 && hex->data[0] == '@') {
+        return ngx_etcd_unit_file(hex->data + 1, bytes);
+    }
+
+    bytes->len = hex->len / 2;
+    bytes->data = ngx_alloc(ngx_max(bytes->len, 1), ngx_cycle->log);
+
+    if (bytes->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < bytes->len; i++) {
+        c = ngx_hextoi(hex->data + 2 * i, 2);
+
+        if (c == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+
+        bytes->data[i] = (u_char) c;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_unit_file(u_char *name, ngx_str_t *bytes)
+{
+    ngx_fd_t         fd;
+    ngx_int_t        rc;
+    ngx_file_info_t  fi;
+
+    fd = ngx_open_file(name, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
+
+    if (fd == NGX_INVALID_FILE) {
+        return NGX_ERROR;
+    }
+
+    rc = NGX_ERROR;
+
+    if (ngx_fd_info(fd, &fi) != NGX_FILE_ERROR) {
+        bytes->len = ngx_file_size(&fi);
+        bytes->data = ngx_alloc(ngx_max(bytes->len, 1), ngx_cycle->log);
+
+        if (bytes->data != NULL
+            && ngx_read_fd(fd, bytes->data, bytes->len)
+               == (ssize_t) bytes->len)
+        {
+            rc = NGX_OK;
+        }
+    }
+
+    (void) ngx_close_file(fd);
+
+    return rc;
+}
+
+
+static void
+ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
+{
+    u_char                  *p;
+    u_char                   buf[1024];
+    ngx_uint_t               i;
+    ngx_etcd_member_t       *m;
+    ngx_etcd_member_attr_t  *attr;
+
+    p = ngx_sprintf(buf, "decoded:");
+    m = members->elts;
+
+    for (i = 0; i < members->nelts; i++) {
+        attr = &m[i].attr;
+
+        p = ngx_slprintf(p, buf + sizeof(buf) - 1,
+                         " %*s w%ui f%ui c%ui t%T s%M%s%s%s",
+                         m[i].name_len, m[i].name, attr->weight,
+                         attr->max_fails, attr->max_conns, attr->fail_timeout,
+                         attr->slow_start, attr->down ? " down" : "",
+                         attr->backup ? " backup" : "",
+                         attr->drain ? " drain" : "");
+    }
+
+    if (rc == NGX_DECLINED) {
+        p = ngx_slprintf(p, buf + sizeof(buf) - 1, " nothing");
+
+    } else if (rc == NGX_ERROR) {
+        p = ngx_slprintf(p, buf + sizeof(buf) - 1, " invalid: %V", reason);
+    }
+
+    *p++ = LF;
+
+    (void) ngx_write_fd(ngx_stdout, buf, p - buf);
+}
