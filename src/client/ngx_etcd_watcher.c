@@ -245,12 +245,16 @@ ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
     ngx_pool_t *pool)
 {
     ngx_int_t             rc;
+    ngx_uint_t            changed;
     ngx_etcd_watch_t     *watch;
     ngx_etcd_watcher_t   *watcher;
     Etcd__WatchResponse  *response;
 
     watcher = call->data;
     response = (Etcd__WatchResponse *) message;
+
+    /* the last fragment is freed together with the others */
+    changed = response->created || response->canceled;
 
     ngx_etcd_watcher_header(watcher, response->header);
 
@@ -274,7 +278,7 @@ ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
         rc = ngx_etcd_watch_response(watch, response, pool);
     }
 
-    if (response->created || response->canceled) {
+    if (changed) {
         ngx_etcd_watcher_advance(watcher);
     }
 

@@ -274,6 +274,10 @@ free_stream(stream_t *s)
 
     *p = s->next;
 
+    while (s->nheld) {
+        etcd__watch_request__free_unpacked(s->held[--s->nheld], NULL);
+    }
+
     free(s->out);
     free(s);
 }

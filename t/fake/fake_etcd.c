@@ -52,6 +52,9 @@ static const char  usage_text[] =
 "                             that got fragments in place of the last one\n"
 "  watch-create-cancel        a watch of a key with \"bad\" in it is created\n"
 "                             and canceled at once, with id -1\n"
+"  stray                      the first event goes to watch 77 and the second\n"
+"                             to watch -1, which nobody has\n"
+"  lazy[:MS]                  creates are answered when none came for MS\n"
 "  compacted                  the first watch is canceled with\n"
 "                             compact_revision 150; the revision is 200 then\n"
 "  revision:A:B               revision A for the first connection, then B\n"
@@ -220,6 +223,10 @@ serve(int fd)
     for (s = fake.streams; s; s = s->next) {
         if (s->event_time && s->event_time <= now_ms()) {
             send_events(s);
+        }
+
+        if (s->held_time && s->held_time <= now_ms()) {
+            release_creates(s);
         }
     }
 

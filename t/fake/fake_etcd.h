@@ -26,6 +26,7 @@
 #define FAKE_MAX_REQUEST  65536
 #define FAKE_PREFIX       5           /* a flag and the length */
 #define FAKE_EVENT_DELAY  200
+#define FAKE_MAX_HELD     64
 
 
 typedef struct {
@@ -69,6 +70,11 @@ struct stream_s {
     int                   last;            /* trailers after out */
     int                   nwatches;
 
+    /* creates that are answered together, and when */
+    Etcd__WatchRequest   *held[FAKE_MAX_HELD];
+    int                   nheld;
+    long                  held_time;
+
     /* what is left to send of the events, and when */
     int                   next_event;
     int64_t               event_watch;
@@ -105,6 +111,7 @@ void free_stream(stream_t *s);
 /* one message of a call */
 void on_message(stream_t *s, uint8_t *p, size_t n);
 void send_events(stream_t *s);
+void release_creates(stream_t *s);
 
 
 #endif /* _FAKE_ETCD_H_INCLUDED_ */

@@ -184,9 +184,8 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
                                      "desc = etcdserver: permission denied";
     Etcd__WatchResponse   res;
 
-    printf("%ld watch conn=%d key=%.*s revision=%ld\n", now_ms(),
-           s->conn->number, (int) req->key.len, (char *) req->key.data,
-           (long) req->start_revision);
+    printf("%ld created conn=%d key=%.*s\n", now_ms(), s->conn->number,
+           (int) req->key.len, (char *) req->key.data);
 
     etcd__watch_response__init(&res);
     res.created = 1;
@@ -224,6 +223,46 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
         s->event_time = now_ms() + FAKE_EVENT_DELAY;
         s->next_event = 0;
     }
+}
+
+
+/* takes over the request: it is answered now, or later with others */
+
+static void
+watch_request(stream_t *s, Etcd__WatchRequest *req)
+{
+    Etcd__WatchCreateRequest  *create;
+
+    create = req->create_request;
+
+    printf("%ld watch conn=%d key=%.*s revision=%ld\n", now_ms(),
+           s->conn->number, (int) create->key.len, (char *) create->key.data,
+           (long) create->start_revision);
+
+    if (is_mode("lazy") && s->nheld < FAKE_MAX_HELD) {
+        s->held[s->nheld++] = req;
+        s->held_time = now_ms() + mode_number(300);
+        return;
+    }
+
+    watch_create(s, create);
+    etcd__watch_request__free_unpacked(req, NULL);
+}
+
+
+void
+release_creates(stream_t *s)
+{
+    int  i;
+
+    s->held_time = 0;
+
+    for (i = 0; i < s->nheld; i++) {
+        watch_create(s, s->held[i]->create_request);
+        etcd__watch_request__free_unpacked(s->held[i], NULL);
+    }
+
+    s->nheld = 0;
 }
 
 
@@ -271,7 +310,7 @@ send_events(stream_t *s)
     Etcd__WatchResponse   res;
 
     fragments = strncmp(fake.name, "fragments", 9) == 0;
-    n = fragments ? 1 : fake.events.n;
+    n = (fragments || is_mode("stray")) ? 1 : fake.events.n;
 
     if (fake.event_revision == 0) {
         commit_events();
@@ -289,6 +328,11 @@ send_events(stream_t *s)
     etcd__watch_response__init(&res);
     res.watch_id = s->event_watch;
     res.events = pev;
+
+    if (is_mode("stray") && s->next_event < 2) {
+        res.watch_id = s->next_event == 0 ? 77 : -1;
+    }
+
     res.n_events = n;
 
     for (i = 0; i < n; i++) {
@@ -298,10 +342,10 @@ send_events(stream_t *s)
         pev[i] = &ev[i];
     }
 
-    res.fragment = s->next_event < fake.events.n;
+    res.fragment = fragments && s->next_event < fake.events.n;
     s->event_time = 0;
 
-    if (res.fragment) {
+    if (s->next_event < fake.events.n) {
         s->event_time = now_ms() + 1;
 
         if (s->next_event == fake.events.n - 1 && is_mode("fragments")) {
@@ -338,8 +382,8 @@ on_message(stream_t *s, uint8_t *p, size_t n)
     switch (req->request_union_case) {
 
     case ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST:
-        watch_create(s, req->create_request);
-        break;
+        watch_request(s, req);
+        return;
 
     case ETCD__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST:
         res.watch_id = req->cancel_request->watch_id;

@@ -7,6 +7,7 @@ package Chaos;
 #     $chaos->set(delay => 0.1);        # seconds, each way
 #     $chaos->set(hold_up => 1);        # nothing goes to the server any more,
 #     $chaos->set(hold_down => 1);      # or to the client: half-open
+#     $chaos->set(hold_after => 100);   # bytes to the client, then as above
 #     $chaos->set(cut_after => 100);    # bytes to the client, then RST
 #     $chaos->set(greeting => "...");   # says that and asks no server
 #     $chaos->set(refuse => 1);         # does not listen
@@ -22,6 +23,7 @@ use warnings;
 use IO::Select;
 use IO::Socket::INET;
 use JSON::PP;
+use List::Util qw(min);
 use POSIX ();
 use Socket qw(IPPROTO_TCP SOL_SOCKET SO_LINGER TCP_NODELAY);
 use Time::HiRes qw(sleep time);
@@ -160,7 +162,13 @@ sub pause {
 }
 
 
-sub held { $behaviour{"hold_$_[0]{name}"} }
+sub held {
+    my ($way) = @_;
+
+    return $behaviour{"hold_$way->{name}"}
+        || $way->{name} eq 'down' && $behaviour{hold_after}
+           && $way->{sent} >= $behaviour{hold_after};
+}
 
 
 sub wants {
@@ -301,11 +309,13 @@ sub forward {
         my $data = \$way->{queue}[0][1];
         my $most = $behaviour{split} ? 1 : length($$data);
 
-        if ($link->{cut_after} && $way->{name} eq 'down') {
-            my $left = $link->{cut_after} - $way->{sent};
+        if ($way->{name} eq 'down') {
+            my ($cut, $hold) = ($link->{cut_after}, $behaviour{hold_after});
 
-            $left > 0 or return 0;
-            $most = $left if $left < $most;
+            $cut && $way->{sent} >= $cut and return 0;
+            $hold && $way->{sent} >= $hold and return 1;
+
+            $most = min($most, map { $_ ? $_ - $way->{sent} : () } $cut, $hold);
         }
 
         my $n = syswrite($way->{to}, $$data, $most);
