@@ -308,7 +308,12 @@ ngx_etcd_service_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 
     ngx_destroy_pool(pool);
 
-    return service->broken ? NGX_ERROR : NGX_OK;
+    if (service->broken) {
+        ngx_post_event(&service->publish, &ngx_posted_events);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 

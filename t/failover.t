@@ -1,0 +1,289 @@
+#!/usr/bin/perl
+
+# Endpoints that fail: the next one at once, then with growing, random pauses;
+# nginx serves on with what it knows, and learns what it missed.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use File::Path qw(remove_tree);
+use Test::More;
+use Time::HiRes qw(time);
+
+use Backend;
+use Chaos;
+use Cluster;
+use Etcd;
+use Fake;
+use Finish;
+use Load;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant {
+    PROXIES  => 10,
+    ATTEMPTS => 6,
+    SLACK    => 0.1,            # seconds: the time an attempt itself takes
+};
+
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+
+my $cluster = Cluster->new(3)->start();
+my $etcd = Etcd->new()->start();
+my @backends = Backend->start(3);
+my $fake = Fake->new()->start('ok', '--kv', '/s/1=127.0.0.1:1001');
+my @proxies = map { Chaos->start($fake->port) } 1 .. PROXIES;
+
+my @history = ('--kv', '/s/1=127.0.0.1:1001', '--kv', '/s/2=127.0.0.1:1002');
+my %past = map { $_ => Fake->new()->start('ok', @history) } 'lower', 'other';
+
+sub address { $backends[$_[0]]->address }
+
+$_->put('/s/1', address(0)) for $cluster->any, $etcd;
+$_->put('/s/2', address(1)) for $cluster->any, $etcd;
+
+my $nginx = Nginx->new();
+
+$nginx->set(
+    THREE     => $cluster->endpoints,
+    ONE       => $etcd->endpoints,
+    CLUSTERS  => join('', (map {
+        "etcd p$_ { endpoints " . $proxies[$_]->endpoints . "; zone 256k; }\n"
+    } 0 .. PROXIES - 1), map {
+        "etcd $_ { endpoints " . $past{$_}->endpoints . "; zone 256k; }\n"
+    } keys %past),
+    UPSTREAMS => join('', map {
+        "upstream $_ { etcd_members /s/ cluster=$_; }\n"
+    } keys %past, map { "p$_" } 0 .. PROXIES - 1),
+);
+
+$nginx->start(<<'EOC');
+
+%%CLUSTERS%%
+
+etcd three {
+    endpoints %%THREE%%;
+}
+
+etcd one {
+    endpoints %%ONE%%;
+}
+
+http {
+    %%UPSTREAMS%%
+
+    upstream three {
+        etcd_members /s/ cluster=three;
+    }
+
+    upstream one {
+        etcd_members /s/ cluster=one on_empty=keep;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            proxy_pass http://one;
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+sub upstream { Upstream->new($nginx, $_[0]) }
+sub cluster { $nginx->status->{clusters}{$_[0]} }
+sub members { return { map { ("/s/$_->[0]" => "$_->[1] 1 up") } @_ } }
+
+my @both = ([1, address(0)], [2, address(1)]);
+
+upstream($_)->shows(members(@both), "$_: members") for 'three', 'one';
+upstream($_)->shows(members([1, '127.0.0.1:1001'], [2, '127.0.0.1:1002']),
+                    "$_: members") for sort keys %past;
+
+for my $n (0 .. PROXIES - 1) {
+    upstream("p$n")->shows(members([1, '127.0.0.1:1001']), "p$n: members");
+}
+
+my $load = Load->start($nginx->port, clients => 2);
+
+
+# Ten endpoints that now close every connection at once: when each of them is
+# tried again is a matter of chance within limits.
+
+my @began = map { scalar(@{ $_->set(cut_after => 1)->{times} }) } @proxies;
+
+$_->cut() for @proxies;
+
+# meanwhile: the member in use dies, another one takes over
+
+sub member_in_use {
+    my $url = cluster('three')->{endpoint};
+
+    return (grep { $_->url eq $url } $cluster->members)[0];
+}
+
+my $dead = member_in_use();
+my $start = time();
+
+$dead->kill();
+
+ok(wait_for(sub {
+    my $now = cluster('three');
+    $now->{endpoint} ne $dead->url
+        && grep({ $_->{url} eq $now->{endpoint} && $_->{state} eq 'connected' }
+                @{ $now->{endpoints} })
+}, 10, 'another endpoint'), 'the next endpoint takes over');
+cmp_ok(time() - $start, '<=', 0.5 * $slower, 'at once');
+
+my ($failed) = grep { $_->{url} eq $dead->url }
+    @{ cluster('three')->{endpoints} };
+
+is($failed->{state}, 'failed', 'the status tells which one failed');
+
+# the raft leader may be the one that died
+
+$cluster->leader->put('/s/3', address(2));
+upstream('three')->shows(members(@both, [3, address(2)]),
+                         'changes arrive through it');
+
+# Without a majority there is no leader, which the stream has to say: it asked
+# for that.
+
+my ($survivor, $second) = $cluster->running;
+
+$second->kill();
+
+ok(wait_for(sub { $nginx->count_log(qr/"three".*no leader/) }, 10,
+            'no leader'), 'a member that lost its leader ends the watch');
+is_deeply(upstream('three')->members, members(@both, [3, address(2)]),
+          'the members stay');
+
+$_->launch($_->{cluster}) for $dead, $second;
+
+$cluster->leader->del('/s/3');
+upstream('three')->shows(members(@both),
+                         'the cluster is back, so is the watch');
+is(cluster('three')->{resyncs}, 0, 'it went on at the next revision');
+
+
+# one etcd alone: SIGTERM (a bare end of the connection), SIGKILL
+
+for my $signal ('stop', 'kill') {
+    my $reconnects = cluster('one')->{reconnects};
+
+    $etcd->$signal();
+
+    ok(wait_for(sub { cluster('one')->{state} eq 'connecting' }, 10,
+                'the end'), "$signal: noticed");
+    is_deeply(upstream('one')->members, members(@both),
+              "$signal: the members stay");
+
+    $etcd->start();
+    $etcd->put('/s/3', address(2));
+    upstream('one')->shows(members(@both, [3, address(2)]),
+                           "$signal: a change after the restart");
+    $etcd->del('/s/3');
+    upstream('one')->shows(members(@both), "$signal: and another");
+    cmp_ok(cluster('one')->{reconnects}, '>', $reconnects,
+           "$signal: it has reconnected");
+    is(cluster('one')->{resyncs}, 0, "$signal: no list was needed");
+}
+
+# and with nothing left of its data
+
+$etcd->kill();
+remove_tree($etcd->{data});
+$etcd->start();
+
+ok(wait_for(sub { $nginx->count_log(qr/"one": the revision went back/) }, 10,
+            'the revision'), 'an etcd that lost its data is noticed');
+is_deeply(upstream('one')->members, members(@both),
+          'on_empty=keep: the members stay');
+
+$etcd->put('/s/2', address(1));
+$etcd->put('/s/4', address(2));
+upstream('one')->shows(members([2, address(1)], [4, address(2)]),
+                       'they become what it has now');
+
+
+# the same for a fake that comes back with a lower revision, or another id
+
+my %back = (
+    lower => ['--revision', 90],
+    other => ['--cluster-id', 77, '--revision', 100],
+);
+
+for my $name (sort keys %back) {
+    my $generation = upstream($name)->generation;
+
+    $past{$name}->stop();
+    $past{$name}->start('ok', @history, @{ $back{$name} });
+
+    ok(wait_for(sub { cluster($name)->{resyncs} == 1
+                      && cluster($name)->{state} eq 'synced' }, 10, $name),
+       "$name: everything is read again");
+    is(upstream($name)->generation, $generation,
+       "$name: the same as before: no update");
+    is($past{$name}->count(qr/ range /), 2, "$name: by one list");
+}
+
+is(cluster('other')->{cluster_id}, '4d', 'the status has the new id');
+
+
+my $seen = $load->results();
+
+cmp_ok($seen->{requests}, '>', 100, 'there was load all the time');
+is(scalar(@{ $seen->{failed} }), 0, 'no request failed')
+    or diag(Load::describe($seen));
+
+
+# by now the ten have been tried often enough
+
+ok(wait_for(sub {
+    !grep { $proxies[$_]->counts->{accepted} < $began[$_] + ATTEMPTS }
+        0 .. PROXIES - 1
+}, 20, 'attempts'), 'endpoints are tried again and again');
+
+my @gaps;
+
+for my $n (0 .. PROXIES - 1) {
+    my @times = @{ $proxies[$n]->counts->{times} };
+
+    for my $i (1 .. ATTEMPTS - 1) {
+        my $at = $began[$n] + $i;
+
+        push @{ $gaps[$i] }, $times[$at] - $times[$at - 1];
+    }
+}
+
+# The first attempt follows the failure at once, the next one after up to
+# 0.1 s, and then up to twice as much each time.
+
+for my $i (1 .. ATTEMPTS - 1) {
+    my @sorted = sort { $a <=> $b } @{ $gaps[$i] };
+
+    cmp_ok($sorted[-1], '<=', 0.05 * 2 ** $i + SLACK * $slower,
+           "pause $i has a limit");
+
+    if ($i >= 3) {
+        cmp_ok($sorted[-1] - $sorted[0], '>=', 0.05, "pause $i is random");
+    }
+}
+
+my $sum = 0;
+
+$sum += $_ for map { @$_ } @gaps[3 .. ATTEMPTS - 1];
+
+cmp_ok($sum / (PROXIES * (ATTEMPTS - 3)), '>=', 0.15, 'the pauses grow');
+
+finish();

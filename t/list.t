@@ -1,0 +1,215 @@
+#!/usr/bin/perl
+
+# Lists: in pages at one revision, made again when that is compacted, and
+# compared with what is known.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Backend;
+use Chaos;
+use Etcd;
+use Fake;
+use Finish;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant {
+    KEYS => 9000,                       # three pages
+    OPS  => 125,
+};
+
+
+my $etcd = Etcd->new()->start();
+my $chaos = Chaos->start($etcd->port);
+my $paging = Chaos->start($etcd->port);
+my @backends = Backend->start(3);
+
+
+sub address { '10.0.' . int($_[0] / 250) . '.' . $_[0] % 250 . ':80' }
+sub key { sprintf('/many/%05d', $_[0]) }
+
+for (my $n = 1; $n <= KEYS; $n += OPS) {
+    $etcd->txn(map { [put => key($_), address($_)] } $n .. $n + OPS - 1);
+}
+
+$etcd->put("/api/$_", $backends[$_]->address) for 0 .. 1;
+
+my $config = <<'EOC';
+
+worker_processes 1;
+
+etcd {
+    endpoints %%CHAOS%%;
+}
+
+etcd paging {
+    endpoints %%PAGING%%;
+    zone 32m;
+}
+
+http {
+    upstream api {
+        etcd_members /api/;
+    }
+
+    upstream many {
+        etcd_members /many/ cluster=paging;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            proxy_pass http://api;
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+my $nginx = Nginx->new()->set(CHAOS  => $chaos->endpoints,
+                              PAGING => $paging->endpoints);
+
+sub upstream { Upstream->new($nginx, $_[0]) }
+sub cluster { $nginx->status->{clusters}{$_[0] // 'default'} }
+sub ranges { $etcd->metric('etcd_debugging_mvcc_range_total') }
+
+
+# how many are shown: decoding them takes longer than all the rest
+
+sub many {
+    my $body = $nginx->get('/status')->{body};
+
+    return scalar(() = $body =~ m{"/many/\d+","address"}g);
+}
+
+
+# The first page is held in the middle, and the revision that it names is
+# compacted: the next one cannot be had.
+
+$chaos->set(refuse => 1);
+$paging->set(hold_after => 8000);
+
+my $listed = $etcd->revision();
+my $before = ranges();
+
+$nginx->start($config);
+
+ok(wait_for(sub { ranges() > $before }, 20, 'the first page'),
+   'the first page is under way');
+
+$etcd->put(key(0), address(0));
+$etcd->del(key(KEYS));
+$etcd->compact();
+$paging->set(hold_after => 0);
+$chaos->set(refuse => 0);
+
+ok(wait_for(sub { many() == KEYS }, 30, 'the members'), 'all pages');
+
+is($nginx->count_log(qr/"paging": list at revision $listed was compacted/), 1,
+   'a page of a compacted revision starts the list again');
+
+my $members = upstream('many')->members;
+
+is($members->{key(0)}, address(0) . ' 1 up', 'with the first key');
+ok(!$members->{key(KEYS)}, 'and without the last');
+
+is_deeply([sort keys %$members], [map { key($_) } 0 .. KEYS - 1],
+          'every key is there, none twice');
+
+$etcd->del(key(4096));
+
+ok(wait_for(sub { many() == KEYS - 1 }, 10, 'an event'),
+   'the watch goes on from there');
+
+$etcd->del_prefix('/many/');
+
+ok(wait_for(sub { many() == 0 }, 10, 'an event of 8999 keys'),
+   'a prefix that is deleted at once');
+
+
+# compacted while it was away, with nothing changed: nothing changes
+
+my $both = { map { ("/api/$_" => $backends[$_]->address . ' 1 up') } 0, 1 };
+
+upstream('api')->shows($both, 'members');
+
+is($nginx->tally('/', 20)->{$_->name}, 10, 'requests to ' . $_->name)
+    for @backends[0, 1];
+
+
+# while the connection is down: changes, and a compaction that covers them
+
+sub compacted_while_away {
+    my ($changes) = @_;
+
+    my $resyncs = cluster()->{resyncs};
+
+    $chaos->set(refuse => 1);
+    $chaos->cut();
+    $changes->();
+    $etcd->put('/unrelated', 1);
+    $etcd->compact();
+    $chaos->set(refuse => 0);
+
+    ok(wait_for(sub { cluster()->{resyncs} == $resyncs + 1
+                      && cluster()->{state} eq 'synced'
+                      && upstream('api')->status->{revision}
+                         >= $etcd->revision() }, 10, 'a list'),
+       'it lists once');
+}
+
+sub requests {
+    return { map { $_->{key} => $_->{requests} }
+             @{ upstream('api')->status->{members} } };
+}
+
+
+my $generation = upstream('api')->generation;
+my $requests = requests();
+
+cmp_ok($requests->{'/api/0'} + $requests->{'/api/1'}, '>=', 40,
+       'requests are counted');
+
+compacted_while_away(sub {});
+
+is(upstream('api')->generation, $generation, 'an unchanged list: no update');
+is_deeply(requests(), $requests, 'and no counter lost');
+
+compacted_while_away(sub {
+    $etcd->put('/api/0', '{"address":"' . $backends[0]->address . '"}');
+    $etcd->put('/api/1', $backends[1]->address);
+});
+
+is(upstream('api')->generation, $generation,
+   'values written in another way: no update');
+is_deeply(requests(), $requests, 'and no counter lost');
+
+compacted_while_away(sub {
+    $etcd->del('/api/0');
+    $etcd->put('/api/2', $backends[2]->address);
+});
+
+upstream('api')->shows({
+    map { ("/api/$_" => $backends[$_]->address . ' 1 up') } 1, 2
+}, 'a list is compared: one gone, one new');
+
+is(requests()->{'/api/1'}, $requests->{'/api/1'},
+   'the one that stayed keeps its counters');
+is(requests()->{'/api/2'}, 0, 'the new one starts with its own');
+
+is_deeply([sort keys %{ $nginx->tally('/', 20) }],
+          [sort map { $_->name } @backends[1, 2]], 'requests go there');
+
+finish();

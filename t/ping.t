@@ -1,0 +1,170 @@
+#!/usr/bin/perl
+
+# Silence: a process that is stopped, a network that swallows everything, and
+# a server that does not want to be asked so often.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(time);
+
+use Backend;
+use Chaos;
+use Etcd;
+use Fake;
+use Finish;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant {
+    INTERVAL => 5,
+    TIMEOUT  => 1,
+};
+
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+
+# one etcd behind two ways to it; another way to the second is cut half
+
+my @etcd = map { Etcd->new()->start() } 1 .. 2;
+my ($backend) = Backend->start('one');
+my @chaos = map { Chaos->start($_->port) } $etcd[1], $etcd[1];
+my $fake = Fake->new()->start('too-many-pings:1', '--kv',
+                              '/s/1=127.0.0.1:1001');
+
+$_->put('/s/1', $backend->address) for @etcd;
+
+my $nginx = Nginx->new();
+
+$nginx->set(STOPPED => $etcd[0]->endpoints, FAKE => $fake->endpoints,
+            HALF => $chaos[0]->endpoints, WHOLE => $chaos[1]->endpoints);
+
+$nginx->start(<<'EOC');
+
+etcd stopped {
+    endpoints %%STOPPED%%;
+    ping_interval 5s;
+    ping_timeout 1s;
+}
+
+etcd half {
+    endpoints %%HALF%% %%WHOLE%%;
+    ping_interval 5s;
+    ping_timeout 1s;
+}
+
+etcd calm {
+    endpoints %%FAKE%%;
+    ping_interval 5s;
+    ping_timeout 1s;
+}
+
+http {
+    upstream stopped {
+        etcd_members /s/ cluster=stopped;
+    }
+
+    upstream half {
+        etcd_members /s/ cluster=half;
+    }
+
+    upstream calm {
+        etcd_members /s/ cluster=calm;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            proxy_pass http://stopped;
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+sub cluster { $nginx->status->{clusters}{$_[0]} }
+
+Upstream->new($nginx, $_)->shows({ '/s/1' => $backend->address . ' 1 up' },
+                                 "$_: members") for 'stopped', 'half';
+Upstream->new($nginx, 'calm')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
+                                     'calm: members');
+
+# whichever of its two endpoints is in use goes deaf and dumb
+
+my $url = cluster('half')->{endpoint};
+my ($used) = grep { $_->url eq $url } @chaos;
+my $began = time();
+
+$used->set(hold_up => 1, hold_down => 1);
+$etcd[0]->freeze();
+$etcd[1]->put('/s/2', '127.0.0.1:1002');
+
+sub until_log {
+    my ($pattern) = @_;
+
+    wait_for { $nginx->count_log($pattern) } 3 * INTERVAL, $pattern or return;
+
+    return time() - $began;
+}
+
+my $took = until_log(qr/"stopped".*no answer to PING in 1\d\d\d ms/);
+
+ok($took, 'a stopped etcd is found by PING');
+cmp_ok($took // 99, '>=', INTERVAL * 0.9, 'after ping_interval');
+cmp_ok($took // 99, '<=', (INTERVAL + TIMEOUT + 1) * $slower,
+       'and ping_timeout');
+
+$took = until_log(qr/"half".*no answer to PING in 1\d\d\d ms/);
+
+ok($took, 'so is a half-open connection');
+
+Upstream->new($nginx, 'half')->shows(
+    { '/s/1' => $backend->address . ' 1 up', '/s/2' => '127.0.0.1:1002 1 up' },
+    'another endpoint takes over at once, and nothing was missed');
+
+isnt(cluster('half')->{endpoint}, $url, 'the status names it');
+is(cluster('half')->{resyncs}, 0, 'it was not listed for that');
+
+is($nginx->get('/')->{body}, 'one', 'requests are served meanwhile');
+cmp_ok(cluster('stopped')->{staleness_ms}, '>=', INTERVAL * 1000,
+       'the status tells how old the data is');
+
+# while it hangs it is tried again, but not often
+
+$etcd[0]->thaw();
+$etcd[0]->put('/s/3', '127.0.0.1:1003');
+
+Upstream->new($nginx, 'stopped')->shows(
+    { '/s/1' => $backend->address . ' 1 up', '/s/3' => '127.0.0.1:1003 1 up' },
+    'etcd runs again: the watch is resumed');
+
+is($nginx->count_log(qr/\[error\].*"stopped"/), 1, 'one line about that');
+
+# the fake says GOAWAY too_many_pings at the first PING of a connection
+
+ok(wait_for(sub { $fake->count(qr/ ping /) >= 2 }, 4 * INTERVAL, 'two pings'),
+   'a server that gets too many PINGs');
+
+my @pings = $fake->times(qr/ ping /);
+my @opens = $fake->times(qr/ open /);
+
+cmp_ok($pings[0] - $opens[0], '>=', INTERVAL * 0.95,
+       'the first comes after the interval');
+cmp_ok($pings[1] - $opens[2], '>=', 2 * INTERVAL * 0.95,
+       'then the interval is doubled');
+is($fake->count(qr/ ping /), 2, 'only a connection with a stream is asked');
+
+Upstream->new($nginx, 'calm')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
+                                     'its members stay');
+
+finish();
