@@ -57,7 +57,11 @@ http {
 EOF
 
 
-sub agent { ($nginx->status // return 0)->{agent}{pid} }
+sub agent {
+    my $pid = wait_for { ($nginx->status // return)->{agent}{pid} } 10, 'agent';
+
+    return $pid || die "there is no agent\n";
+}
 
 sub members {
     my $status = $nginx->status // return '';

@@ -215,6 +215,7 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
     }
 
     service->indexed = 1;
+    service->revision = 0;
 
     ngx_etcd_service_params(service);
     ngx_etcd_service_statics(service);
@@ -225,7 +226,10 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
 }
 
 
-/* a reload may read the same prefix in another way: every value again */
+/*
+ * A reload may read the same prefix in another way: every value again.  The
+ * set is of that way only when all of it was published.
+ */
 
 static void
 ngx_etcd_service_params(ngx_etcd_service_t *service)
@@ -245,7 +249,6 @@ ngx_etcd_service_params(ngx_etcd_service_t *service)
         key->revision = 0;
     }
 
-    service->set->params = service->conf->params;
     service->set->revision = 0;
 }
 
@@ -486,6 +489,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 
     } else if (service->revision != 0) {
         service->full = 0;
+        service->set->params = service->conf->params;
         service->set->state = NGX_ETCD_SET_SYNCED;
     }
 
