@@ -174,13 +174,9 @@ for my $name (sort keys %peer, 'nobody') {
     my $says = $says{$name} // qr/connect\(\) failed \(111: Connection refused/;
     my @lines = errors_of($name);
 
-    is(scalar(grep { /for streams: / } @lines), 1,
-       "$name: one line for the streams");
-    is(scalar(grep { /for reads: / } @lines), 1,
-       "$name: one line for the reads");
-    is(scalar(@lines), 2, "$name: no other line") or diag(join("\n", @lines));
-    is(scalar(grep { /$says/ } @lines), 2, "$name: they say what it is")
+    is(scalar(@lines), 1, "$name: one line, whatever failed first")
         or diag(join("\n", @lines));
+    like($lines[0] // '', qr/$says/, "$name: it says what it is");
 }
 
 for my $name (sort keys %peer) {

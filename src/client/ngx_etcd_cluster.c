@@ -18,6 +18,8 @@ static ngx_uint_t ngx_etcd_channel_held(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_connect(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_retry(ngx_etcd_channel_t *channel,
     ngx_str_t *reason);
+static void ngx_etcd_channel_report(ngx_etcd_channel_t *channel,
+    ngx_str_t *reason);
 static void ngx_etcd_channel_next(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_timer(ngx_event_t *ev);
 static void ngx_etcd_channel_ready(void *data);
@@ -275,13 +277,7 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
 static void
 ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 {
-    ngx_uint_t            level;
-    ngx_msec_t            delay;
-    ngx_etcd_cluster_t   *cluster;
-    ngx_etcd_endpoint_t  *endpoint;
-
-    cluster = channel->cluster;
-    endpoint = cluster->conf->endpoints.elts;
+    ngx_msec_t  delay;
 
     /*
      * An endpoint may answer and then fail each time: only a connection that
@@ -299,18 +295,12 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
     channel->answered = 0;
 
+    ngx_etcd_channel_report(channel, reason);
+
     /* the first failure is followed by the next endpoint at once */
 
     delay = channel->failures ? ngx_etcd_backoff(channel->failures) : 1;
-    level = channel->outage ? NGX_LOG_INFO : NGX_LOG_ERR;
 
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": endpoint %V failed for %s: %V, "
-                  "trying again",
-                  &cluster->conf->name, &endpoint[channel->endpoint].url,
-                  channel->name, reason);
-
-    channel->outage = 1;
     channel->failures++;
 
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_BACKOFF,
@@ -318,6 +308,40 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
     ngx_etcd_channel_next(channel);
     ngx_add_timer(&channel->timer, delay);
+}
+
+
+/*
+ * An outage once, though both channels feel it, and one that comes again and
+ * again not each time.
+ */
+
+static void
+ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
+{
+    ngx_uint_t            level;
+    ngx_etcd_cluster_t   *cluster;
+    ngx_etcd_endpoint_t  *endpoint;
+
+    cluster = channel->cluster;
+    endpoint = cluster->conf->endpoints.elts;
+    level = NGX_LOG_INFO;
+
+    if (!channel->outage
+        && (cluster->reported == 0
+            || ngx_current_msec - cluster->reported
+               > NGX_ETCD_CLUSTER_QUIET))
+    {
+        level = NGX_LOG_ERR;
+        channel->outage = 1;
+        cluster->reported = ngx_current_msec;
+    }
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V failed for %s: %V, "
+                  "trying again",
+                  &cluster->conf->name, &endpoint[channel->endpoint].url,
+                  channel->name, reason);
 }
 
 

@@ -29,6 +29,10 @@
 
 #define NGX_ETCD_CHANNEL_HELD  3000
 
+/* ms between two outages that are logged as errors */
+
+#define NGX_ETCD_CLUSTER_QUIET 30000
+
 
 typedef struct ngx_etcd_cluster_s   ngx_etcd_cluster_t;
 typedef struct ngx_etcd_channel_s   ngx_etcd_channel_t;
@@ -125,6 +129,7 @@ struct ngx_etcd_cluster_s {
     ngx_uint_t                   reconnects;
     ngx_uint_t                   resyncs;
     ngx_uint_t                   too_many_pings;
+    ngx_msec_t                   reported;      /* the last outage; 0: none */
 
     void                       (*changed)(void *data);
     void                        *data;

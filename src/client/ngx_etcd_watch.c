@@ -68,8 +68,7 @@ ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
     watch->timer.log = cluster->log;
     watch->timer.cancelable = 1;
 
-    watch->state = watch->revision ? NGX_ETCD_WATCH_LISTED
-                                   : NGX_ETCD_WATCH_NEW;
+    ngx_etcd_watch_rest(watch);
 
     ngx_queue_insert_tail(&watcher->watches, &watch->queue);
 
@@ -337,6 +336,14 @@ ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n)
 
 
 void
+ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
+{
+    watch->state = watch->revision ? NGX_ETCD_WATCH_LISTED
+                                   : NGX_ETCD_WATCH_NEW;
+}
+
+
+void
 ngx_etcd_watch_drop_fragments(ngx_etcd_watch_t *watch)
 {
     if (watch->fragment_pool != NULL) {
@@ -406,8 +413,7 @@ ngx_etcd_watch_timer(ngx_event_t *ev)
 
     watch = ev->data;
 
-    watch->state = watch->revision ? NGX_ETCD_WATCH_LISTED
-                                   : NGX_ETCD_WATCH_NEW;
+    ngx_etcd_watch_rest(watch);
 
     ngx_etcd_watcher_advance(watch->watcher);
 }

@@ -207,7 +207,7 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
             || watch->state == NGX_ETCD_WATCH_ACTIVE)
         {
             ngx_etcd_watch_detach(watch);
-            watch->state = NGX_ETCD_WATCH_LISTED;
+            ngx_etcd_watch_rest(watch);
         }
     }
 

@@ -38,6 +38,9 @@ ngx_int_t ngx_etcd_watch_response(ngx_etcd_watch_t *watch,
 /* takes it off the stream, in whatever state; etcd may still send for it */
 void ngx_etcd_watch_detach(ngx_etcd_watch_t *watch);
 
+/* on no stream: it goes on from its revision, or has to list */
+void ngx_etcd_watch_rest(ngx_etcd_watch_t *watch);
+
 void ngx_etcd_watch_drop_fragments(ngx_etcd_watch_t *watch);
 
 

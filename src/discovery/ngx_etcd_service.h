@@ -23,7 +23,7 @@
 
 /* a set that could not be published as a whole is read again after, ms */
 
-#define NGX_ETCD_SERVICE_BUSY  5
+#define NGX_ETCD_SERVICE_BUSY  50
 #define NGX_ETCD_SERVICE_FULL  5000
 
 

@@ -388,7 +388,7 @@ ngx_http_etcd_status_members(ngx_etcd_service_conf_t *service)
                 ngx_etcd_zone_unlock(service->zone);
             }
 
-            locked = (ngx_etcd_zone_lock(service->zone) == NGX_OK);
+            locked = (ngx_etcd_zone_lock_patient(service->zone) == NGX_OK);
 
             if (!locked) {
                 json_decref(members);
@@ -470,7 +470,7 @@ ngx_http_etcd_status_invalid(ngx_etcd_service_conf_t *service)
     json_t              *list, *item;
     ngx_etcd_invalid_t  *invalid;
 
-    if (ngx_etcd_zone_lock(service->zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(service->zone) != NGX_OK) {
         return NULL;
     }
 
@@ -538,7 +538,7 @@ ngx_http_etcd_status_events(ngx_etcd_main_conf_t *emcf)
 
     for (i = 0; i < emcf->clusters.nelts && list != NULL; i++) {
 
-        if (ngx_etcd_zone_lock(&ecf[i]->zone) != NGX_OK) {
+        if (ngx_etcd_zone_lock_patient(&ecf[i]->zone) != NGX_OK) {
             json_decref(list);
             return NULL;
         }

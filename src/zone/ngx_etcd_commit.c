@@ -27,7 +27,7 @@ ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 {
     ngx_etcd_entry_t  *entry;
 
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         *rc = NGX_AGAIN;
         return NULL;
     }
@@ -71,7 +71,7 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     *changed = 0;
 
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NGX_AGAIN;
     }
 
@@ -262,7 +262,7 @@ ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
     ngx_uint_t         n;
     ngx_etcd_entry_t  *entry;
 
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NGX_AGAIN;
     }
 
@@ -317,7 +317,7 @@ ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         return NGX_OK;
     }
 
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NGX_AGAIN;
     }
 

@@ -35,7 +35,7 @@ ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_uint_t stream,
 {
     ngx_etcd_set_t  *set;
 
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NULL;
     }
 
@@ -146,7 +146,7 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_uint_t       n;
     ngx_etcd_set_t  *old;
 
-    if (ngx_etcd_zone_lock(from) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
         return NGX_AGAIN;
     }
 
@@ -229,7 +229,7 @@ ngx_etcd_set_retire_old(ngx_etcd_zone_t *zone)
     ngx_queue_t     *q, *next;
     ngx_etcd_set_t  *set;
 
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NGX_AGAIN;
     }
 
@@ -345,7 +345,7 @@ ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NGX_AGAIN;
     }
 

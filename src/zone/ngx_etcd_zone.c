@@ -11,8 +11,10 @@
 
 /* some 100 us in all: a commit of a few changes takes less than one */
 
-#define NGX_ETCD_ZONE_SPINS   256
-#define NGX_ETCD_ZONE_YIELDS  16
+#define NGX_ETCD_ZONE_SPINS    256
+#define NGX_ETCD_ZONE_YIELDS   16
+
+#define NGX_ETCD_ZONE_PATIENT  32
 
 
 static uint64_t ngx_etcd_zone_self(ngx_etcd_zone_t *zone);
@@ -85,6 +87,21 @@ ngx_etcd_zone_lock(ngx_etcd_zone_t *zone)
         }
 
         ngx_sched_yield();
+    }
+
+    return NGX_AGAIN;
+}
+
+
+ngx_int_t
+ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_ZONE_PATIENT; i++) {
+        if (ngx_etcd_zone_lock(zone) == NGX_OK) {
+            return NGX_OK;
+        }
     }
 
     return NGX_AGAIN;

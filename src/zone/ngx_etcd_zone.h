@@ -106,9 +106,12 @@ void ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone);
 
 /*
  * The mutex, without waiting for it: NGX_OK, or NGX_AGAIN when somebody held
- * it for longer than anybody should.
+ * it for longer than anybody should.  On the way of a request that is some
+ * 100 us; the patient one gives a holder that the system has put aside a few
+ * milliseconds.
  */
 ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
+ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);
 void ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone);
 
 /* bytes of whole pages in use */

@@ -61,7 +61,11 @@ sub ask {
     my %seen = (requests => 0, failed => [], last => {});
     my @headers = $self->{keepalive} ? () : (Connection => 'close');
 
-    until ($stopped) {
+    # nobody stops them when the test was killed
+
+    my $test = getppid();
+
+    until ($stopped || getppid() != $test) {
         my $now = time();
 
         $_->send('GET', $self->{path} // '/', undef, @headers) for @clients;
