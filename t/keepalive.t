@@ -45,6 +45,11 @@ http {
             proxy_pass http://api;
         }
 
+        location /next {
+            proxy_pass http://api;
+            proxy_next_upstream error http_500;
+        }
+
         location /status {
             etcd_status;
         }
@@ -76,6 +81,18 @@ my $tally = $nginx->tally('/', 20);
 
 is($tally->{one} + $tally->{two}, 20, 'nor of two, both closed') or
     diag(explain($tally));
+
+# an answer is an answer, on whatever connection
+
+$_->set(once => 0, status => 500) for $one, $two;
+$nginx->tally('/next', 4);
+$_->reset() for $one, $two;
+
+is_deeply($nginx->tally('/next', 10), { 500 => 10 }, 'both answer with 500');
+is_deeply([$one->requests, $two->requests], [10, 10],
+          'each is asked once for a request');
+
+$_->set(status => 200) for $one, $two;
 
 # a member that leaves is not asked again, whatever connection there is
 

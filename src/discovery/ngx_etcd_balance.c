@@ -104,6 +104,17 @@ ngx_etcd_pick_get(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc)
     table = pick->table;
     now = ngx_time();
 
+    /*
+     * nginx gives back the try of a kept connection that was broken, and of
+     * no other failure: the peer may be tried on a new one
+     */
+
+    if (pick->cached && pc->tries > pick->tries) {
+        pick->tried[pick->ntried - 1].again = 1;
+    }
+
+    pick->cached = 0;
+
     pc->cached = 0;
     pc->connection = NULL;
 
@@ -245,7 +256,7 @@ ngx_etcd_pick_free(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc,
     slot = peer->slot;
 
     if (state & NGX_PEER_FAILED) {
-        pick->tried[pick->ntried - 1].again = pc->cached;
+        pick->cached = pc->cached;
         ngx_etcd_pick_failed(pick, peer, pc->log);
 
     } else if (slot->accessed < slot->checked) {
@@ -260,6 +271,8 @@ ngx_etcd_pick_free(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc,
     if (pc->tries) {
         pc->tries--;
     }
+
+    pick->tries = pc->tries;
 }
 
 

@@ -29,9 +29,9 @@ typedef struct ngx_etcd_method_s    ngx_etcd_method_t;
 
 typedef struct {
     ngx_etcd_peer_t             *peer;
-    ngx_uint_t                   again;            /* it failed on a kept
-                                                      connection: that may have
-                                                      been old, not the peer */
+    ngx_uint_t                   again;            /* a kept connection to it
+                                                      was broken, which says
+                                                      nothing of the peer */
 } ngx_etcd_try_t;
 
 
@@ -49,6 +49,9 @@ struct ngx_etcd_pick_s {
                                                       until done */
     ngx_uint_t                   ntried;
     ngx_uint_t                   allocated;
+    ngx_uint_t                   cached;           /* the last connection was
+                                                      a kept one, and failed */
+    ngx_uint_t                   tries;            /* left after that */
     ngx_etcd_try_t               first[NGX_ETCD_PICK_TRIED];
 };
 

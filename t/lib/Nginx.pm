@@ -110,6 +110,16 @@ sub built_with {
 }
 
 
+# "1.22.1" as a number to compare: 1022001
+
+sub version {
+    my ($major, $minor, $patch) =
+        built_with() =~ m{nginx version: \S+?/(\d+)\.(\d+)\.(\d+)};
+
+    return $major * 1000000 + $minor * 1000 + $patch;
+}
+
+
 # configuration
 
 sub write_config {
