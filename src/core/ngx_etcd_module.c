@@ -689,7 +689,6 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
     ecf->zone_size = NGX_CONF_UNSET_SIZE;
     ecf->file = cf->conf_file->file.name.data;
     ecf->line = cf->conf_file->line;
-    ecf->zone.log = cf->cycle->log;
 
     ngx_str_set(&ecf->client.key_namespace, "");
 

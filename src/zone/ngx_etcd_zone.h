@@ -90,7 +90,6 @@ typedef struct {
     ngx_slab_pool_t                 *shpool;
     ngx_etcd_zone_shared_t          *sh;
     ngx_uint_t                       epoch;        /* of this cycle */
-    ngx_log_t                       *log;
 } ngx_etcd_zone_t;
 
 
