@@ -93,7 +93,8 @@ my $endpoint = 'endpoints http://127.0.0.1:2379;';
 
 for (
     ['ftp://127.0.0.1:2379', 'it is not "http://ADDRESS:PORT"'],
-    ['https://127.0.0.1:2379', 'https is not supported by this version'],
+    ['https://', 'no host'],
+    ['https://127.0.0.1:0', 'invalid port'],
     ['http://', 'no host'],
     ['http:///', 'no host'],
     ['http://:2379', 'no host'],

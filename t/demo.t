@@ -14,6 +14,7 @@ use Finish;
 use Nginx;
 use Port;
 use Process;
+use Tls;
 
 
 my $top = "$FindBin::Bin/..";
@@ -33,16 +34,24 @@ cmp_ok(scalar(() = $output =~ /  ok$/mg), '>=', 7, 'it shows something');
 
 # every example is a configuration that nginx accepts
 
+my $dir = test_dir();
+my $ca = Tls->new('ca');
+
+Tls::join_files("$dir/ca.crt", $ca->cert);
+$ca->issue('client')->install($dir, 'client');
+
 for my $path (glob("$top/conf-examples/*.conf")) {
     my ($name) = $path =~ m{([^/]+)$};
 
     open(my $file, '<', $path) or die "open $path: $!\n";
     my $text = do { local $/; <$file> };
 
-    # modules and ports are the test's
+    # modules, ports and files are the test's
 
     $text =~ s/^load_module .*\n//mg;
     $text =~ s/(listen 127\.0\.0\.1:)8080/$1%%PORT%%/g;
+
+    $text =~ s{/etc/nginx/etcd/}{$dir/}g;
 
     my ($ok, $messages) = Nginx->new()->configtest($text);
 

@@ -16,6 +16,8 @@ static void ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel);
 static ngx_uint_t ngx_etcd_channel_held(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_connect(ngx_etcd_channel_t *channel);
+static void ngx_etcd_channel_secure(ngx_etcd_channel_t *channel,
+    ngx_etcd_endpoint_t *endpoint);
 static void ngx_etcd_channel_retry(ngx_etcd_channel_t *channel,
     ngx_str_t *reason);
 static void ngx_etcd_channel_report(ngx_etcd_channel_t *channel,
@@ -255,8 +257,13 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
     channel->conf.addr = &endpoint->addr;
     channel->conf.authority = endpoint->authority;
     channel->conf.name = endpoint->url;
+    channel->conf.ssl = NULL;
     channel->conf.ping_interval = cluster->conf->ping_interval
                                   << ngx_min(cluster->too_many_pings, 8);
+
+    if (endpoint->secure) {
+        ngx_etcd_channel_secure(channel, endpoint);
+    }
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": connecting to %V for %s",
@@ -271,6 +278,23 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
         ngx_str_set(&reason, "connect() failed");
         ngx_etcd_channel_retry(channel, &reason);
     }
+}
+
+
+static void
+ngx_etcd_channel_secure(ngx_etcd_channel_t *channel,
+    ngx_etcd_endpoint_t *endpoint)
+{
+    ngx_etcd_ssl_t      *ssl;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    ssl = cluster->conf->ssl;
+
+    ngx_etcd_ssl_refresh(ssl, &cluster->conf->name, cluster->log);
+
+    channel->conf.ssl = ssl;
+    channel->conf.ssl_name = ssl->name.len ? ssl->name : endpoint->host;
 }
 
 

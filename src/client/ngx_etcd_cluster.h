@@ -41,7 +41,9 @@ typedef struct ngx_etcd_channel_s   ngx_etcd_channel_t;
 typedef struct {
     ngx_str_t                    url;
     ngx_str_t                    authority;     /* host:port */
+    ngx_str_t                    host;          /* ends with a zero */
     ngx_addr_t                   addr;
+    ngx_uint_t                   secure;        /* https */
 } ngx_etcd_endpoint_t;
 
 
@@ -56,6 +58,7 @@ typedef struct {
     ngx_msec_t                   ping_interval;
     ngx_msec_t                   ping_timeout;
     size_t                       max_message_size;
+    ngx_etcd_ssl_t              *ssl;           /* loaded if any is secure */
 } ngx_etcd_cluster_conf_t;
 
 

@@ -9,12 +9,9 @@
 #include <ngx_event.h>
 #include <ngx_etcd_module.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_ssl_module.h>
 #include <ngx_etcd_wakeup.h>
 
-
-/* the context of "etcd" blocks; their directives belong to core modules */
-
-#define NGX_ETCD_CONF               0x08000000
 
 #define NGX_ETCD_MIN_PING_INTERVAL  5000     /* below, etcd hangs up */
 
@@ -31,6 +28,8 @@ static char *ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 static char *ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint);
+static char *ngx_etcd_endpoint_host(ngx_conf_t *cf,
+    ngx_etcd_endpoint_t *endpoint, ngx_str_t *host);
 static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_zone_size(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -355,6 +354,11 @@ ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     ctx[ngx_etcd_module.index] = ecf;
+    ctx[ngx_etcd_ssl_module.index] = ecf;
+
+    if (ngx_etcd_ssl_conf_init(cf, ecf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
 
     pcf = *cf;
     cf->ctx = ctx;
@@ -376,9 +380,10 @@ ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static char *
 ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
-    ngx_str_t                name;
-    ngx_shm_zone_t          *shm_zone;
-    ngx_etcd_cluster_conf_t *client;
+    char                     *rv;
+    ngx_str_t                 name;
+    ngx_shm_zone_t           *shm_zone;
+    ngx_etcd_cluster_conf_t  *client;
 
     client = &ecf->client;
 
@@ -397,6 +402,12 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
 
     client->name = ecf->name;
+
+    rv = ngx_etcd_ssl_conf_done(cf, ecf);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
 
     name.len = sizeof("etcd:") - 1 + ecf->name.len;
     name.data = ngx_pnalloc(cf->pool, name.len);
@@ -473,7 +484,7 @@ ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* "http://host:port", "host:port": NULL, or what is wrong with it */
+/* "http[s]://host:port", "host:port": NULL, or what is wrong with it */
 
 static char *
 ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint)
@@ -488,10 +499,11 @@ ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint)
     u.no_resolve = 1;
 
     if (ngx_strncasecmp(u.url.data, (u_char *) "https://", 8) == 0) {
-        return "https is not supported by this version";
-    }
+        endpoint->secure = 1;
+        u.url.data += 8;
+        u.url.len -= 8;
 
-    if (ngx_strncasecmp(u.url.data, (u_char *) "http://", 7) == 0) {
+    } else if (ngx_strncasecmp(u.url.data, (u_char *) "http://", 7) == 0) {
         u.url.data += 7;
         u.url.len -= 7;
     }
@@ -521,6 +533,33 @@ ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint)
 
     endpoint->addr = u.addrs[0];
     endpoint->authority = u.addrs[0].name;
+
+    return ngx_etcd_endpoint_host(cf, endpoint, &u.host);
+}
+
+
+/* as certificates have it: without the brackets of an IPv6 address */
+
+static char *
+ngx_etcd_endpoint_host(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint,
+    ngx_str_t *host)
+{
+    ngx_str_t  name;
+
+    name = *host;
+
+    if (name.len > 2 && name.data[0] == '[') {
+        name.data++;
+        name.len -= 2;
+    }
+
+    endpoint->host.data = ngx_pnalloc(cf->pool, name.len + 1);
+    if (endpoint->host.data == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    endpoint->host.len = name.len;
+    *ngx_cpymem(endpoint->host.data, name.data, name.len) = '\0';
 
     return NULL;
 }

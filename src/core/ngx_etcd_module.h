@@ -18,11 +18,17 @@
 #include <ngx_etcd_zone.h>
 
 
+/* the context of "etcd" blocks; their directives belong to core modules */
+
+#define NGX_ETCD_CONF  0x08000000
+
+
 /* one "etcd" block: lives as long as the cycle */
 
 typedef struct {
     ngx_str_t                  name;
     ngx_etcd_cluster_conf_t    client;
+    ngx_etcd_ssl_t             ssl;
     size_t                     zone_size;
     ngx_etcd_zone_t            zone;
     ngx_array_t                services;      /* of

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_connection.h>
+#include <ngx_etcd_tls.h>
 
 
 #define NGX_ETCD_CONNECTION_INPUT   65536
@@ -17,11 +18,12 @@
 /* reads in one go: a bulk answer must not keep requests waiting */
 #define NGX_ETCD_CONNECTION_ROUNDS  4
 
-#define NGX_ETCD_CONNECTION_REASON  128
+#define NGX_ETCD_CONNECTION_REASON  NGX_ETCD_TLS_REASON
 
 
 typedef enum {
     ngx_etcd_connection_connecting = 0,
+    ngx_etcd_connection_handshake,
     ngx_etcd_connection_established,
     ngx_etcd_connection_closed
 } ngx_etcd_connection_state_e;
@@ -32,6 +34,7 @@ struct ngx_etcd_connection_s {
     ngx_etcd_connection_conf_t    conf;
 
     ngx_connection_t             *connection;
+    ngx_etcd_tls_t               *tls;
     ngx_pool_t                   *pool;
     ngx_log_t                    *log;
 
@@ -52,6 +55,9 @@ static ngx_int_t ngx_etcd_connection_open(ngx_etcd_connection_t *conn);
 static void ngx_etcd_connection_setup(ngx_etcd_connection_t *conn,
     ngx_connection_t *c);
 static void ngx_etcd_connection_refused_handler(ngx_event_t *ev);
+static ngx_int_t ngx_etcd_connection_progress(ngx_etcd_connection_t *conn);
+static ngx_int_t ngx_etcd_connection_connected(ngx_etcd_connection_t *conn);
+static ngx_int_t ngx_etcd_connection_handshaken(ngx_etcd_connection_t *conn);
 static ngx_int_t ngx_etcd_connection_establish(ngx_etcd_connection_t *conn);
 static void ngx_etcd_connection_read_handler(ngx_event_t *rev);
 static void ngx_etcd_connection_read(ngx_etcd_connection_t *conn);
@@ -184,8 +190,39 @@ ngx_etcd_connection_refused_handler(ngx_event_t *ev)
 }
 
 
+/* NGX_OK: bytes may flow; NGX_ERROR: it is closed */
+
 static ngx_int_t
-ngx_etcd_connection_establish(ngx_etcd_connection_t *conn)
+ngx_etcd_connection_progress(ngx_etcd_connection_t *conn)
+{
+    ngx_int_t  rc;
+
+    if (conn->state == ngx_etcd_connection_connecting) {
+        rc = ngx_etcd_connection_connected(conn);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    if (conn->state == ngx_etcd_connection_handshake) {
+        rc = ngx_etcd_connection_handshaken(conn);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    if (conn->state == ngx_etcd_connection_established) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_connection_establish(conn);
+}
+
+
+static ngx_int_t
+ngx_etcd_connection_connected(ngx_etcd_connection_t *conn)
 {
     int                err;
     socklen_t          len;
@@ -212,15 +249,72 @@ ngx_etcd_connection_establish(ngx_etcd_connection_t *conn)
         return NGX_ERROR;
     }
 
+    if (conn->conf.ssl == NULL) {
+        return NGX_OK;
+    }
+
+    conn->tls = ngx_etcd_tls_create(conn->conf.ssl, conn->conf.addr,
+                                    &conn->conf.ssl_name, c);
+    if (conn->tls == NULL) {
+        ngx_etcd_connection_fail(conn, "could not start TLS");
+        return NGX_ERROR;
+    }
+
+    conn->state = ngx_etcd_connection_handshake;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_connection_handshaken(ngx_etcd_connection_t *conn)
+{
+    ngx_int_t          rc;
+    ngx_connection_t  *c;
+
+    c = conn->connection;
+
+    rc = ngx_etcd_tls_handshake(conn->tls, c);
+
+    if (rc == NGX_ERROR) {
+        ngx_etcd_connection_error(conn, 0, "TLS handshake");
+        return NGX_ERROR;
+    }
+
+    c->read->handler = ngx_etcd_connection_read_handler;
+    c->write->handler = ngx_etcd_connection_write_handler;
+
+    if (rc == NGX_OK) {
+
+        /* OpenSSL may hold bytes that came with the end of the handshake */
+
+        ngx_post_event(c->read, &ngx_posted_next_events);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_connection_establish(ngx_etcd_connection_t *conn)
+{
     conn->state = ngx_etcd_connection_established;
 
-    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, c->log, 0,
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0,
                    "etcd connection to %V is established",
                    &conn->conf.addr->name);
 
     conn->conf.connected(conn->conf.data);
 
     return conn->connection ? NGX_OK : NGX_ERROR;
+}
+
+
+char *
+ngx_etcd_connection_action(ngx_etcd_connection_t *conn)
+{
+    return (conn->state == ngx_etcd_connection_handshake) ? "TLS handshake"
+                                                          : "connect()";
 }
 
 
@@ -238,9 +332,7 @@ ngx_etcd_connection_read_handler(ngx_event_t *rev)
         return;
     }
 
-    if (conn->state == ngx_etcd_connection_connecting
-        && ngx_etcd_connection_establish(conn) != NGX_OK)
-    {
+    if (ngx_etcd_connection_progress(conn) != NGX_OK) {
         return;
     }
 
@@ -260,6 +352,10 @@ ngx_etcd_connection_read(ngx_etcd_connection_t *conn)
     rev = c->read;
 
     for (i = 0; i < NGX_ETCD_CONNECTION_ROUNDS; i++) {
+
+        /* an error of TLS is none of the system */
+
+        ngx_set_socket_errno(0);
 
         n = c->recv(c, conn->in, NGX_ETCD_CONNECTION_INPUT);
 
@@ -308,9 +404,7 @@ ngx_etcd_connection_write_handler(ngx_event_t *wev)
     c = wev->data;
     conn = c->data;
 
-    if (conn->state == ngx_etcd_connection_connecting
-        && ngx_etcd_connection_establish(conn) != NGX_OK)
-    {
+    if (ngx_etcd_connection_progress(conn) != NGX_OK) {
         return;
     }
 
@@ -349,6 +443,8 @@ ngx_etcd_connection_flush(ngx_etcd_connection_t *conn)
                 break;
             }
         }
+
+        ngx_set_socket_errno(0);
 
         n = c->send(c, b->pos, b->last - b->pos);
 
@@ -412,6 +508,14 @@ ngx_etcd_connection_error(ngx_etcd_connection_t *conn, ngx_err_t err,
 
     last = reason + NGX_ETCD_CONNECTION_REASON - 1;
 
+    /* TLS knows better: recv() fails without any error of the system */
+
+    if (conn->tls != NULL && conn->tls->reason.len != 0) {
+        *ngx_slprintf(reason, last, "%V", &conn->tls->reason) = '\0';
+        ngx_etcd_connection_fail(conn, (char *) reason);
+        return;
+    }
+
     p = ngx_slprintf(reason, last, "%s failed", what);
 
     if (err) {
@@ -450,6 +554,11 @@ ngx_etcd_connection_close(ngx_etcd_connection_t *conn)
 
     if (conn->refused.posted) {
         ngx_delete_posted_event(&conn->refused);
+    }
+
+    if (conn->tls != NULL) {
+        ngx_etcd_tls_close(conn->tls, conn->connection);
+        conn->tls = NULL;
     }
 
     if (conn->connection) {

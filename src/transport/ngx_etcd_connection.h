@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A non-blocking stream of bytes to one address.  It knows nothing about
- * what the bytes mean.
+ * A non-blocking stream of bytes to one address, over TLS if it is to be.
+ * It knows nothing about what the bytes mean.
  */
 
 
@@ -13,6 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_ssl.h>
 
 
 typedef struct ngx_etcd_connection_s  ngx_etcd_connection_t;
@@ -28,7 +29,11 @@ typedef struct ngx_etcd_connection_s  ngx_etcd_connection_t;
 typedef struct {
     ngx_addr_t                *addr;
 
-    /* the connection is established */
+    /* NULL: no TLS; otherwise the peer proves that it is of that name */
+    ngx_etcd_ssl_t            *ssl;
+    ngx_str_t                  ssl_name;
+
+    /* the connection is established, the TLS handshake included */
     void                     (*connected)(void *data);
 
     /* n > 0 bytes arrived */
@@ -55,6 +60,9 @@ typedef struct {
  */
 ngx_etcd_connection_t *ngx_etcd_connection_create(
     ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool, ngx_log_t *log);
+
+/* what takes time before connected(): "connect()", "TLS handshake" */
+char *ngx_etcd_connection_action(ngx_etcd_connection_t *conn);
 
 /* sends what output() gives; what the socket does not take follows later */
 void ngx_etcd_connection_flush(ngx_etcd_connection_t *conn);

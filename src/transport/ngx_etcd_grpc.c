@@ -135,6 +135,7 @@ ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
 static ngx_int_t
 ngx_etcd_grpc_open(ngx_etcd_http2_t *h2, ngx_etcd_grpc_stream_t *stream)
 {
+    char                   *scheme;
     size_t                  len;
     ngx_int_t               rc;
     ngx_uint_t              i, n;
@@ -146,6 +147,7 @@ ngx_etcd_grpc_open(ngx_etcd_http2_t *h2, ngx_etcd_grpc_stream_t *stream)
 
     call = stream->call;
     conf = ngx_etcd_http2_conf(h2);
+    scheme = conf->ssl ? "https" : "http";
 
     nv = ngx_calloc((NGX_ETCD_GRPC_HEADERS + call->nmetadata)
                     * sizeof(nghttp2_nv), ngx_etcd_http2_log(h2));
@@ -160,7 +162,7 @@ ngx_etcd_grpc_open(ngx_etcd_http2_t *h2, ngx_etcd_grpc_stream_t *stream)
     n = 0;
 
     ngx_etcd_grpc_header(":method", "POST");
-    ngx_etcd_grpc_header(":scheme", "http");
+    ngx_etcd_grpc_header(":scheme", scheme);
     ngx_etcd_grpc_header(":path", call->method);
     ngx_etcd_grpc_set_header(&nv[n++], ":authority", conf->authority.data,
                              conf->authority.len);

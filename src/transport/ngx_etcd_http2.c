@@ -103,6 +103,8 @@ ngx_etcd_http2_init(ngx_etcd_http2_t *h2)
     }
 
     conf.addr = h2->conf.addr;
+    conf.ssl = h2->conf.ssl;
+    conf.ssl_name = h2->conf.ssl_name;
     conf.connected = ngx_etcd_http2_connected_handler;
     conf.received = ngx_etcd_http2_received_handler;
     conf.output = ngx_etcd_http2_output_handler;
@@ -376,7 +378,8 @@ ngx_etcd_http2_timer_handler(ngx_event_t *ev)
     switch (h2->state) {
 
     case ngx_etcd_http2_connecting:
-        ngx_etcd_http2_reason(h2, "connect() timed out");
+        ngx_etcd_http2_reason(h2, "%s timed out",
+                              ngx_etcd_connection_action(h2->connection));
         ngx_etcd_http2_fail(h2, &h2->reason);
         return;
 

@@ -13,6 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_ssl.h>
 
 
 typedef struct ngx_etcd_http2_s  ngx_etcd_http2_t;
@@ -30,6 +31,8 @@ typedef struct {
     ngx_addr_t                *addr;
     ngx_str_t                  authority;          /* ":authority" */
     ngx_str_t                  name;               /* identity in logs */
+    ngx_etcd_ssl_t            *ssl;                /* NULL: ":scheme" http */
+    ngx_str_t                  ssl_name;           /* whom the peer is to be */
 
     ngx_msec_t                 connect_timeout;    /* until SETTINGS came */
     ngx_msec_t                 ping_interval;      /* 0: never ping */

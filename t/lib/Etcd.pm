@@ -28,7 +28,10 @@ use constant SHM_NEEDED_KB => 300 * 1024;
 my $count = 0;
 
 
-# name => 'e1', args => ['--flag=value', ...]: added to etcd's command line
+# name => 'e1', args => ['--flag=value', ...]: added to etcd's command line;
+# tls => { cert => FILE, key => FILE, ca => FILE }: a second port for TLS, with
+# a certificate wanted from clients where there is a ca.  The test's own
+# requests go to the plaintext one.
 
 sub new {
     my ($class, %options) = @_;
@@ -40,11 +43,13 @@ sub new {
         args  => $options{args} // [],
         port  => free_port(),
         peer  => free_port(),
+        tls   => $options{tls},
         log   => test_dir() . "/$name.log",
         data  => data_dir($name),
     }, $class;
 
     $self->{http} = Http->new($self->{port});
+    $self->{tls_port} = free_port() if $self->{tls};
 
     return $self;
 }
@@ -69,10 +74,12 @@ sub data_dir {
 sub port { $_[0]{port} }
 sub pid  { $_[0]{pid} }
 sub url  { "http://127.0.0.1:$_[0]{port}" }
+sub tls_port { $_[0]{tls_port} }
+sub tls_url { "https://127.0.0.1:$_[0]{tls_port}" }
 sub peer_url { "http://127.0.0.1:$_[0]{peer}" }
 
 # what goes after nginx's "endpoints"
-sub endpoints { $_[0]->url }
+sub endpoints { $_[0]{tls} ? $_[0]->tls_url : $_[0]->url }
 
 
 # life
@@ -102,7 +109,7 @@ sub launch {
     $self->{pid} = spawn($self->{log}, 'etcd',
         '--name', $self->{name},
         '--data-dir', $self->{data},
-        '--listen-client-urls', $self->url,
+        '--listen-client-urls', $self->listen_urls,
         '--advertise-client-urls', $self->url,
         '--listen-peer-urls', $self->peer_url,
         '--initial-advertise-peer-urls', $self->peer_url,
@@ -110,9 +117,28 @@ sub launch {
         '--heartbeat-interval', 20,
         '--election-timeout', 200,
         '--logger', 'zap',
+        $self->tls_options,
         @{ $self->{args} });
 
     Finish::later($self);
+}
+
+
+sub listen_urls {
+    my ($self) = @_;
+
+    return join(',', $self->url, $self->{tls} ? $self->tls_url : ());
+}
+
+
+sub tls_options {
+    my ($self) = @_;
+
+    my $tls = $self->{tls} or return;
+
+    return ('--cert-file', $tls->{cert}, '--key-file', $tls->{key},
+            $tls->{ca} ? ('--client-cert-auth', '--trusted-ca-file', $tls->{ca})
+                       : ());
 }
 
 

@@ -1,0 +1,28 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The "ssl_*" directives of an "etcd" block.
+ */
+
+
+#ifndef _NGX_ETCD_SSL_MODULE_H_INCLUDED_
+#define _NGX_ETCD_SSL_MODULE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_module.h>
+
+
+extern ngx_module_t  ngx_etcd_ssl_module;
+
+
+/* before the block is read */
+ngx_int_t ngx_etcd_ssl_conf_init(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
+
+/* after it: reads the files, and says what is wrong with them and where */
+char *ngx_etcd_ssl_conf_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
+
+
+#endif /* _NGX_ETCD_SSL_MODULE_H_INCLUDED_ */

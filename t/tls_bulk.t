@@ -1,0 +1,156 @@
+#!/usr/bin/perl
+
+# Large lists over TLS, where etcd is another HTTP/2 server than over
+# plaintext: messages of many frames, and watches that need not wait for them.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(time);
+
+use Chaos;
+use Etcd;
+use Finish;
+use Nginx;
+use Tls;
+use Upstream;
+use Wait;
+
+use constant {
+    KEYS  => 6000,
+    BATCH => 120,
+    SIZE  => 5000,
+};
+
+
+my $ca = Tls->new('ca');
+my $server = $ca->issue('server', san => 'IP:127.0.0.1');
+my $etcd = Etcd->new(tls => { cert => $server->cert, key => $server->key })
+    ->start();
+my $filler = 'x' x SIZE;
+
+# 30 MB: a page of 4096 keys is one message of 20 MB
+
+for (my $i = 0; $i < KEYS; $i += BATCH) {
+    $etcd->txn(map { [put => "/bulk/$_", member($_)] }
+               $i .. $i + BATCH - 1);
+}
+
+$etcd->put('/s/1', '127.0.0.1:1001');
+
+my $nginx = Nginx->new(etcd => $etcd)->set(CA => $ca->cert, BULK => '');
+
+my $config = <<'EOF';
+
+etcd {
+    endpoints %%ETCD%%;
+    ssl_trusted_certificate %%CA%%;
+    zone 32m;
+}
+
+http {
+    upstream small {
+        etcd_members /s/;
+    }
+
+    %%BULK%%
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            add_header X-Revision $etcd_revision;
+            proxy_pass http://small;
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOF
+
+$nginx->start($config);
+
+my $small = Upstream->new($nginx, 'small');
+my $bulk = Upstream->new($nginx, 'bulk');
+
+$small->shows({ '/s/1' => '127.0.0.1:1001 1 up' }, 'a small list');
+
+# a reload brings the large one, and meanwhile the watch of the small one goes
+# on
+
+$nginx->set(BULK => 'upstream bulk { etcd_members /bulk/; }');
+ok($nginx->reload($config), 'an upstream of a large prefix');
+
+my $last = put_and_see(1002);
+
+ok(wait_for(sub { @{ $bulk->status->{members} // [] } == KEYS }, 60,
+            'the large list'), 'all of a large list arrives');
+
+my %seen = map { $_->{key} => $_->{address} } @{ $bulk->status->{members} };
+my @differ = grep { ($seen{"/bulk/$_"} // '') ne address($_) } 0 .. KEYS - 1;
+
+is("@differ[0 .. ($#differ > 4 ? 4 : $#differ)]", '', 'as it was put');
+
+# events, too, come in messages of many frames
+
+my $revision;
+
+for (my $i = 0; $i < KEYS; $i += BATCH) {
+    $revision = $etcd->txn(map { [put => "/bulk/$_", member($_ + KEYS)] }
+                           $i .. $i + BATCH - 1);
+}
+
+ok($bulk->sees($revision), 'a change of all keys is followed');
+
+%seen = map { $_->{key} => $_->{address} } @{ $bulk->status->{members} };
+@differ = grep { ($seen{"/bulk/$_"} // '') ne address($_ + KEYS) }
+    0 .. KEYS - 1;
+
+is("@differ[0 .. ($#differ > 4 ? 4 : $#differ)]", '', 'as it was put');
+
+put_and_see(1003);
+
+is($nginx->status->{clusters}{default}{reconnects}, 0, 'over one connection');
+is($nginx->count_log(qr/endpoint \S+ failed/), 0, 'that did not fail');
+
+finish();
+
+
+sub address {
+    my ($n) = @_;
+
+    return sprintf('127.%d.%d.%d:80', 1 + int($n / 65536),
+                   int($n / 256) % 256, $n % 256);
+}
+
+
+sub member {
+    my ($n) = @_;
+
+    return sprintf('{"address":"%s","note":"%s"}', address($n), $filler);
+}
+
+
+# a change of the small prefix is seen soon, whatever else goes on
+
+sub put_and_see {
+    my ($port) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $start = time();
+
+    $etcd->put('/s/1', "127.0.0.1:$port");
+    $small->shows({ '/s/1' => "127.0.0.1:$port 1 up" },
+                  'a change of the small list');
+
+    cmp_ok(time() - $start, '<', 5 * ($ENV{TEST_SLOWER} || 1),
+           'arrives in time');
+}
