@@ -176,6 +176,10 @@ ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
         return;
     }
 
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watcher->cluster->log, 0,
+                   "etcd watch \"%V\": created, id %L, from revision %L",
+                   &watch->prefix, response->watch_id, watch->revision + 1);
+
     watch->state = NGX_ETCD_WATCH_ACTIVE;
     watch->failures = 0;
     watch->node.key = (ngx_rbtree_key_t) response->watch_id;
@@ -240,6 +244,10 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 
     text.data = response->cancel_reason.data;
     text.len = response->cancel_reason.len;
+
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watch->watcher->cluster->log, 0,
+                   "etcd watch \"%V\": canceled, id %L: \"%V\"",
+                   &watch->prefix, response->watch_id, &text);
 
     ngx_etcd_watch_refused(watch, ngx_etcd_watch_reason(&text), &text);
 }
@@ -359,6 +367,7 @@ ngx_etcd_watch_drop_fragments(ngx_etcd_watch_t *watch)
 void
 ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
 {
+    int64_t              id;
     ngx_etcd_watcher_t  *watcher;
 
     watcher = watch->watcher;
@@ -376,9 +385,13 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
         break;
 
     case NGX_ETCD_WATCH_ACTIVE:
+        id = (int64_t) watch->node.key;
+
+        /* this clears the key */
+
         ngx_rbtree_delete(&watcher->active, &watch->node);
 
-        ngx_etcd_watcher_cancel(watcher, (int64_t) watch->node.key);
+        ngx_etcd_watcher_cancel(watcher, id);
         break;
 
     default:

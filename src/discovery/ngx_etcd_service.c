@@ -261,6 +261,10 @@ ngx_etcd_service_params(ngx_etcd_service_t *service)
 static void
 ngx_etcd_service_reopen(ngx_etcd_service_t *service)
 {
+    ngx_log_error(NGX_LOG_INFO, service->log, 0,
+                  "etcd: upstream \"%V\": members are compared anew",
+                  &service->conf->name);
+
     if (service->indexed) {
         ngx_etcd_index_destroy(&service->index);
         service->indexed = 0;

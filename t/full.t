@@ -1,0 +1,131 @@
+#!/usr/bin/perl
+
+# A zone that is too small for all members: those that fit serve, one line
+# says what to do, other upstreams do not notice, and a larger zone heals it.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Etcd;
+use Finish;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant MEMBERS => 2000;
+
+
+my $etcd = Etcd->new()->start();
+
+sub address { sprintf('127.1.%d.%d:80', $_[0] / 256, $_[0] % 256) }
+sub key { sprintf('/large/%04d', $_[0]) }
+
+sub register {
+    my @numbers = @_;
+
+    while (my @some = splice(@numbers, 0, 100)) {
+        $etcd->txn(map { [put => key($_), address($_)] } @some);
+    }
+}
+
+
+register(0 .. MEMBERS - 1);
+$etcd->put("/small/$_", "127.0.0.1:100$_") for 1, 2;
+
+my $nginx = Nginx->new(etcd => $etcd)->set(ZONE => '256k');
+
+my $config = <<'EOF';
+
+etcd {
+    endpoints %%ETCD%%;
+    zone %%ZONE%%;
+}
+
+http {
+    upstream small {
+        etcd_members /small/;
+    }
+
+    upstream large {
+        etcd_members /large/;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOF
+
+$nginx->start($config);
+
+my $small = Upstream->new($nginx, 'small');
+
+sub large { @{ ($nginx->status // return 0)->{upstreams}{large}{members} } }
+sub state { ($nginx->status // return '')->{clusters}{default}{state} }
+
+
+ok(wait_for(sub { &state() eq 'zone full' }, 10, 'a full zone'),
+   'the status says that the zone is full');
+
+$small->shows({ '/small/1' => '127.0.0.1:1001 1 up',
+                '/small/2' => '127.0.0.1:1002 1 up' },
+              'another upstream is complete');
+
+my $there = large();
+
+cmp_ok($there, '>', 100, 'what fits is there');
+cmp_ok($there, '<', MEMBERS, 'but not all');
+
+my $line = qr/\[error\].*"large": no room for \d+ members.*set a larger "zone"/;
+
+is($nginx->count_log($line), 1, 'a line says what to do');
+
+# reading again and again must not disturb the others, nor fill the log
+
+my $reads = $etcd->metric('etcd_debugging_mvcc_range_total');
+
+ok(wait_for(sub {
+    $etcd->metric('etcd_debugging_mvcc_range_total') > $reads + 1
+}, 20, 'another try'), 'it is tried again');
+
+$etcd->del('/small/2');
+$small->shows({ '/small/1' => '127.0.0.1:1001 1 up' },
+              'the other upstream is followed');
+
+is($nginx->count_log($line), 1, 'it is not said again');
+is($nginx->count_log(qr/cannot be read/), 0, 'and no watch is lost for it');
+
+# members leave, and others get their room
+
+my $left = int($there / 2);
+my @gone = ($left .. MEMBERS - 1);
+
+while (my @some = splice(@gone, 0, 100)) {
+    $etcd->txn(map { [del => key($_)] } @some);
+}
+
+ok(wait_for(sub { large() == $left && &state() eq 'synced' }, 20, 'room'),
+   'when members leave there is room for the rest');
+
+# a larger zone
+
+register(0 .. MEMBERS - 1);
+ok(wait_for(sub { &state() eq 'zone full' }, 10, 'a full zone'), 'full again');
+is($nginx->count_log($line), 2, 'which is said again');
+
+$nginx->set(ZONE => '4m');
+ok($nginx->reload($config), 'a reload with a larger zone');
+ok(wait_for(sub { large() == MEMBERS && &state() eq 'synced' }, 10, 'all'),
+   'takes all members');
+
+finish();
