@@ -8,16 +8,13 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_watcher.h>
-
-
-static ngx_keyval_t  ngx_etcd_watcher_metadata[] = {
-    { ngx_string("hasleader"), ngx_string("true") }
-};
+#include <ngx_etcd_auth.h>
 
 
 static void ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher);
 static void ngx_etcd_watcher_ready(void *data);
 static void ngx_etcd_watcher_timer(ngx_event_t *ev);
+static void ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher);
 static void ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static ngx_int_t ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call,
@@ -117,6 +114,7 @@ ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher)
 
         if (watch->state == NGX_ETCD_WATCH_LISTED
             && watcher->open
+            && !watcher->stale
             && watcher->ncreating < NGX_ETCD_WATCH_CREATES)
         {
             ngx_etcd_watch_create(watch);
@@ -128,6 +126,8 @@ ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher)
 static void
 ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
 {
+    ngx_keyval_t           md[1 + NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_auth_t       *auth;
     ngx_etcd_http2_t      *h2;
     ngx_etcd_channel_t    *streams;
     ngx_etcd_grpc_call_t  *call;
@@ -144,13 +144,24 @@ ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
         return;
     }
 
+    auth = watcher->cluster->auth;
+
+    if (!ngx_etcd_auth_ready(auth)) {
+        ngx_etcd_auth_wait(auth, &watcher->waiter);
+        return;
+    }
+
+    ngx_str_set(&md[0].key, "hasleader");
+    ngx_str_set(&md[0].value, "true");
+
     call = &watcher->call;
     ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
 
     call->method = "/etcdserverpb.Watch/Watch";
     call->response = &etcd__watch_response__descriptor;
-    call->metadata = ngx_etcd_watcher_metadata;
-    call->nmetadata = 1;
+    call->metadata = md;
+    call->nmetadata = 1 + ngx_etcd_auth_metadata(auth, &md[1],
+                                                 &watcher->token);
     call->message = ngx_etcd_watcher_message;
     call->done = ngx_etcd_watcher_ended;
     call->data = watcher;
@@ -162,6 +173,7 @@ ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
 
     watcher->open = 1;
     watcher->answered = 0;
+    watcher->stale = 0;
 }
 
 
@@ -170,7 +182,53 @@ ngx_etcd_watcher_ready(void *data)
 {
     ngx_etcd_watcher_t *watcher = data;
 
+    ngx_etcd_auth_t  *auth;
+
+    auth = watcher->cluster->auth;
+
+    if (watcher->open && watcher->stale) {
+
+        if (!ngx_etcd_auth_ready(auth)) {
+            ngx_etcd_auth_wait(auth, &watcher->waiter);
+            return;
+        }
+
+        watcher->stale = 0;
+
+        if (watcher->cluster->conf->user.len == 0) {
+
+            /* another stream would have no token either */
+
+            watcher->token = auth->generation;
+
+        } else {
+
+            /* a stream keeps the token that it was opened with */
+
+            watcher->open = 0;
+            ngx_etcd_grpc_cancel(&watcher->call);
+            ngx_etcd_watcher_release(watcher);
+        }
+    }
+
     ngx_etcd_watcher_advance(watcher);
+}
+
+
+void
+ngx_etcd_watcher_unauthenticated(ngx_etcd_watcher_t *watcher, ngx_str_t *text)
+{
+    ngx_etcd_auth_t  *auth;
+
+    auth = watcher->cluster->auth;
+    watcher->stale = 1;
+
+    /* watches that run go on meanwhile, however long that takes */
+
+    (void) ngx_etcd_auth_refused(auth, watcher->token,
+                                 NGX_ETCD_GRPC_UNAUTHENTICATED, text);
+
+    ngx_etcd_auth_wait(auth, &watcher->waiter);
 }
 
 
@@ -185,8 +243,6 @@ static void
 ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_queue_t         *q;
-    ngx_etcd_watch_t    *watch;
     ngx_etcd_watcher_t  *watcher;
 
     watcher = call->data;
@@ -197,18 +253,13 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
                   &watcher->cluster->conf->name,
                   ngx_etcd_grpc_status_name(status), text);
 
-    for (q = ngx_queue_head(&watcher->watches);
-         q != ngx_queue_sentinel(&watcher->watches);
-         q = ngx_queue_next(q))
-    {
-        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+    ngx_etcd_watcher_release(watcher);
 
-        if (watch->state == NGX_ETCD_WATCH_CREATING
-            || watch->state == NGX_ETCD_WATCH_ACTIVE)
-        {
-            ngx_etcd_watch_detach(watch);
-            ngx_etcd_watch_rest(watch);
-        }
+    if (ngx_etcd_auth_refused(watcher->cluster->auth, watcher->token, status,
+                              text))
+    {
+        ngx_etcd_watcher_open(watcher);
+        return;
     }
 
     if (call->oversize) {
@@ -237,6 +288,30 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
     watcher->failures++;
 
     ngx_etcd_channel_failed(&watcher->cluster->streams, text);
+}
+
+
+/* the stream is gone: its watches go on on the next one */
+
+static void
+ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_watch_t  *watch;
+
+    for (q = ngx_queue_head(&watcher->watches);
+         q != ngx_queue_sentinel(&watcher->watches);
+         q = ngx_queue_next(q))
+    {
+        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+
+        if (watch->state == NGX_ETCD_WATCH_CREATING
+            || watch->state == NGX_ETCD_WATCH_ACTIVE)
+        {
+            ngx_etcd_watch_detach(watch);
+            ngx_etcd_watch_rest(watch);
+        }
+    }
 }
 
 

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_module.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_credentials.h>
 #include <ngx_etcd_wakeup.h>
 
 
@@ -78,6 +79,20 @@ static ngx_command_t  ngx_etcd_commands[] = {
     { ngx_string("namespace"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_etcd_namespace,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("user"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_user,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("password_file"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_password_file,
       0,
       0,
       NULL },
@@ -386,6 +401,10 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "etcd cluster \"%V\" has no \"endpoints\"",
                            &ecf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_etcd_credentials_done(cf, ecf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
