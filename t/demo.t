@@ -44,7 +44,11 @@ for my $path (glob("$top/conf-examples/*.conf")) {
     $text =~ s/^load_module .*\n//mg;
     $text =~ s/(listen 127\.0\.0\.1:)8080/$1%%PORT%%/g;
 
-    my ($ok, $messages) = Nginx->new()->configtest($text);
+    my $nginx = Nginx->new();
+
+    $nginx->write_secret('etcd.password', "secret\n");
+
+    my ($ok, $messages) = $nginx->configtest($text);
 
     ok($ok, "$name is accepted") or diag($messages);
 }
