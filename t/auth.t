@@ -453,6 +453,25 @@ is($signed->count_log(qr/needs a new token: .*auth store is old/), 4,
    'signed: because of what has changed');
 $signed->stop();
 
+# A restored etcd has not come to the point where the token was made, and keeps
+# whoever shows it waiting for that.
+
+my $older = with_user(Etcd->new(args => \@args)->start(), '/s');
+
+$older->put('/s1/1', '127.0.0.1:1');
+
+my $snapshot = $older->save();
+
+$older->put('/other', $_) for 1 .. 300;
+
+my $patient = nginx($older, $password)->start(config('nginx', 's1', 's2'));
+
+becomes($patient, 'synced', 'restored: everything is read');
+$older->restore($snapshot);
+follows($patient, $older, 's1', 'restored: changes are followed');
+becomes($patient, 'synced', 'restored: all prefixes are read');
+$patient->stop();
+
 # another member does not know a token for as long
 
 my $cluster = Cluster->new(3, args => [@args, '--auth-token-ttl=' . TTL]);

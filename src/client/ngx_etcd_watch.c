@@ -135,6 +135,10 @@ ngx_etcd_watch_create(ngx_etcd_watch_t *watch)
 
     ngx_queue_insert_tail(&watcher->creating, &watch->creating);
     watcher->ncreating++;
+
+    if (!watcher->overdue.timer_set) {
+        ngx_etcd_watcher_expect(watcher);
+    }
 }
 
 
@@ -157,6 +161,8 @@ ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
 
     ngx_queue_remove(&watch->creating);
     watcher->ncreating--;
+
+    ngx_etcd_watcher_expect(watcher);
 
     if (response->canceled && response->compact_revision == 0) {
         text.data = response->cancel_reason.data;

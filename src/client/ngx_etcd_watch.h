@@ -93,6 +93,7 @@ struct ngx_etcd_watcher_s {
     ngx_etcd_grpc_call_t         call;
     ngx_etcd_waiter_t            waiter;
     ngx_event_t                  timer;        /* to open the stream again */
+    ngx_event_t                  overdue;      /* no create is answered */
     ngx_uint_t                   failures;
     ngx_uint_t                   token;        /* its generation */
     ngx_queue_t                  watches;

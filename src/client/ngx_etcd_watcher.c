@@ -14,6 +14,8 @@
 static void ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher);
 static void ngx_etcd_watcher_ready(void *data);
 static void ngx_etcd_watcher_timer(ngx_event_t *ev);
+static void ngx_etcd_watcher_overdue(ngx_event_t *ev);
+static void ngx_etcd_watcher_end(ngx_etcd_watcher_t *watcher);
 static void ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher);
 static void ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
@@ -46,6 +48,11 @@ ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster)
     watcher->timer.log = cluster->log;
     watcher->timer.cancelable = 1;
 
+    watcher->overdue.handler = ngx_etcd_watcher_overdue;
+    watcher->overdue.data = watcher;
+    watcher->overdue.log = cluster->log;
+    watcher->overdue.cancelable = 1;
+
     ngx_queue_init(&watcher->watches);
     ngx_queue_init(&watcher->creating);
     ngx_rbtree_init(&watcher->active, &watcher->sentinel,
@@ -65,6 +72,10 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
 
     if (watcher->timer.timer_set) {
         ngx_del_timer(&watcher->timer);
+    }
+
+    if (watcher->overdue.timer_set) {
+        ngx_del_timer(&watcher->overdue);
     }
 
     for (q = ngx_queue_head(&watcher->watches);
@@ -205,9 +216,7 @@ ngx_etcd_watcher_ready(void *data)
 
             /* a stream keeps the token that it was opened with */
 
-            watcher->open = 0;
-            ngx_etcd_grpc_cancel(&watcher->call);
-            ngx_etcd_watcher_release(watcher);
+            ngx_etcd_watcher_end(watcher);
         }
     }
 
@@ -291,6 +300,64 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
 }
 
 
+void
+ngx_etcd_watcher_expect(ngx_etcd_watcher_t *watcher)
+{
+    if (watcher->overdue.timer_set) {
+        ngx_del_timer(&watcher->overdue);
+    }
+
+    if (watcher->ncreating != 0) {
+        ngx_add_timer(&watcher->overdue,
+                      watcher->cluster->conf->request_timeout);
+    }
+}
+
+
+/*
+ * The connection may be alive all the same: an etcd that was restored from a
+ * backup keeps a call waiting until it reaches the point in its log where the
+ * token was made, which may be never.
+ */
+
+static void
+ngx_etcd_watcher_overdue(ngx_event_t *ev)
+{
+    ngx_str_t            text;
+    ngx_etcd_auth_t     *auth;
+    ngx_etcd_watcher_t  *watcher;
+
+    watcher = ev->data;
+    auth = watcher->cluster->auth;
+
+    if (!watcher->open || watcher->ncreating == 0) {
+        return;
+    }
+
+    ngx_str_set(&text, "no answer to a watch");
+
+    if (auth->token.len != 0) {
+        (void) ngx_etcd_auth_refused(auth, watcher->token,
+                                     NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+    }
+
+    ngx_etcd_watcher_end(watcher);
+
+    ngx_etcd_channel_failed(&watcher->cluster->streams, &text);
+    ngx_etcd_watcher_open(watcher);
+}
+
+
+static void
+ngx_etcd_watcher_end(ngx_etcd_watcher_t *watcher)
+{
+    watcher->open = 0;
+    ngx_etcd_grpc_cancel(&watcher->call);
+
+    ngx_etcd_watcher_release(watcher);
+}
+
+
 /* the stream is gone: its watches go on on the next one */
 
 static void
@@ -298,6 +365,10 @@ ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher)
 {
     ngx_queue_t       *q;
     ngx_etcd_watch_t  *watch;
+
+    if (watcher->overdue.timer_set) {
+        ngx_del_timer(&watcher->overdue);
+    }
 
     for (q = ngx_queue_head(&watcher->watches);
          q != ngx_queue_sentinel(&watcher->watches);

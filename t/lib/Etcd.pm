@@ -320,6 +320,40 @@ sub compact {
 }
 
 
+# What etcd is now into a file, and later back to it: with restore() it loses
+# what came after, on the same URLs.
+
+sub save {
+    my ($self) = @_;
+
+    my $file = test_dir() . "/$self->{name}.snapshot";
+
+    $self->manage('snapshot', 'save', $file);
+
+    return $file;
+}
+
+
+sub restore {
+    my ($self, $file) = @_;
+
+    $self->stop();
+    remove_tree($self->{data});
+    $self->manage('snapshot', 'restore', $file,
+        '--name', $self->{name},
+        '--data-dir', $self->{data},
+        '--initial-cluster', $self->{cluster},
+        '--initial-advertise-peer-urls', $self->peer_url);
+    $self->start();
+
+    # a token from before would have to wait for a revision to come
+
+    $self->as_root($self->{root}) if $self->{root};
+
+    return $self;
+}
+
+
 # one metric by its name, labels included where it has some: the sum of all
 # lines that begin so
 
