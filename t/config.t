@@ -63,10 +63,42 @@ sub location {
 sub passes {
     my ($name, $text) = @_;
 
-    my ($ok, $output) = Nginx->new()->configtest($text);
+    my $nginx = Nginx->new();
+
+    write_passwords($nginx);
+
+    my ($ok, $output) = $nginx->configtest($text);
 
     ok($ok, $name) or diag($output);
     unlike($output, qr/\[(?:warn|emerg|alert)\]/, "$name: without a word");
+}
+
+
+# what "password_file" may find
+
+sub write_passwords {
+    my ($nginx) = @_;
+
+    my %text = (
+        good   => "secret\n",
+        bare   => 'secret',
+        crlf   => "secret\r\n",
+        lines  => "secret\nsecond\n",
+        most   => 'x' x 1024 . "\n",
+        none   => '',
+        empty  => "\nsecret\n",
+        long   => 'x' x 1025 . "\n",
+        longer => 'x' x 5000,
+        zero   => "sec\0ret\n",
+    );
+
+    $nginx->write_secret("$_.password", $text{$_}) for keys %text;
+
+    for my $mode (qw(0604 0640 0644)) {
+        my $path = $nginx->write_secret("$mode.password", "secret\n");
+
+        chmod(oct($mode), $path) or die "chmod $path: $!\n";
+    }
 }
 
 
@@ -76,6 +108,9 @@ sub refused {
     my ($name, $text, $message, $line) = @_;
 
     my $nginx = Nginx->new();
+
+    write_passwords($nginx);
+
     my ($ok, $output) = $nginx->configtest($text);
     my $dir = $nginx->dir;
     my @messages = grep { /\[emerg\]/ } split(/\n/, $output);
@@ -134,6 +169,7 @@ refused('17 endpoints', etcd('endpoints ' . join(' ', map { "127.0.0.1:$_" }
 for (
     [$endpoint, 'endpoints 127.0.0.1:1;'],
     ['namespace /a;', 'namespace /b;'],
+    ['user a;', 'user b;'],
     ['connect_timeout 1s;', 'connect_timeout 1s;'],
     ['request_timeout 1s;', 'request_timeout 1s;'],
     ['ping_interval 10s;', 'ping_interval 10s;'],
@@ -181,6 +217,45 @@ refused('a second block of a name',
         'duplicate etcd cluster "a" in AT', 4);
 refused('endpoints outside', "$endpoint\n",
         '"endpoints" directive is not allowed here in AT', 1);
+
+# user, password_file
+
+my $file = 'password_file good.password;';
+
+for (
+    ['missing', 'cannot be opened (2: No such file or directory)'],
+    ['.', 'is not a regular file'],
+    ['0604.password', 'is readable by group or others, only its owner may '
+                      . 'read it'],
+    ['0640.password', 'is readable by group or others, only its owner may '
+                      . 'read it'],
+    ['0644.password', 'is readable by group or others, only its owner may '
+                      . 'read it'],
+    ['none.password', 'has an empty first line'],
+    ['empty.password', 'has an empty first line'],
+    ['long.password', 'has a first line of more than 1024 bytes'],
+    ['longer.password', 'has a first line of more than 1024 bytes'],
+    ['zero.password', 'has a zero byte in its first line'],
+)
+{
+    my ($name, $fault) = @$_;
+
+    refused("password_file $name",
+            etcd($endpoint, 'user a;', "password_file $name;"),
+            "\"password_file\" \"$name\" $fault in AT", 4);
+}
+
+refused('password_file twice',
+        etcd($endpoint, 'user a;', $file, $file),
+        '"password_file" directive is duplicate in AT', 5);
+refused('an empty password_file', etcd($endpoint, 'password_file "";'),
+        '"password_file" directive is empty in AT', 3);
+refused('an empty user', etcd($endpoint, 'user "";'),
+        '"user" directive is empty in AT', 3);
+refused('a user without password_file', etcd($endpoint, 'user a;'),
+        'etcd cluster "default" has "user" and no "password_file" in AT', 4);
+refused('password_file without a user', etcd($endpoint, $file),
+        'etcd cluster "default" has "password_file" and no "user" in AT', 4);
 
 # etcd_members
 
@@ -306,10 +381,14 @@ passes('the smallest one', etcd('endpoints 127.0.0.1;'));
 passes('http after etcd', etcd($endpoint));
 passes('etcd after http', "$http\netcd {\n$endpoint\n}\n");
 passes('an etcd block that nobody uses', "etcd x {\n$endpoint\n}\n");
+passes("password_file $_", etcd($endpoint, 'user nginx;',
+                                "password_file $_.password;"))
+    for qw(good bare crlf lines most);
 passes('all of the block', etcd(
     'endpoints http://127.0.0.1:2379 127.0.0.2:2379 http://[::1]:2379/ '
     . 'HTTP://127.0.0.3;',
-    'namespace /team;', 'connect_timeout 500ms;', 'request_timeout 1m;',
+    'namespace /team;', 'user nginx;', $file, 'connect_timeout 500ms;',
+    'request_timeout 1m;',
     'ping_interval 5s;', 'ping_timeout 1s;', 'max_message_size 4m;',
     'zone 256k;',
 ));

@@ -53,7 +53,11 @@ for my $path (glob("$top/conf-examples/*.conf")) {
 
     $text =~ s{/etc/nginx/etcd/}{$dir/}g;
 
-    my ($ok, $messages) = Nginx->new()->configtest($text);
+    my $nginx = Nginx->new();
+
+    $nginx->write_secret('etcd.password', "secret\n");
+
+    my ($ok, $messages) = $nginx->configtest($text);
 
     ok($ok, "$name is accepted") or diag($messages);
 }

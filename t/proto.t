@@ -19,7 +19,12 @@ my @files = map { "$sources/$_.proto" }
 
 # ours differ on purpose: no peer can fail us with bytes that are no UTF-8
 
-my %ours_is = ('WatchResponse.cancel_reason' => ['bytes', 'string']);
+my %ours_is = map { $_ => ['bytes', 'string'] } qw(
+    WatchResponse.cancel_reason
+    AuthenticateRequest.name
+    AuthenticateRequest.password
+    AuthenticateResponse.token
+);
 
 
 sub text_of {

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_cluster.h>
+#include <ngx_etcd_auth.h>
 
 
 static void ngx_etcd_channel_init(ngx_etcd_cluster_t *cluster,
@@ -67,6 +68,12 @@ ngx_etcd_cluster_create(ngx_etcd_cluster_conf_t *conf,
     ngx_etcd_channel_init(cluster, &cluster->streams, "streams");
     ngx_etcd_channel_init(cluster, &cluster->reads, "reads");
 
+    cluster->auth = ngx_etcd_auth_create(cluster);
+    if (cluster->auth == NULL) {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
     return cluster;
 }
 
@@ -74,6 +81,8 @@ ngx_etcd_cluster_create(ngx_etcd_cluster_conf_t *conf,
 void
 ngx_etcd_cluster_destroy(ngx_etcd_cluster_t *cluster)
 {
+    ngx_etcd_auth_destroy(cluster->auth);
+
     ngx_etcd_channel_destroy(&cluster->streams);
     ngx_etcd_channel_destroy(&cluster->reads);
 

@@ -36,6 +36,7 @@
 
 typedef struct ngx_etcd_cluster_s   ngx_etcd_cluster_t;
 typedef struct ngx_etcd_channel_s   ngx_etcd_channel_t;
+typedef struct ngx_etcd_auth_s      ngx_etcd_auth_t;
 
 
 typedef struct {
@@ -53,6 +54,9 @@ typedef struct {
     ngx_str_t                    name;
     ngx_array_t                  endpoints;     /* of ngx_etcd_endpoint_t */
     ngx_str_t                    key_namespace;
+    ngx_str_t                    user;          /* empty: none */
+    ngx_str_t                    password_file;
+    ngx_str_t                    password;      /* what was in there */
     ngx_msec_t                   connect_timeout;
     ngx_msec_t                   request_timeout;
     ngx_msec_t                   ping_interval;
@@ -78,7 +82,7 @@ typedef enum {
 } ngx_etcd_endpoint_state_e;
 
 
-/* who wants to be called once when a channel is ready */
+/* who wants to be called once when a channel, or the token, is ready */
 
 typedef struct {
     ngx_queue_t                  queue;
@@ -111,7 +115,7 @@ struct ngx_etcd_channel_s {
 /*
  * The client's view of a cluster.  The counters are read by the owner; the
  * owner's handler is called whenever one of them, the state of a channel or
- * of an endpoint has changed.
+ * of an endpoint, or whether the user is refused has changed.
  */
 
 struct ngx_etcd_cluster_s {
@@ -121,6 +125,7 @@ struct ngx_etcd_cluster_s {
 
     ngx_etcd_channel_t           streams;
     ngx_etcd_channel_t           reads;
+    ngx_etcd_auth_t             *auth;
 
     ngx_uint_t                  *endpoints;     /* states */
 

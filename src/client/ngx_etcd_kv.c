@@ -8,9 +8,12 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_kv.h>
+#include <ngx_etcd_auth.h>
 
 
 static void ngx_etcd_range_attempt(ngx_etcd_range_t *range);
+static void ngx_etcd_range_call(ngx_etcd_range_t *range, ngx_etcd_http2_t *h2,
+    ngx_msec_t left);
 static void ngx_etcd_range_ready(void *data);
 static void ngx_etcd_range_timer(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_range_message(ngx_etcd_grpc_call_t *call,
@@ -79,10 +82,12 @@ ngx_etcd_range_cancel(ngx_etcd_range_t *range)
 static void
 ngx_etcd_range_attempt(ngx_etcd_range_t *range)
 {
-    ngx_msec_t             left, timeout;
-    ngx_msec_int_t         rest;
-    ngx_etcd_http2_t      *h2;
-    ngx_etcd_grpc_call_t  *call;
+    ngx_msec_t         left;
+    ngx_msec_int_t     rest;
+    ngx_etcd_auth_t   *auth;
+    ngx_etcd_http2_t  *h2;
+
+    auth = range->cluster->auth;
 
     rest = (ngx_msec_int_t) (range->deadline - ngx_current_msec);
     left = (rest > 0) ? (ngx_msec_t) rest : 1;
@@ -95,6 +100,24 @@ ngx_etcd_range_attempt(ngx_etcd_range_t *range)
         return;
     }
 
+    if (!ngx_etcd_auth_ready(auth)) {
+        ngx_etcd_auth_wait(auth, &range->waiter);
+        ngx_add_timer(&range->timer, left);
+        return;
+    }
+
+    ngx_etcd_range_call(range, h2, left);
+}
+
+
+static void
+ngx_etcd_range_call(ngx_etcd_range_t *range, ngx_etcd_http2_t *h2,
+    ngx_msec_t left)
+{
+    ngx_msec_t             timeout;
+    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_grpc_call_t  *call;
+
     timeout = NGX_ETCD_KV_ATTEMPT << ngx_min(range->attempts, 16);
 
     call = &range->call;
@@ -103,6 +126,9 @@ ngx_etcd_range_attempt(ngx_etcd_range_t *range)
     call->method = "/etcdserverpb.KV/Range";
     call->response = &etcd__range_response__descriptor;
     call->timeout = ngx_min(timeout, left);
+    call->metadata = md;
+    call->nmetadata = ngx_etcd_auth_metadata(range->cluster->auth, md,
+                                             &range->token);
     call->message = ngx_etcd_range_message;
     call->done = ngx_etcd_range_ended;
     call->data = range;
@@ -156,6 +182,12 @@ ngx_etcd_range_timer(ngx_event_t *ev)
         return;
     }
 
+    if (range->cluster->auth->unauthorized) {
+        ngx_str_set(&text, "the user is refused");
+        ngx_etcd_range_finish(range, NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+        return;
+    }
+
     ngx_str_set(&text, "no endpoint answered in time");
     ngx_etcd_range_finish(range, NGX_ETCD_GRPC_UNAVAILABLE, &text);
 }
@@ -185,10 +217,13 @@ ngx_etcd_range_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
     ngx_str_t          missing;
+    ngx_etcd_auth_t   *auth;
     ngx_etcd_range_t  *range;
 
     range = call->data;
     range->calling = 0;
+
+    auth = range->cluster->auth;
 
     if (status == NGX_ETCD_GRPC_OK && range->response == NULL) {
         status = NGX_ETCD_GRPC_INTERNAL;
@@ -198,6 +233,7 @@ ngx_etcd_range_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_OK) {
         ngx_etcd_channel_succeeded(&range->cluster->reads);
+        ngx_etcd_auth_accepted(auth);
         ngx_etcd_range_finish(range, status, text);
         return;
     }
@@ -206,6 +242,12 @@ ngx_etcd_range_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
         ngx_destroy_pool(range->pool);
         range->pool = NULL;
         range->response = NULL;
+    }
+
+    if (ngx_etcd_auth_refused(auth, range->token, status, text)) {
+        ngx_etcd_channel_succeeded(&range->cluster->reads);
+        ngx_etcd_range_attempt(range);
+        return;
     }
 
     if (ngx_etcd_retriable(status) && !range->call.oversize) {

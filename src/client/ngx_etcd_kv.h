@@ -57,6 +57,7 @@ struct ngx_etcd_range_s {
     ngx_msec_t                   deadline;
     ngx_msec_t                   started;     /* this attempt */
     ngx_uint_t                   attempts;
+    ngx_uint_t                   token;       /* its generation */
     Etcd__RangeResponse         *response;
     ngx_pool_t                  *pool;
     unsigned                     calling:1;

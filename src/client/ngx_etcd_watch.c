@@ -8,8 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_watcher.h>
-
-
+#include <ngx_etcd_auth.h>
 
 
 static void ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch,
@@ -18,6 +17,7 @@ static ngx_int_t ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response, ngx_pool_t *pool);
 static void ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch,
     Etcd__Event **events, size_t n);
+static void ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text);
 static void ngx_etcd_watch_refused(ngx_etcd_watch_t *watch,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_watch_timer(ngx_event_t *ev);
@@ -135,6 +135,10 @@ ngx_etcd_watch_create(ngx_etcd_watch_t *watch)
 
     ngx_queue_insert_tail(&watcher->creating, &watch->creating);
     watcher->ncreating++;
+
+    if (!watcher->overdue.timer_set) {
+        ngx_etcd_watcher_expect(watcher);
+    }
 }
 
 
@@ -158,12 +162,14 @@ ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
     ngx_queue_remove(&watch->creating);
     watcher->ncreating--;
 
+    ngx_etcd_watcher_expect(watcher);
+
     if (response->canceled && response->compact_revision == 0) {
         text.data = response->cancel_reason.data;
         text.len = response->cancel_reason.len;
 
         watch->state = NGX_ETCD_WATCH_LISTED;
-        ngx_etcd_watch_refused(watch, ngx_etcd_watch_reason(&text), &text);
+        ngx_etcd_watch_declined(watch, &text);
         return;
     }
 
@@ -181,10 +187,20 @@ ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
                    &watch->prefix, response->watch_id, watch->revision + 1);
 
     watch->state = NGX_ETCD_WATCH_ACTIVE;
-    watch->failures = 0;
     watch->node.key = (ngx_rbtree_key_t) response->watch_id;
 
     ngx_rbtree_insert(&watcher->active, &watch->node);
+
+    ngx_etcd_auth_accepted(watcher->cluster->auth);
+
+    watch->failures = 0;
+
+    if (!response->canceled) {
+
+        /* its prefix may have been refused until now, and be shown as such */
+
+        watch->events(watch, NULL, 0, watch->revision);
+    }
 }
 
 
@@ -249,7 +265,28 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
                    "etcd watch \"%V\": canceled, id %L: \"%V\"",
                    &watch->prefix, response->watch_id, &text);
 
-    ngx_etcd_watch_refused(watch, ngx_etcd_watch_reason(&text), &text);
+    ngx_etcd_watch_declined(watch, &text);
+}
+
+
+/* a watch that was listed is not created, or is ended, by etcd */
+
+static void
+ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text)
+{
+    ngx_etcd_grpc_status_e  status;
+
+    status = ngx_etcd_watch_reason(text);
+
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
+        ngx_etcd_watch_detach(watch);
+
+        ngx_etcd_watch_rest(watch);
+        ngx_etcd_watcher_unauthenticated(watch->watcher, text);
+        return;
+    }
+
+    ngx_etcd_watch_refused(watch, status, text);
 }
 
 
@@ -445,6 +482,8 @@ ngx_etcd_watch_reason(ngx_str_t *text)
         { "PermissionDenied", NGX_ETCD_GRPC_PERMISSION_DENIED },
         { "invalid auth token", NGX_ETCD_GRPC_UNAUTHENTICATED },
         { "Unauthenticated", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { "user name is empty", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { "revision of auth store is old", NGX_ETCD_GRPC_UNAUTHENTICATED },
         { NULL, NGX_ETCD_GRPC_UNKNOWN }
     };
 

@@ -93,7 +93,9 @@ struct ngx_etcd_watcher_s {
     ngx_etcd_grpc_call_t         call;
     ngx_etcd_waiter_t            waiter;
     ngx_event_t                  timer;        /* to open the stream again */
+    ngx_event_t                  overdue;      /* no create is answered */
     ngx_uint_t                   failures;
+    ngx_uint_t                   token;        /* its generation */
     ngx_queue_t                  watches;
     ngx_queue_t                  creating;
     ngx_uint_t                   ncreating;
@@ -102,6 +104,8 @@ struct ngx_etcd_watcher_s {
     ngx_rbtree_node_t            sentinel;
     unsigned                     open:1;
     unsigned                     answered:1;   /* this stream, at all */
+    unsigned                     stale:1;      /* its token is refused: no
+                                                  watch can be added */
 };
 
 

@@ -8,16 +8,15 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_watcher.h>
-
-
-static ngx_keyval_t  ngx_etcd_watcher_metadata[] = {
-    { ngx_string("hasleader"), ngx_string("true") }
-};
+#include <ngx_etcd_auth.h>
 
 
 static void ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher);
 static void ngx_etcd_watcher_ready(void *data);
 static void ngx_etcd_watcher_timer(ngx_event_t *ev);
+static void ngx_etcd_watcher_overdue(ngx_event_t *ev);
+static void ngx_etcd_watcher_end(ngx_etcd_watcher_t *watcher);
+static void ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher);
 static void ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static ngx_int_t ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call,
@@ -49,6 +48,11 @@ ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster)
     watcher->timer.log = cluster->log;
     watcher->timer.cancelable = 1;
 
+    watcher->overdue.handler = ngx_etcd_watcher_overdue;
+    watcher->overdue.data = watcher;
+    watcher->overdue.log = cluster->log;
+    watcher->overdue.cancelable = 1;
+
     ngx_queue_init(&watcher->watches);
     ngx_queue_init(&watcher->creating);
     ngx_rbtree_init(&watcher->active, &watcher->sentinel,
@@ -68,6 +72,10 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
 
     if (watcher->timer.timer_set) {
         ngx_del_timer(&watcher->timer);
+    }
+
+    if (watcher->overdue.timer_set) {
+        ngx_del_timer(&watcher->overdue);
     }
 
     for (q = ngx_queue_head(&watcher->watches);
@@ -117,6 +125,7 @@ ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher)
 
         if (watch->state == NGX_ETCD_WATCH_LISTED
             && watcher->open
+            && !watcher->stale
             && watcher->ncreating < NGX_ETCD_WATCH_CREATES)
         {
             ngx_etcd_watch_create(watch);
@@ -128,6 +137,8 @@ ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher)
 static void
 ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
 {
+    ngx_keyval_t           md[1 + NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_auth_t       *auth;
     ngx_etcd_http2_t      *h2;
     ngx_etcd_channel_t    *streams;
     ngx_etcd_grpc_call_t  *call;
@@ -144,13 +155,24 @@ ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
         return;
     }
 
+    auth = watcher->cluster->auth;
+
+    if (!ngx_etcd_auth_ready(auth)) {
+        ngx_etcd_auth_wait(auth, &watcher->waiter);
+        return;
+    }
+
+    ngx_str_set(&md[0].key, "hasleader");
+    ngx_str_set(&md[0].value, "true");
+
     call = &watcher->call;
     ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
 
     call->method = "/etcdserverpb.Watch/Watch";
     call->response = &etcd__watch_response__descriptor;
-    call->metadata = ngx_etcd_watcher_metadata;
-    call->nmetadata = 1;
+    call->metadata = md;
+    call->nmetadata = 1 + ngx_etcd_auth_metadata(auth, &md[1],
+                                                 &watcher->token);
     call->message = ngx_etcd_watcher_message;
     call->done = ngx_etcd_watcher_ended;
     call->data = watcher;
@@ -162,6 +184,7 @@ ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
 
     watcher->open = 1;
     watcher->answered = 0;
+    watcher->stale = 0;
 }
 
 
@@ -170,7 +193,51 @@ ngx_etcd_watcher_ready(void *data)
 {
     ngx_etcd_watcher_t *watcher = data;
 
+    ngx_etcd_auth_t  *auth;
+
+    auth = watcher->cluster->auth;
+
+    if (watcher->open && watcher->stale) {
+
+        if (!ngx_etcd_auth_ready(auth)) {
+            ngx_etcd_auth_wait(auth, &watcher->waiter);
+            return;
+        }
+
+        watcher->stale = 0;
+
+        if (watcher->cluster->conf->user.len == 0) {
+
+            /* another stream would have no token either */
+
+            watcher->token = auth->generation;
+
+        } else {
+
+            /* a stream keeps the token that it was opened with */
+
+            ngx_etcd_watcher_end(watcher);
+        }
+    }
+
     ngx_etcd_watcher_advance(watcher);
+}
+
+
+void
+ngx_etcd_watcher_unauthenticated(ngx_etcd_watcher_t *watcher, ngx_str_t *text)
+{
+    ngx_etcd_auth_t  *auth;
+
+    auth = watcher->cluster->auth;
+    watcher->stale = 1;
+
+    /* watches that run go on meanwhile, however long that takes */
+
+    (void) ngx_etcd_auth_refused(auth, watcher->token,
+                                 NGX_ETCD_GRPC_UNAUTHENTICATED, text);
+
+    ngx_etcd_auth_wait(auth, &watcher->waiter);
 }
 
 
@@ -185,8 +252,6 @@ static void
 ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_queue_t         *q;
-    ngx_etcd_watch_t    *watch;
     ngx_etcd_watcher_t  *watcher;
 
     watcher = call->data;
@@ -197,18 +262,13 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
                   &watcher->cluster->conf->name,
                   ngx_etcd_grpc_status_name(status), text);
 
-    for (q = ngx_queue_head(&watcher->watches);
-         q != ngx_queue_sentinel(&watcher->watches);
-         q = ngx_queue_next(q))
-    {
-        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+    ngx_etcd_watcher_release(watcher);
 
-        if (watch->state == NGX_ETCD_WATCH_CREATING
-            || watch->state == NGX_ETCD_WATCH_ACTIVE)
-        {
-            ngx_etcd_watch_detach(watch);
-            ngx_etcd_watch_rest(watch);
-        }
+    if (ngx_etcd_auth_refused(watcher->cluster->auth, watcher->token, status,
+                              text))
+    {
+        ngx_etcd_watcher_open(watcher);
+        return;
     }
 
     if (call->oversize) {
@@ -237,6 +297,92 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
     watcher->failures++;
 
     ngx_etcd_channel_failed(&watcher->cluster->streams, text);
+}
+
+
+void
+ngx_etcd_watcher_expect(ngx_etcd_watcher_t *watcher)
+{
+    if (watcher->overdue.timer_set) {
+        ngx_del_timer(&watcher->overdue);
+    }
+
+    if (watcher->ncreating != 0) {
+        ngx_add_timer(&watcher->overdue,
+                      watcher->cluster->conf->request_timeout);
+    }
+}
+
+
+/*
+ * The connection may be alive all the same: an etcd that was restored from a
+ * backup keeps a call waiting until it reaches the point in its log where the
+ * token was made, which may be never.
+ */
+
+static void
+ngx_etcd_watcher_overdue(ngx_event_t *ev)
+{
+    ngx_str_t            text;
+    ngx_etcd_auth_t     *auth;
+    ngx_etcd_watcher_t  *watcher;
+
+    watcher = ev->data;
+    auth = watcher->cluster->auth;
+
+    if (!watcher->open || watcher->ncreating == 0) {
+        return;
+    }
+
+    ngx_str_set(&text, "no answer to a watch");
+
+    if (auth->token.len != 0) {
+        (void) ngx_etcd_auth_refused(auth, watcher->token,
+                                     NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+    }
+
+    ngx_etcd_watcher_end(watcher);
+
+    ngx_etcd_channel_failed(&watcher->cluster->streams, &text);
+    ngx_etcd_watcher_open(watcher);
+}
+
+
+static void
+ngx_etcd_watcher_end(ngx_etcd_watcher_t *watcher)
+{
+    watcher->open = 0;
+    ngx_etcd_grpc_cancel(&watcher->call);
+
+    ngx_etcd_watcher_release(watcher);
+}
+
+
+/* the stream is gone: its watches go on on the next one */
+
+static void
+ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_watch_t  *watch;
+
+    if (watcher->overdue.timer_set) {
+        ngx_del_timer(&watcher->overdue);
+    }
+
+    for (q = ngx_queue_head(&watcher->watches);
+         q != ngx_queue_sentinel(&watcher->watches);
+         q = ngx_queue_next(q))
+    {
+        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+
+        if (watch->state == NGX_ETCD_WATCH_CREATING
+            || watch->state == NGX_ETCD_WATCH_ACTIVE)
+        {
+            ngx_etcd_watch_detach(watch);
+            ngx_etcd_watch_rest(watch);
+        }
+    }
 }
 
 

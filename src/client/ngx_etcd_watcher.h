@@ -23,6 +23,15 @@ void ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher);
 void ngx_etcd_watcher_cancel(ngx_etcd_watcher_t *watcher, int64_t id);
 
 
+/* a watch is refused for the stream's token: there will be another stream */
+void ngx_etcd_watcher_unauthenticated(ngx_etcd_watcher_t *watcher,
+    ngx_str_t *text);
+
+
+/* the next answer to a create that was sent must come in time from now on */
+void ngx_etcd_watcher_expect(ngx_etcd_watcher_t *watcher);
+
+
 /* the watch's turn to list, and to be created on the open stream */
 void ngx_etcd_watch_list(ngx_etcd_watch_t *watch);
 void ngx_etcd_watch_create(ngx_etcd_watch_t *watch);

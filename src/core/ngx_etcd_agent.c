@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_auth.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_wakeup.h>
 
@@ -44,6 +45,7 @@ static ngx_int_t ngx_etcd_agent_enter(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave_handler(ngx_event_t *ev);
 static void ngx_etcd_agent_changed(void *data);
+static ngx_etcd_agent_state_e ngx_etcd_agent_state(ngx_etcd_cluster_t *cluster);
 static void ngx_etcd_agent_published(void *data);
 static void ngx_etcd_agent_lost(void *data);
 static void ngx_etcd_agent_woken(ngx_event_t *ev);
@@ -361,8 +363,7 @@ ngx_etcd_agent_changed(void *data)
     streams = &cluster->streams;
     zc = &agent->zone->sh->cluster;
 
-    zc->state = (streams->state == NGX_ETCD_CHANNEL_READY)
-                ? NGX_ETCD_AGENT_CONNECTED : NGX_ETCD_AGENT_CONNECTING;
+    zc->state = ngx_etcd_agent_state(cluster);
     zc->endpoint = streams->endpoint;
     zc->cluster_id = cluster->cluster_id;
     zc->revision = cluster->revision;
@@ -384,6 +385,18 @@ ngx_etcd_agent_changed(void *data)
     zc->resyncs += cluster->resyncs;
     cluster->reconnects = 0;
     cluster->resyncs = 0;
+}
+
+
+static ngx_etcd_agent_state_e
+ngx_etcd_agent_state(ngx_etcd_cluster_t *cluster)
+{
+    if (cluster->streams.state != NGX_ETCD_CHANNEL_READY) {
+        return NGX_ETCD_AGENT_CONNECTING;
+    }
+
+    return cluster->auth->unauthorized ? NGX_ETCD_AGENT_UNAUTHORIZED
+                                       : NGX_ETCD_AGENT_CONNECTED;
 }
 
 

@@ -27,7 +27,8 @@
 typedef enum {
     NGX_ETCD_AGENT_IDLE = 0,           /* nobody has connected yet */
     NGX_ETCD_AGENT_CONNECTING,
-    NGX_ETCD_AGENT_CONNECTED
+    NGX_ETCD_AGENT_CONNECTED,
+    NGX_ETCD_AGENT_UNAUTHORIZED        /* connected, but the user is refused */
 } ngx_etcd_agent_state_e;
 
 

@@ -23,6 +23,7 @@ static void ngx_etcd_service_listed(ngx_etcd_watch_t *watch,
     int64_t revision);
 static void ngx_etcd_service_events(ngx_etcd_watch_t *watch,
     Etcd__Event **events, size_t n, int64_t revision);
+static void ngx_etcd_service_readable(ngx_etcd_service_t *service);
 static void ngx_etcd_service_failed(ngx_etcd_watch_t *watch,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
@@ -350,7 +351,8 @@ ngx_etcd_service_listed(ngx_etcd_watch_t *watch, int64_t revision)
     }
 
     service->revision = revision;
-    service->refused = NGX_ETCD_GRPC_OK;
+
+    ngx_etcd_service_readable(service);
 
     ngx_post_event(&service->publish, &ngx_posted_events);
 }
@@ -392,6 +394,8 @@ ngx_etcd_service_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
 
     service->revision = revision;
 
+    ngx_etcd_service_readable(service);
+
     ngx_post_event(&service->publish, &ngx_posted_events);
 }
 
@@ -405,17 +409,51 @@ ngx_etcd_service_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 
     service = watch->data;
 
-    level = (service->refused == status) ? NGX_LOG_INFO : NGX_LOG_ERR;
-    service->refused = status;
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
+
+        /* of the whole cluster, and reported for it: says nothing of ours */
+
+        ngx_log_debug3(NGX_LOG_DEBUG_EVENT, service->log, 0,
+                       "etcd: upstream \"%V\": prefix \"%V\" waits: %V",
+                       &service->conf->name, &service->conf->prefix, text);
+        return;
+    }
+
+    level = NGX_LOG_ERR;
+
+    if (service->refused == status) {
+
+        /* a right is asked for until somebody grants it: not in the log */
+
+        level = (status == NGX_ETCD_GRPC_PERMISSION_DENIED) ? NGX_LOG_DEBUG
+                                                            : NGX_LOG_INFO;
+    }
 
     ngx_log_error(level, service->log, 0,
                   "etcd: upstream \"%V\": prefix \"%V\" cannot be read: "
                   "%s: %V", &service->conf->name, &service->conf->prefix,
                   ngx_etcd_grpc_status_name(status), text);
 
+    service->refused = status;
+
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
         service->set->state = NGX_ETCD_SET_DENIED;
     }
+}
+
+
+/* whatever was logged about it is over */
+
+static void
+ngx_etcd_service_readable(ngx_etcd_service_t *service)
+{
+    if (service->refused != NGX_ETCD_GRPC_OK) {
+        ngx_log_error(NGX_LOG_NOTICE, service->log, 0,
+                      "etcd: upstream \"%V\": prefix \"%V\" can be read "
+                      "again", &service->conf->name, &service->conf->prefix);
+    }
+
+    service->refused = NGX_ETCD_GRPC_OK;
 }
 
 

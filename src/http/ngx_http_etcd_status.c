@@ -259,6 +259,9 @@ ngx_http_etcd_status_state(ngx_etcd_conf_t *ecf)
     case NGX_ETCD_AGENT_CONNECTING:
         return "connecting";
 
+    case NGX_ETCD_AGENT_UNAUTHORIZED:
+        return "unauthorized";
+
     default:
         break;
     }

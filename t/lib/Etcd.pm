@@ -204,7 +204,14 @@ sub DESTROY {
 sub call {
     my ($self, $path, $request) = @_;
 
-    my $answer = $self->{http}->post("/v3/$path", encode_json($request));
+    my $answer = $self->post($path, $request);
+
+    # a token is gone after a while, and with each restart
+
+    if ($answer->{status} == 401 && $self->{root}) {
+        $self->as_root($self->{root});
+        $answer = $self->post($path, $request);
+    }
 
     if ($answer->{status} != 200) {
         die "etcd: $path: $answer->{status} ", $answer->{error} // '',
@@ -212,6 +219,15 @@ sub call {
     }
 
     return decode_json($answer->{body});
+}
+
+
+sub post {
+    my ($self, $path, $request) = @_;
+
+    my @token = $self->{token} ? (Authorization => $self->{token}) : ();
+
+    return $self->{http}->post("/v3/$path", encode_json($request), @token);
 }
 
 
@@ -330,6 +346,40 @@ sub compact {
 }
 
 
+# What etcd is now into a file, and later back to it: with restore() it loses
+# what came after, on the same URLs.
+
+sub save {
+    my ($self) = @_;
+
+    my $file = test_dir() . "/$self->{name}.snapshot";
+
+    $self->manage('snapshot', 'save', $file);
+
+    return $file;
+}
+
+
+sub restore {
+    my ($self, $file) = @_;
+
+    $self->stop();
+    remove_tree($self->{data});
+    $self->manage('snapshot', 'restore', $file,
+        '--name', $self->{name},
+        '--data-dir', $self->{data},
+        '--initial-cluster', $self->{cluster},
+        '--initial-advertise-peer-urls', $self->peer_url);
+    $self->start();
+
+    # a token from before would have to wait for a revision to come
+
+    $self->as_root($self->{root}) if $self->{root};
+
+    return $self;
+}
+
+
 # one metric by its name, labels included where it has some: the sum of all
 # lines that begin so
 
@@ -356,6 +406,101 @@ sub etcdctl {
     local $ENV{ETCDCTL_API} = 3;
 
     return run('etcdctl', '--endpoints', $self->url, @arguments);
+}
+
+
+# Authentication.  A user gets a role of its own name, which may read what is
+# granted to it; after auth_enable() all that is asked here is asked as root.
+
+sub user_add {
+    my ($self, $name, $password, @prefixes) = @_;
+
+    $self->manage('user', 'add', "$name:$password");
+    $self->manage('role', 'add', $name);
+    $self->manage('user', 'grant-role', $name, $name);
+    $self->grant_read($name, $_) for @prefixes;
+}
+
+
+sub grant_read {
+    my ($self, $name, $prefix) = @_;
+
+    $self->manage('role', 'grant-permission', '--prefix=true', $name, 'read',
+                  $prefix);
+}
+
+
+sub revoke_read {
+    my ($self, $name, $prefix) = @_;
+
+    $self->manage('role', 'revoke-permission', '--prefix=true', $name,
+                  $prefix);
+}
+
+
+# etcdctl would ask a terminal
+
+sub user_passwd {
+    my ($self, $name, $password) = @_;
+
+    $self->call('auth/user/changepw', { name => $name,
+                                        password => $password });
+}
+
+
+sub auth_enable {
+    my ($self, $password) = @_;
+
+    if (!$self->{has_root}++) {
+        $self->manage('user', 'add', "root:$password");
+        $self->manage('user', 'grant-role', 'root', 'root');
+    }
+
+    $self->manage('auth', 'enable');
+    $self->as_root($password);
+}
+
+
+sub auth_disable {
+    my ($self) = @_;
+
+    $self->manage('auth', 'disable');
+
+    delete @$self{qw(root token)};
+}
+
+
+sub as_root {
+    my ($self, $password) = @_;
+
+    delete @$self{qw(root token)};
+
+    my $answer = $self->call('auth/authenticate', { name => 'root',
+                                                    password => $password });
+
+    $self->{root} = $password;
+    $self->{token} = $answer->{token};
+}
+
+
+sub manage {
+    my ($self, @command) = @_;
+
+    my @user = $self->{root} ? ('--user', "root:$self->{root}") : ();
+    my ($status, $output) = $self->etcdctl(@user, @command);
+
+    $status == 0 or die "etcdctl @command: $output\n";
+}
+
+
+# lines of etcd's log
+
+sub count_log {
+    my ($self, $pattern) = @_;
+
+    open(my $file, '<', $self->{log}) or return 0;
+
+    return scalar(grep { /$pattern/ } <$file>);
 }
 
 

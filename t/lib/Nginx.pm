@@ -49,7 +49,8 @@ my $ALARMING = qr/\[(?:alert|crit|emerg)\]|exited on signal|$SANITIZER/;
 
 
 # etcd => $etcd, modules => ['etcd', 'http', 'stream'] (default: as needed),
-# ports => { PORT => 8080 } (default: any)
+# ports => { PORT => 8080 } (default: any), user => 'nobody nogroup' (of the
+# workers, where we are root)
 
 sub new {
     my ($class, %options) = @_;
@@ -61,6 +62,7 @@ sub new {
     my $self = bless {
         dir      => $dir,
         modules  => $options{modules},
+        user     => $options{user} // 'root',
         values   => { DIR => $dir },
         ports    => $options{ports} // {},
         expected => [],
@@ -204,6 +206,20 @@ sub write_file {
 }
 
 
+# one that only its owner may read; returns its path
+
+sub write_secret {
+    my ($self, $name, $text) = @_;
+
+    my $path = $self->write_file("$name.new", $text);
+
+    chmod(0600, $path) or die "chmod $path: $!\n";
+    rename($path, "$self->{dir}/$name") or die "rename $path: $!\n";
+
+    return "$self->{dir}/$name";
+}
+
+
 # as root the workers stay root: they have to enter the test's directory
 
 sub command {
@@ -212,7 +228,7 @@ sub command {
     my $level = $ENV{TEST_LOG} || 'info';
     my $globals = "$self->{load} pid $self->{dir}/nginx.pid;"
         . " error_log $self->{dir}/$log $level;"
-        . ($> == 0 ? ' user root;' : '');
+        . ($> == 0 ? " user $self->{user};" : '');
 
     return (binary(), '-p', "$self->{dir}/", '-e', "$self->{dir}/$log",
             '-c', "$self->{dir}/nginx.conf", '-g', $globals, @arguments);

@@ -1,0 +1,678 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_auth.h>
+#include <ngx_etcd_password.h>
+#include <ngx_etcd_proto.pb-c.h>
+
+
+/* a signed one (JWT) has some hundred bytes */
+
+#define NGX_ETCD_AUTH_MAX_TOKEN  8192
+
+
+static void ngx_etcd_auth_ask(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2);
+static ngx_int_t ngx_etcd_auth_send(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_password(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_connected(void *data);
+static void ngx_etcd_auth_timer(ngx_event_t *ev);
+static ngx_int_t ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+static void ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_auth_granted(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_not_enabled(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_denied(ngx_etcd_auth_t *auth,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_auth_later(ngx_etcd_auth_t *auth, ngx_msec_t max);
+static void ngx_etcd_auth_set_ready(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth,
+    ngx_uint_t unauthorized);
+static void ngx_etcd_auth_wake(ngx_event_t *ev);
+static void ngx_etcd_auth_drop(ngx_str_t *token);
+static ngx_uint_t ngx_etcd_auth_says(ngx_str_t *text, char *words);
+
+
+ngx_etcd_auth_t *
+ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
+{
+    ngx_etcd_auth_t          *auth;
+    ngx_etcd_cluster_conf_t  *conf;
+
+    conf = cluster->conf;
+
+    auth = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_auth_t));
+    if (auth == NULL) {
+        return NULL;
+    }
+
+    auth->cluster = cluster;
+    auth->state = conf->user.len ? NGX_ETCD_AUTH_WANTED : NGX_ETCD_AUTH_READY;
+
+    auth->password.data = ngx_pcalloc(cluster->pool,
+                                      NGX_ETCD_PASSWORD_MAX + 1);
+    if (auth->password.data == NULL) {
+        return NULL;
+    }
+
+    if (conf->password.len != 0) {
+        auth->password.len = conf->password.len;
+        ngx_memcpy(auth->password.data, conf->password.data,
+                   conf->password.len);
+    }
+
+    auth->waiter.handler = ngx_etcd_auth_connected;
+    auth->waiter.data = auth;
+
+    auth->timer.handler = ngx_etcd_auth_timer;
+    auth->timer.data = auth;
+    auth->timer.log = cluster->log;
+    auth->timer.cancelable = 1;
+
+    auth->wake.handler = ngx_etcd_auth_wake;
+    auth->wake.data = auth;
+    auth->wake.log = cluster->log;
+
+    ngx_queue_init(&auth->waiters);
+
+    return auth;
+}
+
+
+void
+ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth)
+{
+    ngx_queue_t        *q;
+    ngx_etcd_waiter_t  *waiter;
+
+    while (!ngx_queue_empty(&auth->waiters)) {
+        q = ngx_queue_head(&auth->waiters);
+        waiter = ngx_queue_data(q, ngx_etcd_waiter_t, queue);
+        ngx_etcd_channel_forget(waiter);
+    }
+
+    ngx_etcd_channel_forget(&auth->waiter);
+
+    if (auth->calling) {
+        auth->calling = 0;
+        ngx_etcd_grpc_cancel(&auth->call);
+    }
+
+    if (auth->timer.timer_set) {
+        ngx_del_timer(&auth->timer);
+    }
+
+    if (auth->wake.posted) {
+        ngx_delete_posted_event(&auth->wake);
+    }
+
+    ngx_etcd_auth_drop(&auth->token);
+    ngx_etcd_auth_drop(&auth->answer);
+
+    ngx_explicit_memzero(auth->password.data, NGX_ETCD_PASSWORD_MAX);
+}
+
+
+ngx_uint_t
+ngx_etcd_auth_ready(ngx_etcd_auth_t *auth)
+{
+    return auth->state == NGX_ETCD_AUTH_READY;
+}
+
+
+void
+ngx_etcd_auth_wait(ngx_etcd_auth_t *auth, ngx_etcd_waiter_t *waiter)
+{
+    if (!waiter->waiting) {
+        waiter->waiting = 1;
+        ngx_queue_insert_tail(&auth->waiters, &waiter->queue);
+    }
+
+    if (auth->state == NGX_ETCD_AUTH_WANTED) {
+        ngx_etcd_auth_ask(auth);
+
+    } else if (auth->state == NGX_ETCD_AUTH_READY) {
+        ngx_post_event(&auth->wake, &ngx_posted_events);
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_auth_metadata(ngx_etcd_auth_t *auth, ngx_keyval_t *md,
+    ngx_uint_t *generation)
+{
+    *generation = auth->generation;
+
+    if (auth->token.len == 0) {
+        return 0;
+    }
+
+    ngx_str_set(&md->key, "token");
+    md->value = auth->token;
+
+    return 1;
+}
+
+
+ngx_uint_t
+ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (!ngx_etcd_auth_refusal(status, text)) {
+        return 0;
+    }
+
+    if (auth->state != NGX_ETCD_AUTH_READY || generation != auth->generation) {
+
+        /* somebody else was told before: one answer is for all */
+
+        return 1;
+    }
+
+    cluster = auth->cluster;
+
+    if (ngx_current_msec - auth->since > NGX_ETCD_AUTH_HELD) {
+        auth->failures = 0;
+    }
+
+    ngx_etcd_auth_drop(&auth->token);
+
+    if (cluster->conf->user.len == 0) {
+        ngx_etcd_auth_denied(auth, status, text);
+        return 1;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": user \"%V\" needs a new token: %V",
+                  &cluster->conf->name, &cluster->conf->user, text);
+
+    /* one that was refused at once is no better the next time */
+
+    if (auth->failures++ == 0) {
+        auth->state = NGX_ETCD_AUTH_WANTED;
+        return 1;
+    }
+
+    ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+
+    return 1;
+}
+
+
+void
+ngx_etcd_auth_accepted(ngx_etcd_auth_t *auth)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (!auth->unauthorized || auth->state != NGX_ETCD_AUTH_READY) {
+        return;
+    }
+
+    cluster = auth->cluster;
+
+    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                  "etcd cluster \"%V\": requests are accepted again",
+                  &cluster->conf->name);
+
+    ngx_etcd_auth_set_unauthorized(auth, 0);
+}
+
+
+static void
+ngx_etcd_auth_ask(ngx_etcd_auth_t *auth)
+{
+    ngx_etcd_http2_t    *h2;
+    ngx_etcd_channel_t  *reads;
+
+    auth->state = NGX_ETCD_AUTH_ASKING;
+
+    reads = &auth->cluster->reads;
+    h2 = ngx_etcd_channel_get(reads);
+
+    if (h2 == NULL) {
+        ngx_etcd_channel_wait(reads, &auth->waiter);
+        return;
+    }
+
+    ngx_etcd_auth_password(auth);
+    ngx_etcd_auth_call(auth, h2);
+}
+
+
+static void
+ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
+{
+    ngx_msec_t             timeout;
+    ngx_etcd_grpc_call_t  *call;
+
+    timeout = NGX_ETCD_AUTH_ATTEMPT << ngx_min(auth->failures, 16);
+
+    call = &auth->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.Auth/Authenticate";
+    call->response = &etcd__authenticate_response__descriptor;
+    call->timeout = ngx_min(timeout, auth->cluster->conf->request_timeout);
+    call->message = ngx_etcd_auth_message;
+    call->done = ngx_etcd_auth_ended;
+    call->data = auth;
+
+    auth->started = ngx_current_msec;
+
+    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+        auth->failures++;
+        ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+        return;
+    }
+
+    auth->calling = 1;
+
+    if (ngx_etcd_auth_send(auth) != NGX_OK) {
+        auth->calling = 0;
+        ngx_etcd_grpc_cancel(call);
+
+        auth->failures++;
+        ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_auth_send(ngx_etcd_auth_t *auth)
+{
+    Etcd__AuthenticateRequest  request;
+
+    etcd__authenticate_request__init(&request);
+
+    request.name.data = auth->cluster->conf->user.data;
+    request.name.len = auth->cluster->conf->user.len;
+    request.password.data = auth->password.data;
+    request.password.len = auth->password.len;
+
+    if (ngx_etcd_grpc_send(&auth->call, &request.base) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_grpc_end(&auth->call);
+
+    return NGX_OK;
+}
+
+
+/*
+ * Read again each time, so that a corrected file is enough.  It is small and
+ * local, and tokens are rarely asked for.
+ */
+
+static void
+ngx_etcd_auth_password(ngx_etcd_auth_t *auth)
+{
+    char                *fault;
+    ngx_err_t            err;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = auth->cluster;
+
+    fault = ngx_etcd_password_read(cluster->conf->password_file.data,
+                                   &auth->password, &err);
+
+    if (fault != NULL && err == NGX_EACCES) {
+
+        /* the master may, this process may not: nothing to worry about */
+
+        if (!auth->unreadable) {
+            ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                          "etcd cluster \"%V\": \"password_file\" \"%V\" is "
+                          "not readable for workers, a change of it needs a "
+                          "reload",
+                          &cluster->conf->name,
+                          &cluster->conf->password_file);
+        }
+
+        auth->unreadable = 1;
+        return;
+    }
+
+    if (fault != NULL && fault != auth->fault) {
+        ngx_log_error(NGX_LOG_ERR, cluster->log, err,
+                      "etcd cluster \"%V\": \"password_file\" \"%V\" %s, the "
+                      "password that was read before is used",
+                      &cluster->conf->name, &cluster->conf->password_file,
+                      fault);
+    }
+
+    auth->fault = fault;
+}
+
+
+static void
+ngx_etcd_auth_connected(void *data)
+{
+    ngx_etcd_auth_ask(data);
+}
+
+
+static void
+ngx_etcd_auth_timer(ngx_event_t *ev)
+{
+    ngx_etcd_auth_t  *auth;
+
+    auth = ev->data;
+
+    if (auth->cluster->conf->user.len == 0) {
+
+        /* there is nothing to ask for, but etcd may have changed its mind */
+
+        ngx_etcd_auth_set_ready(auth);
+        return;
+    }
+
+    if (ngx_queue_empty(&auth->waiters)) {
+        auth->state = NGX_ETCD_AUTH_WANTED;
+        return;
+    }
+
+    ngx_etcd_auth_ask(auth);
+}
+
+
+static ngx_int_t
+ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
+    ngx_pool_t *pool)
+{
+    size_t                       i;
+    ngx_etcd_auth_t             *auth;
+    ProtobufCBinaryData         *token;
+    Etcd__AuthenticateResponse  *response;
+
+    auth = call->data;
+    response = (Etcd__AuthenticateResponse *) message;
+    token = &response->token;
+
+    if (auth->answer.data != NULL
+        || token->len == 0 || token->len > NGX_ETCD_AUTH_MAX_TOKEN)
+    {
+        return NGX_ERROR;
+    }
+
+    /* it becomes the value of a header */
+
+    for (i = 0; i < token->len; i++) {
+        if (token->data[i] <= ' ' || token->data[i] > '~') {
+            return NGX_ERROR;
+        }
+    }
+
+    auth->answer.data = ngx_alloc(token->len, auth->cluster->log);
+    if (auth->answer.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    auth->answer.len = token->len;
+    ngx_memcpy(auth->answer.data, token->data, token->len);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_str_t         missing;
+    ngx_etcd_auth_t  *auth;
+
+    auth = call->data;
+    auth->calling = 0;
+
+    if (status == NGX_ETCD_GRPC_OK && auth->answer.len == 0) {
+        status = NGX_ETCD_GRPC_INTERNAL;
+        ngx_str_set(&missing, "OK without a token");
+        text = &missing;
+    }
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_auth_drop(&auth->answer);
+    }
+
+    /* "unknown" is what a server says whose words have no code */
+
+    if (ngx_etcd_retriable(status) && status != NGX_ETCD_GRPC_UNKNOWN) {
+        ngx_etcd_auth_trouble(auth, status, text);
+        return;
+    }
+
+    ngx_etcd_channel_succeeded(&auth->cluster->reads);
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_auth_granted(auth);
+
+    } else if (ngx_etcd_auth_says(text, "authentication is not enabled")) {
+        ngx_etcd_auth_not_enabled(auth);
+
+    } else {
+        ngx_etcd_auth_denied(auth, status, text);
+    }
+}
+
+
+static void
+ngx_etcd_auth_granted(ngx_etcd_auth_t *auth)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = auth->cluster;
+    level = auth->unauthorized ? NGX_LOG_NOTICE : NGX_LOG_INFO;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": user \"%V\" is authenticated",
+                  &cluster->conf->name, &cluster->conf->user);
+
+    auth->token = auth->answer;
+    ngx_str_null(&auth->answer);
+
+    auth->disabled = 0;
+
+    ngx_etcd_auth_set_unauthorized(auth, 0);
+    ngx_etcd_auth_set_ready(auth);
+}
+
+
+static void
+ngx_etcd_auth_not_enabled(ngx_etcd_auth_t *auth)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = auth->cluster;
+    level = auth->disabled ? NGX_LOG_INFO : NGX_LOG_NOTICE;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": authentication is not enabled there, "
+                  "going on without user \"%V\"",
+                  &cluster->conf->name, &cluster->conf->user);
+
+    auth->disabled = 1;
+
+    ngx_etcd_auth_set_unauthorized(auth, 0);
+    ngx_etcd_auth_set_ready(auth);
+}
+
+
+/* the user is unknown, or its password wrong; or there should be a user */
+
+static void
+ngx_etcd_auth_denied(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_uint_t                level;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_cluster_conf_t  *conf;
+
+    cluster = auth->cluster;
+    conf = cluster->conf;
+
+    level = auth->unauthorized ? NGX_LOG_DEBUG : NGX_LOG_ERR;
+
+    if (conf->user.len) {
+        ngx_log_error(level, cluster->log, 0,
+                      "etcd cluster \"%V\": user \"%V\" is refused: %s: %V",
+                      &conf->name, &conf->user,
+                      ngx_etcd_grpc_status_name(status), text);
+
+    } else {
+        ngx_log_error(level, cluster->log, 0,
+                      "etcd cluster \"%V\": a user is required, and no "
+                      "\"user\" is set: %s: %V", &conf->name,
+                      ngx_etcd_grpc_status_name(status), text);
+    }
+
+    auth->failures++;
+
+    ngx_etcd_auth_set_unauthorized(auth, 1);
+    ngx_etcd_auth_later(auth, NGX_ETCD_AUTH_BACKOFF_MAX);
+}
+
+
+static void
+ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_channel_t  *reads;
+
+    reads = &auth->cluster->reads;
+
+    ngx_log_error(NGX_LOG_INFO, auth->cluster->log, 0,
+                  "etcd cluster \"%V\": authentication failed: %s: %V, "
+                  "trying again",
+                  &auth->cluster->conf->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    auth->failures++;
+    ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+
+    /* one that is busy with other answers is slow, not gone */
+
+    if (status == NGX_ETCD_GRPC_UNAVAILABLE
+        || (ngx_msec_int_t) (reads->heard - auth->started) < 0)
+    {
+        ngx_etcd_channel_failed(reads, text);
+    }
+}
+
+
+/* full jitter, as ngx_etcd_backoff() */
+
+static void
+ngx_etcd_auth_later(ngx_etcd_auth_t *auth, ngx_msec_t max)
+{
+    ngx_msec_t  delay;
+
+    delay = NGX_ETCD_BACKOFF_BASE << ngx_min(auth->failures, 10);
+    delay = ngx_min(delay, max);
+
+    auth->state = NGX_ETCD_AUTH_WAITING;
+
+    ngx_add_timer(&auth->timer, 1 + (ngx_msec_t) ngx_random() % delay);
+}
+
+
+static void
+ngx_etcd_auth_set_ready(ngx_etcd_auth_t *auth)
+{
+    auth->state = NGX_ETCD_AUTH_READY;
+    auth->since = ngx_current_msec;
+    auth->generation++;
+
+    ngx_post_event(&auth->wake, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth, ngx_uint_t unauthorized)
+{
+    if (auth->unauthorized != unauthorized) {
+        auth->unauthorized = unauthorized;
+        auth->cluster->changed(auth->cluster->data);
+    }
+}
+
+
+static void
+ngx_etcd_auth_wake(ngx_event_t *ev)
+{
+    ngx_queue_t        *q, waiters;
+    ngx_etcd_auth_t    *auth;
+    ngx_etcd_waiter_t  *waiter;
+
+    auth = ev->data;
+
+    if (ngx_queue_empty(&auth->waiters)) {
+        return;
+    }
+
+    /* who waits again meanwhile waits for the next time */
+
+    ngx_queue_init(&waiters);
+    ngx_queue_add(&waiters, &auth->waiters);
+    ngx_queue_init(&auth->waiters);
+
+    while (!ngx_queue_empty(&waiters)) {
+        q = ngx_queue_head(&waiters);
+        waiter = ngx_queue_data(q, ngx_etcd_waiter_t, queue);
+
+        ngx_etcd_channel_forget(waiter);
+        waiter->handler(waiter->data);
+    }
+}
+
+
+static void
+ngx_etcd_auth_drop(ngx_str_t *token)
+{
+    if (token->data != NULL) {
+        ngx_explicit_memzero(token->data, token->len);
+        ngx_free(token->data);
+    }
+
+    ngx_str_null(token);
+}
+
+
+ngx_uint_t
+ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
+        return 1;
+    }
+
+    return status == NGX_ETCD_GRPC_INVALID_ARGUMENT
+           && (ngx_etcd_auth_says(text, "user name is empty")
+               || ngx_etcd_auth_says(text, "revision of auth store is old"));
+}
+
+
+static ngx_uint_t
+ngx_etcd_auth_says(ngx_str_t *text, char *words)
+{
+    size_t  len;
+
+    len = ngx_strlen(words);
+
+    return text->len >= len
+           && ngx_strlcasestrn(text->data, text->data + text->len,
+                               (u_char *) words, len - 1)
+              != NULL;
+}

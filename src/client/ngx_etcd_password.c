@@ -1,0 +1,146 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_password.h>
+
+
+/* a line that is too long shows itself by what comes after CR LF */
+
+#define NGX_ETCD_PASSWORD_BUFFER  (NGX_ETCD_PASSWORD_MAX + 2)
+
+#define NGX_ETCD_PASSWORD_OTHERS  0044
+
+
+static char *ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err);
+static char *ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password,
+    ngx_err_t *err);
+static char *ngx_etcd_password_set(ngx_str_t *password, u_char *line,
+    size_t len, ngx_uint_t whole);
+
+
+char *
+ngx_etcd_password_read(u_char *file, ngx_str_t *password, ngx_err_t *err)
+{
+    char      *fault;
+    ngx_fd_t   fd;
+
+    *err = 0;
+
+    /* what is no regular file must not hold us up before we see that */
+
+    fd = ngx_open_file(file, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK, NGX_FILE_OPEN,
+                       0);
+
+    if (fd == NGX_INVALID_FILE) {
+        *err = ngx_errno;
+        return "cannot be opened";
+    }
+
+    fault = ngx_etcd_password_check(fd, err);
+
+    if (fault == NULL) {
+        fault = ngx_etcd_password_line(fd, password, err);
+    }
+
+    (void) ngx_close_file(fd);
+
+    return fault;
+}
+
+
+static char *
+ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err)
+{
+    ngx_file_info_t  fi;
+
+    if (ngx_fd_info(fd, &fi) == NGX_FILE_ERROR) {
+        *err = ngx_errno;
+        return "cannot be examined";
+    }
+
+    if (!ngx_is_file(&fi)) {
+        return "is not a regular file";
+    }
+
+    if (ngx_file_access(&fi) & NGX_ETCD_PASSWORD_OTHERS) {
+        return "is readable by group or others, only its owner may read it";
+    }
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password, ngx_err_t *err)
+{
+    u_char   *lf;
+    char     *fault;
+    size_t    len;
+    ssize_t   n;
+    u_char    buf[NGX_ETCD_PASSWORD_BUFFER];
+
+    fault = NULL;
+    lf = NULL;
+    len = 0;
+
+    while (lf == NULL && len < sizeof(buf)) {
+
+        n = ngx_read_fd(fd, buf + len, sizeof(buf) - len);
+
+        if (n == -1) {
+            *err = ngx_errno;
+            fault = "cannot be read";
+            break;
+        }
+
+        if (n == 0) {
+            break;
+        }
+
+        lf = ngx_strlchr(buf + len, buf + len + n, LF);
+        len += n;
+    }
+
+    if (fault == NULL) {
+        fault = ngx_etcd_password_set(password, buf,
+                                      (lf != NULL) ? (size_t) (lf - buf) : len,
+                                      lf != NULL);
+    }
+
+    ngx_explicit_memzero(buf, sizeof(buf));
+
+    return fault;
+}
+
+
+static char *
+ngx_etcd_password_set(ngx_str_t *password, u_char *line, size_t len,
+    ngx_uint_t whole)
+{
+    if (whole && len > 0 && line[len - 1] == CR) {
+        len--;
+    }
+
+    if (len == 0) {
+        return "has an empty first line";
+    }
+
+    if (len > NGX_ETCD_PASSWORD_MAX) {
+        return "has a first line of more than 1024 bytes";
+    }
+
+    if (ngx_strlchr(line, line + len, '\0') != NULL) {
+        return "has a zero byte in its first line";
+    }
+
+    ngx_memcpy(password->data, line, len);
+    password->data[len] = '\0';
+    password->len = len;
+
+    return NULL;
+}
