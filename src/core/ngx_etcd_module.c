@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_module.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_saver.h>
 #include <ngx_etcd_wakeup.h>
 
 
@@ -122,6 +123,13 @@ static ngx_command_t  ngx_etcd_commands[] = {
       ngx_etcd_zone_size,
       0,
       0,
+      NULL },
+
+    { ngx_string("state_path"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_saver_path,
+      0,
+      offsetof(ngx_etcd_conf_t, state_path),
       NULL },
 
       ngx_null_command
@@ -299,6 +307,10 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
         }
     }
 
+    if (old == NULL && former == NULL) {
+        ngx_etcd_saver_restore(ecf, shm_zone->shm.log);
+    }
+
     return NGX_OK;
 
 failed:
@@ -397,6 +409,10 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
 
     client->name = ecf->name;
+
+    if (ngx_etcd_saver_conf(cf, ecf) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
 
     name.len = sizeof("etcd:") - 1 + ecf->name.len;
     name.data = ngx_pnalloc(cf->pool, name.len);
