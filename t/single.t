@@ -31,8 +31,11 @@ $nginx->write_config(<<'EOF');
 
 master_process off;
 
+thread_pool default threads=1;
+
 etcd {
     endpoints %%ETCD%%;
+    state_path %%DIR%%/state;
 }
 
 http {
@@ -73,6 +76,18 @@ ok(wait_for(sub { $nginx->get('/')->{body} eq $backends[1]->name }, 10),
 $etcd->del('/services/api/0');
 ok(wait_for(sub { @{ $nginx->status->{upstreams}{api}{members} } == 1 }, 10),
    'a removal too');
+
+my $file = $nginx->dir . '/state/default.json';
+
+sub state_file {
+    open(my $in, '<', $file) or return '';
+
+    return join('', <$in>);
+}
+
+ok(wait_for(sub { state_file() =~ m{"key":"/services/api/1"}
+                  && state_file() !~ m{"key":"/services/api/0"} }, 10),
+   'it keeps its state');
 
 # after a reload such an nginx accepts no connection (any nginx, without us
 # too): it must live, and end as it is told

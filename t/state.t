@@ -447,6 +447,54 @@ ok(wait_for(sub { $nginx->count_log(qr/is saved again/) == 2 }, 20),
    'the end of it is told');
 ok(exists saved()->{api}{members}{'/services/api/x'}, 'all is saved');
 
+# what was refused is replaced when etcd is there
+
+ok($nginx->quit(), 'nginx quits');
+open($out, '+<', $file) or die "open $file: $!\n";
+print $out '[';
+close($out);
+
+$nginx->start();
+is($nginx->count_log(qr/\[error\].*state file .* is not used/), 1,
+   'a damaged file is not used');
+ok(keeps('api', '/services/api/other', '/services/api/full',
+         '/services/api/x', map { "/services/api/$_" } 0 .. 9),
+   'and is replaced when etcd has been read');
+
+# a large set that changes while it is saved
+
+my $count = 3000;
+
+for my $n (map { $_ * 100 } 0 .. $count / 100 - 1) {
+    $other->txn(map { [put => "/odd/$_",
+                       sprintf('127.9.%d.%d:80', $_ >> 8, $_ & 255)] }
+                    $n .. $n + 99);
+}
+
+my $changes = 0;
+
+ok(wait_for(sub {
+    $other->put('/odd/' . $changes % 400, '127.8.0.' . $changes % 200 . ':80');
+    $changes++;
+    keys %{ saved()->{odd}{members} } == $count
+}, 20), 'a large set is saved');
+
+upstream('odd')->sees($other->revision);
+ok($nginx->quit(), 'nginx quits');
+
+my $large = saved()->{odd}{members};
+
+is_deeply([map { $large->{"/odd/$_"}{address} } 0 .. $count - 1],
+          [map { $other->get("/odd/$_") } 0 .. $count - 1], 'as it is');
+
+my $revision = saved()->{odd}{revision};
+
+$other->stop();
+$nginx->start();
+is(scalar(@{ upstream('odd')->status->{members} }), $count, 'and is read');
+is(upstream('odd')->status->{revision}, $revision, 'with its revision');
+$other->start();
+
 ok($nginx->quit(), 'nginx quits');
 
 # the example
