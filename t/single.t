@@ -31,8 +31,6 @@ $nginx->write_config(<<'EOF');
 
 master_process off;
 
-thread_pool default threads=1;
-
 etcd {
     endpoints %%ETCD%%;
     state_path %%DIR%%/state;
@@ -96,6 +94,8 @@ kill('HUP', $nginx->pid);
 ok(wait_for(sub { $nginx->count_log(qr/reconfiguring/) == 2 }, 10), 'reloaded');
 
 $etcd->put('/services/api/0', $backends[0]->address);
+ok(wait_for(sub { state_file() =~ m{"key":"/services/api/0"} }, 10),
+   'it still keeps its state');
 ok($nginx->quit(), 'it quits when told to');
 
 is($nginx->count_log(qr/exited on signal|open socket/), 0, 'in good order');

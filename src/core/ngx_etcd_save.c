@@ -212,6 +212,10 @@ ngx_etcd_save_post(ngx_etcd_save_t *save)
     ngx_str_t            name;
     ngx_thread_pool_t   *tp;
 
+    if (ngx_process != NGX_PROCESS_WORKER) {
+        return NGX_DECLINED;
+    }
+
     ngx_str_set(&name, "default");
 
     tp = ngx_thread_pool_get((ngx_cycle_t *) ngx_cycle, &name);

@@ -87,7 +87,7 @@ ngx_int_t ngx_etcd_save_step(ngx_etcd_save_t *save);
 
 /*
  * Lets a thread do the rest, once everything is copied: NGX_OK, done() will
- * be called; NGX_DECLINED, there are no threads.
+ * be called; NGX_DECLINED, there are no threads, or this is no worker.
  */
 ngx_int_t ngx_etcd_save_post(ngx_etcd_save_t *save);
 

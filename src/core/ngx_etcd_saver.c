@@ -16,6 +16,7 @@
 #define NGX_ETCD_SAVER_TRIES  100         /* to get the mutex, on exit */
 
 
+static char *ngx_etcd_saver_threads(ngx_conf_t *cf);
 static ngx_uint_t ngx_etcd_saver_due(ngx_etcd_saver_t *saver,
     ngx_msec_t elapsed);
 static void ngx_etcd_saver_start(ngx_etcd_saver_t *saver);
@@ -80,9 +81,26 @@ ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ecf->state_file.len = ngx_sprintf(p, "%V/%V.json%Z", dir, &ecf->name)
                           - p - 1;
 
+    return ngx_etcd_saver_threads(cf);
+}
+
+
+/*
+ * A lone process that was told to reload has pools that were never started,
+ * and fails when it stops them: there it is pieces.
+ */
+
+static char *
+ngx_etcd_saver_threads(ngx_conf_t *cf)
+{
 #if (NGX_THREADS)
 
-    if (ngx_thread_pool_add(cf, NULL) == NULL) {
+    ngx_core_conf_t  *ccf;
+
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                           ngx_core_module);
+
+    if (ccf->master != 0 && ngx_thread_pool_add(cf, NULL) == NULL) {
         return NGX_CONF_ERROR;
     }
 
