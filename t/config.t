@@ -175,6 +175,7 @@ for (
     ['ping_interval 10s;', 'ping_interval 10s;'],
     ['ping_timeout 1s;', 'ping_timeout 1s;'],
     ['max_message_size 1m;', 'max_message_size 1m;'],
+    ['state_path %%DIR%%/a;', 'state_path %%DIR%%/b;'],
     ['zone 1m;', 'zone 1m;'],
 )
 {
@@ -204,6 +205,17 @@ refused('ping_interval 4s', etcd($endpoint, 'ping_interval 4s;'),
         . 'connections of clients that ping more often in AT', 3);
 refused('zone 4k', etcd($endpoint, 'zone 4k;'),
         'etcd zone "4k" is too small, at least 256k are needed in AT', 3);
+refused('state_path ""', etcd($endpoint, 'state_path "";'),
+        '"state_path" directive is empty in AT', 3);
+refused('state_path that is a file',
+        etcd($endpoint, 'state_path %%DIR%%/nginx.conf;'),
+        '"state_path" "nginx.conf" is no directory in AT', 4);
+refused('state_path with a name that no file has',
+        "etcd a/b {\n$endpoint\nstate_path %%DIR%%;\n}\n",
+        'etcd cluster "a/b" has "state_path", so its name must be one of a '
+        . 'file in AT', 4);
+passes('state_path', etcd($endpoint, 'state_path %%DIR%%/state/;'));
+passes('state_path below the prefix', etcd($endpoint, 'state_path state;'));
 refused('an unknown directive', etcd($endpoint, 'speed 9;'),
         'unknown directive "speed" in AT', 3);
 refused('a directive of nginx', etcd($endpoint, 'worker_processes 1;'),

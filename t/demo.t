@@ -46,8 +46,9 @@ for my $path (glob("$top/conf-examples/*.conf")) {
     open(my $file, '<', $path) or die "open $path: $!\n";
     my $text = do { local $/; <$file> };
 
-    # modules, ports and files are the test's
+    # modules, ports and paths are the test's
 
+    $text =~ s{/var/lib/nginx\b}{%%DIR%%}g;
     $text =~ s/^load_module .*\n//mg;
     $text =~ s/(listen 127\.0\.0\.1:)8080/$1%%PORT%%/g;
 

@@ -33,6 +33,7 @@ master_process off;
 
 etcd {
     endpoints %%ETCD%%;
+    state_path %%DIR%%/state;
 }
 
 http {
@@ -74,6 +75,18 @@ $etcd->del('/services/api/0');
 ok(wait_for(sub { @{ $nginx->status->{upstreams}{api}{members} } == 1 }, 10),
    'a removal too');
 
+my $file = $nginx->dir . '/state/default.json';
+
+sub state_file {
+    open(my $in, '<', $file) or return '';
+
+    return join('', <$in>);
+}
+
+ok(wait_for(sub { state_file() =~ m{"key":"/services/api/1"}
+                  && state_file() !~ m{"key":"/services/api/0"} }, 10),
+   'it keeps its state');
+
 # after a reload such an nginx accepts no connection (any nginx, without us
 # too): it must live, and end as it is told
 
@@ -81,6 +94,8 @@ kill('HUP', $nginx->pid);
 ok(wait_for(sub { $nginx->count_log(qr/reconfiguring/) == 2 }, 10), 'reloaded');
 
 $etcd->put('/services/api/0', $backends[0]->address);
+ok(wait_for(sub { state_file() =~ m{"key":"/services/api/0"} }, 10),
+   'it still keeps its state');
 ok($nginx->quit(), 'it quits when told to');
 
 is($nginx->count_log(qr/exited on signal|open socket/), 0, 'in good order');

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_auth.h>
+#include <ngx_etcd_saver.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_wakeup.h>
 
@@ -21,6 +22,7 @@ struct ngx_etcd_agent_s {
     ngx_event_t            tick;
     ngx_event_t            sync;       /* tables that wait for the mutex */
     ngx_event_t            leave;      /* posted: the zone was taken over */
+    ngx_etcd_saver_t       saver;
 
     /* while it owns the zone */
 
@@ -122,6 +124,10 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     agent->leave.data = agent;
     agent->leave.log = cycle->log;
 
+    if (ngx_etcd_saver_init(&agent->saver, conf, cycle) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     services = conf->services.elts;
 
     for (i = 0; i < conf->services.nelts; i++) {
@@ -150,6 +156,10 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
 
     for (i = 0; i < ngx_etcd_agents->nelts; i++) {
 
+        if (ngx_etcd_zone_owned(agent[i].zone)) {
+            ngx_etcd_saver_finish(&agent[i].saver);
+        }
+
         ngx_etcd_agent_leave(&agent[i]);
         ngx_etcd_zone_release(agent[i].zone);
 
@@ -174,6 +184,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
 
     if (ngx_etcd_zone_owned(agent->zone)) {
         agent->zone->sh->heartbeat = ngx_current_msec;
+        ngx_etcd_saver_tick(&agent->saver);
 
     } else {
         ngx_etcd_agent_leave(agent);
@@ -313,6 +324,8 @@ ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
     if (agent->cluster == NULL) {
         return;
     }
+
+    ngx_etcd_saver_cancel(&agent->saver);
 
     if (agent->watcher != NULL) {
         ngx_etcd_watcher_destroy(agent->watcher);

@@ -11,6 +11,7 @@
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_credentials.h>
 #include <ngx_etcd_endpoint.h>
+#include <ngx_etcd_saver.h>
 #include <ngx_etcd_ssl_module.h>
 #include <ngx_etcd_wakeup.h>
 
@@ -132,6 +133,13 @@ static ngx_command_t  ngx_etcd_commands[] = {
       ngx_etcd_zone_size,
       0,
       0,
+      NULL },
+
+    { ngx_string("state_path"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_saver_path,
+      0,
+      offsetof(ngx_etcd_conf_t, state_path),
       NULL },
 
       ngx_null_command
@@ -309,6 +317,10 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
         }
     }
 
+    if (old == NULL && former == NULL) {
+        ngx_etcd_saver_restore(ecf, shm_zone->shm.log);
+    }
+
     return NGX_OK;
 
 failed:
@@ -422,6 +434,10 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     if (rv != NGX_CONF_OK) {
         return rv;
+    }
+
+    if (ngx_etcd_saver_conf(cf, ecf) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
     }
 
     name.len = sizeof("etcd:") - 1 + ecf->name.len;

@@ -33,6 +33,8 @@ typedef struct {
     ngx_etcd_zone_t            zone;
     ngx_array_t                services;      /* of
                                                  ngx_etcd_service_conf_t * */
+    ngx_path_t                *state_path;    /* NULL: no state is kept */
+    ngx_str_t                  state_file;    /* in it, zero-terminated */
     ngx_uint_t                 defined;       /* not just named */
     u_char                    *file;          /* where it was named first */
     ngx_uint_t                 line;

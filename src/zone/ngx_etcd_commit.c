@@ -86,6 +86,7 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
      */
 
     set->dirty = 1;
+    set->commits++;
     set->pending = NULL;
 
     op = ops->elts;

@@ -111,6 +111,7 @@ struct ngx_etcd_set_s {
     uint32_t                         ring[NGX_ETCD_SET_RING];
 
     ngx_uint_t                       dirty;        /* a commit is under way */
+    ngx_uint_t                       commits;      /* ever, seen or not */
     ngx_uint_t                       stream;       /* of the stream module */
     ngx_uint_t                       nslots;
     ngx_uint_t                       nmembers;     /* slots in use */

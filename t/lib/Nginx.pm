@@ -373,6 +373,25 @@ sub quit { $_[0]->end('QUIT') }
 sub stop { $_[0]->end('TERM') }
 
 
+# as in a power failure: master and workers at once, the pid file stays
+
+sub crash {
+    my ($self) = @_;
+
+    my @pids = ($self->{pid}, $self->children());
+
+    kill('KILL', @pids);
+
+    my $ended = wait_for { !grep { is_running($_) } @pids } 10, 'all to die';
+
+    unlink("$self->{dir}/nginx.pid");
+    delete $self->{pid};
+    $self->{workers} = {};
+
+    return $ended;
+}
+
+
 sub end {
     my ($self, $signal) = @_;
 

@@ -1,0 +1,277 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_save.h>
+
+
+static ngx_int_t ngx_etcd_save_copy(ngx_etcd_save_t *save);
+static ngx_int_t ngx_etcd_save_copied(ngx_etcd_save_t *save);
+
+#if (NGX_THREADS)
+static void ngx_etcd_save_thread(void *data, ngx_log_t *log);
+static void ngx_etcd_save_thread_done(ngx_event_t *ev);
+#endif
+
+
+ngx_etcd_save_t *
+ngx_etcd_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
+    void *data, ngx_log_t *log)
+{
+    ngx_uint_t                 i, n;
+    ngx_pool_t                *pool;
+    ngx_etcd_save_t           *save;
+    ngx_etcd_snapshot_t       *snapshot;
+    ngx_etcd_service_conf_t  **services;
+
+    n = ngx_max(conf->services.nelts, 1);
+
+    pool = ngx_create_pool(1024, log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    save = ngx_pcalloc(pool, sizeof(ngx_etcd_save_t));
+
+    if (save == NULL
+        || ngx_array_init(&save->snapshots, pool, n,
+                          sizeof(ngx_etcd_snapshot_t))
+           != NGX_OK
+        || ngx_array_init(&save->known, pool, n, sizeof(ngx_etcd_snapshot_t))
+           != NGX_OK
+        || ngx_etcd_state_file_init(&save->file, &conf->state_file, pool)
+           != NGX_OK)
+    {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    save->conf = conf;
+    save->pool = pool;
+    save->log = log;
+    save->done = done;
+    save->data = data;
+
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        snapshot = ngx_array_push(&save->snapshots);
+
+        ngx_etcd_snapshot_init(snapshot, &conf->zone, services[i]->set,
+                               &services[i]->name, &services[i]->prefix, log);
+    }
+
+    return save;
+}
+
+
+void
+ngx_etcd_save_destroy(ngx_etcd_save_t *save)
+{
+    ngx_uint_t            i;
+    ngx_etcd_snapshot_t  *snapshots;
+
+    ngx_etcd_state_file_abandon(&save->file);
+
+    if (save->text.data != NULL) {
+        ngx_free(save->text.data);
+    }
+
+    snapshots = save->snapshots.elts;
+
+    for (i = 0; i < save->snapshots.nelts; i++) {
+        ngx_etcd_snapshot_destroy(&snapshots[i]);
+    }
+
+    ngx_destroy_pool(save->pool);
+}
+
+
+ngx_int_t
+ngx_etcd_save_step(ngx_etcd_save_t *save)
+{
+    ngx_int_t  rc;
+
+    switch (save->state) {
+
+    case NGX_ETCD_SAVE_COPYING:
+        return ngx_etcd_save_copy(save);
+
+    case NGX_ETCD_SAVE_ENCODING:
+        rc = ngx_etcd_state_encode(&save->text);
+
+        if (rc == NGX_OK) {
+            save->state = NGX_ETCD_SAVE_WRITING;
+            rc = NGX_AGAIN;
+        }
+
+        return rc;
+
+    default: /* NGX_ETCD_SAVE_WRITING */
+        rc = ngx_etcd_state_file_write(&save->file, save->text.data,
+                                       save->text.len);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        /* a newer owner may have saved something newer */
+
+        if (!ngx_etcd_zone_owned(&save->conf->zone)) {
+            return NGX_DECLINED;
+        }
+
+        save->state = NGX_ETCD_SAVE_DONE;
+
+        return ngx_etcd_state_file_publish(&save->file);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_save_copy(ngx_etcd_save_t *save)
+{
+    ngx_int_t             rc;
+    ngx_uint_t            n;
+    ngx_etcd_snapshot_t  *snapshot;
+
+    snapshot = save->snapshots.elts;
+    snapshot += save->copied;
+    n = 0;
+
+    while (save->copied < save->snapshots.nelts) {
+
+        rc = ngx_etcd_snapshot_step(snapshot);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        n += snapshot->nslots;
+        snapshot++;
+        save->copied++;
+
+        if (n >= NGX_ETCD_SNAPSHOT_PIECE) {
+            return NGX_AGAIN;
+        }
+    }
+
+    return ngx_etcd_save_copied(save);
+}
+
+
+/* sets that nothing is known of are left out; if all are, the old file stays */
+
+static ngx_int_t
+ngx_etcd_save_copied(ngx_etcd_save_t *save)
+{
+    ngx_uint_t                i;
+    ngx_etcd_conf_t          *conf;
+    ngx_etcd_state_t         *state;
+    ngx_etcd_snapshot_t      *snapshots, *known;
+    ngx_etcd_zone_cluster_t  *zc;
+
+    snapshots = save->snapshots.elts;
+
+    for (i = 0; i < save->snapshots.nelts; i++) {
+        if (ngx_etcd_state_known(&snapshots[i])) {
+            known = ngx_array_push(&save->known);
+            *known = snapshots[i];
+        }
+    }
+
+    if (save->known.nelts == 0) {
+        return NGX_OK;
+    }
+
+    conf = save->conf;
+    zc = &conf->zone.sh->cluster;
+
+    state = &save->text.state;
+    state->cluster = conf->name;
+    state->key_namespace = conf->client.key_namespace;
+    state->cluster_id = zc->cluster_id;
+    state->revision = zc->revision;
+
+    save->text.snapshots = &save->known;
+    save->text.log = save->log;
+    save->state = NGX_ETCD_SAVE_ENCODING;
+
+    return NGX_AGAIN;
+}
+
+
+ngx_int_t
+ngx_etcd_save_post(ngx_etcd_save_t *save)
+{
+#if (NGX_THREADS)
+
+    ngx_str_t            name;
+    ngx_thread_pool_t   *tp;
+
+    if (ngx_process != NGX_PROCESS_WORKER) {
+        return NGX_DECLINED;
+    }
+
+    ngx_str_set(&name, "default");
+
+    tp = ngx_thread_pool_get((ngx_cycle_t *) ngx_cycle, &name);
+    if (tp == NULL) {
+        return NGX_DECLINED;
+    }
+
+    save->task.handler = ngx_etcd_save_thread;
+    save->task.ctx = save;
+    save->task.event.handler = ngx_etcd_save_thread_done;
+    save->task.event.data = save;
+    save->task.event.log = save->log;
+
+    save->holder = NGX_ETCD_SAVE_THREADED;
+
+    if (ngx_thread_task_post(tp, &save->task) == NGX_OK) {
+        return NGX_OK;
+    }
+
+    save->holder = NGX_ETCD_SAVE_MINE;
+
+#endif
+
+    return NGX_DECLINED;
+}
+
+
+#if (NGX_THREADS)
+
+static void
+ngx_etcd_save_thread(void *data, ngx_log_t *log)
+{
+    ngx_etcd_save_t *save = data;
+
+    ngx_int_t  rc;
+
+    do {
+        rc = ngx_etcd_save_step(save);
+    } while (rc == NGX_AGAIN);
+
+    save->rc = rc;
+
+    ngx_memory_barrier();
+
+    save->holder = NGX_ETCD_SAVE_RETURNED;
+}
+
+
+static void
+ngx_etcd_save_thread_done(ngx_event_t *ev)
+{
+    ngx_etcd_save_t  *save;
+
+    save = ev->data;
+
+    save->done(save->data);
+}
+
+#endif

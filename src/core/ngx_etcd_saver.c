@@ -1,0 +1,453 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_restore.h>
+#include <ngx_etcd_save.h>
+#include <ngx_etcd_saver.h>
+
+
+#define NGX_ETCD_SAVER_PIECE  1           /* ms between two pieces */
+#define NGX_ETCD_SAVER_TRIES  100         /* to get the mutex, on exit */
+
+
+static char *ngx_etcd_saver_threads(ngx_conf_t *cf);
+static ngx_uint_t ngx_etcd_saver_due(ngx_etcd_saver_t *saver,
+    ngx_msec_t elapsed);
+static void ngx_etcd_saver_start(ngx_etcd_saver_t *saver);
+static void ngx_etcd_saver_event(ngx_event_t *ev);
+static void ngx_etcd_saver_done(void *data);
+static void ngx_etcd_saver_report(ngx_etcd_saver_t *saver,
+    ngx_etcd_save_t *save);
+
+
+char *
+ngx_etcd_saver_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    if (value[1].len == 0) {
+        return "is empty";
+    }
+
+    return ngx_conf_set_path_slot(cf, cmd, conf);
+}
+
+
+char *
+ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+{
+    u_char           *p;
+    ngx_str_t        *dir;
+    ngx_file_info_t   fi;
+
+    if (ecf->state_path == NULL) {
+        return NGX_CONF_OK;
+    }
+
+    dir = &ecf->state_path->name;
+    dir->data[dir->len] = '\0';
+
+    if (ngx_strlchr(ecf->name.data, ecf->name.data + ecf->name.len, '/')
+        != NULL)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd cluster \"%V\" has \"state_path\", so its "
+                           "name must be one of a file", &ecf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    /* what is not there is made later on, like all paths */
+
+    if (ngx_file_info(dir->data, &fi) != NGX_FILE_ERROR && !ngx_is_dir(&fi)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"state_path\" \"%V\" is no directory", dir);
+        return NGX_CONF_ERROR;
+    }
+
+    p = ngx_pnalloc(cf->pool, dir->len + 1 + ecf->name.len + sizeof(".json"));
+    if (p == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ecf->state_file.data = p;
+    ecf->state_file.len = ngx_sprintf(p, "%V/%V.json%Z", dir, &ecf->name)
+                          - p - 1;
+
+    return ngx_etcd_saver_threads(cf);
+}
+
+
+/*
+ * A lone process that was told to reload has pools that were never started,
+ * and fails when it stops them: there it is pieces.
+ */
+
+static char *
+ngx_etcd_saver_threads(ngx_conf_t *cf)
+{
+#if (NGX_THREADS)
+
+    ngx_core_conf_t  *ccf;
+
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                           ngx_core_module);
+
+    if (ccf->master != 0 && ngx_thread_pool_add(cf, NULL) == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+#endif
+
+    return NGX_CONF_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_saver_init(ngx_etcd_saver_t *saver, ngx_etcd_conf_t *conf,
+    ngx_cycle_t *cycle)
+{
+    ngx_memzero(saver, sizeof(ngx_etcd_saver_t));
+
+    saver->conf = conf;
+    saver->log = cycle->log;
+
+    saver->event.handler = ngx_etcd_saver_event;
+    saver->event.data = saver;
+    saver->event.log = cycle->log;
+    saver->event.cancelable = 1;
+
+    if (conf->state_path == NULL) {
+        return NGX_OK;
+    }
+
+    saver->marks = ngx_pcalloc(cycle->pool,
+                               ngx_max(conf->services.nelts, 1)
+                               * sizeof(ngx_etcd_saver_mark_t));
+
+    return (saver->marks != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+void
+ngx_etcd_saver_tick(ngx_etcd_saver_t *saver)
+{
+    ngx_msec_t  elapsed;
+
+    if (saver->conf->state_path == NULL || saver->save != NULL) {
+        return;
+    }
+
+    elapsed = ngx_current_msec - saver->started;
+
+    if (saver->failed && elapsed < NGX_ETCD_SAVER_RETRY) {
+        return;
+    }
+
+    if (ngx_etcd_saver_due(saver, elapsed)) {
+        ngx_etcd_saver_start(saver);
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_saver_due(ngx_etcd_saver_t *saver, ngx_msec_t elapsed)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_set_t            *set;
+    ngx_etcd_service_conf_t  **services;
+
+    services = saver->conf->services.elts;
+
+    for (i = 0; i < saver->conf->services.nelts; i++) {
+        set = services[i]->set;
+
+        if (!saver->saved
+            || set->generation != saver->marks[i].generation)
+        {
+            if (elapsed >= NGX_ETCD_SAVER_INTERVAL) {
+                return 1;
+            }
+        }
+
+        if (set->commits != saver->marks[i].commits
+            && elapsed >= NGX_ETCD_SAVER_REVISION)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+ngx_etcd_saver_start(ngx_etcd_saver_t *saver)
+{
+    saver->started = ngx_current_msec;
+    saver->save = ngx_etcd_save_create(saver->conf, ngx_etcd_saver_done, saver,
+                                       saver->log);
+
+    if (saver->save != NULL) {
+        ngx_etcd_saver_event(&saver->event);
+    }
+}
+
+
+static void
+ngx_etcd_saver_event(ngx_event_t *ev)
+{
+    ngx_etcd_save_t   *save;
+    ngx_etcd_saver_t  *saver;
+
+    saver = ev->data;
+    save = saver->save;
+
+    save->rc = ngx_etcd_save_step(save);
+
+    if (save->rc == NGX_AGAIN
+        && save->state == NGX_ETCD_SAVE_ENCODING
+        && ngx_etcd_save_post(save) == NGX_OK)
+    {
+        return;
+    }
+
+    if (save->rc == NGX_AGAIN || save->rc == NGX_BUSY) {
+        ngx_add_timer(ev, NGX_ETCD_SAVER_PIECE);
+        return;
+    }
+
+    ngx_etcd_saver_done(saver);
+}
+
+
+/* the present save has ended, in whatever way */
+
+static void
+ngx_etcd_saver_done(void *data)
+{
+    ngx_etcd_saver_t *saver = data;
+
+    ngx_uint_t            i;
+    ngx_etcd_save_t      *save;
+    ngx_etcd_snapshot_t  *snapshots;
+
+    save = saver->save;
+    saver->save = NULL;
+
+    if (!save->canceled) {
+        ngx_etcd_saver_report(saver, save);
+    }
+
+    if (save->rc == NGX_OK && !save->canceled) {
+        snapshots = save->snapshots.elts;
+
+        for (i = 0; i < save->snapshots.nelts; i++) {
+            saver->marks[i].generation = snapshots[i].generation;
+            saver->marks[i].commits = snapshots[i].commits;
+        }
+
+        saver->saved = 1;
+    }
+
+    ngx_etcd_save_destroy(save);
+}
+
+
+static void
+ngx_etcd_saver_report(ngx_etcd_saver_t *saver, ngx_etcd_save_t *save)
+{
+    ngx_uint_t  level;
+
+    if (save->rc == NGX_ERROR) {
+        level = saver->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+        ngx_log_error(level, saver->log, save->file.err,
+                      "etcd cluster \"%V\": its state cannot be saved: "
+                      "%s \"%V\" failed",
+                      &saver->conf->name,
+                      save->file.failed ? save->file.failed
+                                        : "making the text of",
+                      &saver->conf->state_file);
+
+        saver->failed = 1;
+        return;
+    }
+
+    if (save->rc == NGX_OK && save->state == NGX_ETCD_SAVE_DONE) {
+
+        ngx_log_debug2(NGX_LOG_DEBUG_CORE, saver->log, 0,
+                       "etcd cluster \"%V\": state saved, %uz bytes",
+                       &saver->conf->name, save->text.len);
+
+        if (saver->failed) {
+            saver->failed = 0;
+            ngx_log_error(NGX_LOG_NOTICE, saver->log, 0,
+                          "etcd cluster \"%V\": its state is saved again",
+                          &saver->conf->name);
+        }
+    }
+}
+
+
+void
+ngx_etcd_saver_cancel(ngx_etcd_saver_t *saver)
+{
+    ngx_etcd_save_t  *save;
+
+    saver->saved = 0;
+
+    save = saver->save;
+
+    if (save == NULL) {
+        return;
+    }
+
+    save->canceled = 1;
+
+    /* what a thread has, it gives back */
+
+    if (save->holder != NGX_ETCD_SAVE_MINE) {
+        return;
+    }
+
+    if (saver->event.timer_set) {
+        ngx_del_timer(&saver->event);
+    }
+
+    ngx_etcd_saver_done(saver);
+}
+
+
+void
+ngx_etcd_saver_finish(ngx_etcd_saver_t *saver)
+{
+    ngx_uint_t        saved, tries;
+    ngx_etcd_save_t  *save;
+
+    if (saver->conf->state_path == NULL) {
+        return;
+    }
+
+    save = saver->save;
+
+    if (save != NULL) {
+
+        /*
+         * The pool of threads has ended by now, and with it all tasks.  If
+         * it has not, the disk hangs: there is nobody to wait for it.
+         */
+
+        if (save->holder == NGX_ETCD_SAVE_THREADED) {
+            return;
+        }
+
+        saved = saver->saved;
+
+        if (save->holder == NGX_ETCD_SAVE_RETURNED) {
+            ngx_etcd_saver_done(saver);
+
+        } else {
+            ngx_etcd_saver_cancel(saver);
+            saver->saved = saved;
+        }
+    }
+
+    if (!ngx_etcd_saver_due(saver, NGX_ETCD_SAVER_REVISION)) {
+        return;
+    }
+
+    saver->save = ngx_etcd_save_create(saver->conf, ngx_etcd_saver_done, saver,
+                                       saver->log);
+
+    if (saver->save == NULL) {
+        return;
+    }
+
+    save = saver->save;
+
+    tries = 0;
+
+    do {
+        save->rc = ngx_etcd_save_step(save);
+
+        if (save->rc == NGX_BUSY) {
+            tries++;
+        }
+
+    } while (save->rc == NGX_AGAIN
+             || (save->rc == NGX_BUSY && tries < NGX_ETCD_SAVER_TRIES));
+
+    ngx_etcd_saver_done(saver);
+}
+
+
+void
+ngx_etcd_saver_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
+{
+    char                *why;
+    ngx_err_t            err;
+    ngx_int_t            rc;
+    ngx_str_t            text;
+    ngx_pool_t          *pool;
+    ngx_etcd_restore_t   restore;
+
+    if (conf->state_path == NULL || ngx_test_config) {
+        return;
+    }
+
+    pool = ngx_create_pool(4096, log);
+    if (pool == NULL) {
+        return;
+    }
+
+    ngx_etcd_state_file_clean(&conf->state_path->name, &conf->state_file, log);
+
+    ngx_memzero(&restore, sizeof(ngx_etcd_restore_t));
+
+    restore.zone = &conf->zone;
+    restore.services = &conf->services;
+    restore.pool = pool;
+    restore.state.cluster = conf->name;
+    restore.state.key_namespace = conf->client.key_namespace;
+
+    err = 0;
+    rc = ngx_etcd_state_file_read(&conf->state_file,
+                                  NGX_ETCD_SAVER_LIMIT * conf->zone_size,
+                                  pool, &text, &why, &err);
+
+    if (rc == NGX_ERROR) {
+        restore.reason.data = (u_char *) why;
+        restore.reason.len = ngx_strlen(why);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_restore(&restore, &text);
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_log_error(NGX_LOG_ERR, log, err,
+                      "etcd cluster \"%V\": state file \"%V\" is not used: %V",
+                      &conf->name, &conf->state_file, &restore.reason);
+    }
+
+    if (rc == NGX_OK) {
+        conf->zone.sh->cluster.cluster_id = restore.state.cluster_id;
+        conf->zone.sh->cluster.revision = restore.state.revision;
+
+        ngx_log_error(NGX_LOG_NOTICE, log, 0,
+                      "etcd cluster \"%V\": %ui members of revision %uL are "
+                      "from state file \"%V\"",
+                      &conf->name, restore.nmembers, restore.state.revision,
+                      &conf->state_file);
+    }
+
+    ngx_destroy_pool(pool);
+}

@@ -1,0 +1,604 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_commit.h>
+#include <ngx_etcd_format.h>
+#include <ngx_etcd_index.h>
+#include <ngx_etcd_restore.h>
+
+
+#define NGX_ETCD_RESTORE_REASON  1024
+#define NGX_ETCD_RESTORE_SHOWN   64      /* bytes of a name or key */
+
+
+/* what is to become of one set */
+
+typedef struct {
+    ngx_etcd_service_conf_t  *service;
+    json_t                   *members;
+    uint32_t                  params;
+    uint64_t                  revision;
+    ngx_array_t               ops;         /* of ngx_etcd_op_t */
+} ngx_etcd_restore_set_t;
+
+
+static ngx_int_t ngx_etcd_restore_check(ngx_etcd_restore_t *restore,
+    ngx_str_t *text, json_t *root);
+static ngx_int_t ngx_etcd_restore_state(ngx_etcd_restore_t *restore,
+    json_t *content);
+static ngx_int_t ngx_etcd_restore_same(ngx_etcd_restore_t *restore,
+    char *what, ngx_str_t *is, ngx_str_t *wanted);
+static ngx_int_t ngx_etcd_restore_sets(ngx_etcd_restore_t *restore,
+    json_t *content);
+static ngx_int_t ngx_etcd_restore_find(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, json_t *upstreams);
+static ngx_int_t ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index);
+static ngx_int_t ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, json_t *json, ngx_str_t *key,
+    ngx_etcd_member_t *member);
+static ngx_int_t ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index, json_t *json,
+    ngx_str_t *key, ngx_etcd_member_t *member);
+static ngx_int_t ngx_etcd_restore_slot(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index,
+    ngx_etcd_member_t *member, uint32_t *slot);
+static ngx_int_t ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *sets);
+
+static ngx_int_t ngx_etcd_restore_bytes(ngx_etcd_restore_t *restore,
+    json_t *object, char *name, ngx_str_t *value);
+static ngx_int_t ngx_etcd_restore_number(ngx_etcd_restore_t *restore,
+    json_t *object, char *name, uint64_t *value);
+static ngx_int_t ngx_etcd_restore_refuse(ngx_etcd_restore_t *restore,
+    char *fmt, ...);
+
+
+ngx_int_t
+ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
+{
+    json_t        *root, *content;
+    ngx_int_t      rc;
+    json_error_t   error;
+
+    root = json_loadb((char *) text->data, text->len,
+                      JSON_REJECT_DUPLICATES, &error);
+
+    if (root == NULL) {
+
+        /* its own text would show a part of a file that may be any file */
+
+        return ngx_etcd_restore_refuse(restore,
+                                       "line %d, column %d is no valid JSON",
+                                       error.line, error.column);
+    }
+
+    rc = ngx_etcd_restore_check(restore, text, root);
+
+    if (rc == NGX_OK) {
+        content = json_object_get(root, "content");
+
+        rc = ngx_etcd_restore_state(restore, content);
+
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_restore_sets(restore, content);
+        }
+    }
+
+    json_decref(root);
+
+    return rc;
+}
+
+
+/* the head and the tail are as we write them, to the byte */
+
+static ngx_int_t
+ngx_etcd_restore_check(ngx_etcd_restore_t *restore, ngx_str_t *text,
+    json_t *root)
+{
+    size_t   len, tail;
+    u_char   head[NGX_ETCD_STATE_HEAD];
+    json_t  *version;
+
+    version = json_object_get(root, "version");
+
+    if (!json_is_integer(version)) {
+        return ngx_etcd_restore_refuse(restore, "it has no \"version\"");
+    }
+
+    if (json_integer_value(version) != NGX_ETCD_STATE_VERSION) {
+        return ngx_etcd_restore_refuse(restore,
+                                       "its version is %L, not %d",
+                                       (int64_t) json_integer_value(version),
+                                       NGX_ETCD_STATE_VERSION);
+    }
+
+    len = ngx_etcd_state_head(head, head, 0);
+    tail = sizeof(NGX_ETCD_STATE_TAIL) - 1;
+
+    if (text->len > len + tail) {
+        len = ngx_etcd_state_head(head, text->data + len,
+                                  text->len - len - tail);
+
+        if (ngx_memcmp(text->data, head, len) == 0
+            && ngx_memcmp(text->data + text->len - tail,
+                          NGX_ETCD_STATE_TAIL, tail)
+               == 0)
+        {
+            return NGX_OK;
+        }
+    }
+
+    return ngx_etcd_restore_refuse(restore, "its checksum is wrong");
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_state(ngx_etcd_restore_t *restore, json_t *content)
+{
+    json_t            *json, *id;
+    ngx_str_t          cluster, ns;
+    ngx_etcd_state_t  *state;
+
+    state = &restore->state;
+    json = json_object_get(content, "state");
+    id = json_object_get(json, "cluster_id");
+
+    if (ngx_etcd_restore_bytes(restore, json, "cluster", &cluster) != NGX_OK
+        || ngx_etcd_restore_bytes(restore, json, "namespace", &ns) != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "revision",
+                                   &state->revision)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (!json_is_string(id)) {
+        return ngx_etcd_restore_refuse(restore, "it has no \"cluster_id\"");
+    }
+
+    state->cluster_id = strtoull(json_string_value(id), NULL, 16);
+
+    if (ngx_etcd_restore_same(restore, "cluster", &cluster, &state->cluster)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_restore_same(restore, "namespace", &ns,
+                                 &state->key_namespace);
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what, ngx_str_t *is,
+    ngx_str_t *wanted)
+{
+    u_char  *last;
+    u_char   shown[NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_RESTORE_SHOWN)];
+
+    if (is->len == wanted->len
+        && ngx_memcmp(is->data, wanted->data, is->len) == 0)
+    {
+        return NGX_OK;
+    }
+
+    last = ngx_etcd_member_escape(shown, is, NGX_ETCD_RESTORE_SHOWN);
+
+    return ngx_etcd_restore_refuse(restore, "it is of %s \"%*s\", not \"%V\"",
+                                   what, (size_t) (last - shown), shown,
+                                   wanted);
+}
+
+
+/*
+ * All entries are made before the first set is changed.  Where that fails they
+ * are pending, and given back when the first owner of the zone comes.
+ */
+
+static ngx_int_t
+ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
+{
+    json_t                    *upstreams;
+    ngx_int_t                  rc;
+    ngx_uint_t                 i;
+    ngx_etcd_index_t           index;
+    ngx_etcd_restore_set_t    *sets;
+    ngx_etcd_service_conf_t  **services;
+
+    services = restore->services->elts;
+    upstreams = json_object_get(content, "upstreams");
+
+    if (!json_is_array(upstreams)) {
+        return ngx_etcd_restore_refuse(restore, "it has no \"upstreams\"");
+    }
+
+    sets = ngx_pcalloc(restore->pool, restore->services->nelts
+                                      * sizeof(ngx_etcd_restore_set_t));
+    if (sets == NULL) {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    for (i = 0; i < restore->services->nelts; i++) {
+        sets[i].service = services[i];
+
+        if (ngx_etcd_restore_find(restore, &sets[i], upstreams) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (sets[i].members == NULL) {
+            continue;
+        }
+
+        if (ngx_etcd_index_create(&index, services[i]->set,
+                                  ngx_cycle->log)
+            != NGX_OK)
+        {
+            return ngx_etcd_restore_refuse(restore, "no memory");
+        }
+
+        rc = ngx_etcd_restore_members(restore, &sets[i], &index);
+
+        ngx_etcd_index_destroy(&index);
+
+        if (rc != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_etcd_restore_commit(restore, sets);
+}
+
+
+/* what the text says of this set, if it says something */
+
+static ngx_int_t
+ngx_etcd_restore_find(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
+    json_t *upstreams)
+{
+    size_t                    i;
+    json_t                   *json, *head;
+    uint64_t                  params;
+    ngx_str_t                 name, prefix;
+    ngx_etcd_service_conf_t  *service;
+
+    service = set->service;
+
+    for (i = 0; i < json_array_size(upstreams); i++) {
+        json = json_array_get(upstreams, i);
+        head = json_object_get(json, "upstream");
+
+        if (ngx_etcd_restore_bytes(restore, head, "name", &name) != NGX_OK
+            || ngx_etcd_restore_bytes(restore, head, "prefix", &prefix)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (json_is_true(json_object_get(head, "stream"))
+                != (service->stream != 0)
+            || name.len != service->name.len
+            || ngx_memcmp(name.data, service->name.data, name.len) != 0
+            || prefix.len != service->prefix.len
+            || ngx_memcmp(prefix.data, service->prefix.data, prefix.len) != 0)
+        {
+            continue;
+        }
+
+        if (ngx_etcd_restore_number(restore, head, "params", &params)
+                != NGX_OK
+            || ngx_etcd_restore_number(restore, head, "revision",
+                                       &set->revision)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        set->params = (uint32_t) params;
+        set->members = json_object_get(json, "members");
+
+        if (!json_is_array(set->members)) {
+            return ngx_etcd_restore_refuse(restore,
+                                           "upstream \"%V\" has no "
+                                           "\"members\"", &service->name);
+        }
+
+        break;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index)
+{
+    size_t              i, n;
+    json_t             *json;
+    ngx_str_t           key;
+    ngx_etcd_member_t   member;
+
+    n = json_array_size(set->members);
+
+    if (ngx_array_init(&set->ops, restore->pool, ngx_max(n, 1),
+                       sizeof(ngx_etcd_op_t))
+        != NGX_OK)
+    {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    for (i = 0; i < n; i++) {
+        json = json_array_get(set->members, i);
+
+        if (ngx_etcd_restore_member(restore, set, json, &key, &member)
+                != NGX_OK
+            || ngx_etcd_restore_entry(restore, set, index, json, &key, &member)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* as a value of etcd would be read: limits and etcd_allow hold here too */
+
+static ngx_int_t
+ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, json_t *json, ngx_str_t *key,
+    ngx_etcd_member_t *member)
+{
+    u_char             *last;
+    u_char              shown[NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_RESTORE_SHOWN)];
+    ngx_str_t           address, reason;
+    ngx_array_t         members;
+    ngx_etcd_member_t  *made;
+    ngx_etcd_decode_t   d;
+
+    if (ngx_etcd_restore_bytes(restore, json, "key", key) != NGX_OK
+        || ngx_etcd_restore_bytes(restore, json, "address", &address)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (key->len == 0 || key->len > NGX_ETCD_MEMBER_MAX_KEY) {
+        return ngx_etcd_restore_refuse(restore, "a key has %uz bytes",
+                                       key->len);
+    }
+
+    ngx_memzero(&d, sizeof(ngx_etcd_decode_t));
+    ngx_str_set(&reason, "no memory");
+
+    d.conf = &set->service->member;
+    d.key = *key;
+    d.pool = restore->pool;
+    d.members = &members;
+    d.reason = &reason;
+
+    members.elts = member;
+    members.nelts = 0;
+    members.size = sizeof(ngx_etcd_member_t);
+    members.nalloc = 1;
+    members.pool = restore->pool;
+
+    made = ngx_etcd_member_add(&d);
+
+    if (made != NULL
+        && ngx_etcd_member_address(&d, made, "address", &address) == NGX_OK
+        && ngx_etcd_member_attributes(&d, made, json) == NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    last = ngx_etcd_member_escape(shown, key, NGX_ETCD_RESTORE_SHOWN);
+
+    return ngx_etcd_restore_refuse(restore, "upstream \"%V\": key \"%*s\": %V",
+                                   &set->service->name,
+                                   (size_t) (last - shown), shown, &reason);
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index, json_t *json,
+    ngx_str_t *key, ngx_etcd_member_t *member)
+{
+    size_t             len;
+    u_char             payload[NGX_ETCD_RECORD_MAX];
+    uint32_t           slot;
+    uint64_t           created, modified;
+    ngx_int_t          rc;
+    ngx_etcd_op_t     *op;
+    ngx_etcd_key_t    *node;
+    ngx_etcd_entry_t  *entry;
+
+    if (ngx_etcd_restore_number(restore, json, "create_revision", &created)
+            != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "mod_revision", &modified)
+           != NGX_OK
+        || ngx_etcd_restore_slot(restore, set, index, member, &slot) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    len = ngx_etcd_record_pack(payload, member);
+
+    entry = ngx_etcd_entry_create(restore->zone, set->service->set, key,
+                                  payload, len, &rc);
+    if (entry == NULL) {
+        return ngx_etcd_restore_refuse(restore, "the \"zone\" is too small "
+                                       "for its members");
+    }
+
+    entry->create_revision = created;
+    entry->mod_revision = modified;
+    entry->gone = json_is_true(json_object_get(json, "gone"));
+
+    node = ngx_etcd_index_key(index, key);
+    op = ngx_array_push(&set->ops);
+
+    if (node == NULL
+        || op == NULL
+        || ngx_etcd_index_add(index, node, entry, slot) == NULL)
+    {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    op->op = NGX_ETCD_OP_PUT;
+    op->slot = slot;
+    op->entry = entry;
+    op->old = NULL;
+    op->revision = modified;
+
+    restore->nmembers++;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_slot(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
+    ngx_etcd_index_t *index, ngx_etcd_member_t *member, uint32_t *slot)
+{
+    *slot = ngx_etcd_index_slot(index, (u_char *) &member->sockaddr,
+                                member->socklen);
+
+    if (*slot != NGX_ETCD_SET_NO_SLOT) {
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_set_grow(restore->zone, set->service->set) != NGX_OK) {
+        return ngx_etcd_restore_refuse(restore, "the \"zone\" is too small "
+                                       "for its members");
+    }
+
+    if (ngx_etcd_index_grown(index) != NGX_OK) {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    *slot = ngx_etcd_index_slot(index, (u_char *) &member->sockaddr,
+                                member->socklen);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *sets)
+{
+    ngx_uint_t       i, changed;
+    ngx_etcd_set_t  *set;
+
+    for (i = 0; i < restore->services->nelts; i++) {
+
+        if (sets[i].members == NULL) {
+            continue;
+        }
+
+        set = sets[i].service->set;
+
+        if (ngx_etcd_set_commit(restore->zone, set, &sets[i].ops,
+                                sets[i].revision, 1, &changed)
+            != NGX_OK)
+        {
+            return ngx_etcd_restore_refuse(restore, "the zone is locked");
+        }
+
+        set->params = sets[i].params;
+
+        if (sets[i].revision != 0) {
+            set->state = NGX_ETCD_SET_SYNCED;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_bytes(ngx_etcd_restore_t *restore, json_t *object, char *name,
+    ngx_str_t *value)
+{
+    json_t     *json, *encoded;
+    ngx_str_t   base64;
+
+    json = json_object_get(object, name);
+    encoded = json_object_get(json, "base64");
+
+    if (json_is_string(json)) {
+        value->data = (u_char *) json_string_value(json);
+        value->len = json_string_length(json);
+        return NGX_OK;
+    }
+
+    if (json_is_string(encoded)) {
+        base64.data = (u_char *) json_string_value(encoded);
+        base64.len = json_string_length(encoded);
+
+        value->data = ngx_pnalloc(restore->pool,
+                                  ngx_base64_decoded_length(base64.len) + 1);
+
+        if (value->data != NULL
+            && ngx_decode_base64(value, &base64) == NGX_OK)
+        {
+            return NGX_OK;
+        }
+    }
+
+    return ngx_etcd_restore_refuse(restore, "there is no valid \"%s\"", name);
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_number(ngx_etcd_restore_t *restore, json_t *object,
+    char *name, uint64_t *value)
+{
+    json_t  *json;
+
+    json = json_object_get(object, name);
+
+    if (!json_is_integer(json) || json_integer_value(json) < 0) {
+        return ngx_etcd_restore_refuse(restore, "there is no valid \"%s\"",
+                                       name);
+    }
+
+    *value = json_integer_value(json);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_refuse(ngx_etcd_restore_t *restore, char *fmt, ...)
+{
+    u_char   *p;
+    u_char    buf[NGX_ETCD_RESTORE_REASON];
+    va_list   args;
+
+    va_start(args, fmt);
+    p = ngx_vslprintf(buf, buf + sizeof(buf), fmt, args);
+    va_end(args);
+
+    restore->reason.len = p - buf;
+    restore->reason.data = ngx_pnalloc(restore->pool, restore->reason.len);
+
+    if (restore->reason.data == NULL) {
+        ngx_str_set(&restore->reason, "no memory");
+
+    } else {
+        ngx_memcpy(restore->reason.data, buf, restore->reason.len);
+    }
+
+    return NGX_ERROR;
+}

@@ -1,0 +1,42 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * From a state's text to members of sets that have none yet.
+ */
+
+
+#ifndef _NGX_ETCD_RESTORE_H_INCLUDED_
+#define _NGX_ETCD_RESTORE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_state.h>
+
+
+typedef struct {
+    ngx_etcd_zone_t          *zone;
+    ngx_array_t              *services;    /* of ngx_etcd_service_conf_t *,
+                                              declared */
+    ngx_pool_t               *pool;        /* for the moment */
+    ngx_etcd_state_t          state;       /* cluster and namespace: what the
+                                              text must be of; the rest is
+                                              filled in */
+    ngx_uint_t                nmembers;
+    ngx_str_t                 reason;      /* from the pool */
+} ngx_etcd_restore_t;
+
+
+/*
+ * The master, in a zone that nobody else knows of yet.  All or nothing:
+ *
+ *     NGX_OK        the sets hold what the text says of them, and the
+ *                   revisions to go on from; what it says of others is
+ *                   dropped,
+ *     NGX_ERROR     no member was added: the reason says why.
+ */
+ngx_int_t ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text);
+
+
+#endif /* _NGX_ETCD_RESTORE_H_INCLUDED_ */

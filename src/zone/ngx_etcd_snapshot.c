@@ -1,0 +1,186 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_snapshot.h>
+
+
+static ngx_int_t ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot);
+static ngx_int_t ngx_etcd_snapshot_slots(ngx_etcd_snapshot_t *snapshot);
+static ngx_int_t ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot);
+static ngx_int_t ngx_etcd_snapshot_slot(ngx_etcd_snapshot_t *snapshot,
+    ngx_etcd_slot_t *slot);
+
+
+void
+ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot, ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, ngx_str_t *name, ngx_str_t *prefix, ngx_log_t *log)
+{
+    ngx_memzero(snapshot, sizeof(ngx_etcd_snapshot_t));
+
+    snapshot->zone = zone;
+    snapshot->set = set;
+    snapshot->log = log;
+    snapshot->name = *name;
+    snapshot->prefix = *prefix;
+}
+
+
+ngx_int_t
+ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  n;
+
+    n = 0;
+
+    do {
+        rc = ngx_etcd_snapshot_chunk(snapshot);
+        n += NGX_ETCD_SET_SLOTS;
+
+    } while (rc == NGX_AGAIN && n < snapshot->piece);
+
+    return rc;
+}
+
+
+/* under the mutex for no longer than a reader is */
+
+static ngx_int_t
+ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot)
+{
+    ngx_int_t  rc;
+
+    if (ngx_etcd_zone_lock(snapshot->zone) != NGX_OK) {
+        return NGX_BUSY;
+    }
+
+    rc = ngx_etcd_zone_owned(snapshot->zone) ? ngx_etcd_snapshot_slots(snapshot)
+                                             : NGX_DECLINED;
+
+    ngx_etcd_zone_unlock(snapshot->zone);
+
+    return rc;
+}
+
+
+/*
+ * Where changes come faster than pieces, these grow until one holds all: the
+ * owner does not change the set while it copies a piece.
+ */
+
+static ngx_int_t
+ngx_etcd_snapshot_slots(ngx_etcd_snapshot_t *snapshot)
+{
+    ngx_uint_t       last;
+    ngx_etcd_set_t  *set;
+
+    set = snapshot->set;
+
+    if (snapshot->pool == NULL || snapshot->commits != set->commits) {
+        if (ngx_etcd_snapshot_restart(snapshot) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    last = ngx_min(snapshot->nslots + NGX_ETCD_SET_SLOTS, set->nslots);
+
+    while (snapshot->nslots < last) {
+        if (ngx_etcd_snapshot_slot(snapshot,
+                                   ngx_etcd_set_slot(set, snapshot->nslots))
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        snapshot->nslots++;
+    }
+
+    return (snapshot->nslots < set->nslots) ? NGX_AGAIN : NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
+{
+    ngx_etcd_set_t  *set;
+
+    set = snapshot->set;
+
+    snapshot->piece = (snapshot->pool != NULL) ? 2 * snapshot->piece
+                                               : NGX_ETCD_SNAPSHOT_PIECE;
+
+    ngx_etcd_snapshot_destroy(snapshot);
+
+    snapshot->pool = ngx_create_pool(4096, snapshot->log);
+    if (snapshot->pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    snapshot->entries = NULL;
+    snapshot->nslots = 0;
+    snapshot->stream = set->stream;
+    snapshot->params = set->params;
+    snapshot->generation = set->generation;
+    snapshot->commits = set->commits;
+
+    /* invalid keys are not copied: they show in the next list */
+
+    snapshot->revision = (set->ninvalid == 0) ? set->revision : 0;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_snapshot_slot(ngx_etcd_snapshot_t *snapshot, ngx_etcd_slot_t *slot)
+{
+    u_char            *p;
+    ngx_etcd_copy_t   *copy;
+    ngx_etcd_entry_t  *entry;
+
+    for (entry = slot->entry; entry != NULL; entry = entry->next) {
+
+        if (entry->key_len == 0) {
+            continue;
+        }
+
+        copy = ngx_palloc(snapshot->pool, sizeof(ngx_etcd_copy_t));
+        if (copy == NULL) {
+            return NGX_ERROR;
+        }
+
+        p = ngx_pnalloc(snapshot->pool, entry->key_len + entry->len);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(p, entry->bytes, entry->key_len + entry->len);
+
+        copy->create_revision = entry->create_revision;
+        copy->mod_revision = entry->mod_revision;
+        copy->gone = entry->gone;
+        copy->key.data = p;
+        copy->key.len = entry->key_len;
+        copy->payload = p + entry->key_len;
+
+        copy->next = snapshot->entries;
+        snapshot->entries = copy;
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_snapshot_destroy(ngx_etcd_snapshot_t *snapshot)
+{
+    if (snapshot->pool != NULL) {
+        ngx_destroy_pool(snapshot->pool);
+        snapshot->pool = NULL;
+    }
+}

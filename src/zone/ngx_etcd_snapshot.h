@@ -1,0 +1,75 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A set at one moment, copied into private memory by the owner of its zone,
+ * a piece at a time.  Static servers are left out.
+ */
+
+
+#ifndef _NGX_ETCD_SNAPSHOT_H_INCLUDED_
+#define _NGX_ETCD_SNAPSHOT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_set.h>
+
+
+#define NGX_ETCD_SNAPSHOT_PIECE  1024    /* slots; doubled with every restart */
+
+
+typedef struct ngx_etcd_copy_s  ngx_etcd_copy_t;
+
+/* a registration, as of ngx_etcd_entry_t */
+
+struct ngx_etcd_copy_s {
+    ngx_etcd_copy_t          *next;
+    uint64_t                  create_revision;
+    uint64_t                  mod_revision;
+    ngx_str_t                 key;
+    u_char                   *payload;
+    ngx_uint_t                gone;
+};
+
+
+typedef struct {
+    ngx_etcd_zone_t          *zone;
+    ngx_etcd_set_t           *set;         /* of no use once it is complete */
+    ngx_log_t                *log;
+    ngx_pool_t               *pool;        /* of the entries */
+
+    ngx_str_t                 name;
+    ngx_str_t                 prefix;
+    ngx_uint_t                stream;
+    uint32_t                  params;
+    uint64_t                  revision;    /* 0: to be listed */
+    ngx_atomic_uint_t         generation;
+    ngx_uint_t                commits;
+
+    ngx_etcd_copy_t          *entries;
+    ngx_uint_t                nslots;      /* copied */
+    ngx_uint_t                piece;
+} ngx_etcd_snapshot_t;
+
+
+/* name and prefix are the configuration's, which outlive the snapshot */
+void ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot,
+    ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_str_t *name,
+    ngx_str_t *prefix, ngx_log_t *log);
+
+/*
+ * Copies the next piece, or starts again when the set has changed meanwhile:
+ *
+ *     NGX_OK        it is complete,
+ *     NGX_AGAIN     there is more to be copied,
+ *     NGX_BUSY      the mutex was not free,
+ *     NGX_DECLINED  this process is not the owner any more,
+ *     NGX_ERROR     no memory.
+ */
+ngx_int_t ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot);
+
+void ngx_etcd_snapshot_destroy(ngx_etcd_snapshot_t *snapshot);
+
+
+#endif /* _NGX_ETCD_SNAPSHOT_H_INCLUDED_ */
