@@ -613,29 +613,11 @@ ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth, ngx_uint_t unauthorized)
 static void
 ngx_etcd_auth_wake(ngx_event_t *ev)
 {
-    ngx_queue_t        *q, waiters;
-    ngx_etcd_auth_t    *auth;
-    ngx_etcd_waiter_t  *waiter;
+    ngx_etcd_auth_t  *auth;
 
     auth = ev->data;
 
-    if (ngx_queue_empty(&auth->waiters)) {
-        return;
-    }
-
-    /* who waits again meanwhile waits for the next time */
-
-    ngx_queue_init(&waiters);
-    ngx_queue_add(&waiters, &auth->waiters);
-    ngx_queue_init(&auth->waiters);
-
-    while (!ngx_queue_empty(&waiters)) {
-        q = ngx_queue_head(&waiters);
-        waiter = ngx_queue_data(q, ngx_etcd_waiter_t, queue);
-
-        ngx_etcd_channel_forget(waiter);
-        waiter->handler(waiter->data);
-    }
+    ngx_etcd_waiters_wake(&auth->waiters);
 }
 
 

@@ -420,23 +420,30 @@ ngx_etcd_channel_ready(void *data)
 {
     ngx_etcd_channel_t *channel = data;
 
-    ngx_queue_t        *q, waiters;
-    ngx_etcd_waiter_t  *waiter;
-
     channel->since = ngx_current_msec;
 
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY,
                                NGX_ETCD_ENDPOINT_CONNECTED);
 
-    if (ngx_queue_empty(&channel->waiters)) {
+    ngx_etcd_waiters_wake(&channel->waiters);
+}
+
+
+void
+ngx_etcd_waiters_wake(ngx_queue_t *queue)
+{
+    ngx_queue_t        *q, waiters;
+    ngx_etcd_waiter_t  *waiter;
+
+    if (ngx_queue_empty(queue)) {
         return;
     }
 
     /* who waits again meanwhile waits for the next time */
 
     ngx_queue_init(&waiters);
-    ngx_queue_add(&waiters, &channel->waiters);
-    ngx_queue_init(&channel->waiters);
+    ngx_queue_add(&waiters, queue);
+    ngx_queue_init(queue);
 
     while (!ngx_queue_empty(&waiters)) {
         q = ngx_queue_head(&waiters);

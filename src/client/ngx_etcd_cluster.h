@@ -161,6 +161,9 @@ void ngx_etcd_channel_wait(ngx_etcd_channel_t *channel,
     ngx_etcd_waiter_t *waiter);
 void ngx_etcd_channel_forget(ngx_etcd_waiter_t *waiter);
 
+/* calls all that wait now, once; who waits again is left in the queue */
+void ngx_etcd_waiters_wake(ngx_queue_t *queue);
+
 /* a call was answered: whatever failed before is over */
 void ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel);
 
