@@ -13,7 +13,8 @@ ASAN    = $(BUILD)/asan
 PROVE   = prove -j$(J) --timer
 CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD)
 
-.PHONY: all packages demo test bench asan lint install clean help
+.PHONY: all packages demo test test-patroni soak bench asan fuzz lint install \
+        clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -33,16 +34,28 @@ demo: all
 	@$(CHECK) tools/demo
 
 test: all
-	@$(CHOICE) tools/packages test
+	@$(CHOICE) tools/packages test browser
 	@$(MAKE) -s $(BUILD)/fake_etcd
 	@$(CHECK) $(PROVE) $(T)
 
+test-patroni: all
+	@$(CHOICE) tools/packages test patroni
+	@$(CHECK) prove -v t/patroni
+
+SOAK = 600
+
+soak: all
+	@$(CHOICE) tools/packages test
+	@$(CHECK) TEST_SOAK=$(SOAK) prove -v t/never_two.t t/switchover.t \
+	    t/lock_safety.t
+
 bench: all
 	@$(CHOICE) tools/packages test bench
+	@$(CHOICE) tools/packages go patroni || echo 'going on without them'
 	@$(CHECK) tools/bench $(T)
 
 asan: packages
-	@$(CHOICE) tools/packages test asan
+	@$(CHOICE) tools/packages test browser asan
 	@tools/asan $(ASAN)
 	@$(MAKE) -s $(ASAN)/fake_etcd
 	@TEST_NGINX_BINARY=$(ASAN)/nginx/nginx TEST_NGINX_MODULES=$(ASAN) \
@@ -53,6 +66,10 @@ asan: packages
 %/fake_etcd: $(wildcard t/fake/*.[ch]) proto/etcd.proto
 	$(CC) -g -O1 -Wall -I$*/etcd -It/fake -o $@ t/fake/*.c \
 	    $*/etcd/ngx_etcd_proto.pb-c.c -lnghttp2 -lprotobuf-c
+
+fuzz: packages
+	@$(CHOICE) tools/packages fuzz
+	@tools/fuzz $(BUILD)/fuzz
 
 lint:
 	@tools/lint
@@ -68,8 +85,15 @@ help:
 	@echo 'make demo       see it work: etcd, backends and nginx on port 8080'
 	@echo '                (PORT=8081: another port, DEMO_ONCE=1: do not stay)'
 	@echo 'make test       run all tests, T=t/load.t runs one'
+	@echo 'make test-patroni'
+	@echo '                run PostgreSQL under Patroni behind nginx'
+	@echo 'make soak       random faults for SOAK=600 seconds: never two leaders;'
+	@echo '                and many leaders that resign and die under load;'
+	@echo '                and locks: no update that they guard is lost'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make asan       run all tests under AddressSanitizer and UBSan'
+	@echo 'make fuzz       fuzz what reads values and gRPC, and what writes the'
+	@echo '                status (FUZZ_SECONDS=600 each)'
 	@echo 'make lint       check style and layering'
 	@echo 'make install    install the modules (DESTDIR= is honoured)'
 	@echo 'make clean      remove build/'

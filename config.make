@@ -7,4 +7,13 @@ $NGX_OBJS/etcd/ngx_etcd_proto.pb-c.h: $ngx_addon_dir/proto/etcd.proto
 
 $NGX_OBJS/etcd/ngx_etcd_proto.pb-c.c: $NGX_OBJS/etcd/ngx_etcd_proto.pb-c.h
 
+$NGX_OBJS/etcd/ngx_http_etcd_page_text.h: \
+	`ls $ngx_addon_dir/src/http/*.html $ngx_addon_dir/src/http/*.css \
+	    $ngx_addon_dir/src/http/*.js | tr '\n' ' '` \
+	$ngx_addon_dir/tools/page
+	mkdir -p $NGX_OBJS/etcd
+	perl $ngx_addon_dir/tools/page \
+		$ngx_addon_dir/src/http/ngx_http_etcd_page.html > \$@.new
+	mv \$@.new \$@
+
 END

@@ -27,6 +27,8 @@ http {
 }
 EOF
 
+my $members = 'etcd_members /services/api/;';
+
 
 # an etcd block, its lines given, with a http block that uses it
 
@@ -45,6 +47,40 @@ sub upstream {
     return join("\n", 'etcd {', '    endpoints http://127.0.0.1:2379;', '}',
                 'http {', '    upstream api {',
                 (map { "        $_" } @lines), '    }', '}');
+}
+
+
+# the same in stream
+
+sub stream { return upstream(@_) =~ s/^http /stream /mr }
+
+
+# a server of stream, or a location, that may wait for the upstreams api and
+# static, its lines given: the first one is line 9
+
+sub stream_server {
+    my (@lines) = @_;
+
+    return waiting_server('stream', 'listen 127.0.0.1:%%PORT%%;', @lines);
+}
+
+
+sub waiting_location {
+    my (@lines) = @_;
+
+    return waiting_server('http', 'location / {', @lines, '}');
+}
+
+
+sub waiting_server {
+    my ($module, @lines) = @_;
+
+    return join("\n", 'etcd {', '    endpoints 127.0.0.1:2379;', '}',
+                "$module {", "    upstream api { $members }",
+                '    upstream static { server 127.0.0.1:1; }', '    server {',
+                (map { "        $_" } @lines),
+                ($module eq 'stream' ? '        proxy_pass api;' : ()),
+                '    }', '}');
 }
 
 
@@ -142,8 +178,9 @@ for (
     ['"http://127.0.0.1 :2379"', 'it is not "http://ADDRESS:PORT"'],
     ['http://[::1:2379', 'invalid host'],
     ['unix:/run/etcd.sock', 'it is not "http://ADDRESS:PORT"'],
-    ['etcd.example.com:2379', 'a host name is not supported by this version, '
-                              . 'only IP addresses'],
+    ['unix:etcd.sock', 'it is not "http://ADDRESS:PORT"'],
+    ['http://etcd_1,etcd_2:2379', 'invalid host'],
+    ['http://' . 'a' x 250, 'it is too long'],
     ['""', 'no host'],
 )
 {
@@ -156,6 +193,9 @@ for (
 
 refused('a second endpoint', etcd('endpoints 127.0.0.1:1 127.0.0.1:x;'),
         'invalid endpoint "127.0.0.1:x": invalid port in AT', 2);
+refused('a host name without resolver', etcd('endpoints etcd.example.com;'),
+        'etcd cluster "default" has the host name "etcd.example.com" among '
+        . 'its "endpoints" and no "resolver" in AT', 3);
 refused('no endpoint', etcd('endpoints;'),
         'invalid number of arguments in "endpoints" directive in AT', 2);
 refused('a block without endpoints', etcd('namespace /x;'),
@@ -169,11 +209,16 @@ refused('17 endpoints', etcd('endpoints ' . join(' ', map { "127.0.0.1:$_" }
 for (
     [$endpoint, 'endpoints 127.0.0.1:1;'],
     ['namespace /a;', 'namespace /b;'],
+    ['resolver 127.0.0.1;', 'resolver 127.0.0.2;'],
+    ['resolver_timeout 1s;', 'resolver_timeout 1s;'],
+    ['rebalance 1m;', 'rebalance 1m;'],
+    ['auto_sync 1m;', 'auto_sync 0;'],
     ['user a;', 'user b;'],
     ['connect_timeout 1s;', 'connect_timeout 1s;'],
     ['request_timeout 1s;', 'request_timeout 1s;'],
     ['ping_interval 10s;', 'ping_interval 10s;'],
     ['ping_timeout 1s;', 'ping_timeout 1s;'],
+    ['audit_interval 1m;', 'audit_interval 1m;'],
     ['max_message_size 1m;', 'max_message_size 1m;'],
     ['state_path %%DIR%%/a;', 'state_path %%DIR%%/b;'],
     ['zone 1m;', 'zone 1m;'],
@@ -187,14 +232,15 @@ for (
 }
 
 for my $name (qw(connect_timeout request_timeout ping_interval ping_timeout
-                 max_message_size zone))
+                 audit_interval max_message_size zone resolver_timeout
+                 rebalance auto_sync))
 {
     refused("$name soon", etcd($endpoint, "$name soon;"),
             "\"$name\" directive invalid value in AT", 3);
 }
 
 for my $name (qw(connect_timeout request_timeout ping_timeout
-                 max_message_size))
+                 max_message_size resolver_timeout))
 {
     refused("$name 0", etcd($endpoint, "$name 0;"),
             "\"$name\" directive must not be 0 in AT", 3);
@@ -271,8 +317,9 @@ refused('password_file without a user', etcd($endpoint, $file),
 
 # etcd_members
 
-my $members = 'etcd_members /services/api/;';
-my $formats = 'auto, plain, key, json, grpc, kitex, upsync';
+my $formats = 'auto, plain, key, json, grpc, kitex, kratos, go-micro, dubbo, '
+              . 'dubbo-app, rpcx, milvus, skydns, apisix, traefik, upsync, '
+              . 'dolphinscheduler';
 
 for (
     ['', 'invalid number of arguments in "etcd_members" directive'],
@@ -290,8 +337,47 @@ for (
     ['/a/ max_conns=', 'invalid parameter "max_conns=": invalid value'],
     ['/a/ fail_timeout=soon',
      'invalid parameter "fail_timeout=soon": invalid value'],
-    ['/a/ slow_start=1s', 'invalid parameter "slow_start=1s"'],
+    ['/a/ slow_start=soon',
+     'invalid parameter "slow_start=soon": invalid value'],
     ['/a/ format=xml', "unknown format \"xml\", there are: $formats"],
+    ['/a/ format=json weight=/w', '"etcd_members" directive has pointers, but '
+     . 'none to an address: "address=", "url=", or "host=" and "port="'],
+    ['/a/ format=json host=/h', '"etcd_members" directive has pointers, but '
+     . 'none to an address: "address=", "url=", or "host=" and "port="'],
+    ['/a/ address=/a', 'invalid parameter "address=/a": only "format=json" '
+     . 'takes pointers'],
+    ['/a/ format=kratos weight=/w', 'invalid parameter "weight=/w": only '
+     . '"format=json" takes pointers'],
+    ['/a/ format=json address=/a address=/b',
+     'invalid parameter "address=/b": it is duplicate'],
+    ['/a/ format=json address=a', 'invalid parameter "address=a"'],
+    ['/a/ format=json address=!/a', 'invalid parameter "address=!/a": "!" is '
+     . 'for flags'],
+    ['/a/ format=json weight=!/a', 'invalid parameter "weight=!/a": "!" is '
+     . 'for flags'],
+    ['/a/ format=json address=/a~2', 'invalid parameter "address=/a~2": has a '
+     . '"~" that is not "~0" or "~1"'],
+    ['/a/ format=json address=/a~', 'invalid parameter "address=/a~": has a '
+     . '"~" that is not "~0" or "~1"'],
+    ['/a/ format=json weigth=/a', 'invalid parameter "weigth=/a"'],
+    ['/a/ format=json address=/' . 'a' x 255,
+     'invalid parameter "address=/' . 'a' x 255 . '": is longer than 255 '
+     . 'bytes'],
+    ['/a/ format=json ' . join(' ', map { "drain=/$_" } 1 .. 33),
+     'invalid parameter "drain=/33": too many pointers'],
+    ['/a/ scheme=http',
+     '"etcd_members" directive has "scheme=", but the format has no schemes'],
+    ['/a/ format=json address=/a scheme=http',
+     '"etcd_members" directive has "scheme=", but the format has no schemes'],
+    ['/a/ format=kratos scheme=', 'invalid parameter "scheme=": invalid value'],
+    ['/a/ format=kratos scheme=http scheme=grpc',
+     'invalid parameter "scheme=grpc": it is duplicate'],
+    ['/a/ format=plain tag=a:b',
+     '"etcd_members" directive has "tag=", but the format has no tags'],
+    ['/a/ format=json address=/a tag=a:b',
+     '"etcd_members" directive has "tag=", but the format has no tags'],
+    ['/a/ tag=a', 'invalid parameter "tag=a": it is not "tag=NAME:VALUE"'],
+    ['/a/ tag=:b', 'invalid parameter "tag=:b": it is not "tag=NAME:VALUE"'],
     ['/a/ format=', "unknown format \"\", there are: $formats"],
 )
 {
@@ -345,20 +431,206 @@ if (Nginx::version() < 1029007) {
     passes('keepalive before', upstream('keepalive 4;', $members));
 }
 
+# etcd_leader
+
+my $leader = 'etcd_leader /db/leader';
+
+for (
+    ['/db'],
+    ['/db/'],
+    ['/db on_change=close max_stale=1s max_conns=10'],
+    ['/db max_fails=1 fail_timeout=1s max_stale=off'],
+    ['/db format=election value_format=json'],
+    ['/db format=key'],
+    ['/db/leader format=key members=/db/members/'],
+    ['/db/leader members=/db/ format=key'],
+    ['/db format=patroni'],
+    ['/db role=replica max_lag=1m on_change=keep format=patroni'],
+) {
+    passes("etcd_leader $_->[0]", upstream("etcd_leader $_->[0];"));
+}
+
+for (
+    ['unknown=1', ''],
+    ['on_empty=keep', ''],
+    ['weight=2', ''],
+    ['slow_start=1s', ''],
+    ['on_change=', ': invalid value'],
+    ['on_change=drop', ': invalid value'],
+    ['max_stale=0', ': invalid value'],
+    ['max_stale=999ms', ': invalid value'],
+    ['max_stale=long', ': invalid value'],
+    ['max_fails=-1', ': invalid value'],
+    ['members=/db/', ': it is for another format'],
+    ['role=leader', ': it is for another format'],
+    ['max_lag=1', ': it is for another format'],
+    ['format=key role=any', ': it is for another format'],
+    ['format=key members=', ': invalid value'],
+    ['format=patroni role=primary', ': invalid value'],
+    ['format=patroni max_lag=much', ': invalid value'],
+    ['format=patroni value_format=json', ': it is for another format'],
+) {
+    my ($parameters, $what) = @$_;
+    my ($last) = $parameters =~ /(\S+)$/;
+
+    refused("etcd_leader $parameters", upstream("$leader $parameters;"),
+            "invalid parameter \"$last\"$what in AT", 6);
+}
+
+refused('etcd_leader of an unknown format', upstream("$leader format=raft;"),
+        'unknown format "raft" of a leader, there are: election, key, patroni '
+        . 'in AT', 6);
+refused('etcd_leader twice the same',
+        upstream("$leader on_change=keep on_change=keep;"),
+        'duplicate parameter "on_change=keep" in AT', 6);
+refused('etcd_leader without a prefix', upstream('etcd_leader "";'),
+        '"etcd_leader" directive has an empty prefix in AT', 6);
+refused('etcd_leader twice', upstream("$leader;", "$leader;"),
+        '"etcd_leader" directive is duplicate in AT', 7);
+refused('etcd_leader beside etcd_members', upstream($members, "$leader;"),
+        '"etcd_leader" directive cannot stand beside "etcd_members" in AT', 7);
+refused('etcd_members beside etcd_leader', upstream("$leader;", $members),
+        '"etcd_members" directive cannot stand beside "etcd_leader" in AT', 7);
+refused('etcd_leader beside a server',
+        upstream("$leader;", 'server 127.0.0.1:1 backup;'),
+        '"etcd_leader" in AT cannot stand beside server "127.0.0.1:1" in '
+        . 'upstream "api": nobody but the leader is used', 6);
+refused('etcd_leader replaced', upstream("$leader;", 'ip_hash;'),
+        '"etcd_leader" in AT is replaced by another balancing method in '
+        . 'upstream "api": use "etcd_balance"', 6);
+refused('members elsewhere', upstream("$leader format=key members=/hosts/;"),
+        '"/db/leader" and "members=/hosts/" must be below a common directory: '
+        . 'all of that is watched in AT', 6);
+# names that nginx itself would resolve: in silence, it did not
+
+if (Nginx::version() >= 1027003) {
+    refused('a server with resolve',
+            upstream('zone api 64k;', 'resolver 127.0.0.1:1;',
+                     'server api.test:1 resolve;', $members),
+            '"etcd_members" in AT does not support "resolve" of server '
+            . '"api.test:1" in upstream "api"', 9);
+}
+
+# stream, which has the same directives
+
+SKIP: {
+    skip 'this nginx has no stream', 1 if !Nginx::has('stream');
+
+    for my $method ('least_conn', 'random', 'hash $remote_addr') {
+        my ($name) = $method =~ /^(\w+)/;
+
+        refused("stream: $method after", stream($members, "$method;"),
+                '"etcd_members" in AT is replaced by another balancing method '
+                . 'in upstream "api": use "etcd_balance"', 6);
+        refused("stream: $method before", stream("$method;", $members),
+                '"etcd_members" directive cannot be used with another '
+                . 'balancing method: use "etcd_balance" in AT', 7);
+    }
+
+    passes('stream: all of it',
+           stream('zone api 64k;', 'server 127.0.0.1:1 backup;', $members,
+                  'etcd_balance least_conn;', 'etcd_allow 10.0.0.0/8;'));
+    refused('stream: etcd_balance alone',
+            stream('server 127.0.0.1:1;', 'etcd_balance random;'),
+            '"etcd_balance" in AT is without "etcd_members" or "etcd_leader" '
+            . 'in its upstream', 7);
+    passes('stream: etcd_leader', stream("$leader on_change=close;"));
+    refused('stream: etcd_leader beside a server',
+            stream("$leader;", 'server 127.0.0.1:1;'),
+            '"etcd_leader" in AT cannot stand beside server "127.0.0.1:1" in '
+            . 'upstream "api": nobody but the leader is used', 6);
+    refused('stream: etcd_members twice', stream($members, $members),
+            '"etcd_members" directive is duplicate in AT', 7);
+    refused('stream: etcd_allow twice',
+            stream($members, 'etcd_allow ::/0;', 'etcd_allow ::/0;'),
+            '"etcd_allow" directive is duplicate in AT', 8);
+    refused('stream: etcd_status', stream_server('etcd_status;'),
+            '"etcd_status" directive is not allowed here in AT', 9);
+
+    waits('stream: ', 'stream', \&stream_server, 9);
+
+    refused('stream: an upstream of http', stream_server('etcd_wait web 1s;')
+            . "\nhttp { upstream web { $members } }",
+            '"etcd_wait" in AT is for "web", which is no stream upstream that '
+            . 'follows etcd', 9);
+}
+
+waits('', 'http', \&waiting_location, 9);
+
+
+# etcd_wait, in a block whose first line is the given one
+
+sub waits {
+    my ($name, $module, $block, $line) = @_;
+
+    passes("${name}etcd_wait", $block->('etcd_wait api 1s queue=1;'));
+    passes("${name}etcd_wait off", $block->('etcd_wait off;'));
+    passes("${name}etcd_wait in capitals", $block->('etcd_wait API 500ms;'));
+
+    my %wrong = (
+        'etcd_wait api;' =>
+            '"etcd_wait" directive needs an upstream and a time, or "off"',
+        'etcd_wait;' =>
+            'invalid number of arguments in "etcd_wait" directive',
+        'etcd_wait api 1s queue=1 2;' =>
+            'invalid number of arguments in "etcd_wait" directive',
+        'etcd_wait api soon;'          => 'invalid time "soon"',
+        'etcd_wait api 0;'             => 'invalid time "0"',
+        'etcd_wait api -1s;'           => 'invalid time "-1s"',
+        'etcd_wait api 1s queue=0;'    => 'invalid parameter "queue=0"',
+        'etcd_wait api 1s queue=-1;'   => 'invalid parameter "queue=-1"',
+        'etcd_wait api 1s queue=many;' => 'invalid parameter "queue=many"',
+        'etcd_wait api 1s queue=;'     => 'invalid parameter "queue="',
+        'etcd_wait api 1s tail=5;'     => 'invalid parameter "tail=5"',
+    );
+
+    for my $directive (sort keys %wrong) {
+        refused($name . $directive, $block->($directive),
+                "$wrong{$directive} in AT", $line);
+    }
+
+    refused("${name}etcd_wait twice",
+            $block->('etcd_wait api 1s;', 'etcd_wait off;'),
+            '"etcd_wait" directive is duplicate in AT', $line + 1);
+    refused("${name}etcd_wait for a variable",
+            $block->('etcd_wait $picked 1s;'),
+            'variables cannot be used in "$picked": the upstream is one by '
+            . 'name in AT', $line);
+
+    for my $upstream ('static', 'nowhere', '') {
+        refused("${name}etcd_wait for \"$upstream\"",
+                $block->("etcd_wait \"$upstream\" 1s;"),
+                "\"etcd_wait\" in AT is for \"$upstream\", which is no "
+                . "$module upstream that follows etcd", $line);
+    }
+}
+
+
 # etcd_balance, etcd_allow, etcd_status
 
 refused('etcd_balance of no method', upstream($members, 'etcd_balance magic;'),
         'unknown balancing method "magic", there are: round_robin, '
-        . 'least_conn, random in AT', 7);
+        . 'least_conn, random, hash, ewma in AT', 7);
+refused('etcd_balance hash', upstream($members, 'etcd_balance hash;'),
+        'balancing method "hash" needs a key in AT', 7);
+refused('etcd_balance hash of nothing',
+        upstream($members, 'etcd_balance hash $nothing;'),
+        'unknown "nothing" variable', 0);
+refused("etcd_balance $_->[0]", upstream($members, "etcd_balance $_->[0];"),
+        "invalid parameter \"$_->[1]\" in AT", 7)
+    for ['random two', 'two'], ['round_robin consistent', 'consistent'],
+        ['hash $uri ketama', 'ketama'], ['ewma 1 2', '1'];
 refused('etcd_balance twice', upstream($members, 'etcd_balance random;',
                                        'etcd_balance random;'),
         '"etcd_balance" directive is duplicate in AT', 8);
 refused('etcd_balance alone',
         upstream('server 127.0.0.1:1;', 'etcd_balance random;'),
-        'upstream "api" in AT has "etcd_balance" without "etcd_members"', 5);
+        '"etcd_balance" in AT is without "etcd_members" or "etcd_leader" '
+        . 'in its upstream', 7);
 refused('etcd_allow alone',
         upstream('server 127.0.0.1:1;', 'etcd_allow 10.0.0.0/8;'),
-        'upstream "api" in AT has "etcd_allow" without "etcd_members"', 5);
+        '"etcd_allow" in AT is without "etcd_members" or "etcd_leader" '
+        . 'in its upstream', 7);
 refused('etcd_balance outside', location('etcd_balance random;'),
         '"etcd_balance" directive is not allowed here in AT', 7);
 refused('etcd_allow of no network', upstream($members, 'etcd_allow home;'),
@@ -367,11 +639,94 @@ refused('etcd_allow twice', upstream($members, 'etcd_allow 10.0.0.0/8;',
                                      'etcd_allow ::/0;'),
         '"etcd_allow" directive is duplicate in AT', 8);
 refused('etcd_status xml', location('etcd_status xml;'),
-        'invalid status format "xml", there is: json in AT', 7);
+        'invalid status format "xml", there are: json, html, prometheus in AT',
+        7);
 refused('etcd_status twice', location('etcd_status;', 'etcd_status;'),
         '"etcd_status" directive is duplicate in AT', 8);
 refused('etcd_status in server', "http {\nserver {\netcd_status;\n}\n}\n",
         '"etcd_status" directive is not allowed here in AT', 3);
+
+# elections and registrations
+
+my $election = 'election leader /elections/leader;';
+my $register = 'register /nginx/1 value=x;';
+
+for my $what ('election e /e', 'register /r value=x') {
+    my $directive = (split(/ /, $what))[0];
+
+    refused("$directive ttl=$_->[0]", etcd($endpoint, "$what ttl=$_->[0];"),
+            qq("ttl=$_->[0]" is too short: etcd's leases last at least 2s in )
+            . 'AT', 3)
+        for ['0'], ['1'], ['1s'];
+    refused("$directive ttl=1000000000",
+            etcd($endpoint, "$what ttl=1000000000;"),
+            '"ttl=1000000000" is too long: after the death of an nginx what '
+            . 'it held stays for that time, which may be 86400s at most in AT',
+            3);
+    refused("$directive ttl=", etcd($endpoint, "$what ttl=;"),
+            'invalid "ttl=" in AT', 3);
+    refused("$directive ttl=soon", etcd($endpoint, "$what ttl=soon;"),
+            'invalid "ttl=soon" in AT', 3);
+    refused("$directive ttl twice", etcd($endpoint, "$what ttl=5 ttl=6;"),
+            'invalid parameter "ttl=6" in AT', 3);
+    refused("$directive speed=1", etcd($endpoint, "$what speed=1;"),
+            'invalid parameter "speed=1" in AT', 3);
+    refused("$directive with a variable",
+            etcd($endpoint, "election e /e 'value=\$pid';"),
+            'unknown variable in "value=$pid": there is $hostname only in AT',
+            3);
+}
+
+refused('an election without a prefix', etcd($endpoint, 'election e;'),
+        'invalid number of arguments in "election" directive in AT', 3);
+refused('an election with an empty prefix', etcd($endpoint, 'election e "";'),
+        '"election" directive has an empty prefix in AT', 3);
+refused('an election of all', etcd($endpoint, 'election e /;'),
+        '"election" directive has an empty prefix in AT', 3);
+refused('an election with a long prefix',
+        etcd($endpoint, 'election e ' . 'x' x 1024 . ';'),
+        '"election" directive has a key that is too long in AT', 3);
+refused('a name with a slash', etcd($endpoint, 'election a/b /e;'),
+        '"election" directive needs a name of letters, digits and '
+        . 'underscores in AT', 3);
+refused('an election twice', etcd($endpoint, $election, $election),
+        'duplicate election "leader" in AT', 4);
+refused('an election twice, in other letters',
+        etcd($endpoint, $election, 'election LEADER /other;'),
+        'duplicate election "LEADER" in AT', 4);
+refused('two elections below one prefix',
+        etcd($endpoint, $election, 'election other /elections/leader/;'),
+        '"/elections/leader" is that of election "leader" already in AT', 4);
+refused('a registration without a value', etcd($endpoint, 'register /r;'),
+        'invalid number of arguments in "register" directive in AT', 3);
+refused('a registration with a ttl alone',
+        etcd($endpoint, 'register /r ttl=5s;'),
+        '"register" directive needs "value=" in AT', 3);
+refused('a registration with an empty key',
+        etcd($endpoint, 'register "" value=x;'),
+        '"register" directive has an empty key in AT', 3);
+refused('a registration twice', etcd($endpoint, $register, $register),
+        '"/nginx/1" is that of registration "/nginx/1" already in AT', 4);
+refused('a registration that would be a candidate',
+        etcd($endpoint, $election, 'register /elections/leader/1 value=x;'),
+        '"/elections/leader/1" would be a candidate of the election below '
+        . '"/elections/leader" in AT', 4);
+refused('etcd_require_leader of nothing',
+        location('etcd_require_leader nobody;'),
+        'unknown election "nobody" in AT: no "etcd" block has such an '
+        . '"election"', 7);
+refused('a variable of nothing', location('return 200 $etcd_leader_nobody;'),
+        'unknown election "nobody" in AT: no "etcd" block has such an '
+        . '"election"', 10);
+refused('etcd_require_leader twice',
+        location('etcd_require_leader off;', 'etcd_require_leader off;'),
+        '"etcd_require_leader" directive is duplicate in AT', 8);
+refused("status=$_", location("etcd_require_leader e status=$_;"),
+        qq("status=$_" must be between 400 and 599 in AT), 7)
+    for '', 'x', 200, 302, 399, 600;
+refused('etcd_require_leader with something else',
+        location('etcd_require_leader e speed=1;'),
+        'invalid parameter "speed=1" in AT', 7);
 
 # that is seen when the static servers do not fit into the zone
 
@@ -383,7 +738,8 @@ my @upstreams = map {
 refused('a zone too small for its upstreams',
         "etcd {\n    $endpoint\n    zone 256k;\n}\nhttp {\n@upstreams}\n",
         'etcd cluster "default" in AT: its "zone" of 262144 bytes is too '
-        . 'small for 40 upstreams', 1);
+        . 'small for 40 upstreams, 0 elections and registrations, 0 locks, '
+        . 'and 0 variables', 1);
 
 # what passes
 
@@ -398,28 +754,40 @@ passes("password_file $_", etcd($endpoint, 'user nginx;',
     for qw(good bare crlf lines most);
 passes('all of the block', etcd(
     'endpoints http://127.0.0.1:2379 127.0.0.2:2379 http://[::1]:2379/ '
-    . 'HTTP://127.0.0.3;',
+    . 'HTTP://127.0.0.3 https://etcd-1.example.com;', 'ssl_verify off;',
+    'resolver 127.0.0.1:5353 [::1] valid=10s ipv6=off;',
+    'resolver_timeout 2s;', 'rebalance 0;', 'auto_sync 1m;',
     'namespace /team;', 'user nginx;', $file, 'connect_timeout 500ms;',
     'request_timeout 1m;',
     'ping_interval 5s;', 'ping_timeout 1s;', 'max_message_size 4m;',
+    'audit_interval 0;',
     'zone 256k;',
 ));
 passes('all of etcd_members', upstream(
     'etcd_members services cluster=default format=json on_empty=keep weight=2 '
-    . 'max_fails=0 fail_timeout=1m max_conns=9;',
+    . 'max_fails=0 fail_timeout=1m max_conns=9 slow_start=30s;',
 ));
 passes("format=$_", upstream("etcd_members /a/ format=$_;"))
     for split(/, /, $formats);
 passes("etcd_balance $_", upstream("etcd_balance $_;", $members))
-    for qw(round_robin least_conn random);
+    for qw(round_robin least_conn random ewma), 'hash $uri',
+        'hash $uri$is_args$args consistent';
 passes('all of an upstream', upstream(
     'zone api 64k;', 'server 127.0.0.1:1 weight=2;', $members,
     'server 127.0.0.1:2 backup max_conns=1;', 'etcd_balance least_conn;',
     'etcd_allow 10.0.0.0/8 fd00::/8 127.0.0.1 unix:;', 'keepalive 8;',
     'keepalive_timeout 10s;',
 ));
+passes('elections and registrations', etcd(
+    $endpoint, $election, 'election _2 other/ value=a-$hostname ttl=2s;',
+    'election three /e ttl=1d value=;', $register,
+    'register /nginx/$1 value=$hostname$hostname ttl=1h;',
+) =~ s{location /}{etcd_require_leader leader status=444;
+                   location /off { etcd_require_leader off; }
+                   location /}r);
 passes('etcd_status', location('etcd_status;'));
-passes('etcd_status json', location('etcd_status json;'));
+passes("etcd_status $_", location("etcd_status $_;"))
+    for qw(json prometheus html);
 passes('two clusters', "etcd a {\n$endpoint\n}\netcd b {\n$endpoint\n}\n"
        . "http {\nupstream a {\netcd_members /x/ cluster=a;\n}\n"
        . "upstream b {\netcd_members /x/ cluster=b;\n}\n}\n");

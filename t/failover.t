@@ -40,7 +40,8 @@ my $fake = Fake->new()->start('ok', '--kv', '/s/1=127.0.0.1:1001');
 my @proxies = map { Chaos->start($fake->port) } 1 .. PROXIES;
 
 my @history = ('--kv', '/s/1=127.0.0.1:1001', '--kv', '/s/2=127.0.0.1:1002');
-my %past = map { $_ => Fake->new()->start('ok', @history) } 'lower', 'other';
+my %past = map { $_ => Fake->new()->start('ok', @history) }
+    'lower', 'other', 'changed';
 
 sub address { $backends[$_[0]]->address }
 
@@ -230,7 +231,8 @@ for my $name (sort keys %back) {
     $past{$name}->start('ok', @history, @{ $back{$name} });
 
     ok(wait_for(sub { cluster($name)->{resyncs} == 1
-                      && cluster($name)->{state} eq 'synced' }, 10, $name),
+                      && cluster($name)->{state} eq 'synced'
+                      && $past{$name}->count(qr/ range /) > 1 }, 10, $name),
        "$name: everything is read again");
     is(upstream($name)->generation, $generation,
        "$name: the same as before: no update");
@@ -238,6 +240,16 @@ for my $name (sort keys %back) {
 }
 
 is(cluster('other')->{cluster_id}, '4d', 'the status has the new id');
+
+# the fake gives a key the same revision again
+
+$past{changed}->stop();
+$past{changed}->start('ok', @history[0 .. 2], '/s/2=127.0.0.1:2002',
+                      '--revision', 90);
+
+upstream('changed')->shows(
+    members([1, '127.0.0.1:1001'], [2, '127.0.0.1:2002']),
+    'changed: values are read again, whatever their revisions');
 
 
 my $seen = $load->results();

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # Every value format, from a real etcd to the members that etcd_status shows
-# and to who answers.
+# and to who answers; those of other systems as these write them (t/formats/).
 
 use strict;
 use warnings;
@@ -12,14 +12,15 @@ use lib "$FindBin::Bin/lib";
 use Test::More;
 
 use Backend;
+use Corpus;
 use Etcd;
 use Finish;
 use Nginx;
 use Upstream;
 
 use constant {
-    NOT_NAMED => 'is a host name; only IP addresses and unix: sockets are '
-                 . 'supported',
+    NOT_NAMED => 'is a host name, and there is no "resolver" in the "etcd" '
+                 . 'block',
     NO_PORT   => 'has a port that is not an integer from 1 to 65535',
     NO_NUMBER => 'is not an integer from 0 to 65535',
     NO_FLAG   => 'is not true, false, 1 or 0',
@@ -225,13 +226,26 @@ my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd);
 my ($one, $two) = Backend->start('one', 'two');
 
-my $upstreams = join("\n", map { <<"EOF" } sort keys %formats);
+my @corpus = Corpus::all();
 
-    upstream $_ {
-        etcd_members /$_/ format=$_;
+my $upstreams = join("\n", map { upstream($_, "/$_/", "format=$_") }
+                           sort keys %formats)
+                . join("\n", map { upstream("corpus-$_->{name}", $_->{prefix},
+                                            Corpus::quoted($_)) } @corpus);
+
+
+sub upstream {
+    my ($name, $prefix, $parameters) = @_;
+
+    return <<"EOF";
+
+    upstream $name {
+        etcd_members $prefix $parameters;
     }
 
 EOF
+}
+
 
 $nginx->start(<<'EOF' =~ s/UPSTREAMS/$upstreams/r);
 
@@ -309,6 +323,65 @@ for my $format (sort keys %formats) {
 }
 
 check_values('defaults', \@defaults);
+
+
+# a value may hold several members, so they are told apart by their addresses
+
+sub check_corpus {
+    my ($set) = @_;
+
+    my (%members, %invalid);
+
+    for my $entry (@{ $set->{entries} }) {
+        my $key = $entry->{key};
+
+        for (@{ $entry->{members} }) {
+            my ($address, $weight, $state, $shown) = split(/ /);
+            $members{$address} = join(' ', $shown // $key, $weight, $state);
+        }
+
+        if (defined $entry->{invalid}) {
+            $invalid{$entry->{of} // $key} = $entry->{invalid};
+        }
+    }
+
+    put_corpus($set);
+
+    my $upstream = Upstream->new($nginx, "corpus-$set->{name}");
+    my $n = @{ $set->{entries} };
+
+    $upstream->shows_by_address(\%members,
+                                "corpus: $set->{name}: members of $n values");
+    $upstream->reports(\%invalid, "corpus: $set->{name}: the invalid ones");
+}
+
+
+sub put_corpus {
+    my ($set) = @_;
+
+    return $etcd->txn(map { [put => $_->{key}, $_->{value}] }
+                      @{ $set->{entries} });
+}
+
+
+sub generations {
+    return { map { $_->{name} => Upstream->new($nginx, "corpus-$_->{name}")
+                                         ->generation } @corpus };
+}
+
+
+check_corpus($_) for @corpus;
+
+# all of it again: new revisions, and nothing else
+
+my $generations = generations();
+
+for my $set (@corpus) {
+    Upstream->new($nginx, "corpus-$set->{name}")->sees(put_corpus($set));
+}
+
+is_deeply(generations(), $generations,
+          'corpus: written again, nothing has changed');
 
 # who answers: two backends by IPv4, one by IPv6, one by a socket
 

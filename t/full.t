@@ -34,7 +34,6 @@ sub register {
 }
 
 
-register(0 .. MEMBERS - 1);
 $etcd->put("/small/$_", "127.0.0.1:100$_") for 1, 2;
 
 my $nginx = Nginx->new(etcd => $etcd)->set(ZONE => '256k');
@@ -74,21 +73,31 @@ sub large { @{ ($nginx->status // return 0)->{upstreams}{large}{members} } }
 sub state { ($nginx->status // return '')->{clusters}{default}{state} }
 
 
-ok(wait_for(sub { &state() eq 'zone full' }, 10, 'a full zone'),
-   'the status says that the zone is full');
+# who comes first has room
 
 $small->shows({ '/small/1' => '127.0.0.1:1001 1 up',
                 '/small/2' => '127.0.0.1:1002 1 up' },
               'another upstream is complete');
+
+register(0 .. MEMBERS - 1);
+
+ok(wait_for(sub { &state() eq 'zone full' }, 10, 'a full zone'),
+   'the status says that the zone is full');
 
 my $there = large();
 
 cmp_ok($there, '>', 100, 'what fits is there');
 cmp_ok($there, '<', MEMBERS, 'but not all');
 
-my $line = qr/\[error\].*"large": no room for \d+ members.*set a larger "zone"/;
+my $line = qr{
+    \[error\].*"large":\ no\ room\ for\ \d+\ members.*set\ "zone"\ in\ "etcd"
+}x;
 
 is($nginx->count_log($line), 1, 'a line says what to do');
+
+my ($size) = $nginx->error_log() =~ /set "zone" in "etcd" to (\d+m) or more/;
+
+like($size, qr/^[1-4]m$/, 'and which size would do');
 
 # reading again and again must not disturb the others, nor fill the log
 
@@ -123,8 +132,8 @@ register(0 .. MEMBERS - 1);
 ok(wait_for(sub { &state() eq 'zone full' }, 10, 'a full zone'), 'full again');
 is($nginx->count_log($line), 2, 'which is said again');
 
-$nginx->set(ZONE => '4m');
-ok($nginx->reload($config), 'a reload with a larger zone');
+$nginx->set(ZONE => $size);
+ok($nginx->reload($config), 'a reload with a zone of that size');
 ok(wait_for(sub { large() == MEMBERS && &state() eq 'synced' }, 10, 'all'),
    'takes all members');
 

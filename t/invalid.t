@@ -258,9 +258,11 @@ my $events = $nginx->status->{events};
 
 is($events->[0]{key}, "/bytes/\n$forged", 'its events are valid JSON as well');
 
-open(my $file, '<', $nginx->dir . '/key.log') or die "key.log: $!\n";
-my @lines = <$file>;
+# a request is logged after its answer
 
+my @lines;
+
+wait_for { @lines = $nginx->lines_of('key.log') } 10, 'the log';
 is_deeply([map { decode_json($_) } @lines], [{ key => "/bytes/\n$forged" }],
           'and so is the access log with it');
 

@@ -39,7 +39,17 @@ for (my $n = 1; $n <= KEYS; $n += OPS) {
     $etcd->txn(map { [put => key($_), address($_)] } $n .. $n + OPS - 1);
 }
 
-$etcd->put("/api/$_", $backends[$_]->address) for 0 .. 1;
+# what is read at once after a reconnect is less than this
+
+sub wordy {
+    my ($backend) = @_;
+
+    return '{"address":"' . $backend->address . '","note":"' . 'x' x 65_000
+        . '"}';
+}
+
+$etcd->put('/api/0', $backends[0]->address);
+$etcd->put('/api/1', wordy($backends[1]));
 
 my $config = <<'EOC';
 
@@ -189,7 +199,7 @@ is_deeply(requests(), $requests, 'and no counter lost');
 
 compacted_while_away(sub {
     $etcd->put('/api/0', '{"address":"' . $backends[0]->address . '"}');
-    $etcd->put('/api/1', $backends[1]->address);
+    $etcd->put('/api/1', ' ' . wordy($backends[1]));
 });
 
 is(upstream('api')->generation, $generation,

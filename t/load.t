@@ -55,8 +55,15 @@ configtest_ok(['etcd'], '', 'the client alone');
 configtest_ok(['etcd', 'http'], $http, 'http without stream');
 
 SKIP: {
-    skip 'this nginx has no stream', 4
-        if Nginx::built_with() !~ /--with-stream\b/;
+    skip 'this nginx has no stream', 6
+        if !Nginx::has('stream');
+
+    my ($loads, $messages) =
+        Nginx->new(modules => ['stream', 'etcd'])->configtest($stream);
+
+    ok(!$loads, 'stream before the client is refused');
+    like($messages, qr/ngx_stream_etcd_module\.so.*undefined symbol: ngx_etcd_/,
+         'and the message says which is missing');
 
     configtest_ok(['etcd', 'stream'], $stream, 'stream without http');
     configtest_ok(['etcd', 'http', 'stream'], "$http$stream", 'all three');
@@ -71,6 +78,26 @@ SKIP: {
     );
 
     is($socket && <$socket>, 'there', 'stream answers');
+}
+
+# without nginx's own module of stream, ours names what it misses
+
+SKIP: {
+    skip 'stream is no module of its own', 2
+        if Nginx::built_with() !~ /--with-stream=dynamic/;
+
+    my $nginx = Nginx->new();
+    my $module = Nginx::modules_dir() . '/ngx_stream_etcd_module.so';
+
+    $nginx->write_config($http);
+    $nginx->{load} .= " load_module $module;";
+
+    my ($status, $output) =
+        $nginx->run_nginx($nginx->command('load.log', '-t'));
+
+    isnt($status, 0, 'stream without nginx\'s module of it is refused');
+    like($output, qr/ngx_stream_etcd_module\.so.*undefined symbol: ngx_stream_/,
+         'and the message says which is missing');
 }
 
 # the client's symbols come from the first module

@@ -24,7 +24,10 @@ my %ours_is = map { $_ => ['bytes', 'string'] } qw(
     AuthenticateRequest.name
     AuthenticateRequest.password
     AuthenticateResponse.token
+    Member.name
 );
+$ours_is{"Member.$_"} = ['repeated bytes', 'repeated string']
+    for qw(peerURLs clientURLs);
 
 
 sub text_of {

@@ -15,6 +15,7 @@ use Test::More;
 
 use Backend;
 use Etcd;
+use Example;
 use Finish;
 use Http;
 use Load;
@@ -499,15 +500,9 @@ ok($nginx->quit(), 'nginx quits');
 
 # the example
 
-my $top = "$FindBin::Bin/..";
-my $example = slurp("$top/conf-examples/state.conf");
+my $shown = Nginx->new(etcd => $other);
 
-$example =~ s/^load_module .*\n//mg;
-$example =~ s{/var/lib/nginx\b}{%%DIR%%}g;
-$example =~ s{http://127\.0\.0\.1:2379}{%%ETCD%%};
-$example =~ s/(listen 127\.0\.0\.1:)8080/$1%%PORT%%/g;
-
-my $shown = Nginx->new(etcd => $other)->start($example);
+$shown->start(Example::text('state', 'etcd'));
 
 ok(wait_for(sub { $shown->get('/')->{status} == 200 }, 10), 'the example');
 ok($shown->quit(), 'quits');

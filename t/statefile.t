@@ -82,6 +82,12 @@ sub member {
 }
 
 
+sub value {
+    return { key => '/v', revision => 9, mod_revision => 5, value => 'x',
+             @_ };
+}
+
+
 sub text {
     my ($content, $version) = @_;
 
@@ -200,6 +206,17 @@ forged('a key that is none', qr/there is no valid "key"/,
        member => { key => 7 });
 forged('a key that is no base64', qr/there is no valid "key"/,
        member => { key => { base64 => '*' } });
+forged('a host without a port', qr/there is no valid "port"/,
+       member => { host => 'web.test', whole_weight => 1 });
+forged('a host of no name', qr/host "" is not what a member has/,
+       member => { host => '', port => 80, whole_weight => 1 });
+forged('a long host', qr/is not what a member has/,
+       member => { host => 'x' x 254, port => 80, whole_weight => 1 });
+forged('a host with a large weight', qr/is not what a member has/,
+       member => { host => 'web', port => 80, whole_weight => 65536 });
+forged('an address of a host that is not allowed', qr/is not allowed by etcd/,
+       member => { host => 'web', port => 80, whole_weight => 1,
+                   address => '10.0.0.1:80' });
 forged('no revision', qr/there is no valid "mod_revision"/,
        member => { mod_revision => 'x' });
 forged('more than the zone holds', qr/the "zone" is too small for its members/,
@@ -207,6 +224,18 @@ forged('more than the zone holds', qr/the "zone" is too small for its members/,
                                  address => '127.1.' . ($_ >> 8) . '.'
                                             . ($_ & 255) . ':80') }
                     1 .. 3000 ]);
+forged('values that are none', qr/it has no "values"/,
+       content => { values => 'none' });
+forged('a value of no key', qr/there is no valid "key"/,
+       content => { values => [ value(key => 1) ] });
+forged('a value of no revision', qr/there is no valid "mod_revision"/,
+       content => { values => [ value(mod_revision => 'x') ] });
+forged('a value of two lines', qr/a value has LF at byte 2/,
+       content => { values => [ value(value => "a\nb") ] });
+forged('a long value', qr/a value of 4097 bytes/,
+       content => { values => [ value(value => 'x' x 4097) ] });
+forged('a value of a variable that is gone, and one', undef,
+       content => { values => [ value() ] });
 forged('of an upstream that is gone', undef,
        upstream => { name => 'gone' }, members => [ member() ]);
 

@@ -190,10 +190,12 @@ is_deeply([sort { $a->{mod_revision} <=> $b->{mod_revision} }
 is_deeply(take($upstream, 'invalid'),
           [{ key => '/services/api/bad', mod_revision => $bad,
              reason => 'address "hello" has no port' }], 'invalid');
+is(take($upstream, 'waiting'), 0, 'waiting');
 is_empty($upstream, 'an upstream');
 is_deeply($other, { cluster => 'away', prefix => '/services/away/',
                     kind => 'members', generation => 0, revision => 0,
-                    members => [], invalid => [] }, 'one that was never read');
+                    waiting => 0, members => [], invalid => [] },
+          'one that was never read');
 
 # the rest
 
@@ -204,6 +206,7 @@ my $zone = take($status, 'zone');
 is(take($zone, 'size'), (8 * 1024 + 512) * 1024, 'zone.size');
 cmp_ok($zone->{used}, '>', 4096, 'zone.used');
 cmp_ok(take($zone, 'used'), '<', 1024 * 1024, 'which is not much');
+like(take($zone, 'stall_us'), qr/^\d+$/, 'zone.stall_us');
 is_empty($zone, 'zone');
 
 my $events = take($status, 'events');
@@ -217,6 +220,7 @@ is(join(' ', sort keys %{ $events->[0] }), 'change key revision time upstream',
    'no other fields');
 is_deeply([grep { $_->{time} !~ /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ }
            @$events], [], 'the time of each');
+is_deeply(take($status, 'variables'), {}, 'no variables');
 is_empty($status, 'status');
 
 # events of all kinds, and no more than are kept

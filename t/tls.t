@@ -148,7 +148,7 @@ my %wrong = (
     sni_address => [url($addressed), "$trust $impatient",
                     qr/timed out waiting for HTTP\/2 SETTINGS/],
     no_tls      => ['http://127.0.0.1:' . $etcd{plain}->tls_port, '',
-                    qr{no HTTP/2|before HTTP/2 SETTINGS}],
+                    qr/is this an https endpoint\?/],
 );
 
 my %clusters = map {

@@ -12,13 +12,13 @@ use Test::More;
 
 use Backend;
 use Etcd;
+use Example;
 use Finish;
 use Nginx;
 use Tls;
 use Upstream;
 
 
-my $dir = test_dir();
 my $ca = Tls->new('ca');
 my $server = $ca->issue('server', san => 'IP:127.0.0.1');
 
@@ -31,19 +31,12 @@ my $etcd = Etcd->new(tls => {
 my ($backend) = Backend->start('one');
 my $address = $backend->address;
 
-Tls::join_files("$dir/ca.crt", $ca->cert);
-$ca->issue('client')->install($dir, 'client');
+my $nginx = Nginx->new(etcd => $etcd);
 
-# files, ports and modules are the test's
+Tls::join_files($nginx->dir . '/ca.crt', $ca->cert);
+$ca->issue('client')->install($nginx->dir, 'client');
 
-my $text = Tls::read_file("$FindBin::Bin/../conf-examples/tls.conf");
-
-$text =~ s/^load_module .*\n//mg;
-$text =~ s/(listen 127\.0\.0\.1:)8080/$1%%PORT%%/g;
-$text =~ s{/etc/nginx/etcd/}{$dir/}g;
-$text =~ s{https://127\.0\.0\.1:2379;}{%%ETCD%%;};
-
-my $nginx = Nginx->new(etcd => $etcd)->start($text);
+$nginx->start(Example::text('tls', 'etcd'));
 
 $etcd->put('/services/api/1', $address);
 

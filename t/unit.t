@@ -11,22 +11,17 @@ use lib "$FindBin::Bin/lib";
 
 use Test::More;
 
+use Corpus;
 use Finish;
 use Nginx;
-use Process;
+use Unit;
 
 use constant {
     SEED   => 20260214,
-    RANDOM => 3000,
+    RANDOM => 6000,
 };
 
-my $build = Nginx::modules_dir();
-my ($failed, $output) = run('make', '-s', '-C', "$FindBin::Bin/unit",
-                            "BUILD=$build", 'OUT=' . test_dir());
-
-is($output, '', 'the test module builds without a warning');
-BAIL_OUT('no test module') if $failed;
-
+my $module = build_unit('ngx_etcd_unit_module');
 my $words = 0;
 
 
@@ -36,7 +31,7 @@ sub decode {
     my (@cases) = @_;
 
     my $nginx = Nginx->new(modules => ['etcd']);
-    my $text = 'load_module ' . test_dir() . "/ngx_etcd_unit_module.so;\n";
+    my $text = "load_module $module;\n";
 
     for (@cases) {
         my ($format, $key, $value, $parameters) = @$_;
@@ -165,15 +160,150 @@ my @limits = (
 @shown = decode(map { [@$_[1 .. 3], $_->[5]] } @limits);
 is(shift @shown, $_->[4], "limits: $_->[0]") for @limits;
 
+# input that nobody should write: [NAME, FORMAT, KEY, VALUE, RESULT, PARAMETERS]
+
+my $node = '{"address":"10.0.0.7:1"}';
+my $nodes = sub {
+    '{"nodes":[' . join(',', map { "{\"address\":\"10.0.$_[1].1:$_\"}" }
+                        1 .. $_[0]) . ']}';
+};
+my $deep = sub { json('"x":' . '[' x $_[0] . ']' x $_[0]) };
+
+my @bad = (
+    ['nested deep', 'json', '/k', $deep->(2000), "$at $rest"],
+    ['nested deeper', 'json', '/k', $deep->(2100),
+     qr/^invalid: value is broken JSON .* "maximum parsing depth reached/],
+    ['nested without end', 'json', '/k', '{"a":' x 12000,
+     qr/^invalid: value is broken JSON .* "maximum parsing depth reached/],
+    ['the most nodes', 'go-micro', '/k', $nodes->(1024, 0), '1024 members'],
+    ['one more', 'go-micro', '/k', $nodes->(1025, 0),
+     qr/^invalid: value "\{.*\.\.\." has more than 1024 members$/],
+    ['a million nodes', 'go-micro', '/k',
+     '{"nodes":[' . join(',', ($node) x 1_000_000) . ']}',
+     qr/^invalid: value ".*" is longer than 65536 bytes$/],
+    ['one node many times', 'go-micro', '/k',
+     '{"nodes":[' . join(',', ($node) x 1000) . ']}', "10.0.0.7:1 $rest"],
+    ['the first holds', 'apisix', '/k',
+     '{"nodes":[{"host":"10.0.0.7","port":1,"weight":5},'
+     . '{"host":"10.0.0.7","port":"1","weight":6}]}',
+     '10.0.0.7:1 w5 f1 c0 t10 s0 p32768'],
+    ['duplicate name', 'json', '/k', json("\"address\":\"$at\""),
+     qr/^invalid: value is broken JSON .* "duplicate object key/],
+    ['huge integer', 'json', '/k', json('"weight":' . '9' x 30),
+     qr/^invalid: value is broken JSON .* "too big integer/],
+    ['huge exponent', 'json', '/k', json('"weight":1e999'),
+     qr/^invalid: value is broken JSON .* "real number overflow/],
+    ['large real', 'json', '/k', json('"weight":1e15'),
+     'invalid: weight 1000000000000000.0 is not an integer from 0 to 65535'],
+    ['no UTF-8', 'json', '/k', "{\"address\":\"\xff\"}",
+     qr/^invalid: value is broken JSON .* "unable to decode byte 0xff/],
+    ['no UTF-8 in a key', 'dubbo', "/providers/\xc0\xaf", '',
+     qr/^invalid: key ".*" is not valid UTF-8$/],
+    ['zero in a key', 'dubbo', '/providers/tri%3A%2F%2F10.0.0.7%3A1%00', '',
+     qr/^invalid: last segment .* has a byte that no address has$/],
+    ['percent at the end', 'dubbo', '/providers/tri%', '',
+     qr/^invalid: last segment .* has an invalid percent-encoding$/],
+    ['long argument', 'rpcx', "/b/a/tcp\@$at", 'weight=' . '1' x 300,
+     'invalid: weight "' . '1' x 64 . '..." is too long or has an invalid '
+     . 'percent-encoding'],
+    ['long argument that is none of ours', 'rpcx', "/b/a/tcp\@$at",
+     'x=' . '1' x 300 . '&weight=2', "$at w2 f1 c0 t10 s0"],
+    ['no value but a tag', 'rpcx', "/b/a/tcp\@$at", 'group', 'nothing',
+     'tag=group:x'],
+    ['an empty tag', 'rpcx', "/b/a/tcp\@$at", 'group', "$at $rest",
+     'tag=group:'],
+    ['a scheme and no host', 'kratos', '/k',
+     '{"endpoints":["grpc://","grpc:///x"]}',
+     'invalid: endpoints "grpc://" has no host'],
+    ['a URL with everything', 'kratos', '/k',
+     '{"endpoints":["GRPC://a@b:c@10.0.0.7:8080/p?q=/#f?"]}', "$at $rest",
+     'scheme=grpc'],
+    ['an open bracket', 'kratos', '/k', '{"endpoints":["http://[::1"]}',
+     'invalid: endpoints "[::1" has no closing bracket'],
+    ['name of the service', 'kratos', '/k',
+     "{\"name\":\"a\",\"endpoints\":[\"grpc://$at\"]}", "$at $rest",
+     'prefix=/services/a'],
+    ['another name', 'kratos', '/k',
+     "{\"name\":\"ab\",\"endpoints\":[\"grpc://$at\"]}", 'nothing',
+     'prefix=/services/a'],
+    ['an address has no scheme', 'traefik', '/k', json(), 'nothing',
+     'scheme=http'],
+    ['nothing has no scheme', 'kratos', '/k', '{}',
+     'invalid: endpoints is missing', 'scheme=http'],
+    ['auto and tags', 'auto', '/k', json('"tags":{"a":"b"}'), "$at $rest",
+     'tag=a:b'],
+    ['auto, no object and tags', 'auto', '/k', $at, 'nothing', 'tag=a:b'],
+    ['auto, only a key and tags', 'auto', "/$at", '', 'nothing', 'tag=a:b'],
+    ['a tag with a colon', 'json', '/k', json('"tags":{"a":"b:c"}'),
+     "$at $rest", 'tag=a:b:c'],
+    ['a tag that is a real', 'json', '/k', json('"tags":{"a":1.5}'),
+     "$at $rest", 'tag=a:1.5'],
+    ['a tag that is an object', 'json', '/k', json('"tags":{"a":{}}'),
+     'nothing', 'tag=a:'],
+    ['no tags', 'json', '/k', json('"tags":[1]'), 'nothing', 'tag=a:b'],
+    ['a pointer into an array', 'json', '/k', "{\"a\":[0,\"$at\"]}",
+     "$at $rest", 'address=/a/1'],
+    ['no number of an element', 'json', '/k', "{\"a\":[\"$at\"]}",
+     'invalid: /a/00 is missing', 'address=/a/00'],
+    ['a pointer to a name that is empty', 'json', '/k', "{\"\":\"$at\"}",
+     "$at $rest", 'address=/'],
+    ['escapes in a pointer', 'json', '/k',
+     "{\"a\":\"$at\",\"~1\":{\"/\":3},\"/\":{\"~1\":4}}",
+     "$at w3 f1 c0 t10 s0", 'address=/a weight=/~01/~1'],
+    ['a name that begins like a pointer', 'json', '/k',
+     "{\"a\":\"$at\",\"w\":{\"x\":3},\"wx\":4,\"w/x\":5}",
+     "$at w3 f1 c0 t10 s0", 'address=/a weight=/w/x'],
+    ['a time at a pointer', 'json', '/k', "{\"a\":\"$at\",\"s\":\"5s\"}",
+     "$at w1 f1 c0 t10 s5000", 'address=/a slow_start=/s'],
+    ['precedence', 'json', '/k', "{\"a\":\"$at\",\"p\":-7}",
+     "$at w1 f1 c0 t10 s0 p32775", 'address=/a precedence=/p'],
+);
+
+@shown = decode(map { [@$_[1 .. 3], $_->[5]] } @bad);
+
+for my $case (@bad) {
+    my ($name, $wanted) = @$case[0, 4];
+
+    if (ref($wanted)) {
+        like(shift @shown, $wanted, "bad input: $name");
+
+    } else {
+        is(shift @shown, $wanted, "bad input: $name");
+    }
+}
+
+# nothing that a value took stays allocated: the least that malloc() gives is
+# 24 bytes, each time, and what its own lists take once is a part of that
+
+my $nginx = Nginx->new(modules => ['etcd']);
+my @all = map { my $set = $_; map { [$set, $_] } @{ $set->{entries} } }
+          Corpus::all();
+my $text = 'load_module ' . test_dir() . "/ngx_etcd_unit_module.so;\n"
+           . join('', map {
+                 my ($set, $entry) = @$_;
+                 my ($format, $parameters) = Corpus::words($set);
+
+                 sprintf("etcd_decode_bench %s \"%s\" \"%s\" 100 %s;\n",
+                         $format, word($nginx, $entry->{key}),
+                         word($nginx, $entry->{value}), $parameters)
+             } @all);
+
+my (undef, $benched) = $nginx->configtest($text);
+my @kept = $benched =~ /^bench: \d+ \d+ (-?\d+)$/mg;
+
+is(@kept, @all, 'all of the corpus is decoded a hundred times');
+is_deeply([grep { $_ >= 24 } @kept], [], 'and keeps nothing');
+
 # random changes to valid input: a member, nothing, or a printable reason
 
-my @formats = qw(auto plain key json grpc kitex upsync);
+my @own = ('auto', 'plain', 'key', 'json', 'grpc', 'kitex', 'upsync');
 my @keys = ('/s/1', "/u/$at", '/u/%5B%3A%3A1%5D%3A80', '/u/', "/\xc3\xa9");
 my @values = ($at, '[::1]:80', 'unix:/run/a.sock', json('"weight":2'), '',
               '{"host":"::1","port":"80","slow_start":"5s","max_conns":3}',
               '{"Op":0,"Addr":"10.0.0.7:1","Metadata":{"a":[1,2,{}]}}',
               '{"network":"unix","address":"/x.sock","tags":{}}',
               '{"weight":10,"max_fails":3,"fail_timeout":10,"down":0}');
+my @corpus = Corpus::all();
 my @tokens = ('"', '{', '}', '[', ']', ':', ',', '\\u0000', '\\ud800', '1e9',
               '-1', 'null', 'true', '9' x 20, '%', '%3A', '/', 'unix:', "\xff",
               "\xc0\x80", '::', '65536', '"weight":', '"port":', "\n", "\0");
@@ -198,9 +328,22 @@ sub changed {
 }
 
 
-my @random = map {
-    [one_of(@formats), changed(one_of(@keys)), changed(one_of(@values))]
-} 1 .. RANDOM;
+sub random_case {
+    if (rand() < 0.3) {
+        return [one_of(@own), changed(one_of(@keys)),
+                changed(one_of(@values))];
+    }
+
+    my $set = one_of(@corpus);
+    my $entry = one_of(@{ $set->{entries} });
+    my ($format, $parameters) = Corpus::words($set);
+
+    return [$format, changed($entry->{key}), changed($entry->{value}),
+            $parameters];
+}
+
+
+my @random = map { random_case() } 1 .. RANDOM;
 
 my %kinds;
 my $printable = 0;
@@ -212,7 +355,7 @@ for (decode(@random)) {
                  ? 'member' : 'other';
 
     $kinds{$kind}++;
-    $printable++ if /^[\x20-\x7e]{1,700}$/;
+    $printable++ if /^[\x20-\x7e]{1,900}$/;
 }
 
 is($printable, RANDOM, 'random input: all results are printable');

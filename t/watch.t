@@ -46,6 +46,7 @@ my %fake = (
     fragments => Fake->new()->start('fragments:1500', events('/s/', 3)),
     cutoff    => Fake->new()->start('fragments-cut', events('/s/', 3)),
     stray     => Fake->new()->start('stray', events('/s/', 3)),
+    descent   => Fake->new()->start('descending', events('/s/', 2)),
     lazy      => Fake->new()->start('lazy:200'),
     refusing  => Fake->new()->start('watch-create-cancel', events('/s/', 2)),
     compacted => Fake->new()->start('compacted', '--kv',
@@ -107,6 +108,10 @@ http {
 
     upstream txn {
         etcd_members /txn/ cluster=split;
+    }
+
+    upstream neighbour {
+        etcd_members /t/ cluster=descent;
     }
 
     upstream bad {
@@ -172,14 +177,17 @@ upstream('cutoff')->shows(expected(1 .. 3),
                           'fragments of a connection that was lost come again');
 
 is($fake{cutoff}->count(qr/ watch /), 2, 'the watch was made again');
-is($fake{cutoff}->count(qr/ range /), 1, 'and nothing was listed again');
-like($fake{cutoff}->lines(qr/ watch /)->[1] // '', qr/ revision=101\n/,
-     'it goes on where the last whole revision was');
+like($fake{cutoff}->lines(qr/ watch /)->[1] // '', qr/ revision=0\n/,
+     'from now on');
+is($fake{cutoff}->count(qr/ range /), 2, 'and what was missed was read');
 
 # what etcd sends for watches that are not there
 
 upstream('stray')->shows(expected(3), 'unknown watch ids are dropped');
 is($fake{stray}->count(qr/ open /), 2, 'the connections stay');
+
+upstream('descent')->shows(expected(1, 2), 'watch ids in any order');
+is_deeply(upstream('neighbour')->members, {}, 'each for its own watch');
 
 # a refused watch and its neighbour
 

@@ -91,16 +91,8 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
 void
 ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth)
 {
-    ngx_queue_t        *q;
-    ngx_etcd_waiter_t  *waiter;
-
-    while (!ngx_queue_empty(&auth->waiters)) {
-        q = ngx_queue_head(&auth->waiters);
-        waiter = ngx_queue_data(q, ngx_etcd_waiter_t, queue);
-        ngx_etcd_channel_forget(waiter);
-    }
-
-    ngx_etcd_channel_forget(&auth->waiter);
+    ngx_etcd_waiters_drop(&auth->waiters);
+    ngx_etcd_waiter_forget(&auth->waiter);
 
     if (auth->calling) {
         auth->calling = 0;
@@ -132,10 +124,7 @@ ngx_etcd_auth_ready(ngx_etcd_auth_t *auth)
 void
 ngx_etcd_auth_wait(ngx_etcd_auth_t *auth, ngx_etcd_waiter_t *waiter)
 {
-    if (!waiter->waiting) {
-        waiter->waiting = 1;
-        ngx_queue_insert_tail(&auth->waiters, &waiter->queue);
-    }
+    ngx_etcd_waiter_wait(waiter, &auth->waiters);
 
     if (auth->state == NGX_ETCD_AUTH_WANTED) {
         ngx_etcd_auth_ask(auth);
@@ -169,7 +158,10 @@ ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
 {
     ngx_etcd_cluster_t  *cluster;
 
-    if (!ngx_etcd_auth_refusal(status, text)) {
+    if (!ngx_etcd_auth_refusal(status, text)
+        && (status != NGX_ETCD_GRPC_PERMISSION_DENIED
+            || !ngx_etcd_auth_outdated(auth, generation)))
+    {
         return 0;
     }
 
@@ -207,6 +199,16 @@ ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
     ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
 
     return 1;
+}
+
+
+ngx_uint_t
+ngx_etcd_auth_outdated(ngx_etcd_auth_t *auth, ngx_uint_t generation)
+{
+    return auth->cluster->conf->user.len != 0
+           && (auth->state != NGX_ETCD_AUTH_READY
+               || auth->token.len == 0
+               || generation != auth->generation);
 }
 
 

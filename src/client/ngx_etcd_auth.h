@@ -86,7 +86,7 @@ ngx_uint_t ngx_etcd_auth_ready(ngx_etcd_auth_t *auth);
 
 /*
  * The handler is called once when calls may be made, never before this
- * returns; ngx_etcd_channel_forget() takes the waiter back.
+ * returns; ngx_etcd_waiter_forget() takes the waiter back.
  */
 void ngx_etcd_auth_wait(ngx_etcd_auth_t *auth, ngx_etcd_waiter_t *waiter);
 
@@ -103,6 +103,14 @@ ngx_uint_t ngx_etcd_auth_metadata(ngx_etcd_auth_t *auth, ngx_keyval_t *md,
  */
 ngx_uint_t ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
+
+/*
+ * 1: what was denied to that call may be allowed to the user: it had no token,
+ * or not the present one.  Without a token, etcd takes the name in a client
+ * certificate for that of a user.
+ */
+ngx_uint_t ngx_etcd_auth_outdated(ngx_etcd_auth_t *auth,
+    ngx_uint_t generation);
 
 /* a call succeeded */
 void ngx_etcd_auth_accepted(ngx_etcd_auth_t *auth);

@@ -6,24 +6,12 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 #include <ngx_etcd_kv.h>
-#include <ngx_etcd_auth.h>
 
 
-static void ngx_etcd_range_attempt(ngx_etcd_range_t *range);
-static void ngx_etcd_range_call(ngx_etcd_range_t *range, ngx_etcd_http2_t *h2,
-    ngx_msec_t left);
-static void ngx_etcd_range_ready(void *data);
-static void ngx_etcd_range_timer(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_range_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_range_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_range_again(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_range_finish(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_range_done(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ProtobufCMessage *response, ngx_pool_t *pool);
 static void ngx_etcd_list_page(ngx_etcd_list_t *list);
 static void ngx_etcd_list_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
@@ -39,286 +27,37 @@ static void ngx_etcd_list_end(ngx_etcd_list_t *list,
 void
 ngx_etcd_range_start(ngx_etcd_range_t *range)
 {
-    range->attempts = 0;
-    range->response = NULL;
-    range->pool = NULL;
-    range->calling = 0;
-    range->deadline = ngx_current_msec
-                      + range->cluster->conf->request_timeout;
+    ngx_etcd_unary_t  *unary;
 
-    range->waiter.handler = ngx_etcd_range_ready;
-    range->waiter.data = range;
+    unary = &range->unary;
 
-    range->timer.handler = ngx_etcd_range_timer;
-    range->timer.data = range;
-    range->timer.log = range->cluster->log;
-    range->timer.cancelable = 1;
+    unary->cluster = range->cluster;
+    unary->method = "/etcdserverpb.KV/Range";
+    unary->name = "range";
+    unary->request = &range->request.base;
+    unary->response = &etcd__range_response__descriptor;
+    unary->idempotent = 1;
+    unary->done = ngx_etcd_range_done;
+    unary->data = range;
 
-    ngx_etcd_range_attempt(range);
+    ngx_etcd_unary_start(unary);
 }
 
 
 void
 ngx_etcd_range_cancel(ngx_etcd_range_t *range)
 {
-    if (range->calling) {
-        range->calling = 0;
-        ngx_etcd_grpc_cancel(&range->call);
-    }
-
-    ngx_etcd_channel_forget(&range->waiter);
-
-    if (range->timer.timer_set) {
-        ngx_del_timer(&range->timer);
-    }
-
-    if (range->pool != NULL) {
-        ngx_destroy_pool(range->pool);
-        range->pool = NULL;
-    }
+    ngx_etcd_unary_cancel(&range->unary);
 }
 
 
 static void
-ngx_etcd_range_attempt(ngx_etcd_range_t *range)
+ngx_etcd_range_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
 {
-    ngx_msec_t         left;
-    ngx_msec_int_t     rest;
-    ngx_etcd_auth_t   *auth;
-    ngx_etcd_http2_t  *h2;
+    ngx_etcd_range_t *range = unary->data;
 
-    auth = range->cluster->auth;
-
-    rest = (ngx_msec_int_t) (range->deadline - ngx_current_msec);
-    left = (rest > 0) ? (ngx_msec_t) rest : 1;
-
-    h2 = ngx_etcd_channel_get(&range->cluster->reads);
-
-    if (h2 == NULL) {
-        ngx_etcd_channel_wait(&range->cluster->reads, &range->waiter);
-        ngx_add_timer(&range->timer, left);
-        return;
-    }
-
-    if (!ngx_etcd_auth_ready(auth)) {
-        ngx_etcd_auth_wait(auth, &range->waiter);
-        ngx_add_timer(&range->timer, left);
-        return;
-    }
-
-    ngx_etcd_range_call(range, h2, left);
-}
-
-
-static void
-ngx_etcd_range_call(ngx_etcd_range_t *range, ngx_etcd_http2_t *h2,
-    ngx_msec_t left)
-{
-    ngx_msec_t             timeout;
-    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
-    ngx_etcd_grpc_call_t  *call;
-
-    timeout = NGX_ETCD_KV_ATTEMPT << ngx_min(range->attempts, 16);
-
-    call = &range->call;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
-
-    call->method = "/etcdserverpb.KV/Range";
-    call->response = &etcd__range_response__descriptor;
-    call->timeout = ngx_min(timeout, left);
-    call->metadata = md;
-    call->nmetadata = ngx_etcd_auth_metadata(range->cluster->auth, md,
-                                             &range->token);
-    call->message = ngx_etcd_range_message;
-    call->done = ngx_etcd_range_ended;
-    call->data = range;
-
-    range->attempts++;
-    range->started = ngx_current_msec;
-
-    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
-        ngx_add_timer(&range->timer, ngx_etcd_backoff(range->attempts));
-        return;
-    }
-
-    range->calling = 1;
-
-    if (ngx_etcd_grpc_send(call, &range->request.base) != NGX_OK) {
-        range->calling = 0;
-        ngx_etcd_grpc_cancel(call);
-        ngx_add_timer(&range->timer, ngx_etcd_backoff(range->attempts));
-        return;
-    }
-
-    ngx_etcd_grpc_end(call);
-}
-
-
-static void
-ngx_etcd_range_ready(void *data)
-{
-    ngx_etcd_range_t *range = data;
-
-    if (range->timer.timer_set) {
-        ngx_del_timer(&range->timer);
-    }
-
-    ngx_etcd_range_attempt(range);
-}
-
-
-static void
-ngx_etcd_range_timer(ngx_event_t *ev)
-{
-    ngx_str_t          text;
-    ngx_etcd_range_t  *range;
-
-    range = ev->data;
-
-    ngx_etcd_channel_forget(&range->waiter);
-
-    if ((ngx_msec_int_t) (range->deadline - ngx_current_msec) > 0) {
-        ngx_etcd_range_attempt(range);
-        return;
-    }
-
-    if (range->cluster->auth->unauthorized) {
-        ngx_str_set(&text, "the user is refused");
-        ngx_etcd_range_finish(range, NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
-        return;
-    }
-
-    ngx_str_set(&text, "no endpoint answered in time");
-    ngx_etcd_range_finish(range, NGX_ETCD_GRPC_UNAVAILABLE, &text);
-}
-
-
-static ngx_int_t
-ngx_etcd_range_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
-    ngx_pool_t *pool)
-{
-    ngx_etcd_range_t  *range;
-
-    range = call->data;
-
-    if (range->response != NULL) {
-        return NGX_ERROR;
-    }
-
-    range->response = (Etcd__RangeResponse *) message;
-    range->pool = pool;
-
-    return NGX_DONE;
-}
-
-
-static void
-ngx_etcd_range_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_str_t          missing;
-    ngx_etcd_auth_t   *auth;
-    ngx_etcd_range_t  *range;
-
-    range = call->data;
-    range->calling = 0;
-
-    auth = range->cluster->auth;
-
-    if (status == NGX_ETCD_GRPC_OK && range->response == NULL) {
-        status = NGX_ETCD_GRPC_INTERNAL;
-        ngx_str_set(&missing, "OK without a response");
-        text = &missing;
-    }
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        ngx_etcd_channel_succeeded(&range->cluster->reads);
-        ngx_etcd_auth_accepted(auth);
-        ngx_etcd_range_finish(range, status, text);
-        return;
-    }
-
-    if (range->pool != NULL) {
-        ngx_destroy_pool(range->pool);
-        range->pool = NULL;
-        range->response = NULL;
-    }
-
-    if (ngx_etcd_auth_refused(auth, range->token, status, text)) {
-        ngx_etcd_channel_succeeded(&range->cluster->reads);
-        ngx_etcd_range_attempt(range);
-        return;
-    }
-
-    if (ngx_etcd_retriable(status) && !range->call.oversize) {
-        ngx_etcd_range_again(range, status, text);
-        return;
-    }
-
-    ngx_etcd_range_finish(range, status, text);
-}
-
-
-static void
-ngx_etcd_range_again(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_msec_t           delay;
-    ngx_etcd_channel_t  *reads;
-
-    reads = &range->cluster->reads;
-
-    if ((ngx_msec_int_t) (range->deadline - ngx_current_msec) <= 0) {
-        ngx_etcd_range_finish(range, status, text);
-        return;
-    }
-
-    ngx_log_error(NGX_LOG_INFO, range->cluster->log, 0,
-                  "etcd cluster \"%V\": range failed: %s: %V, trying again",
-                  &range->cluster->conf->name,
-                  ngx_etcd_grpc_status_name(status), text);
-
-    /*
-     * The endpoint itself may be the fault: another one at once.  "Too many
-     * requests" is the whole cluster's word: wait, and longer each time.
-     */
-
-    if (status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
-        || range->call.unprocessed
-        || range->attempts > 1)
-    {
-        delay = ngx_etcd_backoff(range->attempts);
-
-    } else {
-        delay = 1;
-    }
-
-    ngx_add_timer(&range->timer, delay);
-
-    /* an endpoint that is busy sending an answer is slow, not gone */
-
-    if (status == NGX_ETCD_GRPC_UNAVAILABLE
-        || (ngx_msec_int_t) (reads->heard - range->started) < 0)
-    {
-        ngx_etcd_channel_failed(reads, text);
-    }
-}
-
-
-static void
-ngx_etcd_range_finish(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_pool_t           *pool;
-    Etcd__RangeResponse  *response;
-
-    pool = range->pool;
-    response = range->response;
-
-    range->pool = NULL;
-    range->response = NULL;
-
-    range->done(range, status, text, response, pool);
+    range->done(range, status, text, (Etcd__RangeResponse *) response, pool);
 }
 
 
@@ -326,7 +65,8 @@ void
 ngx_etcd_list_start(ngx_etcd_list_t *list)
 {
     list->running = 1;
-    list->revision = 0;
+    list->begun = 0;
+    list->revision = list->pinned;
     list->next = NULL;
 
     if (list->limit == 0) {
@@ -368,16 +108,14 @@ ngx_etcd_list_page(ngx_etcd_list_t *list)
 
     etcd__range_request__init(request);
 
-    if (list->revision == 0) {
-        request->key.data = list->key.data;
-        request->key.len = list->key.len;
-    }
-
+    request->key.data = list->key.data;
+    request->key.len = list->key.len;
     request->range_end.data = list->range_end.data;
     request->range_end.len = list->range_end.len;
     request->limit = list->limit;
     request->revision = list->revision;
     request->serializable = list->serializable;
+    request->keys_only = list->keys_only;
 
     if (list->next != NULL) {
         request->key.data = list->next + sizeof(size_t);
@@ -403,9 +141,13 @@ ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    if (list->revision == 0) {
-        list->revision = (response->header != NULL)
-                         ? response->header->revision : 0;
+    if (!list->begun) {
+        list->begun = 1;
+
+        if (list->pinned == 0) {
+            list->revision = (response->header != NULL)
+                             ? response->header->revision : 0;
+        }
 
         list->begin(list);
     }
@@ -475,7 +217,9 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 {
     /* the pinned revision was compacted while we read: from the start */
 
-    if (status == NGX_ETCD_GRPC_OUT_OF_RANGE && list->revision != 0) {
+    if (status == NGX_ETCD_GRPC_OUT_OF_RANGE && list->begun
+        && list->pinned == 0)
+    {
         ngx_log_error(NGX_LOG_INFO, list->cluster->log, 0,
                       "etcd cluster \"%V\": list at revision %L was "
                       "compacted, starting again",
@@ -492,7 +236,7 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     /* too much for one answer, or for the time it may take: smaller pages */
 
-    if ((list->range.call.oversize
+    if ((list->range.unary.oversize
          || status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED)
         && list->limit > 1)
     {

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * KV of etcd's v3 API: Range, with retries over the endpoints, and lists of a
- * prefix, read in pages at one revision.
+ * KV of etcd's v3 API: Range, and lists of a prefix, read in pages at one
+ * revision.
  */
 
 
@@ -13,11 +13,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_unary.h>
 #include <ngx_etcd_proto.pb-c.h>
 
-
-#define NGX_ETCD_KV_ATTEMPT  500        /* ms, doubled with every attempt */
 
 #define NGX_ETCD_LIST_PAGE   4096       /* keys; fewer where that is too much */
 
@@ -26,11 +24,7 @@ typedef struct ngx_etcd_range_s  ngx_etcd_range_t;
 typedef struct ngx_etcd_list_s   ngx_etcd_list_t;
 
 
-/*
- * One Range.  Tries the endpoints in turn, each attempt with a short deadline,
- * until the cluster's request_timeout is over.  A Range changes nothing, so
- * every failed attempt may be repeated.
- */
+/* one Range: a unary call that changes nothing, so it may be repeated */
 
 struct ngx_etcd_range_s {
     /* set by the caller, the rest zeroed; bytes must stay */
@@ -51,16 +45,7 @@ struct ngx_etcd_range_s {
 
     /* private */
 
-    ngx_etcd_grpc_call_t         call;
-    ngx_etcd_waiter_t            waiter;
-    ngx_event_t                  timer;       /* next attempt, or the end */
-    ngx_msec_t                   deadline;
-    ngx_msec_t                   started;     /* this attempt */
-    ngx_uint_t                   attempts;
-    ngx_uint_t                   token;       /* its generation */
-    Etcd__RangeResponse         *response;
-    ngx_pool_t                  *pool;
-    unsigned                     calling:1;
+    ngx_etcd_unary_t             unary;
 };
 
 /* done() is never called before this returns */
@@ -71,8 +56,8 @@ void ngx_etcd_range_cancel(ngx_etcd_range_t *range);
 
 
 /*
- * A list of all keys in [key, range_end), in pages that are all of the
- * revision of the first one.
+ * A list of all keys in [key, range_end), in pages that are all of one
+ * revision: that of the first one, or the one that is asked for.
  */
 
 struct ngx_etcd_list_s {
@@ -82,6 +67,9 @@ struct ngx_etcd_list_s {
     ngx_str_t                    key;
     ngx_str_t                    range_end;
     ngx_uint_t                   serializable;
+    ngx_uint_t                   keys_only;
+    int64_t                      limit;        /* of a page; 0: _LIST_PAGE */
+    int64_t                      pinned;       /* revision; 0: the newest */
 
     /* a first page comes: whatever came before is void (compacted, say) */
     void                       (*begin)(ngx_etcd_list_t *list);
@@ -90,7 +78,10 @@ struct ngx_etcd_list_s {
     ngx_int_t                  (*page)(ngx_etcd_list_t *list,
                                        Etcd__KeyValue **kvs, size_t n);
 
-    /* OK: all pages came, the list is that of the revision */
+    /*
+     * OK: all pages came, the list is that of the revision.  OUT_OF_RANGE: the
+     * pinned one is compacted.
+     */
     void                       (*done)(ngx_etcd_list_t *list,
                                        ngx_etcd_grpc_status_e status,
                                        ngx_str_t *text, int64_t revision);
@@ -100,9 +91,9 @@ struct ngx_etcd_list_s {
 
     ngx_etcd_range_t             range;
     int64_t                      revision;
-    int64_t                      limit;
     u_char                      *next;        /* first key of the next page */
     unsigned                     running:1;
+    unsigned                     begun:1;
 };
 
 void ngx_etcd_list_start(ngx_etcd_list_t *list);

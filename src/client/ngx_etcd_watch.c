@@ -11,53 +11,43 @@
 #include <ngx_etcd_auth.h>
 
 
+static ngx_int_t ngx_etcd_watch_range(ngx_etcd_watch_t *watch,
+    ngx_etcd_cluster_t *cluster);
+static ngx_etcd_watch_t *ngx_etcd_watch_answered(ngx_etcd_watcher_t *watcher,
+    int64_t id);
+static ngx_uint_t ngx_etcd_watch_owns(ngx_etcd_watch_t *watch,
+    Etcd__WatchResponse *response);
 static void ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
-static ngx_int_t ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n);
+static void ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
+    Etcd__WatchResponse *response);
 static void ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text);
-static void ngx_etcd_watch_refused(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_watch_timer(ngx_event_t *ev);
 static ngx_etcd_grpc_status_e ngx_etcd_watch_reason(ngx_str_t *text);
 
+static void ngx_etcd_watch_list_beside(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_list_begin(ngx_etcd_list_t *list);
 static ngx_int_t ngx_etcd_watch_list_page(ngx_etcd_list_t *list,
     Etcd__KeyValue **kvs, size_t n);
 static void ngx_etcd_watch_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
-static void ngx_etcd_watch_strip(ngx_etcd_watch_t *watch, Etcd__KeyValue *kv);
+static void ngx_etcd_watch_list_prompt(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
 
 
 ngx_int_t
 ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
 {
-    ngx_str_t           *ns;
     ngx_etcd_cluster_t  *cluster;
 
     cluster = watcher->cluster;
-    ns = &cluster->conf->key_namespace;
 
-    watch->key.len = ns->len + watch->prefix.len;
-    watch->key.data = ngx_pnalloc(cluster->pool, watch->key.len);
-    if (watch->key.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(ngx_cpymem(watch->key.data, ns->data, ns->len),
-               watch->prefix.data, watch->prefix.len);
-
-    watch->range_end = ngx_etcd_prefix_end(cluster->pool, &watch->key);
-    if (watch->range_end.data == NULL) {
+    if (ngx_etcd_watch_range(watch, cluster) != NGX_OK) {
         return NGX_ERROR;
     }
 
     watch->watcher = watcher;
-    watch->reader.cluster = cluster;
-    watch->reader.key = watch->key;
-    watch->reader.range_end = watch->range_end;
+    ngx_etcd_watch_set_list(watch, &watch->reader);
     watch->reader.begin = ngx_etcd_watch_list_begin;
     watch->reader.page = ngx_etcd_watch_list_page;
     watch->reader.done = ngx_etcd_watch_list_done;
@@ -69,12 +59,68 @@ ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
     watch->timer.cancelable = 1;
 
     ngx_etcd_watch_rest(watch);
+    ngx_etcd_watch_behind(watch, 1);
 
     ngx_queue_insert_tail(&watcher->watches, &watch->queue);
 
     ngx_etcd_watcher_advance(watcher);
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_watch_remove(ngx_etcd_watch_t *watch)
+{
+    if (watch->state == NGX_ETCD_WATCH_CREATING) {
+
+        /* its place among the answers is kept */
+
+        return NGX_AGAIN;
+    }
+
+    ngx_etcd_watch_detach(watch);
+    ngx_etcd_watch_behind(watch, 0);
+
+    ngx_queue_remove(&watch->queue);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_range(ngx_etcd_watch_t *watch, ngx_etcd_cluster_t *cluster)
+{
+    u_char      *p;
+    ngx_str_t   *ns;
+    ngx_pool_t  *pool;
+
+    ns = &cluster->conf->key_namespace;
+    pool = (watch->pool != NULL) ? watch->pool : cluster->pool;
+
+    watch->key.len = ns->len + watch->prefix.len;
+    watch->key.data = ngx_pnalloc(pool, watch->key.len + 1);
+    if (watch->key.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_cpymem(watch->key.data, ns->data, ns->len);
+    p = ngx_cpymem(p, watch->prefix.data, watch->prefix.len);
+
+    if (watch->exact) {
+
+        /* nothing is between a key and that key with one more zero byte */
+
+        *p = '\0';
+        watch->range_end.data = watch->key.data;
+        watch->range_end.len = watch->key.len + 1;
+
+        return NGX_OK;
+    }
+
+    watch->range_end = ngx_etcd_prefix_end(pool, &watch->key);
+
+    return (watch->range_end.data != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -112,6 +158,10 @@ ngx_etcd_watch_create(ngx_etcd_watch_t *watch)
 
     watcher = watch->watcher;
 
+    watch->jumped = (watch->revision != 0
+                     && watch->missed
+                     && watch->volume <= NGX_ETCD_GAP_VOLUME);
+
     etcd__watch_request__init(&request);
     etcd__watch_create_request__init(&create);
 
@@ -119,7 +169,8 @@ ngx_etcd_watch_create(ngx_etcd_watch_t *watch)
     create.key.len = watch->key.len;
     create.range_end.data = watch->range_end.data;
     create.range_end.len = watch->range_end.len;
-    create.start_revision = watch->revision + 1;
+    create.start_revision = (watch->revision == 0 || watch->jumped)
+                            ? 0 : watch->revision + 1;
     create.progress_notify = 1;
     create.fragment = 1;
 
@@ -132,6 +183,7 @@ ngx_etcd_watch_create(ngx_etcd_watch_t *watch)
     }
 
     watch->state = NGX_ETCD_WATCH_CREATING;
+    watch->number = watcher->numbers++;
 
     ngx_queue_insert_tail(&watcher->creating, &watch->creating);
     watcher->ncreating++;
@@ -142,22 +194,55 @@ ngx_etcd_watch_create(ngx_etcd_watch_t *watch)
 }
 
 
-/* answers come in the order of the creates */
+/*
+ * Answers come in the order of the creates, and ids are counted from 0, but
+ * for those that are refused: these have none.  A proxy counts like that, and
+ * answers in any order.
+ */
+
+static ngx_etcd_watch_t *
+ngx_etcd_watch_answered(ngx_etcd_watcher_t *watcher, int64_t id)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_watch_t  *watch, *first;
+
+    q = ngx_queue_head(&watcher->creating);
+    first = ngx_queue_data(q, ngx_etcd_watch_t, creating);
+
+    for ( /* void */ ;
+         q != ngx_queue_sentinel(&watcher->creating);
+         q = ngx_queue_next(q))
+    {
+        watch = ngx_queue_data(q, ngx_etcd_watch_t, creating);
+
+        if (id == -1) {
+            watch->number--;
+
+        } else if (watch->number == id) {
+            return watch;
+        }
+    }
+
+    if (id == -1) {
+        watcher->numbers--;
+    }
+
+    return first;
+}
+
 
 void
 ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
     Etcd__WatchResponse *response)
 {
     ngx_str_t          text;
-    ngx_queue_t       *q;
     ngx_etcd_watch_t  *watch;
 
     if (ngx_queue_empty(&watcher->creating)) {
         return;
     }
 
-    q = ngx_queue_head(&watcher->creating);
-    watch = ngx_queue_data(q, ngx_etcd_watch_t, creating);
+    watch = ngx_etcd_watch_answered(watcher, response->watch_id);
 
     ngx_queue_remove(&watch->creating);
     watcher->ncreating--;
@@ -173,13 +258,34 @@ ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
         return;
     }
 
-    if (watch->revision == 0) {
+    if (watch->revision == 0 && (!watch->prompt || response->header == NULL)) {
 
         /* everything is to be read again since it was asked for */
 
         ngx_etcd_watcher_cancel(watcher, response->watch_id);
         watch->state = NGX_ETCD_WATCH_NEW;
         return;
+    }
+
+    ngx_etcd_watch_established(watch, response);
+}
+
+
+static void
+ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
+    Etcd__WatchResponse *response)
+{
+    ngx_uint_t           list;
+    ngx_etcd_watcher_t  *watcher;
+
+    watcher = watch->watcher;
+    list = (watch->revision == 0);
+
+    if (list) {
+
+        /* what comes later than that is told */
+
+        watch->revision = response->header->revision;
     }
 
     ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watcher->cluster->log, 0,
@@ -191,15 +297,28 @@ ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
 
     ngx_rbtree_insert(&watcher->active, &watch->node);
 
+    watch->creates++;
+
+    ngx_etcd_fresh_count(&watcher->fresh, 1, 0);
     ngx_etcd_auth_accepted(watcher->cluster->auth);
 
     watch->failures = 0;
+
+    if (list) {
+        ngx_etcd_watch_catch_up(watch, response->header);
+        ngx_etcd_watch_list_beside(watch);
+        return;
+    }
 
     if (!response->canceled) {
 
         /* its prefix may have been refused until now, and be shown as such */
 
         watch->events(watch, NULL, 0, watch->revision);
+    }
+
+    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
+        ngx_etcd_gap_bridge(watch, response->header);
     }
 }
 
@@ -213,7 +332,15 @@ ngx_etcd_watch_response(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
         return NGX_OK;
     }
 
-    if (response->fragment || watch->fragments != NULL) {
+    if (!ngx_etcd_watch_owns(watch, response)) {
+        ngx_etcd_watcher_mixed(watch->watcher);
+        return NGX_ERROR;
+    }
+
+    if (response->fragment
+        || watch->fragments != NULL
+        || (watch->gap.revision != 0 && response->n_events != 0))
+    {
         return ngx_etcd_watch_fragment(watch, response, pool);
     }
 
@@ -225,14 +352,42 @@ ngx_etcd_watch_response(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
     /* a progress notification: nothing happened up to this revision */
 
     if (!response->created
+        && watch->gap.revision == 0
         && response->header != NULL
         && response->header->revision > watch->revision)
     {
         watch->revision = response->header->revision;
+        ngx_etcd_watch_reached(watch);
         watch->events(watch, NULL, 0, watch->revision);
     }
 
     return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_watch_owns(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
+{
+    size_t                i;
+    ProtobufCBinaryData  *key;
+
+    for (i = 0; i < response->n_events; i++) {
+
+        if (response->events[i]->kv == NULL) {
+            continue;
+        }
+
+        key = &response->events[i]->kv->key;
+
+        if (key->len < watch->key.len
+            || (watch->exact && key->len != watch->key.len)
+            || ngx_memcmp(key->data, watch->key.data, watch->key.len) != 0)
+        {
+            return 0;
+        }
+    }
+
+    return 1;
 }
 
 
@@ -274,15 +429,20 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 static void
 ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text)
 {
-    ngx_etcd_grpc_status_e  status;
+    ngx_etcd_watcher_t      *watcher;
+    ngx_etcd_grpc_status_e   status;
 
+    watcher = watch->watcher;
     status = ngx_etcd_watch_reason(text);
 
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED
+        || (status == NGX_ETCD_GRPC_PERMISSION_DENIED
+            && ngx_etcd_auth_outdated(watcher->cluster->auth, watcher->token)))
+    {
         ngx_etcd_watch_detach(watch);
 
         ngx_etcd_watch_rest(watch);
-        ngx_etcd_watcher_unauthenticated(watch->watcher, text);
+        ngx_etcd_watcher_unauthenticated(watcher, text);
         return;
     }
 
@@ -290,65 +450,7 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text)
 }
 
 
-/*
- * The parts of one response: the messages are kept by making their pools
- * part of one that is destroyed with the last.
- */
-
-static ngx_int_t
-ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
-    ngx_pool_t *pool)
-{
-    size_t                n;
-    Etcd__Event         **event;
-    ngx_array_t          *events;
-    ngx_pool_cleanup_t   *cln;
-
-    if (watch->fragments == NULL) {
-        watch->fragment_pool = ngx_create_pool(4096,
-                                               watch->watcher->cluster->log);
-        if (watch->fragment_pool == NULL) {
-            return NGX_ERROR;
-        }
-
-        watch->fragments = ngx_array_create(watch->fragment_pool, 64,
-                                            sizeof(Etcd__Event *));
-        if (watch->fragments == NULL) {
-            ngx_etcd_watch_drop_fragments(watch);
-            return NGX_ERROR;
-        }
-    }
-
-    events = watch->fragments;
-    n = response->n_events;
-
-    if (n > 0) {
-        event = ngx_array_push_n(events, n);
-        if (event == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(event, response->events, n * sizeof(Etcd__Event *));
-    }
-
-    cln = ngx_pool_cleanup_add(watch->fragment_pool, 0);
-    if (cln == NULL) {
-        return NGX_ERROR;
-    }
-
-    cln->handler = (ngx_pool_cleanup_pt) ngx_destroy_pool;
-    cln->data = pool;
-
-    if (!response->fragment) {
-        ngx_etcd_watch_deliver(watch, events->elts, events->nelts);
-        ngx_etcd_watch_drop_fragments(watch);
-    }
-
-    return NGX_DONE;
-}
-
-
-static void
+void
 ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n)
 {
     size_t   i, used;
@@ -376,6 +478,7 @@ ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n)
     }
 
     watch->revision = revision;
+    ngx_etcd_watch_reached(watch);
     watch->events(watch, events, used, revision);
 }
 
@@ -385,17 +488,6 @@ ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 {
     watch->state = watch->revision ? NGX_ETCD_WATCH_LISTED
                                    : NGX_ETCD_WATCH_NEW;
-}
-
-
-void
-ngx_etcd_watch_drop_fragments(ngx_etcd_watch_t *watch)
-{
-    if (watch->fragment_pool != NULL) {
-        ngx_destroy_pool(watch->fragment_pool);
-        watch->fragment_pool = NULL;
-        watch->fragments = NULL;
-    }
 }
 
 
@@ -409,12 +501,17 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
 
     watcher = watch->watcher;
 
-    switch (watch->state) {
-
-    case NGX_ETCD_WATCH_LISTING:
+    if (watch->state == NGX_ETCD_WATCH_LISTING || watch->listing) {
         ngx_etcd_list_cancel(&watch->reader);
         watcher->nlisting--;
-        break;
+    }
+
+    if (watch->listing) {
+        watch->listing = 0;
+        watch->revision = 0;
+    }
+
+    switch (watch->state) {
 
     case NGX_ETCD_WATCH_CREATING:
         ngx_queue_remove(&watch->creating);
@@ -427,6 +524,11 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
         /* this clears the key */
 
         ngx_rbtree_delete(&watcher->active, &watch->node);
+
+        ngx_etcd_gap_cancel(&watch->gap);
+
+        ngx_etcd_fresh_count(&watcher->fresh, -1, 0);
+        ngx_etcd_watch_behind(watch, 1);
 
         ngx_etcd_watcher_cancel(watcher, id);
         break;
@@ -443,7 +545,7 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
 }
 
 
-static void
+void
 ngx_etcd_watch_refused(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
@@ -451,6 +553,10 @@ ngx_etcd_watch_refused(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 
     watch->state = NGX_ETCD_WATCH_WAITING;
     ngx_add_timer(&watch->timer, ngx_etcd_backoff(++watch->failures));
+
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
+        ngx_etcd_watch_behind(watch, 0);
+    }
 
     watch->failed(watch, status, text);
 }
@@ -462,6 +568,11 @@ ngx_etcd_watch_timer(ngx_event_t *ev)
     ngx_etcd_watch_t  *watch;
 
     watch = ev->data;
+
+    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
+        ngx_etcd_watch_settled(watch);
+        return;
+    }
 
     ngx_etcd_watch_rest(watch);
 
@@ -514,12 +625,26 @@ ngx_etcd_watch_list(ngx_etcd_watch_t *watch)
 }
 
 
+/* while it is in force */
+
+static void
+ngx_etcd_watch_list_beside(ngx_etcd_watch_t *watch)
+{
+    watch->listing = 1;
+    watch->watcher->nlisting++;
+
+    ngx_etcd_list_start(&watch->reader);
+}
+
+
 static void
 ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 {
     ngx_etcd_watch_t  *watch;
 
     watch = list->data;
+
+    watch->volume = 0;
     watch->list(watch);
 }
 
@@ -533,10 +658,20 @@ ngx_etcd_watch_list_page(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
     watch = list->data;
 
     for (i = 0; i < n; i++) {
+        watch->volume += kvs[i]->key.len + kvs[i]->value.len;
         ngx_etcd_watch_strip(watch, kvs[i]);
     }
 
     return watch->keys(watch, kvs, n);
+}
+
+
+ngx_int_t
+ngx_etcd_watch_take(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
+{
+    ngx_etcd_watch_list_begin(&watch->reader);
+
+    return ngx_etcd_watch_list_page(&watch->reader, kvs, n);
 }
 
 
@@ -551,12 +686,22 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
     watcher = watch->watcher;
 
     watcher->nlisting--;
+
+    if (watch->prompt) {
+        ngx_etcd_watch_list_prompt(watch, status, text, revision);
+        return;
+    }
+
     watch->state = NGX_ETCD_WATCH_LISTED;
 
     if (status == NGX_ETCD_GRPC_OK) {
         watch->failures = 0;
+        watch->missed = 0;
         watch->revision = revision;
+        ngx_etcd_watcher_listed(watcher, revision);
+        ngx_etcd_watch_behind(watch, 1);
         watch->listed(watch, revision);
+        watch->foreign = 0;
 
     } else {
         ngx_etcd_watch_refused(watch, status, text);
@@ -566,7 +711,29 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 }
 
 
+/* it is in force already, and goes on from where it is */
+
 static void
+ngx_etcd_watch_list_prompt(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision)
+{
+    watch->listing = 0;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_watcher_listed(watch->watcher, revision);
+        watch->listed(watch, revision);
+        watch->foreign = 0;
+
+    } else {
+        watch->revision = 0;
+        ngx_etcd_watch_refused(watch, status, text);
+    }
+
+    ngx_etcd_watcher_advance(watch->watcher);
+}
+
+
+void
 ngx_etcd_watch_strip(ngx_etcd_watch_t *watch, Etcd__KeyValue *kv)
 {
     size_t  len;
@@ -577,4 +744,34 @@ ngx_etcd_watch_strip(ngx_etcd_watch_t *watch, Etcd__KeyValue *kv)
         kv->key.data += len;
         kv->key.len -= len;
     }
+}
+
+
+ngx_uint_t
+ngx_etcd_watch_active(ngx_etcd_watch_t *watch)
+{
+    return watch->state == NGX_ETCD_WATCH_ACTIVE;
+}
+
+
+void
+ngx_etcd_watch_set_list(ngx_etcd_watch_t *watch, ngx_etcd_list_t *list)
+{
+    list->cluster = watch->watcher->cluster;
+    list->key = watch->key;
+    list->range_end = watch->range_end;
+}
+
+
+void
+ngx_etcd_watch_set_range(ngx_etcd_watch_t *watch, ngx_etcd_range_t *range)
+{
+    range->cluster = watch->watcher->cluster;
+
+    etcd__range_request__init(&range->request);
+
+    range->request.key.data = watch->key.data;
+    range->request.key.len = watch->key.len;
+    range->request.range_end.data = watch->range_end.data;
+    range->request.range_end.len = watch->range_end.len;
 }

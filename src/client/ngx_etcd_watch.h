@@ -18,13 +18,14 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_kv.h>
+#include <ngx_etcd_fresh.h>
+#include <ngx_etcd_gap.h>
 
 
 #define NGX_ETCD_WATCH_CREATES  16      /* unanswered creates on a stream */
 #define NGX_ETCD_WATCH_LISTS    4       /* lists at one time */
 
 
-typedef struct ngx_etcd_watch_s    ngx_etcd_watch_t;
 typedef struct ngx_etcd_watcher_s  ngx_etcd_watcher_t;
 
 
@@ -39,6 +40,9 @@ typedef enum {
 
 
 /*
+ * A list may also come while a watch is in force, instead of events that it
+ * has missed.
+ *
  * Handlers must not remove watches or destroy the watcher.  Keys are without
  * the namespace; everything passed is valid until the handler returns.
  */
@@ -47,7 +51,27 @@ struct ngx_etcd_watch_s {
     /* set by the caller, the rest zeroed */
 
     ngx_str_t                    prefix;       /* not empty; must stay */
+    ngx_uint_t                   exact;        /* that very key alone */
     int64_t                      revision;     /* known up to here; 0: list */
+
+    /*
+     * Changes are to be known at once: the watch is created first, from now
+     * on, and the list made after that, since etcd serves one that starts at
+     * a revision of the past in rounds of 100 ms.  Events come in order, but
+     * some that come before the end of a list may be newer than that, and
+     * some that come after it older: the handlers mind revisions.
+     */
+    ngx_uint_t                   prompt;
+
+    /* for what it keeps, until it is removed; NULL: the cluster's */
+    ngx_pool_t                  *pool;
+
+    /*
+     * The next list may be of another history: revisions that are as they
+     * were do not say that values are.  Also set by the client, cleared with
+     * the end of a list.
+     */
+    ngx_uint_t                   foreign;
 
     /* a list begins; an earlier one that did not end is void */
     void                       (*list)(ngx_etcd_watch_t *watch);
@@ -81,10 +105,25 @@ struct ngx_etcd_watch_s {
     ngx_str_t                    key;          /* with the namespace */
     ngx_str_t                    range_end;
     ngx_etcd_list_t              reader;
-    ngx_event_t                  timer;
+    ngx_event_t                  timer;        /* waiting, or catching up */
+    int64_t                      catch_up;     /* to that revision */
+    ngx_uint_t                   lags;         /* looks at the endpoint */
     ngx_uint_t                   failures;
     ngx_array_t                 *fragments;    /* of Etcd__Event *, or NULL */
     ngx_pool_t                  *fragment_pool;
+    ngx_uint_t                   creates;      /* that were answered, ever */
+    int64_t                      number;       /* of the create; the id that
+                                                  will be the answer's */
+    ngx_etcd_gap_t               gap;
+    size_t                       volume;       /* bytes, of the last list */
+    unsigned                     behind:1;     /* it holds up proofs */
+    unsigned                     partial:1;    /* more fragments are to come */
+    unsigned                     missed:1;     /* its stream ended: what came
+                                                  since is to be read */
+    unsigned                     jumped:1;     /* created without a start
+                                                  revision */
+    unsigned                     listing:1;    /* a prompt one: the list is
+                                                  being made */
 };
 
 
@@ -99,13 +138,20 @@ struct ngx_etcd_watcher_s {
     ngx_queue_t                  watches;
     ngx_queue_t                  creating;
     ngx_uint_t                   ncreating;
+    int64_t                      numbers;      /* of creates on this stream */
     ngx_uint_t                   nlisting;
     ngx_rbtree_t                 active;
     ngx_rbtree_node_t            sentinel;
+    ngx_etcd_fresh_t             fresh;
+    int64_t                      reached;      /* by the stream's endpoint */
     unsigned                     open:1;
     unsigned                     answered:1;   /* this stream, at all */
+    unsigned                     doubted:1;    /* is it the cluster's revision?
+                                                  the next list says */
     unsigned                     stale:1;      /* its token is refused: no
                                                   watch can be added */
+    unsigned                     serial:1;     /* creates are answered in any
+                                                  order: one at a time */
 };
 
 
@@ -115,14 +161,31 @@ ngx_etcd_watcher_t *ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster);
 void ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher);
 
 /*
- * Adds a watch; its memory is the caller's and stays until the watcher is
- * destroyed.
+ * Adds a watch; its memory is the caller's and stays until the watch is
+ * removed or the watcher destroyed.
  */
 ngx_int_t ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher,
     ngx_etcd_watch_t *watch);
 
+/*
+ * It is not watched any more, and no handler called.  NGX_AGAIN: not now,
+ * since etcd has yet to answer; try later.
+ */
+ngx_int_t ngx_etcd_watch_remove(ngx_etcd_watch_t *watch);
+
 /* forgets the revision and lists again, after a while when delay is not 0 */
 void ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay);
+
+/* 1 if it is in force */
+ngx_uint_t ngx_etcd_watch_active(ngx_etcd_watch_t *watch);
+
+/* a list, zeroed, or a range of what the watch is about */
+void ngx_etcd_watch_set_list(ngx_etcd_watch_t *watch, ngx_etcd_list_t *list);
+void ngx_etcd_watch_set_range(ngx_etcd_watch_t *watch,
+    ngx_etcd_range_t *range);
+
+/* takes the namespace off a key that was listed */
+void ngx_etcd_watch_strip(ngx_etcd_watch_t *watch, Etcd__KeyValue *kv);
 
 
 #endif /* _NGX_ETCD_WATCH_H_INCLUDED_ */

@@ -21,9 +21,11 @@ static void ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static ngx_int_t ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_watcher_ask(void *data);
 static void ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
     Etcd__ResponseHeader *header);
-static void ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher);
+static void ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher,
+    ngx_uint_t foreign);
 static ngx_etcd_watch_t *ngx_etcd_watcher_find(ngx_etcd_watcher_t *watcher,
     int64_t id);
 
@@ -53,6 +55,9 @@ ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster)
     watcher->overdue.log = cluster->log;
     watcher->overdue.cancelable = 1;
 
+    ngx_etcd_fresh_init(&watcher->fresh, cluster, ngx_etcd_watcher_ask,
+                        watcher);
+
     ngx_queue_init(&watcher->watches);
     ngx_queue_init(&watcher->creating);
     ngx_rbtree_init(&watcher->active, &watcher->sentinel,
@@ -68,7 +73,8 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
     ngx_queue_t       *q;
     ngx_etcd_watch_t  *watch;
 
-    ngx_etcd_channel_forget(&watcher->waiter);
+    ngx_etcd_waiter_forget(&watcher->waiter);
+    ngx_etcd_fresh_done(&watcher->fresh);
 
     if (watcher->timer.timer_set) {
         ngx_del_timer(&watcher->timer);
@@ -85,6 +91,7 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
         watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
 
         ngx_etcd_list_cancel(&watch->reader);
+        ngx_etcd_gap_cancel(&watch->gap);
         ngx_etcd_watch_drop_fragments(watch);
 
         if (watch->timer.timer_set) {
@@ -117,6 +124,10 @@ ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher)
     {
         watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
 
+        if (watch->state == NGX_ETCD_WATCH_NEW && watch->prompt) {
+            watch->state = NGX_ETCD_WATCH_LISTED;
+        }
+
         if (watch->state == NGX_ETCD_WATCH_NEW
             && watcher->nlisting < NGX_ETCD_WATCH_LISTS)
         {
@@ -126,7 +137,8 @@ ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher)
         if (watch->state == NGX_ETCD_WATCH_LISTED
             && watcher->open
             && !watcher->stale
-            && watcher->ncreating < NGX_ETCD_WATCH_CREATES)
+            && watcher->ncreating < (watcher->serial ? 1
+                                                     : NGX_ETCD_WATCH_CREATES))
         {
             ngx_etcd_watch_create(watch);
         }
@@ -183,6 +195,8 @@ ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
     }
 
     watcher->open = 1;
+    watcher->numbers = 0;
+    watcher->reached = 0;
     watcher->answered = 0;
     watcher->stale = 0;
 }
@@ -276,7 +290,7 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
         /* lists are made of smaller pieces, and find out whose it was */
 
         ngx_add_timer(&watcher->timer, ngx_etcd_backoff(watcher->failures++));
-        ngx_etcd_watcher_relist(watcher);
+        ngx_etcd_watcher_relist(watcher, 0);
         return;
     }
 
@@ -370,6 +384,8 @@ ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher)
         ngx_del_timer(&watcher->overdue);
     }
 
+    ngx_etcd_fresh_ended(&watcher->fresh);
+
     for (q = ngx_queue_head(&watcher->watches);
          q != ngx_queue_sentinel(&watcher->watches);
          q = ngx_queue_next(q))
@@ -381,6 +397,7 @@ ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher)
         {
             ngx_etcd_watch_detach(watch);
             ngx_etcd_watch_rest(watch);
+            watch->missed = 1;
         }
     }
 }
@@ -391,7 +408,7 @@ ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
     ngx_pool_t *pool)
 {
     ngx_int_t             rc;
-    ngx_uint_t            changed;
+    ngx_uint_t            changed, answer;
     ngx_etcd_watch_t     *watch;
     ngx_etcd_watcher_t   *watcher;
     Etcd__WatchResponse  *response;
@@ -401,6 +418,7 @@ ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
 
     /* the last fragment is freed together with the others */
     changed = response->created || response->canceled;
+    answer = !changed && response->watch_id == -1 && response->n_events == 0;
 
     ngx_etcd_watcher_header(watcher, response->header);
 
@@ -424,6 +442,13 @@ ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
         rc = ngx_etcd_watch_response(watch, response, pool);
     }
 
+    if (answer) {
+        ngx_etcd_fresh_answered(&watcher->fresh);
+
+    } else {
+        ngx_etcd_fresh_received(&watcher->fresh);
+    }
+
     if (changed) {
         ngx_etcd_watcher_advance(watcher);
     }
@@ -445,7 +470,9 @@ ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
     ngx_uint_t           other, back;
     ngx_etcd_cluster_t  *cluster;
 
-    if (header == NULL) {
+    /* one that names no cluster is a proxy's own, whatever it says */
+
+    if (header == NULL || header->cluster_id == 0) {
         return;
     }
 
@@ -466,17 +493,61 @@ ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
                       header->cluster_id, cluster->cluster_id,
                       header->revision, cluster->revision);
 
-        cluster->revision = header->revision;
-        ngx_etcd_watcher_relist(watcher);
+        watcher->doubted = 1;
+        ngx_etcd_watcher_relist(watcher, 1);
     }
 
     cluster->cluster_id = header->cluster_id;
     cluster->revision = ngx_max(cluster->revision, header->revision);
+
+    watcher->reached = ngx_max(watcher->reached, header->revision);
+}
+
+
+void
+ngx_etcd_watcher_listed(ngx_etcd_watcher_t *watcher, int64_t revision)
+{
+    if (watcher->doubted) {
+        watcher->doubted = 0;
+        watcher->cluster->revision = revision;
+    }
+}
+
+
+void
+ngx_etcd_watcher_mixed(ngx_etcd_watcher_t *watcher)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = watcher->cluster;
+
+    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                  "etcd cluster \"%V\": answers of watches were mixed up, as "
+                  "by a proxy: reading everything again",
+                  &cluster->conf->name);
+
+    watcher->serial = 1;
+
+    ngx_etcd_watcher_relist(watcher, 0);
+}
+
+
+void
+ngx_etcd_watcher_lags(ngx_etcd_watcher_t *watcher)
+{
+    ngx_str_t  text;
+
+    ngx_str_set(&text, "it lags behind the cluster");
+
+    ngx_etcd_watcher_end(watcher);
+
+    ngx_etcd_channel_failed(&watcher->cluster->streams, &text);
+    ngx_etcd_watcher_open(watcher);
 }
 
 
 static void
-ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher)
+ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher, ngx_uint_t foreign)
 {
     ngx_queue_t       *q;
     ngx_etcd_watch_t  *watch;
@@ -492,6 +563,7 @@ ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher)
         /* a create that is under way keeps its place among the answers */
 
         watch->revision = 0;
+        watch->foreign |= foreign;
 
         if (watch->state == NGX_ETCD_WATCH_ACTIVE
             || watch->state == NGX_ETCD_WATCH_LISTED)
@@ -554,4 +626,37 @@ ngx_etcd_watcher_cancel(ngx_etcd_watcher_t *watcher, int64_t id)
     /* where this cannot be sent, events for the id are simply dropped */
 
     (void) ngx_etcd_grpc_send(&watcher->call, &request.base);
+}
+
+
+/*
+ * Only a sign of life: up to 3.4.24 and 3.5.7 its revision may be ahead of
+ * events that are still to come.
+ */
+
+ngx_int_t
+ngx_etcd_watcher_progress(ngx_etcd_watcher_t *watcher)
+{
+    Etcd__WatchRequest          request;
+    Etcd__WatchProgressRequest  progress;
+
+    if (!watcher->open) {
+        return NGX_DECLINED;
+    }
+
+    etcd__watch_request__init(&request);
+    etcd__watch_progress_request__init(&progress);
+
+    request.request_union_case =
+                           ETCD__WATCH_REQUEST__REQUEST_UNION_PROGRESS_REQUEST;
+    request.progress_request = &progress;
+
+    return ngx_etcd_grpc_send(&watcher->call, &request.base);
+}
+
+
+static ngx_int_t
+ngx_etcd_watcher_ask(void *data)
+{
+    return ngx_etcd_watcher_progress(data);
 }

@@ -9,6 +9,8 @@
 #include <ngx_event.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_auth.h>
+#include <ngx_etcd_campaigner.h>
+#include <ngx_etcd_lock.h>
 #include <ngx_etcd_saver.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_wakeup.h>
@@ -22,6 +24,7 @@ struct ngx_etcd_agent_s {
     ngx_event_t            tick;
     ngx_event_t            sync;       /* tables that wait for the mutex */
     ngx_event_t            leave;      /* posted: the zone was taken over */
+    ngx_event_t            resign;     /* how long the process waits for it */
     ngx_etcd_saver_t       saver;
 
     /* while it owns the zone */
@@ -29,7 +32,15 @@ struct ngx_etcd_agent_s {
     ngx_etcd_cluster_t    *cluster;
     ngx_etcd_watcher_t    *watcher;
     ngx_array_t            services;   /* of ngx_etcd_service_t * */
+    ngx_etcd_values_t     *values;     /* NULL: there are none */
+    ngx_etcd_campaigner_t *campaigner; /* NULL: nothing is held */
+    ngx_uint_t             roster;     /* the version in the zone */
 };
+
+
+#if (NGX_ETCD_ROSTER_MAX > NGX_ETCD_ZONE_MAX_ENDPOINTS)
+#error the zone has no room for all endpoints
+#endif
 
 
 /* all agents of this worker: made anew by every process */
@@ -44,14 +55,25 @@ static ngx_uint_t ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent,
     uint64_t owner);
 static void ngx_etcd_agent_claim(ngx_etcd_agent_t *agent);
 static ngx_int_t ngx_etcd_agent_enter(ngx_etcd_agent_t *agent);
+static ngx_int_t ngx_etcd_agent_values(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave_handler(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_agent_holds(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_resigned(void *data);
+static void ngx_etcd_agent_resign_handler(ngx_event_t *ev);
+static void ngx_etcd_agent_exit(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_exited(void *data);
 static void ngx_etcd_agent_changed(void *data);
 static ngx_etcd_agent_state_e ngx_etcd_agent_state(ngx_etcd_cluster_t *cluster);
-static void ngx_etcd_agent_published(void *data);
+static void ngx_etcd_agent_proved(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_endpoints(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_published(void *data, ngx_uint_t changed);
+static void ngx_etcd_agent_written(void *data);
 static void ngx_etcd_agent_lost(void *data);
 static void ngx_etcd_agent_woken(ngx_event_t *ev);
 static void ngx_etcd_agent_sync(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_tables(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_sync_handler(ngx_event_t *ev);
 
 
@@ -74,6 +96,19 @@ ngx_etcd_agent_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
         return NGX_ERROR;
     }
 
+    /*
+     * before any connection to etcd: when the worker shuts down it is told
+     * first, and these are still there
+     */
+
+    if (conf->clusters.nelts != 0
+        && ngx_etcd_wakeup_listen(cycle, conf->wakeup, ngx_etcd_agent_woken,
+                                  NULL)
+           == NGX_ERROR)
+    {
+        return NGX_ERROR;
+    }
+
     clusters = conf->clusters.elts;
 
     for (i = 0; i < conf->clusters.nelts; i++) {
@@ -85,14 +120,7 @@ ngx_etcd_agent_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
         }
     }
 
-    if (conf->clusters.nelts == 0) {
-        return NGX_OK;
-    }
-
-    return (ngx_etcd_wakeup_listen(cycle, conf->wakeup, ngx_etcd_agent_woken,
-                                   NULL)
-            == NGX_ERROR)
-           ? NGX_ERROR : NGX_OK;
+    return NGX_OK;
 }
 
 
@@ -124,15 +152,22 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     agent->leave.data = agent;
     agent->leave.log = cycle->log;
 
+    agent->resign.handler = ngx_etcd_agent_resign_handler;
+    agent->resign.data = agent;
+    agent->resign.log = cycle->log;
+
     if (ngx_etcd_saver_init(&agent->saver, conf, cycle) != NGX_OK) {
         return NGX_ERROR;
     }
 
+    ngx_etcd_ledger_enter(agent->zone);
+
     services = conf->services.elts;
 
     for (i = 0; i < conf->services.nelts; i++) {
-        (void) ngx_etcd_table_init(&services[i]->table, agent->zone,
-                                   services[i]->set, cycle->log);
+        (void) ngx_etcd_table_init(&services[i]->table, &services[i]->rules,
+                                   agent->zone, services[i]->set,
+                                   services[i]->method, cycle->log);
     }
 
     ngx_etcd_agent_tick(&agent->tick);
@@ -157,6 +192,7 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
     for (i = 0; i < ngx_etcd_agents->nelts; i++) {
 
         if (ngx_etcd_zone_owned(agent[i].zone)) {
+            ngx_etcd_agent_exit(&agent[i]);
             ngx_etcd_saver_finish(&agent[i].saver);
         }
 
@@ -168,6 +204,8 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
         for (n = 0; n < agent[i].conf->services.nelts; n++) {
             ngx_etcd_table_done(&services[n]->table);
         }
+
+        ngx_etcd_ledger_leave(agent[i].zone);
     }
 
     ngx_etcd_agents = NULL;
@@ -185,6 +223,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
     if (ngx_etcd_zone_owned(agent->zone)) {
         agent->zone->sh->heartbeat = ngx_current_msec;
         ngx_etcd_saver_tick(&agent->saver);
+        ngx_etcd_ledger_check(agent->zone);
 
     } else {
         ngx_etcd_agent_leave(agent);
@@ -198,9 +237,14 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
         }
     }
 
+    /* where the mutex was held when this worker started */
+
+    ngx_etcd_ledger_enter(agent->zone);
+
     /* where a wake-up was missed, or there are none, this is the latest */
 
     ngx_etcd_agent_sync(agent);
+    ngx_etcd_agent_tables(agent);
 
     ngx_add_timer(&agent->tick, NGX_ETCD_AGENT_TICK);
 }
@@ -211,7 +255,11 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
 {
     ngx_msec_int_t  silence;
 
-    if (agent->conf->services.nelts == 0 || ngx_exiting) {
+    if (ngx_exiting
+        || (agent->conf->services.nelts == 0
+            && agent->conf->values.nelts == 0
+            && !ngx_etcd_campaigner_wanted(agent->conf)))
+    {
         return 0;
     }
 
@@ -263,7 +311,9 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
     ngx_etcd_service_t       **service;
     ngx_etcd_service_conf_t  **confs;
 
-    if (ngx_etcd_set_retire_old(agent->zone) != NGX_OK) {
+    if (ngx_etcd_set_retire_old(agent->zone) != NGX_OK
+        || ngx_etcd_cell_retire_old(agent->zone) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -273,6 +323,8 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
     if (agent->cluster == NULL) {
         return NGX_ERROR;
     }
+
+    agent->roster = 0;
 
     agent->cluster->revision = agent->zone->sh->cluster.revision;
     agent->cluster->cluster_id = agent->zone->sh->cluster.cluster_id;
@@ -307,7 +359,37 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
         }
     }
 
-    return NGX_OK;
+    if (ngx_etcd_agent_values(agent) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (!ngx_etcd_campaigner_wanted(agent->conf)) {
+        return NGX_OK;
+    }
+
+    agent->campaigner = ngx_etcd_campaigner_create(agent->conf, agent->watcher,
+                                                   ngx_etcd_agent_lost, agent,
+                                                   agent->log);
+
+    return (agent->campaigner != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_agent_values(ngx_etcd_agent_t *agent)
+{
+    if (agent->conf->values.nelts == 0) {
+        return NGX_OK;
+    }
+
+    agent->values = ngx_etcd_values_create(&agent->conf->values, agent->zone,
+                                           agent->watcher,
+                                           agent->cluster->pool,
+                                           ngx_etcd_agent_written,
+                                           ngx_etcd_agent_lost, agent,
+                                           agent->log);
+
+    return (agent->values != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -321,6 +403,10 @@ ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
         ngx_delete_posted_event(&agent->leave);
     }
 
+    if (agent->resign.timer_set) {
+        ngx_del_timer(&agent->resign);
+    }
+
     if (agent->cluster == NULL) {
         return;
     }
@@ -330,6 +416,16 @@ ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
     if (agent->watcher != NULL) {
         ngx_etcd_watcher_destroy(agent->watcher);
         agent->watcher = NULL;
+    }
+
+    if (agent->campaigner != NULL) {
+        ngx_etcd_campaigner_destroy(agent->campaigner);
+        agent->campaigner = NULL;
+    }
+
+    if (agent->values != NULL) {
+        ngx_etcd_values_destroy(agent->values);
+        agent->values = NULL;
     }
 
     services = agent->services.elts;
@@ -356,6 +452,88 @@ ngx_etcd_agent_leave_handler(ngx_event_t *ev)
 }
 
 
+/* 1: something is held in etcd, and there is no newer process to keep it */
+
+static ngx_uint_t
+ngx_etcd_agent_holds(ngx_etcd_agent_t *agent)
+{
+    return agent->campaigner != NULL
+           && ngx_etcd_zone_owned(agent->zone)
+           && ngx_etcd_zone_newest(agent->zone);
+}
+
+
+/*
+ * Others take over what this nginx leads or is registered for, while it ends
+ * the requests that it has.
+ */
+
+static void
+ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent)
+{
+    if (!ngx_etcd_agent_holds(agent) || agent->resign.timer_set) {
+        return;
+    }
+
+    ngx_add_timer(&agent->resign, NGX_ETCD_AGENT_RESIGN);
+
+    ngx_etcd_cluster_linger(agent->cluster);
+    ngx_etcd_campaigner_resign(agent->campaigner, ngx_etcd_agent_resigned,
+                               agent);
+}
+
+
+/* called from within what is to be destroyed */
+
+static void
+ngx_etcd_agent_resigned(void *data)
+{
+    ngx_etcd_agent_t *agent = data;
+
+    ngx_post_event(&agent->leave, &ngx_posted_events);
+}
+
+
+/* etcd does not answer: its leases end by themselves */
+
+static void
+ngx_etcd_agent_resign_handler(ngx_event_t *ev)
+{
+    ngx_etcd_agent_leave(ev->data);
+}
+
+
+/*
+ * A process that exits at once serves nobody any more, and waits for a moment:
+ * etcd gives up what it was asked for when the connection ends.
+ */
+
+static void
+ngx_etcd_agent_exit(ngx_etcd_agent_t *agent)
+{
+    ngx_uint_t  done;
+
+    if (!ngx_etcd_agent_holds(agent) || agent->resign.timer_set) {
+        return;
+    }
+
+    done = 0;
+
+    ngx_etcd_campaigner_resign(agent->campaigner, ngx_etcd_agent_exited,
+                               &done);
+    ngx_etcd_cluster_wait(agent->cluster, &done, NGX_ETCD_AGENT_EXIT);
+}
+
+
+static void
+ngx_etcd_agent_exited(void *data)
+{
+    ngx_uint_t *done = data;
+
+    *done = 1;
+}
+
+
 /* what the client knows, into the zone: each field has one writer */
 
 static void
@@ -363,9 +541,7 @@ ngx_etcd_agent_changed(void *data)
 {
     ngx_etcd_agent_t *agent = data;
 
-    ngx_uint_t                i, n;
     ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_channel_t       *streams;
     ngx_etcd_zone_cluster_t  *zc;
 
     if (!ngx_etcd_zone_owned(agent->zone) || agent->cluster == NULL) {
@@ -373,31 +549,26 @@ ngx_etcd_agent_changed(void *data)
     }
 
     cluster = agent->cluster;
-    streams = &cluster->streams;
     zc = &agent->zone->sh->cluster;
 
     zc->state = ngx_etcd_agent_state(cluster);
-    zc->endpoint = streams->endpoint;
     zc->cluster_id = cluster->cluster_id;
     zc->revision = cluster->revision;
 
-    if (cluster->proved != 0) {
-        zc->proved = cluster->proved;
-    }
+    ngx_etcd_agent_proved(agent);
 
-    n = ngx_min(agent->conf->client.endpoints.nelts,
-                NGX_ETCD_ZONE_MAX_ENDPOINTS);
-
-    for (i = 0; i < n; i++) {
-        zc->endpoints[i] = cluster->endpoints[i];
+    if (cluster->roster.version != agent->roster) {
+        ngx_etcd_agent_endpoints(agent);
     }
 
     /* the client counts from its own start on */
 
     zc->reconnects += cluster->reconnects;
     zc->resyncs += cluster->resyncs;
+    zc->repairs += cluster->repairs;
     cluster->reconnects = 0;
     cluster->resyncs = 0;
+    cluster->repairs = 0;
 }
 
 
@@ -413,13 +584,102 @@ ngx_etcd_agent_state(ngx_etcd_cluster_t *cluster)
 }
 
 
+/* what was proved holds for the zone when all that came before is in there */
+
 static void
-ngx_etcd_agent_published(void *data)
+ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
+{
+    uint64_t              proved;
+    ngx_uint_t            i;
+    ngx_etcd_word_t      *word;
+    ngx_etcd_service_t  **services;
+
+    proved = agent->cluster->proved;
+    word = &agent->zone->sh->cluster.proved;
+
+    if (proved <= *word) {
+        return;
+    }
+
+    services = agent->services.elts;
+
+    for (i = 0; i < agent->services.nelts; i++) {
+        if (ngx_etcd_service_pending(services[i])) {
+            return;
+        }
+    }
+
+    if (agent->values != NULL && ngx_etcd_values_pending(agent->values)) {
+        return;
+    }
+
+    __atomic_store_n(word, proved, __ATOMIC_RELEASE);
+}
+
+
+static void
+ngx_etcd_agent_endpoints(ngx_etcd_agent_t *agent)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_place_t          *place;
+    ngx_etcd_roster_t         *roster;
+    ngx_etcd_zone_endpoint_t  *ep;
+    ngx_etcd_zone_endpoints_t  endpoints;
+
+    roster = &agent->cluster->roster;
+
+    ngx_memzero(&endpoints, sizeof(ngx_etcd_zone_endpoints_t));
+
+    endpoints.current = -1;
+
+    for (i = 0; i < NGX_ETCD_ROSTER_MAX; i++) {
+        place = &roster->places[i];
+
+        if (place->endpoint == NULL) {
+            continue;
+        }
+
+        if (roster->current == (ngx_int_t) i) {
+            endpoints.current = endpoints.n;
+        }
+
+        ep = &endpoints.list[endpoints.n++];
+
+        ep->state = ngx_etcd_roster_state(place);
+        ep->learned = ngx_etcd_roster_learned(place);
+        ep->url_len = ngx_min(place->endpoint->url.len, NGX_ETCD_ZONE_URL_LEN);
+
+        ngx_memcpy(ep->url, place->endpoint->url.data, ep->url_len);
+    }
+
+    ngx_etcd_zone_set_endpoints(agent->zone, &endpoints);
+
+    agent->roster = roster->version;
+}
+
+
+static void
+ngx_etcd_agent_published(void *data, ngx_uint_t changed)
 {
     ngx_etcd_agent_t *agent = data;
 
+    ngx_etcd_agent_proved(agent);
+
+    if (!changed) {
+        return;
+    }
+
     ngx_etcd_wakeup_signal(agent->wakeup, agent->log);
     ngx_etcd_agent_sync(agent);
+}
+
+
+/* nobody is to be woken: who needs a value looks into the zone */
+
+static void
+ngx_etcd_agent_written(void *data)
+{
+    ngx_etcd_agent_proved(data);
 }
 
 
@@ -437,12 +697,28 @@ ngx_etcd_agent_lost(void *data)
 static void
 ngx_etcd_agent_woken(ngx_event_t *ev)
 {
-    ngx_uint_t         i;
+    ngx_uint_t         i, closing;
+    ngx_connection_t  *c;
     ngx_etcd_agent_t  *agent;
+
+    c = ev->data;
+
+    closing = c->close;
+    c->close = 0;
+
+    if (closing) {
+        ngx_etcd_lock_shutdown();
+    }
 
     agent = ngx_etcd_agents->elts;
 
     for (i = 0; i < ngx_etcd_agents->nelts; i++) {
+
+        if (closing) {
+            ngx_etcd_agent_shutdown(&agent[i]);
+            continue;
+        }
+
         ngx_etcd_agent_sync(&agent[i]);
     }
 }
@@ -462,6 +738,20 @@ ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
         {
             ngx_add_timer(&agent->sync, NGX_ETCD_AGENT_SYNC);
         }
+    }
+}
+
+
+static void
+ngx_etcd_agent_tables(ngx_etcd_agent_t *agent)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_service_conf_t  **services;
+
+    services = agent->conf->services.elts;
+
+    for (i = 0; i < agent->conf->services.nelts; i++) {
+        ngx_etcd_table_tick(&services[i]->table);
     }
 }
 

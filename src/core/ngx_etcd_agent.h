@@ -19,6 +19,8 @@
 
 #define NGX_ETCD_AGENT_TICK   250      /* ms: a sign of life, or a look */
 #define NGX_ETCD_AGENT_STALE  1500     /* ms without one: it hangs */
+#define NGX_ETCD_AGENT_RESIGN 1000     /* ms for etcd to answer, on QUIT */
+#define NGX_ETCD_AGENT_EXIT   100      /* likewise, on TERM */
 #define NGX_ETCD_AGENT_SYNC   1        /* ms until a busy zone is read again */
 
 

@@ -9,11 +9,6 @@
 #include <ngx_etcd_endpoint.h>
 
 
-static char *ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint);
-static char *ngx_etcd_endpoint_host(ngx_conf_t *cf,
-    ngx_etcd_endpoint_t *endpoint, ngx_str_t *host);
-
-
 char *
 ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -50,11 +45,7 @@ ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
         endpoint->url = value[i];
 
-        rv = ngx_etcd_endpoint(cf, endpoint);
-
-        if (rv == NGX_CONF_ERROR) {
-            return rv;
-        }
+        rv = ngx_etcd_url_parse(cf->pool, endpoint);
 
         if (rv != NULL) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -67,82 +58,57 @@ ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* "http[s]://host:port", "host:port": NULL, or what is wrong with it */
-
-static char *
-ngx_etcd_endpoint(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint)
+char *
+ngx_etcd_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    u_char     *p;
-    ngx_url_t   u;
+    ngx_etcd_conf_t *ecf = conf;
 
-    ngx_memzero(&u, sizeof(ngx_url_t));
+    ngx_str_t  *value;
 
-    u.url = endpoint->url;
-    u.default_port = 2379;
-    u.no_resolve = 1;
-
-    if (ngx_strncasecmp(u.url.data, (u_char *) "https://", 8) == 0) {
-        endpoint->secure = 1;
-        u.url.data += 8;
-        u.url.len -= 8;
-
-    } else if (ngx_strncasecmp(u.url.data, (u_char *) "http://", 7) == 0) {
-        u.url.data += 7;
-        u.url.len -= 7;
+    if (ecf->client.resolver != NULL) {
+        return "is duplicate";
     }
 
-    if (u.url.len != 0 && u.url.data[u.url.len - 1] == '/') {
-        u.url.len--;
-    }
+    value = cf->args->elts;
 
-    if (u.url.len == 0) {
-        return "no host";
-    }
+    ecf->client.resolver = ngx_resolver_create(cf, &value[1],
+                                               cf->args->nelts - 1);
 
-    for (p = u.url.data; p < u.url.data + u.url.len; p++) {
-        if (*p == '/' || *p == '@' || *p == '?' || *p == '#' || *p <= ' ') {
-            return "it is not \"http://ADDRESS:PORT\"";
-        }
-    }
-
-    if (ngx_parse_url(cf->pool, &u) != NGX_OK) {
-        return u.err ? u.err : NGX_CONF_ERROR;
-    }
-
-    if (u.naddrs == 0) {
-        return "a host name is not supported by this version, "
-               "only IP addresses";
-    }
-
-    endpoint->addr = u.addrs[0];
-    endpoint->authority = u.addrs[0].name;
-
-    return ngx_etcd_endpoint_host(cf, endpoint, &u.host);
+    return (ecf->client.resolver != NULL) ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
-/* as certificates have it: without the brackets of an IPv6 address */
-
-static char *
-ngx_etcd_endpoint_host(ngx_conf_t *cf, ngx_etcd_endpoint_t *endpoint,
-    ngx_str_t *host)
+ngx_int_t
+ngx_etcd_endpoints_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
-    ngx_str_t  name;
+    ngx_uint_t                i;
+    ngx_etcd_endpoint_t      *endpoint;
+    ngx_etcd_cluster_conf_t  *client;
 
-    name = *host;
+    client = &ecf->client;
+    endpoint = client->endpoints.elts;
 
-    if (name.len > 2 && name.data[0] == '[') {
-        name.data++;
-        name.len -= 2;
+    if (client->endpoints.nelts == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd cluster \"%V\" has no \"endpoints\"",
+                           &ecf->name);
+        return NGX_ERROR;
     }
 
-    endpoint->host.data = ngx_pnalloc(cf->pool, name.len + 1);
-    if (endpoint->host.data == NULL) {
-        return NGX_CONF_ERROR;
+    for (i = 0; i < client->endpoints.nelts; i++) {
+
+        if (endpoint[i].addr.sockaddr == NULL && client->resolver == NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "etcd cluster \"%V\" has the host name \"%V\" "
+                               "among its \"endpoints\" and no \"resolver\"",
+                               &ecf->name, &endpoint[i].host);
+            return NGX_ERROR;
+        }
     }
 
-    endpoint->host.len = name.len;
-    *ngx_cpymem(endpoint->host.data, name.data, name.len) = '\0';
+    ngx_conf_init_msec_value(client->resolver_timeout, 5000);
+    ngx_conf_init_msec_value(client->rebalance, 120000);
+    ngx_conf_init_msec_value(client->auto_sync, 0);
 
-    return NULL;
+    return NGX_OK;
 }

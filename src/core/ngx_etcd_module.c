@@ -9,10 +9,15 @@
 #include <ngx_event.h>
 #include <ngx_etcd_module.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_campaign.h>
 #include <ngx_etcd_credentials.h>
 #include <ngx_etcd_endpoint.h>
+#include <ngx_etcd_lock.h>
 #include <ngx_etcd_saver.h>
+#include <ngx_etcd_setting.h>
 #include <ngx_etcd_ssl_module.h>
+#include <ngx_etcd_upstream.h>
+#include <ngx_etcd_wait.h>
 #include <ngx_etcd_wakeup.h>
 
 
@@ -56,6 +61,11 @@ static ngx_conf_post_t  ngx_etcd_size_not_zero_post = {
 };
 
 
+static ngx_conf_num_bounds_t  ngx_etcd_lock_waiters_bounds = {
+    ngx_conf_check_num_bounds, 1, -1
+};
+
+
 static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("etcd"),
@@ -70,6 +80,34 @@ static ngx_command_t  ngx_etcd_commands[] = {
       ngx_etcd_endpoints,
       0,
       0,
+      NULL },
+
+    { ngx_string("resolver"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
+      ngx_etcd_resolver,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("resolver_timeout"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.resolver_timeout),
+      &ngx_etcd_time_not_zero_post },
+
+    { ngx_string("auto_sync"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.auto_sync),
+      NULL },
+
+    { ngx_string("rebalance"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.rebalance),
       NULL },
 
     { ngx_string("namespace"),
@@ -128,6 +166,13 @@ static ngx_command_t  ngx_etcd_commands[] = {
       offsetof(ngx_etcd_conf_t, client.max_message_size),
       &ngx_etcd_size_not_zero_post },
 
+    { ngx_string("audit_interval"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, client.audit_interval),
+      NULL },
+
     { ngx_string("zone"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_etcd_zone_size,
@@ -141,6 +186,20 @@ static ngx_command_t  ngx_etcd_commands[] = {
       0,
       offsetof(ngx_etcd_conf_t, state_path),
       NULL },
+
+    { ngx_string("lock_ttl"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_lock_ttl,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("lock_waiters"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, lock_waiters),
+      &ngx_etcd_lock_waiters_bounds },
 
       ngx_null_command
 };
@@ -181,7 +240,19 @@ ngx_etcd_create_conf(ngx_cycle_t *cycle)
 
     if (ngx_array_init(&emcf->clusters, cycle->pool, 1,
                        sizeof(ngx_etcd_conf_t *))
-        != NGX_OK)
+        != NGX_OK
+        || ngx_array_init(&emcf->upstreams, cycle->pool, 4,
+                          sizeof(ngx_etcd_upstream_t *))
+           != NGX_OK
+        || ngx_array_init(&emcf->waits, cycle->pool, 1,
+                          sizeof(ngx_etcd_wait_t *))
+           != NGX_OK
+        || ngx_array_init(&emcf->elections, cycle->pool, 1,
+                          sizeof(ngx_etcd_campaign_t *))
+           != NGX_OK
+        || ngx_array_init(&emcf->settings, cycle->pool, 1,
+                          sizeof(ngx_etcd_setting_t *))
+           != NGX_OK)
     {
         return NULL;
     }
@@ -215,6 +286,14 @@ ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf)
         }
     }
 
+    if (ngx_etcd_upstream_check(emcf, cycle->log) != NGX_OK
+        || ngx_etcd_wait_check(emcf, cycle->log) != NGX_OK
+        || ngx_etcd_campaign_check(emcf, cycle->log) != NGX_OK
+        || ngx_etcd_lock_conf_check(emcf, cycle->log) != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
     return NGX_CONF_OK;
 }
 
@@ -223,7 +302,7 @@ static ngx_int_t
 ngx_etcd_init_module(ngx_cycle_t *cycle)
 {
     ngx_uint_t             i;
-    ngx_etcd_conf_t      **ecf;
+    ngx_etcd_conf_t      **ecf, *former;
     ngx_etcd_main_conf_t  *emcf, *old;
 
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
@@ -250,7 +329,9 @@ ngx_etcd_init_module(ngx_cycle_t *cycle)
     ecf = emcf->clusters.elts;
 
     for (i = 0; i < emcf->clusters.nelts; i++) {
-        ngx_etcd_zone_next_epoch(&ecf[i]->zone);
+        former = ngx_etcd_conf_former(ecf[i]);
+        ngx_etcd_zone_next_epoch(&ecf[i]->zone,
+                                 former ? &former->zone : NULL);
     }
 
     return NGX_OK;
@@ -277,6 +358,7 @@ ngx_etcd_init_process(ngx_cycle_t *cycle)
 static void
 ngx_etcd_exit_process(ngx_cycle_t *cycle)
 {
+    ngx_etcd_lock_stop(cycle);
     ngx_etcd_agent_stop(cycle);
 }
 
@@ -309,12 +391,24 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
     services = ecf->services.elts;
 
     for (i = 0; i < ecf->services.nelts; i++) {
+        ngx_etcd_service_resolver(services[i], ecf->client.resolver,
+                                  ecf->client.resolver_timeout);
+
         if (ngx_etcd_service_declare(services[i], &ecf->zone,
                                      former ? &former->zone : NULL)
             != NGX_OK)
         {
             goto failed;
         }
+    }
+
+    if (ngx_etcd_campaign_declare(ecf, former ? &former->zone : NULL)
+        != NGX_OK
+        || ngx_etcd_lock_conf_declare(ecf) != NGX_OK
+        || ngx_etcd_setting_declare(ecf, former ? &former->zone : NULL)
+           != NGX_OK)
+    {
+        goto failed;
     }
 
     if (old == NULL && former == NULL) {
@@ -327,9 +421,11 @@ failed:
 
     ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, 0,
                   "etcd cluster \"%V\" in %s:%ui: its \"zone\" of %uz bytes is "
-                  "too small for %ui upstreams",
+                  "too small for %ui upstreams, %ui elections and "
+                  "registrations, %ui locks, and %ui variables",
                   &ecf->name, ecf->file, ecf->line, shm_zone->shm.size,
-                  ecf->services.nelts);
+                  ecf->services.nelts, ecf->campaigns.nelts,
+                  ecf->locks.nelts, ecf->values.nelts);
 
     return NGX_ERROR;
 }
@@ -378,6 +474,7 @@ ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ctx[ngx_etcd_module.index] = ecf;
     ctx[ngx_etcd_ssl_module.index] = ecf;
+    ctx[ngx_etcd_campaign_module.index] = ecf;
 
     if (ngx_etcd_ssl_conf_init(cf, ecf) != NGX_OK) {
         return NGX_CONF_ERROR;
@@ -410,14 +507,9 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     client = &ecf->client;
 
-    if (client->endpoints.nelts == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "etcd cluster \"%V\" has no \"endpoints\"",
-                           &ecf->name);
-        return NGX_CONF_ERROR;
-    }
-
-    if (ngx_etcd_credentials_done(cf, ecf) != NGX_OK) {
+    if (ngx_etcd_endpoints_done(cf, ecf) != NGX_OK
+        || ngx_etcd_credentials_done(cf, ecf) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
@@ -425,8 +517,11 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_msec_value(client->request_timeout, 5000);
     ngx_conf_init_msec_value(client->ping_interval, 10000);
     ngx_conf_init_msec_value(client->ping_timeout, 3000);
+    ngx_conf_init_msec_value(client->audit_interval, 300000);
     ngx_conf_init_size_value(client->max_message_size, 64 * 1024 * 1024);
     ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
+    ngx_conf_init_value(ecf->lock_ttl, NGX_ETCD_LOCK_TTL);
+    ngx_conf_init_uint_value(ecf->lock_waiters, NGX_ETCD_LOCK_WAITERS);
 
     client->name = ecf->name;
 
@@ -623,20 +718,35 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
 
     ecf->name = wanted;
     ecf->zone_size = NGX_CONF_UNSET_SIZE;
+    ecf->lock_ttl = NGX_CONF_UNSET;
+    ecf->lock_waiters = NGX_CONF_UNSET_UINT;
     ecf->file = cf->conf_file->file.name.data;
     ecf->line = cf->conf_file->line;
 
     ngx_str_set(&ecf->client.key_namespace, "");
 
+    ecf->client.resolver_timeout = NGX_CONF_UNSET_MSEC;
+    ecf->client.rebalance = NGX_CONF_UNSET_MSEC;
+    ecf->client.auto_sync = NGX_CONF_UNSET_MSEC;
     ecf->client.connect_timeout = NGX_CONF_UNSET_MSEC;
     ecf->client.request_timeout = NGX_CONF_UNSET_MSEC;
     ecf->client.ping_interval = NGX_CONF_UNSET_MSEC;
     ecf->client.ping_timeout = NGX_CONF_UNSET_MSEC;
+    ecf->client.audit_interval = NGX_CONF_UNSET_MSEC;
     ecf->client.max_message_size = NGX_CONF_UNSET_SIZE;
 
     if (ngx_array_init(&ecf->services, cf->pool, 4,
                        sizeof(ngx_etcd_service_conf_t *))
-        != NGX_OK)
+        != NGX_OK
+        || ngx_array_init(&ecf->campaigns, cf->pool, 1,
+                          sizeof(ngx_etcd_campaign_t *))
+           != NGX_OK
+        || ngx_array_init(&ecf->locks, cf->pool, 1,
+                          sizeof(ngx_etcd_lock_name_t *))
+           != NGX_OK
+        || ngx_array_init(&ecf->values, cf->pool, 1,
+                          sizeof(ngx_etcd_value_conf_t *))
+           != NGX_OK)
     {
         return NULL;
     }
@@ -673,24 +783,4 @@ ngx_etcd_conf_add_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
     *p = service;
 
     return service;
-}
-
-
-ngx_int_t
-ngx_etcd_conf_staleness(ngx_etcd_conf_t *conf)
-{
-    ngx_msec_int_t     ms;
-    ngx_atomic_uint_t  proved;
-
-    proved = conf->zone.sh->cluster.proved;
-
-    if (proved == 0) {
-        return -1;
-    }
-
-    /* another process's clock may be ahead of our cached one */
-
-    ms = (ngx_msec_int_t) (ngx_current_msec - proved);
-
-    return ngx_max(ms, 0);
 }

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_service.h>
+#include <ngx_etcd_value.h>
 #include <ngx_etcd_zone.h>
 
 
@@ -33,6 +34,13 @@ typedef struct {
     ngx_etcd_zone_t            zone;
     ngx_array_t                services;      /* of
                                                  ngx_etcd_service_conf_t * */
+    ngx_array_t                campaigns;     /* of ngx_etcd_campaign_t * */
+    ngx_array_t                values;        /* of ngx_etcd_value_conf_t * */
+    ngx_array_t                locks;         /* of ngx_etcd_lock_name_t * */
+    time_t                     lock_ttl;
+    ngx_uint_t                 lock_waiters;
+    void                      *lockers;       /* of this worker's; NULL: no
+                                                 lock was asked for */
     ngx_path_t                *state_path;    /* NULL: no state is kept */
     ngx_str_t                  state_file;    /* in it, zero-terminated */
     ngx_uint_t                 defined;       /* not just named */
@@ -43,6 +51,13 @@ typedef struct {
 
 typedef struct {
     ngx_array_t                clusters;      /* of ngx_etcd_conf_t * */
+    ngx_array_t                upstreams;     /* of ngx_etcd_upstream_t *: with
+                                                 any directive of ours */
+    ngx_array_t                waits;         /* of ngx_etcd_wait_t * */
+    ngx_array_t                elections;     /* of ngx_etcd_campaign_t *: of
+                                                 all clusters */
+    ngx_array_t                settings;      /* of ngx_etcd_setting_t *: of
+                                                 all clusters */
     ngx_fd_t                   wakeup;
 } ngx_etcd_main_conf_t;
 
@@ -60,9 +75,6 @@ ngx_etcd_conf_t *ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name);
 /* a service of that cluster, zeroed but for its name; NULL: no memory */
 ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
     ngx_etcd_conf_t *conf, ngx_str_t *name);
-
-/* ms since the cluster's data was last proved fresh; -1: it never was */
-ngx_int_t ngx_etcd_conf_staleness(ngx_etcd_conf_t *conf);
 
 
 #endif /* _NGX_ETCD_MODULE_H_INCLUDED_ */

@@ -12,6 +12,7 @@
 
 static ngx_int_t ngx_etcd_save_copy(ngx_etcd_save_t *save);
 static ngx_int_t ngx_etcd_save_copied(ngx_etcd_save_t *save);
+static ngx_int_t ngx_etcd_save_values(ngx_etcd_save_t *save);
 
 #if (NGX_THREADS)
 static void ngx_etcd_save_thread(void *data, ngx_log_t *log);
@@ -43,6 +44,10 @@ ngx_etcd_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
                           sizeof(ngx_etcd_snapshot_t))
            != NGX_OK
         || ngx_array_init(&save->known, pool, n, sizeof(ngx_etcd_snapshot_t))
+           != NGX_OK
+        || ngx_array_init(&save->values, pool,
+                          ngx_max(conf->values.nelts, 1),
+                          sizeof(ngx_etcd_state_value_t))
            != NGX_OK
         || ngx_etcd_state_file_init(&save->file, &conf->state_file, pool)
            != NGX_OK)
@@ -163,28 +168,38 @@ ngx_etcd_save_copy(ngx_etcd_save_t *save)
 }
 
 
-/* sets that nothing is known of are left out; if all are, the old file stays */
+/*
+ * Sets that nothing is known of are left out; if all are, the old file stays.
+ * So are leaders: an nginx that starts cannot know whether they still are.
+ */
 
 static ngx_int_t
 ngx_etcd_save_copied(ngx_etcd_save_t *save)
 {
-    ngx_uint_t                i;
-    ngx_etcd_conf_t          *conf;
-    ngx_etcd_state_t         *state;
-    ngx_etcd_snapshot_t      *snapshots, *known;
-    ngx_etcd_zone_cluster_t  *zc;
+    ngx_int_t                  rc;
+    ngx_uint_t                 i;
+    ngx_etcd_conf_t           *conf;
+    ngx_etcd_state_t          *state;
+    ngx_etcd_snapshot_t       *snapshots, *known;
+    ngx_etcd_service_conf_t  **services;
+    ngx_etcd_zone_cluster_t   *zc;
 
+    services = save->conf->services.elts;
     snapshots = save->snapshots.elts;
 
     for (i = 0; i < save->snapshots.nelts; i++) {
-        if (ngx_etcd_state_known(&snapshots[i])) {
+        if (services[i]->leader == NULL
+            && ngx_etcd_state_known(&snapshots[i]))
+        {
             known = ngx_array_push(&save->known);
             *known = snapshots[i];
         }
     }
 
-    if (save->known.nelts == 0) {
-        return NGX_OK;
+    rc = ngx_etcd_save_values(save);
+
+    if (rc == NGX_ERROR || (rc == NGX_DECLINED && save->known.nelts == 0)) {
+        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
     }
 
     conf = save->conf;
@@ -197,10 +212,54 @@ ngx_etcd_save_copied(ngx_etcd_save_t *save)
     state->revision = zc->revision;
 
     save->text.snapshots = &save->known;
+    save->text.values = &save->values;
     save->text.log = save->log;
     save->state = NGX_ETCD_SAVE_ENCODING;
 
     return NGX_AGAIN;
+}
+
+
+/* NGX_DECLINED: nothing is known of any */
+
+static ngx_int_t
+ngx_etcd_save_values(ngx_etcd_save_t *save)
+{
+    ngx_int_t                rc;
+    ngx_uint_t               i;
+    ngx_etcd_cell_view_t    *view;
+    ngx_etcd_state_value_t  *value;
+    ngx_etcd_value_conf_t  **confs;
+
+    rc = NGX_DECLINED;
+    confs = save->conf->values.elts;
+
+    for (i = 0; i < save->conf->values.nelts; i++) {
+        view = ngx_etcd_value_get(confs[i]);
+        value = ngx_array_push(&save->values);
+
+        value->key = confs[i]->key;
+
+        /* what was refused is to be read again */
+
+        value->revision = view->refused ? 0 : view->revision;
+        value->modified = view->modified;
+        value->version = confs[i]->version;
+
+        value->value.len = view->len;
+        value->value.data = ngx_pnalloc(save->pool, ngx_max(view->len, 1));
+        if (value->value.data == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(value->value.data, view->value, view->len);
+
+        if (value->revision != 0 || value->modified != 0) {
+            rc = NGX_OK;
+        }
+    }
+
+    return rc;
 }
 
 

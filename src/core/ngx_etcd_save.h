@@ -52,6 +52,8 @@ struct ngx_etcd_save_s {
     ngx_array_t               snapshots;  /* of ngx_etcd_snapshot_t, one of
                                              each service */
     ngx_array_t               known;      /* those that are worth it */
+    ngx_array_t               values;     /* of ngx_etcd_state_value_t, one of
+                                             each of the configuration */
     ngx_etcd_state_text_t     text;
     ngx_etcd_state_file_t     file;
     ngx_uint_t                canceled;

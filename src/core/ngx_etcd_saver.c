@@ -19,6 +19,7 @@
 static char *ngx_etcd_saver_threads(ngx_conf_t *cf);
 static ngx_uint_t ngx_etcd_saver_due(ngx_etcd_saver_t *saver,
     ngx_msec_t elapsed);
+static ngx_uint_t ngx_etcd_saver_values(ngx_etcd_saver_t *saver);
 static void ngx_etcd_saver_start(ngx_etcd_saver_t *saver);
 static void ngx_etcd_saver_event(ngx_event_t *ev);
 static void ngx_etcd_saver_done(void *data);
@@ -132,7 +133,11 @@ ngx_etcd_saver_init(ngx_etcd_saver_t *saver, ngx_etcd_conf_t *conf,
                                ngx_max(conf->services.nelts, 1)
                                * sizeof(ngx_etcd_saver_mark_t));
 
-    return (saver->marks != NULL) ? NGX_OK : NGX_ERROR;
+    saver->versions = ngx_pcalloc(cycle->pool, ngx_max(conf->values.nelts, 1)
+                                               * sizeof(uint64_t));
+
+    return (saver->marks != NULL && saver->versions != NULL) ? NGX_OK
+                                                             : NGX_ERROR;
 }
 
 
@@ -180,6 +185,28 @@ ngx_etcd_saver_due(ngx_etcd_saver_t *saver, ngx_msec_t elapsed)
         if (set->commits != saver->marks[i].commits
             && elapsed >= NGX_ETCD_SAVER_REVISION)
         {
+            return 1;
+        }
+    }
+
+    return elapsed >= NGX_ETCD_SAVER_INTERVAL && ngx_etcd_saver_values(saver);
+}
+
+
+/* 1 if one of them, or only its revision, is another one */
+
+static ngx_uint_t
+ngx_etcd_saver_values(ngx_etcd_saver_t *saver)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_conf_t  **values;
+
+    values = saver->conf->values.elts;
+
+    for (i = 0; i < saver->conf->values.nelts; i++) {
+        (void) ngx_etcd_value_get(values[i]);
+
+        if (!saver->saved || values[i]->version != saver->versions[i]) {
             return 1;
         }
     }
@@ -235,9 +262,10 @@ ngx_etcd_saver_done(void *data)
 {
     ngx_etcd_saver_t *saver = data;
 
-    ngx_uint_t            i;
-    ngx_etcd_save_t      *save;
-    ngx_etcd_snapshot_t  *snapshots;
+    ngx_uint_t               i;
+    ngx_etcd_save_t         *save;
+    ngx_etcd_snapshot_t     *snapshots;
+    ngx_etcd_state_value_t  *values;
 
     save = saver->save;
     saver->save = NULL;
@@ -252,6 +280,12 @@ ngx_etcd_saver_done(void *data)
         for (i = 0; i < save->snapshots.nelts; i++) {
             saver->marks[i].generation = snapshots[i].generation;
             saver->marks[i].commits = snapshots[i].commits;
+        }
+
+        values = save->values.elts;
+
+        for (i = 0; i < save->values.nelts; i++) {
+            saver->versions[i] = values[i].version;
         }
 
         saver->saved = 1;
@@ -414,6 +448,7 @@ ngx_etcd_saver_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
 
     restore.zone = &conf->zone;
     restore.services = &conf->services;
+    restore.values = &conf->values;
     restore.pool = pool;
     restore.state.cluster = conf->name;
     restore.state.key_namespace = conf->client.key_namespace;

@@ -43,6 +43,7 @@ typedef struct {
     ngx_log_t                *log;
     ngx_etcd_save_t          *save;        /* under way, or NULL */
     ngx_etcd_saver_mark_t    *marks;       /* as the services */
+    uint64_t                 *versions;    /* as the values */
     ngx_event_t               event;       /* the next piece */
     ngx_msec_t                started;     /* the last save */
     unsigned                  saved:1;     /* marks are valid */

@@ -7,58 +7,52 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_upstream.h>
+#include <ngx_etcd_leader_conf.h>
 
 
+static char *ngx_etcd_upstream_parameters(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service);
 static char *ngx_etcd_upstream_parameter(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value);
-static char *ngx_etcd_upstream_format(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *name);
+static ngx_int_t ngx_etcd_upstream_method(ngx_conf_t *cf,
+    ngx_etcd_upstream_t *upstream);
+static void ngx_etcd_upstream_place(ngx_conf_t *cf,
+    ngx_etcd_upstream_t *upstream);
+static ngx_int_t ngx_etcd_upstream_add(ngx_conf_t *cf,
+    ngx_etcd_upstream_t *upstream);
+static ngx_int_t ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream,
+    ngx_addr_t *addr, ngx_etcd_member_attr_t *attr);
+
+
+ngx_str_t  ngx_etcd_upstream_placeholder_name = ngx_string("etcd_members");
 
 
 char *
 ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     ngx_str_t *name, ngx_uint_t stream)
 {
-    char                     *rv;
-    ngx_str_t                *value, cluster;
-    ngx_uint_t                i;
+    ngx_str_t                *value;
+    ngx_uint_t                leader;
     ngx_etcd_service_conf_t  *service;
 
-    if (upstream->service != NULL) {
-        return "is duplicate";
-    }
-
     value = cf->args->elts;
+    leader = (ngx_strcmp(value[0].data, "etcd_leader") == 0);
+
+    if (upstream->service != NULL) {
+
+        if (leader == (upstream->service->leader != NULL)) {
+            return "is duplicate";
+        }
+
+        return leader ? "cannot stand beside \"etcd_members\""
+                      : "cannot stand beside \"etcd_leader\"";
+    }
 
     if (value[1].len == 0) {
         return "has an empty prefix";
     }
 
-    ngx_str_null(&cluster);
-
-    for (i = 2; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "cluster=", 8) != 0) {
-            continue;
-        }
-
-        if (value[i].len == 8) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\"", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-
-        if (cluster.len != 0) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "duplicate parameter \"%V\"", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-
-        cluster.data = value[i].data + 8;
-        cluster.len = value[i].len - 8;
-    }
-
-    upstream->cluster = ngx_etcd_conf_get(cf, &cluster);
+    upstream->cluster = ngx_etcd_upstream_cluster(cf, 2);
     if (upstream->cluster == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -66,6 +60,7 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     service = ngx_etcd_conf_add_service(cf, upstream->cluster, name);
 
     if (service == NULL
+        || ngx_etcd_upstream_add(cf, upstream) != NGX_OK
         || ngx_array_init(&service->statics, cf->pool, 1,
                           sizeof(ngx_etcd_member_t))
            != NGX_OK)
@@ -80,13 +75,78 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     service->member.defaults.fail_timeout = 10;
 
     upstream->service = service;
-    upstream->file = cf->conf_file->file.name.data;
-    upstream->line = cf->conf_file->line;
+    ngx_etcd_upstream_place(cf, upstream);
+
+    return leader ? ngx_etcd_leader_conf(cf, service)
+                  : ngx_etcd_upstream_parameters(cf, service);
+}
+
+
+ngx_etcd_conf_t *
+ngx_etcd_upstream_cluster(ngx_conf_t *cf, ngx_uint_t first)
+{
+    ngx_str_t   *value, cluster;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
+
+    ngx_str_null(&cluster);
+
+    for (i = first; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "cluster=", 8) != 0) {
+            continue;
+        }
+
+        if (value[i].len == 8) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NULL;
+        }
+
+        if (cluster.len != 0) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "duplicate parameter \"%V\"", &value[i]);
+            return NULL;
+        }
+
+        cluster.data = value[i].data + 8;
+        cluster.len = value[i].len - 8;
+    }
+
+    return ngx_etcd_conf_get(cf, &cluster);
+}
+
+
+static char *
+ngx_etcd_upstream_parameters(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    char        *rv;
+    ngx_str_t   *value, name;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
 
     rv = ngx_etcd_upstream_format(cf, service, NULL);
 
+    /* other parameters depend on the format */
+
+    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
+
+        if (ngx_strncmp(value[i].data, "format=", 7) == 0) {
+            name.data = value[i].data + 7;
+            name.len = value[i].len - 7;
+
+            rv = ngx_etcd_upstream_format(cf, service, &name);
+        }
+    }
+
     for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
         rv = ngx_etcd_upstream_parameter(cf, service, &value[i]);
+    }
+
+    if (rv == NGX_CONF_OK) {
+        rv = ngx_etcd_format_complete(&service->member, &service->prefix);
     }
 
     return rv;
@@ -97,18 +157,13 @@ static char *
 ngx_etcd_upstream_parameter(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     ngx_str_t *value)
 {
-    ngx_int_t  rc;
-    ngx_str_t  name;
+    char       *err;
+    ngx_int_t   rc;
 
-    if (ngx_strncmp(value->data, "cluster=", 8) == 0) {
+    if (ngx_strncmp(value->data, "cluster=", 8) == 0
+        || ngx_strncmp(value->data, "format=", 7) == 0)
+    {
         return NGX_CONF_OK;
-    }
-
-    if (ngx_strncmp(value->data, "format=", 7) == 0) {
-        name.data = value->data + 7;
-        name.len = value->len - 7;
-
-        return ngx_etcd_upstream_format(cf, service, &name);
     }
 
     if (ngx_strcmp(value->data, "on_empty=drop") == 0) {
@@ -121,9 +176,10 @@ ngx_etcd_upstream_parameter(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
         return NGX_CONF_OK;
     }
 
-    rc = NGX_DECLINED;
+    err = "invalid value";
+    rc = ngx_etcd_format_parameter(&service->member, value, cf->pool, &err);
 
-    if (ngx_strncmp(value->data, "slow_start=", 11) != 0) {
+    if (rc == NGX_DECLINED) {
         rc = ngx_etcd_member_parameter(value, &service->member.defaults);
     }
 
@@ -131,8 +187,9 @@ ngx_etcd_upstream_parameter(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
         return NGX_CONF_OK;
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s",
-                       value, rc == NGX_DECLINED ? "" : ": invalid value");
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s%s",
+                       value, rc == NGX_DECLINED ? "" : ": ",
+                       rc == NGX_DECLINED ? "" : err);
 
     return NGX_CONF_ERROR;
 }
@@ -140,7 +197,7 @@ ngx_etcd_upstream_parameter(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 
 /* a name of NULL: the default */
 
-static char *
+char *
 ngx_etcd_upstream_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     ngx_str_t *name)
 {
@@ -171,9 +228,15 @@ ngx_etcd_upstream_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 
 
 char *
-ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
+ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_str_t  *value;
+    char *p = conf;
+
+    ngx_int_t             rc;
+    ngx_str_t            *value, none;
+    ngx_etcd_upstream_t  *upstream;
+
+    upstream = (ngx_etcd_upstream_t *) (p + cmd->offset);
 
     if (upstream->method != NULL) {
         return "is duplicate";
@@ -181,7 +244,9 @@ ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 
     value = cf->args->elts;
 
-    upstream->method = ngx_etcd_method_find(&value[1]);
+    ngx_str_null(&none);
+
+    upstream->method = ngx_etcd_method_find(&value[1], &none);
 
     if (upstream->method == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -190,17 +255,67 @@ ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
         return NGX_CONF_ERROR;
     }
 
-    return NGX_CONF_OK;
+    rc = ngx_etcd_upstream_method(cf, upstream);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_upstream_add(cf, upstream);
+    }
+
+    return (rc == NGX_OK) ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+/* of the method: a key, if it needs one, and then what tells it from others */
+
+static ngx_int_t
+ngx_etcd_upstream_method(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
+{
+    ngx_str_t   *value;
+    ngx_uint_t   n;
+
+    value = cf->args->elts;
+    n = 2;
+
+    if (upstream->method->needs & NGX_ETCD_NEEDS_KEY) {
+
+        if (cf->args->nelts == n) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "balancing method \"%V\" needs a key",
+                               &value[1]);
+            return NGX_ERROR;
+        }
+
+        upstream->key = value[n++];
+    }
+
+    if (cf->args->nelts == n) {
+        return NGX_OK;
+    }
+
+    upstream->method = ngx_etcd_method_find(&value[1], &value[n]);
+
+    if (upstream->method == NULL || cf->args->nelts > n + 1) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                           &value[upstream->method ? n + 1 : n]);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 
 char *
-ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
+ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_int_t    rc;
-    ngx_str_t   *value;
-    ngx_uint_t   i;
-    ngx_cidr_t  *cidr;
+    char *p = conf;
+
+    ngx_int_t             rc;
+    ngx_str_t            *value;
+    ngx_uint_t            i;
+    ngx_cidr_t           *cidr;
+    ngx_etcd_upstream_t  *upstream;
+
+    upstream = (ngx_etcd_upstream_t *) (p + cmd->offset);
 
     if (upstream->allow != NULL) {
         return "is duplicate";
@@ -210,7 +325,10 @@ ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 
     upstream->allow = ngx_array_create(cf->pool, cf->args->nelts - 1,
                                        sizeof(ngx_cidr_t));
-    if (upstream->allow == NULL) {
+
+    if (upstream->allow == NULL
+        || ngx_etcd_upstream_add(cf, upstream) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
@@ -247,9 +365,107 @@ ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 }
 
 
+static void
+ngx_etcd_upstream_place(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    upstream->directive = value[0];
+    upstream->file = cf->conf_file->file.name.data;
+    upstream->line = cf->conf_file->line;
+}
+
+
+/* a block with a directive of ours: it is checked when all was read */
+
+static ngx_int_t
+ngx_etcd_upstream_add(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
+{
+    ngx_etcd_upstream_t   **p;
+    ngx_etcd_main_conf_t   *emcf;
+
+    if (upstream->file != NULL) {
+        return NGX_OK;
+    }
+
+    ngx_etcd_upstream_place(cf, upstream);
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    p = ngx_array_push(&emcf->upstreams);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    *p = upstream;
+
+    return NGX_OK;
+}
+
+
+ngx_addr_t *
+ngx_etcd_upstream_placeholder(ngx_conf_t *cf)
+{
+    ngx_addr_t  *addr;
+
+    addr = ngx_palloc(cf->pool, sizeof(ngx_addr_t));
+
+    if (addr == NULL
+        || ngx_parse_addr(cf->pool, addr, (u_char *) "0.0.0.0", 7) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    addr->name = ngx_etcd_upstream_placeholder_name;
+
+    return addr;
+}
+
+
 ngx_int_t
 ngx_etcd_upstream_server(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
-    ngx_addr_t *addr, ngx_etcd_member_attr_t *attr)
+    ngx_str_t *name, ngx_addr_t *addrs, ngx_uint_t n,
+    ngx_etcd_member_attr_t *attr)
+{
+    ngx_uint_t  i;
+
+    if (upstream->service->leader != NULL) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "\"etcd_leader\" in %s:%ui cannot stand beside server "
+                      "\"%V\" in upstream \"%V\": nobody but the leader is "
+                      "used", upstream->file, upstream->line, name,
+                      &upstream->service->name);
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (ngx_etcd_upstream_address(upstream, &addrs[i], attr) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_upstream_refuse_name(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_str_t *name)
+{
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "\"%V\" in %s:%ui does not support \"resolve\" of server "
+                  "\"%V\" in upstream \"%V\"", &upstream->directive,
+                  upstream->file, upstream->line, name,
+                  &upstream->service->name);
+}
+
+
+static ngx_int_t
+ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
+    ngx_etcd_member_attr_t *attr)
 {
     ngx_etcd_member_t  *member;
 
@@ -289,6 +505,8 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
         upstream->method = ngx_etcd_method_default;
     }
 
+    upstream->service->method = upstream->method;
+
     member = &upstream->service->member;
 
     member->allow = upstream->allow;
@@ -302,6 +520,7 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
     ngx_crc32_update(&hash, format->data, format->len);
     ngx_crc32_update(&hash, (u_char *) &member->defaults,
                      sizeof(ngx_etcd_member_attr_t));
+    ngx_crc32_update(&hash, (u_char *) &member->hash, sizeof(uint32_t));
     ngx_crc32_update(&hash, (u_char *) &member->allow_unix,
                      sizeof(ngx_uint_t));
 
@@ -314,4 +533,40 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
     ngx_crc32_final(hash);
 
     upstream->service->params = hash;
+    upstream->initialized = 1;
+}
+
+
+ngx_int_t
+ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
+{
+    ngx_uint_t             i;
+    ngx_etcd_upstream_t   *upstream, **upstreams;
+
+    upstreams = emcf->upstreams.elts;
+
+    for (i = 0; i < emcf->upstreams.nelts; i++) {
+        upstream = upstreams[i];
+
+        if (upstream->service == NULL) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"%V\" in %s:%ui is without \"etcd_members\" or "
+                          "\"etcd_leader\" in its upstream",
+                          &upstream->directive,
+                          upstream->file, upstream->line);
+            return NGX_ERROR;
+        }
+
+        if (!upstream->initialized) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"%V\" in %s:%ui is replaced by another "
+                          "balancing method in upstream \"%V\": use "
+                          "\"etcd_balance\"", &upstream->directive,
+                          upstream->file, upstream->line,
+                          &upstream->service->name);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }

@@ -2,12 +2,13 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The address of a member: only what needs no resolving.
+ * The address of a member: nothing here resolves a name.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_md5.h>
 #include <arpa/inet.h>
 #include <ngx_etcd_format.h>
 
@@ -15,22 +16,34 @@
 #define NGX_ETCD_ADDRESS_BAD_PORT                                             \
     "has a port that is not an integer from 1 to 65535"
 
+#define NGX_ETCD_ADDRESS_LABEL  63     /* bytes between two dots of a name */
+
+
+/* what a name is found to be, where only an address will do */
+
+static char  ngx_etcd_address_is_name[] =
+    "is a host name, and there is no \"resolver\" in the \"etcd\" block";
+
 
 static ngx_int_t ngx_etcd_address_check(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, char *field, ngx_str_t *text, char *err);
+static ngx_uint_t ngx_etcd_address_has_port(ngx_str_t *authority);
 static char *ngx_etcd_address_unix(ngx_etcd_member_t *member,
     ngx_str_t *path);
 static char *ngx_etcd_address_split(ngx_str_t *text, ngx_str_t *host,
     ngx_str_t *port);
 static char *ngx_etcd_address_inet(ngx_etcd_member_t *member, int family,
     ngx_str_t *host, ngx_int_t port);
-static char *ngx_etcd_address_not_ip(ngx_str_t *host);
+static char *ngx_etcd_address_host(ngx_etcd_member_t *member,
+    ngx_str_t *host, ngx_int_t port);
+static ngx_int_t ngx_etcd_address_named(ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member);
 static ngx_uint_t ngx_etcd_address_unspecified(struct in6_addr *addr);
 static void ngx_etcd_address_name(ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_address_port(ngx_str_t *text);
 static ngx_int_t ngx_etcd_address_json_port(json_t *port);
 static ngx_uint_t ngx_etcd_address_allowed(ngx_etcd_member_conf_t *conf,
-    ngx_etcd_member_t *member);
+    struct sockaddr *sa);
 
 
 ngx_int_t
@@ -43,27 +56,82 @@ ngx_etcd_member_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 ngx_int_t
-ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    json_t *host, json_t *port)
+ngx_etcd_member_url(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    char *field, ngx_etcd_uri_t *url)
 {
-    int        family;
-    ngx_int_t  n;
-    ngx_str_t  text, ip;
+    u_char      buf[NGX_ETCD_MEMBER_NAME_LEN + sizeof(":65535")];
+    ngx_str_t  *scheme, text;
+    ngx_uint_t  port;
 
-    if (!json_is_string(host)) {
-        return ngx_etcd_decode_invalid_json(d, "host", host,
-                                            "is not a string");
+    scheme = &d->conf->scheme;
+
+    if (scheme->len != 0
+        && (scheme->len != url->scheme.len
+            || ngx_strncasecmp(scheme->data, url->scheme.data, scheme->len)
+               != 0))
+    {
+        return NGX_DECLINED;
     }
 
+    text = url->authority;
+    port = ngx_etcd_uri_port(&url->scheme);
+
+    if (port != 0
+        && text.len < NGX_ETCD_MEMBER_NAME_LEN
+        && !ngx_etcd_address_has_port(&text))
+    {
+        text.data = buf;
+        text.len = ngx_sprintf(buf, "%V:%ui", &url->authority, port) - buf;
+    }
+
+    return ngx_etcd_member_address(d, member, field, &text);
+}
+
+
+static ngx_uint_t
+ngx_etcd_address_has_port(ngx_str_t *authority)
+{
+    u_char  *p, *last;
+
+    p = authority->data;
+    last = p + authority->len;
+
+    if (authority->len != 0 && *p == '[') {
+        p = ngx_strlchr(p, last, ']');
+    }
+
+    return p == NULL || ngx_strlchr(p, last, ':') != NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    const ngx_etcd_shape_t *shape, json_t *host, json_t *port)
+{
+    int         family;
+    char       *field;
+    ngx_int_t   n;
+    ngx_str_t   text, ip;
+
+    if (!json_is_string(host)) {
+        return ngx_etcd_decode_invalid_json(d,
+                                        ngx_etcd_pointer_name(&shape->host),
+                                        host, "is not a string");
+    }
+
+    field = ngx_etcd_pointer_name(&shape->port);
+
     if (port == NULL) {
-        return ngx_etcd_decode_invalid(d, "port", NULL, "is missing");
+        return ngx_etcd_decode_invalid(d, field, NULL, "is missing");
     }
 
     n = ngx_etcd_address_json_port(port);
     if (n == NGX_ERROR) {
-        return ngx_etcd_decode_invalid_json(d, "port", port,
+        return ngx_etcd_decode_invalid_json(d, field, port,
                                      "is not an integer from 1 to 65535");
     }
+
+    field = ngx_etcd_pointer_name(&shape->host);
 
     text.data = (u_char *) json_string_value(host);
     text.len = json_string_length(host);
@@ -77,7 +145,7 @@ ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         family = AF_INET6;
     }
 
-    return ngx_etcd_address_check(d, member, "host", &text,
+    return ngx_etcd_address_check(d, member, field, &text,
                               ngx_etcd_address_inet(member, family, &ip, n));
 }
 
@@ -88,7 +156,13 @@ static ngx_int_t
 ngx_etcd_address_check(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     char *field, ngx_str_t *text, char *err)
 {
-    if (err == NULL && !ngx_etcd_address_allowed(d->conf, member)) {
+    if (err == ngx_etcd_address_is_name && d->conf->resolver != NULL) {
+        return ngx_etcd_address_named(d, member);
+    }
+
+    if (err == NULL
+        && !ngx_etcd_address_allowed(d->conf, &member->sockaddr.sockaddr))
+    {
         err = "is not allowed by etcd_allow";
     }
 
@@ -238,7 +312,7 @@ ngx_etcd_address_inet(ngx_etcd_member_t *member, int family, ngx_str_t *host,
     if (host->len >= sizeof(buf)
         || ngx_strlchr(host->data, host->data + host->len, '\0') != NULL)
     {
-        return ngx_etcd_address_not_ip(host);
+        return ngx_etcd_address_host(member, host, port);
     }
 
     ngx_memcpy(buf, host->data, host->len);
@@ -250,7 +324,7 @@ ngx_etcd_address_inet(ngx_etcd_member_t *member, int family, ngx_str_t *host,
     if (family == AF_INET6) {
 
         if (inet_pton(AF_INET6, buf, &sa->sockaddr_in6.sin6_addr) != 1) {
-            return ngx_etcd_address_not_ip(host);
+            return "is not an IP address";
         }
 
         if (ngx_etcd_address_unspecified(&sa->sockaddr_in6.sin6_addr)) {
@@ -264,7 +338,7 @@ ngx_etcd_address_inet(ngx_etcd_member_t *member, int family, ngx_str_t *host,
     } else {
 
         if (inet_pton(AF_INET, buf, &sa->sockaddr_in.sin_addr) != 1) {
-            return ngx_etcd_address_not_ip(host);
+            return ngx_etcd_address_host(member, host, port);
         }
 
         if (sa->sockaddr_in.sin_addr.s_addr == INADDR_ANY) {
@@ -297,33 +371,154 @@ ngx_etcd_address_unspecified(struct in6_addr *addr)
 }
 
 
+/* letters, digits, hyphens, and with them a letter: what is no address */
+
 static char *
-ngx_etcd_address_not_ip(ngx_str_t *host)
+ngx_etcd_address_host(ngx_etcd_member_t *member, ngx_str_t *host,
+    ngx_int_t port)
 {
     u_char      *p, *last, c;
-    ngx_uint_t   letters;
+    ngx_uint_t   letters, label;
 
     letters = 0;
+    label = 0;
     last = host->data + host->len;
 
     for (p = host->data; p < last; p++) {
         c = (u_char) (*p | 0x20);
 
+        if (*p == '.') {
+
+            if (label == 0) {
+                return "is not an IP address";
+            }
+
+            label = 0;
+            continue;
+        }
+
         if (c >= 'a' && c <= 'z') {
             letters = 1;
-            continue;
+
+        } else if ((*p < '0' || *p > '9') && *p != '-' && *p != '_') {
+            return "is not an IP address";
         }
 
-        if ((*p >= '0' && *p <= '9') || *p == '.' || *p == '-' || *p == '_') {
-            continue;
+        if (++label > NGX_ETCD_ADDRESS_LABEL) {
+            return "has a name that is too long";
         }
+    }
 
+    if (!letters) {
         return "is not an IP address";
     }
 
-    return letters ? "is a host name; only IP addresses and unix: sockets "
-                     "are supported"
-                   : "is not an IP address";
+    if (host->len > NGX_ETCD_MEMBER_MAX_HOST) {
+        return "has a name that is too long";
+    }
+
+    member->host = *host;
+    member->port = (in_port_t) port;
+
+    return ngx_etcd_address_is_name;
+}
+
+
+/* the text may be gone when the member is used */
+
+static ngx_int_t
+ngx_etcd_address_named(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
+{
+    u_char     *p;
+    ngx_str_t  *host;
+
+    host = &member->host;
+
+    p = ngx_pnalloc(d->pool, host->len);
+    if (p == NULL) {
+        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+    }
+
+    ngx_strlow(p, host->data, host->len);
+    host->data = p;
+
+    if (p[host->len - 1] == '.') {
+        host->len--;
+    }
+
+    ngx_etcd_address_unresolved(member);
+
+    return NGX_OK;
+}
+
+
+/* hosts and ports are told apart as addresses are: by these bytes */
+
+void
+ngx_etcd_address_unresolved(ngx_etcd_member_t *member)
+{
+    u_char      *p;
+    ngx_md5_t    md5;
+
+    ngx_md5_init(&md5);
+    ngx_md5_update(&md5, member->host.data, member->host.len);
+    ngx_md5_update(&md5, &member->port, sizeof(in_port_t));
+
+    ngx_memzero(&member->sockaddr, sizeof(ngx_sockaddr_t));
+    ngx_memzero(member->name, NGX_ETCD_MEMBER_NAME_LEN);
+
+    member->sockaddr.sockaddr.sa_family = AF_UNSPEC;
+    member->socklen = sizeof(struct sockaddr_in6);
+    member->name_len = 0;
+
+    p = (u_char *) &member->sockaddr;
+    ngx_md5_final(p + offsetof(struct sockaddr, sa_data), &md5);
+}
+
+
+void
+ngx_etcd_address_resolved(ngx_etcd_member_t *member, ngx_sockaddr_t *sockaddr,
+    socklen_t socklen)
+{
+    ngx_memzero(&member->sockaddr, sizeof(ngx_sockaddr_t));
+    ngx_memcpy(&member->sockaddr, sockaddr, socklen);
+
+    ngx_inet_set_port(&member->sockaddr.sockaddr, member->port);
+
+    member->socklen = socklen;
+    ngx_etcd_address_name(member);
+}
+
+
+char *
+ngx_etcd_address_usable(ngx_etcd_member_conf_t *conf, struct sockaddr *sa)
+{
+    struct sockaddr_in   *sin;
+    struct sockaddr_in6  *sin6;
+
+    switch (sa->sa_family) {
+
+    case AF_INET:
+        sin = (struct sockaddr_in *) sa;
+
+        if (sin->sin_addr.s_addr == INADDR_ANY) {
+            return "is the unspecified address";
+        }
+
+        break;
+
+    case AF_INET6:
+        sin6 = (struct sockaddr_in6 *) sa;
+
+        if (ngx_etcd_address_unspecified(&sin6->sin6_addr)) {
+            return "is the unspecified address";
+        }
+
+        break;
+    }
+
+    return ngx_etcd_address_allowed(conf, sa) ? NULL
+                                              : "is not allowed by etcd_allow";
 }
 
 
@@ -377,16 +572,11 @@ ngx_etcd_address_json_port(json_t *port)
 
 
 static ngx_uint_t
-ngx_etcd_address_allowed(ngx_etcd_member_conf_t *conf,
-    ngx_etcd_member_t *member)
+ngx_etcd_address_allowed(ngx_etcd_member_conf_t *conf, struct sockaddr *sa)
 {
-    struct sockaddr  *sa;
-
     if (conf->allow == NULL) {
         return 1;
     }
-
-    sa = &member->sockaddr.sockaddr;
 
     if (sa->sa_family == AF_UNIX) {
         return conf->allow_unix;

@@ -8,63 +8,77 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_balance.h>
+#include <ngx_etcd_health.h>
 
 
-/* random: pairs drawn before it looks at every peer */
+/* best of two: peers drawn before it takes any */
 
-#define NGX_ETCD_RANDOM_DRAWS  20
+#define NGX_ETCD_PICK_DRAWS  20
+
+/* least_conn: looks at those that have more connections than was known */
+
+#define NGX_ETCD_PICK_LOOKS  256
+
+/* peers whose last free connection another worker may take first */
+
+#define NGX_ETCD_PICK_RACES  64
+
+#define ngx_etcd_pick_method(pick)  ((pick)->table->primary.method)
 
 
-typedef ngx_etcd_peer_t *(*ngx_etcd_method_pt)(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, time_t now);
-
-
-struct ngx_etcd_method_s {
-    ngx_str_t            name;
-    ngx_etcd_method_pt   pick;
-};
-
-
+static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick);
+static ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
+static ngx_int_t ngx_etcd_pick_take(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_t *peer);
 static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_etcd_peer_t *ngx_etcd_pick_again(ngx_etcd_pick_t *pick);
-static ngx_uint_t ngx_etcd_pick_usable(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_t *peer, time_t now);
+static ngx_uint_t ngx_etcd_pick_tried(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_t *peer);
 static void ngx_etcd_pick_failed(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer, ngx_log_t *log);
-static ngx_etcd_peer_t *ngx_etcd_pick_round_robin(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, time_t now);
-static ngx_etcd_peer_t *ngx_etcd_pick_turn(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, time_t now, ngx_etcd_peer_t *like);
-static ngx_etcd_peer_t *ngx_etcd_pick_least_conn(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, time_t now);
-static ngx_etcd_peer_t *ngx_etcd_pick_random(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, time_t now);
-static ngx_int_t ngx_etcd_peer_less_loaded(ngx_etcd_peer_t *one,
-    ngx_etcd_peer_t *two);
+static ngx_uint_t ngx_etcd_pick_outdated(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer);
+static void ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
+static void ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
+static ngx_etcd_peer_t *ngx_etcd_pick_any(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
 
 
 /* NGX_ETCD_METHOD_NAMES has the same */
 
-static const ngx_etcd_method_t  ngx_etcd_methods[] = {
-
-    { ngx_string("round_robin"), ngx_etcd_pick_round_robin },
-    { ngx_string("least_conn"), ngx_etcd_pick_least_conn },
-    { ngx_string("random"), ngx_etcd_pick_random },
-    { ngx_null_string, NULL }
+static const ngx_etcd_method_t  *ngx_etcd_methods[] = {
+    &ngx_etcd_method_round_robin,
+    &ngx_etcd_method_least_conn,
+    &ngx_etcd_method_random,
+    &ngx_etcd_method_hash,
+    &ngx_etcd_method_consistent,
+    &ngx_etcd_method_ewma,
+    NULL
 };
 
-const ngx_etcd_method_t  *ngx_etcd_method_default = &ngx_etcd_methods[0];
+const ngx_etcd_method_t  *ngx_etcd_method_default =
+    &ngx_etcd_method_round_robin;
 
 
 const ngx_etcd_method_t *
-ngx_etcd_method_find(ngx_str_t *name)
+ngx_etcd_method_find(ngx_str_t *name, ngx_str_t *parameter)
 {
+    ngx_uint_t                i;
     const ngx_etcd_method_t  *method;
 
-    for (method = ngx_etcd_methods; method->name.len != 0; method++) {
+    for (i = 0; ngx_etcd_methods[i] != NULL; i++) {
+        method = ngx_etcd_methods[i];
+
         if (method->name.len == name->len
-            && ngx_strncmp(method->name.data, name->data, name->len) == 0)
+            && method->parameter.len == parameter->len
+            && ngx_strncmp(method->name.data, name->data, name->len) == 0
+            && (parameter->len == 0
+                || ngx_strncmp(method->parameter.data, parameter->data,
+                               parameter->len) == 0))
         {
             return method;
         }
@@ -76,33 +90,59 @@ ngx_etcd_method_find(ngx_str_t *name)
 
 ngx_uint_t
 ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
-    const ngx_etcd_method_t *method, ngx_str_t *name, ngx_pool_t *pool)
+    ngx_str_t *name, ngx_pool_t *pool)
 {
     /* where the mutex is held the wake-up's timer comes back to it */
 
-    (void) ngx_etcd_table_sync(table);
+    ngx_etcd_table_follow(table);
 
     pick->table = table;
-    pick->method = method;
     pick->name = name;
     pick->pool = pool;
-    pick->revision = table->revision;
+    pick->revision = table->reader.revision;
     pick->tried = pick->first;
     pick->allocated = NGX_ETCD_PICK_TRIED;
 
-    return table->primary.n + table->backup.n;
+    return ngx_etcd_tier_tries(&table->primary)
+           + ngx_etcd_tier_tries(&table->backup);
 }
 
 
 ngx_int_t
-ngx_etcd_pick_get(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc)
+ngx_etcd_pick_tell(ngx_etcd_pick_t *pick, void (*close)(void *data),
+    void *data)
 {
-    time_t             now;
-    ngx_etcd_peer_t   *peer;
-    ngx_etcd_table_t  *table;
+    if (!pick->table->conf->close) {
+        return NGX_OK;
+    }
 
-    table = pick->table;
-    now = ngx_time();
+    pick->tenant = ngx_pcalloc(pick->pool, sizeof(ngx_etcd_tenant_t));
+    if (pick->tenant == NULL) {
+        return NGX_ERROR;
+    }
+
+    pick->tenant->close = close;
+    pick->tenant->data = data;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_pick_key(ngx_etcd_pick_t *pick, ngx_str_t *key)
+{
+    pick->key = *key;
+    pick->crc = ngx_crc32_long(key->data, key->len);
+}
+
+
+ngx_int_t
+ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_uint_t        i;
+    ngx_etcd_peer_t  *peer;
 
     /*
      * nginx gives back the try of a kept connection that was broken, and of
@@ -114,42 +154,120 @@ ngx_etcd_pick_get(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc)
     }
 
     pick->cached = 0;
+    pick->peer = NULL;
 
     pc->cached = 0;
     pc->connection = NULL;
 
-    peer = pick->method->pick(pick, &table->primary, now);
+    for (i = 0; i < NGX_ETCD_PICK_RACES; i++) {
+        peer = ngx_etcd_pick_choose(pick);
+
+        if (peer == NULL) {
+            break;
+        }
+
+        switch (ngx_etcd_pick_take(pick, peer)) {
+
+        case NGX_OK:
+            pc->sockaddr = peer->sockaddr;
+            pc->socklen = peer->socklen;
+            pc->name = &peer->name;
+            return NGX_OK;
+
+        case NGX_BUSY:
+            continue;
+        }
+
+        break;
+    }
+
+    pc->name = pick->name;
+
+    return NGX_BUSY;
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_choose(ngx_etcd_pick_t *pick)
+{
+    ngx_etcd_peer_t   *peer;
+    ngx_etcd_table_t  *table;
+
+    table = pick->table;
+
+    if (table->conf->max_stale != 0 && ngx_etcd_table_expired(table)) {
+        return NULL;
+    }
+
+    peer = ngx_etcd_pick_from(pick, &table->primary);
 
     if (peer == NULL) {
-        peer = pick->method->pick(pick, &table->backup, now);
+        peer = ngx_etcd_pick_from(pick, &table->backup);
     }
 
     if (peer == NULL) {
         peer = ngx_etcd_pick_again(pick);
     }
 
-    if (peer == NULL || ngx_etcd_pick_remember(pick, peer) != NGX_OK) {
-        pick->peer = NULL;
-        pc->name = pick->name;
+    return peer;
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+{
+    tier->picks++;
+
+    if (ngx_etcd_tier_unwell(tier) != 0) {
+        ngx_etcd_health_sweep(pick->table, tier);
+    }
+
+    if (ngx_etcd_tier_usable(tier) == 0) {
+        return NULL;
+    }
+
+    return ngx_etcd_pick_method(pick)->pick(pick, tier);
+}
+
+
+/* NGX_BUSY: another worker has taken the last connection it may have */
+
+static ngx_int_t
+ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    ngx_uint_t  conns;
+
+    if (ngx_etcd_ledger_take(peer->slot, peer->cell, peer->uid,
+                             peer->attr.max_conns, &conns)
+        != NGX_OK)
+    {
         return NGX_BUSY;
     }
+
+    if (ngx_etcd_pick_remember(pick, peer) != NGX_OK) {
+        ngx_etcd_ledger_give(peer->slot, peer->cell, peer->uid);
+        return NGX_ERROR;
+    }
+
+    (void) __atomic_fetch_add(&peer->slot->requests, 1, __ATOMIC_RELAXED);
 
     /* the time of a try of a peer that had failed */
 
     if (peer->attr.max_fails
-        && now - peer->slot->checked > peer->attr.fail_timeout)
+        && ngx_time() - peer->slot->checked > peer->attr.fail_timeout)
     {
-        peer->slot->checked = now;
+        peer->slot->checked = ngx_time();
     }
-
-    (void) ngx_etcd_counter_add(&peer->slot->conns, peer->uid, 1);
-    (void) __atomic_fetch_add(&peer->slot->requests, 1, __ATOMIC_RELAXED);
 
     pick->peer = peer;
 
-    pc->sockaddr = peer->sockaddr;
-    pc->socklen = peer->socklen;
-    pc->name = &peer->name;
+    if (ngx_etcd_pick_method(pick)->taken != NULL) {
+        ngx_etcd_pick_method(pick)->taken(pick, peer->tier, peer, conns);
+    }
+
+    if (pick->tenant != NULL) {
+        ngx_etcd_peer_enter(peer, pick->tenant);
+    }
 
     return NGX_OK;
 }
@@ -201,50 +319,37 @@ ngx_etcd_pick_again(ngx_etcd_pick_t *pick)
 }
 
 
-/* may this request go to the peer now? */
+ngx_uint_t
+ngx_etcd_pick_usable(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer)
+{
+    return !ngx_etcd_pick_tried(pick, peer)
+           && ngx_etcd_health_usable(pick->table, tier, peer);
+}
+
 
 static ngx_uint_t
-ngx_etcd_pick_usable(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer, time_t now)
+ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
-    ngx_uint_t        i;
-    ngx_etcd_slot_t  *slot;
+    ngx_uint_t  i;
 
     for (i = 0; i < pick->ntried; i++) {
         if (pick->tried[i].peer->uid == peer->uid) {
-            return 0;
+            return 1;
         }
     }
 
-    slot = peer->slot;
-
-    /* as in nginx, a member that is the only one is never unavailable */
-
-    if (peer->attr.max_fails
-        && pick->table->nmembers > 1
-        && ngx_etcd_counter_get(&slot->fails, peer->uid)
-           >= peer->attr.max_fails
-        && now - slot->checked <= peer->attr.fail_timeout)
-    {
-        return 0;
-    }
-
-    if (peer->attr.max_conns
-        && ngx_etcd_counter_get(&slot->conns, peer->uid)
-           >= peer->attr.max_conns)
-    {
-        return 0;
-    }
-
-    return 1;
+    return 0;
 }
 
 
 void
-ngx_etcd_pick_free(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc,
-    ngx_uint_t state)
+ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
+    ngx_etcd_pick_t *pick = data;
+
     ngx_etcd_peer_t  *peer;
-    ngx_etcd_slot_t  *slot;
+    ngx_etcd_tier_t  *tier;
 
     peer = pick->peer;
 
@@ -252,21 +357,39 @@ ngx_etcd_pick_free(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc,
         return;
     }
 
-    pick->peer = NULL;
-    slot = peer->slot;
-
     if (state & NGX_PEER_FAILED) {
         pick->cached = pc->cached;
         ngx_etcd_pick_failed(pick, peer, pc->log);
 
-    } else if (slot->accessed < slot->checked) {
-
-        /* it was tried after its last failure, and it works */
-
-        ngx_etcd_counter_set(&slot->fails, peer->uid, 0);
+    } else {
+        ngx_etcd_pick_works(pick);
     }
 
-    (void) ngx_etcd_counter_add(&slot->conns, peer->uid, -1);
+    pick->peer = NULL;
+
+    if (pick->tenant != NULL) {
+        ngx_etcd_peer_leave(pick->tenant);
+    }
+
+    ngx_etcd_ledger_give(peer->slot, peer->cell, peer->uid);
+
+    /* what it means for the member as it is by now, if it is */
+
+    peer = ngx_etcd_table_current(pick->table, peer);
+
+    if (peer != NULL) {
+        tier = peer->tier;
+
+        if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
+            || peer->deficit != 0)
+        {
+            (void) ngx_etcd_health_check(pick->table, tier, peer);
+        }
+
+        if (ngx_etcd_pick_method(pick)->freed != NULL) {
+            ngx_etcd_pick_method(pick)->freed(pick, tier, peer, state);
+        }
+    }
 
     if (pc->tries) {
         pc->tries--;
@@ -276,42 +399,44 @@ ngx_etcd_pick_free(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc,
 }
 
 
+void
+ngx_etcd_pick_works(ngx_etcd_pick_t *pick)
+{
+    ngx_etcd_peer_t  *peer;
+
+    if (pick->peer == NULL) {
+        return;
+    }
+
+    ngx_etcd_health_worked(pick->peer);
+
+    if (ngx_etcd_pick_method(pick)->works == NULL) {
+        return;
+    }
+
+    peer = ngx_etcd_table_current(pick->table, pick->peer);
+
+    if (peer != NULL) {
+        ngx_etcd_pick_method(pick)->works(pick, peer->tier, peer);
+    }
+}
+
+
 static void
 ngx_etcd_pick_failed(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer,
     ngx_log_t *log)
 {
-    time_t      now;
     ngx_uint_t  fails;
 
-    if (pick->table->nmembers <= 1) {
+    peer = ngx_etcd_table_current(pick->table, peer);
+
+    if (peer == NULL) {
         return;
     }
 
-    now = ngx_time();
+    fails = ngx_etcd_health_failed(pick->table, peer->tier, peer);
 
-    fails = ngx_etcd_counter_add(&peer->slot->fails, peer->uid, 1);
-
-    if (fails == 0) {
-
-        /* the member is gone meanwhile */
-
-        return;
-    }
-
-    peer->slot->accessed = now;
-    peer->slot->checked = now;
-
-    if (peer->attr.max_fails == 0) {
-        return;
-    }
-
-    peer->effective_weight -= peer->attr.weight / peer->attr.max_fails;
-
-    if (peer->effective_weight < 0) {
-        peer->effective_weight = 0;
-    }
-
-    if (fails == peer->attr.max_fails) {
+    if (fails != 0 && fails == peer->attr.max_fails) {
         ngx_log_error(NGX_LOG_WARN, log, 0,
                       "upstream \"%V\": member %V temporarily disabled",
                       pick->name, &peer->name);
@@ -322,8 +447,10 @@ ngx_etcd_pick_failed(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer,
 #if (NGX_SSL)
 
 ngx_int_t
-ngx_etcd_pick_set_session(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc)
+ngx_etcd_pick_set_session(ngx_peer_connection_t *pc, void *data)
 {
+    ngx_etcd_pick_t *pick = data;
+
     if (pick->peer == NULL || pick->peer->ssl_session == NULL) {
         return NGX_OK;
     }
@@ -333,8 +460,10 @@ ngx_etcd_pick_set_session(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc)
 
 
 void
-ngx_etcd_pick_save_session(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc)
+ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data)
 {
+    ngx_etcd_pick_t *pick = data;
+
     ngx_ssl_session_t  *session;
 
     if (pick->peer == NULL) {
@@ -362,6 +491,10 @@ ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
 {
     ngx_uint_t  i;
 
+    if (pick->tenant != NULL) {
+        ngx_etcd_peer_leave(pick->tenant);
+    }
+
     for (i = 0; i < pick->ntried; i++) {
         ngx_etcd_peer_unref(pick->tried[i].peer);
     }
@@ -371,112 +504,140 @@ ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
 }
 
 
-static ngx_etcd_peer_t *
-ngx_etcd_pick_round_robin(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    time_t now)
+ngx_etcd_peer_t *
+ngx_etcd_pick_turn(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 {
-    return ngx_etcd_pick_turn(pick, tier, now, NULL);
+    ngx_uint_t             looks;
+    ngx_etcd_peer_t       *peer;
+    ngx_etcd_turn_link_t  *link;
+
+    ngx_etcd_pick_set_aside(pick, tier);
+
+    looks = 0;
+
+    for ( ;; ) {
+        link = ngx_etcd_turn_next(&tier->turn);
+
+        if (link == NULL) {
+            peer = NULL;
+            break;
+        }
+
+        peer = ngx_queue_data(link, ngx_etcd_peer_t, turn);
+
+        /* whoever cannot be used is parked: it is not the next any more */
+
+        if (!ngx_etcd_health_usable(pick->table, tier, peer)) {
+            continue;
+        }
+
+        if (looks++ < NGX_ETCD_PICK_LOOKS
+            && ngx_etcd_pick_outdated(tier, peer))
+        {
+            continue;
+        }
+
+        ngx_etcd_turn_take(&tier->turn, &peer->turn);
+        break;
+    }
+
+    ngx_etcd_pick_put_back(pick, tier);
+
+    return peer;
 }
 
 
-/*
- * Whose turn it is, smooth and weighted as in nginx: among all, or among
- * those loaded as the one given.
- */
+/* has it more connections than it was chosen for? */
 
-static ngx_etcd_peer_t *
-ngx_etcd_pick_turn(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier, time_t now,
-    ngx_etcd_peer_t *like)
+static ngx_uint_t
+ngx_etcd_pick_outdated(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
 {
-    ngx_int_t         total;
+    ngx_uint_t  known, conns;
+
+    if (!(tier->method->needs & NGX_ETCD_NEEDS_CONNS)) {
+        return 0;
+    }
+
+    known = ngx_etcd_turn_conns(&peer->turn);
+    conns = ngx_etcd_peer_conns(peer);
+
+    ngx_etcd_turn_load(&tier->turn, &peer->turn, conns);
+
+    return conns > known;
+}
+
+
+/* peers that the request has tried do not take part: some at most */
+
+static void
+ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+{
     ngx_uint_t        i;
-    ngx_etcd_peer_t  *peer, *best;
+    ngx_etcd_peer_t  *peer;
 
-    best = NULL;
-    total = 0;
+    for (i = 0; i < pick->ntried; i++) {
+        peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
 
-    for (i = 0; i < tier->n; i++) {
-        peer = tier->peers[i];
-
-        if (!ngx_etcd_pick_usable(pick, peer, now)) {
-            continue;
-        }
-
-        if (like != NULL && ngx_etcd_peer_less_loaded(peer, like) != 0) {
-            continue;
-        }
-
-        peer->current_weight += peer->effective_weight;
-        total += peer->effective_weight;
-
-        if (peer->effective_weight < (ngx_int_t) peer->attr.weight) {
-            peer->effective_weight++;
-        }
-
-        if (best == NULL || peer->current_weight > best->current_weight) {
-            best = peer;
+        if (peer != NULL
+            && peer->tier == tier
+            && ngx_etcd_turn_taken_by(&peer->turn))
+        {
+            ngx_etcd_turn_remove(&tier->turn, &peer->turn);
         }
     }
-
-    if (best != NULL) {
-        best->current_weight -= total;
-    }
-
-    return best;
 }
 
 
-/* the least connections for its weight; round robin among equals */
-
-static ngx_etcd_peer_t *
-ngx_etcd_pick_least_conn(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    time_t now)
+static void
+ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 {
-    ngx_int_t         order;
-    ngx_uint_t        i, equals;
-    ngx_etcd_peer_t  *peer, *best;
+    ngx_uint_t        i, conns;
+    ngx_etcd_peer_t  *peer;
 
-    best = NULL;
-    equals = 0;
+    for (i = 0; i < pick->ntried; i++) {
+        peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
 
-    for (i = 0; i < tier->n; i++) {
-        peer = tier->peers[i];
-
-        if (!ngx_etcd_pick_usable(pick, peer, now)) {
+        if (peer == NULL
+            || peer->tier != tier
+            || ngx_etcd_turn_taken_by(&peer->turn)
+            || peer->weight == 0)
+        {
             continue;
         }
 
-        order = (best == NULL) ? 1 : ngx_etcd_peer_less_loaded(peer, best);
+        conns = (tier->method->needs & NGX_ETCD_NEEDS_CONNS)
+                ? ngx_etcd_peer_conns(peer) : 0;
 
-        if (order > 0) {
-            best = peer;
-            equals = 0;
-
-        } else if (order == 0) {
-            equals++;
+        if (ngx_etcd_turn_add(&tier->turn, &peer->turn, peer->weight, conns)
+            != NGX_OK)
+        {
+            ngx_etcd_tier_place(tier, peer, NGX_ETCD_REGION_PARKED, 0);
         }
     }
-
-    return equals ? ngx_etcd_pick_turn(pick, tier, now, best) : best;
 }
 
 
-/* the better of two, each drawn in proportion to its weight */
-
-static ngx_etcd_peer_t *
-ngx_etcd_pick_random(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier, time_t now)
+ngx_etcd_peer_t *
+ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    ngx_uint_t (*better)(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
+    ngx_etcd_peer_t *two))
 {
     ngx_uint_t        i;
     ngx_etcd_peer_t  *peer, *first;
 
     first = NULL;
 
-    for (i = 0; i < NGX_ETCD_RANDOM_DRAWS && tier->n != 0; i++) {
+    for (i = 0; i < NGX_ETCD_PICK_DRAWS; i++) {
 
-        peer = ngx_etcd_tier_at(tier, (ngx_uint_t) ngx_random()
-                                      % tier->weight);
+        /* the peer before may have been parked */
 
-        if (peer == first || !ngx_etcd_pick_usable(pick, peer, now)) {
+        if (ngx_etcd_tier_usable(tier) == 0) {
+            break;
+        }
+
+        peer = ngx_etcd_tier_draw(tier);
+
+        if (peer == first || !ngx_etcd_pick_usable(pick, tier, peer)) {
             continue;
         }
 
@@ -485,28 +646,42 @@ ngx_etcd_pick_random(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier, time_t now)
             continue;
         }
 
-        return (ngx_etcd_peer_less_loaded(peer, first) > 0) ? peer : first;
+        return better(tier, peer, first) ? peer : first;
     }
 
-    if (first != NULL) {
-        return first;
-    }
-
-    return ngx_etcd_pick_round_robin(pick, tier, now);
+    return (first != NULL) ? first : ngx_etcd_pick_any(pick, tier);
 }
 
 
-/* 1: one has less, -1: more, 0: as many connections for its weight as two */
+/* few of those that are left were not tried, or have a share of the draws */
 
-static ngx_int_t
-ngx_etcd_peer_less_loaded(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
+static ngx_etcd_peer_t *
+ngx_etcd_pick_any(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 {
-    uint64_t  a, b;
+    ngx_uint_t        i, n;
+    ngx_etcd_peer_t  *peer;
 
-    a = (uint64_t) ngx_etcd_counter_get(&one->slot->conns, one->uid)
-        * two->attr.weight;
-    b = (uint64_t) ngx_etcd_counter_get(&two->slot->conns, two->uid)
-        * one->attr.weight;
+    n = ngx_etcd_tier_usable(tier);
+    i = (n != 0) ? (ngx_uint_t) ngx_random() % n : 0;
 
-    return (a < b) ? 1 : (a > b) ? -1 : 0;
+    /* who is parked leaves its place to another */
+
+    for ( /* void */ ; n != 0; n--) {
+
+        if (ngx_etcd_tier_usable(tier) == 0) {
+            break;
+        }
+
+        peer = tier->peers[i % ngx_etcd_tier_usable(tier)];
+
+        if (ngx_etcd_pick_usable(pick, tier, peer)) {
+            return peer;
+        }
+
+        if (peer->weight != 0) {
+            i++;
+        }
+    }
+
+    return NULL;
 }

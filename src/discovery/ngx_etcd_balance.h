@@ -15,16 +15,13 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
+#include <ngx_etcd_method.h>
 #include <ngx_etcd_table.h>
 
 
 /* peers tried are remembered in place up to here, beyond that in the pool */
 
-#define NGX_ETCD_PICK_TRIED  4
-
-
-typedef struct ngx_etcd_pick_s      ngx_etcd_pick_t;
-typedef struct ngx_etcd_method_s    ngx_etcd_method_t;
+#define NGX_ETCD_PICK_TRIED  1
 
 
 typedef struct {
@@ -35,11 +32,14 @@ typedef struct {
 } ngx_etcd_try_t;
 
 
-/* one request's way through the peers; zeroed and owned by the caller */
+/*
+ * One request's way through the peers; zeroed and owned by the caller.  It is
+ * small: what does not fit into a request's pool any more costs another block
+ * of it, which is more than picking does.
+ */
 
 struct ngx_etcd_pick_s {
     ngx_etcd_table_t            *table;
-    const ngx_etcd_method_t     *method;
     ngx_str_t                   *name;             /* of the upstream */
     ngx_pool_t                  *pool;
     uint64_t                     revision;         /* that it is picked by */
@@ -47,49 +47,103 @@ struct ngx_etcd_pick_s {
     ngx_etcd_peer_t             *peer;             /* the last picked */
     ngx_etcd_try_t              *tried;            /* all picked; referenced
                                                       until done */
-    ngx_uint_t                   ntried;
-    ngx_uint_t                   allocated;
-    ngx_uint_t                   cached;           /* the last connection was
+    uint32_t                     ntried;
+    uint32_t                     allocated;
+    uint32_t                     cached;           /* the last connection was
                                                       a kept one, and failed */
-    ngx_uint_t                   tries;            /* left after that */
+    uint32_t                     tries;            /* left after that */
+    ngx_etcd_tenant_t           *tenant;           /* or NULL */
+
+    /* of the method */
+
+    ngx_str_t                    key;
+    uint32_t                     crc;              /* of the key */
+    uint32_t                     hash;
+    uint32_t                     rehash;           /* times hashed */
+    uint32_t                     hashed;           /* to who is not usable */
+    uint64_t                     begun;            /* us, the last taken; 0:
+                                                      is not measured */
+
     ngx_etcd_try_t               first[NGX_ETCD_PICK_TRIED];
 };
 
 
 /* for an error message */
-#define NGX_ETCD_METHOD_NAMES  "round_robin, least_conn, random"
+#define NGX_ETCD_METHOD_NAMES                                                 \
+    "round_robin, least_conn, random, hash, ewma"
 
-/* NULL if there is no such method */
-const ngx_etcd_method_t *ngx_etcd_method_find(ngx_str_t *name);
+/*
+ * The method of that name and parameter ("hash" has "consistent"); NULL if
+ * there is none.
+ */
+const ngx_etcd_method_t *ngx_etcd_method_find(ngx_str_t *name,
+    ngx_str_t *parameter);
 extern const ngx_etcd_method_t  *ngx_etcd_method_default;
 
 /* brings the table up to date; returns how many peers there are to try */
 ngx_uint_t ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
-    const ngx_etcd_method_t *method, ngx_str_t *name, ngx_pool_t *pool);
+    ngx_str_t *name, ngx_pool_t *pool);
+
+/*
+ * To be called, once, when the peer in use leaves the table or leads anew;
+ * where such tenants are not told, never.  NGX_OK, or NGX_ERROR.
+ */
+ngx_int_t ngx_etcd_pick_tell(ngx_etcd_pick_t *pick,
+    void (*close)(void *data), void *data);
+
+/*
+ * For a method that needs it, before the first peer: the key, which outlives
+ * the pick.  Without one, or with an empty one, it is round robin.
+ */
+void ngx_etcd_pick_key(ngx_etcd_pick_t *pick, ngx_str_t *key);
+
+/*
+ * What nginx calls of a connection to a peer; the data are the pick.
+ */
 
 /*
  * The next peer into pc: never one that was tried on a connection of its own.
  * NGX_BUSY when there is none, with pc->name set to the upstream's.
  */
-ngx_int_t ngx_etcd_pick_get(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc);
+ngx_int_t ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data);
 
 /* the peer is done with; state is NGX_PEER_FAILED and others, as nginx's */
-void ngx_etcd_pick_free(ngx_etcd_pick_t *pick, ngx_peer_connection_t *pc,
+void ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
+
+/* the peer works, which is known before it is done with */
+void ngx_etcd_pick_works(ngx_etcd_pick_t *pick);
 
 #if (NGX_SSL)
 
 /* the peer's TLS session, kept by this worker between connections to it */
 
-ngx_int_t ngx_etcd_pick_set_session(ngx_etcd_pick_t *pick,
-    ngx_peer_connection_t *pc);
-void ngx_etcd_pick_save_session(ngx_etcd_pick_t *pick,
-    ngx_peer_connection_t *pc);
+ngx_int_t ngx_etcd_pick_set_session(ngx_peer_connection_t *pc, void *data);
+void ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data);
 
 #endif
 
 /* drops the references: names and keys of peers are not valid any more */
 void ngx_etcd_pick_done(ngx_etcd_pick_t *pick);
+
+
+/* for methods */
+
+/* may this request go to the peer now? */
+ngx_uint_t ngx_etcd_pick_usable(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer);
+
+/* the usable peer whose turn it is, which has had it then */
+ngx_etcd_peer_t *ngx_etcd_pick_turn(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
+
+/*
+ * Of two usable peers, drawn in proportion to their weights, the second where
+ * it is better, or else the first.
+ */
+ngx_etcd_peer_t *ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier, ngx_uint_t (*better)(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *one, ngx_etcd_peer_t *two));
 
 
 #endif /* _NGX_ETCD_BALANCE_H_INCLUDED_ */

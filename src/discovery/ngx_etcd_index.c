@@ -139,6 +139,8 @@ ngx_etcd_index_invalid(ngx_etcd_index_t *index)
         }
 
         key->invalid = 1;
+        key->reason = ngx_crc32_long(invalid->bytes + invalid->key_len,
+                                     invalid->len);
         key->revision = ngx_max(key->revision, invalid->mod_revision);
     }
 
@@ -236,9 +238,17 @@ ngx_etcd_index_node(ngx_etcd_index_t *index, size_t size, u_char *data,
 void
 ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
+    ngx_etcd_use_t  *use;
+
     while (key->regs != NULL) {
         ngx_etcd_index_remove(index, key, key->regs);
     }
+
+    for (use = key->uses; use != NULL; use = use->next) {
+        use->seen = 0;
+    }
+
+    ngx_etcd_host_unuse(&key->uses);
 
     ngx_queue_remove(&key->queue);
     ngx_rbtree_delete(&index->keys, &key->sn.node);
@@ -276,6 +286,33 @@ ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
     if (key->regs != NULL) {
         index->live++;
     }
+
+    ngx_queue_remove(&key->queue);
+    ngx_queue_insert_tail(&index->present, &key->queue);
+}
+
+
+void
+ngx_etcd_index_distrust(ngx_etcd_index_t *index)
+{
+    ngx_queue_t     *q;
+    ngx_etcd_key_t  *key;
+
+    for (q = ngx_queue_head(&index->present);
+         q != ngx_queue_sentinel(&index->present);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+        key->revision = 0;
+    }
+}
+
+
+void
+ngx_etcd_index_audited(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_uint_t mark)
+{
+    key->audited = mark;
 
     ngx_queue_remove(&key->queue);
     ngx_queue_insert_tail(&index->present, &key->queue);

@@ -16,10 +16,10 @@
 #include <ngx_core.h>
 #include <ngx_etcd_set.h>
 #include <ngx_etcd_record.h>
+#include <ngx_etcd_host.h>
 
 
 typedef struct ngx_etcd_reg_s      ngx_etcd_reg_t;
-typedef struct ngx_etcd_key_s      ngx_etcd_key_t;
 typedef struct ngx_etcd_address_s  ngx_etcd_address_t;
 
 
@@ -38,9 +38,13 @@ struct ngx_etcd_key_s {
     ngx_str_node_t                   sn;           /* first: in a tree */
     ngx_queue_t                      queue;        /* all keys, or those gone */
     ngx_etcd_reg_t                  *regs;
+    ngx_etcd_use_t                  *uses;         /* of host names */
     uint64_t                         revision;     /* mod_revision of what was
                                                       read last, 0: read it */
     ngx_uint_t                       mark;         /* of the last list */
+    uint32_t                         reason;       /* hash of why a selection
+                                                      has refused it */
+    ngx_uint_t                       audited;      /* of the last audit */
     unsigned                         invalid:1;
     unsigned                         gone:1;
 };
@@ -81,6 +85,13 @@ void ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 /* to and from the keys that are gone */
 void ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+
+/* every value is to be read, whatever its revision */
+void ngx_etcd_index_distrust(ngx_etcd_index_t *index);
+
+/* marks a present key, and makes it the last of them */
+void ngx_etcd_index_audited(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_uint_t mark);
 
 /*
  * The slot of an address, or a free one; NGX_ETCD_SET_NO_SLOT: the set has to

@@ -11,12 +11,19 @@
 #include <ngx_etcd_format.h>
 
 
-/* bytes of a text that a reason shows */
+/* bytes of a field and of a text that a reason shows, and of what is wrong */
 
 #define NGX_ETCD_REASON_SHOWN   64
-#define NGX_ETCD_REASON_LEN     512
+#define NGX_ETCD_REASON_WHAT    160
+#define NGX_ETCD_REASON_LEN                                                   \
+    (2 * NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_REASON_SHOWN)                       \
+     + NGX_ETCD_REASON_WHAT)
 
 #define NGX_ETCD_ATTR_MAX       2147483647
+
+/* a precedence of 0 is a priority in the middle */
+#define NGX_ETCD_ATTR_FIRST     32768
+#define NGX_ETCD_ATTR_LAST      -32767
 
 /* seconds; as milliseconds it still fits into 32 bits */
 #define NGX_ETCD_ATTR_MAX_TIME  2147483
@@ -38,88 +45,122 @@ typedef enum {
 } ngx_etcd_attr_type_e;
 
 
-typedef enum {
-    NGX_ETCD_ATTR_WEIGHT = 0,
-    NGX_ETCD_ATTR_MAX_FAILS,
-    NGX_ETCD_ATTR_MAX_CONNS,
-    NGX_ETCD_ATTR_FAIL_TIMEOUT,
-    NGX_ETCD_ATTR_SLOW_START,
-    NGX_ETCD_ATTR_DOWN,
-    NGX_ETCD_ATTR_BACKUP,
-    NGX_ETCD_ATTR_DRAIN
-} ngx_etcd_attr_id_e;
-
-
 typedef struct {
     ngx_str_t               name;
-    ngx_etcd_attr_id_e      id;
     ngx_etcd_attr_type_e    type;
+    ngx_int_t               min;
     ngx_int_t               max;
+    ngx_uint_t              parameter;     /* of etcd_members, too */
     char                   *otherwise;
 } ngx_etcd_attr_t;
 
 
-static const ngx_etcd_attr_t *ngx_etcd_attr_find(u_char *name, size_t len);
-static ngx_int_t ngx_etcd_attr_json(const ngx_etcd_attr_t *row, json_t *value);
+static ngx_int_t ngx_etcd_attr_json(const ngx_etcd_attr_t *row,
+    ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attr_text(const ngx_etcd_attr_t *row,
+    ngx_str_t *text, ngx_int_t *n);
+static ngx_int_t ngx_etcd_attr_equals(ngx_etcd_field_t *field,
     ngx_str_t *text);
+static void ngx_etcd_attr_said(ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field, ngx_int_t n);
 static void ngx_etcd_attr_set(ngx_etcd_member_attr_t *attr,
     ngx_etcd_attr_id_e id, ngx_int_t value);
 static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
     ngx_str_t *text, char *quote, char *what);
 
 
+/* by ngx_etcd_attr_id_e */
+
 static const ngx_etcd_attr_t  ngx_etcd_attrs[] = {
 
     { ngx_string("weight"),
-      NGX_ETCD_ATTR_WEIGHT,
       NGX_ETCD_ATTR_INTEGER,
+      0,
       NGX_ETCD_MEMBER_MAX_WEIGHT,
+      1,
       "is not an integer from 0 to " ngx_value(NGX_ETCD_MEMBER_MAX_WEIGHT) },
 
     { ngx_string("max_fails"),
-      NGX_ETCD_ATTR_MAX_FAILS,
       NGX_ETCD_ATTR_INTEGER,
+      0,
       NGX_ETCD_ATTR_MAX,
+      1,
       NGX_ETCD_ATTR_NOT_INTEGER },
 
     { ngx_string("max_conns"),
-      NGX_ETCD_ATTR_MAX_CONNS,
       NGX_ETCD_ATTR_INTEGER,
+      0,
       NGX_ETCD_ATTR_MAX,
+      1,
       NGX_ETCD_ATTR_NOT_INTEGER },
 
     { ngx_string("fail_timeout"),
-      NGX_ETCD_ATTR_FAIL_TIMEOUT,
       NGX_ETCD_ATTR_SECONDS,
+      0,
       NGX_ETCD_ATTR_MAX_TIME,
+      1,
       NGX_ETCD_ATTR_NOT_TIME },
 
     { ngx_string("slow_start"),
-      NGX_ETCD_ATTR_SLOW_START,
       NGX_ETCD_ATTR_MSECS,
+      0,
       NGX_ETCD_ATTR_MAX_TIME * 1000,
+      1,
       NGX_ETCD_ATTR_NOT_TIME },
 
+    { ngx_string("priority"),
+      NGX_ETCD_ATTR_INTEGER,
+      0,
+      NGX_ETCD_MEMBER_MAX_PRIORITY,
+      0,
+      "is not an integer from 0 to " ngx_value(NGX_ETCD_MEMBER_MAX_PRIORITY) },
+
+    { ngx_string("precedence"),
+      NGX_ETCD_ATTR_INTEGER,
+      NGX_ETCD_ATTR_LAST,
+      NGX_ETCD_ATTR_FIRST,
+      0,
+      "is not an integer from " ngx_value(NGX_ETCD_ATTR_LAST) " to "
+      ngx_value(NGX_ETCD_ATTR_FIRST) },
+
     { ngx_string("down"),
-      NGX_ETCD_ATTR_DOWN,
       NGX_ETCD_ATTR_FLAG,
+      0,
       1,
+      0,
       NGX_ETCD_ATTR_NOT_FLAG },
 
     { ngx_string("backup"),
-      NGX_ETCD_ATTR_BACKUP,
       NGX_ETCD_ATTR_FLAG,
+      0,
       1,
+      0,
       NGX_ETCD_ATTR_NOT_FLAG },
 
     { ngx_string("drain"),
-      NGX_ETCD_ATTR_DRAIN,
       NGX_ETCD_ATTR_FLAG,
+      0,
       1,
-      NGX_ETCD_ATTR_NOT_FLAG },
+      0,
+      NGX_ETCD_ATTR_NOT_FLAG }
+};
 
-    { ngx_null_string, 0, 0, 0, NULL }
+
+ngx_etcd_field_t  ngx_etcd_fields[] = {
+
+    { ngx_string("/weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
+    { ngx_string("/max_fails"), NGX_ETCD_ATTR_MAX_FAILS, 0, ngx_null_string },
+    { ngx_string("/max_conns"), NGX_ETCD_ATTR_MAX_CONNS, 0, ngx_null_string },
+    { ngx_string("/fail_timeout"),
+      NGX_ETCD_ATTR_FAIL_TIMEOUT, 0, ngx_null_string },
+    { ngx_string("/slow_start"),
+      NGX_ETCD_ATTR_SLOW_START, 0, ngx_null_string },
+    { ngx_string("/priority"), NGX_ETCD_ATTR_PRIORITY, 0, ngx_null_string },
+    { ngx_string("/down"), NGX_ETCD_ATTR_DOWN, 0, ngx_null_string },
+    { ngx_string("/backup"), NGX_ETCD_ATTR_BACKUP, 0, ngx_null_string },
+    { ngx_string("/drain"), NGX_ETCD_ATTR_DRAIN, 0, ngx_null_string },
+
+    { ngx_null_string, 0, 0, ngx_null_string }
 };
 
 
@@ -128,6 +169,14 @@ ngx_etcd_member_add(ngx_etcd_decode_t *d)
 {
     ngx_etcd_member_t       *member;
     ngx_etcd_member_attr_t  *attr, *defaults;
+
+    if (d->members->nelts >= NGX_ETCD_MEMBER_MAX_NODES) {
+        (void) ngx_etcd_decode_invalid(d, "value", &d->value,
+                                       "has more than "
+                                       ngx_value(NGX_ETCD_MEMBER_MAX_NODES)
+                                       " members");
+        return NULL;
+    }
 
     member = ngx_array_push(d->members);
     if (member == NULL) {
@@ -150,6 +199,7 @@ ngx_etcd_member_add(ngx_etcd_decode_t *d)
     attr->max_conns = defaults->max_conns;
     attr->fail_timeout = defaults->fail_timeout;
     attr->slow_start = defaults->slow_start;
+    attr->priority = defaults->priority;
     attr->down = defaults->down;
     attr->backup = defaults->backup;
     attr->drain = defaults->drain;
@@ -158,133 +208,212 @@ ngx_etcd_member_add(ngx_etcd_decode_t *d)
 }
 
 
-ngx_int_t
-ngx_etcd_member_attributes(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    json_t *object)
-{
-    void                   *iter;
-    u_char                 *name;
-    json_t                 *value;
-    ngx_int_t               n;
-    const ngx_etcd_attr_t  *row;
+/*
+ * The names that are there are looked for among the fields: most objects have
+ * fewer of them, and comparing costs less than looking up.
+ */
 
-    for (iter = json_object_iter(object);
+ngx_int_t
+ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *fields, json_t *node)
+{
+    void              *iter;
+    size_t             len;
+    u_char            *name;
+    json_t            *value;
+    ngx_str_t          rest;
+    ngx_etcd_field_t  *field;
+
+    for (iter = json_object_iter(node);
          iter != NULL;
-         iter = json_object_iter_next(object, iter))
+         iter = json_object_iter_next(node, iter))
     {
         name = (u_char *) json_object_iter_key(iter);
+        len = json_object_iter_key_len(iter);
 
-        row = ngx_etcd_attr_find(name, ngx_strlen(name));
-        if (row == NULL) {
-            continue;
+        for (field = fields; field->path.data != NULL; field++) {
+
+            if (!ngx_etcd_pointer_begins(&field->path, name, len, &rest)) {
+                continue;
+            }
+
+            value = ngx_etcd_pointer_get(json_object_iter_value(iter), &rest);
+
+            if (value != NULL
+                && ngx_etcd_member_field(d, member, field, value) != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
         }
-
-        value = json_object_iter_value(iter);
-
-        n = ngx_etcd_attr_json(row, value);
-
-        if (n == NGX_ERROR) {
-            return ngx_etcd_decode_invalid_json(d, (char *) row->name.data,
-                                                value, row->otherwise);
-        }
-
-        ngx_etcd_attr_set(&member->attr, row->id, n);
     }
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_member_field(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field, json_t *value)
+{
+    ngx_int_t               n;
+    const ngx_etcd_attr_t  *row;
+
+    row = &ngx_etcd_attrs[field->id];
+
+    if (ngx_etcd_attr_json(row, field, value, &n) == NGX_OK) {
+        ngx_etcd_attr_said(member, field, n);
+        return NGX_OK;
+    }
+
+    if (field->how & NGX_ETCD_FIELD_LOOSE) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_decode_invalid_json(d, ngx_etcd_pointer_name(&field->path),
+                                        value, row->otherwise);
+}
+
+
+ngx_int_t
+ngx_etcd_member_field_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field, ngx_str_t *text)
+{
+    ngx_int_t               n;
+    const ngx_etcd_attr_t  *row;
+
+    row = &ngx_etcd_attrs[field->id];
+
+    if (field->equals.len != 0) {
+        ngx_etcd_attr_said(member, field, ngx_etcd_attr_equals(field, text));
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_attr_text(row, text, &n) == NGX_OK) {
+        ngx_etcd_attr_said(member, field, n);
+        return NGX_OK;
+    }
+
+    if (field->how & NGX_ETCD_FIELD_LOOSE) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_decode_invalid(d, (char *) field->path.data, text,
+                                   row->otherwise);
 }
 
 
 ngx_int_t
 ngx_etcd_member_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
 {
-    u_char                 *last, *equals;
+    u_char                 *equals;
     ngx_int_t               n;
-    ngx_str_t               text;
+    ngx_str_t               name, text;
+    ngx_uint_t              id;
     const ngx_etcd_attr_t  *row;
 
-    last = parameter->data + parameter->len;
-
-    equals = ngx_strlchr(parameter->data, last, '=');
+    equals = ngx_strlchr(parameter->data, parameter->data + parameter->len,
+                         '=');
     if (equals == NULL) {
         return NGX_DECLINED;
     }
 
-    row = ngx_etcd_attr_find(parameter->data, equals - parameter->data);
-    if (row == NULL || row->type == NGX_ETCD_ATTR_FLAG) {
+    name.data = parameter->data;
+    name.len = equals - parameter->data;
+
+    id = ngx_etcd_attr_find(&name);
+
+    if (id == NGX_ETCD_ATTR_N || !ngx_etcd_attrs[id].parameter) {
         return NGX_DECLINED;
     }
 
-    text.data = equals + 1;
-    text.len = last - text.data;
+    row = &ngx_etcd_attrs[id];
 
-    n = ngx_etcd_attr_text(row, &text);
-    if (n == NGX_ERROR) {
-        return NGX_ERROR;
-    }
+    text.data = equals + 1;
+    text.len = parameter->len - name.len - 1;
 
     /* a member may be drained, but not all that say nothing of it */
 
-    if (row->id == NGX_ETCD_ATTR_WEIGHT && n == 0) {
+    if (ngx_etcd_attr_text(row, &text, &n) != NGX_OK
+        || (id == NGX_ETCD_ATTR_WEIGHT && n == 0))
+    {
         return NGX_ERROR;
     }
 
-    ngx_etcd_attr_set(attr, row->id, n);
+    ngx_etcd_attr_set(attr, id, n);
 
     return NGX_OK;
 }
 
 
-static const ngx_etcd_attr_t *
-ngx_etcd_attr_find(u_char *name, size_t len)
+ngx_uint_t
+ngx_etcd_attr_find(ngx_str_t *name)
 {
+    ngx_uint_t              id;
     const ngx_etcd_attr_t  *row;
 
-    for (row = ngx_etcd_attrs; row->name.len; row++) {
+    for (id = 0; id < NGX_ETCD_ATTR_N; id++) {
+        row = &ngx_etcd_attrs[id];
 
-        if (row->name.len == len
-            && ngx_memcmp(row->name.data, name, len) == 0)
+        if (row->name.len == name->len
+            && ngx_memcmp(row->name.data, name->data, name->len) == 0)
         {
-            return row;
+            break;
         }
     }
 
-    return NULL;
+    return id;
 }
 
 
-/* returns the value in the unit of the type, or NGX_ERROR */
+ngx_uint_t
+ngx_etcd_attr_is_flag(ngx_uint_t id)
+{
+    return ngx_etcd_attrs[id].type == NGX_ETCD_ATTR_FLAG;
+}
+
+
+/* n is in the unit of the type */
 
 static ngx_int_t
-ngx_etcd_attr_json(const ngx_etcd_attr_t *row, json_t *value)
+ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
+    json_t *value, ngx_int_t *n)
 {
+    u_char      buf[NGX_ETCD_SCALAR_LEN];
     ngx_int_t   scale;
     ngx_str_t   text;
-    json_int_t  n;
+    json_int_t  i;
+
+    if (field->equals.len != 0) {
+        *n = ngx_etcd_scalar(value, buf, &text) == NGX_OK
+             && ngx_etcd_attr_equals(field, &text);
+        return NGX_OK;
+    }
 
     if (row->type == NGX_ETCD_ATTR_FLAG && json_is_boolean(value)) {
-        return json_is_true(value);
+        *n = json_is_true(value);
+        return NGX_OK;
     }
 
     if (json_is_integer(value)) {
-        n = json_integer_value(value);
+        i = json_integer_value(value);
         scale = (row->type == NGX_ETCD_ATTR_MSECS) ? 1000 : 1;
 
-        if (n < 0 || n > row->max / scale) {
+        if (i < row->min || i > row->max / scale) {
             return NGX_ERROR;
         }
 
-        return n * scale;
+        *n = i * scale;
+        return NGX_OK;
     }
 
     if (json_is_string(value)
         && (row->type == NGX_ETCD_ATTR_SECONDS
-            || row->type == NGX_ETCD_ATTR_MSECS))
+            || row->type == NGX_ETCD_ATTR_MSECS
+            || (field->how & NGX_ETCD_FIELD_TEXT)))
     {
-        text.data = (u_char *) json_string_value(value);
-        text.len = json_string_length(value);
+        (void) ngx_etcd_scalar(value, buf, &text);
 
-        return ngx_etcd_attr_text(row, &text);
+        return ngx_etcd_attr_text(row, &text, n);
     }
 
     return NGX_ERROR;
@@ -292,26 +421,62 @@ ngx_etcd_attr_json(const ngx_etcd_attr_t *row, json_t *value)
 
 
 static ngx_int_t
-ngx_etcd_attr_text(const ngx_etcd_attr_t *row, ngx_str_t *text)
+ngx_etcd_attr_text(const ngx_etcd_attr_t *row, ngx_str_t *text, ngx_int_t *n)
 {
-    ngx_int_t  n;
-
     switch (row->type) {
 
     case NGX_ETCD_ATTR_SECONDS:
-        n = ngx_parse_time(text, 1);
+        *n = ngx_parse_time(text, 1);
         break;
 
     case NGX_ETCD_ATTR_MSECS:
-        n = ngx_parse_time(text, 0);
+        *n = ngx_parse_time(text, 0);
         break;
 
-    default: /* NGX_ETCD_ATTR_INTEGER, NGX_ETCD_ATTR_FLAG */
-        n = ngx_atoi(text->data, text->len);
+    case NGX_ETCD_ATTR_FLAG:
+
+        if (text->len == 4 && ngx_strncmp(text->data, "true", 4) == 0) {
+            *n = 1;
+            return NGX_OK;
+        }
+
+        if (text->len == 5 && ngx_strncmp(text->data, "false", 5) == 0) {
+            *n = 0;
+            return NGX_OK;
+        }
+
+        /* fall through */
+
+    default: /* NGX_ETCD_ATTR_INTEGER */
+        *n = ngx_atoi(text->data, text->len);
         break;
     }
 
-    return (n > row->max) ? NGX_ERROR : n;
+    return (*n == NGX_ERROR || *n > row->max) ? NGX_ERROR : NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_attr_equals(ngx_etcd_field_t *field, ngx_str_t *text)
+{
+    return text->len == field->equals.len
+           && ngx_memcmp(text->data, field->equals.data, text->len) == 0;
+}
+
+
+static void
+ngx_etcd_attr_said(ngx_etcd_member_t *member, ngx_etcd_field_t *field,
+    ngx_int_t n)
+{
+    if (n == 0 && (field->how & NGX_ETCD_FIELD_ZERO)) {
+        return;
+    }
+
+    if (field->how & NGX_ETCD_FIELD_NOT) {
+        n = !n;
+    }
+
+    ngx_etcd_attr_set(&member->attr, field->id, n);
 }
 
 
@@ -346,20 +511,57 @@ ngx_etcd_attr_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
         attr->slow_start = value;
         break;
 
+    case NGX_ETCD_ATTR_PRIORITY:
+        attr->priority = value;
+        break;
+
+    case NGX_ETCD_ATTR_PRECEDENCE:
+        attr->priority = NGX_ETCD_ATTR_FIRST - value;
+        break;
+
+    /* several fields may say one flag, and a weight of 0 drains too */
+
     case NGX_ETCD_ATTR_DOWN:
-        attr->down = (value != 0);
+        attr->down |= (value != 0);
         break;
 
     case NGX_ETCD_ATTR_BACKUP:
-        attr->backup = (value != 0);
+        attr->backup |= (value != 0);
         break;
 
     case NGX_ETCD_ATTR_DRAIN:
-
-        /* a weight of 0 drains too, wherever it stands in the object */
-
         attr->drain |= (value != 0);
         break;
+
+    case NGX_ETCD_ATTR_N:
+        break;
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_scalar(json_t *value, u_char *buf, ngx_str_t *text)
+{
+    text->data = buf;
+
+    switch (json_typeof(value)) {
+
+    case JSON_STRING:
+        text->data = (u_char *) json_string_value(value);
+        text->len = json_string_length(value);
+        return NGX_OK;
+
+    case JSON_INTEGER:
+    case JSON_REAL:
+    case JSON_TRUE:
+    case JSON_FALSE:
+        text->len = ngx_min(json_dumpb(value, (char *) buf,
+                                       NGX_ETCD_SCALAR_LEN, JSON_ENCODE_ANY),
+                            NGX_ETCD_SCALAR_LEN);
+        return NGX_OK;
+
+    default: /* JSON_OBJECT, JSON_ARRAY, JSON_NULL */
+        return NGX_DECLINED;
     }
 }
 
@@ -421,14 +623,18 @@ static ngx_int_t
 ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
     char *quote, char *what)
 {
-    u_char  *p, *last;
-    u_char   buf[NGX_ETCD_REASON_LEN];
+    u_char     *p, *last;
+    u_char      buf[NGX_ETCD_REASON_LEN];
+    ngx_str_t   name;
 
-    /* fields and what are our own words: the text is all that is unknown */
+    /* what is wrong are our own words; a field may be a pointer of somebody */
 
     last = buf + sizeof(buf);
 
-    p = ngx_slprintf(buf, last, "%s", field);
+    name.data = (u_char *) field;
+    name.len = ngx_strlen(field);
+
+    p = ngx_etcd_member_escape(buf, &name, NGX_ETCD_REASON_SHOWN);
 
     if (text != NULL) {
         p = ngx_slprintf(p, last, " %s", quote);

@@ -14,10 +14,13 @@
 #include <ngx_core.h>
 
 
-#define NGX_ETCD_MEMBER_MAX_WEIGHT  65535
+#define NGX_ETCD_MEMBER_MAX_WEIGHT    65535
+#define NGX_ETCD_MEMBER_MAX_PRIORITY  65535
 
 /* "unix:" and the longest path, or a bracketed IPv6 address with port */
 #define NGX_ETCD_MEMBER_NAME_LEN    (sizeof("unix:") + 108)
+
+#define NGX_ETCD_MEMBER_MAX_HOST    253
 
 
 /* what is used of a member; nothing here points into etcd's message */
@@ -28,6 +31,9 @@ typedef struct {
     ngx_uint_t                      max_conns;     /* 0: no limit */
     time_t                          fail_timeout;  /* seconds */
     ngx_msec_t                      slow_start;    /* 0: none */
+    ngx_uint_t                      priority;      /* 0 .. MAX_PRIORITY: who
+                                                      have the lowest go
+                                                      first */
 
     unsigned                        down:1;        /* gets nothing */
     unsigned                        backup:1;      /* when no other is left */
@@ -44,20 +50,43 @@ typedef struct {
                                                       it: "127.0.0.1:80",
                                                       "[::1]:80", "unix:/s" */
     ngx_etcd_member_attr_t          attr;
+
+    /*
+     * Of a member whose address is a host name, in lower case.  Until it is
+     * resolved, the address is one of no family, and the name is empty, or
+     * why it could not be resolved.
+     */
+    ngx_str_t                       host;          /* len 0: it is none */
+    in_port_t                       port;
+    ngx_uint_t                      whole;         /* weight of all addresses;
+                                                      attr has its share */
 } ngx_etcd_member_t;
 
 
 typedef struct ngx_etcd_format_s    ngx_etcd_format_t;
+typedef struct ngx_etcd_shape_s     ngx_etcd_shape_t;
 
 
 /* how one upstream reads its prefix: made by configuration, then constant */
 
 typedef struct {
     const ngx_etcd_format_t        *format;
+    const ngx_etcd_shape_t         *shape;         /* by pointers; or NULL */
     ngx_etcd_member_attr_t          defaults;      /* for what is not said */
+    ngx_str_t                       scheme;        /* len 0: any */
+    ngx_str_t                       name;          /* of the service, where the
+                                                      prefix leaves it open */
+    ngx_array_t                    *tags;          /* of ngx_keyval_t, all of
+                                                      which a member needs; or
+                                                      NULL */
+    uint32_t                        hash;          /* of parameters that were
+                                                      read */
     ngx_array_t                    *allow;         /* of ngx_cidr_t, or NULL:
                                                       all are allowed */
     ngx_uint_t                      allow_unix;    /* allow list says unix: */
+    ngx_resolver_t                 *resolver;      /* NULL: host names are
+                                                      invalid */
+    ngx_msec_t                      resolver_timeout;
 } ngx_etcd_member_conf_t;
 
 
@@ -68,6 +97,13 @@ ngx_str_t *ngx_etcd_format_name(const ngx_etcd_format_t *format);
 
 /* all names, for an error message: "auto, plain, key, ..." */
 ngx_str_t *ngx_etcd_format_names(ngx_pool_t *pool);
+
+/* 1 if several keys of the format make one member */
+ngx_uint_t ngx_etcd_format_grouped(const ngx_etcd_format_t *format);
+
+/* 1 if such a key's last segment is the name of anything that is used */
+ngx_uint_t ngx_etcd_format_part(const ngx_etcd_format_t *format,
+    ngx_str_t *name);
 
 /*
  * Decodes one key (whole, namespace removed; any bytes) and its value (any
@@ -94,6 +130,18 @@ ngx_int_t ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
  */
 ngx_int_t ngx_etcd_member_parameter(ngx_str_t *parameter,
     ngx_etcd_member_attr_t *attr);
+
+/*
+ * Reads one parameter that says how the format is to be read: scheme=, tag=
+ * and, for json, the pointers.  NGX_DECLINED: it is none of these.
+ * NGX_ERROR: *err says what is wrong with it.  Defaults are read before.
+ */
+ngx_int_t ngx_etcd_format_parameter(ngx_etcd_member_conf_t *conf,
+    ngx_str_t *parameter, ngx_pool_t *pool, char **err);
+
+/* all are read: NULL, or what is wrong with them together */
+char *ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf,
+    ngx_str_t *prefix);
 
 /*
  * Writes bytes from outside as a log line or a reason may show them: at most

@@ -12,6 +12,7 @@
 #define NGX_ETCD_RECORD_DOWN    0x01
 #define NGX_ETCD_RECORD_BACKUP  0x02
 #define NGX_ETCD_RECORD_DRAIN   0x04
+#define NGX_ETCD_RECORD_HOST    0x08     /* it follows the name */
 
 
 /* no pointers and no holes: payloads are compared as bytes */
@@ -24,8 +25,16 @@ typedef struct {
     uint16_t                 weight;
     uint8_t                  flags;
     uint8_t                  socklen;
-    uint32_t                 name_len;
+    uint16_t                 name_len;
+    uint16_t                 priority;
 } ngx_etcd_record_head_t;
+
+
+typedef struct {
+    uint16_t                 len;
+    uint16_t                 port;
+    uint16_t                 whole;
+} ngx_etcd_record_host_t;
 
 
 size_t
@@ -34,6 +43,7 @@ ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
     u_char                  *p;
     ngx_etcd_member_attr_t  *attr;
     ngx_etcd_record_head_t   head;
+    ngx_etcd_record_host_t   host;
 
     attr = &member->attr;
 
@@ -44,13 +54,24 @@ ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
     head.weight = (uint16_t) attr->weight;
     head.flags = (attr->down ? NGX_ETCD_RECORD_DOWN : 0)
                  | (attr->backup ? NGX_ETCD_RECORD_BACKUP : 0)
-                 | (attr->drain ? NGX_ETCD_RECORD_DRAIN : 0);
+                 | (attr->drain ? NGX_ETCD_RECORD_DRAIN : 0)
+                 | (member->host.len ? NGX_ETCD_RECORD_HOST : 0);
     head.socklen = (uint8_t) member->socklen;
-    head.name_len = (uint32_t) member->name_len;
+    head.name_len = (uint16_t) member->name_len;
+    head.priority = (uint16_t) attr->priority;
 
     p = ngx_cpymem(payload, &head, sizeof(ngx_etcd_record_head_t));
     p = ngx_cpymem(p, &member->sockaddr, member->socklen);
     p = ngx_cpymem(p, member->name, member->name_len);
+
+    if (member->host.len != 0) {
+        host.len = (uint16_t) member->host.len;
+        host.port = (uint16_t) member->port;
+        host.whole = (uint16_t) member->whole;
+
+        p = ngx_cpymem(p, &host, sizeof(ngx_etcd_record_host_t));
+        p = ngx_cpymem(p, member->host.data, member->host.len);
+    }
 
     return p - payload;
 }
@@ -59,14 +80,18 @@ ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
 void
 ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload)
 {
+    u_char                  *p;
+    sa_family_t              family;
     ngx_etcd_member_attr_t  *attr;
     ngx_etcd_record_head_t   head;
+    ngx_etcd_record_host_t   host;
 
     ngx_memcpy(&head, payload, sizeof(ngx_etcd_record_head_t));
 
     attr = &record->attr;
 
     attr->weight = head.weight;
+    attr->priority = head.priority;
     attr->max_fails = head.max_fails;
     attr->max_conns = head.max_conns;
     attr->fail_timeout = head.fail_timeout;
@@ -80,4 +105,23 @@ ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload)
 
     record->name.data = record->sockaddr + record->socklen;
     record->name.len = head.name_len;
+
+    record->unresolved = 0;
+    record->host.len = 0;
+
+    if (!(head.flags & NGX_ETCD_RECORD_HOST)) {
+        return;
+    }
+
+    ngx_memcpy(&family, record->sockaddr + offsetof(struct sockaddr, sa_family),
+               sizeof(sa_family_t));
+
+    p = record->name.data + record->name.len;
+    ngx_memcpy(&host, p, sizeof(ngx_etcd_record_host_t));
+
+    record->unresolved = (family == AF_UNSPEC);
+    record->host.data = p + sizeof(ngx_etcd_record_host_t);
+    record->host.len = host.len;
+    record->port = host.port;
+    record->whole = host.whole;
 }

@@ -16,7 +16,8 @@
 
 
 #define NGX_ETCD_RECORD_MAX  (24 + sizeof(ngx_sockaddr_t)                     \
-                              + NGX_ETCD_MEMBER_NAME_LEN)
+                              + NGX_ETCD_MEMBER_NAME_LEN                      \
+                              + 6 + NGX_ETCD_MEMBER_MAX_HOST)
 
 
 /* points into a payload */
@@ -26,6 +27,13 @@ typedef struct {
     u_char                  *sockaddr;     /* unaligned */
     socklen_t                socklen;
     ngx_str_t                name;
+
+    ngx_str_t                host;         /* len 0: it was registered by its
+                                              address */
+    in_port_t                port;
+    ngx_uint_t               whole;
+    ngx_uint_t               unresolved;   /* nobody can be sent there; the
+                                              name is the reason */
 } ngx_etcd_record_t;
 
 

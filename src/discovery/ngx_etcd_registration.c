@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_named.h>
 #include <ngx_etcd_registration.h>
 
 
@@ -18,12 +19,6 @@ static void ngx_etcd_service_invalid(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason);
 static void ngx_etcd_service_valid(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key);
-static ngx_int_t ngx_etcd_service_members(ngx_etcd_service_t *service,
-    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members);
-static ngx_int_t ngx_etcd_service_member(ngx_etcd_service_t *service,
-    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
-static ngx_etcd_reg_t *ngx_etcd_service_reg(ngx_etcd_reg_t *regs,
-    ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_service_slot(ngx_etcd_service_t *service,
     ngx_etcd_member_t *member, uint32_t *slot);
 static ngx_etcd_entry_t *ngx_etcd_service_entry(ngx_etcd_service_t *service,
@@ -87,6 +82,80 @@ ngx_etcd_service_put(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
 
 
 void
+ngx_etcd_service_use(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
+    ngx_array_t *members, ngx_str_t *reason)
+{
+    uint32_t         hash;
+    ngx_str_t        name;
+    ngx_etcd_key_t  *key;
+
+    name.data = kv->key.data;
+    name.len = kv->key.len;
+
+    key = ngx_etcd_index_key(&service->index, &name);
+    if (key == NULL) {
+        service->broken = 1;
+        return;
+    }
+
+    key->mark = service->mark;
+    key->revision = kv->mod_revision;
+    ngx_etcd_index_present(&service->index, key);
+
+    if (reason == NULL) {
+        ngx_etcd_service_valid(service, key);
+
+    } else {
+        hash = ngx_crc32_long(reason->data, reason->len);
+
+        if (!key->invalid || key->reason != hash) {
+            ngx_etcd_service_invalid(service, key, kv, reason);
+            key->reason = hash;
+        }
+
+        members->nelts = 0;
+    }
+
+    (void) ngx_etcd_service_members(service, key, kv, members);
+}
+
+
+ngx_uint_t
+ngx_etcd_service_uses(ngx_etcd_service_t *service, ngx_str_t *name,
+    uint64_t create_revision)
+{
+    ngx_etcd_key_t  *key;
+
+    key = ngx_etcd_index_find(&service->index, name);
+
+    return key != NULL
+           && !key->gone
+           && key->regs != NULL
+           && key->regs->entry->create_revision == create_revision;
+}
+
+
+void
+ngx_etcd_service_sweep(ngx_etcd_service_t *service)
+{
+    ngx_queue_t     *q, *next;
+    ngx_etcd_key_t  *key;
+
+    for (q = ngx_queue_head(&service->index.present);
+         q != ngx_queue_sentinel(&service->index.present);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+
+        if (key->mark != service->mark) {
+            ngx_etcd_index_gone(&service->index, key);
+        }
+    }
+}
+
+
+void
 ngx_etcd_service_delete(ngx_etcd_service_t *service, Etcd__KeyValue *kv)
 {
     ngx_str_t        name;
@@ -94,6 +163,8 @@ ngx_etcd_service_delete(ngx_etcd_service_t *service, Etcd__KeyValue *kv)
 
     name.data = kv->key.data;
     name.len = kv->key.len;
+
+    ngx_etcd_audit_deleted(&service->audit, &name);
 
     key = ngx_etcd_index_find(&service->index, &name);
 
@@ -104,8 +175,9 @@ ngx_etcd_service_delete(ngx_etcd_service_t *service, Etcd__KeyValue *kv)
 
 
 /*
- * The last valid member of the key, if any, stays.  The key may hold any bytes:
- * in the log it cannot pass for more than a part of this line.
+ * The last valid member of the key, if any, stays, unless it has to lead.  The
+ * key may hold any bytes: in the log it cannot pass for more than a part of
+ * this line.
  */
 
 static void
@@ -123,7 +195,8 @@ ngx_etcd_service_invalid(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
                   "invalid: %V%s",
                   &service->conf->name, (size_t) (last - name), name,
                   kv->mod_revision, reason,
-                  key->regs ? ", its last valid member stays" : "");
+                  service->leader ? ", it is not used"
+                  : key->regs ? ", its last valid member stays" : "");
 
     key->invalid = 1;
 
@@ -154,30 +227,38 @@ ngx_etcd_service_valid(ngx_etcd_service_t *service, ngx_etcd_key_t *key)
 }
 
 
-/*
- * The members that the key registers, instead of those that it did.  NGX_OK:
- * the batch holds all of it.
- */
-
-static ngx_int_t
+ngx_int_t
 ngx_etcd_service_members(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_array_t *members)
 {
+    ngx_int_t           rc;
     ngx_uint_t          i;
     ngx_etcd_reg_t     *reg, *next;
+    ngx_etcd_use_t     *use;
     ngx_etcd_member_t  *member;
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
         reg->seen = 0;
     }
 
+    for (use = key->uses; use != NULL; use = use->next) {
+        use->seen = 0;
+    }
+
     member = members->elts;
 
     for (i = 0; i < members->nelts; i++) {
-        if (ngx_etcd_service_member(service, key, kv, &member[i]) != NGX_OK) {
+
+        rc = (member[i].host.len != 0)
+             ? ngx_etcd_service_named(service, key, kv, &member[i])
+             : ngx_etcd_service_member(service, key, kv, &member[i]);
+
+        if (rc != NGX_OK) {
             return NGX_ERROR;
         }
     }
+
+    ngx_etcd_host_unuse(&key->uses);
 
     for (reg = key->regs; reg != NULL; reg = next) {
         next = reg->next;
@@ -200,9 +281,7 @@ ngx_etcd_service_members(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
 }
 
 
-/* one member of a key, or a static server (no key): found, changed or new */
-
-static ngx_int_t
+ngx_int_t
 ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_etcd_member_t *member)
 {
@@ -286,7 +365,7 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
 }
 
 
-static ngx_etcd_reg_t *
+ngx_etcd_reg_t *
 ngx_etcd_service_reg(ngx_etcd_reg_t *regs, ngx_etcd_member_t *member)
 {
     ngx_etcd_reg_t     *reg;

@@ -30,6 +30,39 @@ void ngx_etcd_service_put(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
 /* a key is gone: its members leave with the next ngx_etcd_service_gone() */
 void ngx_etcd_service_delete(ngx_etcd_service_t *service, Etcd__KeyValue *kv);
 
+/*
+ * What a selection found: a key, said to be of these revisions, with its
+ * members, or with a reason why it has none, which is reported once.  What it
+ * had before leaves.
+ */
+void ngx_etcd_service_use(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
+    ngx_array_t *members, ngx_str_t *reason);
+
+/*
+ * The members that the key registers, instead of those that it did; kv says
+ * its revisions.  NGX_OK: the batch holds all of it.
+ */
+ngx_int_t ngx_etcd_service_members(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members);
+
+/*
+ * One of them, whose address is known, or a static server (no key, no kv):
+ * found, changed or new.
+ */
+ngx_int_t ngx_etcd_service_member(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
+
+/* the registration of the member's address; NULL: there is none */
+ngx_etcd_reg_t *ngx_etcd_service_reg(ngx_etcd_reg_t *regs,
+    ngx_etcd_member_t *member);
+
+/* 1 if the key is in use, as one of that create_revision */
+ngx_uint_t ngx_etcd_service_uses(ngx_etcd_service_t *service, ngx_str_t *key,
+    uint64_t create_revision);
+
+/* keys without the present mark are gone */
+void ngx_etcd_service_sweep(ngx_etcd_service_t *service);
+
 /* members of keys that are gone leave, unless all would and may not */
 void ngx_etcd_service_gone(ngx_etcd_service_t *service);
 

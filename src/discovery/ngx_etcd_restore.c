@@ -42,6 +42,9 @@ static ngx_int_t ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
 static ngx_int_t ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *set, json_t *json, ngx_str_t *key,
     ngx_etcd_member_t *member);
+static ngx_int_t ngx_etcd_restore_address(ngx_etcd_restore_t *restore,
+    ngx_etcd_decode_t *d, ngx_etcd_member_t *member, json_t *json,
+    ngx_str_t *address);
 static ngx_int_t ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index, json_t *json,
     ngx_str_t *key, ngx_etcd_member_t *member);
@@ -50,6 +53,13 @@ static ngx_int_t ngx_etcd_restore_slot(ngx_etcd_restore_t *restore,
     ngx_etcd_member_t *member, uint32_t *slot);
 static ngx_int_t ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *sets);
+
+static ngx_int_t ngx_etcd_restore_values(ngx_etcd_restore_t *restore,
+    json_t *content, ngx_etcd_cell_view_t *views);
+static ngx_int_t ngx_etcd_restore_value(ngx_etcd_restore_t *restore,
+    json_t *json, ngx_etcd_cell_view_t *views);
+static void ngx_etcd_restore_fill(ngx_etcd_restore_t *restore,
+    ngx_etcd_cell_view_t *views);
 
 static ngx_int_t ngx_etcd_restore_bytes(ngx_etcd_restore_t *restore,
     json_t *object, char *name, ngx_str_t *value);
@@ -62,9 +72,10 @@ static ngx_int_t ngx_etcd_restore_refuse(ngx_etcd_restore_t *restore,
 ngx_int_t
 ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
 {
-    json_t        *root, *content;
-    ngx_int_t      rc;
-    json_error_t   error;
+    json_t                *root, *content;
+    ngx_int_t              rc;
+    json_error_t           error;
+    ngx_etcd_cell_view_t  *views;
 
     root = json_loadb((char *) text->data, text->len,
                       JSON_REJECT_DUPLICATES, &error);
@@ -78,7 +89,11 @@ ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
                                        error.line, error.column);
     }
 
-    rc = ngx_etcd_restore_check(restore, text, root);
+    views = ngx_pcalloc(restore->pool, ngx_max(restore->values->nelts, 1)
+                                       * sizeof(ngx_etcd_cell_view_t));
+
+    rc = (views != NULL) ? ngx_etcd_restore_check(restore, text, root)
+                         : ngx_etcd_restore_refuse(restore, "no memory");
 
     if (rc == NGX_OK) {
         content = json_object_get(root, "content");
@@ -86,8 +101,16 @@ ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
         rc = ngx_etcd_restore_state(restore, content);
 
         if (rc == NGX_OK) {
+            rc = ngx_etcd_restore_values(restore, content, views);
+        }
+
+        if (rc == NGX_OK) {
             rc = ngx_etcd_restore_sets(restore, content);
         }
+    }
+
+    if (rc == NGX_OK) {
+        ngx_etcd_restore_fill(restore, views);
     }
 
     json_decref(root);
@@ -227,6 +250,10 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
 
     for (i = 0; i < restore->services->nelts; i++) {
         sets[i].service = services[i];
+
+        if (services[i]->leader != NULL) {
+            continue;
+        }
 
         if (ngx_etcd_restore_find(restore, &sets[i], upstreams) != NGX_OK) {
             return NGX_ERROR;
@@ -394,8 +421,10 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     made = ngx_etcd_member_add(&d);
 
     if (made != NULL
-        && ngx_etcd_member_address(&d, made, "address", &address) == NGX_OK
-        && ngx_etcd_member_attributes(&d, made, json) == NGX_OK)
+        && ngx_etcd_restore_address(restore, &d, made, json, &address)
+           == NGX_OK
+        && ngx_etcd_member_fields(&d, made, ngx_etcd_fields, json)
+           == NGX_OK)
     {
         return NGX_OK;
     }
@@ -405,6 +434,48 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     return ngx_etcd_restore_refuse(restore, "upstream \"%V\": key \"%*s\": %V",
                                    &set->service->name,
                                    (size_t) (last - shown), shown, &reason);
+}
+
+
+/* of a member by a host name it is one of several, or none is known */
+
+static ngx_int_t
+ngx_etcd_restore_address(ngx_etcd_restore_t *restore, ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, json_t *json, ngx_str_t *address)
+{
+    uint64_t  port, whole;
+
+    if (json_object_get(json, "host") == NULL) {
+        return ngx_etcd_member_address(d, member, "address", address);
+    }
+
+    if (ngx_etcd_restore_bytes(restore, json, "host", &member->host) != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "port", &port) != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "whole_weight", &whole)
+           != NGX_OK)
+    {
+        *d->reason = restore->reason;
+        return NGX_ERROR;
+    }
+
+    if (member->host.len == 0
+        || member->host.len > NGX_ETCD_MEMBER_MAX_HOST
+        || port == 0 || port > 65535
+        || whole == 0 || whole > NGX_ETCD_MEMBER_MAX_WEIGHT)
+    {
+        return ngx_etcd_decode_invalid(d, "host", &member->host,
+                                       "is not what a member has");
+    }
+
+    member->port = (in_port_t) port;
+    member->whole = whole;
+
+    if (address->len == 0) {
+        ngx_etcd_address_unresolved(member);
+        return NGX_OK;
+    }
+
+    return ngx_etcd_member_address(d, member, "address", address);
 }
 
 
@@ -523,6 +594,91 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
     }
 
     return NGX_OK;
+}
+
+
+/* what is said of variables that are there; a text may say nothing of any */
+
+static ngx_int_t
+ngx_etcd_restore_values(ngx_etcd_restore_t *restore, json_t *content,
+    ngx_etcd_cell_view_t *views)
+{
+    size_t   i;
+    json_t  *values;
+
+    values = json_object_get(content, "values");
+
+    if (values != NULL && !json_is_array(values)) {
+        return ngx_etcd_restore_refuse(restore, "it has no \"values\"");
+    }
+
+    for (i = 0; i < json_array_size(values); i++) {
+        if (ngx_etcd_restore_value(restore, json_array_get(values, i), views)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_value(ngx_etcd_restore_t *restore, json_t *json,
+    ngx_etcd_cell_view_t *views)
+{
+    u_char                   buf[NGX_ETCD_VALUE_REASON];
+    ngx_str_t                key, value, reason;
+    ngx_uint_t               i;
+    ngx_etcd_cell_view_t     view;
+    ngx_etcd_value_conf_t  **confs;
+
+    ngx_memzero(&view, sizeof(ngx_etcd_cell_view_t));
+
+    if (ngx_etcd_restore_bytes(restore, json, "key", &key) != NGX_OK
+        || ngx_etcd_restore_bytes(restore, json, "value", &value) != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "revision", &view.revision)
+           != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "mod_revision",
+                                   &view.modified)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_value_refuse(&value, buf, &reason) != NULL) {
+        return ngx_etcd_restore_refuse(restore, "a %V", &reason);
+    }
+
+    view.len = value.len;
+    ngx_memcpy(view.value, value.data, value.len);
+
+    confs = restore->values->elts;
+
+    for (i = 0; i < restore->values->nelts; i++) {
+        if (confs[i]->key.len == key.len
+            && ngx_memcmp(confs[i]->key.data, key.data, key.len) == 0)
+        {
+            views[i] = view;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_restore_fill(ngx_etcd_restore_t *restore, ngx_etcd_cell_view_t *views)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_conf_t  **confs;
+
+    confs = restore->values->elts;
+
+    for (i = 0; i < restore->values->nelts; i++) {
+        ngx_etcd_cell_fill(confs[i]->cell, &views[i]);
+    }
 }
 
 

@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * From a state's text to members of sets that have none yet.
+ * From a state's text to members of sets, and values of cells, that have none
+ * yet.
  */
 
 
@@ -19,6 +20,8 @@ typedef struct {
     ngx_etcd_zone_t          *zone;
     ngx_array_t              *services;    /* of ngx_etcd_service_conf_t *,
                                               declared */
+    ngx_array_t              *values;      /* of ngx_etcd_value_conf_t *,
+                                              likewise */
     ngx_pool_t               *pool;        /* for the moment */
     ngx_etcd_state_t          state;       /* cluster and namespace: what the
                                               text must be of; the rest is
@@ -31,10 +34,10 @@ typedef struct {
 /*
  * The master, in a zone that nobody else knows of yet.  All or nothing:
  *
- *     NGX_OK        the sets hold what the text says of them, and the
- *                   revisions to go on from; what it says of others is
+ *     NGX_OK        the sets and cells hold what the text says of them, and
+ *                   the revisions to go on from; what it says of others is
  *                   dropped,
- *     NGX_ERROR     no member was added: the reason says why.
+ *     NGX_ERROR     nothing was added: the reason says why.
  */
 ngx_int_t ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text);
 

@@ -7,11 +7,19 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_named.h>
 #include <ngx_etcd_registration.h>
+#include <ngx_etcd_stall.h>
+
+
+/* bytes of a zone that are enough for a member, with keys of usual length */
+
+#define NGX_ETCD_SERVICE_MEMBER  512
 
 
 static ngx_int_t ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+static void ngx_etcd_service_watch(ngx_etcd_service_t *service);
 static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
 static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
 static void ngx_etcd_service_params(ngx_etcd_service_t *service);
@@ -19,6 +27,8 @@ static void ngx_etcd_service_params(ngx_etcd_service_t *service);
 static void ngx_etcd_service_list(ngx_etcd_watch_t *watch);
 static ngx_int_t ngx_etcd_service_keys(ngx_etcd_watch_t *watch,
     Etcd__KeyValue **kvs, size_t n);
+static void ngx_etcd_service_key(ngx_etcd_service_t *service,
+    Etcd__KeyValue *kv, ngx_pool_t *pool);
 static void ngx_etcd_service_listed(ngx_etcd_watch_t *watch,
     int64_t revision);
 static void ngx_etcd_service_events(ngx_etcd_watch_t *watch,
@@ -29,21 +39,44 @@ static void ngx_etcd_service_failed(ngx_etcd_watch_t *watch,
 
 
 static void ngx_etcd_service_publish(ngx_event_t *ev);
+static void ngx_etcd_service_full(ngx_etcd_service_t *service);
 static void ngx_etcd_service_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
 static void ngx_etcd_service_retry(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_service_batch(ngx_etcd_service_t *service);
 
 
+void
+ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
+    ngx_resolver_t *resolver, ngx_msec_t timeout)
+{
+    conf->member.resolver = resolver;
+    conf->member.resolver_timeout = timeout;
+
+    if (resolver != NULL) {
+        conf->params++;
+    }
+}
+
+
 ngx_int_t
 ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_zone_t *old)
 {
-    ngx_etcd_set_t  *set;
+    ngx_etcd_set_t     *set;
+    ngx_etcd_set_id_t   id;
 
-    set = ngx_etcd_set_declare(zone, conf->stream, &conf->name,
-                               &conf->prefix);
-    if (set == NULL) {
+    id.stream = conf->stream;
+    id.kind = (conf->leader != NULL) ? conf->leader->kind : 0;
+    id.name = conf->name;
+    id.prefix = conf->prefix;
+
+    set = ngx_etcd_set_declare(zone, &id);
+
+    if (set == NULL
+        || (conf->awaited
+            && ngx_etcd_set_count_waiting(zone, set) != NGX_OK))
+    {
         return NGX_ERROR;
     }
 
@@ -119,8 +152,8 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 ngx_etcd_service_t *
 ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     ngx_etcd_watcher_t *watcher, ngx_pool_t *pool,
-    void (*published)(void *data), void (*lost)(void *data), void *data,
-    ngx_log_t *log)
+    void (*published)(void *data, ngx_uint_t changed),
+    void (*lost)(void *data), void *data, ngx_log_t *log)
 {
     ngx_etcd_service_t  *service;
 
@@ -146,13 +179,25 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     service->retry.log = log;
     service->retry.cancelable = 1;
 
-    service->watch.prefix = conf->prefix;
-    service->watch.list = ngx_etcd_service_list;
-    service->watch.keys = ngx_etcd_service_keys;
-    service->watch.listed = ngx_etcd_service_listed;
-    service->watch.events = ngx_etcd_service_events;
-    service->watch.failed = ngx_etcd_service_failed;
-    service->watch.data = service;
+    ngx_etcd_service_watch(service);
+
+    if (conf->leader != NULL) {
+        service->leader = ngx_etcd_leader_create(service, pool);
+        if (service->leader == NULL) {
+            return NULL;
+        }
+    }
+
+    if (conf->leader == NULL && ngx_etcd_format_grouped(conf->member.format)) {
+        service->groups = ngx_etcd_groups_create(service, pool);
+        if (service->groups == NULL) {
+            return NULL;
+        }
+    }
+
+    if (ngx_etcd_service_named_create(service, pool) != NGX_OK) {
+        return NULL;
+    }
 
     if (ngx_etcd_service_open(service) != NGX_OK) {
 
@@ -162,20 +207,65 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
     }
 
-    service->watch.revision = service->broken ? 0 : service->set->revision;
+    /*
+     * Who else might lead, and what else a group has, is known to nobody: that
+     * takes a list.
+     */
+
+    service->watch.revision = (service->broken || service->leader != NULL
+                               || service->groups != NULL)
+                              ? 0 : service->set->revision;
 
     if (ngx_etcd_watch_add(watcher, &service->watch) != NGX_OK) {
         ngx_etcd_service_destroy(service);
         return NULL;
     }
 
+    /* two of three proofs may fail to come in time */
+
+    if (conf->rules.max_stale != 0) {
+        ngx_etcd_fresh_want(&watcher->fresh, conf->rules.max_stale / 3);
+    }
+
+    ngx_etcd_audit_init(&service->audit, service);
+
     return service;
+}
+
+
+static void
+ngx_etcd_service_watch(ngx_etcd_service_t *service)
+{
+    ngx_etcd_service_conf_t  *conf;
+
+    conf = service->conf;
+
+    service->watch.prefix = (conf->leader != NULL) ? conf->leader->watched
+                                                   : conf->prefix;
+    service->watch.list = ngx_etcd_service_list;
+    service->watch.keys = ngx_etcd_service_keys;
+    service->watch.listed = ngx_etcd_service_listed;
+    service->watch.events = ngx_etcd_service_events;
+    service->watch.failed = ngx_etcd_service_failed;
+    service->watch.data = service;
 }
 
 
 void
 ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 {
+    if (service->leader != NULL) {
+        ngx_etcd_leader_destroy(service->leader);
+        service->leader = NULL;
+    }
+
+    if (service->groups != NULL) {
+        ngx_etcd_groups_destroy(service->groups);
+        service->groups = NULL;
+    }
+
+    ngx_etcd_audit_done(&service->audit);
+
     if (service->publish.posted) {
         ngx_delete_posted_event(&service->publish);
     }
@@ -218,6 +308,8 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
     service->indexed = 1;
     service->revision = 0;
 
+    ngx_etcd_service_adopt(service);
+
     ngx_etcd_service_params(service);
     ngx_etcd_service_statics(service);
 
@@ -235,20 +327,11 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
 static void
 ngx_etcd_service_params(ngx_etcd_service_t *service)
 {
-    ngx_queue_t     *q;
-    ngx_etcd_key_t  *key;
-
     if (service->set->params == service->conf->params) {
         return;
     }
 
-    for (q = ngx_queue_head(&service->index.present);
-         q != ngx_queue_sentinel(&service->index.present);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
-        key->revision = 0;
-    }
+    ngx_etcd_index_distrust(&service->index);
 
     service->set->revision = 0;
 }
@@ -265,6 +348,8 @@ ngx_etcd_service_reopen(ngx_etcd_service_t *service)
     ngx_log_error(NGX_LOG_INFO, service->log, 0,
                   "etcd: upstream \"%V\": members are compared anew",
                   &service->conf->name);
+
+    ngx_etcd_audit_void(&service->audit);
 
     if (service->indexed) {
         ngx_etcd_index_destroy(&service->index);
@@ -290,8 +375,22 @@ ngx_etcd_service_list(ngx_etcd_watch_t *watch)
 
     service = watch->data;
 
+    ngx_etcd_audit_void(&service->audit);
+
+    if (watch->foreign && !service->broken) {
+        ngx_etcd_index_distrust(&service->index);
+    }
+
     service->mark++;
     service->skipped = 0;
+
+    if (service->leader != NULL) {
+        ngx_etcd_leader_list(service->leader);
+    }
+
+    if (service->groups != NULL) {
+        ngx_etcd_groups_list(service->groups);
+    }
 }
 
 
@@ -310,8 +409,7 @@ ngx_etcd_service_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
     }
 
     for (i = 0; i < n && !service->broken; i++) {
-        ngx_etcd_service_put(service, kvs[i], pool);
-        ngx_reset_pool(pool);
+        ngx_etcd_service_key(service, kvs[i], pool);
     }
 
     ngx_destroy_pool(pool);
@@ -326,10 +424,27 @@ ngx_etcd_service_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 
 
 static void
+ngx_etcd_service_key(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
+    ngx_pool_t *pool)
+{
+    if (service->leader != NULL) {
+        ngx_etcd_leader_put(service->leader, kv);
+        return;
+    }
+
+    if (service->groups != NULL) {
+        ngx_etcd_groups_put(service->groups, kv);
+        return;
+    }
+
+    ngx_etcd_service_put(service, kv, pool);
+    ngx_reset_pool(pool);
+}
+
+
+static void
 ngx_etcd_service_listed(ngx_etcd_watch_t *watch, int64_t revision)
 {
-    ngx_queue_t         *q, *next;
-    ngx_etcd_key_t      *key;
     ngx_etcd_service_t  *service;
 
     service = watch->data;
@@ -338,19 +453,18 @@ ngx_etcd_service_listed(ngx_etcd_watch_t *watch, int64_t revision)
         return;
     }
 
-    for (q = ngx_queue_head(&service->index.present);
-         q != ngx_queue_sentinel(&service->index.present);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+    service->revision = revision;
 
-        if (key->mark != service->mark) {
-            ngx_etcd_index_gone(&service->index, key);
-        }
+    if (service->groups != NULL) {
+        ngx_etcd_groups_sweep(service->groups);
     }
 
-    service->revision = revision;
+    if (service->leader != NULL) {
+        ngx_etcd_leader_listed(service->leader);
+
+    } else {
+        ngx_etcd_service_sweep(service);
+    }
 
     ngx_etcd_service_readable(service);
 
@@ -372,6 +486,10 @@ ngx_etcd_service_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
         return;
     }
 
+    if (service->arrived == 0) {
+        service->arrived = ngx_etcd_stall_now();
+    }
+
     pool = ngx_create_pool(4096, service->log);
     if (pool == NULL) {
         service->broken = 1;
@@ -379,12 +497,17 @@ ngx_etcd_service_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
 
     for (i = 0; i < n && !service->broken; i++) {
 
-        if (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
-            ngx_etcd_service_delete(service, events[i]->kv);
+        if (events[i]->type != ETCD__EVENT__EVENT_TYPE__DELETE) {
+            ngx_etcd_service_key(service, events[i]->kv, pool);
+
+        } else if (service->leader != NULL) {
+            ngx_etcd_leader_delete(service->leader, events[i]->kv);
+
+        } else if (service->groups != NULL) {
+            ngx_etcd_groups_delete(service->groups, events[i]->kv);
 
         } else {
-            ngx_etcd_service_put(service, events[i]->kv, pool);
-            ngx_reset_pool(pool);
+            ngx_etcd_service_delete(service, events[i]->kv);
         }
     }
 
@@ -393,6 +516,14 @@ ngx_etcd_service_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
     }
 
     service->revision = revision;
+
+    if (service->leader != NULL) {
+        ngx_etcd_leader_select(service->leader);
+    }
+
+    if (service->groups != NULL) {
+        ngx_etcd_groups_register(service->groups);
+    }
 
     ngx_etcd_service_readable(service);
 
@@ -477,12 +608,17 @@ ngx_etcd_service_publish(ngx_event_t *ev)
         return;
     }
 
+    ngx_etcd_set_arrived(service->set, service->arrived);
+
     rc = ngx_etcd_set_commit(service->zone, service->set, service->ops,
                              service->revision, 0, &changed);
+
+    service->busy = (rc == NGX_AGAIN);
 
     switch (rc) {
 
     case NGX_OK:
+        service->arrived = 0;
         ngx_etcd_service_published(service, changed);
         return;
 
@@ -494,6 +630,24 @@ ngx_etcd_service_publish(ngx_event_t *ev)
         service->lost(service->data);
         return;
     }
+}
+
+
+static void
+ngx_etcd_service_full(ngx_etcd_service_t *service)
+{
+    size_t  size, more;
+
+    size = service->zone->shpool->end - (u_char *) service->zone->shpool;
+    more = size + service->skipped * NGX_ETCD_SERVICE_MEMBER;
+
+    ngx_log_error(NGX_LOG_ERR, service->log, 0,
+                  "etcd: upstream \"%V\": no room for %ui members of prefix "
+                  "\"%V\" beside the %ui present: the zone of %uz bytes is "
+                  "full, set \"zone\" in \"etcd\" to %uzm or more",
+                  &service->conf->name, service->skipped,
+                  &service->conf->prefix, service->set->nmembers, size,
+                  (more + 1024 * 1024 - 1) / (1024 * 1024));
 }
 
 
@@ -514,15 +668,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 
         if (!service->full) {
             service->full = 1;
-            ngx_log_error(NGX_LOG_ERR, service->log, 0,
-                          "etcd: upstream \"%V\": no room for %ui members of "
-                          "prefix \"%V\" beside the %ui present: the zone of "
-                          "%uz bytes is full, set a larger \"zone\" in "
-                          "\"etcd\"",
-                          &service->conf->name, service->skipped,
-                          &service->conf->prefix, service->set->nmembers,
-                          (size_t) (service->zone->shpool->end
-                                    - (u_char *) service->zone->shpool));
+            ngx_etcd_service_full(service);
         }
 
         if (!service->retry.timer_set) {
@@ -535,9 +681,14 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
         service->set->state = NGX_ETCD_SET_SYNCED;
     }
 
-    if (changed) {
-        service->published(service->data);
-    }
+    service->published(service->data, changed);
+}
+
+
+ngx_uint_t
+ngx_etcd_service_pending(ngx_etcd_service_t *service)
+{
+    return service->publish.posted || service->busy || service->broken;
 }
 
 

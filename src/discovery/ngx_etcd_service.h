@@ -18,6 +18,9 @@
 #include <ngx_etcd_set.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_index.h>
+#include <ngx_etcd_leader.h>
+#include <ngx_etcd_group.h>
+#include <ngx_etcd_audit.h>
 #include <ngx_etcd_table.h>
 
 
@@ -27,25 +30,30 @@
 #define NGX_ETCD_SERVICE_FULL  5000
 
 
-/* one "etcd_members": made by configuration, lives as long as the cycle */
+/*
+ * One "etcd_members" or "etcd_leader": made by configuration, lives as long as
+ * the cycle
+ */
 
 typedef struct {
     ngx_str_t                    name;          /* of the upstream */
     ngx_uint_t                   stream;
     ngx_str_t                    prefix;
     ngx_etcd_member_conf_t       member;
+    const ngx_etcd_method_t     *method;        /* of balancing */
     ngx_uint_t                   keep;          /* on_empty=keep */
+    ngx_uint_t                   awaited;       /* some may wait for it */
     ngx_array_t                  statics;       /* of ngx_etcd_member_t */
     uint32_t                     params;        /* hash of how values are
                                                    read */
+    ngx_etcd_leader_conf_t      *leader;        /* NULL: all are members */
+    ngx_etcd_table_conf_t        rules;         /* of its tables */
 
     ngx_etcd_zone_t             *zone;
     ngx_etcd_set_t              *set;           /* from declare() on */
     ngx_etcd_table_t             table;         /* of each worker */
 } ngx_etcd_service_conf_t;
 
-
-typedef struct ngx_etcd_service_s  ngx_etcd_service_t;
 
 struct ngx_etcd_service_s {
     ngx_etcd_service_conf_t     *conf;
@@ -54,12 +62,19 @@ struct ngx_etcd_service_s {
     ngx_log_t                   *log;
     ngx_etcd_watch_t             watch;
     ngx_etcd_index_t             index;
+    ngx_etcd_leader_t           *leader;        /* or NULL */
+    ngx_etcd_groups_t           *groups;        /* or NULL */
+    ngx_etcd_hosts_t            *hosts;         /* NULL: no resolver */
+    ngx_etcd_audit_t             audit;
 
     /* what is to be published next */
 
     ngx_pool_t                  *pool;
     ngx_array_t                 *ops;           /* of ngx_etcd_op_t */
     uint64_t                     revision;
+    uint64_t                     arrived;       /* the first of its events, by
+                                                   ngx_etcd_stall_now(); 0:
+                                                   there is none */
     ngx_event_t                  publish;       /* posted */
     ngx_event_t                  retry;         /* the mutex was held */
 
@@ -70,13 +85,22 @@ struct ngx_etcd_service_s {
     unsigned                     full:1;        /* was logged */
     unsigned                     kept:1;        /* was logged */
     unsigned                     broken:1;      /* index and set may differ */
+    unsigned                     busy:1;        /* the mutex was held */
 
-    /* the owner's: changes became visible; the zone was taken over */
-    void                       (*published)(void *data);
+    /* the owner's: the zone is up to date, and whether anything became visible
+       by that; the zone was taken over */
+    void                       (*published)(void *data, ngx_uint_t changed);
     void                       (*lost)(void *data);
     void                        *data;
 };
 
+
+/*
+ * The master, before that: how host names are resolved.  Where that becomes
+ * possible, values are to be read again.
+ */
+void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
+    ngx_resolver_t *resolver, ngx_msec_t timeout);
 
 /*
  * The master, when the zone is there: finds or makes the set, with the static
@@ -92,8 +116,11 @@ ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
  */
 ngx_etcd_service_t *ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     ngx_etcd_watcher_t *watcher, ngx_pool_t *pool,
-    void (*published)(void *data), void (*lost)(void *data), void *data,
-    ngx_log_t *log);
+    void (*published)(void *data, ngx_uint_t changed),
+    void (*lost)(void *data), void *data, ngx_log_t *log);
+
+/* 1 while something that the watch has reported is not in the zone yet */
+ngx_uint_t ngx_etcd_service_pending(ngx_etcd_service_t *service);
 
 /* after the watcher was destroyed */
 void ngx_etcd_service_destroy(ngx_etcd_service_t *service);

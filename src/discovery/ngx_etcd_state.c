@@ -20,6 +20,13 @@ static ngx_int_t ngx_etcd_state_open(ngx_etcd_state_text_t *text,
     ngx_etcd_snapshot_t *snapshot);
 static ngx_int_t ngx_etcd_state_member(ngx_etcd_state_text_t *text,
     ngx_etcd_copy_t *copy);
+static ngx_int_t ngx_etcd_state_host(json_t *json,
+    ngx_etcd_record_t *record);
+static ngx_int_t ngx_etcd_state_value(ngx_etcd_state_text_t *text,
+    ngx_etcd_state_value_t *value);
+static ngx_int_t ngx_etcd_state_listed(ngx_etcd_state_text_t *text);
+static ngx_int_t ngx_etcd_state_item(ngx_etcd_state_text_t *text,
+    ngx_uint_t *n, json_t *item);
 static json_t *ngx_etcd_state_bytes(u_char *data, size_t len);
 static ngx_int_t ngx_etcd_state_json(ngx_etcd_state_text_t *text,
     json_t *value);
@@ -40,10 +47,12 @@ ngx_etcd_state_known(ngx_etcd_snapshot_t *snapshot)
 ngx_int_t
 ngx_etcd_state_encode(ngx_etcd_state_text_t *text)
 {
-    ngx_uint_t            i;
-    ngx_etcd_snapshot_t  *snapshots;
+    ngx_uint_t               i;
+    ngx_etcd_snapshot_t     *snapshots;
+    ngx_etcd_state_value_t  *values;
 
     snapshots = text->snapshots->elts;
+    values = text->values->elts;
 
     if (!text->begun && ngx_etcd_state_begin(text) != NGX_OK) {
         return NGX_ERROR;
@@ -68,11 +77,19 @@ ngx_etcd_state_encode(ngx_etcd_state_text_t *text)
             text->open = 0;
         }
 
-        if (text->n == text->snapshots->nelts) {
+        if (text->n < text->snapshots->nelts) {
+            if (ngx_etcd_state_open(text, &snapshots[text->n++]) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            continue;
+        }
+
+        if (text->next == text->values->nelts) {
             return ngx_etcd_state_end(text);
         }
 
-        if (ngx_etcd_state_open(text, &snapshots[text->n++]) != NGX_OK) {
+        if (ngx_etcd_state_value(text, &values[text->next++]) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -129,7 +146,9 @@ ngx_etcd_state_end(ngx_etcd_state_text_t *text)
     size_t  len;
     u_char  head[NGX_ETCD_STATE_HEAD];
 
-    if (ngx_etcd_state_literal(text, "\n]}") != NGX_OK) {
+    if (ngx_etcd_state_listed(text) != NGX_OK
+        || ngx_etcd_state_literal(text, "\n]}") != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -188,21 +207,13 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
     ngx_etcd_record_t        record;
     ngx_etcd_member_attr_t  *attr;
 
-    if (text->nmembers++ != 0 && ngx_etcd_state_literal(text, ",") != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_state_literal(text, "\n") != NGX_OK) {
-        return NGX_ERROR;
-    }
-
     ngx_etcd_record_unpack(&record, copy->payload);
     attr = &record.attr;
 
     (void) ngx_sprintf(slow_start, "%Mms%Z", attr->slow_start);
 
     json = json_pack("{s:o, s:I, s:I, s:b, s:o,"
-                     " s:I, s:I, s:I, s:I, s:s, s:b, s:b, s:b}",
+                     " s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:b, s:b}",
                      "key",
                      ngx_etcd_state_bytes(copy->key.data, copy->key.len),
                      "create_revision", (json_int_t) copy->create_revision,
@@ -215,11 +226,109 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
                      "max_conns", (json_int_t) attr->max_conns,
                      "fail_timeout", (json_int_t) attr->fail_timeout,
                      "slow_start", (char *) slow_start,
+                     "priority", (json_int_t) attr->priority,
                      "down", (int) attr->down,
                      "backup", (int) attr->backup,
                      "drain", (int) attr->drain);
 
-    return ngx_etcd_state_json(text, json);
+    if (record.host.len != 0
+        && ngx_etcd_state_host(json, &record) != NGX_OK)
+    {
+        json_decref(json);
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_state_item(text, &text->nmembers, json);
+}
+
+
+/* the address is one of a host: an empty one where none is known */
+
+static ngx_int_t
+ngx_etcd_state_host(json_t *json, ngx_etcd_record_t *record)
+{
+    if (json == NULL
+        || json_object_set_new(json, "host",
+                               json_stringn((char *) record->host.data,
+                                            record->host.len))
+           != 0
+        || json_object_set_new(json, "port", json_integer(record->port)) != 0
+        || json_object_set_new(json, "whole_weight",
+                               json_integer(record->whole))
+           != 0)
+    {
+        return NGX_ERROR;
+    }
+
+    if (record->unresolved
+        && json_object_set_new(json, "address", json_string("")) != 0)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_state_value(ngx_etcd_state_text_t *text,
+    ngx_etcd_state_value_t *value)
+{
+    json_t  *json;
+
+    if (value->revision == 0 && value->modified == 0) {
+        return NGX_OK;
+    }
+
+    json = json_pack("{s:o, s:I, s:I, s:o}",
+                     "key",
+                     ngx_etcd_state_bytes(value->key.data, value->key.len),
+                     "revision", (json_int_t) value->revision,
+                     "mod_revision", (json_int_t) value->modified,
+                     "value",
+                     ngx_etcd_state_bytes(value->value.data,
+                                          value->value.len));
+
+    if (ngx_etcd_state_listed(text) != NGX_OK) {
+        json_decref(json);
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_state_item(text, &text->nvalues, json);
+}
+
+
+/* from the list of upstreams to that of values */
+
+static ngx_int_t
+ngx_etcd_state_listed(ngx_etcd_state_text_t *text)
+{
+    if (text->listed) {
+        return NGX_OK;
+    }
+
+    text->listed = 1;
+
+    return ngx_etcd_state_literal(text, "\n],\"values\":[");
+}
+
+
+/* one more of a list that has n so far; takes it, as below */
+
+static ngx_int_t
+ngx_etcd_state_item(ngx_etcd_state_text_t *text, ngx_uint_t *n, json_t *item)
+{
+    if ((*n)++ != 0 && ngx_etcd_state_literal(text, ",") != NGX_OK) {
+        json_decref(item);
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_state_literal(text, "\n") != NGX_OK) {
+        json_decref(item);
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_state_json(text, item);
 }
 
 

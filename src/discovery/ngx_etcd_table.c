@@ -7,42 +7,69 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_health.h>
 #include <ngx_etcd_record.h>
+#include <ngx_etcd_stall.h>
 #include <ngx_etcd_table.h>
+#include <ngx_etcd_hold.h>
 
 
+#define NGX_ETCD_TABLE_PIECE  64     /* slots between two looks at the clock */
+
+
+static ngx_int_t ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until);
 static ngx_int_t ngx_etcd_table_refresh(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
+static ngx_uint_t ngx_etcd_table_resolved(ngx_etcd_slot_t *slot);
+static ngx_int_t ngx_etcd_table_reserve(ngx_etcd_table_t *table);
+static ngx_int_t ngx_etcd_table_clear(ngx_etcd_table_t *table,
+    uint64_t until);
+static void ngx_etcd_table_leave(ngx_etcd_table_t *table,
+    ngx_etcd_peer_t *peer);
+static void ngx_etcd_table_tell(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_table_grow(ngx_etcd_table_t *table, ngx_uint_t n);
 static void ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
     ngx_etcd_peer_t *peer);
+static ngx_etcd_tier_t *ngx_etcd_table_admit(ngx_etcd_table_t *table,
+    ngx_etcd_peer_t *peer);
+static ngx_int_t ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until);
+static ngx_int_t ngx_etcd_table_reorder(ngx_etcd_table_t *table,
+    uint64_t until);
+static ngx_uint_t ngx_etcd_table_lowest(ngx_etcd_table_t *table);
+static ngx_int_t ngx_etcd_table_move(ngx_etcd_table_t *table,
+    ngx_etcd_peer_t *peer);
 static ngx_etcd_tier_t *ngx_etcd_table_tier(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
-static ngx_etcd_peer_t *ngx_etcd_peer_create(ngx_etcd_slot_t *slot,
-    ngx_log_t *log);
-static void ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer,
-    ngx_etcd_peer_t *old);
-static ngx_int_t ngx_etcd_tier_reserve(ngx_etcd_tier_t *tier, ngx_log_t *log);
-static void ngx_etcd_tier_add(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
-static void ngx_etcd_tier_remove(ngx_etcd_tier_t *tier,
-    ngx_etcd_peer_t *peer);
-static void ngx_etcd_tier_weigh(ngx_etcd_tier_t *tier, ngx_uint_t pos,
-    ngx_int_t delta);
-static void ngx_etcd_tier_done(ngx_etcd_tier_t *tier);
 
 
 ngx_int_t
-ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_log_t *log)
+ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
+    ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    const ngx_etcd_method_t *method, ngx_log_t *log)
 {
     ngx_memzero(table, sizeof(ngx_etcd_table_t));
 
+    ngx_queue_init(&table->left);
+
+    table->tell.handler = ngx_etcd_table_tell;
+    table->tell.data = table;
+    table->tell.log = log;
+
+    table->conf = conf;
     table->zone = zone;
     table->set = set;
     table->set_id = set->id;
+    table->reader.since = ngx_etcd_stall_now();
     table->log = log;
 
-    return ngx_etcd_table_sync(table);
+    table->priority = NGX_ETCD_MEMBER_MAX_PRIORITY;
+
+    ngx_queue_init(&table->held);
+
+    ngx_etcd_tier_init(&table->primary, method, log);
+    ngx_etcd_tier_init(&table->backup, method, log);
+
+    return ngx_etcd_table_work(table, 0);
 }
 
 
@@ -50,6 +77,13 @@ void
 ngx_etcd_table_done(ngx_etcd_table_t *table)
 {
     ngx_uint_t  n;
+
+    if (table->tell.posted) {
+        ngx_delete_posted_event(&table->tell);
+    }
+
+    ngx_etcd_tier_done(&table->primary);
+    ngx_etcd_tier_done(&table->backup);
 
     for (n = 0; n < table->nslots; n++) {
         if (table->slots[n] != NULL) {
@@ -61,31 +95,123 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
         ngx_free(table->slots);
     }
 
-    ngx_etcd_tier_done(&table->primary);
-    ngx_etcd_tier_done(&table->backup);
+    table->slots = NULL;
+    table->nslots = 0;
 }
 
 
 ngx_int_t
 ngx_etcd_table_sync(ngx_etcd_table_t *table)
 {
+    uint64_t   begun;
     ngx_int_t  rc;
 
-    if (!ngx_etcd_table_stale(table)) {
+    if (!ngx_etcd_table_stale(table)
+        && !ngx_etcd_table_orphaned(table)
+        && !table->unfinished)
+    {
         return NGX_OK;
     }
 
-    rc = ngx_etcd_set_read(table->zone, table->set, table->set_id,
-                           &table->generation, &table->revision,
-                           ngx_etcd_table_refresh, table);
+    begun = ngx_etcd_stall_now();
 
-    /* the set was given up by a newer configuration: what is known stays */
+    rc = ngx_etcd_table_work(table, begun + NGX_ETCD_STALL_BUDGET);
 
-    if (rc == NGX_DECLINED) {
-        return NGX_OK;
+    ngx_etcd_zone_stalled(table->zone, ngx_etcd_stall_now() - begun);
+
+    return rc;
+}
+
+
+void
+ngx_etcd_table_follow(ngx_etcd_table_t *table)
+{
+    if (ngx_etcd_table_orphaned(table)
+        || (ngx_etcd_table_stale(table) && !table->unfinished))
+    {
+        (void) ngx_etcd_table_sync(table);
     }
+}
+
+
+ngx_int_t
+ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_table_read(table, until);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_table_rank(table, until);
+    }
+
+    if (rc == NGX_OK && ngx_etcd_table_usable(table)) {
+        ngx_etcd_hold_wake(table);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_ring_run(&table->primary.ring, until);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_ring_run(&table->backup.ring, until);
+    }
+
+    /* a request does not go on with what was begun */
+
+    table->unfinished = (rc != NGX_OK);
 
     return (rc == NGX_OK) ? NGX_OK : NGX_AGAIN;
+}
+
+
+static ngx_int_t
+ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until)
+{
+    ngx_int_t  rc;
+
+    if (ngx_etcd_table_orphaned(table)) {
+        rc = NGX_DECLINED;
+
+    } else if (ngx_etcd_table_stale(table)) {
+        rc = ngx_etcd_set_read(table->zone, table->set, table->set_id,
+                               &table->reader, until, ngx_etcd_table_refresh,
+                               table);
+
+    } else {
+        rc = NGX_OK;
+    }
+
+    /*
+     * The set was given up by a newer configuration: what is known of members
+     * stays, of a leader nothing is known any more.
+     */
+
+    if (rc == NGX_DECLINED) {
+        rc = table->conf->leader ? ngx_etcd_table_clear(table, until) : NGX_OK;
+    }
+
+    return rc;
+}
+
+
+ngx_uint_t
+ngx_etcd_table_usable(ngx_etcd_table_t *table)
+{
+    ngx_etcd_tier_t  *tier;
+
+    tier = (ngx_etcd_tier_tries(&table->primary) != 0) ? &table->primary
+                                                       : &table->backup;
+
+    if (ngx_etcd_tier_tries(tier) == 0) {
+        return 0;
+    }
+
+    if (table->conf->max_stale != 0 && ngx_etcd_table_expired(table)) {
+        return 0;
+    }
+
+    return !table->conf->sole || !ngx_etcd_peer_failed(tier->peers[0]);
 }
 
 
@@ -96,35 +222,172 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 {
     ngx_etcd_table_t *table = data;
 
+    ngx_uint_t        there;
     ngx_etcd_peer_t  *peer;
 
     if (n >= table->nslots && ngx_etcd_table_grow(table, n) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (slot->entry == NULL) {
+    there = ngx_etcd_table_resolved(slot);
 
-        if (table->slots[n] != NULL) {
-            ngx_etcd_table_replace(table, n, NULL);
-        }
-
+    if (!there && table->slots[n] == NULL) {
         return NGX_OK;
     }
 
-    if (ngx_etcd_tier_reserve(&table->primary, table->log) != NGX_OK
-        || ngx_etcd_tier_reserve(&table->backup, table->log) != NGX_OK)
-    {
+    if (ngx_etcd_table_reserve(table) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    peer = ngx_etcd_peer_create(slot, table->log);
-    if (peer == NULL) {
-        return NGX_ERROR;
+    peer = NULL;
+
+    if (there) {
+        peer = ngx_etcd_peer_create(slot, table->log);
+        if (peer == NULL) {
+            return NGX_ERROR;
+        }
+
+        peer->index = n;
+        peer->cell = ngx_etcd_ledger_cell(table->zone, table->set, n);
+
+        if (ngx_etcd_tier_prepare(&table->primary, peer) != NGX_OK) {
+            ngx_etcd_peer_unref(peer);
+            return NGX_ERROR;
+        }
     }
 
     ngx_etcd_table_replace(table, n, peer);
 
     return NGX_OK;
+}
+
+
+/* a host that has no address yet is as good as none */
+
+static ngx_uint_t
+ngx_etcd_table_resolved(ngx_etcd_slot_t *slot)
+{
+    ngx_etcd_record_t  record;
+
+    if (slot->entry == NULL) {
+        return 0;
+    }
+
+    ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(slot->entry));
+
+    return !record.unresolved;
+}
+
+
+/* for one change: what goes may need memory too, for what is left to do */
+
+static ngx_int_t
+ngx_etcd_table_reserve(ngx_etcd_table_t *table)
+{
+    return (ngx_etcd_tier_reserve(&table->primary) == NGX_OK
+            && ngx_etcd_tier_reserve(&table->backup) == NGX_OK)
+           ? NGX_OK : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until)
+{
+    ngx_uint_t  n;
+
+    for (n = 0; n < table->nslots && table->nmembers != 0; n++) {
+
+        if (table->slots[n] == NULL) {
+            continue;
+        }
+
+        if (ngx_etcd_table_reserve(table) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_table_replace(table, n, NULL);
+
+        if (until != 0 && ngx_etcd_stall_now() >= until) {
+            return NGX_AGAIN;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+ngx_etcd_table_expired(ngx_etcd_table_t *table)
+{
+    int64_t  staleness;
+
+    staleness = ngx_etcd_set_staleness(table->zone, table->set);
+
+    return staleness < 0 || staleness > (int64_t) table->conf->max_stale;
+}
+
+
+void
+ngx_etcd_table_tick(ngx_etcd_table_t *table)
+{
+    ngx_uint_t  n;
+
+    if (!table->conf->leader) {
+        return;
+    }
+
+    if (ngx_etcd_table_usable(table)) {
+        ngx_etcd_hold_wake(table);
+        return;
+    }
+
+    if (!table->conf->close
+        || table->conf->max_stale == 0
+        || !ngx_etcd_table_expired(table))
+    {
+        return;
+    }
+
+    for (n = 0; n < table->nslots; n++) {
+        if (table->slots[n] != NULL) {
+            ngx_etcd_table_leave(table, table->slots[n]);
+        }
+    }
+}
+
+
+/* not here: those who are told come back to the table */
+
+static void
+ngx_etcd_table_leave(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    if (ngx_queue_empty(&peer->tenants)) {
+        return;
+    }
+
+    ngx_queue_add(&table->left, &peer->tenants);
+    ngx_queue_init(&peer->tenants);
+
+    ngx_post_event(&table->tell, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_table_tell(ngx_event_t *ev)
+{
+    ngx_queue_t        *q;
+    ngx_etcd_table_t   *table;
+    ngx_etcd_tenant_t  *tenant;
+
+    table = ev->data;
+
+    while (!ngx_queue_empty(&table->left)) {
+        q = ngx_queue_head(&table->left);
+        tenant = ngx_queue_data(q, ngx_etcd_tenant_t, queue);
+
+        ngx_etcd_peer_leave(tenant);
+        tenant->close(tenant->data);
+    }
 }
 
 
@@ -159,259 +422,192 @@ static void
 ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
     ngx_etcd_peer_t *peer)
 {
+    ngx_uint_t        stays;
     ngx_etcd_peer_t  *old;
     ngx_etcd_tier_t  *tier;
 
     old = table->slots[n];
+    tier = (peer != NULL) ? ngx_etcd_table_admit(table, peer) : NULL;
+    stays = 0;
+
+    table->slots[n] = peer;
+    table->nmembers += (peer != NULL);
+    table->nmembers -= (old != NULL);
 
     if (old != NULL) {
-        tier = ngx_etcd_table_tier(table, old);
-
-        if (tier != NULL) {
-            ngx_etcd_tier_remove(tier, old);
-        }
 
         if (peer != NULL && peer->uid == old->uid) {
             ngx_etcd_peer_inherit(peer, old);
+
+            stays = (peer->attr.weight == old->attr.weight
+                     && tier == old->tier);
         }
 
-        table->nmembers--;
+        if (stays) {
+            ngx_etcd_tier_replace(tier, peer, old);
+
+        } else {
+            ngx_etcd_tier_remove(old->tier, old);
+        }
+
+        ngx_etcd_table_leave(table, old);
 
         old->gone = 1;
         ngx_etcd_peer_unref(old);
     }
 
-    table->slots[n] = peer;
-
     if (peer == NULL) {
         return;
     }
 
-    table->nmembers++;
-    tier = ngx_etcd_table_tier(table, peer);
-
-    if (tier != NULL) {
+    if (!stays) {
         ngx_etcd_tier_add(tier, peer);
     }
+
+    (void) ngx_etcd_health_check(table, tier, peer);
+}
+
+
+/* a lower priority than that of all others: these are to be moved */
+
+static ngx_etcd_tier_t *
+ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_member_attr_t  *attr;
+
+    attr = &peer->attr;
+
+    if (!attr->down && !attr->drain && !attr->backup
+        && attr->priority < table->priority)
+    {
+        table->priority = attr->priority;
+        table->unranked = table->nslots;
+    }
+
+    return ngx_etcd_table_tier(table, peer);
+}
+
+
+/*
+ * The peers with the lowest priority are primary, whatever number that is;
+ * all others are backup.  There is nothing to do as long as the lowest one
+ * stays: where there are no priorities, always.  Where it does not, peers are
+ * moved piece by piece; to look for the lowest one takes no longer than a
+ * piece.
+ */
+
+static ngx_int_t
+ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until)
+{
+    ngx_int_t  rc;
+
+    for ( ;; ) {
+        rc = ngx_etcd_table_reorder(table, until);
+
+        if (rc != NGX_OK
+            || ngx_etcd_tier_tries(&table->primary) != 0
+            || table->priority == NGX_ETCD_MEMBER_MAX_PRIORITY)
+        {
+            return rc;
+        }
+
+        /* a higher one than before: that there is none left ends it */
+
+        table->priority = ngx_etcd_table_lowest(table);
+        table->unranked = table->nslots;
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_table_reorder(ngx_etcd_table_t *table, uint64_t until)
+{
+    ngx_etcd_peer_t  *peer;
+
+    while (table->unranked != 0) {
+        peer = table->slots[table->unranked - 1];
+
+        if (peer != NULL && ngx_etcd_table_move(table, peer) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (--table->unranked % NGX_ETCD_TABLE_PIECE == 0
+            && until != 0 && ngx_etcd_stall_now() >= until)
+        {
+            return NGX_AGAIN;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* of those that may be picked: all are backup at the moment */
+
+static ngx_uint_t
+ngx_etcd_table_lowest(ngx_etcd_table_t *table)
+{
+    ngx_uint_t               i, lowest;
+    ngx_etcd_member_attr_t  *attr;
+
+    lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
+
+    for (i = 0; i < ngx_etcd_tier_tries(&table->backup); i++) {
+        attr = &table->backup.peers[i]->attr;
+
+        if (!attr->backup) {
+            lowest = ngx_min(lowest, attr->priority);
+        }
+    }
+
+    return lowest;
+}
+
+
+/* to where it belongs */
+
+static ngx_int_t
+ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_tier_t  *tier;
+
+    tier = ngx_etcd_table_tier(table, peer);
+
+    if (tier == peer->tier) {
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_table_reserve(table) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_tier_remove(peer->tier, peer);
+    ngx_etcd_tier_add(tier, peer);
+
+    (void) ngx_etcd_health_check(table, tier, peer);
+
+    return NGX_OK;
 }
 
 
 static ngx_etcd_tier_t *
 ngx_etcd_table_tier(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
-    if (peer->attr.down || peer->attr.drain) {
-        return NULL;
-    }
-
-    return peer->attr.backup ? &table->backup : &table->primary;
-}
-
-
-static ngx_etcd_peer_t *
-ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log)
-{
-    u_char             *p;
-    ngx_etcd_peer_t    *peer;
-    ngx_etcd_entry_t   *entry;
-    ngx_etcd_record_t   record;
-
-    entry = slot->entry;
-
-    ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(entry));
-
-    /* the address first: it is the part that is to be aligned */
-
-    peer = ngx_alloc(sizeof(ngx_etcd_peer_t) + record.socklen
-                     + record.name.len + entry->key_len, log);
-    if (peer == NULL) {
-        return NULL;
-    }
-
-    ngx_memzero(peer, sizeof(ngx_etcd_peer_t));
-
-    p = (u_char *) peer + sizeof(ngx_etcd_peer_t);
-
-    peer->sockaddr = (struct sockaddr *) p;
-    peer->socklen = record.socklen;
-    p = ngx_cpymem(p, record.sockaddr, record.socklen);
-
-    peer->name.data = p;
-    peer->name.len = record.name.len;
-    p = ngx_cpymem(p, record.name.data, record.name.len);
-
-    peer->key.data = p;
-    peer->key.len = entry->key_len;
-    ngx_memcpy(p, ngx_etcd_entry_key(entry), entry->key_len);
-
-    peer->refs = 1;
-    peer->slot = slot;
-    peer->uid = slot->uid;
-    peer->create_revision = entry->create_revision;
-    peer->mod_revision = entry->mod_revision;
-    peer->attr = record.attr;
-    peer->effective_weight = record.attr.weight;
-
-    return peer;
-}
-
-
-/* the same member, re-weighted or registered anew: its turn is not lost */
-
-static void
-ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old)
-{
-    peer->current_weight = old->current_weight;
-
-    if (peer->attr.weight == old->attr.weight) {
-        peer->effective_weight = old->effective_weight;
-    }
-
-#if (NGX_SSL)
-    peer->ssl_session = old->ssl_session;
-    old->ssl_session = NULL;
-#endif
-}
-
-
-void
-ngx_etcd_peer_unref(ngx_etcd_peer_t *peer)
-{
-    if (--peer->refs != 0) {
-        return;
-    }
-
-#if (NGX_SSL)
-    if (peer->ssl_session != NULL) {
-        ngx_ssl_free_session(peer->ssl_session);
-    }
-#endif
-
-    ngx_free(peer);
-}
-
-
-static ngx_int_t
-ngx_etcd_tier_reserve(ngx_etcd_tier_t *tier, ngx_log_t *log)
-{
-    ngx_uint_t         n, *sums;
-    ngx_etcd_peer_t  **peers;
-
-    if (tier->n < tier->allocated) {
-        return NGX_OK;
-    }
-
-    n = ngx_max(tier->allocated * 2, 16);
-
-    peers = ngx_alloc(n * sizeof(ngx_etcd_peer_t *), log);
-    if (peers == NULL) {
-        return NGX_ERROR;
-    }
-
-    sums = ngx_alloc((n + 1) * sizeof(ngx_uint_t), log);
-    if (sums == NULL) {
-        ngx_free(peers);
-        return NGX_ERROR;
-    }
-
-    sums[0] = 0;
-
-    if (tier->allocated) {
-        ngx_memcpy(peers, tier->peers, tier->n * sizeof(ngx_etcd_peer_t *));
-        ngx_memcpy(sums, tier->sums, (tier->n + 1) * sizeof(ngx_uint_t));
-
-        ngx_etcd_tier_done(tier);
-    }
-
-    tier->peers = peers;
-    tier->sums = sums;
-    tier->allocated = n;
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_tier_done(ngx_etcd_tier_t *tier)
-{
-    if (tier->allocated) {
-        ngx_free(tier->peers);
-        ngx_free(tier->sums);
-    }
-}
-
-
-/* there is room: it was reserved */
-
-static void
-ngx_etcd_tier_add(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
-{
-    ngx_uint_t  i, bit;
-
-    peer->pos = tier->n;
-    tier->peers[tier->n++] = peer;
-
-    /* a new node of the tree sums the nodes of the range below it */
-
-    i = tier->n;
-    tier->sums[i] = peer->attr.weight;
-
-    for (bit = 1; (i & bit) == 0; bit <<= 1) {
-        tier->sums[i] += tier->sums[i - bit];
-    }
-
-    tier->weight += peer->attr.weight;
-}
-
-
-/* the last peer takes the place */
-
-static void
-ngx_etcd_tier_remove(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_peer_t  *last;
-
-    last = tier->peers[tier->n - 1];
-
-    if (last != peer) {
-        ngx_etcd_tier_weigh(tier, peer->pos, (ngx_int_t) last->attr.weight
-                                             - (ngx_int_t) peer->attr.weight);
-        tier->peers[peer->pos] = last;
-        last->pos = peer->pos;
-    }
-
-    /* no other node of the tree covers the last one */
-
-    tier->n--;
-    tier->weight -= peer->attr.weight;
-}
-
-
-static void
-ngx_etcd_tier_weigh(ngx_etcd_tier_t *tier, ngx_uint_t pos, ngx_int_t delta)
-{
-    ngx_uint_t  i;
-
-    for (i = pos + 1; i <= tier->n; i += i & (~i + 1)) {
-        tier->sums[i] += delta;
-    }
+    return ngx_etcd_table_backup(table, &peer->attr) ? &table->backup
+                                                     : &table->primary;
 }
 
 
 ngx_etcd_peer_t *
-ngx_etcd_tier_at(ngx_etcd_tier_t *tier, ngx_uint_t point)
+ngx_etcd_table_current(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
-    ngx_uint_t  i, bit;
+    ngx_etcd_peer_t  *current;
 
-    i = 0;
-
-    for (bit = 1; bit <= tier->n / 2; bit <<= 1) { /* void */ }
-
-    for ( /* void */ ; bit != 0; bit >>= 1) {
-        if (i + bit <= tier->n && tier->sums[i + bit] <= point) {
-            i += bit;
-            point -= tier->sums[i];
-        }
+    if (peer->index >= table->nslots) {
+        return NULL;
     }
 
-    return tier->peers[i];
+    current = table->slots[peer->index];
+
+    return (current != NULL && current->uid == peer->uid) ? current : NULL;
 }

@@ -10,7 +10,24 @@
 #include <ngx_http_etcd_module.h>
 
 
+static ngx_int_t ngx_http_etcd_init(ngx_conf_t *cf);
 static void *ngx_http_etcd_create_srv_conf(ngx_conf_t *cf);
+static void *ngx_http_etcd_create_loc_conf(ngx_conf_t *cf);
+static char *ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent,
+    void *child);
+static ngx_int_t ngx_http_etcd_precontent(ngx_http_request_t *r);
+
+
+static ngx_conf_enum_t  ngx_http_etcd_lock_lost[] = {
+    { ngx_string("close"), NGX_ETCD_LOCK_CLOSE },
+    { ngx_string("continue"), NGX_ETCD_LOCK_CONTINUE },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_num_bounds_t  ngx_http_etcd_lock_status_bounds = {
+    ngx_conf_check_num_bounds, 400, 599
+};
 
 
 static ngx_command_t  ngx_http_etcd_commands[] = {
@@ -22,24 +39,82 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       0,
       NULL },
 
-    { ngx_string("etcd_balance"),
-      NGX_HTTP_UPS_CONF|NGX_CONF_TAKE1,
-      ngx_http_etcd_balance,
+    { ngx_string("etcd_leader"),
+      NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
+      ngx_http_etcd_members,
       NGX_HTTP_SRV_CONF_OFFSET,
       0,
+      NULL },
+
+    { ngx_string("etcd_balance"),
+      NGX_HTTP_UPS_CONF|NGX_CONF_TAKE123,
+      ngx_http_etcd_balance,
+      NGX_HTTP_SRV_CONF_OFFSET,
+      offsetof(ngx_http_etcd_srv_conf_t, upstream),
       NULL },
 
     { ngx_string("etcd_allow"),
       NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
-      ngx_http_etcd_allow,
+      ngx_etcd_upstream_allow,
       NGX_HTTP_SRV_CONF_OFFSET,
+      offsetof(ngx_http_etcd_srv_conf_t, upstream),
+      NULL },
+
+    { ngx_string("etcd_wait"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE123,
+      ngx_http_etcd_wait,
+      NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
-    { ngx_string("etcd_status"),
-      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE1,
-      ngx_http_etcd_status,
+    { ngx_string("etcd_require_leader"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_HTTP_LIF_CONF
+                        |NGX_CONF_TAKE12,
+      ngx_etcd_gate_require,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_etcd_loc_conf_t, gate),
+      NULL },
+
+    { ngx_string("etcd_set"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE2|NGX_CONF_TAKE3|NGX_CONF_TAKE4,
+      ngx_http_etcd_set,
+      NGX_HTTP_LOC_CONF_OFFSET,
       0,
+      NULL },
+
+    { ngx_string("etcd_lock"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_etcd_lock,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("etcd_lock_status"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_etcd_loc_conf_t, lock_status),
+      &ngx_http_etcd_lock_status_bounds },
+
+    { ngx_string("etcd_lock_unavailable_status"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_etcd_loc_conf_t, lock_unavailable),
+      &ngx_http_etcd_lock_status_bounds },
+
+    { ngx_string("etcd_lock_lost"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_etcd_loc_conf_t, lock_lost),
+      &ngx_http_etcd_lock_lost },
+
+    { ngx_string("etcd_status"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
+      ngx_http_etcd_status,
+      NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
@@ -49,7 +124,7 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
 
 static ngx_http_module_t  ngx_http_etcd_module_ctx = {
     ngx_http_etcd_add_variables,           /* preconfiguration */
-    ngx_http_etcd_upstream_check,          /* postconfiguration */
+    ngx_http_etcd_init,                    /* postconfiguration */
 
     NULL,                                  /* create main configuration */
     NULL,                                  /* init main configuration */
@@ -57,8 +132,8 @@ static ngx_http_module_t  ngx_http_etcd_module_ctx = {
     ngx_http_etcd_create_srv_conf,         /* create server configuration */
     NULL,                                  /* merge server configuration */
 
-    NULL,                                  /* create location configuration */
-    NULL                                   /* merge location configuration */
+    ngx_http_etcd_create_loc_conf,         /* create location configuration */
+    ngx_http_etcd_merge_loc_conf           /* merge location configuration */
 };
 
 
@@ -82,4 +157,118 @@ static void *
 ngx_http_etcd_create_srv_conf(ngx_conf_t *cf)
 {
     return ngx_pcalloc(cf->pool, sizeof(ngx_http_etcd_srv_conf_t));
+}
+
+
+static void *
+ngx_http_etcd_create_loc_conf(ngx_conf_t *cf)
+{
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_etcd_loc_conf_t));
+    if (elcf == NULL) {
+        return NULL;
+    }
+
+    elcf->wait = NGX_CONF_UNSET_PTR;
+    elcf->locks = NGX_CONF_UNSET_PTR;
+    elcf->lock_status = NGX_CONF_UNSET_UINT;
+    elcf->lock_unavailable = NGX_CONF_UNSET_UINT;
+    elcf->lock_lost = NGX_CONF_UNSET_UINT;
+    elcf->status.members = NGX_CONF_UNSET_UINT;
+    ngx_etcd_gate_init(&elcf->gate);
+
+    return elcf;
+}
+
+
+static char *
+ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    ngx_http_etcd_loc_conf_t *prev = parent;
+    ngx_http_etcd_loc_conf_t *conf = child;
+
+    ngx_conf_merge_ptr_value(conf->wait, prev->wait, NULL);
+    ngx_conf_merge_ptr_value(conf->locks, prev->locks, NULL);
+    ngx_conf_merge_uint_value(conf->lock_status, prev->lock_status,
+                              NGX_ETCD_LOCK_STATUS);
+    ngx_conf_merge_uint_value(conf->lock_unavailable, prev->lock_unavailable,
+                              NGX_ETCD_LOCK_UNAVAILABLE);
+    ngx_conf_merge_uint_value(conf->lock_lost, prev->lock_lost,
+                              NGX_ETCD_LOCK_CLOSE);
+    ngx_etcd_gate_merge(&conf->gate, &prev->gate);
+    ngx_http_etcd_status_merge(&conf->status, &prev->status);
+
+    return (ngx_http_etcd_set_merge(cf, prev, conf) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+/*
+ * After access control: who is not let in does not learn who leads, and takes
+ * no place among those that wait.  In subrequests, too.
+ */
+
+static ngx_int_t
+ngx_http_etcd_init(ngx_conf_t *cf)
+{
+    ngx_http_handler_pt        *handler;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    handler = ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
+    if (handler == NULL) {
+        return NGX_ERROR;
+    }
+
+    *handler = ngx_http_etcd_precontent;
+
+    if (ngx_http_etcd_set_check(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_etcd_add_lock_filters();
+
+    return ngx_http_etcd_check_variables(cf);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_precontent(ngx_http_request_t *r)
+{
+    ngx_int_t                  rc;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    /* asked again after a wait: much may have happened meanwhile */
+
+    if (!ngx_etcd_gate_open(&elcf->gate, r->connection->log)) {
+        return elcf->gate.status;
+    }
+
+    rc = ngx_http_etcd_wait_handler(r);
+
+    if (rc != NGX_DECLINED || elcf->locks == NULL) {
+        return rc;
+    }
+
+    return ngx_http_etcd_lock_handler(r);
+}
+
+
+ngx_int_t
+ngx_http_etcd_watch_client(ngx_http_request_t *r)
+{
+    ngx_event_t  *rev;
+
+    rev = r->connection->read;
+
+    if (rev->ready) {
+        ngx_post_event(rev, &ngx_posted_events);
+        return NGX_OK;
+    }
+
+    return ngx_handle_read_event(rev, 0);
 }

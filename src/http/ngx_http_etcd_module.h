@@ -13,47 +13,140 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_compat.h>
+#include <ngx_etcd_gate.h>
+#include <ngx_etcd_lock_slot.h>
+#include <ngx_etcd_route.h>
+#include <ngx_etcd_setting.h>
+#include <ngx_etcd_status.h>
 #include <ngx_etcd_upstream.h>
+#include <ngx_etcd_variable.h>
+#include <ngx_etcd_wait.h>
 
 
 typedef struct {
-    ngx_etcd_upstream_t    upstream;
-    ngx_uint_t             initialized;    /* our balancer is the one */
+    ngx_etcd_upstream_t        upstream;
+    ngx_http_complex_value_t  *key;        /* NULL: the method has none */
 } ngx_http_etcd_srv_conf_t;
 
 
-/* of a request that goes, or went, through one of our upstreams */
+typedef struct {
+    ngx_str_t                  format;     /* empty: the client chooses */
+    ngx_uint_t                 members;    /* metrics of each; UNSET: there is
+                                              no directive here */
+} ngx_http_etcd_status_conf_t;
+
 
 typedef struct {
-    ngx_etcd_pick_t        pick;
-    ngx_etcd_upstream_t   *upstream;
-} ngx_http_etcd_ctx_t;
+    ngx_etcd_wait_t              *wait;    /* NULL: off */
+    ngx_etcd_gate_t               gate;
+    ngx_http_etcd_status_conf_t   status;
+    ngx_array_t                  *locks;   /* of ngx_etcd_lock_conf_t; NULL:
+                                              none */
+    ngx_uint_t                    lock_status;
+    ngx_uint_t                    lock_unavailable;
+    ngx_uint_t                    lock_lost;   /* ngx_etcd_lock_lost_e */
+    ngx_array_t                  *sets;    /* of _set.c; NULL: none */
+} ngx_http_etcd_loc_conf_t;
 
 
 extern ngx_module_t  ngx_http_etcd_module;
 
 
+/* _module.c */
+
+/* the read event comes when the client goes away: NGX_OK or NGX_ERROR */
+ngx_int_t ngx_http_etcd_watch_client(ngx_http_request_t *r);
+
+
 /* _upstream.c */
 
+/* etcd_members, and etcd_leader */
 char *ngx_http_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_http_etcd_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_http_etcd_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* after the configuration was read: refuses what has replaced our balancer */
-ngx_int_t ngx_http_etcd_upstream_check(ngx_conf_t *cf);
+/*
+ * A request that is on its way to an upstream: the connection there is closed,
+ * the client gets the status if nothing was sent, and otherwise an end.
+ */
+void ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status);
 
-/* NULL: the request went through none of our upstreams */
-ngx_http_etcd_ctx_t *ngx_http_etcd_get_ctx(ngx_http_request_t *r);
+/* NULL: the request goes, or went, through none of our upstreams */
+ngx_etcd_route_t *ngx_http_etcd_get_route(ngx_http_request_t *r);
 
 
 /* _variable.c */
 
 ngx_int_t ngx_http_etcd_add_variables(ngx_conf_t *cf);
 
+/* the configuration was read: elections that variables name must be there */
+ngx_int_t ngx_http_etcd_check_variables(ngx_conf_t *cf);
+
+
+/* _wait.c */
+
+char *ngx_http_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* of a phase: NGX_DECLINED when there is nothing to wait for */
+ngx_int_t ngx_http_etcd_wait_handler(ngx_http_request_t *r);
+
+/* of a phase that returns NGX_AGAIN; what goes on with the phase later */
+void ngx_http_etcd_suspend(ngx_http_request_t *r);
+ngx_uint_t ngx_http_etcd_suspended(ngx_http_request_t *r);
+void ngx_http_etcd_resume(ngx_http_request_t *r);
+
+
+/* _lock.c */
+
+char *ngx_http_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_http_etcd_add_lock_variables(ngx_conf_t *cf);
+void ngx_http_etcd_add_lock_filters(void);
+
+/* of a phase: NGX_DECLINED when there is no lock, or all are held */
+ngx_int_t ngx_http_etcd_lock_handler(ngx_http_request_t *r);
+
+
+/* _set.c */
+
+char *ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_http_etcd_set_merge(ngx_conf_t *cf,
+    ngx_http_etcd_loc_conf_t *prev, ngx_http_etcd_loc_conf_t *conf);
+
+/* the configuration was read: the variables are nobody else's */
+ngx_int_t ngx_http_etcd_set_check(ngx_conf_t *cf);
+
 
 /* _status.c */
 
 char *ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+void ngx_http_etcd_status_merge(ngx_http_etcd_status_conf_t *conf,
+    ngx_http_etcd_status_conf_t *prev);
+
+
+/* _page.c */
+
+/* answers with the page; to be returned by a content handler */
+ngx_int_t ngx_http_etcd_page(ngx_http_request_t *r);
+
+
+/* _accept.c */
+
+/*
+ * How much the client likes a media type, 0 (not at all) to 1000.  A range
+ * that names a version is of that version only.
+ */
+ngx_uint_t ngx_http_etcd_accept(ngx_http_request_t *r, const ngx_str_t *type,
+    const ngx_str_t *version);
+
+
+/* _output.c */
+
+/*
+ * Answers with a status; the header is set, but for the length.  To be
+ * returned by a content handler.
+ */
+ngx_int_t ngx_http_etcd_output(ngx_http_request_t *r,
+    ngx_etcd_status_t *status);
 
 
 #endif /* _NGX_HTTP_ETCD_MODULE_H_INCLUDED_ */

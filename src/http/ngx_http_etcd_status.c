@@ -1,61 +1,81 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
+ *
+ * The "etcd_status" directive: which format is answered with.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <jansson.h>
-#include <ngx_etcd_agent.h>
-#include <ngx_etcd_record.h>
 #include <ngx_http_etcd_module.h>
 
 
-/* members that are copied under the zone's mutex at one time: a chunk */
+/*
+ * What is asked for by a name (of the directive, or of the argument "format")
+ * or by a media type.  Of one name there may be several: they are told apart
+ * by the type.
+ */
 
-#define NGX_HTTP_ETCD_STATUS_SLOTS  NGX_ETCD_SET_SLOTS
+typedef struct {
+    ngx_str_t                   name;
+    ngx_str_t                   type;
+    ngx_str_t                   version;        /* of the type, if it has any */
+    ngx_str_t                   content_type;
+    const ngx_etcd_status_pt   *parts;          /* NULL: it is a page */
+    ngx_uint_t                  openmetrics;
+} ngx_http_etcd_format_t;
 
 
 static ngx_int_t ngx_http_etcd_status_handler(ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_status_send(ngx_http_request_t *r,
-    json_t *root);
+    const ngx_http_etcd_format_t *format);
+static ngx_int_t ngx_http_etcd_status_format(ngx_http_request_t *r,
+    ngx_str_t *name, const ngx_http_etcd_format_t **format);
+static ngx_str_t *ngx_http_etcd_status_name(ngx_http_request_t *r,
+    ngx_str_t *name, ngx_str_t *arg);
+static const ngx_http_etcd_format_t *ngx_http_etcd_status_find(
+    ngx_str_t *name);
+static ngx_int_t ngx_http_etcd_status_headers(ngx_http_request_t *r,
+    const ngx_http_etcd_format_t *format);
 
-static json_t *ngx_http_etcd_status_root(ngx_etcd_main_conf_t *emcf);
-static json_t *ngx_http_etcd_status_clusters(ngx_etcd_main_conf_t *emcf);
-static json_t *ngx_http_etcd_status_cluster(ngx_etcd_conf_t *ecf);
-static char *ngx_http_etcd_status_state(ngx_etcd_conf_t *ecf);
-static json_t *ngx_http_etcd_status_endpoints(ngx_etcd_conf_t *ecf);
-static json_t *ngx_http_etcd_status_upstreams(ngx_etcd_main_conf_t *emcf,
-    ngx_uint_t stream);
-static json_t *ngx_http_etcd_status_upstream(ngx_etcd_conf_t *ecf,
-    ngx_etcd_service_conf_t *service);
-static json_t *ngx_http_etcd_status_members(ngx_etcd_service_conf_t *service);
-static json_t *ngx_http_etcd_status_member(ngx_etcd_slot_t *slot);
-static char *ngx_http_etcd_status_member_state(ngx_etcd_member_attr_t *attr);
-static json_t *ngx_http_etcd_status_invalid(ngx_etcd_service_conf_t *service);
-static json_t *ngx_http_etcd_status_zone(ngx_etcd_main_conf_t *emcf);
-static json_t *ngx_http_etcd_status_events(ngx_etcd_main_conf_t *emcf);
-static json_t *ngx_http_etcd_status_event(ngx_etcd_zone_event_t *event);
-static json_t *ngx_http_etcd_status_string(u_char *data, size_t len);
-static json_t *ngx_http_etcd_status_str(ngx_str_t *str);
+
+/* the first one is what is answered with where nothing else is said */
+
+static const ngx_http_etcd_format_t  ngx_http_etcd_formats[] = {
+
+    { ngx_string("json"), ngx_string("application/json"), ngx_null_string,
+      ngx_string("application/json"),
+      ngx_etcd_status_json, 0 },
+
+    { ngx_string("html"), ngx_string("text/html"), ngx_null_string,
+      ngx_string("text/html"),
+      NULL, 0 },
+
+    { ngx_string("prometheus"), ngx_string("text/plain"), ngx_string("0.0.4"),
+      ngx_string("text/plain; version=0.0.4; charset=utf-8"),
+      ngx_etcd_status_metrics, 0 },
+
+    { ngx_string("prometheus"), ngx_string("application/openmetrics-text"),
+      ngx_string("1.0.0"),
+      ngx_string("application/openmetrics-text; version=1.0.0; "
+                 "charset=utf-8"),
+      ngx_etcd_status_metrics, 1 },
+
+    { ngx_null_string, ngx_null_string, ngx_null_string, ngx_null_string,
+      NULL, 0 }
+};
 
 
 char *
 ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
+    ngx_http_etcd_loc_conf_t *elcf = conf;
+
     ngx_str_t                 *value;
+    ngx_uint_t                 i;
     ngx_http_core_loc_conf_t  *clcf;
-
-    value = cf->args->elts;
-
-    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "json") != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid status format \"%V\", there is: json",
-                           &value[1]);
-        return NGX_CONF_ERROR;
-    }
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
@@ -64,17 +84,55 @@ ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     clcf->handler = ngx_http_etcd_status_handler;
+    elcf->status.members = 0;
+
+    value = cf->args->elts;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+
+        if (ngx_strcmp(value[i].data, "members=on") == 0) {
+            elcf->status.members = 1;
+            continue;
+        }
+
+        if (ngx_strcmp(value[i].data, "members=off") == 0) {
+            elcf->status.members = 0;
+            continue;
+        }
+
+        if (i == 1 && ngx_http_etcd_status_find(&value[i]) != NULL) {
+            elcf->status.format = value[i];
+            continue;
+        }
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid status format \"%V\", there are: json, "
+                           "html, prometheus", &value[i]);
+        return NGX_CONF_ERROR;
+    }
 
     return NGX_CONF_OK;
+}
+
+
+/* a block within the location may have the request, and has no handler */
+
+void
+ngx_http_etcd_status_merge(ngx_http_etcd_status_conf_t *conf,
+    ngx_http_etcd_status_conf_t *prev)
+{
+    if (conf->members == NGX_CONF_UNSET_UINT) {
+        *conf = *prev;
+    }
 }
 
 
 static ngx_int_t
 ngx_http_etcd_status_handler(ngx_http_request_t *r)
 {
-    json_t                *root;
-    ngx_int_t              rc;
-    ngx_etcd_main_conf_t  *emcf;
+    ngx_int_t                      rc;
+    ngx_http_etcd_loc_conf_t      *elcf;
+    const ngx_http_etcd_format_t  *format;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
         return NGX_HTTP_NOT_ALLOWED;
@@ -86,556 +144,165 @@ ngx_http_etcd_status_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    root = ngx_http_etcd_status_root(emcf);
+    rc = ngx_http_etcd_status_format(r, &elcf->status.format, &format);
 
-    if (root == NULL) {
-
-        /* no memory, or a zone's mutex held by a process that does not run */
-
-        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    if (rc != NGX_OK) {
+        return rc;
     }
 
-    rc = ngx_http_etcd_status_send(r, root);
+    if (format->parts == NULL) {
+        return ngx_http_etcd_page(r);
+    }
 
-    json_decref(root);
-
-    return rc;
+    return ngx_http_etcd_status_send(r, format);
 }
 
 
 static ngx_int_t
-ngx_http_etcd_status_send(ngx_http_request_t *r, json_t *root)
+ngx_http_etcd_status_send(ngx_http_request_t *r,
+    const ngx_http_etcd_format_t *format)
 {
-    size_t        size;
-    ngx_int_t     rc;
-    ngx_buf_t    *b;
-    ngx_chain_t   out;
+    ngx_etcd_status_t         *status;
+    ngx_etcd_main_conf_t      *emcf;
+    ngx_http_etcd_loc_conf_t  *elcf;
 
-    size = json_dumpb(root, NULL, 0, JSON_COMPACT);
-
-    if (size == 0) {
+    if (ngx_http_etcd_status_headers(r, format) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    b = ngx_create_temp_buf(r->pool, size + 1);
-    if (b == NULL) {
+    /* nothing is rendered for it, so that its length is not known */
+
+    if (r->method == NGX_HTTP_HEAD) {
+        return ngx_http_send_header(r);
+    }
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    status = ngx_etcd_status_create(emcf, format->parts,
+                                    (ngx_buf_tag_t) &ngx_http_etcd_module,
+                                    r->pool);
+    if (status == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    b->last += json_dumpb(root, (char *) b->pos, size, JSON_COMPACT);
-    *b->last++ = '\n';
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    b->last_buf = (r == r->main) ? 1 : 0;
-    b->last_in_chain = 1;
+    status->openmetrics = format->openmetrics;
+    status->members = elcf->status.members;
+
+    return ngx_http_etcd_output(r, status);
+}
+
+
+/* by a name, if there is one, and of these by what the client likes best */
+
+static ngx_int_t
+ngx_http_etcd_status_format(ngx_http_request_t *r, ngx_str_t *name,
+    const ngx_http_etcd_format_t **format)
+{
+    ngx_str_t                      arg;
+    ngx_uint_t                     quality, best;
+    const ngx_http_etcd_format_t  *f;
+
+    name = ngx_http_etcd_status_name(r, name, &arg);
+
+    *format = (name->len != 0) ? ngx_http_etcd_status_find(name)
+                               : ngx_http_etcd_formats;
+
+    if (*format == NULL) {
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
+    best = 0;
+
+    for (f = ngx_http_etcd_formats; f->name.len != 0; f++) {
+
+        if (name->len != 0
+            && (f->name.len != name->len
+                || ngx_strncmp(f->name.data, name->data, name->len) != 0))
+        {
+            continue;
+        }
+
+        quality = ngx_http_etcd_accept(r, &f->type, &f->version);
+
+        if (quality > best) {
+            best = quality;
+            *format = f;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* of the directive, unless it leaves a choice: a page asks for its JSON */
+
+static ngx_str_t *
+ngx_http_etcd_status_name(ngx_http_request_t *r, ngx_str_t *name,
+    ngx_str_t *arg)
+{
+    ngx_uint_t  page;
+
+    page = (name->len == 4 && ngx_strncmp(name->data, "html", 4) == 0);
+
+    if ((name->len != 0 && !page)
+        || ngx_http_arg(r, (u_char *) "format", 6, arg) != NGX_OK)
+    {
+        return name;
+    }
+
+    if (page && (arg->len != 4 || ngx_strncmp(arg->data, "json", 4) != 0)) {
+        return name;
+    }
+
+    return arg;
+}
+
+
+static const ngx_http_etcd_format_t *
+ngx_http_etcd_status_find(ngx_str_t *name)
+{
+    const ngx_http_etcd_format_t  *f;
+
+    for (f = ngx_http_etcd_formats; f->name.len != 0; f++) {
+        if (f->name.len == name->len
+            && ngx_strncmp(f->name.data, name->data, name->len) == 0)
+        {
+            return f;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_status_headers(ngx_http_request_t *r,
+    const ngx_http_etcd_format_t *format)
+{
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    h->hash = 1;
+    ngx_etcd_header_single(h);
+    ngx_str_set(&h->key, "Cache-Control");
+    ngx_str_set(&h->value, "no-store");
 
     r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_length_n = b->last - b->pos;
-    ngx_str_set(&r->headers_out.content_type, "application/json");
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.content_length_n = -1;
+    r->headers_out.content_type = format->content_type;
 
-    rc = ngx_http_send_header(r);
+    /* less what follows the type: the gzip filter compares it */
 
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
+    r->headers_out.content_type_len = format->type.len;
 
-    out.buf = b;
-    out.next = NULL;
-
-    return ngx_http_output_filter(r, &out);
-}
-
-
-/*
- * json_pack() takes over what it is given ("o"), fails as a whole on a NULL
- * among it, and releases the rest then.
- */
-
-static json_t *
-ngx_http_etcd_status_root(ngx_etcd_main_conf_t *emcf)
-{
-    uint64_t           owner;
-    ngx_etcd_conf_t  **ecf;
-
-    ecf = emcf->clusters.elts;
-    owner = emcf->clusters.nelts ? ngx_etcd_zone_owner(&ecf[0]->zone) : 0;
-
-    return json_pack("{s:s, s:s, s:{s:I, s:I}, s:o, s:o, s:o, s:{}, s:{}, "
-                     "s:o, s:o}",
-                     "version", NGX_ETCD_VERSION,
-                     "nginx", NGINX_VERSION,
-                     "agent",
-                     "pid", (json_int_t) ngx_etcd_zone_owner_pid(owner),
-                     "epoch", (json_int_t) ngx_etcd_zone_owner_epoch(owner),
-                     "clusters", ngx_http_etcd_status_clusters(emcf),
-                     "upstreams", ngx_http_etcd_status_upstreams(emcf, 0),
-                     "stream_upstreams",
-                     ngx_http_etcd_status_upstreams(emcf, 1),
-                     "elections",
-                     "locks",
-                     "zone", ngx_http_etcd_status_zone(emcf),
-                     "events", ngx_http_etcd_status_events(emcf));
-}
-
-
-static json_t *
-ngx_http_etcd_status_clusters(ngx_etcd_main_conf_t *emcf)
-{
-    json_t            *clusters;
-    ngx_uint_t         i;
-    ngx_etcd_conf_t  **ecf;
-
-    clusters = json_object();
-    ecf = emcf->clusters.elts;
-
-    for (i = 0; i < emcf->clusters.nelts; i++) {
-        if (json_object_set_new(clusters, (char *) ecf[i]->name.data,
-                                ngx_http_etcd_status_cluster(ecf[i]))
-            != 0)
-        {
-            json_decref(clusters);
-            return NULL;
-        }
-    }
-
-    return clusters;
-}
-
-
-static json_t *
-ngx_http_etcd_status_cluster(ngx_etcd_conf_t *ecf)
-{
-    u_char                    id[NGX_INT64_LEN];
-    ngx_int_t                 endpoint;
-    ngx_str_t                 none;
-    ngx_etcd_endpoint_t      *endpoints;
-    ngx_etcd_zone_cluster_t  *zc;
-
-    zc = &ecf->zone.sh->cluster;
-    endpoints = ecf->client.endpoints.elts;
-    endpoint = zc->endpoint;
-
-    ngx_str_null(&none);
-
-    if (endpoint < 0 || endpoint >= (ngx_int_t) ecf->client.endpoints.nelts) {
-        endpoint = -1;
-    }
-
-    *ngx_sprintf(id, "%xL", zc->cluster_id) = '\0';
-
-    return json_pack("{s:s, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I}",
-                     "state", ngx_http_etcd_status_state(ecf),
-                     "endpoint",
-                     ngx_http_etcd_status_str(endpoint < 0 ? &none
-                                              : &endpoints[endpoint].url),
-                     "endpoints", ngx_http_etcd_status_endpoints(ecf),
-                     "cluster_id", (char *) id,
-                     "revision", (json_int_t) zc->revision,
-                     "staleness_ms",
-                     (json_int_t) ngx_etcd_conf_staleness(ecf),
-                     "reconnects", (json_int_t) zc->reconnects,
-                     "resyncs", (json_int_t) zc->resyncs,
-                     "repairs", (json_int_t) zc->repairs);
-}
-
-
-/* "synced" is said only when every prefix was read */
-
-static char *
-ngx_http_etcd_status_state(ngx_etcd_conf_t *ecf)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_set_state_e       state;
-    ngx_etcd_service_conf_t  **services;
-
-    switch (ecf->zone.sh->cluster.state) {
-
-    case NGX_ETCD_AGENT_IDLE:
-        return "idle";
-
-    case NGX_ETCD_AGENT_CONNECTING:
-        return "connecting";
-
-    case NGX_ETCD_AGENT_UNAUTHORIZED:
-        return "unauthorized";
-
-    default:
-        break;
-    }
-
-    services = ecf->services.elts;
-
-    for (i = 0; i < ecf->services.nelts; i++) {
-        state = services[i]->set->state;
-
-        switch (state) {
-
-        case NGX_ETCD_SET_SYNCED:
-            break;
-
-        case NGX_ETCD_SET_LOADING:
-            return "syncing";
-
-        case NGX_ETCD_SET_DENIED:
-            return "denied";
-
-        case NGX_ETCD_SET_FULL:
-            return "zone full";
-        }
-    }
-
-    return "synced";
-}
-
-
-static json_t *
-ngx_http_etcd_status_endpoints(ngx_etcd_conf_t *ecf)
-{
-    static char  *states[] = { "unused", "connecting", "connected", "failed" };
-
-    json_t                   *list;
-    ngx_uint_t                i;
-    ngx_etcd_endpoint_t      *endpoints;
-    ngx_etcd_zone_cluster_t  *zc;
-
-    list = json_array();
-    zc = &ecf->zone.sh->cluster;
-    endpoints = ecf->client.endpoints.elts;
-
-    for (i = 0; i < ecf->client.endpoints.nelts; i++) {
-        if (json_array_append_new(list,
-                       json_pack("{s:o, s:s}",
-                                 "url",
-                                 ngx_http_etcd_status_str(&endpoints[i].url),
-                                 "state", states[zc->endpoints[i] & 3]))
-            != 0)
-        {
-            json_decref(list);
-            return NULL;
-        }
-    }
-
-    return list;
-}
-
-
-static json_t *
-ngx_http_etcd_status_upstreams(ngx_etcd_main_conf_t *emcf, ngx_uint_t stream)
-{
-    json_t                    *upstreams;
-    ngx_uint_t                 i, n;
-    ngx_etcd_conf_t          **ecf;
-    ngx_etcd_service_conf_t  **services;
-
-    upstreams = json_object();
-    ecf = emcf->clusters.elts;
-
-    for (i = 0; i < emcf->clusters.nelts; i++) {
-        services = ecf[i]->services.elts;
-
-        for (n = 0; n < ecf[i]->services.nelts; n++) {
-
-            if (services[n]->stream != stream) {
-                continue;
-            }
-
-            if (json_object_set_new(upstreams,
-                                    (char *) services[n]->name.data,
-                                    ngx_http_etcd_status_upstream(ecf[i],
-                                                                  services[n]))
-                != 0)
-            {
-                json_decref(upstreams);
-                return NULL;
-            }
-        }
-    }
-
-    return upstreams;
-}
-
-
-static json_t *
-ngx_http_etcd_status_upstream(ngx_etcd_conf_t *ecf,
-    ngx_etcd_service_conf_t *service)
-{
-    return json_pack("{s:o, s:o, s:s, s:I, s:I, s:o, s:o}",
-                     "cluster", ngx_http_etcd_status_str(&ecf->name),
-                     "prefix", ngx_http_etcd_status_str(&service->prefix),
-                     "kind", "members",
-                     "generation", (json_int_t) service->set->generation,
-                     "revision", (json_int_t) service->set->revision,
-                     "members", ngx_http_etcd_status_members(service),
-                     "invalid", ngx_http_etcd_status_invalid(service));
-}
-
-
-static json_t *
-ngx_http_etcd_status_members(ngx_etcd_service_conf_t *service)
-{
-    json_t           *members;
-    ngx_uint_t        n, locked;
-    ngx_etcd_slot_t  *slot;
-
-    members = json_array();
-    locked = 0;
-
-    for (n = 0; members != NULL; n++) {
-
-        if (n % NGX_HTTP_ETCD_STATUS_SLOTS == 0) {
-
-            if (locked) {
-                ngx_etcd_zone_unlock(service->zone);
-            }
-
-            locked = (ngx_etcd_zone_lock_patient(service->zone) == NGX_OK);
-
-            if (!locked) {
-                json_decref(members);
-                return NULL;
-            }
-        }
-
-        slot = ngx_etcd_set_slot(service->set, n);
-
-        if (slot == NULL) {
-            break;
-        }
-
-        if (slot->entry != NULL
-            && json_array_append_new(members,
-                                     ngx_http_etcd_status_member(slot))
-               != 0)
-        {
-            json_decref(members);
-            members = NULL;
-        }
-    }
-
-    if (locked) {
-        ngx_etcd_zone_unlock(service->zone);
-    }
-
-    return members;
-}
-
-
-static json_t *
-ngx_http_etcd_status_member(ngx_etcd_slot_t *slot)
-{
-    ngx_etcd_entry_t   *entry;
-    ngx_etcd_record_t   record;
-
-    entry = slot->entry;
-
-    ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(entry));
-
-    return json_pack("{s:o, s:o, s:I, s:s, s:I, s:I, s:I, s:I}",
-                     "key",
-                     ngx_http_etcd_status_string(ngx_etcd_entry_key(entry),
-                                                 entry->key_len),
-                     "address", ngx_http_etcd_status_str(&record.name),
-                     "weight", (json_int_t) record.attr.weight,
-                     "state",
-                     ngx_http_etcd_status_member_state(&record.attr),
-                     "conns",
-                     (json_int_t) ngx_etcd_counter_get(&slot->conns,
-                                                       slot->uid),
-                     "fails",
-                     (json_int_t) ngx_etcd_counter_get(&slot->fails,
-                                                       slot->uid),
-                     "requests", (json_int_t) slot->requests,
-                     "mod_revision", (json_int_t) entry->mod_revision);
-}
-
-
-static char *
-ngx_http_etcd_status_member_state(ngx_etcd_member_attr_t *attr)
-{
-    if (attr->down) {
-        return "down";
-    }
-
-    if (attr->drain) {
-        return "drain";
-    }
-
-    return attr->backup ? "backup" : "up";
-}
-
-
-static json_t *
-ngx_http_etcd_status_invalid(ngx_etcd_service_conf_t *service)
-{
-    json_t              *list, *item;
-    ngx_etcd_invalid_t  *invalid;
-
-    if (ngx_etcd_zone_lock_patient(service->zone) != NGX_OK) {
-        return NULL;
-    }
-
-    list = json_array();
-
-    for (invalid = service->set->invalid;
-         invalid != NULL && list != NULL;
-         invalid = invalid->next)
-    {
-        item = json_pack("{s:o, s:o, s:I}",
-                         "key",
-                         ngx_http_etcd_status_string(invalid->bytes,
-                                                     invalid->key_len),
-                         "reason",
-                         ngx_http_etcd_status_string(invalid->bytes
-                                                     + invalid->key_len,
-                                                     invalid->len),
-                         "mod_revision", (json_int_t) invalid->mod_revision);
-
-        if (json_array_append_new(list, item) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-
-    ngx_etcd_zone_unlock(service->zone);
-
-    return list;
-}
-
-
-static json_t *
-ngx_http_etcd_status_zone(ngx_etcd_main_conf_t *emcf)
-{
-    size_t             size, used;
-    ngx_uint_t         i;
-    ngx_etcd_conf_t  **ecf;
-
-    ecf = emcf->clusters.elts;
-    size = 0;
-    used = 0;
-
-    for (i = 0; i < emcf->clusters.nelts; i++) {
-        size += ecf[i]->zone_size;
-        used += ngx_etcd_zone_used(&ecf[i]->zone);
-    }
-
-    return json_pack("{s:I, s:I}", "size", (json_int_t) size,
-                     "used", (json_int_t) used);
-}
-
-
-/* the newest first */
-
-static json_t *
-ngx_http_etcd_status_events(ngx_etcd_main_conf_t *emcf)
-{
-    json_t                   *list;
-    ngx_uint_t                i, n, oldest;
-    ngx_etcd_conf_t         **ecf;
-    ngx_etcd_zone_shared_t   *sh;
-
-    list = json_array();
-    ecf = emcf->clusters.elts;
-
-    for (i = 0; i < emcf->clusters.nelts && list != NULL; i++) {
-
-        if (ngx_etcd_zone_lock_patient(&ecf[i]->zone) != NGX_OK) {
-            json_decref(list);
-            return NULL;
-        }
-
-        sh = ecf[i]->zone.sh;
-        oldest = (sh->nevents > NGX_ETCD_ZONE_EVENTS)
-                 ? sh->nevents - NGX_ETCD_ZONE_EVENTS : 0;
-
-        for (n = sh->nevents; n > oldest && list != NULL; n--) {
-            if (json_array_append_new(list,
-                       ngx_http_etcd_status_event(&sh->events[(n - 1)
-                                                    % NGX_ETCD_ZONE_EVENTS]))
-                != 0)
-            {
-                json_decref(list);
-                list = NULL;
-            }
-        }
-
-        ngx_etcd_zone_unlock(&ecf[i]->zone);
-    }
-
-    return list;
-}
-
-
-static json_t *
-ngx_http_etcd_status_event(ngx_etcd_zone_event_t *event)
-{
-    static char  *changes[] = { "add", "update", "remove", "invalid" };
-
-    u_char    *p;
-    u_char     buf[sizeof("2026-11-20T12:00:00.000Z")];
-    ngx_tm_t   tm;
-
-    ngx_gmtime(event->time, &tm);
-
-    p = ngx_sprintf(buf, "%4d-%02d-%02dT%02d:%02d:%02d.%03uiZ",
-                    tm.ngx_tm_year, tm.ngx_tm_mon, tm.ngx_tm_mday,
-                    tm.ngx_tm_hour, tm.ngx_tm_min, tm.ngx_tm_sec,
-                    event->msec);
-
-    return json_pack("{s:o, s:o, s:o, s:s, s:I}",
-                     "time", ngx_http_etcd_status_string(buf, p - buf),
-                     "upstream", ngx_http_etcd_status_string(event->name,
-                                                             event->name_len),
-                     "key", ngx_http_etcd_status_string(event->key,
-                                                        event->key_len),
-                     "change", changes[event->change & 3],
-                     "revision", (json_int_t) event->revision);
-}
-
-
-static json_t *
-ngx_http_etcd_status_str(ngx_str_t *str)
-{
-    return ngx_http_etcd_status_string(str->data, str->len);
-}
-
-
-/* keys are bytes: where they are no UTF-8 they are shown escaped */
-
-static json_t *
-ngx_http_etcd_status_string(u_char *data, size_t len)
-{
-    u_char  *buf, *p;
-    size_t   i;
-    json_t  *string;
-
-    string = json_stringn(len ? (char *) data : "", len);
-
-    if (string != NULL) {
-        return string;
-    }
-
-    buf = ngx_alloc(len * (sizeof("\\xff") - 1) + 1, ngx_cycle->log);
-    if (buf == NULL) {
-        return NULL;
-    }
-
-    p = buf;
-
-    for (i = 0; i < len; i++) {
-        if (data[i] >= 0x80) {
-            p = ngx_sprintf(p, "\\x%02xd", data[i]);
-
-        } else {
-            *p++ = data[i];
-        }
-    }
-
-    string = json_stringn((char *) buf, p - buf);
-
-    ngx_free(buf);
-
-    return string;
+    return NGX_OK;
 }

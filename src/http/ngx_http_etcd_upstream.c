@@ -12,25 +12,11 @@
 
 static ngx_int_t ngx_http_etcd_init_upstream(ngx_conf_t *cf,
     ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_etcd_init_server(ngx_conf_t *cf,
-    ngx_etcd_upstream_t *upstream, ngx_http_upstream_server_t *server);
+static ngx_int_t ngx_http_etcd_init_servers(ngx_conf_t *cf,
+    ngx_etcd_upstream_t *upstream, ngx_array_t *servers);
 static ngx_int_t ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_etcd_get_peer(ngx_peer_connection_t *pc,
-    void *data);
-static void ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state);
-static void ngx_http_etcd_cleanup(void *data);
-#if (NGX_HTTP_SSL)
-static ngx_int_t ngx_http_etcd_set_session(ngx_peer_connection_t *pc,
-    void *data);
-static void ngx_http_etcd_save_session(ngx_peer_connection_t *pc, void *data);
-#endif
-
-
-/* a server that is none, known by the address of its name */
-
-static ngx_str_t  ngx_http_etcd_placeholder = ngx_string("etcd_members");
+static void ngx_http_etcd_close(void *data);
 
 
 char *
@@ -39,7 +25,6 @@ ngx_http_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_etcd_srv_conf_t *escf = conf;
 
     char                          *rv;
-    ngx_addr_t                    *addr;
     ngx_http_upstream_server_t    *server;
     ngx_http_upstream_srv_conf_t  *uscf;
 
@@ -66,31 +51,19 @@ ngx_http_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                   |NGX_HTTP_UPSTREAM_DOWN
                   |NGX_HTTP_UPSTREAM_BACKUP;
 
-    /*
-     * A block without a server is refused, here and by native methods: it is
-     * for ngx_http_etcd_upstream_check() to say what is wrong with those.
-     */
-
-    addr = ngx_palloc(cf->pool, sizeof(ngx_addr_t));
     server = ngx_array_push(uscf->servers);
-
-    if (addr == NULL
-        || server == NULL
-        || ngx_parse_addr(cf->pool, addr, (u_char *) "0.0.0.0", 7) != NGX_OK)
-    {
+    if (server == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    addr->name = ngx_http_etcd_placeholder;
-
     ngx_memzero(server, sizeof(ngx_http_upstream_server_t));
 
-    server->name = ngx_http_etcd_placeholder;
-    server->addrs = addr;
+    server->name = ngx_etcd_upstream_placeholder_name;
+    server->addrs = ngx_etcd_upstream_placeholder(cf);
     server->naddrs = 1;
     server->weight = 1;
 
-    return NGX_CONF_OK;
+    return server->addrs ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -99,48 +72,44 @@ ngx_http_etcd_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_srv_conf_t *escf = conf;
 
-    return ngx_etcd_upstream_balance(cf, &escf->upstream);
-}
+    char                              *rv;
+    ngx_http_compile_complex_value_t   ccv;
 
+    rv = ngx_etcd_upstream_balance(cf, cmd, conf);
 
-char *
-ngx_http_etcd_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_etcd_srv_conf_t *escf = conf;
+    if (rv != NGX_CONF_OK || escf->upstream.key.data == NULL) {
+        return rv;
+    }
 
-    return ngx_etcd_upstream_allow(cf, &escf->upstream);
+    escf->key = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (escf->key == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = &escf->upstream.key;
+    ccv.complex_value = escf->key;
+
+    return (ngx_http_compile_complex_value(&ccv) == NGX_OK) ? NGX_CONF_OK
+                                                            : NGX_CONF_ERROR;
 }
 
 
 static ngx_int_t
 ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_uint_t                     i, n;
     ngx_http_etcd_srv_conf_t      *escf;
-    ngx_http_upstream_server_t    *server;
     ngx_http_upstream_rr_peers_t  *peers;
 
     escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
 
-    server = us->servers->elts;
-    n = 0;
-
-    for (i = 0; i < us->servers->nelts; i++) {
-
-        if (server[i].name.data == ngx_http_etcd_placeholder.data) {
-            continue;
-        }
-
-        if (ngx_http_etcd_init_server(cf, &escf->upstream, &server[i])
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        server[n++] = server[i];
+    if (ngx_http_etcd_init_servers(cf, &escf->upstream, us->servers)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
     }
-
-    us->servers->nelts = n;
 
     /*
      * "zone" copies nginx's own list of peers, and other modules walk it: it
@@ -159,88 +128,45 @@ ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
 
     ngx_etcd_upstream_done(&escf->upstream);
 
-    escf->initialized = 1;
-
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_http_etcd_init_server(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
-    ngx_http_upstream_server_t *server)
+ngx_http_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_array_t *servers)
 {
-    ngx_uint_t              i;
-    ngx_etcd_member_attr_t  attr;
+    ngx_uint_t                   i, n;
+    ngx_etcd_member_attr_t       attr;
+    ngx_http_upstream_server_t  *server;
 
-    ngx_memzero(&attr, sizeof(ngx_etcd_member_attr_t));
+    server = servers->elts;
+    n = 0;
 
-    attr.weight = ngx_min(server->weight, NGX_ETCD_MEMBER_MAX_WEIGHT);
-    attr.max_fails = server->max_fails;
-    attr.max_conns = server->max_conns;
-    attr.fail_timeout = server->fail_timeout;
-    attr.down = server->down;
-    attr.backup = server->backup;
+    for (i = 0; i < servers->nelts; i++) {
 
-    for (i = 0; i < server->naddrs; i++) {
-        if (ngx_etcd_upstream_server(cf, upstream, &server->addrs[i], &attr)
+        if (ngx_etcd_upstream_is_placeholder(&server[i].name)) {
+            continue;
+        }
+
+        if (ngx_http_etcd_server_resolves(&server[i])) {
+            ngx_etcd_upstream_refuse_name(cf, upstream, &server[i].name);
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_upstream_server_attr(&attr, &server[i]);
+
+        if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
+                                     server[i].addrs, server[i].naddrs, &attr)
             != NGX_OK)
         {
             return NGX_ERROR;
         }
+
+        server[n++] = server[i];
     }
 
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_http_etcd_upstream_check(ngx_conf_t *cf)
-{
-    ngx_uint_t                       i;
-    ngx_etcd_upstream_t             *upstream;
-    ngx_http_etcd_srv_conf_t        *escf;
-    ngx_http_upstream_srv_conf_t   **uscfp;
-    ngx_http_upstream_main_conf_t   *umcf;
-
-    umcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_upstream_module);
-
-    uscfp = umcf->upstreams.elts;
-
-    for (i = 0; i < umcf->upstreams.nelts; i++) {
-
-        if (uscfp[i]->srv_conf == NULL) {
-            continue;
-        }
-
-        escf = ngx_http_conf_upstream_srv_conf(uscfp[i],
-                                               ngx_http_etcd_module);
-        upstream = &escf->upstream;
-
-        if (upstream->service == NULL) {
-
-            if (upstream->method != NULL || upstream->allow != NULL) {
-                ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                              "upstream \"%V\" in %s:%ui has \"%s\" without "
-                              "\"etcd_members\"",
-                              &uscfp[i]->host, uscfp[i]->file_name,
-                              uscfp[i]->line,
-                              upstream->method ? "etcd_balance"
-                                               : "etcd_allow");
-                return NGX_ERROR;
-            }
-
-            continue;
-        }
-
-        if (!escf->initialized) {
-            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                          "\"etcd_members\" in %s:%ui is replaced by another "
-                          "balancing method in upstream \"%V\": use "
-                          "\"etcd_balance\"",
-                          upstream->file, upstream->line, &uscfp[i]->host);
-            return NGX_ERROR;
-        }
-    }
+    servers->nelts = n;
 
     return NGX_OK;
 }
@@ -250,119 +176,111 @@ static ngx_int_t
 ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_uint_t                 tries;
-    ngx_http_upstream_t       *u;
-    ngx_pool_cleanup_t        *cln;
-    ngx_etcd_upstream_t       *upstream;
-    ngx_http_etcd_ctx_t       *ctx;
+    ngx_str_t                  key;
+    ngx_etcd_route_t          *route;
     ngx_http_etcd_srv_conf_t  *escf;
 
     escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
-    upstream = &escf->upstream;
 
-    /* names and keys of peers are used until the request was logged */
-
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_etcd_ctx_t));
-    if (cln == NULL) {
+    route = ngx_etcd_route_create(&escf->upstream, &r->upstream->peer,
+                                  r->pool);
+    if (route == NULL) {
         return NGX_ERROR;
     }
 
-    ctx = cln->data;
-    ngx_memzero(ctx, sizeof(ngx_http_etcd_ctx_t));
+    if (ngx_etcd_pick_tell(&route->pick, ngx_http_etcd_close, r) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
-    cln->handler = ngx_http_etcd_cleanup;
+    ngx_http_set_ctx(r, route, ngx_http_etcd_module);
 
-    ctx->upstream = upstream;
+    if (escf->key == NULL) {
+        return NGX_OK;
+    }
 
-    tries = ngx_etcd_pick_init(&ctx->pick, &upstream->service->table,
-                               upstream->method, &us->host, r->pool);
+    if (ngx_http_complex_value(r, escf->key, &key) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
-    ngx_http_set_ctx(r, ctx, ngx_http_etcd_module);
-
-    u = r->upstream;
-
-    u->peer.data = ctx;
-    u->peer.get = ngx_http_etcd_get_peer;
-    u->peer.free = ngx_http_etcd_free_peer;
-    u->peer.tries = ngx_max(tries, 1);
-#if (NGX_HTTP_SSL)
-    u->peer.set_session = ngx_http_etcd_set_session;
-    u->peer.save_session = ngx_http_etcd_save_session;
-#endif
+    ngx_etcd_pick_key(&route->pick, &key);
 
     return NGX_OK;
 }
 
 
-static ngx_int_t
-ngx_http_etcd_get_peer(ngx_peer_connection_t *pc, void *data)
-{
-    ngx_http_etcd_ctx_t *ctx = data;
-
-    return ngx_etcd_pick_get(&ctx->pick, pc);
-}
-
+/*
+ * The peer in use does not lead any more, and this request is on its way to
+ * it, in whatever state: it ends, as it does when the connection to the peer
+ * breaks, but is not tried elsewhere.  What nginx does when a client leaves
+ * closes that connection; then the request is ours to end.
+ */
 
 static void
-ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state)
+ngx_http_etcd_close(void *data)
 {
-    ngx_http_etcd_ctx_t *ctx = data;
+    ngx_http_request_t *r = data;
 
-    ngx_etcd_pick_free(&ctx->pick, pc, state);
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    if (u->cleanup == NULL) {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                  "etcd: connection to %V is closed: it leads no more",
+                  u->peer.name);
+
+    ngx_http_etcd_cut(r, NGX_HTTP_BAD_GATEWAY);
 }
 
 
-#if (NGX_HTTP_SSL)
-
-static ngx_int_t
-ngx_http_etcd_set_session(ngx_peer_connection_t *pc, void *data)
+void
+ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status)
 {
-    ngx_http_etcd_ctx_t *ctx = data;
+    ngx_connection_t     *c;
+    ngx_http_upstream_t  *u;
 
-    return ngx_etcd_pick_set_session(&ctx->pick, pc);
+    u = r->upstream;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    u->keepalive = 0;
+
+    if (!u->header_sent) {
+        u->state->status = status;
+    }
+
+    r->main->count++;
+    (*u->cleanup)(r);
+
+    if (u->header_sent) {
+        r->keepalive = 0;
+        ngx_http_finalize_request(r, NGX_ERROR);
+
+    } else {
+        ngx_http_finalize_request(r, status);
+    }
+
+    ngx_http_run_posted_requests(c);
 }
 
 
-static void
-ngx_http_etcd_save_session(ngx_peer_connection_t *pc, void *data)
+ngx_etcd_route_t *
+ngx_http_etcd_get_route(ngx_http_request_t *r)
 {
-    ngx_http_etcd_ctx_t *ctx = data;
+    ngx_etcd_route_t  *route;
 
-    ngx_etcd_pick_save_session(&ctx->pick, pc);
-}
+    route = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
-#endif
-
-
-static void
-ngx_http_etcd_cleanup(void *data)
-{
-    ngx_http_etcd_ctx_t *ctx = data;
-
-    ngx_etcd_pick_done(&ctx->pick);
-}
-
-
-ngx_http_etcd_ctx_t *
-ngx_http_etcd_get_ctx(ngx_http_request_t *r)
-{
-    ngx_pool_cleanup_t   *cln;
-    ngx_http_etcd_ctx_t  *ctx;
-
-    ctx = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
-
-    if (ctx != NULL || r != r->main || !(r->internal || r->filter_finalize)) {
-        return ctx;
+    if (route != NULL || r != r->main || !(r->internal || r->filter_finalize))
+    {
+        return route;
     }
 
     /* an internal redirect has reset the request's contexts */
 
-    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == ngx_http_etcd_cleanup) {
-            return cln->data;
-        }
-    }
-
-    return NULL;
+    return ngx_etcd_route_find(r->pool);
 }

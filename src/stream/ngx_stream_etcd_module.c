@@ -7,25 +7,102 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
+#include <ngx_stream_etcd_module.h>
+
+
+static ngx_int_t ngx_stream_etcd_init(ngx_conf_t *cf);
+static void *ngx_stream_etcd_create_srv_conf(ngx_conf_t *cf);
+static char *ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent,
+    void *child);
+static ngx_int_t ngx_stream_etcd_preread(ngx_stream_session_t *s);
+
+
+static ngx_conf_enum_t  ngx_stream_etcd_lock_lost[] = {
+    { ngx_string("close"), NGX_ETCD_LOCK_CLOSE },
+    { ngx_string("continue"), NGX_ETCD_LOCK_CONTINUE },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_command_t  ngx_stream_etcd_commands[] = {
+
+    { ngx_string("etcd_members"),
+      NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
+      ngx_stream_etcd_members,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("etcd_leader"),
+      NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
+      ngx_stream_etcd_members,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("etcd_balance"),
+      NGX_STREAM_UPS_CONF|NGX_CONF_TAKE123,
+      ngx_stream_etcd_balance,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      offsetof(ngx_stream_etcd_srv_conf_t, upstream),
+      NULL },
+
+    { ngx_string("etcd_allow"),
+      NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
+      ngx_etcd_upstream_allow,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      offsetof(ngx_stream_etcd_srv_conf_t, upstream),
+      NULL },
+
+    { ngx_string("etcd_wait"),
+      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE123,
+      ngx_stream_etcd_wait,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("etcd_require_leader"),
+      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_gate_require,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      offsetof(ngx_stream_etcd_srv_conf_t, gate),
+      NULL },
+
+    { ngx_string("etcd_lock"),
+      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_1MORE,
+      ngx_stream_etcd_lock,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("etcd_lock_lost"),
+      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      offsetof(ngx_stream_etcd_srv_conf_t, lock_lost),
+      &ngx_stream_etcd_lock_lost },
+
+      ngx_null_command
+};
 
 
 static ngx_stream_module_t  ngx_stream_etcd_module_ctx = {
-    NULL,                                  /* preconfiguration */
-    NULL,                                  /* postconfiguration */
+    ngx_stream_etcd_add_variables,         /* preconfiguration */
+    ngx_stream_etcd_init,                  /* postconfiguration */
 
     NULL,                                  /* create main configuration */
     NULL,                                  /* init main configuration */
 
-    NULL,                                  /* create server configuration */
-    NULL                                   /* merge server configuration */
+    ngx_stream_etcd_create_srv_conf,       /* create server configuration */
+    ngx_stream_etcd_merge_srv_conf         /* merge server configuration */
 };
 
 
 ngx_module_t  ngx_stream_etcd_module = {
     NGX_MODULE_V1,
     &ngx_stream_etcd_module_ctx,           /* module context */
-    NULL,                                  /* module directives */
-    NGX_STREAM_MODULE,                     /* module type */
+    ngx_stream_etcd_commands,              /* module directives */
+    NGX_STREAM_MODULE,                       /* module type */
     NULL,                                  /* init master */
     NULL,                                  /* init module */
     NULL,                                  /* init process */
@@ -35,3 +112,90 @@ ngx_module_t  ngx_stream_etcd_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+static void *
+ngx_stream_etcd_create_srv_conf(ngx_conf_t *cf)
+{
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_pcalloc(cf->pool, sizeof(ngx_stream_etcd_srv_conf_t));
+    if (escf == NULL) {
+        return NULL;
+    }
+
+    escf->wait = NGX_CONF_UNSET_PTR;
+    escf->locks = NGX_CONF_UNSET_PTR;
+    escf->lock_lost = NGX_CONF_UNSET_UINT;
+    ngx_etcd_gate_init(&escf->gate);
+
+    return escf;
+}
+
+
+static char *
+ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    ngx_stream_etcd_srv_conf_t *prev = parent;
+    ngx_stream_etcd_srv_conf_t *conf = child;
+
+    ngx_conf_merge_ptr_value(conf->wait, prev->wait, NULL);
+    ngx_conf_merge_ptr_value(conf->locks, prev->locks, NULL);
+    ngx_conf_merge_uint_value(conf->lock_lost, prev->lock_lost,
+                              NGX_ETCD_LOCK_CLOSE);
+    ngx_etcd_gate_merge(&conf->gate, &prev->gate);
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_init(ngx_conf_t *cf)
+{
+    ngx_stream_handler_pt        *handler;
+    ngx_stream_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
+
+    handler = ngx_array_push(&cmcf->phases[NGX_STREAM_PREREAD_PHASE].handlers);
+    if (handler == NULL) {
+        return NGX_ERROR;
+    }
+
+    *handler = ngx_stream_etcd_preread;
+
+    handler = ngx_array_push(&cmcf->phases[NGX_STREAM_LOG_PHASE].handlers);
+    if (handler == NULL) {
+        return NGX_ERROR;
+    }
+
+    *handler = ngx_stream_etcd_lock_log;
+
+    ngx_stream_etcd_add_lock_filter();
+
+    return ngx_stream_etcd_check_variables(cf);
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_preread(ngx_stream_session_t *s)
+{
+    ngx_int_t                    rc;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    /* asked again after a wait: much may have happened meanwhile */
+
+    if (!ngx_etcd_gate_open(&escf->gate, s->connection->log)) {
+        return NGX_STREAM_SERVICE_UNAVAILABLE;
+    }
+
+    rc = ngx_stream_etcd_wait_handler(s);
+
+    if (rc != NGX_DECLINED || escf->locks == NULL) {
+        return rc;
+    }
+
+    return ngx_stream_etcd_lock_handler(s);
+}

@@ -11,6 +11,8 @@
 #include <ngx_etcd_connection.h>
 #include <ngx_etcd_tls.h>
 
+#include <poll.h>
+
 
 #define NGX_ETCD_CONNECTION_INPUT   65536
 #define NGX_ETCD_CONNECTION_OUTPUT  32768
@@ -544,6 +546,44 @@ ngx_etcd_connection_fail(ngx_etcd_connection_t *conn, char *reason)
     ngx_etcd_connection_close(conn);
 
     conn->conf.failed(conn->conf.data, &text);
+}
+
+
+void
+ngx_etcd_connection_stay(ngx_etcd_connection_t *conn)
+{
+    if (conn->connection != NULL) {
+        conn->connection->idle = 0;
+    }
+}
+
+
+void
+ngx_etcd_connection_wait(ngx_etcd_connection_t *conn, ngx_msec_t time)
+{
+    ngx_event_t    *rev;
+    struct pollfd   pfd;
+
+    ngx_etcd_connection_flush(conn);
+
+    if (conn->connection == NULL) {
+        return;
+    }
+
+    pfd.fd = conn->connection->fd;
+    pfd.events = POLLIN;
+
+    if (poll(&pfd, 1, (int) time) != 1) {
+        return;
+    }
+
+    /* as the event loop says it */
+
+    rev = conn->connection->read;
+    rev->ready = 1;
+    rev->available = -1;
+
+    rev->handler(rev);
 }
 
 

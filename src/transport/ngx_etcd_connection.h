@@ -67,6 +67,15 @@ char *ngx_etcd_connection_action(ngx_etcd_connection_t *conn);
 /* sends what output() gives; what the socket does not take follows later */
 void ngx_etcd_connection_flush(ngx_etcd_connection_t *conn);
 
+/* it is not closed when the worker process shuts down */
+void ngx_etcd_connection_stay(ngx_etcd_connection_t *conn);
+
+/*
+ * For a process that is about to exit and has left its event loop: sends what
+ * output() gives and waits so long for something to be received.
+ */
+void ngx_etcd_connection_wait(ngx_etcd_connection_t *conn, ngx_msec_t time);
+
 /* may be called again; no handler is called after it */
 void ngx_etcd_connection_close(ngx_etcd_connection_t *conn);
 

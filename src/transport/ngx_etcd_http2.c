@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_http2_session.h>
+#include <ngx_etcd_clock.h>
 
 
 #define NGX_ETCD_HTTP2_POOL_SIZE     1024
@@ -144,6 +145,20 @@ ngx_etcd_http2_close(ngx_etcd_http2_t *h2)
 }
 
 
+void
+ngx_etcd_http2_stay(ngx_etcd_http2_t *h2)
+{
+    ngx_etcd_connection_stay(h2->connection);
+}
+
+
+void
+ngx_etcd_http2_wait(ngx_etcd_http2_t *h2, ngx_msec_t time)
+{
+    ngx_etcd_connection_wait(h2->connection, time);
+}
+
+
 ngx_uint_t
 ngx_etcd_http2_usable(ngx_etcd_http2_t *h2)
 {
@@ -213,6 +228,11 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
 
     ngx_etcd_http2_post(h2);
 
+    if (h2->pong) {
+        h2->pong = 0;
+        h2->conf.pong(h2->conf.data, h2->ping_sent);
+    }
+
     h2->conf.alive(h2->conf.data);
 }
 
@@ -254,7 +274,9 @@ ngx_etcd_http2_failed_handler(void *data, ngx_str_t *reason)
     ngx_etcd_http2_t  *h2 = data;
 
     if (h2->reason.len == 0 && h2->state == ngx_etcd_http2_handshake) {
-        ngx_etcd_http2_reason(h2, "%V before HTTP/2 SETTINGS", reason);
+        ngx_etcd_http2_reason(h2, "%V before HTTP/2 SETTINGS%s", reason,
+                              (h2->conf.ssl != NULL || h2->nfirst != 0)
+                              ? "" : ", is this an https endpoint?");
     }
 
     /* a complaint that came before says more than the end of the stream */
@@ -438,7 +460,12 @@ ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
                    "etcd http2 %V: ping after %M ms",
                    &h2->conf.name, silence);
 
-    if (nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL) != 0) {
+    h2->ping_sent = ngx_etcd_clock();
+
+    if (nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE,
+                            (uint8_t *) &h2->ping_sent)
+        != 0)
+    {
         ngx_add_timer(&h2->timer, interval);
         return;
     }

@@ -46,6 +46,12 @@ typedef struct {
     void                     (*alive)(void *data);
 
     /*
+     * A PING was answered: the peer was alive at some time after that reading
+     * of ngx_etcd_clock(), when it was sent.  alive() follows.
+     */
+    void                     (*pong)(void *data, uint64_t sent);
+
+    /*
      * GOAWAY arrived: no new call is accepted.  Calls that the peer did not
      * take have ended already as "unprocessed"; the others go on, and the
      * connection closes itself, with closed(), when the last has ended.
@@ -77,6 +83,18 @@ ngx_etcd_http2_t *ngx_etcd_http2_connect(ngx_etcd_http2_conf_t *conf,
  * was called from a handler.
  */
 void ngx_etcd_http2_close(ngx_etcd_http2_t *h2);
+
+/*
+ * For a worker process that shuts down and has something to say first: the
+ * connection is not closed because of that any more.
+ */
+void ngx_etcd_http2_stay(ngx_etcd_http2_t *h2);
+
+/*
+ * For a process that is about to exit and has left its event loop: sends what
+ * is queued and waits so long for something to be received.
+ */
+void ngx_etcd_http2_wait(ngx_etcd_http2_t *h2, ngx_msec_t time);
 
 /* 1 while a new call would be accepted: ready, no GOAWAY, ids left */
 ngx_uint_t ngx_etcd_http2_usable(ngx_etcd_http2_t *h2);

@@ -279,6 +279,18 @@ ngx_etcd_http2_on_frame_recv(nghttp2_session *session,
         return 0;
     }
 
+    if (frame->hd.type == NGHTTP2_PING) {
+        if ((frame->hd.flags & NGHTTP2_FLAG_ACK)
+            && h2->ping_sent != 0
+            && ngx_memcmp(frame->ping.opaque_data, &h2->ping_sent,
+                          sizeof(h2->ping_sent)) == 0)
+        {
+            h2->pong = 1;
+        }
+
+        return 0;
+    }
+
     stream = nghttp2_session_get_stream_user_data(session,
                                                   frame->hd.stream_id);
     if (stream == NULL) {

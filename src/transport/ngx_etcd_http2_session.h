@@ -48,6 +48,7 @@ struct ngx_etcd_http2_s {
     ngx_event_t              timer;
     ngx_msec_t               quiet;        /* nothing received since */
     ngx_msec_t               pinged;
+    uint64_t                 ping_sent;    /* ngx_etcd_clock(): its content */
 
     ngx_event_t              work;
     ngx_event_t              release;
@@ -62,7 +63,8 @@ struct ngx_etcd_http2_s {
     unsigned                 settings:1;       /* SETTINGS arrived */
     unsigned                 goaway:1;         /* GOAWAY arrived */
     unsigned                 broken:1;         /* nghttp2 gave up */
-    unsigned                 ping:1;           /* a PING is not answered */
+    unsigned                 ping:1;           /* nothing came since a PING */
+    unsigned                 pong:1;           /* the last one is answered */
     unsigned                 too_many_pings:1;
     unsigned                 disowned:1;       /* closed by the owner */
 };

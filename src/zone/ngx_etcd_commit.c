@@ -11,6 +11,7 @@
 
 static ngx_uint_t ngx_etcd_set_apply(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_etcd_op_t *op);
+static void ngx_etcd_set_term(ngx_etcd_set_t *set, uint64_t term);
 static void ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_slot_t *slot);
 static void ngx_etcd_slot_insert(ngx_etcd_slot_t *slot,
@@ -65,9 +66,10 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_array_t *ops, uint64_t revision, ngx_uint_t force,
     ngx_uint_t *changed)
 {
-    ngx_uint_t          i;
-    ngx_etcd_op_t      *op;
-    ngx_atomic_uint_t   generation;
+    ngx_uint_t           i;
+    ngx_etcd_op_t       *op;
+    ngx_atomic_uint_t    generation;
+    ngx_etcd_arrival_t  *arrival;
 
     *changed = 0;
 
@@ -102,6 +104,14 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     if (revision != 0) {
         set->revision = revision;
     }
+
+    if (*changed) {
+        arrival = &set->arrivals[set->narrivals++ % NGX_ETCD_SET_ARRIVALS];
+        arrival->generation = generation;
+        arrival->time = set->arrived;
+    }
+
+    set->arrived = 0;
 
     ngx_memory_barrier();
 
@@ -140,6 +150,7 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         }
 
         ngx_etcd_slot_insert(slot, op->entry);
+        ngx_etcd_set_term(set, op->entry->create_revision);
         break;
 
     case NGX_ETCD_OP_TOUCH:
@@ -178,6 +189,18 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 }
 
 
+/* of a set of leaders: another one, as often as it rises */
+
+static void
+ngx_etcd_set_term(ngx_etcd_set_t *set, uint64_t term)
+{
+    if (term > set->term) {
+        set->term = term;
+        set->terms++;
+    }
+}
+
+
 static void
 ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_slot_t *slot)
@@ -191,9 +214,15 @@ ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     slot->uid = uid;
     slot->conns = (uint64_t) uid << 32;
     slot->fails = (uint64_t) uid << 32;
+    set->requests += slot->requests;
     slot->requests = 0;
     slot->accessed = 0;
     slot->checked = 0;
+
+    /* those that were there from the first are no news */
+
+    slot->started = (set->state == NGX_ETCD_SET_LOADING)
+                    ? 0 : ngx_etcd_slot_now();
 
     set->nmembers++;
 }

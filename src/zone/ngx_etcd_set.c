@@ -7,12 +7,14 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_commit.h>
+#include <ngx_etcd_stall.h>
 
 
 static ngx_etcd_set_t *ngx_etcd_set_find(ngx_etcd_zone_t *zone,
-    ngx_uint_t stream, ngx_str_t *name, ngx_str_t *prefix);
+    ngx_etcd_set_id_t *id);
+static ngx_uint_t ngx_etcd_set_is(ngx_etcd_set_t *set, ngx_etcd_set_id_t *id);
 static ngx_etcd_set_t *ngx_etcd_set_create(ngx_etcd_zone_t *zone,
-    ngx_uint_t stream, ngx_str_t *name, ngx_str_t *prefix);
+    ngx_etcd_set_id_t *id);
 static ngx_int_t ngx_etcd_set_copy(ngx_etcd_zone_t *zone, ngx_str_t *dst,
     ngx_str_t *src);
 static ngx_int_t ngx_etcd_set_copy_slot(ngx_etcd_zone_t *zone,
@@ -25,13 +27,14 @@ static ngx_int_t ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 static ngx_int_t ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
     ngx_etcd_set_read_pt handler, void *data);
 static ngx_int_t ngx_etcd_set_read_all(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, uint32_t id, ngx_etcd_set_read_pt handler,
-    void *data);
+    ngx_etcd_set_t *set, uint32_t id, ngx_etcd_set_reader_t *reader,
+    uint64_t until, ngx_etcd_set_read_pt handler, void *data);
+static void ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_set_reader_t *reader, ngx_atomic_uint_t to);
 
 
 ngx_etcd_set_t *
-ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_uint_t stream,
-    ngx_str_t *name, ngx_str_t *prefix)
+ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
 {
     ngx_etcd_set_t  *set;
 
@@ -39,10 +42,10 @@ ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_uint_t stream,
         return NULL;
     }
 
-    set = ngx_etcd_set_find(zone, stream, name, prefix);
+    set = ngx_etcd_set_find(zone, id);
 
     if (set == NULL) {
-        set = ngx_etcd_set_create(zone, stream, name, prefix);
+        set = ngx_etcd_set_create(zone, id);
     }
 
     if (set != NULL) {
@@ -56,8 +59,7 @@ ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_uint_t stream,
 
 
 static ngx_etcd_set_t *
-ngx_etcd_set_find(ngx_etcd_zone_t *zone, ngx_uint_t stream, ngx_str_t *name,
-    ngx_str_t *prefix)
+ngx_etcd_set_find(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
 {
     ngx_queue_t     *q;
     ngx_etcd_set_t  *set;
@@ -68,12 +70,7 @@ ngx_etcd_set_find(ngx_etcd_zone_t *zone, ngx_uint_t stream, ngx_str_t *name,
     {
         set = ngx_queue_data(q, ngx_etcd_set_t, queue);
 
-        if (set->stream == stream
-            && set->name.len == name->len
-            && set->prefix.len == prefix->len
-            && ngx_memcmp(set->name.data, name->data, name->len) == 0
-            && ngx_memcmp(set->prefix.data, prefix->data, prefix->len) == 0)
-        {
+        if (ngx_etcd_set_is(set, id)) {
             return set;
         }
     }
@@ -82,17 +79,39 @@ ngx_etcd_set_find(ngx_etcd_zone_t *zone, ngx_uint_t stream, ngx_str_t *name,
 }
 
 
-static ngx_etcd_set_t *
-ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_uint_t stream, ngx_str_t *name,
-    ngx_str_t *prefix)
+static ngx_uint_t
+ngx_etcd_set_is(ngx_etcd_set_t *set, ngx_etcd_set_id_t *id)
 {
-    ngx_etcd_set_t  *set;
+    return set->stream == id->stream
+           && set->kind == id->kind
+           && set->name.len == id->name.len
+           && set->prefix.len == id->prefix.len
+           && ngx_memcmp(set->name.data, id->name.data, id->name.len) == 0
+           && ngx_memcmp(set->prefix.data, id->prefix.data, id->prefix.len)
+              == 0;
+}
+
+
+static ngx_etcd_set_t *
+ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
+{
+    ngx_etcd_set_t    *set;
+    ngx_etcd_gauge_t  *waiting;
 
     set = zone->sh->retired;
 
     if (set != NULL) {
         zone->sh->retired = set->next;
+        waiting = set->waiting;
+
         ngx_memzero(set, sizeof(ngx_etcd_set_t));
+
+        /* like slots, it is never given back: somebody may count still */
+
+        if (waiting != NULL) {
+            ngx_memzero(waiting, sizeof(ngx_etcd_gauge_t));
+            set->waiting = waiting;
+        }
 
     } else {
         set = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_set_t));
@@ -101,8 +120,8 @@ ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_uint_t stream, ngx_str_t *name,
         }
     }
 
-    if (ngx_etcd_set_copy(zone, &set->name, name) != NGX_OK
-        || ngx_etcd_set_copy(zone, &set->prefix, prefix) != NGX_OK)
+    if (ngx_etcd_set_copy(zone, &set->name, &id->name) != NGX_OK
+        || ngx_etcd_set_copy(zone, &set->prefix, &id->prefix) != NGX_OK)
     {
         if (set->name.data != NULL) {
             ngx_slab_free_locked(zone->shpool, set->name.data);
@@ -114,7 +133,8 @@ ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_uint_t stream, ngx_str_t *name,
         return NULL;
     }
 
-    set->stream = stream;
+    set->stream = id->stream;
+    set->kind = id->kind;
     set->id = ++zone->sh->next_id;
 
     ngx_queue_insert_tail(&zone->sh->sets, &set->queue);
@@ -139,18 +159,44 @@ ngx_etcd_set_copy(ngx_etcd_zone_t *zone, ngx_str_t *dst, ngx_str_t *src)
 
 
 ngx_int_t
+ngx_etcd_set_count_waiting(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+{
+    if (set->waiting != NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    set->waiting = ngx_slab_calloc_locked(zone->shpool,
+                                          sizeof(ngx_etcd_gauge_t));
+
+    ngx_etcd_zone_unlock(zone);
+
+    return set->waiting ? NGX_OK : NGX_ERROR;
+}
+
+
+ngx_int_t
 ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_zone_t *from)
 {
-    ngx_int_t        rc;
-    ngx_uint_t       n;
-    ngx_etcd_set_t  *old;
+    ngx_int_t           rc;
+    ngx_uint_t          n;
+    ngx_etcd_set_t     *old;
+    ngx_etcd_set_id_t   id;
+
+    id.stream = set->stream;
+    id.kind = set->kind;
+    id.name = set->name;
+    id.prefix = set->prefix;
 
     if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
         return NGX_AGAIN;
     }
 
-    old = ngx_etcd_set_find(from, set->stream, &set->name, &set->prefix);
+    old = ngx_etcd_set_find(from, &id);
     rc = NGX_OK;
 
     for (n = 0; old != NULL && n < old->nslots && rc == NGX_OK; n++) {
@@ -318,6 +364,14 @@ ngx_etcd_set_empty(ngx_etcd_zone_t *zone, ngx_etcd_slot_t *chunk)
 }
 
 
+int64_t
+ngx_etcd_set_staleness(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+{
+    return (set->state == NGX_ETCD_SET_SYNCED) ? ngx_etcd_zone_staleness(zone)
+                                               : -1;
+}
+
+
 ngx_etcd_slot_t *
 ngx_etcd_set_slot(ngx_etcd_set_t *set, ngx_uint_t n)
 {
@@ -382,8 +436,7 @@ ngx_etcd_set_page(ngx_etcd_zone_t *zone)
     chunk = zone->sh->chunks;
 
     if (chunk == NULL) {
-        return ngx_slab_calloc_locked(zone->shpool, NGX_ETCD_SET_SLOTS
-                                                    * sizeof(ngx_etcd_slot_t));
+        return ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_chunk_t));
     }
 
     zone->sh->chunks = chunk[0].entry;
@@ -395,7 +448,7 @@ ngx_etcd_set_page(ngx_etcd_zone_t *zone)
 
 ngx_int_t
 ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
-    ngx_atomic_uint_t *generation, uint64_t *revision,
+    ngx_etcd_set_reader_t *reader, uint64_t until,
     ngx_etcd_set_read_pt handler, void *data)
 {
     ngx_int_t          rc;
@@ -406,18 +459,21 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
         return rc;
     }
 
-    from = *generation;
+    from = reader->generation;
 
-    while (rc == NGX_OK && from != set->generation) {
+    while (rc == NGX_OK && (reader->all || from != set->generation)) {
 
-        if (from < set->base || set->generation - from > NGX_ETCD_SET_RING) {
-            from = set->generation;
-            rc = ngx_etcd_set_read_all(zone, set, id, handler, data);
+        if (reader->all
+            || from < set->base || set->generation - from > NGX_ETCD_SET_RING)
+        {
+            rc = ngx_etcd_set_read_all(zone, set, id, reader, until, handler,
+                                       data);
 
             if (rc == NGX_AGAIN || rc == NGX_DECLINED) {
                 return rc;
             }
 
+            from = reader->from;
             continue;
         }
 
@@ -427,13 +483,52 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
     }
 
     if (rc == NGX_OK) {
-        *generation = from;
-        *revision = set->revision;
+        ngx_etcd_set_visible(zone, set, reader, from);
+
+        reader->generation = from;
+        reader->revision = set->revision;
     }
 
     ngx_etcd_zone_unlock(zone);
 
     return rc;
+}
+
+
+/* how long each commit that is read now took to come to this reader */
+
+static void
+ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_set_reader_t *reader, ngx_atomic_uint_t to)
+{
+    uint64_t             now;
+    ngx_uint_t           i;
+    ngx_etcd_arrival_t  *arrival;
+
+    if (reader->generation == to) {
+        return;
+    }
+
+    now = ngx_etcd_stall_now();
+
+    for (i = 0; i < NGX_ETCD_SET_ARRIVALS; i++) {
+        arrival = &set->arrivals[i];
+
+        if (arrival->generation > reader->generation
+            && arrival->generation <= to
+            && arrival->time != 0 && arrival->time >= reader->since)
+        {
+            ngx_etcd_histogram_add(&zone->sh->visible,
+                                   now - ngx_min(now, arrival->time));
+        }
+    }
+}
+
+
+void
+ngx_etcd_set_arrived(ngx_etcd_set_t *set, uint64_t time)
+{
+    set->arrived = time;
 }
 
 
@@ -468,39 +563,44 @@ ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
 
 static ngx_int_t
 ngx_etcd_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
+    ngx_etcd_set_reader_t *reader, uint64_t until,
     ngx_etcd_set_read_pt handler, void *data)
 {
-    ngx_int_t   rc;
-    ngx_uint_t  n;
+    ngx_int_t  rc;
 
-    for (n = 0; n < set->nslots; n++) {
+    if (!reader->all) {
+        reader->all = 1;
+        reader->next = 0;
+        reader->from = set->generation;
+    }
 
-        if (n != 0 && n % NGX_ETCD_SET_SLOTS == 0) {
-            ngx_etcd_zone_unlock(zone);
+    while (reader->next < set->nslots) {
 
-            rc = ngx_etcd_set_lock(zone, set, id);
-            if (rc != NGX_OK) {
-                return rc;
-            }
+        if (ngx_etcd_set_read_slot(set, reader->next, handler, data)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
         }
 
-        if (ngx_etcd_set_read_slot(set, n, handler, data) != NGX_OK) {
-            return NGX_ERROR;
+        if (++reader->next % NGX_ETCD_SET_SLOTS != 0) {
+            continue;
+        }
+
+        ngx_etcd_zone_unlock(zone);
+
+        if (until != 0 && ngx_etcd_stall_now() >= until) {
+            return NGX_AGAIN;
+        }
+
+        rc = ngx_etcd_set_lock(zone, set, id);
+        if (rc != NGX_OK) {
+            return rc;
         }
     }
 
+    reader->all = 0;
+
     return NGX_OK;
-}
-
-
-ngx_uint_t
-ngx_etcd_counter_get(ngx_etcd_word_t *word, uint32_t uid)
-{
-    uint64_t  value;
-
-    value = __atomic_load_n(word, __ATOMIC_RELAXED);
-
-    return (value >> 32 == uid) ? (ngx_uint_t) (value & 0xffffffff) : 0;
 }
 
 

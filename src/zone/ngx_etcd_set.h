@@ -14,12 +14,14 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_gauge.h>
 #include <ngx_etcd_zone.h>
 
 
 #define NGX_ETCD_SET_RING            256     /* changes that are remembered */
 #define NGX_ETCD_SET_MAX_INVALID     256     /* keys that are shown */
 #define NGX_ETCD_SET_MAX_KEY         4096    /* bytes of such a key */
+#define NGX_ETCD_SET_ARRIVALS        8       /* commits whose time is known */
 
 #define NGX_ETCD_SET_NO_SLOT         0xffffffff
 
@@ -71,8 +73,26 @@ typedef struct {
     volatile time_t                  checked;
     ngx_etcd_entry_t                *entry;        /* NULL: free */
     uint32_t                         uid;          /* 0: never used */
-    uint32_t                         reserved;
+    volatile uint32_t                started;      /* slowly, at that time of
+                                                      ngx_etcd_slot_now(); 0:
+                                                      not so */
 } ngx_etcd_slot_t;
+
+
+/* a page of slots, and for each process the cells that belong to them */
+
+typedef struct {
+    ngx_etcd_slot_t                  slots[NGX_ETCD_SET_SLOTS];
+    ngx_etcd_word_t                 *rows[NGX_ETCD_ZONE_ROWS];
+} ngx_etcd_chunk_t;
+
+
+/* time in slots: of all processes, and long in 32 bits */
+
+#define NGX_ETCD_SLOT_MSEC           64
+
+#define ngx_etcd_slot_now()                                                   \
+    ((uint32_t) ngx_max(ngx_current_msec / NGX_ETCD_SLOT_MSEC, 1))
 
 
 struct ngx_etcd_invalid_s {
@@ -82,6 +102,14 @@ struct ngx_etcd_invalid_s {
     uint32_t                         len;          /* of the reason */
     u_char                           bytes[1];
 };
+
+
+/* when what became visible by a commit had come from etcd */
+
+typedef struct {
+    ngx_atomic_uint_t                generation;   /* after it */
+    uint64_t                         time;         /* ngx_etcd_stall_now() */
+} ngx_etcd_arrival_t;
 
 
 typedef enum {
@@ -119,7 +147,24 @@ struct ngx_etcd_set_s {
     ngx_etcd_invalid_t              *invalid;
     ngx_etcd_entry_t                *pending;      /* not published yet */
     ngx_etcd_slot_t                **dirs[NGX_ETCD_SET_DIRS];
+    ngx_etcd_gauge_t                *waiting;      /* for a member; NULL: is
+                                                      not counted */
 
+    /* for metrics */
+
+    uint64_t                         arrived;      /* what is committed next; 0:
+                                                      not from a watch */
+    ngx_uint_t                       narrivals;    /* ever */
+    ngx_etcd_arrival_t               arrivals[NGX_ETCD_SET_ARRIVALS];
+    uint64_t                         term;         /* the highest revision that
+                                                      a key was created at */
+    uint64_t                         terms;        /* how often that rose */
+    uint64_t                         requests;     /* of members whose slots
+                                                      have become others' */
+    ngx_etcd_word_t                  requests_shown;
+
+    uint32_t                         kind;         /* 0: members; others are
+                                                      told apart by it */
     uint32_t                         params;       /* hash of how its values
                                                       were read */
     ngx_str_t                        name;         /* of the upstream */
@@ -127,13 +172,22 @@ struct ngx_etcd_set_s {
 };
 
 
+/* what a set is found by */
+
+typedef struct {
+    ngx_uint_t                       stream;
+    uint32_t                         kind;
+    ngx_str_t                        name;
+    ngx_str_t                        prefix;
+} ngx_etcd_set_id_t;
+
 /*
- * Finds the set of that module, name and prefix, or makes an empty one.  To
- * be called by the master while a configuration is made.  NULL: the zone is
- * too small, or its mutex is held.
+ * Finds the set with that id, or makes an empty one.  To be called by the
+ * master while a configuration is made.  NULL: the zone is too small, or its
+ * mutex is held.
  */
-ngx_etcd_set_t *ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_uint_t stream,
-    ngx_str_t *name, ngx_str_t *prefix);
+ngx_etcd_set_t *ngx_etcd_set_declare(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_id_t *id);
 
 /*
  * Fills a set that was just made from its like in another zone (that of the
@@ -150,18 +204,47 @@ ngx_int_t ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
  */
 ngx_int_t ngx_etcd_set_retire_old(ngx_etcd_zone_t *zone);
 
+/*
+ * The master: those who wait for a member are counted from now on.  NGX_OK,
+ * or NGX_ERROR: the zone is too small, or its mutex is held.
+ */
+ngx_int_t ngx_etcd_set_count_waiting(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set);
+
+/*
+ * ngx_etcd_zone_staleness() for one set: -1, too, unless it holds all that
+ * etcd has below its prefix (not read yet, denied, or no room).
+ */
+int64_t ngx_etcd_set_staleness(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+
 /* NULL if there is no such slot */
 ngx_etcd_slot_t *ngx_etcd_set_slot(ngx_etcd_set_t *set, ngx_uint_t n);
 
 
+/* how far a worker has read; zeroed: nothing yet */
+
+typedef struct {
+    ngx_atomic_uint_t                generation;
+    uint64_t                         revision;     /* complete up to here */
+    ngx_uint_t                       all;          /* reading all slots */
+    ngx_uint_t                       next;         /* of those */
+    ngx_atomic_uint_t                from;         /* when that was begun */
+    uint64_t                         since;        /* ngx_etcd_stall_now(): what
+                                                      arrived before has not
+                                                      waited for this reader */
+} ngx_etcd_set_reader_t;
+
+
 /*
  * Reading by a worker.  Calls the handler under the mutex for every slot that
- * has changed since *generation (for all slots, where that is too long ago or
- * 0), and brings *generation and *revision up to date.  The entry is NULL for
- * a slot that is free; it must not be kept.
+ * has changed since the reader's generation (for all slots, where that is too
+ * long ago or 0), and brings generation and revision up to date.  The entry
+ * is NULL for a slot that is free; it must not be kept.  Reading all slots
+ * ends at a time of ngx_etcd_stall_now() (0: it does not) and is gone on with
+ * by the next call.
  *
  *     NGX_OK        up to date,
- *     NGX_AGAIN     the mutex was not free: nothing was read,
+ *     NGX_AGAIN     there is more to be read, or the mutex was not free,
  *     NGX_DECLINED  the set is gone (another configuration): the last known
  *                   members stay,
  *     NGX_ERROR     the handler failed; *generation is unchanged.
@@ -170,17 +253,34 @@ typedef ngx_int_t (*ngx_etcd_set_read_pt)(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
 
 ngx_int_t ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    uint32_t id, ngx_atomic_uint_t *generation, uint64_t *revision,
+    uint32_t id, ngx_etcd_set_reader_t *reader, uint64_t until,
     ngx_etcd_set_read_pt handler, void *data);
 
+
+/*
+ * The owner: when what the next commits publish has come from etcd, a time of
+ * ngx_etcd_stall_now().  How long that takes to be read by a worker is counted
+ * in the zone.
+ */
+void ngx_etcd_set_arrived(ngx_etcd_set_t *set, uint64_t time);
 
 /* adds a page of slots; NGX_OK, NGX_ERROR (zone is full), NGX_AGAIN */
 ngx_int_t ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 
 
-/* shared counters of a member */
+/* shared counters of a member: 0 of one that is gone */
 
-ngx_uint_t ngx_etcd_counter_get(ngx_etcd_word_t *word, uint32_t uid);
+static ngx_inline ngx_uint_t
+ngx_etcd_counter_get(ngx_etcd_word_t *word, uint32_t uid)
+{
+    uint64_t  value;
+
+    value = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+    return (value >> 32 == uid) ? (ngx_uint_t) (value & 0xffffffff) : 0;
+}
+
+
 ngx_uint_t ngx_etcd_counter_add(ngx_etcd_word_t *word, uint32_t uid,
     ngx_int_t n);
 void ngx_etcd_counter_set(ngx_etcd_word_t *word, uint32_t uid, uint32_t n);

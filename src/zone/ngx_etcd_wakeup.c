@@ -48,6 +48,7 @@ ngx_etcd_wakeup_listen(ngx_cycle_t *cycle, ngx_fd_t fd,
     }
 
     c->data = data;
+    c->idle = 1;
 
     rev = c->read;
     rev->handler = handler;

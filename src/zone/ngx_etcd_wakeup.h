@@ -23,8 +23,9 @@ ngx_fd_t ngx_etcd_wakeup_create(ngx_log_t *log);
 
 /*
  * In a worker: the handler gets the event, its data being a connection whose
- * own data is what was passed.  NGX_DECLINED where the event method is not
- * edge-triggered: then there is only the timer.
+ * own data is what was passed.  It is called, too, with the connection's close
+ * set, when the worker begins to shut down.  NGX_DECLINED where the event
+ * method is not edge-triggered: then there is only the timer.
  */
 ngx_int_t ngx_etcd_wakeup_listen(ngx_cycle_t *cycle, ngx_fd_t fd,
     ngx_event_handler_pt handler, void *data);

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_zone.h>
+#include <ngx_etcd_clock.h>
 
 
 /* some 100 us in all: a commit of a few changes takes less than one */
@@ -27,6 +28,7 @@ ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
     ngx_etcd_zone_shared_t  *sh;
 
     zone->shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+    zone->row = NGX_ETCD_ZONE_NO_ROW;
 
     if (old != NULL) {
         zone->sh = old->sh;
@@ -46,7 +48,10 @@ ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
     }
 
     ngx_queue_init(&sh->sets);
-    sh->cluster.endpoint = -1;
+    ngx_queue_init(&sh->seats);
+    ngx_queue_init(&sh->vacated);
+    ngx_queue_init(&sh->tallies);
+    sh->endpoints.current = -1;
 
     /* that the zone is full is said by who wanted more of it, and once */
     zone->shpool->log_nomem = 0;
@@ -60,9 +65,20 @@ ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
 
 
 void
-ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone)
+ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone, ngx_etcd_zone_t *former)
 {
     zone->sh->epoch = zone->epoch;
+
+    if (former != NULL && former->sh != zone->sh) {
+        former->sh->epoch++;
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_zone_newest(ngx_etcd_zone_t *zone)
+{
+    return zone->sh->epoch == zone->epoch;
 }
 
 
@@ -112,6 +128,36 @@ void
 ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone)
 {
     ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+void
+ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us)
+{
+    ngx_atomic_uint_t  longest;
+
+    do {
+        longest = zone->sh->stall;
+    } while (us > longest
+             && !ngx_atomic_cmp_set(&zone->sh->stall, longest, us));
+}
+
+
+int64_t
+ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone)
+{
+    uint64_t  now, proved;
+
+    /* in this order: what is proved meanwhile is not later than now */
+
+    proved = __atomic_load_n(&zone->sh->cluster.proved, __ATOMIC_ACQUIRE);
+    now = ngx_etcd_clock();
+
+    if (proved == 0) {
+        return -1;
+    }
+
+    return (now > proved) ? (int64_t) (now - proved) : 0;
 }
 
 
@@ -176,6 +222,60 @@ ngx_etcd_zone_release(ngx_etcd_zone_t *zone)
 }
 
 
+/* an odd version: the endpoints are being replaced */
+
+void
+ngx_etcd_zone_set_endpoints(ngx_etcd_zone_t *zone,
+    ngx_etcd_zone_endpoints_t *endpoints)
+{
+    uint64_t                 version;
+    ngx_etcd_zone_shared_t  *sh;
+
+    sh = zone->sh;
+    version = sh->endpoints_version | 1;
+
+    __atomic_store_n(&sh->endpoints_version, version, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+
+    sh->endpoints = *endpoints;
+
+    __atomic_store_n(&sh->endpoints_version, version + 1, __ATOMIC_RELEASE);
+}
+
+
+ngx_int_t
+ngx_etcd_zone_get_endpoints(ngx_etcd_zone_t *zone,
+    ngx_etcd_zone_endpoints_t *endpoints)
+{
+    uint64_t                 version;
+    ngx_uint_t               i;
+    ngx_etcd_zone_shared_t  *sh;
+
+    sh = zone->sh;
+
+    for (i = 0; i < NGX_ETCD_ZONE_YIELDS; i++) {
+
+        version = __atomic_load_n(&sh->endpoints_version, __ATOMIC_ACQUIRE);
+
+        if ((version & 1) == 0) {
+            *endpoints = sh->endpoints;
+
+            __atomic_thread_fence(__ATOMIC_SEQ_CST);
+
+            if (__atomic_load_n(&sh->endpoints_version, __ATOMIC_RELAXED)
+                == version)
+            {
+                return NGX_OK;
+            }
+        }
+
+        ngx_sched_yield();
+    }
+
+    return NGX_AGAIN;
+}
+
+
 void
 ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
     ngx_etcd_change_e change, uint64_t revision)
@@ -195,4 +295,28 @@ ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
 
     ngx_memcpy(event->name, name->data, event->name_len);
     ngx_memcpy(event->key, key->data, event->key_len);
+}
+
+
+ngx_int_t
+ngx_etcd_zone_get_events(ngx_etcd_zone_t *zone, ngx_etcd_zone_event_t *events,
+    ngx_uint_t *n)
+{
+    ngx_uint_t               i;
+    ngx_etcd_zone_shared_t  *sh;
+
+    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    sh = zone->sh;
+    *n = ngx_min(sh->nevents, NGX_ETCD_ZONE_EVENTS);
+
+    for (i = 0; i < *n; i++) {
+        events[i] = sh->events[(sh->nevents - 1 - i) % NGX_ETCD_ZONE_EVENTS];
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return NGX_OK;
 }

@@ -18,6 +18,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_histogram.h>
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
@@ -25,10 +26,15 @@
 #define NGX_ETCD_ZONE_EVENTS         64      /* changes shown in the status */
 #define NGX_ETCD_ZONE_EVENT_LEN      128     /* of a key shown there */
 #define NGX_ETCD_ZONE_MAX_ENDPOINTS  16
+#define NGX_ETCD_ZONE_URL_LEN        256     /* of an endpoint shown there */
+
+#define NGX_ETCD_ZONE_ROWS           64      /* processes with a ledger */
+#define NGX_ETCD_ZONE_NO_ROW         NGX_ETCD_ZONE_ROWS
 
 
 typedef volatile uint64_t            ngx_etcd_word_t;
 typedef struct ngx_etcd_set_s        ngx_etcd_set_t;
+typedef struct ngx_etcd_cell_s       ngx_etcd_cell_t;
 
 
 typedef enum {
@@ -55,16 +61,38 @@ typedef struct {
 
 typedef struct {
     ngx_atomic_t                     state;        /* of the client */
-    ngx_atomic_int_t                 endpoint;     /* in use, or -1 */
-    ngx_atomic_t                     endpoints[NGX_ETCD_ZONE_MAX_ENDPOINTS];
     ngx_etcd_word_t                  cluster_id;
     ngx_etcd_word_t                  revision;     /* the highest seen */
-    ngx_atomic_t                     proved;       /* ngx_current_msec; 0:
+    ngx_etcd_word_t                  proved;       /* ngx_etcd_clock(); 0:
                                                       never */
     ngx_atomic_t                     reconnects;
     ngx_atomic_t                     resyncs;
     ngx_atomic_t                     repairs;
 } ngx_etcd_zone_cluster_t;
+
+
+/* a process that has connections to members; under the mutex */
+
+typedef struct {
+    ngx_pid_t                        pid;          /* 0: nobody's */
+    ngx_int_t                        process;      /* its number with its
+                                                      master */
+} ngx_etcd_zone_row_t;
+
+
+typedef struct {
+    ngx_uint_t                       state;        /* of the client's view */
+    ngx_uint_t                       learned;
+    size_t                           url_len;
+    u_char                           url[NGX_ETCD_ZONE_URL_LEN];
+} ngx_etcd_zone_endpoint_t;
+
+
+typedef struct {
+    ngx_uint_t                       n;
+    ngx_int_t                        current;      /* in use, or -1 */
+    ngx_etcd_zone_endpoint_t         list[NGX_ETCD_ZONE_MAX_ENDPOINTS];
+} ngx_etcd_zone_endpoints_t;
 
 
 typedef struct {
@@ -73,11 +101,23 @@ typedef struct {
     ngx_atomic_t                     epoch;        /* of the configuration */
     ngx_etcd_zone_cluster_t          cluster;
 
+    ngx_etcd_word_t                  endpoints_version;
+    ngx_etcd_zone_endpoints_t        endpoints;
+
     ngx_queue_t                      sets;
     ngx_etcd_set_t                  *retired;      /* structs to be reused */
+    ngx_queue_t                      seats;        /* ngx_etcd_seat.h */
+    ngx_queue_t                      vacated;      /* structs to be reused */
+    ngx_queue_t                      tallies;      /* ngx_etcd_tally.h */
+    ngx_etcd_cell_t                 *cells;        /* ngx_etcd_cell.h */
     void                            *chunks;       /* slot pages likewise */
     uint32_t                         next_id;
     uint32_t                         next_uid;
+
+    ngx_etcd_zone_row_t              rows[NGX_ETCD_ZONE_ROWS];
+    ngx_atomic_t                     stall;        /* us, the longest */
+    ngx_etcd_histogram_t             visible;      /* from etcd's word until a
+                                                      worker has read it */
 
     ngx_uint_t                       nevents;      /* ever */
     ngx_etcd_zone_event_t            events[NGX_ETCD_ZONE_EVENTS];
@@ -90,6 +130,7 @@ typedef struct {
     ngx_slab_pool_t                 *shpool;
     ngx_etcd_zone_shared_t          *sh;
     ngx_uint_t                       epoch;        /* of this cycle */
+    ngx_uint_t                       row;          /* of this process */
 } ngx_etcd_zone_t;
 
 
@@ -100,8 +141,14 @@ typedef struct {
 ngx_int_t ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
     ngx_etcd_zone_t *old);
 
-/* the master, once the configuration is in force: its processes may own */
-void ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone);
+/*
+ * The master, once the configuration is in force: its processes may own.  The
+ * zone that this one has replaced, if any, has no newest processes any more.
+ */
+void ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone, ngx_etcd_zone_t *former);
+
+/* 0: there is a configuration after that of this process */
+ngx_uint_t ngx_etcd_zone_newest(ngx_etcd_zone_t *zone);
 
 /*
  * The mutex, without waiting for it: NGX_OK, or NGX_AGAIN when somebody held
@@ -112,6 +159,15 @@ void ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);
 void ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone);
+
+/* a worker was kept from its other work for that long, us */
+void ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us);
+
+/*
+ * ms since all that is in the zone was last proved to be what etcd has; -1: it
+ * never was.  What proves it, and how much, says ngx_etcd_fresh.h.
+ */
+int64_t ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone);
 
 /* bytes of whole pages in use */
 size_t ngx_etcd_zone_used(ngx_etcd_zone_t *zone);
@@ -132,9 +188,28 @@ ngx_int_t ngx_etcd_zone_claim(ngx_etcd_zone_t *zone, uint64_t seen);
 void ngx_etcd_zone_release(ngx_etcd_zone_t *zone);
 
 
+/*
+ * The endpoints of the cluster, as the owner sees them: it replaces them as a
+ * whole, without the mutex, since they change while connections come and go.
+ * A reader gets a copy of one moment, or NGX_AGAIN while they are replaced
+ * (or the owner died doing so, until the next one does).
+ */
+void ngx_etcd_zone_set_endpoints(ngx_etcd_zone_t *zone,
+    ngx_etcd_zone_endpoints_t *endpoints);
+ngx_int_t ngx_etcd_zone_get_endpoints(ngx_etcd_zone_t *zone,
+    ngx_etcd_zone_endpoints_t *endpoints);
+
+
 /* under the mutex: one line of what the status shows as last changes */
 void ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name,
     ngx_str_t *key, ngx_etcd_change_e change, uint64_t revision);
+
+/*
+ * Copies the last changes, n of them and the newest first, to where there is
+ * room for NGX_ETCD_ZONE_EVENTS: NGX_OK, or NGX_AGAIN (the mutex was held).
+ */
+ngx_int_t ngx_etcd_zone_get_events(ngx_etcd_zone_t *zone,
+    ngx_etcd_zone_event_t *events, ngx_uint_t *n);
 
 
 #endif /* _NGX_ETCD_ZONE_H_INCLUDED_ */

@@ -7,7 +7,8 @@ package Bench;
 # place of the one that an earlier run has left.
 #
 # For trying: BENCH_RESULTS=FILE writes elsewhere, and BENCH_ROUNDS,
-# BENCH_SECONDS and BENCH_CYCLES make runs shorter.
+# BENCH_SECONDS, BENCH_REQUESTS, BENCH_SIZES, BENCH_CYCLES, BENCH_CHANGES and
+# BENCH_KILLS make runs shorter.
 
 use strict;
 use warnings;
@@ -29,8 +30,8 @@ use Wait;
 
 our @EXPORT = qw(
     percentile median spread spread_of table publish
-    cpu_time slurp status_of backend_config many_config fill
-    member_value start_now wait_ready stopwatch
+    cpu_time memory slurp status_of backend_config many_config fill
+    member_value start_now wait_ready stopwatch request_cost
 );
 
 # probing a server that starts
@@ -46,8 +47,13 @@ my $results = $ENV{BENCH_RESULTS} || "$dir/RESULTS.md";
 
 # in the order of the file
 
-my @titles = ('Propagation', 'Request cost', 'Loading members',
-              'Changing a member', 'Memory');
+my @titles = ('Propagation', 'Request cost', 'Locks',
+              'Locks: where there are none', 'Balancing', 'Instructions',
+              'Requests while members change', 'Beside HAProxy and reloads',
+              'Picking a member', 'Loading members', 'Changing a member',
+              'Decoding values', 'Status', 'Memory', 'Memory after changes',
+              'Failover', 'Reconnect herd', 'Failover to the next leader',
+              'Switchover of PostgreSQL');
 
 my $introduction = <<'END';
 # Benchmark results
@@ -210,6 +216,40 @@ sub cpu_time {
     my @pids = @_;
 
     return sum(map { clock_gettime((-$_ - 1) * 8 + 2) } @pids);
+}
+
+
+# kB of a process: all of it, its own, and shared
+
+sub memory {
+    my ($pid) = @_;
+
+    my %kb = slurp("/proc/$pid/status") =~ /^(VmRSS|Rss\w+):\s*(\d+) kB/mg;
+
+    return { all => $kb{VmRSS}, own => $kb{RssAnon}, shared => $kb{RssShmem} };
+}
+
+
+# CPU time of all workers for one request, in microseconds, by wrk
+
+sub request_cost {
+    my ($nginx, $path, $seconds, $connections) = @_;
+
+    my @workers = $nginx->workers();
+    my $before = cpu_time(@workers);
+
+    my ($status, $output) = run('wrk', '-t', 1, '-c', $connections,
+                                '-d', "${seconds}s", 'http://127.0.0.1:'
+                                . $nginx->port . "/$path");
+
+    my $used = cpu_time(@workers) - $before;
+    my ($requests) = $output =~ /(\d+) requests in/;
+
+    if ($status != 0 || !$requests || $output =~ /Non-2xx|Socket errors/) {
+        die "wrk: $output\n";
+    }
+
+    return $used / $requests * 1e6;
 }
 
 

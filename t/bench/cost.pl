@@ -13,7 +13,6 @@ use Bench;
 use Etcd;
 use Finish;
 use Nginx;
-use Process;
 use Wait;
 
 use constant {
@@ -82,29 +81,6 @@ http {
 EOF
 
 
-# microseconds per request
-
-sub measure {
-    my ($nginx, $path) = @_;
-
-    my @workers = $nginx->workers();
-    my $before = cpu_time(@workers);
-
-    my ($status, $output) = run('wrk', '-t', 1, '-c', CONNECTIONS,
-                                '-d', SECONDS . 's',
-                                'http://127.0.0.1:' . $nginx->port . "/$path");
-
-    my $used = cpu_time(@workers) - $before;
-    my ($requests) = $output =~ /(\d+) requests in/;
-
-    if ($status != 0 || !$requests || $output =~ /Non-2xx|Socket errors/) {
-        die "wrk: $output\n";
-    }
-
-    return $used / $requests * 1e6;
-}
-
-
 # the first round only warms up
 
 sub rounds {
@@ -125,7 +101,9 @@ sub rounds {
     for my $i (0 .. ROUNDS) {
         my @order = @{ $orders[$i % @orders] };
 
-        push @rounds, { map { $_ => measure($nginx, $_) } @order };
+        push @rounds, {
+            map { $_ => request_cost($nginx, $_, SECONDS, CONNECTIONS) } @order
+        };
     }
 
     shift @rounds;

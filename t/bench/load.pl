@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# How long it takes until 10 000 members are in use, beside the time in which
-# etcdctl fetches them.
+# How long it takes until 10 000 and 100 000 members are in use, beside the time
+# in which etcdctl fetches them.
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ use Finish;
 use Nginx;
 
 use constant {
-    MEMBERS => 10_000,
+    SIZES   => [split(/,/, $ENV{BENCH_SIZES} || '10000,100000')],
     WORKERS => 2,
     ROUNDS  => $ENV{BENCH_ROUNDS} || 15,
 };
@@ -26,9 +26,9 @@ my $config = many_config(WORKERS);
 # seconds from the start of nginx until all workers have the members
 
 sub load {
-    my ($etcd, $prefix, $revision) = @_;
+    my ($etcd, $wanted, $revision) = @_;
 
-    my $nginx = Nginx->new(etcd => $etcd)->set(PREFIX => $prefix);
+    my $nginx = Nginx->new(etcd => $etcd)->set(PREFIX => "/$wanted/");
 
     $nginx->write_config($config);
 
@@ -38,7 +38,6 @@ sub load {
     };
 
     my $there = status_of($nginx)->{members};
-    my $wanted = $prefix eq '/many/' ? MEMBERS : 1;
 
     $there == $wanted or die "$there members of $wanted\n";
 
@@ -49,12 +48,12 @@ sub load {
 
 
 sub fetch {
-    my ($etcd, $prefix) = @_;
+    my ($etcd, $members) = @_;
 
     local $ENV{ETCDCTL_API} = 3;
 
     return stopwatch {
-        system("etcdctl --endpoints @{[$etcd->url]} get --prefix $prefix"
+        system("etcdctl --endpoints @{[$etcd->url]} get --prefix /$members/"
                . ' > ' . test_dir() . '/fetched') == 0
             or die "etcdctl failed\n";
     };
@@ -63,17 +62,16 @@ sub fetch {
 
 my $etcd = Etcd->new()->start();
 
-fill($etcd, '/one/', 1);
-
-my $revision = fill($etcd, '/many/', MEMBERS);
+my @sizes = (@{ SIZES() }, 1);
+fill($etcd, "/$_/", $_) for @sizes;
 my @rounds;
+
+my $revision = $etcd->revision();
 
 for (0 .. ROUNDS) {
     push @rounds, {
-        fetch_many => fetch($etcd, '/many/'),
-        load_many  => load($etcd, '/many/', $revision),
-        fetch_one  => fetch($etcd, '/one/'),
-        load_one   => load($etcd, '/one/', $revision),
+        map { ($_ => { fetch => fetch($etcd, $_),
+                       load  => load($etcd, $_, $revision) }) } @sizes
     };
 }
 
@@ -98,13 +96,15 @@ publish('Loading members', <<"END",
 From the start of nginx until each of 2 workers routes by all members of a
 prefix, beside the run time of `etcdctl get --prefix` for it; milliseconds,
 $rounds rounds. The row for one member is what starting a process, connecting
-and asking takes by itself; the last row is what 10 000 members add to that:
-sending, reading and using the list.
+and asking takes by itself; less that is what many members add to it: sending,
+reading and using the list.
 END
     table(['', '`etcdctl get`, ms', 'nginx, ms', 'ratio'],
-          row('10 000 members', sub { $_[0]{load_many} },
-              sub { $_[0]{fetch_many} }),
-          row('1 member', sub { $_[0]{load_one} }, sub { $_[0]{fetch_one} }),
-          row('the difference',
-              sub { $_[0]{load_many} - $_[0]{load_one} },
-              sub { $_[0]{fetch_many} - $_[0]{fetch_one} })));
+          map({ my $n = $_;
+                (row("$n members", sub { $_[0]{$n}{load} },
+                     sub { $_[0]{$n}{fetch} }),
+                 row('less that of 1',
+                     sub { $_[0]{$n}{load} - $_[0]{1}{load} },
+                     sub { $_[0]{$n}{fetch} - $_[0]{1}{fetch} })) }
+              @{ SIZES() }),
+          row('1 member', sub { $_[0]{1}{load} }, sub { $_[0]{1}{fetch} })));

@@ -15,7 +15,8 @@ use Finish;
 use Nginx;
 
 use constant {
-    MEMBERS => 10_000,
+    MEMBERS => $ENV{BENCH_MEMBERS} || 10_000,
+    MORE    => $ENV{BENCH_MORE} || 100_000,
     WORKERS => 2,
     ROUNDS  => $ENV{BENCH_ROUNDS} || 3,
 };
@@ -46,17 +47,6 @@ http {
 }
 
 EOF
-
-
-# kB of a process: all of it, its own, and shared
-
-sub memory {
-    my ($pid) = @_;
-
-    my %kb = slurp("/proc/$pid/status") =~ /^(VmRSS|Rss\w+):\s*(\d+) kB/mg;
-
-    return { all => $kb{VmRSS}, own => $kb{RssAnon}, shared => $kb{RssShmem} };
-}
 
 
 sub measure_etcd {
@@ -121,12 +111,15 @@ my $etcd = Etcd->new()->start();
 
 fill($etcd, '/one/', 1);
 
-my $revision = fill($etcd, '/many/', MEMBERS);
+fill($etcd, '/many/', MEMBERS);
+
+my $revision = fill($etcd, '/more/', MORE);
 my @rounds;
 
 for (1 .. ROUNDS) {
     push @rounds, {
         etcd_many   => measure_etcd($etcd, '/many/', $revision),
+        etcd_more   => measure_etcd($etcd, '/more/', $revision),
         etcd_one    => measure_etcd($etcd, '/one/', $revision),
         static_many => measure_static(MEMBERS),
         static_one  => measure_static(1),
@@ -135,7 +128,7 @@ for (1 .. ROUNDS) {
 
 
 sub row {
-    my ($name, $kind, $who) = @_;
+    my ($name, $kind, $who, $many) = @_;
 
     return [
         $name,
@@ -143,7 +136,7 @@ sub row {
             my $what = $_;
 
             spread_of('%.0f', sub {
-                per_member($_[0]{"${kind}_many"}, $_[0]{"${kind}_one"}, $who,
+                per_member($_[0]{"${kind}_$many"}, $_[0]{"${kind}_one"}, $who,
                            $what)
             }, @rounds)
         } qw(all own shared)
@@ -151,11 +144,15 @@ sub row {
 }
 
 
-my $zone = spread_of('%.0f', sub {
-    my ($many, $one) = @{ $_[0] }{qw(etcd_many etcd_one)};
+my ($zone, $zone_more) = map {
+    my $kind = $_;
 
-    ($many->{zone} - $one->{zone}) / ($many->{n} - $one->{n})
-}, @rounds);
+    spread_of('%.0f', sub {
+        my ($many, $one) = @{ $_[0] }{$kind, 'etcd_one'};
+
+        ($many->{zone} - $one->{zone}) / ($many->{n} - $one->{n})
+    }, @rounds)
+} 'etcd_many', 'etcd_more';
 
 my $ratio = spread_of('%.2f', sub {
     per_member(@{ $_[0] }{qw(etcd_many etcd_one)}, 'other', 'all')
@@ -163,19 +160,23 @@ my $ratio = spread_of('%.2f', sub {
 }, @rounds);
 
 my $rounds = ROUNDS;
+my $members = MEMBERS;
+my $more = MORE;
 
 publish('Memory', <<"END",
-Resident memory of a worker per member, in bytes: with 10 000 members less that
+Resident memory of a worker per member, in bytes: with so many members less that
 with one, divided by the difference; after start and a request. The workers
 share one zone, and each counts the pages of it that it has touched. The peer is
 a static `upstream` with `zone` and as many servers. $rounds rounds.
 END
     table(['worker', 'all, bytes', 'its own', 'of the zone'],
-          row('agent', 'etcd', 'agent'),
-          row('other', 'etcd', 'other'),
-          row('static upstream', 'static', 'other')),
+          row("agent, $members", 'etcd', 'agent', 'many'),
+          row("other, $members", 'etcd', 'other', 'many'),
+          row("agent, $more", 'etcd', 'agent', 'more'),
+          row("other, $more", 'etcd', 'other', 'more'),
+          row("static upstream, $members", 'static', 'other', 'many')),
     <<"END");
 A worker that is not the agent takes $ratio times what it takes for a server of
-the static upstream. In the zone a member takes $zone bytes, as `etcd_status`
-counts them.
+the static upstream, of $members. In the zone a member takes $zone bytes, and
+$zone_more of $more, as `etcd_status` counts them.
 END

@@ -2,14 +2,22 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Times changes of one key in etcd:
+ * Times changes in etcd:
  *
- *     propagation ETCD_PORT NGINX_PORT WORKERS CYCLES PUT DELETE WATCH...
+ *     propagation ETCD_PORT NGINX_PORT WORKERS CYCLES CHANGES WATCH...
  *
- * PUT and DELETE are the bodies of requests to etcd's JSON gateway, WATCH is
- * a command that prints PUT or DELETE for each.  GET / of nginx answers "1"
- * while the key is there and "0" while it is not, and says in X-Worker which
- * worker that is; every worker is asked all the time, over one connection.
+ * CHANGES is a file with a line for each change of a cycle, of fields with a
+ * tab between them: its kind, what the watch prints for it, what GET / of
+ * nginx answers from then on (one character), the time to the next change and
+ * how much more at random, in ms, and the path and body of the request that
+ * makes it, to etcd's JSON gateway.  After them there may be those of another
+ * request, made some time later, which changes nothing that is looked at.
+ * WATCH is a command that prints a line per event.
+ *
+ * nginx says in X-Worker which worker answers; every worker is asked all the
+ * time, over one connection.  With WORKERS of "-4", say, 4 new connections are
+ * made all the time instead, whichever worker takes them, and a change is seen
+ * when no answer is of the old state any more.
  *
  * Prints a line per change: its kind, how late the watch and each worker were
  * in microseconds, and how many answers were of the old state after a new one.
@@ -36,14 +44,14 @@
 
 
 #define MAX_WORKERS   16
+#define MAX_CHANGES   16
 #define MAX_ATTEMPTS  1000
 #define BUFFER        8192
 #define BUCKETS       100000               /* of 1 us each */
 
 #define PERIOD        250000               /* between two polls of a worker */
-#define FOLLOWING     50000000             /* after the change before */
-#define APART         120000000            /* at least, of lone changes */
-#define JITTER        80000000
+#define FRESH_PERIOD  1000000              /* between two new connections */
+#define QUIET         20000000             /* nothing of the old state */
 #define PATIENCE      10000000000          /* all in ns */
 
 
@@ -69,6 +77,7 @@ typedef struct {
     char       state;                      /* as nginx answers */
     int64_t    gap;                        /* to the next change, without */
     int64_t    jitter;
+    char      *after;                      /* a request, or NULL */
 } change_t;
 
 
@@ -78,16 +87,19 @@ static int dial(int port);
 static void write_all(int fd, char *data);
 static int read_some(peer_t *peer);
 static int take_answer(peer_t *peer, char *body);
+static void read_changes(char *path);
 static char *make_request(char *path, char *body);
 static void find_workers(int port);
 static char *worker_name(int fd);
 static int start_watch(char **argv);
 static void ask(int i, int64_t when);
+static void hang_up(peer_t *peer);
 static void answered(peer_t *peer, char state, int64_t when);
 static void turn(int64_t until);
 static void wait_until(int64_t when);
 static int complete(void);
 static void make_change(change_t *change);
+static void make_after(char *request);
 static void print_closeness(char *what, unsigned *histogram);
 
 
@@ -104,12 +116,14 @@ static unsigned   took[BUCKETS], apart[BUCKETS];
 
 static char       get[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-static change_t   changes[] = {
-    { "add", NULL, "PUT\n", '1', APART, JITTER },
-    { "removal", NULL, "DELETE\n", '0', APART, JITTER },
-    { "add", NULL, "PUT\n", '1', FOLLOWING, 0 },
-    { "following", NULL, "DELETE\n", '0', APART, JITTER }
-};
+static change_t   changes[MAX_CHANGES];
+static int        nchanges;
+
+/* connections are for one request each */
+
+static int        fresh;
+static int        nginx_port;
+static int64_t    period = PERIOD;
 
 
 int
@@ -117,38 +131,53 @@ main(int argc, char **argv)
 {
     int  i, cycles;
 
-    if (argc < 8) {
+    if (argc < 7) {
         die("too few arguments");
     }
 
     nworkers = atoi(argv[3]);
     cycles = atoi(argv[4]);
 
+    if (nworkers < 0) {
+        fresh = 1;
+        period = FRESH_PERIOD;
+        nworkers = -nworkers;
+    }
+
     if (nworkers < 1 || nworkers > MAX_WORKERS) {
         die("1 to %d workers", MAX_WORKERS);
     }
 
-    for (i = 0; i < 4; i += 2) {
-        changes[i].request = make_request("put", argv[5]);
-        changes[i + 1].request = make_request("deleterange", argv[6]);
-    }
+    read_changes(argv[5]);
 
     /* timers are exact to the microsecond, not to the usual 50 */
 
     prctl(PR_SET_TIMERSLACK, 1);
 
-    watch.fd = start_watch(&argv[7]);
+    watch.fd = start_watch(&argv[6]);
     etcd.fd = dial(atoi(argv[1]));
-    find_workers(atoi(argv[2]));
+    nginx_port = atoi(argv[2]);
+
+    if (fresh) {
+        for (i = 0; i < nworkers; i++) {
+            workers[i].fd = -1;
+            workers[i].due = now() + i * period / nworkers;
+        }
+
+    } else {
+        find_workers(nginx_port);
+    }
 
     /* not counted: these show that the watch is there */
 
-    make_change(&changes[0]);
-    make_change(&changes[1]);
+    for (i = 0; i < nchanges; i++) {
+        make_change(&changes[i]);
+    }
+
     printf("begin\n");
 
-    for (i = 0; i < cycles * 4; i++) {
-        make_change(&changes[i % 4]);
+    for (i = 0; i < cycles * nchanges; i++) {
+        make_change(&changes[i % nchanges]);
     }
 
     print_closeness("took", took);
@@ -280,6 +309,51 @@ take_answer(peer_t *peer, char *body)
 }
 
 
+static void
+read_changes(char *path)
+{
+    int        i;
+    char       line[BUFFER], *p, *field[9];
+    FILE      *file;
+    change_t  *change;
+
+    file = fopen(path, "r");
+
+    if (file == NULL) {
+        die("%s: %s", path, strerror(errno));
+    }
+
+    while (nchanges < MAX_CHANGES && fgets(line, BUFFER, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        p = line;
+
+        for (i = 0; i < 9 && p != NULL; i++) {
+            field[i] = strsep(&p, "\t");
+        }
+
+        if (i != 7 && i != 9) {
+            die("%s: %d fields", path, i);
+        }
+
+        change = &changes[nchanges++];
+
+        change->kind = strdup(field[0]);
+        change->event = strdup(field[1]);
+        change->state = field[2][0];
+        change->gap = atoi(field[3]) * 1000000LL;
+        change->jitter = atoi(field[4]) * 1000000LL;
+        change->request = make_request(field[5], field[6]);
+        change->after = (i == 9) ? make_request(field[7], field[8]) : NULL;
+    }
+
+    fclose(file);
+
+    if (nchanges == 0) {
+        die("%s: no changes", path);
+    }
+}
+
+
 static char *
 make_request(char *path, char *body)
 {
@@ -403,6 +477,10 @@ ask(int i, int64_t when)
         apart[gap < BUCKETS ? gap : BUCKETS - 1]++;
     }
 
+    if (fresh) {
+        worker->fd = dial(nginx_port);
+    }
+
     write_all(worker->fd, get);
 
     worker->busy = 1;
@@ -410,7 +488,25 @@ ask(int i, int64_t when)
 
     /* in step with the others, so that they are asked one after another */
 
-    worker->due += ((when - worker->due) / PERIOD + 1) * PERIOD;
+    worker->due += ((when - worker->due) / period + 1) * period;
+}
+
+
+/* by a reset, which leaves no port in TIME_WAIT */
+
+static void
+hang_up(peer_t *peer)
+{
+    struct linger  linger;
+
+    linger.l_onoff = 1;
+    linger.l_linger = 0;
+
+    setsockopt(peer->fd, SOL_SOCKET, SO_LINGER, &linger,
+               sizeof(struct linger));
+    close(peer->fd);
+
+    peer->fd = -1;
 }
 
 
@@ -423,6 +519,11 @@ answered(peer_t *worker, char answer, int64_t when)
     took[us < BUCKETS ? us : BUCKETS - 1]++;
 
     worker->busy = 0;
+
+    if (fresh) {
+        hang_up(worker);
+        worker->seen = (worker->seen && answer == state);
+    }
 
     if (answer != state) {
         late += worker->seen;
@@ -511,12 +612,14 @@ wait_until(int64_t when)
 static int
 complete(void)
 {
-    int  i, n;
+    int      i, n;
+    int64_t  quiet;
 
     n = 0;
+    quiet = fresh ? now() - QUIET : INT64_MAX;
 
     for (i = 0; i < nworkers; i++) {
-        n += workers[i].seen;
+        n += workers[i].seen && workers[i].answered_seen <= quiet;
     }
 
     return n == nworkers && watch.seen && !etcd.busy;
@@ -571,6 +674,29 @@ make_change(change_t *change)
     }
 
     printf("\n");
+
+    if (change->after != NULL) {
+        make_after(change->after);
+    }
+}
+
+
+/* it is done when the watch has it, and has printed all of it */
+
+static void
+make_after(char *request)
+{
+    watch.seen = 0;
+    watch.len = 0;
+    etcd.busy = 1;
+
+    write_all(etcd.fd, request);
+
+    while (etcd.busy || !watch.seen) {
+        turn(now() + PERIOD);
+    }
+
+    wait_until(now() + QUIET);
 }
 
 

@@ -10,13 +10,14 @@ use FindBin;
 use lib "$FindBin::Bin/../lib", $FindBin::Bin;
 
 use JSON::PP;
-use List::Util qw(max sum);
+use List::Util qw(sum);
 use MIME::Base64;
 
 use Bench;
 use Etcd;
 use Finish;
 use Nginx;
+use Propagation;
 
 use constant {
     WORKERS => 4,
@@ -57,84 +58,8 @@ http {
 EOF
 
 
-sub compile {
-    my $binary = test_dir() . '/propagation';
-
-    system('cc', '-O2', '-o', $binary, "$FindBin::Bin/propagation.c") == 0
-        or die "propagation.c does not compile\n";
-
-    return $binary;
-}
-
-
-# the lines of the program as { kind, late, watch, sent => [], answered => [] }
-
-sub measure {
-    my ($etcd, $nginx, $address) = @_;
-
-    my %key = (key => encode_base64($key, ''));
-    my $put = encode_json({ %key, value => encode_base64($address, '') });
-    my $del = encode_json({ %key });
-
-    local $ENV{ETCDCTL_API} = 3;
-
-    open(my $output, '-|', compile(), $etcd->port, $nginx->port, WORKERS,
-         CYCLES, $put, $del, 'etcdctl', '--endpoints', $etcd->url, 'watch',
-         '--rev', $etcd->revision() + 1, $key) or die "propagation: $!\n";
-
-    my (@changes, %closeness);
-
-    while (<$output>) {
-        my ($what, @values) = split;
-
-        if ($what eq 'begin') {
-            @changes = ();
-
-        } elsif ($what eq 'took' || $what eq 'apart') {
-            $closeness{$what} = \@values;
-
-        } else {
-            my ($late, $watch, @workers) = @values;
-
-            push @changes, {
-                kind     => $what,
-                late     => $late,
-                watch    => $watch,
-                sent     => [map { m{^(.*)/} } @workers],
-                answered => [map { m{/(.*)$} } @workers],
-            };
-        }
-    }
-
-    close($output) or die "propagation failed\n";
-
-    return (\%closeness, @changes);
-}
-
-
-sub ms {
-    my (@us) = @_;
-
-    return sprintf('%.2f / %.2f', percentile(50, @us) / 1000,
-                   percentile(99, @us) / 1000);
-}
-
-
-# one row: all in ms, p50 / p99
-
-sub row {
-    my ($name, @changes) = @_;
-
-    return [
-        $name,
-        scalar(@changes),
-        ms(map { $_->{watch} } @changes),
-        ms(map { @{ $_->{answered} } } @changes),
-        ms(map { max(@{ $_->{answered} }) } @changes),
-        ms(map { max(@{ $_->{answered} }) - $_->{watch} } @changes),
-        ms(map { max(@{ $_->{sent} }) - $_->{watch} } @changes),
-    ];
-}
+my %key = (key => encode_base64($key, ''));
+my @apart = (120, 80);          # ms, and at random
 
 
 my $backend = Nginx->new(modules => [])
@@ -145,17 +70,22 @@ my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd)
     ->set(WITHOUT => $backend->port('PORT_WITHOUT'))->start($config);
 
-my ($closeness, @changes) =
-    measure($etcd, $nginx, '127.0.0.1:' . $backend->port('PORT_WITH'));
+my $put = encode_json({ %key, value => encode_base64(
+    '127.0.0.1:' . $backend->port('PORT_WITH'), '') });
+my @add = ('PUT', 1, 'put', $put);
+my @remove = ('DELETE', 0, 'deleterange', encode_json({ %key }));
+
+my ($closeness, @changes) = Propagation::measure($etcd, $nginx->port, WORKERS,
+    CYCLES, $key, [
+        ['add', @add, @apart],
+        ['removal', @remove, @apart],
+        ['add', @add, 50, 0],
+        ['following', @remove, @apart],
+    ]);
 
 my %kinds;
 
 push @{ $kinds{$_->{kind}} }, $_ for @changes;
-
-my @head = ('change', 'n', 'put or delete to `etcdctl watch`',
-            'to a request on a worker', 'to a request on the last of 4 workers',
-            'the last worker after `etcdctl watch`',
-            'the same, by when that request was sent');
 
 my $late = sum(map { $_->{late} } @changes);
 
@@ -170,11 +100,12 @@ worker was asked every $closeness->{apart}[0] us (p99:
 $closeness->{apart}[1] us). The last column counts up to when that request was
 sent, which is before nginx had it.
 END
-    table(\@head,
-          row('add', @{ $kinds{add} }),
-          row('removal', @{ $kinds{removal} }),
-          row('removal 50 ms after an add', @{ $kinds{following} }),
-          row('all', @changes)),
+    table(Propagation::head('a put or delete', 'the last of 4 workers'),
+          Propagation::row('add', @{ $kinds{add} }),
+          Propagation::row('removal', @{ $kinds{removal} }),
+          Propagation::row('removal 50 ms after an add',
+                           @{ $kinds{following} }),
+          Propagation::row('all', @changes)),
     <<"END");
 Once a worker had followed a change, $late requests to it were routed by the
 state before it, a deleted member included.

@@ -53,10 +53,11 @@ on_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
     if (s->sent == s->nout && s->last) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
 
-        if (!is_mode("no-status")) {
+        if (!is_mode_of(s, "no-status")) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
 
-            nv[0] = header("grpc-status", "0");
+            nv[0] = header("grpc-status", ends_watches() && s->nwatches
+                                          ? fake.arg : "0");
             nv[1] = header("grpc-message", "");
 
             nghttp2_submit_trailer(session, id, nv, 2);
@@ -87,7 +88,7 @@ answer(stream_t *s, int last)
 
     s->answered = 1;
 
-    if (is_mode("continue")) {
+    if (is_mode_of(s, "continue")) {
         nv[0] = header(":status", "100");
         nghttp2_submit_headers(s->conn->session, 0, s->id, NULL, nv, 1, NULL);
 
@@ -100,7 +101,7 @@ answer(stream_t *s, int last)
     nv[n++] = header(":status", "200");
     nv[n++] = header("content-type", "application/grpc");
 
-    if (is_mode("big-headers")) {
+    if (is_mode_of(s, "big-headers")) {
         memset(big, 'x', sizeof(big) - 1);
 
         for (i = 0; i < 10; i++) {
@@ -112,6 +113,38 @@ answer(stream_t *s, int last)
     provider.read_callback = on_read;
 
     nghttp2_submit_response(s->conn->session, s->id, nv, n, &provider);
+}
+
+
+/* RST, trailers or GOAWAY for a call that was answered long ago */
+
+void
+end_running(stream_t *s)
+{
+    static const uint8_t   text[] = "no reason";
+    nghttp2_session       *session = s->conn->session;
+
+    s->end_time = 0;
+
+    printf("%ld end-running conn=%d stream=%d\n", now_ms(), s->conn->number,
+           (int) s->id);
+
+    if (is_mode("watch-rst")) {
+        nghttp2_submit_rst_stream(session, 0, s->id, mode_number(2));
+
+    } else if (ends_watches()) {
+        answer(s, 1);
+
+        /* it would go before trailers that are not sent yet */
+
+        if (is_mode("watch-end-rst") && nghttp2_session_send(session) == 0) {
+            nghttp2_submit_rst_stream(session, 0, s->id, NGHTTP2_NO_ERROR);
+        }
+
+    } else {
+        nghttp2_submit_goaway(session, 0, mode_number(0), NGHTTP2_NO_ERROR,
+                              text, sizeof(text) - 1);
+    }
 }
 
 
@@ -165,13 +198,13 @@ on_call(nghttp2_session *session, stream_t *s)
     printf("%ld call conn=%d stream=%d n=%d %s\n", now_ms(), s->conn->number,
            (int) s->id, ncalls, s->method);
 
-    if (is_mode("refuse-first") && ncalls <= mode_number(1)) {
+    if (is_mode_of(s, "refuse-first") && ncalls <= mode_number(1)) {
         nghttp2_submit_rst_stream(session, 0, s->id, NGHTTP2_REFUSED_STREAM);
 
-    } else if (is_mode("rst")) {
+    } else if (is_mode_of(s, "rst")) {
         nghttp2_submit_rst_stream(session, 0, s->id, mode_number(2));
 
-    } else if (is_mode("trailers-only") && fake.arg) {
+    } else if (is_mode_of(s, "trailers-only") && fake.arg) {
         text = strchr(fake.arg, ':');
         snprintf(code, sizeof(code), "%ld", mode_number(0));
 
@@ -182,7 +215,7 @@ on_call(nghttp2_session *session, stream_t *s)
         nghttp2_submit_response(session, s->id, nv, 4, NULL);
         s->answered = 1;
 
-    } else if (is_mode("http-status") && fake.arg) {
+    } else if (is_mode_of(s, "http-status") && fake.arg) {
         nv[0] = header(":status", fake.arg);
         nv[1] = header("content-type", "text/html");
         nghttp2_submit_response(session, s->id, nv, 2, NULL);
@@ -237,9 +270,9 @@ on_data(nghttp2_session *session, uint8_t flags, int32_t id,
 
     s = nghttp2_session_get_stream_user_data(session, id);
 
-    if (s == NULL || is_mode("rst") || is_mode("trailers-only")
-        || is_mode("http-status") || s->nin + n > FAKE_MAX_REQUEST
-        || (is_mode("refuse-first") && ncalls <= mode_number(1)))
+    if (s == NULL || is_mode_of(s, "rst") || is_mode_of(s, "trailers-only")
+        || is_mode_of(s, "http-status") || s->nin + n > FAKE_MAX_REQUEST
+        || (is_mode_of(s, "refuse-first") && ncalls <= mode_number(1)))
     {
         return 0;
     }

@@ -27,17 +27,24 @@ static int        nconns;
 static const char  usage_text[] =
 "usage: fake_etcd PORT MODE [--kv KEY=VALUE]... [--event KEY=VALUE]...\n"
 "                 [--cluster-id N] [--revision N] [--max-streams N]\n"
+"                 [--only METHOD]\n"
 "\n"
 "Answers KV/Range from --kv and Watch with created, at revision 100, and\n"
 "prints a line with milliseconds for each connection, call and PING.\n"
 "If there are --event, they happen 200 ms after the first watch, as puts of\n"
-"one revision; on a stream the last watch of the first event's key gets them.\n"
-"A mode changes this:\n"
+"one revision, deletions where a key starts with \"-\"; on a stream the last\n"
+"watch of the first event's key gets them.\n"
+"A mode changes this, where it is about calls for those with METHOD only:\n"
 "\n"
 "  ok                         nothing else\n"
 "  goaway-drain:N             GOAWAY after the Nth call of a connection\n"
 "  refuse-first[:N]           REFUSED_STREAM for the N (1) first calls\n"
+"  goaway-now:ID              GOAWAY with that last stream id, 200 ms after a\n"
+"                             watch was created\n"
 "  rst:CODE                   RST_STREAM(CODE) for every call\n"
+"  watch-rst:CODE             RST_STREAM(CODE) 200 ms after it was created\n"
+"  watch-end:CODE             trailers with status CODE 200 ms after that\n"
+"  watch-end-rst:CODE         the same, and RST_STREAM(NO_ERROR) after them\n"
 "  trailers-only:CODE:TEXT    one HEADERS frame; TEXT as it is to be sent\n"
 "  http-status:CODE           an HTML page with this status\n"
 "  no-status                  ends the response without grpc-status\n"
@@ -50,10 +57,13 @@ static const char  usage_text[] =
 "  fragments[:MS]             events in one fragment each, the last MS later\n"
 "  fragments-cut              as before, but closes the first connection\n"
 "                             that got fragments in place of the last one\n"
-"  watch-create-cancel        a watch of a key with \"bad\" in it is created\n"
-"                             and canceled at once, with id -1\n"
+"  watch-create-cancel[:TEXT] a watch of a key with TEXT (bad) in it is\n"
+"                             created and canceled at once, with id -1\n"
+"  withhold:MS                events happen before the watch is created, and\n"
+"                             are sent MS later; 0: never\n"
 "  stray                      the first event goes to watch 77 and the second\n"
 "                             to watch -1, which nobody has\n"
+"  descending                 watch ids from 1000 down\n"
 "  lazy[:MS]                  creates are answered when none came for MS\n"
 "  compacted                  the first watch is canceled with\n"
 "                             compact_revision 150; the revision is 200 then\n"
@@ -82,6 +92,23 @@ int
 is_mode(const char *name)
 {
     return strcmp(fake.name, name) == 0;
+}
+
+
+/* by trailers, while they run */
+
+int
+ends_watches(void)
+{
+    return is_mode("watch-end") || is_mode("watch-end-rst");
+}
+
+
+int
+is_mode_of(stream_t *s, const char *name)
+{
+    return is_mode(name)
+           && (fake.only == NULL || strstr(s->method, fake.only) != NULL);
 }
 
 
@@ -228,6 +255,10 @@ serve(int fd)
         if (s->held_time && s->held_time <= now_ms()) {
             release_creates(s);
         }
+
+        if (s->end_time && s->end_time <= now_ms()) {
+            end_running(s);
+        }
     }
 
     for (i = 0; i < FAKE_MAX_CONNS; i++) {
@@ -259,7 +290,8 @@ set_pair(pairs_t *pairs, char *arg)
     *p = '\0';
 
     pair = &pairs->pairs[pairs->n];
-    pair->key = arg;
+    pair->deleted = (*arg == '-');
+    pair->key = arg + pair->deleted;
     pair->value = p + 1;
     pair->mod_revision = 10 + pairs->n++;
 }
@@ -286,6 +318,9 @@ set_options(int argc, char **argv)
 
         } else if (strcmp(argv[i], "--max-streams") == 0) {
             fake.max_streams = strtoul(argv[i + 1], NULL, 0);
+
+        } else if (strcmp(argv[i], "--only") == 0) {
+            fake.only = argv[i + 1];
 
         } else {
             break;

@@ -33,6 +33,7 @@ typedef struct {
     char                 *key;
     char                 *value;
     int64_t               mod_revision;
+    int                   deleted;
 } pair_t;
 
 
@@ -79,12 +80,16 @@ struct stream_s {
     int                   next_event;
     int64_t               event_watch;
     long                  event_time;
+
+    /* of a watch that is to end while it runs */
+    long                  end_time;
 };
 
 
 typedef struct {
     char                  name[32];
     char                 *arg;             /* after the first colon */
+    char                 *only;            /* in a method: calls it is for */
 
     pairs_t               kvs;
     pairs_t               events;
@@ -102,10 +107,13 @@ extern fake_t  fake;
 
 long now_ms(void);
 int is_mode(const char *name);
+int is_mode_of(stream_t *s, const char *name);
 long mode_number(long otherwise);
+int ends_watches(void);
 
 void conn_session(conn_t *c);
 void answer(stream_t *s, int last);
+void end_running(stream_t *s);
 void free_stream(stream_t *s);
 
 /* one message of a call */

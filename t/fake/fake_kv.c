@@ -53,17 +53,17 @@ queue_message(stream_t *s, ProtobufCMessage *m)
     len = protobuf_c_message_get_packed_size(m);
     announced = len;
 
-    if (is_mode("oversize")) {
+    if (is_mode_of(s, "oversize")) {
         announced = mode_number(0x7fffffff);
 
-    } else if (is_mode("truncate")) {
+    } else if (is_mode_of(s, "truncate")) {
         announced = len + 100;
     }
 
     s->out = realloc(s->out, s->nout + FAKE_PREFIX + len);
     p = s->out + s->nout;
 
-    p[0] = is_mode("compressed");
+    p[0] = is_mode_of(s, "compressed");
     p[1] = announced >> 24;
     p[2] = announced >> 16;
     p[3] = announced >> 8;
@@ -154,7 +154,9 @@ range(stream_t *s, uint8_t *p, size_t n)
         pkv[res.n_kvs++] = &kv[i];
     }
 
-    printf("%ld range conn=%d key=%.*s kvs=%d\n", now_ms(), s->conn->number,
+    printf("%ld %s conn=%d key=%.*s kvs=%d\n", now_ms(),
+           req->count_only ? "count" : req->keys_only ? "keys" : "range",
+           s->conn->number,
            (int) req->key.len, (char *) req->key.data, (int) res.n_kvs);
 
     queue_message(s, &res.base);
@@ -162,6 +164,9 @@ range(stream_t *s, uint8_t *p, size_t n)
 
     etcd__range_request__free_unpacked(req, NULL);
 }
+
+
+static void commit_events(void);
 
 
 static void
@@ -177,11 +182,25 @@ watch_response(stream_t *s, Etcd__WatchResponse *res)
 }
 
 
+/* the last watch of the first event's key: it gets them */
+
+static int
+wants_events(Etcd__WatchCreateRequest *req)
+{
+    return fake.events.n
+           && in_range(&fake.events.pairs[0], &req->key, &req->range_end)
+           && (fake.event_revision == 0
+               || (req->start_revision
+                   && req->start_revision <= fake.event_revision));
+}
+
+
 static void
 watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
 {
     static char           reason[] = "rpc error: code = PermissionDenied "
                                      "desc = etcdserver: permission denied";
+    const char           *bad;
     Etcd__WatchResponse   res;
 
     printf("%ld created conn=%d key=%.*s\n", now_ms(), s->conn->number,
@@ -190,8 +209,10 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
     etcd__watch_response__init(&res);
     res.created = 1;
 
+    bad = fake.arg ? fake.arg : "bad";
+
     if (is_mode("watch-create-cancel")
-        && memmem(req->key.data, req->key.len, "bad", 3))
+        && memmem(req->key.data, req->key.len, bad, strlen(bad)))
     {
         res.watch_id = -1;
         res.canceled = 1;
@@ -201,8 +222,23 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
         return;
     }
 
+    if (is_mode("withhold") && wants_events(req)
+        && fake.event_revision == 0)
+    {
+        commit_events();
+    }
+
     res.watch_id = req->watch_id ? req->watch_id : s->nwatches++;
+
+    if (is_mode("descending")) {
+        res.watch_id = 1000 - res.watch_id;
+    }
+
     watch_response(s, &res);
+
+    if (is_mode("watch-rst") || ends_watches() || is_mode("goaway-now")) {
+        s->end_time = now_ms() + FAKE_EVENT_DELAY;
+    }
 
     if (is_mode("compacted") && fake.revision < 200) {
         fake.revision = 200;
@@ -213,16 +249,14 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
         return;
     }
 
-    if (fake.events.n
-        && in_range(&fake.events.pairs[0], &req->key, &req->range_end)
-        && (fake.event_revision == 0
-            || (req->start_revision
-                && req->start_revision <= fake.event_revision)))
-    {
-        s->event_watch = res.watch_id;
-        s->event_time = now_ms() + FAKE_EVENT_DELAY;
-        s->next_event = 0;
+    if (!wants_events(req) || (is_mode("withhold") && !mode_number(0))) {
+        return;
     }
+
+    s->event_watch = res.watch_id;
+    s->event_time = now_ms() + (is_mode("withhold") ? mode_number(0)
+                                                    : FAKE_EVENT_DELAY);
+    s->next_event = 0;
 }
 
 
@@ -286,6 +320,14 @@ commit_events(void)
             }
         }
 
+        if (ev->deleted) {
+            if (k < fake.kvs.n) {
+                fake.kvs.pairs[k] = fake.kvs.pairs[--fake.kvs.n];
+            }
+
+            continue;
+        }
+
         if (k == FAKE_MAX_PAIRS) {
             continue;
         }
@@ -339,6 +381,7 @@ send_events(stream_t *s)
         etcd__event__init(&ev[i]);
         fill_kv(&kv[i], &fake.events.pairs[s->next_event++]);
         ev[i].kv = &kv[i];
+        ev[i].type = fake.events.pairs[s->next_event - 1].deleted;
         pev[i] = &ev[i];
     }
 

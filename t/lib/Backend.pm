@@ -12,6 +12,8 @@ package Backend;
 #
 # The body of an answer is the backend's name.  X-Connection numbers the
 # connections that the backend has seen, so keep-alive shows.
+#
+# Another protocol is another class: see Line.
 
 use strict;
 use warnings;
@@ -153,6 +155,10 @@ sub serve {
             if ($socket == $control) {
                 obey($control, $backends, \%owner);
 
+            } elsif (!defined fileno($socket)) {
+
+                # closed while the others were served
+
             } elsif (my $backend = $owner{fileno($socket)}) {
                 add_client($socket, $backend);
 
@@ -259,8 +265,11 @@ sub add_client {
 sub drop {
     my ($client) = @_;
 
-    @timers = grep { $_ != $client } @timers;
-    $client->{backend}{active}-- if delete $client->{busy};
+    if (delete $client->{busy}) {
+        $client->{backend}{active}--;
+        @timers = grep { $_ != $client } @timers;
+    }
+
     $select->remove($client->{socket});
     delete $clients{$client->{socket}};
     close($client->{socket});
@@ -288,19 +297,9 @@ sub next_request {
 
     my $backend = $client->{backend};
 
-    $client->{input} =~ /^(.*?\r\n\r\n)/s or return;
-
-    my $head = $1;
-    my $length = $head =~ /^content-length:\s*(\d+)/im ? $1 : 0;
-
-    if (length($client->{input}) < length($head) + $length) {
-        return;
-    }
-
-    substr($client->{input}, 0, length($head) + $length, '');
+    $backend->take_request($client) or return;
 
     $client->{busy} = 1;
-    $client->{close} = $head =~ m{^\S+ \S+ HTTP/1\.0|^connection:\s*close}im;
 
     $backend->{requests}++;
     $backend->{active}++;
@@ -316,7 +315,12 @@ sub next_request {
 
     if (my $delay = $backend->{behaviour}{delay}) {
         $client->{at} = time() + $delay;
-        @timers = sort { $a->{at} <=> $b->{at} } @timers, $client;
+        push @timers, $client;
+
+        # as a rule they are in order already
+
+        @timers = sort { $a->{at} <=> $b->{at} } @timers
+            if @timers > 1 && $timers[-2]{at} > $client->{at};
         return;
     }
 
@@ -324,10 +328,32 @@ sub next_request {
 }
 
 
-sub respond {
-    my ($client) = @_;
+# Takes one request from the client's input, if it is complete: true then.
+# How it is answered may be told by what is left in the client.
 
-    my $backend = $client->{backend};
+sub take_request {
+    my ($self, $client) = @_;
+
+    $client->{input} =~ /^(.*?\r\n\r\n)/s or return;
+
+    my $head = $1;
+    my $length = $head =~ /^content-length:\s*(\d+)/im ? $1 : 0;
+
+    if (length($client->{input}) < length($head) + $length) {
+        return;
+    }
+
+    substr($client->{input}, 0, length($head) + $length, '');
+
+    $client->{close} = $head =~ m{^\S+ \S+ HTTP/1\.0|^connection:\s*close}im;
+
+    return 1;
+}
+
+
+sub format_answer {
+    my ($backend, $client) = @_;
+
     my $behaviour = $backend->{behaviour};
     my $status = $behaviour->{status} // 200;
     my $body = $behaviour->{body} // $backend->{name};
@@ -338,9 +364,18 @@ sub respond {
         %{ $behaviour->{headers} // {} },
     );
 
-    syswrite($client->{socket}, "HTTP/1.1 $status Answer\r\n"
-             . join('', map { "$_: $headers{$_}\r\n" } sort keys %headers)
-             . "\r\n$body");
+    return "HTTP/1.1 $status Answer\r\n"
+        . join('', map { "$_: $headers{$_}\r\n" } sort keys %headers)
+        . "\r\n$body";
+}
+
+
+sub respond {
+    my ($client) = @_;
+
+    my $backend = $client->{backend};
+
+    syswrite($client->{socket}, $backend->format_answer($client));
 
     $backend->{active}--;
     delete @$client{qw(busy hangs)};

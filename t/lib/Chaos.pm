@@ -12,6 +12,10 @@ package Chaos;
 #     $chaos->set(greeting => "...");   # says that and asks no server
 #     $chaos->set(refuse => 1);         # does not listen
 #     $chaos->cut();                    # RST for what is open now
+#     $chaos->cut_in(up => 10);         # the same after so many bytes to the
+#     $chaos->cut_in(down => 0);        # server, or the next one to the client
+#     $chaos->cut_in();                 # or not after all
+#     $chaos->counts->{cuts};           # how often that was done
 #     $chaos->counts->{accepted}; ...{open}; ...{times}
 #
 # What set() says holds for connections that are open, too, but for greeting
@@ -87,6 +91,7 @@ sub set {
 
 
 sub cut { $_[0]->tell({ cut => 1 }) }
+sub cut_in { my ($self, %bytes) = @_; $self->tell({ cut_in => \%bytes }) }
 sub counts { $_[0]->tell({}) }
 
 
@@ -121,7 +126,7 @@ sub stop {
 # the proxy's side
 
 my (%links, %behaviour, $listening, $target, $port);
-my $accepted = 0;
+my ($accepted, $cuts) = (0, 0);
 my @times;
 
 
@@ -199,13 +204,27 @@ sub obey {
         reset_link($_) for values %links;
     }
 
+    cut_later($order->{cut_in}) if $order->{cut_in};
+
     print $socket encode_json({
         accepted => $accepted,
+        cuts     => $cuts,
         open     => scalar(keys %links),
         times    => \@times,
     }), "\n";
 
     close($socket);
+}
+
+
+sub cut_later {
+    my ($bytes) = @_;
+
+    for my $way (map { @{ $_->{ways} } } values %links) {
+        my $more = $bytes->{ $way->{name} };
+
+        $way->{cut_at} = defined $more ? $way->{sent} + $more : undef;
+    }
 }
 
 
@@ -233,20 +252,20 @@ sub greet {
     }
 
     $links{$client} = {
-        client    => $client,
-        server    => $server,
-        cut_after => $behaviour{cut_after},
-        ways      => [way('up', $client, $server),
-                      way('down', $server, $client)],
+        client => $client,
+        server => $server,
+        ways   => [way('up', $client, $server),
+                   way('down', $server, $client,
+                       $behaviour{cut_after} || undef)],
     };
 }
 
 
 sub way {
-    my ($name, $from, $to) = @_;
+    my ($name, $from, $to, $cut_at) = @_;
 
     return { name => $name, from => $from, to => $to, queue => [], size => 0,
-             sent => 0 };
+             sent => 0, cut_at => $cut_at };
 }
 
 
@@ -271,7 +290,7 @@ sub move {
         if (!$way->{to}) {
             $way->{queue} = [];
 
-        } elsif (!held($way) && !forward($link, $way)) {
+        } elsif (!held($way) && !forward($way)) {
             return reset_link($link);
         }
     }
@@ -303,20 +322,23 @@ sub receive {
 # false where the connection is to be cut, or was by its owner
 
 sub forward {
-    my ($link, $way) = @_;
+    my ($way) = @_;
 
     while (@{ $way->{queue} } && $way->{queue}[0][0] <= time()) {
         my $data = \$way->{queue}[0][1];
         my $most = $behaviour{split} ? 1 : length($$data);
 
-        if ($way->{name} eq 'down') {
-            my ($cut, $hold) = ($link->{cut_after}, $behaviour{hold_after});
+        my $cut = $way->{cut_at};
+        my $hold = $way->{name} eq 'down' ? $behaviour{hold_after} : 0;
 
-            $cut && $way->{sent} >= $cut and return 0;
-            $hold && $way->{sent} >= $hold and return 1;
-
-            $most = min($most, map { $_ ? $_ - $way->{sent} : () } $cut, $hold);
+        if (defined $cut && $way->{sent} >= $cut) {
+            $cuts++;
+            return 0;
         }
+
+        $hold && $way->{sent} >= $hold and return 1;
+
+        $most = min($most, map { $_ ? $_ - $way->{sent} : () } $cut, $hold);
 
         my $n = syswrite($way->{to}, $$data, $most);
 

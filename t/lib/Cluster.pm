@@ -5,6 +5,8 @@ package Cluster;
 #     my $cluster = Cluster->new(3)->start();
 #     $cluster->leader->kill();
 #     $cluster->any->put(...);
+#
+# places => [$net->places] puts each of them into a namespace, see Netns.
 
 use strict;
 use warnings;
@@ -19,7 +21,10 @@ sub new {
     my ($class, $size, %options) = @_;
 
     my $name = 'cluster' . ++$count;
-    my @members = map { Etcd->new(%options, name => "$name-$_") } 1 .. $size;
+    my $places = delete $options{places} // [];
+    my @members = map {
+        Etcd->new(%options, name => "$name-$_", place => $places->[$_ - 1])
+    } 1 .. $size;
 
     return bless { members => \@members }, $class;
 }
@@ -27,8 +32,9 @@ sub new {
 
 sub members { @{ $_[0]{members} } }
 
-# all their URLs, as they go after nginx's "endpoints"
-sub endpoints { join(' ', map { $_->url } $_[0]->members) }
+# all their URLs, as they go after nginx's "endpoints"; with places, by the way
+# of that number
+sub endpoints { join(' ', map { $_->endpoints($_[1]) } $_[0]->members) }
 
 sub running { grep { $_->pid && $_->is_healthy } $_[0]->members }
 sub any { ($_[0]->running)[0] }
@@ -42,10 +48,37 @@ sub start {
 
     $_->launch($cluster) for $self->members;
 
+    return $self->wait_healthy();
+}
+
+
+# those that do not run are started again, with what they had
+
+sub revive {
+    my ($self) = @_;
+
+    $_->launch() for grep { !$_->pid } $self->members;
+
+    return $self->wait_healthy();
+}
+
+
+sub wait_healthy {
+    my ($self) = @_;
+
     wait_for { $self->running == $self->members } 30, 'the etcd cluster'
         or die "the etcd cluster did not start\n";
 
     return $self;
+}
+
+
+# the member that has this URL
+
+sub member_at {
+    my ($self, $url) = @_;
+
+    return (grep { $_->endpoints eq $url } $self->members)[0];
 }
 
 

@@ -31,7 +31,8 @@ my $count = 0;
 # name => 'e1', args => ['--flag=value', ...]: added to etcd's command line;
 # tls => { cert => FILE, key => FILE, ca => FILE }: a second port for TLS, with
 # a certificate wanted from clients where there is a ca.  The test's own
-# requests go to the plaintext one.
+# requests go to the plaintext one.  place => $place: in a network namespace.
+# disk => 1: with its data on disk, whatever room there is in memory.
 
 sub new {
     my ($class, %options) = @_;
@@ -44,11 +45,12 @@ sub new {
         port  => free_port(),
         peer  => free_port(),
         tls   => $options{tls},
+        place => $options{place},
         log   => test_dir() . "/$name.log",
-        data  => data_dir($name),
+        data  => data_dir($name, $options{disk}),
     }, $class;
 
-    $self->{http} = Http->new($self->{port});
+    $self->{http} = $self->http();
     $self->{tls_port} = free_port() if $self->{tls};
 
     return $self;
@@ -58,12 +60,12 @@ sub new {
 # in memory where there is room: its fsync() calls are what takes long
 
 sub data_dir {
-    my ($name) = @_;
+    my ($name, $disk) = @_;
 
     my (undef, $df) = run('df', '-Pk', '/dev/shm');
     my ($free) = $df =~ /^\S+\s+\d+\s+\d+\s+(\d+)\s.*shm$/m;
 
-    if (-w '/dev/shm' && ($free // 0) > SHM_NEEDED_KB) {
+    if (!$disk && -w '/dev/shm' && ($free // 0) > SHM_NEEDED_KB) {
         return "/dev/shm/nginx-etcd-test-$$-$name";
     }
 
@@ -73,13 +75,40 @@ sub data_dir {
 
 sub port { $_[0]{port} }
 sub pid  { $_[0]{pid} }
-sub url  { "http://127.0.0.1:$_[0]{port}" }
+sub place { $_[0]{place} }
+
+# as nginx, its peers and the test reach it
+sub url { $_[0]->url_by('address', $_[0]{port}, $_[1]) }
+sub peer_url { $_[0]->url_by('peer_address', $_[0]{peer}) }
+sub test_url { $_[0]->url_by('test_address', $_[0]{port}) }
+
 sub tls_port { $_[0]{tls_port} }
 sub tls_url { "https://127.0.0.1:$_[0]{tls_port}" }
-sub peer_url { "http://127.0.0.1:$_[0]{peer}" }
 
-# what goes after nginx's "endpoints"
-sub endpoints { $_[0]{tls} ? $_[0]->tls_url : $_[0]->url }
+# what goes after nginx's "endpoints"; with a place, by the way of that number
+sub endpoints { $_[0]{tls} ? $_[0]->tls_url : $_[0]->url($_[1]) }
+
+
+sub url_by {
+    my ($self, $method, $port, @way) = @_;
+
+    my $host = $self->{place} ? $self->{place}->$method(@way) : '127.0.0.1';
+
+    return "http://$host:$port";
+}
+
+
+# a connection of the test's own to it; options as those of Http
+
+sub http {
+    my ($self, %options) = @_;
+
+    if ($self->{place}) {
+        $options{address} = $self->{place}->test_address;
+    }
+
+    return Http->new($self->{port}, %options);
+}
 
 
 # life
@@ -106,7 +135,9 @@ sub launch {
 
     make_path($self->{data}, { mode => 0700 });
 
-    $self->{pid} = spawn($self->{log}, 'etcd',
+    my @within = $self->{place} ? $self->{place}->within() : ();
+
+    $self->{pid} = spawn($self->{log}, @within, 'etcd',
         '--name', $self->{name},
         '--data-dir', $self->{data},
         '--listen-client-urls', $self->listen_urls,
@@ -127,7 +158,11 @@ sub launch {
 sub listen_urls {
     my ($self) = @_;
 
-    return join(',', $self->url, $self->{tls} ? $self->tls_url : ());
+    my $place = $self->{place};
+
+    return join(',', $place ? map({ $self->url($_) } $place->ways) : $self->url,
+                $place ? $self->test_url : (),
+                $self->{tls} ? $self->tls_url : ());
 }
 
 
@@ -152,7 +187,7 @@ sub wait_healthy {
 sub is_healthy {
     my ($self) = @_;
 
-    my $answer = Http->new($self->{port}, timeout => 1)->get('/health');
+    my $answer = $self->http(timeout => 1)->get('/health');
 
     return $answer->{body} =~ /"true"/;
 }
@@ -297,14 +332,7 @@ sub del_prefix {
 sub txn {
     my ($self, @operations) = @_;
 
-    my @success = map {
-        my ($what, @arguments) = @$_;
-        $what eq 'put' ? { request_put => { put_op(@arguments) } }
-                       : { request_delete_range =>
-                           { $what eq 'del' ? (key => encode(@arguments))
-                                            : prefix_op(@arguments) } };
-    } @operations;
-
+    my @success = map { request_op(@$_) } @operations;
     my $answer = $self->call('kv/txn', { success => \@success });
 
     return $answer->{header}{revision};
@@ -322,6 +350,16 @@ sub revoke {
     my ($self, $lease) = @_;
 
     return $self->call('lease/revoke', { ID => $lease })->{header}{revision};
+}
+
+
+# the ids of all leases
+
+sub leases {
+    my ($self) = @_;
+
+    return map { $_->{ID} } @{ $self->call('kv/lease/leases', {})->{leases}
+                               // [] };
 }
 
 
@@ -405,7 +443,7 @@ sub etcdctl {
 
     local $ENV{ETCDCTL_API} = 3;
 
-    return run('etcdctl', '--endpoints', $self->url, @arguments);
+    return run('etcdctl', '--endpoints', $self->test_url, @arguments);
 }
 
 
@@ -422,10 +460,15 @@ sub user_add {
 }
 
 
-sub grant_read {
-    my ($self, $name, $prefix) = @_;
+sub grant_read { $_[0]->grant_right($_[1], 'read', $_[2]) }
 
-    $self->manage('role', 'grant-permission', '--prefix=true', $name, 'read',
+
+# right: read, write, or readwrite
+
+sub grant_right {
+    my ($self, $name, $right, $prefix) = @_;
+
+    $self->manage('role', 'grant-permission', '--prefix=true', $name, $right,
                   $prefix);
 }
 
@@ -511,6 +554,21 @@ sub put_op {
     my ($key, $value) = @_;
 
     return (key => encode($key), value => encode($value));
+}
+
+
+# one operation of a transaction
+
+sub request_op {
+    my ($what, @arguments) = @_;
+
+    if ($what eq 'put') {
+        return { request_put => { put_op(@arguments) } };
+    }
+
+    return { request_delete_range => {
+        $what eq 'del' ? (key => encode(@arguments)) : prefix_op(@arguments)
+    } };
 }
 
 

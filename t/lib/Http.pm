@@ -1,9 +1,9 @@
 package Http;
 
-# A small HTTP/1.1 client.  One object is one keep-alive connection to
-# 127.0.0.1, made anew when the server has closed it.
+# A small HTTP/1.1 client.  One object is one keep-alive connection, to
+# 127.0.0.1 if nothing else is said, made anew when the server has closed it.
 #
-#     my $http = Http->new($port);
+#     my $http = Http->new($port);      # or with address => '10.0.0.1'
 #     my $answer = $http->get('/path', 'X-Name' => 'value');
 #     $answer->{status}, $answer->{headers}{'content-type'}, $answer->{body}
 #
@@ -25,6 +25,7 @@ sub new {
 
     return bless {
         port    => $port,
+        address => $options{address} // '127.0.0.1',
         timeout => ($options{timeout} // 10) * ($ENV{TEST_SLOWER} || 1),
         buffer  => '',
     }, $class;
@@ -128,7 +129,7 @@ sub connect {
     }
 
     $self->{socket} = IO::Socket::INET->new(
-        PeerAddr => '127.0.0.1',
+        PeerAddr => $self->{address},
         PeerPort => $self->{port},
         Timeout  => $self->{timeout},
     );

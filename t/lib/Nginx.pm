@@ -19,7 +19,8 @@ package Nginx;
 #     $nginx->get('/')->{status};
 #
 # %%PORT%%, %%PORT_1%% and so on become free ports, %%ETCD%% the endpoints,
-# %%DIR%% a directory for files, and %%NAME%% what set(NAME => ...) said.
+# %%DIR%% a directory for files, %%HOST%% the address where the test reaches
+# it, and %%NAME%% what set(NAME => ...) said.
 # Modules, pid, logs, temporary paths and events are cared for here, without
 # moving the lines of the configuration.  Two workers unless it says otherwise.
 #
@@ -50,7 +51,8 @@ my $ALARMING = qr/\[(?:alert|crit|emerg)\]|exited on signal|$SANITIZER/;
 
 # etcd => $etcd, modules => ['etcd', 'http', 'stream'] (default: as needed),
 # ports => { PORT => 8080 } (default: any), user => 'nobody nogroup' (of the
-# workers, where we are root)
+# workers, where we are root), sanitizer => 'OPTION=VALUE' (more of them),
+# place => $place: in a network namespace, listening on %%HOST%%
 
 sub new {
     my ($class, %options) = @_;
@@ -63,12 +65,16 @@ sub new {
         dir      => $dir,
         modules  => $options{modules},
         user     => $options{user} // 'root',
+        asan     => $options{sanitizer} // '',
+        place    => $options{place},
         values   => { DIR => $dir },
         ports    => $options{ports} // {},
         expected => [],
         problems => [],
         workers  => {},
     }, $class;
+
+    $self->set(HOST => $self->host);
 
     if ($options{etcd}) {
         $self->set(ETCD => $options{etcd}->endpoints);
@@ -94,6 +100,8 @@ sub modules_dir { abs_path($ENV{TEST_NGINX_MODULES} || "$top/build") }
 
 sub dir { $_[0]{dir} }
 sub pid { $_[0]{pid} }
+sub place { $_[0]{place} }
+sub host { $_[0]{place} ? $_[0]{place}->test_address : '127.0.0.1' }
 
 
 sub port {
@@ -109,6 +117,15 @@ sub built_with {
     $built_with //= (run(binary(), '-V'))[1];
 
     return $built_with;
+}
+
+
+# is it built with all of these: has('stream', 'http_v2_module')
+
+sub has {
+    my @modules = @_;
+
+    return !grep { built_with() !~ /--with-\Q$_\E\b/ } @modules;
 }
 
 
@@ -142,6 +159,7 @@ sub write_config {
     }
 
     ($self->{processes}) = $text =~ /^worker_processes\s+(\d+)/m;
+    $self->{processes} = 0 if $text =~ /^master_process\s+off/m;
     $self->{load} = $self->load_modules($text);
     $self->write_file('nginx.conf', $text);
 }
@@ -227,11 +245,12 @@ sub command {
     my ($self, $log, @arguments) = @_;
 
     my $level = $ENV{TEST_LOG} || 'info';
+    my @within = $self->{place} ? $self->{place}->within() : ();
     my $globals = "$self->{load} pid $self->{dir}/nginx.pid;"
         . " error_log $self->{dir}/$log $level;"
         . ($> == 0 ? " user $self->{user};" : '');
 
-    return (binary(), '-p', "$self->{dir}/", '-e', "$self->{dir}/$log",
+    return (@within, binary(), '-p', "$self->{dir}/", '-e', "$self->{dir}/$log",
             '-c', "$self->{dir}/nginx.conf", '-g', $globals, @arguments);
 }
 
@@ -244,7 +263,7 @@ sub run_nginx {
     delete local $ENV{NGINX};
 
     local $ENV{ASAN_OPTIONS} = 'detect_leaks=0:detect_odr_violation=0:'
-        . "log_path=$self->{dir}/sanitizer";
+        . "log_path=$self->{dir}/sanitizer:$self->{asan}";
 
     return run(@command);
 }
@@ -445,7 +464,7 @@ sub get {
 sub http {
     my ($self, $port) = @_;
 
-    return Http->new($self->port($port));
+    return Http->new($self->port($port), address => $self->host);
 }
 
 
@@ -476,6 +495,17 @@ sub status {
     $answer->{status} == 200 or return;
 
     return eval { decode_json($answer->{body}) };
+}
+
+
+# the lines of a file in the test's directory, none if there is no such file
+
+sub lines_of {
+    my ($self, $name) = @_;
+
+    open(my $file, '<', "$self->{dir}/$name") or return;
+
+    return <$file>;
 }
 
 

@@ -3,6 +3,7 @@ package Upstream;
 # What etcd_status says about one upstream.
 #
 #     my $api = Upstream->new($nginx, 'api');
+#     my $db = Upstream->new($nginx, 'db', 'stream');
 #     $api->members;        # { KEY => 'ADDRESS WEIGHT STATE' }
 #     $api->shows({ '/services/api/1' => '127.0.0.1:8080 1 up' }, 'NAME');
 #
@@ -17,9 +18,14 @@ use Wait;
 
 
 sub new {
-    my ($class, $nginx, $name) = @_;
+    my ($class, $nginx, $name, $module) = @_;
 
-    return bless { nginx => $nginx, name => $name }, $class;
+    return bless {
+        nginx => $nginx,
+        name  => $name,
+        list  => ($module // 'http') eq 'stream' ? 'stream_upstreams'
+                                                 : 'upstreams',
+    }, $class;
 }
 
 
@@ -28,7 +34,7 @@ sub status {
 
     my $status = $self->{nginx}->status() or return {};
 
-    return $status->{upstreams}{$self->{name}} // {};
+    return $status->{$self->{list}}{$self->{name}} // {};
 }
 
 
@@ -41,6 +47,18 @@ sub members {
     return {
         map { ($_->{key} || $_->{address})
               => "$_->{address} $_->{weight} $_->{state}" }
+            @{ $self->status->{members} // [] }
+    };
+}
+
+
+# { ADDRESS => 'KEY WEIGHT STATE' }: a key may have several members
+
+sub by_address {
+    my ($self) = @_;
+
+    return {
+        map { $_->{address} => "$_->{key} $_->{weight} $_->{state}" }
             @{ $self->status->{members} // [] }
     };
 }
@@ -68,6 +86,24 @@ sub invalid {
 }
 
 
+# how many etcd_wait holds for it
+
+sub waiting { $_[0]->status->{waiting} // 0 }
+
+
+# a test: as many are held
+
+sub holds {
+    my ($self, $n, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    wait_for { $self->waiting == $n } 10, "$self->{name}: $name";
+
+    return Test::More::is($self->waiting, $n, $name);
+}
+
+
 # waits until nginx knows what the revision did
 
 sub sees {
@@ -86,6 +122,15 @@ sub shows {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
     return $self->becomes(members => $members, $name);
+}
+
+
+sub shows_by_address {
+    my ($self, $members, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return $self->becomes(by_address => $members, $name);
 }
 
 

@@ -8,21 +8,21 @@
  *     etcd_decode FORMAT KEY VALUE [PARAMETER ...];
  *
  * Key and value are hexadecimal, or "@FILE": nginx takes no longer words than
- * 4096 bytes.  Parameters are those of members, and
- * "allow=CIDR".  Each directive writes one line to the standard output.
+ * 4096 bytes.  Parameters are those of members and formats, "allow=CIDR" and
+ * "prefix=PREFIX".  Each directive writes one line to the standard output.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_member.h>
+#include "unit.h"
 
 
-static char *ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static ngx_int_t ngx_etcd_unit_conf(ngx_conf_t *cf,
-    ngx_etcd_member_conf_t *member);
-static ngx_int_t ngx_etcd_unit_bytes(ngx_str_t *hex, ngx_str_t *bytes);
+/* of more members than these the number is shown */
+
+#define NGX_ETCD_UNIT_SHOWN  8
+
+
 static ngx_int_t ngx_etcd_unit_file(u_char *name, ngx_str_t *bytes);
 static void ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members,
     ngx_str_t *reason);
@@ -33,6 +33,13 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
     { ngx_string("etcd_decode"),
       NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
       ngx_etcd_unit_decode,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("etcd_decode_bench"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
+      ngx_etcd_unit_bench,
       0,
       0,
       NULL },
@@ -71,7 +78,7 @@ char  *ngx_module_names[] = { "ngx_etcd_unit_module", NULL };
 char  *ngx_module_order[] = { NULL };
 
 
-static char *
+char *
 ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_int_t                rc;
@@ -82,7 +89,7 @@ ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     value = cf->args->elts;
 
     if (cf->args->nelts < 4
-        || ngx_etcd_unit_conf(cf, &member) != NGX_OK
+        || ngx_etcd_unit_conf(cf, &member, 4) != NGX_OK
         || ngx_array_init(&members, cf->pool, 1, sizeof(ngx_etcd_member_t))
            != NGX_OK
         || ngx_etcd_unit_bytes(&value[2], &key) != NGX_OK
@@ -109,29 +116,48 @@ ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static ngx_int_t
-ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member)
+ngx_int_t
+ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member,
+    ngx_uint_t first)
 {
-    ngx_str_t   *value, cidr;
+    char        *err;
+    ngx_int_t    rc;
+    ngx_str_t   *value, cidr, prefix;
     ngx_uint_t   i;
     ngx_cidr_t  *allow;
 
     ngx_memzero(member, sizeof(ngx_etcd_member_conf_t));
+    ngx_str_set(&prefix, "/");
 
     value = cf->args->elts;
 
     member->format = ngx_etcd_format_find(&value[1]);
+
+    if (member->format == NULL) {
+        return NGX_ERROR;
+    }
+
     member->defaults.weight = 1;
     member->defaults.max_fails = 1;
     member->defaults.fail_timeout = 10;
 
-    for (i = 4; i < cf->args->nelts; i++) {
+    for (i = first; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "prefix=", 7) == 0) {
+            prefix.data = value[i].data + 7;
+            prefix.len = value[i].len - 7;
+            continue;
+        }
 
         if (ngx_strncmp(value[i].data, "allow=", 6) != 0) {
 
-            if (ngx_etcd_member_parameter(&value[i], &member->defaults)
-                != NGX_OK)
-            {
+            rc = ngx_etcd_format_parameter(member, &value[i], cf->pool, &err);
+
+            if (rc == NGX_DECLINED) {
+                rc = ngx_etcd_member_parameter(&value[i], &member->defaults);
+            }
+
+            if (rc != NGX_OK) {
                 return NGX_ERROR;
             }
 
@@ -150,13 +176,14 @@ ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member)
         }
     }
 
-    return (member->format != NULL) ? NGX_OK : NGX_ERROR;
+    return (ngx_etcd_format_complete(member, &prefix) == NULL) ? NGX_OK
+                                                               : NGX_ERROR;
 }
 
 
 /* memory of just that size: a sanitizer sees what reads beyond it */
 
-static ngx_int_t
+ngx_int_t
 ngx_etcd_unit_bytes(ngx_str_t *hex, ngx_str_t *bytes)
 {
     size_t     i;
@@ -232,14 +259,28 @@ ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
     p = ngx_sprintf(buf, "decoded:");
     m = members->elts;
 
-    for (i = 0; i < members->nelts; i++) {
+    if (members->nelts > NGX_ETCD_UNIT_SHOWN) {
+        p = ngx_sprintf(p, " %ui members", members->nelts);
+    }
+
+    for (i = 0; i < members->nelts && members->nelts <= NGX_ETCD_UNIT_SHOWN;
+         i++)
+    {
         attr = &m[i].attr;
 
         p = ngx_slprintf(p, buf + sizeof(buf) - 1,
-                         " %*s w%ui f%ui c%ui t%T s%M%s%s%s",
+                         " %*s w%ui f%ui c%ui t%T s%M",
                          m[i].name_len, m[i].name, attr->weight,
                          attr->max_fails, attr->max_conns, attr->fail_timeout,
-                         attr->slow_start, attr->down ? " down" : "",
+                         attr->slow_start);
+
+        if (attr->priority != 0) {
+            p = ngx_slprintf(p, buf + sizeof(buf) - 1, " p%ui",
+                             attr->priority);
+        }
+
+        p = ngx_slprintf(p, buf + sizeof(buf) - 1, "%s%s%s",
+                         attr->down ? " down" : "",
                          attr->backup ? " backup" : "",
                          attr->drain ? " drain" : "");
     }

@@ -1,0 +1,700 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_batch.h>
+
+
+/* one step, as it is sent */
+
+typedef struct {
+    Etcd__TxnRequest             txn;
+    Etcd__Compare                compare;
+    Etcd__RequestOp              write_op;
+    Etcd__RequestOp              count_op;
+    Etcd__RequestOp              read_op;
+    Etcd__PutRequest             put;
+    Etcd__DeleteRangeRequest     remove;
+    Etcd__RangeRequest           count;
+    Etcd__RangeRequest           read;
+    Etcd__Compare               *compares[1];
+    Etcd__RequestOp             *success[2];
+    Etcd__RequestOp             *failure[1];
+    Etcd__RequestOp              op;           /* it, nested */
+} ngx_etcd_batch_part_t;
+
+
+typedef struct {
+    ngx_etcd_unary_t             unary;
+    ngx_etcd_batch_t            *batch;
+    ngx_queue_t                  queue;
+    ngx_queue_t                  steps;
+    ngx_uint_t                   nsteps;
+    ngx_pool_t                  *pool;
+    Etcd__TxnRequest             request;      /* of more than one */
+} ngx_etcd_batch_call_t;
+
+
+static void ngx_etcd_batch_insert(ngx_etcd_batch_t *batch,
+    ngx_etcd_step_t *step);
+static void ngx_etcd_batch_flush(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_batch_take(ngx_etcd_batch_t *batch,
+    ngx_queue_t *steps);
+static ngx_uint_t ngx_etcd_batch_blocked(ngx_etcd_batch_t *batch,
+    ngx_etcd_step_t *step);
+static ngx_int_t ngx_etcd_batch_send(ngx_etcd_batch_t *batch);
+static Etcd__TxnRequest *ngx_etcd_batch_request(ngx_etcd_batch_call_t *call);
+static void ngx_etcd_batch_part(ngx_etcd_batch_part_t *part,
+    ngx_etcd_step_t *step);
+static void ngx_etcd_batch_put(ngx_etcd_batch_part_t *part,
+    ngx_etcd_step_t *step);
+static void ngx_etcd_batch_remove(ngx_etcd_batch_part_t *part,
+    ngx_etcd_step_t *step);
+static void ngx_etcd_batch_compare(ngx_etcd_batch_part_t *part,
+    ngx_etcd_step_t *step);
+static void ngx_etcd_batch_answer(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ProtobufCMessage *response, ngx_pool_t *pool);
+static void ngx_etcd_batch_end(ngx_etcd_batch_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__TxnResponse *response);
+static void ngx_etcd_batch_split(ngx_etcd_batch_call_t *call);
+static ngx_uint_t ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call,
+    Etcd__TxnResponse *response);
+static Etcd__TxnResponse *ngx_etcd_batch_nested(Etcd__TxnResponse *response,
+    ngx_uint_t i, ngx_uint_t n);
+static void ngx_etcd_batch_result(ngx_etcd_step_t *step,
+    Etcd__TxnResponse *response, int64_t revision);
+static Etcd__RangeResponse *ngx_etcd_batch_range(Etcd__TxnResponse *response,
+    size_t i);
+
+
+void
+ngx_etcd_batch_init(ngx_etcd_batch_t *batch, ngx_etcd_cluster_t *cluster)
+{
+    ngx_memzero(batch, sizeof(ngx_etcd_batch_t));
+
+    batch->cluster = cluster;
+
+    ngx_queue_init(&batch->steps);
+    ngx_queue_init(&batch->calls);
+
+    batch->post.handler = ngx_etcd_batch_flush;
+    batch->post.data = batch;
+    batch->post.log = cluster->log;
+
+    batch->timer.handler = ngx_etcd_batch_flush;
+    batch->timer.data = batch;
+    batch->timer.log = cluster->log;
+    batch->timer.cancelable = 1;
+}
+
+
+void
+ngx_etcd_batch_done(ngx_etcd_batch_t *batch)
+{
+    ngx_queue_t            *q;
+    ngx_etcd_batch_call_t  *call;
+
+    if (batch->post.posted) {
+        ngx_delete_posted_event(&batch->post);
+    }
+
+    if (batch->timer.timer_set) {
+        ngx_del_timer(&batch->timer);
+    }
+
+    while (!ngx_queue_empty(&batch->calls)) {
+        q = ngx_queue_head(&batch->calls);
+        ngx_queue_remove(q);
+
+        call = ngx_queue_data(q, ngx_etcd_batch_call_t, queue);
+
+        ngx_etcd_unary_cancel(&call->unary);
+        ngx_destroy_pool(call->pool);
+    }
+
+    ngx_queue_init(&batch->steps);
+    batch->ncalls = 0;
+}
+
+
+void
+ngx_etcd_batch_add(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
+{
+    ngx_etcd_batch_insert(batch, step);
+
+    ngx_post_event(&batch->post, &ngx_posted_events);
+}
+
+
+void
+ngx_etcd_batch_add_lazy(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
+{
+    ngx_etcd_batch_insert(batch, step);
+
+    if (!batch->timer.timer_set) {
+        ngx_add_timer(&batch->timer, NGX_ETCD_BATCH_LAZY);
+    }
+}
+
+
+static void
+ngx_etcd_batch_insert(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
+{
+    step->alone = 0;
+    step->waiting = 1;
+    step->unknown = 0;
+
+    ngx_queue_insert_tail(&batch->steps, &step->queue);
+}
+
+
+ngx_int_t
+ngx_etcd_batch_withdraw(ngx_etcd_step_t *step)
+{
+    /* one that is sent again, by itself, may have been processed */
+
+    if (!step->waiting || step->alone) {
+        return NGX_DECLINED;
+    }
+
+    step->waiting = 0;
+    ngx_queue_remove(&step->queue);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_batch_flush(ngx_event_t *ev)
+{
+    ngx_etcd_batch_t  *batch;
+
+    batch = ev->data;
+
+    while (!ngx_queue_empty(&batch->steps)
+           && batch->ncalls < NGX_ETCD_BATCH_CALLS)
+    {
+        if (ngx_etcd_batch_send(batch) != NGX_OK) {
+            break;
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_batch_send(ngx_etcd_batch_t *batch)
+{
+    ngx_pool_t             *pool;
+    Etcd__TxnRequest       *request;
+    ngx_etcd_unary_t       *unary;
+    ngx_etcd_batch_call_t  *call;
+
+    pool = ngx_create_pool(4096, batch->cluster->log);
+    if (pool == NULL) {
+        goto failed;
+    }
+
+    call = ngx_pcalloc(pool, sizeof(ngx_etcd_batch_call_t));
+    if (call == NULL) {
+        goto failed;
+    }
+
+    call->batch = batch;
+    call->pool = pool;
+
+    ngx_queue_init(&call->steps);
+    call->nsteps = ngx_etcd_batch_take(batch, &call->steps);
+
+    if (call->nsteps == 0) {
+        goto failed;
+    }
+
+    request = ngx_etcd_batch_request(call);
+
+    ngx_queue_insert_tail(&batch->calls, &call->queue);
+    batch->ncalls++;
+
+    if (request == NULL) {
+        ngx_str_t  text = ngx_string("no memory");
+
+        ngx_etcd_batch_end(call, NGX_ETCD_GRPC_UNAVAILABLE, &text, NULL);
+        return NGX_ERROR;
+    }
+
+    unary = &call->unary;
+
+    unary->cluster = batch->cluster;
+    unary->method = "/etcdserverpb.KV/Txn";
+    unary->name = "txn";
+    unary->request = &request->base;
+    unary->response = &etcd__txn_response__descriptor;
+    unary->idempotent = 1;
+    unary->done = ngx_etcd_batch_answer;
+    unary->data = call;
+
+    ngx_etcd_unary_start(unary);
+
+    return NGX_OK;
+
+failed:
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+
+    /* what waits goes with the next that is added, or answered */
+
+    return NGX_ERROR;
+}
+
+
+/* one that has failed among others goes by itself */
+
+static ngx_uint_t
+ngx_etcd_batch_take(ngx_etcd_batch_t *batch, ngx_queue_t *steps)
+{
+    ngx_uint_t        n;
+    ngx_queue_t      *q, *next;
+    ngx_etcd_step_t  *step;
+
+    n = 0;
+
+    for (q = ngx_queue_head(&batch->steps);
+         q != ngx_queue_sentinel(&batch->steps) && n < NGX_ETCD_BATCH_STEPS;
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+
+        if (step->alone && n != 0) {
+            break;
+        }
+
+        if (ngx_etcd_batch_blocked(batch, step)) {
+            continue;
+        }
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(steps, q);
+
+        step->waiting = 0;
+        n++;
+
+        if (step->alone) {
+            break;
+        }
+    }
+
+    return n;
+}
+
+
+/*
+ * A put comes after the deletes that were added before it: where their Txn had
+ * no room for it, it waits for the answer.
+ */
+
+static ngx_uint_t
+ngx_etcd_batch_blocked(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
+{
+    ngx_str_t              *key;
+    ngx_queue_t            *q, *s;
+    ngx_etcd_step_t        *other;
+    ngx_etcd_batch_call_t  *call;
+
+    if (step->lease == 0) {
+        return 0;
+    }
+
+    for (q = ngx_queue_head(&batch->calls);
+         q != ngx_queue_sentinel(&batch->calls);
+         q = ngx_queue_next(q))
+    {
+        call = ngx_queue_data(q, ngx_etcd_batch_call_t, queue);
+
+        for (s = ngx_queue_head(&call->steps);
+             s != ngx_queue_sentinel(&call->steps);
+             s = ngx_queue_next(s))
+        {
+            other = ngx_queue_data(s, ngx_etcd_step_t, queue);
+            key = &other->key;
+
+            if (other->lease == 0
+                && key->len > step->from.len
+                && ngx_memcmp(key->data, step->from.data, step->from.len) == 0)
+            {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
+
+
+static Etcd__TxnRequest *
+ngx_etcd_batch_request(ngx_etcd_batch_call_t *call)
+{
+    ngx_uint_t              i;
+    ngx_queue_t            *q;
+    Etcd__RequestOp       **ops;
+    ngx_etcd_batch_part_t  *parts;
+
+    parts = ngx_pcalloc(call->pool,
+                        sizeof(ngx_etcd_batch_part_t) * call->nsteps);
+    ops = ngx_palloc(call->pool, sizeof(Etcd__RequestOp *) * call->nsteps);
+
+    if (parts == NULL || ops == NULL) {
+        return NULL;
+    }
+
+    i = 0;
+
+    for (q = ngx_queue_head(&call->steps);
+         q != ngx_queue_sentinel(&call->steps);
+         q = ngx_queue_next(q))
+    {
+        ngx_etcd_batch_part(&parts[i],
+                            ngx_queue_data(q, ngx_etcd_step_t, queue));
+
+        etcd__request_op__init(&parts[i].op);
+
+        parts[i].op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_TXN;
+        parts[i].op.request_txn = &parts[i].txn;
+
+        ops[i] = &parts[i].op;
+        i++;
+    }
+
+    if (call->nsteps == 1) {
+        return &parts[0].txn;
+    }
+
+    etcd__txn_request__init(&call->request);
+
+    call->request.success = ops;
+    call->request.n_success = call->nsteps;
+
+    return &call->request;
+}
+
+
+static void
+ngx_etcd_batch_part(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
+{
+    etcd__txn_request__init(&part->txn);
+    etcd__request_op__init(&part->write_op);
+
+    part->success[0] = &part->write_op;
+    part->txn.success = part->success;
+    part->txn.n_success = 1;
+
+    if (step->lease != 0) {
+        ngx_etcd_batch_compare(part, step);
+        ngx_etcd_batch_put(part, step);
+        return;
+    }
+
+    if (step->created != 0) {
+        ngx_etcd_batch_compare(part, step);
+    }
+
+    ngx_etcd_batch_remove(part, step);
+}
+
+
+static void
+ngx_etcd_batch_compare(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
+{
+    Etcd__Compare  *compare;
+
+    compare = &part->compare;
+    etcd__compare__init(compare);
+
+    compare->result = ETCD__COMPARE__COMPARE_RESULT__EQUAL;
+    compare->target = ETCD__COMPARE__COMPARE_TARGET__CREATE;
+    compare->key.data = step->key.data;
+    compare->key.len = step->key.len;
+    compare->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
+    compare->create_revision = step->lease ? 0 : step->created;
+
+    part->compares[0] = compare;
+    part->txn.compare = part->compares;
+    part->txn.n_compare = 1;
+}
+
+
+static void
+ngx_etcd_batch_put(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
+{
+    etcd__put_request__init(&part->put);
+
+    part->put.key.data = step->key.data;
+    part->put.key.len = step->key.len;
+    part->put.lease = step->lease;
+
+    part->write_op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
+    part->write_op.request_put = &part->put;
+
+    etcd__range_request__init(&part->count);
+
+    part->count.key.data = step->from.data;
+    part->count.key.len = step->from.len;
+    part->count.range_end.data = step->to.data;
+    part->count.range_end.len = step->to.len;
+    part->count.count_only = 1;
+
+    etcd__request_op__init(&part->count_op);
+
+    part->count_op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    part->count_op.request_range = &part->count;
+
+    part->success[1] = &part->count_op;
+    part->txn.n_success = 2;
+
+    etcd__range_request__init(&part->read);
+
+    part->read.key.data = step->key.data;
+    part->read.key.len = step->key.len;
+
+    etcd__request_op__init(&part->read_op);
+
+    part->read_op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    part->read_op.request_range = &part->read;
+
+    part->failure[0] = &part->read_op;
+    part->txn.failure = part->failure;
+    part->txn.n_failure = 1;
+}
+
+
+static void
+ngx_etcd_batch_remove(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
+{
+    etcd__delete_range_request__init(&part->remove);
+
+    part->remove.key.data = step->key.data;
+    part->remove.key.len = step->key.len;
+
+    part->write_op.request_case =
+                                ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+    part->write_op.request_delete_range = &part->remove;
+}
+
+
+static void
+ngx_etcd_batch_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    ngx_str_t               unusable;
+    Etcd__TxnResponse      *answer;
+    ngx_etcd_batch_call_t  *call;
+
+    call = unary->data;
+    answer = (Etcd__TxnResponse *) response;
+
+    if (status == NGX_ETCD_GRPC_OK && !ngx_etcd_batch_valid(call, answer)) {
+        status = NGX_ETCD_GRPC_INTERNAL;
+        ngx_str_set(&unusable, "the response could not be used");
+        text = &unusable;
+        unary->unknown = 1;
+    }
+
+    if (status != NGX_ETCD_GRPC_OK
+        && !ngx_etcd_retriable(status)
+        && call->nsteps > 1)
+    {
+        ngx_etcd_batch_split(call);
+
+    } else {
+        ngx_etcd_batch_end(call, status, text, answer);
+    }
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+}
+
+
+/* one of them is refused, and all of them with it: which? */
+
+static void
+ngx_etcd_batch_split(ngx_etcd_batch_call_t *call)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_step_t   *step;
+    ngx_etcd_batch_t  *batch;
+
+    batch = call->batch;
+
+    for (q = ngx_queue_last(&call->steps);
+         q != ngx_queue_sentinel(&call->steps);
+         q = ngx_queue_last(&call->steps))
+    {
+        step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_head(&batch->steps, q);
+
+        step->waiting = 1;
+        step->alone = 1;
+    }
+
+    ngx_etcd_batch_end(call, NGX_ETCD_GRPC_OK, NULL, NULL);
+}
+
+
+static void
+ngx_etcd_batch_end(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, Etcd__TxnResponse *response)
+{
+    int64_t            revision;
+    ngx_uint_t         i, n;
+    ngx_queue_t       *q;
+    ngx_etcd_step_t   *step;
+    ngx_etcd_batch_t  *batch;
+
+    batch = call->batch;
+
+    ngx_queue_remove(&call->queue);
+    batch->ncalls--;
+
+    n = call->nsteps;
+    revision = (status == NGX_ETCD_GRPC_OK && response != NULL)
+               ? response->header->revision : 0;
+
+    for (i = 0; !ngx_queue_empty(&call->steps); i++) {
+        q = ngx_queue_head(&call->steps);
+        ngx_queue_remove(q);
+
+        step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+
+        /* also where it was answered: an earlier attempt may be late */
+
+        step->unknown = (call->unary.attempts > 1 || call->unary.unknown);
+
+        if (revision != 0) {
+            ngx_etcd_batch_result(step, ngx_etcd_batch_nested(response, i, n),
+                                  revision);
+        }
+
+        step->done(step, status, text);
+    }
+
+    ngx_destroy_pool(call->pool);
+
+    if (!ngx_queue_empty(&batch->steps)) {
+        ngx_post_event(&batch->post, &ngx_posted_events);
+    }
+}
+
+
+/* everything that is looked at later is there */
+
+static ngx_uint_t
+ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call, Etcd__TxnResponse *response)
+{
+    ngx_uint_t          i;
+    ngx_queue_t        *q;
+    ngx_etcd_step_t    *step;
+    Etcd__TxnResponse  *nested;
+
+    if (response->header == NULL || response->header->revision <= 0) {
+        return 0;
+    }
+
+    i = 0;
+
+    for (q = ngx_queue_head(&call->steps);
+         q != ngx_queue_sentinel(&call->steps);
+         q = ngx_queue_next(q))
+    {
+        step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+        nested = ngx_etcd_batch_nested(response, i++, call->nsteps);
+
+        if (nested == NULL) {
+            return 0;
+        }
+
+        if (step->lease != 0
+            && ngx_etcd_batch_range(nested, nested->succeeded ? 1 : 0) == NULL)
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static Etcd__TxnResponse *
+ngx_etcd_batch_nested(Etcd__TxnResponse *response, ngx_uint_t i, ngx_uint_t n)
+{
+    Etcd__ResponseOp  *op;
+
+    if (n == 1) {
+        return response;
+    }
+
+    if (!response->succeeded || i >= response->n_responses) {
+        return NULL;
+    }
+
+    op = response->responses[i];
+
+    return (op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN)
+           ? op->response_txn : NULL;
+}
+
+
+static void
+ngx_etcd_batch_result(ngx_etcd_step_t *step, Etcd__TxnResponse *response,
+    int64_t revision)
+{
+    Etcd__RangeResponse  *range;
+
+    step->revision = revision;
+    step->found = 0;
+    step->count = 0;
+
+    if (step->lease == 0) {
+        return;
+    }
+
+    if (response->succeeded) {
+        range = ngx_etcd_batch_range(response, 1);
+
+        step->found = revision;
+        step->count = range->count;
+        return;
+    }
+
+    range = ngx_etcd_batch_range(response, 0);
+
+    if (range->n_kvs != 0 && range->kvs[0]->lease == step->lease) {
+        step->found = range->kvs[0]->create_revision;
+    }
+}
+
+
+static Etcd__RangeResponse *
+ngx_etcd_batch_range(Etcd__TxnResponse *response, size_t i)
+{
+    Etcd__ResponseOp  *op;
+
+    if (i >= response->n_responses) {
+        return NULL;
+    }
+
+    op = response->responses[i];
+
+    return (op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
+           ? op->response_range : NULL;
+}

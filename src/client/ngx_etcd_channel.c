@@ -1,0 +1,576 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_cluster.h>
+
+
+static void ngx_etcd_channel_init_link(ngx_etcd_channel_t *channel,
+    ngx_etcd_link_t *link);
+static void ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel);
+static ngx_uint_t ngx_etcd_channel_held(ngx_etcd_channel_t *channel);
+static void ngx_etcd_channel_connect(ngx_etcd_channel_t *channel);
+static void ngx_etcd_channel_retry(ngx_etcd_channel_t *channel,
+    ngx_str_t *reason);
+static void ngx_etcd_channel_report(ngx_etcd_channel_t *channel,
+    ngx_str_t *reason);
+static void ngx_etcd_channel_timer(ngx_event_t *ev);
+static void ngx_etcd_channel_ready(ngx_etcd_link_t *link);
+static void ngx_etcd_channel_alive(ngx_etcd_link_t *link);
+static void ngx_etcd_channel_pong(ngx_etcd_link_t *link, uint64_t sent);
+static void ngx_etcd_channel_draining(ngx_etcd_link_t *link);
+static void ngx_etcd_channel_closed(ngx_etcd_link_t *link, ngx_str_t *reason);
+static void ngx_etcd_channel_rebalance(ngx_event_t *ev);
+static void ngx_etcd_channel_move(ngx_etcd_channel_t *channel);
+static void ngx_etcd_channel_stay(ngx_etcd_channel_t *channel,
+    ngx_str_t *reason);
+static void ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
+    ngx_etcd_channel_state_e state);
+
+
+void
+ngx_etcd_channel_init(ngx_etcd_channel_t *channel, ngx_etcd_cluster_t *cluster,
+    char *name, ngx_etcd_place_t *first)
+{
+    channel->cluster = cluster;
+    channel->name = name;
+    channel->next = first;
+
+    channel->link = &channel->links[0];
+    channel->spare = &channel->links[1];
+
+    ngx_etcd_channel_init_link(channel, channel->link);
+    ngx_etcd_channel_init_link(channel, channel->spare);
+
+    channel->timer.handler = ngx_etcd_channel_timer;
+    channel->timer.data = channel;
+    channel->timer.log = cluster->log;
+    channel->timer.cancelable = 1;
+
+    channel->rebalance.handler = ngx_etcd_channel_rebalance;
+    channel->rebalance.data = channel;
+    channel->rebalance.log = cluster->log;
+    channel->rebalance.cancelable = 1;
+
+    ngx_queue_init(&channel->waiters);
+}
+
+
+static void
+ngx_etcd_channel_init_link(ngx_etcd_channel_t *channel, ngx_etcd_link_t *link)
+{
+    link->cluster = channel->cluster;
+    link->data = channel;
+    link->ready = ngx_etcd_channel_ready;
+    link->alive = ngx_etcd_channel_alive;
+    link->pong = ngx_etcd_channel_pong;
+    link->draining = ngx_etcd_channel_draining;
+    link->failed = ngx_etcd_channel_closed;
+}
+
+
+void
+ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel)
+{
+    if (channel->timer.timer_set) {
+        ngx_del_timer(&channel->timer);
+    }
+
+    if (channel->rebalance.timer_set) {
+        ngx_del_timer(&channel->rebalance);
+    }
+
+    /* calls that end now get no other connection */
+
+    channel->state = NGX_ETCD_CHANNEL_BACKOFF;
+
+    ngx_etcd_link_close(channel->spare);
+    ngx_etcd_link_close(channel->link);
+
+    ngx_etcd_waiters_drop(&channel->waiters);
+}
+
+
+ngx_etcd_http2_t *
+ngx_etcd_channel_get(ngx_etcd_channel_t *channel)
+{
+    if (channel->state == NGX_ETCD_CHANNEL_IDLE
+        && (!ngx_exiting || channel->cluster->lingers))
+    {
+        ngx_etcd_channel_connect(channel);
+        return NULL;
+    }
+
+    if (channel->state == NGX_ETCD_CHANNEL_READY
+        && ngx_etcd_http2_usable(channel->link->h2))
+    {
+        return channel->link->h2;
+    }
+
+    return NULL;
+}
+
+
+void
+ngx_etcd_channel_linger(ngx_etcd_channel_t *channel)
+{
+    if (channel->link->h2 != NULL) {
+        ngx_etcd_http2_stay(channel->link->h2);
+    }
+
+    if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
+        ngx_add_timer(&channel->timer, 1);
+    }
+}
+
+
+void
+ngx_etcd_channel_wait(ngx_etcd_channel_t *channel, ngx_etcd_waiter_t *waiter)
+{
+    ngx_etcd_waiter_wait(waiter, &channel->waiters);
+}
+
+
+void
+ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel)
+{
+    channel->answered = 1;
+    channel->failures = channel->flaps;
+
+    /* of a connection that fails again and again only if it holds */
+
+    if (channel->outage
+        && (channel->flaps < 2 || ngx_etcd_channel_held(channel)))
+    {
+        ngx_etcd_channel_resumed(channel);
+    }
+}
+
+
+static void
+ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    channel->outage = 0;
+    cluster = channel->cluster;
+
+    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V answers, %s resumed",
+                  &cluster->conf->name, &channel->link->place->endpoint->url,
+                  channel->name);
+}
+
+
+static ngx_uint_t
+ngx_etcd_channel_held(ngx_etcd_channel_t *channel)
+{
+    return channel->answered
+           && ngx_current_msec - channel->link->since > NGX_ETCD_CHANNEL_HELD;
+}
+
+
+void
+ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason)
+{
+    if (channel->state != NGX_ETCD_CHANNEL_READY) {
+        return;
+    }
+
+    /*
+     * the calls that end now come back here: the state says that this
+     * connection is done with
+     */
+
+    channel->state = NGX_ETCD_CHANNEL_BACKOFF;
+
+    ngx_etcd_link_close(channel->link);
+
+    ngx_etcd_channel_retry(channel, reason);
+}
+
+
+static void
+ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
+{
+    ngx_etcd_place_t    *place;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    place = channel->next;
+    channel->next = NULL;
+
+    /* the one that was chosen may have been dropped since */
+
+    if (place == NULL || place->endpoint == NULL) {
+        place = ngx_etcd_roster_choose(&cluster->roster, NULL);
+    }
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": connecting to %V for %s",
+                  &cluster->conf->name, &place->endpoint->url, channel->name);
+
+    if (channel == &cluster->streams) {
+        ngx_etcd_roster_set_current(&cluster->roster, place);
+    }
+
+    ngx_etcd_link_open(channel->link, place);
+
+    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_CONNECTING);
+}
+
+
+/* the link is closed */
+
+static void
+ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
+{
+    ngx_msec_t           delay;
+    ngx_uint_t           held;
+    ngx_etcd_roster_t   *roster;
+
+    roster = &channel->cluster->roster;
+    held = ngx_etcd_channel_held(channel);
+
+    /*
+     * An endpoint may answer and then fail each time: only a connection that
+     * holds ends the backoff.
+     */
+
+    if (held) {
+        channel->flaps = 0;
+        channel->failures = 0;
+        channel->outage = 0;
+
+    } else if (channel->answered) {
+        channel->flaps++;
+    }
+
+    channel->answered = 0;
+
+    ngx_etcd_channel_report(channel, reason);
+    ngx_etcd_roster_failed(roster, channel->link->place, held);
+
+    /*
+     * The first failure is followed by another endpoint at once.  The backoff
+     * is for each endpoint: all have been tried when it is over.
+     */
+
+    delay = 1;
+
+    if (channel->failures != 0) {
+        delay += ngx_etcd_backoff(channel->failures)
+                 / ngx_etcd_roster_count(roster);
+    }
+
+    channel->failures++;
+    channel->next = ngx_etcd_roster_choose(roster, channel->link->place);
+
+    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_BACKOFF);
+
+    ngx_add_timer(&channel->timer, delay);
+}
+
+
+/*
+ * An outage once, though both channels feel it, and one that comes again and
+ * again not each time.
+ */
+
+static void
+ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    level = NGX_LOG_INFO;
+
+    if (!channel->outage
+        && (cluster->reported == 0
+            || ngx_current_msec - cluster->reported
+               > NGX_ETCD_CLUSTER_QUIET))
+    {
+        level = NGX_LOG_ERR;
+        channel->outage = 1;
+        cluster->reported = ngx_current_msec;
+    }
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V failed for %s: %V, "
+                  "trying again",
+                  &cluster->conf->name, &channel->link->place->endpoint->url,
+                  channel->name, reason);
+}
+
+
+static void
+ngx_etcd_channel_timer(ngx_event_t *ev)
+{
+    ngx_etcd_channel_t  *channel;
+
+    channel = ev->data;
+
+    if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
+        ngx_etcd_channel_connect(channel);
+    }
+}
+
+
+static void
+ngx_etcd_channel_ready(ngx_etcd_link_t *link)
+{
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = link->data;
+    cluster = channel->cluster;
+
+    if (link == channel->spare) {
+        ngx_etcd_channel_move(channel);
+        return;
+    }
+
+    if (channel == &cluster->streams) {
+        cluster->reconnects += channel->connected;
+        channel->connected = 1;
+    }
+
+    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
+    ngx_etcd_channel_settle(channel);
+
+    ngx_etcd_waiters_wake(&channel->waiters);
+}
+
+
+static void
+ngx_etcd_channel_alive(ngx_etcd_link_t *link)
+{
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = link->data;
+    cluster = channel->cluster;
+
+    if (link == channel->spare) {
+        return;
+    }
+
+    channel->heard = ngx_current_msec;
+
+    if (channel->outage && ngx_etcd_channel_held(channel)) {
+        ngx_etcd_channel_resumed(channel);
+    }
+
+    if (channel == &cluster->streams) {
+        cluster->changed(cluster->data);
+    }
+}
+
+
+static void
+ngx_etcd_channel_pong(ngx_etcd_link_t *link, uint64_t sent)
+{
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = link->data;
+    cluster = channel->cluster;
+
+    if (link == channel->link && channel == &cluster->streams) {
+        ngx_etcd_cluster_prove(cluster, sent);
+    }
+}
+
+
+static void
+ngx_etcd_channel_draining(ngx_etcd_link_t *link)
+{
+    ngx_str_t            reason;
+    ngx_etcd_channel_t  *channel;
+
+    channel = link->data;
+
+    /*
+     * A watch would stay for as long as the peer lets it: it moves now.
+     * Reads are short: the connection closes itself when they have ended.
+     */
+
+    if (link == channel->link && channel == &channel->cluster->streams) {
+        ngx_str_set(&reason, "it is shutting down (GOAWAY)");
+        ngx_etcd_channel_failed(channel, &reason);
+    }
+}
+
+
+static void
+ngx_etcd_channel_closed(ngx_etcd_link_t *link, ngx_str_t *reason)
+{
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = link->data;
+    cluster = channel->cluster;
+
+    if (link == channel->spare) {
+        ngx_etcd_channel_stay(channel, reason);
+        return;
+    }
+
+    if (ngx_exiting && !cluster->lingers) {
+
+        /* a worker that shuts down gives up its idle connections */
+
+        channel->state = NGX_ETCD_CHANNEL_IDLE;
+        return;
+    }
+
+    if (channel == &cluster->reads && ngx_queue_empty(&channel->waiters)) {
+
+        /* nobody reads now: who does next connects, and backs off itself */
+
+        ngx_etcd_roster_failed(&cluster->roster, link->place,
+                               ngx_etcd_channel_held(channel));
+
+        channel->answered = 0;
+        channel->next = ngx_etcd_roster_choose(&cluster->roster, link->place);
+
+        ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_IDLE);
+        return;
+    }
+
+    ngx_etcd_channel_retry(channel, reason);
+}
+
+
+void
+ngx_etcd_channel_settle(ngx_etcd_channel_t *channel)
+{
+    ngx_msec_t           about;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    about = cluster->conf->rebalance;
+
+    if (about == 0
+        || channel != &cluster->streams
+        || channel->state != NGX_ETCD_CHANNEL_READY
+        || channel->rebalance.timer_set
+        || channel->spare->state != NGX_ETCD_LINK_CLOSED
+        || channel->link->place == ngx_etcd_roster_home(&cluster->roster))
+    {
+        return;
+    }
+
+    ngx_add_timer(&channel->rebalance,
+                  about / 2 + 1 + (ngx_msec_t) ngx_random() % about);
+}
+
+
+static void
+ngx_etcd_channel_rebalance(ngx_event_t *ev)
+{
+    ngx_etcd_place_t    *home;
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = ev->data;
+    cluster = channel->cluster;
+
+    home = ngx_etcd_roster_home(&cluster->roster);
+
+    /* while there is no connection, the next one sets the timer again */
+
+    if (channel->state != NGX_ETCD_CHANNEL_READY
+        || channel->link->place == home
+        || ngx_exiting)
+    {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": connecting to %V, to return there",
+                  &cluster->conf->name, &home->endpoint->url);
+
+    ngx_etcd_link_open(channel->spare, home);
+
+    cluster->changed(cluster->data);
+}
+
+
+static void
+ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
+{
+    ngx_etcd_link_t     *former;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    former = channel->link;
+
+    channel->link = channel->spare;
+    channel->spare = former;
+
+    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V is back, %s return to it "
+                  "from %V", &cluster->conf->name,
+                  &channel->link->place->endpoint->url, channel->name,
+                  &former->place->endpoint->url);
+
+    /* calls that end now have to wait until the last of them has ended */
+
+    channel->state = NGX_ETCD_CHANNEL_MOVING;
+    channel->answered = 0;
+
+    ngx_etcd_link_close(former);
+
+    ngx_etcd_roster_set_current(&cluster->roster, channel->link->place);
+    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
+
+    /* the home may be another one by now */
+
+    ngx_etcd_channel_settle(channel);
+
+    ngx_etcd_waiters_wake(&channel->waiters);
+}
+
+
+/* nothing was lost, but the attempt */
+
+static void
+ngx_etcd_channel_stay(ngx_etcd_channel_t *channel, ngx_str_t *reason)
+{
+    ngx_etcd_place_t    *place;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    place = channel->spare->place;
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V is not back: %V",
+                  &cluster->conf->name, &place->endpoint->url, reason);
+
+    ngx_etcd_roster_failed(&cluster->roster, place, 0);
+    ngx_etcd_channel_settle(channel);
+
+    cluster->changed(cluster->data);
+}
+
+
+static void
+ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
+    ngx_etcd_channel_state_e state)
+{
+    /* without its own link there is nothing to move from */
+
+    if (state != NGX_ETCD_CHANNEL_READY) {
+        ngx_etcd_link_close(channel->spare);
+    }
+
+    channel->state = state;
+    channel->cluster->changed(channel->cluster->data);
+}

@@ -1,0 +1,94 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A contest: all keys below the prefix of one lock, ours and others', in the
+ * order of their creation.  The first ones, as many as there are permits, hold
+ * it; whoever comes may only be first when the others are gone.
+ *
+ * The prefix is watched when somebody waits, or has held a key for a while,
+ * and then on until it is closed: what others do is seen at once.
+ */
+
+
+#ifndef _NGX_ETCD_CONTEST_H_INCLUDED_
+#define _NGX_ETCD_CONTEST_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_candidates.h>
+#include <ngx_etcd_locker.h>
+
+
+/* numbers of keys that are kept to be used again */
+
+#define NGX_ETCD_CONTEST_FREE  8
+
+
+typedef struct {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_locker_t           *locker;
+    ngx_str_t                    prefix;       /* without the namespace, with
+                                                  the slash; must stay */
+    ngx_uint_t                   permits;
+    ngx_pool_t                  *pool;         /* its own */
+
+    /* a key that was given up is gone */
+    void                       (*left)(void *data);
+    void                        *data;
+
+    /* private */
+
+    ngx_queue_t                  queue;        /* the locker's */
+    ngx_queue_t                  mutexes;      /* ours */
+    ngx_str_t                    from;         /* with the namespace */
+    ngx_str_t                    to;
+    ngx_etcd_candidates_t        candidates;
+    ngx_etcd_watch_t             watch;
+    ngx_array_t                  late;         /* during a list: of
+                                                  ngx_etcd_contest_event_t */
+    ngx_queue_t                  leaving;      /* ours, to be deleted */
+    ngx_uint_t                   free[NGX_ETCD_CONTEST_FREE];
+    ngx_uint_t                   nfree;        /* numbers to be used again */
+    int64_t                      lease;        /* that they belong to */
+    unsigned                     acquiring:1;  /* a key is being put */
+    unsigned                     watched:1;
+    unsigned                     synced:1;
+    unsigned                     listing:1;
+    unsigned                     denied:1;     /* was logged */
+    unsigned                     foreign:1;    /* likewise */
+} ngx_etcd_contest_t;
+
+
+ngx_int_t ngx_etcd_contest_open(ngx_etcd_contest_t *contest);
+
+/*
+ * None of our keys is left.  NGX_AGAIN: not now, later.  Its pool is the
+ * caller's to destroy after that.
+ */
+ngx_int_t ngx_etcd_contest_close(ngx_etcd_contest_t *contest);
+
+/* from now on its prefix is watched */
+void ngx_etcd_contest_watch(ngx_etcd_contest_t *contest);
+
+/* puts the next of the keys that are to be put, if none is on its way */
+void ngx_etcd_contest_advance(ngx_etcd_contest_t *contest);
+
+/*
+ * How many keys etcd was asked to delete and has not answered: a key that is
+ * put now might be put before these are gone, unlike those that will be
+ * deleted by the very transaction that puts it.
+ */
+ngx_uint_t ngx_etcd_contest_leaving(ngx_etcd_contest_t *contest);
+
+/* 1: the key, which was put at that revision, is among the first ones */
+ngx_uint_t ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
+    int64_t created);
+
+/* what was seen may not be all: to be read again */
+void ngx_etcd_contest_doubt(ngx_etcd_contest_t *contest);
+
+
+#endif /* _NGX_ETCD_CONTEST_H_INCLUDED_ */

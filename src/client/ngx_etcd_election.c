@@ -1,0 +1,690 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_election.h>
+#include <ngx_etcd_clock.h>
+
+
+static ngx_int_t ngx_etcd_election_init(ngx_etcd_election_t *election);
+static void ngx_etcd_election_adopt(ngx_etcd_election_t *election);
+static void ngx_etcd_election_name(ngx_etcd_election_t *election);
+
+static void ngx_etcd_election_held(ngx_etcd_session_t *session);
+static void ngx_etcd_election_renewed(ngx_etcd_session_t *session);
+static void ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason);
+
+static void ngx_etcd_election_list(ngx_etcd_watch_t *watch);
+static ngx_int_t ngx_etcd_election_keys(ngx_etcd_watch_t *watch,
+    Etcd__KeyValue **kvs, size_t n);
+static void ngx_etcd_election_listed(ngx_etcd_watch_t *watch,
+    int64_t revision);
+static void ngx_etcd_election_events(ngx_etcd_watch_t *watch,
+    Etcd__Event **events, size_t n, int64_t revision);
+static void ngx_etcd_election_failed(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+
+static void ngx_etcd_election_advance(ngx_etcd_election_t *election);
+static void ngx_etcd_election_look(ngx_etcd_election_t *election);
+static ngx_etcd_candidate_t *ngx_etcd_election_first(
+    ngx_etcd_election_t *election);
+static void ngx_etcd_election_report(ngx_etcd_election_t *election,
+    ngx_etcd_candidate_t *first, char *reason);
+static void ngx_etcd_election_stand(ngx_etcd_election_t *election);
+static ngx_int_t ngx_etcd_election_publish(ngx_etcd_election_t *election);
+
+static void ngx_etcd_election_write(ngx_etcd_election_t *election);
+static void ngx_etcd_election_written(ngx_etcd_txn_t *txn,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision,
+    ngx_uint_t put, Etcd__KeyValue *kv);
+static void ngx_etcd_election_read(ngx_etcd_election_t *election,
+    ngx_uint_t deciding);
+static void ngx_etcd_election_confirm(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool);
+static void ngx_etcd_election_again(ngx_etcd_election_t *election,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_election_timer(ngx_event_t *ev);
+static void ngx_etcd_election_drop(ngx_etcd_election_t *election);
+
+
+ngx_int_t
+ngx_etcd_election_start(ngx_etcd_election_t *election)
+{
+    if (ngx_etcd_election_init(election) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_watch_add(election->watcher, &election->watch) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (election->hold.lease != 0) {
+        ngx_etcd_election_adopt(election);
+
+    } else {
+        ngx_etcd_session_start(&election->session);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_election_init(ngx_etcd_election_t *election)
+{
+    u_char               *p;
+    ngx_str_t            *ns;
+    ngx_etcd_watch_t     *watch;
+    ngx_etcd_cluster_t   *cluster;
+    ngx_etcd_session_t   *session;
+
+    cluster = election->keeper->cluster;
+    ns = &cluster->conf->key_namespace;
+
+    ngx_etcd_candidates_init(&election->candidates, election->prefix.len + 1,
+                             cluster->log);
+
+    p = ngx_pnalloc(election->pool, ns->len + election->prefix.len + 1
+                                    + NGX_INT64_LEN);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    election->key.data = p;
+    election->own.data = p + ns->len;
+
+    p = ngx_sprintf(p, "%V%V/", ns, &election->prefix);
+
+    watch = &election->watch;
+
+    watch->prefix.data = election->own.data;
+    watch->prefix.len = p - election->own.data;
+    watch->list = ngx_etcd_election_list;
+    watch->keys = ngx_etcd_election_keys;
+    watch->listed = ngx_etcd_election_listed;
+    watch->events = ngx_etcd_election_events;
+    watch->failed = ngx_etcd_election_failed;
+    watch->data = election;
+
+    session = &election->session;
+
+    session->keeper = election->keeper;
+    session->name = election->name;
+    session->ttl = election->ttl;
+    session->held = ngx_etcd_election_held;
+    session->renewed = ngx_etcd_election_renewed;
+    session->lost = ngx_etcd_election_lost;
+    session->data = election;
+
+    election->timer.handler = ngx_etcd_election_timer;
+    election->timer.data = election;
+    election->timer.log = cluster->log;
+    election->timer.cancelable = 1;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Who led goes on to do so: the key is there for as long as the lease is valid,
+ * and whatever is to be known besides will be when the prefix was read.
+ */
+
+static void
+ngx_etcd_election_adopt(ngx_etcd_election_t *election)
+{
+    ngx_etcd_session_adopt(&election->session, &election->hold);
+
+    if (election->session.state != NGX_ETCD_SESSION_HELD) {
+        ngx_memzero(&election->hold, sizeof(ngx_etcd_tenure_t));
+        return;
+    }
+
+    ngx_etcd_election_name(election);
+
+    election->proved = election->hold.until;
+    election->confirmed = (election->hold.until != 0);
+}
+
+
+static void
+ngx_etcd_election_name(ngx_etcd_election_t *election)
+{
+    u_char  *p;
+
+    p = election->watch.prefix.data + election->watch.prefix.len;
+    p = ngx_sprintf(p, "%xL", election->session.lease.id);
+
+    election->key.len = p - election->key.data;
+    election->own.len = p - election->own.data;
+}
+
+
+void
+ngx_etcd_election_end(ngx_etcd_election_t *election,
+    void (*ended)(void *data), void *data)
+{
+    ngx_etcd_election_drop(election);
+
+    election->hold.until = 0;
+
+    ngx_etcd_session_end(&election->session, ended, data);
+}
+
+
+void
+ngx_etcd_election_close(ngx_etcd_election_t *election)
+{
+    ngx_etcd_election_drop(election);
+
+    ngx_etcd_session_close(&election->session);
+    ngx_etcd_candidates_destroy(&election->candidates);
+}
+
+
+/* what was asked for with a lease that is lost does not matter any more */
+
+static void
+ngx_etcd_election_drop(ngx_etcd_election_t *election)
+{
+    if (election->writing) {
+        election->writing = 0;
+        ngx_etcd_txn_cancel(&election->txn);
+    }
+
+    if (election->reading) {
+        election->reading = 0;
+        ngx_etcd_range_cancel(&election->read);
+    }
+
+    if (election->timer.timer_set) {
+        ngx_del_timer(&election->timer);
+    }
+}
+
+
+static void
+ngx_etcd_election_held(ngx_etcd_session_t *session)
+{
+    ngx_etcd_election_t *election = session->data;
+
+    election->hold.created = 0;
+    election->confirmed = 0;
+    election->proved = 0;
+
+    ngx_etcd_election_name(election);
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_renewed(ngx_etcd_session_t *session)
+{
+    ngx_etcd_election_advance(session->data);
+}
+
+
+static void
+ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
+{
+    ngx_etcd_election_t *election = session->data;
+
+    ngx_etcd_election_drop(election);
+
+    election->hold.created = 0;
+    election->confirmed = 0;
+
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_list(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_election_t *election = watch->data;
+
+    election->listing = 1;
+    ngx_etcd_candidates_begin(&election->candidates);
+}
+
+
+static ngx_int_t
+ngx_etcd_election_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
+{
+    size_t                i;
+    ngx_etcd_election_t  *election;
+
+    election = watch->data;
+
+    for (i = 0; i < n; i++) {
+        if (ngx_etcd_candidates_put(&election->candidates, kvs[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_election_listed(ngx_etcd_watch_t *watch, int64_t revision)
+{
+    ngx_etcd_election_t *election = watch->data;
+
+    ngx_etcd_candidates_end(&election->candidates);
+
+    election->synced = 1;
+    election->listing = 0;
+    election->revision = revision;
+
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
+    size_t n, int64_t revision)
+{
+    size_t                i;
+    ngx_str_t             key;
+    ngx_etcd_election_t  *election;
+
+    election = watch->data;
+
+    for (i = 0; i < n; i++) {
+        key.data = events[i]->kv->key.data;
+        key.len = events[i]->kv->key.len;
+
+        if (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
+            ngx_etcd_candidates_remove(&election->candidates, &key);
+            continue;
+        }
+
+        if (ngx_etcd_candidates_put(&election->candidates, events[i]->kv)
+            != NGX_OK)
+        {
+            /* not known any more: to be read again, some time later */
+
+            election->synced = 0;
+            ngx_etcd_watch_again(watch, 1000);
+            break;
+        }
+    }
+
+    if (watch->revision != 0) {
+        election->synced = 1;
+        election->denied = 0;
+    }
+
+    election->revision = revision;
+
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_failed(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t            level;
+    ngx_etcd_cluster_t   *cluster;
+    ngx_etcd_election_t  *election;
+
+    election = watch->data;
+    cluster = election->keeper->cluster;
+    level = election->denied ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: prefix \"%V\" cannot be "
+                  "watched: %s: %V", &cluster->conf->name, &election->name,
+                  &watch->prefix, ngx_etcd_grpc_status_name(status), text);
+
+    election->denied = 1;
+    election->synced = 0;
+    election->listing = 0;
+
+    ngx_etcd_election_advance(election);
+}
+
+
+/* whatever has happened: what follows from it */
+
+static void
+ngx_etcd_election_advance(ngx_etcd_election_t *election)
+{
+    ngx_etcd_session_t  *session;
+
+    session = &election->session;
+
+    if (!election->listing) {
+        ngx_etcd_election_look(election);
+    }
+
+    if (session->state == NGX_ETCD_SESSION_HELD
+        && election->watch.state == NGX_ETCD_WATCH_ACTIVE)
+    {
+        election->proved = session->lease.deadline;
+    }
+
+    if (ngx_etcd_election_publish(election) == NGX_OK
+        && session->state == NGX_ETCD_SESSION_HELD
+        && !election->timer.timer_set)
+    {
+        ngx_etcd_election_stand(election);
+    }
+}
+
+
+/* who leads? */
+
+static void
+ngx_etcd_election_look(ngx_etcd_election_t *election)
+{
+    ngx_etcd_candidate_t  *first;
+
+    if (!election->synced) {
+        election->leader = NULL;
+        return;
+    }
+
+    first = ngx_etcd_election_first(election);
+
+    election->leader = first;
+
+    /* no leader: somebody else may be before us, and go again */
+
+    if (first == NULL
+        || first->created != election->hold.created
+        || first->name.str.len != election->own.len
+        || ngx_memcmp(first->name.str.data, election->own.data,
+                      election->own.len)
+           != 0)
+    {
+        election->confirmed = 0;
+    }
+}
+
+
+static ngx_etcd_candidate_t *
+ngx_etcd_election_first(ngx_etcd_election_t *election)
+{
+    ngx_etcd_candidate_t  *first;
+
+    first = ngx_etcd_candidates_first(&election->candidates);
+
+    if (first == NULL) {
+        return NULL;
+    }
+
+    if (first->fault != NULL) {
+        ngx_etcd_election_report(election, first, first->fault);
+        return NULL;
+    }
+
+    if (ngx_etcd_candidates_tied(&election->candidates)) {
+        ngx_etcd_election_report(election, first,
+                                 "another one was created together with it");
+        return NULL;
+    }
+
+    return first;
+}
+
+
+static void
+ngx_etcd_election_report(ngx_etcd_election_t *election,
+    ngx_etcd_candidate_t *first, char *reason)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (election->faulty == first->modified) {
+        return;
+    }
+
+    election->faulty = first->modified;
+    cluster = election->keeper->cluster;
+
+    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: there is no leader: the first "
+                  "candidate is \"%V\" (revision %L), and %s",
+                  &cluster->conf->name, &election->name, &first->name.str,
+                  first->created, reason);
+}
+
+
+/* what is to be done for the own key */
+
+static void
+ngx_etcd_election_stand(ngx_etcd_election_t *election)
+{
+    ngx_etcd_candidate_t  *own;
+
+    if (election->writing || election->reading) {
+        return;
+    }
+
+    if (election->hold.created == 0) {
+        ngx_etcd_election_write(election);
+        return;
+    }
+
+    if (!election->synced || election->listing) {
+        return;
+    }
+
+    own = ngx_etcd_candidates_find(&election->candidates, &election->own);
+
+    if (own == NULL || own->created != election->hold.created) {
+
+        /* it is deleted, or what we have seen is older than the key */
+
+        ngx_etcd_election_read(election, 0);
+        return;
+    }
+
+    if (own->value.len != election->value.len
+        || ngx_memcmp(own->value.data, election->value.data,
+                      election->value.len)
+           != 0)
+    {
+        ngx_etcd_election_write(election);
+        return;
+    }
+
+    if (election->leader == own && !election->confirmed) {
+        ngx_etcd_election_read(election, 1);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_election_publish(ngx_etcd_election_t *election)
+{
+    ngx_etcd_tenure_t   *hold;
+    ngx_etcd_session_t  *session;
+
+    hold = &election->hold;
+    session = &election->session;
+
+    if (session->state == NGX_ETCD_SESSION_HELD) {
+        hold->lease = session->lease.id;
+        hold->ttl = session->lease.ttl;
+        hold->deadline = session->lease.deadline;
+        hold->until = election->confirmed ? election->proved : 0;
+
+    } else {
+        ngx_memzero(hold, sizeof(ngx_etcd_tenure_t));
+    }
+
+    /* what another process has seen holds until the prefix was read here */
+
+    return election->changed(election,
+                             !election->listing
+                             && (election->synced || election->denied));
+}
+
+
+/* campaigns or, where the key is there, proclaims */
+
+static void
+ngx_etcd_election_write(ngx_etcd_election_t *election)
+{
+    ngx_etcd_txn_t  *txn;
+
+    election->writing = 1;
+
+    txn = &election->txn;
+
+    txn->cluster = election->keeper->cluster;
+    txn->key = election->key;
+    txn->value = election->value;
+    txn->lease = election->session.lease.id;
+    txn->created = election->hold.created;
+    txn->done = ngx_etcd_election_written;
+    txn->data = election;
+
+    ngx_etcd_txn_start(txn);
+}
+
+
+static void
+ngx_etcd_election_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, int64_t revision, ngx_uint_t put, Etcd__KeyValue *kv)
+{
+    ngx_etcd_election_t  *election;
+
+    election = txn->data;
+    election->writing = 0;
+
+    if (status == NGX_ETCD_GRPC_NOT_FOUND) {
+        ngx_etcd_session_replace(&election->session, "etcd does not have it");
+        return;
+    }
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_election_again(election, status, text);
+        return;
+    }
+
+    election->failures = 0;
+
+    if (put) {
+        if (txn->created == 0) {
+            election->hold.created = revision;
+        }
+
+    } else if (kv != NULL && kv->lease == txn->lease) {
+
+        /* an attempt before this one has put it */
+
+        election->hold.created = kv->create_revision;
+
+    } else {
+        ngx_etcd_session_replace(&election->session, "its key is not ours");
+        return;
+    }
+
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_read(ngx_etcd_election_t *election, ngx_uint_t deciding)
+{
+    Etcd__RangeRequest  *request;
+
+    election->reading = 1;
+    election->deciding = deciding;
+
+    request = &election->read.request;
+    etcd__range_request__init(request);
+
+    request->key.data = election->key.data;
+    request->key.len = election->key.len;
+
+    election->read.cluster = election->keeper->cluster;
+    election->read.done = ngx_etcd_election_confirm;
+    election->read.data = election;
+
+    ngx_etcd_range_start(&election->read);
+}
+
+
+static void
+ngx_etcd_election_confirm(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    int64_t               created;
+    ngx_etcd_election_t  *election;
+
+    election = range->data;
+    election->reading = 0;
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_election_again(election, status, text);
+        return;
+    }
+
+    election->failures = 0;
+
+    created = (response->n_kvs != 0) ? response->kvs[0]->create_revision : 0;
+
+    ngx_destroy_pool(pool);
+
+    if (created != election->hold.created) {
+        ngx_etcd_session_replace(&election->session, "its key is deleted");
+        return;
+    }
+
+    if (election->deciding) {
+
+        /* if it is not the first any more, that is seen next */
+
+        election->confirmed = 1;
+
+    } else {
+
+        /* it will be seen: no reason to read it in a circle */
+
+        ngx_add_timer(&election->timer, NGX_ETCD_ELECTION_PAUSE);
+    }
+
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_again(ngx_etcd_election_t *election,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = election->keeper->cluster;
+
+    level = (election->failures || ngx_etcd_retriable(status))
+            ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: campaign failed: %s: %V, trying "
+                  "again", &cluster->conf->name, &election->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    election->failures++;
+
+    ngx_add_timer(&election->timer, ngx_etcd_backoff(election->failures));
+}
+
+
+static void
+ngx_etcd_election_timer(ngx_event_t *ev)
+{
+    ngx_etcd_election_advance(ev->data);
+}

@@ -1,0 +1,147 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_fresh.h>
+#include <ngx_etcd_clock.h>
+
+
+static void ngx_etcd_fresh_timer(ngx_event_t *ev);
+
+
+void
+ngx_etcd_fresh_init(ngx_etcd_fresh_t *fresh, ngx_etcd_cluster_t *cluster,
+    ngx_int_t (*ask)(void *data), void *data)
+{
+    fresh->cluster = cluster;
+    fresh->ask = ask;
+    fresh->data = data;
+
+    fresh->timer.handler = ngx_etcd_fresh_timer;
+    fresh->timer.data = fresh;
+    fresh->timer.log = cluster->log;
+    fresh->timer.cancelable = 1;
+}
+
+
+void
+ngx_etcd_fresh_done(ngx_etcd_fresh_t *fresh)
+{
+    if (fresh->timer.timer_set) {
+        ngx_del_timer(&fresh->timer);
+    }
+
+    fresh->interval = 0;
+    fresh->cluster->current = 0;
+}
+
+
+void
+ngx_etcd_fresh_count(ngx_etcd_fresh_t *fresh, ngx_int_t in_force,
+    ngx_int_t behind)
+{
+    fresh->in_force += in_force;
+    fresh->behind += behind;
+
+    fresh->cluster->current = (fresh->in_force != 0 && fresh->behind == 0);
+}
+
+
+void
+ngx_etcd_fresh_received(ngx_etcd_fresh_t *fresh)
+{
+    ngx_etcd_cluster_prove(fresh->cluster, ngx_etcd_clock());
+}
+
+
+/*
+ * Answers do not say to which request they belong, and a request may get
+ * none.  So the first time counts, and where it was repeated, nothing is asked
+ * until answers to the others would have come.
+ */
+
+void
+ngx_etcd_fresh_answered(ngx_etcd_fresh_t *fresh)
+{
+    if (fresh->asked == 0) {
+        return;
+    }
+
+    ngx_etcd_cluster_prove(fresh->cluster, fresh->asked);
+
+    fresh->again = fresh->repeated ? ngx_etcd_clock() + NGX_ETCD_FRESH_AGAIN
+                                   : 0;
+    fresh->asked = 0;
+}
+
+
+void
+ngx_etcd_fresh_ended(ngx_etcd_fresh_t *fresh)
+{
+    fresh->asked = 0;
+    fresh->again = 0;
+}
+
+
+void
+ngx_etcd_fresh_want(ngx_etcd_fresh_t *fresh, ngx_msec_t interval)
+{
+    if (fresh->interval != 0) {
+        interval = ngx_min(fresh->interval, interval);
+    }
+
+    fresh->interval = interval;
+
+    ngx_add_timer(&fresh->timer, interval);
+}
+
+
+void
+ngx_etcd_fresh_ask(ngx_etcd_fresh_t *fresh)
+{
+    uint64_t  now;
+
+    now = ngx_etcd_clock();
+
+    if (!fresh->cluster->current
+        || now < fresh->again
+        || fresh->ask(fresh->data) != NGX_OK)
+    {
+        return;
+    }
+
+    fresh->repeated = (fresh->asked != 0);
+
+    if (!fresh->repeated) {
+        fresh->asked = now;
+    }
+
+    fresh->again = now + NGX_ETCD_FRESH_AGAIN;
+}
+
+
+static void
+ngx_etcd_fresh_timer(ngx_event_t *ev)
+{
+    uint64_t           age;
+    ngx_msec_t         next;
+    ngx_etcd_fresh_t  *fresh;
+
+    fresh = ev->data;
+    age = ngx_etcd_clock() - fresh->cluster->proved;
+    next = fresh->interval;
+
+    if (age >= fresh->interval) {
+        ngx_etcd_fresh_ask(fresh);
+
+    } else {
+        next -= (ngx_msec_t) age;
+    }
+
+    ngx_add_timer(&fresh->timer, next);
+}

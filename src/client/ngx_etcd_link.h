@@ -1,0 +1,80 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * One connection to one endpoint, from the lookup of its name on: several
+ * addresses of a name are tried in turn before the endpoint has failed.
+ */
+
+
+#ifndef _NGX_ETCD_LINK_H_INCLUDED_
+#define _NGX_ETCD_LINK_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_http2.h>
+#include <ngx_etcd_lookup.h>
+#include <ngx_etcd_roster.h>
+
+
+typedef struct ngx_etcd_cluster_s   ngx_etcd_cluster_t;
+typedef struct ngx_etcd_link_s      ngx_etcd_link_t;
+
+
+typedef enum {
+    NGX_ETCD_LINK_CLOSED = 0,
+    NGX_ETCD_LINK_RESOLVING,
+    NGX_ETCD_LINK_CONNECTING,
+    NGX_ETCD_LINK_READY
+} ngx_etcd_link_state_e;
+
+
+struct ngx_etcd_link_s {
+    /* set by the owner, the rest zeroed */
+
+    ngx_etcd_cluster_t          *cluster;
+    void                        *data;
+
+    /* as of ngx_etcd_http2_conf_t */
+    void                       (*ready)(ngx_etcd_link_t *link);
+    void                       (*alive)(ngx_etcd_link_t *link);
+    void                       (*pong)(ngx_etcd_link_t *link, uint64_t sent);
+    void                       (*draining)(ngx_etcd_link_t *link);
+
+    /*
+     * The endpoint failed: the link is closed, and may be opened again from
+     * here.  Never called before ngx_etcd_link_open() returns.
+     */
+    void                       (*failed)(ngx_etcd_link_t *link,
+                                         ngx_str_t *reason);
+
+    /* to be read */
+
+    ngx_etcd_link_state_e        state;
+    ngx_etcd_place_t            *place;         /* where it is, or was last */
+    ngx_etcd_http2_t            *h2;            /* NULL unless connecting or
+                                                   ready */
+    ngx_msec_t                   since;         /* when it was ready */
+
+    /* private */
+
+    ngx_etcd_http2_conf_t        conf;
+    ngx_etcd_lookup_t            lookup;
+    ngx_addr_t                  *addrs;
+    ngx_uint_t                   naddrs;
+    ngx_uint_t                   tried;
+    ngx_event_t                  refused;       /* posted */
+    unsigned                     pings:1;       /* were too many: counted */
+};
+
+
+/* a closed one */
+void ngx_etcd_link_open(ngx_etcd_link_t *link, ngx_etcd_place_t *place);
+
+/* as ngx_etcd_http2_close(); does nothing to a closed one */
+void ngx_etcd_link_close(ngx_etcd_link_t *link);
+
+
+#endif /* _NGX_ETCD_LINK_H_INCLUDED_ */

@@ -1,0 +1,222 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_locker.h>
+#include <ngx_etcd_mutex.h>
+#include <ngx_etcd_clock.h>
+
+
+static void ngx_etcd_locker_changed(void *data);
+static void ngx_etcd_locker_held(ngx_etcd_session_t *session);
+static void ngx_etcd_locker_renewed(ngx_etcd_session_t *session);
+static void ngx_etcd_locker_lost(ngx_etcd_session_t *session, char *reason);
+static void ngx_etcd_locker_ended(void *data);
+static void ngx_etcd_locker_timer(ngx_event_t *ev);
+
+
+ngx_etcd_locker_t *
+ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
+    ngx_log_t *log)
+{
+    ngx_etcd_locker_t   *locker;
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    cluster = ngx_etcd_cluster_create(conf, ngx_etcd_locker_changed, NULL,
+                                      log);
+    if (cluster == NULL) {
+        return NULL;
+    }
+
+    locker = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_locker_t));
+    if (locker == NULL) {
+        goto failed;
+    }
+
+    locker->cluster = cluster;
+
+    locker->watcher = ngx_etcd_watcher_create(cluster);
+    locker->keeper = ngx_etcd_keeper_create(cluster);
+
+    if (locker->watcher == NULL || locker->keeper == NULL) {
+        goto failed;
+    }
+
+    ngx_etcd_batch_init(&locker->batch, cluster);
+
+    ngx_queue_init(&locker->contests);
+    ngx_queue_init(&locker->leaving);
+    ngx_queue_init(&locker->young);
+
+    locker->timer.handler = ngx_etcd_locker_timer;
+    locker->timer.data = locker;
+    locker->timer.log = log;
+    locker->timer.cancelable = 1;
+
+    session = &locker->session;
+
+    session->keeper = locker->keeper;
+    ngx_str_set(&session->name, "locks");
+    session->ttl = ttl;
+    session->held = ngx_etcd_locker_held;
+    session->renewed = ngx_etcd_locker_renewed;
+    session->lost = ngx_etcd_locker_lost;
+    session->data = locker;
+
+    return locker;
+
+failed:
+
+    ngx_etcd_cluster_destroy(cluster);
+
+    return NULL;
+}
+
+
+void
+ngx_etcd_locker_destroy(ngx_etcd_locker_t *locker)
+{
+    if (locker->timer.timer_set) {
+        ngx_del_timer(&locker->timer);
+    }
+
+    ngx_etcd_mutex_abandon(locker);
+
+    ngx_etcd_session_close(&locker->session);
+    ngx_etcd_batch_done(&locker->batch);
+    ngx_etcd_watcher_destroy(locker->watcher);
+    ngx_etcd_keeper_destroy(locker->keeper);
+    ngx_etcd_cluster_destroy(locker->cluster);
+}
+
+
+void
+ngx_etcd_locker_start(ngx_etcd_locker_t *locker)
+{
+    switch (locker->session.state) {
+
+    case NGX_ETCD_SESSION_CLOSED:
+        ngx_etcd_session_start(&locker->session);
+        break;
+
+    case NGX_ETCD_SESSION_ENDING:
+        locker->again = 1;
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+void
+ngx_etcd_locker_end(ngx_etcd_locker_t *locker, void (*ended)(void *data),
+    void *data)
+{
+    locker->ended = ended;
+    locker->data = data;
+    locker->again = 0;
+
+    if (locker->session.state == NGX_ETCD_SESSION_ENDING) {
+        return;
+    }
+
+    /* what is on its way may not be what the revocation finds */
+
+    ngx_etcd_session_end(&locker->session, ngx_etcd_locker_ended, locker);
+}
+
+
+static void
+ngx_etcd_locker_ended(void *data)
+{
+    ngx_etcd_locker_t *locker = data;
+
+    ngx_etcd_mutex_lease_lost(locker);
+
+    if (locker->again) {
+        locker->again = 0;
+        ngx_etcd_session_start(&locker->session);
+        return;
+    }
+
+    locker->ended(locker->data);
+}
+
+
+ngx_uint_t
+ngx_etcd_locker_valid(ngx_etcd_locker_t *locker)
+{
+    return locker->session.state == NGX_ETCD_SESSION_HELD
+           && locker->session.lease.deadline > ngx_etcd_clock();
+}
+
+
+static void
+ngx_etcd_locker_changed(void *data)
+{
+    /* nobody is shown the state of this client */
+}
+
+
+static void
+ngx_etcd_locker_held(ngx_etcd_session_t *session)
+{
+    ngx_queue_t        *q;
+    ngx_etcd_locker_t  *locker;
+
+    locker = session->data;
+
+    for (q = ngx_queue_head(&locker->contests);
+         q != ngx_queue_sentinel(&locker->contests);
+         q = ngx_queue_next(q))
+    {
+        ngx_etcd_contest_advance(ngx_queue_data(q, ngx_etcd_contest_t, queue));
+    }
+}
+
+
+static void
+ngx_etcd_locker_renewed(ngx_etcd_session_t *session)
+{
+    /* whoever needs to know the deadline looks at it */
+}
+
+
+static void
+ngx_etcd_locker_lost(ngx_etcd_session_t *session, char *reason)
+{
+    ngx_etcd_mutex_lease_lost(session->data);
+}
+
+
+static void
+ngx_etcd_locker_timer(ngx_event_t *ev)
+{
+    uint64_t            now;
+    ngx_queue_t        *q;
+    ngx_etcd_mutex_t   *mutex;
+    ngx_etcd_locker_t  *locker;
+
+    locker = ev->data;
+    now = ngx_etcd_clock();
+
+    while (!ngx_queue_empty(&locker->young)) {
+        q = ngx_queue_head(&locker->young);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, age);
+
+        if (now - mutex->since < NGX_ETCD_LOCKER_YOUNG) {
+            ngx_add_timer(&locker->timer, NGX_ETCD_LOCKER_YOUNG);
+            return;
+        }
+
+        ngx_etcd_mutex_grown(mutex);
+        ngx_etcd_contest_watch(mutex->contest);
+    }
+}

@@ -1,0 +1,73 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What all locks of one process in one cluster share: a client of their own,
+ * the session whose lease every key of theirs has, the batches by which keys
+ * are put and deleted, and the stream by which their prefixes are watched.
+ */
+
+
+#ifndef _NGX_ETCD_LOCKER_H_INCLUDED_
+#define _NGX_ETCD_LOCKER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_batch.h>
+#include <ngx_etcd_session.h>
+#include <ngx_etcd_watch.h>
+
+
+/* ms: a key that is held for longer than that is watched */
+
+#define NGX_ETCD_LOCKER_YOUNG  100
+
+
+typedef struct {
+    ngx_etcd_cluster_t          *cluster;
+    ngx_etcd_watcher_t          *watcher;
+    ngx_etcd_keeper_t           *keeper;
+    ngx_etcd_session_t           session;
+    ngx_etcd_batch_t             batch;
+
+    ngx_queue_t                  contests;     /* of ngx_etcd_contest_t */
+    ngx_queue_t                  leaving;      /* of ngx_etcd_mutex_t: nobody's
+                                                  any more */
+    ngx_queue_t                  young;        /* likewise: held, and not
+                                                  watched; the oldest first */
+    ngx_event_t                  timer;        /* for these */
+    uint64_t                     serial;       /* of keys */
+
+    void                       (*ended)(void *data);
+    void                        *data;
+    unsigned                     again:1;      /* wanted after the end */
+} ngx_etcd_locker_t;
+
+
+/* nothing is connected to yet; NULL: no memory */
+ngx_etcd_locker_t *ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf,
+    time_t ttl, ngx_log_t *log);
+
+/*
+ * No handler is called any more, and nothing of it may be used; keys and lease
+ * live on in etcd.
+ */
+void ngx_etcd_locker_destroy(ngx_etcd_locker_t *locker);
+
+/* there is to be a lease, if there is none, or none is asked for */
+void ngx_etcd_locker_start(ngx_etcd_locker_t *locker);
+
+/*
+ * Nothing is held: the lease is revoked, and with it every key that may be
+ * left.  ended() may be called before this returns.
+ */
+void ngx_etcd_locker_end(ngx_etcd_locker_t *locker,
+    void (*ended)(void *data), void *data);
+
+/* 1: there is a lease, and nobody else can have what it holds, right now */
+ngx_uint_t ngx_etcd_locker_valid(ngx_etcd_locker_t *locker);
+
+
+#endif /* _NGX_ETCD_LOCKER_H_INCLUDED_ */

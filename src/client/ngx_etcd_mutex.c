@@ -1,0 +1,700 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_mutex.h>
+#include <ngx_etcd_clock.h>
+
+
+/* "LEASE-NUMBER", hexadecimal */
+
+#define NGX_ETCD_MUTEX_NAME_LEN  (16 + 1 + 16)
+
+
+static void ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_written(ngx_etcd_step_t *step,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_checked(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool);
+static void ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_timer(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_deleted(ngx_etcd_step_t *step,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all);
+
+
+ngx_etcd_mutex_t *
+ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
+    void (*changed)(ngx_etcd_mutex_t *mutex), void *data)
+{
+    u_char            *p;
+    ngx_log_t         *log;
+    ngx_etcd_mutex_t  *mutex;
+
+    log = contest->locker->cluster->log;
+
+    mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + contest->from.len
+                       + NGX_ETCD_MUTEX_NAME_LEN, log);
+    if (mutex == NULL) {
+        return NULL;
+    }
+
+    p = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
+    ngx_memcpy(p, contest->from.data, contest->from.len);
+
+    mutex->key.data = p;
+    mutex->own.data = p + contest->from.len - contest->prefix.len;
+
+    mutex->locker = contest->locker;
+    mutex->contest = contest;
+    mutex->changed = changed;
+    mutex->data = data;
+
+    mutex->timer.handler = ngx_etcd_mutex_timer;
+    mutex->timer.data = mutex;
+    mutex->timer.log = log;
+    mutex->timer.cancelable = 1;
+
+    ngx_queue_insert_tail(&contest->mutexes, &mutex->queue);
+
+    ngx_etcd_contest_advance(contest);
+
+    return mutex;
+}
+
+
+void
+ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_step_t  *step;
+
+    mutex->state = NGX_ETCD_MUTEX_ACQUIRING;
+    mutex->lease = mutex->locker->session.lease.id;
+    mutex->created = 0;
+    mutex->contest->acquiring = 1;
+
+    ngx_etcd_mutex_name(mutex);
+
+    step = &mutex->step;
+
+    step->key = mutex->key;
+    step->from = mutex->contest->from;
+    step->to = mutex->contest->to;
+    step->lease = mutex->lease;
+    step->created = 0;
+    step->done = ngx_etcd_mutex_written;
+    step->data = mutex;
+
+    mutex->stepping = 1;
+
+    ngx_etcd_batch_add(&mutex->locker->batch, step);
+}
+
+
+static void
+ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
+{
+    u_char              *p;
+    ngx_etcd_contest_t  *contest;
+
+    contest = mutex->contest;
+
+    if (contest->lease != mutex->lease) {
+        contest->lease = mutex->lease;
+        contest->nfree = 0;
+    }
+
+    mutex->number = contest->nfree ? contest->free[--contest->nfree]
+                                   : ++mutex->locker->serial;
+    mutex->doubtful = 0;
+
+    p = mutex->own.data + contest->prefix.len;
+    p = ngx_sprintf(p, "%xL-%xi", mutex->lease, mutex->number);
+
+    mutex->key.len = p - mutex->key.data;
+    mutex->own.len = p - mutex->own.data;
+}
+
+
+static void
+ngx_etcd_mutex_written(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_mutex_t    *mutex;
+    ngx_etcd_contest_t  *contest;
+
+    mutex = step->data;
+    contest = mutex->contest;
+
+    mutex->stepping = 0;
+    contest->acquiring = 0;
+
+    if (step->unknown) {
+        mutex->sweeps = NGX_ETCD_MUTEX_SWEEPS;
+        mutex->doubtful = 1;
+    }
+
+    if (mutex->state == NGX_ETCD_MUTEX_RELEASING) {
+        mutex->created = (status == NGX_ETCD_GRPC_OK) ? step->found : 0;
+        ngx_etcd_mutex_delete(mutex);
+
+    } else if (!ngx_etcd_mutex_leased(mutex)) {
+
+        /* what was put is gone with its lease, or never will be put */
+
+        ngx_etcd_mutex_again(mutex);
+
+    } else if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_mutex_refused(mutex, status, text);
+
+    } else if (step->found == 0) {
+        ngx_etcd_mutex_again(mutex);
+
+    } else {
+        mutex->created = step->found;
+
+        if (step->count > 0
+            && (uint64_t) step->count <= contest->permits)
+        {
+            ngx_etcd_mutex_hold(mutex);
+
+        } else {
+            ngx_etcd_mutex_wait(mutex);
+        }
+    }
+
+    ngx_etcd_contest_advance(contest);
+}
+
+
+static void
+ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (status == NGX_ETCD_GRPC_NOT_FOUND) {
+        ngx_etcd_mutex_again(mutex);
+        ngx_etcd_session_replace(&mutex->locker->session,
+                                 "etcd does not have it");
+        return;
+    }
+
+    cluster = mutex->locker->cluster;
+
+    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
+                  "etcd cluster \"%V\": key \"%V\" of a lock was not put: "
+                  "%s: %V", &cluster->conf->name, &mutex->key,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    mutex->state = NGX_ETCD_MUTEX_FAILED;
+    mutex->status = status;
+
+    mutex->changed(mutex);
+}
+
+
+static void
+ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_locker_t  *locker;
+
+    locker = mutex->locker;
+
+    if (!ngx_etcd_locker_valid(locker)) {
+        ngx_etcd_mutex_again(mutex);
+        ngx_etcd_session_replace(&locker->session, "its deadline is over");
+        return;
+    }
+
+    mutex->state = NGX_ETCD_MUTEX_HELD;
+    mutex->since = ngx_etcd_clock();
+
+    if (!mutex->contest->watched) {
+        mutex->young = 1;
+        ngx_queue_insert_tail(&locker->young, &mutex->age);
+
+        if (!locker->timer.timer_set) {
+            ngx_add_timer(&locker->timer, NGX_ETCD_LOCKER_YOUNG);
+        }
+    }
+
+    mutex->changed(mutex);
+}
+
+
+void
+ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex)
+{
+    if (mutex->young) {
+        mutex->young = 0;
+        ngx_queue_remove(&mutex->age);
+    }
+}
+
+
+static void
+ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
+{
+    mutex->state = NGX_ETCD_MUTEX_WAITING;
+
+    ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_DOUBT
+                                 + (ngx_msec_t) ngx_random() % 1000);
+
+    ngx_etcd_contest_watch(mutex->contest);
+
+    mutex->changed(mutex);
+
+    ngx_etcd_mutex_look(mutex);
+}
+
+
+void
+ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
+{
+    Etcd__RangeRequest  *request;
+
+    if (!ngx_etcd_contest_won(mutex->contest, &mutex->own, mutex->created)) {
+        return;
+    }
+
+    mutex->state = NGX_ETCD_MUTEX_CHECKING;
+
+    request = &mutex->read.request;
+    etcd__range_request__init(request);
+
+    request->key.data = mutex->key.data;
+    request->key.len = mutex->key.len;
+
+    mutex->read.cluster = mutex->locker->cluster;
+    mutex->read.done = ngx_etcd_mutex_checked;
+    mutex->read.data = mutex;
+
+    ngx_etcd_range_start(&mutex->read);
+}
+
+
+static void
+ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    int64_t            created;
+    ngx_etcd_mutex_t  *mutex;
+
+    mutex = range->data;
+
+    if (status != NGX_ETCD_GRPC_OK) {
+
+        /* it may be there, or not: asked again while there is the lease */
+
+        mutex->state = NGX_ETCD_MUTEX_WAITING;
+
+        if (ngx_etcd_retriable(status)) {
+            ngx_etcd_mutex_look(mutex);
+
+        } else {
+            ngx_etcd_mutex_rest(mutex);
+            ngx_etcd_mutex_refused(mutex, status, text);
+        }
+
+        return;
+    }
+
+    created = (response->n_kvs != 0) ? response->kvs[0]->create_revision : 0;
+
+    ngx_destroy_pool(pool);
+
+    if (created != mutex->created) {
+        mutex->state = NGX_ETCD_MUTEX_WAITING;
+        ngx_etcd_mutex_gone(mutex);
+        return;
+    }
+
+    ngx_etcd_mutex_rest(mutex);
+    ngx_etcd_mutex_hold(mutex);
+}
+
+
+void
+ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = mutex->locker->cluster;
+
+    switch (mutex->state) {
+
+    case NGX_ETCD_MUTEX_WAITING:
+    case NGX_ETCD_MUTEX_CHECKING:
+        ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                      "etcd cluster \"%V\": key \"%V\" was deleted while it "
+                      "waited for a lock", &cluster->conf->name, &mutex->key);
+
+        ngx_etcd_mutex_again(mutex);
+        ngx_etcd_contest_advance(mutex->contest);
+        break;
+
+    case NGX_ETCD_MUTEX_HELD:
+        ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                      "etcd cluster \"%V\": key \"%V\" was deleted: its lock "
+                      "is lost", &cluster->conf->name, &mutex->key);
+
+        ngx_etcd_mutex_rest(mutex);
+
+        mutex->state = NGX_ETCD_MUTEX_LOST;
+        mutex->changed(mutex);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+/* it will be put anew, by another name: the last of all */
+
+static void
+ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_mutex_rest(mutex);
+
+    mutex->state = NGX_ETCD_MUTEX_PENDING;
+    mutex->created = 0;
+}
+
+
+/* nothing of it goes on by itself */
+
+static void
+ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
+{
+    if (mutex->state == NGX_ETCD_MUTEX_CHECKING) {
+        ngx_etcd_range_cancel(&mutex->read);
+    }
+
+    if (mutex->timer.timer_set) {
+        ngx_del_timer(&mutex->timer);
+    }
+
+    ngx_etcd_mutex_grown(mutex);
+}
+
+
+static void
+ngx_etcd_mutex_timer(ngx_event_t *ev)
+{
+    ngx_etcd_mutex_t  *mutex;
+
+    mutex = ev->data;
+
+    if (mutex->state == NGX_ETCD_MUTEX_RELEASING) {
+        ngx_etcd_mutex_delete(mutex);
+        return;
+    }
+
+    ngx_add_timer(ev, NGX_ETCD_MUTEX_DOUBT
+                      + (ngx_msec_t) ngx_random() % 1000);
+
+    if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
+        ngx_etcd_contest_doubt(mutex->contest);
+    }
+}
+
+
+/* 1: what it has put, if anything, is there by the lease that is kept now */
+
+static ngx_uint_t
+ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_session_t  *session;
+
+    session = &mutex->locker->session;
+
+    return session->state == NGX_ETCD_SESSION_HELD
+           && session->lease.id == mutex->lease;
+}
+
+
+void
+ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_contest_t      *contest;
+    ngx_etcd_mutex_state_e   state;
+
+    contest = mutex->contest;
+    state = mutex->state;
+
+    ngx_etcd_mutex_rest(mutex);
+    ngx_queue_remove(&mutex->queue);
+
+    mutex->state = NGX_ETCD_MUTEX_RELEASING;
+
+    if (state == NGX_ETCD_MUTEX_ACQUIRING
+        && ngx_etcd_batch_withdraw(&mutex->step) == NGX_OK)
+    {
+        mutex->stepping = 0;
+        contest->acquiring = 0;
+        state = NGX_ETCD_MUTEX_PENDING;
+    }
+
+    if (state == NGX_ETCD_MUTEX_PENDING) {
+        ngx_etcd_mutex_free(mutex);
+        ngx_etcd_contest_advance(contest);
+        return;
+    }
+
+    ngx_queue_insert_tail(&contest->leaving, &mutex->queue);
+
+    if (!mutex->stepping) {
+        ngx_etcd_mutex_delete(mutex);
+    }
+}
+
+
+static void
+ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_step_t  *step;
+
+    if (!ngx_etcd_mutex_leased(mutex)) {
+        ngx_etcd_mutex_leave(mutex);
+        ngx_etcd_mutex_free(mutex);
+        return;
+    }
+
+    step = &mutex->step;
+
+    step->key = mutex->key;
+    step->lease = 0;
+    step->created = mutex->created;
+    step->done = ngx_etcd_mutex_deleted;
+    step->data = mutex;
+
+    mutex->stepping = 1;
+
+    /*
+     * Where nobody is known to wait, the transaction of the next acquire may
+     * take it along: etcd writes once then, and that acquire is not behind.
+     */
+
+    if (mutex->contest != NULL && !mutex->contest->watched) {
+        ngx_etcd_batch_add_lazy(&mutex->locker->batch, step);
+        return;
+    }
+
+    ngx_etcd_batch_add(&mutex->locker->batch, step);
+}
+
+
+static void
+ngx_etcd_mutex_deleted(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_mutex_t    *mutex;
+    ngx_etcd_cluster_t  *cluster;
+
+    mutex = step->data;
+    mutex->stepping = 0;
+
+    if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
+        cluster = mutex->locker->cluster;
+
+        ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
+                      "etcd cluster \"%V\": key \"%V\" of a lock was not "
+                      "deleted: %s: %V, trying again", &cluster->conf->name,
+                      &mutex->key, ngx_etcd_grpc_status_name(status), text);
+
+        ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_AGAIN);
+        return;
+    }
+
+    ngx_etcd_mutex_recycle(mutex);
+    ngx_etcd_mutex_leave(mutex);
+
+    if (mutex->sweeps == 0 || !ngx_etcd_mutex_leased(mutex)) {
+        ngx_etcd_mutex_free(mutex);
+        return;
+    }
+
+    mutex->sweeps--;
+    mutex->created = 0;
+
+    ngx_queue_insert_tail(&mutex->locker->leaving, &mutex->queue);
+    ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_SWEEP);
+}
+
+
+/*
+ * The key was put once and is deleted: what of that comes late finds another
+ * create revision.
+ */
+
+static void
+ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_contest_t  *contest;
+
+    contest = mutex->contest;
+
+    if (contest != NULL
+        && mutex->created != 0
+        && !mutex->doubtful
+        && contest->lease == mutex->lease
+        && contest->nfree < NGX_ETCD_CONTEST_FREE)
+    {
+        contest->free[contest->nfree++] = mutex->number;
+    }
+}
+
+
+/* the contest, or the locker, has one less that is on its way out */
+
+static void
+ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_contest_t  *contest;
+
+    contest = mutex->contest;
+
+    ngx_queue_remove(&mutex->queue);
+
+    if (contest != NULL) {
+        mutex->contest = NULL;
+        contest->left(contest->data);
+    }
+}
+
+
+static void
+ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
+{
+    if (mutex->timer.timer_set) {
+        ngx_del_timer(&mutex->timer);
+    }
+
+    ngx_free(mutex);
+}
+
+
+void
+ngx_etcd_mutex_lease_lost(ngx_etcd_locker_t *locker)
+{
+    ngx_queue_t         *q, *m;
+    ngx_etcd_contest_t  *contest;
+
+    for (q = ngx_queue_head(&locker->contests);
+         q != ngx_queue_sentinel(&locker->contests);
+         q = ngx_queue_next(q))
+    {
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+
+        for (m = ngx_queue_head(&contest->mutexes);
+             m != ngx_queue_sentinel(&contest->mutexes);
+             m = ngx_queue_next(m))
+        {
+            ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
+                                                   queue));
+        }
+
+        ngx_etcd_mutex_drop(&contest->leaving, 0);
+    }
+
+    ngx_etcd_mutex_drop(&locker->leaving, 0);
+}
+
+
+static void
+ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
+{
+    switch (mutex->state) {
+
+    case NGX_ETCD_MUTEX_ACQUIRING:
+        if (ngx_etcd_batch_withdraw(&mutex->step) != NGX_OK) {
+
+            /* seen when it is answered */
+
+            return;
+        }
+
+        mutex->stepping = 0;
+        mutex->contest->acquiring = 0;
+
+        /* fall through */
+
+    case NGX_ETCD_MUTEX_WAITING:
+    case NGX_ETCD_MUTEX_CHECKING:
+        ngx_etcd_mutex_again(mutex);
+        break;
+
+    case NGX_ETCD_MUTEX_HELD:
+        ngx_etcd_mutex_rest(mutex);
+
+        mutex->state = NGX_ETCD_MUTEX_LOST;
+        mutex->changed(mutex);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+/* their keys go with the lease; what was sent has yet to be answered */
+
+static void
+ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
+{
+    ngx_queue_t       *q, *next;
+    ngx_etcd_mutex_t  *mutex;
+
+    for (q = ngx_queue_head(queue); q != ngx_queue_sentinel(queue); q = next) {
+        next = ngx_queue_next(q);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+
+        if (!all && mutex->stepping
+            && ngx_etcd_batch_withdraw(&mutex->step) != NGX_OK)
+        {
+            continue;
+        }
+
+        ngx_etcd_mutex_leave(mutex);
+        ngx_etcd_mutex_free(mutex);
+    }
+}
+
+
+void
+ngx_etcd_mutex_abandon(ngx_etcd_locker_t *locker)
+{
+    ngx_queue_t         *q, *next;
+    ngx_etcd_contest_t  *contest;
+
+    for (q = ngx_queue_head(&locker->contests);
+         q != ngx_queue_sentinel(&locker->contests);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+
+        ngx_etcd_mutex_drop(&contest->leaving, 1);
+    }
+
+    ngx_etcd_mutex_drop(&locker->leaving, 1);
+}

@@ -1,0 +1,132 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * One key of ours below the prefix of a lock.
+ *
+ *     PENDING     there is no lease yet, or another key is being put
+ *     ACQUIRING   it is being put; whoever finds as many keys as permits
+ *                 after that holds one of them: HELD, at once
+ *     WAITING     others were there before; who they are the watch shows
+ *     CHECKING    they are gone, and the key is read again: HELD, if it is
+ *                 still there
+ *     HELD        until it is released, or LOST: the key deleted by somebody,
+ *                 the lease lost, or its deadline over
+ *     FAILED      etcd did not put it, or has not said so
+ *
+ * A key is named after the lease, as etcd's own clients do it, and a number.
+ * That is used again, since etcd remembers every name until it compacts, but
+ * only where all that was asked for the key before is known to be over: so
+ * whatever is repeated or comes late concerns this key, and no other.  From
+ * the moment it is released nobody waits for it: it is deleted for as long as
+ * it takes, or until its lease is gone.
+ */
+
+
+#ifndef _NGX_ETCD_MUTEX_H_INCLUDED_
+#define _NGX_ETCD_MUTEX_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_contest.h>
+#include <ngx_etcd_kv.h>
+
+
+/* ms: what etcd has seemed to lose is looked for again after that */
+
+#define NGX_ETCD_MUTEX_DOUBT  10000
+
+/* ms until a key that could not be deleted is deleted again */
+
+#define NGX_ETCD_MUTEX_AGAIN  1000
+
+/*
+ * Where an attempt to put a key was not answered, it may be processed late,
+ * after the key was deleted: it is deleted so many times more, with a pause
+ * of that many ms after each.
+ */
+
+#define NGX_ETCD_MUTEX_SWEEPS  4
+#define NGX_ETCD_MUTEX_SWEEP   3000
+
+
+typedef enum {
+    NGX_ETCD_MUTEX_PENDING = 0,
+    NGX_ETCD_MUTEX_ACQUIRING,
+    NGX_ETCD_MUTEX_WAITING,
+    NGX_ETCD_MUTEX_CHECKING,
+    NGX_ETCD_MUTEX_HELD,
+    NGX_ETCD_MUTEX_LOST,
+    NGX_ETCD_MUTEX_FAILED,
+    NGX_ETCD_MUTEX_RELEASING
+} ngx_etcd_mutex_state_e;
+
+
+typedef struct ngx_etcd_mutex_s  ngx_etcd_mutex_t;
+
+struct ngx_etcd_mutex_s {
+    ngx_etcd_mutex_state_e       state;
+    int64_t                      created;      /* create revision; 0: none */
+    ngx_etcd_grpc_status_e       status;       /* FAILED: why */
+
+    /* its state has changed, though not by the caller; nothing else then */
+    void                       (*changed)(ngx_etcd_mutex_t *mutex);
+    void                        *data;
+
+    /* private */
+
+    ngx_etcd_locker_t           *locker;
+    ngx_etcd_contest_t          *contest;      /* NULL: left */
+    ngx_queue_t                  queue;        /* the contest's, or the
+                                                  locker's */
+    ngx_queue_t                  age;          /* young ones */
+    uint64_t                     since;        /* held; ngx_etcd_clock() */
+    int64_t                      lease;
+    ngx_uint_t                   number;       /* in its name */
+    ngx_str_t                    key;          /* with the namespace */
+    ngx_str_t                    own;          /* without */
+    ngx_etcd_step_t              step;
+    ngx_etcd_range_t             read;
+    ngx_event_t                  timer;
+    ngx_uint_t                   sweeps;       /* still to be made */
+    unsigned                     stepping:1;
+    unsigned                     young:1;
+    unsigned                     doubtful:1;   /* it may be put once more */
+};
+
+
+/* wants one of the permits; NULL: no memory */
+ngx_etcd_mutex_t *ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
+    void (*changed)(ngx_etcd_mutex_t *mutex), void *data);
+
+/* in any state: it is not the caller's any more, and no handler called */
+void ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex);
+
+
+/* the contest: */
+
+/* its turn to be put */
+void ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex);
+
+/* others came or went: the key is known to be there */
+void ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex);
+
+/* its key is not there any more */
+void ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex);
+
+
+/* the locker: */
+
+/* it is not young any more */
+void ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex);
+
+/* the keys of all of them are not ours any more */
+void ngx_etcd_mutex_lease_lost(ngx_etcd_locker_t *locker);
+
+/* what is on its way out is left to the lease */
+void ngx_etcd_mutex_abandon(ngx_etcd_locker_t *locker);
+
+
+#endif /* _NGX_ETCD_MUTEX_H_INCLUDED_ */

@@ -1,0 +1,426 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_register.h>
+
+
+#define NGX_ETCD_REGISTER_NONE  -1
+
+
+static ngx_int_t ngx_etcd_register_init(ngx_etcd_register_t *reg);
+static void ngx_etcd_register_drop(ngx_etcd_register_t *reg);
+static void ngx_etcd_register_held(ngx_etcd_session_t *session);
+static void ngx_etcd_register_renewed(ngx_etcd_session_t *session);
+static void ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason);
+
+static void ngx_etcd_register_list(ngx_etcd_watch_t *watch);
+static ngx_int_t ngx_etcd_register_keys(ngx_etcd_watch_t *watch,
+    Etcd__KeyValue **kvs, size_t n);
+static void ngx_etcd_register_listed(ngx_etcd_watch_t *watch,
+    int64_t revision);
+static void ngx_etcd_register_events(ngx_etcd_watch_t *watch,
+    Etcd__Event **events, size_t n, int64_t revision);
+static void ngx_etcd_register_failed(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_register_see(ngx_etcd_register_t *reg,
+    Etcd__KeyValue *kv, ngx_uint_t deleted);
+
+static void ngx_etcd_register_advance(ngx_etcd_register_t *reg);
+static void ngx_etcd_register_check(ngx_etcd_register_t *reg);
+static void ngx_etcd_register_write(ngx_etcd_register_t *reg);
+static void ngx_etcd_register_written(ngx_etcd_txn_t *txn,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision,
+    ngx_uint_t put, Etcd__KeyValue *kv);
+static void ngx_etcd_register_timer(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_etcd_register_start(ngx_etcd_register_t *reg)
+{
+    if (ngx_etcd_register_init(reg) != NGX_OK
+        || ngx_etcd_watch_add(reg->watcher, &reg->watch) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (reg->hold.lease == 0) {
+        ngx_etcd_session_start(&reg->session);
+        return NGX_OK;
+    }
+
+    ngx_etcd_session_adopt(&reg->session, &reg->hold);
+
+    if (reg->session.state != NGX_ETCD_SESSION_HELD) {
+        ngx_memzero(&reg->hold, sizeof(ngx_etcd_tenure_t));
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_register_init(ngx_etcd_register_t *reg)
+{
+    ngx_str_t           *ns;
+    ngx_etcd_txn_t      *txn;
+    ngx_etcd_watch_t    *watch;
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    cluster = reg->keeper->cluster;
+    ns = &cluster->conf->key_namespace;
+
+    txn = &reg->txn;
+
+    txn->key.len = ns->len + reg->key.len;
+    txn->key.data = ngx_pnalloc(reg->pool, txn->key.len);
+    if (txn->key.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(ngx_cpymem(txn->key.data, ns->data, ns->len), reg->key.data,
+               reg->key.len);
+
+    txn->cluster = cluster;
+    txn->value = reg->value;
+    txn->created = NGX_ETCD_TXN_ALWAYS;
+    txn->done = ngx_etcd_register_written;
+    txn->data = reg;
+
+    watch = &reg->watch;
+
+    watch->prefix = reg->key;
+    watch->list = ngx_etcd_register_list;
+    watch->keys = ngx_etcd_register_keys;
+    watch->listed = ngx_etcd_register_listed;
+    watch->events = ngx_etcd_register_events;
+    watch->failed = ngx_etcd_register_failed;
+    watch->data = reg;
+
+    session = &reg->session;
+
+    session->keeper = reg->keeper;
+    session->name = reg->name;
+    session->ttl = reg->ttl;
+    session->held = ngx_etcd_register_held;
+    session->renewed = ngx_etcd_register_renewed;
+    session->lost = ngx_etcd_register_lost;
+    session->data = reg;
+
+    reg->timer.handler = ngx_etcd_register_timer;
+    reg->timer.data = reg;
+    reg->timer.log = cluster->log;
+    reg->timer.cancelable = 1;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_register_end(ngx_etcd_register_t *reg, void (*ended)(void *data),
+    void *data)
+{
+    ngx_etcd_register_drop(reg);
+    ngx_etcd_session_end(&reg->session, ended, data);
+}
+
+
+void
+ngx_etcd_register_close(ngx_etcd_register_t *reg)
+{
+    ngx_etcd_register_drop(reg);
+    ngx_etcd_session_close(&reg->session);
+}
+
+
+static void
+ngx_etcd_register_drop(ngx_etcd_register_t *reg)
+{
+    if (reg->writing) {
+        reg->writing = 0;
+        ngx_etcd_txn_cancel(&reg->txn);
+    }
+
+    if (reg->timer.timer_set) {
+        ngx_del_timer(&reg->timer);
+    }
+}
+
+
+static void
+ngx_etcd_register_held(ngx_etcd_session_t *session)
+{
+    ngx_etcd_register_advance(session->data);
+}
+
+
+static void
+ngx_etcd_register_renewed(ngx_etcd_session_t *session)
+{
+    ngx_etcd_register_advance(session->data);
+}
+
+
+static void
+ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason)
+{
+    ngx_etcd_register_t *reg = session->data;
+
+    ngx_etcd_register_drop(reg);
+    ngx_etcd_register_advance(reg);
+}
+
+
+static void
+ngx_etcd_register_list(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_register_t *reg = watch->data;
+
+    reg->present = 0;
+}
+
+
+static ngx_int_t
+ngx_etcd_register_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
+{
+    size_t  i;
+
+    for (i = 0; i < n; i++) {
+        ngx_etcd_register_see(watch->data, kvs[i], 0);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_register_listed(ngx_etcd_watch_t *watch, int64_t revision)
+{
+    ngx_etcd_register_t *reg = watch->data;
+
+    if (!reg->present) {
+        reg->lease = NGX_ETCD_REGISTER_NONE;
+    }
+
+    reg->synced = 1;
+    reg->revision = revision;
+
+    ngx_etcd_register_advance(reg);
+}
+
+
+static void
+ngx_etcd_register_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
+    size_t n, int64_t revision)
+{
+    size_t                i;
+    ngx_etcd_register_t  *reg;
+
+    reg = watch->data;
+
+    for (i = 0; i < n; i++) {
+        ngx_etcd_register_see(reg, events[i]->kv,
+                              events[i]->type
+                              == ETCD__EVENT__EVENT_TYPE__DELETE);
+    }
+
+    if (watch->revision != 0) {
+        reg->synced = 1;
+        reg->denied = 0;
+    }
+
+    reg->revision = revision;
+
+    ngx_etcd_register_advance(reg);
+}
+
+
+/* it is put all the same, but not watched over */
+
+static void
+ngx_etcd_register_failed(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t            level;
+    ngx_etcd_cluster_t   *cluster;
+    ngx_etcd_register_t  *reg;
+
+    reg = watch->data;
+    cluster = reg->keeper->cluster;
+    level = reg->denied ? NGX_LOG_INFO : NGX_LOG_WARN;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V cannot be watched: %s: %V",
+                  &cluster->conf->name, &reg->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    reg->denied = 1;
+    reg->synced = 0;
+}
+
+
+/* others may begin with it */
+
+static void
+ngx_etcd_register_see(ngx_etcd_register_t *reg, Etcd__KeyValue *kv,
+    ngx_uint_t deleted)
+{
+    if (kv->key.len != reg->key.len
+        || ngx_memcmp(kv->key.data, reg->key.data, reg->key.len) != 0)
+    {
+        return;
+    }
+
+    if (deleted) {
+        reg->lease = NGX_ETCD_REGISTER_NONE;
+        return;
+    }
+
+    reg->present = 1;
+    reg->lease = kv->lease;
+    reg->equal = (kv->value.len == reg->value.len
+                  && (kv->value.len == 0
+                      || ngx_memcmp(kv->value.data, reg->value.data,
+                                    reg->value.len)
+                         == 0));
+}
+
+
+static void
+ngx_etcd_register_advance(ngx_etcd_register_t *reg)
+{
+    ngx_etcd_tenure_t   *hold;
+    ngx_etcd_session_t  *session;
+
+    hold = &reg->hold;
+    session = &reg->session;
+
+    if (session->state != NGX_ETCD_SESSION_HELD) {
+        ngx_memzero(hold, sizeof(ngx_etcd_tenure_t));
+
+    } else {
+
+        if (hold->lease != session->lease.id) {
+            hold->created = 0;
+        }
+
+        hold->lease = session->lease.id;
+        hold->ttl = session->lease.ttl;
+        hold->deadline = session->lease.deadline;
+    }
+
+    if (reg->changed(reg) == NGX_OK
+        && session->state == NGX_ETCD_SESSION_HELD
+        && !reg->writing
+        && !reg->timer.timer_set)
+    {
+        ngx_etcd_register_check(reg);
+    }
+}
+
+
+static void
+ngx_etcd_register_check(ngx_etcd_register_t *reg)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (reg->hold.created == 0) {
+        ngx_etcd_register_write(reg);
+        return;
+    }
+
+    if (!reg->synced || reg->revision < reg->hold.created) {
+        return;
+    }
+
+    if (reg->lease == reg->hold.lease) {
+        reg->taken = 0;
+
+        if (!reg->equal) {
+            ngx_etcd_register_write(reg);
+        }
+
+        return;
+    }
+
+    if (reg->lease == NGX_ETCD_REGISTER_NONE) {
+
+        /* put when the time is over, by this same way */
+
+        reg->hold.created = 0;
+        ngx_add_timer(&reg->timer, NGX_ETCD_REGISTER_PAUSE);
+        return;
+    }
+
+    if (!reg->taken) {
+        reg->taken = 1;
+        cluster = reg->keeper->cluster;
+
+        ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
+                      "etcd cluster \"%V\": %V was put by somebody else "
+                      "(lease %xL), it is left to him",
+                      &cluster->conf->name, &reg->name, reg->lease);
+    }
+}
+
+
+static void
+ngx_etcd_register_write(ngx_etcd_register_t *reg)
+{
+    reg->writing = 1;
+    reg->txn.lease = reg->session.lease.id;
+
+    ngx_etcd_txn_start(&reg->txn);
+}
+
+
+static void
+ngx_etcd_register_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, int64_t revision, ngx_uint_t put, Etcd__KeyValue *kv)
+{
+    ngx_uint_t            level;
+    ngx_etcd_cluster_t   *cluster;
+    ngx_etcd_register_t  *reg;
+
+    reg = txn->data;
+    reg->writing = 0;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        reg->failures = 0;
+        reg->hold.created = revision;
+        ngx_etcd_register_advance(reg);
+        return;
+    }
+
+    if (status == NGX_ETCD_GRPC_NOT_FOUND) {
+        ngx_etcd_session_replace(&reg->session, "etcd does not have it");
+        return;
+    }
+
+    cluster = reg->keeper->cluster;
+
+    level = (reg->failures || ngx_etcd_retriable(status)) ? NGX_LOG_INFO
+                                                          : NGX_LOG_ERR;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V cannot be put: %s: %V, trying "
+                  "again", &cluster->conf->name, &reg->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    reg->failures++;
+
+    ngx_add_timer(&reg->timer, ngx_etcd_backoff(reg->failures));
+}
+
+
+static void
+ngx_etcd_register_timer(ngx_event_t *ev)
+{
+    ngx_etcd_register_advance(ev->data);
+}

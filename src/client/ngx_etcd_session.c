@@ -1,0 +1,407 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_session.h>
+#include <ngx_etcd_clock.h>
+
+#include <openssl/rand.h>
+
+
+static void ngx_etcd_session_init(ngx_etcd_session_t *session);
+static void ngx_etcd_session_again(ngx_etcd_session_t *session);
+static void ngx_etcd_session_timer(ngx_event_t *ev);
+static void ngx_etcd_session_grant(ngx_etcd_session_t *session);
+static void ngx_etcd_session_granted(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ProtobufCMessage *response, ngx_pool_t *pool);
+static void ngx_etcd_session_refused(ngx_etcd_session_t *session,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_session_hold(ngx_etcd_session_t *session,
+    ngx_uint_t now);
+static void ngx_etcd_session_revoke(ngx_etcd_session_t *session,
+    ngx_etcd_session_state_e state);
+static void ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ProtobufCMessage *response, ngx_pool_t *pool);
+static void ngx_etcd_session_finish(ngx_etcd_session_t *session);
+static void ngx_etcd_session_renewed(ngx_etcd_lease_t *lease);
+static void ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason);
+static int64_t ngx_etcd_session_id(void);
+
+
+void
+ngx_etcd_session_start(ngx_etcd_session_t *session)
+{
+    ngx_etcd_session_init(session);
+
+    ngx_etcd_session_grant(session);
+}
+
+
+void
+ngx_etcd_session_adopt(ngx_etcd_session_t *session, ngx_etcd_tenure_t *hold)
+{
+    ngx_etcd_session_init(session);
+
+    if (hold->deadline <= ngx_etcd_clock()) {
+        session->former = hold->lease;
+        ngx_etcd_session_again(session);
+        return;
+    }
+
+    session->lease.id = hold->lease;
+    session->lease.ttl = hold->ttl;
+    session->lease.deadline = hold->deadline;
+
+    ngx_etcd_session_hold(session, 1);
+}
+
+
+static void
+ngx_etcd_session_init(ngx_etcd_session_t *session)
+{
+    session->lease.renewed = ngx_etcd_session_renewed;
+    session->lease.lost = ngx_etcd_session_lost;
+    session->lease.data = session;
+
+    session->timer.handler = ngx_etcd_session_timer;
+    session->timer.data = session;
+    session->timer.log = session->keeper->cluster->log;
+    session->timer.cancelable = 1;
+
+    session->unary.cluster = session->keeper->cluster;
+    session->unary.data = session;
+
+    /* all that a session asks for may be asked for twice */
+
+    session->unary.idempotent = 1;
+}
+
+
+void
+ngx_etcd_session_replace(ngx_etcd_session_t *session, char *reason)
+{
+    ngx_etcd_lease_forget(&session->lease);
+
+    ngx_etcd_session_lost(&session->lease, reason);
+}
+
+
+void
+ngx_etcd_session_end(ngx_etcd_session_t *session,
+    void (*ended)(void *data), void *data)
+{
+    ngx_etcd_session_state_e  state;
+
+    state = session->state;
+
+    ngx_etcd_session_close(session);
+
+    session->ended = ended;
+    session->ended_data = data;
+
+    /* one that is being asked for may be there already */
+
+    if (state == NGX_ETCD_SESSION_HELD || state == NGX_ETCD_SESSION_GRANTING) {
+        session->former = session->lease.id;
+    }
+
+    if (session->former == 0) {
+        ngx_etcd_session_finish(session);
+        return;
+    }
+
+    ngx_etcd_session_revoke(session, NGX_ETCD_SESSION_ENDING);
+}
+
+
+void
+ngx_etcd_session_close(ngx_etcd_session_t *session)
+{
+    ngx_etcd_lease_forget(&session->lease);
+    ngx_etcd_unary_cancel(&session->unary);
+
+    if (session->timer.timer_set) {
+        ngx_del_timer(&session->timer);
+    }
+
+    session->state = NGX_ETCD_SESSION_CLOSED;
+}
+
+
+static void
+ngx_etcd_session_again(ngx_etcd_session_t *session)
+{
+    session->state = NGX_ETCD_SESSION_WAITING;
+
+    ngx_add_timer(&session->timer, session->failures
+                                   ? ngx_etcd_backoff(session->failures) : 1);
+    session->failures++;
+}
+
+
+static void
+ngx_etcd_session_timer(ngx_event_t *ev)
+{
+    ngx_etcd_session_t  *session;
+
+    session = ev->data;
+
+    if (session->former != 0) {
+        ngx_etcd_session_revoke(session, NGX_ETCD_SESSION_REVOKING);
+        return;
+    }
+
+    ngx_etcd_session_grant(session);
+}
+
+
+static void
+ngx_etcd_session_grant(ngx_etcd_session_t *session)
+{
+    ngx_etcd_unary_t         *unary;
+    Etcd__LeaseGrantRequest  *request;
+
+    session->state = NGX_ETCD_SESSION_GRANTING;
+    session->lease.id = ngx_etcd_session_id();
+
+    request = &session->grant;
+    etcd__lease_grant_request__init(request);
+
+    request->id = session->lease.id;
+    request->ttl = session->ttl;
+
+    unary = &session->unary;
+
+    unary->method = "/etcdserverpb.Lease/LeaseGrant";
+    unary->name = "lease grant";
+    unary->request = &request->base;
+    unary->response = &etcd__lease_grant_response__descriptor;
+    unary->done = ngx_etcd_session_granted;
+
+    ngx_etcd_unary_start(unary);
+}
+
+
+static void
+ngx_etcd_session_granted(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    int64_t              ttl;
+    uint64_t             sent;
+    ngx_etcd_session_t  *session;
+
+    session = unary->data;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ttl = ((Etcd__LeaseGrantResponse *) response)->ttl;
+        sent = unary->last;
+        ngx_destroy_pool(pool);
+
+    } else if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && unary->unknown) {
+
+        /*
+         * It exists already: an attempt that was not answered was processed
+         * after all, and the server's TTL is not less than what was asked for.
+         */
+
+        ttl = session->ttl;
+        sent = unary->first;
+
+    } else {
+        ngx_etcd_session_refused(session, status, text);
+        return;
+    }
+
+    if (ttl <= 0) {
+        ngx_etcd_session_again(session);
+        return;
+    }
+
+    session->lease.ttl = (ngx_msec_t) ngx_min(ttl, NGX_ETCD_LEASE_MAX_TTL)
+                         * 1000;
+    session->lease.deadline = ngx_etcd_lease_deadline(sent,
+                                                      session->lease.ttl);
+
+    if (session->lease.deadline <= ngx_etcd_clock()) {
+        session->former = session->lease.id;
+        ngx_etcd_session_again(session);
+        return;
+    }
+
+    session->reported = 0;
+
+    /* a third of the TTL may have passed: renewed at once */
+
+    ngx_etcd_session_hold(session, sent != unary->last);
+
+    session->held(session);
+}
+
+
+/* of an unknown outcome: what there may be is revoked before the next one */
+
+static void
+ngx_etcd_session_refused(ngx_etcd_session_t *session,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = session->keeper->cluster;
+    level = session->reported ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: no lease: %s: %V, trying again",
+                  &cluster->conf->name, &session->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    session->reported = 1;
+
+    if (session->unary.unknown) {
+        session->former = session->lease.id;
+    }
+
+    ngx_etcd_session_again(session);
+}
+
+
+static void
+ngx_etcd_session_hold(ngx_etcd_session_t *session, ngx_uint_t now)
+{
+    session->state = NGX_ETCD_SESSION_HELD;
+    session->since = ngx_etcd_clock();
+
+    ngx_etcd_lease_keep(session->keeper, &session->lease, now);
+}
+
+
+static void
+ngx_etcd_session_revoke(ngx_etcd_session_t *session,
+    ngx_etcd_session_state_e state)
+{
+    ngx_etcd_unary_t          *unary;
+    Etcd__LeaseRevokeRequest  *request;
+
+    session->state = state;
+
+    request = &session->revoke;
+    etcd__lease_revoke_request__init(request);
+
+    request->id = session->former;
+
+    unary = &session->unary;
+
+    unary->cluster = session->keeper->cluster;
+    unary->method = "/etcdserverpb.Lease/LeaseRevoke";
+    unary->name = "lease revoke";
+    unary->request = &request->base;
+    unary->response = &etcd__lease_revoke_response__descriptor;
+    unary->done = ngx_etcd_session_revoked;
+
+    ngx_etcd_unary_start(unary);
+}
+
+
+static void
+ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    ngx_etcd_session_t  *session;
+
+    session = unary->data;
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+
+    if (session->state == NGX_ETCD_SESSION_ENDING) {
+        session->former = 0;
+        session->state = NGX_ETCD_SESSION_CLOSED;
+        ngx_etcd_session_finish(session);
+        return;
+    }
+
+    if (ngx_etcd_retriable(status)) {
+
+        /* its key may still be there, and in the way of the next one */
+
+        ngx_etcd_session_again(session);
+        return;
+    }
+
+    /* it is gone, or was so before, or is not ours to revoke */
+
+    session->former = 0;
+
+    ngx_etcd_session_grant(session);
+}
+
+
+static void
+ngx_etcd_session_finish(ngx_etcd_session_t *session)
+{
+    if (session->ended != NULL) {
+        session->ended(session->ended_data);
+    }
+}
+
+
+static void
+ngx_etcd_session_renewed(ngx_etcd_lease_t *lease)
+{
+    ngx_etcd_session_t *session = lease->data;
+
+    session->renewed(session);
+}
+
+
+static void
+ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason)
+{
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    session = lease->data;
+    cluster = session->keeper->cluster;
+
+    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: lease %xL is lost: %s",
+                  &cluster->conf->name, &session->name, lease->id, reason);
+
+    if (ngx_etcd_clock() - session->since > NGX_ETCD_SESSION_PROVED) {
+        session->failures = 0;
+    }
+
+    session->former = lease->id;
+
+    ngx_etcd_session_again(session);
+
+    session->lost(session, reason);
+}
+
+
+/* any positive number, made so that no two clients ever choose the same */
+
+static int64_t
+ngx_etcd_session_id(void)
+{
+    uint64_t  id;
+
+    if (RAND_bytes((u_char *) &id, sizeof(uint64_t)) != 1) {
+        id = (uint64_t) ngx_random() << 32 ^ (uint64_t) ngx_random()
+             ^ (uint64_t) ngx_pid << 40;
+    }
+
+    id >>= 1;
+
+    return (id != 0) ? (int64_t) id : 1;
+}

@@ -1,0 +1,70 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Txn of etcd's v3 API, as leases' keys need it: one key is put, if its create
+ * revision is what it is thought to be, and read otherwise.
+ */
+
+
+#ifndef _NGX_ETCD_TXN_H_INCLUDED_
+#define _NGX_ETCD_TXN_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_unary.h>
+#include <ngx_etcd_proto.pb-c.h>
+
+
+#define NGX_ETCD_TXN_ALWAYS  -1
+
+
+typedef struct ngx_etcd_txn_s  ngx_etcd_txn_t;
+
+struct ngx_etcd_txn_s {
+    /* set by the caller, the rest zeroed; bytes must stay */
+
+    ngx_etcd_cluster_t       *cluster;
+    ngx_str_t                 key;             /* with the namespace */
+    ngx_str_t                 value;
+    int64_t                   lease;
+    int64_t                   created;         /* only if its create revision
+                                                  is that; 0: if there is no
+                                                  such key; or ALWAYS */
+
+    /*
+     * Called once.  With OK the revision is that of the answer, and the key,
+     * unless it was put, what it is now, or NULL where there is none.
+     */
+    void                    (*done)(ngx_etcd_txn_t *txn,
+                                    ngx_etcd_grpc_status_e status,
+                                    ngx_str_t *text, int64_t revision,
+                                    ngx_uint_t put, Etcd__KeyValue *kv);
+    void                     *data;
+
+    /* private */
+
+    ngx_etcd_unary_t          unary;
+    Etcd__TxnRequest          request;
+    Etcd__Compare             compare;
+    Etcd__RequestOp           success;
+    Etcd__RequestOp           failure;
+    Etcd__PutRequest          put;
+    Etcd__RangeRequest        range;
+    Etcd__Compare            *compares[1];
+    Etcd__RequestOp          *successes[1];
+    Etcd__RequestOp          *failures[1];
+};
+
+
+/*
+ * Repeated until it is answered: doing it twice puts the same twice, or finds
+ * with the second attempt what the first has put.
+ */
+void ngx_etcd_txn_start(ngx_etcd_txn_t *txn);
+
+void ngx_etcd_txn_cancel(ngx_etcd_txn_t *txn);
+
+
+#endif /* _NGX_ETCD_TXN_H_INCLUDED_ */

@@ -1,0 +1,94 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * One unary call of etcd's v3 API: one request, one response, whichever
+ * endpoint gives it.  Tries the endpoints in turn, each attempt with a short
+ * deadline, until the cluster's request_timeout is over; waits for a
+ * connection and for a token where that is needed.
+ */
+
+
+#ifndef _NGX_ETCD_UNARY_H_INCLUDED_
+#define _NGX_ETCD_UNARY_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_cluster.h>
+
+
+#define NGX_ETCD_UNARY_ATTEMPT  500     /* ms, doubled with every attempt */
+
+
+typedef struct ngx_etcd_unary_s  ngx_etcd_unary_t;
+
+
+/*
+ * Called once.  The response is NULL unless the status is OK; it lives in the
+ * pool, which the callee owns then.  The memory of the call may be used for
+ * another one, or freed, in here.
+ */
+typedef void (*ngx_etcd_unary_done_pt)(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ProtobufCMessage *response, ngx_pool_t *pool);
+
+
+struct ngx_etcd_unary_s {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_cluster_t                 *cluster;
+    char                               *method;   /* "/etcdserverpb.KV/Range" */
+    char                               *name;     /* for logs: "range" */
+    ProtobufCMessage                   *request;  /* stays until done() */
+    const ProtobufCMessageDescriptor   *response;
+    ngx_msec_t                          timeout;  /* 0: request_timeout */
+    ngx_etcd_unary_done_pt              done;
+    void                               *data;
+
+    /*
+     * Doing it twice does what doing it once does, so every failed attempt
+     * may be repeated.  Otherwise only one that was provably not processed
+     * is.
+     */
+    unsigned                            idempotent:1;
+
+    /*
+     * valid in done(): it did not succeed, or not with this attempt, but
+     * etcd may have processed it
+     */
+    unsigned                            unknown:1;
+
+    /* valid in done(): the response is more than max_message_size */
+    unsigned                            oversize:1;
+
+    /* valid in done(): when the first and the last attempt were sent */
+    uint64_t                            first;    /* ngx_etcd_clock() */
+    uint64_t                            last;
+
+    /* private */
+
+    ngx_etcd_grpc_call_t                call;
+    ngx_etcd_waiter_t                   waiter;
+    ngx_event_t                         timer;    /* next attempt, or the end */
+    ngx_msec_t                          deadline;
+    ngx_msec_t                          started;  /* this attempt */
+    ngx_uint_t                          attempts;
+    ngx_uint_t                          token;    /* its generation */
+    ProtobufCMessage                   *message;
+    ngx_pool_t                         *pool;
+    unsigned                            calling:1;
+};
+
+
+/* done() is never called before this returns */
+void ngx_etcd_unary_start(ngx_etcd_unary_t *unary);
+
+/*
+ * done() is not called any more; does nothing where none is under way.  What
+ * was sent may still be processed.
+ */
+void ngx_etcd_unary_cancel(ngx_etcd_unary_t *unary);
+
+
+#endif /* _NGX_ETCD_UNARY_H_INCLUDED_ */

@@ -1,0 +1,222 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_url.h>
+
+
+#define NGX_ETCD_URL_NO_MEMORY  "no memory"
+#define NGX_ETCD_URL_SHAPE      "it is not \"http://ADDRESS:PORT\""
+
+
+static char *ngx_etcd_url_scheme(ngx_etcd_endpoint_t *endpoint,
+    ngx_str_t *rest);
+static char *ngx_etcd_url_name(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
+    ngx_url_t *u);
+static char *ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
+    ngx_str_t *host);
+static ngx_uint_t ngx_etcd_url_local(ngx_etcd_endpoint_t *endpoint);
+
+
+char *
+ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
+{
+    char       *rv;
+    ngx_url_t   u;
+
+    ngx_memzero(&u, sizeof(ngx_url_t));
+
+    u.default_port = 2379;
+    u.no_resolve = 1;
+
+    rv = ngx_etcd_url_scheme(endpoint, &u.url);
+
+    if (rv != NULL) {
+        return rv;
+    }
+
+    if (ngx_parse_url(pool, &u) != NGX_OK) {
+        return u.err ? u.err : NGX_ETCD_URL_NO_MEMORY;
+    }
+
+    if (u.family == AF_UNIX) {
+        return NGX_ETCD_URL_SHAPE;
+    }
+
+    endpoint->port = u.port;
+
+    if (u.naddrs != 0) {
+        endpoint->addr = u.addrs[0];
+        endpoint->authority = u.addrs[0].name;
+
+    } else {
+        rv = ngx_etcd_url_name(pool, endpoint, &u);
+
+        if (rv != NULL) {
+            return rv;
+        }
+    }
+
+    rv = ngx_etcd_url_host(pool, endpoint, &u.host);
+
+    endpoint->local = (rv == NULL) ? ngx_etcd_url_local(endpoint) : 0;
+
+    return rv;
+}
+
+
+/* takes the scheme off, and refuses what is more than host and port */
+
+static char *
+ngx_etcd_url_scheme(ngx_etcd_endpoint_t *endpoint, ngx_str_t *rest)
+{
+    u_char  *p;
+
+    *rest = endpoint->url;
+
+    if (rest->len > NGX_ETCD_URL_MAX) {
+        return "it is too long";
+    }
+
+    if (rest->len >= 8
+        && ngx_strncasecmp(rest->data, (u_char *) "https://", 8) == 0)
+    {
+        endpoint->secure = 1;
+        rest->data += 8;
+        rest->len -= 8;
+
+    } else if (rest->len >= 7
+               && ngx_strncasecmp(rest->data, (u_char *) "http://", 7) == 0)
+    {
+        rest->data += 7;
+        rest->len -= 7;
+    }
+
+    if (rest->len != 0 && rest->data[rest->len - 1] == '/') {
+        rest->len--;
+    }
+
+    if (rest->len == 0) {
+        return "no host";
+    }
+
+    for (p = rest->data; p < rest->data + rest->len; p++) {
+        if (*p == '/' || *p == '@' || *p == '?' || *p == '#' || *p <= ' ') {
+            return NGX_ETCD_URL_SHAPE;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* a host name: it goes into queries, headers and handshakes as it is */
+
+static char *
+ngx_etcd_url_name(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
+    ngx_url_t *u)
+{
+    u_char      c, *p;
+    size_t      size;
+    ngx_uint_t  i;
+
+    for (i = 0; i < u->host.len; i++) {
+        c = ngx_tolower(u->host.data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9')
+            && c != '-' && c != '.' && c != '_')
+        {
+            return "invalid host";
+        }
+    }
+
+    size = u->host.len + sizeof(":65535") - 1;
+
+    p = ngx_pnalloc(pool, size);
+    if (p == NULL) {
+        return NGX_ETCD_URL_NO_MEMORY;
+    }
+
+    endpoint->authority.data = p;
+    endpoint->authority.len = ngx_snprintf(p, size, "%V:%ui", &u->host,
+                                           (ngx_uint_t) u->port)
+                              - p;
+
+    return NULL;
+}
+
+
+/* as certificates have it: without the brackets of an IPv6 address */
+
+static char *
+ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
+    ngx_str_t *host)
+{
+    ngx_str_t  name;
+
+    name = *host;
+
+    if (name.len > 2 && name.data[0] == '[') {
+        name.data++;
+        name.len -= 2;
+    }
+
+    endpoint->host.data = ngx_pnalloc(pool, name.len + 1);
+    if (endpoint->host.data == NULL) {
+        return NGX_ETCD_URL_NO_MEMORY;
+    }
+
+    endpoint->host.len = name.len;
+    *ngx_cpymem(endpoint->host.data, name.data, name.len) = '\0';
+
+    return NULL;
+}
+
+
+static ngx_uint_t
+ngx_etcd_url_local(ngx_etcd_endpoint_t *endpoint)
+{
+    ngx_str_t            *host;
+    struct sockaddr      *sa;
+    struct sockaddr_in   *sin;
+#if (NGX_HAVE_INET6)
+    struct sockaddr_in6  *sin6;
+#endif
+
+    host = &endpoint->host;
+    sa = endpoint->addr.sockaddr;
+
+    if (sa == NULL) {
+        return host->len == 9
+               && ngx_strncasecmp(host->data, (u_char *) "localhost", 9) == 0;
+    }
+
+    if (ngx_inet_wildcard(sa)) {
+        return 1;
+    }
+
+#if (NGX_HAVE_INET6)
+    if (sa->sa_family == AF_INET6) {
+        sin6 = (struct sockaddr_in6 *) sa;
+        return IN6_IS_ADDR_LOOPBACK(&sin6->sin6_addr) ? 1 : 0;
+    }
+#endif
+
+    sin = (struct sockaddr_in *) sa;
+
+    return (ntohl(sin->sin_addr.s_addr) >> 24) == 127;
+}
+
+
+ngx_uint_t
+ngx_etcd_url_equal(ngx_etcd_endpoint_t *one, ngx_etcd_endpoint_t *other)
+{
+    return one->secure == other->secure
+           && one->authority.len == other->authority.len
+           && ngx_strncasecmp(one->authority.data, other->authority.data,
+                              one->authority.len) == 0;
+}

@@ -1,0 +1,214 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_campaign.h>
+#include <ngx_etcd_clock.h>
+
+
+static ngx_etcd_campaign_t *ngx_etcd_campaign_find_in(
+    ngx_etcd_main_conf_t *emcf, ngx_str_t *name);
+static ngx_int_t ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
+
+
+ngx_etcd_campaign_t *
+ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name)
+{
+    ngx_etcd_campaign_t   *campaign, **p;
+    ngx_etcd_main_conf_t  *emcf;
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    campaign = ngx_etcd_campaign_find_in(emcf, name);
+
+    if (campaign != NULL) {
+        return campaign;
+    }
+
+    campaign = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_campaign_t));
+    if (campaign == NULL) {
+        return NULL;
+    }
+
+    campaign->kind = NGX_ETCD_SEAT_ELECTION;
+    campaign->name = *name;
+
+    campaign->file = cf->conf_file->file.name.data;
+    campaign->line = cf->conf_file->line;
+
+    p = ngx_array_push(&emcf->elections);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = campaign;
+
+    return campaign;
+}
+
+
+static ngx_etcd_campaign_t *
+ngx_etcd_campaign_find_in(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t  **campaigns;
+
+    campaigns = emcf->elections.elts;
+
+    for (i = 0; i < emcf->elections.nelts; i++) {
+
+        /* as variables are compared */
+
+        if (campaigns[i]->name.len == name->len
+            && ngx_strncasecmp(campaigns[i]->name.data, name->data, name->len)
+               == 0)
+        {
+            return campaigns[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t  **campaigns;
+
+    campaigns = emcf->elections.elts;
+
+    for (i = 0; i < emcf->elections.nelts; i++) {
+
+        if (campaigns[i]->cluster == NULL) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "unknown election \"%V\" in %s:%ui: no \"etcd\" "
+                          "block has such an \"election\"",
+                          &campaigns[i]->name, campaigns[i]->file,
+                          campaigns[i]->line);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t  **campaigns;
+
+    campaigns = ecf->campaigns.elts;
+
+    for (i = 0; i < ecf->campaigns.nelts; i++) {
+        if (ngx_etcd_campaign_declare_one(campaigns[i], &ecf->zone, old)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* in another namespace it is another key */
+
+static ngx_int_t
+ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
+{
+    u_char           *p;
+    ngx_str_t        *ns, key;
+    ngx_etcd_seat_t  *seat;
+    u_char            buf[2 * NGX_ETCD_SEAT_MAX_KEY];
+
+    ns = &campaign->cluster->client.key_namespace;
+
+    p = ngx_snprintf(buf, sizeof(buf), "%V%V", ns, &campaign->key);
+
+    key.data = buf;
+    key.len = p - buf;
+
+    seat = ngx_etcd_seat_declare(zone, campaign->kind, &key);
+    if (seat == NULL) {
+        return NGX_ERROR;
+    }
+
+    campaign->seat = seat;
+    campaign->id = seat->id;
+
+    return (old != NULL) ? ngx_etcd_seat_inherit(zone, seat, old) : NGX_OK;
+}
+
+
+ngx_etcd_campaign_t *
+ngx_etcd_campaign_find(ngx_str_t *name)
+{
+    return ngx_etcd_campaign_find_in(
+               (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                                     ngx_etcd_module),
+               name);
+}
+
+
+ngx_uint_t
+ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign)
+{
+    uint64_t  until;
+
+    until = ngx_etcd_seat_until(campaign->seat, campaign->id);
+
+    /* in this order: a process may be stopped between any two steps */
+
+    return until != 0 && ngx_etcd_clock() < until;
+}
+
+
+int64_t
+ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign)
+{
+    uint64_t  until, now;
+
+    until = ngx_etcd_seat_until(campaign->seat, campaign->id);
+    now = ngx_etcd_clock();
+
+    return (now < until) ? (int64_t) (until - now) : -1;
+}
+
+
+ngx_int_t
+ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_seat_view_t *view)
+{
+    int64_t                   age;
+    ngx_msec_t                bound;
+    ngx_etcd_cluster_conf_t  *client;
+
+    if (ngx_etcd_seat_view(campaign->seat, campaign->id, view) != NGX_OK
+        || view->created == 0)
+    {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_etcd_campaign_leads(campaign)) {
+        return NGX_OK;
+    }
+
+    client = &campaign->cluster->client;
+
+    age = ngx_etcd_zone_staleness(&campaign->cluster->zone);
+    bound = ngx_max((ngx_msec_t) campaign->ttl * 1000,
+                    client->ping_interval + client->ping_timeout);
+
+    return (age >= 0 && (uint64_t) age <= bound) ? NGX_OK : NGX_DECLINED;
+}

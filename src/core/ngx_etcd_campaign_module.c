@@ -1,0 +1,408 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_campaign.h>
+#include <ngx_etcd_keeper.h>
+
+
+/* below the prefix there is room for a slash and a lease */
+
+#define NGX_ETCD_CAMPAIGN_MAX_KEY  (NGX_ETCD_SEAT_MAX_KEY - 32)
+
+#define NGX_ETCD_CAMPAIGN_TTL      10      /* seconds */
+
+
+static char *ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
+    ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name);
+static char *ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
+    ngx_etcd_campaign_t *campaign);
+static ngx_uint_t ngx_etcd_campaign_below(ngx_str_t *prefix, ngx_str_t *key);
+static char *ngx_etcd_campaign_parameters(ngx_conf_t *cf,
+    ngx_etcd_campaign_t *campaign, ngx_uint_t first);
+static char *ngx_etcd_campaign_ttl(ngx_conf_t *cf,
+    ngx_etcd_campaign_t *campaign, ngx_str_t *value);
+static char *ngx_etcd_campaign_value(ngx_conf_t *cf,
+    ngx_etcd_campaign_t *campaign, ngx_str_t *value);
+static ngx_uint_t ngx_etcd_campaign_is_name(ngx_str_t *name);
+
+
+static ngx_command_t  ngx_etcd_campaign_commands[] = {
+
+    { ngx_string("election"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
+      ngx_etcd_campaign_election,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("register"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
+      ngx_etcd_campaign_register,
+      0,
+      0,
+      NULL },
+
+      ngx_null_command
+};
+
+
+static ngx_core_module_t  ngx_etcd_campaign_module_ctx = {
+    ngx_string("etcd_campaign"),
+    NULL,
+    NULL
+};
+
+
+ngx_module_t  ngx_etcd_campaign_module = {
+    NGX_MODULE_V1,
+    &ngx_etcd_campaign_module_ctx,         /* module context */
+    ngx_etcd_campaign_commands,            /* module directives */
+    NGX_CORE_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    NULL,                                  /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    NULL,                                  /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+static char *
+ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    char                 *rv;
+    ngx_str_t            *value;
+    ngx_etcd_campaign_t  *campaign;
+
+    value = cf->args->elts;
+
+    if (!ngx_etcd_campaign_is_name(&value[1])) {
+        return "needs a name of letters, digits and underscores";
+    }
+
+    campaign = ngx_etcd_campaign_get(cf, &value[1]);
+    if (campaign == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (campaign->cluster != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate election \"%V\"",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    /* candidates are PREFIX/LEASE, however the prefix is written */
+
+    campaign->key = value[2];
+
+    if (campaign->key.len != 0
+        && campaign->key.data[campaign->key.len - 1] == '/')
+    {
+        campaign->key.len--;
+    }
+
+    campaign->value = cf->cycle->hostname;
+
+    rv = ngx_etcd_campaign_parameters(cf, campaign, 3);
+
+    return (rv == NGX_CONF_OK)
+           ? ngx_etcd_campaign_add(cf, ecf, campaign, "election", &value[1])
+           : rv;
+}
+
+
+static char *
+ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    char                 *rv;
+    ngx_str_t            *value;
+    ngx_etcd_campaign_t  *campaign;
+
+    value = cf->args->elts;
+
+    campaign = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_campaign_t));
+    if (campaign == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    campaign->kind = NGX_ETCD_SEAT_REGISTRATION;
+    campaign->key = value[1];
+
+    rv = ngx_etcd_campaign_parameters(cf, campaign, 2);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (campaign->value.data == NULL) {
+        return "needs \"value=\"";
+    }
+
+    return ngx_etcd_campaign_add(cf, ecf, campaign, "registration", &value[1]);
+}
+
+
+static char *
+ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
+    ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name)
+{
+    u_char               *p;
+    ngx_etcd_campaign_t  **added;
+
+    if (campaign->key.len == 0) {
+        return (campaign->kind == NGX_ETCD_SEAT_ELECTION)
+               ? "has an empty prefix" : "has an empty key";
+    }
+
+    if (campaign->key.len > NGX_ETCD_CAMPAIGN_MAX_KEY) {
+        return "has a key that is too long";
+    }
+
+    if (ngx_etcd_campaign_conflict(cf, ecf, campaign) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    p = ngx_pnalloc(cf->pool, ngx_strlen(what) + name->len + 3);
+    if (p == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    campaign->label.data = p;
+    campaign->label.len = ngx_sprintf(p, "%s \"%V\"", what, name) - p;
+
+    added = ngx_array_push(&ecf->campaigns);
+    if (added == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    *added = campaign;
+
+    campaign->cluster = ecf;
+
+    return NGX_CONF_OK;
+}
+
+
+/* two keys in one place, or a registration that would be a candidate */
+
+static char *
+ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
+    ngx_etcd_campaign_t *campaign)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t   *one, *two, **others;
+
+    others = ecf->campaigns.elts;
+
+    for (i = 0; i < ecf->campaigns.nelts; i++) {
+
+        if (others[i]->kind == campaign->kind) {
+
+            if (others[i]->key.len == campaign->key.len
+                && ngx_memcmp(others[i]->key.data, campaign->key.data,
+                              campaign->key.len)
+                   == 0)
+            {
+                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                                   "\"%V\" is that of %V already",
+                                   &campaign->key, &others[i]->label);
+                return NGX_CONF_ERROR;
+            }
+
+            continue;
+        }
+
+        one = others[i];
+        two = campaign;
+
+        if (one->kind != NGX_ETCD_SEAT_ELECTION) {
+            one = campaign;
+            two = others[i];
+        }
+
+        if (ngx_etcd_campaign_below(&one->key, &two->key)) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" would be a candidate of the election "
+                               "below \"%V\"", &two->key, &one->key);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_campaign_below(ngx_str_t *prefix, ngx_str_t *key)
+{
+    return key->len > prefix->len
+           && key->data[prefix->len] == '/'
+           && ngx_memcmp(key->data, prefix->data, prefix->len) == 0;
+}
+
+
+static char *
+ngx_etcd_campaign_parameters(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
+    ngx_uint_t first)
+{
+    char        *rv;
+    ngx_str_t   *value, arg;
+    ngx_uint_t   i, valued;
+
+    value = cf->args->elts;
+    valued = 0;
+
+    for (i = first; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "value=", 6) == 0 && !valued++) {
+            arg.data = value[i].data + 6;
+            arg.len = value[i].len - 6;
+            rv = ngx_etcd_campaign_value(cf, campaign, &arg);
+
+        } else if (ngx_strncmp(value[i].data, "ttl=", 4) == 0
+                   && campaign->ttl == 0)
+        {
+            arg.data = value[i].data + 4;
+            arg.len = value[i].len - 4;
+            rv = ngx_etcd_campaign_ttl(cf, campaign, &arg);
+
+        } else {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    if (campaign->ttl == 0) {
+        campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_campaign_ttl(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
+    ngx_str_t *value)
+{
+    time_t  ttl;
+
+    ttl = ngx_parse_time(value, 1);
+
+    if (ttl == (time_t) NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid \"ttl=%V\"", value);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ttl < NGX_ETCD_LEASE_MIN_TTL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"ttl=%V\" is too short: etcd's leases last at "
+                           "least %ds", value, NGX_ETCD_LEASE_MIN_TTL);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ttl > NGX_ETCD_LEASE_MAX_TTL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"ttl=%V\" is too long: after the death of an "
+                           "nginx what it held stays for that time, which "
+                           "may be %ds at most",
+                           value, NGX_ETCD_LEASE_MAX_TTL);
+        return NGX_CONF_ERROR;
+    }
+
+    campaign->ttl = ttl;
+
+    return NGX_CONF_OK;
+}
+
+
+/* with $hostname replaced, the only variable that there is */
+
+static char *
+ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
+    ngx_str_t *value)
+{
+    u_char     *p, *last, *dst;
+    size_t      len, word;
+    ngx_str_t  *hostname;
+
+    hostname = &cf->cycle->hostname;
+    word = sizeof("$hostname") - 1;
+
+    if (value->len > NGX_ETCD_SEAT_MAX_VALUE) {
+        return "has a value that is too long";
+    }
+
+    len = value->len + (value->len / word + 1) * hostname->len;
+
+    dst = ngx_pnalloc(cf->pool, ngx_max(len, 1));
+    if (dst == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    campaign->value.data = dst;
+
+    for (p = value->data, last = p + value->len; p < last; /* void */ ) {
+
+        if (*p != '$') {
+            *dst++ = *p++;
+            continue;
+        }
+
+        if ((size_t) (last - p) < word
+            || ngx_strncmp(p, "$hostname", word) != 0)
+        {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "unknown variable in \"value=%V\": there is "
+                               "$hostname only", value);
+            return NGX_CONF_ERROR;
+        }
+
+        dst = ngx_cpymem(dst, hostname->data, hostname->len);
+        p += word;
+    }
+
+    campaign->value.len = dst - campaign->value.data;
+
+    return (campaign->value.len <= NGX_ETCD_SEAT_MAX_VALUE)
+           ? NGX_CONF_OK : "has a value that is too long";
+}
+
+
+/* it is a part of the names of variables */
+
+static ngx_uint_t
+ngx_etcd_campaign_is_name(ngx_str_t *name)
+{
+    u_char  c;
+    size_t  i;
+
+    for (i = 0; i < name->len; i++) {
+        c = ngx_tolower(name->data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_') {
+            return 0;
+        }
+    }
+
+    return name->len != 0;
+}

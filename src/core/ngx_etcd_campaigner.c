@@ -1,0 +1,487 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_campaigner.h>
+#include <ngx_etcd_election.h>
+#include <ngx_etcd_register.h>
+
+
+typedef struct {
+    ngx_etcd_campaigner_t  *campaigner;
+    ngx_etcd_campaign_t    *conf;
+    ngx_etcd_election_t     election;     /* one of these two */
+    ngx_etcd_register_t     registration;
+    uint64_t                until;        /* as it was written last */
+    unsigned                started:1;
+    unsigned                leading:1;    /* was logged */
+} ngx_etcd_run_t;
+
+
+struct ngx_etcd_campaigner_s {
+    ngx_etcd_conf_t        *conf;
+    ngx_etcd_zone_t        *zone;
+    ngx_etcd_watcher_t     *watcher;
+    ngx_etcd_keeper_t      *keeper;
+    ngx_pool_t             *pool;
+    ngx_log_t              *log;
+    ngx_array_t             runs;         /* of ngx_etcd_run_t */
+    ngx_array_t             former;       /* of ngx_etcd_session_t *: ending */
+    ngx_uint_t              ending;       /* runs that resign */
+    void                  (*done)(void *data);
+    void                   *data;
+    void                  (*lost)(void *data);
+    void                   *owner;
+    unsigned                resigned:1;
+};
+
+
+static ngx_int_t ngx_etcd_campaigner_vacate(
+    ngx_etcd_campaigner_t *campaigner);
+static void ngx_etcd_campaigner_former(void *data, ngx_etcd_seat_hold_t *hold);
+static ngx_int_t ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
+    ngx_etcd_campaign_t *conf);
+static ngx_int_t ngx_etcd_campaigner_elect(ngx_etcd_run_t *run,
+    ngx_etcd_tenure_t *hold);
+static ngx_int_t ngx_etcd_campaigner_register(ngx_etcd_run_t *run,
+    ngx_etcd_tenure_t *hold);
+static ngx_int_t ngx_etcd_campaigner_elected(ngx_etcd_election_t *election,
+    ngx_uint_t seen);
+static void ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
+    ngx_etcd_candidate_t *leader, int64_t revision);
+static void ngx_etcd_campaigner_log(ngx_etcd_run_t *run,
+    ngx_etcd_tenure_t *hold);
+static ngx_int_t ngx_etcd_campaigner_registered(
+    ngx_etcd_register_t *registration);
+static ngx_uint_t ngx_etcd_campaigner_acts(ngx_etcd_campaigner_t *campaigner);
+static void ngx_etcd_campaigner_store(ngx_etcd_run_t *run,
+    ngx_etcd_tenure_t *hold);
+static void ngx_etcd_campaigner_ended(void *data);
+
+
+ngx_uint_t
+ngx_etcd_campaigner_wanted(ngx_etcd_conf_t *conf)
+{
+    return conf->campaigns.nelts != 0 || ngx_etcd_seat_old(&conf->zone);
+}
+
+
+ngx_etcd_campaigner_t *
+ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf, ngx_etcd_watcher_t *watcher,
+    void (*lost)(void *data), void *data, ngx_log_t *log)
+{
+    ngx_uint_t               i;
+    ngx_pool_t              *pool;
+    ngx_etcd_campaign_t    **campaigns;
+    ngx_etcd_campaigner_t   *campaigner;
+
+    pool = watcher->cluster->pool;
+
+    campaigner = ngx_pcalloc(pool, sizeof(ngx_etcd_campaigner_t));
+    if (campaigner == NULL) {
+        return NULL;
+    }
+
+    campaigner->conf = conf;
+    campaigner->zone = &conf->zone;
+    campaigner->watcher = watcher;
+    campaigner->pool = pool;
+    campaigner->log = log;
+    campaigner->lost = lost;
+    campaigner->owner = data;
+
+    campaigner->keeper = ngx_etcd_keeper_create(watcher->cluster);
+
+    if (campaigner->keeper == NULL
+        || ngx_array_init(&campaigner->runs, pool,
+                          ngx_max(conf->campaigns.nelts, 1),
+                          sizeof(ngx_etcd_run_t))
+           != NGX_OK
+        || ngx_array_init(&campaigner->former, pool, 1,
+                          sizeof(ngx_etcd_session_t *))
+           != NGX_OK
+        || ngx_etcd_campaigner_vacate(campaigner) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    campaigns = conf->campaigns.elts;
+
+    for (i = 0; i < conf->campaigns.nelts; i++) {
+        if (ngx_etcd_campaigner_start(campaigner, campaigns[i]) != NGX_OK) {
+            ngx_etcd_campaigner_destroy(campaigner);
+            return NULL;
+        }
+    }
+
+    return campaigner;
+}
+
+
+void
+ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner)
+{
+    ngx_uint_t            i;
+    ngx_etcd_run_t       *runs;
+    ngx_etcd_session_t  **former;
+
+    runs = campaigner->runs.elts;
+
+    for (i = 0; i < campaigner->runs.nelts; i++) {
+
+        if (!runs[i].started) {
+            continue;
+        }
+
+        if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+            ngx_etcd_election_close(&runs[i].election);
+
+        } else {
+            ngx_etcd_register_close(&runs[i].registration);
+        }
+    }
+
+    former = campaigner->former.elts;
+
+    for (i = 0; i < campaigner->former.nelts; i++) {
+        ngx_etcd_session_close(former[i]);
+    }
+
+    ngx_etcd_keeper_destroy(campaigner->keeper);
+}
+
+
+void
+ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
+    void (*done)(void *data), void *data)
+{
+    ngx_uint_t         i;
+    ngx_etcd_run_t    *runs;
+    ngx_etcd_tenure_t  none;
+
+    campaigner->resigned = 1;
+    campaigner->done = done;
+    campaigner->data = data;
+
+    runs = campaigner->runs.elts;
+    campaigner->ending = campaigner->runs.nelts + 1;
+
+    ngx_memzero(&none, sizeof(ngx_etcd_tenure_t));
+
+    for (i = 0; i < campaigner->runs.nelts; i++) {
+
+        if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+            ngx_etcd_seat_extend(runs[i].conf->seat, &runs[i].until, 0);
+            ngx_etcd_campaigner_view(&runs[i], NULL, 0);
+            ngx_etcd_campaigner_log(&runs[i], &none);
+        }
+
+        ngx_etcd_campaigner_store(&runs[i], &none);
+
+        if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+            ngx_etcd_election_end(&runs[i].election,
+                                  ngx_etcd_campaigner_ended, campaigner);
+
+        } else {
+            ngx_etcd_register_end(&runs[i].registration,
+                                  ngx_etcd_campaigner_ended, campaigner);
+        }
+    }
+
+    ngx_etcd_campaigner_ended(campaigner);
+}
+
+
+static void
+ngx_etcd_campaigner_ended(void *data)
+{
+    ngx_etcd_campaigner_t *campaigner = data;
+
+    if (--campaigner->ending == 0) {
+        campaigner->done(campaigner->data);
+    }
+}
+
+
+/* what former configurations had: given up, and seen to be gone in etcd */
+
+static ngx_int_t
+ngx_etcd_campaigner_vacate(ngx_etcd_campaigner_t *campaigner)
+{
+    ngx_uint_t            i;
+    ngx_etcd_session_t  **former;
+
+    if (ngx_etcd_seat_vacate_old(campaigner->zone, ngx_etcd_campaigner_former,
+                                 campaigner)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    former = campaigner->former.elts;
+
+    for (i = 0; i < campaigner->former.nelts; i++) {
+        ngx_etcd_session_end(former[i], NULL, NULL);
+    }
+
+    return NGX_OK;
+}
+
+
+/* under the zone's mutex; where there is no memory it is left to the TTL */
+
+static void
+ngx_etcd_campaigner_former(void *data, ngx_etcd_seat_hold_t *seat)
+{
+    ngx_etcd_campaigner_t *campaigner = data;
+
+    ngx_etcd_tenure_t    hold;
+    ngx_etcd_session_t  *session, **p;
+
+    session = ngx_pcalloc(campaigner->pool, sizeof(ngx_etcd_session_t));
+    if (session == NULL) {
+        return;
+    }
+
+    p = ngx_array_push(&campaigner->former);
+    if (p == NULL) {
+        return;
+    }
+
+    *p = session;
+
+    ngx_memzero(&hold, sizeof(ngx_etcd_tenure_t));
+    hold.lease = seat->lease;
+
+    ngx_str_set(&session->name, "what a former configuration held");
+
+    session->keeper = campaigner->keeper;
+
+    ngx_etcd_session_adopt(session, &hold);
+}
+
+
+static ngx_int_t
+ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
+    ngx_etcd_campaign_t *conf)
+{
+    ngx_int_t             rc;
+    ngx_etcd_run_t       *run;
+    ngx_etcd_tenure_t     hold;
+    ngx_etcd_seat_hold_t  seat;
+
+    if (ngx_etcd_seat_load(campaigner->zone, conf->seat, &seat) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* room was made for all: it stays where it is */
+
+    run = ngx_array_push(&campaigner->runs);
+
+    ngx_memzero(run, sizeof(ngx_etcd_run_t));
+
+    run->campaigner = campaigner;
+    run->conf = conf;
+    run->until = conf->seat->until;
+
+    hold.lease = seat.lease;
+    hold.ttl = (ngx_msec_t) seat.ttl;
+    hold.deadline = seat.deadline;
+    hold.created = seat.created;
+    hold.until = run->until;
+
+    run->leading = (run->until != 0);
+
+    rc = (conf->kind == NGX_ETCD_SEAT_ELECTION)
+         ? ngx_etcd_campaigner_elect(run, &hold)
+         : ngx_etcd_campaigner_register(run, &hold);
+
+    run->started = (rc == NGX_OK);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_campaigner_elect(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
+{
+    ngx_etcd_election_t  *election;
+
+    election = &run->election;
+
+    election->watcher = run->campaigner->watcher;
+    election->keeper = run->campaigner->keeper;
+    election->pool = run->campaigner->pool;
+    election->name = run->conf->label;
+    election->prefix = run->conf->key;
+    election->value = run->conf->value;
+    election->ttl = run->conf->ttl;
+    election->hold = *hold;
+    election->changed = ngx_etcd_campaigner_elected;
+    election->data = run;
+
+    if (ngx_etcd_election_start(election) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (election->hold.until == 0) {
+        ngx_etcd_seat_extend(run->conf->seat, &run->until, 0);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_campaigner_register(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
+{
+    ngx_etcd_register_t  *registration;
+
+    registration = &run->registration;
+
+    registration->watcher = run->campaigner->watcher;
+    registration->keeper = run->campaigner->keeper;
+    registration->pool = run->campaigner->pool;
+    registration->name = run->conf->label;
+    registration->key = run->conf->key;
+    registration->value = run->conf->value;
+    registration->ttl = run->conf->ttl;
+    registration->hold = *hold;
+    registration->changed = ngx_etcd_campaigner_registered;
+    registration->data = run;
+
+    return ngx_etcd_register_start(registration);
+}
+
+
+static ngx_int_t
+ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
+{
+    ngx_etcd_run_t *run = election->data;
+
+    if (!ngx_etcd_campaigner_acts(run->campaigner)) {
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_seat_extend(run->conf->seat, &run->until, election->hold.until);
+
+    ngx_etcd_campaigner_log(run, &election->hold);
+    ngx_etcd_campaigner_store(run, &election->hold);
+
+    if (seen) {
+        ngx_etcd_campaigner_view(run, election->leader, election->revision);
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * A newer agent goes on with all this, or will in a moment: it is not to be
+ * competed with.  One that takes over just now finds who has written last, and
+ * so does who was stopped before it wrote.
+ */
+
+static ngx_uint_t
+ngx_etcd_campaigner_acts(ngx_etcd_campaigner_t *campaigner)
+{
+    if (campaigner->resigned || !ngx_etcd_zone_newest(campaigner->zone)) {
+        return 0;
+    }
+
+    if (!ngx_etcd_zone_owned(campaigner->zone)) {
+        campaigner->lost(campaigner->owner);
+        return 0;
+    }
+
+    return 1;
+}
+
+
+/* where the mutex is held it is written at the next renewal */
+
+static void
+ngx_etcd_campaigner_view(ngx_etcd_run_t *run, ngx_etcd_candidate_t *leader,
+    int64_t revision)
+{
+    ngx_etcd_seat_view_t  view;
+
+    view.revision = revision;
+    view.created = 0;
+    view.key_len = 0;
+    view.value_len = 0;
+
+    if (leader != NULL) {
+        view.created = leader->created;
+        view.key_len = ngx_min(leader->name.str.len, NGX_ETCD_SEAT_MAX_KEY);
+        view.value_len = ngx_min(leader->value.len, NGX_ETCD_SEAT_MAX_VALUE);
+
+        ngx_memcpy(view.key, leader->name.str.data, view.key_len);
+        ngx_memcpy(view.value, leader->value.data, view.value_len);
+    }
+
+    (void) ngx_etcd_seat_show(run->campaigner->zone, run->conf->seat, &view);
+}
+
+
+static void
+ngx_etcd_campaigner_log(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
+{
+    ngx_str_t   *name;
+    ngx_uint_t   leading;
+
+    leading = (hold->until != 0);
+
+    if (run->leading == leading) {
+        return;
+    }
+
+    run->leading = leading;
+    name = &run->campaigner->conf->name;
+
+    if (leading) {
+        ngx_log_error(NGX_LOG_NOTICE, run->campaigner->log, 0,
+                      "etcd cluster \"%V\": %V: this nginx leads "
+                      "(revision %L, lease %xL)",
+                      name, &run->conf->label, hold->created, hold->lease);
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_NOTICE, run->campaigner->log, 0,
+                  "etcd cluster \"%V\": %V: this nginx does not lead any "
+                  "more", name, &run->conf->label);
+}
+
+
+static ngx_int_t
+ngx_etcd_campaigner_registered(ngx_etcd_register_t *registration)
+{
+    ngx_etcd_run_t *run = registration->data;
+
+    if (!ngx_etcd_campaigner_acts(run->campaigner)) {
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_campaigner_store(run, &registration->hold);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_campaigner_store(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
+{
+    ngx_etcd_seat_hold_t  seat;
+
+    seat.lease = hold->lease;
+    seat.ttl = hold->ttl;
+    seat.deadline = hold->deadline;
+    seat.created = hold->created;
+
+    (void) ngx_etcd_seat_store(run->campaigner->zone, run->conf->seat, &seat);
+}

@@ -1,0 +1,49 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What differs between versions of nginx.
+ */
+
+
+#ifndef _NGX_ETCD_COMPAT_H_INCLUDED_
+#define _NGX_ETCD_COMPAT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* 1.27.3: "server NAME resolve", whose address is none but a placeholder */
+
+#if (nginx_version >= 1027003 && NGX_HTTP_UPSTREAM_ZONE)
+#define ngx_http_etcd_server_resolves(server)    ((server)->host.len != 0)
+#else
+#define ngx_http_etcd_server_resolves(server)    0
+#endif
+
+#if (nginx_version >= 1027003 && NGX_STREAM_UPSTREAM_ZONE)
+#define ngx_stream_etcd_server_resolves(server)  ((server)->host.len != 0)
+#else
+#define ngx_stream_etcd_server_resolves(server)  0
+#endif
+
+/* 1.23.0: headers of one name are linked */
+
+#if (nginx_version >= 1023000)
+#define ngx_http_etcd_header_alone(h)            (h)->next = NULL
+#else
+#define ngx_http_etcd_header_alone(h)
+#endif
+
+
+/* 1.23.0: headers are lists */
+
+#if (nginx_version >= 1023000)
+#define ngx_etcd_header_single(h)                (h)->next = NULL
+#else
+#define ngx_etcd_header_single(h)
+#endif
+
+
+#endif /* _NGX_ETCD_COMPAT_H_INCLUDED_ */

@@ -1,0 +1,108 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_gate.h>
+
+
+static char *ngx_etcd_gate_set_status(ngx_conf_t *cf, ngx_etcd_gate_t *gate,
+    ngx_str_t *value);
+
+
+void
+ngx_etcd_gate_init(ngx_etcd_gate_t *gate)
+{
+    gate->campaign = NGX_CONF_UNSET_PTR;
+    gate->status = NGX_ETCD_GATE_STATUS;
+}
+
+
+void
+ngx_etcd_gate_merge(ngx_etcd_gate_t *gate, ngx_etcd_gate_t *prev)
+{
+    if (gate->campaign != NGX_CONF_UNSET_PTR) {
+        return;
+    }
+
+    *gate = *prev;
+
+    if (gate->campaign == NGX_CONF_UNSET_PTR) {
+        gate->campaign = NULL;
+    }
+}
+
+
+char *
+ngx_etcd_gate_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char  *p = conf;
+
+    ngx_str_t        *value;
+    ngx_etcd_gate_t  *gate;
+
+    gate = (ngx_etcd_gate_t *) (p + cmd->offset);
+
+    if (gate->campaign != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "off") == 0 && cf->args->nelts == 2) {
+        gate->campaign = NULL;
+        return NGX_CONF_OK;
+    }
+
+    gate->campaign = ngx_etcd_campaign_get(cf, &value[1]);
+    if (gate->campaign == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    return (cf->args->nelts == 3)
+           ? ngx_etcd_gate_set_status(cf, gate, &value[2]) : NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_gate_set_status(ngx_conf_t *cf, ngx_etcd_gate_t *gate,
+    ngx_str_t *value)
+{
+    ngx_int_t  status;
+
+    if (ngx_strncmp(value->data, "status=", 7) != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                           value);
+        return NGX_CONF_ERROR;
+    }
+
+    status = ngx_atoi(value->data + 7, value->len - 7);
+
+    if (status < 400 || status > 599) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" must be between 400 and 599", value);
+        return NGX_CONF_ERROR;
+    }
+
+    gate->status = status;
+
+    return NGX_CONF_OK;
+}
+
+
+ngx_uint_t
+ngx_etcd_gate_open(ngx_etcd_gate_t *gate, ngx_log_t *log)
+{
+    if (gate->campaign == NULL || ngx_etcd_campaign_leads(gate->campaign)) {
+        return 1;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, log, 0,
+                  "etcd cluster \"%V\": %V: this nginx does not lead",
+                  &gate->campaign->cluster->name, &gate->campaign->label);
+
+    return 0;
+}

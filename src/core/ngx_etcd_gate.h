@@ -1,0 +1,37 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The "etcd_require_leader" directive, as http and stream share it.
+ */
+
+
+#ifndef _NGX_ETCD_GATE_H_INCLUDED_
+#define _NGX_ETCD_GATE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_campaign.h>
+
+
+#define NGX_ETCD_GATE_STATUS  503
+
+
+typedef struct {
+    ngx_etcd_campaign_t   *campaign;      /* UNSET: inherited; NULL: none */
+    ngx_uint_t             status;
+} ngx_etcd_gate_t;
+
+
+void ngx_etcd_gate_init(ngx_etcd_gate_t *gate);
+void ngx_etcd_gate_merge(ngx_etcd_gate_t *gate, ngx_etcd_gate_t *prev);
+
+/* the directive's handler: ELECTION [status=], or off; no status in stream */
+char *ngx_etcd_gate_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* 1: it is open */
+ngx_uint_t ngx_etcd_gate_open(ngx_etcd_gate_t *gate, ngx_log_t *log);
+
+
+#endif /* _NGX_ETCD_GATE_H_INCLUDED_ */

@@ -1,0 +1,570 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_leader_conf.h>
+#include <ngx_etcd_patroni.h>
+#include <ngx_etcd_patroni_url.h>
+
+
+#define NGX_ETCD_FOR_ELECTION  (1 << NGX_ETCD_LEADER_ELECTION)
+#define NGX_ETCD_FOR_KEY       (1 << NGX_ETCD_LEADER_KEY)
+#define NGX_ETCD_FOR_PATRONI   (1 << NGX_ETCD_LEADER_PATRONI)
+
+#define NGX_ETCD_FOR_VALUES    (NGX_ETCD_FOR_ELECTION|NGX_ETCD_FOR_KEY)
+#define NGX_ETCD_FOR_ALL       (NGX_ETCD_FOR_VALUES|NGX_ETCD_FOR_PATRONI)
+
+
+/*
+ * Sets a value, or the choice of that number.  NGX_OK; NGX_ERROR: invalid;
+ * NGX_ABORT: invalid, and logged.
+ */
+
+typedef ngx_int_t (*ngx_etcd_leader_param_pt)(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+
+typedef struct {
+    ngx_str_t                   name;       /* with the equals sign */
+    ngx_uint_t                  formats;    /* that it is for */
+    ngx_str_t                  *choices;    /* or NULL: any value */
+    ngx_etcd_leader_param_pt    set;        /* NULL: read before */
+} ngx_etcd_leader_param_t;
+
+
+static ngx_int_t ngx_etcd_leader_conf_format(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service);
+static char *ngx_etcd_leader_conf_param(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_uint_t *seen);
+static char *ngx_etcd_leader_conf_set(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_etcd_leader_param_t *param,
+    ngx_str_t *value);
+static char *ngx_etcd_leader_conf_invalid(ngx_conf_t *cf, ngx_str_t *value,
+    char *what);
+static ngx_int_t ngx_etcd_leader_conf_on_change(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_max_stale(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_value_format(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_members(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_role(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_max_lag(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_confirm(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_member(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+
+static ngx_int_t ngx_etcd_leader_conf_find(ngx_str_t *names,
+    ngx_str_t *name);
+static ngx_int_t ngx_etcd_leader_conf_keys(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service);
+static ngx_int_t ngx_etcd_leader_conf_join(ngx_conf_t *cf, ngx_str_t *to,
+    ngx_str_t *prefix, char *rest);
+static ngx_int_t ngx_etcd_leader_conf_common(ngx_etcd_leader_conf_t *leader);
+static void ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service);
+
+
+/* by ngx_etcd_leader_format_e */
+
+static ngx_str_t  ngx_etcd_leader_formats[] = {
+    ngx_string("election"),
+    ngx_string("key"),
+    ngx_string("patroni"),
+    ngx_null_string
+};
+
+/* by ngx_etcd_role_e */
+
+static ngx_str_t  ngx_etcd_leader_roles[] = {
+    ngx_string("leader"),
+    ngx_string("replica"),
+    ngx_string("any"),
+    ngx_null_string
+};
+
+static ngx_str_t  ngx_etcd_leader_confirms[] = {
+    ngx_string("off"),
+    ngx_string("api"),
+    ngx_null_string
+};
+
+static ngx_str_t  ngx_etcd_leader_changes[] = {
+    ngx_string("keep"),
+    ngx_string("close"),
+    ngx_null_string
+};
+
+
+static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
+
+    { ngx_string("cluster="), NGX_ETCD_FOR_ALL, NULL, NULL },
+
+    { ngx_string("format="), NGX_ETCD_FOR_ALL, NULL, NULL },
+
+    { ngx_string("on_change="), NGX_ETCD_FOR_ALL,
+      ngx_etcd_leader_changes, ngx_etcd_leader_conf_on_change },
+
+    { ngx_string("max_stale="), NGX_ETCD_FOR_ALL,
+      NULL, ngx_etcd_leader_conf_max_stale },
+
+    { ngx_string("max_conns="), NGX_ETCD_FOR_ALL,
+      NULL, ngx_etcd_leader_conf_member },
+
+    { ngx_string("max_fails="), NGX_ETCD_FOR_ALL,
+      NULL, ngx_etcd_leader_conf_member },
+
+    { ngx_string("fail_timeout="), NGX_ETCD_FOR_ALL,
+      NULL, ngx_etcd_leader_conf_member },
+
+    { ngx_string("value_format="), NGX_ETCD_FOR_VALUES,
+      NULL, ngx_etcd_leader_conf_value_format },
+
+    { ngx_string("members="), NGX_ETCD_FOR_KEY,
+      NULL, ngx_etcd_leader_conf_members },
+
+    { ngx_string("role="), NGX_ETCD_FOR_PATRONI,
+      ngx_etcd_leader_roles, ngx_etcd_leader_conf_role },
+
+    { ngx_string("max_lag="), NGX_ETCD_FOR_PATRONI,
+      NULL, ngx_etcd_leader_conf_max_lag },
+
+    { ngx_string("confirm="), NGX_ETCD_FOR_PATRONI,
+      ngx_etcd_leader_confirms, ngx_etcd_leader_conf_confirm },
+
+    { ngx_null_string, 0, NULL, NULL }
+};
+
+
+char *
+ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    char                    *rv;
+    ngx_str_t               *value;
+    ngx_uint_t               i, seen;
+    ngx_etcd_leader_conf_t  *leader;
+
+    leader = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_leader_conf_t));
+    if (leader == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    leader->max_lag = NGX_ETCD_LEADER_ANY_LAG;
+
+    service->leader = leader;
+    service->rules.leader = 1;
+    service->rules.max_stale = NGX_ETCD_LEADER_MAX_STALE;
+    service->member.defaults.max_fails = NGX_CONF_UNSET_UINT;
+
+    if (ngx_etcd_leader_conf_format(cf, service) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    value = cf->args->elts;
+    rv = NGX_CONF_OK;
+    seen = 0;
+
+    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
+        rv = ngx_etcd_leader_conf_param(cf, service, &value[i], &seen);
+    }
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    service->rules.sole = (leader->role == NGX_ETCD_ROLE_LEADER);
+
+    /* there is nobody to go to instead of a leader, so it is not given up */
+
+    if (service->member.defaults.max_fails == NGX_CONF_UNSET_UINT) {
+        service->member.defaults.max_fails = service->rules.sole ? 0 : 1;
+    }
+
+    if (ngx_etcd_leader_conf_keys(cf, service) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_etcd_leader_conf_kind(service);
+
+    return NGX_CONF_OK;
+}
+
+
+/* first: the others depend on it */
+
+static ngx_int_t
+ngx_etcd_leader_conf_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    ngx_int_t    n;
+    ngx_str_t   *value, name;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
+    n = NGX_ETCD_LEADER_ELECTION;
+
+    for (i = 2; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "format=", 7) != 0) {
+            continue;
+        }
+
+        name.data = value[i].data + 7;
+        name.len = value[i].len - 7;
+
+        n = ngx_etcd_leader_conf_find(ngx_etcd_leader_formats, &name);
+
+        if (n == NGX_ERROR) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "unknown format \"%V\" of a leader, there are: "
+                               "election, key, patroni", &name);
+            return NGX_ERROR;
+        }
+    }
+
+    service->leader->format = n;
+
+    if (n == NGX_ETCD_LEADER_PATRONI) {
+        service->member.format = &ngx_etcd_patroni_format;
+        return NGX_OK;
+    }
+
+    return (ngx_etcd_upstream_format(cf, service, NULL) == NGX_CONF_OK)
+           ? NGX_OK : NGX_ERROR;
+}
+
+
+static char *
+ngx_etcd_leader_conf_param(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
+    ngx_str_t *value, ngx_uint_t *seen)
+{
+    ngx_uint_t                bit;
+    ngx_etcd_leader_param_t  *param;
+
+    for (param = ngx_etcd_leader_params; param->name.len; param++) {
+        if (ngx_strncmp(value->data, param->name.data, param->name.len) == 0) {
+            break;
+        }
+    }
+
+    if (param->name.len == 0) {
+        return ngx_etcd_leader_conf_invalid(cf, value, "");
+    }
+
+    bit = 1 << (param - ngx_etcd_leader_params);
+
+    if (*seen & bit) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate parameter \"%V\"",
+                           value);
+        return NGX_CONF_ERROR;
+    }
+
+    *seen |= bit;
+
+    if (!(param->formats & (1 << service->leader->format))) {
+        return ngx_etcd_leader_conf_invalid(cf, value,
+                                            ": it is for another format");
+    }
+
+    return (param->set != NULL)
+           ? ngx_etcd_leader_conf_set(cf, service, param, value)
+           : NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_leader_conf_set(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
+    ngx_etcd_leader_param_t *param, ngx_str_t *value)
+{
+    ngx_int_t  rc, choice;
+    ngx_str_t  text;
+
+    /* members' own parameters are read with their names */
+
+    text = *value;
+
+    if (param->set != ngx_etcd_leader_conf_member) {
+        text.data += param->name.len;
+        text.len -= param->name.len;
+    }
+
+    choice = 0;
+    rc = NGX_OK;
+
+    if (param->choices != NULL) {
+        choice = ngx_etcd_leader_conf_find(param->choices, &text);
+    }
+
+    if (choice != NGX_ERROR) {
+        rc = param->set(cf, service, &text, choice);
+    }
+
+    if (choice == NGX_ERROR || rc == NGX_ERROR) {
+        return ngx_etcd_leader_conf_invalid(cf, value, ": invalid value");
+    }
+
+    return (rc == NGX_OK) ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+static char *
+ngx_etcd_leader_conf_invalid(ngx_conf_t *cf, ngx_str_t *value, char *what)
+{
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s",
+                       value, what);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_on_change(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    service->rules.close = choice;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_max_stale(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    ngx_int_t  ms;
+
+    if (value->len == 3 && ngx_strncmp(value->data, "off", 3) == 0) {
+        service->rules.max_stale = 0;
+        return NGX_OK;
+    }
+
+    ms = ngx_parse_time(value, 0);
+
+    if (ms == NGX_ERROR || ms < NGX_ETCD_LEADER_MIN_STALE) {
+        return NGX_ERROR;
+    }
+
+    service->rules.max_stale = ms;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_value_format(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    return (ngx_etcd_upstream_format(cf, service, value) == NGX_CONF_OK)
+           ? NGX_OK : NGX_ABORT;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_members(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    service->leader->members = *value;
+
+    return (value->len != 0) ? NGX_OK : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_role(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    service->leader->role = choice;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_max_lag(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    off_t  size;
+
+    size = ngx_parse_offset(value);
+    if (size == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    service->leader->max_lag = size;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_confirm(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    service->leader->confirm = choice;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_member(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    return ngx_etcd_member_parameter(value, &service->member.defaults);
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_find(ngx_str_t *names, ngx_str_t *name)
+{
+    ngx_int_t  n;
+
+    for (n = 0; names[n].len; n++) {
+        if (names[n].len == name->len
+            && ngx_strncmp(names[n].data, name->data, name->len) == 0)
+        {
+            return n;
+        }
+    }
+
+    return NGX_ERROR;
+}
+
+
+/* what is watched: all that decides is seen in one watch, in order */
+
+static ngx_int_t
+ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    ngx_str_t               *prefix;
+    ngx_etcd_leader_conf_t  *leader;
+
+    leader = service->leader;
+    prefix = &service->prefix;
+
+    if (leader->format == NGX_ETCD_LEADER_KEY) {
+        leader->key = *prefix;
+        leader->watched = *prefix;
+
+        if (leader->members.len == 0
+            || ngx_etcd_leader_conf_common(leader) == NGX_OK)
+        {
+            return NGX_OK;
+        }
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" and \"members=%V\" must be below a common "
+                           "directory: all of that is watched",
+                           prefix, &leader->members);
+        return NGX_ERROR;
+    }
+
+    /* "/db" is not the beginning of "/db2/" here, as to those who write it */
+
+    if (prefix->data[prefix->len - 1] != '/'
+        && ngx_etcd_leader_conf_join(cf, prefix, prefix, "/") != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    leader->watched = *prefix;
+
+    if (leader->format == NGX_ETCD_LEADER_ELECTION) {
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_leader_conf_join(cf, &leader->key, prefix,
+                                  NGX_ETCD_PATRONI_LEADER)
+        != NGX_OK
+        || ngx_etcd_leader_conf_join(cf, &leader->failover, prefix,
+                                     NGX_ETCD_PATRONI_FAILOVER)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_leader_conf_join(cf, &leader->members, prefix,
+                                     NGX_ETCD_PATRONI_MEMBERS);
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_join(ngx_conf_t *cf, ngx_str_t *to, ngx_str_t *prefix,
+    char *rest)
+{
+    u_char     *p;
+    ngx_str_t   joined;
+
+    joined.len = prefix->len + ngx_strlen(rest);
+
+    joined.data = ngx_pnalloc(cf->pool, joined.len);
+    if (joined.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_cpymem(joined.data, prefix->data, prefix->len);
+    ngx_memcpy(p, rest, ngx_strlen(rest));
+
+    *to = joined;
+
+    return NGX_OK;
+}
+
+
+/* up to the last slash that both have, if that is more than the root */
+
+static ngx_int_t
+ngx_etcd_leader_conf_common(ngx_etcd_leader_conf_t *leader)
+{
+    size_t  i, n;
+
+    n = 0;
+
+    for (i = 0; i < leader->key.len && i < leader->members.len; i++) {
+
+        if (leader->key.data[i] != leader->members.data[i]) {
+            break;
+        }
+
+        if (leader->key.data[i] == '/') {
+            n = i + 1;
+        }
+    }
+
+    leader->watched.len = n;
+
+    return (n > 1) ? NGX_OK : NGX_ERROR;
+}
+
+
+/*
+ * A set that was selected in another way holds others than leaders: its
+ * members must not be used for a moment.
+ */
+
+static void
+ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service)
+{
+    uint32_t                 hash;
+    ngx_str_t               *format;
+    ngx_etcd_leader_conf_t  *leader;
+
+    leader = service->leader;
+    format = ngx_etcd_format_name(service->member.format);
+
+    ngx_crc32_init(hash);
+    ngx_crc32_update(&hash, (u_char *) &leader->format,
+                     sizeof(ngx_etcd_leader_format_e));
+    ngx_crc32_update(&hash, (u_char *) &leader->role,
+                     sizeof(ngx_etcd_role_e));
+    ngx_crc32_update(&hash, leader->members.data, leader->members.len);
+    ngx_crc32_update(&hash, format->data, format->len);
+    ngx_crc32_final(hash);
+
+    leader->kind = (hash != 0) ? hash : 1;
+}

@@ -1,0 +1,791 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_lockers.h>
+
+
+static ngx_int_t ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log);
+static ngx_uint_t ngx_etcd_lock_taken(ngx_etcd_lock_t *lock);
+static ngx_uint_t ngx_etcd_lock_contended(ngx_etcd_lock_t *lock);
+static ngx_int_t ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant);
+static void ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log);
+static void ngx_etcd_lock_advance(ngx_etcd_lock_t *lock);
+static ngx_uint_t ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock);
+static ngx_int_t ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock);
+static void ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key);
+static void ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock);
+static void ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_lock_left(void *data);
+static void ngx_etcd_lock_post(ngx_event_t *ev);
+static void ngx_etcd_lock_key(ngx_etcd_lock_key_t *key);
+static void ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key);
+static void ngx_etcd_lock_give(ngx_etcd_lock_key_t *key);
+static ngx_int_t ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key);
+static void ngx_etcd_lock_lose(ngx_etcd_grant_t *grant);
+static void ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key);
+static void ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
+    ngx_etcd_grant_state_e state);
+static void ngx_etcd_lock_decide(ngx_etcd_grant_t *grant,
+    ngx_etcd_grant_state_e state);
+static void ngx_etcd_lock_timer(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_lock_asking(ngx_etcd_lock_t *lock);
+static void ngx_etcd_lock_event(ngx_event_t *ev);
+static void ngx_etcd_lock_prove(ngx_etcd_grant_t *grant);
+static void ngx_etcd_lock_count_held(ngx_etcd_lock_t *lock, ngx_int_t n);
+static void ngx_etcd_lock_count_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
+
+
+ngx_int_t
+ngx_etcd_lock_escape(ngx_pool_t *pool, ngx_str_t *key, ngx_str_t *escaped)
+{
+    size_t   i;
+    u_char  *p, c;
+
+    static u_char  hex[] = "0123456789ABCDEF";
+
+    if (key->len > NGX_ETCD_LOCK_MAX_KEY) {
+        return NGX_DECLINED;
+    }
+
+    p = ngx_pnalloc(pool, key->len * 3 + 1);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    escaped->data = p;
+
+    for (i = 0; i < key->len; i++) {
+        c = key->data[i];
+
+        if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')
+            || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '~'
+            || (c == '.' && key->len > 2))
+        {
+            *p++ = c;
+            continue;
+        }
+
+        *p++ = '%';
+        *p++ = hex[c >> 4];
+        *p++ = hex[c & 0xf];
+    }
+
+    escaped->len = p - escaped->data;
+
+    return (escaped->len <= NGX_ETCD_LOCK_MAX_KEY) ? NGX_OK : NGX_DECLINED;
+}
+
+
+ngx_int_t
+ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
+{
+    ngx_int_t              rc;
+    ngx_etcd_lock_t       *lock;
+    ngx_etcd_lockers_t    *lockers;
+    ngx_etcd_lock_name_t  *name;
+
+    name = grant->conf->name;
+
+    lockers = ngx_etcd_lockers_get(name->cluster);
+    if (lockers == NULL) {
+        return NGX_ERROR;
+    }
+
+    lock = ngx_etcd_lockers_lock(lockers, name, key, ngx_etcd_lock_post,
+                                 ngx_etcd_lock_left);
+    if (lock == NULL) {
+        return NGX_ERROR;
+    }
+
+    grant->lock = lock;
+
+    rc = ngx_etcd_lock_enter(grant, log);
+
+    if (rc != NGX_AGAIN) {
+        grant->lock = NULL;
+        ngx_post_event(&lock->post, &ngx_posted_events);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
+{
+    ngx_etcd_conf_t       *ecf;
+    ngx_etcd_lock_t       *lock;
+    ngx_etcd_lockers_t    *lockers;
+
+    lock = grant->lock;
+    lockers = lock->lockers;
+    ecf = lockers->conf;
+
+    if (grant->conf->wait == 0 && ngx_etcd_lock_taken(lock)) {
+        ngx_log_error(NGX_LOG_INFO, log, 0,
+                      "etcd cluster \"%V\": lock \"%V\" is held",
+                      &ecf->name, &lock->node.str);
+
+        return ngx_etcd_lock_refuse(grant);
+    }
+
+    if (lock->nwaiters >= grant->conf->queue
+        || lockers->waiting >= ecf->lock_waiters)
+    {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "etcd cluster \"%V\": lock \"%V\": %ui wait for it "
+                      "already, and %ui for all locks", &ecf->name,
+                      &lock->node.str, lock->nwaiters, lockers->waiting);
+
+        return ngx_etcd_lock_refuse(grant);
+    }
+
+    ngx_etcd_locker_start(lockers->client);
+    ngx_etcd_lockers_use(lock);
+
+    ngx_etcd_lock_wait(grant, log);
+    ngx_etcd_lock_advance(lock);
+
+    return NGX_AGAIN;
+}
+
+
+/* 1: it cannot be had without waiting for others */
+
+static ngx_uint_t
+ngx_etcd_lock_taken(ngx_etcd_lock_t *lock)
+{
+    if (lock->nkeys >= lock->name->permits
+        && lock->nwaiters >= lock->nkeys - lock->nheld)
+    {
+        return 1;
+    }
+
+    return ngx_etcd_lock_contended(lock);
+}
+
+
+/* 1: etcd has said that others have it */
+
+static ngx_uint_t
+ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t          *q;
+    ngx_etcd_lock_key_t  *key;
+
+    for (q = ngx_queue_head(&lock->keys);
+         q != ngx_queue_sentinel(&lock->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+
+        if (key->mutex->state == NGX_ETCD_MUTEX_WAITING
+            || key->mutex->state == NGX_ETCD_MUTEX_CHECKING)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant)
+{
+    grant->state = NGX_ETCD_GRANT_TIMEOUT;
+
+    (void) ngx_atomic_fetch_add(&grant->lock->name->tally->timeouts, 1);
+
+    return NGX_DECLINED;
+}
+
+
+static void
+ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = grant->lock;
+
+    grant->state = NGX_ETCD_GRANT_WAITING;
+    grant->since = ngx_current_msec;
+    grant->opened = 0;
+    grant->expired = (grant->conf->wait == 0);
+
+    ngx_memzero(&grant->event, sizeof(ngx_event_t));
+    ngx_memzero(&grant->timer, sizeof(ngx_event_t));
+
+    grant->event.handler = ngx_etcd_lock_event;
+    grant->event.data = grant;
+    grant->event.log = log;
+
+    grant->timer.handler = ngx_etcd_lock_timer;
+    grant->timer.data = grant;
+    grant->timer.log = log;
+
+    ngx_add_timer(&grant->timer,
+                  grant->expired ? lock->lockers->conf->client.request_timeout
+                                 : grant->conf->wait);
+
+    ngx_queue_insert_tail(&lock->waiters, &grant->queue);
+    ngx_etcd_lock_count_waiting(lock, 1);
+}
+
+
+void
+ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_lock_t      *lock;
+    ngx_etcd_lock_key_t  *key;
+
+    /* once it neither waits nor is held, the lock may be gone */
+
+    lock = grant->lock;
+
+    if (lock == NULL) {
+        return;
+    }
+
+    if (grant->event.posted) {
+        ngx_delete_posted_event(&grant->event);
+    }
+
+    if (grant->timer.timer_set) {
+        ngx_del_timer(&grant->timer);
+    }
+
+    grant->lock = NULL;
+
+    switch (grant->state) {
+
+    case NGX_ETCD_GRANT_WAITING:
+        grant->state = NGX_ETCD_GRANT_NONE;
+
+        ngx_queue_remove(&grant->queue);
+        ngx_etcd_lock_count_waiting(lock, -1);
+        ngx_etcd_lock_advance(lock);
+        break;
+
+    case NGX_ETCD_GRANT_HELD:
+        key = grant->key;
+
+        grant->state = NGX_ETCD_GRANT_ENDED;
+        grant->key = NULL;
+
+        if (ngx_etcd_lock_pass(key) != NGX_OK) {
+            ngx_etcd_lock_remove_key(key);
+        }
+
+        ngx_etcd_lock_advance(lock);
+        break;
+
+    default:
+        break;
+    }
+
+    ngx_etcd_lockers_left(grant->conf->name->cluster->lockers);
+}
+
+
+ngx_uint_t
+ngx_etcd_lock_held(ngx_etcd_grant_t *grant)
+{
+    return grant->state == NGX_ETCD_GRANT_HELD
+           && ngx_etcd_locker_valid(grant->lock->lockers->client);
+}
+
+
+ngx_uint_t
+ngx_etcd_lock_found_lost(ngx_etcd_grant_t *grant)
+{
+    if (grant->opened && grant->state == NGX_ETCD_GRANT_HELD) {
+        ngx_etcd_lock_prove(grant);
+        return grant->state == NGX_ETCD_GRANT_LOST;
+    }
+
+    if (grant->state == NGX_ETCD_GRANT_LOST && grant->event.posted) {
+        ngx_delete_posted_event(&grant->event);
+        return 1;
+    }
+
+    return 0;
+}
+
+
+/* as many keys as may help those who wait, and none that does not */
+
+static void
+ngx_etcd_lock_advance(ngx_etcd_lock_t *lock)
+{
+    if (ngx_etcd_lock_wants_key(lock)) {
+        (void) ngx_etcd_lock_add_key(lock);
+    }
+
+    ngx_etcd_lock_surplus(lock);
+
+    if (lock->nkeys == 0 && lock->nwaiters == 0) {
+        ngx_post_event(&lock->post, &ngx_posted_events);
+    }
+}
+
+
+/*
+ * One at a time: where it has to wait for others, the next would only wait
+ * after it.  Nor is a key put before others are deleted, if these are in its
+ * way.
+ */
+
+static ngx_uint_t
+ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock)
+{
+    return lock->nwaiters != 0
+           && lock->nkeys == lock->nheld
+           && lock->nkeys + ngx_etcd_contest_leaving(&lock->contest)
+              < lock->name->permits;
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock)
+{
+    ngx_etcd_lock_key_t  *key;
+
+    key = ngx_calloc(sizeof(ngx_etcd_lock_key_t), lock->post.log);
+    if (key == NULL) {
+        return NGX_ERROR;
+    }
+
+    key->lock = lock;
+
+    key->mutex = ngx_etcd_mutex_create(&lock->contest, ngx_etcd_lock_changed,
+                                       key);
+    if (key->mutex == NULL) {
+        ngx_free(key);
+        return NGX_ERROR;
+    }
+
+    ngx_queue_insert_head(&lock->keys, &key->queue);
+    lock->nkeys++;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = key->lock;
+
+    ngx_queue_remove(&key->queue);
+    lock->nkeys--;
+
+    if (key->grant != NULL) {
+        ngx_etcd_lock_count_held(lock, -1);
+    }
+
+    ngx_etcd_mutex_release(key->mutex);
+    ngx_free(key);
+}
+
+
+static void
+ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t          *q, *next;
+    ngx_etcd_lock_key_t  *key;
+
+    for (q = ngx_queue_head(&lock->keys);
+         q != ngx_queue_sentinel(&lock->keys);
+         q = next)
+    {
+        if (lock->nkeys - lock->nheld <= lock->nwaiters) {
+            return;
+        }
+
+        next = ngx_queue_next(q);
+        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+
+        if (key->grant == NULL) {
+            ngx_etcd_lock_remove_key(key);
+        }
+    }
+}
+
+
+/* called by the client, which is not the place to go on from */
+
+static void
+ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_lock_key_t *key = mutex->data;
+
+    ngx_post_event(&key->lock->post, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_lock_left(void *data)
+{
+    ngx_etcd_lock_t *lock = data;
+
+    ngx_post_event(&lock->post, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_lock_post(ngx_event_t *ev)
+{
+    ngx_queue_t      *q, *next;
+    ngx_etcd_lock_t  *lock;
+
+    lock = ev->data;
+
+    for (q = ngx_queue_head(&lock->keys);
+         q != ngx_queue_sentinel(&lock->keys);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        ngx_etcd_lock_key(ngx_queue_data(q, ngx_etcd_lock_key_t, queue));
+    }
+
+    if (lock->nwaiters != 0 || lock->nkeys != 0) {
+        ngx_etcd_lock_advance(lock);
+    }
+
+    if (lock->nwaiters == 0 && lock->nkeys == 0) {
+        ngx_etcd_lockers_rest(lock);
+    }
+}
+
+
+static void
+ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_grant_t  *grant;
+
+    switch (key->mutex->state) {
+
+    case NGX_ETCD_MUTEX_HELD:
+        if (key->grant == NULL) {
+            ngx_etcd_lock_give_first(key);
+        }
+
+        break;
+
+    case NGX_ETCD_MUTEX_WAITING:
+    case NGX_ETCD_MUTEX_CHECKING:
+        ngx_etcd_lock_expire(key->lock, 0, NGX_ETCD_GRANT_TIMEOUT);
+        break;
+
+    case NGX_ETCD_MUTEX_LOST:
+        grant = key->grant;
+
+        ngx_etcd_lock_remove_key(key);
+
+        if (grant != NULL) {
+            ngx_etcd_lock_lose(grant);
+        }
+
+        break;
+
+    case NGX_ETCD_MUTEX_FAILED:
+        ngx_etcd_lock_failed(key);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+static void
+ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = key->lock;
+
+    if (lock->nwaiters == 0) {
+        ngx_etcd_lock_remove_key(key);
+        return;
+    }
+
+    ngx_etcd_lock_give(key);
+
+    if (lock->nheld >= lock->name->permits) {
+        ngx_etcd_lock_expire(lock, 0, NGX_ETCD_GRANT_TIMEOUT);
+    }
+}
+
+
+/* to the first who waits */
+
+static void
+ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_lock_t   *lock;
+    ngx_etcd_grant_t  *grant;
+
+    lock = key->lock;
+
+    q = ngx_queue_head(&lock->waiters);
+    grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
+
+    ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_HELD);
+
+    grant->key = key;
+    grant->token = (uint64_t) key->mutex->created;
+
+    if (lock->name->handoff != 0) {
+        grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
+                       + key->passes;
+    }
+
+    if (key->grant == NULL) {
+        ngx_etcd_lock_count_held(lock, 1);
+    }
+
+    key->grant = grant;
+
+    (void) ngx_atomic_fetch_add(&lock->name->tally->acquired, 1);
+}
+
+
+/* NGX_OK: who waits here next has it now, without asking etcd */
+
+static ngx_int_t
+ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = key->lock;
+
+    if (key->passes >= lock->name->handoff
+        || lock->nwaiters == 0
+        || key->mutex->state != NGX_ETCD_MUTEX_HELD
+        || !ngx_etcd_locker_valid(lock->lockers->client))
+    {
+        return NGX_DECLINED;
+    }
+
+    key->passes++;
+
+    ngx_etcd_lock_give(key);
+
+    (void) ngx_atomic_fetch_add(&lock->name->tally->handoffs, 1);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
+{
+    grant->key = NULL;
+
+    if (grant->opened) {
+        grant->state = NGX_ETCD_GRANT_LOST;
+
+    } else {
+        grant->state = NGX_ETCD_GRANT_UNAVAILABLE;
+        grant->token = 0;
+    }
+
+    (void) ngx_atomic_fetch_add(&grant->lock->name->tally->lost, 1);
+
+    ngx_post_event(&grant->event, &ngx_posted_events);
+}
+
+
+/* those whose time is not over may be luckier, unless etcd refuses it */
+
+static void
+ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key)
+{
+    ngx_uint_t        all;
+    ngx_etcd_lock_t  *lock;
+
+    lock = key->lock;
+    all = !ngx_etcd_retriable(key->mutex->status);
+
+    ngx_etcd_lock_remove_key(key);
+
+    ngx_etcd_lock_expire(lock, all, NGX_ETCD_GRANT_UNAVAILABLE);
+}
+
+
+static void
+ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
+    ngx_etcd_grant_state_e state)
+{
+    ngx_queue_t       *q, *next;
+    ngx_etcd_grant_t  *grant;
+
+    for (q = ngx_queue_head(&lock->waiters);
+         q != ngx_queue_sentinel(&lock->waiters);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
+
+        if (all || grant->expired) {
+            ngx_etcd_lock_decide(grant, state);
+        }
+    }
+}
+
+
+/* it waits no longer */
+
+static void
+ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = grant->lock;
+
+    ngx_queue_remove(&grant->queue);
+
+    if (grant->timer.timer_set) {
+        ngx_del_timer(&grant->timer);
+    }
+
+    grant->state = state;
+    grant->waited = ngx_current_msec - grant->since;
+
+    ngx_etcd_lock_count_waiting(lock, -1);
+
+    if (state != NGX_ETCD_GRANT_HELD) {
+        ngx_log_error(NGX_LOG_INFO, grant->event.log, 0,
+                      "etcd cluster \"%V\": lock \"%V\" was not obtained: %s",
+                      &lock->lockers->conf->name, &lock->node.str,
+                      (state == NGX_ETCD_GRANT_TIMEOUT)
+                      ? "it is held" : "etcd has not answered");
+    }
+
+    if (state == NGX_ETCD_GRANT_TIMEOUT) {
+        (void) ngx_atomic_fetch_add(&lock->name->tally->timeouts, 1);
+    }
+
+    ngx_post_event(&grant->event, &ngx_posted_events);
+}
+
+
+/*
+ * The time to wait for others is over; etcd has some more to say whether there
+ * are others at all.
+ */
+
+static void
+ngx_etcd_lock_timer(ngx_event_t *ev)
+{
+    ngx_msec_t         limit, waited;
+    ngx_etcd_lock_t   *lock;
+    ngx_etcd_grant_t  *grant;
+
+    grant = ev->data;
+    lock = grant->lock;
+
+    limit = lock->lockers->conf->client.request_timeout;
+    waited = ngx_current_msec - grant->since;
+
+    if (!ngx_etcd_lock_asking(lock)) {
+        ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_TIMEOUT);
+
+    } else if (waited >= limit) {
+        ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_UNAVAILABLE);
+
+    } else {
+        grant->expired = 1;
+        ngx_add_timer(&grant->timer, limit - waited);
+        return;
+    }
+
+    ngx_etcd_lock_advance(lock);
+}
+
+
+/* 1: whether it is held by anybody is not known */
+
+static ngx_uint_t
+ngx_etcd_lock_asking(ngx_etcd_lock_t *lock)
+{
+    return lock->nheld < lock->name->permits
+           && !ngx_etcd_lock_contended(lock);
+}
+
+
+static void
+ngx_etcd_lock_event(ngx_event_t *ev)
+{
+    ngx_etcd_grant_t  *grant;
+
+    grant = ev->data;
+
+    if (grant->opened) {
+        grant->lost(grant);
+        return;
+    }
+
+    ngx_etcd_lock_prove(grant);
+
+    grant->opened = 1;
+    grant->handler(grant);
+}
+
+
+/* what is not held any more is lost, as the client will see in a moment */
+
+static void
+ngx_etcd_lock_prove(ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_lock_t      *lock;
+    ngx_etcd_lock_key_t  *key;
+
+    if (grant->state != NGX_ETCD_GRANT_HELD || ngx_etcd_lock_held(grant)) {
+        return;
+    }
+
+    key = grant->key;
+    lock = grant->lock;
+
+    ngx_etcd_lock_lose(grant);
+    ngx_delete_posted_event(&grant->event);
+
+    ngx_etcd_lock_remove_key(key);
+    ngx_post_event(&lock->post, &ngx_posted_events);
+}
+
+
+/* what this worker adds to what is shown */
+
+static void
+ngx_etcd_lock_count_held(ngx_etcd_lock_t *lock, ngx_int_t n)
+{
+    lock->nheld += n;
+    lock->lockers->held += n;
+    lock->name->held += n;
+
+    ngx_etcd_gauge_set(&lock->name->tally->held, lock->name->held);
+}
+
+
+static void
+ngx_etcd_lock_count_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
+{
+    lock->nwaiters += n;
+    lock->lockers->waiting += n;
+    lock->name->waiting += n;
+
+    ngx_etcd_gauge_set(&lock->name->tally->waiting, lock->name->waiting);
+}

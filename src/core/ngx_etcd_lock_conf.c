@@ -1,0 +1,516 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_keeper.h>
+#include <ngx_etcd_lock_conf.h>
+
+
+/* what directives of one name may not say differently; UNSET: the default */
+
+typedef struct {
+    ngx_str_t    cluster;
+    ngx_uint_t   permits;
+    ngx_uint_t   handoff;
+} ngx_etcd_lock_shared_t;
+
+
+static char *ngx_etcd_lock_insert(ngx_array_t *locks,
+    ngx_etcd_lock_conf_t *new);
+static ngx_int_t ngx_etcd_lock_cmp(ngx_etcd_lock_conf_t *a,
+    ngx_etcd_lock_conf_t *b);
+static char *ngx_etcd_lock_arguments(ngx_conf_t *cf,
+    ngx_etcd_lock_conf_t *lock);
+static char *ngx_etcd_lock_parameter(ngx_conf_t *cf,
+    ngx_etcd_lock_conf_t *lock, ngx_etcd_lock_shared_t *shared,
+    ngx_str_t *value);
+static ngx_uint_t ngx_etcd_lock_is_parameter(ngx_str_t *value);
+static char *ngx_etcd_lock_number(ngx_conf_t *cf, ngx_str_t *value,
+    size_t prefix, ngx_uint_t min, ngx_uint_t max, ngx_uint_t *number);
+static char *ngx_etcd_lock_is_name(ngx_str_t *name);
+static ngx_etcd_lock_name_t *ngx_etcd_lock_name_get(ngx_conf_t *cf,
+    ngx_str_t *name, ngx_str_t *cluster);
+static char *ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
+    ngx_etcd_lock_shared_t *shared, ngx_uint_t keyed);
+static ngx_int_t ngx_etcd_lock_conf_check_one(ngx_etcd_lock_name_t *name,
+    ngx_log_t *log);
+static void ngx_etcd_lock_conf_members(ngx_etcd_lock_name_t *name,
+    ngx_log_t *log);
+static ngx_uint_t ngx_etcd_lock_below(ngx_str_t *name, ngx_str_t *other);
+
+
+char *
+ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
+    void *(*compile)(ngx_conf_t *cf, ngx_str_t *key))
+{
+    char                  *rv;
+    ngx_str_t             *value;
+    ngx_uint_t             off;
+    ngx_etcd_lock_conf_t   lock;
+
+    value = cf->args->elts;
+    off = (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0);
+
+    if (*locks == NULL || (off && *locks != NGX_CONF_UNSET_PTR)) {
+        return "cannot be both \"off\" and on";
+    }
+
+    if (off) {
+        *locks = NULL;
+        return NGX_CONF_OK;
+    }
+
+    rv = ngx_etcd_lock_arguments(cf, &lock);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (lock.key.len != 0) {
+        lock.value = compile(cf, &lock.key);
+
+        if (lock.value == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    if (*locks == NGX_CONF_UNSET_PTR) {
+        *locks = ngx_array_create(cf->pool, 1, sizeof(ngx_etcd_lock_conf_t));
+
+        if (*locks == NULL) {
+            *locks = NGX_CONF_UNSET_PTR;
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return ngx_etcd_lock_insert(*locks, &lock);
+}
+
+
+/* all take them in the same order, so that nobody waits in a circle */
+
+static char *
+ngx_etcd_lock_insert(ngx_array_t *locks, ngx_etcd_lock_conf_t *new)
+{
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
+
+    if (ngx_array_push(locks) == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    lock = locks->elts;
+
+    for (i = locks->nelts - 1; i != 0; i--) {
+
+        if (lock[i - 1].name == new->name) {
+            return "is duplicate";
+        }
+
+        if (ngx_etcd_lock_cmp(&lock[i - 1], new) < 0) {
+            break;
+        }
+
+        lock[i] = lock[i - 1];
+    }
+
+    lock[i] = *new;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
+{
+    char                    *rv;
+    ngx_str_t               *value;
+    ngx_uint_t               i;
+    ngx_etcd_lock_shared_t   shared;
+
+    ngx_memzero(lock, sizeof(ngx_etcd_lock_conf_t));
+
+    ngx_str_null(&shared.cluster);
+    shared.permits = 1;
+    shared.handoff = 0;
+
+    lock->queue = NGX_ETCD_LOCK_QUEUE;
+
+    value = cf->args->elts;
+    rv = ngx_etcd_lock_is_name(&value[1]);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    i = 2;
+
+    if (i < cf->args->nelts && !ngx_etcd_lock_is_parameter(&value[i])) {
+        lock->key = value[i++];
+
+        if (lock->key.len == 0) {
+            return "has an empty key";
+        }
+    }
+
+    for ( /* void */ ; i < cf->args->nelts; i++) {
+        rv = ngx_etcd_lock_parameter(cf, lock, &shared, &value[i]);
+
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    lock->name = ngx_etcd_lock_name_get(cf, &value[1], &shared.cluster);
+    if (lock->name == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    return ngx_etcd_lock_agree(cf, lock->name, &shared, lock->key.len != 0);
+}
+
+
+static char *
+ngx_etcd_lock_is_name(ngx_str_t *name)
+{
+    size_t  i;
+
+    if (name->len == 0) {
+        return "has an empty name";
+    }
+
+    if (name->len > NGX_ETCD_LOCK_MAX_NAME) {
+        return "has a name of more than 512 bytes";
+    }
+
+    for (i = 0; i < name->len; i++) {
+
+        if (name->data[i] == '$') {
+            return "cannot have variables in its name: they belong in the key";
+        }
+
+        if (name->data[i] <= ' ' || name->data[i] >= 0x7f) {
+            return "has a name with other than printable ASCII characters";
+        }
+    }
+
+    if (name->data[name->len - 1] == '/') {
+        return "has a name that ends in a slash";
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_lock_is_parameter(ngx_str_t *value)
+{
+    ngx_uint_t  i;
+
+    static char  *names[] = {
+        "cluster=", "wait=", "queue=", "permits=", "handoff=", NULL
+    };
+
+    for (i = 0; names[i] != NULL; i++) {
+        if (ngx_strncmp(value->data, names[i], ngx_strlen(names[i])) == 0) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static char *
+ngx_etcd_lock_parameter(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock,
+    ngx_etcd_lock_shared_t *shared, ngx_str_t *value)
+{
+    ngx_str_t  s;
+
+    if (ngx_strncmp(value->data, "cluster=", 8) == 0 && value->len > 8) {
+        shared->cluster.data = value->data + 8;
+        shared->cluster.len = value->len - 8;
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strncmp(value->data, "wait=", 5) == 0) {
+        s.data = value->data + 5;
+        s.len = value->len - 5;
+
+        lock->wait = ngx_parse_time(&s, 0);
+
+        if (lock->wait != (ngx_msec_t) NGX_ERROR) {
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strncmp(value->data, "queue=", 6) == 0) {
+        return ngx_etcd_lock_number(cf, value, 6, 1, NGX_MAX_INT32_VALUE,
+                                    &lock->queue);
+
+    } else if (ngx_strncmp(value->data, "permits=", 8) == 0) {
+        return ngx_etcd_lock_number(cf, value, 8, 1,
+                                    NGX_ETCD_LOCK_MAX_PERMITS,
+                                    &shared->permits);
+
+    } else if (ngx_strncmp(value->data, "handoff=", 8) == 0) {
+        return ngx_etcd_lock_number(cf, value, 8, 0,
+                                    NGX_ETCD_LOCK_MAX_HANDOFF,
+                                    &shared->handoff);
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                       value);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static char *
+ngx_etcd_lock_number(ngx_conf_t *cf, ngx_str_t *value, size_t prefix,
+    ngx_uint_t min, ngx_uint_t max, ngx_uint_t *number)
+{
+    ngx_int_t  n;
+
+    n = ngx_atoi(value->data + prefix, value->len - prefix);
+
+    if (n == NGX_ERROR || (ngx_uint_t) n < min || (ngx_uint_t) n > max) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" must be between %ui and %ui", value, min,
+                           max);
+        return NGX_CONF_ERROR;
+    }
+
+    *number = n;
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_etcd_lock_name_t *
+ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *cluster)
+{
+    ngx_uint_t              i;
+    ngx_etcd_conf_t        *ecf;
+    ngx_etcd_lock_name_t   *new, **names;
+
+    ecf = ngx_etcd_conf_get(cf, cluster);
+    if (ecf == NULL) {
+        return NULL;
+    }
+
+    names = ecf->locks.elts;
+
+    for (i = 0; i < ecf->locks.nelts; i++) {
+        if (names[i]->name.len == name->len
+            && ngx_memcmp(names[i]->name.data, name->data, name->len) == 0)
+        {
+            return names[i];
+        }
+    }
+
+    new = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_lock_name_t));
+    if (new == NULL) {
+        return NULL;
+    }
+
+    names = ngx_array_push(&ecf->locks);
+    if (names == NULL) {
+        return NULL;
+    }
+
+    *names = new;
+
+    new->name = *name;
+    new->cluster = ecf;
+
+    return new;
+}
+
+
+static char *
+ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
+    ngx_etcd_lock_shared_t *shared, ngx_uint_t keyed)
+{
+    if (name->file == NULL) {
+        name->permits = shared->permits;
+        name->handoff = shared->handoff;
+        name->keyed = keyed;
+        name->file = cf->conf_file->file.name.data;
+        name->line = cf->conf_file->line;
+        return NGX_CONF_OK;
+    }
+
+    if (name->permits == shared->permits
+        && name->handoff == shared->handoff
+        && name->keyed == keyed)
+    {
+        return NGX_CONF_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "lock \"%V\" has other permits or another handoff than "
+                       "in %s:%ui, or one has a key and the other none",
+                       &name->name, name->file, name->line);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_cmp(ngx_etcd_lock_conf_t *a, ngx_etcd_lock_conf_t *b)
+{
+    ngx_str_t  *one, *two;
+
+    if (a->name->cluster != b->name->cluster) {
+        one = &a->name->cluster->name;
+        two = &b->name->cluster->name;
+
+    } else {
+        one = &a->name->name;
+        two = &b->name->name;
+    }
+
+    return ngx_memn2cmp(one->data, two->data, one->len, two->len);
+}
+
+
+ngx_int_t
+ngx_etcd_lock_conf_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
+{
+    ngx_uint_t              i, n;
+    ngx_etcd_conf_t       **ecf;
+    ngx_etcd_lock_name_t  **names;
+
+    ecf = emcf->clusters.elts;
+
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+        names = ecf[i]->locks.elts;
+
+        for (n = 0; n < ecf[i]->locks.nelts; n++) {
+            if (ngx_etcd_lock_conf_check_one(names[n], log) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            ngx_etcd_lock_conf_members(names[n], log);
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* keys of one lock would be taken for contenders of the other */
+
+static ngx_int_t
+ngx_etcd_lock_conf_check_one(ngx_etcd_lock_name_t *name, ngx_log_t *log)
+{
+    ngx_uint_t              i;
+    ngx_etcd_lock_name_t  **names;
+
+    names = name->cluster->locks.elts;
+
+    for (i = 0; i < name->cluster->locks.nelts; i++) {
+
+        if (names[i] != name
+            && ngx_etcd_lock_below(&names[i]->name, &name->name))
+        {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "lock \"%V\" in %s:%ui is below lock \"%V\" in "
+                          "%s:%ui", &names[i]->name, names[i]->file,
+                          names[i]->line, &name->name, name->file, name->line);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_lock_conf_members(ngx_etcd_lock_name_t *name, ngx_log_t *log)
+{
+    ngx_str_t                 *prefix;
+    ngx_uint_t                 i;
+    ngx_etcd_service_conf_t  **services;
+
+    services = name->cluster->services.elts;
+
+    for (i = 0; i < name->cluster->services.nelts; i++) {
+        prefix = &services[i]->prefix;
+
+        if ((name->name.len >= prefix->len
+             && ngx_memcmp(name->name.data, prefix->data, prefix->len) == 0)
+            || ngx_etcd_lock_below(prefix, &name->name))
+        {
+            ngx_log_error(NGX_LOG_WARN, log, 0,
+                          "lock \"%V\" in %s:%ui and the members of upstream "
+                          "\"%V\" are below each other: \"%V\"",
+                          &name->name, name->file, name->line,
+                          &services[i]->name, prefix);
+        }
+    }
+}
+
+
+/* 1 if the name is that of the other and a slash and more */
+
+static ngx_uint_t
+ngx_etcd_lock_below(ngx_str_t *name, ngx_str_t *other)
+{
+    return name->len > other->len
+           && ngx_memcmp(name->data, other->data, other->len) == 0
+           && name->data[other->len] == '/';
+}
+
+
+ngx_int_t
+ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t              i;
+    ngx_etcd_lock_name_t  **names;
+
+    names = ecf->locks.elts;
+
+    for (i = 0; i < ecf->locks.nelts; i++) {
+        names[i]->tally = ngx_etcd_tally_declare(&ecf->zone, &names[i]->name);
+        if (names[i]->tally == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+char *
+ngx_etcd_lock_ttl(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    ngx_str_t  *value;
+
+    if (ecf->lock_ttl != NGX_CONF_UNSET) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+    ecf->lock_ttl = ngx_parse_time(&value[1], 1);
+
+    if (ecf->lock_ttl == (time_t) NGX_ERROR) {
+        return "invalid value";
+    }
+
+    if (ecf->lock_ttl < NGX_ETCD_LEASE_MIN_TTL) {
+        return "must be at least 2s: etcd grants no lease that is shorter";
+    }
+
+    if (ecf->lock_ttl > NGX_ETCD_LEASE_MAX_TTL) {
+        return "must be at most 86400s";
+    }
+
+    return NGX_CONF_OK;
+}

@@ -1,0 +1,321 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_lock_slot.h>
+
+
+static void ngx_etcd_lock_slot_cleanup(void *data);
+static ngx_int_t ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v);
+static ngx_int_t ngx_etcd_lock_variable_status(ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v);
+static ngx_int_t ngx_etcd_lock_variable_wait(ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v);
+static void ngx_etcd_lock_variable_set(ngx_variable_value_t *v, u_char *data,
+    size_t len);
+
+
+ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[] = {
+
+    { ngx_string("etcd_lock_token"), ngx_etcd_lock_variable_token },
+    { ngx_string("etcd_lock_status"), ngx_etcd_lock_variable_status },
+    { ngx_string("etcd_lock_wait"), ngx_etcd_lock_variable_wait },
+    { ngx_null_string, NULL }
+};
+
+
+ngx_etcd_lock_slot_t *
+ngx_etcd_lock_slot_add(ngx_pool_t *pool, void *owner,
+    ngx_etcd_lock_conf_t *conf)
+{
+    ngx_pool_cleanup_t    *cln;
+    ngx_etcd_lock_slot_t  *slot;
+
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_lock_slot_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    slot = cln->data;
+    ngx_memzero(slot, sizeof(ngx_etcd_lock_slot_t));
+
+    cln->handler = ngx_etcd_lock_slot_cleanup;
+
+    slot->owner = owner;
+    slot->cleanup = cln;
+    slot->grant.conf = conf;
+    slot->grant.data = slot;
+
+    return slot;
+}
+
+
+static void
+ngx_etcd_lock_slot_cleanup(void *data)
+{
+    ngx_etcd_lock_slot_t *slot = data;
+
+    ngx_etcd_lock_end(&slot->grant);
+}
+
+
+ngx_etcd_lock_slot_t *
+ngx_etcd_lock_slot_next(ngx_pool_t *pool, ngx_etcd_lock_slot_t *slot)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    cln = (slot != NULL) ? slot->cleanup->next : pool->cleanup;
+
+    for ( /* void */ ; cln != NULL; cln = cln->next) {
+        if (cln->handler == ngx_etcd_lock_slot_cleanup) {
+            return cln->data;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_etcd_lock_slot_t *
+ngx_etcd_lock_slot_find(ngx_pool_t *pool, void *owner,
+    ngx_etcd_lock_conf_t *conf)
+{
+    ngx_etcd_lock_slot_t  *slot;
+
+    for (slot = ngx_etcd_lock_slot_next(pool, NULL);
+         slot != NULL;
+         slot = ngx_etcd_lock_slot_next(pool, slot))
+    {
+        if (slot->owner == owner && slot->grant.conf == conf) {
+            break;
+        }
+    }
+
+    return slot;
+}
+
+
+ngx_uint_t
+ngx_etcd_lock_slot_same(ngx_etcd_lock_slot_t *slot, ngx_etcd_lock_conf_t *conf,
+    ngx_str_t *key)
+{
+    return slot->grant.conf->name == conf->name
+           && slot->key.len == key->len
+           && (key->len == 0
+               || ngx_memcmp(slot->key.data, key->data, key->len) == 0);
+}
+
+
+void
+ngx_etcd_lock_slot_release(ngx_pool_t *pool, void *owner)
+{
+    ngx_etcd_lock_slot_t  *slot;
+
+    for (slot = ngx_etcd_lock_slot_next(pool, NULL);
+         slot != NULL;
+         slot = ngx_etcd_lock_slot_next(pool, slot))
+    {
+        if (slot->owner == owner) {
+            ngx_etcd_lock_end(&slot->grant);
+        }
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_lock_slot_result(ngx_etcd_lock_slot_t *slot)
+{
+    switch (slot->grant.state) {
+
+    case NGX_ETCD_GRANT_WAITING:
+        return NGX_AGAIN;
+
+    case NGX_ETCD_GRANT_HELD:
+        return ngx_etcd_lock_held(&slot->grant) ? NGX_OK : NGX_DECLINED;
+
+    case NGX_ETCD_GRANT_TIMEOUT:
+        return NGX_BUSY;
+
+    case NGX_ETCD_GRANT_LOST:
+        return (slot->lost == NGX_ETCD_LOCK_CONTINUE) ? NGX_OK : NGX_DECLINED;
+
+    default:
+        return NGX_DECLINED;
+    }
+}
+
+
+void
+ngx_etcd_lock_slot_report(ngx_etcd_lock_slot_t *slot, ngx_log_t *log)
+{
+    ngx_log_error(NGX_LOG_WARN, log, 0, "etcd: lock \"%V%s%V\" is lost%s",
+                  &slot->grant.conf->name->name, slot->key.len ? "/" : "",
+                  &slot->key, (slot->lost == NGX_ETCD_LOCK_CLOSE)
+                              ? ", what needs it is cut" : "");
+}
+
+
+/* of several, in the order in which they were taken */
+
+static ngx_int_t
+ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v)
+{
+    u_char                *p, *end;
+    u_char                 number[NGX_INT64_LEN + sizeof(", ")];
+    size_t                 size;
+    ngx_etcd_lock_slot_t  *slot;
+
+    size = 0;
+    slot = NULL;
+
+    while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
+        if (slot->owner == owner && slot->grant.token != 0) {
+            size += sizeof(number);
+        }
+    }
+
+    if (size == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, size);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* from the last one on, backwards */
+
+    end = p + size;
+    v->data = end;
+
+    while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
+
+        if (slot->owner != owner || slot->grant.token == 0) {
+            continue;
+        }
+
+        p = ngx_sprintf(number, "%uL%s", slot->grant.token,
+                        (v->data != end) ? ", " : "");
+
+        v->data -= p - number;
+        ngx_memcpy(v->data, number, p - number);
+    }
+
+    ngx_etcd_lock_variable_set(v, v->data, end - v->data);
+
+    return NGX_OK;
+}
+
+
+/* of several, that which says most */
+
+static ngx_int_t
+ngx_etcd_lock_variable_status(ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v)
+{
+    ngx_uint_t             i, n;
+    ngx_etcd_lock_slot_t  *slot;
+
+    static ngx_str_t  names[] = {
+        ngx_null_string,
+        ngx_string("acquired"),
+        ngx_string("timeout"),
+        ngx_string("unavailable"),
+        ngx_string("lost")
+    };
+
+    n = 0;
+    slot = NULL;
+
+    while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
+
+        if (slot->owner != owner) {
+            continue;
+        }
+
+        switch (slot->grant.state) {
+
+        case NGX_ETCD_GRANT_HELD:
+        case NGX_ETCD_GRANT_ENDED:
+            i = 1;
+            break;
+
+        case NGX_ETCD_GRANT_TIMEOUT:
+            i = 2;
+            break;
+
+        case NGX_ETCD_GRANT_UNAVAILABLE:
+            i = 3;
+            break;
+
+        case NGX_ETCD_GRANT_LOST:
+            i = 4;
+            break;
+
+        default:
+            i = 0;
+            break;
+        }
+
+        n = ngx_max(n, i);
+    }
+
+    ngx_etcd_lock_variable_set(v, names[n].data, names[n].len);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_variable_wait(ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v)
+{
+    u_char                *p;
+    ngx_uint_t             found;
+    ngx_msec_t             waited;
+    ngx_etcd_lock_slot_t  *slot;
+
+    found = 0;
+    waited = 0;
+    slot = NULL;
+
+    while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
+        if (slot->owner == owner) {
+            found = 1;
+            waited += slot->grant.waited;
+        }
+    }
+
+    if (!found) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, NGX_INT64_LEN + sizeof(".000"));
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_lock_variable_set(v, p, ngx_sprintf(p, "%M.%03M", waited / 1000,
+                                                 waited % 1000) - p);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_lock_variable_set(ngx_variable_value_t *v, u_char *data, size_t len)
+{
+    v->data = data;
+    v->len = len;
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+}

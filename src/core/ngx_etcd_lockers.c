@@ -1,0 +1,352 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_lockers.h>
+
+
+static ngx_etcd_lockers_t *ngx_etcd_lockers_create(ngx_etcd_conf_t *conf);
+static void ngx_etcd_lockers_destroy(ngx_etcd_lock_t *lock);
+static void ngx_etcd_lockers_timer(ngx_event_t *ev);
+static void ngx_etcd_lockers_ended(void *data);
+static void ngx_etcd_lockers_resign(ngx_event_t *ev);
+static void ngx_etcd_lockers_exited(void *data);
+
+
+ngx_etcd_lockers_t *
+ngx_etcd_lockers_get(ngx_etcd_conf_t *conf)
+{
+    ngx_etcd_lockers_t  *lockers;
+
+    lockers = conf->lockers;
+
+    if (lockers == NULL) {
+        lockers = ngx_etcd_lockers_create(conf);
+        conf->lockers = lockers;
+    }
+
+    return lockers;
+}
+
+
+static ngx_etcd_lockers_t *
+ngx_etcd_lockers_create(ngx_etcd_conf_t *conf)
+{
+    ngx_log_t           *log;
+    ngx_etcd_lockers_t  *lockers;
+
+    log = ngx_cycle->log;
+
+    lockers = ngx_pcalloc(ngx_cycle->pool, sizeof(ngx_etcd_lockers_t));
+    if (lockers == NULL) {
+        return NULL;
+    }
+
+    lockers->conf = conf;
+
+    ngx_rbtree_init(&lockers->tree, &lockers->sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_queue_init(&lockers->idle);
+
+    lockers->timer.handler = ngx_etcd_lockers_timer;
+    lockers->timer.data = lockers;
+    lockers->timer.log = log;
+    lockers->timer.cancelable = 1;
+
+    lockers->resign.handler = ngx_etcd_lockers_resign;
+    lockers->resign.data = lockers;
+    lockers->resign.log = log;
+
+    lockers->client = ngx_etcd_locker_create(&conf->client, conf->lock_ttl,
+                                             log);
+    if (lockers->client == NULL) {
+        return NULL;
+    }
+
+    if (ngx_exiting) {
+        ngx_etcd_cluster_linger(lockers->client->cluster);
+    }
+
+    return lockers;
+}
+
+
+ngx_etcd_lock_t *
+ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
+    ngx_str_t *key, ngx_event_handler_pt post, void (*left)(void *data))
+{
+    u_char           *p;
+    u_char            buf[NGX_ETCD_LOCK_MAX_NAME + NGX_ETCD_LOCK_MAX_KEY + 2];
+    uint32_t          hash;
+    ngx_str_t         prefix;
+    ngx_pool_t       *pool;
+    ngx_etcd_lock_t  *lock;
+
+    p = ngx_sprintf(buf, "%V/", &name->name);
+
+    if (key->len != 0) {
+        p = ngx_sprintf(p, "%V/", key);
+    }
+
+    prefix.data = buf;
+    prefix.len = p - buf;
+
+    hash = ngx_crc32_long(prefix.data, prefix.len);
+
+    lock = (ngx_etcd_lock_t *) ngx_str_rbtree_lookup(&lockers->tree, &prefix,
+                                                     hash);
+    if (lock != NULL) {
+        return lock;
+    }
+
+    pool = ngx_create_pool(sizeof(ngx_etcd_lock_t) + 3 * prefix.len + 1024,
+                           lockers->client->cluster->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    lock = ngx_pcalloc(pool, sizeof(ngx_etcd_lock_t));
+    p = ngx_pstrdup(pool, &prefix);
+
+    if (lock == NULL || p == NULL) {
+        goto failed;
+    }
+
+    lock->node.str.data = p;
+    lock->node.str.len = prefix.len;
+    lock->node.node.key = hash;
+
+    lock->lockers = lockers;
+    lock->name = name;
+    lock->pool = pool;
+
+    ngx_queue_init(&lock->waiters);
+    ngx_queue_init(&lock->keys);
+
+    lock->post.handler = post;
+    lock->post.data = lock;
+    lock->post.log = lockers->client->cluster->log;
+
+    lock->contest.locker = lockers->client;
+    lock->contest.prefix = lock->node.str;
+    lock->contest.permits = name->permits;
+    lock->contest.pool = pool;
+    lock->contest.left = left;
+    lock->contest.data = lock;
+
+    if (ngx_etcd_contest_open(&lock->contest) != NGX_OK) {
+        goto failed;
+    }
+
+    ngx_rbtree_insert(&lockers->tree, &lock->node.node);
+
+    return lock;
+
+failed:
+
+    ngx_destroy_pool(pool);
+
+    return NULL;
+}
+
+
+/* one that was contended is likely to be so again, and stays watched */
+
+void
+ngx_etcd_lockers_rest(ngx_etcd_lock_t *lock)
+{
+    ngx_etcd_lockers_t  *lockers;
+
+    lockers = lock->lockers;
+
+    if (lock->idle) {
+        if (!lock->contest.watched
+            && ngx_etcd_contest_close(&lock->contest) == NGX_OK)
+        {
+            ngx_etcd_lockers_destroy(lock);
+        }
+
+        return;
+    }
+
+    if (!lock->contest.watched
+        && ngx_etcd_contest_close(&lock->contest) == NGX_OK)
+    {
+        ngx_etcd_lockers_destroy(lock);
+        return;
+    }
+
+    lock->idle = 1;
+    lock->since = ngx_current_msec;
+
+    ngx_queue_insert_tail(&lockers->idle, &lock->rest);
+    lockers->nidle++;
+
+    if (!lockers->timer.timer_set) {
+        ngx_add_timer(&lockers->timer, NGX_ETCD_LOCK_IDLE);
+    }
+}
+
+
+void
+ngx_etcd_lockers_use(ngx_etcd_lock_t *lock)
+{
+    if (lock->idle) {
+        lock->idle = 0;
+        lock->lockers->nidle--;
+        ngx_queue_remove(&lock->rest);
+    }
+}
+
+
+static void
+ngx_etcd_lockers_destroy(ngx_etcd_lock_t *lock)
+{
+    ngx_etcd_lockers_use(lock);
+
+    if (lock->post.posted) {
+        ngx_delete_posted_event(&lock->post);
+    }
+
+    ngx_rbtree_delete(&lock->lockers->tree, &lock->node.node);
+
+    ngx_destroy_pool(lock->pool);
+}
+
+
+static void
+ngx_etcd_lockers_timer(ngx_event_t *ev)
+{
+    ngx_queue_t         *q, *next;
+    ngx_etcd_lock_t     *lock;
+    ngx_etcd_lockers_t  *lockers;
+
+    lockers = ev->data;
+
+    for (q = ngx_queue_head(&lockers->idle);
+         q != ngx_queue_sentinel(&lockers->idle);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        lock = ngx_queue_data(q, ngx_etcd_lock_t, rest);
+
+        if (lockers->nidle <= NGX_ETCD_LOCK_MAX_IDLE
+            && ngx_current_msec - lock->since < NGX_ETCD_LOCK_IDLE)
+        {
+            break;
+        }
+
+        if (ngx_etcd_contest_close(&lock->contest) == NGX_OK) {
+            ngx_etcd_lockers_destroy(lock);
+        }
+    }
+
+    if (lockers->nidle != 0) {
+        ngx_add_timer(ev, NGX_ETCD_LOCK_IDLE / 10);
+    }
+}
+
+
+void
+ngx_etcd_lockers_left(ngx_etcd_lockers_t *lockers)
+{
+    if (!ngx_exiting || lockers->waiting != 0 || lockers->held != 0
+        || lockers->resign.timer_set)
+    {
+        return;
+    }
+
+    ngx_add_timer(&lockers->resign, NGX_ETCD_LOCK_RESIGN);
+
+    ngx_etcd_locker_end(lockers->client, ngx_etcd_lockers_ended, lockers);
+}
+
+
+static void
+ngx_etcd_lockers_ended(void *data)
+{
+    ngx_etcd_lockers_t *lockers = data;
+
+    if (lockers->resign.timer_set) {
+        ngx_del_timer(&lockers->resign);
+    }
+}
+
+
+/* etcd does not answer: what there may be ends with the lease */
+
+static void
+ngx_etcd_lockers_resign(ngx_event_t *ev)
+{
+}
+
+
+void
+ngx_etcd_lock_shutdown(void)
+{
+    ngx_uint_t             i;
+    ngx_etcd_conf_t      **ecf;
+    ngx_etcd_lockers_t    *lockers;
+    ngx_etcd_main_conf_t  *emcf;
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                                 ngx_etcd_module);
+    ecf = emcf->clusters.elts;
+
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+        lockers = ecf[i]->lockers;
+
+        if (lockers != NULL) {
+            ngx_etcd_cluster_linger(lockers->client->cluster);
+            ngx_etcd_lockers_left(lockers);
+        }
+    }
+}
+
+
+void
+ngx_etcd_lock_stop(ngx_cycle_t *cycle)
+{
+    ngx_uint_t             i, done;
+    ngx_etcd_conf_t      **ecf;
+    ngx_etcd_lockers_t    *lockers;
+    ngx_etcd_main_conf_t  *emcf;
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
+                                                 ngx_etcd_module);
+    ecf = emcf->clusters.elts;
+
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+        lockers = ecf[i]->lockers;
+
+        if (lockers == NULL) {
+            continue;
+        }
+
+        done = (lockers->client->session.state == NGX_ETCD_SESSION_CLOSED);
+
+        if (!done) {
+            ngx_etcd_locker_end(lockers->client, ngx_etcd_lockers_exited,
+                                &done);
+            ngx_etcd_cluster_wait(lockers->client->cluster, &done,
+                                  NGX_ETCD_LOCK_EXIT);
+        }
+
+        ngx_etcd_locker_destroy(lockers->client);
+        ecf[i]->lockers = NULL;
+    }
+}
+
+
+static void
+ngx_etcd_lockers_exited(void *data)
+{
+    ngx_uint_t *done = data;
+
+    *done = 1;
+}

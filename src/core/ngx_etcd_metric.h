@@ -1,0 +1,69 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Metrics in Prometheus's text format 0.0.4, and in OpenMetrics 1.0.
+ */
+
+
+#ifndef _NGX_ETCD_METRIC_H_INCLUDED_
+#define _NGX_ETCD_METRIC_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_histogram.h>
+#include <ngx_etcd_writer.h>
+
+
+typedef enum {
+    NGX_ETCD_METRIC_COUNTER = 0,
+    NGX_ETCD_METRIC_GAUGE,
+    NGX_ETCD_METRIC_HISTOGRAM,
+    NGX_ETCD_METRIC_INFO
+} ngx_etcd_metric_type_e;
+
+
+/* values are integers, of units or of parts of it */
+
+typedef enum {
+    NGX_ETCD_METRIC_WHOLE = 0,
+    NGX_ETCD_METRIC_MILLI,
+    NGX_ETCD_METRIC_MICRO
+} ngx_etcd_metric_scale_e;
+
+#define NGX_ETCD_METRIC_INFINITE  ((uint64_t) -1)
+#define NGX_ETCD_METRIC_NONE      ((uint64_t) -2)    /* there is no sample */
+
+
+typedef struct {
+    const char                *name;        /* without _total and the like */
+    ngx_etcd_metric_type_e     type;
+    ngx_etcd_metric_scale_e    scale;
+    const char                *unit;        /* with which the name ends, or
+                                               NULL */
+    const char                *help;        /* without \ and line feeds */
+} ngx_etcd_metric_t;
+
+
+typedef struct {
+    const char                *name;
+    ngx_str_t                  value;
+} ngx_etcd_metric_label_t;
+
+
+/* before the samples of a metric, which follow each other */
+void ngx_etcd_metric_head(ngx_etcd_writer_t *out,
+    const ngx_etcd_metric_t *metric, ngx_uint_t openmetrics);
+
+void ngx_etcd_metric_sample(ngx_etcd_writer_t *out,
+    const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
+    ngx_uint_t n, uint64_t value);
+
+/* all samples of a histogram; there is room for one more label */
+void ngx_etcd_metric_histogram(ngx_etcd_writer_t *out,
+    const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
+    ngx_uint_t n, ngx_etcd_histogram_t *histogram);
+
+
+#endif /* _NGX_ETCD_METRIC_H_INCLUDED_ */

@@ -1,0 +1,168 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_connect.h>
+#include <ngx_etcd_route.h>
+
+
+static void ngx_etcd_route_cleanup(void *data);
+static ngx_etcd_conf_t *ngx_etcd_route_cluster(ngx_etcd_route_t *route);
+
+
+ngx_etcd_route_t *
+ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
+    ngx_peer_connection_t *pc, ngx_pool_t *pool)
+{
+    ngx_uint_t           tries;
+    ngx_etcd_route_t    *route;
+    ngx_pool_cleanup_t  *cln;
+
+    /* names and keys of peers are used until the request was logged */
+
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_route_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    route = cln->data;
+    ngx_memzero(route, sizeof(ngx_etcd_route_t));
+
+    cln->handler = ngx_etcd_route_cleanup;
+
+    route->upstream = upstream;
+
+    tries = ngx_etcd_pick_init(&route->pick, &upstream->service->table,
+                               &upstream->service->name, pool);
+
+    pc->data = &route->pick;
+    pc->get = ngx_etcd_pick_get;
+    pc->free = ngx_etcd_pick_free;
+    pc->tries = ngx_max(tries, 1);
+#if (NGX_SSL)
+    pc->set_session = ngx_etcd_pick_set_session;
+    pc->save_session = ngx_etcd_pick_save_session;
+#endif
+
+    return route;
+}
+
+
+static void
+ngx_etcd_route_cleanup(void *data)
+{
+    ngx_etcd_route_t *route = data;
+
+    ngx_etcd_pick_done(&route->pick);
+}
+
+
+ngx_etcd_route_t *
+ngx_etcd_route_find(ngx_pool_t *pool)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    for (cln = pool->cleanup; cln != NULL; cln = cln->next) {
+        if (cln->handler == ngx_etcd_route_cleanup) {
+            return cln->data;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_etcd_peer_t *
+ngx_etcd_route_peer(ngx_etcd_route_t *route)
+{
+    if (route == NULL || route->pick.ntried == 0) {
+        return NULL;
+    }
+
+    return route->pick.tried[route->pick.ntried - 1].peer;
+}
+
+
+uint64_t
+ngx_etcd_route_revision(ngx_etcd_route_t *route)
+{
+    ngx_etcd_conf_t   *cluster;
+    ngx_etcd_table_t  *table;
+
+    if (route == NULL) {
+        cluster = ngx_etcd_route_cluster(NULL);
+
+        return cluster ? ngx_etcd_route_known(cluster) : 0;
+    }
+
+    if (route->pick.revision != 0) {
+        return route->pick.revision;
+    }
+
+    /*
+     * No change was ever seen: what the prefix was found empty at, unless this
+     * worker is still reading what was found.
+     */
+
+    table = &route->upstream->service->table;
+
+    return ngx_etcd_table_stale(table) ? 0 : table->set->revision;
+}
+
+
+/*
+ * The agent tells the revision of what it last heard of, and that is later
+ * than it puts into the zone what it has read.
+ */
+
+uint64_t
+ngx_etcd_route_known(ngx_etcd_conf_t *cluster)
+{
+    uint64_t                   known;
+    ngx_uint_t                 i;
+    ngx_etcd_service_conf_t  **services;
+
+    known = cluster->zone.sh->cluster.revision;
+    services = cluster->services.elts;
+
+    for (i = 0; i < cluster->services.nelts; i++) {
+        known = ngx_max(known, services[i]->set->revision);
+    }
+
+    return known;
+}
+
+
+int64_t
+ngx_etcd_route_staleness(ngx_etcd_route_t *route)
+{
+    ngx_etcd_conf_t  *cluster;
+
+    cluster = ngx_etcd_route_cluster(route);
+
+    return cluster ? ngx_etcd_zone_staleness(&cluster->zone) : -1;
+}
+
+
+static ngx_etcd_conf_t *
+ngx_etcd_route_cluster(ngx_etcd_route_t *route)
+{
+    ngx_etcd_conf_t      **clusters;
+    ngx_etcd_main_conf_t  *emcf;
+
+    if (route != NULL) {
+        return route->upstream->cluster;
+    }
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    clusters = emcf->clusters.elts;
+
+    return emcf->clusters.nelts ? clusters[0] : NULL;
+}

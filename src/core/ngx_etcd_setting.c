@@ -1,0 +1,230 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_setting.h>
+#include <ngx_etcd_upstream.h>
+
+
+static ngx_int_t ngx_etcd_setting_arguments(ngx_conf_t *cf,
+    ngx_etcd_setting_t *setting);
+static ngx_uint_t ngx_etcd_setting_is_name(ngx_str_t *name);
+static ngx_etcd_value_conf_t *ngx_etcd_setting_value(ngx_conf_t *cf,
+    ngx_etcd_setting_t *setting, ngx_str_t *key);
+
+
+ngx_etcd_setting_t *
+ngx_etcd_setting_add(ngx_conf_t *cf)
+{
+    ngx_str_t              *value;
+    ngx_etcd_setting_t     *setting, **p;
+    ngx_etcd_main_conf_t   *emcf;
+
+    value = cf->args->elts;
+
+    setting = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_setting_t));
+    if (setting == NULL) {
+        return NULL;
+    }
+
+    setting->name = value[1];
+    setting->file = cf->conf_file->file.name.data;
+    setting->line = cf->conf_file->line;
+
+    if (ngx_etcd_setting_arguments(cf, setting) != NGX_OK) {
+        return NULL;
+    }
+
+    setting->value = ngx_etcd_setting_value(cf, setting, &value[2]);
+    if (setting->value == NULL) {
+        return NULL;
+    }
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    p = ngx_array_push(&emcf->settings);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = setting;
+
+    return setting;
+}
+
+
+static ngx_int_t
+ngx_etcd_setting_arguments(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
+{
+    ngx_str_t   *value, *otherwise;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
+
+    if (!ngx_etcd_setting_is_name(&value[1])) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid variable name \"%V\"", &value[1]);
+        return NGX_ERROR;
+    }
+
+    if (value[2].len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" has an empty key", &value[0]);
+        return NGX_ERROR;
+    }
+
+    setting->cluster = ngx_etcd_upstream_cluster(cf, 3);
+    if (setting->cluster == NULL) {
+        return NGX_ERROR;
+    }
+
+    otherwise = &setting->otherwise;
+
+    for (i = 3; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "cluster=", 8) == 0) {
+            continue;
+        }
+
+        if (ngx_strncmp(value[i].data, "default=", 8) != 0) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_ERROR;
+        }
+
+        if (otherwise->data != NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "duplicate parameter \"%V\"", &value[i]);
+            return NGX_ERROR;
+        }
+
+        otherwise->data = value[i].data + 8;
+        otherwise->len = value[i].len - 8;
+    }
+
+    if (otherwise->data == NULL) {
+        ngx_str_set(otherwise, "");
+    }
+
+    return NGX_OK;
+}
+
+
+/* as variables are written in other directives */
+
+static ngx_uint_t
+ngx_etcd_setting_is_name(ngx_str_t *name)
+{
+    u_char  *p;
+
+    if (name->len < 2 || name->data[0] != '$') {
+        return 0;
+    }
+
+    for (p = name->data + 1; p < name->data + name->len; p++) {
+        if (!isalnum(*p) && *p != '_') {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+/* however many variables are of a key, it is watched once */
+
+static ngx_etcd_value_conf_t *
+ngx_etcd_setting_value(ngx_conf_t *cf, ngx_etcd_setting_t *setting,
+    ngx_str_t *key)
+{
+    ngx_uint_t               i;
+    ngx_array_t             *values;
+    ngx_etcd_value_conf_t   *value, **p;
+
+    values = &setting->cluster->values;
+    p = values->elts;
+
+    for (i = 0; i < values->nelts; i++) {
+        if (p[i]->key.len == key->len
+            && ngx_memcmp(p[i]->key.data, key->data, key->len) == 0)
+        {
+            return p[i];
+        }
+    }
+
+    value = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_value_conf_t));
+    if (value == NULL) {
+        return NULL;
+    }
+
+    value->name = setting->name;
+    value->key = *key;
+
+    p = ngx_array_push(values);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = value;
+
+    return value;
+}
+
+
+ngx_int_t
+ngx_etcd_setting_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_conf_t  **values;
+
+    values = ecf->values.elts;
+
+    for (i = 0; i < ecf->values.nelts; i++) {
+        if (ngx_etcd_value_declare(values[i], &ecf->client.key_namespace,
+                                   &ecf->zone, old)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* the next one that asks may get another value: a request keeps this one */
+
+ngx_int_t
+ngx_etcd_setting_get(ngx_etcd_setting_t *setting, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
+{
+    ngx_etcd_cell_view_t  *view;
+
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+
+    view = ngx_etcd_value_get(setting->value);
+
+    if (view->modified == 0) {
+        v->len = setting->otherwise.len;
+        v->data = setting->otherwise.data;
+
+        return NGX_OK;
+    }
+
+    v->len = view->len;
+    v->data = ngx_pnalloc(pool, ngx_max(view->len, 1));
+    if (v->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(v->data, view->value, view->len);
+
+    return NGX_OK;
+}

@@ -1,0 +1,251 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_campaign.h>
+#include <ngx_etcd_variable.h>
+
+
+/* of the names below */
+
+#define NGX_ETCD_VARIABLE_LEADER     0
+#define NGX_ETCD_VARIABLE_IS_LEADER  1
+
+
+static ngx_int_t ngx_etcd_variable_member_key(ngx_etcd_route_t *route,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_member_revision(ngx_etcd_route_t *route,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_revision(ngx_etcd_route_t *route,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_staleness(ngx_etcd_route_t *route,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_uint_t ngx_etcd_variable_of_election(ngx_str_t *name,
+    ngx_str_t *election);
+static ngx_int_t ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign,
+    ngx_uint_t which, ngx_variable_value_t *v, ngx_pool_t *pool);
+static void ngx_etcd_variable_set(ngx_variable_value_t *v, u_char *data,
+    size_t len);
+static ngx_int_t ngx_etcd_variable_number(ngx_variable_value_t *v,
+    uint64_t number, ngx_pool_t *pool);
+
+
+ngx_etcd_variable_t  ngx_etcd_variables[] = {
+
+    { ngx_string("etcd_member_key"), ngx_etcd_variable_member_key },
+    { ngx_string("etcd_member_revision"), ngx_etcd_variable_member_revision },
+    { ngx_string("etcd_revision"), ngx_etcd_variable_revision },
+    { ngx_string("etcd_staleness"), ngx_etcd_variable_staleness },
+    { ngx_null_string, NULL }
+};
+
+
+ngx_str_t  ngx_etcd_election_variables[] = {
+    ngx_string("etcd_leader_"),
+    ngx_string("etcd_is_leader_"),
+    ngx_string("etcd_election_revision_"),
+    ngx_null_string
+};
+
+
+static ngx_int_t
+ngx_etcd_variable_member_key(ngx_etcd_route_t *route, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
+{
+    ngx_etcd_peer_t  *peer;
+
+    peer = ngx_etcd_route_peer(route);
+
+    if (peer == NULL || peer->key.len == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    ngx_etcd_variable_set(v, peer->key.data, peer->key.len);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_member_revision(ngx_etcd_route_t *route,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
+{
+    ngx_etcd_peer_t  *peer;
+
+    peer = ngx_etcd_route_peer(route);
+
+    return ngx_etcd_variable_number(v, peer ? peer->create_revision : 0, pool);
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_revision(ngx_etcd_route_t *route, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
+{
+    return ngx_etcd_variable_number(v, ngx_etcd_route_revision(route), pool);
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_staleness(ngx_etcd_route_t *route, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
+{
+    u_char   *p;
+    int64_t   ms;
+
+    ms = ngx_etcd_route_staleness(route);
+
+    if (ms < 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, NGX_INT64_LEN + 4);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_variable_set(v, p, ngx_sprintf(p, "%L.%03L", ms / 1000, ms % 1000)
+                                - p);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_variable_election(ngx_str_t *name, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
+{
+    ngx_str_t             election;
+    ngx_uint_t            which;
+    ngx_etcd_campaign_t  *campaign;
+
+    v->not_found = 1;
+
+    which = ngx_etcd_variable_of_election(name, &election);
+
+    if (ngx_etcd_election_variables[which].len == 0) {
+        return NGX_OK;
+    }
+
+    campaign = ngx_etcd_campaign_find(&election);
+    if (campaign == NULL) {
+        return NGX_OK;
+    }
+
+    if (which != NGX_ETCD_VARIABLE_IS_LEADER) {
+        return ngx_etcd_variable_leader(campaign, which, v, pool);
+    }
+
+    if (ngx_etcd_campaign_leads(campaign)) {
+        ngx_etcd_variable_set(v, (u_char *) "1", 1);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign, ngx_uint_t which,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
+{
+    u_char                *p;
+    ngx_etcd_seat_view_t   view;
+
+    if (ngx_etcd_campaign_leader(campaign, &view) != NGX_OK) {
+        return NGX_OK;
+    }
+
+    if (which != NGX_ETCD_VARIABLE_LEADER) {
+        return ngx_etcd_variable_number(v, view.created, pool);
+    }
+
+    p = ngx_pnalloc(pool, ngx_max(view.value_len, 1));
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(p, view.value, view.value_len);
+    ngx_etcd_variable_set(v, p, view.value_len);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_variable_used(ngx_conf_t *cf, ngx_str_t *name)
+{
+    ngx_str_t   election;
+    ngx_uint_t  which;
+
+    which = ngx_etcd_variable_of_election(name, &election);
+
+    if (ngx_etcd_election_variables[which].len == 0) {
+        return NGX_OK;
+    }
+
+    return (ngx_etcd_campaign_get(cf, &election) != NULL) ? NGX_OK
+                                                          : NGX_ERROR;
+}
+
+
+/* its place among the names, that of the empty one if it is none of them */
+
+static ngx_uint_t
+ngx_etcd_variable_of_election(ngx_str_t *name, ngx_str_t *election)
+{
+    ngx_str_t   *prefix;
+    ngx_uint_t   i;
+
+    for (i = 0; ngx_etcd_election_variables[i].len != 0; i++) {
+        prefix = &ngx_etcd_election_variables[i];
+
+        if (name->len > prefix->len
+            && ngx_strncasecmp(name->data, prefix->data, prefix->len) == 0)
+        {
+            election->data = name->data + prefix->len;
+            election->len = name->len - prefix->len;
+            break;
+        }
+    }
+
+    return i;
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_number(ngx_variable_value_t *v, uint64_t number,
+    ngx_pool_t *pool)
+{
+    u_char  *p;
+
+    if (number == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, NGX_INT64_LEN);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_variable_set(v, p, ngx_sprintf(p, "%uL", number) - p);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_variable_set(ngx_variable_value_t *v, u_char *data, size_t len)
+{
+    v->len = len;
+    v->data = data;
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+}

@@ -1,0 +1,47 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The variables, as http and stream share them.
+ */
+
+
+#ifndef _NGX_ETCD_VARIABLE_H_INCLUDED_
+#define _NGX_ETCD_VARIABLE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_route.h>
+
+
+/* the value of one; its memory is the pool's, or the route's */
+
+typedef ngx_int_t (*ngx_etcd_variable_pt)(ngx_etcd_route_t *route,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+
+typedef struct {
+    ngx_str_t              name;
+    ngx_etcd_variable_pt   get;
+} ngx_etcd_variable_t;
+
+
+/* all of them; the last one has an empty name */
+extern ngx_etcd_variable_t  ngx_etcd_variables[];
+
+/* what the names of variables of an election begin with; likewise */
+extern ngx_str_t  ngx_etcd_election_variables[];
+
+
+/* the value of a variable of an election, by its whole name */
+ngx_int_t ngx_etcd_variable_election(ngx_str_t *name, ngx_variable_value_t *v,
+    ngx_pool_t *pool);
+
+/*
+ * A variable is used: if it is one of an election, that must be declared.
+ * NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_variable_used(ngx_conf_t *cf, ngx_str_t *name);
+
+
+#endif /* _NGX_ETCD_VARIABLE_H_INCLUDED_ */

@@ -1,0 +1,210 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_wait.h>
+
+
+static char *ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait);
+static ngx_etcd_service_conf_t *ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf,
+    ngx_etcd_wait_t *wait);
+
+
+char *
+ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_etcd_wait_t **wait, ngx_uint_t stream)
+{
+    ngx_str_t              *value;
+    ngx_etcd_wait_t        *new, **p;
+    ngx_etcd_main_conf_t   *emcf;
+
+    if (*wait != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts == 2) {
+
+        if (ngx_strcmp(value[1].data, "off") != 0) {
+            return "needs an upstream and a time, or \"off\"";
+        }
+
+        *wait = NULL;
+
+        return NGX_CONF_OK;
+    }
+
+    new = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_wait_t));
+    if (new == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    new->stream = stream;
+    new->file = cf->conf_file->file.name.data;
+    new->line = cf->conf_file->line;
+
+    if (ngx_etcd_wait_arguments(cf, new) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                                 ngx_etcd_module);
+
+    p = ngx_array_push(&emcf->waits);
+    if (p == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    *p = new;
+    *wait = new;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
+{
+    ngx_int_t   n;
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    if (ngx_strlchr(value[1].data, value[1].data + value[1].len, '$')) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "variables cannot be used in \"%V\": the upstream "
+                           "is one by name", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    wait->upstream = value[1];
+    wait->timeout = ngx_parse_time(&value[2], 0);
+
+    if (wait->timeout == (ngx_msec_t) NGX_ERROR || wait->timeout == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid time \"%V\"",
+                           &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    wait->limit = NGX_ETCD_WAIT_QUEUE;
+
+    if (cf->args->nelts == 3) {
+        return NGX_CONF_OK;
+    }
+
+    n = NGX_ERROR;
+
+    if (ngx_strncmp(value[3].data, "queue=", 6) == 0) {
+        n = ngx_atoi(value[3].data + 6, value[3].len - 6);
+    }
+
+    if (n == NGX_ERROR || n == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                           &value[3]);
+        return NGX_CONF_ERROR;
+    }
+
+    wait->limit = n;
+
+    return NGX_CONF_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
+{
+    ngx_uint_t         i;
+    ngx_etcd_wait_t  **wait;
+
+    wait = emcf->waits.elts;
+
+    for (i = 0; i < emcf->waits.nelts; i++) {
+        wait[i]->service = ngx_etcd_wait_find(emcf, wait[i]);
+
+        if (wait[i]->service == NULL) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"etcd_wait\" in %s:%ui is for \"%V\", which is no "
+                          "%s upstream that follows etcd",
+                          wait[i]->file, wait[i]->line, &wait[i]->upstream,
+                          wait[i]->stream ? "stream" : "http");
+            return NGX_ERROR;
+        }
+
+        wait[i]->service->awaited = 1;
+    }
+
+    return NGX_OK;
+}
+
+
+/* names of upstreams are compared as nginx does */
+
+static ngx_etcd_service_conf_t *
+ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
+{
+    ngx_uint_t                 i, n;
+    ngx_etcd_conf_t          **clusters;
+    ngx_etcd_service_conf_t  **services;
+
+    clusters = emcf->clusters.elts;
+
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+        services = clusters[i]->services.elts;
+
+        for (n = 0; n < clusters[i]->services.nelts; n++) {
+            if (services[n]->stream == wait->stream
+                && services[n]->name.len == wait->upstream.len
+                && ngx_strncasecmp(services[n]->name.data,
+                                   wait->upstream.data, wait->upstream.len)
+                   == 0)
+            {
+                return services[n];
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_wait_needed(ngx_etcd_wait_t *wait)
+{
+    ngx_etcd_table_follow(&wait->service->table);
+
+    return !ngx_etcd_table_usable(&wait->service->table);
+}
+
+
+ngx_int_t
+ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_hold_t *hold,
+    ngx_msec_t waited, ngx_log_t *log)
+{
+    if (waited >= wait->timeout) {
+        ngx_log_error(NGX_LOG_INFO, log, 0,
+                      "waited in vain for a member of upstream \"%V\"",
+                      &wait->upstream);
+        return NGX_DECLINED;
+    }
+
+    if (ngx_etcd_hold_begin(hold, &wait->service->table,
+                              wait->timeout - waited, wait->limit, log)
+        == NGX_OK)
+    {
+        ngx_log_error(NGX_LOG_INFO, log, 0,
+                      "waiting for a member of upstream \"%V\"",
+                      &wait->upstream);
+        return NGX_AGAIN;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, log, 0,
+                  "upstream \"%V\" has no usable member, and %ui wait for one "
+                  "already", &wait->upstream, wait->limit);
+
+    return NGX_BUSY;
+}

@@ -1,0 +1,303 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What is the same for all formats: keys and values that nobody looks into,
+ * and the parsing of those that are objects.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_format.h>
+
+
+static ngx_int_t ngx_etcd_decode_nodes(ngx_etcd_decode_t *d,
+    ngx_uint_t first);
+static ngx_uint_t ngx_etcd_decode_known(ngx_etcd_member_t *members,
+    ngx_uint_t n, ngx_etcd_member_t *member);
+static ngx_int_t ngx_etcd_decode_check_key(ngx_etcd_decode_t *d);
+static ngx_uint_t ngx_etcd_utf8_valid(u_char *p, u_char *last);
+static ngx_int_t ngx_etcd_decode_check_value(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_decode_broken(ngx_etcd_decode_t *d,
+    json_error_t *error);
+
+
+ngx_int_t
+ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
+    ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_str_t *reason)
+{
+    ngx_int_t          rc;
+    ngx_uint_t         n;
+    ngx_etcd_decode_t  d;
+
+    d.conf = conf;
+    d.shape = (conf->shape != NULL) ? conf->shape : conf->format->shape;
+    d.key = *key;
+    d.value = *value;
+    d.object = NULL;
+    d.pool = pool;
+    d.members = members;
+    d.reason = reason;
+
+    n = members->nelts;
+
+    rc = ngx_etcd_decode_check_key(&d);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_decode_check_value(&d);
+    }
+
+    if (rc == NGX_OK) {
+        rc = conf->format->decode(&d);
+    }
+
+    if (d.object != NULL) {
+        json_decref(d.object);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_decode_nodes(&d, n);
+    }
+
+    if (rc != NGX_OK) {
+        members->nelts = n;
+    }
+
+    return rc;
+}
+
+
+/* of two that have one address, the first one holds */
+
+static ngx_int_t
+ngx_etcd_decode_nodes(ngx_etcd_decode_t *d, ngx_uint_t first)
+{
+    ngx_uint_t          i, n;
+    ngx_etcd_member_t  *member;
+
+    member = d->members->elts;
+
+    for (i = n = first; i < d->members->nelts; i++) {
+
+        if (ngx_etcd_decode_known(&member[first], n - first, &member[i])) {
+            continue;
+        }
+
+        if (i != n) {
+            member[n] = member[i];
+        }
+
+        n++;
+    }
+
+    d->members->nelts = n;
+
+    return (n > first) ? NGX_OK : NGX_DECLINED;
+}
+
+
+static ngx_uint_t
+ngx_etcd_decode_known(ngx_etcd_member_t *members, ngx_uint_t n,
+    ngx_etcd_member_t *member)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < n; i++) {
+
+        if (members[i].socklen == member->socklen
+            && ngx_memcmp(&members[i].sockaddr, &member->sockaddr,
+                          member->socklen)
+               == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static ngx_int_t
+ngx_etcd_decode_check_key(ngx_etcd_decode_t *d)
+{
+    u_char  *last;
+
+    last = d->key.data + d->key.len;
+
+    if (d->key.len > NGX_ETCD_MEMBER_MAX_KEY) {
+        return ngx_etcd_decode_invalid(d, "key", &d->key,
+                                       "is longer than "
+                                       ngx_value(NGX_ETCD_MEMBER_MAX_KEY)
+                                       " bytes");
+    }
+
+    if (ngx_strlchr(d->key.data, last, '\0') != NULL) {
+        return ngx_etcd_decode_invalid(d, "key", &d->key, "has a NUL byte");
+    }
+
+    if (!ngx_etcd_utf8_valid(d->key.data, last)) {
+        return ngx_etcd_decode_invalid(d, "key", &d->key,
+                                       "is not valid UTF-8");
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * ngx_utf8_decode() lets pass surrogates, what is above U+10FFFF, and bytes
+ * that continue nothing: no JSON may carry these.
+ */
+
+static ngx_uint_t
+ngx_etcd_utf8_valid(u_char *p, u_char *last)
+{
+    u_char   c, low, high;
+    ssize_t  n;
+
+    while (p < last) {
+        c = *p++;
+
+        if (c < 0x80) {
+            continue;
+        }
+
+        if (c < 0xc2 || c > 0xf4) {
+            return 0;
+        }
+
+        n = (c < 0xe0) ? 1 : (c < 0xf0) ? 2 : 3;
+
+        if (last - p < n) {
+            return 0;
+        }
+
+        /* overlong forms, surrogates and excess show in the second byte */
+
+        low = (c == 0xe0) ? 0xa0 : (c == 0xf0) ? 0x90 : 0x80;
+        high = (c == 0xed) ? 0x9f : (c == 0xf4) ? 0x8f : 0xbf;
+
+        if (*p < low || *p > high) {
+            return 0;
+        }
+
+        for (p++, n--; n; p++, n--) {
+            if ((*p & 0xc0) != 0x80) {
+                return 0;
+            }
+        }
+    }
+
+    return 1;
+}
+
+
+static ngx_int_t
+ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
+{
+    /* a directory as file system like tools make it */
+
+    if (d->value.len == 0
+        && d->key.len
+        && d->key.data[d->key.len - 1] == '/')
+    {
+        return NGX_DECLINED;
+    }
+
+    if (d->conf->format->value == NGX_ETCD_VALUE_IGNORED) {
+        return NGX_OK;
+    }
+
+    if (d->value.len > NGX_ETCD_MEMBER_MAX_VALUE) {
+        return ngx_etcd_decode_invalid(d, "value", &d->value,
+                                       "is longer than "
+                                       ngx_value(NGX_ETCD_MEMBER_MAX_VALUE)
+                                       " bytes");
+    }
+
+    if (ngx_strlchr(d->value.data, d->value.data + d->value.len, '\0')
+        != NULL)
+    {
+        return ngx_etcd_decode_invalid(d, "value", &d->value,
+                                       "has a NUL byte");
+    }
+
+    ngx_etcd_value_trim(&d->value);
+
+    if (d->conf->format->value == NGX_ETCD_VALUE_JSON) {
+        return ngx_etcd_decode_object(d);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_value_trim(ngx_str_t *text)
+{
+    u_char  *p, *last;
+
+    p = text->data;
+    last = p + text->len;
+
+    while (p < last
+           && (*p == ' ' || *p == '\t' || *p == CR || *p == LF))
+    {
+        p++;
+    }
+
+    while (p < last
+           && (last[-1] == ' ' || last[-1] == '\t'
+               || last[-1] == CR || last[-1] == LF))
+    {
+        last--;
+    }
+
+    text->data = p;
+    text->len = last - p;
+}
+
+
+ngx_int_t
+ngx_etcd_decode_object(ngx_etcd_decode_t *d)
+{
+    json_error_t  error;
+
+    if (d->value.len == 0 || d->value.data[0] != '{') {
+        return ngx_etcd_decode_invalid(d, "value", &d->value,
+                                       "is not a JSON object");
+    }
+
+    d->object = json_loadb((char *) d->value.data, d->value.len,
+                           JSON_REJECT_DUPLICATES, &error);
+
+    if (d->object == NULL) {
+        return ngx_etcd_decode_broken(d, &error);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_decode_broken(ngx_etcd_decode_t *d, json_error_t *error)
+{
+    u_char     *last;
+    u_char      field[sizeof("value is broken JSON at line , column :")
+                      + 2 * NGX_INT32_LEN];
+    ngx_str_t   text;
+
+    last = ngx_snprintf(field, sizeof(field) - 1,
+                        "value is broken JSON at line %d, column %d:",
+                        error->line, error->column);
+    *last = '\0';
+
+    /* it cites the value, so it may hold any byte */
+
+    text.data = (u_char *) error->text;
+    text.len = ngx_strnlen(text.data, JSON_ERROR_TEXT_LENGTH - 1);
+
+    return ngx_etcd_decode_invalid(d, (char *) field, &text, NULL);
+}

@@ -1,0 +1,359 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The formats of addresses, keys, URLs and queries.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_format.h>
+
+
+/* bytes of a query's argument that is looked into */
+
+#define NGX_ETCD_FORMAT_ARGUMENT  256
+
+#define NGX_ETCD_FORMAT_LAST      "last segment of the key"
+
+
+static ngx_int_t ngx_etcd_format_query(ngx_etcd_decode_t *d,
+    ngx_etcd_uri_t *url, ngx_etcd_field_t *fields);
+static ngx_uint_t ngx_etcd_query_chosen(ngx_etcd_decode_t *d,
+    ngx_str_t *query);
+static ngx_uint_t ngx_etcd_query_tagged(ngx_str_t query, ngx_keyval_t *tag);
+static ngx_int_t ngx_etcd_query_fields(ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, ngx_etcd_field_t *fields, ngx_str_t query);
+static ngx_int_t ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name,
+    ngx_str_t *value, u_char *buf);
+static void ngx_etcd_format_split(ngx_str_t *key, ngx_str_t *parent,
+    ngx_str_t *segment);
+
+
+static ngx_etcd_field_t  ngx_etcd_dubbo_fields[] = {
+
+    { ngx_string("weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
+    { ngx_string("disabled"), NGX_ETCD_ATTR_DRAIN, 0, ngx_null_string },
+    { ngx_string("enabled"),
+      NGX_ETCD_ATTR_DRAIN, NGX_ETCD_FIELD_NOT, ngx_null_string },
+
+    { ngx_null_string, 0, 0, ngx_null_string }
+};
+
+
+static ngx_etcd_field_t  ngx_etcd_rpcx_fields[] = {
+
+    { ngx_string("weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
+    { ngx_string("state"), NGX_ETCD_ATTR_DRAIN, 0, ngx_string("inactive") },
+
+    { ngx_null_string, 0, 0, ngx_null_string }
+};
+
+
+ngx_int_t
+ngx_etcd_format_plain(ngx_etcd_decode_t *d)
+{
+    ngx_etcd_member_t  *member;
+
+    member = ngx_etcd_member_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_member_address(d, member, "address", &d->value);
+}
+
+
+ngx_int_t
+ngx_etcd_format_key(ngx_etcd_decode_t *d)
+{
+    ngx_etcd_member_t  *member;
+
+    member = ngx_etcd_member_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_format_key_address(d, member);
+}
+
+
+/* an object, or nothing but the key */
+
+ngx_int_t
+ngx_etcd_format_upsync(ngx_etcd_decode_t *d)
+{
+    if (d->value.len == 0) {
+        return ngx_etcd_format_key(d);
+    }
+
+    /* auto has parsed it already */
+
+    if (d->object == NULL && ngx_etcd_decode_object(d) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_format_shape(d);
+}
+
+
+/* /dubbo/SERVICE/providers/URL: consumers and others stand beside them */
+
+ngx_int_t
+ngx_etcd_format_dubbo(ngx_etcd_decode_t *d)
+{
+    char            *err;
+    u_char           buf[NGX_ETCD_MEMBER_MAX_KEY];
+    ngx_str_t        parent, segment, text;
+    ngx_etcd_uri_t   url;
+
+    ngx_etcd_format_split(&d->key, &parent, &segment);
+
+    if (parent.len != sizeof("providers") - 1
+        || ngx_strncmp(parent.data, "providers", parent.len) != 0)
+    {
+        return NGX_DECLINED;
+    }
+
+    text.data = buf;
+
+    if (ngx_etcd_uri_decode(&text, &segment, 0) != NGX_OK) {
+        return ngx_etcd_decode_invalid(d, NGX_ETCD_FORMAT_LAST, &segment,
+                                       "has an invalid percent-encoding");
+    }
+
+    err = ngx_etcd_uri_parse(&url, &text);
+    if (err != NULL) {
+        return ngx_etcd_decode_invalid(d, NGX_ETCD_FORMAT_LAST, &text, err);
+    }
+
+    return ngx_etcd_format_query(d, &url, ngx_etcd_dubbo_fields);
+}
+
+
+/* BASE/SERVICE/NETWORK@ADDRESS: BASE and BASE/SERVICE are keys too */
+
+ngx_int_t
+ngx_etcd_format_rpcx(ngx_etcd_decode_t *d)
+{
+    u_char          *at;
+    ngx_str_t        parent, segment;
+    ngx_etcd_uri_t   url;
+
+    ngx_etcd_format_split(&d->key, &parent, &segment);
+
+    at = ngx_strlchr(segment.data, segment.data + segment.len, '@');
+
+    if (at == NULL) {
+        return NGX_DECLINED;
+    }
+
+    url.scheme.data = segment.data;
+    url.scheme.len = at - segment.data;
+
+    url.authority.data = at + 1;
+    url.authority.len = segment.data + segment.len - url.authority.data;
+
+    url.query = d->value;
+
+    return ngx_etcd_format_query(d, &url, ngx_etcd_rpcx_fields);
+}
+
+
+static ngx_int_t
+ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
+    ngx_etcd_field_t *fields)
+{
+    ngx_int_t           rc;
+    ngx_etcd_member_t  *member;
+
+    if (!ngx_etcd_query_chosen(d, &url->query)) {
+        return NGX_DECLINED;
+    }
+
+    member = ngx_etcd_member_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_member_url(d, member, NGX_ETCD_FORMAT_LAST, url);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    return ngx_etcd_query_fields(d, member, fields, url->query);
+}
+
+
+static ngx_uint_t
+ngx_etcd_query_chosen(ngx_etcd_decode_t *d, ngx_str_t *query)
+{
+    ngx_uint_t     i;
+    ngx_keyval_t  *tag;
+
+    if (d->conf->tags == NULL) {
+        return 1;
+    }
+
+    tag = d->conf->tags->elts;
+
+    for (i = 0; i < d->conf->tags->nelts; i++) {
+        if (!ngx_etcd_query_tagged(*query, &tag[i])) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_query_tagged(ngx_str_t query, ngx_keyval_t *tag)
+{
+    u_char      buf[NGX_ETCD_FORMAT_ARGUMENT];
+    ngx_int_t   rc;
+    ngx_str_t   name, value;
+
+    while ((rc = ngx_etcd_query_next(&query, &name, &value, buf))
+           != NGX_DONE)
+    {
+        if (rc == NGX_OK
+            && name.len == tag->key.len
+            && value.len == tag->value.len
+            && ngx_memcmp(name.data, tag->key.data, name.len) == 0
+            && ngx_memcmp(value.data, tag->value.data, value.len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static ngx_int_t
+ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *fields, ngx_str_t query)
+{
+    u_char             buf[NGX_ETCD_FORMAT_ARGUMENT];
+    ngx_int_t          rc;
+    ngx_str_t          name, value;
+    ngx_etcd_field_t  *field;
+
+    while ((rc = ngx_etcd_query_next(&query, &name, &value, buf))
+           != NGX_DONE)
+    {
+        for (field = fields; field->path.data != NULL; field++) {
+
+            if (field->path.len != name.len
+                || ngx_memcmp(field->path.data, name.data, name.len) != 0)
+            {
+                continue;
+            }
+
+            if (rc == NGX_DECLINED) {
+                return ngx_etcd_decode_invalid(d, (char *) field->path.data,
+                                               &value, "is too long or has an "
+                                               "invalid percent-encoding");
+            }
+
+            if (ngx_etcd_member_field_text(d, member, field, &value)
+                != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* NGX_DECLINED: the value cannot be decoded and is as it stands there */
+
+static ngx_int_t
+ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value,
+    u_char *buf)
+{
+    ngx_str_t  text;
+
+    if (ngx_etcd_uri_argument(query, name, value) == NGX_DONE) {
+        return NGX_DONE;
+    }
+
+    text.data = buf;
+
+    if (value->len > NGX_ETCD_FORMAT_ARGUMENT
+        || ngx_etcd_uri_decode(&text, value, 1) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    *value = text;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_format_key_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
+{
+    char       *err;
+    u_char      buf[NGX_ETCD_FORMAT_SEGMENT];
+    ngx_str_t   segment;
+
+    err = ngx_etcd_format_segment(&d->key, &segment, buf);
+
+    if (err != NULL) {
+        return ngx_etcd_decode_invalid(d, NGX_ETCD_FORMAT_LAST, &segment, err);
+    }
+
+    return ngx_etcd_member_address(d, member, NGX_ETCD_FORMAT_LAST, &segment);
+}
+
+
+char *
+ngx_etcd_format_segment(ngx_str_t *key, ngx_str_t *segment, u_char *buf)
+{
+    ngx_str_t  parent, text;
+
+    ngx_etcd_format_split(key, &parent, segment);
+
+    if (segment->len > NGX_ETCD_FORMAT_SEGMENT) {
+        return "is too long to be an address";
+    }
+
+    text.data = buf;
+
+    if (ngx_etcd_uri_decode(&text, segment, 0) != NGX_OK) {
+        return "has an invalid percent-encoding";
+    }
+
+    *segment = text;
+
+    return NULL;
+}
+
+
+/* the last two segments of a key; that before the last may be missing */
+
+static void
+ngx_etcd_format_split(ngx_str_t *key, ngx_str_t *parent, ngx_str_t *segment)
+{
+    u_char  *p, *last;
+
+    last = key->data + key->len;
+
+    for (p = last; p > key->data && p[-1] != '/'; p--) { /* void */ }
+
+    segment->data = p;
+    segment->len = last - p;
+
+    last = (p > key->data) ? p - 1 : p;
+
+    for (p = last; p > key->data && p[-1] != '/'; p--) { /* void */ }
+
+    parent->data = p;
+    parent->len = last - p;
+}

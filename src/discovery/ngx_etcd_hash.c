@@ -1,0 +1,206 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * By a key, as nginx's own "hash" and "hash ... consistent" choose among
+ * servers with the same addresses and weights: members that cannot be used at
+ * present keep their places, and the next one is looked for as nginx does it.
+ *
+ * To nginx's "hash" servers are in the order of the configuration, here
+ * members are in that of their addresses as text.
+ *
+ * While a member starts slowly it gets a part of its keys, and always the
+ * same; the others go where they would go without it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_balance.h>
+#include <ngx_etcd_health.h>
+
+
+#define NGX_ETCD_HASH_TRIES  20
+
+/* points of members that are down, or not there any more */
+
+#define NGX_ETCD_HASH_SKIPS  1000
+
+
+static ngx_etcd_peer_t *ngx_etcd_hash_pick(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
+static ngx_etcd_peer_t *ngx_etcd_hash_next(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier, uint64_t weight);
+static ngx_etcd_peer_t *ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
+static ngx_etcd_peer_t *ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier, ngx_etcd_point_t *point,
+    ngx_etcd_ring_place_t *place);
+static ngx_uint_t ngx_etcd_hash_usable(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
+
+
+const ngx_etcd_method_t  ngx_etcd_method_hash = {
+    ngx_string("hash"),
+    ngx_null_string,
+    NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_ORDER,
+    ngx_etcd_hash_pick,
+    NULL,
+    NULL,
+    NULL
+};
+
+const ngx_etcd_method_t  ngx_etcd_method_consistent = {
+    ngx_string("hash"),
+    ngx_string("consistent"),
+    NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_RING,
+    ngx_etcd_consistent_pick,
+    NULL,
+    NULL,
+    NULL
+};
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+{
+    uint64_t          weight;
+    ngx_etcd_peer_t  *peer;
+
+    weight = ngx_etcd_order_weight(&tier->order);
+
+    if (pick->key.len == 0 || pick->table->nmembers <= 1) {
+        return ngx_etcd_pick_turn(pick, tier);
+    }
+
+    while (pick->hashed <= NGX_ETCD_HASH_TRIES) {
+        peer = ngx_etcd_hash_next(pick, tier, weight);
+
+        if (ngx_etcd_hash_usable(pick, tier, peer)) {
+            return peer;
+        }
+
+        pick->hashed++;
+    }
+
+    return ngx_etcd_pick_turn(pick, tier);
+}
+
+
+/* ((crc32([REHASH] KEY) >> 16) & 0x7fff), added to that of before */
+
+static ngx_etcd_peer_t *
+ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    uint64_t weight)
+{
+    u_char     buf[NGX_INT_T_LEN];
+    size_t     len;
+    uint32_t   crc;
+
+    crc = pick->crc;
+
+    if (pick->rehash > 0) {
+        len = ngx_sprintf(buf, "%ui", pick->rehash) - buf;
+
+        ngx_crc32_init(crc);
+        ngx_crc32_update(&crc, buf, len);
+        ngx_crc32_update(&crc, pick->key.data, pick->key.len);
+        ngx_crc32_final(crc);
+    }
+
+    pick->hash += (crc >> 16) & 0x7fff;
+    pick->rehash++;
+
+    return ngx_etcd_order_at(&tier->order, pick->hash % weight);
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+{
+    uint32_t                hash;
+    ngx_uint_t              skipped;
+    ngx_etcd_peer_t        *peer;
+    ngx_etcd_point_t       *point;
+    ngx_etcd_ring_place_t   place;
+
+    if (pick->key.len == 0 || pick->table->nmembers <= 1) {
+        return ngx_etcd_pick_turn(pick, tier);
+    }
+
+    if (pick->rehash++ == 0) {
+        pick->hash = pick->crc;
+    }
+
+    skipped = 0;
+
+    while (pick->hashed <= NGX_ETCD_HASH_TRIES
+           && skipped < NGX_ETCD_HASH_SKIPS)
+    {
+        point = ngx_etcd_ring_find(&tier->ring, pick->hash, &place);
+
+        if (point == NULL) {
+            break;
+        }
+
+        hash = point->hash;
+        peer = ngx_etcd_consistent_owner(pick, tier, point, &place);
+
+        if (peer != NULL && ngx_etcd_hash_usable(pick, tier, peer)) {
+            pick->hash = hash;
+            return peer;
+        }
+
+        pick->hash = hash + 1;
+
+        if (peer == NULL || peer->attr.down || peer->attr.drain) {
+            skipped++;
+
+        } else {
+            pick->hashed++;
+        }
+    }
+
+    return ngx_etcd_pick_turn(pick, tier);
+}
+
+
+/* of several members with one point, the first by address; as in nginx */
+
+static ngx_etcd_peer_t *
+ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    ngx_etcd_point_t *point, ngx_etcd_ring_place_t *place)
+{
+    uint32_t           hash;
+    ngx_uint_t         n;
+    ngx_etcd_peer_t   *peer, *owner;
+    ngx_etcd_table_t  *table;
+
+    table = pick->table;
+    hash = point->hash;
+    owner = NULL;
+
+    for (n = 0; n < tier->ring.npoints && point->hash == hash; n++) {
+        peer = table->slots[point->index];
+
+        if (peer != NULL
+            && peer->tier == tier
+            && (owner == NULL || ngx_etcd_order_names(peer, owner) < 0))
+        {
+            owner = peer;
+        }
+
+        point = ngx_etcd_ring_next(place);
+    }
+
+    return owner;
+}
+
+
+static ngx_uint_t
+ngx_etcd_hash_usable(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer)
+{
+    return ngx_etcd_pick_usable(pick, tier, peer)
+           && pick->crc % NGX_ETCD_PEER_UNIT < ngx_etcd_health_level(peer);
+}

@@ -1,0 +1,229 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_health.h>
+
+
+static ngx_uint_t ngx_etcd_health_counts(ngx_etcd_table_t *table);
+static ngx_uint_t ngx_etcd_health_able(ngx_etcd_table_t *table,
+    ngx_etcd_peer_t *peer);
+static uint32_t ngx_etcd_health_weight(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer);
+static uint32_t ngx_etcd_health_deficit(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer);
+
+
+ngx_uint_t
+ngx_etcd_health_check(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer)
+{
+    uint32_t           weight;
+    ngx_etcd_region_e  region;
+
+    weight = 0;
+
+    if (peer->attr.down || peer->attr.drain) {
+        region = NGX_ETCD_REGION_BARRED;
+
+    } else if (!ngx_etcd_health_able(table, peer)) {
+        region = NGX_ETCD_REGION_PARKED;
+
+    } else {
+        weight = ngx_etcd_health_weight(tier, peer);
+        region = (weight == peer->attr.weight * NGX_ETCD_PEER_UNIT)
+                 ? NGX_ETCD_REGION_WHOLE : NGX_ETCD_REGION_LIGHT;
+    }
+
+    if (weight != peer->weight
+        || ngx_etcd_tier_region(tier, peer) != region)
+    {
+        ngx_etcd_tier_place(tier, peer, region, weight);
+    }
+
+    return peer->weight != 0;
+}
+
+
+/* as in nginx, a member that is the only one is never unavailable */
+
+static ngx_uint_t
+ngx_etcd_health_counts(ngx_etcd_table_t *table)
+{
+    return table->nmembers > 1 || table->conf->sole;
+}
+
+
+static ngx_uint_t
+ngx_etcd_health_able(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    if (ngx_etcd_health_counts(table) && ngx_etcd_peer_failed(peer)) {
+        return 0;
+    }
+
+    return peer->attr.max_conns == 0
+           || ngx_etcd_peer_conns(peer) < peer->attr.max_conns;
+}
+
+
+static uint32_t
+ngx_etcd_health_weight(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+{
+    uint32_t  weight;
+
+    weight = peer->attr.weight;
+
+    if (peer->deficit != 0) {
+        weight -= ngx_etcd_health_deficit(tier, peer);
+    }
+
+    return ngx_max(weight * ngx_etcd_health_level(peer), 1);
+}
+
+
+/* as in nginx, weight that was lost by failures comes back one a pick */
+
+static uint32_t
+ngx_etcd_health_deficit(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+{
+    uint32_t  picks;
+
+    picks = tier->picks - peer->since;
+
+    peer->since = tier->picks;
+    peer->deficit -= ngx_min(picks, peer->deficit);
+
+    return peer->deficit;
+}
+
+
+ngx_uint_t
+ngx_etcd_health_level(ngx_etcd_peer_t *peer)
+{
+    int64_t  elapsed;
+
+    if (peer->attr.slow_start == 0 || peer->slot->started == 0) {
+        return NGX_ETCD_PEER_UNIT;
+    }
+
+    /* the clock of the worker that says so may be ahead of this one's */
+
+    elapsed = (int64_t) (int32_t) (ngx_etcd_slot_now() - peer->slot->started)
+              * NGX_ETCD_SLOT_MSEC;
+
+    if (elapsed >= (int64_t) peer->attr.slow_start) {
+        return NGX_ETCD_PEER_UNIT;
+    }
+
+    return 1 + ngx_max(elapsed, 0) * (NGX_ETCD_PEER_UNIT - 1)
+               / (int64_t) peer->attr.slow_start;
+}
+
+
+void
+ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier)
+{
+    ngx_uint_t        i, n;
+    ngx_msec_t        elapsed;
+    ngx_etcd_peer_t  *peer;
+
+    n = ngx_etcd_tier_unwell(tier);
+    elapsed = ngx_current_msec - tier->swept;
+
+    if (n > NGX_ETCD_HEALTH_FEW
+        && elapsed < NGX_ETCD_HEALTH_SWEEP
+        && (ngx_etcd_tier_usable(tier) != 0 || elapsed == 0))
+    {
+        return;
+    }
+
+    tier->swept = ngx_current_msec;
+
+    /*
+     * Who gets better goes to a lower place, in exchange for one that was not
+     * looked at yet: nobody is missed, some are looked at twice.
+     */
+
+    i = tier->ends[NGX_ETCD_REGION_PARKED];
+
+    for (n *= 2; n > 0 && i > tier->ends[NGX_ETCD_REGION_WHOLE]; n--) {
+        peer = tier->peers[i - 1];
+
+        (void) ngx_etcd_health_check(table, tier, peer);
+
+        if (tier->peers[i - 1] == peer) {
+            i--;
+        }
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_health_failed(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer)
+{
+    time_t      now;
+    uint32_t    lost;
+    ngx_uint_t  fails;
+
+    if (!ngx_etcd_health_counts(table)) {
+        return 0;
+    }
+
+    fails = ngx_etcd_counter_add(&peer->slot->fails, peer->uid, 1);
+
+    if (fails == 0) {
+
+        /* the member is gone meanwhile */
+
+        return 0;
+    }
+
+    now = ngx_time();
+
+    peer->slot->accessed = now;
+    peer->slot->checked = now;
+
+    if (peer->attr.max_fails != 0) {
+        lost = peer->attr.weight / peer->attr.max_fails;
+
+        (void) ngx_etcd_health_deficit(tier, peer);
+
+        peer->deficit = ngx_min(peer->deficit + lost, peer->attr.weight);
+    }
+
+    return fails;
+}
+
+
+void
+ngx_etcd_health_worked(ngx_etcd_peer_t *peer)
+{
+    ngx_uint_t        fails;
+    ngx_etcd_slot_t  *slot;
+
+    slot = peer->slot;
+
+    /* tried after its last failure, and it works */
+
+    if (slot->accessed >= slot->checked) {
+        return;
+    }
+
+    fails = ngx_etcd_peer_fails(peer);
+
+    if (fails == 0) {
+        return;
+    }
+
+    if (peer->attr.max_fails && fails >= peer->attr.max_fails) {
+        slot->started = ngx_etcd_slot_now();
+    }
+
+    ngx_etcd_counter_set(&slot->fails, peer->uid, 0);
+}

@@ -1,0 +1,45 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Members in the order of their addresses as text, byte by byte, each as long
+ * as its weight: the same in all workers, and on all machines.
+ */
+
+
+#ifndef _NGX_ETCD_ORDER_H_INCLUDED_
+#define _NGX_ETCD_ORDER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_peer.h>
+#include <ngx_etcd_treap.h>
+
+
+struct ngx_etcd_order_s {
+    ngx_etcd_node_t              node;
+    ngx_etcd_peer_t             *peer;
+    uint64_t                     sum;           /* of weights, with those
+                                                   below */
+};
+
+
+void ngx_etcd_order_init(ngx_etcd_treap_t *treap);
+
+/* memory for the peer's place: NGX_OK or NGX_ERROR; freed with the peer */
+ngx_int_t ngx_etcd_order_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log);
+
+void ngx_etcd_order_add(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer);
+void ngx_etcd_order_remove(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer);
+
+/* below 0: one is before two; 0: of one name */
+ngx_int_t ngx_etcd_order_names(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
+
+uint64_t ngx_etcd_order_weight(ngx_etcd_treap_t *treap);
+
+/* whose stretch the point is in, of 0 .. the weight of all - 1 */
+ngx_etcd_peer_t *ngx_etcd_order_at(ngx_etcd_treap_t *treap, uint64_t point);
+
+
+#endif /* _NGX_ETCD_ORDER_H_INCLUDED_ */

@@ -1,0 +1,326 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Parameters of "etcd_members" that say how a format is to be read.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_format.h>
+
+
+/* attributes that one directive may look for */
+
+#define NGX_ETCD_PARAMETER_FIELDS  32
+
+
+typedef struct {
+    ngx_str_t                       name;
+    size_t                          offset;        /* in ngx_etcd_shape_t */
+} ngx_etcd_parameter_path_t;
+
+
+static ngx_int_t ngx_etcd_parameter_scheme(ngx_etcd_member_conf_t *conf,
+    ngx_str_t *value, char **err);
+static ngx_int_t ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf,
+    ngx_str_t *value, ngx_pool_t *pool, char **err);
+static ngx_int_t ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf,
+    ngx_str_t *name, ngx_str_t *value, ngx_pool_t *pool, char **err);
+static ngx_etcd_shape_t *ngx_etcd_parameter_shape(
+    ngx_etcd_member_conf_t *conf, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_parameter_field(ngx_etcd_shape_t *shape,
+    ngx_uint_t id, ngx_str_t *pointer, ngx_uint_t not, char **err);
+static ngx_int_t ngx_etcd_parameter_path(ngx_etcd_shape_t *shape,
+    ngx_str_t *name, ngx_str_t *pointer, char **err);
+
+
+static const ngx_etcd_parameter_path_t  ngx_etcd_parameter_paths[] = {
+
+    { ngx_string("nodes"), offsetof(ngx_etcd_shape_t, nodes) },
+    { ngx_string("address"), offsetof(ngx_etcd_shape_t, address) },
+    { ngx_string("url"), offsetof(ngx_etcd_shape_t, url) },
+    { ngx_string("host"), offsetof(ngx_etcd_shape_t, host) },
+    { ngx_string("port"), offsetof(ngx_etcd_shape_t, port) },
+    { ngx_string("tags"), offsetof(ngx_etcd_shape_t, tags) },
+
+    { ngx_null_string, 0 }
+};
+
+
+ngx_int_t
+ngx_etcd_format_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
+    ngx_pool_t *pool, char **err)
+{
+    u_char     *equals;
+    ngx_int_t   rc;
+    ngx_str_t   name, value;
+
+    equals = ngx_strlchr(parameter->data, parameter->data + parameter->len,
+                         '=');
+    if (equals == NULL) {
+        return NGX_DECLINED;
+    }
+
+    name.data = parameter->data;
+    name.len = equals - parameter->data;
+
+    value.data = equals + 1;
+    value.len = parameter->len - name.len - 1;
+
+    if (name.len == 6 && ngx_strncmp(name.data, "scheme", 6) == 0) {
+        rc = ngx_etcd_parameter_scheme(conf, &value, err);
+
+    } else if (name.len == 3 && ngx_strncmp(name.data, "tag", 3) == 0) {
+        rc = ngx_etcd_parameter_tag(conf, &value, pool, err);
+
+    } else {
+        rc = ngx_etcd_parameter_pointer(conf, &name, &value, pool, err);
+    }
+
+    if (rc == NGX_OK) {
+        conf->hash = conf->hash * 31
+                     + ngx_crc32_long(parameter->data, parameter->len);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_parameter_scheme(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
+    char **err)
+{
+    if (value->len == 0) {
+        *err = "invalid value";
+        return NGX_ERROR;
+    }
+
+    if (conf->scheme.len != 0) {
+        *err = "it is duplicate";
+        return NGX_ERROR;
+    }
+
+    conf->scheme = *value;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
+    ngx_pool_t *pool, char **err)
+{
+    u_char        *colon;
+    ngx_keyval_t  *tag;
+
+    colon = ngx_strlchr(value->data, value->data + value->len, ':');
+
+    if (colon == NULL || colon == value->data) {
+        *err = "it is not \"tag=NAME:VALUE\"";
+        return NGX_ERROR;
+    }
+
+    *err = "no memory";
+
+    if (conf->tags == NULL) {
+        conf->tags = ngx_array_create(pool, 2, sizeof(ngx_keyval_t));
+        if (conf->tags == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    tag = ngx_array_push(conf->tags);
+    if (tag == NULL) {
+        return NGX_ERROR;
+    }
+
+    tag->key.data = value->data;
+    tag->key.len = colon - value->data;
+
+    tag->value.data = colon + 1;
+    tag->value.len = value->data + value->len - tag->value.data;
+
+    return NGX_OK;
+}
+
+
+/* NAME=/POINTER, or NAME=!/POINTER: the flag means the contrary */
+
+static ngx_int_t
+ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
+    ngx_str_t *value, ngx_pool_t *pool, char **err)
+{
+    ngx_str_t          pointer;
+    ngx_uint_t         id, not;
+    ngx_etcd_shape_t  *shape;
+
+    pointer = *value;
+    not = (pointer.len != 0 && pointer.data[0] == '!');
+
+    if (not) {
+        pointer.data++;
+        pointer.len--;
+    }
+
+    if (pointer.len == 0 || pointer.data[0] != '/') {
+        return NGX_DECLINED;
+    }
+
+    if (!(conf->format->takes & NGX_ETCD_TAKES_POINTERS)) {
+        *err = "only \"format=json\" takes pointers";
+        return NGX_ERROR;
+    }
+
+    *err = ngx_etcd_pointer_check(&pointer);
+    if (*err != NULL) {
+        return NGX_ERROR;
+    }
+
+    shape = ngx_etcd_parameter_shape(conf, pool);
+    if (shape == NULL) {
+        *err = "no memory";
+        return NGX_ERROR;
+    }
+
+    id = ngx_etcd_attr_find(name);
+
+    if (not && (id == NGX_ETCD_ATTR_N || !ngx_etcd_attr_is_flag(id))) {
+        *err = "\"!\" is for flags";
+        return NGX_ERROR;
+    }
+
+    if (id != NGX_ETCD_ATTR_N) {
+        return ngx_etcd_parameter_field(shape, id, &pointer, not, err);
+    }
+
+    return ngx_etcd_parameter_path(shape, name, &pointer, err);
+}
+
+
+/* with the first pointer nothing is read but what pointers name */
+
+static ngx_etcd_shape_t *
+ngx_etcd_parameter_shape(ngx_etcd_member_conf_t *conf, ngx_pool_t *pool)
+{
+    ngx_etcd_shape_t  *shape;
+
+    if (conf->shape != NULL) {
+        return (ngx_etcd_shape_t *) conf->shape;
+    }
+
+    shape = ngx_pcalloc(pool, sizeof(ngx_etcd_shape_t));
+    if (shape == NULL) {
+        return NULL;
+    }
+
+    shape->fields = ngx_pcalloc(pool, (NGX_ETCD_PARAMETER_FIELDS + 1)
+                                      * sizeof(ngx_etcd_field_t));
+    if (shape->fields == NULL) {
+        return NULL;
+    }
+
+    conf->shape = shape;
+
+    return shape;
+}
+
+
+static ngx_int_t
+ngx_etcd_parameter_field(ngx_etcd_shape_t *shape, ngx_uint_t id,
+    ngx_str_t *pointer, ngx_uint_t not, char **err)
+{
+    ngx_uint_t         n;
+    ngx_etcd_field_t  *field;
+
+    for (n = 0; shape->fields[n].path.data != NULL; n++) { /* void */ }
+
+    if (n == NGX_ETCD_PARAMETER_FIELDS) {
+        *err = "too many pointers";
+        return NGX_ERROR;
+    }
+
+    field = &shape->fields[n];
+
+    field->path = *pointer;
+    field->id = id;
+    field->how = NGX_ETCD_FIELD_TEXT | (not ? NGX_ETCD_FIELD_NOT : 0);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_parameter_path(ngx_etcd_shape_t *shape, ngx_str_t *name,
+    ngx_str_t *pointer, char **err)
+{
+    ngx_str_t                        *path;
+    const ngx_etcd_parameter_path_t  *row;
+
+    for (row = ngx_etcd_parameter_paths; row->name.len != 0; row++) {
+
+        if (row->name.len != name->len
+            || ngx_strncmp(row->name.data, name->data, name->len) != 0)
+        {
+            continue;
+        }
+
+        path = (ngx_str_t *) ((u_char *) shape + row->offset);
+
+        if (path->data != NULL) {
+            *err = "it is duplicate";
+            return NGX_ERROR;
+        }
+
+        *path = *pointer;
+
+        return NGX_OK;
+    }
+
+    return NGX_DECLINED;
+}
+
+
+char *
+ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
+{
+    u_char                  *p, *last;
+    const ngx_etcd_shape_t  *shape;
+
+    shape = conf->shape;
+
+    if (shape != NULL
+        && shape->address.data == NULL
+        && shape->url.data == NULL
+        && (shape->host.data == NULL || shape->port.data == NULL))
+    {
+        return "has pointers, but none to an address: \"address=\", \"url=\", "
+               "or \"host=\" and \"port=\"";
+    }
+
+    if (conf->scheme.len != 0
+        && !(conf->format->takes & NGX_ETCD_TAKES_SCHEME)
+        && (shape == NULL || shape->url.data == NULL))
+    {
+        return "has \"scheme=\", but the format has no schemes";
+    }
+
+    if (conf->tags != NULL
+        && (!(conf->format->takes & NGX_ETCD_TAKES_TAG)
+            || (shape != NULL && shape->tags.data == NULL)))
+    {
+        return "has \"tag=\", but the format has no tags";
+    }
+
+    /* only the value says then which service a key is of */
+
+    last = prefix->data + prefix->len;
+
+    for (p = last; p > prefix->data && p[-1] != '/'; p--) { /* void */ }
+
+    conf->name.data = p;
+    conf->name.len = last - p;
+
+    return NULL;
+}

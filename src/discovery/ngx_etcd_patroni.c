@@ -1,0 +1,625 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_patroni.h>
+#include <ngx_etcd_patroni_url.h>
+#include <ngx_etcd_names.h>
+#include <ngx_etcd_probe.h>
+#include <ngx_etcd_registration.h>
+
+
+/* the path that Patroni answers 200 at if it is the primary */
+
+#define NGX_ETCD_PATRONI_PRIMARY  "/primary"
+
+
+/* what a member says of its state */
+
+typedef struct {
+    uint64_t                   location;      /* of its write-ahead log */
+    unsigned                   running:1;
+    unsigned                   located:1;
+    unsigned                   noloadbalance:1;
+} ngx_etcd_patroni_member_t;
+
+
+struct ngx_etcd_patroni_s {
+    ngx_etcd_leader_t         *leader;
+    ngx_etcd_names_t           names;
+
+    /* who is asked to confirm that it leads: since when says the probe */
+
+    ngx_etcd_probe_t           probe;
+    ngx_str_t                  asked;         /* key and API; own memory */
+    uint64_t                   term;          /* create_revision */
+    ngx_uint_t                 wanted;        /* by the present selection */
+};
+
+
+static void ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni);
+static ngx_uint_t ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *term);
+static ngx_uint_t ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name);
+static void ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
+    ngx_uint_t drain);
+static ngx_int_t ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *candidate, const ngx_etcd_patroni_url_t *url,
+    ngx_etcd_leader_key_t *resolved);
+static ngx_uint_t ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *member, ngx_etcd_leader_key_t *term);
+static ngx_int_t ngx_etcd_patroni_api(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *member, ngx_etcd_member_t *api);
+static ngx_uint_t ngx_etcd_patroni_is_primary(ngx_str_t *body);
+static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
+    ngx_str_t *asked, uint64_t term, ngx_etcd_member_t *api);
+static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
+static void ngx_etcd_patroni_again(void *data);
+
+static void ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni);
+static ngx_uint_t ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
+    ngx_etcd_leader_key_t *candidate);
+static ngx_int_t ngx_etcd_patroni_read(ngx_etcd_patroni_member_t *member,
+    ngx_etcd_leader_key_t *candidate);
+static ngx_uint_t ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
+    ngx_etcd_patroni_member_t *member, uint64_t newest);
+static uint64_t ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,
+    ngx_etcd_leader_key_t *named);
+
+
+ngx_etcd_patroni_t *
+ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
+{
+    ngx_etcd_patroni_t  *patroni;
+
+    patroni = ngx_pcalloc(pool, sizeof(ngx_etcd_patroni_t));
+    if (patroni == NULL) {
+        return NULL;
+    }
+
+    patroni->leader = leader;
+
+    patroni->names.log = leader->service->log;
+    patroni->names.changed = ngx_etcd_patroni_again;
+    patroni->names.data = patroni;
+
+    ngx_etcd_names_init(&patroni->names);
+
+    patroni->probe.log = leader->service->log;
+    patroni->probe.accept = ngx_etcd_patroni_is_primary;
+    patroni->probe.confirmed = ngx_etcd_patroni_again;
+    patroni->probe.data = patroni;
+
+    return patroni;
+}
+
+
+void
+ngx_etcd_patroni_destroy(ngx_etcd_patroni_t *patroni)
+{
+    ngx_etcd_names_done(&patroni->names);
+    ngx_etcd_patroni_forget(patroni);
+}
+
+
+/* an address or a confirmation has come */
+
+static void
+ngx_etcd_patroni_again(void *data)
+{
+    ngx_etcd_patroni_t *patroni = data;
+
+    ngx_etcd_leader_again(patroni->leader);
+}
+
+
+void
+ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni)
+{
+    patroni->wanted = 0;
+    ngx_etcd_names_begin(&patroni->names);
+
+    if (patroni->leader->conf->role == NGX_ETCD_ROLE_LEADER) {
+        ngx_etcd_patroni_leader(patroni);
+
+    } else {
+        ngx_etcd_patroni_members(patroni);
+    }
+
+    ngx_etcd_names_end(&patroni->names);
+
+    if (!patroni->wanted) {
+        ngx_etcd_patroni_forget(patroni);
+    }
+}
+
+
+static void
+ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
+{
+    ngx_uint_t                 drain;
+    ngx_etcd_leader_t         *leader;
+    ngx_etcd_leader_key_t     *member, *term;
+    ngx_etcd_patroni_member_t  says;
+
+    leader = patroni->leader;
+
+    member = ngx_etcd_leader_named(leader);
+    if (member == NULL) {
+        return;
+    }
+
+    term = ngx_etcd_leader_find(leader, &leader->conf->key);
+
+    if (leader->conf->confirm
+        && !ngx_etcd_patroni_confirmed(patroni, member, term))
+    {
+        return;
+    }
+
+    /* of what cannot be read the decoder says what is wrong */
+
+    drain = ngx_etcd_patroni_leaves(patroni, term)
+            || (ngx_etcd_patroni_read(&says, member) == NGX_OK
+                && !says.running);
+
+    ngx_etcd_patroni_use(patroni, member, term, drain);
+}
+
+
+/*
+ * An order to hand over comes before PostgreSQL is stopped, and long before the
+ * leader's key goes.  It is taken back, or carried out.
+ */
+
+static ngx_uint_t
+ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *term)
+{
+    json_t                 *order;
+    ngx_str_t               name;
+    ngx_uint_t              leaves;
+    ngx_etcd_leader_t      *leader;
+    ngx_etcd_leader_key_t  *failover;
+
+    leader = patroni->leader;
+
+    failover = ngx_etcd_leader_find(leader, &leader->conf->failover);
+    if (failover == NULL) {
+        return 0;
+    }
+
+    name = term->value;
+    ngx_etcd_value_trim(&name);
+
+    order = json_loadb((char *) failover->value.data, failover->value.len,
+                       JSON_REJECT_DUPLICATES, NULL);
+
+    leaves = ngx_etcd_patroni_ordered(order, &name);
+
+    json_decref(order);
+
+    return leaves;
+}
+
+
+/* who is to leave may be left out, who is to come as well; not for later */
+
+static ngx_uint_t
+ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name)
+{
+    char    *from, *to;
+    json_t  *at;
+
+    at = json_object_get(order, "scheduled_at");
+
+    if (at != NULL && !json_is_null(at)) {
+        return 0;
+    }
+
+    from = (char *) json_string_value(json_object_get(order, "leader"));
+    to = (char *) json_string_value(json_object_get(order, "member"));
+
+    if (from != NULL && *from != '\0') {
+        return ngx_strlen(from) == name->len
+               && ngx_strncmp(from, name->data, name->len) == 0;
+    }
+
+    return to != NULL
+           && *to != '\0'
+           && (ngx_strlen(to) != name->len
+               || ngx_strncmp(to, name->data, name->len) != 0);
+}
+
+
+static void
+ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
+    ngx_uint_t drain)
+{
+    ngx_etcd_leader_key_t  resolved;
+
+    if (ngx_etcd_patroni_resolve(patroni, candidate,
+                                 &ngx_etcd_patroni_conn_url, &resolved)
+        == NGX_OK)
+    {
+        ngx_etcd_leader_use(patroni->leader, &resolved, term, drain);
+    }
+}
+
+
+/*
+ * The candidate as it would be if its URL had an address where it has a name.
+ * What else is wrong with it is found when it is decoded.  NGX_AGAIN, or
+ * NGX_ERROR, which is reported: there is no address.
+ */
+
+static ngx_int_t
+ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *candidate, const ngx_etcd_patroni_url_t *url,
+    ngx_etcd_leader_key_t *resolved)
+{
+    u_char                   *reason;
+    in_port_t                 port;
+    ngx_int_t                 rc;
+    ngx_str_t                 host, address;
+    ngx_pool_t               *pool;
+    ngx_etcd_service_t       *service;
+    ngx_etcd_cluster_conf_t  *conf;
+
+    service = patroni->leader->service;
+    pool = patroni->leader->pool;
+    conf = service->watch.watcher->cluster->conf;
+
+    *resolved = *candidate;
+
+    if (conf->resolver == NULL
+        || ngx_etcd_patroni_url_name(url, &candidate->value, pool, &host,
+                                     &port)
+           != NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    rc = ngx_etcd_names_get(&patroni->names, conf->resolver,
+                            conf->resolver_timeout, &host, port, &address);
+
+    if (rc == NGX_ERROR) {
+        reason = ngx_pnalloc(pool, address.len + 1);
+
+        if (reason != NULL) {
+            *ngx_cpymem(reason, address.data, address.len) = '\0';
+            ngx_etcd_leader_refuse(patroni->leader, candidate, NULL,
+                                   (char *) reason);
+        }
+    }
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    return ngx_etcd_patroni_url_value(url, &address, pool, &resolved->value);
+}
+
+
+/*
+ * Who is in use in that term was confirmed in it, by whichever agent; nothing
+ * else is remembered.
+ */
+
+static ngx_uint_t
+ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *member, ngx_etcd_leader_key_t *term)
+{
+    u_char             *p;
+    ngx_str_t           asked;
+    ngx_etcd_member_t   api;
+
+    if (ngx_etcd_service_uses(patroni->leader->service, &member->sn.str,
+                              term->create_revision))
+    {
+        return 1;
+    }
+
+    if (ngx_etcd_patroni_api(patroni, member, &api) != NGX_OK) {
+        return 0;
+    }
+
+    asked.len = member->sn.str.len + api.name_len;
+
+    asked.data = ngx_pnalloc(patroni->leader->pool, asked.len);
+    if (asked.data == NULL) {
+        return 0;
+    }
+
+    p = ngx_cpymem(asked.data, member->sn.str.data, member->sn.str.len);
+    ngx_memcpy(p, api.name, api.name_len);
+
+    patroni->wanted = 1;
+
+    if (patroni->term != term->create_revision
+        || patroni->asked.len != asked.len
+        || ngx_memcmp(patroni->asked.data, asked.data, asked.len) != 0)
+    {
+        ngx_etcd_patroni_ask(patroni, &asked, term->create_revision, &api);
+    }
+
+    return patroni->probe.state == NGX_ETCD_PROBE_CONFIRMED;
+}
+
+
+/* NGX_OK: where its API is; NGX_ERROR, NGX_AGAIN: nowhere, or not yet */
+
+static ngx_int_t
+ngx_etcd_patroni_api(ngx_etcd_patroni_t *patroni, ngx_etcd_leader_key_t *member,
+    ngx_etcd_member_t *api)
+{
+    ngx_int_t               rc;
+    ngx_str_t               reason;
+    ngx_array_t             members;
+    ngx_etcd_leader_t      *leader;
+    ngx_etcd_leader_key_t   resolved;
+    ngx_etcd_member_conf_t  conf;
+
+    leader = patroni->leader;
+
+    rc = ngx_etcd_patroni_resolve(patroni, member, &ngx_etcd_patroni_api_url,
+                                  &resolved);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    conf = leader->service->conf->member;
+    conf.format = &ngx_etcd_patroni_api_format;
+
+    if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_member_decode(&conf, &resolved.sn.str, &resolved.value,
+                                leader->pool, &members, &reason);
+
+    if (rc != NGX_OK) {
+        ngx_etcd_leader_report(leader, member, &reason);
+        return NGX_ERROR;
+    }
+
+    *api = *(ngx_etcd_member_t *) members.elts;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Patroni answers 200 as soon as it has the leader's key; whether PostgreSQL
+ * is promoted says "role".  Who says nothing of it is believed.
+ */
+
+static ngx_uint_t
+ngx_etcd_patroni_is_primary(ngx_str_t *body)
+{
+    char        *role;
+    json_t      *object;
+    ngx_uint_t   primary;
+
+    object = json_loadb((char *) body->data, body->len, JSON_DISABLE_EOF_CHECK,
+                        NULL);
+
+    role = (char *) json_string_value(json_object_get(object, "role"));
+
+    primary = (role == NULL
+               || ngx_strcmp(role, "master") == 0
+               || ngx_strcmp(role, "primary") == 0);
+
+    json_decref(object);
+
+    return primary;
+}
+
+
+static void
+ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni, ngx_str_t *asked,
+    uint64_t term, ngx_etcd_member_t *api)
+{
+    ngx_str_t  host;
+
+    ngx_etcd_patroni_forget(patroni);
+
+    patroni->asked.data = ngx_alloc(asked->len, patroni->probe.log);
+    if (patroni->asked.data == NULL) {
+        return;
+    }
+
+    ngx_memcpy(patroni->asked.data, asked->data, asked->len);
+    patroni->asked.len = asked->len;
+    patroni->term = term;
+
+    host.data = api->name;
+    host.len = api->name_len;
+
+    (void) ngx_etcd_probe_start(&patroni->probe, &api->sockaddr.sockaddr,
+                                api->socklen, &host,
+                                NGX_ETCD_PATRONI_PRIMARY);
+}
+
+
+static void
+ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni)
+{
+    ngx_etcd_probe_cancel(&patroni->probe);
+
+    if (patroni->asked.data != NULL) {
+        ngx_free(patroni->asked.data);
+    }
+
+    ngx_str_null(&patroni->asked);
+    patroni->term = 0;
+}
+
+
+/* several members, each for what its own key says */
+
+static void
+ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
+{
+    uint64_t                   newest;
+    ngx_int_t                  rc;
+    ngx_queue_t               *q;
+    ngx_etcd_leader_t         *leader;
+    ngx_etcd_leader_key_t     *candidate, *named;
+    ngx_etcd_patroni_member_t  member;
+
+    leader = patroni->leader;
+
+    named = ngx_etcd_leader_named(leader);
+    newest = ngx_etcd_patroni_newest(leader, named);
+
+    for (q = ngx_queue_head(&leader->candidates);
+         q != ngx_queue_sentinel(&leader->candidates);
+         q = ngx_queue_next(q))
+    {
+        candidate = ngx_queue_data(q, ngx_etcd_leader_key_t, queue);
+
+        if (!ngx_etcd_patroni_is_member(leader->conf, candidate)) {
+            continue;
+        }
+
+        rc = ngx_etcd_patroni_read(&member, candidate);
+
+        if (candidate == named) {
+
+            if (leader->conf->role == NGX_ETCD_ROLE_REPLICA
+                || (rc == NGX_OK && !member.running))
+            {
+                continue;
+            }
+
+        } else if (rc == NGX_OK
+                   && !ngx_etcd_patroni_wants(leader->conf, &member, newest))
+        {
+            continue;
+        }
+
+        /* what could not be read is reported by that */
+
+        ngx_etcd_patroni_use(patroni, candidate, candidate, 0);
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
+    ngx_etcd_leader_key_t *candidate)
+{
+    return candidate->sn.str.len > conf->members.len
+           && ngx_memcmp(candidate->sn.str.data, conf->members.data,
+                         conf->members.len)
+              == 0;
+}
+
+
+static ngx_int_t
+ngx_etcd_patroni_read(ngx_etcd_patroni_member_t *member,
+    ngx_etcd_leader_key_t *candidate)
+{
+    json_t      *object, *state, *location;
+    json_int_t   n;
+
+    ngx_memzero(member, sizeof(ngx_etcd_patroni_member_t));
+
+    if (candidate->value.len > NGX_ETCD_MEMBER_MAX_VALUE) {
+        return NGX_ERROR;
+    }
+
+    object = json_loadb((char *) candidate->value.data, candidate->value.len,
+                        JSON_REJECT_DUPLICATES, NULL);
+
+    if (!json_is_object(object)) {
+        json_decref(object);
+        return NGX_ERROR;
+    }
+
+    state = json_object_get(object, "state");
+    location = json_object_get(object, "xlog_location");
+
+    member->running = json_is_string(state)
+                      && ngx_strcmp(json_string_value(state), "running") == 0;
+
+    member->noloadbalance = json_is_true(json_object_get(
+                                             json_object_get(object, "tags"),
+                                             "noloadbalance"));
+    n = json_integer_value(location);
+
+    if (n > 0) {
+        member->located = 1;
+        member->location = n;
+    }
+
+    json_decref(object);
+
+    return NGX_OK;
+}
+
+
+/* is it a replica that may be asked? */
+
+static ngx_uint_t
+ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
+    ngx_etcd_patroni_member_t *member, uint64_t newest)
+{
+    if (!member->running || member->noloadbalance) {
+        return 0;
+    }
+
+    if (conf->max_lag == NGX_ETCD_LEADER_ANY_LAG) {
+        return 1;
+    }
+
+    if (!member->located) {
+        return 0;
+    }
+
+    return member->location >= newest
+           || newest - member->location <= conf->max_lag;
+}
+
+
+/* what lag is counted from: the leader's location, or the farthest known */
+
+static uint64_t
+ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *named)
+{
+    uint64_t                    newest;
+    ngx_queue_t                *q;
+    ngx_etcd_patroni_member_t   member;
+
+    if (named != NULL
+        && ngx_etcd_patroni_read(&member, named) == NGX_OK
+        && member.located)
+    {
+        return member.location;
+    }
+
+    newest = 0;
+
+    for (q = ngx_queue_head(&leader->candidates);
+         q != ngx_queue_sentinel(&leader->candidates);
+         q = ngx_queue_next(q))
+    {
+        (void) ngx_etcd_patroni_read(&member,
+                             ngx_queue_data(q, ngx_etcd_leader_key_t, queue));
+
+        if (member.running) {
+            newest = ngx_max(newest, member.location);
+        }
+    }
+
+    return newest;
+}

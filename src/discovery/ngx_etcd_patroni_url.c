@@ -1,0 +1,240 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_patroni_url.h>
+
+
+static ngx_int_t ngx_etcd_patroni_decode(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_patroni_api_decode(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url);
+static ngx_int_t ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url,
+    ngx_str_t *text, ngx_str_t *host);
+static u_char *ngx_etcd_patroni_url_port(ngx_str_t *host);
+
+
+const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url = {
+    "conn_url",
+    { ngx_string("postgres://"), ngx_string("postgresql://") },
+    "5432",
+    "does not begin with postgres://HOST"
+};
+
+const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
+    "api_url",
+    { ngx_string("http://"), ngx_null_string },
+    "80",
+    "does not begin with http://HOST, and is not asked to confirm anything"
+};
+
+const ngx_etcd_format_t  ngx_etcd_patroni_format = {
+    ngx_string("patroni"), NGX_ETCD_VALUE_JSON, ngx_etcd_patroni_decode, NULL, 0
+};
+
+const ngx_etcd_format_t  ngx_etcd_patroni_api_format = {
+    ngx_string("patroni"), NGX_ETCD_VALUE_JSON, ngx_etcd_patroni_api_decode,
+    NULL, 0
+};
+
+
+static ngx_int_t
+ngx_etcd_patroni_decode(ngx_etcd_decode_t *d)
+{
+    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_conn_url);
+}
+
+
+static ngx_int_t
+ngx_etcd_patroni_api_decode(ngx_etcd_decode_t *d)
+{
+    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_api_url);
+}
+
+
+static ngx_int_t
+ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url)
+{
+    json_t             *json;
+    ngx_str_t           text, host, address;
+    ngx_etcd_member_t  *member;
+
+    member = ngx_etcd_member_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    json = json_object_get(d->object, url->field);
+
+    if (json == NULL) {
+        return ngx_etcd_decode_invalid(d, url->field, NULL, "is missing");
+    }
+
+    if (!json_is_string(json)) {
+        return ngx_etcd_decode_invalid_json(d, url->field, json,
+                                            "is not a string");
+    }
+
+    text.data = (u_char *) json_string_value(json);
+    text.len = json_string_length(json);
+
+    if (ngx_etcd_patroni_url_host(url, &text, &host) != NGX_OK) {
+        return ngx_etcd_decode_invalid(d, url->field, &text, url->otherwise);
+    }
+
+    if (ngx_etcd_patroni_url_port(&host) != NULL) {
+        return ngx_etcd_member_address(d, member, url->field, &host);
+    }
+
+    address.len = host.len + 1 + ngx_strlen(url->port);
+
+    address.data = ngx_pnalloc(d->pool, address.len);
+    if (address.data == NULL) {
+        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+    }
+
+    ngx_sprintf(address.data, "%V:%s", &host, url->port);
+
+    return ngx_etcd_member_address(d, member, url->field, &address);
+}
+
+
+/* the "10.0.0.7:5432" of "postgres://user:password@10.0.0.7:5432/db?..." */
+
+static ngx_int_t
+ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url, ngx_str_t *text,
+    ngx_str_t *host)
+{
+    u_char      *p, *last;
+    ngx_uint_t   i;
+
+    last = text->data + text->len;
+
+    for (i = 0; i < 2; i++) {
+        if (url->schemes[i].len != 0
+            && text->len > url->schemes[i].len
+            && ngx_strncmp(text->data, url->schemes[i].data,
+                           url->schemes[i].len)
+               == 0)
+        {
+            break;
+        }
+    }
+
+    if (i == 2) {
+        return NGX_ERROR;
+    }
+
+    host->data = text->data + url->schemes[i].len;
+
+    for (p = host->data; p < last && *p != '/' && *p != '?'; p++) {
+        if (*p == '@') {
+            host->data = p + 1;
+        }
+    }
+
+    host->len = p - host->data;
+
+    return (host->len != 0) ? NGX_OK : NGX_ERROR;
+}
+
+
+/* where the port begins, with its colon; NULL: there is none */
+
+static u_char *
+ngx_etcd_patroni_url_port(ngx_str_t *host)
+{
+    u_char  *p, *last;
+
+    p = host->data;
+    last = p + host->len;
+
+    if (*p == '[') {
+        p = ngx_strlchr(p, last, ']');
+    }
+
+    return (p != NULL) ? ngx_strlchr(p, last, ':') : NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_url_name(const ngx_etcd_patroni_url_t *url, ngx_str_t *value,
+    ngx_pool_t *pool, ngx_str_t *host, in_port_t *port)
+{
+    u_char     *p, *last;
+    json_t     *object, *json;
+    ngx_int_t   n, letters, rc;
+    ngx_str_t   text;
+
+    rc = NGX_DECLINED;
+
+    object = json_loadb((char *) value->data, value->len,
+                        JSON_REJECT_DUPLICATES, NULL);
+    json = json_object_get(object, url->field);
+
+    if (json_is_string(json)) {
+        text.len = json_string_length(json);
+        text.data = ngx_pnalloc(pool, text.len + 1);
+
+        if (text.data != NULL) {
+            ngx_memcpy(text.data, json_string_value(json), text.len);
+            rc = ngx_etcd_patroni_url_host(url, &text, host);
+        }
+    }
+
+    json_decref(object);
+
+    if (rc != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    n = ngx_atoi((u_char *) url->port, ngx_strlen(url->port));
+    p = ngx_etcd_patroni_url_port(host);
+
+    if (p != NULL) {
+        n = ngx_atoi(p + 1, host->data + host->len - p - 1);
+        host->len = p - host->data;
+    }
+
+    last = host->data + host->len;
+    letters = 0;
+
+    for (p = host->data; p < last; p++) {
+        if ((*p | 0x20) >= 'a' && (*p | 0x20) <= 'z') {
+            letters = 1;
+
+        } else if ((*p < '0' || *p > '9')
+                   && *p != '.' && *p != '-' && *p != '_')
+        {
+            return NGX_DECLINED;
+        }
+    }
+
+    *port = (in_port_t) n;
+
+    return (letters && n >= 1 && n <= 65535) ? NGX_OK : NGX_DECLINED;
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_url_value(const ngx_etcd_patroni_url_t *url,
+    ngx_str_t *address, ngx_pool_t *pool, ngx_str_t *value)
+{
+    value->len = sizeof("{\"\":\"\"}") - 1 + ngx_strlen(url->field)
+                 + url->schemes[0].len + address->len;
+
+    value->data = ngx_pnalloc(pool, value->len);
+    if (value->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_sprintf(value->data, "{\"%s\":\"%V%V\"}", url->field,
+                &url->schemes[0], address);
+
+    return NGX_OK;
+}

@@ -1,0 +1,46 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The URLs in the value of a member of Patroni, and the addresses in them.
+ */
+
+
+#ifndef _NGX_ETCD_PATRONI_URL_H_INCLUDED_
+#define _NGX_ETCD_PATRONI_URL_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_format.h>
+
+
+typedef struct {
+    char                  *field;
+    ngx_str_t              schemes[2];
+    char                  *port;          /* unless the URL has one */
+    char                  *otherwise;     /* of another scheme */
+} ngx_etcd_patroni_url_t;
+
+
+extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url;
+extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url;
+
+/* formats whose address is that of the URL */
+extern const ngx_etcd_format_t  ngx_etcd_patroni_format;
+extern const ngx_etcd_format_t  ngx_etcd_patroni_api_format;
+
+
+/*
+ * The host name in the URL of a value, and the port: NGX_OK.  NGX_DECLINED: it
+ * has an address, or there is something wrong with it.
+ */
+ngx_int_t ngx_etcd_patroni_url_name(const ngx_etcd_patroni_url_t *url,
+    ngx_str_t *value, ngx_pool_t *pool, ngx_str_t *host, in_port_t *port);
+
+/* a value with nothing but that URL, of an address and port */
+ngx_int_t ngx_etcd_patroni_url_value(const ngx_etcd_patroni_url_t *url,
+    ngx_str_t *address, ngx_pool_t *pool, ngx_str_t *value);
+
+
+#endif /* _NGX_ETCD_PATRONI_URL_H_INCLUDED_ */

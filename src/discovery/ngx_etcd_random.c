@@ -1,0 +1,46 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The better of two, each drawn in proportion to its weight.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_balance.h>
+
+
+static ngx_etcd_peer_t *ngx_etcd_random_pick(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
+static ngx_uint_t ngx_etcd_random_better(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
+
+
+const ngx_etcd_method_t  ngx_etcd_method_random = {
+    ngx_string("random"),
+    ngx_null_string,
+    NGX_ETCD_NEEDS_SUMS,
+    ngx_etcd_random_pick,
+    NULL,
+    NULL,
+    NULL
+};
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_random_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+{
+    return ngx_etcd_pick_best_of_two(pick, tier, ngx_etcd_random_better);
+}
+
+
+/* fewer connections for its weight */
+
+static ngx_uint_t
+ngx_etcd_random_better(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
+    ngx_etcd_peer_t *two)
+{
+    return (uint64_t) ngx_etcd_peer_conns(one) * two->weight
+           < (uint64_t) ngx_etcd_peer_conns(two) * one->weight;
+}

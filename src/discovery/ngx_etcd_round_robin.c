@@ -1,0 +1,22 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * One after the other, as often as their weights say.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_balance.h>
+
+
+const ngx_etcd_method_t  ngx_etcd_method_round_robin = {
+    ngx_string("round_robin"),
+    ngx_null_string,
+    NGX_ETCD_NEEDS_TURN,
+    ngx_etcd_pick_turn,
+    NULL,
+    NULL,
+    NULL
+};

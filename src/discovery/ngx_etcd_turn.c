@@ -1,0 +1,699 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_turn.h>
+
+
+/*
+ * Virtual time in which everybody gets its weight in turns, and when all times
+ * are set back: 2^11 units are one turn if 100 000 members have the highest
+ * weight, and 4096 cycles pass from one setting back to the next.
+ */
+
+#define NGX_ETCD_TURN_CYCLE  ((uint64_t) 1 << 50)
+#define NGX_ETCD_TURN_LIMIT  ((uint64_t) 1 << 62)
+#define NGX_ETCD_TURN_BASE   ((uint64_t) 1 << 52)
+
+
+struct ngx_etcd_group_s {
+    ngx_etcd_node_t      node;          /* of groups */
+    ngx_etcd_node_t      by_weight;     /* of weights */
+    ngx_queue_t          queue;         /* spare */
+    ngx_queue_t          buckets;       /* the fewest connections first */
+    uint64_t             start;         /* the next turn may be from here on */
+    uint64_t             deadline;      /* and has to be by then */
+    uint64_t             rest;          /* of its last step */
+    ngx_etcd_group_t    *earliest;      /* deadline, of all below */
+    uint32_t             weight;        /* of each */
+    uint32_t             n;
+    uint32_t             load;          /* connections of the first bucket */
+};
+
+
+#define ngx_etcd_turn_group(n)  (ngx_queue_data(n, ngx_etcd_group_t, node))
+#define ngx_etcd_turn_below(n)  ((n) == NULL ? NULL : ngx_etcd_turn_group(n))
+#define ngx_etcd_turn_weight(n)                                               \
+    (ngx_queue_data(n, ngx_etcd_group_t, by_weight))
+#define ngx_etcd_turn_first(g)                                                \
+    (ngx_queue_data(ngx_queue_head(&(g)->buckets), ngx_etcd_bucket_t, queue))
+#define ngx_etcd_turn_bucket(q)                                               \
+    (ngx_queue_data(q, ngx_etcd_bucket_t, queue))
+
+#define ngx_etcd_group_weight(g)  ((uint64_t) (g)->n * (g)->weight)
+
+
+static ngx_etcd_group_t *ngx_etcd_turn_select(ngx_etcd_turn_t *turn);
+static void ngx_etcd_turn_insert(ngx_etcd_turn_t *turn,
+    ngx_etcd_group_t *group);
+static void ngx_etcd_turn_resize(ngx_etcd_turn_t *turn,
+    ngx_etcd_group_t *group, ngx_int_t n);
+static double ngx_etcd_turn_owed(ngx_etcd_turn_t *turn,
+    ngx_etcd_group_t *group);
+static void ngx_etcd_turn_owe(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
+    double owed);
+static uint64_t ngx_etcd_turn_step(uint64_t *rest, uint64_t weight);
+static void ngx_etcd_turn_set_back(ngx_etcd_turn_t *turn);
+static void ngx_etcd_group_set_back(ngx_etcd_node_t *node, void *data);
+static ngx_etcd_group_t *ngx_etcd_group_find(ngx_etcd_turn_t *turn,
+    uint32_t weight);
+static ngx_etcd_group_t *ngx_etcd_group_create(ngx_etcd_turn_t *turn,
+    uint32_t weight);
+static ngx_int_t ngx_etcd_group_compare(ngx_etcd_node_t *one,
+    ngx_etcd_node_t *two);
+static ngx_int_t ngx_etcd_group_compare_weight(ngx_etcd_node_t *one,
+    ngx_etcd_node_t *two);
+static void ngx_etcd_group_update(ngx_etcd_node_t *node);
+static ngx_etcd_bucket_t *ngx_etcd_bucket_get(ngx_etcd_turn_t *turn,
+    ngx_etcd_group_t *group, ngx_queue_t *from, uint32_t conns);
+static void ngx_etcd_bucket_put(ngx_etcd_turn_t *turn,
+    ngx_etcd_bucket_t *bucket);
+static void ngx_etcd_turn_free(ngx_queue_t *spare, size_t offset);
+
+
+void
+ngx_etcd_turn_init(ngx_etcd_turn_t *turn, ngx_log_t *log)
+{
+    ngx_memzero(turn, sizeof(ngx_etcd_turn_t));
+
+    turn->groups.compare = ngx_etcd_group_compare;
+    turn->groups.update = ngx_etcd_group_update;
+    turn->weights.compare = ngx_etcd_group_compare_weight;
+    turn->log = log;
+
+    ngx_queue_init(&turn->spare_groups);
+    ngx_queue_init(&turn->spare_buckets);
+}
+
+
+/* nobody takes turns any more */
+
+void
+ngx_etcd_turn_done(ngx_etcd_turn_t *turn)
+{
+    ngx_etcd_turn_free(&turn->spare_groups,
+                       offsetof(ngx_etcd_group_t, queue));
+    ngx_etcd_turn_free(&turn->spare_buckets,
+                       offsetof(ngx_etcd_bucket_t, queue));
+}
+
+
+static void
+ngx_etcd_turn_free(ngx_queue_t *spare, size_t offset)
+{
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(spare)) {
+        q = ngx_queue_head(spare);
+        ngx_queue_remove(q);
+        ngx_free((u_char *) q - offset);
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_turn_reserve(ngx_etcd_turn_t *turn)
+{
+    ngx_etcd_group_t   *group;
+    ngx_etcd_bucket_t  *bucket;
+
+    if (ngx_queue_empty(&turn->spare_groups)) {
+        group = ngx_alloc(sizeof(ngx_etcd_group_t), turn->log);
+        if (group == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_queue_insert_head(&turn->spare_groups, &group->queue);
+    }
+
+    if (ngx_queue_empty(&turn->spare_buckets)) {
+        bucket = ngx_alloc(sizeof(ngx_etcd_bucket_t), turn->log);
+        if (bucket == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_queue_insert_head(&turn->spare_buckets, &bucket->queue);
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_turn_add(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
+    uint32_t weight, uint32_t conns)
+{
+    ngx_etcd_group_t   *group;
+    ngx_etcd_bucket_t  *bucket;
+
+    if (ngx_etcd_turn_reserve(turn) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    group = ngx_etcd_group_find(turn, weight);
+
+    if (group == NULL) {
+        group = ngx_etcd_group_create(turn, weight);
+
+    } else {
+        ngx_etcd_treap_remove(&turn->groups, &group->node);
+    }
+
+    bucket = ngx_etcd_bucket_get(turn, group, &group->buckets, conns);
+
+    ngx_queue_insert_tail(&bucket->links, &link->queue);
+    link->bucket = bucket;
+
+    ngx_etcd_turn_resize(turn, group, 1);
+    ngx_etcd_turn_insert(turn, group);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_turn_remove(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
+{
+    ngx_etcd_group_t   *group;
+    ngx_etcd_bucket_t  *bucket;
+
+    bucket = link->bucket;
+    group = bucket->group;
+
+    ngx_etcd_treap_remove(&turn->groups, &group->node);
+
+    ngx_queue_remove(&link->queue);
+    link->bucket = NULL;
+
+    ngx_etcd_bucket_put(turn, bucket);
+    ngx_etcd_turn_resize(turn, group, -1);
+
+    if (group->n != 0) {
+        ngx_etcd_turn_insert(turn, group);
+        return;
+    }
+
+    ngx_etcd_treap_remove(&turn->weights, &group->by_weight);
+    ngx_queue_insert_head(&turn->spare_groups, &group->queue);
+}
+
+
+/*
+ * Who is alone in its group takes along what that is owed, or has had too
+ * early: it may be weighed anew after every turn.
+ */
+
+ngx_int_t
+ngx_etcd_turn_reweigh(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
+    uint32_t weight)
+{
+    double             owed;
+    uint32_t           conns;
+    uint64_t           time;
+    ngx_etcd_group_t  *group;
+
+    if (ngx_etcd_turn_reserve(turn) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    group = link->bucket->group;
+    conns = link->bucket->conns;
+    time = turn->time;
+
+    owed = (group->n == 1) ? ngx_etcd_turn_owed(turn, group) : 0;
+
+    ngx_etcd_turn_remove(turn, link);
+    turn->time = time;
+    (void) ngx_etcd_turn_add(turn, link, weight, conns);
+
+    group = link->bucket->group;
+
+    ngx_etcd_treap_remove(&turn->groups, &group->node);
+
+    owed += ngx_etcd_turn_owed(turn, group);
+    ngx_etcd_turn_owe(turn, group, owed);
+
+    ngx_etcd_turn_insert(turn, group);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_turn_replace(ngx_etcd_turn_link_t *link, ngx_etcd_turn_link_t *old)
+{
+    ngx_queue_insert_after(&old->queue, &link->queue);
+    ngx_queue_remove(&old->queue);
+
+    link->bucket = old->bucket;
+    old->bucket = NULL;
+}
+
+
+ngx_etcd_turn_link_t *
+ngx_etcd_turn_next(ngx_etcd_turn_t *turn)
+{
+    ngx_etcd_group_t  *group;
+
+    group = ngx_etcd_turn_select(turn);
+
+    if (group == NULL) {
+        return NULL;
+    }
+
+    return ngx_queue_data(ngx_queue_head(&ngx_etcd_turn_first(group)->links),
+                          ngx_etcd_turn_link_t, queue);
+}
+
+
+/*
+ * Of those as little loaded as the first, whose next turn may be now, the
+ * group with the earliest deadline.
+ */
+
+static ngx_etcd_group_t *
+ngx_etcd_turn_select(ngx_etcd_turn_t *turn)
+{
+    ngx_etcd_node_t   *node;
+    ngx_etcd_group_t  *first, *group, *left, *best;
+
+    node = turn->groups.root;
+
+    if (node == NULL) {
+        return NULL;
+    }
+
+    if (node->left == NULL && node->right == NULL) {
+        return ngx_etcd_turn_group(node);
+    }
+
+    while (node->left != NULL) {
+        node = node->left;
+    }
+
+    first = ngx_etcd_turn_group(node);
+    best = first;
+    node = turn->groups.root;
+
+    while (node != NULL) {
+        group = ngx_etcd_turn_group(node);
+
+        if (group->start > turn->time
+            || (uint64_t) group->load * first->weight
+               != (uint64_t) first->load * group->weight)
+        {
+            node = node->left;
+            continue;
+        }
+
+        left = ngx_etcd_turn_below(node->left);
+
+        if (left != NULL && left->earliest->deadline < best->deadline) {
+            best = left->earliest;
+        }
+
+        if (group->deadline < best->deadline) {
+            best = group;
+        }
+
+        node = node->right;
+    }
+
+    return best;
+}
+
+
+void
+ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
+{
+    uint64_t            period;
+    ngx_etcd_group_t   *group;
+    ngx_etcd_bucket_t  *bucket;
+
+    bucket = link->bucket;
+    group = bucket->group;
+
+    ngx_queue_remove(&link->queue);
+    ngx_queue_insert_tail(&bucket->links, &link->queue);
+
+    /* with one group its time and that of all go on by the same step */
+
+    if (ngx_etcd_group_weight(group) == turn->weight
+        && group->start <= turn->time
+        && group->deadline >= turn->time)
+    {
+        return;
+    }
+
+    ngx_etcd_treap_remove(&turn->groups, &group->node);
+
+    /*
+     * Without connections somebody is always eligible; with them who is may
+     * have been too loaded all the time.
+     */
+
+    if (turn->time < group->start) {
+        turn->time = group->start;
+    }
+
+    period = NGX_ETCD_TURN_CYCLE / ngx_etcd_group_weight(group);
+
+    if (turn->time > period && group->start < turn->time - period) {
+        group->start = turn->time - period;
+    }
+
+    group->start += ngx_etcd_turn_step(&group->rest,
+                                       ngx_etcd_group_weight(group));
+    turn->time += ngx_etcd_turn_step(&turn->rest, turn->weight);
+
+    ngx_etcd_turn_insert(turn, group);
+
+    if (turn->time > NGX_ETCD_TURN_LIMIT) {
+        ngx_etcd_turn_set_back(turn);
+    }
+}
+
+
+/* what is lost by rounding is made up for by later steps */
+
+static uint64_t
+ngx_etcd_turn_step(uint64_t *rest, uint64_t weight)
+{
+    uint64_t  step;
+
+    step = NGX_ETCD_TURN_CYCLE / weight;
+    *rest += NGX_ETCD_TURN_CYCLE % weight;
+
+    if (*rest >= weight) {
+        *rest -= weight;
+        step++;
+    }
+
+    return step;
+}
+
+
+/* into the tree of groups, which is ordered by what may have changed */
+
+static void
+ngx_etcd_turn_insert(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group)
+{
+    uint64_t  rest;
+
+    rest = group->rest;
+
+    group->load = ngx_etcd_turn_first(group)->conns;
+    group->deadline = group->start
+                      + ngx_etcd_turn_step(&rest,
+                                           ngx_etcd_group_weight(group));
+
+    ngx_etcd_treap_insert(&turn->groups, &group->node);
+}
+
+
+/*
+ * One comes to a group or leaves it.  Turns that the group is owed, or has had
+ * too early, stay as many; if it was the last one all others share them.
+ */
+
+static void
+ngx_etcd_turn_resize(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
+    ngx_int_t n)
+{
+    double   owed;
+    int64_t  shift;
+
+    owed = ngx_etcd_turn_owed(turn, group);
+
+    group->n += n;
+    turn->weight += n * (int64_t) group->weight;
+
+    if (group->n != 0) {
+        ngx_etcd_turn_owe(turn, group, owed);
+
+    } else if (turn->weight != 0) {
+        shift = (int64_t) (owed / (double) turn->weight);
+
+        if (shift < 0 && -shift > (int64_t) turn->time) {
+            shift = -turn->time;
+        }
+
+        turn->time += shift;
+    }
+
+    group->rest = 0;
+    turn->rest = 0;
+}
+
+
+/* turns that a group should have had by now, less those it had, in cycles */
+
+static double
+ngx_etcd_turn_owed(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group)
+{
+    return (double) (int64_t) (turn->time - group->start)
+           * (double) ngx_etcd_group_weight(group);
+}
+
+
+static void
+ngx_etcd_turn_owe(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group, double owed)
+{
+    int64_t  shift;
+
+    shift = (int64_t) (owed / (double) ngx_etcd_group_weight(group));
+
+    group->start = turn->time - ngx_min(shift, (int64_t) turn->time);
+}
+
+
+static void
+ngx_etcd_turn_set_back(ngx_etcd_turn_t *turn)
+{
+    turn->time -= NGX_ETCD_TURN_LIMIT - NGX_ETCD_TURN_BASE;
+
+    /* those far behind become equals: the tree is made anew */
+
+    turn->groups.root = NULL;
+
+    ngx_etcd_treap_each(&turn->weights, ngx_etcd_group_set_back, turn);
+}
+
+
+static void
+ngx_etcd_group_set_back(ngx_etcd_node_t *node, void *data)
+{
+    ngx_etcd_turn_t *turn = data;
+
+    ngx_etcd_group_t  *group;
+
+    group = ngx_etcd_turn_weight(node);
+
+    group->start -= ngx_min(group->start,
+                            NGX_ETCD_TURN_LIMIT - NGX_ETCD_TURN_BASE);
+
+    ngx_etcd_turn_insert(turn, group);
+}
+
+
+void
+ngx_etcd_turn_load(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
+    uint32_t conns)
+{
+    ngx_etcd_group_t   *group;
+    ngx_etcd_bucket_t  *bucket, *to;
+
+    bucket = link->bucket;
+    group = bucket->group;
+
+    if (conns == bucket->conns || ngx_etcd_turn_reserve(turn) != NGX_OK) {
+        return;
+    }
+
+    to = ngx_etcd_bucket_get(turn, group, &bucket->queue, conns);
+
+    ngx_queue_remove(&link->queue);
+    ngx_queue_insert_tail(&to->links, &link->queue);
+    link->bucket = to;
+
+    ngx_etcd_bucket_put(turn, bucket);
+
+    conns = ngx_etcd_turn_first(group)->conns;
+
+    if (conns != group->load) {
+        ngx_etcd_treap_remove(&turn->groups, &group->node);
+        group->load = conns;
+        ngx_etcd_treap_insert(&turn->groups, &group->node);
+    }
+}
+
+
+static ngx_etcd_group_t *
+ngx_etcd_group_find(ngx_etcd_turn_t *turn, uint32_t weight)
+{
+    ngx_etcd_node_t   *node;
+    ngx_etcd_group_t  *group;
+
+    node = turn->weights.root;
+
+    while (node != NULL) {
+        group = ngx_etcd_turn_weight(node);
+
+        if (group->weight == weight) {
+            return group;
+        }
+
+        node = (weight < group->weight) ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+/* there is a spare one */
+
+static ngx_etcd_group_t *
+ngx_etcd_group_create(ngx_etcd_turn_t *turn, uint32_t weight)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_group_t  *group;
+
+    q = ngx_queue_head(&turn->spare_groups);
+    ngx_queue_remove(q);
+
+    group = ngx_queue_data(q, ngx_etcd_group_t, queue);
+    ngx_memzero(group, sizeof(ngx_etcd_group_t));
+
+    group->weight = weight;
+    group->start = turn->time;
+    ngx_queue_init(&group->buckets);
+
+    ngx_etcd_treap_insert(&turn->weights, &group->by_weight);
+
+    return group;
+}
+
+
+static ngx_int_t
+ngx_etcd_group_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+{
+    uint64_t           x, y;
+    ngx_etcd_group_t  *a, *b;
+
+    a = ngx_etcd_turn_group(one);
+    b = ngx_etcd_turn_group(two);
+
+    x = (uint64_t) a->load * b->weight;
+    y = (uint64_t) b->load * a->weight;
+
+    if (x != y) {
+        return (x < y) ? -1 : 1;
+    }
+
+    if (a->start != b->start) {
+        return (a->start < b->start) ? -1 : 1;
+    }
+
+    return (ngx_int_t) b->weight - (ngx_int_t) a->weight;
+}
+
+
+static ngx_int_t
+ngx_etcd_group_compare_weight(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+{
+    return (ngx_int_t) ngx_etcd_turn_weight(one)->weight
+           - (ngx_int_t) ngx_etcd_turn_weight(two)->weight;
+}
+
+
+static void
+ngx_etcd_group_update(ngx_etcd_node_t *node)
+{
+    ngx_etcd_group_t  *group, *left, *right;
+
+    group = ngx_etcd_turn_group(node);
+    left = ngx_etcd_turn_below(node->left);
+    right = ngx_etcd_turn_below(node->right);
+
+    group->earliest = group;
+
+    if (left != NULL
+        && left->earliest->deadline <= group->earliest->deadline)
+    {
+        group->earliest = left->earliest;
+    }
+
+    if (right != NULL
+        && right->earliest->deadline < group->earliest->deadline)
+    {
+        group->earliest = right->earliest;
+    }
+}
+
+
+/* the bucket for that many, looked for from one on; there is a spare one */
+
+static ngx_etcd_bucket_t *
+ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
+    ngx_queue_t *from, uint32_t conns)
+{
+    ngx_queue_t        *q, *end;
+    ngx_etcd_bucket_t  *bucket;
+
+    end = ngx_queue_sentinel(&group->buckets);
+
+    /* to the last one that has as many or fewer */
+
+    q = (from == end) ? ngx_queue_head(&group->buckets) : from;
+
+    while (q != end
+           && ngx_etcd_turn_bucket(q)->conns < conns)
+    {
+        q = ngx_queue_next(q);
+    }
+
+    if (q == end) {
+        q = ngx_queue_last(&group->buckets);
+    }
+
+    while (q != end) {
+        bucket = ngx_etcd_turn_bucket(q);
+
+        if (bucket->conns == conns) {
+            return bucket;
+        }
+
+        if (bucket->conns < conns) {
+            break;
+        }
+
+        q = ngx_queue_prev(q);
+    }
+
+    bucket = ngx_etcd_turn_bucket(ngx_queue_head(&turn->spare_buckets));
+    ngx_queue_remove(&bucket->queue);
+
+    bucket->group = group;
+    bucket->conns = conns;
+    ngx_queue_init(&bucket->links);
+
+    ngx_queue_insert_after(q, &bucket->queue);
+
+    return bucket;
+}
+
+
+/* one has left it */
+
+static void
+ngx_etcd_bucket_put(ngx_etcd_turn_t *turn, ngx_etcd_bucket_t *bucket)
+{
+    if (ngx_queue_empty(&bucket->links)) {
+        ngx_queue_remove(&bucket->queue);
+        ngx_queue_insert_head(&turn->spare_buckets, &bucket->queue);
+    }
+}

@@ -1,0 +1,48 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * URLs, and the parameters of their queries, as registries write them.
+ */
+
+
+#ifndef _NGX_ETCD_URI_H_INCLUDED_
+#define _NGX_ETCD_URI_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* parts of the text that it was read from */
+
+typedef struct {
+    ngx_str_t                       scheme;
+    ngx_str_t                       authority;     /* host and port, without
+                                                      the user */
+    ngx_str_t                       query;         /* without the "?" */
+} ngx_etcd_uri_t;
+
+
+/* NULL, or what is wrong with it */
+char *ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text);
+
+/* the port that a scheme stands for; 0: none */
+ngx_uint_t ngx_etcd_uri_port(ngx_str_t *scheme);
+
+/*
+ * Takes the first parameter off a query.  It is as it stands there, not
+ * decoded; without "=" its value is empty.  NGX_DONE: there are no more.
+ */
+ngx_int_t ngx_etcd_uri_argument(ngx_str_t *query, ngx_str_t *name,
+    ngx_str_t *value);
+
+/*
+ * Decodes percent signs (and, in a query, pluses) from src to dst, which may
+ * be the same.  NGX_ERROR: a percent sign without two digits.
+ */
+ngx_int_t ngx_etcd_uri_decode(ngx_str_t *dst, ngx_str_t *src,
+    ngx_uint_t query);
+
+
+#endif /* _NGX_ETCD_URI_H_INCLUDED_ */

@@ -1,0 +1,197 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What a client says that it likes: the header "Accept".
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd_module.h>
+
+
+/* one of the header's ranges of media types */
+
+typedef struct {
+    ngx_str_t     type;
+    ngx_str_t     version;
+    ngx_uint_t    quality;      /* of 1000 */
+} ngx_http_etcd_range_t;
+
+
+typedef struct {
+    ngx_uint_t    exact;        /* 0: nothing was found yet */
+    ngx_uint_t    quality;
+} ngx_http_etcd_match_t;
+
+
+static void ngx_http_etcd_accept_header(ngx_str_t *header,
+    const ngx_str_t *type, const ngx_str_t *version,
+    ngx_http_etcd_match_t *match);
+static ngx_str_t ngx_http_etcd_accept_word(ngx_str_t *text, u_char end);
+static void ngx_http_etcd_accept_range(ngx_str_t text,
+    ngx_http_etcd_range_t *range);
+static ngx_uint_t ngx_http_etcd_accept_exact(ngx_http_etcd_range_t *range,
+    const ngx_str_t *type, const ngx_str_t *version);
+
+
+ngx_uint_t
+ngx_http_etcd_accept(ngx_http_request_t *r, const ngx_str_t *type,
+    const ngx_str_t *version)
+{
+    ngx_uint_t              i, found;
+    ngx_list_part_t        *part;
+    ngx_table_elt_t        *h;
+    ngx_http_etcd_match_t   match;
+
+    ngx_memzero(&match, sizeof(ngx_http_etcd_match_t));
+    found = 0;
+
+    for (part = &r->headers_in.headers.part; part != NULL; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len == sizeof("Accept") - 1
+                && ngx_strncasecmp(h[i].key.data, (u_char *) "Accept",
+                                   sizeof("Accept") - 1)
+                   == 0)
+            {
+                found = 1;
+                ngx_http_etcd_accept_header(&h[i].value, type, version,
+                                            &match);
+            }
+        }
+    }
+
+    return found ? match.quality : 1000;
+}
+
+
+/* of the ranges that a type is in, the one that says most of it counts */
+
+static void
+ngx_http_etcd_accept_header(ngx_str_t *header, const ngx_str_t *type,
+    const ngx_str_t *version, ngx_http_etcd_match_t *match)
+{
+    ngx_str_t               text;
+    ngx_uint_t              exact;
+    ngx_http_etcd_range_t   range;
+
+    text = *header;
+
+    while (text.len != 0) {
+        ngx_http_etcd_accept_range(ngx_http_etcd_accept_word(&text, ','),
+                                   &range);
+
+        exact = ngx_http_etcd_accept_exact(&range, type, version);
+
+        if (exact > match->exact) {
+            match->exact = exact;
+            match->quality = range.quality;
+        }
+    }
+}
+
+
+/* takes what is before the end off the text, less the spaces around it */
+
+static ngx_str_t
+ngx_http_etcd_accept_word(ngx_str_t *text, u_char end)
+{
+    size_t     n;
+    ngx_str_t  word;
+
+    for (n = 0; n < text->len && text->data[n] != end; n++) { /* void */ }
+
+    word.data = text->data;
+    word.len = n;
+
+    n = ngx_min(n + 1, text->len);
+    text->data += n;
+    text->len -= n;
+
+    while (word.len != 0 && (word.data[0] == ' ' || word.data[0] == '\t')) {
+        word.data++;
+        word.len--;
+    }
+
+    while (word.len != 0
+           && (word.data[word.len - 1] == ' '
+               || word.data[word.len - 1] == '\t'))
+    {
+        word.len--;
+    }
+
+    return word;
+}
+
+
+static void
+ngx_http_etcd_accept_range(ngx_str_t text, ngx_http_etcd_range_t *range)
+{
+    ngx_int_t  quality;
+    ngx_str_t  name, value;
+
+    range->type = ngx_http_etcd_accept_word(&text, ';');
+    range->quality = 1000;
+    ngx_str_null(&range->version);
+
+    while (text.len != 0) {
+        value = ngx_http_etcd_accept_word(&text, ';');
+        name = ngx_http_etcd_accept_word(&value, '=');
+
+        if (name.len == 1 && (name.data[0] | 0x20) == 'q') {
+            quality = ngx_atofp(value.data, value.len, 3);
+            range->quality = (quality >= 0 && quality <= 1000) ? quality : 0;
+
+        } else if (name.len == sizeof("version") - 1
+                   && ngx_strncasecmp(name.data, (u_char *) "version",
+                                      name.len)
+                      == 0)
+        {
+            range->version = value;
+        }
+    }
+}
+
+
+/* 0: the type is not in the range */
+
+static ngx_uint_t
+ngx_http_etcd_accept_exact(ngx_http_etcd_range_t *range, const ngx_str_t *type,
+    const ngx_str_t *version)
+{
+    size_t      n;
+    ngx_str_t  *given;
+
+    given = &range->type;
+
+    if (given->len == 3 && ngx_strncmp(given->data, "*/*", 3) == 0) {
+        return 1;
+    }
+
+    n = given->len;
+
+    if (n > 2 && given->data[n - 2] == '/' && given->data[n - 1] == '*') {
+        return (type->len > n
+                && ngx_strncasecmp(given->data, type->data, n - 1) == 0)
+               ? 2 : 0;
+    }
+
+    if (n != type->len
+        || ngx_strncasecmp(given->data, type->data, n) != 0)
+    {
+        return 0;
+    }
+
+    if (range->version.len == 0) {
+        return 3;
+    }
+
+    return (range->version.len == version->len
+            && ngx_strncmp(range->version.data, version->data, version->len)
+               == 0)
+           ? 4 : 0;
+}

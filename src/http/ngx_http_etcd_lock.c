@@ -1,0 +1,545 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd_module.h>
+
+
+/* seconds; when to ask again is anybody's guess */
+
+#define NGX_HTTP_ETCD_LOCK_RETRY  "1"
+
+
+/* what a subrequest's own was before */
+
+typedef struct {
+    ngx_http_post_subrequest_t   post;
+    ngx_http_post_subrequest_t  *next;
+} ngx_http_etcd_lock_post_t;
+
+
+static void *ngx_http_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
+static ngx_int_t ngx_http_etcd_lock_one(ngx_http_request_t *r,
+    ngx_etcd_lock_conf_t *lock);
+static ngx_int_t ngx_http_etcd_lock_key(ngx_http_request_t *r,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
+static ngx_int_t ngx_http_etcd_lock_take(ngx_http_request_t *r,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
+static ngx_int_t ngx_http_etcd_lock_result(ngx_http_request_t *r,
+    ngx_etcd_lock_slot_t *slot);
+static ngx_int_t ngx_http_etcd_lock_refuse(ngx_http_request_t *r,
+    ngx_int_t status);
+static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_add(ngx_http_request_t *r,
+    ngx_etcd_lock_conf_t *lock);
+static ngx_int_t ngx_http_etcd_lock_subrequest(ngx_http_request_t *r);
+static ngx_int_t ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r,
+    void *data, ngx_int_t rc);
+static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_find(ngx_http_request_t *r,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
+static void ngx_http_etcd_lock_cleanup(void *data);
+static void ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant);
+static void ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant);
+static void ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status);
+static ngx_int_t ngx_http_etcd_lock_header_filter(ngx_http_request_t *r);
+static ngx_int_t ngx_http_etcd_lock_body_filter(ngx_http_request_t *r,
+    ngx_chain_t *in);
+static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_find_lost(
+    ngx_http_request_t *r);
+static ngx_int_t ngx_http_etcd_lock_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
+
+
+static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
+static ngx_http_output_body_filter_pt    ngx_http_next_body_filter;
+
+
+char *
+ngx_http_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_etcd_loc_conf_t *elcf = conf;
+
+    return ngx_etcd_lock_conf(cf, &elcf->locks, ngx_http_etcd_lock_compile);
+}
+
+
+static void *
+ngx_http_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key)
+{
+    ngx_http_complex_value_t          *value;
+    ngx_http_compile_complex_value_t   ccv;
+
+    value = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (value == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = key;
+    ccv.complex_value = value;
+
+    return (ngx_http_compile_complex_value(&ccv) == NGX_OK) ? value : NULL;
+}
+
+
+ngx_int_t
+ngx_http_etcd_lock_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                  rc;
+    ngx_uint_t                 i;
+    ngx_etcd_lock_conf_t      *locks;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    locks = elcf->locks->elts;
+
+    for (i = 0; i < elcf->locks->nelts; i++) {
+        rc = ngx_http_etcd_lock_one(r, &locks[i]);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    return NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_lock_one(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
+{
+    ngx_int_t              rc;
+    ngx_str_t              key;
+    ngx_etcd_lock_slot_t  *slot;
+
+    /* by the directive first: a redirect may have changed what the key is */
+
+    slot = ngx_etcd_lock_slot_find(r->pool, r, lock);
+
+    if (slot == NULL) {
+        rc = ngx_http_etcd_lock_key(r, lock, &key);
+
+        if (rc != NGX_OK) {
+            return (rc == NGX_DONE) ? NGX_OK : rc;
+        }
+
+        slot = ngx_http_etcd_lock_find(r, lock, &key);
+
+        if (slot == NULL) {
+            return ngx_http_etcd_lock_take(r, lock, &key);
+        }
+    }
+
+    return ngx_http_etcd_lock_result(r, slot);
+}
+
+
+/* NGX_DONE: it is empty, and there is no lock */
+
+static ngx_int_t
+ngx_http_etcd_lock_key(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key)
+{
+    ngx_int_t  rc;
+    ngx_str_t  value;
+
+    ngx_str_null(key);
+
+    if (lock->value == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_complex_value(r, lock->value, &value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (value.len == 0) {
+        return NGX_DONE;
+    }
+
+    rc = ngx_etcd_lock_escape(r->pool, &value, key);
+
+    if (rc == NGX_DECLINED) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "etcd: key of %uz bytes of lock \"%V\" is too long",
+                      value.len, &lock->name->name);
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_lock_take(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key)
+{
+    ngx_int_t              rc;
+    ngx_etcd_lock_slot_t  *slot;
+
+    slot = ngx_http_etcd_lock_add(r, lock);
+    if (slot == NULL) {
+        return NGX_ERROR;
+    }
+
+    slot->key = *key;
+
+    /* a client that goes away is to be noticed */
+
+    if (ngx_http_etcd_watch_client(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_lock_begin(&slot->grant, key, r->connection->log);
+
+    return (rc == NGX_ERROR) ? rc : ngx_http_etcd_lock_result(r, slot);
+}
+
+
+/* NGX_OK: it is held */
+
+static ngx_int_t
+ngx_http_etcd_lock_result(ngx_http_request_t *r, ngx_etcd_lock_slot_t *slot)
+{
+    ngx_int_t                  rc;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    rc = ngx_etcd_lock_slot_result(slot);
+
+    switch (rc) {
+
+    case NGX_OK:
+        return NGX_OK;
+
+    case NGX_AGAIN:
+        ngx_http_etcd_suspend(r);
+        return NGX_AGAIN;
+
+    case NGX_BUSY:
+        return ngx_http_etcd_lock_refuse(r, elcf->lock_status);
+
+    default:
+        return ngx_http_etcd_lock_refuse(r, elcf->lock_unavailable);
+    }
+}
+
+
+/* who is not let in does not keep others out with what it got before */
+
+static ngx_int_t
+ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
+{
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    h->hash = 1;
+    ngx_http_etcd_header_alone(h);
+    ngx_str_set(&h->key, "Retry-After");
+    ngx_str_set(&h->value, NGX_HTTP_ETCD_LOCK_RETRY);
+
+    ngx_etcd_lock_slot_release(r->pool, r);
+
+    return status;
+}
+
+
+/* its cleanup comes before the request is logged, that of the pool later */
+
+static ngx_etcd_lock_slot_t *
+ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
+{
+    ngx_http_cleanup_t        *cln;
+    ngx_etcd_lock_slot_t      *slot;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    if (r != r->main && ngx_http_etcd_lock_subrequest(r) != NGX_OK) {
+        return NULL;
+    }
+
+    cln = ngx_http_cleanup_add(r, 0);
+    slot = ngx_etcd_lock_slot_add(r->pool, r, lock);
+
+    if (cln == NULL || slot == NULL) {
+        return NULL;
+    }
+
+    cln->handler = ngx_http_etcd_lock_cleanup;
+    cln->data = slot;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    slot->lost = elcf->lock_lost;
+    slot->status = elcf->lock_unavailable;
+
+    slot->grant.handler = ngx_http_etcd_lock_over;
+    slot->grant.lost = ngx_http_etcd_lock_is_lost;
+
+    return slot;
+}
+
+
+/* a lock of a subrequest ends with it, not with the request */
+
+static ngx_int_t
+ngx_http_etcd_lock_subrequest(ngx_http_request_t *r)
+{
+    ngx_http_etcd_lock_post_t  *post;
+
+    if (r->post_subrequest != NULL
+        && r->post_subrequest->handler == ngx_http_etcd_lock_subrequest_done)
+    {
+        return NGX_OK;
+    }
+
+    post = ngx_palloc(r->pool, sizeof(ngx_http_etcd_lock_post_t));
+    if (post == NULL) {
+        return NGX_ERROR;
+    }
+
+    post->post.handler = ngx_http_etcd_lock_subrequest_done;
+    post->post.data = post;
+    post->next = r->post_subrequest;
+
+    r->post_subrequest = &post->post;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r, void *data,
+    ngx_int_t rc)
+{
+    ngx_http_etcd_lock_post_t  *post;
+
+    post = data;
+
+    if (post->next != NULL) {
+        rc = post->next->handler(r, post->next->data, rc);
+    }
+
+    /* what has an error page goes on */
+
+    if (rc != NGX_HTTP_CREATED
+        && rc != NGX_HTTP_NO_CONTENT
+        && rc < NGX_HTTP_SPECIAL_RESPONSE)
+    {
+        ngx_etcd_lock_slot_release(r->pool, r);
+    }
+
+    return rc;
+}
+
+
+/*
+ * That very lock, which it would wait for in vain: of the request, or of those
+ * that it is a subrequest of.
+ */
+
+static ngx_etcd_lock_slot_t *
+ngx_http_etcd_lock_find(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key)
+{
+    ngx_http_request_t    *request;
+    ngx_etcd_lock_slot_t  *slot;
+
+    for (slot = ngx_etcd_lock_slot_next(r->pool, NULL);
+         slot != NULL;
+         slot = ngx_etcd_lock_slot_next(r->pool, slot))
+    {
+        if (!ngx_etcd_lock_slot_same(slot, lock, key)) {
+            continue;
+        }
+
+        for (request = r; request != NULL; request = request->parent) {
+            if (slot->owner == request) {
+                return slot;
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_http_etcd_lock_cleanup(void *data)
+{
+    ngx_etcd_lock_slot_t *slot = data;
+
+    ngx_etcd_lock_end(&slot->grant);
+}
+
+
+static void
+ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_lock_slot_t *slot = grant->data;
+
+    ngx_http_etcd_resume(slot->owner);
+}
+
+
+static void
+ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
+{
+    ngx_http_request_t    *r;
+    ngx_etcd_lock_slot_t  *slot;
+
+    slot = grant->data;
+    r = slot->owner;
+
+    ngx_http_set_log_request(r->connection->log, r);
+
+    ngx_etcd_lock_slot_report(slot, r->connection->log);
+
+    if (slot->lost == NGX_ETCD_LOCK_CLOSE) {
+        ngx_http_etcd_lock_cut(r, slot->status);
+    }
+}
+
+
+static void
+ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    if (ngx_http_etcd_suspended(r)) {
+
+        /* for another lock: what has become of this one is seen then */
+
+        ngx_http_etcd_resume(r);
+        return;
+    }
+
+    if (r->upstream != NULL && r->upstream->cleanup != NULL) {
+        ngx_http_etcd_cut(r, status);
+        return;
+    }
+
+    if (r->request_body != NULL && r->request_body->rest != 0
+        && !r->header_sent)
+    {
+        /* nothing but that goes on, and it ends as if it had failed */
+
+        ngx_http_finalize_request(r, status);
+
+    } else {
+        r->keepalive = 0;
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_http_etcd_add_lock_filters(void)
+{
+    ngx_http_next_header_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = ngx_http_etcd_lock_header_filter;
+
+    ngx_http_next_body_filter = ngx_http_top_body_filter;
+    ngx_http_top_body_filter = ngx_http_etcd_lock_body_filter;
+}
+
+
+/* an answer may be there before it is known that the lock is lost */
+
+static ngx_int_t
+ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
+{
+    ngx_etcd_lock_slot_t  *slot;
+
+    slot = ngx_http_etcd_lock_find_lost(r);
+
+    if (slot != NULL) {
+        return ngx_http_filter_finalize_request(r, NULL, slot->status);
+    }
+
+    return ngx_http_next_header_filter(r);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_lock_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    if (ngx_http_etcd_lock_find_lost(r) != NULL) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_next_body_filter(r, in);
+}
+
+
+/* NULL: none that cuts the request, or it was found before */
+
+static ngx_etcd_lock_slot_t *
+ngx_http_etcd_lock_find_lost(ngx_http_request_t *r)
+{
+    ngx_etcd_lock_slot_t  *slot;
+
+    for (slot = ngx_etcd_lock_slot_next(r->pool, NULL);
+         slot != NULL;
+         slot = ngx_etcd_lock_slot_next(r->pool, slot))
+    {
+        if (slot->owner != r || !ngx_etcd_lock_found_lost(&slot->grant)) {
+            continue;
+        }
+
+        ngx_etcd_lock_slot_report(slot, r->connection->log);
+
+        if (slot->lost == NGX_ETCD_LOCK_CLOSE) {
+            return slot;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_http_etcd_add_lock_variables(ngx_conf_t *cf)
+{
+    ngx_http_variable_t       *var;
+    ngx_etcd_lock_variable_t  *v;
+
+    for (v = ngx_etcd_lock_variables; v->name.len != 0; v++) {
+        var = ngx_http_add_variable(cf, &v->name, NGX_HTTP_VAR_NOCACHEABLE);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_http_etcd_lock_variable;
+        var->data = (uintptr_t) v;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_lock_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_etcd_lock_variable_t  *variable;
+
+    variable = (ngx_etcd_lock_variable_t *) data;
+
+    return variable->get(r->pool, r, v);
+}

@@ -1,0 +1,531 @@
+'use strict';
+
+// Asks for the JSON of this location again and again, and shows it.  Whatever
+// it says is data: it gets into the page as text nodes only.
+
+const PERIOD = 1000;         // ms from an answer to the next question
+const LONGEST = 5000;        // the same, where answers take long
+const SHARE = 5;             // at most one part in so many goes to updates
+const PATIENCE = 10000;      // ms for an answer
+const EVENTS = 64;
+const SPOKEN = 3;            // changes that are read out one by one
+
+const view = {
+    paused: false,
+    busy: false,
+    timer: 0,
+    last: null,              // the time of what is shown
+    before: new Map(),       // requests of each member, then
+    seen: null,              // changes that were there then
+    only: '',                // one upstream's members
+};
+
+
+// cells and columns of our tables
+
+function endpoints(cell) {
+    const lines = [];
+
+    cell.classList.add('list');
+
+    return (row) => pool(lines, row.endpoints || [], () => {
+        const line = make(cell, 'span');
+        const state = make(line, 'span', 'badge');
+
+        line.append(' ');
+
+        const url = make(line, 'span', 'code');
+
+        return [line, (endpoint) => {
+            write(state, endpoint.state);
+            set(state, 'className', 'badge ' + toneOf(endpoint.state));
+            write(url, endpoint.url);
+        }];
+    });
+}
+
+
+function upstreamName(cell) {
+    const button = make(cell, 'button');
+    let mine;
+
+    button.type = 'button';
+    button.onclick = () => choose(mine.id === view.only ? null : mine);
+
+    return (row) => {
+        mine = row;
+        write(button, row.name);
+        button.setAttribute('aria-pressed', String(row.id === view.only));
+    };
+}
+
+
+const numbers = (...names) => names.map(([name, label]) => (
+    { name, label, className: 'num', cell: figure(name, count) }));
+
+const named = (label, cell) => (
+    { name: 'name', label, className: 'main', cell });
+
+const coded = (name, label) => (
+    { name, label, className: 'wide', cell: code(name) });
+
+const stated = (name, label) => (
+    { name, label, className: 'some', cell: badge((row) => row[name]) });
+
+const timed = (name, label, show) => (
+    { name, label, className: 'num', cell: figure(name, show) });
+
+
+const tables = {
+    clusters: new Table('clusters', 'There is no etcd block.', [
+        named('Cluster', shown((row) => row.name)),
+        stated('state', 'State'),
+        { name: 'endpoint', label: 'Endpoints', className: 'wide',
+          cell: endpoints },
+        timed('staleness_ms', 'Stale', age),
+        ...numbers(['revision', 'Revision'], ['reconnects', 'Reconnects'],
+                   ['resyncs', 'Resyncs'], ['repairs', 'Repairs']),
+    ], 'name'),
+
+    upstreams: new Table('upstreams', 'No upstream follows etcd.', [
+        named('Upstream', upstreamName),
+        { name: 'type', label: 'Type', className: 'some',
+          cell: shown((row) => row.type) },
+        coded('where', 'Prefix'),
+        ...numbers(['up', 'Up'], ['total', 'Members'], ['bad', 'Invalid'],
+                   ['waiting', 'Waiting'], ['revision', 'Revision']),
+    ], 'name'),
+
+    members: new Table('members', 'No member is found.', [
+        { name: 'address', label: 'Address', className: 'main',
+          cell: code('address') },
+        stated('state', 'State'),
+        coded('key', 'Key'),
+        { name: 'upstream', label: 'Upstream', className: 'wide some',
+          cell: shown((row) => row.upstream) },
+        ...numbers(['weight', 'Weight'], ['conns', 'Conns'],
+                   ['fails', 'Fails'], ['requests', 'Requests']),
+        timed('rate', 'Req/s', rate),
+    ], 'address'),
+
+    elections: new Table('elections', 'None.', [
+        named('Election', shown((row) => row.name)),
+        { name: 'role', label: 'Here', className: 'some',
+          cell: badge((row) => row.role) },
+        coded('leader', 'Leader'),
+        timed('remaining_ms', 'Lease left', (ms) => ms < 0 ? '–' : age(ms)),
+        ...numbers(['revision', 'Revision']),
+    ], 'name'),
+
+    locks: new Table('locks', 'None.', [
+        named('Lock', code('name')),
+        ...numbers(['held', 'Held'], ['waiting', 'Waiting'],
+                   ['acquired', 'Acquired'], ['timeouts', 'Timeouts'],
+                   ['lost', 'Lost'], ['handoffs', 'Handoffs']),
+    ], 'name'),
+
+    invalid: new Table('invalid', 'None.', [
+        { name: 'upstream', label: 'Upstream', className: 'main',
+          cell: shown((row) => row.upstream) },
+        { name: 'mod_revision', label: 'Revision', className: 'some',
+          cell: shown((row) => count(row.mod_revision)) },
+        coded('key', 'Key'),
+        { name: 'reason', label: 'Reason', className: 'wide',
+          cell: shown((row) => row.reason) },
+    ], 'upstream'),
+};
+
+
+// what the JSON says, as rows
+
+const entries = (object) => Object.entries(object || {});
+
+const byName = (object) => entries(object).map(
+    ([name, value]) => ({ ...value, name }));
+
+
+function upstreamsOf(status) {
+    const both = [['http', status.upstreams],
+                  ['stream', status.stream_upstreams]];
+
+    return both.flatMap(([module, list]) => entries(list).map(
+        ([name, upstream]) => {
+            const members = upstream.members || [];
+
+            return {
+                ...upstream, name, members,
+                id: module + ' ' + name,
+                type: upstream.kind === 'leader' ? module + ' leader' : module,
+                where: upstream.cluster + ' ' + upstream.prefix,
+                up: members.filter((member) => member.state === 'up').length,
+                total: members.length,
+                bad: (upstream.invalid || []).length,
+            };
+        }));
+}
+
+
+function membersOf(upstreams, seconds) {
+    const now = new Map();
+    const rows = [];
+
+    for (const { id, name, members } of upstreams) {
+        for (const member of members) {
+            const key = `${id} ${member.address} ${member.key}`;
+            const more = member.requests - view.before.get(key);
+
+            member.id = id;
+            member.upstream = name;
+            member.rate = more >= 0 ? more / seconds : NaN;
+
+            now.set(key, member.requests);
+            rows.push(member);
+        }
+    }
+
+    view.before = now;
+
+    return rows;
+}
+
+
+function electionsOf(status) {
+    return byName(status.elections).map((row) => ({
+        ...row,
+        role: row.is_leader ? 'leads' : row.leader === null ? 'nobody'
+                                                            : 'follows',
+        leader: row.leader === null ? 'nobody is known to lead' : row.leader,
+    }));
+}
+
+
+function eventsOf(status) {
+    const events = (status.events || []).slice();
+
+    events.sort((a, b) => a.time < b.time ? 1 : a.time > b.time ? -1 : 0);
+
+    return events.slice(0, EVENTS);
+}
+
+
+// the summary: [section, label, number, tone, what it says beside]
+
+function worst(rows) {
+    const states = rows.map((row) => row.state);
+
+    for (const tone of ['bad', 'warn', 'plain', 'ok']) {
+        const found = states.find((state) => toneOf(state) === tone);
+
+        if (found !== undefined) {
+            return [tone, found];
+        }
+    }
+
+    return ['', ''];
+}
+
+
+function summary(status, upstreams, members) {
+    const up = members.filter((member) => member.state === 'up').length;
+    const bad = upstreams.reduce((n, upstream) => n + upstream.bad, 0);
+    const requests = members.reduce((n, row) => n + (row.rate || 0), 0);
+    const elections = entries(status.elections);
+    const locks = entries(status.locks);
+    const led = elections.filter(([, election]) => election.is_leader).length;
+    const held = locks.reduce((n, [, lock]) => n + (lock.held || 0), 0);
+    const { size = 0, used = 0 } = status.zone || {};
+    const clusters = byName(status.clusters);
+
+    return [
+        ['clusters', 'Clusters', count(clusters.length), ...worst(clusters)],
+        ['upstreams', 'Upstreams', count(upstreams.length), 'plain',
+         rate(requests) + ' req/s'],
+        ['members', 'Members', count(members.length),
+         up === members.length ? 'ok' : 'warn',
+         up === members.length ? 'all up' : count(up) + ' up'],
+        ['elections', 'Elections', count(elections.length),
+         led ? 'ok' : 'plain', led ? 'leads in ' + count(led) : ''],
+        ['locks', 'Locks', count(locks.length), 'plain',
+         held ? count(held) + ' held' : ''],
+        ['invalid', 'Invalid', count(bad), bad ? 'bad' : 'plain', 'values'],
+        ['clusters', 'Zone', size ? (100 * used / size).toFixed(1) + ' %' : '–',
+         used > .9 * size ? 'bad' : 'plain',
+         'of ' + bytes(size)],
+    ];
+}
+
+
+const tiles = [];
+
+function showSummary(rows) {
+    pool(tiles, rows, ([target]) => {
+        const tile = make($('summary'), 'a');
+        const label = make(tile, 'span');
+        const figure = make(tile, 'b');
+        const note = make(tile, 'span');
+
+        tile.href = '#' + target;
+
+        return [tile, ([, name, value, tone, text]) => {
+            write(label, name);
+            write(figure, value);
+            set(note, 'className', 'tone ' + tone);
+            write(note, text);
+        }];
+    });
+}
+
+
+// the last changes
+
+const lines = [];
+
+function showEvents(events) {
+    pool(lines, events.length ? events : [null], () => {
+        const line = make($('events'), 'li');
+        const dot = make(line, 'i', 'dot');
+        const time = make(line, 'time');
+        const change = make(line, 'span', 'badge');
+        const where = make(line, 'div');
+        const key = make(line, 'span', 'code clip');
+
+        return [line, (event) => {
+            const { change: word = 'none yet', upstream = '', revision } =
+                event || {};
+
+            set(dot, 'className', 'dot ' + toneOf(word));
+            set(change, 'className', 'badge ' + toneOf(word));
+            write(change, word);
+            write(time, event ? stamp(event.time) : '');
+            set(time, 'dateTime', event ? event.time : '');
+            write(where, event ? `${upstream}, revision ${revision}` : '');
+            write(key, event ? event.key : '');
+        }];
+    });
+}
+
+
+// with the day, where it is another one
+
+function stamp(text) {
+    const date = new Date(text);
+
+    if (Number.isNaN(date.getTime())) {
+        return String(text);
+    }
+
+    const day = date.toDateString() === new Date().toDateString() ? ''
+        : date.toLocaleDateString('en-GB', { day: 'numeric',
+                                             month: 'short' }) + ' ';
+
+    return day + clock(date) + '.'
+        + String(date.getMilliseconds()).padStart(3, '0');
+}
+
+
+function sayChanges(events) {
+    const name = (event) => [event.time, event.upstream, event.key,
+                             event.change, event.revision].join(' ');
+    const fresh = view.seen === null ? []
+        : events.filter((event) => !view.seen.has(name(event)));
+
+    view.seen = new Set(events.map(name));
+
+    if (fresh.length > SPOKEN) {
+        say(plural(fresh.length, 'change', 'changes'));
+
+    } else if (fresh.length) {
+        say(fresh.reverse().map(({ upstream, change, key }) =>
+            `${upstream}: ${change} ${key}`).join('; '));
+    }
+}
+
+
+// members: those of one upstream, in one state, with all words of the search
+
+let members = [];
+
+function found() {
+    const words = $('search').value.toLowerCase().split(/\s+/).filter(Boolean);
+    const state = $('state').value;
+
+    return members.filter((member) => {
+        if (view.only && member.id !== view.only) {
+            return false;
+        }
+
+        if (state && member.state !== state) {
+            return false;
+        }
+
+        if (words.length === 0) {
+            return true;
+        }
+
+        member.text ??= `${member.key}\n${member.address}`.toLowerCase();
+
+        return words.every((word) => member.text.includes(word));
+    });
+}
+
+
+function search() {
+    tables.members.first = 0;
+    tables.members.show(found());
+    say(plural(tables.members.rows.length, 'member', 'members') + ' found');
+}
+
+
+// null: all of them
+
+function choose(upstream) {
+    view.only = upstream ? upstream.id : '';
+    $('only').disabled = !upstream;
+    write($('only'), upstream ? `All upstreams (now: ${upstream.name})`
+                              : 'All upstreams');
+    tables.upstreams.draw();
+    search();
+}
+
+
+// the whole of it
+
+function show(status) {
+    const time = performance.now();
+    const seconds = (time - view.time) / 1000;
+    const upstreams = upstreamsOf(status);
+    const events = eventsOf(status);
+
+    view.time = time;
+    members = membersOf(upstreams, seconds);
+
+    write($('about'), [`${status.version} in nginx ${status.nginx}`,
+                       `agent ${status.agent?.pid}, configuration `
+                       + status.agent?.epoch, location.host].join(' · '));
+
+    showSummary(summary(status, upstreams, members));
+    tables.clusters.show(byName(status.clusters));
+    tables.upstreams.show(upstreams);
+    tables.members.show(found());
+    tables.elections.show(electionsOf(status));
+    tables.locks.show(byName(status.locks));
+    tables.invalid.show(upstreams.flatMap(({ name, invalid }) =>
+        (invalid || []).map((row) => ({ ...row, upstream: name }))));
+    showEvents(events);
+    sayChanges(events);
+
+    set(document.querySelector('main'), 'hidden', false);
+}
+
+
+// asking for it
+
+function state(tone, text) {
+    set($('live').firstElementChild, 'className', 'dot ' + tone);
+    write($('live-text'), text);
+}
+
+
+function failed(reason) {
+    const when = view.last
+        ? ` What is shown is of ${clock(view.last)}.` : '';
+
+    state('bad', view.last ? 'Data of ' + clock(view.last) : 'No data');
+    write($('banner'), `No new data: ${reason}.${when}`);
+    set($('banner'), 'hidden', false);
+}
+
+
+async function ask() {
+    const url = new URL(location.pathname + location.search, location.origin);
+
+    url.searchParams.set('format', 'json');
+
+    const answer = await fetch(url, {
+        cache: 'no-store',
+        redirect: 'error',
+        signal: AbortSignal.timeout(PATIENCE),
+    }).catch((error) => {
+        throw new Error(error.name === 'TimeoutError'
+                        ? 'nginx has not answered in time'
+                        : 'nginx does not answer');
+    });
+
+    if (!answer.ok) {
+        throw new Error(`nginx answers with status ${answer.status}`);
+    }
+
+    return answer.json();
+}
+
+
+async function poll() {
+    if (view.busy || view.paused || document.hidden) {
+        return;
+    }
+
+    const start = performance.now();
+
+    view.busy = true;
+    clearTimeout(view.timer);
+
+    try {
+        show(await ask());
+        view.last = new Date();
+        state('ok', 'Live ' + clock(view.last));
+        set($('banner'), 'hidden', true);
+
+    } catch (error) {
+        failed(error.message);
+    }
+
+    const took = performance.now() - start;
+
+    view.busy = false;
+    view.timer = setTimeout(poll, Math.min(
+        Math.max(PERIOD, (SHARE - 1) * took), LONGEST));
+
+    if (view.paused) {
+        pause(true);
+    }
+}
+
+
+function pause(paused) {
+    view.paused = paused;
+    $('pause').setAttribute('aria-pressed', String(paused));
+
+    if (paused) {
+        state('warn', view.last ? 'Data of ' + clock(view.last) : 'No data');
+        return;
+    }
+
+    poll();
+}
+
+
+for (const [value, label] of [['', 'All states'], ['up', 'up'],
+                              ['backup', 'backup'], ['drain', 'drain'],
+                              ['down', 'down'],
+                              ['unresolved', 'unresolved']])
+{
+    make($('state'), 'option', '', label).value = value;
+}
+
+$('pause').onclick = () => pause(!view.paused);
+$('search').oninput = search;
+$('state').onchange = search;
+$('only').onclick = () => choose(null);
+
+document.onvisibilitychange = poll;
+
+document.onkeydown = (event) => {
+    if (event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey
+        && !event.target.closest('input, select'))
+    {
+        event.preventDefault();
+        $('search').focus();
+    }
+};
+
+poll();

@@ -1,0 +1,227 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd_module.h>
+
+
+/* what a variable is in a context, and below */
+
+typedef struct {
+    ngx_http_variable_t       *variable;
+    ngx_etcd_setting_t        *setting;
+} ngx_http_etcd_set_t;
+
+
+static ngx_http_variable_t *ngx_http_etcd_set_variable(ngx_conf_t *cf,
+    ngx_etcd_setting_t *setting);
+static ngx_int_t ngx_http_etcd_set_get(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_etcd_setting_t *ngx_http_etcd_set_find(ngx_array_t *sets,
+    ngx_http_variable_t *variable);
+
+
+char *
+ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_etcd_loc_conf_t *elcf = conf;
+
+    ngx_etcd_setting_t   *setting;
+    ngx_http_variable_t  *variable;
+    ngx_http_etcd_set_t  *set;
+
+    setting = ngx_etcd_setting_add(cf);
+    if (setting == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    variable = ngx_http_etcd_set_variable(cf, setting);
+    if (variable == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (elcf->sets == NULL) {
+        elcf->sets = ngx_array_create(cf->pool, 4,
+                                      sizeof(ngx_http_etcd_set_t));
+        if (elcf->sets == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    if (ngx_http_etcd_set_find(elcf->sets, variable) != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate variable \"%V\"",
+                           &setting->name);
+        return NGX_CONF_ERROR;
+    }
+
+    set = ngx_array_push(elcf->sets);
+    if (set == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    set->variable = variable;
+    set->setting = setting;
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_http_variable_t *
+ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
+{
+    ngx_str_t             name;
+    ngx_http_variable_t  *variable;
+
+    name.data = setting->name.data + 1;
+    name.len = setting->name.len - 1;
+
+    variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_CHANGEABLE);
+    if (variable == NULL) {
+        return NULL;
+    }
+
+    if (variable->get_handler != NULL
+        && variable->get_handler != ngx_http_etcd_set_get)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "variable \"%V\" is something else already",
+                           &setting->name);
+        return NULL;
+    }
+
+    variable->get_handler = ngx_http_etcd_set_get;
+    variable->data = (uintptr_t) variable;
+
+    /*
+     * What has an index is looked up once in a request, whoever asks: SSI and
+     * scripts, too, which ask by name.
+     */
+
+    return (ngx_http_get_variable_index(cf, &name) != NGX_ERROR) ? variable
+                                                                 : NULL;
+}
+
+
+/* contexts inherit, and may define some of the variables anew */
+
+ngx_int_t
+ngx_http_etcd_set_merge(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *prev,
+    ngx_http_etcd_loc_conf_t *conf)
+{
+    ngx_uint_t            i;
+    ngx_http_etcd_set_t  *sets, *set;
+
+    if (conf->sets == NULL) {
+        conf->sets = prev->sets;
+        return NGX_OK;
+    }
+
+    if (prev->sets == NULL) {
+        return NGX_OK;
+    }
+
+    sets = prev->sets->elts;
+
+    for (i = 0; i < prev->sets->nelts; i++) {
+
+        if (ngx_http_etcd_set_find(conf->sets, sets[i].variable) != NULL) {
+            continue;
+        }
+
+        set = ngx_array_push(conf->sets);
+        if (set == NULL) {
+            return NGX_ERROR;
+        }
+
+        *set = sets[i];
+    }
+
+    return NGX_OK;
+}
+
+
+/* "map" and the like make a variable theirs without asking whose it was */
+
+ngx_int_t
+ngx_http_etcd_set_check(ngx_conf_t *cf)
+{
+    ngx_str_t               name;
+    ngx_uint_t              i;
+    ngx_etcd_setting_t    **settings;
+    ngx_http_variable_t    *variable;
+    ngx_etcd_main_conf_t   *emcf;
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                                 ngx_etcd_module);
+    settings = emcf->settings.elts;
+
+    for (i = 0; i < emcf->settings.nelts; i++) {
+        name.data = settings[i]->name.data + 1;
+        name.len = settings[i]->name.len - 1;
+
+        variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_CHANGEABLE);
+
+        if (variable == NULL) {
+            return NGX_ERROR;
+        }
+
+        if (variable->get_handler != ngx_http_etcd_set_get) {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "variable \"%V\" of \"etcd_set\" in %s:%ui is "
+                          "something else, too", &settings[i]->name,
+                          settings[i]->file, settings[i]->line);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    ngx_etcd_setting_t        *setting;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    setting = ngx_http_etcd_set_find(elcf->sets,
+                                     (ngx_http_variable_t *) data);
+    if (setting == NULL) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    return ngx_etcd_setting_get(setting, v, r->pool);
+}
+
+
+/* NULL: it has no value here */
+
+static ngx_etcd_setting_t *
+ngx_http_etcd_set_find(ngx_array_t *sets, ngx_http_variable_t *variable)
+{
+    ngx_uint_t            i;
+    ngx_http_etcd_set_t  *set;
+
+    if (sets == NULL) {
+        return NULL;
+    }
+
+    set = sets->elts;
+
+    for (i = 0; i < sets->nelts; i++) {
+        if (set[i].variable == variable) {
+            return set[i].setting;
+        }
+    }
+
+    return NULL;
+}

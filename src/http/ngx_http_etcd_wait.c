@@ -1,0 +1,198 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd_module.h>
+
+
+/* of a request, or a subrequest, that has waited for one upstream */
+
+typedef struct {
+    ngx_http_request_t        *request;
+    ngx_etcd_service_conf_t   *service;
+    ngx_etcd_hold_t            hold;
+} ngx_http_etcd_wait_ctx_t;
+
+
+static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
+    ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
+    ngx_msec_t *waited);
+static void ngx_http_etcd_wait_cleanup(void *data);
+static void ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold);
+static void ngx_http_etcd_wait_write(ngx_http_request_t *r);
+
+
+char *
+ngx_http_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_etcd_loc_conf_t *elcf = conf;
+
+    return ngx_etcd_wait_conf(cf, &elcf->wait, 0);
+}
+
+
+ngx_int_t
+ngx_http_etcd_wait_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                  rc;
+    ngx_msec_t                 waited;
+    ngx_http_etcd_loc_conf_t  *elcf;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    if (elcf->wait == NULL || !ngx_etcd_wait_needed(elcf->wait)) {
+        return NGX_DECLINED;
+    }
+
+    ctx = ngx_http_etcd_wait_get_ctx(r, elcf->wait->service, &waited);
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* a client that goes away is to be noticed */
+
+    if (ngx_http_etcd_watch_client(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_wait_begin(elcf->wait, &ctx->hold, waited,
+                             r->connection->log);
+
+    if (rc == NGX_BUSY) {
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    }
+
+    if (rc == NGX_AGAIN) {
+        ngx_http_etcd_suspend(r);
+    }
+
+    return rc;
+}
+
+
+void
+ngx_http_etcd_suspend(ngx_http_request_t *r)
+{
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_etcd_wait_write;
+}
+
+
+ngx_uint_t
+ngx_http_etcd_suspended(ngx_http_request_t *r)
+{
+    return r->write_event_handler == ngx_http_etcd_wait_write;
+}
+
+
+void
+ngx_http_etcd_resume(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    ngx_http_core_run_phases(r);
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/*
+ * An internal redirect clears a request's contexts: they are found among its
+ * cleanups.  A request waits no longer for an upstream, with its subrequests
+ * and redirects, than it would alone.
+ */
+
+static ngx_http_etcd_wait_ctx_t *
+ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
+    ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
+{
+    ngx_http_cleanup_t        *cln;
+    ngx_http_etcd_wait_ctx_t  *ctx, *found;
+
+    found = NULL;
+    *waited = 0;
+
+    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
+
+        if (cln->handler != ngx_http_etcd_wait_cleanup) {
+            continue;
+        }
+
+        ctx = cln->data;
+
+        if (ctx->service != service) {
+            continue;
+        }
+
+        *waited = ngx_max(*waited, ctx->hold.waited);
+
+        if (ctx->request == r) {
+            found = ctx;
+        }
+    }
+
+    if (found != NULL) {
+        return found;
+    }
+
+    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_wait_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(ngx_http_etcd_wait_ctx_t));
+
+    cln->handler = ngx_http_etcd_wait_cleanup;
+
+    ctx->request = r;
+    ctx->service = service;
+    ctx->hold.handler = ngx_http_etcd_wait_over;
+    ctx->hold.data = ctx;
+
+    return ctx;
+}
+
+
+static void
+ngx_http_etcd_wait_cleanup(void *data)
+{
+    ngx_http_etcd_wait_ctx_t *ctx = data;
+
+    ngx_etcd_hold_cancel(&ctx->hold);
+}
+
+
+/* the phase asks again, and goes on or fails as it would have without us */
+
+static void
+ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold)
+{
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    ctx = hold->data;
+
+    ngx_http_etcd_resume(ctx->request);
+}
+
+
+static void
+ngx_http_etcd_wait_write(ngx_http_request_t *r)
+{
+    if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+}

@@ -1,0 +1,330 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_stream.h>
+#include <ngx_stream_etcd_module.h>
+
+
+static void *ngx_stream_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
+static ngx_int_t ngx_stream_etcd_lock_one(ngx_stream_session_t *s,
+    ngx_etcd_lock_conf_t *lock);
+static ngx_int_t ngx_stream_etcd_lock_take(ngx_stream_session_t *s,
+    ngx_etcd_lock_conf_t *lock);
+static ngx_int_t ngx_stream_etcd_lock_key(ngx_stream_session_t *s,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
+static ngx_int_t ngx_stream_etcd_lock_result(ngx_stream_session_t *s,
+    ngx_etcd_lock_slot_t *slot);
+static void ngx_stream_etcd_lock_gone(void *data);
+static void ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant);
+static void ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant);
+static ngx_int_t ngx_stream_etcd_lock_filter(ngx_stream_session_t *s,
+    ngx_chain_t *in, ngx_uint_t from_upstream);
+static ngx_int_t ngx_stream_etcd_lock_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data);
+
+
+static ngx_stream_filter_pt  ngx_stream_next_filter;
+
+
+char *
+ngx_stream_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_stream_etcd_srv_conf_t *escf = conf;
+
+    return ngx_etcd_lock_conf(cf, &escf->locks, ngx_stream_etcd_lock_compile);
+}
+
+
+static void *
+ngx_stream_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key)
+{
+    ngx_stream_complex_value_t          *value;
+    ngx_stream_compile_complex_value_t   ccv;
+
+    value = ngx_palloc(cf->pool, sizeof(ngx_stream_complex_value_t));
+    if (value == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_stream_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = key;
+    ccv.complex_value = value;
+
+    return (ngx_stream_compile_complex_value(&ccv) == NGX_OK) ? value : NULL;
+}
+
+
+ngx_int_t
+ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
+{
+    ngx_int_t                    rc;
+    ngx_uint_t                   i;
+    ngx_etcd_lock_conf_t        *locks;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    locks = escf->locks->elts;
+
+    for (i = 0; i < escf->locks->nelts; i++) {
+        rc = ngx_stream_etcd_lock_one(s, &locks[i]);
+
+        if (rc == NGX_OK) {
+            continue;
+        }
+
+        /* what it has already keeps others out no longer */
+
+        if (rc != NGX_DONE) {
+            ngx_etcd_lock_slot_release(s->connection->pool, s);
+        }
+
+        return rc;
+    }
+
+    return NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_lock_one(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock)
+{
+    ngx_etcd_lock_slot_t  *slot;
+
+    slot = ngx_etcd_lock_slot_find(s->connection->pool, s, lock);
+
+    return (slot != NULL) ? ngx_stream_etcd_lock_result(s, slot)
+                          : ngx_stream_etcd_lock_take(s, lock);
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_lock_take(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    key;
+    ngx_etcd_lock_slot_t        *slot;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    rc = ngx_stream_etcd_lock_key(s, lock, &key);
+
+    if (rc != NGX_OK) {
+        return (rc == NGX_DONE) ? NGX_OK : rc;
+    }
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    slot = ngx_etcd_lock_slot_add(s->connection->pool, s, lock);
+    if (slot == NULL) {
+        return NGX_ERROR;
+    }
+
+    slot->key = key;
+    slot->lost = escf->lock_lost;
+
+    slot->grant.handler = ngx_stream_etcd_lock_over;
+    slot->grant.lost = ngx_stream_etcd_lock_is_lost;
+
+    rc = ngx_etcd_lock_begin(&slot->grant, &key, s->connection->log);
+
+    return (rc == NGX_ERROR) ? rc : ngx_stream_etcd_lock_result(s, slot);
+}
+
+
+/* NGX_DONE: it is empty, and there is no lock */
+
+static ngx_int_t
+ngx_stream_etcd_lock_key(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key)
+{
+    ngx_int_t  rc;
+    ngx_str_t  value;
+
+    ngx_str_null(key);
+
+    if (lock->value == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_stream_complex_value(s, lock->value, &value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (value.len == 0) {
+        return NGX_DONE;
+    }
+
+    rc = ngx_etcd_lock_escape(s->connection->pool, &value, key);
+
+    if (rc == NGX_DECLINED) {
+        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
+                      "etcd: key of %uz bytes of lock \"%V\" is too long",
+                      value.len, &lock->name->name);
+        return NGX_STREAM_BAD_REQUEST;
+    }
+
+    return rc;
+}
+
+
+/* NGX_OK: it is held */
+
+static ngx_int_t
+ngx_stream_etcd_lock_result(ngx_stream_session_t *s,
+    ngx_etcd_lock_slot_t *slot)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_lock_slot_result(slot);
+
+    switch (rc) {
+
+    case NGX_OK:
+        return NGX_OK;
+
+    case NGX_AGAIN:
+        s->connection->log->action = "waiting for a lock";
+
+        return ngx_stream_etcd_pause(s, ngx_stream_etcd_lock_gone, s);
+
+    default:
+        return NGX_STREAM_SERVICE_UNAVAILABLE;
+    }
+}
+
+
+static void
+ngx_stream_etcd_lock_gone(void *data)
+{
+    ngx_stream_session_t *s = data;
+
+    ngx_etcd_lock_slot_release(s->connection->pool, s);
+}
+
+
+/* not left to the pool: TLS may put the end of that off */
+
+ngx_int_t
+ngx_stream_etcd_lock_log(ngx_stream_session_t *s)
+{
+    ngx_etcd_lock_slot_release(s->connection->pool, s);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_lock_slot_t *slot = grant->data;
+
+    ngx_stream_etcd_resume(slot->owner);
+}
+
+
+static void
+ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
+{
+    ngx_stream_session_t  *s;
+    ngx_etcd_lock_slot_t  *slot;
+
+    slot = grant->data;
+    s = slot->owner;
+
+    ngx_etcd_lock_slot_report(slot, s->connection->log);
+
+    if (slot->lost == NGX_ETCD_LOCK_CONTINUE) {
+        return;
+    }
+
+    if (ngx_stream_etcd_paused(s)) {
+
+        /* for another lock: what has become of this one is seen then */
+
+        ngx_stream_etcd_resume(s);
+
+    } else if (s->upstream != NULL) {
+        ngx_stream_etcd_cut(s);
+
+    } else {
+        ngx_stream_finalize_session(s, NGX_STREAM_SERVICE_UNAVAILABLE);
+    }
+}
+
+
+void
+ngx_stream_etcd_add_lock_filter(void)
+{
+    ngx_stream_next_filter = ngx_stream_top_filter;
+    ngx_stream_top_filter = ngx_stream_etcd_lock_filter;
+}
+
+
+/* something may be there to be sent before it is known that a lock is lost */
+
+static ngx_int_t
+ngx_stream_etcd_lock_filter(ngx_stream_session_t *s, ngx_chain_t *in,
+    ngx_uint_t from_upstream)
+{
+    ngx_pool_t            *pool;
+    ngx_etcd_lock_slot_t  *slot;
+
+    pool = s->connection->pool;
+
+    for (slot = ngx_etcd_lock_slot_next(pool, NULL);
+         slot != NULL;
+         slot = ngx_etcd_lock_slot_next(pool, slot))
+    {
+        if (slot->owner != s || !ngx_etcd_lock_found_lost(&slot->grant)) {
+            continue;
+        }
+
+        ngx_etcd_lock_slot_report(slot, s->connection->log);
+
+        if (slot->lost == NGX_ETCD_LOCK_CLOSE) {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_stream_next_filter(s, in, from_upstream);
+}
+
+
+ngx_int_t
+ngx_stream_etcd_add_lock_variables(ngx_conf_t *cf)
+{
+    ngx_stream_variable_t     *var;
+    ngx_etcd_lock_variable_t  *v;
+
+    for (v = ngx_etcd_lock_variables; v->name.len != 0; v++) {
+        var = ngx_stream_add_variable(cf, &v->name,
+                                      NGX_STREAM_VAR_NOCACHEABLE);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_stream_etcd_lock_variable;
+        var->data = (uintptr_t) v;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_lock_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data)
+{
+    ngx_etcd_lock_variable_t  *variable;
+
+    variable = (ngx_etcd_lock_variable_t *) data;
+
+    return variable->get(s->connection->pool, s, v);
+}

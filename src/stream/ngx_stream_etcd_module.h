@@ -1,0 +1,99 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What the files of the stream module share.
+ */
+
+
+#ifndef _NGX_STREAM_ETCD_MODULE_H_INCLUDED_
+#define _NGX_STREAM_ETCD_MODULE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_stream.h>
+#include <ngx_etcd_compat.h>
+#include <ngx_etcd_gate.h>
+#include <ngx_etcd_lock_slot.h>
+#include <ngx_etcd_route.h>
+#include <ngx_etcd_upstream.h>
+#include <ngx_etcd_variable.h>
+#include <ngx_etcd_wait.h>
+
+
+typedef struct {
+    ngx_etcd_upstream_t          upstream;
+    ngx_stream_complex_value_t  *key;      /* NULL: the method has none */
+    ngx_etcd_wait_t             *wait;     /* NULL: off */
+    ngx_etcd_gate_t              gate;
+    ngx_array_t                 *locks;    /* of ngx_etcd_lock_conf_t; NULL:
+                                              none */
+    ngx_uint_t                   lock_lost;  /* ngx_etcd_lock_lost_e */
+} ngx_stream_etcd_srv_conf_t;
+
+
+extern ngx_module_t  ngx_stream_etcd_module;
+
+
+/* _upstream.c */
+
+/* etcd_members, and etcd_leader */
+char *ngx_stream_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_stream_etcd_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* one that is on its way to an upstream, in whatever state, ends at once */
+void ngx_stream_etcd_cut(ngx_stream_session_t *s);
+
+/* NULL: the session goes, or went, through none of our upstreams */
+
+#define ngx_stream_etcd_get_route(s)                                          \
+    ((ngx_etcd_route_t *) ngx_stream_get_module_ctx(s, ngx_stream_etcd_module))
+
+
+/* _variable.c */
+
+ngx_int_t ngx_stream_etcd_add_variables(ngx_conf_t *cf);
+
+/* the configuration was read: elections that variables name must be there */
+ngx_int_t ngx_stream_etcd_check_variables(ngx_conf_t *cf);
+
+
+/* _wait.c */
+
+char *ngx_stream_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* of a phase: NGX_DECLINED when there is nothing to wait for */
+ngx_int_t ngx_stream_etcd_wait_handler(ngx_stream_session_t *s);
+
+
+/* _lock.c */
+
+char *ngx_stream_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_stream_etcd_add_lock_variables(ngx_conf_t *cf);
+
+/* the configuration was read */
+void ngx_stream_etcd_add_lock_filter(void);
+
+/* of a phase: NGX_DECLINED when there is no lock, or all are held */
+ngx_int_t ngx_stream_etcd_lock_handler(ngx_stream_session_t *s);
+
+/* of the log phase: the session is over */
+ngx_int_t ngx_stream_etcd_lock_log(ngx_stream_session_t *s);
+
+
+/* _pause.c */
+
+/*
+ * Of a phase, whose result this is: NGX_DONE or NGX_ERROR.  If the client goes
+ * away, gone() is called and the session ends.
+ */
+ngx_int_t ngx_stream_etcd_pause(ngx_stream_session_t *s,
+    void (*gone)(void *data), void *data);
+ngx_uint_t ngx_stream_etcd_paused(ngx_stream_session_t *s);
+
+/* asks the phases again */
+void ngx_stream_etcd_resume(ngx_stream_session_t *s);
+
+
+#endif /* _NGX_STREAM_ETCD_MODULE_H_INCLUDED_ */

@@ -1,0 +1,268 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_stream.h>
+#include <ngx_stream_etcd_module.h>
+
+
+static ngx_int_t ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
+    ngx_stream_upstream_srv_conf_t *us);
+static ngx_int_t ngx_stream_etcd_init_servers(ngx_conf_t *cf,
+    ngx_etcd_upstream_t *upstream, ngx_array_t *servers);
+static ngx_int_t ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us);
+static void ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t type);
+static void ngx_stream_etcd_close(void *data);
+
+
+char *
+ngx_stream_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_stream_etcd_srv_conf_t *escf = conf;
+
+    char                            *rv;
+    ngx_stream_upstream_server_t    *server;
+    ngx_stream_upstream_srv_conf_t  *uscf;
+
+    uscf = ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_upstream_module);
+
+    rv = ngx_etcd_upstream_members(cf, &escf->upstream, &uscf->host, 1);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (uscf->peer.init_upstream != NULL) {
+        return "cannot be used with another balancing method: use "
+               "\"etcd_balance\"";
+    }
+
+    uscf->peer.init_upstream = ngx_stream_etcd_init_upstream;
+
+    uscf->flags = NGX_STREAM_UPSTREAM_CREATE
+                  |NGX_STREAM_UPSTREAM_WEIGHT
+                  |NGX_STREAM_UPSTREAM_MAX_CONNS
+                  |NGX_STREAM_UPSTREAM_MAX_FAILS
+                  |NGX_STREAM_UPSTREAM_FAIL_TIMEOUT
+                  |NGX_STREAM_UPSTREAM_DOWN
+                  |NGX_STREAM_UPSTREAM_BACKUP;
+
+    server = ngx_array_push(uscf->servers);
+    if (server == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(server, sizeof(ngx_stream_upstream_server_t));
+
+    server->name = ngx_etcd_upstream_placeholder_name;
+    server->addrs = ngx_etcd_upstream_placeholder(cf);
+    server->naddrs = 1;
+    server->weight = 1;
+
+    return server->addrs ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+char *
+ngx_stream_etcd_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_stream_etcd_srv_conf_t *escf = conf;
+
+    char                              *rv;
+    ngx_stream_compile_complex_value_t   ccv;
+
+    rv = ngx_etcd_upstream_balance(cf, cmd, conf);
+
+    if (rv != NGX_CONF_OK || escf->upstream.key.data == NULL) {
+        return rv;
+    }
+
+    escf->key = ngx_palloc(cf->pool, sizeof(ngx_stream_complex_value_t));
+    if (escf->key == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_stream_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = &escf->upstream.key;
+    ccv.complex_value = escf->key;
+
+    return (ngx_stream_compile_complex_value(&ccv) == NGX_OK) ? NGX_CONF_OK
+                                                            : NGX_CONF_ERROR;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
+    ngx_stream_upstream_srv_conf_t *us)
+{
+    ngx_stream_etcd_srv_conf_t      *escf;
+    ngx_stream_upstream_rr_peers_t  *peers;
+
+    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+
+    if (ngx_stream_etcd_init_servers(cf, &escf->upstream, us->servers)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    /*
+     * "zone" copies nginx's own list of peers, and other modules walk it: it
+     * is there, and empty
+     */
+
+    peers = ngx_pcalloc(cf->pool, sizeof(ngx_stream_upstream_rr_peers_t));
+    if (peers == NULL) {
+        return NGX_ERROR;
+    }
+
+    peers->name = &us->host;
+
+    us->peer.data = peers;
+    us->peer.init = ngx_stream_etcd_init_peer;
+
+    ngx_etcd_upstream_done(&escf->upstream);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_array_t *servers)
+{
+    ngx_uint_t                     i, n;
+    ngx_etcd_member_attr_t         attr;
+    ngx_stream_upstream_server_t  *server;
+
+    server = servers->elts;
+    n = 0;
+
+    for (i = 0; i < servers->nelts; i++) {
+
+        if (ngx_etcd_upstream_is_placeholder(&server[i].name)) {
+            continue;
+        }
+
+        if (ngx_stream_etcd_server_resolves(&server[i])) {
+            ngx_etcd_upstream_refuse_name(cf, upstream, &server[i].name);
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_upstream_server_attr(&attr, &server[i]);
+
+        if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
+                                     server[i].addrs, server[i].naddrs, &attr)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        server[n++] = server[i];
+    }
+
+    servers->nelts = n;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us)
+{
+    ngx_str_t                    key;
+    ngx_etcd_route_t            *route;
+    ngx_peer_connection_t       *pc;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+
+    pc = &s->upstream->peer;
+
+    route = ngx_etcd_route_create(&escf->upstream, pc, s->connection->pool);
+    if (route == NULL) {
+        return NGX_ERROR;
+    }
+
+    pc->notify = ngx_stream_etcd_notify_peer;
+
+    if (ngx_etcd_pick_tell(&route->pick, ngx_stream_etcd_close, s) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_stream_set_ctx(s, route, ngx_stream_etcd_module);
+
+    if (escf->key == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_stream_complex_value(s, escf->key, &key) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_pick_key(&route->pick, &key);
+
+    return NGX_OK;
+}
+
+
+/* a TCP session may last for long: that it has begun is enough to know */
+
+static void
+ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    if (type == NGX_STREAM_UPSTREAM_NOTIFY_CONNECT
+        && pc->connection->type == SOCK_STREAM)
+    {
+        ngx_etcd_pick_works(data);
+    }
+}
+
+
+/* the peer in use does not lead any more */
+
+static void
+ngx_stream_etcd_close(void *data)
+{
+    ngx_stream_session_t *s = data;
+
+    ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
+                  "etcd: connection to %V is closed: it leads no more",
+                  s->upstream->peer.name);
+
+    /* a session of UDP that waits for answers is not the peer's failure */
+
+    s->upstream->responses = NGX_MAX_INT_T_VALUE;
+
+    ngx_stream_etcd_cut(s);
+}
+
+
+/*
+ * The proxy offers no other way to be ended than its own timeout, which closes
+ * both connections at once, in whatever state they are and whatever they have
+ * buffered.
+ */
+
+void
+ngx_stream_etcd_cut(ngx_stream_session_t *s)
+{
+    ngx_event_t  *wev;
+
+    wev = s->connection->write;
+
+    wev->delayed = 0;
+    wev->timedout = 1;
+
+    wev->handler(wev);
+}

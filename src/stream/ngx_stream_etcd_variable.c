@@ -1,0 +1,90 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_stream.h>
+#include <ngx_stream_etcd_module.h>
+
+
+static ngx_int_t ngx_stream_etcd_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data);
+
+
+ngx_int_t
+ngx_stream_etcd_add_variables(ngx_conf_t *cf)
+{
+    ngx_str_t              *name;
+    ngx_etcd_variable_t    *v;
+    ngx_stream_variable_t  *var;
+
+    for (v = ngx_etcd_variables; v->name.len != 0; v++) {
+        var = ngx_stream_add_variable(cf, &v->name,
+                                      NGX_STREAM_VAR_NOCACHEABLE);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_stream_etcd_variable;
+        var->data = (uintptr_t) v;
+    }
+
+    for (name = ngx_etcd_election_variables; name->len != 0; name++) {
+        var = ngx_stream_add_variable(cf, name, NGX_STREAM_VAR_NOCACHEABLE
+                                                |NGX_STREAM_VAR_PREFIX);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_stream_etcd_election_variable;
+    }
+
+    return ngx_stream_etcd_add_lock_variables(cf);
+}
+
+
+ngx_int_t
+ngx_stream_etcd_check_variables(ngx_conf_t *cf)
+{
+    ngx_uint_t                    i;
+    ngx_stream_variable_t        *v;
+    ngx_stream_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
+
+    v = cmcf->variables.elts;
+
+    for (i = 0; i < cmcf->variables.nelts; i++) {
+        if (ngx_etcd_variable_used(cf, &v[i].name) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data)
+{
+    ngx_etcd_variable_t  *variable;
+
+    variable = (ngx_etcd_variable_t *) data;
+
+    return variable->get(ngx_stream_etcd_get_route(s), v, s->connection->pool);
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data)
+{
+    return ngx_etcd_variable_election((ngx_str_t *) data, v,
+                                      s->connection->pool);
+}

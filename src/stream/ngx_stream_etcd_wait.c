@@ -1,0 +1,142 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_stream.h>
+#include <ngx_stream_etcd_module.h>
+
+
+typedef struct {
+    ngx_stream_session_t   *session;
+    ngx_etcd_hold_t         hold;
+} ngx_stream_etcd_wait_ctx_t;
+
+
+static ngx_stream_etcd_wait_ctx_t *ngx_stream_etcd_wait_get_ctx(
+    ngx_stream_session_t *s);
+static ngx_stream_etcd_wait_ctx_t *ngx_stream_etcd_wait_find_ctx(
+    ngx_stream_session_t *s);
+static void ngx_stream_etcd_wait_cleanup(void *data);
+static void ngx_stream_etcd_wait_over(ngx_etcd_hold_t *hold);
+
+
+char *
+ngx_stream_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_stream_etcd_srv_conf_t *escf = conf;
+
+    return ngx_etcd_wait_conf(cf, &escf->wait, 1);
+}
+
+
+ngx_int_t
+ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
+{
+    ngx_int_t                    rc;
+    ngx_stream_etcd_srv_conf_t  *escf;
+    ngx_stream_etcd_wait_ctx_t  *ctx;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    if (escf->wait == NULL || !ngx_etcd_wait_needed(escf->wait)) {
+        return NGX_DECLINED;
+    }
+
+    ctx = ngx_stream_etcd_wait_get_ctx(s);
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_wait_begin(escf->wait, &ctx->hold, ctx->hold.waited,
+                             s->connection->log);
+
+    if (rc == NGX_BUSY) {
+        return NGX_STREAM_SERVICE_UNAVAILABLE;
+    }
+
+    if (rc != NGX_AGAIN) {
+        return rc;
+    }
+
+    s->connection->log->action = "waiting for a member of the upstream";
+
+    rc = ngx_stream_etcd_pause(s, ngx_stream_etcd_wait_cleanup, ctx);
+
+    if (rc == NGX_ERROR) {
+        ngx_etcd_hold_cancel(&ctx->hold);
+    }
+
+    return rc;
+}
+
+
+static ngx_stream_etcd_wait_ctx_t *
+ngx_stream_etcd_wait_get_ctx(ngx_stream_session_t *s)
+{
+    ngx_pool_cleanup_t          *cln;
+    ngx_stream_etcd_wait_ctx_t  *ctx;
+
+    ctx = ngx_stream_etcd_wait_find_ctx(s);
+
+    if (ctx != NULL) {
+        return ctx;
+    }
+
+    cln = ngx_pool_cleanup_add(s->connection->pool,
+                               sizeof(ngx_stream_etcd_wait_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(ngx_stream_etcd_wait_ctx_t));
+
+    cln->handler = ngx_stream_etcd_wait_cleanup;
+
+    ctx->session = s;
+    ctx->hold.handler = ngx_stream_etcd_wait_over;
+    ctx->hold.data = ctx;
+
+    return ctx;
+}
+
+
+static ngx_stream_etcd_wait_ctx_t *
+ngx_stream_etcd_wait_find_ctx(ngx_stream_session_t *s)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    for (cln = s->connection->pool->cleanup; cln != NULL; cln = cln->next) {
+        if (cln->handler == ngx_stream_etcd_wait_cleanup) {
+            return cln->data;
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_stream_etcd_wait_cleanup(void *data)
+{
+    ngx_stream_etcd_wait_ctx_t *ctx = data;
+
+    ngx_etcd_hold_cancel(&ctx->hold);
+}
+
+
+/* the phase asks again, and goes on or fails as it would have without us */
+
+static void
+ngx_stream_etcd_wait_over(ngx_etcd_hold_t *hold)
+{
+    ngx_stream_etcd_wait_ctx_t  *ctx;
+
+    ctx = hold->data;
+
+    ngx_stream_etcd_resume(ctx->session);
+}

@@ -1,0 +1,298 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_cell.h>
+
+
+/* a view is overwritten while it is read if two changes come meanwhile */
+
+#define NGX_ETCD_CELL_TRIES  256
+
+
+static ngx_etcd_cell_t *ngx_etcd_cell_find(ngx_etcd_zone_t *zone,
+    ngx_str_t *key);
+static ngx_etcd_cell_t *ngx_etcd_cell_create(ngx_etcd_zone_t *zone,
+    ngx_str_t *key);
+static ngx_etcd_cell_t *ngx_etcd_cell_unused(ngx_etcd_zone_t *zone);
+static ngx_etcd_cell_view_t *ngx_etcd_cell_view(ngx_etcd_cell_t *cell);
+static void ngx_etcd_cell_copy(ngx_etcd_cell_view_t *dst,
+    ngx_etcd_cell_view_t *src);
+static void ngx_etcd_cell_event(ngx_etcd_zone_t *zone,
+    ngx_etcd_cell_view_t *old, ngx_etcd_cell_view_t *view, ngx_str_t *name,
+    ngx_str_t *key);
+
+
+ngx_etcd_cell_t *
+ngx_etcd_cell_declare(ngx_etcd_zone_t *zone, ngx_str_t *key)
+{
+    ngx_etcd_cell_t  *cell;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NULL;
+    }
+
+    cell = ngx_etcd_cell_find(zone, key);
+
+    if (cell == NULL) {
+        cell = ngx_etcd_cell_create(zone, key);
+    }
+
+    if (cell != NULL) {
+        cell->epoch = zone->epoch;
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return cell;
+}
+
+
+static ngx_etcd_cell_t *
+ngx_etcd_cell_find(ngx_etcd_zone_t *zone, ngx_str_t *key)
+{
+    ngx_etcd_cell_t  *cell;
+
+    for (cell = zone->sh->cells; cell != NULL; cell = cell->next) {
+        if (cell->id != 0
+            && cell->key.len == key->len
+            && ngx_memcmp(cell->key.data, key->data, key->len) == 0)
+        {
+            break;
+        }
+    }
+
+    return cell;
+}
+
+
+static ngx_etcd_cell_t *
+ngx_etcd_cell_create(ngx_etcd_zone_t *zone, ngx_str_t *key)
+{
+    u_char                *data;
+    ngx_etcd_cell_t       *cell;
+    ngx_etcd_cell_view_t   none;
+
+    data = ngx_slab_alloc_locked(zone->shpool, key->len);
+    if (data == NULL) {
+        return NULL;
+    }
+
+    cell = ngx_etcd_cell_unused(zone);
+    if (cell == NULL) {
+        ngx_slab_free_locked(zone->shpool, data);
+        return NULL;
+    }
+
+    ngx_memcpy(data, key->data, key->len);
+
+    cell->key.data = data;
+    cell->key.len = key->len;
+
+    /* those who knew it as another one see that it is not theirs */
+
+    ngx_memzero(&none, sizeof(ngx_etcd_cell_view_t));
+    ngx_etcd_cell_fill(cell, &none);
+
+    __atomic_store_n(&cell->id, ++zone->sh->next_id, __ATOMIC_RELEASE);
+
+    return cell;
+}
+
+
+static ngx_etcd_cell_t *
+ngx_etcd_cell_unused(ngx_etcd_zone_t *zone)
+{
+    ngx_etcd_cell_t  *cell;
+
+    for (cell = zone->sh->cells; cell != NULL; cell = cell->next) {
+        if (cell->id == 0) {
+            return cell;
+        }
+    }
+
+    cell = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_cell_t));
+
+    if (cell != NULL) {
+        cell->next = zone->sh->cells;
+        zone->sh->cells = cell;
+    }
+
+    return cell;
+}
+
+
+ngx_int_t
+ngx_etcd_cell_inherit(ngx_etcd_cell_t *cell, ngx_etcd_zone_t *from)
+{
+    ngx_etcd_cell_t  *old;
+
+    if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    old = ngx_etcd_cell_find(from, &cell->key);
+
+    if (old != NULL) {
+        ngx_etcd_cell_fill(cell, ngx_etcd_cell_view(old));
+    }
+
+    ngx_etcd_zone_unlock(from);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_cell_retire_old(ngx_etcd_zone_t *zone)
+{
+    ngx_etcd_cell_t  *cell;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    for (cell = zone->sh->cells; cell != NULL; cell = cell->next) {
+
+        if (cell->id == 0 || cell->epoch >= zone->epoch) {
+            continue;
+        }
+
+        __atomic_store_n(&cell->id, 0, __ATOMIC_RELEASE);
+
+        ngx_slab_free_locked(zone->shpool, cell->key.data);
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_cell_write(ngx_etcd_zone_t *zone, ngx_etcd_cell_t *cell,
+    ngx_etcd_cell_view_t *view, ngx_str_t *name, ngx_str_t *key)
+{
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    if (!ngx_etcd_zone_owned(zone)) {
+        ngx_etcd_zone_unlock(zone);
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_cell_event(zone, ngx_etcd_cell_view(cell), view, name, key);
+    ngx_etcd_cell_fill(cell, view);
+
+    ngx_etcd_zone_unlock(zone);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_cell_fill(ngx_etcd_cell_t *cell, ngx_etcd_cell_view_t *view)
+{
+    uint64_t  version;
+
+    version = cell->version + 1;
+
+    /* not before everybody can see that the other view is in force */
+
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+
+    ngx_etcd_cell_copy(&cell->views[version % 2], view);
+
+    __atomic_store_n(&cell->version, version, __ATOMIC_RELEASE);
+}
+
+
+static ngx_etcd_cell_view_t *
+ngx_etcd_cell_view(ngx_etcd_cell_t *cell)
+{
+    return &cell->views[cell->version % 2];
+}
+
+
+/* what is copied while it is written may have any length */
+
+static void
+ngx_etcd_cell_copy(ngx_etcd_cell_view_t *dst, ngx_etcd_cell_view_t *src)
+{
+    ngx_memcpy(dst, src, offsetof(ngx_etcd_cell_view_t, reason));
+
+    dst->len = ngx_min(dst->len, NGX_ETCD_CELL_MAX_VALUE);
+    dst->reason_len = ngx_min(dst->reason_len, NGX_ETCD_CELL_MAX_REASON);
+
+    ngx_memcpy(dst->reason, src->reason, dst->reason_len);
+    ngx_memcpy(dst->value, src->value, dst->len);
+}
+
+
+static void
+ngx_etcd_cell_event(ngx_etcd_zone_t *zone, ngx_etcd_cell_view_t *old,
+    ngx_etcd_cell_view_t *view, ngx_str_t *name, ngx_str_t *key)
+{
+    ngx_etcd_change_e  change;
+
+    if (view->refused != 0 && view->refused != old->refused) {
+        ngx_etcd_zone_event(zone, name, key, NGX_ETCD_CHANGE_INVALID,
+                            view->refused);
+    }
+
+    if (view->modified == old->modified) {
+        return;
+    }
+
+    if (old->modified == 0) {
+        change = NGX_ETCD_CHANGE_ADD;
+
+    } else if (view->modified == 0) {
+        change = NGX_ETCD_CHANGE_REMOVE;
+
+    } else {
+        change = NGX_ETCD_CHANGE_UPDATE;
+    }
+
+    ngx_etcd_zone_event(zone, name, key, change,
+                        view->modified ? view->modified : view->revision);
+}
+
+
+void
+ngx_etcd_cell_read(ngx_etcd_cell_t *cell, ngx_uint_t id, uint64_t *version,
+    ngx_etcd_cell_view_t *copy)
+{
+    uint64_t              seen;
+    ngx_uint_t            i;
+    ngx_etcd_cell_view_t  view;
+
+    for (i = 0; i < NGX_ETCD_CELL_TRIES; i++) {
+
+        seen = __atomic_load_n(&cell->version, __ATOMIC_ACQUIRE);
+
+        if (seen == *version) {
+            return;
+        }
+
+        ngx_etcd_cell_copy(&view, &cell->views[seen % 2]);
+
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+
+        if (__atomic_load_n(&cell->version, __ATOMIC_RELAXED) != seen) {
+            continue;
+        }
+
+        if (__atomic_load_n(&cell->id, __ATOMIC_ACQUIRE) == id) {
+            ngx_etcd_cell_copy(copy, &view);
+            *version = seen;
+        }
+
+        return;
+    }
+}

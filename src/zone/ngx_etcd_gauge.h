@@ -1,0 +1,32 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A number in shared memory that all processes add up to: each writes a share
+ * of its own, without a lock, and that of a process which died counts no more.
+ */
+
+
+#ifndef _NGX_ETCD_GAUGE_H_INCLUDED_
+#define _NGX_ETCD_GAUGE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_zone.h>
+
+
+/* zeroed: nobody has a share */
+
+typedef struct {
+    ngx_etcd_word_t    shares[NGX_MAX_PROCESSES];     /* pid << 32 | number */
+} ngx_etcd_gauge_t;
+
+
+/* this process's share */
+void ngx_etcd_gauge_set(ngx_etcd_gauge_t *gauge, uint32_t n);
+
+ngx_uint_t ngx_etcd_gauge_sum(ngx_etcd_gauge_t *gauge);
+
+
+#endif /* _NGX_ETCD_GAUGE_H_INCLUDED_ */

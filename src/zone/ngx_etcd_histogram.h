@@ -1,0 +1,38 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * How often something took how long, in shared memory: written without a lock
+ * by all processes.
+ */
+
+
+#ifndef _NGX_ETCD_HISTOGRAM_H_INCLUDED_
+#define _NGX_ETCD_HISTOGRAM_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+#define NGX_ETCD_HISTOGRAM_BOUNDS  12
+
+
+/* zeroed: nothing was measured */
+
+typedef struct {
+    volatile uint64_t    counts[NGX_ETCD_HISTOGRAM_BOUNDS + 1];
+    volatile uint64_t    sum;                               /* us */
+} ngx_etcd_histogram_t;
+
+
+/* us, rising: a count is of what took that long or less, and longer than the
+   bound before; the last one is of all that took longer */
+
+extern const uint64_t  ngx_etcd_histogram_bounds[NGX_ETCD_HISTOGRAM_BOUNDS];
+
+
+void ngx_etcd_histogram_add(ngx_etcd_histogram_t *histogram, uint64_t us);
+
+
+#endif /* _NGX_ETCD_HISTOGRAM_H_INCLUDED_ */

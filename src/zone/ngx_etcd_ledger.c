@@ -1,0 +1,274 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_ledger.h>
+
+
+/* the part of the zone that is not used for cells */
+
+#define NGX_ETCD_LEDGER_SPARE  8
+
+
+static ngx_uint_t ngx_etcd_ledger_dead(ngx_etcd_zone_row_t *row);
+static void ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row);
+static void ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots,
+    ngx_etcd_word_t *cells);
+static ngx_etcd_chunk_t *ngx_etcd_ledger_chunk(ngx_etcd_set_t *set,
+    ngx_uint_t n);
+static void ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid,
+    ngx_int_t n);
+
+
+void
+ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone)
+{
+    ngx_uint_t            i, free;
+    ngx_etcd_zone_row_t  *rows;
+
+    if (zone->row != NGX_ETCD_ZONE_NO_ROW
+        || ngx_etcd_zone_lock_patient(zone) != NGX_OK)
+    {
+        return;
+    }
+
+    rows = zone->sh->rows;
+    free = NGX_ETCD_ZONE_NO_ROW;
+
+    for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
+
+        /* no two processes of a master have one number at one time */
+
+        if (rows[i].pid != 0
+            && (rows[i].process == ngx_process_slot
+                || ngx_etcd_ledger_dead(&rows[i])))
+        {
+            ngx_etcd_ledger_settle(zone, i);
+        }
+
+        if (rows[i].pid == 0 && free == NGX_ETCD_ZONE_NO_ROW) {
+            free = i;
+        }
+    }
+
+    if (free != NGX_ETCD_ZONE_NO_ROW) {
+        rows[free].pid = ngx_pid;
+        rows[free].process = ngx_process_slot;
+        zone->row = free;
+    }
+
+    ngx_etcd_zone_unlock(zone);
+}
+
+
+void
+ngx_etcd_ledger_leave(ngx_etcd_zone_t *zone)
+{
+    if (zone->row == NGX_ETCD_ZONE_NO_ROW
+        || ngx_etcd_zone_lock_patient(zone) != NGX_OK)
+    {
+        return;
+    }
+
+    ngx_etcd_ledger_settle(zone, zone->row);
+    zone->row = NGX_ETCD_ZONE_NO_ROW;
+
+    ngx_etcd_zone_unlock(zone);
+}
+
+
+void
+ngx_etcd_ledger_check(ngx_etcd_zone_t *zone)
+{
+    ngx_uint_t            i;
+    ngx_etcd_zone_row_t  *rows;
+
+    rows = zone->sh->rows;
+
+    for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
+
+        if (rows[i].pid == 0 || !ngx_etcd_ledger_dead(&rows[i])) {
+            continue;
+        }
+
+        if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+            return;
+        }
+
+        if (rows[i].pid != 0 && ngx_etcd_ledger_dead(&rows[i])) {
+            ngx_etcd_ledger_settle(zone, i);
+        }
+
+        ngx_etcd_zone_unlock(zone);
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_ledger_dead(ngx_etcd_zone_row_t *row)
+{
+    return kill(row->pid, 0) == -1 && ngx_errno == NGX_ESRCH;
+}
+
+
+static void
+ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row)
+{
+    ngx_uint_t         n;
+    ngx_queue_t       *q;
+    ngx_etcd_set_t    *set;
+    ngx_etcd_chunk_t  *chunk;
+
+    for (q = ngx_queue_head(&zone->sh->sets);
+         q != ngx_queue_sentinel(&zone->sh->sets);
+         q = ngx_queue_next(q))
+    {
+        set = ngx_queue_data(q, ngx_etcd_set_t, queue);
+
+        for (n = 0; n < set->nslots; n += NGX_ETCD_SET_SLOTS) {
+            chunk = ngx_etcd_ledger_chunk(set, n);
+
+            if (chunk->rows[row] != NULL) {
+                ngx_etcd_ledger_settle_chunk(chunk->slots, chunk->rows[row]);
+            }
+        }
+    }
+
+    zone->sh->rows[row].pid = 0;
+}
+
+
+static void
+ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots, ngx_etcd_word_t *cells)
+{
+    uint32_t    n, uid;
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
+        n = (uint32_t) cells[i];
+        uid = (uint32_t) (cells[i] >> 32);
+
+        if (n != 0) {
+            (void) ngx_etcd_counter_add(&slots[i].conns, uid,
+                                        - (ngx_int_t) n);
+            cells[i] = 0;
+        }
+    }
+}
+
+
+static ngx_etcd_chunk_t *
+ngx_etcd_ledger_chunk(ngx_etcd_set_t *set, ngx_uint_t n)
+{
+    return (ngx_etcd_chunk_t *)
+           ngx_etcd_set_slot(set, n - n % NGX_ETCD_SET_SLOTS);
+}
+
+
+ngx_etcd_word_t *
+ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n)
+{
+    ngx_uint_t         pages;
+    ngx_etcd_word_t  **cells;
+
+    if (zone->row == NGX_ETCD_ZONE_NO_ROW) {
+        return NULL;
+    }
+
+    cells = &ngx_etcd_ledger_chunk(set, n)->rows[zone->row];
+
+    if (*cells == NULL) {
+
+        /* the last of the zone is for members */
+
+        pages = (zone->shpool->end - zone->shpool->start) / ngx_pagesize;
+
+        if (zone->shpool->pfree < pages / NGX_ETCD_LEDGER_SPARE) {
+            return NULL;
+        }
+
+        *cells = ngx_slab_calloc_locked(zone->shpool, NGX_ETCD_SET_SLOTS
+                                                  * sizeof(ngx_etcd_word_t));
+        if (*cells == NULL) {
+            return NULL;
+        }
+    }
+
+    return (ngx_etcd_word_t *) &(*cells)[n % NGX_ETCD_SET_SLOTS];
+}
+
+
+ngx_int_t
+ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
+    uint32_t uid, ngx_uint_t max, ngx_uint_t *conns)
+{
+    uint64_t  value;
+
+    ngx_etcd_ledger_note(cell, uid, 1);
+
+    value = __atomic_load_n(&slot->conns, __ATOMIC_RELAXED);
+
+    do {
+        if (value >> 32 != uid) {
+            *conns = 0;
+            return NGX_OK;
+        }
+
+        if (max != 0 && (value & 0xffffffff) >= max) {
+            ngx_etcd_ledger_note(cell, uid, -1);
+            return NGX_BUSY;
+        }
+
+    } while (!__atomic_compare_exchange_n(&slot->conns, &value, value + 1, 1,
+                                          __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+
+    *conns = (ngx_uint_t) ((value + 1) & 0xffffffff);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
+    uint32_t uid)
+{
+    (void) ngx_etcd_counter_add(&slot->conns, uid, -1);
+
+    ngx_etcd_ledger_note(cell, uid, -1);
+}
+
+
+/* what a cell says of another member, which is gone, is of no use any more */
+
+static void
+ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid, ngx_int_t n)
+{
+    uint64_t  value;
+
+    if (cell == NULL) {
+        return;
+    }
+
+    value = __atomic_load_n(cell, __ATOMIC_RELAXED);
+
+    if (value >> 32 != uid) {
+
+        if (n < 0) {
+            return;
+        }
+
+        value = (uint64_t) uid << 32;
+    }
+
+    if (n < 0 && (value & 0xffffffff) == 0) {
+        return;
+    }
+
+    __atomic_store_n(cell, value + n, __ATOMIC_RELEASE);
+}

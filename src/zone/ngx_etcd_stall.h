@@ -1,0 +1,35 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * How long the event loop is kept from its other work.
+ */
+
+
+#ifndef _NGX_ETCD_STALL_H_INCLUDED_
+#define _NGX_ETCD_STALL_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* us of work at a time; at least one step of it is always done */
+
+#define NGX_ETCD_STALL_BUDGET  400
+
+
+/* microseconds, of a clock that only goes on */
+
+static ngx_inline uint64_t
+ngx_etcd_stall_now(void)
+{
+    struct timespec  ts;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &ts);
+
+    return (uint64_t) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+
+#endif /* _NGX_ETCD_STALL_H_INCLUDED_ */

@@ -1,0 +1,40 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What is counted of the locks of one name, by all workers of the instance:
+ * what a worker that died held or waited for counts no more.
+ */
+
+
+#ifndef _NGX_ETCD_TALLY_H_INCLUDED_
+#define _NGX_ETCD_TALLY_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_gauge.h>
+
+
+typedef struct {
+    ngx_queue_t          queue;
+    ngx_str_t            name;
+    ngx_uint_t           epoch;         /* last declared by */
+    ngx_etcd_gauge_t     held;
+    ngx_etcd_gauge_t     waiting;
+    ngx_atomic_t         acquired;
+    ngx_atomic_t         timeouts;
+    ngx_atomic_t         lost;
+    ngx_atomic_t         handoffs;
+} ngx_etcd_tally_t;
+
+
+/*
+ * The master: finds or makes the one of that name.  NULL: the zone is too
+ * small, or its mutex is held.
+ */
+ngx_etcd_tally_t *ngx_etcd_tally_declare(ngx_etcd_zone_t *zone,
+    ngx_str_t *name);
+
+
+#endif /* _NGX_ETCD_TALLY_H_INCLUDED_ */

@@ -1,0 +1,249 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_view.h>
+
+
+static ngx_int_t ngx_etcd_view_lock(ngx_etcd_view_t *view);
+static ngx_uint_t ngx_etcd_view_take(ngx_etcd_view_t *view,
+    ngx_etcd_slot_t *slot, u_char **p);
+static ngx_int_t ngx_etcd_view_copy_invalid(ngx_etcd_set_t *set,
+    ngx_array_t *list, u_char *p, u_char *last);
+
+
+ngx_int_t
+ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, uint32_t id)
+{
+    ngx_int_t  rc;
+
+    view->zone = zone;
+    view->set = set;
+    view->id = id;
+    view->next = 0;
+    view->n = 0;
+    view->generation = 0;
+    view->revision = 0;
+    view->terms = 0;
+    view->ninvalid = 0;
+    view->requests = 0;
+
+    rc = ngx_etcd_view_lock(view);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    view->newest = zone->sh->next_uid;
+    view->generation = set->generation;
+    view->revision = set->revision;
+    view->terms = set->terms;
+    view->ninvalid = set->ninvalid;
+    view->requests = set->requests;
+
+    ngx_etcd_zone_unlock(zone);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_view_lock(ngx_etcd_view_t *view)
+{
+    if (ngx_etcd_zone_lock(view->zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    if (view->set->id != view->id) {
+        ngx_etcd_zone_unlock(view->zone);
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_view_read(ngx_etcd_view_t *view)
+{
+    u_char           *p;
+    ngx_int_t         rc;
+    ngx_uint_t        seen;
+    ngx_etcd_slot_t  *slot;
+
+    view->n = 0;
+
+    rc = ngx_etcd_view_lock(view);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    p = view->bytes;
+
+    for (seen = 0; seen < NGX_ETCD_SET_SLOTS; seen++) {
+
+        slot = ngx_etcd_set_slot(view->set, view->next);
+
+        if (slot == NULL) {
+            rc = NGX_DONE;
+            break;
+        }
+
+        if (!ngx_etcd_view_take(view, slot, &p)) {
+            break;
+        }
+
+        view->requests += slot->requests;
+        view->next++;
+    }
+
+    ngx_etcd_zone_unlock(view->zone);
+
+    return rc;
+}
+
+
+/* 0: there is no room for it now */
+
+static ngx_uint_t
+ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
+{
+    size_t                   len;
+    ngx_etcd_entry_t        *entry;
+    ngx_etcd_view_member_t  *member;
+
+    entry = slot->entry;
+
+    if (entry == NULL || (int32_t) (slot->uid - view->newest) > 0) {
+        return 1;
+    }
+
+    len = (size_t) entry->key_len + entry->len;
+
+    if (view->n == NGX_ETCD_VIEW_MEMBERS
+        || len > (size_t) (view->bytes + NGX_ETCD_VIEW_BYTES - *p))
+    {
+        /* what has no room at all is passed over, and not for ever */
+
+        return view->n == 0;
+    }
+
+    member = &view->members[view->n++];
+
+    member->key.data = *p;
+    member->key.len = entry->key_len;
+    member->payload = *p + entry->key_len;
+    member->mod_revision = entry->mod_revision;
+    member->requests = slot->requests;
+    member->conns = ngx_etcd_counter_get(&slot->conns, slot->uid);
+    member->fails = ngx_etcd_counter_get(&slot->fails, slot->uid);
+
+    *p = ngx_cpymem(*p, entry->bytes, len);
+
+    return 1;
+}
+
+
+ngx_int_t
+ngx_etcd_view_invalid(ngx_etcd_view_t *view, ngx_pool_t *pool,
+    ngx_array_t *list)
+{
+    size_t               size;
+    u_char              *p;
+    ngx_int_t            rc;
+    ngx_uint_t           n;
+    ngx_etcd_invalid_t  *invalid;
+
+    rc = ngx_etcd_view_lock(view);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    size = 0;
+    n = view->set->ninvalid;
+
+    for (invalid = view->set->invalid;
+         invalid != NULL;
+         invalid = invalid->next)
+    {
+        size += invalid->key_len + invalid->len;
+    }
+
+    ngx_etcd_zone_unlock(view->zone);
+
+    /* what becomes invalid between the two is not shown yet */
+
+    p = ngx_pnalloc(pool, size + 1);
+
+    if (p == NULL
+        || ngx_array_init(list, pool, n + 1, sizeof(ngx_etcd_view_invalid_t))
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_view_lock(view);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_view_copy_invalid(view->set, list, p, p + size);
+        ngx_etcd_zone_unlock(view->zone);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_view_copy_invalid(ngx_etcd_set_t *set, ngx_array_t *list, u_char *p,
+    u_char *last)
+{
+    ngx_etcd_invalid_t       *invalid;
+    ngx_etcd_view_invalid_t  *item;
+
+    for (invalid = set->invalid; invalid != NULL; invalid = invalid->next) {
+
+        if ((size_t) invalid->key_len + invalid->len > (size_t) (last - p)) {
+            continue;
+        }
+
+        item = ngx_array_push(list);
+        if (item == NULL) {
+            return NGX_ERROR;
+        }
+
+        item->mod_revision = invalid->mod_revision;
+        item->key.data = p;
+        item->key.len = invalid->key_len;
+        item->reason.data = p + invalid->key_len;
+        item->reason.len = invalid->len;
+
+        p = ngx_cpymem(p, invalid->bytes, invalid->key_len + invalid->len);
+    }
+
+    return NGX_OK;
+}
+
+
+uint64_t
+ngx_etcd_view_requests(ngx_etcd_view_t *view)
+{
+    uint64_t          shown;
+    ngx_etcd_word_t  *word;
+
+    word = &view->set->requests_shown;
+    shown = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+    while (view->requests > shown) {
+        if (__atomic_compare_exchange_n(word, &shown, view->requests, 1,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        {
+            return view->requests;
+        }
+    }
+
+    return shown;
+}

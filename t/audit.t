@@ -1,0 +1,300 @@
+#!/usr/bin/perl
+
+# Audits: what a watch should have reported and did not is found by comparing
+# keys, and repaired; what is on its way is left alone.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use File::Path qw(remove_tree);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Chaos;
+use Etcd;
+use Fake;
+use Finish;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant {
+    BUSY    => 6,                       # seconds, at least
+    AUDITS  => 2,                       # in that time
+    MANY    => 1500,                    # three pages of an audit
+    SETTLE  => 2,
+};
+
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+
+my $etcd = Etcd->new()->start();
+my $reset = Etcd->new()->start();
+my $chaos = Chaos->start($reset->port);
+
+my @kv = map { ('--kv', "/s/$_=127.0.0.1:100$_") } 1 .. 3;
+
+# a member changes, one is new, one goes: never told, or a second later
+
+my @events = map { ('--event', $_) } '/s/1=127.0.0.1:2001',
+    '/s/4=127.0.0.1:1004', '-/s/3=';
+
+# members of several keys: one of them changes, one goes, one is new
+
+my @parts = ((map { ('--kv', $_) }
+              '/s/1/url=http://127.0.0.1:1', '/s/1/weight=1',
+              '/s/2/url=http://127.0.0.1:2', '/s/2/weight=2',
+              '/s/3/url=http://127.0.0.1:3', '/s/3/other=3'),
+             (map { ('--event', $_) }
+              '/s/1/weight=5', '-/s/2/weight=', '/s/4/url=http://127.0.0.1:4',
+              '/s/4/other=4'));
+
+my %fake = (
+    lost => Fake->new()->start('withhold:0', @kv, @events),
+    late => Fake->new()->start('withhold:1000', @kv, @events),
+    off  => Fake->new()->start('withhold:0', @kv, @events),
+    lead => Fake->new()->start('withhold:0', @kv, '--event', '-/s/1='),
+    group => Fake->new()->start('withhold:0', @parts),
+);
+
+# what is read at once after a reconnect is less than this
+
+$reset->put("/s/$_", qq({"address":"127.0.0.1:100$_","note":")
+                     . ($_ == 1 ? 'x' x 65_000 : '') . '"}') for 1 .. 3;
+
+for (my $n = 1; $n <= MANY; $n += 100) {
+    $etcd->txn(map { [put => sprintf('/s/%05d', $_), address($_)] }
+               $n .. $n + 99);
+}
+
+sub address { '10.0.' . int($_[0] / 250) . '.' . $_[0] % 250 . ':80' }
+
+my $nginx = Nginx->new()->set(
+    RESET => $chaos->endpoints,
+    FAKES => join('', map {
+        "etcd $_ { endpoints " . $fake{$_}->endpoints . '; audit_interval '
+            . ($_ eq 'off' ? 0 : '200ms') . "; zone 512k; }\n"
+    } keys %fake),
+    UPSTREAMS => join('', map {
+        $_ eq 'lead' ? "upstream lead { etcd_leader /s cluster=lead; }\n"
+        : $_ eq 'group' ? 'upstream group { etcd_members /s/ cluster=group '
+                          . "format=traefik; }\n"
+                     : "upstream $_ { etcd_members /s/ cluster=$_; }\n"
+    } keys %fake),
+);
+
+$nginx->start(<<'EOC');
+
+%%FAKES%%
+
+etcd reset {
+    endpoints %%RESET%%;
+    audit_interval 500ms;
+}
+
+http {
+    %%UPSTREAMS%%
+
+    upstream reset {
+        etcd_members /s/ cluster=reset;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+sub upstream { Upstream->new($nginx, $_[0]) }
+sub cluster { $nginx->status->{clusters}{$_[0]} }
+sub members { return { map { ("/s/$_->[0]" => "$_->[1] 1 up") } @_ } }
+
+my $before = members(map { [$_, "127.0.0.1:100$_"] } 1 .. 3);
+my $after = members([1, '127.0.0.1:2001'], [2, '127.0.0.1:1002'],
+                    [4, '127.0.0.1:1004']);
+
+# what comes a second late comes in time
+
+{
+    my $found = 0;
+
+    wait_for {
+        $found ||= grep { cluster('late')->{repairs} } 1;
+        Upstream::text(upstream('late')->members) eq Upstream::text($after);
+    } 10, 'late events';
+
+    is($found, 0, 'events on their way are not taken for lost');
+    cmp_ok(time() - ($fake{late}->times(qr/ created /))[0], '>=', 1,
+           'they were on their way');
+    cmp_ok($fake{late}->count(qr/ count /), '>=', 1,
+           'when an audit had begun');
+}
+
+# what never comes is found, once it should have come
+
+upstream('lost')->shows($after, 'lost events: an audit repairs the members');
+is(cluster('lost')->{repairs}, 3, 'which is counted, by key');
+is($nginx->count_log(qr{\[warn\].*"lost": prefix "/s/": 3 keys were not what }
+                     . qr{etcd had at revision 101, first "/s/1"}), 1,
+   'and logged, once');
+cmp_ok(($fake{lost}->times(qr/ range /))[-1]
+       - ($fake{lost}->times(qr/ created /))[0], '>=', SETTLE,
+       'not before they had the time to come');
+
+upstream('lead')->shows(members([2, '127.0.0.1:1002']),
+                        'a leader whose end was lost is followed by the next');
+is(cluster('lead')->{repairs}, 1, 'others had nothing to repair');
+
+upstream('group')->shows({ '/s/1' => '127.0.0.1:1 5 up',
+                           '/s/2' => '127.0.0.1:2 1 up',
+                           '/s/3' => '127.0.0.1:3 1 up',
+                           '/s/4' => '127.0.0.1:4 1 up' },
+                         'parts of members: an audit repairs them');
+is(cluster('group')->{repairs}, 3, 'of three parts');
+
+is_deeply(upstream('off')->members, $before, 'audit_interval 0: no audit');
+is($fake{off}->count(qr/ count /), 0, 'at all');
+
+
+# another history at the same address, with a revision past ours
+
+{
+    my @history = map { [$_, "127.0.0.1:100$_"] } 1 .. 3;
+
+    upstream('reset')->shows(members(@history), 'reset: members');
+
+    my $other = $reset->put('/unrelated', 1);
+
+    ok(wait_for(sub {
+        $nginx->count_log(qr/"reset": audit at revision $other found nothing/)
+    }, 10, 'an audit'), 'a quiet prefix is audited');
+
+    my $revision = cluster('reset')->{revision};
+    my $resyncs = cluster('reset')->{resyncs};
+
+    $chaos->set(refuse => 1);
+    $chaos->cut();
+    $reset->kill();
+    remove_tree($reset->{data});
+    $reset->start();
+
+    # one is gone, one came at the same revision as before, with another
+    # value, one is new
+
+    $reset->put('/s/1', '127.0.0.1:3001');
+    $reset->put('/s/4', '127.0.0.1:1004');
+    $reset->put('/s/3', '127.0.0.1:1003');
+    $reset->put('/unrelated', $_) for 1 .. $revision + 5;
+    $chaos->set(refuse => 0);
+
+    ok(wait_for(sub { cluster('reset')->{repairs} }, 10, 'a repair'),
+       'etcd was replaced while nobody was connected: an audit finds it');
+    ok(wait_for(sub { !upstream('reset')->members->{'/s/2'} }, 10, '/s/2'),
+       'a member that etcd does not have is gone');
+    upstream('reset')->shows(
+        members([1, '127.0.0.1:3001'], [3, '127.0.0.1:1003'],
+                [4, '127.0.0.1:1004']),
+        'the others are as they are there, whatever their revisions');
+    is(cluster('reset')->{resyncs}, $resyncs, 'the watch had gone on');
+}
+
+
+# changes all the time, of 1500 members: nothing to be found
+
+$nginx->quit();
+
+$nginx = Nginx->new(etcd => $etcd)->start(<<'EOC');
+
+etcd busy {
+    endpoints %%ETCD%%;
+    audit_interval 200ms;
+    zone 16m;
+}
+
+etcd full {
+    endpoints %%ETCD%%;
+    audit_interval 200ms;
+    zone 256k;
+}
+
+http {
+    upstream busy {
+        etcd_members /s/ cluster=busy;
+    }
+
+    upstream invalid {
+        etcd_members /invalid/ cluster=busy;
+    }
+
+    upstream full {
+        etcd_members /s/ cluster=full;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+sub audits { $nginx->count_log(qr/"busy": audit at revision \d+ found/) }
+
+{
+    my ($n, $changes, %now) = (0, 0);
+    my $before = audits();
+    my $end = time() + BUSY;
+
+    $etcd->put('/invalid/1', 'nonsense');
+
+    while (time() < $end
+           || (audits() < $before + AUDITS && time() < $end + BUSY * $slower))
+    {
+        my $key = sprintf('/s/%05d', 1 + $n++ % 100);
+
+        if ($n % 3 == 0) {
+            $etcd->del($key);
+            delete $now{$key};
+        } else {
+            $etcd->put($key, "10.1.0.$_:" . (1000 + $n)) for 1, 2;
+            $now{$key} = "10.1.0.2:" . (1000 + $n) . ' 1 up';
+        }
+
+        if ($n % 50 == 0) {
+            $etcd->txn(map { [del => sprintf('/s/%05d', $_)] } 200 .. 299);
+            $etcd->txn(map { [put => sprintf('/s/%05d', $_), address($_)] }
+                       200 .. 299);
+        }
+
+        $changes++;
+    }
+
+    my $revision = $etcd->put('/s/last', '10.2.0.1:80');
+
+    upstream('busy')->sees($revision);
+    cmp_ok($changes, '>', 200, 'many changes');
+
+    cmp_ok(audits() - $before, '>=', AUDITS, 'audits meanwhile');
+    is(cluster('busy')->{repairs}, 0, 'no audit takes a change for a loss');
+
+    my $members = upstream('busy')->members;
+
+    is_deeply({ map { $_ => $members->{$_} } keys %now }, \%now,
+              'the members are those of etcd');
+}
+
+is(cluster('full')->{state}, 'zone full', 'a zone that is full');
+is(cluster('full')->{repairs}, 0, 'has nothing to be repaired');
+
+finish();

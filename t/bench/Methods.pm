@@ -1,0 +1,305 @@
+package Methods;
+
+# etcd_balance beside nginx's own methods with "zone": one nginx with an
+# upstream of each over the same members, for http or for stream, and requests
+# to each of them.
+#
+#     my $methods = Methods->new(members => 10_000, workers => 2);
+#
+#     $methods->start();
+#     my $figures = $methods->ask('least_conn', 'native', 1000);
+#     # { cost => us of CPU, rate => a second, p50 => us, p99 => us }
+
+use strict;
+use warnings;
+
+use FindBin;
+use Time::HiRes qw(sleep);
+
+use Bench;
+use Etcd;
+use Finish;
+use Nginx;
+use Process;
+use Wait;
+
+# [NAME, etcd_balance, nginx's own]; what nginx has not stands beside what
+# costs it least, and $key is what is hashed
+
+my @methods = (
+    ['round_robin', 'round_robin', ''],
+    ['least_conn', 'least_conn', 'least_conn;'],
+    ['random', 'random', 'random two;'],
+    ['hash', 'hash $key', 'hash $key;'],
+    ['hash consistent', 'hash $key consistent', 'hash $key consistent;'],
+    ['ewma', 'ewma', 'random two;'],
+);
+
+# a request id is too expensive to be the key
+
+my %keys = (http => '$connection$msec$connection_requests',
+            stream => '$connection$msec');
+
+my ($backend, $etcd, %filled, $clients);
+
+
+sub names { map { $_->[0] } @methods }
+
+
+# members => N; workers => 1, keepalive => 0, kind => 'http', clients => 32,
+# globals => '' (more of the configuration)
+
+sub new {
+    my ($class, %options) = @_;
+
+    return bless {
+        workers   => 1,
+        keepalive => 0,
+        kind      => 'http',
+        clients   => 32,
+        globals   => '',
+        %options,
+    }, $class;
+}
+
+
+# what all share: a backend of one process at all addresses
+
+sub backend {
+    $backend //= Nginx->new(modules => [])->start(<<'EOF');
+worker_processes 1;
+
+http {
+    keepalive_requests 1000000000;
+
+    server {
+        listen *:%%PORT_1%% backlog=4096;
+        location / { return 200 "ok"; }
+    }
+}
+EOF
+
+    return $backend;
+}
+
+
+sub address {
+    my ($i) = @_;
+
+    return sprintf('127.%d.%d.%d:%d', 1 + ($i >> 16), ($i >> 8) & 255,
+                   $i & 255, backend()->port('PORT_1'));
+}
+
+
+sub etcd {
+    my ($n) = @_;
+
+    $etcd //= Etcd->new()->start();
+
+    return $etcd if $filled{$n}++;
+
+    my @puts = map { [put => "/$n/$_", address($_)] } 0 .. $n - 1;
+
+    while (my @some = splice(@puts, 0, 100)) {
+        $etcd->txn(@some);
+    }
+
+    return $etcd;
+}
+
+
+sub upstreams {
+    my ($self) = @_;
+
+    my $n = $self->{members};
+    my $servers = join("\n        ",
+                       map { 'server ' . address($_) . ';' } 0 .. $n - 1);
+    my $keep = $self->{keepalive}
+        ? 'keepalive 128; keepalive_requests 1000000000;' : '';
+    my $text = '';
+
+    for my $i (0 .. $#methods) {
+        my (undef, $ours, $native) = @{ $methods[$i] };
+
+        $text .= <<"END";
+    upstream ours_$i {
+        etcd_members /$n/;
+        etcd_balance $ours;
+        $keep
+    }
+
+    upstream native_$i {
+        zone native_$i 32m;
+        $native
+        $servers
+        $keep
+    }
+
+END
+    }
+
+    # each client's key is another one with every request
+
+    return $text =~ s/\$key/$keys{$self->{kind}}/gr;
+}
+
+
+sub http {
+    my ($self) = @_;
+
+    my $header = $self->{keepalive} ? '' : 'close';
+    my $servers = join('', map { my $i = $_; map { <<"END" } qw(ours native) }
+    server {
+        listen 127.0.0.1:%%PORT_${_}_$i%% reuseport backlog=4096;
+        location / { proxy_pass http://${_}_$i; }
+    }
+
+END
+                           0 .. $#methods);
+
+    return <<"END";
+http {
+@{[ $self->upstreams ]}
+    proxy_http_version 1.1;
+    proxy_set_header Connection "$header";
+    keepalive_requests 1000000000;
+
+$servers
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+END
+}
+
+
+sub stream {
+    my ($self) = @_;
+
+    my $servers = join('', map { my $i = $_; map { <<"END" } qw(ours native) }
+    server {
+        listen 127.0.0.1:%%PORT_${_}_$i%% reuseport backlog=4096;
+        proxy_pass ${_}_$i;
+    }
+
+END
+                           0 .. $#methods);
+
+    return <<"END";
+http {
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+stream {
+@{[ $self->upstreams ]}
+$servers
+}
+END
+}
+
+
+# an nginx whose workers have the members
+
+sub start {
+    my ($self) = @_;
+
+    my $kind = $self->{kind};
+    my $nginx = Nginx->new(etcd => etcd($self->{members}));
+
+    $self->{nginx} = $nginx;
+    $nginx->write_config(<<"END");
+$self->{globals}
+worker_processes $self->{workers};
+worker_rlimit_nofile 8192;
+
+events {
+    worker_connections 4096;
+}
+
+etcd {
+    endpoints %%ETCD%%;
+    zone 64m;
+}
+
+@{[ $self->$kind ]}
+END
+    $self->launch();
+
+    wait_for {
+        status_of($nginx)->{members} == $self->{members} * @methods
+    } 60, 'the members' or die "there are no members\n";
+
+    $self->settle();
+
+    return $self;
+}
+
+
+# what starting leaves to do, and the status, are no part of the figures
+
+sub settle {
+    my ($self) = @_;
+
+    wait_for {
+        my $before = cpu_time($self->pids);
+
+        sleep(0.1);
+        cpu_time($self->pids) - $before < 0.005;
+    } 60, 'idle workers' or die "the workers are never idle\n";
+}
+
+
+sub launch { $_[0]{nginx}->start() }
+sub pids { $_[0]{nginx}->workers() }
+sub stop { $_[0]{nginx}->stop() }
+
+
+# so many requests by the method, "ours" or "native"
+
+sub ask {
+    my ($self, $name, $whose, $requests) = @_;
+
+    my ($i) = grep { $methods[$_][0] eq $name } 0 .. $#methods;
+    my @command = (
+        clients(),
+        $self->{nginx}->port("PORT_${whose}_$i"), '/', $self->{clients},
+        $requests, $self->{keepalive} ? 'keep' : 'close',
+    );
+
+    my @pids = $self->pids;
+    my $before = cpu_time(@pids);
+    my ($status, $output) = run(@command);
+    my $used = cpu_time(@pids) - $before;
+
+    $status == 0 or die "clients: $output\n";
+
+    my ($rate, $p50, $p99) = split(' ', $output);
+
+    return { cost => $used / $requests * 1e6, rate => $rate, p50 => $p50,
+             p99 => $p99 };
+}
+
+
+sub clients {
+    return $clients if defined $clients;
+
+    $clients = test_dir() . '/clients';
+
+    system('cc', '-O2', '-o', $clients, "$FindBin::Bin/clients.c") == 0
+        or die "clients.c does not compile\n";
+
+    return $clients;
+}
+
+
+1;

@@ -1,0 +1,124 @@
+#!/usr/bin/perl
+
+# Instructions of the worker per proxied request, by method and number of
+# members: etcd_balance beside nginx's own methods.  They are the same on a
+# busy machine and on another one; the kernel's are not among them.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib", $FindBin::Bin;
+
+use Bench;
+use Finish;
+use Methods;
+use Process;
+use Wait;
+
+use constant {
+    SIZES    => [split(/,/, $ENV{BENCH_SIZES} || '10,10000')],
+    REQUESTS => $ENV{BENCH_REQUESTS} || 1000,
+};
+
+
+# one process, in valgrind
+
+package Counted;
+
+use parent -norequire, 'Methods';
+
+use Process;
+use Wait;
+
+sub launch {
+    my ($self) = @_;
+
+    my $nginx = $self->{nginx};
+    my $out = $nginx->dir . '/callgrind';
+    my @command = $nginx->command('error.log');
+
+    # valgrind does not look into PATH
+
+    my ($path) = grep { -x } map { "$_/$command[0]" } '',
+        split(/:/, $ENV{PATH});
+
+    $command[0] = $path // $command[0];
+    Finish::later($nginx);
+
+    $self->{out} = $out;
+    $self->{pid} = spawn($nginx->dir . '/valgrind.log', 'valgrind',
+                         '--tool=callgrind', "--callgrind-out-file=$out",
+                         '--instr-atstart=no', @command);
+
+    wait_for { $nginx->{pid} = $nginx->read_pid() } 60, 'nginx.pid'
+        or die "nginx did not start in valgrind\n";
+}
+
+
+sub pids { $_[0]{pid} }
+
+
+sub instructions {
+    my ($self, $name, $whose, $requests) = @_;
+
+    # the first ones fill what is kept; starting is not looked at, for it
+    # takes long enough
+
+    run('callgrind_control', '-i', 'on', $self->{pid});
+    $self->ask($name, $whose, 100);
+    unlink(glob("$self->{out}.*"));
+
+    run('callgrind_control', '-z', $self->{pid});
+    $self->ask($name, $whose, $requests);
+    run('callgrind_control', '-d', $self->{pid});
+    run('callgrind_control', '-i', 'off', $self->{pid});
+
+    my ($dump) = glob("$self->{out}.*") or die "callgrind has no figures\n";
+    my ($sum) = main::slurp($dump) =~ /^totals: (\d+)/m;
+
+    return $sum / $requests;
+}
+
+
+package main;
+
+my %got;
+
+for my $size (@{ SIZES() }) {
+    my $side = Counted->new(
+        members => $size,
+        clients => 1,
+        globals => 'daemon off; master_process off;',
+    )->start();
+
+    for my $method (Methods::names()) {
+        $got{$size}{$method}{$_} =
+            $side->instructions($method, $_, REQUESTS) for qw(native ours);
+    }
+
+    $side->stop();
+}
+
+
+sub cells {
+    my ($size, $method) = @_;
+
+    my $got = $got{$size}{$method};
+
+    return map { sprintf('%.0f', $_) } $got->{native}, $got->{ours},
+        $got->{ours} - $got->{native};
+}
+
+
+publish('Instructions', <<"END",
+What a worker executes for one proxied request, in nginx, its modules and
+libraries, without the kernel's part: counted by `valgrind --tool=callgrind`
+over @{[ REQUESTS ]} requests one after another, each with a connection of its
+own on both sides. Beside `ewma`, which nginx has not, stands `random two`.
+END
+    table(['method', map { my $n = $_; map { "$_, $n members" }
+                           qw(nginx ours difference) } @{ SIZES() }],
+          map { my $method = $_;
+                ["`$method`", map { cells($_, $method) } @{ SIZES() }] }
+          Methods::names()));

@@ -1,0 +1,122 @@
+#!/usr/bin/perl
+
+# One election with candidates that are no nginx: etcdctl, keys that the dead
+# have left, and keys that are no candidates at all.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Election;
+use Etcd;
+use Finish;
+use Nginx;
+use Turns;
+use Wait;
+
+my $name = '/elections/ingress';
+my $etcd = Etcd->new()->start();
+my $election = Election->new($etcd, $name);
+
+my $nginx = Nginx->new(etcd => $etcd)->start(Turns::CONFIG);
+
+
+sub says { $nginx->get('/')->{body} }
+
+sub becomes {
+    my ($wanted, $name, $seconds) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    wait_for { says() eq $wanted } $seconds // 10, "\"$wanted\"";
+
+    return is(says(), $wanted, $name);
+}
+
+sub candidates { scalar(my @all = $election->candidates) }
+
+# while nothing is to happen
+
+sub stays {
+    my ($wanted, $seconds, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $end = time() + $seconds;
+    my %seen;
+
+    while (time() < $end) {
+        $seen{says()}++;
+        sleep(0.01);
+    }
+
+    is_deeply([keys %seen], [$wanted], $name);
+}
+
+
+Turns::take($etcd, $nginx, $name, 'etcdctl');
+
+# a key that one of the dead has left: up to its TTL
+
+$nginx->stop();
+ok(wait_for(sub { candidates() == 0 }, 2), 'nobody is a candidate');
+
+my $dead = $etcd->grant(3);
+
+$etcd->put(sprintf('%s/%x', $name, $dead), 'dead', lease => $dead);
+$nginx->start();
+becomes('dead:', 'a dead one leads');
+ok(wait_for(sub { candidates() == 2 }, 5), 'nginx campaigns');
+becomes('nginx:1', 'and leads in the end', 20);
+
+# keys that are no candidates
+
+$etcd->put("$name/later", 'x');
+stays('nginx:1', 0.3, 'a wrong key behind the leader');
+$etcd->revoke($election->leader->{lease});
+becomes(':', 'a wrong key before all others: nobody leads');
+ok(wait_for(sub { candidates() == 2 }, 5), 'nginx campaigns');
+stays(':', 0.5, 'but does not lead');
+is($nginx->count_log(qr{no leader: .*"/elections/ingress/later".*its name}),
+   1, 'that is said once');
+$etcd->del("$name/later");
+becomes('nginx:1', 'it is gone: nginx leads');
+
+$etcd->txn([put => "$name/12ab", 'x'], [put => "$name/12ac", 'y']);
+stays('nginx:1', 0.3, 'two keys of one txn behind the leader');
+$etcd->revoke($election->leader->{lease});
+becomes(':', 'before all others: nobody leads');
+ok(wait_for(sub { candidates() == 3 }, 5), 'nginx campaigns');
+stays(':', 0.5, 'but does not lead');
+is($nginx->count_log(qr/there is no leader.*created together/), 1,
+   'that is said once');
+$etcd->del("$name/12ac");
+becomes('x:', 'one is deleted: the other one leads');
+$etcd->put("$name/12ab", 'x' x 4096);
+becomes('x' x 4096 . ':', 'with a long value');
+$etcd->put("$name/12ab", 'x' x 4097);
+becomes(':', 'or one that is too long');
+is($nginx->count_log(qr/there is no leader.*too long/), 1,
+   'that is said once');
+$etcd->put("$name/12ab", '');
+stays(':', 0.3, 'or none');
+is(Election->view($nginx, 'ingress')->{leader}, '', 'which the status shows');
+$etcd->del("$name/12ab");
+becomes('nginx:1', 'it is gone: nginx leads');
+
+$nginx->expect(qr/there is no leader: the first candidate/);
+
+# compaction while nginx is away from etcd
+
+$etcd->freeze();
+$etcd->thaw();
+$etcd->put('/elsewhere', $_) for 1 .. 10;
+$etcd->compact();
+stays('nginx:1', 1, 'compacted');
+
+finish();

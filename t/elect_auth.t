@@ -1,0 +1,189 @@
+#!/usr/bin/perl
+
+# Elections, registrations and leaders where etcd wants to know who asks: with
+# rights on exactly what they need, and without them, which is reported once and
+# is no leader, until there are some.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Backend;
+use Election;
+use Etcd;
+use Finish;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant {
+    ROOT     => 'root-secret',
+    ATTEMPTS => 3,
+};
+
+my $etcd = Etcd->new(args => ['--bcrypt-cost=4'])->start();
+my ($backend) = Backend->start('leader');
+
+$etcd->put('/leader/1', $backend->address);
+$etcd->put('/elsewhere', 'is nobody\'s business');
+
+$etcd->user_add('rich', 'rich-secret');
+$etcd->user_add('poor', 'poor-secret');
+$etcd->auth_enable(ROOT);
+
+my $config = <<'EOF';
+
+etcd {
+    endpoints %%ETCD%%;
+    user %%USER%%;
+    password_file password;
+    election ingress /elections/ingress value=%%USER%% ttl=3s;
+    register /nginx/%%USER%% value=%%USER%% ttl=3s;
+}
+
+http {
+    upstream db {
+        etcd_leader /leader;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            proxy_pass http://db;
+        }
+
+        location /gate {
+            etcd_require_leader ingress;
+            proxy_pass http://db;
+        }
+
+        location /leader {
+            return 200 "$etcd_leader_ingress:$etcd_is_leader_ingress";
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOF
+
+
+# with all that it needs and nothing else
+
+sub grant {
+    my ($user) = @_;
+
+    $etcd->grant_right($user, 'readwrite', '/elections/ingress/');
+    $etcd->grant_right($user, 'readwrite', "/nginx/$user");
+    $etcd->grant_right($user, 'read', '/leader/');
+}
+
+
+sub nginx {
+    my ($user) = @_;
+
+    my $nginx = Nginx->new(etcd => $etcd)->set(USER => $user);
+
+    $nginx->write_secret('password', "$user-secret\n");
+
+    return $nginx->start($config);
+}
+
+
+sub leads {
+    my ($nginx) = @_;
+
+    return wait_for { $nginx->get('/leader')->{body} =~ /:1$/ } 20,
+        'it to lead';
+}
+
+
+# how often that was said at a level
+
+sub said {
+    my ($nginx, $level, $text) = @_;
+
+    return $nginx->count_log(qr/\[(?:$level)\].*$text/);
+}
+
+
+# all is well
+
+sub works {
+    my ($nginx, $user) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    ok(leads($nginx), "$user: it leads");
+    is($nginx->get('/leader')->{body}, "$user:1", 'and knows who does');
+    ok(wait_for(sub { ($etcd->get("/nginx/$user") // '') eq $user }, 20),
+       'it is registered');
+    ok(wait_for(sub { $nginx->get('/')->{body} eq 'leader' }, 20),
+       'it follows a leader');
+    is($nginx->get('/gate')->{body}, 'leader', 'what only the leader may do');
+}
+
+
+# rights on the prefixes
+
+grant('rich');
+
+my $rich = nginx('rich');
+
+works($rich, 'rich');
+
+my ($candidate) = Election->new($etcd, '/elections/ingress')->candidates;
+
+is($candidate->{value}, 'rich', 'its key is that of the election');
+is(said($rich, '\w+', 'denied'), 0, 'nothing is refused');
+
+ok($rich->quit(), 'it ends');
+is(scalar($etcd->list('/elections/')), 0, 'it has resigned');
+is($etcd->get('/nginx/rich'), undef, 'and is not registered any more');
+
+# none
+
+my $poor = nginx('poor');
+
+my @refused = ('election "ingress": prefix "/elections/ingress/" cannot be '
+                   . 'watched', 'election "ingress": campaign failed',
+               'registration "/nginx/poor" cannot be watched',
+               'registration "/nginx/poor" cannot be put');
+
+for my $refused (@refused) {
+    ok(wait_for(sub { said($poor, 'info', $refused) >= ATTEMPTS }, 30),
+       "tried again and again: $refused");
+    is(said($poor, 'error|warn', "$refused: permission denied"), 1,
+       'reported once');
+}
+
+is(said($poor, 'error', 'prefix "/leader/".*permission denied'), 1,
+   'a leader that it may not read: reported once');
+is($poor->get('/leader')->{body}, ':', 'it does not lead, and sees no leader');
+is($poor->get('/')->{status}, 502, 'it follows no leader');
+is($poor->get('/gate')->{status}, 503, 'and may not what a leader may');
+is(scalar($etcd->list('/elections/')) + scalar($etcd->list('/nginx/')), 0,
+   'nothing of it is in etcd');
+is(said($poor, 'alert|crit|emerg', ''), 0, 'nothing is worse than that');
+
+# from then on
+
+grant('poor');
+works($poor, 'poor');
+
+# they are taken away again: what was held is given up in time, if not before
+
+$etcd->manage('role', 'revoke-permission', '--prefix=true', 'poor', $_)
+    for '/elections/ingress/', '/leader/';
+ok($poor->quit(), 'it ends without them');
+ok(wait_for(sub { !$etcd->list('/elections/') }, 20),
+   'what it could not delete ends with its lease');
+
+finish();

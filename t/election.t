@@ -1,0 +1,270 @@
+#!/usr/bin/perl
+
+# An nginx campaigns: what gates and variables say, and what becomes of the
+# leadership when processes end, leases and keys are lost, and etcd is away.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Election;
+use Etcd;
+use Finish;
+use Nginx;
+use Wait;
+
+use constant TTL => 4;
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+
+my $etcd = Etcd->new()->start();
+my $election = Election->new($etcd, '/elections/ingress');
+
+my $config = <<'EOF_CONFIG';
+
+worker_processes 3;
+
+etcd {
+    endpoints %%ETCD%%;
+    election ingress /elections/ingress value=%%VALUE%% ttl=%%TTL%%s;
+    zone %%ZONE%%;
+}
+
+http {
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            add_header X-Pid $pid;
+            return 200 "$etcd_leader_ingress:$etcd_is_leader_ingress";
+        }
+
+        location /status {
+            etcd_status;
+        }
+
+        location /only/ {
+            etcd_require_leader ingress;
+            alias %%DIR%%/;
+        }
+
+        location /slow/ {
+            alias %%DIR%%/;
+            limit_rate 1k;
+        }
+    }
+}
+
+EOF_CONFIG
+
+my $nginx = Nginx->new(etcd => $etcd);
+
+$nginx->set(VALUE => 'one', TTL => TTL, ZONE => '1m');
+$nginx->write_file('file', "gated\n");
+$nginx->write_file('large', 'x' x 16384);
+$nginx->start($config);
+
+
+sub says { $nginx->get('/')->{body} }
+sub gate { $nginx->get('/only/file')->{status} }
+
+sub becomes {
+    my ($wanted, $name, $seconds) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    wait_for { says() eq $wanted } $seconds // 10, "\"$wanted\"";
+
+    return is(says(), $wanted, $name);
+}
+
+sub agent { ($nginx->status // {})->{agent}{pid} }
+
+# the same lease and key as before
+
+sub same {
+    my ($was, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $is = $election->leader // {};
+
+    is_deeply([@$is{qw(key create_revision lease)}],
+              [@$was{qw(key create_revision lease)}], $name);
+}
+
+# for so long nothing else is said, by any worker
+
+sub stays {
+    my ($wanted, $seconds, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $end = time() + $seconds;
+    my %seen;
+
+    while (time() < $end) {
+        $seen{says()}++;
+    }
+
+    is_deeply([keys %seen], [$wanted], $name);
+}
+
+
+becomes('one:1', 'it leads');
+is(gate(), 200, 'its gate is open');
+
+my $leader = $election->leader;
+
+like($leader->{key}, qr{^/elections/ingress/[1-9a-f][0-9a-f]*$}, 'its key');
+is($leader->{key}, sprintf('/elections/ingress/%x', $leader->{lease}),
+   'of its lease');
+
+my $view = Election->view($nginx, 'ingress');
+my $remaining = delete $view->{remaining_ms};
+
+is_deeply($view, { prefix => '/elections/ingress', leader => 'one',
+                   leader_key => $leader->{key},
+                   revision => $leader->{create_revision},
+                   is_leader => JSON::PP::true }, 'status');
+ok($remaining > 0 && $remaining <= TTL * 1000, 'and what is left of its lease');
+
+is($nginx->count_log(qr/election "ingress": this nginx leads/), 1,
+   'and said so once');
+
+stays('one:1', TTL + 1, 'longer than the TTL');
+same($leader, 'with one key');
+
+# processes
+
+my $killed = agent();
+
+$nginx->kill_worker($killed);
+stays('one:1', 1.5, 'the agent is killed: it leads on');
+ok(wait_for(sub { (agent() // 0) != $killed }, 5), 'another agent');
+stays('one:1', TTL + 1, 'and renews');
+same($leader, 'with the same lease and key');
+
+ok($nginx->reload(undef, gone => 1), 'a reload');
+stays('one:1', TTL + 1, 'it leads on');
+same($leader, 'with the same lease and key');
+
+$nginx->set(VALUE => 'two');
+ok($nginx->reload($config, gone => 1), 'a reload with another value');
+becomes('two:1', 'is proclaimed');
+same($leader, 'under the same key');
+
+$nginx->set(ZONE => '2m');
+ok($nginx->reload($config, gone => 1), 'a reload with another zone');
+stays('two:1', TTL + 1, 'it leads on');
+same($leader, 'with the same lease and key');
+
+# lease and key
+
+$etcd->revoke($leader->{lease});
+ok(wait_for(sub {
+       ($election->leader // return)->{lease} != $leader->{lease}
+   }, 10), 'the lease is revoked: it campaigns with another one');
+becomes('two:1', 'and leads again');
+
+$leader = $election->leader;
+$etcd->del($leader->{key});
+ok(wait_for(sub {
+       ($election->leader // return)->{lease} != $leader->{lease}
+   }, 10), 'the key is deleted: it campaigns with another lease');
+becomes('two:1', 'and leads again');
+is(scalar(my @all = $election->candidates), 1, 'nothing is left of others');
+
+# all processes stand still for longer than the TTL
+
+$leader = $election->leader;
+my @workers = $nginx->workers;
+my $agent = agent();
+
+# kept connections to the workers that are not the agent: these know only what
+# it has written, and the time.  (The event loop looks at timers first when it
+# goes on, so that the lease has been given up by then, most likely.)
+
+my @asked;
+
+while (@asked < 4) {
+    my $http = $nginx->http;
+    my $answer = $http->get('/');
+
+    push @asked, $http if $answer->{headers}{'x-pid'} != $agent;
+}
+
+$nginx->freeze($_) for @workers;
+ok(wait_for(sub { !grep { $_->{lease} == $leader->{lease} }
+                       $election->candidates }, TTL * 4),
+   'stopped: etcd gives up the lease');
+
+$_->send('GET', '/') for @asked;
+$nginx->thaw($_) for grep { $_ != $agent } @workers;
+
+my @first = map { ($_->receive // {})->{body} // '' } @asked;
+
+is(scalar(grep { /:1$/ } @first), 0, 'the first answers after that say no')
+    or diag("@first");
+$nginx->thaw($agent);
+becomes('two:1', 'and it wins again', 20);
+
+# without etcd
+
+$leader = $election->leader;
+$etcd->stop();
+
+my $stopped = time();
+
+is(says(), 'two:1', 'etcd is away: the lease holds on');
+ok(wait_for(sub { gate() == 503 }, TTL * 2), 'up to its end');
+cmp_ok(time() - $stopped, '<=', TTL, 'not longer than the TTL');
+is(says() =~ /:1$/, '', 'and so do variables');
+$etcd->start();
+becomes('two:1', 'etcd is back: it leads again', 20);
+
+# the end
+
+$leader = $election->leader;
+
+my $slow = $nginx->http;
+
+$slow->send('GET', '/slow/large');
+ok(wait_for(sub { $nginx->status }, 5), 'a long request');
+kill('QUIT', $nginx->pid);
+ok(wait_for(sub { !$election->candidates }, 5), 'QUIT: resigned at once');
+ok($nginx->children, 'while requests are served');
+ok(wait_for(sub { !grep { $_ == $leader->{lease} } $etcd->leases }, 1),
+   'the lease is revoked');
+$slow->close;
+$nginx->quit();
+
+$nginx->start();
+becomes('two:1', 'started again');
+
+$nginx->stop();
+ok(wait_for(sub { !$election->candidates }, 0.5), 'TERM: resigned at once');
+
+$nginx->start();
+becomes('two:1', 'started again');
+$nginx->crash();
+ok($election->leader, 'all are killed: the key stays');
+$nginx->start();
+becomes('two:1', 'and costs the TTL', TTL * 4);
+
+# without the election
+
+(my $without = $config) =~ s/^.*(?:_ingress|election|require_leader).*\n//mg;
+
+ok($nginx->reload($without, gone => 1), 'a reload without the election');
+ok(wait_for(sub { !$election->candidates }, TTL / 2), 'resigned');
+
+ok($nginx->reload($config, gone => 1), 'a reload with it');
+becomes('two:1', 'it leads again');
+
+finish();

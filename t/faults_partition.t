@@ -1,0 +1,119 @@
+#!/usr/bin/perl
+
+# Networks that swallow everything: between the members of a cluster, and
+# between nginx and the member that it uses.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(time);
+
+use Netns;
+
+BEGIN { Netns::enter() }
+
+use Cluster;
+use Fault;
+use Finish;
+use Wait;
+
+use constant {
+    INTERVAL => 5,              # ping_interval and ping_timeout of Fault
+    TIMEOUT  => 1,
+};
+
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+my $net = Netns->new(3);
+my $cluster = Cluster->new(3, places => [$net->places])->start();
+my $test = Fault->start(etcds => [$cluster->members]);
+
+
+sub in_use { $cluster->member_at($test->endpoint) }
+
+
+# until nginx uses another member; seconds
+
+sub left {
+    my ($etcd) = @_;
+
+    my $start = time();
+
+    wait_for {
+        my $now = $test->cluster;
+        $now->{endpoint} ne $etcd->url && $now->{state} eq 'synced'
+    } 2 * (INTERVAL + TIMEOUT), 'nginx to leave ' . $etcd->url;
+
+    return time() - $start;
+}
+
+
+my $cut;
+
+# alone without its peers: it knows nothing new, and says so
+
+$test->fault('the member in use loses its peers', sub {
+    $cut = in_use();
+    $net->isolate($cut->place);
+
+    # the leader's silence, three times, and what the stream needs to end
+
+    cmp_ok(left($cut), '<=', (INTERVAL - 1) * $slower,
+           'a minority is left without a PING');
+    ok(wait_for(sub { $test->log_has(qr/no leader/) }, 5),
+       'it says that it has no leader');
+}, sub {
+    $net->rejoin($cut->place);
+    $cluster->wait_healthy();
+});
+
+# a leader that is cut off is one for as long as its lease; the others elect
+
+$test->fault('the leader is in use and loses its peers', sub {
+    for (1 .. 20) {
+        $cut = in_use();
+
+        last if $cut->metric('etcd_server_is_leader');
+        $cut->restart();
+        $cluster->wait_healthy();
+        left($cut);
+    }
+
+    ok($cut->metric('etcd_server_is_leader'), 'the leader is in use');
+    $net->isolate($cut->place);
+    cmp_ok(left($cut), '<=', (INTERVAL - 1) * $slower,
+           'a leader without followers is left, too');
+}, sub {
+    $net->rejoin($cut->place);
+    $cluster->wait_healthy();
+});
+
+# half-open: no answer, no RST, and the member itself is well
+
+$test->fault('the way to the member in use is cut', sub {
+    $cut = in_use();
+    $cut->place->hide();
+
+    my $took = left($cut);
+
+    cmp_ok($took, '<=', (INTERVAL + TIMEOUT + 1) * $slower,
+           'left within ping_interval and ping_timeout');
+    cmp_ok($took, '>=', INTERVAL * 0.8, 'but not before it was asked');
+    ok($cut->is_healthy, 'the member is well');
+}, sub { $cut->place->show() });
+
+# all ways at a time: what is known serves on
+
+$test->fault('the ways to all members are cut', sub {
+    $_->place->hide() for $cluster->members;
+    ok(wait_for(sub { $test->state ne 'synced' },
+                2 * (INTERVAL + TIMEOUT)), 'nginx notices');
+}, sub { $_->place->show() for $cluster->members });
+
+$test->finished();
+
+finish();

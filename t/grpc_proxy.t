@@ -1,0 +1,183 @@
+#!/usr/bin/perl
+
+# Many nginxes behind "etcd grpc-proxy": they follow members and elect a
+# leader, over restarts of the proxy and of etcd, and etcd sees no more of
+# them than of one.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Etcd;
+use Finish;
+use GrpcProxy;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant NGINXES => 8;
+
+my $etcd = Etcd->new()->start();
+my $proxy = GrpcProxy->new($etcd)->start();
+
+my $config = <<'EOF';
+
+worker_processes 1;
+
+etcd {
+    endpoints %%ETCD%%;
+    zone 1m;
+    connect_timeout 1s;
+    election jobs /elections/jobs value=%%SELF%% ttl=5s;
+    register /nginx/%%SELF%% value=here ttl=5s;
+}
+
+http {
+    upstream api {
+        etcd_members /services/api/;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOF
+
+
+sub streams { $etcd->metric('etcd_debugging_mvcc_watch_stream_total') }
+
+
+sub nginx {
+    my ($self) = @_;
+
+    return Nginx->new(etcd => $proxy)->set(SELF => $self)->start($config);
+}
+
+
+my @nginxes;
+my %members;
+
+
+sub all_show {
+    my ($name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $expected = join(' ', map { "$_=$members{$_}" } sort keys %members);
+
+    my @late = grep {
+        my $api = Upstream->new($_, 'api');
+
+        !wait_for(sub {
+            my %seen = %{ $api->members };
+
+            join(' ', map { "$_=$seen{$_}" } sort keys %seen) eq $expected;
+        }, 30);
+    } @nginxes;
+
+    return is(scalar(@late), 0, $name);
+}
+
+
+my $serial = 0;
+
+sub put {
+    my $n = ++$serial;
+
+    $etcd->put("/services/api/$n", "127.0.0.1:$n");
+    $members{"/services/api/$n"} = "127.0.0.1:$n 1 up";
+}
+
+
+sub leads { $_[0]->status->{elections}{jobs}{is_leader} }
+
+
+sub one_leads {
+    my ($name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return ok(wait_for(sub { grep({ leads($_) } @nginxes) == 1 }, 30), $name);
+}
+
+
+sub all_registered {
+    my ($name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return ok(wait_for(sub { $etcd->list('/nginx/') == @nginxes }, 30), $name);
+}
+
+
+# what etcd sees of one nginx, which has watches of all kinds
+
+put();
+push @nginxes, nginx(1);
+one_leads('one nginx: it leads');
+all_registered('it is registered');
+put();
+all_show('and follows members, through the proxy');
+
+my $alone = streams();
+
+# and more
+
+push @nginxes, map { nginx($_) } 2 .. NGINXES;
+all_registered(NGINXES . ' nginxes: all are registered');
+put();
+all_show('all follow members');
+one_leads('one of them leads');
+
+is(streams(), $alone, 'etcd has as many watch streams as with one nginx');
+
+sub keepalives {
+    return $etcd->metric('grpc_server_started_total{'
+                         . 'grpc_method="LeaseKeepAlive",'
+                         . 'grpc_service="etcdserverpb.Lease",'
+                         . 'grpc_type="bidi_stream"}');
+}
+
+wait_for { keepalives() } 20, 'renewals';
+is(keepalives(), 1, 'and one stream of leases');
+
+# the proxy goes, and what changes meanwhile is not missed
+
+$proxy->stop();
+put();
+$etcd->del('/services/api/1');
+delete $members{'/services/api/1'};
+$proxy->start();
+
+all_show('the proxy was away: nothing is missed');
+put();
+all_show('and what comes next is seen');
+one_leads('one of them leads after it');
+all_registered('all are registered after it');
+
+# so does etcd
+
+$etcd->restart();
+put();
+all_show('etcd was away: what comes next is seen');
+one_leads('one of them leads after that, too');
+all_registered('all are registered after that, too');
+
+# a leader that ends gives way
+
+my ($leader) = grep { leads($_) } @nginxes;
+
+$leader->stop();
+@nginxes = grep { $_ != $leader } @nginxes;
+one_leads('another one leads in its place');
+
+finish();

@@ -1,0 +1,105 @@
+#!/usr/bin/perl
+
+# A lease is kept through the failure of the member that renews it: another one
+# is asked before half of the TTL is over, also when the connection looks alive.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(time);
+
+use Cluster;
+use Election;
+use Finish;
+use Nginx;
+use Wait;
+
+use constant TTL => 6;
+
+my $cluster = Cluster->new(3)->start();
+my $nginx = Nginx->new();
+
+$nginx->set(ETCD => $cluster->endpoints, TTL => TTL);
+$nginx->start(<<'EOF_CONFIG');
+
+worker_processes 2;
+
+etcd {
+    endpoints %%ETCD%%;
+    election main /e/main value=m ttl=%%TTL%%s;
+}
+
+http {
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            return 200 "$etcd_is_leader_main";
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOF_CONFIG
+
+
+sub says { $nginx->get('/')->{body} }
+sub in_use { $nginx->status->{clusters}{default}{endpoint} }
+
+sub key { Election->new($cluster->any, '/e/main')->leader->{key} }
+
+# it leads all the time until then, with the same key
+
+sub leads_on {
+    my ($key, $seconds, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $end = time() + $seconds;
+    my %seen;
+
+    $seen{says()}++ while time() < $end;
+
+    is_deeply([keys %seen], ['1'], "$name: it leads on");
+    is(key(), $key, "$name: with the same key");
+}
+
+
+ok(wait_for(sub { says() eq '1' }, 10), 'it leads');
+
+my $key = key();
+
+# a follower, so that nothing but the renewals is held up
+
+for my $fault (qw(freeze kill)) {
+    my $leader = $cluster->leader;
+
+    if (in_use() eq $leader->url) {
+        $leader->freeze;
+        wait_for { in_use() ne $leader->url } 10, 'another endpoint';
+        $leader->thaw;
+        wait_for { $cluster->leader } 10, 'a leader';
+    }
+
+    my $member = $cluster->member_at(in_use());
+    my $start = time();
+
+    $member->$fault;
+    ok(wait_for(sub { in_use() ne $member->url }, TTL),
+       "$fault: another endpoint is used");
+    cmp_ok(time() - $start, '<', TTL / 2 + 1, "$fault: before it is too late");
+    leads_on($key, TTL, $fault);
+
+    $fault eq 'freeze' ? $member->thaw : $cluster->revive;
+}
+
+is($nginx->count_log(qr/lease \w+ is lost/), 0, 'no lease was lost');
+
+finish();

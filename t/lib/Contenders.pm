@@ -1,0 +1,185 @@
+package Contenders;
+
+# Clients that ask for registers behind locks, see Register, one request after
+# another, of one nginx or another.
+#
+#     my $contenders = Contenders->start([@nginxes], ['fenced', 'bare'],
+#                                        clients => 8, long => 3);
+#     ...
+#     $contenders->bait(1, 5, 'b'); # one more for each register, at the second
+#                                   # nginx: they stay for 5 s
+#     $contenders->end();           # what was asked is answered first
+#     $contenders->history;         # see LockHistory
+#
+# Most stay inside for some milliseconds; every now and then one stays for
+# "long" seconds, and some are impatient and leave before they are answered.
+
+use strict;
+use warnings;
+
+use JSON::PP;
+use POSIX ();
+use Time::HiRes qw(sleep time);
+
+use Finish;
+use Http;
+use Process;
+use Wait;
+
+use constant {
+    SHORT     => 0.01,
+    LONG      => 0.02,          # of them
+    IMPATIENT => 0.03,
+    PATIENCE  => 0.3,           # of those, in seconds
+    ANSWER    => 60,            # no answer for so long is none
+    PAUSE     => 0.005,
+};
+
+my $count = 0;
+
+
+sub start {
+    my ($class, $nginxes, $registers, %options) = @_;
+
+    my $self = bless {
+        nginxes   => [map { $_->port } @$nginxes],
+        registers => $registers,
+        file      => test_dir() . '/contenders' . ++$count,
+        %options,
+    }, $class;
+
+    $self->{pids} = [map { $self->client($_) } 1 .. $self->{clients}];
+    Finish::later($self);
+
+    return $self;
+}
+
+
+sub client {
+    my ($self, $number) = @_;
+
+    return $self->fork_client(sub {
+        my ($goes_on) = @_;
+
+        for (my $i = 1; $goes_on->(); $i++) {
+            $self->ask(request => "c$number-$i", $self->choose());
+            sleep(PAUSE);
+        }
+    });
+}
+
+
+# named "NAME-REGISTER"
+
+sub bait {
+    my ($self, $nginx, $stay, $name) = @_;
+
+    for my $register (@{ $self->{registers} }) {
+        push @{ $self->{pids} }, $self->fork_client(sub {
+            $self->ask(request => "$name-$register", nginx => $nginx,
+                       register => $register, stay => $stay);
+        });
+    }
+}
+
+
+sub fork_client {
+    my ($self, $what) = @_;
+
+    my $parent = $$;
+    my $seed = rand(2 ** 31);
+    my $pid = fork() // die "fork: $!\n";
+
+    return $pid if $pid;
+
+    my $stopped = 0;
+
+    @SIG{qw(HUP INT)} = ('DEFAULT') x 2;
+    $SIG{TERM} = sub { $stopped = 1 };
+    srand($seed);
+
+    eval {
+        open($self->{log}, '>>', $self->{file})
+            or die "open $self->{file}: $!\n";
+        $self->{log}->autoflush(1);
+        $what->(sub { !$stopped && getppid() == $parent });
+        1;
+    } or warn $@;
+
+    POSIX::_exit(0);
+}
+
+
+sub choose {
+    my ($self) = @_;
+
+    my $impatient = rand() < IMPATIENT;
+
+    return (
+        nginx     => int(rand(@{ $self->{nginxes} })),
+        register  => $self->{registers}[rand(@{ $self->{registers} })],
+        impatient => $impatient,
+        stay      => $impatient || rand() < LONG ? $self->{long}
+                                                 : rand(SHORT),
+    );
+}
+
+
+# a connection of its own for each: none that the server may close meanwhile
+
+sub ask {
+    my ($self, %who) = @_;
+
+    my $sent = time();
+    my $answer = Http->new($self->{nginxes}[ $who{nginx} ],
+                           timeout => $who{impatient} ? rand(PATIENCE)
+                                                      : ANSWER)
+        ->post("/$who{register}", '', 'Connection' => 'close',
+               'X-Request' => $who{request},
+               'X-Stay' => sprintf('%.4f', $who{stay}));
+
+    my $error = $answer->{error};
+
+    print {$self->{log}} encode_json({
+        what     => 'request',
+        request  => $who{request},
+        register => $who{register},
+        nginx    => $who{nginx},
+        sent     => $sent,
+        arrived  => time(),
+        status   => $answer->{status},
+        error    => $error,
+        left     => $who{impatient} && ($error // '') eq 'timeout' ? 1 : 0,
+    }), "\n";
+}
+
+
+sub history {
+    my ($self) = @_;
+
+    open(my $file, '<', $self->{file}) or return;
+
+    return map { decode_json($_) } grep { /\n\z/ } <$file>;
+}
+
+
+# waits for the answers to what is under way
+
+sub end {
+    my ($self) = @_;
+
+    kill('TERM', @{ $self->{pids} });
+
+    return wait_for { !grep { is_running($_) } @{ $self->{pids} } }
+        ANSWER, 'the clients to end';
+}
+
+
+sub stop {
+    my ($self) = @_;
+
+    stop_child($_) for splice(@{ $self->{pids} });
+}
+
+
+1;

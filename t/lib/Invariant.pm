@@ -1,0 +1,247 @@
+package Invariant;
+
+# Who is deleted gets no request: a check that runs beside anything else.
+#
+#     my $invariant = Invariant->start($nginx, [$etcd], { KEY => ADDRESS });
+#     ...
+#     $invariant->holds('while this and that was done');     # a test
+#
+# A Writer puts and deletes the keys, if there is an etcd; clients ask nginx
+# without pause, on kept and on new connections; and every request is in nginx's
+# access log with the state that it was routed by.  The configuration has FORMAT
+# in http{}, and STALE and access_log %%DIR%%/requests.log invariant; where
+# requests go to the members.
+#
+# What is found:
+#
+#   - a request that was begun later than LATE after a member's deletion was
+#     answered, and was sent to it by an nginx that had heard from etcd since
+#     (staleness counts back from the begin);
+#   - one that was routed by the revision of the deletion or a later one;
+#   - one that failed.
+
+use strict;
+use warnings;
+
+use List::Util qw(max);
+use Test::More ();
+
+use Finish;
+use Load;
+use Writer;
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+
+use constant {
+    LATE   => 0.1,
+    STALE  => 'set $stale $etcd_staleness;',
+    FORMAT => 'log_format invariant "$msec $request_time $status '
+              . '$etcd_revision $stale $upstream_addr";',
+    SHOWN  => 5,
+};
+
+
+# root => PASSWORD, as of Writer; pause => SECONDS, as of Load
+
+sub start {
+    my ($class, $nginx, $etcds, $members, %options) = @_;
+
+    my $self = bless {
+        nginx   => $nginx,
+        file    => $nginx->dir . '/requests.log',
+        members => $members,
+        offset  => 0,
+    }, $class;
+
+    $self->allow();
+
+    if (@$etcds) {
+        $self->{writer} = Writer->start($etcds, $members,
+                                        root => $options{root});
+    }
+
+    $self->{loads} = [map {
+        Load->start($nginx->port, clients => 2, keepalive => $_,
+                    pause => $options{pause} // 0.01)
+    } 0, 1];
+
+    return $self;
+}
+
+
+sub writer { $_[0]{writer} }
+
+# seconds more than LATE, from now on
+sub allow { $_[0]{late} = (LATE + ($_[1] // 0)) * $slower }
+
+
+# a test of all requests since the last one; returns what was looked at
+
+sub holds {
+    my ($self, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $seen = $self->look();
+    my @found = @{ $seen->{found} };
+
+    Test::More::is(scalar(@found), 0, $name)
+        or Test::More::diag(join("\n", @found[0 .. (@found > SHOWN ? SHOWN
+                                                     : @found) - 1]));
+
+    return $seen;
+}
+
+
+# { found => [TEXT, ...], requests => N, failed => N, gap => SECONDS }, the gap
+# being the longest time without a request
+
+sub look {
+    my ($self) = @_;
+
+    my @requests = map { parse($_) } $self->lines();
+    my @history = $self->{writer} ? $self->{writer}->history() : ();
+    my $deleted = deletions($self->{members}, @history);
+    my @found = map { $self->judge($_, $deleted) } @requests;
+    my @times = sort { $a <=> $b } map { $_->{end} } @requests;
+
+    return {
+        found    => \@found,
+        requests => scalar(@requests),
+        failed   => scalar(grep { $_->{status} !~ /^2/ } @requests),
+        gap      => max(0, map { $times[$_] - $times[$_ - 1] } 1 .. $#times),
+    };
+}
+
+
+# whole lines that came since the last call
+
+sub lines {
+    my ($self) = @_;
+
+    open(my $file, '<', $self->{file}) or return;
+    seek($file, $self->{offset}, 0);
+
+    my @lines = grep { /\n\z/ } <$file>;
+
+    $self->{offset} += length for @lines;
+
+    return @lines;
+}
+
+
+sub parse {
+    my ($line) = @_;
+
+    my ($end, $took, $status, $revision, $staleness, $addresses) =
+        $line =~ /^(\S+) (\S+) (\S+) (\S+) (\S+) (.*)\n/ or return;
+
+    return {
+        begin     => $end - $took,
+        end       => $end,
+        status    => $status,
+        revision  => $revision =~ /^\d+$/ ? $revision : 0,
+        staleness => $staleness =~ /^[\d.]+$/ ? $staleness : 9**9,
+        addresses => [split(/, | : /, $addresses)],
+        line      => $line =~ s/\n//r,
+    };
+}
+
+
+# { ADDRESS => [{ from, until, revision }, ...] }: when it was surely deleted,
+# from the answer to the deletion until the next put is sent
+
+sub deletions {
+    my ($members, @history) = @_;
+
+    my (%deleted, %open);
+
+    for my $entry (@history) {
+        my ($op, $key) = @$entry{qw(op key)};
+
+        if ($op eq 'lost') {
+            $_->{until} = $_->{from} for values %open;
+            %open = ();
+
+        } elsif ($op eq 'del') {
+            $open{$key} = {
+                from     => $entry->{done},
+                until    => 9**9**9,
+                revision => $entry->{revision},
+            };
+
+            push @{ $deleted{ $members->{$key} } }, $open{$key};
+
+        } elsif (my $deletion = delete $open{$key}) {
+            $deletion->{until} = $entry->{sent};
+        }
+    }
+
+    return \%deleted;
+}
+
+
+# what is wrong with a request
+
+sub judge {
+    my ($self, $request, $deleted) = @_;
+
+    if ($request->{status} !~ /^2/) {
+        return "failed: $request->{line}";
+    }
+
+    for my $address (@{ $request->{addresses} }) {
+        for my $deletion (@{ $deleted->{$address} // [] }) {
+            my $why = $self->too_late($request, $deletion) or next;
+
+            return sprintf('%s was deleted at %.3f, revision %d, %s: %s',
+                           $address, @$deletion{qw(from revision)}, $why,
+                           $request->{line});
+        }
+    }
+
+    return;
+}
+
+
+sub too_late {
+    my ($self, $request, $deletion) = @_;
+
+    my ($from, $until) = @$deletion{qw(from until)};
+
+    # what is logged is rounded to milliseconds
+
+    if ($request->{begin} <= $from + 0.002
+        || $request->{end} >= $until - 0.002)
+    {
+        return;
+    }
+
+    if ($request->{revision} >= $deletion->{revision}) {
+        return 'which nginx knew';
+    }
+
+    my $heard = $request->{begin} - $request->{staleness};
+
+    return $heard > $from + $self->{late}
+        ? sprintf('%.3f s before', $request->{begin} - $from) : undef;
+}
+
+
+# a test at the very end, of what the clients saw
+
+sub finished {
+    my ($self) = @_;
+
+    for my $load (@{ $self->{loads} }) {
+        my $seen = $load->results();
+
+        Test::More::cmp_ok($seen->{requests}, '>', 100,
+                           'there was load all the time');
+        Test::More::is(scalar(@{ $seen->{failed} }), 0, 'no request failed')
+            or Test::More::diag(Load::describe($seen));
+    }
+}
+
+
+1;

@@ -1,0 +1,87 @@
+package Lock;
+
+# Locks as etcd has them, and as etcd_status counts them.
+#
+#     my $lock = Lock->new($nginx, $etcd);          # or with a namespace
+#     $lock->keys('/locks/one');                    # in order of creation
+#     $lock->holds('/locks/one', 1, 'NAME');        # tests that wait
+#     $lock->gone('/locks/one', 'NAME');
+
+use strict;
+use warnings;
+
+use Test::More ();
+
+use Wait;
+
+
+sub new {
+    my ($class, $nginx, $etcd, $namespace) = @_;
+
+    return bless {
+        nginx     => $nginx,
+        etcd      => $etcd,
+        namespace => $namespace // '',
+    }, $class;
+}
+
+
+sub keys {
+    my ($self, $name) = @_;
+
+    return map { $_->{key} }
+           sort { $a->{create_revision} <=> $b->{create_revision} }
+           $self->{etcd}->list("$self->{namespace}$name/");
+}
+
+
+sub all_counts {
+    my ($self, $name) = @_;
+
+    my $status = $self->{nginx}->status() or return {};
+
+    return $status->{locks}{$name} // {};
+}
+
+
+sub count { $_[0]->all_counts($_[1])->{$_[2]} // -1 }
+
+
+sub counts {
+    my ($self, $name, $wanted, $test) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return Test::More::is_deeply($self->all_counts($name), $wanted, $test);
+}
+
+
+sub holds { $_[0]->becomes($_[1], 'held', @_[2, 3]) }
+sub waits { $_[0]->becomes($_[1], 'waiting', @_[2, 3]) }
+
+
+sub becomes {
+    my ($self, $name, $what, $n, $test) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 2;
+
+    wait_for { $self->count($name, $what) == $n } 10, "$name: $test";
+
+    return Test::More::is($self->count($name, $what), $n, $test);
+}
+
+
+# no key is below it any more
+
+sub gone {
+    my ($self, $name, $test) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    wait_for { !$self->keys($name) } 10, "$name: $test";
+
+    return Test::More::is_deeply([$self->keys($name)], [], $test);
+}
+
+
+1;

@@ -1,0 +1,80 @@
+package Unit;
+
+# Balancing in one process, by commands: t/unit/unit_balance.c has them.
+#
+#     my ($order) = unit('set 1 round_robin', 'add 0 3', 'order 0 4');
+#     # [0, 1, 2, 0]
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use Test::More ();
+
+use Finish;
+use Nginx;
+use Process;
+
+use Exporter 'import';
+
+our @EXPORT = qw(unit build_unit);
+
+my $dir = abs_path(dirname(__FILE__) . '/../unit');
+my $module;
+
+
+# the test module: its path, and what the compiler said
+
+sub make_unit {
+    my ($name) = @_;
+
+    my $path = test_dir() . "/$name.so";
+    my ($failed, $output) = run('make', '-s', '-C', $dir,
+                                'BUILD=' . Nginx::modules_dir(),
+                                'OUT=' . test_dir(), $path);
+
+    return ($failed ? undef : $path, $output);
+}
+
+
+# tests: it builds
+
+sub build_unit {
+    my ($path, $output) = make_unit(@_);
+
+    Test::More::is($output, '', 'the test module builds without a warning');
+    Test::More::BAIL_OUT('no test module') if !$path;
+
+    return $path;
+}
+
+
+# what the commands answer: 1 if they could be run, and the output
+
+sub run_unit {
+    my ($module, @commands) = @_;
+
+    return Nginx->new(modules => ['etcd'])->configtest(
+        join("\n", "load_module $module;", map { "etcd_unit $_;" } @commands)
+        . "\n");
+}
+
+
+# tests: they can; what those but sync answer, each as a list without its name
+
+sub unit {
+    my @commands = @_;
+
+    $module //= build_unit('ngx_etcd_unit_balance_module');
+
+    my ($ok, $output) = run_unit($module, @commands);
+
+    Test::More::ok($ok, "run: $commands[0]") or Test::More::diag($output);
+
+    return map { /^(\w+): ?(.*)$/ && $1 !~ /^(?:nginx|sync)$/
+                 ? [split(' ', $2)] : () } split(/\n/, $output);
+}
+
+
+1;

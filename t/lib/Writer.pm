@@ -1,0 +1,263 @@
+package Writer;
+
+# Members come and go in etcd all the time, and when is written down.
+#
+#     my $writer = Writer->start([$cluster->members],
+#                                { KEY => ADDRESS, ... }, root => 'password');
+#     $writer->pause(); $writer->resume();
+#     $writer->history();     # in order: { key, op, sent, done, revision }
+#
+# A key that is there is put again or deleted, and then left deleted for a
+# while.  The process goes on whatever happens to etcd: a short deadline for
+# each attempt, and then another member.  "sent" is the time of the first
+# attempt, "done" that of the answer, "revision" the one that did it.
+#
+# An attempt without an answer may still succeed, even minutes later, when a
+# stopped member wakes up.  Each change therefore counts a number up, on the
+# condition that it is what it was before: it happens once, in its turn, or
+# never.  Where the number went back, etcd has lost changes: an entry with the
+# op "lost" says that nothing is known of any key.
+
+use strict;
+use warnings;
+
+use JSON::PP;
+use MIME::Base64;
+use POSIX ();
+use Time::HiRes qw(sleep time);
+
+use Etcd;
+use Finish;
+use Process;
+use Wait;
+
+use constant {
+    NUMBER  => '/number',
+    ATTEMPT => 0.5,
+    PAUSE   => 0.02,
+    ABSENT  => 0.5,
+    DELETED => 0.2,
+};
+
+my $count = 0;
+my $slower = $ENV{TEST_SLOWER} || 1;
+
+
+# root => PASSWORD: for an etcd that authenticates, or will do so
+
+sub start {
+    my ($class, $etcds, $members, %options) = @_;
+
+    my $self = bless {
+        file    => test_dir() . '/writer' . ++$count,
+        etcds   => $etcds,
+        members => $members,
+        keys    => [sort keys %$members],
+        %options,
+    }, $class;
+
+    $etcds->[0]->put(NUMBER, 0);
+
+    my $pid = fork() // die "fork: $!\n";
+
+    if ($pid == 0) {
+        eval { $self->work(); 1 } or warn $@;
+        POSIX::_exit(0);
+    }
+
+    $self->{pid} = $pid;
+    Finish::later($self);
+
+    return $self;
+}
+
+
+# returns when the last change has been answered
+
+sub pause {
+    my ($self) = @_;
+
+    open(my $order, '>', "$self->{file}.pause") or die "open: $!\n";
+    close($order);
+
+    return wait_for { -e "$self->{file}.paused" } 20, 'the writer to pause';
+}
+
+
+sub resume {
+    my ($self) = @_;
+
+    unlink("$self->{file}.paused", "$self->{file}.pause");
+}
+
+
+sub history {
+    my ($self) = @_;
+
+    open(my $file, '<', $self->{file}) or return;
+
+    return map { decode_json($_) } grep { /\n\z/ } <$file>;
+}
+
+
+sub stop {
+    my ($self) = @_;
+
+    if (my $pid = delete $self->{pid}) {
+        stop_child($pid);
+    }
+}
+
+
+# the writer's own side
+
+sub work {
+    my ($self) = @_;
+
+    my $stopped = 0;
+    my $test = getppid();
+
+    local @SIG{qw(INT HUP)} = ('DEFAULT') x 2;
+    local $SIG{TERM} = sub { $stopped = 1 };
+
+    open($self->{log}, '>>', $self->{file}) or die "open: $!\n";
+    $self->{log}->autoflush(1);
+
+    $self->{links} = [map { $_->http(timeout => ATTEMPT) }
+                      @{ $self->{etcds} }];
+    $self->{number} = 0;
+
+    until ($stopped || getppid() != $test) {
+        if (-e "$self->{file}.pause") {
+            open(my $answer, '>', "$self->{file}.paused") or die "open: $!\n";
+
+        } else {
+            $self->change(\$stopped);
+        }
+
+        sleep(PAUSE);
+    }
+}
+
+
+sub change {
+    my ($self, $stopped) = @_;
+
+    my ($key, $op) = $self->choose() or return;
+    my %entry = (key => $key, op => $op, sent => time());
+    my $number = $self->{number} + 1;
+    my $body = encode_json($self->transaction(\%entry));
+
+    until ($$stopped) {
+        my $answer = $self->attempt($body) or next;
+        my ($is, $revision) = number_of($answer, $number);
+
+        if ($is != $number) {
+            $self->{number} = $is;
+            delete @$self{qw(present deleted)};
+            $self->note({ op => 'lost', done => time() });
+            return;
+        }
+
+        $self->{number} = $number;
+        $self->{present}{$key} = $op eq 'put';
+        $self->{deleted}{$key} = time() if $op eq 'del';
+        $self->note({ %entry, done => time(), revision => $revision });
+        return;
+    }
+}
+
+
+# a key, and what to do with it; nothing if it has to wait
+
+sub choose {
+    my ($self) = @_;
+
+    my $key = $self->{keys}[rand(@{ $self->{keys} })];
+
+    if ($self->{present}{$key}) {
+        return ($key, rand() < DELETED ? 'del' : 'put');
+    }
+
+    return time() < ($self->{deleted}{$key} // 0) + ABSENT * $slower
+        ? () : ($key, 'put');
+}
+
+
+sub note {
+    my ($self, $entry) = @_;
+
+    print { $self->{log} } encode_json($entry), "\n";
+}
+
+
+sub transaction {
+    my ($self, $entry) = @_;
+
+    my $change = $entry->{op} eq 'put'
+        ? [put => $entry->{key}, $self->{members}{$entry->{key}}]
+        : [del => $entry->{key}];
+
+    my $number = Etcd::encode(NUMBER);
+
+    return {
+        compare => [{ target => 'VALUE', result => 'EQUAL', key => $number,
+                      value  => Etcd::encode($self->{number}) }],
+        success => [map { Etcd::request_op(@$_) }
+                        [put => NUMBER, $self->{number} + 1], $change],
+        failure => [{ request_range => { key => $number } }],
+    };
+}
+
+
+# the answer, or nothing: then the next attempt goes to another member
+
+sub attempt {
+    my ($self, $body) = @_;
+
+    my @token = $self->{token} ? (Authorization => $self->{token}) : ();
+    my $link = $self->{links}[0];
+    my $answer = $link->post('/v3/kv/txn', $body, @token);
+
+    if ($answer->{status} == 200) {
+        return decode_json($answer->{body});
+    }
+
+    $link->close();
+    $self->authenticate($link) if $self->{root};
+
+    push @{ $self->{links} }, shift @{ $self->{links} };
+    sleep(PAUSE);
+
+    return;
+}
+
+
+sub authenticate {
+    my ($self, $link) = @_;
+
+    my $answer = $link->post('/v3/auth/authenticate', encode_json({
+        name => 'root', password => $self->{root},
+    }));
+
+    $self->{token} = $answer->{status} == 200
+        ? decode_json($answer->{body})->{token} : undef;
+}
+
+
+# the number that is there now, and the revision at which it was written
+
+sub number_of {
+    my ($answer, $wanted) = @_;
+
+    if ($answer->{succeeded}) {
+        return ($wanted, $answer->{header}{revision});
+    }
+
+    my $kv = $answer->{responses}[0]{response_range}{kvs}[0] // {};
+
+    return (decode_base64($kv->{value} // '') || 0, $kv->{mod_revision});
+}
+
+
+1;

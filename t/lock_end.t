@@ -1,0 +1,118 @@
+#!/usr/bin/perl
+
+# However a request ends, its lock is given up; and its answer waits for
+# nothing of that.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Backend;
+use Etcd;
+use Finish;
+use Lock;
+use Nginx;
+use Wait;
+
+my $etcd = Etcd->new()->start();
+my ($backend, $closed) = Backend->start('one', 'two');
+
+$closed->down;
+
+my $nginx = Nginx->new(etcd => $etcd)->set(BACKEND => $backend->address,
+                                           CLOSED => $closed->address);
+
+$nginx->start(<<'EOC');
+
+worker_shutdown_timeout 1s;
+
+etcd {
+    endpoints %%ETCD%%;
+    lock_ttl 60s;
+}
+
+http {
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_lock off;
+            etcd_status;
+        }
+
+        etcd_lock /locks/one wait=20s;
+
+        location / {
+            proxy_pass http://%%BACKEND%%;
+        }
+
+        location /closed {
+            proxy_pass http://%%CLOSED%%;
+        }
+
+        location /slow {
+            proxy_read_timeout 300ms;
+            proxy_pass http://%%BACKEND%%;
+        }
+    }
+}
+
+EOC
+
+my $lock = Lock->new($nginx, $etcd);
+
+
+# a request that holds the lock: its client
+
+sub holding {
+    my ($path, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $client = $nginx->http;
+
+    $client->send('GET', $path);
+    $lock->holds('/locks/one', 1, "$name: the lock is held");
+
+    return $client;
+}
+
+
+is($nginx->get('/')->{status}, 200, 'a request with a lock');
+$lock->gone('/locks/one', 'it is given up');
+
+is($nginx->get('/closed')->{status}, 502, 'the backend refuses');
+$lock->gone('/locks/one', 'refused: it is given up');
+
+$backend->set(hang => 1);
+
+is(holding('/slow', 'no answer in time')->receive->{status}, 504,
+   'no answer in time');
+$lock->gone('/locks/one', 'no answer in time: it is given up');
+
+holding('/', 'a client goes away')->close;
+$lock->gone('/locks/one', 'a client goes away: it is given up');
+
+# a worker that shuts down has a second for its requests
+
+my $cut = holding('/', 'a worker shuts down');
+
+$nginx->reload();
+$lock->gone('/locks/one', 'a worker shuts down: it is given up in time');
+isnt($cut->receive->{status} // 0, 200, 'and the request is cut');
+
+# an etcd that does not answer any more has to be told, but not waited for
+
+my $last = holding('/', 'etcd hangs');
+
+$etcd->freeze();
+$backend->set(hang => 0);
+is($last->receive->{status}, 200, 'etcd hangs: the request is answered');
+$etcd->thaw();
+$lock->gone('/locks/one', 'etcd goes on: the lock is given up');
+
+finish();

@@ -1,0 +1,73 @@
+#!/usr/bin/perl
+
+# conf-examples/lock.conf does what it says.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Backend;
+use Etcd;
+use Example;
+use Finish;
+use Lock;
+use Nginx;
+use Wait;
+
+my $etcd = Etcd->new()->start();
+my $backend = Backend->start('one');
+
+my $text = Example::text('lock', 'etcd');
+
+$text =~ s/127\.0\.0\.1:9000/%%ONE%%/g;
+$text =~ s{(?=        # one request at a time for each)}
+          {        location = /status { etcd_status; }\n\n};
+
+my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $backend->address)
+                                     ->start($text);
+my $lock = Lock->new($nginx, $etcd);
+
+
+sub begin {
+    my ($path) = @_;
+
+    my $client = $nginx->http;
+
+    $client->send('GET', $path);
+
+    return $client;
+}
+
+
+$backend->set(hang => 1);
+
+my ($order, $same, $another) = map { begin("/orders/$_") } 1, 1, 2;
+
+wait_for { $backend->requests == 2 } 10, 'requests for two orders';
+$lock->waits('/locks/orders', 1, 'a second one for an order waits');
+is($backend->requests, 2, 'those for others do not');
+
+my @reports = map { begin("/reports/$_") } 1 .. 6;
+
+$lock->holds('/locks/reports', 4, 'four reports at a time');
+$lock->waits('/locks/reports', 2, 'others wait');
+wait_for { $backend->requests == 6 } 10, 'reports';
+is($backend->requests, 6, 'before the backend');
+
+my $job = begin('/jobs/nightly');
+
+$lock->holds('/locks/jobs', 1, 'a job runs');
+is($nginx->get('/jobs/nightly')->{status}, 423, 'once at a time');
+
+$backend->set(hang => 0);
+is(join(' ', map { $_->receive->{status} }
+             $order, $same, $another, $job, @reports),
+   join(' ', (200) x 10), 'all are answered');
+$lock->gone("/locks/$_", "$_: nothing is left") for qw(orders reports jobs);
+is($nginx->get('/jobs/nightly')->{status}, 200, 'the job may run again');
+
+done_testing();

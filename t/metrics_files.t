@@ -1,0 +1,198 @@
+#!/usr/bin/perl
+
+# docs/status.md, and the dashboard and the alerts in conf-examples/, name the
+# metrics that there are; the alerts come when they should, and metrics.conf
+# works.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use JSON::PP;
+use Test::More;
+
+use Backend;
+use Etcd;
+use Example;
+use Finish;
+use Metrics;
+use Nginx;
+use Process;
+use Tls;
+use Wait;
+
+my $top = "$FindBin::Bin/..";
+my $etcd = Etcd->new()->start();
+my $one = Backend->start('one');
+my $nginx = Nginx->new(etcd => $etcd)->start(Example::text('metrics', 'etcd'));
+
+
+# what a command says of a file, nothing being wrong with it
+
+sub judges {
+    my ($name, @command) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my ($status, $output) = run(@command);
+
+    ok($status == 0, $name) or diag($output);
+
+    return $output;
+}
+
+
+# the example
+
+$etcd->put('/services/api/1', $one->address);
+ok(wait_for(sub {
+       my @up = Metrics->of($nginx, '/metrics')
+           ->values('nginx_etcd_upstream_members', upstream => 'api',
+                    state => 'up');
+       @up && $up[0] == 1
+   }, 10, 'a member'), 'metrics.conf: sums');
+is(Metrics->of($nginx, '/metrics/members')
+       ->value('nginx_etcd_member_weight', key => '/services/api/1'), 1,
+   'members');
+is($nginx->status->{upstreams}{api}{kind}, 'members', 'JSON');
+
+
+my $all = Metrics->of($nginx, '/metrics/members');
+
+# the documentation
+
+my ($section) = Tls::read_file("$top/docs/status.md")
+    =~ /^## Metrics$(.*?)(?:^## |\z)/ms;
+my %documented = $section =~ /^\| `(\w+)` \| (\w+) \|/mg;
+
+is_deeply(\%documented, $all->types, 'docs/status.md has the metrics that '
+                                     . 'there are, and their types');
+
+my %names;
+
+for my $name (keys %documented) {
+    $names{$_} = 1 for $documented{$name} eq 'histogram'
+                       ? map { "${name}_$_" } qw(bucket sum count) : $name;
+}
+
+
+# every metric that a file names is there
+
+sub names_metrics {
+    my ($file, @texts) = @_;
+
+    my %named = map { $_ => 1 } map { /\b(nginx_etcd_\w+)/g } @texts;
+
+    cmp_ok(scalar(keys %named), '>', 5, "$file names metrics");
+    is(join(' ', grep { !$names{$_} } sort keys %named), '', 'that there are');
+
+    return \%named;
+}
+
+
+my $dashboard = decode_json(
+    Tls::read_file("$top/conf-examples/grafana-dashboard.json"));
+my @panels = @{ $dashboard->{panels} };
+my @expressions = map { map { $_->{expr} } @{ $_->{targets} // [] } } @panels;
+my $used = names_metrics('grafana-dashboard.json', @expressions,
+                         map { $_->{query}{query} }
+                         grep { ref $_->{query} }
+                         @{ $dashboard->{templating}{list} });
+
+is(join(' ', grep { !$used->{$_} && !/_(?:sum|count)$/ } sort keys %names), '',
+   'the dashboard shows all of them');
+is(scalar(@panels), scalar(keys %{{ map { $_->{id} => 1 } @panels }}),
+   'each of its panels has a number');
+
+# every expression of it is one: as rules, with what Grafana puts in
+
+my $rule = 0;
+my $rules = join('', "groups:\n- name: dashboard\n  rules:\n", map {
+    my $expression = s/\$__rate_interval/5m/gr =~ s/\$\w+/.*/gr;
+
+    "  - record: panel:" . ++$rule . "\n    expr: "
+    . encode_json([$expression]) =~ s/^\[|\]$//gr . "\n"
+} @expressions);
+
+judges('its expressions are PromQL', 'promtool', 'check', 'rules',
+       $nginx->write_file('dashboard.yml', $rules));
+like(judges('alerts.yml is valid', 'promtool', 'check', 'rules',
+            "$top/conf-examples/alerts.yml"), qr/SUCCESS: \d+ rules found/,
+     'as promtool says');
+names_metrics('alerts.yml', Tls::read_file("$top/conf-examples/alerts.yml"));
+
+# what goes wrong is alerted, and a nginx without trouble is not
+
+my @troubles = (
+    [NginxEtcdStale => 'nginx_etcd_cluster_staleness_seconds', '0', '+Inf'],
+    [NginxEtcdAgentGone => 'nginx_etcd_agent_up', 1, 0],
+    [NginxEtcdUnauthorized => 'nginx_etcd_cluster_state', 0, 1,
+     state => 'denied'],
+    [NginxEtcdNoLeader => 'nginx_etcd_upstream_has_leader', 1, 0],
+    [NginxEtcdElectionWithoutLeader => 'nginx_etcd_election_has_leader', 1, 0],
+    [NginxEtcdLeadersChangeOften => 'nginx_etcd_election_leader_changes_total',
+     '1', '1+1'],
+    [NginxEtcdNoMembers => 'nginx_etcd_upstream_members', 3, 0,
+     state => 'up', upstream => 'api'],
+    [NginxEtcdInvalidValues => 'nginx_etcd_upstream_invalid_values', 0, 1],
+    [NginxEtcdZoneNearlyFull => 'nginx_etcd_zone_used_bytes', 10, 95],
+    [NginxEtcdEventsLost => 'nginx_etcd_cluster_repairs_total', 0, '0+1'],
+    [NginxEtcdSlowChanges => 'nginx_etcd_change_visible_seconds_bucket',
+     '0+1', '0', le => '0.05'],
+    [NginxEtcdLocksLost => 'nginx_etcd_lock_lost_total', 0, '0+1'],
+);
+
+
+sub series {
+    my ($name, $values, %labels) = @_;
+
+    my $labels = join(',', map { "$_=\"$labels{$_}\"" } sort keys %labels);
+
+    $values .= $values =~ /\+\d/ ? 'x40' : '+0x40' if $values ne '+Inf';
+    $values = join(' ', ('+Inf') x 41) if $values eq '+Inf';
+
+    return "  - series: '$name\{instance=\"web1\",$labels}'\n"
+           . "    values: '$values'\n";
+}
+
+
+sub rule_test {
+    my ($bad) = @_;
+
+    my $text = "- interval: 30s\n  input_series:\n"
+        . series('nginx_etcd_zone_size_bytes', 100, cluster => 'default')
+        . join('', map { series('nginx_etcd_change_visible_seconds_bucket',
+                                '0+1', cluster => 'default', le => $_) }
+                   '0.5', '+Inf');
+
+    for my $trouble (@troubles) {
+        my ($alert, $name, $well, $ill, %labels) = @$trouble;
+
+        $text .= series($name, $alert eq $bad ? $ill : $well,
+                        cluster => 'default', %labels);
+    }
+
+    return $text . "  promql_expr_test:\n"
+        . "  - expr: count by (alertname) (ALERTS{alertstate=\"firing\"})\n"
+        . "    eval_time: 20m\n    exp_samples:"
+        . ($bad ? "\n    - labels: '{alertname=\"$bad\"}'\n      value: 1\n"
+                : " []\n");
+}
+
+
+my $tests = "rule_files:\n- $top/conf-examples/alerts.yml\n"
+    . "evaluation_interval: 30s\ntests:\n"
+    . join('', map { rule_test($_) } '', map { $_->[0] } @troubles);
+
+judges('each trouble is alerted, and it alone', 'promtool', 'test', 'rules',
+       $nginx->write_file('alerts_test.yml', $tests));
+
+my @alerts = Tls::read_file("$top/conf-examples/alerts.yml")
+             =~ /^ *- alert: (\w+)$/mg;
+
+is_deeply([sort map { $_->[0] } @troubles], [sort @alerts],
+          'all alerts were tried');
+
+finish();

@@ -1,0 +1,537 @@
+#!/usr/bin/perl
+
+# What Patroni writes into etcd, and who is used by it: the leader, replicas,
+# all; those that have confirmed that they lead; those with a name.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use JSON::PP;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Backend;
+use Dns;
+use Etcd;
+use Example;
+use Finish;
+use Line;
+use Nginx;
+use Upstream;
+use Wait;
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+my $has_stream = Nginx::has('stream');
+
+my $etcd = Etcd->new()->start();
+my $dns = Dns->start();
+
+my %pg = map { $_->name => $_ } Backend->start(qw(pg1 pg2 pg3));
+my %api = map { $_->name => $_ } Backend->start(qw(pg1 pg2 pg3));
+
+my $config = <<'END';
+
+worker_processes 2;
+
+etcd {
+    endpoints %%ETCD%%;
+    resolver %%DNS%% ipv6=off;
+    resolver_timeout 1s;
+}
+
+http {
+    upstream writer {
+        etcd_leader /service/batman format=patroni;
+    }
+
+    upstream readers {
+        etcd_leader /service/batman/ format=patroni role=replica;
+    }
+
+    upstream near {
+        etcd_leader /service/batman format=patroni role=replica max_lag=1k;
+    }
+
+    upstream any {
+        etcd_leader /service/batman format=patroni role=any;
+    }
+
+    upstream sure {
+        etcd_leader /service/batman format=patroni confirm=api;
+    }
+
+    upstream allowed {
+        etcd_leader /service/batman format=patroni confirm=api;
+        etcd_allow 10.0.0.0/8;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+
+        location ~ ^/to/(.*)$ {
+            proxy_pass http://$1;
+            add_header X-Token $etcd_member_revision always;
+        }
+    }
+}
+
+END
+
+my $nginx = Nginx->new(etcd => $etcd)->set(DNS => $dns->address);
+
+$nginx->start($config);
+
+my %upstream = map { $_ => Upstream->new($nginx, $_) }
+    qw(writer readers near any sure allowed);
+
+
+# a member as Patroni writes it
+
+sub value {
+    my ($name, %fields) = @_;
+
+    return encode_json({
+        conn_url      => 'postgres://' . $pg{$name}->address . '/postgres',
+        api_url       => 'http://' . $api{$name}->address . '/patroni',
+        state         => 'running',
+        role          => 'replica',
+        version       => '2.1.7',
+        xlog_location => 67108960,
+        timeline      => 1,
+        %fields,
+    });
+}
+
+
+sub member_key { "/service/batman/members/$_[0]" }
+sub put { $etcd->put(member_key($_[0]), value(@_)) }
+sub lead { $etcd->put('/service/batman/leader', $_[0]) }
+
+
+sub who {
+    my ($name) = @_;
+
+    my $answer = $nginx->get("/to/$name");
+
+    return $answer->{status} == 200 ? $answer->{body} : $answer->{status};
+}
+
+
+# tests: who is used is all of these, and nobody else, in every worker
+
+sub used {
+    my ($name, $who, $what) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $seen;
+
+    wait_for {
+        $seen = join(' ', sort keys %{ $nginx->tally("/to/$name", 24, 4) });
+        $seen eq $who;
+    } 10, "$name: $what";
+
+    return is($seen, $who, "$name: $what");
+}
+
+
+# the same, once it is known what the revision did
+
+sub still_used {
+    my ($name, $revision, @rest) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    $upstream{$name}->sees($revision);
+
+    return used($name, @rest);
+}
+
+
+# siblings alone
+
+for my $sibling (qw(config initialize failover history status sync failsafe)) {
+    $etcd->put("/service/batman/$sibling", '{"conn_url":"127.0.0.1:1"}');
+}
+
+$etcd->put('/service/batman2/leader', 'pg3');
+$etcd->put('/service/batman2/members/pg3', value('pg3'));
+
+used($_ => 502, 'nobody') for qw(writer readers any sure);
+is_deeply($upstream{any}->invalid, {}, 'siblings are no members');
+
+# members, then a leader
+
+put($_) for qw(pg1 pg2 pg3);
+used(writer => 502, 'members do not lead');
+used(readers => 'pg1 pg2 pg3', 'they are replicas');
+
+$api{$_}->set(status => 503) for keys %api;
+
+my $token = lead('pg1');
+
+used(writer => 'pg1', 'the leader');
+used(readers => 'pg2 pg3', 'the others');
+used(any => 'pg1 pg2 pg3', 'all');
+
+my $answer = $nginx->get('/to/writer');
+
+is($answer->{headers}{'x-token'}, $token, 'the token is the leader key\'s');
+
+# what is rewritten every few seconds
+
+my %generation = map { $_ => $upstream{$_}->generation }
+    qw(writer readers any near);
+
+for my $n (1 .. 3) {
+    put('pg1', xlog_location => 67108960 + $n, role => 'master');
+    put('pg2', xlog_location => 67108960 + $n);
+    $etcd->put('/service/batman/status', "{\"optime\":$n}");
+}
+
+my $rewritten = put('pg3', xlog_location => 67108961);
+
+for my $name (sort keys %generation) {
+    $upstream{$name}->sees($rewritten);
+    is($upstream{$name}->generation, $generation{$name},
+       "$name: nothing is new");
+}
+
+# states, tags, lag
+
+put('pg2', state => 'starting');
+used(readers => 'pg3', 'one that is not running is none');
+used(any => 'pg1 pg3', 'at all');
+put('pg2', tags => { noloadbalance => JSON::PP::true });
+used(readers => 'pg3', 'noloadbalance');
+used(any => 'pg1 pg3', 'neither');
+put('pg2', tags => { noloadbalance => JSON::PP::false,
+                     nofailover => JSON::PP::true });
+used(readers => 'pg2 pg3', 'other tags');
+
+put('pg1', xlog_location => 67109000);
+put('pg2', xlog_location => 67109000 - 1024);
+put('pg3', xlog_location => 67109000 - 1025);
+used(near => 'pg2', 'max_lag');
+used(readers => 'pg2 pg3', 'without a limit');
+put('pg3', xlog_location => 67109001);
+used(near => 'pg2 pg3', 'one may be ahead of what the leader has written');
+put('pg3', xlog_location => undef);
+used(near => 'pg2', 'a lag that is not known');
+put('pg3');
+
+# leadership moves: key races
+
+$etcd->txn([del => '/service/batman/leader']);
+used(writer => 502, 'nobody leads');
+used(readers => 'pg1 pg2 pg3', 'replicas serve meanwhile');
+lead('pg2');
+used(writer => 'pg2', 'the next one');
+used(readers => 'pg1 pg3', 'its replicas');
+
+# a switchover under way: nobody new goes to who is to leave
+
+for my $order ('{"leader":"pg2","member":"pg3"}', '{"leader":"pg2"}',
+               '{"member":"pg3"}')
+{
+    $etcd->put('/service/batman/failover', $order);
+    used(writer => 502, "failover $order");
+    $upstream{writer}->shows({
+        member_key('pg2') => $pg{pg2}->address . ' 1 drain'
+    }, 'the leader drains');
+    $etcd->put('/service/batman/failover', '{}');
+    used(writer => 'pg2', 'which is taken back');
+}
+
+for my $order ('{"leader":"pg1","member":"pg3"}', '{"member":"pg2"}', '{',
+               '{"leader":"pg2","scheduled_at":"2030-01-01T00:00:00+00:00"}',
+               '[]', '{"leader":"","member":""}', '{"leader":7}', '')
+{
+    still_used(writer => $etcd->put('/service/batman/failover', $order),
+               'pg2', "not of it, or not now: failover $order");
+}
+
+is_deeply($upstream{$_}->invalid, {}, "$_: it is no member")
+    for qw(any readers);
+
+# a leader whose PostgreSQL does not run
+
+for my $state ('stopping', 'crashed', 'starting', undef) {
+    put('pg2', state => $state);
+    used(writer => 502, 'a leader that is ' . ($state // 'in no state'));
+    put('pg2');
+    used(writer => 'pg2', 'it runs');
+}
+
+# a former leader that was stopped overwrites the key by a plain put, when its
+# own key is gone
+
+$etcd->del(member_key('pg1'));
+still_used(writer => lead('pg1'), 502,
+           'the name of one without a key: nobody is guessed');
+$upstream{writer}->reports({
+    '/service/batman/leader' => 'value "pg1" has no key of a member'
+}, 'it is reported');
+sleep(0.09);
+put('pg1');
+used(writer => 'pg1', 'its key is there again');
+$upstream{writer}->reports({}, 'nothing to report');
+
+# a lease expires: leader and member go in one revision
+
+$etcd->txn([del => '/service/batman/leader'], [del => member_key('pg1')]);
+used(writer => 502, 'leader and member go');
+used(readers => 'pg2 pg3', 'two are left');
+$etcd->txn([put => '/service/batman/leader', 'pg3'],
+           [put => member_key('pg1'), value('pg1')]);
+used(writer => 'pg3', 'and come');
+
+# bad values
+
+put('pg3', conn_url => 'mysql://127.0.0.1:3306/');
+used(writer => 502, 'a leader without an address');
+$upstream{writer}->reports({
+    member_key('pg3') => 'conn_url "mysql://127.0.0.1:3306/" '
+        . 'does not begin with postgres://HOST'
+}, 'is reported');
+
+my $lines = $nginx->count_log(qr/"writer": key .*pg3.* is invalid/);
+
+$upstream{writer}->sees(put('pg3', conn_url => 'mysql://127.0.0.1:3306/',
+                            xlog_location => 1));
+is($nginx->count_log(qr/"writer": key .*pg3.* is invalid/), $lines,
+   'not with every rewriting');
+
+for my $url (undef, 7, '', 'postgres://', 'postgres://:5432/', 'postgres://[/',
+             'postgres:///db', 'postgres://127.0.0.1:99999/')
+{
+    still_used(writer => put('pg3', conn_url => $url), 502,
+               'no address in ' . ($url // 'nothing'));
+}
+
+for my $value ('', 'pg3', '[]', '{', '{}', '{"conn_url":{}}', "\0") {
+    still_used(writer => $etcd->put(member_key('pg3'), $value), 502,
+               'no address in a value that is none');
+}
+
+used(readers => 'pg1 pg2', 'the others do not care');
+
+my $port = $pg{pg3}->port;
+
+for my $url ("postgres://user:p%40ss\@127.0.0.1:$port/db?sslmode=prefer",
+             "postgresql://127.0.0.1:$port", "postgres://127.0.0.1:$port?a=b/c")
+{
+    put('pg3', conn_url => $url);
+    used(writer => 'pg3', $url);
+}
+
+put('pg3', conn_url => 'postgres://10.1.2.3/postgres');
+$upstream{writer}->shows({ member_key('pg3') => '10.1.2.3:5432 1 up' },
+                         'PostgreSQL\'s port');
+put('pg3', conn_url => 'postgres://[2001:db8::7]/postgres');
+$upstream{writer}->shows({ member_key('pg3') => '[2001:db8::7]:5432 1 up' },
+                         'IPv6');
+
+# names
+
+put('pg3', conn_url => "postgres://pg3.test:$port/postgres");
+$upstream{writer}->reports({
+    member_key('pg3') => '"pg3.test" could not be resolved: Host not found'
+}, 'a name that is not known');
+used(writer => 502, 'does not lead');
+sleep(2.5);
+is($nginx->count_log(qr/"writer": key .*pg3.* could not be resolved/), 1,
+   'which is said once, however often it is asked for');
+
+$dns->set('pg3.test' => ['127.0.0.1']);
+used(writer => 'pg3', 'it is known later');
+$upstream{writer}->reports({}, 'nothing to report');
+is_deeply($upstream{readers}->invalid, {}, 'replicas have addresses');
+
+$dns->set('pg2.test' => 'silence');
+put('pg2', conn_url => 'postgres://pg2.test:' . $pg{pg2}->port);
+still_used(readers => put('pg1'), 'pg1', 'a name that is not answered');
+is(who('writer'), 'pg3', 'nobody waits for it');
+$dns->set('pg2.test' => ['127.0.0.1']);
+used(readers => 'pg1 pg2', 'an answer, at last');
+put($_) for qw(pg2 pg3);
+
+# confirm=api: nobody has confirmed anything so far
+
+used(sure => 502, 'nobody that does not say that it is primary');
+is($upstream{allowed}->invalid->{ member_key('pg3') },
+   'api_url "' . $api{pg3}->address . '" is not allowed by etcd_allow',
+   'nobody is asked whom etcd_allow does not let');
+
+$api{pg3}->set(status => 200);
+used(sure => 'pg3', 'it is');
+
+$_->reset for values %api;
+lead('pg1');
+put('pg1', xlog_location => 5);
+sleep(0.3);
+is(who('sure'), 502, 'the next one is not yet');
+is(who('writer'), 'pg1', 'though it has the key');
+
+my $asked = $api{pg1}->requests;
+
+cmp_ok($asked, '>=', 0.3 / 0.02 / 4 / $slower, 'it is asked again and again');
+cmp_ok($asked, '<=', 120 * $slower, 'every 5 ms, at first');
+is($api{pg2}->requests + $api{pg3}->requests, 0, 'nobody else is');
+
+$api{pg1}->set(status => 200);
+
+my $since = time();
+
+used(sure => 'pg1', 'then it is');
+$_->reset for values %api;
+put('pg1', xlog_location => 6);
+$upstream{sure}->sees(put('pg2'));
+sleep(0.1);
+is($api{pg1}->requests, 0, 'after that it is not asked any more');
+
+ok($nginx->reload(), 'a reload');
+used(sure => 'pg1', 'it still leads');
+is($api{pg1}->requests, 0, 'without being asked');
+
+$api{pg1}->set(status => 503);
+put('pg1', xlog_location => 7);
+used(sure => 'pg1', 'it has confirmed this term');
+
+$etcd->txn([del => '/service/batman/leader']);
+lead('pg1');
+sleep(0.1);
+used(sure => 502, 'another term is to be confirmed');
+$api{pg1}->set(status => 200);
+used(sure => 'pg1', 'it is');
+
+# Patroni says 200 before PostgreSQL is promoted
+
+$api{pg2}->set(status => 200, body => '{"state":"running","role":"replica"}');
+lead('pg2');
+sleep(0.2);
+used(sure => 502, 'one that still recovers');
+
+for my $role (qw(master primary)) {
+    $etcd->txn([del => '/service/batman/leader']);
+    lead('pg2');
+    $api{pg2}->set(body => "{\"state\":\"running\",\"role\":\"$role\"}");
+    used(sure => 'pg2', "a $role");
+}
+
+$api{pg2}->set(body => undef);
+
+# APIs that hang, are away, break off, and say something else
+
+for my $case (
+    ['hangs', sub { $api{pg2}->set(hang => 1, status => 200) },
+              sub { $api{pg2}->set(hang => 0) }],
+    ['is away', sub { $api{pg2}->down }, sub { $api{pg2}->up }],
+    ['says 302', sub { $api{pg2}->set(status => 302) },
+                 sub { $api{pg2}->set(status => 200) }],
+) {
+    my ($name, $break, $mend) = @$case;
+
+    lead('pg1');
+    used(sure => 'pg1', 'before');
+    $break->();
+    lead('pg2');
+    sleep(0.2);
+    used(sure => 502, "an API that $name");
+    $mend->();
+    used(sure => 'pg2', 'and not for ever');
+}
+
+# URLs that cannot be asked
+
+$api{pg3}->set(status => 503);
+lead('pg3');
+used(sure => 502, 'one that does not confirm');
+
+for my $case (
+    ['https://127.0.0.1:1/patroni', 'api_url "https://127.0.0.1:1/patroni" '
+     . 'does not begin with http://HOST, and is not asked to confirm '
+     . 'anything'],
+    [undef, 'api_url null is not a string'],
+) {
+    put('pg3', api_url => $case->[0]);
+    $upstream{sure}->reports({ member_key('pg3') => $case->[1] },
+                             'an API that is not asked');
+    used(sure => 502, 'confirms nothing');
+}
+
+$api{pg3}->set(status => 200);
+$dns->set('api.test' => ['127.0.0.1']);
+put('pg3', api_url => 'http://api.test:' . $api{pg3}->port . '/patroni');
+used(sure => 'pg3', 'an API by name');
+
+# the bound: after it, seldom, and said once
+
+$api{pg1}->set(status => 503);
+put('pg1');
+lead('pg1');
+ok(wait_for(sub { $nginx->count_log(qr/not confirmed that it leads/) }, 15),
+   'one that does not confirm within 10 s');
+$_->reset for values %api;
+sleep(1.5);
+cmp_ok($api{pg1}->requests, '<=', 3, 'is asked every second');
+is($nginx->count_log(qr/not confirmed that it leads/), 1, 'said once');
+used(sure => 502, 'it is not used');
+$api{pg1}->set(status => 200);
+used(sure => 'pg1', 'until it does');
+
+# the agent ends while it asks
+
+$api{pg2}->set(status => 503);
+put('pg2');
+lead('pg2');
+sleep(0.1);
+$nginx->kill_worker($nginx->status->{agent}{pid});
+$api{pg2}->set(status => 200);
+used(sure => 'pg2', 'another agent asks');
+
+
+SKIP: {
+    skip('this nginx has no stream', 1) if !$has_stream;
+
+    my %line = map { $_->name => $_ } Line->start(qw(pg1 pg2));
+
+    for my $name (keys %line) {
+        put($name, conn_url => 'postgres://' . $line{$name}->address);
+    }
+
+    $etcd->del(member_key('pg3'));
+    lead('pg1');
+
+    my $example = Nginx->new(etcd => $etcd)
+        ->start(Example::text('patroni', 'etcd'));
+    my $port = sub { $example->port("PORT_$_[0]") };
+
+    my $writer = Line::Client->new($port->(5432));
+
+    is($writer->ask('write'), 'pg1: write', 'patroni.conf: the primary');
+    is(Line::Client->new($port->(5433))->ask('read'), 'pg2: read',
+       'patroni.conf: a replica');
+
+    $etcd->del('/service/batman/leader');
+    ok($writer->is_closed(), 'patroni.conf: a session with a former primary '
+       . 'is closed');
+
+    my $next = Line::Client->new($port->(5432));
+
+    $next->tell('write');
+    $api{pg2}->set(status => 503);
+    lead('pg2');
+    is($next->hear(0.3), undef, 'patroni.conf: a new one waits');
+    $api{pg2}->set(status => 200);
+    is($next->hear(), 'pg2: write', 'patroni.conf: for a primary that is one');
+}
+
+finish();

@@ -1,0 +1,245 @@
+#!/usr/bin/perl
+
+# Balancing for itself, without etcd and connections: who is picked how often,
+# also while members come and go.  What is random is the same each time.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Finish;
+use Unit;
+
+use constant {
+    PICKS => 1_000_000,
+
+    # 99 % of right ones are below: degrees of freedom of 10 and 100 members
+
+    CHI_10  => 21.67,
+    CHI_100 => 134.64,
+};
+
+my @methods = ('round_robin', 'least_conn', 'random', 'ewma');
+my @hashes = ('hash', 'hash consistent');
+
+
+sub most { return (sort { $b <=> $a } @_)[0] }
+
+
+# as often as weights say
+
+for my $method (@methods) {
+    my ($equal, $weights) = unit(
+        "set 1 $method", 'add 0 10', 'picks 0 ' . PICKS,
+        "set 1 $method", 'add 0 100 weights=1-100', 'picks 0 ' . PICKS,
+    );
+
+    is($equal->[0], 10, "$method: there are ten");
+    cmp_ok($equal->[1], '<', CHI_10, "$method: as often as each other");
+    is($weights->[0], 100, "$method: there are a hundred");
+    cmp_ok($weights->[1], '<', CHI_100, "$method: as often as weights say");
+
+    next if $method =~ /random|ewma/;
+
+    cmp_ok($equal->[2], '<', 1, "$method: equals are never a turn away");
+    cmp_ok($weights->[2], '<', 1, "$method: nor are others");
+}
+
+# as many keys as weights say: a member has 160 points for each, which makes
+# its share differ by some 1/sqrt(160)
+
+for my $method (@hashes) {
+    my @keys = @{ (unit("set 1 $method", 'add 0 10 weight=10', 'sync 0',
+                        'keys 0 100000'))[0] };
+    my %got;
+
+    $got{$_}++ for @keys;
+    is(keys %got, 10, "$method: all get keys");
+    cmp_ok(most(map { abs($_ / 10000 - 1) } values %got), '<',
+           $method eq 'hash' ? 0.05 : 0.15, "$method: about as many");
+}
+
+# the order of equals, and weights that do not divide each other
+
+my ($order, $odd, $large, $one, $none) = unit(
+    'set 1 round_robin', 'add 0 4', 'order 0 12',
+    'set 1 round_robin', 'add 0 3 weights=3-5', 'add 3 40 weight=7',
+    'add 43 1 weight=1000', 'picks 0 100000',
+    'set 1 round_robin', 'add 0 200 weight=65535', 'add 200 1 weight=1',
+    'add 201 1 weight=32767', 'picks 0 300000',
+    'set 1 round_robin', 'add 0 1', 'order 0 3',
+    'remove 0 1', 'order 0 2',
+);
+
+is("@$order", '0 1 2 3 0 1 2 3 0 1 2 3', 'round_robin: equals in rotation');
+cmp_ok($odd->[2], '<', 1, 'round_robin: many of one weight and a heavy one');
+cmp_ok($large->[2], '<', 1, 'round_robin: the highest weights');
+is("@$one", '0 0 0', 'one member');
+is("@$none", '-1 -1', 'no member');
+
+# a sum of weights of more than 2^31, some of which is not used
+
+for my $method (@methods) {
+    my ($picks) = map { [grep { $_ >= 0 && $_ < 33000 } @$_] }
+                  (unit("set 1 $method", 'add 0 33000 weight=65535',
+                        'add 33000 1000 weight=65535 down', 'sync 0',
+                        'order 0 10000'))[0];
+    my %different = map { $_ => 1 } @$picks;
+
+    is(@$picks, 10_000, "$method: a sum of weights over 2^31");
+    cmp_ok(keys %different, '>', 8000, "$method: spread over all of them");
+}
+
+# members come and go: nobody is owed or given more than a turn by it
+
+my @changes = unit(
+    'set 1 round_robin', 'add 0 50 weights=1-10', 'order 0 137',
+    'add 50 1 weight=5', 'picks 0 20', 'add 51 30 weights=1-10', 'picks 0 999',
+    'remove 10 20', 'picks 0 10000', 'add 31 1 weight=100', 'picks 0 10000',
+    (map { ("remove 60 5", 'order 0 3', 'add 60 5 weight=4', 'order 0 2') }
+         1 .. 100),
+    'picks 0 10000',
+    'set 1 round_robin', 'add 0 10', 'order 0 5',
+    (map { ("add $_ 1 max_conns=100", 'order 0 1') } 0 .. 9), 'order 0 10',
+);
+
+my @picks = grep { @$_ == 3 && $_->[2] =~ /\./ } @changes;
+
+is(@picks, 5, 'five times between changes');
+cmp_ok(most(map { $_->[2] } @picks), '<', 2,
+       'round_robin: never two turns away, of which one is from before');
+is(join(' ', map { "@$_" } grep { @$_ == 1 } @changes[-11 .. -2]),
+   '5 6 7 8 9 0 1 2 3 4', 'a member that is written anew keeps its turn');
+
+# many that come at once, and one that leaves and comes: no burst
+
+my (undef, $new, undef, $flap) = unit(
+    'set 1 round_robin', 'add 0 100', 'order 0 1234', 'add 100 100',
+    'picks 0 400',
+    'set 1 round_robin', 'add 0 10', 'order 0 1000',
+    'remove 3 1', 'add 3 1', 'picks 0 5',
+);
+
+cmp_ok($new->[2], '<', 2, 'round_robin: a hundred come at once');
+cmp_ok($flap->[2], '<', 1, 'round_robin: one goes and comes again');
+
+# what thousands of members cost is done in pieces: steps, and the most members
+# and points of a hash ring in one of them.  A reader looks at 64 slots at a
+# time, but at all of the last 256 changes; how long that takes is measured by
+# the benchmarks.
+
+use constant {
+    SLOTS  => 64,
+    RING   => 256,
+    POINTS => 32,
+};
+
+for my $method (@methods, @hashes) {
+    my @steps = unit("set 1 $method",
+                     'add 0 10000 priority=2', 'steps 0',
+                     'add 10000 10 priority=2', 'steps 0',
+                     'add 10010 1 priority=1', 'steps 0',
+                     'remove 10010 1', 'steps 0',
+                     'remove 0 9000', 'steps 0',
+                     'orphan', 'steps 0');
+
+    my @want = (10000 / SLOTS, 1, 10000 / SLOTS, 10000 / SLOTS, 9000 / SLOTS,
+                1000);
+    my @what = ('ten thousand come', 'ten more come', 'they are backup',
+                'they serve again', 'most of them go', 'a set is given up');
+
+    for my $i (0 .. $#want) {
+        cmp_ok($steps[$i][0], '>=', $want[$i],
+               "$method: $what[$i] in so many steps");
+    }
+
+    cmp_ok(most(map { $_->[1] } @steps), '<=', SLOTS + RING,
+           "$method: of so many members at most");
+
+    next if $method ne 'hash consistent';
+
+    cmp_ok($steps[0][0], '>=', 10000 * 160 / POINTS, "$method: and of points");
+    cmp_ok(most(map { $_->[2] } @steps), '<=', POINTS,
+           "$method: of so many points at most");
+}
+
+# the lowest priority serves, whatever number it is, and others as they would
+# without those that do not
+
+sub range {
+    my @sorted = sort { $a <=> $b } @_;
+
+    return "$sorted[0]-$sorted[-1]";
+}
+
+for my $method (@methods, @hashes) {
+    my $ask = $method =~ /hash/ ? 'keys 0 2000' : 'order 0 2000';
+
+    my @got = unit(
+        "set 1 $method", 'add 0 300 priority=20', 'sync 0', $ask,
+        'add 300 20 priority=10', 'sync 0', $ask, 'remove 300 20', 'sync 0',
+        $ask, 'add 300 20', 'add 0 300 priority=40', 'add 300 20 priority=50',
+        'add 400 5 backup', 'sync 0', $ask, 'add 0 300 priority=60', 'sync 0',
+        $ask, 'add 300 20 priority=50 down', 'sync 0', $ask,
+        'add 0 300 drain', 'sync 0', $ask, 'add 300 1 priority=70', 'sync 0',
+        $ask,
+    );
+
+    is(join(' ', map { range(@$_) } @got), '0-299 300-319 0-299 0-299 300-319 '
+       . '0-299 400-404 300-300', "$method: priorities");
+
+    next if $method !~ /hash/;
+
+    is_deeply($got[2], $got[0], "$method: keys go where they went before");
+}
+
+# none, one, and a key that is empty
+
+for my $method (@methods, @hashes) {
+    my @got = unit(
+        "set 1 $method", 'order 0 2', 'keys 0 2', 'add 0 1', 'order 0 2',
+        'keys 0 2', 'remove 0 1', 'order 0 1', 'add 0 3', 'sync 0',
+        'order 0 300', 'counts 0 3',
+    );
+
+    is(join(', ', map { "@$_" } @got[0 .. 4]), '-1 -1, -1 -1, 0 0, 0 0, -1',
+       "$method: no member, and one");
+    cmp_ok(most(map { abs($_ - 100) } @{ $got[6] }), '<',
+           $method =~ /random|ewma/ ? 50 : 1,
+           "$method: without a key all get as much");
+}
+
+# keys, and a sum of weights of more than 2^31: nginx's "hash" knows 2^15 keys,
+# which are all of the first member's then
+
+for my $method (@hashes) {
+    my ($keys) = unit("set 1 $method",
+                      $method eq 'hash' ? 'add 0 33000 weight=65535'
+                                        : 'add 0 3 weight=6553',
+                      'sync 0', 'keys 0 2000');
+
+    is(scalar(grep { $_ < 0 } @$keys), 0, "$method: high weights");
+    is(most(@$keys), $method eq 'hash' ? 0 : 2, "$method: as nginx does it");
+}
+
+# what takes no requests
+
+for my $method (@methods, @hashes) {
+    my @got = unit(
+        "set 1 $method", 'add 0 4 down', 'sync 0', 'order 0 1',
+        'add 0 4 drain', 'order 0 1', 'add 4 1 backup', 'sync 0', 'order 0 2',
+        'add 0 4 max_conns=1', 'sync 0', 'open 0 9', 'conns 0 5',
+        'add 4 1 down', 'order 0 1', 'close 0 1', 'open 0 2',
+    );
+
+    my @want = ('-1', '-1', '4 4', '9', '1 1 1 1 5', '-1', '1', '1');
+
+    is_deeply([map { "@$_" } @got], \@want,
+              "$method: down, drain, backup, and max_conns");
+}
+
+finish();

@@ -1,0 +1,153 @@
+#!/usr/bin/perl
+
+# One member of ten is slow: how often it is asked, beside nginx's own
+# least_conn.  And a member that starts slowly.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Backend;
+use Etcd;
+use Finish;
+use Load;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant {
+    CLIENTS  => 6,
+    REQUESTS => 1500,
+    START    => 6 * ($ENV{TEST_SLOWER} || 1),
+};
+
+my $etcd = Etcd->new()->start();
+my @backends = Backend->start(10);
+my @starting = Backend->start(qw(old new));
+my $slow = $backends[3];
+
+$etcd->put("/s/$_", $backends[$_]->address) for 0 .. 9;
+$etcd->put('/start/old', $starting[0]->address);
+
+my $nginx = Nginx->new(etcd => $etcd)
+    ->set(SERVERS => join(' ', map { 'server ' . $_->address . ';' }
+                                   @backends),
+          START => START)
+    ->start(<<'EOF');
+
+worker_processes 2;
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+    upstream native {
+        zone native 256k;
+        least_conn;
+        %%SERVERS%%
+    }
+
+    upstream least_conn {
+        etcd_members /s/;
+        etcd_balance least_conn;
+    }
+
+    upstream ewma {
+        etcd_members /s/;
+        etcd_balance ewma;
+    }
+
+    upstream start {
+        etcd_members /start/ slow_start=%%START%%s;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+
+        location /native     { proxy_pass http://native; }
+        location /least_conn { proxy_pass http://least_conn; }
+        location /ewma       { proxy_pass http://ewma; }
+        location /start      { proxy_pass http://start; }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOF
+
+for my $name (qw(least_conn ewma)) {
+    wait_for { keys %{ Upstream->new($nginx, $name)->members } == 10 } 10,
+        'ten members';
+}
+
+$_->set(delay => 0.005) for @backends;
+$slow->set(delay => 0.1);
+
+
+sub requests {
+    my $sum = 0;
+
+    $sum += $_->requests for @backends;
+
+    return $sum;
+}
+
+
+# the part of all requests that the slow one gets
+
+sub share {
+    my ($path) = @_;
+
+    $_->reset for @backends;
+
+    my @load = map { Load->start($nginx->port, path => $path, clients => 1,
+                                 keepalive => 1) } 1 .. CLIENTS;
+
+    wait_for { requests() > REQUESTS } 30, "requests to $path";
+
+    my $failed = 0;
+
+    $failed += @{ $_->results->{failed} } for @load;
+
+    is($failed, 0, "$path: all are answered");
+
+    return $slow->requests / requests();
+}
+
+
+my %share = map { $_ => share("/$_") } qw(native least_conn ewma);
+my $shares = join(', ', map { sprintf('%s %.4f', $_, $share{$_}) }
+                            sort keys %share);
+
+# by rotation it would be a tenth
+
+cmp_ok($share{least_conn}, '<', $share{native} + 0.01,
+       "least_conn: asked as seldom as by nginx's own") or diag($shares);
+cmp_ok($share{ewma}, '<', $share{native} + 0.01, 'ewma: no more often')
+    or diag($shares);
+cmp_ok($share{ewma}, '<', 0.02, 'ewma: almost never') or diag($shares);
+note($shares);
+
+# the share of a new member grows to a half
+
+Upstream->new($nginx, 'start')->shows(
+    { '/start/old' => $starting[0]->address . ' 1 up' }, 'one member');
+
+$etcd->put('/start/new', $starting[1]->address);
+Upstream->new($nginx, 'start')->sees($etcd->revision);
+
+cmp_ok($nginx->tally('/start', 60)->{new} // 0, '<', 15,
+       'a new member starts slowly');
+
+ok(wait_for(sub {
+    ($nginx->tally('/start', 40)->{new} // 0) >= 18
+}, START * 4, 'half of the requests'), 'and gets its share later');
+
+finish();

@@ -1,0 +1,265 @@
+#!/usr/bin/perl
+
+# $etcd_staleness and staleness_ms count from the last proof that what nginx
+# knows is so, and nothing less than a proof sets them back.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use List::Util qw(max min);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Chaos;
+use Etcd;
+use Fake;
+use Finish;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant {
+    INTERVAL => 5,
+    DELAY    => 0.5,                    # each way
+};
+
+
+my $slower = $ENV{TEST_SLOWER} || 1;
+
+my $etcd = Etcd->new()->start();
+my %chaos = map { $_ => Chaos->start($etcd->port) } qw(near far back);
+
+my @kv = ('--kv', '/s/1=127.0.0.1:1001');
+my @event = ('--event', '/s/2=127.0.0.1:1002');
+
+# answers to creates after the first PING; an event that is 700 ms late; a
+# part of a revision that is 2 s late; a prefix that may not be read; a first
+# connection to a member that lags behind the list
+
+my %fake = (
+    late   => Fake->new()->start('lazy:7000', @kv),
+    held   => Fake->new()->start('withhold:700', @kv, @event),
+    part   => Fake->new()->start('fragments:2000', @kv, @event,
+                                 '--event', '/s/3=127.0.0.1:1003'),
+    denied => Fake->new()->start('watch-create-cancel', @kv),
+    behind => Fake->new()->start('revision:90:100', @kv),
+    slow   => Fake->new()->start('ok', @kv),
+);
+
+$etcd->put('/s/1', '127.0.0.1:1001');
+
+my $nginx = Nginx->new()->set(
+    CLUSTERS => join('', map {
+        "etcd $_ { endpoints " . ($fake{$_} // $chaos{$_})->endpoints
+            . "; ping_interval 5s; request_timeout 20s; zone 256k; }\n"
+    } keys %fake, keys %chaos),
+    UPSTREAMS => join('', map {
+        "upstream $_ { etcd_members /s/ cluster=$_; }\n"
+    } keys %fake, keys %chaos),
+);
+
+$nginx->start(<<'EOC');
+
+%%CLUSTERS%%
+
+http {
+    %%UPSTREAMS%%
+
+    upstream bad {
+        etcd_members /bad/ cluster=denied;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+sub upstream { Upstream->new($nginx, $_[0]) }
+sub cluster { $nginx->status->{clusters}{$_[0]} }
+
+
+# Notes what the status says until the condition is met: { staleness => [...],
+# members => [...] } of a cluster; each of an answer of its own.
+
+sub observe {
+    my ($name, $seconds, $condition) = @_;
+
+    my (@staleness, @members);
+
+    wait_for {
+        my $status = $nginx->status;
+
+        push @staleness, $status->{clusters}{$name}{staleness_ms};
+        push @members, scalar(@{ $status->{upstreams}{$name}{members} // [] });
+
+        $condition->($staleness[-1], $members[-1]);
+    } $seconds, "$name: staleness";
+
+    return { staleness => \@staleness, members => \@members };
+}
+
+
+# an event that etcd owes us
+
+{
+    my $seen = observe('held', 5, sub { $_[0] >= 0 });
+
+    is($seen->{members}[-1], 2,
+       'no proof before a watch has caught up with the revision that its '
+       . 'create named');
+    is(scalar(grep { $_ == 1 } @{ $seen->{members} }) > 0, 1,
+       'while it had not, the member of the list was there');
+}
+
+upstream('part')->shows({ map { ("/s/$_" => "127.0.0.1:100$_ 1 up") } 1 .. 3 },
+                        'a revision in parts');
+
+{
+    my @of_parts = $fake{part}->times(qr/ created /);
+
+    ok(wait_for(sub { staleness('part') >= 0 }, 5, 'a proof'),
+       'a whole revision is a proof');
+    cmp_ok(time() - $of_parts[0], '>=', 2, 'a part of it was none');
+}
+
+sub staleness { $nginx->status->{clusters}{$_[0]}{staleness_ms} }
+
+# of two watches one is refused
+
+ok(wait_for(sub { staleness('denied') >= 0 }, 5, 'a proof'),
+   'a prefix that may not be read holds up no proof of the others');
+
+
+# Reconnected while other keys are written: nothing comes for our prefix, and
+# no PING is due for long.  What is little is read at once; for what is more
+# than that etcd owes events that it has none of.  Returns the seconds from
+# the end of the connection until something proved later was seen.
+
+sub reconnected {
+    my ($what) = @_;
+
+    $etcd->put('/unrelated', $_) for 1 .. 5;
+    $chaos{back}->cut();
+
+    my $cut = time();
+    my $reconnects = cluster('back')->{reconnects};
+
+    wait_for { cluster('back')->{reconnects} > $reconnects } 5, 'a reconnect';
+
+    ok(wait_for(sub {
+        my $asked = time();
+        staleness('back') + 2 < ($asked - $cut) * 1000;
+    }, 4, 'a proof'), "$what: etcd is asked for a proof");
+
+    return time() - $cut;
+}
+
+reconnected('little');
+
+my $wordy = '{"address":"127.0.0.1:1001","note":"' . 'x' x 65_000 . '"}';
+
+$etcd->put('/s/1', $wordy);
+reconnected('much, as is found now');
+cmp_ok(reconnected('much'), '>=', 0.9,
+       'a silent watch needs time to have caught up');
+$etcd->put('/s/1', '127.0.0.1:1001');
+
+
+# a member that lags
+
+{
+    my $seen = observe('behind', 10, sub { $_[0] >= 0 });
+
+    cmp_ok($fake{behind}->count(qr/ created /), '>=', 2,
+           'a member that lags behind the list is no proof');
+    is($nginx->count_log(qr/"behind": .*it lags behind the cluster/), 1,
+       'and is left');
+    is(cluster('behind')->{resyncs}, 0, 'nothing is listed for that');
+}
+
+{
+    my @revisions;
+
+    $fake{slow}->stop();
+    $fake{slow}->start('revision:90:100', @kv);
+
+    ok(wait_for(sub {
+        push @revisions, cluster('slow')->{revision};
+        $fake{slow}->count(qr/ created /) >= 3;
+    }, 15, 'another connection'), 'so is one that lags after a failover');
+    is(min(@revisions), 100, 'the revision does not go back for it');
+    upstream('slow')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
+                            'nor do the members');
+}
+
+
+# PING as the only proof, over a way that takes its time
+
+$chaos{far}->set(delay => DELAY);
+$etcd->put('/s/1', '127.0.0.1:1001');
+
+{
+    my $end = time() + 3 * INTERVAL;
+    my $quiet = time() + 3 * DELAY + 0.5;
+    my (@far, @near, @late);
+
+    while (time() < $end) {
+        my $clusters = $nginx->status->{clusters};
+
+        if (!$fake{late}->count(qr/ created /)) {
+            push @late, [time(), $clusters->{late}{staleness_ms}];
+        }
+
+        if (time() > $quiet) {
+            push @far, $clusters->{far}{staleness_ms};
+            push @near, $clusters->{near}{staleness_ms};
+        }
+
+        sleep(0.02);
+    }
+
+    cmp_ok(min(@near), '<', 1000 * DELAY, 'the answer to a PING is a proof');
+    cmp_ok(min(@far), '>=', 2 * DELAY * 1000 - 10,
+           'of the time when the PING was sent');
+    cmp_ok(max(@near), '>=', (INTERVAL - 0.5) * 1000,
+           'there is none in between');
+    cmp_ok(max(@near), '<=', INTERVAL * 1000 + 500 * $slower,
+           'so staleness stays below ping_interval and the time of an answer');
+
+    my ($ping) = $fake{late}->times(qr/ ping /);
+
+    cmp_ok($ping, '<', $late[-1][0] - 0.5, 'a PING before any watch');
+    is(max(map { $_->[1] } @late), -1, 'proves nothing');
+}
+
+# the watch's connection is lost and cannot be made again
+
+$chaos{near}->set(refuse => 1);
+
+$chaos{near}->cut();
+
+wait_for { cluster('near')->{state} eq 'connecting' } 5, 'the end';
+
+my $cut = time();
+my $before = staleness('near');
+
+sleep(1);
+
+cmp_ok(staleness('near'), '>=', $before + (time() - $cut - 0.1) * 1000,
+       'it grows without a connection');
+
+$chaos{near}->set(refuse => 0);
+
+ok(wait_for(sub { staleness('near') < 900 }, 10, 'a proof'),
+   'a watch that is created again at the newest revision is a proof');
+
+finish();

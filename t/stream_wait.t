@@ -1,0 +1,331 @@
+#!/usr/bin/perl
+
+# etcd_wait for stream: connections are held, and nothing of them lost, until
+# there is a member.  All times to wait are longer than any test may take,
+# unless the end of the time is what is tested: an answer in time was woken.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(time);
+
+use Etcd;
+use Finish;
+use Line;
+use Nginx;
+use Tls;
+use Upstream;
+use Wait;
+
+use constant {
+    CLIENTS => 300,
+    WORKERS => 2,
+};
+
+plan(skip_all => 'this nginx has no stream, or not all of it')
+    if !Nginx::has(qw(stream stream_ssl_module stream_ssl_preread_module));
+
+my $etcd = Etcd->new()->start();
+my ($one, $two) = Line->start('one', 'two');
+my ($at1, $at2) = map { $_->address } $one, $two;
+
+# upstreams that a server waits for, each in a test of its own: all of them
+# are empty at first
+
+my @names = qw(many abort sent halved tls reload killed failing preread
+               limited);
+
+my $servers = join('', map { <<"END" } @names);
+    upstream $_ {
+        etcd_members /$_/;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_$_%% reuseport;
+        etcd_wait $_ 600s;
+        proxy_pass $_;
+    }
+END
+
+my $config = <<'END';
+
+worker_processes WORKERS;
+
+events {
+    worker_connections 4096;
+}
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+stream {
+    log_format wait "$status $server_port";
+    access_log %%DIR%%/stream.log wait;
+
+    proxy_timeout 60s;
+
+    SERVERS
+
+    upstream none {
+        etcd_members /none/;
+    }
+
+    etcd_wait none 600s;
+
+    server {
+        listen 127.0.0.1:%%PORT_vain%%;
+        etcd_wait none 300ms;
+        proxy_pass none;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_off%%;
+        etcd_wait off;
+        proxy_pass none;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_inherits%%;
+        proxy_pass none;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_denied%%;
+        deny all;
+        proxy_pass none;
+    }
+
+    # TLS ends at the second one, which is the one that waits
+
+    server {
+        listen 127.0.0.1:%%PORT_plain%%;
+        etcd_wait off;
+        proxy_ssl on;
+        proxy_pass 127.0.0.1:%%PORT_ssl%%;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_ssl%% ssl;
+        ssl_certificate %%DIR%%/server.crt;
+        ssl_certificate_key %%DIR%%/server.key;
+        etcd_wait tls 600s;
+        proxy_pass tls;
+    }
+}
+
+END
+
+$config =~ s/ *SERVERS\n/$servers/;
+$config =~ s/WORKERS/WORKERS/e;
+$config =~ s/(PORT_limited\S+) reuseport;\n.*?;/$1;/;
+$config =~ s/proxy_pass limited;/etcd_wait limited 600s queue=3;\n$&/;
+$config =~ s/proxy_pass preread;/ssl_preread on;\n$&/;
+$config =~ s/proxy_pass halved;/proxy_half_close on;\n$&/;
+
+my $nginx = Nginx->new(etcd => $etcd);
+
+Tls->new('ca')->issue('server', san => 'IP:127.0.0.1')
+    ->install($nginx->dir, 'server');
+
+$nginx->start($config);
+
+sub client { return Line::Client->new($nginx->port("PORT_$_[0]")) }
+sub upstream { return Upstream->new($nginx, $_[0], 'stream') }
+
+
+# a connection that is held, with a line that it has sent
+
+sub hold {
+    my ($name, $line) = @_;
+
+    my $client = client($name);
+
+    $client->tell($line) if defined $line;
+
+    return $client;
+}
+
+
+sub log_of {
+    my ($name) = @_;
+
+    my $port = $nginx->port("PORT_$name");
+
+    return join(' ', map { /^(\d+) $port$/ } $nginx->lines_of('stream.log'));
+}
+
+
+# many connections in all workers
+
+my @clients = map { hold('many', "line $_") } 1 .. CLIENTS;
+
+upstream('many')->holds(CLIENTS, 'many connections are held');
+is($nginx->count_log(qr/connected to \Q$at1\E/), 0, 'nothing is sent');
+$etcd->put('/many/1', $at1);
+
+my $answered = grep {
+    ($clients[$_ - 1]->hear() // '') eq "one: line $_"
+} 1 .. CLIENTS;
+
+is($answered, CLIENTS, 'a member: all are answered');
+upstream('many')->holds(0, 'none waits any more');
+
+my %workers = map { $_ => 1 }
+    $nginx->error_log =~ / (\d+)#\d+: .*connected to \Q$at1\E$/mg;
+
+is(scalar(keys %workers), WORKERS, 'by all workers');
+is($clients[0]->ask('more'), 'one: more', 'a session goes on');
+$_->close for @clients;
+is(client('many')->ask('hello'), 'one: hello', 'with a member nothing is held');
+
+# what is no reason to wait
+
+is(client('denied')->is_closed, 1, 'access is denied before');
+is(log_of('denied'), '403', 'as it should be');
+is(client('off')->is_closed, 1, 'off: it fails at once');
+is(log_of('off'), '502', 'as without');
+
+my $client = hold('inherits', 'hello');
+
+upstream('none')->holds(1, 'what is said for all servers holds for one');
+$client->close;
+
+$etcd->txn([put => '/failing/1', $at1], [put => '/failing/2', $at2]);
+upstream('failing')->sees($etcd->revision);
+$one->down;
+$two->down;
+is(client('failing')->is_closed, 1, 'members that fail are members');
+$one->up;
+$two->up;
+
+# the time is over
+
+my $begin = time();
+
+is(client('vain')->is_closed, 1, 'no member in time: as without');
+cmp_ok(time() - $begin, '>=', 0.3, 'after the time');
+is(log_of('vain'), '502', 'with status 502');
+
+# the limit: connections are to one port without reuseport, so as to fill one
+# worker after the other
+
+@clients = map { hold('limited', 'hello') } 1 .. 3 * WORKERS + 4;
+
+my $held;
+
+wait_for {
+    $held = upstream('limited')->waiting;
+    $held + (() = log_of('limited') =~ /503/g) == @clients
+} 10, 'some to be held, others to be refused';
+
+cmp_ok($held, '<=', 3 * WORKERS, 'no more are held than may');
+cmp_ok($held, '>=', 3, 'and as many as may in a worker');
+is(log_of('limited'), join(' ', ('503') x (@clients - $held)),
+   'the others are closed with status 503');
+is($nginx->count_log(qr/\[error\].*upstream "limited" has no usable member,/
+                     . qr/ and 3 wait/), @clients - $held,
+   'the log says why');
+$etcd->put('/limited/1', $at1);
+is(scalar(grep { ($_->hear() // '') eq 'one: hello' } @clients), $held,
+   'those that were held are answered');
+
+# clients that go away
+
+@clients = map { hold('abort') } 1 .. 20;
+upstream('abort')->holds(20, 'twenty are held');
+$_->close for @clients[0 .. 9];
+upstream('abort')->holds(10, 'ten go away: ten are left');
+is(log_of('abort'), join(' ', ('200') x 10), 'as ended by the client');
+$etcd->put('/abort/1', $at1);
+is(scalar(grep { ($_->ask('x') // '') eq 'one: x' } @clients[10 .. 19]), 10,
+   'the others are served');
+is($one->counts->{open}, 10, 'the backend knows of those only');
+$_->close for @clients;
+
+# what was sent before the end is passed on
+
+$one->reset;
+$client = hold('sent', 'last words');
+upstream('sent')->holds(1, 'a client that has sent something is held');
+$client->close;
+$etcd->put('/sent/1', $at1);
+wait_for { $one->requests == 1 } 10, 'what it has sent';
+is($one->requests, 1, 'it goes away: what it has sent arrives');
+
+$client = hold('halved', 'question');
+upstream('halved')->holds(1, 'another one');
+$client->shutdown();
+$etcd->put('/halved/1', $at1);
+is($client->hear(), 'one: question', 'that ends its half: it is answered');
+
+# ssl_preread is after us
+
+$client = hold('preread', 'no TLS at all');
+upstream('preread')->holds(1, 'a client of ssl_preread is held');
+$etcd->put('/preread/1', $at1);
+is($client->hear(), 'one: no TLS at all', 'and answered');
+
+# TLS
+
+my ($silent, $talker, $aborts) = map { client('plain') } 1 .. 3;
+
+$talker->tell('secret');
+upstream('tls')->holds(3, 'TLS: three are held');
+$aborts->close;
+upstream('tls')->holds(2, 'one goes away: two are left');
+$etcd->put('/tls/1', $at1);
+is($talker->hear(), 'one: secret', 'one is answered');
+is($silent->ask('later'), 'one: later', 'the other as well');
+
+# a worker dies: what it held counts no more
+
+@clients = map { hold('killed') } 1 .. 40;
+upstream('killed')->holds(40, 'forty are held');
+$nginx->kill_worker($_) for $nginx->workers;
+wait_for { $nginx->workers == WORKERS } 10, 'new workers';
+upstream('killed')->holds(0, 'the workers die: none is left');
+
+# over a reload
+
+@clients = map { hold('reload', 'hello') } 1 .. 20;
+upstream('reload')->holds(20, 'twenty are held');
+ok($nginx->reload(), 'a reload');
+push @clients, map { hold('reload', 'hello') } 1 .. 5;
+upstream('reload')->holds(25, 'and five more');
+cmp_ok(scalar($nginx->leaving), '>', 0, 'old workers stay for them');
+$etcd->put('/reload/1', $at1);
+is(scalar(grep { ($_->hear() // '') eq 'one: hello' } @clients), 25,
+   'all are answered');
+$_->close for @clients, $silent, $talker;
+ok((wait_for { !$nginx->leaving } 20, 'the end of old workers'),
+   'then old workers end');
+
+# the end of a worker that may not take for ever
+
+$nginx->reload("worker_shutdown_timeout 200ms;\n$config", gone => 1);
+$etcd->del('/many/1');
+upstream('many')->shows({}, 'no member');
+@clients = map { hold('many', 'hello') } 1 .. 10;
+upstream('many')->holds(10, 'ten are held');
+ok($nginx->reload(undef, gone => 1), 'worker_shutdown_timeout: workers end');
+is(scalar(grep { $_->is_closed } @clients), 10, 'what they held is closed');
+upstream('many')->holds(0, 'and waits no more');
+
+ok($nginx->quit(), 'nginx ends');
+
+finish();

@@ -1,0 +1,141 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_commit.h>
+#include <ngx_etcd_record.h>
+#include "unit_members.h"
+
+
+static ngx_int_t
+ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
+    ngx_etcd_member_t *member)
+{
+    u_char            payload[NGX_ETCD_RECORD_MAX];
+    u_char            buf[NGX_INT_T_LEN];
+    size_t            len;
+    ngx_int_t         rc;
+    ngx_str_t         key;
+    ngx_uint_t        changed;
+    ngx_array_t       ops;
+    ngx_etcd_op_t     op;
+
+    while (n >= set->nslots) {
+        if (ngx_etcd_set_grow(zone, set) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_memzero(&op, sizeof(ngx_etcd_op_t));
+
+    op.slot = n;
+    op.old = ngx_etcd_set_slot(set, n)->entry;
+
+    if (member != NULL) {
+        key.data = buf;
+        key.len = ngx_sprintf(buf, "%ui", n) - buf;
+        len = ngx_etcd_record_pack(payload, member);
+
+        op.op = NGX_ETCD_OP_PUT;
+        op.entry = ngx_etcd_entry_create(zone, set, &key, payload, len, &rc);
+        if (op.entry == NULL) {
+            return NGX_ERROR;
+        }
+
+    } else {
+        op.op = NGX_ETCD_OP_REMOVE;
+    }
+
+    ops.elts = &op;
+    ops.nelts = 1;
+
+    return ngx_etcd_set_commit(zone, set, &ops, 1, 1, &changed);
+}
+
+
+ngx_int_t
+ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t from,
+    ngx_uint_t n, ngx_str_t *value, ngx_uint_t nvalues)
+{
+    int                     least, most, priority;
+    ngx_uint_t              i;
+    ngx_etcd_member_t       member;
+    struct sockaddr_in     *sin;
+
+    ngx_memzero(&member, sizeof(ngx_etcd_member_t));
+
+    member.attr.weight = 1;
+    member.attr.max_fails = 1;
+    member.attr.fail_timeout = 10;
+    least = 0;
+    most = 0;
+
+    for (i = 0; i < nvalues; i++) {
+
+        if (sscanf((char *) value[i].data, "weights=%d-%d", &least, &most)
+            == 2)
+        {
+            continue;
+        }
+
+        if (sscanf((char *) value[i].data, "priority=%d", &priority) == 1) {
+            member.attr.priority = priority;
+
+        } else if (ngx_strcmp(value[i].data, "down") == 0) {
+            member.attr.down = 1;
+
+        } else if (ngx_strcmp(value[i].data, "drain") == 0) {
+            member.attr.drain = 1;
+
+        } else if (ngx_strcmp(value[i].data, "backup") == 0) {
+            member.attr.backup = 1;
+
+        } else if (ngx_etcd_member_parameter(&value[i], &member.attr)
+                   != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    sin = (struct sockaddr_in *) &member.sockaddr;
+    sin->sin_family = AF_INET;
+    sin->sin_port = htons(80);
+    member.socklen = sizeof(struct sockaddr_in);
+
+    for (i = from; i < from + n; i++) {
+        sin->sin_addr.s_addr = htonl(0x0a000000 + i);
+        member.name_len = ngx_sprintf(member.name, "10.%ui.%ui.%ui:80",
+                                      i >> 16 & 0xff, i >> 8 & 0xff, i & 0xff)
+                          - member.name;
+
+        if (most != 0) {
+            member.attr.weight = least + i % (most - least + 1);
+        }
+
+        if (ngx_etcd_unit_commit(zone, set, i, &member) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t from, ngx_uint_t n)
+{
+    ngx_uint_t  i;
+
+    for (i = from; i < from + n; i++) {
+        if (ngx_etcd_unit_commit(zone, set, i, NULL) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}

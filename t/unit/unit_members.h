@@ -1,0 +1,27 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Members that are numbers, as an agent would write them into a set: number n
+ * is in slot n.
+ */
+
+
+#ifndef _NGX_ETCD_UNIT_MEMBERS_H_INCLUDED_
+#define _NGX_ETCD_UNIT_MEMBERS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_member.h>
+#include <ngx_etcd_set.h>
+
+
+/* n of them; values are as in unit_balance.c */
+ngx_int_t ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t from, ngx_uint_t n, ngx_str_t *value, ngx_uint_t nvalues);
+ngx_int_t ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t from, ngx_uint_t n);
+
+
+#endif /* _NGX_ETCD_UNIT_MEMBERS_H_INCLUDED_ */
