@@ -40,7 +40,7 @@ my @event = ('--event', '/s/2=127.0.0.1:1002');
 # connection to a member that lags behind the list
 
 my %fake = (
-    late   => Fake->new()->start('lazy:7000', @kv),
+    late   => Fake->new(),              # started when it is looked at
     held   => Fake->new()->start('withhold:700', @kv, @event),
     part   => Fake->new()->start('fragments:2000', @kv, @event,
                                  '--event', '/s/3=127.0.0.1:1003'),
@@ -206,16 +206,23 @@ $etcd->put('/s/1', '127.0.0.1:1001');
 
 $chaos{far}->set(delay => DELAY);
 $etcd->put('/s/1', '127.0.0.1:1001');
+$fake{late}->start('lazy:7000', @kv);
 
 {
     my $end = time() + 3 * INTERVAL;
+    my $last = $end + INTERVAL * $slower;
     my $quiet = time() + 3 * DELAY + 0.5;
     my (@far, @near, @late);
 
-    while (time() < $end) {
+    while (1) {
         my $clusters = $nginx->status->{clusters};
+        my $created = $fake{late}->count(qr/ created /);
 
-        if (!$fake{late}->count(qr/ created /)) {
+        if (time() > ($created ? $end : $last)) {
+            last;
+        }
+
+        if (!$created) {
             push @late, [time(), $clusters->{late}{staleness_ms}];
         }
 
