@@ -20,7 +20,7 @@ use Upstream;
 use Wait;
 
 use constant {
-    FAIL_TIMEOUT => 2,
+    FAIL_TIMEOUT => 8,                  # what is asked in it takes far less
     WORKERS      => 4,
     RANDOM       => 3000,
 
@@ -229,6 +229,9 @@ is(counts(qw(a b c)), 'a4 b2 c2',
    'least_conn: requests under way are in proportion to weights');
 
 $backend{b}->set(hang => 0);
+wait_for {
+    Upstream->new($single, 'least_conn')->member($at{b})->{conns} == 0
+} 10, 'the answers of one';
 is_deeply($single->tally('/to/least_conn', 2), { b => 2 },
           'least_conn: who is done is next');
 $backend{$_}->set(hang => 0) for qw(a c);
@@ -389,9 +392,15 @@ my $fails = Upstream->new($nginx, 'fails');
 $backend{a}->set(status => 500);
 $backend{a}->reset;
 
-wait_for { everywhere(1); $backend{a}->requests >= 3 } 10, 'three failures';
+# before the last of them
 
-my $failed = time();
+my $failed;
+
+wait_for {
+    $failed = time();
+    everywhere(1);
+    $backend{a}->requests >= 3;
+} 10, 'three failures';
 
 is($backend{a}->requests, 3, 'max_fails=3: three failures in all workers');
 is($fails->member($at{a})->{fails}, 3, 'are counted');
@@ -400,13 +409,14 @@ is($backend{a}->requests, 3, 'indeed');
 is($nginx->count_log(qr/\[warn\].*upstream "fails": member \Q$at{a}\E .*disab/),
    1, 'the log says so once');
 
-wait_for { everywhere(1); $backend{a}->requests > 3 } 10, 'another try';
+wait_for { everywhere(1); $backend{a}->requests > 3 } FAIL_TIMEOUT + 10,
+    'another try';
 cmp_ok(time() - $failed, '>=', FAIL_TIMEOUT, 'it is tried after fail_timeout');
 is(everywhere(5), 'b20', 'which fails');
 is($backend{a}->requests, 4, 'one request has tried for all workers');
 
 $backend{a}->set(status => 200);
-wait_for { everywhere(1) =~ /a/ } 10, 'an answer';
+wait_for { everywhere(1) =~ /a/ } FAIL_TIMEOUT + 10, 'an answer';
 is($fails->member($at{a})->{fails}, 0, 'an answer: no failures');
 is(everywhere(4), 'a8 b8', 'each worker asks both again');
 

@@ -27,6 +27,10 @@ $text =~ s/127\.0\.0\.1:9000/%%ONE%%/g;
 $text =~ s{(?=        # one request at a time for each)}
           {        location = /status { etcd_status; }\n\n};
 
+# they all are to wait until the test has looked at them
+
+$text =~ s/ wait=5s/ wait=60s/;
+
 my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $backend->address)
                                      ->start($text);
 my $lock = Lock->new($nginx, $etcd);

@@ -203,6 +203,7 @@ my %rewrites = (
 $etcd->put('/same/n', $rewrites{'the same bytes'});
 $same->shows({ '/same/n' => "$at2 2 up" }, 'a member');
 $nginx->tally('/to/same', 5);
+wait_for { $same->member($at2)->{conns} == 0 } 10, 'no request';
 
 for my $name (sort keys %rewrites) {
     my $before = $same->status;

@@ -198,8 +198,8 @@ is(text('#upstreams td.main'), 'api|away|many', 'upstreams');
 is(text('#upstreams td:nth-child(3)'), 'default /services/api/|'
    . 'away /services/away/|default /services/many/', 'and their prefixes');
 is(text('#elections td:nth-child(-n+3)'), 'jobs|leads|web1', 'an election');
-wait_for { text('#elections td:nth-child(4)') =~ / s$/ } 10, 'a lease';
-like(text('#elections td:nth-child(4)'), qr/^\d\.\d s$/, 'with its lease');
+ok(wait_for(sub { text('#elections td:nth-child(4)') =~ /^\d\.\d s$/ }, 10,
+            'a lease'), 'with its lease');
 is(text('#locks .empty'), 'None.', 'no locks');
 is(text('#events .badge'), 'add|add', 'changes');
 is(text('#members td:nth-child(2)'), 'up|backup', 'states');
@@ -281,6 +281,7 @@ is(count('#members tbody tr'), 2, 'in any');
 
 $browser->click('#pause');
 is(text('#pause[aria-pressed=true]'), 'Pause', 'a pause');
+wait_for { !$browser->execute('return view.busy') } 10, 'an answer';
 $etcd->put('/services/api/3', '127.0.0.3:80');
 wait_for { $api->member('127.0.0.3:80') } 10, 'a member';
 poll();

@@ -133,8 +133,11 @@ is(answers('dns'), 'a b c', 'all serve');
 
 # beside a static backup, which is one at any priority
 
+my $static = Upstream->new($nginx, 'static');
+
+$static->sees($etcd->revision);
 is(answers('static'), 'a b c', 'a static backup waits');
-$etcd->del_prefix('/skydns/');
+$static->sees($etcd->del_prefix('/skydns/'));
 $dns->shows({}, 'no member is left');
 is(answers('static'), 's', 'then it serves');
 

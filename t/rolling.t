@@ -33,7 +33,7 @@ my $cluster = Cluster->new(3)->start();
 my @backends = Backend->start(3);
 my @members = $cluster->members;
 
-$cluster->any->put("/s/$_", $backends[$_]->address) for 0 .. 1;
+$cluster->ask('put', "/s/$_", $backends[$_]->address) for 0 .. 1;
 
 my $nginx = Nginx->new()->set(ENDPOINTS => $cluster->endpoints)->start(<<'EOC');
 
@@ -115,25 +115,34 @@ for my $member (@members) {
 
     $member->stop();
     change_until(sub { cluster()->{endpoint} ne $member->url
-                       && cluster()->{state} eq 'synced' }, 10,
+                       && cluster()->{state} eq 'synced' }, 60,
                  'another endpoint');
     $member->launch($member->{cluster});
 
-    ok(change_until(sub { $member->is_healthy }, 20, $name),
+    ok(change_until(sub { $member->is_healthy }, 60, $name),
        "$name is restarted");
     ok(change_until(sub { my $ms = cluster()->{staleness_ms};
-                          $ms >= 0 && $ms < 1000 }, 10, 'a proof'),
+                          $ms >= 0 && $ms < 1000 }, 60, 'a proof'),
        "$name: the data are fresh again");
 }
 
-my $revision = $cluster->leader->put('/churn/last', address(0));
+my $revision = $cluster->ask('put', '/churn/last', address(0));
 
 churn()->sees($revision);
 
-is_deeply(churn()->members,
-          { map { $_->{key} => "$_->{value} 1 up" }
-                $cluster->any->list('/churn/') },
-          'the members are those of etcd');
+# what had no answer may be done later than that
+
+my $in_etcd;
+
+wait_for {
+    my $now = Upstream::text(churn()->members);
+
+    $in_etcd = { map { $_->{key} => "$_->{value} 1 up" }
+                     $cluster->ask('list', '/churn/') };
+    $now eq Upstream::text($in_etcd);
+} 10, 'the same members';
+
+is_deeply(churn()->members, $in_etcd, 'the members are those of etcd');
 cmp_ok($changes, '>=', 9 * SOME, 'there were changes all the time');
 is($back, 0, 'no member that lagged took the revision back');
 

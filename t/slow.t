@@ -10,12 +10,14 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use Test::More;
+use Time::HiRes qw(time);
 
 use Backend;
 use Etcd;
 use Finish;
 use Load;
 use Nginx;
+use Stall;
 use Upstream;
 use Wait;
 
@@ -23,8 +25,13 @@ use constant {
     CLIENTS  => 6,
     REQUESTS => 1500,
     START    => 6 * ($ENV{TEST_SLOWER} || 1),
+    TIMES    => 10,
+
+    # seconds that others seem to need, which is nearly what the slow one does
+    STALLED  => 0.05,
 };
 
+my $stall = Stall->watch();
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(10);
 my @starting = Backend->start(qw(old new));
@@ -122,7 +129,26 @@ sub share {
 }
 
 
-my %share = map { $_ => share("/$_") } qw(native least_conn ewma);
+# whoever answers while the machine stands still is slow as well
+
+sub own_share {
+    my ($path) = @_;
+
+    my $share;
+
+    for (1 .. TIMES) {
+        my $start = time();
+
+        $share = share($path);
+        last if $stall->since($start) < STALLED;
+        note("$path: the machine stood still");
+    }
+
+    return $share;
+}
+
+
+my %share = map { $_ => own_share("/$_") } qw(native least_conn ewma);
 my $shares = join(', ', map { sprintf('%s %.4f', $_, $share{$_}) }
                             sort keys %share);
 
@@ -140,11 +166,26 @@ note($shares);
 Upstream->new($nginx, 'start')->shows(
     { '/start/old' => $starting[0]->address . ' 1 up' }, 'one member');
 
-$etcd->put('/start/new', $starting[1]->address);
-Upstream->new($nginx, 'start')->sees($etcd->revision);
+# of 60 requests, which take a small part of the time that it starts in
 
-cmp_ok($nginx->tally('/start', 60)->{new} // 0, '<', 15,
-       'a new member starts slowly');
+sub early_share {
+    my $start = Upstream->new($nginx, 'start');
+    my $new;
+
+    for (1 .. TIMES) {
+        $start->sees($etcd->del('/start/new')) if defined $new;
+
+        my $began = time();
+
+        $start->sees($etcd->put('/start/new', $starting[1]->address));
+        $new = $nginx->tally('/start', 60)->{new} // 0;
+        last if time() - $began < START / 4;
+    }
+
+    return $new;
+}
+
+cmp_ok(early_share(), '<', 15, 'a new member starts slowly');
 
 ok(wait_for(sub {
     ($nginx->tally('/start', 40)->{new} // 0) >= 18

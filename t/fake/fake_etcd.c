@@ -61,6 +61,7 @@ static const char  usage_text[] =
 "                             created and canceled at once, with id -1\n"
 "  withhold:MS                events happen before the watch is created, and\n"
 "                             are sent MS later; 0: never\n"
+"  withhold-counted:MS        the same, MS after keys have been counted\n"
 "  stray                      the first event goes to watch 77 and the second\n"
 "                             to watch -1, which nobody has\n"
 "  descending                 watch ids from 1000 down\n"
@@ -213,6 +214,21 @@ is_frozen(conn_t *c)
 }
 
 
+static int
+is_due(void)
+{
+    stream_t  *s;
+
+    for (s = fake.streams; s; s = s->next) {
+        if (s->event_time && s->event_time <= now_ms()) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 static void
 serve(int fd)
 {
@@ -237,7 +253,9 @@ serve(int fd)
         return;
     }
 
-    for (i = 1; i < n; i++) {
+    /* what is due comes before what is asked meanwhile is answered */
+
+    for (i = 1; i < n && !is_due(); i++) {
         if (fds[i].revents) {
             conn_read(polled[i]);
         }

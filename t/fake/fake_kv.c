@@ -5,6 +5,7 @@
 
 
 #define _GNU_SOURCE
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,28 @@ in_range(pair_t *pair, ProtobufCBinaryData *key, ProtobufCBinaryData *end)
 }
 
 
+static int
+withholds(void)
+{
+    return is_mode("withhold") || is_mode("withhold-counted");
+}
+
+
+/* keys were counted: who has waited for that gets the events */
+
+static void
+release_events(void)
+{
+    stream_t  *s;
+
+    for (s = fake.streams; s; s = s->next) {
+        if (s->event_time == LONG_MAX) {
+            s->event_time = now_ms() + mode_number(0);
+        }
+    }
+}
+
+
 static void
 range(stream_t *s, uint8_t *p, size_t n)
 {
@@ -161,6 +184,10 @@ range(stream_t *s, uint8_t *p, size_t n)
 
     queue_message(s, &res.base);
     answer(s, 1);
+
+    if (req->count_only) {
+        release_events();
+    }
 
     etcd__range_request__free_unpacked(req, NULL);
 }
@@ -222,9 +249,7 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
         return;
     }
 
-    if (is_mode("withhold") && wants_events(req)
-        && fake.event_revision == 0)
-    {
+    if (withholds() && wants_events(req) && fake.event_revision == 0) {
         commit_events();
     }
 
@@ -249,14 +274,20 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
         return;
     }
 
-    if (!wants_events(req) || (is_mode("withhold") && !mode_number(0))) {
+    if (!wants_events(req) || (withholds() && !mode_number(0))) {
         return;
     }
 
     s->event_watch = res.watch_id;
+    s->next_event = 0;
+
+    if (is_mode("withhold-counted")) {
+        s->event_time = LONG_MAX;
+        return;
+    }
+
     s->event_time = now_ms() + (is_mode("withhold") ? mode_number(0)
                                                     : FAKE_EVENT_DELAY);
-    s->next_event = 0;
 }
 
 

@@ -5,6 +5,7 @@ package Cluster;
 #     my $cluster = Cluster->new(3)->start();
 #     $cluster->leader->kill();
 #     $cluster->any->put(...);
+#     $cluster->ask('put', ...);        # of whoever leads, again if it failed
 #
 # places => [$net->places] puts each of them into a namespace, see Netns.
 
@@ -97,6 +98,23 @@ sub leader_now {
     my ($leader) = grep { $_->metric('etcd_server_is_leader') } $self->running;
 
     return $leader;
+}
+
+
+# While a leader is elected nothing can be written.  What failed may have been
+# done, so this is for what may be done twice.
+
+sub ask {
+    my ($self, $method, @arguments) = @_;
+
+    my @answer;
+
+    wait_for {
+        my $leader = $self->leader_now;
+        $leader && eval { @answer = $leader->$method(@arguments); 1 };
+    } 60, "the etcd cluster to do $method" or die "etcd: $method: $@\n";
+
+    return wantarray ? @answer : $answer[0];
 }
 
 

@@ -157,7 +157,9 @@ my %faults = (
         my ($self) = @_;
         my $etcd = $self->{cluster}->any // return;
 
-        $etcd->compact;
+        # it may have lost its leader meanwhile
+
+        eval { $etcd->compact; 1 };
         return;
     },
     'defragmented' => sub {

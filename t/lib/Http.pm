@@ -83,6 +83,10 @@ sub send {
 sub receive {
     my ($self) = @_;
 
+    # whoever begins to wait now has not waited yet
+
+    $self->{end} = time() + $self->{timeout};
+
     my $answer = $self->receive_once();
 
     # the server may have closed an idle connection in this very moment

@@ -22,7 +22,7 @@ worker_processes 2;
 
 etcd {
     endpoints %%ETCD%%;
-    election ingress /elections/ingress/ value=nginx ttl=3s;
+    election ingress /elections/ingress/ value=nginx ttl=30s;
 }
 
 http {
