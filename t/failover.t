@@ -29,7 +29,10 @@ use Wait;
 use constant {
     PROXIES  => 10,
     ATTEMPTS => 6,
-    SLACK    => 0.2,            # seconds: the time an attempt itself takes
+
+    # seconds: the time an attempt itself takes, and what is too short for
+    # Stall to see
+    SLACK    => 0.2,
 };
 
 

@@ -22,7 +22,7 @@ use Wait;
 use constant {
     SETS     => 4,
     MET      => 2,
-    PATIENCE => 15,
+    PATIENCE => 60,
 };
 
 
