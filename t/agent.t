@@ -17,11 +17,13 @@ use Etcd;
 use Finish;
 use Load;
 use Nginx;
+use Stall;
 use Wait;
 
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
+my $stall = Stall->watch();
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(3);
 
@@ -72,10 +74,21 @@ sub members {
 
 sub addresses { join(' ', sort map { $backends[$_]->address } @_) }
 
+# a process has the title of a worker a moment after it has become the agent
+
 sub is_worker {
     my ($pid) = @_;
 
-    return scalar(grep { $_ == $pid } $nginx->workers());
+    return wait_for { scalar(grep { $_ == $pid } $nginx->workers()) } 10,
+        "a worker $pid";
+}
+
+# how often that worker has become the agent
+
+sub claims {
+    my ($pid) = @_;
+
+    return $nginx->count_log(qr/\[notice\] $pid#.*this worker is the agent/);
 }
 
 
@@ -88,7 +101,8 @@ sub change_arrives {
 
     $etcd->put('/services/api/2', $backends[2]->address);
     ok(wait_for(sub { members() eq addresses(0 .. 2) }, 20), "$name: added");
-    cmp_ok(time() - $start, '<=', $within * $slower, "$name: in time");
+    cmp_ok(time() - $start - $stall->since($start), '<=', $within * $slower,
+           "$name: in time");
 
     $etcd->del('/services/api/2');
     ok(wait_for(sub { members() eq addresses(0, 1) }, 20), "$name: removed");
@@ -101,13 +115,11 @@ ok(is_worker(agent()), 'the agent is one of the workers');
 change_arrives(1, 'in peace');
 
 my $load = Load->start($nginx->port, clients => 4);
-my $killed = 0;
 
 for my $n (1 .. 5) {
     my $agent = agent();
 
     $nginx->kill_worker($agent);
-    $killed = time();
 
     change_arrives(1, "agent killed, $n");
 
@@ -117,6 +129,7 @@ for my $n (1 .. 5) {
 
 for my $n (1 .. 2) {
     my $agent = agent();
+    my $claims = claims($agent);
 
     $nginx->freeze($agent);
 
@@ -128,7 +141,12 @@ for my $n (1 .. 2) {
     $nginx->thaw($agent);
 
     change_arrives(1, "the stopped agent runs again, $n");
-    isnt(agent(), $agent, "it has stood down, $n");
+
+    # it may become the agent again where the other one stands still
+
+    ok(agent() != $agent
+       || wait_for(sub { claims($agent) > $claims }, 10, 'a claim'),
+       "it has stood down, $n");
 }
 
 my $seen = $load->results();

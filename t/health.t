@@ -46,12 +46,12 @@ for my $method (@methods, @hashes) {
 for my $method (@methods) {
     my ($n) = unit(
         "set 1 $method", 'add 0 40 max_fails=1 fail_timeout=20s', 'open 0 30',
-        'close 0 30 failed', 'order 0 500', 'time 10000', 'order 0 500',
+        'close 0 30 failed', 'order 0 2000', 'time 10000', 'order 0 2000',
         'time 11000', 'order 0 4000',
     ) or next;
     my (undef, undef, $out, $still, $back) = unit(
         "set 1 $method", 'add 0 40 max_fails=1 fail_timeout=20s', 'open 0 10',
-        'close 0 10 failed', 'order 0 500', 'time 10000', 'order 0 500',
+        'close 0 10 failed', 'order 0 2000', 'time 10000', 'order 0 2000',
         'time 11000', 'order 0 4000',
     );
 

@@ -19,7 +19,10 @@ use Nginx;
 use Upstream;
 use Wait;
 
-use constant WORKERS => 3;
+use constant {
+    WORKERS => 3,
+    PATIENT => 120,             # of clients whose requests hang
+};
 
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(qw(a b c));
@@ -40,6 +43,7 @@ etcd {
 
 http {
     proxy_next_upstream off;
+    proxy_read_timeout 300s;
 
     upstream api {
         etcd_members /s/ max_fails=0;
@@ -97,6 +101,17 @@ sub total {
 }
 
 
+# a client whose answer may take long
+
+sub patient {
+    my $client = $nginx->http;
+
+    $client->{timeout} = PATIENT;
+
+    return $client;
+}
+
+
 # so many requests under way: (worker => [clients])
 
 sub hang {
@@ -105,7 +120,7 @@ sub hang {
     my %clients;
 
     for my $i (1 .. $n) {
-        my $client = $nginx->http;
+        my $client = patient();
         my $worker = $client->get('/worker')->{headers}{'x-worker'};
 
         $client->send('GET', '/');
@@ -140,7 +155,7 @@ for my $worker ((sort keys %clients)[0, 1]) {
 wait_for { $nginx->workers == WORKERS } 10, 'all workers';
 
 my $left = total();
-my $client = $nginx->http;
+my $client = patient();
 
 $client->send('GET', '/');
 
@@ -161,7 +176,7 @@ $_->set(hang => 1) for @backends;
 $nginx->reload();
 is(total(), 12, 'they survive a reload');
 
-$client = $nginx->http;
+$client = patient();
 $client->send('GET', '/');
 ok(wait_for(sub { total() == 13 }, 10, 'one more'),
    'those of new workers come to them');

@@ -21,8 +21,9 @@ use Upstream;
 use Wait;
 
 use constant {
-    KEYS => 9000,                       # three pages
-    OPS  => 125,
+    KEYS  => 9000,                      # three pages
+    OPS   => 125,
+    TIMES => 10,
 };
 
 
@@ -57,11 +58,17 @@ worker_processes 1;
 
 etcd {
     endpoints %%CHAOS%%;
+    request_timeout 60s;
 }
 
 etcd paging {
     endpoints %%PAGING%%;
     zone 32m;
+
+    # the first page is held, and so is all else
+
+    request_timeout 60s;
+    ping_interval 60s;
 }
 
 http {
@@ -106,29 +113,52 @@ sub many {
 
 
 # The first page is held in the middle, and the revision that it names is
-# compacted: the next one cannot be had.
+# compacted: the next one cannot be had.  Returns how often the log says so.
 
-$chaos->set(refuse => 1);
-$paging->set(hold_after => 8000);
+sub compacted_between {
+    $nginx->stop();
+    $etcd->txn([put => key(KEYS), address(KEYS)], [del => key(0)]);
 
-my $listed = $etcd->revision();
-my $before = ranges();
+    $chaos->set(refuse => 1);
+    $paging->set(hold_after => 8000);
 
-$nginx->start($config);
+    my $listed = $etcd->revision();
+    my $before = ranges();
 
-ok(wait_for(sub { ranges() > $before }, 20, 'the first page'),
-   'the first page is under way');
+    $nginx->start($config);
 
-$etcd->put(key(0), address(0));
-$etcd->del(key(KEYS));
-$etcd->compact();
-$paging->set(hold_after => 0);
-$chaos->set(refuse => 0);
+    ok(wait_for(sub { ranges() > $before }, 20, 'the first page'),
+       'the first page is under way');
 
-ok(wait_for(sub { many() == KEYS }, 30, 'the members'), 'all pages');
+    $etcd->put(key(0), address(0));
+    $etcd->del(key(KEYS));
+    $etcd->compact();
+    $paging->set(hold_after => 0);
+    $chaos->set(refuse => 0);
 
-is($nginx->count_log(qr/"paging": list at revision $listed was compacted/), 1,
-   'a page of a compacted revision starts the list again');
+    ok(wait_for(sub { many() == KEYS }, 30, 'the members'), 'all pages');
+
+    return $nginx->count_log(
+        qr/"paging": list at revision $listed was compacted/);
+}
+
+
+# a page that is held for half a second is asked for again, as it is by then
+
+my $compacted;
+
+for (1 .. TIMES) {
+    my $late = $nginx->count_log(qr/"paging": range failed: deadline/);
+
+    $compacted = compacted_between();
+
+    last if $compacted
+            || $nginx->count_log(qr/"paging": range failed: deadline/)
+               == $late;
+}
+
+is($compacted, 1, 'a page of a compacted revision starts the list again')
+    or diag(grep { /"paging"/ } $nginx->lines_of('error.log'));
 
 my $members = upstream('many')->members;
 

@@ -23,6 +23,7 @@ use constant {
     REQUESTS  => 10_000,
     AT_ONCE   => 200,
     NGINXES   => 2,
+    TIMES     => 3,
     GROWN     => 1024,
     SANITIZED => 32,
 };
@@ -114,14 +115,23 @@ for my $path ('/one', '/handed') {
     come($path, REQUESTS / 5, AT_ONCE * 2);
     come($path, REQUESTS / 5, AT_ONCE);
 
-    my ($memory, $files) = (memory(), files());
-
-    come($path, REQUESTS, AT_ONCE);
-
-    my $grown = memory() - $memory;
+    my $files = files();
     my $most = GROWN * (Nginx::built_with() =~ /-fsanitize/ ? SANITIZED : 1);
+    my $grown;
 
-    note("$grown KB");
+    # where the machine stood still there were more at a time than before,
+    # once; what is lost is lost each time
+
+    for (1 .. TIMES) {
+        my $memory = memory();
+
+        come($path, REQUESTS, AT_ONCE);
+        $grown = memory() - $memory;
+        note("$grown KB");
+
+        last if $grown <= $most;
+    }
+
     cmp_ok($grown, '<=', $most, "$path: memory is at its level");
     ok(wait_for(sub { files() <= $files }, 20), "$path: so are open files");
 

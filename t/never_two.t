@@ -130,6 +130,23 @@ sub answers {
 }
 
 
+# Does that with an etcd and the leader's key.  Without a majority, or with a
+# leader whose lease has ended meanwhile, nothing can be done.
+
+sub of_leader {
+    my ($change) = @_;
+
+    my $etcd = $cluster->any // return;
+
+    eval {
+        my $leader = Election->new($etcd, '/elections/ingress')->leader;
+
+        $change->($etcd, $leader) if $leader;
+        1;
+    } or note("etcd: $@");
+}
+
+
 # What can be done; each gives back how it is undone, and when.
 #
 # An nginx that is cut off hears no more that it has lost: whether what it sends
@@ -180,17 +197,11 @@ my %faults = (
     'fast restart' => sub { $_[0]->stop; $_[0]->start; return },
     'crash' => sub { $_[0]->crash; $_[0]->start; return },
     'lease revoked' => sub {
-        my $etcd = $cluster->any // return;
-        my $leader = Election->new($etcd, '/elections/ingress')->leader;
-
-        $etcd->revoke($leader->{lease}) if $leader;
+        of_leader(sub { $_[0]->revoke($_[1]{lease}) });
         return;
     },
     'key deleted' => sub {
-        my $etcd = $cluster->any // return;
-        my $leader = Election->new($etcd, '/elections/ingress')->leader;
-
-        $etcd->del($leader->{key}) if $leader;
+        of_leader(sub { $_[0]->del($_[1]{key}) });
         return;
     },
     'etcd killed' => sub {

@@ -8,6 +8,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use IO::Select;
 use Sys::Hostname;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -15,10 +16,18 @@ use Time::HiRes qw(sleep time);
 use Etcd;
 use Finish;
 use Nginx;
+use Stall;
 use Wait;
 
-use constant TTL => 3;
+# by LASTING it is seen that a key is deleted: it does not end by itself
 
+use constant {
+    TTL     => 6,
+    LASTING => 600,
+    RESIGN  => 0.05,            # seconds; nginx waits for 0.1 s and more
+};
+
+my $stall = Stall->watch();
 my $etcd = Etcd->new()->start();
 
 my $config = <<'EOF_CONFIG';
@@ -29,7 +38,7 @@ etcd {
     endpoints %%ETCD%%;
     namespace /team;
     register /nginx/1 value=%%VALUE%% ttl=%%TTL%%s;
-    register /nginx/10 value=another ttl=60s;
+    register /nginx/10 value=another ttl=%%LASTING%%s;
 }
 
 http {
@@ -51,8 +60,8 @@ EOF_CONFIG
 
 my $nginx = Nginx->new(etcd => $etcd);
 
-$nginx->set(VALUE => 'at-$hostname', TTL => TTL);
-$nginx->write_file('large', 'x' x 16384);
+$nginx->set(VALUE => 'at-$hostname', TTL => TTL, LASTING => LASTING);
+$nginx->write_file('large', 'x' x 262144);
 $nginx->start($config);
 
 
@@ -64,21 +73,57 @@ sub key {
 }
 
 sub becomes {
-    my ($value, $name, $seconds) = @_;
+    my ($value, $name) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    wait_for { (key()->{value} // '') eq $value } $seconds // 10, $value;
+    becomes_registered($value);
 
     return is(key()->{value}, $value, $name);
 }
 
-sub gone {
-    my ($name, $seconds) = @_;
+# with the other key
+
+sub becomes_registered {
+    my ($value) = @_;
+
+    return wait_for {
+        (key()->{value} // '') eq $value
+        && ($etcd->get('/team/nginx/10') // '') eq 'another'
+    } 20, $value;
+}
+
+# both are
+
+sub are_gone {
+    return wait_for { !%{ key() } && !defined $etcd->get('/team/nginx/10') }
+        10, 'no keys';
+}
+
+
+# Ended in that way, it takes its keys along: etcd is waited for, but not for
+# long.
+
+my $slow;
+
+sub takes_along {
+    my ($end, $name) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    return ok(wait_for(sub { !%{ key() } }, $seconds), $name);
+    my $again;
+
+    return ok($stall->again(RESIGN, sub {
+        if ($again++) {
+            undef $slow;
+            $nginx->quit();
+        }
+
+        $nginx->start() if !$nginx->pid;
+        becomes_registered('two') or return;
+        $end->();
+        are_gone();
+    }), $name);
 }
 
 # it is there all the time, with the same lease
@@ -106,7 +151,7 @@ becomes($value, 'registered');
 is(key()->{version}, 1, 'by one put');
 is($etcd->get('/team/nginx/10'), 'another', 'and so is the other one');
 cmp_ok(key()->{lease}, '!=', 0, 'with a lease');
-stays(TTL * 2, 'longer than the TTL');
+stays(TTL + 2, 'longer than the TTL');
 
 my $lease = key()->{lease};
 
@@ -133,7 +178,7 @@ isnt(key()->{lease}, $lease, 'with another lease');
 $etcd->put('/team/nginx/1', 'mine');
 ok(wait_for(sub { $nginx->count_log(qr/put by somebody else/) }, 5),
    'put by somebody else: said');
-stays(TTL, 'it is left to him');
+stays(TTL / 2, 'it is left to him');
 is(key()->{value}, 'mine', 'as he put it');
 
 $etcd->del('/team/nginx/1');
@@ -146,7 +191,7 @@ $nginx->expect(qr/put by somebody else/);
 $lease = key()->{lease};
 $etcd->stop();
 ok(wait_for(sub { $nginx->count_log(qr/is lost: it was not renewed/) },
-            TTL * 2), 'etcd is away for longer than the TTL');
+            TTL * 3), 'etcd is away for longer than the TTL');
 
 $etcd->start();
 ok(wait_for(sub { (key()->{lease} // $lease) ne $lease }, 20),
@@ -155,21 +200,20 @@ becomes('two', 'as before');
 
 # the end
 
-my $slow = $nginx->http;
+takes_along(sub {
+    $slow = $nginx->http;
+    $slow->send('GET', '/slow/large');
+    IO::Select->new($slow->{socket})->can_read($slow->{timeout})
+        or die "no answer to the long request\n";
 
-$slow->send('GET', '/slow/large');
-ok(wait_for(sub { $nginx->status }, 5), 'a long request');
-kill('QUIT', $nginx->pid);
-gone('QUIT: it is gone at once', 1);
+    kill('QUIT', $nginx->pid);
+}, 'QUIT: it is gone at once');
+
 ok($nginx->children, 'while requests are served');
 $slow->close;
 $nginx->quit();
 
-$nginx->start();
-becomes('two', 'started again');
-$nginx->stop();
-gone('TERM: it is gone at once', 0.5);
-is($etcd->get('/team/nginx/10'), undef, 'and so is the other one');
+takes_along(sub { $nginx->stop() }, 'TERM: it is gone at once');
 
 $nginx->start();
 becomes('two', 'started again');
@@ -177,16 +221,15 @@ becomes('two', 'started again');
 my $old = key()->{lease};
 
 $nginx->crash();
-is(key()->{value}, 'two', 'all are killed: it stays');
+is($etcd->get('/team/nginx/10'), 'another', 'all are killed: it stays');
 $nginx->start();
-ok(wait_for(sub { (key()->{lease} // $old) != $old }, 10),
+ok(wait_for(sub { (key()->{lease} // $old) != $old }, 20),
    'a new nginx puts its own');
-stays(TTL * 2, 'which does not go with the old lease');
+stays(TTL + 2, 'which does not go with the old lease');
 
 (my $without = $config) =~ s/^ *register.*\n//mg;
 
 ok($nginx->reload($without, gone => 1), 'a reload without it');
-gone('it is gone', 1);
-is($etcd->get('/team/nginx/10'), undef, 'and so is the other one');
+ok(are_gone(), 'it is gone, and so is the other one');
 
 finish();

@@ -24,6 +24,8 @@ use constant {
     WATCHES => 40,
     CREATES => 16,
     PARTS   => 8,
+    FIRST   => 0.3,             # seconds until the first fragments are sent
+    LAST    => 4,               # and the last one
 };
 
 
@@ -43,11 +45,12 @@ my $split = Chaos->start($etcd->port);
 $split->set(split => 1);
 
 my %fake = (
-    fragments => Fake->new()->start('fragments:1500', events('/s/', 3)),
+    fragments => Fake->new()->start('fragments:' . LAST * 1000,
+                                    events('/s/', 3)),
     cutoff    => Fake->new()->start('fragments-cut', events('/s/', 3)),
     stray     => Fake->new()->start('stray', events('/s/', 3)),
     descent   => Fake->new()->start('descending', events('/s/', 2)),
-    lazy      => Fake->new()->start('lazy:200'),
+    lazy      => Fake->new()->start('lazy:1000'),
     refusing  => Fake->new()->start('watch-create-cancel', events('/s/', 2)),
     compacted => Fake->new()->start('compacted', '--kv',
                                     '/s/0=127.0.0.1:1000'),
@@ -74,7 +77,8 @@ $nginx->set(
     CHAOS    => $chaos->endpoints,
     SPLIT    => $split->endpoints,
     CLUSTERS => join('', map {
-        "etcd $_ { endpoints " . $fake{$_}->endpoints . "; zone 512k; }\n"
+        "etcd $_ { endpoints " . $fake{$_}->endpoints . "; zone 512k;"
+        . " connect_timeout 20s; request_timeout 60s; }\n"
     } keys %fake),
     UPSTREAMS => join('', (map {
         "upstream $_ { etcd_members /s/ cluster=$_; }\n"
@@ -89,10 +93,13 @@ $nginx->start(<<'EOC');
 
 etcd {
     endpoints %%CHAOS%%;
+    request_timeout 60s;
 }
 
 etcd split {
     endpoints %%SPLIT%%;
+    connect_timeout 20s;
+    request_timeout 60s;
 }
 
 http {
@@ -133,6 +140,17 @@ sub upstream { Upstream->new($nginx, $_[0]) }
 sub cluster { $nginx->status->{clusters}{$_[0] // 'default'} }
 
 
+# how often the fake was asked for keys, but for questions that were put once
+# more for want of an answer in time
+
+sub ranges {
+    my ($name) = @_;
+
+    return $fake{$name}->count(qr/ range /)
+           - $nginx->count_log(qr/"$name": range failed: deadline/);
+}
+
+
 # a value, its port after the number at the end of the key
 
 sub member {
@@ -146,32 +164,39 @@ sub member {
 }
 
 
-# what is shown while the condition is not met yet
+# what is shown until the condition is met, a test: when each was asked for last
 
 sub states_until {
     my ($condition, $name, $seconds, $what) = @_;
 
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
     my %seen;
 
-    wait_for {
+    ok(wait_for(sub {
+        my $asked = time();
         my $members = upstream($name)->members;
-        $seen{join(' ', map { "$_=$members->{$_}" } sort keys %$members)}++;
+        my $state = join(' ', map { "$_=$members->{$_}" } sort keys %$members);
+
+        $seen{$state} = $asked;
         $condition->($members);
-    } $seconds, $what;
+    }, $seconds, $what), $what);
 
     return \%seen;
 }
 
 
-# fragments: the fake sends the last of three 1.5 s after the others
+# fragments: the fake sends the last of three long after the others
 
 my $seen = states_until(sub { keys %{ $_[0] } == 3 }, 'fragments', 10,
                         'fragments');
+my ($created) = $fake{fragments}->times(qr/ created /);
 
 upstream('fragments')->shows(expected(1 .. 3), 'fragments are put together');
 
 is(scalar(keys %$seen), 2, 'no part of a revision was to be seen')
     or diag(join("\n", keys %$seen));
+cmp_ok($seen->{''} // 0, '>', $created + FIRST, 'while it was there');
 
 upstream('cutoff')->shows(expected(1 .. 3),
                           'fragments of a connection that was lost come again');
@@ -179,7 +204,7 @@ upstream('cutoff')->shows(expected(1 .. 3),
 is($fake{cutoff}->count(qr/ watch /), 2, 'the watch was made again');
 like($fake{cutoff}->lines(qr/ watch /)->[1] // '', qr/ revision=0\n/,
      'from now on');
-is($fake{cutoff}->count(qr/ range /), 2, 'and what was missed was read');
+is(ranges('cutoff'), 2, 'and what was missed was read');
 
 # what etcd sends for watches that are not there
 
@@ -193,11 +218,11 @@ is_deeply(upstream('neighbour')->members, {}, 'each for its own watch');
 
 upstream('refusing')->shows(expected(1, 2),
                             'a refused watch leaves the others alone');
+ok(wait_for(sub { $fake{refusing}->count(qr{ watch .*/bad/}) > 1 }, 10,
+            'another attempt'), 'it is tried again');
 is($nginx->count_log(
     qr{\[error\].*prefix "/bad/" cannot be read: permission denied}), 1,
    'the log says so once');
-ok(wait_for(sub { $fake{refusing}->count(qr{ watch .*/bad/}) > 1 }, 10,
-            'another attempt'), 'it is tried again');
 
 # pipelining
 
@@ -220,7 +245,7 @@ ok(wait_for(sub { $fake{lazy}->count(qr/ created /) == WATCHES }, 10,
 # compacted as soon as it is made
 
 upstream('compacted')->shows(expected(0), 'compacted at once: members');
-is($fake{compacted}->count(qr/ range /), 2, 'listed again');
+is(ranges('compacted'), 2, 'listed again');
 ok(wait_for(sub {
     ($fake{compacted}->lines(qr/ watch /)->[-1] // '') =~ / revision=201\n/
 }, 10, 'the second watch'), 'watched from the revision of that list');
@@ -237,13 +262,13 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
 
         my $seen = states_until(sub {
             grep({ / $weight up/ } values %{ $_[0] }) == @keys
-        }, 'txn', 10, "weight $weight");
+        }, 'txn', 40, "weight $weight");
 
         $states{$_}++ for keys %$seen;
     }
 
     $etcd->del_prefix('/txn/');
-    $seen = states_until(sub { !%{ $_[0] } }, 'txn', 10, 'no member');
+    $seen = states_until(sub { !%{ $_[0] } }, 'txn', 40, 'no member');
     $states{$_}++ for keys %$seen;
 
     is(scalar(grep { my %w = map { $_ => 1 } / (\d) up/g; keys %w > 1 }
@@ -348,7 +373,7 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
     };
 
     $parts->(1);
-    $seen = states_until(sub { keys %{ $_[0] } == 20 }, 'parts', 10, 'parts');
+    $seen = states_until(sub { keys %{ $_[0] } == 20 }, 'parts', 20, 'parts');
 
     $chaos->set(refuse => 1);
     $chaos->cut();
