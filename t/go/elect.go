@@ -26,7 +26,7 @@ func main() {
 	})
 	try(err)
 
-	session, err := concurrency.NewSession(client, concurrency.WithTTL(5))
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(60))
 	try(err)
 
 	election := concurrency.NewElection(session, os.Args[2])
