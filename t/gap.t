@@ -29,10 +29,14 @@ my $etcd = Etcd->new()->start();
 my $chaos = Chaos->start($etcd->port);
 my $nginx = Nginx->new()->set(CHAOS => $chaos->endpoints);
 
+# a connection ends when it is cut, and not because something takes long
+
 $nginx->start(<<'EOC');
 
 etcd {
     endpoints %%CHAOS%%;
+    connect_timeout 60s;
+    ping_timeout 60s;
     audit_interval 0;
 }
 

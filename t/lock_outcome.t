@@ -32,7 +32,7 @@ use constant {
 
     # nothing is renewed while somebody stays: bytes of that would be cut first
 
-    TTL    => 2 + ($ENV{TEST_SLOWER} || 1),
+    TTL    => 10,
     SHORT  => 0.02,
     LONG   => 0.3,              # for the cut to be prepared meanwhile
 };

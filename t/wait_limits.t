@@ -72,7 +72,7 @@ http {
         }
 
         location /short {
-            etcd_wait api 2s;
+            etcd_wait api 6s;
             proxy_pass http://api;
         }
 
@@ -105,6 +105,9 @@ sub hold {
     return map {
         my $client = $nginx->http;
 
+        # it is asked for its answer after much else
+
+        $client->{timeout} = 60;
         $client->send('GET', "/$path");
         $client;
     } 1 .. $n;

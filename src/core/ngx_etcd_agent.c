@@ -27,6 +27,11 @@ struct ngx_etcd_agent_s {
     ngx_event_t            resign;     /* how long the process waits for it */
     ngx_etcd_saver_t       saver;
 
+    /* while it does not own the zone */
+
+    ngx_msec_t             seen;       /* the owner's last sign of life */
+    ngx_uint_t             silent;     /* ticks since then */
+
     /* while it owns the zone */
 
     ngx_etcd_cluster_t    *cluster;
@@ -253,7 +258,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
 static ngx_uint_t
 ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
 {
-    ngx_msec_int_t  silence;
+    ngx_msec_t  heartbeat;
 
     if (ngx_exiting
         || (agent->conf->services.nelts == 0
@@ -279,10 +284,20 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
         return 1;
     }
 
-    silence = (ngx_msec_int_t) (ngx_current_msec
-                                - agent->zone->sh->heartbeat);
+    /*
+     * The time is counted in ticks of this worker: after one in which the whole
+     * machine stood still the owner has to have its turn first.
+     */
 
-    return silence > NGX_ETCD_AGENT_STALE;
+    heartbeat = agent->zone->sh->heartbeat;
+
+    if (agent->seen != heartbeat) {
+        agent->seen = heartbeat;
+        agent->silent = 0;
+        return 0;
+    }
+
+    return ++agent->silent >= NGX_ETCD_AGENT_STALE / NGX_ETCD_AGENT_TICK;
 }
 
 

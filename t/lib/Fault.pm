@@ -13,7 +13,8 @@ package Fault;
 #
 #   - no request failed meanwhile, and there always were some;
 #   - within CONVERGED seconds nginx is connected, and members are what etcdctl
-#     reads from etcd;
+#     reads from etcd (a time for which the machine stands still does not count
+#     in either);
 #   - the workers' memory has not grown by more than GROWN KB;
 #   - nothing is in the log more than FLOOD times a minute, numbers aside;
 #   - the invariant holds, see Invariant.
@@ -47,7 +48,7 @@ my $config = <<'EOC';
 etcd {
     endpoints %%ENDPOINTS%%;
     ping_interval 5s;
-    ping_timeout 1s;
+    ping_timeout %%PING_TIMEOUT%%;
     %%CLUSTER%%
 }
 
@@ -81,10 +82,10 @@ EOC
 
 
 # etcds => [ETCD, ...]; endpoints => 'URL ...' where nginx does not use those of
-# etcds; cluster => directives for the etcd block; nginx => $nginx, not started
-# yet; root as of Invariant.  Without etcds nobody writes, and truth => sub {}
-# says what members, as { KEY => ADDRESS }, there should be.  pause => SECONDS
-# between requests of a client.
+# etcds; cluster => directives for the etcd block; ping_timeout => TIME (1s);
+# nginx => $nginx, not started yet; root as of Invariant.  Without etcds nobody
+# writes, and truth => sub {} says what members, as { KEY => ADDRESS }, there
+# should be.  pause => SECONDS between requests of a client.
 
 sub start {
     my ($class, %options) = @_;
@@ -110,6 +111,7 @@ sub start {
         CLUSTER   => $options{cluster} // '',
         FORMAT    => Invariant::FORMAT,
         STALE     => Invariant::STALE,
+        PING_TIMEOUT => $options{ping_timeout} // '1s',
     )->start($config);
 
     $self->{api} = Upstream->new($self->{nginx}, 'api');
@@ -128,6 +130,7 @@ sub start {
 sub nginx { Nginx->new(sanitizer => 'quarantine_size_mb=0') }
 
 
+sub lasted { my $self = shift; $self->{invariant}->lasted(@_) }
 sub log_has { $_[0]{nginx}->count_log($_[1]) }
 sub cluster { ($_[0]{nginx}->status // {})->{clusters}{default} // {} }
 sub state { $_[0]->cluster->{state} // '' }
@@ -205,9 +208,9 @@ sub over {
 
     my $same = $paused && wait_for { $self->is_synced()
                                      && $self->known() eq $truth }
-        CONVERGED, "$self->{name}: the truth";
+        4 * CONVERGED, "$self->{name}: the truth";
 
-    my $took = time() - $over;
+    my $took = $self->lasted($over, time());
 
     if (!$same || $took > CONVERGED * $slower) {
         $self->{late} //= sprintf("after %.1f s\netcd:\n%s\nnginx, %s:\n%s",

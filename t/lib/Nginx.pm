@@ -407,6 +407,10 @@ sub crash {
 
     my $ended = wait_for { !grep { is_running($_) } @pids } 10, 'all to die';
 
+    # who starts next may look whether they are there; init buries them
+
+    wait_for { !grep { kill(0, $_) } @pids } 10, 'all to be gone';
+
     unlink("$self->{dir}/nginx.pid");
     delete $self->{pid};
     $self->{workers} = {};

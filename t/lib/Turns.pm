@@ -5,7 +5,8 @@ package Turns;
 #     my $nginx = Nginx->new(etcd => $etcd)->start(Turns::CONFIG);
 #     Turns::take($etcd, $nginx, '/elections/ingress', 'etcdctl');
 #
-# Another program is named after these, as of Election.
+# Another program is named after these, as of Election.  No lease ends by
+# itself while it is looked at: what ends is revoked.
 
 use strict;
 use warnings;
