@@ -13,7 +13,8 @@ package Fault;
 #
 #   - no request failed meanwhile, and there always were some;
 #   - within CONVERGED seconds nginx is connected, and members are what etcdctl
-#     reads from etcd;
+#     reads from etcd (a time for which the machine stands still does not count
+#     in either);
 #   - the workers' memory has not grown by more than GROWN KB;
 #   - nothing is in the log more than FLOOD times a minute, numbers aside;
 #   - the invariant holds, see Invariant.
@@ -128,6 +129,7 @@ sub start {
 sub nginx { Nginx->new(sanitizer => 'quarantine_size_mb=0') }
 
 
+sub lasted { my $self = shift; $self->{invariant}->lasted(@_) }
 sub log_has { $_[0]{nginx}->count_log($_[1]) }
 sub cluster { ($_[0]{nginx}->status // {})->{clusters}{default} // {} }
 sub state { $_[0]->cluster->{state} // '' }
@@ -205,9 +207,9 @@ sub over {
 
     my $same = $paused && wait_for { $self->is_synced()
                                      && $self->known() eq $truth }
-        CONVERGED, "$self->{name}: the truth";
+        4 * CONVERGED, "$self->{name}: the truth";
 
-    my $took = time() - $over;
+    my $took = $self->lasted($over, time());
 
     if (!$same || $took > CONVERGED * $slower) {
         $self->{late} //= sprintf("after %.1f s\netcd:\n%s\nnginx, %s:\n%s",

@@ -28,6 +28,7 @@ use Test::More ();
 
 use Finish;
 use Load;
+use Stall;
 use Writer;
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -38,6 +39,7 @@ use constant {
     FORMAT => 'log_format invariant "$msec $request_time $status '
               . '$etcd_revision $stale $upstream_addr";',
     SHOWN  => 5,
+    LONG   => 0.5,
 };
 
 
@@ -51,6 +53,7 @@ sub start {
         file    => $nginx->dir . '/requests.log',
         members => $members,
         offset  => 0,
+        stall   => Stall->watch(),
     }, $class;
 
     $self->allow();
@@ -70,6 +73,17 @@ sub start {
 
 
 sub writer { $_[0]{writer} }
+
+# seconds between two times, without those for which the machine stood still
+
+sub lasted {
+    my ($self, $from, $until) = @_;
+
+    my $stall = $self->{stall};
+
+    return $until - $from - ($stall->since($from) - $stall->since($until));
+}
+
 
 # seconds more than LATE, from now on
 sub allow { $_[0]{late} = (LATE + ($_[1] // 0)) * $slower }
@@ -109,8 +123,21 @@ sub look {
         found    => \@found,
         requests => scalar(@requests),
         failed   => scalar(grep { $_->{status} !~ /^2/ } @requests),
-        gap      => max(0, map { $times[$_] - $times[$_ - 1] } 1 .. $#times),
+        gap      => $self->gap(@times),
     };
+}
+
+
+# the longest time between two of them, if it is LONG at all
+
+sub gap {
+    my ($self, @times) = @_;
+
+    return max(0, map {
+        my ($from, $until) = @times[$_ - 1, $_];
+
+        $until - $from < LONG ? $until - $from : $self->lasted($from, $until)
+    } 1 .. $#times);
 }
 
 
