@@ -31,7 +31,7 @@ my $backend = Backend->start('one');
 
 my $stall = Stall->watch();
 my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $backend->address,
-                                           TTL => LONG);
+                                           TTL => LONG, REQUEST => LONG);
 
 my $config = <<'END';
 
@@ -40,7 +40,7 @@ worker_processes 1;
 etcd {
     endpoints %%ETCD%%;
     lock_ttl %%TTL%%s;
-    request_timeout 1s;
+    request_timeout %%REQUEST%%s;
 }
 
 http {
@@ -216,17 +216,18 @@ isnt(($etcd->leases)[0], $lease, 'which is another');
 
 $backend->set(hang => 1);
 $holder = hold('cut');
-$nginx->set(TTL => TTL);
-$nginx->reload($config);
+$nginx->reload;
 $backend->set(hang => 0);
 is($holder->receive->{status}, 200, 'a lock is held through a reload');
-wait_for { !$nginx->leaving } 10, 'the old worker leaves';
+wait_for { !$nginx->leaving && !$etcd->leases } 10, 'the old worker leaves';
 is(scalar(() = $etcd->leases), 0, 'and leaves nothing');
 is($nginx->get('/cut')->{status}, 200, 'the new one has the lock');
 
 
 # etcd does not answer: the lock is lost by its deadline
 
+$nginx->set(TTL => TTL, REQUEST => 1);
+$nginx->reload($config, gone => 1);
 $backend->set(hang => 1);
 $holder = hold('cut');
 $etcd->freeze;
@@ -235,8 +236,8 @@ is($nginx->get('/now')->{status}, 503, 'no lock can be had');
 like($nginx->get('/now')->{headers}{'retry-after'}, qr/^\d+$/, 'for now');
 $etcd->thaw;
 $backend->set(hang => 0);
-wait_for { $nginx->get('/now')->{status} == 200 } 20, 'etcd is back';
-is($nginx->get('/now')->{status}, 200, 'until it is back');
+ok(wait_for(sub { $nginx->get('/now')->{status} == 200 }, 20),
+   'until it is back');
 
 
 # the worker was stopped for longer than that
@@ -252,13 +253,12 @@ is_deeply([$lock->keys('/locks/cut')], [], 'the key is gone with the lease');
 $backend->set(hang => 0);
 $nginx->thaw($worker);
 ok($holder->receive->{status} =~ /^(?:200|503)$/, 'it is answered or cut');
-wait_for { $nginx->get('/cut')->{status} == 200 } 20, 'it goes on';
-is($nginx->get('/cut')->{status}, 200, 'and goes on');
+ok(wait_for(sub { $nginx->get('/cut')->{status} == 200 }, 20), 'and goes on');
 
 
 # a worker that is killed
 
-$nginx->set(TTL => 2 * TTL);
+$nginx->set(TTL => 2 * TTL, REQUEST => LONG);
 $nginx->reload($config, gone => 1);
 ($worker) = $nginx->workers;
 $backend->set(hang => 1);
@@ -266,8 +266,11 @@ $holder = hold('cut');
 $lock->holds('/locks/cut', 1, 'a worker holds a lock');
 $nginx->kill_worker($worker);
 $backend->set(hang => 0);
-$answer = $nginx->get('/cut');
-is($answer->{status}, 200, 'its lock is free when the lease is over');
+
+my $next = $nginx->http;
+
+$next->{timeout} = 60;
+is($next->get('/cut')->{status}, 200, 'its lock is free when the lease is over');
 $lock->holds('/locks/cut', 0, 'nothing of it is counted');
 $lock->gone('/locks/cut', 'or left');
 

@@ -18,7 +18,7 @@ use Http;
 use Nginx;
 use Wait;
 
-my $etcd = Etcd->new()->start();
+my $etcd = Etcd->new(args => ['--bcrypt-cost=4'])->start();
 my ($stable, $canary) = Backend->start('stable', 'canary');
 my $nginx = Nginx->new(etcd => $etcd)->set(STABLE => $stable->address);
 
@@ -396,7 +396,7 @@ wait_for {
     my $variables = ($user->status // return)->{variables};
     $variables->{'$flag'}{state} eq 'set'
         && $variables->{'$secret'}{state} eq 'denied'
-} 10, 'rights';
+} 30, 'rights';
 is($user->get('/')->{body}, 'back|no', 'one is readable, the other is not');
 is($user->status->{clusters}{default}{state}, 'denied', 'the cluster says so');
 is($user->count_log(qr/\[error\].*"\/flags\/secret" cannot be read/), 1,
