@@ -48,7 +48,7 @@ my $config = <<'EOC';
 etcd {
     endpoints %%ENDPOINTS%%;
     ping_interval 5s;
-    ping_timeout 1s;
+    ping_timeout %%PING_TIMEOUT%%;
     %%CLUSTER%%
 }
 
@@ -82,10 +82,10 @@ EOC
 
 
 # etcds => [ETCD, ...]; endpoints => 'URL ...' where nginx does not use those of
-# etcds; cluster => directives for the etcd block; nginx => $nginx, not started
-# yet; root as of Invariant.  Without etcds nobody writes, and truth => sub {}
-# says what members, as { KEY => ADDRESS }, there should be.  pause => SECONDS
-# between requests of a client.
+# etcds; cluster => directives for the etcd block; ping_timeout => TIME (1s);
+# nginx => $nginx, not started yet; root as of Invariant.  Without etcds nobody
+# writes, and truth => sub {} says what members, as { KEY => ADDRESS }, there
+# should be.  pause => SECONDS between requests of a client.
 
 sub start {
     my ($class, %options) = @_;
@@ -111,6 +111,7 @@ sub start {
         CLUSTER   => $options{cluster} // '',
         FORMAT    => Invariant::FORMAT,
         STALE     => Invariant::STALE,
+        PING_TIMEOUT => $options{ping_timeout} // '1s',
     )->start($config);
 
     $self->{api} = Upstream->new($self->{nginx}, 'api');
