@@ -8,6 +8,9 @@ package Stall;
 #     ...
 #     cmp_ok(time() - $start - $stall->since($start), '<=', 1, 'in time');
 #
+#     # does it again where it was false and a stall of 0.1 s may be why
+#     ok($stall->again(0.1, sub { ... }), 'it works');
+#
 # On each core that the test may use a process looks at the clock all the time,
 # and notes when it was kept from that.  Only stalls that are longer than LEAST
 # count; those of several cores at once count once.
@@ -27,6 +30,7 @@ use Process;
 use constant {
     TICK  => 0.01,
     LEAST => 0.05,
+    TIMES => 10,
 };
 
 
@@ -124,6 +128,23 @@ sub since {
     }
 
     return $sum;
+}
+
+
+# what it returns, which is true, or else false without a stall of so many
+# seconds
+
+sub again {
+    my ($self, $least, $code) = @_;
+
+    for (1 .. TIMES) {
+        my $start = time();
+        my $value = $code->();
+
+        return $value if $value || $self->since($start) < $least;
+    }
+
+    return;
 }
 
 
