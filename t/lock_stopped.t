@@ -148,7 +148,7 @@ EOF_STREAM
     is($backend->requests, $asked + 1, 'and what came is not passed on');
 }
 
-wait_for { $nginx->lines_of('status.log') == 3 } 10, 'what is logged';
+wait_for { (() = $nginx->lines_of('status.log')) == 3 } 10, 'what is logged';
 is(join('', map { s/\n/ /r } $nginx->lines_of('status.log')),
    'lost lost lost ', '$etcd_lock_status says why');
 is($nginx->count_log(qr/lock "\/locks\/one" is lost/), 3, 'so does the log');
