@@ -253,7 +253,8 @@ is_deeply([$lock->keys('/locks/cut')], [], 'the key is gone with the lease');
 $backend->set(hang => 0);
 $nginx->thaw($worker);
 ok($holder->receive->{status} =~ /^(?:200|503)$/, 'it is answered or cut');
-ok(wait_for(sub { $nginx->get('/cut')->{status} == 200 }, 20), 'and goes on');
+ok(wait_for(sub { $nginx->get('/cut')->{status} == 200 }, 20),
+   'and goes on');
 
 
 # a worker that is killed
@@ -270,7 +271,8 @@ $backend->set(hang => 0);
 my $next = $nginx->http;
 
 $next->{timeout} = 60;
-is($next->get('/cut')->{status}, 200, 'its lock is free when the lease is over');
+is($next->get('/cut')->{status}, 200,
+   'its lock is free when the lease is over');
 $lock->holds('/locks/cut', 0, 'nothing of it is counted');
 $lock->gone('/locks/cut', 'or left');
 
