@@ -93,6 +93,7 @@ my $line = qr{
     \[error\].*"large":\ no\ room\ for\ \d+\ members.*set\ "zone"\ in\ "etcd"
 }x;
 
+wait_for { $nginx->count_log($line) } 10, 'a line';
 is($nginx->count_log($line), 1, 'a line says what to do');
 
 my ($size) = $nginx->error_log() =~ /set "zone" in "etcd" to (\d+m) or more/;
@@ -130,6 +131,7 @@ ok(wait_for(sub { large() == $left && &state() eq 'synced' }, 20, 'room'),
 
 register(0 .. MEMBERS - 1);
 ok(wait_for(sub { &state() eq 'zone full' }, 10, 'a full zone'), 'full again');
+wait_for { $nginx->count_log($line) > 1 } 10, 'another line';
 is($nginx->count_log($line), 2, 'which is said again');
 
 $nginx->set(ZONE => $size);

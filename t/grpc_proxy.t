@@ -138,7 +138,8 @@ put();
 all_show('all follow members');
 one_leads('one of them leads');
 
-is(streams(), $alone, 'etcd has as many watch streams as with one nginx');
+ok(wait_for(sub { streams() == $alone }, 10),
+   'etcd has as many watch streams as with one nginx');
 
 sub keepalives {
     return $etcd->metric('grpc_server_started_total{'
@@ -174,8 +175,9 @@ all_registered('all are registered after that, too');
 
 # a leader that ends gives way
 
-my ($leader) = grep { leads($_) } @nginxes;
+my $leader;
 
+wait_for { ($leader) = grep { leads($_) } @nginxes } 30, 'a leader';
 $leader->stop();
 @nginxes = grep { $_ != $leader } @nginxes;
 one_leads('another one leads in its place');

@@ -20,7 +20,10 @@ use Invariant;
 use Nginx;
 use Wait;
 
-use constant SECONDS => 4;
+use constant {
+    SECONDS   => 4,
+    DELETIONS => 12,
+};
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
@@ -158,12 +161,18 @@ EOC
     my $invariant = Invariant->start($nginx, [$etcd], \%members);
     my $end = time() + SECONDS * $slower;
 
-    # the measured time
+    # the measured time, and until there was enough to be found
 
     sleep(0.1) while time() < $end;
 
+    my @deleted;
+
+    wait_for {
+        @deleted = grep { $_->{op} eq 'del' } $invariant->writer->history;
+        @deleted >= DELETIONS
+    } 60, 'deletions';
+
     my $seen = $invariant->look();
-    my @deleted = grep { $_->{op} eq 'del' } $invariant->writer->history;
 
     $_->stop() for @{ $invariant->{loads} }, $invariant->writer, $nginx;
 

@@ -153,12 +153,27 @@ cmp_ok($next->{headers}{'x-token'}, '>', $answer->{headers}{'x-token'},
 $lock->gone('/locks/one', 'nothing is left in etcd');
 
 
-# many at a time, in two workers
+# Many at a time, in two workers: all are there before the first one leaves, of
+# as many that may be inside.
 
-$backend->reset;
-$backend->set(delay => 0.005);
+sub crowd {
+    my ($path, $inside) = @_;
 
-my @answers = map { $_->receive } map { begin('/one') } 1 .. CLIENTS;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    $backend->reset;
+    $backend->set(hang => 1, delay => 0.005);
+
+    my @clients = map { begin($path) } 1 .. CLIENTS;
+
+    $lock->waits("/locks$path", CLIENTS - $inside, "$path: others wait");
+    $backend->set(hang => 0);
+
+    return map { $_->receive } @clients;
+}
+
+
+my @answers = crowd('/one', 1);
 
 is(join(' ', map { $_->{status} } @answers), join(' ', (200) x CLIENTS),
    'all get their turn');
@@ -174,8 +189,7 @@ $lock->counts('/locks/one', { held => 0, waiting => 0, timeouts => 0,
                               acquired => CLIENTS + 2, lost => 0,
                               handoffs => 0 }, 'as counted');
 
-$backend->reset;
-@answers = map { $_->receive } map { begin('/handoff') } 1 .. CLIENTS;
+@answers = crowd('/handoff', 1);
 
 is(join(' ', map { $_->{status} } @answers), join(' ', (200) x CLIENTS),
    'all get their turn with handoff');
@@ -188,9 +202,9 @@ cmp_ok($lock->count('/locks/handoff', 'handoffs'), '>', CLIENTS / 2,
        'most of them were handed over');
 $lock->gone('/locks/handoff', 'nothing is left after that');
 
-$backend->reset;
-is(statuses(map { begin('/permits') } 1 .. CLIENTS),
-   join(' ', (200) x CLIENTS), 'all get their turn with permits');
+@answers = crowd('/permits', 3);
+is(join(' ', map { $_->{status} } @answers), join(' ', (200) x CLIENTS),
+   'all get their turn with permits');
 cmp_ok($backend->counts->{most}, '<=', 3, 'as many as there are permits');
 cmp_ok($backend->counts->{most}, '>', 1, 'and not one by one');
 $lock->gone('/locks/permits', 'nothing is left after that');
@@ -314,6 +328,10 @@ $lock->gone('/locks/key', 'nothing is left');
 
 is(get('/denied')->{status}, 403, 'who is not let in takes no lock');
 is($lock->count('/locks/denied', 'acquired'), 0, 'so it is counted');
+
+wait_for {
+    grep { m{^/vain 409} } $nginx->lines_of('access.log')
+} 10, 'the access log';
 
 my ($line) = grep { m{^/vain 409} } $nginx->lines_of('access.log');
 is($line, "/vain 409 timeout -\n", 'the access log has the status');

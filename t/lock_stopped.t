@@ -18,16 +18,22 @@ use Line;
 use Nginx;
 use Wait;
 
+# long enough for all that is done before a worker is stopped
+
+use constant TTL => 5;
+
 my $etcd = Etcd->new()->start();
 my $door = Door->new();
-my $nginx = Nginx->new(etcd => $etcd)->set(DOOR => $door->address)
-    ->start(<<'EOF_CONFIG');
+my $nginx = Nginx->new(etcd => $etcd)->set(
+    DOOR => $door->address,
+    TTL  => TTL,
+)->start(<<'EOF_CONFIG');
 
 worker_processes 1;
 
 etcd {
     endpoints %%ETCD%%;
-    lock_ttl 2s;
+    lock_ttl %%TTL%%s;
 }
 
 http {
@@ -100,14 +106,16 @@ SKIP: {
     skip('this nginx has no stream', 3) if !Nginx::has('stream');
 
     my $backend = Line->start('one');
-    my $proxy = Nginx->new(etcd => $etcd)->set(ONE => $backend->address)
-        ->start(<<'EOF_STREAM');
+    my $proxy = Nginx->new(etcd => $etcd)->set(
+        ONE => $backend->address,
+        TTL => TTL,
+    )->start(<<'EOF_STREAM');
 
 worker_processes 1;
 
 etcd {
     endpoints %%ETCD%%;
-    lock_ttl 2s;
+    lock_ttl %%TTL%%s;
 }
 
 stream {
@@ -140,6 +148,7 @@ EOF_STREAM
     is($backend->requests, $asked + 1, 'and what came is not passed on');
 }
 
+wait_for { (() = $nginx->lines_of('status.log')) == 3 } 10, 'what is logged';
 is(join('', map { s/\n/ /r } $nginx->lines_of('status.log')),
    'lost lost lost ', '$etcd_lock_status says why');
 is($nginx->count_log(qr/lock "\/locks\/one" is lost/), 3, 'so does the log');

@@ -11,6 +11,7 @@ use lib "$FindBin::Bin/lib";
 
 use JSON::PP;
 use Test::More;
+use Time::HiRes qw(sleep);
 
 use Backend;
 use Etcd;
@@ -35,7 +36,7 @@ my $nginx = Nginx->new(etcd => $etcd)->set(ODD => 'q\"b\\\\' . "\xff")
 etcd {
     endpoints %%ETCD%%;
     ping_interval 5s;
-    ping_timeout 1s;
+    ping_timeout 20s;
     election jobs /elections/jobs value=me ttl=10s;
 }
 
@@ -465,8 +466,18 @@ cmp_ok(value('nginx_etcd_cluster_reconnects_total', cluster => 'default'),
        '>=', 1, 'reconnects');
 
 my $requests = value('nginx_etcd_upstream_requests_total', %in);
-my $visible = value('nginx_etcd_change_visible_seconds_count',
-                    cluster => 'default');
+my $visible = -1;
+
+# until all workers have what came with etcd
+
+wait_for {
+    my $before = $visible;
+
+    sleep(0.5);
+    $visible = value('nginx_etcd_change_visible_seconds_count',
+                     cluster => 'default');
+    $visible == $before;
+} 20, 'changes';
 
 $nginx->reload(undef, gone => 1);
 is(value('nginx_etcd_upstream_requests_total', %in), $requests,

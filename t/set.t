@@ -18,7 +18,7 @@ use Http;
 use Nginx;
 use Wait;
 
-my $etcd = Etcd->new()->start();
+my $etcd = Etcd->new(args => ['--bcrypt-cost=4'])->start();
 my ($stable, $canary) = Backend->start('stable', 'canary');
 my $nginx = Nginx->new(etcd => $etcd)->set(STABLE => $stable->address);
 
@@ -252,9 +252,9 @@ wait_for { $nginx->get('/if')->{status} == 200 } 10, 'if';
 is($nginx->get('/if')->{status}, 200, 'if: off');
 
 mkdir($nginx->dir . '/rate') or die "mkdir: $!\n";
-$nginx->write_file('rate/file', 'x' x 3000);
+$nginx->write_file('rate/file', 'x' x 300_000);
 
-is(length(get('/rate/file')), 3000, 'limit_rate: none');
+is(length(get('/rate/file')), 300_000, 'limit_rate: none');
 $etcd->put('/flags/rate', '1k');
 says('rate', 'set', '1k', 'limit_rate');
 
@@ -262,7 +262,7 @@ my $http = $nginx->http;
 
 $http->send('GET', '/rate/file', undef);
 ok(length($http->take_until("\r\n\r\n")), 'limit_rate: the head');
-cmp_ok(length($http->{buffer}), '<', 3000, 'limit_rate: not all at once');
+cmp_ok(length($http->{buffer}), '<', 300_000, 'limit_rate: not all at once');
 $http->close();
 
 # a request keeps what it has seen
@@ -295,8 +295,9 @@ $nginx->kill_worker($agent);
 $etcd->put('/flags/flag', 'killed');
 like(get('/'), qr/^(?:changed|killed)\|/, 'without an agent it is there');
 becomes('/', 'killed|b|killed|theirs|off', 'another agent goes on');
-is($etcd->metric('etcd_debugging_mvcc_watcher_total'), $watchers,
-   'it watches what the former one did');
+ok(wait_for(sub {
+    $etcd->metric('etcd_debugging_mvcc_watcher_total') == $watchers
+}, 10), 'it watches what the former one did');
 
 ok($nginx->reload(), 'reload');
 is(get('/'), 'killed|b|killed|theirs|off', 'values are there at once');
@@ -311,12 +312,13 @@ is(get('/'), 'reloaded|b|reloaded|theirs|off', 'values are there at once');
 says('flag', 'invalid', 'reloaded', 'and what was refused');
 
 ok($nginx->reload($config =~ s/etcd_set \$bare.*?;/set \$bare x;/r =~
-                  s/set \$bare x;(.*?)server \{/$1server { set \$bare x;/rs),
+                  s/set \$bare x;(.*?)server \{/$1server { set \$bare x;/rs,
+                  gone => 1),
    'reload without one of them');
 $etcd->put('/flags/flag', 'less');
 becomes('/', 'less|x|less|theirs|off', 'the others go on');
 ok(!exists $nginx->status->{variables}{'$bare'}, 'it is gone');
-ok($nginx->reload($config), 'reload with it');
+ok($nginx->reload($config, gone => 1), 'reload with it');
 becomes('/', 'less|b|less|theirs|off', 'it is read again');
 is($nginx->count_log(qr/\[error\].*invalid.*lines/), 0, 'nothing more');
 
@@ -394,7 +396,7 @@ wait_for {
     my $variables = ($user->status // return)->{variables};
     $variables->{'$flag'}{state} eq 'set'
         && $variables->{'$secret'}{state} eq 'denied'
-} 10, 'rights';
+} 30, 'rights';
 is($user->get('/')->{body}, 'back|no', 'one is readable, the other is not');
 is($user->status->{clusters}{default}{state}, 'denied', 'the cluster says so');
 is($user->count_log(qr/\[error\].*"\/flags\/secret" cannot be read/), 1,

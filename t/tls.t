@@ -105,7 +105,8 @@ my %right = (
                   ],
     mixed     => [$etcd{plain}->url . ' ' . $etcd{plain}->tls_url, $trust],
     proxied   => [url($proxy->port), $trust],
-    pieces    => [url($split->port), $trust],
+    pieces    => [url($split->port), $trust, 'connect_timeout 20s;',
+                  'request_timeout 60s;'],
 );
 
 my $impatient = 'connect_timeout 500ms;';

@@ -15,8 +15,10 @@ use Time::HiRes qw(time);
 use Backend;
 use Etcd;
 use Finish;
+use Http;
 use Load;
 use Nginx;
+use Stall;
 use Wait;
 
 use constant {
@@ -26,6 +28,7 @@ use constant {
 
 
 my $slower = $ENV{TEST_SLOWER} || 1;
+my $stall = Stall->watch();
 
 # what is random can be had again: TEST_SEED
 
@@ -72,6 +75,7 @@ http {
         proxy_http_version 1.1;
         proxy_set_header Connection "";
         proxy_next_upstream off;
+        add_header X-Worker $pid always;
 
         location / {
             proxy_pass http://api;
@@ -144,6 +148,39 @@ sub change {
 }
 
 
+# all workers have come to what the status shows: what they are asked now comes
+# after what has woken them
+
+sub followed {
+    my %seen;
+
+    return wait_for {
+        $seen{ $_->{headers}{'x-worker'} // 0 } = 1
+            for Http::burst($nginx->port, '/', 16, 16);
+
+        !grep { !$seen{$_} } $nginx->workers
+    } 20, 'all workers';
+}
+
+
+# requests to the backend, when those that were under way have come
+
+sub settled {
+    my ($backend) = @_;
+
+    my $count = -1;
+
+    wait_for {
+        my $before = $count;
+
+        select(undef, undef, undef, 0.1);
+        ($count = $backend->requests) == $before
+    } 10, 'requests under way';
+
+    return $count;
+}
+
+
 converged($_, "members of $_ are there") for qw(api least any);
 
 my @loads = map { Load->start($nginx->port, clients => 2, %$_) }
@@ -209,16 +246,20 @@ for my $lone (0, 1) {
 
     converged('api', 'it is removed');
 
-    my $count = $backends[7]->requests;
+    ok(followed(), 'in all workers');
+
+    my $count = settled($backends[7]);
 
     wait_for { $nginx->tally('/', 50, 4); 1 } 10;
 
     is($backends[7]->requests, $count, 'it gets no request after that');
 
     my $seen = $load->results();
+    my $last = $seen->{last}{ $backends[7]->name };
 
-    cmp_ok($seen->{last}{ $backends[7]->name } - $deleted, '<', 0.1 * $slower,
-           'and had its last within 100 ms');
+    cmp_ok($last - $deleted
+           - ($stall->since($deleted) - $stall->since($last)),
+           '<', 0.1 * $slower, 'and had its last within 100 ms');
     is(scalar(@{ $seen->{failed} }), 0, 'nothing failed')
         or diag(Load::describe($seen));
 }

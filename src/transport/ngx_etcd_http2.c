@@ -211,7 +211,14 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
     }
 
     h2->quiet = ngx_current_msec;
-    h2->ping = 0;
+
+    if (h2->ping) {
+        h2->ping = 0;
+
+        /* the next one is due by ping_interval, whatever ping_timeout is */
+
+        ngx_add_timer(&h2->timer, h2->conf.ping_interval);
+    }
 
     rc = nghttp2_session_mem_recv(h2->session, buf, n);
 

@@ -287,8 +287,6 @@ serve(int fd)
             conn_close(&conns[i]);
         }
     }
-
-    fflush(stdout);
 }
 
 
@@ -377,6 +375,10 @@ main(int argc, char **argv)
     set_options(argc, argv);
     signal(SIGPIPE, SIG_IGN);
 
+    /* a line is there before what it is about has been sent */
+
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+
     fd = socket(AF_INET, SOCK_STREAM, 0);
     one = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(int));
@@ -394,7 +396,6 @@ main(int argc, char **argv)
     }
 
     printf("%ld listen %s %s\n", now_ms(), argv[1], argv[2]);
-    fflush(stdout);
 
     for ( ;; ) {
         serve(fd);
