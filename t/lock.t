@@ -342,4 +342,4 @@ cmp_ok(scalar(() = $etcd->leases), '<=', 2, 'one lease for each worker');
 $nginx->quit;
 is_deeply([$etcd->leases], [], 'given up when nginx ends');
 
-done_testing();
+finish();

@@ -128,4 +128,4 @@ ok($fine, 'the greatest values') or diag($said);
          'a lock below members: warned of');
 }
 
-done_testing();
+finish();

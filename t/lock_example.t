@@ -74,4 +74,4 @@ is(join(' ', map { $_->receive->{status} }
 $lock->gone("/locks/$_", "$_: nothing is left") for qw(orders reports jobs);
 is($nginx->get('/jobs/nightly')->{status}, 200, 'the job may run again');
 
-done_testing();
+finish();

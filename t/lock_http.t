@@ -229,4 +229,4 @@ is_deeply([$lock->keys('/locks/a/z')], [], 'the first one is given up then');
 $backend->set(hang => 0);
 is($client->receive->{status}, 200, 'the holder is answered');
 
-done_testing();
+finish();

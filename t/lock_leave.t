@@ -131,4 +131,4 @@ $lock->gone('/locks/foreign', 'and nothing is left');
 $nginx->quit;
 is(scalar(() = $etcd->leases), 0, 'no lease is left');
 
-done_testing();
+finish();

@@ -302,4 +302,4 @@ for my $attempt (1 .. 10) {
 
 is(scalar(() = $etcd->leases), 0, 'a fast exit leaves nothing either');
 
-done_testing();
+finish();

@@ -182,4 +182,4 @@ for (1 .. 5) {
 
 is(scalar(() = $etcd->leases), 0, 'no lease is left');
 
-done_testing();
+finish();
