@@ -144,6 +144,11 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
     ngx_uint_t        i;
     ngx_etcd_peer_t  *peer;
 
+    if (pick->early) {
+        pick->early = 0;
+        return NGX_OK;
+    }
+
     /*
      * nginx gives back the try of a kept connection that was broken, and of
      * no other failure: the peer may be tried on a new one
@@ -184,6 +189,19 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
     pc->name = pick->name;
 
     return NGX_BUSY;
+}
+
+
+ngx_int_t
+ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_pick_get(pc, pick);
+
+    pick->early = (rc == NGX_OK);
+
+    return rc;
 }
 
 

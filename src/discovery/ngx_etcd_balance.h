@@ -49,8 +49,9 @@ struct ngx_etcd_pick_s {
                                                       until done */
     uint32_t                     ntried;
     uint32_t                     allocated;
-    uint32_t                     cached;           /* the last connection was
+    unsigned                     cached:1;         /* the last connection was
                                                       a kept one, and failed */
+    unsigned                     early:1;          /* peer: not yet got */
     uint32_t                     tries;            /* left after that */
     ngx_etcd_tenant_t           *tenant;           /* or NULL */
 
@@ -106,6 +107,13 @@ void ngx_etcd_pick_key(ngx_etcd_pick_t *pick, ngx_str_t *key);
  * NGX_BUSY when there is none, with pc->name set to the upstream's.
  */
 ngx_int_t ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data);
+
+/*
+ * Picks the peer that ngx_etcd_pick_get() returns when it is called next, or
+ * returns NGX_BUSY as that would: for who can do something about it.
+ */
+ngx_int_t ngx_etcd_pick_early(ngx_peer_connection_t *pc,
+    ngx_etcd_pick_t *pick);
 
 /* the peer is done with; state is NGX_PEER_FAILED and others, as nginx's */
 void ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data,

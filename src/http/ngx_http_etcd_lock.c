@@ -419,6 +419,12 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 
     c = r->connection;
 
+    if (ngx_http_etcd_wait_abandon(r)) {
+        ngx_http_finalize_request(r, status);
+        ngx_http_run_posted_requests(c);
+        return;
+    }
+
     if (ngx_http_etcd_suspended(r)) {
 
         /* for another lock: what has become of this one is seen then */

@@ -90,6 +90,21 @@ char *ngx_http_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* of a phase: NGX_DECLINED when there is nothing to wait for */
 ngx_int_t ngx_http_etcd_wait_handler(ngx_http_request_t *r);
 
+/* 1 if that upstream is the one that requests to this location wait for */
+ngx_uint_t ngx_http_etcd_waits(ngx_http_request_t *r,
+    ngx_etcd_service_conf_t *service);
+
+/*
+ * Of a balancer that is asked for the first peer of that upstream, and has
+ * none: NGX_AGAIN, the request is held, and the balancer returns NGX_ERROR,
+ * which is not the end of it: it is asked anew later.  NGX_DECLINED: there is
+ * nothing to wait for.
+ */
+ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r);
+
+/* 1: the request was held for a peer, and is not any more */
+ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);
+
 /* of a phase that returns NGX_AGAIN; what goes on with the phase later */
 void ngx_http_etcd_suspend(ngx_http_request_t *r);
 ngx_uint_t ngx_http_etcd_suspended(ngx_http_request_t *r);

@@ -16,6 +16,8 @@ static ngx_int_t ngx_http_etcd_init_servers(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_array_t *servers);
 static ngx_int_t ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us);
+static ngx_int_t ngx_http_etcd_first_peer(ngx_http_request_t *r,
+    ngx_etcd_route_t *route);
 static void ngx_http_etcd_close(void *data);
 
 
@@ -194,17 +196,36 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
     ngx_http_set_ctx(r, route, ngx_http_etcd_module);
 
-    if (escf->key == NULL) {
+    if (escf->key != NULL) {
+
+        if (ngx_http_complex_value(r, escf->key, &key) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_pick_key(&route->pick, &key);
+    }
+
+    return ngx_http_etcd_first_peer(r, route);
+}
+
+
+/*
+ * There was a member when the phase of etcd_wait was passed, but a body may
+ * have been read since then, and other workers change what is known of members
+ * at any time.  nginx cannot wait where it connects, so the first peer is
+ * picked here.
+ */
+
+static ngx_int_t
+ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_route_t *route)
+{
+    if (!ngx_http_etcd_waits(r, route->upstream->service)
+        || ngx_etcd_pick_early(&r->upstream->peer, &route->pick) == NGX_OK)
+    {
         return NGX_OK;
     }
 
-    if (ngx_http_complex_value(r, escf->key, &key) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ngx_etcd_pick_key(&route->pick, &key);
-
-    return NGX_OK;
+    return (ngx_http_etcd_wait_peer(r) == NGX_AGAIN) ? NGX_ERROR : NGX_OK;
 }
 
 

@@ -16,14 +16,19 @@ typedef struct {
     ngx_http_request_t        *request;
     ngx_etcd_service_conf_t   *service;
     ngx_etcd_hold_t            hold;
+    ngx_uint_t                 peer;       /* held for one, in no phase */
 } ngx_http_etcd_wait_ctx_t;
 
 
+static ngx_int_t ngx_http_etcd_wait_begin(ngx_http_request_t *r,
+    ngx_etcd_wait_t *wait, ngx_uint_t peer);
+static void ngx_http_etcd_wait_detach(ngx_http_request_t *r);
 static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
     ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
     ngx_msec_t *waited);
 static void ngx_http_etcd_wait_cleanup(void *data);
 static void ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold);
+static void ngx_http_etcd_wait_connect(ngx_http_request_t *r);
 static void ngx_http_etcd_wait_write(ngx_http_request_t *r);
 
 
@@ -40,9 +45,7 @@ ngx_int_t
 ngx_http_etcd_wait_handler(ngx_http_request_t *r)
 {
     ngx_int_t                  rc;
-    ngx_msec_t                 waited;
     ngx_http_etcd_loc_conf_t  *elcf;
-    ngx_http_etcd_wait_ctx_t  *ctx;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
@@ -50,19 +53,7 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    ctx = ngx_http_etcd_wait_get_ctx(r, elcf->wait->service, &waited);
-    if (ctx == NULL) {
-        return NGX_ERROR;
-    }
-
-    /* a client that goes away is to be noticed */
-
-    if (ngx_http_etcd_watch_client(r) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    rc = ngx_etcd_wait_begin(elcf->wait, &ctx->hold, waited,
-                             r->connection->log);
+    rc = ngx_http_etcd_wait_begin(r, elcf->wait, 0);
 
     if (rc == NGX_BUSY) {
         return NGX_HTTP_SERVICE_UNAVAILABLE;
@@ -73,6 +64,119 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
     }
 
     return rc;
+}
+
+
+ngx_uint_t
+ngx_http_etcd_waits(ngx_http_request_t *r, ngx_etcd_service_conf_t *service)
+{
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    return elcf->wait != NULL && elcf->wait->service == service;
+}
+
+
+ngx_int_t
+ngx_http_etcd_wait_peer(ngx_http_request_t *r)
+{
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    if (!ngx_etcd_wait_needed(elcf->wait)
+        || ngx_http_etcd_wait_begin(r, elcf->wait, 1) != NGX_AGAIN)
+    {
+        return NGX_DECLINED;
+    }
+
+    ngx_http_etcd_wait_detach(r);
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_etcd_wait_write;
+
+    return NGX_AGAIN;
+}
+
+
+/*
+ * To nginx the request has left its upstream already, for which it takes it
+ * when there is no cleanup: what it does about the balancer's error is to drop
+ * a reference.  The upstream itself stays, with a lock in the cache that it
+ * may have, and begins by ngx_http_upstream_init() again, which pushes another
+ * state.
+ */
+
+static void
+ngx_http_etcd_wait_detach(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    *u->cleanup = NULL;
+    u->cleanup = NULL;
+    u->state = NULL;
+
+    if (r->upstream_states->nelts != 0) {
+        r->upstream_states->nelts--;
+
+    } else {
+        r->upstream_states = NULL;
+    }
+
+    r->main->count++;
+}
+
+
+/* NGX_AGAIN, NGX_DECLINED and NGX_BUSY as of ngx_etcd_wait_begin() */
+
+static ngx_int_t
+ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
+    ngx_uint_t peer)
+{
+    ngx_msec_t                 waited;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    ctx = ngx_http_etcd_wait_get_ctx(r, wait->service, &waited);
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->peer = peer;
+
+    /* a client that goes away is to be noticed */
+
+    if (ngx_http_etcd_watch_client(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_wait_begin(wait, &ctx->hold, waited, r->connection->log);
+}
+
+
+ngx_uint_t
+ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
+{
+    ngx_http_cleanup_t        *cln;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
+
+        if (cln->handler != ngx_http_etcd_wait_cleanup) {
+            continue;
+        }
+
+        ctx = cln->data;
+
+        if (ctx->request == r && ctx->peer && ctx->hold.table != NULL) {
+            ngx_etcd_hold_cancel(&ctx->hold);
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -185,7 +289,40 @@ ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold)
 
     ctx = hold->data;
 
-    ngx_http_etcd_resume(ctx->request);
+    if (ctx->peer) {
+        ngx_http_etcd_wait_connect(ctx->request);
+
+    } else {
+        ngx_http_etcd_resume(ctx->request);
+    }
+}
+
+
+/* the balancer is asked again; the gate may have been closed meanwhile */
+
+static void
+ngx_http_etcd_wait_connect(ngx_http_request_t *r)
+{
+    ngx_connection_t          *c;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    if (ngx_etcd_gate_open(&elcf->gate, c->log)) {
+        ngx_http_upstream_init(r);
+
+    } else {
+        ngx_http_finalize_request(r, elcf->gate.status);
+    }
+
+    ngx_http_run_posted_requests(c);
 }
 
 
