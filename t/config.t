@@ -446,6 +446,7 @@ for (
     ['/db/leader members=/db/ format=key'],
     ['/db format=patroni'],
     ['/db role=replica max_lag=1m on_change=keep format=patroni'],
+    ['/vt/elections/main format=vitess value_format=plain members=/vt/hosts/'],
 ) {
     passes("etcd_leader $_->[0]", upstream("etcd_leader $_->[0];"));
 }
@@ -469,6 +470,7 @@ for (
     ['format=patroni role=primary', ': invalid value'],
     ['format=patroni max_lag=much', ': invalid value'],
     ['format=patroni value_format=json', ': it is for another format'],
+    ['format=vitess role=leader', ': it is for another format'],
 ) {
     my ($parameters, $what) = @$_;
     my ($last) = $parameters =~ /(\S+)$/;
@@ -478,8 +480,8 @@ for (
 }
 
 refused('etcd_leader of an unknown format', upstream("$leader format=raft;"),
-        'unknown format "raft" of a leader, there are: election, key, patroni '
-        . 'in AT', 6);
+        'unknown format "raft" of a leader, there are: election, key, patroni, '
+        . 'vitess in AT', 6);
 refused('etcd_leader twice the same',
         upstream("$leader on_change=keep on_change=keep;"),
         'duplicate parameter "on_change=keep" in AT', 6);
@@ -498,9 +500,12 @@ refused('etcd_leader beside a server',
 refused('etcd_leader replaced', upstream("$leader;", 'ip_hash;'),
         '"etcd_leader" in AT is replaced by another balancing method in '
         . 'upstream "api": use "etcd_balance"', 6);
-refused('members elsewhere', upstream("$leader format=key members=/hosts/;"),
-        '"/db/leader" and "members=/hosts/" must be below a common directory: '
-        . 'all of that is watched in AT', 6);
+for (['key', '/db/leader'], ['vitess', '/db/leader/locks/']) {
+    refused("members elsewhere: $_->[0]",
+            upstream("$leader format=$_->[0] members=/hosts/;"),
+            "\"$_->[1]\" and \"members=/hosts/\" must be below a common "
+            . 'directory: all of that is watched in AT', 6);
+}
 # names that nginx itself would resolve: in silence, it did not
 
 if (Nginx::version() >= 1027003) {

@@ -15,6 +15,7 @@ use Test::More;
 use Chaos;
 use Dns;
 use Docs;
+use Door;
 use Etcd;
 use Finish;
 use Nginx;
@@ -268,8 +269,8 @@ http {
             etcd_status;
         }
         location /lock {
-            etcd_lock /locks/orders $arg_id;
-            proxy_pass http://api;
+            etcd_lock /locks/orders $arg_id wait=600s;
+            proxy_pass http://%%DOOR%%;
         }
     }
 }
@@ -287,8 +288,15 @@ $etcd->put('/flags/rate', "two\nlines");
 $etcd->put('/services/db/1', '127.0.0.1:5432');
 
 my $dns = Dns->start();
-my $nginx = Nginx->new(etcd => $proxy)->set(DNS => $dns->address)
-                                      ->start($config);
+my $door = Door->new();
+my $nginx = Nginx->new(etcd => $proxy)
+    ->set(DNS => $dns->address, DOOR => $door->address)->start($config);
+
+# one that holds a lock, and one that waits
+
+my @clients = map { $nginx->http } 1, 2;
+
+$_->send('GET', '/lock?id=1') for @clients;
 
 my %named = map { $_ => 1 } qw(clusters upstreams elections locks variables);
 
@@ -340,6 +348,8 @@ ok(wait_for(sub {
         && @{ $status->{upstreams}{api}{invalid} }
         && grep({ $_->{reason} } @{ $status->{upstreams}{api}{members} })
         && $status->{variables}{'$rate'}{reason}
+        && @{ $status->{locks}{'/locks/orders'}{holders} }
+        && @{ $status->{locks}{'/locks/orders'}{waiters} }
         && $status->{elections}{jobs}{leader};
 }, 20), 'there is a status');
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Requests follow a leader: an election's first candidate, what one key says,
-# or who it names.  One member is used, or none.
+# Requests follow a leader: an election's first candidate, Vitess's, what one
+# key says, or who is named.  One member is used, or none.
 
 use strict;
 use warnings;
@@ -56,6 +56,15 @@ http {
         etcd_leader /named/leader format=key members=/named/members/;
     }
 
+    upstream vitess {
+        etcd_leader /vitess/global/elections/main format=vitess;
+    }
+
+    upstream ids {
+        etcd_leader /vitess/global/elections/ids/ format=vitess
+                    members=/vitess/global/;
+    }
+
     %%MORE%%
 
     server {
@@ -79,7 +88,7 @@ END
 my $nginx = Nginx->new(etcd => $etcd)->set(MORE => '')->start($config);
 
 my %upstream = map { $_ => Upstream->new($nginx, $_) }
-    qw(db all json key named);
+    qw(db all json key named vitess ids);
 
 
 sub who {
@@ -339,6 +348,93 @@ $etcd->txn([put => '/named/leader', 'd'], [put => '/named/members/d', $at2]);
 all_say(named => 'two', 'name and member in one transaction');
 $etcd->del('/named/members/d');
 all_say(named => 502, 'the member goes, the name stays');
+
+# Vitess, whose candidates have the decimal number of their lease as name
+
+my $elections = '/vitess/global/elections';
+
+
+# who takes part, what it is called, and its lease
+
+sub takes_part {
+    my ($election, $id) = @_;
+
+    my $lease = $etcd->grant(60);
+    my $key = "$elections/$election/locks/$lease";
+    my $revision = $etcd->put($key, $id, lease => $lease);
+
+    return { lease => $lease, key => $key, revision => $revision };
+}
+
+
+is(who('vitess'), 502, 'nobody takes part');
+
+my $stranger = $etcd->put("$elections/main/1", $at3);
+my $vt1 = takes_part(main => $at1);
+my $vt2 = takes_part(main => $at2);
+
+$etcd->put("$elections/main2/locks/1", $at3);
+
+all_say(vitess => 'one', 'who took part first leads');
+cmp_ok($stranger, '<', $vt1->{revision}, 'keys beside locks take no part');
+$upstream{vitess}->shows({ $vt1->{key} => "$at1 1 up" }, 'nobody else');
+$answer = $nginx->get('/to/vitess');
+is($answer->{headers}{'x-key'}, $vt1->{key}, 'its key');
+is($answer->{headers}{'x-token'}, $vt1->{revision}, 'its revision');
+
+my $vt3 = takes_part(main => $at3);
+
+$etcd->revoke($vt1->{lease});
+all_say(vitess => 'two', 'its lease ends: the next one');
+
+# the lowest mod_revision, so that who writes anew is behind all others, and
+# the token still grows
+
+$token = $etcd->put($vt2->{key}, $at2, lease => $vt2->{lease});
+all_say(vitess => 'three', 'who is written anew is the last one');
+is($nginx->get('/to/vitess')->{headers}{'x-token'}, $vt3->{revision},
+   'the token grows');
+$etcd->revoke($vt3->{lease});
+all_say(vitess => 'two', 'and leads again after the others');
+is($nginx->get('/to/vitess')->{headers}{'x-token'}, $token,
+   'by a revision that grows, too');
+
+my @tie = map { [put => "$elections/main/locks/$_", $at1] } 1, 2;
+
+$etcd->txn(@tie);
+$etcd->revoke($vt2->{lease});
+all_say(vitess => 502, 'two of one transaction');
+like((values %{ $upstream{vitess}->invalid })[0], qr/another candidate/,
+     'are reported');
+$etcd->del("$elections/main/locks/1");
+all_say(vitess => 'one', 'until one of them is gone');
+
+# an id, and members in whose prefix the candidates are, too
+
+$etcd->put('/vitess/global/zone1-100', $at1);
+$etcd->put('/vitess/global/zone1-101', $at2);
+still_says(ids => $etcd->put('/vitess/global/zone1-102', $at3), 502,
+           'members, and no candidate');
+
+my $id1 = takes_part(ids => 'zone1-101');
+my $id2 = takes_part(ids => 'zone1-100');
+
+all_say(ids => 'two', 'the leader names a member');
+$answer = $nginx->get('/to/ids');
+is($answer->{headers}{'x-key'}, '/vitess/global/zone1-101', 'whose key it is');
+is($answer->{headers}{'x-token'}, $id1->{revision},
+   'the token is the candidate\'s');
+$etcd->put('/vitess/global/zone1-101', $at3);
+all_say(ids => 'three', 'the member moves');
+$etcd->revoke($id1->{lease});
+all_say(ids => 'one', 'the next one names another');
+$etcd->del('/vitess/global/zone1-100');
+all_say(ids => 502, 'who is not there');
+$upstream{ids}->reports({
+    $id2->{key} => 'value "zone1-100" has no key of a member'
+}, 'which is reported');
+$etcd->put('/vitess/global/zone1-100', $at2);
+all_say(ids => 'two', 'it comes');
 
 # what outlives what
 

@@ -201,6 +201,7 @@ is(text('#elections td:nth-child(-n+3)'), 'jobs|leads|web1', 'an election');
 ok(wait_for(sub { text('#elections td:nth-child(4)') =~ /^\d\.\d s$/ }, 10,
             'a lease'), 'with its lease');
 is(text('#locks .empty'), 'None.', 'no locks');
+is(text('#holds .empty'), 'Nobody.', 'and nobody who holds one');
 is(text('#events .badge'), 'add|add', 'changes');
 is(text('#members td:nth-child(2)'), 'up|backup', 'states');
 is(text('#members td:nth-child(5)'), '1|7', 'weights');
@@ -258,6 +259,7 @@ is(text('#members th[aria-sort=descending]'), 'Weight', 'as it says');
 
 # one upstream, one state
 
+$browser->execute('scrollTo(0, 0)');
 $browser->click('#upstreams tbody tr:nth-child(2) button');
 is(text('#members .empty'), 'No member is found.', 'one upstream\'s members');
 $browser->click('#only');
@@ -313,7 +315,12 @@ $browser->click('#members th button');
 $browser->execute('show(JSON.parse(arguments[0]))', encode_json({
     locks => {
         '/locks/b' => { held => 1, waiting => 12, acquired => 3456,
-                        timeouts => 5, lost => 0, handoffs => 7 },
+                        timeouts => 5, lost => 0, handoffs => 7,
+                        holders => [{ key => $evil, pid => 4274, token => 17,
+                                      held_ms => 1234 }],
+                        waiters => [{ key => $evil, pid => 4275, waiting => 12,
+                                      waiting_ms => 250 },
+                                    { key => '', pid => 4276 }] },
         '/locks/a' => {},
         __proto__  => { held => 2 },
     },
@@ -325,6 +332,29 @@ $browser->execute('show(JSON.parse(arguments[0]))', encode_json({
 }));
 is(text('#locks td') =~ s/\x{2013}/-/gr, '/locks/a|-|-|-|-|-|-'
    . '|/locks/b|1|12|3,456|5|0|7|__proto__|2|-|-|-|-|-', 'locks');
+is(text('#holds td') =~ s/\x{2013}/-/gr, '/locks/b|waits|4276|-|-|-'
+   . "|/locks/b/$evil|holds|4274|1.2 s|-|17|/locks/b/$evil|waits|4275|0.3 s"
+   . '|12|-', 'who holds, and who waits: as it is');
+is($browser->execute('return document.scripts.length'), 2, 'no script in that');
+
+
+sub find_holds {
+    $browser->execute(<<'EOF_SCRIPT', @_);
+const find = document.querySelector('#find');
+find.value = arguments[0];
+find.dispatchEvent(new Event('input'));
+EOF_SCRIPT
+}
+
+
+find_holds('SCRIPT 4274');
+is(text('#holds td.main'), "/locks/b/$evil", 'they are searched');
+is(text('#said'), '1 found', 'which is read out');
+find_holds('waits');
+is(text('#holds td.some'), 'waits|4276|waits|4275', 'by what they do');
+find_holds('nobody');
+is(text('#holds .empty'), 'Nobody.', 'and not found');
+find_holds('');
 is(text('#members td.main'), '127.0.0.9:80|127.0.0.10:80',
    'numbers in addresses are in order');
 is(text('#members .badge'), 'new|unresolved', 'other states');

@@ -11,11 +11,18 @@
 #include <ngx_etcd_patroni_url.h>
 
 
+/* what Vitess puts between an election and its candidates */
+
+#define NGX_ETCD_LEADER_VITESS_LOCKS  "locks/"
+
+
 #define NGX_ETCD_FOR_ELECTION  (1 << NGX_ETCD_LEADER_ELECTION)
 #define NGX_ETCD_FOR_KEY       (1 << NGX_ETCD_LEADER_KEY)
 #define NGX_ETCD_FOR_PATRONI   (1 << NGX_ETCD_LEADER_PATRONI)
+#define NGX_ETCD_FOR_VITESS    (1 << NGX_ETCD_LEADER_VITESS)
 
-#define NGX_ETCD_FOR_VALUES    (NGX_ETCD_FOR_ELECTION|NGX_ETCD_FOR_KEY)
+#define NGX_ETCD_FOR_NAMES     (NGX_ETCD_FOR_KEY|NGX_ETCD_FOR_VITESS)
+#define NGX_ETCD_FOR_VALUES    (NGX_ETCD_FOR_ELECTION|NGX_ETCD_FOR_NAMES)
 #define NGX_ETCD_FOR_ALL       (NGX_ETCD_FOR_VALUES|NGX_ETCD_FOR_PATRONI)
 
 
@@ -65,6 +72,8 @@ static ngx_int_t ngx_etcd_leader_conf_find(ngx_str_t *names,
     ngx_str_t *name);
 static ngx_int_t ngx_etcd_leader_conf_keys(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service);
+static ngx_int_t ngx_etcd_leader_conf_names(ngx_conf_t *cf,
+    ngx_etcd_leader_conf_t *leader);
 static ngx_int_t ngx_etcd_leader_conf_join(ngx_conf_t *cf, ngx_str_t *to,
     ngx_str_t *prefix, char *rest);
 static ngx_int_t ngx_etcd_leader_conf_common(ngx_etcd_leader_conf_t *leader);
@@ -77,6 +86,7 @@ static ngx_str_t  ngx_etcd_leader_formats[] = {
     ngx_string("election"),
     ngx_string("key"),
     ngx_string("patroni"),
+    ngx_string("vitess"),
     ngx_null_string
 };
 
@@ -126,7 +136,7 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
     { ngx_string("value_format="), NGX_ETCD_FOR_VALUES,
       NULL, ngx_etcd_leader_conf_value_format },
 
-    { ngx_string("members="), NGX_ETCD_FOR_KEY,
+    { ngx_string("members="), NGX_ETCD_FOR_NAMES,
       NULL, ngx_etcd_leader_conf_members },
 
     { ngx_string("role="), NGX_ETCD_FOR_PATRONI,
@@ -222,7 +232,7 @@ ngx_etcd_leader_conf_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         if (n == NGX_ERROR) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "unknown format \"%V\" of a leader, there are: "
-                               "election, key, patroni", &name);
+                               "election, key, patroni, vitess", &name);
             return NGX_ERROR;
         }
     }
@@ -449,19 +459,7 @@ ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 
     if (leader->format == NGX_ETCD_LEADER_KEY) {
         leader->key = *prefix;
-        leader->watched = *prefix;
-
-        if (leader->members.len == 0
-            || ngx_etcd_leader_conf_common(leader) == NGX_OK)
-        {
-            return NGX_OK;
-        }
-
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" and \"members=%V\" must be below a common "
-                           "directory: all of that is watched",
-                           prefix, &leader->members);
-        return NGX_ERROR;
+        return ngx_etcd_leader_conf_names(cf, leader);
     }
 
     /* "/db" is not the beginning of "/db2/" here, as to those who write it */
@@ -470,6 +468,18 @@ ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         && ngx_etcd_leader_conf_join(cf, prefix, prefix, "/") != NGX_OK)
     {
         return NGX_ERROR;
+    }
+
+    if (leader->format == NGX_ETCD_LEADER_VITESS) {
+
+        if (ngx_etcd_leader_conf_join(cf, &leader->key, prefix,
+                                      NGX_ETCD_LEADER_VITESS_LOCKS)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        return ngx_etcd_leader_conf_names(cf, leader);
     }
 
     leader->watched = *prefix;
@@ -490,6 +500,28 @@ ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 
     return ngx_etcd_leader_conf_join(cf, &leader->members, prefix,
                                      NGX_ETCD_PATRONI_MEMBERS);
+}
+
+
+/* the leader's key or keys, and those that it may name */
+
+static ngx_int_t
+ngx_etcd_leader_conf_names(ngx_conf_t *cf, ngx_etcd_leader_conf_t *leader)
+{
+    leader->watched = leader->key;
+
+    if (leader->members.len == 0
+        || ngx_etcd_leader_conf_common(leader) == NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%V\" and \"members=%V\" must be below a common "
+                       "directory: all of that is watched",
+                       &leader->key, &leader->members);
+
+    return NGX_ERROR;
 }
 
 

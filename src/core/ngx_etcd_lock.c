@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_lockers.h>
+#include <ngx_etcd_lock_show.h>
 
 
 static ngx_int_t ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log);
@@ -389,6 +389,7 @@ ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key)
     lock->nkeys--;
 
     if (key->grant != NULL) {
+        ngx_etcd_lock_hide_holder(key);
         ngx_etcd_lock_count_held(lock, -1);
     }
 
@@ -556,6 +557,8 @@ ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
     }
 
     key->grant = grant;
+
+    ngx_etcd_lock_show_holder(key);
 
     (void) ngx_atomic_fetch_add(&lock->name->tally->acquired, 1);
 }
@@ -788,4 +791,5 @@ ngx_etcd_lock_count_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
     lock->name->waiting += n;
 
     ngx_etcd_gauge_set(&lock->name->tally->waiting, lock->name->waiting);
+    ngx_etcd_lock_show_queue(lock);
 }

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_keeper.h>
 #include <ngx_etcd_lock_conf.h>
+#include <ngx_etcd_lock_table.h>
 
 
 /* what directives of one name may not say differently; UNSET: the default */
@@ -480,6 +481,10 @@ ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf)
         if (names[i]->tally == NULL) {
             return NGX_ERROR;
         }
+    }
+
+    if (ecf->locks.nelts != 0) {
+        ngx_etcd_lock_table_declare(&ecf->zone, ecf->workers);
     }
 
     return NGX_OK;

@@ -81,7 +81,7 @@ char *ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
 /* everything is read: NGX_ERROR, if names are in the way of each other */
 ngx_int_t ngx_etcd_lock_conf_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
 
-/* the master, when the zone is there */
+/* the master, when the zone is there; NGX_ERROR: it is too small */
 ngx_int_t ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf);
 
 /* directives of "etcd" */

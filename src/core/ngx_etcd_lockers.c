@@ -338,6 +338,7 @@ ngx_etcd_lock_stop(ngx_cycle_t *cycle)
         }
 
         ngx_etcd_locker_destroy(lockers->client);
+        ngx_etcd_lock_table_leave(lockers->table);
         ecf[i]->lockers = NULL;
     }
 }

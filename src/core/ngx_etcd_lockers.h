@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock.h>
+#include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_mutex.h>
 
 
@@ -27,9 +28,12 @@ typedef struct {
     ngx_uint_t                   nidle;
     ngx_uint_t                   waiting;      /* grants */
     ngx_uint_t                   held;         /* likewise */
+    ngx_etcd_lock_table_t       *table;        /* what is shown; or NULL */
+    ngx_msec_t                   claim;        /* when it was looked for */
     ngx_event_t                  timer;        /* looks for idle ones */
     ngx_event_t                  resign;       /* keeps the process until
                                                   etcd has answered */
+    unsigned                     claimed:1;    /* it was */
 } ngx_etcd_lockers_t;
 
 
@@ -41,6 +45,7 @@ struct ngx_etcd_lock_s {
     ngx_etcd_contest_t           contest;
     ngx_queue_t                  waiters;      /* grants, the first first */
     ngx_uint_t                   nwaiters;
+    ngx_etcd_lock_row_t         *row;          /* shows these; or NULL */
     ngx_queue_t                  keys;         /* of ngx_etcd_lock_key_t */
     ngx_uint_t                   nkeys;
     ngx_uint_t                   nheld;        /* of these */
@@ -57,6 +62,7 @@ struct ngx_etcd_lock_key_s {
     ngx_etcd_lock_t             *lock;
     ngx_etcd_grant_t            *grant;        /* NULL: it is not held yet */
     ngx_uint_t                   passes;       /* from one to the next */
+    ngx_etcd_lock_row_t         *row;          /* shows the grant; or NULL */
 };
 
 

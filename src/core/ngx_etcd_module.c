@@ -271,11 +271,14 @@ ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf)
     ngx_etcd_main_conf_t *emcf = conf;
 
     ngx_uint_t         i;
+    ngx_core_conf_t   *ccf;
     ngx_etcd_conf_t  **ecf;
 
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
     ecf = emcf->clusters.elts;
 
     for (i = 0; i < emcf->clusters.nelts; i++) {
+        ecf[i]->workers = ccf->worker_processes;
 
         if (!ecf[i]->defined) {
             ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,

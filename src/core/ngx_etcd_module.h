@@ -39,6 +39,7 @@ typedef struct {
     ngx_array_t                locks;         /* of ngx_etcd_lock_name_t * */
     time_t                     lock_ttl;
     ngx_uint_t                 lock_waiters;
+    ngx_uint_t                 workers;       /* of this configuration */
     void                      *lockers;       /* of this worker's; NULL: no
                                                  lock was asked for */
     ngx_path_t                *state_path;    /* NULL: no state is kept */

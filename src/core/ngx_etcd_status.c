@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_agent.h>
-#include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_stall.h>
 #include <ngx_etcd_status.h>
 
@@ -184,12 +183,11 @@ ngx_etcd_status_election(ngx_etcd_status_t *status)
 }
 
 
-ngx_int_t
-ngx_etcd_status_lock(ngx_etcd_status_t *status, ngx_etcd_status_lock_t *lock)
+ngx_etcd_lock_name_t *
+ngx_etcd_status_lock_name(ngx_etcd_status_t *status)
 {
     ngx_uint_t              i, row;
     ngx_etcd_conf_t       **ecf;
-    ngx_etcd_tally_t       *tally;
     ngx_etcd_lock_name_t  **names;
 
     ecf = status->conf->clusters.elts;
@@ -197,27 +195,42 @@ ngx_etcd_status_lock(ngx_etcd_status_t *status, ngx_etcd_status_lock_t *lock)
 
     for (i = 0; i < status->conf->clusters.nelts; i++) {
 
-        if (row >= ecf[i]->locks.nelts) {
-            row -= ecf[i]->locks.nelts;
-            continue;
+        if (row < ecf[i]->locks.nelts) {
+            names = ecf[i]->locks.elts;
+            return names[row];
         }
 
-        names = ecf[i]->locks.elts;
-        tally = names[row]->tally;
-
-        lock->cluster = ecf[i];
-        lock->name = names[row]->name;
-        lock->held = ngx_etcd_gauge_sum(&tally->held);
-        lock->waiting = ngx_etcd_gauge_sum(&tally->waiting);
-        lock->acquired = tally->acquired;
-        lock->timeouts = tally->timeouts;
-        lock->lost = tally->lost;
-        lock->handoffs = tally->handoffs;
-
-        return NGX_OK;
+        row -= ecf[i]->locks.nelts;
     }
 
-    return NGX_DECLINED;
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_status_lock(ngx_etcd_status_t *status, ngx_etcd_status_lock_t *lock)
+{
+    ngx_etcd_tally_t      *tally;
+    ngx_etcd_lock_name_t  *name;
+
+    name = ngx_etcd_status_lock_name(status);
+
+    if (name == NULL) {
+        return NGX_DECLINED;
+    }
+
+    tally = name->tally;
+
+    lock->cluster = name->cluster;
+    lock->name = name->name;
+    lock->held = ngx_etcd_gauge_sum(&tally->held);
+    lock->waiting = ngx_etcd_gauge_sum(&tally->waiting);
+    lock->acquired = tally->acquired;
+    lock->timeouts = tally->timeouts;
+    lock->lost = tally->lost;
+    lock->handoffs = tally->handoffs;
+
+    return NGX_OK;
 }
 
 

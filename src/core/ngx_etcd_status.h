@@ -18,6 +18,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_campaign.h>
+#include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_module.h>
 #include <ngx_etcd_record.h>
 #include <ngx_etcd_view.h>
@@ -137,6 +138,8 @@ ngx_etcd_conf_t *ngx_etcd_status_cluster(ngx_etcd_status_t *status);
 ngx_etcd_status_upstream_t *ngx_etcd_status_upstream(
     ngx_etcd_status_t *status);
 ngx_etcd_campaign_t *ngx_etcd_status_election(ngx_etcd_status_t *status);
+
+ngx_etcd_lock_name_t *ngx_etcd_status_lock_name(ngx_etcd_status_t *status);
 
 /* likewise: NGX_OK, or NGX_DECLINED when there are no more */
 ngx_int_t ngx_etcd_status_lock(ngx_etcd_status_t *status,

@@ -49,15 +49,12 @@ static ngx_int_t ngx_etcd_status_json_list(ngx_etcd_status_t *status);
 static void ngx_etcd_status_json_invalid(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_elections(ngx_etcd_status_t *status);
 static json_t *ngx_etcd_status_json_election(ngx_etcd_campaign_t *campaign);
-static ngx_int_t ngx_etcd_status_json_locks(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_zone(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_events(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_take_events(ngx_etcd_status_t *status,
     ngx_etcd_conf_t *ecf);
 static json_t *ngx_etcd_status_json_event(ngx_etcd_zone_event_t *event);
 static ngx_int_t ngx_etcd_status_json_pool(ngx_etcd_status_t *status);
-static void ngx_etcd_status_json_item(ngx_etcd_status_t *status,
-    json_t *item);
 
 
 const ngx_etcd_status_pt  ngx_etcd_status_json[] = {
@@ -517,42 +514,6 @@ ngx_etcd_status_json_election(ngx_etcd_campaign_t *campaign)
 
 
 static ngx_int_t
-ngx_etcd_status_json_locks(ngx_etcd_status_t *status)
-{
-    ngx_int_t               rc;
-    ngx_etcd_status_lock_t  lock;
-
-    ngx_etcd_status_json_begin(status, ",\"locks\":{");
-
-    rc = ngx_etcd_status_lock(status, &lock);
-
-    if (rc == NGX_DECLINED) {
-        ngx_etcd_writer_literal(&status->out, "}");
-        return NGX_OK;
-    }
-
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    ngx_etcd_status_json_name(status, &lock.name);
-    ngx_etcd_writer_json(&status->out,
-                         json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}",
-                                   "held", (json_int_t) lock.held,
-                                   "waiting", (json_int_t) lock.waiting,
-                                   "acquired", (json_int_t) lock.acquired,
-                                   "timeouts", (json_int_t) lock.timeouts,
-                                   "lost", (json_int_t) lock.lost,
-                                   "handoffs", (json_int_t) lock.handoffs),
-                         0);
-
-    status->row++;
-
-    return NGX_AGAIN;
-}
-
-
-static ngx_int_t
 ngx_etcd_status_json_zone(ngx_etcd_status_t *status)
 {
     size_t             size, used;
@@ -688,7 +649,7 @@ ngx_etcd_status_json_pool(ngx_etcd_status_t *status)
 }
 
 
-static void
+void
 ngx_etcd_status_json_item(ngx_etcd_status_t *status, json_t *item)
 {
     if (status->items++ != 0) {

@@ -19,6 +19,7 @@
 
 
 static ngx_uint_t ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other);
+static ngx_uint_t ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix);
 static ngx_etcd_leader_key_t *ngx_etcd_candidate_create(
     ngx_etcd_leader_t *leader, ngx_str_t *key);
 static ngx_int_t ngx_etcd_candidate_value(ngx_etcd_leader_t *leader,
@@ -26,8 +27,13 @@ static ngx_int_t ngx_etcd_candidate_value(ngx_etcd_leader_t *leader,
 static void ngx_etcd_candidate_destroy(ngx_etcd_leader_t *leader,
     ngx_etcd_leader_key_t *candidate);
 static void ngx_etcd_leader_election(ngx_etcd_leader_t *leader);
-static void ngx_etcd_leader_key(ngx_etcd_leader_t *leader);
-static void ngx_etcd_leader_kv(Etcd__KeyValue *kv,
+static ngx_uint_t ngx_etcd_leader_candidate(ngx_etcd_leader_t *leader,
+    ngx_etcd_leader_key_t *key);
+static uint64_t ngx_etcd_leader_term(ngx_etcd_leader_t *leader,
+    ngx_etcd_leader_key_t *key);
+static void ngx_etcd_leader_key(ngx_etcd_leader_t *leader,
+    ngx_etcd_leader_key_t *key);
+static void ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
     ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term);
 static ngx_str_t *ngx_etcd_leader_reason(ngx_etcd_leader_t *leader,
     ngx_str_t *value, char *what);
@@ -132,15 +138,15 @@ ngx_etcd_leader_wants(ngx_etcd_leader_t *leader, ngx_str_t *key)
     }
 
     if (ngx_etcd_leader_is(key, &conf->key)
-        || ngx_etcd_leader_is(key, &conf->failover))
+        || ngx_etcd_leader_is(key, &conf->failover)
+        || (conf->format == NGX_ETCD_LEADER_VITESS
+            && ngx_etcd_leader_below(key, &conf->key)))
     {
         return 1;
     }
 
     return conf->members.len != 0
-           && key->len > conf->members.len
-           && ngx_memcmp(key->data, conf->members.data, conf->members.len)
-              == 0;
+           && ngx_etcd_leader_below(key, &conf->members);
 }
 
 
@@ -149,6 +155,14 @@ ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other)
 {
     return key->len == other->len
            && ngx_memcmp(key->data, other->data, key->len) == 0;
+}
+
+
+static ngx_uint_t
+ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix)
+{
+    return key->len > prefix->len
+           && ngx_memcmp(key->data, prefix->data, prefix->len) == 0;
 }
 
 
@@ -296,11 +310,13 @@ ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
     switch (leader->conf->format) {
 
     case NGX_ETCD_LEADER_ELECTION:
+    case NGX_ETCD_LEADER_VITESS:
         ngx_etcd_leader_election(leader);
         break;
 
     case NGX_ETCD_LEADER_KEY:
-        ngx_etcd_leader_key(leader);
+        ngx_etcd_leader_key(leader,
+                            ngx_etcd_leader_find(leader, &leader->conf->key));
         break;
 
     case NGX_ETCD_LEADER_PATRONI:
@@ -334,11 +350,13 @@ ngx_etcd_leader_again(ngx_etcd_leader_t *leader)
 static void
 ngx_etcd_leader_election(ngx_etcd_leader_t *leader)
 {
+    uint64_t                term, lowest;
     ngx_uint_t              tie;
     ngx_queue_t            *q;
     ngx_etcd_leader_key_t  *candidate, *first;
 
     first = NULL;
+    lowest = 0;
     tie = 0;
 
     for (q = ngx_queue_head(&leader->candidates);
@@ -347,13 +365,18 @@ ngx_etcd_leader_election(ngx_etcd_leader_t *leader)
     {
         candidate = ngx_queue_data(q, ngx_etcd_leader_key_t, queue);
 
-        if (first == NULL
-            || candidate->create_revision < first->create_revision)
-        {
+        if (!ngx_etcd_leader_candidate(leader, candidate)) {
+            continue;
+        }
+
+        term = ngx_etcd_leader_term(leader, candidate);
+
+        if (first == NULL || term < lowest) {
             first = candidate;
+            lowest = term;
             tie = 0;
 
-        } else if (candidate->create_revision == first->create_revision) {
+        } else if (term == lowest) {
             tie = 1;
         }
     }
@@ -369,20 +392,45 @@ ngx_etcd_leader_election(ngx_etcd_leader_t *leader)
         return;
     }
 
-    ngx_etcd_leader_use(leader, first, first, 0);
+    ngx_etcd_leader_key(leader, first);
 }
 
 
-static void
-ngx_etcd_leader_key(ngx_etcd_leader_t *leader)
-{
-    ngx_etcd_leader_key_t  *key, *member;
+/* among the keys there may be those of members */
 
-    key = ngx_etcd_leader_find(leader, &leader->conf->key);
+static ngx_uint_t
+ngx_etcd_leader_candidate(ngx_etcd_leader_t *leader,
+    ngx_etcd_leader_key_t *key)
+{
+    return leader->conf->format != NGX_ETCD_LEADER_VITESS
+           || ngx_etcd_leader_below(&key->sn.str, &leader->conf->key);
+}
+
+
+/*
+ * What orders candidates is the token, too: of Vitess's, one that was written
+ * anew is the last of all, so that its create_revision may be a former one.
+ */
+
+static uint64_t
+ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *key)
+{
+    return (leader->conf->format == NGX_ETCD_LEADER_VITESS)
+           ? key->mod_revision : key->create_revision;
+}
+
+
+/* the leader's key, if there is one: it has the address, or a member's name */
+
+static void
+ngx_etcd_leader_key(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *key)
+{
+    ngx_etcd_leader_key_t  *member;
+
     member = key;
 
     if (leader->conf->members.len != 0) {
-        member = ngx_etcd_leader_named(leader);
+        member = ngx_etcd_leader_named(leader, key);
     }
 
     if (member != NULL) {
@@ -401,12 +449,11 @@ ngx_etcd_leader_find(ngx_etcd_leader_t *leader, ngx_str_t *key)
 
 
 ngx_etcd_leader_key_t *
-ngx_etcd_leader_named(ngx_etcd_leader_t *leader)
+ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *term)
 {
     ngx_str_t               name, key, *members;
-    ngx_etcd_leader_key_t  *term, *member;
+    ngx_etcd_leader_key_t  *member;
 
-    term = ngx_etcd_leader_find(leader, &leader->conf->key);
     if (term == NULL) {
         return NULL;
     }
@@ -477,7 +524,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *candidate,
         member->attr.drain = 1;
     }
 
-    ngx_etcd_leader_kv(&kv, candidate, term);
+    ngx_etcd_leader_kv(leader, &kv, candidate, term);
 
     ngx_etcd_service_use(service, &kv, &members,
                          (rc == NGX_ERROR) ? &reason : NULL);
@@ -509,20 +556,20 @@ ngx_etcd_leader_report(ngx_etcd_leader_t *leader,
 
     ngx_memzero(&none, sizeof(ngx_array_t));
 
-    ngx_etcd_leader_kv(&kv, candidate, candidate);
+    ngx_etcd_leader_kv(leader, &kv, candidate, candidate);
     ngx_etcd_service_use(leader->service, &kv, &none, reason);
 }
 
 
 static void
-ngx_etcd_leader_kv(Etcd__KeyValue *kv, ngx_etcd_leader_key_t *candidate,
-    ngx_etcd_leader_key_t *term)
+ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
+    ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term)
 {
     etcd__key_value__init(kv);
 
     kv->key.data = candidate->sn.str.data;
     kv->key.len = candidate->sn.str.len;
-    kv->create_revision = term->create_revision;
+    kv->create_revision = ngx_etcd_leader_term(leader, term);
     kv->mod_revision = ngx_max(candidate->mod_revision, term->mod_revision);
 }
 

@@ -28,7 +28,9 @@ typedef struct ngx_etcd_patroni_s    ngx_etcd_patroni_t;
 typedef enum {
     NGX_ETCD_LEADER_ELECTION = 0,    /* the lowest create_revision */
     NGX_ETCD_LEADER_KEY,             /* what one key says, or who it names */
-    NGX_ETCD_LEADER_PATRONI
+    NGX_ETCD_LEADER_PATRONI,
+    NGX_ETCD_LEADER_VITESS           /* what the key with the lowest
+                                        mod_revision says, or who it names */
 } ngx_etcd_leader_format_e;
 
 
@@ -48,7 +50,8 @@ typedef struct {
     ngx_etcd_leader_format_e   format;
     ngx_etcd_role_e            role;
     ngx_str_t                  watched;      /* the prefix of all of it */
-    ngx_str_t                  key;          /* of the leader; election: none */
+    ngx_str_t                  key;          /* of the leader; election: none;
+                                                Vitess: prefix of candidates */
     ngx_str_t                  members;      /* prefix of the keys that it may
                                                 name; empty: it is the value */
     ngx_str_t                  failover;     /* key of an order to hand over;
@@ -121,8 +124,12 @@ ngx_etcd_leader_key_t *ngx_etcd_leader_find(ngx_etcd_leader_t *leader,
  * For formats, while it selects.
  */
 
-/* who the leader's key names; NULL: nobody, which is reported */
-ngx_etcd_leader_key_t *ngx_etcd_leader_named(ngx_etcd_leader_t *leader);
+/*
+ * Who the leader's key names.  NULL: nobody, which is reported, or there is no
+ * key.
+ */
+ngx_etcd_leader_key_t *ngx_etcd_leader_named(ngx_etcd_leader_t *leader,
+    ngx_etcd_leader_key_t *term);
 
 /*
  * A candidate is used, by what its value says, in the term that another key,

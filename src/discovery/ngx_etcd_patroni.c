@@ -149,12 +149,12 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
 
     leader = patroni->leader;
 
-    member = ngx_etcd_leader_named(leader);
+    term = ngx_etcd_leader_find(leader, &leader->conf->key);
+
+    member = ngx_etcd_leader_named(leader, term);
     if (member == NULL) {
         return;
     }
-
-    term = ngx_etcd_leader_find(leader, &leader->conf->key);
 
     if (leader->conf->confirm
         && !ngx_etcd_patroni_confirmed(patroni, member, term))
@@ -478,7 +478,8 @@ ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
 
     leader = patroni->leader;
 
-    named = ngx_etcd_leader_named(leader);
+    named = ngx_etcd_leader_named(leader,
+                             ngx_etcd_leader_find(leader, &leader->conf->key));
     newest = ngx_etcd_patroni_newest(leader, named);
 
     for (q = ngx_queue_head(&leader->candidates);

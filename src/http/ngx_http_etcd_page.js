@@ -124,6 +124,16 @@ const tables = {
                    ['lost', 'Lost'], ['handoffs', 'Handoffs']),
     ], 'name'),
 
+    holds: new Table('holds', 'Nobody.', [
+        { name: 'lock', label: 'Lock', className: 'main',
+          cell: code('lock') },
+        stated('role', 'State'),
+        { name: 'pid', label: 'Worker', className: 'some',
+          cell: shown((row) => row.pid) },
+        timed('ms', 'Since', age),
+        ...numbers(['waiting', 'Waiting'], ['token', 'Token']),
+    ], 'lock'),
+
     invalid: new Table('invalid', 'None.', [
         { name: 'upstream', label: 'Upstream', className: 'main',
           cell: shown((row) => row.upstream) },
@@ -196,6 +206,23 @@ function electionsOf(status) {
                                                             : 'follows',
         leader: row.leader === null ? 'nobody is known to lead' : row.leader,
     }));
+}
+
+
+// the workers of this nginx, by the keys of locks
+
+function holdsOf(status) {
+    return byName(status.locks).flatMap(({ name, holders, waiters }) => {
+        const row = (one, role, ms) => ({
+            ...one, role, ms,
+            lock: one.key ? `${name}/${one.key}` : name,
+        });
+
+        return [
+            ...(holders || []).map((one) => row(one, 'holds', one.held_ms)),
+            ...(waiters || []).map((one) => row(one, 'waits', one.waiting_ms)),
+        ];
+    });
 }
 
 
@@ -341,12 +368,38 @@ function sayChanges(events) {
 }
 
 
+const wordsOf = (id) =>
+    $(id).value.toLowerCase().split(/\s+/).filter(Boolean);
+
+
+// who holds locks and who waits, with all words of the search
+
+let holds = [];
+
+function showHolds() {
+    const words = wordsOf('find');
+
+    tables.holds.show(holds.filter(({ lock, role, pid }) => {
+        const text = `${lock}\n${role}\n${pid}`.toLowerCase();
+
+        return words.every((word) => text.includes(word));
+    }));
+}
+
+
+function find() {
+    tables.holds.first = 0;
+    showHolds();
+    say(`${count(tables.holds.rows.length)} found`);
+}
+
+
 // members: those of one upstream, in one state, with all words of the search
 
 let members = [];
 
 function found() {
-    const words = $('search').value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = wordsOf('search');
     const state = $('state').value;
 
     return members.filter((member) => {
@@ -398,6 +451,7 @@ function show(status) {
 
     view.time = time;
     members = membersOf(upstreams, seconds);
+    holds = holdsOf(status);
 
     write($('about'), [`${status.version} in nginx ${status.nginx}`,
                        `agent ${status.agent?.pid}, configuration `
@@ -409,6 +463,7 @@ function show(status) {
     tables.members.show(found());
     tables.elections.show(electionsOf(status));
     tables.locks.show(byName(status.locks));
+    showHolds();
     tables.invalid.show(upstreams.flatMap(({ name, invalid }) =>
         (invalid || []).map((row) => ({ ...row, upstream: name }))));
     showEvents(events);
@@ -514,6 +569,7 @@ for (const [value, label] of [['', 'All states'], ['up', 'up'],
 
 $('pause').onclick = () => pause(!view.paused);
 $('search').oninput = search;
+$('find').oninput = find;
 $('state').onchange = search;
 $('only').onclick = () => choose(null);
 

@@ -14,8 +14,8 @@ const $ = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat('en');
 
 const TONES = {
-    ok: ['up', 'synced', 'connected', 'add', 'leads'],
-    warn: ['drain', 'connecting', 'syncing', 'idle', 'update'],
+    ok: ['up', 'synced', 'connected', 'add', 'leads', 'holds'],
+    warn: ['drain', 'connecting', 'syncing', 'idle', 'update', 'waits'],
     bad: ['down', 'failed', 'unauthorized', 'denied', 'zone full',
           'unresolved', 'invalid'],
 };

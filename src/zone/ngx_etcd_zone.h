@@ -31,10 +31,13 @@
 #define NGX_ETCD_ZONE_ROWS           64      /* processes with a ledger */
 #define NGX_ETCD_ZONE_NO_ROW         NGX_ETCD_ZONE_ROWS
 
+#define NGX_ETCD_ZONE_LOCK_TABLES    128     /* workers that show locks */
+
 
 typedef volatile uint64_t            ngx_etcd_word_t;
 typedef struct ngx_etcd_set_s        ngx_etcd_set_t;
 typedef struct ngx_etcd_cell_s       ngx_etcd_cell_t;
+typedef struct ngx_etcd_lock_table_s  ngx_etcd_lock_table_t;
 
 
 typedef enum {
@@ -115,6 +118,7 @@ typedef struct {
     uint32_t                         next_uid;
 
     ngx_etcd_zone_row_t              rows[NGX_ETCD_ZONE_ROWS];
+    ngx_etcd_lock_table_t           *lock_tables[NGX_ETCD_ZONE_LOCK_TABLES];
     ngx_atomic_t                     stall;        /* us, the longest */
     ngx_etcd_histogram_t             visible;      /* from etcd's word until a
                                                       worker has read it */

@@ -4,6 +4,7 @@ package Lock;
 #
 #     my $lock = Lock->new($nginx, $etcd);          # or with a namespace
 #     $lock->keys('/locks/one');                    # in order of creation
+#     $lock->list('/locks/one', 'holders');
 #     $lock->holds('/locks/one', 1, 'NAME');        # tests that wait
 #     $lock->gone('/locks/one', 'NAME');
 
@@ -35,12 +36,26 @@ sub keys {
 }
 
 
-sub all_counts {
+sub shown {
     my ($self, $name) = @_;
 
     my $status = $self->{nginx}->status() or return {};
 
     return $status->{locks}{$name} // {};
+}
+
+
+sub list { $_[0]->shown($_[1])->{$_[2]} }
+
+
+sub all_counts {
+    my ($self, $name) = @_;
+
+    my %shown = %{ $self->shown($name) };
+
+    delete @shown{qw(holders waiters)};
+
+    return \%shown;
 }
 
 

@@ -1,0 +1,115 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_lock_show.h>
+
+
+static ngx_etcd_lock_row_t *ngx_etcd_lock_show_add(ngx_etcd_lock_t *lock);
+static ngx_etcd_lock_table_t *ngx_etcd_lock_show_table(
+    ngx_etcd_lockers_t *lockers);
+static void ngx_etcd_lock_hide(ngx_etcd_lock_t *lock,
+    ngx_etcd_lock_row_t **row);
+
+
+void
+ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_grant_t  *first;
+
+    if (lock->nwaiters == 0) {
+        ngx_etcd_lock_hide(lock, &lock->row);
+        return;
+    }
+
+    if (lock->row == NULL) {
+        lock->row = ngx_etcd_lock_show_add(lock);
+    }
+
+    if (lock->row != NULL) {
+        q = ngx_queue_head(&lock->waiters);
+        first = ngx_queue_data(q, ngx_etcd_grant_t, queue);
+
+        ngx_etcd_lock_row_waiting(lock->row, lock->nwaiters, first->since);
+    }
+}
+
+
+void
+ngx_etcd_lock_show_holder(ngx_etcd_lock_key_t *key)
+{
+    if (key->row == NULL) {
+        key->row = ngx_etcd_lock_show_add(key->lock);
+    }
+
+    if (key->row != NULL) {
+        ngx_etcd_lock_row_held(key->row, key->grant->token, ngx_current_msec);
+    }
+}
+
+
+void
+ngx_etcd_lock_hide_holder(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_lock_hide(key->lock, &key->row);
+}
+
+
+/* the lock's prefix is "NAME/" or "NAME/KEY/": what is shown is the key */
+
+static ngx_etcd_lock_row_t *
+ngx_etcd_lock_show_add(ngx_etcd_lock_t *lock)
+{
+    ngx_str_t               key;
+    ngx_etcd_lock_table_t  *table;
+
+    table = ngx_etcd_lock_show_table(lock->lockers);
+    if (table == NULL) {
+        return NULL;
+    }
+
+    key = lock->node.str;
+
+    key.data += lock->name->name.len + 1;
+    key.len -= lock->name->name.len + 1;
+
+    if (key.len != 0) {
+        key.len--;
+    }
+
+    return ngx_etcd_lock_row_add(table, lock->name->tally, &key);
+}
+
+
+/* there may be none while workers of older configurations still run */
+
+static ngx_etcd_lock_table_t *
+ngx_etcd_lock_show_table(ngx_etcd_lockers_t *lockers)
+{
+    if (lockers->table == NULL
+        && (!lockers->claimed
+            || ngx_current_msec - lockers->claim >= NGX_ETCD_LOCK_SHOW_AGAIN))
+    {
+        lockers->claimed = 1;
+        lockers->claim = ngx_current_msec;
+        lockers->table = ngx_etcd_lock_table_claim(&lockers->conf->zone);
+    }
+
+    return lockers->table;
+}
+
+
+static void
+ngx_etcd_lock_hide(ngx_etcd_lock_t *lock, ngx_etcd_lock_row_t **row)
+{
+    if (*row != NULL) {
+        ngx_etcd_lock_row_remove(lock->lockers->table, *row);
+        *row = NULL;
+    }
+}

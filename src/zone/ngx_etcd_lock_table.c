@@ -1,0 +1,304 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_lock_table.h>
+
+
+/* a row is written within a microsecond, or its writer was put aside */
+
+#define NGX_ETCD_LOCK_TABLE_TRIES  256
+
+
+static ngx_uint_t ngx_etcd_lock_table_gone(ngx_pid_t pid);
+static void ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table);
+static void ngx_etcd_lock_row_begin(ngx_etcd_lock_row_t *row);
+static void ngx_etcd_lock_row_end(ngx_etcd_lock_row_t *row);
+static ngx_int_t ngx_etcd_lock_row_read(ngx_etcd_lock_row_t *row,
+    ngx_etcd_lock_entry_t *entry);
+
+
+void
+ngx_etcd_lock_table_declare(ngx_etcd_zone_t *zone, ngx_uint_t workers)
+{
+    size_t                  room;
+    ngx_uint_t              i, n;
+    ngx_etcd_lock_table_t  *table;
+
+    room = (zone->shpool->end - (u_char *) zone->shpool)
+           / NGX_ETCD_LOCK_TABLE_SHARE;
+
+    n = ngx_min(2 * workers, room / sizeof(ngx_etcd_lock_table_t));
+    n = ngx_min(n, NGX_ETCD_ZONE_LOCK_TABLES);
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return;
+    }
+
+    for (i = 0; i < n; i++) {
+
+        if (zone->sh->lock_tables[i] != NULL) {
+            continue;
+        }
+
+        table = ngx_slab_calloc_locked(zone->shpool,
+                                       sizeof(ngx_etcd_lock_table_t));
+        if (table == NULL) {
+            break;
+        }
+
+        /* workers of older configurations look there, too */
+
+        __atomic_store_n(&zone->sh->lock_tables[i], table, __ATOMIC_RELEASE);
+    }
+
+    ngx_etcd_zone_unlock(zone);
+}
+
+
+ngx_etcd_lock_table_t *
+ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone)
+{
+    uint64_t                owner, self;
+    ngx_pid_t               pid;
+    ngx_uint_t              i;
+    ngx_etcd_lock_table_t  *table;
+
+    self = (uint64_t) ngx_pid << 32;
+
+    for (i = 0; i < NGX_ETCD_ZONE_LOCK_TABLES; i++) {
+
+        table = __atomic_load_n(&zone->sh->lock_tables[i], __ATOMIC_ACQUIRE);
+        if (table == NULL) {
+            break;
+        }
+
+        owner = __atomic_load_n(&table->owner, __ATOMIC_ACQUIRE);
+        pid = (ngx_pid_t) (owner >> 32);
+
+        /* one process with several configurations has one for all of them */
+
+        if (owner == (self | 1) && ngx_process == NGX_PROCESS_SINGLE) {
+            return table;
+        }
+
+        /* another process may have had this one's pid */
+
+        if (pid != 0 && pid != ngx_pid && !ngx_etcd_lock_table_gone(pid)) {
+            continue;
+        }
+
+        if (__atomic_compare_exchange_n(&table->owner, &owner, self, 0,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        {
+            ngx_etcd_lock_table_clear(table);
+
+            __atomic_store_n(&table->owner, self | 1, __ATOMIC_RELEASE);
+
+            return table;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_uint_t
+ngx_etcd_lock_table_gone(ngx_pid_t pid)
+{
+    return kill(pid, 0) == -1 && ngx_errno == NGX_ESRCH;
+}
+
+
+static void
+ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_LOCK_TABLE_ROWS; i++) {
+        ngx_etcd_lock_row_remove(table, &table->rows[i]);
+    }
+}
+
+
+void
+ngx_etcd_lock_table_leave(ngx_etcd_lock_table_t *table)
+{
+    if (table != NULL) {
+        __atomic_store_n(&table->owner, 0, __ATOMIC_RELEASE);
+    }
+}
+
+
+ngx_etcd_lock_row_t *
+ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table, ngx_etcd_tally_t *lock,
+    ngx_str_t *key)
+{
+    ngx_uint_t            n;
+    ngx_etcd_lock_row_t  *row;
+
+    if (table->used == ~(uint64_t) 0) {
+        return NULL;
+    }
+
+    n = __builtin_ctzll(~table->used);
+
+    table->used |= (uint64_t) 1 << n;
+    row = &table->rows[n];
+
+    ngx_etcd_lock_row_begin(row);
+
+    row->entry.lock = lock;
+    row->entry.key_len = ngx_min(key->len, NGX_ETCD_LOCK_TABLE_KEY);
+    ngx_memcpy(row->entry.key, key->data, row->entry.key_len);
+
+    ngx_etcd_lock_row_end(row);
+
+    return row;
+}
+
+
+void
+ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table,
+    ngx_etcd_lock_row_t *row)
+{
+    ngx_etcd_lock_row_begin(row);
+
+    row->entry.state = NGX_ETCD_LOCK_ROW_NONE;
+
+    ngx_etcd_lock_row_end(row);
+
+    table->used &= ~((uint64_t) 1 << (row - table->rows));
+}
+
+
+void
+ngx_etcd_lock_row_held(ngx_etcd_lock_row_t *row, uint64_t token,
+    ngx_msec_t since)
+{
+    ngx_etcd_lock_row_begin(row);
+
+    row->entry.state = NGX_ETCD_LOCK_ROW_HELD;
+    row->entry.token = token;
+    row->entry.since = since;
+
+    ngx_etcd_lock_row_end(row);
+}
+
+
+void
+ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
+    ngx_msec_t since)
+{
+    ngx_etcd_lock_row_begin(row);
+
+    row->entry.state = NGX_ETCD_LOCK_ROW_WAITING;
+    row->entry.waiting = n;
+    row->entry.since = since;
+
+    ngx_etcd_lock_row_end(row);
+}
+
+
+/* an odd number may be left by a writer that was killed */
+
+static void
+ngx_etcd_lock_row_begin(ngx_etcd_lock_row_t *row)
+{
+    __atomic_store_n(&row->sequence, row->sequence | 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+
+static void
+ngx_etcd_lock_row_end(ngx_etcd_lock_row_t *row)
+{
+    __atomic_store_n(&row->sequence, row->sequence + 1, __ATOMIC_RELEASE);
+}
+
+
+ngx_int_t
+ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
+    ngx_etcd_tally_t *lock, ngx_etcd_lock_row_e state,
+    ngx_etcd_lock_entry_t *entries, ngx_uint_t *n, ngx_pid_t *pid)
+{
+    uint64_t                owner;
+    ngx_uint_t              i;
+    ngx_etcd_lock_row_t    *row;
+    ngx_etcd_lock_table_t  *table;
+
+    *n = 0;
+
+    if (number >= NGX_ETCD_ZONE_LOCK_TABLES) {
+        return NGX_DECLINED;
+    }
+
+    table = __atomic_load_n(&zone->sh->lock_tables[number], __ATOMIC_ACQUIRE);
+    if (table == NULL) {
+        return NGX_DECLINED;
+    }
+
+    owner = __atomic_load_n(&table->owner, __ATOMIC_ACQUIRE);
+    *pid = (ngx_pid_t) (owner >> 32);
+
+    if (!(owner & 1) || ngx_etcd_lock_table_gone(*pid)) {
+        return NGX_OK;
+    }
+
+    for (i = 0; i < NGX_ETCD_LOCK_TABLE_ROWS; i++) {
+        row = &table->rows[i];
+
+        /* most are not: whether it is says the copy */
+
+        if (__atomic_load_n(&row->entry.state, __ATOMIC_RELAXED) != state) {
+            continue;
+        }
+
+        if (ngx_etcd_lock_row_read(row, &entries[*n]) == NGX_OK
+            && entries[*n].lock == lock
+            && entries[*n].state == state)
+        {
+            (*n)++;
+        }
+    }
+
+    /* rows of the next owner are not this one's */
+
+    if (__atomic_load_n(&table->owner, __ATOMIC_ACQUIRE) != owner) {
+        *n = 0;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_row_read(ngx_etcd_lock_row_t *row, ngx_etcd_lock_entry_t *entry)
+{
+    uint64_t    sequence;
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_LOCK_TABLE_TRIES; i++) {
+
+        sequence = __atomic_load_n(&row->sequence, __ATOMIC_ACQUIRE);
+
+        if (sequence & 1) {
+            ngx_cpu_pause();
+            continue;
+        }
+
+        *entry = row->entry;
+
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+
+        if (__atomic_load_n(&row->sequence, __ATOMIC_RELAXED) == sequence) {
+            return NGX_OK;
+        }
+    }
+
+    return NGX_DECLINED;
+}
