@@ -16,6 +16,7 @@ use Test::More;
 use Backend;
 use Etcd;
 use Finish;
+use Http;
 use Lock;
 use Nginx;
 use Upstream;
@@ -121,6 +122,21 @@ http {
             proxy_pass http://late;
         }
 
+        location /page {
+            root %%DIR%%;
+            ssi on;
+        }
+
+        location = /part {
+            etcd_wait late 600s;
+            proxy_cache cache;
+            proxy_cache_lock on;
+            proxy_cache_lock_timeout 600s;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_pass http://late;
+        }
+
         location /locked {
             etcd_lock /locks/late wait=600s;
             etcd_wait late 600s;
@@ -207,6 +223,28 @@ my $again = late('cached');
 
 print $again 'x' x BODY;
 like(answer($again), qr{^X-Addr: <>\r\n.*two$}ms, 'it is in the cache');
+
+# a subrequest, which has no body, held after it has waited for another one
+
+{
+    $nginx->write_file('page.html', '[<!--# include virtual="/part" -->]');
+    member($at1);
+    $one->set(hang => 1);
+    $two->reset;
+
+    my @pages = map { Http->new($nginx->port) } 1, 2;
+
+    $_->send('GET', '/page.html') for @pages;
+    wait_for { $one->requests == 1 } 10, 'the first subrequest';
+    member(undef);
+    $one->set(hang => 0);
+    upstream()->holds(1, '/part: the second one is held');
+    member($at2);
+
+    is(join(' ', sort map { $_->receive->{body} } @pages), '[one] [two]',
+       '/part: both are answered');
+    is($two->requests, 1, '/part: it was sent once');
+}
 
 # in vain
 

@@ -119,6 +119,9 @@ ngx_http_etcd_wait_detach(ngx_http_request_t *r)
     u->cleanup = NULL;
     u->state = NULL;
 
+    /* the request is made again, and that would be taken for its body */
+    u->request_bufs = NULL;
+
     if (r->upstream_states->nelts != 0) {
         r->upstream_states->nelts--;
 
