@@ -176,7 +176,6 @@ static ngx_int_t
 ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_str_t                  key;
     ngx_etcd_route_t          *route;
     ngx_http_etcd_srv_conf_t  *escf;
 
@@ -194,15 +193,11 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
     ngx_http_set_ctx(r, route, ngx_http_etcd_module);
 
-    if (escf->key == NULL) {
-        return NGX_OK;
-    }
-
-    if (ngx_http_complex_value(r, escf->key, &key) != NGX_OK) {
+    if (escf->key != NULL
+        && ngx_http_complex_value(r, escf->key, &route->pick.key) != NGX_OK)
+    {
         return NGX_ERROR;
     }
-
-    ngx_etcd_pick_key(&route->pick, &key);
 
     return NGX_OK;
 }
