@@ -170,7 +170,7 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     service->leader = leader;
     service->rules.leader = 1;
     service->rules.max_stale = NGX_ETCD_LEADER_MAX_STALE;
-    service->member.defaults.max_fails = NGX_CONF_UNSET_UINT;
+    service->member.defaults.max_fails = (uint32_t) NGX_CONF_UNSET_UINT;
 
     if (ngx_etcd_leader_conf_format(cf, service) != NGX_OK) {
         return NGX_CONF_ERROR;
@@ -192,7 +192,7 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 
     /* there is nobody to go to instead of a leader, so it is not given up */
 
-    if (service->member.defaults.max_fails == NGX_CONF_UNSET_UINT) {
+    if (service->member.defaults.max_fails == (uint32_t) NGX_CONF_UNSET_UINT) {
         service->member.defaults.max_fails = service->rules.sole ? 0 : 1;
     }
 

@@ -19,21 +19,20 @@ ngx_etcd_route_t *
 ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
     ngx_peer_connection_t *pc, ngx_pool_t *pool)
 {
-    ngx_uint_t           tries;
-    ngx_etcd_route_t    *route;
-    ngx_pool_cleanup_t  *cln;
+    ngx_uint_t         tries;
+    ngx_etcd_route_t  *route;
 
-    /* names and keys of peers are used until the request was logged */
-
-    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_route_t));
-    if (cln == NULL) {
+    route = ngx_palloc(pool, sizeof(ngx_etcd_route_t));
+    if (route == NULL) {
         return NULL;
     }
 
-    route = cln->data;
-    ngx_memzero(route, sizeof(ngx_etcd_route_t));
+    /* names and keys of peers are used until the request was logged */
 
-    cln->handler = ngx_etcd_route_cleanup;
+    route->cleanup.handler = ngx_etcd_route_cleanup;
+    route->cleanup.data = route;
+    route->cleanup.next = pool->cleanup;
+    pool->cleanup = &route->cleanup;
 
     route->upstream = upstream;
 

@@ -21,6 +21,7 @@
 typedef struct {
     ngx_etcd_pick_t        pick;
     ngx_etcd_upstream_t   *upstream;
+    ngx_pool_cleanup_t     cleanup;
 } ngx_etcd_route_t;
 
 

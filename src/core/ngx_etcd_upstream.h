@@ -69,9 +69,9 @@ extern ngx_str_t  ngx_etcd_upstream_placeholder_name;
 #define ngx_etcd_upstream_server_attr(attr, server)                           \
     ngx_memzero(attr, sizeof(ngx_etcd_member_attr_t));                        \
     (attr)->weight = ngx_min((server)->weight, NGX_ETCD_MEMBER_MAX_WEIGHT);   \
-    (attr)->max_fails = (server)->max_fails;                                  \
-    (attr)->max_conns = (server)->max_conns;                                  \
-    (attr)->fail_timeout = (server)->fail_timeout;                            \
+    (attr)->max_fails = ngx_min((server)->max_fails, 0xffffffff);             \
+    (attr)->max_conns = ngx_min((server)->max_conns, 0xffffffff);             \
+    (attr)->fail_timeout = ngx_min((server)->fail_timeout, 0x7fffffff);       \
     (attr)->down = (server)->down;                                            \
     (attr)->backup = (server)->backup
 

@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_balance.h>
-#include <ngx_etcd_health.h>
 
 
 /* best of two: peers drawn before it takes any */
@@ -27,14 +26,14 @@
 
 
 static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick);
-static ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
+static ngx_inline ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 static ngx_int_t ngx_etcd_pick_take(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_etcd_peer_t *ngx_etcd_pick_again(ngx_etcd_pick_t *pick);
-static ngx_uint_t ngx_etcd_pick_tried(ngx_etcd_pick_t *pick,
+static ngx_inline void ngx_etcd_pick_worked(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static void ngx_etcd_pick_failed(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer, ngx_log_t *log);
@@ -100,8 +99,22 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     pick->name = name;
     pick->pool = pool;
     pick->revision = table->reader.revision;
+
+    pick->peer = NULL;
     pick->tried = pick->first;
+    pick->ntried = 0;
     pick->allocated = NGX_ETCD_PICK_TRIED;
+    pick->cached = 0;
+    pick->early = 0;
+    pick->tries = 0;
+    pick->tenant = NULL;
+
+    ngx_str_null(&pick->key);
+    pick->crc = 0;
+    pick->hash = 0;
+    pick->rehash = 0;
+    pick->hashed = 0;
+    pick->begun = 0;
 
     return ngx_etcd_tier_tries(&table->primary)
            + ngx_etcd_tier_tries(&table->backup);
@@ -109,13 +122,9 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
 
 
 ngx_int_t
-ngx_etcd_pick_tell(ngx_etcd_pick_t *pick, void (*close)(void *data),
+ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, void (*close)(void *data),
     void *data)
 {
-    if (!pick->table->conf->close) {
-        return NGX_OK;
-    }
-
     pick->tenant = ngx_pcalloc(pick->pool, sizeof(ngx_etcd_tenant_t));
     if (pick->tenant == NULL) {
         return NGX_ERROR;
@@ -128,19 +137,12 @@ ngx_etcd_pick_tell(ngx_etcd_pick_t *pick, void (*close)(void *data),
 }
 
 
-void
-ngx_etcd_pick_key(ngx_etcd_pick_t *pick, ngx_str_t *key)
-{
-    pick->key = *key;
-    pick->crc = ngx_crc32_long(key->data, key->len);
-}
-
-
 ngx_int_t
 ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
 {
     ngx_etcd_pick_t *pick = data;
 
+    ngx_int_t         rc;
     ngx_uint_t        i;
     ngx_etcd_peer_t  *peer;
 
@@ -171,19 +173,18 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
             break;
         }
 
-        switch (ngx_etcd_pick_take(pick, peer)) {
+        rc = ngx_etcd_pick_take(pick, peer);
 
-        case NGX_OK:
+        if (rc == NGX_OK) {
             pc->sockaddr = peer->sockaddr;
             pc->socklen = peer->socklen;
             pc->name = &peer->name;
             return NGX_OK;
-
-        case NGX_BUSY:
-            continue;
         }
 
-        break;
+        if (rc == NGX_ERROR) {
+            break;
+        }
     }
 
     pc->name = pick->name;
@@ -231,7 +232,7 @@ ngx_etcd_pick_choose(ngx_etcd_pick_t *pick)
 }
 
 
-static ngx_etcd_peer_t *
+static ngx_inline ngx_etcd_peer_t *
 ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 {
     tier->picks++;
@@ -253,12 +254,11 @@ ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 static ngx_int_t
 ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
-    ngx_uint_t  conns;
+    ngx_int_t  conns;
 
-    if (ngx_etcd_ledger_take(peer->slot, peer->cell, peer->uid,
-                             peer->attr.max_conns, &conns)
-        != NGX_OK)
-    {
+    conns = ngx_etcd_ledger_take(peer->slot, peer->cell, peer->uid,
+                                 peer->attr.max_conns);
+    if (conns == NGX_BUSY) {
         return NGX_BUSY;
     }
 
@@ -338,15 +338,6 @@ ngx_etcd_pick_again(ngx_etcd_pick_t *pick)
 
 
 ngx_uint_t
-ngx_etcd_pick_usable(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    ngx_etcd_peer_t *peer)
-{
-    return !ngx_etcd_pick_tried(pick, peer)
-           && ngx_etcd_health_usable(pick->table, tier, peer);
-}
-
-
-static ngx_uint_t
 ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
     ngx_uint_t  i;
@@ -380,7 +371,7 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         ngx_etcd_pick_failed(pick, peer, pc->log);
 
     } else {
-        ngx_etcd_pick_works(pick);
+        ngx_etcd_pick_worked(pick, peer);
     }
 
     pick->peer = NULL;
@@ -420,19 +411,22 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 void
 ngx_etcd_pick_works(ngx_etcd_pick_t *pick)
 {
-    ngx_etcd_peer_t  *peer;
-
-    if (pick->peer == NULL) {
-        return;
+    if (pick->peer != NULL) {
+        ngx_etcd_pick_worked(pick, pick->peer);
     }
+}
 
-    ngx_etcd_health_worked(pick->peer);
+
+static ngx_inline void
+ngx_etcd_pick_worked(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_health_worked(peer);
 
     if (ngx_etcd_pick_method(pick)->works == NULL) {
         return;
     }
 
-    peer = ngx_etcd_table_current(pick->table, pick->peer);
+    peer = ngx_etcd_table_current(pick->table, peer);
 
     if (peer != NULL) {
         ngx_etcd_pick_method(pick)->works(pick, peer->tier, peer);

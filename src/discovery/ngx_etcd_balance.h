@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
+#include <ngx_etcd_health.h>
 #include <ngx_etcd_method.h>
 #include <ngx_etcd_table.h>
 
@@ -33,7 +34,7 @@ typedef struct {
 
 
 /*
- * One request's way through the peers; zeroed and owned by the caller.  It is
+ * One request's way through the peers, owned by the caller.  It is
  * small: what does not fit into a request's pool any more costs another block
  * of it, which is more than picking does.
  */
@@ -57,7 +58,9 @@ struct ngx_etcd_pick_s {
 
     /* of the method */
 
-    ngx_str_t                    key;
+    ngx_str_t                    key;              /* set before the first
+                                                      peer; outlives the pick;
+                                                      empty: round robin */
     uint32_t                     crc;              /* of the key */
     uint32_t                     hash;
     uint32_t                     rehash;           /* times hashed */
@@ -89,14 +92,13 @@ ngx_uint_t ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
  * To be called, once, when the peer in use leaves the table or leads anew;
  * where such tenants are not told, never.  NGX_OK, or NGX_ERROR.
  */
-ngx_int_t ngx_etcd_pick_tell(ngx_etcd_pick_t *pick,
-    void (*close)(void *data), void *data);
 
-/*
- * For a method that needs it, before the first peer: the key, which outlives
- * the pick.  Without one, or with an empty one, it is round robin.
- */
-void ngx_etcd_pick_key(ngx_etcd_pick_t *pick, ngx_str_t *key);
+#define ngx_etcd_pick_tell(pick, handler, arg)                                \
+    ((pick)->table->conf->close ? ngx_etcd_pick_enter(pick, handler, arg)     \
+                                : NGX_OK)
+
+ngx_int_t ngx_etcd_pick_enter(ngx_etcd_pick_t *pick,
+    void (*close)(void *data), void *data);
 
 /*
  * What nginx calls of a connection to a peer; the data are the pick.
@@ -138,8 +140,13 @@ void ngx_etcd_pick_done(ngx_etcd_pick_t *pick);
 /* for methods */
 
 /* may this request go to the peer now? */
-ngx_uint_t ngx_etcd_pick_usable(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    ngx_etcd_peer_t *peer);
+
+#define ngx_etcd_pick_usable(pick, tier, peer)                                \
+    (((pick)->ntried == 0 || !ngx_etcd_pick_tried(pick, peer))                \
+     && ngx_etcd_health_usable((pick)->table, tier, peer))
+
+/* was the request there before? */
+ngx_uint_t ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer);
 
 /* the usable peer whose turn it is, which has had it then */
 ngx_etcd_peer_t *ngx_etcd_pick_turn(ngx_etcd_pick_t *pick,

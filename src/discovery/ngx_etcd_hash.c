@@ -97,9 +97,11 @@ ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
     size_t     len;
     uint32_t   crc;
 
-    crc = pick->crc;
+    if (pick->rehash == 0) {
+        crc = ngx_crc32_long(pick->key.data, pick->key.len);
+        pick->crc = crc;
 
-    if (pick->rehash > 0) {
+    } else {
         len = ngx_sprintf(buf, "%ui", pick->rehash) - buf;
 
         ngx_crc32_init(crc);
@@ -129,6 +131,7 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
     }
 
     if (pick->rehash++ == 0) {
+        pick->crc = ngx_crc32_long(pick->key.data, pick->key.len);
         pick->hash = pick->crc;
     }
 

@@ -202,7 +202,7 @@ ngx_etcd_health_failed(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
 
 
 void
-ngx_etcd_health_worked(ngx_etcd_peer_t *peer)
+ngx_etcd_health_recovered(ngx_etcd_peer_t *peer)
 {
     ngx_uint_t        fails;
     ngx_etcd_slot_t  *slot;
@@ -216,10 +216,6 @@ ngx_etcd_health_worked(ngx_etcd_peer_t *peer)
     }
 
     fails = ngx_etcd_peer_fails(peer);
-
-    if (fails == 0) {
-        return;
-    }
 
     if (peer->attr.max_fails && fails >= peer->attr.max_fails) {
         slot->started = ngx_etcd_slot_now();

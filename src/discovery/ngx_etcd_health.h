@@ -55,8 +55,20 @@ void ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier);
 ngx_uint_t ngx_etcd_health_failed(ngx_etcd_table_t *table,
     ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 
+/* the peer has failed before, and works now */
+void ngx_etcd_health_recovered(ngx_etcd_peer_t *peer);
+
+
 /* a connection to the peer has not failed */
-void ngx_etcd_health_worked(ngx_etcd_peer_t *peer);
+
+static ngx_inline void
+ngx_etcd_health_worked(ngx_etcd_peer_t *peer)
+{
+    if (ngx_etcd_peer_fails(peer) != 0) {
+        ngx_etcd_health_recovered(peer);
+    }
+}
+
 
 /* 1 .. NGX_ETCD_PEER_UNIT: how far a slow start is */
 ngx_uint_t ngx_etcd_health_level(ngx_etcd_peer_t *peer);

@@ -26,12 +26,12 @@
 /* what is used of a member; nothing here points into etcd's message */
 
 typedef struct {
-    ngx_uint_t                      weight;        /* 1 .. MAX_WEIGHT */
-    ngx_uint_t                      max_fails;     /* 0: never unavailable */
-    ngx_uint_t                      max_conns;     /* 0: no limit */
-    time_t                          fail_timeout;  /* seconds */
-    ngx_msec_t                      slow_start;    /* 0: none */
-    ngx_uint_t                      priority;      /* 0 .. MAX_PRIORITY: who
+    uint32_t                        weight;        /* 1 .. MAX_WEIGHT */
+    uint32_t                        max_fails;     /* 0: never unavailable */
+    uint32_t                        max_conns;     /* 0: no limit */
+    uint32_t                        fail_timeout;  /* seconds */
+    uint32_t                        slow_start;    /* ms; 0: none */
+    uint32_t                        priority;      /* 0 .. MAX_PRIORITY: who
                                                       have the lowest go
                                                       first */
 

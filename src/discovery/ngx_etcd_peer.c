@@ -89,12 +89,8 @@ ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old)
 
 
 void
-ngx_etcd_peer_unref(ngx_etcd_peer_t *peer)
+ngx_etcd_peer_destroy(ngx_etcd_peer_t *peer)
 {
-    if (--peer->refs != 0) {
-        return;
-    }
-
 #if (NGX_SSL)
     if (peer->ssl_session != NULL) {
         ngx_ssl_free_session(peer->ssl_session);

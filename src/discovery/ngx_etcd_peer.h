@@ -93,7 +93,18 @@ ngx_etcd_peer_t *ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log);
 void ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old);
 
 #define ngx_etcd_peer_ref(peer)    ((peer)->refs++)
-void ngx_etcd_peer_unref(ngx_etcd_peer_t *peer);
+
+void ngx_etcd_peer_destroy(ngx_etcd_peer_t *peer);
+
+
+static ngx_inline void
+ngx_etcd_peer_unref(ngx_etcd_peer_t *peer)
+{
+    if (--peer->refs == 0) {
+        ngx_etcd_peer_destroy(peer);
+    }
+}
+
 
 void ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_tenant_t *tenant);
 void ngx_etcd_peer_leave(ngx_etcd_tenant_t *tenant);

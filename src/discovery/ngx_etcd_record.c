@@ -47,10 +47,10 @@ ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
 
     attr = &member->attr;
 
-    head.max_fails = (uint32_t) ngx_min(attr->max_fails, 0xffffffff);
-    head.max_conns = (uint32_t) ngx_min(attr->max_conns, 0xffffffff);
-    head.fail_timeout = (uint32_t) ngx_min(attr->fail_timeout, 0x7fffffff);
-    head.slow_start = (uint32_t) ngx_min(attr->slow_start, 0xffffffff);
+    head.max_fails = attr->max_fails;
+    head.max_conns = attr->max_conns;
+    head.fail_timeout = attr->fail_timeout;
+    head.slow_start = attr->slow_start;
     head.weight = (uint16_t) attr->weight;
     head.flags = (attr->down ? NGX_ETCD_RECORD_DOWN : 0)
                  | (attr->backup ? NGX_ETCD_RECORD_BACKUP : 0)

@@ -210,7 +210,7 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
     ngx_etcd_record_unpack(&record, copy->payload);
     attr = &record.attr;
 
-    (void) ngx_sprintf(slow_start, "%Mms%Z", attr->slow_start);
+    (void) ngx_sprintf(slow_start, "%uDms%Z", attr->slow_start);
 
     json = json_pack("{s:o, s:I, s:I, s:b, s:o,"
                      " s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:b, s:b}",

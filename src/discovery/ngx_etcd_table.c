@@ -87,6 +87,7 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
 
     for (n = 0; n < table->nslots; n++) {
         if (table->slots[n] != NULL) {
+            table->slots[n]->gone = 1;
             ngx_etcd_peer_unref(table->slots[n]);
         }
     }
@@ -120,17 +121,6 @@ ngx_etcd_table_sync(ngx_etcd_table_t *table)
     ngx_etcd_zone_stalled(table->zone, ngx_etcd_stall_now() - begun);
 
     return rc;
-}
-
-
-void
-ngx_etcd_table_follow(ngx_etcd_table_t *table)
-{
-    if (ngx_etcd_table_orphaned(table)
-        || (ngx_etcd_table_stale(table) && !table->unfinished))
-    {
-        (void) ngx_etcd_table_sync(table);
-    }
 }
 
 
@@ -599,7 +589,7 @@ ngx_etcd_table_tier(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 
 
 ngx_etcd_peer_t *
-ngx_etcd_table_current(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+ngx_etcd_table_successor(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
     ngx_etcd_peer_t  *current;
 

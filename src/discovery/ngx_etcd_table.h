@@ -87,9 +87,6 @@ ngx_int_t ngx_etcd_table_sync(ngx_etcd_table_t *table);
  */
 ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 
-/* on the way of a request: leaves what takes long to the next sync */
-void ngx_etcd_table_follow(ngx_etcd_table_t *table);
-
 #define ngx_etcd_table_stale(table)                                           \
     ((table)->reader.generation != (table)->set->generation)
 
@@ -101,6 +98,20 @@ void ngx_etcd_table_follow(ngx_etcd_table_t *table);
 
 #define ngx_etcd_table_orphaned(table)                                        \
     ((table)->conf->leader && (table)->set_id != (table)->set->id)
+
+
+/* on the way of a request: leaves what takes long to the next sync */
+
+static ngx_inline void
+ngx_etcd_table_follow(ngx_etcd_table_t *table)
+{
+    if (ngx_etcd_table_orphaned(table)
+        || (ngx_etcd_table_stale(table) && !table->unfinished))
+    {
+        (void) ngx_etcd_table_sync(table);
+    }
+}
+
 
 /* 1 if too long ago it was proved what the table says: nobody leads then */
 ngx_uint_t ngx_etcd_table_expired(ngx_etcd_table_t *table);
@@ -121,7 +132,12 @@ void ngx_etcd_table_tick(ngx_etcd_table_t *table);
 ngx_uint_t ngx_etcd_table_usable(ngx_etcd_table_t *table);
 
 /* the member as it is now, by any object of it; NULL: it is gone */
-ngx_etcd_peer_t *ngx_etcd_table_current(ngx_etcd_table_t *table,
+
+#define ngx_etcd_table_current(table, peer)                                   \
+    ((peer)->gone ? ngx_etcd_table_successor(table, peer) : (peer))
+
+/* of an object that is gone from the table */
+ngx_etcd_peer_t *ngx_etcd_table_successor(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
 
 

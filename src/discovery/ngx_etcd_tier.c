@@ -322,6 +322,8 @@ ngx_etcd_tier_weigh(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     delta = (int64_t) weight - (int64_t) peer->weight;
 
     if (delta != 0) {
+        tier->heaviest = (tier->weight == 0) ? weight
+                                             : ngx_max(tier->heaviest, weight);
         peer->weight = weight;
         tier->weight += delta;
         ngx_etcd_tier_sum(tier, peer->pos, delta);
@@ -368,10 +370,25 @@ ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
 }
 
 
+/*
+ * Anybody, if the weight permits, which it always does where all are equal;
+ * otherwise the tree says who: that gives everybody its share, too.
+ */
+
 ngx_etcd_peer_t *
 ngx_etcd_tier_draw(ngx_etcd_tier_t *tier)
 {
-    uint64_t  point;
+    uint64_t          point;
+    ngx_etcd_peer_t  *peer;
+
+    point = (uint64_t) ngx_random();
+    peer = tier->peers[point % ngx_etcd_tier_usable(tier)];
+
+    if (peer->weight == tier->heaviest
+        || (uint64_t) ngx_random() % tier->heaviest < peer->weight)
+    {
+        return peer;
+    }
 
     point = (uint64_t) ngx_random();
 

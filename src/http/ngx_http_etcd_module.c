@@ -11,10 +11,14 @@
 
 
 static ngx_int_t ngx_http_etcd_init(ngx_conf_t *cf);
+static void *ngx_http_etcd_create_main_conf(ngx_conf_t *cf);
 static void *ngx_http_etcd_create_srv_conf(ngx_conf_t *cf);
 static void *ngx_http_etcd_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
+static void ngx_http_etcd_note(ngx_conf_t *cf,
+    ngx_http_etcd_loc_conf_t *conf);
+static ngx_int_t ngx_http_etcd_add_check(ngx_conf_t *cf);
 static ngx_int_t ngx_http_etcd_precontent(ngx_http_request_t *r);
 
 
@@ -126,7 +130,7 @@ static ngx_http_module_t  ngx_http_etcd_module_ctx = {
     ngx_http_etcd_add_variables,           /* preconfiguration */
     ngx_http_etcd_init,                    /* postconfiguration */
 
-    NULL,                                  /* create main configuration */
+    ngx_http_etcd_create_main_conf,        /* create main configuration */
     NULL,                                  /* init main configuration */
 
     ngx_http_etcd_create_srv_conf,         /* create server configuration */
@@ -151,6 +155,13 @@ ngx_module_t  ngx_http_etcd_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+static void *
+ngx_http_etcd_create_main_conf(ngx_conf_t *cf)
+{
+    return ngx_pcalloc(cf->pool, sizeof(ngx_http_etcd_main_conf_t));
+}
 
 
 static void *
@@ -198,9 +209,54 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_ETCD_LOCK_CLOSE);
     ngx_etcd_gate_merge(&conf->gate, &prev->gate);
     ngx_http_etcd_status_merge(&conf->status, &prev->status);
+    ngx_http_etcd_note(cf, conf);
 
     return (ngx_http_etcd_set_merge(cf, prev, conf) == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+/* what no location has costs no request anything */
+
+static void
+ngx_http_etcd_note(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *conf)
+{
+    ngx_http_etcd_main_conf_t  *emcf;
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
+
+    if (conf->locks != NULL) {
+        emcf->locks = 1;
+    }
+
+    if (conf->locks != NULL || conf->wait != NULL
+        || conf->gate.campaign != NULL)
+    {
+        emcf->checks = 1;
+    }
+}
+
+
+static ngx_int_t
+ngx_http_etcd_init(ngx_conf_t *cf)
+{
+    ngx_http_etcd_main_conf_t  *emcf;
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
+
+    if (emcf->checks && ngx_http_etcd_add_check(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (emcf->locks) {
+        ngx_http_etcd_add_lock_filters();
+    }
+
+    if (ngx_http_etcd_set_check(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_etcd_check_variables(cf);
 }
 
 
@@ -210,7 +266,7 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
  */
 
 static ngx_int_t
-ngx_http_etcd_init(ngx_conf_t *cf)
+ngx_http_etcd_add_check(ngx_conf_t *cf)
 {
     ngx_http_handler_pt        *handler;
     ngx_http_core_main_conf_t  *cmcf;
@@ -224,13 +280,7 @@ ngx_http_etcd_init(ngx_conf_t *cf)
 
     *handler = ngx_http_etcd_precontent;
 
-    if (ngx_http_etcd_set_check(cf) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ngx_http_etcd_add_lock_filters();
-
-    return ngx_http_etcd_check_variables(cf);
+    return NGX_OK;
 }
 
 

@@ -25,6 +25,13 @@
 
 
 typedef struct {
+    unsigned                   checks:1;   /* some location has what is asked
+                                              for in a phase */
+    unsigned                   locks:1;    /* some location has locks */
+} ngx_http_etcd_main_conf_t;
+
+
+typedef struct {
     ngx_etcd_upstream_t        upstream;
     ngx_http_complex_value_t  *key;        /* NULL: the method has none */
 } ngx_http_etcd_srv_conf_t;

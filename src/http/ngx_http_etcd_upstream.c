@@ -178,7 +178,6 @@ static ngx_int_t
 ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_str_t                  key;
     ngx_etcd_route_t          *route;
     ngx_http_etcd_srv_conf_t  *escf;
 
@@ -196,13 +195,10 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
     ngx_http_set_ctx(r, route, ngx_http_etcd_module);
 
-    if (escf->key != NULL) {
-
-        if (ngx_http_complex_value(r, escf->key, &key) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        ngx_etcd_pick_key(&route->pick, &key);
+    if (escf->key != NULL
+        && ngx_http_complex_value(r, escf->key, &route->pick.key) != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     return ngx_http_etcd_first_peer(r, route);

@@ -11,6 +11,8 @@
 
 
 static ngx_int_t ngx_stream_etcd_init(ngx_conf_t *cf);
+static ngx_int_t ngx_stream_etcd_add_locks(ngx_conf_t *cf);
+static void *ngx_stream_etcd_create_main_conf(ngx_conf_t *cf);
 static void *ngx_stream_etcd_create_srv_conf(ngx_conf_t *cf);
 static char *ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent,
     void *child);
@@ -90,7 +92,7 @@ static ngx_stream_module_t  ngx_stream_etcd_module_ctx = {
     ngx_stream_etcd_add_variables,         /* preconfiguration */
     ngx_stream_etcd_init,                  /* postconfiguration */
 
-    NULL,                                  /* create main configuration */
+    ngx_stream_etcd_create_main_conf,      /* create main configuration */
     NULL,                                  /* init main configuration */
 
     ngx_stream_etcd_create_srv_conf,       /* create server configuration */
@@ -112,6 +114,13 @@ ngx_module_t  ngx_stream_etcd_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+static void *
+ngx_stream_etcd_create_main_conf(ngx_conf_t *cf)
+{
+    return ngx_pcalloc(cf->pool, sizeof(ngx_stream_etcd_main_conf_t));
+}
 
 
 static void *
@@ -139,11 +148,19 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_stream_etcd_srv_conf_t *prev = parent;
     ngx_stream_etcd_srv_conf_t *conf = child;
 
+    ngx_stream_etcd_main_conf_t  *emcf;
+
     ngx_conf_merge_ptr_value(conf->wait, prev->wait, NULL);
     ngx_conf_merge_ptr_value(conf->locks, prev->locks, NULL);
     ngx_conf_merge_uint_value(conf->lock_lost, prev->lock_lost,
                               NGX_ETCD_LOCK_CLOSE);
     ngx_etcd_gate_merge(&conf->gate, &prev->gate);
+
+    if (conf->locks != NULL) {
+        emcf = ngx_stream_conf_get_module_main_conf(cf,
+                                                    ngx_stream_etcd_module);
+        emcf->locks = 1;
+    }
 
     return NGX_CONF_OK;
 }
@@ -154,6 +171,7 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
 {
     ngx_stream_handler_pt        *handler;
     ngx_stream_core_main_conf_t  *cmcf;
+    ngx_stream_etcd_main_conf_t  *emcf;
 
     cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
 
@@ -164,6 +182,26 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
 
     *handler = ngx_stream_etcd_preread;
 
+    emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
+
+    if (emcf->locks && ngx_stream_etcd_add_locks(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_stream_etcd_check_variables(cf);
+}
+
+
+/* what no server has costs no session anything */
+
+static ngx_int_t
+ngx_stream_etcd_add_locks(ngx_conf_t *cf)
+{
+    ngx_stream_handler_pt        *handler;
+    ngx_stream_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
+
     handler = ngx_array_push(&cmcf->phases[NGX_STREAM_LOG_PHASE].handlers);
     if (handler == NULL) {
         return NGX_ERROR;
@@ -173,7 +211,7 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
 
     ngx_stream_etcd_add_lock_filter();
 
-    return ngx_stream_etcd_check_variables(cf);
+    return NGX_OK;
 }
 
 

@@ -23,6 +23,11 @@
 
 
 typedef struct {
+    ngx_uint_t                   locks;    /* 1: some server has any */
+} ngx_stream_etcd_main_conf_t;
+
+
+typedef struct {
     ngx_etcd_upstream_t          upstream;
     ngx_stream_complex_value_t  *key;      /* NULL: the method has none */
     ngx_etcd_wait_t             *wait;     /* NULL: off */

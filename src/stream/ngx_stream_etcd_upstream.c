@@ -179,7 +179,6 @@ static ngx_int_t
 ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
-    ngx_str_t                    key;
     ngx_etcd_route_t            *route;
     ngx_peer_connection_t       *pc;
     ngx_stream_etcd_srv_conf_t  *escf;
@@ -201,15 +200,11 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 
     ngx_stream_set_ctx(s, route, ngx_stream_etcd_module);
 
-    if (escf->key == NULL) {
-        return NGX_OK;
-    }
-
-    if (ngx_stream_complex_value(s, escf->key, &key) != NGX_OK) {
+    if (escf->key != NULL
+        && ngx_stream_complex_value(s, escf->key, &route->pick.key) != NGX_OK)
+    {
         return NGX_ERROR;
     }
-
-    ngx_etcd_pick_key(&route->pick, &key);
 
     return NGX_OK;
 }

@@ -21,8 +21,8 @@ static void ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots,
     ngx_etcd_word_t *cells);
 static ngx_etcd_chunk_t *ngx_etcd_ledger_chunk(ngx_etcd_set_t *set,
     ngx_uint_t n);
-static void ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid,
-    ngx_int_t n);
+static ngx_inline void ngx_etcd_ledger_note(ngx_etcd_word_t *cell,
+    uint32_t uid, ngx_int_t n);
 
 
 void
@@ -205,7 +205,7 @@ ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n)
 
 ngx_int_t
 ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
-    uint32_t uid, ngx_uint_t max, ngx_uint_t *conns)
+    uint32_t uid, ngx_uint_t max)
 {
     uint64_t  value;
 
@@ -215,8 +215,7 @@ ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
 
     do {
         if (value >> 32 != uid) {
-            *conns = 0;
-            return NGX_OK;
+            return 0;
         }
 
         if (max != 0 && (value & 0xffffffff) >= max) {
@@ -228,9 +227,7 @@ ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
                                           __ATOMIC_ACQ_REL,
                                           __ATOMIC_RELAXED));
 
-    *conns = (ngx_uint_t) ((value + 1) & 0xffffffff);
-
-    return NGX_OK;
+    return (value + 1) & 0xffffffff;
 }
 
 
@@ -238,7 +235,18 @@ void
 ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
     uint32_t uid)
 {
-    (void) ngx_etcd_counter_add(&slot->conns, uid, -1);
+    uint64_t  value;
+
+    value = __atomic_load_n(&slot->conns, __ATOMIC_RELAXED);
+
+    do {
+        if (value >> 32 != uid || (value & 0xffffffff) == 0) {
+            break;
+        }
+
+    } while (!__atomic_compare_exchange_n(&slot->conns, &value, value - 1, 1,
+                                          __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
 
     ngx_etcd_ledger_note(cell, uid, -1);
 }
@@ -246,7 +254,7 @@ ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
 
 /* what a cell says of another member, which is gone, is of no use any more */
 
-static void
+static ngx_inline void
 ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid, ngx_int_t n)
 {
     uint64_t  value;

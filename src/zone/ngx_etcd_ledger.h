@@ -48,11 +48,11 @@ ngx_etcd_word_t *ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone,
 
 /*
  * One connection more to the member of that id, unless that would be more than
- * max (0: any number): NGX_OK, and *conns is how many there are now (0: the
- * member is gone), or NGX_BUSY.
+ * max (0: any number): how many there are now (0: the member is gone), or
+ * NGX_BUSY.
  */
 ngx_int_t ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
-    uint32_t uid, ngx_uint_t max, ngx_uint_t *conns);
+    uint32_t uid, ngx_uint_t max);
 
 /* one less */
 void ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,

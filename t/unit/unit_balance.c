@@ -236,13 +236,11 @@ ngx_etcd_unit_get(ngx_etcd_unit_worker_t *worker, ngx_etcd_pick_t *pick,
     pc.log = ngx_etcd_unit_log;
     pc.tries = 1;
 
-    ngx_memzero(pick, sizeof(ngx_etcd_pick_t));
-
     (void) ngx_etcd_pick_init(pick, &worker->table, &ngx_etcd_unit_name,
                               ngx_etcd_unit_pool);
 
     if (key != NULL) {
-        ngx_etcd_pick_key(pick, key);
+        pick->key = *key;
     }
 
     if (ngx_etcd_pick_get(&pc, pick) != NGX_OK) {
@@ -493,13 +491,14 @@ ngx_etcd_unit_show(char *what, ngx_uint_t from, ngx_uint_t n)
 static void
 ngx_etcd_unit_take(ngx_uint_t n, ngx_uint_t max)
 {
-    ngx_uint_t        conns;
+    ngx_int_t         conns;
     ngx_etcd_slot_t  *slot;
 
     slot = ngx_etcd_set_slot(ngx_etcd_unit_set, n);
+    conns = ngx_etcd_ledger_take(slot, NULL, slot->uid, max);
 
-    if (ngx_etcd_ledger_take(slot, NULL, slot->uid, max, &conns) == NGX_OK) {
-        printf("take: %lu\n", (unsigned long) conns);
+    if (conns != NGX_BUSY) {
+        printf("take: %ld\n", (long) conns);
 
     } else {
         printf("take: busy\n");

@@ -269,13 +269,13 @@ ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
         attr = &m[i].attr;
 
         p = ngx_slprintf(p, buf + sizeof(buf) - 1,
-                         " %*s w%ui f%ui c%ui t%T s%M",
+                         " %*s w%uD f%uD c%uD t%uD s%uD",
                          m[i].name_len, m[i].name, attr->weight,
                          attr->max_fails, attr->max_conns, attr->fail_timeout,
                          attr->slow_start);
 
         if (attr->priority != 0) {
-            p = ngx_slprintf(p, buf + sizeof(buf) - 1, " p%ui",
+            p = ngx_slprintf(p, buf + sizeof(buf) - 1, " p%uD",
                              attr->priority);
         }
 
