@@ -19,6 +19,7 @@ static ngx_uint_t ngx_etcd_decode_known(ngx_etcd_member_t *members,
     ngx_uint_t n, ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_decode_check_key(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_decode_check_value(ngx_etcd_decode_t *d);
+static ngx_uint_t ngx_etcd_decode_has_zero(ngx_str_t *text);
 static ngx_int_t ngx_etcd_decode_broken(ngx_etcd_decode_t *d);
 
 
@@ -132,7 +133,7 @@ ngx_etcd_decode_check_key(ngx_etcd_decode_t *d)
                                        " bytes");
     }
 
-    if (ngx_strlchr(d->key.data, last, '\0') != NULL) {
+    if (ngx_etcd_decode_has_zero(&d->key)) {
         return ngx_etcd_decode_invalid(d, "key", &d->key, "has a NUL byte");
     }
 
@@ -168,9 +169,7 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
                                        " bytes");
     }
 
-    if (ngx_strlchr(d->value.data, d->value.data + d->value.len, '\0')
-        != NULL)
-    {
+    if (ngx_etcd_decode_has_zero(&d->value)) {
         return ngx_etcd_decode_invalid(d, "value", &d->value,
                                        "has a NUL byte");
     }
@@ -182,6 +181,15 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
     }
 
     return NGX_OK;
+}
+
+
+/* of an empty text there may be no data */
+
+static ngx_uint_t
+ngx_etcd_decode_has_zero(ngx_str_t *text)
+{
+    return text->len != 0 && memchr(text->data, '\0', text->len) != NULL;
 }
 
 
