@@ -5,8 +5,9 @@
  * JSON (RFC 8259) as values have it, read into an array of nodes: what is in
  * an array or an object follows it there.  It is our own because jansson,
  * which writes the status and the state file, allocates and hashes every node
- * and keeps a core below half a million values a second (t/bench/decode.pl);
- * what it takes and refuses is the same, and t/fuzz/fuzz_json.c compares.
+ * and keeps a core below half a million values a second (t/bench/decode.pl).
+ * What it takes and refuses is the same, but for zero bytes, of which we take
+ * none; t/fuzz/fuzz_json.c compares.
  */
 
 
