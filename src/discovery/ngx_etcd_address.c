@@ -41,7 +41,7 @@ static ngx_int_t ngx_etcd_address_named(ngx_etcd_decode_t *d,
 static ngx_uint_t ngx_etcd_address_unspecified(struct in6_addr *addr);
 static void ngx_etcd_address_name(ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_address_port(ngx_str_t *text);
-static ngx_int_t ngx_etcd_address_json_port(json_t *port);
+static ngx_int_t ngx_etcd_address_json_port(ngx_etcd_json_t *port);
 static ngx_uint_t ngx_etcd_address_allowed(ngx_etcd_member_conf_t *conf,
     struct sockaddr *sa);
 
@@ -106,14 +106,15 @@ ngx_etcd_address_has_port(ngx_str_t *authority)
 
 ngx_int_t
 ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    const ngx_etcd_shape_t *shape, json_t *host, json_t *port)
+    const ngx_etcd_shape_t *shape, ngx_etcd_json_t *host,
+    ngx_etcd_json_t *port)
 {
     int         family;
     char       *field;
     ngx_int_t   n;
     ngx_str_t   text, ip;
 
-    if (!json_is_string(host)) {
+    if (host->type != NGX_ETCD_JSON_STRING) {
         return ngx_etcd_decode_invalid_json(d,
                                         ngx_etcd_pointer_name(&shape->host),
                                         host, "is not a string");
@@ -133,9 +134,7 @@ ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
     field = ngx_etcd_pointer_name(&shape->host);
 
-    text.data = (u_char *) json_string_value(host);
-    text.len = json_string_length(host);
-
+    text = host->text;
     ip = text;
     family = ngx_strlchr(ip.data, ip.data + ip.len, ':') ? AF_INET6 : AF_INET;
 
@@ -551,21 +550,17 @@ ngx_etcd_address_port(ngx_str_t *text)
 
 
 static ngx_int_t
-ngx_etcd_address_json_port(json_t *port)
+ngx_etcd_address_json_port(ngx_etcd_json_t *port)
 {
-    ngx_str_t   text;
-    json_int_t  n;
+    int64_t  n;
 
-    if (json_is_string(port)) {
-        text.data = (u_char *) json_string_value(port);
-        text.len = json_string_length(port);
-
-        return ngx_etcd_address_port(&text);
+    if (port->type == NGX_ETCD_JSON_STRING) {
+        return ngx_etcd_address_port(&port->text);
     }
 
     /* of what is no integer the value is 0 */
 
-    n = json_integer_value(port);
+    n = ngx_etcd_json_integer(port);
 
     return (n >= 1 && n <= 65535) ? (ngx_int_t) n : NGX_ERROR;
 }

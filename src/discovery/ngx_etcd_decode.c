@@ -10,6 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_format.h>
+#include <ngx_etcd_utf8.h>
 
 
 static ngx_int_t ngx_etcd_decode_nodes(ngx_etcd_decode_t *d,
@@ -17,10 +18,9 @@ static ngx_int_t ngx_etcd_decode_nodes(ngx_etcd_decode_t *d,
 static ngx_uint_t ngx_etcd_decode_known(ngx_etcd_member_t *members,
     ngx_uint_t n, ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_decode_check_key(ngx_etcd_decode_t *d);
-static ngx_uint_t ngx_etcd_utf8_valid(u_char *p, u_char *last);
 static ngx_int_t ngx_etcd_decode_check_value(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_decode_broken(ngx_etcd_decode_t *d,
-    json_error_t *error);
+static ngx_uint_t ngx_etcd_decode_has_zero(ngx_str_t *text);
+static ngx_int_t ngx_etcd_decode_broken(ngx_etcd_decode_t *d);
 
 
 ngx_int_t
@@ -54,7 +54,7 @@ ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     }
 
     if (d.object != NULL) {
-        json_decref(d.object);
+        ngx_etcd_json_done(&d.reader);
     }
 
     if (rc == NGX_OK) {
@@ -133,7 +133,7 @@ ngx_etcd_decode_check_key(ngx_etcd_decode_t *d)
                                        " bytes");
     }
 
-    if (ngx_strlchr(d->key.data, last, '\0') != NULL) {
+    if (ngx_etcd_decode_has_zero(&d->key)) {
         return ngx_etcd_decode_invalid(d, "key", &d->key, "has a NUL byte");
     }
 
@@ -143,54 +143,6 @@ ngx_etcd_decode_check_key(ngx_etcd_decode_t *d)
     }
 
     return NGX_OK;
-}
-
-
-/*
- * ngx_utf8_decode() lets pass surrogates, what is above U+10FFFF, and bytes
- * that continue nothing: no JSON may carry these.
- */
-
-static ngx_uint_t
-ngx_etcd_utf8_valid(u_char *p, u_char *last)
-{
-    u_char   c, low, high;
-    ssize_t  n;
-
-    while (p < last) {
-        c = *p++;
-
-        if (c < 0x80) {
-            continue;
-        }
-
-        if (c < 0xc2 || c > 0xf4) {
-            return 0;
-        }
-
-        n = (c < 0xe0) ? 1 : (c < 0xf0) ? 2 : 3;
-
-        if (last - p < n) {
-            return 0;
-        }
-
-        /* overlong forms, surrogates and excess show in the second byte */
-
-        low = (c == 0xe0) ? 0xa0 : (c == 0xf0) ? 0x90 : 0x80;
-        high = (c == 0xed) ? 0x9f : (c == 0xf4) ? 0x8f : 0xbf;
-
-        if (*p < low || *p > high) {
-            return 0;
-        }
-
-        for (p++, n--; n; p++, n--) {
-            if ((*p & 0xc0) != 0x80) {
-                return 0;
-            }
-        }
-    }
-
-    return 1;
 }
 
 
@@ -217,9 +169,7 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
                                        " bytes");
     }
 
-    if (ngx_strlchr(d->value.data, d->value.data + d->value.len, '\0')
-        != NULL)
-    {
+    if (ngx_etcd_decode_has_zero(&d->value)) {
         return ngx_etcd_decode_invalid(d, "value", &d->value,
                                        "has a NUL byte");
     }
@@ -231,6 +181,15 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
     }
 
     return NGX_OK;
+}
+
+
+/* of an empty text there may be no data */
+
+static ngx_uint_t
+ngx_etcd_decode_has_zero(ngx_str_t *text)
+{
+    return text->len != 0 && memchr(text->data, '\0', text->len) != NULL;
 }
 
 
@@ -263,41 +222,33 @@ ngx_etcd_value_trim(ngx_str_t *text)
 ngx_int_t
 ngx_etcd_decode_object(ngx_etcd_decode_t *d)
 {
-    json_error_t  error;
-
     if (d->value.len == 0 || d->value.data[0] != '{') {
         return ngx_etcd_decode_invalid(d, "value", &d->value,
                                        "is not a JSON object");
     }
 
-    d->object = json_loadb((char *) d->value.data, d->value.len,
-                           JSON_REJECT_DUPLICATES, &error);
-
-    if (d->object == NULL) {
-        return ngx_etcd_decode_broken(d, &error);
+    if (ngx_etcd_json_read(&d->reader, &d->value) != NGX_OK) {
+        ngx_etcd_json_done(&d->reader);
+        return ngx_etcd_decode_broken(d);
     }
+
+    d->object = d->reader.nodes;
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_etcd_decode_broken(ngx_etcd_decode_t *d, json_error_t *error)
+ngx_etcd_decode_broken(ngx_etcd_decode_t *d)
 {
-    u_char     *last;
-    u_char      field[sizeof("value is broken JSON at line , column :")
-                      + 2 * NGX_INT32_LEN];
-    ngx_str_t   text;
+    u_char  *last;
+    u_char   field[sizeof("value is broken JSON at line , column :")
+                   + 2 * NGX_INT64_LEN];
 
     last = ngx_snprintf(field, sizeof(field) - 1,
-                        "value is broken JSON at line %d, column %d:",
-                        error->line, error->column);
+                        "value is broken JSON at line %ui, column %ui:",
+                        d->reader.line, d->reader.column);
     *last = '\0';
 
-    /* it cites the value, so it may hold any byte */
-
-    text.data = (u_char *) error->text;
-    text.len = ngx_strnlen(text.data, JSON_ERROR_TEXT_LENGTH - 1);
-
-    return ngx_etcd_decode_invalid(d, (char *) field, &text, NULL);
+    return ngx_etcd_decode_invalid(d, (char *) field, &d->reader.error, NULL);
 }

@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <jansson.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_pointer.h>
 #include <ngx_etcd_uri.h>
@@ -22,7 +22,7 @@
 /* bytes; what is longer is refused before it is looked into */
 
 #define NGX_ETCD_MEMBER_MAX_KEY    4096
-#define NGX_ETCD_MEMBER_MAX_VALUE  65536
+#define NGX_ETCD_MEMBER_MAX_VALUE  NGX_ETCD_JSON_MAX_TEXT
 
 /* members that one value may name */
 
@@ -98,7 +98,8 @@ typedef struct {
     ngx_str_t                       key;
     ngx_str_t                       value;         /* without white space
                                                       around it */
-    json_t                         *object;        /* of the value, or NULL */
+    ngx_etcd_json_t                *object;        /* of the value, or NULL */
+    ngx_etcd_json_reader_t          reader;        /* of the object */
     ngx_pool_t                     *pool;
     ngx_array_t                    *members;
     ngx_str_t                      *reason;
@@ -154,7 +155,7 @@ ngx_int_t ngx_etcd_format_shape(ngx_etcd_decode_t *d);
 extern ngx_etcd_field_t  ngx_etcd_fields[];
 
 /* whether the network of an address is tcp (AF_INET), unix or AF_UNSPEC */
-ngx_uint_t ngx_etcd_shape_network(json_t *network);
+ngx_uint_t ngx_etcd_shape_network(ngx_etcd_json_t *network);
 
 /* parses the value, which has to be an object */
 ngx_int_t ngx_etcd_decode_object(ngx_etcd_decode_t *d);
@@ -198,8 +199,8 @@ ngx_int_t ngx_etcd_member_address(ngx_etcd_decode_t *d,
  * IP address, its brackets optional, and a number, maybe as a string.
  */
 ngx_int_t ngx_etcd_member_host_port(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, const ngx_etcd_shape_t *shape, json_t *host,
-    json_t *port);
+    ngx_etcd_member_t *member, const ngx_etcd_shape_t *shape,
+    ngx_etcd_json_t *host, ngx_etcd_json_t *port);
 
 /*
  * The same for what a URL says: without a port it is that of the scheme.
@@ -221,25 +222,19 @@ char *ngx_etcd_address_usable(ngx_etcd_member_conf_t *conf,
 
 /* sets every attribute that the fields find from node on */
 ngx_int_t ngx_etcd_member_fields(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_field_t *fields, json_t *node);
+    ngx_etcd_member_t *member, ngx_etcd_field_t *fields,
+    ngx_etcd_json_t *node);
 
 /* sets the attribute that one value, or one text, says */
 ngx_int_t ngx_etcd_member_field(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_field_t *field, json_t *value);
+    ngx_etcd_member_t *member, ngx_etcd_field_t *field,
+    ngx_etcd_json_t *value);
 ngx_int_t ngx_etcd_member_field_text(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_field_t *field, ngx_str_t *text);
 
 /* an attribute by its name; NGX_ETCD_ATTR_N if there is none */
 ngx_uint_t ngx_etcd_attr_find(ngx_str_t *name);
 ngx_uint_t ngx_etcd_attr_is_flag(ngx_uint_t id);
-
-/*
- * The text that a string, a number or a boolean is, at most size bytes of it
- * in buf unless it is a string.  NGX_DECLINED: it is something else.
- */
-#define NGX_ETCD_SCALAR_LEN  32
-
-ngx_int_t ngx_etcd_scalar(json_t *value, u_char *buf, ngx_str_t *text);
 
 /* without the white space around it */
 void ngx_etcd_value_trim(ngx_str_t *text);
@@ -252,7 +247,7 @@ void ngx_etcd_value_trim(ngx_str_t *text);
 ngx_int_t ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field,
     ngx_str_t *text, char *what);
 ngx_int_t ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
-    json_t *value, char *what);
+    ngx_etcd_json_t *value, char *what);
 
 
 #endif /* _NGX_ETCD_FORMAT_H_INCLUDED_ */

@@ -56,7 +56,7 @@ typedef struct {
 
 
 static ngx_int_t ngx_etcd_attr_json(const ngx_etcd_attr_t *row,
-    ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
+    ngx_etcd_field_t *field, ngx_etcd_json_t *value, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attr_text(const ngx_etcd_attr_t *row,
     ngx_str_t *text, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attr_equals(ngx_etcd_field_t *field,
@@ -215,29 +215,27 @@ ngx_etcd_member_add(ngx_etcd_decode_t *d)
 
 ngx_int_t
 ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_etcd_field_t *fields, json_t *node)
+    ngx_etcd_field_t *fields, ngx_etcd_json_t *node)
 {
-    void              *iter;
-    size_t             len;
-    u_char            *name;
-    json_t            *value;
     ngx_str_t          rest;
+    ngx_etcd_json_t   *said, *value, *last;
     ngx_etcd_field_t  *field;
 
-    for (iter = json_object_iter(node);
-         iter != NULL;
-         iter = json_object_iter_next(node, iter))
-    {
-        name = (u_char *) json_object_iter_key(iter);
-        len = json_object_iter_key_len(iter);
+    last = ngx_etcd_json_next(node);
 
+    for (said = ngx_etcd_json_first(node);
+         said < last;
+         said = ngx_etcd_json_next(said))
+    {
         for (field = fields; field->path.data != NULL; field++) {
 
-            if (!ngx_etcd_pointer_begins(&field->path, name, len, &rest)) {
+            if (!ngx_etcd_pointer_begins(&field->path, said->name.data,
+                                         said->name.len, &rest))
+            {
                 continue;
             }
 
-            value = ngx_etcd_pointer_get(json_object_iter_value(iter), &rest);
+            value = ngx_etcd_pointer_get(said, &rest);
 
             if (value != NULL
                 && ngx_etcd_member_field(d, member, field, value) != NGX_OK)
@@ -253,7 +251,7 @@ ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 ngx_int_t
 ngx_etcd_member_field(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_etcd_field_t *field, json_t *value)
+    ngx_etcd_field_t *field, ngx_etcd_json_t *value)
 {
     ngx_int_t               n;
     const ngx_etcd_attr_t  *row;
@@ -376,26 +374,30 @@ ngx_etcd_attr_is_flag(ngx_uint_t id)
 
 static ngx_int_t
 ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
-    json_t *value, ngx_int_t *n)
+    ngx_etcd_json_t *value, ngx_int_t *n)
 {
-    u_char      buf[NGX_ETCD_SCALAR_LEN];
-    ngx_int_t   scale;
-    ngx_str_t   text;
-    json_int_t  i;
+    u_char     buf[NGX_ETCD_JSON_NUMBER];
+    int64_t    i;
+    ngx_int_t  scale;
+    ngx_str_t  text;
 
     if (field->equals.len != 0) {
-        *n = ngx_etcd_scalar(value, buf, &text) == NGX_OK
+        *n = value->type != NGX_ETCD_JSON_NULL
+             && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
              && ngx_etcd_attr_equals(field, &text);
         return NGX_OK;
     }
 
-    if (row->type == NGX_ETCD_ATTR_FLAG && json_is_boolean(value)) {
-        *n = json_is_true(value);
+    if (row->type == NGX_ETCD_ATTR_FLAG
+        && (value->type == NGX_ETCD_JSON_TRUE
+            || value->type == NGX_ETCD_JSON_FALSE))
+    {
+        *n = (value->type == NGX_ETCD_JSON_TRUE);
         return NGX_OK;
     }
 
-    if (json_is_integer(value)) {
-        i = json_integer_value(value);
+    if (value->type == NGX_ETCD_JSON_INTEGER) {
+        i = ngx_etcd_json_integer(value);
         scale = (row->type == NGX_ETCD_ATTR_MSECS) ? 1000 : 1;
 
         if (i < row->min || i > row->max / scale) {
@@ -406,14 +408,12 @@ ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
         return NGX_OK;
     }
 
-    if (json_is_string(value)
+    if (value->type == NGX_ETCD_JSON_STRING
         && (row->type == NGX_ETCD_ATTR_SECONDS
             || row->type == NGX_ETCD_ATTR_MSECS
             || (field->how & NGX_ETCD_FIELD_TEXT)))
     {
-        (void) ngx_etcd_scalar(value, buf, &text);
-
-        return ngx_etcd_attr_text(row, &text, n);
+        return ngx_etcd_attr_text(row, &value->text, n);
     }
 
     return NGX_ERROR;
@@ -540,33 +540,6 @@ ngx_etcd_attr_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
 
 
 ngx_int_t
-ngx_etcd_scalar(json_t *value, u_char *buf, ngx_str_t *text)
-{
-    text->data = buf;
-
-    switch (json_typeof(value)) {
-
-    case JSON_STRING:
-        text->data = (u_char *) json_string_value(value);
-        text->len = json_string_length(value);
-        return NGX_OK;
-
-    case JSON_INTEGER:
-    case JSON_REAL:
-    case JSON_TRUE:
-    case JSON_FALSE:
-        text->len = ngx_min(json_dumpb(value, (char *) buf,
-                                       NGX_ETCD_SCALAR_LEN, JSON_ENCODE_ANY),
-                            NGX_ETCD_SCALAR_LEN);
-        return NGX_OK;
-
-    default: /* JSON_OBJECT, JSON_ARRAY, JSON_NULL */
-        return NGX_DECLINED;
-    }
-}
-
-
-ngx_int_t
 ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
     char *what)
 {
@@ -575,47 +548,41 @@ ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
 
 
 ngx_int_t
-ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field, json_t *value,
-    char *what)
+ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
+    ngx_etcd_json_t *value, char *what)
 {
-    char       buf[NGX_ETCD_REASON_SHOWN];
-    ngx_str_t  text;
+    char       *quote;
+    u_char      buf[NGX_ETCD_JSON_NUMBER];
+    ngx_str_t   text;
 
-    switch (json_typeof(value)) {
+    quote = (value->type == NGX_ETCD_JSON_STRING) ? "\"" : "";
 
-    case JSON_STRING:
-        text.data = (u_char *) json_string_value(value);
-        text.len = json_string_length(value);
+    switch (value->type) {
 
-        return ngx_etcd_decode_reason(d, field, &text, "\"", what);
-
-    case JSON_OBJECT:
+    case NGX_ETCD_JSON_OBJECT:
         ngx_str_set(&text, "{}");
 
-        if (json_object_size(value)) {
+        if (value->text.len != 0) {
             ngx_str_set(&text, "{...}");
         }
 
         break;
 
-    case JSON_ARRAY:
+    case NGX_ETCD_JSON_ARRAY:
         ngx_str_set(&text, "[]");
 
-        if (json_array_size(value)) {
+        if (value->text.len != 0) {
             ngx_str_set(&text, "[...]");
         }
 
         break;
 
-    default: /* numbers, booleans, null: all of them fit */
-        text.data = (u_char *) buf;
-        text.len = ngx_min(json_dumpb(value, buf, sizeof(buf),
-                                      JSON_ENCODE_ANY),
-                           sizeof(buf));
+    default: /* what is one text */
+        (void) ngx_etcd_json_scalar(value, buf, &text);
         break;
     }
 
-    return ngx_etcd_decode_reason(d, field, &text, "", what);
+    return ngx_etcd_decode_reason(d, field, &text, quote, what);
 }
 
 

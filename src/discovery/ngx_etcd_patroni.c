@@ -44,7 +44,8 @@ struct ngx_etcd_patroni_s {
 static void ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni);
 static ngx_uint_t ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *term);
-static ngx_uint_t ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name);
+static ngx_uint_t ngx_etcd_patroni_ordered(ngx_etcd_json_t *order,
+    ngx_str_t *name);
 static void ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
     ngx_uint_t drain);
@@ -66,6 +67,8 @@ static ngx_uint_t ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
     ngx_etcd_leader_key_t *candidate);
 static ngx_int_t ngx_etcd_patroni_read(ngx_etcd_patroni_member_t *member,
     ngx_etcd_leader_key_t *candidate);
+static void ngx_etcd_patroni_said(ngx_etcd_patroni_member_t *member,
+    ngx_etcd_json_t *object);
 static ngx_uint_t ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
     ngx_etcd_patroni_member_t *member, uint64_t newest);
 static uint64_t ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,
@@ -181,11 +184,11 @@ static ngx_uint_t
 ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *term)
 {
-    json_t                 *order;
-    ngx_str_t               name;
-    ngx_uint_t              leaves;
-    ngx_etcd_leader_t      *leader;
-    ngx_etcd_leader_key_t  *failover;
+    ngx_str_t                name;
+    ngx_uint_t               leaves;
+    ngx_etcd_leader_t       *leader;
+    ngx_etcd_leader_key_t   *failover;
+    ngx_etcd_json_reader_t   reader;
 
     leader = patroni->leader;
 
@@ -197,12 +200,10 @@ ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     name = term->value;
     ngx_etcd_value_trim(&name);
 
-    order = json_loadb((char *) failover->value.data, failover->value.len,
-                       JSON_REJECT_DUPLICATES, NULL);
+    leaves = ngx_etcd_json_read(&reader, &failover->value) == NGX_OK
+             && ngx_etcd_patroni_ordered(reader.nodes, &name);
 
-    leaves = ngx_etcd_patroni_ordered(order, &name);
-
-    json_decref(order);
+    ngx_etcd_json_done(&reader);
 
     return leaves;
 }
@@ -211,29 +212,26 @@ ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
 /* who is to leave may be left out, who is to come as well; not for later */
 
 static ngx_uint_t
-ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name)
+ngx_etcd_patroni_ordered(ngx_etcd_json_t *order, ngx_str_t *name)
 {
-    char    *from, *to;
-    json_t  *at;
+    ngx_etcd_json_t  *at, *from, *to;
 
-    at = json_object_get(order, "scheduled_at");
+    at = ngx_etcd_json_field(order, "scheduled_at");
 
-    if (at != NULL && !json_is_null(at)) {
+    if (at != NULL && at->type != NGX_ETCD_JSON_NULL) {
         return 0;
     }
 
-    from = (char *) json_string_value(json_object_get(order, "leader"));
-    to = (char *) json_string_value(json_object_get(order, "member"));
+    from = ngx_etcd_json_field(order, "leader");
+    to = ngx_etcd_json_field(order, "member");
 
-    if (from != NULL && *from != '\0') {
-        return ngx_strlen(from) == name->len
-               && ngx_strncmp(from, name->data, name->len) == 0;
+    if (ngx_etcd_json_is(from, NGX_ETCD_JSON_STRING) && from->text.len != 0) {
+        return ngx_etcd_json_equals(from, name->data, name->len);
     }
 
-    return to != NULL
-           && *to != '\0'
-           && (ngx_strlen(to) != name->len
-               || ngx_strncmp(to, name->data, name->len) != 0);
+    return ngx_etcd_json_is(to, NGX_ETCD_JSON_STRING)
+           && to->text.len != 0
+           && !ngx_etcd_json_equals(to, name->data, name->len);
 }
 
 
@@ -405,20 +403,21 @@ ngx_etcd_patroni_api(ngx_etcd_patroni_t *patroni, ngx_etcd_leader_key_t *member,
 static ngx_uint_t
 ngx_etcd_patroni_is_primary(ngx_str_t *body)
 {
-    char        *role;
-    json_t      *object;
-    ngx_uint_t   primary;
+    ngx_uint_t               primary;
+    ngx_etcd_json_t         *role;
+    ngx_etcd_json_reader_t   reader;
 
-    object = json_loadb((char *) body->data, body->len, JSON_DISABLE_EOF_CHECK,
-                        NULL);
+    role = NULL;
 
-    role = (char *) json_string_value(json_object_get(object, "role"));
+    if (ngx_etcd_json_read(&reader, body) != NGX_ERROR) {
+        role = ngx_etcd_json_field(reader.nodes, "role");
+    }
 
-    primary = (role == NULL
-               || ngx_strcmp(role, "master") == 0
-               || ngx_strcmp(role, "primary") == 0);
+    primary = (!ngx_etcd_json_is(role, NGX_ETCD_JSON_STRING)
+               || ngx_etcd_json_says(role, "master")
+               || ngx_etcd_json_says(role, "primary"));
 
-    json_decref(object);
+    ngx_etcd_json_done(&reader);
 
     return primary;
 }
@@ -530,42 +529,46 @@ static ngx_int_t
 ngx_etcd_patroni_read(ngx_etcd_patroni_member_t *member,
     ngx_etcd_leader_key_t *candidate)
 {
-    json_t      *object, *state, *location;
-    json_int_t   n;
+    ngx_int_t                rc;
+    ngx_etcd_json_reader_t   reader;
 
     ngx_memzero(member, sizeof(ngx_etcd_patroni_member_t));
 
-    if (candidate->value.len > NGX_ETCD_MEMBER_MAX_VALUE) {
-        return NGX_ERROR;
+    rc = ngx_etcd_json_read(&reader, &candidate->value);
+
+    if (rc == NGX_OK && reader.nodes->type == NGX_ETCD_JSON_OBJECT) {
+        ngx_etcd_patroni_said(member, reader.nodes);
+
+    } else {
+        rc = NGX_ERROR;
     }
 
-    object = json_loadb((char *) candidate->value.data, candidate->value.len,
-                        JSON_REJECT_DUPLICATES, NULL);
+    ngx_etcd_json_done(&reader);
 
-    if (!json_is_object(object)) {
-        json_decref(object);
-        return NGX_ERROR;
-    }
+    return rc;
+}
 
-    state = json_object_get(object, "state");
-    location = json_object_get(object, "xlog_location");
 
-    member->running = json_is_string(state)
-                      && ngx_strcmp(json_string_value(state), "running") == 0;
+static void
+ngx_etcd_patroni_said(ngx_etcd_patroni_member_t *member,
+    ngx_etcd_json_t *object)
+{
+    int64_t           n;
+    ngx_etcd_json_t  *tag;
 
-    member->noloadbalance = json_is_true(json_object_get(
-                                             json_object_get(object, "tags"),
-                                             "noloadbalance"));
-    n = json_integer_value(location);
+    member->running = ngx_etcd_json_says(ngx_etcd_json_field(object, "state"),
+                                         "running");
+
+    tag = ngx_etcd_json_field(ngx_etcd_json_field(object, "tags"),
+                              "noloadbalance");
+    member->noloadbalance = ngx_etcd_json_is(tag, NGX_ETCD_JSON_TRUE);
+
+    n = ngx_etcd_json_integer(ngx_etcd_json_field(object, "xlog_location"));
 
     if (n > 0) {
         member->located = 1;
         member->location = n;
     }
-
-    json_decref(object);
-
-    return NGX_OK;
 }
 
 

@@ -13,6 +13,8 @@ static ngx_int_t ngx_etcd_patroni_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_api_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     const ngx_etcd_patroni_url_t *url);
+static ngx_etcd_json_t *ngx_etcd_patroni_url_field(
+    const ngx_etcd_patroni_url_t *url, ngx_etcd_json_t *object);
 static ngx_int_t ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url,
     ngx_str_t *text, ngx_str_t *host);
 static u_char *ngx_etcd_patroni_url_port(ngx_str_t *host);
@@ -60,8 +62,8 @@ static ngx_int_t
 ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     const ngx_etcd_patroni_url_t *url)
 {
-    json_t             *json;
-    ngx_str_t           text, host, address;
+    ngx_str_t           host, address;
+    ngx_etcd_json_t    *json;
     ngx_etcd_member_t  *member;
 
     member = ngx_etcd_member_add(d);
@@ -69,22 +71,20 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
         return NGX_ERROR;
     }
 
-    json = json_object_get(d->object, url->field);
+    json = ngx_etcd_patroni_url_field(url, d->object);
 
     if (json == NULL) {
         return ngx_etcd_decode_invalid(d, url->field, NULL, "is missing");
     }
 
-    if (!json_is_string(json)) {
+    if (json->type != NGX_ETCD_JSON_STRING) {
         return ngx_etcd_decode_invalid_json(d, url->field, json,
                                             "is not a string");
     }
 
-    text.data = (u_char *) json_string_value(json);
-    text.len = json_string_length(json);
-
-    if (ngx_etcd_patroni_url_host(url, &text, &host) != NGX_OK) {
-        return ngx_etcd_decode_invalid(d, url->field, &text, url->otherwise);
+    if (ngx_etcd_patroni_url_host(url, &json->text, &host) != NGX_OK) {
+        return ngx_etcd_decode_invalid(d, url->field, &json->text,
+                                       url->otherwise);
     }
 
     if (ngx_etcd_patroni_url_port(&host) != NULL) {
@@ -101,6 +101,15 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     ngx_sprintf(address.data, "%V:%s", &host, url->port);
 
     return ngx_etcd_member_address(d, member, url->field, &address);
+}
+
+
+static ngx_etcd_json_t *
+ngx_etcd_patroni_url_field(const ngx_etcd_patroni_url_t *url,
+    ngx_etcd_json_t *object)
+{
+    return ngx_etcd_json_get(object, (u_char *) url->field,
+                             ngx_strlen(url->field));
 }
 
 
@@ -166,28 +175,30 @@ ngx_int_t
 ngx_etcd_patroni_url_name(const ngx_etcd_patroni_url_t *url, ngx_str_t *value,
     ngx_pool_t *pool, ngx_str_t *host, in_port_t *port)
 {
-    u_char     *p, *last;
-    json_t     *object, *json;
-    ngx_int_t   n, letters, rc;
-    ngx_str_t   text;
+    u_char                  *p, *last;
+    ngx_int_t                n, letters, rc;
+    ngx_str_t                text;
+    ngx_etcd_json_t         *json;
+    ngx_etcd_json_reader_t   reader;
 
     rc = NGX_DECLINED;
+    json = NULL;
 
-    object = json_loadb((char *) value->data, value->len,
-                        JSON_REJECT_DUPLICATES, NULL);
-    json = json_object_get(object, url->field);
+    if (ngx_etcd_json_read(&reader, value) == NGX_OK) {
+        json = ngx_etcd_patroni_url_field(url, reader.nodes);
+    }
 
-    if (json_is_string(json)) {
-        text.len = json_string_length(json);
+    if (ngx_etcd_json_is(json, NGX_ETCD_JSON_STRING)) {
+        text.len = json->text.len;
         text.data = ngx_pnalloc(pool, text.len + 1);
 
         if (text.data != NULL) {
-            ngx_memcpy(text.data, json_string_value(json), text.len);
+            ngx_memcpy(text.data, json->text.data, text.len);
             rc = ngx_etcd_patroni_url_host(url, &text, host);
         }
     }
 
-    json_decref(object);
+    ngx_etcd_json_done(&reader);
 
     if (rc != NGX_OK) {
         return NGX_DECLINED;

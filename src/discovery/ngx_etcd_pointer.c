@@ -9,8 +9,10 @@
 #include <ngx_etcd_pointer.h>
 
 
-static json_t *ngx_etcd_pointer_step(json_t *value, u_char *p, size_t len);
-static json_t *ngx_etcd_pointer_element(json_t *array, u_char *p, size_t len);
+static ngx_etcd_json_t *ngx_etcd_pointer_step(ngx_etcd_json_t *value,
+    u_char *p, size_t len);
+static ngx_etcd_json_t *ngx_etcd_pointer_element(ngx_etcd_json_t *array,
+    u_char *p, size_t len);
 static size_t ngx_etcd_pointer_unescape(u_char *dst, u_char *p, size_t len);
 
 
@@ -40,8 +42,8 @@ ngx_etcd_pointer_check(ngx_str_t *pointer)
 }
 
 
-json_t *
-ngx_etcd_pointer_get(json_t *value, const ngx_str_t *pointer)
+ngx_etcd_json_t *
+ngx_etcd_pointer_get(ngx_etcd_json_t *value, const ngx_str_t *pointer)
 {
     u_char  *p, *end, *last;
 
@@ -64,12 +66,12 @@ ngx_etcd_pointer_get(json_t *value, const ngx_str_t *pointer)
 }
 
 
-static json_t *
-ngx_etcd_pointer_step(json_t *value, u_char *p, size_t len)
+static ngx_etcd_json_t *
+ngx_etcd_pointer_step(ngx_etcd_json_t *value, u_char *p, size_t len)
 {
     u_char  buf[NGX_ETCD_POINTER_MAX];
 
-    if (json_is_array(value)) {
+    if (value->type == NGX_ETCD_JSON_ARRAY) {
         return ngx_etcd_pointer_element(value, p, len);
     }
 
@@ -80,12 +82,12 @@ ngx_etcd_pointer_step(json_t *value, u_char *p, size_t len)
 
     /* of what is no object it is NULL */
 
-    return json_object_getn(value, (char *) p, len);
+    return ngx_etcd_json_get(value, p, len);
 }
 
 
-static json_t *
-ngx_etcd_pointer_element(json_t *array, u_char *p, size_t len)
+static ngx_etcd_json_t *
+ngx_etcd_pointer_element(ngx_etcd_json_t *array, u_char *p, size_t len)
 {
     ngx_int_t  n;
 
@@ -95,7 +97,7 @@ ngx_etcd_pointer_element(json_t *array, u_char *p, size_t len)
         return NULL;
     }
 
-    return json_array_get(array, n);
+    return ngx_etcd_json_element(array, n);
 }
 
 

@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <jansson.h>
+#include <ngx_etcd_json.h>
 
 
 #define NGX_ETCD_POINTER_MAX  255         /* bytes */
@@ -25,7 +25,8 @@ char *ngx_etcd_pointer_check(ngx_str_t *pointer);
  * What a valid pointer points to, borrowed, or NULL.  The empty one is the
  * value itself.
  */
-json_t *ngx_etcd_pointer_get(json_t *value, const ngx_str_t *pointer);
+ngx_etcd_json_t *ngx_etcd_pointer_get(ngx_etcd_json_t *value,
+    const ngx_str_t *pointer);
 
 /*
  * 1 if the first step of a pointer, which is not empty, is to that member of

@@ -12,30 +12,36 @@
 
 
 static ngx_uint_t ngx_etcd_shape_named(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_shape_array(ngx_etcd_decode_t *d, json_t *nodes);
-static ngx_int_t ngx_etcd_shape_map(ngx_etcd_decode_t *d, json_t *nodes);
+static ngx_int_t ngx_etcd_shape_array(ngx_etcd_decode_t *d,
+    ngx_etcd_json_t *nodes);
+static ngx_int_t ngx_etcd_shape_map(ngx_etcd_decode_t *d,
+    ngx_etcd_json_t *nodes);
 static ngx_int_t ngx_etcd_shape_weighted(ngx_etcd_decode_t *d,
-    const char *address, json_t *weight);
-static ngx_int_t ngx_etcd_shape_node(ngx_etcd_decode_t *d, json_t *node);
-static ngx_uint_t ngx_etcd_shape_chosen(ngx_etcd_decode_t *d, json_t *node);
-static ngx_uint_t ngx_etcd_shape_is(json_t *value, ngx_str_t *wanted);
-static ngx_int_t ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d, json_t *node,
-    json_t *endpoints);
-static ngx_int_t ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d, json_t *node,
-    json_t *endpoint, ngx_str_t *scheme);
-static ngx_int_t ngx_etcd_shape_add(ngx_etcd_decode_t *d, json_t *node,
-    ngx_etcd_uri_t *url);
-static ngx_int_t ngx_etcd_shape_url(ngx_etcd_decode_t *d, json_t *node,
-    json_t *value);
+    ngx_etcd_json_t *weight);
+static ngx_int_t ngx_etcd_shape_node(ngx_etcd_decode_t *d,
+    ngx_etcd_json_t *node);
+static ngx_uint_t ngx_etcd_shape_chosen(ngx_etcd_decode_t *d,
+    ngx_etcd_json_t *node);
+static ngx_uint_t ngx_etcd_shape_is(ngx_etcd_json_t *value,
+    ngx_str_t *wanted);
+static ngx_int_t ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d,
+    ngx_etcd_json_t *node, ngx_etcd_json_t *endpoints);
+static ngx_int_t ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d,
+    ngx_etcd_json_t *node, ngx_etcd_json_t *endpoint, ngx_str_t *scheme);
+static ngx_int_t ngx_etcd_shape_add(ngx_etcd_decode_t *d,
+    ngx_etcd_json_t *node, ngx_etcd_uri_t *url);
+static ngx_int_t ngx_etcd_shape_url(ngx_etcd_decode_t *d,
+    ngx_etcd_json_t *node, ngx_etcd_json_t *value);
 static ngx_int_t ngx_etcd_shape_url_text(ngx_etcd_decode_t *d,
-    const ngx_str_t *path, json_t *value, ngx_etcd_uri_t *url);
+    const ngx_str_t *path, ngx_etcd_json_t *value, ngx_etcd_uri_t *url);
 static ngx_int_t ngx_etcd_shape_address(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, json_t *node);
+    ngx_etcd_member_t *member, ngx_etcd_json_t *node);
 static ngx_int_t ngx_etcd_shape_unix(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, json_t *address);
+    ngx_etcd_member_t *member, ngx_etcd_json_t *address);
 static ngx_int_t ngx_etcd_shape_invalid(ngx_etcd_decode_t *d,
-    const ngx_str_t *path, json_t *value, char *what);
-static json_t *ngx_etcd_shape_get(json_t *node, const ngx_str_t *path);
+    const ngx_str_t *path, ngx_etcd_json_t *value, char *what);
+static ngx_etcd_json_t *ngx_etcd_shape_get(ngx_etcd_json_t *node,
+    const ngx_str_t *path);
 
 
 static ngx_etcd_field_t  ngx_etcd_shape_weight = {
@@ -46,7 +52,7 @@ static ngx_etcd_field_t  ngx_etcd_shape_weight = {
 ngx_int_t
 ngx_etcd_format_shape(ngx_etcd_decode_t *d)
 {
-    json_t           *nodes;
+    ngx_etcd_json_t  *nodes;
     const ngx_str_t  *path;
 
     if (!ngx_etcd_shape_named(d)) {
@@ -61,11 +67,11 @@ ngx_etcd_format_shape(ngx_etcd_decode_t *d)
 
     nodes = ngx_etcd_pointer_get(d->object, path);
 
-    if (json_is_array(nodes)) {
+    if (ngx_etcd_json_is(nodes, NGX_ETCD_JSON_ARRAY)) {
         return ngx_etcd_shape_array(d, nodes);
     }
 
-    if (json_is_object(nodes)) {
+    if (ngx_etcd_json_is(nodes, NGX_ETCD_JSON_OBJECT)) {
         return ngx_etcd_shape_map(d, nodes);
     }
 
@@ -79,33 +85,29 @@ ngx_etcd_format_shape(ngx_etcd_decode_t *d)
 static ngx_uint_t
 ngx_etcd_shape_named(ngx_etcd_decode_t *d)
 {
-    json_t  *name;
-
     if (d->conf->name.len == 0 || d->shape->name.data == NULL) {
         return 1;
     }
 
-    name = ngx_etcd_pointer_get(d->object, &d->shape->name);
-
-    return json_is_string(name)
-           && json_string_length(name) == d->conf->name.len
-           && ngx_memcmp(json_string_value(name), d->conf->name.data,
-                         d->conf->name.len)
-              == 0;
+    return ngx_etcd_json_equals(ngx_etcd_pointer_get(d->object,
+                                                     &d->shape->name),
+                                d->conf->name.data, d->conf->name.len);
 }
 
 
 static ngx_int_t
-ngx_etcd_shape_array(ngx_etcd_decode_t *d, json_t *nodes)
+ngx_etcd_shape_array(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 {
-    size_t     i;
-    json_t    *node;
-    ngx_int_t  rc;
+    ngx_int_t         rc;
+    ngx_etcd_json_t  *node, *last;
 
-    for (i = 0; i < json_array_size(nodes); i++) {
-        node = json_array_get(nodes, i);
+    last = ngx_etcd_json_next(nodes);
 
-        if (!json_is_object(node)) {
+    for (node = ngx_etcd_json_first(nodes);
+         node < last;
+         node = ngx_etcd_json_next(node))
+    {
+        if (node->type != NGX_ETCD_JSON_OBJECT) {
             return ngx_etcd_shape_invalid(d, &d->shape->nodes, node,
                                           "is not an object");
         }
@@ -121,21 +123,20 @@ ngx_etcd_shape_array(ngx_etcd_decode_t *d, json_t *nodes)
 
 
 static ngx_int_t
-ngx_etcd_shape_map(ngx_etcd_decode_t *d, json_t *nodes)
+ngx_etcd_shape_map(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 {
-    void       *iter;
-    json_t     *node;
-    ngx_int_t   rc;
+    ngx_int_t         rc;
+    ngx_etcd_json_t  *node, *last;
 
-    for (iter = json_object_iter(nodes);
-         iter != NULL;
-         iter = json_object_iter_next(nodes, iter))
+    last = ngx_etcd_json_next(nodes);
+
+    for (node = ngx_etcd_json_first(nodes);
+         node < last;
+         node = ngx_etcd_json_next(node))
     {
-        node = json_object_iter_value(iter);
-
-        rc = json_is_object(node)
+        rc = (node->type == NGX_ETCD_JSON_OBJECT)
              ? ngx_etcd_shape_node(d, node)
-             : ngx_etcd_shape_weighted(d, json_object_iter_key(iter), node);
+             : ngx_etcd_shape_weighted(d, node);
 
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
@@ -146,11 +147,11 @@ ngx_etcd_shape_map(ngx_etcd_decode_t *d, json_t *nodes)
 }
 
 
+/* its name is the address */
+
 static ngx_int_t
-ngx_etcd_shape_weighted(ngx_etcd_decode_t *d, const char *address,
-    json_t *weight)
+ngx_etcd_shape_weighted(ngx_etcd_decode_t *d, ngx_etcd_json_t *weight)
 {
-    ngx_str_t           text;
     ngx_etcd_member_t  *member;
 
     if (!ngx_etcd_shape_chosen(d, NULL)) {
@@ -162,12 +163,9 @@ ngx_etcd_shape_weighted(ngx_etcd_decode_t *d, const char *address,
         return NGX_ERROR;
     }
 
-    text.data = (u_char *) address;
-    text.len = ngx_strlen(address);
-
     if (ngx_etcd_member_address(d, member,
                                 ngx_etcd_pointer_name(&d->shape->nodes),
-                                &text)
+                                &weight->name)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -180,9 +178,9 @@ ngx_etcd_shape_weighted(ngx_etcd_decode_t *d, const char *address,
 
 
 static ngx_int_t
-ngx_etcd_shape_node(ngx_etcd_decode_t *d, json_t *node)
+ngx_etcd_shape_node(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
 {
-    json_t  *value;
+    ngx_etcd_json_t  *value;
 
     /* who is not chosen may say what it likes */
 
@@ -217,12 +215,12 @@ ngx_etcd_shape_node(ngx_etcd_decode_t *d, json_t *node)
 /* tags are those of the node or, where it does not name one, of the object */
 
 static ngx_uint_t
-ngx_etcd_shape_chosen(ngx_etcd_decode_t *d, json_t *node)
+ngx_etcd_shape_chosen(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
 {
-    json_t        *own, *common, *value;
-    ngx_str_t     *name;
-    ngx_uint_t     i;
-    ngx_keyval_t  *tag;
+    ngx_str_t        *name;
+    ngx_uint_t        i;
+    ngx_keyval_t     *tag;
+    ngx_etcd_json_t  *own, *common, *value;
 
     if (d->conf->tags == NULL) {
         return 1;
@@ -235,10 +233,10 @@ ngx_etcd_shape_chosen(ngx_etcd_decode_t *d, json_t *node)
     for (i = 0; i < d->conf->tags->nelts; i++) {
         name = &tag[i].key;
 
-        value = json_object_getn(own, (char *) name->data, name->len);
+        value = ngx_etcd_json_get(own, name->data, name->len);
 
         if (value == NULL) {
-            value = json_object_getn(common, (char *) name->data, name->len);
+            value = ngx_etcd_json_get(common, name->data, name->len);
         }
 
         if (!ngx_etcd_shape_is(value, &tag[i].value)) {
@@ -251,13 +249,14 @@ ngx_etcd_shape_chosen(ngx_etcd_decode_t *d, json_t *node)
 
 
 static ngx_uint_t
-ngx_etcd_shape_is(json_t *value, ngx_str_t *wanted)
+ngx_etcd_shape_is(ngx_etcd_json_t *value, ngx_str_t *wanted)
 {
-    u_char     buf[NGX_ETCD_SCALAR_LEN];
+    u_char     buf[NGX_ETCD_JSON_NUMBER];
     ngx_str_t  text;
 
     return value != NULL
-           && ngx_etcd_scalar(value, buf, &text) == NGX_OK
+           && value->type != NGX_ETCD_JSON_NULL
+           && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
            && text.len == wanted->len
            && ngx_memcmp(text.data, wanted->data, text.len) == 0;
 }
@@ -266,23 +265,26 @@ ngx_etcd_shape_is(json_t *value, ngx_str_t *wanted)
 /* members of one node, of the wanted scheme or of the only one there is */
 
 static ngx_int_t
-ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d, json_t *node,
-    json_t *endpoints)
+ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+    ngx_etcd_json_t *endpoints)
 {
-    size_t     i;
-    ngx_str_t  scheme;
+    ngx_str_t         scheme;
+    ngx_etcd_json_t  *endpoint, *last;
 
-    if (!json_is_array(endpoints)) {
+    if (endpoints->type != NGX_ETCD_JSON_ARRAY) {
         return ngx_etcd_shape_invalid(d, &d->shape->endpoints, endpoints,
                                       "is not an array");
     }
 
     ngx_str_null(&scheme);
 
-    for (i = 0; i < json_array_size(endpoints); i++) {
+    last = ngx_etcd_json_next(endpoints);
 
-        if (ngx_etcd_shape_endpoint(d, node, json_array_get(endpoints, i),
-                                    &scheme)
+    for (endpoint = ngx_etcd_json_first(endpoints);
+         endpoint < last;
+         endpoint = ngx_etcd_json_next(endpoint))
+    {
+        if (ngx_etcd_shape_endpoint(d, node, endpoint, &scheme)
             == NGX_ERROR)
         {
             return NGX_ERROR;
@@ -294,8 +296,8 @@ ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d, json_t *node,
 
 
 static ngx_int_t
-ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d, json_t *node, json_t *endpoint,
-    ngx_str_t *scheme)
+ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+    ngx_etcd_json_t *endpoint, ngx_str_t *scheme)
 {
     ngx_str_t        *wanted;
     ngx_etcd_uri_t    url;
@@ -329,7 +331,8 @@ ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d, json_t *node, json_t *endpoint,
 /* a member whose address is that of a URL, or the one that the node names */
 
 static ngx_int_t
-ngx_etcd_shape_add(ngx_etcd_decode_t *d, json_t *node, ngx_etcd_uri_t *url)
+ngx_etcd_shape_add(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+    ngx_etcd_uri_t *url)
 {
     ngx_int_t                rc;
     const ngx_str_t         *path;
@@ -366,7 +369,8 @@ ngx_etcd_shape_add(ngx_etcd_decode_t *d, json_t *node, ngx_etcd_uri_t *url)
 
 
 static ngx_int_t
-ngx_etcd_shape_url(ngx_etcd_decode_t *d, json_t *node, json_t *value)
+ngx_etcd_shape_url(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+    ngx_etcd_json_t *value)
 {
     ngx_etcd_uri_t  url;
 
@@ -380,23 +384,19 @@ ngx_etcd_shape_url(ngx_etcd_decode_t *d, json_t *node, json_t *value)
 
 static ngx_int_t
 ngx_etcd_shape_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
-    json_t *value, ngx_etcd_uri_t *url)
+    ngx_etcd_json_t *value, ngx_etcd_uri_t *url)
 {
-    char       *err;
-    ngx_str_t   text;
+    char  *err;
 
-    if (!json_is_string(value)) {
+    if (value->type != NGX_ETCD_JSON_STRING) {
         return ngx_etcd_shape_invalid(d, path, value, "is not a string");
     }
 
-    text.data = (u_char *) json_string_value(value);
-    text.len = json_string_length(value);
-
-    err = ngx_etcd_uri_parse(url, &text);
+    err = ngx_etcd_uri_parse(url, &value->text);
 
     if (err != NULL) {
-        return ngx_etcd_decode_invalid(d, ngx_etcd_pointer_name(path), &text,
-                                       err);
+        return ngx_etcd_decode_invalid(d, ngx_etcd_pointer_name(path),
+                                       &value->text, err);
     }
 
     return NGX_OK;
@@ -405,11 +405,10 @@ ngx_etcd_shape_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
 
 static ngx_int_t
 ngx_etcd_shape_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    json_t *node)
+    ngx_etcd_json_t *node)
 {
-    json_t                  *address, *host, *network;
-    ngx_str_t                text;
     const ngx_str_t         *path;
+    ngx_etcd_json_t         *address, *host, *network;
     const ngx_etcd_shape_t  *shape;
 
     shape = d->shape;
@@ -434,7 +433,7 @@ ngx_etcd_shape_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
            : shape->endpoints.data ? &shape->endpoints
            : shape->address.data ? &shape->address : &shape->host;
 
-    if (!json_is_string(address)) {
+    if (!ngx_etcd_json_is(address, NGX_ETCD_JSON_STRING)) {
         return ngx_etcd_shape_invalid(d, path, address, "is not a string");
     }
 
@@ -456,11 +455,8 @@ ngx_etcd_shape_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         }
     }
 
-    text.data = (u_char *) json_string_value(address);
-    text.len = json_string_length(address);
-
     return ngx_etcd_member_address(d, member, ngx_etcd_pointer_name(path),
-                                   &text);
+                                   &address->text);
 }
 
 
@@ -468,12 +464,12 @@ ngx_etcd_shape_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 static ngx_int_t
 ngx_etcd_shape_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    json_t *address)
+    ngx_etcd_json_t *address)
 {
     u_char     *p;
     ngx_str_t   text;
 
-    text.len = sizeof("unix:") - 1 + json_string_length(address);
+    text.len = sizeof("unix:") - 1 + address->text.len;
 
     text.data = ngx_pnalloc(d->pool, text.len);
     if (text.data == NULL) {
@@ -481,7 +477,7 @@ ngx_etcd_shape_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     }
 
     p = ngx_cpymem(text.data, "unix:", sizeof("unix:") - 1);
-    ngx_memcpy(p, json_string_value(address), json_string_length(address));
+    ngx_memcpy(p, address->text.data, address->text.len);
 
     return ngx_etcd_member_address(d, member,
                                    ngx_etcd_pointer_name(&d->shape->address),
@@ -490,24 +486,16 @@ ngx_etcd_shape_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 ngx_uint_t
-ngx_etcd_shape_network(json_t *network)
+ngx_etcd_shape_network(ngx_etcd_json_t *network)
 {
-    const char  *name;
-
-    if (!json_is_string(network)) {
-        return AF_UNSPEC;
-    }
-
-    name = json_string_value(network);
-
-    if (ngx_strcmp(name, "tcp") == 0
-        || ngx_strcmp(name, "tcp4") == 0
-        || ngx_strcmp(name, "tcp6") == 0)
+    if (ngx_etcd_json_says(network, "tcp")
+        || ngx_etcd_json_says(network, "tcp4")
+        || ngx_etcd_json_says(network, "tcp6"))
     {
         return AF_INET;
     }
 
-    if (ngx_strcmp(name, "unix") == 0) {
+    if (ngx_etcd_json_says(network, "unix")) {
         return AF_UNIX;
     }
 
@@ -519,7 +507,7 @@ ngx_etcd_shape_network(json_t *network)
 
 static ngx_int_t
 ngx_etcd_shape_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
-    json_t *value, char *what)
+    ngx_etcd_json_t *value, char *what)
 {
     char  *field;
 
@@ -533,8 +521,8 @@ ngx_etcd_shape_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
 }
 
 
-static json_t *
-ngx_etcd_shape_get(json_t *node, const ngx_str_t *path)
+static ngx_etcd_json_t *
+ngx_etcd_shape_get(ngx_etcd_json_t *node, const ngx_str_t *path)
 {
     return (path->data != NULL) ? ngx_etcd_pointer_get(node, path) : NULL;
 }

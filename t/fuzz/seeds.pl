@@ -4,7 +4,7 @@
 #
 #     t/fuzz/seeds.pl TARGET DIR
 #
-# Those of "decode" are the values of t/formats/.
+# Those of "decode" and "json" are the values of t/formats/.
 
 use strict;
 use warnings;
@@ -17,7 +17,8 @@ use Corpus;
 my ($target, $dir) = @ARGV;
 my $count = 0;
 
-my %seeds = (decode => \&decode, grpc => \&grpc, status => \&status);
+my %seeds = (decode => \&decode, json => \&json, grpc => \&grpc,
+             status => \&status);
 
 $seeds{$target // ''} && defined $dir or die "usage: seeds.pl TARGET DIR\n";
 write_seed($_) for $seeds{$target}->();
@@ -56,6 +57,18 @@ sub decode {
     }
 
     return @seeds;
+}
+
+
+sub json {
+    return '[{"a":[],"b":[[{}],{"c":1e5,"d":-0,"e":-0.0,"f":1E+2}]},null]',
+           '{"true":false,"g":"\u00e9\ud83d\ude00\"\\\/\b\f\n\r\t"}',
+           "{ \"\xc3\xa9\" :\t\"\xf0\x9f\x98\x80\" ,\r\n\"\":[ ] }",
+           '[9223372036854775807,-9223372036854775808,1.5,1e-400,1e400]',
+           '{' . join(',', map { "\"$_\":[$_]" } 1 .. 100) . '}',
+           '[' x 70 . ']' x 70,
+           grep { /^\{/ } map { $_->{value} } map { @{ $_->{entries} } }
+               Corpus::all("$FindBin::Bin/../formats");
 }
 
 

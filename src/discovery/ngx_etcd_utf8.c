@@ -1,0 +1,105 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_utf8.h>
+
+
+size_t
+ngx_etcd_utf8_length(u_char *p, u_char *last)
+{
+    u_char  c, low, high;
+    size_t  n, i;
+
+    c = *p;
+
+    if (c < 0x80) {
+        return 1;
+    }
+
+    if (c < 0xc2 || c > 0xf4) {
+        return 0;
+    }
+
+    n = (c < 0xe0) ? 2 : (c < 0xf0) ? 3 : 4;
+
+    if ((size_t) (last - p) < n) {
+        return 0;
+    }
+
+    /* overlong forms, surrogates and excess show in the second byte */
+
+    low = (c == 0xe0) ? 0xa0 : (c == 0xf0) ? 0x90 : 0x80;
+    high = (c == 0xed) ? 0x9f : (c == 0xf4) ? 0x8f : 0xbf;
+
+    if (p[1] < low || p[1] > high) {
+        return 0;
+    }
+
+    for (i = 2; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+
+    return n;
+}
+
+
+ngx_uint_t
+ngx_etcd_utf8_valid(u_char *p, u_char *last)
+{
+    size_t  n;
+
+    while (p < last) {
+
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+
+        n = ngx_etcd_utf8_length(p, last);
+
+        if (n == 0) {
+            return 0;
+        }
+
+        p += n;
+    }
+
+    return 1;
+}
+
+
+u_char *
+ngx_etcd_utf8_encode(u_char *p, uint32_t c)
+{
+    if (c < 0x80) {
+        *p++ = (u_char) c;
+        return p;
+    }
+
+    if (c < 0x800) {
+        *p++ = (u_char) (0xc0 | (c >> 6));
+
+    } else {
+
+        if (c < 0x10000) {
+            *p++ = (u_char) (0xe0 | (c >> 12));
+
+        } else {
+            *p++ = (u_char) (0xf0 | (c >> 18));
+            *p++ = (u_char) (0x80 | ((c >> 12) & 0x3f));
+        }
+
+        *p++ = (u_char) (0x80 | ((c >> 6) & 0x3f));
+    }
+
+    *p++ = (u_char) (0x80 | (c & 0x3f));
+
+    return p;
+}

@@ -1,0 +1,30 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * UTF-8 (RFC 3629), strictly: ngx_utf8_decode() lets pass surrogates, what is
+ * above U+10FFFF, and bytes that continue nothing.
+ */
+
+
+#ifndef _NGX_ETCD_UTF8_H_INCLUDED_
+#define _NGX_ETCD_UTF8_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/*
+ * How many of the bytes from p, which is before last, are one character; 0:
+ * they are none.
+ */
+size_t ngx_etcd_utf8_length(u_char *p, u_char *last);
+
+ngx_uint_t ngx_etcd_utf8_valid(u_char *p, u_char *last);
+
+/* writes a character, up to U+10FFFF: at most 4 bytes; returns the end */
+u_char *ngx_etcd_utf8_encode(u_char *p, uint32_t c);
+
+
+#endif /* _NGX_ETCD_UTF8_H_INCLUDED_ */
