@@ -41,8 +41,7 @@ struct ngx_etcd_tier_s {
     ngx_uint_t                   allocated;
     ngx_uint_t                   ends[NGX_ETCD_REGIONS];
     uint64_t                     weight;           /* of all, in units */
-    uint32_t                     heaviest;         /* any weighed that much, or
-                                                      less */
+    uint32_t                     heaviest;         /* no peer weighs more */
 
     /* those that the method needs */
 
