@@ -164,8 +164,9 @@ ok(wait_for(sub { staleness('denied') >= 0 }, 5, 'a proof'),
 
 # Reconnected while other keys are written: nothing comes for our prefix, and
 # no PING is due for long.  What is little is read at once; for what is more
-# than that etcd owes events that it has none of.  Returns the seconds from
-# before the end of the connection until something proved later was seen.
+# than that etcd owes events that it has none of.  All times count from before
+# the end of the connection: the proof may be there before cut() has returned.
+# Returns the seconds until something proved later was seen.
 
 sub reconnected {
     my ($what) = @_;
@@ -177,13 +178,11 @@ sub reconnected {
 
     $chaos{back}->cut();
 
-    my $cut = time();
-
     wait_for { cluster('back')->{reconnects} > $reconnects } 5, 'a reconnect';
 
     ok(wait_for(sub {
         my $asked = time();
-        staleness('back') + 2 < ($asked - $cut) * 1000;
+        staleness('back') + 2 < ($asked - $before) * 1000;
     }, 4, 'a proof'), "$what: etcd is asked for a proof");
 
     return time() - $before;
