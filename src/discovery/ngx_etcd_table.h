@@ -87,7 +87,10 @@ ngx_int_t ngx_etcd_table_sync(ngx_etcd_table_t *table);
  */
 ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 
-/* on the way of a request: leaves what takes long to the next sync */
+/*
+ * On the way of a request: leaves what takes long to the next sync, and all of
+ * it where the mutex is held.
+ */
 void ngx_etcd_table_follow(ngx_etcd_table_t *table);
 
 #define ngx_etcd_table_stale(table)                                           \

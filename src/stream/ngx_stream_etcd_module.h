@@ -68,6 +68,10 @@ char *ngx_stream_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* NGX_DECLINED when there is nothing to wait for; NGX_DONE: it is paused */
 ngx_int_t ngx_stream_etcd_wait_handler(ngx_stream_session_t *s);
 
+/* 1 if that upstream is the one that connections to this server wait for */
+ngx_uint_t ngx_stream_etcd_waits(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service);
+
 
 /* _lock.c */
 

@@ -74,6 +74,18 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
 }
 
 
+ngx_uint_t
+ngx_stream_etcd_waits(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service)
+{
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    return escf->wait != NULL && escf->wait->service == service;
+}
+
+
 static ngx_stream_etcd_wait_ctx_t *
 ngx_stream_etcd_wait_get_ctx(ngx_stream_session_t *s)
 {

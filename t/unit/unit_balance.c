@@ -238,6 +238,8 @@ ngx_etcd_unit_get(ngx_etcd_unit_worker_t *worker, ngx_etcd_pick_t *pick,
 
     ngx_memzero(pick, sizeof(ngx_etcd_pick_t));
 
+    ngx_etcd_table_follow(&worker->table);
+
     (void) ngx_etcd_pick_init(pick, &worker->table, &ngx_etcd_unit_name,
                               ngx_etcd_unit_pool);
 
