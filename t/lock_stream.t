@@ -18,15 +18,20 @@ use Line;
 use Lock;
 use Nginx;
 use Stall;
+use Tls;
 use Wait;
 
-plan(skip_all => 'this nginx has no stream') if !Nginx::has('stream');
+plan(skip_all => 'this nginx has no stream, or not all of it')
+    if !Nginx::has(qw(stream stream_ssl_module stream_ssl_preread_module));
 
 my $stall = Stall->watch();
 my $etcd = Etcd->new()->start();
 my $backend = Line->start('one');
 
 my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $backend->address);
+
+Tls->new('ca')->issue('server', san => 'DNS:db.example')
+    ->install($nginx->dir, 'server');
 
 $nginx->start(<<'END');
 
@@ -84,6 +89,30 @@ stream {
         etcd_lock /locks/shared wait=600s;
         proxy_pass %%ONE%%;
     }
+
+    # a client of TLS, what has a lock for its server's name, and the server
+
+    server {
+        listen 127.0.0.1:%%PORT_client%%;
+        proxy_ssl on;
+        proxy_ssl_server_name on;
+        proxy_ssl_name db.example;
+        proxy_pass 127.0.0.1:%%PORT_named%%;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_named%%;
+        ssl_preread on;
+        etcd_lock /locks/named $ssl_preread_server_name wait=600s;
+        proxy_pass 127.0.0.1:%%PORT_server%%;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_server%% ssl;
+        ssl_certificate %%DIR%%/server.crt;
+        ssl_certificate_key %%DIR%%/server.key;
+        proxy_pass %%ONE%%;
+    }
 }
 
 END
@@ -115,6 +144,22 @@ $_->close for @others;
 $lock->waits('/locks/wait', 0, 'those that leave wait no longer');
 $second->close;
 $lock->gone('/locks/wait', 'nothing is left');
+
+
+# what ssl_preread has found may be a lock's key
+
+$first = client('client');
+
+is($first->ask('a'), 'one: a', 'TLS is passed on');
+is(scalar(() = $lock->keys('/locks/named/db.example')), 1,
+   'with a lock for the name that the client wants');
+$second = client('client');
+$second->tell('b');
+$lock->waits('/locks/named', 1, 'another client waits for it');
+$first->close;
+is($second->hear(20), 'one: b', 'and is let in');
+$second->close;
+$lock->gone('/locks/named', 'nothing is left');
 
 
 # http and stream share a lock

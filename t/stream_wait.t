@@ -16,6 +16,7 @@ use Time::HiRes qw(time);
 use Etcd;
 use Finish;
 use Line;
+use Lock;
 use Nginx;
 use Tls;
 use Upstream;
@@ -37,7 +38,7 @@ my ($at1, $at2) = map { $_->address } $one, $two;
 # are empty at first
 
 my @names = qw(many abort sent halved tls reload killed failing preread
-               limited);
+               prelast locked lost limited);
 
 my $servers = join('', map { <<"END" } @names);
     upstream $_ {
@@ -134,7 +135,8 @@ $config =~ s/ *SERVERS\n/$servers/;
 $config =~ s/WORKERS/WORKERS/e;
 $config =~ s/(PORT_limited\S+) reuseport;\n.*?;/$1;/;
 $config =~ s/proxy_pass limited;/etcd_wait limited 600s queue=3;\n$&/;
-$config =~ s/proxy_pass preread;/ssl_preread on;\n$&/;
+$config =~ s/proxy_pass pre\w+;/ssl_preread on;\n$&/g;
+$config =~ s{proxy_pass (lo\w+);}{etcd_lock /locks/$1 wait=600s;\n$&}g;
 $config =~ s/proxy_pass halved;/proxy_half_close on;\n$&/;
 
 my $nginx = Nginx->new(etcd => $etcd);
@@ -143,6 +145,8 @@ Tls->new('ca')->issue('server', san => 'IP:127.0.0.1')
     ->install($nginx->dir, 'server');
 
 $nginx->start($config);
+
+my $lock = Lock->new($nginx, $etcd);
 
 sub client { return Line::Client->new($nginx->port("PORT_$_[0]")) }
 sub upstream { return Upstream->new($nginx, $_[0], 'stream') }
@@ -287,12 +291,72 @@ $client->shutdown();
 $etcd->put('/halved/1', $at1);
 is($client->hear(), 'one: question', 'that ends its half: it is answered');
 
-# ssl_preread is after us
+# ssl_preread is before: its data are kept
 
 $client = hold('preread', 'no TLS at all');
 upstream('preread')->holds(1, 'a client of ssl_preread is held');
 $etcd->put('/preread/1', $at1);
 is($client->hear(), 'one: no TLS at all', 'and answered');
+
+$one->reset;
+$client = hold('prelast', 'last words');
+upstream('prelast')->holds(1, 'another one, that is through with it');
+$client->close;
+$etcd->put('/prelast/1', $at1);
+wait_for { $one->requests == 1 } 10, 'what it has sent';
+is($one->requests, 1, 'it goes away: what it has sent arrives');
+
+# a member that goes away while ssl_preread waits for the client
+
+my $preread = $nginx->port('PORT_preread');
+my $known = $nginx->count_log(qr/ client \S+ connected to \S+:$preread$/);
+
+upstream('preread')->shows({ '/preread/1' => "$at1 1 up" }, 'a member');
+$client = client('preread');
+wait_for {
+    $nginx->count_log(qr/ client \S+ connected to \S+:$preread$/) > $known
+} 10, 'a client that says nothing';
+$etcd->del('/preread/1');
+upstream('preread')->shows({}, 'no member');
+$client->tell('at last');
+upstream('preread')->holds(1, 'the member went away meanwhile: held');
+$etcd->put('/preread/1', $at2);
+is($client->hear(), 'two: at last', 'and answered by the next one');
+
+# locks: not taken before there is a member, and kept by whom it leaves after
+
+$client = hold('locked', 'hello');
+upstream('locked')->holds(1, 'a connection that wants a lock is held');
+is(scalar(() = $lock->keys('/locks/locked')), 0, 'without the lock');
+$etcd->put('/locked/1', $at1);
+is($client->hear(), 'one: hello', 'it is answered');
+is(scalar(() = $lock->keys('/locks/locked')), 1, 'with the lock');
+
+my $second = hold('locked', 'goodbye');
+
+$lock->waits('/locks/locked', 1, 'another one waits for the lock');
+$etcd->del('/locked/1');
+upstream('locked')->shows({}, 'no member');
+$client->close;
+upstream('locked')->holds(1, 'it gets the lock: now it is held');
+is(scalar(() = $lock->keys('/locks/locked')), 1, 'with the lock');
+$etcd->put('/locked/1', $at2);
+is($second->hear(), 'two: goodbye', 'it is answered');
+
+$etcd->put('/lost/1', $at1);
+upstream('lost')->shows({ '/lost/1' => "$at1 1 up" }, 'a member');
+$client = client('lost');
+is($client->ask('hello'), 'one: hello', 'a connection has a lock');
+$second = hold('lost', 'goodbye');
+$lock->waits('/locks/lost', 1, 'another one waits for it');
+$etcd->del('/lost/1');
+upstream('lost')->shows({}, 'no member');
+$client->close;
+upstream('lost')->holds(1, 'it gets the lock and is held');
+$etcd->del(($lock->keys('/locks/lost'))[0]);
+is($second->is_closed, 1, 'the lock is lost: it is closed');
+upstream('lost')->holds(0, 'nothing is left of it');
+logs('lost', '200 503', 'with status 503');
 
 # TLS
 

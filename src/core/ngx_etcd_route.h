@@ -26,9 +26,9 @@ typedef struct {
 
 
 /*
- * Sets all of pc that is the balancer's.  The route lives as long as the pool,
- * and so do the names and keys of the peers that it leads to.  NULL: no
- * memory.
+ * Sets all of pc that is the balancer's, from the table as it is.  The route
+ * lives as long as the pool, and so do the names and keys of the peers that it
+ * leads to.  NULL: no memory.
  */
 ngx_etcd_route_t *ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
     ngx_peer_connection_t *pc, ngx_pool_t *pool);

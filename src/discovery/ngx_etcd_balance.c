@@ -91,10 +91,6 @@ ngx_uint_t
 ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     ngx_str_t *name, ngx_pool_t *pool)
 {
-    /* where the mutex is held the wake-up's timer comes back to it */
-
-    ngx_etcd_table_follow(table);
-
     pick->table = table;
     pick->name = name;
     pick->pool = pool;

@@ -84,7 +84,7 @@ const ngx_etcd_method_t *ngx_etcd_method_find(ngx_str_t *name,
     ngx_str_t *parameter);
 extern const ngx_etcd_method_t  *ngx_etcd_method_default;
 
-/* brings the table up to date; returns how many peers there are to try */
+/* from the table as it is; returns how many peers there are to try */
 ngx_uint_t ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     ngx_str_t *name, ngx_pool_t *pool);
 

@@ -100,7 +100,10 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
     ((table)->conf->leader && (table)->set_id != (table)->set->id)
 
 
-/* on the way of a request: leaves what takes long to the next sync */
+/*
+ * On the way of a request: leaves what takes long to the next sync, and all of
+ * it where the mutex is held.
+ */
 
 static ngx_inline void
 ngx_etcd_table_follow(ngx_etcd_table_t *table)

@@ -183,6 +183,8 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
     escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
 
+    ngx_etcd_table_follow(&escf->upstream.service->table);
+
     route = ngx_etcd_route_create(&escf->upstream, &r->upstream->peer,
                                   r->pool);
     if (route == NULL) {

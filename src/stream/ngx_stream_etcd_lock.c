@@ -246,9 +246,9 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
     if (ngx_stream_etcd_paused(s)) {
 
-        /* for another lock: what has become of this one is seen then */
+        /* for another lock, or for a member */
 
-        ngx_stream_etcd_resume(s);
+        ngx_stream_etcd_abandon(s, NGX_STREAM_SERVICE_UNAVAILABLE);
 
     } else if (s->upstream != NULL) {
         ngx_stream_etcd_cut(s);

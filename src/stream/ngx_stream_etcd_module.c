@@ -16,7 +16,10 @@ static void *ngx_stream_etcd_create_main_conf(ngx_conf_t *cf);
 static void *ngx_stream_etcd_create_srv_conf(ngx_conf_t *cf);
 static char *ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent,
     void *child);
-static ngx_int_t ngx_stream_etcd_preread(ngx_stream_session_t *s);
+static void ngx_stream_etcd_wrap_servers(ngx_conf_t *cf);
+static void ngx_stream_etcd_content(ngx_stream_session_t *s);
+static ngx_int_t ngx_stream_etcd_admit(ngx_stream_session_t *s,
+    ngx_stream_etcd_srv_conf_t *escf);
 
 
 static ngx_conf_enum_t  ngx_stream_etcd_lock_lost[] = {
@@ -169,24 +172,15 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
 static ngx_int_t
 ngx_stream_etcd_init(ngx_conf_t *cf)
 {
-    ngx_stream_handler_pt        *handler;
-    ngx_stream_core_main_conf_t  *cmcf;
     ngx_stream_etcd_main_conf_t  *emcf;
-
-    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
-
-    handler = ngx_array_push(&cmcf->phases[NGX_STREAM_PREREAD_PHASE].handlers);
-    if (handler == NULL) {
-        return NGX_ERROR;
-    }
-
-    *handler = ngx_stream_etcd_preread;
 
     emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
 
     if (emcf->locks && ngx_stream_etcd_add_locks(cf) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    ngx_stream_etcd_wrap_servers(cf);
 
     return ngx_stream_etcd_check_variables(cf);
 }
@@ -215,13 +209,76 @@ ngx_stream_etcd_add_locks(ngx_conf_t *cf)
 }
 
 
-static ngx_int_t
-ngx_stream_etcd_preread(ngx_stream_session_t *s)
+/*
+ * What is looked at in a phase may not hold any more when the proxy begins:
+ * "ssl_preread" waits there for as long as the client likes.  So it is looked
+ * at where the proxy, or whatever answers, would begin.
+ */
+
+static void
+ngx_stream_etcd_wrap_servers(ngx_conf_t *cf)
+{
+    ngx_uint_t                     i;
+    ngx_stream_etcd_srv_conf_t    *escf;
+    ngx_stream_core_srv_conf_t   **cscf;
+    ngx_stream_core_main_conf_t   *cmcf;
+
+    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
+
+    cscf = cmcf->servers.elts;
+
+    for (i = 0; i < cmcf->servers.nelts; i++) {
+        escf = cscf[i]->ctx->srv_conf[ngx_stream_etcd_module.ctx_index];
+
+        if (escf->gate.campaign == NULL
+            && escf->wait == NULL
+            && escf->locks == NULL)
+        {
+            continue;
+        }
+
+        escf->content = cscf[i]->handler;
+        cscf[i]->handler = ngx_stream_etcd_content;
+    }
+}
+
+
+static void
+ngx_stream_etcd_content(ngx_stream_session_t *s)
 {
     ngx_int_t                    rc;
     ngx_stream_etcd_srv_conf_t  *escf;
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    rc = ngx_stream_etcd_admit(s, escf);
+
+    switch (rc) {
+
+    case NGX_DECLINED:
+        escf->content(s);
+        break;
+
+    case NGX_DONE:
+        break;
+
+    case NGX_ERROR:
+        ngx_stream_finalize_session(s, NGX_STREAM_INTERNAL_SERVER_ERROR);
+        break;
+
+    default:
+        ngx_stream_finalize_session(s, rc);
+    }
+}
+
+
+/* NGX_DECLINED: nothing is in its way; NGX_DONE: it waits, and asks again */
+
+static ngx_int_t
+ngx_stream_etcd_admit(ngx_stream_session_t *s,
+    ngx_stream_etcd_srv_conf_t *escf)
+{
+    ngx_int_t  rc;
 
     /* asked again after a wait: much may have happened meanwhile */
 

@@ -35,6 +35,8 @@ typedef struct {
     ngx_array_t                 *locks;    /* of ngx_etcd_lock_conf_t; NULL:
                                               none */
     ngx_uint_t                   lock_lost;  /* ngx_etcd_lock_lost_e */
+    ngx_stream_content_handler_pt  content;  /* of the server, which is begun
+                                              when nothing is in its way */
 } ngx_stream_etcd_srv_conf_t;
 
 
@@ -68,8 +70,12 @@ ngx_int_t ngx_stream_etcd_check_variables(ngx_conf_t *cf);
 
 char *ngx_stream_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* of a phase: NGX_DECLINED when there is nothing to wait for */
+/* NGX_DECLINED when there is nothing to wait for; NGX_DONE: it is paused */
 ngx_int_t ngx_stream_etcd_wait_handler(ngx_stream_session_t *s);
+
+/* 1 if that upstream is the one that connections to this server wait for */
+ngx_uint_t ngx_stream_etcd_waits(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service);
 
 
 /* _lock.c */
@@ -80,7 +86,7 @@ ngx_int_t ngx_stream_etcd_add_lock_variables(ngx_conf_t *cf);
 /* the configuration was read */
 void ngx_stream_etcd_add_lock_filter(void);
 
-/* of a phase: NGX_DECLINED when there is no lock, or all are held */
+/* NGX_DECLINED when there is no lock, or all are held; NGX_DONE: paused */
 ngx_int_t ngx_stream_etcd_lock_handler(ngx_stream_session_t *s);
 
 /* of the log phase: the session is over */
@@ -90,15 +96,18 @@ ngx_int_t ngx_stream_etcd_lock_log(ngx_stream_session_t *s);
 /* _pause.c */
 
 /*
- * Of a phase, whose result this is: NGX_DONE or NGX_ERROR.  If the client goes
- * away, gone() is called and the session ends.
+ * Before the server's content handler is called: NGX_DONE, or NGX_ERROR.  If
+ * the client goes away, gone() is called and the session ends.
  */
 ngx_int_t ngx_stream_etcd_pause(ngx_stream_session_t *s,
     void (*gone)(void *data), void *data);
 ngx_uint_t ngx_stream_etcd_paused(ngx_stream_session_t *s);
 
-/* asks the phases again */
+/* what is in the way of the content handler is looked at again */
 void ngx_stream_etcd_resume(ngx_stream_session_t *s);
+
+/* of a paused one: gone() is called, and the session ends with that status */
+void ngx_stream_etcd_abandon(ngx_stream_session_t *s, ngx_uint_t rc);
 
 
 #endif /* _NGX_STREAM_ETCD_MODULE_H_INCLUDED_ */

@@ -73,8 +73,6 @@ ngx_stream_etcd_pause(ngx_stream_session_t *s, void (*gone)(void *data),
 
     pause->paused = 1;
 
-    /* to the phase: not its turn to read */
-
     return NGX_DONE;
 }
 
@@ -94,6 +92,22 @@ ngx_stream_etcd_resume(ngx_stream_session_t *s)
     c->write->handler = pause->write;
 
     ngx_stream_core_run_phases(s);
+}
+
+
+/* not left to the pool: TLS may put the end of that off */
+
+void
+ngx_stream_etcd_abandon(ngx_stream_session_t *s, ngx_uint_t rc)
+{
+    ngx_stream_etcd_pause_t  *pause;
+
+    pause = ngx_stream_etcd_pause_find(s);
+
+    pause->paused = 0;
+    pause->gone(pause->data);
+
+    ngx_stream_finalize_session(s, rc);
 }
 
 
@@ -133,13 +147,10 @@ ngx_stream_etcd_pause_cleanup(void *data)
 static void
 ngx_stream_etcd_pause_read(ngx_event_t *rev)
 {
-    ngx_uint_t                rc;
-    ngx_connection_t         *c;
-    ngx_stream_session_t     *s;
-    ngx_stream_etcd_pause_t  *pause;
+    ngx_uint_t         rc;
+    ngx_connection_t  *c;
 
     c = rev->data;
-    s = c->data;
     rc = NGX_STREAM_OK;
 
     if (c->close) {
@@ -161,12 +172,7 @@ ngx_stream_etcd_pause_read(ngx_event_t *rev)
         rc = NGX_STREAM_INTERNAL_SERVER_ERROR;
     }
 
-    /* not left to the pool: TLS may put the end of that off */
-
-    pause = ngx_stream_etcd_pause_find(s);
-    pause->gone(pause->data);
-
-    ngx_stream_finalize_session(s, rc);
+    ngx_stream_etcd_abandon(c->data, rc);
 }
 
 
@@ -178,8 +184,9 @@ ngx_stream_etcd_pause_write(ngx_event_t *wev)
 
 
 /*
- * What the client has sent is left where it is, and hides that it went away
- * after it: what was sent before an end is passed on, as without waiting.
+ * What the client has sent is left where it is, be it in the buffer of the
+ * preread phase, and hides that it went away after it: what was sent before an
+ * end is passed on, as without waiting.
  */
 
 static ngx_uint_t
@@ -187,6 +194,10 @@ ngx_stream_etcd_pause_closed(ngx_connection_t *c)
 {
     int     n;
     u_char  buf[1];
+
+    if (c->buffer != NULL && c->buffer->pos != c->buffer->last) {
+        return 0;
+    }
 
 #if (NGX_SSL)
 

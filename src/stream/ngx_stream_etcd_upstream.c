@@ -187,6 +187,15 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 
     pc = &s->upstream->peer;
 
+    /*
+     * Whoever waits for the upstream has looked at it just now, and found a
+     * member; another look might find none, if other workers change the zone.
+     */
+
+    if (!ngx_stream_etcd_waits(s, escf->upstream.service)) {
+        ngx_etcd_table_follow(&escf->upstream.service->table);
+    }
+
     route = ngx_etcd_route_create(&escf->upstream, pc, s->connection->pool);
     if (route == NULL) {
         return NGX_ERROR;

@@ -74,6 +74,18 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
 }
 
 
+ngx_uint_t
+ngx_stream_etcd_waits(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service)
+{
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    return escf->wait != NULL && escf->wait->service == service;
+}
+
+
 static ngx_stream_etcd_wait_ctx_t *
 ngx_stream_etcd_wait_get_ctx(ngx_stream_session_t *s)
 {
@@ -108,11 +120,21 @@ ngx_stream_etcd_wait_get_ctx(ngx_stream_session_t *s)
 static ngx_stream_etcd_wait_ctx_t *
 ngx_stream_etcd_wait_find_ctx(ngx_stream_session_t *s)
 {
-    ngx_pool_cleanup_t  *cln;
+    ngx_pool_cleanup_t          *cln;
+    ngx_stream_etcd_wait_ctx_t  *ctx;
 
     for (cln = s->connection->pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == ngx_stream_etcd_wait_cleanup) {
-            return cln->data;
+
+        if (cln->handler != ngx_stream_etcd_wait_cleanup) {
+            continue;
+        }
+
+        ctx = cln->data;
+
+        /* "pass" begins another session on the same connection */
+
+        if (ctx->session == s) {
+            return ctx;
         }
     }
 
@@ -129,7 +151,7 @@ ngx_stream_etcd_wait_cleanup(void *data)
 }
 
 
-/* the phase asks again, and goes on or fails as it would have without us */
+/* it is looked at again, and goes on or fails as it would have without us */
 
 static void
 ngx_stream_etcd_wait_over(ngx_etcd_hold_t *hold)

@@ -236,6 +236,8 @@ ngx_etcd_unit_get(ngx_etcd_unit_worker_t *worker, ngx_etcd_pick_t *pick,
     pc.log = ngx_etcd_unit_log;
     pc.tries = 1;
 
+    ngx_etcd_table_follow(&worker->table);
+
     (void) ngx_etcd_pick_init(pick, &worker->table, &ngx_etcd_unit_name,
                               ngx_etcd_unit_pool);
 
