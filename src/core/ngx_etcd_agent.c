@@ -228,6 +228,11 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
     if (ngx_etcd_zone_owned(agent->zone)) {
         agent->zone->sh->heartbeat = ngx_current_msec;
         ngx_etcd_saver_tick(&agent->saver);
+
+        if (agent->campaigner != NULL) {
+            ngx_etcd_campaigner_tick(agent->campaigner);
+        }
+
         ngx_etcd_ledger_check(agent->zone);
 
     } else {

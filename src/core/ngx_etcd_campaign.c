@@ -175,12 +175,18 @@ ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign)
 
 
 int64_t
-ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign)
+ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_seat_view_t *view)
 {
     uint64_t  until, now;
 
     until = ngx_etcd_seat_until(campaign->seat, campaign->id);
     now = ngx_etcd_clock();
+
+    if (until <= now) {
+        ngx_etcd_seat_ask(campaign->seat, now);
+        until = view->expires;
+    }
 
     return (now < until) ? (int64_t) (until - now) : -1;
 }

@@ -61,10 +61,13 @@ ngx_etcd_campaign_t *ngx_etcd_campaign_find(ngx_str_t *name);
 ngx_uint_t ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign);
 
 /*
- * ms for which it is sure to lead even if its lease is renewed no more; -1: it
- * does not lead.  For show.
+ * ms for which the leader's lease lasts even if it is renewed no more; of this
+ * instance, for which it is sure to lead; -1: nobody leads, or it is not known.
+ * Who asks this makes the owner of the zone ask etcd; the view is that of
+ * ngx_etcd_campaign_leader().  For show.
  */
-int64_t ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign);
+int64_t ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_seat_view_t *view);
 
 /*
  * Who leads, as far as is known: NGX_OK, or NGX_DECLINED: nobody does, or it

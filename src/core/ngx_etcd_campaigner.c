@@ -8,8 +8,16 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_campaigner.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_election.h>
+#include <ngx_etcd_lifetime.h>
 #include <ngx_etcd_register.h>
+
+
+/* ms: how often etcd is asked for a lease, and for how long one look lasts */
+
+#define NGX_ETCD_CAMPAIGNER_ASK   1000
+#define NGX_ETCD_CAMPAIGNER_LOOK  5000
 
 
 typedef struct {
@@ -17,7 +25,12 @@ typedef struct {
     ngx_etcd_campaign_t    *conf;
     ngx_etcd_election_t     election;     /* one of these two */
     ngx_etcd_register_t     registration;
+    ngx_etcd_seat_view_t    view;         /* as it was shown last */
+    int64_t                 lease;        /* of who leads there; 0: none */
+    ngx_etcd_lifetime_t     lifetime;     /* of that lease */
+    uint64_t                asked;        /* when; 0: never */
     uint64_t                until;        /* as it was written last */
+    unsigned                asking:1;
     unsigned                started:1;
     unsigned                leading:1;    /* was logged */
 } ngx_etcd_run_t;
@@ -52,8 +65,12 @@ static ngx_int_t ngx_etcd_campaigner_register(ngx_etcd_run_t *run,
     ngx_etcd_tenure_t *hold);
 static ngx_int_t ngx_etcd_campaigner_elected(ngx_etcd_election_t *election,
     ngx_uint_t seen);
+static void ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now);
+static void ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime,
+    uint64_t until);
 static void ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
     ngx_etcd_candidate_t *leader, int64_t revision);
+static void ngx_etcd_campaigner_show(ngx_etcd_run_t *run);
 static void ngx_etcd_campaigner_log(ngx_etcd_run_t *run,
     ngx_etcd_tenure_t *hold);
 static ngx_int_t ngx_etcd_campaigner_registered(
@@ -139,6 +156,7 @@ ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner)
         }
 
         if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+            ngx_etcd_lifetime_cancel(&runs[i].lifetime);
             ngx_etcd_election_close(&runs[i].election);
 
         } else {
@@ -176,6 +194,7 @@ ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
     for (i = 0; i < campaigner->runs.nelts; i++) {
 
         if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+            ngx_etcd_lifetime_cancel(&runs[i].lifetime);
             ngx_etcd_seat_extend(runs[i].conf->seat, &runs[i].until, 0);
             ngx_etcd_campaigner_view(&runs[i], NULL, 0);
             ngx_etcd_campaigner_log(&runs[i], &none);
@@ -403,29 +422,113 @@ ngx_etcd_campaigner_acts(ngx_etcd_campaigner_t *campaigner)
 }
 
 
-/* where the mutex is held it is written at the next renewal */
+void
+ngx_etcd_campaigner_tick(ngx_etcd_campaigner_t *campaigner)
+{
+    uint64_t         now;
+    ngx_uint_t       i;
+    ngx_etcd_run_t  *runs;
+
+    if (campaigner->resigned) {
+        return;
+    }
+
+    now = ngx_etcd_clock();
+    runs = campaigner->runs.elts;
+
+    for (i = 0; i < campaigner->runs.nelts; i++) {
+        if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+            ngx_etcd_campaigner_ask(&runs[i], now);
+        }
+    }
+}
+
+
+/* while somebody looks, and the leader is another one */
+
+static void
+ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now)
+{
+    uint64_t  looked;
+
+    looked = __atomic_load_n(&run->conf->seat->asked, __ATOMIC_RELAXED);
+
+    if (run->asking
+        || run->lease == 0
+        || run->election.hold.until != 0
+        || now >= looked + NGX_ETCD_CAMPAIGNER_LOOK
+        || now < run->asked + NGX_ETCD_CAMPAIGNER_ASK)
+    {
+        return;
+    }
+
+    run->asking = 1;
+    run->asked = now;
+
+    run->lifetime.cluster = run->campaigner->watcher->cluster;
+    run->lifetime.lease = run->lease;
+    run->lifetime.done = ngx_etcd_campaigner_told;
+    run->lifetime.data = run;
+
+    ngx_etcd_lifetime_ask(&run->lifetime);
+}
+
+
+static void
+ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime, uint64_t until)
+{
+    ngx_etcd_run_t *run = lifetime->data;
+
+    run->asking = 0;
+
+    if (run->lease == lifetime->lease) {
+        run->view.expires = until;
+        ngx_etcd_campaigner_show(run);
+    }
+}
+
 
 static void
 ngx_etcd_campaigner_view(ngx_etcd_run_t *run, ngx_etcd_candidate_t *leader,
     int64_t revision)
 {
-    ngx_etcd_seat_view_t  view;
+    int64_t                lease;
+    ngx_etcd_seat_view_t  *view;
 
-    view.revision = revision;
-    view.created = 0;
-    view.key_len = 0;
-    view.value_len = 0;
+    view = &run->view;
+
+    view->revision = revision;
+    view->created = 0;
+    view->key_len = 0;
+    view->value_len = 0;
+    lease = 0;
 
     if (leader != NULL) {
-        view.created = leader->created;
-        view.key_len = ngx_min(leader->name.str.len, NGX_ETCD_SEAT_MAX_KEY);
-        view.value_len = ngx_min(leader->value.len, NGX_ETCD_SEAT_MAX_VALUE);
+        view->created = leader->created;
+        view->key_len = ngx_min(leader->name.str.len, NGX_ETCD_SEAT_MAX_KEY);
+        view->value_len = ngx_min(leader->value.len, NGX_ETCD_SEAT_MAX_VALUE);
+        lease = leader->lease;
 
-        ngx_memcpy(view.key, leader->name.str.data, view.key_len);
-        ngx_memcpy(view.value, leader->value.data, view.value_len);
+        ngx_memcpy(view->key, leader->name.str.data, view->key_len);
+        ngx_memcpy(view->value, leader->value.data, view->value_len);
     }
 
-    (void) ngx_etcd_seat_show(run->campaigner->zone, run->conf->seat, &view);
+    if (run->lease != lease) {
+        run->lease = lease;
+        view->expires = 0;
+    }
+
+    ngx_etcd_campaigner_show(run);
+}
+
+
+/* where the mutex is held it is written at the next renewal */
+
+static void
+ngx_etcd_campaigner_show(ngx_etcd_run_t *run)
+{
+    (void) ngx_etcd_seat_show(run->campaigner->zone, run->conf->seat,
+                              &run->view);
 }
 
 

@@ -33,6 +33,9 @@ ngx_etcd_campaigner_t *ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf,
     ngx_etcd_watcher_t *watcher, void (*lost)(void *data), void *data,
     ngx_log_t *log);
 
+/* from time to time: what is asked about leases of others, for the status */
+void ngx_etcd_campaigner_tick(ngx_etcd_campaigner_t *campaigner);
+
 /* after the watcher was destroyed; all that is held stays for the next one */
 void ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner);
 

@@ -500,6 +500,7 @@ ngx_etcd_status_json_election(ngx_etcd_campaign_t *campaign)
         leader = json_null();
         key = json_null();
         view.created = 0;
+        view.expires = 0;
     }
 
     return json_pack("{s:o, s:o, s:o, s:I, s:b, s:I}",
@@ -509,7 +510,8 @@ ngx_etcd_status_json_election(ngx_etcd_campaign_t *campaign)
                      "revision", (json_int_t) view.created,
                      "is_leader", (int) ngx_etcd_campaign_leads(campaign),
                      "remaining_ms",
-                     (json_int_t) ngx_etcd_campaign_remaining(campaign));
+                     (json_int_t) ngx_etcd_campaign_remaining(campaign,
+                                                              &view));
 }
 
 

@@ -42,6 +42,10 @@ typedef struct {
 typedef struct {
     int64_t                          revision;
     int64_t                          created;      /* 0: there is none */
+    uint64_t                         expires;      /* its lease, unless it is
+                                                      renewed,
+                                                      ngx_etcd_clock(); 0: not
+                                                      known */
     uint32_t                         key_len;
     uint32_t                         value_len;
     u_char                           key[NGX_ETCD_SEAT_MAX_KEY];
@@ -63,6 +67,9 @@ typedef struct {
                                                       0: it does not */
     int64_t                          term;         /* the last leader's */
     ngx_etcd_word_t                  leaders;      /* how many were seen */
+    ngx_etcd_word_t                  asked;        /* when somebody last wanted
+                                                      to know view.expires,
+                                                      ngx_etcd_clock() */
     ngx_etcd_word_t                  sequence;     /* odd: it is written */
     ngx_etcd_seat_view_t             view;
 } ngx_etcd_seat_t;
@@ -113,6 +120,11 @@ void ngx_etcd_seat_extend(ngx_etcd_seat_t *seat, uint64_t *known,
 /* any worker; the seat is that of the id, or nothing is held */
 
 uint64_t ngx_etcd_seat_until(ngx_etcd_seat_t *seat, ngx_uint_t id);
+
+/* the owner is to find out when the leader's lease expires */
+
+#define ngx_etcd_seat_ask(seat, now)                                          \
+    __atomic_store_n(&(seat)->asked, now, __ATOMIC_RELAXED)
 
 /* NGX_OK, or NGX_DECLINED: nothing can be said now */
 ngx_int_t ngx_etcd_seat_view(ngx_etcd_seat_t *seat, ngx_uint_t id,

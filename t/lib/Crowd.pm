@@ -7,7 +7,8 @@ package Crowd;
 #     $seen->{200}; $seen->{left}; $seen->{error};
 #
 # Each makes one request on a connection of its own; "leave" of them close it
-# after up to "within" seconds, if there is no answer by then.
+# after up to "within" seconds, if there is no answer by then.  "watch" is
+# called with what was seen so far, again and again.
 
 use strict;
 use warnings;
@@ -50,6 +51,7 @@ sub come {
         }
 
         look_after(\%clients, \%seen);
+        $options{watch}->(\%seen) if $options{watch};
     }
 
     return \%seen;

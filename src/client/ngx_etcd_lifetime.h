@@ -1,0 +1,57 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * How long a lease lasts yet: LeaseTimeToLive of etcd's v3 API, which says it
+ * of anybody's.
+ */
+
+
+#ifndef _NGX_ETCD_LIFETIME_H_INCLUDED_
+#define _NGX_ETCD_LIFETIME_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_unary.h>
+#include <ngx_etcd_proto.pb-c.h>
+
+
+#define NGX_ETCD_LIFETIME_MAX  9000000000    /* seconds: etcd's own limit */
+
+
+typedef struct ngx_etcd_lifetime_s  ngx_etcd_lifetime_t;
+
+
+/* one question at a time; may be asked again in done() */
+
+struct ngx_etcd_lifetime_s {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_cluster_t              *cluster;
+    int64_t                          lease;
+
+    /*
+     * Called once: until when the lease lasts, by ngx_etcd_clock(), if it is
+     * not renewed, counted from when that was asked; 0: it is gone, or etcd
+     * did not say.
+     */
+    void                           (*done)(ngx_etcd_lifetime_t *lifetime,
+                                           uint64_t until);
+    void                            *data;
+
+    /* private */
+
+    ngx_etcd_unary_t                 unary;
+    Etcd__LeaseTimeToLiveRequest     request;
+};
+
+
+/* done() is never called before this returns */
+void ngx_etcd_lifetime_ask(ngx_etcd_lifetime_t *lifetime);
+
+/* done() is not called any more; does nothing where nothing is asked */
+void ngx_etcd_lifetime_cancel(ngx_etcd_lifetime_t *lifetime);
+
+
+#endif /* _NGX_ETCD_LIFETIME_H_INCLUDED_ */
