@@ -232,13 +232,15 @@ ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant)
 static void
 ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 {
+    ngx_connection_t      *c;
     ngx_stream_session_t  *s;
     ngx_etcd_lock_slot_t  *slot;
 
     slot = grant->data;
     s = slot->owner;
+    c = s->connection;
 
-    ngx_etcd_lock_slot_report(slot, s->connection->log);
+    ngx_etcd_lock_slot_report(slot, c->log);
 
     if (slot->lost == NGX_ETCD_LOCK_CONTINUE) {
         return;
@@ -252,6 +254,12 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
     } else if (s->upstream != NULL) {
         ngx_stream_etcd_cut(s);
+
+    } else if (c->data != s) {
+
+        /* "pass" has given it to another server, which sees its end now */
+
+        (void) ngx_shutdown_socket(c->fd, SHUT_RDWR);
 
     } else {
         ngx_stream_finalize_session(s, NGX_STREAM_SERVICE_UNAVAILABLE);
