@@ -93,7 +93,9 @@ sub counted {
     my %names = $dump =~ /^c?fn=(\(\d+\)) (.+)$/mg;
 
     while ($dump =~ /^cfn=(\(\d+\)).*\ncalls=.*\n\S+ (\d+)$/mg) {
-        $sum -= $2 if $names{$1} =~ main::CLOCK;
+        my ($name, $cost) = ($names{$1}, $2);
+
+        $sum -= $cost if $name =~ main::CLOCK;
     }
 
     return $sum;

@@ -1,7 +1,9 @@
 #!/usr/bin/perl
 
 # Requests while members change: what they take longer, and what etcd, the
-# agent and another worker use, at some rates of changes.
+# agent and another worker use, at some rates of changes.  The control are
+# requests through a static upstream of the same nginx: they have to do with the
+# changes only that the machine, and the workers, are busy with them.
 
 use strict;
 use warnings;
@@ -22,6 +24,7 @@ use constant {
     REQUESTS => $ENV{BENCH_REQUESTS} || 10_000,
     CLIENTS  => 4,
     METHOD   => 'least_conn',
+    CONTROL  => 'random',
 };
 
 my $side = Methods->new(members => MEMBERS, workers => 2,
@@ -50,13 +53,15 @@ sub measure {
 
     $used{$_} += cpu_time($pids{$_}) for keys %pids;
 
+    my $control = $side->ask(CONTROL, 'native', REQUESTS);
+    my $all = time() - $began;
     my $made = $changes->stop();
 
     # the next one begins when these are done with
 
     $side->settle();
 
-    return { %$figures, made => $made / $took,
+    return { %$figures, made => $made / $all, control => $control->{p99},
              map { ("cpu_$_" => $used{$_} / $took * 100) } keys %pids };
 }
 
@@ -75,13 +80,18 @@ sub row {
 
     my @rounds = @{ $rounds{$rate} };
     my $idle = $rounds{RATES->[0]};
+    my $ratio = sub {
+        my ($what) = @_;
+
+        return spread('%.2f', map { $rounds[$_]{$what} / $idle->[$_]{$what} }
+                              0 .. $#rounds);
+    };
 
     return [
         $rate,
         (map { my $what = $_; spread_of('%.0f', sub { $_[0]{$what} }, @rounds) }
              'made', 'p50', 'p99'),
-        spread('%.2f', map { $rounds[$_]{p99} / $idle->[$_]{p99} }
-                       0 .. $#rounds),
+        $ratio->('p99'), $ratio->('control'),
         (map { my $what = $_;
                spread_of('%.1f', sub { $_[0]{"cpu_$what"} }, @rounds) }
              'etcd', 'agent', 'other'),
@@ -97,7 +107,9 @@ Weights of members change while $clients clients make $requests requests
 through one `upstream` of $members members (`@{[ METHOD ]}`), of two workers;
 all changes are followed by @{[ scalar(Methods::names()) ]} such upstreams, one
 of each method. Times of requests in microseconds, and the ratio of their p99 to
-that of the same round without changes; CPU in percent of one. $rounds rounds.
+that of the same round without changes; CPU in percent of one. The control is
+the same ratio of requests through nginx's own `random two`, whose members do
+not change: what the machine is busy with slows these, too. $rounds rounds.
 END
     table(['changes a second', 'made', 'p50, us', 'p99, us', 'ratio of p99',
-           'etcd', 'agent', 'other worker'], map { row($_) } @{ RATES() }));
+           'control', 'etcd', 'agent', 'other worker'], map { row($_) } @{ RATES() }));
