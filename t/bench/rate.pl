@@ -112,4 +112,5 @@ the same ratio of requests through nginx's own `random two`, whose members do
 not change: what the machine is busy with slows these, too. $rounds rounds.
 END
     table(['changes a second', 'made', 'p50, us', 'p99, us', 'ratio of p99',
-           'control', 'etcd', 'agent', 'other worker'], map { row($_) } @{ RATES() }));
+           'control', 'etcd', 'agent', 'other worker'],
+          map { row($_) } @{ RATES() }));
