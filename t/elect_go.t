@@ -18,12 +18,13 @@ use Turns;
 
 
 SKIP: {
-    my $go = Go::build("$FindBin::Bin/go/elect.go") // skip(Go::MISSING, 1);
+    my $go = Go::build("$FindBin::Bin/go/hold.go") // skip(Go::MISSING, 1);
 
     my $etcd = Etcd->new()->start();
     my $nginx = Nginx->new(etcd => $etcd)->start(Turns::CONFIG);
 
-    Turns::take($etcd, $nginx, '/elections/ingress', 'go', $go, $etcd->url);
+    Turns::take($etcd, $nginx, '/elections/ingress', 'go', $go, 'elect',
+                $etcd->url);
 }
 
 finish();

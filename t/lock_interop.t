@@ -190,9 +190,9 @@ take_turns('etcdctl', 'etcdctl', '--endpoints', $etcd->url, 'lock', '--ttl',
            60);
 
 SKIP: {
-    my $go = Go::build("$FindBin::Bin/go/lock.go") // skip(Go::MISSING, 1);
+    my $go = Go::build("$FindBin::Bin/go/hold.go") // skip(Go::MISSING, 1);
 
-    take_turns('go', $go, $etcd->url);
+    take_turns('go', $go, 'lock', $etcd->url);
 }
 
 finish();
