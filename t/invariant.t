@@ -43,6 +43,8 @@ my $deleted = Invariant::deletions(
     { key => '/s/2', op => 'put', sent => 310, done => 311, revision => 12 },
     { key => '/s/3', op => 'del', sent => 312, done => 313, revision => 13 },
     { op => 'lost', done => 314 },
+    { key => '/s/3', op => 'put', sent => 315.5, done => 316, revision => 8 },
+    { key => '/s/3', op => 'del', sent => 319, done => 320, revision => 9 },
 );
 
 # name, begin, staleness, revision, addresses, what is wrong
@@ -61,6 +63,8 @@ for (['before', 99.95, 0.01, 6, 'A', ''],
      ['put again, later', 210, 0.01, 9, 'A', ''],
      ['deleted anew', 300.6 + 2 * $late, 0.01, 10, 'B', 'before'],
      ['lost', 315, 0.01, 12, 'C', ''],
+     ['lost, and deleted anew', 320.01, 0.02, 9, 'C', 'which nginx knew'],
+     ['of before the loss', 320.01, 6.02, 13, 'C', ''],
      ['nobody', 150, 0.01, 6, '-', ''])
 {
     my ($name, $begin, $staleness, $revision, $addresses, $wrong) = @$_;
@@ -192,11 +196,11 @@ $chaos->set(delay => 0.3 * $slower);
 cmp_ok(scalar(grep { / s before: / } found('etcd_members /s/;')), '>', 3,
        'so are those that are removed too late');
 
-# etcd loses changes, and the writer says so
+# etcd loses changes, and the writer says so: also when it has nothing to change
 
-{
+for my $idle (0, 1) {
     my $writer = Writer->start([$etcd], \%members);
-    my $changes = sub { scalar(@{[$writer->history]}) };
+    my $changes = sub { my @all = $writer->history; scalar(@all) };
 
     wait_for { $changes->() > 5 } 10, 'changes';
     $writer->pause();
@@ -206,14 +210,21 @@ cmp_ok(scalar(grep { / s before: / } found('etcd_members /s/;')), '>', 3,
 
     $writer->resume();
     wait_for { $changes->() > $before + 5 } 10, 'changes to be lost';
+    $writer->pause() if $idle;
     $etcd->restore($snapshot);
+    $writer->pause() if $idle;
 
-    ok(wait_for(sub { grep { $_->{op} eq 'lost' } $writer->history }, 20),
-       'a cluster that lost changes is noticed');
+    my $lost = sub { scalar(grep { $_->{op} eq 'lost' } $writer->history) };
 
+    ok($idle ? $lost->() == 1 : wait_for(sub { $lost->() }, 20),
+       $idle ? 'also by a writer that pauses, at once'
+             : 'a cluster that lost changes is noticed');
+
+    $writer->resume();
     $before = $changes->();
     ok(wait_for(sub { $changes->() > $before + 5 }, 10),
        'and changed again');
+    $writer->stop();
 }
 
 finish();

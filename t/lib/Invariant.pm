@@ -17,7 +17,9 @@ package Invariant;
 #   - a request that was begun later than LATE after a member's deletion was
 #     answered, and was sent to it by an nginx that had heard from etcd since
 #     (staleness counts back from the begin);
-#   - one that was routed by the revision of the deletion or a later one;
+#   - one that was routed by the revision of the deletion or a later one (an
+#     etcd that lost changes counts revisions anew: by an nginx that has heard
+#     from it since);
 #   - one that failed.
 
 use strict;
@@ -175,13 +177,15 @@ sub parse {
 }
 
 
-# { ADDRESS => [{ from, until, revision }, ...] }: when it was surely deleted,
-# from the answer to the deletion until the next put is sent
+# { ADDRESS => [{ from, until, revision, since }, ...] }: when it was surely
+# deleted, from the answer to the deletion until the next put is sent, and since
+# when etcd counts revisions so
 
 sub deletions {
     my ($members, @history) = @_;
 
     my (%deleted, %open);
+    my $since = 0;
 
     for my $entry (@history) {
         my ($op, $key) = @$entry{qw(op key)};
@@ -189,12 +193,14 @@ sub deletions {
         if ($op eq 'lost') {
             $_->{until} = $_->{from} for values %open;
             %open = ();
+            $since = $entry->{done};
 
         } elsif ($op eq 'del') {
             $open{$key} = {
                 from     => $entry->{done},
                 until    => 9**9**9,
                 revision => $entry->{revision},
+                since    => $since,
             };
 
             push @{ $deleted{ $members->{$key} } }, $open{$key};
@@ -244,11 +250,13 @@ sub too_late {
         return;
     }
 
-    if ($request->{revision} >= $deletion->{revision}) {
+    my $heard = $request->{begin} - $request->{staleness};
+
+    if ($request->{revision} >= $deletion->{revision}
+        && $heard >= $deletion->{since})
+    {
         return 'which nginx knew';
     }
-
-    my $heard = $request->{begin} - $request->{staleness};
 
     return $heard > $from + $self->{late}
         ? sprintf('%.3f s before', $request->{begin} - $from) : undef;

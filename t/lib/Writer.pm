@@ -72,22 +72,43 @@ sub start {
 }
 
 
-# returns when the last change has been answered
+# returns when the last change has been answered, and the history tells of what
+# is lost until now, also where it was paused before
 
 sub pause {
     my ($self) = @_;
 
-    open(my $order, '>', "$self->{file}.pause") or die "open: $!\n";
-    close($order);
+    my $before = $self->{paused} // 0;
+    my $now = $self->{paused} = $before + 1;
 
-    return wait_for { -e "$self->{file}.paused" } 20, 'the writer to pause';
+    create($self->file('pause', $now));
+    unlink($self->file('pause', $before));
+
+    return wait_for { -e $self->file('paused', $now) } 20,
+        'the writer to pause';
 }
 
 
 sub resume {
     my ($self) = @_;
 
-    unlink("$self->{file}.paused", "$self->{file}.pause");
+    unlink($self->file('pause', $self->{paused} // 0));
+}
+
+
+# that of the Nth pause
+
+sub file {
+    my ($self, $what, $n) = @_;
+
+    return "$self->{file}.$what$n";
+}
+
+
+sub create {
+    my ($file) = @_;
+
+    open(my $created, '>', $file) or die "open: $!\n";
 }
 
 
@@ -126,12 +147,14 @@ sub work {
     $self->{links} = [map { $_->http(timeout => ATTEMPT) }
                       @{ $self->{etcds} }];
     $self->{number} = 0;
+    $self->{paused} = 0;
 
     until ($stopped || getppid() != $test) {
-        if (-e "$self->{file}.pause") {
-            open(my $answer, '>', "$self->{file}.paused") or die "open: $!\n";
+        if (-e $self->file('pause', $self->{paused} + 1)) {
+            $self->execute(\$stopped, $self->{number});
+            create($self->file('paused', ++$self->{paused}));
 
-        } else {
+        } elsif (!-e $self->file('pause', $self->{paused})) {
             $self->change(\$stopped);
         }
 
@@ -146,23 +169,34 @@ sub change {
     my ($key, $op) = $self->choose() or return;
     my %entry = (key => $key, op => $op, sent => time());
     my $number = $self->{number} + 1;
-    my $body = encode_json($self->transaction(\%entry));
+    my @value = $op eq 'put' ? $self->{members}{$key} : ();
+
+    my $revision = $self->execute($stopped, $number, [put => NUMBER, $number],
+                                  [$op => $key, @value]) // return;
+
+    $self->{present}{$key} = $op eq 'put';
+    $self->{deleted}{$key} = time() if $op eq 'del';
+    $self->note({ %entry, done => time(), revision => $revision });
+}
+
+
+# the revision at which these were executed, which make the number be $number;
+# nothing if it is not what it was, and changes are lost
+
+sub execute {
+    my ($self, $stopped, $number, @operations) = @_;
+
+    my $body = encode_json($self->transaction(@operations));
 
     until ($$stopped) {
         my $answer = $self->attempt($body) or next;
         my ($is, $revision) = number_of($answer, $number);
 
-        if ($is != $number) {
-            $self->{number} = $is;
-            delete @$self{qw(present deleted)};
-            $self->note({ op => 'lost', done => time() });
-            return;
-        }
+        $self->{number} = $is;
+        return $revision if $is == $number;
 
-        $self->{number} = $number;
-        $self->{present}{$key} = $op eq 'put';
-        $self->{deleted}{$key} = time() if $op eq 'del';
-        $self->note({ %entry, done => time(), revision => $revision });
+        delete @$self{qw(present deleted)};
+        $self->note({ op => 'lost', done => time() });
         return;
     }
 }
@@ -192,19 +226,14 @@ sub note {
 
 
 sub transaction {
-    my ($self, $entry) = @_;
-
-    my $change = $entry->{op} eq 'put'
-        ? [put => $entry->{key}, $self->{members}{$entry->{key}}]
-        : [del => $entry->{key}];
+    my ($self, @operations) = @_;
 
     my $number = Etcd::encode(NUMBER);
 
     return {
         compare => [{ target => 'VALUE', result => 'EQUAL', key => $number,
                       value  => Etcd::encode($self->{number}) }],
-        success => [map { Etcd::request_op(@$_) }
-                        [put => NUMBER, $self->{number} + 1], $change],
+        success => [map { Etcd::request_op(@$_) } @operations],
         failure => [{ request_range => { key => $number } }],
     };
 }
