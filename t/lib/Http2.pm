@@ -8,6 +8,8 @@ package Http2;
 #     $client->answer($stream);     # when it is over: '200 BODY', 'reset',
 #                                   # or 'closed', with the connection
 #     $client->begun($stream);      # when there is something: the body so far
+#     $client->cancel($stream);     # by RST_STREAM
+#     $client->hang_up();           # closes the connection
 #     $client->is_open;             # nginx has not said that it ends
 #
 # Of headers only the status is read.
@@ -25,7 +27,7 @@ use constant {
     CHUNK      => 65536,
     PATIENCE   => 10,
 
-    # frames and flags
+    # frames, an error, and flags
 
     DATA       => 0,
     HEADERS    => 1,
@@ -33,6 +35,7 @@ use constant {
     SETTINGS   => 4,
     PING       => 6,
     GOAWAY     => 7,
+    CANCEL     => 8,
     ACK        => 0x1,
     END_STREAM => 0x1,
     END_HEADERS => 0x4,
@@ -121,6 +124,13 @@ sub answer {
 }
 
 
+sub cancel {
+    my ($self, $number) = @_;
+
+    $self->write(frame(RST_STREAM, 0, $number, pack('N', CANCEL)));
+}
+
+
 sub begun {
     my ($self, $number) = @_;
 
@@ -165,6 +175,14 @@ sub close {
 
     $self->{closed} = 1;
     $_->{end} //= 'closed' for values %{ $self->{streams} };
+}
+
+
+sub hang_up {
+    my ($self) = @_;
+
+    $self->{socket}->close();
+    $self->close();
 }
 
 
