@@ -1,8 +1,8 @@
 package Cpus;
 
-# A CPU for what is measured, and the others for all else.  Before whom answers
-# and who measures nobody is served there, by real-time priority; the rest of
-# the benchmark comes next, and then everybody else on the machine.
+# A CPU for what is measured, and the others for all else.  There, who answers
+# and who measures never waits for anybody else, by real-time priority; the rest
+# of the benchmark comes next, and then everybody else on the machine.
 #
 #     Cpus::divide();                      # first: what is started is the rest
 #     Cpus::alone($nginx->workers);        # to the CPU that nobody else is on

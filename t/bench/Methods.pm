@@ -56,18 +56,18 @@ sub new {
     my ($class, %options) = @_;
 
     return bless {
-        workers   => 1,
-        keepalive => 0,
-        kind      => 'http',
-        clients   => 32,
-        pace      => 0,
-        as        => [],
-        ours      => [names()],
-        native    => [names()],
-        unshared  => [],
-        globals   => '',
-        server    => '',
+        workers    => 1,
+        keepalive  => 0,
+        kind       => 'http',
+        clients    => 32,
+        pace       => 0,
+        as         => [],
         parameters => '',
+        globals    => '',
+        server     => '',
+        ours       => [names()],
+        native     => [names()],
+        unshared   => [],
         %options,
     }, $class;
 }

@@ -154,18 +154,18 @@ for my $side (@sides) {
               map { row($rounds, $_) } @rates);
 }
 
-my ($members, $clients, $requests, $pace, $rounds) =
-    (MEMBERS, CLIENTS, REQUESTS, PACE, ROUNDS);
+my ($members, $requests, $pace, $rounds) = (MEMBERS, REQUESTS, PACE, ROUNDS);
 
 publish('Requests while members change', <<"END", @paragraphs);
-Weights of members change while $pace requests a second, $requests in all,
-are made through one `upstream` of $members members (`@{[ METHOD ]}`); each is
-measured from when it is due. The workers share a CPU that nobody else is on,
-and one of them is the agent, too; etcd, who makes the changes, the clients and
-the backend have the other one, where clients and backend never wait for the
-former. Times of requests in microseconds, and the ratio of their p99 to that of
-the same round without changes; CPU in percent of one, that for the requests
-included. The control is the same ratio of requests through an nginx that
-follows nothing, in the same place, while the other one follows elsewhere: what
-the machine is busy with slows these, too. $rounds rounds. @{[ Cpus::note() ]}
+Weights of members change, at 1000 a second ten in a transaction, while $pace
+requests a second, $requests in all, are made through one `upstream` of $members
+members (`@{[ METHOD ]}`); each is measured from when it is due. The workers
+share a CPU that nobody else is on, and one of them is the agent, too; etcd, who
+makes the changes, the clients and the backend have the other one, where clients
+and backend never wait for the former. Times of requests in microseconds, and
+the ratio of their p99 to that of the same round without changes; CPU in percent
+of one, that for the requests included. The control is the same ratio of
+requests through an nginx that follows nothing, in the same place, while the
+other one follows elsewhere: what the machine is busy with slows these, too.
+$rounds rounds. @{[ Cpus::note() ]}
 END

@@ -65,29 +65,29 @@ sub rate {
 }
 
 
-# { NAME => { ours => [ratio, ...] } }, one worker and two in turns; the first
-# round tells how many requests there is time for
+# { NAME => { ours => [{ one => rate, two => rate }, ...] } }; the first round
+# tells how many requests there is time for
 
-sub ratios {
+sub rounds {
     my ($size) = @_;
 
     my ($one, $two) = map { start($size, $_) } 1, 2;
-    my %ratios;
+    my %rounds;
 
     for my $round (0 .. ROUNDS) {
         for (@asked) {
             my ($name, $whose) = @$_;
             my $rate = rate($one, $name, $whose);
 
-            push @{ $ratios{$name}{$whose} },
+            push @{ $rounds{$name}{$whose} },
                 { one => $rate, two => rate($two, $name, $whose) };
         }
     }
 
     $_->stop() for $one, $two;
-    shift @$_ for map { values %$_ } values %ratios;
+    shift @$_ for map { values %$_ } values %rounds;
 
-    return \%ratios;
+    return \%rounds;
 }
 
 
@@ -110,7 +110,7 @@ sub rate_cell {
 Methods::backend()->stop();
 Cpus::divide();
 
-my %got = map { $_ => ratios($_) } @{ SIZES() };
+my %got = map { $_ => rounds($_) } @{ SIZES() };
 
 
 sub rows {
