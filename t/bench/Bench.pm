@@ -48,9 +48,10 @@ my $results = $ENV{BENCH_RESULTS} || "$dir/RESULTS.md";
 # in the order of the file
 
 my @titles = ('Propagation', 'Request cost', 'Locks',
-              'Locks: where there are none', 'Balancing', 'Instructions',
-              'Requests while members change', 'Beside HAProxy and reloads',
-              'Picking a member', 'Loading members', 'Changing a member',
+              'Locks: where there are none', 'Balancing', 'Two workers',
+              'Instructions', 'Requests while members change',
+              'Beside HAProxy and reloads', 'Picking a member',
+              'Loading members', 'Changing a member',
               'Decoding values', 'Status', 'Memory', 'Memory after changes',
               'Failover', 'Reconnect herd', 'Failover to the next leader',
               'Switchover of PostgreSQL');

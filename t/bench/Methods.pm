@@ -47,17 +47,27 @@ sub names { map { $_->[0] } @methods }
 
 
 # members => N; workers => 1, keepalive => 0, kind => 'http', clients => 32,
-# globals => '' (more of the configuration)
+# pace => 0 (requests a second; 0: each client as soon as it was answered),
+# as => [] (a command that runs the clients), parameters => '' (of all members),
+# globals => '', server => '' (more of the configuration); and by which methods:
+# ours => [names()], native => [names()], unshared => [] (native without "zone")
 
 sub new {
     my ($class, %options) = @_;
 
     return bless {
-        workers   => 1,
-        keepalive => 0,
-        kind      => 'http',
-        clients   => 32,
-        globals   => '',
+        workers    => 1,
+        keepalive  => 0,
+        kind       => 'http',
+        clients    => 32,
+        pace       => 0,
+        as         => [],
+        parameters => '',
+        globals    => '',
+        server     => '',
+        ours       => [names()],
+        native     => [names()],
+        unshared   => [],
         %options,
     }, $class;
 }
@@ -108,30 +118,50 @@ sub etcd {
 }
 
 
+sub number {
+    my ($name) = @_;
+
+    my ($i) = grep { $methods[$_][0] eq $name } 0 .. $#methods;
+
+    return $i;
+}
+
+
+# "ours_0", "native_0" and so on: upstreams and ports
+
+sub each_upstream {
+    my ($self) = @_;
+
+    return map { my $whose = $_;
+                 map { "${whose}_" . number($_) } @{ $self->{$whose} } }
+           qw(ours native unshared);
+}
+
+
 sub upstreams {
     my ($self) = @_;
 
     my $n = $self->{members};
-    my $servers = join("\n        ",
-                       map { 'server ' . address($_) . ';' } 0 .. $n - 1);
+    my $parameters = $self->{parameters};
+    my $servers = join("\n        ", map { 'server ' . address($_)
+                                           . " $parameters;" } 0 .. $n - 1);
     my $keep = $self->{keepalive}
         ? 'keepalive 128; keepalive_requests 1000000000;' : '';
     my $text = '';
 
-    for my $i (0 .. $#methods) {
+    for my $name ($self->each_upstream) {
+        my ($whose, $i) = split(/_/, $name);
         my (undef, $ours, $native) = @{ $methods[$i] };
 
-        $text .= <<"END";
-    upstream ours_$i {
-        etcd_members /$n/;
-        etcd_balance $ours;
-        $keep
-    }
+        my $members = $whose eq 'ours'
+            ? "etcd_members /$n/ $parameters; etcd_balance $ours;"
+            : "$native\n        $servers";
 
-    upstream native_$i {
-        zone native_$i 32m;
-        $native
-        $servers
+        $members = "zone $name 32m; $members" if $whose eq 'native';
+
+        $text .= <<"END";
+    upstream $name {
+        $members
         $keep
     }
 
@@ -148,14 +178,14 @@ sub http {
     my ($self) = @_;
 
     my $header = $self->{keepalive} ? '' : 'close';
-    my $servers = join('', map { my $i = $_; map { <<"END" } qw(ours native) }
+    my $servers = join('', map { <<"END" } $self->each_upstream);
     server {
-        listen 127.0.0.1:%%PORT_${_}_$i%% reuseport backlog=4096;
-        location / { proxy_pass http://${_}_$i; }
+        listen 127.0.0.1:%%PORT_$_%% reuseport backlog=4096;
+        $self->{server}
+        location / { proxy_pass http://$_; }
     }
 
 END
-                           0 .. $#methods);
 
     return <<"END";
 http {
@@ -180,14 +210,13 @@ END
 sub stream {
     my ($self) = @_;
 
-    my $servers = join('', map { my $i = $_; map { <<"END" } qw(ours native) }
+    my $servers = join('', map { <<"END" } $self->each_upstream);
     server {
-        listen 127.0.0.1:%%PORT_${_}_$i%% reuseport backlog=4096;
-        proxy_pass ${_}_$i;
+        listen 127.0.0.1:%%PORT_$_%% reuseport backlog=4096;
+        proxy_pass $_;
     }
 
 END
-                           0 .. $#methods);
 
     return <<"END";
 http {
@@ -236,7 +265,8 @@ END
     $self->launch();
 
     wait_for {
-        status_of($nginx)->{members} == $self->{members} * @methods
+        status_of($nginx)->{members}
+            == $self->{members} * @{ $self->{ours} }
     } 60, 'the members' or die "there are no members\n";
 
     $self->settle();
@@ -264,16 +294,17 @@ sub pids { $_[0]{nginx}->workers() }
 sub stop { $_[0]{nginx}->stop() }
 
 
-# so many requests by the method, "ours" or "native"
+# so many requests by the method, "ours", "native" or "unshared"
 
 sub ask {
     my ($self, $name, $whose, $requests) = @_;
 
-    my ($i) = grep { $methods[$_][0] eq $name } 0 .. $#methods;
+    my $i = number($name);
     my @command = (
-        clients(),
+        @{ $self->{as} }, clients(),
         $self->{nginx}->port("PORT_${whose}_$i"), '/', $self->{clients},
         $requests, $self->{keepalive} ? 'keep' : 'close',
+        $self->{pace} || (),
     );
 
     my @pids = $self->pids;

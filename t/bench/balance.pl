@@ -160,5 +160,6 @@ publish('Balancing', <<"END", @paragraphs, $picture);
 two`. $rounds rounds of $requests requests by $clients clients for each, in
 turns; the backend is one process, and the clients are another: with two
 workers they have less than a CPU each, of two, and what is served in a second
-says more about the machine than CPU time does.
+says more about the machine than CPU time does. "Two workers" below has what two
+can do more than one.
 END

@@ -3,13 +3,15 @@
  * Copyright (C) nginx-etcd contributors
  *
  * So many requests by so many clients at a time, each of which asks again when
- * it was answered:
+ * it was answered, or so many a second:
  *
- *     clients PORT PATH CLIENTS REQUESTS keep|close
+ *     clients PORT PATH CLIENTS REQUESTS keep|close [RATE]
  *
  * prints requests a second, and the times of requests in microseconds: p50 and
  * p99.  With "close" each request has a connection of its own, which is what
  * ends the answer.  Anything but status 200 ends the run.
+ *
+ * With RATE a request takes from the time when it is due, whoever is late.
  */
 
 
@@ -22,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,13 +42,14 @@ typedef struct {
 } client_t;
 
 
-static client_t            clients[CLIENTS_MAX];
+static client_t            clients[CLIENTS_MAX], *idle[CLIENTS_MAX];
 static struct sockaddr_in  server;
 static char                request[1024];
 static size_t              request_len;
 static uint32_t           *times;
-static unsigned long       total, begun, ended;
-static int                 keep, ep;
+static uint64_t            start, pace;     /* us, ns */
+static unsigned long       total, due, begun, ended, nidle;
+static int                 keep, ep, timer;
 
 
 static void
@@ -94,18 +98,19 @@ client_connect(client_t *client)
 }
 
 
-/* the next request, unless all were made */
+/* the next request, unless all that are due were made */
 
 static void
 client_ask(client_t *client)
 {
-    if (begun == total) {
+    if (begun == due) {
+        idle[nidle++] = client;
         return;
     }
 
     begun++;
     client->got = 0;
-    client->begun = now();
+    client->begun = pace ? start + begun * pace / 1000 : now();
 
     if (client->fd == -1) {
         client_connect(client);
@@ -182,6 +187,47 @@ client_read(client_t *client)
 }
 
 
+static void
+tick(void)
+{
+    uint64_t  n;
+
+    if (read(timer, &n, sizeof(n)) != sizeof(n)) {
+        die("timerfd");
+    }
+
+    due = (n < total - due) ? due + n : total;
+
+    while (nidle != 0 && begun < due) {
+        client_ask(idle[--nidle]);
+    }
+}
+
+
+static void
+start_ticks(void)
+{
+    struct epoll_event  event;
+    struct itimerspec   its;
+
+    its.it_value.tv_sec = pace / 1000000000;
+    its.it_value.tv_nsec = pace % 1000000000;
+    its.it_interval = its.it_value;
+
+    event.events = EPOLLIN;
+    event.data.ptr = NULL;
+
+    timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+
+    if (timer == -1
+        || epoll_ctl(ep, EPOLL_CTL_ADD, timer, &event) == -1
+        || timerfd_settime(timer, 0, &its, NULL) == -1)
+    {
+        die("timerfd");
+    }
+}
+
+
 static int
 compare(const void *one, const void *two)
 {
@@ -201,6 +247,15 @@ run(unsigned long n)
     unsigned long       k;
     struct epoll_event  list[64];
 
+    start = now();
+
+    if (pace) {
+        start_ticks();
+
+    } else {
+        due = total;
+    }
+
     for (k = 0; k < n; k++) {
         clients[k].fd = -1;
         client_ask(&clients[k]);
@@ -214,6 +269,12 @@ run(unsigned long n)
         }
 
         for (i = 0; i < events; i++) {
+
+            if (list[i].data.ptr == NULL) {
+                tick();
+                continue;
+            }
+
             client_read(list[i].data.ptr);
         }
     }
@@ -223,10 +284,10 @@ run(unsigned long n)
 int
 main(int argc, char **argv)
 {
-    uint64_t       start, took;
+    uint64_t       took;
     unsigned long  n;
 
-    if (argc != 6) {
+    if (argc != 6 && argc != 7) {
         errno = EINVAL;
         die("arguments");
     }
@@ -238,6 +299,7 @@ main(int argc, char **argv)
     n = strtoul(argv[3], NULL, 10);
     total = strtoul(argv[4], NULL, 10);
     keep = (strcmp(argv[5], "keep") == 0);
+    pace = (argc == 7) ? 1000000000 / strtoul(argv[6], NULL, 10) : 0;
 
     request_len = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\n"
                            "Host: localhost\r\n%s\r\n", argv[2],
@@ -253,7 +315,6 @@ main(int argc, char **argv)
         die("arguments");
     }
 
-    start = now();
     run(n);
     took = now() - start;
 
