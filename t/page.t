@@ -22,11 +22,12 @@ use Upstream;
 use Wait;
 
 use constant {
-    MANY  => 10_000,
-    BATCH => 100,
-    ROWS  => 50,
-    TAB   => "\x{E004}",
-    ENTER => "\x{E007}",
+    MANY   => 10_000,
+    BATCH  => 100,
+    ROWS   => 50,
+    SEARCH => 100,              # ms
+    TAB    => "\x{E004}",
+    ENTER  => "\x{E007}",
 };
 
 my $evil = '<script>document.title = "run"</script>';
@@ -395,7 +396,11 @@ is(count('#members tbody tr'), ROWS, 'are shown in pages');
 cmp_ok($browser->execute('return document.querySelectorAll("*").length'), '<',
        3000, 'of few elements');
 
-my $time = $browser->execute(<<'EOF_SCRIPT');
+# the quickest of some searches: others fall into what else the machine does
+
+
+sub search_time {
+    return $browser->execute(<<'EOF_SCRIPT');
 const search = document.querySelector('#search');
 const start = performance.now();
 
@@ -405,8 +410,11 @@ document.body.getBoundingClientRect();
 
 return performance.now() - start;
 EOF_SCRIPT
+}
 
-note(sprintf('a search among them took %.1f ms', $time));
+
+ok(wait_for(sub { search_time() < SEARCH }, 60, 'a quick search'),
+   'a search among them takes less than a tenth of a second');
 is(count('#members tbody tr'), 11, 'and are found');
 
 $browser->execute('document.querySelector("#search").value = ""; search()');

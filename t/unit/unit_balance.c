@@ -227,6 +227,19 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
 }
 
 
+/* however short the time is: there are no events that would go on with it */
+
+static void
+ngx_etcd_unit_follow(ngx_etcd_unit_worker_t *worker)
+{
+    ngx_etcd_table_follow(&worker->table);
+
+    while (worker->table.unfinished) {
+        (void) ngx_etcd_table_sync(&worker->table);
+    }
+}
+
+
 /* its number, or -1; *pick is the caller's, and ends with close */
 
 static ngx_int_t
@@ -239,7 +252,7 @@ ngx_etcd_unit_get(ngx_etcd_unit_worker_t *worker, ngx_etcd_pick_t *pick,
     pc.log = ngx_etcd_unit_log;
     pc.tries = 1;
 
-    ngx_etcd_table_follow(&worker->table);
+    ngx_etcd_unit_follow(worker);
 
     (void) ngx_etcd_pick_init(pick, &worker->table, &ngx_etcd_unit_name,
                               ngx_etcd_unit_pool);
@@ -315,7 +328,7 @@ ngx_etcd_unit_picks(ngx_etcd_unit_worker_t *worker, ngx_uint_t times)
     ngx_uint_t        i, n, t;
     ngx_etcd_pick_t   pick;
 
-    ngx_etcd_table_follow(&worker->table);
+    ngx_etcd_unit_follow(worker);
 
     weights = ngx_alloc((worker->table.nslots + 1) * sizeof(double),
                         ngx_etcd_unit_log);
