@@ -393,6 +393,7 @@ for my $batch (0 .. MANY / BATCH - 1) {
 wait_for { text('#members .foot span') =~ / of 10,002$/ } 30, 'all of them';
 like(text('#members .foot span'), qr/^1\W50 of 10,002$/, '10 000 members');
 is(count('#members tbody tr'), ROWS, 'are shown in pages');
+is(count('#events li'), 64, 'and the last 64 changes');
 cmp_ok($browser->execute('return document.querySelectorAll("*").length'), '<',
        3000, 'of few elements');
 
