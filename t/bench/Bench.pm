@@ -49,7 +49,8 @@ my $results = $ENV{BENCH_RESULTS} || "$dir/RESULTS.md";
 
 my @titles = ('Propagation', 'Request cost', 'Locks',
               'Locks: where there are none', 'Balancing', 'Instructions',
-              'Requests while members change', 'Beside HAProxy and reloads',
+              'Requests while members change', 'One slow member',
+              'Beside HAProxy and reloads',
               'Picking a member', 'Loading members', 'Changing a member',
               'Decoding values', 'Status', 'Memory', 'Memory after changes',
               'Failover', 'Reconnect herd', 'Failover to the next leader',
