@@ -241,6 +241,22 @@ my @bad = (
     ['a tag that is an object', 'json', '/k', json('"tags":{"a":{}}'),
      'nothing', 'tag=a:'],
     ['no tags', 'json', '/k', json('"tags":[1]'), 'nothing', 'tag=a:b'],
+    ['tags of kratos', 'kratos', '/k',
+     "{\"metadata\":{\"a\":\"b\"},\"endpoints\":[\"grpc://$at\"]}",
+     "$at $rest", 'tag=a:b'],
+    ['other tags of kratos', 'kratos', '/k',
+     "{\"metadata\":{\"a\":\"c\"},\"endpoints\":[\"grpc://$at\"]}", 'nothing',
+     'tag=a:b'],
+    ['tags of dubbo-app', 'dubbo-app', '/k', '{"Host":"10.0.0.7","Port":8080,'
+     . '"Metadata":{"a":"b"}}', "$at $rest", 'tag=a:b'],
+    ['other tags of dubbo-app', 'dubbo-app', '/k',
+     '{"Host":"10.0.0.7","Port":8080,"Metadata":{"a":"c"}}', 'nothing',
+     'tag=a:b'],
+    ['tags of nodes of apisix', 'apisix', '/k',
+     '{"nodes":[{"host":"10.0.0.6","port":8080,"weight":1},'
+     . '{"host":"10.0.0.7","port":8080,"weight":1,"metadata":{"a":"b"}},'
+     . '{"host":"10.0.0.8","port":8080,"weight":1,"metadata":{"a":"c"}}]}',
+     "$at $rest p32768", 'tag=a:b'],
     ['a pointer into an array', 'json', '/k', "{\"a\":[0,\"$at\"]}",
      "$at $rest", 'address=/a/1'],
     ['no number of an element', 'json', '/k', "{\"a\":[\"$at\"]}",
