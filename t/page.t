@@ -61,6 +61,8 @@ http {
         etcd_members /services/away/ cluster=away;
     }
 
+    etcd_set $rate /flags/rate default=none;
+
     server {
         listen 127.0.0.1:%%PORT%%;
 
@@ -201,6 +203,8 @@ is(text('#upstreams td:nth-child(3)'), 'default /services/api/|'
 is(text('#elections td:nth-child(-n+3)'), 'jobs|leads|web1', 'an election');
 ok(wait_for(sub { text('#elections td:nth-child(4)') =~ /^\d\.\d s$/ }, 10,
             'a lease'), 'with its lease');
+is(text('#variables td:nth-child(-n+4)'), '$rate|default|none|/flags/rate',
+   'a variable');
 is(text('#locks .empty'), 'None.', 'no locks');
 is(text('#holds .empty'), 'Nobody.', 'and nobody who holds one');
 is(text('#events .badge'), 'add|add', 'changes');
@@ -221,6 +225,11 @@ becomes('#said', "api: add /services/api/$evil", 'and is read out');
 $etcd->put('/services/api/bad', "a $evil");
 becomes('#invalid td:nth-child(3)', '/services/api/bad', 'a value is invalid');
 like(text('#invalid td:nth-child(4)'), qr/\Q<script>\E/, 'for a reason');
+$etcd->put('/flags/rate', "$evil\n");
+becomes('#invalid td.main', '$rate|api', 'so is a variable\'s');
+$etcd->put('/flags/rate', $evil);
+becomes('#variables td:nth-child(3)', $evil, 'a variable has a value');
+becomes('#invalid td.main', 'api', 'which is used');
 is($browser->execute('return document.title'), 'nginx-etcd', 'nothing runs');
 is($browser->execute('return document.scripts.length'), 2,
    'no script has come');
@@ -326,7 +335,8 @@ $browser->execute('show(JSON.parse(arguments[0]))', encode_json({
         __proto__  => { held => 2 },
     },
     upstreams => { x => { members => [
-        { address => '127.0.0.10:80', state => 'unresolved' },
+        { address => '127.0.0.10:80', state => 'unresolved',
+          reason => $evil },
         { address => '127.0.0.9:80', state => 'new', requests => -1 },
     ] } },
     events => [{ time => 'then', change => 'other' }],
@@ -359,6 +369,7 @@ find_holds('');
 is(text('#members td.main'), '127.0.0.9:80|127.0.0.10:80',
    'numbers in addresses are in order');
 is(text('#members .badge'), 'new|unresolved', 'other states');
+is(text('#invalid td:nth-child(4)'), $evil, 'why a member is not used');
 is(text('#events time'), 'then', 'other times');
 $browser->execute('show({})');
 is(text('#members .empty'), 'No member is found.', 'nothing at all');
