@@ -329,30 +329,7 @@ is(join(' ', map { $backend{$_}->counts->{connections} } qw(a b)),
    Nginx::version() < 1029007 ? '9 9' : '0 0',
    'over the two, and new ones from then on where nginx keeps none');
 
-# max_conns, which all workers share
-
-set(conns => a => '', b => '"max_conns":0');
-$backend{$_}->set(hang => 1) for qw(a b);
-@hanging = hang($nginx, '/once/conns', 12, qw(a b));
-is(counts(qw(a b)), 'a2 b10', 'max_conns: no more than two at a time');
-
-$backend{$_}->set(hang => 0) for qw(a b);
-
-my %workers = map { $_->receive->{headers}{'x-worker'} => 1 } @hanging;
-cmp_ok(scalar(keys %workers), '>', 1, 'of several workers together');
-$backend{a}->reset;
-$single->tally('/once/conns', 4);
-is(counts('a'), 'a2', 'and when these are done it is asked again');
-
-set(conns => a => '', b => '"max_conns":1');
-$backend{$_}->set(hang => 1) for qw(a b);
-@hanging = hang($nginx, '/once/conns', 3, qw(a b));
-is(counts(qw(a b)), 'a2 b1', 'max_conns: from the value and by default');
-is($nginx->get('/once/conns')->{status}, 502, 'all are full');
-$backend{$_}->set(hang => 0) for qw(a b);
-is(scalar(grep { $_->receive->{status} == 200 } @hanging), 3, 'all answered');
-
-# max_fails, which all workers share: a connection to each of them
+# what all workers share: a connection to each of them
 
 my %client;
 
@@ -369,20 +346,50 @@ my @clients = map { $client{$_} } sort keys %client;
 is(scalar(@clients), WORKERS, 'a connection to every worker');
 
 
-# all that these get from /to/fails, each so many times
+# all that these get, each so many times
 
 sub everywhere {
-    my ($n) = @_;
+    my ($n, $path) = @_;
 
     my %got;
 
     for my $client (@clients) {
-        $got{$client->get('/to/fails')->{body}}++ for 1 .. $n;
+        $got{$client->get($path // '/to/fails')->{body}}++ for 1 .. $n;
     }
 
     return join(' ', map { "$_$got{$_}" } sort keys %got);
 }
 
+
+# max_conns
+
+set(conns => a => '', b => '"max_conns":0');
+$backend{$_}->set(hang => 1) for qw(a b);
+@hanging = hang($nginx, '/once/conns', 12, qw(a b));
+is(counts(qw(a b)), 'a2 b10', 'max_conns: no more than two at a time');
+
+$backend{b}->set(hang => 0);
+is(everywhere(4, '/once/conns'), 'b16', 'every worker finds that one is full');
+
+$backend{a}->set(hang => 0);
+
+my %workers = map { $_->receive->{headers}{'x-worker'} => 1 } @hanging;
+cmp_ok(scalar(keys %workers), '>', 1, 'of several workers together');
+
+for my $client (@clients) {
+    ok(wait_for(sub { $client->get('/once/conns')->{body} eq 'a' }, 10, 'a'),
+       'and when these are done it is asked again, by every worker');
+}
+
+set(conns => a => '', b => '"max_conns":1');
+$backend{$_}->set(hang => 1) for qw(a b);
+@hanging = hang($nginx, '/once/conns', 3, qw(a b));
+is(counts(qw(a b)), 'a2 b1', 'max_conns: from the value and by default');
+is($nginx->get('/once/conns')->{status}, 502, 'all are full');
+$backend{$_}->set(hang => 0) for qw(a b);
+is(scalar(grep { $_->receive->{status} == 200 } @hanging), 3, 'all answered');
+
+# max_fails
 
 set(fails => a => '', b => '"max_fails":0');
 is(everywhere(4), 'a8 b8', 'each worker asks both');

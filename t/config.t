@@ -10,49 +10,9 @@ use lib "$FindBin::Bin/lib";
 
 use Test::More;
 
+use Conf;
 use Finish;
 use Nginx;
-
-my $http = <<'EOF';
-http {
-    upstream api {
-        etcd_members /services/api/;
-    }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_pass http://api;
-        }
-    }
-}
-EOF
-
-my $members = 'etcd_members /services/api/;';
-
-
-# an etcd block, its lines given, with a http block that uses it
-
-sub etcd {
-    my (@lines) = @_;
-
-    return join("\n", 'etcd {', (map { "    $_" } @lines), '}', $http);
-}
-
-
-# an upstream block, its lines given: the first one is line 6
-
-sub upstream {
-    my (@lines) = @_;
-
-    return join("\n", 'etcd {', '    endpoints http://127.0.0.1:2379;', '}',
-                'http {', '    upstream api {',
-                (map { "        $_" } @lines), '    }', '}');
-}
-
-
-# the same in stream
-
-sub stream { return upstream(@_) =~ s/^http /stream /mr }
 
 
 # a server of stream, or a location, that may wait for the upstreams api and
@@ -84,83 +44,7 @@ sub waiting_server {
 }
 
 
-# a location, its lines given: the first one is line 7
-
-sub location {
-    my (@lines) = @_;
-
-    return join("\n", 'etcd {', '    endpoints 127.0.0.1:2379;', '}',
-                'http {', '    server {', '        location /etcd {',
-                (map { "            $_" } @lines),
-                '        }', '    }', '}');
-}
-
-
-sub passes {
-    my ($name, $text) = @_;
-
-    my $nginx = Nginx->new();
-
-    write_passwords($nginx);
-
-    my ($ok, $output) = $nginx->configtest($text);
-
-    ok($ok, $name) or diag($output);
-    unlike($output, qr/\[(?:warn|emerg|alert)\]/, "$name: without a word");
-}
-
-
-# what "password_file" may find
-
-sub write_passwords {
-    my ($nginx) = @_;
-
-    my %text = (
-        good   => "secret\n",
-        bare   => 'secret',
-        crlf   => "secret\r\n",
-        lines  => "secret\nsecond\n",
-        most   => 'x' x 1024 . "\n",
-        none   => '',
-        empty  => "\nsecret\n",
-        long   => 'x' x 1025 . "\n",
-        longer => 'x' x 5000,
-        zero   => "sec\0ret\n",
-    );
-
-    $nginx->write_secret("$_.password", $text{$_}) for keys %text;
-
-    for my $mode (qw(0604 0640 0644)) {
-        my $path = $nginx->write_secret("$mode.password", "secret\n");
-
-        chmod(oct($mode), $path) or die "chmod $path: $!\n";
-    }
-}
-
-
-# exactly one message, with these words, that ends with file and line
-
-sub refused {
-    my ($name, $text, $message, $line) = @_;
-
-    my $nginx = Nginx->new();
-
-    write_passwords($nginx);
-
-    my ($ok, $output) = $nginx->configtest($text);
-    my $dir = $nginx->dir;
-    my @messages = grep { /\[emerg\]/ } split(/\n/, $output);
-
-    ok(!$ok, "$name: refused");
-    is(join("\n", map { s/.*\[emerg\] (?:\d+#\d+: )?//r =~ s{\Q$dir/}{}gr }
-                  @messages),
-       $message =~ s/AT/nginx.conf:$line/r, "$name: says why and where");
-}
-
-
 # endpoints
-
-my $endpoint = 'endpoints http://127.0.0.1:2379;';
 
 for (
     ['ftp://127.0.0.1:2379', 'it is not "http://ADDRESS:PORT"'],
@@ -651,88 +535,6 @@ refused('etcd_status twice', location('etcd_status;', 'etcd_status;'),
 refused('etcd_status in server', "http {\nserver {\netcd_status;\n}\n}\n",
         '"etcd_status" directive is not allowed here in AT', 3);
 
-# elections and registrations
-
-my $election = 'election leader /elections/leader;';
-my $register = 'register /nginx/1 value=x;';
-
-for my $what ('election e /e', 'register /r value=x') {
-    my $directive = (split(/ /, $what))[0];
-
-    refused("$directive ttl=$_->[0]", etcd($endpoint, "$what ttl=$_->[0];"),
-            qq("ttl=$_->[0]" is too short: etcd's leases last at least 2s in )
-            . 'AT', 3)
-        for ['0'], ['1'], ['1s'];
-    refused("$directive ttl=1000000000",
-            etcd($endpoint, "$what ttl=1000000000;"),
-            '"ttl=1000000000" is too long: after the death of an nginx what '
-            . 'it held stays for that time, which may be 86400s at most in AT',
-            3);
-    refused("$directive ttl=", etcd($endpoint, "$what ttl=;"),
-            'invalid "ttl=" in AT', 3);
-    refused("$directive ttl=soon", etcd($endpoint, "$what ttl=soon;"),
-            'invalid "ttl=soon" in AT', 3);
-    refused("$directive ttl twice", etcd($endpoint, "$what ttl=5 ttl=6;"),
-            'invalid parameter "ttl=6" in AT', 3);
-    refused("$directive speed=1", etcd($endpoint, "$what speed=1;"),
-            'invalid parameter "speed=1" in AT', 3);
-    refused("$directive with a variable",
-            etcd($endpoint, "election e /e 'value=\$pid';"),
-            'unknown variable in "value=$pid": there is $hostname only in AT',
-            3);
-}
-
-refused('an election without a prefix', etcd($endpoint, 'election e;'),
-        'invalid number of arguments in "election" directive in AT', 3);
-refused('an election with an empty prefix', etcd($endpoint, 'election e "";'),
-        '"election" directive has an empty prefix in AT', 3);
-refused('an election of all', etcd($endpoint, 'election e /;'),
-        '"election" directive has an empty prefix in AT', 3);
-refused('an election with a long prefix',
-        etcd($endpoint, 'election e ' . 'x' x 1024 . ';'),
-        '"election" directive has a key that is too long in AT', 3);
-refused('a name with a slash', etcd($endpoint, 'election a/b /e;'),
-        '"election" directive needs a name of letters, digits and '
-        . 'underscores in AT', 3);
-refused('an election twice', etcd($endpoint, $election, $election),
-        'duplicate election "leader" in AT', 4);
-refused('an election twice, in other letters',
-        etcd($endpoint, $election, 'election LEADER /other;'),
-        'duplicate election "LEADER" in AT', 4);
-refused('two elections below one prefix',
-        etcd($endpoint, $election, 'election other /elections/leader/;'),
-        '"/elections/leader" is that of election "leader" already in AT', 4);
-refused('a registration without a value', etcd($endpoint, 'register /r;'),
-        'invalid number of arguments in "register" directive in AT', 3);
-refused('a registration with a ttl alone',
-        etcd($endpoint, 'register /r ttl=5s;'),
-        '"register" directive needs "value=" in AT', 3);
-refused('a registration with an empty key',
-        etcd($endpoint, 'register "" value=x;'),
-        '"register" directive has an empty key in AT', 3);
-refused('a registration twice', etcd($endpoint, $register, $register),
-        '"/nginx/1" is that of registration "/nginx/1" already in AT', 4);
-refused('a registration that would be a candidate',
-        etcd($endpoint, $election, 'register /elections/leader/1 value=x;'),
-        '"/elections/leader/1" would be a candidate of the election below '
-        . '"/elections/leader" in AT', 4);
-refused('etcd_require_leader of nothing',
-        location('etcd_require_leader nobody;'),
-        'unknown election "nobody" in AT: no "etcd" block has such an '
-        . '"election"', 7);
-refused('a variable of nothing', location('return 200 $etcd_leader_nobody;'),
-        'unknown election "nobody" in AT: no "etcd" block has such an '
-        . '"election"', 10);
-refused('etcd_require_leader twice',
-        location('etcd_require_leader off;', 'etcd_require_leader off;'),
-        '"etcd_require_leader" directive is duplicate in AT', 8);
-refused("status=$_", location("etcd_require_leader e status=$_;"),
-        qq("status=$_" must be between 400 and 599 in AT), 7)
-    for '', 'x', 200, 302, 399, 600;
-refused('etcd_require_leader with something else',
-        location('etcd_require_leader e speed=1;'),
-        'invalid parameter "speed=1" in AT', 7);
-
 # that is seen when the static servers do not fit into the zone
 
 my @upstreams = map {
@@ -783,13 +585,6 @@ passes('all of an upstream', upstream(
     'etcd_allow 10.0.0.0/8 fd00::/8 127.0.0.1 unix:;', 'keepalive 8;',
     'keepalive_timeout 10s;',
 ));
-passes('elections and registrations', etcd(
-    $endpoint, $election, 'election _2 other/ value=a-$hostname ttl=2s;',
-    'election three /e ttl=1d value=;', $register,
-    'register /nginx/$1 value=$hostname$hostname ttl=1h;',
-) =~ s{location /}{etcd_require_leader leader status=444;
-                   location /off { etcd_require_leader off; }
-                   location /}r);
 passes('etcd_status', location('etcd_status;'));
 passes("etcd_status $_", location("etcd_status $_;"))
     for qw(json prometheus html);

@@ -208,10 +208,13 @@ for my $name (@attributes) {
 
 # formats
 
-my ($table) = $formats->prose =~ /\n(\| format .*?)\n\n/s;
+my @tables = map { [/^\| `([\w-]+)` \|/mg] }
+             $formats->prose =~ /\n(\| format .*?)\n\n/sg;
 
-same([$table =~ /^\| `([\w-]+)` \|/mg], [Source::strings('ngx_etcd_formats')],
+same($tables[0], [Source::strings('ngx_etcd_formats')],
      'each format is in the table');
+same($tables[1], [Source::strings('ngx_etcd_leader_formats')],
+     'each format of leaders is in theirs');
 
 # links
 

@@ -16,6 +16,7 @@ use Corpus;
 use Etcd;
 use Finish;
 use Nginx;
+use Source;
 use Upstream;
 
 use constant {
@@ -228,6 +229,11 @@ my ($one, $two) = Backend->start('one', 'two');
 
 my @corpus = Corpus::all();
 
+is_deeply([sort keys %{{ map { $_ => 1 } keys %formats,
+                         map { (Corpus::words($_))[0] } @corpus }}],
+          [sort(Source::strings('ngx_etcd_formats'))],
+          'there are values of every format');
+
 my $upstreams = join("\n", map { upstream($_, "/$_/", "format=$_") }
                            sort keys %formats)
                 . join("\n", map { upstream("corpus-$_->{name}", $_->{prefix},
@@ -375,6 +381,7 @@ check_corpus($_) for @corpus;
 # all of it again: new revisions, and nothing else
 
 my $generations = generations();
+my $used = $nginx->status->{zone}{used};
 
 for my $set (@corpus) {
     Upstream->new($nginx, "corpus-$set->{name}")->sees(put_corpus($set));
@@ -382,6 +389,7 @@ for my $set (@corpus) {
 
 is_deeply(generations(), $generations,
           'corpus: written again, nothing has changed');
+cmp_ok($nginx->status->{zone}{used}, '<=', $used, 'and nothing more is kept');
 
 # who answers: two backends by IPv4, one by IPv6, one by a socket
 

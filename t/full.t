@@ -17,7 +17,10 @@ use Nginx;
 use Upstream;
 use Wait;
 
-use constant MEMBERS => 2000;
+use constant {
+    FIRST   => 100,
+    MEMBERS => 2000,
+};
 
 
 my $etcd = Etcd->new()->start();
@@ -79,15 +82,22 @@ $small->shows({ '/small/1' => '127.0.0.1:1001 1 up',
                 '/small/2' => '127.0.0.1:1002 1 up' },
               'another upstream is complete');
 
-register(0 .. MEMBERS - 1);
+my %first = map { key($_) => address($_) . ' 1 up' } 0 .. FIRST - 1;
+
+register(0 .. FIRST - 1);
+Upstream->new($nginx, 'large')->shows(\%first, 'the first members');
+register(FIRST .. MEMBERS - 1);
 
 ok(wait_for(sub { &state() eq 'zone full' }, 10, 'a full zone'),
    'the status says that the zone is full');
 
 my $there = large();
+my $members = Upstream->new($nginx, 'large')->members;
 
-cmp_ok($there, '>', 100, 'what fits is there');
+cmp_ok($there, '>', FIRST, 'what fits is there');
 cmp_ok($there, '<', MEMBERS, 'but not all');
+is_deeply({ map { $_ => $members->{$_} } keys %first }, \%first,
+          'who was there stays');
 
 my $line = qr{
     \[error\].*"large":\ no\ room\ for\ \d+\ members.*set\ "zone"\ in\ "etcd"

@@ -81,6 +81,43 @@ my $first = grep { $_ == 0 } @$lost[0 .. 49];
 cmp_ok($first, '>', 20, 'a member that has failed once gets less');
 cmp_ok($first, '<', 25, 'of a hundred a quarter less, then gradually more');
 
+# one that is alone is never unavailable
+
+for my $method (@methods, @hashes) {
+    my (undef, undef, $alone) = unit(
+        "set 1 $method", 'add 0 1 max_fails=1', 'sync 0', 'open 0 3',
+        'close 0 3 failed', 'order 0 2',
+    );
+
+    is("@$alone", '0 0', "$method: one member that fails");
+}
+
+# others that come and go touch nothing of who stays: connections, failures, and
+# the weight that was lost by one
+
+my @others = map { ('add 2 300 weight=3', 'sync 0', 'remove 2 300', 'sync 0') }
+             1 .. 3;
+
+for my $method (@methods, @hashes) {
+    my ($had, $has, $failed) = (unit(
+        "set 1 $method", 'add 0 2 max_fails=2', 'sync 0', 'open 0 21',
+        'conns 0 2', @others, 'conns 0 2', 'close 0 21', 'retry 0 2', @others,
+        'retry 0 2', 'order 0 1',
+    ))[1, 2, 6];
+
+    is(sum(@$had), 21, "$method: connections of two");
+    is("@$has", "@$had", "$method: others come and go, and they stay");
+    is("@$failed", '-1', "$method: as do failures");
+}
+
+my ($lost_less) = (unit(
+    'set 1 round_robin', 'add 0 1 weight=100 max_fails=4', 'add 1 1 weight=100',
+    'open 0 1', 'close 0 1 failed', @others, 'order 0 200',
+))[2];
+
+is("@$lost_less[0 .. 49]", "@$lost[0 .. 49]",
+   'and the weight that one has lost');
+
 # slow start: of one that is new, of one that is back from failure, and of
 # none that was there from the first; and the share at any time
 

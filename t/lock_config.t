@@ -11,40 +11,17 @@ use lib "$FindBin::Bin/lib";
 
 use Test::More;
 
+use Conf qw(location refused);
 use Finish;
 use Nginx;
 
 
-# lines of a location, of which the first one is line 7, or of "etcd", line 3
-
-sub location {
-    my (@lines) = @_;
-
-    return join("\n", 'etcd {', '    endpoints 127.0.0.1:2379;', '}',
-                'http {', '    server {', '        location /etcd {',
-                (map { "            $_" } @lines),
-                '        }', '    }', '}');
-}
-
+# lines of "etcd", of which the first one is line 3
 
 sub etcd {
     my (@lines) = @_;
 
     return join("\n", 'etcd {', '    endpoints 127.0.0.1:2379;', @lines, '}');
-}
-
-
-sub refused {
-    my ($name, $text, $message, $line) = @_;
-
-    my $nginx = Nginx->new();
-    my ($ok, $output) = $nginx->configtest($text);
-    my $dir = $nginx->dir;
-
-    ok(!$ok, "$name: refused");
-    is(join("\n", map { s/.*\[emerg\] (?:\d+#\d+: )?//r =~ s{\Q$dir/}{}gr }
-                  grep { /\[emerg\]/ } split(/\n/, $output)),
-       $message =~ s/AT/nginx.conf:$line/r, "$name: says why and where");
 }
 
 

@@ -157,7 +157,9 @@ is($answer->{headers}{'x-status'}, 'lost', 'and says why');
 wait_for { requests() == $n + 1 } 10, 'the waiter';
 is(requests(), $n + 1, 'the next one has its turn, and the first is not '
                        . 'tried again');
-is($lock->count('/locks/cut', 'lost'), 1, 'as counted');
+$lock->counts('/locks/cut', { held => 1, waiting => 0, acquired => 2,
+                              timeouts => 0, lost => 1, handoffs => 0 },
+              'as counted');
 $backend->set(hang => 0);
 is($waiter->receive->{status}, 200, 'it is answered');
 

@@ -115,6 +115,23 @@ sub reason {
 }
 
 
+# until that is the reason of a member that has addresses, or there is none
+
+sub unused {
+    my ($wanted, $name, $host) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $shown;
+
+    $wanted = "not all addresses of its host are used: $wanted" if $wanted;
+
+    wait_for { ($shown = reason($host) // '') eq $wanted } 20, $name;
+
+    return is($shown, $wanted, $name);
+}
+
+
 my @many = map { '127.1.' . int($_ / 250) . '.' . ($_ % 250 + 1) } 1 .. 1000;
 
 $dns->set('web.test'     => ['127.0.0.1']);
@@ -200,6 +217,11 @@ my %bad = ('127.0.0.1:80' => '/bad/none 1 up',
            '127.0.0.4:80' => '/bad/foreign 1 up');
 
 upstream('bad')->shows_by_address({ %bad }, 'resolved at last');
+is(reason('none.test:80'), undef, 'there is no reason any more');
+unused('1 may not be, 0 are too many', 'but where one is refused',
+       'foreign.test:80');
+$dns->set('foreign.test' => ['127.0.0.4', '10.9.9.9', '10.9.9.8']);
+unused('2 may not be, 0 are too many', 'or one more', 'foreign.test:80');
 
 # other addresses
 
@@ -234,6 +256,8 @@ for (['api', 'web'], ['api', 'two'], ['api', 'six'], ['bad', 'foreign']) {
 $api->shows_by_address({ %api }, 'the last addresses stay');
 is($nginx->get('/to/web')->{body}, 'one', 'requests still go there');
 upstream('bad')->shows_by_address({ %bad }, 'here as well');
+unused('2 may not be, 0 are too many', 'with what was refused',
+       'foreign.test:80');
 is($api->generation, $generation, 'nothing has changed');
 
 # an agent that does not know the names
@@ -247,6 +271,7 @@ $api->shows_by_address({ %api }, 'another agent keeps them, too');
 $etcd->put('/api/two', '{"host":"two.test","port":8080,"weight":8}');
 @api{'127.0.0.2:8080', '127.0.0.3:8080'} = ('/api/two 4 up') x 2;
 $api->shows_by_address({ %api }, 'also where the member changes');
+unused('2 may not be, 0 are too many', 'or was refused', 'foreign.test:80');
 
 $dns->set('web.test' => ['127.0.0.1']);
 $dns->set('two.test' => ['127.0.0.2']);
@@ -255,6 +280,7 @@ $dns->set('foreign.test' => ['127.0.0.4']);
 delete $api{'127.0.0.3:8080'};
 $api{'127.0.0.2:8080'} = '/api/two 8 up';
 $api->shows_by_address({ %api }, 'and asks for them');
+unused('', 'none is refused', 'foreign.test:80');
 
 # too many addresses
 
@@ -269,6 +295,8 @@ my @used = grep { /^127\.1\./ } keys %{ $api->by_address };
 is(scalar(@used), 64, '64 of 1000 are used');
 is($nginx->count_log(qr/"many.test" has 1000 addresses, 64 of them are used/),
    1, 'which the log says once');
+is(scalar(grep { ($_->{reason} // '') =~ / 0 may not be, 936 are too many$/ }
+          @{ $api->status->{members} }), 64, 'and the status of each');
 $generation = $api->generation;
 $dns->set('many.test' => [reverse @many]);
 rounds(2, 'many.test');

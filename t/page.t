@@ -22,11 +22,12 @@ use Upstream;
 use Wait;
 
 use constant {
-    MANY  => 10_000,
-    BATCH => 100,
-    ROWS  => 50,
-    TAB   => "\x{E004}",
-    ENTER => "\x{E007}",
+    MANY   => 10_000,
+    BATCH  => 100,
+    ROWS   => 50,
+    SEARCH => 100,              # ms
+    TAB    => "\x{E004}",
+    ENTER  => "\x{E007}",
 };
 
 my $evil = '<script>document.title = "run"</script>';
@@ -59,6 +60,8 @@ http {
     upstream away {
         etcd_members /services/away/ cluster=away;
     }
+
+    etcd_set $rate /flags/rate default=none;
 
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -200,6 +203,8 @@ is(text('#upstreams td:nth-child(3)'), 'default /services/api/|'
 is(text('#elections td:nth-child(-n+3)'), 'jobs|leads|web1', 'an election');
 ok(wait_for(sub { text('#elections td:nth-child(4)') =~ /^\d\.\d s$/ }, 10,
             'a lease'), 'with its lease');
+is(text('#variables td:nth-child(-n+4)'), '$rate|default|none|/flags/rate',
+   'a variable');
 is(text('#locks .empty'), 'None.', 'no locks');
 is(text('#holds .empty'), 'Nobody.', 'and nobody who holds one');
 is(text('#events .badge'), 'add|add', 'changes');
@@ -220,6 +225,11 @@ becomes('#said', "api: add /services/api/$evil", 'and is read out');
 $etcd->put('/services/api/bad', "a $evil");
 becomes('#invalid td:nth-child(3)', '/services/api/bad', 'a value is invalid');
 like(text('#invalid td:nth-child(4)'), qr/\Q<script>\E/, 'for a reason');
+$etcd->put('/flags/rate', "$evil\n");
+becomes('#invalid td.main', '$rate|api', 'so is a variable\'s');
+$etcd->put('/flags/rate', $evil);
+becomes('#variables td:nth-child(3)', $evil, 'a variable has a value');
+becomes('#invalid td.main', 'api', 'which is used');
 is($browser->execute('return document.title'), 'nginx-etcd', 'nothing runs');
 is($browser->execute('return document.scripts.length'), 2,
    'no script has come');
@@ -325,7 +335,8 @@ $browser->execute('show(JSON.parse(arguments[0]))', encode_json({
         __proto__  => { held => 2 },
     },
     upstreams => { x => { members => [
-        { address => '127.0.0.10:80', state => 'unresolved' },
+        { address => '127.0.0.10:80', state => 'unresolved',
+          reason => $evil },
         { address => '127.0.0.9:80', state => 'new', requests => -1 },
     ] } },
     events => [{ time => 'then', change => 'other' }],
@@ -358,6 +369,7 @@ find_holds('');
 is(text('#members td.main'), '127.0.0.9:80|127.0.0.10:80',
    'numbers in addresses are in order');
 is(text('#members .badge'), 'new|unresolved', 'other states');
+is(text('#invalid td:nth-child(4)'), $evil, 'why a member is not used');
 is(text('#events time'), 'then', 'other times');
 $browser->execute('show({})');
 is(text('#members .empty'), 'No member is found.', 'nothing at all');
@@ -392,10 +404,15 @@ for my $batch (0 .. MANY / BATCH - 1) {
 wait_for { text('#members .foot span') =~ / of 10,002$/ } 30, 'all of them';
 like(text('#members .foot span'), qr/^1\W50 of 10,002$/, '10 000 members');
 is(count('#members tbody tr'), ROWS, 'are shown in pages');
+is(count('#events li'), 64, 'and the last 64 changes');
 cmp_ok($browser->execute('return document.querySelectorAll("*").length'), '<',
        3000, 'of few elements');
 
-my $time = $browser->execute(<<'EOF_SCRIPT');
+# the quickest of some searches: others fall into what else the machine does
+
+
+sub search_time {
+    return $browser->execute(<<'EOF_SCRIPT');
 const search = document.querySelector('#search');
 const start = performance.now();
 
@@ -405,8 +422,11 @@ document.body.getBoundingClientRect();
 
 return performance.now() - start;
 EOF_SCRIPT
+}
 
-note(sprintf('a search among them took %.1f ms', $time));
+
+ok(wait_for(sub { search_time() < SEARCH }, 60, 'a quick search'),
+   'a search among them takes less than a tenth of a second');
 is(count('#members tbody tr'), 11, 'and are found');
 
 $browser->execute('document.querySelector("#search").value = ""; search()');

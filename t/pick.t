@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use Compress::Zlib qw(crc32);
 use Test::More;
 
 use Finish;
@@ -63,6 +64,67 @@ for my $method (@hashes) {
            $method eq 'hash' ? 0.05 : 0.15, "$method: about as many");
 }
 
+# a hundred members with weights from 1 on: the part of all keys that is each
+# one's, where nginx takes 15 bits of a CRC modulo the sum of weights, or the
+# next of 160 points for each unit of weight
+
+sub shares_of_hash {
+    my @shares = (0) x 100;
+    my @at = map { ($_) x ($_ + 1) }
+             sort { "10.0.0.$a:80" cmp "10.0.0.$b:80" } 0 .. 99;
+
+    $shares[$at[$_ % @at]] += 1 / 32768 for 0 .. 32767;
+
+    return @shares;
+}
+
+
+sub shares_of_ring {
+    my (@points, @shares);
+
+    for my $i (0 .. 99) {
+        my $base = crc32("10.0.0.$i\0" . 80);
+        my $hash = 0;
+
+        for (1 .. 160 * ($i + 1)) {
+            $hash = crc32(pack('V', $hash), $base);
+            push @points, $hash * 128 + $i;
+        }
+    }
+
+    my ($first, $last);
+
+    for (sort { $a <=> $b } @points) {
+        my $hash = $_ >> 7;
+
+        $shares[$_ & 127] += ($hash - ($last // 0)) / 2 ** 32;
+        $last = $hash;
+        $first //= $_ & 127;
+    }
+
+    $shares[$first] += 1 - $last / 2 ** 32;
+
+    return @shares;
+}
+
+
+my %shares = (hash              => [shares_of_hash()],
+              'hash consistent' => [shares_of_ring()]);
+
+for my $method (@hashes) {
+    my (undef, $got) = unit("set 1 $method", 'add 0 100 weights=1-100',
+                            'sync 0', 'keys 0 ' . PICKS, 'counts 0 100');
+    my $chi = 0;
+
+    for my $i (0 .. 99) {
+        my $expected = PICKS * $shares{$method}[$i];
+
+        $chi += ($got->[$i] - $expected) ** 2 / $expected;
+    }
+
+    cmp_ok($chi, '<', CHI_100, "$method: as many keys as it has to be");
+}
+
 # the order of equals, and weights that do not divide each other
 
 my ($order, $odd, $large, $one, $none) = unit(
@@ -81,17 +143,23 @@ cmp_ok($large->[2], '<', 1, 'round_robin: the highest weights');
 is("@$one", '0 0 0', 'one member');
 is("@$none", '-1 -1', 'no member');
 
-# a sum of weights of more than 2^31, some of which is not used
+# sums of weights of 2^31 - 1, of 2^31, and of more, some of which is not used
 
 for my $method (@methods) {
-    my ($picks) = map { [grep { $_ >= 0 && $_ < 33000 } @$_] }
-                  (unit("set 1 $method", 'add 0 33000 weight=65535',
-                        'add 33000 1000 weight=65535 down', 'sync 0',
-                        'order 0 10000'))[0];
-    my %different = map { $_ => 1 } @$picks;
+    my @sums = unit("set 1 $method", 'add 0 32768 weight=65535',
+                    'add 32768 1 weight=32767', 'sync 0', 'order 0 10000',
+                    'add 32769 1', 'sync 0', 'order 0 10000',
+                    'add 32769 231 weight=65535',
+                    'add 33000 1000 weight=65535 down', 'sync 0',
+                    'order 0 10000');
 
-    is(@$picks, 10_000, "$method: a sum of weights over 2^31");
-    cmp_ok(keys %different, '>', 8000, "$method: spread over all of them");
+    for my $sum ('2^31 - 1', '2^31', 'over 2^31') {
+        my @picks = grep { $_ >= 0 && $_ < 33000 } @{ shift @sums };
+        my %different = map { $_ => 1 } @picks;
+
+        is(@picks, 10_000, "$method: a sum of weights of $sum");
+        cmp_ok(keys %different, '>', 8000, "$method: spread over all of them");
+    }
 }
 
 # members come and go: nobody is owed or given more than a turn by it
@@ -159,6 +227,8 @@ for my $method (@methods, @hashes) {
 
     cmp_ok(most(map { $_->[1] } @steps), '<=', SLOTS + RING,
            "$method: of so many members at most");
+    is(join(' ', map { $_->[3] } @steps), '0 0 0 0 0 0',
+       "$method: with no revision before it is read");
 
     next if $method ne 'hash consistent';
 

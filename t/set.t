@@ -348,6 +348,13 @@ is(get('/'), "less|\xff|less||off", 'values of the state file');
 says('flag', 'set', 'less', 'known from there');
 is($nginx->status->{clusters}{default}{state}, 'connecting', 'without etcd');
 
+my $early = Nginx->new(etcd => $etcd)->set(STABLE => $stable->address);
+
+$early->start($config =~ s/state_path.*;//r);
+is($early->get('/')->{body}, 'none||other||off',
+   'before anything was ever read: defaults');
+$early->stop();
+
 $etcd->start();
 says('flag', 'invalid', 'less', 'what was refused is read again');
 $etcd->put('/flags/flag', 'back');

@@ -30,9 +30,11 @@ my ($web) = Backend->start('web');
 
 my %balance = (
     (map { $_ => $_ } qw(round_robin least_conn random ewma)),
-    hash => 'hash $remote_port',
-    ring => 'hash $remote_port consistent',
-    one  => 'hash $server_addr consistent',
+    hash    => 'hash $remote_port',
+    ring    => 'hash $remote_port consistent',
+    one     => 'hash $server_addr consistent',
+    empty   => 'hash $proxy_protocol_addr',
+    nothing => 'hash $proxy_protocol_addr consistent',
 );
 my @methods = sort keys %balance;
 my $methods = join("\n", map { <<"END" } @methods);
@@ -404,6 +406,10 @@ for my $method (@methods) {
     }
 
     is("@asked", 'a b c', "$method: all are asked");
+
+    set($method => a => '"down":true', b => '"drain":true', c => '"down":true');
+    is_deeply(tally($method, 2), { '' => 2 }, "$method: nobody can be asked");
+    set($method => a => '', b => '', c => '');
 }
 
 idle('least_conn');

@@ -241,6 +241,22 @@ my @bad = (
     ['a tag that is an object', 'json', '/k', json('"tags":{"a":{}}'),
      'nothing', 'tag=a:'],
     ['no tags', 'json', '/k', json('"tags":[1]'), 'nothing', 'tag=a:b'],
+    ['tags of kratos', 'kratos', '/k',
+     "{\"metadata\":{\"a\":\"b\"},\"endpoints\":[\"grpc://$at\"]}",
+     "$at $rest", 'tag=a:b'],
+    ['other tags of kratos', 'kratos', '/k',
+     "{\"metadata\":{\"a\":\"c\"},\"endpoints\":[\"grpc://$at\"]}", 'nothing',
+     'tag=a:b'],
+    ['tags of dubbo-app', 'dubbo-app', '/k', '{"Host":"10.0.0.7","Port":8080,'
+     . '"Metadata":{"a":"b"}}', "$at $rest", 'tag=a:b'],
+    ['other tags of dubbo-app', 'dubbo-app', '/k',
+     '{"Host":"10.0.0.7","Port":8080,"Metadata":{"a":"c"}}', 'nothing',
+     'tag=a:b'],
+    ['tags of nodes of apisix', 'apisix', '/k',
+     '{"nodes":[{"host":"10.0.0.6","port":8080,"weight":1},'
+     . '{"host":"10.0.0.7","port":8080,"weight":1,"metadata":{"a":"b"}},'
+     . '{"host":"10.0.0.8","port":8080,"weight":1,"metadata":{"a":"c"}}]}',
+     "$at $rest p32768", 'tag=a:b'],
     ['a pointer into an array', 'json', '/k', "{\"a\":[0,\"$at\"]}",
      "$at $rest", 'address=/a/1'],
     ['no number of an element', 'json', '/k', "{\"a\":[\"$at\"]}",
@@ -294,6 +310,112 @@ my @kept = $benched =~ /^bench: \d+ \d+ (-?\d+)$/mg;
 is(@kept, @all, 'all of the corpus is decoded a hundred times');
 is_deeply([grep { $_ >= 24 } @kept], [], 'and keeps nothing');
 
+# every value of the corpus that is an object, changed in each of its places:
+# what is broken, and what has to stay as it was
+
+my @broken = ('9' x 30, '1e999', "\"\xff\"", "\"\xc0\xaf\"",
+              "\"\xed\xa0\x80\"", '"\\u0000"', '"\\ud800"', '"%', '{"a":1',
+              '[1,]', '01', 'nul');
+my @wrong_types = ('null', 'true', '-1', '1.5', '1e15', '2147483648', '""',
+                   '"x"', '"%zz"', '"unix:"', '[]', '{}', '[[]]', '{"a":{}}',
+                   '[null]');
+my %wide = (same => '[' . '0,' x 30_000 . '0]', deep => '[' x 2000 . ']' x 2000,
+            over => '[' . '0,' x 1_000_000 . '0]',
+            deeper => '[' x 2100 . ']' x 2100);
+
+
+# the same bytes with something else in a place: before, instead of a token, or
+# as one more field
+
+sub places {
+    my ($value) = @_;
+
+    my (@names, @values);
+
+    while ($value =~ /("(?:[^"\\]|\\.)*"|[\w.+-]+)(\s*:)?/g) {
+        push @{ defined $2 ? \@names : \@values }, [$-[1], $+[1] - $-[1]];
+    }
+
+    return (\@names, \@values);
+}
+
+
+sub with {
+    my ($text, $place, $other) = @_;
+
+    substr($text, $place->[0], $place->[1], $other);
+
+    return $text;
+}
+
+
+# what a result is; all of it can be printed
+
+sub kind {
+    local ($_) = @_;
+
+    return !/^[\x20-\x7e]{1,900}$/ ? 'other'
+           : /^nothing$/ ? 'nothing'
+           : /^invalid: / ? 'invalid'
+           : /^(?:[0-9.]+|\[[0-9a-f:.]+\]|unix:\S+):?\d* w\d+ f\d+ c\d+ /
+             ? 'member' : 'other';
+}
+
+
+my (@as_before, @all_broken, @any, %seen);
+
+for (@all) {
+    my ($set, $entry) = @$_;
+    my ($format, $parameters) = Corpus::words($set);
+    my $value = $entry->{value};
+
+    my $case = sub { [$format, $entry->{key}, $_[0], $parameters] };
+
+    push @any, map { [$format, $entry->{key} . $_, $value, $parameters] }
+               '%', '%3', '%zz', '%00', "\xff", "\0", '/', '%25', '/%2F';
+    push @any, map { $case->($value . $_) } '%', '%zz', "\xff", "\0", '{', '&',
+                                            '=', '&weight=%', "&group=\xff";
+
+    $value =~ /^\{"/ && @{ $entry->{members} } or next;
+
+    my ($names, $values) = places($value);
+
+    push @as_before, map { [$case->($value),
+                            $case->(with($value, [1, 0], "\"zz\":$_,"))] }
+                     @wide{qw(same deep)};
+    push @all_broken, map { $case->(with($value, [1, 0], "\"zz\":$_,")) }
+                      $wide{deeper}, $seen{$set->{name}}++ ? () : $wide{over};
+    push @all_broken, map { my $at = $_; my $name = substr($value, @$at);
+                            $case->(with($value, $at, "$name:1,$name")) }
+                      @$names;
+
+    for my $at (@$values) {
+        push @all_broken, map { $case->(with($value, $at, $_)) } @broken;
+        push @any, map { $case->(with($value, $at, $_)) } @wrong_types;
+    }
+}
+
+cmp_ok(scalar(@as_before), '>=', 2 * 20, 'values that are objects');
+
+my @pairs = decode(map { @$_ } @as_before);
+
+is_deeply([grep { $pairs[2 * $_] ne $pairs[2 * $_ + 1] } 0 .. $#as_before], [],
+          'a wide and a deep field that nobody reads change nothing');
+is_deeply([grep { /^invalid: / } @pairs], [], 'of members');
+
+my @refusals = decode(@all_broken);
+
+my $refusal = qr/^invalid: value (?:is broken JSON|".*" is )/;
+
+is_deeply([map { [@{ $all_broken[$_] }[0, 1], $refusals[$_]] }
+           grep { $refusals[$_] !~ $refusal } 0 .. $#refusals], [],
+          'broken in any place: refused');
+
+my @made = decode(@any);
+
+is(scalar(grep { kind($_) ne 'other' } @made), @any,
+   'wrong in any place: one of the kinds of results');
+
 # random changes to valid input: a member, nothing, or a printable reason
 
 my @own = ('auto', 'plain', 'key', 'json', 'grpc', 'kitex', 'upsync');
@@ -346,20 +468,10 @@ sub random_case {
 my @random = map { random_case() } 1 .. RANDOM;
 
 my %kinds;
-my $printable = 0;
 
-for (decode(@random)) {
-    my $kind = /^nothing$/ ? 'nothing'
-               : /^invalid: / ? 'invalid'
-               : /^(?:[0-9.]+|\[[0-9a-f:.]+\]|unix:\S+):?\d* w\d+ f\d+ c\d+ /
-                 ? 'member' : 'other';
+$kinds{kind($_)}++ for decode(@random);
 
-    $kinds{$kind}++;
-    $printable++ if /^[\x20-\x7e]{1,900}$/;
-}
-
-is($printable, RANDOM, 'random input: all results are printable');
-is($kinds{other}, undef, 'and of one of three kinds')
+is($kinds{other}, undef, 'random input: all results are of three kinds')
     or diag(explain(\%kinds));
 cmp_ok($kinds{$_} // 0, '>', 0, "some are: $_") for qw(member invalid nothing);
 

@@ -195,6 +195,28 @@ my $anew = $etcd->put('/api/1', $one->address);
 $api->sees($anew);
 is(headers('/'), "/api/1 $anew $anew", 'and grows when it is created anew');
 
+# what it was routed by, whatever is known when the answer comes
+
+$one->set(hang => 1);
+$one->reset;
+
+my $held = $nginx->http;
+
+$held->send('GET', '/');
+wait_for { $one->requests == 1 } 10, 'a request under way';
+$api->sees($etcd->put('/api/0', '{"address":"127.0.0.1:1","down":true}'));
+$one->set(hang => 0);
+$requests++;
+is($held->receive->{headers}{'x-revision'}, $anew,
+   'the revision that a request was routed by, after a later one');
+wait_for { lines() == $requests } 10, 'the log';
+is(logged('/'), "/api/1 $anew $anew", 'in the access log');
+
+my $later = $etcd->del('/api/0');
+
+$api->sees($later);
+is(headers('/'), "/api/1 $anew $later", 'the next one tells a later one');
+
 # redirects
 
 $one->set(status => 500);
@@ -202,10 +224,10 @@ $one->set(status => 500);
 for my $path ('/redirect', '/named') {
     my $answer = get($path);
 
-    is($answer->{body}, "/api/1 $anew $anew",
+    is($answer->{body}, "/api/1 $anew $later",
        "$path: who had answered is known after the redirect");
     is($answer->{headers}{'x-key'}, '/api/1', "$path: in a header");
-    is(logged($path eq '/redirect' ? '/error' : $path), "/api/1 $anew $anew",
+    is(logged($path eq '/redirect' ? '/error' : $path), "/api/1 $anew $later",
        "$path: in the access log");
 }
 

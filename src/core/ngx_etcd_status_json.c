@@ -45,6 +45,7 @@ static ngx_int_t ngx_etcd_status_json_members(ngx_etcd_status_t *status,
 static json_t *ngx_etcd_status_json_member(ngx_etcd_table_t *table,
     ngx_etcd_view_member_t *member);
 static json_t *ngx_etcd_status_json_host(ngx_etcd_record_t *record);
+static json_t *ngx_etcd_status_json_reason(ngx_etcd_record_t *record);
 static ngx_int_t ngx_etcd_status_json_list(ngx_etcd_status_t *status);
 static void ngx_etcd_status_json_invalid(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_elections(ngx_etcd_status_t *status);
@@ -379,9 +380,7 @@ ngx_etcd_status_json_member(ngx_etcd_table_t *table,
                      record.unresolved ? ngx_etcd_status_json_host(&record)
                                        : ngx_etcd_writer_str(&record.name),
                      "host", ngx_etcd_status_json_host(&record),
-                     "reason",
-                     record.unresolved ? ngx_etcd_writer_str(&record.name)
-                                       : NULL,
+                     "reason", ngx_etcd_status_json_reason(&record),
                      "weight", (json_int_t) record.attr.weight,
                      "state", state,
                      "conns", (json_int_t) member->conns,
@@ -404,6 +403,30 @@ ngx_etcd_status_json_host(ngx_etcd_record_t *record)
     }
 
     p = ngx_sprintf(buf, "%V:%ui", &record->host, (ngx_uint_t) record->port);
+
+    return ngx_etcd_writer_string(buf, p - buf);
+}
+
+
+/* NULL: all addresses of its host are used, or it has none */
+
+static json_t *
+ngx_etcd_status_json_reason(ngx_etcd_record_t *record)
+{
+    u_char  *p;
+    u_char   buf[sizeof("not all addresses of its host are used: 65535 may "
+                        "not be, 65535 are too many")];
+
+    if (record->unresolved) {
+        return ngx_etcd_writer_str(&record->name);
+    }
+
+    if (record->host.len == 0 || record->refused + record->beyond == 0) {
+        return NULL;
+    }
+
+    p = ngx_sprintf(buf, "not all addresses of its host are used: %ui may not "
+                    "be, %ui are too many", record->refused, record->beyond);
 
     return ngx_etcd_writer_string(buf, p - buf);
 }

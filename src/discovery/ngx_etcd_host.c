@@ -35,17 +35,13 @@ struct ngx_etcd_host_s {
     ngx_etcd_lookup_t           *lookup;       /* while it is asked for */
     ngx_uint_t                   failures;
 
-    ngx_etcd_host_address_t     *addresses;    /* the last known, sorted */
-    ngx_uint_t                   n;
-    ngx_etcd_host_address_t     *found;        /* by the present lookup */
-    ngx_uint_t                   nfound;
+    ngx_etcd_host_addresses_t    known;        /* the last ones */
+    ngx_etcd_host_addresses_t    found;        /* by the present lookup */
 
     size_t                       reason_len;
     u_char                       reason[NGX_ETCD_MEMBER_NAME_LEN];
 
     unsigned                     waiting:1;
-    unsigned                     refused:1;    /* some addresses; was logged */
-    unsigned                     cut:1;        /* likewise */
 };
 
 
@@ -169,16 +165,13 @@ ngx_etcd_host_unuse(ngx_etcd_use_t **uses)
 }
 
 
-ngx_uint_t
-ngx_etcd_host_addresses(ngx_etcd_host_t *host,
-    ngx_etcd_host_address_t **addresses, ngx_str_t *reason)
+ngx_etcd_host_addresses_t *
+ngx_etcd_host_addresses(ngx_etcd_host_t *host, ngx_str_t *reason)
 {
-    *addresses = host->addresses;
-
     reason->data = host->reason;
     reason->len = host->reason_len;
 
-    return host->n;
+    return &host->known;
 }
 
 
@@ -252,12 +245,12 @@ ngx_etcd_host_destroy(ngx_etcd_host_t *host)
         hosts->nasking--;
     }
 
-    if (host->addresses != NULL) {
-        ngx_free(host->addresses);
+    if (host->known.elts != NULL) {
+        ngx_free(host->known.elts);
     }
 
-    if (host->found != NULL) {
-        ngx_free(host->found);
+    if (host->found.elts != NULL) {
+        ngx_free(host->found.elts);
     }
 
     ngx_rbtree_delete(&hosts->names, &host->sn.node);
@@ -338,14 +331,17 @@ ngx_etcd_host_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
 {
     ngx_etcd_host_t *host = data;
 
-    char                     *why;
-    ngx_uint_t                i, refused;
-    ngx_etcd_host_address_t  *address;
+    char                       *why;
+    ngx_uint_t                  i, refused;
+    ngx_etcd_host_address_t    *address;
+    ngx_etcd_host_addresses_t  *found;
 
-    host->nfound = 0;
-    host->found = ngx_calloc(ngx_max(n, 1) * sizeof(ngx_etcd_host_address_t),
+    found = &host->found;
+
+    found->n = 0;
+    found->elts = ngx_calloc(ngx_max(n, 1) * sizeof(ngx_etcd_host_address_t),
                              host->hosts->log);
-    if (host->found == NULL) {
+    if (found->elts == NULL) {
         return;
     }
 
@@ -357,22 +353,22 @@ ngx_etcd_host_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
 
         if (why != NULL || addrs[i].socklen > sizeof(ngx_sockaddr_t)) {
 
-            if (!host->refused && why != NULL) {
+            if (found->refused == 0 && refused == 0 && why != NULL) {
                 ngx_etcd_host_refuse(host, &addrs[i], why);
             }
 
-            refused = 1;
+            refused++;
             continue;
         }
 
-        address = &host->found[host->nfound++];
+        address = &found->elts[found->n++];
         address->socklen = addrs[i].socklen;
         ngx_memcpy(&address->sockaddr, addrs[i].sockaddr, address->socklen);
     }
 
-    host->refused = refused;
+    found->refused = refused;
 
-    ngx_etcd_host_sort(host->found, host->nfound);
+    ngx_etcd_host_sort(found->elts, found->n);
     ngx_etcd_host_limit(host);
 }
 
@@ -393,8 +389,6 @@ ngx_etcd_host_refuse(ngx_etcd_host_t *host, ngx_resolver_addr_t *addr,
                   "etcd: upstream \"%V\": address %*s of host \"%V\" is not "
                   "used: it %s", host->hosts->upstream, len, text,
                   &host->sn.str, why);
-
-    host->refused = 1;
 }
 
 
@@ -403,27 +397,29 @@ ngx_etcd_host_refuse(ngx_etcd_host_t *host, ngx_resolver_addr_t *addr,
 static void
 ngx_etcd_host_limit(ngx_etcd_host_t *host)
 {
-    ngx_uint_t                i, n;
-    ngx_etcd_host_address_t  *found;
+    ngx_uint_t                  i, n;
+    ngx_etcd_host_address_t    *elts;
+    ngx_etcd_host_addresses_t  *found;
 
-    found = host->found;
+    found = &host->found;
+    elts = found->elts;
     n = 0;
 
-    for (i = 0; i < host->nfound; i++) {
-        if (n == 0 || ngx_etcd_host_cmp(&found[n - 1], &found[i]) != 0) {
-            found[n++] = found[i];
+    for (i = 0; i < found->n; i++) {
+        if (n == 0 || ngx_etcd_host_cmp(&elts[n - 1], &elts[i]) != 0) {
+            elts[n++] = elts[i];
         }
     }
 
-    if (n > NGX_ETCD_HOST_ADDRESSES && !host->cut) {
+    if (n > NGX_ETCD_HOST_ADDRESSES && found->beyond == 0) {
         ngx_log_error(NGX_LOG_WARN, host->hosts->log, 0,
                       "etcd: upstream \"%V\": host \"%V\" has %ui addresses, "
                       "%d of them are used", host->hosts->upstream,
                       &host->sn.str, n, NGX_ETCD_HOST_ADDRESSES);
     }
 
-    host->cut = (n > NGX_ETCD_HOST_ADDRESSES);
-    host->nfound = ngx_min(n, NGX_ETCD_HOST_ADDRESSES);
+    found->n = ngx_min(n, NGX_ETCD_HOST_ADDRESSES);
+    found->beyond = n - found->n;
 }
 
 
@@ -467,7 +463,7 @@ ngx_etcd_host_done(void *data)
     reason = host->lookup->reason;
     valid = host->lookup->valid;
 
-    if (host->nfound != 0) {
+    if (host->found.n != 0) {
         changed = ngx_etcd_host_resolved(host);
 
     } else {
@@ -478,12 +474,12 @@ ngx_etcd_host_done(void *data)
         changed = ngx_etcd_host_failed(host, &reason);
     }
 
-    if (host->found != NULL) {
-        ngx_free(host->found);
-        host->found = NULL;
+    if (host->found.elts != NULL) {
+        ngx_free(host->found.elts);
+        host->found.elts = NULL;
     }
 
-    host->nfound = 0;
+    host->found.n = 0;
 
     ngx_free(host->lookup);
     host->lookup = NULL;
@@ -499,12 +495,16 @@ ngx_etcd_host_done(void *data)
 }
 
 
-/* 1: there are other addresses than before */
+/* 1: there are other addresses than before, or others are not used */
 
 static ngx_uint_t
 ngx_etcd_host_resolved(ngx_etcd_host_t *host)
 {
-    ngx_uint_t  i;
+    ngx_uint_t                  i;
+    ngx_etcd_host_addresses_t  *known, *found;
+
+    known = &host->known;
+    found = &host->found;
 
     if (host->failures != 0) {
         ngx_log_error(NGX_LOG_NOTICE, host->hosts->log, 0,
@@ -515,23 +515,26 @@ ngx_etcd_host_resolved(ngx_etcd_host_t *host)
     host->failures = 0;
     host->reason_len = 0;
 
-    for (i = 0; i < host->n && host->n == host->nfound; i++) {
-        if (ngx_etcd_host_cmp(&host->addresses[i], &host->found[i]) != 0) {
+    for (i = 0; i < known->n && known->n == found->n; i++) {
+        if (ngx_etcd_host_cmp(&known->elts[i], &found->elts[i]) != 0) {
             break;
         }
     }
 
-    if (host->n == host->nfound && i == host->n) {
+    if (known->n == found->n
+        && i == known->n
+        && known->refused == found->refused
+        && known->beyond == found->beyond)
+    {
         return 0;
     }
 
-    if (host->addresses != NULL) {
-        ngx_free(host->addresses);
+    if (known->elts != NULL) {
+        ngx_free(known->elts);
     }
 
-    host->addresses = host->found;
-    host->n = host->nfound;
-    host->found = NULL;
+    *known = *found;
+    found->elts = NULL;
 
     return 1;
 }
@@ -549,7 +552,7 @@ ngx_etcd_host_failed(ngx_etcd_host_t *host, ngx_str_t *reason)
         ngx_log_error(NGX_LOG_ERR, host->hosts->log, 0,
                       "etcd: upstream \"%V\": host \"%V\": %V%s",
                       host->hosts->upstream, &host->sn.str, reason,
-                      host->n ? ", its last addresses stay" : "");
+                      host->known.n ? ", its last addresses stay" : "");
     }
 
     len = ngx_min(reason->len, NGX_ETCD_MEMBER_NAME_LEN);
@@ -560,7 +563,7 @@ ngx_etcd_host_failed(ngx_etcd_host_t *host, ngx_str_t *reason)
     host->reason_len = len;
     ngx_memcpy(host->reason, reason->data, len);
 
-    return host->n == 0 && changed;
+    return host->known.n == 0 && changed;
 }
 
 

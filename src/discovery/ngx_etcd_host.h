@@ -43,6 +43,16 @@ typedef struct {
 } ngx_etcd_host_address_t;
 
 
+/* of a name: sorted, none of them twice */
+
+typedef struct {
+    ngx_etcd_host_address_t     *elts;
+    ngx_uint_t                   n;
+    ngx_uint_t                   refused;      /* others that may not be used */
+    ngx_uint_t                   beyond;       /* and that are too many */
+} ngx_etcd_host_addresses_t;
+
+
 /* a key has a member at that name and port, with these attributes */
 
 struct ngx_etcd_use_s {
@@ -58,7 +68,8 @@ struct ngx_etcd_use_s {
 
 /*
  * Memory is from the pool; changed() is called with every key that uses a name
- * whose addresses, or the reason why there are none, are others now.
+ * whose addresses, how many others are not used, or the reason why there are
+ * none, are others now.
  */
 ngx_etcd_hosts_t *ngx_etcd_hosts_create(ngx_etcd_member_conf_t *conf,
     ngx_str_t *upstream, ngx_pool_t *pool,
@@ -75,9 +86,9 @@ ngx_etcd_use_t *ngx_etcd_host_use(ngx_etcd_hosts_t *hosts,
 /* ends all uses in the list that were not seen; a name nobody uses is gone */
 void ngx_etcd_host_unuse(ngx_etcd_use_t **uses);
 
-/* what is known of the name; 0: nothing yet, and the reason may say why */
-ngx_uint_t ngx_etcd_host_addresses(ngx_etcd_host_t *host,
-    ngx_etcd_host_address_t **addresses, ngx_str_t *reason);
+/* what is known of the name; none: nothing yet, and the reason may say why */
+ngx_etcd_host_addresses_t *ngx_etcd_host_addresses(ngx_etcd_host_t *host,
+    ngx_str_t *reason);
 
 /* its name, in lower case */
 ngx_str_t *ngx_etcd_host_name(ngx_etcd_host_t *host);

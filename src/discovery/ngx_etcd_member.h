@@ -60,6 +60,9 @@ typedef struct {
     in_port_t                       port;
     ngx_uint_t                      whole;         /* weight of all addresses;
                                                       attr has its share */
+    ngx_uint_t                      refused;       /* addresses of the host
+                                                      that may not be used */
+    ngx_uint_t                      beyond;        /* and that are too many */
 } ngx_etcd_member_t;
 
 

@@ -12,8 +12,8 @@
 #include <ngx_etcd_registration.h>
 
 
-static ngx_uint_t ngx_etcd_service_addresses(ngx_etcd_key_t *key,
-    ngx_etcd_use_t *use, ngx_etcd_host_address_t *addresses);
+static void ngx_etcd_service_addresses(ngx_etcd_key_t *key,
+    ngx_etcd_use_t *use, ngx_etcd_host_addresses_t *addresses);
 static ngx_int_t ngx_etcd_service_unresolved(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
     ngx_str_t *reason);
@@ -86,13 +86,14 @@ ngx_int_t
 ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_etcd_member_t *member)
 {
-    ngx_int_t                 rc;
-    ngx_str_t                 reason;
-    ngx_uint_t                i, n;
-    ngx_etcd_use_t           *use;
-    ngx_etcd_reg_t           *reg;
-    ngx_etcd_member_t         one;
-    ngx_etcd_host_address_t  *addresses, kept[NGX_ETCD_HOST_ADDRESSES];
+    ngx_int_t                   rc;
+    ngx_str_t                   reason;
+    ngx_uint_t                  i, n;
+    ngx_etcd_use_t             *use;
+    ngx_etcd_reg_t             *reg;
+    ngx_etcd_member_t           one;
+    ngx_etcd_host_address_t     elts[NGX_ETCD_HOST_ADDRESSES];
+    ngx_etcd_host_addresses_t  *addresses, kept;
 
     use = ngx_etcd_host_use(service->hosts, &key->uses, key, member);
     if (use == NULL) {
@@ -100,12 +101,15 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
         return NGX_ERROR;
     }
 
-    n = ngx_etcd_host_addresses(use->host, &addresses, &reason);
+    addresses = ngx_etcd_host_addresses(use->host, &reason);
 
-    if (n == 0) {
-        addresses = kept;
-        n = ngx_etcd_service_addresses(key, use, kept);
+    if (addresses->n == 0) {
+        kept.elts = elts;
+        ngx_etcd_service_addresses(key, use, &kept);
+        addresses = &kept;
     }
+
+    n = addresses->n;
 
     if (n == 0) {
         return ngx_etcd_service_unresolved(service, key, kv, member, &reason);
@@ -121,12 +125,14 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
 
     one = *member;
     one.whole = member->attr.weight;
+    one.refused = addresses->refused;
+    one.beyond = addresses->beyond;
 
     for (i = 0; i < n; i++) {
         one.attr.weight = ngx_etcd_service_share(one.whole, n, i);
 
-        ngx_etcd_address_resolved(&one, &addresses[i].sockaddr,
-                                  addresses[i].socklen);
+        ngx_etcd_address_resolved(&one, &addresses->elts[i].sockaddr,
+                                  addresses->elts[i].socklen);
 
         /* of two members with one address the first one holds */
 
@@ -148,17 +154,19 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
 
 /* those that the key has of the host: a former agent knew them */
 
-static ngx_uint_t
+static void
 ngx_etcd_service_addresses(ngx_etcd_key_t *key, ngx_etcd_use_t *use,
-    ngx_etcd_host_address_t *addresses)
+    ngx_etcd_host_addresses_t *addresses)
 {
     ngx_str_t                *name;
-    ngx_uint_t                n;
     ngx_etcd_reg_t           *reg;
     ngx_etcd_record_t         record;
     ngx_etcd_host_address_t  *address;
 
-    n = 0;
+    addresses->n = 0;
+    addresses->refused = 0;
+    addresses->beyond = 0;
+
     name = ngx_etcd_host_name(use->host);
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
@@ -168,12 +176,15 @@ ngx_etcd_service_addresses(ngx_etcd_key_t *key, ngx_etcd_use_t *use,
             || record.unresolved
             || record.port != use->port
             || ngx_memcmp(record.host.data, name->data, name->len) != 0
-            || n == NGX_ETCD_HOST_ADDRESSES)
+            || addresses->n == NGX_ETCD_HOST_ADDRESSES)
         {
             continue;
         }
 
-        address = &addresses[n++];
+        addresses->refused = record.refused;
+        addresses->beyond = record.beyond;
+
+        address = &addresses->elts[addresses->n++];
 
         ngx_memzero(address, sizeof(ngx_etcd_host_address_t));
         ngx_memcpy(&address->sockaddr, record.sockaddr, record.socklen);
@@ -182,9 +193,7 @@ ngx_etcd_service_addresses(ngx_etcd_key_t *key, ngx_etcd_use_t *use,
         ngx_inet_set_port(&address->sockaddr.sockaddr, 0);
     }
 
-    ngx_etcd_host_sort(addresses, n);
-
-    return n;
+    ngx_etcd_host_sort(addresses->elts, addresses->n);
 }
 
 

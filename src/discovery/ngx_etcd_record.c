@@ -34,6 +34,8 @@ typedef struct {
     uint16_t                 len;
     uint16_t                 port;
     uint16_t                 whole;
+    uint16_t                 refused;
+    uint16_t                 beyond;
 } ngx_etcd_record_host_t;
 
 
@@ -68,6 +70,8 @@ ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
         host.len = (uint16_t) member->host.len;
         host.port = (uint16_t) member->port;
         host.whole = (uint16_t) member->whole;
+        host.refused = (uint16_t) ngx_min(member->refused, 65535);
+        host.beyond = (uint16_t) ngx_min(member->beyond, 65535);
 
         p = ngx_cpymem(p, &host, sizeof(ngx_etcd_record_host_t));
         p = ngx_cpymem(p, member->host.data, member->host.len);
@@ -124,4 +128,6 @@ ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload)
     record->host.len = host.len;
     record->port = host.port;
     record->whole = host.whole;
+    record->refused = host.refused;
+    record->beyond = host.beyond;
 }

@@ -17,7 +17,7 @@
 
 #define NGX_ETCD_RECORD_MAX  (24 + sizeof(ngx_sockaddr_t)                     \
                               + NGX_ETCD_MEMBER_NAME_LEN                      \
-                              + 6 + NGX_ETCD_MEMBER_MAX_HOST)
+                              + 10 + NGX_ETCD_MEMBER_MAX_HOST)
 
 
 /* points into a payload */
@@ -32,6 +32,8 @@ typedef struct {
                                               address */
     in_port_t                port;
     ngx_uint_t               whole;
+    ngx_uint_t               refused;
+    ngx_uint_t               beyond;
     ngx_uint_t               unresolved;   /* nobody can be sent there; the
                                               name is the reason */
 } ngx_etcd_record_t;

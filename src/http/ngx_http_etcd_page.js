@@ -134,8 +134,16 @@ const tables = {
         ...numbers(['waiting', 'Waiting'], ['token', 'Token']),
     ], 'lock'),
 
+    variables: new Table('variables', 'None.', [
+        named('Variable', code('name')),
+        stated('state', 'State'),
+        coded('value', 'Value'),
+        coded('key', 'Key'),
+        ...numbers(['revision', 'Revision']),
+    ], 'name'),
+
     invalid: new Table('invalid', 'None.', [
-        { name: 'upstream', label: 'Upstream', className: 'main',
+        { name: 'upstream', label: 'Of', className: 'main',
           cell: shown((row) => row.upstream) },
         { name: 'mod_revision', label: 'Revision', className: 'some',
           cell: shown((row) => count(row.mod_revision)) },
@@ -206,6 +214,30 @@ function electionsOf(status) {
                                                             : 'follows',
         leader: row.leader === null ? 'nobody is known to lead' : row.leader,
     }));
+}
+
+
+// while there is no value it is the default
+
+function variablesOf(status) {
+    return byName(status.variables).map((row) => ({
+        ...row,
+        value: row.value ?? row.default,
+    }));
+}
+
+
+// values that are refused, and addresses
+
+function unusedOf(upstreams, variables) {
+    return [
+        ...upstreams.flatMap(({ name, invalid, members }) => [
+            ...(invalid || []), ...members.filter((member) => member.reason),
+        ].map((row) => ({ ...row, upstream: name }))),
+        ...variables.filter((row) => row.reason).map((row) => ({
+            ...row, upstream: row.name, mod_revision: row.invalid_revision,
+        })),
+    ];
 }
 
 
@@ -447,6 +479,7 @@ function show(status) {
     const time = performance.now();
     const seconds = (time - view.time) / 1000;
     const upstreams = upstreamsOf(status);
+    const variables = variablesOf(status);
     const events = eventsOf(status);
 
     view.time = time;
@@ -464,8 +497,8 @@ function show(status) {
     tables.elections.show(electionsOf(status));
     tables.locks.show(byName(status.locks));
     showHolds();
-    tables.invalid.show(upstreams.flatMap(({ name, invalid }) =>
-        (invalid || []).map((row) => ({ ...row, upstream: name }))));
+    tables.variables.show(variables);
+    tables.invalid.show(unusedOf(upstreams, variables));
     showEvents(events);
     sayChanges(events);
 

@@ -50,8 +50,8 @@ my $results = $ENV{BENCH_RESULTS} || "$dir/RESULTS.md";
 my @titles = ('Propagation', 'Request cost', 'Locks',
               'Locks: where there are none', 'Balancing', 'Two workers',
               'Instructions', 'Requests while members change',
-              'Beside HAProxy and reloads', 'Picking a member',
-              'Loading members', 'Changing a member',
+              'One slow member', 'Beside HAProxy and reloads',
+              'Picking a member', 'Loading members', 'Changing a member',
               'Decoding values', 'Status', 'Memory', 'Memory after changes',
               'Failover', 'Reconnect herd', 'Failover to the next leader',
               'Switchover of PostgreSQL');

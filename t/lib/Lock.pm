@@ -13,6 +13,7 @@ use warnings;
 
 use Test::More ();
 
+use Metrics;
 use Wait;
 
 
@@ -67,7 +68,20 @@ sub counts {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
+    Test::More::is_deeply($self->metrics($name), $wanted, "$test: metrics");
+
     return Test::More::is_deeply($self->all_counts($name), $wanted, $test);
+}
+
+
+sub metrics {
+    my ($self, $name) = @_;
+
+    my $metrics = Metrics->of($self->{nginx}, '/status?format=prometheus');
+
+    return { map { /^nginx_etcd_lock_(\w+?)(?:_total)?$/
+                   ? ($1 => $metrics->value($_, lock => $name)) : ()
+             } CORE::keys %{ $metrics->types } };
 }
 
 

@@ -14,7 +14,8 @@
  *                                         square, and the worst deviation
  *     etcd_unit order WORKER N;           who was picked
  *     etcd_unit counts FROM COUNT;        how often, by the last of these
- *     etcd_unit keys WORKER N;            who is picked for "key0" and on
+ *     etcd_unit keys WORKER N;            who is picked for keys that are
+ *                                         always the same, and as by chance
  *     etcd_unit open WORKER N;            and keeps the connections
  *     etcd_unit close WORKER N [failed];  the oldest of them
  *     etcd_unit retry WORKER N;           by one request, each failing
@@ -26,7 +27,9 @@
  *     etcd_unit sync WORKER;
  *     etcd_unit steps WORKER;             the same, in the smallest steps: how
  *                                         many, and the most members, and
- *                                         points of a hash ring, in one
+ *                                         points of a hash ring, in one; and
+ *                                         after how many a revision is known
+ *                                         that is still being read
  *     etcd_unit stall WORKER;             the same: calls, and the longest, us
  *                                         of CPU time
  *     etcd_unit orphan;                   the set is that of a leader, and is
@@ -224,6 +227,19 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
 }
 
 
+/* however short the time is: there are no events that would go on with it */
+
+static void
+ngx_etcd_unit_follow(ngx_etcd_unit_worker_t *worker)
+{
+    ngx_etcd_table_follow(&worker->table);
+
+    while (worker->table.unfinished) {
+        (void) ngx_etcd_table_sync(&worker->table);
+    }
+}
+
+
 /* its number, or -1; *pick is the caller's, and ends with close */
 
 static ngx_int_t
@@ -236,7 +252,7 @@ ngx_etcd_unit_get(ngx_etcd_unit_worker_t *worker, ngx_etcd_pick_t *pick,
     pc.log = ngx_etcd_unit_log;
     pc.tries = 1;
 
-    ngx_etcd_table_follow(&worker->table);
+    ngx_etcd_unit_follow(worker);
 
     (void) ngx_etcd_pick_init(pick, &worker->table, &ngx_etcd_unit_name,
                               ngx_etcd_unit_pool);
@@ -312,7 +328,7 @@ ngx_etcd_unit_picks(ngx_etcd_unit_worker_t *worker, ngx_uint_t times)
     ngx_uint_t        i, n, t;
     ngx_etcd_pick_t   pick;
 
-    ngx_etcd_table_follow(&worker->table);
+    ngx_etcd_unit_follow(worker);
 
     weights = ngx_alloc((worker->table.nslots + 1) * sizeof(double),
                         ngx_etcd_unit_log);
@@ -378,7 +394,8 @@ ngx_etcd_unit_order(ngx_etcd_unit_worker_t *worker, char *name, ngx_uint_t n)
 
     for (i = 0; i < n; i++) {
         key.data = buf;
-        key.len = ngx_sprintf(buf, "key%ui", i) - buf;
+        key.len = ngx_sprintf(buf, "key%uD", (uint32_t) (i * 2654435761U))
+                  - buf;
 
         k = ngx_etcd_unit_get(worker, &pick, name[0] == 'k' ? &key : NULL);
 
@@ -558,11 +575,12 @@ static void
 ngx_etcd_unit_steps(ngx_etcd_unit_worker_t *worker)
 {
     ngx_int_t          rc, primary, backup, points, n, members, most;
-    ngx_uint_t         calls;
+    ngx_uint_t         calls, early;
     ngx_etcd_table_t  *table;
 
     table = &worker->table;
     calls = 0;
+    early = 0;
     members = 0;
     most = 0;
 
@@ -573,6 +591,12 @@ ngx_etcd_unit_steps(ngx_etcd_unit_worker_t *worker)
 
         rc = ngx_etcd_table_work(table, 1);
         calls++;
+
+        if (ngx_etcd_table_stale(table)
+            && table->reader.revision == table->set->revision)
+        {
+            early++;
+        }
 
         n = ngx_max(ngx_abs((ngx_int_t) ngx_etcd_tier_all(&table->primary)
                             - primary),
@@ -586,8 +610,8 @@ ngx_etcd_unit_steps(ngx_etcd_unit_worker_t *worker)
 
     } while (rc != NGX_OK);
 
-    printf("steps: %lu %ld %ld\n", (unsigned long) calls, (long) members,
-           (long) most);
+    printf("steps: %lu %ld %ld %lu\n", (unsigned long) calls, (long) members,
+           (long) most, (unsigned long) early);
 }
 
 

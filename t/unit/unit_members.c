@@ -53,7 +53,8 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     ops.elts = &op;
     ops.nelts = 1;
 
-    return ngx_etcd_set_commit(zone, set, &ops, 1, 1, &changed);
+    return ngx_etcd_set_commit(zone, set, &ops, set->revision + 1, 1,
+                               &changed);
 }
 
 
