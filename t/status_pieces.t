@@ -12,6 +12,7 @@ use lib "$FindBin::Bin/lib";
 use IO::Select;
 use IO::Socket::INET;
 use JSON::PP;
+use POSIX ();
 use Socket qw(SOL_SOCKET SO_RCVBUF);
 use Test::More;
 
@@ -195,6 +196,23 @@ sub read_all {
 }
 
 
+# one that asks for something else all the time, while he is answered
+
+sub start_asking {
+    my $pid = fork() // die "fork: $!\n";
+
+    $pid == 0 or return $pid;
+
+    my $http = Http->new($nginx->port);
+
+    while ($http->get('/here')->{status} == 200) {
+        next;
+    }
+
+    POSIX::_exit(0);
+}
+
+
 sub descriptors {
     my ($pid) = $nginx->workers;
 
@@ -265,6 +283,20 @@ is(scalar(my @weights = $metrics->values('nginx_etcd_member_weight')), MEMBERS,
    'as many metrics as members');
 is($metrics->value('nginx_etcd_upstream_members', state => 'up'), MEMBERS,
    'which are counted');
+
+# a worker that has other work, and several to be answered
+
+my @asking = map { start_asking() } 1 .. 2;
+my @readers = map { ask('/status') } 1 .. 4;
+
+is_whole(read_all($readers[$_ - 1]), "reader $_ beside others")
+    for 1 .. @readers;
+
+is(scalar(grep { waitpid($_, POSIX::WNOHANG()) == 0 } @asking), 2,
+   'who were answered all the time');
+kill('KILL', @asking);
+waitpid($_, 0) for @asking;
+@readers = ();
 
 # those that read nothing, while others ask and members come and go
 

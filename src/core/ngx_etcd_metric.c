@@ -140,35 +140,34 @@ ngx_etcd_metric_line(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
     ngx_etcd_metric_text(out, suffix);
 
     for (i = 0; i < n; i++) {
-        ngx_etcd_writer_printf(out, "%s%s=\"", i == 0 ? "{" : ",",
-                               labels[i].name);
+        ngx_etcd_metric_text(out, i == 0 ? "{" : ",");
+        ngx_etcd_metric_text(out, labels[i].name);
+        ngx_etcd_writer_literal(out, "=");
         ngx_etcd_writer_label(out, &labels[i].value);
-        ngx_etcd_writer_literal(out, "\"");
     }
 
-    if (n != 0) {
-        ngx_etcd_writer_literal(out, "}");
-    }
+    ngx_etcd_metric_text(out, n == 0 ? " " : "} ");
 
     if (value == NGX_ETCD_METRIC_INFINITE) {
-        ngx_etcd_writer_literal(out, " +Inf\n");
+        ngx_etcd_writer_literal(out, "+Inf\n");
         return;
     }
 
     switch (scale) {
 
     case NGX_ETCD_METRIC_MILLI:
-        ngx_etcd_writer_printf(out, " %uL.%03uL\n", value / 1000,
+        ngx_etcd_writer_printf(out, "%uL.%03uL\n", value / 1000,
                                value % 1000);
         return;
 
     case NGX_ETCD_METRIC_MICRO:
-        ngx_etcd_writer_printf(out, " %uL.%06uL\n", value / 1000000,
+        ngx_etcd_writer_printf(out, "%uL.%06uL\n", value / 1000000,
                                value % 1000000);
         return;
 
     default: /* NGX_ETCD_METRIC_WHOLE */
-        ngx_etcd_writer_printf(out, " %uL\n", value);
+        ngx_etcd_writer_number(out, value);
+        ngx_etcd_writer_literal(out, "\n");
         return;
     }
 }

@@ -3,7 +3,7 @@
  * Copyright (C) nginx-etcd contributors
  *
  * The status as JSON: the small objects are jansson's, what is between them
- * is written here.
+ * is written here, and so are members, of which there may be many.
  */
 
 
@@ -42,10 +42,10 @@ static ngx_int_t ngx_etcd_status_json_open(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 static ngx_int_t ngx_etcd_status_json_members(ngx_etcd_status_t *status,
     ngx_etcd_table_t *table);
-static json_t *ngx_etcd_status_json_member(ngx_etcd_table_t *table,
-    ngx_etcd_view_member_t *member);
-static json_t *ngx_etcd_status_json_host(ngx_etcd_record_t *record);
-static json_t *ngx_etcd_status_json_reason(ngx_etcd_record_t *record);
+static void ngx_etcd_status_json_member(ngx_etcd_writer_t *out,
+    ngx_etcd_table_t *table, ngx_etcd_view_member_t *member);
+static void ngx_etcd_status_json_reason(ngx_etcd_writer_t *out,
+    ngx_etcd_record_t *record);
 static ngx_int_t ngx_etcd_status_json_list(ngx_etcd_status_t *status);
 static void ngx_etcd_status_json_invalid(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_elections(ngx_etcd_status_t *status);
@@ -56,6 +56,7 @@ static ngx_int_t ngx_etcd_status_json_take_events(ngx_etcd_status_t *status,
     ngx_etcd_conf_t *ecf);
 static json_t *ngx_etcd_status_json_event(ngx_etcd_zone_event_t *event);
 static ngx_int_t ngx_etcd_status_json_pool(ngx_etcd_status_t *status);
+static void ngx_etcd_status_json_comma(ngx_etcd_status_t *status);
 
 
 const ngx_etcd_status_pt  ngx_etcd_status_json[] = {
@@ -348,9 +349,9 @@ ngx_etcd_status_json_members(ngx_etcd_status_t *status,
     }
 
     for (i = 0; i < status->view.n; i++) {
-        ngx_etcd_status_json_item(status,
-                                  ngx_etcd_status_json_member(table,
-                                                  &status->view.members[i]));
+        ngx_etcd_status_json_comma(status);
+        ngx_etcd_status_json_member(&status->out, table,
+                                    &status->view.members[i]);
     }
 
     if (rc == NGX_DONE) {
@@ -362,73 +363,76 @@ ngx_etcd_status_json_members(ngx_etcd_status_t *status,
 }
 
 
-static json_t *
-ngx_etcd_status_json_member(ngx_etcd_table_t *table,
+static void
+ngx_etcd_status_json_member(ngx_etcd_writer_t *out, ngx_etcd_table_t *table,
     ngx_etcd_view_member_t *member)
 {
     char               *state;
+    u_char              buf[NGX_ETCD_MEMBER_MAX_HOST + sizeof(":65535")];
+    ngx_str_t           host;
     ngx_etcd_record_t   record;
 
     ngx_etcd_record_unpack(&record, member->payload);
 
+    host.len = 0;
+
+    if (record.host.len != 0) {
+        host.data = buf;
+        host.len = ngx_sprintf(buf, "%V:%ui", &record.host,
+                               (ngx_uint_t) record.port)
+                   - buf;
+    }
+
+    ngx_etcd_writer_literal(out, "{\"key\":");
+    ngx_etcd_writer_text(out, &member->key);
+
+    ngx_etcd_writer_literal(out, ",\"address\":");
+    ngx_etcd_writer_text(out, record.unresolved ? &host : &record.name);
+
+    if (host.len != 0) {
+        ngx_etcd_writer_literal(out, ",\"host\":");
+        ngx_etcd_writer_text(out, &host);
+        ngx_etcd_status_json_reason(out, &record);
+    }
+
+    ngx_etcd_writer_literal(out, ",\"weight\":");
+    ngx_etcd_writer_number(out, record.attr.weight);
+
+    ngx_etcd_writer_literal(out, ",\"state\":\"");
     state = ngx_etcd_status_member_states[
                                  ngx_etcd_status_member_state(table, &record)];
+    ngx_etcd_writer_bytes(out, state, ngx_strlen(state));
 
-    return json_pack("{s:o, s:o, s:o*, s:o*, s:I, s:s, s:I, s:I, s:I, s:I}",
-                     "key", ngx_etcd_writer_str(&member->key),
-                     "address",
-                     record.unresolved ? ngx_etcd_status_json_host(&record)
-                                       : ngx_etcd_writer_str(&record.name),
-                     "host", ngx_etcd_status_json_host(&record),
-                     "reason", ngx_etcd_status_json_reason(&record),
-                     "weight", (json_int_t) record.attr.weight,
-                     "state", state,
-                     "conns", (json_int_t) member->conns,
-                     "fails", (json_int_t) member->fails,
-                     "requests", (json_int_t) member->requests,
-                     "mod_revision", (json_int_t) member->mod_revision);
+    ngx_etcd_writer_literal(out, "\",\"conns\":");
+    ngx_etcd_writer_number(out, member->conns);
+
+    ngx_etcd_writer_literal(out, ",\"fails\":");
+    ngx_etcd_writer_number(out, member->fails);
+
+    ngx_etcd_writer_literal(out, ",\"requests\":");
+    ngx_etcd_writer_number(out, member->requests);
+
+    ngx_etcd_writer_literal(out, ",\"mod_revision\":");
+    ngx_etcd_writer_number(out, member->mod_revision);
+
+    ngx_etcd_writer_literal(out, "}");
 }
 
 
-/* NULL: the member's address is none of a host's */
+/* why addresses of its host are not used; nothing where all are */
 
-static json_t *
-ngx_etcd_status_json_host(ngx_etcd_record_t *record)
+static void
+ngx_etcd_status_json_reason(ngx_etcd_writer_t *out, ngx_etcd_record_t *record)
 {
-    u_char  *p;
-    u_char   buf[NGX_ETCD_MEMBER_MAX_HOST + sizeof(":65535")];
-
-    if (record->host.len == 0) {
-        return NULL;
-    }
-
-    p = ngx_sprintf(buf, "%V:%ui", &record->host, (ngx_uint_t) record->port);
-
-    return ngx_etcd_writer_string(buf, p - buf);
-}
-
-
-/* NULL: all addresses of its host are used, or it has none */
-
-static json_t *
-ngx_etcd_status_json_reason(ngx_etcd_record_t *record)
-{
-    u_char  *p;
-    u_char   buf[sizeof("not all addresses of its host are used: 65535 may "
-                        "not be, 65535 are too many")];
-
     if (record->unresolved) {
-        return ngx_etcd_writer_str(&record->name);
+        ngx_etcd_writer_literal(out, ",\"reason\":");
+        ngx_etcd_writer_text(out, &record->name);
+
+    } else if (record->refused + record->beyond != 0) {
+        ngx_etcd_writer_printf(out, ",\"reason\":\"not all addresses of its "
+                               "host are used: %ui may not be, %ui are too "
+                               "many\"", record->refused, record->beyond);
     }
-
-    if (record->host.len == 0 || record->refused + record->beyond == 0) {
-        return NULL;
-    }
-
-    p = ngx_sprintf(buf, "not all addresses of its host are used: %ui may not "
-                    "be, %ui are too many", record->refused, record->beyond);
-
-    return ngx_etcd_writer_string(buf, p - buf);
 }
 
 
@@ -677,11 +681,17 @@ ngx_etcd_status_json_pool(ngx_etcd_status_t *status)
 void
 ngx_etcd_status_json_item(ngx_etcd_status_t *status, json_t *item)
 {
+    ngx_etcd_status_json_comma(status);
+    ngx_etcd_writer_json(&status->out, item, 0);
+}
+
+
+static void
+ngx_etcd_status_json_comma(ngx_etcd_status_t *status)
+{
     if (status->items++ != 0) {
         ngx_etcd_writer_literal(&status->out, ",");
     }
-
-    ngx_etcd_writer_json(&status->out, item, 0);
 }
 
 

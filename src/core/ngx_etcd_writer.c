@@ -6,10 +6,25 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_utf8.h>
 #include <ngx_etcd_writer.h>
 
 
+/* ASCII without control characters, '"' and '\\': a bit for each byte */
+
+static const uint32_t  ngx_etcd_writer_plain[] = {
+    0x00000000, 0xfffffffb, 0xefffffff, 0x7fffffff,
+    0x00000000, 0x00000000, 0x00000000, 0x00000000
+};
+
+
 static ngx_int_t ngx_etcd_writer_grow(ngx_etcd_writer_t *writer);
+static void ngx_etcd_writer_quote(ngx_etcd_writer_t *writer, ngx_str_t *text,
+    const char *control);
+static void ngx_etcd_writer_special(ngx_etcd_writer_t *writer, u_char ch,
+    const char *control);
+static void ngx_etcd_writer_hex(ngx_etcd_writer_t *writer, const char *prefix,
+    u_char ch);
 static int ngx_etcd_writer_dumped(const char *data, size_t len, void *writer);
 
 
@@ -78,7 +93,7 @@ ngx_etcd_writer_grow(ngx_etcd_writer_t *writer)
 
 
 void
-ngx_etcd_writer_bytes(ngx_etcd_writer_t *writer, const void *data, size_t len)
+ngx_etcd_writer_spill(ngx_etcd_writer_t *writer, const void *data, size_t len)
 {
     size_t         n;
     ngx_buf_t     *b;
@@ -123,6 +138,22 @@ ngx_etcd_writer_printf(ngx_etcd_writer_t *writer, const char *fmt, ...)
 
 
 void
+ngx_etcd_writer_number(ngx_etcd_writer_t *writer, uint64_t n)
+{
+    u_char  buf[NGX_INT64_LEN], *p;
+
+    p = buf + NGX_INT64_LEN;
+
+    do {
+        *--p = (u_char) ('0' + n % 10);
+        n /= 10;
+    } while (n != 0);
+
+    ngx_etcd_writer_bytes(writer, p, buf + NGX_INT64_LEN - p);
+}
+
+
+void
 ngx_etcd_writer_json(ngx_etcd_writer_t *writer, json_t *json, size_t flags)
 {
     if (json == NULL) {
@@ -151,41 +182,100 @@ ngx_etcd_writer_dumped(const char *data, size_t len, void *writer)
 
 
 void
+ngx_etcd_writer_text(ngx_etcd_writer_t *writer, ngx_str_t *text)
+{
+    ngx_etcd_writer_quote(writer, text, "\\u00");
+}
+
+
+void
 ngx_etcd_writer_label(ngx_etcd_writer_t *writer, ngx_str_t *value)
 {
-    u_char       ch;
-    size_t       i, len;
-    json_t      *string;
-    const char  *text;
+    ngx_etcd_writer_quote(writer, value, "\\\\x");
+}
 
-    string = ngx_etcd_writer_str(value);
 
-    if (string == NULL) {
-        writer->failed = 1;
-        return;
-    }
+/* control: how the two digits of a control character begin */
 
-    text = json_string_value(string);
-    len = json_string_length(string);
+static void
+ngx_etcd_writer_quote(ngx_etcd_writer_t *writer, ngx_str_t *text,
+    const char *control)
+{
+    u_char     *p, *begun, *last;
+    ngx_int_t   valid;
 
-    for (i = 0; i < len; i++) {
-        ch = text[i];
+    p = text->data;
+    last = p + text->len;
+    valid = -1;                         /* not looked at yet */
 
-        if (ch == '\n') {
-            ngx_etcd_writer_literal(writer, "\\n");
+    ngx_etcd_writer_literal(writer, "\"");
 
-        } else if (ch == '"' || ch == '\\') {
-            ngx_etcd_writer_printf(writer, "\\%c", ch);
+    for ( ;; ) {
+        begun = p;
 
-        } else if (ch < 0x20 || ch == 0x7f) {
-            ngx_etcd_writer_printf(writer, "\\\\x%02xd", ch);
+        while (p < last
+               && (ngx_etcd_writer_plain[*p >> 5] & (1U << (*p & 0x1f))))
+        {
+            p++;
+        }
+
+        ngx_etcd_writer_bytes(writer, begun, p - begun);
+
+        if (p == last) {
+            break;
+        }
+
+        if (*p >= 0x80 && valid == -1) {
+            valid = ngx_etcd_utf8_valid(p, last);
+        }
+
+        if (*p < 0x80) {
+            ngx_etcd_writer_special(writer, *p++, control);
+
+        } else if (valid) {
+            ngx_etcd_writer_bytes(writer, p++, 1);
 
         } else {
-            ngx_etcd_writer_bytes(writer, &ch, 1);
+            ngx_etcd_writer_hex(writer, "\\\\x", *p++);
         }
     }
 
-    json_decref(string);
+    ngx_etcd_writer_literal(writer, "\"");
+}
+
+
+static void
+ngx_etcd_writer_special(ngx_etcd_writer_t *writer, u_char ch,
+    const char *control)
+{
+    switch (ch) {
+
+    case '"':
+    case '\\':
+        ngx_etcd_writer_literal(writer, "\\");
+        ngx_etcd_writer_bytes(writer, &ch, 1);
+        return;
+
+    case '\n':
+        ngx_etcd_writer_literal(writer, "\\n");
+        return;
+
+    default:
+        ngx_etcd_writer_hex(writer, control, ch);
+        return;
+    }
+}
+
+
+static void
+ngx_etcd_writer_hex(ngx_etcd_writer_t *writer, const char *prefix, u_char ch)
+{
+    u_char  digits[2];
+
+    (void) ngx_hex_dump(digits, &ch, 1);
+
+    ngx_etcd_writer_bytes(writer, prefix, ngx_strlen(prefix));
+    ngx_etcd_writer_bytes(writer, digits, 2);
 }
 
 

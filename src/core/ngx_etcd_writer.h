@@ -42,8 +42,27 @@ void ngx_etcd_writer_init(ngx_etcd_writer_t *writer, ngx_pool_t *pool,
 /* takes what was written: the caller sends it and fills writer->free */
 ngx_chain_t *ngx_etcd_writer_take(ngx_etcd_writer_t *writer);
 
-void ngx_etcd_writer_bytes(ngx_etcd_writer_t *writer, const void *data,
+/* what does not fit into the last buffer */
+void ngx_etcd_writer_spill(ngx_etcd_writer_t *writer, const void *data,
     size_t len);
+
+
+static ngx_inline void
+ngx_etcd_writer_bytes(ngx_etcd_writer_t *writer, const void *data, size_t len)
+{
+    ngx_buf_t  *b;
+
+    b = writer->buf;
+
+    if (b == NULL || len > (size_t) (b->end - b->last)) {
+        ngx_etcd_writer_spill(writer, data, len);
+        return;
+    }
+
+    b->last = ngx_cpymem(b->last, data, len);
+    writer->size += len;
+}
+
 
 #define ngx_etcd_writer_literal(writer, text)                                 \
     ngx_etcd_writer_bytes(writer, text, sizeof(text) - 1)
@@ -54,22 +73,23 @@ void ngx_etcd_writer_bytes(ngx_etcd_writer_t *writer, const void *data,
 
 void ngx_etcd_writer_printf(ngx_etcd_writer_t *writer, const char *fmt, ...);
 
+void ngx_etcd_writer_number(ngx_etcd_writer_t *writer, uint64_t n);
+
 /* takes the object over; NULL is a failure.  The flags are jansson's */
 void ngx_etcd_writer_json(ngx_etcd_writer_t *writer, json_t *json,
     size_t flags);
 
 /*
- * A value of a label in Prometheus's text formats, without quotes.  These have
- * no escapes for control characters: they are shown as \x01, and so are bytes
- * of what is no UTF-8.
+ * Bytes as a string of JSON, and as a value of a label in Prometheus's text
+ * formats; both with their quotes.  Bytes of what is no UTF-8 are shown as
+ * \xff, and so are control characters in labels, which have no escapes for
+ * these.
  */
+void ngx_etcd_writer_text(ngx_etcd_writer_t *writer, ngx_str_t *text);
 void ngx_etcd_writer_label(ngx_etcd_writer_t *writer, ngx_str_t *value);
 
 
-/*
- * Keys are bytes: a string of them for JSON, where those that are no UTF-8 are
- * shown as \xff.  NULL: no memory.
- */
+/* such a string for jansson.  NULL: no memory */
 json_t *ngx_etcd_writer_string(u_char *data, size_t len);
 
 #define ngx_etcd_writer_str(str)                                              \

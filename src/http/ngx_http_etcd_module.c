@@ -160,7 +160,16 @@ ngx_module_t  ngx_http_etcd_module = {
 static void *
 ngx_http_etcd_create_main_conf(ngx_conf_t *cf)
 {
-    return ngx_pcalloc(cf->pool, sizeof(ngx_http_etcd_main_conf_t));
+    ngx_http_etcd_main_conf_t  *emcf;
+
+    emcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_etcd_main_conf_t));
+    if (emcf == NULL) {
+        return NULL;
+    }
+
+    ngx_http_etcd_output_init(&emcf->pace);
+
+    return emcf;
 }
 
 

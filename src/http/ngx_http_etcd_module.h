@@ -24,7 +24,18 @@
 #include <ngx_etcd_wait.h>
 
 
+/* of the statuses that a worker sends: see _output.c */
+
 typedef struct {
+    ngx_queue_t                queue;      /* those who want to go on */
+    ngx_event_t                event;      /* posted: the next step; its timer:
+                                              a pause */
+    uint64_t                   posted;     /* when it was */
+} ngx_http_etcd_pace_t;
+
+
+typedef struct {
+    ngx_http_etcd_pace_t       pace;
     unsigned                   checks:1;   /* some location has what is asked
                                               for in a phase */
     unsigned                   locks:1;    /* some location has locks */
@@ -162,6 +173,8 @@ ngx_uint_t ngx_http_etcd_accept(ngx_http_request_t *r, const ngx_str_t *type,
 
 
 /* _output.c */
+
+void ngx_http_etcd_output_init(ngx_http_etcd_pace_t *pace);
 
 /*
  * Answers with a status; the header is set, but for the length.  To be

@@ -2,8 +2,15 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Sends a status while it is rendered: some of it, then other connections have
- * their turn, and no more than the client takes.
+ * Sends a status while it is rendered, in steps: one renders for some
+ * microseconds, another sends what there is then, and nothing is rendered
+ * while the client does not take what it was sent.
+ *
+ * All statuses of a worker take turns.  Where a worker has nothing else to do,
+ * there is a step in each cycle of its event loop.  Where it had other work
+ * since the last step, there is a pause before the next one: so that all of
+ * them together take about a hundredth of its time, and what else it is asked
+ * for waits for one short step, if at all.
  */
 
 
@@ -14,40 +21,66 @@
 #include <ngx_http_etcd_module.h>
 
 
-/* bytes that are sent at a time: what is less has a known length */
+/* us of rendering at a time, and bytes: what is less has a known length */
 
-#define NGX_HTTP_ETCD_OUTPUT_PIECE     32768
+#define NGX_HTTP_ETCD_OUTPUT_BUDGET    10
+#define NGX_HTTP_ETCD_OUTPUT_PIECE     12288
 
-/* ms until a busy mutex is tried again, and until that is given up */
+/* us between two steps: in more of them other work was done; then ms */
 
-#define NGX_HTTP_ETCD_OUTPUT_BUSY      1
+#define NGX_HTTP_ETCD_OUTPUT_GAP       5
+#define NGX_HTTP_ETCD_OUTPUT_PAUSE     1
+
+/* ms until a mutex that is not free is given up */
+
 #define NGX_HTTP_ETCD_OUTPUT_PATIENCE  1000
 
 
+typedef enum {
+    NGX_HTTP_ETCD_OUTPUT_RENDER = 0,
+    NGX_HTTP_ETCD_OUTPUT_SEND,        /* until the client has taken it */
+    NGX_HTTP_ETCD_OUTPUT_WAIT         /* for the client to take more */
+} ngx_http_etcd_output_state_e;
+
+
 typedef struct {
-    ngx_http_request_t   *request;
-    ngx_etcd_status_t    *status;
-    ngx_event_t           event;      /* posted: the next piece; its timer: the
-                                         mutex */
-    ngx_chain_t          *busy;       /* not sent yet */
-    ngx_msec_t            since;      /* the mutex was not free */
-    unsigned              waiting:1;  /* for it */
-    unsigned              headed:1;   /* the header is sent */
-    unsigned              complete:1;
+    ngx_http_request_t            *request;
+    ngx_etcd_status_t             *status;
+    ngx_http_etcd_output_state_e   state;
+    ngx_queue_t                    queue;       /* of those who want a turn */
+    ngx_chain_t                   *busy;        /* not sent yet */
+    ngx_msec_t                     since;       /* the mutex was not free */
+    unsigned                       queued:1;
+    unsigned                       waiting:1;   /* for the mutex */
+    unsigned                       headed:1;    /* the header is sent */
+    unsigned                       complete:1;  /* all is rendered */
 } ngx_http_etcd_output_t;
 
 
 static void ngx_http_etcd_output_cleanup(void *data);
+static void ngx_http_etcd_output_enqueue(ngx_http_etcd_output_t *output);
+static void ngx_http_etcd_output_post(ngx_http_etcd_pace_t *pace);
 static void ngx_http_etcd_output_event(ngx_event_t *ev);
 static void ngx_http_etcd_output_write(ngx_http_request_t *r);
 static ngx_http_etcd_output_t *ngx_http_etcd_output_of(ngx_http_request_t *r);
 static void ngx_http_etcd_output_run(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_step(ngx_http_etcd_output_t *output);
+static ngx_int_t ngx_http_etcd_output_render(ngx_http_etcd_output_t *output);
 static ngx_int_t ngx_http_etcd_output_busy(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_header(ngx_http_etcd_output_t *output);
 static ngx_int_t ngx_http_etcd_output_send(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_more(ngx_http_etcd_output_t *output);
+static ngx_int_t ngx_http_etcd_output_header(ngx_http_etcd_output_t *output);
+static ngx_int_t ngx_http_etcd_output_filter(ngx_http_etcd_output_t *output);
+static void ngx_http_etcd_output_timer(ngx_http_etcd_output_t *output);
 static ngx_int_t ngx_http_etcd_output_wait(ngx_http_etcd_output_t *output);
+
+
+void
+ngx_http_etcd_output_init(ngx_http_etcd_pace_t *pace)
+{
+    ngx_queue_init(&pace->queue);
+
+    pace->event.handler = ngx_http_etcd_output_event;
+    pace->event.data = pace;
+}
 
 
 ngx_int_t
@@ -68,9 +101,6 @@ ngx_http_etcd_output(ngx_http_request_t *r, ngx_etcd_status_t *status)
 
     output->request = r;
     output->status = status;
-    output->event.handler = ngx_http_etcd_output_event;
-    output->event.data = output;
-    output->event.log = r->connection->log;
 
     if (ngx_http_etcd_watch_client(r) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -81,7 +111,7 @@ ngx_http_etcd_output(ngx_http_request_t *r, ngx_etcd_status_t *status)
 
     r->main->count++;
 
-    ngx_http_etcd_output_run(output);
+    ngx_http_etcd_output_enqueue(output);
 
     return NGX_DONE;
 }
@@ -92,12 +122,8 @@ ngx_http_etcd_output_cleanup(void *data)
 {
     ngx_http_etcd_output_t *output = data;
 
-    if (output->event.posted) {
-        ngx_delete_posted_event(&output->event);
-    }
-
-    if (output->event.timer_set) {
-        ngx_del_timer(&output->event);
+    if (output->queued) {
+        ngx_queue_remove(&output->queue);
     }
 
     ngx_etcd_status_destroy(output->status);
@@ -105,21 +131,79 @@ ngx_http_etcd_output_cleanup(void *data)
 
 
 static void
+ngx_http_etcd_output_enqueue(ngx_http_etcd_output_t *output)
+{
+    ngx_http_etcd_main_conf_t  *emcf;
+
+    emcf = ngx_http_get_module_main_conf(output->request,
+                                         ngx_http_etcd_module);
+
+    ngx_queue_insert_tail(&emcf->pace.queue, &output->queue);
+    output->queued = 1;
+
+    ngx_http_etcd_output_timer(output);
+    ngx_http_etcd_output_post(&emcf->pace);
+}
+
+
+static void
+ngx_http_etcd_output_post(ngx_http_etcd_pace_t *pace)
+{
+    if (pace->event.posted || pace->event.timer_set) {
+        return;
+    }
+
+    pace->posted = ngx_etcd_stall_now();
+    pace->event.log = ngx_cycle->log;
+
+    ngx_post_event(&pace->event, &ngx_posted_next_events);
+}
+
+
+/* one step: of whoever waits for it for the longest time */
+
+static void
 ngx_http_etcd_output_event(ngx_event_t *ev)
 {
+    ngx_uint_t               paused;
+    ngx_queue_t             *q;
     ngx_connection_t        *c;
-    ngx_http_request_t      *r;
+    ngx_http_etcd_pace_t    *pace;
     ngx_http_etcd_output_t  *output;
 
-    output = ev->data;
-    r = output->request;
-    c = r->connection;
+    pace = ev->data;
+    paused = ev->timedout;
 
-    ngx_http_set_log_request(c->log, r);
+    ev->timedout = 0;
+
+    if (ngx_queue_empty(&pace->queue)) {
+        return;
+    }
+
+    if (!paused
+        && ngx_etcd_stall_now() - pace->posted > NGX_HTTP_ETCD_OUTPUT_GAP)
+    {
+        ngx_add_timer(ev, NGX_HTTP_ETCD_OUTPUT_PAUSE);
+        return;
+    }
+
+    q = ngx_queue_head(&pace->queue);
+    ngx_queue_remove(q);
+
+    output = ngx_queue_data(q, ngx_http_etcd_output_t, queue);
+    output->queued = 0;
+
+    c = output->request->connection;
+
+    ngx_http_set_log_request(c->log, output->request);
 
     ngx_http_etcd_output_run(output);
 
     ngx_http_run_posted_requests(c);
+
+    if (!ngx_queue_empty(&pace->queue)) {
+        ngx_http_etcd_output_post(pace);
+    }
 }
 
 
@@ -134,16 +218,17 @@ ngx_http_etcd_output_write(ngx_http_request_t *r)
     wev = c->write;
     output = ngx_http_etcd_output_of(r);
 
-    if (wev->timedout) {
-        ngx_connection_error(c, NGX_ETIMEDOUT, "client timed out");
-        c->timedout = 1;
-        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
-        return;
-    }
+    if (output == NULL
+        || output->state != NGX_HTTP_ETCD_OUTPUT_WAIT
+        || wev->delayed
+        || r->aio)
+    {
+        /* it is not the client who takes his time */
 
-    /* without anything to be sent it is not what is waited for */
-
-    if (wev->delayed || r->aio || output == NULL || output->busy == NULL) {
+        if (wev->timedout && output != NULL) {
+            wev->timedout = 0;
+            ngx_http_etcd_output_timer(output);
+        }
 
         if (ngx_handle_write_event(wev, 0) != NGX_OK) {
             ngx_http_finalize_request(r, NGX_ERROR);
@@ -152,7 +237,16 @@ ngx_http_etcd_output_write(ngx_http_request_t *r)
         return;
     }
 
-    ngx_http_etcd_output_run(output);
+    if (wev->timedout) {
+        ngx_connection_error(c, NGX_ETIMEDOUT, "client timed out");
+        c->timedout = 1;
+        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
+        return;
+    }
+
+    output->state = NGX_HTTP_ETCD_OUTPUT_SEND;
+
+    ngx_http_etcd_output_enqueue(output);
 }
 
 
@@ -192,13 +286,15 @@ ngx_http_etcd_output_run(ngx_http_etcd_output_t *output)
 
     begun = ngx_etcd_stall_now();
 
-    rc = ngx_http_etcd_output_step(output);
+    rc = (output->state == NGX_HTTP_ETCD_OUTPUT_RENDER)
+         ? ngx_http_etcd_output_render(output)
+         : ngx_http_etcd_output_send(output);
 
     if (n != 0) {
         ngx_etcd_zone_stalled(&ecf[0]->zone, ngx_etcd_stall_now() - begun);
     }
 
-    if (rc == NGX_AGAIN && !output->complete) {
+    if (rc == NGX_DONE) {
         return;
     }
 
@@ -212,26 +308,18 @@ ngx_http_etcd_output_run(ngx_http_etcd_output_t *output)
 }
 
 
-/* NGX_AGAIN: an event will come, or all is said and some is to be sent */
+/* NGX_DONE: it goes on later.  Anything else is how the request ends */
 
 static ngx_int_t
-ngx_http_etcd_output_step(ngx_http_etcd_output_t *output)
+ngx_http_etcd_output_render(ngx_http_etcd_output_t *output)
 {
     ngx_int_t           rc;
     ngx_etcd_status_t  *status;
 
     status = output->status;
 
-    if (output->busy != NULL) {
-        rc = ngx_http_etcd_output_send(output);
-
-        if (rc != NGX_OK || output->busy != NULL) {
-            return (rc == NGX_OK) ? ngx_http_etcd_output_wait(output) : rc;
-        }
-    }
-
     rc = ngx_etcd_status_run(status,
-                             ngx_etcd_stall_now() + NGX_ETCD_STALL_BUDGET,
+                             ngx_etcd_stall_now() + NGX_HTTP_ETCD_OUTPUT_BUDGET,
                              NGX_HTTP_ETCD_OUTPUT_PIECE);
 
     if (rc == NGX_ERROR) {
@@ -245,25 +333,13 @@ ngx_http_etcd_output_step(ngx_http_etcd_output_t *output)
     output->waiting = 0;
     output->complete = (rc == NGX_OK);
 
-    if (!output->complete && status->out.size < NGX_HTTP_ETCD_OUTPUT_PIECE) {
-        return ngx_http_etcd_output_more(output);
+    if (output->complete || status->out.size >= NGX_HTTP_ETCD_OUTPUT_PIECE) {
+        output->state = NGX_HTTP_ETCD_OUTPUT_SEND;
     }
 
-    rc = ngx_http_etcd_output_header(output);
+    ngx_http_etcd_output_enqueue(output);
 
-    if (rc != NGX_OK) {
-        output->complete = 1;
-        return rc;
-    }
-
-    rc = ngx_http_etcd_output_send(output);
-
-    if (rc != NGX_OK || output->complete) {
-        return rc;
-    }
-
-    return (output->busy != NULL) ? ngx_http_etcd_output_wait(output)
-                                  : ngx_http_etcd_output_more(output);
+    return NGX_DONE;
 }
 
 
@@ -272,6 +348,8 @@ ngx_http_etcd_output_step(ngx_http_etcd_output_t *output)
 static ngx_int_t
 ngx_http_etcd_output_busy(ngx_http_etcd_output_t *output)
 {
+    ngx_http_etcd_main_conf_t  *emcf;
+
     if (!output->waiting) {
         output->waiting = 1;
         output->since = ngx_current_msec;
@@ -285,9 +363,44 @@ ngx_http_etcd_output_busy(ngx_http_etcd_output_t *output)
         return output->headed ? NGX_ERROR : NGX_HTTP_SERVICE_UNAVAILABLE;
     }
 
-    ngx_add_timer(&output->event, NGX_HTTP_ETCD_OUTPUT_BUSY);
+    emcf = ngx_http_get_module_main_conf(output->request,
+                                         ngx_http_etcd_module);
 
-    return NGX_AGAIN;
+    ngx_add_timer(&emcf->pace.event, NGX_HTTP_ETCD_OUTPUT_PAUSE);
+
+    ngx_http_etcd_output_enqueue(output);
+
+    return NGX_DONE;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_output_send(ngx_http_etcd_output_t *output)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_etcd_output_header(output);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    rc = ngx_http_etcd_output_filter(output);
+
+    if (rc == NGX_ERROR || output->complete) {
+        return rc;
+    }
+
+    if (output->busy != NULL) {
+        output->state = NGX_HTTP_ETCD_OUTPUT_WAIT;
+        return ngx_http_etcd_output_wait(output);
+    }
+
+    output->state = NGX_HTTP_ETCD_OUTPUT_RENDER;
+
+    ngx_http_etcd_output_enqueue(output);
+
+    return NGX_DONE;
 }
 
 
@@ -319,7 +432,7 @@ ngx_http_etcd_output_header(ngx_http_etcd_output_t *output)
 /* what was written, or what could not be sent before */
 
 static ngx_int_t
-ngx_http_etcd_output_send(ngx_http_etcd_output_t *output)
+ngx_http_etcd_output_filter(ngx_http_etcd_output_t *output)
 {
     ngx_int_t            rc;
     ngx_buf_t           *b;
@@ -348,36 +461,30 @@ ngx_http_etcd_output_send(ngx_http_etcd_output_t *output)
     ngx_chain_update_chains(r->pool, &writer->free, &output->busy, &out,
                             writer->tag);
 
-    if (output->complete || rc == NGX_ERROR) {
-        return rc;
-    }
-
-    return NGX_OK;
+    return rc;
 }
 
 
 /*
- * Once those who came meanwhile had their turn.  A worker that shuts down ends
- * when there are no timers any more, whatever is posted: so there is one.
+ * A worker that shuts down ends when there are no timers any more, whatever is
+ * posted: so there is one.  That of the connection is of the request whose turn
+ * it is to be sent.
  */
 
-static ngx_int_t
-ngx_http_etcd_output_more(ngx_http_etcd_output_t *output)
+static void
+ngx_http_etcd_output_timer(ngx_http_etcd_output_t *output)
 {
     ngx_event_t               *wev;
+    ngx_http_request_t        *r;
     ngx_http_core_loc_conf_t  *clcf;
 
-    wev = output->request->connection->write;
-    clcf = ngx_http_get_module_loc_conf(output->request,
-                                        ngx_http_core_module);
+    r = output->request;
+    wev = r->connection->write;
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    if (!wev->delayed) {
+    if (r->connection->data == r && !wev->delayed) {
         ngx_add_timer(wev, clcf->send_timeout);
     }
-
-    ngx_post_event(&output->event, &ngx_posted_next_events);
-
-    return NGX_AGAIN;
 }
 
 
@@ -397,7 +504,7 @@ ngx_http_etcd_output_wait(ngx_http_etcd_output_t *output)
     /* a subrequest that others go before is called when it is its turn */
 
     if (r->connection->data != r) {
-        return NGX_AGAIN;
+        return NGX_DONE;
     }
 
     if (ngx_handle_write_event(wev, clcf->send_lowat) != NGX_OK) {
@@ -408,5 +515,5 @@ ngx_http_etcd_output_wait(ngx_http_etcd_output_t *output)
         ngx_add_timer(wev, clcf->send_timeout);
     }
 
-    return NGX_AGAIN;
+    return NGX_DONE;
 }
