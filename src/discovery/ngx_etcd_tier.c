@@ -23,6 +23,8 @@ static void ngx_etcd_tier_weigh(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     uint32_t weight);
 static void ngx_etcd_tier_sum(ngx_etcd_tier_t *tier, ngx_uint_t pos,
     int64_t delta);
+static ngx_etcd_peer_t *ngx_etcd_tier_at(ngx_etcd_tier_t *tier,
+    uint64_t point);
 
 
 void
@@ -346,7 +348,9 @@ ngx_etcd_tier_sum(ngx_etcd_tier_t *tier, ngx_uint_t pos, int64_t delta)
 }
 
 
-ngx_etcd_peer_t *
+/* with sums: the peer at a point of 0 .. tier->weight - 1 */
+
+static ngx_etcd_peer_t *
 ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
 {
     ngx_uint_t  i, n, bit;

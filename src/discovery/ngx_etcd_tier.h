@@ -96,9 +96,6 @@ void ngx_etcd_tier_place(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
 ngx_etcd_region_e ngx_etcd_tier_region(ngx_etcd_tier_t *tier,
     ngx_etcd_peer_t *peer);
 
-/* with sums: the peer at a point of 0 .. tier->weight - 1 */
-ngx_etcd_peer_t *ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point);
-
 /* one at random, in proportion to weight; some can be used */
 ngx_etcd_peer_t *ngx_etcd_tier_draw(ngx_etcd_tier_t *tier);
 
