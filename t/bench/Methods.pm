@@ -47,7 +47,8 @@ sub names { map { $_->[0] } @methods }
 
 
 # members => N; workers => 1, keepalive => 0, kind => 'http', clients => 32,
-# globals => '' (more of the configuration)
+# globals => '' (more of the configuration), lazy => 1 (the backend leaves it
+# to nginx to close connections)
 
 sub new {
     my ($class, %options) = @_;
@@ -147,7 +148,7 @@ END
 sub http {
     my ($self) = @_;
 
-    my $header = $self->{keepalive} ? '' : 'close';
+    my $header = $self->{keepalive} || $self->{lazy} ? '' : 'close';
     my $servers = join('', map { my $i = $_; map { <<"END" } qw(ours native) }
     server {
         listen 127.0.0.1:%%PORT_${_}_$i%% reuseport backlog=4096;
