@@ -25,15 +25,46 @@ typedef struct {
 } ngx_etcd_route_t;
 
 
+/* with the pool */
+void ngx_etcd_route_cleanup(void *data);
+
+
 /*
  * Sets all of pc that is the balancer's, from the table as it is.  The route
- * lives as long as the pool, and so do the names and keys of the peers that it
- * leads to.  NULL: no memory.
+ * is of the pool and lives as long, and so do the names and keys of the peers
+ * that it leads to.
  */
-ngx_etcd_route_t *ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
-    ngx_peer_connection_t *pc, ngx_pool_t *pool);
 
-/* the last one that was created with that pool; NULL: none was */
+static ngx_inline void
+ngx_etcd_route_init(ngx_etcd_route_t *route, ngx_etcd_upstream_t *upstream,
+    ngx_peer_connection_t *pc, ngx_pool_t *pool)
+{
+    ngx_uint_t  tries;
+
+    /* names and keys of peers are used until the request was logged */
+
+    route->cleanup.handler = ngx_etcd_route_cleanup;
+    route->cleanup.data = route;
+    route->cleanup.next = pool->cleanup;
+    pool->cleanup = &route->cleanup;
+
+    route->upstream = upstream;
+
+    tries = ngx_etcd_pick_init(&route->pick, &upstream->service->table,
+                               &upstream->service->name, pool);
+
+    pc->data = &route->pick;
+    pc->get = ngx_etcd_pick_get;
+    pc->free = ngx_etcd_pick_free;
+    pc->tries = ngx_max(tries, 1);
+#if (NGX_SSL)
+    pc->set_session = ngx_etcd_pick_set_session;
+    pc->save_session = ngx_etcd_pick_save_session;
+#endif
+}
+
+
+/* the last one that was initialized with that pool; NULL: none was */
 ngx_etcd_route_t *ngx_etcd_route_find(ngx_pool_t *pool);
 
 /*
