@@ -14,12 +14,20 @@
 static ngx_etcd_conf_t *ngx_etcd_route_cluster(ngx_etcd_route_t *route);
 
 
+ngx_etcd_route_t  *ngx_etcd_route_spare;
+
+
 void
 ngx_etcd_route_cleanup(void *data)
 {
     ngx_etcd_route_t *route = data;
 
     ngx_etcd_pick_done(&route->pick);
+
+    /* the pool goes on by route->cleanup.next */
+
+    route->next = ngx_etcd_route_spare;
+    ngx_etcd_route_spare = route;
 }
 
 

@@ -18,12 +18,18 @@
 #include <ngx_etcd_upstream.h>
 
 
-typedef struct {
+typedef struct ngx_etcd_route_s  ngx_etcd_route_t;
+
+struct ngx_etcd_route_s {
     ngx_etcd_pick_t        pick;
     ngx_etcd_upstream_t   *upstream;
     ngx_pool_cleanup_t     cleanup;
-} ngx_etcd_route_t;
+    ngx_etcd_route_t      *next;          /* spare */
+};
 
+
+/* those that are not in use, of this worker */
+extern ngx_etcd_route_t  *ngx_etcd_route_spare;
 
 /* with the pool */
 void ngx_etcd_route_cleanup(void *data);
@@ -31,15 +37,31 @@ void ngx_etcd_route_cleanup(void *data);
 
 /*
  * Sets all of pc that is the balancer's, from the table as it is.  The route
- * is of the pool and lives as long, and so do the names and keys of the peers
- * that it leads to.
+ * lives as long as the pool, and so do the names and keys of the peers that it
+ * leads to.  NULL: no memory.
+ *
+ * It is not of the pool: that of a session of stream is so small that another
+ * block of it would cost more than all else that is done here.
  */
 
-static ngx_inline void
-ngx_etcd_route_init(ngx_etcd_route_t *route, ngx_etcd_upstream_t *upstream,
+static ngx_inline ngx_etcd_route_t *
+ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
     ngx_peer_connection_t *pc, ngx_pool_t *pool)
 {
-    ngx_uint_t  tries;
+    ngx_uint_t         tries;
+    ngx_etcd_route_t  *route;
+
+    route = ngx_etcd_route_spare;
+
+    if (route != NULL) {
+        ngx_etcd_route_spare = route->next;
+
+    } else {
+        route = ngx_alloc(sizeof(ngx_etcd_route_t), pc->log);
+        if (route == NULL) {
+            return NULL;
+        }
+    }
 
     /* names and keys of peers are used until the request was logged */
 
@@ -61,10 +83,12 @@ ngx_etcd_route_init(ngx_etcd_route_t *route, ngx_etcd_upstream_t *upstream,
     pc->set_session = ngx_etcd_pick_set_session;
     pc->save_session = ngx_etcd_pick_save_session;
 #endif
+
+    return route;
 }
 
 
-/* the last one that was initialized with that pool; NULL: none was */
+/* the last one that was created with that pool; NULL: none was */
 ngx_etcd_route_t *ngx_etcd_route_find(ngx_pool_t *pool);
 
 /*

@@ -185,12 +185,11 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
     ngx_etcd_table_follow(&escf->upstream.service->table);
 
-    route = ngx_palloc(r->pool, sizeof(ngx_etcd_route_t));
+    route = ngx_etcd_route_create(&escf->upstream, &r->upstream->peer,
+                                  r->pool);
     if (route == NULL) {
         return NGX_ERROR;
     }
-
-    ngx_etcd_route_init(route, &escf->upstream, &r->upstream->peer, r->pool);
 
     if (ngx_etcd_pick_tell(&route->pick, ngx_http_etcd_close, r) != NGX_OK) {
         return NGX_ERROR;

@@ -196,12 +196,10 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
         ngx_etcd_table_follow(&escf->upstream.service->table);
     }
 
-    route = ngx_palloc(s->connection->pool, sizeof(ngx_etcd_route_t));
+    route = ngx_etcd_route_create(&escf->upstream, pc, s->connection->pool);
     if (route == NULL) {
         return NGX_ERROR;
     }
-
-    ngx_etcd_route_init(route, &escf->upstream, pc, s->connection->pool);
 
     pc->notify = ngx_stream_etcd_notify_peer;
 
