@@ -8,11 +8,11 @@
  * What is expected is the peer's latency, as this worker has measured it, for
  * each of its connections for its weight and one more.  Latency is the time
  * from the choice of the peer to the end of the response, or, in stream over
- * TCP, until the peer is connected.  A longer one than
- * was known counts at once, a shorter one by its share of an average in which
- * what was known has lost half of its weight every NGX_ETCD_EWMA_HALF ms; that
- * goes on while nothing is measured, so that a peer that was slow is asked
- * again.  A peer that was never measured is taken to be as others are.
+ * TCP, until the peer is connected.  A longer one than was known counts at
+ * once, a shorter one by its share of an average in which what was known has
+ * lost half of its weight every NGX_ETCD_EWMA_HALF ms; that goes on while
+ * nothing is measured, so that a peer that was slow is asked again.  A peer
+ * that was never measured is taken to be as others are.
  *
  * Latencies differ by chance: the second is better where a quarter less is
  * expected of it, and a millisecond more or less than none says little.
