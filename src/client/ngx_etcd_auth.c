@@ -39,6 +39,8 @@ static void ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth,
     ngx_uint_t unauthorized);
 static void ngx_etcd_auth_wake(ngx_event_t *ev);
 static void ngx_etcd_auth_drop(ngx_str_t *token);
+static ngx_uint_t ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status,
+    ngx_str_t *text);
 static ngx_uint_t ngx_etcd_auth_says(ngx_str_t *text, char *words);
 
 
@@ -635,7 +637,9 @@ ngx_etcd_auth_drop(ngx_str_t *token)
 }
 
 
-ngx_uint_t
+/* 1 if what etcd says is about the token, not about what was asked for */
+
+static ngx_uint_t
 ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {

@@ -115,9 +115,5 @@ ngx_uint_t ngx_etcd_auth_outdated(ngx_etcd_auth_t *auth,
 /* a call succeeded */
 void ngx_etcd_auth_accepted(ngx_etcd_auth_t *auth);
 
-/* 1 if what etcd says is about the token, not about what was asked for */
-ngx_uint_t ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status,
-    ngx_str_t *text);
-
 
 #endif /* _NGX_ETCD_AUTH_H_INCLUDED_ */

@@ -11,53 +11,25 @@
 #include <ngx_etcd_route.h>
 
 
-static void ngx_etcd_route_cleanup(void *data);
 static ngx_etcd_conf_t *ngx_etcd_route_cluster(ngx_etcd_route_t *route);
 
 
-ngx_etcd_route_t *
-ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
-    ngx_peer_connection_t *pc, ngx_pool_t *pool)
-{
-    ngx_uint_t         tries;
-    ngx_etcd_route_t  *route;
-
-    route = ngx_palloc(pool, sizeof(ngx_etcd_route_t));
-    if (route == NULL) {
-        return NULL;
-    }
-
-    /* names and keys of peers are used until the request was logged */
-
-    route->cleanup.handler = ngx_etcd_route_cleanup;
-    route->cleanup.data = route;
-    route->cleanup.next = pool->cleanup;
-    pool->cleanup = &route->cleanup;
-
-    route->upstream = upstream;
-
-    tries = ngx_etcd_pick_init(&route->pick, &upstream->service->table,
-                               &upstream->service->name, pool);
-
-    pc->data = &route->pick;
-    pc->get = ngx_etcd_pick_get;
-    pc->free = ngx_etcd_pick_free;
-    pc->tries = ngx_max(tries, 1);
-#if (NGX_SSL)
-    pc->set_session = ngx_etcd_pick_set_session;
-    pc->save_session = ngx_etcd_pick_save_session;
-#endif
-
-    return route;
-}
+ngx_etcd_route_t  *ngx_etcd_route_spare;
 
 
-static void
+void
 ngx_etcd_route_cleanup(void *data)
 {
     ngx_etcd_route_t *route = data;
 
     ngx_etcd_pick_done(&route->pick);
+
+    ngx_etcd_route_poison(route);
+
+    /* the pool goes on by route->cleanup.next */
+
+    route->next = ngx_etcd_route_spare;
+    ngx_etcd_route_spare = route;
 }
 
 

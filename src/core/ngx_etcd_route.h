@@ -18,20 +18,96 @@
 #include <ngx_etcd_upstream.h>
 
 
-typedef struct {
+typedef struct ngx_etcd_route_s  ngx_etcd_route_t;
+
+struct ngx_etcd_route_s {
     ngx_etcd_pick_t        pick;
     ngx_etcd_upstream_t   *upstream;
     ngx_pool_cleanup_t     cleanup;
-} ngx_etcd_route_t;
+    ngx_etcd_route_t      *next;          /* spare */
+};
+
+
+/* what is in the spare ones is not to be looked at: a sanitizer finds that */
+
+#if (__SANITIZE_ADDRESS__)
+
+#include <sanitizer/asan_interface.h>
+
+#define ngx_etcd_route_poison(route)                                          \
+    ASAN_POISON_MEMORY_REGION(&(route)->pick, sizeof(ngx_etcd_pick_t))
+
+#define ngx_etcd_route_unpoison(route)                                        \
+    ASAN_UNPOISON_MEMORY_REGION(&(route)->pick, sizeof(ngx_etcd_pick_t))
+
+#else
+
+#define ngx_etcd_route_poison(route)
+#define ngx_etcd_route_unpoison(route)
+
+#endif
+
+
+/* those that are not in use, of this worker */
+extern ngx_etcd_route_t  *ngx_etcd_route_spare;
+
+/* with the pool */
+void ngx_etcd_route_cleanup(void *data);
 
 
 /*
  * Sets all of pc that is the balancer's, from the table as it is.  The route
  * lives as long as the pool, and so do the names and keys of the peers that it
  * leads to.  NULL: no memory.
+ *
+ * It is not of the pool: that of a session of stream is so small that another
+ * block of it would cost more than all else that is done here.
  */
-ngx_etcd_route_t *ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
-    ngx_peer_connection_t *pc, ngx_pool_t *pool);
+
+static ngx_inline ngx_etcd_route_t *
+ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
+    ngx_peer_connection_t *pc, ngx_pool_t *pool)
+{
+    ngx_uint_t         tries;
+    ngx_etcd_route_t  *route;
+
+    route = ngx_etcd_route_spare;
+
+    if (route != NULL) {
+        ngx_etcd_route_spare = route->next;
+        ngx_etcd_route_unpoison(route);
+
+    } else {
+        route = ngx_alloc(sizeof(ngx_etcd_route_t), pc->log);
+        if (route == NULL) {
+            return NULL;
+        }
+    }
+
+    /* names and keys of peers are used until the request was logged */
+
+    route->cleanup.handler = ngx_etcd_route_cleanup;
+    route->cleanup.data = route;
+    route->cleanup.next = pool->cleanup;
+    pool->cleanup = &route->cleanup;
+
+    route->upstream = upstream;
+
+    tries = ngx_etcd_pick_init(&route->pick, &upstream->service->table,
+                               &upstream->service->name, pool);
+
+    pc->data = &route->pick;
+    pc->get = ngx_etcd_pick_get;
+    pc->free = ngx_etcd_pick_free;
+    pc->tries = ngx_max(tries, 1);
+#if (NGX_SSL)
+    pc->set_session = ngx_etcd_pick_set_session;
+    pc->save_session = ngx_etcd_pick_save_session;
+#endif
+
+    return route;
+}
+
 
 /* the last one that was created with that pool; NULL: none was */
 ngx_etcd_route_t *ngx_etcd_route_find(ngx_pool_t *pool);

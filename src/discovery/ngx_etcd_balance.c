@@ -10,10 +10,6 @@
 #include <ngx_etcd_balance.h>
 
 
-/* best of two: peers drawn before it takes any */
-
-#define NGX_ETCD_PICK_DRAWS  20
-
 /* least_conn: looks at those that have more connections than was known */
 
 #define NGX_ETCD_PICK_LOOKS  256
@@ -35,15 +31,13 @@ static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
 static ngx_etcd_peer_t *ngx_etcd_pick_again(ngx_etcd_pick_t *pick);
 static ngx_inline void ngx_etcd_pick_worked(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
-static void ngx_etcd_pick_failed(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_t *peer, ngx_log_t *log);
+static void ngx_etcd_pick_failed(ngx_peer_connection_t *pc,
+    ngx_etcd_pick_t *pick);
 static ngx_uint_t ngx_etcd_pick_outdated(ngx_etcd_tier_t *tier,
     ngx_etcd_peer_t *peer);
 static void ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 static void ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
-static ngx_etcd_peer_t *ngx_etcd_pick_any(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 
 
@@ -87,36 +81,6 @@ ngx_etcd_method_find(ngx_str_t *name, ngx_str_t *parameter)
 }
 
 
-ngx_uint_t
-ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
-    ngx_str_t *name, ngx_pool_t *pool)
-{
-    pick->table = table;
-    pick->name = name;
-    pick->pool = pool;
-    pick->revision = table->reader.revision;
-
-    pick->peer = NULL;
-    pick->tried = pick->first;
-    pick->ntried = 0;
-    pick->allocated = NGX_ETCD_PICK_TRIED;
-    pick->cached = 0;
-    pick->early = 0;
-    pick->tries = 0;
-    pick->tenant = NULL;
-
-    ngx_str_null(&pick->key);
-    pick->crc = 0;
-    pick->hash = 0;
-    pick->rehash = 0;
-    pick->hashed = 0;
-    pick->begun = 0;
-
-    return ngx_etcd_tier_tries(&table->primary)
-           + ngx_etcd_tier_tries(&table->backup);
-}
-
-
 ngx_int_t
 ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, void (*close)(void *data),
     void *data)
@@ -152,11 +116,11 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
      * no other failure: the peer may be tried on a new one
      */
 
-    if (pick->cached && pc->tries > pick->tries) {
-        pick->tried[pick->ntried - 1].again = 1;
+    if (pick->cached) {
+        pick->cached = 0;
+        pick->tried[pick->ntried - 1].again = (pc->tries > pick->tries);
     }
 
-    pick->cached = 0;
     pick->peer = NULL;
 
     pc->cached = 0;
@@ -267,7 +231,8 @@ ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 
     /* the time of a try of a peer that had failed */
 
-    if (peer->attr.max_fails
+    if (ngx_etcd_peer_suspect(peer)
+        && peer->attr.max_fails
         && ngx_time() - peer->slot->checked > peer->attr.fail_timeout)
     {
         peer->slot->checked = ngx_time();
@@ -292,9 +257,11 @@ ngx_etcd_pick_remember(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
     ngx_etcd_try_t  *tried;
 
-    if (pick->ntried == pick->allocated) {
+    /* the first is in place, and room is made for 2, 4, 8 and so on */
+
+    if (pick->ntried != 0 && (pick->ntried & (pick->ntried - 1)) == 0) {
         tried = ngx_palloc(pick->pool,
-                           2 * pick->allocated * sizeof(ngx_etcd_try_t));
+                           2 * pick->ntried * sizeof(ngx_etcd_try_t));
         if (tried == NULL) {
             return NGX_ERROR;
         }
@@ -302,7 +269,6 @@ ngx_etcd_pick_remember(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
         ngx_memcpy(tried, pick->tried, pick->ntried * sizeof(ngx_etcd_try_t));
 
         pick->tried = tried;
-        pick->allocated *= 2;
     }
 
     ngx_etcd_peer_ref(peer);
@@ -354,7 +320,6 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     ngx_etcd_pick_t *pick = data;
 
     ngx_etcd_peer_t  *peer;
-    ngx_etcd_tier_t  *tier;
 
     peer = pick->peer;
 
@@ -364,7 +329,7 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 
     if (state & NGX_PEER_FAILED) {
         pick->cached = pc->cached;
-        ngx_etcd_pick_failed(pick, peer, pc->log);
+        ngx_etcd_pick_failed(pc, pick);
 
     } else {
         ngx_etcd_pick_worked(pick, peer);
@@ -383,16 +348,14 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     peer = ngx_etcd_table_current(pick->table, peer);
 
     if (peer != NULL) {
-        tier = peer->tier;
-
         if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
             || peer->deficit != 0)
         {
-            (void) ngx_etcd_health_check(pick->table, tier, peer);
+            (void) ngx_etcd_health_check(pick->table, peer->tier, peer);
         }
 
         if (ngx_etcd_pick_method(pick)->freed != NULL) {
-            ngx_etcd_pick_method(pick)->freed(pick, tier, peer, state);
+            ngx_etcd_pick_method(pick)->freed(peer->tier, peer);
         }
     }
 
@@ -431,12 +394,12 @@ ngx_etcd_pick_worked(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 
 
 static void
-ngx_etcd_pick_failed(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer,
-    ngx_log_t *log)
+ngx_etcd_pick_failed(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
 {
-    ngx_uint_t  fails;
+    ngx_uint_t        fails;
+    ngx_etcd_peer_t  *peer;
 
-    peer = ngx_etcd_table_current(pick->table, peer);
+    peer = ngx_etcd_table_current(pick->table, pick->peer);
 
     if (peer == NULL) {
         return;
@@ -445,9 +408,13 @@ ngx_etcd_pick_failed(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer,
     fails = ngx_etcd_health_failed(pick->table, peer->tier, peer);
 
     if (fails != 0 && fails == peer->attr.max_fails) {
-        ngx_log_error(NGX_LOG_WARN, log, 0,
+        ngx_log_error(NGX_LOG_WARN, pc->log, 0,
                       "upstream \"%V\": member %V temporarily disabled",
                       pick->name, &peer->name);
+    }
+
+    if (ngx_etcd_pick_method(pick)->failed != NULL) {
+        ngx_etcd_pick_method(pick)->failed(pick, peer->tier, peer);
     }
 }
 
@@ -492,24 +459,6 @@ ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data)
 }
 
 #endif
-
-
-void
-ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
-{
-    ngx_uint_t  i;
-
-    if (pick->tenant != NULL) {
-        ngx_etcd_peer_leave(pick->tenant);
-    }
-
-    for (i = 0; i < pick->ntried; i++) {
-        ngx_etcd_peer_unref(pick->tried[i].peer);
-    }
-
-    pick->ntried = 0;
-    pick->peer = NULL;
-}
 
 
 ngx_etcd_peer_t *
@@ -626,44 +575,6 @@ ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 
 
 ngx_etcd_peer_t *
-ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    ngx_uint_t (*better)(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
-    ngx_etcd_peer_t *two))
-{
-    ngx_uint_t        i;
-    ngx_etcd_peer_t  *peer, *first;
-
-    first = NULL;
-
-    for (i = 0; i < NGX_ETCD_PICK_DRAWS; i++) {
-
-        /* the peer before may have been parked */
-
-        if (ngx_etcd_tier_usable(tier) == 0) {
-            break;
-        }
-
-        peer = ngx_etcd_tier_draw(tier);
-
-        if (peer == first || !ngx_etcd_pick_usable(pick, tier, peer)) {
-            continue;
-        }
-
-        if (first == NULL) {
-            first = peer;
-            continue;
-        }
-
-        return better(tier, peer, first) ? peer : first;
-    }
-
-    return (first != NULL) ? first : ngx_etcd_pick_any(pick, tier);
-}
-
-
-/* few of those that are left were not tried, or have a share of the draws */
-
-static ngx_etcd_peer_t *
 ngx_etcd_pick_any(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 {
     ngx_uint_t        i, n;

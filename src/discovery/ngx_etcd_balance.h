@@ -20,9 +20,9 @@
 #include <ngx_etcd_table.h>
 
 
-/* peers tried are remembered in place up to here, beyond that in the pool */
+/* best of two: peers drawn before it takes any */
 
-#define NGX_ETCD_PICK_TRIED  1
+#define NGX_ETCD_PICK_DRAWS  20
 
 
 typedef struct {
@@ -44,12 +44,13 @@ struct ngx_etcd_pick_s {
     ngx_str_t                   *name;             /* of the upstream */
     ngx_pool_t                  *pool;
     uint64_t                     revision;         /* that it is picked by */
-
-    ngx_etcd_peer_t             *peer;             /* the last picked */
     ngx_etcd_try_t              *tried;            /* all picked; referenced
                                                       until done */
+
+    /* zeroed from here */
+
+    ngx_etcd_peer_t             *peer;             /* the last picked */
     uint32_t                     ntried;
-    uint32_t                     allocated;
     unsigned                     cached:1;         /* the last connection was
                                                       a kept one, and failed */
     unsigned                     early:1;          /* peer: not yet got */
@@ -65,10 +66,10 @@ struct ngx_etcd_pick_s {
     uint32_t                     hash;
     uint32_t                     rehash;           /* times hashed */
     uint32_t                     hashed;           /* to who is not usable */
-    uint64_t                     begun;            /* us, the last taken; 0:
-                                                      is not measured */
+    struct timespec              begun;            /* the last taken; 0 s: is
+                                                      not measured */
 
-    ngx_etcd_try_t               first[NGX_ETCD_PICK_TRIED];
+    ngx_etcd_try_t               first;
 };
 
 
@@ -84,9 +85,26 @@ const ngx_etcd_method_t *ngx_etcd_method_find(ngx_str_t *name,
     ngx_str_t *parameter);
 extern const ngx_etcd_method_t  *ngx_etcd_method_default;
 
+
 /* from the table as it is; returns how many peers there are to try */
-ngx_uint_t ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
-    ngx_str_t *name, ngx_pool_t *pool);
+
+static ngx_inline ngx_uint_t
+ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
+    ngx_str_t *name, ngx_pool_t *pool)
+{
+    pick->table = table;
+    pick->name = name;
+    pick->pool = pool;
+    pick->revision = table->reader.revision;
+    pick->tried = &pick->first;
+
+    ngx_memzero(&pick->peer, offsetof(ngx_etcd_pick_t, first)
+                             - offsetof(ngx_etcd_pick_t, peer));
+
+    return ngx_etcd_tier_tries(&table->primary)
+           + ngx_etcd_tier_tries(&table->backup);
+}
+
 
 /*
  * To be called, once, when the peer in use leaves the table or leads anew;
@@ -133,8 +151,22 @@ void ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data);
 
 #endif
 
+
 /* drops the references: names and keys of peers are not valid any more */
-void ngx_etcd_pick_done(ngx_etcd_pick_t *pick);
+
+static ngx_inline void
+ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
+{
+    if (pick->tenant != NULL) {
+        ngx_etcd_peer_leave(pick->tenant);
+    }
+
+    while (pick->ntried != 0) {
+        ngx_etcd_peer_unref(pick->tried[--pick->ntried].peer);
+    }
+
+    pick->peer = NULL;
+}
 
 
 /* for methods */
@@ -152,13 +184,50 @@ ngx_uint_t ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer);
 ngx_etcd_peer_t *ngx_etcd_pick_turn(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 
+/* any usable peer: few were not tried yet, or have a share of the draws */
+ngx_etcd_peer_t *ngx_etcd_pick_any(ngx_etcd_pick_t *pick,
+    ngx_etcd_tier_t *tier);
+
+
 /*
  * Of two usable peers, drawn in proportion to their weights, the second where
  * it is better, or else the first.
  */
-ngx_etcd_peer_t *ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, ngx_uint_t (*better)(ngx_etcd_tier_t *tier,
-    ngx_etcd_peer_t *one, ngx_etcd_peer_t *two));
+
+static ngx_inline ngx_etcd_peer_t *
+ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    ngx_uint_t (*better)(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
+    ngx_etcd_peer_t *two))
+{
+    ngx_uint_t        i;
+    ngx_etcd_peer_t  *peer, *first;
+
+    first = NULL;
+
+    for (i = 0; i < NGX_ETCD_PICK_DRAWS; i++) {
+
+        /* the peer before may have been parked */
+
+        if (ngx_etcd_tier_usable(tier) == 0) {
+            break;
+        }
+
+        peer = ngx_etcd_tier_draw(tier);
+
+        if (peer == first || !ngx_etcd_pick_usable(pick, tier, peer)) {
+            continue;
+        }
+
+        if (first == NULL) {
+            first = peer;
+            continue;
+        }
+
+        return better(tier, peer, first) ? peer : first;
+    }
+
+    return (first != NULL) ? first : ngx_etcd_pick_any(pick, tier);
+}
 
 
 #endif /* _NGX_ETCD_BALANCE_H_INCLUDED_ */

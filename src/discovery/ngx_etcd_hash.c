@@ -26,17 +26,22 @@
 
 #define NGX_ETCD_HASH_SKIPS  1000
 
+#define ngx_etcd_hash_step(crc, c)                                            \
+    (ngx_crc32_table256[((crc) ^ (c)) & 0xff] ^ ((crc) >> 8))
+
 
 static ngx_etcd_peer_t *ngx_etcd_hash_pick(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 static ngx_etcd_peer_t *ngx_etcd_hash_next(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier, uint64_t weight);
+static ngx_inline uint32_t ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key);
+static uint32_t ngx_etcd_hash_digits(uint32_t crc, uint32_t n);
 static ngx_etcd_peer_t *ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 static ngx_etcd_peer_t *ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier, ngx_etcd_point_t *point,
     ngx_etcd_ring_place_t *place);
-static ngx_uint_t ngx_etcd_hash_usable(ngx_etcd_pick_t *pick,
+static ngx_inline ngx_uint_t ngx_etcd_hash_usable(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 
 
@@ -45,6 +50,7 @@ const ngx_etcd_method_t  ngx_etcd_method_hash = {
     ngx_null_string,
     NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_ORDER,
     ngx_etcd_hash_pick,
+    NULL,
     NULL,
     NULL,
     NULL
@@ -57,6 +63,7 @@ const ngx_etcd_method_t  ngx_etcd_method_consistent = {
     ngx_etcd_consistent_pick,
     NULL,
     NULL,
+    NULL,
     NULL
 };
 
@@ -67,11 +74,11 @@ ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
     uint64_t          weight;
     ngx_etcd_peer_t  *peer;
 
-    weight = ngx_etcd_order_weight(&tier->order);
-
     if (pick->key.len == 0 || pick->table->nmembers <= 1) {
         return ngx_etcd_pick_turn(pick, tier);
     }
+
+    weight = ngx_etcd_order_weight(&tier->order);
 
     while (pick->hashed <= NGX_ETCD_HASH_TRIES) {
         peer = ngx_etcd_hash_next(pick, tier, weight);
@@ -93,27 +100,66 @@ static ngx_etcd_peer_t *
 ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
     uint64_t weight)
 {
-    u_char     buf[NGX_INT_T_LEN];
-    size_t     len;
-    uint32_t   crc;
+    uint32_t  crc;
+
+    crc = ngx_etcd_hash_crc(pick->rehash, &pick->key);
 
     if (pick->rehash == 0) {
-        crc = ngx_crc32_long(pick->key.data, pick->key.len);
         pick->crc = crc;
-
-    } else {
-        len = ngx_sprintf(buf, "%ui", pick->rehash) - buf;
-
-        ngx_crc32_init(crc);
-        ngx_crc32_update(&crc, buf, len);
-        ngx_crc32_update(&crc, pick->key.data, pick->key.len);
-        ngx_crc32_final(crc);
     }
 
     pick->hash += (crc >> 16) & 0x7fff;
     pick->rehash++;
 
     return ngx_etcd_order_at(&tier->order, pick->hash % weight);
+}
+
+
+/* four bytes at a time: a key's crc is most of what a pick costs */
+
+static ngx_inline uint32_t
+ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key)
+{
+    u_char    *p;
+    size_t     n;
+    uint32_t   crc;
+
+    ngx_crc32_init(crc);
+
+    if (rehash != 0) {
+        crc = ngx_etcd_hash_digits(crc, rehash);
+    }
+
+    p = key->data;
+
+    for (n = key->len; n >= 4; n -= 4) {
+        crc = ngx_etcd_hash_step(crc, p[0]);
+        crc = ngx_etcd_hash_step(crc, p[1]);
+        crc = ngx_etcd_hash_step(crc, p[2]);
+        crc = ngx_etcd_hash_step(crc, p[3]);
+        p += 4;
+    }
+
+    for ( /* void */ ; n != 0; n--) {
+        crc = ngx_etcd_hash_step(crc, *p++);
+    }
+
+    ngx_crc32_final(crc);
+
+    return crc;
+}
+
+
+/* of the number as text */
+
+static uint32_t
+ngx_etcd_hash_digits(uint32_t crc, uint32_t n)
+{
+    if (n > 9) {
+        crc = ngx_etcd_hash_digits(crc, n / 10);
+    }
+
+    return ngx_etcd_hash_step(crc, '0' + n % 10);
 }
 
 
@@ -131,7 +177,7 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
     }
 
     if (pick->rehash++ == 0) {
-        pick->crc = ngx_crc32_long(pick->key.data, pick->key.len);
+        pick->crc = ngx_etcd_hash_crc(0, &pick->key);
         pick->hash = pick->crc;
     }
 
@@ -200,10 +246,18 @@ ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 }
 
 
-static ngx_uint_t
+/* one that has all of its weight has all of its keys */
+
+static ngx_inline ngx_uint_t
 ngx_etcd_hash_usable(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
     ngx_etcd_peer_t *peer)
 {
-    return ngx_etcd_pick_usable(pick, tier, peer)
-           && pick->crc % NGX_ETCD_PEER_UNIT < ngx_etcd_health_level(peer);
+    if (pick->ntried != 0 && ngx_etcd_pick_tried(pick, peer)) {
+        return 0;
+    }
+
+    return ngx_etcd_health_whole(tier, peer)
+           || (ngx_etcd_health_check(pick->table, tier, peer)
+               && pick->crc % NGX_ETCD_PEER_UNIT
+                  < ngx_etcd_health_level(peer));
 }

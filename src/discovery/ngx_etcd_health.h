@@ -33,13 +33,14 @@
 ngx_uint_t ngx_etcd_health_check(ngx_etcd_table_t *table,
     ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 
-/* it has all of its weight, and nothing could have changed that: the same */
+/*
+ * It has all of its weight, and nothing could have changed that: the same.  A
+ * deficit is looked at when it arises.
+ */
 #define ngx_etcd_health_whole(tier, peer)                                     \
     ((peer)->pos < (tier)->ends[NGX_ETCD_REGION_WHOLE]                        \
-     && (peer)->attr.max_conns == 0                                           \
-     && (peer)->attr.slow_start == 0                                          \
-     && (peer)->deficit == 0                                                  \
-     && ngx_etcd_peer_fails(peer) == 0)
+     && ((peer)->attr.max_conns | (peer)->attr.slow_start) == 0               \
+     && !ngx_etcd_peer_suspect(peer))
 
 #define ngx_etcd_health_usable(table, tier, peer)                             \
     (ngx_etcd_health_whole(tier, peer)                                        \
@@ -55,7 +56,7 @@ void ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier);
 ngx_uint_t ngx_etcd_health_failed(ngx_etcd_table_t *table,
     ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 
-/* the peer has failed before, and works now */
+/* the peer works; it may have failed before */
 void ngx_etcd_health_recovered(ngx_etcd_peer_t *peer);
 
 
@@ -64,7 +65,7 @@ void ngx_etcd_health_recovered(ngx_etcd_peer_t *peer);
 static ngx_inline void
 ngx_etcd_health_worked(ngx_etcd_peer_t *peer)
 {
-    if (ngx_etcd_peer_fails(peer) != 0) {
+    if (ngx_etcd_peer_suspect(peer)) {
         ngx_etcd_health_recovered(peer);
     }
 }

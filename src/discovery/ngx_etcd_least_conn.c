@@ -32,8 +32,8 @@ static ngx_etcd_peer_t *ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick,
 static void ngx_etcd_least_conn_look(ngx_etcd_tier_t *tier);
 static void ngx_etcd_least_conn_taken(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer, ngx_uint_t conns);
-static void ngx_etcd_least_conn_freed(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer, ngx_uint_t state);
+static void ngx_etcd_least_conn_freed(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer);
 
 
 const ngx_etcd_method_t  ngx_etcd_method_least_conn = {
@@ -42,6 +42,7 @@ const ngx_etcd_method_t  ngx_etcd_method_least_conn = {
     NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_CONNS,
     ngx_etcd_least_conn_pick,
     ngx_etcd_least_conn_taken,
+    NULL,
     NULL,
     ngx_etcd_least_conn_freed
 };
@@ -91,8 +92,7 @@ ngx_etcd_least_conn_taken(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 
 
 static void
-ngx_etcd_least_conn_freed(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    ngx_etcd_peer_t *peer, ngx_uint_t state)
+ngx_etcd_least_conn_freed(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
 {
     if (ngx_etcd_turn_taken_by(&peer->turn)) {
         ngx_etcd_turn_load(&tier->turn, &peer->turn,

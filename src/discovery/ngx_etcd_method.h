@@ -45,9 +45,14 @@ struct ngx_etcd_method_s {
     void                 (*works)(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
                                   ngx_etcd_peer_t *peer);
 
-    /* one connection less; state as nginx's; or NULL */
-    void                 (*freed)(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-                                  ngx_etcd_peer_t *peer, ngx_uint_t state);
+    /* it has failed; or NULL */
+    void                 (*failed)(ngx_etcd_pick_t *pick,
+                                   ngx_etcd_tier_t *tier,
+                                   ngx_etcd_peer_t *peer);
+
+    /* it has one connection less; or NULL */
+    void                 (*freed)(ngx_etcd_tier_t *tier,
+                                  ngx_etcd_peer_t *peer);
 };
 
 

@@ -9,10 +9,6 @@
 #include <ngx_etcd_order.h>
 
 
-#define ngx_etcd_order(n)      (ngx_queue_data(n, ngx_etcd_order_t, node))
-#define ngx_etcd_order_sum(n)  ((n) == NULL ? 0 : ngx_etcd_order(n)->sum)
-
-
 static ngx_int_t ngx_etcd_order_compare(ngx_etcd_node_t *one,
     ngx_etcd_node_t *two);
 static void ngx_etcd_order_update(ngx_etcd_node_t *node);
@@ -53,13 +49,6 @@ void
 ngx_etcd_order_remove(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer)
 {
     ngx_etcd_treap_remove(treap, &peer->order->node);
-}
-
-
-uint64_t
-ngx_etcd_order_weight(ngx_etcd_treap_t *treap)
-{
-    return ngx_etcd_order_sum(treap->root);
 }
 
 

@@ -36,7 +36,11 @@ void ngx_etcd_order_remove(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer);
 /* below 0: one is before two; 0: of one name */
 ngx_int_t ngx_etcd_order_names(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
 
-uint64_t ngx_etcd_order_weight(ngx_etcd_treap_t *treap);
+#define ngx_etcd_order(n)      (ngx_queue_data(n, ngx_etcd_order_t, node))
+#define ngx_etcd_order_sum(n)  ((n) == NULL ? 0 : ngx_etcd_order(n)->sum)
+
+/* there are some */
+#define ngx_etcd_order_weight(treap)  (ngx_etcd_order((treap)->root)->sum)
 
 /* whose stretch the point is in, of 0 .. the weight of all - 1 */
 ngx_etcd_peer_t *ngx_etcd_order_at(ngx_etcd_treap_t *treap, uint64_t point);

@@ -72,7 +72,7 @@ struct ngx_etcd_peer_s {
                                                       it gets nothing */
     uint32_t                     deficit;          /* of weight, by failures */
     uint32_t                     since;            /* picks, when it was so */
-    uint32_t                     latency;          /* us, at its time */
+    uint32_t                     latency;          /* at its time */
     ngx_msec_t                   measured;
     ngx_etcd_turn_link_t         turn;
     ngx_etcd_order_t            *order;
@@ -118,6 +118,14 @@ ngx_uint_t ngx_etcd_peer_failed(ngx_etcd_peer_t *peer);
     ngx_etcd_counter_get(&(peer)->slot->conns, (peer)->uid)
 #define ngx_etcd_peer_fails(peer)                                             \
     ngx_etcd_counter_get(&(peer)->slot->fails, (peer)->uid)
+
+/* the same, where some are compared: of whoever is in the slot by now */
+#define ngx_etcd_peer_load(peer)                                              \
+    ((uint32_t) __atomic_load_n(&(peer)->slot->conns, __ATOMIC_RELAXED))
+
+/* 0: has not failed; else somebody in its slot has, which may be another */
+#define ngx_etcd_peer_suspect(peer)                                           \
+    ((uint32_t) __atomic_load_n(&(peer)->slot->fails, __ATOMIC_RELAXED))
 
 
 #endif /* _NGX_ETCD_PEER_H_INCLUDED_ */

@@ -24,6 +24,7 @@ const ngx_etcd_method_t  ngx_etcd_method_random = {
     ngx_etcd_random_pick,
     NULL,
     NULL,
+    NULL,
     NULL
 };
 
@@ -41,6 +42,6 @@ static ngx_uint_t
 ngx_etcd_random_better(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
     ngx_etcd_peer_t *two)
 {
-    return (uint64_t) ngx_etcd_peer_conns(one) * two->weight
-           < (uint64_t) ngx_etcd_peer_conns(two) * one->weight;
+    return (uint64_t) ngx_etcd_peer_load(one) * two->weight
+           < (uint64_t) ngx_etcd_peer_load(two) * one->weight;
 }

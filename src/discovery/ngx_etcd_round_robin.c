@@ -18,5 +18,6 @@ const ngx_etcd_method_t  ngx_etcd_method_round_robin = {
     ngx_etcd_pick_turn,
     NULL,
     NULL,
+    NULL,
     NULL
 };

@@ -23,6 +23,8 @@ static void ngx_etcd_tier_weigh(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     uint32_t weight);
 static void ngx_etcd_tier_sum(ngx_etcd_tier_t *tier, ngx_uint_t pos,
     int64_t delta);
+static ngx_etcd_peer_t *ngx_etcd_tier_at(ngx_etcd_tier_t *tier,
+    uint64_t point);
 
 
 void
@@ -33,6 +35,7 @@ ngx_etcd_tier_init(ngx_etcd_tier_t *tier, const ngx_etcd_method_t *method,
 
     tier->method = method;
     tier->log = log;
+    tier->chance = (uint64_t) ngx_random() << 1 | 1;
 
     ngx_etcd_turn_init(&tier->turn, log);
     ngx_etcd_order_init(&tier->order);
@@ -346,7 +349,9 @@ ngx_etcd_tier_sum(ngx_etcd_tier_t *tier, ngx_uint_t pos, int64_t delta)
 }
 
 
-ngx_etcd_peer_t *
+/* with sums: the peer at a point of 0 .. tier->weight - 1 */
+
+static ngx_etcd_peer_t *
 ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
 {
     ngx_uint_t  i, n, bit;
@@ -371,30 +376,21 @@ ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
 
 
 /*
- * Anybody, if the weight permits, which it always does where all are equal;
- * otherwise the tree says who: that gives everybody its share, too.
+ * The peer, by its weight, or else whom the tree says: that gives everybody
+ * its share, too.
  */
 
 ngx_etcd_peer_t *
-ngx_etcd_tier_draw(ngx_etcd_tier_t *tier)
+ngx_etcd_tier_draw_again(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
 {
-    uint64_t          point;
-    ngx_etcd_peer_t  *peer;
+    uint64_t  point;
 
-    point = (uint64_t) ngx_random();
-    peer = tier->peers[point % ngx_etcd_tier_usable(tier)];
-
-    if (peer->weight == tier->heaviest
-        || (uint64_t) ngx_random() % tier->heaviest < peer->weight)
-    {
+    if (ngx_etcd_tier_random(tier) % tier->heaviest < peer->weight) {
         return peer;
     }
 
-    point = (uint64_t) ngx_random();
+    point = ngx_etcd_tier_random(tier) << 32;
 
-    if (tier->weight > 0x7fffffff) {
-        point = point << 31 | (uint64_t) ngx_random();
-    }
-
-    return ngx_etcd_tier_at(tier, point % tier->weight);
+    return ngx_etcd_tier_at(tier, (point | ngx_etcd_tier_random(tier))
+                                  % tier->weight);
 }

@@ -53,9 +53,10 @@ struct ngx_etcd_tier_s {
 
     uint32_t                     picks;            /* so far */
     ngx_msec_t                   swept;            /* last time */
+    uint64_t                     chance;           /* the last drawn; odd */
     ngx_uint_t                   cursor;           /* of those asked for their
                                                       connections in turn */
-    uint32_t                     latency;          /* us, of any peer */
+    uint32_t                     latency;          /* of any peer */
 };
 
 
@@ -96,11 +97,41 @@ void ngx_etcd_tier_place(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
 ngx_etcd_region_e ngx_etcd_tier_region(ngx_etcd_tier_t *tier,
     ngx_etcd_peer_t *peer);
 
-/* with sums: the peer at a point of 0 .. tier->weight - 1 */
-ngx_etcd_peer_t *ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point);
+/* instead of one that anybody might have been, and who has not all weight */
+ngx_etcd_peer_t *ngx_etcd_tier_draw_again(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_t *peer);
 
-/* one at random, in proportion to weight; some can be used */
-ngx_etcd_peer_t *ngx_etcd_tier_draw(ngx_etcd_tier_t *tier);
+
+/*
+ * 32 bits, the better ones of a multiplicative congruential generator; libc's
+ * random() takes a lock, and ten times as long.
+ */
+
+static ngx_inline uint64_t
+ngx_etcd_tier_random(ngx_etcd_tier_t *tier)
+{
+    tier->chance *= 0xd1342543de82ef95;
+
+    return tier->chance >> 32;
+}
+
+
+/*
+ * One at random, in proportion to weight; some can be used.  Anybody, if the
+ * weight permits, which it always does where all are equal.
+ */
+
+static ngx_inline ngx_etcd_peer_t *
+ngx_etcd_tier_draw(ngx_etcd_tier_t *tier)
+{
+    ngx_etcd_peer_t  *peer;
+
+    peer = tier->peers[ngx_etcd_tier_random(tier)
+                       % ngx_etcd_tier_usable(tier)];
+
+    return (peer->weight == tier->heaviest)
+           ? peer : ngx_etcd_tier_draw_again(tier, peer);
+}
 
 
 #endif /* _NGX_ETCD_TIER_H_INCLUDED_ */

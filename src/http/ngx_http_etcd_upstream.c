@@ -203,7 +203,8 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    return ngx_http_etcd_first_peer(r, route);
+    return escf->upstream.service->awaited
+           ? ngx_http_etcd_first_peer(r, route) : NGX_OK;
 }
 
 

@@ -21,8 +21,6 @@ static void ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots,
     ngx_etcd_word_t *cells);
 static ngx_etcd_chunk_t *ngx_etcd_ledger_chunk(ngx_etcd_set_t *set,
     ngx_uint_t n);
-static ngx_inline void ngx_etcd_ledger_note(ngx_etcd_word_t *cell,
-    uint32_t uid, ngx_int_t n);
 
 
 void
@@ -200,83 +198,4 @@ ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n)
     }
 
     return (ngx_etcd_word_t *) &(*cells)[n % NGX_ETCD_SET_SLOTS];
-}
-
-
-ngx_int_t
-ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
-    uint32_t uid, ngx_uint_t max)
-{
-    uint64_t  value;
-
-    ngx_etcd_ledger_note(cell, uid, 1);
-
-    value = __atomic_load_n(&slot->conns, __ATOMIC_RELAXED);
-
-    do {
-        if (value >> 32 != uid) {
-            return 0;
-        }
-
-        if (max != 0 && (value & 0xffffffff) >= max) {
-            ngx_etcd_ledger_note(cell, uid, -1);
-            return NGX_BUSY;
-        }
-
-    } while (!__atomic_compare_exchange_n(&slot->conns, &value, value + 1, 1,
-                                          __ATOMIC_ACQ_REL,
-                                          __ATOMIC_RELAXED));
-
-    return (value + 1) & 0xffffffff;
-}
-
-
-void
-ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
-    uint32_t uid)
-{
-    uint64_t  value;
-
-    value = __atomic_load_n(&slot->conns, __ATOMIC_RELAXED);
-
-    do {
-        if (value >> 32 != uid || (value & 0xffffffff) == 0) {
-            break;
-        }
-
-    } while (!__atomic_compare_exchange_n(&slot->conns, &value, value - 1, 1,
-                                          __ATOMIC_ACQ_REL,
-                                          __ATOMIC_RELAXED));
-
-    ngx_etcd_ledger_note(cell, uid, -1);
-}
-
-
-/* what a cell says of another member, which is gone, is of no use any more */
-
-static ngx_inline void
-ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid, ngx_int_t n)
-{
-    uint64_t  value;
-
-    if (cell == NULL) {
-        return;
-    }
-
-    value = __atomic_load_n(cell, __ATOMIC_RELAXED);
-
-    if (value >> 32 != uid) {
-
-        if (n < 0) {
-            return;
-        }
-
-        value = (uint64_t) uid << 32;
-    }
-
-    if (n < 0 && (value & 0xffffffff) == 0) {
-        return;
-    }
-
-    __atomic_store_n(cell, value + n, __ATOMIC_RELEASE);
 }

@@ -46,17 +46,92 @@ void ngx_etcd_ledger_check(ngx_etcd_zone_t *zone);
 ngx_etcd_word_t *ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_uint_t n);
 
+
+/* what a cell says of another member, which is gone, is of no use any more */
+
+static ngx_inline void
+ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid, ngx_int_t n)
+{
+    uint64_t  value;
+
+    if (cell == NULL) {
+        return;
+    }
+
+    value = __atomic_load_n(cell, __ATOMIC_RELAXED);
+
+    if (value >> 32 != uid) {
+
+        if (n < 0) {
+            return;
+        }
+
+        value = (uint64_t) uid << 32;
+    }
+
+    if (n < 0 && (value & 0xffffffff) == 0) {
+        return;
+    }
+
+    __atomic_store_n(cell, value + n, __ATOMIC_RELEASE);
+}
+
+
 /*
  * One connection more to the member of that id, unless that would be more than
  * max (0: any number): how many there are now (0: the member is gone), or
  * NGX_BUSY.
  */
-ngx_int_t ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
-    uint32_t uid, ngx_uint_t max);
+
+static ngx_inline ngx_int_t
+ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
+    uint32_t uid, ngx_uint_t max)
+{
+    uint64_t  value;
+
+    ngx_etcd_ledger_note(cell, uid, 1);
+
+    value = __atomic_load_n(&slot->conns, __ATOMIC_RELAXED);
+
+    do {
+        if (value >> 32 != uid) {
+            return 0;
+        }
+
+        if (max != 0 && (value & 0xffffffff) >= max) {
+            ngx_etcd_ledger_note(cell, uid, -1);
+            return NGX_BUSY;
+        }
+
+    } while (!__atomic_compare_exchange_n(&slot->conns, &value, value + 1, 1,
+                                          __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+
+    return (value + 1) & 0xffffffff;
+}
+
 
 /* one less */
-void ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
-    uint32_t uid);
+
+static ngx_inline void
+ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
+    uint32_t uid)
+{
+    uint64_t  value;
+
+    value = __atomic_load_n(&slot->conns, __ATOMIC_RELAXED);
+
+    do {
+        if (value >> 32 != uid || (value & 0xffffffff) == 0) {
+            break;
+        }
+
+    } while (!__atomic_compare_exchange_n(&slot->conns, &value, value - 1, 1,
+                                          __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+
+    ngx_etcd_ledger_note(cell, uid, -1);
+}
 
 
 #endif /* _NGX_ETCD_LEDGER_H_INCLUDED_ */

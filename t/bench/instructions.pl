@@ -110,6 +110,7 @@ for my $size (@{ SIZES() }) {
     my $side = Counted->new(
         members => $size,
         clients => 1,
+        lazy    => 1,
         globals => 'daemon off; master_process off;',
     )->start();
 
@@ -138,7 +139,9 @@ What a worker executes for one proxied request, in nginx, its modules and
 libraries, without the kernel's part and without what timers do, which goes by
 the clock: counted by `valgrind --tool=callgrind`
 over @{[ REQUESTS ]} requests one after another, each with a connection of its
-own on both sides. Beside `ewma`, which nginx has not, stands `random two`.
+own on both sides, which nginx is the one to close: when it notices that the
+other side has done so is chance. Beside `ewma`, which nginx has not, stands
+`random two`.
 END
     table(['method', map { my $n = $_; map { "$_, $n members" }
                            qw(nginx ours difference ratio) } @{ SIZES() }],

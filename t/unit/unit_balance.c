@@ -282,7 +282,7 @@ ngx_etcd_unit_end(ngx_etcd_pick_t *pick, ngx_uint_t state)
 
     /* no latency is measured, which depends on what else the machine does */
 
-    pick->begun = 0;
+    pick->begun.tv_sec = 0;
 
     ngx_etcd_pick_free(&pc, pick, state);
     ngx_etcd_pick_done(pick);
