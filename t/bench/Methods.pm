@@ -48,8 +48,8 @@ sub names { map { $_->[0] } @methods }
 
 # members => N; workers => 1, keepalive => 0, kind => 'http', clients => 32,
 # pace => 0 (requests a second; 0: each client as soon as it was answered),
-# as => [] (a command that runs the clients), lazy => 1 (the backend leaves it to
-# nginx to close connections), parameters => '' (of all members),
+# as => [] (a command that runs the clients), lazy => 1 (the backend leaves it
+# to nginx to close connections), parameters => '' (of all members),
 # globals => '', server => '' (more of the configuration); and by which methods:
 # ours => [names()], native => [names()], unshared => [] (native without "zone")
 

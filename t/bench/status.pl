@@ -3,6 +3,9 @@
 # What a status of ten thousand members costs others: the latency of requests
 # while it is asked for all the time, and without; and how long the worker was
 # kept from other work at a stretch.
+#
+# The worker has a CPU of its own: who asks, and etcd, have another one, so
+# that a request does not wait for a status to be read.
 
 use strict;
 use warnings;
@@ -10,22 +13,27 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib", $FindBin::Bin;
 
-use Time::HiRes qw(sleep time);
+use List::Util qw(max);
+use Time::HiRes qw(CLOCK_MONOTONIC clock_gettime sleep time);
 
 use Bench;
 use Etcd;
 use Finish;
 use Http;
+use Methods;
 use Nginx;
 use Process;
+use Stall;
 use Wait;
 
 use constant {
     MEMBERS     => 10_000,
     ROUNDS      => $ENV{BENCH_ROUNDS} || 20,
-    SECONDS     => $ENV{BENCH_SECONDS} || 2,
+    REQUESTS    => $ENV{BENCH_REQUESTS} || 200_000,
     PAUSE       => 0.1,                 # between two statuses
     CONNECTIONS => 8,
+    STILL       => 1,                   # seconds in which nothing is asked
+    ALONE       => 20,                  # statuses with nobody else
 };
 
 # what is asked for, beside nothing
@@ -35,6 +43,22 @@ my %paths = (
     sums    => '/status?format=prometheus',
     members => '/members',
 );
+
+my ($cpu, $other) = Stall::cores();
+
+defined $other or die "there is one CPU only\n";
+
+sub pin {
+    my ($core, $pid) = @_;
+
+    my ($status, $output) = run('taskset', '-acp', $core, $pid);
+
+    $status == 0 or die "taskset: $output\n";
+}
+
+# and whatever is started from here on
+
+pin($other, $$);
 
 my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd)->set(PREFIX => '/status/');
@@ -78,50 +102,98 @@ fill($etcd, '/status/', MEMBERS);
 wait_for { status_of($nginx)->{members} == MEMBERS } 60, 'the members'
     or die "there are no members\n";
 
+pin($cpu, $_) for $nginx->workers;
+
 
 sub stall { $nginx->get('/status')->{body} =~ /"stall_us":(\d+)/ ? $1 : 0 }
 
 
-# one that asks, until it is told to end
+# one that asks, until it is told to end, and says how many seconds each took
 
 sub start_reader {
     my ($path) = @_;
 
-    my $pid = fork() // die "fork: $!\n";
+    my $pid = open(my $pipe, '-|') // die "fork: $!\n";
 
-    $pid == 0 or return $pid;
+    $pid == 0 or return ($pid, $pipe);
 
     local $SIG{TERM} = sub { POSIX::_exit(0) };
 
     my $http = Http->new($nginx->port);
 
+    STDOUT->autoflush(1);
+
     while (1) {
-        $http->get($path);
+        print stopwatch { $http->get($path) }, "\n";
         sleep(PAUSE);
     }
 }
 
 
-# 99 of 100 requests take that many microseconds, or less
+# of requests in microseconds: 99 of 100 take that, or less; and of each status
+# in milliseconds, if it was complete meanwhile
 
 sub latency {
     my ($what) = @_;
 
-    my $reader = $paths{$what} ? start_reader($paths{$what}) : undef;
+    my ($reader, $pipe) = $paths{$what} ? start_reader($paths{$what}) : ();
 
-    my ($status, $output) = run('wrk', '-t', 1, '-c', CONNECTIONS,
-                                '-d', SECONDS . 's', '--latency',
-                                'http://127.0.0.1:' . $nginx->port . '/here');
+    my ($status, $output) = run(Methods::clients(), $nginx->port, '/here',
+                                CONNECTIONS, REQUESTS, 'keep');
 
     if ($reader) {
         kill('TERM', $reader);
-        waitpid($reader, 0);
     }
 
-    my ($value, $unit) = $output =~ /^\s+99%\s+([\d.]+)(us|ms|s)$/m
-        or die "wrk: $output\n";
+    $status == 0 or die "clients: $output\n";
 
-    return $value * { us => 1, ms => 1e3, s => 1e6 }->{$unit};
+    return {
+        p99   => (split(' ', $output))[-1],
+        takes => [$reader ? map { $_ * 1e3 } <$pipe> : ()],
+    };
+}
+
+
+# for how many microseconds at most a loop that only looks at the clock is kept
+# from that, on the worker's CPU while the worker has nothing to do
+
+sub standstill {
+    my $pid = open(my $pipe, '-|') // die "fork: $!\n";
+
+    $pid == 0 or return <$pipe> * 1e6;
+
+    pin($cpu, $$);
+
+    my $last = clock_gettime(CLOCK_MONOTONIC);
+    my $end = $last + STILL;
+    my $longest = 0;
+
+    while ($last < $end) {
+        my $now = clock_gettime(CLOCK_MONOTONIC);
+
+        $longest = max($longest, $now - $last);
+        $last = $now;
+    }
+
+    print "$longest\n";
+    STDOUT->flush();
+    POSIX::_exit(0);
+}
+
+
+# milliseconds that a status takes where nobody else is asking, and those of
+# the worker's CPU
+
+sub alone {
+    my ($path) = @_;
+
+    my @workers = $nginx->workers;
+    my $http = Http->new($nginx->port);
+    my $before = cpu_time(@workers);
+    my @took = map { 1e3 * stopwatch { $http->get($path) } } 1 .. ALONE;
+
+    return { takes => median(@took),
+             cpu   => (cpu_time(@workers) - $before) / ALONE * 1e3 };
 }
 
 
@@ -130,31 +202,55 @@ my @kinds = ('none', sort keys %paths);
 my @rounds = map {
     my $shift = $_ % @kinds;
 
-    +{ map { $_ => latency($_) } @kinds[$shift .. $#kinds],
+    +{ still => standstill(),
+       map { $_ => latency($_) } @kinds[$shift .. $#kinds],
                                  @kinds[0 .. $shift - 1] }
 } 0 .. ROUNDS - 1;
 my $after = stall();
 
+my %alone = map { $_ => alone($paths{$_}) } keys %paths;
 my %sizes = map { $_ => length($nginx->get($paths{$_})->{body}) } keys %paths;
+my $still = sprintf('%.0f', max(map { $_->{still} } @rounds));
+my $seconds = ROUNDS * STILL;
+my $requests = REQUESTS;
 my $members = MEMBERS;
 my $pause = PAUSE * 1000;
+my $connections = CONNECTIONS;
 
 
 sub row {
     my ($kind) = @_;
 
+    my @takes = map { @{ $_->{$kind}{takes} } } @rounds;
+    my $alone = $alone{$kind};
+
     return [$kind, $sizes{$kind} // '-',
-            spread_of('%.0f', sub { $_[0]{$kind} }, @rounds),
-            spread_of('%.2f', sub { $_[0]{$kind} / $_[0]{none} }, @rounds)];
+            spread_of('%.0f', sub { $_[0]{$kind}{p99} }, @rounds),
+            spread_of('%.2f', sub { $_[0]{$kind}{p99} / $_[0]{none}{p99} },
+                      @rounds),
+            @takes ? spread('%.0f', @takes) : '-',
+            map { $alone ? sprintf('%.1f', $alone->{$_}) : '-' }
+            qw(takes cpu)];
 }
 
 
 publish('Status', <<"END",
-The 99th percentile of the latency of a request that nginx answers by itself, in
-microseconds, while somebody asks the same worker for the status of $members
-members, $pause ms after he got it, and while nobody does: as JSON, as sums, and
-as metrics of each member. The ratio is to be 1.1 at most.
+The 99th percentile of the latency of $requests requests that nginx answers by
+itself, in microseconds, while somebody asks the same worker for the status of
+$members members, $pause ms after he got it, and while nobody does: as JSON, as
+sums, and as metrics of each member. The ratio is to be 1.1 at most. Beside it
+stand the milliseconds that a status takes then, those that it takes when nobody
+else asks, and how many of these the worker's CPU is busy. The worker is pinned
+to one CPU, all others are to another: the $connections clients, who asks for
+the status, and etcd.
 END
-    table(['status', 'bytes', 'p99', 'ratio'], map { row($_) } @kinds),
-    "The longest that the worker was kept from other work at a stretch was "
-    . "$before us before that, and $after us after it.\n");
+    table(['status', 'bytes', 'p99', 'ratio', 'takes, ms', 'alone',
+           'of the CPU'], map { row($_) } @kinds),
+    <<"END");
+The longest that the worker was kept from other work at a stretch, by etcd's
+changes or by a status, was $before us before that, and $after us after it, by
+the clock on the wall: also while the machine gives the CPU to somebody else. A
+loop that only looks at the clock, on the same CPU between the rounds, while the
+worker was not asked for anything, was kept from it for $still us at most, in
+$seconds s.
+END
