@@ -456,7 +456,7 @@ ngx_etcd_audit_missing(ngx_etcd_audit_t *audit)
         }
 
         if (key->revision <= (uint64_t) audit->revision) {
-            ngx_etcd_audit_found(audit, &key->sn.str);
+            ngx_etcd_audit_found(audit, &key->name);
         }
     }
 }
