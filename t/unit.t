@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # The decoder of keys and values for itself: attributes that no other test
-# sees, limits, and random input.
+# sees, limits, and random input; and the map that keys are found by.
 
 use strict;
 use warnings;
@@ -474,5 +474,19 @@ $kinds{kind($_)}++ for decode(@random);
 is($kinds{other}, undef, 'random input: all results are of three kinds')
     or diag(explain(\%kinds));
 cmp_ok($kinds{$_} // 0, '>', 0, "some are: $_") for qw(member invalid nothing);
+
+
+# names of which half are in the map at a time: few, and many
+
+for my $names (1, 10, 24, 20_000) {
+    my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
+        "load_module $module;\netcd_map $names 100000 @{[ SEED ]};\n");
+    my ($inserted, $removed, $wrong) = $output =~ /^map: (\d+) (\d+) (\d+)$/m;
+
+    is($wrong, 0, "a map of $names names: what is there is found")
+        or diag($output);
+    cmp_ok($removed, '>', 40_000, 'of which many were removed');
+    is($inserted + $removed, 100_000, 'and inserted');
+}
 
 finish();

@@ -6,16 +6,28 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
 #include <ngx_etcd_kv.h>
+
+
+/* where a page holds no key, the next one would begin as it did */
+
+#define ngx_etcd_list_more(response)                                          \
+    ((response)->more && (response)->n_kvs != 0)
 
 
 static void ngx_etcd_range_done(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     ProtobufCMessage *response, ngx_pool_t *pool);
-static void ngx_etcd_list_page(ngx_etcd_list_t *list);
+static void ngx_etcd_list_drop(ngx_etcd_list_t *list);
+static void ngx_etcd_list_free(ngx_etcd_list_page_t *page);
+static void ngx_etcd_list_ask(ngx_etcd_list_t *list);
 static void ngx_etcd_list_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool);
+static void ngx_etcd_list_turn(ngx_etcd_list_t *list);
+static void ngx_etcd_list_work(ngx_event_t *ev);
+static void ngx_etcd_list_unusable(ngx_etcd_list_t *list);
 static ngx_int_t ngx_etcd_list_advance(ngx_etcd_list_t *list,
     Etcd__RangeResponse *response);
 static void ngx_etcd_list_failed(ngx_etcd_list_t *list,
@@ -67,7 +79,6 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
     list->running = 1;
     list->begun = 0;
     list->revision = list->pinned;
-    list->next = NULL;
 
     if (list->limit == 0) {
         list->limit = NGX_ETCD_LIST_PAGE;
@@ -77,7 +88,11 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
     list->range.done = ngx_etcd_list_answer;
     list->range.data = list;
 
-    ngx_etcd_list_page(list);
+    list->work.handler = ngx_etcd_list_work;
+    list->work.data = list;
+    list->work.log = list->cluster->log;
+
+    ngx_etcd_list_ask(list);
 }
 
 
@@ -91,6 +106,21 @@ ngx_etcd_list_cancel(ngx_etcd_list_t *list)
     list->running = 0;
 
     ngx_etcd_range_cancel(&list->range);
+    ngx_etcd_list_drop(list);
+}
+
+
+/* pages that are not handed on, and where the next one begins */
+
+static void
+ngx_etcd_list_drop(ngx_etcd_list_t *list)
+{
+    if (list->work.posted) {
+        ngx_delete_posted_event(&list->work);
+    }
+
+    ngx_etcd_list_free(&list->page);
+    ngx_etcd_list_free(&list->ahead);
 
     if (list->next != NULL) {
         ngx_free(list->next);
@@ -100,7 +130,17 @@ ngx_etcd_list_cancel(ngx_etcd_list_t *list)
 
 
 static void
-ngx_etcd_list_page(ngx_etcd_list_t *list)
+ngx_etcd_list_free(ngx_etcd_list_page_t *page)
+{
+    if (page->response != NULL) {
+        page->response = NULL;
+        ngx_destroy_pool(page->pool);
+    }
+}
+
+
+static void
+ngx_etcd_list_ask(ngx_etcd_list_t *list)
 {
     Etcd__RangeRequest  *request;
 
@@ -130,8 +170,6 @@ static void
 ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
     ngx_str_t *text, Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
-    ngx_int_t         rc;
-    ngx_uint_t        more;
     ngx_etcd_list_t  *list;
 
     list = range->data;
@@ -140,6 +178,28 @@ ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
         ngx_etcd_list_failed(list, status, text);
         return;
     }
+
+    if (list->page.response != NULL) {
+        list->ahead.response = response;
+        list->ahead.pool = pool;
+        return;
+    }
+
+    list->page.response = response;
+    list->page.pool = pool;
+
+    ngx_etcd_list_turn(list);
+}
+
+
+/* a page is there, and it is its turn */
+
+static void
+ngx_etcd_list_turn(ngx_etcd_list_t *list)
+{
+    Etcd__RangeResponse  *response;
+
+    response = list->page.response;
 
     if (!list->begun) {
         list->begun = 1;
@@ -152,33 +212,78 @@ ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
         list->begin(list);
     }
 
-    more = response->more && response->n_kvs > 0;
-
-    rc = (list->revision > 0) ? NGX_OK : NGX_ERROR;
-
-    if (rc == NGX_OK && more) {
-        rc = ngx_etcd_list_advance(list, response);
-    }
-
-    if (rc == NGX_OK) {
-        rc = list->page(list, response->kvs, response->n_kvs);
-    }
-
-    ngx_destroy_pool(pool);
-
-    if (rc != NGX_OK) {
-        ngx_str_t  failed = ngx_string("the response could not be used");
-
-        ngx_etcd_list_end(list, NGX_ETCD_GRPC_INTERNAL, &failed);
+    if (list->revision <= 0
+        || (ngx_etcd_list_more(response)
+            && ngx_etcd_list_advance(list, response) != NGX_OK))
+    {
+        ngx_etcd_list_unusable(list);
         return;
     }
 
-    if (more) {
-        ngx_etcd_list_page(list);
+    if (ngx_etcd_list_more(response)) {
+        ngx_etcd_list_ask(list);
+    }
+
+    list->taken = 0;
+
+    /* the request is sent before */
+
+    ngx_post_event(&list->work, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_list_work(ngx_event_t *ev)
+{
+    size_t                n;
+    ngx_str_t             text;
+    ngx_uint_t            more;
+    ngx_etcd_list_t      *list;
+    Etcd__RangeResponse  *response;
+
+    list = ev->data;
+    response = list->page.response;
+
+    n = ngx_min(response->n_kvs - list->taken, NGX_ETCD_LIST_PIECE);
+
+    if (list->keys(list, response->kvs + list->taken, n) != NGX_OK) {
+        ngx_etcd_list_unusable(list);
         return;
     }
 
-    ngx_etcd_list_end(list, NGX_ETCD_GRPC_OK, text);
+    list->taken += n;
+
+    if (list->taken < response->n_kvs) {
+        ngx_post_event(&list->work, &ngx_posted_next_events);
+        return;
+    }
+
+    more = ngx_etcd_list_more(response);
+
+    ngx_etcd_list_free(&list->page);
+
+    if (!more) {
+        ngx_str_null(&text);
+        ngx_etcd_list_end(list, NGX_ETCD_GRPC_OK, &text);
+        return;
+    }
+
+    if (list->ahead.response != NULL) {
+        list->page = list->ahead;
+        list->ahead.response = NULL;
+
+        ngx_etcd_list_turn(list);
+    }
+}
+
+
+static void
+ngx_etcd_list_unusable(ngx_etcd_list_t *list)
+{
+    ngx_str_t  text = ngx_string("the response could not be used");
+
+    ngx_etcd_range_cancel(&list->range);
+    ngx_etcd_list_end(list, NGX_ETCD_GRPC_INTERNAL, &text);
 }
 
 
@@ -225,11 +330,7 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
                       "compacted, starting again",
                       &list->cluster->conf->name, list->revision);
 
-        if (list->next != NULL) {
-            ngx_free(list->next);
-            list->next = NULL;
-        }
-
+        ngx_etcd_list_drop(list);
         ngx_etcd_list_start(list);
         return;
     }
@@ -247,7 +348,7 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
                       "%L keys: %V",
                       &list->cluster->conf->name, list->limit, text);
 
-        ngx_etcd_list_page(list);
+        ngx_etcd_list_ask(list);
         return;
     }
 
@@ -261,10 +362,7 @@ ngx_etcd_list_end(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 {
     list->running = 0;
 
-    if (list->next != NULL) {
-        ngx_free(list->next);
-        list->next = NULL;
-    }
+    ngx_etcd_list_drop(list);
 
     list->done(list, status, text, list->revision);
 }

@@ -13,11 +13,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
 #include <ngx_etcd_unary.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
 #define NGX_ETCD_LIST_PAGE   4096       /* keys; fewer where that is too much */
+#define NGX_ETCD_LIST_PIECE  128        /* that are handed on at a time */
 
 
 typedef struct ngx_etcd_range_s  ngx_etcd_range_t;
@@ -57,8 +59,15 @@ void ngx_etcd_range_cancel(ngx_etcd_range_t *range);
 
 /*
  * A list of all keys in [key, range_end), in pages that are all of one
- * revision: that of the first one, or the one that is asked for.
+ * revision: that of the first one, or the one that is asked for.  While a page
+ * is handed on, piece by piece, etcd is asked for the next one.
  */
+
+typedef struct {
+    Etcd__RangeResponse         *response;     /* NULL: there is none */
+    ngx_pool_t                  *pool;
+} ngx_etcd_list_page_t;
+
 
 struct ngx_etcd_list_s {
     /* set by the caller, the rest zeroed */
@@ -74,8 +83,8 @@ struct ngx_etcd_list_s {
     /* a first page comes: whatever came before is void (compacted, say) */
     void                       (*begin)(ngx_etcd_list_t *list);
 
-    /* the keys are valid until this returns */
-    ngx_int_t                  (*page)(ngx_etcd_list_t *list,
+    /* some keys, valid until this returns */
+    ngx_int_t                  (*keys)(ngx_etcd_list_t *list,
                                        Etcd__KeyValue **kvs, size_t n);
 
     /*
@@ -92,6 +101,10 @@ struct ngx_etcd_list_s {
     ngx_etcd_range_t             range;
     int64_t                      revision;
     u_char                      *next;        /* first key of the next page */
+    ngx_etcd_list_page_t         page;        /* it is handed on */
+    ngx_etcd_list_page_t         ahead;       /* came meanwhile */
+    size_t                       taken;       /* keys of the page */
+    ngx_event_t                  work;
     unsigned                     running:1;
     unsigned                     begun:1;
 };

@@ -27,7 +27,7 @@ static ngx_etcd_grpc_status_e ngx_etcd_watch_reason(ngx_str_t *text);
 
 static void ngx_etcd_watch_list_beside(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_list_begin(ngx_etcd_list_t *list);
-static ngx_int_t ngx_etcd_watch_list_page(ngx_etcd_list_t *list,
+static ngx_int_t ngx_etcd_watch_list_keys(ngx_etcd_list_t *list,
     Etcd__KeyValue **kvs, size_t n);
 static void ngx_etcd_watch_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
@@ -49,7 +49,7 @@ ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
     watch->watcher = watcher;
     ngx_etcd_watch_set_list(watch, &watch->reader);
     watch->reader.begin = ngx_etcd_watch_list_begin;
-    watch->reader.page = ngx_etcd_watch_list_page;
+    watch->reader.keys = ngx_etcd_watch_list_keys;
     watch->reader.done = ngx_etcd_watch_list_done;
     watch->reader.data = watch;
 
@@ -650,7 +650,7 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 
 
 static ngx_int_t
-ngx_etcd_watch_list_page(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
+ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
 {
     size_t             i;
     ngx_etcd_watch_t  *watch;
@@ -671,7 +671,7 @@ ngx_etcd_watch_take(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 {
     ngx_etcd_watch_list_begin(&watch->reader);
 
-    return ngx_etcd_watch_list_page(&watch->reader, kvs, n);
+    return ngx_etcd_watch_list_keys(&watch->reader, kvs, n);
 }
 
 

@@ -22,7 +22,7 @@ struct ngx_etcd_agent_s {
     ngx_fd_t               wakeup;
     ngx_log_t             *log;
     ngx_event_t            tick;
-    ngx_event_t            sync;       /* tables that wait for the mutex */
+    ngx_event_t            sync;       /* tables that are not done */
     ngx_event_t            leave;      /* posted: the zone was taken over */
     ngx_event_t            resign;     /* how long the process waits for it */
     ngx_etcd_saver_t       saver;
@@ -747,15 +747,21 @@ ngx_etcd_agent_woken(ngx_event_t *ev)
 static void
 ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
 {
+    ngx_int_t                  rc;
     ngx_uint_t                 i;
     ngx_etcd_service_conf_t  **services;
 
     services = agent->conf->services.elts;
 
     for (i = 0; i < agent->conf->services.nelts; i++) {
-        if (ngx_etcd_table_sync(&services[i]->table) != NGX_OK
-            && !agent->sync.timer_set)
-        {
+        rc = ngx_etcd_table_sync(&services[i]->table);
+
+        /* after what else there is to be done now */
+
+        if (rc == NGX_AGAIN) {
+            ngx_post_event(&agent->sync, &ngx_posted_next_events);
+
+        } else if (rc != NGX_OK && !agent->sync.timer_set) {
             ngx_add_timer(&agent->sync, NGX_ETCD_AGENT_SYNC);
         }
     }

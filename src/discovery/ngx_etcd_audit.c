@@ -22,7 +22,7 @@ static void ngx_etcd_audit_list(ngx_etcd_audit_t *audit);
 static ngx_uint_t ngx_etcd_audit_undisturbed(ngx_etcd_audit_t *audit);
 
 static void ngx_etcd_audit_list_begin(ngx_etcd_list_t *list);
-static ngx_int_t ngx_etcd_audit_list_page(ngx_etcd_list_t *list,
+static ngx_int_t ngx_etcd_audit_list_keys(ngx_etcd_list_t *list,
     Etcd__KeyValue **kvs, size_t n);
 static void ngx_etcd_audit_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
@@ -54,7 +54,7 @@ ngx_etcd_audit_init(ngx_etcd_audit_t *audit, ngx_etcd_service_t *service)
 
     audit->list.keys_only = 1;
     audit->list.begin = ngx_etcd_audit_list_begin;
-    audit->list.page = ngx_etcd_audit_list_page;
+    audit->list.keys = ngx_etcd_audit_list_keys;
     audit->list.done = ngx_etcd_audit_list_done;
     audit->list.data = audit;
 
@@ -269,7 +269,7 @@ ngx_etcd_audit_list_begin(ngx_etcd_list_t *list)
 
 
 static ngx_int_t
-ngx_etcd_audit_list_page(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
+ngx_etcd_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
 {
     size_t             i;
     ngx_etcd_audit_t  *audit;
@@ -456,7 +456,7 @@ ngx_etcd_audit_missing(ngx_etcd_audit_t *audit)
         }
 
         if (key->revision <= (uint64_t) audit->revision) {
-            ngx_etcd_audit_found(audit, &key->sn.str);
+            ngx_etcd_audit_found(audit, &key->name);
         }
     }
 }

@@ -12,8 +12,7 @@
 /* an address in use */
 
 struct ngx_etcd_address_s {
-    ngx_str_node_t       sn;           /* first: in a tree, by the bytes of
-                                          the address */
+    ngx_str_t            bytes;        /* first */
     uint32_t             slot;
     uint32_t             refs;         /* registrations */
 };
@@ -30,7 +29,7 @@ static ngx_int_t ngx_etcd_index_hold(ngx_etcd_index_t *index,
     ngx_etcd_reg_t *reg);
 static void ngx_etcd_index_release(ngx_etcd_index_t *index,
     ngx_etcd_reg_t *reg);
-static void *ngx_etcd_index_node(ngx_etcd_index_t *index, size_t size,
+static void *ngx_etcd_index_object(ngx_etcd_map_t *map, size_t size,
     u_char *data, size_t len);
 
 
@@ -49,10 +48,8 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_set_t *set,
     index->free_head = NGX_ETCD_SET_NO_SLOT;
     index->free_tail = NGX_ETCD_SET_NO_SLOT;
 
-    ngx_rbtree_init(&index->keys, &index->keys_sentinel,
-                    ngx_str_rbtree_insert_value);
-    ngx_rbtree_init(&index->addresses, &index->addresses_sentinel,
-                    ngx_str_rbtree_insert_value);
+    ngx_etcd_map_init(&index->keys, log);
+    ngx_etcd_map_init(&index->addresses, log);
     ngx_queue_init(&index->present);
     ngx_queue_init(&index->gone);
 
@@ -170,6 +167,9 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
         ngx_etcd_index_remove(index, NULL, index->statics);
     }
 
+    ngx_etcd_map_done(&index->keys);
+    ngx_etcd_map_done(&index->addresses);
+
     if (index->next_free != NULL) {
         ngx_free(index->next_free);
         index->next_free = NULL;
@@ -180,9 +180,7 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
 ngx_etcd_key_t *
 ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key)
 {
-    return (ngx_etcd_key_t *)
-               ngx_str_rbtree_lookup(&index->keys, key,
-                                     ngx_murmur_hash2(key->data, key->len));
+    return ngx_etcd_map_find(&index->keys, key);
 }
 
 
@@ -197,41 +195,41 @@ ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *name)
         return key;
     }
 
-    key = ngx_etcd_index_node(index, sizeof(ngx_etcd_key_t), name->data,
-                              name->len);
+    key = ngx_etcd_index_object(&index->keys, sizeof(ngx_etcd_key_t),
+                                name->data, name->len);
     if (key == NULL) {
         return NULL;
     }
 
-    ngx_rbtree_insert(&index->keys, &key->sn.node);
     ngx_queue_insert_tail(&index->present, &key->queue);
 
     return key;
 }
 
 
-/* a tree's node with a copy of its bytes behind it */
+/* in the map, with a copy of its bytes behind it */
 
 static void *
-ngx_etcd_index_node(ngx_etcd_index_t *index, size_t size, u_char *data,
+ngx_etcd_index_object(ngx_etcd_map_t *map, size_t size, u_char *data,
     size_t len)
 {
-    u_char          *p;
-    ngx_str_node_t  *sn;
+    ngx_str_t  *str;
 
-    p = ngx_calloc(size + len, index->log);
-    if (p == NULL) {
+    str = ngx_calloc(size + len, map->log);
+    if (str == NULL) {
         return NULL;
     }
 
-    sn = (ngx_str_node_t *) p;
+    str->len = len;
+    str->data = (u_char *) str + size;
+    ngx_memcpy(str->data, data, len);
 
-    sn->node.key = ngx_murmur_hash2(data, len);
-    sn->str.len = len;
-    sn->str.data = p + size;
-    ngx_memcpy(sn->str.data, data, len);
+    if (ngx_etcd_map_insert(map, str) != NGX_OK) {
+        ngx_free(str);
+        return NULL;
+    }
 
-    return p;
+    return str;
 }
 
 
@@ -251,7 +249,7 @@ ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
     ngx_etcd_host_unuse(&key->uses);
 
     ngx_queue_remove(&key->queue);
-    ngx_rbtree_delete(&index->keys, &key->sn.node);
+    ngx_etcd_map_remove(&index->keys, &key->name);
     ngx_free(key);
 }
 
@@ -402,9 +400,7 @@ ngx_etcd_index_address(ngx_etcd_index_t *index, u_char *sockaddr,
     bytes.data = sockaddr;
     bytes.len = socklen;
 
-    return (ngx_etcd_address_t *)
-               ngx_str_rbtree_lookup(&index->addresses, &bytes,
-                                     ngx_murmur_hash2(sockaddr, socklen));
+    return ngx_etcd_map_find(&index->addresses, &bytes);
 }
 
 
@@ -457,14 +453,14 @@ ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
     address = ngx_etcd_index_address(index, record.sockaddr, record.socklen);
 
     if (address == NULL) {
-        address = ngx_etcd_index_node(index, sizeof(ngx_etcd_address_t),
-                                      record.sockaddr, record.socklen);
+        address = ngx_etcd_index_object(&index->addresses,
+                                        sizeof(ngx_etcd_address_t),
+                                        record.sockaddr, record.socklen);
         if (address == NULL) {
             return NGX_ERROR;
         }
 
         address->slot = reg->slot;
-        ngx_rbtree_insert(&index->addresses, &address->sn.node);
 
         /* on taking over the slot is none of the free ones */
 
@@ -518,6 +514,6 @@ ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
 
     ngx_etcd_index_free_slot(index, address->slot);
 
-    ngx_rbtree_delete(&index->addresses, &address->sn.node);
+    ngx_etcd_map_remove(&index->addresses, &address->bytes);
     ngx_free(address);
 }

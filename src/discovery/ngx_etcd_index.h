@@ -17,6 +17,7 @@
 #include <ngx_etcd_set.h>
 #include <ngx_etcd_record.h>
 #include <ngx_etcd_host.h>
+#include <ngx_etcd_map.h>
 
 
 typedef struct ngx_etcd_reg_s      ngx_etcd_reg_t;
@@ -35,7 +36,7 @@ struct ngx_etcd_reg_s {
 
 
 struct ngx_etcd_key_s {
-    ngx_str_node_t                   sn;           /* first: in a tree */
+    ngx_str_t                        name;         /* first */
     ngx_queue_t                      queue;        /* all keys, or those gone */
     ngx_etcd_reg_t                  *regs;
     ngx_etcd_use_t                  *uses;         /* of host names */
@@ -53,10 +54,8 @@ struct ngx_etcd_key_s {
 typedef struct {
     ngx_etcd_set_t                  *set;
     ngx_log_t                       *log;
-    ngx_rbtree_t                     keys;
-    ngx_rbtree_node_t                keys_sentinel;
-    ngx_rbtree_t                     addresses;
-    ngx_rbtree_node_t                addresses_sentinel;
+    ngx_etcd_map_t                   keys;
+    ngx_etcd_map_t                   addresses;
     ngx_queue_t                      present;      /* keys not gone */
     ngx_queue_t                      gone;
     ngx_etcd_reg_t                  *statics;      /* without a key */

@@ -187,7 +187,7 @@ ngx_etcd_service_invalid(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     u_char  *last;
     u_char   name[NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_SERVICE_KEY_SHOWN)];
 
-    last = ngx_etcd_member_escape(name, &key->sn.str,
+    last = ngx_etcd_member_escape(name, &key->name,
                                   NGX_ETCD_SERVICE_KEY_SHOWN);
 
     ngx_log_error(NGX_LOG_ERR, service->log, 0,
@@ -200,8 +200,8 @@ ngx_etcd_service_invalid(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
 
     key->invalid = 1;
 
-    if (ngx_etcd_set_invalid(service->zone, service->set, &key->sn.str, reason,
-                             kv->mod_revision)
+    if (ngx_etcd_set_invalid(service->zone, service->set, &key->name,
+                             reason, kv->mod_revision)
         == NGX_AGAIN)
     {
         service->broken = 1;
@@ -218,7 +218,7 @@ ngx_etcd_service_valid(ngx_etcd_service_t *service, ngx_etcd_key_t *key)
 
     key->invalid = 0;
 
-    if (ngx_etcd_set_invalid(service->zone, service->set, &key->sn.str, NULL,
+    if (ngx_etcd_set_invalid(service->zone, service->set, &key->name, NULL,
                              0)
         == NGX_AGAIN)
     {
@@ -332,7 +332,7 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
         }
     }
 
-    entry = ngx_etcd_service_entry(service, key ? &key->sn.str : &none,
+    entry = ngx_etcd_service_entry(service, key ? &key->name : &none,
                                    payload, len, &rc);
     if (entry == NULL) {
         return rc;

@@ -104,7 +104,7 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
 ngx_int_t
 ngx_etcd_table_sync(ngx_etcd_table_t *table)
 {
-    uint64_t   begun;
+    uint64_t   begun, took;
     ngx_int_t  rc;
 
     if (!ngx_etcd_table_stale(table)
@@ -118,9 +118,11 @@ ngx_etcd_table_sync(ngx_etcd_table_t *table)
 
     rc = ngx_etcd_table_work(table, begun + NGX_ETCD_STALL_BUDGET);
 
-    ngx_etcd_zone_stalled(table->zone, ngx_etcd_stall_now() - begun);
+    took = ngx_etcd_stall_now() - begun;
 
-    return rc;
+    ngx_etcd_zone_stalled(table->zone, took);
+
+    return (rc == NGX_OK || took >= NGX_ETCD_STALL_BUDGET) ? rc : NGX_BUSY;
 }
 
 

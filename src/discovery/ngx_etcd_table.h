@@ -70,8 +70,9 @@ ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
 void ngx_etcd_table_done(ngx_etcd_table_t *table);
 
 /*
- * Follows the set: NGX_OK, or NGX_AGAIN when it has to be called again.  Costs
- * some comparisons if nothing changed.
+ * Follows the set: NGX_OK, NGX_AGAIN when it has to be called again, to go on,
+ * or NGX_BUSY when that is to be later: the mutex was held, or there was no
+ * memory.  Costs some comparisons if nothing changed.
  *
  * It takes no longer than NGX_ETCD_STALL_BUDGET and one step.  Up to as many
  * changes as the set remembers (NGX_ETCD_SET_RING) become visible at once;

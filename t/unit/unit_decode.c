@@ -51,6 +51,13 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
       0,
       NULL },
 
+    { ngx_string("etcd_map"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE3,
+      ngx_etcd_unit_map,
+      0,
+      0,
+      NULL },
+
       ngx_null_command
 };
 

@@ -1,0 +1,48 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Objects by a string that they begin with: a hash table whose places hold the
+ * hashes, so that a lookup waits for memory once, and once more for an object
+ * that is there, where a tree of 100 000 would wait at each of its levels.
+ */
+
+
+#ifndef _NGX_ETCD_MAP_H_INCLUDED_
+#define _NGX_ETCD_MAP_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+typedef struct {
+    ngx_str_t                   *str;          /* the object; NULL: free */
+    uint32_t                     hash;
+} ngx_etcd_map_place_t;
+
+
+typedef struct {
+    ngx_etcd_map_place_t        *places;
+    ngx_uint_t                   nplaces;      /* a power of 2, or 0 */
+    ngx_uint_t                   n;            /* of them in use */
+    ngx_log_t                   *log;
+} ngx_etcd_map_t;
+
+
+void ngx_etcd_map_init(ngx_etcd_map_t *map, ngx_log_t *log);
+
+/* objects are the caller's */
+void ngx_etcd_map_done(ngx_etcd_map_t *map);
+
+/* NULL: there is none */
+void *ngx_etcd_map_find(ngx_etcd_map_t *map, ngx_str_t *str);
+
+/* there must not be one yet; NGX_OK or NGX_ERROR: no memory */
+ngx_int_t ngx_etcd_map_insert(ngx_etcd_map_t *map, ngx_str_t *str);
+
+/* one that is there */
+void ngx_etcd_map_remove(ngx_etcd_map_t *map, ngx_str_t *str);
+
+
+#endif /* _NGX_ETCD_MAP_H_INCLUDED_ */
