@@ -21,7 +21,7 @@ use Upstream;
 use Wait;
 
 use constant {
-    KEYS  => 9000,                      # three pages
+    KEYS  => 17_000,                    # three pages
     OPS   => 125,
     TIMES => 10,
 };
@@ -168,14 +168,14 @@ ok(!$members->{key(KEYS)}, 'and without the last');
 is_deeply([sort keys %$members], [map { key($_) } 0 .. KEYS - 1],
           'every key is there, none twice');
 
-$etcd->del(key(4096));
+$etcd->del(key(8192));
 
 ok(wait_for(sub { many() == KEYS - 1 }, 10, 'an event'),
    'the watch goes on from there');
 
 $etcd->del_prefix('/many/');
 
-ok(wait_for(sub { many() == 0 }, 10, 'an event of 8999 keys'),
+ok(wait_for(sub { many() == 0 }, 10, 'an event of all keys'),
    'a prefix that is deleted at once');
 
 

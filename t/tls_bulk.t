@@ -35,7 +35,7 @@ my $etcd = Etcd->new(tls => { cert => $server->cert, key => $server->key })
     ->start();
 my $filler = 'x' x SIZE;
 
-# 30 MB: a page of 4096 keys is one message of 20 MB
+# 30 MB: all of it is one page, and one message
 
 for (my $i = 0; $i < KEYS; $i += BATCH) {
     $etcd->txn(map { [put => "/bulk/$_", member($_)] }

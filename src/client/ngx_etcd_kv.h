@@ -18,7 +18,7 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-#define NGX_ETCD_LIST_PAGE   4096       /* keys; fewer where that is too much */
+#define NGX_ETCD_LIST_PAGE   8192       /* keys; fewer where that is too much */
 #define NGX_ETCD_LIST_PIECE  128        /* that are handed on at a time */
 
 
