@@ -11,6 +11,8 @@ package Cpus;
 #     Cpus::spread($nginx->workers);       # each to another CPU, and the rest
 #     run(Cpus::command(), 'clients');     # the same for a command
 #
+#     Cpus::move(0, $pid, ...);            # to that one, and nothing else
+#
 # Where that priority is not permitted note() says so, and is empty otherwise.
 # A process is ended when it has run for SECONDS without a pause, and the kernel
 # leaves others a part of each second.

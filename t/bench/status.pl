@@ -17,6 +17,7 @@ use List::Util qw(max);
 use Time::HiRes qw(CLOCK_MONOTONIC clock_gettime sleep time);
 
 use Bench;
+use Cpus;
 use Etcd;
 use Finish;
 use Http;
@@ -48,17 +49,9 @@ my ($cpu, $other) = Stall::cores();
 
 defined $other or die "there is one CPU only\n";
 
-sub pin {
-    my ($core, $pid) = @_;
-
-    my ($status, $output) = run('taskset', '-acp', $core, $pid);
-
-    $status == 0 or die "taskset: $output\n";
-}
-
 # and whatever is started from here on
 
-pin($other, $$);
+Cpus::move($other, $$);
 
 my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd)->set(PREFIX => '/status/');
@@ -102,7 +95,7 @@ fill($etcd, '/status/', MEMBERS);
 wait_for { status_of($nginx)->{members} == MEMBERS } 60, 'the members'
     or die "there are no members\n";
 
-pin($cpu, $_) for $nginx->workers;
+Cpus::move($cpu, $nginx->workers);
 
 
 sub stall { $nginx->get('/status')->{body} =~ /"stall_us":(\d+)/ ? $1 : 0 }
@@ -162,7 +155,7 @@ sub standstill {
 
     $pid == 0 or return <$pipe> * 1e6;
 
-    pin($cpu, $$);
+    Cpus::move($cpu, $$);
 
     my $last = clock_gettime(CLOCK_MONOTONIC);
     my $end = $last + STILL;

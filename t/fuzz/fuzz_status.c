@@ -71,6 +71,8 @@ fuzz_json(ngx_str_t *name, size_t before, ngx_pool_t *pool)
 
     ngx_etcd_writer_literal(&writer, "{\"k\":");
     ngx_etcd_writer_json(&writer, ngx_etcd_writer_str(name), 0);
+    ngx_etcd_writer_literal(&writer, ",\"t\":");
+    ngx_etcd_writer_text(&writer, name);
     ngx_etcd_writer_literal(&writer, ",");
     ngx_etcd_writer_json(&writer,
                          json_pack("{s:o}", "e", ngx_etcd_writer_str(name)),
@@ -83,11 +85,12 @@ fuzz_json(ngx_str_t *name, size_t before, ngx_pool_t *pool)
     read = json_loadb((char *) text.data, text.len,
                       JSON_ALLOW_NUL|JSON_REJECT_DUPLICATES, NULL);
     fuzz_check(read != NULL);
-    fuzz_check(json_object_size(read) == 2);
+    fuzz_check(json_object_size(read) == 3);
 
     value = json_object_get(read, "e");
 
     fuzz_check(json_equal(value, json_object_get(read, "k")));
+    fuzz_check(json_equal(value, json_object_get(read, "t")));
     fuzz_check(json_string_length(value) == shown.len);
     fuzz_check(ngx_memcmp(json_string_value(value), shown.data, shown.len)
                == 0);
