@@ -48,6 +48,7 @@
 #define MAX_ATTEMPTS  1000
 #define BUFFER        8192
 #define BUCKETS       100000               /* of 1 us each */
+#define LINES         3                    /* of an event, as it is printed */
 
 #define PERIOD        250000               /* between two polls of a worker */
 #define FRESH_PERIOD  1000000              /* between two new connections */
@@ -98,6 +99,7 @@ static void answered(peer_t *peer, char state, int64_t when);
 static void turn(int64_t until);
 static void wait_until(int64_t when);
 static int complete(void);
+static int printed(void);
 static void make_change(change_t *change);
 static void make_after(char *request);
 static void print_closeness(char *what, unsigned *histogram);
@@ -626,6 +628,24 @@ complete(void)
 }
 
 
+/* the watch has printed all of an event: what it is, the key, and the value */
+
+static int
+printed(void)
+{
+    int    n;
+    char  *p;
+
+    n = 0;
+
+    for (p = watch.in; p < watch.in + watch.len; p++) {
+        n += (*p == '\n');
+    }
+
+    return n >= LINES;
+}
+
+
 static void
 make_change(change_t *change)
 {
@@ -661,6 +681,10 @@ make_change(change_t *change)
 
     wait_until(end);
 
+    while (!printed()) {
+        turn(now() + PERIOD);
+    }
+
     if (strncmp(watch.in, change->event, strlen(change->event)) != 0) {
         die("the watch printed \"%s\"", watch.in);
     }
@@ -692,7 +716,7 @@ make_after(char *request)
 
     write_all(etcd.fd, request);
 
-    while (etcd.busy || !watch.seen) {
+    while (etcd.busy || !printed()) {
         turn(now() + PERIOD);
     }
 
