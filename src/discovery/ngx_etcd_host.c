@@ -36,7 +36,9 @@ struct ngx_etcd_host_s {
     ngx_uint_t                   failures;
 
     ngx_etcd_host_addresses_t    known;        /* the last ones */
-    ngx_etcd_host_addresses_t    found;        /* by the present lookup */
+    ngx_etcd_host_addresses_t    found;        /* by the present lookup; what
+                                                  the last one did not use was
+                                                  logged, and is counted here */
 
     size_t                       reason_len;
     u_char                       reason[NGX_ETCD_MEMBER_NAME_LEN];
