@@ -4,6 +4,7 @@
 NGINX_SRC = /usr/share/nginx/src
 NGINX     = nginx
 DESTDIR   =
+ETCD      =
 T         = t
 J         = 2
 
@@ -11,7 +12,8 @@ BUILD   = $(CURDIR)/build
 ASAN    = $(BUILD)/asan
 
 PROVE   = prove -j$(J) --timer
-CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD)
+CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
+          $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
 .PHONY: all packages demo test test-patroni soak bench asan fuzz lint install \
         clean help
@@ -59,7 +61,8 @@ asan: packages
 	@tools/asan $(ASAN)
 	@$(MAKE) -s $(ASAN)/fake_etcd
 	@TEST_NGINX_BINARY=$(ASAN)/nginx/nginx TEST_NGINX_MODULES=$(ASAN) \
-	    TEST_SLOWER=4 $(PROVE) $(T)
+	    TEST_SLOWER=4 $(if $(ETCD),tools/etcd $(BUILD) $(ETCD)) \
+	    $(PROVE) $(T)
 
 # beside the modules, whose protobuf-c code it uses
 
@@ -100,4 +103,6 @@ help:
 	@echo
 	@echo 'NGINX=          the nginx binary           (nginx)'
 	@echo 'NGINX_SRC=      its headers or full source (/usr/share/nginx/src)'
+	@echo 'ETCD=           another etcd than the one that is installed: a suite of'
+	@echo '                Debian (sid), or a directory with etcd and etcdctl'
 	@echo 'PACKAGES=no     install no Debian packages'
