@@ -1,0 +1,64 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Connections to upstreams on which nginx has given up while the upstream may
+ * still work on the request: the client has left, or a timeout has passed.
+ * Such a connection is taken from the request and read until the upstream
+ * closes it, for a limited time.  The locks of the request are kept until then.
+ *
+ * What the upstream sends is discarded.  The upstream sees nothing of this,
+ * until it has begun to answer and has then sent nothing for
+ * NGX_HTTP_ETCD_LOCK_LINGER_QUIET: nginx then shuts down its side of the
+ * connection (TCP half-close), so that an upstream that keeps connections
+ * alive closes the connection, too.
+ *
+ * One linger serves a main request with all its subrequests.  The linger is
+ * allocated apart from the request, and frees itself once it is detached and
+ * its last connection is closed.
+ */
+
+
+#ifndef _NGX_HTTP_ETCD_LOCK_LINGER_H_INCLUDED_
+#define _NGX_HTTP_ETCD_LOCK_LINGER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_etcd_lock_hold.h>
+
+
+#define NGX_HTTP_ETCD_LOCK_LINGER_QUIET  1000      /* ms */
+
+
+typedef struct ngx_http_etcd_lock_linger_s  ngx_http_etcd_lock_linger_t;
+
+
+/* NULL: no memory */
+ngx_http_etcd_lock_linger_t *ngx_http_etcd_lock_linger_create(void);
+
+/*
+ * Takes the connection that the peer connection of the request has, for at most
+ * that long (ms).  half_close: the upstream is told at once that nginx sends
+ * nothing more.  NGX_ERROR: no memory, the connection is still the request's.
+ */
+ngx_int_t ngx_http_etcd_lock_linger_add(ngx_http_etcd_lock_linger_t *linger,
+    ngx_http_request_t *r, ngx_msec_t max, ngx_uint_t half_close);
+
+/*
+ * The request, or a subrequest of it, is given up: releases the lock of the
+ * slot, or keeps the lock while a connection of the slot's owner, or of a
+ * subrequest of the owner, lingers.
+ */
+void ngx_http_etcd_lock_linger_end(ngx_http_etcd_lock_linger_t *linger,
+    ngx_etcd_lock_slot_t *slot);
+
+/*
+ * The main request is about to be freed.  The linger must not be used after
+ * that.
+ */
+void ngx_http_etcd_lock_linger_detach(ngx_http_etcd_lock_linger_t *linger);
+
+
+#endif /* _NGX_HTTP_ETCD_LOCK_LINGER_H_INCLUDED_ */
