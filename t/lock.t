@@ -60,6 +60,7 @@ http {
 
         location /one {
             etcd_lock /locks/one wait=600s;
+            etcd_lock_hold client;
             proxy_pass http://%%ONE%%;
         }
 

@@ -45,6 +45,7 @@ http {
         }
 
         etcd_lock /locks/one wait=20s;
+        etcd_lock_hold client;
 
         location / {
             proxy_pass http://%%BACKEND%%;

@@ -50,6 +50,7 @@ http {
         listen 127.0.0.1:%%PORT_H2%% http2;
 
         postpone_output 0;
+        etcd_lock_hold client;
 
         location / {
             etcd_lock /locks/one wait=600s;

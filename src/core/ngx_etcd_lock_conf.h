@@ -41,6 +41,12 @@ typedef enum {
 } ngx_etcd_lock_lost_e;
 
 
+typedef enum {
+    NGX_ETCD_LOCK_HOLD_UPSTREAM = 0,
+    NGX_ETCD_LOCK_HOLD_CLIENT
+} ngx_etcd_lock_hold_e;
+
+
 /* what all directives of a name share */
 
 typedef struct {

@@ -26,6 +26,8 @@ struct ngx_etcd_lock_slot_s {
     ngx_etcd_grant_t             grant;
     ngx_uint_t                   lost;         /* ngx_etcd_lock_lost_e */
     ngx_uint_t                   status;       /* where it is lost */
+    ngx_uint_t                   hold;         /* ngx_etcd_lock_hold_e */
+    ngx_msec_t                   max_hold;     /* or NGX_CONF_UNSET_MSEC */
     ngx_pool_cleanup_t          *cleanup;
 };
 

@@ -41,6 +41,7 @@ static ngx_int_t ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r,
     void *data, ngx_int_t rc);
 static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_find(ngx_http_request_t *r,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
+static void ngx_http_etcd_lock_release(ngx_http_request_t *r);
 static void ngx_http_etcd_lock_cleanup(void *data);
 static void ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant);
 static void ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant);
@@ -250,7 +251,7 @@ ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
     ngx_str_set(&h->key, "Retry-After");
     ngx_str_set(&h->value, NGX_HTTP_ETCD_LOCK_RETRY);
 
-    ngx_etcd_lock_slot_release(r->pool, r);
+    ngx_http_etcd_lock_release(r);
 
     return status;
 }
@@ -264,6 +265,10 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
     ngx_http_cleanup_t        *cln;
     ngx_etcd_lock_slot_t      *slot;
     ngx_http_etcd_loc_conf_t  *elcf;
+
+    if (ngx_http_etcd_lock_hold_init(r) != NGX_OK) {
+        return NULL;
+    }
 
     if (r != r->main && ngx_http_etcd_lock_subrequest(r) != NGX_OK) {
         return NULL;
@@ -283,6 +288,8 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
 
     slot->lost = elcf->lock_lost;
     slot->status = elcf->lock_unavailable;
+    slot->hold = elcf->lock_hold;
+    slot->max_hold = elcf->lock_max_hold;
 
     slot->grant.handler = ngx_http_etcd_lock_over;
     slot->grant.lost = ngx_http_etcd_lock_is_lost;
@@ -337,7 +344,7 @@ ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r, void *data,
         && rc != NGX_HTTP_NO_CONTENT
         && rc < NGX_HTTP_SPECIAL_RESPONSE)
     {
-        ngx_etcd_lock_slot_release(r->pool, r);
+        ngx_http_etcd_lock_release(r);
     }
 
     return rc;
@@ -375,12 +382,29 @@ ngx_http_etcd_lock_find(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 }
 
 
+/* all locks that the request has or waits for, the last one first */
+
+static void
+ngx_http_etcd_lock_release(ngx_http_request_t *r)
+{
+    ngx_etcd_lock_slot_t  *slot;
+
+    slot = NULL;
+
+    while ((slot = ngx_etcd_lock_slot_next(r->pool, slot)) != NULL) {
+        if (slot->owner == r) {
+            ngx_http_etcd_lock_hold_end(r, slot);
+        }
+    }
+}
+
+
 static void
 ngx_http_etcd_lock_cleanup(void *data)
 {
     ngx_etcd_lock_slot_t *slot = data;
 
-    ngx_etcd_lock_end(&slot->grant);
+    ngx_http_etcd_lock_hold_end(slot->owner, slot);
 }
 
 

@@ -29,6 +29,13 @@ static ngx_conf_enum_t  ngx_http_etcd_lock_lost[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_etcd_lock_hold[] = {
+    { ngx_string("upstream"), NGX_ETCD_LOCK_HOLD_UPSTREAM },
+    { ngx_string("client"), NGX_ETCD_LOCK_HOLD_CLIENT },
+    { ngx_null_string, 0 }
+};
+
+
 static ngx_conf_num_bounds_t  ngx_http_etcd_lock_status_bounds = {
     ngx_conf_check_num_bounds, 400, 599
 };
@@ -115,6 +122,20 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       offsetof(ngx_http_etcd_loc_conf_t, lock_lost),
       &ngx_http_etcd_lock_lost },
 
+    { ngx_string("etcd_lock_hold"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_etcd_loc_conf_t, lock_hold),
+      &ngx_http_etcd_lock_hold },
+
+    { ngx_string("etcd_lock_max_hold"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_etcd_loc_conf_t, lock_max_hold),
+      NULL },
+
     { ngx_string("etcd_status"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
       ngx_http_etcd_status,
@@ -195,6 +216,8 @@ ngx_http_etcd_create_loc_conf(ngx_conf_t *cf)
     elcf->lock_status = NGX_CONF_UNSET_UINT;
     elcf->lock_unavailable = NGX_CONF_UNSET_UINT;
     elcf->lock_lost = NGX_CONF_UNSET_UINT;
+    elcf->lock_hold = NGX_CONF_UNSET_UINT;
+    elcf->lock_max_hold = NGX_CONF_UNSET_MSEC;
     elcf->status.members = NGX_CONF_UNSET_UINT;
     ngx_etcd_gate_init(&elcf->gate);
 
@@ -216,6 +239,10 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_ETCD_LOCK_UNAVAILABLE);
     ngx_conf_merge_uint_value(conf->lock_lost, prev->lock_lost,
                               NGX_ETCD_LOCK_CLOSE);
+    ngx_conf_merge_uint_value(conf->lock_hold, prev->lock_hold,
+                              NGX_ETCD_LOCK_HOLD_UPSTREAM);
+    ngx_conf_merge_msec_value(conf->lock_max_hold, prev->lock_max_hold,
+                              NGX_CONF_UNSET_MSEC);
     ngx_etcd_gate_merge(&conf->gate, &prev->gate);
     ngx_http_etcd_status_merge(&conf->status, &prev->status);
     ngx_http_etcd_note(cf, conf);
@@ -309,11 +336,25 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
 
     rc = ngx_http_etcd_wait_handler(r);
 
-    if (rc != NGX_DECLINED || elcf->locks == NULL) {
+    if (rc != NGX_DECLINED) {
         return rc;
     }
 
-    return ngx_http_etcd_lock_handler(r);
+    if (elcf->locks != NULL) {
+        rc = ngx_http_etcd_lock_handler(r);
+
+        if (rc != NGX_DECLINED) {
+            return rc;
+        }
+
+    } else if (r == r->main && !r->internal) {
+        return NGX_DECLINED;
+    }
+
+    /* a redirect keeps its locks, a subrequest works under its parent's */
+
+    return (ngx_http_etcd_lock_hold_guard(r) == NGX_OK) ? NGX_DECLINED
+                                                        : NGX_ERROR;
 }
 
 

@@ -64,6 +64,8 @@ typedef struct {
     ngx_uint_t                    lock_status;
     ngx_uint_t                    lock_unavailable;
     ngx_uint_t                    lock_lost;   /* ngx_etcd_lock_lost_e */
+    ngx_uint_t                    lock_hold;   /* ngx_etcd_lock_hold_e */
+    ngx_msec_t                    lock_max_hold;   /* UNSET: the default */
     ngx_array_t                  *sets;    /* of _set.c; NULL: none */
 } ngx_http_etcd_loc_conf_t;
 
@@ -137,6 +139,28 @@ void ngx_http_etcd_add_lock_filters(void);
 
 /* of a phase: NGX_DECLINED when there is no lock, or all are held */
 ngx_int_t ngx_http_etcd_lock_handler(ngx_http_request_t *r);
+
+
+/* _lock_hold.c */
+
+/*
+ * Of a request, or subrequest, that is about to ask for its first lock: the
+ * locks are then ended by ngx_http_etcd_lock_hold_end().
+ */
+ngx_int_t ngx_http_etcd_lock_hold_init(ngx_http_request_t *r);
+
+/* the end of a slot: the lock is released, or kept while an upstream works */
+void ngx_http_etcd_lock_hold_end(ngx_http_request_t *r,
+    ngx_etcd_lock_slot_t *slot);
+
+/* the phases are passed, the request goes to its content handler: NGX_OK */
+ngx_int_t ngx_http_etcd_lock_hold_guard(ngx_http_request_t *r);
+
+/* to be called after each ngx_http_upstream_init() */
+void ngx_http_etcd_lock_hold_attach(ngx_http_request_t *r);
+
+/* nginx is about to end the request itself: its upstream is to see that */
+void ngx_http_etcd_lock_hold_cut(ngx_http_request_t *r);
 
 
 /* _set.c */

@@ -273,6 +273,8 @@ ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status)
         u->state->status = status;
     }
 
+    ngx_http_etcd_lock_hold_cut(r);
+
     r->main->count++;
     (*u->cleanup)(r);
 

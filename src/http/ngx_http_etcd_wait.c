@@ -320,6 +320,7 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
 
     if (ngx_etcd_gate_open(&elcf->gate, c->log)) {
         ngx_http_upstream_init(r);
+        ngx_http_etcd_lock_hold_attach(r);
 
     } else {
         ngx_http_finalize_request(r, elcf->gate.status);

@@ -1,0 +1,629 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * "etcd_lock_hold upstream": finds out whether the upstream may still work on
+ * a request when nginx is done with that upstream, and lets the connection
+ * linger then.
+ *
+ * nginx has no hook for that, so a request that holds locks gets its content
+ * handler replaced, and, once the upstream is set up, the functions of its peer
+ * connection.  nginx calls the "free" of these whenever it leaves an upstream,
+ * before it closes the connection, and expects that the connection may be gone
+ * afterwards: the keepalive module takes connections there as well.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_lock_linger.h>
+
+
+/* ms; or the timeout for reading from the upstream, if that is longer */
+
+#define NGX_HTTP_ETCD_LOCK_MAX_HOLD  60000
+
+
+typedef struct ngx_http_etcd_lock_guard_s  ngx_http_etcd_lock_guard_t;
+
+
+/* of a main request with all its subrequests; the data of a pool's cleanup */
+
+typedef struct {
+    ngx_http_etcd_lock_guard_t     *guards;
+    ngx_http_etcd_lock_linger_t    *linger;    /* NULL: there is none */
+    ngx_uint_t                     *freed;     /* set when the pool goes */
+} ngx_http_etcd_lock_ctx_t;
+
+
+/* of one request or subrequest: what was replaced */
+
+struct ngx_http_etcd_lock_guard_s {
+    ngx_http_etcd_lock_guard_t     *next;
+    ngx_http_etcd_lock_ctx_t       *ctx;
+    ngx_http_request_t             *request;
+
+    ngx_http_handler_pt             content_handler;
+    ngx_http_event_handler_pt       write_event_handler;
+    ngx_resolver_handler_pt         resolver_handler;
+
+    void                          (*finalize_request)(ngx_http_request_t *r,
+                                                      ngx_int_t rc);
+    ngx_event_get_peer_pt           get;
+    ngx_event_free_peer_pt          free;
+    ngx_event_notify_peer_pt        notify;
+#if (NGX_SSL || NGX_COMPAT)
+    ngx_event_set_peer_session_pt   set_session;
+    ngx_event_save_peer_session_pt  save_session;
+#endif
+    void                           *data;
+
+    unsigned                        done:1;    /* the response is complete */
+    unsigned                        cut:1;     /* nginx ends the request */
+};
+
+
+static void ngx_http_etcd_lock_hold_cleanup(void *data);
+static ngx_http_etcd_lock_ctx_t *ngx_http_etcd_lock_hold_get_ctx(
+    ngx_http_request_t *r);
+static ngx_http_etcd_lock_guard_t *ngx_http_etcd_lock_hold_get_guard(
+    ngx_http_request_t *r);
+static ngx_int_t ngx_http_etcd_lock_hold_content(ngx_http_request_t *r);
+static void ngx_http_etcd_lock_hold_later(ngx_http_request_t *r,
+    ngx_http_etcd_lock_guard_t *guard);
+static void ngx_http_etcd_lock_hold_body(ngx_http_request_t *r);
+static void ngx_http_etcd_lock_hold_cache(ngx_http_request_t *r);
+static void ngx_http_etcd_lock_hold_resolved(ngx_resolver_ctx_t *ctx);
+static void ngx_http_etcd_lock_hold_wrap(ngx_http_upstream_t *u,
+    ngx_http_etcd_lock_guard_t *guard);
+static void ngx_http_etcd_lock_hold_finalize(ngx_http_request_t *r,
+    ngx_int_t rc);
+static ngx_int_t ngx_http_etcd_lock_hold_get_peer(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_http_etcd_lock_hold_free_peer(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t state);
+static void ngx_http_etcd_lock_hold_notify(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t type);
+#if (NGX_SSL || NGX_COMPAT)
+static ngx_int_t ngx_http_etcd_lock_hold_set_session(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_http_etcd_lock_hold_save_session(ngx_peer_connection_t *pc,
+    void *data);
+#endif
+static ngx_msec_t ngx_http_etcd_lock_hold_time(
+    ngx_http_etcd_lock_guard_t *guard);
+static ngx_uint_t ngx_http_etcd_lock_hold_answered(
+    ngx_http_etcd_lock_guard_t *guard);
+static ngx_msec_t ngx_http_etcd_lock_hold_max(ngx_http_request_t *r);
+static void ngx_http_etcd_lock_hold_linger(ngx_http_etcd_lock_guard_t *guard,
+    ngx_msec_t max);
+
+
+ngx_int_t
+ngx_http_etcd_lock_hold_init(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    if (ngx_http_etcd_lock_hold_get_ctx(r) != NULL) {
+        return NGX_OK;
+    }
+
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_etcd_lock_ctx_t));
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(cln->data, sizeof(ngx_http_etcd_lock_ctx_t));
+
+    cln->handler = ngx_http_etcd_lock_hold_cleanup;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_etcd_lock_hold_cleanup(void *data)
+{
+    ngx_http_etcd_lock_ctx_t *ctx = data;
+
+    if (ctx->freed != NULL) {
+        *ctx->freed = 1;
+    }
+
+    if (ctx->linger != NULL) {
+        ngx_http_etcd_lock_linger_detach(ctx->linger);
+    }
+}
+
+
+static ngx_http_etcd_lock_ctx_t *
+ngx_http_etcd_lock_hold_get_ctx(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
+        if (cln->handler == ngx_http_etcd_lock_hold_cleanup) {
+            return cln->data;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_http_etcd_lock_guard_t *
+ngx_http_etcd_lock_hold_get_guard(ngx_http_request_t *r)
+{
+    ngx_http_etcd_lock_ctx_t    *ctx;
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    ctx = ngx_http_etcd_lock_hold_get_ctx(r);
+    if (ctx == NULL) {
+        return NULL;
+    }
+
+    for (guard = ctx->guards; guard != NULL; guard = guard->next) {
+        if (guard->request == r) {
+            break;
+        }
+    }
+
+    return guard;
+}
+
+
+void
+ngx_http_etcd_lock_hold_end(ngx_http_request_t *r, ngx_etcd_lock_slot_t *slot)
+{
+    ngx_http_etcd_lock_ctx_t  *ctx;
+
+    ctx = ngx_http_etcd_lock_hold_get_ctx(r);
+
+    if (ctx != NULL
+        && ctx->linger != NULL
+        && slot->hold == NGX_ETCD_LOCK_HOLD_UPSTREAM)
+    {
+        ngx_http_etcd_lock_linger_end(ctx->linger, slot);
+        return;
+    }
+
+    ngx_etcd_lock_end(&slot->grant);
+}
+
+
+ngx_int_t
+ngx_http_etcd_lock_hold_guard(ngx_http_request_t *r)
+{
+    ngx_http_etcd_lock_ctx_t    *ctx;
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    ctx = ngx_http_etcd_lock_hold_get_ctx(r);
+
+    if (ctx == NULL
+        || r->content_handler == NULL
+        || r->content_handler == ngx_http_etcd_lock_hold_content)
+    {
+        return NGX_OK;
+    }
+
+    guard = ngx_http_etcd_lock_hold_get_guard(r);
+
+    if (guard == NULL) {
+        guard = ngx_pcalloc(r->pool, sizeof(ngx_http_etcd_lock_guard_t));
+        if (guard == NULL) {
+            return NGX_ERROR;
+        }
+
+        guard->ctx = ctx;
+        guard->request = r;
+        guard->next = ctx->guards;
+        ctx->guards = guard;
+    }
+
+    guard->content_handler = r->content_handler;
+    r->content_handler = ngx_http_etcd_lock_hold_content;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_lock_hold_content(ngx_http_request_t *r)
+{
+    ngx_int_t                    rc;
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    guard = ngx_http_etcd_lock_hold_get_guard(r);
+    if (guard == NULL) {
+        return NGX_ERROR;
+    }
+
+    r->content_handler = guard->content_handler;
+
+    rc = guard->content_handler(r);
+
+    ngx_http_etcd_lock_hold_attach(r);
+
+    return rc;
+}
+
+
+void
+ngx_http_etcd_lock_hold_attach(ngx_http_request_t *r)
+{
+    ngx_resolver_ctx_t          *ctx;
+    ngx_http_upstream_t         *u;
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    u = r->upstream;
+    guard = ngx_http_etcd_lock_hold_get_guard(r);
+
+    if (guard == NULL || u == NULL) {
+        return;
+    }
+
+    if (u->cleanup == NULL) {
+        ngx_http_etcd_lock_hold_later(r, guard);
+        return;
+    }
+
+    ctx = (u->resolved != NULL) ? u->resolved->ctx : NULL;
+
+    if (ctx == NULL) {
+        ngx_http_etcd_lock_hold_wrap(u, guard);
+
+    } else if (ctx->handler != ngx_http_etcd_lock_hold_resolved) {
+        guard->resolver_handler = ctx->handler;
+        ctx->handler = ngx_http_etcd_lock_hold_resolved;
+    }
+}
+
+
+/* the upstream begins when the body is there, or when the cache is unlocked */
+
+static void
+ngx_http_etcd_lock_hold_later(ngx_http_request_t *r,
+    ngx_http_etcd_lock_guard_t *guard)
+{
+    if (r->request_body != NULL
+        && r->request_body->post_handler == ngx_http_upstream_init)
+    {
+        r->request_body->post_handler = ngx_http_etcd_lock_hold_body;
+    }
+
+#if (NGX_HTTP_CACHE)
+
+    if (r->cache != NULL
+        && (r->cache->waiting || r->aio)
+        && r->write_event_handler != ngx_http_etcd_lock_hold_cache)
+    {
+        guard->write_event_handler = r->write_event_handler;
+        r->write_event_handler = ngx_http_etcd_lock_hold_cache;
+    }
+
+#endif
+}
+
+
+static void
+ngx_http_etcd_lock_hold_body(ngx_http_request_t *r)
+{
+    ngx_http_upstream_init(r);
+
+    ngx_http_etcd_lock_hold_attach(r);
+}
+
+
+static void
+ngx_http_etcd_lock_hold_cache(ngx_http_request_t *r)
+{
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    guard = ngx_http_etcd_lock_hold_get_guard(r);
+
+    guard->write_event_handler(r);
+
+    ngx_http_etcd_lock_hold_attach(r);
+}
+
+
+/* nginx's own handler runs posted requests, which may free this one */
+
+static void
+ngx_http_etcd_lock_hold_resolved(ngx_resolver_ctx_t *ctx)
+{
+    ngx_uint_t                   freed;
+    ngx_http_request_t          *r;
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    r = ctx->data;
+    guard = ngx_http_etcd_lock_hold_get_guard(r);
+
+    freed = 0;
+    guard->ctx->freed = &freed;
+
+    guard->resolver_handler(ctx);
+
+    if (freed) {
+        return;
+    }
+
+    guard->ctx->freed = NULL;
+
+    ngx_http_etcd_lock_hold_attach(r);
+}
+
+
+static void
+ngx_http_etcd_lock_hold_wrap(ngx_http_upstream_t *u,
+    ngx_http_etcd_lock_guard_t *guard)
+{
+    ngx_peer_connection_t  *pc;
+
+    pc = &u->peer;
+
+    if (pc->free == ngx_http_etcd_lock_hold_free_peer) {
+        return;
+    }
+
+    guard->done = 0;
+    guard->cut = 0;
+
+    if (u->finalize_request != ngx_http_etcd_lock_hold_finalize) {
+        guard->finalize_request = u->finalize_request;
+        u->finalize_request = ngx_http_etcd_lock_hold_finalize;
+    }
+
+    guard->data = pc->data;
+    pc->data = guard;
+
+    guard->get = pc->get;
+    pc->get = ngx_http_etcd_lock_hold_get_peer;
+
+    guard->free = pc->free;
+    pc->free = ngx_http_etcd_lock_hold_free_peer;
+
+    if (pc->notify != NULL) {
+        guard->notify = pc->notify;
+        pc->notify = ngx_http_etcd_lock_hold_notify;
+    }
+
+#if (NGX_SSL || NGX_COMPAT)
+
+    guard->set_session = pc->set_session;
+    pc->set_session = ngx_http_etcd_lock_hold_set_session;
+
+    guard->save_session = pc->save_session;
+    pc->save_session = ngx_http_etcd_lock_hold_save_session;
+
+#endif
+}
+
+
+/* the end of a tunnel says nothing about the upstream */
+
+static void
+ngx_http_etcd_lock_hold_finalize(ngx_http_request_t *r, ngx_int_t rc)
+{
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    guard = ngx_http_etcd_lock_hold_get_guard(r);
+
+    if (rc == NGX_OK && !r->upstream->upgrade) {
+        guard->done = 1;
+    }
+
+    guard->finalize_request(r, rc);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_lock_hold_get_peer(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_etcd_lock_guard_t *guard = data;
+
+    return guard->get(pc, guard->data);
+}
+
+
+static void
+ngx_http_etcd_lock_hold_free_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    ngx_http_etcd_lock_guard_t *guard = data;
+
+    ngx_msec_t  max;
+
+    max = ngx_http_etcd_lock_hold_time(guard);
+
+    guard->free(pc, guard->data, state);
+
+    if (max != 0 && pc->connection != NULL) {
+        ngx_http_etcd_lock_hold_linger(guard, max);
+    }
+}
+
+
+static void
+ngx_http_etcd_lock_hold_notify(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    ngx_http_etcd_lock_guard_t *guard = data;
+
+    guard->notify(pc, guard->data, type);
+}
+
+
+#if (NGX_SSL || NGX_COMPAT)
+
+static ngx_int_t
+ngx_http_etcd_lock_hold_set_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_etcd_lock_guard_t *guard = data;
+
+    return guard->set_session(pc, guard->data);
+}
+
+
+static void
+ngx_http_etcd_lock_hold_save_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_etcd_lock_guard_t *guard = data;
+
+    guard->save_session(pc, guard->data);
+}
+
+#endif
+
+
+/*
+ * For how long (ms) locks are to be kept because of the upstream; 0: there is
+ * no need.  "worker_shutdown_timeout" closes the client's connection.
+ */
+
+static ngx_msec_t
+ngx_http_etcd_lock_hold_time(ngx_http_etcd_lock_guard_t *guard)
+{
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    r = guard->request;
+    c = r->upstream->peer.connection;
+
+    if (c == NULL
+        || c->sent == 0
+        || c->read->eof
+        || c->read->error
+        || c->write->error
+        || guard->done
+        || r->connection->close
+        || ngx_http_etcd_lock_hold_answered(guard))
+    {
+        return 0;
+    }
+
+    return ngx_http_etcd_lock_hold_max(r);
+}
+
+
+/* 1: all of the answer has come, though not all of it was used */
+
+static ngx_uint_t
+ngx_http_etcd_lock_hold_answered(ngx_http_etcd_lock_guard_t *guard)
+{
+    off_t                 length;
+    ngx_http_upstream_t  *u;
+
+    u = guard->request->upstream;
+
+    if (u->headers_in.status_n == 0 || u->upgrade) {
+        return 0;
+    }
+
+    if (!u->header_sent) {
+        length = u->headers_in.content_length_n;
+
+        return length >= 0 && u->buffer.last - u->buffer.pos >= length;
+    }
+
+    if (u->buffering) {
+        return u->pipe->upstream_done || u->pipe->length == 0;
+    }
+
+    return u->length == 0;
+}
+
+
+/* of the locks of the request, and of those that it is a subrequest of */
+
+static ngx_msec_t
+ngx_http_etcd_lock_hold_max(ngx_http_request_t *r)
+{
+    ngx_msec_t             max, time;
+    ngx_http_request_t    *owner;
+    ngx_etcd_lock_slot_t  *slot;
+
+    max = 0;
+    slot = NULL;
+
+    while ((slot = ngx_etcd_lock_slot_next(r->pool, slot)) != NULL) {
+
+        if (slot->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
+            || !ngx_etcd_lock_held(&slot->grant))
+        {
+            continue;
+        }
+
+        for (owner = r; owner != NULL; owner = owner->parent) {
+            if (owner == slot->owner) {
+                break;
+            }
+        }
+
+        if (owner == NULL) {
+            continue;
+        }
+
+        time = slot->max_hold;
+
+        if (time == NGX_CONF_UNSET_MSEC) {
+            time = ngx_max(r->upstream->conf->read_timeout,
+                           NGX_HTTP_ETCD_LOCK_MAX_HOLD);
+        }
+
+        max = ngx_max(max, time);
+    }
+
+    return max;
+}
+
+
+/*
+ * A tunnel's end, a request that was not sent as a whole, and one that nginx
+ * has cut are made known to the upstream.
+ */
+
+static void
+ngx_http_etcd_lock_hold_linger(ngx_http_etcd_lock_guard_t *guard,
+    ngx_msec_t max)
+{
+    ngx_uint_t                 half_close;
+    ngx_http_upstream_t       *u;
+    ngx_http_request_t        *r;
+    ngx_http_etcd_lock_ctx_t  *ctx;
+
+    r = guard->request;
+    u = r->upstream;
+    ctx = guard->ctx;
+
+    if (ctx->linger == NULL) {
+        ctx->linger = ngx_http_etcd_lock_linger_create();
+
+        if (ctx->linger == NULL) {
+            return;
+        }
+    }
+
+    half_close = (guard->cut || u->upgrade || !u->request_body_sent);
+
+    if (ngx_http_etcd_lock_linger_add(ctx->linger, r, max, half_close)
+        == NGX_OK)
+    {
+        u->peer.connection = NULL;
+    }
+}
+
+
+void
+ngx_http_etcd_lock_hold_cut(ngx_http_request_t *r)
+{
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    guard = ngx_http_etcd_lock_hold_get_guard(r);
+
+    if (guard != NULL) {
+        guard->cut = 1;
+    }
+}
