@@ -100,6 +100,13 @@ ngx_etcd_lock_slot_find(ngx_pool_t *pool, void *owner,
 }
 
 
+ngx_etcd_grant_t *
+ngx_etcd_lock_slot_grant(ngx_etcd_lock_slot_t *slot)
+{
+    return (slot->lender != NULL) ? &slot->lender->grant : &slot->grant;
+}
+
+
 ngx_uint_t
 ngx_etcd_lock_slot_same(ngx_etcd_lock_slot_t *slot, ngx_etcd_lock_conf_t *conf,
     ngx_str_t *key)
@@ -130,6 +137,10 @@ ngx_etcd_lock_slot_release(ngx_pool_t *pool, void *owner)
 ngx_int_t
 ngx_etcd_lock_slot_result(ngx_etcd_lock_slot_t *slot)
 {
+    if (slot->lender != NULL) {
+        slot = slot->lender;
+    }
+
     switch (slot->grant.state) {
 
     case NGX_ETCD_GRANT_WAITING:
@@ -169,13 +180,16 @@ ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
     u_char                *p, *end;
     u_char                 number[NGX_INT64_LEN + sizeof(", ")];
     size_t                 size;
+    ngx_etcd_grant_t      *grant;
     ngx_etcd_lock_slot_t  *slot;
 
     size = 0;
     slot = NULL;
 
     while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
-        if (slot->owner == owner && slot->grant.token != 0) {
+        grant = ngx_etcd_lock_slot_grant(slot);
+
+        if (slot->owner == owner && grant->token != 0) {
             size += sizeof(number);
         }
     }
@@ -196,12 +210,13 @@ ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
     v->data = end;
 
     while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
+        grant = ngx_etcd_lock_slot_grant(slot);
 
-        if (slot->owner != owner || slot->grant.token == 0) {
+        if (slot->owner != owner || grant->token == 0) {
             continue;
         }
 
-        p = ngx_sprintf(number, "%uL%s", slot->grant.token,
+        p = ngx_sprintf(number, "%uL%s", grant->token,
                         (v->data != end) ? ", " : "");
 
         v->data -= p - number;
@@ -240,7 +255,7 @@ ngx_etcd_lock_variable_status(ngx_pool_t *pool, void *owner,
             continue;
         }
 
-        switch (slot->grant.state) {
+        switch (ngx_etcd_lock_slot_grant(slot)->state) {
 
         case NGX_ETCD_GRANT_HELD:
         case NGX_ETCD_GRANT_ENDED:
@@ -289,7 +304,7 @@ ngx_etcd_lock_variable_wait(ngx_pool_t *pool, void *owner,
     while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
         if (slot->owner == owner) {
             found = 1;
-            waited += slot->grant.waited;
+            waited += ngx_etcd_lock_slot_grant(slot)->waited;
         }
     }
 

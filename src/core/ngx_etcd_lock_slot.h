@@ -24,6 +24,9 @@ struct ngx_etcd_lock_slot_s {
                                                   others, too */
     ngx_str_t                    key;          /* escaped */
     ngx_etcd_grant_t             grant;
+    ngx_etcd_lock_slot_t        *lender;       /* the owner relies on the lock
+                                                  of this slot, and has no
+                                                  grant; NULL: it has */
     ngx_uint_t                   lost;         /* ngx_etcd_lock_lost_e */
     ngx_uint_t                   status;       /* where it is lost */
     ngx_uint_t                   hold;         /* ngx_etcd_lock_hold_e */
@@ -56,6 +59,9 @@ ngx_etcd_lock_slot_t *ngx_etcd_lock_slot_next(ngx_pool_t *pool,
 /* that of a directive; NULL: there is none */
 ngx_etcd_lock_slot_t *ngx_etcd_lock_slot_find(ngx_pool_t *pool, void *owner,
     ngx_etcd_lock_conf_t *conf);
+
+/* that of the slot, or of the slot that it relies on */
+ngx_etcd_grant_t *ngx_etcd_lock_slot_grant(ngx_etcd_lock_slot_t *slot);
 
 /* 1: it is for that very lock */
 ngx_uint_t ngx_etcd_lock_slot_same(ngx_etcd_lock_slot_t *slot,

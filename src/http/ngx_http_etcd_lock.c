@@ -41,6 +41,8 @@ static ngx_int_t ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r,
     void *data, ngx_int_t rc);
 static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_find(ngx_http_request_t *r,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
+static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_borrow(ngx_http_request_t *r,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *key, ngx_etcd_lock_slot_t *lender);
 static void ngx_http_etcd_lock_release(ngx_http_request_t *r);
 static void ngx_http_etcd_lock_cleanup(void *data);
 static void ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant);
@@ -135,6 +137,14 @@ ngx_http_etcd_lock_one(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
 
         if (slot == NULL) {
             return ngx_http_etcd_lock_take(r, lock, &key);
+        }
+
+        if (slot->owner != r) {
+            slot = ngx_http_etcd_lock_borrow(r, lock, &key, slot);
+
+            if (slot == NULL) {
+                return NGX_ERROR;
+            }
         }
     }
 
@@ -379,6 +389,26 @@ ngx_http_etcd_lock_find(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
     }
 
     return NULL;
+}
+
+
+/* a subrequest relies on a lock of its parent, and has its variables */
+
+static ngx_etcd_lock_slot_t *
+ngx_http_etcd_lock_borrow(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key, ngx_etcd_lock_slot_t *lender)
+{
+    ngx_etcd_lock_slot_t  *slot;
+
+    slot = ngx_etcd_lock_slot_add(r->pool, r, lock);
+    if (slot == NULL) {
+        return NULL;
+    }
+
+    slot->key = *key;
+    slot->lender = (lender->lender != NULL) ? lender->lender : lender;
+
+    return slot;
 }
 
 
