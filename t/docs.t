@@ -132,7 +132,8 @@ same([grep { $documented{$_}{default} ne '-' } keys %documented],
 
 # variables, and those that begin so
 
-my @names = (Source::strings('ngx_etcd_variables'),
+my @names = (Source::strings('ngx_etcd_member_variables'),
+             Source::strings('ngx_etcd_variables'),
              Source::strings('ngx_etcd_lock_variables'),
              map { "${_}NAME" } Source::strings('ngx_etcd_election_variables'));
 

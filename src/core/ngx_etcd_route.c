@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
+#include <ngx_etcd_pin.h>
 #include <ngx_etcd_route.h>
 
 
@@ -23,6 +24,10 @@ ngx_etcd_route_cleanup(void *data)
     ngx_etcd_route_t *route = data;
 
     ngx_etcd_pick_done(&route->pick);
+
+    if (route->pin.owner != NULL) {
+        ngx_etcd_pin_release(route);
+    }
 
     ngx_etcd_route_poison(route);
 

@@ -20,9 +20,20 @@
 
 typedef struct ngx_etcd_route_s  ngx_etcd_route_t;
 
+/* the leader that a request was built for before it was picked: see _pin.h */
+
+typedef struct {
+    void                  *owner;         /* NULL: the route is not pinned */
+    ngx_etcd_peer_t       *peer;          /* referenced; NULL: nobody led */
+    uint32_t               reads;         /* by the request that is built */
+    uint32_t               wanted;        /* as many as there were before */
+} ngx_etcd_pin_t;
+
+
 struct ngx_etcd_route_s {
     ngx_etcd_pick_t        pick;
     ngx_etcd_upstream_t   *upstream;
+    ngx_etcd_pin_t         pin;
     ngx_pool_cleanup_t     cleanup;
     ngx_etcd_route_t      *next;          /* spare */
 };
@@ -56,19 +67,17 @@ void ngx_etcd_route_cleanup(void *data);
 
 
 /*
- * Sets all of pc that is the balancer's, from the table as it is.  The route
- * lives as long as the pool, and so do the names and keys of the peers that it
- * leads to.  NULL: no memory.
+ * The route lives as long as the pool, and so do the names and keys of the
+ * peers that it leads to.  NULL: no memory.
  *
  * It is not of the pool: that of a session of stream is so small that another
  * block of it would cost more than all else that is done here.
  */
 
 static ngx_inline ngx_etcd_route_t *
-ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
-    ngx_peer_connection_t *pc, ngx_pool_t *pool)
+ngx_etcd_route_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
+    ngx_log_t *log)
 {
-    ngx_uint_t         tries;
     ngx_etcd_route_t  *route;
 
     route = ngx_etcd_route_spare;
@@ -78,7 +87,7 @@ ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
         ngx_etcd_route_unpoison(route);
 
     } else {
-        route = ngx_alloc(sizeof(ngx_etcd_route_t), pc->log);
+        route = ngx_alloc(sizeof(ngx_etcd_route_t), log);
         if (route == NULL) {
             return NULL;
         }
@@ -92,9 +101,25 @@ ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
     pool->cleanup = &route->cleanup;
 
     route->upstream = upstream;
+    route->pin.owner = NULL;
 
-    tries = ngx_etcd_pick_init(&route->pick, &upstream->service->table,
-                               &upstream->service->name, pool);
+    return route;
+}
+
+
+/* sets all of pc that is the balancer's, from the table as it is */
+
+static ngx_inline void
+ngx_etcd_route_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
+    ngx_pool_t *pool)
+{
+    ngx_uint_t                tries;
+    ngx_etcd_service_conf_t  *service;
+
+    service = route->upstream->service;
+
+    tries = ngx_etcd_pick_init(&route->pick, &service->table, &service->name,
+                               pool);
 
     pc->data = &route->pick;
     pc->get = ngx_etcd_pick_get;
@@ -104,6 +129,22 @@ ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
     pc->set_session = ngx_etcd_pick_set_session;
     pc->save_session = ngx_etcd_pick_save_session;
 #endif
+}
+
+
+/* both */
+
+static ngx_inline ngx_etcd_route_t *
+ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
+    ngx_peer_connection_t *pc, ngx_pool_t *pool)
+{
+    ngx_etcd_route_t  *route;
+
+    route = ngx_etcd_route_alloc(upstream, pool, pc->log);
+
+    if (route != NULL) {
+        ngx_etcd_route_connect(route, pc, pool);
+    }
 
     return route;
 }

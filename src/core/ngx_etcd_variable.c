@@ -16,9 +16,9 @@
 #define NGX_ETCD_VARIABLE_IS_LEADER  1
 
 
-static ngx_int_t ngx_etcd_variable_member_key(ngx_etcd_route_t *route,
+static ngx_int_t ngx_etcd_variable_member_key(ngx_etcd_peer_t *peer,
     ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_member_revision(ngx_etcd_route_t *route,
+static ngx_int_t ngx_etcd_variable_member_revision(ngx_etcd_peer_t *peer,
     ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_revision(ngx_etcd_route_t *route,
     ngx_variable_value_t *v, ngx_pool_t *pool);
@@ -34,10 +34,16 @@ static ngx_int_t ngx_etcd_variable_number(ngx_variable_value_t *v,
     uint64_t number, ngx_pool_t *pool);
 
 
-ngx_etcd_variable_t  ngx_etcd_variables[] = {
+ngx_etcd_member_variable_t  ngx_etcd_member_variables[] = {
 
     { ngx_string("etcd_member_key"), ngx_etcd_variable_member_key },
     { ngx_string("etcd_member_revision"), ngx_etcd_variable_member_revision },
+    { ngx_null_string, NULL }
+};
+
+
+ngx_etcd_variable_t  ngx_etcd_variables[] = {
+
     { ngx_string("etcd_revision"), ngx_etcd_variable_revision },
     { ngx_string("etcd_staleness"), ngx_etcd_variable_staleness },
     { ngx_null_string, NULL }
@@ -53,13 +59,9 @@ ngx_str_t  ngx_etcd_election_variables[] = {
 
 
 static ngx_int_t
-ngx_etcd_variable_member_key(ngx_etcd_route_t *route, ngx_variable_value_t *v,
+ngx_etcd_variable_member_key(ngx_etcd_peer_t *peer, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
-    ngx_etcd_peer_t  *peer;
-
-    peer = ngx_etcd_route_peer(route);
-
     if (peer == NULL || peer->key.len == 0) {
         v->not_found = 1;
         return NGX_OK;
@@ -72,13 +74,9 @@ ngx_etcd_variable_member_key(ngx_etcd_route_t *route, ngx_variable_value_t *v,
 
 
 static ngx_int_t
-ngx_etcd_variable_member_revision(ngx_etcd_route_t *route,
+ngx_etcd_variable_member_revision(ngx_etcd_peer_t *peer,
     ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    ngx_etcd_peer_t  *peer;
-
-    peer = ngx_etcd_route_peer(route);
-
     return ngx_etcd_variable_number(v, peer ? peer->create_revision : 0, pool);
 }
 

@@ -15,7 +15,16 @@
 #include <ngx_etcd_route.h>
 
 
-/* the value of one; its memory is the pool's, or the route's */
+/* the value of one; its memory is the pool's, or the peer's or route's */
+
+typedef ngx_int_t (*ngx_etcd_member_variable_pt)(ngx_etcd_peer_t *peer,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+
+typedef struct {
+    ngx_str_t                     name;
+    ngx_etcd_member_variable_pt   get;      /* the peer may be NULL */
+} ngx_etcd_member_variable_t;
+
 
 typedef ngx_int_t (*ngx_etcd_variable_pt)(ngx_etcd_route_t *route,
     ngx_variable_value_t *v, ngx_pool_t *pool);
@@ -27,6 +36,7 @@ typedef struct {
 
 
 /* all of them; the last one has an empty name */
+extern ngx_etcd_member_variable_t  ngx_etcd_member_variables[];
 extern ngx_etcd_variable_t  ngx_etcd_variables[];
 
 /* what the names of variables of an election begin with; likewise */

@@ -190,20 +190,32 @@ ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until)
 ngx_uint_t
 ngx_etcd_table_usable(ngx_etcd_table_t *table)
 {
+    ngx_etcd_peer_t  *peer;
+
+    peer = ngx_etcd_table_first(table);
+
+    return peer != NULL
+           && (!table->conf->sole || !ngx_etcd_peer_failed(peer));
+}
+
+
+ngx_etcd_peer_t *
+ngx_etcd_table_first(ngx_etcd_table_t *table)
+{
     ngx_etcd_tier_t  *tier;
 
     tier = (ngx_etcd_tier_tries(&table->primary) != 0) ? &table->primary
                                                        : &table->backup;
 
     if (ngx_etcd_tier_tries(tier) == 0) {
-        return 0;
+        return NULL;
     }
 
     if (table->conf->max_stale != 0 && ngx_etcd_table_expired(table)) {
-        return 0;
+        return NULL;
     }
 
-    return !table->conf->sole || !ngx_etcd_peer_failed(tier->peers[0]);
+    return tier->peers[0];
 }
 
 

@@ -135,6 +135,12 @@ void ngx_etcd_table_tick(ngx_etcd_table_t *table);
  */
 ngx_uint_t ngx_etcd_table_usable(ngx_etcd_table_t *table);
 
+/*
+ * A peer that etcd offers, whether it fails or not: in a table of a sole leader
+ * the leader.  NULL: there is none, or the data was not proved for max_stale.
+ */
+ngx_etcd_peer_t *ngx_etcd_table_first(ngx_etcd_table_t *table);
+
 /* the member as it is now, by any object of it; NULL: it is gone */
 
 #define ngx_etcd_table_current(table, peer)                                   \

@@ -16,6 +16,7 @@
 #include <ngx_etcd_compat.h>
 #include <ngx_etcd_gate.h>
 #include <ngx_etcd_lock_slot.h>
+#include <ngx_etcd_pin.h>
 #include <ngx_etcd_route.h>
 #include <ngx_etcd_setting.h>
 #include <ngx_etcd_status.h>
@@ -95,6 +96,16 @@ void ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status);
 ngx_etcd_route_t *ngx_http_etcd_get_route(ngx_http_request_t *r);
 
 
+/* _pin.c */
+
+/*
+ * The leader that the request at hand is built for, from now on pinned; NULL:
+ * nobody leads, or that upstream of ours has no single leader.  NGX_DECLINED:
+ * no request is built, or none for an upstream of ours; NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer);
+
+
 /* _variable.c */
 
 ngx_int_t ngx_http_etcd_add_variables(ngx_conf_t *cf);
@@ -117,10 +128,11 @@ ngx_uint_t ngx_http_etcd_waits(ngx_http_request_t *r,
 /*
  * Of a balancer that is asked for the first peer of that upstream, and has
  * none: NGX_AGAIN, the request is held, and the balancer returns NGX_ERROR,
- * which is not the end of it: it is asked anew later.  NGX_DECLINED: there is
- * nothing to wait for.
+ * which is not the end of it: the request is built and the balancer asked anew
+ * later, or at once if there is a member by now and again is set.
+ * NGX_DECLINED: there is nothing to wait for.
  */
-ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r);
+ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again);
 
 /* 1: the request was held for a peer, and is not any more */
 ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);

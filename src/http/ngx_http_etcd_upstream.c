@@ -183,19 +183,26 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
     escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
 
-    ngx_etcd_table_follow(&escf->upstream.service->table);
+    route = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
-    route = ngx_etcd_route_create(&escf->upstream, &r->upstream->peer,
-                                  r->pool);
-    if (route == NULL) {
-        return NGX_ERROR;
+    if (ngx_etcd_pin_owned(route, r->upstream)) {
+        ngx_etcd_pin_connect(route, &r->upstream->peer, r->pool);
+
+    } else {
+        ngx_etcd_table_follow(&escf->upstream.service->table);
+
+        route = ngx_etcd_route_create(&escf->upstream, &r->upstream->peer,
+                                      r->pool);
+        if (route == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_http_set_ctx(r, route, ngx_http_etcd_module);
     }
 
     if (ngx_etcd_pick_tell(&route->pick, ngx_http_etcd_close, r) != NGX_OK) {
         return NGX_ERROR;
     }
-
-    ngx_http_set_ctx(r, route, ngx_http_etcd_module);
 
     if (escf->key != NULL
         && ngx_http_complex_value(r, escf->key, &route->pick.key) != NGX_OK)
@@ -218,13 +225,40 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 static ngx_int_t
 ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_route_t *route)
 {
-    if (!ngx_http_etcd_waits(r, route->upstream->service)
-        || ngx_etcd_pick_early(&r->upstream->peer, &route->pick) == NGX_OK)
+    ngx_uint_t  again;
+
+    if (!ngx_http_etcd_waits(r, route->upstream->service)) {
+        return NGX_OK;
+    }
+
+    again = 0;
+
+    if (ngx_etcd_pin_owned(route, r->upstream)) {
+
+        /* what is cached would be there again, however often it is built */
+
+        if (!ngx_etcd_pin_complete(route)) {
+            return NGX_OK;
+        }
+
+        again = !ngx_etcd_pin_leads(route);
+    }
+
+    if (!again
+        && ngx_etcd_pick_early(&r->upstream->peer, &route->pick) == NGX_OK)
     {
         return NGX_OK;
     }
 
-    return (ngx_http_etcd_wait_peer(r) == NGX_AGAIN) ? NGX_ERROR : NGX_OK;
+    if (ngx_http_etcd_wait_peer(r, again) != NGX_AGAIN) {
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_pin_owned(route, r->upstream)) {
+        ngx_etcd_pin_renew(route);
+    }
+
+    return NGX_ERROR;
 }
 
 

@@ -10,6 +10,8 @@
 #include <ngx_http_etcd_module.h>
 
 
+static ngx_int_t ngx_http_etcd_member_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_etcd_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_etcd_election_variable(ngx_http_request_t *r,
@@ -19,9 +21,20 @@ static ngx_int_t ngx_http_etcd_election_variable(ngx_http_request_t *r,
 ngx_int_t
 ngx_http_etcd_add_variables(ngx_conf_t *cf)
 {
-    ngx_str_t            *name;
-    ngx_etcd_variable_t  *v;
-    ngx_http_variable_t  *var;
+    ngx_str_t                   *name;
+    ngx_etcd_variable_t         *v;
+    ngx_http_variable_t         *var;
+    ngx_etcd_member_variable_t  *m;
+
+    for (m = ngx_etcd_member_variables; m->name.len != 0; m++) {
+        var = ngx_http_add_variable(cf, &m->name, NGX_HTTP_VAR_NOCACHEABLE);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_http_etcd_member_variable;
+        var->data = (uintptr_t) m;
+    }
 
     for (v = ngx_etcd_variables; v->name.len != 0; v++) {
         var = ngx_http_add_variable(cf, &v->name, NGX_HTTP_VAR_NOCACHEABLE);
@@ -65,6 +78,30 @@ ngx_http_etcd_check_variables(ngx_conf_t *cf)
     }
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_member_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_int_t                    rc;
+    ngx_etcd_peer_t             *peer;
+    ngx_etcd_member_variable_t  *variable;
+
+    variable = (ngx_etcd_member_variable_t *) data;
+
+    rc = ngx_http_etcd_pin(r, &peer);
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    if (rc == NGX_DECLINED) {
+        peer = ngx_etcd_route_peer(ngx_http_etcd_get_route(r));
+    }
+
+    return variable->get(peer, v, r->pool);
 }
 
 

@@ -79,16 +79,25 @@ ngx_http_etcd_waits(ngx_http_request_t *r, ngx_etcd_service_conf_t *service)
 
 
 ngx_int_t
-ngx_http_etcd_wait_peer(ngx_http_request_t *r)
+ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again)
 {
+    ngx_uint_t                 needed;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    if (!ngx_etcd_wait_needed(elcf->wait)
-        || ngx_http_etcd_wait_begin(r, elcf->wait, 1) != NGX_AGAIN)
-    {
+    needed = ngx_etcd_wait_needed(elcf->wait);
+
+    if (!needed && !again) {
         return NGX_DECLINED;
+    }
+
+    if (ngx_http_etcd_wait_begin(r, elcf->wait, 1) != NGX_AGAIN) {
+        return NGX_DECLINED;
+    }
+
+    if (!needed) {
+        ngx_etcd_hold_wake(&elcf->wait->service->table);
     }
 
     ngx_http_etcd_wait_detach(r);
@@ -121,6 +130,9 @@ ngx_http_etcd_wait_detach(ngx_http_request_t *r)
 
     /* the request is made again, and that would be taken for its body */
     u->request_bufs = NULL;
+
+    /* no balancer was asked */
+    u->peer.get = NULL;
 
     if (r->upstream_states->nelts != 0) {
         r->upstream_states->nelts--;

@@ -10,6 +10,8 @@
 #include <ngx_stream_etcd_module.h>
 
 
+static ngx_int_t ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_stream_etcd_variable(ngx_stream_session_t *s,
     ngx_stream_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
@@ -19,9 +21,21 @@ static ngx_int_t ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
 ngx_int_t
 ngx_stream_etcd_add_variables(ngx_conf_t *cf)
 {
-    ngx_str_t              *name;
-    ngx_etcd_variable_t    *v;
-    ngx_stream_variable_t  *var;
+    ngx_str_t                   *name;
+    ngx_etcd_variable_t         *v;
+    ngx_stream_variable_t       *var;
+    ngx_etcd_member_variable_t  *m;
+
+    for (m = ngx_etcd_member_variables; m->name.len != 0; m++) {
+        var = ngx_stream_add_variable(cf, &m->name,
+                                      NGX_STREAM_VAR_NOCACHEABLE);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_stream_etcd_member_variable;
+        var->data = (uintptr_t) m;
+    }
 
     for (v = ngx_etcd_variables; v->name.len != 0; v++) {
         var = ngx_stream_add_variable(cf, &v->name,
@@ -66,6 +80,19 @@ ngx_stream_etcd_check_variables(ngx_conf_t *cf)
     }
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data)
+{
+    ngx_etcd_member_variable_t  *variable;
+
+    variable = (ngx_etcd_member_variable_t *) data;
+
+    return variable->get(ngx_etcd_route_peer(ngx_stream_etcd_get_route(s)), v,
+                         s->connection->pool);
 }
 
 

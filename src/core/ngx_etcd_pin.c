@@ -1,0 +1,163 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_connect.h>
+#include <ngx_etcd_pin.h>
+
+
+static ngx_uint_t ngx_etcd_pin_same(ngx_etcd_peer_t *one,
+    ngx_etcd_peer_t *two);
+
+
+ngx_etcd_route_t *
+ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream, void *owner,
+    ngx_pool_t *pool, ngx_log_t *log)
+{
+    ngx_etcd_route_t         *route;
+    ngx_etcd_service_conf_t  *service;
+
+    route = ngx_etcd_route_alloc(upstream, pool, log);
+    if (route == NULL) {
+        return NULL;
+    }
+
+    service = upstream->service;
+
+    (void) ngx_etcd_pick_init(&route->pick, &service->table, &service->name,
+                              pool);
+
+    ngx_memzero(&route->pin, sizeof(ngx_etcd_pin_t));
+    route->pin.owner = owner;
+
+    return route;
+}
+
+
+ngx_etcd_peer_t *
+ngx_etcd_pin_read(ngx_etcd_route_t *route)
+{
+    ngx_etcd_pin_t    *pin;
+    ngx_etcd_table_t  *table;
+
+    pin = &route->pin;
+
+    if (pin->reads++ == 0) {
+        table = &route->upstream->service->table;
+
+        ngx_etcd_table_follow(table);
+
+        pin->peer = ngx_etcd_table_first(table);
+
+        if (pin->peer != NULL) {
+            ngx_etcd_peer_ref(pin->peer);
+        }
+    }
+
+    return pin->peer;
+}
+
+
+void
+ngx_etcd_pin_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
+    ngx_pool_t *pool)
+{
+    /* not from a table that is newer than what was pinned */
+
+    ngx_etcd_route_connect(route, pc, pool);
+
+    pc->get = ngx_etcd_pin_get;
+}
+
+
+ngx_int_t
+ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_etcd_route_t  *route;
+
+    route = (ngx_etcd_route_t *) ((u_char *) pick
+                                  - offsetof(ngx_etcd_route_t, pick));
+
+    if (pick->early
+        || (ngx_etcd_pin_complete(route) && ngx_etcd_pin_leads(route)))
+    {
+        return ngx_etcd_pick_get(pc, pick);
+    }
+
+    if (!ngx_etcd_pin_complete(route)) {
+        ngx_log_error(NGX_LOG_ERR, pc->log, 0,
+                      "upstream \"%V\": the request is not sent, a variable "
+                      "in it was cached for a former leader", pick->name);
+
+    } else if (route->pin.peer != NULL) {
+        ngx_log_error(NGX_LOG_INFO, pc->log, 0,
+                      "upstream \"%V\": the request is not sent, it was "
+                      "built for %V, which leads no more", pick->name,
+                      &route->pin.peer->name);
+    }
+
+    pick->peer = NULL;
+
+    pc->cached = 0;
+    pc->connection = NULL;
+    pc->name = pick->name;
+
+    return NGX_BUSY;
+}
+
+
+ngx_uint_t
+ngx_etcd_pin_leads(ngx_etcd_route_t *route)
+{
+    ngx_etcd_peer_t  *peer;
+
+    if (route->pin.peer == NULL) {
+        return 0;
+    }
+
+    peer = ngx_etcd_table_first(&route->upstream->service->table);
+
+    return peer != NULL && ngx_etcd_pin_same(peer, route->pin.peer);
+}
+
+
+/* an object of a peer is constant, and replaced by whatever changes of it */
+
+static ngx_uint_t
+ngx_etcd_pin_same(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
+{
+    return one == two
+           || (one->create_revision == two->create_revision
+               && one->key.len == two->key.len
+               && ngx_memcmp(one->key.data, two->key.data, one->key.len) == 0
+               && ngx_cmp_sockaddr(one->sockaddr, one->socklen,
+                                   two->sockaddr, two->socklen, 1)
+                  == NGX_OK);
+}
+
+
+void
+ngx_etcd_pin_renew(ngx_etcd_route_t *route)
+{
+    route->pin.wanted = ngx_max(route->pin.wanted, route->pin.reads);
+    route->pin.reads = 0;
+
+    ngx_etcd_pin_release(route);
+}
+
+
+void
+ngx_etcd_pin_release(ngx_etcd_route_t *route)
+{
+    if (route->pin.peer != NULL) {
+        ngx_etcd_peer_unref(route->pin.peer);
+        route->pin.peer = NULL;
+    }
+}

@@ -1,0 +1,130 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Which upstream a request is being built for, when a variable asks.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd_module.h>
+
+
+static ngx_uint_t ngx_http_etcd_pin_building(ngx_http_request_t *r);
+static ngx_http_upstream_srv_conf_t *ngx_http_etcd_pin_upstream(
+    ngx_http_request_t *r);
+static ngx_http_upstream_srv_conf_t *ngx_http_etcd_pin_find(
+    ngx_http_request_t *r, ngx_http_upstream_resolved_t *resolved);
+
+
+ngx_int_t
+ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
+{
+    ngx_etcd_route_t              *route;
+    ngx_http_etcd_srv_conf_t      *escf;
+    ngx_http_upstream_srv_conf_t  *uscf;
+
+    if (!ngx_http_etcd_pin_building(r)) {
+        return NGX_DECLINED;
+    }
+
+    uscf = ngx_http_etcd_pin_upstream(r);
+
+    /* an address in proxy_pass makes an upstream without a configuration */
+
+    if (uscf == NULL || uscf->srv_conf == NULL) {
+        return NGX_DECLINED;
+    }
+
+    escf = ngx_http_conf_upstream_srv_conf(uscf, ngx_http_etcd_module);
+
+    if (escf->upstream.service == NULL) {
+        return NGX_DECLINED;
+    }
+
+    *peer = NULL;
+
+    if (!ngx_etcd_pin_possible(&escf->upstream)) {
+        return NGX_OK;
+    }
+
+    route = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
+
+    if (!ngx_etcd_pin_owned(route, r->upstream)) {
+        route = ngx_etcd_pin_create(&escf->upstream, r->upstream, r->pool,
+                                    r->connection->log);
+        if (route == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_http_set_ctx(r, route, ngx_http_etcd_module);
+    }
+
+    *peer = ngx_etcd_pin_read(route);
+
+    return NGX_OK;
+}
+
+
+/*
+ * There is an upstream whose balancer was not asked yet.  A status of the
+ * answer means that it will not be, and that a header or the log wants to know
+ * where the request went; that of a request before "post_action" means nothing.
+ */
+
+static ngx_uint_t
+ngx_http_etcd_pin_building(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    return u != NULL
+           && u->conf != NULL
+           && u->peer.get == NULL
+           && (r->headers_out.status == 0 || r->post_action);
+}
+
+
+static ngx_http_upstream_srv_conf_t *
+ngx_http_etcd_pin_upstream(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    return (u->resolved == NULL) ? u->conf->upstream
+                                 : ngx_http_etcd_pin_find(r, u->resolved);
+}
+
+
+/* by its name, as nginx finds it after the request was built */
+
+static ngx_http_upstream_srv_conf_t *
+ngx_http_etcd_pin_find(ngx_http_request_t *r,
+    ngx_http_upstream_resolved_t *resolved)
+{
+    ngx_uint_t                       i;
+    ngx_http_upstream_srv_conf_t   **uscf;
+    ngx_http_upstream_main_conf_t   *umcf;
+
+    umcf = ngx_http_get_module_main_conf(r, ngx_http_upstream_module);
+
+    uscf = umcf->upstreams.elts;
+
+    for (i = 0; i < umcf->upstreams.nelts; i++) {
+        if (uscf[i]->host.len == resolved->host.len
+            && ((uscf[i]->port == 0 && resolved->no_port)
+                || uscf[i]->port == resolved->port)
+            && ngx_strncasecmp(uscf[i]->host.data, resolved->host.data,
+                               resolved->host.len)
+               == 0)
+        {
+            return uscf[i];
+        }
+    }
+
+    return NULL;
+}
