@@ -104,6 +104,10 @@ sub up   { $_[0]->tell({ listen => 1 }) }
 
 sub counts { $_[0]->tell({}) }
 sub requests { $_[0]->counts->{requests} }
+
+# what a class of its own keeps of requests, as of Told
+
+sub seen { @{ $_[0]->counts->{seen} } }
 sub reset { $_[0]->tell({ reset => 1 }) }
 
 
@@ -178,6 +182,7 @@ sub clear {
     my ($backend) = @_;
 
     @$backend{qw(requests connections active most)} = (0) x 4;
+    $backend->{seen} = [];
 }
 
 
@@ -211,7 +216,7 @@ sub obey {
     my $open = grep { $_->{backend} == $backend } values %clients;
     my $body = encode_json({
         open => $open,
-        map { $_ => $backend->{$_} } qw(requests connections most)
+        map { $_ => $backend->{$_} } qw(requests connections most seen)
     });
 
     syswrite($socket, "HTTP/1.1 200 OK\r\nConnection: close\r\n"
