@@ -174,6 +174,24 @@ ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign)
 }
 
 
+/* the same before and after the look at the clock: it leads in that term */
+
+int64_t
+ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign)
+{
+    int64_t  term;
+
+    term = ngx_etcd_seat_term(campaign->seat, campaign->id);
+
+    if (!ngx_etcd_campaign_leads(campaign)) {
+        return 0;
+    }
+
+    return (term == ngx_etcd_seat_term(campaign->seat, campaign->id))
+           ? term : 0;
+}
+
+
 int64_t
 ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
     ngx_etcd_seat_view_t *view)

@@ -61,6 +61,12 @@ ngx_etcd_campaign_t *ngx_etcd_campaign_find(ngx_str_t *name);
 ngx_uint_t ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign);
 
 /*
+ * The term of this instance, while it leads: the revision at which its key was
+ * created, which every next term exceeds.  0: it does not lead.
+ */
+int64_t ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign);
+
+/*
  * ms for which the leader's lease lasts even if it is renewed no more; of this
  * instance, for which it is sure to lead; -1: nobody leads, or it is not known.
  * Who asks this makes the owner of the zone ask etcd; the view is that of

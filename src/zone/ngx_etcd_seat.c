@@ -362,6 +362,38 @@ ngx_etcd_seat_until(ngx_etcd_seat_t *seat, ngx_uint_t id)
 }
 
 
+int64_t
+ngx_etcd_seat_term(ngx_etcd_seat_t *seat, ngx_uint_t id)
+{
+    int64_t     created, own;
+    uint64_t    sequence;
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_SEAT_TRIES; i++) {
+
+        sequence = __atomic_load_n(&seat->sequence, __ATOMIC_ACQUIRE);
+
+        if (sequence & 1) {
+            ngx_cpu_pause();
+            continue;
+        }
+
+        created = __atomic_load_n(&seat->view.created, __ATOMIC_RELAXED);
+        own = __atomic_load_n(&seat->hold.created, __ATOMIC_RELAXED);
+
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+
+        if (__atomic_load_n(&seat->sequence, __ATOMIC_RELAXED) == sequence) {
+            return (created == own
+                    && __atomic_load_n(&seat->id, __ATOMIC_ACQUIRE) == id)
+                   ? created : 0;
+        }
+    }
+
+    return 0;
+}
+
+
 ngx_int_t
 ngx_etcd_seat_view(ngx_etcd_seat_t *seat, ngx_uint_t id,
     ngx_etcd_seat_view_t *view)

@@ -126,6 +126,12 @@ uint64_t ngx_etcd_seat_until(ngx_etcd_seat_t *seat, ngx_uint_t id);
 #define ngx_etcd_seat_ask(seat, now)                                          \
     __atomic_store_n(&(seat)->asked, now, __ATOMIC_RELAXED)
 
+/*
+ * The create revision of the leader's key, if that is the instance's own; 0: it
+ * is not, or nothing can be said now.
+ */
+int64_t ngx_etcd_seat_term(ngx_etcd_seat_t *seat, ngx_uint_t id);
+
 /* NGX_OK, or NGX_DECLINED: nothing can be said now */
 ngx_int_t ngx_etcd_seat_view(ngx_etcd_seat_t *seat, ngx_uint_t id,
     ngx_etcd_seat_view_t *view);

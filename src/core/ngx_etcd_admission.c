@@ -1,0 +1,84 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_admission.h>
+
+
+static void ngx_etcd_admission_cleanup(void *data);
+
+
+ngx_etcd_admission_t *
+ngx_etcd_admission_create(ngx_pool_t *pool, void *owner,
+    ngx_etcd_campaign_t *campaign, int64_t term)
+{
+    ngx_pool_cleanup_t    *cln;
+    ngx_etcd_admission_t  *admission;
+
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_admission_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    cln->handler = ngx_etcd_admission_cleanup;
+
+    admission = cln->data;
+
+    admission->owner = owner;
+    admission->campaign = campaign;
+    admission->term = term;
+
+    return admission;
+}
+
+
+static void
+ngx_etcd_admission_cleanup(void *data)
+{
+    /* what it is found by */
+}
+
+
+ngx_etcd_admission_t *
+ngx_etcd_admission_find(ngx_pool_t *pool, void *owner,
+    ngx_etcd_campaign_t *campaign)
+{
+    ngx_pool_cleanup_t    *cln;
+    ngx_etcd_admission_t  *admission;
+
+    for (cln = pool->cleanup; cln != NULL; cln = cln->next) {
+
+        if (cln->handler != ngx_etcd_admission_cleanup) {
+            continue;
+        }
+
+        admission = cln->data;
+
+        if (admission->owner == owner && admission->campaign == campaign) {
+            return admission;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_admission_valid(ngx_etcd_admission_t *admission, ngx_log_t *log)
+{
+    if (ngx_etcd_campaign_term(admission->campaign) == admission->term) {
+        return 1;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, log, 0,
+                  "etcd cluster \"%V\": %V: this nginx does not lead any more "
+                  "in the term of revision %L",
+                  &admission->campaign->cluster->name,
+                  &admission->campaign->label, admission->term);
+
+    return 0;
+}
