@@ -106,3 +106,28 @@ ngx_etcd_gate_open(ngx_etcd_gate_t *gate, ngx_log_t *log)
 
     return 0;
 }
+
+
+ngx_int_t
+ngx_etcd_gate_enter(ngx_etcd_gate_t *gate, ngx_etcd_admission_t *admission,
+    ngx_pool_t *pool, void *owner, ngx_log_t *log)
+{
+    int64_t  term;
+
+    if (admission != NULL) {
+        return ngx_etcd_admission_valid(admission, log) ? NGX_OK
+                                                        : NGX_DECLINED;
+    }
+
+    term = ngx_etcd_campaign_term(gate->campaign);
+
+    if (term == 0) {
+        ngx_log_error(NGX_LOG_INFO, log, 0,
+                      "etcd cluster \"%V\": %V: this nginx does not lead",
+                      &gate->campaign->cluster->name, &gate->campaign->label);
+        return NGX_DECLINED;
+    }
+
+    return ngx_etcd_admission_create(pool, owner, gate->campaign, term)
+           ? NGX_OK : NGX_ERROR;
+}

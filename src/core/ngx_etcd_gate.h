@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_campaign.h>
+#include <ngx_etcd_admission.h>
 
 
 #define NGX_ETCD_GATE_STATUS  503
@@ -30,8 +30,17 @@ void ngx_etcd_gate_merge(ngx_etcd_gate_t *gate, ngx_etcd_gate_t *prev);
 /* the directive's handler: ELECTION [status=], or off; no status in stream */
 char *ngx_etcd_gate_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* 1: it is open */
+/* 1: it is open; for a stream, which has no admission */
 ngx_uint_t ngx_etcd_gate_open(ngx_etcd_gate_t *gate, ngx_log_t *log);
+
+/*
+ * Lets the owner in: NGX_OK, NGX_DECLINED (this nginx does not lead), or
+ * NGX_ERROR.  An admission that the owner has already is looked at instead:
+ * NGX_DECLINED, if its term is over.
+ */
+ngx_int_t ngx_etcd_gate_enter(ngx_etcd_gate_t *gate,
+    ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,
+    ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_GATE_H_INCLUDED_ */

@@ -27,7 +27,11 @@ static ngx_int_t ngx_etcd_variable_staleness(ngx_etcd_route_t *route,
 static ngx_uint_t ngx_etcd_variable_of_election(ngx_str_t *name,
     ngx_str_t *election);
 static ngx_int_t ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign,
-    ngx_uint_t which, ngx_variable_value_t *v, ngx_pool_t *pool);
+    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
+    ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_term(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
+    ngx_pool_t *pool);
 static void ngx_etcd_variable_set(ngx_variable_value_t *v, u_char *data,
     size_t len);
 static ngx_int_t ngx_etcd_variable_number(ngx_variable_value_t *v,
@@ -115,52 +119,70 @@ ngx_etcd_variable_staleness(ngx_etcd_route_t *route, ngx_variable_value_t *v,
 }
 
 
+ngx_etcd_campaign_t *
+ngx_etcd_variable_campaign(ngx_str_t *name)
+{
+    ngx_str_t   election;
+    ngx_uint_t  which;
+
+    which = ngx_etcd_variable_of_election(name, &election);
+
+    return (ngx_etcd_election_variables[which].len != 0)
+           ? ngx_etcd_campaign_find(&election) : NULL;
+}
+
+
 ngx_int_t
-ngx_etcd_variable_election(ngx_str_t *name, ngx_variable_value_t *v,
+ngx_etcd_variable_election(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
+    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
-    ngx_str_t             election;
-    ngx_uint_t            which;
-    ngx_etcd_campaign_t  *campaign;
+    ngx_str_t   election;
+    ngx_uint_t  which;
 
     v->not_found = 1;
 
     which = ngx_etcd_variable_of_election(name, &election);
 
-    if (ngx_etcd_election_variables[which].len == 0) {
+    if (which == NGX_ETCD_VARIABLE_LEADER) {
+        return ngx_etcd_variable_leader(campaign, admission, v, pool);
+    }
+
+    if (which == NGX_ETCD_VARIABLE_IS_LEADER) {
+
+        if (admission != NULL || ngx_etcd_campaign_leads(campaign)) {
+            ngx_etcd_variable_set(v, (u_char *) "1", 1);
+        }
+
         return NGX_OK;
     }
 
-    campaign = ngx_etcd_campaign_find(&election);
-    if (campaign == NULL) {
-        return NGX_OK;
-    }
-
-    if (which != NGX_ETCD_VARIABLE_IS_LEADER) {
-        return ngx_etcd_variable_leader(campaign, which, v, pool);
-    }
-
-    if (ngx_etcd_campaign_leads(campaign)) {
-        ngx_etcd_variable_set(v, (u_char *) "1", 1);
-    }
-
-    return NGX_OK;
+    return ngx_etcd_variable_term(campaign, admission, v, pool);
 }
 
 
+/* after its term a former leader is known by what it would be again */
+
 static ngx_int_t
-ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign, ngx_uint_t which,
-    ngx_variable_value_t *v, ngx_pool_t *pool)
+ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
 {
     u_char                *p;
+    ngx_int_t              rc;
     ngx_etcd_seat_view_t   view;
 
-    if (ngx_etcd_campaign_leader(campaign, &view) != NGX_OK) {
+    rc = ngx_etcd_campaign_leader(campaign, &view);
+
+    if (admission != NULL
+        && (rc != NGX_OK || view.created != admission->term))
+    {
+        ngx_etcd_variable_set(v, campaign->value.data, campaign->value.len);
         return NGX_OK;
     }
 
-    if (which != NGX_ETCD_VARIABLE_LEADER) {
-        return ngx_etcd_variable_number(v, view.created, pool);
+    if (rc != NGX_OK) {
+        return NGX_OK;
     }
 
     p = ngx_pnalloc(pool, ngx_max(view.value_len, 1));
@@ -172,6 +194,25 @@ ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign, ngx_uint_t which,
     ngx_etcd_variable_set(v, p, view.value_len);
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_term(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
+{
+    ngx_etcd_seat_view_t  view;
+
+    if (admission != NULL) {
+        return ngx_etcd_variable_number(v, admission->term, pool);
+    }
+
+    if (ngx_etcd_campaign_leader(campaign, &view) != NGX_OK) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_variable_number(v, view.created, pool);
 }
 
 

@@ -12,6 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_admission.h>
 #include <ngx_etcd_route.h>
 
 
@@ -43,9 +44,16 @@ extern ngx_etcd_variable_t  ngx_etcd_variables[];
 extern ngx_str_t  ngx_etcd_election_variables[];
 
 
-/* the value of a variable of an election, by its whole name */
-ngx_int_t ngx_etcd_variable_election(ngx_str_t *name, ngx_variable_value_t *v,
-    ngx_pool_t *pool);
+/* the election of a variable, by its whole name; NULL: there is none */
+ngx_etcd_campaign_t *ngx_etcd_variable_campaign(ngx_str_t *name);
+
+/*
+ * The value of that variable: at present, or in the term of an admission,
+ * unless that is NULL.
+ */
+ngx_int_t ngx_etcd_variable_election(ngx_str_t *name,
+    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
 
 /*
  * A variable is used: if it is one of an election, that must be declared.

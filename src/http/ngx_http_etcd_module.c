@@ -265,6 +265,10 @@ ngx_http_etcd_note(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *conf)
         emcf->locks = 1;
     }
 
+    if (conf->gate.campaign != NULL) {
+        emcf->gates = 1;
+    }
+
     if (conf->locks != NULL || conf->wait != NULL
         || conf->gate.campaign != NULL)
     {
@@ -286,6 +290,10 @@ ngx_http_etcd_init(ngx_conf_t *cf)
 
     if (emcf->locks) {
         ngx_http_etcd_add_lock_filters();
+    }
+
+    if (emcf->gates && ngx_http_etcd_gate_init(cf) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     if (ngx_http_etcd_set_check(cf) != NGX_OK) {
@@ -330,8 +338,10 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
 
     /* asked again after a wait: much may have happened meanwhile */
 
-    if (!ngx_etcd_gate_open(&elcf->gate, r->connection->log)) {
-        return elcf->gate.status;
+    rc = ngx_http_etcd_gate_handler(r);
+
+    if (rc != NGX_DECLINED) {
+        return rc;
     }
 
     rc = ngx_http_etcd_wait_handler(r);

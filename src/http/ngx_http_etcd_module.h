@@ -40,12 +40,15 @@ typedef struct {
     unsigned                   checks:1;   /* some location has what is asked
                                               for in a phase */
     unsigned                   locks:1;    /* some location has locks */
+    unsigned                   gates:1;    /* or etcd_require_leader */
+    ngx_array_t                wrapped;    /* of _gate.c */
 } ngx_http_etcd_main_conf_t;
 
 
 typedef struct {
     ngx_etcd_upstream_t        upstream;
     ngx_http_complex_value_t  *key;        /* NULL: the method has none */
+    ngx_http_upstream_init_peer_pt  init_peer;  /* the balancer's, of _gate.c */
 } ngx_http_etcd_srv_conf_t;
 
 
@@ -94,6 +97,22 @@ void ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status);
 
 /* NULL: the request goes, or went, through none of our upstreams */
 ngx_etcd_route_t *ngx_http_etcd_get_route(ngx_http_request_t *r);
+
+
+/* _gate.c */
+
+/* of a phase: NGX_DECLINED when the request is let in */
+ngx_int_t ngx_http_etcd_gate_handler(ngx_http_request_t *r);
+
+/* the configuration was read, and some location has etcd_require_leader */
+ngx_int_t ngx_http_etcd_gate_init(ngx_conf_t *cf);
+
+/*
+ * What has let the request in, or one that it is a subrequest of; NULL: that
+ * election has not.
+ */
+ngx_etcd_admission_t *ngx_http_etcd_admission(ngx_http_request_t *r,
+    ngx_etcd_campaign_t *campaign);
 
 
 /* _pin.c */

@@ -121,5 +121,18 @@ static ngx_int_t
 ngx_http_etcd_election_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    return ngx_etcd_variable_election((ngx_str_t *) data, v, r->pool);
+    ngx_str_t            *name;
+    ngx_etcd_campaign_t  *campaign;
+
+    name = (ngx_str_t *) data;
+    campaign = ngx_etcd_variable_campaign(name);
+
+    if (campaign == NULL) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    return ngx_etcd_variable_election(name, campaign,
+                                      ngx_http_etcd_admission(r, campaign), v,
+                                      r->pool);
 }

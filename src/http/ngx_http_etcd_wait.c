@@ -318,8 +318,8 @@ ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold)
 static void
 ngx_http_etcd_wait_connect(ngx_http_request_t *r)
 {
-    ngx_connection_t          *c;
-    ngx_http_etcd_loc_conf_t  *elcf;
+    ngx_int_t          rc;
+    ngx_connection_t  *c;
 
     c = r->connection;
 
@@ -328,14 +328,14 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
     r->read_event_handler = ngx_http_block_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
 
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+    rc = ngx_http_etcd_gate_handler(r);
 
-    if (ngx_etcd_gate_open(&elcf->gate, c->log)) {
+    if (rc == NGX_DECLINED) {
         ngx_http_upstream_init(r);
         ngx_http_etcd_lock_hold_attach(r);
 
     } else {
-        ngx_http_finalize_request(r, elcf->gate.status);
+        ngx_http_finalize_request(r, rc);
     }
 
     ngx_http_run_posted_requests(c);

@@ -112,6 +112,21 @@ static ngx_int_t
 ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
     ngx_stream_variable_value_t *v, uintptr_t data)
 {
-    return ngx_etcd_variable_election((ngx_str_t *) data, v,
-                                      s->connection->pool);
+    ngx_str_t            *name;
+    ngx_pool_t           *pool;
+    ngx_etcd_campaign_t  *campaign;
+
+    name = (ngx_str_t *) data;
+    pool = s->connection->pool;
+    campaign = ngx_etcd_variable_campaign(name);
+
+    if (campaign == NULL) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    return ngx_etcd_variable_election(name, campaign,
+                                      ngx_etcd_admission_find(pool, s,
+                                                              campaign),
+                                      v, pool);
 }

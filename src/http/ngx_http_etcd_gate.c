@@ -1,0 +1,393 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * etcd_require_leader: a request is let in by a term, and is not sent to an
+ * upstream when that term is over.  Between the two a body may be read, a
+ * cached answer or a member be waited for, and another server be tried.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd_module.h>
+
+
+/* an upstream without a configuration of its own: "proxy_pass" to an address */
+
+typedef struct {
+    ngx_http_upstream_srv_conf_t    *upstream;
+    ngx_http_upstream_init_peer_pt   init_peer;
+} ngx_http_etcd_gate_upstream_t;
+
+
+/* the balancer's part of a connection, behind ours */
+
+typedef struct {
+    ngx_http_request_t              *request;
+    ngx_etcd_admission_t            *admission;
+    void                            *data;
+    ngx_event_get_peer_pt            get;
+    ngx_event_free_peer_pt           free;
+    ngx_event_notify_peer_pt         notify;
+#if (NGX_SSL)
+    ngx_event_set_peer_session_pt    set_session;
+    ngx_event_save_peer_session_pt   save_session;
+#endif
+} ngx_http_etcd_gate_peer_t;
+
+
+static ngx_int_t ngx_http_etcd_gate_body_filter(ngx_http_request_t *r,
+    ngx_chain_t *in);
+static ngx_int_t ngx_http_etcd_gate_wrap(ngx_http_etcd_main_conf_t *emcf,
+    ngx_http_upstream_srv_conf_t *us);
+static ngx_int_t ngx_http_etcd_gate_init_peer(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *us);
+static ngx_http_upstream_init_peer_pt ngx_http_etcd_gate_original(
+    ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us);
+static ngx_int_t ngx_http_etcd_gate_wrap_peer(ngx_http_request_t *r,
+    ngx_etcd_admission_t *admission);
+static ngx_int_t ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data);
+static void ngx_http_etcd_gate_refuse(ngx_http_request_t *r);
+static void ngx_http_etcd_gate_refused(ngx_http_request_t *r);
+static void ngx_http_etcd_gate_free(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state);
+static void ngx_http_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type);
+#if (NGX_SSL)
+static ngx_int_t ngx_http_etcd_gate_set_session(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_http_etcd_gate_save_session(ngx_peer_connection_t *pc,
+    void *data);
+#endif
+
+
+static ngx_http_request_body_filter_pt  ngx_http_next_request_body_filter;
+
+
+ngx_int_t
+ngx_http_etcd_gate_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                  rc;
+    ngx_etcd_gate_t           *gate;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+    gate = &elcf->gate;
+
+    if (gate->campaign == NULL) {
+        return NGX_DECLINED;
+    }
+
+    rc = ngx_etcd_gate_enter(gate, ngx_http_etcd_admission(r, gate->campaign),
+                             r->pool, r, r->connection->log);
+
+    switch (rc) {
+
+    case NGX_OK:
+        return NGX_DECLINED;
+
+    case NGX_DECLINED:
+        return gate->status;
+
+    default:
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+
+ngx_etcd_admission_t *
+ngx_http_etcd_admission(ngx_http_request_t *r, ngx_etcd_campaign_t *campaign)
+{
+    ngx_etcd_admission_t  *admission;
+
+    for ( /* void */ ; r != NULL; r = r->parent) {
+        admission = ngx_etcd_admission_find(r->pool, r, campaign);
+
+        if (admission != NULL) {
+            return admission;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_http_etcd_gate_init(ngx_conf_t *cf)
+{
+    ngx_uint_t                       i;
+    ngx_http_etcd_main_conf_t       *emcf;
+    ngx_http_upstream_srv_conf_t   **uscf;
+    ngx_http_upstream_main_conf_t   *umcf;
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
+    umcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_upstream_module);
+
+    if (ngx_array_init(&emcf->wrapped, cf->pool, 4,
+                       sizeof(ngx_http_etcd_gate_upstream_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    uscf = umcf->upstreams.elts;
+
+    for (i = 0; i < umcf->upstreams.nelts; i++) {
+        if (ngx_http_etcd_gate_wrap(emcf, uscf[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_http_next_request_body_filter = ngx_http_top_request_body_filter;
+    ngx_http_top_request_body_filter = ngx_http_etcd_gate_body_filter;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Called for what comes of a body, and for its end, after which the request is
+ * built at once.  What is not read is no request of its own.
+ */
+
+static ngx_int_t
+ngx_http_etcd_gate_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    ngx_etcd_admission_t      *admission;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    if (elcf->gate.campaign != NULL) {
+        admission = ngx_http_etcd_admission(r, elcf->gate.campaign);
+
+        if (admission != NULL
+            && !ngx_etcd_admission_valid(admission, r->connection->log))
+        {
+            r->keepalive = 0;
+            return elcf->gate.status;
+        }
+    }
+
+    return ngx_http_next_request_body_filter(r, in);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_gate_wrap(ngx_http_etcd_main_conf_t *emcf,
+    ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_http_etcd_srv_conf_t       *escf;
+    ngx_http_etcd_gate_upstream_t  *wrapped;
+
+    if (us->srv_conf != NULL) {
+        escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
+        escf->init_peer = us->peer.init;
+
+    } else {
+        wrapped = ngx_array_push(&emcf->wrapped);
+        if (wrapped == NULL) {
+            return NGX_ERROR;
+        }
+
+        wrapped->upstream = us;
+        wrapped->init_peer = us->peer.init;
+    }
+
+    us->peer.init = ngx_http_etcd_gate_init_peer;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_gate_init_peer(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_int_t                  rc;
+    ngx_etcd_admission_t      *admission;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    rc = ngx_http_etcd_gate_original(r, us)(r, us);
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    if (rc != NGX_OK || elcf->gate.campaign == NULL) {
+        return rc;
+    }
+
+    admission = ngx_http_etcd_admission(r, elcf->gate.campaign);
+
+    return (admission != NULL) ? ngx_http_etcd_gate_wrap_peer(r, admission)
+                               : NGX_OK;
+}
+
+
+static ngx_http_upstream_init_peer_pt
+ngx_http_etcd_gate_original(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_uint_t                      i;
+    ngx_http_etcd_srv_conf_t       *escf;
+    ngx_http_etcd_main_conf_t      *emcf;
+    ngx_http_etcd_gate_upstream_t  *wrapped;
+
+    if (us->srv_conf != NULL) {
+        escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
+        return escf->init_peer;
+    }
+
+    emcf = ngx_http_get_module_main_conf(r, ngx_http_etcd_module);
+
+    wrapped = emcf->wrapped.elts;
+
+    for (i = 0; wrapped[i].upstream != us; i++) { /* void */ }
+
+    return wrapped[i].init_peer;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_gate_wrap_peer(ngx_http_request_t *r,
+    ngx_etcd_admission_t *admission)
+{
+    ngx_peer_connection_t      *pc;
+    ngx_http_etcd_gate_peer_t  *peer;
+
+    peer = ngx_palloc(r->pool, sizeof(ngx_http_etcd_gate_peer_t));
+    if (peer == NULL) {
+        return NGX_ERROR;
+    }
+
+    pc = &r->upstream->peer;
+
+    peer->request = r;
+    peer->admission = admission;
+
+    peer->data = pc->data;
+    peer->get = pc->get;
+    peer->free = pc->free;
+
+    pc->data = peer;
+    pc->get = ngx_http_etcd_gate_get;
+    pc->free = ngx_http_etcd_gate_free;
+
+    if (pc->notify != NULL) {
+        peer->notify = pc->notify;
+        pc->notify = ngx_http_etcd_gate_notify;
+    }
+
+#if (NGX_SSL)
+    peer->set_session = pc->set_session;
+    peer->save_session = pc->save_session;
+
+    pc->set_session = ngx_http_etcd_gate_set_session;
+    pc->save_session = ngx_http_etcd_gate_save_session;
+#endif
+
+    return NGX_OK;
+}
+
+
+/* before each try */
+
+static ngx_int_t
+ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_etcd_gate_peer_t *peer = data;
+
+    if (ngx_etcd_admission_valid(peer->admission, pc->log)) {
+        return peer->get(pc, peer->data);
+    }
+
+    ngx_http_etcd_gate_refuse(peer->request);
+
+    return NGX_ERROR;
+}
+
+
+/*
+ * To nginx the request has left its upstream: what it does about our error is
+ * to drop a reference, and so does the upstream's cleanup.  The try that is not
+ * made is not logged.  Where there is no memory the error is what it seems.
+ */
+
+static void
+ngx_http_etcd_gate_refuse(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    if (u->cleanup == NULL || ngx_http_post_request(r, NULL) != NGX_OK) {
+        return;
+    }
+
+    u->state = NULL;
+
+    if (--r->upstream_states->nelts == 0) {
+        r->upstream_states = NULL;
+    }
+
+    r->main->count += 2;
+    (*u->cleanup)(r);
+
+    r->write_event_handler = ngx_http_etcd_gate_refused;
+}
+
+
+static void
+ngx_http_etcd_gate_refused(ngx_http_request_t *r)
+{
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    ngx_http_finalize_request(r, elcf->gate.status);
+}
+
+
+static void
+ngx_http_etcd_gate_free(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    ngx_http_etcd_gate_peer_t *peer = data;
+
+    peer->free(pc, peer->data, state);
+}
+
+
+static void
+ngx_http_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    ngx_http_etcd_gate_peer_t *peer = data;
+
+    peer->notify(pc, peer->data, type);
+}
+
+
+#if (NGX_SSL)
+
+static ngx_int_t
+ngx_http_etcd_gate_set_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_etcd_gate_peer_t *peer = data;
+
+    return peer->set_session(pc, peer->data);
+}
+
+
+static void
+ngx_http_etcd_gate_save_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_etcd_gate_peer_t *peer = data;
+
+    peer->save_session(pc, peer->data);
+}
+
+#endif
