@@ -17,6 +17,7 @@ use Election;
 use Etcd;
 use Finish;
 use Http;
+use Line;
 use Nginx;
 use Told;
 use Wait;
@@ -26,9 +27,10 @@ use constant BODY => 300000;
 my $etcd = Etcd->new()->start();
 my $election = Election->new($etcd, '/e/main');
 my ($one, $two) = Told->start(qw(one two));
+my ($line) = Line->start('line');
 
 my $nginx = Nginx->new(etcd => $etcd)->set(
-    ONE => $one->address, TWO => $two->address,
+    ONE => $one->address, TWO => $two->address, LINE => $line->address,
 );
 
 $etcd->put('/members/1', $one->address);
@@ -117,6 +119,20 @@ http {
     }
 }
 
+stream {
+    server {
+        listen 127.0.0.1:%%PORT_LINE%%;
+        etcd_require_leader main;
+        proxy_pass %%LINE%%;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_SAYS%%;
+        etcd_require_leader main;
+        return "$etcd_election_revision_main:$etcd_is_leader_main\n";
+    }
+}
+
 END
 
 
@@ -181,6 +197,11 @@ wait_for { $nginx->get('/ours')->{status} == 200 } 10, 'the member';
 
 is($nginx->get("/$_")->{body}, "one $term", "/$_: the token of the term")
     for qw(address named ours variable unbuffered pair);
+
+is(Line::Client->new($nginx->port('PORT_SAYS'))->hear, "$term:1",
+   'stream: the token of the term');
+is(Line::Client->new($nginx->port('PORT_LINE'))->ask('a'), 'line: a',
+   'stream: let in');
 
 # a body that takes longer than the term
 

@@ -93,21 +93,6 @@ ngx_etcd_gate_set_status(ngx_conf_t *cf, ngx_etcd_gate_t *gate,
 }
 
 
-ngx_uint_t
-ngx_etcd_gate_open(ngx_etcd_gate_t *gate, ngx_log_t *log)
-{
-    if (gate->campaign == NULL || ngx_etcd_campaign_leads(gate->campaign)) {
-        return 1;
-    }
-
-    ngx_log_error(NGX_LOG_INFO, log, 0,
-                  "etcd cluster \"%V\": %V: this nginx does not lead",
-                  &gate->campaign->cluster->name, &gate->campaign->label);
-
-    return 0;
-}
-
-
 ngx_int_t
 ngx_etcd_gate_enter(ngx_etcd_gate_t *gate, ngx_etcd_admission_t *admission,
     ngx_pool_t *pool, void *owner, ngx_log_t *log)

@@ -30,9 +30,6 @@ void ngx_etcd_gate_merge(ngx_etcd_gate_t *gate, ngx_etcd_gate_t *prev);
 /* the directive's handler: ELECTION [status=], or off; no status in stream */
 char *ngx_etcd_gate_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* 1: it is open; for a stream, which has no admission */
-ngx_uint_t ngx_etcd_gate_open(ngx_etcd_gate_t *gate, ngx_log_t *log);
-
 /*
  * Lets the owner in: NGX_OK, NGX_DECLINED (this nginx does not lead), or
  * NGX_ERROR.  An admission that the owner has already is looked at instead:

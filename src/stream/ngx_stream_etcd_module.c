@@ -159,10 +159,14 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_ETCD_LOCK_CLOSE);
     ngx_etcd_gate_merge(&conf->gate, &prev->gate);
 
+    emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
+
     if (conf->locks != NULL) {
-        emcf = ngx_stream_conf_get_module_main_conf(cf,
-                                                    ngx_stream_etcd_module);
         emcf->locks = 1;
+    }
+
+    if (conf->gate.campaign != NULL) {
+        emcf->gates = 1;
     }
 
     return NGX_CONF_OK;
@@ -177,6 +181,10 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
     emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
 
     if (emcf->locks && ngx_stream_etcd_add_locks(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (emcf->gates && ngx_stream_etcd_gate_init(cf) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -282,8 +290,10 @@ ngx_stream_etcd_admit(ngx_stream_session_t *s,
 
     /* asked again after a wait: much may have happened meanwhile */
 
-    if (!ngx_etcd_gate_open(&escf->gate, s->connection->log)) {
-        return NGX_STREAM_SERVICE_UNAVAILABLE;
+    rc = ngx_stream_etcd_gate_handler(s);
+
+    if (rc != NGX_DECLINED) {
+        return rc;
     }
 
     rc = ngx_stream_etcd_wait_handler(s);

@@ -24,6 +24,8 @@
 
 typedef struct {
     ngx_uint_t                   locks;    /* 1: some server has any */
+    ngx_uint_t                   gates;    /* 1: or etcd_require_leader */
+    ngx_array_t                  wrapped;  /* of _gate.c */
 } ngx_stream_etcd_main_conf_t;
 
 
@@ -35,6 +37,8 @@ typedef struct {
     ngx_array_t                 *locks;    /* of ngx_etcd_lock_conf_t; NULL:
                                               none */
     ngx_uint_t                   lock_lost;  /* ngx_etcd_lock_lost_e */
+    ngx_stream_upstream_init_peer_pt  init_peer;  /* the balancer's, of
+                                                     _gate.c */
     ngx_stream_content_handler_pt  content;  /* of the server, which is begun
                                               when nothing is in its way */
 } ngx_stream_etcd_srv_conf_t;
@@ -64,6 +68,15 @@ ngx_int_t ngx_stream_etcd_add_variables(ngx_conf_t *cf);
 
 /* the configuration was read: elections that variables name must be there */
 ngx_int_t ngx_stream_etcd_check_variables(ngx_conf_t *cf);
+
+
+/* _gate.c */
+
+/* NGX_DECLINED when the session is let in */
+ngx_int_t ngx_stream_etcd_gate_handler(ngx_stream_session_t *s);
+
+/* the configuration was read, and some server has etcd_require_leader */
+ngx_int_t ngx_stream_etcd_gate_init(ngx_conf_t *cf);
 
 
 /* _wait.c */

@@ -1,0 +1,295 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * etcd_require_leader: a connection is let in by a term, and is not led to a
+ * server when that term is over.  Between the two an address may be resolved,
+ * and another server be tried.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_stream.h>
+#include <ngx_stream_etcd_module.h>
+
+
+/* an upstream without a configuration of its own: "proxy_pass" to an address */
+
+typedef struct {
+    ngx_stream_upstream_srv_conf_t    *upstream;
+    ngx_stream_upstream_init_peer_pt   init_peer;
+} ngx_stream_etcd_gate_upstream_t;
+
+
+/* the balancer's part of a connection, behind ours */
+
+typedef struct {
+    ngx_etcd_admission_t              *admission;
+    void                              *data;
+    ngx_event_get_peer_pt              get;
+    ngx_event_free_peer_pt             free;
+    ngx_event_notify_peer_pt           notify;
+#if (NGX_SSL)
+    ngx_event_set_peer_session_pt      set_session;
+    ngx_event_save_peer_session_pt     save_session;
+#endif
+} ngx_stream_etcd_gate_peer_t;
+
+
+static ngx_int_t ngx_stream_etcd_gate_wrap(ngx_stream_etcd_main_conf_t *emcf,
+    ngx_stream_upstream_srv_conf_t *us);
+static ngx_int_t ngx_stream_etcd_gate_init_peer(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us);
+static ngx_stream_upstream_init_peer_pt ngx_stream_etcd_gate_original(
+    ngx_stream_session_t *s, ngx_stream_upstream_srv_conf_t *us);
+static ngx_int_t ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
+    ngx_etcd_admission_t *admission);
+static ngx_int_t ngx_stream_etcd_gate_get(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_stream_etcd_gate_free(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state);
+static void ngx_stream_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type);
+#if (NGX_SSL)
+static ngx_int_t ngx_stream_etcd_gate_set_session(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_stream_etcd_gate_save_session(ngx_peer_connection_t *pc,
+    void *data);
+#endif
+
+
+ngx_int_t
+ngx_stream_etcd_gate_handler(ngx_stream_session_t *s)
+{
+    ngx_int_t                    rc;
+    ngx_pool_t                  *pool;
+    ngx_etcd_gate_t             *gate;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+    gate = &escf->gate;
+
+    if (gate->campaign == NULL) {
+        return NGX_DECLINED;
+    }
+
+    pool = s->connection->pool;
+
+    rc = ngx_etcd_gate_enter(gate,
+                             ngx_etcd_admission_find(pool, s, gate->campaign),
+                             pool, s, s->connection->log);
+
+    switch (rc) {
+
+    case NGX_OK:
+        return NGX_DECLINED;
+
+    case NGX_DECLINED:
+        return NGX_STREAM_SERVICE_UNAVAILABLE;
+
+    default:
+        return NGX_ERROR;
+    }
+}
+
+
+ngx_int_t
+ngx_stream_etcd_gate_init(ngx_conf_t *cf)
+{
+    ngx_uint_t                         i;
+    ngx_stream_etcd_main_conf_t       *emcf;
+    ngx_stream_upstream_srv_conf_t   **uscf;
+    ngx_stream_upstream_main_conf_t   *umcf;
+
+    emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
+    umcf = ngx_stream_conf_get_module_main_conf(cf,
+                                                ngx_stream_upstream_module);
+
+    if (ngx_array_init(&emcf->wrapped, cf->pool, 4,
+                       sizeof(ngx_stream_etcd_gate_upstream_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    uscf = umcf->upstreams.elts;
+
+    for (i = 0; i < umcf->upstreams.nelts; i++) {
+        if (ngx_stream_etcd_gate_wrap(emcf, uscf[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_gate_wrap(ngx_stream_etcd_main_conf_t *emcf,
+    ngx_stream_upstream_srv_conf_t *us)
+{
+    ngx_stream_etcd_srv_conf_t       *escf;
+    ngx_stream_etcd_gate_upstream_t  *wrapped;
+
+    if (us->srv_conf != NULL) {
+        escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+        escf->init_peer = us->peer.init;
+
+    } else {
+        wrapped = ngx_array_push(&emcf->wrapped);
+        if (wrapped == NULL) {
+            return NGX_ERROR;
+        }
+
+        wrapped->upstream = us;
+        wrapped->init_peer = us->peer.init;
+    }
+
+    us->peer.init = ngx_stream_etcd_gate_init_peer;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_gate_init_peer(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us)
+{
+    ngx_int_t                  rc;
+    ngx_etcd_admission_t      *admission;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    rc = ngx_stream_etcd_gate_original(s, us)(s, us);
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    if (rc != NGX_OK || escf->gate.campaign == NULL) {
+        return rc;
+    }
+
+    admission = ngx_etcd_admission_find(s->connection->pool, s,
+                                        escf->gate.campaign);
+
+    return (admission != NULL) ? ngx_stream_etcd_gate_wrap_peer(s, admission)
+                               : NGX_OK;
+}
+
+
+static ngx_stream_upstream_init_peer_pt
+ngx_stream_etcd_gate_original(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us)
+{
+    ngx_uint_t                      i;
+    ngx_stream_etcd_srv_conf_t       *escf;
+    ngx_stream_etcd_main_conf_t      *emcf;
+    ngx_stream_etcd_gate_upstream_t  *wrapped;
+
+    if (us->srv_conf != NULL) {
+        escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+        return escf->init_peer;
+    }
+
+    emcf = ngx_stream_get_module_main_conf(s, ngx_stream_etcd_module);
+
+    wrapped = emcf->wrapped.elts;
+
+    for (i = 0; wrapped[i].upstream != us; i++) { /* void */ }
+
+    return wrapped[i].init_peer;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
+    ngx_etcd_admission_t *admission)
+{
+    ngx_peer_connection_t      *pc;
+    ngx_stream_etcd_gate_peer_t  *peer;
+
+    peer = ngx_palloc(s->connection->pool, sizeof(ngx_stream_etcd_gate_peer_t));
+    if (peer == NULL) {
+        return NGX_ERROR;
+    }
+
+    pc = &s->upstream->peer;
+
+    peer->admission = admission;
+
+    peer->data = pc->data;
+    peer->get = pc->get;
+    peer->free = pc->free;
+
+    pc->data = peer;
+    pc->get = ngx_stream_etcd_gate_get;
+    pc->free = ngx_stream_etcd_gate_free;
+
+    if (pc->notify != NULL) {
+        peer->notify = pc->notify;
+        pc->notify = ngx_stream_etcd_gate_notify;
+    }
+
+#if (NGX_SSL)
+    peer->set_session = pc->set_session;
+    peer->save_session = pc->save_session;
+
+    pc->set_session = ngx_stream_etcd_gate_set_session;
+    pc->save_session = ngx_stream_etcd_gate_save_session;
+#endif
+
+    return NGX_OK;
+}
+
+
+/* before each try */
+
+static ngx_int_t
+ngx_stream_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_stream_etcd_gate_peer_t *peer = data;
+
+    return ngx_etcd_admission_valid(peer->admission, pc->log)
+           ? peer->get(pc, peer->data) : NGX_ERROR;
+}
+
+
+static void
+ngx_stream_etcd_gate_free(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    ngx_stream_etcd_gate_peer_t *peer = data;
+
+    peer->free(pc, peer->data, state);
+}
+
+
+static void
+ngx_stream_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    ngx_stream_etcd_gate_peer_t *peer = data;
+
+    peer->notify(pc, peer->data, type);
+}
+
+
+#if (NGX_SSL)
+
+static ngx_int_t
+ngx_stream_etcd_gate_set_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_stream_etcd_gate_peer_t *peer = data;
+
+    return peer->set_session(pc, peer->data);
+}
+
+
+static void
+ngx_stream_etcd_gate_save_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_stream_etcd_gate_peer_t *peer = data;
+
+    peer->save_session(pc, peer->data);
+}
+
+#endif
