@@ -126,6 +126,40 @@ is(Election->view($nginx, 'ingress')->{leader}, '', 'which the status shows');
 $etcd->del("$name/12ab");
 becomes('nginx:1', 'it is gone: nginx leads');
 
+# names of decimal digits, as of npm's etcd3: it is the key's own lease that
+# tells them from others
+
+my $own = $etcd->grant(600);
+my $other = $etcd->grant(600);
+
+$etcd->put("$name/$own", 'other', lease => $other);
+$etcd->revoke($election->leader->{lease});
+becomes(':', 'the name of another lease than its own: nobody leads');
+says_once(qr{no leader: .*"/elections/ingress/$own".*its name});
+$etcd->del("$name/$own");
+becomes('nginx:1', 'it is gone: nginx leads');
+
+$etcd->put("$name/$own", 'decimal', lease => $own);
+stays('nginx:1', 0.3, 'a decimal lease behind the leader');
+$etcd->revoke($election->leader->{lease});
+becomes('decimal:', 'a decimal lease leads');
+ok(wait_for(sub { candidates() == 2 }, 5), 'nginx campaigns');
+$etcd->revoke($own);
+becomes('nginx:1', 'and nginx after it');
+
+# 12345678 in hexadecimal digits would be another lease
+
+my $short = $etcd->call('lease/grant', { TTL => 600, ID => 12345678 })->{ID};
+
+$etcd->call('lease/grant', { TTL => 600, ID => hex($short) });
+$etcd->put("$name/$short", 'short', lease => $short);
+$etcd->revoke($election->leader->{lease});
+becomes('short:', 'a short one leads');
+$etcd->revoke(hex($short));
+stays('short:', 0.5, 'whatever becomes of the lease that it might be');
+$etcd->revoke($short);
+becomes('nginx:1', 'until its own one is gone');
+
 $nginx->expect(qr/there is no leader: the first candidate/);
 
 # compaction while nginx is away from etcd

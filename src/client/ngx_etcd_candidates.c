@@ -214,32 +214,55 @@ ngx_etcd_candidates_order(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
 }
 
 
-/* below the prefix is the lease, in hexadecimal digits without padding */
+/*
+ * Below the prefix is the lease, in hexadecimal digits without padding, or in
+ * decimal ones where the key has just that lease.
+ */
 
 static char *
 ngx_etcd_candidate_fault(Etcd__KeyValue *kv, size_t prefix)
 {
-    size_t   i, len;
-    u_char  *p;
+    size_t     i;
+    ngx_str_t  name;
 
     if (kv->value.len > NGX_ETCD_CANDIDATE_MAX_VALUE) {
         return "its value is too long";
     }
 
-    p = kv->key.data + prefix;
-    len = (kv->key.len > prefix) ? kv->key.len - prefix : 0;
+    name.data = kv->key.data + prefix;
+    name.len = (kv->key.len > prefix) ? kv->key.len - prefix : 0;
 
-    if (len == 0 || len > 16 || p[0] == '0') {
+    if (ngx_etcd_candidate_decimal(kv, prefix)) {
+        return NULL;
+    }
+
+    if (name.len == 0 || name.len > 16 || name.data[0] == '0') {
         return "its name is no lease";
     }
 
-    for (i = 0; i < len; i++) {
-        if ((p[i] < '0' || p[i] > '9') && (p[i] < 'a' || p[i] > 'f')) {
+    for (i = 0; i < name.len; i++) {
+        if ((name.data[i] < '0' || name.data[i] > '9')
+            && (name.data[i] < 'a' || name.data[i] > 'f'))
+        {
             return "its name is no lease";
         }
     }
 
     return NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_candidate_decimal(Etcd__KeyValue *kv, size_t prefix)
+{
+    size_t  len;
+    u_char  name[NGX_INT64_LEN];
+
+    len = ngx_sprintf(name, "%L", kv->lease) - name;
+
+    return kv->lease != 0
+           && kv->key.len == prefix + len
+           && ngx_memcmp(kv->key.data + prefix, name, len) == 0;
 }
 
 

@@ -74,5 +74,11 @@ ngx_etcd_candidate_t *ngx_etcd_candidates_first(
 /* 1: another one was created at the same revision as the first */
 ngx_uint_t ngx_etcd_candidates_tied(ngx_etcd_candidates_t *candidates);
 
+/*
+ * 1 if the name of a key below its prefix is the key's own lease in decimal
+ * digits, as the npm package etcd3 writes it.
+ */
+ngx_uint_t ngx_etcd_candidate_decimal(Etcd__KeyValue *kv, size_t prefix);
+
 
 #endif /* _NGX_ETCD_CANDIDATES_H_INCLUDED_ */

@@ -48,7 +48,7 @@ static ngx_etcd_mutex_t *ngx_etcd_contest_find(ngx_etcd_contest_t *contest,
 static void ngx_etcd_contest_look(ngx_etcd_contest_t *contest);
 static void ngx_etcd_contest_drop_late(ngx_etcd_contest_t *contest);
 static void ngx_etcd_contest_report(ngx_etcd_contest_t *contest,
-    ngx_str_t *key);
+    Etcd__KeyValue *kv);
 static ngx_uint_t ngx_etcd_contest_foreign(ngx_etcd_contest_t *contest,
     ngx_str_t *key);
 
@@ -275,7 +275,6 @@ static ngx_int_t
 ngx_etcd_contest_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 {
     size_t               i;
-    ngx_str_t            key;
     ngx_etcd_contest_t  *contest;
 
     contest = watch->data;
@@ -285,10 +284,7 @@ ngx_etcd_contest_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
             return NGX_ERROR;
         }
 
-        key.data = kvs[i]->key.data;
-        key.len = kvs[i]->key.len;
-
-        ngx_etcd_contest_report(contest, &key);
+        ngx_etcd_contest_report(contest, kvs[i]);
     }
 
     return NGX_OK;
@@ -406,7 +402,7 @@ ngx_etcd_contest_event(ngx_etcd_contest_t *contest, Etcd__Event *event)
         }
 
     } else {
-        ngx_etcd_contest_report(contest, &key);
+        ngx_etcd_contest_report(contest, event->kv);
     }
 
     if (contest->watch.listing) {
@@ -571,11 +567,18 @@ ngx_etcd_contest_drop_late(ngx_etcd_contest_t *contest)
 
 
 static void
-ngx_etcd_contest_report(ngx_etcd_contest_t *contest, ngx_str_t *key)
+ngx_etcd_contest_report(ngx_etcd_contest_t *contest, Etcd__KeyValue *kv)
 {
+    ngx_str_t            key;
     ngx_etcd_cluster_t  *cluster;
 
-    if (contest->foreign || !ngx_etcd_contest_foreign(contest, key)) {
+    key.data = kv->key.data;
+    key.len = kv->key.len;
+
+    if (contest->foreign
+        || !ngx_etcd_contest_foreign(contest, &key)
+        || ngx_etcd_candidate_decimal(kv, contest->prefix.len))
+    {
         return;
     }
 
@@ -585,7 +588,7 @@ ngx_etcd_contest_report(ngx_etcd_contest_t *contest, ngx_str_t *key)
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": lock \"%V\": key \"%V\" is not named "
                   "after a lease, and counts as one that holds the lock or "
-                  "waits for it", &cluster->conf->name, &contest->prefix, key);
+                  "waits for it", &cluster->conf->name, &contest->prefix, &key);
 }
 
 
