@@ -327,7 +327,22 @@ ngx_etcd_table_expired(ngx_etcd_table_t *table)
 
     staleness = ngx_etcd_set_staleness(table->zone, table->set);
 
-    return staleness < 0 || staleness > (int64_t) table->conf->max_stale;
+    if (staleness < 0) {
+        return 1;
+    }
+
+    return staleness > (int64_t) table->conf->max_stale
+           && !(table->conf->failsafe && ngx_etcd_set_confirmed(table->set));
+}
+
+
+ngx_uint_t
+ngx_etcd_table_failsafe(ngx_etcd_table_t *table)
+{
+    return table->conf->failsafe
+           && ngx_etcd_set_staleness(table->zone, table->set)
+              > (int64_t) table->conf->max_stale
+           && ngx_etcd_set_confirmed(table->set);
 }
 
 

@@ -28,6 +28,9 @@ typedef struct {
     unsigned                     sole:1;           /* it may fail, though there
                                                       is no other */
     unsigned                     close:1;          /* tenants are told */
+    unsigned                     failsafe:1;       /* one without a proof is
+                                                      used on while it is
+                                                      confirmed */
 } ngx_etcd_table_conf_t;
 
 
@@ -119,6 +122,9 @@ ngx_etcd_table_follow(ngx_etcd_table_t *table)
 
 /* 1 if too long ago it was proved what the table says: nobody leads then */
 ngx_uint_t ngx_etcd_table_expired(ngx_etcd_table_t *table);
+
+/* 1 if a leader is used although that was too long ago: it is confirmed */
+ngx_uint_t ngx_etcd_table_failsafe(ngx_etcd_table_t *table);
 
 /*
  * From time to time, for what becomes of leaders without a change: who uses a

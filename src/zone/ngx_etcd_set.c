@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_stall.h>
 
@@ -369,6 +370,25 @@ ngx_etcd_set_staleness(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 {
     return (set->state == NGX_ETCD_SET_SYNCED) ? ngx_etcd_zone_staleness(zone)
                                                : -1;
+}
+
+
+void
+ngx_etcd_set_confirm(ngx_etcd_set_t *set, uint64_t time)
+{
+    __atomic_store_n(&set->confirmed, time, __ATOMIC_RELEASE);
+}
+
+
+ngx_uint_t
+ngx_etcd_set_confirmed(ngx_etcd_set_t *set)
+{
+    uint64_t  confirmed;
+
+    confirmed = __atomic_load_n(&set->confirmed, __ATOMIC_ACQUIRE);
+
+    return confirmed != 0
+           && ngx_etcd_clock() - confirmed <= NGX_ETCD_SET_FAILSAFE;
 }
 
 

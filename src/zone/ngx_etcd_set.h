@@ -23,6 +23,9 @@
 #define NGX_ETCD_SET_MAX_KEY         4096    /* bytes of such a key */
 #define NGX_ETCD_SET_ARRIVALS        8       /* commits whose time is known */
 
+/* ms that a confirmation of a stale leader holds */
+#define NGX_ETCD_SET_FAILSAFE        2500
+
 #define NGX_ETCD_SET_NO_SLOT         0xffffffff
 
 #define NGX_ETCD_SET_SLOTS           64      /* in a chunk: one page */
@@ -121,8 +124,9 @@ typedef enum {
 
 
 /*
- * A named set of members.  Read without the mutex: generation and state
- * (changed last).  Everything else: under the mutex, or by the owner.
+ * A named set of members.  Read without the mutex: generation, state
+ * (changed last) and confirmed.  Everything else: under the mutex, or by the
+ * owner.
  */
 
 struct ngx_etcd_set_s {
@@ -135,6 +139,10 @@ struct ngx_etcd_set_s {
     ngx_atomic_t                     state;        /* ngx_etcd_set_state_e */
     ngx_etcd_word_t                  revision;     /* complete up to here; 0:
                                                       to be listed */
+    ngx_etcd_word_t                  confirmed;    /* when a stale leader was,
+                                                      by its own API:
+                                                      ngx_etcd_clock(); 0: it
+                                                      is not */
     ngx_atomic_t                     base;         /* ring is valid above */
     uint32_t                         ring[NGX_ETCD_SET_RING];
 
@@ -216,6 +224,14 @@ ngx_int_t ngx_etcd_set_count_waiting(ngx_etcd_zone_t *zone,
  * etcd has below its prefix (not read yet, denied, or no room).
  */
 int64_t ngx_etcd_set_staleness(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+
+/*
+ * A leader that nothing from etcd proves any more, but its own API does: the
+ * owner says since when, 0 being that it does not, and everybody may ask
+ * whether that is recent enough.
+ */
+void ngx_etcd_set_confirm(ngx_etcd_set_t *set, uint64_t time);
+ngx_uint_t ngx_etcd_set_confirmed(ngx_etcd_set_t *set);
 
 /* NULL if there is no such slot */
 ngx_etcd_slot_t *ngx_etcd_set_slot(ngx_etcd_set_t *set, ngx_uint_t n);
