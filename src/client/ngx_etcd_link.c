@@ -222,7 +222,7 @@ ngx_etcd_link_secure(ngx_etcd_link_t *link, ngx_etcd_endpoint_t *endpoint)
     cluster = link->cluster;
     ssl = cluster->conf->ssl;
 
-    ngx_etcd_ssl_refresh(ssl, &cluster->conf->name, cluster->log);
+    ngx_etcd_ssl_refresh(ssl, "cluster", &cluster->conf->name, cluster->log);
 
     link->conf.ssl = ssl;
     link->conf.ssl_name = ssl->name.len ? ssl->name : endpoint->host;

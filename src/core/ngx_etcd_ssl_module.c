@@ -264,29 +264,40 @@ ngx_etcd_ssl_check(ngx_conf_t *cf, ngx_etcd_conf_t *ecf, ngx_uint_t secure)
 static char *
 ngx_etcd_ssl_read(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
-    ngx_pool_cleanup_t    *cln;
-    ngx_etcd_ssl_error_t   error;
-
-    cln = ngx_pool_cleanup_add(cf->pool, 0);
-    if (cln == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    cln->handler = ngx_etcd_ssl_cleanup;
-    cln->data = &ecf->ssl;
-
-    /* the log of this configuration, which the context will live with */
-
-    if (ngx_etcd_ssl_load(&ecf->ssl, &cf->cycle->new_log, &error) != NGX_OK) {
-        ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "\"%s\" directive: %V in "
-                      "%s:%ui", error.option->directive, &error.text,
-                      error.option->file, error.option->line);
+    if (ngx_etcd_ssl_conf_load(cf, &ecf->ssl) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
     ecf->client.ssl = &ecf->ssl;
 
     return NGX_CONF_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_ssl_conf_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
+{
+    ngx_pool_cleanup_t    *cln;
+    ngx_etcd_ssl_error_t   error;
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_etcd_ssl_cleanup;
+    cln->data = ssl;
+
+    /* the log of this configuration, which the context will live with */
+
+    if (ngx_etcd_ssl_load(ssl, &cf->cycle->new_log, &error) != NGX_OK) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "\"%s\" directive: %V in "
+                      "%s:%ui", error.option->directive, &error.text,
+                      error.option->file, error.option->line);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 

@@ -24,5 +24,8 @@ ngx_int_t ngx_etcd_ssl_conf_init(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 /* after it: reads the files, and says what is wrong with them and where */
 char *ngx_etcd_ssl_conf_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 
+/* reads the files that the settings name; the error is logged */
+ngx_int_t ngx_etcd_ssl_conf_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl);
+
 
 #endif /* _NGX_ETCD_SSL_MODULE_H_INCLUDED_ */

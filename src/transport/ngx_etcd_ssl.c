@@ -63,7 +63,8 @@ ngx_etcd_ssl_load(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
 
 
 void
-ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, ngx_str_t *cluster, ngx_log_t *log)
+ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, char *kind, ngx_str_t *name,
+    ngx_log_t *log)
 {
     ngx_uint_t            level;
     ngx_etcd_ssl_error_t  error;
@@ -76,8 +77,8 @@ ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, ngx_str_t *cluster, ngx_log_t *log)
         ssl->failed = 0;
 
         ngx_log_error(NGX_LOG_NOTICE, log, 0,
-                      "etcd cluster \"%V\": the certificate files changed "
-                      "and were read again", cluster);
+                      "etcd %s \"%V\": the certificate files changed "
+                      "and were read again", kind, name);
         return;
     }
 
@@ -85,9 +86,9 @@ ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, ngx_str_t *cluster, ngx_log_t *log)
     ssl->failed = 1;
 
     ngx_log_error(level, log, 0,
-                  "etcd cluster \"%V\": \"%s\" in %s:%ui: %V, "
+                  "etcd %s \"%V\": \"%s\" in %s:%ui: %V, "
                   "going on with the files as they were",
-                  cluster, error.option->directive, error.option->file,
+                  kind, name, error.option->directive, error.option->file,
                   error.option->line, &error.text);
 }
 
@@ -193,7 +194,9 @@ ngx_etcd_ssl_settings(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 {
     static const u_char  alpn[] = "\x02h2";
 
-    if (SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1) != 0) {
+    if (!ssl->http1
+        && SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1) != 0)
+    {
         return ngx_etcd_ssl_fail(error, &ssl->ciphers, "no memory");
     }
 

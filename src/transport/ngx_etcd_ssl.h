@@ -84,6 +84,7 @@ typedef struct {
     ngx_flag_t                 verify;
     ngx_int_t                  verify_depth;
     ngx_str_t                  name;          /* ends with a zero */
+    ngx_uint_t                 http1;         /* no ALPN: not for HTTP/2 */
 
     /* private */
 
@@ -102,9 +103,10 @@ ngx_int_t ngx_etcd_ssl_load(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
 
 /*
  * Before a connection is made, in a worker: does so when the files changed
- * since.  What cannot be read is logged once and changes nothing.
+ * since.  What cannot be read is logged once and changes nothing.  The log
+ * says "cluster" or "upstream", and its name.
  */
-void ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, ngx_str_t *cluster,
+void ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, char *kind, ngx_str_t *name,
     ngx_log_t *log);
 
 /* a pool's cleanup handler: lets go of the context */

@@ -47,6 +47,7 @@ ngx_etcd_tls_create(ngx_etcd_ssl_t *ssl, ngx_addr_t *addr, ngx_str_t *name,
     tls->addr = addr;
     tls->name = *name;
     tls->verify = ssl->verify;
+    tls->http1 = ssl->http1;
     tls->address = ngx_etcd_tls_is_address(name);
 
     /* the owner reports failures, once; nginx would call them critical */
@@ -162,7 +163,9 @@ ngx_etcd_tls_check(ngx_etcd_tls_t *tls, ngx_connection_t *c)
 
     SSL_get0_alpn_selected(c->ssl->connection, &protocol, &len);
 
-    if (len != 2 || ngx_strncmp(protocol, "h2", 2) != 0) {
+    if (!tls->http1
+        && (len != 2 || ngx_strncmp(protocol, "h2", 2) != 0))
+    {
         ngx_etcd_tls_reason(tls, NGX_ETCD_TLS_NO_H2);
         return NGX_ERROR;
     }

@@ -28,6 +28,7 @@ typedef struct {
     ngx_log_t                  log;           /* of the ngx_connection_t */
 
     unsigned                   verify:1;
+    unsigned                   http1:1;       /* HTTP/2 is not needed */
     unsigned                   address:1;     /* the name is one */
     unsigned                   hello:1;       /* the peer does speak TLS */
     unsigned                   alert:1;       /* and sent an alert */
