@@ -157,6 +157,13 @@ extern ngx_etcd_field_t  ngx_etcd_fields[];
 /* whether the network of an address is tcp (AF_INET), unix or AF_UNSPEC */
 ngx_uint_t ngx_etcd_shape_network(ngx_etcd_json_t *network);
 
+/*
+ * 1 if all tags that a member needs are among its own or, where it does not
+ * name one, the common ones.  Both are objects, or NULL.
+ */
+ngx_uint_t ngx_etcd_shape_tagged(ngx_etcd_member_conf_t *conf,
+    ngx_etcd_json_t *own, ngx_etcd_json_t *common);
+
 /* parses the value, which has to be an object */
 ngx_int_t ngx_etcd_decode_object(ngx_etcd_decode_t *d);
 

@@ -212,25 +212,33 @@ ngx_etcd_shape_node(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
 }
 
 
-/* tags are those of the node or, where it does not name one, of the object */
-
 static ngx_uint_t
 ngx_etcd_shape_chosen(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
+{
+    return d->conf->tags == NULL
+           || ngx_etcd_shape_tagged(d->conf,
+                                    ngx_etcd_shape_get(node, &d->shape->tags),
+                                    ngx_etcd_shape_get(d->object,
+                                                       &d->shape->tags));
+}
+
+
+ngx_uint_t
+ngx_etcd_shape_tagged(ngx_etcd_member_conf_t *conf, ngx_etcd_json_t *own,
+    ngx_etcd_json_t *common)
 {
     ngx_str_t        *name;
     ngx_uint_t        i;
     ngx_keyval_t     *tag;
-    ngx_etcd_json_t  *own, *common, *value;
+    ngx_etcd_json_t  *value;
 
-    if (d->conf->tags == NULL) {
+    if (conf->tags == NULL) {
         return 1;
     }
 
-    own = ngx_etcd_shape_get(node, &d->shape->tags);
-    common = ngx_etcd_shape_get(d->object, &d->shape->tags);
-    tag = d->conf->tags->elts;
+    tag = conf->tags->elts;
 
-    for (i = 0; i < d->conf->tags->nelts; i++) {
+    for (i = 0; i < conf->tags->nelts; i++) {
         name = &tag[i].key;
 
         value = ngx_etcd_json_get(own, name->data, name->len);
