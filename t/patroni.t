@@ -458,9 +458,9 @@ lead('pg3');
 used(sure => 502, 'one that does not confirm');
 
 for my $case (
-    ['https://127.0.0.1:1/patroni', 'api_url "https://127.0.0.1:1/patroni" '
-     . 'does not begin with http://HOST, and is not asked to confirm '
-     . 'anything'],
+    ['ftp://127.0.0.1:1/patroni', 'api_url "ftp://127.0.0.1:1/patroni" does '
+     . 'not begin with http://HOST or https://HOST, and is not asked'],
+    ['https://127.0.0.1:1/patroni', 'api_url is of https, and is not asked'],
     [undef, 'api_url null is not a string'],
 ) {
     put('pg3', api_url => $case->[0]);

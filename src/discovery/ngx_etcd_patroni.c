@@ -358,7 +358,8 @@ ngx_etcd_patroni_api(ngx_etcd_patroni_t *patroni, ngx_etcd_leader_key_t *member,
     ngx_etcd_member_t *api)
 {
     ngx_int_t               rc;
-    ngx_str_t               reason;
+    ngx_str_t               host, reason;
+    ngx_uint_t              scheme;
     ngx_array_t             members;
     ngx_etcd_leader_t      *leader;
     ngx_etcd_leader_key_t   resolved;
@@ -370,6 +371,16 @@ ngx_etcd_patroni_api(ngx_etcd_patroni_t *patroni, ngx_etcd_leader_key_t *member,
                                   &resolved);
     if (rc != NGX_OK) {
         return rc;
+    }
+
+    if (ngx_etcd_patroni_url_scheme(&ngx_etcd_patroni_api_url, &member->value,
+                                    leader->pool, &scheme, &host)
+        == NGX_OK
+        && scheme == NGX_ETCD_PATRONI_HTTPS)
+    {
+        ngx_etcd_leader_refuse(leader, member, NULL,
+                               "api_url is of https, and is not asked");
+        return NGX_ERROR;
     }
 
     conf = leader->service->conf->member;

@@ -15,23 +15,25 @@ static ngx_int_t ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     const ngx_etcd_patroni_url_t *url);
 static ngx_etcd_json_t *ngx_etcd_patroni_url_field(
     const ngx_etcd_patroni_url_t *url, ngx_etcd_json_t *object);
+static ngx_int_t ngx_etcd_patroni_url_text(const ngx_etcd_patroni_url_t *url,
+    ngx_str_t *value, ngx_pool_t *pool, ngx_str_t *text);
 static ngx_int_t ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url,
-    ngx_str_t *text, ngx_str_t *host);
+    ngx_str_t *text, ngx_uint_t *scheme, ngx_str_t *host);
 static u_char *ngx_etcd_patroni_url_port(ngx_str_t *host);
 
 
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url = {
     "conn_url",
     { ngx_string("postgres://"), ngx_string("postgresql://") },
-    "5432",
+    { "5432", "5432" },
     "does not begin with postgres://HOST"
 };
 
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
     "api_url",
-    { ngx_string("http://"), ngx_null_string },
-    "80",
-    "does not begin with http://HOST, and is not asked to confirm anything"
+    { ngx_string("http://"), ngx_string("https://") },
+    { "80", "443" },
+    "does not begin with http://HOST or https://HOST, and is not asked"
 };
 
 const ngx_etcd_format_t  ngx_etcd_patroni_format = {
@@ -62,7 +64,9 @@ static ngx_int_t
 ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     const ngx_etcd_patroni_url_t *url)
 {
+    char               *port;
     ngx_str_t           host, address;
+    ngx_uint_t          scheme;
     ngx_etcd_json_t    *json;
     ngx_etcd_member_t  *member;
 
@@ -82,7 +86,9 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
                                             "is not a string");
     }
 
-    if (ngx_etcd_patroni_url_host(url, &json->text, &host) != NGX_OK) {
+    if (ngx_etcd_patroni_url_host(url, &json->text, &scheme, &host)
+        != NGX_OK)
+    {
         return ngx_etcd_decode_invalid(d, url->field, &json->text,
                                        url->otherwise);
     }
@@ -91,14 +97,15 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
         return ngx_etcd_member_address(d, member, url->field, &host);
     }
 
-    address.len = host.len + 1 + ngx_strlen(url->port);
+    port = url->ports[scheme];
+    address.len = host.len + 1 + ngx_strlen(port);
 
     address.data = ngx_pnalloc(d->pool, address.len);
     if (address.data == NULL) {
         return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
     }
 
-    ngx_sprintf(address.data, "%V:%s", &host, url->port);
+    ngx_sprintf(address.data, "%V:%s", &host, port);
 
     return ngx_etcd_member_address(d, member, url->field, &address);
 }
@@ -117,28 +124,29 @@ ngx_etcd_patroni_url_field(const ngx_etcd_patroni_url_t *url,
 
 static ngx_int_t
 ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url, ngx_str_t *text,
-    ngx_str_t *host)
+    ngx_uint_t *scheme, ngx_str_t *host)
 {
-    u_char      *p, *last;
-    ngx_uint_t   i;
+    u_char           *p, *last;
+    ngx_uint_t        i;
+    const ngx_str_t  *name;
 
     last = text->data + text->len;
 
-    for (i = 0; i < 2; i++) {
-        if (url->schemes[i].len != 0
-            && text->len > url->schemes[i].len
-            && ngx_strncmp(text->data, url->schemes[i].data,
-                           url->schemes[i].len)
-               == 0)
+    for (i = 0; i < NGX_ETCD_PATRONI_SCHEMES; i++) {
+        name = &url->schemes[i];
+
+        if (text->len > name->len
+            && ngx_strncmp(text->data, name->data, name->len) == 0)
         {
             break;
         }
     }
 
-    if (i == 2) {
+    if (i == NGX_ETCD_PATRONI_SCHEMES) {
         return NGX_ERROR;
     }
 
+    *scheme = i;
     host->data = text->data + url->schemes[i].len;
 
     for (p = host->data; p < last && *p != '/' && *p != '?'; p++) {
@@ -171,13 +179,13 @@ ngx_etcd_patroni_url_port(ngx_str_t *host)
 }
 
 
-ngx_int_t
-ngx_etcd_patroni_url_name(const ngx_etcd_patroni_url_t *url, ngx_str_t *value,
-    ngx_pool_t *pool, ngx_str_t *host, in_port_t *port)
+/* a copy: what the reader decoded is gone after it */
+
+static ngx_int_t
+ngx_etcd_patroni_url_text(const ngx_etcd_patroni_url_t *url, ngx_str_t *value,
+    ngx_pool_t *pool, ngx_str_t *text)
 {
-    u_char                  *p, *last;
-    ngx_int_t                n, letters, rc;
-    ngx_str_t                text;
+    ngx_int_t                rc;
     ngx_etcd_json_t         *json;
     ngx_etcd_json_reader_t   reader;
 
@@ -189,22 +197,68 @@ ngx_etcd_patroni_url_name(const ngx_etcd_patroni_url_t *url, ngx_str_t *value,
     }
 
     if (ngx_etcd_json_is(json, NGX_ETCD_JSON_STRING)) {
-        text.len = json->text.len;
-        text.data = ngx_pnalloc(pool, text.len + 1);
+        text->len = json->text.len;
+        text->data = ngx_pnalloc(pool, text->len + 1);
 
-        if (text.data != NULL) {
-            ngx_memcpy(text.data, json->text.data, text.len);
-            rc = ngx_etcd_patroni_url_host(url, &text, host);
+        if (text->data != NULL) {
+            ngx_memcpy(text->data, json->text.data, text->len);
+            rc = NGX_OK;
         }
     }
 
     ngx_etcd_json_done(&reader);
 
-    if (rc != NGX_OK) {
+    return rc;
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_url_scheme(const ngx_etcd_patroni_url_t *url,
+    ngx_str_t *value, ngx_pool_t *pool, ngx_uint_t *scheme, ngx_str_t *host)
+{
+    u_char     *port;
+    ngx_str_t   text;
+
+    if (ngx_etcd_patroni_url_text(url, value, pool, &text) != NGX_OK
+        || ngx_etcd_patroni_url_host(url, &text, scheme, host) != NGX_OK)
+    {
         return NGX_DECLINED;
     }
 
-    n = ngx_atoi((u_char *) url->port, ngx_strlen(url->port));
+    port = ngx_etcd_patroni_url_port(host);
+
+    if (port != NULL) {
+        host->len = port - host->data;
+    }
+
+    if (host->len > 2 && host->data[0] == '['
+        && host->data[host->len - 1] == ']')
+    {
+        host->data++;
+        host->len -= 2;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_url_name(const ngx_etcd_patroni_url_t *url, ngx_str_t *value,
+    ngx_pool_t *pool, ngx_str_t *host, in_port_t *port)
+{
+    u_char      *p, *last;
+    ngx_int_t    n, letters;
+    ngx_str_t    text;
+    ngx_uint_t   scheme;
+
+    if (ngx_etcd_patroni_url_text(url, value, pool, &text) != NGX_OK
+        || ngx_etcd_patroni_url_host(url, &text, &scheme, host) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    n = ngx_atoi((u_char *) url->ports[scheme],
+                 ngx_strlen(url->ports[scheme]));
     p = ngx_etcd_patroni_url_port(host);
 
     if (p != NULL) {

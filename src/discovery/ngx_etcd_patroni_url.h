@@ -15,12 +15,20 @@
 #include <ngx_etcd_format.h>
 
 
+#define NGX_ETCD_PATRONI_SCHEMES  2
+
+
 typedef struct {
     char                  *field;
-    ngx_str_t              schemes[2];
-    char                  *port;          /* unless the URL has one */
+    ngx_str_t              schemes[NGX_ETCD_PATRONI_SCHEMES];
+    char                  *ports[NGX_ETCD_PATRONI_SCHEMES];
+                                          /* unless the URL has one */
     char                  *otherwise;     /* of another scheme */
 } ngx_etcd_patroni_url_t;
+
+
+/* the second scheme of an API is https */
+#define NGX_ETCD_PATRONI_HTTPS    1
 
 
 extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url;
@@ -37,6 +45,13 @@ extern const ngx_etcd_format_t  ngx_etcd_patroni_api_format;
  */
 ngx_int_t ngx_etcd_patroni_url_name(const ngx_etcd_patroni_url_t *url,
     ngx_str_t *value, ngx_pool_t *pool, ngx_str_t *host, in_port_t *port);
+
+/*
+ * The scheme in the URL of a value, by its number, and the host without
+ * brackets and port.  NGX_DECLINED: there is no such URL.
+ */
+ngx_int_t ngx_etcd_patroni_url_scheme(const ngx_etcd_patroni_url_t *url,
+    ngx_str_t *value, ngx_pool_t *pool, ngx_uint_t *scheme, ngx_str_t *host);
 
 /* a value with nothing but that URL, of an address and port */
 ngx_int_t ngx_etcd_patroni_url_value(const ngx_etcd_patroni_url_t *url,
