@@ -6,16 +6,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_patroni.h>
-#include <ngx_etcd_patroni_url.h>
-#include <ngx_etcd_names.h>
-#include <ngx_etcd_probe.h>
+#include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_registration.h>
-
-
-/* the path that Patroni answers 200 at if it is the primary */
-
-#define NGX_ETCD_PATRONI_PRIMARY  "/primary"
 
 
 /* what a member says of its state */
@@ -28,19 +20,6 @@ typedef struct {
 } ngx_etcd_patroni_member_t;
 
 
-struct ngx_etcd_patroni_s {
-    ngx_etcd_leader_t         *leader;
-    ngx_etcd_names_t           names;
-
-    /* who is asked to confirm that it leads: since when says the probe */
-
-    ngx_etcd_probe_t           probe;
-    ngx_str_t                  asked;         /* key and API; own memory */
-    uint64_t                   term;          /* create_revision */
-    ngx_uint_t                 wanted;        /* by the present selection */
-};
-
-
 static void ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni);
 static ngx_uint_t ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *term);
@@ -49,16 +28,10 @@ static ngx_uint_t ngx_etcd_patroni_ordered(ngx_etcd_json_t *order,
 static void ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
     ngx_uint_t drain);
-static ngx_int_t ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *candidate, const ngx_etcd_patroni_url_t *url,
-    ngx_etcd_leader_key_t *resolved);
 static ngx_uint_t ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *member, ngx_etcd_leader_key_t *term);
-static ngx_int_t ngx_etcd_patroni_api(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *member, ngx_etcd_member_t *api);
-static ngx_uint_t ngx_etcd_patroni_is_primary(ngx_str_t *body);
 static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
-    ngx_str_t *asked, uint64_t term, ngx_etcd_member_t *api);
+    ngx_str_t *asked, uint64_t term, ngx_etcd_probe_target_t *target);
 static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
 static void ngx_etcd_patroni_again(void *data);
 
@@ -93,10 +66,11 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
 
     ngx_etcd_names_init(&patroni->names);
 
-    patroni->probe.log = leader->service->log;
-    patroni->probe.accept = ngx_etcd_patroni_is_primary;
-    patroni->probe.confirmed = ngx_etcd_patroni_again;
-    patroni->probe.data = patroni;
+    patroni->confirm.log = leader->service->log;
+    patroni->confirm.path = NGX_ETCD_PATRONI_PRIMARY;
+    patroni->confirm.accept = ngx_etcd_patroni_api_primary;
+    patroni->confirm.confirmed = ngx_etcd_patroni_again;
+    patroni->confirm.data = patroni;
 
     return patroni;
 }
@@ -243,7 +217,7 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t  resolved;
 
     if (ngx_etcd_patroni_resolve(patroni, candidate,
-                                 &ngx_etcd_patroni_conn_url, &resolved)
+                                 &ngx_etcd_patroni_conn_url, 1, &resolved)
         == NGX_OK)
     {
         ngx_etcd_leader_use(patroni->leader, &resolved, term, drain);
@@ -251,16 +225,10 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
 }
 
 
-/*
- * The candidate as it would be if its URL had an address where it has a name.
- * What else is wrong with it is found when it is decoded.  NGX_AGAIN, or
- * NGX_ERROR, which is reported: there is no address.
- */
-
-static ngx_int_t
+ngx_int_t
 ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *candidate, const ngx_etcd_patroni_url_t *url,
-    ngx_etcd_leader_key_t *resolved)
+    ngx_etcd_leader_key_t *key, const ngx_etcd_patroni_url_t *url,
+    ngx_uint_t report, ngx_etcd_leader_key_t *resolved)
 {
     u_char                   *reason;
     in_port_t                 port;
@@ -274,11 +242,10 @@ ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
     pool = patroni->leader->pool;
     conf = service->watch.watcher->cluster->conf;
 
-    *resolved = *candidate;
+    *resolved = *key;
 
     if (conf->resolver == NULL
-        || ngx_etcd_patroni_url_name(url, &candidate->value, pool, &host,
-                                     &port)
+        || ngx_etcd_patroni_url_name(url, &key->value, pool, &host, &port)
            != NGX_OK)
     {
         return NGX_OK;
@@ -287,12 +254,12 @@ ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
     rc = ngx_etcd_names_get(&patroni->names, conf->resolver,
                             conf->resolver_timeout, &host, port, &address);
 
-    if (rc == NGX_ERROR) {
+    if (rc == NGX_ERROR && report) {
         reason = ngx_pnalloc(pool, address.len + 1);
 
         if (reason != NULL) {
             *ngx_cpymem(reason, address.data, address.len) = '\0';
-            ngx_etcd_leader_refuse(patroni->leader, candidate, NULL,
+            ngx_etcd_leader_refuse(patroni->leader, key, NULL,
                                    (char *) reason);
         }
     }
@@ -306,7 +273,7 @@ ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
 
 
 /*
- * Who is in use in that term was confirmed in it, by whichever agent; nothing
+ * A member that is in use in that term has confirmed it, to any agent; nothing
  * else is remembered.
  */
 
@@ -314,9 +281,8 @@ static ngx_uint_t
 ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *member, ngx_etcd_leader_key_t *term)
 {
-    u_char             *p;
-    ngx_str_t           asked;
-    ngx_etcd_member_t   api;
+    ngx_str_t                *asked;
+    ngx_etcd_probe_target_t   target;
 
     if (ngx_etcd_service_uses(patroni->leader->service, &member->sn.str,
                               term->create_revision))
@@ -324,125 +290,39 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
         return 1;
     }
 
-    if (ngx_etcd_patroni_api(patroni, member, &api) != NGX_OK) {
+    if (ngx_etcd_patroni_api_target(patroni, member, 1, &target) != NGX_OK) {
         return 0;
     }
 
-    asked.len = member->sn.str.len + api.name_len;
-
-    asked.data = ngx_pnalloc(patroni->leader->pool, asked.len);
-    if (asked.data == NULL) {
-        return 0;
-    }
-
-    p = ngx_cpymem(asked.data, member->sn.str.data, member->sn.str.len);
-    ngx_memcpy(p, api.name, api.name_len);
-
+    asked = &patroni->asked;
     patroni->wanted = 1;
 
     if (patroni->term != term->create_revision
-        || patroni->asked.len != asked.len
-        || ngx_memcmp(patroni->asked.data, asked.data, asked.len) != 0)
+        || asked->len != member->sn.str.len
+        || ngx_memcmp(asked->data, member->sn.str.data, asked->len) != 0
+        || ngx_memcmp(&patroni->confirm.target, &target,
+                      sizeof(ngx_etcd_probe_target_t))
+           != 0)
     {
-        ngx_etcd_patroni_ask(patroni, &asked, term->create_revision, &api);
+        ngx_etcd_patroni_ask(patroni, &member->sn.str, term->create_revision,
+                             &target);
     }
 
-    return patroni->probe.state == NGX_ETCD_PROBE_CONFIRMED;
-}
-
-
-/* NGX_OK: where its API is; NGX_ERROR, NGX_AGAIN: nowhere, or not yet */
-
-static ngx_int_t
-ngx_etcd_patroni_api(ngx_etcd_patroni_t *patroni, ngx_etcd_leader_key_t *member,
-    ngx_etcd_member_t *api)
-{
-    ngx_int_t               rc;
-    ngx_str_t               host, reason;
-    ngx_uint_t              scheme;
-    ngx_array_t             members;
-    ngx_etcd_leader_t      *leader;
-    ngx_etcd_leader_key_t   resolved;
-    ngx_etcd_member_conf_t  conf;
-
-    leader = patroni->leader;
-
-    rc = ngx_etcd_patroni_resolve(patroni, member, &ngx_etcd_patroni_api_url,
-                                  &resolved);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    if (ngx_etcd_patroni_url_scheme(&ngx_etcd_patroni_api_url, &member->value,
-                                    leader->pool, &scheme, &host)
-        == NGX_OK
-        && scheme == NGX_ETCD_PATRONI_HTTPS)
-    {
-        ngx_etcd_leader_refuse(leader, member, NULL,
-                               "api_url is of https, and is not asked");
-        return NGX_ERROR;
-    }
-
-    conf = leader->service->conf->member;
-    conf.format = &ngx_etcd_patroni_api_format;
-
-    if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    rc = ngx_etcd_member_decode(&conf, &resolved.sn.str, &resolved.value,
-                                leader->pool, &members, &reason);
-
-    if (rc != NGX_OK) {
-        ngx_etcd_leader_report(leader, member, &reason);
-        return NGX_ERROR;
-    }
-
-    *api = *(ngx_etcd_member_t *) members.elts;
-
-    return NGX_OK;
-}
-
-
-/*
- * Patroni answers 200 as soon as it has the leader's key; whether PostgreSQL
- * is promoted says "role".  Who says nothing of it is believed.
- */
-
-static ngx_uint_t
-ngx_etcd_patroni_is_primary(ngx_str_t *body)
-{
-    ngx_uint_t               primary;
-    ngx_etcd_json_t         *role;
-    ngx_etcd_json_reader_t   reader;
-
-    role = NULL;
-
-    if (ngx_etcd_json_read(&reader, body) != NGX_ERROR) {
-        role = ngx_etcd_json_field(reader.nodes, "role");
-    }
-
-    primary = (!ngx_etcd_json_is(role, NGX_ETCD_JSON_STRING)
-               || ngx_etcd_json_says(role, "master")
-               || ngx_etcd_json_says(role, "primary"));
-
-    ngx_etcd_json_done(&reader);
-
-    return primary;
+    return patroni->confirm.done;
 }
 
 
 static void
 ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni, ngx_str_t *asked,
-    uint64_t term, ngx_etcd_member_t *api)
+    uint64_t term, ngx_etcd_probe_target_t *target)
 {
-    ngx_str_t  host;
+    ngx_etcd_service_t  *service;
 
     ngx_etcd_patroni_forget(patroni);
 
-    patroni->asked.data = ngx_alloc(asked->len, patroni->probe.log);
+    service = patroni->leader->service;
+
+    patroni->asked.data = ngx_alloc(asked->len, service->log);
     if (patroni->asked.data == NULL) {
         return;
     }
@@ -451,19 +331,14 @@ ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni, ngx_str_t *asked,
     patroni->asked.len = asked->len;
     patroni->term = term;
 
-    host.data = api->name;
-    host.len = api->name_len;
-
-    (void) ngx_etcd_probe_start(&patroni->probe, &api->sockaddr.sockaddr,
-                                api->socklen, &host,
-                                NGX_ETCD_PATRONI_PRIMARY);
+    ngx_etcd_confirm_start(&patroni->confirm, target);
 }
 
 
 static void
 ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni)
 {
-    ngx_etcd_probe_cancel(&patroni->probe);
+    ngx_etcd_confirm_cancel(&patroni->confirm);
 
     if (patroni->asked.data != NULL) {
         ngx_free(patroni->asked.data);

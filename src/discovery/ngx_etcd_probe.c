@@ -10,48 +10,30 @@
 #include <ngx_etcd_probe.h>
 
 
-static void ngx_etcd_probe_attempt(ngx_etcd_probe_t *probe);
+static ngx_int_t ngx_etcd_probe_request(ngx_etcd_probe_t *probe, char *path);
+static ngx_int_t ngx_etcd_probe_connect(ngx_etcd_probe_t *probe);
 static void ngx_etcd_probe_release(ngx_etcd_probe_t *probe);
 static void ngx_etcd_probe_connected(void *data);
 static void ngx_etcd_probe_received(void *data, u_char *buf, size_t n);
-static void ngx_etcd_probe_ended(ngx_etcd_probe_t *probe, ngx_str_t *reason);
 static size_t ngx_etcd_probe_output(void *data, u_char **buf);
 static void ngx_etcd_probe_failed(void *data, ngx_str_t *reason);
-static void ngx_etcd_probe_again(ngx_etcd_probe_t *probe, ngx_str_t *reason);
 static void ngx_etcd_probe_timer(ngx_event_t *ev);
+static void ngx_etcd_probe_ended(ngx_etcd_probe_t *probe, ngx_str_t *reason);
+static void ngx_etcd_probe_answered(ngx_etcd_probe_t *probe);
+static void ngx_etcd_probe_unanswered(ngx_etcd_probe_t *probe,
+    ngx_str_t *reason);
 static void ngx_etcd_probe_result(ngx_event_t *ev);
 
 
-ngx_int_t
-ngx_etcd_probe_start(ngx_etcd_probe_t *probe, struct sockaddr *sockaddr,
-    socklen_t socklen, ngx_str_t *host, char *path)
+void
+ngx_etcd_probe_start(ngx_etcd_probe_t *probe, ngx_etcd_probe_target_t *target,
+    char *path, ngx_msec_t timeout)
 {
-    u_char  *p, *last;
+    ngx_str_t  reason;
 
     ngx_etcd_probe_cancel(probe);
 
-    last = probe->request + NGX_ETCD_PROBE_REQUEST;
-
-    p = ngx_slprintf(probe->request, last,
-                     "GET %s HTTP/1.1" CRLF
-                     "Host: %V" CRLF
-                     "Connection: close" CRLF CRLF, path, host);
-
-    if (p == last) {
-        return NGX_ERROR;
-    }
-
-    probe->request_len = p - probe->request;
-
-    /* the host as a log may show it, where it stays */
-
-    probe->addr.name.data = p - sizeof(CRLF "Connection: close" CRLF CRLF) + 1
-                            - host->len;
-    probe->addr.name.len = host->len;
-
-    ngx_memcpy(&probe->sockaddr, sockaddr, socklen);
-    probe->addr.sockaddr = &probe->sockaddr.sockaddr;
-    probe->addr.socklen = socklen;
+    probe->target = *target;
 
     probe->timer.handler = ngx_etcd_probe_timer;
     probe->timer.data = probe;
@@ -62,12 +44,93 @@ ngx_etcd_probe_start(ngx_etcd_probe_t *probe, struct sockaddr *sockaddr,
     probe->result.data = probe;
     probe->result.log = probe->log;
 
-    probe->started = ngx_current_msec;
-    probe->late = 0;
+    probe->asking = 1;
+    probe->sent = 0;
+    probe->answer_len = 0;
 
-    ngx_etcd_probe_attempt(probe);
+    if (ngx_etcd_probe_request(probe, path) != NGX_OK) {
+        ngx_str_set(&reason, "the host name is too long");
+        ngx_etcd_probe_unanswered(probe, &reason);
+        return;
+    }
 
-    return NGX_OK;
+    if (ngx_etcd_probe_connect(probe) != NGX_OK) {
+        ngx_str_set(&reason, "no resources to connect");
+        ngx_etcd_probe_unanswered(probe, &reason);
+        return;
+    }
+
+    ngx_add_timer(&probe->timer, timeout);
+}
+
+
+static ngx_int_t
+ngx_etcd_probe_request(ngx_etcd_probe_t *probe, char *path)
+{
+    u_char                   *p, *last;
+    ngx_str_t                 host;
+    ngx_uint_t                v6;
+    ngx_etcd_probe_target_t  *target;
+
+    target = &probe->target;
+    last = probe->request + NGX_ETCD_PROBE_REQUEST;
+
+    host.data = target->host;
+    host.len = target->host_len;
+
+    v6 = (ngx_strlchr(host.data, host.data + host.len, ':') != NULL);
+
+    p = ngx_slprintf(probe->request, last, "GET %s HTTP/1.1" CRLF "Host: ",
+                     path);
+
+    probe->addr.name.data = p;
+
+    p = ngx_slprintf(p, last, "%s%V%s:%ui", v6 ? "[" : "", &host,
+                     v6 ? "]" : "", (ngx_uint_t) target->port);
+
+    probe->addr.name.len = p - probe->addr.name.data;
+
+    p = ngx_slprintf(p, last, CRLF "Connection: close" CRLF CRLF);
+
+    probe->request_len = p - probe->request;
+
+    return (p < last) ? NGX_OK : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_probe_connect(ngx_etcd_probe_t *probe)
+{
+    ngx_etcd_connection_conf_t  conf;
+
+    probe->addr.sockaddr = &probe->target.sockaddr.sockaddr;
+    probe->addr.socklen = probe->target.socklen;
+
+    ngx_memzero(&conf, sizeof(ngx_etcd_connection_conf_t));
+
+    conf.addr = &probe->addr;
+    conf.ssl = probe->target.ssl;
+    conf.ssl_name.data = probe->target.host;
+    conf.ssl_name.len = probe->target.host_len;
+    conf.connected = ngx_etcd_probe_connected;
+    conf.received = ngx_etcd_probe_received;
+    conf.output = ngx_etcd_probe_output;
+    conf.failed = ngx_etcd_probe_failed;
+    conf.data = probe;
+
+    /* the connection puts its number into its log */
+
+    probe->conn_log = *probe->log;
+
+    probe->pool = ngx_create_pool(1024, probe->log);
+    if (probe->pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    probe->conn = ngx_etcd_connection_create(&conf, probe->pool,
+                                             &probe->conn_log);
+
+    return (probe->conn != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -84,46 +147,7 @@ ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe)
         ngx_delete_posted_event(&probe->result);
     }
 
-    probe->state = NGX_ETCD_PROBE_IDLE;
-}
-
-
-static void
-ngx_etcd_probe_attempt(ngx_etcd_probe_t *probe)
-{
-    ngx_str_t                   reason;
-    ngx_etcd_connection_conf_t  conf;
-
-    probe->sent = 0;
-    probe->answer_len = 0;
-    probe->state = NGX_ETCD_PROBE_ASKING;
-
-    ngx_memzero(&conf, sizeof(ngx_etcd_connection_conf_t));
-
-    conf.addr = &probe->addr;
-    conf.connected = ngx_etcd_probe_connected;
-    conf.received = ngx_etcd_probe_received;
-    conf.output = ngx_etcd_probe_output;
-    conf.failed = ngx_etcd_probe_failed;
-    conf.data = probe;
-
-    /* the connection puts its number into its log */
-
-    probe->conn_log = *probe->log;
-    probe->pool = ngx_create_pool(1024, probe->log);
-
-    if (probe->pool != NULL) {
-        probe->conn = ngx_etcd_connection_create(&conf, probe->pool,
-                                                 &probe->conn_log);
-    }
-
-    if (probe->conn == NULL) {
-        ngx_str_set(&reason, "no resources to connect");
-        ngx_etcd_probe_again(probe, &reason);
-        return;
-    }
-
-    ngx_add_timer(&probe->timer, NGX_ETCD_PROBE_TIMEOUT);
+    probe->asking = 0;
 }
 
 
@@ -158,7 +182,7 @@ ngx_etcd_probe_received(void *data, u_char *buf, size_t n)
 {
     ngx_etcd_probe_t *probe = data;
 
-    if (probe->state != NGX_ETCD_PROBE_ASKING) {
+    if (!probe->asking) {
         return;
     }
 
@@ -171,54 +195,6 @@ ngx_etcd_probe_received(void *data, u_char *buf, size_t n)
         ngx_etcd_connection_close(probe->conn);
         ngx_etcd_probe_ended(probe, NULL);
     }
-}
-
-
-/* the server has closed the connection, as it was asked to, or it broke */
-
-static void
-ngx_etcd_probe_ended(ngx_etcd_probe_t *probe, ngx_str_t *reason)
-{
-    size_t     len;
-    u_char    *p, *last;
-    ngx_str_t  body, line;
-
-    p = probe->answer;
-    last = p + probe->answer_len;
-    len = sizeof("HTTP/1.1 200") - 1;
-
-    if (probe->answer_len < len) {
-        ngx_str_set(&line, "no answer");
-        ngx_etcd_probe_again(probe, reason ? reason : &line);
-        return;
-    }
-
-    line.data = p;
-    line.len = len;
-
-    ngx_str_null(&body);
-
-    p = ngx_strlcasestrn(p, last, (u_char *) CRLF CRLF, 4 - 1);
-
-    if (p != NULL) {
-        body.data = p + 4;
-        body.len = last - body.data;
-    }
-
-    if (ngx_strncmp(line.data, "HTTP/1.", 7) != 0
-        || ngx_strncmp(line.data + 8, " 200", 4) != 0
-        || !probe->accept(&body))
-    {
-        ngx_etcd_probe_again(probe, &line);
-        return;
-    }
-
-    if (probe->timer.timer_set) {
-        ngx_del_timer(&probe->timer);
-    }
-
-    probe->state = NGX_ETCD_PROBE_CONFIRMED;
-    ngx_post_event(&probe->result, &ngx_posted_events);
 }
 
 
@@ -238,49 +214,20 @@ ngx_etcd_probe_output(void *data, u_char **buf)
 }
 
 
+/* the server has closed the connection, as the request asks, or it broke */
+
 static void
 ngx_etcd_probe_failed(void *data, ngx_str_t *reason)
 {
     ngx_etcd_probe_t *probe = data;
 
-    if (probe->state == NGX_ETCD_PROBE_ASKING) {
+    if (probe->asking) {
         ngx_etcd_probe_ended(probe, reason);
     }
 }
 
 
-static void
-ngx_etcd_probe_again(ngx_etcd_probe_t *probe, ngx_str_t *reason)
-{
-    ngx_msec_t  elapsed, interval;
-
-    /* a promotion takes a tenth of a second, or else it takes longer */
-
-    elapsed = ngx_current_msec - probe->started;
-    interval = (elapsed < NGX_ETCD_PROBE_SOON) ? NGX_ETCD_PROBE_QUICK
-                                               : NGX_ETCD_PROBE_OFTEN;
-
-    if (elapsed >= NGX_ETCD_PROBE_BOUND) {
-        interval = NGX_ETCD_PROBE_SELDOM;
-
-        if (!probe->late) {
-            probe->late = 1;
-            ngx_log_error(NGX_LOG_ERR, probe->log, 0,
-                          "etcd: %V has not confirmed that it leads within "
-                          "%d s, and is not used until it does: %V",
-                          &probe->addr.name, NGX_ETCD_PROBE_BOUND / 1000,
-                          reason);
-        }
-    }
-
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, probe->log, 0,
-                   "etcd probe %V: %V, again in %Mms", &probe->addr.name,
-                   reason, interval);
-
-    probe->state = NGX_ETCD_PROBE_WAITING;
-    ngx_add_timer(&probe->timer, interval);
-}
-
+/* a server may keep the connection open after its answer */
 
 static void
 ngx_etcd_probe_timer(ngx_event_t *ev)
@@ -290,17 +237,77 @@ ngx_etcd_probe_timer(ngx_event_t *ev)
 
     probe = ev->data;
 
-    ngx_etcd_probe_release(probe);
-
-    /* a server may keep a connection, whatever it was asked */
-
-    if (probe->state == NGX_ETCD_PROBE_ASKING) {
+    if (probe->asking) {
         ngx_str_set(&reason, "no answer in time");
         ngx_etcd_probe_ended(probe, &reason);
+    }
+}
+
+
+static void
+ngx_etcd_probe_ended(ngx_etcd_probe_t *probe, ngx_str_t *reason)
+{
+    size_t      len;
+    ngx_int_t   status;
+    ngx_str_t   none;
+
+    probe->asking = 0;
+
+    len = sizeof("HTTP/1.1 200") - 1;
+
+    if (probe->answer_len < len) {
+        ngx_str_set(&none, "no answer");
+        ngx_etcd_probe_unanswered(probe, reason ? reason : &none);
         return;
     }
 
-    ngx_etcd_probe_attempt(probe);
+    status = ngx_atoi(probe->answer + len - 3, 3);
+
+    if (ngx_strncmp(probe->answer, "HTTP/1.", 7) != 0 || status < 100) {
+        ngx_str_set(&none, "the answer is not one of HTTP/1.1");
+        ngx_etcd_probe_unanswered(probe, &none);
+        return;
+    }
+
+    probe->status = status;
+
+    ngx_etcd_probe_answered(probe);
+}
+
+
+static void
+ngx_etcd_probe_answered(ngx_etcd_probe_t *probe)
+{
+    u_char  *p, *last;
+
+    last = probe->answer + probe->answer_len;
+
+    ngx_str_null(&probe->text);
+
+    p = ngx_strlcasestrn(probe->answer, last, (u_char *) CRLF CRLF, 4 - 1);
+
+    if (p != NULL) {
+        probe->text.data = p + 4;
+        probe->text.len = last - probe->text.data;
+    }
+
+    ngx_post_event(&probe->result, &ngx_posted_events);
+}
+
+
+/* the reason may be in memory of the connection: a copy outlives it */
+
+static void
+ngx_etcd_probe_unanswered(ngx_etcd_probe_t *probe, ngx_str_t *reason)
+{
+    probe->status = 0;
+
+    probe->text.len = ngx_min(reason->len, NGX_ETCD_PROBE_ANSWER);
+    probe->text.data = probe->answer;
+
+    ngx_memmove(probe->answer, reason->data, probe->text.len);
+
+    ngx_post_event(&probe->result, &ngx_posted_events);
 }
 
 
@@ -311,7 +318,11 @@ ngx_etcd_probe_result(ngx_event_t *ev)
 
     probe = ev->data;
 
-    ngx_etcd_probe_release(probe);
+    ngx_etcd_probe_cancel(probe);
 
-    probe->confirmed(probe->data);
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, probe->log, 0,
+                   "etcd probe %V: status %ui", &probe->addr.name,
+                   probe->status);
+
+    probe->done(probe->data, probe->status, &probe->text);
 }

@@ -2,8 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Asks one HTTP server one thing, again and again, until the answer is 200 and
- * says what it is to say.
+ * One GET request of HTTP/1.1 to one address, over TLS if the target says so.
  */
 
 
@@ -17,50 +16,51 @@
 #include <ngx_etcd_connection.h>
 
 
-/*
- * ms: between two attempts, at first, later, and after so long of them; for
- * one attempt
- */
-
-#define NGX_ETCD_PROBE_QUICK    5
-#define NGX_ETCD_PROBE_SOON     500
-#define NGX_ETCD_PROBE_OFTEN    20
-#define NGX_ETCD_PROBE_BOUND    10000
-#define NGX_ETCD_PROBE_SELDOM   1000
-#define NGX_ETCD_PROBE_TIMEOUT  500
-
-#define NGX_ETCD_PROBE_REQUEST  512      /* bytes */
+#define NGX_ETCD_PROBE_HOST     256      /* bytes: a host name and a zero */
+#define NGX_ETCD_PROBE_REQUEST  512
 #define NGX_ETCD_PROBE_ANSWER   8192     /* what is longer is cut off */
 
 
-typedef enum {
-    NGX_ETCD_PROBE_IDLE = 0,
-    NGX_ETCD_PROBE_ASKING,               /* the timer ends the attempt */
-    NGX_ETCD_PROBE_WAITING,              /* the timer begins the next one */
-    NGX_ETCD_PROBE_CONFIRMED             /* the posted event says so */
-} ngx_etcd_probe_state_e;
+/* zeroed before it is filled: targets are compared byte by byte */
+
+typedef struct {
+    ngx_sockaddr_t              sockaddr;
+    socklen_t                   socklen;
+    in_port_t                   port;
+    ngx_etcd_ssl_t             *ssl;     /* NULL: http */
+    size_t                      host_len;
+    u_char                      host[NGX_ETCD_PROBE_HOST];
+                                         /* of the URL, without brackets; ends
+                                            with a zero */
+} ngx_etcd_probe_target_t;
 
 
 typedef struct {
     /* set by the caller, the rest zeroed */
 
     ngx_log_t                  *log;
-    ngx_uint_t                (*accept)(ngx_str_t *body);
-    void                      (*confirmed)(void *data);  /* once a start */
+
+    /*
+     * Called once for each request, from the event loop: the status and the
+     * body of the answer, or 0 and the reason why there is none.  The text
+     * stays until the next request.
+     */
+    void                      (*done)(void *data, ngx_uint_t status,
+                                      ngx_str_t *text);
     void                       *data;
 
     /* private */
 
-    ngx_etcd_probe_state_e      state;
+    ngx_etcd_probe_target_t     target;
     ngx_addr_t                  addr;
-    ngx_sockaddr_t              sockaddr;
-    ngx_event_t                 timer;
-    ngx_event_t                 result;
-    ngx_pool_t                 *pool;    /* of an attempt */
+    ngx_event_t                 timer;   /* ends the request */
+    ngx_event_t                 result;  /* posted: done() is due */
+    ngx_pool_t                 *pool;    /* of a request */
     ngx_etcd_connection_t      *conn;
     ngx_log_t                   conn_log;
-    ngx_msec_t                  started; /* the first attempt */
-    ngx_uint_t                  late;    /* was logged */
+    ngx_uint_t                  asking;
+    ngx_uint_t                  status;
+    ngx_str_t                   text;
     size_t                      sent;
     size_t                      request_len;
     size_t                      answer_len;
@@ -70,14 +70,17 @@ typedef struct {
 
 
 /*
- * Asks the address for a path; whatever it was asking before is over.
- * NGX_ERROR: the host's name is too long.
+ * Asks the target for a path and waits for so many ms; a request that is under
+ * way is cancelled.
  */
-ngx_int_t ngx_etcd_probe_start(ngx_etcd_probe_t *probe,
-    struct sockaddr *sockaddr, socklen_t socklen, ngx_str_t *host, char *path);
+void ngx_etcd_probe_start(ngx_etcd_probe_t *probe,
+    ngx_etcd_probe_target_t *target, char *path, ngx_msec_t timeout);
 
-/* may be called at any time, also within confirmed() */
+/* may be called at any time, also within done() */
 void ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe);
+
+/* the host and port of the target as the log shows them: the Host header */
+#define ngx_etcd_probe_name(probe)  (&(probe)->addr.name)
 
 
 #endif /* _NGX_ETCD_PROBE_H_INCLUDED_ */

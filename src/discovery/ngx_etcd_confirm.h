@@ -1,0 +1,61 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Asks the API of a new leader, again and again, until the leader confirms
+ * that it leads.
+ */
+
+
+#ifndef _NGX_ETCD_CONFIRM_H_INCLUDED_
+#define _NGX_ETCD_CONFIRM_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_probe.h>
+
+
+/*
+ * ms between two requests: during the first SOON ms, then until BOUND ms, and
+ * after that; and ms that one request may take
+ */
+
+#define NGX_ETCD_CONFIRM_QUICK    5
+#define NGX_ETCD_CONFIRM_SOON     500
+#define NGX_ETCD_CONFIRM_OFTEN    20
+#define NGX_ETCD_CONFIRM_BOUND    10000
+#define NGX_ETCD_CONFIRM_SELDOM   1000
+#define NGX_ETCD_CONFIRM_TIMEOUT  500
+
+
+typedef struct {
+    /* set by the caller, the rest zeroed */
+
+    ngx_log_t                  *log;
+    char                       *path;
+    ngx_uint_t                (*accept)(ngx_str_t *body);  /* of a 200 */
+    void                      (*confirmed)(void *data);    /* once a start */
+    void                       *data;
+
+    /* private */
+
+    ngx_etcd_probe_t            probe;
+    ngx_etcd_probe_target_t     target;
+    ngx_event_t                 timer;     /* the next request */
+    ngx_msec_t                  started;
+    unsigned                    late:1;    /* was logged */
+    unsigned                    done:1;    /* the leader has confirmed */
+} ngx_etcd_confirm_t;
+
+
+/* whatever was asked before is cancelled */
+void ngx_etcd_confirm_start(ngx_etcd_confirm_t *confirm,
+    ngx_etcd_probe_target_t *target);
+
+/* may be called at any time, also within confirmed() */
+void ngx_etcd_confirm_cancel(ngx_etcd_confirm_t *confirm);
+
+
+#endif /* _NGX_ETCD_CONFIRM_H_INCLUDED_ */

@@ -1,0 +1,147 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_patroni_api.h>
+#include <ngx_etcd_patroni_url.h>
+#include <ngx_etcd_registration.h>
+
+
+static ngx_int_t ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_uint_t report, ngx_etcd_member_t *member);
+static ngx_int_t ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target);
+
+
+ngx_int_t
+ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target)
+{
+    ngx_int_t           rc;
+    ngx_etcd_member_t   member;
+
+    rc = ngx_etcd_patroni_api_address(patroni, key, report, &member);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ngx_memzero(target, sizeof(ngx_etcd_probe_target_t));
+
+    ngx_memcpy(&target->sockaddr, &member.sockaddr, member.socklen);
+    target->socklen = member.socklen;
+    target->port = ngx_inet_get_port(&member.sockaddr.sockaddr);
+
+    return ngx_etcd_patroni_api_host(patroni, key, report, target);
+}
+
+
+/* the address, as a member's: "etcd_allow" holds for it, too */
+
+static ngx_int_t
+ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_uint_t report, ngx_etcd_member_t *member)
+{
+    ngx_int_t               rc;
+    ngx_str_t               reason;
+    ngx_array_t             members;
+    ngx_etcd_leader_t      *leader;
+    ngx_etcd_leader_key_t   resolved;
+    ngx_etcd_member_conf_t  conf;
+
+    leader = patroni->leader;
+
+    rc = ngx_etcd_patroni_resolve(patroni, key, &ngx_etcd_patroni_api_url,
+                                  report, &resolved);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    conf = leader->service->conf->member;
+    conf.format = &ngx_etcd_patroni_api_format;
+
+    if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_member_decode(&conf, &resolved.sn.str, &resolved.value,
+                                leader->pool, &members, &reason);
+
+    if (rc == NGX_OK) {
+        *member = *(ngx_etcd_member_t *) members.elts;
+        return NGX_OK;
+    }
+
+    if (rc == NGX_ERROR && report) {
+        ngx_etcd_leader_report(leader, key, &reason);
+    }
+
+    return NGX_ERROR;
+}
+
+
+/* the host is the URL's own: certificates are for it, whatever its address */
+
+static ngx_int_t
+ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target)
+{
+    ngx_str_t           host;
+    ngx_uint_t          scheme;
+    ngx_etcd_leader_t  *leader;
+
+    leader = patroni->leader;
+
+    if (ngx_etcd_patroni_url_scheme(&ngx_etcd_patroni_api_url, &key->value,
+                                    leader->pool, &scheme, &host)
+        != NGX_OK
+        || host.len >= NGX_ETCD_PROBE_HOST)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(target->host, host.data, host.len);
+    target->host_len = host.len;
+
+    if (scheme != NGX_ETCD_PATRONI_HTTPS) {
+        return NGX_OK;
+    }
+
+    if (report) {
+        ngx_etcd_leader_refuse(leader, key, NULL,
+                               "api_url is of https, and is not asked");
+    }
+
+    return NGX_ERROR;
+}
+
+
+ngx_uint_t
+ngx_etcd_patroni_api_primary(ngx_str_t *body)
+{
+    ngx_uint_t               primary;
+    ngx_etcd_json_t         *role;
+    ngx_etcd_json_reader_t   reader;
+
+    role = NULL;
+
+    if (ngx_etcd_json_read(&reader, body) != NGX_ERROR) {
+        role = ngx_etcd_json_field(reader.nodes, "role");
+    }
+
+    primary = (!ngx_etcd_json_is(role, NGX_ETCD_JSON_STRING)
+               || ngx_etcd_json_says(role, "master")
+               || ngx_etcd_json_says(role, "primary"));
+
+    ngx_etcd_json_done(&reader);
+
+    return primary;
+}

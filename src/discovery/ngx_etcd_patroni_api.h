@@ -1,0 +1,42 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The REST API of Patroni's members: the address that it has, and what its
+ * answers say.
+ */
+
+
+#ifndef _NGX_ETCD_PATRONI_API_H_INCLUDED_
+#define _NGX_ETCD_PATRONI_API_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_patroni.h>
+#include <ngx_etcd_probe.h>
+
+
+/* the path that Patroni answers 200 at if it is the primary */
+
+#define NGX_ETCD_PATRONI_PRIMARY  "/primary"
+
+
+/*
+ * While the leader is selected: the target that "api_url" in the value of a
+ * key names.  NGX_AGAIN: its host name is being resolved; NGX_ERROR: there is
+ * none, which is reported if it is to be.
+ */
+ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target);
+
+/*
+ * What the body of an answer of 200 says: 1 unless it names a role and another
+ * one.  Patroni answers 200 as soon as it has the leader's key; the role tells
+ * whether PostgreSQL is promoted.
+ */
+ngx_uint_t ngx_etcd_patroni_api_primary(ngx_str_t *body);
+
+
+#endif /* _NGX_ETCD_PATRONI_API_H_INCLUDED_ */
