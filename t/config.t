@@ -330,6 +330,7 @@ for (
     ['/db/leader members=/db/ format=key'],
     ['/db format=patroni'],
     ['/db role=replica max_lag=1m on_change=keep format=patroni'],
+    ['/db format=patroni confirm=api api_verify=off'],
     ['/vt/elections/main format=vitess value_format=plain members=/vt/hosts/'],
 ) {
     passes("etcd_leader $_->[0]", upstream("etcd_leader $_->[0];"));
@@ -352,6 +353,7 @@ for (
     ['format=key role=any', ': it is for another format'],
     ['format=key members=', ': invalid value'],
     ['format=patroni role=primary', ': invalid value'],
+    ['format=patroni api_trusted_certificate=', ': invalid value'],
     ['format=patroni max_lag=much', ': invalid value'],
     ['format=patroni value_format=json', ': it is for another format'],
     ['format=vitess role=leader', ': it is for another format'],
@@ -361,6 +363,16 @@ for (
 
     refused("etcd_leader $parameters", upstream("$leader $parameters;"),
             "invalid parameter \"$last\"$what in AT", 6);
+}
+
+for (
+    ['api_verify=on', '"etcd_leader" has no "api_trusted_certificate=" to '
+                      . 'verify APIs by'],
+    ['api_verify=off api_certificate=/dev/null',
+     '"api_certificate=" and "api_certificate_key=" need each other'],
+) {
+    refused("etcd_leader $_->[0]", upstream("$leader format=patroni $_->[0];"),
+            "$_->[1] in AT", 6);
 }
 
 refused('etcd_leader of an unknown format', upstream("$leader format=raft;"),

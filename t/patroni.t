@@ -460,7 +460,8 @@ used(sure => 502, 'one that does not confirm');
 for my $case (
     ['ftp://127.0.0.1:1/patroni', 'api_url "ftp://127.0.0.1:1/patroni" does '
      . 'not begin with http://HOST or https://HOST, and is not asked'],
-    ['https://127.0.0.1:1/patroni', 'api_url is of https, and is not asked'],
+    ['https://127.0.0.1:1/patroni', 'api_url is of https, and is not asked '
+     . 'without "api_trusted_certificate"'],
     [undef, 'api_url null is not a string'],
 ) {
     put('pg3', api_url => $case->[0]);

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_leader_api.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_patroni.h>
 #include <ngx_etcd_patroni_url.h>
@@ -105,6 +106,12 @@ static ngx_str_t  ngx_etcd_leader_confirms[] = {
     ngx_null_string
 };
 
+static ngx_str_t  ngx_etcd_leader_switch[] = {
+    ngx_string("off"),
+    ngx_string("on"),
+    ngx_null_string
+};
+
 static ngx_str_t  ngx_etcd_leader_changes[] = {
     ngx_string("keep"),
     ngx_string("close"),
@@ -147,6 +154,18 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
 
     { ngx_string("confirm="), NGX_ETCD_FOR_PATRONI,
       ngx_etcd_leader_confirms, ngx_etcd_leader_conf_confirm },
+
+    { ngx_string("api_trusted_certificate="), NGX_ETCD_FOR_PATRONI,
+      NULL, ngx_etcd_leader_api_trusted },
+
+    { ngx_string("api_certificate="), NGX_ETCD_FOR_PATRONI,
+      NULL, ngx_etcd_leader_api_certificate },
+
+    { ngx_string("api_certificate_key="), NGX_ETCD_FOR_PATRONI,
+      NULL, ngx_etcd_leader_api_key },
+
+    { ngx_string("api_verify="), NGX_ETCD_FOR_PATRONI,
+      ngx_etcd_leader_switch, ngx_etcd_leader_api_verify },
 
     { ngx_null_string, 0, NULL, NULL }
 };
@@ -196,7 +215,9 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         service->member.defaults.max_fails = service->rules.sole ? 0 : 1;
     }
 
-    if (ngx_etcd_leader_conf_keys(cf, service) != NGX_OK) {
+    if (ngx_etcd_leader_conf_keys(cf, service) != NGX_OK
+        || ngx_etcd_leader_api_done(cf, service) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 

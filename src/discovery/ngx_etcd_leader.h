@@ -17,6 +17,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_ssl.h>
 
 
 typedef struct ngx_etcd_service_s    ngx_etcd_service_t;
@@ -58,6 +59,7 @@ typedef struct {
                                                 Patroni's alone */
     uint64_t                   max_lag;      /* bytes, or ANY_LAG */
     ngx_uint_t                 confirm;      /* by the member's own API */
+    ngx_etcd_ssl_t            *api_ssl;      /* of that API; NULL: no https */
     uint32_t                   kind;         /* of the set: hash of the above,
                                                 not 0 */
 } ngx_etcd_leader_conf_t;

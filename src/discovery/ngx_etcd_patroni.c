@@ -331,6 +331,11 @@ ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni, ngx_str_t *asked,
     patroni->asked.len = asked->len;
     patroni->term = term;
 
+    if (target->ssl != NULL) {
+        ngx_etcd_ssl_refresh(target->ssl, "upstream", &service->conf->name,
+                             service->log);
+    }
+
     ngx_etcd_confirm_start(&patroni->confirm, target);
 }
 

@@ -115,9 +115,16 @@ ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
         return NGX_OK;
     }
 
+    target->ssl = leader->conf->api_ssl;
+
+    if (target->ssl != NULL) {
+        return NGX_OK;
+    }
+
     if (report) {
         ngx_etcd_leader_refuse(leader, key, NULL,
-                               "api_url is of https, and is not asked");
+                               "api_url is of https, and is not asked without "
+                               "\"api_trusted_certificate\"");
     }
 
     return NGX_ERROR;
