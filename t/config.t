@@ -330,7 +330,8 @@ for (
     ['/db/leader members=/db/ format=key'],
     ['/db format=patroni'],
     ['/db role=replica max_lag=1m on_change=keep format=patroni'],
-    ['/db format=patroni confirm=api api_verify=off'],
+    ['/db format=patroni role=standby_leader tag=a:b tag=c:d url=proxy_url'],
+    ['/db format=patroni role=sync api_verify=off'],
     ['/vt/elections/main format=vitess value_format=plain members=/vt/hosts/'],
 ) {
     passes("etcd_leader $_->[0]", upstream("etcd_leader $_->[0];"));
@@ -353,6 +354,8 @@ for (
     ['format=key role=any', ': it is for another format'],
     ['format=key members=', ': invalid value'],
     ['format=patroni role=primary', ': invalid value'],
+    ['format=patroni tag=a', ': invalid value'],
+    ['format=patroni url=api_url', ': invalid value'],
     ['format=patroni api_trusted_certificate=', ': invalid value'],
     ['format=patroni max_lag=much', ': invalid value'],
     ['format=patroni value_format=json', ': it is for another format'],

@@ -62,6 +62,36 @@ http {
         etcd_leader /service/batman format=patroni confirm=api;
     }
 
+    upstream sync {
+        etcd_leader /service/roles format=patroni role=sync;
+    }
+
+    upstream quorum {
+        etcd_leader /service/roles format=patroni role=quorum;
+    }
+
+    upstream async {
+        etcd_leader /service/roles format=patroni role=async;
+    }
+
+    upstream standby_leader {
+        etcd_leader /service/roles format=patroni role=standby_leader
+                                   confirm=api;
+    }
+
+    upstream tagged {
+        etcd_leader /service/roles format=patroni role=any
+                                   tag=zone:a tag=fast:true tag=n:7;
+    }
+
+    upstream tagged_leader {
+        etcd_leader /service/roles format=patroni tag=zone:a;
+    }
+
+    upstream pooled {
+        etcd_leader /service/roles format=patroni url=proxy_url;
+    }
+
     upstream allowed {
         etcd_leader /service/batman format=patroni confirm=api;
         etcd_allow 10.0.0.0/8;
@@ -493,6 +523,74 @@ is($nginx->count_log(qr/not confirmed that it leads/), $said + 1, 'said once');
 used(sure => 502, 'it is not used');
 $api{pg1}->set(status => 200);
 used(sure => 'pg1', 'until it does');
+
+# other roles
+
+sub role_put {
+    my ($name, %fields) = @_;
+
+    $etcd->put("/service/roles/members/$name", value($name, %fields));
+}
+
+sub role_set { $etcd->put("/service/roles/$_[0]", $_[1]) }
+
+role_put($_) for qw(pg1 pg2 pg3);
+role_set('leader', 'pg1');
+
+used(async => 'pg2 pg3', 'no replica is synchronous');
+used(sync => 502, 'none');
+
+role_set('sync', '{"leader":"pg1","sync_standby":"PG2, other","quorum":0}');
+used(async => 'pg2 pg3', 'synchronous_mode is off');
+role_set('config', '{"ttl":30,"synchronous_mode":true}');
+used(sync => 'pg2', 'the one that /sync names');
+used(async => 'pg3', 'the one that it does not');
+used(quorum => 502, 'quorum commit is off');
+role_set('sync', '{"leader":"pg1","sync_standby":"pg3,pg2"}');
+used(sync => 'pg2 pg3', 'both');
+used(async => 502, 'none is left');
+role_set('sync', '{"leader":"pg1","sync_standby":"pg1,pg3,"}');
+used(sync => 'pg3', 'not the leader');
+role_set('config', '{"synchronous_mode":"quorum"}');
+used(quorum => 'pg3', 'quorum commit');
+used(sync => 502, 'which is not the same');
+used(async => 'pg2', 'and not asynchronous');
+role_put('pg3', tags => { noloadbalance => JSON::PP::true });
+used(quorum => 502, 'noloadbalance');
+role_put('pg3');
+role_set('sync', '{"leader":null,"sync_standby":null}');
+used(async => 'pg2 pg3', 'Patroni has emptied /sync');
+role_set('sync', '{');
+used(async => 'pg2 pg3', 'a broken /sync names nobody');
+
+$api{pg1}->set(status => 200, body => '{"role":"standby_leader"}');
+used(standby_leader => 502, 'a primary is none');
+role_put('pg1', role => 'standby_leader');
+used(standby_leader => 'pg1', 'the standby leader');
+$api{pg1}->set(body => undef);
+role_put('pg1', role => 'primary');
+used(standby_leader => 502, 'its cluster is no standby any more');
+
+# tags: of all types, and all of them
+
+used(tagged => 502, 'no tags');
+role_put('pg1', tags => { zone => 'a' });
+used(tagged_leader => 'pg1', 'a leader by its tag');
+role_put('pg2', tags => { zone => 'a', fast => JSON::PP::true, n => 7 });
+used(tagged => 'pg2', 'all tags');
+role_put('pg3', tags => { zone => 'b', fast => JSON::PP::true, n => 7 });
+role_put('pg1', tags => { zone => 'a', fast => 'true', n => '7' });
+used(tagged => 'pg1 pg2', 'a tag of another value, and strings');
+role_put('pg1', tags => { zone => 'b' });
+used(tagged_leader => 502, 'a leader without the tag');
+
+# the address of PgBouncer
+
+used(pooled => 502, 'there is none');
+is(Upstream->new($nginx, 'pooled')->invalid->{'/service/roles/members/pg1'},
+   'proxy_url is missing', 'which is reported');
+role_put('pg1', proxy_url => 'postgres://' . $pg{pg2}->address . '/db');
+used(pooled => 'pg2', 'proxy_url');
 
 # the agent ends while it asks
 

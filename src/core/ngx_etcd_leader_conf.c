@@ -26,6 +26,8 @@
 #define NGX_ETCD_FOR_VALUES    (NGX_ETCD_FOR_ELECTION|NGX_ETCD_FOR_NAMES)
 #define NGX_ETCD_FOR_ALL       (NGX_ETCD_FOR_VALUES|NGX_ETCD_FOR_PATRONI)
 
+#define NGX_ETCD_REPEAT        0x100
+
 
 /*
  * Sets a value, or the choice of that number.  NGX_OK; NGX_ERROR: invalid;
@@ -37,7 +39,8 @@ typedef ngx_int_t (*ngx_etcd_leader_param_pt)(ngx_conf_t *cf,
 
 typedef struct {
     ngx_str_t                   name;       /* with the equals sign */
-    ngx_uint_t                  formats;    /* that it is for */
+    ngx_uint_t                  formats;    /* that it is for, and REPEAT: it
+                                               may be given again */
     ngx_str_t                  *choices;    /* or NULL: any value */
     ngx_etcd_leader_param_pt    set;        /* NULL: read before */
 } ngx_etcd_leader_param_t;
@@ -66,12 +69,18 @@ static ngx_int_t ngx_etcd_leader_conf_max_lag(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_confirm(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_tag(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_url(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_member(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 
 static ngx_int_t ngx_etcd_leader_conf_find(ngx_str_t *names,
     ngx_str_t *name);
 static ngx_int_t ngx_etcd_leader_conf_keys(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service);
+static ngx_int_t ngx_etcd_leader_conf_patroni(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service);
 static ngx_int_t ngx_etcd_leader_conf_names(ngx_conf_t *cf,
     ngx_etcd_leader_conf_t *leader);
@@ -97,6 +106,10 @@ static ngx_str_t  ngx_etcd_leader_roles[] = {
     ngx_string("leader"),
     ngx_string("replica"),
     ngx_string("any"),
+    ngx_string("sync"),
+    ngx_string("quorum"),
+    ngx_string("async"),
+    ngx_string("standby_leader"),
     ngx_null_string
 };
 
@@ -109,6 +122,12 @@ static ngx_str_t  ngx_etcd_leader_confirms[] = {
 static ngx_str_t  ngx_etcd_leader_switch[] = {
     ngx_string("off"),
     ngx_string("on"),
+    ngx_null_string
+};
+
+static ngx_str_t  ngx_etcd_leader_urls[] = {
+    ngx_string("conn_url"),
+    ngx_string("proxy_url"),
     ngx_null_string
 };
 
@@ -154,6 +173,12 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
 
     { ngx_string("confirm="), NGX_ETCD_FOR_PATRONI,
       ngx_etcd_leader_confirms, ngx_etcd_leader_conf_confirm },
+
+    { ngx_string("tag="), NGX_ETCD_FOR_PATRONI|NGX_ETCD_REPEAT,
+      NULL, ngx_etcd_leader_conf_tag },
+
+    { ngx_string("url="), NGX_ETCD_FOR_PATRONI,
+      ngx_etcd_leader_urls, ngx_etcd_leader_conf_url },
 
     { ngx_string("api_trusted_certificate="), NGX_ETCD_FOR_PATRONI,
       NULL, ngx_etcd_leader_api_trusted },
@@ -207,7 +232,7 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         return rv;
     }
 
-    service->rules.sole = (leader->role == NGX_ETCD_ROLE_LEADER);
+    service->rules.sole = ngx_etcd_role_sole(leader->role);
 
     /* there is nobody to go to instead of a leader, so it is not given up */
 
@@ -289,7 +314,7 @@ ngx_etcd_leader_conf_param(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 
     bit = 1 << (param - ngx_etcd_leader_params);
 
-    if (*seen & bit) {
+    if ((*seen & bit) && !(param->formats & NGX_ETCD_REPEAT)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate parameter \"%V\"",
                            value);
         return NGX_CONF_ERROR;
@@ -319,7 +344,9 @@ ngx_etcd_leader_conf_set(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 
     text = *value;
 
-    if (param->set != ngx_etcd_leader_conf_member) {
+    if (param->set != ngx_etcd_leader_conf_member
+        && param->set != ngx_etcd_leader_conf_tag)
+    {
         text.data += param->name.len;
         text.len -= param->name.len;
     }
@@ -443,6 +470,30 @@ ngx_etcd_leader_conf_confirm(ngx_conf_t *cf,
 
 
 static ngx_int_t
+ngx_etcd_leader_conf_tag(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
+    ngx_str_t *value, ngx_int_t choice)
+{
+    char  *err;
+
+    return ngx_etcd_format_parameter(&service->member, value, cf->pool, &err);
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_url(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
+    ngx_str_t *value, ngx_int_t choice)
+{
+    service->leader->proxy = choice;
+
+    if (choice) {
+        service->member.format = &ngx_etcd_patroni_proxy_format;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
 ngx_etcd_leader_conf_member(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
 {
@@ -509,18 +560,51 @@ ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         return NGX_OK;
     }
 
+    return ngx_etcd_leader_conf_patroni(cf, service);
+}
+
+
+/* keys that nothing is needed of are not read */
+
+static ngx_int_t
+ngx_etcd_leader_conf_patroni(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    ngx_str_t               *prefix;
+    ngx_uint_t               sync;
+    ngx_etcd_leader_conf_t  *leader;
+
+    leader = service->leader;
+    prefix = &service->prefix;
+
+    sync = (leader->role == NGX_ETCD_ROLE_SYNC
+            || leader->role == NGX_ETCD_ROLE_QUORUM
+            || leader->role == NGX_ETCD_ROLE_ASYNC);
+
     if (ngx_etcd_leader_conf_join(cf, &leader->key, prefix,
                                   NGX_ETCD_PATRONI_LEADER)
         != NGX_OK
         || ngx_etcd_leader_conf_join(cf, &leader->failover, prefix,
                                      NGX_ETCD_PATRONI_FAILOVER)
+           != NGX_OK
+        || ngx_etcd_leader_conf_join(cf, &leader->members, prefix,
+                                     NGX_ETCD_PATRONI_MEMBERS)
            != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return ngx_etcd_leader_conf_join(cf, &leader->members, prefix,
-                                     NGX_ETCD_PATRONI_MEMBERS);
+    if (sync
+        && (ngx_etcd_leader_conf_join(cf, &leader->sync, prefix,
+                                      NGX_ETCD_PATRONI_SYNC)
+            != NGX_OK
+            || ngx_etcd_leader_conf_join(cf, &leader->config, prefix,
+                                         NGX_ETCD_PATRONI_CONFIG)
+               != NGX_OK))
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 

@@ -216,5 +216,5 @@ static ngx_uint_t
 ngx_etcd_metrics_leads(ngx_etcd_service_conf_t *service)
 {
     return service->leader != NULL
-           && service->leader->role == NGX_ETCD_ROLE_LEADER;
+           && ngx_etcd_role_sole(service->leader->role);
 }

@@ -139,6 +139,8 @@ ngx_etcd_leader_wants(ngx_etcd_leader_t *leader, ngx_str_t *key)
 
     if (ngx_etcd_leader_is(key, &conf->key)
         || ngx_etcd_leader_is(key, &conf->failover)
+        || ngx_etcd_leader_is(key, &conf->sync)
+        || ngx_etcd_leader_is(key, &conf->config)
         || (conf->format == NGX_ETCD_LEADER_VITESS
             && ngx_etcd_leader_below(key, &conf->key)))
     {
@@ -513,7 +515,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *candidate,
 
     if (rc == NGX_OK
         && members.nelts > 1
-        && leader->conf->role == NGX_ETCD_ROLE_LEADER)
+        && ngx_etcd_role_sole(leader->conf->role))
     {
         rc = NGX_ERROR;
         ngx_str_set(&reason, "value has several addresses");

@@ -38,8 +38,17 @@ typedef enum {
 typedef enum {
     NGX_ETCD_ROLE_LEADER = 0,
     NGX_ETCD_ROLE_REPLICA,           /* running, and not the leader */
-    NGX_ETCD_ROLE_ANY                /* running */
+    NGX_ETCD_ROLE_ANY,               /* running */
+    NGX_ETCD_ROLE_SYNC,              /* a replica that is a synchronous
+                                        standby */
+    NGX_ETCD_ROLE_QUORUM,            /* the same, with quorum commit */
+    NGX_ETCD_ROLE_ASYNC,             /* a replica that is neither */
+    NGX_ETCD_ROLE_STANDBY_LEADER     /* the leader of a standby cluster */
 } ngx_etcd_role_e;
+
+/* there is one at most */
+#define ngx_etcd_role_sole(role)                                              \
+    ((role) == NGX_ETCD_ROLE_LEADER || (role) == NGX_ETCD_ROLE_STANDBY_LEADER)
 
 
 #define NGX_ETCD_LEADER_ANY_LAG  ((uint64_t) -1)
@@ -57,9 +66,12 @@ typedef struct {
                                                 name; empty: it is the value */
     ngx_str_t                  failover;     /* key of an order to hand over;
                                                 Patroni's alone */
+    ngx_str_t                  sync;         /* Patroni's other keys; empty: */
+    ngx_str_t                  config;       /* not needed */
     uint64_t                   max_lag;      /* bytes, or ANY_LAG */
     ngx_uint_t                 confirm;      /* by the member's own API */
     ngx_etcd_ssl_t            *api_ssl;      /* of that API; NULL: no https */
+    ngx_uint_t                 proxy;        /* the address is of proxy_url */
     uint32_t                   kind;         /* of the set: hash of the above,
                                                 not 0 */
 } ngx_etcd_leader_conf_t;

@@ -118,7 +118,7 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     /* there is one leader, and always the same one of its addresses */
 
     if (service->leader != NULL
-        && service->leader->conf->role == NGX_ETCD_ROLE_LEADER)
+        && ngx_etcd_role_sole(service->leader->conf->role))
     {
         n = 1;
     }

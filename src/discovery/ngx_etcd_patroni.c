@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_patroni_api.h>
+#include <ngx_etcd_patroni_sync.h>
 #include <ngx_etcd_registration.h>
 
 
@@ -17,6 +18,8 @@ typedef struct {
     unsigned                   running:1;
     unsigned                   located:1;
     unsigned                   noloadbalance:1;
+    unsigned                   tagged:1;      /* has all tags it needs */
+    unsigned                   standby_leader:1;
 } ngx_etcd_patroni_member_t;
 
 
@@ -38,12 +41,14 @@ static void ngx_etcd_patroni_again(void *data);
 static void ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni);
 static ngx_uint_t ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
     ngx_etcd_leader_key_t *candidate);
-static ngx_int_t ngx_etcd_patroni_read(ngx_etcd_patroni_member_t *member,
-    ngx_etcd_leader_key_t *candidate);
-static void ngx_etcd_patroni_said(ngx_etcd_patroni_member_t *member,
-    ngx_etcd_json_t *object);
+static ngx_int_t ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_member_t *member, ngx_etcd_leader_key_t *candidate);
+static void ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_member_t *member, ngx_etcd_json_t *object);
 static ngx_uint_t ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
     ngx_etcd_patroni_member_t *member, uint64_t newest);
+static ngx_uint_t ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
+    ngx_etcd_patroni_sync_t *sync, ngx_etcd_leader_key_t *candidate);
 static uint64_t ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,
     ngx_etcd_leader_key_t *named);
 
@@ -71,6 +76,11 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
     patroni->confirm.accept = ngx_etcd_patroni_api_primary;
     patroni->confirm.confirmed = ngx_etcd_patroni_again;
     patroni->confirm.data = patroni;
+
+    if (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER) {
+        patroni->confirm.path = NGX_ETCD_PATRONI_STANDBY_LEADER;
+        patroni->confirm.accept = ngx_etcd_patroni_api_standby_leader;
+    }
 
     return patroni;
 }
@@ -101,7 +111,7 @@ ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni)
     patroni->wanted = 0;
     ngx_etcd_names_begin(&patroni->names);
 
-    if (patroni->leader->conf->role == NGX_ETCD_ROLE_LEADER) {
+    if (ngx_etcd_role_sole(patroni->leader->conf->role)) {
         ngx_etcd_patroni_leader(patroni);
 
     } else {
@@ -119,6 +129,7 @@ ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni)
 static void
 ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
 {
+    ngx_int_t                  rc;
     ngx_uint_t                 drain;
     ngx_etcd_leader_t         *leader;
     ngx_etcd_leader_key_t     *member, *term;
@@ -133,6 +144,16 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
         return;
     }
 
+    rc = ngx_etcd_patroni_read(leader, &says, member);
+
+    if (rc == NGX_OK
+        && (!says.tagged
+            || (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER
+                && !says.standby_leader)))
+    {
+        return;
+    }
+
     if (leader->conf->confirm
         && !ngx_etcd_patroni_confirmed(patroni, member, term))
     {
@@ -142,8 +163,7 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
     /* of what cannot be read the decoder says what is wrong */
 
     drain = ngx_etcd_patroni_leaves(patroni, term)
-            || (ngx_etcd_patroni_read(&says, member) == NGX_OK
-                && !says.running);
+            || (rc == NGX_OK && !says.running);
 
     ngx_etcd_patroni_use(patroni, member, term, drain);
 }
@@ -214,10 +234,13 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
     ngx_uint_t drain)
 {
-    ngx_etcd_leader_key_t  resolved;
+    ngx_etcd_leader_key_t          resolved;
+    const ngx_etcd_patroni_url_t  *url;
 
-    if (ngx_etcd_patroni_resolve(patroni, candidate,
-                                 &ngx_etcd_patroni_conn_url, 1, &resolved)
+    url = patroni->leader->conf->proxy ? &ngx_etcd_patroni_proxy_url
+                                       : &ngx_etcd_patroni_conn_url;
+
+    if (ngx_etcd_patroni_resolve(patroni, candidate, url, 1, &resolved)
         == NGX_OK)
     {
         ngx_etcd_leader_use(patroni->leader, &resolved, term, drain);
@@ -364,9 +387,12 @@ ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
     ngx_queue_t               *q;
     ngx_etcd_leader_t         *leader;
     ngx_etcd_leader_key_t     *candidate, *named;
+    ngx_etcd_patroni_sync_t    sync;
     ngx_etcd_patroni_member_t  member;
 
     leader = patroni->leader;
+
+    ngx_etcd_patroni_sync_read(leader, &sync);
 
     named = ngx_etcd_leader_named(leader,
                              ngx_etcd_leader_find(leader, &leader->conf->key));
@@ -382,18 +408,24 @@ ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
             continue;
         }
 
-        rc = ngx_etcd_patroni_read(&member, candidate);
+        rc = ngx_etcd_patroni_read(leader, &member, candidate);
+
+        if (rc == NGX_OK && !member.tagged) {
+            continue;
+        }
 
         if (candidate == named) {
 
-            if (leader->conf->role == NGX_ETCD_ROLE_REPLICA
+            if (leader->conf->role != NGX_ETCD_ROLE_ANY
                 || (rc == NGX_OK && !member.running))
             {
                 continue;
             }
 
-        } else if (rc == NGX_OK
-                   && !ngx_etcd_patroni_wants(leader->conf, &member, newest))
+        } else if (!ngx_etcd_patroni_in_role(leader->conf, &sync, candidate)
+                   || (rc == NGX_OK
+                       && !ngx_etcd_patroni_wants(leader->conf, &member,
+                                                  newest)))
         {
             continue;
         }
@@ -416,9 +448,29 @@ ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
 }
 
 
+/* whether a replica is synchronous is asked only where the role says so */
+
+static ngx_uint_t
+ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
+    ngx_etcd_patroni_sync_t *sync, ngx_etcd_leader_key_t *candidate)
+{
+    ngx_str_t  name;
+
+    if (conf->role == NGX_ETCD_ROLE_REPLICA || conf->role == NGX_ETCD_ROLE_ANY)
+    {
+        return 1;
+    }
+
+    name.data = candidate->sn.str.data + conf->members.len;
+    name.len = candidate->sn.str.len - conf->members.len;
+
+    return ngx_etcd_patroni_sync_role(sync, &name) == conf->role;
+}
+
+
 static ngx_int_t
-ngx_etcd_patroni_read(ngx_etcd_patroni_member_t *member,
-    ngx_etcd_leader_key_t *candidate)
+ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_member_t *member, ngx_etcd_leader_key_t *candidate)
 {
     ngx_int_t                rc;
     ngx_etcd_json_reader_t   reader;
@@ -428,7 +480,7 @@ ngx_etcd_patroni_read(ngx_etcd_patroni_member_t *member,
     rc = ngx_etcd_json_read(&reader, &candidate->value);
 
     if (rc == NGX_OK && reader.nodes->type == NGX_ETCD_JSON_OBJECT) {
-        ngx_etcd_patroni_said(member, reader.nodes);
+        ngx_etcd_patroni_said(leader, member, reader.nodes);
 
     } else {
         rc = NGX_ERROR;
@@ -441,18 +493,25 @@ ngx_etcd_patroni_read(ngx_etcd_patroni_member_t *member,
 
 
 static void
-ngx_etcd_patroni_said(ngx_etcd_patroni_member_t *member,
-    ngx_etcd_json_t *object)
+ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_member_t *member, ngx_etcd_json_t *object)
 {
     int64_t           n;
-    ngx_etcd_json_t  *tag;
+    ngx_etcd_json_t  *tag, *tags;
 
     member->running = ngx_etcd_json_says(ngx_etcd_json_field(object, "state"),
                                          "running");
 
-    tag = ngx_etcd_json_field(ngx_etcd_json_field(object, "tags"),
-                              "noloadbalance");
+    member->standby_leader = ngx_etcd_json_says(
+                                 ngx_etcd_json_field(object, "role"),
+                                 "standby_leader");
+
+    tags = ngx_etcd_json_field(object, "tags");
+    tag = ngx_etcd_json_field(tags, "noloadbalance");
+
     member->noloadbalance = ngx_etcd_json_is(tag, NGX_ETCD_JSON_TRUE);
+    member->tagged = ngx_etcd_shape_tagged(&leader->service->conf->member,
+                                           tags, NULL);
 
     n = ngx_etcd_json_integer(ngx_etcd_json_field(object, "xlog_location"));
 
@@ -496,7 +555,7 @@ ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *named)
     ngx_etcd_patroni_member_t   member;
 
     if (named != NULL
-        && ngx_etcd_patroni_read(&member, named) == NGX_OK
+        && ngx_etcd_patroni_read(leader, &member, named) == NGX_OK
         && member.located)
     {
         return member.location;
@@ -508,7 +567,7 @@ ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *named)
          q != ngx_queue_sentinel(&leader->candidates);
          q = ngx_queue_next(q))
     {
-        (void) ngx_etcd_patroni_read(&member,
+        (void) ngx_etcd_patroni_read(leader, &member,
                              ngx_queue_data(q, ngx_etcd_leader_key_t, queue));
 
         if (member.running) {

@@ -3,9 +3,10 @@
  * Copyright (C) nginx-etcd contributors
  *
  * What Patroni writes: "leader" holds the name of a member, "members/NAME" is
- * JSON about one, "failover" is JSON about who is to hand over.  What else
- * stands below its prefix (config, initialize, history, status, sync, failsafe)
- * is of no interest.
+ * JSON about one, "failover" is JSON about who is to hand over, "sync" is JSON
+ * that names the synchronous standbys, and "config" is JSON with their mode.
+ * The other keys below its prefix (initialize, history, status, failsafe) are
+ * not read.
  */
 
 
@@ -24,6 +25,8 @@
 #define NGX_ETCD_PATRONI_LEADER    "leader"
 #define NGX_ETCD_PATRONI_MEMBERS   "members/"
 #define NGX_ETCD_PATRONI_FAILOVER  "failover"
+#define NGX_ETCD_PATRONI_SYNC      "sync"
+#define NGX_ETCD_PATRONI_CONFIG    "config"
 
 
 struct ngx_etcd_patroni_s {

@@ -11,11 +11,21 @@
 #include <ngx_etcd_registration.h>
 
 
+typedef enum {
+    NGX_ETCD_PATRONI_ROLE_NONE = 0,      /* the body names none */
+    NGX_ETCD_PATRONI_ROLE_PRIMARY,
+    NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER,
+    NGX_ETCD_PATRONI_ROLE_REPLICA,
+    NGX_ETCD_PATRONI_ROLE_OTHER
+} ngx_etcd_patroni_role_e;
+
+
 static ngx_int_t ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *key, ngx_uint_t report, ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *key, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
+static ngx_etcd_patroni_role_e ngx_etcd_patroni_api_role(ngx_str_t *body);
 
 
 ngx_int_t
@@ -134,21 +144,62 @@ ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
 ngx_uint_t
 ngx_etcd_patroni_api_primary(ngx_str_t *body)
 {
-    ngx_uint_t               primary;
-    ngx_etcd_json_t         *role;
-    ngx_etcd_json_reader_t   reader;
+    ngx_etcd_patroni_role_e  role;
 
-    role = NULL;
+    role = ngx_etcd_patroni_api_role(body);
+
+    return role == NGX_ETCD_PATRONI_ROLE_NONE
+           || role == NGX_ETCD_PATRONI_ROLE_PRIMARY;
+}
+
+
+/* Patroni calls it a replica until its role is updated */
+
+ngx_uint_t
+ngx_etcd_patroni_api_standby_leader(ngx_str_t *body)
+{
+    ngx_etcd_patroni_role_e  role;
+
+    role = ngx_etcd_patroni_api_role(body);
+
+    return role == NGX_ETCD_PATRONI_ROLE_NONE
+           || role == NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER
+           || role == NGX_ETCD_PATRONI_ROLE_REPLICA;
+}
+
+
+static ngx_etcd_patroni_role_e
+ngx_etcd_patroni_api_role(ngx_str_t *body)
+{
+    ngx_etcd_json_t          *json;
+    ngx_etcd_json_reader_t    reader;
+    ngx_etcd_patroni_role_e   role;
+
+    json = NULL;
 
     if (ngx_etcd_json_read(&reader, body) != NGX_ERROR) {
-        role = ngx_etcd_json_field(reader.nodes, "role");
+        json = ngx_etcd_json_field(reader.nodes, "role");
     }
 
-    primary = (!ngx_etcd_json_is(role, NGX_ETCD_JSON_STRING)
-               || ngx_etcd_json_says(role, "master")
-               || ngx_etcd_json_says(role, "primary"));
+    if (!ngx_etcd_json_is(json, NGX_ETCD_JSON_STRING)) {
+        role = NGX_ETCD_PATRONI_ROLE_NONE;
+
+    } else if (ngx_etcd_json_says(json, "primary")
+               || ngx_etcd_json_says(json, "master"))
+    {
+        role = NGX_ETCD_PATRONI_ROLE_PRIMARY;
+
+    } else if (ngx_etcd_json_says(json, "standby_leader")) {
+        role = NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER;
+
+    } else if (ngx_etcd_json_says(json, "replica")) {
+        role = NGX_ETCD_PATRONI_ROLE_REPLICA;
+
+    } else {
+        role = NGX_ETCD_PATRONI_ROLE_OTHER;
+    }
 
     ngx_etcd_json_done(&reader);
 
-    return primary;
+    return role;
 }

@@ -17,9 +17,10 @@
 #include <ngx_etcd_probe.h>
 
 
-/* the path that Patroni answers 200 at if it is the primary */
+/* Patroni answers 200 there if it leads a cluster of that kind */
 
-#define NGX_ETCD_PATRONI_PRIMARY  "/primary"
+#define NGX_ETCD_PATRONI_PRIMARY         "/primary"
+#define NGX_ETCD_PATRONI_STANDBY_LEADER  "/standby-leader"
 
 
 /*
@@ -37,6 +38,7 @@ ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
  * whether PostgreSQL is promoted.
  */
 ngx_uint_t ngx_etcd_patroni_api_primary(ngx_str_t *body);
+ngx_uint_t ngx_etcd_patroni_api_standby_leader(ngx_str_t *body);
 
 
 #endif /* _NGX_ETCD_PATRONI_API_H_INCLUDED_ */

@@ -10,6 +10,7 @@
 
 
 static ngx_int_t ngx_etcd_patroni_decode(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_api_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     const ngx_etcd_patroni_url_t *url);
@@ -29,6 +30,13 @@ const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url = {
     "does not begin with postgres://HOST"
 };
 
+const ngx_etcd_patroni_url_t  ngx_etcd_patroni_proxy_url = {
+    "proxy_url",
+    { ngx_string("postgres://"), ngx_string("postgresql://") },
+    { "5432", "5432" },
+    "does not begin with postgres://HOST"
+};
+
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
     "api_url",
     { ngx_string("http://"), ngx_string("https://") },
@@ -38,6 +46,11 @@ const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
 
 const ngx_etcd_format_t  ngx_etcd_patroni_format = {
     ngx_string("patroni"), NGX_ETCD_VALUE_JSON, ngx_etcd_patroni_decode, NULL, 0
+};
+
+const ngx_etcd_format_t  ngx_etcd_patroni_proxy_format = {
+    ngx_string("patroni proxy_url"), NGX_ETCD_VALUE_JSON,
+    ngx_etcd_patroni_proxy_decode, NULL, 0
 };
 
 const ngx_etcd_format_t  ngx_etcd_patroni_api_format = {
@@ -50,6 +63,13 @@ static ngx_int_t
 ngx_etcd_patroni_decode(ngx_etcd_decode_t *d)
 {
     return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_conn_url);
+}
+
+
+static ngx_int_t
+ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d)
+{
+    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_proxy_url);
 }
 
 
