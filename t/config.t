@@ -330,6 +330,7 @@ for (
     ['/db/leader members=/db/ format=key'],
     ['/db format=patroni'],
     ['/db role=replica max_lag=1m on_change=keep format=patroni'],
+    ['/db format=patroni failsafe=on max_stale=2s confirm=api'],
     ['/db format=patroni role=standby_leader tag=a:b tag=c:d url=proxy_url'],
     ['/db format=patroni role=sync api_verify=off'],
     ['/vt/elections/main format=vitess value_format=plain members=/vt/hosts/'],
@@ -354,6 +355,8 @@ for (
     ['format=key role=any', ': it is for another format'],
     ['format=key members=', ': invalid value'],
     ['format=patroni role=primary', ': invalid value'],
+    ['failsafe=on', ': it is for another format'],
+    ['format=patroni failsafe=yes', ': invalid value'],
     ['format=patroni tag=a', ': invalid value'],
     ['format=patroni url=api_url', ': invalid value'],
     ['format=patroni api_trusted_certificate=', ': invalid value'],
@@ -369,6 +372,9 @@ for (
 }
 
 for (
+    ['failsafe=on max_stale=off',
+     '"failsafe=on" makes no sense with "max_stale=off"'],
+    ['failsafe=on role=replica', '"failsafe=on" is for "role=leader"'],
     ['api_verify=on', '"etcd_leader" has no "api_trusted_certificate=" to '
                       . 'verify APIs by'],
     ['api_verify=off api_certificate=/dev/null',

@@ -69,6 +69,8 @@ static ngx_int_t ngx_etcd_leader_conf_max_lag(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_confirm(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_failsafe(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_tag(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_url(ngx_conf_t *cf,
@@ -76,6 +78,8 @@ static ngx_int_t ngx_etcd_leader_conf_url(ngx_conf_t *cf,
 static ngx_int_t ngx_etcd_leader_conf_member(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 
+static ngx_int_t ngx_etcd_leader_conf_check(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service);
 static ngx_int_t ngx_etcd_leader_conf_find(ngx_str_t *names,
     ngx_str_t *name);
 static ngx_int_t ngx_etcd_leader_conf_keys(ngx_conf_t *cf,
@@ -174,6 +178,9 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
     { ngx_string("confirm="), NGX_ETCD_FOR_PATRONI,
       ngx_etcd_leader_confirms, ngx_etcd_leader_conf_confirm },
 
+    { ngx_string("failsafe="), NGX_ETCD_FOR_PATRONI,
+      ngx_etcd_leader_switch, ngx_etcd_leader_conf_failsafe },
+
     { ngx_string("tag="), NGX_ETCD_FOR_PATRONI|NGX_ETCD_REPEAT,
       NULL, ngx_etcd_leader_conf_tag },
 
@@ -240,7 +247,8 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         service->member.defaults.max_fails = service->rules.sole ? 0 : 1;
     }
 
-    if (ngx_etcd_leader_conf_keys(cf, service) != NGX_OK
+    if (ngx_etcd_leader_conf_check(cf, service) != NGX_OK
+        || ngx_etcd_leader_conf_keys(cf, service) != NGX_OK
         || ngx_etcd_leader_api_done(cf, service) != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -470,6 +478,16 @@ ngx_etcd_leader_conf_confirm(ngx_conf_t *cf,
 
 
 static ngx_int_t
+ngx_etcd_leader_conf_failsafe(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    service->rules.failsafe = choice;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
 ngx_etcd_leader_conf_tag(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     ngx_str_t *value, ngx_int_t choice)
 {
@@ -487,6 +505,30 @@ ngx_etcd_leader_conf_url(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 
     if (choice) {
         service->member.format = &ngx_etcd_patroni_proxy_format;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_check(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    if (!service->rules.failsafe) {
+        return NGX_OK;
+    }
+
+    if (service->leader->role != NGX_ETCD_ROLE_LEADER) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"failsafe=on\" is for \"role=leader\"");
+        return NGX_ERROR;
+    }
+
+    if (service->rules.max_stale == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"failsafe=on\" makes no sense with "
+                           "\"max_stale=off\"");
+        return NGX_ERROR;
     }
 
     return NGX_OK;
@@ -604,7 +646,12 @@ ngx_etcd_leader_conf_patroni(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         return NGX_ERROR;
     }
 
-    return NGX_OK;
+    if (!service->rules.failsafe) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_leader_conf_join(cf, &leader->failsafe, prefix,
+                                     NGX_ETCD_PATRONI_FAILSAFE);
 }
 
 

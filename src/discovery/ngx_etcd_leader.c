@@ -141,6 +141,7 @@ ngx_etcd_leader_wants(ngx_etcd_leader_t *leader, ngx_str_t *key)
         || ngx_etcd_leader_is(key, &conf->failover)
         || ngx_etcd_leader_is(key, &conf->sync)
         || ngx_etcd_leader_is(key, &conf->config)
+        || ngx_etcd_leader_is(key, &conf->failsafe)
         || (conf->format == NGX_ETCD_LEADER_VITESS
             && ngx_etcd_leader_below(key, &conf->key)))
     {

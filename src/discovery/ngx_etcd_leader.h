@@ -68,6 +68,7 @@ typedef struct {
                                                 Patroni's alone */
     ngx_str_t                  sync;         /* Patroni's other keys; empty: */
     ngx_str_t                  config;       /* not needed */
+    ngx_str_t                  failsafe;
     uint64_t                   max_lag;      /* bytes, or ANY_LAG */
     ngx_uint_t                 confirm;      /* by the member's own API */
     ngx_etcd_ssl_t            *api_ssl;      /* of that API; NULL: no https */

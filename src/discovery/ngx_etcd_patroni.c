@@ -37,6 +37,16 @@ static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
     ngx_str_t *asked, uint64_t term, ngx_etcd_probe_target_t *target);
 static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
 static void ngx_etcd_patroni_again(void *data);
+static void ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *term);
+static char *ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_etcd_failsafe_targets_t *targets);
+static char *ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_etcd_json_t *object,
+    ngx_etcd_failsafe_targets_t *targets);
+static ngx_int_t ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_etcd_json_t *url, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target);
 
 static void ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni);
 static ngx_uint_t ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
@@ -82,6 +92,13 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
         patroni->confirm.accept = ngx_etcd_patroni_api_standby_leader;
     }
 
+    if (leader->service->conf->rules.failsafe) {
+        patroni->failsafe = ngx_etcd_failsafe_create(leader->service, pool);
+        if (patroni->failsafe == NULL) {
+            return NULL;
+        }
+    }
+
     return patroni;
 }
 
@@ -91,6 +108,10 @@ ngx_etcd_patroni_destroy(ngx_etcd_patroni_t *patroni)
 {
     ngx_etcd_names_done(&patroni->names);
     ngx_etcd_patroni_forget(patroni);
+
+    if (patroni->failsafe != NULL) {
+        ngx_etcd_failsafe_destroy(patroni->failsafe);
+    }
 }
 
 
@@ -138,6 +159,10 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
     leader = patroni->leader;
 
     term = ngx_etcd_leader_find(leader, &leader->conf->key);
+
+    if (patroni->failsafe != NULL) {
+        ngx_etcd_patroni_failsafe(patroni, term);
+    }
 
     member = ngx_etcd_leader_named(leader, term);
     if (member == NULL) {
@@ -374,6 +399,146 @@ ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni)
 
     ngx_str_null(&patroni->asked);
     patroni->term = 0;
+}
+
+
+/* who is to be asked if etcd proves nothing any more: those it named last */
+
+static void
+ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *term)
+{
+    ngx_etcd_leader_t            *leader;
+    ngx_etcd_leader_key_t        *key;
+    ngx_etcd_failsafe_targets_t   targets;
+
+    leader = patroni->leader;
+
+    ngx_memzero(&targets, sizeof(ngx_etcd_failsafe_targets_t));
+
+    key = ngx_etcd_leader_find(leader, &leader->conf->failsafe);
+
+    if (term == NULL) {
+        targets.reason = "there is no leader";
+
+    } else if (key == NULL) {
+        targets.reason = "Patroni has no key \"failsafe\"";
+
+    } else {
+        targets.leader = term->value;
+        targets.term = term->create_revision;
+        ngx_etcd_value_trim(&targets.leader);
+
+        targets.reason = ngx_etcd_patroni_failsafe_targets(patroni, key,
+                                                           &targets);
+    }
+
+    if (targets.reason != NULL) {
+        targets.n = 0;
+    }
+
+    ngx_etcd_failsafe_update(patroni->failsafe, &targets);
+}
+
+
+/* NULL, or what is missing */
+
+static char *
+ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_etcd_failsafe_targets_t *targets)
+{
+    char                    *reason;
+    ngx_etcd_json_reader_t   reader;
+
+    targets->targets = ngx_palloc(patroni->leader->pool,
+                                  NGX_ETCD_FAILSAFE_MEMBERS
+                                  * sizeof(ngx_etcd_probe_target_t));
+    if (targets->targets == NULL) {
+        return "no memory";
+    }
+
+    reason = "the key \"failsafe\" is no object";
+
+    if (ngx_etcd_json_read(&reader, &key->value) == NGX_OK
+        && reader.nodes->type == NGX_ETCD_JSON_OBJECT)
+    {
+        reason = ngx_etcd_patroni_failsafe_read(patroni, key, reader.nodes,
+                                                targets);
+    }
+
+    ngx_etcd_json_done(&reader);
+
+    return reason;
+}
+
+
+/* the leader is the first; others that cannot be asked are left out */
+
+static char *
+ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_etcd_json_t *object,
+    ngx_etcd_failsafe_targets_t *targets)
+{
+    ngx_etcd_json_t  *url, *own, *last;
+
+    own = ngx_etcd_json_get(object, targets->leader.data,
+                            targets->leader.len);
+    if (own == NULL) {
+        return "the key \"failsafe\" does not name the leader";
+    }
+
+    if (object->text.len > NGX_ETCD_FAILSAFE_MEMBERS) {
+        return "the key \"failsafe\" names too many members";
+    }
+
+    if (ngx_etcd_patroni_failsafe_target(patroni, key, own, 1,
+                                         targets->targets)
+        != NGX_OK)
+    {
+        return "the leader's API cannot be asked";
+    }
+
+    targets->n = 1;
+    last = ngx_etcd_json_next(object);
+
+    for (url = ngx_etcd_json_first(object);
+         url < last;
+         url = ngx_etcd_json_next(url))
+    {
+        if (url != own
+            && ngx_etcd_patroni_failsafe_target(patroni, key, url, 0,
+                                            &targets->targets[targets->n])
+               == NGX_OK)
+        {
+            targets->n++;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_int_t
+ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_leader_key_t *key, ngx_etcd_json_t *url, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target)
+{
+    ngx_etcd_leader_key_t  member;
+
+    if (url->type != NGX_ETCD_JSON_STRING) {
+        return NGX_DECLINED;
+    }
+
+    member = *key;
+
+    if (ngx_etcd_patroni_api_value(&url->text, patroni->leader->pool,
+                                   &member.value)
+        != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_etcd_patroni_api_target(patroni, &member, report, target);
 }
 
 

@@ -4,9 +4,9 @@
  *
  * What Patroni writes: "leader" holds the name of a member, "members/NAME" is
  * JSON about one, "failover" is JSON about who is to hand over, "sync" is JSON
- * that names the synchronous standbys, and "config" is JSON with their mode.
- * The other keys below its prefix (initialize, history, status, failsafe) are
- * not read.
+ * that names the synchronous standbys, "config" is JSON with their mode, and
+ * "failsafe" is JSON with the API of each member: NAME -> URL.  The other keys
+ * below its prefix (initialize, history, status) are not read.
  */
 
 
@@ -17,6 +17,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_confirm.h>
+#include <ngx_etcd_failsafe.h>
 #include <ngx_etcd_leader.h>
 #include <ngx_etcd_names.h>
 #include <ngx_etcd_patroni_url.h>
@@ -27,6 +28,7 @@
 #define NGX_ETCD_PATRONI_FAILOVER  "failover"
 #define NGX_ETCD_PATRONI_SYNC      "sync"
 #define NGX_ETCD_PATRONI_CONFIG    "config"
+#define NGX_ETCD_PATRONI_FAILSAFE  "failsafe"
 
 
 struct ngx_etcd_patroni_s {
@@ -39,6 +41,8 @@ struct ngx_etcd_patroni_s {
     ngx_str_t                  asked;         /* key; own memory */
     uint64_t                   term;          /* create_revision */
     ngx_uint_t                 wanted;        /* by the present selection */
+
+    ngx_etcd_failsafe_t       *failsafe;      /* or NULL */
 };
 
 

@@ -141,6 +141,33 @@ ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
 }
 
 
+ngx_int_t
+ngx_etcd_patroni_api_value(ngx_str_t *url, ngx_pool_t *pool, ngx_str_t *value)
+{
+    u_char      ch;
+    ngx_uint_t  i;
+
+    for (i = 0; i < url->len; i++) {
+        ch = url->data[i];
+
+        if (ch <= ' ' || ch >= 0x7f || ch == '"' || ch == '\\') {
+            return NGX_DECLINED;
+        }
+    }
+
+    value->len = sizeof("{\"api_url\":\"\"}") - 1 + url->len;
+
+    value->data = ngx_pnalloc(pool, value->len);
+    if (value->data == NULL) {
+        return NGX_DECLINED;
+    }
+
+    ngx_sprintf(value->data, "{\"api_url\":\"%V\"}", url);
+
+    return NGX_OK;
+}
+
+
 ngx_uint_t
 ngx_etcd_patroni_api_primary(ngx_str_t *body)
 {
@@ -165,6 +192,13 @@ ngx_etcd_patroni_api_standby_leader(ngx_str_t *body)
     return role == NGX_ETCD_PATRONI_ROLE_NONE
            || role == NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER
            || role == NGX_ETCD_PATRONI_ROLE_REPLICA;
+}
+
+
+ngx_uint_t
+ngx_etcd_patroni_api_says_primary(ngx_str_t *body)
+{
+    return ngx_etcd_patroni_api_role(body) == NGX_ETCD_PATRONI_ROLE_PRIMARY;
 }
 
 

@@ -32,6 +32,10 @@ ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *key, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 
+/* a value that says nothing but this "api_url": NGX_DECLINED if it cannot */
+ngx_int_t ngx_etcd_patroni_api_value(ngx_str_t *url, ngx_pool_t *pool,
+    ngx_str_t *value);
+
 /*
  * What the body of an answer of 200 says: 1 unless it names a role and another
  * one.  Patroni answers 200 as soon as it has the leader's key; the role tells
@@ -39,6 +43,9 @@ ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
  */
 ngx_uint_t ngx_etcd_patroni_api_primary(ngx_str_t *body);
 ngx_uint_t ngx_etcd_patroni_api_standby_leader(ngx_str_t *body);
+
+/* 1 only if the body says that the member is the primary */
+ngx_uint_t ngx_etcd_patroni_api_says_primary(ngx_str_t *body);
 
 
 #endif /* _NGX_ETCD_PATRONI_API_H_INCLUDED_ */

@@ -1,0 +1,423 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_clock.h>
+#include <ngx_etcd_failsafe.h>
+#include <ngx_etcd_patroni_api.h>
+
+
+typedef struct {
+    ngx_etcd_failsafe_t           *failsafe;
+    ngx_etcd_probe_t               probe;
+} ngx_etcd_failsafe_member_t;
+
+
+struct ngx_etcd_failsafe_s {
+    ngx_etcd_service_t            *service;
+    ngx_event_t                    timer;
+
+    /* own memory, as of the last selection */
+
+    ngx_etcd_failsafe_targets_t    targets;
+    ngx_etcd_failsafe_member_t    *members;
+
+    /* a round: every target is asked once */
+
+    uint64_t                       asked;       /* ngx_etcd_clock(); 0: there
+                                                   was none */
+    ngx_uint_t                     pending;     /* answers */
+    unsigned                       confirmed:1; /* by the leader */
+    unsigned                       silent:1;    /* the leader, in the last
+                                                   round */
+
+    /* what was logged */
+
+    unsigned                       used:1;      /* the leader is used on */
+    unsigned                       told:1;      /* it is not */
+    size_t                         reason_len;
+    u_char                         reason[NGX_ETCD_FAILSAFE_REASON];
+};
+
+
+static ngx_uint_t ngx_etcd_failsafe_same(ngx_etcd_failsafe_targets_t *one,
+    ngx_etcd_failsafe_targets_t *two);
+static ngx_int_t ngx_etcd_failsafe_copy(ngx_etcd_failsafe_t *failsafe,
+    ngx_etcd_failsafe_targets_t *targets);
+static void ngx_etcd_failsafe_free(ngx_etcd_failsafe_t *failsafe);
+static void ngx_etcd_failsafe_timer(ngx_event_t *ev);
+static void ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe);
+static void ngx_etcd_failsafe_ask(ngx_etcd_failsafe_t *failsafe, uint64_t now);
+static void ngx_etcd_failsafe_done(void *data, ngx_uint_t status,
+    ngx_str_t *text);
+static void ngx_etcd_failsafe_leader(ngx_etcd_failsafe_t *failsafe,
+    ngx_uint_t status, ngx_str_t *text);
+static void ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe);
+static void ngx_etcd_failsafe_cancel(ngx_etcd_failsafe_t *failsafe);
+static void ngx_etcd_failsafe_reason(ngx_etcd_failsafe_t *failsafe,
+    const char *fmt, ...);
+static void ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe,
+    int64_t staleness);
+
+
+ngx_etcd_failsafe_t *
+ngx_etcd_failsafe_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
+{
+    ngx_etcd_failsafe_t  *failsafe;
+
+    failsafe = ngx_pcalloc(pool, sizeof(ngx_etcd_failsafe_t));
+    if (failsafe == NULL) {
+        return NULL;
+    }
+
+    failsafe->service = service;
+    failsafe->targets.reason = "the leader is not known";
+
+    failsafe->timer.handler = ngx_etcd_failsafe_timer;
+    failsafe->timer.data = failsafe;
+    failsafe->timer.log = service->log;
+    failsafe->timer.cancelable = 1;
+
+    ngx_add_timer(&failsafe->timer, NGX_ETCD_FAILSAFE_TICK);
+
+    return failsafe;
+}
+
+
+void
+ngx_etcd_failsafe_destroy(ngx_etcd_failsafe_t *failsafe)
+{
+    ngx_etcd_failsafe_free(failsafe);
+
+    if (failsafe->timer.timer_set) {
+        ngx_del_timer(&failsafe->timer);
+    }
+}
+
+
+void
+ngx_etcd_failsafe_update(ngx_etcd_failsafe_t *failsafe,
+    ngx_etcd_failsafe_targets_t *targets)
+{
+    if (ngx_etcd_failsafe_same(&failsafe->targets, targets)) {
+        return;
+    }
+
+    ngx_etcd_failsafe_end(failsafe);
+    ngx_etcd_failsafe_free(failsafe);
+
+    if (ngx_etcd_failsafe_copy(failsafe, targets) != NGX_OK) {
+        failsafe->targets.n = 0;
+        failsafe->targets.reason = "no memory";
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_failsafe_same(ngx_etcd_failsafe_targets_t *one,
+    ngx_etcd_failsafe_targets_t *two)
+{
+    if (one->n != two->n || one->reason != two->reason) {
+        return 0;
+    }
+
+    return one->n == 0
+           || (one->term == two->term
+               && one->leader.len == two->leader.len
+               && ngx_memcmp(one->leader.data, two->leader.data,
+                             one->leader.len)
+                  == 0
+               && ngx_memcmp(one->targets, two->targets,
+                             one->n * sizeof(ngx_etcd_probe_target_t))
+                  == 0);
+}
+
+
+/* one block: the members, the targets, the leader's name */
+
+static ngx_int_t
+ngx_etcd_failsafe_copy(ngx_etcd_failsafe_t *failsafe,
+    ngx_etcd_failsafe_targets_t *targets)
+{
+    u_char      *p;
+    ngx_uint_t   i;
+
+    if (targets->n == 0) {
+        failsafe->targets.reason = targets->reason;
+        return NGX_OK;
+    }
+
+    p = ngx_calloc(targets->n * (sizeof(ngx_etcd_failsafe_member_t)
+                                 + sizeof(ngx_etcd_probe_target_t))
+                   + targets->leader.len, failsafe->service->log);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    failsafe->targets = *targets;
+    failsafe->members = (ngx_etcd_failsafe_member_t *) p;
+
+    for (i = 0; i < targets->n; i++) {
+        failsafe->members[i].failsafe = failsafe;
+        failsafe->members[i].probe.log = failsafe->service->log;
+        failsafe->members[i].probe.done = ngx_etcd_failsafe_done;
+        failsafe->members[i].probe.data = &failsafe->members[i];
+    }
+
+    p += targets->n * sizeof(ngx_etcd_failsafe_member_t);
+    failsafe->targets.targets = (ngx_etcd_probe_target_t *) p;
+
+    p = ngx_cpymem(p, targets->targets,
+                   targets->n * sizeof(ngx_etcd_probe_target_t));
+    failsafe->targets.leader.data = p;
+
+    ngx_memcpy(p, targets->leader.data, targets->leader.len);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_failsafe_free(ngx_etcd_failsafe_t *failsafe)
+{
+    ngx_etcd_failsafe_cancel(failsafe);
+
+    if (failsafe->members != NULL) {
+        ngx_free(failsafe->members);
+        failsafe->members = NULL;
+    }
+
+    ngx_memzero(&failsafe->targets, sizeof(ngx_etcd_failsafe_targets_t));
+    failsafe->asked = 0;
+}
+
+
+static void
+ngx_etcd_failsafe_timer(ngx_event_t *ev)
+{
+    ngx_etcd_failsafe_tick(ev->data);
+
+    ngx_add_timer(ev, NGX_ETCD_FAILSAFE_TICK);
+}
+
+
+/* early: a confirmation is there when the staleness exceeds its limit */
+
+static void
+ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
+{
+    int64_t                   staleness;
+    uint64_t                  now;
+    ngx_etcd_service_t       *service;
+
+    service = failsafe->service;
+
+    staleness = ngx_etcd_set_staleness(service->zone, service->set);
+    now = ngx_etcd_clock();
+
+    if (failsafe->targets.n == 0
+        || staleness < (int64_t) (service->conf->rules.max_stale / 2))
+    {
+        if (failsafe->asked != 0) {
+            ngx_etcd_failsafe_end(failsafe);
+            failsafe->asked = 0;
+        }
+
+    } else if (now - failsafe->asked >= NGX_ETCD_FAILSAFE_INTERVAL
+               || (failsafe->silent && failsafe->pending == 0))
+    {
+        ngx_etcd_failsafe_ask(failsafe, now);
+    }
+
+    ngx_etcd_failsafe_log(failsafe, staleness);
+}
+
+
+static void
+ngx_etcd_failsafe_ask(ngx_etcd_failsafe_t *failsafe, uint64_t now)
+{
+    ngx_uint_t           i;
+    ngx_etcd_ssl_t      *ssl;
+    ngx_etcd_service_t  *service;
+
+    service = failsafe->service;
+    ssl = service->conf->leader->api_ssl;
+
+    if (ssl != NULL) {
+        ngx_etcd_ssl_refresh(ssl, "upstream", &service->conf->name,
+                             service->log);
+    }
+
+    failsafe->asked = now;
+    failsafe->pending = failsafe->targets.n;
+    failsafe->confirmed = 0;
+    failsafe->silent = 0;
+
+    for (i = 0; i < failsafe->targets.n; i++) {
+        ngx_etcd_probe_start(&failsafe->members[i].probe,
+                             &failsafe->targets.targets[i],
+                             NGX_ETCD_PATRONI_PRIMARY,
+                             NGX_ETCD_FAILSAFE_TIMEOUT);
+    }
+}
+
+
+static void
+ngx_etcd_failsafe_done(void *data, ngx_uint_t status, ngx_str_t *text)
+{
+    ngx_etcd_failsafe_member_t *member = data;
+
+    ngx_etcd_service_t   *service;
+    ngx_etcd_failsafe_t  *failsafe;
+
+    failsafe = member->failsafe;
+    failsafe->pending--;
+
+    if (member == failsafe->members) {
+        ngx_etcd_failsafe_leader(failsafe, status, text);
+
+    } else if (status == 200) {
+        ngx_etcd_failsafe_reason(failsafe, "%V says that it leads",
+                                 ngx_etcd_probe_name(&member->probe));
+        ngx_etcd_failsafe_end(failsafe);
+    }
+
+    if (failsafe->pending != 0 || !failsafe->confirmed) {
+        return;
+    }
+
+    /* the answers are no older than the requests */
+
+    service = failsafe->service;
+
+    if (ngx_etcd_zone_owned(service->zone)) {
+        ngx_etcd_set_confirm(service->set, failsafe->asked);
+    }
+}
+
+
+static void
+ngx_etcd_failsafe_leader(ngx_etcd_failsafe_t *failsafe, ngx_uint_t status,
+    ngx_str_t *text)
+{
+    ngx_str_t  *name;
+
+    name = ngx_etcd_probe_name(&failsafe->members->probe);
+
+    if (status == 0) {
+        failsafe->silent = 1;
+        ngx_etcd_failsafe_reason(failsafe, "%V does not answer: %V", name,
+                                 text);
+
+    } else if (status != 200) {
+        ngx_etcd_failsafe_reason(failsafe, "%V says by status %ui that it is "
+                                 "not the primary", name, status);
+        ngx_etcd_failsafe_end(failsafe);
+
+    } else if (!ngx_etcd_patroni_api_says_primary(text)) {
+        ngx_etcd_failsafe_reason(failsafe, "%V does not say that it is the "
+                                 "primary", name);
+        ngx_etcd_failsafe_end(failsafe);
+
+    } else {
+        failsafe->confirmed = 1;
+    }
+}
+
+
+/* at once, and not when the last confirmation is too old */
+
+static void
+ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
+{
+    ngx_etcd_failsafe_cancel(failsafe);
+
+    if (ngx_etcd_zone_owned(failsafe->service->zone)) {
+        ngx_etcd_set_confirm(failsafe->service->set, 0);
+    }
+}
+
+
+static void
+ngx_etcd_failsafe_cancel(ngx_etcd_failsafe_t *failsafe)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < failsafe->targets.n; i++) {
+        ngx_etcd_probe_cancel(&failsafe->members[i].probe);
+    }
+
+    failsafe->pending = 0;
+    failsafe->confirmed = 0;
+    failsafe->silent = 0;
+}
+
+
+static void
+ngx_etcd_failsafe_reason(ngx_etcd_failsafe_t *failsafe, const char *fmt, ...)
+{
+    u_char   *p;
+    va_list   args;
+
+    va_start(args, fmt);
+    p = ngx_vslprintf(failsafe->reason,
+                      failsafe->reason + NGX_ETCD_FAILSAFE_REASON, fmt, args);
+    va_end(args);
+
+    failsafe->reason_len = p - failsafe->reason;
+}
+
+
+/* one line when a stale leader begins to be used, and one when it ends */
+
+static void
+ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
+{
+    ngx_str_t            reason;
+    ngx_uint_t           stale, used;
+    ngx_etcd_service_t  *service;
+
+    service = failsafe->service;
+
+    stale = (staleness > (int64_t) service->conf->rules.max_stale);
+    used = stale && ngx_etcd_set_confirmed(service->set);
+
+    reason.data = failsafe->reason;
+    reason.len = failsafe->reason_len;
+
+    if (failsafe->targets.n == 0) {
+        reason.data = (u_char *) failsafe->targets.reason;
+        reason.len = ngx_strlen(reason.data);
+    }
+
+    if (used && !failsafe->used) {
+        ngx_log_error(NGX_LOG_WARN, service->log, 0,
+                      "etcd: upstream \"%V\": etcd has proved nothing for %L "
+                      "ms, leader \"%V\" is used on, as its API confirms",
+                      &service->conf->name, staleness,
+                      &failsafe->targets.leader);
+
+    } else if (!used && failsafe->used && !stale) {
+        ngx_log_error(NGX_LOG_NOTICE, service->log, 0,
+                      "etcd: upstream \"%V\": etcd proves again who leads",
+                      &service->conf->name);
+
+    } else if (!used && stale && (failsafe->used || !failsafe->told)) {
+        ngx_log_error(NGX_LOG_ERR, service->log, 0,
+                      "etcd: upstream \"%V\": etcd has proved nothing for %L "
+                      "ms, and no API confirms the leader, which is not used "
+                      "on: %V", &service->conf->name, staleness, &reason);
+        failsafe->told = 1;
+    }
+
+    failsafe->used = used;
+
+    if (!stale) {
+        failsafe->told = 0;
+    }
+}

@@ -1,0 +1,63 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Patroni's failsafe mode: without etcd the primary stays the primary as long
+ * as all members of the key "failsafe" answer it.  Where etcd proves nothing
+ * any more, the agent asks these members itself.  A stale leader is used on
+ * while its own API says that it is the primary and no other API does.
+ */
+
+
+#ifndef _NGX_ETCD_FAILSAFE_H_INCLUDED_
+#define _NGX_ETCD_FAILSAFE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_probe.h>
+#include <ngx_etcd_service.h>
+
+
+/*
+ * ms: between two looks at the staleness, between two rounds of requests, and
+ * for one request.  A confirmation holds for NGX_ETCD_SET_FAILSAFE, so one
+ * round in which the leader does not answer may be repeated.
+ */
+
+#define NGX_ETCD_FAILSAFE_TICK      100
+#define NGX_ETCD_FAILSAFE_INTERVAL  1000
+#define NGX_ETCD_FAILSAFE_TIMEOUT   800
+
+#define NGX_ETCD_FAILSAFE_MEMBERS   32      /* more are not asked */
+#define NGX_ETCD_FAILSAFE_REASON    256
+
+
+typedef struct ngx_etcd_failsafe_s  ngx_etcd_failsafe_t;
+
+
+/* who is asked: the first one is the leader */
+
+typedef struct {
+    ngx_str_t                   leader;     /* its name */
+    uint64_t                    term;       /* create_revision */
+    ngx_etcd_probe_target_t    *targets;
+    ngx_uint_t                  n;          /* 0: nobody, */
+    char                       *reason;     /* and why */
+} ngx_etcd_failsafe_targets_t;
+
+
+/* of an agent's service; memory is of the pool.  NULL: no memory */
+ngx_etcd_failsafe_t *ngx_etcd_failsafe_create(ngx_etcd_service_t *service,
+    ngx_pool_t *pool);
+void ngx_etcd_failsafe_destroy(ngx_etcd_failsafe_t *failsafe);
+
+/*
+ * After each selection.  The targets are copied; other ones than before end
+ * what was confirmed.
+ */
+void ngx_etcd_failsafe_update(ngx_etcd_failsafe_t *failsafe,
+    ngx_etcd_failsafe_targets_t *targets);
+
+
+#endif /* _NGX_ETCD_FAILSAFE_H_INCLUDED_ */
