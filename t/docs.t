@@ -264,6 +264,10 @@ etcd {
 }
 http {
     etcd_set $rate /flags/rate;
+    upstream postgres {
+        etcd_leader /service/batman format=patroni failsafe=on;
+    }
+
     upstream api {
         etcd_members /services/api/;
     }

@@ -25,6 +25,7 @@ static uint64_t ngx_etcd_metrics_conns(void *object);
 static uint64_t ngx_etcd_metrics_fails(void *object);
 static uint64_t ngx_etcd_metrics_has_leader(void *object);
 static uint64_t ngx_etcd_metrics_leaders(void *object);
+static uint64_t ngx_etcd_metrics_failsafe(void *object);
 static ngx_uint_t ngx_etcd_metrics_leads(ngx_etcd_service_conf_t *service);
 
 
@@ -69,6 +70,10 @@ const ngx_etcd_metrics_t  ngx_etcd_metrics_upstream[] = {
     ngx_etcd_metrics_counter("nginx_etcd_upstream_leader_changes",
         "Leaders that were seen, the first one included.",
         ngx_etcd_metrics_each_upstream, ngx_etcd_metrics_leaders),
+
+    ngx_etcd_metrics_gauge("nginx_etcd_upstream_failsafe",
+        "Whether a stale leader is used on, as its own API confirms.",
+        ngx_etcd_metrics_each_upstream, ngx_etcd_metrics_failsafe),
 
     ngx_etcd_metrics_end
 };
@@ -207,6 +212,19 @@ ngx_etcd_metrics_leaders(void *object)
     }
 
     return upstream->terms;
+}
+
+
+static uint64_t
+ngx_etcd_metrics_failsafe(void *object)
+{
+    ngx_etcd_status_upstream_t *upstream = object;
+
+    if (!upstream->service->rules.failsafe) {
+        return NGX_ETCD_METRIC_NONE;
+    }
+
+    return ngx_etcd_table_failsafe(&upstream->service->table);
 }
 
 

@@ -329,6 +329,13 @@ ngx_etcd_status_json_open(ngx_etcd_status_t *status,
                              "waiting",
                              (json_int_t) ngx_etcd_status_waiting(service)),
                          JSON_EMBED);
+
+    if (service->rules.failsafe) {
+        ngx_etcd_writer_printf(&status->out, ",\"failsafe\":%s",
+                               ngx_etcd_table_failsafe(&service->table)
+                               ? "true" : "false");
+    }
+
     ngx_etcd_writer_literal(&status->out, ",\"members\":[");
 
     return NGX_OK;

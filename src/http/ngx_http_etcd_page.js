@@ -162,6 +162,15 @@ const byName = (object) => entries(object).map(
     ([name, value]) => ({ ...value, name }));
 
 
+function upstreamType(module, upstream) {
+    if (upstream.kind !== 'leader') {
+        return module;
+    }
+
+    return module + (upstream.failsafe ? ' leader (failsafe)' : ' leader');
+}
+
+
 function upstreamsOf(status) {
     const both = [['http', status.upstreams],
                   ['stream', status.stream_upstreams]];
@@ -173,7 +182,7 @@ function upstreamsOf(status) {
             return {
                 ...upstream, name, members,
                 id: module + ' ' + name,
-                type: upstream.kind === 'leader' ? module + ' leader' : module,
+                type: upstreamType(module, upstream),
                 where: upstream.cluster + ' ' + upstream.prefix,
                 up: members.filter((member) => member.state === 'up').length,
                 total: members.length,
