@@ -29,6 +29,12 @@ typedef struct {
 } ngx_etcd_batch_part_t;
 
 
+/* an attempt may be processed late, also where a later one was answered */
+
+#define ngx_etcd_batch_unknown(call)                                          \
+    ((call)->unary.attempts > 1 || (call)->unary.unknown)
+
+
 typedef struct {
     ngx_etcd_unary_t             unary;
     ngx_etcd_batch_t            *batch;
@@ -402,7 +408,7 @@ ngx_etcd_batch_part(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
         return;
     }
 
-    if (step->created != 0) {
+    if (step->created != 0 || step->latest != 0) {
         ngx_etcd_batch_compare(part, step);
     }
 
@@ -424,6 +430,11 @@ ngx_etcd_batch_compare(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
     compare->key.len = step->key.len;
     compare->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
     compare->create_revision = step->lease ? 0 : step->created;
+
+    if (step->lease == 0 && step->created == 0) {
+        compare->result = ETCD__COMPARE__COMPARE_RESULT__LESS;
+        compare->create_revision = step->latest + 1;
+    }
 
     part->compares[0] = compare;
     part->txn.compare = part->compares;
@@ -545,6 +556,7 @@ ngx_etcd_batch_split(ngx_etcd_batch_call_t *call)
 
         step->waiting = 1;
         step->alone = 1;
+        step->unknown |= ngx_etcd_batch_unknown(call);
     }
 
     ngx_etcd_batch_end(call, NGX_ETCD_GRPC_OK, NULL, NULL);
@@ -576,9 +588,7 @@ ngx_etcd_batch_end(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
 
         step = ngx_queue_data(q, ngx_etcd_step_t, queue);
 
-        /* also where it was answered: an earlier attempt may be late */
-
-        step->unknown = (call->unary.attempts > 1 || call->unary.unknown);
+        step->unknown |= ngx_etcd_batch_unknown(call);
 
         if (revision != 0) {
             ngx_etcd_batch_result(step, ngx_etcd_batch_nested(response, i, n),

@@ -51,6 +51,9 @@ struct ngx_etcd_step_s {
     int64_t                      created;      /* a delete: only if that is its
                                                   create revision; 0: in any
                                                   case */
+    int64_t                      latest;       /* a delete: only if it was
+                                                  created at that revision or
+                                                  before; 0: in any case */
 
     /* called once; the step may be used again, or freed, in here */
     void                       (*done)(ngx_etcd_step_t *step,

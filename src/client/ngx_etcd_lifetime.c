@@ -22,6 +22,7 @@ ngx_etcd_lifetime_ask(ngx_etcd_lifetime_t *lifetime)
     etcd__lease_time_to_live_request__init(&lifetime->request);
 
     lifetime->request.id = lifetime->lease;
+    lifetime->request.keys = (lifetime->keys != NULL);
 
     unary = &lifetime->unary;
 
@@ -30,6 +31,7 @@ ngx_etcd_lifetime_ask(ngx_etcd_lifetime_t *lifetime)
     unary->name = "time to live";
     unary->request = &lifetime->request.base;
     unary->response = &etcd__lease_time_to_live_response__descriptor;
+    unary->timeout = lifetime->timeout;
     unary->idempotent = 1;
     unary->done = ngx_etcd_lifetime_done;
     unary->data = lifetime;
@@ -53,12 +55,20 @@ ngx_etcd_lifetime_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 {
     ngx_etcd_lifetime_t *lifetime = unary->data;
 
-    int64_t  ttl;
+    int64_t                         ttl;
+    Etcd__LeaseTimeToLiveResponse  *answer;
 
     ttl = 0;
 
     if (status == NGX_ETCD_GRPC_OK) {
-        ttl = ((Etcd__LeaseTimeToLiveResponse *) response)->ttl;
+        answer = (Etcd__LeaseTimeToLiveResponse *) response;
+        ttl = answer->ttl;
+
+        if (lifetime->keys != NULL && answer->header != NULL) {
+            lifetime->keys(lifetime, answer->keys, answer->n_keys,
+                           answer->header->revision);
+        }
+
         ngx_destroy_pool(pool);
     }
 

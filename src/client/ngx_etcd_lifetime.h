@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * How long a lease lasts yet: LeaseTimeToLive of etcd's v3 API, which says it
- * of anybody's.
+ * How long a lease lasts yet, and which keys are attached to it:
+ * LeaseTimeToLive of etcd's v3 API, which says it of anybody's.
  */
 
 
@@ -30,6 +30,16 @@ struct ngx_etcd_lifetime_s {
 
     ngx_etcd_cluster_t              *cluster;
     int64_t                          lease;
+    ngx_msec_t                       timeout;  /* 0: request_timeout */
+
+    /*
+     * The keys that are attached to the lease, with the namespace, before
+     * done(); valid until this returns.  The revision is one at which the
+     * endpoint was then.  NULL: keys are not asked for.
+     */
+    void                           (*keys)(ngx_etcd_lifetime_t *lifetime,
+                                           ProtobufCBinaryData *keys,
+                                           size_t n, int64_t revision);
 
     /*
      * Called once: until when the lease lasts, by ngx_etcd_clock(), if it is

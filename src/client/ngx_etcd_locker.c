@@ -16,6 +16,9 @@ static void ngx_etcd_locker_changed(void *data);
 static void ngx_etcd_locker_held(ngx_etcd_session_t *session);
 static void ngx_etcd_locker_renewed(ngx_etcd_session_t *session);
 static void ngx_etcd_locker_lost(ngx_etcd_session_t *session, char *reason);
+static void ngx_etcd_locker_found(void *data, ngx_str_t *key,
+    ngx_uint_t number, int64_t revision);
+static void ngx_etcd_locker_swept(void *data);
 static void ngx_etcd_locker_ended(void *data);
 static void ngx_etcd_locker_timer(ngx_event_t *ev);
 
@@ -54,6 +57,13 @@ ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     ngx_queue_init(&locker->leaving);
     ngx_queue_init(&locker->young);
 
+    locker->sweep.cluster = cluster;
+    locker->sweep.found = ngx_etcd_locker_found;
+    locker->sweep.swept = ngx_etcd_locker_swept;
+    locker->sweep.data = locker;
+
+    ngx_etcd_sweep_init(&locker->sweep);
+
     locker->timer.handler = ngx_etcd_locker_timer;
     locker->timer.data = locker;
     locker->timer.log = log;
@@ -86,6 +96,7 @@ ngx_etcd_locker_destroy(ngx_etcd_locker_t *locker)
         ngx_del_timer(&locker->timer);
     }
 
+    ngx_etcd_sweep_end(&locker->sweep);
     ngx_etcd_mutex_abandon(locker);
 
     ngx_etcd_session_close(&locker->session);
@@ -122,6 +133,8 @@ ngx_etcd_locker_end(ngx_etcd_locker_t *locker, void (*ended)(void *data),
     locker->ended = ended;
     locker->data = data;
     locker->again = 0;
+
+    ngx_etcd_sweep_end(&locker->sweep);
 
     if (locker->session.state == NGX_ETCD_SESSION_ENDING) {
         return;
@@ -192,7 +205,35 @@ ngx_etcd_locker_renewed(ngx_etcd_session_t *session)
 static void
 ngx_etcd_locker_lost(ngx_etcd_session_t *session, char *reason)
 {
-    ngx_etcd_mutex_lease_lost(session->data);
+    ngx_etcd_locker_t *locker = session->data;
+
+    ngx_etcd_sweep_end(&locker->sweep);
+    ngx_etcd_mutex_lease_lost(locker);
+}
+
+
+static void
+ngx_etcd_locker_found(void *data, ngx_str_t *key, ngx_uint_t number,
+    int64_t revision)
+{
+    ngx_etcd_mutex_found(data, key, number, revision);
+}
+
+
+/*
+ * A put with a lease that is revoked is refused, however late it comes: where
+ * nothing is held or waited for, another lease ends the search.
+ */
+
+static void
+ngx_etcd_locker_swept(void *data)
+{
+    ngx_etcd_locker_t *locker = data;
+
+    if (ngx_etcd_sweep_over(&locker->sweep)) {
+        ngx_etcd_session_replace(&locker->session,
+                                 "given up, since old puts may still come");
+    }
 }
 
 

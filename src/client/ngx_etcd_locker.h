@@ -17,6 +17,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_batch.h>
 #include <ngx_etcd_session.h>
+#include <ngx_etcd_sweep.h>
 #include <ngx_etcd_watch.h>
 
 
@@ -31,6 +32,7 @@ typedef struct {
     ngx_etcd_keeper_t           *keeper;
     ngx_etcd_session_t           session;
     ngx_etcd_batch_t             batch;
+    ngx_etcd_sweep_t             sweep;        /* for keys of no mutex */
 
     ngx_queue_t                  contests;     /* of ngx_etcd_contest_t */
     ngx_queue_t                  leaving;      /* of ngx_etcd_mutex_t: nobody's

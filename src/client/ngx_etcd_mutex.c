@@ -112,6 +112,7 @@ static void
 ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 {
     u_char              *p;
+    ngx_uint_t           number;
     ngx_etcd_contest_t  *contest;
 
     contest = mutex->contest;
@@ -121,12 +122,14 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
         contest->nfree = 0;
     }
 
-    mutex->number = contest->nfree ? contest->free[--contest->nfree]
-                                   : ++mutex->locker->serial;
+    number = contest->nfree ? contest->free[--contest->nfree]
+                            : ++mutex->locker->serial;
     mutex->doubtful = 0;
 
+    ngx_etcd_sweep_add(&mutex->locker->sweep, &mutex->number, number);
+
     p = mutex->own.data + contest->prefix.len;
-    p = ngx_sprintf(p, "%xL-%xi", mutex->lease, mutex->number);
+    p = ngx_sprintf(p, "%xL-%xi", mutex->lease, number);
 
     mutex->key.len = p - mutex->key.data;
     mutex->own.len = p - mutex->own.data;
@@ -147,8 +150,11 @@ ngx_etcd_mutex_written(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
     contest->acquiring = 0;
 
     if (step->unknown) {
-        mutex->sweeps = NGX_ETCD_MUTEX_SWEEPS;
         mutex->doubtful = 1;
+
+        if (ngx_etcd_mutex_leased(mutex)) {
+            ngx_etcd_sweep_begin(&mutex->locker->sweep, mutex->lease);
+        }
     }
 
     if (mutex->state == NGX_ETCD_MUTEX_RELEASING) {
@@ -374,6 +380,7 @@ static void
 ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_mutex_rest(mutex);
+    ngx_etcd_sweep_remove(&mutex->locker->sweep, &mutex->number);
 
     mutex->state = NGX_ETCD_MUTEX_PENDING;
     mutex->created = 0;
@@ -527,17 +534,7 @@ ngx_etcd_mutex_deleted(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
 
     ngx_etcd_mutex_recycle(mutex);
     ngx_etcd_mutex_leave(mutex);
-
-    if (mutex->sweeps == 0 || !ngx_etcd_mutex_leased(mutex)) {
-        ngx_etcd_mutex_free(mutex);
-        return;
-    }
-
-    mutex->sweeps--;
-    mutex->created = 0;
-
-    ngx_queue_insert_tail(&mutex->locker->leaving, &mutex->queue);
-    ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_SWEEP);
+    ngx_etcd_mutex_free(mutex);
 }
 
 
@@ -559,7 +556,7 @@ ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
         && contest->lease == mutex->lease
         && contest->nfree < NGX_ETCD_CONTEST_FREE)
     {
-        contest->free[contest->nfree++] = mutex->number;
+        contest->free[contest->nfree++] = mutex->number.key;
     }
 }
 
@@ -589,7 +586,49 @@ ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
         ngx_del_timer(&mutex->timer);
     }
 
+    ngx_etcd_sweep_remove(&mutex->locker->sweep, &mutex->number);
+
     ngx_free(mutex);
+}
+
+
+void
+ngx_etcd_mutex_found(ngx_etcd_locker_t *locker, ngx_str_t *key,
+    ngx_uint_t number, int64_t revision)
+{
+    ngx_etcd_mutex_t    *mutex;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = locker->cluster;
+
+    mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + key->len, cluster->log);
+    if (mutex == NULL) {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                  "etcd cluster \"%V\": key \"%V\" of a lock was put after its "
+                  "request was given up, deleting it", &cluster->conf->name,
+                  key);
+
+    mutex->state = NGX_ETCD_MUTEX_RELEASING;
+    mutex->locker = locker;
+    mutex->lease = locker->session.lease.id;
+    mutex->step.latest = revision;
+
+    mutex->key.data = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
+    mutex->key.len = key->len;
+    ngx_memcpy(mutex->key.data, key->data, key->len);
+
+    mutex->timer.handler = ngx_etcd_mutex_timer;
+    mutex->timer.data = mutex;
+    mutex->timer.log = cluster->log;
+    mutex->timer.cancelable = 1;
+
+    ngx_etcd_sweep_add(&locker->sweep, &mutex->number, number);
+    ngx_queue_insert_tail(&locker->leaving, &mutex->queue);
+
+    ngx_etcd_mutex_delete(mutex);
 }
 
 

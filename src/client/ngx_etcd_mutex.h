@@ -42,15 +42,6 @@
 
 #define NGX_ETCD_MUTEX_AGAIN  1000
 
-/*
- * Where an attempt to put a key was not answered, it may be processed late,
- * after the key was deleted: it is deleted so many times more, with a pause
- * of that many ms after each.
- */
-
-#define NGX_ETCD_MUTEX_SWEEPS  4
-#define NGX_ETCD_MUTEX_SWEEP   3000
-
 
 typedef enum {
     NGX_ETCD_MUTEX_PENDING = 0,
@@ -84,13 +75,12 @@ struct ngx_etcd_mutex_s {
     ngx_queue_t                  age;          /* young ones */
     uint64_t                     since;        /* held; ngx_etcd_clock() */
     int64_t                      lease;
-    ngx_uint_t                   number;       /* in its name */
+    ngx_rbtree_node_t            number;       /* in its name */
     ngx_str_t                    key;          /* with the namespace */
     ngx_str_t                    own;          /* without */
     ngx_etcd_step_t              step;
     ngx_etcd_range_t             read;
     ngx_event_t                  timer;
-    ngx_uint_t                   sweeps;       /* still to be made */
     unsigned                     stepping:1;
     unsigned                     young:1;
     unsigned                     doubtful:1;   /* it may be put once more */
@@ -121,6 +111,13 @@ void ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex);
 
 /* it is not young any more */
 void ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex);
+
+/*
+ * No mutex has the key of that number, which existed at that revision: it is
+ * deleted.
+ */
+void ngx_etcd_mutex_found(ngx_etcd_locker_t *locker, ngx_str_t *key,
+    ngx_uint_t number, int64_t revision);
 
 /* the keys of all of them are not ours any more */
 void ngx_etcd_mutex_lease_lost(ngx_etcd_locker_t *locker);

@@ -8,6 +8,9 @@ package Chaos;
 #     $chaos->set(hold_up => 1);        # nothing goes to the server any more,
 #     $chaos->set(hold_down => 1);      # or to the client: half-open
 #     $chaos->set(hold_after => 100);   # bytes to the client, then as above
+#     $chaos->set(late => 1);           # what a client sends next goes to the
+#                                       # server when that ends, though it has
+#                                       # left; what it sends after is lost
 #     $chaos->set(cut_after => 100);    # bytes to the client, then RST
 #     $chaos->set(greeting => "...");   # says that and asks no server
 #     $chaos->set(refuse => 1);         # does not listen
@@ -179,7 +182,8 @@ sub held {
 sub wants {
     my ($way) = @_;
 
-    return !held($way) && !$way->{eof} && $way->{size} < MOST;
+    return !held($way) && !$way->{eof} && !$way->{left}
+        && $way->{size} < MOST;
 }
 
 
@@ -287,10 +291,15 @@ sub move {
             $way->{eof} = 1;
         }
 
+        if (!$behaviour{late} && defined $way->{late}) {
+            push @{ $way->{queue} }, [time(), $way->{late}];
+            delete $way->{late};
+        }
+
         if (!$way->{to}) {
             $way->{queue} = [];
 
-        } elsif (!held($way) && !forward($way)) {
+        } elsif (!held($way) && !forward($way) && !$link->{ways}[0]{left}) {
             return reset_link($link);
         }
     }
@@ -308,6 +317,13 @@ sub receive {
 
     if (!defined $n) {
         return $!{EAGAIN} || $!{EINTR};
+    }
+
+    if ($behaviour{late} && $way->{name} eq 'up') {
+        $way->{late} //= $data;
+        $way->{left} ||= !$n;
+
+        return 1;
     }
 
     if ($n) {
