@@ -46,6 +46,7 @@ static void ngx_etcd_contest_missing(ngx_etcd_contest_t *contest,
 static ngx_etcd_mutex_t *ngx_etcd_contest_find(ngx_etcd_contest_t *contest,
     ngx_str_t *key);
 static void ngx_etcd_contest_look(ngx_etcd_contest_t *contest);
+static void ngx_etcd_contest_void_late(ngx_etcd_contest_t *contest);
 static void ngx_etcd_contest_drop_late(ngx_etcd_contest_t *contest);
 static void ngx_etcd_contest_report(ngx_etcd_contest_t *contest,
     Etcd__KeyValue *kv);
@@ -306,6 +307,8 @@ ngx_etcd_contest_listed(ngx_etcd_watch_t *watch, int64_t revision)
 
     ngx_etcd_candidates_end(&contest->candidates);
 
+    ngx_etcd_contest_void_late(contest);
+
     event = contest->late.elts;
 
     for (i = 0; i < contest->late.nelts; i++) {
@@ -367,10 +370,21 @@ ngx_etcd_contest_failed(ngx_etcd_watch_t *watch,
                   ngx_etcd_grpc_status_name(status), text);
 
     contest->denied = 1;
+
+    /* a watch that was listed goes on from its revision, without a list */
+
+    if (watch->revision != 0 && !contest->listing) {
+        return;
+    }
+
     contest->synced = 0;
     contest->listing = 0;
 
     ngx_etcd_contest_drop_late(contest);
+
+    if (watch->revision != 0) {
+        ngx_etcd_watch_again(watch, NGX_ETCD_CONTEST_AGAIN);
+    }
 }
 
 
@@ -418,6 +432,8 @@ ngx_etcd_contest_keep(ngx_etcd_contest_t *contest, Etcd__Event *event)
 {
     u_char                    *p;
     ngx_etcd_contest_event_t  *late;
+
+    ngx_etcd_contest_void_late(contest);
 
     p = ngx_alloc(ngx_max(event->kv->key.len, 1),
                   contest->locker->cluster->log);
@@ -546,6 +562,21 @@ ngx_etcd_contest_look(ngx_etcd_contest_t *contest)
         if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
             ngx_etcd_mutex_look(mutex);
         }
+    }
+}
+
+
+/*
+ * Events of a watch that was created before this one: whether their keys were
+ * deleted meanwhile the list says, and no event will.
+ */
+
+static void
+ngx_etcd_contest_void_late(ngx_etcd_contest_t *contest)
+{
+    if (contest->creates != contest->watch.creates) {
+        contest->creates = contest->watch.creates;
+        ngx_etcd_contest_drop_late(contest);
     }
 }
 

@@ -49,6 +49,8 @@ typedef struct {
     ngx_etcd_watch_t             watch;
     ngx_array_t                  late;         /* during a list: of
                                                   ngx_etcd_contest_event_t */
+    ngx_uint_t                   creates;      /* the watch's, when the first
+                                                  of these came */
     ngx_queue_t                  leaving;      /* ours, to be deleted */
     ngx_uint_t                   free[NGX_ETCD_CONTEST_FREE];
     ngx_uint_t                   nfree;        /* numbers to be used again */
