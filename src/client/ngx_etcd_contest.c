@@ -250,6 +250,15 @@ ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
 void
 ngx_etcd_contest_doubt(ngx_etcd_contest_t *contest)
 {
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = contest->locker->cluster;
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": lock \"%V\" has been waited for for "
+                  "long, reading its keys again", &cluster->conf->name,
+                  &contest->prefix);
+
     contest->synced = 0;
 
     if (contest->watched) {
@@ -300,6 +309,10 @@ ngx_etcd_contest_listed(ngx_etcd_watch_t *watch, int64_t revision)
     ngx_etcd_contest_event_t  *event;
 
     contest = watch->data;
+
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, contest->locker->cluster->log, 0,
+                   "etcd lock \"%V\": listed at revision %L, %ui later events",
+                   &contest->prefix, revision, contest->late.nelts);
 
     contest->listing = 0;
     contest->synced = 1;

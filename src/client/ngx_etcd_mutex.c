@@ -16,6 +16,8 @@
 #define NGX_ETCD_MUTEX_NAME_LEN  (16 + 1 + 16)
 
 
+static void ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
+    ngx_etcd_mutex_state_e state);
 static void ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_written(ngx_etcd_step_t *step,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
@@ -85,12 +87,12 @@ ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_step_t  *step;
 
-    mutex->state = NGX_ETCD_MUTEX_ACQUIRING;
     mutex->lease = mutex->locker->session.lease.id;
     mutex->created = 0;
     mutex->contest->acquiring = 1;
 
     ngx_etcd_mutex_name(mutex);
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_ACQUIRING);
 
     step = &mutex->step;
 
@@ -105,6 +107,27 @@ ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
     mutex->stepping = 1;
 
     ngx_etcd_batch_add(&mutex->locker->batch, step);
+}
+
+
+static void
+ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex, ngx_etcd_mutex_state_e state)
+{
+#if (NGX_DEBUG)
+
+    static char  *names[] = {
+        "pending", "acquiring", "waiting", "checking", "held", "lost",
+        "failed", "releasing"
+    };
+
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locker->cluster->log, 0,
+                   "etcd lock: key \"%V\" of revision %L: %s, was %s",
+                   &mutex->key, mutex->created, names[state],
+                   names[mutex->state]);
+
+#endif
+
+    mutex->state = state;
 }
 
 
@@ -210,7 +233,7 @@ ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
                   "%s: %V", &cluster->conf->name, &mutex->key,
                   ngx_etcd_grpc_status_name(status), text);
 
-    mutex->state = NGX_ETCD_MUTEX_FAILED;
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
     mutex->status = status;
 
     mutex->changed(mutex);
@@ -230,7 +253,7 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
         return;
     }
 
-    mutex->state = NGX_ETCD_MUTEX_HELD;
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_HELD);
     mutex->since = ngx_etcd_clock();
 
     if (!mutex->contest->watched) {
@@ -259,7 +282,7 @@ ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
 {
-    mutex->state = NGX_ETCD_MUTEX_WAITING;
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
 
     ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_DOUBT
                                  + (ngx_msec_t) ngx_random() % 1000);
@@ -281,7 +304,7 @@ ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
         return;
     }
 
-    mutex->state = NGX_ETCD_MUTEX_CHECKING;
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_CHECKING);
 
     request = &mutex->read.request;
     etcd__range_request__init(request);
@@ -310,7 +333,7 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
         /* it may be there, or not: asked again while there is the lease */
 
-        mutex->state = NGX_ETCD_MUTEX_WAITING;
+        ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
 
         if (ngx_etcd_retriable(status)) {
             ngx_etcd_mutex_look(mutex);
@@ -328,7 +351,7 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
     ngx_destroy_pool(pool);
 
     if (created != mutex->created) {
-        mutex->state = NGX_ETCD_MUTEX_WAITING;
+        ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
         ngx_etcd_mutex_gone(mutex);
         return;
     }
@@ -364,7 +387,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 
         ngx_etcd_mutex_rest(mutex);
 
-        mutex->state = NGX_ETCD_MUTEX_LOST;
+        ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_LOST);
         mutex->changed(mutex);
         break;
 
@@ -382,7 +405,7 @@ ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
     ngx_etcd_mutex_rest(mutex);
     ngx_etcd_sweep_remove(&mutex->locker->sweep, &mutex->number);
 
-    mutex->state = NGX_ETCD_MUTEX_PENDING;
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_PENDING);
     mutex->created = 0;
 }
 
@@ -451,7 +474,7 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
     ngx_etcd_mutex_rest(mutex);
     ngx_queue_remove(&mutex->queue);
 
-    mutex->state = NGX_ETCD_MUTEX_RELEASING;
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_RELEASING);
 
     if (state == NGX_ETCD_MUTEX_ACQUIRING
         && ngx_etcd_batch_withdraw(&mutex->step) == NGX_OK)
@@ -685,7 +708,7 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
     case NGX_ETCD_MUTEX_HELD:
         ngx_etcd_mutex_rest(mutex);
 
-        mutex->state = NGX_ETCD_MUTEX_LOST;
+        ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_LOST);
         mutex->changed(mutex);
         break;
 
