@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # The decoder of keys and values for itself: attributes that no other test
-# sees, limits, and random input; and the map that keys are found by.
+# sees, limits, and random input; the map that keys are found by; and the word
+# that owners of a seat write.
 
 use strict;
 use warnings;
@@ -487,6 +488,20 @@ for my $names (1, 10, 24, 20_000) {
         or diag($output);
     cmp_ok($removed, '>', 40_000, 'of which many were removed');
     is($inserted + $removed, 100_000, 'and inserted');
+}
+
+# the time up to which the instance leads, written by one owner after another:
+# who has read it before the other wrote writes it all the same
+
+for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
+              ['1 5 1 7 5 9', 9])
+{
+    my ($owners, $wanted) = @$case;
+    my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
+        "load_module $module;\netcd_seat $owners;\n");
+    my ($until) = $output =~ /^seat: (\d+)$/m;
+
+    is($until, $wanted, "owners of a seat write $owners") or diag($output);
 }
 
 finish();

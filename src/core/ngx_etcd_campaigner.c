@@ -71,6 +71,7 @@ static void ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime,
 static void ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
     ngx_etcd_candidate_t *leader, int64_t revision);
 static void ngx_etcd_campaigner_show(ngx_etcd_run_t *run);
+static void ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until);
 static void ngx_etcd_campaigner_log(ngx_etcd_run_t *run,
     ngx_etcd_tenure_t *hold);
 static ngx_int_t ngx_etcd_campaigner_registered(
@@ -195,7 +196,7 @@ ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
 
         if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
             ngx_etcd_lifetime_cancel(&runs[i].lifetime);
-            ngx_etcd_seat_extend(runs[i].conf->seat, &runs[i].until, 0);
+            ngx_etcd_campaigner_extend(&runs[i], 0);
             ngx_etcd_campaigner_view(&runs[i], NULL, 0);
             ngx_etcd_campaigner_log(&runs[i], &none);
         }
@@ -349,7 +350,7 @@ ngx_etcd_campaigner_elect(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
     }
 
     if (election->hold.until == 0) {
-        ngx_etcd_seat_extend(run->conf->seat, &run->until, 0);
+        ngx_etcd_campaigner_extend(run, 0);
     }
 
     return NGX_OK;
@@ -387,7 +388,7 @@ ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
         return NGX_DECLINED;
     }
 
-    ngx_etcd_seat_extend(run->conf->seat, &run->until, election->hold.until);
+    ngx_etcd_campaigner_extend(run, election->hold.until);
 
     ngx_etcd_campaigner_log(run, &election->hold);
     ngx_etcd_campaigner_store(run, &election->hold);
@@ -397,6 +398,30 @@ ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * The former owner may write once more after the new owner has read: the new
+ * owner writes again.  A former owner gives up instead, and run->until stays
+ * what it wrote last, so that it never overwrites what the new owner wrote.
+ */
+
+static void
+ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until)
+{
+    uint64_t  known;
+
+    known = run->until;
+
+    while (ngx_etcd_seat_extend(run->conf->seat, &known, until) != NGX_OK) {
+
+        if (!ngx_etcd_zone_owned(run->campaigner->zone)) {
+            return;
+        }
+    }
+
+    run->until = until;
 }
 
 

@@ -336,18 +336,18 @@ ngx_etcd_seat_copy_view(ngx_etcd_seat_view_t *dst, ngx_etcd_seat_view_t *src)
 }
 
 
-void
+ngx_int_t
 ngx_etcd_seat_extend(ngx_etcd_seat_t *seat, uint64_t *known, uint64_t until)
 {
-    uint64_t  seen;
-
-    seen = *known;
-
-    if (__atomic_compare_exchange_n(&seat->until, &seen, until, 0,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    if (!__atomic_compare_exchange_n(&seat->until, known, until, 0,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
     {
-        *known = until;
+        return NGX_DECLINED;
     }
+
+    *known = until;
+
+    return NGX_OK;
 }
 
 

@@ -110,10 +110,13 @@ ngx_int_t ngx_etcd_seat_show(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat,
     ngx_etcd_seat_view_t *view);
 
 /*
- * The owner: from when *known was written, or read by a new owner, nobody
- * else has written: then it is changed, and *known too.
+ * The owner: sets "until" if it is still *known, the value that the owner
+ * wrote last, or read when it became the owner.  NGX_OK: it is set.
+ * NGX_DECLINED: another process has written it in between; *known is now what
+ * that process wrote.  The caller may try again only after it has found that
+ * it still owns the zone.
  */
-void ngx_etcd_seat_extend(ngx_etcd_seat_t *seat, uint64_t *known,
+ngx_int_t ngx_etcd_seat_extend(ngx_etcd_seat_t *seat, uint64_t *known,
     uint64_t until);
 
 

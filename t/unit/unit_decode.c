@@ -58,6 +58,13 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
       0,
       NULL },
 
+    { ngx_string("etcd_seat"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
+      ngx_etcd_unit_seat,
+      0,
+      0,
+      NULL },
+
       ngx_null_command
 };
 

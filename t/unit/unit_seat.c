@@ -1,0 +1,46 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The word of a seat that two owners of the zone write, as a directive:
+ *
+ *     etcd_seat KNOWN UNTIL [KNOWN UNTIL ...];
+ *
+ * Each pair is an owner, which read KNOWN, writes UNTIL, and, where another
+ * owner wrote in between, writes it again.  The seat begins with 1.  Writes
+ * "seat: UNTIL".
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_seat.h>
+#include "unit.h"
+
+
+char *
+ngx_etcd_unit_seat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    uint64_t          known, until;
+    ngx_str_t        *value;
+    ngx_uint_t        i, times;
+    ngx_etcd_seat_t   seat;
+
+    value = cf->args->elts;
+
+    ngx_memzero(&seat, sizeof(ngx_etcd_seat_t));
+    seat.until = 1;
+
+    for (i = 1; i + 1 < cf->args->nelts; i += 2) {
+        known = ngx_atoi(value[i].data, value[i].len);
+        until = ngx_atoi(value[i + 1].data, value[i + 1].len);
+
+        for (times = 0; times < 2 && seat.until != until; times++) {
+            (void) ngx_etcd_seat_extend(&seat, &known, until);
+        }
+    }
+
+    printf("seat: %llu\n", (unsigned long long) seat.until);
+
+    return NGX_CONF_OK;
+}
