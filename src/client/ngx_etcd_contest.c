@@ -94,6 +94,8 @@ ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
     ngx_queue_init(&contest->leaving);
     ngx_queue_insert_tail(&locker->contests, &contest->queue);
 
+    ngx_etcd_locker_know(locker, &contest->from);
+
     return NGX_OK;
 }
 

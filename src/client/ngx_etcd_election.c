@@ -19,6 +19,11 @@ static void ngx_etcd_election_held(ngx_etcd_session_t *session);
 static void ngx_etcd_election_renewed(ngx_etcd_session_t *session);
 static void ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason);
 
+static void ngx_etcd_election_witness(ngx_etcd_session_t *session,
+    ngx_str_t *key, int64_t *created);
+static void ngx_etcd_election_missing(ngx_etcd_session_t *session,
+    int64_t created);
+
 static void ngx_etcd_election_list(ngx_etcd_watch_t *watch);
 static ngx_int_t ngx_etcd_election_keys(ngx_etcd_watch_t *watch,
     Etcd__KeyValue **kvs, size_t n);
@@ -117,6 +122,9 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
     session->keeper = election->keeper;
     session->name = election->name;
     session->ttl = election->ttl;
+    session->exclusive = 1;
+    session->witness = ngx_etcd_election_witness;
+    session->missing = ngx_etcd_election_missing;
     session->held = ngx_etcd_election_held;
     session->renewed = ngx_etcd_election_renewed;
     session->lost = ngx_etcd_election_lost;
@@ -241,6 +249,30 @@ ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
     election->confirmed = 0;
 
     ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_witness(ngx_etcd_session_t *session, ngx_str_t *key,
+    int64_t *created)
+{
+    ngx_etcd_election_t *election = session->data;
+
+    *key = election->key;
+    *created = election->hold.created;
+}
+
+
+/* a watch may hang on a member that does not apply what others write */
+
+static void
+ngx_etcd_election_missing(ngx_etcd_session_t *session, int64_t created)
+{
+    ngx_etcd_election_t *election = session->data;
+
+    if (created == election->hold.created) {
+        ngx_etcd_session_replace(session, "its key is deleted");
+    }
 }
 
 

@@ -9,7 +9,8 @@
  * It leads while all of these hold: its key is the first in a state that was
  * observed, was there when it was read after that (linearizably), and has not
  * been seen deleted; its lease's deadline is to come; and so is that of the
- * last renewal while the prefix was watched.
+ * last renewal while the prefix was watched.  Every renewal counts only after
+ * the key was read again.
  */
 
 

@@ -21,7 +21,9 @@ static void ngx_etcd_keeper_ended(ngx_etcd_grpc_call_t *call,
 static void ngx_etcd_keeper_released(ngx_etcd_keeper_t *keeper);
 static ngx_int_t ngx_etcd_keeper_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_keeper_overdue(ngx_etcd_keeper_t *keeper);
+static void ngx_etcd_keeper_overdue(ngx_etcd_keeper_t *keeper,
+    ngx_etcd_lease_t *lease);
+static void ngx_etcd_keeper_leave(ngx_etcd_keeper_t *keeper, ngx_str_t *text);
 static void ngx_etcd_keeper_timer(ngx_event_t *ev);
 static void ngx_etcd_keeper_advance(ngx_etcd_keeper_t *keeper);
 static void ngx_etcd_keeper_expire(ngx_etcd_keeper_t *keeper);
@@ -31,7 +33,18 @@ static uint64_t ngx_etcd_lease_due(ngx_etcd_keeper_t *keeper,
 static uint64_t ngx_etcd_lease_overdue(ngx_etcd_lease_t *lease);
 static void ngx_etcd_lease_renew(ngx_etcd_keeper_t *keeper,
     ngx_etcd_lease_t *lease);
-static void ngx_etcd_lease_answer(ngx_etcd_lease_t *lease, int64_t ttl);
+static void ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
+    Etcd__LeaseKeepAliveResponse *response);
+static void ngx_etcd_lease_confirm(ngx_etcd_lease_t *lease);
+static void ngx_etcd_lease_read(ngx_etcd_quorum_read_t *read,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease);
+static ngx_uint_t ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease);
+static void ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, uint64_t sent,
+    ngx_msec_t ttl);
+static void ngx_etcd_lease_drop(ngx_etcd_lease_t *lease);
 static void ngx_etcd_lease_lose(ngx_etcd_lease_t *lease, char *reason);
 
 
@@ -105,7 +118,9 @@ ngx_etcd_lease_keep(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease,
     ngx_uint_t now)
 {
     lease->kept = 1;
+    lease->keeper = keeper;
     lease->nsent = 0;
+    lease->doubts = 0;
     lease->renewal = ngx_etcd_clock() + (now ? 0 : lease->ttl / 3);
 
     ngx_queue_insert_tail(&keeper->leases, &lease->queue);
@@ -120,6 +135,7 @@ ngx_etcd_lease_forget(ngx_etcd_lease_t *lease)
     if (lease->kept) {
         lease->kept = 0;
         ngx_queue_remove(&lease->queue);
+        ngx_etcd_lease_drop(lease);
     }
 }
 
@@ -225,7 +241,10 @@ ngx_etcd_keeper_ended(ngx_etcd_grpc_call_t *call,
 }
 
 
-/* what was sent on the stream is not answered any more */
+/*
+ * What was sent on the stream is not answered any more.  The next one may be
+ * of an etcd that was restored meanwhile: all leases are renewed on it at once.
+ */
 
 static void
 ngx_etcd_keeper_released(ngx_etcd_keeper_t *keeper)
@@ -241,10 +260,10 @@ ngx_etcd_keeper_released(ngx_etcd_keeper_t *keeper)
     {
         lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
 
-        if (lease->nsent != 0) {
-            lease->nsent = 0;
-            lease->renewal = 0;
-        }
+        ngx_etcd_lease_drop(lease);
+
+        lease->nsent = 0;
+        lease->renewal = 0;
     }
 }
 
@@ -281,7 +300,7 @@ ngx_etcd_keeper_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
 
             ngx_etcd_cluster_prove(keeper->cluster, lease->sent[0]);
 
-            ngx_etcd_lease_answer(lease, response->ttl);
+            ngx_etcd_lease_answer(lease, response);
             break;
         }
     }
@@ -294,19 +313,43 @@ ngx_etcd_keeper_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
 
 /*
  * The endpoint answers other calls, perhaps, but the stream is stuck behind a
- * renewal: there is time to try another one.
+ * renewal, or the endpoint has no quorum: there is time to try another one.
  */
 
 static void
-ngx_etcd_keeper_overdue(ngx_etcd_keeper_t *keeper)
+ngx_etcd_keeper_overdue(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
 {
-    ngx_str_t  text = ngx_string("no answer to a keepalive");
+    ngx_str_t         text;
+    ngx_etcd_auth_t  *auth;
 
+    if (lease->answered == 0) {
+        ngx_str_set(&text, "no answer to a keepalive");
+        ngx_etcd_keeper_leave(keeper, &text);
+        return;
+    }
+
+    ngx_str_set(&text, "no answer to a linearizable read after a keepalive");
+    auth = keeper->cluster->auth;
+
+    /* a restored etcd may never come to the point where a token was made */
+
+    if (lease->read.reading && auth->token.len != 0) {
+        (void) ngx_etcd_auth_refused(auth, lease->read.token,
+                                     NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+    }
+
+    ngx_etcd_keeper_leave(keeper, &text);
+}
+
+
+static void
+ngx_etcd_keeper_leave(ngx_etcd_keeper_t *keeper, ngx_str_t *text)
+{
     keeper->open = 0;
     ngx_etcd_grpc_cancel(&keeper->call);
 
     ngx_etcd_keeper_released(keeper);
-    ngx_etcd_channel_failed(&keeper->cluster->streams, &text);
+    ngx_etcd_channel_failed(&keeper->cluster->streams, text);
 }
 
 
@@ -349,11 +392,13 @@ ngx_etcd_keeper_advance(ngx_etcd_keeper_t *keeper)
     {
         lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
 
-        if (keeper->open && lease->nsent != 0
-            && ngx_etcd_lease_overdue(lease) <= now)
-        {
-            ngx_etcd_keeper_overdue(keeper);
+        if (keeper->open && ngx_etcd_lease_overdue(lease) <= now) {
+            ngx_etcd_keeper_overdue(keeper, lease);
             ngx_etcd_keeper_open(keeper);
+        }
+
+        if (lease->answered != 0 && !lease->read.reading) {
+            ngx_etcd_lease_confirm(lease);
         }
 
         if (keeper->open && lease->renewal <= now) {
@@ -400,22 +445,34 @@ ngx_etcd_lease_due(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
 
     if (keeper->open) {
         due = ngx_min(due, lease->renewal);
-
-        if (lease->nsent != 0) {
-            due = ngx_min(due, ngx_etcd_lease_overdue(lease));
-        }
+        due = ngx_min(due, ngx_etcd_lease_overdue(lease));
     }
 
     return due;
 }
 
 
-/* a renewal sent after a third of the TTL is given up before half of it */
+/*
+ * A renewal sent after a third of the TTL is given up before half of it,
+ * unless it is answered and confirmed.
+ */
 
 static uint64_t
 ngx_etcd_lease_overdue(ngx_etcd_lease_t *lease)
 {
-    return lease->sent[0] + ngx_max(lease->ttl / 6, NGX_ETCD_LEASE_PATIENCE);
+    uint64_t  sent;
+
+    if (lease->answered != 0) {
+        sent = lease->answered;
+
+    } else if (lease->nsent != 0) {
+        sent = lease->sent[0];
+
+    } else {
+        return lease->deadline;
+    }
+
+    return sent + ngx_max(lease->ttl / 6, NGX_ETCD_LEASE_PATIENCE);
 }
 
 
@@ -444,9 +501,12 @@ ngx_etcd_lease_renew(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
 /* the server answers in order: this is for the oldest request */
 
 static void
-ngx_etcd_lease_answer(ngx_etcd_lease_t *lease, int64_t ttl)
+ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
+    Etcd__LeaseKeepAliveResponse *response)
 {
-    uint64_t  sent;
+    uint64_t               sent;
+    ngx_msec_t             ttl;
+    Etcd__ResponseHeader  *header;
 
     sent = lease->sent[0];
     lease->nsent--;
@@ -454,24 +514,210 @@ ngx_etcd_lease_answer(ngx_etcd_lease_t *lease, int64_t ttl)
     ngx_memmove(lease->sent, lease->sent + 1,
                 lease->nsent * sizeof(uint64_t));
 
-    if (ttl <= 0) {
+    if (response->ttl <= 0) {
         ngx_etcd_lease_lose(lease, "etcd does not have it any more");
         return;
     }
+
+    ttl = (ngx_msec_t) ngx_min(response->ttl, NGX_ETCD_LEASE_MAX_TTL) * 1000;
+
+    if (lease->witness == NULL) {
+        ngx_etcd_lease_renewed(lease, sent, ttl);
+        return;
+    }
+
+    if (lease->answered != 0) {
+
+        /* the one before is not confirmed yet: the next one will count */
+
+        return;
+    }
+
+    header = response->header;
+
+    lease->answered = sent;
+    lease->answered_ttl = ttl;
+    lease->cluster_id = (header != NULL) ? header->cluster_id : 0;
+    lease->raft_term = (header != NULL) ? header->raft_term : 0;
+
+    ngx_etcd_lease_confirm(lease);
+}
+
+
+/* without a connection or a token it is tried again when there is one */
+
+static void
+ngx_etcd_lease_confirm(ngx_etcd_lease_t *lease)
+{
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_keeper_t       *keeper;
+    ngx_etcd_quorum_read_t  *read;
+
+    keeper = lease->keeper;
+    auth = keeper->cluster->auth;
+    read = &lease->read;
+
+    read->cluster = keeper->cluster;
+    read->done = ngx_etcd_lease_read;
+    read->data = lease;
+
+    lease->witness(lease, &read->key, &lease->created);
+
+    if (ngx_etcd_quorum_read_start(read) == NGX_OK) {
+        return;
+    }
+
+    if (!ngx_etcd_auth_ready(auth) && !keeper->waiter.waiting) {
+        ngx_etcd_auth_wait(auth, &keeper->waiter);
+    }
+}
+
+
+static void
+ngx_etcd_lease_read(ngx_etcd_quorum_read_t *read,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_lease_t   *lease;
+    ngx_etcd_keeper_t  *keeper;
+
+    lease = read->data;
+    keeper = lease->keeper;
+
+    if (status == NGX_ETCD_GRPC_OK
+        || (status == NGX_ETCD_GRPC_PERMISSION_DENIED && lease->shared))
+    {
+        if (status == NGX_ETCD_GRPC_OK) {
+            ngx_etcd_lease_confirmed(lease);
+
+        } else {
+            ngx_etcd_lease_renewed(lease, lease->answered,
+                                   lease->answered_ttl);
+        }
+
+    } else if (!read->refused) {
+        ngx_etcd_lease_unconfirmed(lease, status, text);
+    }
+
+    ngx_etcd_keeper_advance(keeper);
+}
+
+
+static void
+ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease)
+{
+    int64_t  created;
+
+    if (ngx_etcd_lease_doubtful(lease)) {
+        return;
+    }
+
+    created = lease->created;
+
+    if (created == 0 || lease->read.created == created) {
+        ngx_etcd_lease_renewed(lease, lease->answered, lease->answered_ttl);
+        return;
+    }
+
+    /* it may have been given up meanwhile, and something else is proved then */
+
+    lease->missing(lease, created);
+}
+
+
+/* 1: the renewal does not count, there will be another one */
+
+static ngx_uint_t
+ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
+{
+    uint64_t                 now;
+    ngx_etcd_cluster_t      *cluster;
+    ngx_etcd_quorum_read_t  *read;
+
+    read = &lease->read;
+    cluster = lease->keeper->cluster;
+
+    if ((lease->cluster_id == 0 || read->cluster_id == 0
+         || read->cluster_id == lease->cluster_id)
+        && (lease->raft_term == 0 || read->raft_term == 0
+            || read->raft_term == lease->raft_term))
+    {
+        return 0;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": lease %xL: a renewal in raft term %uL "
+                  "of cluster %xL does not count, a read after it is of term "
+                  "%uL of cluster %xL", &cluster->conf->name, lease->id,
+                  lease->raft_term, lease->cluster_id, read->raft_term,
+                  read->cluster_id);
+
+    /* members behind a proxy may be of several terms for a while */
+
+    now = ngx_etcd_clock();
+
+    lease->answered = 0;
+    lease->renewal = lease->doubts++ ? now + NGX_ETCD_LEASE_PATIENCE : now;
+
+    return 1;
+}
+
+
+static void
+ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_keeper_t   *keeper;
+    ngx_etcd_cluster_t  *cluster;
+
+    keeper = lease->keeper;
+    cluster = keeper->cluster;
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": lease %xL: a renewal is not confirmed "
+                  "by a read of \"%V\": %s: %V", &cluster->conf->name,
+                  lease->id, &lease->read.key,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    ngx_etcd_lease_drop(lease);
+
+    /* what one user may not read is no reason to leave the endpoint */
+
+    if (ngx_etcd_retriable(status)
+        && keeper->open
+        && ngx_etcd_channel_get(&cluster->streams) != NULL)
+    {
+        ngx_etcd_keeper_leave(keeper, text);
+    }
+}
+
+
+static void
+ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, uint64_t sent, ngx_msec_t ttl)
+{
+    lease->answered = 0;
+    lease->doubts = 0;
 
     if (lease->deadline <= ngx_etcd_clock()) {
         ngx_etcd_lease_lose(lease, "it was not renewed in time");
         return;
     }
 
-    lease->ttl = (ngx_msec_t) ngx_min(ttl, NGX_ETCD_LEASE_MAX_TTL) * 1000;
-    lease->deadline = ngx_etcd_lease_deadline(sent, lease->ttl);
+    lease->ttl = ttl;
+    lease->deadline = ngx_etcd_lease_deadline(sent, ttl);
 
     if (lease->nsent == 0) {
-        lease->renewal = sent + lease->ttl / 3;
+        lease->renewal = sent + ttl / 3;
     }
 
     lease->renewed(lease);
+}
+
+
+static void
+ngx_etcd_lease_drop(ngx_etcd_lease_t *lease)
+{
+    lease->answered = 0;
+    ngx_etcd_quorum_read_cancel(&lease->read);
 }
 
 

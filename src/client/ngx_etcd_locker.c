@@ -19,6 +19,12 @@ static void ngx_etcd_locker_lost(ngx_etcd_session_t *session, char *reason);
 static void ngx_etcd_locker_found(void *data, ngx_str_t *key,
     ngx_uint_t number, int64_t revision);
 static void ngx_etcd_locker_swept(void *data);
+static void ngx_etcd_locker_witness(ngx_etcd_session_t *session,
+    ngx_str_t *key, int64_t *created);
+static void ngx_etcd_locker_missing(ngx_etcd_session_t *session,
+    int64_t created);
+static ngx_etcd_mutex_t *ngx_etcd_locker_youngest(ngx_etcd_locker_t *locker,
+    int64_t created);
 static void ngx_etcd_locker_ended(void *data);
 static void ngx_etcd_locker_timer(ngx_event_t *ev);
 
@@ -74,6 +80,9 @@ ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     session->keeper = locker->keeper;
     ngx_str_set(&session->name, "locks");
     session->ttl = ttl;
+    session->exclusive = 1;
+    session->witness = ngx_etcd_locker_witness;
+    session->missing = ngx_etcd_locker_missing;
     session->held = ngx_etcd_locker_held;
     session->renewed = ngx_etcd_locker_renewed;
     session->lost = ngx_etcd_locker_lost;
@@ -234,6 +243,107 @@ ngx_etcd_locker_swept(void *data)
         ngx_etcd_session_replace(&locker->session,
                                  "given up, since old puts may still come");
     }
+}
+
+
+void
+ngx_etcd_locker_know(ngx_etcd_locker_t *locker, ngx_str_t *prefix)
+{
+    if (locker->prefix.len != 0) {
+        return;
+    }
+
+    locker->prefix.data = ngx_pstrdup(locker->cluster->pool, prefix);
+
+    if (locker->prefix.data != NULL) {
+        locker->prefix.len = prefix->len;
+    }
+}
+
+
+/*
+ * The youngest of the keys that are held stands for all: a history that has it
+ * has those that were put before.
+ */
+
+static void
+ngx_etcd_locker_witness(ngx_etcd_session_t *session, ngx_str_t *key,
+    int64_t *created)
+{
+    ngx_etcd_mutex_t   *mutex;
+    ngx_etcd_locker_t  *locker;
+
+    locker = session->data;
+    mutex = ngx_etcd_locker_youngest(locker, 0);
+
+    if (mutex == NULL) {
+        *key = locker->prefix;
+        *created = 0;
+        return;
+    }
+
+    *key = mutex->key;
+    *created = mutex->created;
+}
+
+
+/* unless it was released while it was read */
+
+static void
+ngx_etcd_locker_missing(ngx_etcd_session_t *session, int64_t created)
+{
+    ngx_etcd_mutex_t  *mutex;
+
+    mutex = ngx_etcd_locker_youngest(session->data, created);
+
+    if (mutex != NULL) {
+        ngx_etcd_mutex_gone(mutex);
+    }
+}
+
+
+/*
+ * Of the mutexes that are held, the one created at that revision; 0: the last
+ * one.  Those that were put a moment ago are likely to be over before a read
+ * is answered, and do not count then.
+ */
+
+static ngx_etcd_mutex_t *
+ngx_etcd_locker_youngest(ngx_etcd_locker_t *locker, int64_t created)
+{
+    uint64_t             now;
+    ngx_queue_t         *q, *m;
+    ngx_etcd_mutex_t    *mutex, *youngest;
+    ngx_etcd_contest_t  *contest;
+
+    youngest = NULL;
+    now = ngx_etcd_clock();
+
+    for (q = ngx_queue_head(&locker->contests);
+         q != ngx_queue_sentinel(&locker->contests);
+         q = ngx_queue_next(q))
+    {
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+
+        for (m = ngx_queue_head(&contest->mutexes);
+             m != ngx_queue_sentinel(&contest->mutexes);
+             m = ngx_queue_next(m))
+        {
+            mutex = ngx_queue_data(m, ngx_etcd_mutex_t, queue);
+
+            if (mutex->state != NGX_ETCD_MUTEX_HELD
+                || now - mutex->since < NGX_ETCD_LOCKER_YOUNG
+                || (created != 0 && mutex->created != created)
+                || (youngest != NULL && mutex->created <= youngest->created))
+            {
+                continue;
+            }
+
+            youngest = mutex;
+        }
+    }
+
+    return youngest;
 }
 
 

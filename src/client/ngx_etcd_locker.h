@@ -41,6 +41,8 @@ typedef struct {
                                                   watched; the oldest first */
     ngx_event_t                  timer;        /* for these */
     uint64_t                     serial;       /* of keys */
+    ngx_str_t                    prefix;       /* of a lock, with the namespace;
+                                                  empty: none was opened */
 
     void                       (*ended)(void *data);
     void                        *data;
@@ -67,6 +69,13 @@ void ngx_etcd_locker_start(ngx_etcd_locker_t *locker);
  */
 void ngx_etcd_locker_end(ngx_etcd_locker_t *locker,
     void (*ended)(void *data), void *data);
+
+/*
+ * A lock with that prefix, namespace included, is used: its key is read where
+ * no lock is held whose key could confirm a renewal.  Without memory, the next
+ * lock's.
+ */
+void ngx_etcd_locker_know(ngx_etcd_locker_t *locker, ngx_str_t *prefix);
 
 /* 1: there is a lease, and nobody else can have what it holds, right now */
 ngx_uint_t ngx_etcd_locker_valid(ngx_etcd_locker_t *locker);

@@ -19,6 +19,9 @@ static void ngx_etcd_register_held(ngx_etcd_session_t *session);
 static void ngx_etcd_register_renewed(ngx_etcd_session_t *session);
 static void ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason);
 
+static void ngx_etcd_register_witness(ngx_etcd_session_t *session,
+    ngx_str_t *key, int64_t *created);
+
 static void ngx_etcd_register_list(ngx_etcd_watch_t *watch);
 static ngx_int_t ngx_etcd_register_keys(ngx_etcd_watch_t *watch,
     Etcd__KeyValue **kvs, size_t n);
@@ -108,6 +111,7 @@ ngx_etcd_register_init(ngx_etcd_register_t *reg)
     session->keeper = reg->keeper;
     session->name = reg->name;
     session->ttl = reg->ttl;
+    session->witness = ngx_etcd_register_witness;
     session->held = ngx_etcd_register_held;
     session->renewed = ngx_etcd_register_renewed;
     session->lost = ngx_etcd_register_lost;
@@ -174,6 +178,19 @@ ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason)
 
     ngx_etcd_register_drop(reg);
     ngx_etcd_register_advance(reg);
+}
+
+
+/* whether it is there is seen by the watch */
+
+static void
+ngx_etcd_register_witness(ngx_etcd_session_t *session, ngx_str_t *key,
+    int64_t *created)
+{
+    ngx_etcd_register_t *reg = session->data;
+
+    *key = reg->txn.key;
+    *created = 0;
 }
 
 

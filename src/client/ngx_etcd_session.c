@@ -32,6 +32,9 @@ static void ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
 static void ngx_etcd_session_finish(ngx_etcd_session_t *session);
 static void ngx_etcd_session_renewed(ngx_etcd_lease_t *lease);
 static void ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason);
+static void ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
+    int64_t *created);
+static void ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created);
 static int64_t ngx_etcd_session_id(void);
 
 
@@ -69,6 +72,12 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
     session->lease.renewed = ngx_etcd_session_renewed;
     session->lease.lost = ngx_etcd_session_lost;
     session->lease.data = session;
+    session->lease.shared = !session->exclusive;
+
+    if (session->witness != NULL) {
+        session->lease.witness = ngx_etcd_session_witness;
+        session->lease.missing = ngx_etcd_session_missing;
+    }
 
     session->timer.handler = ngx_etcd_session_timer;
     session->timer.data = session;
@@ -386,6 +395,25 @@ ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason)
     ngx_etcd_session_again(session);
 
     session->lost(session, reason);
+}
+
+
+static void
+ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
+    int64_t *created)
+{
+    ngx_etcd_session_t *session = lease->data;
+
+    session->witness(session, key, created);
+}
+
+
+static void
+ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created)
+{
+    ngx_etcd_session_t *session = lease->data;
+
+    session->missing(session, created);
 }
 
 

@@ -56,6 +56,15 @@ struct ngx_etcd_session_s {
     ngx_str_t                    name;         /* for logs */
     time_t                       ttl;          /* seconds to be asked for */
 
+    /* what belongs to the session excludes others */
+    ngx_uint_t                   exclusive;
+
+    /* as of a lease; witness may be NULL */
+    void                       (*witness)(ngx_etcd_session_t *session,
+                                          ngx_str_t *key, int64_t *created);
+    void                       (*missing)(ngx_etcd_session_t *session,
+                                          int64_t created);
+
     /* there is a lease: another one than before, or that was adopted */
     void                       (*held)(ngx_etcd_session_t *session);
 

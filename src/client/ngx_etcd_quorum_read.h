@@ -1,0 +1,72 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A linearizable Range of one key, by the endpoint that the streams channel is
+ * connected to.
+ *
+ * etcd answers it only after a quorum has confirmed to the raft leader that it
+ * leads still (ReadIndex, Ongaro's thesis, 6.4), and after the endpoint has
+ * applied what was committed before that.  An endpoint that cannot take part
+ * in the quorum, or cannot apply, does not answer.
+ */
+
+
+#ifndef _NGX_ETCD_QUORUM_READ_H_INCLUDED_
+#define _NGX_ETCD_QUORUM_READ_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_proto.pb-c.h>
+
+
+typedef struct ngx_etcd_quorum_read_s  ngx_etcd_quorum_read_t;
+
+struct ngx_etcd_quorum_read_s {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_cluster_t          *cluster;
+    ngx_str_t                    key;          /* with the namespace */
+
+    /* called once */
+    void                       (*done)(ngx_etcd_quorum_read_t *read,
+                                       ngx_etcd_grpc_status_e status,
+                                       ngx_str_t *text);
+    void                        *data;
+
+    /*
+     * valid in done(): it failed for want of a valid token, and may be started
+     * again when ngx_etcd_auth_wait() says so
+     */
+    unsigned                     refused:1;
+
+    /* valid in done(), if the status is OK */
+
+    uint64_t                     cluster_id;   /* 0: a proxy did not say */
+    uint64_t                     raft_term;    /* likewise */
+    int64_t                      created;      /* create revision of the key;
+                                                  0: there is no such key */
+
+    /* private */
+
+    ngx_etcd_grpc_call_t         call;
+    ngx_uint_t                   token;        /* its generation */
+    unsigned                     reading:1;
+    unsigned                     answered:1;
+};
+
+
+/*
+ * There is no deadline: the caller cancels the read.  done() is not called
+ * before this returns.  NGX_DECLINED: not now, for want of a connection or a
+ * token, and done() is not called.
+ */
+ngx_int_t ngx_etcd_quorum_read_start(ngx_etcd_quorum_read_t *read);
+
+/* done() is not called any more; does nothing where nothing is read */
+void ngx_etcd_quorum_read_cancel(ngx_etcd_quorum_read_t *read);
+
+
+#endif /* _NGX_ETCD_QUORUM_READ_H_INCLUDED_ */
