@@ -518,6 +518,10 @@ ngx_etcd_batch_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         unary->unknown = 1;
     }
 
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_history_check(unary->cluster, answer->header, &unary->mark);
+    }
+
     if (status != NGX_ETCD_GRPC_OK
         && !ngx_etcd_retriable(status)
         && call->nsteps > 1)

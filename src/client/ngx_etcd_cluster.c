@@ -11,6 +11,7 @@
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_auto_sync.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_history.h>
 
 
 ngx_etcd_cluster_t *
@@ -36,6 +37,8 @@ ngx_etcd_cluster_create(ngx_etcd_cluster_conf_t *conf,
     cluster->log = log;
     cluster->changed = changed;
     cluster->data = data;
+
+    ngx_etcd_history_init(cluster);
 
     ngx_etcd_roster_init(&cluster->roster, &conf->endpoints, log);
 
@@ -74,6 +77,7 @@ ngx_etcd_cluster_destroy(ngx_etcd_cluster_t *cluster)
     ngx_etcd_channel_destroy(&cluster->reads);
 
     ngx_etcd_roster_done(&cluster->roster);
+    ngx_etcd_history_done(cluster);
 
     ngx_destroy_pool(cluster->pool);
 }

@@ -79,6 +79,13 @@ struct ngx_etcd_cluster_s {
 
     uint64_t                     cluster_id;    /* 0: not known yet */
     int64_t                      revision;      /* the highest seen */
+    uint64_t                     raft_term;     /* likewise, of answers that
+                                                   are linearizable */
+    ngx_queue_t                  listeners;     /* ngx_etcd_history.h */
+    ngx_event_t                  tell;          /* posted: the listeners */
+    ngx_uint_t                   history;       /* counts its changes */
+    ngx_uint_t                   foreign;       /* listeners are still to be
+                                                   told of the last one */
     uint64_t                     proved;        /* ngx_etcd_clock() of the
                                                    last proof; 0: never */
     ngx_uint_t                   current;       /* what is received on streams

@@ -548,7 +548,9 @@ ngx_etcd_election_publish(ngx_etcd_election_t *election)
         hold->lease = session->lease.id;
         hold->ttl = session->lease.ttl;
         hold->deadline = session->lease.deadline;
-        hold->until = election->confirmed ? election->proved : 0;
+        hold->until = (election->confirmed
+                       && !election->keeper->cluster->foreign)
+                      ? election->proved : 0;
 
     } else {
         ngx_memzero(hold, sizeof(ngx_etcd_tenure_t));

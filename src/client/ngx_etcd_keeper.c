@@ -639,17 +639,20 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
     if ((lease->cluster_id == 0 || read->cluster_id == 0
          || read->cluster_id == lease->cluster_id)
         && (lease->raft_term == 0 || read->raft_term == 0
-            || read->raft_term == lease->raft_term))
+            || read->raft_term == lease->raft_term)
+        && !cluster->foreign)
     {
         return 0;
     }
 
-    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
-                  "etcd cluster \"%V\": lease %xL: a renewal in raft term %uL "
-                  "of cluster %xL does not count, a read after it is of term "
-                  "%uL of cluster %xL", &cluster->conf->name, lease->id,
-                  lease->raft_term, lease->cluster_id, read->raft_term,
-                  read->cluster_id);
+    if (!cluster->foreign) {
+        ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                      "etcd cluster \"%V\": lease %xL: a renewal in raft term "
+                      "%uL of cluster %xL does not count, a read after it is "
+                      "of term %uL of cluster %xL", &cluster->conf->name,
+                      lease->id, lease->raft_term, lease->cluster_id,
+                      read->raft_term, read->cluster_id);
+    }
 
     /* members behind a proxy may be of several terms for a while */
 

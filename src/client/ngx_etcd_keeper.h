@@ -18,8 +18,8 @@
  *         answer: then the raft leader that renewed the lease led a quorum
  *         after that;
  *     and the key is there with its create revision, where the lease stands
- *         for a key: then nobody has deleted the key
- *         behind a watch that hangs.
+ *         for a key: then it is the same history (ngx_etcd_history.h), and
+ *         nobody has deleted the key behind a watch that hangs.
  *
  * Why equal terms prove it: a header's raft term is that of the last entry
  * which the endpoint has applied, and a member does not forward a renewal to

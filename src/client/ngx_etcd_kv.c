@@ -69,6 +69,12 @@ ngx_etcd_range_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 {
     ngx_etcd_range_t *range = unary->data;
 
+    if (status == NGX_ETCD_GRPC_OK && !range->request.serializable) {
+        ngx_etcd_history_check(unary->cluster,
+                               ((Etcd__RangeResponse *) response)->header,
+                               &unary->mark);
+    }
+
     range->done(range, status, text, (Etcd__RangeResponse *) response, pool);
 }
 

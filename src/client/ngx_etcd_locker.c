@@ -176,6 +176,7 @@ ngx_uint_t
 ngx_etcd_locker_valid(ngx_etcd_locker_t *locker)
 {
     return locker->session.state == NGX_ETCD_SESSION_HELD
+           && !locker->cluster->foreign
            && locker->session.lease.deadline > ngx_etcd_clock();
 }
 

@@ -45,6 +45,7 @@ ngx_etcd_quorum_read_start(ngx_etcd_quorum_read_t *read)
 
     read->answered = 0;
     read->refused = 0;
+    read->mark = ngx_etcd_history_mark(read->cluster);
 
     if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
         return NGX_DECLINED;
@@ -109,6 +110,8 @@ ngx_etcd_quorum_read_message(ngx_etcd_grpc_call_t *call,
     read->raft_term = (header != NULL) ? header->raft_term : 0;
     read->created = (response->n_kvs != 0) ? response->kvs[0]->create_revision
                                            : 0;
+
+    ngx_etcd_history_check(read->cluster, header, &read->mark);
 
     return NGX_OK;
 }

@@ -18,8 +18,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_cluster.h>
-#include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_history.h>
 
 
 typedef struct ngx_etcd_quorum_read_s  ngx_etcd_quorum_read_t;
@@ -52,6 +51,7 @@ struct ngx_etcd_quorum_read_s {
     /* private */
 
     ngx_etcd_grpc_call_t         call;
+    ngx_etcd_history_mark_t      mark;
     ngx_uint_t                   token;        /* its generation */
     unsigned                     reading:1;
     unsigned                     answered:1;

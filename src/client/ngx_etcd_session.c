@@ -35,6 +35,7 @@ static void ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason);
 static void ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
     int64_t *created);
 static void ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created);
+static void ngx_etcd_session_history(void *data);
 static int64_t ngx_etcd_session_id(void);
 
 
@@ -77,6 +78,14 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
     if (session->witness != NULL) {
         session->lease.witness = ngx_etcd_session_witness;
         session->lease.missing = ngx_etcd_session_missing;
+    }
+
+    if (session->exclusive) {
+        session->history.changed = ngx_etcd_session_history;
+        session->history.data = session;
+
+        ngx_etcd_history_forget(&session->history);
+        ngx_etcd_history_listen(session->keeper->cluster, &session->history);
     }
 
     session->timer.handler = ngx_etcd_session_timer;
@@ -136,6 +145,8 @@ ngx_etcd_session_close(ngx_etcd_session_t *session)
     ngx_etcd_lease_forget(&session->lease);
     ngx_etcd_unary_cancel(&session->unary);
 
+    ngx_etcd_history_forget(&session->history);
+
     if (session->timer.timer_set) {
         ngx_del_timer(&session->timer);
     }
@@ -174,8 +185,17 @@ ngx_etcd_session_timer(ngx_event_t *ev)
 static void
 ngx_etcd_session_grant(ngx_etcd_session_t *session)
 {
+    uint64_t                  now;
     ngx_etcd_unary_t         *unary;
     Etcd__LeaseGrantRequest  *request;
+
+    now = ngx_etcd_clock();
+
+    if (now < session->rest) {
+        session->state = NGX_ETCD_SESSION_WAITING;
+        ngx_add_timer(&session->timer, (ngx_msec_t) (session->rest - now));
+        return;
+    }
 
     session->state = NGX_ETCD_SESSION_GRANTING;
     session->lease.id = ngx_etcd_session_id();
@@ -414,6 +434,32 @@ ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created)
     ngx_etcd_session_t *session = lease->data;
 
     session->missing(session, created);
+}
+
+
+static void
+ngx_etcd_session_history(void *data)
+{
+    ngx_etcd_session_t *session = data;
+
+    session->rest = ngx_etcd_clock() + (uint64_t) session->ttl * 1000;
+
+    switch (session->state) {
+
+    case NGX_ETCD_SESSION_HELD:
+        ngx_etcd_session_replace(session, "etcd has another history");
+        break;
+
+    case NGX_ETCD_SESSION_GRANTING:
+        ngx_etcd_unary_cancel(&session->unary);
+
+        session->former = session->lease.id;
+        ngx_etcd_session_again(session);
+        break;
+
+    default:
+        break;
+    }
 }
 
 

@@ -56,7 +56,12 @@ struct ngx_etcd_session_s {
     ngx_str_t                    name;         /* for logs */
     time_t                       ttl;          /* seconds to be asked for */
 
-    /* what belongs to the session excludes others */
+    /*
+     * What belongs to the session excludes others.  When etcd has another
+     * history, of which nothing is known, the session is given up, and there
+     * is none for another TTL: what others have held in the former history is
+     * over then.
+     */
     ngx_uint_t                   exclusive;
 
     /* as of a lease; witness may be NULL */
@@ -90,6 +95,9 @@ struct ngx_etcd_session_s {
     ngx_uint_t                   failures;     /* in a row */
     uint64_t                     since;        /* when it was held */
     int64_t                      former;       /* to be revoked; 0: none */
+    ngx_etcd_history_listener_t  history;
+    uint64_t                     rest;         /* no lease is asked for before
+                                                  that, ngx_etcd_clock() */
     void                       (*ended)(void *data);
     void                        *ended_data;
     unsigned                     reported:1;

@@ -147,6 +147,8 @@ ngx_etcd_txn_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         return;
     }
 
+    ngx_etcd_history_check(unary->cluster, answer->header, &unary->mark);
+
     kv = ngx_etcd_txn_found(answer);
 
     txn->done(txn, status, text, revision, answer->succeeded, kv);

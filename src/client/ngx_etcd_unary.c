@@ -137,6 +137,7 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     unary->attempts++;
     unary->started = ngx_current_msec;
     unary->last = ngx_etcd_clock();
+    unary->mark = ngx_etcd_history_mark(unary->cluster);
 
     if (unary->first == 0) {
         unary->first = unary->last;

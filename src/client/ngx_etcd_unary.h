@@ -15,7 +15,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_history.h>
 
 
 #define NGX_ETCD_UNARY_ATTEMPT  500     /* ms, doubled with every attempt */
@@ -65,6 +65,9 @@ struct ngx_etcd_unary_s {
     /* valid in done(): when the first and the last attempt were sent */
     uint64_t                            first;    /* ngx_etcd_clock() */
     uint64_t                            last;
+
+    /* valid in done(): for the answer's header, if it is linearizable */
+    ngx_etcd_history_mark_t             mark;
 
     /* private */
 

@@ -143,6 +143,7 @@ struct ngx_etcd_watcher_s {
     ngx_rbtree_t                 active;
     ngx_rbtree_node_t            sentinel;
     ngx_etcd_fresh_t             fresh;
+    ngx_etcd_history_listener_t  history;
     int64_t                      reached;      /* by the stream's endpoint */
     unsigned                     open:1;
     unsigned                     answered:1;   /* this stream, at all */

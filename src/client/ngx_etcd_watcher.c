@@ -24,6 +24,7 @@ static ngx_int_t ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call,
 static ngx_int_t ngx_etcd_watcher_ask(void *data);
 static void ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
     Etcd__ResponseHeader *header);
+static void ngx_etcd_watcher_history(void *data);
 static void ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher,
     ngx_uint_t foreign);
 static ngx_etcd_watch_t *ngx_etcd_watcher_find(ngx_etcd_watcher_t *watcher,
@@ -58,6 +59,11 @@ ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster)
     ngx_etcd_fresh_init(&watcher->fresh, cluster, ngx_etcd_watcher_ask,
                         watcher);
 
+    watcher->history.changed = ngx_etcd_watcher_history;
+    watcher->history.data = watcher;
+
+    ngx_etcd_history_listen(cluster, &watcher->history);
+
     ngx_queue_init(&watcher->watches);
     ngx_queue_init(&watcher->creating);
     ngx_rbtree_init(&watcher->active, &watcher->sentinel,
@@ -73,6 +79,7 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
     ngx_queue_t       *q;
     ngx_etcd_watch_t  *watch;
 
+    ngx_etcd_history_forget(&watcher->history);
     ngx_etcd_waiter_forget(&watcher->waiter);
     ngx_etcd_fresh_done(&watcher->fresh);
 
@@ -497,10 +504,28 @@ ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
         ngx_etcd_watcher_relist(watcher, 1);
     }
 
+    if (other) {
+        ngx_etcd_history_change(cluster, header);
+    }
+
     cluster->cluster_id = header->cluster_id;
     cluster->revision = ngx_max(cluster->revision, header->revision);
 
     watcher->reached = ngx_max(watcher->reached, header->revision);
+}
+
+
+/* a linearizable answer has shown it, maybe before any watch could */
+
+static void
+ngx_etcd_watcher_history(void *data)
+{
+    ngx_etcd_watcher_t *watcher = data;
+
+    if (!watcher->doubted) {
+        watcher->doubted = 1;
+        ngx_etcd_watcher_relist(watcher, 1);
+    }
 }
 
 
