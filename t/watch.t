@@ -247,7 +247,7 @@ ok(wait_for(sub { $fake{lazy}->count(qr/ created /) == WATCHES }, 10,
 upstream('compacted')->shows(expected(0), 'compacted at once: members');
 is(ranges('compacted'), 2, 'listed again');
 ok(wait_for(sub {
-    ($fake{compacted}->lines(qr/ watch /)->[-1] // '') =~ / revision=201\n/
+    ($fake{compacted}->lines(qr/ watch /)->[-1] // '') =~ / revision=200\n/
 }, 10, 'the second watch'), 'watched from the revision of that list');
 is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
 

@@ -169,8 +169,14 @@ ngx_etcd_watch_create(ngx_etcd_watch_t *watch)
     create.key.len = watch->key.len;
     create.range_end.data = watch->range_end.data;
     create.range_end.len = watch->range_end.len;
-    create.start_revision = (watch->revision == 0 || watch->jumped)
-                            ? 0 : watch->revision + 1;
+
+    /*
+     * Events of the watch's own revision are dropped.  While a start revision
+     * is in the future, later releases of etcd (3.4.38, 3.5.22, 3.6.2) answer
+     * no request for progress on the stream.
+     */
+
+    create.start_revision = watch->jumped ? 0 : watch->revision;
     create.progress_notify = 1;
     create.fragment = 1;
 
@@ -290,7 +296,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 
     ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watcher->cluster->log, 0,
                    "etcd watch \"%V\": created, id %L, from revision %L",
-                   &watch->prefix, response->watch_id, watch->revision + 1);
+                   &watch->prefix, response->watch_id, watch->revision);
 
     watch->state = NGX_ETCD_WATCH_ACTIVE;
     watch->node.key = (ngx_rbtree_key_t) response->watch_id;
@@ -405,7 +411,7 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
                       "etcd cluster \"%V\": prefix \"%V\": revision %L is "
                       "compacted (at %L), listing again",
                       &cluster->conf->name, &watch->prefix,
-                      watch->revision + 1, response->compact_revision);
+                      watch->revision, response->compact_revision);
 
         ngx_etcd_watch_detach(watch);
         watch->revision = 0;
