@@ -164,7 +164,8 @@ cmp_ok(($fake{lost}->times(qr/ range /))[-1]
 
 upstream('lead')->shows(members([2, '127.0.0.1:1002']),
                         'a leader whose end was lost is followed by the next');
-repairs('lead', 1, 'others had nothing to repair');
+repairs('lead', 0, 'which its own verification found, before an audit');
+cmp_ok(cluster('lead')->{resyncs}, '>=', 1, 'and listed again for');
 
 upstream('group')->shows({ '/s/1' => '127.0.0.1:1 5 up',
                            '/s/2' => '127.0.0.1:2 1 up',

@@ -129,7 +129,7 @@ sub who {
 }
 
 
-sub staleness { $nginx->status->{clusters}{default}{staleness_ms} / 1000 }
+sub staleness { $nginx->status->{upstreams}{db}{staleness_ms} / 1000 }
 
 
 # the upstream has a leader, or none, at last

@@ -204,10 +204,12 @@ is_deeply(take($upstream, 'invalid'),
           [{ key => '/services/api/bad', mod_revision => $bad,
              reason => 'address "hello" has no port' }], 'invalid');
 is(take($upstream, 'waiting'), 0, 'waiting');
+like(take($upstream, 'staleness_ms'), qr/^\d+$/, 'staleness_ms');
 is_empty($upstream, 'an upstream');
 is_deeply($other, { cluster => 'away', prefix => '/services/away/',
                     kind => 'members', generation => 0, revision => 0,
-                    waiting => 0, members => [], invalid => [] },
+                    staleness_ms => -1, waiting => 0, members => [],
+                    invalid => [] },
           'one that was never read');
 
 # the rest

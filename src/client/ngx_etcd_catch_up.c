@@ -64,6 +64,7 @@ ngx_etcd_watch_behind(ngx_etcd_watch_t *watch, ngx_uint_t behind)
 void
 ngx_etcd_watch_settled(ngx_etcd_watch_t *watch)
 {
+    ngx_str_t            reason;
     ngx_etcd_watcher_t  *watcher;
 
     watcher = watch->watcher;
@@ -75,7 +76,8 @@ ngx_etcd_watch_settled(ngx_etcd_watch_t *watch)
     }
 
     if (watch->lags++ == NGX_ETCD_FRESH_LAGS) {
-        ngx_etcd_watcher_lags(watcher);
+        ngx_str_set(&reason, "it lags behind the cluster");
+        ngx_etcd_watcher_leave(watcher, &reason);
         return;
     }
 

@@ -11,9 +11,6 @@
 #include <ngx_etcd_clock.h>
 
 
-static void ngx_etcd_fresh_timer(ngx_event_t *ev);
-
-
 void
 ngx_etcd_fresh_init(ngx_etcd_fresh_t *fresh, ngx_etcd_cluster_t *cluster,
     ngx_int_t (*ask)(void *data), void *data)
@@ -21,22 +18,12 @@ ngx_etcd_fresh_init(ngx_etcd_fresh_t *fresh, ngx_etcd_cluster_t *cluster,
     fresh->cluster = cluster;
     fresh->ask = ask;
     fresh->data = data;
-
-    fresh->timer.handler = ngx_etcd_fresh_timer;
-    fresh->timer.data = fresh;
-    fresh->timer.log = cluster->log;
-    fresh->timer.cancelable = 1;
 }
 
 
 void
 ngx_etcd_fresh_done(ngx_etcd_fresh_t *fresh)
 {
-    if (fresh->timer.timer_set) {
-        ngx_del_timer(&fresh->timer);
-    }
-
-    fresh->interval = 0;
     fresh->cluster->current = 0;
 }
 
@@ -89,19 +76,6 @@ ngx_etcd_fresh_ended(ngx_etcd_fresh_t *fresh)
 
 
 void
-ngx_etcd_fresh_want(ngx_etcd_fresh_t *fresh, ngx_msec_t interval)
-{
-    if (fresh->interval != 0) {
-        interval = ngx_min(fresh->interval, interval);
-    }
-
-    fresh->interval = interval;
-
-    ngx_add_timer(&fresh->timer, interval);
-}
-
-
-void
 ngx_etcd_fresh_ask(ngx_etcd_fresh_t *fresh)
 {
     uint64_t  now;
@@ -122,26 +96,4 @@ ngx_etcd_fresh_ask(ngx_etcd_fresh_t *fresh)
     }
 
     fresh->again = now + NGX_ETCD_FRESH_AGAIN;
-}
-
-
-static void
-ngx_etcd_fresh_timer(ngx_event_t *ev)
-{
-    uint64_t           age;
-    ngx_msec_t         next;
-    ngx_etcd_fresh_t  *fresh;
-
-    fresh = ev->data;
-    age = ngx_etcd_clock() - fresh->cluster->proved;
-    next = fresh->interval;
-
-    if (age >= fresh->interval) {
-        ngx_etcd_fresh_ask(fresh);
-
-    } else {
-        next -= (ngx_msec_t) age;
-    }
-
-    ngx_add_timer(&fresh->timer, next);
 }

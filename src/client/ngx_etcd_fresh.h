@@ -2,31 +2,32 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Proofs that what the watches of a cluster have reported is still so.
+ * Proofs that the endpoint answers, and that all watches are in force on it.
  *
- * A proof of a time says: at that time the endpoint was alive, it took part in
- * a cluster that had a leader, and all of our watches were in force on it.
- * It is given by
+ * A proof of a time says: at that time the endpoint was alive, it took itself
+ * for a part of a cluster with a leader, and all of our watches were in force
+ * on it.  Proofs are
  *
  *     a message on the watch stream, for the time when it came: an event, a
  *         progress notification, the answer to a create;
- *     the answer to a PING on that connection, or to a request for progress
- *         on the stream, for the time when that was SENT: how long the
- *         answer was on its way nobody knows;
+ *     the answer to a PING, to a renewal of a lease, to a request for progress
+ *         or to a verification (ngx_etcd_verify.h), for the time when the
+ *         question was SENT: nobody knows how long the answer was on its way.
  *
- * and by nothing before every watch is created on the stream that is open,
- * and has caught up: with the revision that the create's answer named, or,
- * since etcd says nothing where nothing happened to the prefix, for
- * NGX_ETCD_FRESH_SETTLE (etcd serves those that have to catch up every
- * 100 ms).  Nor is anything proved while a part of a revision is here, or by
- * an endpoint that has not come to the revision that a watch goes on from.
+ * Nothing is a proof before every watch is created on the open stream and has
+ * caught up: with the revision that the create's answer named, or, since etcd
+ * says nothing where nothing happened to the prefix, for NGX_ETCD_FRESH_SETTLE
+ * (etcd serves watches that have to catch up every 100 ms).  Nor is anything
+ * proved while a part of a revision is here, or by an endpoint that has not
+ * come to the revision that a watch goes on from.
  *
- * A prefix that etcd refuses to the user holds up no proof and has none
- * itself: whoever relies on one prefix asks ngx_etcd_set_staleness().
+ * A prefix that etcd refuses to the user holds up no proof and has none.
  *
- * How much it is worth: the stream has "hasleader" set, so that a member that
- * loses its leader ends it, but only after three election timeouts (3 s
- * unless etcd is told otherwise).  What is proved may be older by that much.
+ * How much a proof is worth: the stream has "hasleader" set, so that a member
+ * that loses its leader ends it, but only after three election timeouts (3 s
+ * unless etcd is told otherwise).  A member whose disk stands still applies
+ * nothing, and gives proofs all the same: whoever relies on one prefix has its
+ * watch verified (ngx_etcd_verify.h), and asks ngx_etcd_set_staleness().
  */
 
 
@@ -53,11 +54,9 @@ typedef struct {
     ngx_uint_t                   in_force;     /* watches on the stream */
     ngx_uint_t                   behind;       /* what holds up proofs */
 
-    ngx_msec_t                   interval;     /* 0: none is asked for */
     uint64_t                     asked;        /* when first; 0: answered */
     uint64_t                     again;        /* not before that */
     ngx_uint_t                   repeated;     /* it was asked more than once */
-    ngx_event_t                  timer;
 
     /* sends a request for progress, if the stream is open */
     ngx_int_t                  (*ask)(void *data);
@@ -81,14 +80,6 @@ void ngx_etcd_fresh_answered(ngx_etcd_fresh_t *fresh);
 
 /* the stream is gone, and so are the answers */
 void ngx_etcd_fresh_ended(ngx_etcd_fresh_t *fresh);
-
-/*
- * A proof that is older than that, in ms, has another one asked for: by
- * requests for progress, of which etcd takes any number.  So staleness stays
- * below the interval and what an answer takes.  The smallest interval that
- * anybody wants holds.
- */
-void ngx_etcd_fresh_want(ngx_etcd_fresh_t *fresh, ngx_msec_t interval);
 
 /* asks for a proof now, if there can be one */
 void ngx_etcd_fresh_ask(ngx_etcd_fresh_t *fresh);

@@ -307,6 +307,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 
     ngx_etcd_fresh_count(&watcher->fresh, 1, 0);
     ngx_etcd_auth_accepted(watcher->cluster->auth);
+    ngx_etcd_verify_start(watch);
 
     watch->failures = 0;
 
@@ -473,6 +474,7 @@ ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n)
             continue;
         }
 
+        ngx_etcd_verify_count(watch, events[i]);
         ngx_etcd_watch_strip(watch, events[i]->kv);
 
         revision = ngx_max(revision, events[i]->kv->mod_revision);
@@ -532,6 +534,7 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
         ngx_rbtree_delete(&watcher->active, &watch->node);
 
         ngx_etcd_gap_cancel(&watch->gap);
+        ngx_etcd_verify_stop(watch);
 
         ngx_etcd_fresh_count(&watcher->fresh, -1, 0);
         ngx_etcd_watch_behind(watch, 1);
@@ -651,6 +654,7 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
     watch = list->data;
 
     watch->volume = 0;
+    watch->nkeys = 0;
     watch->list(watch);
 }
 
@@ -662,6 +666,8 @@ ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
     ngx_etcd_watch_t  *watch;
 
     watch = list->data;
+
+    watch->nkeys += n;
 
     for (i = 0; i < n; i++) {
         watch->volume += kvs[i]->key.len + kvs[i]->value.len;

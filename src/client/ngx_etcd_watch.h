@@ -20,6 +20,7 @@
 #include <ngx_etcd_kv.h>
 #include <ngx_etcd_fresh.h>
 #include <ngx_etcd_gap.h>
+#include <ngx_etcd_verify.h>
 
 
 #define NGX_ETCD_WATCH_CREATES  16      /* unanswered creates on a stream */
@@ -62,6 +63,17 @@ struct ngx_etcd_watch_s {
      * some that come after it older: the handlers mind revisions.
      */
     ngx_uint_t                   prompt;
+
+    /*
+     * Not 0: the watch is verified (ngx_etcd_verify.h) when it comes into
+     * force, and then at intervals of so many ms; not for a prompt watch, nor
+     * for one that starts from a known revision.  The handler is told the
+     * ngx_etcd_clock() as of which everything that the watch has reported so
+     * far was all that etcd had.
+     */
+    ngx_msec_t                   verify_interval;
+    void                       (*verified)(ngx_etcd_watch_t *watch,
+                                           uint64_t time);
 
     /* for what it keeps, until it is removed; NULL: the cluster's */
     ngx_pool_t                  *pool;
@@ -116,6 +128,8 @@ struct ngx_etcd_watch_s {
                                                   will be the answer's */
     ngx_etcd_gap_t               gap;
     size_t                       volume;       /* bytes, of the last list */
+    int64_t                      nkeys;        /* at its revision */
+    ngx_etcd_verify_t            verify;
     unsigned                     behind:1;     /* it holds up proofs */
     unsigned                     partial:1;    /* more fragments are to come */
     unsigned                     missed:1;     /* its stream ended: what came

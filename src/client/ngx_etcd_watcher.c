@@ -99,6 +99,7 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
 
         ngx_etcd_list_cancel(&watch->reader);
         ngx_etcd_gap_cancel(&watch->gap);
+        ngx_etcd_verify_stop(watch);
         ngx_etcd_watch_drop_fragments(watch);
 
         if (watch->timer.timer_set) {
@@ -558,15 +559,11 @@ ngx_etcd_watcher_mixed(ngx_etcd_watcher_t *watcher)
 
 
 void
-ngx_etcd_watcher_lags(ngx_etcd_watcher_t *watcher)
+ngx_etcd_watcher_leave(ngx_etcd_watcher_t *watcher, ngx_str_t *reason)
 {
-    ngx_str_t  text;
-
-    ngx_str_set(&text, "it lags behind the cluster");
-
     ngx_etcd_watcher_end(watcher);
 
-    ngx_etcd_channel_failed(&watcher->cluster->streams, &text);
+    ngx_etcd_channel_failed(&watcher->cluster->streams, reason);
     ngx_etcd_watcher_open(watcher);
 }
 

@@ -26,8 +26,8 @@ void ngx_etcd_watcher_cancel(ngx_etcd_watcher_t *watcher, int64_t id);
 /* asks how far the endpoint is: the answer sets watcher->reached */
 ngx_int_t ngx_etcd_watcher_progress(ngx_etcd_watcher_t *watcher);
 
-/* the endpoint is too far behind: another one */
-void ngx_etcd_watcher_lags(ngx_etcd_watcher_t *watcher);
+/* gives the endpoint up, for that reason: the stream goes to another one */
+void ngx_etcd_watcher_leave(ngx_etcd_watcher_t *watcher, ngx_str_t *reason);
 
 /*
  * What was received is of another watch: answers to creates did not come in

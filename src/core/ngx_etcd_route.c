@@ -12,7 +12,7 @@
 #include <ngx_etcd_route.h>
 
 
-static ngx_etcd_conf_t *ngx_etcd_route_cluster(ngx_etcd_route_t *route);
+static ngx_etcd_conf_t *ngx_etcd_route_cluster(void);
 
 
 ngx_etcd_route_t  *ngx_etcd_route_spare;
@@ -71,7 +71,7 @@ ngx_etcd_route_revision(ngx_etcd_route_t *route)
     ngx_etcd_table_t  *table;
 
     if (route == NULL) {
-        cluster = ngx_etcd_route_cluster(NULL);
+        cluster = ngx_etcd_route_cluster();
 
         return cluster ? ngx_etcd_route_known(cluster) : 0;
     }
@@ -119,21 +119,21 @@ ngx_etcd_route_staleness(ngx_etcd_route_t *route)
 {
     ngx_etcd_conf_t  *cluster;
 
-    cluster = ngx_etcd_route_cluster(route);
+    if (route != NULL) {
+        return ngx_etcd_service_staleness(route->upstream->service);
+    }
+
+    cluster = ngx_etcd_route_cluster();
 
     return cluster ? ngx_etcd_zone_staleness(&cluster->zone) : -1;
 }
 
 
 static ngx_etcd_conf_t *
-ngx_etcd_route_cluster(ngx_etcd_route_t *route)
+ngx_etcd_route_cluster(void)
 {
     ngx_etcd_conf_t      **clusters;
     ngx_etcd_main_conf_t  *emcf;
-
-    if (route != NULL) {
-        return route->upstream->cluster;
-    }
 
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                                  ngx_etcd_module);

@@ -170,7 +170,7 @@ uint64_t ngx_etcd_route_revision(ngx_etcd_route_t *route);
  */
 uint64_t ngx_etcd_route_known(ngx_etcd_conf_t *cluster);
 
-/* ms since the data was last proved fresh; -1: it never was */
+/* ngx_etcd_service_staleness(); without a route that of the first cluster */
 int64_t ngx_etcd_route_staleness(ngx_etcd_route_t *route);
 
 

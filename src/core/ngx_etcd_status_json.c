@@ -318,7 +318,7 @@ ngx_etcd_status_json_open(ngx_etcd_status_t *status,
     ngx_etcd_status_json_name(status, &service->name);
     ngx_etcd_writer_literal(&status->out, "{");
     ngx_etcd_writer_json(&status->out,
-                         json_pack("{s:o, s:o, s:s, s:I, s:I, s:I}",
+                         json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I}",
                              "cluster",
                              ngx_etcd_writer_str(&upstream->cluster->name),
                              "prefix", ngx_etcd_writer_str(&service->prefix),
@@ -326,6 +326,8 @@ ngx_etcd_status_json_open(ngx_etcd_status_t *status,
                              "generation",
                              (json_int_t) status->view.generation,
                              "revision", (json_int_t) status->view.revision,
+                             "staleness_ms",
+                             (json_int_t) ngx_etcd_service_staleness(service),
                              "waiting",
                              (json_int_t) ngx_etcd_status_waiting(service)),
                          JSON_EMBED);

@@ -217,7 +217,7 @@ ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
 
     service = failsafe->service;
 
-    staleness = ngx_etcd_set_staleness(service->zone, service->set);
+    staleness = ngx_etcd_set_staleness(service->set);
     now = ngx_etcd_clock();
 
     if (failsafe->targets.n == 0

@@ -34,6 +34,7 @@ static void ngx_etcd_service_listed(ngx_etcd_watch_t *watch,
 static void ngx_etcd_service_events(ngx_etcd_watch_t *watch,
     Etcd__Event **events, size_t n, int64_t revision);
 static void ngx_etcd_service_readable(ngx_etcd_service_t *service);
+static void ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time);
 static void ngx_etcd_service_failed(ngx_etcd_watch_t *watch,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
@@ -149,6 +150,14 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 }
 
 
+int64_t
+ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf)
+{
+    return (conf->leader != NULL) ? ngx_etcd_set_staleness(conf->set)
+                                  : ngx_etcd_zone_staleness(conf->zone);
+}
+
+
 ngx_etcd_service_t *
 ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     ngx_etcd_watcher_t *watcher, ngx_pool_t *pool,
@@ -221,12 +230,6 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         return NULL;
     }
 
-    /* two of three proofs may fail to come in time */
-
-    if (conf->rules.max_stale != 0) {
-        ngx_etcd_fresh_want(&watcher->fresh, conf->rules.max_stale / 3);
-    }
-
     ngx_etcd_audit_init(&service->audit, service);
 
     return service;
@@ -236,6 +239,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
 static void
 ngx_etcd_service_watch(ngx_etcd_service_t *service)
 {
+    ngx_msec_t                stale;
     ngx_etcd_service_conf_t  *conf;
 
     conf = service->conf;
@@ -248,6 +252,14 @@ ngx_etcd_service_watch(ngx_etcd_service_t *service)
     service->watch.events = ngx_etcd_service_events;
     service->watch.failed = ngx_etcd_service_failed;
     service->watch.data = service;
+
+    if (conf->leader != NULL) {
+        stale = conf->rules.max_stale ? conf->rules.max_stale
+                                      : NGX_ETCD_SERVICE_STALE;
+
+        service->watch.verify_interval = stale / NGX_ETCD_SERVICE_VERIFICATIONS;
+        service->watch.verified = ngx_etcd_service_verified;
+    }
 }
 
 
@@ -532,6 +544,22 @@ ngx_etcd_service_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
 
 
 static void
+ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
+{
+    ngx_etcd_service_t  *service;
+
+    service = watch->data;
+    service->verified = time;
+
+    if (ngx_etcd_zone_owned(service->zone)
+        && !ngx_etcd_service_pending(service))
+    {
+        ngx_etcd_set_verify(service->set, time);
+    }
+}
+
+
+static void
 ngx_etcd_service_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
@@ -679,6 +707,8 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
         service->full = 0;
         service->set->params = service->conf->params;
         service->set->state = NGX_ETCD_SET_SYNCED;
+
+        ngx_etcd_set_verify(service->set, service->verified);
     }
 
     service->published(service->data, changed);

@@ -29,6 +29,15 @@
 #define NGX_ETCD_SERVICE_BUSY  50
 #define NGX_ETCD_SERVICE_FULL  5000
 
+/*
+ * The watch of a leader is verified so often in max_stale: two of three
+ * verifications may fail to come in time.  With max_stale=off that is counted
+ * of so many ms.
+ */
+
+#define NGX_ETCD_SERVICE_VERIFICATIONS  3
+#define NGX_ETCD_SERVICE_STALE          15000
+
 
 /*
  * One "etcd_members" or "etcd_leader": made by configuration, lives as long as
@@ -72,6 +81,9 @@ struct ngx_etcd_service_s {
     ngx_pool_t                  *pool;
     ngx_array_t                 *ops;           /* of ngx_etcd_op_t */
     uint64_t                     revision;
+    uint64_t                     verified;      /* ngx_etcd_clock(): the watch;
+                                                   the set when all is
+                                                   published */
     uint64_t                     arrived;       /* the first of its events, by
                                                    ngx_etcd_stall_now(); 0:
                                                    there is none */
@@ -109,6 +121,13 @@ void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
  */
 ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
+
+/*
+ * ms since the last proof: of a leader, that it is the one that etcd has
+ * (ngx_etcd_verify.h); of members, that etcd answers (ngx_etcd_fresh.h).  -1:
+ * there was none.
+ */
+int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf);
 
 /*
  * The agent, owning the zone: reads the set and starts to watch where it was

@@ -325,7 +325,7 @@ ngx_etcd_table_expired(ngx_etcd_table_t *table)
 {
     int64_t  staleness;
 
-    staleness = ngx_etcd_set_staleness(table->zone, table->set);
+    staleness = ngx_etcd_set_staleness(table->set);
 
     if (staleness < 0) {
         return 1;
@@ -340,7 +340,7 @@ ngx_uint_t
 ngx_etcd_table_failsafe(ngx_etcd_table_t *table)
 {
     return table->conf->failsafe
-           && ngx_etcd_set_staleness(table->zone, table->set)
+           && ngx_etcd_set_staleness(table->set)
               > (int64_t) table->conf->max_stale
            && ngx_etcd_set_confirmed(table->set);
 }

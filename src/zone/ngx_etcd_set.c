@@ -216,6 +216,7 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         set->state = old->state;
         set->params = old->params;
         set->revision = old->revision;
+        set->verified = old->verified;
     }
 
     ngx_etcd_zone_unlock(from);
@@ -366,10 +367,19 @@ ngx_etcd_set_empty(ngx_etcd_zone_t *zone, ngx_etcd_slot_t *chunk)
 
 
 int64_t
-ngx_etcd_set_staleness(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+ngx_etcd_set_staleness(ngx_etcd_set_t *set)
 {
-    return (set->state == NGX_ETCD_SET_SYNCED) ? ngx_etcd_zone_staleness(zone)
-                                               : -1;
+    return (set->state == NGX_ETCD_SET_SYNCED)
+           ? ngx_etcd_zone_since(&set->verified) : -1;
+}
+
+
+void
+ngx_etcd_set_verify(ngx_etcd_set_t *set, uint64_t time)
+{
+    if (time > set->verified) {
+        __atomic_store_n(&set->verified, time, __ATOMIC_RELEASE);
+    }
 }
 
 

@@ -143,6 +143,9 @@ struct ngx_etcd_set_s {
                                                       by its own API:
                                                       ngx_etcd_clock(); 0: it
                                                       is not */
+    ngx_etcd_word_t                  verified;     /* ngx_etcd_clock(): it was
+                                                      what etcd had; 0: it is
+                                                      not known to have been */
     ngx_atomic_t                     base;         /* ring is valid above */
     uint32_t                         ring[NGX_ETCD_SET_RING];
 
@@ -220,10 +223,14 @@ ngx_int_t ngx_etcd_set_count_waiting(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set);
 
 /*
- * ngx_etcd_zone_staleness() for one set: -1, too, unless it holds all that
- * etcd has below its prefix (not read yet, denied, or no room).
+ * ms since the set was last verified to be what etcd has below its prefix; -1:
+ * it never was, or it does not hold all of that (not read yet, denied, or no
+ * room).
  */
-int64_t ngx_etcd_set_staleness(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+int64_t ngx_etcd_set_staleness(ngx_etcd_set_t *set);
+
+/* the owner: the set was what etcd had at that time of ngx_etcd_clock() */
+void ngx_etcd_set_verify(ngx_etcd_set_t *set, uint64_t time);
 
 /*
  * A leader that nothing from etcd proves any more, but its own API does: the

@@ -146,18 +146,25 @@ ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us)
 int64_t
 ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone)
 {
-    uint64_t  now, proved;
+    return ngx_etcd_zone_since(&zone->sh->cluster.proved);
+}
+
+
+int64_t
+ngx_etcd_zone_since(ngx_etcd_word_t *proved)
+{
+    uint64_t  now, time;
 
     /* in this order: what is proved meanwhile is not later than now */
 
-    proved = __atomic_load_n(&zone->sh->cluster.proved, __ATOMIC_ACQUIRE);
+    time = __atomic_load_n(proved, __ATOMIC_ACQUIRE);
     now = ngx_etcd_clock();
 
-    if (proved == 0) {
+    if (time == 0) {
         return -1;
     }
 
-    return (now > proved) ? (int64_t) (now - proved) : 0;
+    return (now > time) ? (int64_t) (now - time) : 0;
 }
 
 

@@ -168,10 +168,14 @@ void ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone);
 void ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us);
 
 /*
- * ms since all that is in the zone was last proved to be what etcd has; -1: it
- * never was.  What proves it, and how much, says ngx_etcd_fresh.h.
+ * ms since the last proof that etcd answers and that the zone has all that
+ * the watches reported; -1: there was none.  ngx_etcd_fresh.h says how much a
+ * proof is worth.
  */
 int64_t ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone);
+
+/* ms since the time of a proof, as above; 0, the time, is none */
+int64_t ngx_etcd_zone_since(ngx_etcd_word_t *proved);
 
 /* bytes of whole pages in use */
 size_t ngx_etcd_zone_used(ngx_etcd_zone_t *zone);

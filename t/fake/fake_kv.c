@@ -146,6 +146,7 @@ static void
 range(stream_t *s, uint8_t *p, size_t n)
 {
     int                     i;
+    static long             answers;
     Etcd__KeyValue          kv[FAKE_MAX_PAIRS], *pkv[FAKE_MAX_PAIRS];
     Etcd__RangeRequest     *req;
     Etcd__RangeResponse     res;
@@ -168,6 +169,10 @@ range(stream_t *s, uint8_t *p, size_t n)
 
         res.count++;
 
+        if (fake.kvs.pairs[i].mod_revision < req->min_mod_revision) {
+            continue;
+        }
+
         if (req->limit && (int64_t) res.n_kvs >= req->limit) {
             res.more = 1;
             continue;
@@ -175,6 +180,10 @@ range(stream_t *s, uint8_t *p, size_t n)
 
         fill_kv(&kv[i], &fake.kvs.pairs[i]);
         pkv[res.n_kvs++] = &kv[i];
+    }
+
+    if (is_mode("counts-more") && ++answers >= mode_number(0)) {
+        res.count++;
     }
 
     printf("%ld %s conn=%d key=%.*s kvs=%d\n", now_ms(),

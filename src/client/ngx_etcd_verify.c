@@ -1,0 +1,415 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_watcher.h>
+#include <ngx_etcd_auth.h>
+#include <ngx_etcd_clock.h>
+
+
+static void ngx_etcd_verify_timer(ngx_event_t *ev);
+static ngx_int_t ngx_etcd_verify_read(ngx_etcd_watch_t *watch);
+static ngx_int_t ngx_etcd_verify_send(ngx_etcd_watch_t *watch);
+static ngx_msec_t ngx_etcd_verify_limit(ngx_etcd_watch_t *watch);
+static ngx_msec_t ngx_etcd_verify_left(ngx_etcd_watch_t *watch);
+static ngx_int_t ngx_etcd_verify_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+static void ngx_etcd_verify_done(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
+    Etcd__RangeResponse *response, uint64_t sent);
+static ngx_uint_t ngx_etcd_verify_agrees(ngx_etcd_watch_t *watch,
+    Etcd__RangeResponse *response);
+static void ngx_etcd_verify_behind(ngx_etcd_watch_t *watch);
+static void ngx_etcd_verify_failed(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, uint64_t sent);
+
+
+void
+ngx_etcd_verify_start(ngx_etcd_watch_t *watch)
+{
+    ngx_event_t  *timer;
+
+    if (watch->verify_interval == 0) {
+        return;
+    }
+
+    timer = &watch->verify.timer;
+
+    timer->handler = ngx_etcd_verify_timer;
+    timer->data = watch;
+    timer->log = watch->watcher->cluster->log;
+    timer->cancelable = 1;
+
+    ngx_add_timer(timer, 1);
+}
+
+
+void
+ngx_etcd_verify_stop(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_verify_t  *verify;
+
+    verify = &watch->verify;
+
+    verify->failing = 0;
+    verify->behind = 0;
+
+    if (verify->timer.timer_set) {
+        ngx_del_timer(&verify->timer);
+    }
+
+    if (verify->sent != 0) {
+        verify->sent = 0;
+        ngx_etcd_grpc_cancel(&verify->call);
+    }
+
+    if (verify->pool != NULL) {
+        ngx_destroy_pool(verify->pool);
+        verify->pool = NULL;
+        verify->response = NULL;
+    }
+}
+
+
+void
+ngx_etcd_verify_count(ngx_etcd_watch_t *watch, Etcd__Event *event)
+{
+    if (event->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
+        watch->nkeys--;
+
+    } else if (event->kv->version == 1) {
+        watch->nkeys++;
+    }
+}
+
+
+static void
+ngx_etcd_verify_timer(ngx_event_t *ev)
+{
+    ngx_etcd_watch_t  *watch;
+
+    watch = ev->data;
+
+    if (ngx_etcd_verify_read(watch) != NGX_OK) {
+        ngx_add_timer(ev, NGX_ETCD_VERIFY_AGAIN);
+    }
+}
+
+
+/* NGX_DECLINED: not now */
+
+static ngx_int_t
+ngx_etcd_verify_read(ngx_etcd_watch_t *watch)
+{
+    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_auth_t       *auth;
+    ngx_etcd_http2_t      *h2;
+    ngx_etcd_verify_t     *verify;
+    ngx_etcd_cluster_t    *cluster;
+    ngx_etcd_grpc_call_t  *call;
+
+    verify = &watch->verify;
+    cluster = watch->watcher->cluster;
+    auth = cluster->auth;
+
+    h2 = ngx_etcd_channel_get(&cluster->streams);
+
+    if (h2 == NULL || !ngx_etcd_auth_ready(auth)) {
+        return NGX_DECLINED;
+    }
+
+    call = &verify->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.KV/Range";
+    call->response = &etcd__range_response__descriptor;
+    call->timeout = ngx_etcd_verify_left(watch);
+    call->metadata = md;
+    call->nmetadata = ngx_etcd_auth_metadata(auth, md, &verify->token);
+    call->message = ngx_etcd_verify_message;
+    call->done = ngx_etcd_verify_done;
+    call->data = watch;
+
+    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    verify->sent = ngx_etcd_clock();
+    verify->revision = watch->revision;
+
+    if (ngx_etcd_verify_send(watch) != NGX_OK) {
+        verify->sent = 0;
+        ngx_etcd_grpc_cancel(call);
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+/* the answer has one key at most, the newest, and counts all */
+
+static ngx_int_t
+ngx_etcd_verify_send(ngx_etcd_watch_t *watch)
+{
+    Etcd__RangeRequest  request;
+
+    etcd__range_request__init(&request);
+
+    request.key.data = watch->key.data;
+    request.key.len = watch->key.len;
+    request.range_end.data = watch->range_end.data;
+    request.range_end.len = watch->range_end.len;
+    request.min_mod_revision = watch->revision + 1;
+    request.sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__MOD;
+    request.sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+    request.limit = 1;
+    request.keys_only = 1;
+
+    if (ngx_etcd_grpc_send(&watch->verify.call, &request.base) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_grpc_end(&watch->verify.call);
+
+    return NGX_OK;
+}
+
+
+/* how long an endpoint may fail to answer */
+
+static ngx_msec_t
+ngx_etcd_verify_limit(ngx_etcd_watch_t *watch)
+{
+    ngx_msec_t  limit;
+
+    limit = ngx_max(watch->verify_interval, NGX_ETCD_VERIFY_MIN);
+
+    return ngx_min(limit, watch->watcher->cluster->conf->request_timeout);
+}
+
+
+/* what is left of that */
+
+static ngx_msec_t
+ngx_etcd_verify_left(ngx_etcd_watch_t *watch)
+{
+    uint64_t    passed;
+    ngx_msec_t  limit;
+
+    limit = ngx_etcd_verify_limit(watch);
+
+    if (watch->verify.failing == 0) {
+        return limit;
+    }
+
+    passed = ngx_etcd_clock() - watch->verify.failing;
+
+    return (passed < limit) ? limit - (ngx_msec_t) passed : 1;
+}
+
+
+static ngx_int_t
+ngx_etcd_verify_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
+    ngx_pool_t *pool)
+{
+    ngx_etcd_watch_t   *watch;
+    ngx_etcd_verify_t  *verify;
+
+    watch = call->data;
+    verify = &watch->verify;
+
+    if (verify->pool != NULL) {
+        return NGX_ERROR;
+    }
+
+    verify->response = (Etcd__RangeResponse *) message;
+    verify->pool = pool;
+
+    return NGX_DONE;
+}
+
+
+/* the watch may be off the stream, or on another one, after this */
+
+static void
+ngx_etcd_verify_done(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    uint64_t              sent;
+    ngx_pool_t           *pool;
+    ngx_etcd_watch_t     *watch;
+    ngx_etcd_verify_t    *verify;
+    Etcd__RangeResponse  *response;
+
+    watch = call->data;
+    verify = &watch->verify;
+
+    sent = verify->sent;
+    response = verify->response;
+    pool = verify->pool;
+
+    verify->sent = 0;
+    verify->response = NULL;
+    verify->pool = NULL;
+
+    if (status == NGX_ETCD_GRPC_OK && response != NULL) {
+        ngx_etcd_verify_answered(watch, response, sent);
+
+    } else {
+        ngx_etcd_verify_failed(watch, status, text, sent);
+    }
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+}
+
+
+static void
+ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
+    Etcd__RangeResponse *response, uint64_t sent)
+{
+    uint64_t             passed;
+    ngx_msec_t           next;
+    ngx_etcd_verify_t   *verify;
+    ngx_etcd_cluster_t  *cluster;
+
+    verify = &watch->verify;
+    cluster = watch->watcher->cluster;
+
+    verify->failing = 0;
+
+    ngx_etcd_auth_accepted(cluster->auth);
+
+    if (!ngx_etcd_verify_agrees(watch, response)) {
+        ngx_etcd_verify_behind(watch);
+        return;
+    }
+
+    verify->behind = 0;
+
+    passed = ngx_etcd_clock() - sent;
+    next = NGX_ETCD_VERIFY_AGAIN;
+
+    if (passed + next < watch->verify_interval) {
+        next = watch->verify_interval - (ngx_msec_t) passed;
+    }
+
+    ngx_add_timer(&verify->timer, next);
+
+    /* as good as the answer to a PING, which is not sent then */
+
+    ngx_etcd_cluster_prove(cluster, sent);
+
+    watch->verified(watch, sent);
+}
+
+
+/*
+ * A watch that has passed the answer's revision since the Range was sent has
+ * reported all that the answer counts; the numbers are of different revisions
+ * then.
+ */
+
+static ngx_uint_t
+ngx_etcd_verify_agrees(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response)
+{
+    ngx_etcd_cluster_t     *cluster;
+    Etcd__ResponseHeader   *header;
+
+    cluster = watch->watcher->cluster;
+    header = response->header;
+
+    if (header == NULL || header->revision < watch->verify.revision) {
+        return 0;
+    }
+
+    /* the watch has met a proxy alone, which names no cluster: 0 */
+
+    if (cluster->cluster_id != 0 && header->cluster_id != cluster->cluster_id)
+    {
+        return 0;
+    }
+
+    if (header->revision < watch->revision) {
+        return 1;
+    }
+
+    return response->count == watch->nkeys
+           && (response->n_kvs == 0
+               || response->kvs[0]->mod_revision <= watch->revision);
+}
+
+
+static void
+ngx_etcd_verify_behind(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (++watch->verify.behind < NGX_ETCD_VERIFY_BEHIND) {
+        ngx_add_timer(&watch->verify.timer, NGX_ETCD_VERIFY_AGAIN);
+        return;
+    }
+
+    cluster = watch->watcher->cluster;
+    cluster->resyncs++;
+
+    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                  "etcd cluster \"%V\": prefix \"%V\": the watch at revision "
+                  "%L does not have what etcd has, listing again",
+                  &cluster->conf->name, &watch->prefix, watch->revision);
+
+    /* it is not known what is different */
+
+    watch->foreign = 1;
+    ngx_etcd_watch_again(watch, 0);
+}
+
+
+static void
+ngx_etcd_verify_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, uint64_t sent)
+{
+    ngx_str_t            reason;
+    ngx_etcd_verify_t   *verify;
+    ngx_etcd_cluster_t  *cluster;
+
+    verify = &watch->verify;
+    cluster = watch->watcher->cluster;
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": prefix \"%V\": verifying the watch "
+                  "failed: %s: %V", &cluster->conf->name, &watch->prefix,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);
+
+    /* the end of the stream stops the verification */
+
+    if (ngx_etcd_channel_get(&cluster->streams) == NULL
+        || ngx_etcd_auth_refused(cluster->auth, verify->token, status, text))
+    {
+        return;
+    }
+
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
+        ngx_etcd_watch_refused(watch, status, text);
+        return;
+    }
+
+    if (verify->failing == 0) {
+        verify->failing = sent;
+    }
+
+    if (ngx_etcd_clock() - verify->failing >= ngx_etcd_verify_limit(watch)) {
+        ngx_str_set(&reason, "no answer to a linearizable read");
+        ngx_etcd_watcher_leave(watch->watcher, &reason);
+    }
+}
