@@ -126,6 +126,14 @@ ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time)
 
 
 ngx_msec_t
+ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster)
+{
+    return cluster->conf->ping_interval
+           << ngx_min(cluster->too_many_pings, NGX_ETCD_CLUSTER_PINGS);
+}
+
+
+ngx_msec_t
 ngx_etcd_backoff(ngx_uint_t failures)
 {
     ngx_msec_t  max;

@@ -30,6 +30,10 @@
 
 #define NGX_ETCD_CLUSTER_QUIET 30000
 
+/* endpoints that get too many PINGs: ping_interval is doubled so often */
+
+#define NGX_ETCD_CLUSTER_PINGS 8
+
 
 typedef struct ngx_etcd_auth_s       ngx_etcd_auth_t;
 typedef struct ngx_etcd_auto_sync_s  ngx_etcd_auto_sync_t;
@@ -127,6 +131,9 @@ void ngx_etcd_cluster_wait(ngx_etcd_cluster_t *cluster, ngx_uint_t *done,
 
 /* what the watches have reported was so at that time, if they are in force */
 void ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time);
+
+/* the configured one, or longer where endpoints do not take so many PINGs */
+ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
 
 /* full jitter: 1 .. min(BASE * 2^failures, MAX) */
 ngx_msec_t ngx_etcd_backoff(ngx_uint_t failures);

@@ -163,8 +163,7 @@ ngx_etcd_link_dial(ngx_etcd_link_t *link)
     conf->authority = endpoint->authority;
     conf->name = endpoint->url;
     conf->connect_timeout = ccf->connect_timeout;
-    conf->ping_interval = ccf->ping_interval
-                          << ngx_min(cluster->too_many_pings, 8);
+    conf->ping_interval = ngx_etcd_cluster_ping_interval(cluster);
     conf->ping_timeout = ccf->ping_timeout;
     conf->max_message_size = ccf->max_message_size;
     conf->ready = ngx_etcd_link_ready;

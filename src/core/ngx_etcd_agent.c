@@ -574,6 +574,8 @@ ngx_etcd_agent_changed(void *data)
     zc->state = ngx_etcd_agent_state(cluster);
     zc->cluster_id = cluster->cluster_id;
     zc->revision = cluster->revision;
+    zc->patience = ngx_etcd_cluster_ping_interval(cluster)
+                   + cluster->conf->ping_timeout;
 
     ngx_etcd_agent_proved(agent);
 

@@ -13,11 +13,13 @@
 
 static ngx_int_t ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status);
 static char *ngx_etcd_status_values_state(ngx_etcd_conf_t *ecf);
+static char *ngx_etcd_status_fresh_state(ngx_etcd_conf_t *ecf);
+static char *ngx_etcd_status_leaders_state(ngx_etcd_conf_t *ecf);
 
 
 char  *ngx_etcd_status_cluster_states[] = {
     "idle", "connecting", "unauthorized", "syncing", "denied", "zone full",
-    "synced", NULL
+    "stale", "synced", NULL
 };
 
 char  *ngx_etcd_status_member_states[] = {
@@ -306,7 +308,66 @@ ngx_etcd_status_values_state(ngx_etcd_conf_t *ecf)
         }
     }
 
-    return ngx_etcd_status_cluster_states[6];
+    return ngx_etcd_status_fresh_state(ecf);
+}
+
+
+/* everything was read: can it be proved that it is so still? */
+
+static char *
+ngx_etcd_status_fresh_state(ngx_etcd_conf_t *ecf)
+{
+    int64_t     age;
+    ngx_uint_t  patience;
+
+    age = ngx_etcd_zone_staleness(&ecf->zone);
+    patience = ecf->zone.sh->cluster.patience;
+
+    /* nothing is proved where nothing is watched */
+
+    if (age < 0 && (ecf->services.nelts != 0 || ecf->values.nelts != 0)) {
+        return ngx_etcd_status_cluster_states[3];
+    }
+
+    if (patience != 0 && age > (int64_t) patience) {
+        return ngx_etcd_status_cluster_states[6];
+    }
+
+    return ngx_etcd_status_leaders_state(ecf);
+}
+
+
+static char *
+ngx_etcd_status_leaders_state(ngx_etcd_conf_t *ecf)
+{
+    int64_t                    age;
+    ngx_uint_t                 i;
+    ngx_msec_t                 stale;
+    ngx_etcd_service_conf_t  **services;
+
+    services = ecf->services.elts;
+
+    for (i = 0; i < ecf->services.nelts; i++) {
+
+        if (services[i]->leader == NULL) {
+            continue;
+        }
+
+        age = ngx_etcd_set_staleness(services[i]->set);
+
+        if (age < 0) {
+            return ngx_etcd_status_cluster_states[3];
+        }
+
+        stale = services[i]->rules.max_stale ? services[i]->rules.max_stale
+                                             : NGX_ETCD_SERVICE_STALE;
+
+        if (age > (int64_t) stale) {
+            return ngx_etcd_status_cluster_states[6];
+        }
+    }
+
+    return ngx_etcd_status_cluster_states[7];
 }
 
 

@@ -145,7 +145,10 @@ ngx_etcd_lock_name_t *ngx_etcd_status_lock_name(ngx_etcd_status_t *status);
 ngx_int_t ngx_etcd_status_lock(ngx_etcd_status_t *status,
     ngx_etcd_status_lock_t *lock);
 
-/* "synced" is said only when every prefix and key was read */
+/*
+ * "synced" is said only when every prefix and key was read, and the proofs
+ * that this is what etcd has are not too old
+ */
 
 extern char  *ngx_etcd_status_cluster_states[];      /* up to a NULL */
 

@@ -15,7 +15,8 @@ const number = new Intl.NumberFormat('en');
 
 const TONES = {
     ok: ['up', 'synced', 'connected', 'add', 'leads', 'holds'],
-    warn: ['drain', 'connecting', 'syncing', 'idle', 'update', 'waits'],
+    warn: ['drain', 'connecting', 'syncing', 'stale', 'idle', 'update',
+           'waits'],
     bad: ['down', 'failed', 'unauthorized', 'denied', 'zone full',
           'unresolved', 'invalid'],
 };

@@ -68,6 +68,9 @@ typedef struct {
     ngx_etcd_word_t                  revision;     /* the highest seen */
     ngx_etcd_word_t                  proved;       /* ngx_etcd_clock(); 0:
                                                       never */
+    ngx_atomic_t                     patience;     /* ms: an older proof says
+                                                      that etcd is out of
+                                                      touch */
     ngx_atomic_t                     reconnects;
     ngx_atomic_t                     resyncs;
     ngx_atomic_t                     repairs;

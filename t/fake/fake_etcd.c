@@ -62,6 +62,8 @@ static const char  usage_text[] =
 "  withhold:MS                events happen before the watch is created, and\n"
 "                             are sent MS later; 0: never\n"
 "  withhold-counted:MS        the same, MS after keys have been counted\n"
+"  counts-more:N              the Nth Range and later ones count a key more\n"
+"                             than there is\n"
 "  stray                      the first event goes to watch 77 and the second\n"
 "                             to watch -1, which nobody has\n"
 "  descending                 watch ids from 1000 down\n"

@@ -1,0 +1,218 @@
+#!/usr/bin/perl
+
+# A leader stays while nothing is written to etcd, for as long as etcd proves
+# that it leads; a watch that has missed an event is noticed without an audit,
+# and a state that cannot be proved is not "synced".
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Backend;
+use Etcd;
+use Fake;
+use Finish;
+use Nginx;
+use Stall;
+use Upstream;
+use Wait;
+
+# each proof may be late by a third of max_stale: STALLED is less than that
+
+use constant {
+    MAX_STALE => 2,
+    PROOFS    => 8,
+    STALLED   => 0.4,
+};
+
+my $stall = Stall->watch();
+my $etcd = Etcd->new()->start();
+my $away = Etcd->new()->start();
+my ($one) = Backend->start('one');
+
+$_->put('/db/1', $one->address) for $etcd, $away;
+$away->stop();
+
+# etcd deletes the key, and never says so; etcd has a key that it never shows
+
+my @kv = ('--kv', '/db/1=127.0.0.1:1001');
+
+my $lost = Fake->new()->start('withhold:0', @kv, '--event', '-/db/1=');
+my $counts = Fake->new()->start('counts-more:6', @kv);
+
+my $nginx = Nginx->new()->set(
+    ETCD   => $etcd->endpoints,
+    AWAY   => $away->endpoints,
+    LOST   => $lost->endpoints,
+    COUNTS => $counts->endpoints,
+    STALE  => MAX_STALE . 's',
+)->start(<<'EOC');
+
+etcd {
+    endpoints %%ETCD%%;
+    ping_interval 60s;
+}
+
+etcd away {
+    endpoints %%AWAY%%;
+    ping_interval 60s;
+}
+
+etcd lost {
+    endpoints %%LOST%%;
+    audit_interval 0;
+}
+
+etcd counts {
+    endpoints %%COUNTS%%;
+    audit_interval 0;
+}
+
+http {
+    upstream db {
+        etcd_leader /db max_stale=%%STALE%%;
+    }
+
+    upstream away {
+        etcd_leader /db max_stale=%%STALE%% cluster=away;
+    }
+
+    upstream lost {
+        etcd_leader /db max_stale=%%STALE%% cluster=lost;
+    }
+
+    upstream counts {
+        etcd_leader /db max_stale=%%STALE%% cluster=counts;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location ~ ^/to/(.*)$ {
+            proxy_pass http://$1;
+            add_header X-Staleness $etcd_staleness always;
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+
+sub cluster { $nginx->status->{clusters}{$_[0]} }
+
+
+sub who {
+    my ($name) = @_;
+
+    my $answer = $nginx->get("/to/$name");
+
+    return $answer->{status} == 200 ? $answer->{body} : $answer->{status};
+}
+
+
+sub becomes {
+    my ($name, $who) = @_;
+
+    return wait_for { who($name) eq $who } 20, "$name: $who";
+}
+
+
+# Asks until so many proofs were seen: the staleness has fallen.  Returns how
+# many requests had no leader, and the greatest staleness.
+
+sub observe {
+    my ($name) = @_;
+
+    my ($proofs, $failed, $before, $greatest) = (0, 0, 0, 0);
+
+    wait_for {
+        my $answer = $nginx->get("/to/$name");
+        my $staleness = $answer->{headers}{'x-staleness'};
+
+        if ($answer->{status} == 200) {
+            $proofs++ if $staleness < $before;
+            $before = $staleness;
+            $greatest = $staleness if $staleness > $greatest;
+
+        } else {
+            $failed++;
+        }
+
+        $failed || $proofs >= PROOFS;
+    } PROOFS * MAX_STALE, "$name: proofs" or return (1, $greatest);
+
+    return ($failed, $greatest);
+}
+
+
+sub stays {
+    my ($name, $what) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $greatest;
+
+    ok($stall->again(STALLED, sub {
+        becomes($name, 'one') or return;
+
+        (my $failed, $greatest) = observe($name);
+
+        return !$failed;
+    }), "$what: the leader stays");
+
+    cmp_ok($greatest, '<', MAX_STALE, "$what: \$etcd_staleness");
+    is(cluster($name eq 'db' ? 'default' : $name)->{state}, 'synced',
+       "$what: the state");
+}
+
+
+my $revision = $etcd->revision;
+
+stays('db', 'nothing is written');
+is($etcd->revision, $revision, 'indeed');
+
+# etcd comes back as it was
+
+is(who('away'), 502, 'etcd is away: there is no leader');
+isnt(cluster('away')->{state}, 'synced', 'and the status says so');
+
+$away->start();
+stays('away', 'etcd comes back, and nothing is written');
+
+# written to, elsewhere and here
+
+$etcd->put('/elsewhere', 'x');
+stays('db', 'another key is written');
+
+my $changed = $etcd->put('/db/1', '{"address":"' . $one->address . '"}');
+
+Upstream->new($nginx, 'db')->sees($changed);
+stays('db', 'the key is written');
+
+# a lost event
+
+ok(wait_for(sub {
+    !@{ $nginx->status->{upstreams}{lost}{members} }
+        && cluster('lost')->{state} eq 'synced'
+}, 20, 'no leader'), 'an event that etcd has lost is found');
+is($nginx->count_log(qr/"lost": prefix "\/db\/?": the watch at revision/), 1,
+   'the log says so');
+
+# what etcd counts never agrees with what it shows, from some time on
+
+ok(wait_for(sub { cluster('counts')->{state} eq 'stale' }, 20, 'stale'),
+   'a state that cannot be proved is "stale"');
+cmp_ok($nginx->status->{upstreams}{counts}{staleness_ms}, '>',
+       MAX_STALE * 1000, 'the status of the upstream tells for how long');
+is(who('counts'), 502, 'there is no leader');
+
+finish();
