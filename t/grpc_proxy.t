@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Many nginxes behind "etcd grpc-proxy": they follow members and elect a
-# leader, over restarts of the proxy and of etcd, and etcd sees no more of
-# them than of one.
+# Many nginxes behind "etcd grpc-proxy": they follow members and leaders, and
+# elect a leader, over restarts of the proxy and of etcd, and etcd sees no more
+# of them than of one.
 
 use strict;
 use warnings;
@@ -19,7 +19,11 @@ use Nginx;
 use Upstream;
 use Wait;
 
-use constant NGINXES => 8;
+use constant {
+    NGINXES   => 8,
+    MAX_STALE => 6,
+    PROOFS    => 4,                     # together longer than MAX_STALE
+};
 
 my $etcd = Etcd->new()->start();
 my $proxy = GrpcProxy->new($etcd)->start();
@@ -41,6 +45,10 @@ http {
         etcd_members /services/api/;
     }
 
+    upstream db {
+        etcd_leader /db max_stale=%%STALE%%s;
+    }
+
     server {
         listen 127.0.0.1:%%PORT%%;
 
@@ -59,7 +67,10 @@ sub streams { $etcd->metric('etcd_debugging_mvcc_watch_stream_total') }
 sub nginx {
     my ($self) = @_;
 
-    return Nginx->new(etcd => $proxy)->set(SELF => $self)->start($config);
+    return Nginx->new(etcd => $proxy)->set(
+        SELF  => $self,
+        STALE => MAX_STALE,
+    )->start($config);
 }
 
 
@@ -119,14 +130,80 @@ sub all_registered {
 }
 
 
+# the leader of the election /db, and for how long it was not proved: nobody
+# leads where that is too long
+
+my $leading;
+
+sub db { $_[0]->status->{upstreams}{db} }
+
+
+sub follows {
+    my ($db) = @_;
+
+    my ($member) = @{ $db->{members} };
+
+    return $member && $member->{key} eq $leading
+           && $db->{staleness_ms} >= 0
+           && $db->{staleness_ms} <= MAX_STALE * 1000;
+}
+
+
+sub all_follow {
+    my ($name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my @late = grep {
+        my $nginx = $_;
+
+        !wait_for(sub { follows(db($nginx)) }, 30);
+    } @nginxes;
+
+    return is(scalar(@late), 0, $name);
+}
+
+
+sub elect {
+    my ($next) = @_;
+
+    $etcd->txn($leading ? [del => $leading] : (),
+               [put => "/db/$next", "127.0.0.1:$next"]);
+    $leading = "/db/$next";
+}
+
+
+# a quiet time that is longer than MAX_STALE, in which proofs come
+
+sub is_proved {
+    my ($nginx) = @_;
+
+    my ($proofs, $before) = (0, 0);
+
+    wait_for {
+        my $staleness = db($nginx)->{staleness_ms};
+
+        $proofs++ if $staleness < $before;
+        $before = $staleness;
+
+        $proofs >= PROOFS;
+    } 2 * PROOFS * MAX_STALE, 'proofs' or return 0;
+
+    return follows(db($nginx));
+}
+
+
 # what etcd sees of one nginx, which has watches of all kinds
 
 put();
+elect(1);
 push @nginxes, nginx(1);
 one_leads('one nginx: it leads');
 all_registered('it is registered');
 put();
 all_show('and follows members, through the proxy');
+all_follow('and a leader');
+ok(is_proved($nginxes[0]), 'that it leads is proved while nothing happens');
 
 my $alone = streams();
 
@@ -136,6 +213,8 @@ push @nginxes, map { nginx($_) } 2 .. NGINXES;
 all_registered(NGINXES . ' nginxes: all are registered');
 put();
 all_show('all follow members');
+elect(2);
+all_follow('and a leader');
 one_leads('one of them leads');
 
 ok(wait_for(sub { streams() == $alone }, 10),
@@ -162,6 +241,9 @@ $proxy->start();
 all_show('the proxy was away: nothing is missed');
 put();
 all_show('and what comes next is seen');
+all_follow('the leader is followed after it');
+elect(3);
+all_follow('so is the next one');
 one_leads('one of them leads after it');
 all_registered('all are registered after it');
 
@@ -170,6 +252,9 @@ all_registered('all are registered after it');
 $etcd->restart();
 put();
 all_show('etcd was away: what comes next is seen');
+all_follow('etcd was away: the leader is followed');
+elect(4);
+all_follow('etcd was away: so is the next one');
 one_leads('one of them leads after that, too');
 all_registered('all are registered after that, too');
 

@@ -38,13 +38,15 @@ sub endpoints { "http://127.0.0.1:$_[0]{port}" }
 sub start {
     my ($self) = @_;
 
-    # etcd takes options from the environment too, not from ours
+    # etcd takes options from the environment too, not from ours.  Since 3.5.30
+    # a proxy ends that does not reach itself by what it advertises.
 
     delete local @ENV{grep { /^ETCD_/ } keys %ENV};
 
     $self->{pid} = spawn($self->{log}, 'etcd', 'grpc-proxy', 'start',
                          '--endpoints', $self->{etcd}->url,
                          '--listen-addr', "127.0.0.1:$self->{port}",
+                         '--advertise-client-url', "127.0.0.1:$self->{port}",
                          '--data-dir', $self->{data});
 
     Finish::later($self);
