@@ -23,9 +23,13 @@ static void ngx_etcd_verify_done(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
     Etcd__RangeResponse *response, uint64_t sent);
+static ngx_uint_t ngx_etcd_verify_comparable(ngx_etcd_watch_t *watch,
+    Etcd__RangeResponse *response);
 static ngx_uint_t ngx_etcd_verify_agrees(ngx_etcd_watch_t *watch,
     Etcd__RangeResponse *response);
-static void ngx_etcd_verify_behind(ngx_etcd_watch_t *watch);
+static void ngx_etcd_verify_proved(ngx_etcd_watch_t *watch, uint64_t sent);
+static void ngx_etcd_verify_behind(ngx_etcd_watch_t *watch,
+    Etcd__RangeResponse *response, uint64_t sent);
 static void ngx_etcd_verify_failed(ngx_etcd_watch_t *watch,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, uint64_t sent);
 
@@ -59,6 +63,7 @@ ngx_etcd_verify_stop(ngx_etcd_watch_t *watch)
 
     verify->failing = 0;
     verify->behind = 0;
+    verify->awaited = 0;
 
     if (verify->timer.timer_set) {
         ngx_del_timer(&verify->timer);
@@ -73,6 +78,19 @@ ngx_etcd_verify_stop(ngx_etcd_watch_t *watch)
         ngx_destroy_pool(verify->pool);
         verify->pool = NULL;
         verify->response = NULL;
+    }
+}
+
+
+void
+ngx_etcd_verify_reached(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_verify_t  *verify;
+
+    verify = &watch->verify;
+
+    if (verify->awaited != 0 && watch->revision >= verify->awaited) {
+        ngx_etcd_verify_proved(watch, verify->asked);
     }
 }
 
@@ -276,24 +294,30 @@ static void
 ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
     Etcd__RangeResponse *response, uint64_t sent)
 {
-    uint64_t             passed;
-    ngx_msec_t           next;
-    ngx_etcd_verify_t   *verify;
-    ngx_etcd_cluster_t  *cluster;
+    watch->verify.failing = 0;
 
-    verify = &watch->verify;
-    cluster = watch->watcher->cluster;
+    ngx_etcd_auth_accepted(watch->watcher->cluster->auth);
 
-    verify->failing = 0;
-
-    ngx_etcd_auth_accepted(cluster->auth);
-
-    if (!ngx_etcd_verify_agrees(watch, response)) {
-        ngx_etcd_verify_behind(watch);
+    if (ngx_etcd_verify_agrees(watch, response)) {
+        ngx_etcd_verify_proved(watch, sent);
         return;
     }
 
+    ngx_etcd_verify_behind(watch, response, sent);
+}
+
+
+static void
+ngx_etcd_verify_proved(ngx_etcd_watch_t *watch, uint64_t sent)
+{
+    uint64_t            passed;
+    ngx_msec_t          next;
+    ngx_etcd_verify_t  *verify;
+
+    verify = &watch->verify;
+
     verify->behind = 0;
+    verify->awaited = 0;
 
     passed = ngx_etcd_clock() - sent;
     next = NGX_ETCD_VERIFY_AGAIN;
@@ -302,13 +326,38 @@ ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
         next = watch->verify_interval - (ngx_msec_t) passed;
     }
 
-    ngx_add_timer(&verify->timer, next);
+    /* the answer to a Range that is under way sets the timer */
+
+    if (verify->sent == 0) {
+        ngx_add_timer(&verify->timer, next);
+    }
 
     /* as good as the answer to a PING, which is not sent then */
 
-    ngx_etcd_cluster_prove(cluster, sent);
+    ngx_etcd_cluster_prove(watch->watcher->cluster, sent);
 
     watch->verified(watch, sent);
+}
+
+
+/* the answer is of the same history, and not older than the watch */
+
+static ngx_uint_t
+ngx_etcd_verify_comparable(ngx_etcd_watch_t *watch,
+    Etcd__RangeResponse *response)
+{
+    uint64_t               id;
+    Etcd__ResponseHeader  *header;
+
+    header = response->header;
+
+    /* 0: the watch has met a proxy alone, which names no cluster */
+
+    id = watch->watcher->cluster->cluster_id;
+
+    return header != NULL
+           && header->revision >= watch->verify.revision
+           && (id == 0 || header->cluster_id == id);
 }
 
 
@@ -321,24 +370,11 @@ ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
 static ngx_uint_t
 ngx_etcd_verify_agrees(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response)
 {
-    ngx_etcd_cluster_t     *cluster;
-    Etcd__ResponseHeader   *header;
-
-    cluster = watch->watcher->cluster;
-    header = response->header;
-
-    if (header == NULL || header->revision < watch->verify.revision) {
+    if (!ngx_etcd_verify_comparable(watch, response)) {
         return 0;
     }
 
-    /* the watch has met a proxy alone, which names no cluster: 0 */
-
-    if (cluster->cluster_id != 0 && header->cluster_id != cluster->cluster_id)
-    {
-        return 0;
-    }
-
-    if (header->revision < watch->revision) {
+    if (response->header->revision < watch->revision) {
         return 1;
     }
 
@@ -349,12 +385,25 @@ ngx_etcd_verify_agrees(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response)
 
 
 static void
-ngx_etcd_verify_behind(ngx_etcd_watch_t *watch)
+ngx_etcd_verify_behind(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response,
+    uint64_t sent)
 {
+    ngx_etcd_verify_t   *verify;
     ngx_etcd_cluster_t  *cluster;
 
-    if (++watch->verify.behind < NGX_ETCD_VERIFY_BEHIND) {
-        ngx_add_timer(&watch->verify.timer, NGX_ETCD_VERIFY_AGAIN);
+    verify = &watch->verify;
+
+    if (++verify->behind < NGX_ETCD_VERIFY_BEHIND) {
+
+        if (verify->awaited == 0
+            && ngx_etcd_verify_comparable(watch, response)
+            && response->header->revision > watch->revision)
+        {
+            verify->awaited = response->header->revision;
+            verify->asked = sent;
+        }
+
+        ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);
         return;
     }
 

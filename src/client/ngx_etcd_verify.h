@@ -15,7 +15,8 @@
  * had when the Range was SENT.
  *
  * Otherwise the watch is behind, which is usual for a moment after a change:
- * etcd is asked again, and the prefix is listed again when the watch stays
+ * the same is proved when the watch comes to the revision of the answer.  Etcd
+ * is asked again meanwhile, and the prefix is listed again when the watch stays
  * behind.  An endpoint that does not answer in time is left for another one.
  *
  * This relies on no progress notification, finds events that etcd has lost,
@@ -63,6 +64,9 @@ typedef struct {
     ngx_uint_t                   behind;       /* answers in a row that say
                                                   that the watch is behind */
     int64_t                      revision;     /* of the watch, at "sent" */
+    int64_t                      awaited;      /* revision of an answer that the
+                                                  watch is behind; 0: none */
+    uint64_t                     asked;        /* when its Range was sent */
     ngx_uint_t                   token;        /* its generation */
     Etcd__RangeResponse         *response;
     ngx_pool_t                  *pool;
@@ -74,6 +78,9 @@ void ngx_etcd_verify_start(ngx_etcd_watch_t *watch);
 
 /* the watch is in force no more */
 void ngx_etcd_verify_stop(ngx_etcd_watch_t *watch);
+
+/* the watch has reported all up to its revision */
+void ngx_etcd_verify_reached(ngx_etcd_watch_t *watch);
 
 /* the watch reports the event: keeps the number of its keys */
 void ngx_etcd_verify_count(ngx_etcd_watch_t *watch, Etcd__Event *event);

@@ -366,6 +366,7 @@ ngx_etcd_watch_response(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
         watch->revision = response->header->revision;
         ngx_etcd_watch_reached(watch);
         watch->events(watch, NULL, 0, watch->revision);
+        ngx_etcd_verify_reached(watch);
     }
 
     return NGX_OK;
@@ -488,6 +489,7 @@ ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n)
     watch->revision = revision;
     ngx_etcd_watch_reached(watch);
     watch->events(watch, events, used, revision);
+    ngx_etcd_verify_reached(watch);
 }
 
 
