@@ -178,8 +178,9 @@ sub unanswered {
                                    %options)->unanswered);
 }
 
-is(unanswered($_), 0, "unanswered: $_ is an answer") for 200, 409, 423, 503;
-is(unanswered($_), 1, "unanswered: $_ is none") for 0, 404, 500, 502, 504;
+is(unanswered($_), 0, "unanswered: $_ is an answer")
+    for 200, 409, 423, 503, 504;
+is(unanswered($_), 1, "unanswered: $_ is none") for 0, 404, 500, 502;
 is(unanswered(0, 'closed'), 1, 'unanswered: it was closed');
 is(unanswered(0, 'closed', killed => [[0, 150, 151]]), 0,
    'unanswered: its nginx was killed');
@@ -191,6 +192,90 @@ is(unanswered(0, 'timeout', killed => [[0, 150, 151]]), 1,
    'unanswered: it hangs');
 is(unanswered(0, 'timeout', more => { left => 1 }), 0,
    'unanswered: the client left');
+
+# clients that leave, and time-outs: nginx keeps the lock
+
+my @abandoned = ($both[0], ['gone', 'a', 5], ['enter', 'b', 6, 1, 0],
+                 ['write', 'a', 1], ['write', 'b', 1]);
+my @left = map { +{ %$_, $_->{request} eq 'a' ? (left => 1) : () } }
+           requests(a => 0, b => 200);
+
+
+sub overlaps {
+    my ($requests, %options) = @_;
+
+    return join("\n", LockHistory->new(
+        events => [events(@abandoned)], requests => $requests, late => LATE,
+        %options)->overlaps('r'));
+}
+
+
+like(overlaps(\@left), qr/^left: a at .* b at/, 'overlaps: the client left');
+like(overlaps([requests(a => 504, b => 200)]), qr/^left: a at/,
+     'overlaps: it timed out');
+is(overlaps([requests(a => 503, b => 200)]), '', 'overlaps: it was cut');
+is(overlaps(\@left, lost => [[0, 101, 102]]), '',
+   'overlaps: the client left, but the lock was lost');
+is(overlaps(\@left, killed => [[0, 101, 102]]), '',
+   'overlaps: the client left, but the worker was killed');
+like(overlaps(\@left, lost => [[1, 101, 102]]), qr/^left/,
+     'overlaps: another one lost its lock');
+like(join('', history(\@both, \%fine)->overlaps('r')), qr/^succeeded:/,
+     'overlaps: all succeeded');
+like(join('', history(\@both, { a => 503, b => 200 })->overlaps('r')),
+     qr/^cut:/, 'overlaps: one was cut');
+
+# as operations
+
+sub explained {
+    my ($wanted, $name, @history) = @_;
+
+    my ($found) = history(@history)->unexplained('r');
+
+    is(defined $found ? 0 : 1, $wanted, "linearizable: $name")
+        or diag($found);
+}
+
+
+explained(1, 'one after another', \@turns, \%fine);
+explained(0, 'not two inside', \@both, \%fine);
+explained(1, 'two inside, but one was cut', \@both, { a => 503, b => 200 });
+explained(1, 'two with two permits', \@both, \%fine, @pair);
+explained(0, 'not a token that goes back', [tokens(['a', 6], ['b', 5])],
+          \%fine);
+
+# when nobody is inside
+
+sub idle {
+    my ($events, $requests, @within) = @_;
+
+    my @times = LockHistory->new(events => [events(@$events)],
+                                 requests => $requests)
+        ->idle('r', @within);
+
+    return join(' ', map { join('-', map { sprintf('%.0f', $_) } @$_) } @times);
+}
+
+
+sub waits { map { { request => $_->[0], register => 'r', sent => $_->[1],
+                    arrived => $_->[2], status => 200, nginx => 0 } } @_ }
+
+# a is inside from 101 to 102, b from 105 to 106
+
+my @late = ($turns[0], $turns[1], ['enter', 'b', 6, 3, 1], $turns[3]);
+
+is(idle(\@late, [waits(['a', 101, 102], ['b', 101, 106])], [100, 110]),
+   '102-105', 'idle: a request waits');
+is(idle(\@late, [waits(['a', 101, 102], ['b', 104, 106])], [100, 110]),
+   '104-105', 'idle: since the request was sent');
+is(idle(\@late, [waits(['a', 101, 102], ['b', 101, 106])], [103, 110]),
+   '103-105', 'idle: since the time that counts');
+is(idle(\@late, [waits(['a', 101, 102], ['b', 101, 106])], [100, 103],
+        [104, 110]), '102-103 104-105', 'idle: in two times that count');
+is(idle(\@late, [waits(['a', 101, 102], ['b', 101, 106], ['c', 104, 109])],
+        [100, 110]), '102-105 106-109', 'idle: another one waits in vain');
+is(idle(\@late, [waits(['a', 101, 102])], [100, 110]), '',
+   'idle: nobody waits');
 
 # registers, of which nobody keeps the clients apart
 

@@ -11,6 +11,16 @@ package Contenders;
 #     $contenders->end();           # what was asked is answered first
 #     $contenders->history;         # see LockHistory
 #
+# The history has a line of JSON for each request in the order of the answers:
+#
+#     what        request
+#     request, register, nginx
+#     sent, arrived
+#                 of the request, and its answer; seconds, of time()
+#     status      0: no answer
+#     error       why there is none
+#     left        1: the client was impatient
+#
 # Most stay inside for some milliseconds; every now and then one stays for
 # "long" seconds, and some are impatient and leave before they are answered.
 
@@ -18,7 +28,7 @@ use strict;
 use warnings;
 
 use JSON::PP;
-use POSIX ();
+use POSIX qw(:sys_wait_h);
 use Time::HiRes qw(sleep time);
 
 use Finish;
@@ -69,10 +79,17 @@ sub client {
 }
 
 
+sub registers { @{ $_[0]{registers} } }
+
+
 # named "NAME-REGISTER"
 
 sub bait {
     my ($self, $nginx, $stay, $name) = @_;
+
+    local $?;
+
+    $self->{pids} = [grep { waitpid($_, WNOHANG) == 0 } @{ $self->{pids} }];
 
     for my $register (@{ $self->{registers} }) {
         push @{ $self->{pids} }, $self->fork_client(sub {

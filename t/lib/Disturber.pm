@@ -1,32 +1,37 @@
 package Disturber;
 
-# What can be done to nginxes with locks, and to the etcd that they use.
+# Storms of faults (see Storm) for nginxes with locks, and the etcd they use.
 #
 #     my $disturber = Disturber->new(
 #         cluster => $cluster, net => $net, nginxes => \@nginxes, ttl => 2,
 #         locks => '/locks/', contenders => $contenders,
-#         registers => $registers);
-#     $disturber->go_on(SECONDS, 'first', 'second');    # those first, then any
+#         registers => $registers, seed => $seed);
+#     $disturber->go_on(SECONDS, ['first', 'storm'], ['second']);
 #     $disturber->disturbed; $disturber->killed;        # see LockHistory
+#     $disturber->calms(0);     # ([FROM, UNTIL], ...), without faults
 #     $disturber->summary;
 #
-# One fault at a time, while somebody is inside by the nginx that it is done to,
-# and a reload or the death of a worker of another nginx meanwhile.  Nginxes
-# have a way each to the members, see Netns.
+# When a storm begins, requests are inside by the nginx that its first fault is
+# done to.  After a storm every nginx is asked for every lock, and the calm goes
+# on until each lock was granted once, CALM seconds at most.  Nginxes have a way
+# each to the members, see Netns.
 
 use strict;
 use warnings;
 
-use List::Util qw(shuffle);
+use List::Util qw(max);
 use Time::HiRes qw(sleep time);
 
+use Storm;
 use Wait;
 
 use constant {
-    SETTLES => 1,       # until what was done to nginx is seen
-    STAY    => 2.5,     # TTLs that somebody is inside meanwhile
+    SETTLES => 1,       # until nginx has seen what was done to it
+    STAY    => 5,       # TTLs that somebody is inside meanwhile, at most
     INSIDE  => 2,       # so many at least
     COMING  => 2,       # seconds for them
+    CALM    => 25,
+    EXPIRES => 1,       # a lease has ended for certain so long after its TTL
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -35,154 +40,133 @@ my $slower = $ENV{TEST_SLOWER} || 1;
 sub new {
     my ($class, %options) = @_;
 
-    return bless { disturbed => [], killed => [], done => {}, %options },
-                 $class;
+    my $self = bless { disturbed => [], killed => [], baits => 0, %options },
+                     $class;
+
+    $self->{storm} = Storm->new(
+        seed    => $self->{seed},
+        cluster => $self->{cluster},
+        net     => $self->{net},
+        nginxes => scalar(@{ $self->{nginxes} }),
+        faults  => $self->faults,
+        before  => sub { $self->bait(@_) },
+        calm    => sub { $self->calm },
+    );
+
+    return $self;
 }
 
 
+sub go_on { my $self = shift; $self->{storm}->rage(@_) }
+sub summary { $_[0]{storm}->summary }
 sub disturbed { @{ $_[0]{disturbed} } }
 sub killed { @{ $_[0]{killed} } }
 
 
-sub summary {
-    my ($self) = @_;
+# The calms of the storms in which no worker died, or those in which some did:
+# these begin when etcd must have ended the leases of the dead.
 
-    return join(', ', map { "$_: $self->{done}{$_}" }
-                      sort keys %{ $self->{done} });
+sub calms {
+    my ($self, $died) = @_;
+
+    my $expires = $self->{ttl} + EXPIRES;
+
+    return grep { $_->[0] < $_->[1] } map {
+        my $storm = $_;
+        my $dead = grep { $_->[1] > $storm->{from} - $expires
+                          && $_->[1] < $storm->{until} } $self->killed;
+
+        !$dead == !$died
+            ? [$storm->{until} + ($dead ? $expires : 0), $storm->{next}] : ();
+    } $self->{storm}->storms;
 }
 
 
-# Each gives back nothing, or for how long it lasts and how it is undone.
+sub faults {
+    my ($self) = @_;
 
-my %faults = (
-    'workers stopped' => sub {
-        my ($self, $n) = @_;
-        my @workers = $self->{nginxes}[$n]->workers;
+    my $ttl = $self->{ttl};
 
-        return $self->stop_workers($n, @workers);
-    },
-    'a worker stopped' => sub {
-        my ($self, $n) = @_;
-        my ($worker) = shuffle($self->{nginxes}[$n]->workers);
+    return {
+        'workers stopped' => [$ttl * 4, sub {
+            my (undef, $n) = @_;
 
-        return $self->stop_workers($n, $worker);
-    },
-    'a worker killed' => sub {
-        my ($self, $n) = @_;
-        my ($worker) = shuffle($self->{nginxes}[$n]->workers);
+            return $self->stop_workers($n, $self->{nginxes}[$n]->workers);
+        }],
+        'a worker stopped' => [$ttl * 4, sub {
+            my (undef, $n, $draw) = @_;
+            my @workers = $self->{nginxes}[$n]->workers or return;
 
-        $self->dies($n, sub { $_[0]->kill_worker($worker) }) if $worker;
-        return;
-    },
-    'reload' => sub {
-        my ($self, $n) = @_;
+            return $self->stop_workers($n, $workers[$draw * @workers]);
+        }],
+        'a worker killed' => [0, sub {
+            my (undef, $n, $draw) = @_;
+            my @workers = $self->{nginxes}[$n]->workers or return;
 
-        kill('HUP', $self->{nginxes}[$n]->pid);
-        return;
-    },
-    'restart' => sub {
-        my ($self, $n) = @_;
-        my $nginx = $self->{nginxes}[$n];
+            $self->dies($n, sub {
+                $_[0]->kill_worker($workers[$draw * @workers]);
+            });
+            return;
+        }],
+        'reload' => [0, sub {
+            my (undef, $n) = @_;
 
-        # in the middle of a reload nginx itself complains of what it leaves
+            kill('HUP', $self->{nginxes}[$n]->pid);
+            return;
+        }],
+        'restart' => [0, sub {
+            my (undef, $n) = @_;
+            my $nginx = $self->{nginxes}[$n];
 
-        wait_for { $nginx->children == $nginx->workers } 60, 'old workers';
+            # in the middle of a reload nginx itself complains of what it leaves
 
-        $self->dies($n, sub { $_[0]->stop; $_[0]->start });
-        return;
-    },
-    'crash' => sub {
-        my ($self, $n) = @_;
+            $nginx->children == $nginx->workers or return;
+            $self->dies($n, sub { $_[0]->stop; $_[0]->start });
+            return;
+        }],
+        'crash' => [0, sub {
+            my (undef, $n) = @_;
 
-        $self->dies($n, sub { $_[0]->crash; $_[0]->start });
-        return;
-    },
-    'nginx cut off' => sub {
-        my ($self, $n) = @_;
+            $self->dies($n, sub { $_[0]->crash; $_[0]->start });
+            return;
+        }],
+        'nginx cut off' => [$ttl * 4, sub {
+            my ($storm, $n) = @_;
 
-        $_->place->hide($n + 1) for $self->{cluster}->members;
-        return [$self->{ttl} * 2.5, sub {
-            $_->place->show($n + 1) for $self->{cluster}->members;
-        }];
-    },
-    'nginx with a minority' => sub {
-        my ($self, $n) = @_;
-        my ($alone, @others) = shuffle($self->{cluster}->members);
+            return $self->cut_off($n, $self->{cluster}->members);
+        }],
+        'nginx with a minority' => [$ttl * 4, sub {
+            my ($storm, $n) = @_;
+            my $alone = $storm->{victim};
+            my $show = $self->cut_off($n, grep { $_ != $alone }
+                                              $self->{cluster}->members);
 
-        $_->place->hide($n + 1) for @others;
-        $self->{net}->isolate($alone->place);
-        return [$self->{ttl} * 2.5, sub {
-            $_->place->show($n + 1) for @others;
-            $self->{net}->rejoin($alone->place);
-        }];
-    },
-    'all of etcd hidden' => sub {
-        my ($self) = @_;
+            $self->{net}->isolate($alone->place);
+            return sub {
+                $show->();
+                $self->{net}->rejoin($alone->place);
+            };
+        }],
+        'all of etcd hidden' => [$ttl * 3, sub {
+            $_->place->hide for $self->{cluster}->members;
+            return sub { $_->place->show for $self->{cluster}->members };
+        }],
+        'a key deleted' => [0, sub {
+            my (undef, undef, $draw) = @_;
+            my $kv = $self->a_key($draw) // return;
 
-        $_->place->hide for $self->{cluster}->members;
-        return [$self->{ttl} * 2, sub {
-            $_->place->show for $self->{cluster}->members;
-        }];
-    },
-    'etcd cut off' => sub {
-        my ($self) = @_;
-        my ($etcd) = shuffle($self->{cluster}->members);
+            $self->takes_away(sub { $_[0]->del($kv->{key}) });
+            return;
+        }],
+        'a lease revoked' => [0, sub {
+            my (undef, undef, $draw) = @_;
+            my $kv = $self->a_key($draw) // return;
 
-        $self->{net}->isolate($etcd->place);
-        return [$self->{ttl}, sub { $self->{net}->rejoin($etcd->place) }];
-    },
-    'etcd killed' => sub {
-        my ($self) = @_;
-        my ($etcd) = shuffle($self->{cluster}->members);
-
-        $etcd->kill;
-        return [0.5, sub { $self->{cluster}->revive }];
-    },
-    'etcd restarted' => sub {
-        my ($self) = @_;
-        my ($etcd) = shuffle($self->{cluster}->members);
-
-        $etcd->stop;
-        $self->{cluster}->revive;
-        return;
-    },
-    'etcd stopped' => sub {
-        my ($self) = @_;
-        my ($etcd) = shuffle($self->{cluster}->members);
-
-        $etcd->freeze;
-        return [$self->{ttl} + 1, sub { $etcd->thaw }];
-    },
-    'compacted' => sub {
-        my ($self) = @_;
-        my $etcd = $self->{cluster}->any // return;
-
-        # it may have lost its leader meanwhile
-
-        eval { $etcd->compact; 1 };
-        return;
-    },
-    'defragmented' => sub {
-        my ($self) = @_;
-
-        $_->etcdctl('defrag') for $self->{cluster}->members;
-        return;
-    },
-    'a key deleted' => sub {
-        my ($self) = @_;
-        my $kv = $self->a_key // return;
-
-        $self->takes_away(sub { $_[0]->del($kv->{key}) });
-        return;
-    },
-    'a lease revoked' => sub {
-        my ($self) = @_;
-        my $kv = $self->a_key // return;
-
-        $self->takes_away(sub { $_[0]->revoke($kv->{lease}) });
-        return;
-    },
-);
+            $self->takes_away(sub { $_[0]->revoke($kv->{lease}) });
+            return;
+        }],
+    };
+}
 
 
 sub stop_workers {
@@ -191,12 +175,21 @@ sub stop_workers {
     my $nginx = $self->{nginxes}[$n];
     my $from = time();
 
-    $nginx->freeze($_) for grep { defined } @workers;
+    $nginx->freeze($_) for @workers;
 
-    return [$self->{ttl} * 2.5, sub {
-        $nginx->thaw($_) for grep { defined } @workers;
+    return sub {
+        $nginx->thaw($_) for @workers;
         push @{ $self->{disturbed} }, [$n, $from, time() + SETTLES * $slower];
-    }];
+    };
+}
+
+
+sub cut_off {
+    my ($self, $n, @members) = @_;
+
+    $_->place->hide($n + 1) for @members;
+
+    return sub { $_->place->show($n + 1) for @members };
 }
 
 
@@ -210,21 +203,20 @@ sub dies {
 }
 
 
-# one of those that are there, the first of its lock more often
+# one of the keys, the oldest one in every second case
 
 sub a_key {
-    my ($self) = @_;
+    my ($self, $draw) = @_;
 
     my $etcd = $self->{cluster}->any // return;
-    my ($first, @others) = sort {
-        $a->{create_revision} <=> $b->{create_revision}
-    } grep { $_->{lease} } eval { $etcd->list($self->{locks}) };
+    my @keys = sort { $a->{create_revision} <=> $b->{create_revision} }
+               grep { $_->{lease} } eval { $etcd->list($self->{locks}) };
 
-    return rand() < 0.5 ? $first : (shuffle(@others))[0] // $first;
+    return $keys[max(0, 2 * $draw - 1) * @keys];
 }
 
 
-# what somebody holds: who is next gets it at once.  It may have been gone.
+# The next client in the queue gets the lock at once.  The key may be gone.
 
 sub takes_away {
     my ($self, $what) = @_;
@@ -237,31 +229,18 @@ sub takes_away {
 }
 
 
-sub go_on {
-    my ($self, $seconds, @deck) = @_;
-
-    my $end = time() + $seconds;
-
-    while (time() < $end || @deck) {
-        my $name = shift(@deck) // (shuffle(keys %faults))[0];
-
-        $self->disturb($name);
-        sleep(rand(0.7));
-    }
-}
-
-
-# Nobody may be let in now, and then there is none.
+# Sends a request for each register, and waits a while until some are inside.
 
 sub bait {
-    my ($self, $n) = @_;
+    my ($self, $n, $draw) = @_;
 
     my $name = 'b' . ++$self->{baits};
     my $end = time() + COMING * $slower;
+    my $mark = $self->{registers}->mark;
 
-    $self->{contenders}->bait($n, STAY * $self->{ttl}, $name);
+    $self->{contenders}->bait($n, $draw * STAY * $self->{ttl}, $name);
 
-    while ($self->{registers}->count('enter', "$name-") < INSIDE
+    while ($self->{registers}->count('enter', "$name-", $mark) < INSIDE
            && time() < $end)
     {
         sleep(0.01);
@@ -269,26 +248,22 @@ sub bait {
 }
 
 
-sub disturb {
-    my ($self, $name) = @_;
+# LockHistory finds out whether that has taken too long.
 
-    my ($n, $other) = shuffle(0 .. $#{ $self->{nginxes} });
+sub calm {
+    my ($self) = @_;
 
-    $self->bait($n);
+    my $registers = $self->{registers};
+    my $mark = $registers->mark;
+    my $name = 'q' . ++$self->{calms};
 
-    my $undo = $faults{$name}->($self, $n);
+    $self->{contenders}->bait($_, 0, "$name-$_")
+        for 0 .. $#{ $self->{nginxes} };
 
-    $self->{done}{$name}++;
-
-    if ($undo) {
-        my ($second) = shuffle('reload', 'a worker killed', 'compacted');
-
-        sleep($undo->[0] / 2);
-        eval { $faults{$second}->($self, $other); 1 }
-            and $self->{done}{$second}++;
-        sleep($undo->[0] / 2);
-        $undo->[1]->();
-    }
+    wait_for {
+        !grep { !$registers->count('enter', "$name-\\d-$_\"", $mark) }
+              $self->{contenders}->registers
+    } CALM, 'all locks to be granted';
 }
 
 

@@ -10,6 +10,7 @@ package LockHistory;
 #         permits   => { NAME => 2 },   # of each lock; 1
 #         disturbed => [[NGINX, FROM, UNTIL], ...],
 #         killed    => [[NGINX, FROM, UNTIL], ...],
+#         lost      => [[NGINX, FROM, UNTIL], ...],
 #         late      => SECONDS,
 #     );
 #     $history->lost_updates('NAME');   # each a list of texts
@@ -17,6 +18,9 @@ package LockHistory;
 #     $history->tokens('NAME');
 #     $history->stale('NAME');
 #     $history->unanswered();
+#     $history->unexplained('NAME');    # see Linearizability
+#     $history->idle('NAME', [FROM, UNTIL], ...);
+#                                       # those of them when it was idle
 #
 # An nginx is disturbed while it could not know what happened to its locks: it
 # was stopped, or a key or lease was taken away from it.  One that was killed
@@ -25,20 +29,39 @@ package LockHistory;
 # A request is cut if its client did not get 200.  Its connection to the
 # register is closed by that ("gone"), and it is no longer inside then, even if
 # it will write.
+#
+# A client that leaves, and a time-out (504), do not cut a request: nginx keeps
+# the lock until the register has written, unless the lock is lost or the worker
+# dies.  "lost" are the times in which an nginx has logged that.
+#
+# A register is idle while it has a free permit and a request waits for it.
 
 use strict;
 use warnings;
+
+use List::Util qw(max min);
+
+use Linearizability;
+
+use constant {
+    KEPT    => 10,          # seconds that the register may want, at most
+    FOREVER => 9 ** 20,
+};
 
 
 sub new {
     my ($class, %options) = @_;
 
     my $self = bless {
-        permits => {}, disturbed => [], killed => [], late => 0, %options
+        permits => {}, disturbed => [], killed => [], lost => [],
+        late => 0, %options
     }, $class;
 
     $self->{request} = { map { $_->{request} => $_ }
                          @{ $self->{requests} } };
+    $self->{written} = { map { $_->{what} eq 'write'
+                               ? ($_->{request} => $_->{at}) : () }
+                         @{ $self->{events} } };
 
     return $self;
 }
@@ -61,8 +84,27 @@ sub is_cut {
 
     my $request = $self->{request}{ $event->{request} };
 
-    return !$request || $request->{status} != 200;
+    return !$request || $request->{status} != 200 && !$self->keeps($request);
 }
+
+
+# does nginx keep the lock although it has no client
+
+sub keeps {
+    my ($self, $request) = @_;
+
+    my $until = $self->{written}{ $request->{request} }
+                // $request->{arrived} + KEPT;
+
+    return alone($request)
+        && !grep { met($self->{$_}, $request->{nginx}, $request->{sent},
+                       $until) } qw(lost killed disturbed);
+}
+
+
+# is there no client any more, for no fault of nginx or etcd
+
+sub alone { $_[0]{left} || $_[0]{status} == 504 }
 
 
 # was that nginx in one of these times, between two others?
@@ -113,7 +155,9 @@ sub lost_updates {
 }
 
 
-# more inside than there are permits, and not because some had been cut
+# More inside than there are permits, and not because some had been cut.  Each
+# text begins with "succeeded" if all have got 200, "left" if some clients have
+# left or timed out, "cut" if some got another answer, but too late.
 
 sub overlaps {
     my ($self, $register) = @_;
@@ -125,7 +169,7 @@ sub overlaps {
 
     for my $event ($self->events($register, qw(enter write gone refused))) {
         if ($event->{what} ne 'enter') {
-            delete $inside{ $event->{request} };
+            delete $inside{ $event->{request} } if $self->ends($event);
             next;
         }
 
@@ -134,11 +178,37 @@ sub overlaps {
         my @inside = sort { $a->{at} <=> $b->{at} } values %inside;
         my @sound = grep { !$self->excused($_, $event, \%gone) } @inside;
 
-        push @found, join(' ', map { describe($_) } @inside)
+        push @found, join(' ', $self->kind(@inside) . ':',
+                          map { describe($_) } @inside)
             if @inside > $permits && @sound > $permits;
     }
 
     return @found;
+}
+
+
+# the worst that befell one of those that are inside together
+
+sub kind {
+    my ($self, @inside) = @_;
+
+    my @requests = grep { defined }
+                   map { $self->{request}{ $_->{request} } } @inside;
+
+    return @requests < @inside || grep({ $_->{status} != 200 && !alone($_) }
+                                       @requests) ? 'cut'
+           : grep({ alone($_) } @requests) ? 'left' : 'succeeded';
+}
+
+
+# The connection may end before the work that it was for.
+
+sub ends {
+    my ($self, $event) = @_;
+
+    my $request = $self->{request}{ $event->{request} };
+
+    return $event->{what} ne 'gone' || !$request || !$self->keeps($request);
 }
 
 
@@ -219,7 +289,7 @@ sub stale {
 sub unanswered {
     my ($self) = @_;
 
-    my %answers = map { $_ => 1 } 200, 409, 423, 503;
+    my %answers = map { $_ => 1 } 200, 409, 423, 503, 504;
 
     return map { sprintf('%s of %s at nginx %d, %.3f..%.3f: %d %s',
                          @$_{qw(request register nginx sent arrived status)},
@@ -229,6 +299,147 @@ sub unanswered {
                     && met($self->{killed}, $_->{nginx}, $_->{sent},
                            $_->{arrived})) }
         @{ $self->{requests} };
+}
+
+
+# [FROM, UNTIL], within the given times, the longest first
+
+sub idle {
+    my ($self, $register, @within) = @_;
+
+    my @times = both([$self->free_times($register)],
+                     [$self->waiting_times($register)]);
+
+    return sort { $b->[1] - $b->[0] <=> $a->[1] - $a->[0] }
+           both(\@times, \@within);
+}
+
+
+sub free_times {
+    my ($self, $register) = @_;
+
+    my $permits = $self->{permits}{$register} // 1;
+    my $free = 0;
+    my (%inside, @times);
+
+    for my $event ($self->events($register, qw(enter write gone refused))) {
+        my $request = $event->{request};
+        my $was_free = keys(%inside) < $permits;
+
+        # a request that is refused at once was granted the lock, too
+
+        if ($event->{what} eq 'enter' || $event->{what} eq 'refused'
+                                         && !$inside{$request})
+        {
+            push @times, [$free, $event->{at}] if $was_free;
+            $inside{$request} = 1 if $event->{what} eq 'enter';
+
+        } elsif (!$inside{$request} || !$self->ends($event)) {
+            next;
+
+        } else {
+            delete $inside{$request};
+        }
+
+        $free = $event->{at};
+    }
+
+    return keys(%inside) < $permits ? (@times, [$free, FOREVER]) : @times;
+}
+
+
+# those in which some request had not got in yet
+
+sub waiting_times {
+    my ($self, $register) = @_;
+
+    my %entered = map { $_->{request} => $_->{at} }
+                  reverse $self->events($register, qw(enter refused));
+    my @times;
+
+    for my $request (sort { $a->{sent} <=> $b->{sent} }
+                     grep { $_->{register} eq $register }
+                     @{ $self->{requests} })
+    {
+        my $until = min(grep { defined } $request->{arrived},
+                                         $entered{ $request->{request} });
+
+        if (@times && $times[-1][1] >= $request->{sent}) {
+            $times[-1][1] = max($times[-1][1], $until);
+
+        } else {
+            push @times, [$request->{sent}, $until];
+        }
+    }
+
+    return @times;
+}
+
+
+# the intersection of two lists of times, both in order
+
+sub both {
+    my ($first, $second) = @_;
+
+    my ($i, $j) = (0, 0);
+    my @times;
+
+    while ($i < @$first && $j < @$second) {
+        my ($one, $other) = ($first->[$i], $second->[$j]);
+        my ($from, $until) = (max($one->[0], $other->[0]),
+                              min($one->[1], $other->[1]));
+
+        push @times, [$from, $until] if $from < $until;
+
+        $one->[1] < $other->[1] ? $i++ : $j++;
+    }
+
+    return @times;
+}
+
+
+# The history of the lock as operations.  A request has acquired the lock before
+# it came in.  It releases the lock some time after it has written; a request
+# that was cut, some time after it was sent: its lock was lost then.  Requests
+# that have not come in have left no trace.
+
+sub operations {
+    my ($self, $register) = @_;
+
+    my (%acquired, @operations);
+
+    for my $event ($self->events($register, qw(enter write refused))) {
+        my $who = $event->{request};
+        my $request = $self->{request}{$who};
+        my $sent = $request ? $request->{sent} : $event->{at};
+        my $cut = $self->is_cut($event);
+
+        if (!$acquired{$who}++) {
+            push @operations, { what => 'acquire', who => $who, call => $sent,
+                                return => $event->{at},
+                                token => $event->{token} };
+
+            push @operations, { what => 'release', who => $who, call => $sent }
+                if $cut;
+        }
+
+        push @operations, { what => 'release', who => $who,
+                            call => $event->{at} }
+            if $event->{what} ne 'enter' && !$cut;
+    }
+
+    return @operations;
+}
+
+
+# what no order of the operations of a correct lock explains
+
+sub unexplained {
+    my ($self, $register) = @_;
+
+    my $lock = Linearizability::lock($self->{permits}{$register});
+
+    return Linearizability::check($lock, $self->operations($register)) // ();
 }
 
 

@@ -11,11 +11,16 @@ package Register;
 #     $registers->history;          # see LockHistory
 #
 # A register that is fenced takes no token below the highest that it has seen,
-# neither when one comes in nor when it writes: 409.  Whose connection is closed
-# before its answer is not stopped by that, as no backend would be.
+# neither when one comes in nor when it writes: 409.  When the connection is
+# closed, a register goes on with its work, and closes its side in the end.
 #
-# One process, and one line of the history for everything that happens, in the
-# order in which it did.
+# One process writes the history, a line of JSON for each event in their order:
+#
+#     what        enter, write, refused, or gone (the client's side is closed)
+#     at          seconds, of time()
+#     register, request, token
+#     read        enter: the value that was read
+#     wrote       write: the new value
 
 use strict;
 use warnings;
@@ -83,17 +88,21 @@ sub history {
 }
 
 
-# how often something has happened, without decoding it all; to requests of
-# names that begin so
+# How often something has happened, without decoding all of it; to requests
+# whose names begin with a pattern, and since a mark.
 
 sub count {
-    my ($self, $what, $name) = @_;
+    my ($self, $what, $name, $mark) = @_;
 
     open(my $file, '<', $self->{file}) or return 0;
+    seek($file, $mark, 0) if $mark;
 
     return scalar(grep { /"what":"$what"/ && (!defined $name
-                         || /"request":"\Q$name\E/) } <$file>);
+                         || /"request":"$name/) } <$file>);
 }
+
+
+sub mark { -s $_[0]{file} // 0 }
 
 
 sub stop {
@@ -190,10 +199,17 @@ sub read_from {
         return;
     }
 
+    # the client may still read what it is answered
+
+    if (!$n && defined $visit->{end}) {
+        note('gone', $visit);
+        $select->remove($visit->{socket});
+        return;
+    }
+
     if (!$n) {
-        note('gone', $visit) if defined $visit->{end};
         hang_up($visit);
-        delete $visits{ $visit->{number} } if !defined $visit->{end};
+        delete $visits{ $visit->{number} };
         return;
     }
 

@@ -19,7 +19,7 @@ use strict;
 use warnings;
 
 use IO::Handle;
-use List::Util qw(max);
+use List::Util qw(max min);
 use POSIX ();
 use Socket qw(AF_UNIX PF_UNSPEC SOCK_STREAM);
 use Time::HiRes qw(time);
@@ -107,10 +107,10 @@ sub look_on {
 }
 
 
-# seconds of the time since then
+# seconds of the time since then, or from then to an end
 
 sub since {
-    my ($self, $start) = @_;
+    my ($self, $start, $end) = @_;
 
     my @stalls = sort { $a->[0] <=> $b->[0] } map { $self->stalls($_) }
                  @{ $self->{watchers} };
@@ -120,6 +120,7 @@ sub since {
         my ($from, $until) = @$_;
 
         $from = max($from, $start);
+        $until = min($until, $end) if defined $end;
 
         if ($from < $until) {
             $sum += $until - $from;
