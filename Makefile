@@ -45,11 +45,12 @@ test-patroni: all
 	@$(CHECK) prove -v t/patroni
 
 SOAK = 600
+SEED =
 
 soak: all
 	@$(CHOICE) tools/packages test
-	@$(CHECK) TEST_SOAK=$(SOAK) prove -v t/never_two.t t/switchover.t \
-	    t/lock_safety.t
+	@$(CHECK) TEST_SOAK=$(SOAK) TEST_SEED=$(SEED) prove -v t/never_two.t \
+	    t/switchover.t t/lock_safety.t
 
 bench: all
 	@$(CHOICE) tools/packages test bench
@@ -90,9 +91,10 @@ help:
 	@echo 'make test       run all tests, T=t/load.t runs one'
 	@echo 'make test-patroni'
 	@echo '                run PostgreSQL under Patroni behind nginx'
-	@echo 'make soak       random faults for SOAK=600 seconds: never two leaders;'
-	@echo '                and many leaders that resign and die under load;'
-	@echo '                and locks: no update that they guard is lost'
+	@echo 'make soak       storms of faults for SOAK=600 seconds: never two'
+	@echo '                leaders; and leaders that resign and die under load;'
+	@echo '                and locks: never two holders, no lost update, nothing'
+	@echo '                left over (SEED=: the storms of another run)'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make asan       run all tests under AddressSanitizer and UBSan'
 	@echo 'make fuzz       fuzz what reads values and gRPC, and what writes the'

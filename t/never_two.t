@@ -1,8 +1,10 @@
 #!/usr/bin/perl
 
-# Never two leaders: three nginxes campaign while they, and the members of an
-# etcd cluster, are stopped, killed, reloaded, restarted, and cut off at random.
-# TEST_SOAK=SECONDS: for so long; TEST_FAULTS='NAME,...': these faults only.
+# Never two leaders: three nginxes campaign while storms of faults (see Storm)
+# meet them, and the members of an etcd cluster.
+#
+# TEST_SOAK=SECONDS: for so long; TEST_SEED: repeats the storms of another run;
+# TEST_FAULTS='NAME,...': these faults only.
 #
 # Each nginx is asked all the time whether it leads, and by which token (the
 # revision of its key).  An answer was given some time between its begin (it was
@@ -17,7 +19,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
-use List::Util qw(max shuffle);
+use List::Util qw(max);
 use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -26,9 +28,11 @@ use Cluster;
 use Election;
 use Finish;
 use Http;
+use Linearizability;
 use Netns;
 use Nginx;
 use Process;
+use Storm;
 use Wait;
 
 Netns::enter();
@@ -37,6 +41,9 @@ use constant {
     NGINXES => 3,
     TTL     => 2,
     PAUSE   => 0.01,
+    LEADING => 0.7,     # of the faults meet who leads
+    LATE    => 1.5,     # TTLs after which an nginx that is cut off has lost
+    CALM    => 25,      # until somebody leads again
 };
 
 my $soak = $ENV{TEST_SOAK} || 60;
@@ -147,85 +154,136 @@ sub of_leader {
 }
 
 
-# What can be done; each gives back how it is undone, and when.
-#
 # An nginx that is cut off hears no more that it has lost: whether what it sends
 # vanishes, or it is told at once that there is no way, and its connections with
 # it.  It can be asked all the time.
 
+my (@unheard, @leading, %cut, %stopped);
+
+sub cut_off {
+    my ($nginx, $cut, $rejoin) = @_;
+
+    my $number = $nginx->place->{number};
+    my $from = time();
+
+    return if $cut{$number};
+
+    $cut{$number} = 1;
+    $cut->();
+
+    return sub {
+        my $answer = $stopped{$number} ? undef : $nginx->get('/');
+
+        push @unheard, $answer->{error} if $answer && !$answer->{status};
+        push @leading, $number
+            if $answer && time() - $from > LATE * TTL
+               && $answer->{body} =~ / 1$/;
+
+        $rejoin->();
+        delete $cut{$number};
+    };
+}
+
+
+# who leads, or whom the seed says
+
+sub target {
+    my ($n, $draw) = @_;
+
+    my ($leader) = $draw < LEADING ? leaders() : ();
+
+    return $leader // $nginxes[$n];
+}
+
+
+sub stop_workers {
+    my ($nginx, @workers) = @_;
+
+    my $number = $nginx->place->{number};
+
+    $nginx->freeze($_) for @workers;
+    $stopped{$number}++;
+
+    return sub {
+        $stopped{$number}--;
+
+        for my $worker (@workers) {
+            $nginx->thaw($worker);
+            sleep(0.05);
+        }
+    };
+}
+
+
 my %faults = (
-    'all workers stopped' => sub {
-        my ($nginx) = @_;
-        my @workers = $nginx->workers;
+    'all workers stopped' => [TTL * 4, sub {
+        my $nginx = target(@_[1, 2]);
 
-        $nginx->freeze($_) for @workers;
-        return [TTL * 2.5, sub {
-            for my $worker (shuffle(@workers)) {
-                $nginx->thaw($worker);
-                sleep(0.05);
-            }
-        }];
-    },
-    'one worker stopped' => sub {
-        my ($nginx) = @_;
-        my ($worker) = shuffle($nginx->workers);
+        return stop_workers($nginx, $nginx->workers);
+    }],
+    'one worker stopped' => [TTL * 3, sub {
+        my $nginx = target(@_[1, 2]);
+        my ($worker) = $nginx->workers or return;
 
-        $nginx->freeze($worker);
-        return [TTL + 1, sub { $nginx->thaw($worker) }];
-    },
-    'a worker killed' => sub {
-        my ($nginx) = @_;
-        my ($worker) = shuffle($nginx->workers);
+        return stop_workers($nginx, $worker);
+    }],
+    'a worker killed' => [0, sub {
+        my $nginx = target(@_[1, 2]);
+        my ($worker) = $nginx->workers or return;
 
-        $nginx->kill_worker($worker) if $worker;
+        $nginx->kill_worker($worker);
         return;
-    },
-    'nginx cut off' => sub {
-        my ($nginx) = @_;
+    }],
+    'nginx cut off' => [TTL * 4, sub {
+        my $nginx = target(@_[1, 2]);
 
-        $net->isolate($nginx->place);
-        return [TTL * 2.5, sub { $net->rejoin($nginx->place) }];
-    },
-    'nginx without a link' => sub {
-        my ($nginx) = @_;
+        return cut_off($nginx, sub { $net->isolate($nginx->place) },
+                       sub { $net->rejoin($nginx->place) });
+    }],
+    'nginx without a link' => [TTL * 4, sub {
+        my $nginx = target(@_[1, 2]);
 
-        $nginx->place->hide;
-        return [TTL * 2.5, sub { $nginx->place->show }];
-    },
-    'reload' => sub { kill('HUP', $_[0]->pid); return },
-    'restart' => sub { $_[0]->quit; $_[0]->start; return },
-    'fast restart' => sub { $_[0]->stop; $_[0]->start; return },
-    'crash' => sub { $_[0]->crash; $_[0]->start; return },
-    'lease revoked' => sub {
+        return cut_off($nginx, sub { $nginx->place->hide },
+                       sub { $nginx->place->show });
+    }],
+    'reload' => [0, sub { kill('HUP', target(@_[1, 2])->pid); return }],
+    'restart' => [0, sub {
+        my $nginx = target(@_[1, 2]);
+
+        # in the middle of a reload nginx itself complains of what it leaves
+
+        $nginx->children == $nginx->workers or return;
+        $nginx->quit;
+        $nginx->start;
+        return;
+    }],
+    'fast restart' => [0, sub {
+        my $nginx = target(@_[1, 2]);
+
+        $nginx->children == $nginx->workers or return;
+        $nginx->stop;
+        $nginx->start;
+        return;
+    }],
+    'crash' => [0, sub {
+        my $nginx = target(@_[1, 2]);
+
+        $nginx->crash;
+        $nginx->start;
+        return;
+    }],
+    'lease revoked' => [0, sub {
         of_leader(sub { $_[0]->revoke($_[1]{lease}) });
         return;
-    },
-    'key deleted' => sub {
+    }],
+    'key deleted' => [0, sub {
         of_leader(sub { $_[0]->del($_[1]{key}) });
         return;
-    },
-    'etcd killed' => sub {
-        my ($etcd) = shuffle(grep { $_->pid } $cluster->members);
-
-        $etcd->kill;
-        return [1, sub { $cluster->revive }];
-    },
-    'etcd stopped' => sub {
-        my ($etcd) = shuffle(grep { $_->pid } $cluster->members);
-
-        $etcd->freeze;
-        return [TTL + 1, sub { $etcd->thaw }];
-    },
-    'etcd cut off' => sub {
-        my ($etcd) = shuffle($cluster->members);
-
-        $net->isolate($etcd->place);
-        return [TTL + 2, sub { $net->rejoin($etcd->place) }];
-    },
-    'all of etcd hidden' => sub {
+    }],
+    'all of etcd hidden' => [TTL * 3, sub {
         $_->place->hide for $cluster->members;
-        return [TTL + 1, sub { $_->place->show for $cluster->members }];
-    },
+        return sub { $_->place->show for $cluster->members };
+    }],
 );
 
 
@@ -243,56 +301,29 @@ ok(wait_for(sub { leaders() == 1 }, 20), 'one of them leads');
 my @files = map { test_dir() . "/answers$_" } 1 .. NGINXES;
 my @observers = map { observe($nginxes[$_], $files[$_]) } 0 .. NGINXES - 1;
 
-my $end = time() + $soak;
-my @names = $ENV{TEST_FAULTS} ? split(/, */, $ENV{TEST_FAULTS}) : keys %faults;
-my @first = $ENV{TEST_FAULTS} ? @names
-    : ('all workers stopped', 'nginx cut off', 'all of etcd hidden',
-       'nginx without a link', 'all workers stopped');
-my @deck = @first;
-my (%done, @unheard, @leading);
+my (@slow, @leaderless);
 
-# one fault at a time in etcd, which has to have a majority now and then; the
-# first ones meet who leads
+my $storm = Storm->new(
+    seed    => $seed,
+    cluster => $cluster,
+    net     => $net,
+    nginxes => NGINXES,
+    faults  => \%faults,
+    calm    => sub {
+        my ($from) = @_;
 
-while (time() < $end) {
-    @deck = shuffle(@names) if !@deck;
+        push @leaderless, sprintf('%.3f', $from)
+            if !wait_for { leaders() == 1 } CALM, 'somebody to lead';
+        push @slow, time() - $from;
+    },
+);
 
-    my $name = shift(@deck);
-    my ($nginx) = (@first || rand() < 0.7 ? leaders() : (),
-                   shuffle(@nginxes));
-
-    shift(@first);
-
-    my $undo = $faults{$name}->($nginx);
-
-    $done{$name}++;
-    sleep(rand(0.7));
-
-    if ($undo) {
-
-        # and something else meanwhile
-
-        sleep($undo->[0] / 2);
-
-        my ($other) = shuffle(grep { $_ != $nginx || $name =~ /^nginx/ }
-                              @nginxes);
-        my ($second) = shuffle('reload', 'a worker killed');
-
-        $faults{$second}->($other);
-        $done{$second}++;
-
-        sleep($undo->[0] / 2);
-
-        if ($name =~ /^nginx/) {
-            my $answer = $nginx->get('/');
-
-            push @unheard, "$name: $answer->{error}" if !$answer->{status};
-            push @leading, $name if $answer->{body} =~ / 1$/;
-        }
-
-        $undo->[1]->();
-    }
-}
+$storm->rage($soak, $ENV{TEST_FAULTS} ? () :
+             (['all workers stopped', 'a worker killed'],
+              ["the leader's disk stands still", 'reload'],
+              ['nginx cut off', 'all workers stopped'],
+              ['all of etcd hidden'],
+              ['nginx without a link', 'etcd leader moved']));
 
 ok(wait_for(sub { leaders() == 1 }, 30), 'one of them leads in the end');
 
@@ -330,16 +361,50 @@ for my $answer (sort { $a->{begun} <=> $b->{begun} } @answers) {
         if $answer->{token} < $highest->{token};
 }
 
-is("@unheard", '', 'who was cut off could be asked');
+my $late = @late;
+
+is(join("\n", @unheard), '', 'who was cut off could be asked');
 is("@leading", '', 'and did not lead');
 is(join("\n", splice(@late, 0, 10)), '', 'tokens only grow')
     or diag("TEST_SEED=$seed");
+is("@leaderless", '', 'somebody leads after each storm')
+    or diag("TEST_SEED=$seed");
+
+
+# The first answer of each term that has arrived, and the last one that was
+# begun: if these are in order, so are all between them.
+
+sub operations {
+    my %terms;
+
+    push @{ $terms{"$_->{who} $_->{token}"} }, $_ for @_;
+
+    return map { { %$_, what => 'lead', call => $_->{begun},
+                   return => $_->{arrived} } } map {
+        my @term = @$_;
+        my ($first) = sort { $a->{arrived} <=> $b->{arrived} } @term;
+        my ($last) = sort { $b->{begun} <=> $a->{begun} } @term;
+
+        ($first, $last);
+    } values %terms;
+}
+
+
+is(Linearizability::check(Linearizability::election(), operations(@answers)),
+   undef, 'the history is linearizable') or diag("TEST_SEED=$seed");
 
 cmp_ok(scalar(@answers), '>', $soak * 10, 'there were answers');
 cmp_ok(scalar(keys %holder), '>=', 3, 'and changes of leaders');
 
-diag(join(', ', map { "$_: $done{$_}" } sort keys %done), '; ',
-     scalar(@answers), ' answers, ', scalar(keys %holder), ' leaders')
-    if $ENV{TEST_SOAK};
+my $summary = join("\n", $storm->summary, "TEST_SEED=$seed",
+                   map { sprintf('%-66s %s', @$_) }
+                   ['answers of former leaders', $late],
+                   ['tokens of two leaders', scalar(@shared)],
+                   ['answers', scalar(@answers)],
+                   ['leaders', scalar(keys %holder)],
+                   ['seconds until somebody led after the last fault',
+                    sprintf('%.3f', max(@slow))]);
+
+$ENV{TEST_SOAK} ? diag($summary) : note($summary);
 
 finish();

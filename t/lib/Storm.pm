@@ -44,6 +44,7 @@ use constant {
     SPREAD  => 3,
     SHORTER => 6,           # without TEST_SOAK no fault lasts for longer
     ONE     => 0.8,         # of the storms have one victim among the members
+    STILL   => 3,           # disks stand still more often than other faults
 };
 
 # [SECONDS, what it does]
@@ -122,7 +123,9 @@ sub new {
     delete @all{grep { /disk/ } keys %all} if !Disk::usable();
 
     my @names = $ENV{TEST_FAULTS} ? split(/, */, $ENV{TEST_FAULTS})
-                                  : sort keys %all;
+        : map { ($_) x (/still/ ? STILL : 1) } sort keys %all;
+
+    !grep { !$all{$_} } @names or die "TEST_FAULTS: no such fault\n";
 
     return bless {
         all     => \%all,
