@@ -64,6 +64,18 @@ sub revive {
 }
 
 
+# all members lose what came after the snapshot, see Etcd
+
+sub restore {
+    my ($self, $file) = @_;
+
+    $_->kill for $self->members;
+    $_->restore_data($file) for $self->members;
+
+    return $self->revive();
+}
+
+
 sub wait_healthy {
     my ($self) = @_;
 

@@ -5,6 +5,7 @@ package Contenders;
 #
 #     my $contenders = Contenders->start([@nginxes], ['fenced', 'bare'],
 #                                        clients => 8, long => 3);
+#                                       # name => 'c': requests are "c1-1"...
 #     ...
 #     $contenders->bait(1, 5, 'b'); # one more for each register, at the second
 #                                   # nginx: they stay for 5 s
@@ -55,6 +56,7 @@ sub start {
         nginxes   => [map { $_->port } @$nginxes],
         registers => $registers,
         file      => test_dir() . '/contenders' . ++$count,
+        name      => 'c',
         %options,
     }, $class;
 
@@ -72,7 +74,7 @@ sub client {
         my ($goes_on) = @_;
 
         for (my $i = 1; $goes_on->(); $i++) {
-            $self->ask(request => "c$number-$i", $self->choose());
+            $self->ask(request => "$self->{name}$number-$i", $self->choose());
             sleep(PAUSE);
         }
     });

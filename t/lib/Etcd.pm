@@ -402,12 +402,7 @@ sub restore {
     my ($self, $file) = @_;
 
     $self->stop();
-    remove_tree($self->{data});
-    $self->manage('snapshot', 'restore', $file,
-        '--name', $self->{name},
-        '--data-dir', $self->{data},
-        '--initial-cluster', $self->{cluster},
-        '--initial-advertise-peer-urls', $self->peer_url);
+    $self->restore_data($file);
     $self->start();
 
     # a token from before would have to wait for a revision to come
@@ -415,6 +410,18 @@ sub restore {
     $self->as_root($self->{root}) if $self->{root};
 
     return $self;
+}
+
+
+sub restore_data {
+    my ($self, $file) = @_;
+
+    remove_tree($self->{data});
+    $self->manage('snapshot', 'restore', $file,
+        '--name', $self->{name},
+        '--data-dir', $self->{data},
+        '--initial-cluster', $self->{cluster},
+        '--initial-advertise-peer-urls', $self->peer_url);
 }
 
 
