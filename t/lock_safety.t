@@ -197,7 +197,7 @@ ok($contenders->end(), 'clients end');
 my $others = Contenders->start(\@nginxes, ['restored'], clients => 4,
                                long => TTL, name => 'o');
 
-for my $n (1 .. $ENV{TEST_SOAK} ? 5 : 1) {
+for my $n (1 .. ($ENV{TEST_SOAK} ? 5 : 1)) {
     my $snapshot = ($cluster->members)[0]->save;
     my $mark = $registers->mark;
 
