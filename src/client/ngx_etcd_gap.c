@@ -8,16 +8,13 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_watcher.h>
-#include <ngx_etcd_auth.h>
 
 
 static void ngx_etcd_gap_replay(ngx_etcd_watch_t *watch);
 static ngx_int_t ngx_etcd_gap_read(ngx_etcd_watch_t *watch, int64_t revision);
-static ngx_int_t ngx_etcd_gap_send(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_gap_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_gap_done(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_gap_done(ngx_etcd_stream_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response);
 static void ngx_etcd_gap_close(ngx_etcd_watch_t *watch,
     Etcd__RangeResponse *response, int64_t revision);
 
@@ -66,60 +63,17 @@ ngx_etcd_gap_replay(ngx_etcd_watch_t *watch)
 }
 
 
-/* of the open stream's endpoint; NGX_DECLINED: it cannot be done */
+/*
+ * Of the open stream's endpoint, which is at that revision, and so need not ask
+ * others.  NGX_DECLINED: it cannot be done.
+ */
 
 static ngx_int_t
 ngx_etcd_gap_read(ngx_etcd_watch_t *watch, int64_t revision)
 {
-    ngx_uint_t             token;
-    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
-    ngx_etcd_auth_t       *auth;
-    ngx_etcd_http2_t      *h2;
-    ngx_etcd_cluster_t    *cluster;
-    ngx_etcd_grpc_call_t  *call;
-
-    cluster = watch->watcher->cluster;
-    auth = cluster->auth;
-
-    h2 = ngx_etcd_channel_get(&cluster->streams);
-
-    if (h2 == NULL || !ngx_etcd_auth_ready(auth)) {
-        return NGX_DECLINED;
-    }
-
-    call = &watch->gap.call;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
-
-    call->method = "/etcdserverpb.KV/Range";
-    call->response = &etcd__range_response__descriptor;
-    call->timeout = NGX_ETCD_GAP_TIME;
-    call->metadata = md;
-    call->nmetadata = ngx_etcd_auth_metadata(auth, md, &token);
-    call->message = ngx_etcd_gap_message;
-    call->done = ngx_etcd_gap_done;
-    call->data = watch;
-
-    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    watch->gap.revision = revision;
-
-    if (ngx_etcd_gap_send(watch) != NGX_OK) {
-        ngx_etcd_gap_cancel(&watch->gap);
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
-}
-
-
-/* the endpoint is at that revision, so it need not ask others */
-
-static ngx_int_t
-ngx_etcd_gap_send(ngx_etcd_watch_t *watch)
-{
-    Etcd__RangeRequest  request;
+    ngx_int_t                 rc;
+    Etcd__RangeRequest        request;
+    ngx_etcd_stream_range_t  *range;
 
     etcd__range_request__init(&request);
 
@@ -127,80 +81,50 @@ ngx_etcd_gap_send(ngx_etcd_watch_t *watch)
     request.key.len = watch->key.len;
     request.range_end.data = watch->range_end.data;
     request.range_end.len = watch->range_end.len;
-    request.revision = watch->gap.revision;
+    request.revision = revision;
     request.limit = NGX_ETCD_GAP_KEYS;
     request.serializable = 1;
 
-    if (ngx_etcd_grpc_send(&watch->gap.call, &request.base) != NGX_OK) {
-        return NGX_ERROR;
+    range = &watch->gap.range;
+
+    range->cluster = watch->watcher->cluster;
+    range->timeout = NGX_ETCD_GAP_TIME;
+    range->done = ngx_etcd_gap_done;
+    range->data = watch;
+
+    rc = ngx_etcd_stream_range_start(range, &request);
+
+    if (rc == NGX_OK) {
+        watch->gap.revision = revision;
     }
 
-    ngx_etcd_grpc_end(&watch->gap.call);
-
-    return NGX_OK;
+    return rc;
 }
 
 
 void
 ngx_etcd_gap_cancel(ngx_etcd_gap_t *gap)
 {
-    if (gap->revision != 0) {
-        gap->revision = 0;
-        ngx_etcd_grpc_cancel(&gap->call);
-    }
+    gap->revision = 0;
 
-    if (gap->pool != NULL) {
-        ngx_destroy_pool(gap->pool);
-        gap->pool = NULL;
-        gap->response = NULL;
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_gap_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
-    ngx_pool_t *pool)
-{
-    ngx_etcd_gap_t    *gap;
-    ngx_etcd_watch_t  *watch;
-
-    watch = call->data;
-    gap = &watch->gap;
-
-    if (gap->pool != NULL) {
-        return NGX_ERROR;
-    }
-
-    gap->response = (Etcd__RangeResponse *) message;
-    gap->pool = pool;
-
-    return NGX_DONE;
+    ngx_etcd_stream_range_cancel(&gap->range);
 }
 
 
 static void
-ngx_etcd_gap_done(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
+ngx_etcd_gap_done(ngx_etcd_stream_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response)
 {
-    int64_t               revision;
-    ngx_pool_t           *pool;
-    ngx_etcd_gap_t       *gap;
-    ngx_etcd_watch_t     *watch;
-    ngx_etcd_cluster_t   *cluster;
-    Etcd__RangeResponse  *response;
+    int64_t              revision;
+    ngx_etcd_watch_t    *watch;
+    ngx_etcd_cluster_t  *cluster;
 
-    watch = call->data;
-    gap = &watch->gap;
+    watch = range->data;
+    cluster = range->cluster;
 
-    revision = gap->revision;
-    response = (status == NGX_ETCD_GRPC_OK) ? gap->response : NULL;
-    pool = gap->pool;
-
-    gap->revision = 0;
-    gap->response = NULL;
-    gap->pool = NULL;
-
-    cluster = watch->watcher->cluster;
+    revision = watch->gap.revision;
+    watch->gap.revision = 0;
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": read from revision %L "
@@ -209,10 +133,6 @@ ngx_etcd_gap_done(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
                   ngx_etcd_grpc_status_name(status), text);
 
     ngx_etcd_gap_close(watch, response, revision);
-
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
-    }
 }
 
 

@@ -21,8 +21,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_grpc.h>
-#include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_stream_range.h>
 
 
 /* what is read so is small: it goes over the connection of the watches */
@@ -39,10 +38,8 @@ typedef struct ngx_etcd_watch_s  ngx_etcd_watch_t;
 /* a part of a watch, zeroed at first */
 
 typedef struct {
-    ngx_etcd_grpc_call_t         call;
+    ngx_etcd_stream_range_t      range;
     int64_t                      revision;   /* its end; 0: nothing is read */
-    Etcd__RangeResponse         *response;
-    ngx_pool_t                  *pool;
 } ngx_etcd_gap_t;
 
 

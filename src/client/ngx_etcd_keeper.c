@@ -333,8 +333,8 @@ ngx_etcd_keeper_overdue(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
 
     /* a restored etcd may never come to the point where a token was made */
 
-    if (lease->read.reading && auth->token.len != 0) {
-        (void) ngx_etcd_auth_refused(auth, lease->read.token,
+    if (lease->read.range.running && auth->token.len != 0) {
+        (void) ngx_etcd_auth_refused(auth, lease->read.range.token,
                                      NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
     }
 
@@ -397,7 +397,7 @@ ngx_etcd_keeper_advance(ngx_etcd_keeper_t *keeper)
             ngx_etcd_keeper_open(keeper);
         }
 
-        if (lease->answered != 0 && !lease->read.reading) {
+        if (lease->answered != 0 && !lease->read.range.running) {
             ngx_etcd_lease_confirm(lease);
         }
 
@@ -594,7 +594,7 @@ ngx_etcd_lease_read(ngx_etcd_quorum_read_t *read,
                                    lease->answered_ttl);
         }
 
-    } else if (!read->refused) {
+    } else if (!read->range.refused) {
         ngx_etcd_lease_unconfirmed(lease, status, text);
     }
 

@@ -18,7 +18,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_history.h>
+#include <ngx_etcd_stream_range.h>
 
 
 typedef struct ngx_etcd_quorum_read_s  ngx_etcd_quorum_read_t;
@@ -35,12 +35,6 @@ struct ngx_etcd_quorum_read_s {
                                        ngx_str_t *text);
     void                        *data;
 
-    /*
-     * valid in done(): it failed for want of a valid token, and may be started
-     * again when ngx_etcd_auth_wait() says so
-     */
-    unsigned                     refused:1;
-
     /* valid in done(), if the status is OK */
 
     uint64_t                     cluster_id;   /* 0: a proxy did not say */
@@ -48,13 +42,9 @@ struct ngx_etcd_quorum_read_s {
     int64_t                      created;      /* create revision of the key;
                                                   0: there is no such key */
 
-    /* private */
+    /* private but for its "refused" and "running" */
 
-    ngx_etcd_grpc_call_t         call;
-    ngx_etcd_history_mark_t      mark;
-    ngx_uint_t                   token;        /* its generation */
-    unsigned                     reading:1;
-    unsigned                     answered:1;
+    ngx_etcd_stream_range_t      range;
 };
 
 

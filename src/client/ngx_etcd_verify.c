@@ -8,19 +8,16 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_watcher.h>
-#include <ngx_etcd_auth.h>
 #include <ngx_etcd_clock.h>
 
 
 static void ngx_etcd_verify_timer(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_verify_read(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_verify_send(ngx_etcd_watch_t *watch);
 static ngx_msec_t ngx_etcd_verify_limit(ngx_etcd_watch_t *watch);
 static ngx_msec_t ngx_etcd_verify_left(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_verify_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_verify_done(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_verify_done(ngx_etcd_stream_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response);
 static void ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
     Etcd__RangeResponse *response, uint64_t sent);
 static ngx_uint_t ngx_etcd_verify_comparable(ngx_etcd_watch_t *watch,
@@ -69,16 +66,8 @@ ngx_etcd_verify_stop(ngx_etcd_watch_t *watch)
         ngx_del_timer(&verify->timer);
     }
 
-    if (verify->sent != 0) {
-        verify->sent = 0;
-        ngx_etcd_grpc_cancel(&verify->call);
-    }
-
-    if (verify->pool != NULL) {
-        ngx_destroy_pool(verify->pool);
-        verify->pool = NULL;
-        verify->response = NULL;
-    }
+    verify->sent = 0;
+    ngx_etcd_stream_range_cancel(&verify->range);
 }
 
 
@@ -120,63 +109,17 @@ ngx_etcd_verify_timer(ngx_event_t *ev)
 }
 
 
-/* NGX_DECLINED: not now */
+/*
+ * The answer has one key at most, the newest, and counts all.
+ * NGX_DECLINED: not now.
+ */
 
 static ngx_int_t
 ngx_etcd_verify_read(ngx_etcd_watch_t *watch)
 {
-    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
-    ngx_etcd_auth_t       *auth;
-    ngx_etcd_http2_t      *h2;
-    ngx_etcd_verify_t     *verify;
-    ngx_etcd_cluster_t    *cluster;
-    ngx_etcd_grpc_call_t  *call;
-
-    verify = &watch->verify;
-    cluster = watch->watcher->cluster;
-    auth = cluster->auth;
-
-    h2 = ngx_etcd_channel_get(&cluster->streams);
-
-    if (h2 == NULL || !ngx_etcd_auth_ready(auth)) {
-        return NGX_DECLINED;
-    }
-
-    call = &verify->call;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
-
-    call->method = "/etcdserverpb.KV/Range";
-    call->response = &etcd__range_response__descriptor;
-    call->timeout = ngx_etcd_verify_left(watch);
-    call->metadata = md;
-    call->nmetadata = ngx_etcd_auth_metadata(auth, md, &verify->token);
-    call->message = ngx_etcd_verify_message;
-    call->done = ngx_etcd_verify_done;
-    call->data = watch;
-
-    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    verify->sent = ngx_etcd_clock();
-    verify->revision = watch->revision;
-
-    if (ngx_etcd_verify_send(watch) != NGX_OK) {
-        verify->sent = 0;
-        ngx_etcd_grpc_cancel(call);
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
-}
-
-
-/* the answer has one key at most, the newest, and counts all */
-
-static ngx_int_t
-ngx_etcd_verify_send(ngx_etcd_watch_t *watch)
-{
-    Etcd__RangeRequest  request;
+    ngx_etcd_verify_t        *verify;
+    Etcd__RangeRequest        request;
+    ngx_etcd_stream_range_t  *range;
 
     etcd__range_request__init(&request);
 
@@ -190,11 +133,20 @@ ngx_etcd_verify_send(ngx_etcd_watch_t *watch)
     request.limit = 1;
     request.keys_only = 1;
 
-    if (ngx_etcd_grpc_send(&watch->verify.call, &request.base) != NGX_OK) {
-        return NGX_ERROR;
+    verify = &watch->verify;
+    range = &verify->range;
+
+    range->cluster = watch->watcher->cluster;
+    range->timeout = ngx_etcd_verify_left(watch);
+    range->done = ngx_etcd_verify_done;
+    range->data = watch;
+
+    if (ngx_etcd_stream_range_start(range, &request) != NGX_OK) {
+        return NGX_DECLINED;
     }
 
-    ngx_etcd_grpc_end(&watch->verify.call);
+    verify->sent = ngx_etcd_clock();
+    verify->revision = watch->revision;
 
     return NGX_OK;
 }
@@ -233,59 +185,26 @@ ngx_etcd_verify_left(ngx_etcd_watch_t *watch)
 }
 
 
-static ngx_int_t
-ngx_etcd_verify_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
-    ngx_pool_t *pool)
-{
-    ngx_etcd_watch_t   *watch;
-    ngx_etcd_verify_t  *verify;
-
-    watch = call->data;
-    verify = &watch->verify;
-
-    if (verify->pool != NULL) {
-        return NGX_ERROR;
-    }
-
-    verify->response = (Etcd__RangeResponse *) message;
-    verify->pool = pool;
-
-    return NGX_DONE;
-}
-
-
 /* the watch may be off the stream, or on another one, after this */
 
 static void
-ngx_etcd_verify_done(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
+ngx_etcd_verify_done(ngx_etcd_stream_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response)
 {
-    uint64_t              sent;
-    ngx_pool_t           *pool;
-    ngx_etcd_watch_t     *watch;
-    ngx_etcd_verify_t    *verify;
-    Etcd__RangeResponse  *response;
+    uint64_t           sent;
+    ngx_etcd_watch_t  *watch;
 
-    watch = call->data;
-    verify = &watch->verify;
+    watch = range->data;
 
-    sent = verify->sent;
-    response = verify->response;
-    pool = verify->pool;
+    sent = watch->verify.sent;
+    watch->verify.sent = 0;
 
-    verify->sent = 0;
-    verify->response = NULL;
-    verify->pool = NULL;
-
-    if (status == NGX_ETCD_GRPC_OK && response != NULL) {
+    if (status == NGX_ETCD_GRPC_OK) {
         ngx_etcd_verify_answered(watch, response, sent);
 
     } else {
         ngx_etcd_verify_failed(watch, status, text, sent);
-    }
-
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
     }
 }
 
@@ -295,8 +214,6 @@ ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
     Etcd__RangeResponse *response, uint64_t sent)
 {
     watch->verify.failing = 0;
-
-    ngx_etcd_auth_accepted(watch->watcher->cluster->auth);
 
     if (ngx_etcd_verify_agrees(watch, response)) {
         ngx_etcd_verify_proved(watch, sent);
@@ -443,7 +360,7 @@ ngx_etcd_verify_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     /* the end of the stream stops the verification */
 
     if (ngx_etcd_channel_get(&cluster->streams) == NULL
-        || ngx_etcd_auth_refused(cluster->auth, verify->token, status, text))
+        || verify->range.refused)
     {
         return;
     }

@@ -31,8 +31,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_grpc.h>
-#include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_stream_range.h>
 
 
 /* ms until etcd is asked again, after a failure or while the watch is behind */
@@ -54,7 +53,7 @@ typedef struct ngx_etcd_watch_s  ngx_etcd_watch_t;
 /* a part of a watch, zeroed at first */
 
 typedef struct {
-    ngx_etcd_grpc_call_t         call;
+    ngx_etcd_stream_range_t      range;
     ngx_event_t                  timer;        /* the next Range is due */
     uint64_t                     sent;         /* ngx_etcd_clock(); 0: no Range
                                                   is under way */
@@ -67,9 +66,6 @@ typedef struct {
     int64_t                      awaited;      /* revision of an answer that the
                                                   watch is behind; 0: none */
     uint64_t                     asked;        /* when its Range was sent */
-    ngx_uint_t                   token;        /* its generation */
-    Etcd__RangeResponse         *response;
-    ngx_pool_t                  *pool;
 } ngx_etcd_verify_t;
 
 
