@@ -45,6 +45,9 @@ http {
     server {
         listen 127.0.0.1:%%PORT%% reuseport;
 
+        # a client that leaves gives its lock up, whatever its backend does
+
+        etcd_lock_hold client;
         proxy_set_header X-Token $etcd_lock_token;
         proxy_set_header X-Worker $pid;
 

@@ -131,6 +131,7 @@ my @troubles = (
     [NginxEtcdUnauthorized => 'nginx_etcd_cluster_state', 0, 1,
      state => 'denied'],
     [NginxEtcdNoLeader => 'nginx_etcd_upstream_has_leader', 1, 0],
+    [NginxEtcdFailsafe => 'nginx_etcd_upstream_failsafe', 0, 1],
     [NginxEtcdElectionWithoutLeader => 'nginx_etcd_election_has_leader', 1, 0],
     [NginxEtcdLeadersChangeOften => 'nginx_etcd_election_leader_changes_total',
      '1', '1+1'],
