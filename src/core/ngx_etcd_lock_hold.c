@@ -53,7 +53,9 @@ ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_lock_slot_t *slot)
     held->key.len = slot->key.len;
     held->key.data = (u_char *) held + sizeof(ngx_etcd_lock_held_t);
 
-    ngx_memcpy(held->key.data, slot->key.data, slot->key.len);
+    if (slot->key.len != 0) {
+        ngx_memcpy(held->key.data, slot->key.data, slot->key.len);
+    }
 
     ngx_queue_insert_tail(&hold->locks, &held->queue);
 
