@@ -26,15 +26,17 @@ use constant {
 };
 
 
-# etcd => Etcd, members => 3, ttl => 20: how long the leader's key outlives it
+# etcd => Etcd, members => 3, ttl => 20: how long the leader's key outlives it,
+# failsafe => 1: with Patroni's failsafe mode
 
 sub new {
     my ($class, %options) = @_;
 
     my $self = bless {
-        etcd => $options{etcd},
-        ttl  => $options{ttl} // 20,
-        dir  => test_dir() . '/patroni',
+        etcd     => $options{etcd},
+        ttl      => $options{ttl} // 20,
+        failsafe => $options{failsafe} ? 'true' : 'false',
+        dir      => test_dir() . '/patroni',
     }, $class;
 
     # the test's directory is root's alone; its parent is everybody's
@@ -227,6 +229,7 @@ bootstrap:
     loop_wait: 2
     retry_timeout: 5
     synchronous_mode: true
+    failsafe_mode: $cluster->{failsafe}
     postgresql:
       use_pg_rewind: true
       parameters:
