@@ -121,6 +121,8 @@ sub trace {
 
     Finish::later($self);
 
+    $etcd->{disk} = $self;
+
     $self->attach(CALLS . ':delay_enter=' . int($ms * 1000))
         or die 'strace does not trace etcd: ', $self->output, "\n";
 

@@ -204,6 +204,12 @@ sub end {
 
     $self->{http}->close();
 
+    # a process that dies may wait for its tracer, which may wait for ever
+
+    if (my $disk = delete $self->{disk}) {
+        $disk->stop();
+    }
+
     if (my $pid = delete $self->{pid}) {
         stop_child($pid, $signal);
     }
