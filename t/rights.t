@@ -110,8 +110,16 @@ my ($etcd, $nginx) = start(@commands);
 
 becomes($etcd, $nginx, 'members leader election register lock',
         'the rights are enough');
-is($nginx->status('/')->{clusters}{default}{state}, 'synced',
-   'nothing is denied');
+
+# what works may still have to be proved
+
+my $state;
+
+wait_for {
+    ($state = $nginx->status('/')->{clusters}{default}{state}) eq 'synced'
+} 20, 'a proof';
+
+is($state, 'synced', 'nothing is denied');
 
 $etcd->put('/services/api/2', '127.0.0.1:8083');
 ok(wait_for(sub {
