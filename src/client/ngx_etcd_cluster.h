@@ -82,7 +82,11 @@ struct ngx_etcd_cluster_s {
     ngx_etcd_auto_sync_t        *auto_sync;     /* NULL: off */
 
     uint64_t                     cluster_id;    /* 0: not known yet */
-    int64_t                      revision;      /* the highest seen */
+    int64_t                      revision;      /* the highest seen by watches,
+                                                   which a member may lag
+                                                   behind */
+    int64_t                      linearized;    /* the highest in linearizable
+                                                   answers */
     uint64_t                     raft_term;     /* likewise, of answers that
                                                    are linearizable */
     ngx_queue_t                  listeners;     /* ngx_etcd_history.h */

@@ -56,7 +56,7 @@ ngx_etcd_history_mark(ngx_etcd_cluster_t *cluster)
 {
     ngx_etcd_history_mark_t  mark;
 
-    mark.revision = cluster->revision;
+    mark.revision = ngx_max(cluster->revision, cluster->linearized);
     mark.raft_term = cluster->raft_term;
     mark.generation = cluster->history;
 
@@ -102,7 +102,7 @@ ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
                             : back ? "the revision went back"
                                    : "the raft term went back",
                       header->cluster_id, cluster->cluster_id,
-                      header->revision, cluster->revision,
+                      header->revision, mark->revision,
                       header->raft_term, cluster->raft_term);
 
         ngx_etcd_history_change(cluster, header);
@@ -110,7 +110,7 @@ ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
     }
 
     cluster->cluster_id = header->cluster_id;
-    cluster->revision = ngx_max(cluster->revision, header->revision);
+    cluster->linearized = ngx_max(cluster->linearized, header->revision);
     cluster->raft_term = ngx_max(cluster->raft_term, header->raft_term);
 }
 
@@ -121,6 +121,7 @@ ngx_etcd_history_change(ngx_etcd_cluster_t *cluster,
 {
     cluster->cluster_id = header->cluster_id;
     cluster->revision = header->revision;
+    cluster->linearized = header->revision;
     cluster->raft_term = header->raft_term;
     cluster->history++;
     cluster->foreign = 1;
