@@ -244,7 +244,7 @@ for my $name (sort keys %known) {
     my $now = upstream($name)->status;
 
     for my $upstream ($now, $known{$name}) {
-        delete @$upstream{qw(generation revision)};
+        delete @$upstream{qw(generation revision staleness_ms)};
         $upstream->{members} = [ sort { $a->{address} cmp $b->{address} }
                                  map { { %$_, requests => 0 } }
                                  @{ $upstream->{members} } ];
