@@ -32,7 +32,7 @@ typedef struct {
 /* an attempt may be processed late, also where a later one was answered */
 
 #define ngx_etcd_batch_unknown(call)                                          \
-    ((call)->unary.attempts > 1 || (call)->unary.unknown)
+    ((call)->unary.repeated || (call)->unary.unknown)
 
 
 typedef struct {

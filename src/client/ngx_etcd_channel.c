@@ -130,6 +130,15 @@ ngx_etcd_channel_linger(ngx_etcd_channel_t *channel)
 
 
 void
+ngx_etcd_channel_hasten(ngx_etcd_channel_t *channel)
+{
+    if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
+        ngx_etcd_backoff_hasten(&channel->timer);
+    }
+}
+
+
+void
 ngx_etcd_channel_wait(ngx_etcd_channel_t *channel, ngx_etcd_waiter_t *waiter)
 {
     ngx_etcd_waiter_wait(waiter, &channel->waiters);
@@ -264,7 +273,7 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     delay = 1;
 
     if (channel->failures != 0) {
-        delay += ngx_etcd_backoff(channel->failures)
+        delay += ngx_etcd_backoff(channel->cluster, channel->failures)
                  / ngx_etcd_roster_count(roster);
     }
 

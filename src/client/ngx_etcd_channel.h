@@ -86,6 +86,9 @@ void ngx_etcd_channel_wait(ngx_etcd_channel_t *channel,
 /* the worker shuts down: what there is stays, and what is tried is tried now */
 void ngx_etcd_channel_linger(ngx_etcd_channel_t *channel);
 
+/* a pause before the next attempt is an urgent one from now on */
+void ngx_etcd_channel_hasten(ngx_etcd_channel_t *channel);
+
 /* a call was answered: whatever failed before is over */
 void ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel);
 

@@ -94,6 +94,32 @@ ngx_etcd_cluster_linger(ngx_etcd_cluster_t *cluster)
 
 
 void
+ngx_etcd_cluster_hasten(ngx_etcd_cluster_t *cluster)
+{
+    cluster->urgent = 1;
+
+    ngx_etcd_channel_hasten(&cluster->streams);
+    ngx_etcd_channel_hasten(&cluster->reads);
+}
+
+
+void
+ngx_etcd_backoff_hasten(ngx_event_t *timer)
+{
+    ngx_msec_int_t  left;
+
+    left = (ngx_msec_int_t) (timer->timer.key - ngx_current_msec);
+
+    if (!timer->timer_set || left <= NGX_ETCD_BACKOFF_URGENT) {
+        return;
+    }
+
+    ngx_add_timer(timer, 1 + (ngx_msec_t) ngx_random()
+                         % NGX_ETCD_BACKOFF_URGENT);
+}
+
+
+void
 ngx_etcd_cluster_wait(ngx_etcd_cluster_t *cluster, ngx_uint_t *done,
     ngx_msec_t time)
 {
@@ -134,12 +160,14 @@ ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster)
 
 
 ngx_msec_t
-ngx_etcd_backoff(ngx_uint_t failures)
+ngx_etcd_backoff(ngx_etcd_cluster_t *cluster, ngx_uint_t failures)
 {
-    ngx_msec_t  max;
+    ngx_msec_t  max, limit;
+
+    limit = cluster->urgent ? NGX_ETCD_BACKOFF_URGENT : NGX_ETCD_BACKOFF_MAX;
 
     max = NGX_ETCD_BACKOFF_BASE << ngx_min(failures, 10);
-    max = ngx_min(max, NGX_ETCD_BACKOFF_MAX);
+    max = ngx_min(max, limit);
 
     return 1 + (ngx_msec_t) ngx_random() % max;
 }

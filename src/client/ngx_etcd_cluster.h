@@ -21,10 +21,14 @@
 #include <ngx_etcd_waiter.h>
 
 
-/* full-jitter backoff: a random time up to base * 2^failures, up to max */
+/*
+ * Full-jitter backoff: a random time up to base * 2^failures, up to max, which
+ * is "urgent" where somebody waits for the end of an outage.
+ */
 
-#define NGX_ETCD_BACKOFF_BASE  50
-#define NGX_ETCD_BACKOFF_MAX   3000
+#define NGX_ETCD_BACKOFF_BASE    50
+#define NGX_ETCD_BACKOFF_MAX     3000
+#define NGX_ETCD_BACKOFF_URGENT  500
 
 /* ms between two outages that are logged as errors */
 
@@ -104,6 +108,9 @@ struct ngx_etcd_cluster_s {
     ngx_uint_t                   too_many_pings;
     ngx_msec_t                   reported;      /* the last outage; 0: none */
     ngx_uint_t                   lingers;       /* while ngx_exiting */
+    ngx_uint_t                   urgent;        /* pauses are short */
+    ngx_uint_t                   hedges;        /* set by the owner, see
+                                                   ngx_etcd_unary.h */
 
     void                       (*changed)(void *data);
     void                        *data;
@@ -139,8 +146,17 @@ void ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time);
 /* the configured one, or longer where endpoints do not take so many PINGs */
 ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
 
-/* full jitter: 1 .. min(BASE * 2^failures, MAX) */
-ngx_msec_t ngx_etcd_backoff(ngx_uint_t failures);
+/*
+ * Sets cluster->urgent: somebody waits for the cluster from now on, until the
+ * owner clears it.  Pauses of the channels that are longer end sooner.
+ */
+void ngx_etcd_cluster_hasten(ngx_etcd_cluster_t *cluster);
+
+/* full jitter: 1 .. min(BASE * 2^failures, MAX or URGENT) */
+ngx_msec_t ngx_etcd_backoff(ngx_etcd_cluster_t *cluster, ngx_uint_t failures);
+
+/* a pause that is longer than URGENT becomes one of up to URGENT */
+void ngx_etcd_backoff_hasten(ngx_event_t *timer);
 
 /* 1 if a status says that another endpoint, or a later time, may do better */
 ngx_uint_t ngx_etcd_retriable(ngx_etcd_grpc_status_e status);

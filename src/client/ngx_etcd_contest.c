@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_contest.h>
+#include <ngx_etcd_lock_poll.h>
 #include <ngx_etcd_mutex.h>
 
 
@@ -114,6 +115,7 @@ ngx_etcd_contest_close(ngx_etcd_contest_t *contest)
         return NGX_AGAIN;
     }
 
+    ngx_etcd_lock_poll_stop(contest);
     ngx_etcd_contest_drop_late(contest);
     ngx_etcd_candidates_destroy(&contest->candidates);
 
@@ -339,6 +341,7 @@ ngx_etcd_contest_listed(ngx_etcd_watch_t *watch, int64_t revision)
         return;
     }
 
+    ngx_etcd_lock_poll_heard(contest);
     ngx_etcd_contest_missing(contest, revision);
     ngx_etcd_contest_look(contest);
 }
@@ -352,6 +355,10 @@ ngx_etcd_contest_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
     ngx_etcd_contest_t  *contest;
 
     contest = watch->data;
+
+    if (n != 0) {
+        ngx_etcd_lock_poll_heard(contest);
+    }
 
     for (i = 0; i < n; i++) {
         if (ngx_etcd_contest_event(contest, events[i]) != NGX_OK) {

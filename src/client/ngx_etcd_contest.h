@@ -18,7 +18,21 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_candidates.h>
+#include <ngx_etcd_kv.h>
 #include <ngx_etcd_locker.h>
+
+
+/* a part of a contest, for ngx_etcd_lock_poll.h */
+
+typedef struct {
+    ngx_etcd_range_t             range;
+    ngx_msec_t                   heard;        /* when the watch or a poll has
+                                                  said something */
+    ngx_msec_t                   ahead;        /* since when a poll knows what
+                                                  the watch has not said */
+    unsigned                     asking:1;
+    unsigned                     missed:1;     /* "ahead" is set */
+} ngx_etcd_lock_poll_t;
 
 
 /* numbers of keys that are kept to be used again */
@@ -52,6 +66,7 @@ typedef struct {
     ngx_uint_t                   creates;      /* the watch's, when the first
                                                   of these came */
     ngx_queue_t                  leaving;      /* ours, to be deleted */
+    ngx_etcd_lock_poll_t         poll;
     ngx_uint_t                   free[NGX_ETCD_CONTEST_FREE];
     ngx_uint_t                   nfree;        /* numbers to be used again */
     int64_t                      lease;        /* that they belong to */

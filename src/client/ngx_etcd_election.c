@@ -713,7 +713,8 @@ ngx_etcd_election_again(ngx_etcd_election_t *election,
 
     election->failures++;
 
-    ngx_add_timer(&election->timer, ngx_etcd_backoff(election->failures));
+    ngx_add_timer(&election->timer,
+                  ngx_etcd_backoff(cluster, election->failures));
 }
 
 

@@ -183,7 +183,8 @@ ngx_etcd_keeper_open(ngx_etcd_keeper_t *keeper)
     call->data = keeper;
 
     if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
-        ngx_add_timer(&keeper->reopen, ngx_etcd_backoff(keeper->failures++));
+        ngx_add_timer(&keeper->reopen,
+                      ngx_etcd_backoff(keeper->cluster, keeper->failures++));
         return;
     }
 
@@ -229,8 +230,9 @@ ngx_etcd_keeper_ended(ngx_etcd_grpc_call_t *call,
     {
         /* the endpoint ends streams but takes calls: another one is better */
 
-        ngx_add_timer(&keeper->reopen, keeper->failures
-                                       ? ngx_etcd_backoff(keeper->failures)
+        ngx_add_timer(&keeper->reopen,
+                      keeper->failures ? ngx_etcd_backoff(keeper->cluster,
+                                                          keeper->failures)
                                        : 1);
         keeper->failures++;
 

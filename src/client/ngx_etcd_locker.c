@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_locker.h>
+#include <ngx_etcd_lock_poll.h>
 #include <ngx_etcd_mutex.h>
 #include <ngx_etcd_clock.h>
 
@@ -49,6 +50,7 @@ ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     }
 
     locker->cluster = cluster;
+    cluster->hedges = 1;
 
     locker->watcher = ngx_etcd_watcher_create(cluster);
     locker->keeper = ngx_etcd_keeper_create(cluster);
@@ -74,6 +76,8 @@ ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     locker->timer.data = locker;
     locker->timer.log = log;
     locker->timer.cancelable = 1;
+
+    ngx_etcd_lock_poll_init(locker);
 
     session = &locker->session;
 
@@ -105,6 +109,7 @@ ngx_etcd_locker_destroy(ngx_etcd_locker_t *locker)
         ngx_del_timer(&locker->timer);
     }
 
+    ngx_etcd_lock_poll_done(locker);
     ngx_etcd_sweep_end(&locker->sweep);
     ngx_etcd_mutex_abandon(locker);
 
@@ -169,6 +174,25 @@ ngx_etcd_locker_ended(void *data)
     }
 
     locker->ended(locker->data);
+}
+
+
+void
+ngx_etcd_locker_enter(ngx_etcd_locker_t *locker)
+{
+    if (locker->nmutexes++ == 0) {
+        ngx_etcd_cluster_hasten(locker->cluster);
+        ngx_etcd_session_hasten(&locker->session);
+    }
+}
+
+
+void
+ngx_etcd_locker_leave(ngx_etcd_locker_t *locker)
+{
+    if (--locker->nmutexes == 0) {
+        locker->cluster->urgent = 0;
+    }
 }
 
 
@@ -241,8 +265,8 @@ ngx_etcd_locker_swept(void *data)
     ngx_etcd_locker_t *locker = data;
 
     if (ngx_etcd_sweep_over(&locker->sweep)) {
-        ngx_etcd_session_replace(&locker->session,
-                                 "given up, since old puts may still come");
+        ngx_etcd_session_give_up(&locker->session,
+                                 "old puts may still come");
     }
 }
 

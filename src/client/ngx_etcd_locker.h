@@ -40,6 +40,9 @@ typedef struct {
     ngx_queue_t                  young;        /* likewise: held, and not
                                                   watched; the oldest first */
     ngx_event_t                  timer;        /* for these */
+    ngx_event_t                  poll;         /* ngx_etcd_lock_poll.h */
+    ngx_uint_t                   nmutexes;     /* of all contests, and those
+                                                  that are nobody's */
     uint64_t                     serial;       /* of keys */
     ngx_str_t                    prefix;       /* of a lock, with the namespace;
                                                   empty: none was opened */
@@ -76,6 +79,13 @@ void ngx_etcd_locker_end(ngx_etcd_locker_t *locker,
  * lock's.
  */
 void ngx_etcd_locker_know(ngx_etcd_locker_t *locker, ngx_str_t *prefix);
+
+/*
+ * A lock is wanted, held, or released, until _leave(): attempts to reach etcd
+ * follow each other quickly meanwhile.
+ */
+void ngx_etcd_locker_enter(ngx_etcd_locker_t *locker);
+void ngx_etcd_locker_leave(ngx_etcd_locker_t *locker);
 
 /* 1: there is a lease, and nobody else can have what it holds, right now */
 ngx_uint_t ngx_etcd_locker_valid(ngx_etcd_locker_t *locker);

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_lock_poll.h>
 #include <ngx_etcd_mutex.h>
 #include <ngx_etcd_clock.h>
 
@@ -76,6 +77,7 @@ ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
 
     ngx_queue_insert_tail(&contest->mutexes, &mutex->queue);
 
+    ngx_etcd_locker_enter(contest->locker);
     ngx_etcd_contest_advance(contest);
 
     return mutex;
@@ -288,6 +290,7 @@ ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
                                  + (ngx_msec_t) ngx_random() % 1000);
 
     ngx_etcd_contest_watch(mutex->contest);
+    ngx_etcd_lock_poll_start(mutex->contest);
 
     mutex->changed(mutex);
 
@@ -356,6 +359,14 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
         return;
     }
 
+    ngx_etcd_mutex_rest(mutex);
+    ngx_etcd_mutex_hold(mutex);
+}
+
+
+void
+ngx_etcd_mutex_first(ngx_etcd_mutex_t *mutex)
+{
     ngx_etcd_mutex_rest(mutex);
     ngx_etcd_mutex_hold(mutex);
 }
@@ -610,6 +621,7 @@ ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
     }
 
     ngx_etcd_sweep_remove(&mutex->locker->sweep, &mutex->number);
+    ngx_etcd_locker_leave(mutex->locker);
 
     ngx_free(mutex);
 }
@@ -648,6 +660,7 @@ ngx_etcd_mutex_found(ngx_etcd_locker_t *locker, ngx_str_t *key,
     mutex->timer.log = cluster->log;
     mutex->timer.cancelable = 1;
 
+    ngx_etcd_locker_enter(locker);
     ngx_etcd_sweep_add(&locker->sweep, &mutex->number, number);
     ngx_queue_insert_tail(&locker->leaving, &mutex->queue);
 

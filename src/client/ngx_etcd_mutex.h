@@ -103,6 +103,9 @@ void ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex);
 /* others came or went: the key is known to be there */
 void ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex);
 
+/* while it waits: a linearizable read has shown it among the first ones */
+void ngx_etcd_mutex_first(ngx_etcd_mutex_t *mutex);
+
 /* its key is not there any more */
 void ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex);
 

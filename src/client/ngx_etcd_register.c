@@ -432,7 +432,7 @@ ngx_etcd_register_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
 
     reg->failures++;
 
-    ngx_add_timer(&reg->timer, ngx_etcd_backoff(reg->failures));
+    ngx_add_timer(&reg->timer, ngx_etcd_backoff(cluster, reg->failures));
 }
 
 

@@ -32,6 +32,7 @@ static void ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
 static void ngx_etcd_session_finish(ngx_etcd_session_t *session);
 static void ngx_etcd_session_renewed(ngx_etcd_lease_t *lease);
 static void ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason);
+static void ngx_etcd_session_leave(ngx_etcd_session_t *session, char *reason);
 static void ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
     int64_t *created);
 static void ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created);
@@ -112,6 +113,35 @@ ngx_etcd_session_replace(ngx_etcd_session_t *session, char *reason)
 
 
 void
+ngx_etcd_session_give_up(ngx_etcd_session_t *session, char *reason)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = session->keeper->cluster;
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: lease %xL is given up: %s",
+                  &cluster->conf->name, &session->name, session->lease.id,
+                  reason);
+
+    ngx_etcd_lease_forget(&session->lease);
+
+    ngx_etcd_session_leave(session, reason);
+}
+
+
+void
+ngx_etcd_session_hasten(ngx_etcd_session_t *session)
+{
+    if (session->state == NGX_ETCD_SESSION_WAITING
+        && ngx_etcd_clock() >= session->rest)
+    {
+        ngx_etcd_backoff_hasten(&session->timer);
+    }
+}
+
+
+void
 ngx_etcd_session_end(ngx_etcd_session_t *session,
     void (*ended)(void *data), void *data)
 {
@@ -158,10 +188,15 @@ ngx_etcd_session_close(ngx_etcd_session_t *session)
 static void
 ngx_etcd_session_again(ngx_etcd_session_t *session)
 {
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = session->keeper->cluster;
     session->state = NGX_ETCD_SESSION_WAITING;
 
-    ngx_add_timer(&session->timer, session->failures
-                                   ? ngx_etcd_backoff(session->failures) : 1);
+    ngx_add_timer(&session->timer,
+                  session->failures ? ngx_etcd_backoff(cluster,
+                                                       session->failures)
+                                    : 1);
     session->failures++;
 }
 
@@ -406,11 +441,18 @@ ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason)
                   "etcd cluster \"%V\": %V: lease %xL is lost: %s",
                   &cluster->conf->name, &session->name, lease->id, reason);
 
+    ngx_etcd_session_leave(session, reason);
+}
+
+
+static void
+ngx_etcd_session_leave(ngx_etcd_session_t *session, char *reason)
+{
     if (ngx_etcd_clock() - session->since > NGX_ETCD_SESSION_PROVED) {
         session->failures = 0;
     }
 
-    session->former = lease->id;
+    session->former = session->lease.id;
 
     ngx_etcd_session_again(session);
 

@@ -118,6 +118,12 @@ void ngx_etcd_session_adopt(ngx_etcd_session_t *session,
 /* while it is held: gives up the lease for another one; lost() is called */
 void ngx_etcd_session_replace(ngx_etcd_session_t *session, char *reason);
 
+/* the same, for a lease that nothing in use depends on */
+void ngx_etcd_session_give_up(ngx_etcd_session_t *session, char *reason);
+
+/* somebody waits for a lease: a longer pause ends soon */
+void ngx_etcd_session_hasten(ngx_etcd_session_t *session);
+
 /*
  * Revokes the lease, for good: nothing but ended() is called any more, maybe
  * before this returns, when it is gone or cannot be revoked.

@@ -15,6 +15,8 @@
 static void ngx_etcd_unary_attempt(ngx_etcd_unary_t *unary);
 static void ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     ngx_msec_t left);
+static void ngx_etcd_unary_stop(ngx_etcd_unary_t *unary);
+static void ngx_etcd_unary_drop(ngx_etcd_unary_t *unary);
 static void ngx_etcd_unary_ready(void *data);
 static void ngx_etcd_unary_timer(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_unary_message(ngx_etcd_grpc_call_t *call,
@@ -30,6 +32,18 @@ static void ngx_etcd_unary_blame(ngx_etcd_unary_t *unary,
 static void ngx_etcd_unary_finish(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
+static void ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary);
+static void ngx_etcd_unary_hedge_timer(ngx_event_t *ev);
+static void ngx_etcd_unary_hedge_send(ngx_etcd_unary_t *unary,
+    ngx_etcd_channel_t *channel);
+static void ngx_etcd_unary_hedge_stop(ngx_etcd_unary_t *unary);
+static ngx_int_t ngx_etcd_unary_hedge_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+static void ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+
 
 void
 ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
@@ -39,6 +53,7 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->pool = NULL;
     unary->calling = 0;
     unary->unknown = 0;
+    unary->repeated = 0;
     unary->oversize = 0;
     unary->first = 0;
     unary->last = 0;
@@ -55,12 +70,25 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->timer.log = unary->cluster->log;
     unary->timer.cancelable = 1;
 
+    ngx_etcd_unary_hedge_init(unary);
+
     ngx_etcd_unary_attempt(unary);
 }
 
 
 void
 ngx_etcd_unary_cancel(ngx_etcd_unary_t *unary)
+{
+    ngx_etcd_unary_stop(unary);
+
+    ngx_etcd_unary_drop(unary);
+}
+
+
+/* nothing is under way any more; the response stays */
+
+static void
+ngx_etcd_unary_stop(ngx_etcd_unary_t *unary)
 {
     if (unary->calling) {
         unary->calling = 0;
@@ -73,9 +101,21 @@ ngx_etcd_unary_cancel(ngx_etcd_unary_t *unary)
         ngx_del_timer(&unary->timer);
     }
 
+    ngx_etcd_unary_hedge_stop(unary);
+
+    if (unary->hedge.timer.timer_set) {
+        ngx_del_timer(&unary->hedge.timer);
+    }
+}
+
+
+static void
+ngx_etcd_unary_drop(ngx_etcd_unary_t *unary)
+{
     if (unary->pool != NULL) {
         ngx_destroy_pool(unary->pool);
         unary->pool = NULL;
+        unary->message = NULL;
     }
 }
 
@@ -141,10 +181,14 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
 
     if (unary->first == 0) {
         unary->first = unary->last;
+
+    } else {
+        unary->repeated = 1;
     }
 
     if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
-        ngx_add_timer(&unary->timer, ngx_etcd_backoff(unary->attempts));
+        ngx_add_timer(&unary->timer,
+                      ngx_etcd_backoff(unary->cluster, unary->attempts));
         return;
     }
 
@@ -153,7 +197,8 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     if (ngx_etcd_grpc_send(call, unary->request) != NGX_OK) {
         unary->calling = 0;
         ngx_etcd_grpc_cancel(call);
-        ngx_add_timer(&unary->timer, ngx_etcd_backoff(unary->attempts));
+        ngx_add_timer(&unary->timer,
+                      ngx_etcd_backoff(unary->cluster, unary->attempts));
         return;
     }
 
@@ -247,11 +292,7 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    if (unary->pool != NULL) {
-        ngx_destroy_pool(unary->pool);
-        unary->pool = NULL;
-        unary->message = NULL;
-    }
+    ngx_etcd_unary_drop(unary);
 
     /* a token is looked at before anything is done */
 
@@ -320,7 +361,7 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         || unary->call.unprocessed
         || unary->attempts > 1)
     {
-        delay = ngx_etcd_backoff(unary->attempts);
+        delay = ngx_etcd_backoff(unary->cluster, unary->attempts);
 
     } else {
         delay = 1;
@@ -357,6 +398,8 @@ ngx_etcd_unary_finish(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     ngx_pool_t        *pool;
     ProtobufCMessage  *message;
 
+    ngx_etcd_unary_stop(unary);
+
     pool = unary->pool;
     message = unary->message;
 
@@ -364,4 +407,232 @@ ngx_etcd_unary_finish(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     unary->message = NULL;
 
     unary->done(unary, status, text, message, pool);
+}
+
+
+static void
+ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
+{
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    hedge = &unary->hedge;
+
+    hedge->calling = 0;
+    hedge->message = NULL;
+    hedge->pool = NULL;
+
+    if (!unary->cluster->hedges || !unary->idempotent) {
+        return;
+    }
+
+    hedge->timer.handler = ngx_etcd_unary_hedge_timer;
+    hedge->timer.data = unary;
+    hedge->timer.log = unary->cluster->log;
+    hedge->timer.cancelable = 1;
+
+    ngx_add_timer(&hedge->timer, NGX_ETCD_UNARY_HEDGE);
+}
+
+
+/* the streams' connection is likely to be one to another endpoint */
+
+static void
+ngx_etcd_unary_hedge_timer(ngx_event_t *ev)
+{
+    ngx_etcd_unary_t    *unary;
+    ngx_etcd_cluster_t  *cluster;
+
+    unary = ev->data;
+    cluster = unary->cluster;
+
+    ngx_add_timer(ev, NGX_ETCD_UNARY_HEDGE * 3 / 4
+                      + (ngx_msec_t) ngx_random()
+                        % (NGX_ETCD_UNARY_HEDGE / 2));
+
+    ngx_etcd_unary_hedge_stop(unary);
+
+    if (!ngx_etcd_auth_ready(cluster->auth)) {
+        return;
+    }
+
+    if (ngx_etcd_channel_get(&cluster->streams) != NULL) {
+        ngx_etcd_unary_hedge_send(unary, &cluster->streams);
+
+    } else if (ngx_etcd_channel_get(&cluster->reads) != NULL) {
+        ngx_etcd_unary_hedge_send(unary, &cluster->reads);
+    }
+}
+
+
+static void
+ngx_etcd_unary_hedge_send(ngx_etcd_unary_t *unary, ngx_etcd_channel_t *channel)
+{
+    ngx_keyval_t             md[NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_grpc_call_t    *call;
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    hedge = &unary->hedge;
+
+    call = &hedge->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = unary->method;
+    call->response = unary->response;
+    call->timeout = NGX_ETCD_UNARY_HEDGE * 2;
+    call->metadata = md;
+    call->nmetadata = ngx_etcd_auth_metadata(unary->cluster->auth, md,
+                                             &hedge->token);
+    call->message = ngx_etcd_unary_hedge_message;
+    call->done = ngx_etcd_unary_hedge_ended;
+    call->data = unary;
+
+    hedge->channel = channel;
+    hedge->sent = ngx_etcd_clock();
+    hedge->mark = ngx_etcd_history_mark(unary->cluster);
+
+    if (ngx_etcd_grpc_start(ngx_etcd_channel_get(channel), call) != NGX_OK) {
+        return;
+    }
+
+    hedge->calling = 1;
+    unary->unknown = 1;
+
+    if (unary->first == 0) {
+        unary->first = hedge->sent;
+
+    } else {
+        unary->repeated = 1;
+    }
+
+    if (ngx_etcd_grpc_send(call, unary->request) != NGX_OK) {
+        hedge->calling = 0;
+        ngx_etcd_grpc_cancel(call);
+        return;
+    }
+
+    ngx_etcd_grpc_end(call);
+}
+
+
+static void
+ngx_etcd_unary_hedge_stop(ngx_etcd_unary_t *unary)
+{
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    hedge = &unary->hedge;
+
+    if (hedge->calling) {
+        hedge->calling = 0;
+        ngx_etcd_grpc_cancel(&hedge->call);
+    }
+
+    if (hedge->pool != NULL) {
+        ngx_destroy_pool(hedge->pool);
+        hedge->pool = NULL;
+        hedge->message = NULL;
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_unary_hedge_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    unary = call->data;
+    hedge = &unary->hedge;
+
+    if (hedge->message != NULL) {
+        return NGX_ERROR;
+    }
+
+    hedge->message = message;
+    hedge->pool = pool;
+
+    return NGX_DONE;
+}
+
+
+/* a copy that fails says nothing: the attempts and the next copy go on */
+
+static void
+ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    unary = call->data;
+    hedge = &unary->hedge;
+    auth = unary->cluster->auth;
+
+    hedge->calling = 0;
+
+    if (status == NGX_ETCD_GRPC_OK && hedge->message != NULL) {
+        ngx_etcd_auth_accepted(auth);
+        ngx_etcd_unary_hedge_answered(unary, status, text);
+        return;
+    }
+
+    ngx_etcd_unary_hedge_stop(unary);
+
+    if (status == NGX_ETCD_GRPC_OK
+        || ngx_etcd_retriable(status)
+        || ngx_etcd_auth_refused(auth, hedge->token, status, text))
+    {
+        return;
+    }
+
+    ngx_etcd_unary_hedge_answered(unary, status, text);
+}
+
+
+/* the reads leave an endpoint that has been silent for longer than that */
+
+static void
+ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_str_t                reason;
+    ngx_uint_t               silent;
+    ngx_etcd_channel_t      *reads;
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    hedge = &unary->hedge;
+    reads = &unary->cluster->reads;
+
+    silent = (unary->calling
+              && hedge->channel != reads
+              && ngx_current_msec - unary->started >= NGX_ETCD_UNARY_ATTEMPT
+              && (ngx_msec_int_t) (reads->heard - unary->started) < 0);
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, unary->cluster->log, 0,
+                   "etcd %s: answered by its copy on %s", unary->name,
+                   hedge->channel->name);
+
+    ngx_etcd_unary_drop(unary);
+
+    unary->message = hedge->message;
+    unary->pool = hedge->pool;
+    unary->last = hedge->sent;
+    unary->mark = hedge->mark;
+
+    hedge->message = NULL;
+    hedge->pool = NULL;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        unary->unknown = 0;
+    }
+
+    ngx_etcd_unary_finish(unary, status, text);
+
+    /* "unary" may be freed by now */
+
+    if (silent) {
+        ngx_str_set(&reason, "another endpoint answered first");
+        ngx_etcd_channel_failed(reads, &reason);
+    }
 }

@@ -6,6 +6,12 @@
  * endpoint gives it.  Tries the endpoints in turn, each attempt with a short
  * deadline, until the cluster's request_timeout is over; waits for a
  * connection and for a token where that is needed.
+ *
+ * Where the cluster hedges, an idempotent request that is not answered is sent
+ * once more at short intervals, over the streams' connection if there is one,
+ * and the first answer counts (hedged requests: Dean, Barroso, "The Tail at
+ * Scale", 2013).  The attempts keep their own deadlines, so an etcd that is
+ * slow everywhere still answers one of them.
  */
 
 
@@ -19,6 +25,7 @@
 
 
 #define NGX_ETCD_UNARY_ATTEMPT  500     /* ms, doubled with every attempt */
+#define NGX_ETCD_UNARY_HEDGE    500     /* ms, on average, between copies */
 
 
 typedef struct ngx_etcd_unary_s  ngx_etcd_unary_t;
@@ -32,6 +39,21 @@ typedef struct ngx_etcd_unary_s  ngx_etcd_unary_t;
 typedef void (*ngx_etcd_unary_done_pt)(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     ProtobufCMessage *response, ngx_pool_t *pool);
+
+
+/* a copy of a request that is under way */
+
+typedef struct {
+    ngx_etcd_grpc_call_t                call;
+    ngx_etcd_channel_t                 *channel;
+    ngx_event_t                         timer;    /* the next copy is due */
+    ngx_etcd_history_mark_t             mark;
+    uint64_t                            sent;     /* ngx_etcd_clock() */
+    ngx_uint_t                          token;    /* its generation */
+    ProtobufCMessage                   *message;
+    ngx_pool_t                         *pool;
+    unsigned                            calling:1;
+} ngx_etcd_unary_hedge_t;
 
 
 struct ngx_etcd_unary_s {
@@ -59,10 +81,16 @@ struct ngx_etcd_unary_s {
      */
     unsigned                            unknown:1;
 
+    /* valid in done(): etcd may process the request more than once */
+    unsigned                            repeated:1;
+
     /* valid in done(): the response is more than max_message_size */
     unsigned                            oversize:1;
 
-    /* valid in done(): when the first and the last attempt were sent */
+    /*
+     * valid in done(): when the first attempt was sent, and the one that was
+     * answered, or the last one
+     */
     uint64_t                            first;    /* ngx_etcd_clock() */
     uint64_t                            last;
 
@@ -80,6 +108,7 @@ struct ngx_etcd_unary_s {
     ngx_uint_t                          token;    /* its generation */
     ProtobufCMessage                   *message;
     ngx_pool_t                         *pool;
+    ngx_etcd_unary_hedge_t              hedge;
     unsigned                            calling:1;
 };
 

@@ -563,7 +563,8 @@ ngx_etcd_watch_refused(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     ngx_etcd_watch_detach(watch);
 
     watch->state = NGX_ETCD_WATCH_WAITING;
-    ngx_add_timer(&watch->timer, ngx_etcd_backoff(++watch->failures));
+    ngx_add_timer(&watch->timer, ngx_etcd_backoff(watch->watcher->cluster,
+                                                  ++watch->failures));
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
         ngx_etcd_watch_behind(watch, 0);

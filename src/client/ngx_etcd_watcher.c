@@ -198,7 +198,8 @@ ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
     call->data = watcher;
 
     if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
-        ngx_add_timer(&watcher->timer, ngx_etcd_backoff(watcher->failures++));
+        ngx_add_timer(&watcher->timer,
+                      ngx_etcd_backoff(watcher->cluster, watcher->failures++));
         return;
     }
 
@@ -297,7 +298,8 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
 
         /* lists are made of smaller pieces, and find out whose it was */
 
-        ngx_add_timer(&watcher->timer, ngx_etcd_backoff(watcher->failures++));
+        ngx_add_timer(&watcher->timer,
+                      ngx_etcd_backoff(watcher->cluster, watcher->failures++));
         ngx_etcd_watcher_relist(watcher, 0);
         return;
     }
@@ -314,8 +316,10 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
      * calls: another one is better
      */
 
-    ngx_add_timer(&watcher->timer, watcher->failures
-                                   ? ngx_etcd_backoff(watcher->failures) : 1);
+    ngx_add_timer(&watcher->timer,
+                  watcher->failures ? ngx_etcd_backoff(watcher->cluster,
+                                                       watcher->failures)
+                                    : 1);
     watcher->failures++;
 
     ngx_etcd_channel_failed(&watcher->cluster->streams, text);

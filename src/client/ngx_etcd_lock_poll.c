@@ -1,0 +1,315 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_lock_poll.h>
+#include <ngx_etcd_mutex.h>
+#include <ngx_etcd_watcher.h>
+
+
+static void ngx_etcd_lock_poll_arm(ngx_etcd_locker_t *locker);
+static void ngx_etcd_lock_poll_timer(ngx_event_t *ev);
+static ngx_etcd_mutex_t *ngx_etcd_lock_poll_waiting(
+    ngx_etcd_contest_t *contest);
+static void ngx_etcd_lock_poll_ask(ngx_etcd_contest_t *contest);
+static void ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool);
+static ngx_etcd_mutex_t *ngx_etcd_lock_poll_first(ngx_etcd_contest_t *contest,
+    Etcd__RangeResponse *response);
+static ngx_uint_t ngx_etcd_lock_poll_lags(ngx_etcd_contest_t *contest);
+
+
+void
+ngx_etcd_lock_poll_init(ngx_etcd_locker_t *locker)
+{
+    locker->poll.handler = ngx_etcd_lock_poll_timer;
+    locker->poll.data = locker;
+    locker->poll.log = locker->cluster->log;
+    locker->poll.cancelable = 1;
+}
+
+
+void
+ngx_etcd_lock_poll_done(ngx_etcd_locker_t *locker)
+{
+    ngx_queue_t  *q;
+
+    if (locker->poll.timer_set) {
+        ngx_del_timer(&locker->poll);
+    }
+
+    for (q = ngx_queue_head(&locker->contests);
+         q != ngx_queue_sentinel(&locker->contests);
+         q = ngx_queue_next(q))
+    {
+        ngx_etcd_lock_poll_stop(ngx_queue_data(q, ngx_etcd_contest_t, queue));
+    }
+}
+
+
+void
+ngx_etcd_lock_poll_start(ngx_etcd_contest_t *contest)
+{
+    ngx_etcd_lock_poll_heard(contest);
+    ngx_etcd_lock_poll_arm(contest->locker);
+}
+
+
+void
+ngx_etcd_lock_poll_heard(ngx_etcd_contest_t *contest)
+{
+    contest->poll.heard = ngx_current_msec;
+    contest->poll.missed = 0;
+}
+
+
+void
+ngx_etcd_lock_poll_stop(ngx_etcd_contest_t *contest)
+{
+    if (contest->poll.asking) {
+        contest->poll.asking = 0;
+        ngx_etcd_range_cancel(&contest->poll.range);
+    }
+
+    contest->poll.missed = 0;
+}
+
+
+static void
+ngx_etcd_lock_poll_arm(ngx_etcd_locker_t *locker)
+{
+    if (!locker->poll.timer_set) {
+        ngx_add_timer(&locker->poll,
+                      NGX_ETCD_LOCK_POLL_TICK
+                      + (ngx_msec_t) ngx_random() % NGX_ETCD_LOCK_POLL_TICK);
+    }
+}
+
+
+/* the contests that are asked for go to the end: the others come first then */
+
+static void
+ngx_etcd_lock_poll_timer(ngx_event_t *ev)
+{
+    ngx_str_t            reason;
+    ngx_uint_t           asked, lags, more;
+    ngx_queue_t         *q, *next, *last;
+    ngx_etcd_locker_t   *locker;
+    ngx_etcd_contest_t  *contest;
+
+    locker = ev->data;
+
+    asked = 0;
+    lags = 0;
+    more = 0;
+
+    last = ngx_queue_last(&locker->contests);
+
+    for (q = ngx_queue_head(&locker->contests);
+         q != ngx_queue_sentinel(&locker->contests);
+         q = next)
+    {
+        next = (q != last) ? ngx_queue_next(q)
+                           : ngx_queue_sentinel(&locker->contests);
+
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+
+        lags |= ngx_etcd_lock_poll_lags(contest);
+        more |= contest->poll.missed;
+
+        if (ngx_etcd_lock_poll_waiting(contest) == NULL) {
+            continue;
+        }
+
+        more = 1;
+
+        if (asked == NGX_ETCD_LOCK_POLL_CONTESTS
+            || contest->poll.asking
+            || ngx_current_msec - contest->poll.heard
+               < NGX_ETCD_LOCK_POLL_QUIET)
+        {
+            continue;
+        }
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&locker->contests, q);
+
+        ngx_etcd_lock_poll_ask(contest);
+        asked++;
+    }
+
+    if (more) {
+        ngx_etcd_lock_poll_arm(locker);
+    }
+
+    if (lags) {
+        ngx_str_set(&reason, "it lags behind the cluster");
+        ngx_etcd_watcher_leave(locker->watcher, &reason);
+    }
+}
+
+
+static ngx_etcd_mutex_t *
+ngx_etcd_lock_poll_waiting(ngx_etcd_contest_t *contest)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_mutex_t  *mutex;
+
+    for (q = ngx_queue_head(&contest->mutexes);
+         q != ngx_queue_sentinel(&contest->mutexes);
+         q = ngx_queue_next(q))
+    {
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+
+        if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
+            return mutex;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* one key more than there are permits shows a tie at the end */
+
+static void
+ngx_etcd_lock_poll_ask(ngx_etcd_contest_t *contest)
+{
+    ngx_etcd_range_t    *range;
+    Etcd__RangeRequest  *request;
+
+    range = &contest->poll.range;
+    request = &range->request;
+
+    etcd__range_request__init(request);
+
+    request->key.data = contest->from.data;
+    request->key.len = contest->from.len;
+    request->range_end.data = contest->to.data;
+    request->range_end.len = contest->to.len;
+    request->limit = (int64_t) contest->permits + 1;
+    request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    request->keys_only = 1;
+
+    range->cluster = contest->locker->cluster;
+    range->done = ngx_etcd_lock_poll_answer;
+    range->data = contest;
+
+    contest->poll.asking = 1;
+
+    ngx_etcd_range_start(range);
+}
+
+
+static void
+ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    ngx_etcd_mutex_t      *mutex;
+    ngx_etcd_contest_t    *contest;
+    ngx_etcd_lock_poll_t  *poll;
+
+    contest = range->data;
+    poll = &contest->poll;
+
+    poll->asking = 0;
+    poll->heard = ngx_current_msec;
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        return;
+    }
+
+    mutex = ngx_etcd_lock_poll_first(contest, response);
+
+    ngx_destroy_pool(pool);
+
+    if (mutex == NULL) {
+        return;
+    }
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, contest->locker->cluster->log, 0,
+                   "etcd lock: key \"%V\" of revision %L is first by a poll",
+                   &mutex->key, mutex->created);
+
+    if (!poll->missed) {
+        poll->missed = 1;
+        poll->ahead = ngx_current_msec;
+        ngx_etcd_lock_poll_arm(contest->locker);
+    }
+
+    ngx_etcd_mutex_first(mutex);
+}
+
+
+/* the own key, still waiting, that holds one of the permits */
+
+static ngx_etcd_mutex_t *
+ngx_etcd_lock_poll_first(ngx_etcd_contest_t *contest,
+    Etcd__RangeResponse *response)
+{
+    size_t             i;
+    ngx_uint_t         before;
+    ngx_queue_t       *q;
+    Etcd__KeyValue    *kv;
+    ngx_etcd_mutex_t  *mutex;
+
+    for (q = ngx_queue_head(&contest->mutexes);
+         q != ngx_queue_sentinel(&contest->mutexes);
+         q = ngx_queue_next(q))
+    {
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+
+        if (mutex->state != NGX_ETCD_MUTEX_WAITING) {
+            continue;
+        }
+
+        before = 0;
+
+        for (i = 0; i < response->n_kvs; i++) {
+            before += (response->kvs[i]->create_revision <= mutex->created);
+        }
+
+        for (i = 0; i < response->n_kvs; i++) {
+            kv = response->kvs[i];
+
+            if (before <= contest->permits
+                && kv->create_revision == mutex->created
+                && kv->key.len == mutex->key.len
+                && ngx_memcmp(kv->key.data, mutex->key.data, kv->key.len) == 0)
+            {
+                return mutex;
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+/* 1: the watch is in force, and has not reported what a poll knows for long */
+
+static ngx_uint_t
+ngx_etcd_lock_poll_lags(ngx_etcd_contest_t *contest)
+{
+    ngx_etcd_lock_poll_t  *poll;
+
+    poll = &contest->poll;
+
+    if (!poll->missed
+        || ngx_current_msec - poll->ahead < NGX_ETCD_LOCK_POLL_LAG)
+    {
+        return 0;
+    }
+
+    poll->missed = 0;
+
+    return contest->watched && ngx_etcd_watch_active(&contest->watch);
+}
