@@ -17,6 +17,14 @@
 #define NGX_ETCD_HTTP2_POOL_SIZE     1024
 #define NGX_ETCD_HTTP2_FRAME_HEADER  9
 
+/*
+ * A peer may send that many bytes a second, and as many as the payload of its
+ * streams, in frames that carry no payload: WINDOW_UPDATE, PING, SETTINGS,
+ * empty DATA, frames of unknown types and of closed streams.
+ */
+
+#define NGX_ETCD_HTTP2_OVERHEAD  32768
+
 
 static ngx_int_t ngx_etcd_http2_init(ngx_etcd_http2_t *h2);
 static u_char *ngx_etcd_http2_log_error(ngx_log_t *log, u_char *buf,
@@ -32,6 +40,7 @@ static void ngx_etcd_http2_release_handler(ngx_event_t *ev);
 
 static ngx_int_t ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf,
     size_t n);
+static ngx_int_t ngx_etcd_http2_check_flood(ngx_etcd_http2_t *h2, size_t n);
 static void ngx_etcd_http2_drain(ngx_etcd_http2_t *h2);
 static void ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2);
 static void ngx_etcd_http2_fail(ngx_etcd_http2_t *h2, ngx_str_t *reason);
@@ -223,6 +232,11 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
     rc = nghttp2_session_mem_recv(h2->session, buf, n);
 
     if (h2->state == ngx_etcd_http2_closed) {
+        return;
+    }
+
+    if (rc >= 0 && ngx_etcd_http2_check_flood(h2, n) != NGX_OK) {
+        ngx_etcd_http2_fail(h2, &h2->reason);
         return;
     }
 
@@ -535,6 +549,33 @@ ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf, size_t n)
     ngx_etcd_http2_reason(h2, "no HTTP/2: got \"%*s\"",
                           (size_t) (p - h2->first), h2->first);
     return NGX_ERROR;
+}
+
+
+/*
+ * nginx judges its own HTTP/2 clients likewise.  Every frame costs CPU time,
+ * and HTTP/2 limits the frames of no type (RFC 9113, section 10.5).
+ */
+
+static ngx_int_t
+ngx_etcd_http2_check_flood(ngx_etcd_http2_t *h2, size_t n)
+{
+    if (ngx_current_msec - h2->second >= 1000) {
+        h2->second = ngx_current_msec;
+        h2->received = 0;
+        h2->payload = 0;
+    }
+
+    h2->received += n;
+
+    if (h2->received / 2 > h2->payload + NGX_ETCD_HTTP2_OVERHEAD / 2) {
+        ngx_etcd_http2_reason(h2, "HTTP/2 flood: got %uz bytes in a second "
+                              "for %uz bytes of payload",
+                              h2->received, h2->payload);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 

@@ -238,6 +238,7 @@ ngx_etcd_http2_on_header(nghttp2_session *session, const nghttp2_frame *frame,
     /* 32 is the overhead that HTTP/2 counts per field */
 
     stream->header_size += namelen + valuelen + 32;
+    h2->payload += namelen + valuelen;
 
     if (stream->header_size > NGX_ETCD_HTTP2_HEADERS_SIZE) {
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -353,6 +354,7 @@ ngx_etcd_http2_on_data_chunk(nghttp2_session *session, uint8_t flags,
     stream = nghttp2_session_get_stream_user_data(session, id);
 
     if (stream != NULL) {
+        h2->payload += n;
         stream->handlers->data(stream, (u_char *) p, n);
     }
 

@@ -57,6 +57,11 @@ struct ngx_etcd_http2_s {
     size_t                   nfirst;
     u_char                   first[NGX_ETCD_HTTP2_SHOWN];
 
+    /* of the second that began then: see NGX_ETCD_HTTP2_OVERHEAD */
+    ngx_msec_t               second;
+    size_t                   received;     /* bytes */
+    size_t                   payload;      /* of them, for open streams */
+
     ngx_str_t                reason;
     u_char                   reason_buf[NGX_ETCD_HTTP2_REASON];
 

@@ -74,6 +74,8 @@ static const char  usage_text[] =
 "  other-cluster              another cluster id after the first connection\n"
 "  freeze:MS                  a connection is not served any more after MS\n"
 "  too-many-pings:N           GOAWAY(ENHANCE_YOUR_CALM) at the Nth PING\n"
+"  flood:BYTES                sends a frame without end once a call began;\n"
+"                             BYTES in hexadecimal\n"
 "  silent                     accepts and never answers\n"
 "  close                      accepts and closes\n"
 "  http1                      answers as an HTTP/1.1 server\n"
@@ -216,6 +218,36 @@ is_frozen(conn_t *c)
 }
 
 
+/* as many as the connection takes now; a frame is never cut */
+
+static void
+flood(conn_t *c)
+{
+    static uint8_t  frame[64];
+    static size_t   len;
+    ssize_t         n;
+
+    if (len == 0) {
+        while (len < sizeof(frame)
+               && sscanf(fake.arg + 2 * len, "%2hhx", &frame[len]) == 1)
+        {
+            len++;
+        }
+    }
+
+    for ( ;; ) {
+        n = send(c->fd, frame + c->flooded, len - c->flooded,
+                 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n < 0) {
+            return;
+        }
+
+        c->flooded = (c->flooded + n) % len;
+    }
+}
+
+
 static int
 is_due(void)
 {
@@ -282,6 +314,11 @@ serve(int fd)
     }
 
     for (i = 0; i < FAKE_MAX_CONNS; i++) {
+        if (conns[i].calls && is_mode("flood")) {
+            flood(&conns[i]);
+            continue;
+        }
+
         if (conns[i].session && !is_frozen(&conns[i])
             && nghttp2_session_want_write(conns[i].session)
             && nghttp2_session_send(conns[i].session) != 0)

@@ -48,6 +48,7 @@ typedef struct {
     int                   number;
     int                   calls;
     int                   pings;
+    size_t                flooded;         /* bytes of a frame of a flood */
     long                  opened;
     nghttp2_session      *session;
 } conn_t;
