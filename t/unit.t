@@ -504,4 +504,17 @@ for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
     is($until, $wanted, "owners of a seat write $owners") or diag($output);
 }
 
+
+# Names that an unkeyed hash cannot tell apart would all be in one row.  Of
+# 16384 random values of 32 bits fewer than 10 pairs are equal.
+
+{
+    my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
+        "load_module $module;\netcd_map_flood 14;\n");
+    my ($names, $hashes) = $output =~ /^map: (\d+) (\d+)$/m;
+
+    is($names, 16384, 'a map of names with one MurmurHash2') or diag($output);
+    cmp_ok($hashes // 0, '>', 16374, 'has a hash for each of them');
+}
+
 finish();

@@ -10,6 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_map.h>
+#include <ngx_etcd_siphash.h>
 
 
 #define ngx_etcd_map_at(map, n)    ((n) & ((map)->nplaces - 1))
@@ -51,7 +52,7 @@ ngx_etcd_map_find(ngx_etcd_map_t *map, ngx_str_t *str)
         return NULL;
     }
 
-    hash = ngx_murmur_hash2(str->data, str->len);
+    hash = ngx_etcd_siphash(str);
 
     for (i = ngx_etcd_map_at(map, hash); ; i = ngx_etcd_map_at(map, i + 1)) {
         place = &map->places[i];
@@ -77,7 +78,7 @@ ngx_etcd_map_insert(ngx_etcd_map_t *map, ngx_str_t *str)
         return NGX_ERROR;
     }
 
-    ngx_etcd_map_put(map, str, ngx_murmur_hash2(str->data, str->len));
+    ngx_etcd_map_put(map, str, ngx_etcd_siphash(str));
     map->n++;
 
     return NGX_OK;
@@ -91,7 +92,7 @@ ngx_etcd_map_remove(ngx_etcd_map_t *map, ngx_str_t *str)
     ngx_etcd_map_place_t  *places;
 
     places = map->places;
-    i = ngx_etcd_map_at(map, ngx_murmur_hash2(str->data, str->len));
+    i = ngx_etcd_map_at(map, ngx_etcd_siphash(str));
 
     while (places[i].str != str) {
         i = ngx_etcd_map_at(map, i + 1);
@@ -121,6 +122,10 @@ ngx_etcd_map_grow(ngx_etcd_map_t *map)
 {
     ngx_uint_t             i, n;
     ngx_etcd_map_place_t  *places, *old;
+
+    if (ngx_etcd_siphash_init(map->log) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     n = map->nplaces;
     old = map->places;
