@@ -43,21 +43,6 @@ my %peers = (
     settings => ['bad-settings', qr/HTTP\/2 error: PROTOCOL_ERROR/],
 );
 
-# A frame each, again and again; of SETTINGS nghttp2 itself has enough.
-
-my %floods = (
-    window_update => '000004080000000000' . '00000001',
-    ping          => '000008060100000000' . '0000000000000000',
-    settings      => '000000040000000000',
-    unknown       => '0000000b0000000000',
-    priority      => '000005020000000001' . '0000000010',
-);
-
-for my $name (keys %floods) {
-    $peers{"flood_$name"} = ["flood:$floods{$name}",
-                             qr/HTTP\/2 flood: got|Flooding was detected/];
-}
-
 my %greetings = (
     garbage => ["\x93\xff\x00\xfe\xed" x 40,
                 qr/no HTTP\/2: got bytes 0x93ff00fe/],

@@ -1,0 +1,100 @@
+#!/usr/bin/perl
+
+# Endpoints that send frames without end, of kinds that carry nothing: they are
+# left as soon as that is seen, attempts become rarer, and others are served.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+use Time::HiRes qw(time);
+
+use Backend;
+use Etcd;
+use Fake;
+use Finish;
+use Nginx;
+use Upstream;
+use Wait;
+
+use constant ATTEMPTS => 32;      # in 4 seconds; a busy loop makes hundreds
+
+# a frame each, in hexadecimal; nghttp2 itself limits SETTINGS
+
+my %frames = (
+    window_update => '000004080000000000' . '00000001',
+    ping          => '000008060100000000' . '0000000000000000',
+    settings      => '000000040000000000',
+    unknown       => '0000000b0000000000',
+    priority      => '000005020000000001' . '0000000010',
+);
+
+my $etcd = Etcd->new()->start();
+my ($backend) = Backend->start('one');
+my %peer = map { $_ => Fake->new()->start("flood:$frames{$_}") } keys %frames;
+
+$etcd->put('/s/1', $backend->address);
+
+my $began = time();
+my $nginx = Nginx->new(etcd => $etcd)->set(
+    CLUSTERS => join('', map {
+        "etcd $_ { endpoints " . $peer{$_}->endpoints . "; zone 256k; }\n"
+    } sort keys %peer),
+    UPSTREAMS => join('', map {
+        "upstream $_ { etcd_members /s/ cluster=$_; server "
+        . $backend->address . "; }\n"
+    } sort keys %peer),
+)->start(<<'EOC');
+
+%%CLUSTERS%%
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+    upstream good {
+        etcd_members /s/;
+    }
+
+    %%UPSTREAMS%%
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location / {
+            proxy_pass http://good;
+        }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+Upstream->new($nginx, 'good')->shows({ '/s/1' => $backend->address . ' 1 up' },
+                                     'members of a good cluster are there');
+
+
+sub connections { $peer{$_[0]}->count(qr/ open /) }
+
+
+for my $name (sort keys %peer) {
+    ok(wait_for(sub {
+        $nginx->count_log(qr/\[error\].*cluster\ "$name":.*
+                             (HTTP\/2\ flood:\ got|Flooding\ was\ detected)/x)
+    }, 20, $name), "$name: the endpoint is left, and the log says why");
+    ok(wait_for(sub { connections($name) >= 4 }, 20, $name),
+       "$name: it is tried again");
+    cmp_ok(connections($name), '<=', ATTEMPTS * (1 + (time() - $began) / 4),
+           "$name: not without pause");
+}
+
+is($nginx->get('/')->{body}, 'one', 'members are served meanwhile');
+
+finish();
