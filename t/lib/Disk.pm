@@ -121,10 +121,12 @@ sub trace {
 
     Finish::later($self);
 
-    $etcd->{disk} = $self;
-
     $self->attach(CALLS . ':delay_enter=' . int($ms * 1000))
         or die 'strace does not trace etcd: ', $self->output, "\n";
+
+    # where another one traces it already, that one is to let go
+
+    $etcd->{disk} = $self;
 
     return $self;
 }
