@@ -47,7 +47,7 @@ use constant {
 };
 
 my $soak = $ENV{TEST_SOAK} || 60;
-my $seed = $ENV{TEST_SEED} || int(rand(2 ** 31));
+my $seed = $ENV{TEST_SEED} || ($ENV{TEST_SOAK} ? int(rand(2 ** 31)) : 7);
 
 srand($seed);
 diag("TEST_SEED=$seed") if $ENV{TEST_SOAK};
