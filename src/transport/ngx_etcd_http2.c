@@ -18,12 +18,14 @@
 #define NGX_ETCD_HTTP2_FRAME_HEADER  9
 
 /*
- * A peer may send that many bytes a second, and as many as the payload of its
- * streams, in frames that carry no payload: WINDOW_UPDATE, PING, SETTINGS,
- * empty DATA, frames of unknown types and of closed streams.
+ * A peer may send that many bytes a second that are neither DATA nor fields of
+ * headers: WINDOW_UPDATE, PING, SETTINGS, frames of unknown types, and what
+ * frames add to their payload.  Payload may come in the second after its frame
+ * began, so up to CREDIT bytes of it are remembered.
  */
 
 #define NGX_ETCD_HTTP2_OVERHEAD  32768
+#define NGX_ETCD_HTTP2_CREDIT    65536
 
 
 static ngx_int_t ngx_etcd_http2_init(ngx_etcd_http2_t *h2);
@@ -562,20 +564,26 @@ ngx_etcd_http2_check_flood(ngx_etcd_http2_t *h2, size_t n)
 {
     if (ngx_current_msec - h2->second >= 1000) {
         h2->second = ngx_current_msec;
-        h2->received = 0;
-        h2->payload = 0;
+        h2->overhead = ngx_min(h2->overhead, 0);
     }
 
-    h2->received += n;
+    h2->overhead = ngx_max(h2->overhead + (ssize_t) n,
+                           -NGX_ETCD_HTTP2_CREDIT);
 
-    if (h2->received / 2 > h2->payload + NGX_ETCD_HTTP2_OVERHEAD / 2) {
-        ngx_etcd_http2_reason(h2, "HTTP/2 flood: got %uz bytes in a second "
-                              "for %uz bytes of payload",
-                              h2->received, h2->payload);
+    if (h2->overhead > NGX_ETCD_HTTP2_OVERHEAD) {
+        ngx_etcd_http2_reason(h2, "HTTP/2 flood: got %z bytes without payload "
+                              "in a second", h2->overhead);
         return NGX_ERROR;
     }
 
     return NGX_OK;
+}
+
+
+void
+ngx_etcd_http2_payload(ngx_etcd_http2_t *h2, size_t n)
+{
+    h2->overhead -= n;
 }
 
 

@@ -19,6 +19,8 @@
 
 static ngx_int_t ngx_etcd_http2_settings(ngx_etcd_http2_t *h2);
 
+static int ngx_etcd_http2_on_begin_frame(nghttp2_session *session,
+    const nghttp2_frame_hd *hd, void *data);
 static int ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
     const nghttp2_frame *frame, void *data);
 static int ngx_etcd_http2_on_header(nghttp2_session *session,
@@ -51,6 +53,8 @@ ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
         return NGX_ERROR;
     }
 
+    nghttp2_session_callbacks_set_on_begin_frame_callback(cb,
+                                             ngx_etcd_http2_on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb,
                                              ngx_etcd_http2_on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(cb,
@@ -193,6 +197,22 @@ ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
 }
 
 
+/* also of streams that were reset: the peer may not know of that yet */
+
+static int
+ngx_etcd_http2_on_begin_frame(nghttp2_session *session,
+    const nghttp2_frame_hd *hd, void *data)
+{
+    ngx_etcd_http2_t  *h2 = data;
+
+    if (hd->type == NGHTTP2_DATA) {
+        ngx_etcd_http2_payload(h2, hd->length);
+    }
+
+    return 0;
+}
+
+
 static int
 ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
     const nghttp2_frame *frame, void *data)
@@ -238,7 +258,7 @@ ngx_etcd_http2_on_header(nghttp2_session *session, const nghttp2_frame *frame,
     /* 32 is the overhead that HTTP/2 counts per field */
 
     stream->header_size += namelen + valuelen + 32;
-    h2->payload += namelen + valuelen;
+    ngx_etcd_http2_payload(h2, namelen + valuelen);
 
     if (stream->header_size > NGX_ETCD_HTTP2_HEADERS_SIZE) {
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -354,7 +374,6 @@ ngx_etcd_http2_on_data_chunk(nghttp2_session *session, uint8_t flags,
     stream = nghttp2_session_get_stream_user_data(session, id);
 
     if (stream != NULL) {
-        h2->payload += n;
         stream->handlers->data(stream, (u_char *) p, n);
     }
 

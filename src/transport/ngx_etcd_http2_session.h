@@ -57,10 +57,9 @@ struct ngx_etcd_http2_s {
     size_t                   nfirst;
     u_char                   first[NGX_ETCD_HTTP2_SHOWN];
 
-    /* of the second that began then: see NGX_ETCD_HTTP2_OVERHEAD */
-    ngx_msec_t               second;
-    size_t                   received;     /* bytes */
-    size_t                   payload;      /* of them, for open streams */
+    /* bytes received that carry nothing: see NGX_ETCD_HTTP2_OVERHEAD */
+    ngx_msec_t               second;       /* of which they are counted */
+    ssize_t                  overhead;
 
     ngx_str_t                reason;
     u_char                   reason_buf[NGX_ETCD_HTTP2_REASON];
@@ -74,6 +73,9 @@ struct ngx_etcd_http2_s {
     unsigned                 disowned:1;       /* closed by the owner */
 };
 
+
+/* bytes of payload, which may be still to come: they are no overhead */
+void ngx_etcd_http2_payload(ngx_etcd_http2_t *h2, size_t n);
 
 /* makes h2->session, with SETTINGS queued */
 ngx_int_t ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2);
