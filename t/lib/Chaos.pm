@@ -8,9 +8,10 @@ package Chaos;
 #     $chaos->set(hold_up => 1);        # nothing goes to the server any more,
 #     $chaos->set(hold_down => 1);      # or to the client: half-open
 #     $chaos->set(hold_after => 100);   # bytes to the client, then as above
-#     $chaos->set(late => 1);           # what a client sends next goes to the
-#                                       # server when that ends, though it has
-#                                       # left; what it sends after is lost
+#     $chaos->set(late => 1);           # what a client sends next, for 0.2 s,
+#                                       # goes to the server when that ends,
+#                                       # though it has left; what it sends
+#                                       # after is lost
 #     $chaos->set(cut_after => 100);    # bytes to the client, then RST
 #     $chaos->set(greeting => "...");   # says that and asks no server
 #     $chaos->set(refuse => 1);         # does not listen
@@ -41,6 +42,7 @@ use Process;
 
 use constant {
     CHUNK      => 65536,
+    LATE       => 0.2,
     MOST       => 4 * 1024 * 1024,
     BYTE_PAUSE => 0.0001,
     TICK       => 0.02,
@@ -293,7 +295,7 @@ sub move {
 
         if (!$behaviour{late} && defined $way->{late}) {
             push @{ $way->{queue} }, [time(), $way->{late}];
-            delete $way->{late};
+            delete @$way{qw(late until)};
         }
 
         if (!$way->{to}) {
@@ -320,7 +322,8 @@ sub receive {
     }
 
     if ($behaviour{late} && $way->{name} eq 'up') {
-        $way->{late} //= $data;
+        $way->{until} //= time() + LATE;
+        $way->{late} .= $data if time() < $way->{until};
         $way->{left} ||= !$n;
 
         return 1;
