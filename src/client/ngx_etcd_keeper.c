@@ -685,7 +685,7 @@ ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
 
     ngx_etcd_lease_drop(lease);
 
-    /* what one user may not read is no reason to leave the endpoint */
+    /* a key that the user may not read is no reason to leave the endpoint */
 
     if (ngx_etcd_retriable(status)
         && keeper->open

@@ -165,7 +165,7 @@ ngx_etcd_verify_limit(ngx_etcd_watch_t *watch)
 }
 
 
-/* what is left of that */
+/* the rest of that time */
 
 static ngx_msec_t
 ngx_etcd_verify_left(ngx_etcd_watch_t *watch)

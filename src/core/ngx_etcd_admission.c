@@ -39,7 +39,7 @@ ngx_etcd_admission_create(ngx_pool_t *pool, void *owner,
 static void
 ngx_etcd_admission_cleanup(void *data)
 {
-    /* what it is found by */
+    /* the handler itself is the mark by which admissions are found */
 }
 
 
