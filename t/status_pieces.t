@@ -128,7 +128,8 @@ sub wait_seen {
     my ($revision) = @_;
 
     wait_for {
-        $nginx->get('/status')->{body} =~ /"revision":$revision,"waiting"/
+        $nginx->get('/status')->{body}
+            =~ /"generation":\d+,"revision":$revision,/
     } 60, "revision $revision";
 }
 

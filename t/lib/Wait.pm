@@ -2,7 +2,8 @@ package Wait;
 
 # wait_for { condition } SECONDS, 'what': asks again and again until the
 # condition is true and returns its value; after SECONDS it says what it was
-# waiting for and returns false.  TEST_SLOWER multiplies SECONDS.
+# waiting for and returns false.  Where nobody looks at the value, it dies
+# instead: the test cannot go on.  TEST_SLOWER multiplies SECONDS.
 
 use strict;
 use warnings;
@@ -38,8 +39,14 @@ sub wait_for(&;$$) {
         $pause = $pause * 2 > LONGEST_PAUSE ? LONGEST_PAUSE : $pause * 2;
     }
 
-    print STDERR "# gave up after $seconds s waiting for "
-        . ($what // 'a condition') . "\n";
+    my $gave_up = "gave up after $seconds s waiting for "
+                  . ($what // 'a condition');
+
+    if (!defined wantarray) {
+        die "$gave_up\n";
+    }
+
+    print STDERR "# $gave_up\n";
 
     return;
 }
