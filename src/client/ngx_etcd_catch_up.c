@@ -13,6 +13,9 @@
 #include <ngx_etcd_watcher.h>
 
 
+static void ngx_etcd_watch_settle(ngx_etcd_watch_t *watch);
+
+
 /*
  * What happened since the revision that it goes on from is still to come, if
  * anything did: nobody says so if nothing did.  An endpoint may also be behind
@@ -33,7 +36,15 @@ ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
                       ? header->revision : INT64_MAX;
 
     ngx_etcd_watch_behind(watch, 1);
-    ngx_add_timer(&watch->timer, NGX_ETCD_FRESH_SETTLE);
+    ngx_etcd_watch_settle(watch);
+}
+
+
+static void
+ngx_etcd_watch_settle(ngx_etcd_watch_t *watch)
+{
+    watch->turns = NGX_ETCD_FRESH_TURNS;
+    ngx_add_timer(&watch->timer, NGX_ETCD_FRESH_TURN);
 }
 
 
@@ -62,12 +73,17 @@ ngx_etcd_watch_behind(ngx_etcd_watch_t *watch, ngx_uint_t behind)
 
 
 void
-ngx_etcd_watch_settled(ngx_etcd_watch_t *watch)
+ngx_etcd_watch_turn(ngx_etcd_watch_t *watch)
 {
     ngx_str_t            reason;
     ngx_etcd_watcher_t  *watcher;
 
     watcher = watch->watcher;
+
+    if (--watch->turns != 0) {
+        ngx_add_timer(&watch->timer, NGX_ETCD_FRESH_TURN);
+        return;
+    }
 
     if (watcher->reached >= watch->revision) {
         ngx_etcd_watch_behind(watch, 0);
@@ -83,5 +99,5 @@ ngx_etcd_watch_settled(ngx_etcd_watch_t *watch)
 
     (void) ngx_etcd_watcher_progress(watcher);
 
-    ngx_add_timer(&watch->timer, NGX_ETCD_FRESH_SETTLE);
+    ngx_etcd_watch_settle(watch);
 }

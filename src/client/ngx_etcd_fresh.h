@@ -16,8 +16,10 @@
  *
  * Nothing is a proof before every watch is created on the open stream and has
  * caught up: with the revision that the create's answer named, or, since etcd
- * says nothing where nothing happened to the prefix, for NGX_ETCD_FRESH_SETTLE
- * (etcd serves watches that have to catch up every 100 ms).  Nor is anything
+ * says nothing where nothing happened to the prefix, for NGX_ETCD_FRESH_TURNS
+ * of NGX_ETCD_FRESH_TURN ms each (etcd serves watches that have to catch up
+ * every 100 ms; a machine that stands still, and etcd with it, uses up one turn
+ * for that, however long it lasts).  Nor is anything
  * proved while a part of a revision is here, or by an endpoint that has not
  * come to the revision that a watch goes on from.
  *
@@ -40,7 +42,8 @@
 #include <ngx_etcd_cluster.h>
 
 
-#define NGX_ETCD_FRESH_SETTLE  1000     /* ms */
+#define NGX_ETCD_FRESH_TURN    100      /* ms */
+#define NGX_ETCD_FRESH_TURNS   10
 
 /* an endpoint that is behind what it was to go on from is left after so many */
 #define NGX_ETCD_FRESH_LAGS    3

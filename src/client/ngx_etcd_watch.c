@@ -582,7 +582,7 @@ ngx_etcd_watch_timer(ngx_event_t *ev)
     watch = ev->data;
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
-        ngx_etcd_watch_settled(watch);
+        ngx_etcd_watch_turn(watch);
         return;
     }
 

@@ -119,6 +119,8 @@ struct ngx_etcd_watch_s {
     ngx_etcd_list_t              reader;
     ngx_event_t                  timer;        /* waiting, or catching up */
     int64_t                      catch_up;     /* to that revision */
+    ngx_uint_t                   turns;        /* left, until it has, if etcd
+                                                  says nothing */
     ngx_uint_t                   lags;         /* looks at the endpoint */
     ngx_uint_t                   failures;
     ngx_array_t                 *fragments;    /* of Etcd__Event *, or NULL */

@@ -105,7 +105,7 @@ void ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch,
 void ngx_etcd_watch_reached(ngx_etcd_watch_t *watch);
 
 /* its timer, while it is in force */
-void ngx_etcd_watch_settled(ngx_etcd_watch_t *watch);
+void ngx_etcd_watch_turn(ngx_etcd_watch_t *watch);
 
 
 #endif /* _NGX_ETCD_WATCHER_H_INCLUDED_ */
