@@ -237,6 +237,60 @@ for my $method (@methods, @hashes) {
            "$method: of so many points at most");
 }
 
+# Weights do not size a ring: the points of all members are scaled down.  The
+# parts of members, by points, stay what they are by weights.
+
+use constant {
+    MOST  => 3_900_000,
+    KB    => 64 * 1024,
+};
+
+for my $case (['add 0 10 weight=65535'],
+              ['add 0 3 weight=65535', 'add 3 40 weight=100'])
+{
+    my $name = join(', ', @$case);
+    my ($ring) = unit('set 1 hash consistent', @$case, 'sync 0', 'ring 0');
+    my ($points, $kb, undef, $least, $most) = @$ring;
+
+    cmp_ok($points, '>', MOST / 2, "$name: as many points as there may be");
+    cmp_ok($points, '<=', MOST, "$name: and no more");
+    cmp_ok($kb, '<=', KB, "$name: in 64 MB");
+    cmp_ok($most / $least, '<=', 1.01, "$name: in proportion to weights");
+}
+
+is((unit('set 1 hash consistent', 'add 0 243 weight=100', 'sync 0',
+         'ring 0'))[0][0], 243 * 100 * 160,
+   'up to there as many points as nginx has');
+
+# Whatever happened before, and wherever it was interrupted, workers have the
+# same ring.  The sum of weights crosses the limit again and again.
+
+{
+    my @commands = ('set 2 hash consistent');
+    my %members;
+
+    srand(7);
+
+    for (1 .. 40) {
+        my $n = int(rand(12));
+        my $weight = 1 + int(rand(9000));
+
+        push @commands, "remove $n 1" if $members{$n};
+        $members{$n} = rand() < 0.6;
+        push @commands, "add $n 1 weight=$weight" if $members{$n};
+        push @commands, 'some 0 ' . int(rand(4000)) if rand() < 0.8;
+    }
+
+    push @commands, 'sync 0', 'ring 0', 'sync 1', 'ring 1';
+
+    my @got = unit(@commands);
+    my ($last, $fresh) = grep { @$_ == 5 } @got;
+
+    is_deeply([@$last[0, 2, 3, 4]], [@$fresh[0, 2, 3, 4]],
+              'a ring is what its members make it');
+    cmp_ok($last->[1], '<=', KB, 'in 64 MB');
+}
+
 # the lowest priority serves, whatever number it is, and others as they would
 # without those that do not
 

@@ -26,6 +26,7 @@
 
 typedef struct ngx_etcd_peer_s   ngx_etcd_peer_t;
 typedef struct ngx_etcd_order_s  ngx_etcd_order_t;
+typedef struct ngx_etcd_share_s  ngx_etcd_share_t;
 typedef struct ngx_etcd_tier_s   ngx_etcd_tier_t;
 
 
@@ -76,6 +77,7 @@ struct ngx_etcd_peer_s {
     ngx_msec_t                   measured;
     ngx_etcd_turn_link_t         turn;
     ngx_etcd_order_t            *order;
+    ngx_etcd_share_t            *share;            /* of its tier's ring */
     ngx_queue_t                  tenants;          /* of ngx_etcd_tenant_t */
 #if (NGX_SSL)
     ngx_ssl_session_t           *ssl_session;

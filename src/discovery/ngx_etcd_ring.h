@@ -2,13 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The points of "hash KEY consistent": 160 for each unit of a member's weight,
- * the same as those of nginx's own method for a server of that name.
- *
- * Points are sorted, in blocks of some hundred: one is found, added, or
- * removed in O(log n), and a member that comes or goes moves its own points
- * only.  Where that are many it happens piece by piece, in the order of the
- * changes; a point of who is not there any more is for the reader to skip.
+ * The points of a ring of consistent hashing, sorted, in blocks of some
+ * hundred: one is found, added, or removed in O(log n).  ngx_etcd_vnodes.h says
+ * which points a member has.
  */
 
 
@@ -18,10 +14,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_peer.h>
-
-
-#define NGX_ETCD_RING_POINTS  160
 
 
 typedef struct ngx_etcd_ring_block_s  ngx_etcd_ring_block_t;
@@ -40,9 +32,6 @@ typedef struct {
     ngx_uint_t                   nblocks;
     ngx_uint_t                   allocated;
     ngx_uint_t                   npoints;
-    ngx_queue_t                  jobs;
-    ngx_queue_t                  spare;         /* jobs */
-    ngx_uint_t                   nspare;
 } ngx_etcd_ring_t;
 
 
@@ -58,17 +47,13 @@ typedef struct {
 void ngx_etcd_ring_init(ngx_etcd_ring_t *ring, ngx_log_t *log);
 void ngx_etcd_ring_done(ngx_etcd_ring_t *ring);
 
-/* memory to remove one peer and to add one: NGX_OK or NGX_ERROR */
-ngx_int_t ngx_etcd_ring_reserve(ngx_etcd_ring_t *ring);
+/* NGX_OK, or NGX_ERROR: no memory */
+ngx_int_t ngx_etcd_ring_insert(ngx_etcd_ring_t *ring, uint32_t hash,
+    uint32_t index);
 
-void ngx_etcd_ring_add(ngx_etcd_ring_t *ring, ngx_etcd_peer_t *peer);
-void ngx_etcd_ring_remove(ngx_etcd_ring_t *ring, ngx_etcd_peer_t *peer);
-
-/*
- * Does what is to be done until a time of ngx_etcd_stall_now(), 0: all of it.
- * NGX_AGAIN: there is more, or there was no memory.
- */
-ngx_int_t ngx_etcd_ring_run(ngx_etcd_ring_t *ring, uint64_t until);
+/* one such point, if there is one */
+void ngx_etcd_ring_delete(ngx_etcd_ring_t *ring, uint32_t hash,
+    uint32_t index);
 
 /* the first point of at least that hash, or of all; NULL: there are none */
 ngx_etcd_point_t *ngx_etcd_ring_find(ngx_etcd_ring_t *ring, uint32_t hash,

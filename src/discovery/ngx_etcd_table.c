@@ -142,11 +142,11 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
     }
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_ring_run(&table->primary.ring, until);
+        rc = ngx_etcd_vnodes_run(&table->primary.vnodes, until);
     }
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_ring_run(&table->backup.ring, until);
+        rc = ngx_etcd_vnodes_run(&table->backup.vnodes, until);
     }
 
     /* a request does not go on with what was begun */

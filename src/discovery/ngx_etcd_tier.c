@@ -40,12 +40,14 @@ ngx_etcd_tier_init(ngx_etcd_tier_t *tier, const ngx_etcd_method_t *method,
     ngx_etcd_turn_init(&tier->turn, log);
     ngx_etcd_order_init(&tier->order);
     ngx_etcd_ring_init(&tier->ring, log);
+    ngx_etcd_vnodes_init(&tier->vnodes, &tier->ring);
 }
 
 
 void
 ngx_etcd_tier_done(ngx_etcd_tier_t *tier)
 {
+    ngx_etcd_vnodes_done(&tier->vnodes);
     ngx_etcd_ring_done(&tier->ring);
 
     while (ngx_etcd_tier_usable(tier) != 0) {
@@ -80,7 +82,7 @@ ngx_etcd_tier_reserve(ngx_etcd_tier_t *tier)
     }
 
     return ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_RING)
-           ? ngx_etcd_ring_reserve(&tier->ring) : NGX_OK;
+           ? ngx_etcd_vnodes_reserve(&tier->vnodes) : NGX_OK;
 }
 
 
@@ -163,7 +165,7 @@ ngx_etcd_tier_add(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
     }
 
     if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_RING)) {
-        ngx_etcd_ring_add(&tier->ring, peer);
+        ngx_etcd_vnodes_add(&tier->vnodes, peer);
     }
 }
 
@@ -181,7 +183,7 @@ ngx_etcd_tier_remove(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
     }
 
     if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_RING)) {
-        ngx_etcd_ring_remove(&tier->ring, peer);
+        ngx_etcd_vnodes_remove(&tier->vnodes, peer);
     }
 }
 
@@ -193,6 +195,7 @@ ngx_etcd_tier_replace(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     peer->tier = tier;
     peer->pos = old->pos;
     peer->weight = old->weight;
+    peer->share = old->share;
     tier->peers[peer->pos] = peer;
 
     if (ngx_etcd_turn_taken_by(&old->turn)) {

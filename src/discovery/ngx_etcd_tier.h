@@ -21,6 +21,7 @@
 #include <ngx_etcd_order.h>
 #include <ngx_etcd_peer.h>
 #include <ngx_etcd_ring.h>
+#include <ngx_etcd_vnodes.h>
 #include <ngx_etcd_turn.h>
 
 
@@ -50,6 +51,7 @@ struct ngx_etcd_tier_s {
     ngx_etcd_turn_t              turn;             /* of those in use */
     ngx_etcd_treap_t             order;            /* of all */
     ngx_etcd_ring_t              ring;             /* of all */
+    ngx_etcd_vnodes_t            vnodes;           /* in the ring */
 
     uint32_t                     picks;            /* so far */
     ngx_msec_t                   swept;            /* last time */

@@ -30,6 +30,12 @@
  *                                         points of a hash ring, in one; and
  *                                         after how many a revision is known
  *                                         that is still being read
+ *     etcd_unit some WORKER N;            N of these steps, or all there are
+ *     etcd_unit ring WORKER;              the ring of "hash consistent": its
+ *                                         points, KB, the sum of their CRCs,
+ *                                         and the least and the most points
+ *                                         that a member has for a unit of
+ *                                         weight
  *     etcd_unit stall WORKER;             the same: calls, and the longest, us
  *                                         of CPU time
  *     etcd_unit orphan;                   the set is that of a leader, and is
@@ -616,6 +622,21 @@ ngx_etcd_unit_steps(ngx_etcd_unit_worker_t *worker)
 
 
 static void
+ngx_etcd_unit_some(ngx_etcd_unit_worker_t *worker, ngx_uint_t n)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < n; i++) {
+        if (ngx_etcd_table_work(&worker->table, 1) == NGX_OK) {
+            break;
+        }
+    }
+
+    printf("some: %lu\n", (unsigned long) i);
+}
+
+
+static void
 ngx_etcd_unit_bench(ngx_etcd_unit_worker_t *worker, ngx_uint_t n)
 {
     u_char           buf[NGX_INT_T_LEN];
@@ -717,6 +738,12 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
 
     } else if (ngx_strcmp(name, "steps") == 0) {
         ngx_etcd_unit_steps(worker);
+
+    } else if (ngx_strcmp(name, "some") == 0) {
+        ngx_etcd_unit_some(worker, arg[2]);
+
+    } else if (ngx_strcmp(name, "ring") == 0) {
+        ngx_etcd_unit_ring(&worker->table);
 
     } else if (ngx_strcmp(name, "orphan") == 0) {
         ngx_etcd_unit_rules.leader = 1;

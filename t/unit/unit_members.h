@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_set.h>
+#include <ngx_etcd_table.h>
 
 
 /* n of them; values are as in unit_balance.c */
@@ -22,6 +23,9 @@ ngx_int_t ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_uint_t from, ngx_uint_t n, ngx_str_t *value, ngx_uint_t nvalues);
 ngx_int_t ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_uint_t from, ngx_uint_t n);
+
+/* unit_ring.c: what "ring" prints */
+void ngx_etcd_unit_ring(ngx_etcd_table_t *table);
 
 
 #endif /* _NGX_ETCD_UNIT_MEMBERS_H_INCLUDED_ */
