@@ -94,21 +94,79 @@ is_deeply($ours->{'WatchRequest.create_request'}, ['WatchCreateRequest', 1],
           'one of a oneof');
 is_deeply($ours->{'Event.EventType.DELETE'}, ['', 1], 'a value of an enum');
 
+# protobuf-c unpacks by recursion: no answer can hold another one of its kind
+
+{
+    my %holds;
+
+    for my $name (keys %$ours) {
+        my ($message) = $name =~ /^(\w+)\./ or next;
+        my ($type) = $ours->{$name}[0] =~ /(\w+)$/ or next;
+
+        push @{ $holds{$message} }, $type;
+    }
+
+    my @answers = grep { /Response$/ } keys %holds;
+
+    cmp_ok(scalar(@answers), '>', 10, 'answers are found');
+    is_deeply([grep { depth($_, \%holds) > 8 } @answers], [],
+              'no answer nests without end');
+
+    # and each of them is fuzzed
+
+    my $fuzzed = text_of("$FindBin::Bin/fuzz/fuzz_grpc.c");
+    my %nested = map { $_ => 1 } map { @$_ } @holds{@answers};
+
+    for my $name (sort grep { !$nested{$_} && !/^Nested/ } @answers) {
+        my $descriptor = lc($name =~ s/(?<!^)([A-Z])/_$1/gr);
+
+        like($fuzzed, qr/&etcd__${descriptor}__descriptor\b/,
+             "$name is a target of the fuzzer");
+    }
+
+    is(depth('TxnRequest', \%holds), 9, 'as requests of ours do');
+}
+
+
+sub depth {
+    my ($type, $holds, $depth) = @_;
+
+    $depth //= 1;
+    return $depth if $depth > 8;
+
+    my $most = $depth;
+
+    for my $below (@{ $holds->{$type} // [] }) {
+        my $n = depth($below, $holds, $depth + 1);
+        $most = $n if $n > $most;
+    }
+
+    return $most;
+}
+
+
 SKIP: {
     skip "golang-etcd-server-dev is not installed: $_ is missing", 1
         for grep { !-r } @files;
 
     my $theirs = parse(join('', map { text_of($_) } @files));
 
+    # the answers to a nested Txn: theirs nest without end
+
+    my %theirs_is = (NestedTxnResponse => 'TxnResponse',
+                     NestedResponseOp  => 'ResponseOp');
+
     for my $name (sort keys %$ours) {
         my ($type, $number) = @{ $ours->{$name} };
+
+        s/\b(Nested\w+)\b/$theirs_is{$1}/ for $type, my $their_name = $name;
 
         if (my $differs = $ours_is{$name}) {
             is($type, $differs->[0], "$name: our type is as wanted");
             $type = $differs->[1];
         }
 
-        is_deeply([$type, $number], $theirs->{$name}, $name);
+        is_deeply([$type, $number], $theirs->{$their_name}, $name);
     }
 }
 

@@ -29,6 +29,19 @@ typedef struct {
 } ngx_etcd_batch_part_t;
 
 
+/* the answer to one step: range is what its count or read gave, or NULL */
+
+typedef struct {
+    ngx_uint_t                   succeeded;
+    Etcd__RangeResponse         *range;
+} ngx_etcd_batch_outcome_t;
+
+
+/* a count follows the write, a read is alone */
+
+#define NGX_ETCD_BATCH_RANGE(response)  ((response)->succeeded ? 1 : 0)
+
+
 /* an attempt may be processed late, also where a later one was answered */
 
 #define ngx_etcd_batch_unknown(call)                                          \
@@ -72,12 +85,14 @@ static void ngx_etcd_batch_end(ngx_etcd_batch_call_t *call,
 static void ngx_etcd_batch_split(ngx_etcd_batch_call_t *call);
 static ngx_uint_t ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call,
     Etcd__TxnResponse *response);
-static Etcd__TxnResponse *ngx_etcd_batch_nested(Etcd__TxnResponse *response,
-    ngx_uint_t i, ngx_uint_t n);
+static ngx_int_t ngx_etcd_batch_outcome(Etcd__TxnResponse *response,
+    ngx_uint_t i, ngx_uint_t n, ngx_etcd_batch_outcome_t *outcome);
+static void ngx_etcd_batch_alone(Etcd__TxnResponse *response,
+    ngx_etcd_batch_outcome_t *outcome);
+static void ngx_etcd_batch_nested(Etcd__NestedTxnResponse *response,
+    ngx_etcd_batch_outcome_t *outcome);
 static void ngx_etcd_batch_result(ngx_etcd_step_t *step,
-    Etcd__TxnResponse *response, int64_t revision);
-static Etcd__RangeResponse *ngx_etcd_batch_range(Etcd__TxnResponse *response,
-    size_t i);
+    ngx_etcd_batch_outcome_t *outcome, int64_t revision);
 
 
 void
@@ -571,11 +586,12 @@ static void
 ngx_etcd_batch_end(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
     ngx_str_t *text, Etcd__TxnResponse *response)
 {
-    int64_t            revision;
-    ngx_uint_t         i, n;
-    ngx_queue_t       *q;
-    ngx_etcd_step_t   *step;
-    ngx_etcd_batch_t  *batch;
+    int64_t                    revision;
+    ngx_uint_t                 i, n;
+    ngx_queue_t               *q;
+    ngx_etcd_step_t           *step;
+    ngx_etcd_batch_t          *batch;
+    ngx_etcd_batch_outcome_t   outcome;
 
     batch = call->batch;
 
@@ -594,9 +610,10 @@ ngx_etcd_batch_end(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
 
         step->unknown |= ngx_etcd_batch_unknown(call);
 
-        if (revision != 0) {
-            ngx_etcd_batch_result(step, ngx_etcd_batch_nested(response, i, n),
-                                  revision);
+        if (revision != 0
+            && ngx_etcd_batch_outcome(response, i, n, &outcome) == NGX_OK)
+        {
+            ngx_etcd_batch_result(step, &outcome, revision);
         }
 
         step->done(step, status, text);
@@ -615,10 +632,10 @@ ngx_etcd_batch_end(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
 static ngx_uint_t
 ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call, Etcd__TxnResponse *response)
 {
-    ngx_uint_t          i;
-    ngx_queue_t        *q;
-    ngx_etcd_step_t    *step;
-    Etcd__TxnResponse  *nested;
+    ngx_uint_t                 i;
+    ngx_queue_t               *q;
+    ngx_etcd_step_t           *step;
+    ngx_etcd_batch_outcome_t   outcome;
 
     if (response->header == NULL || response->header->revision <= 0) {
         return 0;
@@ -631,15 +648,14 @@ ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call, Etcd__TxnResponse *response)
          q = ngx_queue_next(q))
     {
         step = ngx_queue_data(q, ngx_etcd_step_t, queue);
-        nested = ngx_etcd_batch_nested(response, i++, call->nsteps);
 
-        if (nested == NULL) {
+        if (ngx_etcd_batch_outcome(response, i++, call->nsteps, &outcome)
+            != NGX_OK)
+        {
             return 0;
         }
 
-        if (step->lease != 0
-            && ngx_etcd_batch_range(nested, nested->succeeded ? 1 : 0) == NULL)
-        {
+        if (step->lease != 0 && outcome.range == NULL) {
             return 0;
         }
     }
@@ -648,28 +664,81 @@ ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call, Etcd__TxnResponse *response)
 }
 
 
-static Etcd__TxnResponse *
-ngx_etcd_batch_nested(Etcd__TxnResponse *response, ngx_uint_t i, ngx_uint_t n)
+/* NGX_ERROR: there is no answer to that step */
+
+static ngx_int_t
+ngx_etcd_batch_outcome(Etcd__TxnResponse *response, ngx_uint_t i, ngx_uint_t n,
+    ngx_etcd_batch_outcome_t *outcome)
 {
     Etcd__ResponseOp  *op;
 
     if (n == 1) {
-        return response;
+        ngx_etcd_batch_alone(response, outcome);
+        return NGX_OK;
     }
 
     if (!response->succeeded || i >= response->n_responses) {
-        return NULL;
+        return NGX_ERROR;
     }
 
     op = response->responses[i];
 
-    return (op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN)
-           ? op->response_txn : NULL;
+    if (op->response_case != ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_batch_nested(op->response_txn, outcome);
+
+    return NGX_OK;
 }
 
 
 static void
-ngx_etcd_batch_result(ngx_etcd_step_t *step, Etcd__TxnResponse *response,
+ngx_etcd_batch_alone(Etcd__TxnResponse *response,
+    ngx_etcd_batch_outcome_t *outcome)
+{
+    size_t             i;
+    Etcd__ResponseOp  *op;
+
+    outcome->succeeded = response->succeeded;
+    outcome->range = NULL;
+
+    i = NGX_ETCD_BATCH_RANGE(response);
+
+    if (i < response->n_responses) {
+        op = response->responses[i];
+
+        outcome->range =
+            (op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
+            ? op->response_range : NULL;
+    }
+}
+
+
+static void
+ngx_etcd_batch_nested(Etcd__NestedTxnResponse *response,
+    ngx_etcd_batch_outcome_t *outcome)
+{
+    size_t                   i;
+    Etcd__NestedResponseOp  *op;
+
+    outcome->succeeded = response->succeeded;
+    outcome->range = NULL;
+
+    i = NGX_ETCD_BATCH_RANGE(response);
+
+    if (i < response->n_responses) {
+        op = response->responses[i];
+
+        outcome->range = (op->response_case
+                          == ETCD__NESTED_RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
+                         ? op->response_range : NULL;
+    }
+}
+
+
+static void
+ngx_etcd_batch_result(ngx_etcd_step_t *step, ngx_etcd_batch_outcome_t *outcome,
     int64_t revision)
 {
     Etcd__RangeResponse  *range;
@@ -682,33 +751,15 @@ ngx_etcd_batch_result(ngx_etcd_step_t *step, Etcd__TxnResponse *response,
         return;
     }
 
-    if (response->succeeded) {
-        range = ngx_etcd_batch_range(response, 1);
+    range = outcome->range;
 
+    if (outcome->succeeded) {
         step->found = revision;
         step->count = range->count;
         return;
     }
 
-    range = ngx_etcd_batch_range(response, 0);
-
     if (range->n_kvs != 0 && range->kvs[0]->lease == step->lease) {
         step->found = range->kvs[0]->create_revision;
     }
-}
-
-
-static Etcd__RangeResponse *
-ngx_etcd_batch_range(Etcd__TxnResponse *response, size_t i)
-{
-    Etcd__ResponseOp  *op;
-
-    if (i >= response->n_responses) {
-        return NULL;
-    }
-
-    op = response->responses[i];
-
-    return (op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
-           ? op->response_range : NULL;
 }

@@ -27,13 +27,15 @@ static int        nconns;
 static const char  usage_text[] =
 "usage: fake_etcd PORT MODE [--kv KEY=VALUE]... [--event KEY=VALUE]...\n"
 "                 [--cluster-id N] [--revision N] [--max-streams N]\n"
-"                 [--only METHOD]\n"
+"                 [--only METHOD] [--answer METHOD=FILE]...\n"
 "\n"
 "Answers KV/Range from --kv and Watch with created, at revision 100, and\n"
 "prints a line with milliseconds for each connection, call and PING.\n"
 "If there are --event, they happen 200 ms after the first watch, as puts of\n"
 "one revision, deletions where a key starts with \"-\"; on a stream the last\n"
 "watch of the first event's key gets them.\n"
+"Each message of a call whose path ends with METHOD is answered by the bytes\n"
+"of FILE as a message, and so ends the call.\n"
 "A mode changes this, where it is about calls for those with METHOD only:\n"
 "\n"
 "  ok                         nothing else\n"
@@ -376,6 +378,11 @@ set_options(int argc, char **argv)
 
         } else if (strcmp(argv[i], "--only") == 0) {
             fake.only = argv[i + 1];
+
+        } else if (strcmp(argv[i], "--answer") == 0
+                   && fake.nanswers < FAKE_MAX_ANSWERS)
+        {
+            fake.answers[fake.nanswers++] = argv[i + 1];
 
         } else {
             break;

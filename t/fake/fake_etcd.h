@@ -27,6 +27,7 @@
 #define FAKE_PREFIX       5           /* a flag and the length */
 #define FAKE_EVENT_DELAY  200
 #define FAKE_MAX_HELD     64
+#define FAKE_MAX_ANSWERS  8
 
 
 typedef struct {
@@ -98,6 +99,9 @@ typedef struct {
     int64_t               revision;
     uint64_t              cluster_id;
     uint32_t              max_streams;
+
+    const char           *answers[FAKE_MAX_ANSWERS];   /* METHOD=FILE */
+    int                   nanswers;
 
     stream_t             *streams;
 } fake_t;

@@ -3,8 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * What a peer answers to a gRPC call, above HTTP/2: header blocks, and bodies
- * in pieces.  An input is a byte that chooses the call, then steps: a byte
- * that chooses what comes, and what it needs.
+ * in pieces.  An input is a byte with the number of the call's response, one
+ * of flags, then steps: a byte that chooses what comes, and what it needs.
  */
 
 
@@ -32,10 +32,25 @@ static ngx_etcd_http2_stream_t  *fuzz_stream;
 static ngx_uint_t                fuzz_ended;
 static ngx_int_t                 fuzz_answer;
 
+/* all that a call of ours may get, see t/proto.t */
+
 static const ProtobufCMessageDescriptor  *fuzz_responses[] = {
     &etcd__watch_response__descriptor,
-    &etcd__range_response__descriptor
+    &etcd__range_response__descriptor,
+    &etcd__authenticate_response__descriptor,
+    &etcd__delete_range_response__descriptor,
+    &etcd__lease_grant_response__descriptor,
+    &etcd__lease_keep_alive_response__descriptor,
+    &etcd__lease_revoke_response__descriptor,
+    &etcd__lease_time_to_live_response__descriptor,
+    &etcd__member_list_response__descriptor,
+    &etcd__put_response__descriptor,
+    &etcd__txn_response__descriptor
 };
+
+
+#define FUZZ_RESPONSES                                               \
+    (sizeof(fuzz_responses) / sizeof(fuzz_responses[0]))
 
 
 int
@@ -45,7 +60,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ngx_uint_t             failed;
     ngx_etcd_grpc_call_t   call;
 
-    if (size == 0) {
+    if (size < 2) {
         return 0;
     }
 
@@ -54,16 +69,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_http2.max_message_size = FUZZ_MAX_MESSAGE;
     fuzz_ended = 0;
-    fuzz_answer = (*data & 2) ? NGX_ERROR : NGX_OK;
-    failed = (*data & 4);
+    fuzz_answer = (data[1] & 2) ? NGX_ERROR : NGX_OK;
+    failed = (data[1] & 4);
 
     call.method = "/etcdserverpb.Watch/Watch";
-    call.response = fuzz_responses[*data & 1];
+    call.response = fuzz_responses[*data % FUZZ_RESPONSES];
     call.message = fuzz_message;
     call.done = fuzz_done;
 
-    data++;
-    size--;
+    data += 2;
+    size -= 2;
 
     fuzz_check(ngx_etcd_grpc_start((ngx_etcd_http2_t *) 1, &call) == NGX_OK);
     fuzz_stream->sent = 1;

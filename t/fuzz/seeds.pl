@@ -97,18 +97,18 @@ sub grpc {
     my $bytes = sub { join('', map { $data->($_) } split(//, $_[0])) };
 
     return (
-        "\x00$headers" . $data->($frame->($watch)) . $trailers,
-        "\x01$headers" . $data->($frame->($range)) . $trailers,
-        "\x00$headers" . $bytes->($frame->($watch)) . $trailers,
-        "\x00$headers" . $data->($frame->($watch) x 2) . 'l',
-        "\x02$headers" . $data->($frame->($watch)),
-        "\x04$headers" . $data->(substr($frame->($watch), 0, 9)),
-        "\x00$headers" . $data->("\x01" . substr($frame->($watch), 1)),
-        "\x00$headers" . $data->("\x00\xff\xff\xff\xff"),
-        "\x00$headers" . $data->("\x00\x00\x00\x00\x00"),
-        "\x00h:status\n103\n\n" . $headers . $trailers,
-        "\x00h:status\n503\ncontent-type\ntext/html\n\n",
-        "\x00t:status\n200\ncontent-type\napplication/grpc\ngrpc-status\n16\n"
-        . "grpc-message\n%e2%82%ac%\n\n",
+        "\x00\x00$headers" . $data->($frame->($watch)) . $trailers,
+        "\x01\x00$headers" . $data->($frame->($range)) . $trailers,
+        "\x00\x00$headers" . $bytes->($frame->($watch)) . $trailers,
+        "\x00\x00$headers" . $data->($frame->($watch) x 2) . 'l',
+        "\x00\x02$headers" . $data->($frame->($watch)),
+        "\x00\x04$headers" . $data->(substr($frame->($watch), 0, 9)),
+        "\x00\x00$headers" . $data->("\x01" . substr($frame->($watch), 1)),
+        "\x00\x00$headers" . $data->("\x00\xff\xff\xff\xff"),
+        "\x00\x00$headers" . $data->("\x00\x00\x00\x00\x00"),
+        "\x00\x00h:status\n103\n\n" . $headers . $trailers,
+        "\x00\x00h:status\n503\ncontent-type\ntext/html\n\n",
+        "\x00\x00t:status\n200\ncontent-type\napplication/grpc\n"
+        . "grpc-status\n16\ngrpc-message\n%e2%82%ac%\n\n",
     );
 }
