@@ -13,6 +13,14 @@
 #include <ngx_etcd_watcher.h>
 
 
+/* how many times max_message_size the events may have that are kept */
+#define NGX_ETCD_WATCH_KEPT  4
+
+
+static ngx_uint_t ngx_etcd_watch_kept(ngx_etcd_watch_t *watch,
+    Etcd__WatchResponse *response);
+
+
 /*
  * The messages are kept by making their pools part of one that is destroyed
  * with the last.
@@ -36,12 +44,17 @@ ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
 
         ngx_etcd_fresh_count(&watch->watcher->fresh, 0, 1);
 
+        watch->kept = 0;
         watch->fragments = ngx_array_create(watch->fragment_pool, 64,
                                             sizeof(Etcd__Event *));
         if (watch->fragments == NULL) {
             ngx_etcd_watch_drop_fragments(watch);
             return NGX_ERROR;
         }
+    }
+
+    if (!ngx_etcd_watch_kept(watch, response)) {
+        return NGX_OK;
     }
 
     events = watch->fragments;
@@ -71,6 +84,51 @@ ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
     }
 
     return NGX_DONE;
+}
+
+
+/* 0: there are too many, and the prefix is to be listed anew */
+
+static ngx_uint_t
+ngx_etcd_watch_kept(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
+{
+    size_t               i;
+    Etcd__KeyValue      *kv;
+    ngx_etcd_cluster_t  *cluster;
+
+    for (i = 0; i < response->n_events; i++) {
+        kv = response->events[i]->kv;
+
+        watch->kept += sizeof(Etcd__Event);
+
+        if (kv != NULL) {
+            watch->kept += sizeof(Etcd__KeyValue) + kv->key.len
+                           + kv->value.len;
+        }
+    }
+
+    cluster = watch->watcher->cluster;
+
+    if (watch->kept
+        <= cluster->conf->max_message_size * NGX_ETCD_WATCH_KEPT)
+    {
+        return 1;
+    }
+
+    cluster->resyncs++;
+
+    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                  "etcd cluster \"%V\": prefix \"%V\": changes that belong "
+                  "together take %uz bytes, which is more than %d times "
+                  "\"max_message_size\", listing again",
+                  &cluster->conf->name, &watch->prefix, watch->kept,
+                  NGX_ETCD_WATCH_KEPT);
+
+    ngx_etcd_watch_detach(watch);
+    watch->revision = 0;
+    watch->state = NGX_ETCD_WATCH_NEW;
+
+    return 0;
 }
 
 

@@ -84,7 +84,7 @@ struct ngx_etcd_unary_s {
     /* valid in done(): etcd may process the request more than once */
     unsigned                            repeated:1;
 
-    /* valid in done(): the response is more than max_message_size */
+    /* valid in done(): as of the call, ngx_etcd_grpc.h */
     unsigned                            oversize:1;
 
     /*

@@ -125,6 +125,7 @@ struct ngx_etcd_watch_s {
     ngx_uint_t                   failures;
     ngx_array_t                 *fragments;    /* of Etcd__Event *, or NULL */
     ngx_pool_t                  *fragment_pool;
+    size_t                       kept;         /* bytes, of fragments */
     ngx_uint_t                   creates;      /* that were answered, ever */
     int64_t                      number;       /* of the create; the id that
                                                   will be the answer's */

@@ -521,7 +521,7 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_msec_value(client->ping_interval, 10000);
     ngx_conf_init_msec_value(client->ping_timeout, 3000);
     ngx_conf_init_msec_value(client->audit_interval, 300000);
-    ngx_conf_init_size_value(client->max_message_size, 64 * 1024 * 1024);
+    ngx_conf_init_size_value(client->max_message_size, 16 * 1024 * 1024);
     ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
     ngx_conf_init_value(ecf->lock_ttl, NGX_ETCD_LOCK_TTL);
     ngx_conf_init_uint_value(ecf->lock_waiters, NGX_ETCD_LOCK_WAITERS);

@@ -88,7 +88,10 @@ struct ngx_etcd_grpc_call_s {
      */
     unsigned                            unprocessed:1;
 
-    /* valid in done(): it ended because of our own max_message_size */
+    /*
+     * valid in done(): a message was longer than max_message_size, or had too
+     * many parts (ngx_etcd_message.h)
+     */
     unsigned                            oversize:1;
 
     /* private to the transport */

@@ -35,6 +35,8 @@ static ngx_int_t ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream,
     u_char *p, size_t n);
 static void ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream,
     u_char *data, size_t len);
+static void ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream,
+    size_t len, ngx_uint_t exceeded);
 
 
 #define ngx_etcd_grpc_header_is(name, text)                                   \
@@ -393,6 +395,7 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
 {
     size_t                 size;
     ngx_int_t              rc;
+    ngx_uint_t             exceeded;
     ngx_pool_t            *pool;
     ProtobufCMessage      *message;
     ngx_etcd_grpc_body_t  *body;
@@ -409,7 +412,8 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
         return;
     }
 
-    message = ngx_etcd_message_unpack(stream->call->response, pool, data, len);
+    message = ngx_etcd_message_unpack(stream->call->response, pool, data, len,
+                                      &exceeded);
 
     body = &stream->body;
     body->nprefix = 0;
@@ -423,8 +427,7 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
 
     if (message == NULL) {
         ngx_destroy_pool(pool);
-        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
-                             "could not read a message of %uz bytes", len);
+        ngx_etcd_grpc_unreadable(stream, len, exceeded);
         return;
     }
 
@@ -438,4 +441,24 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
         ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
                              "message was not accepted");
     }
+}
+
+
+/* what has too many parts is treated as what is too long */
+
+static void
+ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream, size_t len,
+    ngx_uint_t exceeded)
+{
+    if (!exceeded) {
+        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                             "could not read a message of %uz bytes", len);
+        return;
+    }
+
+    stream->call->oversize = 1;
+    ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                         "got a message of %uz bytes in more than %d parts, "
+                         "or that needs more than %d bytes beside its own",
+                         len, NGX_ETCD_MESSAGE_PARTS, NGX_ETCD_MESSAGE_WORK);
 }

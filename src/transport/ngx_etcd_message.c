@@ -10,63 +10,304 @@
 
 
 /* for the structures that even an empty message needs */
-#define NGX_ETCD_MESSAGE_BASE  4096
+#define NGX_ETCD_MESSAGE_BASE   4096
+
+#define NGX_ETCD_MESSAGE_SMALL  (NGX_MAX_ALLOC_FROM_POOL / 2)
 
 
 typedef struct {
-    ngx_pool_t  *pool;
-    size_t       left;
+    ngx_pool_t    *pool;
+    ngx_queue_t   *large;
+    size_t         left;
+    unsigned       exceeded:1;
 } ngx_etcd_message_budget_t;
 
 
+/* a field on the wire; data is NULL where it has no length */
+
+typedef struct {
+    uint32_t       number;
+    u_char        *data;
+    size_t         len;
+} ngx_etcd_message_field_t;
+
+
+/*
+ * Stands before each allocation.  Large ones are not of the pool: protobuf-c
+ * frees what it needs only while it unpacks, which is much for long messages,
+ * and a pool would look for each of them among all.
+ */
+
+typedef struct {
+    ngx_queue_t    queue;
+    size_t         size;           /* must be the last: 0 of a small one */
+} ngx_etcd_message_block_t;
+
+
+static ngx_int_t ngx_etcd_message_count(
+    const ProtobufCMessageDescriptor *descriptor, u_char *p, u_char *last,
+    ngx_uint_t *left);
+static ngx_int_t ngx_etcd_message_field(u_char **p, u_char *last,
+    ngx_etcd_message_field_t *field);
+static ngx_int_t ngx_etcd_message_varint(u_char **p, u_char *last,
+    uint64_t *n);
+static ngx_queue_t *ngx_etcd_message_large(ngx_pool_t *pool);
+static void ngx_etcd_message_cleanup(void *data);
 static void *ngx_etcd_message_alloc(void *data, size_t size);
 static void ngx_etcd_message_free(void *data, void *p);
 
 
 ProtobufCMessage *
 ngx_etcd_message_unpack(const ProtobufCMessageDescriptor *descriptor,
-    ngx_pool_t *pool, u_char *data, size_t len)
+    ngx_pool_t *pool, u_char *data, size_t len, ngx_uint_t *exceeded)
 {
-    ProtobufCAllocator         allocator;
-    ngx_etcd_message_budget_t  budget;
+    ngx_uint_t                  parts;
+    ProtobufCMessage           *message;
+    ProtobufCAllocator          allocator;
+    ngx_etcd_message_budget_t   budget;
 
-    if (len > (NGX_MAX_SIZE_T_VALUE - NGX_ETCD_MESSAGE_BASE)
-              / NGX_ETCD_MESSAGE_GROWTH)
+    *exceeded = 0;
+    parts = NGX_ETCD_MESSAGE_PARTS;
+
+    if (ngx_etcd_message_count(descriptor, data, data + len, &parts)
+        != NGX_OK)
     {
+        *exceeded = (parts == 0);
         return NULL;
     }
 
+    budget.exceeded = 0;
     budget.pool = pool;
-    budget.left = len * NGX_ETCD_MESSAGE_GROWTH + NGX_ETCD_MESSAGE_BASE;
+    budget.left = len + NGX_ETCD_MESSAGE_BASE
+                  + ngx_min(len, NGX_ETCD_MESSAGE_WORK
+                                 / NGX_ETCD_MESSAGE_GROWTH)
+                    * NGX_ETCD_MESSAGE_GROWTH;
+
+    budget.large = ngx_etcd_message_large(pool);
+    if (budget.large == NULL) {
+        return NULL;
+    }
 
     allocator.alloc = ngx_etcd_message_alloc;
     allocator.free = ngx_etcd_message_free;
     allocator.allocator_data = &budget;
 
-    return protobuf_c_message_unpack(descriptor, &allocator, len, data);
+    message = protobuf_c_message_unpack(descriptor, &allocator, len, data);
+
+    *exceeded = budget.exceeded;
+
+    return message;
+}
+
+
+/*
+ * Before memory and time are spent on them.  Messages of etcd nest four levels
+ * deep at most; a test holds that no type holds itself.  NGX_ERROR: these are
+ * no fields, or *left is 0.
+ */
+
+static ngx_int_t
+ngx_etcd_message_count(const ProtobufCMessageDescriptor *descriptor, u_char *p,
+    u_char *last, ngx_uint_t *left)
+{
+    ngx_etcd_message_field_t         field;
+    const ProtobufCFieldDescriptor  *known;
+
+    while (p < last) {
+
+        if (ngx_etcd_message_field(&p, last, &field) != NGX_OK
+            || --*left == 0)
+        {
+            return NGX_ERROR;
+        }
+
+        if (field.data == NULL) {
+            continue;
+        }
+
+        known = protobuf_c_message_descriptor_get_field(descriptor,
+                                                        field.number);
+
+        if (known != NULL
+            && known->type == PROTOBUF_C_TYPE_MESSAGE
+            && ngx_etcd_message_count(known->descriptor, field.data,
+                                      field.data + field.len, left)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* Protocol Buffers, "Encoding": a tag, and what its wire type says */
+
+static ngx_int_t
+ngx_etcd_message_field(u_char **p, u_char *last,
+    ngx_etcd_message_field_t *field)
+{
+    size_t    len;
+    uint64_t  tag, n;
+
+    if (ngx_etcd_message_varint(p, last, &tag) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    field->number = (uint32_t) (tag >> 3);
+    field->data = NULL;
+    len = 0;
+
+    switch (tag & 7) {
+
+    case PROTOBUF_C_WIRE_TYPE_VARINT:
+        return ngx_etcd_message_varint(p, last, &n);
+
+    case PROTOBUF_C_WIRE_TYPE_64BIT:
+        len = 8;
+        break;
+
+    case PROTOBUF_C_WIRE_TYPE_32BIT:
+        len = 4;
+        break;
+
+    case PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED:
+        if (ngx_etcd_message_varint(p, last, &n) != NGX_OK
+            || n > (uint64_t) (last - *p))
+        {
+            return NGX_ERROR;
+        }
+
+        field->data = *p;
+        field->len = (size_t) n;
+        len = field->len;
+        break;
+
+    default:
+        return NGX_ERROR;
+    }
+
+    if (len > (size_t) (last - *p)) {
+        return NGX_ERROR;
+    }
+
+    *p += len;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_message_varint(u_char **p, u_char *last, uint64_t *n)
+{
+    ngx_uint_t  shift;
+
+    *n = 0;
+
+    for (shift = 0; shift < 70 && *p < last; shift += 7) {
+
+        *n |= (shift < 64) ? (uint64_t) (**p & 0x7f) << shift : 0;
+
+        if (*(*p)++ < 0x80) {
+            return NGX_OK;
+        }
+    }
+
+    return NGX_ERROR;
+}
+
+
+static ngx_queue_t *
+ngx_etcd_message_large(ngx_pool_t *pool)
+{
+    ngx_queue_t         *large;
+    ngx_pool_cleanup_t  *cln;
+
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_queue_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    large = cln->data;
+    ngx_queue_init(large);
+
+    cln->handler = ngx_etcd_message_cleanup;
+
+    return large;
+}
+
+
+static void
+ngx_etcd_message_cleanup(void *data)
+{
+    ngx_queue_t *large = data;
+
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(large)) {
+        q = ngx_queue_head(large);
+        ngx_queue_remove(q);
+        ngx_free(ngx_queue_data(q, ngx_etcd_message_block_t, queue));
+    }
 }
 
 
 static void *
 ngx_etcd_message_alloc(void *data, size_t size)
 {
-    ngx_etcd_message_budget_t  *budget = data;
+    ngx_etcd_message_budget_t *budget = data;
+
+    size_t                    *small;
+    ngx_etcd_message_block_t  *block;
 
     if (size > budget->left) {
+        budget->exceeded = 1;
+        return NULL;
+    }
+
+    if (size <= NGX_ETCD_MESSAGE_SMALL) {
+        small = ngx_palloc(budget->pool, sizeof(size_t) + size);
+        if (small == NULL) {
+            return NULL;
+        }
+
+        budget->left -= size;
+        *small = 0;
+
+        return small + 1;
+    }
+
+    block = ngx_alloc(sizeof(ngx_etcd_message_block_t) + size,
+                      budget->pool->log);
+    if (block == NULL) {
         return NULL;
     }
 
     budget->left -= size;
+    block->size = size;
+    ngx_queue_insert_tail(budget->large, &block->queue);
 
-    return ngx_palloc(budget->pool, size);
+    return block + 1;
 }
 
+
+/* what is small is left to the pool */
 
 static void
 ngx_etcd_message_free(void *data, void *p)
 {
-    /*
-     * Left to the pool: looking for one large block among those of a big
-     * message would take time in proportion to their number.
-     */
+    ngx_etcd_message_budget_t *budget = data;
+
+    ngx_etcd_message_block_t  *block;
+
+    if (p == NULL || *((size_t *) p - 1) == 0) {
+        return;
+    }
+
+    block = (ngx_etcd_message_block_t *) p - 1;
+
+    budget->left += block->size;
+    ngx_queue_remove(&block->queue);
+    ngx_free(block);
 }
