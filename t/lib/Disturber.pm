@@ -260,7 +260,7 @@ sub calm {
     $self->{contenders}->bait($_, 0, "$name-$_")
         for 0 .. $#{ $self->{nginxes} };
 
-    wait_for {
+    my $granted = wait_for {
         !grep { !$registers->count('enter', "$name-\\d-$_\"", $mark) }
               $self->{contenders}->registers
     } CALM, 'all locks to be granted';
