@@ -271,7 +271,7 @@ is((unit('set 1 hash consistent', 'add 0 243 weight=100', 'sync 0',
 
     srand(7);
 
-    for (1 .. 40) {
+    for (1 .. 25) {
         my $n = int(rand(12));
         my $weight = 1 + int(rand(9000));
 
@@ -290,6 +290,11 @@ is((unit('set 1 hash consistent', 'add 0 243 weight=100', 'sync 0',
               'a ring is what its members make it');
     cmp_ok($last->[1], '<=', KB, 'in 64 MB');
 }
+
+# a worker that was the agent changes nothing after another one has taken over
+
+is_deeply([unit('set 1 round_robin', 'add 0 3', 'grow')],
+          [[qw(again 0 done 64)]], 'the owner alone adds slots');
 
 # the lowest priority serves, whatever number it is, and others as they would
 # without those that do not

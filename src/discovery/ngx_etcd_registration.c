@@ -399,7 +399,7 @@ ngx_etcd_service_slot(ngx_etcd_service_t *service, ngx_etcd_member_t *member,
         return NGX_OK;
     }
 
-    rc = ngx_etcd_set_grow(service->zone, service->set);
+    rc = ngx_etcd_set_grow(service->zone, service->set, 0);
     if (rc != NGX_OK) {
         return ngx_etcd_service_room(service, rc);
     }

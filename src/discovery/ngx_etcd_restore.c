@@ -582,7 +582,7 @@ ngx_etcd_restore_slot(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
         return NGX_OK;
     }
 
-    if (ngx_etcd_set_grow(restore->zone, set->service->set) != NGX_OK) {
+    if (ngx_etcd_set_grow(restore->zone, set->service->set, 1) != NGX_OK) {
         return ngx_etcd_restore_refuse(restore, "the \"zone\" is too small "
                                        "for its members");
     }

@@ -130,7 +130,7 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 
     for (i = 0; i < conf->statics.nelts; i++) {
 
-        if (i == set->nslots && ngx_etcd_set_grow(zone, set) != NGX_OK) {
+        if (i == set->nslots && ngx_etcd_set_grow(zone, set, 1) != NGX_OK) {
             return NGX_ERROR;
         }
 

@@ -203,7 +203,7 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     for (n = 0; old != NULL && n < old->nslots && rc == NGX_OK; n++) {
 
         if (n == set->nslots) {
-            rc = ngx_etcd_set_grow(zone, set);
+            rc = ngx_etcd_set_grow(zone, set, 1);
         }
 
         if (rc == NGX_OK) {
@@ -419,7 +419,8 @@ ngx_etcd_set_slot(ngx_etcd_set_t *set, ngx_uint_t n)
 
 
 ngx_int_t
-ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t force)
 {
     ngx_int_t           rc;
     ngx_uint_t          chunk;
@@ -430,6 +431,11 @@ ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
     }
 
     if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    if (!force && !ngx_etcd_zone_owned(zone)) {
+        ngx_etcd_zone_unlock(zone);
         return NGX_AGAIN;
     }
 

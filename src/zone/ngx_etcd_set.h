@@ -287,8 +287,13 @@ ngx_int_t ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
  */
 void ngx_etcd_set_arrived(ngx_etcd_set_t *set, uint64_t time);
 
-/* adds a page of slots; NGX_OK, NGX_ERROR (zone is full), NGX_AGAIN */
-ngx_int_t ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+/*
+ * Adds a page of slots: NGX_OK, NGX_ERROR (zone is full), NGX_AGAIN (the mutex
+ * was held, or another worker is the owner, unless force is set: for a set that
+ * no worker knows yet).
+ */
+ngx_int_t ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t force);
 
 
 /* shared counters of a member: 0 of one that is gone */

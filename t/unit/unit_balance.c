@@ -9,6 +9,8 @@
  *     etcd_unit add FROM COUNT [PARAMETER|down|drain|backup|weights=A-B|
  *                               priority=N ...];
  *     etcd_unit remove FROM COUNT;
+ *     etcd_unit grow;                     slots are added by another worker
+ *                                         than the owner, and by the owner
  *     etcd_unit news;                     what comes from now on is new
  *     etcd_unit picks WORKER N;           one a ms: how many there are, chi
  *                                         square, and the worst deviation
@@ -694,6 +696,9 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
     if (ngx_strcmp(name, "remove") == 0) {
         return ngx_etcd_unit_remove(&ngx_etcd_unit_zone, ngx_etcd_unit_set,
                                     arg[1], arg[2]);
+
+    } else if (ngx_strcmp(name, "grow") == 0) {
+        ngx_etcd_unit_grow(&ngx_etcd_unit_zone, ngx_etcd_unit_set);
 
     } else if (ngx_strcmp(name, "news") == 0) {
         ngx_etcd_unit_set->state = NGX_ETCD_SET_SYNCED;

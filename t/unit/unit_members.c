@@ -25,7 +25,7 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     ngx_etcd_op_t     op;
 
     while (n >= set->nslots) {
-        if (ngx_etcd_set_grow(zone, set) != NGX_OK) {
+        if (ngx_etcd_set_grow(zone, set, 1) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -139,4 +139,27 @@ ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     }
 
     return NGX_OK;
+}
+
+
+/* who does not own the zone, and then who does: by how many slots it grows */
+
+void
+ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+{
+    ngx_int_t   former, owner;
+    ngx_uint_t  before, between;
+
+    before = set->nslots;
+    former = ngx_etcd_set_grow(zone, set, 0);
+    between = set->nslots;
+
+    (void) ngx_etcd_zone_claim(zone, 0);
+    owner = ngx_etcd_set_grow(zone, set, 0);
+    ngx_etcd_zone_release(zone);
+
+    printf("grow: %s %lu %s %lu\n", former == NGX_AGAIN ? "again" : "done",
+           (unsigned long) (between - before),
+           owner == NGX_OK ? "done" : "again",
+           (unsigned long) (set->nslots - between));
 }

@@ -24,6 +24,8 @@ ngx_int_t ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 ngx_int_t ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_uint_t from, ngx_uint_t n);
 
+void ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+
 /* unit_ring.c: what "ring" prints */
 void ngx_etcd_unit_ring(ngx_etcd_table_t *table);
 
