@@ -247,6 +247,7 @@ sub upstream {
 
     upstream $name {
         etcd_members $prefix $parameters;
+        etcd_allow unix: 0.0.0.0/0 ::/0;
     }
 
 EOF

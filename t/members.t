@@ -68,6 +68,10 @@ http {
         etcd_allow 127.0.0.0/8 fd00::/8;
     }
 
+    upstream allow_default {
+        etcd_members /allow/;
+    }
+
     upstream allow_unix {
         etcd_members /allow/;
         etcd_allow unix:;
@@ -326,6 +330,7 @@ $etcd->txn(
 );
 
 my $refused = 'is not allowed by etcd_allow';
+my $needs = 'needs "etcd_allow unix:"';
 
 $allow->shows({ '/allow/in4'    => '127.0.0.9:80 1 up',
                 '/allow/in6'    => '[fd00::1]:80 1 up',
@@ -333,8 +338,11 @@ $allow->shows({ '/allow/in4'    => '127.0.0.9:80 1 up',
               'etcd_allow: networks');
 $allow->reports({ '/allow/out4' => "address \"10.0.0.1:80\" $refused",
                   '/allow/out6' => "address \"[fe80::1]:80\" $refused",
-                  '/allow/unix' => "address \"unix:/run/a.sock\" $refused" },
+                  '/allow/unix' => "address \"unix:/run/a.sock\" $needs" },
                 'others are reported');
+upstream('allow_default')->reports({
+    '/allow/unix' => "address \"unix:/run/a.sock\" $needs",
+}, 'by default all but sockets may be');
 upstream('allow_unix')->shows({ '/allow/unix' => 'unix:/run/a.sock 1 up' },
                               'etcd_allow: sockets alone');
 

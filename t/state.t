@@ -74,6 +74,7 @@ http {
 
     upstream odd {
         etcd_members /odd/;
+        etcd_allow unix: 0.0.0.0/0 ::/0;
     }
 
     upstream empty {

@@ -42,7 +42,7 @@ static ngx_uint_t ngx_etcd_address_unspecified(struct in6_addr *addr);
 static void ngx_etcd_address_name(ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_address_port(ngx_str_t *text);
 static ngx_int_t ngx_etcd_address_json_port(ngx_etcd_json_t *port);
-static ngx_uint_t ngx_etcd_address_allowed(ngx_etcd_member_conf_t *conf,
+static char *ngx_etcd_address_refused(ngx_etcd_member_conf_t *conf,
     struct sockaddr *sa);
 
 
@@ -159,10 +159,8 @@ ngx_etcd_address_check(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         return ngx_etcd_address_named(d, member);
     }
 
-    if (err == NULL
-        && !ngx_etcd_address_allowed(d->conf, &member->sockaddr.sockaddr))
-    {
-        err = "is not allowed by etcd_allow";
+    if (err == NULL) {
+        err = ngx_etcd_address_refused(d->conf, &member->sockaddr.sockaddr);
     }
 
     if (err != NULL) {
@@ -516,8 +514,7 @@ ngx_etcd_address_usable(ngx_etcd_member_conf_t *conf, struct sockaddr *sa)
         break;
     }
 
-    return ngx_etcd_address_allowed(conf, sa) ? NULL
-                                              : "is not allowed by etcd_allow";
+    return ngx_etcd_address_refused(conf, sa);
 }
 
 
@@ -566,16 +563,21 @@ ngx_etcd_address_json_port(ngx_etcd_json_t *port)
 }
 
 
-static ngx_uint_t
-ngx_etcd_address_allowed(ngx_etcd_member_conf_t *conf, struct sockaddr *sa)
+/*
+ * NULL, or why not.  A writer of keys could choose any socket of this machine:
+ * those of other services are only reached where that is wanted.
+ */
+
+static char *
+ngx_etcd_address_refused(ngx_etcd_member_conf_t *conf, struct sockaddr *sa)
 {
-    if (conf->allow == NULL) {
-        return 1;
-    }
-
     if (sa->sa_family == AF_UNIX) {
-        return conf->allow_unix;
+        return conf->allow_unix ? NULL : "needs \"etcd_allow unix:\"";
     }
 
-    return ngx_cidr_match(sa, conf->allow) == NGX_OK;
+    if (conf->allow == NULL || ngx_cidr_match(sa, conf->allow) == NGX_OK) {
+        return NULL;
+    }
+
+    return "is not allowed by etcd_allow";
 }

@@ -155,6 +155,7 @@ ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member,
     ngx_cidr_t  *allow;
 
     ngx_memzero(member, sizeof(ngx_etcd_member_conf_t));
+    member->allow_unix = 1;
     ngx_str_set(&prefix, "/");
 
     value = cf->args->elts;
@@ -195,6 +196,7 @@ ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member,
         cidr.data = value[i].data + 6;
         cidr.len = value[i].len - 6;
 
+        member->allow_unix = 0;
         member->allow = ngx_array_create(cf->pool, 1, sizeof(ngx_cidr_t));
         allow = ngx_array_push(member->allow);
         ngx_memzero(allow, sizeof(ngx_cidr_t));
