@@ -18,10 +18,10 @@
 #define NGX_ETCD_HTTP2_FRAME_HEADER  9
 
 /*
- * A peer may send that many bytes a second that are neither DATA nor fields of
- * headers: WINDOW_UPDATE, PING, SETTINGS, frames of unknown types, and what
- * frames add to their payload.  Payload may come in the second after its frame
- * began, so up to CREDIT bytes of it are remembered.
+ * Bytes that a peer may send in a second beside its payload, DATA and fields of
+ * headers, of which each byte pays for one more: WINDOW_UPDATE, PING, SETTINGS,
+ * frames of unknown types, and what frames add to payload.  Up to CREDIT bytes
+ * are remembered, so that it does not matter when a second begins.
  */
 
 #define NGX_ETCD_HTTP2_OVERHEAD  32768
@@ -570,6 +570,11 @@ ngx_etcd_http2_check_flood(ngx_etcd_http2_t *h2, size_t n)
     h2->overhead = ngx_max(h2->overhead + (ssize_t) n,
                            -NGX_ETCD_HTTP2_CREDIT);
 
+    if (h2->overhead > 0 && h2->unheard >= (size_t) h2->overhead) {
+        h2->unheard -= h2->overhead;
+        h2->overhead = 0;
+    }
+
     if (h2->overhead > NGX_ETCD_HTTP2_OVERHEAD) {
         ngx_etcd_http2_reason(h2, "HTTP/2 flood: got %z bytes without payload "
                               "in a second", h2->overhead);
@@ -583,7 +588,7 @@ ngx_etcd_http2_check_flood(ngx_etcd_http2_t *h2, size_t n)
 void
 ngx_etcd_http2_payload(ngx_etcd_http2_t *h2, size_t n)
 {
-    h2->overhead -= n;
+    h2->overhead -= 2 * n;
 }
 
 

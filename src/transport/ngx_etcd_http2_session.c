@@ -19,8 +19,6 @@
 
 static ngx_int_t ngx_etcd_http2_settings(ngx_etcd_http2_t *h2);
 
-static int ngx_etcd_http2_on_begin_frame(nghttp2_session *session,
-    const nghttp2_frame_hd *hd, void *data);
 static int ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
     const nghttp2_frame *frame, void *data);
 static int ngx_etcd_http2_on_header(nghttp2_session *session,
@@ -53,8 +51,6 @@ ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
         return NGX_ERROR;
     }
 
-    nghttp2_session_callbacks_set_on_begin_frame_callback(cb,
-                                             ngx_etcd_http2_on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb,
                                              ngx_etcd_http2_on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(cb,
@@ -180,36 +176,33 @@ ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream)
 void
 ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
 {
+    int32_t            left;
+    ngx_etcd_http2_t  *h2;
+
+    h2 = stream->h2;
+
     if ((stream->local_ended && stream->remote_ended)
-        || stream->h2->state == ngx_etcd_http2_closed)
+        || h2->state == ngx_etcd_http2_closed)
     {
         return;
+    }
+
+    /* nghttp2 drops DATA of the stream and does not tell of it */
+
+    left = nghttp2_session_get_stream_local_window_size(h2->session,
+                                                        stream->id);
+    if (left > 0) {
+        h2->unheard += left;
     }
 
     /*
      * Without memory the stream stays until the peer closes it, which is
      * harmless: it has no call.
      */
-    (void) nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE,
-                                     stream->id, code);
+    (void) nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
+                                     code);
 
-    ngx_etcd_http2_post(stream->h2);
-}
-
-
-/* also of streams that were reset: the peer may not know of that yet */
-
-static int
-ngx_etcd_http2_on_begin_frame(nghttp2_session *session,
-    const nghttp2_frame_hd *hd, void *data)
-{
-    ngx_etcd_http2_t  *h2 = data;
-
-    if (hd->type == NGHTTP2_DATA) {
-        ngx_etcd_http2_payload(h2, hd->length);
-    }
-
-    return 0;
+    ngx_etcd_http2_post(h2);
 }
 
 
@@ -374,6 +367,7 @@ ngx_etcd_http2_on_data_chunk(nghttp2_session *session, uint8_t flags,
     stream = nghttp2_session_get_stream_user_data(session, id);
 
     if (stream != NULL) {
+        ngx_etcd_http2_payload(h2, n);
         stream->handlers->data(stream, (u_char *) p, n);
     }
 

@@ -60,6 +60,8 @@ struct ngx_etcd_http2_s {
     /* bytes received that carry nothing: see NGX_ETCD_HTTP2_OVERHEAD */
     ngx_msec_t               second;       /* of which they are counted */
     ssize_t                  overhead;
+    size_t                   unheard;      /* DATA that may come until the peer
+                                              hears of the resets */
 
     ngx_str_t                reason;
     u_char                   reason_buf[NGX_ETCD_HTTP2_REASON];
@@ -74,7 +76,7 @@ struct ngx_etcd_http2_s {
 };
 
 
-/* bytes of payload, which may be still to come: they are no overhead */
+/* n of the bytes that are being received are no overhead */
 void ngx_etcd_http2_payload(ngx_etcd_http2_t *h2, size_t n);
 
 /* makes h2->session, with SETTINGS queued */
