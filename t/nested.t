@@ -16,37 +16,14 @@ use Backend;
 use Etcd;
 use Fake;
 use Finish;
+use Message;
 use Nginx;
 use Upstream;
 use Wait;
 
-use constant {
-    DEPTH  => 6000,
-    VARINT => 0,
-    BYTES  => 2,
-};
+use constant DEPTH => 6000;
 
-
-sub varint {
-    my ($n) = @_;
-
-    return $n < 128 ? chr($n) : chr($n & 127 | 128) . varint($n >> 7);
-}
-
-
-sub field {
-    my ($number, $type, $value) = @_;
-
-    return varint($number << 3 | $type)
-           . ($type == BYTES ? varint(length($value)) . $value
-                             : varint($value));
-}
-
-
-# as the fake one's other answers: cluster, member, revision, term
-
-my $header = field(1, BYTES, field(1, VARINT, 0xfa4e) . field(2, VARINT, 1)
-                             . field(3, VARINT, 101) . field(4, VARINT, 2));
+my $header = header(101);
 
 
 # TxnResponse.responses = 3, ResponseOp.response_txn = 4

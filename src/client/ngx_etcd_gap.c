@@ -169,7 +169,7 @@ ngx_etcd_gap_close(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response,
         return;
     }
 
-    if (watch->fragments != NULL && !watch->partial) {
+    if (watch->fragments != NULL) {
         ngx_etcd_watch_assembled(watch);
     }
 

@@ -310,6 +310,13 @@ ngx_etcd_verify_behind(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response,
 
     verify = &watch->verify;
 
+    /* what came, and has not had its turn, counts later */
+
+    if (watch->fragments != NULL) {
+        ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);
+        return;
+    }
+
     if (++verify->behind < NGX_ETCD_VERIFY_BEHIND) {
 
         if (verify->awaited == 0

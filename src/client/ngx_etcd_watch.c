@@ -344,30 +344,23 @@ ngx_etcd_watch_response(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
         return NGX_ERROR;
     }
 
-    if (response->fragment
-        || watch->fragments != NULL
-        || (watch->gap.revision != 0 && response->n_events != 0))
-    {
-        return ngx_etcd_watch_fragment(watch, response, pool);
+    if (response->fragment || response->n_events != 0) {
+        return ngx_etcd_watch_arrived(watch, response, pool);
     }
 
-    if (response->n_events != 0) {
-        ngx_etcd_watch_deliver(watch, response->events, response->n_events);
+    if (response->created
+        || watch->gap.revision != 0
+        || response->header == NULL)
+    {
         return NGX_OK;
     }
 
-    /* a progress notification: nothing happened up to this revision */
-
-    if (!response->created
-        && watch->gap.revision == 0
-        && response->header != NULL
-        && response->header->revision > watch->revision)
-    {
-        watch->revision = response->header->revision;
-        ngx_etcd_watch_reached(watch);
-        watch->events(watch, NULL, 0, watch->revision);
-        ngx_etcd_verify_reached(watch);
+    if (watch->fragments != NULL) {
+        watch->progress = response->header->revision;
+        return NGX_OK;
     }
+
+    ngx_etcd_watch_progress(watch, response->header->revision);
 
     return NGX_OK;
 }
@@ -459,43 +452,15 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text)
 
 
 void
-ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n)
-{
-    size_t   i, used;
-    int64_t  revision;
-
-    revision = watch->revision;
-    used = 0;
-
-    for (i = 0; i < n; i++) {
-
-        if (events[i]->kv == NULL
-            || events[i]->kv->mod_revision <= watch->revision)
-        {
-            continue;
-        }
-
-        ngx_etcd_verify_count(watch, events[i]);
-        ngx_etcd_watch_strip(watch, events[i]->kv);
-
-        revision = ngx_max(revision, events[i]->kv->mod_revision);
-        events[used++] = events[i];
-    }
-
-    if (used == 0) {
-        return;
-    }
-
-    watch->revision = revision;
-    ngx_etcd_watch_reached(watch);
-    watch->events(watch, events, used, revision);
-    ngx_etcd_verify_reached(watch);
-}
-
-
-void
 ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 {
+    /* keys are counted once */
+
+    if (watch->split) {
+        watch->split = 0;
+        watch->revision = 0;
+    }
+
     watch->state = watch->revision ? NGX_ETCD_WATCH_LISTED
                                    : NGX_ETCD_WATCH_NEW;
 }
@@ -658,6 +623,7 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 
     watch->volume = 0;
     watch->nkeys = 0;
+    watch->split = 0;
     watch->list(watch);
 }
 

@@ -26,6 +26,13 @@
 #define NGX_ETCD_WATCH_CREATES  16      /* unanswered creates on a stream */
 #define NGX_ETCD_WATCH_LISTS    4       /* lists at one time */
 
+/*
+ * Events are handed on that many at a time, and those of one revision together
+ * up to that many, which is twice what a Txn of etcd may change by default.
+ */
+#define NGX_ETCD_WATCH_PIECE     128
+#define NGX_ETCD_WATCH_TOGETHER  256
+
 
 typedef struct ngx_etcd_watcher_s  ngx_etcd_watcher_t;
 
@@ -96,7 +103,11 @@ struct ngx_etcd_watch_s {
     void                       (*listed)(ngx_etcd_watch_t *watch,
                                          int64_t revision);
 
-    /* all events up to the revision, never a part of one */
+    /*
+     * All events up to the revision, and none of a later one, unless it has
+     * more than NGX_ETCD_WATCH_TOGETHER: parts of it may come before, the same
+     * more than once.
+     */
     void                       (*events)(ngx_etcd_watch_t *watch,
                                          Etcd__Event **events, size_t n,
                                          int64_t revision);
@@ -126,6 +137,11 @@ struct ngx_etcd_watch_s {
     ngx_array_t                 *fragments;    /* of Etcd__Event *, or NULL */
     ngx_pool_t                  *fragment_pool;
     size_t                       kept;         /* bytes, of fragments */
+    ngx_uint_t                   whole;        /* fragments of complete
+                                                  responses */
+    ngx_uint_t                   handed;       /* of them, handed on */
+    int64_t                      progress;     /* told after them */
+    ngx_event_t                  pieces;       /* posted while there are more */
     ngx_uint_t                   creates;      /* that were answered, ever */
     int64_t                      number;       /* of the create; the id that
                                                   will be the answer's */
@@ -134,7 +150,8 @@ struct ngx_etcd_watch_s {
     int64_t                      nkeys;        /* at its revision */
     ngx_etcd_verify_t            verify;
     unsigned                     behind:1;     /* it holds up proofs */
-    unsigned                     partial:1;    /* more fragments are to come */
+    unsigned                     split:1;      /* a part of a revision was
+                                                  handed on, and no more */
     unsigned                     missed:1;     /* its stream ended: what came
                                                   since is to be read */
     unsigned                     jumped:1;     /* created without a start

@@ -75,19 +75,18 @@ void ngx_etcd_watch_detach(ngx_etcd_watch_t *watch);
 /* on no stream: it goes on from its revision, or has to list */
 void ngx_etcd_watch_rest(ngx_etcd_watch_t *watch);
 
-/* events of it that are complete; the array is changed */
-void ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events,
-    size_t n);
-
 
 /* ngx_etcd_fragment.c */
 
-/* keeps a response's events; results as of ngx_etcd_grpc_message_pt */
-ngx_int_t ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch,
+/* a response with events; results as of ngx_etcd_grpc_message_pt */
+ngx_int_t ngx_etcd_watch_arrived(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response, ngx_pool_t *pool);
 
-/* delivers what was kept */
+/* delivers what was kept as soon as it is complete, in pieces */
 void ngx_etcd_watch_assembled(ngx_etcd_watch_t *watch);
+
+/* nothing happened up to this revision but what was delivered */
+void ngx_etcd_watch_progress(ngx_etcd_watch_t *watch, int64_t revision);
 
 void ngx_etcd_watch_drop_fragments(ngx_etcd_watch_t *watch);
 

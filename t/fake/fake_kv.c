@@ -470,6 +470,10 @@ answer_file(stream_t *s)
         return 0;
     }
 
+    if (s->answered) {
+        return 1;
+    }
+
     file = fopen(end + 1, "r");
 
     if (file == NULL) {
@@ -497,7 +501,7 @@ answer_file(stream_t *s)
 
     fclose(file);
     s->nout += FAKE_PREFIX + size;
-    answer(s, 1);
+    answer(s, strcmp(s->method, "/etcdserverpb.Watch/Watch") != 0);
 
     return 1;
 }

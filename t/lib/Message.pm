@@ -1,0 +1,47 @@
+package Message;
+
+# Messages of Protocol Buffers as bytes, for what a real etcd would not send.
+#
+#     field(1, BYTES, field(2, VARINT, 7))
+
+use strict;
+use warnings;
+
+use Exporter qw(import);
+
+our @EXPORT = qw(VARINT BYTES field header);
+
+use constant {
+    VARINT => 0,
+    BYTES  => 2,
+};
+
+
+sub varint {
+    my ($n) = @_;
+
+    return $n < 128 ? chr($n) : chr($n & 127 | 128) . varint($n >> 7);
+}
+
+
+sub field {
+    my ($number, $type, $value) = @_;
+
+    return varint($number << 3 | $type)
+           . ($type == BYTES ? varint(length($value)) . $value
+                             : varint($value));
+}
+
+
+# as the fake one's other answers: cluster, member, revision, term
+
+sub header {
+    my ($revision) = @_;
+
+    return field(1, BYTES, field(1, VARINT, 0xfa4e) . field(2, VARINT, 1)
+                           . field(3, VARINT, $revision)
+                           . field(4, VARINT, 2));
+}
+
+
+1;
