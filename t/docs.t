@@ -277,7 +277,7 @@ http {
             etcd_status;
         }
         location /lock {
-            etcd_lock /locks/orders $arg_id wait=600s;
+            etcd_lock /locks/orders orders wait=600s;
             proxy_pass http://%%DOOR%%;
         }
     }
@@ -304,7 +304,7 @@ my $nginx = Nginx->new(etcd => $proxy)
 
 my @clients = map { $nginx->http } 1, 2;
 
-$_->send('GET', '/lock?id=1') for @clients;
+$_->send('GET', '/lock') for @clients;
 
 my %named = map { $_ => 1 } qw(clusters upstreams elections locks variables);
 

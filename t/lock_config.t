@@ -32,6 +32,7 @@ for (
     ['"/a b"', 'has a name with other than printable ASCII characters'],
     ['/' . 'a' x 512, 'has a name of more than 512 bytes'],
     ['/a ""', 'has an empty key'],
+    ['/a empty=pass', 'has "empty=pass" without a key'],
 )
 {
     refused('etcd_lock ' . substr($_->[0], 0, 20),
@@ -53,7 +54,7 @@ for (
 
 refused("etcd_lock $_", location("etcd_lock /a \$uri $_;"),
         "invalid parameter \"$_\" in AT", 7)
-    for qw(wait=soon wait= speed=1 cluster=);
+    for qw(wait=soon wait= speed=1 cluster= empty= empty=refuse);
 
 refused('etcd_lock and off', location('etcd_lock /a;', 'etcd_lock off;'),
         '"etcd_lock" directive cannot be both "off" and on in AT', 8);
@@ -89,7 +90,8 @@ refused('lock_waiters 0', etcd('lock_waiters 0;'),
 
 my ($fine, $said) = Nginx->new()->configtest(
     location('etcd_lock /ab wait=0 permits=1000000 handoff=1023;',
-                         'etcd_lock /a $uri wait=1h cluster=default;',
+                         'etcd_lock /a $uri wait=1h cluster=default'
+                         . ' empty=pass;',
                          'etcd_lock_status 599;', 'etcd_lock_lost continue;',
                          'location /etcd/x { etcd_lock off; }'));
 

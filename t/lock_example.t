@@ -29,7 +29,7 @@ $text =~ s{(?=        # one request at a time for each)}
 
 # they all are to wait until the test has looked at them
 
-$text =~ s/ wait=5s/ wait=60s/;
+$text =~ s/ wait=5s/ wait=60s/g;
 
 my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $backend->address)
                                      ->start($text);
@@ -62,6 +62,21 @@ $lock->waits('/locks/reports', 2, 'others wait');
 wait_for { $backend->requests == 6 } 10, 'reports';
 is($backend->requests, 6, 'before the backend');
 
+is($nginx->get($_)->{status}, 404, "no other way to write an order: $_")
+    for '/orders/01', '/orders/1/', '/orders/';
+
+my @reads = map { begin('/catalog/') } 1, 2;
+my @writes = map {
+    my $client = $nginx->http;
+
+    $client->send('DELETE', '/catalog/');
+    $client;
+} 1, 2;
+
+$lock->waits('/locks/catalog', 1, 'one change of the catalogue at a time');
+wait_for { $backend->requests == 9 } 10, 'reads';
+is($backend->requests, 9, 'and reads without a lock');
+
 my $job = begin('/jobs/nightly');
 
 $lock->holds('/locks/jobs', 1, 'a job runs');
@@ -69,9 +84,10 @@ is($nginx->get('/jobs/nightly')->{status}, 423, 'once at a time');
 
 $backend->set(hang => 0);
 is(join(' ', map { $_->receive->{status} }
-             $order, $same, $another, $job, @reports),
-   join(' ', (200) x 10), 'all are answered');
-$lock->gone("/locks/$_", "$_: nothing is left") for qw(orders reports jobs);
+             $order, $same, $another, $job, @reports, @reads,
+             @writes),
+   join(' ', (200) x 14), 'all are answered');
+$lock->gone("/locks/$_", "$_: nothing is left") for qw(orders reports jobs catalog);
 is($nginx->get('/jobs/nightly')->{status}, 200, 'the job may run again');
 
 finish();

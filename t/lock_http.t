@@ -128,8 +128,8 @@ http {
         }
 
         location /first {
-            etcd_lock /locks/a $arg_a;
-            etcd_lock /locks/b $arg_b;
+            etcd_lock /locks/a $arg_a empty=pass;
+            etcd_lock /locks/b $arg_b empty=pass;
         }
     }
 }

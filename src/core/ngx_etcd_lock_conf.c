@@ -166,6 +166,10 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         }
     }
 
+    if (lock->pass && lock->key.len == 0) {
+        return "has \"empty=pass\" without a key";
+    }
+
     lock->name = ngx_etcd_lock_name_get(cf, &value[1], &shared.cluster);
     if (lock->name == NULL) {
         return NGX_CONF_ERROR;
@@ -213,7 +217,7 @@ ngx_etcd_lock_is_parameter(ngx_str_t *value)
     ngx_uint_t  i;
 
     static char  *names[] = {
-        "cluster=", "wait=", "queue=", "permits=", "handoff=", NULL
+        "cluster=", "wait=", "queue=", "permits=", "handoff=", "empty=", NULL
     };
 
     for (i = 0; names[i] != NULL; i++) {
@@ -247,6 +251,10 @@ ngx_etcd_lock_parameter(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock,
         if (lock->wait != (ngx_msec_t) NGX_ERROR) {
             return NGX_CONF_OK;
         }
+
+    } else if (ngx_strcmp(value->data, "empty=pass") == 0) {
+        lock->pass = 1;
+        return NGX_CONF_OK;
 
     } else if (ngx_strncmp(value->data, "queue=", 6) == 0) {
         return ngx_etcd_lock_number(cf, value, 6, 1, NGX_MAX_INT32_VALUE,

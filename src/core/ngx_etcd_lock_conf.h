@@ -73,6 +73,7 @@ typedef struct {
                                                  is none */
     ngx_msec_t                 wait;
     ngx_uint_t                 queue;
+    unsigned                   pass:1;        /* an empty key: no lock */
 } ngx_etcd_lock_conf_t;
 
 

@@ -24,10 +24,14 @@ typedef struct {
 
 
 static void *ngx_http_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
+static ngx_int_t ngx_http_etcd_lock_check(ngx_http_request_t *r,
+    ngx_array_t *locks);
 static ngx_int_t ngx_http_etcd_lock_one(ngx_http_request_t *r,
     ngx_etcd_lock_conf_t *lock);
 static ngx_int_t ngx_http_etcd_lock_key(ngx_http_request_t *r,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
+static ngx_int_t ngx_http_etcd_lock_value(ngx_http_request_t *r,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *value);
 static ngx_int_t ngx_http_etcd_lock_take(ngx_http_request_t *r,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
 static ngx_int_t ngx_http_etcd_lock_result(ngx_http_request_t *r,
@@ -101,6 +105,14 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
+    if (elcf->locks->nelts > 1) {
+        rc = ngx_http_etcd_lock_check(r, elcf->locks);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
     locks = elcf->locks->elts;
 
     for (i = 0; i < elcf->locks->nelts; i++) {
@@ -112,6 +124,35 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
     }
 
     return NGX_DECLINED;
+}
+
+
+/* a request that is refused for the key of one lock takes none of the others */
+
+static ngx_int_t
+ngx_http_etcd_lock_check(ngx_http_request_t *r, ngx_array_t *locks)
+{
+    ngx_int_t              rc;
+    ngx_str_t              value;
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
+
+    lock = locks->elts;
+
+    for (i = 0; i < locks->nelts; i++) {
+
+        if (ngx_etcd_lock_slot_find(r->pool, r, &lock[i]) != NULL) {
+            continue;
+        }
+
+        rc = ngx_http_etcd_lock_value(r, &lock[i], &value);
+
+        if (rc != NGX_OK && rc != NGX_DONE) {
+            return rc;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -163,16 +204,10 @@ ngx_http_etcd_lock_key(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 
     ngx_str_null(key);
 
-    if (lock->value == NULL) {
-        return NGX_OK;
-    }
+    rc = ngx_http_etcd_lock_value(r, lock, &value);
 
-    if (ngx_http_complex_value(r, lock->value, &value) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (value.len == 0) {
-        return NGX_DONE;
+    if (rc != NGX_OK || lock->value == NULL) {
+        return rc;
     }
 
     rc = ngx_etcd_lock_escape(r->pool, &value, key);
@@ -185,6 +220,40 @@ ngx_http_etcd_lock_key(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
     }
 
     return rc;
+}
+
+
+/* likewise; NGX_HTTP_BAD_REQUEST: it is empty, and the request keeps no lock */
+
+static ngx_int_t
+ngx_http_etcd_lock_value(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *value)
+{
+    ngx_str_null(value);
+
+    if (lock->value == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_complex_value(r, lock->value, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (value->len != 0) {
+        return NGX_OK;
+    }
+
+    if (lock->pass) {
+        return NGX_DONE;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "etcd: key \"%V\" of lock \"%V\" is empty",
+                  &lock->key, &lock->name->name);
+
+    ngx_http_etcd_lock_release(r);
+
+    return NGX_HTTP_BAD_REQUEST;
 }
 
 

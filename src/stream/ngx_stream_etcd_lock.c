@@ -11,12 +11,16 @@
 
 
 static void *ngx_stream_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
+static ngx_int_t ngx_stream_etcd_lock_check(ngx_stream_session_t *s,
+    ngx_array_t *locks);
 static ngx_int_t ngx_stream_etcd_lock_one(ngx_stream_session_t *s,
     ngx_etcd_lock_conf_t *lock);
 static ngx_int_t ngx_stream_etcd_lock_take(ngx_stream_session_t *s,
     ngx_etcd_lock_conf_t *lock);
 static ngx_int_t ngx_stream_etcd_lock_key(ngx_stream_session_t *s,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
+static ngx_int_t ngx_stream_etcd_lock_value(ngx_stream_session_t *s,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *value);
 static ngx_int_t ngx_stream_etcd_lock_result(ngx_stream_session_t *s,
     ngx_etcd_lock_slot_t *slot);
 static void ngx_stream_etcd_lock_gone(void *data);
@@ -71,6 +75,15 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
+    if (escf->locks->nelts > 1) {
+        rc = ngx_stream_etcd_lock_check(s, escf->locks);
+
+        if (rc != NGX_OK) {
+            ngx_etcd_lock_slot_release(s->connection->pool, s);
+            return rc;
+        }
+    }
+
     locks = escf->locks->elts;
 
     for (i = 0; i < escf->locks->nelts; i++) {
@@ -90,6 +103,37 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
     }
 
     return NGX_DECLINED;
+}
+
+
+/* a session that is refused for the key of one lock takes none of the others */
+
+static ngx_int_t
+ngx_stream_etcd_lock_check(ngx_stream_session_t *s, ngx_array_t *locks)
+{
+    ngx_int_t              rc;
+    ngx_str_t              value;
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
+
+    lock = locks->elts;
+
+    for (i = 0; i < locks->nelts; i++) {
+
+        if (ngx_etcd_lock_slot_find(s->connection->pool, s, &lock[i])
+            != NULL)
+        {
+            continue;
+        }
+
+        rc = ngx_stream_etcd_lock_value(s, &lock[i], &value);
+
+        if (rc != NGX_OK && rc != NGX_DONE) {
+            return rc;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -149,16 +193,10 @@ ngx_stream_etcd_lock_key(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
 
     ngx_str_null(key);
 
-    if (lock->value == NULL) {
-        return NGX_OK;
-    }
+    rc = ngx_stream_etcd_lock_value(s, lock, &value);
 
-    if (ngx_stream_complex_value(s, lock->value, &value) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (value.len == 0) {
-        return NGX_DONE;
+    if (rc != NGX_OK || lock->value == NULL) {
+        return rc;
     }
 
     rc = ngx_etcd_lock_escape(s->connection->pool, &value, key);
@@ -171,6 +209,38 @@ ngx_stream_etcd_lock_key(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
     }
 
     return rc;
+}
+
+
+/* likewise; NGX_STREAM_BAD_REQUEST: it is empty, and that is refused */
+
+static ngx_int_t
+ngx_stream_etcd_lock_value(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *value)
+{
+    ngx_str_null(value);
+
+    if (lock->value == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_stream_complex_value(s, lock->value, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (value->len != 0) {
+        return NGX_OK;
+    }
+
+    if (lock->pass) {
+        return NGX_DONE;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
+                  "etcd: key \"%V\" of lock \"%V\" is empty",
+                  &lock->key, &lock->name->name);
+
+    return NGX_STREAM_BAD_REQUEST;
 }
 
 
