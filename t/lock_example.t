@@ -84,10 +84,10 @@ is($nginx->get('/jobs/nightly')->{status}, 423, 'once at a time');
 
 $backend->set(hang => 0);
 is(join(' ', map { $_->receive->{status} }
-             $order, $same, $another, $job, @reports, @reads,
-             @writes),
+             $order, $same, $another, $job, @reports, @reads, @writes),
    join(' ', (200) x 14), 'all are answered');
-$lock->gone("/locks/$_", "$_: nothing is left") for qw(orders reports jobs catalog);
+$lock->gone("/locks/$_", "$_: nothing is left")
+    for qw(orders reports jobs catalog);
 is($nginx->get('/jobs/nightly')->{status}, 200, 'the job may run again');
 
 finish();

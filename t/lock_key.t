@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The KEY of etcd_lock, which clients may choose: one that is empty, of one lock
-# or of several, for http and stream, and a map that lets nothing else through
-# than what is expected.
+# or of several, for http and stream, a map that lets nothing else through than
+# what is expected, and long ones.
 
 use strict;
 use warnings;
@@ -10,13 +10,18 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use Digest::SHA qw(sha256_hex);
 use Test::More;
 
+use Backend;
+
+use Docs;
 use Etcd;
 use Finish;
 use Line;
 use Lock;
 use Nginx;
+use Process;
 use Wait;
 
 my $etcd = Etcd->new()->start();
@@ -46,6 +51,11 @@ http {
 
         location = /status {
             etcd_status;
+        }
+
+        location /long {
+            etcd_lock /locks/long $arg_k;
+            proxy_pass http://%%BACKEND%%;
         }
 
         location /refuse {
@@ -112,7 +122,11 @@ stream {
 
 END
 
-my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $line->address);
+my $backend = Backend->start('backend');
+my $nginx = Nginx->new(etcd => $etcd)->set(
+    ONE     => $line->address,
+    BACKEND => $backend->address,
+);
 my $lock = Lock->new($nginx, $etcd);
 
 $nginx->write_file($_, 'a file') for qw(refuse pass two orders);
@@ -162,6 +176,62 @@ is(tokens("/orders?$_"), '400 0', "one that is not: $_")
     for 'id=', 'id=%31', 'id=017', 'id=1%32', 'id=+1', 'id=1/', 'x=1', 'id=a';
 is($nginx->get('/orders?id=1&id=2')->{headers}{'x-order'}, 1,
    'the backend is told the key that the lock has');
+
+
+# Long ones: what etcd has of them is bounded, different ones are different
+# locks, and none is that of a short one.
+
+$backend->set(hang => 1);
+
+my $long = 'x' x 65;
+my %segment = (
+    'x' x 64          => 'x' x 64,
+    '/' x 21 . 'x'    => '%2F' x 21 . 'x',
+    '/' x 21 . 'xx'   => '%2F' x 8 . '~' . sha256_hex('/' x 21 . 'xx'),
+    'x/' x 33         => 'x%2F' x 6 . '~' . sha256_hex('x/' x 33),
+    'xx' . '/' x 33   => 'xx' . '%2F' x 7 . '~' . sha256_hex('xx' . '/' x 33),
+    $long             => 'x' x 24 . '~' . sha256_hex($long),
+    'x' x 4000        => 'x' x 24 . '~' . sha256_hex('x' x 4000),
+    'x' x 3999 . 'y'  => 'x' x 24 . '~' . sha256_hex('x' x 3999 . 'y'),
+);
+
+$segment{$segment{$long}} = 'x' x 24 . '~' . sha256_hex($segment{$long});
+
+my @keys = sort keys %segment;
+my @clients = map { $nginx->http } @keys;
+
+$clients[$_]->send('GET', "/long?k=$keys[$_]") for 0 .. $#keys;
+
+$lock->holds('/locks/long', scalar(@keys), 'each key is a lock of its own');
+
+my @held = map { m{^/locks/long/(.*)/[0-9a-f]+-[0-9a-f]+$} }
+           $lock->keys('/locks/long');
+
+is_deeply([sort @held], [sort values %segment], 'named as documented');
+is($nginx->get("/long?k=$keys[$_]")->{status}, 423, "key $_ is held")
+    for 0 .. $#keys;
+is((sort { $b <=> $a } map { length } @held)[0], 89,
+   'the longest has 89 bytes');
+$backend->set(hang => 0);
+$_->receive for @clients;
+$lock->gone('/locks/long', 'nothing is left');
+
+
+# the shell lines of the documentation take the same lock
+
+my ($shell) = map { $_->{text} =~ /^(key=.*?)^etcdctl /ms }
+              Docs::page('docs/locks.md')->fences;
+my ($key) = $shell =~ /key=(\S+)/;
+my ($status, $segment) = run('sh', '-c', "$shell printf %s \"\$segment\"");
+
+is($status, 0, 'the shell lines of the documentation');
+is($segment, substr($key, 0, 24) . '~' . sha256_hex($key),
+   'say how a long key is named');
+
+$etcd->put("/locks/long/$segment/1", '');
+is($nginx->get("/long?k=$key")->{status}, 423, 'which nginx does alike');
+$etcd->del("/locks/long/$segment/1");
+is($nginx->get("/long?k=$key")->{status}, 200, 'and no other lock');
 
 
 # stream

@@ -42,47 +42,6 @@ static void ngx_etcd_lock_count_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
 
 
 ngx_int_t
-ngx_etcd_lock_escape(ngx_pool_t *pool, ngx_str_t *key, ngx_str_t *escaped)
-{
-    size_t   i;
-    u_char  *p, c;
-
-    static u_char  hex[] = "0123456789ABCDEF";
-
-    if (key->len > NGX_ETCD_LOCK_MAX_KEY) {
-        return NGX_DECLINED;
-    }
-
-    p = ngx_pnalloc(pool, key->len * 3 + 1);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    escaped->data = p;
-
-    for (i = 0; i < key->len; i++) {
-        c = key->data[i];
-
-        if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')
-            || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '~'
-            || (c == '.' && key->len > 2))
-        {
-            *p++ = c;
-            continue;
-        }
-
-        *p++ = '%';
-        *p++ = hex[c >> 4];
-        *p++ = hex[c & 0xf];
-    }
-
-    escaped->len = p - escaped->data;
-
-    return (escaped->len <= NGX_ETCD_LOCK_MAX_KEY) ? NGX_OK : NGX_DECLINED;
-}
-
-
-ngx_int_t
 ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
 {
     ngx_int_t              rc;

@@ -86,16 +86,9 @@ struct ngx_etcd_grant_s {
 
 
 /*
- * The name of a key as one segment of a path: NGX_DECLINED, if that is more
- * than NGX_ETCD_LOCK_MAX_KEY bytes.
- */
-ngx_int_t ngx_etcd_lock_escape(ngx_pool_t *pool, ngx_str_t *key,
-    ngx_str_t *escaped);
-
-/*
- * Asks for the lock of that (escaped) key, or of the name alone if it is
- * empty.  NGX_AGAIN: the handler will be called; NGX_DECLINED: it is not to be
- * had, as the state says; NGX_ERROR: no memory.
+ * Asks for the lock of that key, an ngx_etcd_lock_segment(), or of the name
+ * alone if it is empty.  NGX_AGAIN: the handler will be called; NGX_DECLINED:
+ * it is not to be had, as the state says; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key,
     ngx_log_t *log);

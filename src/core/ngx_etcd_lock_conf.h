@@ -20,7 +20,6 @@
 #define NGX_ETCD_LOCK_WAITERS      16384      /* of a worker and cluster */
 #define NGX_ETCD_LOCK_QUEUE        1024       /* of a worker and lock */
 #define NGX_ETCD_LOCK_MAX_NAME     512
-#define NGX_ETCD_LOCK_MAX_KEY      1024       /* escaped */
 
 /* others walk the keys of those that hold a lock to find out if they do */
 

@@ -15,7 +15,7 @@ typedef struct {
     ngx_queue_t              queue;
     ngx_etcd_lock_hold_t    *hold;
     ngx_etcd_grant_t         grant;
-    ngx_str_t                key;          /* escaped; its bytes follow */
+    ngx_str_t                key;          /* a segment; its bytes follow */
 } ngx_etcd_lock_held_t;
 
 

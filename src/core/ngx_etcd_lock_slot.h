@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_lock.h>
+#include <ngx_etcd_lock_segment.h>
 
 
 typedef struct ngx_etcd_lock_slot_s  ngx_etcd_lock_slot_t;
@@ -22,7 +23,7 @@ typedef struct ngx_etcd_lock_slot_s  ngx_etcd_lock_slot_t;
 struct ngx_etcd_lock_slot_s {
     void                        *owner;        /* whose pool may be that of
                                                   others, too */
-    ngx_str_t                    key;          /* escaped */
+    ngx_str_t                    key;          /* as a segment */
     ngx_etcd_grant_t             grant;
     ngx_etcd_lock_slot_t        *lender;       /* the owner relies on the lock
                                                   of this slot, and has no

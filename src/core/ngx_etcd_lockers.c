@@ -81,7 +81,8 @@ ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
     ngx_str_t *key, ngx_event_handler_pt post, void (*left)(void *data))
 {
     u_char           *p;
-    u_char            buf[NGX_ETCD_LOCK_MAX_NAME + NGX_ETCD_LOCK_MAX_KEY + 2];
+    u_char            buf[NGX_ETCD_LOCK_MAX_NAME + NGX_ETCD_LOCK_SEGMENT_MAX
+                          + 2];
     uint32_t          hash;
     ngx_str_t         prefix;
     ngx_pool_t       *pool;

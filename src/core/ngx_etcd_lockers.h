@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock.h>
+#include <ngx_etcd_lock_segment.h>
 #include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_mutex.h>
 

@@ -210,16 +210,7 @@ ngx_http_etcd_lock_key(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
         return rc;
     }
 
-    rc = ngx_etcd_lock_escape(r->pool, &value, key);
-
-    if (rc == NGX_DECLINED) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "etcd: key of %uz bytes of lock \"%V\" is too long",
-                      value.len, &lock->name->name);
-        return NGX_HTTP_BAD_REQUEST;
-    }
-
-    return rc;
+    return ngx_etcd_lock_segment(r->pool, &value, key);
 }
 
 

@@ -199,16 +199,7 @@ ngx_stream_etcd_lock_key(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
         return rc;
     }
 
-    rc = ngx_etcd_lock_escape(s->connection->pool, &value, key);
-
-    if (rc == NGX_DECLINED) {
-        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                      "etcd: key of %uz bytes of lock \"%V\" is too long",
-                      value.len, &lock->name->name);
-        return NGX_STREAM_BAD_REQUEST;
-    }
-
-    return rc;
+    return ngx_etcd_lock_segment(s->connection->pool, &value, key);
 }
 
 
