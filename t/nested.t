@@ -16,14 +16,14 @@ use Backend;
 use Etcd;
 use Fake;
 use Finish;
-use Message;
 use Nginx;
+use Protobuf;
 use Upstream;
 use Wait;
 
 use constant DEPTH => 6000;
 
-my $header = header(101);
+my $header = answer_header();
 
 
 # TxnResponse.responses = 3, ResponseOp.response_txn = 4

@@ -14,8 +14,8 @@ use Test::More;
 use Etcd;
 use Fake;
 use Finish;
-use Message;
 use Nginx;
+use Protobuf;
 use Upstream;
 use Wait;
 
@@ -50,7 +50,7 @@ sub address { sprintf('127.1.%d.%d:%d', $_[0] / 256, $_[0] % 256, $_[1]) }
 # where nginx lists again, since the fake one is at its first revision
 
 sub watch {
-    return header(FROM) . field(3, VARINT, 1) . join('', @_);
+    return answer_header(FROM) . field(3, VARINT, 1) . join('', @_);
 }
 
 

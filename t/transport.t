@@ -37,8 +37,8 @@ my %right = (
 
 my %wrong = (
     trailers  => ['trailers-only:7:no%25way%20%C3%A4', 'permission denied',
-                  "no%way \xc3\xa4",
-                  'trailers-only error, its text percent-decoded'],
+                  'no%way \xc3\xa4',
+                  'trailers-only error, its text percent-decoded and escaped'],
     unknown   => ['trailers-only:99:what', 'unknown', 'what',
                   'a status that gRPC does not know'],
     leader    => ['trailers-only:14:etcdserver:%20no%20leader', 'unavailable',

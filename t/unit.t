@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The decoder of keys and values for itself: attributes that no other test
-# sees, limits, and random input; the map that keys are found by; and the word
-# that owners of a seat write.
+# sees, limits, and random input; the map that keys are found by; the word that
+# owners of a seat write; and how the log shows texts of others.
 
 use strict;
 use warnings;
@@ -502,6 +502,38 @@ for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
     my ($until) = $output =~ /^seat: (\d+)$/m;
 
     is($until, $wanted, "owners of a seat write $owners") or diag($output);
+}
+
+
+# texts of others in the log: [BYTES, CONTROL, SHOWN]; all bytes, too
+
+{
+    my $all = join('', map { chr } 0 .. 255);
+
+    my @cases = (
+        ['', 0, ''],
+        ['/services/api one~', 0, '/services/api one~'],
+        ["a\r\n[alert]", 1, 'a\x0d\x0a[alert]'],
+        ["\0", 1, '\x00'],
+        ["\x1f \x7f\x80\xff", 1, '\x1f \x7f\x80\xff'],
+        ["\xc3\xa4", 0, '\xc3\xa4'],
+        ['a" is "\\x0a', 0, 'a\" is \"\\\\x0a'],
+        ['x' x 256, 0, 'x' x 256],
+        ['x' x 257, 0, 'x' x 256 . '...'],
+        ["\xff" x 1000, 0, '\xff' x 256 . '...'],
+        ['x' x 300 . "\n", 1, 'x' x 256 . '...'],
+        [$all, 1, $all =~ s/["\\]/\\$&/gr
+                       =~ s/[^ -~]/sprintf('\x%02x', ord($&))/ger],
+    );
+
+    my $nginx = Nginx->new(modules => ['etcd']);
+    my ($ok, $output) = $nginx->configtest(join("\n",
+        "load_module $module;",
+        map({ 'etcd_escape "' . word($nginx, $_->[0]) . '";' } @cases), ''));
+
+    is_deeply([$output =~ /^escape: (\d .*)$/mg],
+              [map { "$_->[1] $_->[2]" } @cases], 'texts are escaped')
+        or diag($output);
 }
 
 

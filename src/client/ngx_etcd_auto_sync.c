@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_auto_sync.h>
 
 
@@ -296,8 +297,6 @@ static void
 ngx_etcd_auto_sync_report(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url,
     char *reason)
 {
-    u_char               text[128];
-    size_t               i, len;
     uint32_t             crc;
     ngx_uint_t           n;
     ngx_etcd_cluster_t  *cluster;
@@ -316,16 +315,10 @@ ngx_etcd_auto_sync_report(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url,
 
     sync->reported[sync->nreported++] = crc;
 
-    len = ngx_min(url->len, sizeof(text));
-
-    for (i = 0; i < len; i++) {
-        text[i] = (url->data[i] >= ' ' && url->data[i] <= '~')
-                  ? url->data[i] : '.';
-    }
-
     cluster = sync->cluster;
 
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
-                  "etcd cluster \"%V\": advertised URL \"%*s\" is ignored: %s",
-                  &cluster->conf->name, len, text, reason);
+                  "etcd cluster \"%V\": advertised URL \"%V\" is ignored: %s",
+                  &cluster->conf->name,
+                  ngx_etcd_shown_bytes(url->data, url->len), reason);
 }

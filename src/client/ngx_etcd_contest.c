@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_contest.h>
 #include <ngx_etcd_lock_poll.h>
 #include <ngx_etcd_mutex.h>
@@ -641,7 +642,8 @@ ngx_etcd_contest_report(ngx_etcd_contest_t *contest, Etcd__KeyValue *kv)
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": lock \"%V\": key \"%V\" is not named "
                   "after a lease, and counts as one that holds the lock or "
-                  "waits for it", &cluster->conf->name, &contest->prefix, &key);
+                  "waits for it", &cluster->conf->name, &contest->prefix,
+                  ngx_etcd_shown(&key));
 }
 
 

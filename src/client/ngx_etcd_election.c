@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_election.h>
 #include <ngx_etcd_clock.h>
 
@@ -485,8 +486,8 @@ ngx_etcd_election_report(ngx_etcd_election_t *election,
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": %V: there is no leader: the first "
                   "candidate is \"%V\" (revision %L), and %s",
-                  &cluster->conf->name, &election->name, &first->name.str,
-                  first->created, reason);
+                  &cluster->conf->name, &election->name,
+                  ngx_etcd_shown(&first->name.str), first->created, reason);
 }
 
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_lock_poll.h>
 #include <ngx_etcd_mutex.h>
 #include <ngx_etcd_watcher.h>
@@ -237,7 +238,7 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
 
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, contest->locker->cluster->log, 0,
                    "etcd lock: key \"%V\" of revision %L is first by a poll",
-                   &mutex->key, mutex->created);
+                   ngx_etcd_shown(&mutex->key), mutex->created);
 
     if (!poll->missed) {
         poll->missed = 1;

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_lock_poll.h>
 #include <ngx_etcd_mutex.h>
 #include <ngx_etcd_clock.h>
@@ -124,7 +125,7 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex, ngx_etcd_mutex_state_e state)
 
     ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locker->cluster->log, 0,
                    "etcd lock: key \"%V\" of revision %L: %s, was %s",
-                   &mutex->key, mutex->created, names[state],
+                   ngx_etcd_shown(&mutex->key), mutex->created, names[state],
                    names[mutex->state]);
 
 #endif
@@ -232,7 +233,7 @@ ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
 
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": key \"%V\" of a lock was not put: "
-                  "%s: %V", &cluster->conf->name, &mutex->key,
+                  "%s: %V", &cluster->conf->name, ngx_etcd_shown(&mutex->key),
                   ngx_etcd_grpc_status_name(status), text);
 
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
@@ -385,7 +386,8 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
     case NGX_ETCD_MUTEX_CHECKING:
         ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                       "etcd cluster \"%V\": key \"%V\" was deleted while it "
-                      "waited for a lock", &cluster->conf->name, &mutex->key);
+                      "waited for a lock", &cluster->conf->name,
+                      ngx_etcd_shown(&mutex->key));
 
         ngx_etcd_mutex_again(mutex);
         ngx_etcd_contest_advance(mutex->contest);
@@ -394,7 +396,8 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
     case NGX_ETCD_MUTEX_HELD:
         ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                       "etcd cluster \"%V\": key \"%V\" was deleted: its lock "
-                      "is lost", &cluster->conf->name, &mutex->key);
+                      "is lost", &cluster->conf->name,
+                      ngx_etcd_shown(&mutex->key));
 
         ngx_etcd_mutex_rest(mutex);
 
@@ -560,7 +563,8 @@ ngx_etcd_mutex_deleted(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
         ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                       "etcd cluster \"%V\": key \"%V\" of a lock was not "
                       "deleted: %s: %V, trying again", &cluster->conf->name,
-                      &mutex->key, ngx_etcd_grpc_status_name(status), text);
+                      ngx_etcd_shown(&mutex->key),
+                      ngx_etcd_grpc_status_name(status), text);
 
         ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_AGAIN);
         return;
@@ -644,7 +648,7 @@ ngx_etcd_mutex_found(ngx_etcd_locker_t *locker, ngx_str_t *key,
     ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
                   "etcd cluster \"%V\": key \"%V\" of a lock was put after its "
                   "request was given up, deleting it", &cluster->conf->name,
-                  key);
+                  ngx_etcd_shown(key));
 
     mutex->state = NGX_ETCD_MUTEX_RELEASING;
     mutex->locker = locker;

@@ -105,7 +105,9 @@ ngx_etcd_url_scheme(ngx_etcd_endpoint_t *endpoint, ngx_str_t *rest)
     }
 
     for (p = rest->data; p < rest->data + rest->len; p++) {
-        if (*p == '/' || *p == '@' || *p == '?' || *p == '#' || *p <= ' ') {
+        if (*p == '/' || *p == '@' || *p == '?' || *p == '#'
+            || *p <= ' ' || *p >= 0x7f)
+        {
             return NGX_ETCD_URL_SHAPE;
         }
     }

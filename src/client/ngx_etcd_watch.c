@@ -7,8 +7,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_watcher.h>
 #include <ngx_etcd_auth.h>
+
+
+#define NGX_ETCD_WATCH_REASON  512     /* bytes of etcd's text in the log */
 
 
 static ngx_int_t ngx_etcd_watch_range(ngx_etcd_watch_t *watch,
@@ -21,7 +25,8 @@ static void ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
 static void ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
-static void ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text);
+static void ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
+    Etcd__WatchResponse *response);
 static void ngx_etcd_watch_timer(ngx_event_t *ev);
 static ngx_etcd_grpc_status_e ngx_etcd_watch_reason(ngx_str_t *text);
 
@@ -241,7 +246,6 @@ void
 ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
     Etcd__WatchResponse *response)
 {
-    ngx_str_t          text;
     ngx_etcd_watch_t  *watch;
 
     if (ngx_queue_empty(&watcher->creating)) {
@@ -256,11 +260,8 @@ ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
     ngx_etcd_watcher_expect(watcher);
 
     if (response->canceled && response->compact_revision == 0) {
-        text.data = response->cancel_reason.data;
-        text.len = response->cancel_reason.len;
-
         watch->state = NGX_ETCD_WATCH_LISTED;
-        ngx_etcd_watch_declined(watch, &text);
+        ngx_etcd_watch_declined(watch, response);
         return;
     }
 
@@ -395,7 +396,6 @@ ngx_etcd_watch_owns(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 static void
 ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 {
-    ngx_str_t            text;
     ngx_etcd_cluster_t  *cluster;
 
     if (response->compact_revision != 0) {
@@ -414,27 +414,34 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
         return;
     }
 
-    text.data = response->cancel_reason.data;
-    text.len = response->cancel_reason.len;
-
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watch->watcher->cluster->log, 0,
-                   "etcd watch \"%V\": canceled, id %L: \"%V\"",
-                   &watch->prefix, response->watch_id, &text);
-
-    ngx_etcd_watch_declined(watch, &text);
+    ngx_etcd_watch_declined(watch, response);
 }
 
 
 /* a watch that was listed is not created, or is ended, by etcd */
 
 static void
-ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text)
+ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
+    Etcd__WatchResponse *response)
 {
+    ngx_str_t                raw, text;
     ngx_etcd_watcher_t      *watcher;
     ngx_etcd_grpc_status_e   status;
+    u_char                   shown[NGX_ETCD_ESCAPED(NGX_ETCD_WATCH_REASON)];
 
     watcher = watch->watcher;
-    status = ngx_etcd_watch_reason(text);
+
+    raw.data = response->cancel_reason.data;
+    raw.len = response->cancel_reason.len;
+
+    status = ngx_etcd_watch_reason(&raw);
+
+    text.data = shown;
+    text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_WATCH_REASON) - shown;
+
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watcher->cluster->log, 0,
+                   "etcd watch \"%V\": canceled, id %L: \"%V\"",
+                   &watch->prefix, response->watch_id, &text);
 
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED
         || (status == NGX_ETCD_GRPC_PERMISSION_DENIED
@@ -443,11 +450,11 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, ngx_str_t *text)
         ngx_etcd_watch_detach(watch);
 
         ngx_etcd_watch_rest(watch);
-        ngx_etcd_watcher_unauthenticated(watcher, text);
+        ngx_etcd_watcher_unauthenticated(watcher, &text);
         return;
     }
 
-    ngx_etcd_watch_refused(watch, status, text);
+    ngx_etcd_watch_refused(watch, status, &text);
 }
 
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_clock.h>
 
@@ -510,24 +511,17 @@ ngx_etcd_audit_found(ngx_etcd_audit_t *audit, ngx_str_t *key)
 static void
 ngx_etcd_audit_repair(ngx_etcd_audit_t *audit)
 {
-    u_char              *last;
-    u_char               name[NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_AUDIT_SHOWN)];
-    ngx_str_t            first;
     ngx_etcd_cluster_t  *cluster;
     ngx_etcd_service_t  *service;
 
     service = audit->service;
 
-    first.data = audit->first;
-    first.len = audit->first_len;
-
-    last = ngx_etcd_member_escape(name, &first, NGX_ETCD_AUDIT_SHOWN);
-
     ngx_log_error(NGX_LOG_WARN, service->log, 0,
                   "etcd: upstream \"%V\": prefix \"%V\": %ui keys were not "
-                  "what etcd had at revision %L, first \"%*s\", reading "
+                  "what etcd had at revision %L, first \"%V\", reading "
                   "all again", &service->conf->name, &service->watch.prefix,
-                  audit->found, audit->revision, (size_t) (last - name), name);
+                  audit->found, audit->revision,
+                  ngx_etcd_shown_bytes(audit->first, audit->first_len));
 
     cluster = audit->list.cluster;
     cluster->repairs += audit->found;

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_failsafe.h>
 #include <ngx_etcd_patroni_api.h>
@@ -400,7 +401,7 @@ ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
                       "etcd: upstream \"%V\": etcd has proved nothing for %L "
                       "ms, leader \"%V\" is used on, as its API confirms",
                       &service->conf->name, staleness,
-                      &failsafe->targets.leader);
+                      ngx_etcd_shown(&failsafe->targets.leader));
 
     } else if (!used && failsafe->used && !stale) {
         ngx_log_error(NGX_LOG_NOTICE, service->log, 0,

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader.h>
 #include <ngx_etcd_patroni.h>
@@ -595,7 +596,7 @@ ngx_etcd_leader_reason(ngx_etcd_leader_t *leader, ngx_str_t *value, char *what)
 
     if (value != NULL) {
         p = ngx_cpymem(p, "value \"", sizeof("value \"") - 1);
-        p = ngx_etcd_member_escape(p, value, NGX_ETCD_LEADER_SHOWN);
+        p = ngx_etcd_escape(p, value, NGX_ETCD_LEADER_SHOWN);
         p = ngx_cpymem(p, "\" ", 2);
     }
 

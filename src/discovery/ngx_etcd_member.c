@@ -8,6 +8,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_format.h>
 
 
@@ -16,7 +17,7 @@
 #define NGX_ETCD_REASON_SHOWN   64
 #define NGX_ETCD_REASON_WHAT    160
 #define NGX_ETCD_REASON_LEN                                                   \
-    (2 * NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_REASON_SHOWN)                       \
+    (2 * NGX_ETCD_ESCAPED(NGX_ETCD_REASON_SHOWN)                              \
      + NGX_ETCD_REASON_WHAT)
 
 #define NGX_ETCD_ATTR_MAX       2147483647
@@ -601,11 +602,11 @@ ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
     name.data = (u_char *) field;
     name.len = ngx_strlen(field);
 
-    p = ngx_etcd_member_escape(buf, &name, NGX_ETCD_REASON_SHOWN);
+    p = ngx_etcd_escape(buf, &name, NGX_ETCD_REASON_SHOWN);
 
     if (text != NULL) {
         p = ngx_slprintf(p, last, " %s", quote);
-        p = ngx_etcd_member_escape(p, text, NGX_ETCD_REASON_SHOWN);
+        p = ngx_etcd_escape(p, text, NGX_ETCD_REASON_SHOWN);
         p = ngx_slprintf(p, last, "%s", quote);
     }
 
@@ -624,33 +625,4 @@ ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
     ngx_memcpy(d->reason->data, buf, d->reason->len);
 
     return NGX_ERROR;
-}
-
-
-u_char *
-ngx_etcd_member_escape(u_char *p, ngx_str_t *text, size_t shown)
-{
-    u_char  *s, *last;
-
-    last = text->data + ngx_min(text->len, shown);
-
-    for (s = text->data; s < last; s++) {
-
-        if (*s < 0x20 || *s >= 0x7f) {
-            p = ngx_sprintf(p, "\\x%02xd", *s);
-            continue;
-        }
-
-        if (*s == '"' || *s == '\\') {
-            *p++ = '\\';
-        }
-
-        *p++ = *s;
-    }
-
-    if (text->len > shown) {
-        p = ngx_cpymem(p, "...", 3);
-    }
-
-    return p;
 }

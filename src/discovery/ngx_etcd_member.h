@@ -146,14 +146,5 @@ ngx_int_t ngx_etcd_format_parameter(ngx_etcd_member_conf_t *conf,
 char *ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf,
     ngx_str_t *prefix);
 
-/*
- * Writes bytes from outside as a log line or a reason may show them: at most
- * so many of them, control bytes and what is no ASCII as "\x0a".  Returns the
- * end; NGX_ETCD_MEMBER_ESCAPED(shown) bytes are enough.
- */
-#define NGX_ETCD_MEMBER_ESCAPED(shown)  (4 * (shown) + sizeof("...") - 1)
-
-u_char *ngx_etcd_member_escape(u_char *p, ngx_str_t *text, size_t shown);
-
 
 #endif /* _NGX_ETCD_MEMBER_H_INCLUDED_ */

@@ -6,13 +6,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_named.h>
 #include <ngx_etcd_registration.h>
-
-
-/* bytes of a key that a log line shows */
-
-#define NGX_ETCD_SERVICE_KEY_SHOWN  256
 
 
 static void ngx_etcd_service_invalid(ngx_etcd_service_t *service,
@@ -184,16 +180,10 @@ static void
 ngx_etcd_service_invalid(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_str_t *reason)
 {
-    u_char  *last;
-    u_char   name[NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_SERVICE_KEY_SHOWN)];
-
-    last = ngx_etcd_member_escape(name, &key->name,
-                                  NGX_ETCD_SERVICE_KEY_SHOWN);
-
     ngx_log_error(NGX_LOG_ERR, service->log, 0,
-                  "etcd: upstream \"%V\": key \"%*s\" at revision %L is "
+                  "etcd: upstream \"%V\": key \"%V\" at revision %L is "
                   "invalid: %V%s",
-                  &service->conf->name, (size_t) (last - name), name,
+                  &service->conf->name, ngx_etcd_shown(&key->name),
                   kv->mod_revision, reason,
                   service->leader ? ", it is not used"
                   : key->regs ? ", its last valid member stays" : "");

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_index.h>
@@ -13,7 +14,6 @@
 
 
 #define NGX_ETCD_RESTORE_REASON  1024
-#define NGX_ETCD_RESTORE_SHOWN   64      /* bytes of a name or key */
 
 
 /* what is to become of one set */
@@ -205,20 +205,14 @@ static ngx_int_t
 ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what, ngx_str_t *is,
     ngx_str_t *wanted)
 {
-    u_char  *last;
-    u_char   shown[NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_RESTORE_SHOWN)];
-
     if (is->len == wanted->len
         && ngx_memcmp(is->data, wanted->data, is->len) == 0)
     {
         return NGX_OK;
     }
 
-    last = ngx_etcd_member_escape(shown, is, NGX_ETCD_RESTORE_SHOWN);
-
-    return ngx_etcd_restore_refuse(restore, "it is of %s \"%*s\", not \"%V\"",
-                                   what, (size_t) (last - shown), shown,
-                                   wanted);
+    return ngx_etcd_restore_refuse(restore, "it is of %s \"%V\", not \"%V\"",
+                                   what, ngx_etcd_shown(is), wanted);
 }
 
 
@@ -386,8 +380,6 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *set, json_t *json, ngx_str_t *key,
     ngx_etcd_member_t *member)
 {
-    u_char             *last;
-    u_char              shown[NGX_ETCD_MEMBER_ESCAPED(NGX_ETCD_RESTORE_SHOWN)];
     ngx_str_t           address, reason;
     ngx_array_t         members;
     ngx_etcd_member_t  *made;
@@ -430,11 +422,9 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
         return NGX_OK;
     }
 
-    last = ngx_etcd_member_escape(shown, key, NGX_ETCD_RESTORE_SHOWN);
-
-    return ngx_etcd_restore_refuse(restore, "upstream \"%V\": key \"%*s\": %V",
-                                   &set->service->name,
-                                   (size_t) (last - shown), shown, &reason);
+    return ngx_etcd_restore_refuse(restore, "upstream \"%V\": key \"%V\": %V",
+                                   &set->service->name, ngx_etcd_shown(key),
+                                   &reason);
 }
 
 

@@ -351,15 +351,15 @@ static void
 ngx_etcd_value_put(ngx_etcd_value_t *value, Etcd__KeyValue *kv)
 {
     u_char                 buf[NGX_ETCD_VALUE_REASON];
-    ngx_str_t              text, reason;
+    ngx_str_t              bytes, reason;
     ngx_etcd_cell_view_t  *view;
 
     view = &value->view;
 
-    text.data = kv->value.data;
-    text.len = kv->value.len;
+    bytes.data = kv->value.data;
+    bytes.len = kv->value.len;
 
-    if (ngx_etcd_value_refuse(&text, buf, &reason) != NULL) {
+    if (ngx_etcd_value_refuse(&bytes, buf, &reason) != NULL) {
         ngx_etcd_value_invalid(value, kv, &reason);
         return;
     }
@@ -367,12 +367,12 @@ ngx_etcd_value_put(ngx_etcd_value_t *value, Etcd__KeyValue *kv)
     view->modified = kv->mod_revision;
     view->refused = 0;
     view->reason_len = 0;
-    view->len = text.len;
+    view->len = bytes.len;
 
     /* an empty value has no bytes, not even somewhere */
 
-    if (text.len != 0) {
-        ngx_memcpy(view->value, text.data, text.len);
+    if (bytes.len != 0) {
+        ngx_memcpy(view->value, bytes.data, bytes.len);
     }
 }
 

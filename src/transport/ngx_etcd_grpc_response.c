@@ -9,6 +9,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_message.h>
 #include <ngx_etcd_grpc_stream.h>
 
@@ -95,10 +96,7 @@ ngx_etcd_grpc_set_status(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
 }
 
 
-/*
- * Percent-encoded; what is no valid escape stands for itself.  It is to be
- * logged: control bytes become spaces.
- */
+/* percent-encoded; what is no valid escape stands for itself */
 
 static void
 ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
@@ -127,12 +125,6 @@ ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
     }
 
     h->text_len = dst - h->text;
-
-    for (p = h->text; p < dst; p++) {
-        if (*p < 0x20 || *p == 0x7f) {
-            *p = ' ';
-        }
-    }
 }
 
 
@@ -195,7 +187,9 @@ ngx_etcd_grpc_last_handler(ngx_etcd_http2_stream_t *h2s)
 static void
 ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
 {
+    ngx_str_t                 raw, text;
     ngx_etcd_grpc_headers_t  *h;
+    u_char                    shown[NGX_ETCD_ESCAPED(NGX_ETCD_GRPC_TEXT)];
 
     h = &stream->headers;
 
@@ -211,7 +205,13 @@ ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
         return;
     }
 
-    ngx_etcd_grpc_finish(stream, h->grpc_status, "%*s", h->text_len, h->text);
+    raw.data = h->text;
+    raw.len = h->text_len;
+
+    text.data = shown;
+    text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_GRPC_TEXT) - shown;
+
+    ngx_etcd_grpc_finish(stream, h->grpc_status, "%V", &text);
 }
 
 
@@ -255,8 +255,9 @@ ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream)
 
     } else {
         ngx_etcd_grpc_finish(stream, status, "not a gRPC response: "
-                             "HTTP status %ui, content type \"%*s\"",
-                             h->http_status, h->type_len, h->type);
+                             "HTTP status %ui, content type \"%V\"",
+                             h->http_status,
+                             ngx_etcd_shown_bytes(h->type, h->type_len));
     }
 }
 

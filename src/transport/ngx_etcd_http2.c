@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_http2_session.h>
 #include <ngx_etcd_clock.h>
 
@@ -548,8 +549,8 @@ ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf, size_t n)
         return NGX_ERROR;
     }
 
-    ngx_etcd_http2_reason(h2, "no HTTP/2: got \"%*s\"",
-                          (size_t) (p - h2->first), h2->first);
+    ngx_etcd_http2_reason(h2, "no HTTP/2: got \"%V\"",
+                          ngx_etcd_shown_bytes(h2->first, p - h2->first));
     return NGX_ERROR;
 }
 

@@ -9,6 +9,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_http2_session.h>
 
 
@@ -421,9 +422,11 @@ ngx_etcd_http2_before_frame_send(nghttp2_session *session,
 
         len = frame->goaway.opaque_data_len;
 
-        ngx_etcd_http2_reason(h2, "HTTP/2 error: %s%s%*s",
+        ngx_etcd_http2_reason(h2, "HTTP/2 error: %s%s%V",
                               nghttp2_http2_strerror(frame->goaway.error_code),
-                              len ? ": " : "", len, frame->goaway.opaque_data);
+                              len ? ": " : "",
+                              ngx_etcd_shown_bytes(frame->goaway.opaque_data,
+                                                   len));
         return 0;
     }
 
@@ -445,9 +448,10 @@ static int
 ngx_etcd_http2_on_error(nghttp2_session *session, int code, const char *msg,
     size_t len, void *data)
 {
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT,
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT,
                    ngx_etcd_http2_log((ngx_etcd_http2_t *) data), 0,
-                   "etcd http2: %*s", len, msg);
+                   "etcd http2: %V",
+                   ngx_etcd_shown_bytes((u_char *) msg, len));
 
     return 0;
 }

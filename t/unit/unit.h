@@ -17,6 +17,7 @@
 
 char *ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_bench(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_unit_escape(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_json(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_seat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

@@ -44,6 +44,13 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
       0,
       NULL },
 
+    { ngx_string("etcd_escape"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_unit_escape,
+      0,
+      0,
+      NULL },
+
     { ngx_string("etcd_json"),
       NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_etcd_unit_json,

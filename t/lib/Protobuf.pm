@@ -1,15 +1,16 @@
-package Message;
+package Protobuf;
 
-# Messages of Protocol Buffers as bytes, for what a real etcd would not send.
+# Messages of etcd as bytes, for Fake and its --answer.
 #
-#     field(1, BYTES, field(2, VARINT, 7))
+#     my $grant = answer_header() . field(2, VARINT, 99);
+#     my $inner = field(3, BYTES, $message);
 
 use strict;
 use warnings;
 
-use Exporter qw(import);
+use Exporter 'import';
 
-our @EXPORT = qw(VARINT BYTES field header);
+our @EXPORT = qw(VARINT BYTES field answer_header);
 
 use constant {
     VARINT => 0,
@@ -35,11 +36,11 @@ sub field {
 
 # as the fake one's other answers: cluster, member, revision, term
 
-sub header {
+sub answer_header {
     my ($revision) = @_;
 
     return field(1, BYTES, field(1, VARINT, 0xfa4e) . field(2, VARINT, 1)
-                           . field(3, VARINT, $revision)
+                           . field(3, VARINT, $revision // 101)
                            . field(4, VARINT, 2));
 }
 
