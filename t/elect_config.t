@@ -43,6 +43,11 @@ for my $what ('election e /e', 'register /r value=x') {
             3);
 }
 
+refused('an election with a control byte in its value',
+        etcd($endpoint, 'election e /e "value=a\\tb";'),
+        '"election" directive has a value with a control byte in AT', 3);
+passes('a registration with such a value',
+       etcd($endpoint, 'register /r "value=a\\tb";'));
 refused('an election without a prefix', etcd($endpoint, 'election e;'),
         'invalid number of arguments in "election" directive in AT', 3);
 refused('an election with an empty prefix', etcd($endpoint, 'election e "";'),

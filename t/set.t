@@ -181,9 +181,9 @@ is($nginx->status->{clusters}{default}{state}, 'synced', 'synced');
 
 $etcd->put('/flags/flag', '');
 becomes('/', '|||theirs|off', 'an empty value is a value');
-$etcd->put('/flags/flag', "\xc3\xa4\xff\t\"|\$bare");
-becomes('/', "\xc3\xa4\xff\t\"|\$bare||\xc3\xa4\xff\t\"|\$bare|theirs|off",
-        'any other bytes');
+$etcd->put('/flags/flag', "\xc3\xa4\xff \"|\$bare");
+becomes('/', "\xc3\xa4\xff \"|\$bare||\xc3\xa4\xff \"|\$bare|theirs|off",
+        'any bytes but control ones');
 $etcd->del('/flags/flag');
 becomes('/', 'none||other|theirs|off', 'deleted');
 $etcd->txn([put => '/flags/bare', 'b'], [put => '/flags/flag', 'on']);
@@ -211,7 +211,11 @@ is_deeply([sort map { $_->{key} }
 # what is refused
 
 for my $case (["one\ntwo", 'LF at byte 4'], ["\r\nX-Evil: 1", 'CR at byte 1'],
-              ["a\0b", 'NUL at byte 2'], ['x' x 4097, '4097 bytes'],
+              ["a\0b", 'NUL at byte 2'],
+              ["\ton", 'a control byte at byte 1'],
+              ["on\x1f", 'a control byte at byte 3'],
+              ["on\x7f", 'a control byte at byte 3'],
+              ['x' x 4097, '4097 bytes'],
               ['x' x 1_000_000, '1000000 bytes'])
 {
     my ($value, $reason) = @$case;

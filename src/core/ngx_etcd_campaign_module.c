@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_keeper.h>
 
@@ -118,9 +119,17 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     rv = ngx_etcd_campaign_parameters(cf, campaign, 3);
 
-    return (rv == NGX_CONF_OK)
-           ? ngx_etcd_campaign_add(cf, ecf, campaign, "election", &value[1])
-           : rv;
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    /* it is that of a variable */
+
+    if (ngx_etcd_has_control(campaign->value.data, campaign->value.len)) {
+        return "has a value with a control byte";
+    }
+
+    return ngx_etcd_campaign_add(cf, ecf, campaign, "election", &value[1]);
 }
 
 

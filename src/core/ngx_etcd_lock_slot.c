@@ -7,17 +7,16 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_lock_slot.h>
+#include <ngx_etcd_variable.h>
 
 
 static void ngx_etcd_lock_slot_cleanup(void *data);
-static ngx_int_t ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
-    ngx_variable_value_t *v);
-static ngx_int_t ngx_etcd_lock_variable_status(ngx_pool_t *pool, void *owner,
-    ngx_variable_value_t *v);
-static ngx_int_t ngx_etcd_lock_variable_wait(ngx_pool_t *pool, void *owner,
-    ngx_variable_value_t *v);
-static void ngx_etcd_lock_variable_set(ngx_variable_value_t *v, u_char *data,
-    size_t len);
+static ngx_int_t ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool,
+    void *owner, ngx_variable_value_t *v);
+static ngx_int_t ngx_etcd_lock_variable_status(ngx_str_t *name,
+    ngx_pool_t *pool, void *owner, ngx_variable_value_t *v);
+static ngx_int_t ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool,
+    void *owner, ngx_variable_value_t *v);
 
 
 ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[] = {
@@ -174,10 +173,10 @@ ngx_etcd_lock_slot_report(ngx_etcd_lock_slot_t *slot, ngx_log_t *log)
 /* of several, in the order in which they were taken */
 
 static ngx_int_t
-ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
+ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
-    u_char                *p, *end;
+    u_char                *p, *begin, *end;
     u_char                 number[NGX_INT64_LEN + sizeof(", ")];
     size_t                 size;
     ngx_etcd_grant_t      *grant;
@@ -207,7 +206,7 @@ ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
     /* from the last one on, backwards */
 
     end = p + size;
-    v->data = end;
+    begin = end;
 
     while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
         grant = ngx_etcd_lock_slot_grant(slot);
@@ -217,13 +216,13 @@ ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
         }
 
         p = ngx_sprintf(number, "%uL%s", grant->token,
-                        (v->data != end) ? ", " : "");
+                        (begin != end) ? ", " : "");
 
-        v->data -= p - number;
-        ngx_memcpy(v->data, number, p - number);
+        begin -= p - number;
+        ngx_memcpy(begin, number, p - number);
     }
 
-    ngx_etcd_lock_variable_set(v, v->data, end - v->data);
+    ngx_etcd_variable_value(name, v, begin, end - begin);
 
     return NGX_OK;
 }
@@ -232,7 +231,7 @@ ngx_etcd_lock_variable_token(ngx_pool_t *pool, void *owner,
 /* of several, that which says most */
 
 static ngx_int_t
-ngx_etcd_lock_variable_status(ngx_pool_t *pool, void *owner,
+ngx_etcd_lock_variable_status(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
     ngx_uint_t             i, n;
@@ -282,17 +281,17 @@ ngx_etcd_lock_variable_status(ngx_pool_t *pool, void *owner,
         n = ngx_max(n, i);
     }
 
-    ngx_etcd_lock_variable_set(v, names[n].data, names[n].len);
+    ngx_etcd_variable_value(name, v, names[n].data, names[n].len);
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_etcd_lock_variable_wait(ngx_pool_t *pool, void *owner,
+ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
-    u_char                *p;
+    u_char                *p, *last;
     ngx_uint_t             found;
     ngx_msec_t             waited;
     ngx_etcd_lock_slot_t  *slot;
@@ -318,19 +317,9 @@ ngx_etcd_lock_variable_wait(ngx_pool_t *pool, void *owner,
         return NGX_ERROR;
     }
 
-    ngx_etcd_lock_variable_set(v, p, ngx_sprintf(p, "%M.%03M", waited / 1000,
-                                                 waited % 1000) - p);
+    last = ngx_sprintf(p, "%M.%03M", waited / 1000, waited % 1000);
+
+    ngx_etcd_variable_value(name, v, p, last - p);
 
     return NGX_OK;
-}
-
-
-static void
-ngx_etcd_lock_variable_set(ngx_variable_value_t *v, u_char *data, size_t len)
-{
-    v->data = data;
-    v->len = len;
-    v->valid = 1;
-    v->no_cacheable = 0;
-    v->not_found = 0;
 }

@@ -36,8 +36,8 @@ struct ngx_etcd_lock_slot_s {
 };
 
 
-typedef ngx_int_t (*ngx_etcd_lock_variable_pt)(ngx_pool_t *pool, void *owner,
-    ngx_variable_value_t *v);
+typedef ngx_int_t (*ngx_etcd_lock_variable_pt)(ngx_str_t *name,
+    ngx_pool_t *pool, void *owner, ngx_variable_value_t *v);
 
 typedef struct {
     ngx_str_t                    name;

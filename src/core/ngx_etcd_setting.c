@@ -6,8 +6,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_setting.h>
 #include <ngx_etcd_upstream.h>
+#include <ngx_etcd_variable.h>
 
 
 static ngx_int_t ngx_etcd_setting_arguments(ngx_conf_t *cf,
@@ -111,6 +113,13 @@ ngx_etcd_setting_arguments(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
         ngx_str_set(otherwise, "");
     }
 
+    if (ngx_etcd_has_control(otherwise->data, otherwise->len)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"default=\" of \"%V\" has a control byte, which "
+                           "no variable of etcd may have", &value[1]);
+        return NGX_ERROR;
+    }
+
     return NGX_OK;
 }
 
@@ -203,28 +212,28 @@ ngx_int_t
 ngx_etcd_setting_get(ngx_etcd_setting_t *setting, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
+    u_char                *p;
+    ngx_str_t              name;
     ngx_etcd_cell_view_t  *view;
 
-    v->valid = 1;
-    v->no_cacheable = 0;
-    v->not_found = 0;
+    name.data = setting->name.data + 1;
+    name.len = setting->name.len - 1;
 
     view = ngx_etcd_value_get(setting->value);
 
     if (view->modified == 0) {
-        v->len = setting->otherwise.len;
-        v->data = setting->otherwise.data;
-
+        ngx_etcd_variable_value(&name, v, setting->otherwise.data,
+                                setting->otherwise.len);
         return NGX_OK;
     }
 
-    v->len = view->len;
-    v->data = ngx_pnalloc(pool, ngx_max(view->len, 1));
-    if (v->data == NULL) {
+    p = ngx_pnalloc(pool, ngx_max(view->len, 1));
+    if (p == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(v->data, view->value, view->len);
+    ngx_memcpy(p, view->value, view->len);
+    ngx_etcd_variable_value(&name, v, p, view->len);
 
     return NGX_OK;
 }

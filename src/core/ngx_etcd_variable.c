@@ -6,9 +6,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_variable.h>
 
+
+/* names of variables that a worker reports */
+#define NGX_ETCD_VARIABLE_REPORTS    32
 
 /* of the names below */
 
@@ -16,26 +20,26 @@
 #define NGX_ETCD_VARIABLE_IS_LEADER  1
 
 
-static ngx_int_t ngx_etcd_variable_member_key(ngx_etcd_peer_t *peer,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_member_revision(ngx_etcd_peer_t *peer,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_revision(ngx_etcd_route_t *route,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_staleness(ngx_etcd_route_t *route,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_member_key(ngx_str_t *name,
+    ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_member_revision(ngx_str_t *name,
+    ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_revision(ngx_str_t *name,
+    ngx_etcd_route_t *route, ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_staleness(ngx_str_t *name,
+    ngx_etcd_route_t *route, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_uint_t ngx_etcd_variable_of_election(ngx_str_t *name,
     ngx_str_t *election);
-static ngx_int_t ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
-    ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_term(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
-    ngx_pool_t *pool);
-static void ngx_etcd_variable_set(ngx_variable_value_t *v, u_char *data,
+static ngx_int_t ngx_etcd_variable_leader(ngx_str_t *name,
+    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_term(ngx_str_t *name,
+    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_number(ngx_str_t *name,
+    ngx_variable_value_t *v, uint64_t number, ngx_pool_t *pool);
+static void ngx_etcd_variable_report(ngx_str_t *name, u_char *data,
     size_t len);
-static ngx_int_t ngx_etcd_variable_number(ngx_variable_value_t *v,
-    uint64_t number, ngx_pool_t *pool);
 
 
 ngx_etcd_member_variable_t  ngx_etcd_member_variables[] = {
@@ -63,41 +67,43 @@ ngx_str_t  ngx_etcd_election_variables[] = {
 
 
 static ngx_int_t
-ngx_etcd_variable_member_key(ngx_etcd_peer_t *peer, ngx_variable_value_t *v,
-    ngx_pool_t *pool)
+ngx_etcd_variable_member_key(ngx_str_t *name, ngx_etcd_peer_t *peer,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
 {
     if (peer == NULL || peer->key.len == 0) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    ngx_etcd_variable_set(v, peer->key.data, peer->key.len);
+    ngx_etcd_variable_value(name, v, peer->key.data, peer->key.len);
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_etcd_variable_member_revision(ngx_etcd_peer_t *peer,
+ngx_etcd_variable_member_revision(ngx_str_t *name, ngx_etcd_peer_t *peer,
     ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    return ngx_etcd_variable_number(v, peer ? peer->create_revision : 0, pool);
+    return ngx_etcd_variable_number(name, v, peer ? peer->create_revision : 0,
+                                    pool);
 }
 
 
 static ngx_int_t
-ngx_etcd_variable_revision(ngx_etcd_route_t *route, ngx_variable_value_t *v,
-    ngx_pool_t *pool)
+ngx_etcd_variable_revision(ngx_str_t *name, ngx_etcd_route_t *route,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    return ngx_etcd_variable_number(v, ngx_etcd_route_revision(route), pool);
+    return ngx_etcd_variable_number(name, v, ngx_etcd_route_revision(route),
+                                    pool);
 }
 
 
 static ngx_int_t
-ngx_etcd_variable_staleness(ngx_etcd_route_t *route, ngx_variable_value_t *v,
-    ngx_pool_t *pool)
+ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_route_t *route,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    u_char   *p;
+    u_char   *p, *last;
     int64_t   ms;
 
     ms = ngx_etcd_route_staleness(route);
@@ -112,8 +118,9 @@ ngx_etcd_variable_staleness(ngx_etcd_route_t *route, ngx_variable_value_t *v,
         return NGX_ERROR;
     }
 
-    ngx_etcd_variable_set(v, p, ngx_sprintf(p, "%L.%03L", ms / 1000, ms % 1000)
-                                - p);
+    last = ngx_sprintf(p, "%L.%03L", ms / 1000, ms % 1000);
+
+    ngx_etcd_variable_value(name, v, p, last - p);
 
     return NGX_OK;
 }
@@ -145,26 +152,26 @@ ngx_etcd_variable_election(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     which = ngx_etcd_variable_of_election(name, &election);
 
     if (which == NGX_ETCD_VARIABLE_LEADER) {
-        return ngx_etcd_variable_leader(campaign, admission, v, pool);
+        return ngx_etcd_variable_leader(name, campaign, admission, v, pool);
     }
 
     if (which == NGX_ETCD_VARIABLE_IS_LEADER) {
 
         if (admission != NULL || ngx_etcd_campaign_leads(campaign)) {
-            ngx_etcd_variable_set(v, (u_char *) "1", 1);
+            ngx_etcd_variable_value(name, v, (u_char *) "1", 1);
         }
 
         return NGX_OK;
     }
 
-    return ngx_etcd_variable_term(campaign, admission, v, pool);
+    return ngx_etcd_variable_term(name, campaign, admission, v, pool);
 }
 
 
 /* after its term a former leader is known by what it would be again */
 
 static ngx_int_t
-ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign,
+ngx_etcd_variable_leader(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
@@ -177,7 +184,8 @@ ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign,
     if (admission != NULL
         && (rc != NGX_OK || view.created != admission->term))
     {
-        ngx_etcd_variable_set(v, campaign->value.data, campaign->value.len);
+        ngx_etcd_variable_value(name, v, campaign->value.data,
+                                campaign->value.len);
         return NGX_OK;
     }
 
@@ -191,28 +199,28 @@ ngx_etcd_variable_leader(ngx_etcd_campaign_t *campaign,
     }
 
     ngx_memcpy(p, view.value, view.value_len);
-    ngx_etcd_variable_set(v, p, view.value_len);
+    ngx_etcd_variable_value(name, v, p, view.value_len);
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_etcd_variable_term(ngx_etcd_campaign_t *campaign,
+ngx_etcd_variable_term(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
     ngx_etcd_seat_view_t  view;
 
     if (admission != NULL) {
-        return ngx_etcd_variable_number(v, admission->term, pool);
+        return ngx_etcd_variable_number(name, v, admission->term, pool);
     }
 
     if (ngx_etcd_campaign_leader(campaign, &view) != NGX_OK) {
         return NGX_OK;
     }
 
-    return ngx_etcd_variable_number(v, view.created, pool);
+    return ngx_etcd_variable_number(name, v, view.created, pool);
 }
 
 
@@ -258,8 +266,8 @@ ngx_etcd_variable_of_election(ngx_str_t *name, ngx_str_t *election)
 
 
 static ngx_int_t
-ngx_etcd_variable_number(ngx_variable_value_t *v, uint64_t number,
-    ngx_pool_t *pool)
+ngx_etcd_variable_number(ngx_str_t *name, ngx_variable_value_t *v,
+    uint64_t number, ngx_pool_t *pool)
 {
     u_char  *p;
 
@@ -273,18 +281,56 @@ ngx_etcd_variable_number(ngx_variable_value_t *v, uint64_t number,
         return NGX_ERROR;
     }
 
-    ngx_etcd_variable_set(v, p, ngx_sprintf(p, "%uL", number) - p);
+    ngx_etcd_variable_value(name, v, p, ngx_sprintf(p, "%uL", number) - p);
 
     return NGX_OK;
 }
 
 
-static void
-ngx_etcd_variable_set(ngx_variable_value_t *v, u_char *data, size_t len)
+void
+ngx_etcd_variable_value(ngx_str_t *name, ngx_variable_value_t *v, u_char *data,
+    size_t len)
 {
+    if (ngx_etcd_has_control(data, len)) {
+        v->valid = 0;
+        v->not_found = 1;
+
+        ngx_etcd_variable_report(name, data, len);
+        return;
+    }
+
     v->len = len;
     v->data = data;
     v->valid = 1;
     v->no_cacheable = 0;
     v->not_found = 0;
+}
+
+
+static void
+ngx_etcd_variable_report(ngx_str_t *name, u_char *data, size_t len)
+{
+    uint32_t    hash;
+    ngx_uint_t  i;
+
+    static uint32_t    reported[NGX_ETCD_VARIABLE_REPORTS];
+    static ngx_uint_t  n;
+
+    hash = ngx_crc32_long(name->data, name->len);
+
+    for (i = 0; i < n; i++) {
+        if (reported[i] == hash) {
+            return;
+        }
+    }
+
+    if (n == NGX_ETCD_VARIABLE_REPORTS) {
+        return;
+    }
+
+    reported[n++] = hash;
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "etcd: variable \"$%V\" has no value, there is a control "
+                  "byte in \"%V\"", name, ngx_etcd_shown_bytes(data, len));
 }

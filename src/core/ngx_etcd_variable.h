@@ -18,8 +18,8 @@
 
 /* the value of one; its memory is the pool's, or the peer's or route's */
 
-typedef ngx_int_t (*ngx_etcd_member_variable_pt)(ngx_etcd_peer_t *peer,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
+typedef ngx_int_t (*ngx_etcd_member_variable_pt)(ngx_str_t *name,
+    ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
 
 typedef struct {
     ngx_str_t                     name;
@@ -27,8 +27,8 @@ typedef struct {
 } ngx_etcd_member_variable_t;
 
 
-typedef ngx_int_t (*ngx_etcd_variable_pt)(ngx_etcd_route_t *route,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
+typedef ngx_int_t (*ngx_etcd_variable_pt)(ngx_str_t *name,
+    ngx_etcd_route_t *route, ngx_variable_value_t *v, ngx_pool_t *pool);
 
 typedef struct {
     ngx_str_t              name;
@@ -43,6 +43,15 @@ extern ngx_etcd_variable_t  ngx_etcd_variables[];
 /* what the names of variables of an election begin with; likewise */
 extern ngx_str_t  ngx_etcd_election_variables[];
 
+
+/*
+ * All variables of ours get their values here.  What etcd has may get into a
+ * header of HTTP, where a control byte begins another header or ends it: with
+ * such a byte the variable is not found, which each worker reports once for
+ * each name.
+ */
+void ngx_etcd_variable_value(ngx_str_t *name, ngx_variable_value_t *v,
+    u_char *data, size_t len);
 
 /* the election of a variable, by its whole name; NULL: there is none */
 ngx_etcd_campaign_t *ngx_etcd_variable_campaign(ngx_str_t *name);

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_value.h>
 
 
@@ -100,7 +101,7 @@ ngx_etcd_value_get(ngx_etcd_value_conf_t *conf)
 }
 
 
-/* in a header of HTTP any of these bytes would begin another one, or end it */
+/* ngx_etcd_variable_value() would give it no value: the last good one stays */
 
 ngx_str_t *
 ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
@@ -108,7 +109,6 @@ ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
     char    *what;
     size_t   i;
 
-    what = NULL;
     reason->data = buf;
 
     if (value->len > NGX_ETCD_CELL_MAX_VALUE) {
@@ -120,30 +120,35 @@ ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
         return reason;
     }
 
-    for (i = 0; i < value->len && what == NULL; i++) {
-
-        switch (value->data[i]) {
-
-        case CR:
-            what = "CR";
-            break;
-
-        case LF:
-            what = "LF";
-            break;
-
-        case '\0':
-            what = "NUL";
-            break;
-        }
-    }
-
-    if (what == NULL) {
+    if (!ngx_etcd_has_control(value->data, value->len)) {
         return NULL;
     }
 
+    for (i = 0; !ngx_etcd_has_control(&value->data[i], 1); i++) {
+        /* void */
+    }
+
+    switch (value->data[i]) {
+
+    case CR:
+        what = "CR";
+        break;
+
+    case LF:
+        what = "LF";
+        break;
+
+    case '\0':
+        what = "NUL";
+        break;
+
+    default:
+        what = "a control byte";
+        break;
+    }
+
     reason->len = ngx_snprintf(buf, NGX_ETCD_VALUE_REASON,
-                               "value has %s at byte %uz", what, i)
+                               "value has %s at byte %uz", what, i + 1)
                   - buf;
 
     return reason;

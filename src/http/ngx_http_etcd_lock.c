@@ -661,5 +661,5 @@ ngx_http_etcd_lock_variable(ngx_http_request_t *r,
 
     variable = (ngx_etcd_lock_variable_t *) data;
 
-    return variable->get(r->pool, r, v);
+    return variable->get(&variable->name, r->pool, r, v);
 }

@@ -101,7 +101,7 @@ ngx_http_etcd_member_variable(ngx_http_request_t *r,
         peer = ngx_etcd_route_peer(ngx_http_etcd_get_route(r));
     }
 
-    return variable->get(peer, v, r->pool);
+    return variable->get(&variable->name, peer, v, r->pool);
 }
 
 
@@ -113,7 +113,8 @@ ngx_http_etcd_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 
     variable = (ngx_etcd_variable_t *) data;
 
-    return variable->get(ngx_http_etcd_get_route(r), v, r->pool);
+    return variable->get(&variable->name, ngx_http_etcd_get_route(r), v,
+                         r->pool);
 }
 
 

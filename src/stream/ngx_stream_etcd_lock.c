@@ -395,5 +395,5 @@ ngx_stream_etcd_lock_variable(ngx_stream_session_t *s,
 
     variable = (ngx_etcd_lock_variable_t *) data;
 
-    return variable->get(s->connection->pool, s, v);
+    return variable->get(&variable->name, s->connection->pool, s, v);
 }

@@ -91,7 +91,8 @@ ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
 
     variable = (ngx_etcd_member_variable_t *) data;
 
-    return variable->get(ngx_etcd_route_peer(ngx_stream_etcd_get_route(s)), v,
+    return variable->get(&variable->name,
+                         ngx_etcd_route_peer(ngx_stream_etcd_get_route(s)), v,
                          s->connection->pool);
 }
 
@@ -104,7 +105,8 @@ ngx_stream_etcd_variable(ngx_stream_session_t *s,
 
     variable = (ngx_etcd_variable_t *) data;
 
-    return variable->get(ngx_stream_etcd_get_route(s), v, s->connection->pool);
+    return variable->get(&variable->name, ngx_stream_etcd_get_route(s), v,
+                         s->connection->pool);
 }
 
 
