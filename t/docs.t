@@ -119,7 +119,7 @@ for my $field (sort keys %$defaults) {
     my ($default) = ($documented{$name // ''} // {})->{default} =~
         /^\w+ (\S+);$/;
 
-    my $unit = $field =~ /_size$/ ? 'size'
+    my $unit = $field =~ /_(?:size|quota)$/ ? 'size'
              : $field =~ /_ttl$/ ? 'seconds' : 'time';
 
     is(number($default, $unit), number($defaults->{$field}, $unit),

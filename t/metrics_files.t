@@ -142,6 +142,8 @@ my @troubles = (
     [NginxEtcdEventsLost => 'nginx_etcd_cluster_repairs_total', 0, '0+1'],
     [NginxEtcdSlowChanges => 'nginx_etcd_change_visible_seconds_bucket',
      '0+1', '0', le => '0.05'],
+    [NginxEtcdDatabaseNearlyFull => 'nginx_etcd_cluster_db_size_bytes', 75, 85],
+    [NginxEtcdDatabaseFull => 'nginx_etcd_cluster_db_nospace', 0, 1],
     [NginxEtcdLocksLost => 'nginx_etcd_lock_lost_total', 0, '0+1'],
 );
 
@@ -164,6 +166,8 @@ sub rule_test {
 
     my $text = "- interval: 30s\n  input_series:\n"
         . series('nginx_etcd_zone_size_bytes', 100, cluster => 'default')
+        . series('nginx_etcd_cluster_db_quota_bytes', 100,
+                 cluster => 'default')
         . join('', map { series('nginx_etcd_change_visible_seconds_bucket',
                                 '0+1', cluster => 'default', le => $_) }
                    '0.5', '+Inf');

@@ -26,8 +26,12 @@ my %ours_is = map { $_ => ['bytes', 'string'] } qw(
     AuthenticateResponse.token
     Member.name
 );
-$ours_is{"Member.$_"} = ['repeated bytes', 'repeated string']
-    for qw(peerURLs clientURLs);
+$ours_is{$_} = ['repeated bytes', 'repeated string']
+    for qw(Member.peerURLs Member.clientURLs StatusResponse.errors);
+
+# of later versions than the files that are installed
+
+my %newer = map { $_ => 1 } qw(StatusResponse.dbSizeQuota);
 
 
 sub text_of {
@@ -157,6 +161,8 @@ SKIP: {
                      NestedResponseOp  => 'ResponseOp');
 
     for my $name (sort keys %$ours) {
+        next if $newer{$name} && !$theirs->{$name};
+
         my ($type, $number) = @{ $ours->{$name} };
 
         s/\b(Nested\w+)\b/$theirs_is{$1}/ for $type, my $their_name = $name;

@@ -175,6 +175,12 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         return NGX_CONF_ERROR;
     }
 
+    if (ngx_strlchr(lock->key.data, lock->key.data + lock->key.len, '$')
+        != NULL)
+    {
+        lock->name->varied = 1;
+    }
+
     return ngx_etcd_lock_agree(cf, lock->name, &shared, lock->key.len != 0);
 }
 

@@ -55,6 +55,7 @@ typedef struct {
     ngx_uint_t                 handoff;
     ngx_uint_t                 keyed;         /* there are locks of its own
                                                  for every key */
+    ngx_uint_t                 varied;        /* a key has variables */
     ngx_etcd_tally_t          *tally;
     ngx_uint_t                 held;          /* by this worker */
     ngx_uint_t                 waiting;

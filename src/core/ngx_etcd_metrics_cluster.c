@@ -12,6 +12,7 @@
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_route.h>
 #include <ngx_etcd_metrics.h>
+#include <ngx_etcd_space.h>
 
 
 static ngx_int_t ngx_etcd_metrics_build(ngx_etcd_status_t *status,
@@ -31,6 +32,9 @@ static uint64_t ngx_etcd_metrics_staleness(void *object);
 static uint64_t ngx_etcd_metrics_reconnects(void *object);
 static uint64_t ngx_etcd_metrics_resyncs(void *object);
 static uint64_t ngx_etcd_metrics_repairs(void *object);
+static uint64_t ngx_etcd_metrics_db_size(void *object);
+static uint64_t ngx_etcd_metrics_db_quota(void *object);
+static uint64_t ngx_etcd_metrics_db_nospace(void *object);
 static uint64_t ngx_etcd_metrics_zone_size(void *object);
 static uint64_t ngx_etcd_metrics_zone_used(void *object);
 static uint64_t ngx_etcd_metrics_stall(void *object);
@@ -74,6 +78,19 @@ const ngx_etcd_metrics_t  ngx_etcd_metrics_cluster[] = {
     ngx_etcd_metrics_counter("nginx_etcd_cluster_repairs",
         "Keys that an audit found to differ from etcd.",
         ngx_etcd_metrics_each_cluster, ngx_etcd_metrics_repairs),
+
+    ngx_etcd_metrics_unit("nginx_etcd_cluster_db_size_bytes",
+        NGX_ETCD_METRIC_WHOLE, "bytes", "Size of etcd's database.",
+        ngx_etcd_metrics_each_cluster, ngx_etcd_metrics_db_size),
+
+    ngx_etcd_metrics_unit("nginx_etcd_cluster_db_quota_bytes",
+        NGX_ETCD_METRIC_WHOLE, "bytes",
+        "Size that etcd's database may have.",
+        ngx_etcd_metrics_each_cluster, ngx_etcd_metrics_db_quota),
+
+    ngx_etcd_metrics_gauge("nginx_etcd_cluster_db_nospace",
+        "Whether etcd takes no writes, since its database is full.",
+        ngx_etcd_metrics_each_cluster, ngx_etcd_metrics_db_nospace),
 
     { { "nginx_etcd_change_visible_seconds", NGX_ETCD_METRIC_HISTOGRAM,
         NGX_ETCD_METRIC_MICRO, "seconds",
@@ -290,6 +307,49 @@ ngx_etcd_metrics_repairs(void *object)
     ngx_etcd_conf_t *ecf = object;
 
     return ecf->zone.sh->cluster.repairs;
+}
+
+
+static uint64_t
+ngx_etcd_metrics_db_size(void *object)
+{
+    ngx_etcd_conf_t *ecf = object;
+
+    uint64_t  size;
+
+    size = ecf->zone.sh->space.size;
+
+    return (size != 0) ? size : NGX_ETCD_METRIC_NONE;
+}
+
+
+static uint64_t
+ngx_etcd_metrics_db_quota(void *object)
+{
+    ngx_etcd_conf_t *ecf = object;
+
+    uint64_t  quota;
+
+    quota = ecf->zone.sh->space.quota;
+
+    return (quota != 0) ? quota : NGX_ETCD_METRIC_NONE;
+}
+
+
+static uint64_t
+ngx_etcd_metrics_db_nospace(void *object)
+{
+    ngx_etcd_conf_t *ecf = object;
+
+    ngx_uint_t  state;
+
+    state = ecf->zone.sh->space.state;
+
+    if (state == NGX_ETCD_SPACE_UNKNOWN || state == NGX_ETCD_SPACE_REFUSED) {
+        return NGX_ETCD_METRIC_NONE;
+    }
+
+    return state == NGX_ETCD_SPACE_NONE;
 }
 
 

@@ -15,6 +15,7 @@
 #include <ngx_etcd_lock.h>
 #include <ngx_etcd_saver.h>
 #include <ngx_etcd_setting.h>
+#include <ngx_etcd_space.h>
 #include <ngx_etcd_ssl_module.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_wait.h>
@@ -35,8 +36,7 @@ static char *ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_etcd_zone_size(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
+static char *ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_size_not_zero(ngx_conf_t *cf, void *post, void *data);
@@ -44,6 +44,9 @@ static char *ngx_etcd_size_not_zero(ngx_conf_t *cf, void *post, void *data);
 static ngx_etcd_conf_t *ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf,
     ngx_str_t *name);
 static ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
+
+
+static ngx_conf_post_t  ngx_etcd_zone_size_post = { ngx_etcd_zone_size };
 
 
 static ngx_conf_post_t  ngx_etcd_ping_interval_post = {
@@ -175,10 +178,10 @@ static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("zone"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_zone_size,
+      ngx_conf_set_size_slot,
       0,
-      0,
-      NULL },
+      offsetof(ngx_etcd_conf_t, zone_size),
+      &ngx_etcd_zone_size_post },
 
     { ngx_string("state_path"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
@@ -200,6 +203,20 @@ static ngx_command_t  ngx_etcd_commands[] = {
       0,
       offsetof(ngx_etcd_conf_t, lock_waiters),
       &ngx_etcd_lock_waiters_bounds },
+
+    { ngx_string("db_quota"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, db_quota),
+      NULL },
+
+    { ngx_string("db_check"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, db_check),
+      NULL },
 
       ngx_null_command
 };
@@ -354,13 +371,15 @@ ngx_etcd_init_process(ngx_cycle_t *cycle)
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
                                                  ngx_etcd_module);
 
-    return ngx_etcd_agent_start(cycle, emcf);
+    return (ngx_etcd_agent_start(cycle, emcf) == NGX_OK)
+           ? ngx_etcd_space_start(cycle, emcf) : NGX_ERROR;
 }
 
 
 static void
 ngx_etcd_exit_process(ngx_cycle_t *cycle)
 {
+    ngx_etcd_space_stop();
     ngx_etcd_lock_stop(cycle);
     ngx_etcd_agent_stop(cycle);
 }
@@ -389,6 +408,7 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
 
     if (former != NULL) {
         ecf->zone.sh->cluster = former->zone.sh->cluster;
+        ecf->zone.sh->space = former->zone.sh->space;
     }
 
     services = ecf->services.elts;
@@ -525,6 +545,8 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
     ngx_conf_init_value(ecf->lock_ttl, NGX_ETCD_LOCK_TTL);
     ngx_conf_init_uint_value(ecf->lock_waiters, NGX_ETCD_LOCK_WAITERS);
+    ngx_conf_init_size_value(ecf->db_quota, NGX_ETCD_SPACE_QUOTA);
+    ngx_conf_init_msec_value(ecf->db_check, NGX_ETCD_SPACE_CHECK);
 
     client->name = ecf->name;
 
@@ -584,35 +606,22 @@ ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static char *
-ngx_etcd_zone_size(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data)
 {
-    ngx_etcd_conf_t *ecf = conf;
+    size_t *sp = data;
 
-    ssize_t     size;
     ngx_str_t  *value;
 
-    if (ecf->zone_size != NGX_CONF_UNSET_SIZE) {
-        return "is duplicate";
+    if (*sp >= NGX_ETCD_ZONE_MIN_SIZE) {
+        return NGX_CONF_OK;
     }
 
     value = cf->args->elts;
-    size = ngx_parse_size(&value[1]);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "etcd zone \"%V\" is too small, "
+                       "at least %uzk are needed", &value[1],
+                       (size_t) NGX_ETCD_ZONE_MIN_SIZE / 1024);
 
-    if (size == NGX_ERROR) {
-        return "invalid value";
-    }
-
-    if (size < NGX_ETCD_ZONE_MIN_SIZE) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "etcd zone \"%V\" is too small, at least %uzk are "
-                           "needed", &value[1],
-                           (size_t) NGX_ETCD_ZONE_MIN_SIZE / 1024);
-        return NGX_CONF_ERROR;
-    }
-
-    ecf->zone_size = size;
-
-    return NGX_CONF_OK;
+    return NGX_CONF_ERROR;
 }
 
 
@@ -723,6 +732,8 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
     ecf->zone_size = NGX_CONF_UNSET_SIZE;
     ecf->lock_ttl = NGX_CONF_UNSET;
     ecf->lock_waiters = NGX_CONF_UNSET_UINT;
+    ecf->db_quota = NGX_CONF_UNSET_SIZE;
+    ecf->db_check = NGX_CONF_UNSET_MSEC;
     ecf->file = cf->conf_file->file.name.data;
     ecf->line = cf->conf_file->line;
 

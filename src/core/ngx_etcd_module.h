@@ -39,6 +39,8 @@ typedef struct {
     ngx_array_t                locks;         /* of ngx_etcd_lock_name_t * */
     time_t                     lock_ttl;
     ngx_uint_t                 lock_waiters;
+    size_t                     db_quota;      /* bytes; 0: not known */
+    ngx_msec_t                 db_check;      /* 0: never */
     ngx_uint_t                 workers;       /* of this configuration */
     void                      *lockers;       /* of this worker's; NULL: no
                                                  lock was asked for */

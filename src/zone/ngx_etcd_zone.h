@@ -77,6 +77,17 @@ typedef struct {
 } ngx_etcd_zone_cluster_t;
 
 
+/* how full etcd's database is: written by the worker that has asked last */
+
+typedef struct {
+    ngx_atomic_t                     asked;        /* ngx_current_msec; 0:
+                                                      never */
+    ngx_atomic_t                     state;
+    ngx_etcd_word_t                  size;         /* bytes; 0: not known */
+    ngx_etcd_word_t                  quota;        /* likewise */
+} ngx_etcd_zone_space_t;
+
+
 /* a process that has connections to members; under the mutex */
 
 typedef struct {
@@ -106,6 +117,7 @@ typedef struct {
     ngx_atomic_t                     heartbeat;    /* ngx_current_msec */
     ngx_atomic_t                     epoch;        /* of the configuration */
     ngx_etcd_zone_cluster_t          cluster;
+    ngx_etcd_zone_space_t            space;
 
     ngx_etcd_word_t                  endpoints_version;
     ngx_etcd_zone_endpoints_t        endpoints;

@@ -45,6 +45,7 @@ static const ProtobufCMessageDescriptor  *fuzz_responses[] = {
     &etcd__lease_time_to_live_response__descriptor,
     &etcd__member_list_response__descriptor,
     &etcd__put_response__descriptor,
+    &etcd__status_response__descriptor,
     &etcd__txn_response__descriptor
 };
 

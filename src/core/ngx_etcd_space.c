@@ -1,0 +1,349 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_db_status.h>
+#include <ngx_etcd_lock_conf.h>
+#include <ngx_etcd_space.h>
+
+
+typedef struct {
+    ngx_etcd_conf_t        *conf;
+    ngx_etcd_zone_space_t  *shared;
+    ngx_log_t              *log;
+    ngx_event_t             timer;
+    ngx_etcd_cluster_t     *cluster;   /* NULL: this worker never asked */
+    ngx_etcd_db_status_t    status;
+    unsigned                asking:1;
+} ngx_etcd_space_t;
+
+
+static ngx_uint_t ngx_etcd_space_wanted(ngx_etcd_conf_t *conf);
+static void ngx_etcd_space_init(ngx_etcd_space_t *space, ngx_etcd_conf_t *conf,
+    ngx_log_t *log);
+static void ngx_etcd_space_timer(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_space_due(ngx_etcd_space_t *space);
+static void ngx_etcd_space_ask(ngx_etcd_space_t *space);
+static void ngx_etcd_space_changed(void *data);
+static void ngx_etcd_space_done(ngx_etcd_db_status_t *status,
+    ngx_etcd_grpc_status_e code, ngx_str_t *text);
+static void ngx_etcd_space_failed(ngx_etcd_space_t *space,
+    ngx_etcd_grpc_status_e code, ngx_str_t *text);
+static ngx_etcd_space_state_e ngx_etcd_space_state(ngx_etcd_space_t *space,
+    uint64_t size, uint64_t quota);
+static void ngx_etcd_space_report(ngx_etcd_space_t *space,
+    ngx_etcd_space_state_e state);
+
+
+/* of this worker: made anew by every process */
+
+static ngx_array_t  *ngx_etcd_spaces;
+
+
+ngx_int_t
+ngx_etcd_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
+{
+    ngx_uint_t          i;
+    ngx_etcd_conf_t   **clusters;
+    ngx_etcd_space_t   *space;
+
+    /* timers point to the elements: there is room for all of them */
+
+    ngx_etcd_spaces = ngx_array_create(cycle->pool,
+                                       ngx_max(conf->clusters.nelts, 1),
+                                       sizeof(ngx_etcd_space_t));
+    if (ngx_etcd_spaces == NULL) {
+        return NGX_ERROR;
+    }
+
+    clusters = conf->clusters.elts;
+
+    for (i = 0; i < conf->clusters.nelts; i++) {
+
+        if (!ngx_etcd_space_wanted(clusters[i])) {
+            continue;
+        }
+
+        space = ngx_array_push(ngx_etcd_spaces);
+        if (space == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_space_init(space, clusters[i], cycle->log);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_space_wanted(ngx_etcd_conf_t *conf)
+{
+    ngx_uint_t              i;
+    ngx_etcd_lock_name_t  **names;
+
+    if (conf->db_check == 0) {
+        return 0;
+    }
+
+    names = conf->locks.elts;
+
+    for (i = 0; i < conf->locks.nelts; i++) {
+        if (names[i]->varied) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+ngx_etcd_space_init(ngx_etcd_space_t *space, ngx_etcd_conf_t *conf,
+    ngx_log_t *log)
+{
+    ngx_msec_t  first;
+
+    ngx_memzero(space, sizeof(ngx_etcd_space_t));
+
+    space->conf = conf;
+    space->shared = &conf->zone.sh->space;
+    space->log = log;
+
+    space->timer.handler = ngx_etcd_space_timer;
+    space->timer.data = space;
+    space->timer.log = log;
+    space->timer.cancelable = 1;
+
+    first = ngx_min(conf->db_check, NGX_ETCD_SPACE_FIRST);
+
+    ngx_add_timer(&space->timer, 1 + (ngx_msec_t) ngx_random() % first);
+}
+
+
+void
+ngx_etcd_space_stop(void)
+{
+    ngx_uint_t         i;
+    ngx_etcd_space_t  *space;
+
+    if (ngx_etcd_spaces == NULL) {
+        return;
+    }
+
+    space = ngx_etcd_spaces->elts;
+
+    for (i = 0; i < ngx_etcd_spaces->nelts; i++) {
+
+        if (space[i].timer.timer_set) {
+            ngx_del_timer(&space[i].timer);
+        }
+
+        if (space[i].cluster != NULL) {
+            ngx_etcd_db_status_cancel(&space[i].status);
+            ngx_etcd_cluster_destroy(space[i].cluster);
+        }
+    }
+
+    ngx_etcd_spaces = NULL;
+}
+
+
+static void
+ngx_etcd_space_timer(ngx_event_t *ev)
+{
+    ngx_etcd_space_t  *space;
+
+    space = ev->data;
+
+    if (ngx_exiting) {
+        return;
+    }
+
+    if (space->asking) {
+        space->shared->asked = ngx_max(ngx_current_msec, 1);
+
+    } else if (ngx_etcd_space_due(space)) {
+        ngx_etcd_space_ask(space);
+    }
+
+    ngx_add_timer(ev, space->conf->db_check);
+}
+
+
+/*
+ * 1: it is the turn of this worker, which has a connection for it after the
+ * first time, and is preferred then: others wait a little longer.
+ */
+
+static ngx_uint_t
+ngx_etcd_space_due(ngx_etcd_space_t *space)
+{
+    ngx_msec_t     wait;
+    ngx_atomic_t   asked;
+
+    asked = space->shared->asked;
+    wait = space->conf->db_check / 2;
+
+    if (space->cluster == NULL) {
+        wait += space->conf->db_check;
+    }
+
+    if (asked != 0 && ngx_current_msec - (ngx_msec_t) asked < wait) {
+        return 0;
+    }
+
+    return ngx_atomic_cmp_set(&space->shared->asked, asked,
+                              ngx_max(ngx_current_msec, 1));
+}
+
+
+static void
+ngx_etcd_space_ask(ngx_etcd_space_t *space)
+{
+    if (space->cluster == NULL) {
+        space->cluster = ngx_etcd_cluster_create(&space->conf->client,
+                                                 ngx_etcd_space_changed, NULL,
+                                                 space->log);
+        if (space->cluster == NULL) {
+            return;
+        }
+    }
+
+    space->asking = 1;
+
+    space->status.cluster = space->cluster;
+    space->status.done = ngx_etcd_space_done;
+    space->status.data = space;
+
+    ngx_etcd_db_status_start(&space->status);
+}
+
+
+static void
+ngx_etcd_space_changed(void *data)
+{
+    /* nobody is shown the state of this client */
+}
+
+
+static void
+ngx_etcd_space_done(ngx_etcd_db_status_t *status, ngx_etcd_grpc_status_e code,
+    ngx_str_t *text)
+{
+    uint64_t                 quota;
+    ngx_etcd_space_t        *space;
+    ngx_etcd_zone_space_t   *shared;
+    ngx_etcd_space_state_e   state;
+
+    space = status->data;
+    shared = space->shared;
+
+    space->asking = 0;
+
+    if (code != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_space_failed(space, code, text);
+        return;
+    }
+
+    quota = status->quota ? status->quota : space->conf->db_quota;
+    state = ngx_etcd_space_state(space, status->size, quota);
+
+    shared->size = status->size;
+    shared->quota = quota;
+
+    if (shared->state != (ngx_atomic_uint_t) state) {
+        ngx_etcd_space_report(space, state);
+        shared->state = state;
+    }
+}
+
+
+/* what was known stays so while etcd cannot be reached */
+
+static void
+ngx_etcd_space_failed(ngx_etcd_space_t *space, ngx_etcd_grpc_status_e code,
+    ngx_str_t *text)
+{
+    ngx_etcd_zone_space_t  *shared;
+
+    shared = space->shared;
+
+    if (!ngx_etcd_retriable(code)) {
+
+        if (shared->state == NGX_ETCD_SPACE_REFUSED) {
+            return;
+        }
+
+        shared->state = NGX_ETCD_SPACE_REFUSED;
+        shared->size = 0;
+        shared->quota = 0;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, space->log, 0,
+                  "etcd cluster \"%V\": it is not known how full the database "
+                  "is: %s: %V", &space->conf->name,
+                  ngx_etcd_grpc_status_name(code), text);
+}
+
+
+/* members differ a little in their size: LOW is not left at its border */
+
+static ngx_etcd_space_state_e
+ngx_etcd_space_state(ngx_etcd_space_t *space, uint64_t size, uint64_t quota)
+{
+    ngx_uint_t  percent;
+
+    if (space->status.nospace) {
+        return NGX_ETCD_SPACE_NONE;
+    }
+
+    percent = (space->shared->state == NGX_ETCD_SPACE_IS_LOW)
+              ? NGX_ETCD_SPACE_ENOUGH : NGX_ETCD_SPACE_LOW;
+
+    return (quota != 0 && size / percent >= quota / 100)
+           ? NGX_ETCD_SPACE_IS_LOW : NGX_ETCD_SPACE_IS_ENOUGH;
+}
+
+
+static void
+ngx_etcd_space_report(ngx_etcd_space_t *space, ngx_etcd_space_state_e state)
+{
+    ngx_etcd_zone_space_t  *shared;
+
+    shared = space->shared;
+
+    switch (state) {
+
+    case NGX_ETCD_SPACE_NONE:
+        ngx_log_error(NGX_LOG_ERR, space->log, 0,
+                      "etcd cluster \"%V\": the database is full (NOSPACE), "
+                      "no lock can be taken: compact it, defragment it, and "
+                      "disarm the alarm", &space->conf->name);
+        break;
+
+    case NGX_ETCD_SPACE_IS_LOW:
+        ngx_log_error(NGX_LOG_WARN, space->log, 0,
+                      "etcd cluster \"%V\": the database has %uL bytes of "
+                      "%uL, and requests that take locks add to it",
+                      &space->conf->name, shared->size, shared->quota);
+        break;
+
+    default:
+        if (shared->state == NGX_ETCD_SPACE_IS_LOW
+            || shared->state == NGX_ETCD_SPACE_NONE)
+        {
+            ngx_log_error(NGX_LOG_NOTICE, space->log, 0,
+                          "etcd cluster \"%V\": the database has room again: "
+                          "%uL bytes of %uL", &space->conf->name,
+                          shared->size, shared->quota);
+        }
+
+        break;
+    }
+}

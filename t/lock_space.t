@@ -1,0 +1,266 @@
+#!/usr/bin/perl
+
+# Where clients write to etcd, by locks whose KEY has variables, nginx says when
+# the database has little room left: once for each change, and by metrics.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Etcd;
+use Fake;
+use Finish;
+use Metrics;
+use Nginx;
+use Wait;
+
+use constant {
+    QUOTA => 2 * 1024 * 1024,
+    VALUE => 'x' x 30_000,
+};
+
+my $etcd = Etcd->new(args => ['--quota-backend-bytes=' . QUOTA])->start();
+
+my $blocks = <<'END';
+
+etcd {
+    endpoints %%ETCD%%;
+    request_timeout 2s;
+    db_quota 2m;
+    db_check 50ms;
+}
+
+etcd constant {
+    endpoints %%ETCD%%;
+    db_check 50ms;
+}
+
+etcd off {
+    endpoints %%ETCD%%;
+    db_check 0;
+}
+
+END
+
+my $http = <<'END';
+
+http {
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        root %%DIR%%;
+
+        location = /status {
+            etcd_status;
+        }
+
+        location / {
+            etcd_lock /locks/varied $uri;
+        }
+
+        location /constant {
+            etcd_lock /locks/constant constant cluster=constant;
+        }
+
+        location /off {
+            etcd_lock /locks/off $uri cluster=off;
+        }
+    }
+}
+
+END
+
+my $nginx = Nginx->new(etcd => $etcd)->start($blocks . $http);
+
+
+sub metric {
+    my ($name, %labels) = @_;
+
+    return Metrics->of($nginx, '/status?format=prometheus')
+        ->value("nginx_etcd_cluster_db_$name", cluster => 'default', %labels);
+}
+
+
+sub logged { return $nginx->count_log(qr/"$_[0]": the database $_[1]/) }
+
+
+# how often anybody has, by what etcd counts
+
+sub asked {
+    my $text = $etcd->http->get('/metrics')->{body};
+    my ($n) = $text =~ /^grpc_server_started_total\{[^}]*
+                         grpc_method="Status"[^}]*\}\s(\S+)$/mx;
+
+    return $n // 0;
+}
+
+
+sub asks_again {
+    my ($name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $before = asked();
+
+    return ok(wait_for(sub { asked() > $before + 1 }, 20, $name), $name);
+}
+
+
+# a value that is overwritten: etcd keeps them all
+
+sub fill { return eval { $etcd->put('/fill', VALUE) } }
+
+
+# room enough
+
+ok(wait_for(sub { metric('size_bytes') }, 20, 'a size'), 'etcd is asked');
+is(metric('quota_bytes'), QUOTA, 'the quota is the configured one');
+is(metric('nospace'), 0, 'there is room');
+is(metric('size_bytes', cluster => $_), undef, "cluster $_ is not asked")
+    for qw(constant off);
+asks_again('and asked again');
+is(logged('default', 'has'), 0, 'nothing is said');
+
+
+# little room
+
+while (!logged('default', 'has')) {
+    my $before = asked();
+
+    fill() or last;
+    wait_for { asked() > $before + 1 } 20, 'etcd to be asked' or last;
+}
+
+ok(logged('default', qr/has \d+ bytes of 2097152, and requests/),
+   'little room is warned of');
+asks_again('etcd is asked again');
+is(logged('default', 'has'), 1, 'which is not repeated');
+is($nginx->get('/x')->{status}, 404, 'locks are taken');
+
+
+# none: writes fail before etcd raises the alarm, by one of them
+
+ok(wait_for(sub { !fill() }, 30, 'a full database'), 'etcd takes no writes');
+ok(wait_for(sub { metric('nospace') }, 20, 'the alarm'), 'nginx knows');
+is(logged('default', 'is full'), 1, 'and says so');
+is($nginx->get('/x')->{status}, 503, 'no lock is taken');
+
+my $alarms = $etcd->call('maintenance/alarm', { action => 'GET' })->{alarms};
+
+ok(scalar(@$alarms), 'etcd has the alarm');
+ok($nginx->reload(undef, gone => 1), 'a reload');
+ok(wait_for(sub {
+       $etcd->leases;
+       metric('nospace') == 1
+   }, 20, 'the state'), 'the new workers know');
+is(logged('default', 'is full'), 1, 'and do not repeat it');
+
+
+# room again
+
+$etcd->compact;
+$etcd->manage('defrag');
+$etcd->manage('alarm', 'disarm');
+ok(wait_for(sub { metric('nospace') == 0 }, 20, 'room'), 'there is room again');
+is(logged('default', 'has room again'), 1, 'which is said');
+cmp_ok(metric('size_bytes'), '<', 0.8 * QUOTA, 'by the size');
+ok(wait_for(sub { $nginx->get('/x')->{status} == 404 }, 20, 'a lock'),
+   'locks are taken again');
+is(logged('constant', '.'), 0, 'cluster "constant" was not asked');
+is(logged('off', '.'), 0, 'nor was cluster "off"');
+$nginx->quit;
+
+
+# without rights: the size, or one line that it is not known
+
+$etcd->user_add('nginx', 'secret', '/locks/');
+$etcd->grant_right('nginx', 'readwrite', '/locks/');
+$etcd->auth_enable('root');
+
+my $user = Nginx->new(etcd => $etcd);
+
+$user->write_secret('password', "secret\n");
+$user->start(($blocks =~ s/db_quota 2m;/user nginx; password_file password;/r)
+             . $http);
+
+$nginx = $user;
+
+my $unknown = qr/it is not known how full the database is/;
+
+ok(wait_for(sub { metric('size_bytes') || $user->count_log($unknown) }, 20,
+            'an answer'), 'a user without rights');
+is($user->count_log(qr/\[(?:warn|error)\].*database/), 0,
+   'is no reason to complain');
+cmp_ok($user->count_log($unknown), '<=', 1, 'nor to repeat what is not known');
+is(metric('quota_bytes'), metric('size_bytes') && 2147483648,
+   'the default of db_quota');
+$user->quit;
+
+
+# an etcd that knows its quota (3.6): numbers in the way of protobuf
+
+sub number {
+    my ($n) = @_;
+
+    return $n < 128 ? chr($n) : chr($n % 128 + 128) . number(int($n / 128));
+}
+
+
+sub field { return number($_[0] << 3) . number($_[1]) }
+sub text { return number($_[0] << 3 | 2) . number(length($_[1])) . $_[1] }
+
+
+my $fake = Fake->new();
+my $config = ($blocks =~ s/^etcd (?:constant|off).*?^\}\n//gmsr)
+             . ($http =~ s/^.*cluster=.*\n//gmr);
+
+$nginx = Nginx->new(etcd => $fake);
+$fake->start('ok', '--answer', 'Status='
+             . $nginx->write_file('status', field(3, 850_000)
+                                            . field(12, 1_000_000)));
+$nginx->start($config);
+ok(wait_for(sub { metric('size_bytes') }, 20, 'a size'), 'another etcd');
+is(metric('quota_bytes'), 1_000_000, 'the quota is what etcd says');
+is(logged('default', 'has 850000 bytes of 1000000'), 1, 'and counts');
+
+for (
+    [field(3, 760_000) . field(12, 1_000_000), 760_000, 0, 'has room', 0],
+    [field(3, 740_000) . field(12, 1_000_000), 740_000, 0, 'has room', 1],
+    [field(3, 790_000) . field(12, 1_000_000), 790_000, 0, 'has 790000', 0],
+    [field(3, 1000) . text(8, 'memberID:1 alarm:CORRUPT '), 1000, 0, 'is', 0],
+    [field(3, 2000) . text(8, 'etcdserver: no leader')
+     . text(8, 'memberID:1 alarm:NOSPACE '), 2000, 1, 'is full', 1],
+)
+{
+    my ($message, $size, $nospace, $said, $times) = @$_;
+
+    $fake->stop();
+    $fake->start('ok', '--answer',
+                 'Status=' . $nginx->write_file('status', $message));
+    ok(wait_for(sub { metric('size_bytes') == $size }, 20, 'another size'),
+       "a size of $size");
+    is(metric('nospace'), $nospace, 'with or without the alarm');
+    is(logged('default', $said), $times, "$said: said or not");
+}
+
+
+# one that does not say, as a proxy may be
+
+$fake->stop();
+$fake->start('trailers-only:12:unimplemented', '--only', 'Status');
+ok(wait_for(sub { $nginx->count_log($unknown) }, 20, 'a line'),
+   'one that does not say is mentioned');
+
+my $calls = $fake->count(qr{/Status});
+
+ok(wait_for(sub { $fake->count(qr{/Status}) > $calls + 2 }, 20, 'calls'),
+   'it is asked again');
+is($nginx->count_log(qr/$unknown: unimplemented/), 1,
+   'but not again mentioned');
+is(metric($_), undef, "there is no $_")
+    for qw(size_bytes quota_bytes nospace);
+
+finish();
