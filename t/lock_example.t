@@ -27,6 +27,10 @@ $text =~ s/127\.0\.0\.1:9000/%%ONE%%/g;
 $text =~ s{(?=        # one request at a time for each)}
           {        location = /status { etcd_status; }\n\n};
 
+# a rate that does not hang on the time that the test takes
+
+$text =~ s{rate=10r/s}{rate=1r/m};
+
 # they all are to wait until the test has looked at them
 
 $text =~ s/ wait=5s/ wait=60s/g;
@@ -89,5 +93,15 @@ is(join(' ', map { $_->receive->{status} }
 $lock->gone("/locks/$_", "$_: nothing is left")
     for qw(orders reports jobs catalog);
 is($nginx->get('/jobs/nightly')->{status}, 200, 'the job may run again');
+
+# a client that goes through the orders: 21 at once, of which it had three
+
+my %got;
+
+$got{$nginx->get("/orders/$_")->{status}}++ for 101 .. 140;
+
+is_deeply(\%got, { 200 => 18, 429 => 22 }, 'a client has a limit');
+is($lock->count('/locks/orders', 'acquired'), 21,
+   'beyond which it locks nothing');
 
 finish();

@@ -19,8 +19,9 @@ use Nginx;
 use Wait;
 
 use constant {
-    QUOTA => 2 * 1024 * 1024,
-    VALUE => 'x' x 30_000,
+    QUOTA    => 4 * 1024 * 1024,
+    VALUE    => 'x' x 60_000,
+    REQUESTS => 2000,
 };
 
 my $etcd = Etcd->new(args => ['--quota-backend-bytes=' . QUOTA])->start();
@@ -30,7 +31,7 @@ my $blocks = <<'END';
 etcd {
     endpoints %%ETCD%%;
     request_timeout 2s;
-    db_quota 2m;
+    db_quota 4m;
     db_check 50ms;
 }
 
@@ -59,6 +60,10 @@ http {
 
         location / {
             etcd_lock /locks/varied $uri;
+        }
+
+        location /key {
+            etcd_lock /locks/varied $arg_k;
         }
 
         location /constant {
@@ -114,6 +119,21 @@ sub asks_again {
 sub fill { return eval { $etcd->put('/fill', VALUE) } }
 
 
+# what the database has without what is free, everything being written
+
+sub used {
+    my $before = asked();
+    my @sizes;
+
+    wait_for {
+        push @sizes, $etcd->call('maintenance/status', {})->{dbSizeInUse};
+        asked() > $before + 3
+    } 20, 'etcd to write';
+
+    return $sizes[-1];
+}
+
+
 # room enough
 
 ok(wait_for(sub { metric('size_bytes') }, 20, 'a size'), 'etcd is asked');
@@ -125,6 +145,32 @@ asks_again('and asked again');
 is(logged('default', 'has'), 0, 'nothing is said');
 
 
+# a request takes as much as the documentation says, at most
+
+for my $segment ('1' x 8, 'x' x 24 . '~' . '0' x 64) {
+    my $key = $segment =~ /~/ ? 'y' x 80 : $segment;
+    my $limit = 2 * (length("/locks/varied/$segment/") + 20) + 180;
+    my $before = used();
+
+    for my $n (1 .. REQUESTS / 50) {
+        my @clients = map {
+            my $http = $nginx->http;
+
+            $http->send('GET', '/key?k=' . substr($n * 100 + $_ . $key, 0,
+                                                  length($key)));
+            $http;
+        } 1 .. 50;
+
+        $_->receive for @clients;
+    }
+
+    my $bytes = (used() - $before) / REQUESTS;
+
+    cmp_ok($bytes, '<=', $limit, 'bytes a request');
+    cmp_ok($bytes, '>', $limit / 2, 'and not far fewer');
+}
+
+
 # little room
 
 while (!logged('default', 'has')) {
@@ -134,7 +180,7 @@ while (!logged('default', 'has')) {
     wait_for { asked() > $before + 1 } 20, 'etcd to be asked' or last;
 }
 
-ok(logged('default', qr/has \d+ bytes of 2097152, and requests/),
+ok(logged('default', qr/has \d+ bytes of 4194304, and requests/),
    'little room is warned of');
 asks_again('etcd is asked again');
 is(logged('default', 'has'), 1, 'which is not repeated');
@@ -183,7 +229,7 @@ $etcd->auth_enable('root');
 my $user = Nginx->new(etcd => $etcd);
 
 $user->write_secret('password', "secret\n");
-$user->start(($blocks =~ s/db_quota 2m;/user nginx; password_file password;/r)
+$user->start(($blocks =~ s/db_quota 4m;/user nginx; password_file password;/r)
              . $http);
 
 $nginx = $user;
@@ -251,7 +297,7 @@ for (
 
 $fake->stop();
 $fake->start('trailers-only:12:unimplemented', '--only', 'Status');
-ok(wait_for(sub { $nginx->count_log($unknown) }, 20, 'a line'),
+ok(wait_for(sub { $nginx->count_log(qr/$unknown: unimpl/) }, 20, 'a line'),
    'one that does not say is mentioned');
 
 my $calls = $fake->count(qr{/Status});
