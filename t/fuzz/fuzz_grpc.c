@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_grpc_stream.h>
 #include <ngx_etcd_proto.pb-c.h>
 #include "fuzz.h"
@@ -189,6 +190,7 @@ fuzz_done(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 {
     fuzz_check(status <= NGX_ETCD_GRPC_UNAUTHENTICATED);
     fuzz_check(text->len <= NGX_ETCD_GRPC_TEXT);
+    fuzz_check(!ngx_etcd_has_control(text->data, text->len));
 
     fuzz_ended++;
 }
