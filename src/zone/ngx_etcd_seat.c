@@ -84,7 +84,10 @@ ngx_etcd_seat_create(ngx_etcd_zone_t *zone, ngx_etcd_seat_kind_e kind,
 {
     u_char           *data;
     ngx_queue_t      *q;
+    ngx_etcd_redo_t   redo;
     ngx_etcd_seat_t  *seat;
+
+    redo.n = 0;
 
     data = ngx_slab_alloc_locked(zone->shpool, ngx_max(key->len, 1));
     if (data == NULL) {
@@ -93,10 +96,13 @@ ngx_etcd_seat_create(ngx_etcd_zone_t *zone, ngx_etcd_seat_kind_e kind,
 
     if (!ngx_queue_empty(&zone->sh->vacated)) {
         q = ngx_queue_head(&zone->sh->vacated);
-        ngx_queue_remove(q);
+        ngx_etcd_redo_remove(&redo, q);
         seat = ngx_queue_data(q, ngx_etcd_seat_t, queue);
 
-        ngx_memzero(seat, sizeof(ngx_etcd_seat_t));
+        /* all but the links */
+
+        ngx_memzero((u_char *) seat + sizeof(ngx_queue_t),
+                    sizeof(ngx_etcd_seat_t) - sizeof(ngx_queue_t));
 
     } else {
         seat = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_seat_t));
@@ -113,7 +119,8 @@ ngx_etcd_seat_create(ngx_etcd_zone_t *zone, ngx_etcd_seat_kind_e kind,
     seat->kind = kind;
     seat->id = ++zone->sh->next_id;
 
-    ngx_queue_insert_tail(&zone->sh->seats, &seat->queue);
+    ngx_etcd_redo_insert_tail(&redo, &zone->sh->seats, &seat->queue);
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
     return seat;
 }
@@ -215,13 +222,18 @@ ngx_etcd_seat_old(ngx_etcd_zone_t *zone)
 static void
 ngx_etcd_seat_vacate(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat)
 {
-    __atomic_store_n(&seat->id, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&seat->until, 0, __ATOMIC_RELEASE);
+    ngx_etcd_redo_t  redo;
 
-    ngx_queue_remove(&seat->queue);
+    redo.n = 0;
+
+    ngx_etcd_redo_set(&redo, &seat->id, 0);
+    ngx_etcd_redo_set(&redo, &seat->until, 0);
+    ngx_etcd_redo_remove(&redo, &seat->queue);
+    ngx_etcd_redo_insert_tail(&redo, &zone->sh->vacated, &seat->queue);
+
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+
     ngx_slab_free_locked(zone->shpool, seat->key.data);
-
-    ngx_queue_insert_tail(&zone->sh->vacated, &seat->queue);
 }
 
 
@@ -267,12 +279,20 @@ ngx_int_t
 ngx_etcd_seat_store(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat,
     ngx_etcd_seat_hold_t *hold)
 {
-    ngx_int_t  rc;
+    ngx_int_t        rc;
+    ngx_etcd_redo_t  redo;
 
     rc = ngx_etcd_seat_lock(zone);
 
     if (rc == NGX_OK) {
-        seat->hold = *hold;
+        redo.n = 0;
+
+        ngx_etcd_redo_set(&redo, &seat->hold.lease, hold->lease);
+        ngx_etcd_redo_set(&redo, &seat->hold.ttl, hold->ttl);
+        ngx_etcd_redo_set(&redo, &seat->hold.deadline, hold->deadline);
+        ngx_etcd_redo_set(&redo, &seat->hold.created, hold->created);
+
+        ngx_etcd_redo_write(&zone->sh->redo, &redo);
         ngx_etcd_zone_unlock(zone);
     }
 
@@ -284,15 +304,20 @@ ngx_int_t
 ngx_etcd_seat_show(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat,
     ngx_etcd_seat_view_t *view)
 {
-    ngx_int_t  rc;
+    ngx_int_t        rc;
+    ngx_etcd_redo_t  redo;
 
     rc = ngx_etcd_seat_lock(zone);
 
     if (rc == NGX_OK) {
 
         if (view->created > seat->term) {
-            seat->term = view->created;
-            seat->leaders++;
+            redo.n = 0;
+
+            ngx_etcd_redo_set(&redo, &seat->term, view->created);
+            ngx_etcd_redo_set(&redo, &seat->leaders, seat->leaders + 1);
+
+            ngx_etcd_redo_write(&zone->sh->redo, &redo);
         }
 
         ngx_etcd_seat_write_view(seat, view);

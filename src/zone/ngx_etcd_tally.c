@@ -67,6 +67,7 @@ static ngx_etcd_tally_t *
 ngx_etcd_tally_create(ngx_etcd_zone_t *zone, ngx_str_t *name)
 {
     u_char            *p;
+    ngx_etcd_redo_t    redo;
     ngx_etcd_tally_t  *tally;
 
     p = ngx_slab_alloc_locked(zone->shpool, name->len);
@@ -85,7 +86,10 @@ ngx_etcd_tally_create(ngx_etcd_zone_t *zone, ngx_str_t *name)
     tally->name.data = p;
     tally->name.len = name->len;
 
-    ngx_queue_insert_tail(&zone->sh->tallies, &tally->queue);
+    redo.n = 0;
+
+    ngx_etcd_redo_insert_tail(&redo, &zone->sh->tallies, &tally->queue);
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
     return tally;
 }

@@ -92,6 +92,7 @@ ngx_etcd_zone_lock(ngx_etcd_zone_t *zone)
         for (n = 0; n < NGX_ETCD_ZONE_SPINS; n++) {
 
             if (ngx_shmtx_trylock(&zone->shpool->mutex)) {
+                ngx_etcd_redo_finish(&zone->sh->redo);
                 return NGX_OK;
             }
 

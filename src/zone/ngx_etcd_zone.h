@@ -19,6 +19,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_histogram.h>
+#include <ngx_etcd_redo.h>
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
@@ -116,6 +117,7 @@ typedef struct {
     ngx_etcd_word_t                  owner;        /* epoch << 32 | pid */
     ngx_atomic_t                     heartbeat;    /* ngx_current_msec */
     ngx_atomic_t                     epoch;        /* of the configuration */
+    ngx_etcd_redo_t                  redo;         /* under the mutex */
     ngx_etcd_zone_cluster_t          cluster;
     ngx_etcd_zone_space_t            space;
 
@@ -173,7 +175,7 @@ ngx_uint_t ngx_etcd_zone_newest(ngx_etcd_zone_t *zone);
  * The mutex, without waiting for it: NGX_OK, or NGX_AGAIN when somebody held
  * it for longer than anybody should.  On the way of a request that is some
  * 100 us; the patient one gives a holder that the system has put aside a few
- * milliseconds.
+ * milliseconds.  What a killed holder has left in the redo log is done first.
  */
 ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);
