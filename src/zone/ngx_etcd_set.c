@@ -16,13 +16,16 @@ static ngx_etcd_set_t *ngx_etcd_set_find(ngx_etcd_zone_t *zone,
 static ngx_uint_t ngx_etcd_set_is(ngx_etcd_set_t *set, ngx_etcd_set_id_t *id);
 static ngx_etcd_set_t *ngx_etcd_set_create(ngx_etcd_zone_t *zone,
     ngx_etcd_set_id_t *id);
+static void ngx_etcd_set_clear(ngx_etcd_set_t *set);
 static ngx_int_t ngx_etcd_set_copy(ngx_etcd_zone_t *zone, ngx_str_t *dst,
     ngx_str_t *src);
 static ngx_int_t ngx_etcd_set_copy_slot(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_uint_t n, ngx_etcd_slot_t *from);
 static void ngx_etcd_set_retire(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
-static void ngx_etcd_set_empty(ngx_etcd_zone_t *zone, ngx_etcd_slot_t *chunk);
-static void *ngx_etcd_set_page(ngx_etcd_zone_t *zone);
+static void ngx_etcd_set_empty(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+static void ngx_etcd_set_free_name(ngx_etcd_zone_t *zone, ngx_str_t *name);
+static ngx_int_t ngx_etcd_set_page(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_slot_t **page);
 static ngx_int_t ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     uint32_t id);
 static ngx_int_t ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
@@ -71,7 +74,9 @@ ngx_etcd_set_find(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
     {
         set = ngx_queue_data(q, ngx_etcd_set_t, queue);
 
-        if (ngx_etcd_set_is(set, id)) {
+        /* one that is being retired has no id any more */
+
+        if (set->id != 0 && ngx_etcd_set_is(set, id)) {
             return set;
         }
     }
@@ -96,23 +101,15 @@ ngx_etcd_set_is(ngx_etcd_set_t *set, ngx_etcd_set_id_t *id)
 static ngx_etcd_set_t *
 ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
 {
-    ngx_etcd_set_t    *set;
-    ngx_etcd_gauge_t  *waiting;
+    ngx_etcd_set_t   *set;
+    ngx_etcd_redo_t   redo;
 
     set = zone->sh->retired;
+    redo.n = 0;
 
     if (set != NULL) {
-        zone->sh->retired = set->next;
-        waiting = set->waiting;
-
-        ngx_memzero(set, sizeof(ngx_etcd_set_t));
-
-        /* like slots, it is never given back: somebody may count still */
-
-        if (waiting != NULL) {
-            ngx_memzero(waiting, sizeof(ngx_etcd_gauge_t));
-            set->waiting = waiting;
-        }
+        ngx_etcd_redo_set(&redo, &zone->sh->retired, set->next);
+        ngx_etcd_set_clear(set);
 
     } else {
         set = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_set_t));
@@ -128,8 +125,10 @@ ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
             ngx_slab_free_locked(zone->shpool, set->name.data);
         }
 
-        set->next = zone->sh->retired;
-        zone->sh->retired = set;
+        if (set != zone->sh->retired) {
+            set->next = zone->sh->retired;
+            zone->sh->retired = set;
+        }
 
         return NULL;
     }
@@ -138,9 +137,35 @@ ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
     set->kind = id->kind;
     set->id = ++zone->sh->next_id;
 
-    ngx_queue_insert_tail(&zone->sh->sets, &set->queue);
+    ngx_etcd_redo_insert_tail(&redo, &zone->sh->sets, &set->queue);
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
     return set;
+}
+
+
+/*
+ * All but what it is found by among the retired ones, and the gauge: like
+ * slots, that is never given back, somebody may count still.
+ */
+
+static void
+ngx_etcd_set_clear(ngx_etcd_set_t *set)
+{
+    u_char  *p;
+
+    p = (u_char *) set;
+
+    ngx_memzero(p + offsetof(ngx_etcd_set_t, id),
+                offsetof(ngx_etcd_set_t, waiting)
+                - offsetof(ngx_etcd_set_t, id));
+
+    ngx_memzero(p + offsetof(ngx_etcd_set_t, arrived),
+                sizeof(ngx_etcd_set_t) - offsetof(ngx_etcd_set_t, arrived));
+
+    if (set->waiting != NULL) {
+        ngx_memzero(set->waiting, sizeof(ngx_etcd_gauge_t));
+    }
 }
 
 
@@ -299,59 +324,88 @@ ngx_etcd_set_retire_old(ngx_etcd_zone_t *zone)
 }
 
 
+/* whoever is killed here leaves what is left of it to the next owner */
+
 static void
 ngx_etcd_set_retire(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 {
-    ngx_uint_t           i, n;
-    ngx_etcd_entry_t    *entry;
-    ngx_etcd_invalid_t  *invalid;
+    ngx_uint_t            i;
+    ngx_etcd_redo_t       redo;
+    ngx_etcd_slot_t     **dir;
+    ngx_etcd_entry_t     *entry;
+    ngx_etcd_invalid_t   *invalid;
 
     /* first: no worker looks into it from here on */
 
     set->id = 0;
-    ngx_queue_remove(&set->queue);
+
+    ngx_memory_barrier();
+
+    while (set->nslots != 0) {
+        ngx_etcd_set_empty(zone, set);
+    }
 
     for (i = 0; i < NGX_ETCD_SET_DIRS && set->dirs[i] != NULL; i++) {
+        dir = set->dirs[i];
+        set->dirs[i] = NULL;
 
-        for (n = 0; n < NGX_ETCD_SET_CHUNKS; n++) {
-            if (set->dirs[i][n] != NULL) {
-                ngx_etcd_set_empty(zone, set->dirs[i][n]);
-            }
-        }
+        ngx_memory_barrier();
 
-        ngx_slab_free_locked(zone->shpool, set->dirs[i]);
+        ngx_slab_free_locked(zone->shpool, dir);
     }
 
     while (set->invalid != NULL) {
         invalid = set->invalid;
-        set->invalid = invalid->next;
+
+        redo.n = 0;
+        ngx_etcd_redo_set(&redo, &set->invalid, invalid->next);
+        ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid - 1);
+        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+
         ngx_slab_free_locked(zone->shpool, invalid);
     }
 
     while (set->pending != NULL) {
         entry = set->pending;
         set->pending = entry->next;
+
+        ngx_memory_barrier();
+
         ngx_slab_free_locked(zone->shpool, entry);
     }
 
-    ngx_slab_free_locked(zone->shpool, set->name.data);
-    ngx_slab_free_locked(zone->shpool, set->prefix.data);
+    ngx_etcd_set_free_name(zone, &set->name);
+    ngx_etcd_set_free_name(zone, &set->prefix);
 
-    set->next = zone->sh->retired;
-    zone->sh->retired = set;
+    redo.n = 0;
+
+    ngx_etcd_redo_remove(&redo, &set->queue);
+    ngx_etcd_redo_set(&redo, &set->next, zone->sh->retired);
+    ngx_etcd_redo_set(&redo, &zone->sh->retired, set);
+
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
 }
 
 
+/* gives back its last page of slots */
+
 static void
-ngx_etcd_set_empty(ngx_etcd_zone_t *zone, ngx_etcd_slot_t *chunk)
+ngx_etcd_set_empty(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 {
     ngx_uint_t         i;
+    ngx_etcd_redo_t    redo;
+    ngx_etcd_slot_t   *chunk;
     ngx_etcd_entry_t  *entry;
+
+    chunk = ngx_etcd_set_slot(set, set->nslots - NGX_ETCD_SET_SLOTS);
 
     for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
         while (chunk[i].entry != NULL) {
             entry = chunk[i].entry;
             chunk[i].entry = entry->next;
+
+            ngx_memory_barrier();
+
             ngx_slab_free_locked(zone->shpool, entry);
         }
 
@@ -361,8 +415,29 @@ ngx_etcd_set_empty(ngx_etcd_zone_t *zone, ngx_etcd_slot_t *chunk)
 
     /* the first slot's entry is the link: no counter is touched by it */
 
-    chunk[0].entry = zone->sh->chunks;
-    zone->sh->chunks = chunk;
+    redo.n = 0;
+
+    ngx_etcd_redo_set(&redo, &chunk[0].entry, zone->sh->chunks);
+    ngx_etcd_redo_set(&redo, &zone->sh->chunks, chunk);
+    ngx_etcd_redo_set(&redo, &set->nslots, set->nslots - NGX_ETCD_SET_SLOTS);
+
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+}
+
+
+static void
+ngx_etcd_set_free_name(ngx_etcd_zone_t *zone, ngx_str_t *name)
+{
+    u_char  *data;
+
+    data = name->data;
+    name->data = NULL;
+
+    ngx_memory_barrier();
+
+    if (data != NULL) {
+        ngx_slab_free_locked(zone->shpool, data);
+    }
 }
 
 
@@ -450,12 +525,7 @@ ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     }
 
     if (*dir != NULL) {
-        (*dir)[chunk % NGX_ETCD_SET_CHUNKS] = ngx_etcd_set_page(zone);
-
-        if ((*dir)[chunk % NGX_ETCD_SET_CHUNKS] != NULL) {
-            set->nslots += NGX_ETCD_SET_SLOTS;
-            rc = NGX_OK;
-        }
+        rc = ngx_etcd_set_page(zone, set, &(*dir)[chunk % NGX_ETCD_SET_CHUNKS]);
     }
 
     ngx_etcd_zone_unlock(zone);
@@ -464,21 +534,33 @@ ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 }
 
 
-static void *
-ngx_etcd_set_page(ngx_etcd_zone_t *zone)
+static ngx_int_t
+ngx_etcd_set_page(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_slot_t **page)
 {
+    ngx_etcd_redo_t   redo;
     ngx_etcd_slot_t  *chunk;
 
+    redo.n = 0;
     chunk = zone->sh->chunks;
 
-    if (chunk == NULL) {
-        return ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_chunk_t));
+    if (chunk != NULL) {
+        ngx_etcd_redo_set(&redo, &zone->sh->chunks, (void *) chunk[0].entry);
+        ngx_etcd_redo_set(&redo, &chunk[0].entry, NULL);
+
+    } else {
+        chunk = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_chunk_t));
+        if (chunk == NULL) {
+            return NGX_ERROR;
+        }
     }
 
-    zone->sh->chunks = chunk[0].entry;
-    chunk[0].entry = NULL;
+    ngx_etcd_redo_set(&redo, page, chunk);
+    ngx_etcd_redo_set(&redo, &set->nslots, set->nslots + NGX_ETCD_SET_SLOTS);
 
-    return chunk;
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+
+    return NGX_OK;
 }
 
 
