@@ -11,7 +11,8 @@
 
 static ngx_uint_t ngx_etcd_set_apply(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_etcd_op_t *op);
-static void ngx_etcd_set_term(ngx_etcd_set_t *set, uint64_t term);
+static void ngx_etcd_set_term(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    uint64_t term);
 static void ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_slot_t *slot);
 static void ngx_etcd_slot_insert(ngx_etcd_slot_t *slot,
@@ -150,7 +151,7 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         }
 
         ngx_etcd_slot_insert(slot, op->entry);
-        ngx_etcd_set_term(set, op->entry->create_revision);
+        ngx_etcd_set_term(zone, set, op->entry->create_revision);
         break;
 
     case NGX_ETCD_OP_TOUCH:
@@ -192,11 +193,17 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 /* of a set of leaders: another one, as often as it rises */
 
 static void
-ngx_etcd_set_term(ngx_etcd_set_t *set, uint64_t term)
+ngx_etcd_set_term(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint64_t term)
 {
+    ngx_etcd_redo_t  redo;
+
     if (term > set->term) {
-        set->term = term;
-        set->terms++;
+        redo.n = 0;
+
+        ngx_etcd_redo_set(&redo, &set->term, term);
+        ngx_etcd_redo_set(&redo, &set->terms, set->terms + 1);
+
+        ngx_etcd_redo_write(&zone->sh->redo, &redo);
     }
 }
 
@@ -205,7 +212,8 @@ static void
 ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_slot_t *slot)
 {
-    uint32_t  uid;
+    uint32_t         uid;
+    ngx_etcd_redo_t  redo;
 
     do {
         uid = ++zone->sh->next_uid;
@@ -214,10 +222,15 @@ ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     slot->uid = uid;
     slot->conns = (uint64_t) uid << 32;
     slot->fails = (uint64_t) uid << 32;
-    set->requests += slot->requests;
-    slot->requests = 0;
     slot->accessed = 0;
     slot->checked = 0;
+
+    redo.n = 0;
+
+    ngx_etcd_redo_set(&redo, &set->requests, set->requests + slot->requests);
+    ngx_etcd_redo_set(&redo, &slot->requests, 0);
+
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
     /* those that were there from the first are no news */
 
@@ -339,6 +352,7 @@ ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 {
     size_t                len;
     ngx_int_t             rc;
+    ngx_etcd_redo_t       redo;
     ngx_etcd_invalid_t   *invalid, **p;
 
     if (key->len > NGX_ETCD_SET_MAX_KEY
@@ -357,8 +371,13 @@ ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         if (invalid->key_len == key->len
             && ngx_memcmp(invalid->bytes, key->data, key->len) == 0)
         {
-            *p = invalid->next;
-            set->ninvalid--;
+            redo.n = 0;
+
+            ngx_etcd_redo_set(&redo, p, invalid->next);
+            ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid - 1);
+
+            ngx_etcd_redo_write(&zone->sh->redo, &redo);
+
             ngx_slab_free_locked(zone->shpool, invalid);
             break;
         }
@@ -379,8 +398,13 @@ ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
                        reason->data, reason->len);
 
             invalid->next = set->invalid;
-            set->invalid = invalid;
-            set->ninvalid++;
+
+            redo.n = 0;
+
+            ngx_etcd_redo_set(&redo, &set->invalid, invalid);
+            ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid + 1);
+
+            ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
             ngx_etcd_zone_event(zone, &set->name, key,
                                 NGX_ETCD_CHANGE_INVALID, revision);
