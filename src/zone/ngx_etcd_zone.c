@@ -292,7 +292,10 @@ ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
     ngx_etcd_zone_event_t  *event;
 
     tp = ngx_timeofday();
-    event = &zone->sh->events[zone->sh->nevents++ % NGX_ETCD_ZONE_EVENTS];
+
+    /* one that is not shown: a process may be killed while it writes */
+
+    event = &zone->sh->events[zone->sh->nevents % (NGX_ETCD_ZONE_EVENTS + 1)];
 
     event->time = tp->sec;
     event->msec = tp->msec;
@@ -303,6 +306,10 @@ ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
 
     ngx_memcpy(event->name, name->data, event->name_len);
     ngx_memcpy(event->key, key->data, event->key_len);
+
+    ngx_memory_barrier();
+
+    zone->sh->nevents++;
 }
 
 
@@ -321,7 +328,8 @@ ngx_etcd_zone_get_events(ngx_etcd_zone_t *zone, ngx_etcd_zone_event_t *events,
     *n = ngx_min(sh->nevents, NGX_ETCD_ZONE_EVENTS);
 
     for (i = 0; i < *n; i++) {
-        events[i] = sh->events[(sh->nevents - 1 - i) % NGX_ETCD_ZONE_EVENTS];
+        events[i] = sh->events[(sh->nevents - 1 - i)
+                               % (NGX_ETCD_ZONE_EVENTS + 1)];
     }
 
     ngx_etcd_zone_unlock(zone);

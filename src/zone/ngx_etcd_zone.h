@@ -141,7 +141,7 @@ typedef struct {
                                                       worker has read it */
 
     ngx_uint_t                       nevents;      /* ever */
-    ngx_etcd_zone_event_t            events[NGX_ETCD_ZONE_EVENTS];
+    ngx_etcd_zone_event_t            events[NGX_ETCD_ZONE_EVENTS + 1];
 } ngx_etcd_zone_shared_t;
 
 
