@@ -141,20 +141,20 @@ ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row)
 }
 
 
+/*
+ * One by one, as the process would have closed them: where this one is killed,
+ * too, no more than one is subtracted twice.
+ */
+
 static void
 ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots, ngx_etcd_word_t *cells)
 {
-    uint32_t    n, uid;
     ngx_uint_t  i;
 
     for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
-        n = (uint32_t) cells[i];
-        uid = (uint32_t) (cells[i] >> 32);
-
-        if (n != 0) {
-            (void) ngx_etcd_counter_add(&slots[i].conns, uid,
-                                        - (ngx_int_t) n);
-            cells[i] = 0;
+        while ((uint32_t) cells[i] != 0) {
+            ngx_etcd_ledger_give(&slots[i], &cells[i],
+                                 (uint32_t) (cells[i] >> 32));
         }
     }
 }
