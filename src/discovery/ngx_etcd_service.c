@@ -322,6 +322,12 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
 
     ngx_etcd_service_adopt(service);
 
+    /* of one revision of a key there may be a part */
+
+    if (service->set->dirty) {
+        ngx_etcd_index_distrust(&service->index);
+    }
+
     ngx_etcd_service_params(service);
     ngx_etcd_service_statics(service);
 

@@ -67,7 +67,7 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_array_t *ops, uint64_t revision, ngx_uint_t force,
     ngx_uint_t *changed)
 {
-    ngx_uint_t           i;
+    ngx_uint_t           i, torn;
     ngx_etcd_op_t       *op;
     ngx_atomic_uint_t    generation;
     ngx_etcd_arrival_t  *arrival;
@@ -85,10 +85,14 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     /*
      * An owner killed from here on leaves "dirty" to the next one, which lets
-     * every worker read all slots.
+     * every worker read all slots when it has listed them.
      */
 
+    torn = set->dirty;
     set->dirty = 1;
+
+    ngx_memory_barrier();
+
     set->commits++;
     set->pending = NULL;
 
@@ -116,8 +120,17 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     ngx_memory_barrier();
 
+    if (torn && revision != 0) {
+        set->base = ++generation;
+        set->torn = 0;
+        *changed = 1;
+    }
+
     set->generation = generation;
-    set->dirty = 0;
+
+    ngx_memory_barrier();
+
+    set->dirty = (torn && revision == 0);
 
     ngx_etcd_zone_unlock(zone);
 
@@ -325,13 +338,16 @@ ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 
         /*
          * The entries prepared then may be published or not: those that are
-         * not are lost to the slab.  What the set says is listed again.
+         * not are lost to the slab.  What the set says is listed again, and
+         * not read before.
          */
 
         set->pending = NULL;
         set->revision = 0;
-        set->base = ++set->generation;
-        set->dirty = 0;
+
+        if (set->torn == 0) {
+            set->torn = ngx_max(ngx_current_msec, 1);
+        }
     }
 
     while (set->pending != NULL) {

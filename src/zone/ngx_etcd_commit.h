@@ -49,7 +49,11 @@ ngx_int_t ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_array_t *ops, uint64_t revision, ngx_uint_t force,
     ngx_uint_t *changed);
 
-/* the owner, on taking over: undoes what a dead owner left half done */
+/*
+ * The owner, on taking over: counts again what a dead owner left half changed.
+ * The set is "dirty" then until a commit says that all of it was listed, by a
+ * revision; who knows it by the revisions of its entries knows it no more.
+ */
 ngx_int_t ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 
 /*

@@ -28,6 +28,8 @@ static ngx_int_t ngx_etcd_set_page(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_slot_t **page);
 static ngx_int_t ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     uint32_t id);
+static ngx_uint_t ngx_etcd_set_torn(ngx_etcd_set_t *set,
+    ngx_etcd_set_reader_t *reader);
 static ngx_int_t ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
     ngx_etcd_set_read_pt handler, void *data);
 static ngx_int_t ngx_etcd_set_read_all(ngx_etcd_zone_t *zone,
@@ -242,6 +244,12 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         set->params = old->params;
         set->revision = old->revision;
         set->verified = old->verified;
+
+        if (old->dirty) {
+            set->dirty = 1;
+            set->torn = ngx_max(ngx_current_msec, 1);
+            set->revision = 0;
+        }
     }
 
     ngx_etcd_zone_unlock(from);
@@ -577,6 +585,11 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
         return rc;
     }
 
+    if (set->dirty && !ngx_etcd_set_torn(set, reader)) {
+        ngx_etcd_zone_unlock(zone);
+        return NGX_AGAIN;
+    }
+
     from = reader->generation;
 
     while (rc == NGX_OK && (reader->all || from != set->generation)) {
@@ -610,6 +623,17 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
     ngx_etcd_zone_unlock(zone);
 
     return rc;
+}
+
+
+/* half a change is better than no member at all */
+
+static ngx_uint_t
+ngx_etcd_set_torn(ngx_etcd_set_t *set, ngx_etcd_set_reader_t *reader)
+{
+    return reader->generation == 0
+           && set->torn != 0
+           && ngx_current_msec - set->torn >= NGX_ETCD_SET_TORN;
 }
 
 

@@ -23,6 +23,9 @@
 #define NGX_ETCD_SET_MAX_KEY         4096    /* bytes of such a key */
 #define NGX_ETCD_SET_ARRIVALS        8       /* commits whose time is known */
 
+/* ms that a set which was left half changed is kept from who has nothing */
+#define NGX_ETCD_SET_TORN            3000
+
 /* ms that a confirmation of a stale leader holds */
 #define NGX_ETCD_SET_FAILSAFE        2500
 
@@ -149,7 +152,12 @@ struct ngx_etcd_set_s {
     ngx_atomic_t                     base;         /* ring is valid above */
     uint32_t                         ring[NGX_ETCD_SET_RING];
 
-    ngx_uint_t                       dirty;        /* a commit is under way */
+    ngx_uint_t                       dirty;        /* a commit is under way, or
+                                                      the owner was killed in
+                                                      one and the set was not
+                                                      listed since */
+    ngx_msec_t                       torn;         /* when the next owner found
+                                                      it so; 0: it did not */
     ngx_uint_t                       commits;      /* ever, seen or not */
     ngx_uint_t                       stream;       /* of the stream module */
     ngx_uint_t                       nslots;
@@ -266,8 +274,12 @@ typedef struct {
  * ends at a time of ngx_etcd_stall_now() (0: it does not) and is gone on with
  * by the next call.
  *
+ * A set that a killed owner left half changed is read when the next one has
+ * listed it.  A reader that has nothing does not wait for that for ever.
+ *
  *     NGX_OK        up to date,
- *     NGX_AGAIN     there is more to be read, or the mutex was not free,
+ *     NGX_AGAIN     there is more to be read, or the mutex was not free, or the
+ *                   set is half changed,
  *     NGX_DECLINED  the set is gone (another configuration): the last known
  *                   members stay,
  *     NGX_ERROR     the handler failed; *generation is unchanged.

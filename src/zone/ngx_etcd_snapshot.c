@@ -81,6 +81,10 @@ ngx_etcd_snapshot_slots(ngx_etcd_snapshot_t *snapshot)
 
     set = snapshot->set;
 
+    if (set->dirty) {
+        return NGX_BUSY;
+    }
+
     if (snapshot->pool == NULL || snapshot->commits != set->commits) {
         if (ngx_etcd_snapshot_restart(snapshot) != NGX_OK) {
             return NGX_ERROR;

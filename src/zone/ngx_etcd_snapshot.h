@@ -63,7 +63,7 @@ void ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot,
  *
  *     NGX_OK        it is complete,
  *     NGX_AGAIN     there is more to be copied,
- *     NGX_BUSY      the mutex was not free,
+ *     NGX_BUSY      the mutex was not free, or the set is half changed,
  *     NGX_DECLINED  this process is not the owner any more,
  *     NGX_ERROR     no memory.
  */
