@@ -15,8 +15,8 @@ PROVE   = prove -j$(J) --timer
 CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
-.PHONY: all packages demo test test-patroni soak bench asan fuzz lint install \
-        clean help
+.PHONY: all packages demo test test-patroni soak crash bench asan fuzz lint \
+        install clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -50,7 +50,11 @@ SEED =
 soak: all
 	@$(CHOICE) tools/packages test
 	@$(CHECK) TEST_SOAK=$(SOAK) TEST_SEED=$(SEED) prove -v t/never_two.t \
-	    t/switchover.t t/lock_safety.t
+	    t/switchover.t t/lock_safety.t t/crash.t
+
+crash: all
+	@$(CHOICE) tools/packages test
+	@$(CHECK) prove -v t/crash.t
 
 bench: all
 	@$(CHOICE) tools/packages test bench
@@ -94,7 +98,9 @@ help:
 	@echo 'make soak       storms of faults for SOAK=600 seconds: never two'
 	@echo '                leaders; and leaders that resign and die under load;'
 	@echo '                and locks: never two holders, no lost update, nothing'
-	@echo '                left over (SEED=: the storms of another run)'
+	@echo '                left over (SEED=: the storms of another run); and kills'
+	@echo '                at every instruction that changes shared memory'
+	@echo 'make crash      kills at the worst of these instructions'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make asan       run all tests under AddressSanitizer and UBSan'
 	@echo 'make fuzz       fuzz what reads values and gRPC, and what writes the'
