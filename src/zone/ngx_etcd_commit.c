@@ -163,8 +163,10 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
             added = 1;
         }
 
-        ngx_etcd_slot_insert(slot, op->entry);
+        /* first: what is there already is not put again */
+
         ngx_etcd_set_term(zone, set, op->entry->create_revision);
+        ngx_etcd_slot_insert(slot, op->entry);
         break;
 
     case NGX_ETCD_OP_TOUCH:

@@ -41,6 +41,18 @@ ngx_etcd_crash_change(void)
 }
 
 
+/* one key takes the place of another one, as a leader does */
+
+static void
+ngx_etcd_crash_lead(void)
+{
+    ngx_etcd_crash_begin();
+    ngx_etcd_crash_do_key(0, NGX_ETCD_OP_REMOVE, 0, "a");
+    ngx_etcd_crash_set_key(0, 4, "e", "10.0.0.5");
+    ngx_etcd_crash_commit(0);
+}
+
+
 static void
 ngx_etcd_crash_touch(void)
 {
@@ -470,6 +482,7 @@ const ngx_etcd_crash_op_t  ngx_etcd_crash_ops[] = {
 
     { "add",           nothing,               run(add) },
     { "change",        nothing,               run(change) },
+    { "lead",          nothing,               run(lead) },
     { "touch",         nothing,               run(touch) },
     { "remove",        nothing,               run(remove) },
     { "move",          nothing,               run(move) },
