@@ -23,7 +23,7 @@ use Unit;
 
 use constant {
     POINTS  => 2000,
-    FEW     => 400,             # where something is sure to be found
+    FEW     => 250,             # where something is sure to be found
     LEAST   => 800,             # points that there are
     SHOWN   => 40,
 };

@@ -257,16 +257,14 @@ static char *
 ngx_etcd_auto_sync_unfit(ngx_etcd_cluster_conf_t *conf,
     ngx_etcd_endpoint_t *endpoint)
 {
-    ngx_uint_t            i, plain, local;
+    ngx_uint_t            i, plain;
     ngx_etcd_endpoint_t  *configured;
 
     plain = 0;
-    local = 0;
     configured = conf->endpoints.elts;
 
     for (i = 0; i < conf->endpoints.nelts; i++) {
         plain |= !configured[i].secure;
-        local |= configured[i].local;
     }
 
     if (endpoint->addr.sockaddr == NULL && conf->resolver == NULL) {
@@ -285,7 +283,7 @@ ngx_etcd_auto_sync_unfit(ngx_etcd_cluster_conf_t *conf,
 
     /* what it leads to from here need not be what it does on the member */
 
-    if (endpoint->local && !local) {
+    if (endpoint->local && !ngx_etcd_cluster_local(conf)) {
         return "it leads to the own machine";
     }
 

@@ -142,6 +142,24 @@ ngx_etcd_cluster_wait(ngx_etcd_cluster_t *cluster, ngx_uint_t *done,
 }
 
 
+ngx_uint_t
+ngx_etcd_cluster_local(ngx_etcd_cluster_conf_t *conf)
+{
+    ngx_uint_t            i;
+    ngx_etcd_endpoint_t  *endpoint;
+
+    endpoint = conf->endpoints.elts;
+
+    for (i = 0; i < conf->endpoints.nelts; i++) {
+        if (endpoint[i].local) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 void
 ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time)
 {

@@ -140,6 +140,12 @@ void ngx_etcd_cluster_linger(ngx_etcd_cluster_t *cluster);
 void ngx_etcd_cluster_wait(ngx_etcd_cluster_t *cluster, ngx_uint_t *done,
     ngx_msec_t time);
 
+/*
+ * 1 if an endpoint of the configuration leads to the own machine: then those
+ * that are learned may
+ */
+ngx_uint_t ngx_etcd_cluster_local(ngx_etcd_cluster_conf_t *conf);
+
 /* what the watches have reported was so at that time, if they are in force */
 void ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time);
 

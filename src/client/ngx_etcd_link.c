@@ -12,6 +12,7 @@
 
 static void ngx_etcd_link_resolve(ngx_etcd_link_t *link);
 static void ngx_etcd_link_resolved(void *data);
+static void ngx_etcd_link_foreign(ngx_etcd_link_t *link);
 static ngx_int_t ngx_etcd_link_dial(ngx_etcd_link_t *link);
 static ngx_int_t ngx_etcd_link_dial_next(ngx_etcd_link_t *link,
     ngx_str_t *reason);
@@ -130,6 +131,14 @@ ngx_etcd_link_resolved(void *data)
         return;
     }
 
+    ngx_etcd_link_foreign(link);
+
+    if (link->naddrs == 0) {
+        ngx_str_set(&reason, "it leads to the own machine");
+        ngx_etcd_link_fail(link, &reason);
+        return;
+    }
+
     if (ngx_etcd_link_dial(link) == NGX_OK) {
         return;
     }
@@ -139,6 +148,31 @@ ngx_etcd_link_resolved(void *data)
     if (ngx_etcd_link_dial_next(link, &reason) != NGX_OK) {
         ngx_etcd_link_fail(link, &reason);
     }
+}
+
+
+/* a name that was advertised means what it does on the member, or nothing */
+
+static void
+ngx_etcd_link_foreign(ngx_etcd_link_t *link)
+{
+    ngx_uint_t  i, n;
+
+    if (!ngx_etcd_roster_learned(link->place)
+        || ngx_etcd_cluster_local(link->cluster->conf))
+    {
+        return;
+    }
+
+    n = 0;
+
+    for (i = 0; i < link->naddrs; i++) {
+        if (!ngx_etcd_url_local(link->addrs[i].sockaddr)) {
+            link->addrs[n++] = link->addrs[i];
+        }
+    }
+
+    link->naddrs = n;
 }
 
 

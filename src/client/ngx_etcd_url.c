@@ -19,7 +19,7 @@ static char *ngx_etcd_url_name(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
     ngx_url_t *u);
 static char *ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
     ngx_str_t *host);
-static ngx_uint_t ngx_etcd_url_local(ngx_etcd_endpoint_t *endpoint);
+static ngx_uint_t ngx_etcd_url_localhost(ngx_str_t *host);
 
 
 char *
@@ -63,7 +63,11 @@ ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
 
     rv = ngx_etcd_url_host(pool, endpoint, &u.host);
 
-    endpoint->local = (rv == NULL) ? ngx_etcd_url_local(endpoint) : 0;
+    if (rv == NULL) {
+        endpoint->local = (endpoint->addr.sockaddr != NULL)
+                          ? ngx_etcd_url_local(endpoint->addr.sockaddr)
+                          : ngx_etcd_url_localhost(&endpoint->host);
+    }
 
     return rv;
 }
@@ -179,38 +183,52 @@ ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
 }
 
 
+/* that name and all below it are the own machine's: RFC 6761, 6.3 */
+
 static ngx_uint_t
-ngx_etcd_url_local(ngx_etcd_endpoint_t *endpoint)
+ngx_etcd_url_localhost(ngx_str_t *host)
 {
-    ngx_str_t            *host;
-    struct sockaddr      *sa;
-    struct sockaddr_in   *sin;
+    size_t  len;
+
+    len = host->len;
+
+    if (len != 0 && host->data[len - 1] == '.') {
+        len--;
+    }
+
+    return len >= 9
+           && ngx_strncasecmp(host->data + len - 9, (u_char *) "localhost", 9)
+              == 0
+           && (len == 9 || host->data[len - 10] == '.');
+}
+
+
+ngx_uint_t
+ngx_etcd_url_local(struct sockaddr *sa)
+{
+    in_addr_t             addr;
 #if (NGX_HAVE_INET6)
     struct sockaddr_in6  *sin6;
 #endif
 
-    host = &endpoint->host;
-    sa = endpoint->addr.sockaddr;
-
-    if (sa == NULL) {
-        return host->len == 9
-               && ngx_strncasecmp(host->data, (u_char *) "localhost", 9) == 0;
-    }
-
-    if (ngx_inet_wildcard(sa)) {
-        return 1;
-    }
+    addr = ((struct sockaddr_in *) sa)->sin_addr.s_addr;
 
 #if (NGX_HAVE_INET6)
+
     if (sa->sa_family == AF_INET6) {
         sin6 = (struct sockaddr_in6 *) sa;
-        return IN6_IS_ADDR_LOOPBACK(&sin6->sin6_addr) ? 1 : 0;
+
+        if (!IN6_IS_ADDR_V4MAPPED(&sin6->sin6_addr)) {
+            return IN6_IS_ADDR_LOOPBACK(&sin6->sin6_addr)
+                   || IN6_IS_ADDR_UNSPECIFIED(&sin6->sin6_addr);
+        }
+
+        ngx_memcpy(&addr, &sin6->sin6_addr.s6_addr[12], sizeof(in_addr_t));
     }
+
 #endif
 
-    sin = (struct sockaddr_in *) sa;
-
-    return (ntohl(sin->sin_addr.s_addr) >> 24) == 127;
+    return addr == INADDR_ANY || (ntohl(addr) >> 24) == 127;
 }
 
 

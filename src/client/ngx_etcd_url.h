@@ -26,8 +26,9 @@ typedef struct {
                                                    a name to be resolved */
     in_port_t                    port;
     ngx_uint_t                   secure;        /* https */
-    ngx_uint_t                   local;         /* means another machine on
-                                                   each: 127.0.0.1, 0.0.0.0 */
+    ngx_uint_t                   local;         /* as far as the URL says:
+                                                   ngx_etcd_url_local(), or
+                                                   "localhost" */
 } ngx_etcd_endpoint_t;
 
 
@@ -36,6 +37,9 @@ typedef struct {
  * "host:port".  Returns NULL, or what is wrong with it.
  */
 char *ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
+
+/* 1 if it means another machine on each: 127.0.0.1, 0.0.0.0, and the like */
+ngx_uint_t ngx_etcd_url_local(struct sockaddr *sa);
 
 /* 1 if both lead to the same place in the same way */
 ngx_uint_t ngx_etcd_url_equal(ngx_etcd_endpoint_t *one,

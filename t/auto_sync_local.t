@@ -1,0 +1,133 @@
+#!/usr/bin/perl
+
+# auto_sync: what members advertise must not lead to the own machine, in
+# whatever way that is written, where no endpoint of the configuration does.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Dns;
+use Etcd;
+use Finish;
+use Nginx;
+use Port;
+use Wait;
+
+# the configuration has a name, of which nothing says where it leads
+
+my $dns = Dns->start();
+
+$dns->set('etcd.test' => ['127.0.0.1']);
+$dns->set('inside.test' => ['127.0.0.1']);
+
+my $port = free_port();
+
+# others listen there, too, as a foreign service on this machine would
+
+my @local = map { "http://$_:$port" } '127.0.0.1', '127.1.2.3', '0.0.0.0',
+            '[::1]', '[::]', '[::ffff:127.0.0.1]', '[::ffff:7f01:203]',
+            'localhost', 'LOCALHOST.', 'etcd.localhost';
+my @other = map { "http://$_:$port" } 'inside.test', 'localhost.test';
+
+my $etcd = Etcd->new(args => ['--advertise-client-urls',
+                              join(',', @local, @other)]);
+
+$etcd->{port} = $port;
+$etcd->{http} = $etcd->http();
+$etcd->start();
+$etcd->put('/s/1', '127.0.0.1:1');
+
+my $nginx = Nginx->new()->set(PLACE => "etcd.test:$port",
+                              DNS => $dns->address);
+
+$nginx->start(<<'EOC');
+
+etcd {
+    endpoints http://%%PLACE%%;
+    resolver %%DNS%% ipv6=off;
+    connect_timeout 300ms;
+    auto_sync 100ms;
+}
+
+etcd here {
+    endpoints http://%%PLACE%% http://127.0.0.1:1;
+    resolver %%DNS%% ipv6=off;
+    connect_timeout 300ms;
+    auto_sync 100ms;
+    zone 256k;
+}
+
+http {
+    upstream api {
+        etcd_members /s/;
+    }
+
+    upstream local {
+        etcd_members /s/ cluster=here;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+my $reason = 'it leads to the own machine';
+
+sub cluster { $nginx->status->{clusters}{$_[0] // 'default'} }
+
+
+sub learned {
+    my @urls = map { $_->{url} } grep { $_->{learned} }
+               @{ cluster(@_)->{endpoints} };
+
+    return join(' ', sort @urls);
+}
+
+
+ok(wait_for(sub { learned() eq join(' ', sort @other) }, 10, 'URLs'),
+   'URLs that lead elsewhere are learned') or diag(learned());
+
+for my $url (@local) {
+    my $ignored = qr/"default": .* URL "\Q$url\E" is ignored: $reason/;
+
+    is($nginx->count_log($ignored), 1, "$url is not");
+}
+
+ok(wait_for(sub { learned('here') =~ /127\.1\.2\.3/ }, 10, 'all'),
+   'where the configuration has one, others are learned, too');
+
+# nothing but the learned ones is left: one of them leads here, without anybody
+# seeing that in its name
+
+$dns->set('etcd.test' => undef);
+$etcd->kill();
+$etcd->launch($etcd->{cluster});
+
+ok(wait_for(sub {
+    $nginx->count_log(qr{"default": endpoint http://inside\.test:.* $reason})
+}, 20, 'the name'), 'a name that leads to the own machine is not used');
+
+ok(wait_for(sub { cluster('here')->{state} eq 'synced' }, 20, 'the other'),
+   'but where the configuration has one that does');
+
+ok(wait_for(sub { cluster()->{state} ne 'synced' }, 20, 'the end of it'),
+   'not even as the last one');
+
+$dns->set('etcd.test' => ['127.0.0.1']);
+ok(wait_for(sub { cluster()->{state} eq 'synced' }, 20, 'etcd'),
+   'the configured one is');
+is($nginx->count_log(qr{"default": endpoint http://inside\.test:\d+ answers}),
+   0, 'the name never was');
+
+finish();
