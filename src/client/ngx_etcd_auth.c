@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_password.h>
+#include <ngx_etcd_secret.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
@@ -60,8 +61,8 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
     auth->cluster = cluster;
     auth->state = conf->user.len ? NGX_ETCD_AUTH_WANTED : NGX_ETCD_AUTH_READY;
 
-    auth->password.data = ngx_pcalloc(cluster->pool,
-                                      NGX_ETCD_PASSWORD_MAX + 1);
+    auth->password.data = ngx_etcd_secret_palloc(cluster->pool,
+                                                 NGX_ETCD_PASSWORD_MAX + 1);
     if (auth->password.data == NULL) {
         return NULL;
     }
@@ -270,6 +271,7 @@ ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
     call->timeout = ngx_min(timeout, auth->cluster->conf->request_timeout);
     call->message = ngx_etcd_auth_message;
     call->done = ngx_etcd_auth_ended;
+    call->secret = 1;
     call->data = auth;
 
     auth->started = ngx_current_msec;
@@ -418,13 +420,14 @@ ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
         }
     }
 
-    auth->answer.data = ngx_alloc(token->len, auth->cluster->log);
+    auth->answer.data = ngx_etcd_secret_alloc(token->len, auth->cluster->log);
     if (auth->answer.data == NULL) {
         return NGX_ERROR;
     }
 
     auth->answer.len = token->len;
     ngx_memcpy(auth->answer.data, token->data, token->len);
+    ngx_explicit_memzero(token->data, token->len);
 
     return NGX_OK;
 }
@@ -629,8 +632,7 @@ static void
 ngx_etcd_auth_drop(ngx_str_t *token)
 {
     if (token->data != NULL) {
-        ngx_explicit_memzero(token->data, token->len);
-        ngx_free(token->data);
+        ngx_etcd_secret_free(token->data);
     }
 
     ngx_str_null(token);

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_credentials.h>
 #include <ngx_etcd_password.h>
+#include <ngx_etcd_secret.h>
 
 
 char *
@@ -61,7 +62,8 @@ ngx_etcd_password_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    password->data = ngx_pnalloc(cf->pool, NGX_ETCD_PASSWORD_MAX + 1);
+    password->data = ngx_etcd_secret_palloc(cf->pool,
+                                            NGX_ETCD_PASSWORD_MAX + 1);
     if (password->data == NULL) {
         return NGX_CONF_ERROR;
     }

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_connection.h>
+#include <ngx_etcd_secret.h>
 #include <ngx_etcd_tls.h>
 
 #include <poll.h>
@@ -53,6 +54,7 @@ struct ngx_etcd_connection_s {
 };
 
 
+static ngx_buf_t *ngx_etcd_connection_buf(ngx_pool_t *pool, size_t size);
 static ngx_int_t ngx_etcd_connection_open(ngx_etcd_connection_t *conn);
 static void ngx_etcd_connection_setup(ngx_etcd_connection_t *conn,
     ngx_connection_t *c);
@@ -86,12 +88,14 @@ ngx_etcd_connection_create(ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool,
     conn->pool = pool;
     conn->log = log;
 
-    conn->in = ngx_palloc(pool, NGX_ETCD_CONNECTION_INPUT);
+    /* passwords and tokens go through both */
+
+    conn->in = ngx_etcd_secret_palloc(pool, NGX_ETCD_CONNECTION_INPUT);
     if (conn->in == NULL) {
         return NULL;
     }
 
-    conn->out = ngx_create_temp_buf(pool, NGX_ETCD_CONNECTION_OUTPUT);
+    conn->out = ngx_etcd_connection_buf(pool, NGX_ETCD_CONNECTION_OUTPUT);
     if (conn->out == NULL) {
         return NULL;
     }
@@ -101,6 +105,30 @@ ngx_etcd_connection_create(ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool,
     }
 
     return conn;
+}
+
+
+static ngx_buf_t *
+ngx_etcd_connection_buf(ngx_pool_t *pool, size_t size)
+{
+    ngx_buf_t  *b;
+
+    b = ngx_calloc_buf(pool);
+    if (b == NULL) {
+        return NULL;
+    }
+
+    b->start = ngx_etcd_secret_palloc(pool, size);
+    if (b->start == NULL) {
+        return NULL;
+    }
+
+    b->pos = b->start;
+    b->last = b->start;
+    b->end = b->start + size;
+    b->temporary = 1;
+
+    return b;
 }
 
 

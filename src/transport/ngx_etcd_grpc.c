@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_grpc_stream.h>
+#include <ngx_etcd_secret.h>
 
 
 /* pseudo-headers and ours; metadata of the call comes on top */
@@ -184,6 +185,10 @@ ngx_etcd_grpc_open(ngx_etcd_http2_t *h2, ngx_etcd_grpc_stream_t *stream)
         nv[n].namelen = md->key.len;
         nv[n].value = md->value.data;
         nv[n].valuelen = md->value.len;
+
+        /* a token is not to stay in HPACK's table: RFC 7541, 7.1.3 */
+
+        nv[n].flags = NGHTTP2_NV_FLAG_NO_INDEX;
         n++;
     }
 
@@ -245,9 +250,8 @@ ngx_etcd_grpc_send(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message)
         return NGX_ERROR;
     }
 
-    out = ngx_alloc(offsetof(ngx_etcd_grpc_out_t, data)
-                    + NGX_ETCD_GRPC_PREFIX + len,
-                    ngx_etcd_http2_log(stream->http2.h2));
+    out = ngx_etcd_secret_malloc(offsetof(ngx_etcd_grpc_out_t, data)
+                                 + NGX_ETCD_GRPC_PREFIX + len, NULL);
     if (out == NULL) {
         return NGX_ERROR;
     }
@@ -401,7 +405,7 @@ ngx_etcd_grpc_read_handler(ngx_etcd_http2_stream_t *h2s, u_char *buf,
 
         if (out->sent == out->len) {
             ngx_queue_remove(q);
-            ngx_free(out);
+            ngx_etcd_secret_release(out, NULL);
         }
     }
 
@@ -482,12 +486,11 @@ ngx_etcd_grpc_free_handler(ngx_etcd_http2_stream_t *h2s)
     while (!ngx_queue_empty(&stream->out)) {
         q = ngx_queue_head(&stream->out);
         ngx_queue_remove(q);
-        ngx_free(ngx_queue_data(q, ngx_etcd_grpc_out_t, queue));
+        ngx_etcd_secret_release(ngx_queue_data(q, ngx_etcd_grpc_out_t, queue),
+                                NULL);
     }
 
-    if (stream->body.data) {
-        ngx_free(stream->body.data);
-    }
+    ngx_etcd_grpc_body_free(stream);
 
     ngx_free(stream);
 }

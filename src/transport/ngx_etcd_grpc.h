@@ -81,6 +81,8 @@ struct ngx_etcd_grpc_call_s {
     ngx_etcd_grpc_message_pt            message;
     ngx_etcd_grpc_done_pt               done;
     void                               *data;
+    unsigned                            secret:1; /* what is received is cleared
+                                                     when it is freed */
 
     /*
      * valid in done(): the peer provably did nothing (never sent,

@@ -350,6 +350,28 @@ ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream)
 }
 
 
+void
+ngx_etcd_grpc_body_free(ngx_etcd_grpc_stream_t *stream)
+{
+    ngx_etcd_grpc_body_t  *body;
+
+    body = &stream->body;
+
+    if (body->data == NULL) {
+        return;
+    }
+
+    if (stream->call == NULL || stream->call->secret) {
+        ngx_explicit_memzero(body->data, body->size);
+    }
+
+    ngx_free(body->data);
+
+    body->data = NULL;
+    body->size = 0;
+}
+
+
 /* memory grows with what has arrived, not with what was announced */
 
 static ngx_int_t
@@ -376,7 +398,7 @@ ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
 
         if (body->data) {
             ngx_memcpy(data, body->data, body->got);
-            ngx_free(body->data);
+            ngx_etcd_grpc_body_free(stream);
         }
 
         body->data = data;
@@ -421,9 +443,7 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
     body->got = 0;
 
     if (body->size > NGX_ETCD_GRPC_BODY_KEEP) {
-        ngx_free(body->data);
-        body->data = NULL;
-        body->size = 0;
+        ngx_etcd_grpc_body_free(stream);
     }
 
     if (message == NULL) {

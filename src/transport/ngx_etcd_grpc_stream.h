@@ -79,6 +79,9 @@ struct ngx_etcd_grpc_stream_s {
 void ngx_etcd_grpc_finish(ngx_etcd_grpc_stream_t *stream,
     ngx_etcd_grpc_status_e status, const char *fmt, ...);
 
+/* what has arrived of a message; it is cleared, if it may be a secret */
+void ngx_etcd_grpc_body_free(ngx_etcd_grpc_stream_t *stream);
+
 /* handlers of ngx_etcd_http2_stream_handlers_t */
 
 void ngx_etcd_grpc_begin_handler(ngx_etcd_http2_stream_t *h2s);

@@ -11,6 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_http2_session.h>
+#include <ngx_etcd_secret.h>
 
 
 #define NGX_ETCD_HTTP2_STREAM_WINDOW      (4 * 1024 * 1024)
@@ -46,7 +47,14 @@ ngx_int_t
 ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
 {
     int                         rc;
+    nghttp2_mem                 memory;
     nghttp2_session_callbacks  *cb;
+
+    memory.mem_user_data = NULL;
+    memory.malloc = ngx_etcd_secret_malloc;
+    memory.free = ngx_etcd_secret_release;
+    memory.calloc = ngx_etcd_secret_calloc;
+    memory.realloc = ngx_etcd_secret_realloc;
 
     if (nghttp2_session_callbacks_new(&cb) != 0) {
         return NGX_ERROR;
@@ -67,7 +75,7 @@ ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
     nghttp2_session_callbacks_set_error_callback2(cb,
                                              ngx_etcd_http2_on_error);
 
-    rc = nghttp2_session_client_new(&h2->session, cb, h2);
+    rc = nghttp2_session_client_new3(&h2->session, cb, h2, NULL, &memory);
 
     nghttp2_session_callbacks_del(cb);
 

@@ -194,6 +194,10 @@ ngx_etcd_ssl_settings(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 {
     static const u_char  alpn[] = "\x02h2";
 
+    /* not to be found in OpenSSL's buffers: tokens are in there */
+
+    (void) SSL_CTX_set_options(ctx, SSL_OP_CLEANSE_PLAINTEXT);
+
     if (!ssl->http1
         && SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1) != 0)
     {

@@ -142,6 +142,7 @@ ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 {
     int                     n;
     BIO                    *bio;
+    FILE                   *fp;
     char                   *key;
     ngx_int_t               rc;
     ngx_etcd_ssl_option_t  *file;
@@ -152,6 +153,12 @@ ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
     bio = BIO_new_file((char *) file->value.data, "r");
     if (bio == NULL) {
         return ngx_etcd_ssl_file_fail(error, file, "passwords");
+    }
+
+    /* no buffer of stdio is to keep what was read */
+
+    if (BIO_get_fp(bio, &fp) == 1) {
+        (void) setvbuf(fp, NULL, _IONBF, 0);
     }
 
     rc = NGX_DECLINED;

@@ -1,0 +1,39 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Memory for passwords and tokens, and for the buffers that they go through.
+ * Core dumps do not have it (MADV_DONTDUMP), and it is cleared before it is
+ * given back.
+ */
+
+
+#ifndef _NGX_ETCD_SECRET_H_INCLUDED_
+#define _NGX_ETCD_SECRET_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* zeroed pages of their own; NULL: no memory */
+void *ngx_etcd_secret_alloc(size_t size, ngx_log_t *log);
+
+/* NULL is ignored */
+void ngx_etcd_secret_free(void *p);
+
+/* until the pool is destroyed */
+void *ngx_etcd_secret_palloc(ngx_pool_t *pool, size_t size);
+
+
+/*
+ * A heap for libraries: small blocks are cleared when they are given back, and
+ * larger ones, where messages are put together, are pages as above.
+ */
+void *ngx_etcd_secret_malloc(size_t size, void *data);
+void *ngx_etcd_secret_calloc(size_t n, size_t size, void *data);
+void *ngx_etcd_secret_realloc(void *p, size_t size, void *data);
+void ngx_etcd_secret_release(void *p, void *data);
+
+
+#endif /* _NGX_ETCD_SECRET_H_INCLUDED_ */
