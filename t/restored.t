@@ -3,7 +3,8 @@
 # etcd is restored from a snapshot, on the same URLs: what was put after that is
 # gone, and leases from before are there.  A lock whose key is gone is given up
 # before an nginx that knew the former history lets anybody in, and so is a
-# leadership.
+# leadership.  It shows in the revision or, where that is past what was seen, in
+# the raft term: an nginx is frozen until etcd is as the test wants it.
 
 use strict;
 use warnings;
@@ -91,12 +92,26 @@ sub keys_of {
 sub leads { ($_[0]->get('/leads')->{body} // '') eq '1' }
 
 
+sub logged {
+    my ($nginx, $what) = @_;
+
+    return $nginx->count_log(qr/another history: $what/);
+}
+
+
+# there is one worker
+
+sub freeze { $_->freeze($_->workers) for @_ }
+sub thaw { $_->thaw($_->workers) for @_ }
+
+
 my $first = start('first');
 my $second = start('second');
 
 is($_->get('/free?name=' . $_->port)->{status}, 200, 'a lease for locks')
     for $first, $second;
 wait_for { keys_of('/elections/ingress/') == 2 } 20, 'the candidates';
+wait_for { leads($first) || leads($second) } 20, 'the leader';
 
 my $snapshot = $etcd->save();
 
@@ -110,8 +125,13 @@ is(keys_of('/locks/one/'), 1, 'the lock is held');
 
 my ($leader, $other) = leads($first) ? ($first, $second) : ($second, $first);
 
+# the restored etcd is past all revisions that an nginx has seen
+
 $etcd->put("/more/$_", $_) for 1 .. 20;
+freeze($first, $second);
 $etcd->restore($snapshot);
+$etcd->put("/other/$_", $_) for 1 .. 40;
+thaw($first, $second);
 
 my $waiter = ask($second);
 
@@ -137,10 +157,34 @@ wait_for {
 is($backend->requests, 2, 'then the other one has the lock');
 is($two_lead, 0, 'never did two lead');
 ok(leads($leader) || leads($other), 'one leads');
-cmp_ok($first->count_log(qr/another history: the raft term went back/), '>', 0,
-       'it is logged');
+cmp_ok(logged($_, 'the raft term went back'), '>', 0, 'it is logged')
+    for $first, $second;
+is(logged($_, 'the revision went back'), 0, 'the revision shows nothing')
+    for $first, $second;
 
 $backend->set(hang => 0);
 is($waiter->receive->{status}, 200, 'its request succeeds');
+
+# restored once more: the revision is lower than that of the lock, until the
+# first nginx has seen it, and the term is the same
+
+wait_for { keys_of('/locks/one/') == 0 } 10, 'the lock to be free';
+
+$snapshot = $etcd->save();
+
+$backend->reset;
+$backend->set(hang => 1);
+
+$holder = ask($first);
+
+wait_for { $backend->requests == 1 } 10, 'the third request';
+
+freeze($second);
+$etcd->restore($snapshot);
+
+wait_for { logged($first, 'the revision went back') } 20, 'it to be logged';
+is($holder->receive->{status}, 503, 'the next such request is cut as well');
+
+thaw($second);
 
 finish();
