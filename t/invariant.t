@@ -204,6 +204,7 @@ for my $idle (0, 1) {
 
     wait_for { $changes->() > 5 } 10, 'changes';
     $writer->pause();
+    is($writer->revision, $etcd->revision, 'the last change is known');
 
     my $snapshot = $etcd->save();
     my $before = $changes->();
@@ -219,6 +220,7 @@ for my $idle (0, 1) {
     ok($idle ? $lost->() == 1 : wait_for(sub { $lost->() }, 20),
        $idle ? 'also by a writer that pauses, at once'
              : 'a cluster that lost changes is noticed');
+    is($writer->revision, 0, 'nothing is known of it then') if $idle;
 
     $writer->resume();
     $before = $changes->();

@@ -194,7 +194,8 @@ sub end {
 sub pause { $_[0]{invariant}->writer->pause() }
 
 
-# what is true is read while nothing changes it
+# What is true is read while nothing changes it.  Members may be the same at
+# revisions that nginx has still to pass.
 
 sub over {
     my ($self, $end) = @_;
@@ -205,8 +206,10 @@ sub over {
     my $writer = $self->{invariant}->writer;
     my $paused = !$writer || $writer->pause();
     my $truth = $self->truth();
+    my $revision = $writer ? $writer->revision : 0;
 
     my $same = $paused && wait_for { $self->is_synced()
+                                     && $self->revision() >= $revision
                                      && $self->known() eq $truth }
         4 * CONVERGED, "$self->{name}: the truth";
 

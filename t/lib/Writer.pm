@@ -6,6 +6,7 @@ package Writer;
 #                                { KEY => ADDRESS, ... }, root => 'password');
 #     $writer->pause(); $writer->resume();
 #     $writer->history();     # in order: { key, op, sent, done, revision }
+#     $writer->revision();    # of the last change that is not lost
 #
 # A key that is there is put again or deleted, and then left deleted for a
 # while.  The process goes on whatever happens to etcd: a short deadline for
@@ -118,6 +119,15 @@ sub history {
     open(my $file, '<', $self->{file}) or return;
 
     return map { decode_json($_) } grep { /\n\z/ } <$file>;
+}
+
+
+sub revision {
+    my ($self) = @_;
+
+    my ($last) = reverse($self->history);
+
+    return $last && $last->{revision} // 0;
 }
 
 
