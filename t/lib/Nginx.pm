@@ -41,6 +41,9 @@ use Port;
 use Process;
 use Wait;
 
+# seconds; a machine that stands still for so long is no test's subject
+use constant START => 60;
+
 my $top = abs_path(dirname(__FILE__) . '/../..');
 my $count = 0;
 my $built_with;
@@ -298,12 +301,12 @@ sub start {
 
     $status == 0 or die "nginx did not start:\n$output\n";
 
-    wait_for { $self->{pid} = $self->read_pid() } 10, 'nginx.pid'
+    wait_for { $self->{pid} = $self->read_pid() } START, 'nginx.pid'
         or die "nginx did not start\n";
 
     # all of them: a test may compare them with those that it sees later
 
-    wait_for { $self->workers() >= ($self->{processes} // 1) } 10, 'workers'
+    wait_for { $self->workers() >= ($self->{processes} // 1) } START, 'workers'
         or die "no workers\n";
 
     return $self;
