@@ -95,13 +95,7 @@ my $test = Fault->start(
 
 # the newest one
 
-sub token {
-    open(my $log, '<', $etcd->{log}) or die "open $etcd->{log}: $!\n";
-
-    my $authenticated = qr/authenticated a user.*"user-name":"nginx"/;
-
-    return (map { /$authenticated.*"token":"([^"]+)"/ ? $1 : () } <$log>)[-1];
-}
+sub token { ($etcd->tokens('nginx'))[-1] }
 
 
 sub reconnects {
@@ -144,7 +138,7 @@ $test->fault('the token expires', sub {
     my $token = token();
 
     ok(wait_for(sub {
-        $etcd->count_log(qr/deleted a simple token.*"\Q$token\E"/)
+        $etcd->has_forgotten('nginx', $token)
     }, 6 * TTL), 'etcd has forgotten it');
     ok(reconnects(), 'there is another one');
 }, sub { });

@@ -11,6 +11,7 @@ package Etcd;
 use strict;
 use warnings;
 
+use Digest::SHA qw(sha256_hex);
 use File::Path qw(make_path remove_tree);
 use JSON::PP;
 use MIME::Base64;
@@ -554,10 +555,57 @@ sub manage {
 sub count_log {
     my ($self, $pattern) = @_;
 
-    open(my $file, '<', $self->{log}) or return 0;
-
-    return scalar(grep { /$pattern/ } <$file>);
+    return scalar(grep { /$pattern/ } $self->log_lines);
 }
+
+
+sub log_lines {
+    my ($self) = @_;
+
+    open(my $file, '<', $self->{log}) or return;
+
+    return <$file>;
+}
+
+
+# At --log-level=debug: the tokens that a user was given, in their order.  Since
+# 3.5.26 they are known by a fingerprint until they are deleted.
+
+sub tokens {
+    my ($self, $user) = @_;
+
+    return $self->logged_tokens(qr/authenticated a user/, $user);
+}
+
+
+sub deleted_tokens {
+    my ($self, $user) = @_;
+
+    return $self->logged_tokens(qr/deleted a simple token/, $user);
+}
+
+
+sub logged_tokens {
+    my ($self, $what, $user) = @_;
+
+    my $token = qr/"token(?:-fingerprint)?":"([^"]+)"/;
+
+    return map { /$what.*"user-name":"\Q$user\E".*$token/ }
+           $self->log_lines;
+}
+
+
+# is the token of that name, as of tokens(), not known any more
+
+sub has_forgotten {
+    my ($self, $user, $token) = @_;
+
+    return scalar(grep { $token eq $_ || $token eq fingerprint($_) }
+                  $self->deleted_tokens($user));
+}
+
+
+sub fingerprint { substr(sha256_hex($_[0]), 0, 12) }
 
 
 sub encode { return encode_base64($_[0], '') }
