@@ -45,6 +45,7 @@
 #define NGX_ETCD_CRASH_WRITE   64           /* bytes by one instruction */
 #define NGX_ETCD_CRASH_DEAD    2000000000   /* no process has that number */
 #define NGX_ETCD_CRASH_HANGS   30           /* seconds */
+#define NGX_ETCD_CRASH_ALLOCATOR  2         /* exit code: it is at fault */
 #define NGX_ETCD_CRASH_TRAP    0x100        /* of the flags of the processor */
 
 
@@ -182,7 +183,7 @@ ngx_etcd_crash_fault(const char *fmt, ...)
 
     ngx_etcd_crash_report(reason);
 
-    _exit(1);
+    _exit(ngx_etcd_crash_slab ? NGX_ETCD_CRASH_ALLOCATOR : 1);
 }
 
 
@@ -231,7 +232,9 @@ ngx_etcd_crash_fork(void (*handler)(void))
         ngx_etcd_crash_report(reason);
     }
 
-    if (ngx_etcd_crash_slab) {
+    if (WIFEXITED(status) ? WEXITSTATUS(status) == NGX_ETCD_CRASH_ALLOCATOR
+                          : ngx_etcd_crash_slab)
+    {
         ngx_etcd_crash_shared->allocator++;
 
     } else {
@@ -240,10 +243,31 @@ ngx_etcd_crash_fork(void (*handler)(void))
 }
 
 
+/*
+ * nginx's allocator alerts of what was freed twice, and goes on: whoever freed
+ * it is at fault, even one that was killed within the allocator
+ */
+
+static void
+ngx_etcd_crash_alert(ngx_log_t *log, ngx_uint_t level, u_char *buf, size_t len)
+{
+    if (ngx_strnstr(buf, "is already free", len) != NULL) {
+        ngx_etcd_crash_slab = 0;
+    }
+
+    ngx_etcd_crash_fault("%.*s", (int) len - 1, buf);
+}
+
+
 static void
 ngx_etcd_crash_try(void)
 {
-    size_t  lost;
+    size_t            lost;
+    static ngx_log_t  log;
+
+    log.log_level = NGX_LOG_ALERT;
+    log.writer = ngx_etcd_crash_alert;
+    ngx_cycle->log = &log;
 
     (void) signal(SIGSEGV, SIG_DFL);
     (void) signal(SIGTRAP, SIG_DFL);
