@@ -26,8 +26,8 @@
  * the most bytes that a kill in that operation takes from the zone for good,
  * and a line "fault: OPERATION POINT.POINT FILE+OFFSET: REASON" for each fault.
  * Those of a process that was killed in nginx's allocator, which cannot do
- * anything about it, are counted apart, and begin with "allocator:".  Steps are
- * those of an x86-64.
+ * anything about it, are counted apart, and begin with "allocator:"; what they
+ * lose is not counted.  Steps are those of an x86-64.
  */
 
 
@@ -277,7 +277,7 @@ ngx_etcd_crash_try(void)
     ngx_pid = getpid();
     lost = ngx_etcd_crash_check();
 
-    if (lost > ngx_etcd_crash_shared->lost) {
+    if (!ngx_etcd_crash_slab && lost > ngx_etcd_crash_shared->lost) {
         ngx_etcd_crash_shared->lost = lost;
     }
 }
