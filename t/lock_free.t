@@ -41,6 +41,7 @@ worker_processes 1;
 
 etcd {
     endpoints %%ETCD%%;
+    db_check 0;
     connect_timeout 500ms;
     lock_ttl %%TTL%%s;
 }

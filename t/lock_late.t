@@ -46,6 +46,7 @@ worker_processes 1;
 
 etcd {
     endpoints %%ETCD%%;
+    db_check 0;
     lock_ttl %%TTL%%s;
 }
 

@@ -39,6 +39,7 @@ worker_processes 1;
 
 etcd {
     endpoints %%ETCD%%;
+    db_check 0;
     lock_ttl 60s;
 }
 
