@@ -167,6 +167,7 @@ sub crowd {
 
     my @clients = map { begin($path) } 1 .. CLIENTS;
 
+    $lock->holds("/locks$path", $inside, "$path: as many are inside");
     $lock->waits("/locks$path", CLIENTS - $inside, "$path: others wait");
     $backend->set(hang => 0);
 

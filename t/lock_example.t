@@ -77,6 +77,7 @@ my @writes = map {
     $client;
 } 1, 2;
 
+$lock->holds('/locks/catalog', 1, 'a change of the catalogue');
 $lock->waits('/locks/catalog', 1, 'one change of the catalogue at a time');
 wait_for { $backend->requests == 9 } 10, 'reads';
 is($backend->requests, 9, 'and reads without a lock');
