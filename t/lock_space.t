@@ -11,9 +11,11 @@ use lib "$FindBin::Bin/lib";
 
 use Test::More;
 
+use Backend;
 use Etcd;
 use Fake;
 use Finish;
+use Lock;
 use Metrics;
 use Nginx;
 use Wait;
@@ -66,6 +68,11 @@ http {
             etcd_lock /locks/varied $arg_k;
         }
 
+        location /hold {
+            etcd_lock /locks/hold $arg_k;
+            proxy_pass http://%%BACKEND%%;
+        }
+
         location /constant {
             etcd_lock /locks/constant constant cluster=constant;
         }
@@ -78,7 +85,10 @@ http {
 
 END
 
-my $nginx = Nginx->new(etcd => $etcd)->start($blocks . $http);
+my $backend = Backend->start('backend');
+my $nginx = Nginx->new(etcd => $etcd)->set(BACKEND => $backend->address)
+    ->start($blocks . $http);
+my $lock = Lock->new($nginx, $etcd);
 
 
 sub metric {
@@ -111,6 +121,19 @@ sub asks_again {
     my $before = asked();
 
     return ok(wait_for(sub { asked() > $before + 1 }, 20, $name), $name);
+}
+
+
+# the statuses of requests that come at once, each for a lock of its own
+
+sub together {
+    my ($n) = @_;
+
+    my @clients = map { $nginx->http } 1 .. $n;
+
+    $clients[$_]->send('GET', "/key?k=$_") for 0 .. $#clients;
+
+    return map { $_->receive->{status} } @clients;
 }
 
 
@@ -189,10 +212,25 @@ is($nginx->get('/x')->{status}, 404, 'locks are taken');
 
 # none: writes fail before etcd raises the alarm, by one of them
 
+$backend->set(hang => 1);
+
+my @held = map { $nginx->http } 1 .. 3;
+
+$held[$_]->send('GET', "/hold?k=$_") for 0 .. $#held;
+$lock->holds('/locks/hold', scalar(@held), 'some locks are held');
+
 ok(wait_for(sub { !fill() }, 30, 'a full database'), 'etcd takes no writes');
 ok(wait_for(sub { metric('nospace') }, 20, 'the alarm'), 'nginx knows');
 is(logged('default', 'is full'), 1, 'and says so');
 is($nginx->get('/x')->{status}, 503, 'no lock is taken');
+is_deeply([grep { $_ != 503 } together(30)], [],
+          'also by requests that come together, whose puts are nested');
+is($nginx->count_log(qr/not put: failed precondition.*space exceeded/), 31,
+   'etcd has refused them all: none was asked for again');
+is(scalar($lock->keys('/locks/hold')), scalar(@held), 'those held stay');
+$backend->set(hang => 0);
+$_->receive for @held;
+$lock->gone('/locks/hold', 'and are given up');
 
 my $alarms = $etcd->call('maintenance/alarm', { action => 'GET' })->{alarms};
 
@@ -226,7 +264,7 @@ $etcd->user_add('nginx', 'secret', '/locks/');
 $etcd->grant_right('nginx', 'readwrite', '/locks/');
 $etcd->auth_enable('root');
 
-my $user = Nginx->new(etcd => $etcd);
+my $user = Nginx->new(etcd => $etcd)->set(BACKEND => $backend->address);
 
 $user->write_secret('password', "secret\n");
 $user->start(($blocks =~ s/db_quota 4m;/user nginx; password_file password;/r)
@@ -263,7 +301,7 @@ my $fake = Fake->new();
 my $config = ($blocks =~ s/^etcd (?:constant|off).*?^\}\n//gmsr)
              . ($http =~ s/^.*cluster=.*\n//gmr);
 
-$nginx = Nginx->new(etcd => $fake);
+$nginx = Nginx->new(etcd => $fake)->set(BACKEND => $backend->address);
 $fake->start('ok', '--answer', 'Status='
              . $nginx->write_file('status', field(3, 850_000)
                                             . field(12, 1_000_000)));

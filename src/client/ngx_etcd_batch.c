@@ -56,6 +56,7 @@ typedef struct {
     ngx_uint_t                   nsteps;
     ngx_pool_t                  *pool;
     Etcd__TxnRequest             request;      /* of more than one */
+    Etcd__RequestOp             *failure[1];   /* its, see there */
 } ngx_etcd_batch_call_t;
 
 
@@ -82,7 +83,8 @@ static void ngx_etcd_batch_answer(ngx_etcd_unary_t *unary,
 static void ngx_etcd_batch_end(ngx_etcd_batch_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__TxnResponse *response);
-static void ngx_etcd_batch_split(ngx_etcd_batch_call_t *call);
+static void ngx_etcd_batch_split(ngx_etcd_batch_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static ngx_uint_t ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call,
     Etcd__TxnResponse *response);
 static ngx_int_t ngx_etcd_batch_outcome(Etcd__TxnResponse *response,
@@ -257,6 +259,7 @@ ngx_etcd_batch_send(ngx_etcd_batch_t *batch)
     unary->request = &request->base;
     unary->response = &etcd__txn_response__descriptor;
     unary->idempotent = 1;
+    unary->roomy = 1;
     unary->done = ngx_etcd_batch_answer;
     unary->data = call;
 
@@ -390,6 +393,10 @@ ngx_etcd_batch_request(ngx_etcd_batch_call_t *call)
         parts[i].op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_TXN;
         parts[i].op.request_txn = &parts[i].txn;
 
+        if (parts[i].txn.n_failure != 0) {
+            call->failure[0] = &parts[i].write_op;
+        }
+
         ops[i] = &parts[i].op;
         i++;
     }
@@ -402,6 +409,16 @@ ngx_etcd_batch_request(ngx_etcd_batch_call_t *call)
 
     call->request.success = ops;
     call->request.n_success = call->nsteps;
+
+    /*
+     * etcd does not look for puts in nested ones when its database is full, and
+     * would do them: it sees this one, which is never done.
+     */
+
+    if (call->failure[0] != NULL) {
+        call->request.failure = call->failure;
+        call->request.n_failure = 1;
+    }
 
     return &call->request;
 }
@@ -541,7 +558,7 @@ ngx_etcd_batch_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         && !ngx_etcd_retriable(status)
         && call->nsteps > 1)
     {
-        ngx_etcd_batch_split(call);
+        ngx_etcd_batch_split(call, status, text);
 
     } else {
         ngx_etcd_batch_end(call, status, text, answer);
@@ -553,12 +570,16 @@ ngx_etcd_batch_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 }
 
 
-/* one of them is refused, and all of them with it: which? */
+/*
+ * One of them is refused, and all of them with it: which?  Where there is no
+ * room, that is each put.
+ */
 
 static void
-ngx_etcd_batch_split(ngx_etcd_batch_call_t *call)
+ngx_etcd_batch_split(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
 {
-    ngx_queue_t       *q;
+    ngx_queue_t       *q, *prev;
     ngx_etcd_step_t   *step;
     ngx_etcd_batch_t  *batch;
 
@@ -566,9 +587,14 @@ ngx_etcd_batch_split(ngx_etcd_batch_call_t *call)
 
     for (q = ngx_queue_last(&call->steps);
          q != ngx_queue_sentinel(&call->steps);
-         q = ngx_queue_last(&call->steps))
+         q = prev)
     {
+        prev = ngx_queue_prev(q);
         step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+
+        if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && step->lease != 0) {
+            continue;
+        }
 
         ngx_queue_remove(q);
         ngx_queue_insert_head(&batch->steps, q);
@@ -578,7 +604,7 @@ ngx_etcd_batch_split(ngx_etcd_batch_call_t *call)
         step->unknown |= ngx_etcd_batch_unknown(call);
     }
 
-    ngx_etcd_batch_end(call, NGX_ETCD_GRPC_OK, NULL, NULL);
+    ngx_etcd_batch_end(call, status, text, NULL);
 }
 
 

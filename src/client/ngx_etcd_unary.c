@@ -12,6 +12,11 @@
 #include <ngx_etcd_clock.h>
 
 
+/* ErrGRPCNoSpace of etcd; RESOURCE_EXHAUSTED is "too many requests", too */
+
+#define NGX_ETCD_UNARY_NOSPACE  "database space exceeded"
+
+
 static void ngx_etcd_unary_attempt(ngx_etcd_unary_t *unary);
 static void ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     ngx_msec_t left);
@@ -23,6 +28,8 @@ static ngx_int_t ngx_etcd_unary_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
 static void ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static ngx_uint_t ngx_etcd_unary_is_full(ngx_etcd_grpc_status_e status,
+    ngx_str_t *text);
 static void ngx_etcd_unary_failed(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_unary_again(ngx_etcd_unary_t *unary,
@@ -302,7 +309,23 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
         return;
     }
 
+    if (unary->roomy && ngx_etcd_unary_is_full(status, text)) {
+        ngx_etcd_channel_succeeded(&unary->cluster->reads);
+        status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
+    }
+
     ngx_etcd_unary_failed(unary, status, text);
+}
+
+
+static ngx_uint_t
+ngx_etcd_unary_is_full(ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    return status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
+           && ngx_strlcasestrn(text->data, text->data + text->len,
+                               (u_char *) NGX_ETCD_UNARY_NOSPACE,
+                               sizeof(NGX_ETCD_UNARY_NOSPACE) - 2)
+              != NULL;
 }
 
 

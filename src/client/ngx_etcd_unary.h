@@ -76,6 +76,12 @@ struct ngx_etcd_unary_s {
     unsigned                            idempotent:1;
 
     /*
+     * It writes, and does not wait for room in etcd's database: where that is
+     * full, done() gets FAILED_PRECONDITION at once.
+     */
+    unsigned                            roomy:1;
+
+    /*
      * valid in done(): it did not succeed, or not with this attempt, but
      * etcd may have processed it
      */
