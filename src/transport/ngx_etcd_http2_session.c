@@ -18,6 +18,13 @@
 #define NGX_ETCD_HTTP2_CONNECTION_WINDOW  (16 * 1024 * 1024)
 #define NGX_ETCD_HTTP2_MAX_STREAMS        100
 
+/*
+ * Header blocks of a stream whose fields are payload: a response, trailers, and
+ * few of 1xx, of which there may be any number.
+ */
+
+#define NGX_ETCD_HTTP2_BLOCKS  4
+
 
 static ngx_int_t ngx_etcd_http2_settings(ngx_etcd_http2_t *h2);
 
@@ -231,6 +238,7 @@ ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
 
     if (stream != NULL && frame->hd.type == NGHTTP2_HEADERS) {
         stream->header_size = 0;
+        stream->nblocks++;
         stream->handlers->begin(stream);
     }
 
@@ -260,7 +268,10 @@ ngx_etcd_http2_on_header(nghttp2_session *session, const nghttp2_frame *frame,
     /* 32 is the overhead that HTTP/2 counts per field */
 
     stream->header_size += namelen + valuelen + 32;
-    ngx_etcd_http2_payload(h2, namelen + valuelen);
+
+    if (stream->nblocks <= NGX_ETCD_HTTP2_BLOCKS) {
+        ngx_etcd_http2_payload(h2, namelen + valuelen);
+    }
 
     if (stream->header_size > NGX_ETCD_HTTP2_HEADERS_SIZE) {
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;

@@ -65,6 +65,7 @@ struct ngx_etcd_http2_stream_s {
 
     int32_t                                  id;
     size_t                                   header_size;
+    ngx_uint_t                               nblocks;      /* of headers */
 
     /* the request's HEADERS went out: the peer may know of it */
     unsigned                                 sent:1;
