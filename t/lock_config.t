@@ -33,6 +33,8 @@ for (
     ['/' . 'a' x 512, 'has a name of more than 512 bytes'],
     ['/a ""', 'has an empty key'],
     ['/a empty=pass', 'has "empty=pass" without a key'],
+    ['/a linger=1s', 'has "linger=" without "wait="'],
+    ['/a wait=1s linger=1s permits=2', 'has both "linger=" and "permits="'],
 )
 {
     refused('etcd_lock ' . substr($_->[0], 0, 20),
@@ -54,7 +56,8 @@ for (
 
 refused("etcd_lock $_", location("etcd_lock /a \$uri $_;"),
         "invalid parameter \"$_\" in AT", 7)
-    for qw(wait=soon wait= speed=1 cluster= empty= empty=refuse);
+    for qw(wait=soon wait= speed=1 cluster= empty= empty=refuse
+           linger= linger=11s);
 
 refused('etcd_lock and off', location('etcd_lock /a;', 'etcd_lock off;'),
         '"etcd_lock" directive cannot be both "off" and on in AT', 8);
@@ -65,13 +68,18 @@ refused('etcd_lock twice', location('etcd_lock /a $uri;', 'etcd_lock /a x;'),
 refused('a lock with other permits',
         location('etcd_lock /a;',
                  'location /etcd/x { etcd_lock /a permits=2; }'),
-        'lock "/a" has other permits or another handoff than in '
-        . 'nginx.conf:7, or one has a key and the other none in AT', 8);
+        'lock "/a" has other permits, or another handoff or linger, than '
+        . 'in nginx.conf:7, or one has a key and the other none in AT', 8);
+refused('a lock with another linger',
+        location('etcd_lock /a wait=1s;',
+                 'location /etcd/x { etcd_lock /a wait=1s linger=1s; }'),
+        'lock "/a" has other permits, or another handoff or linger, than '
+        . 'in nginx.conf:7, or one has a key and the other none in AT', 8);
 refused('a lock with and without a key',
         location('etcd_lock /a;',
                  'location /etcd/x { etcd_lock /a $uri; }'),
-        'lock "/a" has other permits or another handoff than in '
-        . 'nginx.conf:7, or one has a key and the other none in AT', 8);
+        'lock "/a" has other permits, or another handoff or linger, than '
+        . 'in nginx.conf:7, or one has a key and the other none in AT', 8);
 refused('a lock below another one',
         location('etcd_lock /a;', 'etcd_lock /a/b $uri;'),
         'lock "/a/b" in nginx.conf:8 is below lock "/a" in AT', 7);

@@ -58,6 +58,7 @@ my %locks = (
     fenced_passed => [1, 1],
     bare          => [0, 1],
     bare_passed   => [0, 1],
+    bare_kept     => [0, 1],
     pair          => [0, 2],
     timed         => [0, 1],
 );
@@ -115,6 +116,11 @@ http {
 
         location /bare_passed {
             etcd_lock /locks/passed bare wait=10s handoff=8;
+            proxy_pass http://%%REGISTER%%;
+        }
+
+        location /bare_kept {
+            etcd_lock /locks/kept wait=10s linger=2s;
             proxy_pass http://%%REGISTER%%;
         }
 

@@ -252,6 +252,30 @@ ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
 }
 
 
+ngx_int_t
+ngx_etcd_contest_others(ngx_etcd_contest_t *contest, ngx_str_t *key,
+    int64_t created)
+{
+    ngx_etcd_candidate_t  *own, *first;
+
+    if (!contest->synced || contest->listing) {
+        return NGX_AGAIN;
+    }
+
+    own = ngx_etcd_candidates_find(&contest->candidates, key);
+
+    if (own == NULL || own->created != created) {
+        return NGX_AGAIN;
+    }
+
+    first = ngx_etcd_candidates_first(&contest->candidates);
+
+    return (first == own
+            && ngx_rbtree_next(&contest->candidates.order, &own->order) == NULL)
+           ? NGX_OK : NGX_BUSY;
+}
+
+
 void
 ngx_etcd_contest_doubt(ngx_etcd_contest_t *contest)
 {
@@ -586,6 +610,8 @@ ngx_etcd_contest_look(ngx_etcd_contest_t *contest)
             ngx_etcd_mutex_look(mutex);
         }
     }
+
+    contest->seen(contest->data);
 }
 
 

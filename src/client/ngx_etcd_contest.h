@@ -51,6 +51,9 @@ typedef struct {
 
     /* a key that was given up is gone */
     void                       (*left)(void *data);
+
+    /* keys below the prefix, ours or others', have come or gone */
+    void                       (*seen)(void *data);
     void                        *data;
 
     /* private */
@@ -102,6 +105,13 @@ ngx_uint_t ngx_etcd_contest_leaving(ngx_etcd_contest_t *contest);
 
 /* 1: the key, which was put at that revision, is among the first ones */
 ngx_uint_t ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
+    int64_t created);
+
+/*
+ * Whether there are others than that key of ours, which was put at that
+ * revision: NGX_OK, nobody; NGX_BUSY, somebody; NGX_AGAIN, it is not known.
+ */
+ngx_int_t ngx_etcd_contest_others(ngx_etcd_contest_t *contest, ngx_str_t *key,
     int64_t created);
 
 /* what was seen may not be all: to be read again */

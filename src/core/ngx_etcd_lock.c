@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_lock_keep.h>
 #include <ngx_etcd_lock_show.h>
 
 
@@ -22,11 +23,14 @@ static void ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key);
 static void ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock);
 static void ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_lock_left(void *data);
+static void ngx_etcd_lock_seen(void *data);
 static void ngx_etcd_lock_post(ngx_event_t *ev);
 static void ngx_etcd_lock_key(ngx_etcd_lock_key_t *key);
 static void ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key);
 static void ngx_etcd_lock_give(ngx_etcd_lock_key_t *key);
 static ngx_int_t ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key);
+static ngx_int_t ngx_etcd_lock_next(ngx_etcd_lock_key_t *key);
+static void ngx_etcd_lock_kept(ngx_etcd_lock_key_t *key);
 static void ngx_etcd_lock_lose(ngx_etcd_grant_t *grant);
 static void ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key);
 static void ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
@@ -37,8 +41,6 @@ static void ngx_etcd_lock_timer(ngx_event_t *ev);
 static ngx_uint_t ngx_etcd_lock_asking(ngx_etcd_lock_t *lock);
 static void ngx_etcd_lock_event(ngx_event_t *ev);
 static void ngx_etcd_lock_prove(ngx_etcd_grant_t *grant);
-static void ngx_etcd_lock_count_held(ngx_etcd_lock_t *lock, ngx_int_t n);
-static void ngx_etcd_lock_count_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
 
 
 ngx_int_t
@@ -57,7 +59,7 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
     }
 
     lock = ngx_etcd_lockers_lock(lockers, name, key, ngx_etcd_lock_post,
-                                 ngx_etcd_lock_left);
+                                 ngx_etcd_lock_left, ngx_etcd_lock_seen);
     if (lock == NULL) {
         return NGX_ERROR;
     }
@@ -109,6 +111,7 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
     ngx_etcd_lockers_use(lock);
 
     ngx_etcd_lock_wait(grant, log);
+    ngx_etcd_lock_keep_use(lock);
     ngx_etcd_lock_advance(lock);
 
     return NGX_AGAIN;
@@ -194,7 +197,7 @@ ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log)
                                  : grant->conf->wait);
 
     ngx_queue_insert_tail(&lock->waiters, &grant->queue);
-    ngx_etcd_lock_count_waiting(lock, 1);
+    ngx_etcd_lock_show_waiting(lock, 1);
 }
 
 
@@ -228,7 +231,7 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
         grant->state = NGX_ETCD_GRANT_NONE;
 
         ngx_queue_remove(&grant->queue);
-        ngx_etcd_lock_count_waiting(lock, -1);
+        ngx_etcd_lock_show_waiting(lock, -1);
         ngx_etcd_lock_advance(lock);
         break;
 
@@ -238,10 +241,13 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
         grant->state = NGX_ETCD_GRANT_ENDED;
         grant->key = NULL;
 
-        if (ngx_etcd_lock_pass(key) != NGX_OK) {
+        if (ngx_etcd_lock_pass(key) != NGX_OK
+            && ngx_etcd_lock_keep(key) != NGX_OK)
+        {
             ngx_etcd_lock_remove_key(key);
         }
 
+        ngx_etcd_lock_keep_use(lock);
         ngx_etcd_lock_advance(lock);
         break;
 
@@ -347,9 +353,11 @@ ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key)
     ngx_queue_remove(&key->queue);
     lock->nkeys--;
 
+    ngx_etcd_lock_keep_end(key);
+
     if (key->grant != NULL) {
         ngx_etcd_lock_hide_holder(key);
-        ngx_etcd_lock_count_held(lock, -1);
+        ngx_etcd_lock_show_held(lock, -1);
     }
 
     ngx_etcd_mutex_release(key->mutex);
@@ -367,14 +375,14 @@ ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
          q != ngx_queue_sentinel(&lock->keys);
          q = next)
     {
-        if (lock->nkeys - lock->nheld <= lock->nwaiters) {
+        if (lock->nkeys - lock->nheld - lock->nkept <= lock->nwaiters) {
             return;
         }
 
         next = ngx_queue_next(q);
         key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
 
-        if (key->grant == NULL) {
+        if (key->grant == NULL && !key->kept) {
             ngx_etcd_lock_remove_key(key);
         }
     }
@@ -398,6 +406,19 @@ ngx_etcd_lock_left(void *data)
     ngx_etcd_lock_t *lock = data;
 
     ngx_post_event(&lock->post, &ngx_posted_events);
+}
+
+
+/* a key that is kept may be in the way of somebody */
+
+static void
+ngx_etcd_lock_seen(void *data)
+{
+    ngx_etcd_lock_t *lock = data;
+
+    if (lock->nkept != 0) {
+        ngx_post_event(&lock->post, &ngx_posted_events);
+    }
 }
 
 
@@ -435,7 +456,10 @@ ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
     switch (key->mutex->state) {
 
     case NGX_ETCD_MUTEX_HELD:
-        if (key->grant == NULL) {
+        if (key->kept) {
+            ngx_etcd_lock_kept(key);
+
+        } else if (key->grant == NULL) {
             ngx_etcd_lock_give_first(key);
         }
 
@@ -479,6 +503,8 @@ ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key)
         return;
     }
 
+    key->since = ngx_current_msec;
+
     ngx_etcd_lock_give(key);
 
     if (lock->nheld >= lock->name->permits) {
@@ -506,13 +532,13 @@ ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
     grant->key = key;
     grant->token = (uint64_t) key->mutex->created;
 
-    if (lock->name->handoff != 0) {
+    if (lock->name->handoff != 0 || lock->name->linger != 0) {
         grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
                        + key->passes;
     }
 
     if (key->grant == NULL) {
-        ngx_etcd_lock_count_held(lock, 1);
+        ngx_etcd_lock_show_held(lock, 1);
     }
 
     key->grant = grant;
@@ -528,12 +554,19 @@ ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
 static ngx_int_t
 ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key)
 {
+    return (key->passes < key->lock->name->handoff) ? ngx_etcd_lock_next(key)
+                                                    : NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
+{
     ngx_etcd_lock_t  *lock;
 
     lock = key->lock;
 
-    if (key->passes >= lock->name->handoff
-        || lock->nwaiters == 0
+    if (lock->nwaiters == 0
         || key->mutex->state != NGX_ETCD_MUTEX_HELD
         || !ngx_etcd_locker_valid(lock->lockers->client))
     {
@@ -547,6 +580,25 @@ ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key)
     (void) ngx_atomic_fetch_add(&lock->name->tally->handoffs, 1);
 
     return NGX_OK;
+}
+
+
+static void
+ngx_etcd_lock_kept(ngx_etcd_lock_key_t *key)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_lock_keep_state(key);
+
+    if (rc == NGX_AGAIN) {
+        return;
+    }
+
+    ngx_etcd_lock_keep_end(key);
+
+    if (rc != NGX_OK || ngx_etcd_lock_next(key) != NGX_OK) {
+        ngx_etcd_lock_remove_key(key);
+    }
 }
 
 
@@ -625,7 +677,7 @@ ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
     grant->state = state;
     grant->waited = ngx_current_msec - grant->since;
 
-    ngx_etcd_lock_count_waiting(lock, -1);
+    ngx_etcd_lock_show_waiting(lock, -1);
 
     if (state != NGX_ETCD_GRANT_HELD) {
         ngx_log_error(NGX_LOG_INFO, grant->event.log, 0,
@@ -726,29 +778,4 @@ ngx_etcd_lock_prove(ngx_etcd_grant_t *grant)
 
     ngx_etcd_lock_remove_key(key);
     ngx_post_event(&lock->post, &ngx_posted_events);
-}
-
-
-/* what this worker adds to what is shown */
-
-static void
-ngx_etcd_lock_count_held(ngx_etcd_lock_t *lock, ngx_int_t n)
-{
-    lock->nheld += n;
-    lock->lockers->held += n;
-    lock->name->held += n;
-
-    ngx_etcd_gauge_set(&lock->name->tally->held, lock->name->held);
-}
-
-
-static void
-ngx_etcd_lock_count_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
-{
-    lock->nwaiters += n;
-    lock->lockers->waiting += n;
-    lock->name->waiting += n;
-
-    ngx_etcd_gauge_set(&lock->name->tally->waiting, lock->name->waiting);
-    ngx_etcd_lock_show_queue(lock);
 }

@@ -6,7 +6,8 @@
  * as many keys in etcd as may help, which is one where a lock has one permit.
  * A key that is held serves the first of the queue, and then up to "handoff"
  * others before it is given up; without handoff it is given up by the same
- * transaction that puts the next one.
+ * transaction that puts the next one.  With "linger" it is kept for a moment
+ * before that.
  *
  * A grant is what somebody wants, or has.  It is the caller's, who ends it
  * before its memory goes; from then on nothing of the lock is the caller's

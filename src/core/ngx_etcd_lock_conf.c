@@ -17,6 +17,7 @@ typedef struct {
     ngx_str_t    cluster;
     ngx_uint_t   permits;
     ngx_uint_t   handoff;
+    ngx_msec_t   linger;
 } ngx_etcd_lock_shared_t;
 
 
@@ -138,6 +139,7 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
     ngx_str_null(&shared.cluster);
     shared.permits = 1;
     shared.handoff = 0;
+    shared.linger = 0;
 
     lock->queue = NGX_ETCD_LOCK_QUEUE;
 
@@ -164,6 +166,14 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         if (rv != NGX_CONF_OK) {
             return rv;
         }
+    }
+
+    if (shared.linger != 0 && lock->wait == 0) {
+        return "has \"linger=\" without \"wait=\"";
+    }
+
+    if (shared.linger != 0 && shared.permits != 1) {
+        return "has both \"linger=\" and \"permits=\"";
     }
 
     if (lock->pass && lock->key.len == 0) {
@@ -223,7 +233,8 @@ ngx_etcd_lock_is_parameter(ngx_str_t *value)
     ngx_uint_t  i;
 
     static char  *names[] = {
-        "cluster=", "wait=", "queue=", "permits=", "handoff=", "empty=", NULL
+        "cluster=", "wait=", "queue=", "permits=", "handoff=", "linger=",
+        "empty=", NULL
     };
 
     for (i = 0; names[i] != NULL; i++) {
@@ -255,6 +266,16 @@ ngx_etcd_lock_parameter(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock,
         lock->wait = ngx_parse_time(&s, 0);
 
         if (lock->wait != (ngx_msec_t) NGX_ERROR) {
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strncmp(value->data, "linger=", 7) == 0) {
+        s.data = value->data + 7;
+        s.len = value->len - 7;
+
+        shared->linger = ngx_parse_time(&s, 0);
+
+        if (shared->linger <= NGX_ETCD_LOCK_MAX_LINGER) {
             return NGX_CONF_OK;
         }
 
@@ -353,6 +374,7 @@ ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
     if (name->file == NULL) {
         name->permits = shared->permits;
         name->handoff = shared->handoff;
+        name->linger = shared->linger;
         name->keyed = keyed;
         name->file = cf->conf_file->file.name.data;
         name->line = cf->conf_file->line;
@@ -361,15 +383,16 @@ ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
 
     if (name->permits == shared->permits
         && name->handoff == shared->handoff
+        && name->linger == shared->linger
         && name->keyed == keyed)
     {
         return NGX_CONF_OK;
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "lock \"%V\" has other permits or another handoff than "
-                       "in %s:%ui, or one has a key and the other none",
-                       &name->name, name->file, name->line);
+                       "lock \"%V\" has other permits, or another handoff or "
+                       "linger, than in %s:%ui, or one has a key and the "
+                       "other none", &name->name, name->file, name->line);
 
     return NGX_CONF_ERROR;
 }

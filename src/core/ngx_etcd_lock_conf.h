@@ -30,6 +30,8 @@
 #define NGX_ETCD_LOCK_TOKEN_BITS   10
 #define NGX_ETCD_LOCK_MAX_HANDOFF  1023
 
+#define NGX_ETCD_LOCK_MAX_LINGER   10000      /* ms */
+
 #define NGX_ETCD_LOCK_STATUS       423
 #define NGX_ETCD_LOCK_UNAVAILABLE  503
 
@@ -53,6 +55,7 @@ typedef struct {
     ngx_etcd_conf_t           *cluster;
     ngx_uint_t                 permits;
     ngx_uint_t                 handoff;
+    ngx_msec_t                 linger;        /* ms; 0: not at all */
     ngx_uint_t                 keyed;         /* there are locks of its own
                                                  for every key */
     ngx_uint_t                 varied;        /* a key has variables */

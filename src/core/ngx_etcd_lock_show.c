@@ -10,6 +10,7 @@
 #include <ngx_etcd_lock_show.h>
 
 
+static void ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock);
 static ngx_etcd_lock_row_t *ngx_etcd_lock_show_add(ngx_etcd_lock_t *lock);
 static ngx_etcd_lock_table_t *ngx_etcd_lock_show_table(
     ngx_etcd_lockers_t *lockers);
@@ -18,6 +19,31 @@ static void ngx_etcd_lock_hide(ngx_etcd_lock_t *lock,
 
 
 void
+ngx_etcd_lock_show_held(ngx_etcd_lock_t *lock, ngx_int_t n)
+{
+    lock->nheld += n;
+    lock->lockers->held += n;
+    lock->name->held += n;
+
+    ngx_etcd_gauge_set(&lock->name->tally->held, lock->name->held);
+}
+
+
+void
+ngx_etcd_lock_show_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
+{
+    lock->nwaiters += n;
+    lock->lockers->waiting += n;
+    lock->name->waiting += n;
+
+    ngx_etcd_gauge_set(&lock->name->tally->waiting, lock->name->waiting);
+    ngx_etcd_lock_show_queue(lock);
+}
+
+
+/* those who wait are others than before, or as many others, or nobody */
+
+static void
 ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock)
 {
     ngx_queue_t       *q;

@@ -22,8 +22,9 @@
 #define NGX_ETCD_LOCK_SHOW_AGAIN  1000
 
 
-/* those who wait are others than before, or as many others, or nobody */
-void ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock);
+/* n more are held by this worker, or wait here: counted, and shown */
+void ngx_etcd_lock_show_held(ngx_etcd_lock_t *lock, ngx_int_t n);
+void ngx_etcd_lock_show_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
 
 /* somebody holds it from now on; until then nobody did, or somebody else */
 void ngx_etcd_lock_show_holder(ngx_etcd_lock_key_t *key);

@@ -78,7 +78,8 @@ ngx_etcd_lockers_create(ngx_etcd_conf_t *conf)
 
 ngx_etcd_lock_t *
 ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
-    ngx_str_t *key, ngx_event_handler_pt post, void (*left)(void *data))
+    ngx_str_t *key, ngx_event_handler_pt post, void (*left)(void *data),
+    void (*seen)(void *data))
 {
     u_char           *p;
     u_char            buf[NGX_ETCD_LOCK_MAX_NAME + NGX_ETCD_LOCK_SEGMENT_MAX
@@ -138,6 +139,7 @@ ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
     lock->contest.permits = name->permits;
     lock->contest.pool = pool;
     lock->contest.left = left;
+    lock->contest.seen = seen;
     lock->contest.data = lock;
 
     if (ngx_etcd_contest_open(&lock->contest) != NGX_OK) {

@@ -29,6 +29,7 @@ typedef struct {
     ngx_uint_t                   nidle;
     ngx_uint_t                   waiting;      /* grants */
     ngx_uint_t                   held;         /* likewise */
+    ngx_uint_t                   nkept;        /* keys */
     ngx_etcd_lock_table_t       *table;        /* what is shown; or NULL */
     ngx_msec_t                   claim;        /* when it was looked for */
     ngx_event_t                  timer;        /* looks for idle ones */
@@ -50,6 +51,7 @@ struct ngx_etcd_lock_s {
     ngx_queue_t                  keys;         /* of ngx_etcd_lock_key_t */
     ngx_uint_t                   nkeys;
     ngx_uint_t                   nheld;        /* of these */
+    ngx_uint_t                   nkept;        /* likewise, by nobody */
     ngx_event_t                  post;
     ngx_queue_t                  rest;         /* idle ones */
     ngx_msec_t                   since;        /* idle */
@@ -63,7 +65,14 @@ struct ngx_etcd_lock_key_s {
     ngx_etcd_lock_t             *lock;
     ngx_etcd_grant_t            *grant;        /* NULL: it is not held yet */
     ngx_uint_t                   passes;       /* from one to the next */
+    ngx_msec_t                   since;        /* it was first held */
+    ngx_event_t                  timer;        /* kept: the end of that */
     ngx_etcd_lock_row_t         *row;          /* shows the grant; or NULL */
+    ngx_etcd_range_t             range;        /* kept: is it there? */
+    unsigned                     kept:1;       /* ngx_etcd_lock_keep.h */
+    unsigned                     asking:1;     /* likewise: the range is */
+    unsigned                     mine:1;       /* it is there, and alone */
+    unsigned                     over:1;       /* it is to be removed */
 };
 
 
@@ -73,7 +82,7 @@ ngx_etcd_lockers_t *ngx_etcd_lockers_get(ngx_etcd_conf_t *conf);
 /* the lock of that key, made if there is none; NULL: no memory */
 ngx_etcd_lock_t *ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers,
     ngx_etcd_lock_name_t *name, ngx_str_t *key, ngx_event_handler_pt post,
-    void (*left)(void *data));
+    void (*left)(void *data), void (*seen)(void *data));
 
 /* nobody waits for it or holds it; it may be gone after that */
 void ngx_etcd_lockers_rest(ngx_etcd_lock_t *lock);

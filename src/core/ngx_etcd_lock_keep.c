@@ -1,0 +1,236 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_lock_keep.h>
+#include <ngx_etcd_lock_show.h>
+
+
+static ngx_msec_t ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key);
+static ngx_int_t ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key);
+static void ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key);
+static void ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool);
+static void ngx_etcd_lock_keep_timer(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
+{
+    ngx_msec_t           left;
+    ngx_etcd_lock_t     *lock;
+    ngx_etcd_lockers_t  *lockers;
+
+    lock = key->lock;
+    lockers = lock->lockers;
+    left = ngx_etcd_lock_keep_left(key);
+
+    if (left == 0
+        || ngx_exiting
+        || lockers->nkept >= NGX_ETCD_LOCK_MAX_KEPT
+        || key->mutex->state != NGX_ETCD_MUTEX_HELD
+        || ngx_etcd_lock_keep_others(key) == NGX_BUSY)
+    {
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_contest_watch(&lock->contest);
+
+    if (!lock->contest.watched) {
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_lock_hide_holder(key);
+    ngx_etcd_lock_show_held(lock, -1);
+
+    key->grant = NULL;
+    key->kept = 1;
+    key->mine = 0;
+    key->over = 0;
+    lock->nkept++;
+    lockers->nkept++;
+
+    key->timer.handler = ngx_etcd_lock_keep_timer;
+    key->timer.data = key;
+    key->timer.log = lock->post.log;
+    key->timer.cancelable = 1;
+
+    ngx_add_timer(&key->timer, left);
+
+    return NGX_OK;
+}
+
+
+/* for how long, ms; 0: it may not be kept */
+
+static ngx_msec_t
+ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key)
+{
+    ngx_msec_t             age;
+    ngx_etcd_lock_name_t  *name;
+
+    name = key->lock->name;
+    age = ngx_current_msec - key->since;
+
+    if (name->linger == 0
+        || key->passes >= NGX_ETCD_LOCK_MAX_HANDOFF
+        || age >= NGX_ETCD_LOCK_MAX_LINGER)
+    {
+        return 0;
+    }
+
+    return ngx_min(name->linger, NGX_ETCD_LOCK_MAX_LINGER - age);
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key)
+{
+    return ngx_etcd_contest_others(&key->lock->contest, &key->mutex->own,
+                                   key->mutex->created);
+}
+
+
+void
+ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t          *q;
+    ngx_etcd_lock_key_t  *key;
+
+    if (lock->nkept == 0 || lock->nwaiters == 0) {
+        return;
+    }
+
+    for (q = ngx_queue_head(&lock->keys);
+         q != ngx_queue_sentinel(&lock->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+
+        if (key->kept && !key->asking && !key->over) {
+            ngx_etcd_lock_keep_check(key);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_range_t    *range;
+    ngx_etcd_contest_t  *contest;
+    Etcd__RangeRequest  *request;
+
+    if (key->timer.timer_set) {
+        ngx_del_timer(&key->timer);
+    }
+
+    contest = &key->lock->contest;
+    range = &key->range;
+
+    ngx_memzero(range, sizeof(ngx_etcd_range_t));
+
+    request = &range->request;
+    etcd__range_request__init(request);
+
+    request->key.data = contest->from.data;
+    request->key.len = contest->from.len;
+    request->range_end.data = contest->to.data;
+    request->range_end.len = contest->to.len;
+    request->limit = 2;
+    request->keys_only = 1;
+
+    range->cluster = contest->locker->cluster;
+    range->done = ngx_etcd_lock_keep_checked;
+    range->data = key;
+
+    key->asking = 1;
+
+    ngx_etcd_range_start(range);
+}
+
+
+static void
+ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    Etcd__KeyValue       *kv;
+    ngx_etcd_mutex_t     *mutex;
+    ngx_etcd_lock_key_t  *key;
+
+    key = range->data;
+    mutex = key->mutex;
+
+    key->asking = 0;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        kv = (response->n_kvs == 1) ? response->kvs[0] : NULL;
+
+        key->mine = kv != NULL
+                    && kv->create_revision == mutex->created
+                    && kv->key.len == mutex->key.len
+                    && ngx_memcmp(kv->key.data, mutex->key.data, kv->key.len)
+                       == 0;
+
+        ngx_destroy_pool(pool);
+    }
+
+    key->over = !key->mine;
+
+    ngx_post_event(&key->lock->post, &ngx_posted_events);
+}
+
+
+ngx_int_t
+ngx_etcd_lock_keep_state(ngx_etcd_lock_key_t *key)
+{
+    if (key->over || ngx_etcd_lock_keep_others(key) == NGX_BUSY) {
+        return NGX_DECLINED;
+    }
+
+    if (!key->mine) {
+        return NGX_AGAIN;
+    }
+
+    return key->lock->nwaiters ? NGX_OK : NGX_DECLINED;
+}
+
+
+void
+ngx_etcd_lock_keep_end(ngx_etcd_lock_key_t *key)
+{
+    if (!key->kept) {
+        return;
+    }
+
+    key->kept = 0;
+    key->lock->nkept--;
+    key->lock->lockers->nkept--;
+
+    if (key->timer.timer_set) {
+        ngx_del_timer(&key->timer);
+    }
+
+    if (key->asking) {
+        key->asking = 0;
+        ngx_etcd_range_cancel(&key->range);
+    }
+}
+
+
+static void
+ngx_etcd_lock_keep_timer(ngx_event_t *ev)
+{
+    ngx_etcd_lock_key_t *key = ev->data;
+
+    key->over = 1;
+
+    ngx_post_event(&key->lock->post, &ngx_posted_events);
+}
