@@ -38,17 +38,21 @@ my ($one) = Backend->start('one');
 $_->put('/db/1', $one->address) for $etcd, $away;
 $away->stop();
 
-# etcd deletes the key, and never says so; etcd has a key that it never shows
+# etcd deletes the key, and never says so, or begins to say so, in a fragment
+# of an answer whose rest never comes; etcd has a key that it never shows
 
 my @kv = ('--kv', '/db/1=127.0.0.1:1001');
 
 my $lost = Fake->new()->start('withhold:0', @kv, '--event', '-/db/1=');
+my $part = Fake->new()->start('fragments:3600000', @kv, '--event', '-/db/1=',
+                              '--event', '/other=');
 my $counts = Fake->new()->start('counts-more:6', @kv);
 
 my $nginx = Nginx->new()->set(
     ETCD   => $etcd->endpoints,
     AWAY   => $away->endpoints,
     LOST   => $lost->endpoints,
+    PART   => $part->endpoints,
     COUNTS => $counts->endpoints,
     STALE  => MAX_STALE . 's',
 )->start(<<'EOC');
@@ -68,6 +72,11 @@ etcd lost {
     audit_interval 0;
 }
 
+etcd part {
+    endpoints %%PART%%;
+    audit_interval 0;
+}
+
 etcd counts {
     endpoints %%COUNTS%%;
     audit_interval 0;
@@ -84,6 +93,10 @@ http {
 
     upstream lost {
         etcd_leader /db max_stale=%%STALE%% cluster=lost;
+    }
+
+    upstream part {
+        etcd_leader /db max_stale=%%STALE%% cluster=part;
     }
 
     upstream counts {
@@ -198,14 +211,25 @@ my $changed = $etcd->put('/db/1', '{"address":"' . $one->address . '"}');
 Upstream->new($nginx, 'db')->sees($changed);
 stays('db', 'the key is written');
 
-# a lost event
+# an event that is lost, or half sent; the stream that sends halves stays stale
 
-ok(wait_for(sub {
-    !@{ $nginx->status->{upstreams}{lost}{members} }
-        && cluster('lost')->{state} eq 'synced'
-}, 20, 'no leader'), 'an event that etcd has lost is found');
-is($nginx->count_log(qr/"lost": prefix "\/db\/?": the watch at revision/), 1,
-   'the log says so');
+sub found {
+    my ($name) = @_;
+
+    my $upstream = $nginx->status->{upstreams}{$name};
+
+    return !@{ $upstream->{members} }
+           && $upstream->{staleness_ms} < MAX_STALE * 1000
+           && cluster($name)->{state} eq ($name eq 'part' ? 'stale' : 'synced');
+}
+
+
+for my $name (qw(lost part)) {
+    ok(wait_for(sub { found($name) }, 20, "$name: no leader"),
+       "$name: an event that does not come is found");
+    is($nginx->count_log(qr/"$name": prefix "\/db\/?": the watch at revision/),
+       1, "$name: the log says so");
+}
 
 # what etcd counts never agrees with what it shows, from some time on
 

@@ -77,6 +77,10 @@ ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
         return NGX_OK;
     }
 
+    /* the rest may follow slowly, but must follow */
+
+    watch->verify.behind = 0;
+
     events = watch->fragments;
     n = response->n_events;
 

@@ -312,7 +312,7 @@ ngx_etcd_verify_behind(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response,
 
     /* what came, and has not had its turn, counts later */
 
-    if (watch->fragments != NULL) {
+    if (watch->fragments != NULL && watch->handed < watch->whole) {
         ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);
         return;
     }
