@@ -34,6 +34,8 @@ static void ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream);
 static ngx_int_t ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream);
 static ngx_int_t ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream,
     u_char *p, size_t n);
+static u_char *ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream,
+    size_t size);
 static void ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream,
     u_char *data, size_t len);
 static void ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream,
@@ -388,17 +390,12 @@ ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
         size = ngx_max(size, NGX_ETCD_GRPC_BODY_SMALL);
         size = ngx_min(size, body->len);
 
-        data = ngx_alloc(size, ngx_etcd_http2_log(stream->http2.h2));
+        data = ngx_etcd_grpc_body_grow(stream, size);
         if (data == NULL) {
             ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
                                  "no memory for a message of %uz bytes",
                                  body->len);
             return NGX_ERROR;
-        }
-
-        if (body->data) {
-            ngx_memcpy(data, body->data, body->got);
-            ngx_etcd_grpc_body_free(stream);
         }
 
         body->data = data;
@@ -409,6 +406,31 @@ ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
     body->got += n;
 
     return NGX_OK;
+}
+
+
+/* realloc() moves large memory without copying it, and clears nothing */
+
+static u_char *
+ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream, size_t size)
+{
+    u_char                *data;
+    ngx_etcd_grpc_body_t  *body;
+
+    body = &stream->body;
+
+    if (!stream->call->secret) {
+        return realloc(body->data, size);
+    }
+
+    data = ngx_alloc(size, ngx_etcd_http2_log(stream->http2.h2));
+
+    if (data != NULL && body->data != NULL) {
+        ngx_memcpy(data, body->data, body->got);
+        ngx_etcd_grpc_body_free(stream);
+    }
+
+    return data;
 }
 
 
