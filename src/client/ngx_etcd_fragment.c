@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_watcher.h>
+#include <ngx_etcd_message.h>
 
 
 /* how many times max_message_size the events may have that are kept */
@@ -21,24 +22,43 @@
 #define NGX_ETCD_WATCH_MESSAGE  4096
 
 
+/* events that are handed on together */
+
+typedef struct {
+    Etcd__Event  *events[NGX_ETCD_WATCH_TOGETHER];
+    size_t        n;
+    int64_t       revision;          /* complete with them */
+    int64_t       newest;            /* of any of them */
+} ngx_etcd_watch_piece_t;
+
+
 static ngx_int_t ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response, ngx_pool_t *pool);
 static ngx_uint_t ngx_etcd_watch_kept(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
 static ngx_int_t ngx_etcd_watch_fragments(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_turn_handler(ngx_event_t *ev);
-static size_t ngx_etcd_watch_piece(Etcd__Event **events, size_t n,
-    int64_t *revision);
-static int64_t ngx_etcd_watch_event_revision(Etcd__Event *event);
-static int64_t ngx_etcd_watch_newest(Etcd__Event **events, size_t n);
+static ngx_int_t ngx_etcd_watch_hand_on(ngx_etcd_watch_t *watch,
+    ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_watch_piece(ngx_etcd_watch_t *watch,
+    ProtobufCBinaryData *packed, size_t n, ngx_pool_t *pool,
+    ngx_etcd_watch_piece_t *piece);
+static ngx_int_t ngx_etcd_watch_event(ngx_etcd_watch_t *watch,
+    ProtobufCBinaryData *packed, ngx_pool_t *pool, Etcd__Event **event);
+static ngx_uint_t ngx_etcd_watch_owns(ngx_etcd_watch_t *watch,
+    Etcd__Event *event);
 static void ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n, int64_t revision);
+    ngx_etcd_watch_piece_t *piece);
 
+
+/* what cannot be read, or is of other keys, is listed instead */
 
 ngx_int_t
 ngx_etcd_watch_arrived(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
     ngx_pool_t *pool)
 {
+    ngx_etcd_watch_piece_t  piece;
+
     if (response->fragment
         || watch->fragments != NULL
         || watch->gap.revision != 0
@@ -47,9 +67,15 @@ ngx_etcd_watch_arrived(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
         return ngx_etcd_watch_fragment(watch, response, pool);
     }
 
-    ngx_etcd_watch_deliver(watch, response->events, response->n_events,
-                           ngx_etcd_watch_newest(response->events,
-                                                 response->n_events));
+    if (ngx_etcd_watch_piece(watch, response->events, response->n_events, pool,
+                             &piece)
+        != NGX_OK)
+    {
+        watch->revision = 0;
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_watch_deliver(watch, &piece);
 
     return NGX_OK;
 }
@@ -65,9 +91,9 @@ ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
     ngx_pool_t *pool)
 {
     size_t                n;
-    Etcd__Event         **event;
     ngx_array_t          *events;
     ngx_pool_cleanup_t   *cln;
+    ProtobufCBinaryData  *packed;
 
     if (watch->fragments == NULL && ngx_etcd_watch_fragments(watch) != NGX_OK) {
         return NGX_ERROR;
@@ -85,12 +111,12 @@ ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
     n = response->n_events;
 
     if (n > 0) {
-        event = ngx_array_push_n(events, n);
-        if (event == NULL) {
+        packed = ngx_array_push_n(events, n);
+        if (packed == NULL) {
             return NGX_ERROR;
         }
 
-        ngx_memcpy(event, response->events, n * sizeof(Etcd__Event *));
+        ngx_memcpy(packed, response->events, n * sizeof(ProtobufCBinaryData));
     }
 
     cln = ngx_pool_cleanup_add(watch->fragment_pool, 0);
@@ -134,7 +160,7 @@ ngx_etcd_watch_fragments(ngx_etcd_watch_t *watch)
     watch->pieces.log = log;
 
     watch->fragments = ngx_array_create(watch->fragment_pool, 64,
-                                        sizeof(Etcd__Event *));
+                                        sizeof(ProtobufCBinaryData));
     if (watch->fragments == NULL) {
         ngx_etcd_watch_drop_fragments(watch);
         return NGX_ERROR;
@@ -150,18 +176,10 @@ static ngx_uint_t
 ngx_etcd_watch_kept(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 {
     size_t               i;
-    Etcd__KeyValue      *kv;
     ngx_etcd_cluster_t  *cluster;
 
     for (i = 0; i < response->n_events; i++) {
-        kv = response->events[i]->kv;
-
-        watch->kept += sizeof(Etcd__Event);
-
-        if (kv != NULL) {
-            watch->kept += sizeof(Etcd__KeyValue) + kv->key.len
-                           + kv->value.len;
-        }
+        watch->kept += sizeof(ProtobufCBinaryData) + response->events[i].len;
     }
 
     watch->kept += NGX_ETCD_WATCH_MESSAGE;
@@ -191,39 +209,73 @@ ngx_etcd_watch_kept(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 }
 
 
-/* one piece at once, the others when all other events had their turn */
-
 void
 ngx_etcd_watch_assembled(ngx_etcd_watch_t *watch)
 {
-    size_t         n;
-    int64_t        revision;
-    Etcd__Event  **events;
+    if (watch->gap.revision == 0 && !watch->pieces.posted) {
+        ngx_post_event(&watch->pieces, &ngx_posted_next_events);
+    }
+}
 
-    if (watch->gap.revision != 0 || watch->pieces.posted) {
-        return;
+
+static void
+ngx_etcd_watch_turn_handler(ngx_event_t *ev)
+{
+    ngx_str_t          reason;
+    ngx_pool_t        *pool;
+    ngx_etcd_watch_t  *watch;
+
+    watch = ev->data;
+
+    pool = ngx_create_pool(4096, watch->watcher->cluster->log);
+
+    if (pool == NULL || ngx_etcd_watch_hand_on(watch, pool) != NGX_OK) {
+        watch->revision = 0;
+
+        ngx_str_set(&reason, "events could not be read");
+        ngx_etcd_watcher_leave(watch->watcher, &reason);
     }
 
-    events = (Etcd__Event **) watch->fragments->elts + watch->handed;
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+}
 
-    n = ngx_etcd_watch_piece(events, watch->whole - watch->handed, &revision);
-    watch->handed += n;
-    watch->split = (revision < ngx_etcd_watch_newest(events, n));
+
+static ngx_int_t
+ngx_etcd_watch_hand_on(ngx_etcd_watch_t *watch, ngx_pool_t *pool)
+{
+    int64_t                  revision;
+    ProtobufCBinaryData     *packed;
+    ngx_etcd_watch_piece_t   piece;
+
+    packed = (ProtobufCBinaryData *) watch->fragments->elts + watch->handed;
+
+    if (ngx_etcd_watch_piece(watch, packed, watch->whole - watch->handed, pool,
+                             &piece)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    watch->handed += piece.n;
+    watch->split = (piece.revision < piece.newest);
 
     ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watch->watcher->cluster->log, 0,
                    "etcd watch \"%V\": %uz events are handed on, %uz are left",
-                   &watch->prefix, n, (size_t) (watch->whole - watch->handed));
+                   &watch->prefix, piece.n,
+                   (size_t) (watch->whole - watch->handed));
 
     if (watch->handed < watch->whole) {
-        ngx_post_event(&watch->pieces, &ngx_posted_next_events);
+        ngx_etcd_watch_assembled(watch);
     }
 
-    ngx_etcd_watch_deliver(watch, events, n, revision);
+    ngx_etcd_watch_deliver(watch, &piece);
 
     /* whoever got them may have ended all this */
 
     if (watch->fragments == NULL || watch->handed < watch->fragments->nelts) {
-        return;
+        return NGX_OK;
     }
 
     revision = watch->progress;
@@ -231,80 +283,101 @@ ngx_etcd_watch_assembled(ngx_etcd_watch_t *watch)
     ngx_etcd_watch_drop_fragments(watch);
     ngx_etcd_watch_progress(watch, revision);
     ngx_etcd_fresh_ask(&watch->watcher->fresh);
+
+    return NGX_OK;
+}
+
+
+/* whole revisions, unless one has too many */
+
+static ngx_int_t
+ngx_etcd_watch_piece(ngx_etcd_watch_t *watch, ProtobufCBinaryData *packed,
+    size_t n, ngx_pool_t *pool, ngx_etcd_watch_piece_t *piece)
+{
+    int64_t       revision;
+    Etcd__Event  *event;
+
+    piece->revision = 0;
+
+    for (piece->n = 0; piece->n < n; piece->n++) {
+
+        if (ngx_etcd_watch_event(watch, &packed[piece->n], pool, &event)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        revision = (event->kv != NULL) ? event->kv->mod_revision : 0;
+
+        if (piece->n >= NGX_ETCD_WATCH_PIECE && revision > piece->revision) {
+            break;
+        }
+
+        piece->revision = ngx_max(piece->revision, revision);
+
+        if (piece->n == NGX_ETCD_WATCH_TOGETHER) {
+            piece->newest = piece->revision--;
+            return NGX_OK;
+        }
+
+        piece->events[piece->n] = event;
+    }
+
+    piece->newest = piece->revision;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_event(ngx_etcd_watch_t *watch, ProtobufCBinaryData *packed,
+    ngx_pool_t *pool, Etcd__Event **event)
+{
+    ngx_uint_t  exceeded;
+
+    *event = (Etcd__Event *) ngx_etcd_message_unpack(&etcd__event__descriptor,
+                                                     pool, packed->data,
+                                                     packed->len, &exceeded);
+    if (*event == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (!ngx_etcd_watch_owns(watch, *event)) {
+        ngx_etcd_watcher_mixed(watch->watcher);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_watch_owns(ngx_etcd_watch_t *watch, Etcd__Event *event)
+{
+    ProtobufCBinaryData  *key;
+
+    if (event->kv == NULL) {
+        return 1;
+    }
+
+    key = &event->kv->key;
+
+    return key->len >= watch->key.len
+           && (!watch->exact || key->len == watch->key.len)
+           && ngx_memcmp(key->data, watch->key.data, watch->key.len) == 0;
 }
 
 
 static void
-ngx_etcd_watch_turn_handler(ngx_event_t *ev)
+ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, ngx_etcd_watch_piece_t *piece)
 {
-    ngx_etcd_watch_assembled(ev->data);
-}
-
-
-/*
- * How many of the events are handed on together: whole revisions, unless one
- * has too many.  *revision: what is complete with them.
- */
-
-static size_t
-ngx_etcd_watch_piece(Etcd__Event **events, size_t n, int64_t *revision)
-{
-    size_t   i;
-    int64_t  last;
-
-    *revision = 0;
-
-    for (i = 0; i < n; i++) {
-        last = ngx_etcd_watch_event_revision(events[i]);
-
-        if (i >= NGX_ETCD_WATCH_PIECE && last > *revision) {
-            return i;
-        }
-
-        *revision = ngx_max(*revision, last);
-
-        if (i == NGX_ETCD_WATCH_TOGETHER) {
-            *revision -= 1;
-            return i;
-        }
-    }
-
-    return n;
-}
-
-
-static int64_t
-ngx_etcd_watch_event_revision(Etcd__Event *event)
-{
-    return (event->kv != NULL) ? event->kv->mod_revision : 0;
-}
-
-
-static int64_t
-ngx_etcd_watch_newest(Etcd__Event **events, size_t n)
-{
-    size_t   i;
-    int64_t  revision;
-
-    revision = 0;
-
-    for (i = 0; i < n; i++) {
-        revision = ngx_max(revision, ngx_etcd_watch_event_revision(events[i]));
-    }
-
-    return revision;
-}
-
-
-static void
-ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
-    int64_t revision)
-{
-    size_t  i, used;
+    size_t         i, used;
+    Etcd__Event  **events;
 
     used = 0;
+    events = piece->events;
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < piece->n; i++) {
 
         if (events[i]->kv == NULL
             || events[i]->kv->mod_revision <= watch->revision)
@@ -322,7 +395,7 @@ ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
         return;
     }
 
-    watch->revision = ngx_max(watch->revision, revision);
+    watch->revision = ngx_max(watch->revision, piece->revision);
     ngx_etcd_watch_reached(watch);
     watch->events(watch, events, used, watch->revision);
     ngx_etcd_verify_reached(watch);

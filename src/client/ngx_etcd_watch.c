@@ -19,8 +19,6 @@ static ngx_int_t ngx_etcd_watch_range(ngx_etcd_watch_t *watch,
     ngx_etcd_cluster_t *cluster);
 static ngx_etcd_watch_t *ngx_etcd_watch_answered(ngx_etcd_watcher_t *watcher,
     int64_t id);
-static ngx_uint_t ngx_etcd_watch_owns(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response);
 static void ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
 static void ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
@@ -340,11 +338,6 @@ ngx_etcd_watch_response(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
         return NGX_OK;
     }
 
-    if (!ngx_etcd_watch_owns(watch, response)) {
-        ngx_etcd_watcher_mixed(watch->watcher);
-        return NGX_ERROR;
-    }
-
     if (response->fragment || response->n_events != 0) {
         return ngx_etcd_watch_arrived(watch, response, pool);
     }
@@ -364,32 +357,6 @@ ngx_etcd_watch_response(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
     ngx_etcd_watch_progress(watch, response->header->revision);
 
     return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_etcd_watch_owns(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
-{
-    size_t                i;
-    ProtobufCBinaryData  *key;
-
-    for (i = 0; i < response->n_events; i++) {
-
-        if (response->events[i]->kv == NULL) {
-            continue;
-        }
-
-        key = &response->events[i]->kv->key;
-
-        if (key->len < watch->key.len
-            || (watch->exact && key->len != watch->key.len)
-            || ngx_memcmp(key->data, watch->key.data, watch->key.len) != 0)
-        {
-            return 0;
-        }
-    }
-
-    return 1;
 }
 
 

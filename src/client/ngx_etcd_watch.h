@@ -134,7 +134,7 @@ struct ngx_etcd_watch_s {
                                                   says nothing */
     ngx_uint_t                   lags;         /* looks at the endpoint */
     ngx_uint_t                   failures;
-    ngx_array_t                 *fragments;    /* of Etcd__Event *, or NULL */
+    ngx_array_t                 *fragments;    /* packed events, or NULL */
     ngx_pool_t                  *fragment_pool;
     size_t                       kept;         /* bytes, of fragments */
     ngx_uint_t                   whole;        /* fragments of complete

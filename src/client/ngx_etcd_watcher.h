@@ -82,7 +82,7 @@ void ngx_etcd_watch_rest(ngx_etcd_watch_t *watch);
 ngx_int_t ngx_etcd_watch_arrived(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response, ngx_pool_t *pool);
 
-/* delivers what was kept as soon as it is complete, in pieces */
+/* what was kept is delivered in turns, as soon as it is complete */
 void ngx_etcd_watch_assembled(ngx_etcd_watch_t *watch);
 
 /* nothing happened up to this revision but what was delivered */

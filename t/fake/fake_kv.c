@@ -387,9 +387,10 @@ send_events(stream_t *s)
     static int            cut;
     int                   fragments;
     size_t                i, n;
-    Etcd__Event           ev[FAKE_MAX_PAIRS], *pev[FAKE_MAX_PAIRS];
-    Etcd__KeyValue        kv[FAKE_MAX_PAIRS];
+    Etcd__Event           ev;
+    Etcd__KeyValue        kv;
     Etcd__WatchResponse   res;
+    ProtobufCBinaryData   packed[FAKE_MAX_PAIRS];
 
     fragments = strncmp(fake.name, "fragments", 9) == 0;
     n = (fragments || is_mode("stray")) ? 1 : fake.events.n;
@@ -409,7 +410,7 @@ send_events(stream_t *s)
 
     etcd__watch_response__init(&res);
     res.watch_id = s->event_watch;
-    res.events = pev;
+    res.events = packed;
 
     if (is_mode("stray") && s->next_event < 2) {
         res.watch_id = s->next_event == 0 ? 77 : -1;
@@ -418,11 +419,14 @@ send_events(stream_t *s)
     res.n_events = n;
 
     for (i = 0; i < n; i++) {
-        etcd__event__init(&ev[i]);
-        fill_kv(&kv[i], &fake.events.pairs[s->next_event++]);
-        ev[i].kv = &kv[i];
-        ev[i].type = fake.events.pairs[s->next_event - 1].deleted;
-        pev[i] = &ev[i];
+        etcd__event__init(&ev);
+        fill_kv(&kv, &fake.events.pairs[s->next_event++]);
+        ev.kv = &kv;
+        ev.type = fake.events.pairs[s->next_event - 1].deleted;
+
+        packed[i].len = etcd__event__get_packed_size(&ev);
+        packed[i].data = malloc(packed[i].len);
+        etcd__event__pack(&ev, packed[i].data);
     }
 
     res.fragment = fragments && s->next_event < fake.events.n;
@@ -437,6 +441,10 @@ send_events(stream_t *s)
     }
 
     watch_response(s, &res);
+
+    for (i = 0; i < n; i++) {
+        free(packed[i].data);
+    }
 }
 
 

@@ -47,7 +47,8 @@ static const ProtobufCMessageDescriptor  *fuzz_responses[] = {
     &etcd__member_list_response__descriptor,
     &etcd__put_response__descriptor,
     &etcd__status_response__descriptor,
-    &etcd__txn_response__descriptor
+    &etcd__txn_response__descriptor,
+    &etcd__event__descriptor
 };
 
 
