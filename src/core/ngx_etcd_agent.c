@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_lock.h>
@@ -43,11 +44,6 @@ struct ngx_etcd_agent_s {
 };
 
 
-#if (NGX_ETCD_ROSTER_MAX > NGX_ETCD_ZONE_MAX_ENDPOINTS)
-#error the zone has no room for all endpoints
-#endif
-
-
 /* all agents of this worker: made anew by every process */
 
 static ngx_array_t  *ngx_etcd_agents;
@@ -70,9 +66,7 @@ static void ngx_etcd_agent_resign_handler(ngx_event_t *ev);
 static void ngx_etcd_agent_exit(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_exited(void *data);
 static void ngx_etcd_agent_changed(void *data);
-static ngx_etcd_agent_state_e ngx_etcd_agent_state(ngx_etcd_cluster_t *cluster);
 static void ngx_etcd_agent_proved(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_endpoints(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_published(void *data, ngx_uint_t changed);
 static void ngx_etcd_agent_written(void *data);
 static void ngx_etcd_agent_lost(void *data);
@@ -571,7 +565,7 @@ ngx_etcd_agent_changed(void *data)
     cluster = agent->cluster;
     zc = &agent->zone->sh->cluster;
 
-    zc->state = ngx_etcd_agent_state(cluster);
+    zc->state = ngx_etcd_agent_view_state(cluster);
     zc->cluster_id = cluster->cluster_id;
     zc->revision = cluster->revision;
     zc->patience = ngx_etcd_cluster_ping_interval(cluster)
@@ -580,7 +574,8 @@ ngx_etcd_agent_changed(void *data)
     ngx_etcd_agent_proved(agent);
 
     if (cluster->roster.version != agent->roster) {
-        ngx_etcd_agent_endpoints(agent);
+        ngx_etcd_agent_view_endpoints(agent->zone, &cluster->roster);
+        agent->roster = cluster->roster.version;
     }
 
     /* the client counts from its own start on */
@@ -591,18 +586,6 @@ ngx_etcd_agent_changed(void *data)
     cluster->reconnects = 0;
     cluster->resyncs = 0;
     cluster->repairs = 0;
-}
-
-
-static ngx_etcd_agent_state_e
-ngx_etcd_agent_state(ngx_etcd_cluster_t *cluster)
-{
-    if (cluster->streams.state != NGX_ETCD_CHANNEL_READY) {
-        return NGX_ETCD_AGENT_CONNECTING;
-    }
-
-    return cluster->auth->unauthorized ? NGX_ETCD_AGENT_UNAUTHORIZED
-                                       : NGX_ETCD_AGENT_CONNECTED;
 }
 
 
@@ -636,47 +619,6 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
     }
 
     __atomic_store_n(word, proved, __ATOMIC_RELEASE);
-}
-
-
-static void
-ngx_etcd_agent_endpoints(ngx_etcd_agent_t *agent)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_place_t          *place;
-    ngx_etcd_roster_t         *roster;
-    ngx_etcd_zone_endpoint_t  *ep;
-    ngx_etcd_zone_endpoints_t  endpoints;
-
-    roster = &agent->cluster->roster;
-
-    ngx_memzero(&endpoints, sizeof(ngx_etcd_zone_endpoints_t));
-
-    endpoints.current = -1;
-
-    for (i = 0; i < NGX_ETCD_ROSTER_MAX; i++) {
-        place = &roster->places[i];
-
-        if (place->endpoint == NULL) {
-            continue;
-        }
-
-        if (roster->current == (ngx_int_t) i) {
-            endpoints.current = endpoints.n;
-        }
-
-        ep = &endpoints.list[endpoints.n++];
-
-        ep->state = ngx_etcd_roster_state(place);
-        ep->learned = ngx_etcd_roster_learned(place);
-        ep->url_len = ngx_min(place->endpoint->url.len, NGX_ETCD_ZONE_URL_LEN);
-
-        ngx_memcpy(ep->url, place->endpoint->url.data, ep->url_len);
-    }
-
-    ngx_etcd_zone_set_endpoints(agent->zone, &endpoints);
-
-    agent->roster = roster->version;
 }
 
 

@@ -1,0 +1,26 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What the agent's client knows of the cluster, as the zone shows it.
+ */
+
+
+#ifndef _NGX_ETCD_AGENT_VIEW_H_INCLUDED_
+#define _NGX_ETCD_AGENT_VIEW_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_agent.h>
+#include <ngx_etcd_cluster.h>
+
+
+ngx_etcd_agent_state_e ngx_etcd_agent_view_state(ngx_etcd_cluster_t *cluster);
+
+/* the owner */
+void ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
+    ngx_etcd_roster_t *roster);
+
+
+#endif /* _NGX_ETCD_AGENT_VIEW_H_INCLUDED_ */
