@@ -12,7 +12,9 @@
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_lock.h>
+#include <ngx_etcd_retire.h>
 #include <ngx_etcd_saver.h>
+#include <ngx_etcd_stall.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_wakeup.h>
 
@@ -24,6 +26,7 @@ struct ngx_etcd_agent_s {
     ngx_log_t             *log;
     ngx_event_t            tick;
     ngx_event_t            sync;       /* tables that are not done */
+    ngx_event_t            enter;      /* it is to be gone on with */
     ngx_event_t            leave;      /* posted: the zone was taken over */
     ngx_event_t            resign;     /* how long the process waits for it */
     ngx_etcd_saver_t       saver;
@@ -55,9 +58,11 @@ static void ngx_etcd_agent_tick(ngx_event_t *ev);
 static ngx_uint_t ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent,
     uint64_t owner);
 static void ngx_etcd_agent_claim(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_enter_handler(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_agent_enter(ngx_etcd_agent_t *agent);
 static ngx_int_t ngx_etcd_agent_values(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave_handler(ngx_event_t *ev);
 static ngx_uint_t ngx_etcd_agent_holds(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent);
@@ -146,6 +151,11 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     agent->sync.data = agent;
     agent->sync.log = cycle->log;
     agent->sync.cancelable = 1;
+
+    agent->enter.handler = ngx_etcd_agent_enter_handler;
+    agent->enter.data = agent;
+    agent->enter.log = cycle->log;
+    agent->enter.cancelable = 1;
 
     agent->leave.handler = ngx_etcd_agent_leave_handler;
     agent->leave.data = agent;
@@ -307,7 +317,42 @@ ngx_etcd_agent_claim(ngx_etcd_agent_t *agent)
                   "etcd cluster \"%V\": this worker is the agent",
                   &agent->conf->name);
 
-    if (ngx_etcd_agent_enter(agent) == NGX_OK) {
+    ngx_etcd_agent_enter_handler(&agent->enter);
+}
+
+
+/* what is of former configurations goes first: its room is needed */
+
+static void
+ngx_etcd_agent_enter_handler(ngx_event_t *ev)
+{
+    ngx_int_t          rc;
+    ngx_etcd_agent_t  *agent;
+
+    agent = ev->data;
+
+    if (!ngx_etcd_zone_owned(agent->zone)) {
+        return;
+    }
+
+    rc = ngx_etcd_retire_sets(agent->zone, ngx_etcd_stall_now()
+                                           + NGX_ETCD_STALL_BUDGET);
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_agent_enter(agent);
+    }
+
+    switch (rc) {
+
+    case NGX_OK:
+        return;
+
+    case NGX_AGAIN:
+        ngx_post_event(&agent->enter, &ngx_posted_next_events);
+        return;
+
+    case NGX_BUSY:
+        ngx_etcd_agent_destroy(agent);
+        ngx_add_timer(&agent->enter, NGX_ETCD_AGENT_BUSY);
         return;
     }
 
@@ -318,17 +363,18 @@ ngx_etcd_agent_claim(ngx_etcd_agent_t *agent)
 }
 
 
+/* NGX_OK, NGX_BUSY: the mutex was held, or NGX_ERROR */
+
 static ngx_int_t
 ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
 {
+    ngx_int_t                  rc;
     ngx_uint_t                 i;
     ngx_etcd_service_t       **service;
     ngx_etcd_service_conf_t  **confs;
 
-    if (ngx_etcd_set_retire_old(agent->zone) != NGX_OK
-        || ngx_etcd_cell_retire_old(agent->zone) != NGX_OK)
-    {
-        return NGX_ERROR;
+    if (ngx_etcd_cell_retire_old(agent->zone) != NGX_OK) {
+        return NGX_BUSY;
     }
 
     agent->cluster = ngx_etcd_cluster_create(&agent->conf->client,
@@ -383,9 +429,9 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
 
     agent->campaigner = ngx_etcd_campaigner_create(agent->conf, agent->watcher,
                                                    ngx_etcd_agent_lost, agent,
-                                                   agent->log);
+                                                   agent->log, &rc);
 
-    return (agent->campaigner != NULL) ? NGX_OK : NGX_ERROR;
+    return (agent->campaigner != NULL) ? NGX_OK : rc;
 }
 
 
@@ -410,8 +456,15 @@ ngx_etcd_agent_values(ngx_etcd_agent_t *agent)
 static void
 ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
 {
-    ngx_uint_t            i;
-    ngx_etcd_service_t  **services;
+    ngx_uint_t  entered;
+
+    if (agent->enter.posted) {
+        ngx_delete_posted_event(&agent->enter);
+    }
+
+    if (agent->enter.timer_set) {
+        ngx_del_timer(&agent->enter);
+    }
 
     if (agent->leave.posted) {
         ngx_delete_posted_event(&agent->leave);
@@ -420,6 +473,24 @@ ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
     if (agent->resign.timer_set) {
         ngx_del_timer(&agent->resign);
     }
+
+    entered = (agent->cluster != NULL);
+
+    ngx_etcd_agent_destroy(agent);
+
+    if (entered) {
+        ngx_log_error(NGX_LOG_INFO, agent->log, 0,
+                      "etcd cluster \"%V\": this worker is not the agent any "
+                      "more", &agent->conf->name);
+    }
+}
+
+
+static void
+ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
+{
+    ngx_uint_t            i;
+    ngx_etcd_service_t  **services;
 
     if (agent->cluster == NULL) {
         return;
@@ -452,10 +523,6 @@ ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
 
     ngx_etcd_cluster_destroy(agent->cluster);
     agent->cluster = NULL;
-
-    ngx_log_error(NGX_LOG_INFO, agent->log, 0,
-                  "etcd cluster \"%V\": this worker is not the agent any more",
-                  &agent->conf->name);
 }
 
 

@@ -22,6 +22,7 @@
 #define NGX_ETCD_AGENT_RESIGN 1000     /* ms for etcd to answer, on QUIT */
 #define NGX_ETCD_AGENT_EXIT   100      /* likewise, on TERM */
 #define NGX_ETCD_AGENT_SYNC   1        /* ms until a busy zone is read again */
+#define NGX_ETCD_AGENT_BUSY   10       /* ms until a busy zone is entered */
 
 
 /* of the zone's cluster state, as the status shows it */

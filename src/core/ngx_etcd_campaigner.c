@@ -91,13 +91,14 @@ ngx_etcd_campaigner_wanted(ngx_etcd_conf_t *conf)
 
 ngx_etcd_campaigner_t *
 ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf, ngx_etcd_watcher_t *watcher,
-    void (*lost)(void *data), void *data, ngx_log_t *log)
+    void (*lost)(void *data), void *data, ngx_log_t *log, ngx_int_t *rc)
 {
     ngx_uint_t               i;
     ngx_pool_t              *pool;
     ngx_etcd_campaign_t    **campaigns;
     ngx_etcd_campaigner_t   *campaigner;
 
+    *rc = NGX_ERROR;
     pool = watcher->cluster->pool;
 
     campaigner = ngx_pcalloc(pool, sizeof(ngx_etcd_campaigner_t));
@@ -122,16 +123,21 @@ ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf, ngx_etcd_watcher_t *watcher,
            != NGX_OK
         || ngx_array_init(&campaigner->former, pool, 1,
                           sizeof(ngx_etcd_session_t *))
-           != NGX_OK
-        || ngx_etcd_campaigner_vacate(campaigner) != NGX_OK)
+           != NGX_OK)
     {
+        return NULL;
+    }
+
+    *rc = ngx_etcd_campaigner_vacate(campaigner);
+    if (*rc != NGX_OK) {
         return NULL;
     }
 
     campaigns = conf->campaigns.elts;
 
     for (i = 0; i < conf->campaigns.nelts; i++) {
-        if (ngx_etcd_campaigner_start(campaigner, campaigns[i]) != NGX_OK) {
+        *rc = ngx_etcd_campaigner_start(campaigner, campaigns[i]);
+        if (*rc != NGX_OK) {
             ngx_etcd_campaigner_destroy(campaigner);
             return NULL;
         }
@@ -240,7 +246,7 @@ ngx_etcd_campaigner_vacate(ngx_etcd_campaigner_t *campaigner)
                                  campaigner)
         != NGX_OK)
     {
-        return NGX_ERROR;
+        return NGX_BUSY;
     }
 
     former = campaigner->former.elts;
@@ -295,8 +301,9 @@ ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
     ngx_etcd_tenure_t     hold;
     ngx_etcd_seat_hold_t  seat;
 
-    if (ngx_etcd_seat_load(campaigner->zone, conf->seat, &seat) != NGX_OK) {
-        return NGX_ERROR;
+    rc = ngx_etcd_seat_load(campaigner->zone, conf->seat, &seat);
+    if (rc != NGX_OK) {
+        return (rc == NGX_AGAIN) ? NGX_BUSY : NGX_ERROR;
     }
 
     /* room was made for all: it stays where it is */

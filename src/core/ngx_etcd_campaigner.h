@@ -26,12 +26,12 @@ ngx_uint_t ngx_etcd_campaigner_wanted(ngx_etcd_conf_t *conf);
 /*
  * The owner of the zone: campaigns and registers from now on, and resigns
  * from what this configuration does not have any more.  lost() is called when
- * the zone was taken over.  Memory is of the watcher's cluster; NULL: no
- * memory.
+ * the zone was taken over.  Memory is of the watcher's cluster; NULL: no memory
+ * (*rc is NGX_ERROR), or the mutex was held (NGX_BUSY).
  */
 ngx_etcd_campaigner_t *ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf,
     ngx_etcd_watcher_t *watcher, void (*lost)(void *data), void *data,
-    ngx_log_t *log);
+    ngx_log_t *log, ngx_int_t *rc);
 
 /* from time to time: what is asked about leases of others, for the status */
 void ngx_etcd_campaigner_tick(ngx_etcd_campaigner_t *campaigner);

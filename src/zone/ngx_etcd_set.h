@@ -218,12 +218,6 @@ ngx_int_t ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_zone_t *from);
 
 /*
- * The owner: gives back the sets that its configuration does not have.
- * Workers of older ones that still serve requests keep their own copies.
- */
-ngx_int_t ngx_etcd_set_retire_old(ngx_etcd_zone_t *zone);
-
-/*
  * The master: those who wait for a member are counted from now on.  NGX_OK,
  * or NGX_ERROR: the zone is too small, or its mutex is held.
  */

@@ -17,6 +17,10 @@
 
 #define NGX_ETCD_ZONE_PATIENT  32
 
+/* some us: those who spin look many times meanwhile */
+
+#define NGX_ETCD_ZONE_PAUSE    64
+
 
 static uint64_t ngx_etcd_zone_self(ngx_etcd_zone_t *zone);
 
@@ -129,6 +133,17 @@ void
 ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone)
 {
     ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+void
+ngx_etcd_zone_pause(void)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_ZONE_PAUSE; i++) {
+        ngx_cpu_pause();
+    }
 }
 
 

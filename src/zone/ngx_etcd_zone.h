@@ -181,6 +181,9 @@ ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);
 void ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone);
 
+/* without the mutex, before it is taken again: others may get it first */
+void ngx_etcd_zone_pause(void);
+
 /* a worker was kept from its other work for that long, us */
 void ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us);
 

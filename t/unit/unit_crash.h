@@ -21,6 +21,7 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_ledger.h>
 #include <ngx_etcd_lock_table.h>
+#include <ngx_etcd_retire.h>
 #include <ngx_etcd_seat.h>
 #include <ngx_etcd_snapshot.h>
 #include <ngx_etcd_view.h>

@@ -337,7 +337,8 @@ ngx_etcd_crash_take_over(void)
                         "own the zone");
 
     if (ngx_strcmp(ngx_etcd_crash.broken, "retire") != 0) {
-        ngx_etcd_crash_done(ngx_etcd_set_retire_old(zone), "retire sets");
+        ngx_etcd_crash_done(ngx_etcd_retire_sets(zone, (uint64_t) -1),
+                            "retire sets");
     }
 
     ngx_etcd_crash_done(ngx_etcd_cell_retire_old(zone), "retire cells");

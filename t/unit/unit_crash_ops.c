@@ -182,7 +182,7 @@ ngx_etcd_crash_prepare_retire(void)
 static void
 ngx_etcd_crash_retire(void)
 {
-    (void) ngx_etcd_set_retire_old(&ngx_etcd_crash.zone);
+    (void) ngx_etcd_retire_sets(&ngx_etcd_crash.zone, (uint64_t) -1);
 }
 
 

@@ -1,0 +1,248 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_retire.h>
+#include <ngx_etcd_set.h>
+#include <ngx_etcd_stall.h>
+
+
+/* entries that are freed before the mutex is given back */
+
+#define NGX_ETCD_RETIRE_PIECE  128
+
+
+static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone);
+static ngx_uint_t ngx_etcd_retire_set(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, ngx_uint_t *left);
+static ngx_uint_t ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, ngx_uint_t *left);
+static ngx_uint_t ngx_etcd_retire_list(ngx_etcd_zone_t *zone,
+    ngx_etcd_entry_t **list, ngx_uint_t *left);
+static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+static void ngx_etcd_retire_name(ngx_etcd_zone_t *zone, ngx_str_t *name);
+
+
+ngx_int_t
+ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
+{
+    ngx_uint_t  more;
+
+    for ( ;; ) {
+        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+            return NGX_BUSY;
+        }
+
+        if (!ngx_etcd_zone_owned(zone)) {
+            ngx_etcd_zone_unlock(zone);
+            return NGX_DECLINED;
+        }
+
+        more = ngx_etcd_retire_piece(zone);
+
+        ngx_etcd_zone_unlock(zone);
+
+        if (!more) {
+            return NGX_OK;
+        }
+
+        if (ngx_etcd_stall_now() >= until) {
+            return NGX_AGAIN;
+        }
+
+        ngx_etcd_zone_pause();
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_retire_piece(ngx_etcd_zone_t *zone)
+{
+    ngx_uint_t       left;
+    ngx_queue_t     *q, *next;
+    ngx_etcd_set_t  *set;
+
+    left = NGX_ETCD_RETIRE_PIECE;
+
+    for (q = ngx_queue_head(&zone->sh->sets);
+         q != ngx_queue_sentinel(&zone->sh->sets);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        set = ngx_queue_data(q, ngx_etcd_set_t, queue);
+
+        if (set->epoch < zone->epoch
+            && !ngx_etcd_retire_set(zone, set, &left))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * 1 if all of it was given back.  What is not stays with the set, which is
+ * found again, by another owner if need be.
+ */
+
+static ngx_uint_t
+ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t *left)
+{
+    ngx_etcd_redo_t  redo;
+
+    /* first: no worker looks into it from here on */
+
+    set->id = 0;
+
+    ngx_memory_barrier();
+
+    while (set->nslots != 0) {
+        if (!ngx_etcd_retire_chunk(zone, set, left)) {
+            return 0;
+        }
+    }
+
+    if (!ngx_etcd_retire_list(zone, &set->pending, left)) {
+        return 0;
+    }
+
+    ngx_etcd_retire_rest(zone, set);
+
+    redo.n = 0;
+
+    ngx_etcd_redo_remove(&redo, &set->queue);
+    ngx_etcd_redo_set(&redo, &set->next, zone->sh->retired);
+    ngx_etcd_redo_set(&redo, &zone->sh->retired, set);
+
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+
+    return 1;
+}
+
+
+/* the last chunk of slots */
+
+static ngx_uint_t
+ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t *left)
+{
+    ngx_uint_t        i;
+    ngx_etcd_redo_t   redo;
+    ngx_etcd_slot_t  *chunk;
+
+    chunk = ngx_etcd_set_slot(set, set->nslots - NGX_ETCD_SET_SLOTS);
+
+    for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
+        if (!ngx_etcd_retire_list(zone, &chunk[i].entry, left)) {
+            return 0;
+        }
+
+        chunk[i].conns = 0;
+        chunk[i].fails = 0;
+    }
+
+    if (*left == 0) {
+        return 0;
+    }
+
+    (*left)--;
+
+    /* the first slot's entry is the link: no counter is touched by it */
+
+    redo.n = 0;
+
+    ngx_etcd_redo_set(&redo, &chunk[0].entry, zone->sh->chunks);
+    ngx_etcd_redo_set(&redo, &zone->sh->chunks, chunk);
+    ngx_etcd_redo_set(&redo, &set->nslots, set->nslots - NGX_ETCD_SET_SLOTS);
+
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_retire_list(ngx_etcd_zone_t *zone, ngx_etcd_entry_t **list,
+    ngx_uint_t *left)
+{
+    ngx_etcd_entry_t  *entry;
+
+    while (*list != NULL) {
+        if (*left == 0) {
+            return 0;
+        }
+
+        (*left)--;
+
+        entry = *list;
+        *list = entry->next;
+
+        ngx_memory_barrier();
+
+        ngx_slab_free_locked(zone->shpool, entry);
+    }
+
+    return 1;
+}
+
+
+/* of a set without slots: what else it has */
+
+static void
+ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+{
+    ngx_uint_t            i;
+    ngx_etcd_redo_t       redo;
+    ngx_etcd_slot_t     **dir;
+    ngx_etcd_invalid_t   *invalid;
+
+    for (i = 0; i < NGX_ETCD_SET_DIRS; i++) {
+        dir = set->dirs[i];
+        set->dirs[i] = NULL;
+
+        ngx_memory_barrier();
+
+        if (dir != NULL) {
+            ngx_slab_free_locked(zone->shpool, dir);
+        }
+    }
+
+    while (set->invalid != NULL) {
+        invalid = set->invalid;
+
+        redo.n = 0;
+
+        ngx_etcd_redo_set(&redo, &set->invalid, invalid->next);
+        ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid - 1);
+
+        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+
+        ngx_slab_free_locked(zone->shpool, invalid);
+    }
+
+    ngx_etcd_retire_name(zone, &set->name);
+    ngx_etcd_retire_name(zone, &set->prefix);
+}
+
+
+static void
+ngx_etcd_retire_name(ngx_etcd_zone_t *zone, ngx_str_t *name)
+{
+    u_char  *data;
+
+    data = name->data;
+    name->data = NULL;
+
+    ngx_memory_barrier();
+
+    if (data != NULL) {
+        ngx_slab_free_locked(zone->shpool, data);
+    }
+}
