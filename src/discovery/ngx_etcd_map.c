@@ -85,6 +85,19 @@ ngx_etcd_map_insert(ngx_etcd_map_t *map, ngx_str_t *str)
 }
 
 
+ngx_int_t
+ngx_etcd_map_reserve(ngx_etcd_map_t *map, ngx_uint_t n)
+{
+    while (map->n + n > map->nplaces / 4 * 3) {
+        if (ngx_etcd_map_grow(map) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
 void
 ngx_etcd_map_remove(ngx_etcd_map_t *map, ngx_str_t *str)
 {
