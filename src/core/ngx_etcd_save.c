@@ -155,7 +155,7 @@ ngx_etcd_save_copy(ngx_etcd_save_t *save)
             return rc;
         }
 
-        n += snapshot->nslots;
+        n += snapshot->ncopied;
         snapshot++;
         save->copied++;
 

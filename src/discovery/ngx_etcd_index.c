@@ -9,16 +9,24 @@
 #include <ngx_etcd_index.h>
 
 
+#define ngx_etcd_index_reg(n)                                                 \
+    ((ngx_etcd_reg_t *) ((u_char *) (n) - offsetof(ngx_etcd_reg_t, node)))
+
+
 /* an address in use */
 
 struct ngx_etcd_address_s {
     ngx_str_t            bytes;        /* first */
     uint32_t             slot;
-    uint32_t             refs;         /* registrations */
+    ngx_etcd_newest_t    newest;       /* of its registrations */
 };
 
 
 static ngx_int_t ngx_etcd_index_slots(ngx_etcd_index_t *index);
+static ngx_int_t ngx_etcd_index_read(ngx_etcd_index_t *index,
+    ngx_etcd_zone_t *zone, ngx_uint_t force);
+static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index,
+    ngx_etcd_walk_t *walk);
 static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index,
     uint32_t slot, ngx_etcd_entry_t *entry);
 static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
@@ -27,19 +35,18 @@ static ngx_etcd_address_t *ngx_etcd_index_address(ngx_etcd_index_t *index,
     u_char *sockaddr, socklen_t socklen);
 static ngx_int_t ngx_etcd_index_hold(ngx_etcd_index_t *index,
     ngx_etcd_reg_t *reg);
-static void ngx_etcd_index_release(ngx_etcd_index_t *index,
+static ngx_etcd_entry_t *ngx_etcd_index_release(ngx_etcd_index_t *index,
     ngx_etcd_reg_t *reg);
+static ngx_etcd_entry_t *ngx_etcd_index_newest(ngx_etcd_address_t *address);
 static void *ngx_etcd_index_object(ngx_etcd_map_t *map, size_t size,
     u_char *data, size_t len);
 
 
 ngx_int_t
-ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_set_t *set,
-    ngx_log_t *log)
+ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, ngx_uint_t force, ngx_log_t *log)
 {
-    ngx_uint_t         n;
-    ngx_etcd_slot_t   *slot;
-    ngx_etcd_entry_t  *entry;
+    ngx_int_t  rc;
 
     ngx_memzero(index, sizeof(ngx_etcd_index_t));
 
@@ -57,28 +64,77 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_set_t *set,
         return NGX_ERROR;
     }
 
-    for (n = 0; n < set->nslots; n++) {
-        slot = ngx_etcd_set_slot(set, n);
+    rc = ngx_etcd_index_read(index, zone, force);
 
-        if (slot->entry == NULL) {
-            ngx_etcd_index_free_slot(index, n);
-            continue;
-        }
-
-        for (entry = slot->entry; entry != NULL; entry = entry->next) {
-            if (ngx_etcd_index_import(index, n, entry) != NGX_OK) {
-                ngx_etcd_index_destroy(index);
-                return NGX_ERROR;
-            }
-        }
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_index_invalid(index);
     }
 
-    if (ngx_etcd_index_invalid(index) != NGX_OK) {
+    if (rc != NGX_OK) {
         ngx_etcd_index_destroy(index);
-        return NGX_ERROR;
     }
 
-    return NGX_OK;
+    return rc;
+}
+
+
+/* under the mutex, a piece at a time: who is the owner still is the only one */
+
+static ngx_int_t
+ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
+    ngx_uint_t force)
+{
+    ngx_int_t        rc;
+    ngx_etcd_walk_t  walk;
+
+    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+
+    do {
+        if (ngx_etcd_map_reserve(&index->keys, NGX_ETCD_SET_SLOTS) != NGX_OK
+            || ngx_etcd_map_reserve(&index->addresses, NGX_ETCD_SET_SLOTS)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+            return NGX_AGAIN;
+        }
+
+        rc = (force || ngx_etcd_zone_owned(zone))
+             ? ngx_etcd_index_piece(index, &walk) : NGX_DECLINED;
+
+        ngx_etcd_zone_unlock(zone);
+        ngx_etcd_zone_pause();
+
+    } while (rc == NGX_AGAIN);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_walk_t *walk)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
+
+        if (!ngx_etcd_walk_next(index->set, walk)) {
+            return NGX_OK;
+        }
+
+        if (walk->entry == NULL) {
+            ngx_etcd_index_free_slot(index, walk->n);
+
+        } else if (ngx_etcd_index_import(index, walk->n, walk->entry)
+                   != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_AGAIN;
 }
 
 
@@ -88,6 +144,9 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
 {
     ngx_str_t        name;
     ngx_etcd_key_t  *key;
+    ngx_etcd_reg_t  *reg;
+
+    index->serial = ngx_max(index->serial, entry->serial);
 
     if (entry->key_len == 0) {
         return (ngx_etcd_index_add(index, NULL, entry, slot) != NULL)
@@ -102,13 +161,22 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
         return NGX_ERROR;
     }
 
-    key->revision = ngx_max(key->revision, entry->mod_revision);
+    /* entries of one slot come in a row */
 
-    if (ngx_etcd_index_add(index, key, entry, slot) == NULL) {
+    if (key->regs != NULL && key->regs->slot == slot) {
+        key->twice = 1;
+    }
+
+    key->revision = key->twice ? 0
+                               : ngx_max(key->revision, entry->mod_revision);
+
+    reg = ngx_etcd_index_add(index, key, entry, slot);
+    if (reg == NULL) {
         return NGX_ERROR;
     }
 
     if (entry->gone) {
+        reg->gone = 1;
         ngx_etcd_index_gone(index, key);
     }
 
@@ -417,6 +485,11 @@ ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 
     reg->entry = entry;
     reg->slot = slot;
+    reg->node.revision = entry->mod_revision;
+
+    /* an entry has its serial when it is published */
+
+    reg->node.serial = entry->serial ? entry->serial : ++index->serial;
 
     if (ngx_etcd_index_hold(index, reg) != NGX_OK) {
         ngx_free(reg);
@@ -461,6 +534,7 @@ ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
         }
 
         address->slot = reg->slot;
+        ngx_etcd_newest_init(&address->newest);
 
         /* on taking over the slot is none of the free ones */
 
@@ -469,7 +543,7 @@ ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
         }
     }
 
-    address->refs++;
+    ngx_etcd_newest_insert(&address->newest, &reg->node);
     reg->address = address;
 
     return NGX_OK;
@@ -477,10 +551,48 @@ ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
 
 
 void
+ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg,
+    ngx_etcd_entry_t *entry, uint64_t revision)
+{
+    ngx_etcd_newest_t  *newest;
+
+    newest = &reg->address->newest;
+
+    ngx_etcd_newest_remove(newest, &reg->node);
+
+    reg->entry = entry;
+    reg->gone = 0;
+    reg->node.revision = revision;
+    reg->node.serial = ++index->serial;
+
+    ngx_etcd_newest_insert(newest, &reg->node);
+}
+
+
+ngx_etcd_entry_t *
+ngx_etcd_index_shown(ngx_etcd_reg_t *reg)
+{
+    return ngx_etcd_index_newest(reg->address);
+}
+
+
+static ngx_etcd_entry_t *
+ngx_etcd_index_newest(ngx_etcd_address_t *address)
+{
+    ngx_etcd_newest_node_t  *node;
+
+    node = ngx_etcd_newest_first(&address->newest);
+
+    return (node != NULL) ? ngx_etcd_index_reg(node)->entry : NULL;
+}
+
+
+ngx_etcd_entry_t *
 ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_reg_t *reg)
 {
-    ngx_etcd_reg_t  **p;
+    ngx_etcd_reg_t    **p;
+    ngx_etcd_entry_t   *shown;
 
     p = (key != NULL) ? &key->regs : &index->statics;
 
@@ -494,26 +606,34 @@ ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
         index->live--;
     }
 
-    ngx_etcd_index_release(index, reg);
+    shown = ngx_etcd_index_release(index, reg);
     ngx_free(reg);
+
+    return shown;
 }
 
 
-static void
+static ngx_etcd_entry_t *
 ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
 {
+    ngx_etcd_entry_t    *shown;
     ngx_etcd_address_t  *address;
 
     /* the entry is not looked at: it may belong to another owner by now */
 
     address = reg->address;
 
-    if (--address->refs != 0) {
-        return;
+    ngx_etcd_newest_remove(&address->newest, &reg->node);
+
+    shown = ngx_etcd_index_newest(address);
+    if (shown != NULL) {
+        return shown;
     }
 
     ngx_etcd_index_free_slot(index, address->slot);
 
     ngx_etcd_map_remove(&index->addresses, &address->bytes);
     ngx_free(address);
+
+    return NULL;
 }

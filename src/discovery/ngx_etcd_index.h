@@ -14,7 +14,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_set.h>
+#include <ngx_etcd_entry.h>
+#include <ngx_etcd_newest.h>
 #include <ngx_etcd_record.h>
 #include <ngx_etcd_host.h>
 #include <ngx_etcd_map.h>
@@ -24,14 +25,16 @@ typedef struct ngx_etcd_reg_s      ngx_etcd_reg_t;
 typedef struct ngx_etcd_address_s  ngx_etcd_address_t;
 
 
-/* one member that a key registers */
+/* one member that a key registers; as it is when the batch is published */
 
 struct ngx_etcd_reg_s {
+    ngx_etcd_newest_node_t           node;         /* of its address */
     ngx_etcd_reg_t                  *next;
     ngx_etcd_address_t              *address;
     ngx_etcd_entry_t                *entry;        /* shared */
     uint32_t                         slot;
     unsigned                         seen:1;
+    unsigned                         gone:1;       /* kept by on_empty=keep */
 };
 
 
@@ -48,6 +51,8 @@ struct ngx_etcd_key_s {
     ngx_uint_t                       audited;      /* of the last audit */
     unsigned                         invalid:1;
     unsigned                         gone:1;
+    unsigned                         twice:1;      /* an owner was killed while
+                                                      it replaced an entry */
 };
 
 
@@ -60,6 +65,7 @@ typedef struct {
     ngx_queue_t                      gone;
     ngx_etcd_reg_t                  *statics;      /* without a key */
     ngx_uint_t                       live;         /* present with a member */
+    uint32_t                         serial;       /* the last one */
 
     uint32_t                        *next_free;    /* by slot */
     ngx_uint_t                       nslots;
@@ -68,9 +74,13 @@ typedef struct {
 } ngx_etcd_index_t;
 
 
-/* reads the set; the caller owns the zone.  NGX_ERROR: no memory */
-ngx_int_t ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_set_t *set,
-    ngx_log_t *log);
+/*
+ * Reads the set of a zone that the caller owns; the master passes force while
+ * no owner can know of the set.  NGX_OK, NGX_AGAIN (the mutex was held),
+ * NGX_DECLINED (not the owner any more), or NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, ngx_uint_t force, ngx_log_t *log);
 void ngx_etcd_index_destroy(ngx_etcd_index_t *index);
 
 ngx_etcd_key_t *ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key);
@@ -106,9 +116,16 @@ ngx_int_t ngx_etcd_index_grown(ngx_etcd_index_t *index);
 ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key, ngx_etcd_entry_t *entry, uint32_t slot);
 
-/* removes one from the list it is in */
-void ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg);
+/* it has that entry now, of that revision, and is the last one of it */
+void ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg,
+    ngx_etcd_entry_t *entry, uint64_t revision);
+
+/* what the slot of a registration shows: the newest entry of its address */
+ngx_etcd_entry_t *ngx_etcd_index_shown(ngx_etcd_reg_t *reg);
+
+/* removes one from the list it is in: what its slot shows then, or NULL */
+ngx_etcd_entry_t *ngx_etcd_index_remove(ngx_etcd_index_t *index,
+    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg);
 
 
 #endif /* _NGX_ETCD_INDEX_H_INCLUDED_ */

@@ -286,7 +286,7 @@ ngx_etcd_service_known(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
         entry = reg->entry;
         kv->create_revision = entry->create_revision;
         kv->mod_revision = ngx_max(kv->mod_revision,
-                                   (int64_t) entry->mod_revision);
+                                   (int64_t) reg->node.revision);
 
         ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(entry));
 

@@ -15,6 +15,8 @@ static void ngx_etcd_service_invalid(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason);
 static void ngx_etcd_service_valid(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key);
+static ngx_int_t ngx_etcd_service_touch(ngx_etcd_service_t *service,
+    ngx_etcd_reg_t *reg, uint64_t modified);
 static ngx_int_t ngx_etcd_service_slot(ngx_etcd_service_t *service,
     ngx_etcd_member_t *member, uint32_t *slot);
 static ngx_etcd_entry_t *ngx_etcd_service_entry(ngx_etcd_service_t *service,
@@ -23,6 +25,8 @@ static ngx_int_t ngx_etcd_service_room(ngx_etcd_service_t *service,
     ngx_int_t rc);
 static void ngx_etcd_service_remove(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key);
+static ngx_int_t ngx_etcd_service_drop(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t revision);
 static ngx_etcd_op_t *ngx_etcd_service_op(ngx_etcd_service_t *service,
     ngx_etcd_op_e op, uint32_t slot, ngx_etcd_entry_t *old,
     uint64_t revision);
@@ -257,14 +261,11 @@ ngx_etcd_service_members(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
             continue;
         }
 
-        if (ngx_etcd_service_op(service, NGX_ETCD_OP_REMOVE, reg->slot,
-                                reg->entry, kv->mod_revision)
-            == NULL)
+        if (ngx_etcd_service_drop(service, key, reg, kv->mod_revision)
+            != NGX_OK)
         {
             return NGX_ERROR;
         }
-
-        ngx_etcd_index_remove(&service->index, key, reg);
     }
 
     return NGX_OK;
@@ -303,14 +304,11 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
             && ngx_memcmp(ngx_etcd_entry_payload(old), payload, len) == 0
             && old->create_revision == created)
         {
-            if (old->mod_revision == modified && !old->gone) {
+            if (reg->node.revision == modified && !reg->gone) {
                 return NGX_OK;
             }
 
-            return (ngx_etcd_service_op(service, NGX_ETCD_OP_TOUCH, slot, old,
-                                        modified)
-                    != NULL)
-                   ? NGX_OK : NGX_ERROR;
+            return ngx_etcd_service_touch(service, reg, modified);
         }
 
     } else {
@@ -339,17 +337,43 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     op->entry = entry;
 
     if (reg != NULL) {
-        reg->entry = entry;
-        return NGX_OK;
+        ngx_etcd_index_renew(&service->index, reg, entry, modified);
+
+    } else {
+        reg = ngx_etcd_index_add(&service->index, key, entry, slot);
+        if (reg == NULL) {
+            service->broken = 1;
+            return NGX_ERROR;
+        }
+
+        reg->seen = 1;
     }
 
-    reg = ngx_etcd_index_add(&service->index, key, entry, slot);
-    if (reg == NULL) {
-        service->broken = 1;
+    op->serial = reg->node.serial;
+    op->shown = ngx_etcd_index_shown(reg);
+
+    return NGX_OK;
+}
+
+
+/* the same member, by another revision of its key */
+
+static ngx_int_t
+ngx_etcd_service_touch(ngx_etcd_service_t *service, ngx_etcd_reg_t *reg,
+    uint64_t modified)
+{
+    ngx_etcd_op_t  *op;
+
+    op = ngx_etcd_service_op(service, NGX_ETCD_OP_TOUCH, reg->slot, reg->entry,
+                             modified);
+    if (op == NULL) {
         return NGX_ERROR;
     }
 
-    reg->seen = 1;
+    ngx_etcd_index_renew(&service->index, reg, reg->entry, modified);
+
+    op->serial = reg->node.serial;
+    op->shown = ngx_etcd_index_shown(reg);
 
     return NGX_OK;
 }
@@ -469,12 +493,7 @@ ngx_etcd_service_statics(ngx_etcd_service_t *service)
             continue;
         }
 
-        if (ngx_etcd_service_op(service, NGX_ETCD_OP_REMOVE, reg->slot,
-                                reg->entry, 0)
-            != NULL)
-        {
-            ngx_etcd_index_remove(&service->index, NULL, reg);
-        }
+        (void) ngx_etcd_service_drop(service, NULL, reg, 0);
     }
 }
 
@@ -486,6 +505,7 @@ ngx_etcd_service_gone(ngx_etcd_service_t *service)
 {
     ngx_uint_t       keep;
     ngx_queue_t     *q, *next;
+    ngx_etcd_op_t   *op;
     ngx_etcd_key_t  *key;
     ngx_etcd_reg_t  *reg;
 
@@ -504,10 +524,18 @@ ngx_etcd_service_gone(ngx_etcd_service_t *service)
         }
 
         for (reg = key->regs; reg != NULL; reg = reg->next) {
-            if (!reg->entry->gone) {
-                (void) ngx_etcd_service_op(service, NGX_ETCD_OP_GONE,
-                                           reg->slot, reg->entry, 0);
+            if (reg->gone) {
+                continue;
             }
+
+            op = ngx_etcd_service_op(service, NGX_ETCD_OP_GONE, reg->slot,
+                                     reg->entry, 0);
+            if (op == NULL) {
+                return;
+            }
+
+            op->shown = ngx_etcd_index_shown(reg);
+            reg->gone = 1;
         }
 
         if (!service->kept) {
@@ -528,20 +556,37 @@ ngx_etcd_service_gone(ngx_etcd_service_t *service)
 static void
 ngx_etcd_service_remove(ngx_etcd_service_t *service, ngx_etcd_key_t *key)
 {
-    ngx_etcd_reg_t  *reg;
-
     ngx_etcd_service_valid(service, key);
 
-    for (reg = key->regs; reg != NULL; reg = reg->next) {
-        if (ngx_etcd_service_op(service, NGX_ETCD_OP_REMOVE, reg->slot,
-                                reg->entry, service->revision)
-            == NULL)
+    while (key->regs != NULL) {
+        if (ngx_etcd_service_drop(service, key, key->regs, service->revision)
+            != NGX_OK)
         {
             return;
         }
     }
 
     ngx_etcd_index_forget(&service->index, key);
+}
+
+
+/* a registration of the key, or a static server (no key), leaves */
+
+static ngx_int_t
+ngx_etcd_service_drop(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, uint64_t revision)
+{
+    ngx_etcd_op_t  *op;
+
+    op = ngx_etcd_service_op(service, NGX_ETCD_OP_REMOVE, reg->slot,
+                             reg->entry, revision);
+    if (op == NULL) {
+        return NGX_ERROR;
+    }
+
+    op->shown = ngx_etcd_index_remove(&service->index, key, reg);
+
+    return NGX_OK;
 }
 
 
@@ -560,8 +605,10 @@ ngx_etcd_service_op(ngx_etcd_service_t *service, ngx_etcd_op_e op,
 
     o->op = op;
     o->slot = slot;
+    o->serial = 0;
     o->entry = NULL;
     o->old = old;
+    o->shown = NULL;
     o->revision = revision;
 
     return o;

@@ -259,7 +259,7 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
             continue;
         }
 
-        if (ngx_etcd_index_create(&index, services[i]->set,
+        if (ngx_etcd_index_create(&index, restore->zone, services[i]->set, 1,
                                   ngx_cycle->log)
             != NGX_OK)
         {
@@ -515,6 +515,7 @@ ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
     ngx_int_t          rc;
     ngx_etcd_op_t     *op;
     ngx_etcd_key_t    *node;
+    ngx_etcd_reg_t    *reg;
     ngx_etcd_entry_t  *entry;
 
     if (ngx_etcd_restore_number(restore, json, "create_revision", &created)
@@ -541,18 +542,18 @@ ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
 
     node = ngx_etcd_index_key(index, key);
     op = ngx_array_push(&set->ops);
+    reg = node ? ngx_etcd_index_add(index, node, entry, slot) : NULL;
 
-    if (node == NULL
-        || op == NULL
-        || ngx_etcd_index_add(index, node, entry, slot) == NULL)
-    {
+    if (reg == NULL || op == NULL) {
         return ngx_etcd_restore_refuse(restore, "no memory");
     }
 
     op->op = NGX_ETCD_OP_PUT;
     op->slot = slot;
+    op->serial = reg->node.serial;
     op->entry = entry;
     op->old = NULL;
+    op->shown = ngx_etcd_index_shown(reg);
     op->revision = modified;
 
     restore->nmembers++;
@@ -592,8 +593,9 @@ static ngx_int_t
 ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *sets)
 {
-    ngx_uint_t       i, changed;
-    ngx_etcd_set_t  *set;
+    ngx_uint_t          i;
+    ngx_etcd_set_t     *set;
+    ngx_etcd_commit_t   commit;
 
     for (i = 0; i < restore->services->nelts; i++) {
 
@@ -603,10 +605,13 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
 
         set = sets[i].service->set;
 
-        if (ngx_etcd_set_commit(restore->zone, set, &sets[i].ops,
-                                sets[i].revision, 1, &changed)
-            != NGX_OK)
-        {
+        ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
+
+        commit.ops = &sets[i].ops;
+        commit.revision = sets[i].revision;
+        commit.force = 1;
+
+        if (ngx_etcd_set_commit(restore->zone, set, &commit) != NGX_OK) {
             return ngx_etcd_restore_refuse(restore, "the zone is locked");
         }
 

@@ -114,17 +114,22 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     u_char              payload[NGX_ETCD_RECORD_MAX];
     ngx_int_t           rc;
     ngx_str_t           key;
-    ngx_uint_t          i, changed;
+    ngx_uint_t          i;
     ngx_array_t         ops;
     ngx_etcd_op_t       op;
+    ngx_etcd_commit_t   commit;
     ngx_etcd_member_t  *member;
 
     ngx_str_set(&key, "");
     ngx_memzero(&op, sizeof(ngx_etcd_op_t));
+    ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
 
     op.op = NGX_ETCD_OP_PUT;
     ops.elts = &op;
     ops.nelts = 1;
+
+    commit.ops = &ops;
+    commit.force = 1;
 
     member = conf->statics.elts;
 
@@ -138,9 +143,11 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 
         op.slot = i;
         op.entry = ngx_etcd_entry_create(zone, set, &key, payload, len, &rc);
+        op.shown = op.entry;
+        commit.done = 0;
 
         if (op.entry == NULL
-            || ngx_etcd_set_commit(zone, set, &ops, 0, 1, &changed) != NGX_OK)
+            || ngx_etcd_set_commit(zone, set, &commit) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -311,7 +318,8 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_index_create(&service->index, service->set, service->log)
+    if (ngx_etcd_index_create(&service->index, service->zone, service->set, 0,
+                              service->log)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -622,13 +630,13 @@ ngx_etcd_service_readable(ngx_etcd_service_t *service)
 }
 
 
-/* everything that arrived in this round of the event loop, at once */
+/* everything that arrived, in several rounds of the event loop if need be */
 
 static void
 ngx_etcd_service_publish(ngx_event_t *ev)
 {
     ngx_int_t            rc;
-    ngx_uint_t           changed;
+    ngx_etcd_commit_t    commit;
     ngx_etcd_service_t  *service;
 
     service = ev->data;
@@ -644,19 +652,31 @@ ngx_etcd_service_publish(ngx_event_t *ev)
 
     ngx_etcd_set_arrived(service->set, service->arrived);
 
-    rc = ngx_etcd_set_commit(service->zone, service->set, service->ops,
-                             service->revision, 0, &changed);
+    commit.ops = service->ops;
+    commit.done = service->done;
+    commit.revision = service->revision;
+    commit.until = ngx_etcd_stall_now() + NGX_ETCD_STALL_BUDGET;
+    commit.force = 0;
+    commit.changed = service->changed;
 
-    service->busy = (rc == NGX_AGAIN);
+    rc = ngx_etcd_set_commit(service->zone, service->set, &commit);
+
+    service->done = commit.done;
+    service->changed = commit.changed;
+    service->busy = (rc == NGX_BUSY);
 
     switch (rc) {
 
     case NGX_OK:
         service->arrived = 0;
-        ngx_etcd_service_published(service, changed);
+        ngx_etcd_service_published(service, commit.changed);
         return;
 
     case NGX_AGAIN:
+        ngx_post_event(&service->publish, &ngx_posted_next_events);
+        return;
+
+    case NGX_BUSY:
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
         return;
 
@@ -771,6 +791,8 @@ ngx_etcd_service_batch(ngx_etcd_service_t *service)
     }
 
     service->pool = pool;
+    service->done = 0;
+    service->changed = 0;
 
     return NGX_OK;
 }

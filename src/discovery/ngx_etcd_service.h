@@ -80,6 +80,8 @@ struct ngx_etcd_service_s {
 
     ngx_pool_t                  *pool;
     ngx_array_t                 *ops;           /* of ngx_etcd_op_t */
+    ngx_uint_t                   done;          /* of them */
+    ngx_uint_t                   changed;       /* by those */
     uint64_t                     revision;
     uint64_t                     verified;      /* ngx_etcd_clock(): the watch;
                                                    the set when all is

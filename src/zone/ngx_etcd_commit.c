@@ -7,75 +7,48 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_commit.h>
+#include <ngx_etcd_stall.h>
 
 
+/* what a walk through a set that was left half changed finds */
+
+typedef struct {
+    ngx_etcd_walk_t     walk;
+    ngx_etcd_entry_t   *newest;          /* of the slot, so far */
+    ngx_uint_t          nmembers;
+    ngx_uint_t          found;           /* set->moving is in a slot */
+} ngx_etcd_repair_t;
+
+
+static ngx_int_t ngx_etcd_set_own(ngx_etcd_zone_t *zone, ngx_uint_t force);
+static void ngx_etcd_set_commit_piece(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, ngx_etcd_commit_t *commit);
+static void ngx_etcd_set_complete(ngx_etcd_set_t *set,
+    ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation);
+static ngx_uint_t ngx_etcd_set_piece(ngx_etcd_commit_t *commit);
 static ngx_uint_t ngx_etcd_set_apply(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_etcd_op_t *op);
 static void ngx_etcd_set_term(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     uint64_t term);
 static void ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_slot_t *slot);
-static void ngx_etcd_slot_insert(ngx_etcd_slot_t *slot,
-    ngx_etcd_entry_t *entry);
-static void ngx_etcd_slot_unlink(ngx_etcd_slot_t *slot,
-    ngx_etcd_entry_t *entry);
 static void ngx_etcd_set_event(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_op_t *op, ngx_uint_t added, ngx_uint_t removed);
+static ngx_int_t ngx_etcd_set_discard(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set);
+static ngx_int_t ngx_etcd_set_repair(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set);
+static void ngx_etcd_set_repair_entry(ngx_etcd_set_t *set,
+    ngx_etcd_repair_t *repair);
+static void ngx_etcd_set_repaired(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_repair_t *repair);
 
 
-ngx_etcd_entry_t *
-ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_str_t *key, u_char *payload, size_t len, ngx_int_t *rc)
+static ngx_int_t
+ngx_etcd_set_own(ngx_etcd_zone_t *zone, ngx_uint_t force)
 {
-    ngx_etcd_entry_t  *entry;
-
     if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        *rc = NGX_AGAIN;
-        return NULL;
-    }
-
-    entry = ngx_slab_alloc_locked(zone->shpool,
-                                  offsetof(ngx_etcd_entry_t, bytes)
-                                  + key->len + len);
-
-    if (entry == NULL) {
-        ngx_etcd_zone_unlock(zone);
-        *rc = NGX_ERROR;
-        return NULL;
-    }
-
-    ngx_memzero(entry, offsetof(ngx_etcd_entry_t, bytes));
-
-    entry->key_len = key->len;
-    entry->len = len;
-
-    ngx_memcpy(ngx_cpymem(entry->bytes, key->data, key->len), payload, len);
-
-    entry->next = set->pending;
-    set->pending = entry;
-
-    ngx_etcd_zone_unlock(zone);
-
-    *rc = NGX_OK;
-
-    return entry;
-}
-
-
-ngx_int_t
-ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_array_t *ops, uint64_t revision, ngx_uint_t force,
-    ngx_uint_t *changed)
-{
-    ngx_uint_t           i, torn;
-    ngx_etcd_op_t       *op;
-    ngx_atomic_uint_t    generation;
-    ngx_etcd_arrival_t  *arrival;
-
-    *changed = 0;
-
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
+        return NGX_BUSY;
     }
 
     if (!force && !ngx_etcd_zone_owned(zone)) {
@@ -83,58 +56,140 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         return NGX_DECLINED;
     }
 
-    /*
-     * An owner killed from here on leaves "dirty" to the next one, which lets
-     * every worker read all slots when it has listed them.
-     */
+    return NGX_OK;
+}
 
-    torn = set->dirty;
+
+ngx_int_t
+ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_commit_t *commit)
+{
+    ngx_int_t  rc;
+
+    for ( ;; ) {
+        rc = ngx_etcd_set_own(zone, commit->force);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        ngx_etcd_set_commit_piece(zone, set, commit);
+
+        ngx_etcd_zone_unlock(zone);
+
+        if (commit->done == commit->ops->nelts) {
+            return NGX_OK;
+        }
+
+        if (commit->until != 0 && ngx_etcd_stall_now() >= commit->until) {
+            return NGX_AGAIN;
+        }
+
+        ngx_etcd_zone_pause();
+    }
+}
+
+
+/*
+ * An owner killed in a piece, or between pieces of one revision, leaves "dirty"
+ * to the next one; killed between others, "unfinished".
+ */
+
+static void
+ngx_etcd_set_commit_piece(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_commit_t *commit)
+{
+    ngx_uint_t           last, changed;
+    ngx_etcd_op_t       *op;
+    ngx_atomic_uint_t    generation;
+    ngx_etcd_arrival_t  *arrival;
+
     set->dirty = 1;
 
     ngx_memory_barrier();
 
     set->commits++;
-    set->pending = NULL;
 
-    op = ops->elts;
+    op = commit->ops->elts;
+    last = ngx_etcd_set_piece(commit);
     generation = set->generation;
+    changed = 0;
 
-    for (i = 0; i < ops->nelts; i++) {
-        if (ngx_etcd_set_apply(zone, set, &op[i])) {
-            set->ring[++generation % NGX_ETCD_SET_RING] = op[i].slot;
-            *changed = 1;
+    for ( /* void */ ; commit->done < last; commit->done++) {
+        if (ngx_etcd_set_apply(zone, set, &op[commit->done])) {
+            set->ring[++generation % NGX_ETCD_SET_RING] =
+                                                     op[commit->done].slot;
+            changed = 1;
         }
     }
 
-    if (revision != 0) {
-        set->revision = revision;
-    }
-
-    if (*changed) {
+    if (changed) {
         arrival = &set->arrivals[set->narrivals++ % NGX_ETCD_SET_ARRIVALS];
         arrival->generation = generation;
         arrival->time = set->arrived;
+
+        set->arrived = 0;
+        commit->changed = 1;
     }
 
+    if (last < commit->ops->nelts) {
+        set->generation = generation;
+        set->unfinished = 1;
+
+        ngx_memory_barrier();
+
+        set->dirty = (set->torn != 0
+                      || op[last].revision == op[last - 1].revision);
+        return;
+    }
+
+    ngx_etcd_set_complete(set, commit, generation);
+}
+
+
+static void
+ngx_etcd_set_complete(ngx_etcd_set_t *set, ngx_etcd_commit_t *commit,
+    ngx_atomic_uint_t generation)
+{
     set->arrived = 0;
+
+    if (commit->revision != 0) {
+        set->revision = commit->revision;
+    }
 
     ngx_memory_barrier();
 
-    if (torn && revision != 0) {
+    if (set->torn != 0 && commit->revision != 0) {
         set->base = ++generation;
         set->torn = 0;
-        *changed = 1;
+        commit->changed = 1;
     }
 
     set->generation = generation;
+    set->unfinished = 0;
 
     ngx_memory_barrier();
 
-    set->dirty = (torn && revision == 0);
+    set->dirty = (set->torn != 0);
+}
 
-    ngx_etcd_zone_unlock(zone);
 
-    return NGX_OK;
+/* the operation that the next piece ends before */
+
+static ngx_uint_t
+ngx_etcd_set_piece(ngx_etcd_commit_t *commit)
+{
+    ngx_uint_t      last, most;
+    ngx_etcd_op_t  *op;
+
+    op = commit->ops->elts;
+    last = commit->done + NGX_ETCD_ENTRY_PIECE;
+    most = ngx_min(last + NGX_ETCD_ENTRY_PIECE, commit->ops->nelts);
+
+    while (last < most && op[last].revision == op[last - 1].revision) {
+        last++;
+    }
+
+    return ngx_min(last, most);
 }
 
 
@@ -144,21 +199,17 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 {
     ngx_uint_t         added, changed;
     ngx_etcd_slot_t   *slot;
-    ngx_etcd_entry_t  *head;
+    ngx_etcd_entry_t  *before;
 
     slot = ngx_etcd_set_slot(set, op->slot);
-    head = slot->entry;
+    before = slot->entry;
     added = 0;
-
-    if (op->old != NULL) {
-        ngx_etcd_slot_unlink(slot, op->old);
-    }
 
     switch (op->op) {
 
     case NGX_ETCD_OP_PUT:
 
-        if (head == NULL) {
+        if (before == NULL) {
             ngx_etcd_slot_occupy(zone, set, slot);
             added = 1;
         }
@@ -166,30 +217,33 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         /* first: what is there already is not put again */
 
         ngx_etcd_set_term(zone, set, op->entry->create_revision);
-        ngx_etcd_slot_insert(slot, op->entry);
+
+        op->entry->serial = op->serial;
+        ngx_etcd_entry_publish(set, slot, op->entry);
         break;
 
     case NGX_ETCD_OP_TOUCH:
         op->old->mod_revision = op->revision;
+        op->old->serial = op->serial;
         op->old->gone = 0;
-        ngx_etcd_slot_insert(slot, op->old);
         break;
 
     case NGX_ETCD_OP_GONE:
         op->old->gone = 1;
-        ngx_etcd_slot_insert(slot, op->old);
         break;
 
     case NGX_ETCD_OP_REMOVE:
 
-        if (slot->entry == NULL) {
+        if (op->shown == NULL) {
             set->nmembers--;
         }
 
         break;
     }
 
-    changed = (slot->entry != head);
+    slot->entry = op->shown;
+
+    changed = (slot->entry != before);
 
     if (changed) {
         ngx_etcd_set_event(zone, set, op, added, slot->entry == NULL);
@@ -198,7 +252,7 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     if (op->old != NULL
         && (op->op == NGX_ETCD_OP_PUT || op->op == NGX_ETCD_OP_REMOVE))
     {
-        ngx_slab_free_locked(zone->shpool, op->old);
+        ngx_etcd_entry_free(zone, set, slot, op->old);
     }
 
     return changed;
@@ -257,37 +311,6 @@ ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 static void
-ngx_etcd_slot_insert(ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry)
-{
-    ngx_etcd_entry_t  **p;
-
-    /* of two with one revision (one txn) the later inserted is the newer */
-
-    for (p = &slot->entry;
-         *p != NULL && (*p)->mod_revision > entry->mod_revision;
-         p = &(*p)->next)
-    { /* void */ }
-
-    entry->next = *p;
-    *p = entry;
-}
-
-
-static void
-ngx_etcd_slot_unlink(ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry)
-{
-    ngx_etcd_entry_t  **p;
-
-    for (p = &slot->entry; *p != NULL; p = &(*p)->next) {
-        if (*p == entry) {
-            *p = entry->next;
-            return;
-        }
-    }
-}
-
-
-static void
 ngx_etcd_set_event(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_op_t *op, ngx_uint_t added, ngx_uint_t removed)
 {
@@ -317,50 +340,146 @@ ngx_etcd_set_event(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 ngx_int_t
 ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 {
-    ngx_uint_t         n;
-    ngx_etcd_entry_t  *entry;
+    ngx_int_t  rc;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
+    rc = ngx_etcd_set_discard(zone, set);
+
+    if (rc == NGX_OK && set->dirty) {
+        rc = ngx_etcd_set_repair(zone, set);
     }
 
-    if (!ngx_etcd_zone_owned(zone)) {
+    return (rc == NGX_BUSY) ? NGX_AGAIN : rc;
+}
+
+
+/* entries that were prepared, and not published: they are listed again */
+
+static ngx_int_t
+ngx_etcd_set_discard(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  i, more;
+
+    do {
+        rc = ngx_etcd_set_own(zone, 0);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        for (i = 0; i < NGX_ETCD_ENTRY_PIECE && set->pending != NULL; i++) {
+            ngx_etcd_entry_free_any(zone, set, &set->pending);
+        }
+
+        more = (set->pending != NULL);
+
+        if (!more && set->unfinished) {
+            set->revision = 0;
+
+            ngx_memory_barrier();
+
+            set->unfinished = 0;
+        }
+
         ngx_etcd_zone_unlock(zone);
-        return NGX_DECLINED;
-    }
+        ngx_etcd_zone_pause();
 
-    if (set->dirty) {
-        set->nmembers = 0;
+    } while (more);
 
-        for (n = 0; n < set->nslots; n++) {
-            if (ngx_etcd_set_slot(set, n)->entry != NULL) {
-                set->nmembers++;
+    return NGX_OK;
+}
+
+
+/*
+ * Each slot shows one of its entries at any time: a worker that has nothing may
+ * read the set meanwhile.  What it says is listed again afterwards, and not
+ * read by others before.
+ */
+
+static ngx_int_t
+ngx_etcd_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+{
+    ngx_int_t          rc;
+    ngx_uint_t         i, more;
+    ngx_etcd_repair_t  repair;
+
+    ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
+
+    do {
+        rc = ngx_etcd_set_own(zone, 0);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        more = 1;
+
+        for (i = 0; i < NGX_ETCD_ENTRY_PIECE && more; i++) {
+            more = ngx_etcd_walk_next(set, &repair.walk);
+
+            if (more && repair.walk.entry != NULL) {
+                ngx_etcd_set_repair_entry(set, &repair);
             }
         }
 
-        /*
-         * The entries prepared then may be published or not: those that are
-         * not are lost to the slab.  What the set says is listed again, and
-         * not read before.
-         */
-
-        set->pending = NULL;
-        set->revision = 0;
-
-        if (set->torn == 0) {
-            set->torn = ngx_max(ngx_current_msec, 1);
+        if (!more) {
+            ngx_etcd_set_repaired(zone, set, &repair);
         }
+
+        ngx_etcd_zone_unlock(zone);
+        ngx_etcd_zone_pause();
+
+    } while (more);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_set_repair_entry(ngx_etcd_set_t *set, ngx_etcd_repair_t *repair)
+{
+    ngx_etcd_walk_t   *walk;
+    ngx_etcd_entry_t  *entry;
+
+    walk = &repair->walk;
+    entry = walk->entry;
+
+    entry->next->prev = entry;
+
+    if (entry == set->moving) {
+        repair->found = 1;
     }
 
-    while (set->pending != NULL) {
-        entry = set->pending;
-        set->pending = entry->next;
+    if (entry == walk->first || ngx_etcd_entry_newer(entry, repair->newest)) {
+        repair->newest = entry;
+    }
+
+    if (ngx_etcd_walk_last(walk)) {
+        ngx_etcd_set_slot(set, walk->n)->entry = repair->newest;
+        repair->nmembers++;
+    }
+}
+
+
+static void
+ngx_etcd_set_repaired(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_repair_t *repair)
+{
+    ngx_etcd_entry_t  *entry;
+
+    entry = set->moving;
+    set->moving = NULL;
+
+    ngx_memory_barrier();
+
+    if (entry != NULL && !repair->found) {
         ngx_slab_free_locked(zone->shpool, entry);
     }
 
-    ngx_etcd_zone_unlock(zone);
+    set->nmembers = repair->nmembers;
+    set->revision = 0;
 
-    return NGX_OK;
+    if (set->torn == 0) {
+        set->torn = ngx_max(ngx_current_msec, 1);
+    }
 }
 
 

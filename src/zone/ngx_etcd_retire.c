@@ -6,14 +6,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_entry.h>
 #include <ngx_etcd_retire.h>
-#include <ngx_etcd_set.h>
 #include <ngx_etcd_stall.h>
-
-
-/* entries that are freed before the mutex is given back */
-
-#define NGX_ETCD_RETIRE_PIECE  128
 
 
 static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone);
@@ -21,8 +16,8 @@ static ngx_uint_t ngx_etcd_retire_set(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_uint_t *left);
 static ngx_uint_t ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_uint_t *left);
-static ngx_uint_t ngx_etcd_retire_list(ngx_etcd_zone_t *zone,
-    ngx_etcd_entry_t **list, ngx_uint_t *left);
+static ngx_uint_t ngx_etcd_retire_ring(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_t *set, ngx_etcd_entry_t **ring, ngx_uint_t *left);
 static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 static void ngx_etcd_retire_name(ngx_etcd_zone_t *zone, ngx_str_t *name);
 
@@ -66,7 +61,7 @@ ngx_etcd_retire_piece(ngx_etcd_zone_t *zone)
     ngx_queue_t     *q, *next;
     ngx_etcd_set_t  *set;
 
-    left = NGX_ETCD_RETIRE_PIECE;
+    left = NGX_ETCD_ENTRY_PIECE;
 
     for (q = ngx_queue_head(&zone->sh->sets);
          q != ngx_queue_sentinel(&zone->sh->sets);
@@ -109,7 +104,7 @@ ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         }
     }
 
-    if (!ngx_etcd_retire_list(zone, &set->pending, left)) {
+    if (!ngx_etcd_retire_ring(zone, set, &set->pending, left)) {
         return 0;
     }
 
@@ -140,7 +135,7 @@ ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     chunk = ngx_etcd_set_slot(set, set->nslots - NGX_ETCD_SET_SLOTS);
 
     for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
-        if (!ngx_etcd_retire_list(zone, &chunk[i].entry, left)) {
+        if (!ngx_etcd_retire_ring(zone, set, &chunk[i].entry, left)) {
             return 0;
         }
 
@@ -169,24 +164,17 @@ ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 static ngx_uint_t
-ngx_etcd_retire_list(ngx_etcd_zone_t *zone, ngx_etcd_entry_t **list,
-    ngx_uint_t *left)
+ngx_etcd_retire_ring(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_entry_t **ring, ngx_uint_t *left)
 {
-    ngx_etcd_entry_t  *entry;
-
-    while (*list != NULL) {
+    while (*ring != NULL) {
         if (*left == 0) {
             return 0;
         }
 
         (*left)--;
 
-        entry = *list;
-        *list = entry->next;
-
-        ngx_memory_barrier();
-
-        ngx_slab_free_locked(zone->shpool, entry);
+        ngx_etcd_entry_free_any(zone, set, ring);
     }
 
     return 1;
@@ -201,7 +189,19 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
     ngx_uint_t            i;
     ngx_etcd_redo_t       redo;
     ngx_etcd_slot_t     **dir;
+    ngx_etcd_entry_t     *entry;
     ngx_etcd_invalid_t   *invalid;
+
+    /* in no ring: all of them are empty */
+
+    entry = set->moving;
+    set->moving = NULL;
+
+    ngx_memory_barrier();
+
+    if (entry != NULL) {
+        ngx_slab_free_locked(zone->shpool, entry);
+    }
 
     for (i = 0; i < NGX_ETCD_SET_DIRS; i++) {
         dir = set->dirs[i];

@@ -11,6 +11,23 @@
 #include <ngx_etcd_stall.h>
 
 
+/* pieces that are read of a set of another zone while its mutex is held */
+
+#define NGX_ETCD_SET_TRIES  32
+
+
+/* a set that is filled from another zone's */
+
+typedef struct {
+    ngx_etcd_zone_t  *zone;
+    ngx_etcd_set_t   *set;
+    ngx_etcd_set_t   *from;              /* the other one */
+    ngx_uint_t        commits;           /* of that, at first */
+    ngx_uint_t        more;              /* it has entries that do not show */
+    ngx_uint_t        torn;              /* it was half changed */
+} ngx_etcd_heir_t;
+
+
 static ngx_etcd_set_t *ngx_etcd_set_find(ngx_etcd_zone_t *zone,
     ngx_etcd_set_id_t *id);
 static ngx_uint_t ngx_etcd_set_is(ngx_etcd_set_t *set, ngx_etcd_set_id_t *id);
@@ -19,12 +36,14 @@ static ngx_etcd_set_t *ngx_etcd_set_create(ngx_etcd_zone_t *zone,
 static void ngx_etcd_set_clear(ngx_etcd_set_t *set);
 static ngx_int_t ngx_etcd_set_copy(ngx_etcd_zone_t *zone, ngx_str_t *dst,
     ngx_str_t *src);
-static ngx_int_t ngx_etcd_set_copy_slot(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_uint_t n, ngx_etcd_slot_t *from);
+static ngx_etcd_set_t *ngx_etcd_set_heir_of(ngx_etcd_zone_t *from,
+    ngx_etcd_heir_t *heir);
+static ngx_int_t ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n,
+    ngx_etcd_slot_t *slot);
 static ngx_int_t ngx_etcd_set_page(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_slot_t **page);
 static ngx_int_t ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    uint32_t id);
+    uint32_t id, ngx_etcd_set_reader_t *reader);
 static ngx_uint_t ngx_etcd_set_torn(ngx_etcd_set_t *set,
     ngx_etcd_set_reader_t *reader);
 static ngx_int_t ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
@@ -207,42 +226,54 @@ ngx_int_t
 ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_zone_t *from)
 {
-    ngx_int_t           rc;
-    ngx_uint_t          n;
-    ngx_etcd_set_t     *old;
-    ngx_etcd_set_id_t   id;
+    uint32_t                id;
+    ngx_int_t               rc;
+    ngx_uint_t              i;
+    ngx_etcd_set_t         *old;
+    ngx_etcd_heir_t         heir;
+    ngx_etcd_set_reader_t   reader;
 
-    id.stream = set->stream;
-    id.kind = set->kind;
-    id.name = set->name;
-    id.prefix = set->prefix;
+    ngx_memzero(&heir, sizeof(ngx_etcd_heir_t));
+    ngx_memzero(&reader, sizeof(ngx_etcd_set_reader_t));
+
+    heir.zone = zone;
+    heir.set = set;
+    reader.any = 1;
 
     if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
         return NGX_AGAIN;
     }
 
-    old = ngx_etcd_set_find(from, &id);
-    rc = NGX_OK;
+    old = ngx_etcd_set_heir_of(from, &heir);
+    id = (old != NULL) ? old->id : 0;
 
-    for (n = 0; old != NULL && n < old->nslots && rc == NGX_OK; n++) {
+    ngx_etcd_zone_unlock(from);
 
-        if (n == set->nslots) {
-            rc = ngx_etcd_set_grow(zone, set, 1);
-        }
-
-        if (rc == NGX_OK) {
-            rc = ngx_etcd_set_copy_slot(zone, set, n,
-                                        ngx_etcd_set_slot(old, n));
-        }
+    if (old == NULL) {
+        return NGX_OK;
     }
 
-    if (old != NULL && rc == NGX_OK) {
+    rc = NGX_AGAIN;
+
+    for (i = 0; i < NGX_ETCD_SET_TRIES && rc == NGX_AGAIN; i++) {
+        rc = ngx_etcd_set_read(from, old, id, &reader, 0,
+                               ngx_etcd_set_inherit_slot, &heir);
+    }
+
+    if (rc != NGX_OK || ngx_etcd_zone_lock_patient(from) != NGX_OK) {
+        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_AGAIN;
+    }
+
+    if (old->id == id) {
         set->state = old->state;
         set->params = old->params;
-        set->revision = old->revision;
         set->verified = old->verified;
 
-        if (old->dirty) {
+        set->revision = (heir.more || old->unfinished
+                         || old->commits != heir.commits)
+                        ? 0 : old->revision;
+
+        if (heir.torn || old->dirty) {
             set->dirty = 1;
             set->torn = ngx_max(ngx_current_msec, 1);
             set->revision = 0;
@@ -251,53 +282,98 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     ngx_etcd_zone_unlock(from);
 
-    return rc;
+    return NGX_OK;
 }
 
 
-static ngx_int_t
-ngx_etcd_set_copy_slot(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_uint_t n, ngx_etcd_slot_t *from)
+static ngx_etcd_set_t *
+ngx_etcd_set_heir_of(ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir)
 {
-    ngx_int_t          rc;
-    ngx_str_t          key;
-    ngx_uint_t         changed;
-    ngx_array_t        ops;
-    ngx_etcd_op_t      op;
-    ngx_etcd_entry_t  *entry;
+    ngx_etcd_set_t     *old;
+    ngx_etcd_set_id_t   id;
+
+    id.stream = heir->set->stream;
+    id.kind = heir->set->kind;
+    id.name = heir->set->name;
+    id.prefix = heir->set->prefix;
+
+    old = ngx_etcd_set_find(from, &id);
+
+    if (old != NULL) {
+        heir->from = old;
+        heir->commits = old->commits;
+    }
+
+    return old;
+}
+
+
+/* called under the mutex of the other zone; nobody knows of this one */
+
+static ngx_int_t
+ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
+{
+    ngx_etcd_heir_t *heir = data;
+
+    ngx_int_t           rc;
+    ngx_str_t           key;
+    ngx_array_t         ops;
+    ngx_etcd_op_t       op;
+    ngx_etcd_set_t     *set;
+    ngx_etcd_entry_t   *entry;
+    ngx_etcd_commit_t   commit;
+
+    set = heir->set;
+    entry = slot->entry;
+    heir->torn |= heir->from->dirty;
+
+    while (n >= set->nslots) {
+        if (ngx_etcd_set_grow(heir->zone, set, 1) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
 
     ngx_memzero(&op, sizeof(ngx_etcd_op_t));
+    ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
 
-    op.op = NGX_ETCD_OP_PUT;
+    op.op = NGX_ETCD_OP_REMOVE;
     op.slot = n;
+    op.old = ngx_etcd_set_slot(set, n)->entry;
 
-    ops.elts = &op;
-    ops.nelts = 1;
+    if (entry == NULL && op.old == NULL) {
+        return NGX_OK;
+    }
 
-    for (entry = from->entry; entry != NULL; entry = entry->next) {
+    if (entry != NULL) {
+        heir->more |= (entry->next != entry);
 
         key.data = ngx_etcd_entry_key(entry);
         key.len = entry->key_len;
 
-        op.entry = ngx_etcd_entry_create(zone, set, &key,
+        op.entry = ngx_etcd_entry_create(heir->zone, set, &key,
                                          ngx_etcd_entry_payload(entry),
                                          entry->len, &rc);
         if (op.entry == NULL) {
-            return rc;
+            return NGX_ERROR;
         }
 
         op.entry->create_revision = entry->create_revision;
         op.entry->mod_revision = entry->mod_revision;
         op.entry->gone = entry->gone;
-        op.revision = entry->mod_revision;
 
-        rc = ngx_etcd_set_commit(zone, set, &ops, 0, 1, &changed);
-        if (rc != NGX_OK) {
-            return rc;
-        }
+        op.op = NGX_ETCD_OP_PUT;
+        op.shown = op.entry;
+        op.revision = entry->mod_revision;
     }
 
-    return NGX_OK;
+    ops.elts = &op;
+    ops.nelts = 1;
+
+    commit.ops = &ops;
+    commit.force = 1;
+
+    return (ngx_etcd_set_commit(heir->zone, set, &commit) == NGX_OK)
+           ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -429,17 +505,13 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
     ngx_etcd_set_reader_t *reader, uint64_t until,
     ngx_etcd_set_read_pt handler, void *data)
 {
+    uint32_t           n;
     ngx_int_t          rc;
     ngx_atomic_uint_t  from;
 
-    rc = ngx_etcd_set_lock(zone, set, id);
+    rc = ngx_etcd_set_lock(zone, set, id, reader);
     if (rc != NGX_OK) {
         return rc;
-    }
-
-    if (set->dirty && !ngx_etcd_set_torn(set, reader)) {
-        ngx_etcd_zone_unlock(zone);
-        return NGX_AGAIN;
     }
 
     from = reader->generation;
@@ -460,9 +532,17 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
             continue;
         }
 
-        from++;
-        rc = ngx_etcd_set_read_slot(set, set->ring[from % NGX_ETCD_SET_RING],
-                                    handler, data);
+        n = set->ring[++from % NGX_ETCD_SET_RING];
+
+        /* a slot that changes many times in a row is read once */
+
+        if (from != set->generation
+            && n == set->ring[(from + 1) % NGX_ETCD_SET_RING])
+        {
+            continue;
+        }
+
+        rc = ngx_etcd_set_read_slot(set, n, handler, data);
     }
 
     if (rc == NGX_OK) {
@@ -483,9 +563,10 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 static ngx_uint_t
 ngx_etcd_set_torn(ngx_etcd_set_t *set, ngx_etcd_set_reader_t *reader)
 {
-    return reader->generation == 0
-           && set->torn != 0
-           && ngx_current_msec - set->torn >= NGX_ETCD_SET_TORN;
+    return reader->any
+           || (reader->generation == 0
+               && set->torn != 0
+               && ngx_current_msec - set->torn >= NGX_ETCD_SET_TORN);
 }
 
 
@@ -527,18 +608,29 @@ ngx_etcd_set_arrived(ngx_etcd_set_t *set, uint64_t time)
 
 
 static ngx_int_t
-ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id)
+ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
+    ngx_etcd_set_reader_t *reader)
 {
+    ngx_int_t  rc;
+
     if (ngx_etcd_zone_lock(zone) != NGX_OK) {
         return NGX_AGAIN;
     }
 
+    rc = NGX_OK;
+
     if (set->id != id) {
-        ngx_etcd_zone_unlock(zone);
-        return NGX_DECLINED;
+        rc = NGX_DECLINED;
+
+    } else if (set->dirty && !ngx_etcd_set_torn(set, reader)) {
+        rc = NGX_AGAIN;
     }
 
-    return NGX_OK;
+    if (rc != NGX_OK) {
+        ngx_etcd_zone_unlock(zone);
+    }
+
+    return rc;
 }
 
 
@@ -586,7 +678,7 @@ ngx_etcd_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
             return NGX_AGAIN;
         }
 
-        rc = ngx_etcd_set_lock(zone, set, id);
+        rc = ngx_etcd_set_lock(zone, set, id, reader);
         if (rc != NGX_OK) {
             return rc;
         }

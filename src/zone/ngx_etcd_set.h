@@ -46,17 +46,18 @@ typedef struct ngx_etcd_invalid_s    ngx_etcd_invalid_t;
 /*
  * One registration: what one key says about one member.  The bytes are the
  * key, then the payload, which the zone does not look into.  Constant once
- * published, but for the revision and the flag.
+ * published, but for revision, serial, flag and links (ngx_etcd_entry.h).
  */
 
 struct ngx_etcd_entry_s {
-    ngx_etcd_entry_t                *next;         /* in its slot, newest
-                                                      mod_revision first */
+    ngx_etcd_entry_t                *next;         /* in a ring, in no order */
+    ngx_etcd_entry_t                *prev;
     uint64_t                         create_revision;
     uint64_t                         mod_revision;
     uint32_t                         key_len;      /* 0: a static server */
-    uint32_t                         len;          /* of the payload */
-    uint32_t                         gone;         /* kept by on_empty=keep */
+    uint32_t                         serial;       /* later of one revision */
+    uint16_t                         len;          /* of the payload */
+    uint16_t                         gone;         /* kept by on_empty=keep */
     u_char                           bytes[1];
 };
 
@@ -77,7 +78,9 @@ typedef struct {
     ngx_etcd_word_t                  requests;
     volatile time_t                  accessed;     /* of the last failure */
     volatile time_t                  checked;
-    ngx_etcd_entry_t                *entry;        /* NULL: free */
+    ngx_etcd_entry_t                *entry;        /* the newest: it shows, and
+                                                      the others are in its
+                                                      ring; NULL: free */
     uint32_t                         uid;          /* 0: never used */
     volatile uint32_t                started;      /* slowly, at that time of
                                                       ngx_etcd_slot_now(); 0:
@@ -152,19 +155,24 @@ struct ngx_etcd_set_s {
     ngx_atomic_t                     base;         /* ring is valid above */
     uint32_t                         ring[NGX_ETCD_SET_RING];
 
-    ngx_uint_t                       dirty;        /* a commit is under way, or
-                                                      the owner was killed in
-                                                      one and the set was not
-                                                      listed since */
+    ngx_uint_t                       dirty;        /* a commit is within one
+                                                      revision, or the owner was
+                                                      killed there and the set
+                                                      was not listed since */
     ngx_msec_t                       torn;         /* when the next owner found
                                                       it so; 0: it did not */
-    ngx_uint_t                       commits;      /* ever, seen or not */
+    ngx_uint_t                       unfinished;   /* of a commit some pieces
+                                                      are visible, some not yet
+                                                      there */
+    ngx_uint_t                       commits;      /* pieces, seen or not */
     ngx_uint_t                       stream;       /* of the stream module */
     ngx_uint_t                       nslots;
     ngx_uint_t                       nmembers;     /* slots in use */
     ngx_uint_t                       ninvalid;
     ngx_etcd_invalid_t              *invalid;
-    ngx_etcd_entry_t                *pending;      /* not published yet */
+    ngx_etcd_entry_t                *pending;      /* a ring: not published */
+    ngx_etcd_entry_t                *moving;       /* from a ring to another
+                                                      one, or to be freed */
     ngx_etcd_slot_t                **dirs[NGX_ETCD_SET_DIRS];
     ngx_etcd_gauge_t                *waiting;      /* for a member; NULL: is
                                                       not counted */
@@ -210,9 +218,10 @@ ngx_etcd_set_t *ngx_etcd_set_declare(ngx_etcd_zone_t *zone,
 
 /*
  * Fills a set that was just made from its like in another zone (that of the
- * configuration before, which had another size), without the counters.  The
- * master.  NGX_OK, also if there is no such set, NGX_AGAIN, or NGX_ERROR: the
- * zone is too small.
+ * configuration before, which had another size): with what shows, without the
+ * counters.  A set that has more than that, or that changes meanwhile, is
+ * listed again.  The master.  NGX_OK, also if there is no such set, NGX_AGAIN,
+ * or NGX_ERROR: the zone is too small.
  */
 ngx_int_t ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_zone_t *from);
@@ -254,6 +263,8 @@ typedef struct {
     ngx_uint_t                       all;          /* reading all slots */
     ngx_uint_t                       next;         /* of those */
     ngx_atomic_uint_t                from;         /* when that was begun */
+    ngx_uint_t                       any;          /* also what is half changed
+                                                    */
     uint64_t                         since;        /* ngx_etcd_stall_now(): what
                                                       arrived before has not
                                                       waited for this reader */
@@ -264,12 +275,15 @@ typedef struct {
  * Reading by a worker.  Calls the handler under the mutex for every slot that
  * has changed since the reader's generation (for all slots, where that is too
  * long ago or 0), and brings generation and revision up to date.  The entry
- * is NULL for a slot that is free; it must not be kept.  Reading all slots
- * ends at a time of ngx_etcd_stall_now() (0: it does not) and is gone on with
- * by the next call.
+ * is NULL for a slot that is free; it must not be kept.  Reading all slots,
+ * others may get the mutex after every NGX_ETCD_SET_SLOTS of them; that ends at
+ * a time of ngx_etcd_stall_now() (0: it does not) and is gone on with by the
+ * next call.
  *
- * A set that a killed owner left half changed is read when the next one has
- * listed it.  A reader that has nothing does not wait for that for ever.
+ * Of a commit in pieces those are read that are complete, that is, not within
+ * one revision.  A set that a killed owner left half changed is read when the
+ * next one has listed it.  A reader that has nothing does not wait for that for
+ * ever.
  *
  *     NGX_OK        up to date,
  *     NGX_AGAIN     there is more to be read, or the mutex was not free, or the

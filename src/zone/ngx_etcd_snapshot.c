@@ -10,10 +10,10 @@
 
 
 static ngx_int_t ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot);
-static ngx_int_t ngx_etcd_snapshot_slots(ngx_etcd_snapshot_t *snapshot);
+static ngx_int_t ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot);
 static ngx_int_t ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot);
-static ngx_int_t ngx_etcd_snapshot_slot(ngx_etcd_snapshot_t *snapshot,
-    ngx_etcd_slot_t *slot);
+static ngx_int_t ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot,
+    ngx_etcd_entry_t *entry);
 
 
 void
@@ -48,19 +48,29 @@ ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot)
 }
 
 
-/* under the mutex for no longer than a reader is */
+/*
+ * Under the mutex for no longer than a reader is.  Before that the owner may
+ * look at what it alone changes.
+ */
 
 static ngx_int_t
 ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot)
 {
     ngx_int_t  rc;
 
+    if (snapshot->pool == NULL || snapshot->commits != snapshot->set->commits)
+    {
+        if (ngx_etcd_snapshot_restart(snapshot) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
     if (ngx_etcd_zone_lock(snapshot->zone) != NGX_OK) {
         return NGX_BUSY;
     }
 
-    rc = ngx_etcd_zone_owned(snapshot->zone) ? ngx_etcd_snapshot_slots(snapshot)
-                                             : NGX_DECLINED;
+    rc = ngx_etcd_zone_owned(snapshot->zone)
+         ? ngx_etcd_snapshot_entries(snapshot) : NGX_DECLINED;
 
     ngx_etcd_zone_unlock(snapshot->zone);
 
@@ -74,37 +84,31 @@ ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot)
  */
 
 static ngx_int_t
-ngx_etcd_snapshot_slots(ngx_etcd_snapshot_t *snapshot)
+ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
 {
-    ngx_uint_t       last;
-    ngx_etcd_set_t  *set;
+    ngx_uint_t  i;
 
-    set = snapshot->set;
-
-    if (set->dirty) {
+    if (snapshot->set->dirty) {
         return NGX_BUSY;
     }
 
-    if (snapshot->pool == NULL || snapshot->commits != set->commits) {
-        if (ngx_etcd_snapshot_restart(snapshot) != NGX_OK) {
-            return NGX_ERROR;
+    for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
+
+        if (!ngx_etcd_walk_next(snapshot->set, &snapshot->walk)) {
+            return NGX_OK;
         }
-    }
 
-    last = ngx_min(snapshot->nslots + NGX_ETCD_SET_SLOTS, set->nslots);
+        snapshot->ncopied++;
 
-    while (snapshot->nslots < last) {
-        if (ngx_etcd_snapshot_slot(snapshot,
-                                   ngx_etcd_set_slot(set, snapshot->nslots))
-            != NGX_OK)
+        if (snapshot->walk.entry != NULL
+            && ngx_etcd_snapshot_entry(snapshot, snapshot->walk.entry)
+               != NGX_OK)
         {
             return NGX_ERROR;
         }
-
-        snapshot->nslots++;
     }
 
-    return (snapshot->nslots < set->nslots) ? NGX_AGAIN : NGX_OK;
+    return NGX_AGAIN;
 }
 
 
@@ -125,56 +129,58 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
         return NGX_ERROR;
     }
 
+    ngx_memzero(&snapshot->walk, sizeof(ngx_etcd_walk_t));
+
     snapshot->entries = NULL;
-    snapshot->nslots = 0;
+    snapshot->ncopied = 0;
     snapshot->stream = set->stream;
     snapshot->params = set->params;
     snapshot->generation = set->generation;
     snapshot->commits = set->commits;
 
-    /* invalid keys are not copied: they show in the next list */
+    /*
+     * invalid keys are not copied: they show in the next list, as does what a
+     * commit that is under way has not done yet
+     */
 
-    snapshot->revision = (set->ninvalid == 0) ? set->revision : 0;
+    snapshot->revision = (set->ninvalid == 0 && !set->unfinished)
+                         ? set->revision : 0;
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_etcd_snapshot_slot(ngx_etcd_snapshot_t *snapshot, ngx_etcd_slot_t *slot)
+ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot, ngx_etcd_entry_t *entry)
 {
-    u_char            *p;
-    ngx_etcd_copy_t   *copy;
-    ngx_etcd_entry_t  *entry;
+    u_char           *p;
+    ngx_etcd_copy_t  *copy;
 
-    for (entry = slot->entry; entry != NULL; entry = entry->next) {
-
-        if (entry->key_len == 0) {
-            continue;
-        }
-
-        copy = ngx_palloc(snapshot->pool, sizeof(ngx_etcd_copy_t));
-        if (copy == NULL) {
-            return NGX_ERROR;
-        }
-
-        p = ngx_pnalloc(snapshot->pool, entry->key_len + entry->len);
-        if (p == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(p, entry->bytes, entry->key_len + entry->len);
-
-        copy->create_revision = entry->create_revision;
-        copy->mod_revision = entry->mod_revision;
-        copy->gone = entry->gone;
-        copy->key.data = p;
-        copy->key.len = entry->key_len;
-        copy->payload = p + entry->key_len;
-
-        copy->next = snapshot->entries;
-        snapshot->entries = copy;
+    if (entry->key_len == 0) {
+        return NGX_OK;
     }
+
+    copy = ngx_palloc(snapshot->pool, sizeof(ngx_etcd_copy_t));
+    if (copy == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_pnalloc(snapshot->pool, entry->key_len + entry->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(p, entry->bytes, entry->key_len + entry->len);
+
+    copy->create_revision = entry->create_revision;
+    copy->mod_revision = entry->mod_revision;
+    copy->gone = entry->gone;
+    copy->key.data = p;
+    copy->key.len = entry->key_len;
+    copy->payload = p + entry->key_len;
+
+    copy->next = snapshot->entries;
+    snapshot->entries = copy;
 
     return NGX_OK;
 }

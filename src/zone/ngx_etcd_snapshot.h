@@ -13,10 +13,12 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_set.h>
+#include <ngx_etcd_entry.h>
 
 
-#define NGX_ETCD_SNAPSHOT_PIECE  1024    /* slots; doubled with every restart */
+/* slots and entries; doubled with every restart */
+
+#define NGX_ETCD_SNAPSHOT_PIECE  1024
 
 
 typedef struct ngx_etcd_copy_s  ngx_etcd_copy_t;
@@ -48,7 +50,8 @@ typedef struct {
     ngx_uint_t                commits;
 
     ngx_etcd_copy_t          *entries;
-    ngx_uint_t                nslots;      /* copied */
+    ngx_etcd_walk_t           walk;
+    ngx_uint_t                ncopied;     /* slots and entries */
     ngx_uint_t                piece;
 } ngx_etcd_snapshot_t;
 

@@ -149,9 +149,9 @@ ngx_int_t ngx_etcd_crash_world(void *addr, ngx_log_t *log);
 void ngx_etcd_crash_begin(void);
 ngx_etcd_entry_t *ngx_etcd_crash_put(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, uint32_t slot, ngx_str_t *key, ngx_str_t *payload,
-    uint64_t created, uint64_t revision);
+    uint64_t created, uint64_t revision, ngx_etcd_entry_t *old);
 void ngx_etcd_crash_op(ngx_etcd_set_t *set, ngx_etcd_op_e op, uint32_t slot,
-    ngx_str_t *key, uint64_t revision);
+    ngx_etcd_entry_t *old, uint64_t revision);
 void ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     uint64_t revision);
 

@@ -11,18 +11,28 @@
 #include "unit_crash.h"
 
 
+/* a ring, which is known by its newest entry if its entries show */
+
 static void
-ngx_etcd_crash_entries(ngx_etcd_entry_t *entry, ngx_uint_t sorted)
+ngx_etcd_crash_entries(ngx_etcd_entry_t *ring, ngx_uint_t shown)
 {
-    for ( /* void */ ; entry != NULL; entry = entry->next) {
+    ngx_etcd_entry_t  *entry;
+
+    entry = ring;
+
+    while (entry != NULL) {
         ngx_etcd_crash_meet(entry, offsetof(ngx_etcd_entry_t, bytes),
                             "a registration");
 
-        if (sorted && entry->next != NULL
-            && entry->next->mod_revision > entry->mod_revision)
-        {
-            ngx_etcd_crash_fault("registrations are not in their order");
+        if (entry->next->prev != entry) {
+            ngx_etcd_crash_fault("a ring of registrations is torn");
         }
+
+        if (shown && ngx_etcd_entry_newer(entry, ring)) {
+            ngx_etcd_crash_fault("a registration shows that is not the newest");
+        }
+
+        entry = (entry->next != ring) ? entry->next : NULL;
     }
 }
 
@@ -109,6 +119,10 @@ ngx_etcd_crash_set(ngx_etcd_set_t *set)
     }
 
     ngx_etcd_crash_entries(set->pending, 0);
+
+    if (set->moving != NULL) {
+        ngx_etcd_crash_fault("a registration is on its way");
+    }
 
     if (set->nmembers != nmembers) {
         ngx_etcd_crash_fault("%lu members are counted, there are %lu",
@@ -386,46 +400,45 @@ ngx_etcd_crash_wanted(ngx_uint_t n, uint32_t slot, ngx_etcd_entry_t *entry,
 }
 
 
-/* what is there, and should be there in another way, or not at all */
+/*
+ * What is there, and should be there in another way, or not at all.  A process
+ * that was killed while it replaced an entry leaves both.
+ */
 
 static void
-ngx_etcd_crash_list_slot(ngx_uint_t n, uint32_t slot, ngx_uint_t *there)
+ngx_etcd_crash_list_entry(ngx_uint_t n, ngx_etcd_walk_t *walk,
+    ngx_uint_t *there, ngx_etcd_entry_t **olds)
 {
-    ngx_str_t                key;
-    ngx_uint_t               same;
+    ngx_uint_t               i, same;
     ngx_etcd_set_t          *set;
     ngx_etcd_entry_t        *entry;
     ngx_etcd_crash_entry_t  *wanted;
 
     set = ngx_etcd_crash.sets[n];
+    entry = walk->entry;
 
-    for (entry = ngx_etcd_set_slot(set, slot)->entry;
-         entry != NULL;
-         entry = entry->next)
-    {
-        key.data = entry->bytes;
-        key.len = entry->key_len;
+    wanted = ngx_etcd_crash_wanted(n, walk->n, entry, &same);
+    i = (wanted != NULL) ? wanted - ngx_etcd_crash.after->entries[n] : 0;
 
-        wanted = ngx_etcd_crash_wanted(n, slot, entry, &same);
+    if (wanted == NULL || olds[i] != NULL) {
+        ngx_etcd_crash_op(set, NGX_ETCD_OP_REMOVE, walk->n, entry, 0);
+        return;
+    }
 
-        if (wanted == NULL) {
-            ngx_etcd_crash_op(set, NGX_ETCD_OP_REMOVE, slot, &key, 0);
-            continue;
-        }
+    olds[i] = entry;
 
-        if (!same) {
-            continue;
-        }
+    if (!same || wanted->create_revision != entry->create_revision) {
+        return;
+    }
 
-        there[wanted - ngx_etcd_crash.after->entries[n]] = 1;
+    there[i] = 1;
 
-        if (wanted->gone) {
-            ngx_etcd_crash_op(set, NGX_ETCD_OP_GONE, slot, &key, 0);
+    if (wanted->gone) {
+        ngx_etcd_crash_op(set, NGX_ETCD_OP_GONE, walk->n, entry, 0);
 
-        } else if (wanted->mod_revision != entry->mod_revision) {
-            ngx_etcd_crash_op(set, NGX_ETCD_OP_TOUCH, slot, &key,
-                              wanted->mod_revision);
-        }
+    } else if (wanted->mod_revision != entry->mod_revision) {
+        ngx_etcd_crash_op(set, NGX_ETCD_OP_TOUCH, walk->n, entry,
+                          wanted->mod_revision);
     }
 }
 
@@ -435,21 +448,25 @@ ngx_etcd_crash_list_slot(ngx_uint_t n, uint32_t slot, ngx_uint_t *there)
 static void
 ngx_etcd_crash_list(ngx_uint_t n)
 {
-    uint32_t                 slot;
     ngx_str_t                key, payload;
     ngx_uint_t               i;
     ngx_uint_t               there[NGX_ETCD_CRASH_ENTRIES];
     ngx_etcd_set_t          *set;
-    ngx_etcd_entry_t        *entry;
+    ngx_etcd_walk_t          walk;
+    ngx_etcd_entry_t        *entry, *olds[NGX_ETCD_CRASH_ENTRIES];
     ngx_etcd_crash_entry_t  *wanted;
 
     ngx_memzero(there, sizeof(there));
+    ngx_memzero(olds, sizeof(olds));
+    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
     set = ngx_etcd_crash.sets[n];
 
     ngx_etcd_crash_begin();
 
-    for (slot = 0; slot < set->nslots; slot++) {
-        ngx_etcd_crash_list_slot(n, slot, there);
+    while (ngx_etcd_walk_next(set, &walk)) {
+        if (walk.entry != NULL) {
+            ngx_etcd_crash_list_entry(n, &walk, there, olds);
+        }
     }
 
     for (i = 0; i < ngx_etcd_crash.after->nentries[n]; i++) {
@@ -467,7 +484,7 @@ ngx_etcd_crash_list(ngx_uint_t n)
 
         entry = ngx_etcd_crash_put(&ngx_etcd_crash.zone, set, wanted->slot,
                                    &key, &payload, wanted->create_revision,
-                                   wanted->mod_revision);
+                                   wanted->mod_revision, olds[i]);
         entry->gone = wanted->gone;
     }
 

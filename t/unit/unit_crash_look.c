@@ -65,7 +65,7 @@ ngx_etcd_crash_meet(void *p, size_t len, char *what)
 }
 
 
-/* a worker's table, here: a slot shows the first of its entries */
+/* a worker's table, here: a slot shows the newest of its entries */
 
 static ngx_int_t
 ngx_etcd_crash_read_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
@@ -95,27 +95,31 @@ uint64_t
 ngx_etcd_crash_content(ngx_etcd_set_t *set)
 {
     uint64_t           sum, hash;
-    ngx_uint_t         n;
+    ngx_etcd_walk_t    walk;
     ngx_etcd_entry_t  *entry;
 
     sum = 0;
 
-    for (n = 0; n < set->nslots; n++) {
-        for (entry = ngx_etcd_set_slot(set, n)->entry;
-             entry != NULL;
-             entry = entry->next)
-        {
-            hash = NGX_ETCD_CRASH_BASIS + n;
+    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
 
-            hash = ngx_etcd_crash_hash(hash, entry->bytes,
-                                       entry->key_len + entry->len);
-            hash = ngx_etcd_crash_hash(hash, &entry->create_revision,
-                                       sizeof(uint64_t));
-            hash = ngx_etcd_crash_hash(hash, &entry->mod_revision,
-                                       sizeof(uint64_t));
+    while (ngx_etcd_walk_next(set, &walk)) {
 
-            sum += hash + entry->gone;
+        entry = walk.entry;
+
+        if (entry == NULL) {
+            continue;
         }
+
+        hash = NGX_ETCD_CRASH_BASIS + walk.n;
+
+        hash = ngx_etcd_crash_hash(hash, entry->bytes,
+                                   entry->key_len + entry->len);
+        hash = ngx_etcd_crash_hash(hash, &entry->create_revision,
+                                   sizeof(uint64_t));
+        hash = ngx_etcd_crash_hash(hash, &entry->mod_revision,
+                                   sizeof(uint64_t));
+
+        sum += hash + entry->gone;
     }
 
     return sum;
@@ -172,8 +176,8 @@ ngx_etcd_crash_requests(ngx_etcd_set_t *set)
 static void
 ngx_etcd_crash_look_set(ngx_etcd_crash_state_t *state, ngx_uint_t n)
 {
-    ngx_uint_t               slot;
     ngx_etcd_set_t          *set;
+    ngx_etcd_walk_t          walk;
     ngx_etcd_entry_t        *entry;
     ngx_etcd_crash_entry_t  *copy;
 
@@ -191,28 +195,31 @@ ngx_etcd_crash_look_set(ngx_etcd_crash_state_t *state, ngx_uint_t n)
     state->requests[n] = ngx_etcd_crash_requests(set);
     state->invalid[n] = ngx_etcd_crash_hash_invalid(set);
 
-    for (slot = 0; slot < set->nslots; slot++) {
+    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
 
-        for (entry = ngx_etcd_set_slot(set, slot)->entry;
-             entry != NULL;
-             entry = entry->next)
-        {
-            if (state->nentries[n] == NGX_ETCD_CRASH_ENTRIES
-                || entry->key_len + entry->len > NGX_ETCD_CRASH_BYTES)
-            {
-                abort();
-            }
+    while (ngx_etcd_walk_next(set, &walk)) {
 
-            copy = &state->entries[n][state->nentries[n]++];
+        entry = walk.entry;
 
-            copy->slot = slot;
-            copy->key_len = entry->key_len;
-            copy->len = entry->len;
-            copy->create_revision = entry->create_revision;
-            copy->mod_revision = entry->mod_revision;
-            copy->gone = entry->gone;
-            ngx_memcpy(copy->bytes, entry->bytes, entry->key_len + entry->len);
+        if (entry == NULL) {
+            continue;
         }
+
+        if (state->nentries[n] == NGX_ETCD_CRASH_ENTRIES
+            || entry->key_len + entry->len > NGX_ETCD_CRASH_BYTES)
+        {
+            abort();
+        }
+
+        copy = &state->entries[n][state->nentries[n]++];
+
+        copy->slot = walk.n;
+        copy->key_len = entry->key_len;
+        copy->len = entry->len;
+        copy->create_revision = entry->create_revision;
+        copy->mod_revision = entry->mod_revision;
+        copy->gone = entry->gone;
+        ngx_memcpy(copy->bytes, entry->bytes, entry->key_len + entry->len);
     }
 }
 

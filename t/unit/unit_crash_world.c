@@ -12,11 +12,12 @@
 #include "unit_crash.h"
 
 
-#define NGX_ETCD_CRASH_OPS  16
+#define NGX_ETCD_CRASH_OPS  512
 
 
 static ngx_etcd_op_t    ngx_etcd_crash_batch[NGX_ETCD_CRASH_OPS];
 static ngx_uint_t       ngx_etcd_crash_nbatch;
+static uint32_t         ngx_etcd_crash_serial;
 
 ngx_str_t               ngx_etcd_crash_name = ngx_string("members");
 static ngx_str_t        ngx_etcd_crash_other = ngx_string("others");
@@ -32,26 +33,27 @@ ngx_etcd_crash_begin(void)
 static ngx_etcd_entry_t *
 ngx_etcd_crash_find(ngx_etcd_set_t *set, uint32_t slot, ngx_str_t *key)
 {
-    ngx_etcd_entry_t  *entry;
+    ngx_etcd_walk_t  walk;
 
-    for (entry = ngx_etcd_set_slot(set, slot)->entry;
-         entry != NULL;
-         entry = entry->next)
-    {
-        if (entry->key_len == key->len
-            && ngx_memcmp(entry->bytes, key->data, key->len) == 0)
+    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+
+    while (ngx_etcd_walk_next(set, &walk)) {
+        if (walk.n == slot
+            && walk.entry != NULL
+            && walk.entry->key_len == key->len
+            && ngx_memcmp(walk.entry->bytes, key->data, key->len) == 0)
         {
-            break;
+            return walk.entry;
         }
     }
 
-    return entry;
+    return NULL;
 }
 
 
 void
 ngx_etcd_crash_op(ngx_etcd_set_t *set, ngx_etcd_op_e op, uint32_t slot,
-    ngx_str_t *key, uint64_t revision)
+    ngx_etcd_entry_t *old, uint64_t revision)
 {
     ngx_etcd_op_t  *item;
 
@@ -63,8 +65,10 @@ ngx_etcd_crash_op(ngx_etcd_set_t *set, ngx_etcd_op_e op, uint32_t slot,
 
     item->op = op;
     item->slot = slot;
+    item->serial = 0;
     item->entry = NULL;
-    item->old = ngx_etcd_crash_find(set, slot, key);
+    item->old = old;
+    item->shown = NULL;
     item->revision = revision;
 
     if (op != NGX_ETCD_OP_PUT && item->old == NULL) {
@@ -75,7 +79,8 @@ ngx_etcd_crash_op(ngx_etcd_set_t *set, ngx_etcd_op_e op, uint32_t slot,
 
 ngx_etcd_entry_t *
 ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t slot,
-    ngx_str_t *key, ngx_str_t *payload, uint64_t created, uint64_t revision)
+    ngx_str_t *key, ngx_str_t *payload, uint64_t created, uint64_t revision,
+    ngx_etcd_entry_t *old)
 {
     ngx_int_t          rc;
     ngx_etcd_entry_t  *entry;
@@ -89,7 +94,7 @@ ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t slot,
     entry->create_revision = created;
     entry->mod_revision = revision;
 
-    ngx_etcd_crash_op(set, NGX_ETCD_OP_PUT, slot, key, revision);
+    ngx_etcd_crash_op(set, NGX_ETCD_OP_PUT, slot, old, revision);
 
     ngx_etcd_crash_batch[ngx_etcd_crash_nbatch - 1].entry = entry;
 
@@ -97,19 +102,108 @@ ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t slot,
 }
 
 
+/* an entry of the slot, as it is after the first n operations */
+
+static void
+ngx_etcd_crash_newest(ngx_etcd_entry_t *entry, ngx_uint_t n,
+    ngx_etcd_entry_t *newest, ngx_etcd_entry_t **shown)
+{
+    ngx_uint_t         i;
+    ngx_etcd_op_t     *op;
+    ngx_etcd_entry_t   now;
+
+    now = *entry;
+
+    for (i = 0; i < n; i++) {
+        op = &ngx_etcd_crash_batch[i];
+
+        if (op->op == NGX_ETCD_OP_PUT && op->entry == entry) {
+            now.serial = op->serial;
+        }
+
+        if (op->old != entry) {
+            continue;
+        }
+
+        if (op->op == NGX_ETCD_OP_PUT || op->op == NGX_ETCD_OP_REMOVE) {
+            return;
+        }
+
+        if (op->op == NGX_ETCD_OP_TOUCH) {
+            now.mod_revision = op->revision;
+            now.serial = op->serial;
+        }
+    }
+
+    if (*shown == NULL || ngx_etcd_entry_newer(&now, newest)) {
+        *shown = entry;
+        *newest = now;
+    }
+}
+
+
+/* what the slot of operation n shows after it, as the agent's tree knows it */
+
+static ngx_etcd_entry_t *
+ngx_etcd_crash_shown(ngx_etcd_set_t *set, ngx_uint_t n)
+{
+    uint32_t           slot;
+    ngx_uint_t         i;
+    ngx_etcd_walk_t    walk;
+    ngx_etcd_entry_t   newest, *shown;
+
+    shown = NULL;
+    slot = ngx_etcd_crash_batch[n].slot;
+
+    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+
+    while (ngx_etcd_walk_next(set, &walk)) {
+        if (walk.n == slot && walk.entry != NULL) {
+            ngx_etcd_crash_newest(walk.entry, n + 1, &newest, &shown);
+        }
+    }
+
+    for (i = 0; i <= n; i++) {
+        if (ngx_etcd_crash_batch[i].op == NGX_ETCD_OP_PUT
+            && ngx_etcd_crash_batch[i].slot == slot)
+        {
+            ngx_etcd_crash_newest(ngx_etcd_crash_batch[i].entry, n + 1,
+                                  &newest, &shown);
+        }
+    }
+
+    return shown;
+}
+
+
 void
 ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     uint64_t revision)
 {
-    ngx_uint_t   changed;
-    ngx_array_t  ops;
+    ngx_uint_t         i;
+    ngx_array_t        ops;
+    ngx_etcd_op_t     *op;
+    ngx_etcd_commit_t  commit;
+
+    for (i = 0; i < ngx_etcd_crash_nbatch; i++) {
+        op = &ngx_etcd_crash_batch[i];
+
+        if (op->op == NGX_ETCD_OP_PUT || op->op == NGX_ETCD_OP_TOUCH) {
+            op->serial = ++ngx_etcd_crash_serial;
+        }
+
+        op->shown = ngx_etcd_crash_shown(set, i);
+    }
 
     ops.elts = ngx_etcd_crash_batch;
     ops.nelts = ngx_etcd_crash_nbatch;
 
-    if (ngx_etcd_set_commit(zone, set, &ops, revision, 0, &changed)
-        != NGX_OK)
-    {
+    ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
+
+    commit.ops = &ops;
+    commit.revision = revision;
+
+    if (ngx_etcd_set_commit(zone, set, &commit) != NGX_OK) {
         abort();
     }
 }
@@ -129,7 +223,9 @@ ngx_etcd_crash_set_key(ngx_uint_t n, uint32_t slot, char *key, char *payload)
 
     ngx_etcd_crash_put(&ngx_etcd_crash.zone, ngx_etcd_crash.sets[n], slot,
                        &name, &value, ngx_etcd_crash.revision + 1,
-                       ngx_etcd_crash.revision + 1);
+                       ngx_etcd_crash.revision + 1,
+                       ngx_etcd_crash_find(ngx_etcd_crash.sets[n], slot,
+                                           &name));
 }
 
 
@@ -141,7 +237,8 @@ ngx_etcd_crash_do_key(ngx_uint_t n, ngx_etcd_op_e op, uint32_t slot, char *key)
     name.data = (u_char *) key;
     name.len = ngx_strlen(key);
 
-    ngx_etcd_crash_op(ngx_etcd_crash.sets[n], op, slot, &name,
+    ngx_etcd_crash_op(ngx_etcd_crash.sets[n], op, slot,
+                      ngx_etcd_crash_find(ngx_etcd_crash.sets[n], slot, &name),
                       ngx_etcd_crash.revision + 1);
 }
 

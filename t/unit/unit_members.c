@@ -15,14 +15,14 @@ static ngx_int_t
 ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     ngx_etcd_member_t *member)
 {
-    u_char            payload[NGX_ETCD_RECORD_MAX];
-    u_char            buf[NGX_INT_T_LEN];
-    size_t            len;
-    ngx_int_t         rc;
-    ngx_str_t         key;
-    ngx_uint_t        changed;
-    ngx_array_t       ops;
-    ngx_etcd_op_t     op;
+    u_char             payload[NGX_ETCD_RECORD_MAX];
+    u_char             buf[NGX_INT_T_LEN];
+    size_t             len;
+    ngx_int_t          rc;
+    ngx_str_t          key;
+    ngx_array_t        ops;
+    ngx_etcd_op_t      op;
+    ngx_etcd_commit_t  commit;
 
     while (n >= set->nslots) {
         if (ngx_etcd_set_grow(zone, set, 1) != NGX_OK) {
@@ -46,6 +46,8 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
             return NGX_ERROR;
         }
 
+        op.shown = op.entry;
+
     } else {
         op.op = NGX_ETCD_OP_REMOVE;
     }
@@ -53,8 +55,13 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     ops.elts = &op;
     ops.nelts = 1;
 
-    return ngx_etcd_set_commit(zone, set, &ops, set->revision + 1, 1,
-                               &changed);
+    ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
+
+    commit.ops = &ops;
+    commit.revision = set->revision + 1;
+    commit.force = 1;
+
+    return ngx_etcd_set_commit(zone, set, &commit);
 }
 
 

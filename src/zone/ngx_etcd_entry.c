@@ -1,0 +1,195 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_entry.h>
+
+
+static void ngx_etcd_entry_link(ngx_etcd_entry_t **ring,
+    ngx_etcd_entry_t *entry);
+static void ngx_etcd_entry_unlink(ngx_etcd_entry_t **ring,
+    ngx_etcd_entry_t *entry);
+
+
+ngx_etcd_entry_t *
+ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_str_t *key, u_char *payload, size_t len, ngx_int_t *rc)
+{
+    ngx_etcd_entry_t  *entry;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        *rc = NGX_AGAIN;
+        return NULL;
+    }
+
+    entry = ngx_slab_alloc_locked(zone->shpool,
+                                  offsetof(ngx_etcd_entry_t, bytes)
+                                  + key->len + len);
+
+    if (entry == NULL) {
+        ngx_etcd_zone_unlock(zone);
+        *rc = NGX_ERROR;
+        return NULL;
+    }
+
+    ngx_memzero(entry, offsetof(ngx_etcd_entry_t, bytes));
+
+    entry->key_len = (uint32_t) key->len;
+    entry->len = (uint16_t) len;
+
+    ngx_memcpy(ngx_cpymem(entry->bytes, key->data, key->len), payload, len);
+
+    ngx_etcd_entry_link(&set->pending, entry);
+
+    ngx_etcd_zone_unlock(zone);
+
+    *rc = NGX_OK;
+
+    return entry;
+}
+
+
+void
+ngx_etcd_entry_publish(ngx_etcd_set_t *set, ngx_etcd_slot_t *slot,
+    ngx_etcd_entry_t *entry)
+{
+    set->moving = entry;
+
+    ngx_memory_barrier();
+
+    ngx_etcd_entry_unlink(&set->pending, entry);
+    ngx_etcd_entry_link(&slot->entry, entry);
+
+    ngx_memory_barrier();
+
+    set->moving = NULL;
+}
+
+
+void
+ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry)
+{
+    set->moving = entry;
+
+    ngx_memory_barrier();
+
+    ngx_etcd_entry_unlink(&slot->entry, entry);
+
+    ngx_memory_barrier();
+
+    /* in this order: rather than freed twice it is lost */
+
+    set->moving = NULL;
+
+    ngx_memory_barrier();
+
+    ngx_slab_free_locked(zone->shpool, entry);
+}
+
+
+void
+ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_entry_t **ring)
+{
+    ngx_etcd_entry_t  *entry;
+
+    entry = (*ring)->next;
+
+    if (entry == *ring) {
+        *ring = NULL;
+
+    } else {
+        (*ring)->next = entry->next;
+    }
+
+    if (set->moving == entry) {
+        set->moving = NULL;
+    }
+
+    ngx_memory_barrier();
+
+    ngx_slab_free_locked(zone->shpool, entry);
+}
+
+
+/* the single stores that change a ring are between the barriers */
+
+static void
+ngx_etcd_entry_link(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)
+{
+    ngx_etcd_entry_t  *at;
+
+    at = *ring;
+
+    if (at == NULL) {
+        entry->next = entry;
+        entry->prev = entry;
+
+        ngx_memory_barrier();
+
+        *ring = entry;
+        return;
+    }
+
+    entry->next = at->next;
+    entry->prev = at;
+
+    ngx_memory_barrier();
+
+    at->next = entry;
+
+    ngx_memory_barrier();
+
+    entry->next->prev = entry;
+}
+
+
+static void
+ngx_etcd_entry_unlink(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)
+{
+    if (*ring == entry) {
+        *ring = (entry->next != entry) ? entry->next : NULL;
+    }
+
+    ngx_memory_barrier();
+
+    entry->prev->next = entry->next;
+
+    ngx_memory_barrier();
+
+    entry->next->prev = entry->prev;
+}
+
+
+ngx_uint_t
+ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1, ngx_etcd_entry_t *entry2)
+{
+    return entry1->mod_revision > entry2->mod_revision
+           || (entry1->mod_revision == entry2->mod_revision
+               && entry1->serial > entry2->serial);
+}
+
+
+ngx_uint_t
+ngx_etcd_walk_next(ngx_etcd_set_t *set, ngx_etcd_walk_t *walk)
+{
+    if (!ngx_etcd_walk_last(walk)) {
+        walk->entry = walk->entry->next;
+        return 1;
+    }
+
+    if (walk->next == set->nslots) {
+        return 0;
+    }
+
+    walk->n = walk->next++;
+    walk->first = ngx_etcd_set_slot(set, walk->n)->entry;
+    walk->entry = walk->first;
+
+    return 1;
+}
