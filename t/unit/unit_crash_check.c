@@ -138,6 +138,40 @@ ngx_etcd_crash_set(ngx_etcd_set_t *set)
 }
 
 
+/* a revision that a next owner goes on from: the set is as it was then */
+
+static void
+ngx_etcd_crash_complete(void)
+{
+    uint64_t                 content;
+    ngx_uint_t               n;
+    ngx_etcd_set_t          *set;
+    ngx_etcd_crash_state_t  *before, *after;
+
+    before = ngx_etcd_crash.before;
+    after = ngx_etcd_crash.after;
+
+    for (n = 0; n < NGX_ETCD_CRASH_SETS; n++) {
+        set = ngx_etcd_crash.sets[n];
+
+        if (set->id != ngx_etcd_crash.ids[n] || set->revision == 0) {
+            continue;
+        }
+
+        content = ngx_etcd_crash_content(set);
+
+        if ((set->revision != before->revisions[n]
+             || content != before->content[n])
+            && (set->revision != after->revisions[n]
+                || content != after->content[n]))
+        {
+            ngx_etcd_crash_fault("set %lu is not what its revision says",
+                                 (unsigned long) n);
+        }
+    }
+}
+
+
 /* all lists and counters, counted again; and who has no successor to mend it */
 
 static void
@@ -605,6 +639,7 @@ ngx_etcd_crash_check(void)
     ngx_etcd_crash_take_over();
 
     ngx_etcd_crash_invariants();
+    ngx_etcd_crash_complete();
     ngx_etcd_crash_readers("taken over", 0);
     ngx_etcd_crash_words("taken over");
 

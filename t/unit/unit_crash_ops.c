@@ -90,6 +90,46 @@ ngx_etcd_crash_move(void)
 }
 
 
+/* in two pieces, of one revision: the first one alone is not to be read */
+
+static void
+ngx_etcd_crash_pieces(void)
+{
+    ngx_uint_t  i;
+
+    ngx_etcd_crash_begin();
+    ngx_etcd_crash_set_key(0, 4, "e", "10.0.0.5");
+
+    for (i = 0; i < 2 * NGX_ETCD_ENTRY_PIECE; i++) {
+        ngx_etcd_crash_do_key(0, NGX_ETCD_OP_TOUCH, 0, "a");
+    }
+
+    ngx_etcd_crash_set_key(0, 5, "f", "10.0.0.6");
+    ngx_etcd_crash_commit(0);
+}
+
+
+/* of two: the first one is to be read, and shows nothing */
+
+static void
+ngx_etcd_crash_revisions(void)
+{
+    ngx_uint_t  i;
+
+    ngx_etcd_crash_begin();
+
+    for (i = 0; i < NGX_ETCD_ENTRY_PIECE; i++) {
+        ngx_etcd_crash_do_key(0, NGX_ETCD_OP_TOUCH, 2, "c3");
+    }
+
+    ngx_etcd_crash.revision++;
+
+    ngx_etcd_crash_set_key(0, 4, "e", "10.0.0.5");
+    ngx_etcd_crash_do_key(0, NGX_ETCD_OP_REMOVE, 0, "a");
+    ngx_etcd_crash_commit(0);
+}
+
+
 /* killed in between, by the one before */
 
 static void
@@ -486,6 +526,8 @@ const ngx_etcd_crash_op_t  ngx_etcd_crash_ops[] = {
     { "touch",         nothing,               run(touch) },
     { "remove",        nothing,               run(remove) },
     { "move",          nothing,               run(move) },
+    { "pieces",        nothing,               run(pieces) },
+    { "revisions",     nothing,               run(revisions) },
     { "recover",       prepare(recover),      run(recover) },
     { "drop",          prepare(pending),      run(recover) },
     { "invalid",       nothing,               run(invalid) },
