@@ -206,6 +206,13 @@ is("@$before", '5 ' x 9 . '5', 'connections of two workers');
 is("@$after", '2 ' x 9 . '2', 'one is killed: those of the other');
 is("@$again", '0 ' x 9 . '0', 'and none at the end');
 
+# likewise, many of them, to many members: in pieces
+
+my $others = (unit('set 2 round_robin', 'add 0 20000', 'open 0 50000',
+                   'open 1 20000', 'kill 0', 'conns 0 20000'))[3];
+
+is(sum(@{ $others // [] }), 20_000, 'of thousands those of the other worker');
+
 # a member that leaves moves its own keys only; so does one that comes back,
 # and a change of weight moves as many as it has to
 

@@ -14,11 +14,34 @@
 
 #define NGX_ETCD_LEDGER_SPARE  8
 
+/* pages of slots, and connections, before the mutex is given back */
 
-static ngx_uint_t ngx_etcd_ledger_dead(ngx_etcd_zone_row_t *row);
-static void ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row);
-static void ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots,
-    ngx_etcd_word_t *cells);
+#define NGX_ETCD_LEDGER_PIECE  128
+
+
+/*
+ * How far a row is settled: sets are in the order of their ids, of which one
+ * that is being given back has none.
+ */
+
+typedef struct {
+    ngx_uint_t  row;
+    ngx_pid_t   pid;                     /* whose row it is */
+    uint32_t    id;                      /* of the set */
+    ngx_uint_t  n;                       /* slot of it */
+    ngx_uint_t  left;                    /* of the piece */
+} ngx_etcd_ledger_walk_t;
+
+
+static ngx_uint_t ngx_etcd_ledger_dead(ngx_pid_t pid);
+static ngx_int_t ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row,
+    ngx_pid_t pid);
+static ngx_uint_t ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone,
+    ngx_etcd_ledger_walk_t *walk);
+static ngx_uint_t ngx_etcd_ledger_settle_set(ngx_etcd_set_t *set,
+    ngx_etcd_ledger_walk_t *walk);
+static ngx_uint_t ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots,
+    ngx_etcd_word_t *cells, ngx_uint_t *left);
 static ngx_etcd_chunk_t *ngx_etcd_ledger_chunk(ngx_etcd_set_t *set,
     ngx_uint_t n);
 
@@ -26,38 +49,48 @@ static ngx_etcd_chunk_t *ngx_etcd_ledger_chunk(ngx_etcd_set_t *set,
 void
 ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone)
 {
-    ngx_uint_t            i, free;
+    ngx_pid_t             pid;
+    ngx_uint_t            i;
     ngx_etcd_zone_row_t  *rows;
 
-    if (zone->row != NGX_ETCD_ZONE_NO_ROW
-        || ngx_etcd_zone_lock_patient(zone) != NGX_OK)
-    {
+    if (zone->row != NGX_ETCD_ZONE_NO_ROW) {
         return;
     }
 
     rows = zone->sh->rows;
-    free = NGX_ETCD_ZONE_NO_ROW;
 
     for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
 
+        pid = rows[i].pid;
+
+        ngx_memory_barrier();
+
         /* no two processes of a master have one number at one time */
 
-        if (rows[i].pid != 0
+        if (pid != 0
             && (rows[i].process == ngx_process_slot
-                || ngx_etcd_ledger_dead(&rows[i])))
+                || ngx_etcd_ledger_dead(pid))
+            && ngx_etcd_ledger_settle(zone, i, pid) != NGX_OK)
         {
-            ngx_etcd_ledger_settle(zone, i);
-        }
-
-        if (rows[i].pid == 0 && free == NGX_ETCD_ZONE_NO_ROW) {
-            free = i;
+            return;
         }
     }
 
-    if (free != NGX_ETCD_ZONE_NO_ROW) {
-        rows[free].pid = ngx_pid;
-        rows[free].process = ngx_process_slot;
-        zone->row = free;
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return;
+    }
+
+    for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
+
+        if (rows[i].pid == 0) {
+            rows[i].process = ngx_process_slot;
+
+            ngx_memory_barrier();
+
+            rows[i].pid = ngx_pid;
+            zone->row = i;
+            break;
+        }
     }
 
     ngx_etcd_zone_unlock(zone);
@@ -67,22 +100,18 @@ ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone)
 void
 ngx_etcd_ledger_leave(ngx_etcd_zone_t *zone)
 {
-    if (zone->row == NGX_ETCD_ZONE_NO_ROW
-        || ngx_etcd_zone_lock_patient(zone) != NGX_OK)
+    if (zone->row != NGX_ETCD_ZONE_NO_ROW
+        && ngx_etcd_ledger_settle(zone, zone->row, ngx_pid) == NGX_OK)
     {
-        return;
+        zone->row = NGX_ETCD_ZONE_NO_ROW;
     }
-
-    ngx_etcd_ledger_settle(zone, zone->row);
-    zone->row = NGX_ETCD_ZONE_NO_ROW;
-
-    ngx_etcd_zone_unlock(zone);
 }
 
 
 void
 ngx_etcd_ledger_check(ngx_etcd_zone_t *zone)
 {
+    ngx_pid_t             pid;
     ngx_uint_t            i;
     ngx_etcd_zone_row_t  *rows;
 
@@ -90,37 +119,72 @@ ngx_etcd_ledger_check(ngx_etcd_zone_t *zone)
 
     for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
 
-        if (rows[i].pid == 0 || !ngx_etcd_ledger_dead(&rows[i])) {
-            continue;
-        }
+        pid = rows[i].pid;
 
-        if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+        if (pid != 0
+            && ngx_etcd_ledger_dead(pid)
+            && ngx_etcd_ledger_settle(zone, i, pid) != NGX_OK)
+        {
             return;
         }
-
-        if (rows[i].pid != 0 && ngx_etcd_ledger_dead(&rows[i])) {
-            ngx_etcd_ledger_settle(zone, i);
-        }
-
-        ngx_etcd_zone_unlock(zone);
     }
 }
 
 
 static ngx_uint_t
-ngx_etcd_ledger_dead(ngx_etcd_zone_row_t *row)
+ngx_etcd_ledger_dead(ngx_pid_t pid)
 {
-    return kill(row->pid, 0) == -1 && ngx_errno == NGX_ESRCH;
+    return kill(pid, 0) == -1 && ngx_errno == NGX_ESRCH;
 }
 
 
-static void
-ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row)
+/* NGX_OK, also if another process does the same, or NGX_AGAIN: the mutex */
+
+static ngx_int_t
+ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row, ngx_pid_t pid)
 {
-    ngx_uint_t         n;
-    ngx_queue_t       *q;
-    ngx_etcd_set_t    *set;
-    ngx_etcd_chunk_t  *chunk;
+    ngx_uint_t              more;
+    ngx_etcd_ledger_walk_t  walk;
+
+    ngx_memzero(&walk, sizeof(ngx_etcd_ledger_walk_t));
+
+    walk.row = row;
+    walk.pid = pid;
+
+    for ( ;; ) {
+        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+            return NGX_AGAIN;
+        }
+
+        more = ngx_etcd_ledger_piece(zone, &walk);
+
+        ngx_etcd_zone_unlock(zone);
+
+        if (!more) {
+            return NGX_OK;
+        }
+
+        ngx_etcd_zone_pause();
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone, ngx_etcd_ledger_walk_t *walk)
+{
+    ngx_queue_t          *q;
+    ngx_etcd_set_t       *set;
+    ngx_etcd_zone_row_t  *row;
+
+    row = &zone->sh->rows[walk->row];
+
+    /* somebody else has settled it, and it may be a new process's */
+
+    if (row->pid != walk->pid) {
+        return 0;
+    }
+
+    walk->left = NGX_ETCD_LEDGER_PIECE;
 
     for (q = ngx_queue_head(&zone->sh->sets);
          q != ngx_queue_sentinel(&zone->sh->sets);
@@ -128,16 +192,47 @@ ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row)
     {
         set = ngx_queue_data(q, ngx_etcd_set_t, queue);
 
-        for (n = 0; n < set->nslots; n += NGX_ETCD_SET_SLOTS) {
-            chunk = ngx_etcd_ledger_chunk(set, n);
-
-            if (chunk->rows[row] != NULL) {
-                ngx_etcd_ledger_settle_chunk(chunk->slots, chunk->rows[row]);
-            }
+        if (set->id >= walk->id && set->id != 0
+            && !ngx_etcd_ledger_settle_set(set, walk))
+        {
+            return 1;
         }
     }
 
-    zone->sh->rows[row].pid = 0;
+    row->pid = 0;
+
+    return 0;
+}
+
+
+static ngx_uint_t
+ngx_etcd_ledger_settle_set(ngx_etcd_set_t *set, ngx_etcd_ledger_walk_t *walk)
+{
+    ngx_etcd_word_t  *cells;
+
+    if (set->id != walk->id) {
+        walk->id = set->id;
+        walk->n = 0;
+    }
+
+    for ( /* void */ ; walk->n < set->nslots; walk->n += NGX_ETCD_SET_SLOTS) {
+
+        if (walk->left == 0) {
+            return 0;
+        }
+
+        walk->left--;
+        cells = ngx_etcd_ledger_chunk(set, walk->n)->rows[walk->row];
+
+        if (cells != NULL
+            && !ngx_etcd_ledger_settle_chunk(ngx_etcd_set_slot(set, walk->n),
+                                             cells, &walk->left))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
 }
 
 
@@ -146,17 +241,27 @@ ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row)
  * too, no more than one is subtracted twice.
  */
 
-static void
-ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots, ngx_etcd_word_t *cells)
+static ngx_uint_t
+ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots, ngx_etcd_word_t *cells,
+    ngx_uint_t *left)
 {
     ngx_uint_t  i;
 
     for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
         while ((uint32_t) cells[i] != 0) {
+
+            if (*left == 0) {
+                return 0;
+            }
+
+            (*left)--;
+
             ngx_etcd_ledger_give(&slots[i], &cells[i],
                                  (uint32_t) (cells[i] >> 32));
         }
     }
+
+    return 1;
 }
 
 

@@ -89,7 +89,7 @@ typedef struct {
 } ngx_etcd_zone_space_t;
 
 
-/* a process that has connections to members; under the mutex */
+/* a process that has connections to members; changed under the mutex */
 
 typedef struct {
     ngx_pid_t                        pid;          /* 0: nobody's */
