@@ -2,7 +2,7 @@
 
 # Many keys of one address: which of them shows, beside a model; what is left
 # when the agent is killed at any instruction; and that one more key takes no
-# more steps the more there are of them.
+# more steps the more there are of them.  Many members of one key, too.
 
 use strict;
 use warnings;
@@ -38,5 +38,15 @@ my ($few, $many) = map {
 
 cmp_ok($few, '>', 0, "$few instructions among 500 keys");
 cmp_ok($many, '<', 3 * $few, "$many among 32000");
+
+# many members of one key: each is found, and leaves, at once
+
+my ($one, $two) = map {
+    (unit('set 0 round_robin', "members $_"))[0]
+} 500, 8_000;
+
+is("$one->[0] $two->[0]", '500 8000', 'members of a key');
+cmp_ok($one->[1], '>', 0, "$one->[1] instructions for one of 500");
+cmp_ok($two->[1], '<', 3 * $one->[1], "$two->[1] for one of 8000");
 
 finish();

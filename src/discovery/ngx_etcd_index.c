@@ -9,7 +9,7 @@
 #include <ngx_etcd_index.h>
 
 
-#define ngx_etcd_index_reg(n)                                                 \
+#define ngx_etcd_index_of(n)                                                   \
     ((ngx_etcd_reg_t *) ((u_char *) (n) - offsetof(ngx_etcd_reg_t, node)))
 
 
@@ -19,6 +19,7 @@ struct ngx_etcd_address_s {
     ngx_str_t            bytes;        /* first */
     uint32_t             slot;
     ngx_etcd_newest_t    newest;       /* of its registrations */
+    ngx_etcd_reg_t      *selected;     /* that of the selected list */
 };
 
 
@@ -507,9 +508,48 @@ ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     }
 
     reg->next = *list;
+    reg->link = list;
+    reg->list = list;
+
+    if (reg->next != NULL) {
+        reg->next->link = &reg->next;
+    }
+
     *list = reg;
 
+    if (index->selected == list) {
+        reg->address->selected = reg;
+    }
+
     return reg;
+}
+
+
+ngx_etcd_reg_t *
+ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    u_char *sockaddr, socklen_t socklen)
+{
+    ngx_etcd_reg_t      *reg, **list;
+    ngx_etcd_address_t  *address;
+
+    list = (key != NULL) ? &key->regs : &index->statics;
+
+    if (index->selected != list) {
+        index->selected = list;
+
+        for (reg = *list; reg != NULL; reg = reg->next) {
+            reg->address->selected = reg;
+        }
+    }
+
+    address = ngx_etcd_index_address(index, sockaddr, socklen);
+
+    /* other lists were selected before */
+
+    return (address != NULL
+            && address->selected != NULL
+            && address->selected->list == list)
+           ? address->selected : NULL;
 }
 
 
@@ -583,7 +623,7 @@ ngx_etcd_index_newest(ngx_etcd_address_t *address)
 
     node = ngx_etcd_newest_first(&address->newest);
 
-    return (node != NULL) ? ngx_etcd_index_reg(node)->entry : NULL;
+    return (node != NULL) ? ngx_etcd_index_of(node)->entry : NULL;
 }
 
 
@@ -591,16 +631,13 @@ ngx_etcd_entry_t *
 ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_reg_t *reg)
 {
-    ngx_etcd_reg_t    **p;
-    ngx_etcd_entry_t   *shown;
+    ngx_etcd_entry_t  *shown;
 
-    p = (key != NULL) ? &key->regs : &index->statics;
+    *reg->link = reg->next;
 
-    while (*p != reg) {
-        p = &(*p)->next;
+    if (reg->next != NULL) {
+        reg->next->link = reg->link;
     }
-
-    *p = reg->next;
 
     if (key != NULL && key->regs == NULL && !key->gone) {
         index->live--;
@@ -622,6 +659,10 @@ ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
     /* the entry is not looked at: it may belong to another owner by now */
 
     address = reg->address;
+
+    if (address->selected == reg) {
+        address->selected = NULL;
+    }
 
     ngx_etcd_newest_remove(&address->newest, &reg->node);
 

@@ -30,6 +30,8 @@ typedef struct ngx_etcd_address_s  ngx_etcd_address_t;
 struct ngx_etcd_reg_s {
     ngx_etcd_newest_node_t           node;         /* of its address */
     ngx_etcd_reg_t                  *next;
+    ngx_etcd_reg_t                 **link;         /* what points to it */
+    ngx_etcd_reg_t                 **list;         /* the key's, or statics */
     ngx_etcd_address_t              *address;
     ngx_etcd_entry_t                *entry;        /* shared */
     uint32_t                         slot;
@@ -64,6 +66,8 @@ typedef struct {
     ngx_queue_t                      present;      /* keys not gone */
     ngx_queue_t                      gone;
     ngx_etcd_reg_t                  *statics;      /* without a key */
+    ngx_etcd_reg_t                 **selected;     /* the list whose addresses
+                                                      know their registration */
     ngx_uint_t                       live;         /* present with a member */
     uint32_t                         serial;       /* the last one */
 
@@ -115,6 +119,13 @@ ngx_int_t ngx_etcd_index_grown(ngx_etcd_index_t *index);
 /* adds a registration to a key, or to the static servers (NULL) */
 ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key, ngx_etcd_entry_t *entry, uint32_t slot);
+
+/*
+ * That of an address, of the key or static (no key); NULL: there is none.
+ * Whoever asks for all of one key takes a time that grows with their number.
+ */
+ngx_etcd_reg_t *ngx_etcd_index_reg(ngx_etcd_index_t *index,
+    ngx_etcd_key_t *key, u_char *sockaddr, socklen_t socklen);
 
 /* it has that entry now, of that revision, and is the last one of it */
 void ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg,

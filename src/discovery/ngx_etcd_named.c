@@ -136,7 +136,8 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
 
         /* of two members with one address the first one holds */
 
-        reg = ngx_etcd_service_reg(key->regs, &one);
+        reg = ngx_etcd_index_reg(&service->index, key,
+                                 (u_char *) &one.sockaddr, one.socklen);
 
         if (reg != NULL && reg->seen) {
             continue;

@@ -292,8 +292,8 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     created = (kv != NULL) ? kv->create_revision : 0;
     modified = (kv != NULL) ? kv->mod_revision : 0;
 
-    reg = ngx_etcd_service_reg(key ? key->regs : service->index.statics,
-                               member);
+    reg = ngx_etcd_index_reg(&service->index, key,
+                             (u_char *) &member->sockaddr, member->socklen);
 
     if (reg != NULL) {
         reg->seen = 1;
@@ -376,27 +376,6 @@ ngx_etcd_service_touch(ngx_etcd_service_t *service, ngx_etcd_reg_t *reg,
     op->shown = ngx_etcd_index_shown(reg);
 
     return NGX_OK;
-}
-
-
-ngx_etcd_reg_t *
-ngx_etcd_service_reg(ngx_etcd_reg_t *regs, ngx_etcd_member_t *member)
-{
-    ngx_etcd_reg_t     *reg;
-    ngx_etcd_record_t   record;
-
-    for (reg = regs; reg != NULL; reg = reg->next) {
-        ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(reg->entry));
-
-        if (record.socklen == member->socklen
-            && ngx_memcmp(record.sockaddr, &member->sockaddr, record.socklen)
-               == 0)
-        {
-            return reg;
-        }
-    }
-
-    return NULL;
 }
 
 

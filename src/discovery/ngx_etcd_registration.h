@@ -52,10 +52,6 @@ ngx_int_t ngx_etcd_service_members(ngx_etcd_service_t *service,
 ngx_int_t ngx_etcd_service_member(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
 
-/* the registration of the member's address; NULL: there is none */
-ngx_etcd_reg_t *ngx_etcd_service_reg(ngx_etcd_reg_t *regs,
-    ngx_etcd_member_t *member);
-
 /* 1 if the key is in use, as one of that create_revision */
 ngx_uint_t ngx_etcd_service_uses(ngx_etcd_service_t *service, ngx_str_t *key,
     uint64_t create_revision);

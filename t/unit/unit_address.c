@@ -9,6 +9,8 @@
  *                                         at some instruction
  *     instructions KEYS                   for one key of an address, of so
  *                                         many
+ *     members N                           instructions for one member of a key
+ *                                         that has so many
  */
 
 
@@ -145,20 +147,18 @@ ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
 
 static ngx_int_t
 ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
-    ngx_uint_t address, uint64_t revision)
+    ngx_etcd_reg_t *reg, ngx_uint_t address, uint64_t revision)
 {
     size_t              len;
     u_char              payload[NGX_ETCD_RECORD_MAX];
     ngx_int_t           rc;
     ngx_uint_t          slot;
     ngx_etcd_op_t      *op;
-    ngx_etcd_reg_t     *reg;
     ngx_etcd_entry_t   *entry;
     ngx_etcd_member_t   member;
 
     ngx_etcd_unit_member(&member, address, 1 + random() % 100);
     len = ngx_etcd_record_pack(payload, &member);
-    reg = key->regs;
 
     slot = ngx_etcd_index_slot(&keys->index, (u_char *) &member.sockaddr,
                                member.socklen);
@@ -240,7 +240,7 @@ ngx_etcd_unit_change(ngx_etcd_unit_keys_t *keys, ngx_uint_t n)
     keys->revision[n] = revision;
     keys->address[n] = address;
 
-    return ngx_etcd_unit_put(keys, key, address, revision);
+    return ngx_etcd_unit_put(keys, key, key->regs, address, revision);
 }
 
 
@@ -587,7 +587,7 @@ ngx_etcd_unit_finish(ngx_etcd_unit_keys_t *keys)
 }
 
 
-void
+static void
 ngx_etcd_unit_addresses(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_pool_t *pool, ngx_str_t *how, ngx_uint_t seed, ngx_uint_t rounds)
 {
@@ -641,7 +641,7 @@ ngx_etcd_unit_oldest(ngx_etcd_unit_keys_t *keys)
 
 /* of so many keys of one address */
 
-void
+static void
 ngx_etcd_unit_instructions(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_pool_t *pool, ngx_uint_t n)
 {
@@ -663,7 +663,9 @@ ngx_etcd_unit_instructions(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         name.len = ngx_sprintf(buf, "%ui", i) - buf;
         key = ngx_etcd_index_key(&keys->index, &name);
 
-        if (key == NULL || ngx_etcd_unit_put(keys, key, 1, i + 1) != NGX_OK) {
+        if (key == NULL
+            || ngx_etcd_unit_put(keys, key, NULL, 1, i + 1) != NGX_OK)
+        {
             break;
         }
     }
@@ -681,4 +683,98 @@ ngx_etcd_unit_instructions(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     printf("instructions: %lu\n", (unsigned long) steps);
 
     ngx_etcd_unit_finish(keys);
+}
+
+
+/* the first member of a key, which is the last one of its list, leaves */
+
+static void
+ngx_etcd_unit_leave(ngx_etcd_unit_keys_t *keys)
+{
+    ngx_str_t           name;
+    ngx_etcd_key_t     *key;
+    ngx_etcd_member_t   member;
+
+    ngx_str_set(&name, "0");
+
+    key = ngx_etcd_index_find(&keys->index, &name);
+    ngx_etcd_unit_member(&member, 0, 1);
+
+    (void) ngx_etcd_index_remove(&keys->index, key,
+                                 ngx_etcd_index_reg(&keys->index, key,
+                                                    (u_char *) &member.sockaddr,
+                                                    member.socklen));
+}
+
+
+static void
+ngx_etcd_unit_of_key(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_pool_t *pool, ngx_uint_t n)
+{
+    ngx_str_t              name;
+    ngx_uint_t             i, found, steps;
+    ngx_etcd_key_t        *key;
+    ngx_etcd_reg_t        *reg;
+    ngx_etcd_member_t      member;
+    ngx_etcd_unit_keys_t  *keys;
+
+    keys = &ngx_etcd_unit_keys;
+
+    if (ngx_etcd_unit_begin(keys, zone, set, pool) != NGX_OK) {
+        return;
+    }
+
+    ngx_str_set(&name, "0");
+    key = ngx_etcd_index_key(&keys->index, &name);
+
+    for (i = 0; i < n; i++) {
+        if (ngx_etcd_unit_put(keys, key, NULL, i, 1) != NGX_OK) {
+            return;
+        }
+    }
+
+    ngx_etcd_unit_publish(keys);
+
+    found = 0;
+
+    for (i = 0; i <= n; i++) {
+        ngx_etcd_unit_member(&member, i, 1);
+
+        reg = ngx_etcd_index_reg(&keys->index, key,
+                                 (u_char *) &member.sockaddr, member.socklen);
+        found += (reg != NULL && reg->slot == i);
+    }
+
+    steps = ngx_etcd_unit_traced(keys, ngx_etcd_unit_leave,
+                                 NGX_ETCD_UNIT_MOST);
+
+    printf("members: %lu %lu\n", (unsigned long) found,
+           (unsigned long) steps);
+
+    ngx_etcd_unit_finish(keys);
+}
+
+
+ngx_uint_t
+ngx_etcd_unit_address(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_pool_t *pool, ngx_str_t *value, ngx_uint_t *arg)
+{
+    u_char  *name;
+
+    name = value[0].data;
+
+    if (ngx_strcmp(name, "addresses") == 0) {
+        ngx_etcd_unit_addresses(zone, set, pool, &value[1], arg[2], arg[3]);
+
+    } else if (ngx_strcmp(name, "instructions") == 0) {
+        ngx_etcd_unit_instructions(zone, set, pool, arg[1]);
+
+    } else if (ngx_strcmp(name, "members") == 0) {
+        ngx_etcd_unit_of_key(zone, set, pool, arg[1]);
+
+    } else {
+        return 0;
+    }
+
+    return 1;
 }

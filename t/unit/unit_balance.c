@@ -10,9 +10,9 @@
  *                               priority=N ...];
  *     etcd_unit remove FROM COUNT;
  *     etcd_unit grow;                     slots are added by another worker
- *     etcd_unit addresses WHAT SEED ROUNDS;   unit_address.c
- *     etcd_unit instructions KEYS;            likewise
  *                                         than the owner, and by the owner
+ *     etcd_unit addresses ...;            and instructions, members:
+ *                                         unit_address.c
  *     etcd_unit news;                     what comes from now on is new
  *     etcd_unit picks WORKER N;           one a ms: how many there are, chi
  *                                         square, and the worst deviation
@@ -702,13 +702,10 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
     } else if (ngx_strcmp(name, "grow") == 0) {
         ngx_etcd_unit_grow(&ngx_etcd_unit_zone, ngx_etcd_unit_set);
 
-    } else if (ngx_strcmp(name, "addresses") == 0) {
-        ngx_etcd_unit_addresses(&ngx_etcd_unit_zone, ngx_etcd_unit_set,
-                                ngx_etcd_unit_pool, &value[1], arg[2], arg[3]);
-
-    } else if (ngx_strcmp(name, "instructions") == 0) {
-        ngx_etcd_unit_instructions(&ngx_etcd_unit_zone, ngx_etcd_unit_set,
-                                   ngx_etcd_unit_pool, arg[1]);
+    } else if (ngx_etcd_unit_address(&ngx_etcd_unit_zone, ngx_etcd_unit_set,
+                                     ngx_etcd_unit_pool, value, arg))
+    {
+        /* void */
 
     } else if (ngx_strcmp(name, "news") == 0) {
         ngx_etcd_unit_set->state = NGX_ETCD_SET_SYNCED;

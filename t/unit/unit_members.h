@@ -26,11 +26,9 @@ ngx_int_t ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 void ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 
-/* unit_address.c: what "addresses" and "instructions" print */
-void ngx_etcd_unit_addresses(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_pool_t *pool, ngx_str_t *how, ngx_uint_t seed, ngx_uint_t rounds);
-void ngx_etcd_unit_instructions(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_pool_t *pool, ngx_uint_t n);
+/* unit_address.c: 1 if the command is one of its own */
+ngx_uint_t ngx_etcd_unit_address(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_pool_t *pool, ngx_str_t *value, ngx_uint_t *arg);
 
 /* unit_ring.c: what "ring" prints */
 void ngx_etcd_unit_ring(ngx_etcd_table_t *table);
