@@ -14,6 +14,9 @@
 
 static void ngx_etcd_service_addresses(ngx_etcd_key_t *key,
     ngx_etcd_use_t *use, ngx_etcd_host_addresses_t *addresses);
+static ngx_etcd_host_address_t *ngx_etcd_service_sole(
+    ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    ngx_etcd_member_t *member, ngx_etcd_host_addresses_t *addresses);
 static ngx_int_t ngx_etcd_service_unresolved(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
     ngx_str_t *reason);
@@ -92,7 +95,7 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_etcd_use_t             *use;
     ngx_etcd_reg_t             *reg;
     ngx_etcd_member_t           one;
-    ngx_etcd_host_address_t     elts[NGX_ETCD_HOST_ADDRESSES];
+    ngx_etcd_host_address_t    *address, elts[NGX_ETCD_HOST_ADDRESSES];
     ngx_etcd_host_addresses_t  *addresses, kept;
 
     use = ngx_etcd_host_use(service->hosts, &key->uses, key, member);
@@ -115,15 +118,16 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
         return ngx_etcd_service_unresolved(service, key, kv, member, &reason);
     }
 
-    /* there is one leader, and always the same one of its addresses */
+    one = *member;
+    address = addresses->elts;
 
     if (service->leader != NULL
         && ngx_etcd_role_sole(service->leader->conf->role))
     {
+        address = ngx_etcd_service_sole(service, key, &one, addresses);
         n = 1;
     }
 
-    one = *member;
     one.whole = member->attr.weight;
     one.refused = addresses->refused;
     one.beyond = addresses->beyond;
@@ -131,8 +135,8 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     for (i = 0; i < n; i++) {
         one.attr.weight = ngx_etcd_service_share(one.whole, n, i);
 
-        ngx_etcd_address_resolved(&one, &addresses->elts[i].sockaddr,
-                                  addresses->elts[i].socklen);
+        ngx_etcd_address_resolved(&one, &address[i].sockaddr,
+                                  address[i].socklen);
 
         /* of two members with one address the first one holds */
 
@@ -150,6 +154,36 @@ ngx_etcd_service_named(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * There is one leader: at the address that the key has already, as long as the
+ * host has it, too, or at the lowest one.  The member is made up for it.
+ */
+
+static ngx_etcd_host_address_t *
+ngx_etcd_service_sole(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    ngx_etcd_member_t *member, ngx_etcd_host_addresses_t *addresses)
+{
+    ngx_uint_t                i;
+    ngx_etcd_host_address_t  *address;
+
+    for (i = 0; i < addresses->n; i++) {
+        address = &addresses->elts[i];
+
+        ngx_etcd_address_resolved(member, &address->sockaddr,
+                                  address->socklen);
+
+        if (ngx_etcd_index_reg(&service->index, key,
+                               (u_char *) &member->sockaddr, member->socklen)
+            != NULL)
+        {
+            return address;
+        }
+    }
+
+    return addresses->elts;
 }
 
 

@@ -17,10 +17,14 @@ typedef struct {
     ngx_uint_t             round;          /* it was wanted in */
     ngx_msec_t             asked;
     ngx_str_t              reason;         /* of the last failure */
+    ngx_sockaddr_t         sockaddr;       /* with the port */
+    socklen_t              socklen;
     size_t                 len;
     u_char                 address[NGX_SOCKADDR_STRLEN];
     unsigned               asking:1;
+    unsigned               found:1;        /* by the last lookup */
     unsigned               known:1;
+    unsigned               changed:1;
     u_char                 host[1];
 } ngx_etcd_name_t;
 
@@ -31,6 +35,12 @@ static ngx_etcd_name_t *ngx_etcd_name_create(ngx_etcd_names_t *names,
     ngx_str_t *host, in_port_t port);
 static void ngx_etcd_name_destroy(ngx_etcd_name_t *name);
 static void ngx_etcd_name_ask(ngx_etcd_name_t *name);
+static void ngx_etcd_name_found(void *data, ngx_resolver_addr_t *addrs,
+    ngx_uint_t n);
+static ngx_uint_t ngx_etcd_name_has(ngx_etcd_name_t *name,
+    ngx_resolver_addr_t *addr);
+static void ngx_etcd_name_take(ngx_etcd_name_t *name,
+    ngx_resolver_addr_t *addr);
 static void ngx_etcd_name_done(void *data);
 static void ngx_etcd_names_timer(ngx_event_t *ev);
 
@@ -112,8 +122,7 @@ ngx_etcd_names_get(ngx_etcd_names_t *names, ngx_resolver_t *resolver,
     age = ngx_current_msec - name->asked;
 
     if (!name->asking
-        && age >= (name->lookup.naddrs ? NGX_ETCD_NAMES_AGAIN
-                                       : NGX_ETCD_NAMES_RETRY))
+        && age >= (name->found ? NGX_ETCD_NAMES_AGAIN : NGX_ETCD_NAMES_RETRY))
     {
         ngx_etcd_name_ask(name);
     }
@@ -174,6 +183,7 @@ ngx_etcd_name_create(ngx_etcd_names_t *names, ngx_str_t *host, in_port_t port)
     name->lookup.name.data = name->host;
     name->lookup.name.len = host->len;
     name->lookup.port = port;
+    name->lookup.found = ngx_etcd_name_found;
     name->lookup.done = ngx_etcd_name_done;
     name->lookup.data = name;
 
@@ -196,9 +206,79 @@ static void
 ngx_etcd_name_ask(ngx_etcd_name_t *name)
 {
     name->asking = 1;
+    name->found = 0;
+    name->changed = 0;
     name->asked = ngx_current_msec;
 
     ngx_etcd_lookup_start(&name->lookup, name->names->log);
+}
+
+
+/*
+ * Name servers, and nginx's resolver, turn their answers.  An address that is
+ * still among them stays: sessions to it would be closed for nothing.
+ */
+
+static void
+ngx_etcd_name_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
+{
+    ngx_etcd_name_t *name = data;
+
+    ngx_uint_t            i;
+    ngx_resolver_addr_t  *lowest;
+
+    lowest = NULL;
+
+    for (i = 0; i < n; i++) {
+
+        if (addrs[i].socklen > sizeof(ngx_sockaddr_t)) {
+            continue;
+        }
+
+        name->found = 1;
+
+        if (ngx_etcd_name_has(name, &addrs[i])) {
+            return;
+        }
+
+        if (lowest == NULL
+            || addrs[i].socklen < lowest->socklen
+            || (addrs[i].socklen == lowest->socklen
+                && ngx_memcmp(addrs[i].sockaddr, lowest->sockaddr,
+                              lowest->socklen)
+                   < 0))
+        {
+            lowest = &addrs[i];
+        }
+    }
+
+    if (lowest != NULL) {
+        ngx_etcd_name_take(name, lowest);
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_name_has(ngx_etcd_name_t *name, ngx_resolver_addr_t *addr)
+{
+    return name->known
+           && ngx_cmp_sockaddr(&name->sockaddr.sockaddr, name->socklen,
+                               addr->sockaddr, addr->socklen, 0)
+              == NGX_OK;
+}
+
+
+static void
+ngx_etcd_name_take(ngx_etcd_name_t *name, ngx_resolver_addr_t *addr)
+{
+    ngx_memcpy(&name->sockaddr, addr->sockaddr, addr->socklen);
+    ngx_inet_set_port(&name->sockaddr.sockaddr, name->lookup.port);
+
+    name->socklen = addr->socklen;
+    name->len = ngx_sock_ntop(&name->sockaddr.sockaddr, name->socklen,
+                              name->address, NGX_SOCKADDR_STRLEN, 1);
+    name->known = 1;
+    name->changed = 1;
 }
 
 
@@ -209,13 +289,12 @@ ngx_etcd_name_done(void *data)
 {
     ngx_etcd_name_t *name = data;
 
-    ngx_str_t         *found;
     ngx_etcd_names_t  *names;
 
     names = name->names;
     name->asking = 0;
 
-    if (name->lookup.naddrs == 0) {
+    if (!name->found) {
         ngx_add_timer(&names->timer, NGX_ETCD_NAMES_RETRY);
 
         if (name->known) {
@@ -224,19 +303,8 @@ ngx_etcd_name_done(void *data)
 
         name->reason = name->lookup.reason;
 
-    } else {
-        found = &name->lookup.addrs[0].name;
-
-        if (name->known
-            && name->len == found->len
-            && ngx_memcmp(name->address, found->data, found->len) == 0)
-        {
-            return;
-        }
-
-        name->known = 1;
-        name->len = found->len;
-        ngx_memcpy(name->address, found->data, found->len);
+    } else if (!name->changed) {
+        return;
     }
 
     names->changed(names->data);

@@ -12,6 +12,7 @@ package Dns;
 #     $dns->queries('etcd.test');             # how often it was asked for
 #
 # Answers may not be kept, unless there is another TTL: Dns->start(ttl => 2).
+# With rotate => 1 each answer begins with another address than the last one.
 
 use strict;
 use warnings;
@@ -47,6 +48,7 @@ sub start {
         port  => free_port(),
         names => {},
         ttl   => $options{ttl} // 0,
+        rotate => $options{rotate},
         file  => "$base.json",
         log   => "$base.log",
     }, $class;
@@ -226,6 +228,12 @@ sub reply {
                     map { /:/ ? inet_pton(AF_INET6, $_)
                               : pack('C4', split(/\./, $_)) }
                     ref $answer ? @$answer : ();
+
+    if ($self->{rotate} && @addresses) {
+        my $first = $self->{turns}++ % @addresses;
+
+        push @addresses, splice(@addresses, 0, $first);
+    }
 
     # a response, recursion wanted and available; names point to the question
 

@@ -1,0 +1,180 @@
+#!/usr/bin/perl
+
+# A leader whose host name has several addresses: sessions stay at the address
+# that they have for as long as the name has it, in whatever order a name server
+# says them.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use JSON::PP;
+use Test::More;
+
+use Dns;
+use Etcd;
+use Finish;
+use Line;
+use Nginx;
+use Port;
+use Upstream;
+use Wait;
+
+use constant ROUNDS => 4;
+
+Nginx::has('stream') or plan(skip_all => 'this nginx has no stream');
+
+my $etcd = Etcd->new()->start();
+my $dns = Dns->start(rotate => 1);
+my ($line) = Line->start('pg');
+
+# PostgreSQL is at each address of the loopback interface
+
+my $nginx = Nginx->new(etcd => $etcd)->set(
+    DNS  => $dns->address,
+    LINE => $line->address,
+)->start(<<'EOC');
+
+etcd {
+    endpoints %%ETCD%%;
+    resolver %%DNS%% ipv6=off;
+}
+
+http {
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+stream {
+    upstream patroni {
+        etcd_leader /service/batman format=patroni on_change=close;
+    }
+
+    upstream key {
+        etcd_leader /leader format=key on_change=close;
+    }
+
+    server {
+        listen %%PORT_PG%%;
+        proxy_pass %%LINE%%;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_PATRONI%%;
+        proxy_pass patroni;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT_KEY%%;
+        proxy_pass key;
+    }
+}
+
+EOC
+
+my $pg = $nginx->port('PORT_PG');
+my $location = 0;
+my %upstream = map { $_ => Upstream->new($nginx, $_, 'stream') }
+               qw(patroni key);
+
+
+# as Patroni does again and again, with another location
+
+sub put_member {
+    return $etcd->put('/service/batman/members/pg1', encode_json({
+        conn_url      => "postgres://pg.test:$pg/postgres",
+        state         => 'running',
+        role          => 'primary',
+        xlog_location => ++$location,
+    }));
+}
+
+
+# the addresses that are used
+
+sub addresses {
+    my ($name) = @_;
+
+    return join(' ', map { $_->{address} }
+                         @{ $upstream{$name}->status->{members} // [] });
+}
+
+
+# until the name was asked for so many times again
+
+sub rounds {
+    my ($name, $n) = @_;
+
+    my $wanted = $dns->queries($name) + $n;
+
+    return wait_for { put_member(); $dns->queries($name) >= $wanted } 60,
+        "$n rounds of $name";
+}
+
+
+# a session to where the leader is
+
+sub session {
+    my ($name) = @_;
+
+    my $client;
+
+    wait_for {
+        $client = Line::Client->new($nginx->port('PORT_' . uc($name)));
+        ($client->ask('hello') // '') eq 'pg: hello';
+    } 20, "a session of $name";
+
+    return $client;
+}
+
+
+sub stays {
+    my ($name, $client, $address, $text) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    is(addresses($name), $address, "$name: the address, $text");
+    is($client->ask('still'), 'pg: still', "$name: and the session stay");
+}
+
+
+$dns->set('pg.test' => ['127.0.0.2', '127.0.0.3'],
+          'key.test' => ['127.0.0.2', '127.0.0.3']);
+$etcd->put('/service/batman/leader', 'pg1');
+$etcd->put('/leader', "key.test:$pg");
+put_member();
+
+my %host = (patroni => 'pg.test', key => 'key.test');
+
+for my $name (sort keys %upstream) {
+    my $host = $host{$name};
+    my $client = session($name);
+
+    is(addresses($name), "127.0.0.2:$pg", "$name: the lowest address");
+
+    rounds($host, ROUNDS);
+    stays($name, $client, "127.0.0.2:$pg", 'as answers rotate,');
+
+    $dns->set($host => ['127.0.0.1', '127.0.0.2']);
+    rounds($host, ROUNDS);
+    stays($name, $client, "127.0.0.2:$pg", 'with a lower one beside it,');
+
+    $dns->set($host => ['127.0.0.3', '127.0.0.4']);
+    rounds($host, ROUNDS);
+    ok($client->is_closed(), "$name: the session ends with the address");
+    is(addresses($name), "127.0.0.3:$pg", "$name: of others the lowest one");
+
+    $client = session($name);
+    $dns->set($host => 'failure');
+    rounds($host, ROUNDS);
+    stays($name, $client, "127.0.0.3:$pg", 'while there is no answer,');
+}
+
+finish();
