@@ -277,6 +277,11 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
                  / ngx_etcd_roster_count(roster);
     }
 
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, channel->cluster->log, 0,
+                   "etcd cluster \"%V\": %s: failures: %ui, delay: %M ms",
+                   &channel->cluster->conf->name, channel->name,
+                   channel->failures, delay);
+
     channel->failures++;
     channel->next = ngx_etcd_roster_choose(roster, channel->link->place);
 
