@@ -305,17 +305,12 @@ ngx_etcd_index_object(ngx_etcd_map_t *map, size_t size, u_char *data,
 void
 ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
-    ngx_etcd_use_t  *use;
-
     while (key->regs != NULL) {
         ngx_etcd_index_remove(index, key, key->regs);
     }
 
-    for (use = key->uses; use != NULL; use = use->next) {
-        use->seen = 0;
-    }
-
-    ngx_etcd_host_unuse(&key->uses);
+    ngx_etcd_member_host_mark(key->hosts);
+    ngx_etcd_member_host_sweep(&key->hosts);
 
     ngx_queue_remove(&key->queue);
     ngx_etcd_map_remove(&index->keys, &key->name);

@@ -17,7 +17,7 @@
 #include <ngx_etcd_entry.h>
 #include <ngx_etcd_newest.h>
 #include <ngx_etcd_record.h>
-#include <ngx_etcd_host.h>
+#include <ngx_etcd_member_host.h>
 #include <ngx_etcd_map.h>
 
 
@@ -44,7 +44,7 @@ struct ngx_etcd_key_s {
     ngx_str_t                        name;         /* first */
     ngx_queue_t                      queue;        /* all keys, or those gone */
     ngx_etcd_reg_t                  *regs;
-    ngx_etcd_use_t                  *uses;         /* of host names */
+    ngx_etcd_member_host_t          *hosts;        /* of its members */
     uint64_t                         revision;     /* mod_revision of what was
                                                       read last, 0: read it */
     ngx_uint_t                       mark;         /* of the last list */

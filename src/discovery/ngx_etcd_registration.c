@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
-#include <ngx_etcd_named.h>
 #include <ngx_etcd_registration.h>
+#include <ngx_etcd_service_host.h>
 
 
 static void ngx_etcd_service_invalid(ngx_etcd_service_t *service,
@@ -228,23 +228,20 @@ ngx_etcd_service_members(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_int_t           rc;
     ngx_uint_t          i;
     ngx_etcd_reg_t     *reg, *next;
-    ngx_etcd_use_t     *use;
     ngx_etcd_member_t  *member;
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
         reg->seen = 0;
     }
 
-    for (use = key->uses; use != NULL; use = use->next) {
-        use->seen = 0;
-    }
+    ngx_etcd_member_host_mark(key->hosts);
 
     member = members->elts;
 
     for (i = 0; i < members->nelts; i++) {
 
         rc = (member[i].host.len != 0)
-             ? ngx_etcd_service_named(service, key, kv, &member[i])
+             ? ngx_etcd_service_host_member(service, key, kv, &member[i])
              : ngx_etcd_service_member(service, key, kv, &member[i]);
 
         if (rc != NGX_OK) {
@@ -252,7 +249,7 @@ ngx_etcd_service_members(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
         }
     }
 
-    ngx_etcd_host_unuse(&key->uses);
+    ngx_etcd_member_host_sweep(&key->hosts);
 
     for (reg = key->regs; reg != NULL; reg = next) {
         next = reg->next;

@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_named.h>
 #include <ngx_etcd_registration.h>
+#include <ngx_etcd_service_host.h>
 #include <ngx_etcd_stall.h>
 
 
@@ -211,7 +211,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         }
     }
 
-    if (ngx_etcd_service_named_create(service, pool) != NGX_OK) {
+    if (ngx_etcd_service_host_create(service, pool) != NGX_OK) {
         return NULL;
     }
 
@@ -328,7 +328,7 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
     service->indexed = 1;
     service->revision = 0;
 
-    ngx_etcd_service_adopt(service);
+    ngx_etcd_service_host_adopt(service);
 
     /* of one revision of a key there may be a part */
 

@@ -73,7 +73,7 @@ struct ngx_etcd_service_s {
     ngx_etcd_index_t             index;
     ngx_etcd_leader_t           *leader;        /* or NULL */
     ngx_etcd_groups_t           *groups;        /* or NULL */
-    ngx_etcd_hosts_t            *hosts;         /* NULL: no resolver */
+    ngx_etcd_resolver_t         *resolver;      /* of host names, or NULL */
     ngx_etcd_audit_t             audit;
 
     /* what is to be published next */

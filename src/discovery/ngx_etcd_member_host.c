@@ -1,0 +1,115 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_member_host.h>
+
+
+static ngx_etcd_member_host_t *ngx_etcd_member_host_find(
+    ngx_etcd_member_host_t *hosts, ngx_etcd_member_t *member);
+
+
+void
+ngx_etcd_member_host_mark(ngx_etcd_member_host_t *hosts)
+{
+    ngx_etcd_member_host_t  *host;
+
+    for (host = hosts; host != NULL; host = host->next) {
+        host->seen = 0;
+    }
+}
+
+
+ngx_etcd_member_host_t *
+ngx_etcd_member_host_get(ngx_etcd_resolver_t *resolver,
+    ngx_etcd_member_host_t **hosts, ngx_etcd_member_t *member, ngx_log_t *log)
+{
+    ngx_etcd_member_host_t  *host;
+
+    host = ngx_etcd_member_host_find(*hosts, member);
+
+    if (host == NULL) {
+        host = ngx_calloc(sizeof(ngx_etcd_member_host_t), log);
+        if (host == NULL) {
+            return NULL;
+        }
+
+        if (ngx_etcd_resolver_use(resolver, &host->use, &member->host)
+            != NGX_OK)
+        {
+            ngx_free(host);
+            return NULL;
+        }
+
+        host->port = member->port;
+        host->next = *hosts;
+        *hosts = host;
+    }
+
+    host->attr = member->attr;
+    host->seen = 1;
+
+    return host;
+}
+
+
+static ngx_etcd_member_host_t *
+ngx_etcd_member_host_find(ngx_etcd_member_host_t *hosts,
+    ngx_etcd_member_t *member)
+{
+    ngx_str_t               *name;
+    ngx_etcd_member_host_t  *host;
+
+    for (host = hosts; host != NULL; host = host->next) {
+        name = ngx_etcd_resolver_text(host->use.name);
+
+        if (host->port == member->port
+            && name->len == member->host.len
+            && ngx_memcmp(name->data, member->host.data, name->len) == 0)
+        {
+            break;
+        }
+    }
+
+    return host;
+}
+
+
+void
+ngx_etcd_member_host_sweep(ngx_etcd_member_host_t **hosts)
+{
+    ngx_etcd_member_host_t  *host;
+
+    while (*hosts != NULL) {
+        host = *hosts;
+
+        if (host->seen) {
+            hosts = &host->next;
+            continue;
+        }
+
+        *hosts = host->next;
+
+        ngx_etcd_resolver_unuse(&host->use);
+        ngx_free(host);
+    }
+}
+
+
+ngx_etcd_resolver_address_t *
+ngx_etcd_member_host_sole(ngx_etcd_member_host_t *host,
+    ngx_etcd_resolver_answer_t *answer)
+{
+    ngx_etcd_resolver_address_t  *address;
+
+    address = ngx_etcd_resolver_choose(answer,
+                                       host->sole.socklen
+                                       ? &host->sole.sockaddr.sockaddr : NULL);
+    host->sole = *address;
+
+    return address;
+}

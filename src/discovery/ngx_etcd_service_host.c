@@ -1,0 +1,452 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_format.h>
+#include <ngx_etcd_leader.h>
+#include <ngx_etcd_registration.h>
+#include <ngx_etcd_service_host.h>
+
+
+static ngx_etcd_member_host_t *ngx_etcd_service_host_get(
+    ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    ngx_etcd_member_t *member);
+static char *ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa);
+static void ngx_etcd_service_host_kept(ngx_etcd_key_t *key,
+    ngx_etcd_member_t *member, ngx_etcd_resolver_answer_t *answer);
+static ngx_uint_t ngx_etcd_service_host_one(ngx_etcd_service_t *service);
+static ngx_etcd_resolver_address_t *ngx_etcd_service_host_sole(
+    ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
+    ngx_etcd_resolver_answer_t *answer);
+static ngx_int_t ngx_etcd_service_host_unresolved(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
+    ngx_str_t *reason);
+static ngx_uint_t ngx_etcd_service_host_share(ngx_uint_t weight, ngx_uint_t n,
+    ngx_uint_t i);
+static void ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use);
+static ngx_int_t ngx_etcd_service_host_members(ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_array_t *members);
+static void ngx_etcd_service_host_template(ngx_etcd_member_t *member,
+    ngx_etcd_record_t *record);
+
+
+ngx_int_t
+ngx_etcd_service_host_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
+{
+    ngx_etcd_member_conf_t    *member;
+    ngx_etcd_resolver_conf_t   conf;
+
+    member = &service->conf->member;
+
+    if (member->resolver == NULL) {
+        return NGX_OK;
+    }
+
+    ngx_memzero(&conf, sizeof(ngx_etcd_resolver_conf_t));
+
+    conf.upstream = &service->conf->name;
+    conf.log = service->log;
+    conf.resolver = member->resolver;
+    conf.timeout = member->resolver_timeout;
+    conf.refuse = ngx_etcd_service_host_refuse;
+    conf.data = member;
+
+    service->resolver = ngx_etcd_resolver_create(&conf, pool);
+
+    return (service->resolver != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+static char *
+ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa)
+{
+    return ngx_etcd_address_usable(data, sa);
+}
+
+
+void
+ngx_etcd_service_host_adopt(ngx_etcd_service_t *service)
+{
+    ngx_queue_t        *q;
+    ngx_etcd_key_t     *key;
+    ngx_etcd_reg_t     *reg;
+    ngx_etcd_member_t   member;
+    ngx_etcd_record_t   record;
+
+    if (service->resolver == NULL) {
+        return;
+    }
+
+    for (q = ngx_queue_head(&service->index.present);
+         q != ngx_queue_sentinel(&service->index.present);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+
+        for (reg = key->regs; reg != NULL; reg = reg->next) {
+            ngx_etcd_record_unpack(&record,
+                                   ngx_etcd_entry_payload(reg->entry));
+
+            if (record.host.len == 0) {
+                continue;
+            }
+
+            ngx_etcd_service_host_template(&member, &record);
+
+            if (ngx_etcd_service_host_get(service, key, &member) == NULL) {
+                service->broken = 1;
+                return;
+            }
+        }
+    }
+}
+
+
+static ngx_etcd_member_host_t *
+ngx_etcd_service_host_get(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    ngx_etcd_member_t *member)
+{
+    ngx_etcd_member_host_t  *host;
+
+    host = ngx_etcd_member_host_get(service->resolver, &key->hosts, member,
+                                    service->log);
+
+    if (host != NULL) {
+        host->key = key;
+        host->use.changed = ngx_etcd_service_host_changed;
+        host->use.data = service;
+    }
+
+    return host;
+}
+
+
+ngx_int_t
+ngx_etcd_service_host_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_etcd_member_t *member)
+{
+    ngx_int_t                     rc;
+    ngx_str_t                     reason;
+    ngx_uint_t                    i, n;
+    ngx_etcd_reg_t               *reg;
+    ngx_etcd_member_t             one;
+    ngx_etcd_member_host_t       *host;
+    ngx_etcd_resolver_answer_t   *answer, kept;
+    ngx_etcd_resolver_address_t  *address;
+    ngx_etcd_resolver_address_t   elts[NGX_ETCD_RESOLVER_ADDRESSES];
+
+    host = ngx_etcd_service_host_get(service, key, member);
+    if (host == NULL) {
+        service->broken = 1;
+        return NGX_ERROR;
+    }
+
+    answer = ngx_etcd_resolver_answer(&host->use, &reason);
+
+    if (answer->n == 0) {
+        kept.elts = elts;
+        ngx_etcd_service_host_kept(key, member, &kept);
+        answer = &kept;
+    }
+
+    n = answer->n;
+    address = answer->elts;
+
+    if (n == 0) {
+        return ngx_etcd_service_host_unresolved(service, key, kv, member,
+                                                &reason);
+    }
+
+    if (ngx_etcd_service_host_one(service)) {
+        address = ngx_etcd_service_host_sole(key, host, answer);
+        n = 1;
+    }
+
+    one = *member;
+    one.whole = member->attr.weight;
+    one.refused = answer->refused;
+    one.beyond = answer->beyond;
+
+    for (i = 0; i < n; i++) {
+        one.attr.weight = ngx_etcd_service_host_share(one.whole, n, i);
+
+        ngx_etcd_address_resolved(&one, &address[i].sockaddr,
+                                  address[i].socklen);
+
+        /* of two members with one address the first one holds */
+
+        reg = ngx_etcd_index_reg(&service->index, key,
+                                 (u_char *) &one.sockaddr, one.socklen);
+
+        if (reg != NULL && reg->seen) {
+            continue;
+        }
+
+        rc = ngx_etcd_service_member(service, key, kv, &one);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* addresses that the key has of the host: a former agent knew them */
+
+static void
+ngx_etcd_service_host_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
+    ngx_etcd_resolver_answer_t *answer)
+{
+    ngx_etcd_reg_t               *reg;
+    ngx_etcd_record_t             record;
+    ngx_etcd_resolver_address_t  *address;
+
+    answer->n = 0;
+    answer->refused = 0;
+    answer->beyond = 0;
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(reg->entry));
+
+        if (record.host.len != member->host.len
+            || record.unresolved
+            || record.port != member->port
+            || ngx_memcmp(record.host.data, member->host.data,
+                          record.host.len)
+               != 0
+            || answer->n == NGX_ETCD_RESOLVER_ADDRESSES)
+        {
+            continue;
+        }
+
+        answer->refused = record.refused;
+        answer->beyond = record.beyond;
+
+        address = &answer->elts[answer->n++];
+
+        ngx_memzero(address, sizeof(ngx_etcd_resolver_address_t));
+        ngx_memcpy(&address->sockaddr, record.sockaddr, record.socklen);
+
+        address->socklen = record.socklen;
+        ngx_inet_set_port(&address->sockaddr.sockaddr, 0);
+    }
+
+    ngx_etcd_resolver_sort(answer->elts, answer->n);
+}
+
+
+ngx_uint_t
+ngx_etcd_service_host_known(ngx_etcd_service_t *service, ngx_str_t *name,
+    ngx_etcd_member_t *member)
+{
+    ngx_etcd_key_t               *key;
+    ngx_etcd_resolver_answer_t    answer;
+    ngx_etcd_resolver_address_t   elts[NGX_ETCD_RESOLVER_ADDRESSES];
+
+    key = ngx_etcd_index_find(&service->index, name);
+
+    if (key == NULL || key->gone) {
+        return 0;
+    }
+
+    answer.elts = elts;
+    ngx_etcd_service_host_kept(key, member, &answer);
+
+    if (answer.n == 0) {
+        return 0;
+    }
+
+    ngx_etcd_address_resolved(member, &elts[0].sockaddr, elts[0].socklen);
+
+    return 1;
+}
+
+
+/* 1: of several addresses one is used */
+
+static ngx_uint_t
+ngx_etcd_service_host_one(ngx_etcd_service_t *service)
+{
+    return service->leader != NULL
+           && (ngx_etcd_role_sole(service->leader->conf->role)
+               || service->leader->patroni != NULL);
+}
+
+
+/* at first it is the one that the key has: a former agent chose it */
+
+static ngx_etcd_resolver_address_t *
+ngx_etcd_service_host_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
+    ngx_etcd_resolver_answer_t *answer)
+{
+    ngx_etcd_record_t  record;
+
+    if (host->sole.socklen == 0 && key->regs != NULL) {
+        ngx_etcd_record_unpack(&record,
+                               ngx_etcd_entry_payload(key->regs->entry));
+
+        host->sole.socklen = record.socklen;
+        ngx_memcpy(&host->sole.sockaddr, record.sockaddr, record.socklen);
+    }
+
+    return ngx_etcd_member_host_sole(host, answer);
+}
+
+
+/* it is shown, with the reason, and nobody is sent there */
+
+static ngx_int_t
+ngx_etcd_service_host_unresolved(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
+    ngx_str_t *reason)
+{
+    ngx_etcd_member_t  one;
+
+    one = *member;
+    one.whole = member->attr.weight;
+
+    ngx_etcd_address_unresolved(&one);
+
+    one.name_len = ngx_min(reason->len, NGX_ETCD_MEMBER_NAME_LEN);
+    ngx_memcpy(one.name, reason->data, one.name_len);
+
+    return ngx_etcd_service_member(service, key, kv, &one);
+}
+
+
+/* together all of it, unless there are more addresses than that */
+
+static ngx_uint_t
+ngx_etcd_service_host_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
+{
+    return ngx_max(weight / n + (i < weight % n ? 1 : 0), 1);
+}
+
+
+/* a name that the key uses has other addresses */
+
+static void
+ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
+{
+    ngx_pool_t              *pool;
+    ngx_array_t              members;
+    Etcd__KeyValue           kv;
+    ngx_etcd_key_t          *key;
+    ngx_etcd_service_t      *service;
+    ngx_etcd_member_host_t  *host;
+
+    host = (ngx_etcd_member_host_t *) use;
+    service = use->data;
+    key = host->key;
+
+    /* without its own keys the set stays as it is */
+
+    if (service->broken || key->gone) {
+        return;
+    }
+
+    pool = ngx_create_pool(4096, service->log);
+
+    if (pool == NULL
+        || ngx_array_init(&members, pool, 4, sizeof(ngx_etcd_member_t))
+           != NGX_OK
+        || ngx_etcd_service_host_members(key, &kv, &members) != NGX_OK)
+    {
+        service->broken = 1;
+
+    } else if (ngx_etcd_service_members(service, key, &kv, &members)
+               != NGX_OK)
+    {
+        /* there was no room: the next list finds that it was not read */
+
+        key->revision = 0;
+    }
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+
+    ngx_post_event(&service->publish, &ngx_posted_events);
+}
+
+
+/* the members of a key, and its revisions, as they were read last */
+
+static ngx_int_t
+ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
+    ngx_array_t *members)
+{
+    ngx_etcd_reg_t          *reg;
+    ngx_etcd_entry_t        *entry;
+    ngx_etcd_member_t       *member;
+    ngx_etcd_record_t        record;
+    ngx_etcd_member_host_t  *host;
+
+    etcd__key_value__init(kv);
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        entry = reg->entry;
+        kv->create_revision = entry->create_revision;
+        kv->mod_revision = ngx_max(kv->mod_revision,
+                                   (int64_t) reg->node.revision);
+
+        ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(entry));
+
+        if (record.host.len != 0) {
+            continue;
+        }
+
+        member = ngx_array_push(members);
+        if (member == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_service_host_template(member, &record);
+    }
+
+    for (host = key->hosts; host != NULL; host = host->next) {
+        member = ngx_array_push(members);
+        if (member == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memzero(member, sizeof(ngx_etcd_member_t));
+
+        member->host = *ngx_etcd_resolver_text(host->use.name);
+        member->port = host->port;
+        member->attr = host->attr;
+    }
+
+    return NGX_OK;
+}
+
+
+/* as the member was registered; the host's bytes are the record's */
+
+static void
+ngx_etcd_service_host_template(ngx_etcd_member_t *member,
+    ngx_etcd_record_t *record)
+{
+    ngx_memzero(member, sizeof(ngx_etcd_member_t));
+
+    member->attr = record->attr;
+
+    if (record->host.len != 0) {
+        member->host = record->host;
+        member->port = record->port;
+        member->attr.weight = record->whole;
+        return;
+    }
+
+    member->socklen = record->socklen;
+    ngx_memcpy(&member->sockaddr, record->sockaddr, record->socklen);
+
+    member->name_len = record->name.len;
+    ngx_memcpy(member->name, record->name.data, record->name.len);
+}

@@ -1,0 +1,685 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_resolver.h>
+
+
+struct ngx_etcd_resolver_s {
+    ngx_etcd_resolver_conf_t     conf;
+    ngx_rbtree_t                 names;
+    ngx_rbtree_node_t            sentinel;
+    ngx_queue_t                  waiting;      /* in the order they came */
+    ngx_uint_t                   nasking;
+};
+
+
+struct ngx_etcd_resolver_name_s {
+    ngx_str_node_t               sn;           /* first: in a tree, by name */
+    ngx_etcd_resolver_t         *resolver;
+    ngx_queue_t                  users;
+    ngx_etcd_resolver_state_e    state;
+    ngx_queue_t                  queue;        /* WAITING */
+    ngx_etcd_lookup_t           *lookup;       /* ASKING, of nginx */
+    ngx_event_t                  timer;        /* RESTING */
+    ngx_uint_t                   failures;     /* since the last answer */
+
+    ngx_etcd_resolver_answer_t   known;
+    ngx_etcd_resolver_answer_t   found;        /* ASKING.  Otherwise without
+                                                  addresses: what the last
+                                                  answer did not use, which
+                                                  was logged */
+
+    size_t                       reason_len;
+    u_char                       reason[NGX_ETCD_LOOKUP_REASON];
+
+    unsigned                     telling:1;    /* users of a change */
+};
+
+
+static ngx_etcd_resolver_name_t *ngx_etcd_resolver_get(
+    ngx_etcd_resolver_t *resolver, ngx_str_t *text);
+static void ngx_etcd_resolver_forget(ngx_etcd_resolver_name_t *name);
+static void ngx_etcd_resolver_ask(ngx_etcd_resolver_name_t *name);
+static void ngx_etcd_resolver_rest(ngx_etcd_resolver_name_t *name,
+    ngx_msec_t delay);
+static void ngx_etcd_resolver_next(ngx_etcd_resolver_t *resolver);
+static void ngx_etcd_resolver_timer(ngx_event_t *ev);
+static void ngx_etcd_resolver_refused(ngx_etcd_resolver_name_t *name,
+    ngx_resolver_addr_t *addr, char *why);
+static void ngx_etcd_resolver_limit(ngx_etcd_resolver_name_t *name);
+static int ngx_libc_cdecl ngx_etcd_resolver_cmp(const void *one,
+    const void *two);
+static ngx_uint_t ngx_etcd_resolver_succeeded(ngx_etcd_resolver_name_t *name);
+static ngx_uint_t ngx_etcd_resolver_same(ngx_etcd_resolver_answer_t *one,
+    ngx_etcd_resolver_answer_t *two);
+static ngx_uint_t ngx_etcd_resolver_failed(ngx_etcd_resolver_name_t *name,
+    ngx_str_t *reason);
+static ngx_msec_t ngx_etcd_resolver_delay(ngx_etcd_resolver_name_t *name,
+    time_t valid);
+static void ngx_etcd_resolver_tell(ngx_etcd_resolver_name_t *name);
+
+static ngx_int_t ngx_etcd_resolver_lookup(ngx_etcd_resolver_name_t *name);
+static void ngx_etcd_resolver_lookup_found(void *data,
+    ngx_resolver_addr_t *addrs, ngx_uint_t n);
+static void ngx_etcd_resolver_lookup_done(void *data);
+static void ngx_etcd_resolver_lookup_forget(ngx_etcd_resolver_name_t *name);
+
+
+ngx_etcd_resolver_t *
+ngx_etcd_resolver_create(ngx_etcd_resolver_conf_t *conf, ngx_pool_t *pool)
+{
+    ngx_etcd_resolver_t  *resolver;
+
+    resolver = ngx_pcalloc(pool, sizeof(ngx_etcd_resolver_t));
+    if (resolver == NULL) {
+        return NULL;
+    }
+
+    resolver->conf = *conf;
+
+    if (resolver->conf.ask == NULL) {
+        resolver->conf.ask = ngx_etcd_resolver_lookup;
+        resolver->conf.forget = ngx_etcd_resolver_lookup_forget;
+    }
+
+    ngx_rbtree_init(&resolver->names, &resolver->sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_queue_init(&resolver->waiting);
+
+    return resolver;
+}
+
+
+ngx_int_t
+ngx_etcd_resolver_use(ngx_etcd_resolver_t *resolver,
+    ngx_etcd_resolver_use_t *use, ngx_str_t *text)
+{
+    ngx_etcd_resolver_name_t  *name;
+
+    name = ngx_etcd_resolver_get(resolver, text);
+    if (name == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (use->name == name) {
+        return NGX_OK;
+    }
+
+    ngx_etcd_resolver_unuse(use);
+
+    use->name = name;
+    use->pending = 0;
+    ngx_queue_insert_tail(&name->users, &use->queue);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_resolver_unuse(ngx_etcd_resolver_use_t *use)
+{
+    ngx_etcd_resolver_name_t  *name;
+
+    name = use->name;
+
+    if (name == NULL) {
+        return;
+    }
+
+    ngx_queue_remove(&use->queue);
+    use->name = NULL;
+
+    if (ngx_queue_empty(&name->users) && !name->telling) {
+        ngx_etcd_resolver_forget(name);
+    }
+}
+
+
+ngx_etcd_resolver_answer_t *
+ngx_etcd_resolver_answer(ngx_etcd_resolver_use_t *use, ngx_str_t *reason)
+{
+    reason->data = use->name->reason;
+    reason->len = use->name->reason_len;
+
+    return &use->name->known;
+}
+
+
+ngx_etcd_resolver_address_t *
+ngx_etcd_resolver_choose(ngx_etcd_resolver_answer_t *answer,
+    struct sockaddr *current)
+{
+    ngx_uint_t                    i;
+    ngx_etcd_resolver_address_t  *address;
+
+    for (i = 0; i < answer->n && current != NULL; i++) {
+        address = &answer->elts[i];
+
+        if (current->sa_family == address->sockaddr.sockaddr.sa_family
+            && ngx_cmp_sockaddr(current, address->socklen,
+                                &address->sockaddr.sockaddr,
+                                address->socklen, 0)
+               == NGX_OK)
+        {
+            return address;
+        }
+    }
+
+    return answer->elts;
+}
+
+
+ngx_str_t *
+ngx_etcd_resolver_text(ngx_etcd_resolver_name_t *name)
+{
+    return &name->sn.str;
+}
+
+
+/* finds or makes; a new name is asked for */
+
+static ngx_etcd_resolver_name_t *
+ngx_etcd_resolver_get(ngx_etcd_resolver_t *resolver, ngx_str_t *text)
+{
+    uint32_t                   hash;
+    ngx_etcd_resolver_name_t  *name;
+
+    hash = ngx_murmur_hash2(text->data, text->len);
+
+    name = (ngx_etcd_resolver_name_t *) ngx_str_rbtree_lookup(&resolver->names,
+                                                              text, hash);
+    if (name != NULL) {
+        return name;
+    }
+
+    name = ngx_calloc(sizeof(ngx_etcd_resolver_name_t) + text->len,
+                      resolver->conf.log);
+    if (name == NULL) {
+        return NULL;
+    }
+
+    name->sn.node.key = hash;
+    name->sn.str.len = text->len;
+    name->sn.str.data = (u_char *) name + sizeof(ngx_etcd_resolver_name_t);
+    ngx_memcpy(name->sn.str.data, text->data, text->len);
+
+    name->resolver = resolver;
+
+    name->timer.handler = ngx_etcd_resolver_timer;
+    name->timer.data = name;
+    name->timer.log = resolver->conf.log;
+    name->timer.cancelable = 1;
+
+    ngx_queue_init(&name->users);
+    ngx_rbtree_insert(&resolver->names, &name->sn.node);
+
+    ngx_etcd_resolver_ask(name);
+
+    return name;
+}
+
+
+static void
+ngx_etcd_resolver_forget(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_resolver_t  *resolver;
+
+    resolver = name->resolver;
+
+    switch (name->state) {
+
+    case NGX_ETCD_RESOLVER_WAITING:
+        ngx_queue_remove(&name->queue);
+        break;
+
+    case NGX_ETCD_RESOLVER_ASKING:
+        resolver->conf.forget(name);
+        resolver->nasking--;
+        break;
+
+    case NGX_ETCD_RESOLVER_RESTING:
+        ngx_del_timer(&name->timer);
+        break;
+    }
+
+    if (name->known.elts != NULL) {
+        ngx_free(name->known.elts);
+    }
+
+    if (name->found.elts != NULL) {
+        ngx_free(name->found.elts);
+    }
+
+    ngx_rbtree_delete(&resolver->names, &name->sn.node);
+    ngx_free(name);
+
+    ngx_etcd_resolver_next(resolver);
+}
+
+
+static void
+ngx_etcd_resolver_ask(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_resolver_t  *resolver;
+
+    resolver = name->resolver;
+
+    if (resolver->nasking == NGX_ETCD_RESOLVER_MAX_ASKING) {
+        name->state = NGX_ETCD_RESOLVER_WAITING;
+        ngx_queue_insert_tail(&resolver->waiting, &name->queue);
+        return;
+    }
+
+    if (resolver->conf.ask(name) != NGX_OK) {
+        ngx_etcd_resolver_rest(name, NGX_ETCD_RESOLVER_MAX_RETRY);
+        return;
+    }
+
+    name->state = NGX_ETCD_RESOLVER_ASKING;
+    resolver->nasking++;
+}
+
+
+static void
+ngx_etcd_resolver_rest(ngx_etcd_resolver_name_t *name, ngx_msec_t delay)
+{
+    name->state = NGX_ETCD_RESOLVER_RESTING;
+    ngx_add_timer(&name->timer, delay);
+}
+
+
+static void
+ngx_etcd_resolver_timer(ngx_event_t *ev)
+{
+    ngx_etcd_resolver_ask(ev->data);
+}
+
+
+static void
+ngx_etcd_resolver_next(ngx_etcd_resolver_t *resolver)
+{
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(&resolver->waiting)
+           && resolver->nasking < NGX_ETCD_RESOLVER_MAX_ASKING)
+    {
+        q = ngx_queue_head(&resolver->waiting);
+        ngx_queue_remove(q);
+
+        ngx_etcd_resolver_ask(ngx_queue_data(q, ngx_etcd_resolver_name_t,
+                                             queue));
+    }
+}
+
+
+/*
+ * Name servers turn their answers: sorted, the same addresses are the same,
+ * and of too many always the same ones are used.
+ */
+
+void
+ngx_etcd_resolver_found(ngx_etcd_resolver_name_t *name,
+    ngx_resolver_addr_t *addrs, ngx_uint_t n)
+{
+    char                         *why;
+    ngx_uint_t                    i, refused;
+    ngx_etcd_resolver_conf_t     *conf;
+    ngx_etcd_resolver_answer_t   *found;
+    ngx_etcd_resolver_address_t  *address;
+
+    conf = &name->resolver->conf;
+    found = &name->found;
+
+    found->n = 0;
+    found->elts = ngx_calloc(ngx_max(n, 1)
+                             * sizeof(ngx_etcd_resolver_address_t), conf->log);
+    if (found->elts == NULL) {
+        return;
+    }
+
+    refused = 0;
+
+    for (i = 0; i < n; i++) {
+
+        why = conf->refuse ? conf->refuse(conf->data, addrs[i].sockaddr)
+                           : NULL;
+
+        if (why != NULL || addrs[i].socklen > sizeof(ngx_sockaddr_t)) {
+
+            if (found->refused == 0 && refused == 0 && why != NULL) {
+                ngx_etcd_resolver_refused(name, &addrs[i], why);
+            }
+
+            refused++;
+            continue;
+        }
+
+        address = &found->elts[found->n++];
+        address->socklen = addrs[i].socklen;
+        ngx_memcpy(&address->sockaddr, addrs[i].sockaddr, address->socklen);
+        ngx_inet_set_port(&address->sockaddr.sockaddr, 0);
+    }
+
+    found->refused = refused;
+
+    ngx_etcd_resolver_sort(found->elts, found->n);
+    ngx_etcd_resolver_limit(name);
+}
+
+
+/* the first of an answer that cannot be used, until there is none */
+
+static void
+ngx_etcd_resolver_refused(ngx_etcd_resolver_name_t *name,
+    ngx_resolver_addr_t *addr, char *why)
+{
+    size_t                     len;
+    u_char                     text[NGX_SOCKADDR_STRLEN];
+    ngx_etcd_resolver_conf_t  *conf;
+
+    conf = &name->resolver->conf;
+
+    len = ngx_sock_ntop(addr->sockaddr, addr->socklen, text,
+                        NGX_SOCKADDR_STRLEN, 0);
+
+    ngx_log_error(NGX_LOG_ERR, conf->log, 0,
+                  "etcd: upstream \"%V\": address %*s of host \"%V\" is not "
+                  "used: it %s", conf->upstream, len, text, &name->sn.str, why);
+}
+
+
+/* no address twice, and not more than may be */
+
+static void
+ngx_etcd_resolver_limit(ngx_etcd_resolver_name_t *name)
+{
+    ngx_uint_t                    i, n;
+    ngx_etcd_resolver_conf_t     *conf;
+    ngx_etcd_resolver_answer_t   *found;
+    ngx_etcd_resolver_address_t  *elts;
+
+    conf = &name->resolver->conf;
+    found = &name->found;
+    elts = found->elts;
+    n = 0;
+
+    for (i = 0; i < found->n; i++) {
+        if (n == 0 || ngx_etcd_resolver_cmp(&elts[n - 1], &elts[i]) != 0) {
+            elts[n++] = elts[i];
+        }
+    }
+
+    if (n > NGX_ETCD_RESOLVER_ADDRESSES && found->beyond == 0) {
+        ngx_log_error(NGX_LOG_WARN, conf->log, 0,
+                      "etcd: upstream \"%V\": host \"%V\" has %ui addresses, "
+                      "%d of them are used", conf->upstream, &name->sn.str, n,
+                      NGX_ETCD_RESOLVER_ADDRESSES);
+    }
+
+    found->n = ngx_min(n, NGX_ETCD_RESOLVER_ADDRESSES);
+    found->beyond = n - found->n;
+}
+
+
+void
+ngx_etcd_resolver_sort(ngx_etcd_resolver_address_t *elts, ngx_uint_t n)
+{
+    ngx_qsort(elts, n, sizeof(ngx_etcd_resolver_address_t),
+              ngx_etcd_resolver_cmp);
+}
+
+
+static int ngx_libc_cdecl
+ngx_etcd_resolver_cmp(const void *one, const void *two)
+{
+    const ngx_etcd_resolver_address_t  *a, *b;
+
+    a = one;
+    b = two;
+
+    if (a->socklen != b->socklen) {
+        return (a->socklen < b->socklen) ? -1 : 1;
+    }
+
+    return ngx_memcmp(&a->sockaddr, &b->sockaddr, a->socklen);
+}
+
+
+void
+ngx_etcd_resolver_answered(ngx_etcd_resolver_name_t *name, time_t valid,
+    ngx_str_t *reason)
+{
+    ngx_str_t             none;
+    ngx_uint_t            changed;
+    ngx_etcd_resolver_t  *resolver;
+
+    resolver = name->resolver;
+
+    if (name->found.n != 0) {
+        changed = ngx_etcd_resolver_succeeded(name);
+
+    } else {
+        ngx_str_set(&none, "there is no address that may be used");
+        changed = ngx_etcd_resolver_failed(name, reason->len ? reason : &none);
+    }
+
+    if (name->found.elts != NULL) {
+        ngx_free(name->found.elts);
+        name->found.elts = NULL;
+    }
+
+    name->found.n = 0;
+
+    resolver->nasking--;
+    ngx_etcd_resolver_rest(name, ngx_etcd_resolver_delay(name, valid));
+
+    if (changed) {
+        ngx_etcd_resolver_tell(name);
+    }
+
+    ngx_etcd_resolver_next(resolver);
+}
+
+
+/* 1: the answer is another one than before */
+
+static ngx_uint_t
+ngx_etcd_resolver_succeeded(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_resolver_conf_t  *conf;
+
+    if (name->failures != 0) {
+        conf = &name->resolver->conf;
+
+        ngx_log_error(NGX_LOG_NOTICE, conf->log, 0,
+                      "etcd: upstream \"%V\": host \"%V\" is resolved again",
+                      conf->upstream, &name->sn.str);
+    }
+
+    name->failures = 0;
+    name->reason_len = 0;
+
+    if (ngx_etcd_resolver_same(&name->known, &name->found)) {
+        return 0;
+    }
+
+    if (name->known.elts != NULL) {
+        ngx_free(name->known.elts);
+    }
+
+    name->known = name->found;
+    name->found.elts = NULL;
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_resolver_same(ngx_etcd_resolver_answer_t *one,
+    ngx_etcd_resolver_answer_t *two)
+{
+    return one->n == two->n
+           && one->refused == two->refused
+           && one->beyond == two->beyond
+           && ngx_memcmp(one->elts, two->elts,
+                         one->n * sizeof(ngx_etcd_resolver_address_t))
+              == 0;
+}
+
+
+/* 1: nothing is known, and that for another reason than before */
+
+static ngx_uint_t
+ngx_etcd_resolver_failed(ngx_etcd_resolver_name_t *name, ngx_str_t *reason)
+{
+    size_t                     len;
+    ngx_uint_t                 changed;
+    ngx_etcd_resolver_conf_t  *conf;
+
+    conf = &name->resolver->conf;
+
+    if (name->failures++ == 0) {
+        ngx_log_error(NGX_LOG_ERR, conf->log, 0,
+                      "etcd: upstream \"%V\": host \"%V\": %V%s",
+                      conf->upstream, &name->sn.str, reason,
+                      name->known.n ? ", its last addresses stay" : "");
+    }
+
+    len = ngx_min(reason->len, NGX_ETCD_LOOKUP_REASON);
+
+    changed = (len != name->reason_len
+               || ngx_memcmp(name->reason, reason->data, len) != 0);
+
+    name->reason_len = len;
+    ngx_memcpy(name->reason, reason->data, len);
+
+    return name->known.n == 0 && changed;
+}
+
+
+static ngx_msec_t
+ngx_etcd_resolver_delay(ngx_etcd_resolver_name_t *name, time_t valid)
+{
+    if (name->failures != 0) {
+        return ngx_min((ngx_msec_t) NGX_ETCD_RESOLVER_RETRY
+                       << ngx_min(name->failures - 1, 8),
+                       NGX_ETCD_RESOLVER_MAX_RETRY);
+    }
+
+    /* nginx's resolver has the answer up to and with that second */
+
+    return ngx_max((valid - ngx_time() + 1) * 1000, NGX_ETCD_RESOLVER_AGAIN);
+}
+
+
+/*
+ * Users may come and go meanwhile, the last one too: users to be told stand
+ * first, and a user is put last before it is told.
+ */
+
+static void
+ngx_etcd_resolver_tell(ngx_etcd_resolver_name_t *name)
+{
+    ngx_queue_t              *q;
+    ngx_etcd_resolver_use_t  *use;
+
+    for (q = ngx_queue_head(&name->users);
+         q != ngx_queue_sentinel(&name->users);
+         q = ngx_queue_next(q))
+    {
+        use = ngx_queue_data(q, ngx_etcd_resolver_use_t, queue);
+        use->pending = 1;
+    }
+
+    name->telling = 1;
+
+    while (!ngx_queue_empty(&name->users)) {
+        q = ngx_queue_head(&name->users);
+        use = ngx_queue_data(q, ngx_etcd_resolver_use_t, queue);
+
+        if (!use->pending) {
+            break;
+        }
+
+        use->pending = 0;
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&name->users, q);
+
+        use->changed(use);
+    }
+
+    name->telling = 0;
+
+    if (ngx_queue_empty(&name->users)) {
+        ngx_etcd_resolver_forget(name);
+    }
+}
+
+
+/* nginx's resolver is asked */
+
+static ngx_int_t
+ngx_etcd_resolver_lookup(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_lookup_t         *lookup;
+    ngx_etcd_resolver_conf_t  *conf;
+
+    conf = &name->resolver->conf;
+
+    lookup = ngx_calloc(sizeof(ngx_etcd_lookup_t), conf->log);
+    if (lookup == NULL) {
+        return NGX_ERROR;
+    }
+
+    lookup->resolver = conf->resolver;
+    lookup->timeout = conf->timeout;
+    lookup->name = name->sn.str;
+    lookup->found = ngx_etcd_resolver_lookup_found;
+    lookup->done = ngx_etcd_resolver_lookup_done;
+    lookup->data = name;
+
+    name->lookup = lookup;
+
+    ngx_etcd_lookup_start(lookup, conf->log);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_resolver_lookup_found(void *data, ngx_resolver_addr_t *addrs,
+    ngx_uint_t n)
+{
+    ngx_etcd_resolver_found(data, addrs, n);
+}
+
+
+static void
+ngx_etcd_resolver_lookup_done(void *data)
+{
+    ngx_etcd_resolver_name_t *name = data;
+
+    ngx_etcd_lookup_t  *lookup;
+
+    lookup = name->lookup;
+    name->lookup = NULL;
+
+    ngx_etcd_resolver_answered(name, lookup->valid, &lookup->reason);
+
+    ngx_free(lookup);
+}
+
+
+static void
+ngx_etcd_resolver_lookup_forget(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_lookup_cancel(name->lookup);
+    ngx_free(name->lookup);
+    name->lookup = NULL;
+}
