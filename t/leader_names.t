@@ -22,7 +22,12 @@ use Port;
 use Upstream;
 use Wait;
 
-use constant ROUNDS => 4;
+# of two addresses the first one is another one at every second rotation
+
+use constant {
+    ROTATIONS => 8,
+    ROUNDS    => 2,
+};
 
 Nginx::has('stream') or plan(skip_all => 'this nginx has no stream');
 
@@ -40,6 +45,7 @@ my $nginx = Nginx->new(etcd => $etcd)->set(
 etcd {
     endpoints %%ETCD%%;
     resolver %%DNS%% ipv6=off;
+    resolver_timeout 1s;
 }
 
 http {
@@ -81,8 +87,10 @@ EOC
 
 my $pg = $nginx->port('PORT_PG');
 my $location = 0;
-my %upstream = map { $_ => Upstream->new($nginx, $_, 'stream') }
-               qw(patroni key);
+my %client;
+my %host = (patroni => 'pg.test', key => 'key.test');
+my @names = sort keys %host;
+my %upstream = map { $_ => Upstream->new($nginx, $_, 'stream') } @names;
 
 
 # as Patroni does again and again, with another location
@@ -107,15 +115,17 @@ sub addresses {
 }
 
 
-# until the name was asked for so many times again
+# until each name was asked for so many times again
 
 sub rounds {
-    my ($name, $n) = @_;
+    my ($n) = @_;
 
-    my $wanted = $dns->queries($name) + $n;
+    my %wanted = map { $_ => $dns->queries($_) + $n } values %host;
 
-    return wait_for { put_member(); $dns->queries($name) >= $wanted } 60,
-        "$n rounds of $name";
+    return wait_for {
+        put_member();
+        !grep { $dns->queries($_) < $wanted{$_} } keys %wanted;
+    } 60, "$n rounds";
 }
 
 
@@ -136,45 +146,56 @@ sub session {
 
 
 sub stays {
-    my ($name, $client, $address, $text) = @_;
+    my ($name, $address, $text) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
     is(addresses($name), $address, "$name: the address, $text");
-    is($client->ask('still'), 'pg: still', "$name: and the session stay");
+    is($client{$name}->ask('still'), 'pg: still',
+       "$name: and the session stay");
 }
 
 
-$dns->set('pg.test' => ['127.0.0.2', '127.0.0.3'],
-          'key.test' => ['127.0.0.2', '127.0.0.3']);
+sub resolves { $dns->set(map { $_ => $_[0] } values %host) }
+
+
+resolves(['127.0.0.2', '127.0.0.3']);
 $etcd->put('/service/batman/leader', 'pg1');
 $etcd->put('/leader', "key.test:$pg");
 put_member();
 
-my %host = (patroni => 'pg.test', key => 'key.test');
+%client = map { $_ => session($_) } @names;
 
-for my $name (sort keys %upstream) {
-    my $host = $host{$name};
-    my $client = session($name);
+is(addresses($_), "127.0.0.2:$pg", "$_: the lowest address") for @names;
 
-    is(addresses($name), "127.0.0.2:$pg", "$name: the lowest address");
+rounds(ROTATIONS);
+stays($_, "127.0.0.2:$pg", 'as answers rotate,') for @names;
 
-    rounds($host, ROUNDS);
-    stays($name, $client, "127.0.0.2:$pg", 'as answers rotate,');
+resolves(['127.0.0.1', '127.0.0.2']);
+rounds(ROUNDS);
+stays($_, "127.0.0.2:$pg", 'with a lower one beside it,') for @names;
 
-    $dns->set($host => ['127.0.0.1', '127.0.0.2']);
-    rounds($host, ROUNDS);
-    stays($name, $client, "127.0.0.2:$pg", 'with a lower one beside it,');
+# the agent of another configuration has chosen no address
 
-    $dns->set($host => ['127.0.0.3', '127.0.0.4']);
-    rounds($host, ROUNDS);
-    ok($client->is_closed(), "$name: the session ends with the address");
+ok($nginx->reload(), 'reload');
+rounds(ROUNDS);
+stays($_, "127.0.0.2:$pg", 'with another agent,') for @names;
+
+resolves('silence');
+ok($nginx->reload(), 'reload');
+rounds(ROUNDS);
+stays($_, "127.0.0.2:$pg", 'with one that gets no answer,') for @names;
+
+resolves(['127.0.0.3', '127.0.0.4']);
+
+for my $name (@names) {
+    ok($client{$name}->is_closed(20), "$name: the session ends with it");
+    $client{$name} = session($name);
     is(addresses($name), "127.0.0.3:$pg", "$name: of others the lowest one");
-
-    $client = session($name);
-    $dns->set($host => 'failure');
-    rounds($host, ROUNDS);
-    stays($name, $client, "127.0.0.3:$pg", 'while there is no answer,');
 }
+
+resolves('failure');
+rounds(ROUNDS);
+stays($_, "127.0.0.3:$pg", 'while there is no answer,') for @names;
 
 finish();

@@ -9,6 +9,7 @@
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_sync.h>
 #include <ngx_etcd_registration.h>
+#include <ngx_etcd_service_host.h>
 
 
 /* what a member says of its state */
@@ -37,6 +38,9 @@ static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
     ngx_str_t *asked, uint64_t term, ngx_etcd_probe_target_t *target);
 static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
 static void ngx_etcd_patroni_again(void *data);
+static void ngx_etcd_patroni_resolved(ngx_etcd_resolver_use_t *use);
+static ngx_int_t ngx_etcd_patroni_host(ngx_etcd_patroni_t *patroni,
+    ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason);
 static void ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *term);
 static char *ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
@@ -75,12 +79,6 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
 
     patroni->leader = leader;
 
-    patroni->names.log = leader->service->log;
-    patroni->names.changed = ngx_etcd_patroni_again;
-    patroni->names.data = patroni;
-
-    ngx_etcd_names_init(&patroni->names);
-
     patroni->confirm.log = leader->service->log;
     patroni->confirm.path = NGX_ETCD_PATRONI_PRIMARY;
     patroni->confirm.accept = ngx_etcd_patroni_api_primary;
@@ -106,7 +104,8 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
 void
 ngx_etcd_patroni_destroy(ngx_etcd_patroni_t *patroni)
 {
-    ngx_etcd_names_done(&patroni->names);
+    ngx_etcd_member_host_mark(patroni->hosts);
+    ngx_etcd_member_host_sweep(&patroni->hosts);
     ngx_etcd_patroni_forget(patroni);
 
     if (patroni->failsafe != NULL) {
@@ -115,7 +114,7 @@ ngx_etcd_patroni_destroy(ngx_etcd_patroni_t *patroni)
 }
 
 
-/* an address or a confirmation has come */
+/* a confirmation has come */
 
 static void
 ngx_etcd_patroni_again(void *data)
@@ -126,11 +125,18 @@ ngx_etcd_patroni_again(void *data)
 }
 
 
+static void
+ngx_etcd_patroni_resolved(ngx_etcd_resolver_use_t *use)
+{
+    ngx_etcd_patroni_again(use->data);
+}
+
+
 void
 ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni)
 {
     patroni->wanted = 0;
-    ngx_etcd_names_begin(&patroni->names);
+    ngx_etcd_member_host_mark(patroni->hosts);
 
     if (ngx_etcd_role_sole(patroni->leader->conf->role)) {
         ngx_etcd_patroni_leader(patroni);
@@ -139,7 +145,7 @@ ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni)
         ngx_etcd_patroni_members(patroni);
     }
 
-    ngx_etcd_names_end(&patroni->names);
+    ngx_etcd_member_host_sweep(&patroni->hosts);
 
     if (!patroni->wanted) {
         ngx_etcd_patroni_forget(patroni);
@@ -259,64 +265,95 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
     ngx_uint_t drain)
 {
-    ngx_etcd_leader_key_t          resolved;
-    const ngx_etcd_patroni_url_t  *url;
+    ngx_str_t            reason;
+    ngx_etcd_leader_t   *leader;
+    ngx_etcd_member_t    member;
+    ngx_etcd_service_t  *service;
 
-    url = patroni->leader->conf->proxy ? &ngx_etcd_patroni_proxy_url
-                                       : &ngx_etcd_patroni_conn_url;
+    leader = patroni->leader;
+    service = leader->service;
 
-    if (ngx_etcd_patroni_resolve(patroni, candidate, url, 1, &resolved)
-        == NGX_OK)
+    switch (ngx_etcd_patroni_member(patroni, &service->conf->member, candidate,
+                                    &member, &reason))
     {
-        ngx_etcd_leader_use(patroni->leader, &resolved, term, drain);
+    case NGX_AGAIN:
+        break;
+
+    case NGX_DECLINED:
+        ngx_etcd_leader_report(leader, candidate, &reason);
+        break;
+
+    default:
+        ngx_etcd_leader_use(leader, candidate, term, drain);
     }
 }
 
 
 ngx_int_t
-ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, const ngx_etcd_patroni_url_t *url,
-    ngx_uint_t report, ngx_etcd_leader_key_t *resolved)
+ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_member_conf_t *conf, ngx_etcd_leader_key_t *key,
+    ngx_etcd_member_t *member, ngx_str_t *reason)
 {
-    u_char                   *reason;
-    in_port_t                 port;
-    ngx_int_t                 rc;
-    ngx_str_t                 host, address;
-    ngx_pool_t               *pool;
-    ngx_etcd_service_t       *service;
-    ngx_etcd_cluster_conf_t  *conf;
+    ngx_pool_t   *pool;
+    ngx_array_t   members;
 
-    service = patroni->leader->service;
     pool = patroni->leader->pool;
-    conf = service->watch.watcher->cluster->conf;
+    ngx_str_null(reason);
 
-    *resolved = *key;
-
-    if (conf->resolver == NULL
-        || ngx_etcd_patroni_url_name(url, &key->value, pool, &host, &port)
+    if (ngx_array_init(&members, pool, 1, sizeof(ngx_etcd_member_t))
+            != NGX_OK
+        || ngx_etcd_member_decode(conf, &key->sn.str, &key->value, pool,
+                                  &members, reason)
            != NGX_OK)
     {
+        return NGX_ERROR;
+    }
+
+    *member = *(ngx_etcd_member_t *) members.elts;
+
+    return (member->host.len != 0)
+           ? ngx_etcd_patroni_host(patroni, &key->sn.str, member, reason)
+           : NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_patroni_host(ngx_etcd_patroni_t *patroni, ngx_str_t *key,
+    ngx_etcd_member_t *member, ngx_str_t *reason)
+{
+    ngx_etcd_service_t           *service;
+    ngx_etcd_member_host_t       *host;
+    ngx_etcd_resolver_answer_t   *answer;
+    ngx_etcd_resolver_address_t  *address;
+
+    service = patroni->leader->service;
+
+    host = ngx_etcd_member_host_get(service->resolver, &patroni->hosts, member,
+                                    service->log);
+    if (host == NULL) {
+        ngx_str_set(reason, "no memory");
+        return NGX_DECLINED;
+    }
+
+    host->use.changed = ngx_etcd_patroni_resolved;
+    host->use.data = patroni;
+
+    answer = ngx_etcd_resolver_answer(&host->use, reason);
+
+    if (answer->n != 0) {
+        address = ngx_etcd_member_host_sole(host, answer);
+        ngx_etcd_address_resolved(member, &address->sockaddr,
+                                  address->socklen);
         return NGX_OK;
     }
 
-    rc = ngx_etcd_names_get(&patroni->names, conf->resolver,
-                            conf->resolver_timeout, &host, port, &address);
+    /* a former agent has resolved it */
 
-    if (rc == NGX_ERROR && report) {
-        reason = ngx_pnalloc(pool, address.len + 1);
-
-        if (reason != NULL) {
-            *ngx_cpymem(reason, address.data, address.len) = '\0';
-            ngx_etcd_leader_refuse(patroni->leader, key, NULL,
-                                   (char *) reason);
-        }
+    if (ngx_etcd_service_host_known(service, key, member)) {
+        return NGX_OK;
     }
 
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    return ngx_etcd_patroni_url_value(url, &address, pool, &resolved->value);
+    return (reason->len != 0) ? NGX_DECLINED : NGX_AGAIN;
 }
 
 

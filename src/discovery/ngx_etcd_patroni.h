@@ -19,7 +19,6 @@
 #include <ngx_etcd_confirm.h>
 #include <ngx_etcd_failsafe.h>
 #include <ngx_etcd_leader.h>
-#include <ngx_etcd_names.h>
 #include <ngx_etcd_patroni_url.h>
 
 
@@ -33,7 +32,7 @@
 
 struct ngx_etcd_patroni_s {
     ngx_etcd_leader_t         *leader;
-    ngx_etcd_names_t           names;
+    ngx_etcd_member_host_t    *hosts;         /* that it asks for */
 
     /* who is asked to confirm that it leads */
 
@@ -55,14 +54,18 @@ void ngx_etcd_patroni_destroy(ngx_etcd_patroni_t *patroni);
 void ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni);
 
 /*
- * While it selects: the key as it would be if its URL had an address where it
- * has a host name.  Other faults are found when the value is decoded.
- * NGX_AGAIN, or NGX_ERROR, which is reported if it is to be: there is no
- * address.
+ * While it selects: the member that the value of a key describes, with its
+ * address, which may be one that is known of its host name.
+ *
+ *     NGX_OK        it has an address,
+ *     NGX_AGAIN     its host name is being resolved for the first time,
+ *     NGX_DECLINED  its host name has no address: *reason says why,
+ *     NGX_ERROR     there is no member, and *reason, unless it is empty, says
+ *                   what is wrong with the value.
  */
-ngx_int_t ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, const ngx_etcd_patroni_url_t *url,
-    ngx_uint_t report, ngx_etcd_leader_key_t *resolved);
+ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_member_conf_t *conf, ngx_etcd_leader_key_t *key,
+    ngx_etcd_member_t *member, ngx_str_t *reason);
 
 
 #endif /* _NGX_ETCD_PATRONI_H_INCLUDED_ */

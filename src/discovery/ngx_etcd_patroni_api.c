@@ -57,39 +57,23 @@ static ngx_int_t
 ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_key_t *key, ngx_uint_t report, ngx_etcd_member_t *member)
 {
-    ngx_int_t               rc;
-    ngx_str_t               reason;
-    ngx_array_t             members;
-    ngx_etcd_leader_t      *leader;
-    ngx_etcd_leader_key_t   resolved;
-    ngx_etcd_member_conf_t  conf;
+    ngx_int_t                rc;
+    ngx_str_t                reason;
+    ngx_etcd_leader_t       *leader;
+    ngx_etcd_member_conf_t   conf;
 
     leader = patroni->leader;
-
-    rc = ngx_etcd_patroni_resolve(patroni, key, &ngx_etcd_patroni_api_url,
-                                  report, &resolved);
-    if (rc != NGX_OK) {
-        return rc;
-    }
 
     conf = leader->service->conf->member;
     conf.format = &ngx_etcd_patroni_api_format;
 
-    if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
+    rc = ngx_etcd_patroni_member(patroni, &conf, key, member, &reason);
+
+    if (rc == NGX_OK || rc == NGX_AGAIN) {
+        return rc;
     }
 
-    rc = ngx_etcd_member_decode(&conf, &resolved.sn.str, &resolved.value,
-                                leader->pool, &members, &reason);
-
-    if (rc == NGX_OK) {
-        *member = *(ngx_etcd_member_t *) members.elts;
-        return NGX_OK;
-    }
-
-    if (rc == NGX_ERROR && report) {
+    if (report && reason.len != 0) {
         ngx_etcd_leader_report(leader, key, &reason);
     }
 

@@ -42,22 +42,11 @@ extern const ngx_etcd_format_t  ngx_etcd_patroni_api_format;
 
 
 /*
- * The host name in the URL of a value, and the port: NGX_OK.  NGX_DECLINED: it
- * has an address, or there is something wrong with it.
- */
-ngx_int_t ngx_etcd_patroni_url_name(const ngx_etcd_patroni_url_t *url,
-    ngx_str_t *value, ngx_pool_t *pool, ngx_str_t *host, in_port_t *port);
-
-/*
  * The scheme in the URL of a value, by its number, and the host without
  * brackets and port.  NGX_DECLINED: there is no such URL.
  */
 ngx_int_t ngx_etcd_patroni_url_scheme(const ngx_etcd_patroni_url_t *url,
     ngx_str_t *value, ngx_pool_t *pool, ngx_uint_t *scheme, ngx_str_t *host);
-
-/* a value with nothing but that URL, of an address and port */
-ngx_int_t ngx_etcd_patroni_url_value(const ngx_etcd_patroni_url_t *url,
-    ngx_str_t *address, ngx_pool_t *pool, ngx_str_t *value);
 
 
 #endif /* _NGX_ETCD_PATRONI_URL_H_INCLUDED_ */
