@@ -296,6 +296,11 @@ is((unit('set 1 hash consistent', 'add 0 243 weight=100', 'sync 0',
 is_deeply([unit('set 1 round_robin', 'add 0 3', 'grow')],
           [[qw(again 0 done 64)]], 'the owner alone adds slots');
 
+# a process that holds the mutex is put aside: a reload does not fail for that
+
+is_deeply([unit('set 1 round_robin', 'held 100')], [[qw(again done)]],
+          'the master waits for the mutex');
+
 # the lowest priority serves, whatever number it is, and others as they would
 # without those that do not
 

@@ -17,6 +17,11 @@
 
 #define NGX_ETCD_ZONE_PATIENT  32
 
+/* the master: so many times, with a pause of so many ms */
+
+#define NGX_ETCD_ZONE_MASTER_TRIES  100
+#define NGX_ETCD_ZONE_MASTER_PAUSE  10
+
 /* some us: those who spin look many times meanwhile */
 
 #define NGX_ETCD_ZONE_PAUSE    64
@@ -117,11 +122,18 @@ ngx_etcd_zone_lock(ngx_etcd_zone_t *zone)
 ngx_int_t
 ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone)
 {
-    ngx_uint_t  i;
+    ngx_uint_t  i, n, master;
 
-    for (i = 0; i < NGX_ETCD_ZONE_PATIENT; i++) {
+    master = (ngx_process == NGX_PROCESS_MASTER);
+    n = master ? NGX_ETCD_ZONE_MASTER_TRIES : NGX_ETCD_ZONE_PATIENT;
+
+    for (i = 0; i < n; i++) {
         if (ngx_etcd_zone_lock(zone) == NGX_OK) {
             return NGX_OK;
+        }
+
+        if (master) {
+            ngx_msleep(NGX_ETCD_ZONE_MASTER_PAUSE);
         }
     }
 

@@ -175,7 +175,8 @@ ngx_uint_t ngx_etcd_zone_newest(ngx_etcd_zone_t *zone);
  * The mutex, without waiting for it: NGX_OK, or NGX_AGAIN when somebody held
  * it for longer than anybody should.  On the way of a request that is some
  * 100 us; the patient one gives a holder that the system has put aside a few
- * milliseconds.  What a killed holder has left in the redo log is done first.
+ * milliseconds, and in the master, which serves nobody, a second.  What a
+ * killed holder has left in the redo log is done first.
  */
 ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);

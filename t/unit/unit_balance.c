@@ -11,6 +11,7 @@
  *     etcd_unit remove FROM COUNT;
  *     etcd_unit grow;                     slots are added by another worker
  *                                         than the owner, and by the owner
+ *     etcd_unit held MSEC;                see ngx_etcd_unit_held()
  *     etcd_unit addresses ...;            and instructions, members:
  *                                         unit_address.c
  *     etcd_unit news;                     what comes from now on is new
@@ -701,6 +702,9 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
 
     } else if (ngx_strcmp(name, "grow") == 0) {
         ngx_etcd_unit_grow(&ngx_etcd_unit_zone, ngx_etcd_unit_set);
+
+    } else if (ngx_strcmp(name, "held") == 0) {
+        ngx_etcd_unit_held(&ngx_etcd_unit_zone, arg[1]);
 
     } else if (ngx_etcd_unit_address(&ngx_etcd_unit_zone, ngx_etcd_unit_set,
                                      ngx_etcd_unit_pool, value, arg))

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_record.h>
+#include <sys/wait.h>
 #include "unit_members.h"
 
 
@@ -169,4 +170,64 @@ ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
            (unsigned long) (between - before),
            owner == NGX_OK ? "done" : "again",
            (unsigned long) (set->nslots - between));
+}
+
+
+/* the child holds the mutex until a worker has tried, and msec longer */
+
+void
+ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_uint_t msec)
+{
+    int         parent[2], child[2];
+    char        byte;
+    ngx_pid_t   pid;
+    ngx_int_t   worker, master;
+    ngx_uint_t  process;
+
+    if (pipe(parent) != 0 || pipe(child) != 0) {
+        return;
+    }
+
+    pid = fork();
+
+    if (pid == 0) {
+        if (ngx_etcd_zone_lock(zone) == NGX_OK
+            && write(parent[1], "", 1) == 1
+            && read(child[0], &byte, 1) == 1)
+        {
+            ngx_msleep(msec);
+            ngx_etcd_zone_unlock(zone);
+        }
+
+        _exit(0);
+    }
+
+    (void) close(parent[1]);
+
+    if (pid == -1 || read(parent[0], &byte, 1) != 1) {
+        return;
+    }
+
+    process = ngx_process;
+
+    ngx_process = NGX_PROCESS_WORKER;
+    worker = ngx_etcd_zone_lock(zone);
+
+    if (write(child[1], "", 1) != 1) {
+        return;
+    }
+
+    ngx_process = NGX_PROCESS_MASTER;
+    master = ngx_etcd_zone_lock_patient(zone);
+
+    ngx_process = process;
+
+    if (master == NGX_OK) {
+        ngx_etcd_zone_unlock(zone);
+    }
+
+    (void) waitpid(pid, NULL, 0);
+
+    printf("held: %s %s\n", worker == NGX_OK ? "done" : "again",
+           master == NGX_OK ? "done" : "again");
 }
