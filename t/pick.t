@@ -237,6 +237,15 @@ for my $method (@methods, @hashes) {
            "$method: of so many points at most");
 }
 
+# a step says whether it can be gone on with: not while somebody else writes
+
+is(join(' ', map { $_->[0] } unit('set 1 round_robin', 'add 0 10000', 'call 0',
+                                  'call 0 held', 'call 0 torn', 'call 0',
+                                  'steps 0', 'call 0')),
+   'again busy busy again ' . (unit('set 1 round_robin', 'add 0 10000',
+                                    'call 0', 'call 0', 'steps 0'))[2][0]
+   . ' ok', 'what a step returns');
+
 # Weights do not size a ring: the points of all members are scaled down.  The
 # parts of members, by points, stay what they are by weights.
 

@@ -104,7 +104,7 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
 ngx_int_t
 ngx_etcd_table_sync(ngx_etcd_table_t *table)
 {
-    uint64_t   begun, took;
+    uint64_t   begun;
     ngx_int_t  rc;
 
     if (!ngx_etcd_table_stale(table)
@@ -118,11 +118,9 @@ ngx_etcd_table_sync(ngx_etcd_table_t *table)
 
     rc = ngx_etcd_table_work(table, begun + NGX_ETCD_STALL_BUDGET);
 
-    took = ngx_etcd_stall_now() - begun;
+    ngx_etcd_zone_stalled(table->zone, ngx_etcd_stall_now() - begun);
 
-    ngx_etcd_zone_stalled(table->zone, took);
-
-    return (rc == NGX_OK || took >= NGX_ETCD_STALL_BUDGET) ? rc : NGX_BUSY;
+    return rc;
 }
 
 
@@ -153,7 +151,7 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
 
     table->unfinished = (rc != NGX_OK);
 
-    return (rc == NGX_OK) ? NGX_OK : NGX_AGAIN;
+    return (rc == NGX_ERROR) ? NGX_BUSY : rc;
 }
 
 

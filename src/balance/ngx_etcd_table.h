@@ -73,9 +73,13 @@ ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
 void ngx_etcd_table_done(ngx_etcd_table_t *table);
 
 /*
- * Follows the set: NGX_OK, NGX_AGAIN when it has to be called again, to go on,
- * or NGX_BUSY when that is to be later: the mutex was held, or there was no
- * memory.  Costs some comparisons if nothing changed.
+ * Follows the set.  Costs some comparisons if nothing changed.
+ *
+ *     NGX_OK     the table is what the set is,
+ *     NGX_AGAIN  the time is over: the next call goes on,
+ *     NGX_BUSY   nothing can be done now: the mutex was held, a change is half
+ *                done, or there was no memory.  The caller waits before it
+ *                calls again.
  *
  * It takes no longer than NGX_ETCD_STALL_BUDGET and one step.  Up to as many
  * changes as the set remembers (NGX_ETCD_SET_RING) become visible at once;

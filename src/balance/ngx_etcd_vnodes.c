@@ -232,7 +232,7 @@ ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until)
             ngx_queue_insert_tail(&vnodes->pending, &share->queue);
 
         } else if (ngx_etcd_vnodes_step(vnodes, share) != NGX_OK) {
-            return NGX_AGAIN;
+            return NGX_ERROR;
         }
 
         if (share->moving && share->n == share->to) {

@@ -61,7 +61,7 @@ void ngx_etcd_vnodes_remove(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer);
 
 /*
  * Does what is to be done until a time of ngx_etcd_stall_now(), 0: all of it.
- * NGX_AGAIN: there is more, or there was no memory.
+ * NGX_AGAIN: there is more; NGX_ERROR: the same, and there was no memory.
  */
 ngx_int_t ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until);
 

@@ -524,7 +524,7 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
             rc = ngx_etcd_set_read_all(zone, set, id, reader, until, handler,
                                        data);
 
-            if (rc == NGX_AGAIN || rc == NGX_DECLINED) {
+            if (rc != NGX_OK && rc != NGX_ERROR) {
                 return rc;
             }
 
@@ -614,7 +614,7 @@ ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
     ngx_int_t  rc;
 
     if (ngx_etcd_zone_lock(zone) != NGX_OK) {
-        return NGX_AGAIN;
+        return NGX_BUSY;
     }
 
     rc = NGX_OK;
@@ -623,7 +623,7 @@ ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
         rc = NGX_DECLINED;
 
     } else if (set->dirty && !ngx_etcd_set_torn(set, reader)) {
-        rc = NGX_AGAIN;
+        rc = NGX_BUSY;
     }
 
     if (rc != NGX_OK) {
@@ -644,7 +644,7 @@ ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
 
 /*
  * All slots, the mutex held for a chunk at a time: what changes meanwhile is
- * in the ring.  NGX_AGAIN, NGX_DECLINED: the mutex is not held any more.
+ * in the ring.  NGX_OK, NGX_ERROR: the mutex is still held.
  */
 
 static ngx_int_t

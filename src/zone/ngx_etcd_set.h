@@ -286,8 +286,8 @@ typedef struct {
  * ever.
  *
  *     NGX_OK        up to date,
- *     NGX_AGAIN     there is more to be read, or the mutex was not free, or the
- *                   set is half changed,
+ *     NGX_AGAIN     there is more to be read, and the time is over,
+ *     NGX_BUSY      the mutex was not free, or the set is half changed,
  *     NGX_DECLINED  the set is gone (another configuration): the last known
  *                   members stay,
  *     NGX_ERROR     the handler failed; *generation is unchanged.

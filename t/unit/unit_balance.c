@@ -36,6 +36,9 @@
  *                                         after how many a revision is known
  *                                         that is still being read
  *     etcd_unit some WORKER N;            N of these steps, or all there are
+ *     etcd_unit call WORKER [held|torn];  what the next step returns; while the
+ *                                         mutex is held, or a change is half
+ *                                         done
  *     etcd_unit ring WORKER;              the ring of "hash consistent": its
  *                                         points, KB, the sum of their CRCs,
  *                                         and the least and the most points
@@ -642,6 +645,36 @@ ngx_etcd_unit_some(ngx_etcd_unit_worker_t *worker, ngx_uint_t n)
 
 
 static void
+ngx_etcd_unit_call(ngx_etcd_unit_worker_t *worker, u_char *how)
+{
+    ngx_int_t     rc;
+    ngx_uint_t    held;
+    ngx_shmtx_t  *mutex;
+
+    mutex = &worker->zone.shpool->mutex;
+    held = (ngx_strcmp(how, "held") == 0);
+
+    ngx_etcd_unit_set->dirty = (ngx_strcmp(how, "torn") == 0);
+
+    if (held) {
+        ngx_shmtx_lock(mutex);
+    }
+
+    rc = ngx_etcd_table_work(&worker->table, 1);
+
+    if (held) {
+        ngx_shmtx_unlock(mutex);
+    }
+
+    ngx_etcd_unit_set->dirty = 0;
+
+    printf("call: %s\n", rc == NGX_OK ? "ok"
+                         : rc == NGX_AGAIN ? "again"
+                         : rc == NGX_BUSY ? "busy" : "other");
+}
+
+
+static void
 ngx_etcd_unit_bench(ngx_etcd_unit_worker_t *worker, ngx_uint_t n)
 {
     u_char           buf[NGX_INT_T_LEN];
@@ -757,6 +790,10 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
 
     } else if (ngx_strcmp(name, "some") == 0) {
         ngx_etcd_unit_some(worker, arg[2]);
+
+    } else if (ngx_strcmp(name, "call") == 0) {
+        ngx_etcd_unit_call(worker,
+                           nvalues > 2 ? value[2].data : (u_char *) "");
 
     } else if (ngx_strcmp(name, "ring") == 0) {
         ngx_etcd_unit_ring(&worker->table);
