@@ -37,13 +37,4 @@
 #endif
 
 
-/* 1.23.0: headers are lists */
-
-#if (nginx_version >= 1023000)
-#define ngx_etcd_header_single(h)                (h)->next = NULL
-#else
-#define ngx_etcd_header_single(h)
-#endif
-
-
 #endif /* _NGX_ETCD_COMPAT_H_INCLUDED_ */

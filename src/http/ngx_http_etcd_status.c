@@ -292,7 +292,7 @@ ngx_http_etcd_status_headers(ngx_http_request_t *r,
     }
 
     h->hash = 1;
-    ngx_etcd_header_single(h);
+    ngx_http_etcd_header_alone(h);
     ngx_str_set(&h->key, "Cache-Control");
     ngx_str_set(&h->value, "no-store");
 
