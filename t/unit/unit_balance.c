@@ -583,97 +583,6 @@ ngx_etcd_unit_sync(ngx_etcd_unit_worker_t *worker, char *name)
 }
 
 
-/* the time is always over */
-
-static void
-ngx_etcd_unit_steps(ngx_etcd_unit_worker_t *worker)
-{
-    ngx_int_t          rc, primary, backup, points, n, members, most;
-    ngx_uint_t         calls, early;
-    ngx_etcd_table_t  *table;
-
-    table = &worker->table;
-    calls = 0;
-    early = 0;
-    members = 0;
-    most = 0;
-
-    do {
-        primary = ngx_etcd_tier_all(&table->primary);
-        backup = ngx_etcd_tier_all(&table->backup);
-        points = table->primary.ring.npoints + table->backup.ring.npoints;
-
-        rc = ngx_etcd_table_work(table, 1);
-        calls++;
-
-        if (ngx_etcd_table_stale(table)
-            && table->reader.revision == table->set->revision)
-        {
-            early++;
-        }
-
-        n = ngx_max(ngx_abs((ngx_int_t) ngx_etcd_tier_all(&table->primary)
-                            - primary),
-                    ngx_abs((ngx_int_t) ngx_etcd_tier_all(&table->backup)
-                            - backup));
-        members = ngx_max(members, n);
-
-        n = ngx_abs((ngx_int_t) (table->primary.ring.npoints
-                                 + table->backup.ring.npoints) - points);
-        most = ngx_max(most, n);
-
-    } while (rc != NGX_OK);
-
-    printf("steps: %lu %ld %ld %lu\n", (unsigned long) calls, (long) members,
-           (long) most, (unsigned long) early);
-}
-
-
-static void
-ngx_etcd_unit_some(ngx_etcd_unit_worker_t *worker, ngx_uint_t n)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < n; i++) {
-        if (ngx_etcd_table_work(&worker->table, 1) == NGX_OK) {
-            break;
-        }
-    }
-
-    printf("some: %lu\n", (unsigned long) i);
-}
-
-
-static void
-ngx_etcd_unit_call(ngx_etcd_unit_worker_t *worker, u_char *how)
-{
-    ngx_int_t     rc;
-    ngx_uint_t    held;
-    ngx_shmtx_t  *mutex;
-
-    mutex = &worker->zone.shpool->mutex;
-    held = (ngx_strcmp(how, "held") == 0);
-
-    ngx_etcd_unit_set->dirty = (ngx_strcmp(how, "torn") == 0);
-
-    if (held) {
-        ngx_shmtx_lock(mutex);
-    }
-
-    rc = ngx_etcd_table_work(&worker->table, 1);
-
-    if (held) {
-        ngx_shmtx_unlock(mutex);
-    }
-
-    ngx_etcd_unit_set->dirty = 0;
-
-    printf("call: %s\n", rc == NGX_OK ? "ok"
-                         : rc == NGX_AGAIN ? "again"
-                         : rc == NGX_BUSY ? "busy" : "other");
-}
-
-
 static void
 ngx_etcd_unit_bench(ngx_etcd_unit_worker_t *worker, ngx_uint_t n)
 {
@@ -786,13 +695,13 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
         ngx_etcd_unit_sync(worker, (char *) name);
 
     } else if (ngx_strcmp(name, "steps") == 0) {
-        ngx_etcd_unit_steps(worker);
+        ngx_etcd_unit_steps(&worker->table);
 
     } else if (ngx_strcmp(name, "some") == 0) {
-        ngx_etcd_unit_some(worker, arg[2]);
+        ngx_etcd_unit_some(&worker->table, arg[2]);
 
     } else if (ngx_strcmp(name, "call") == 0) {
-        ngx_etcd_unit_call(worker,
+        ngx_etcd_unit_call(&worker->table,
                            nvalues > 2 ? value[2].data : (u_char *) "");
 
     } else if (ngx_strcmp(name, "ring") == 0) {

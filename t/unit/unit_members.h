@@ -35,5 +35,10 @@ ngx_uint_t ngx_etcd_unit_address(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 /* unit_ring.c: what "ring" prints */
 void ngx_etcd_unit_ring(ngx_etcd_table_t *table);
 
+/* unit_step.c: what "steps", "some" and "call" print */
+void ngx_etcd_unit_steps(ngx_etcd_table_t *table);
+void ngx_etcd_unit_some(ngx_etcd_table_t *table, ngx_uint_t n);
+void ngx_etcd_unit_call(ngx_etcd_table_t *table, u_char *how);
+
 
 #endif /* _NGX_ETCD_UNIT_MEMBERS_H_INCLUDED_ */
