@@ -23,6 +23,7 @@ use Wait;
 use constant {
     SECONDS   => 4,
     DELETIONS => 12,
+    STOPPED   => 3,
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -107,7 +108,7 @@ my $static = join(' ', map { 'server ' . $_->address . ';' } @backends);
 $etcd->put('/s/0', $backends[0]->address);
 
 
-sub found {
+sub watching {
     my ($upstream) = @_;
 
     my $nginx = Nginx->new()->set(
@@ -162,6 +163,14 @@ EOC
         (($nginx->status // {})->{clusters}{default}{state} // '') eq 'synced'
     }, 20), 'an nginx that has its members');
 
+    return $nginx;
+}
+
+
+sub found {
+    my ($upstream) = @_;
+
+    my $nginx = watching($upstream);
     my $invariant = Invariant->start($nginx, [$etcd], \%members);
     my $end = time() + SECONDS * $slower;
 
@@ -195,6 +204,46 @@ cmp_ok(scalar(grep { /which nginx knew/ } found($static)), '>', 10,
 $chaos->set(delay => 0.3 * $slower);
 cmp_ok(scalar(grep { / s before: / } found('etcd_members /s/;')), '>', 3,
        'so are those that are removed too late');
+
+# An nginx that stops serving is found; where a control is not served either, it
+# is not nginx's fault.
+
+{
+    my $nginx = watching('etcd_members /s/;');
+    my $invariant = Invariant->start($nginx, [], {},
+                                     servers => [$backends[0]->address]);
+    my $control = $invariant->control;
+
+    for my $together (0, 1) {
+        my @stopped = ($nginx->workers,
+                       $together ? $control->nginx->workers : ());
+
+        wait_for { $invariant->look()->{requests} } 20, 'requests';
+
+        Nginx->freeze($_) for @stopped;
+        sleep(STOPPED);
+        Nginx->thaw($_) for @stopped;
+
+        my $again = time();
+        my $seen = $invariant->look();
+
+        wait_for {
+            my $more = $invariant->look();
+            $seen->{gap} = $more->{gap} if $more->{gap} > $seen->{gap};
+            $control->missed($again, time()) < 0.01 && $more->{requests} > 5;
+        } 20, 'requests';
+
+        if ($together) {
+            cmp_ok($seen->{gap}, '<', STOPPED / 2, 'a machine that stops');
+
+        } else {
+            cmp_ok($seen->{gap}, '>', STOPPED / 2, 'an nginx that stops');
+        }
+    }
+
+    $control->finished();
+    $nginx->stop();
+}
 
 # etcd loses changes, and the writer says so: also when it has nothing to change
 

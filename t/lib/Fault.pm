@@ -13,8 +13,8 @@ package Fault;
 #
 #   - no request failed meanwhile, and there always were some;
 #   - within CONVERGED seconds nginx is connected, and members are what etcdctl
-#     reads from etcd (a time for which the machine stands still does not count
-#     in either);
+#     reads from etcd (a time in which the machine stands still, or a control is
+#     not served either, does not count in either: see Control);
 #   - the workers' memory has not grown by more than GROWN KB;
 #   - nothing is in the log more than FLOOD times a minute, numbers aside;
 #   - the invariant holds, see Invariant.
@@ -119,7 +119,7 @@ sub start {
         or die "nginx has no member\n";
 
     $self->{invariant} = Invariant->start($self->{nginx}, \@etcds, \%members,
-                                          %options);
+        %options, servers => [map { $_->address } @backends]);
 
     return $self;
 }

@@ -27,10 +27,11 @@ use warnings;
 
 use List::Util qw(max);
 use Test::More ();
+use Time::HiRes qw(time);
 
+use Control;
 use Finish;
 use Load;
-use Stall;
 use Writer;
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -45,7 +46,8 @@ use constant {
 };
 
 
-# root => PASSWORD, as of Writer; pause => SECONDS, as of Load
+# root => PASSWORD, as of Writer; pause => SECONDS, as of Load; servers =>
+# [ADDRESS, ...] for a control
 
 sub start {
     my ($class, $nginx, $etcds, $members, %options) = @_;
@@ -55,7 +57,7 @@ sub start {
         file    => $nginx->dir . '/requests.log',
         members => $members,
         offset  => 0,
-        stall   => Stall->watch(),
+        control => Control->start(@{ $options{servers} // [] }),
     }, $class;
 
     $self->allow();
@@ -76,15 +78,11 @@ sub start {
 
 sub writer { $_[0]{writer} }
 
-# seconds between two times, without those for which the machine stood still
+sub control { $_[0]{control} }
 
-sub lasted {
-    my ($self, $from, $until) = @_;
+# seconds between two times, without those that the machine did not give
 
-    my $stall = $self->{stall};
-
-    return $until - $from - ($stall->since($from) - $stall->since($until));
-}
+sub lasted { my $self = shift; $self->{control}->lasted(@_) }
 
 
 # seconds more than LATE, from now on
@@ -109,8 +107,9 @@ sub holds {
 }
 
 
+# of the requests that have ended since the last look:
 # { found => [TEXT, ...], requests => N, failed => N, gap => SECONDS }, the gap
-# being the longest time without a request
+# being the longest time without a request in which a control was served
 
 sub look {
     my ($self) = @_;
@@ -120,12 +119,15 @@ sub look {
     my $deleted = deletions($self->{members}, @history);
     my @found = map { $self->judge($_, $deleted) } @requests;
     my @times = sort { $a <=> $b } map { $_->{end} } @requests;
+    my $gap = $self->gap($self->{last} // (), @times, time());
+
+    $self->{last} = $times[-1] if @times;
 
     return {
         found    => \@found,
         requests => scalar(@requests),
         failed   => scalar(grep { $_->{status} !~ /^2/ } @requests),
-        gap      => $self->gap(@times),
+        gap      => $gap,
     };
 }
 
@@ -267,6 +269,8 @@ sub too_late {
 
 sub finished {
     my ($self) = @_;
+
+    $self->{control}->finished();
 
     for my $load (@{ $self->{loads} }) {
         my $seen = $load->results();

@@ -1,0 +1,164 @@
+package Control;
+
+# A control for what takes its time: a plain nginx, without the modules, that
+# clients ask for the same servers at the same time.  What it cannot do either,
+# because the machine has other things to do, is nobody's fault.
+#
+#     my $control = Control->start($backend->address, ...);
+#     my $from = time();
+#     ...
+#     $control->since($from, time());   # seconds that the machine did not give
+#     $control->lasted($from, time());  # all the others
+#     $control->finished();             # a test: it was asked all the time
+#
+# Without servers it has one of its own.
+
+use strict;
+use warnings;
+
+use List::Util qw(max min);
+use Test::More ();
+use Time::HiRes qw(time);
+
+use Backend;
+use Load;
+use Nginx;
+use Stall;
+use Wait;
+
+use constant {
+    CLIENTS => 2,
+    PAUSE   => 0.01,        # of clients
+    MISSED  => 0.1,         # between two answers: what is shorter is nothing
+};
+
+my $config = <<'EOC';
+
+http {
+    log_format control "$msec";
+
+    upstream control {
+        %%SERVERS%%
+        keepalive 8;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        access_log %%DIR%%/control.log control;
+
+        location / {
+            proxy_pass http://control;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+        }
+    }
+}
+
+EOC
+
+
+sub start {
+    my ($class, @servers) = @_;
+
+    @servers = (Backend->start('control'))[0]->address if !@servers;
+
+    my $nginx = Nginx->new(modules => [])->set(
+        SERVERS => join(' ', map { "server $_ max_fails=0;" } @servers),
+    )->start($config);
+
+    my $self = bless {
+        nginx   => $nginx,
+        file    => $nginx->dir . '/control.log',
+        offset  => 0,
+        answers => [],
+        begun   => time(),
+        stall   => Stall->watch(),
+        load    => Load->start($nginx->port, clients => CLIENTS,
+                               keepalive => 1, pause => PAUSE),
+    }, $class;
+
+    wait_for { $self->answers() } 20, 'an answer of the control';
+
+    return $self;
+}
+
+
+sub nginx { $_[0]{nginx} }
+
+
+# seconds between two times, without those that the machine did not give
+
+sub lasted {
+    my ($self, $from, $until) = @_;
+
+    return $until - $from - $self->since($from, $until);
+}
+
+
+# the machine stood still, as of Stall, or the control was not served
+
+sub since {
+    my ($self, $from, $until) = @_;
+
+    $until //= time();
+    $until > $from or return 0;
+
+    return max($self->{stall}->since($from, $until),
+               $self->missed($from, $until));
+}
+
+
+sub missed {
+    my ($self, $from, $until) = @_;
+
+    my @answers = ((grep { $_ >= $from - 60 } $self->answers()), time());
+    my $missed = 0;
+
+    for (1 .. $#answers) {
+        my ($one, $next) = @answers[$_ - 1, $_];
+
+        next if $next - $one < MISSED || $next <= $from || $one >= $until;
+
+        $missed += min($next, $until) - max($one, $from);
+    }
+
+    return $missed;
+}
+
+
+# when it answered, in order; the log has whole lines
+
+sub answers {
+    my ($self) = @_;
+
+    open(my $file, '<', $self->{file}) or return;
+    seek($file, $self->{offset}, 0);
+
+    my @lines = grep { /\n\z/ } <$file>;
+
+    $self->{offset} += length for @lines;
+    push @{ $self->{answers} }, map { s/\n//r } @lines;
+
+    return @{ $self->{answers} };
+}
+
+
+# a test at the end: a control that does nothing would excuse everything
+
+sub finished {
+    my ($self) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $lasted = time() - $self->{begun};
+    my $seen = $self->{load}->results();
+
+    Test::More::ok($seen->{requests} > min(100, $lasted)
+                   && @{ $seen->{failed} } == 0,
+                   'the control was served all the time')
+        or Test::More::diag("$seen->{requests} requests in $lasted s\n"
+                            . Load::describe($seen));
+}
+
+
+1;
