@@ -1,0 +1,696 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_mirror.h>
+#include <ngx_etcd_mirror_entry.h>
+
+
+static ngx_etcd_mirror_entry_t *ngx_etcd_mirror_from(ngx_etcd_mirror_t *mirror,
+    ngx_queue_t *q);
+
+static void ngx_etcd_mirror_list(ngx_etcd_watch_t *watch);
+static ngx_int_t ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch,
+    Etcd__KeyValue **kvs, size_t n);
+static void ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision);
+static void ngx_etcd_mirror_events(ngx_etcd_watch_t *watch,
+    Etcd__Event **events, size_t n, int64_t revision);
+static void ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+
+static void ngx_etcd_mirror_epoch(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror, int64_t revision);
+static void ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror,
+    int64_t revision);
+static void ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+
+static ngx_int_t ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror,
+    Etcd__Event *event);
+static ngx_int_t ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv, ngx_uint_t listed);
+static ngx_int_t ngx_etcd_mirror_delete(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
+static ngx_uint_t ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
+static void ngx_etcd_mirror_write(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
+static void ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, int64_t revision);
+
+
+void
+ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log)
+{
+    ngx_etcd_map_init(&mirror->map, log);
+    ngx_queue_init(&mirror->entries);
+    ngx_rbtree_init(&mirror->tree, &mirror->sentinel,
+                    ngx_etcd_mirror_entry_insert);
+}
+
+
+ngx_int_t
+ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
+    int64_t mod_revision)
+{
+    ngx_etcd_mirror_entry_t  *entry;
+
+    entry = ngx_etcd_mirror_entry_create(mirror, key);
+    if (entry == NULL) {
+        return NGX_ERROR;
+    }
+
+    entry->mod_revision = mod_revision;
+    mirror->n++;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror, ngx_etcd_watcher_t *watcher)
+{
+    ngx_etcd_watch_t  *watch;
+
+    watch = &mirror->watch;
+
+    watch->list = ngx_etcd_mirror_list;
+    watch->keys = ngx_etcd_mirror_keys;
+    watch->listed = ngx_etcd_mirror_listed;
+    watch->events = ngx_etcd_mirror_events;
+    watch->failed = ngx_etcd_mirror_failed;
+    watch->data = mirror;
+
+    mirror->synced = (watch->revision != 0);
+    mirror->revision = watch->revision;
+    mirror->history = watcher->cluster->history;
+
+    if (ngx_etcd_watch_add(watcher, watch) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    mirror->started = 1;
+
+    ngx_etcd_mirror_audit_start(mirror);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_mirror_again(ngx_etcd_mirror_t *mirror, ngx_msec_t delay)
+{
+    mirror->synced = 0;
+    mirror->listing = 0;
+    mirror->distrust = 1;
+
+    ngx_etcd_mirror_audit_void(mirror);
+    ngx_etcd_watch_again(&mirror->watch, delay);
+}
+
+
+ngx_int_t
+ngx_etcd_mirror_stop(ngx_etcd_mirror_t *mirror)
+{
+    if (mirror->started && ngx_etcd_watch_remove(&mirror->watch) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    ngx_etcd_mirror_destroy(mirror);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror)
+{
+    ngx_queue_t              *q;
+    ngx_etcd_mirror_entry_t  *entry;
+
+    if (mirror->started) {
+        mirror->started = 0;
+        ngx_etcd_mirror_audit_stop(mirror);
+    }
+
+    while (!ngx_queue_empty(&mirror->entries)) {
+        q = ngx_queue_head(&mirror->entries);
+        entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
+
+        if (!entry->deleted) {
+            ngx_etcd_mirror_entry_unplace(mirror, entry);
+        }
+
+        ngx_etcd_mirror_entry_free(mirror, entry);
+    }
+
+    mirror->n = 0;
+    mirror->synced = 0;
+
+    ngx_etcd_map_done(&mirror->map);
+}
+
+
+ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_find(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+{
+    ngx_etcd_mirror_entry_t  *entry;
+
+    entry = ngx_etcd_mirror_entry_find(mirror, key);
+
+    return (entry != NULL && !entry->deleted) ? entry : NULL;
+}
+
+
+ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_first(ngx_etcd_mirror_t *mirror)
+{
+    return (mirror->order != NGX_ETCD_MIRROR_UNORDERED)
+           ? ngx_etcd_mirror_entry_first(mirror)
+           : ngx_etcd_mirror_from(mirror, ngx_queue_head(&mirror->entries));
+}
+
+
+ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_next(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry)
+{
+    return (mirror->order != NGX_ETCD_MIRROR_UNORDERED)
+           ? ngx_etcd_mirror_entry_next(mirror, entry)
+           : ngx_etcd_mirror_from(mirror, ngx_queue_next(&entry->queue));
+}
+
+
+/* without those that are remembered as deleted */
+
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_from(ngx_etcd_mirror_t *mirror, ngx_queue_t *q)
+{
+    ngx_etcd_mirror_entry_t  *entry;
+
+    while (q != ngx_queue_sentinel(&mirror->entries)) {
+        entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
+
+        if (!entry->deleted) {
+            return entry;
+        }
+
+        q = ngx_queue_next(q);
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_mirror_t   *mirror;
+    ngx_etcd_cluster_t  *cluster;
+
+    mirror = watch->data;
+    cluster = watch->watcher->cluster;
+
+    ngx_etcd_mirror_audit_void(mirror);
+    ngx_etcd_mirror_epoch(mirror);
+
+    mirror->generation++;
+    mirror->listing = 1;
+    mirror->synced = 0;
+
+    if (watch->foreign) {
+        mirror->distrust = 1;
+    }
+
+    if (mirror->history != cluster->history) {
+        mirror->distrust = 1;
+
+        if (mirror->foreign != NULL) {
+            mirror->foreign(mirror);
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
+{
+    size_t                    i;
+    ngx_str_t                 key;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *entry;
+
+    mirror = watch->data;
+
+    for (i = 0; i < n; i++) {
+        key.data = kvs[i]->key.data;
+        key.len = kvs[i]->key.len;
+
+        if (mirror->wants != NULL && !mirror->wants(mirror, &key)) {
+            continue;
+        }
+
+        entry = ngx_etcd_mirror_entry_find(mirror, &key);
+
+        if (entry == NULL
+            || entry->epoch != mirror->epoch
+            || entry->mod_revision < kvs[i]->mod_revision)
+        {
+            if (ngx_etcd_mirror_put(mirror, entry, kvs[i], 1) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            continue;
+        }
+
+        entry->generation = mirror->generation;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
+{
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = watch->data;
+
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mirror->map.log, 0,
+                   "etcd mirror \"%V\": listed at revision %L, events up to "
+                   "%L, %ui keys", &watch->prefix, revision, mirror->ahead,
+                   mirror->n);
+
+    ngx_etcd_mirror_sweep(mirror, revision);
+
+    mirror->listing = 0;
+    mirror->synced = 1;
+    mirror->distrust = 0;
+    mirror->listed = revision;
+    mirror->revision = 0;
+    mirror->history = watch->watcher->cluster->history;
+
+    mirror->relisted = 1;
+    ngx_etcd_mirror_report(mirror, ngx_max(revision, mirror->ahead));
+    mirror->relisted = 0;
+}
+
+
+static void
+ngx_etcd_mirror_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
+    int64_t revision)
+{
+    size_t              i;
+    ngx_str_t           text;
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = watch->data;
+
+    if (watch->listing) {
+        ngx_etcd_mirror_epoch(mirror);
+        mirror->synced = 0;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (ngx_etcd_mirror_event(mirror, events[i]) != NGX_OK) {
+
+            /* this may free the events */
+
+            ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
+
+            ngx_str_set(&text, "no memory");
+            ngx_etcd_mirror_refuse(mirror, NGX_ETCD_GRPC_INTERNAL, &text);
+            return;
+        }
+    }
+
+    if (mirror->synced) {
+        ngx_etcd_mirror_report(mirror, revision);
+
+    } else {
+        mirror->ahead = ngx_max(mirror->ahead, revision);
+    }
+}
+
+
+static void
+ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_uint_t          again;
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = watch->data;
+
+    /* otherwise the watch goes on from its revision, without a list */
+
+    if (watch->revision == 0 || mirror->listing) {
+        again = (watch->revision != 0);
+
+        mirror->synced = 0;
+        mirror->listing = 0;
+
+        if (again) {
+            ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
+        }
+    }
+
+    ngx_etcd_mirror_refuse(mirror, status, text);
+}
+
+
+/*
+ * In an epoch mod_revisions can be compared: whatever has a higher one is
+ * newer.  A list begins a new epoch, but that of a prompt watch, which comes
+ * with the events of the watch since that was created.
+ */
+
+static void
+ngx_etcd_mirror_epoch(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_watch_t  *watch;
+
+    watch = &mirror->watch;
+
+    if (watch->prompt && mirror->creates == watch->creates) {
+        return;
+    }
+
+    mirror->creates = watch->creates;
+    mirror->epoch++;
+    mirror->listed = 0;
+    mirror->ahead = 0;
+}
+
+
+static void
+ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_queue_t              *q, *next;
+    ngx_etcd_mirror_entry_t  *entry;
+
+    for (q = ngx_queue_head(&mirror->entries);
+         q != ngx_queue_sentinel(&mirror->entries);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
+
+        if (entry->deleted) {
+            ngx_etcd_mirror_entry_free(mirror, entry);
+            continue;
+        }
+
+        if (entry->generation == mirror->generation
+            || (entry->epoch == mirror->epoch
+                && entry->mod_revision > revision))
+        {
+            continue;
+        }
+
+        ngx_etcd_mirror_remove(mirror, entry, entry->mod_revision);
+        ngx_etcd_mirror_entry_free(mirror, entry);
+    }
+}
+
+
+static void
+ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    if (mirror->reported != NGX_ETCD_GRPC_OK) {
+        mirror->reported = NGX_ETCD_GRPC_OK;
+
+        ngx_log_error(NGX_LOG_NOTICE, mirror->map.log, 0,
+                      "%V: %s \"%V\" can be read again", &mirror->name,
+                      mirror->watch.exact ? "key" : "prefix",
+                      &mirror->watch.prefix);
+    }
+
+    mirror->refused = 0;
+    mirror->revision = ngx_max(mirror->revision, revision);
+
+    if (mirror->complete != NULL) {
+        mirror->complete(mirror, mirror->revision);
+    }
+}
+
+
+static void
+ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t  level;
+
+    level = NGX_LOG_ERR;
+
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
+
+        /* it concerns the whole cluster, which reports it */
+
+        level = NGX_LOG_DEBUG;
+
+    } else if (mirror->reported == status) {
+
+        /* a right is asked for until somebody grants it */
+
+        level = (status == NGX_ETCD_GRPC_PERMISSION_DENIED) ? NGX_LOG_DEBUG
+                                                            : NGX_LOG_INFO;
+    }
+
+    ngx_log_error(level, mirror->map.log, 0,
+                  "%V: %s \"%V\" cannot be read: %s: %V", &mirror->name,
+                  mirror->watch.exact ? "key" : "prefix",
+                  &mirror->watch.prefix, ngx_etcd_grpc_status_name(status),
+                  text);
+
+    if (status != NGX_ETCD_GRPC_UNAUTHENTICATED) {
+        mirror->reported = status;
+    }
+
+    mirror->refused = 1;
+
+    if (mirror->denied != NULL) {
+        mirror->denied(mirror, status);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
+{
+    ngx_str_t                 key;
+    Etcd__KeyValue           *kv;
+    ngx_etcd_mirror_entry_t  *entry;
+
+    kv = event->kv;
+
+    key.data = kv->key.data;
+    key.len = kv->key.len;
+
+    if (kv->mod_revision <= mirror->listed
+        || (mirror->wants != NULL && !mirror->wants(mirror, &key)))
+    {
+        return NGX_OK;
+    }
+
+    entry = ngx_etcd_mirror_entry_find(mirror, &key);
+
+    if (entry != NULL
+        && entry->epoch == mirror->epoch
+        && entry->mod_revision >= kv->mod_revision)
+    {
+        return NGX_OK;
+    }
+
+    if (event->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
+        ngx_etcd_mirror_audit_deleted(mirror, &key);
+
+        return ngx_etcd_mirror_delete(mirror, entry, kv);
+    }
+
+    return ngx_etcd_mirror_put(mirror, entry, kv, 0);
+}
+
+
+/* of an entry that is there, or of none yet; a list or an event says so */
+
+static ngx_int_t
+ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
+    Etcd__KeyValue *kv, ngx_uint_t listed)
+{
+    ngx_str_t   key, value;
+    ngx_uint_t  same;
+
+    same = listed && ngx_etcd_mirror_same(mirror, entry, kv);
+
+    ngx_str_null(&value);
+
+    if (!same
+        && mirror->keep != 0
+        && ngx_etcd_mirror_entry_value(mirror, &kv->value, &value) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (entry == NULL) {
+        key.data = kv->key.data;
+        key.len = kv->key.len;
+
+        entry = ngx_etcd_mirror_entry_create(mirror, &key);
+
+        if (entry == NULL) {
+            if (value.data != NULL) {
+                ngx_free(value.data);
+            }
+
+            return NGX_ERROR;
+        }
+
+        entry->deleted = 1;
+    }
+
+    ngx_etcd_mirror_write(mirror, entry, kv);
+
+    if (listed) {
+        entry->generation = mirror->generation;
+    }
+
+    if (same) {
+        return NGX_OK;
+    }
+
+    if (mirror->keep != 0) {
+        ngx_etcd_mirror_entry_keep(mirror, entry, &value);
+
+    } else {
+        entry->value.data = kv->value.data;
+        entry->value.len = kv->value.len;
+    }
+
+    if (mirror->changed != NULL) {
+        mirror->changed(mirror, entry);
+    }
+
+    if (mirror->keep == 0) {
+        ngx_str_null(&entry->value);
+    }
+
+    return NGX_OK;
+}
+
+
+/* a list says nothing new of the entry */
+
+static ngx_uint_t
+ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
+    Etcd__KeyValue *kv)
+{
+    return entry != NULL
+           && !entry->deleted
+           && !mirror->distrust
+           && entry->mod_revision == kv->mod_revision
+           && (entry->create_revision == kv->create_revision
+               || (entry->create_revision == 0 && mirror->keep == 0));
+}
+
+
+/* everything but the value */
+
+static void
+ngx_etcd_mirror_write(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv)
+{
+    if (entry->deleted) {
+        entry->deleted = 0;
+        mirror->n++;
+
+    } else {
+        ngx_etcd_mirror_entry_unplace(mirror, entry);
+    }
+
+    entry->create_revision = kv->create_revision;
+    entry->mod_revision = kv->mod_revision;
+    entry->version = kv->version;
+    entry->lease = kv->lease;
+    entry->epoch = mirror->epoch;
+
+    ngx_etcd_mirror_entry_place(mirror, entry);
+}
+
+
+/* a deletion that comes before the end of a list is remembered until then */
+
+static ngx_int_t
+ngx_etcd_mirror_delete(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv)
+{
+    ngx_str_t                key;
+    ngx_etcd_mirror_entry_t  unknown;
+
+    key.data = kv->key.data;
+    key.len = kv->key.len;
+
+    if (entry != NULL && !entry->deleted) {
+        ngx_etcd_mirror_remove(mirror, entry, kv->mod_revision);
+
+    } else if (mirror->removed != NULL) {
+        ngx_memzero(&unknown, sizeof(ngx_etcd_mirror_entry_t));
+
+        unknown.key = key;
+        unknown.mod_revision = kv->mod_revision;
+
+        mirror->removed(mirror, &unknown);
+    }
+
+    if (!mirror->watch.listing) {
+        if (entry != NULL) {
+            ngx_etcd_mirror_entry_free(mirror, entry);
+        }
+
+        return NGX_OK;
+    }
+
+    if (entry == NULL) {
+        entry = ngx_etcd_mirror_entry_create(mirror, &key);
+        if (entry == NULL) {
+            return NGX_ERROR;
+        }
+
+        entry->deleted = 1;
+    }
+
+    entry->mod_revision = kv->mod_revision;
+    entry->epoch = mirror->epoch;
+
+    return NGX_OK;
+}
+
+
+/* no part of the mirror any more, and reported, but not freed yet */
+
+static void
+ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, int64_t revision)
+{
+    ngx_str_t  none;
+
+    ngx_etcd_mirror_entry_unplace(mirror, entry);
+
+    entry->deleted = 1;
+    entry->mod_revision = revision;
+    mirror->n--;
+
+    if (mirror->removed != NULL) {
+        mirror->removed(mirror, entry);
+    }
+
+    ngx_str_null(&none);
+    ngx_etcd_mirror_entry_keep(mirror, entry, &none);
+
+    entry->data = NULL;
+}

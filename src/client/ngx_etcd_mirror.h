@@ -1,0 +1,227 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Mirror: the local copy of all keys below a prefix, or of one key.
+ *
+ * A mirror owns a watch (ngx_etcd_watch.h), applies what the watch reports to
+ * its entries, and tells its consumer which entries have changed.  Entries are
+ * what etcd had at the mirror's revision while "synced" is set.  Otherwise they
+ * are what was known last, and a list is to come: a consumer that has to fail
+ * closed looks at "synced" before each decision, another one goes on with the
+ * entries.
+ *
+ * Rules:
+ *
+ *     A list replaces everything: what it does not name is removed at its end.
+ *     A list that ends early removes nothing.
+ *
+ *     What is said of a key is applied in the order of mod_revisions: an event
+ *     that is older than the last list, or than what is known of its key, or
+ *     that comes twice, changes nothing.  Events that come while the list of a
+ *     prompt watch is on its way are remembered until its end, deletions too.
+ *
+ *     A key that a list names with the revisions that are known is not
+ *     reported, unless "distrust" is set: then every key is.
+ *
+ *     Without memory for an event the mirror is refused with status INTERNAL,
+ *     and lists again after NGX_ETCD_MIRROR_AGAIN ms.
+ *
+ *     Now and then the mirror is audited (ngx_etcd_mirror_audit.h).
+ */
+
+
+#ifndef _NGX_ETCD_MIRROR_H_INCLUDED_
+#define _NGX_ETCD_MIRROR_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_map.h>
+#include <ngx_etcd_mirror_audit.h>
+#include <ngx_etcd_watch.h>
+
+
+/* ms until a mirror that had no memory for an event lists again */
+
+#define NGX_ETCD_MIRROR_AGAIN  1000
+
+
+typedef struct ngx_etcd_mirror_s  ngx_etcd_mirror_t;
+
+
+typedef enum {
+    NGX_ETCD_MIRROR_UNORDERED = 0,
+    NGX_ETCD_MIRROR_BY_CREATE,      /* create_revision, lowest first */
+    NGX_ETCD_MIRROR_BY_MOD          /* mod_revision, lowest first */
+} ngx_etcd_mirror_order_e;
+
+
+/*
+ * One key.  Stays where it is until removed() has returned.
+ */
+
+typedef struct {
+    ngx_str_t                    key;          /* first: the map's; without the
+                                                  namespace */
+    ngx_queue_t                  queue;        /* private */
+
+    int64_t                      create_revision;  /* 0: not known */
+    int64_t                      mod_revision;
+    int64_t                      version;
+    int64_t                      lease;
+
+    /*
+     * Up to "keep" bytes are kept.  Where nothing is kept, this is the whole
+     * value within changed(), and empty at any other time.
+     */
+    ngx_str_t                    value;
+
+    void                        *data;         /* the consumer's; NULL at
+                                                  first */
+
+    /* private */
+
+    ngx_uint_t                   generation;   /* of the list that named it */
+    ngx_uint_t                   epoch;        /* of what is known */
+    ngx_uint_t                   audited;      /* by the audit with that mark */
+    unsigned                     deleted:1;    /* remembered until the end of
+                                                  a list */
+} ngx_etcd_mirror_entry_t;
+
+
+/*
+ * Handlers must not start, end or list the mirror, but for complete() and
+ * denied(), which may list it again.  Each may be NULL.
+ */
+
+struct ngx_etcd_mirror_s {
+    /* set by the caller before ngx_etcd_mirror_init(), the rest zeroed */
+
+    ngx_str_t                    name;         /* what log lines begin with;
+                                                  must stay */
+    ngx_etcd_mirror_order_e      order;
+    size_t                       keep;         /* bytes of a value */
+
+    /* 0: the key is left out.  NULL: all keys are wanted */
+    ngx_uint_t                 (*wants)(ngx_etcd_mirror_t *mirror,
+                                        ngx_str_t *key);
+
+    /* the entry is new, or was written */
+    void                       (*changed)(ngx_etcd_mirror_t *mirror,
+                                          ngx_etcd_mirror_entry_t *entry);
+
+    /*
+     * The entry is no part of the mirror any more, and freed afterwards.  If
+     * an event says so, mod_revision is that of the deletion; this is also
+     * called for keys that were not known, with a create_revision of 0.
+     */
+    void                       (*removed)(ngx_etcd_mirror_t *mirror,
+                                          ngx_etcd_mirror_entry_t *entry);
+
+    /*
+     * All up to that revision was reported, by a list ("relisted" is set then)
+     * or by events; it may be reported that nothing has happened.  Of a
+     * revision with more than NGX_ETCD_WATCH_TOGETHER events a part may have
+     * been reported, too.
+     */
+    void                       (*complete)(ngx_etcd_mirror_t *mirror,
+                                           int64_t revision);
+
+    /*
+     * The mirror cannot be read.  It is tried again; "refused" is set until
+     * complete() is called.
+     */
+    void                       (*denied)(ngx_etcd_mirror_t *mirror,
+                                         ngx_etcd_grpc_status_e status);
+
+    /*
+     * The list that begins is of another history: etcd was wiped or restored,
+     * or is another cluster.  Also called if such a list begins once more.
+     */
+    void                       (*foreign)(ngx_etcd_mirror_t *mirror);
+
+    void                        *data;
+
+    /*
+     * The caller sets what is watched and how, before ngx_etcd_mirror_start():
+     * prefix, exact, revision, prompt, verify_interval, verified, pool.
+     * watch.data is the mirror.
+     */
+    ngx_etcd_watch_t             watch;
+
+    /* to be read */
+
+    ngx_uint_t                   n;            /* entries */
+    size_t                       size;         /* bytes that they take */
+    int64_t                      revision;     /* of the last complete() */
+
+    unsigned                     synced:1;     /* entries are known to be what
+                                                  etcd had at "revision" */
+    unsigned                     listing:1;    /* a list has begun */
+    unsigned                     relisted:1;   /* within complete() */
+    unsigned                     refused:1;
+    unsigned                     distrust:1;   /* equal revisions do not say
+                                                  that values are */
+
+    /* private */
+
+    unsigned                     started:1;
+    ngx_etcd_map_t               map;
+    ngx_queue_t                  entries;
+    ngx_rbtree_t                 tree;         /* in the order */
+    ngx_rbtree_node_t            sentinel;
+    ngx_uint_t                   generation;   /* of the present list */
+    ngx_uint_t                   epoch;        /* of what can be compared by
+                                                  its mod_revision */
+    ngx_uint_t                   creates;      /* the watch's, of the epoch */
+    int64_t                      listed;       /* revision of the list of the
+                                                  epoch; 0: not yet */
+    int64_t                      ahead;        /* of events before that */
+    ngx_uint_t                   history;      /* the cluster's */
+    ngx_etcd_grpc_status_e       reported;     /* was logged; OK: nothing */
+    ngx_etcd_mirror_audit_t      audit;
+};
+
+
+/* an empty mirror, which watches nothing yet */
+void ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log);
+
+/*
+ * Before the start, if the watch's revision is not 0: a key that existed at
+ * that revision, and no value of it.  Not for ordered mirrors.
+ */
+ngx_int_t ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
+    int64_t mod_revision);
+
+/* NGX_ERROR: no memory */
+ngx_int_t ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_watcher_t *watcher);
+
+/*
+ * The mirror is not synced any more: a list, after a while if delay is not 0,
+ * reports every key.
+ */
+void ngx_etcd_mirror_again(ngx_etcd_mirror_t *mirror, ngx_msec_t delay);
+
+/*
+ * Stops watching and frees all entries; removed() is not called.  NGX_AGAIN:
+ * nothing is done, since etcd has yet to answer.
+ */
+ngx_int_t ngx_etcd_mirror_stop(ngx_etcd_mirror_t *mirror);
+
+/* the same, after the watcher was destroyed, or before the start */
+void ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror);
+
+
+/* NULL: there is none */
+ngx_etcd_mirror_entry_t *ngx_etcd_mirror_find(ngx_etcd_mirror_t *mirror,
+    ngx_str_t *key);
+
+/* all entries, in the order if there is one; NULL: no more */
+ngx_etcd_mirror_entry_t *ngx_etcd_mirror_first(ngx_etcd_mirror_t *mirror);
+ngx_etcd_mirror_entry_t *ngx_etcd_mirror_next(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+
+
+#endif /* _NGX_ETCD_MIRROR_H_INCLUDED_ */

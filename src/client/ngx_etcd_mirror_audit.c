@@ -1,0 +1,508 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_escape.h>
+#include <ngx_etcd_mirror.h>
+#include <ngx_etcd_clock.h>
+
+
+typedef enum {
+    NGX_ETCD_MIRROR_AUDIT_ASKING = 0,   /* for the revision */
+    NGX_ETCD_MIRROR_AUDIT_SETTLING,     /* the mirror may not have passed it */
+    NGX_ETCD_MIRROR_AUDIT_LISTING
+} ngx_etcd_mirror_audit_state_e;
+
+
+struct ngx_etcd_mirror_audit_run_s {
+    ngx_etcd_mirror_audit_state_e  state;
+    ngx_pool_t                    *pool;       /* of this */
+    ngx_etcd_range_t               range;
+    ngx_etcd_list_t                list;
+    ngx_uint_t                     creates;    /* of the watch */
+    int64_t                        revision;
+    uint64_t                       asked;      /* ngx_etcd_clock() */
+
+    ngx_rbtree_t                   deleted;    /* keys */
+    ngx_rbtree_node_t              sentinel;
+    ngx_uint_t                     ndeleted;
+
+    ngx_uint_t                     found;      /* differences */
+    size_t                         first_len;
+    u_char                         first[NGX_ETCD_MIRROR_AUDIT_SHOWN];
+};
+
+
+static void ngx_etcd_mirror_audit_end(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_timer(ngx_event_t *ev);
+static void ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_t *mirror);
+static ngx_etcd_mirror_audit_run_t *ngx_etcd_mirror_audit_run(
+    ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool);
+static void ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_list(ngx_etcd_mirror_t *mirror);
+static ngx_uint_t ngx_etcd_mirror_audit_undisturbed(ngx_etcd_mirror_t *mirror);
+
+static void ngx_etcd_mirror_audit_list_begin(ngx_etcd_list_t *list);
+static ngx_int_t ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list,
+    Etcd__KeyValue **kvs, size_t n);
+static void ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
+static void ngx_etcd_mirror_audit_key(ngx_etcd_mirror_t *mirror,
+    Etcd__KeyValue *kv);
+static void ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_found(ngx_etcd_mirror_audit_run_t *run,
+    ngx_str_t *key);
+static void ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_t *mirror);
+
+
+void
+ngx_etcd_mirror_audit_start(ngx_etcd_mirror_t *mirror)
+{
+    ngx_event_t  *timer;
+
+    timer = &mirror->audit.timer;
+
+    timer->handler = ngx_etcd_mirror_audit_timer;
+    timer->data = mirror;
+    timer->log = mirror->map.log;
+    timer->cancelable = 1;
+
+    ngx_etcd_mirror_audit_schedule(mirror);
+}
+
+
+void
+ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_mirror_audit_end(mirror);
+
+    if (mirror->audit.timer.timer_set) {
+        ngx_del_timer(&mirror->audit.timer);
+    }
+}
+
+
+void
+ngx_etcd_mirror_audit_void(ngx_etcd_mirror_t *mirror)
+{
+    if (mirror->audit.run != NULL) {
+        ngx_etcd_mirror_audit_schedule(mirror);
+    }
+}
+
+
+static void
+ngx_etcd_mirror_audit_end(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    run = mirror->audit.run;
+
+    if (run != NULL) {
+        mirror->audit.run = NULL;
+
+        ngx_etcd_range_cancel(&run->range);
+        ngx_etcd_list_cancel(&run->list);
+
+        ngx_destroy_pool(run->pool);
+    }
+}
+
+
+/* a quarter of chance: many instances, and mirrors, spread over the time */
+
+static void
+ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_t *mirror)
+{
+    ngx_msec_t  interval;
+
+    ngx_etcd_mirror_audit_stop(mirror);
+
+    interval = mirror->watch.watcher->cluster->conf->audit_interval;
+
+    if (interval != 0) {
+        interval -= (ngx_msec_t) ngx_random() % (interval / 4 + 1);
+        ngx_add_timer(&mirror->audit.timer, ngx_max(interval, 1));
+    }
+}
+
+
+static void
+ngx_etcd_mirror_audit_timer(ngx_event_t *ev)
+{
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = ev->data;
+
+    if (mirror->audit.run != NULL) {
+        ngx_etcd_mirror_audit_settled(mirror);
+        return;
+    }
+
+    ngx_etcd_mirror_audit_begin(mirror);
+}
+
+
+static void
+ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    run = ngx_etcd_mirror_audit_run(mirror);
+    mirror->audit.run = run;
+
+    if (run == NULL || !ngx_etcd_mirror_audit_undisturbed(mirror)) {
+        ngx_etcd_mirror_audit_schedule(mirror);
+        return;
+    }
+
+    mirror->audit.mark++;
+
+    ngx_etcd_watch_set_range(&mirror->watch, &run->range);
+    run->range.request.count_only = 1;
+
+    ngx_etcd_range_start(&run->range);
+}
+
+
+static ngx_etcd_mirror_audit_run_t *
+ngx_etcd_mirror_audit_run(ngx_etcd_mirror_t *mirror)
+{
+    ngx_pool_t                   *pool;
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    pool = ngx_create_pool(1024, mirror->map.log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    run = ngx_pcalloc(pool, sizeof(ngx_etcd_mirror_audit_run_t));
+    if (run == NULL) {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    run->pool = pool;
+    run->creates = mirror->watch.creates;
+
+    run->range.done = ngx_etcd_mirror_audit_answer;
+    run->range.data = mirror;
+
+    ngx_etcd_watch_set_list(&mirror->watch, &run->list);
+
+    run->list.keys_only = 1;
+    run->list.limit = NGX_ETCD_MIRROR_AUDIT_PAGE;
+    run->list.begin = ngx_etcd_mirror_audit_list_begin;
+    run->list.keys = ngx_etcd_mirror_audit_list_keys;
+    run->list.done = ngx_etcd_mirror_audit_list_done;
+    run->list.data = mirror;
+
+    ngx_rbtree_init(&run->deleted, &run->sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    return run;
+}
+
+
+static void
+ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    ngx_etcd_mirror_t            *mirror;
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    mirror = range->data;
+    run = mirror->audit.run;
+
+    run->state = NGX_ETCD_MIRROR_AUDIT_SETTLING;
+    run->asked = ngx_etcd_clock();
+
+    if (response != NULL) {
+
+        if (response->header != NULL) {
+            run->revision = response->header->revision;
+        }
+
+        ngx_destroy_pool(pool);
+    }
+
+    if (run->revision <= 0) {
+        ngx_log_error(NGX_LOG_INFO, mirror->map.log, 0,
+                      "%V: no audit: %s: %V", &mirror->name,
+                      ngx_etcd_grpc_status_name(status), text);
+
+        ngx_etcd_mirror_audit_schedule(mirror);
+        return;
+    }
+
+    if (mirror->revision >= run->revision) {
+        ngx_etcd_mirror_audit_list(mirror);
+        return;
+    }
+
+    ngx_etcd_fresh_ask(&mirror->watch.watcher->fresh);
+    ngx_add_timer(&mirror->audit.timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
+}
+
+
+/* all that was sent before the revision was asked for should be here */
+
+static void
+ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    run = mirror->audit.run;
+
+    if (mirror->revision < run->revision
+        && mirror->watch.watcher->cluster->proved < run->asked)
+    {
+        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, mirror->map.log, 0,
+                       "etcd mirror \"%V\": audit put off, nothing proves "
+                       "that the watch has passed revision %L",
+                       &mirror->watch.prefix, run->revision);
+
+        ngx_etcd_mirror_audit_schedule(mirror);
+        return;
+    }
+
+    ngx_etcd_mirror_audit_list(mirror);
+}
+
+
+static void
+ngx_etcd_mirror_audit_list(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    if (!ngx_etcd_mirror_audit_undisturbed(mirror)) {
+        ngx_etcd_mirror_audit_schedule(mirror);
+        return;
+    }
+
+    run = mirror->audit.run;
+
+    run->state = NGX_ETCD_MIRROR_AUDIT_LISTING;
+    run->list.pinned = run->revision;
+
+    ngx_etcd_list_start(&run->list);
+}
+
+
+/* what the watch has passed it may have to go through again */
+
+static ngx_uint_t
+ngx_etcd_mirror_audit_undisturbed(ngx_etcd_mirror_t *mirror)
+{
+    return mirror->synced
+           && ngx_etcd_watch_active(&mirror->watch)
+           && mirror->watch.creates == mirror->audit.run->creates;
+}
+
+
+static void
+ngx_etcd_mirror_audit_list_begin(ngx_etcd_list_t *list)
+{
+    /* nothing is kept of a list */
+}
+
+
+static ngx_int_t
+ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
+    size_t n)
+{
+    size_t              i;
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = list->data;
+
+    if (!ngx_etcd_mirror_audit_undisturbed(mirror)) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        ngx_etcd_watch_strip(&mirror->watch, kvs[i]);
+        ngx_etcd_mirror_audit_key(mirror, kvs[i]);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision)
+{
+    ngx_etcd_mirror_t            *mirror;
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    mirror = list->data;
+    run = mirror->audit.run;
+
+    if (status != NGX_ETCD_GRPC_OK
+        || !ngx_etcd_mirror_audit_undisturbed(mirror))
+    {
+        ngx_log_error(NGX_LOG_INFO, mirror->map.log, 0,
+                      "%V: audit at revision %L was not completed: %s: %V",
+                      &mirror->name, run->revision,
+                      ngx_etcd_grpc_status_name(status), text);
+
+        ngx_etcd_mirror_audit_schedule(mirror);
+        return;
+    }
+
+    ngx_etcd_mirror_audit_missing(mirror);
+
+    if (run->found != 0) {
+        ngx_etcd_mirror_audit_repair(mirror);
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, mirror->map.log, 0,
+                  "%V: audit at revision %L found nothing", &mirror->name,
+                  run->revision);
+
+    ngx_etcd_mirror_audit_schedule(mirror);
+}
+
+
+static void
+ngx_etcd_mirror_audit_key(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
+{
+    uint32_t                      hash;
+    ngx_str_t                     key;
+    ngx_etcd_mirror_entry_t      *entry;
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    run = mirror->audit.run;
+
+    key.data = kv->key.data;
+    key.len = kv->key.len;
+
+    if (mirror->wants != NULL && !mirror->wants(mirror, &key)) {
+        return;
+    }
+
+    entry = ngx_etcd_mirror_find(mirror, &key);
+
+    if (entry == NULL) {
+        hash = ngx_murmur_hash2(key.data, key.len);
+
+        if (ngx_str_rbtree_lookup(&run->deleted, &key, hash) == NULL) {
+            ngx_etcd_mirror_audit_found(run, &key);
+        }
+
+        return;
+    }
+
+    entry->audited = mirror->audit.mark;
+
+    if (entry->mod_revision <= run->revision
+        && (entry->mod_revision != kv->mod_revision
+            || (entry->create_revision != 0
+                && entry->create_revision != kv->create_revision)))
+    {
+        ngx_etcd_mirror_audit_found(run, &key);
+    }
+}
+
+
+/* keys that were not in the list */
+
+static void
+ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_mirror_entry_t      *entry;
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    run = mirror->audit.run;
+
+    for (entry = ngx_etcd_mirror_first(mirror);
+         entry != NULL;
+         entry = ngx_etcd_mirror_next(mirror, entry))
+    {
+        if (entry->audited != mirror->audit.mark
+            && entry->mod_revision <= run->revision)
+        {
+            ngx_etcd_mirror_audit_found(run, &entry->key);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_mirror_audit_found(ngx_etcd_mirror_audit_run_t *run, ngx_str_t *key)
+{
+    if (run->found++ == 0) {
+        run->first_len = ngx_min(key->len, NGX_ETCD_MIRROR_AUDIT_SHOWN);
+        ngx_memcpy(run->first, key->data, run->first_len);
+    }
+}
+
+
+static void
+ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_cluster_t           *cluster;
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    run = mirror->audit.run;
+    cluster = mirror->watch.watcher->cluster;
+
+    ngx_log_error(NGX_LOG_WARN, mirror->map.log, 0,
+                  "%V: %s \"%V\": %ui keys were not what etcd had at revision "
+                  "%L, first \"%V\", reading all again", &mirror->name,
+                  mirror->watch.exact ? "key" : "prefix",
+                  &mirror->watch.prefix, run->found, run->revision,
+                  ngx_etcd_shown_bytes(run->first, run->first_len));
+
+    cluster->repairs += run->found;
+    cluster->changed(cluster->data);
+
+    /* ends this audit */
+
+    ngx_etcd_mirror_again(mirror, 0);
+}
+
+
+void
+ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+{
+    ngx_str_node_t               *sn;
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    run = mirror->audit.run;
+
+    if (run == NULL) {
+        return;
+    }
+
+    if (run->ndeleted++ == NGX_ETCD_MIRROR_AUDIT_DELETED) {
+        ngx_etcd_mirror_audit_schedule(mirror);
+        return;
+    }
+
+    sn = ngx_palloc(run->pool, sizeof(ngx_str_node_t) + key->len);
+    if (sn == NULL) {
+        ngx_etcd_mirror_audit_schedule(mirror);
+        return;
+    }
+
+    sn->str.len = key->len;
+    sn->str.data = (u_char *) (sn + 1);
+    ngx_memcpy(sn->str.data, key->data, key->len);
+
+    sn->node.key = ngx_murmur_hash2(key->data, key->len);
+
+    ngx_rbtree_insert(&run->deleted, &sn->node);
+}
