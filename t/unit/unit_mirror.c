@@ -1,0 +1,544 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A mirror as a directive:
+ *
+ *     etcd_mirror OPTIONS STEP ...;
+ *
+ * Options: "prompt", "keep=BYTES", "create" and "mod" (the order), "from=N" (a
+ * start revision, with the key "s" at that revision), "wants" (keys that begin
+ * with "x" are not), "-"; with commas.  Steps are what etcd does, words with
+ * colons:
+ *
+ *     created               the watch is in force; a prompt one lists now
+ *     list                  a list begins
+ *     key:KEY:CREATE:MOD:VALUE
+ *     listed:REVISION
+ *     put:KEY:CREATE:MOD:VALUE, del:KEY:MOD
+ *                           for the next "events:REVISION"
+ *     failed:STATUS
+ *     history               it is another one
+ *     oom:N                 the N-th allocation from now fails
+ *     again, stop           what the consumer may do
+ *     audit                 one begins
+ *     answer:REVISION       to its question
+ *     settled:PROVED        its time is over; 1: the watch is proved alive
+ *     akey:KEY:CREATE:MOD, adone:STATUS
+ *                           its list
+ *     dump                  shows all entries
+ *
+ * Writes "mirror: " and what the handlers were told.
+ */
+
+
+#include "unit_mirror.h"
+
+
+#define NGX_ETCD_UNIT_FIELDS  5
+#define NGX_ETCD_UNIT_EVENTS  32
+
+
+typedef struct {
+    ngx_etcd_mirror_t     mirror;
+    Etcd__Event          *events[NGX_ETCD_UNIT_EVENTS];
+    Etcd__Event           event[NGX_ETCD_UNIT_EVENTS];
+    Etcd__KeyValue        kv[NGX_ETCD_UNIT_EVENTS];
+    ngx_uint_t            n;
+} ngx_etcd_unit_script_t;
+
+
+static ngx_int_t ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script,
+    ngx_str_t *options);
+static void ngx_etcd_unit_step(ngx_etcd_unit_script_t *script,
+    ngx_str_t *field);
+static ngx_uint_t ngx_etcd_unit_step_watch(ngx_etcd_unit_script_t *script,
+    ngx_str_t *field);
+static ngx_uint_t ngx_etcd_unit_step_event(ngx_etcd_unit_script_t *script,
+    ngx_str_t *field);
+static ngx_uint_t ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script,
+    ngx_str_t *field);
+static void ngx_etcd_unit_dump(ngx_etcd_mirror_t *mirror);
+static ngx_uint_t ngx_etcd_unit_is(ngx_str_t *field, char *word);
+static int64_t ngx_etcd_unit_number(ngx_str_t *field);
+
+static ngx_uint_t ngx_etcd_unit_wants(ngx_etcd_mirror_t *mirror,
+    ngx_str_t *key);
+static void ngx_etcd_unit_mirror_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_unit_mirror_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_unit_mirror_complete(ngx_etcd_mirror_t *mirror,
+    int64_t revision);
+static void ngx_etcd_unit_mirror_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status);
+static void ngx_etcd_unit_mirror_foreign(ngx_etcd_mirror_t *mirror);
+
+
+static ngx_command_t  ngx_etcd_unit_mirror_commands[] = {
+
+    { ngx_string("etcd_mirror"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
+      ngx_etcd_unit_mirror,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("etcd_mirror_model"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE4,
+      ngx_etcd_unit_mirror_model,
+      0,
+      0,
+      NULL },
+
+      ngx_null_command
+};
+
+
+static ngx_core_module_t  ngx_etcd_unit_mirror_module_ctx = {
+    ngx_string("etcd_unit_mirror"),
+    NULL,
+    NULL
+};
+
+
+static ngx_module_t  ngx_etcd_unit_mirror_module = {
+    NGX_MODULE_V1,
+    &ngx_etcd_unit_mirror_module_ctx,      /* module context */
+    ngx_etcd_unit_mirror_commands,         /* module directives */
+    NGX_CORE_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    NULL,                                  /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    NULL,                                  /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+/* what nginx looks for in a dynamic module */
+
+ngx_module_t  *ngx_modules[] = {
+    &ngx_etcd_unit_mirror_module,
+    NULL
+};
+
+
+char  *ngx_module_names[] = {
+    "ngx_etcd_unit_mirror_module",
+    NULL
+};
+
+
+char  *ngx_module_order[] = {
+    NULL
+};
+
+
+char *
+ngx_etcd_unit_mirror(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    u_char                  *p, *last;
+    ngx_str_t               *value, field[NGX_ETCD_UNIT_FIELDS];
+    ngx_uint_t               i, n;
+    ngx_etcd_unit_script_t  *script;
+
+    value = cf->args->elts;
+
+    script = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_unit_script_t));
+    if (script == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_etcd_unit_world_reset(cf->log);
+    printf("mirror:");
+
+    if (ngx_etcd_unit_script_init(script, &value[1]) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 2; i < cf->args->nelts; i++) {
+        ngx_memzero(field, sizeof(field));
+
+        p = value[i].data;
+        last = p + value[i].len;
+
+        for (n = 0; n < NGX_ETCD_UNIT_FIELDS && p <= last; n++) {
+            field[n].data = p;
+
+            while (p < last && *p != ':') {
+                p++;
+            }
+
+            field[n].len = p++ - field[n].data;
+        }
+
+        ngx_etcd_unit_step(script, field);
+    }
+
+    ngx_etcd_mirror_destroy(&script->mirror);
+
+    if (script->mirror.size != 0 || script->mirror.audit.run != NULL) {
+        printf(" LEAKED");
+    }
+
+    printf("\n");
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script, ngx_str_t *options)
+{
+    char               *text;
+    ngx_str_t           seed;
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = &script->mirror;
+    text = (char *) options->data;
+
+    ngx_str_set(&mirror->name, "etcd: unit");
+    ngx_str_set(&mirror->watch.prefix, "/p/");
+
+    mirror->watch.prompt = (ngx_strstr(text, "prompt") != NULL);
+
+    mirror->order = ngx_strstr(text, "create") ? NGX_ETCD_MIRROR_BY_CREATE
+                    : ngx_strstr(text, "mod") ? NGX_ETCD_MIRROR_BY_MOD
+                                              : NGX_ETCD_MIRROR_UNORDERED;
+
+    if (ngx_strstr(text, "keep=") != NULL) {
+        mirror->keep = atoi(ngx_strstr(text, "keep=") + 5);
+    }
+
+    if (ngx_strstr(text, "wants") != NULL) {
+        mirror->wants = ngx_etcd_unit_wants;
+    }
+
+    mirror->changed = ngx_etcd_unit_mirror_changed;
+    mirror->removed = ngx_etcd_unit_mirror_removed;
+    mirror->complete = ngx_etcd_unit_mirror_complete;
+    mirror->denied = ngx_etcd_unit_mirror_denied;
+    mirror->foreign = ngx_etcd_unit_mirror_foreign;
+
+    ngx_etcd_mirror_init(mirror, ngx_etcd_unit_world.cluster.log);
+
+    if (ngx_strstr(text, "from=") != NULL) {
+        mirror->watch.revision = atoi(ngx_strstr(text, "from=") + 5);
+        ngx_str_set(&seed, "s");
+
+        if (ngx_etcd_mirror_seed(mirror, &seed, mirror->watch.revision)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_etcd_mirror_start(mirror, &ngx_etcd_unit_world.watcher);
+}
+
+
+static void
+ngx_etcd_unit_step(ngx_etcd_unit_script_t *script, ngx_str_t *field)
+{
+    ngx_uint_t          agains;
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = &script->mirror;
+    agains = ngx_etcd_unit_world.agains;
+
+    if (ngx_etcd_unit_is(field, "dump")) {
+        ngx_etcd_unit_dump(mirror);
+
+    } else if (ngx_etcd_unit_is(field, "again")) {
+        ngx_etcd_mirror_again(mirror, 0);
+
+    } else if (ngx_etcd_unit_is(field, "stop")) {
+        printf(" stop=%d", (int) ngx_etcd_mirror_stop(mirror));
+
+    } else if (ngx_etcd_unit_is(field, "oom")) {
+        ngx_etcd_unit_world.failing = ngx_etcd_unit_number(&field[1]);
+
+    } else if (!ngx_etcd_unit_step_watch(script, field)
+               && !ngx_etcd_unit_step_event(script, field)
+               && !ngx_etcd_unit_step_audit(script, field))
+    {
+        printf(" UNKNOWN");
+    }
+
+    if (ngx_etcd_unit_world.agains != agains) {
+        printf(" again");
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_unit_step_watch(ngx_etcd_unit_script_t *script, ngx_str_t *field)
+{
+    int64_t            revision;
+    ngx_str_t          text = ngx_string("why");
+    Etcd__KeyValue     kv, *kvs;
+    ngx_etcd_watch_t  *watch;
+
+    watch = &script->mirror.watch;
+    revision = ngx_etcd_unit_number(&field[1]);
+
+    if (ngx_etcd_unit_is(field, "created")) {
+        watch->creates++;
+        watch->state = NGX_ETCD_WATCH_ACTIVE;
+        watch->listing = (watch->prompt && watch->revision == 0);
+
+        return 1;
+    }
+
+    if (ngx_etcd_unit_is(field, "list")) {
+        watch->list(watch);
+        return 1;
+    }
+
+    if (ngx_etcd_unit_is(field, "key")) {
+        ngx_etcd_unit_kv(&kv, field[1].data, field[1].len,
+                         ngx_etcd_unit_number(&field[2]),
+                         ngx_etcd_unit_number(&field[3]), field[4].data,
+                         field[4].len);
+        kvs = &kv;
+
+        if (watch->keys(watch, &kvs, 1) != NGX_OK) {
+            watch->failed(watch, NGX_ETCD_GRPC_INTERNAL, &text);
+        }
+
+        return 1;
+    }
+
+    if (ngx_etcd_unit_is(field, "listed")) {
+        watch->listing = 0;
+        watch->revision = ngx_max(watch->revision, revision);
+        watch->listed(watch, revision);
+        watch->foreign = 0;
+
+        return 1;
+    }
+
+    if (ngx_etcd_unit_is(field, "failed")) {
+        watch->failed(watch, (ngx_etcd_grpc_status_e) revision, &text);
+        return 1;
+    }
+
+    if (ngx_etcd_unit_is(field, "history")) {
+        ngx_etcd_unit_world.cluster.history++;
+        watch->foreign = 1;
+        watch->revision = 0;
+
+        return 1;
+    }
+
+    return 0;
+}
+
+
+static ngx_uint_t
+ngx_etcd_unit_step_event(ngx_etcd_unit_script_t *script, ngx_str_t *field)
+{
+    int64_t            revision;
+    Etcd__Event       *event;
+    ngx_etcd_watch_t  *watch;
+
+    if (ngx_etcd_unit_is(field, "events")) {
+        watch = &script->mirror.watch;
+        revision = ngx_etcd_unit_number(&field[1]);
+
+        watch->revision = ngx_max(watch->revision, revision);
+        watch->events(watch, script->events, script->n, revision);
+        script->n = 0;
+
+        return 1;
+    }
+
+    event = &script->event[script->n];
+    etcd__event__init(event);
+
+    if (ngx_etcd_unit_is(field, "put")) {
+        ngx_etcd_unit_kv(&script->kv[script->n], field[1].data, field[1].len,
+                         ngx_etcd_unit_number(&field[2]),
+                         ngx_etcd_unit_number(&field[3]), field[4].data,
+                         field[4].len);
+
+    } else if (ngx_etcd_unit_is(field, "del")) {
+        ngx_etcd_unit_kv(&script->kv[script->n], field[1].data, field[1].len,
+                         0, ngx_etcd_unit_number(&field[2]), NULL, 0);
+        event->type = ETCD__EVENT__EVENT_TYPE__DELETE;
+
+    } else {
+        return 0;
+    }
+
+    event->kv = &script->kv[script->n];
+    script->events[script->n++] = event;
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
+{
+    ngx_str_t               text = ngx_string("why");
+    ngx_event_t            *timer;
+    Etcd__KeyValue          kv, *kvs;
+    ngx_etcd_list_t        *list;
+    ngx_etcd_range_t       *range;
+    Etcd__RangeResponse     response;
+    Etcd__ResponseHeader    header;
+
+    timer = &script->mirror.audit.timer;
+    list = ngx_etcd_unit_world.list;
+    range = ngx_etcd_unit_world.range;
+
+    if (ngx_etcd_unit_is(field, "audit")) {
+        timer->handler(timer);
+        printf(ngx_etcd_unit_world.range != NULL ? " asks" : " no-audit");
+
+    } else if (ngx_etcd_unit_is(field, "answer")) {
+        etcd__range_response__init(&response);
+        etcd__response_header__init(&header);
+
+        header.revision = ngx_etcd_unit_number(&field[1]);
+        response.header = &header;
+
+        ngx_etcd_unit_world.range = NULL;
+        range->done(range, NGX_ETCD_GRPC_OK, &text, &response,
+                    ngx_create_pool(1024, ngx_etcd_unit_world.cluster.log));
+
+    } else if (ngx_etcd_unit_is(field, "settled")) {
+        ngx_etcd_unit_world.cluster.proved =
+                      ngx_etcd_unit_number(&field[1]) ? (uint64_t) -1 : 0;
+        timer->handler(timer);
+
+    } else if (ngx_etcd_unit_is(field, "akey")) {
+        ngx_etcd_unit_kv(&kv, field[1].data, field[1].len,
+                         ngx_etcd_unit_number(&field[2]),
+                         ngx_etcd_unit_number(&field[3]), NULL, 0);
+        kvs = &kv;
+
+        if (list == NULL || list->keys(list, &kvs, 1) != NGX_OK) {
+            printf(" no-audit");
+        }
+
+    } else if (ngx_etcd_unit_is(field, "adone")) {
+
+        if (list == NULL) {
+            printf(" no-audit");
+            return 1;
+        }
+
+        ngx_etcd_unit_world.list = NULL;
+        list->done(list, (ngx_etcd_grpc_status_e)
+                         ngx_etcd_unit_number(&field[1]),
+                   &text, list->pinned);
+
+        printf(" repairs=%lu",
+               (unsigned long) ngx_etcd_unit_world.cluster.repairs);
+
+    } else {
+        return 0;
+    }
+
+    return 1;
+}
+
+
+static void
+ngx_etcd_unit_dump(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_mirror_entry_t  *entry;
+
+    printf(" [%lu%s%s%s%s", (unsigned long) mirror->n,
+           mirror->synced ? " synced" : "", mirror->listing ? " listing" : "",
+           mirror->refused ? " refused" : "",
+           mirror->distrust ? " distrust" : "");
+
+    for (entry = ngx_etcd_mirror_first(mirror);
+         entry != NULL;
+         entry = ngx_etcd_mirror_next(mirror, entry))
+    {
+        printf(" %.*s:%ld:%ld:%.*s", (int) entry->key.len, entry->key.data,
+               (long) entry->create_revision, (long) entry->mod_revision,
+               (int) entry->value.len,
+               entry->value.len ? (char *) entry->value.data : "");
+
+        if (ngx_etcd_mirror_find(mirror, &entry->key) != entry) {
+            printf("(LOST)");
+        }
+    }
+
+    printf("]");
+}
+
+
+static ngx_uint_t
+ngx_etcd_unit_is(ngx_str_t *field, char *word)
+{
+    return field->len == ngx_strlen(word)
+           && ngx_memcmp(field->data, word, field->len) == 0;
+}
+
+
+static int64_t
+ngx_etcd_unit_number(ngx_str_t *field)
+{
+    return (field->len != 0) ? ngx_atoi(field->data, field->len) : 0;
+}
+
+
+static ngx_uint_t
+ngx_etcd_unit_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+{
+    return key->data[0] != 'x';
+}
+
+
+static void
+ngx_etcd_unit_mirror_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    printf(" %s%.*s:%ld=%.*s", entry->data != NULL ? "~" : "+",
+           (int) entry->key.len, entry->key.data, (long) entry->mod_revision,
+           (int) entry->value.len,
+           entry->value.len ? (char *) entry->value.data : "");
+
+    entry->data = mirror;
+}
+
+
+static void
+ngx_etcd_unit_mirror_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    printf(" -%.*s:%ld%s", (int) entry->key.len, entry->key.data,
+           (long) entry->mod_revision,
+           entry->create_revision != 0 ? "" : "?");
+}
+
+
+static void
+ngx_etcd_unit_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    printf(" %s%ld", mirror->relisted ? "listed@" : "@", (long) revision);
+}
+
+
+static void
+ngx_etcd_unit_mirror_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status)
+{
+    printf(" denied=%d", (int) status);
+}
+
+
+static void
+ngx_etcd_unit_mirror_foreign(ngx_etcd_mirror_t *mirror)
+{
+    printf(" foreign");
+}
