@@ -19,11 +19,9 @@
 typedef struct {
     ngx_etcd_values_t           *values;
     ngx_etcd_value_conf_t       *conf;
-    ngx_etcd_watch_t             watch;
+    ngx_etcd_mirror_t            mirror;       /* of the key */
     ngx_etcd_cell_view_t         view;         /* as it is to be */
     ngx_event_t                  retry;        /* the mutex was held */
-    ngx_etcd_grpc_status_e       refused;      /* by etcd, and logged */
-    ngx_uint_t                   found;        /* by the present list */
 } ngx_etcd_value_t;
 
 
@@ -40,21 +38,19 @@ struct ngx_etcd_values_s {
 };
 
 
-static void ngx_etcd_value_init(ngx_etcd_value_t *value,
-    ngx_etcd_values_t *values, ngx_etcd_value_conf_t *conf);
-static void ngx_etcd_value_list(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_value_keys(ngx_etcd_watch_t *watch,
-    Etcd__KeyValue **kvs, size_t n);
-static void ngx_etcd_value_listed(ngx_etcd_watch_t *watch, int64_t revision);
-static void ngx_etcd_value_events(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n, int64_t revision);
-static void ngx_etcd_value_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_value_put(ngx_etcd_value_t *value, Etcd__KeyValue *kv);
-static void ngx_etcd_value_invalid(ngx_etcd_value_t *value,
-    Etcd__KeyValue *kv, ngx_str_t *reason);
+static ngx_int_t ngx_etcd_value_init(ngx_etcd_value_t *value,
+    ngx_etcd_values_t *values, ngx_etcd_value_conf_t *conf, ngx_pool_t *pool);
+static void ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_value_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_value_complete(ngx_etcd_mirror_t *mirror,
+    int64_t revision);
+static void ngx_etcd_value_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status);
+static void ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
+    ngx_str_t *reason);
 static void ngx_etcd_value_none(ngx_etcd_value_t *value);
-static void ngx_etcd_value_known(ngx_etcd_value_t *value, int64_t revision);
 static void ngx_etcd_value_write(ngx_etcd_value_t *value);
 static void ngx_etcd_value_retry(ngx_event_t *ev);
 
@@ -162,6 +158,7 @@ ngx_etcd_values_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
     ngx_log_t *log)
 {
     ngx_uint_t               i;
+    ngx_etcd_value_t        *value;
     ngx_etcd_values_t       *values;
     ngx_etcd_value_conf_t  **conf;
 
@@ -185,24 +182,28 @@ ngx_etcd_values_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
     conf = confs->elts;
 
     for (i = 0; i < confs->nelts; i++) {
-        ngx_etcd_value_init(&values->list[i], values, conf[i]);
+        value = &values->list[values->n++];
 
-        if (ngx_etcd_watch_add(watcher, &values->list[i].watch) != NGX_OK) {
+        if (ngx_etcd_value_init(value, values, conf[i], pool) != NGX_OK
+            || ngx_etcd_mirror_start(&value->mirror, watcher) != NGX_OK)
+        {
             ngx_etcd_values_destroy(values);
             return NULL;
         }
-
-        values->n++;
     }
 
     return values;
 }
 
 
-static void
+static ngx_int_t
 ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
-    ngx_etcd_value_conf_t *conf)
+    ngx_etcd_value_conf_t *conf, ngx_pool_t *pool)
 {
+    u_char                *p;
+    ngx_etcd_mirror_t     *mirror;
+    ngx_etcd_cell_view_t  *view;
+
     value->values = values;
     value->conf = conf;
     value->view = *ngx_etcd_value_get(conf);
@@ -212,15 +213,38 @@ ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
     value->retry.log = values->log;
     value->retry.cancelable = 1;
 
-    value->watch.prefix = conf->key;
-    value->watch.exact = 1;
-    value->watch.revision = value->view.revision;
-    value->watch.list = ngx_etcd_value_list;
-    value->watch.keys = ngx_etcd_value_keys;
-    value->watch.listed = ngx_etcd_value_listed;
-    value->watch.events = ngx_etcd_value_events;
-    value->watch.failed = ngx_etcd_value_failed;
-    value->watch.data = value;
+    mirror = &value->mirror;
+    view = &value->view;
+
+    mirror->changed = ngx_etcd_value_changed;
+    mirror->removed = ngx_etcd_value_removed;
+    mirror->complete = ngx_etcd_value_complete;
+    mirror->denied = ngx_etcd_value_denied;
+    mirror->data = value;
+
+    mirror->watch.prefix = conf->key;
+    mirror->watch.exact = 1;
+    mirror->watch.revision = view->revision;
+
+    ngx_etcd_mirror_init(mirror, values->log);
+
+    p = ngx_pnalloc(pool, sizeof("etcd: variable \"\"") - 1 + conf->name.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    mirror->name.data = p;
+    mirror->name.len = ngx_sprintf(p, "etcd: variable \"%V\"", &conf->name) - p;
+
+    /* the key as the cell has it, if it has any */
+
+    if (view->revision == 0 || (view->modified == 0 && view->refused == 0)) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_mirror_seed(mirror, &conf->key,
+                                view->refused ? view->refused
+                                              : view->modified);
 }
 
 
@@ -233,6 +257,8 @@ ngx_etcd_values_destroy(ngx_etcd_values_t *values)
         if (values->list[i].retry.timer_set) {
             ngx_del_timer(&values->list[i].retry);
         }
+
+        ngx_etcd_mirror_destroy(&values->list[i].mirror);
     }
 }
 
@@ -253,95 +279,69 @@ ngx_etcd_values_pending(ngx_etcd_values_t *values)
 
 
 static void
-ngx_etcd_value_list(ngx_etcd_watch_t *watch)
+ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_value_t  *value;
+    u_char                 buf[NGX_ETCD_VALUE_REASON];
+    ngx_str_t              reason;
+    ngx_etcd_value_t      *value;
+    ngx_etcd_cell_view_t  *view;
 
-    value = watch->data;
-    value->found = 0;
-}
+    value = mirror->data;
+    view = &value->view;
 
-
-static ngx_int_t
-ngx_etcd_value_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
-{
-    size_t             i;
-    ngx_etcd_value_t  *value;
-
-    value = watch->data;
-
-    for (i = 0; i < n; i++) {
-        value->found = 1;
-        ngx_etcd_value_put(value, kvs[i]);
-    }
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_value_listed(ngx_etcd_watch_t *watch, int64_t revision)
-{
-    ngx_etcd_value_t  *value;
-
-    value = watch->data;
-
-    if (!value->found) {
-        ngx_etcd_value_none(value);
-    }
-
-    ngx_etcd_value_known(value, revision);
-}
-
-
-static void
-ngx_etcd_value_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
-    int64_t revision)
-{
-    size_t             i;
-    ngx_etcd_value_t  *value;
-
-    value = watch->data;
-
-    for (i = 0; i < n; i++) {
-
-        if (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
-            ngx_etcd_value_none(value);
-
-        } else {
-            ngx_etcd_value_put(value, events[i]->kv);
-        }
-    }
-
-    ngx_etcd_value_known(value, revision);
-}
-
-
-static void
-ngx_etcd_value_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_uint_t              level;
-    ngx_etcd_value_t       *value;
-    ngx_etcd_value_conf_t  *conf;
-
-    value = watch->data;
-    conf = value->conf;
-
-    /* of the whole cluster, and reported for it: says nothing of ours */
-
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
+    if (ngx_etcd_value_refuse(&entry->value, buf, &reason) != NULL) {
+        ngx_etcd_value_invalid(value, entry->mod_revision, &reason);
         return;
     }
 
-    level = (value->refused == status) ? NGX_LOG_DEBUG : NGX_LOG_ERR;
+    view->modified = entry->mod_revision;
+    view->refused = 0;
+    view->reason_len = 0;
+    view->len = entry->value.len;
 
-    ngx_log_error(level, value->values->log, 0,
-                  "etcd: variable \"%V\": key \"%V\" cannot be read: %s: %V",
-                  &conf->name, &conf->key, ngx_etcd_grpc_status_name(status),
-                  text);
+    /* an empty value has no bytes, not even somewhere */
 
-    value->refused = status;
+    if (entry->value.len != 0) {
+        ngx_memcpy(view->value, entry->value.data, entry->value.len);
+    }
+}
+
+
+static void
+ngx_etcd_value_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_value_none(mirror->data);
+}
+
+
+static void
+ngx_etcd_value_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_etcd_value_t  *value;
+
+    value = mirror->data;
+
+    /* the first list may find nothing of what another agent had read */
+
+    if (mirror->n == 0) {
+        ngx_etcd_value_none(value);
+    }
+
+    value->view.revision = revision;
+    value->view.state = NGX_ETCD_CELL_SYNCED;
+
+    ngx_etcd_value_write(value);
+}
+
+
+static void
+ngx_etcd_value_denied(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status)
+{
+    ngx_etcd_value_t  *value;
+
+    value = mirror->data;
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
         && value->view.state != NGX_ETCD_CELL_DENIED)
@@ -352,59 +352,28 @@ ngx_etcd_value_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 }
 
 
-static void
-ngx_etcd_value_put(ngx_etcd_value_t *value, Etcd__KeyValue *kv)
-{
-    u_char                 buf[NGX_ETCD_VALUE_REASON];
-    ngx_str_t              bytes, reason;
-    ngx_etcd_cell_view_t  *view;
-
-    view = &value->view;
-
-    bytes.data = kv->value.data;
-    bytes.len = kv->value.len;
-
-    if (ngx_etcd_value_refuse(&bytes, buf, &reason) != NULL) {
-        ngx_etcd_value_invalid(value, kv, &reason);
-        return;
-    }
-
-    view->modified = kv->mod_revision;
-    view->refused = 0;
-    view->reason_len = 0;
-    view->len = bytes.len;
-
-    /* an empty value has no bytes, not even somewhere */
-
-    if (bytes.len != 0) {
-        ngx_memcpy(view->value, bytes.data, bytes.len);
-    }
-}
-
-
 /* reported once, also where another worker becomes the agent */
 
 static void
-ngx_etcd_value_invalid(ngx_etcd_value_t *value, Etcd__KeyValue *kv,
+ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
     ngx_str_t *reason)
 {
     ngx_etcd_cell_view_t  *view;
 
     view = &value->view;
 
-    if (view->refused == (uint64_t) kv->mod_revision && !value->watch.foreign)
-    {
+    if (view->refused == (uint64_t) revision && !value->mirror.distrust) {
         return;
     }
 
     ngx_log_error(NGX_LOG_ERR, value->values->log, 0,
                   "etcd: variable \"%V\": key \"%V\" at revision %L is "
                   "invalid: %V, %s", &value->conf->name, &value->conf->key,
-                  kv->mod_revision, reason,
+                  revision, reason,
                   view->modified ? "its last valid value stays"
                                  : "its default is used");
 
-    view->refused = kv->mod_revision;
+    view->refused = revision;
     view->reason_len = ngx_min(reason->len, NGX_ETCD_CELL_MAX_REASON);
 
     ngx_memcpy(view->reason, reason->data, view->reason_len);
@@ -422,24 +391,6 @@ ngx_etcd_value_none(ngx_etcd_value_t *value)
     view->refused = 0;
     view->reason_len = 0;
     view->len = 0;
-}
-
-
-static void
-ngx_etcd_value_known(ngx_etcd_value_t *value, int64_t revision)
-{
-    if (value->refused != NGX_ETCD_GRPC_OK) {
-        value->refused = NGX_ETCD_GRPC_OK;
-
-        ngx_log_error(NGX_LOG_NOTICE, value->values->log, 0,
-                      "etcd: variable \"%V\": key \"%V\" can be read again",
-                      &value->conf->name, &value->conf->key);
-    }
-
-    value->view.revision = revision;
-    value->view.state = NGX_ETCD_CELL_SYNCED;
-
-    ngx_etcd_value_write(value);
 }
 
 

@@ -15,7 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_cell.h>
-#include <ngx_etcd_watch.h>
+#include <ngx_etcd_mirror.h>
 
 
 /* made by configuration, lives as long as the cycle; the rest zeroed */
