@@ -130,7 +130,7 @@ my @cases = (
     ['events that are older than the list', 'prompt',
      'created events:5 list key:a:6:6:x listed:9 put:a:6:6:x del:b:7 '
      . 'put:c:8:8:y events:8 put:d:10:10:z events:10 dump',
-     '+a:6=x listed@9 @9 +d:10=z @10 [2 synced a:6:6: d:10:10:]'],
+     '+a:6=x listed@9 -b:7? @9 +d:10=z @10 [2 synced a:6:6: d:10:10:]'],
     ['deleted and created while a list is on its way', 'prompt',
      'created list del:a:6 put:a:7:7:y events:7 key:a:2:2:x listed:5 dump',
      '-a:6? +a:7=y listed@7 [1 synced a:7:7:]'],

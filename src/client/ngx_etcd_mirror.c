@@ -36,6 +36,8 @@ static ngx_int_t ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv, ngx_uint_t listed);
 static ngx_int_t ngx_etcd_mirror_delete(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
+static void ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror,
+    Etcd__KeyValue *kv);
 static ngx_uint_t ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
 static void ngx_etcd_mirror_write(ngx_etcd_mirror_t *mirror,
@@ -446,20 +448,13 @@ ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
 {
     ngx_uint_t  level;
 
-    level = NGX_LOG_ERR;
+    level = (mirror->reported == status) ? NGX_LOG_INFO : NGX_LOG_ERR;
 
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
 
         /* it concerns the whole cluster, which reports it */
 
         level = NGX_LOG_DEBUG;
-
-    } else if (mirror->reported == status) {
-
-        /* a right is asked for until somebody grants it */
-
-        level = (status == NGX_ETCD_GRPC_PERMISSION_DENIED) ? NGX_LOG_DEBUG
-                                                            : NGX_LOG_INFO;
     }
 
     ngx_log_error(level, mirror->map.log, 0,
@@ -484,6 +479,7 @@ static ngx_int_t
 ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
 {
     ngx_str_t                 key;
+    ngx_uint_t                deleted;
     Etcd__KeyValue           *kv;
     ngx_etcd_mirror_entry_t  *entry;
 
@@ -492,13 +488,20 @@ ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
     key.data = kv->key.data;
     key.len = kv->key.len;
 
-    if (kv->mod_revision <= mirror->listed
-        || (mirror->wants != NULL && !mirror->wants(mirror, &key)))
-    {
+    if (mirror->wants != NULL && !mirror->wants(mirror, &key)) {
         return NGX_OK;
     }
 
     entry = ngx_etcd_mirror_entry_find(mirror, &key);
+    deleted = (event->type == ETCD__EVENT__EVENT_TYPE__DELETE);
+
+    if (kv->mod_revision <= mirror->listed) {
+        if (deleted && entry == NULL) {
+            ngx_etcd_mirror_unknown(mirror, kv);
+        }
+
+        return NGX_OK;
+    }
 
     if (entry != NULL
         && entry->epoch == mirror->epoch
@@ -507,7 +510,7 @@ ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
         return NGX_OK;
     }
 
-    if (event->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
+    if (deleted) {
         ngx_etcd_mirror_audit_deleted(mirror, &key);
 
         return ngx_etcd_mirror_delete(mirror, entry, kv);
@@ -629,22 +632,13 @@ static ngx_int_t
 ngx_etcd_mirror_delete(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv)
 {
-    ngx_str_t                key;
-    ngx_etcd_mirror_entry_t  unknown;
-
-    key.data = kv->key.data;
-    key.len = kv->key.len;
+    ngx_str_t  key;
 
     if (entry != NULL && !entry->deleted) {
         ngx_etcd_mirror_remove(mirror, entry, kv->mod_revision);
 
-    } else if (mirror->removed != NULL) {
-        ngx_memzero(&unknown, sizeof(ngx_etcd_mirror_entry_t));
-
-        unknown.key = key;
-        unknown.mod_revision = kv->mod_revision;
-
-        mirror->removed(mirror, &unknown);
+    } else {
+        ngx_etcd_mirror_unknown(mirror, kv);
     }
 
     if (!mirror->watch.listing) {
@@ -656,6 +650,9 @@ ngx_etcd_mirror_delete(ngx_etcd_mirror_t *mirror,
     }
 
     if (entry == NULL) {
+        key.data = kv->key.data;
+        key.len = kv->key.len;
+
         entry = ngx_etcd_mirror_entry_create(mirror, &key);
         if (entry == NULL) {
             return NGX_ERROR;
@@ -668,6 +665,27 @@ ngx_etcd_mirror_delete(ngx_etcd_mirror_t *mirror,
     entry->epoch = mirror->epoch;
 
     return NGX_OK;
+}
+
+
+/* a deletion of what the mirror does not have */
+
+static void
+ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
+{
+    ngx_etcd_mirror_entry_t  unknown;
+
+    if (mirror->removed == NULL) {
+        return;
+    }
+
+    ngx_memzero(&unknown, sizeof(ngx_etcd_mirror_entry_t));
+
+    unknown.key.data = kv->key.data;
+    unknown.key.len = kv->key.len;
+    unknown.mod_revision = kv->mod_revision;
+
+    mirror->removed(mirror, &unknown);
 }
 
 

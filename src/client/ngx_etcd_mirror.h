@@ -114,7 +114,8 @@ struct ngx_etcd_mirror_s {
     /*
      * The entry is no part of the mirror any more, and freed afterwards.  If
      * an event says so, mod_revision is that of the deletion; this is also
-     * called for keys that were not known, with a create_revision of 0.
+     * called for keys that are not known, with a create_revision of 0, even if
+     * the deletion is older than the last list.
      */
     void                       (*removed)(ngx_etcd_mirror_t *mirror,
                                           ngx_etcd_mirror_entry_t *entry);
