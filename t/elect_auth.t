@@ -168,7 +168,7 @@ ok($stall->again(RESIGN, sub {
 my $poor = nginx('poor');
 
 my @refused = ('election "ingress": prefix "/elections/ingress/" cannot be '
-                   . 'watched', 'election "ingress": campaign failed',
+                   . 'read', 'election "ingress": campaign failed',
                'registration "/nginx/poor" cannot be watched',
                'registration "/nginx/poor" cannot be put');
 

@@ -11,7 +11,6 @@
 
 static void ngx_etcd_candidates_order(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
-static char *ngx_etcd_candidate_fault(Etcd__KeyValue *kv, size_t prefix);
 static void ngx_etcd_candidate_free(ngx_etcd_candidates_t *candidates,
     ngx_etcd_candidate_t *candidate);
 
@@ -122,7 +121,6 @@ ngx_etcd_candidates_put(ngx_etcd_candidates_t *candidates, Etcd__KeyValue *kv)
     candidate->modified = kv->mod_revision;
     candidate->lease = kv->lease;
     candidate->generation = candidates->generation;
-    candidate->fault = ngx_etcd_candidate_fault(kv, candidates->prefix);
 
     ngx_rbtree_insert(&candidates->keys, &candidate->name.node);
     ngx_rbtree_insert(&candidates->order, &candidate->order);
@@ -219,22 +217,22 @@ ngx_etcd_candidates_order(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
  * decimal ones where the key has just that lease.
  */
 
-static char *
-ngx_etcd_candidate_fault(Etcd__KeyValue *kv, size_t prefix)
+const char *
+ngx_etcd_candidate_fault(ngx_etcd_mirror_entry_t *entry, size_t prefix)
 {
     size_t     i;
     ngx_str_t  name;
 
-    if (kv->value.len > NGX_ETCD_CANDIDATE_MAX_VALUE) {
+    if (entry->value.len > NGX_ETCD_CANDIDATE_MAX_VALUE) {
         return "its value is too long";
     }
 
-    name.data = kv->key.data + prefix;
-    name.len = (kv->key.len > prefix) ? kv->key.len - prefix : 0;
-
-    if (ngx_etcd_candidate_decimal(kv, prefix)) {
+    if (ngx_etcd_candidate_decimal(&entry->key, entry->lease, prefix)) {
         return NULL;
     }
+
+    name.data = entry->key.data + prefix;
+    name.len = entry->key.len - prefix;
 
     if (name.len == 0 || name.len > 16 || name.data[0] == '0') {
         return "its name is no lease";
@@ -253,16 +251,16 @@ ngx_etcd_candidate_fault(Etcd__KeyValue *kv, size_t prefix)
 
 
 ngx_uint_t
-ngx_etcd_candidate_decimal(Etcd__KeyValue *kv, size_t prefix)
+ngx_etcd_candidate_decimal(ngx_str_t *key, int64_t lease, size_t prefix)
 {
     size_t  len;
     u_char  name[NGX_INT64_LEN];
 
-    len = ngx_sprintf(name, "%L", kv->lease) - name;
+    len = ngx_sprintf(name, "%L", lease) - name;
 
-    return kv->lease != 0
-           && kv->key.len == prefix + len
-           && ngx_memcmp(kv->key.data + prefix, name, len) == 0;
+    return lease != 0
+           && key->len == prefix + len
+           && ngx_memcmp(key->data + prefix, name, len) == 0;
 }
 
 

@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_mirror.h>
 
 
 #define NGX_ETCD_CANDIDATE_MAX_VALUE  4096     /* bytes that are kept */
@@ -27,8 +27,6 @@ typedef struct {
     int64_t                      lease;
     ngx_str_t                    value;
     ngx_uint_t                   generation;
-    char                        *fault;        /* what makes it no candidate;
-                                                  NULL: it is one */
 } ngx_etcd_candidate_t;
 
 
@@ -75,10 +73,18 @@ ngx_etcd_candidate_t *ngx_etcd_candidates_first(
 ngx_uint_t ngx_etcd_candidates_tied(ngx_etcd_candidates_t *candidates);
 
 /*
- * 1 if the name of a key below its prefix is the key's own lease in decimal
+ * What makes a key below the prefix no candidate; NULL: it is one.  One byte
+ * more than NGX_ETCD_CANDIDATE_MAX_VALUE is kept of its value.
+ */
+const char *ngx_etcd_candidate_fault(ngx_etcd_mirror_entry_t *entry,
+    size_t prefix);
+
+/*
+ * 1 if the name of a key below the prefix is the key's own lease in decimal
  * digits, as the npm package etcd3 writes it.
  */
-ngx_uint_t ngx_etcd_candidate_decimal(Etcd__KeyValue *kv, size_t prefix);
+ngx_uint_t ngx_etcd_candidate_decimal(ngx_str_t *key, int64_t lease,
+    size_t prefix);
 
 
 #endif /* _NGX_ETCD_CANDIDATES_H_INCLUDED_ */

@@ -657,7 +657,7 @@ ngx_etcd_contest_report(ngx_etcd_contest_t *contest, Etcd__KeyValue *kv)
 
     if (contest->foreign
         || !ngx_etcd_contest_foreign(contest, &key)
-        || ngx_etcd_candidate_decimal(kv, contest->prefix.len))
+        || ngx_etcd_candidate_decimal(&key, kv->lease, contest->prefix.len))
     {
         return;
     }

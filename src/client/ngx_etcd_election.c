@@ -25,22 +25,20 @@ static void ngx_etcd_election_witness(ngx_etcd_session_t *session,
 static void ngx_etcd_election_missing(ngx_etcd_session_t *session,
     int64_t created);
 
-static void ngx_etcd_election_list(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_election_keys(ngx_etcd_watch_t *watch,
-    Etcd__KeyValue **kvs, size_t n);
-static void ngx_etcd_election_listed(ngx_etcd_watch_t *watch,
+static void ngx_etcd_election_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_election_complete(ngx_etcd_mirror_t *mirror,
     int64_t revision);
-static void ngx_etcd_election_events(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n, int64_t revision);
-static void ngx_etcd_election_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status);
+static ngx_uint_t ngx_etcd_election_synced(ngx_etcd_election_t *election);
 
 static void ngx_etcd_election_advance(ngx_etcd_election_t *election);
 static void ngx_etcd_election_look(ngx_etcd_election_t *election);
-static ngx_etcd_candidate_t *ngx_etcd_election_first(
+static ngx_etcd_mirror_entry_t *ngx_etcd_election_first(
     ngx_etcd_election_t *election);
 static void ngx_etcd_election_report(ngx_etcd_election_t *election,
-    ngx_etcd_candidate_t *first, char *reason);
+    ngx_etcd_mirror_entry_t *first, const char *reason);
 static void ngx_etcd_election_stand(ngx_etcd_election_t *election);
 static ngx_int_t ngx_etcd_election_publish(ngx_etcd_election_t *election);
 
@@ -66,7 +64,9 @@ ngx_etcd_election_start(ngx_etcd_election_t *election)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_watch_add(election->watcher, &election->watch) != NGX_OK) {
+    if (ngx_etcd_mirror_start(&election->mirror, election->watcher)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -86,15 +86,35 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 {
     u_char               *p;
     ngx_str_t            *ns;
-    ngx_etcd_watch_t     *watch;
+    ngx_etcd_mirror_t    *mirror;
     ngx_etcd_cluster_t   *cluster;
     ngx_etcd_session_t   *session;
 
     cluster = election->keeper->cluster;
     ns = &cluster->conf->key_namespace;
 
-    ngx_etcd_candidates_init(&election->candidates, election->prefix.len + 1,
-                             cluster->log);
+    mirror = &election->mirror;
+
+    mirror->order = NGX_ETCD_MIRROR_BY_CREATE;
+    mirror->keep = NGX_ETCD_CANDIDATE_MAX_VALUE + 1;
+    mirror->removed = ngx_etcd_election_removed;
+    mirror->complete = ngx_etcd_election_complete;
+    mirror->denied = ngx_etcd_election_denied;
+    mirror->data = election;
+
+    ngx_etcd_mirror_init(mirror, cluster->log);
+
+    p = ngx_pnalloc(election->pool, sizeof("etcd cluster \"\": ") - 1
+                                    + cluster->conf->name.len
+                                    + election->name.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    mirror->name.data = p;
+    mirror->name.len = ngx_sprintf(p, "etcd cluster \"%V\": %V",
+                                   &cluster->conf->name, &election->name)
+                       - p;
 
     p = ngx_pnalloc(election->pool, ns->len + election->prefix.len + 1
                                     + NGX_INT64_LEN);
@@ -107,16 +127,8 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 
     p = ngx_sprintf(p, "%V%V/", ns, &election->prefix);
 
-    watch = &election->watch;
-
-    watch->prefix.data = election->own.data;
-    watch->prefix.len = p - election->own.data;
-    watch->list = ngx_etcd_election_list;
-    watch->keys = ngx_etcd_election_keys;
-    watch->listed = ngx_etcd_election_listed;
-    watch->events = ngx_etcd_election_events;
-    watch->failed = ngx_etcd_election_failed;
-    watch->data = election;
+    mirror->watch.prefix.data = election->own.data;
+    mirror->watch.prefix.len = p - election->own.data;
 
     session = &election->session;
 
@@ -165,9 +177,12 @@ ngx_etcd_election_adopt(ngx_etcd_election_t *election)
 static void
 ngx_etcd_election_name(ngx_etcd_election_t *election)
 {
-    u_char  *p;
+    u_char     *p;
+    ngx_str_t  *prefix;
 
-    p = election->watch.prefix.data + election->watch.prefix.len;
+    prefix = &election->mirror.watch.prefix;
+
+    p = prefix->data + prefix->len;
     p = ngx_sprintf(p, "%xL", election->session.lease.id);
 
     election->key.len = p - election->key.data;
@@ -193,7 +208,7 @@ ngx_etcd_election_close(ngx_etcd_election_t *election)
     ngx_etcd_election_drop(election);
 
     ngx_etcd_session_close(&election->session);
-    ngx_etcd_candidates_destroy(&election->candidates);
+    ngx_etcd_mirror_destroy(&election->mirror);
 }
 
 
@@ -278,82 +293,21 @@ ngx_etcd_election_missing(ngx_etcd_session_t *session, int64_t created)
 
 
 static void
-ngx_etcd_election_list(ngx_etcd_watch_t *watch)
+ngx_etcd_election_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_election_t *election = watch->data;
+    ngx_etcd_election_t *election = mirror->data;
 
-    election->listing = 1;
-    ngx_etcd_candidates_begin(&election->candidates);
-}
-
-
-static ngx_int_t
-ngx_etcd_election_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
-{
-    size_t                i;
-    ngx_etcd_election_t  *election;
-
-    election = watch->data;
-
-    for (i = 0; i < n; i++) {
-        if (ngx_etcd_candidates_put(&election->candidates, kvs[i]) != NGX_OK) {
-            return NGX_ERROR;
-        }
+    if (election->leader == entry) {
+        election->leader = NULL;
     }
-
-    return NGX_OK;
 }
 
 
 static void
-ngx_etcd_election_listed(ngx_etcd_watch_t *watch, int64_t revision)
+ngx_etcd_election_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    ngx_etcd_election_t *election = watch->data;
-
-    ngx_etcd_candidates_end(&election->candidates);
-
-    election->synced = 1;
-    election->listing = 0;
-    election->revision = revision;
-
-    ngx_etcd_election_advance(election);
-}
-
-
-static void
-ngx_etcd_election_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
-    size_t n, int64_t revision)
-{
-    size_t                i;
-    ngx_str_t             key;
-    ngx_etcd_election_t  *election;
-
-    election = watch->data;
-
-    for (i = 0; i < n; i++) {
-        key.data = events[i]->kv->key.data;
-        key.len = events[i]->kv->key.len;
-
-        if (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
-            ngx_etcd_candidates_remove(&election->candidates, &key);
-            continue;
-        }
-
-        if (ngx_etcd_candidates_put(&election->candidates, events[i]->kv)
-            != NGX_OK)
-        {
-            /* not known any more: to be read again, some time later */
-
-            election->synced = 0;
-            ngx_etcd_watch_again(watch, 1000);
-            break;
-        }
-    }
-
-    if (watch->revision != 0) {
-        election->synced = 1;
-        election->denied = 0;
-    }
+    ngx_etcd_election_t *election = mirror->data;
 
     election->revision = revision;
 
@@ -362,27 +316,19 @@ ngx_etcd_election_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
 
 
 static void
-ngx_etcd_election_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status)
 {
-    ngx_uint_t            level;
-    ngx_etcd_cluster_t   *cluster;
-    ngx_etcd_election_t  *election;
+    ngx_etcd_election_advance(mirror->data);
+}
 
-    election = watch->data;
-    cluster = election->keeper->cluster;
-    level = election->denied ? NGX_LOG_INFO : NGX_LOG_ERR;
 
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": %V: prefix \"%V\" cannot be "
-                  "watched: %s: %V", &cluster->conf->name, &election->name,
-                  &watch->prefix, ngx_etcd_grpc_status_name(status), text);
+/* candidates are known */
 
-    election->denied = 1;
-    election->synced = 0;
-    election->listing = 0;
-
-    ngx_etcd_election_advance(election);
+static ngx_uint_t
+ngx_etcd_election_synced(ngx_etcd_election_t *election)
+{
+    return election->mirror.synced && !election->mirror.refused;
 }
 
 
@@ -395,12 +341,12 @@ ngx_etcd_election_advance(ngx_etcd_election_t *election)
 
     session = &election->session;
 
-    if (!election->listing) {
+    if (!election->mirror.listing) {
         ngx_etcd_election_look(election);
     }
 
     if (session->state == NGX_ETCD_SESSION_HELD
-        && election->watch.state == NGX_ETCD_WATCH_ACTIVE)
+        && ngx_etcd_watch_active(&election->mirror.watch))
     {
         election->proved = session->lease.deadline;
     }
@@ -419,9 +365,9 @@ ngx_etcd_election_advance(ngx_etcd_election_t *election)
 static void
 ngx_etcd_election_look(ngx_etcd_election_t *election)
 {
-    ngx_etcd_candidate_t  *first;
+    ngx_etcd_mirror_entry_t  *first;
 
-    if (!election->synced) {
+    if (!ngx_etcd_election_synced(election)) {
         election->leader = NULL;
         return;
     }
@@ -433,10 +379,9 @@ ngx_etcd_election_look(ngx_etcd_election_t *election)
     /* no leader: somebody else may be before us, and go again */
 
     if (first == NULL
-        || first->created != election->hold.created
-        || first->name.str.len != election->own.len
-        || ngx_memcmp(first->name.str.data, election->own.data,
-                      election->own.len)
+        || first->create_revision != election->hold.created
+        || first->key.len != election->own.len
+        || ngx_memcmp(first->key.data, election->own.data, election->own.len)
            != 0)
     {
         election->confirmed = 0;
@@ -444,23 +389,30 @@ ngx_etcd_election_look(ngx_etcd_election_t *election)
 }
 
 
-static ngx_etcd_candidate_t *
+static ngx_etcd_mirror_entry_t *
 ngx_etcd_election_first(ngx_etcd_election_t *election)
 {
-    ngx_etcd_candidate_t  *first;
+    const char               *fault;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *first, *next;
 
-    first = ngx_etcd_candidates_first(&election->candidates);
+    mirror = &election->mirror;
+    first = ngx_etcd_mirror_first(mirror);
 
     if (first == NULL) {
         return NULL;
     }
 
-    if (first->fault != NULL) {
-        ngx_etcd_election_report(election, first, first->fault);
+    fault = ngx_etcd_candidate_fault(first, mirror->watch.prefix.len);
+
+    if (fault != NULL) {
+        ngx_etcd_election_report(election, first, fault);
         return NULL;
     }
 
-    if (ngx_etcd_candidates_tied(&election->candidates)) {
+    next = ngx_etcd_mirror_next(mirror, first);
+
+    if (next != NULL && next->create_revision == first->create_revision) {
         ngx_etcd_election_report(election, first,
                                  "another one was created together with it");
         return NULL;
@@ -472,22 +424,22 @@ ngx_etcd_election_first(ngx_etcd_election_t *election)
 
 static void
 ngx_etcd_election_report(ngx_etcd_election_t *election,
-    ngx_etcd_candidate_t *first, char *reason)
+    ngx_etcd_mirror_entry_t *first, const char *reason)
 {
     ngx_etcd_cluster_t  *cluster;
 
-    if (election->faulty == first->modified) {
+    if (election->faulty == first->mod_revision) {
         return;
     }
 
-    election->faulty = first->modified;
+    election->faulty = first->mod_revision;
     cluster = election->keeper->cluster;
 
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": %V: there is no leader: the first "
                   "candidate is \"%V\" (revision %L), and %s",
                   &cluster->conf->name, &election->name,
-                  ngx_etcd_shown(&first->name.str), first->created, reason);
+                  ngx_etcd_shown(&first->key), first->create_revision, reason);
 }
 
 
@@ -496,7 +448,7 @@ ngx_etcd_election_report(ngx_etcd_election_t *election,
 static void
 ngx_etcd_election_stand(ngx_etcd_election_t *election)
 {
-    ngx_etcd_candidate_t  *own;
+    ngx_etcd_mirror_entry_t  *own;
 
     if (election->writing || election->reading) {
         return;
@@ -507,13 +459,13 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
         return;
     }
 
-    if (!election->synced || election->listing) {
+    if (!ngx_etcd_election_synced(election)) {
         return;
     }
 
-    own = ngx_etcd_candidates_find(&election->candidates, &election->own);
+    own = ngx_etcd_mirror_find(&election->mirror, &election->own);
 
-    if (own == NULL || own->created != election->hold.created) {
+    if (own == NULL || own->create_revision != election->hold.created) {
 
         /* it is deleted, or what we have seen is older than the key */
 
@@ -560,8 +512,9 @@ ngx_etcd_election_publish(ngx_etcd_election_t *election)
     /* what another process has seen holds until the prefix was read here */
 
     return election->changed(election,
-                             !election->listing
-                             && (election->synced || election->denied));
+                             !election->mirror.listing
+                             && (election->mirror.synced
+                                 || election->mirror.refused));
 }
 
 

@@ -21,9 +21,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_candidates.h>
+#include <ngx_etcd_mirror.h>
 #include <ngx_etcd_session.h>
 #include <ngx_etcd_txn.h>
-#include <ngx_etcd_watch.h>
 
 
 /* before a key that is there but was not seen yet is read again */
@@ -56,14 +56,13 @@ struct ngx_etcd_election_s {
     void                        *data;
 
     ngx_etcd_tenure_t            hold;
-    ngx_etcd_candidate_t        *leader;       /* NULL: there is none */
+    ngx_etcd_mirror_entry_t     *leader;       /* NULL: there is none */
     int64_t                      revision;     /* as of that one */
 
     /* private */
 
     ngx_etcd_session_t           session;
-    ngx_etcd_watch_t             watch;
-    ngx_etcd_candidates_t        candidates;
+    ngx_etcd_mirror_t            mirror;       /* of all candidates */
     ngx_etcd_txn_t               txn;          /* puts the own key */
     ngx_etcd_range_t             read;         /* of the own key */
     ngx_event_t                  timer;        /* for another attempt */
@@ -77,10 +76,7 @@ struct ngx_etcd_election_s {
     unsigned                     writing:1;
     unsigned                     reading:1;
     unsigned                     deciding:1;   /* that read decides */
-    unsigned                     listing:1;    /* candidates are incomplete */
-    unsigned                     synced:1;     /* they are known */
     unsigned                     confirmed:1;  /* the own key was read */
-    unsigned                     denied:1;     /* was logged */
 };
 
 

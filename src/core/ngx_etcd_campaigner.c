@@ -69,7 +69,7 @@ static void ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now);
 static void ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime,
     uint64_t until);
 static void ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
-    ngx_etcd_candidate_t *leader, int64_t revision);
+    ngx_etcd_mirror_entry_t *leader, int64_t revision);
 static void ngx_etcd_campaigner_show(ngx_etcd_run_t *run);
 static void ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until);
 static void ngx_etcd_campaigner_log(ngx_etcd_run_t *run,
@@ -521,8 +521,8 @@ ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime, uint64_t until)
 
 
 static void
-ngx_etcd_campaigner_view(ngx_etcd_run_t *run, ngx_etcd_candidate_t *leader,
-    int64_t revision)
+ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
+    ngx_etcd_mirror_entry_t *leader, int64_t revision)
 {
     int64_t                lease;
     ngx_etcd_seat_view_t  *view;
@@ -536,12 +536,12 @@ ngx_etcd_campaigner_view(ngx_etcd_run_t *run, ngx_etcd_candidate_t *leader,
     lease = 0;
 
     if (leader != NULL) {
-        view->created = leader->created;
-        view->key_len = ngx_min(leader->name.str.len, NGX_ETCD_SEAT_MAX_KEY);
+        view->created = leader->create_revision;
+        view->key_len = ngx_min(leader->key.len, NGX_ETCD_SEAT_MAX_KEY);
         view->value_len = ngx_min(leader->value.len, NGX_ETCD_SEAT_MAX_VALUE);
         lease = leader->lease;
 
-        ngx_memcpy(view->key, leader->name.str.data, view->key_len);
+        ngx_memcpy(view->key, leader->key.data, view->key_len);
         ngx_memcpy(view->value, leader->value.data, view->value_len);
     }
 
