@@ -27,6 +27,7 @@ use constant TTL => 8;
 
 my $etcd = Etcd->new()->start()->restart();
 my $backend = Backend->start('one');
+my $free = Backend->start('free');
 
 my $config = <<'END';
 
@@ -48,7 +49,7 @@ http {
 
         location = /free {
             etcd_lock /locks/free $arg_name wait=600s;
-            proxy_pass http://%%ONE%%;
+            proxy_pass http://%%FREE%%;
         }
 
         location = /lock {
@@ -65,7 +66,8 @@ sub start {
     my ($name) = @_;
 
     return Nginx->new(etcd => $etcd)->set(NAME => $name, TTL => TTL,
-                                          ONE => $backend->address)
+                                          ONE => $backend->address,
+                                          FREE => $free->address)
                                     ->start($config);
 }
 
@@ -165,8 +167,8 @@ is(logged($_, 'the revision went back'), 0, 'the revision shows nothing')
 $backend->set(hang => 0);
 is($waiter->receive->{status}, 200, 'its request succeeds');
 
-# restored once more: the revision is lower than that of the lock, until the
-# first nginx has seen it, and the term is the same
+# restored once more: the revision is lower than one that the first nginx has
+# seen, also where leases of the second one expire meanwhile; the term is the same
 
 wait_for { keys_of('/locks/one/') == 0 } 10, 'the lock to be free';
 
@@ -178,6 +180,9 @@ $backend->set(hang => 1);
 $holder = ask($first);
 
 wait_for { $backend->requests == 1 } 10, 'the third request';
+
+$etcd->put("/more/$_", $_) for 1 .. 20;
+is($first->get('/free?name=seen')->{status}, 200, 'the first sees a revision');
 
 freeze($second);
 $etcd->restore($snapshot);
