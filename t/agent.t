@@ -13,17 +13,17 @@ use Test::More;
 use Time::HiRes qw(time);
 
 use Backend;
+use Control;
 use Etcd;
 use Finish;
 use Load;
 use Nginx;
-use Stall;
 use Wait;
 
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
-my $stall = Stall->watch();
+my $control = Control->start();
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(3);
 
@@ -101,7 +101,7 @@ sub change_arrives {
 
     $etcd->put('/services/api/2', $backends[2]->address);
     ok(wait_for(sub { members() eq addresses(0 .. 2) }, 20), "$name: added");
-    cmp_ok(time() - $start - $stall->since($start), '<=', $within * $slower,
+    cmp_ok($control->lasted($start, time()), '<=', $within * $slower,
            "$name: in time");
 
     $etcd->del('/services/api/2');
@@ -162,5 +162,7 @@ cmp_ok(scalar(@{ $seen->{failed} }), '<=', 20,
 is(scalar(grep { $_->{status} != 0 } @{ $seen->{failed} }), 0,
    'no request was answered with an error')
     or diag(Load::describe($seen));
+
+$control->finished();
 
 finish();

@@ -17,12 +17,12 @@ use Time::HiRes qw(time);
 use Backend;
 use Chaos;
 use Cluster;
+use Control;
 use Etcd;
 use Fake;
 use Finish;
 use Load;
 use Nginx;
-use Stall;
 use Upstream;
 use Wait;
 
@@ -34,7 +34,7 @@ use constant {
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
-my $stall = Stall->watch();
+my $control = Control->start();
 my $cluster = Cluster->new(3)->start();
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(3);
@@ -136,7 +136,7 @@ $_->cut() for @proxies;
 sub lasted {
     my ($from, $until) = @_;
 
-    return $until - $from - ($stall->since($from) - $stall->since($until));
+    return $control->lasted($from, $until);
 }
 
 
@@ -326,5 +326,7 @@ my $sum = 0;
 $sum += $_ for map { @$_ } @gaps[3 .. ATTEMPTS - 1];
 
 cmp_ok($sum / (PROXIES * (ATTEMPTS - 3)), '>=', 0.15, 'the pauses grow');
+
+$control->finished();
 
 finish();

@@ -12,6 +12,7 @@ use lib "$FindBin::Bin/lib";
 use Test::More;
 use Time::HiRes qw(time);
 
+use Control;
 use Netns;
 
 BEGIN { Netns::enter() }
@@ -19,7 +20,6 @@ BEGIN { Netns::enter() }
 use Cluster;
 use Fault;
 use Finish;
-use Stall;
 use Wait;
 
 use constant {
@@ -29,7 +29,7 @@ use constant {
 
 
 my $slower = $ENV{TEST_SLOWER} || 1;
-my $stall = Stall->watch();
+my $control = Control->start();
 my $net = Netns->new(3);
 my $cluster = Cluster->new(3, places => [$net->places])->start();
 my $test = Fault->start(etcds => [$cluster->members]);
@@ -56,7 +56,7 @@ sub left {
         $now->{endpoint} ne $etcd->url && $now->{state} eq 'synced'
     } 4 * (INTERVAL + TIMEOUT), 'nginx to leave ' . $etcd->url;
 
-    return time() - $start - $stall->since($start);
+    return $control->lasted($start, time());
 }
 
 
@@ -130,5 +130,7 @@ $test->fault('the ways to all members are cut', sub {
 }, sub { $_->place->show() for $cluster->members });
 
 $test->finished();
+
+$control->finished();
 
 finish();

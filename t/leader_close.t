@@ -14,12 +14,12 @@ use Test::More;
 use Time::HiRes qw(time);
 
 use Begun;
+use Control;
 use Etcd;
 use Finish;
 use Http;
 use Line;
 use Nginx;
-use Stall;
 use Upstream;
 use Wait;
 
@@ -27,7 +27,7 @@ use constant AT_ONCE => 1;
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 my $has_stream = Nginx::has('stream');
-my $stall = Stall->watch();
+my $control = Control->start();
 
 my $etcd = Etcd->new()->start();
 my ($one, $two) = Begun->start('one', 'two');
@@ -229,7 +229,7 @@ sub connecting {
 sub at_once {
     my ($since) = @_;
 
-    return time() - $since - $stall->since($since) < AT_ONCE * $slower;
+    return $control->lasted($since, time()) < AT_ONCE * $slower;
 }
 
 
@@ -580,6 +580,8 @@ SKIP: {
 # an exiting worker says what it has left open
 
 ok($nginx->quit(), 'a graceful end');
+
+$control->finished();
 
 finish();
 

@@ -15,10 +15,10 @@ use Time::HiRes qw(sleep time);
 
 use Backend;
 use Cluster;
+use Control;
 use Disk;
 use Finish;
 use Nginx;
-use Stall;
 use Wait;
 
 Disk::need();
@@ -30,7 +30,7 @@ use constant {
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
-my $stall = Stall->watch();
+my $control = Control->start();
 my $cluster = Cluster->new(3)->start();
 my %backend = map { $_ => (Backend->start($_))[0] } qw(one two);
 
@@ -148,7 +148,7 @@ for my $round (['a follower of etcd', 'one', 'two'],
         $now eq $next;
     }, 60), "$role: nginx follows the next leader");
 
-    my $stood = $stall->since($elected);
+    my $stood = $control->since($elected);
 
     cmp_ok($last - $elected - $stood, '<', MAX_STALE,
            "$role: nothing goes to the former leader after max_stale");
@@ -162,5 +162,7 @@ for my $round (['a follower of etcd', 'one', 'two'],
     $disk->moves();
     $cluster->wait_healthy();
 }
+
+$control->finished();
 
 finish();

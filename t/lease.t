@@ -13,15 +13,15 @@ use Test::More;
 use Time::HiRes qw(time);
 
 use Cluster;
+use Control;
 use Election;
 use Finish;
 use Nginx;
-use Stall;
 use Wait;
 
 use constant TTL => 10;
 
-my $stall = Stall->watch();
+my $control = Control->start();
 
 # who leads the members is not to change by itself
 
@@ -123,7 +123,7 @@ for my $fault (qw(freeze kill)) {
     $member->$fault;
     ok(wait_for(sub { in_use() ne $member->url }, 2 * TTL),
        "$fault: another endpoint is used");
-    cmp_ok(time() - $start - $stall->since($start), '<', 0.7 * TTL,
+    cmp_ok($control->lasted($start, time()), '<', 0.7 * TTL,
            "$fault: before it is too late");
     leads_on($key, TTL, $fault);
 
@@ -131,5 +131,7 @@ for my $fault (qw(freeze kill)) {
 }
 
 is($nginx->count_log(qr/lease \w+ is lost/), 0, 'no lease was lost');
+
+$control->finished();
 
 finish();

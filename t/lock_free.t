@@ -16,6 +16,7 @@ use Time::HiRes qw(sleep time);
 
 use Backend;
 use Cluster;
+use Control;
 use Etcd;
 use Finish;
 use Netns;
@@ -33,7 +34,8 @@ use constant {
 my $net = Netns->new(3);
 my $cluster = Cluster->new(3, places => [$net->places])->start();
 my @members = $cluster->members;
-my $control = 0;
+my $number = 0;
+my $control = Control->start();
 
 my $config = <<'EOF_CONFIG';
 
@@ -129,7 +131,7 @@ sub answers {
 
     wait_for {
         eval {
-            $member->put('/control', ++$control);
+            $member->put('/control', ++$number);
             $member->get('/control');
             1;
         };
@@ -145,7 +147,7 @@ sub granted_within {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
     my $answer = $http->receive;
-    my $took = time() - $from;
+    my $took = $control->lasted($from, time());
 
     is($answer->{status}, 200, "$name: the lock is granted");
     cmp_ok($took, '<', PROMISE * ($ENV{TEST_SLOWER} || 1),
@@ -249,5 +251,7 @@ wait_for { keys_of('dead') < 2 } 60,
 granted_within($http, time(), 'a dead holder, and a dead leader');
 $cluster->revive();
 $nginx->quit;
+
+$control->finished();
 
 done_testing();

@@ -14,6 +14,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 use Chaos;
+use Control;
 use Etcd;
 use Finish;
 use Nginx;
@@ -31,6 +32,7 @@ use constant {
 };
 
 my $etcd = Etcd->new()->start();
+my $control = Control->start();
 my @ways = map { Chaos->start($etcd->port) } 1 .. 2;
 
 my $config = <<'EOF_CONFIG';
@@ -144,11 +146,14 @@ for my $round (1 .. ROUNDS) {
     $etcd->del($holder);
 
     is($http->receive->{status}, 200, "round $round: the lock is free");
-    cmp_ok(time() - $from, '<', SOON, "round $round: it is granted soon");
+    cmp_ok($control->lasted($from, time()), '<', SOON,
+           "round $round: it is granted soon");
 
     $streams->set(refuse => 0);
     $nginx->quit;
     wait_for { !watches() } 10, 'the end of the watch';
 }
+
+$control->finished();
 
 finish();

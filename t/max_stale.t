@@ -14,6 +14,7 @@ use Time::HiRes qw(sleep time);
 
 use Backend;
 use Chaos;
+use Control;
 use Etcd;
 use Finish;
 use Line;
@@ -35,6 +36,7 @@ my $slower = $ENV{TEST_SLOWER} || 1;
 my $has_stream = Nginx::has('stream');
 
 my $stall = Stall->watch();
+my $control = Control->start();
 my $etcd = Etcd->new()->start();
 my $chaos = Chaos->start($etcd->port);
 my ($one, $two) = Backend->start('one', 'two');
@@ -151,7 +153,7 @@ sub in_time {
 
     my $asked = time();
     my $took = $ended - ($asked - staleness());
-    my $stood = $stall->since($ended - $took);
+    my $stood = $control->since($ended - $took);
 
     cmp_ok($took, '>=', MAX_STALE, "$name: not before the proof is too old");
     cmp_ok($took - $stood, '<', MAX_STALE + SOON * $slower,
@@ -277,5 +279,7 @@ ok(becomes(db => '502'), 'etcd is stopped');
 in_time(time(), 'etcd is stopped');
 $etcd->thaw();
 ok(becomes(db => 'two'), 'it goes on');
+
+$control->finished();
 
 finish();

@@ -14,11 +14,11 @@ use Time::HiRes qw(time);
 
 use Backend;
 use Chaos;
+use Control;
 use Etcd;
 use Fake;
 use Finish;
 use Nginx;
-use Stall;
 use Upstream;
 use Wait;
 
@@ -32,7 +32,7 @@ use constant {
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
-my $stall = Stall->watch();
+my $control = Control->start();
 
 # one etcd behind two ways to it; another way to the second is cut half
 
@@ -141,7 +141,7 @@ cmp_ok($waited, '>=', TIMEOUT * 1000,
 # nginx counts that from a clock that it may have read long before the proof
 
 cmp_ok($found - $heard, '>=', INTERVAL + TIMEOUT / 2, 'and ping_interval');
-cmp_ok($found - $heard - $stall->since($heard), '<=',
+cmp_ok($control->lasted($heard, $found), '<=',
        (INTERVAL + TIMEOUT + 1) * $slower, 'and not later');
 
 ok(until_log('half'), 'so is a half-open connection');
@@ -202,5 +202,7 @@ is(scalar(grep { !watches_of($_) } @pings), 0,
 
 Upstream->new($nginx, 'calm')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
                                      'its members stay');
+
+$control->finished();
 
 finish();

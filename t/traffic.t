@@ -13,12 +13,12 @@ use Test::More;
 use Time::HiRes qw(time);
 
 use Backend;
+use Control;
 use Etcd;
 use Finish;
 use Http;
 use Load;
 use Nginx;
-use Stall;
 use Wait;
 
 use constant {
@@ -28,7 +28,7 @@ use constant {
 
 
 my $slower = $ENV{TEST_SLOWER} || 1;
-my $stall = Stall->watch();
+my $control = Control->start();
 
 # what is random can be had again: TEST_SEED
 
@@ -257,9 +257,8 @@ for my $lone (0, 1) {
     my $seen = $load->results();
     my $last = $seen->{last}{ $backends[7]->name };
 
-    cmp_ok($last - $deleted
-           - ($stall->since($deleted) - $stall->since($last)),
-           '<', 0.1 * $slower, 'and had its last within 100 ms');
+    cmp_ok($control->lasted($deleted, $last), '<', 0.1 * $slower,
+           'and had its last within 100 ms');
     is(scalar(@{ $seen->{failed} }), 0, 'nothing failed')
         or diag(Load::describe($seen));
 }
@@ -287,5 +286,7 @@ my $seen = $load->results();
 
 is(scalar(@{ $seen->{failed} }), 0, 'nothing failed meanwhile')
     or diag(Load::describe($seen));
+
+$control->finished();
 
 finish();
