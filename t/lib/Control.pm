@@ -29,7 +29,7 @@ use Wait;
 use constant {
     CLIENTS => 2,
     PAUSE   => 0.01,        # of clients
-    MISSED  => 0.1,         # between two answers: what is shorter is nothing
+    MISSED  => 0.05,        # between two answers: what is shorter is nothing
 };
 
 my $config = <<'EOC';
@@ -95,34 +95,44 @@ sub lasted {
 }
 
 
-# the machine stood still, as of Stall, or the control was not served
+# the machine stood still, as of Stall, or the control was not served: each
+# moment counts once
 
 sub since {
     my ($self, $from, $until) = @_;
 
     $until //= time();
-    $until > $from or return 0;
 
-    return max($self->{stall}->since($from, $until),
-               $self->missed($from, $until));
+    my $stall = $self->{stall};
+    my $sum = 0;
+
+    for (sort { $a->[0] <=> $b->[0] } $self->pauses($from),
+         map { $stall->stalls($_) } @{ $stall->{watchers} })
+    {
+        my $begin = max($_->[0], $from);
+        my $end = min($_->[1], $until);
+
+        if ($begin < $end) {
+            $sum += $end - $begin;
+            $from = $end;
+        }
+    }
+
+    return $sum;
 }
 
 
-sub missed {
-    my ($self, $from, $until) = @_;
+# [from, until] between two answers, the last one being over now
 
-    my @answers = ((grep { $_ >= $from - 60 } $self->answers()), time());
-    my $missed = 0;
+sub pauses {
+    my ($self, $from) = @_;
 
-    for (1 .. $#answers) {
-        my ($one, $next) = @answers[$_ - 1, $_];
+    my @answers = ($self->answers(), time());
 
-        next if $next - $one < MISSED || $next <= $from || $one >= $until;
-
-        $missed += min($next, $until) - max($one, $from);
-    }
-
-    return $missed;
+    return map { [@answers[$_ - 1, $_]] }
+           grep { $answers[$_] > $from
+                  && $answers[$_] - $answers[$_ - 1] >= MISSED }
+           1 .. $#answers;
 }
 
 
