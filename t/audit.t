@@ -116,8 +116,7 @@ http {
 
 EOC
 
-sub upstream { Upstream->new($nginx, $_[0]) }
-sub cluster { $nginx->status->{clusters}{$_[0]} }
+
 sub members { return { map { ("/s/$_->[0]" => "$_->[1] 1 up") } @_ } }
 
 my $before = members(map { [$_, "127.0.0.1:100$_"] } 1 .. 3);
@@ -131,8 +130,8 @@ sub repairs {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    wait_for { cluster($name)->{repairs} == $wanted } 10, $what;
-    is(cluster($name)->{repairs}, $wanted, $what);
+    wait_for { $nginx->cluster($name)->{repairs} == $wanted } 10, $what;
+    is($nginx->cluster($name)->{repairs}, $wanted, $what);
 }
 
 # what comes late comes in time
@@ -141,19 +140,21 @@ sub repairs {
     my $found = 0;
 
     wait_for {
-        $found ||= cluster('late')->{repairs};
-        Upstream::text(upstream('late')->members) eq Upstream::text($after);
+        $found ||= $nginx->cluster('late')->{repairs};
+        Upstream::text($nginx->upstream('late')->members)
+            eq Upstream::text($after);
     } 20, 'late events';
 
     is($found, 0, 'events on their way are not taken for lost');
-    is_deeply(upstream('late')->members, $after, 'they have come');
+    is_deeply($nginx->upstream('late')->members, $after, 'they have come');
     cmp_ok(time() - ($fake{late}->times(qr/ count /))[0], '>=', 1,
            'they were on their way when an audit had begun');
 }
 
 # what never comes is found, once it should have come
 
-upstream('lost')->shows($after, 'lost events: an audit repairs the members');
+$nginx->upstream('lost')->shows($after,
+                                'lost events: an audit repairs the members');
 repairs('lost', 3, 'which is counted, by key');
 is($nginx->count_log(qr{\[warn\].*"lost": prefix "/s/": 3 keys were not what }
                      . qr{etcd had at revision 101, first "/s/1"}), 1,
@@ -162,19 +163,20 @@ cmp_ok(($fake{lost}->times(qr/ range /))[-1]
        - ($fake{lost}->times(qr/ created /))[0], '>=', SETTLE,
        'not before they had the time to come');
 
-upstream('lead')->shows(members([2, '127.0.0.1:1002']),
-                        'a leader whose end was lost is followed by the next');
+$nginx->upstream('lead')->shows(
+    members([2, '127.0.0.1:1002']),
+    'a leader whose end was lost is followed by the next');
 repairs('lead', 0, 'which its own verification found, before an audit');
-cmp_ok(cluster('lead')->{resyncs}, '>=', 1, 'and listed again for');
+cmp_ok($nginx->cluster('lead')->{resyncs}, '>=', 1, 'and listed again for');
 
-upstream('group')->shows({ '/s/1' => '127.0.0.1:1 5 up',
-                           '/s/2' => '127.0.0.1:2 1 up',
-                           '/s/3' => '127.0.0.1:3 1 up',
-                           '/s/4' => '127.0.0.1:4 1 up' },
-                         'parts of members: an audit repairs them');
+$nginx->upstream('group')->shows({ '/s/1' => '127.0.0.1:1 5 up',
+                                   '/s/2' => '127.0.0.1:2 1 up',
+                                   '/s/3' => '127.0.0.1:3 1 up',
+                                   '/s/4' => '127.0.0.1:4 1 up' },
+                                 'parts of members: an audit repairs them');
 repairs('group', 3, 'of three parts');
 
-upstream('off')->shows($before, 'audit_interval 0: no audit');
+$nginx->upstream('off')->shows($before, 'audit_interval 0: no audit');
 is($fake{off}->count(qr/ count /), 0, 'at all');
 
 
@@ -183,7 +185,7 @@ is($fake{off}->count(qr/ count /), 0, 'at all');
 {
     my @history = map { [$_, "127.0.0.1:100$_"] } 1 .. 3;
 
-    upstream('reset')->shows(members(@history), 'reset: members');
+    $nginx->upstream('reset')->shows(members(@history), 'reset: members');
 
     my $other = $reset->put('/unrelated', 1);
 
@@ -191,8 +193,8 @@ is($fake{off}->count(qr/ count /), 0, 'at all');
         $nginx->count_log(qr/"reset": audit at revision $other found nothing/)
     }, 20, 'an audit'), 'a quiet prefix is audited');
 
-    my $revision = cluster('reset')->{revision};
-    my $resyncs = cluster('reset')->{resyncs};
+    my $revision = $nginx->cluster('reset')->{revision};
+    my $resyncs = $nginx->cluster('reset')->{resyncs};
 
     $chaos->set(refuse => 1);
     $chaos->cut();
@@ -209,15 +211,16 @@ is($fake{off}->count(qr/ count /), 0, 'at all');
     $reset->put('/unrelated', $_) for 1 .. $revision + 5;
     $chaos->set(refuse => 0);
 
-    ok(wait_for(sub { cluster('reset')->{repairs} }, 30, 'a repair'),
+    ok(wait_for(sub { $nginx->cluster('reset')->{repairs} }, 30, 'a repair'),
        'etcd was replaced while nobody was connected: an audit finds it');
-    ok(wait_for(sub { !upstream('reset')->members->{'/s/2'} }, 10, '/s/2'),
+    ok(wait_for(sub { !$nginx->upstream('reset')->members->{'/s/2'} }, 10,
+                '/s/2'),
        'a member that etcd does not have is gone');
-    upstream('reset')->shows(
+    $nginx->upstream('reset')->shows(
         members([1, '127.0.0.1:3001'], [3, '127.0.0.1:1003'],
                 [4, '127.0.0.1:1004']),
         'the others are as they are there, whatever their revisions');
-    is(cluster('reset')->{resyncs}, $resyncs, 'the watch had gone on');
+    is($nginx->cluster('reset')->{resyncs}, $resyncs, 'the watch had gone on');
 }
 
 
@@ -297,20 +300,21 @@ sub audits { $nginx->count_log(qr/"busy": audit at revision \d+ found/) }
 
     my $revision = $etcd->put('/s/last', '10.2.0.1:80');
 
-    upstream('busy')->sees($revision);
+    $nginx->upstream('busy')->sees($revision);
     cmp_ok($changes, '>=', CHANGES, 'many changes');
 
     cmp_ok(audits() - $before, '>=', AUDITS, 'audits meanwhile');
-    is(cluster('busy')->{repairs}, 0, 'no audit takes a change for a loss');
+    is($nginx->cluster('busy')->{repairs}, 0,
+       'no audit takes a change for a loss');
 
-    my $members = upstream('busy')->members;
+    my $members = $nginx->upstream('busy')->members;
 
     is_deeply({ map { $_ => $members->{$_} } keys %now }, \%now,
               'the members are those of etcd');
 }
 
-ok(wait_for(sub { cluster('full')->{state} eq 'zone full' }, 10),
+ok(wait_for(sub { $nginx->cluster('full')->{state} eq 'zone full' }, 10),
    'a zone that is full');
-is(cluster('full')->{repairs}, 0, 'has nothing to be repaired');
+is($nginx->cluster('full')->{repairs}, 0, 'has nothing to be repaired');
 
 finish();

@@ -84,12 +84,10 @@ EOC
 
 my $reason = 'it leads to the own machine';
 
-sub cluster { $nginx->status->{clusters}{$_[0] // 'default'} }
-
 
 sub learned {
     my @urls = map { $_->{url} } grep { $_->{learned} }
-               @{ cluster(@_)->{endpoints} };
+               @{ $nginx->cluster(@_)->{endpoints} };
 
     return join(' ', sort @urls);
 }
@@ -127,14 +125,16 @@ $etcd->launch($etcd->{cluster});
 ok(wait_for(sub { $nginx->count_log($inside) > $before }, 20, 'the name'),
    'a name that leads to the own machine is not used');
 
-ok(wait_for(sub { cluster('here')->{state} eq 'synced' }, 20, 'the other'),
+ok(wait_for(sub { $nginx->cluster('here')->{state} eq 'synced' }, 20,
+            'the other'),
    'but where the configuration has one that does');
 
-ok(wait_for(sub { cluster()->{state} ne 'synced' }, 20, 'the end of it'),
+ok(wait_for(sub { $nginx->cluster()->{state} ne 'synced' }, 20,
+            'the end of it'),
    'not even as the last one');
 
 $dns->set('etcd.test' => ['127.0.0.1']);
-ok(wait_for(sub { cluster()->{state} eq 'synced' }, 20, 'etcd'),
+ok(wait_for(sub { $nginx->cluster()->{state} eq 'synced' }, 20, 'etcd'),
    'the configured one is');
 is($nginx->count_log(qr{"default": endpoint http://inside\.test:\d+ answers}),
    0, 'the name never was');

@@ -23,7 +23,6 @@ use Fake;
 use Finish;
 use Load;
 use Nginx;
-use Upstream;
 use Wait;
 
 use constant {
@@ -107,18 +106,19 @@ http {
 
 EOC
 
-sub upstream { Upstream->new($nginx, $_[0]) }
-sub cluster { $nginx->status->{clusters}{$_[0]} }
+
 sub members { return { map { ("/s/$_->[0]" => "$_->[1] 1 up") } @_ } }
 
 my @both = ([1, address(0)], [2, address(1)]);
 
-upstream($_)->shows(members(@both), "$_: members") for 'three', 'one';
-upstream($_)->shows(members([1, '127.0.0.1:1001'], [2, '127.0.0.1:1002']),
-                    "$_: members") for sort keys %past;
+$nginx->upstream($_)->shows(members(@both), "$_: members") for 'three', 'one';
+$nginx->upstream($_)->shows(members([1, '127.0.0.1:1001'],
+                                    [2, '127.0.0.1:1002']),
+                            "$_: members") for sort keys %past;
 
 for my $n (0 .. PROXIES - 1) {
-    upstream("p$n")->shows(members([1, '127.0.0.1:1001']), "p$n: members");
+    $nginx->upstream("p$n")->shows(members([1, '127.0.0.1:1001']),
+                                   "p$n: members");
 }
 
 my $load = Load->start($nginx->port, clients => 2);
@@ -143,7 +143,7 @@ sub lasted {
 # meanwhile: the member in use dies, another one takes over
 
 sub member_in_use {
-    my $url = cluster('three')->{endpoint};
+    my $url = $nginx->cluster('three')->{endpoint};
 
     return (grep { $_->url eq $url } $cluster->members)[0];
 }
@@ -154,7 +154,7 @@ my $start = time();
 $dead->kill();
 
 ok(wait_for(sub {
-    my $now = cluster('three');
+    my $now = $nginx->cluster('three');
     $now->{endpoint} ne $dead->url
         && grep({ $_->{url} eq $now->{endpoint} && $_->{state} eq 'connected' }
                 @{ $now->{endpoints} })
@@ -162,15 +162,15 @@ ok(wait_for(sub {
 cmp_ok(lasted($start, time()), '<=', 0.5 * $slower, 'at once');
 
 my ($failed) = grep { $_->{url} eq $dead->url }
-    @{ cluster('three')->{endpoints} };
+    @{ $nginx->cluster('three')->{endpoints} };
 
 is($failed->{state}, 'failed', 'the status tells which one failed');
 
 # the raft leader may be the one that died
 
 $cluster->ask('put', '/s/3', address(2));
-upstream('three')->shows(members(@both, [3, address(2)]),
-                         'changes arrive through it');
+$nginx->upstream('three')->shows(members(@both, [3, address(2)]),
+                                 'changes arrive through it');
 
 # Without a majority there is no leader, which the stream has to say: it asked
 # for that.
@@ -181,38 +181,38 @@ $second->kill();
 
 ok(wait_for(sub { $nginx->count_log(qr/"three".*no leader/) }, 10,
             'no leader'), 'a member that lost its leader ends the watch');
-is_deeply(upstream('three')->members, members(@both, [3, address(2)]),
+is_deeply($nginx->upstream('three')->members, members(@both, [3, address(2)]),
           'the members stay');
 
 $_->launch($_->{cluster}) for $dead, $second;
 
 $cluster->ask('del', '/s/3');
-upstream('three')->shows(members(@both),
-                         'the cluster is back, so is the watch');
-is(cluster('three')->{resyncs}, 0, 'it went on at the next revision');
+$nginx->upstream('three')->shows(members(@both),
+                                 'the cluster is back, so is the watch');
+is($nginx->cluster('three')->{resyncs}, 0, 'it went on at the next revision');
 
 
 # one etcd alone: SIGTERM (a bare end of the connection), SIGKILL
 
 for my $signal ('stop', 'kill') {
-    my $reconnects = cluster('one')->{reconnects};
+    my $reconnects = $nginx->cluster('one')->{reconnects};
 
     $etcd->$signal();
 
-    ok(wait_for(sub { cluster('one')->{state} eq 'connecting' }, 10,
+    ok(wait_for(sub { $nginx->cluster('one')->{state} eq 'connecting' }, 10,
                 'the end'), "$signal: noticed");
-    is_deeply(upstream('one')->members, members(@both),
+    is_deeply($nginx->upstream('one')->members, members(@both),
               "$signal: the members stay");
 
     $etcd->start();
     $etcd->put('/s/3', address(2));
-    upstream('one')->shows(members(@both, [3, address(2)]),
-                           "$signal: a change after the restart");
+    $nginx->upstream('one')->shows(members(@both, [3, address(2)]),
+                                   "$signal: a change after the restart");
     $etcd->del('/s/3');
-    upstream('one')->shows(members(@both), "$signal: and another");
-    cmp_ok(cluster('one')->{reconnects}, '>', $reconnects,
+    $nginx->upstream('one')->shows(members(@both), "$signal: and another");
+    cmp_ok($nginx->cluster('one')->{reconnects}, '>', $reconnects,
            "$signal: it has reconnected");
-    is(cluster('one')->{resyncs}, 0, "$signal: no list was needed");
+    is($nginx->cluster('one')->{resyncs}, 0, "$signal: no list was needed");
 }
 
 # and with nothing left of its data
@@ -223,13 +223,13 @@ $etcd->start();
 
 ok(wait_for(sub { $nginx->count_log(qr/"one": the revision went back/) }, 10,
             'the revision'), 'an etcd that lost its data is noticed');
-is_deeply(upstream('one')->members, members(@both),
+is_deeply($nginx->upstream('one')->members, members(@both),
           'on_empty=keep: the members stay');
 
 $etcd->put('/s/2', address(1));
 $etcd->put('/s/4', address(2));
-upstream('one')->shows(members([2, address(1)], [4, address(2)]),
-                       'they become what it has now');
+$nginx->upstream('one')->shows(members([2, address(1)], [4, address(2)]),
+                               'they become what it has now');
 
 
 # the same for a fake that comes back with a lower revision, or another id
@@ -240,21 +240,21 @@ my %back = (
 );
 
 for my $name (sort keys %back) {
-    my $generation = upstream($name)->generation;
+    my $generation = $nginx->upstream($name)->generation;
 
     $past{$name}->stop();
     $past{$name}->start('ok', @history, @{ $back{$name} });
 
-    ok(wait_for(sub { cluster($name)->{resyncs} == 1
-                      && cluster($name)->{state} eq 'synced'
+    ok(wait_for(sub { $nginx->cluster($name)->{resyncs} == 1
+                      && $nginx->cluster($name)->{state} eq 'synced'
                       && $past{$name}->count(qr/ range /) > 1 }, 10, $name),
        "$name: everything is read again");
-    is(upstream($name)->generation, $generation,
+    is($nginx->upstream($name)->generation, $generation,
        "$name: the same as before: no update");
     is($past{$name}->count(qr/ range /), 2, "$name: by one list");
 }
 
-is(cluster('other')->{cluster_id}, '4d', 'the status has the new id');
+is($nginx->cluster('other')->{cluster_id}, '4d', 'the status has the new id');
 
 # the fake gives a key the same revision again
 
@@ -262,7 +262,7 @@ $past{changed}->stop();
 $past{changed}->start('ok', @history[0 .. 2], '/s/2=127.0.0.1:2002',
                       '--revision', 90);
 
-upstream('changed')->shows(
+$nginx->upstream('changed')->shows(
     members([1, '127.0.0.1:1001'], [2, '127.0.0.1:2002']),
     'changed: values are read again, whatever their revisions');
 

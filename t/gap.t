@@ -17,7 +17,6 @@ use Chaos;
 use Etcd;
 use Finish;
 use Nginx;
-use Upstream;
 use Wait;
 
 use constant {
@@ -60,8 +59,7 @@ http {
 
 EOC
 
-sub upstream { Upstream->new($nginx, $_[0]) }
-sub cluster { $nginx->status->{clusters}{default} }
+
 sub member { qq({"address":"127.0.0.1:$_[0]","weight":$_[1]}) }
 
 
@@ -70,14 +68,15 @@ sub member { qq({"address":"127.0.0.1:$_[0]","weight":$_[1]}) }
 sub away {
     my ($changes) = @_;
 
-    my $reconnects = cluster()->{reconnects};
+    my $reconnects = $nginx->cluster()->{reconnects};
 
     $chaos->set(refuse => 1);
     $chaos->cut();
     $changes->();
     $chaos->set(refuse => 0);
 
-    wait_for { cluster()->{reconnects} > $reconnects } 10, 'a reconnect';
+    wait_for { $nginx->cluster()->{reconnects} > $reconnects } 10,
+        'a reconnect';
 }
 
 
@@ -89,8 +88,8 @@ sub reads {
 
 
 $etcd->put("/few/$_", member("100$_", 1)) for 1 .. 3;
-upstream('few')->shows({ map { ("/few/$_" => "127.0.0.1:100$_ 1 up") }
-                         1 .. 3 }, 'members');
+$nginx->upstream('few')->shows({ map { ("/few/$_" => "127.0.0.1:100$_ 1 up") }
+                                 1 .. 3 }, 'members');
 
 # a change, one more, one less; and compacted, so that nobody else can tell
 
@@ -101,24 +100,25 @@ away(sub {
     $etcd->compact();
 });
 
-upstream('few')->shows({ '/few/1' => '127.0.0.1:1001 5 up',
-                         '/few/3' => '127.0.0.1:1003 1 up',
-                         '/few/4' => '127.0.0.1:1004 1 up' },
-                       'what was missed is read');
+$nginx->upstream('few')->shows({ '/few/1' => '127.0.0.1:1001 5 up',
+                                 '/few/3' => '127.0.0.1:1003 1 up',
+                                 '/few/4' => '127.0.0.1:1004 1 up' },
+                               'what was missed is read');
 is(reads('few'), 1, 'at once');
-is(cluster()->{resyncs}, 0, 'that etcd does not have it any more is no matter');
+is($nginx->cluster()->{resyncs}, 0,
+   'that etcd does not have it any more is no matter');
 
 # nothing happened
 
-my $generation = upstream('few')->generation;
+my $generation = $nginx->upstream('few')->generation;
 
 away(sub { });
 $etcd->put('/few/5', member(1005, 1));
-upstream('few')->shows({ '/few/1' => '127.0.0.1:1001 5 up',
-                         map { ("/few/$_" => "127.0.0.1:100$_ 1 up") }
-                         3 .. 5 }, 'the watch goes on');
+$nginx->upstream('few')->shows({ '/few/1' => '127.0.0.1:1001 5 up',
+                                 map { ("/few/$_" => "127.0.0.1:100$_ 1 up") }
+                                 3 .. 5 }, 'the watch goes on');
 is(reads('few'), 1, 'nothing is read where nothing was missed');
-is(upstream('few')->generation, $generation + 1, 'and nothing changes');
+is($nginx->upstream('few')->generation, $generation + 1, 'and nothing changes');
 
 # more keys than are read at once
 
@@ -127,7 +127,7 @@ for (my $n = 0; $n < 1100; $n += 100) {
                $n .. $n + 99);
 }
 
-ok(wait_for(sub { keys %{ upstream('many')->members } == 1100 }, 20,
+ok(wait_for(sub { keys %{ $nginx->upstream('many')->members } == 1100 }, 20,
             'many members'), 'many members');
 
 away(sub {
@@ -136,7 +136,7 @@ away(sub {
 });
 
 ok(wait_for(sub {
-    my $members = upstream('many')->members;
+    my $members = $nginx->upstream('many')->members;
     !$members->{'/many/7'} && $members->{'/many/2000'}
 }, 10, 'events'), 'more than is read at once: etcd tells what was missed');
 
@@ -159,13 +159,14 @@ ok(wait_for(sub {
         $etcd->put('/unrelated', 1) while $etcd->revision() <= $known;
     });
 
-    upstream('few')->shows({ '/few/1' => '127.0.0.1:1001 9 up',
-                             '/few/3' => '127.0.0.1:3003 1 up' },
-                           'what is there is believed, not its revision');
+    $nginx->upstream('few')->shows(
+        { '/few/1' => '127.0.0.1:1001 9 up',
+          '/few/3' => '127.0.0.1:3003 1 up' },
+        'what is there is believed, not its revision');
 }
 
 $etcd->del_prefix($_) for '/many/', '/few/';
-upstream('few')->shows({}, 'empty');
+$nginx->upstream('few')->shows({}, 'empty');
 
 # Changes all the time, each weight greater than the one before, while the
 # connection is cut again and again.
@@ -189,12 +190,12 @@ my (%weight, @back);
 my $before = reads('few');
 
 for my $n (1 .. CUTS) {
-    my $reconnects = cluster()->{reconnects};
+    my $reconnects = $nginx->cluster()->{reconnects};
 
     $chaos->cut();
 
     wait_for {
-        my $members = upstream('few')->members;
+        my $members = $nginx->upstream('few')->members;
 
         for my $key (keys %$members) {
             my ($weight) = $members->{$key} =~ / (\d+) up$/;
@@ -204,7 +205,7 @@ for my $n (1 .. CUTS) {
             $weight{$key} = $weight;
         }
 
-        cluster()->{reconnects} > $reconnects;
+        $nginx->cluster()->{reconnects} > $reconnects;
     } 10, 'the next connection';
 }
 
@@ -221,6 +222,6 @@ my %expected = map {
     ($key => "$address $weight up")
 } map { [$_->{key}, $_->{value}] } $etcd->list('/few/');
 
-upstream('few')->shows(\%expected, 'and all are as the newest');
+$nginx->upstream('few')->shows(\%expected, 'and all are as the newest');
 
 finish();

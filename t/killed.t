@@ -21,7 +21,6 @@ use Wait;
 
 use constant {
     WORKERS => 3,
-    PATIENT => 120,             # of clients whose requests hang
 };
 
 my $etcd = Etcd->new()->start();
@@ -101,17 +100,6 @@ sub total {
 }
 
 
-# a client whose answer may take long
-
-sub patient {
-    my $client = $nginx->http;
-
-    $client->{timeout} = PATIENT;
-
-    return $client;
-}
-
-
 # so many requests under way: (worker => [clients])
 
 sub hang {
@@ -120,7 +108,7 @@ sub hang {
     my %clients;
 
     for my $i (1 .. $n) {
-        my $client = patient();
+        my $client = $nginx->patient();
         my $worker = $client->get('/worker')->{headers}{'x-worker'};
 
         $client->send('GET', '/');
@@ -155,7 +143,7 @@ for my $worker ((sort keys %clients)[0, 1]) {
 wait_for { $nginx->workers == WORKERS } 10, 'all workers';
 
 my $left = total();
-my $client = patient();
+my $client = $nginx->patient();
 
 $client->send('GET', '/');
 
@@ -176,7 +164,7 @@ $_->set(hang => 1) for @backends;
 $nginx->reload();
 is(total(), 12, 'they survive a reload');
 
-$client = patient();
+$client = $nginx->patient();
 $client->send('GET', '/');
 ok(wait_for(sub { total() == 13 }, 10, 'one more'),
    'those of new workers come to them');

@@ -91,15 +91,6 @@ my %upstream = map { $_ => Upstream->new($nginx, $_) }
     qw(db all json key named vitess ids);
 
 
-sub who {
-    my ($name) = @_;
-
-    my $answer = $nginx->get("/to/$name");
-
-    return $answer->{status} == 200 ? $answer->{body} : $answer->{status};
-}
-
-
 # tests: nobody but the one wanted answers, whichever worker is asked
 
 sub all_say {
@@ -149,13 +140,13 @@ is($upstream{db}->status->{kind}, 'leader', 'kind: leader');
 is($upstream{db}->status->{prefix}, '/election/db/',
    'an election is below its prefix');
 
-is(who('db'), 502, 'nobody has campaigned: 502');
+is($nginx->who('db'), 502, 'nobody has campaigned: 502');
 
 # who is asked may stand still for a while, but not each time
 
 ok(wait_for(sub {
     my $start = time();
-    who('db') eq '502' && time() - $start < 1;
+    $nginx->who('db') eq '502' && time() - $start < 1;
 }, 10, 'an answer at once'), 'and at once');
 
 my $first = $etcd->put('/election/db/a1', $at1);
@@ -206,7 +197,7 @@ my $short = $etcd->grant(6);
 $etcd->put('/election/db/b1', $at3, lease => $short);
 $etcd->put('/election/db/b2', $at1);
 all_say(db => 'three', 'one with a short lease');
-ok(wait_for(sub { who('db') eq 'one' }, 30), 'its lease expires');
+ok(wait_for(sub { $nginx->who('db') eq 'one' }, 30), 'its lease expires');
 
 # a leader moves, without another election
 
@@ -275,7 +266,7 @@ still_says(json => $etcd->put('/election/json/b',
 
     my $one = spawn($log, @elect, $at1);
 
-    ok(wait_for(sub { who('db') eq 'one' }, 10), 'etcdctl elect');
+    ok(wait_for(sub { $nginx->who('db') eq 'one' }, 10), 'etcdctl elect');
 
     my $two = spawn($log, @elect, $at2);
 
@@ -285,18 +276,19 @@ still_says(json => $etcd->put('/election/json/b',
     still_says(db => $keys[-1]{mod_revision}, 'one', 'a second one waits');
 
     stop_child($one, 'INT');
-    ok(wait_for(sub { who('db') eq 'two' }, 10), 'the first one resigns');
+    ok(wait_for(sub { $nginx->who('db') eq 'two' }, 10),
+       'the first one resigns');
 
     # it resigns once it knows that it has won
 
     wait_for { lines_of($log) =~ /\Q$at2\E/ } 10, 'the second one';
     stop_child($two, 'INT');
-    ok(wait_for(sub { who('db') eq '502' }, 10), 'so does the second');
+    ok(wait_for(sub { $nginx->who('db') eq '502' }, 10), 'so does the second');
 }
 
 # a key
 
-is(who('key'), 502, 'no key, no leader');
+is($nginx->who('key'), 502, 'no key, no leader');
 my $token = $etcd->put('/key/leader', $at1);
 $etcd->put('/key/leader2', $at2);
 all_say(key => 'one', 'the address that a key holds');
@@ -367,7 +359,7 @@ sub takes_part {
 }
 
 
-is(who('vitess'), 502, 'nobody takes part');
+is($nginx->who('vitess'), 502, 'nobody takes part');
 
 my $stranger = $etcd->put("$elections/main/1", $at3);
 my $vt1 = takes_part(main => $at1);
@@ -464,9 +456,10 @@ all_say(db => 'three', 'and the next one is known');
 still_says(db => $etcd->put('/election/db/c4', $at1), 'three',
            'before etcd is away');
 $etcd->stop();
-is(who('db'), 'three', 'while it is away');
+is($nginx->who('db'), 'three', 'while it is away');
 ok($nginx->reload(), 'a reload without etcd');
-is(who('db'), 'three', 'the last known leader, as long as max_stale lets it');
+is($nginx->who('db'), 'three',
+   'the last known leader, as long as max_stale lets it');
 $etcd->start();
 $etcd->del('/election/db/c3');
 $etcd->put('/other', 'so that the deletion is not the newest revision');
@@ -490,8 +483,8 @@ unlike(lines_of($nginx->dir . '/state/default.json'), qr/"named"|"all"/,
 
 $etcd->stop();
 $nginx->start();
-is(who('named'), 502, 'without etcd nobody leads after a start');
+is($nginx->who('named'), 502, 'without etcd nobody leads after a start');
 $etcd->start();
-ok(wait_for(sub { who('named') eq 'three' }, 20), 'until it is there');
+ok(wait_for(sub { $nginx->who('named') eq 'three' }, 20), 'until it is there');
 
 finish();

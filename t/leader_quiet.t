@@ -120,25 +120,6 @@ http {
 EOC
 
 
-sub cluster { $nginx->status->{clusters}{$_[0]} }
-
-
-sub who {
-    my ($name) = @_;
-
-    my $answer = $nginx->get("/to/$name");
-
-    return $answer->{status} == 200 ? $answer->{body} : $answer->{status};
-}
-
-
-sub becomes {
-    my ($name, $who) = @_;
-
-    return wait_for { who($name) eq $who } 20, "$name: $who";
-}
-
-
 # Asks until so many proofs were seen: the staleness has fallen.  Returns how
 # many requests had no leader, and the greatest staleness.
 
@@ -175,7 +156,7 @@ sub stays {
     my $greatest;
 
     ok($stall->again(STALLED, sub {
-        becomes($name, 'one') or return;
+        $nginx->leads_to($name, 'one') or return;
 
         (my $failed, $greatest) = observe($name);
 
@@ -183,7 +164,7 @@ sub stays {
     }), "$what: the leader stays");
 
     cmp_ok($greatest, '<', MAX_STALE, "$what: \$etcd_staleness");
-    is(cluster($name eq 'db' ? 'default' : $name)->{state}, 'synced',
+    is($nginx->cluster($name eq 'db' ? 'default' : $name)->{state}, 'synced',
        "$what: the state");
 }
 
@@ -195,8 +176,8 @@ is($etcd->revision, $revision, 'indeed');
 
 # etcd comes back as it was
 
-is(who('away'), 502, 'etcd is away: there is no leader');
-isnt(cluster('away')->{state}, 'synced', 'and the status says so');
+is($nginx->who('away'), 502, 'etcd is away: there is no leader');
+isnt($nginx->cluster('away')->{state}, 'synced', 'and the status says so');
 
 $away->start();
 stays('away', 'etcd comes back, and nothing is written');
@@ -220,7 +201,8 @@ sub found {
 
     return !@{ $upstream->{members} }
            && $upstream->{staleness_ms} < MAX_STALE * 1000
-           && cluster($name)->{state} eq ($name eq 'part' ? 'stale' : 'synced');
+           && $nginx->cluster($name)->{state}
+              eq ($name eq 'part' ? 'stale' : 'synced');
 }
 
 
@@ -233,10 +215,10 @@ for my $name (qw(lost part)) {
 
 # what etcd counts never agrees with what it shows, from some time on
 
-ok(wait_for(sub { cluster('counts')->{state} eq 'stale' }, 20, 'stale'),
+ok(wait_for(sub { $nginx->cluster('counts')->{state} eq 'stale' }, 20, 'stale'),
    'a state that cannot be proved is "stale"');
 cmp_ok($nginx->status->{upstreams}{counts}{staleness_ms}, '>',
        MAX_STALE * 1000, 'the status of the upstream tells for how long');
-is(who('counts'), 502, 'there is no leader');
+is($nginx->who('counts'), 502, 'there is no leader');
 
 finish();

@@ -17,7 +17,6 @@ use Etcd;
 use Fake;
 use Finish;
 use Nginx;
-use Upstream;
 use Wait;
 
 use constant {
@@ -98,8 +97,7 @@ EOC
 my $nginx = Nginx->new()->set(CHAOS  => $chaos->endpoints,
                               PAGING => $paging->endpoints);
 
-sub upstream { Upstream->new($nginx, $_[0]) }
-sub cluster { $nginx->status->{clusters}{$_[0] // 'default'} }
+
 sub ranges { $etcd->metric('etcd_debugging_mvcc_range_total') }
 
 
@@ -160,7 +158,7 @@ for (1 .. TIMES) {
 is($compacted, 1, 'a page of a compacted revision starts the list again')
     or diag(grep { /"paging"/ } $nginx->lines_of('error.log'));
 
-my $members = upstream('many')->members;
+my $members = $nginx->upstream('many')->members;
 
 is($members->{key(0)}, address(0) . ' 1 up', 'with the first key');
 ok(!$members->{key(KEYS)}, 'and without the last');
@@ -183,7 +181,7 @@ ok(wait_for(sub { many() == 0 }, 10, 'an event of all keys'),
 
 my $both = { map { ("/api/$_" => $backends[$_]->address . ' 1 up') } 0, 1 };
 
-upstream('api')->shows($both, 'members');
+$nginx->upstream('api')->shows($both, 'members');
 
 is($nginx->tally('/', 20)->{$_->name}, 10, 'requests to ' . $_->name)
     for @backends[0, 1];
@@ -194,7 +192,7 @@ is($nginx->tally('/', 20)->{$_->name}, 10, 'requests to ' . $_->name)
 sub compacted_while_away {
     my ($changes) = @_;
 
-    my $resyncs = cluster()->{resyncs};
+    my $resyncs = $nginx->cluster()->{resyncs};
 
     $chaos->set(refuse => 1);
     $chaos->cut();
@@ -203,20 +201,20 @@ sub compacted_while_away {
     $etcd->compact();
     $chaos->set(refuse => 0);
 
-    ok(wait_for(sub { cluster()->{resyncs} == $resyncs + 1
-                      && cluster()->{state} eq 'synced'
-                      && upstream('api')->status->{revision}
+    ok(wait_for(sub { $nginx->cluster()->{resyncs} == $resyncs + 1
+                      && $nginx->cluster()->{state} eq 'synced'
+                      && $nginx->upstream('api')->status->{revision}
                          >= $etcd->revision() }, 10, 'a list'),
        'it lists once');
 }
 
 sub requests {
     return { map { $_->{key} => $_->{requests} }
-             @{ upstream('api')->status->{members} } };
+             @{ $nginx->upstream('api')->status->{members} } };
 }
 
 
-my $generation = upstream('api')->generation;
+my $generation = $nginx->upstream('api')->generation;
 my $requests = requests();
 
 cmp_ok($requests->{'/api/0'} + $requests->{'/api/1'}, '>=', 40,
@@ -224,7 +222,8 @@ cmp_ok($requests->{'/api/0'} + $requests->{'/api/1'}, '>=', 40,
 
 compacted_while_away(sub {});
 
-is(upstream('api')->generation, $generation, 'an unchanged list: no update');
+is($nginx->upstream('api')->generation, $generation,
+   'an unchanged list: no update');
 is_deeply(requests(), $requests, 'and no counter lost');
 
 compacted_while_away(sub {
@@ -232,7 +231,7 @@ compacted_while_away(sub {
     $etcd->put('/api/1', ' ' . wordy($backends[1]));
 });
 
-is(upstream('api')->generation, $generation,
+is($nginx->upstream('api')->generation, $generation,
    'values written in another way: no update');
 is_deeply(requests(), $requests, 'and no counter lost');
 
@@ -241,7 +240,7 @@ compacted_while_away(sub {
     $etcd->put('/api/2', $backends[2]->address);
 });
 
-upstream('api')->shows({
+$nginx->upstream('api')->shows({
     map { ("/api/$_" => $backends[$_]->address . ' 1 up') } 1, 2
 }, 'a list is compared: one gone, one new');
 

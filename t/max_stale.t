@@ -20,7 +20,6 @@ use Finish;
 use Line;
 use Nginx;
 use Stall;
-use Upstream;
 use Wait;
 
 # proofs come three times as often: what is late by twice that is no failure
@@ -29,7 +28,6 @@ use constant {
     MAX_STALE => 5,
     SOON      => 2,
     STALLED   => 1,
-    PATIENT   => 120,
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -122,25 +120,7 @@ my $nginx = Nginx->new()->set(
 )->start($config);
 
 
-sub who {
-    my ($name) = @_;
-
-    my $answer = $nginx->get("/to/$name");
-
-    return $answer->{status} == 200 ? $answer->{body} : $answer->{status};
-}
-
-
 sub staleness { $nginx->status->{upstreams}{db}{staleness_ms} / 1000 }
-
-
-# the upstream has a leader, or none, at last
-
-sub becomes {
-    my ($name, $who) = @_;
-
-    return wait_for { who($name) eq $who } 20, "$name: $who";
-}
 
 
 # that there was no leader from then on was neither too soon nor too late, by
@@ -160,21 +140,9 @@ sub in_time {
            "$name: and soon after");
 }
 
-
-# a client whose answer may take long
-
-sub patient {
-    my $client = $nginx->http;
-
-    $client->{timeout} = PATIENT;
-
-    return $client;
-}
-
-
-ok(becomes(db => 'one'), 'a leader, once it is proved');
-is(who('usual'), 'one', 'by default');
-is(who('trusted'), 'one', 'without a limit');
+ok($nginx->leads_to(db => 'one'), 'a leader, once it is proved');
+ok($nginx->leads_to(usual => 'one'), 'by default');
+ok($nginx->leads_to(trusted => 'one'), 'without a limit');
 
 # nothing happens, and nginx asks for proofs: often enough
 
@@ -182,10 +150,10 @@ ok($stall->again(STALLED, sub {
     my $end = time() + 1.5 * MAX_STALE;
     my $failed = 0;
 
-    becomes(db => 'one') or return;
+    $nginx->leads_to(db => 'one') or return;
 
     while (time() < $end) {
-        $failed++ if who('db') ne 'one';
+        $failed++ if $nginx->who('db') ne 'one';
         sleep(0.02);
     }
 
@@ -197,7 +165,7 @@ ok($stall->again(STALLED, sub {
 $one->set(hang => 1);
 $one->reset;
 
-my ($closed, $kept) = (patient(), patient());
+my ($closed, $kept) = ($nginx->patient(), $nginx->patient());
 
 $closed->send('GET', '/to/closed');
 $kept->send('GET', '/to/db');
@@ -220,7 +188,7 @@ in_time($ended, 'on_change=close');
 
 # the backend hangs: whoever is let in is not answered, and is with it
 
-my $usual = patient();
+my $usual = $nginx->patient();
 
 $usual->send('GET', '/to/usual');
 ok(wait_for(sub { $one->requests == 3 }, 5, 'a request'),
@@ -232,7 +200,7 @@ if ($has_stream) {
        'another one does not begin');
 }
 
-is(who('db'), 502, 'there is no leader');
+is($nginx->who('db'), 502, 'there is no leader');
 cmp_ok(staleness(), '>', MAX_STALE, 'for want of a proof');
 is($two->requests, 0, 'and nobody else');
 
@@ -240,29 +208,30 @@ $one->set(hang => 0);
 
 is($kept->receive_once->{body}, 'one', 'keep: what is on its way is answered');
 is($usual->receive_once->{body}, 'one', 'and so is what came later');
-is(who('members'), 'one', 'members serve on');
-is(who('trusted'), 'one', 'max_stale=off');
+is($nginx->who('members'), 'one', 'members serve on');
+is($nginx->who('trusted'), 'one', 'max_stale=off');
 
-my $waiting = patient();
+my $waiting = $nginx->patient();
 
 $waiting->send('GET', '/to/waiting');
 
 # workers that come now know nothing better
 
 ok($nginx->reload(), 'a reload');
-is(who('db'), 502, 'it makes nobody a leader');
+is($nginx->who('db'), 502, 'it makes nobody a leader');
 
 # who led meanwhile nobody knows: the list says it
 
 $etcd->txn([del => '/db/1'], [put => '/db/2', $two->address]);
-is(who('trusted'), 'one', 'what comes of max_stale=off');
+is($nginx->who('trusted'), 'one', 'what comes of max_stale=off');
 
 $chaos->set(hold_down => 0);
 $chaos->cut();
 
-ok(becomes(db => 'two'), 'etcd is there again: the new leader');
+ok($nginx->leads_to(db => 'two'), 'etcd is there again: the new leader');
 is($waiting->receive_once->{body}, 'two', 'etcd_wait: it was waited for');
-ok(becomes($_ => 'two'), "$_: also") for qw(closed usual trusted members);
+ok($nginx->leads_to($_ => 'two'), "$_: also")
+    for qw(closed usual trusted members);
 
 if ($has_stream) {
     ok(wait_for(sub {
@@ -275,10 +244,10 @@ if ($has_stream) {
 # etcd stands still, with all connections open
 
 $etcd->freeze();
-ok(becomes(db => '502'), 'etcd is stopped');
+ok($nginx->leads_to(db => '502'), 'etcd is stopped');
 in_time(time(), 'etcd is stopped');
 $etcd->thaw();
-ok(becomes(db => 'two'), 'it goes on');
+ok($nginx->leads_to(db => 'two'), 'it goes on');
 
 $control->finished();
 

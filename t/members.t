@@ -16,7 +16,6 @@ use Etcd;
 use Finish;
 use Http;
 use Nginx;
-use Upstream;
 use Wait;
 
 my $etcd = Etcd->new()->start();
@@ -128,7 +127,6 @@ http {
 
 EOF
 
-sub upstream { return Upstream->new($nginx, @_) }
 
 sub json {
     my ($address, $rest) = @_;
@@ -156,7 +154,7 @@ like($nginx->error_log, qr/no live upstreams.*upstream: "http:\/\/same/,
 
 # two keys with one address
 
-my $same = upstream('same');
+my $same = $nginx->upstream('same');
 
 $etcd->put('/same/1', json($at1, '"weight":2'));
 $etcd->put('/same/2', json($at1, '"weight":5'));
@@ -267,7 +265,7 @@ is_deeply([sort keys %{ $nginx->tally('/to/same', 8) }], ['one', 'three'],
 # on_empty
 
 for my $name (qw(keep drop)) {
-    my $upstream = upstream($name);
+    my $upstream = $nginx->upstream($name);
 
     $etcd->txn([put => "/$name/1", $at1], [put => "/$name/2", $at2]);
     $upstream->shows({ "/$name/1" => "$at1 1 up", "/$name/2" => "$at2 1 up" },
@@ -276,10 +274,11 @@ for my $name (qw(keep drop)) {
     $upstream->sees($etcd->del_prefix("/$name/"));
 }
 
-upstream('drop')->shows({}, 'on_empty=drop: none when all keys are deleted');
+$nginx->upstream('drop')->shows(
+    {}, 'on_empty=drop: none when all keys are deleted');
 is(status_of('drop'), 502, 'and no answer');
 
-my $keep = upstream('keep');
+my $keep = $nginx->upstream('keep');
 my %kept = ('/keep/1' => "$at1 1 up", '/keep/2' => "$at2 1 up");
 
 $keep->shows(\%kept, 'on_empty=keep: all members stay');
@@ -318,7 +317,7 @@ $keep->shows({ '/keep/4' => "$at1 1 up", '/keep/5' => "$at2 1 up" },
 
 # etcd_allow
 
-my $allow = upstream('allow');
+my $allow = $nginx->upstream('allow');
 
 $etcd->txn(
     [put => '/allow/in4', '127.0.0.9:80'],
@@ -340,15 +339,15 @@ $allow->reports({ '/allow/out4' => "address \"10.0.0.1:80\" $refused",
                   '/allow/out6' => "address \"[fe80::1]:80\" $refused",
                   '/allow/unix' => "address \"unix:/run/a.sock\" $needs" },
                 'others are reported');
-upstream('allow_default')->reports({
+$nginx->upstream('allow_default')->reports({
     '/allow/unix' => "address \"unix:/run/a.sock\" $needs",
 }, 'by default all but sockets may be');
-upstream('allow_unix')->shows({ '/allow/unix' => 'unix:/run/a.sock 1 up' },
-                              'etcd_allow: sockets alone');
+$nginx->upstream('allow_unix')->shows(
+    { '/allow/unix' => 'unix:/run/a.sock 1 up' }, 'etcd_allow: sockets alone');
 
 # static servers
 
-my $static = upstream('static');
+my $static = $nginx->upstream('static');
 my %static = ($at1 => "$at1 3 up", $at2 => "$at2 1 down");
 
 is_deeply($static->members, \%static, 'static servers without any key');
@@ -368,7 +367,7 @@ $static->shows({ $at2 => $static{$at2}, '/static/1' => "$at1 9 up",
 $etcd->del_prefix('/static/');
 $static->shows(\%static, 'static servers stay when all keys are deleted');
 
-my $reserve = upstream('reserve');
+my $reserve = $nginx->upstream('reserve');
 
 is_deeply($reserve->members, { $at1 => "$at1 1 backup" },
           'a backup server alone');
@@ -393,24 +392,24 @@ $other->put('/services/api/9', $at2);
 
 my %api = ('/services/api/1' => "$at1 1 up");
 
-upstream('api')->shows(\%api, 'a prefix ends where it says');
-upstream('api2')->shows({ '/services/api/1' => "$at1 4 up" },
-                        'the same prefix in another upstream');
-upstream('noslash')->shows({ %api,
-                             '/services/apix/1' => "$at2 1 up",
-                             '/services/api'    => '10.0.0.1:80 1 up',
-                             '/services/api0'   => '10.0.0.3:80 1 up' },
-                           'a prefix need not end with a slash');
-upstream('spaced')->shows({ '/services/api/1' => "$at3 1 up" },
-                          'a namespace goes before every key');
-upstream('other')->shows({ '/services/api/9' => "$at2 1 up" },
-                         'the same prefix in another etcd');
+$nginx->upstream('api')->shows(\%api, 'a prefix ends where it says');
+$nginx->upstream('api2')->shows({ '/services/api/1' => "$at1 4 up" },
+                                'the same prefix in another upstream');
+$nginx->upstream('noslash')->shows({ %api,
+                                     '/services/apix/1' => "$at2 1 up",
+                                     '/services/api'    => '10.0.0.1:80 1 up',
+                                     '/services/api0'   => '10.0.0.3:80 1 up' },
+                                   'a prefix need not end with a slash');
+$nginx->upstream('spaced')->shows({ '/services/api/1' => "$at3 1 up" },
+                                  'a namespace goes before every key');
+$nginx->upstream('other')->shows({ '/services/api/9' => "$at2 1 up" },
+                                 'the same prefix in another etcd');
 is(join(' ', map { who($_) } qw(api api2 spaced other)), 'one one three two',
    'each upstream has its own');
 
 # leaving
 
-my $leave = upstream('leave');
+my $leave = $nginx->upstream('leave');
 
 
 sub leaves_ok {

@@ -82,9 +82,6 @@ http {
 EOC
 
 
-sub upstream { return Upstream->new($nginx, $_[0]) }
-
-
 # until a name was asked for again and answered, so many times: what is asked
 # for meanwhile was asked for, too
 
@@ -101,7 +98,7 @@ sub rounds {
 
 sub states {
     return { map { $_->{host} => "$_->{address} $_->{state}" }
-             @{ upstream('bad')->status->{members} // [] } };
+             @{ $nginx->upstream('bad')->status->{members} // [] } };
 }
 
 
@@ -109,7 +106,7 @@ sub reason {
     my ($host) = @_;
 
     my ($member) = grep { ($_->{host} // '') eq $host }
-        @{ upstream('bad')->status->{members} // [] };
+        @{ $nginx->upstream('bad')->status->{members} // [] };
 
     return $member->{reason};
 }
@@ -154,7 +151,7 @@ $etcd->put('/leader', 'two.test:80');
 
 $nginx->start($config);
 
-my $api = upstream('api');
+my $api = $nginx->upstream('api');
 
 my %api = ("127.0.0.1:$port" => '/api/web 1 up',
            '127.0.0.2:8080' => '/api/two 3 up',
@@ -168,8 +165,8 @@ is($api->member("127.0.0.1:$port")->{host}, "web.test:$port",
    'the status shows the name');
 ok(!exists $api->member('127.0.0.9:80')->{host}, 'where there is one');
 is(scalar(keys %{ $api->invalid }), 0, 'nothing is invalid');
-upstream('leader')->shows_by_address({ '127.0.0.2:80' => '/leader 1 up' },
-                                     'there is one leader');
+$nginx->upstream('leader')->shows_by_address(
+    { '127.0.0.2:80' => '/leader 1 up' }, 'there is one leader');
 
 is($nginx->get('/to/web')->{body}, 'one', 'requests go there');
 
@@ -177,7 +174,7 @@ is($nginx->get('/to/web')->{body}, 'one', 'requests go there');
 
 my $reason = 'is a host name, and there is no "resolver" in the "etcd" block';
 
-upstream('plain')->reports({
+$nginx->upstream('plain')->reports({
     '/api/web' => "address \"Web.TEST.:$port\" $reason",
     '/api/two' => "host \"two.test\" $reason",
     '/api/six' => "address \"six.test:80\" $reason",
@@ -216,7 +213,7 @@ my %bad = ('127.0.0.1:80' => '/bad/none 1 up',
            '127.0.0.3:80' => '/bad/silent 1 up',
            '127.0.0.4:80' => '/bad/foreign 1 up');
 
-upstream('bad')->shows_by_address({ %bad }, 'resolved at last');
+$nginx->upstream('bad')->shows_by_address({ %bad }, 'resolved at last');
 is(reason('none.test:80'), undef, 'there is no reason any more');
 unused('1 may not be, 0 are too many', 'but where one is refused',
        'foreign.test:80');
@@ -255,7 +252,7 @@ for (['api', 'web'], ['api', 'two'], ['api', 'six'], ['bad', 'foreign']) {
 
 $api->shows_by_address({ %api }, 'the last addresses stay');
 is($nginx->get('/to/web')->{body}, 'one', 'requests still go there');
-upstream('bad')->shows_by_address({ %bad }, 'here as well');
+$nginx->upstream('bad')->shows_by_address({ %bad }, 'here as well');
 unused('2 may not be, 0 are too many', 'with what was refused',
        'foreign.test:80');
 is($api->generation, $generation, 'nothing has changed');
@@ -359,7 +356,7 @@ $etcd->stop();
 $dns->set('two.test' => 'silence');
 $nginx->start($config);
 $api->shows_by_address({ %api }, 'addresses of the state file');
-is(upstream('bad')->member('never.test:80')->{state}, 'unresolved',
+is($nginx->upstream('bad')->member('never.test:80')->{state}, 'unresolved',
    'and what never was one');
 $dns->set('web.test' => ['127.0.0.1']);
 delete $api{"127.0.0.8:$port"};

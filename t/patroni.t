@@ -144,15 +144,6 @@ sub put { $etcd->put(member_key($_[0]), value(@_)) }
 sub lead { $etcd->put('/service/batman/leader', $_[0]) }
 
 
-sub who {
-    my ($name) = @_;
-
-    my $answer = $nginx->get("/to/$name");
-
-    return $answer->{status} == 200 ? $answer->{body} : $answer->{status};
-}
-
-
 # tests: who is used is all of these, and nobody else, in every worker
 
 sub used {
@@ -389,7 +380,7 @@ is_deeply($upstream{readers}->invalid, {}, 'replicas have addresses');
 $dns->set('pg2.test' => 'silence');
 put('pg2', conn_url => 'postgres://pg2.test:' . $pg{pg2}->port);
 still_used(readers => put('pg1'), 'pg1', 'a name that is not answered');
-is(who('writer'), 'pg3', 'nobody waits for it');
+is($nginx->who('writer'), 'pg3', 'nobody waits for it');
 $dns->set('pg2.test' => ['127.0.0.1']);
 used(readers => 'pg1 pg2', 'an answer, at last');
 put($_) for qw(pg2 pg3);
@@ -412,7 +403,7 @@ lead('pg1');
 put('pg1', xlog_location => 5);
 ok(wait_for(sub { $api{pg1}->requests >= 10 }, 10),
    'it is asked again and again');
-is(who('sure'), 502, 'the next one is not yet');
+is($nginx->who('sure'), 502, 'the next one is not yet');
 used(writer => 'pg1', 'though it has the key');
 
 my $asked = $api{pg1}->requests;

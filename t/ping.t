@@ -103,8 +103,6 @@ http {
 
 EOC
 
-sub cluster { $nginx->status->{clusters}{$_[0]} }
-
 Upstream->new($nginx, $_)->shows({ '/s/1' => $backend->address . ' 1 up' },
                                  "$_: members") for 'stopped', 'half';
 Upstream->new($nginx, 'calm')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
@@ -112,10 +110,10 @@ Upstream->new($nginx, 'calm')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
 
 # whichever of its two endpoints is in use goes deaf and dumb
 
-my $url = cluster('half')->{endpoint};
+my $url = $nginx->cluster('half')->{endpoint};
 my ($used) = grep { $_->url eq $url } @chaos;
 
-wait_for { cluster('stopped')->{staleness_ms} >= 0 } 10, 'a proof';
+wait_for { $nginx->cluster('stopped')->{staleness_ms} >= 0 } 10, 'a proof';
 
 $used->set(hold_up => 1, hold_down => 1);
 $etcd[0]->freeze();
@@ -133,7 +131,7 @@ sub until_log {
 
 my $waited = until_log('stopped') // 0;
 my $found = time();
-my $heard = $found - cluster('stopped')->{staleness_ms} / 1000;
+my $heard = $found - $nginx->cluster('stopped')->{staleness_ms} / 1000;
 
 cmp_ok($waited, '>=', TIMEOUT * 1000,
        'a stopped etcd is found by PING, after ping_timeout');
@@ -150,11 +148,11 @@ Upstream->new($nginx, 'half')->shows(
     { '/s/1' => $backend->address . ' 1 up', '/s/2' => '127.0.0.1:1002 1 up' },
     'another endpoint takes over at once, and nothing was missed');
 
-isnt(cluster('half')->{endpoint}, $url, 'the status names it');
-is(cluster('half')->{resyncs}, 0, 'it was not listed for that');
+isnt($nginx->cluster('half')->{endpoint}, $url, 'the status names it');
+is($nginx->cluster('half')->{resyncs}, 0, 'it was not listed for that');
 
 is($nginx->get('/')->{body}, 'one', 'requests are served meanwhile');
-cmp_ok(cluster('stopped')->{staleness_ms}, '>=', INTERVAL * 1000,
+cmp_ok($nginx->cluster('stopped')->{staleness_ms}, '>=', INTERVAL * 1000,
        'the status tells how old the data is');
 
 # while it hangs it is tried again, but not often

@@ -18,7 +18,6 @@ use Finish;
 use Load;
 use Nginx;
 use Tls;
-use Upstream;
 use Wait;
 
 
@@ -110,10 +109,6 @@ my $members = { '/s/1' => "$address 1 up" };
 my $load = Load->start($nginx->port, clients => 2);
 
 
-sub upstream { Upstream->new($nginx, $_[0]) }
-sub cluster { $nginx->status->{clusters}{$_[0]} }
-
-
 sub logs {
     my ($pattern, $name) = @_;
 
@@ -123,9 +118,10 @@ sub logs {
 }
 
 
-upstream($_)->shows($members, "$_: members") for qw(here both next right);
+$nginx->upstream($_)->shows($members, "$_: members")
+    for qw(here both next right);
 
-is(cluster('here')->{endpoint}, 'http://here.test:' . $etcd->port,
+is($nginx->cluster('here')->{endpoint}, 'http://here.test:' . $etcd->port,
    'the status shows the name');
 logs(qr/"dead": endpoint http:\S+ 127\.0\.0\.[23]:\d+ failed: .*next address/,
      'several addresses are tried in turn');
@@ -139,14 +135,14 @@ logs(qr/"silent".*"silent\.test" could not be resolved: Operation timed out/,
      'a name server that says nothing');
 logs(qr/"wrong": endpoint https:\S+ failed for .*wrong\.test/,
      'a certificate has to be for the name');
-is(cluster($_)->{state}, 'connecting', "$_: state")
+is($nginx->cluster($_)->{state}, 'connecting', "$_: state")
     for qw(dead nowhere silent failed wrong);
 
 # what was not there may come
 
 $dns->set("$_.test" => \@here) for qw(dead nowhere silent failed);
 
-upstream($_)->shows($members, "$_: members, once the name is right")
+$nginx->upstream($_)->shows($members, "$_: members, once the name is right")
     for qw(dead nowhere silent failed);
 
 # each connection asks again
@@ -164,8 +160,8 @@ logs(qr/"here": endpoint http:\S+ failed for .*refused/,
 $dns->set('here.test' => \@here);
 $etcd->put('/s/2', '127.0.0.1:1');
 
-upstream('here')->shows({ %$members, '/s/2' => '127.0.0.1:1 1 up' },
-                        'and back');
+$nginx->upstream('here')->shows({ %$members, '/s/2' => '127.0.0.1:1 1 up' },
+                                'and back');
 
 # requests never wait for a name server
 

@@ -67,7 +67,7 @@ http {
 
 EOC
 
-sub cluster { $nginx->status->{clusters}{default} }
+
 sub api { Upstream->new($nginx, 'api') }
 sub churn { Upstream->new($nginx, 'churn') }
 sub address { '10.9.' . int($_[0] / 250) . '.' . $_[0] % 250 . ':80' }
@@ -84,7 +84,7 @@ sub change_until {
     my $enough = $changes + SOME;
 
     return wait_for {
-        my $now = cluster()->{revision};
+        my $now = $nginx->cluster()->{revision};
 
         $back++ if $now < $newest;
         $newest = $now;
@@ -114,14 +114,14 @@ for my $member (@members) {
     # the one in use is among them, wherever the watch goes to meanwhile
 
     $member->stop();
-    change_until(sub { cluster()->{endpoint} ne $member->url
-                       && cluster()->{state} eq 'synced' }, 60,
+    change_until(sub { $nginx->cluster()->{endpoint} ne $member->url
+                       && $nginx->cluster()->{state} eq 'synced' }, 60,
                  'another endpoint');
     $member->launch($member->{cluster});
 
     ok(change_until(sub { $member->is_healthy }, 60, $name),
        "$name is restarted");
-    ok(change_until(sub { my $ms = cluster()->{staleness_ms};
+    ok(change_until(sub { my $ms = $nginx->cluster()->{staleness_ms};
                           $ms >= 0 && $ms < 1000 }, 60, 'a proof'),
        "$name: the data are fresh again");
 }
@@ -146,7 +146,7 @@ is_deeply(churn()->members, $in_etcd, 'the members are those of etcd');
 cmp_ok($changes, '>=', 9 * SOME, 'there were changes all the time');
 is($back, 0, 'no member that lagged took the revision back');
 
-my $now = cluster();
+my $now = $nginx->cluster();
 
 cmp_ok($now->{reconnects}, '>=', 1, 'the watch went from member to member');
 is($now->{resyncs}, 0, 'and on where it was');

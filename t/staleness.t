@@ -19,7 +19,6 @@ use Fake;
 use Finish;
 use Nginx;
 use Stall;
-use Upstream;
 use Wait;
 
 use constant {
@@ -88,9 +87,6 @@ http {
 
 EOC
 
-sub upstream { Upstream->new($nginx, $_[0]) }
-sub cluster { $nginx->status->{clusters}{$_[0]} }
-
 
 # Notes what the status says until the condition is met: { staleness => [...],
 # members => [...] } of a cluster; each of an answer of its own.
@@ -143,8 +139,9 @@ sub observe {
 $fake{part}->start('fragments:2000', @kv, @event,
                    '--event', '/s/3=127.0.0.1:1003');
 
-upstream('part')->shows({ map { ("/s/$_" => "127.0.0.1:100$_ 1 up") } 1 .. 3 },
-                        'a revision in parts');
+$nginx->upstream('part')->shows(
+    { map { ("/s/$_" => "127.0.0.1:100$_ 1 up") } 1 .. 3 },
+    'a revision in parts');
 
 {
     my @of_parts = $fake{part}->times(qr/ created /);
@@ -173,12 +170,13 @@ sub reconnected {
 
     $etcd->put('/unrelated', $_) for 1 .. 5;
 
-    my $reconnects = cluster('back')->{reconnects};
+    my $reconnects = $nginx->cluster('back')->{reconnects};
     my $before = time();
 
     $chaos{back}->cut();
 
-    wait_for { cluster('back')->{reconnects} > $reconnects } 5, 'a reconnect';
+    wait_for { $nginx->cluster('back')->{reconnects} > $reconnects } 5,
+        'a reconnect';
 
     ok(wait_for(sub {
         my $asked = time();
@@ -208,7 +206,7 @@ $etcd->put('/s/1', '127.0.0.1:1001');
            'a member that lags behind the list is no proof');
     is($nginx->count_log(qr/"behind": .*it lags behind the cluster/), 1,
        'and is left');
-    is(cluster('behind')->{resyncs}, 0, 'nothing is listed for that');
+    is($nginx->cluster('behind')->{resyncs}, 0, 'nothing is listed for that');
 }
 
 {
@@ -219,12 +217,12 @@ $etcd->put('/s/1', '127.0.0.1:1001');
     $fake{slow}->start('revision:90:100', @kv);
 
     ok(wait_for(sub {
-        push @revisions, cluster('slow')->{revision};
+        push @revisions, $nginx->cluster('slow')->{revision};
         $fake{slow}->count(qr/ created /) >= 3;
     }, 15, 'another connection'), 'so is one that lags after a failover');
     is(min(@revisions), 100, 'the revision does not go back for it');
-    upstream('slow')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
-                            'nor do the members');
+    $nginx->upstream('slow')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
+                                    'nor do the members');
 }
 
 
@@ -238,7 +236,7 @@ $chaos{far}->set(delay => DELAY);
 {
     my $changed = $etcd->put('/s/1', '127.0.0.1:1001');
 
-    upstream($_)->sees($changed) for qw(far near);
+    $nginx->upstream($_)->sees($changed) for qw(far near);
 }
 
 my $quiet = time() + 2 * DELAY;
@@ -332,7 +330,7 @@ $chaos{near}->set(refuse => 1);
 
 $chaos{near}->cut();
 
-wait_for { cluster('near')->{state} eq 'connecting' } 5, 'the end';
+wait_for { $nginx->cluster('near')->{state} eq 'connecting' } 5, 'the end';
 
 my $before = staleness('near');
 my $from = time();

@@ -20,7 +20,6 @@ use Finish;
 use Http;
 use Load;
 use Nginx;
-use Upstream;
 use Wait;
 
 
@@ -144,7 +143,6 @@ sub keeps {
 }
 
 
-sub upstream { return Upstream->new($nginx, $_[0]) }
 sub who { return $nginx->get("/to/$_[0]")->{body} }
 sub ranges { return $etcd->metric('etcd_debugging_mvcc_range_total') }
 sub in_dir { return sort map { s{.*/}{}r } glob("$dir/*"), glob("$dir/.??*") }
@@ -198,7 +196,7 @@ like(slurp("$dir/team.json"), qr{"namespace":\{"base64":"L/8="\}},
 is_deeply([sort keys %{ saved()->{static}{members} }], ['/static/1'],
           'static servers are not');
 
-upstream('keep')->sees($etcd->del_prefix('/keep/'));
+$nginx->upstream('keep')->sees($etcd->del_prefix('/keep/'));
 
 my $info = decode_json(slurp($file));
 
@@ -213,7 +211,7 @@ is($1, sha1_hex($2), 'the checksum');
 is((stat($file))[2] & 07777, 0600, 'the file is of its user alone');
 holds_only('default.json team.json', 'there is nothing beside it');
 
-my %known = map { $_ => upstream($_)->status }
+my %known = map { $_ => $nginx->upstream($_)->status }
     qw(api keep static odd empty team);
 my $before = saved();
 
@@ -242,7 +240,7 @@ is(who('team'), 'three', 'and another cluster');
 is($nginx->get('/to/empty')->{status}, 502, 'no member where there was none');
 
 for my $name (sort keys %known) {
-    my $now = upstream($name)->status;
+    my $now = $nginx->upstream($name)->status;
 
     for my $upstream ($now, $known{$name}) {
         delete @$upstream{qw(generation revision staleness_ms)};
@@ -276,16 +274,16 @@ is($nginx->get('/to/api')->{status}, 200, 'again without etcd');
 $etcd->start();
 ok(wait_for(\&synced, 20), 'etcd is back');
 $etcd->put('/services/api/3', $at3);
-upstream('api')->shows({ '/services/api/1' => "$at1 1 up",
-                         '/services/api/2' => "$at2 2 up",
-                         '/services/api/3' => "$at3 1 up" },
-                       'changes arrive');
+$nginx->upstream('api')->shows({ '/services/api/1' => "$at1 1 up",
+                                 '/services/api/2' => "$at2 2 up",
+                                 '/services/api/3' => "$at3 1 up" },
+                               'changes arrive');
 is($nginx->status->{clusters}{default}{resyncs}, 0, 'nothing was read again');
 
 $etcd->del("/odd/\x01\"\n");
 $etcd->del("/odd/\xc3\xa4");
-upstream('odd')->shows({ '/odd/down' => '127.0.0.9:80 1 down' },
-                       'keys of any bytes were the same');
+$nginx->upstream('odd')->shows({ '/odd/down' => '127.0.0.9:80 1 down' },
+                               'keys of any bytes were the same');
 
 # changes while nginx is away
 
@@ -299,9 +297,9 @@ $etcd->del('/services/api/1');
 my $ranges = ranges();
 
 $nginx->start();
-upstream('api')->shows({ '/services/api/2' => "$at2 2 up",
-                         '/services/api/4' => "$at3 1 up" },
-                       'changes while nginx was away');
+$nginx->upstream('api')->shows({ '/services/api/2' => "$at2 2 up",
+                                 '/services/api/4' => "$at3 1 up" },
+                               'changes while nginx was away');
 is(ranges(), $ranges, 'without a list');
 
 # a reload does not read the file, and its watch goes on
@@ -357,23 +355,24 @@ $etcd->del('/services/api/5');
 $etcd->put('/services/api/6', $at1) for 1 .. 3;
 $etcd->compact();
 $nginx->start();
-upstream('api')->shows({ '/services/api/2' => "$at2 2 up",
-                         '/services/api/4' => "$at3 1 up",
-                         '/services/api/6' => "$at1 1 up" },
-                       'compacted while nginx was away');
+$nginx->upstream('api')->shows({ '/services/api/2' => "$at2 2 up",
+                                 '/services/api/4' => "$at3 1 up",
+                                 '/services/api/6' => "$at1 1 up" },
+                               'compacted while nginx was away');
 is($nginx->count_log(qr/"default": prefix "\/services\/.*compacted/), 1,
    'it was listed, and the log says why');
 
 # keys that are no members show again after a restart
 
 $etcd->put('/services/api/bad', 'no address');
-upstream('api')->sees($etcd->put('/services/api/6', $at1));
+$nginx->upstream('api')->sees($etcd->put('/services/api/6', $at1));
 ok($nginx->quit(), 'with an invalid key nginx quits');
 is(saved()->{api}{revision}, 0, 'its upstream is to be listed');
 $nginx->start();
-ok(wait_for(sub { upstream('api')->invalid->{'/services/api/bad'} }, 10),
+ok(wait_for(sub { $nginx->upstream('api')->invalid->{'/services/api/bad'} },
+            10),
    'so the key shows');
-upstream('api')->sees($etcd->del('/services/api/bad'));
+$nginx->upstream('api')->sees($etcd->del('/services/api/bad'));
 
 # a restored etcd: the revision went back
 
@@ -384,9 +383,9 @@ $etcd->start();
 $etcd->put('/services/api/new', $at2);
 
 $nginx->start();
-upstream('api')->shows({ '/services/api/new' => "$at2 1 up" },
-                       'etcd was emptied while nginx was away');
-upstream('static')->shows({ $at1 => "$at1 3 up" }, 'in all upstreams');
+$nginx->upstream('api')->shows({ '/services/api/new' => "$at2 1 up" },
+                               'etcd was emptied while nginx was away');
+$nginx->upstream('static')->shows({ $at1 => "$at1 3 up" }, 'in all upstreams');
 is($nginx->count_log(qr/"default": the revision went back/), 1,
    'the log says so');
 
@@ -399,8 +398,8 @@ $other->put('/services/api/other', $at3);
 
 ok($nginx->quit(), 'nginx quits');
 $nginx->set(ETCD => $other->endpoints)->start($config);
-upstream('api')->shows({ '/services/api/other' => "$at3 1 up" },
-                       'another cluster');
+$nginx->upstream('api')->shows({ '/services/api/other' => "$at3 1 up" },
+                               'another cluster');
 is($nginx->count_log(qr/"default": another cluster answers/), 1,
    'the log says so');
 ok(keeps('api', '/services/api/other'), 'it is saved');
@@ -505,7 +504,7 @@ ok(wait_for(sub {
     keys %{ saved()->{odd}{members} } == $count
 }, 60), 'a large set is saved');
 
-upstream('odd')->sees($other->revision);
+$nginx->upstream('odd')->sees($other->revision);
 ok($nginx->quit(), 'nginx quits');
 
 my $large = saved()->{odd}{members};
@@ -517,8 +516,9 @@ my $revision = saved()->{odd}{revision};
 
 $other->stop();
 $nginx->start();
-is(scalar(@{ upstream('odd')->status->{members} }), $count, 'and is read');
-is(upstream('odd')->status->{revision}, $revision, 'with its revision');
+is(scalar(@{ $nginx->upstream('odd')->status->{members} }), $count,
+   'and is read');
+is($nginx->upstream('odd')->status->{revision}, $revision, 'with its revision');
 $other->start();
 
 ok($nginx->quit(), 'nginx quits');

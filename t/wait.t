@@ -21,7 +21,6 @@ use Finish;
 use Http;
 use Nginx;
 use Process;
-use Upstream;
 use Wait;
 
 use constant {
@@ -197,8 +196,6 @@ $nginx->write_file('page', join(' ', map {
 
 $nginx->start($config);
 
-sub upstream { return Upstream->new($nginx, @_) }
-
 
 # a request that is held
 
@@ -247,7 +244,7 @@ sub times_held {
 
 my @clients = map { hold('many') } 1 .. CLIENTS;
 
-upstream('many')->holds(CLIENTS, 'many requests are held');
+$nginx->upstream('many')->holds(CLIENTS, 'many requests are held');
 $etcd->put('/many/1', $at1);
 
 my (%answers, %workers);
@@ -259,14 +256,14 @@ for my $answer (map { $_->receive } @clients) {
 
 is_deeply(\%answers, { one => CLIENTS }, 'a member: all are answered');
 is(scalar(keys %workers), WORKERS, 'by all workers');
-upstream('many')->holds(0, 'none waits any more');
+$nginx->upstream('many')->holds(0, 'none waits any more');
 is($clients[0]->get('/many')->{body}, 'one', 'a kept connection goes on');
 
 $etcd->del('/many/1');
-upstream('many')->shows({}, 'the member goes');
+$nginx->upstream('many')->shows({}, 'the member goes');
 
 @clients = map { hold('many') } 1 .. 10;
-upstream('many')->holds(10, 'requests are held again');
+$nginx->upstream('many')->holds(10, 'requests are held again');
 $etcd->put('/many/2', $at2);
 is(join(' ', map { $_->receive->{body} } @clients), join(' ', ('two') x 10),
    'and answered');
@@ -284,13 +281,14 @@ is(times_held('none'), 0, 'indeed');
 
 my $client = hold('down');
 
-upstream('down')->holds(1, 'no member');
+$nginx->upstream('down')->holds(1, 'no member');
 
-my $down = upstream('down');
+my $down = $nginx->upstream('down');
 
 $down->sees($etcd->put('/down/1', "{\"address\":\"$at1\",\"down\":true}"));
 $down->sees($etcd->put('/down/2', "{\"address\":\"$at2\",\"drain\":true}"));
-upstream('down')->holds(1, 'one that is down, one that is drained: held still');
+$nginx->upstream('down')->holds(
+    1, 'one that is down, one that is drained: held still');
 $etcd->put('/down/1', $at1);
 is($client->receive->{body}, 'one', 'one is up: answered');
 
@@ -299,7 +297,7 @@ is($client->receive->{body}, 'one', 'one is up: answered');
 $one->down;
 $two->down;
 $etcd->txn([put => '/failing/1', $at1], [put => '/failing/2', $at2]);
-upstream('failing')->sees($etcd->revision);
+$nginx->upstream('failing')->sees($etcd->revision);
 is($nginx->get('/failing')->{status}, 502, 'all members fail: 502');
 is($nginx->get('/failing')->{status}, 502, 'all are disabled: 502');
 is(times_held('failing'), 0, 'nothing waits for that');
@@ -323,16 +321,16 @@ is(times_held('none'), 3,
    'redirected, a request waits no longer for the same one');
 
 $client = hold('other');
-upstream('redirect')->holds(1, 'redirected, it waits for another one');
+$nginx->upstream('redirect')->holds(1, 'redirected, it waits for another one');
 $etcd->put('/redirect/1', $at1);
 is($client->receive->{body}, 'one', 'and is answered');
 
 # clients that go away
 
 @clients = map { hold('abort') } 1 .. 20;
-upstream('abort')->holds(20, 'twenty are held');
+$nginx->upstream('abort')->holds(20, 'twenty are held');
 $_->close for @clients[0 .. 9];
-upstream('abort')->holds(10, 'ten go away: ten are left');
+$nginx->upstream('abort')->holds(10, 'ten go away: ten are left');
 logs('abort', join(' ', ('499') x 10), 'with status 499');
 $one->reset;
 $etcd->put('/abort/1', $at1);
@@ -348,7 +346,7 @@ my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
 syswrite($socket, join('', map { "GET /pipe?$_ HTTP/1.1\r\nHost: a\r\n"
                                  . ($_ == 3 ? "Connection: close\r\n" : '')
                                  . "\r\n" } 1 .. 3));
-upstream('pipe')->holds(1, 'of pipelined requests the first is held');
+$nginx->upstream('pipe')->holds(1, 'of pipelined requests the first is held');
 $etcd->put('/pipe/1', $at1);
 
 my $text = do { local $/; <$socket> };
@@ -361,7 +359,7 @@ for my $path ('post', 'unbuffered') {
     my $name = "a body to /$path";
 
     $etcd->del_prefix('/post/');
-    upstream('post')->shows({}, "$name: no member");
+    $nginx->upstream('post')->shows({}, "$name: no member");
 
     $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
                                     PeerPort => $nginx->port);
@@ -369,7 +367,7 @@ for my $path ('post', 'unbuffered') {
     syswrite($socket, "POST /$path HTTP/1.1\r\nHost: a\r\n"
              . "Connection: close\r\nExpect: 100-continue\r\n"
              . 'Content-Length: ' . BODY . "\r\n\r\n");
-    upstream('post')->holds(1, "$name is held");
+    $nginx->upstream('post')->holds(1, "$name is held");
     ok(!IO::Select->new($socket)->can_read(0.05), "$name is not asked for");
     $etcd->put('/post/1', $at1);
     like(scalar(<$socket>), qr{^HTTP/1.1 100 }, "$name: asked for now");
@@ -380,31 +378,31 @@ for my $path ('post', 'unbuffered') {
 }
 
 $etcd->del_prefix('/post/');
-upstream('post')->shows({}, 'no member');
+$nginx->upstream('post')->shows({}, 'no member');
 $client = $nginx->http;
 $client->send('POST', '/post', 'x' x BODY);
-upstream('post')->holds(1, 'a body that is sent at once is held');
+$nginx->upstream('post')->holds(1, 'a body that is sent at once is held');
 $etcd->put('/post/1', $at1);
 is($client->receive->{body}, 'one', 'and answered');
 
 # subrequests
 
 $client = hold('guarded');
-upstream('auth')->holds(1, 'the subrequest of auth_request is held');
+$nginx->upstream('auth')->holds(1, 'the subrequest of auth_request is held');
 $etcd->put('/auth/1', $at1);
 is($client->receive->{body}, 'two', 'and the request goes on after it');
 
 $client = hold('page');
-upstream('sub')->holds(3, 'three subrequests of one page are held');
+$nginx->upstream('sub')->holds(3, 'three subrequests of one page are held');
 $etcd->put('/sub/1', $at1);
 is($client->receive->{body}, 'one one one', 'the page is complete');
 
 $etcd->del('/sub/1');
-upstream('sub')->shows({}, 'no member');
+$nginx->upstream('sub')->shows({}, 'no member');
 $client = hold('page');
-upstream('sub')->holds(3, 'three are held again');
+$nginx->upstream('sub')->holds(3, 'three are held again');
 $client->close;
-upstream('sub')->holds(0, 'the client goes away: none is left');
+$nginx->upstream('sub')->holds(0, 'the client goes away: none is left');
 
 # HTTP/2
 
@@ -413,9 +411,9 @@ my @curl = ('curl', '-s', '--http2-prior-knowledge', '--max-time', 600);
 my $h2 = spawn($nginx->dir . '/h2', @curl, $url);
 my $killed = spawn($nginx->dir . '/h2', @curl, $url);
 
-upstream('h2')->holds(2, 'HTTP/2: two are held');
+$nginx->upstream('h2')->holds(2, 'HTTP/2: two are held');
 stop_child($killed);
-upstream('h2')->holds(1, 'one goes away: one is left');
+$nginx->upstream('h2')->holds(1, 'one goes away: one is left');
 logs('h2', '499', 'with status 499');
 $etcd->put('/h2/1', $at1);
 waitpid($h2, 0);
@@ -426,18 +424,18 @@ is_deeply([$nginx->lines_of('h2')], ['one'], 'as it should be');
 # a worker dies: what it held counts no more
 
 @clients = map { hold('killed') } 1 .. 40;
-upstream('killed')->holds(40, 'forty are held');
+$nginx->upstream('killed')->holds(40, 'forty are held');
 $nginx->kill_worker($_) for $nginx->workers;
 wait_for { $nginx->workers == WORKERS } 10, 'new workers';
-upstream('killed')->holds(0, 'the workers die: none is left');
+$nginx->upstream('killed')->holds(0, 'the workers die: none is left');
 
 # over a reload
 
 @clients = map { hold('reload') } 1 .. 20;
-upstream('reload')->holds(20, 'twenty are held');
+$nginx->upstream('reload')->holds(20, 'twenty are held');
 ok($nginx->reload(), 'a reload');
 push @clients, map { hold('reload') } 1 .. 5;
-upstream('reload')->holds(25, 'and five more');
+$nginx->upstream('reload')->holds(25, 'and five more');
 cmp_ok(scalar($nginx->leaving), '>', 0, 'old workers stay for them');
 $etcd->put('/reload/1', $at1);
 is(join(' ', map { $_->receive->{body} } @clients),

@@ -17,7 +17,6 @@ use Etcd;
 use Fake;
 use Finish;
 use Nginx;
-use Upstream;
 use Wait;
 
 use constant {
@@ -136,9 +135,6 @@ http {
 
 EOC
 
-sub upstream { Upstream->new($nginx, $_[0]) }
-sub cluster { $nginx->status->{clusters}{$_[0] // 'default'} }
-
 
 # how often the fake was asked for keys, but for questions that were put once
 # more for want of an answer in time
@@ -175,7 +171,7 @@ sub states_until {
 
     ok(wait_for(sub {
         my $asked = time();
-        my $members = upstream($name)->members;
+        my $members = $nginx->upstream($name)->members;
         my $state = join(' ', map { "$_=$members->{$_}" } sort keys %$members);
 
         $seen{$state} = $asked;
@@ -192,14 +188,15 @@ my $seen = states_until(sub { keys %{ $_[0] } == 3 }, 'fragments', 10,
                         'fragments');
 my ($created) = $fake{fragments}->times(qr/ created /);
 
-upstream('fragments')->shows(expected(1 .. 3), 'fragments are put together');
+$nginx->upstream('fragments')->shows(expected(1 .. 3),
+                                     'fragments are put together');
 
 is(scalar(keys %$seen), 2, 'no part of a revision was to be seen')
     or diag(join("\n", keys %$seen));
 cmp_ok($seen->{''} // 0, '>', $created + FIRST, 'while it was there');
 
-upstream('cutoff')->shows(expected(1 .. 3),
-                          'fragments of a connection that was lost come again');
+$nginx->upstream('cutoff')->shows(
+    expected(1 .. 3), 'fragments of a connection that was lost come again');
 
 is($fake{cutoff}->count(qr/ watch /), 2, 'the watch was made again');
 like($fake{cutoff}->lines(qr/ watch /)->[1] // '', qr/ revision=0\n/,
@@ -208,16 +205,16 @@ is(ranges('cutoff'), 2, 'and what was missed was read');
 
 # what etcd sends for watches that are not there
 
-upstream('stray')->shows(expected(3), 'unknown watch ids are dropped');
+$nginx->upstream('stray')->shows(expected(3), 'unknown watch ids are dropped');
 is($fake{stray}->count(qr/ open /), 2, 'the connections stay');
 
-upstream('descent')->shows(expected(1, 2), 'watch ids in any order');
-is_deeply(upstream('neighbour')->members, {}, 'each for its own watch');
+$nginx->upstream('descent')->shows(expected(1, 2), 'watch ids in any order');
+is_deeply($nginx->upstream('neighbour')->members, {}, 'each for its own watch');
 
 # a refused watch and its neighbour
 
-upstream('refusing')->shows(expected(1, 2),
-                            'a refused watch leaves the others alone');
+$nginx->upstream('refusing')->shows(expected(1, 2),
+                                    'a refused watch leaves the others alone');
 ok(wait_for(sub { $fake{refusing}->count(qr{ watch .*/bad/}) > 1 }, 10,
             'another attempt'), 'it is tried again');
 is($nginx->count_log(
@@ -244,12 +241,12 @@ ok(wait_for(sub { $fake{lazy}->count(qr/ created /) == WATCHES }, 10,
 
 # compacted as soon as it is made
 
-upstream('compacted')->shows(expected(0), 'compacted at once: members');
+$nginx->upstream('compacted')->shows(expected(0), 'compacted at once: members');
 is(ranges('compacted'), 2, 'listed again');
 ok(wait_for(sub {
     ($fake{compacted}->lines(qr/ watch /)->[-1] // '') =~ / revision=200\n/
 }, 10, 'the second watch'), 'watched from the revision of that list');
-is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
+is($nginx->cluster('compacted')->{resyncs}, 1, 'which the status counts');
 
 # A transaction is seen as a whole, also when its bytes come one at a time.  Of
 # more than 16 members the status is not of one moment.
@@ -281,7 +278,7 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
 # changes while connections break, again and again
 
 {
-    my $resyncs = cluster()->{resyncs};
+    my $resyncs = $nginx->cluster()->{resyncs};
     my (@wanted, %members);
 
     for my $n (10 .. 49) {
@@ -293,7 +290,8 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
         $members{"/api/$n"} = "127.0.0.1:10$n 1 up";
     }
 
-    upstream('api')->shows(\%members, 'all changes around lost connections');
+    $nginx->upstream('api')->shows(\%members,
+                                   'all changes around lost connections');
 
     my @events = map { "$_->{key} $_->{change} $_->{revision}" }
         sort { $a->{revision} <=> $b->{revision} }
@@ -316,9 +314,9 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
     delete @members{'/api/11', '/api/12'};
     $members{'/api/10'} = '127.0.0.1:2010 1 up';
 
-    upstream('api')->shows(\%members, 'changes while it was away');
-    is(cluster()->{resyncs}, $resyncs, 'nothing was listed for that');
-    cmp_ok(cluster()->{reconnects}, '>=', 2, 'the watch was resumed');
+    $nginx->upstream('api')->shows(\%members, 'changes while it was away');
+    is($nginx->cluster()->{resyncs}, $resyncs, 'nothing was listed for that');
+    cmp_ok($nginx->cluster()->{reconnects}, '>=', 2, 'the watch was resumed');
 }
 
 # A key that is written after the list, before the watch: the create's answer
@@ -331,7 +329,7 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
 
     $etcd->put('/unrelated', 1);
 
-    ok(wait_for(sub { (upstream('api')->members->{'/api/99'} // '')
+    ok(wait_for(sub { ($nginx->upstream('api')->members->{'/api/99'} // '')
                       eq '127.0.0.1:1099 1 up' }, 20, '/api/99'),
        'the answer to a create is no barrier');
 
@@ -341,12 +339,13 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
 # progress notifications move the position where a watch goes on
 
 {
-    my $resyncs = cluster()->{resyncs};
+    my $resyncs = $nginx->cluster()->{resyncs};
     my $revision = $etcd->put('/unrelated', 2) + 5;
 
     $etcd->put('/unrelated', $_) for 1 .. 5;
 
-    ok(wait_for(sub { upstream('api')->status->{revision} >= $revision }, 10,
+    ok(wait_for(sub { $nginx->upstream('api')->status->{revision}
+                     >= $revision }, 10,
                 'progress'), 'a quiet prefix follows the revision');
 
     $chaos->set(refuse => 1);
@@ -355,9 +354,10 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
     $etcd->put('/api/98', '127.0.0.1:1098');
     $chaos->set(refuse => 0);
 
-    ok(wait_for(sub { upstream('api')->members->{'/api/98'} }, 10, '/api/98'),
+    ok(wait_for(sub { $nginx->upstream('api')->members->{'/api/98'} }, 10,
+                '/api/98'),
        'what came after the compaction');
-    is(cluster()->{resyncs}, $resyncs,
+    is($nginx->cluster()->{resyncs}, $resyncs,
        'a compaction up to that position costs no list');
 }
 
@@ -365,7 +365,7 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
 # changes all keys.
 
 {
-    my $resyncs = cluster()->{resyncs};
+    my $resyncs = $nginx->cluster()->{resyncs};
     my $note = 'x' x 10_000;
     my $parts = sub {
         my ($weight) = @_;
@@ -386,11 +386,12 @@ is(cluster('compacted')->{resyncs}, 1, 'which the status counts');
         grep({ / $last up/ } values %{ $_[0] }) == 16
     }, 'parts', 20, 'all parts');
 
-    is(scalar(grep { / $last up/ } values %{ upstream('parts')->members }), 16,
+    is(scalar(grep { / $last up/ }
+              values %{ $nginx->upstream('parts')->members }), 16,
        'more than a message may hold');
     is(scalar(grep { my %w = map { $_ => 1 } / (\d) up/g; keys %w > 1 }
               keys %$seen, keys %$more), 0, 'no revision was seen in part');
-    is(cluster()->{resyncs}, $resyncs, 'it came from the watch');
+    is($nginx->cluster()->{resyncs}, $resyncs, 'it came from the watch');
 }
 
 finish();

@@ -37,12 +37,18 @@ use Test::More ();
 
 use Finish;
 use Http;
+use Line;
 use Port;
 use Process;
+use Upstream;
 use Wait;
 
-# seconds; a machine that stands still for so long is no test's subject
-use constant START => 60;
+# seconds; a machine that stands still for START is no test's subject
+
+use constant {
+    START   => 60,
+    PATIENT => 120,
+};
 
 my $top = abs_path(dirname(__FILE__) . '/../..');
 my $count = 0;
@@ -502,6 +508,89 @@ sub status {
     $answer->{status} == 200 or return;
 
     return eval { decode_json($answer->{body}) };
+}
+
+
+# what it says about one cluster; one upstream, of http or stream, as an object
+
+sub cluster {
+    my ($self, $name) = @_;
+
+    return $self->status->{clusters}{$name // 'default'};
+}
+
+
+sub upstream { return Upstream->new(@_) }
+sub stream { return Upstream->new(@_, 'stream') }
+
+
+# whom "/to/NAME" leads to: the body, or a status that is not 200
+
+sub who {
+    my ($self, $name) = @_;
+
+    my $answer = $self->get("/to/$name");
+
+    return $answer->{status} == 200 ? $answer->{body} : $answer->{status};
+}
+
+
+# true as soon as it leads to that one
+
+sub leads_to {
+    my ($self, $name, $who) = @_;
+
+    return wait_for { $self->who($name) eq $who } 20, "$name: $who";
+}
+
+
+# what "/" says, and a test: it says so soon
+
+sub says { $_[0]->get('/')->{body} }
+
+
+sub comes_to_say {
+    my ($self, $wanted, $name, $seconds) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    wait_for { $self->says eq $wanted } $seconds // 10, "\"$wanted\"";
+
+    return Test::More::is($self->says, $wanted, $name);
+}
+
+
+# whether it leads, as "/leads" says it
+
+sub leads { ($_[0]->get('/leads')->{body} // '') eq '1' }
+
+
+# a client of lines that is at %%PORT_NAME%%
+
+sub line { Line::Client->new($_[0]->port("PORT_$_[1]")) }
+
+
+# a client that has asked, and one that can wait for minutes
+
+sub begin {
+    my ($self, $path) = @_;
+
+    my $client = $self->http;
+
+    $client->send('GET', $path);
+
+    return $client;
+}
+
+
+sub patient {
+    my ($self) = @_;
+
+    my $client = $self->http;
+
+    $client->{timeout} = PATIENT;
+
+    return $client;
 }
 
 
