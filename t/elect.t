@@ -28,18 +28,6 @@ my $election = Election->new($etcd, $name);
 my $nginx = Nginx->new(etcd => $etcd)->start(Turns::CONFIG);
 
 
-sub says { $nginx->get('/')->{body} }
-
-sub becomes {
-    my ($wanted, $name, $seconds) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    wait_for { says() eq $wanted } $seconds // 10, "\"$wanted\"";
-
-    return is(says(), $wanted, $name);
-}
-
 sub candidates { scalar(my @all = $election->candidates) }
 
 # while nothing is to happen
@@ -53,7 +41,7 @@ sub stays {
     my %seen;
 
     while (time() < $end) {
-        $seen{says()}++;
+        $seen{$nginx->says()}++;
         sleep(0.01);
     }
 
@@ -89,42 +77,42 @@ $nginx->start();
 
 ok(wait_for(sub {
     $etcd->call('lease/keepalive', { ID => $dead });
-    says() eq 'dead:' && candidates() == 2
+    $nginx->says() eq 'dead:' && candidates() == 2
 }, 10), 'a dead one leads, and nginx campaigns');
 stays('dead:', 0.5, 'it leads on');
-becomes('nginx:1', 'and leads in the end', 20);
+$nginx->comes_to_say('nginx:1', 'and leads in the end', 20);
 
 # keys that are no candidates
 
 $etcd->put("$name/later", 'x');
 stays('nginx:1', 0.3, 'a wrong key behind the leader');
 $etcd->revoke($election->leader->{lease});
-becomes(':', 'a wrong key before all others: nobody leads');
+$nginx->comes_to_say(':', 'a wrong key before all others: nobody leads');
 ok(wait_for(sub { candidates() == 2 }, 5), 'nginx campaigns');
 stays(':', 0.5, 'but does not lead');
 says_once(qr{no leader: .*"/elections/ingress/later".*its name});
 $etcd->del("$name/later");
-becomes('nginx:1', 'it is gone: nginx leads');
+$nginx->comes_to_say('nginx:1', 'it is gone: nginx leads');
 
 $etcd->txn([put => "$name/12ab", 'x'], [put => "$name/12ac", 'y']);
 stays('nginx:1', 0.3, 'two keys of one txn behind the leader');
 $etcd->revoke($election->leader->{lease});
-becomes(':', 'before all others: nobody leads');
+$nginx->comes_to_say(':', 'before all others: nobody leads');
 ok(wait_for(sub { candidates() == 3 }, 5), 'nginx campaigns');
 stays(':', 0.5, 'but does not lead');
 says_once(qr/there is no leader.*created together/);
 $etcd->del("$name/12ac");
-becomes('x:', 'one is deleted: the other one leads');
+$nginx->comes_to_say('x:', 'one is deleted: the other one leads');
 $etcd->put("$name/12ab", 'x' x 4096);
-becomes('x' x 4096 . ':', 'with a long value');
+$nginx->comes_to_say('x' x 4096 . ':', 'with a long value');
 $etcd->put("$name/12ab", 'x' x 4097);
-becomes(':', 'or one that is too long');
+$nginx->comes_to_say(':', 'or one that is too long');
 says_once(qr/there is no leader.*too long/);
 $etcd->put("$name/12ab", '');
 stays(':', 0.3, 'or none');
 is(Election->view($nginx, 'ingress')->{leader}, '', 'which the status shows');
 $etcd->del("$name/12ab");
-becomes('nginx:1', 'it is gone: nginx leads');
+$nginx->comes_to_say('nginx:1', 'it is gone: nginx leads');
 
 # names of decimal digits, as of npm's etcd3: it is the key's own lease that
 # tells them from others
@@ -134,18 +122,19 @@ my $other = $etcd->grant(600);
 
 $etcd->put("$name/$own", 'other', lease => $other);
 $etcd->revoke($election->leader->{lease});
-becomes(':', 'the name of another lease than its own: nobody leads');
+$nginx->comes_to_say(':',
+                     'the name of another lease than its own: nobody leads');
 says_once(qr{no leader: .*"/elections/ingress/$own".*its name});
 $etcd->del("$name/$own");
-becomes('nginx:1', 'it is gone: nginx leads');
+$nginx->comes_to_say('nginx:1', 'it is gone: nginx leads');
 
 $etcd->put("$name/$own", 'decimal', lease => $own);
 stays('nginx:1', 0.3, 'a decimal lease behind the leader');
 $etcd->revoke($election->leader->{lease});
-becomes('decimal:', 'a decimal lease leads');
+$nginx->comes_to_say('decimal:', 'a decimal lease leads');
 ok(wait_for(sub { candidates() == 2 }, 5), 'nginx campaigns');
 $etcd->revoke($own);
-becomes('nginx:1', 'and nginx after it');
+$nginx->comes_to_say('nginx:1', 'and nginx after it');
 
 # 12345678 in hexadecimal digits would be another lease
 
@@ -154,11 +143,11 @@ my $short = $etcd->call('lease/grant', { TTL => 600, ID => 12345678 })->{ID};
 $etcd->call('lease/grant', { TTL => 600, ID => hex($short) });
 $etcd->put("$name/$short", 'short', lease => $short);
 $etcd->revoke($election->leader->{lease});
-becomes('short:', 'a short one leads');
+$nginx->comes_to_say('short:', 'a short one leads');
 $etcd->revoke(hex($short));
 stays('short:', 0.5, 'whatever becomes of the lease that it might be');
 $etcd->revoke($short);
-becomes('nginx:1', 'until its own one is gone');
+$nginx->comes_to_say('nginx:1', 'until its own one is gone');
 
 $nginx->expect(qr/there is no leader: the first candidate/);
 

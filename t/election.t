@@ -76,19 +76,7 @@ $nginx->write_file('large', 'x' x 655360);
 $nginx->start($config);
 
 
-sub says { $nginx->get('/')->{body} }
 sub gate { $nginx->get('/only/file')->{status} }
-
-sub becomes {
-    my ($wanted, $name, $seconds) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    wait_for { says() eq $wanted } $seconds // 10, "\"$wanted\"";
-
-    return is(says(), $wanted, $name);
-}
-
 sub agent { ($nginx->status // {})->{agent}{pid} }
 
 # the same lease and key as before
@@ -115,14 +103,14 @@ sub stays {
     my %seen;
 
     while (time() < $end) {
-        $seen{says()}++;
+        $seen{$nginx->says()}++;
     }
 
     is_deeply([keys %seen], [$wanted], $name);
 }
 
 
-becomes('one:1', 'it leads');
+$nginx->comes_to_say('one:1', 'it leads');
 is(gate(), 200, 'its gate is open');
 
 my $leader = $election->leader;
@@ -162,7 +150,7 @@ same($leader, 'with the same lease and key');
 
 $nginx->set(VALUE => 'two');
 ok($nginx->reload($config, gone => 1), 'a reload with another value');
-becomes('two:1', 'is proclaimed');
+$nginx->comes_to_say('two:1', 'is proclaimed');
 same($leader, 'under the same key');
 
 $nginx->set(ZONE => '2m');
@@ -176,14 +164,14 @@ $etcd->revoke($leader->{lease});
 ok(wait_for(sub {
        ($election->leader // return)->{lease} != $leader->{lease}
    }, 10), 'the lease is revoked: it campaigns with another one');
-becomes('two:1', 'and leads again');
+$nginx->comes_to_say('two:1', 'and leads again');
 
 $leader = $election->leader;
 $etcd->del($leader->{key});
 ok(wait_for(sub {
        ($election->leader // return)->{lease} != $leader->{lease}
    }, 10), 'the key is deleted: it campaigns with another lease');
-becomes('two:1', 'and leads again');
+$nginx->comes_to_say('two:1', 'and leads again');
 is(scalar(my @all = $election->candidates), 1, 'nothing is left of others');
 
 # all processes stand still for longer than the TTL
@@ -218,7 +206,7 @@ my @first = map { ($_->receive // {})->{body} // '' } @asked;
 is(scalar(grep { /:1$/ } @first), 0, 'the first answers after that say no')
     or diag("@first");
 $nginx->thaw($agent);
-becomes('two:1', 'and it wins again', 20);
+$nginx->comes_to_say('two:1', 'and it wins again', 20);
 
 # without etcd: the last request that was let in had been sent in time
 
@@ -228,16 +216,16 @@ $etcd->kill();
 my $stopped = time();
 my $let_in = $stopped;
 
-is(says(), 'two:1', 'etcd is away: the lease holds on');
+is($nginx->says(), 'two:1', 'etcd is away: the lease holds on');
 ok(wait_for(sub {
        my $asked = time();
 
        gate() == 503 or return !($let_in = $asked);
    }, TTL * 2), 'up to its end');
 cmp_ok($let_in - $stopped, '<=', TTL, 'not longer than the TTL');
-is(says() =~ /:1$/, '', 'and so do variables');
+is($nginx->says() =~ /:1$/, '', 'and so do variables');
 $etcd->start();
-becomes('two:1', 'etcd is back: it leads again', 20);
+$nginx->comes_to_say('two:1', 'etcd is back: it leads again', 20);
 
 # The end.  nginx tells etcd, and waits but a moment for the answer: if there
 # was none since the machine stood still, it has to do so again.
@@ -251,7 +239,7 @@ sub resigns {
 
     for my $attempt (1 .. 10) {
         $nginx->start($config);
-        becomes('two:1', 'started again');
+        $nginx->comes_to_say('two:1', 'started again');
         $leader = $election->leader;
 
         my $began = time();
@@ -292,12 +280,12 @@ resigns(sub { $nginx->stop() }, 'TERM');
 
 $nginx->set(TTL => TTL);
 $nginx->start($config);
-becomes('two:1', 'started again');
+$nginx->comes_to_say('two:1', 'started again');
 $nginx->crash();
 ok($election->leader, 'all are killed: the key stays');
 $nginx->set(TTL => LONG);
 $nginx->start($config);
-becomes('two:1', 'and costs the TTL', TTL * 4);
+$nginx->comes_to_say('two:1', 'and costs the TTL', TTL * 4);
 
 # without the election
 
@@ -307,6 +295,6 @@ ok($nginx->reload($without, gone => 1), 'a reload without the election');
 ok(wait_for(sub { !$election->candidates }, 10), 'resigned');
 
 ok($nginx->reload($config, gone => 1), 'a reload with it');
-becomes('two:1', 'it leads again');
+$nginx->comes_to_say('two:1', 'it leads again');
 
 finish();

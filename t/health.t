@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use List::Util qw(max);
 use Test::More;
 
 use Finish;
@@ -21,7 +22,6 @@ my @hashes = ('hash', 'hash consistent');
 
 
 sub sum { my $sum = 0; $sum += $_ for @_; return $sum }
-sub most { return (sort { $b <=> $a } @_)[0] }
 sub different { return scalar(keys %{ { map { $_ => 1 } @_ } }) }
 
 
@@ -162,7 +162,7 @@ my (undef, $a, undef, $b, undef, $both, undef, $all) = unit(
 
 is(join('', sort @$a), '1111122222', 'least_conn: one worker');
 is(join('', @$b), '3' x 10, 'least_conn: another fills up what it has left');
-cmp_ok(most(@$all), '<=', 2, 'least_conn: and what it closes');
+cmp_ok(max(@$all), '<=', 2, 'least_conn: and what it closes');
 
 # a sum of weights of 2500: nobody looks at all of a thousand, and yet
 
@@ -173,7 +173,7 @@ my ($spread, $level) = grep { @$_ == 1000 } unit(
     @opens, 'conns 0 1000', @opens, 'open 0 1000', 'conns 0 1000',
 );
 
-is(most(map { $spread->[$_] / (1 + $_ % 4) } 0 .. 999), 1,
+is(max(map { $spread->[$_] / (1 + $_ % 4) } 0 .. 999), 1,
    'least_conn: of many none gets more than others have');
 is(sum(map { $level->[$_] == 2 * (1 + $_ % 4) } 0 .. 999), 1000,
    'and at last all have as many for their weights');
@@ -187,7 +187,7 @@ my @full = unit(
 );
 
 is("$full[0][0] $full[1][0] $full[2][0]", '25 35 0', 'max_conns: 60 in all');
-is(most(@{ $full[3] }), 3, 'none has more');
+is(max(@{ $full[3] }), 3, 'none has more');
 is($full[5][0] + $full[6][0], 5, 'five that were closed by another worker');
 is(join('', @{ $full[7] }), '3' x 20, 'all are full again');
 

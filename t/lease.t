@@ -56,7 +56,6 @@ http {
 EOF_CONFIG
 
 
-sub says { $nginx->get('/')->{body} }
 sub in_use { $nginx->status->{clusters}{default}{endpoint} }
 
 sub key { Election->new($cluster->any, '/e/main')->leader->{key} }
@@ -71,7 +70,7 @@ sub leads_on {
     my $end = time() + $seconds;
     my %seen;
 
-    $seen{says()}++ while time() < $end;
+    $seen{$nginx->says()}++ while time() < $end;
 
     is_deeply([keys %seen], ['1'], "$name: it leads on");
     is(key(), $key, "$name: with the same key");
@@ -107,7 +106,7 @@ sub resign_from {
 }
 
 
-ok(wait_for(sub { says() eq '1' }, 10), 'it leads');
+ok(wait_for(sub { $nginx->says() eq '1' }, 10), 'it leads');
 
 my $key = key();
 

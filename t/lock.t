@@ -119,17 +119,6 @@ my $lock = Lock->new($nginx, $etcd, '/ns');
 sub get { return $nginx->http->get(@_) }
 
 
-sub begin {
-    my ($path) = @_;
-
-    my $client = $nginx->http;
-
-    $client->send('GET', $path);
-
-    return $client;
-}
-
-
 sub statuses {
     return join(' ', map { $_->receive->{status} } @_);
 }
@@ -165,7 +154,7 @@ sub crowd {
     $backend->reset;
     $backend->set(hang => 1, delay => 0.005);
 
-    my @clients = map { begin($path) } 1 .. CLIENTS;
+    my @clients = map { $nginx->begin($path) } 1 .. CLIENTS;
 
     $lock->holds("/locks$path", $inside, "$path: as many are inside");
     $lock->waits("/locks$path", CLIENTS - $inside, "$path: others wait");
@@ -220,7 +209,7 @@ my $requests = $backend->requests;
 
 $backend->set(hang => 1);
 
-my $holder = begin('/now');
+my $holder = $nginx->begin('/now');
 
 $lock->holds('/locks/now', 1, 'a request holds the lock');
 $answer = get('/now');
@@ -229,7 +218,7 @@ is($answer->{headers}{'retry-after'}, 1, 'and may come again');
 is($answer->{headers}{'x-status'}, 'timeout', 'says the status');
 is(get('/now/inherited')->{status}, 423, 'a location inherits the lock');
 
-my $off = begin('/now/off');
+my $off = $nginx->begin('/now/off');
 wait_for { $backend->requests == $requests + 2 } 10, 'the one without a lock';
 is($backend->requests, $requests + 2, 'a location may be without it');
 
@@ -239,7 +228,7 @@ $lock->gone('/locks/now', 'the lock is free');
 is(get('/now')->{status}, 200, 'and let in');
 
 $backend->set(hang => 1);
-$holder = begin('/vain');
+$holder = $nginx->begin('/vain');
 $lock->holds('/locks/vain', 1, 'a request holds another lock');
 $answer = get('/vain');
 is($answer->{status}, 409, 'who waits in vain gets the status');
@@ -254,10 +243,10 @@ is($holder->receive->{status}, 200, 'the holder is answered');
 # clients that leave
 
 $backend->set(hang => 1);
-$holder = begin('/one');
+$holder = $nginx->begin('/one');
 $lock->holds('/locks/one', 1, 'a request holds a lock');
 
-my @waiters = map { begin('/one') } 1 .. 6;
+my @waiters = map { $nginx->begin('/one') } 1 .. 6;
 
 $lock->waits('/locks/one', 6, 'others wait');
 $_->close for @waiters[0 .. 4];
@@ -269,9 +258,9 @@ is($waiters[5]->receive->{status}, 200, 'which is answered');
 $lock->gone('/locks/one', 'nothing is left');
 
 $backend->set(hang => 1);
-$holder = begin('/one');
+$holder = $nginx->begin('/one');
 $lock->holds('/locks/one', 1, 'a request holds a lock');
-@waiters = map { begin('/one') } 1 .. 20;
+@waiters = map { $nginx->begin('/one') } 1 .. 20;
 $lock->waits('/locks/one', 20, 'others wait');
 $_->close for @waiters, $holder;
 $lock->gone('/locks/one', 'all leave: nothing is left');
@@ -283,9 +272,9 @@ is(get('/one')->{status}, 200, 'the lock is free');
 # the queue is bounded in each worker
 
 $backend->set(hang => 1);
-$holder = begin('/full');
+$holder = $nginx->begin('/full');
 $lock->holds('/locks/full', 1, 'a request holds a lock');
-@waiters = map { begin('/full') } 1 .. 20;
+@waiters = map { $nginx->begin('/full') } 1 .. 20;
 wait_for { $lock->count('/locks/full', 'timeouts') >= 15 } 10, 'refusals';
 $backend->set(hang => 0);
 
@@ -312,7 +301,7 @@ my %seen = (
 );
 
 for my $key (sort keys %seen) {
-    my $client = begin("/key?k=$key");
+    my $client = $nginx->begin("/key?k=$key");
 
     wait_for { $lock->keys("/locks/key/$seen{$key}") } 10, $key;
     is(scalar(() = $lock->keys("/locks/key/$seen{$key}")), 1,

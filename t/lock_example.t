@@ -39,27 +39,15 @@ my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $backend->address)
                                      ->start($text);
 my $lock = Lock->new($nginx, $etcd);
 
-
-sub begin {
-    my ($path) = @_;
-
-    my $client = $nginx->http;
-
-    $client->send('GET', $path);
-
-    return $client;
-}
-
-
 $backend->set(hang => 1);
 
-my ($order, $same, $another) = map { begin("/orders/$_") } 1, 1, 2;
+my ($order, $same, $another) = map { $nginx->begin("/orders/$_") } 1, 1, 2;
 
 wait_for { $backend->requests == 2 } 10, 'requests for two orders';
 $lock->waits('/locks/orders', 1, 'a second one for an order waits');
 is($backend->requests, 2, 'those for others do not');
 
-my @reports = map { begin("/reports/$_") } 1 .. 6;
+my @reports = map { $nginx->begin("/reports/$_") } 1 .. 6;
 
 $lock->holds('/locks/reports', 4, 'four reports at a time');
 $lock->waits('/locks/reports', 2, 'others wait');
@@ -69,7 +57,7 @@ is($backend->requests, 6, 'before the backend');
 is($nginx->get($_)->{status}, 404, "no other way to write an order: $_")
     for '/orders/01', '/orders/1/', '/orders/';
 
-my @reads = map { begin('/catalog/') } 1, 2;
+my @reads = map { $nginx->begin('/catalog/') } 1, 2;
 my @writes = map {
     my $client = $nginx->http;
 
@@ -82,7 +70,7 @@ $lock->waits('/locks/catalog', 1, 'one change of the catalogue at a time');
 wait_for { $backend->requests == 9 } 10, 'reads';
 is($backend->requests, 9, 'and reads without a lock');
 
-my $job = begin('/jobs/nightly');
+my $job = $nginx->begin('/jobs/nightly');
 
 $lock->holds('/locks/jobs', 1, 'a job runs');
 is($nginx->get('/jobs/nightly')->{status}, 423, 'once at a time');

@@ -139,17 +139,6 @@ END
 my $lock = Lock->new($nginx, $etcd);
 
 
-sub begin {
-    my ($path) = @_;
-
-    my $client = $nginx->http;
-
-    $client->send('GET', $path);
-
-    return $client;
-}
-
-
 sub revision { return $etcd->revision }
 
 
@@ -164,7 +153,7 @@ is(revision() - $before, 2, 'and was taken once');
 $backend->set(status => 502);
 $other->set(hang => 1);
 
-my $client = begin('/error');
+my $client = $nginx->begin('/error');
 
 wait_for { $other->requests == 1 } 10, 'the error page';
 is(scalar(() = $lock->keys('/locks/error')), 1, 'held through an error page');
@@ -203,7 +192,8 @@ $backend->reset;
 $backend->set(delay => 0.002);
 
 my @clients = map {
-    (begin("/two?a=$_&b=" . (4 - $_)), begin("/reversed?a=$_&b=$_"))
+    ($nginx->begin("/two?a=$_&b=" . (4 - $_)),
+     $nginx->begin("/reversed?a=$_&b=$_"))
 } (1 .. 4) x 6;
 
 is(join(' ', map { $_->receive->{status} } @clients),
@@ -221,7 +211,7 @@ is($nginx->get('/first')->{headers}{'x-status'}, undef, 'or both');
 $backend->set(delay => 0);
 
 $backend->set(hang => 1);
-$client = begin('/two?a=x&b=y');
+$client = $nginx->begin('/two?a=x&b=y');
 wait_for { $lock->keys('/locks/b') } 10, 'both locks';
 is($nginx->get('/first?a=z&b=y')->{status}, 423, 'the second one is held');
 wait_for { !$lock->keys('/locks/a/z') } 10, 'the first one';

@@ -69,18 +69,6 @@ END
 
 my $lock = Lock->new($nginx, $etcd);
 
-
-sub begin {
-    my ($path) = @_;
-
-    my $client = $nginx->http;
-
-    $client->send('GET', $path);
-
-    return $client;
-}
-
-
 srand(1);
 
 for my $name (qw(one handoff)) {
@@ -90,7 +78,7 @@ for my $name (qw(one handoff)) {
     $backend->reset;
 
     for (1 .. REQUESTS) {
-        push @clients, begin("/$name");
+        push @clients, $nginx->begin("/$name");
         @clients < AT_ONCE and next;
 
         my ($client) = splice(@clients, int(rand(@clients)), 1);

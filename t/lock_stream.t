@@ -119,17 +119,14 @@ END
 
 my $lock = Lock->new($nginx, $etcd);
 
-sub client { return Line::Client->new($nginx->port("PORT_$_[0]")) }
-
-
 # one at a time
 
-my $first = client('wait');
+my $first = $nginx->line('wait');
 
 is($first->ask('a'), 'one: a', 'a free lock lets in');
 is(scalar(() = $lock->keys('/locks/wait/127.0.0.1')), 1, 'by a key');
 
-my $second = client('wait');
+my $second = $nginx->line('wait');
 
 $second->tell('b');
 $lock->waits('/locks/wait', 1, 'another connection waits');
@@ -137,7 +134,7 @@ is($first->ask('c'), 'one: c', 'the first one goes on');
 $first->close;
 is($second->hear(20), 'one: b', 'it ends: the next one is let in');
 
-my @others = map { client('wait') } 1 .. 5;
+my @others = map { $nginx->line('wait') } 1 .. 5;
 
 $lock->waits('/locks/wait', 5, 'more wait');
 $_->close for @others;
@@ -148,12 +145,12 @@ $lock->gone('/locks/wait', 'nothing is left');
 
 # what ssl_preread has found may be a lock's key
 
-$first = client('client');
+$first = $nginx->line('client');
 
 is($first->ask('a'), 'one: a', 'TLS is passed on');
 is(scalar(() = $lock->keys('/locks/named/db.example')), 1,
    'with a lock for the name that the client wants');
-$second = client('client');
+$second = $nginx->line('client');
 $second->tell('b');
 $lock->waits('/locks/named', 1, 'another client waits for it');
 $first->close;
@@ -164,9 +161,9 @@ $lock->gone('/locks/named', 'nothing is left');
 
 # http and stream share a lock
 
-$first = client('now');
+$first = $nginx->line('now');
 is($first->ask('a'), 'one: a', 'a connection has a lock');
-$second = client('now');
+$second = $nginx->line('now');
 ok($second->is_closed(20), 'another one is closed');
 is($nginx->get('/file')->{status}, 423, 'a request does not get it');
 is($nginx->get('/lock')->{status}, 204, 'unless it is answered before gates');
@@ -177,21 +174,21 @@ is($nginx->get('/file')->{status}, 404, 'a request gets it');
 
 # losses
 
-$first = client('now');
+$first = $nginx->line('now');
 is($first->ask('a'), 'one: a', 'a connection has a lock');
 $etcd->del($lock->keys('/locks/shared'));
 ok($first->is_closed(20), 'its key is deleted: it is closed');
 
-$first = client('on');
+$first = $nginx->line('on');
 is($first->ask('a'), 'one: a', 'a connection has another lock');
 $etcd->del($lock->keys('/locks/on'));
 wait_for { $lock->count('/locks/on', 'lost') == 1 } 10, 'the loss';
 is($first->ask('b'), 'one: b', 'continue: it is not closed');
 $first->close;
 
-$first = client('now');
+$first = $nginx->line('now');
 is($first->ask('a'), 'one: a', 'a connection has a lock');
-$second = client('two');
+$second = $nginx->line('two');
 $lock->waits('/locks/shared', 1, 'another one waits for it');
 is(scalar(() = $lock->keys('/locks/on')), 1, 'with a lock that comes before');
 $etcd->del($lock->keys('/locks/on'));
@@ -221,7 +218,7 @@ for (1 .. 5) {
     last if !$etcd->leases || $stall->since($start) < 0.5;
 
     $nginx->start;
-    is(client('now')->ask('a'), 'one: a', 'a lease is taken again');
+    is($nginx->line('now')->ask('a'), 'one: a', 'a lease is taken again');
     wait_for { $etcd->leases == 1 } 20, 'the end of the last one';
 }
 

@@ -19,7 +19,6 @@ use Example;
 use Finish;
 use Metrics;
 use Nginx;
-use Process;
 use Tls;
 use Wait;
 
@@ -27,22 +26,6 @@ my $top = "$FindBin::Bin/..";
 my $etcd = Etcd->new()->start();
 my $one = Backend->start('one');
 my $nginx = Nginx->new(etcd => $etcd)->start(Example::text('metrics', 'etcd'));
-
-
-# what a command says of a file, nothing being wrong with it
-
-sub judges {
-    my ($name, @command) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    my ($status, $output) = run(@command);
-
-    ok($status == 0, $name) or diag($output);
-
-    return $output;
-}
-
 
 # the example
 

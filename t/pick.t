@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use Compress::Zlib qw(crc32);
+use List::Util qw(max);
 use Test::More;
 
 use Finish;
@@ -26,10 +27,6 @@ use constant {
 
 my @methods = ('round_robin', 'least_conn', 'random', 'ewma');
 my @hashes = ('hash', 'hash consistent');
-
-
-sub most { return (sort { $b <=> $a } @_)[0] }
-
 
 # as often as weights say
 
@@ -60,7 +57,7 @@ for my $method (@hashes) {
 
     $got{$_}++ for @keys;
     is(keys %got, 10, "$method: all get keys");
-    cmp_ok(most(map { abs($_ / 10000 - 1) } values %got), '<',
+    cmp_ok(max(map { abs($_ / 10000 - 1) } values %got), '<',
            $method eq 'hash' ? 0.05 : 0.15, "$method: about as many");
 }
 
@@ -178,7 +175,7 @@ my @changes = unit(
 my @picks = grep { @$_ == 3 && $_->[2] =~ /\./ } @changes;
 
 is(@picks, 5, 'five times between changes');
-cmp_ok(most(map { $_->[2] } @picks), '<', 2,
+cmp_ok(max(map { $_->[2] } @picks), '<', 2,
        'round_robin: never two turns away, of which one is from before');
 is(join(' ', map { "@$_" } grep { @$_ == 1 } @changes[-11 .. -2]),
    '5 6 7 8 9 0 1 2 3 4', 'a member that is written anew keeps its turn');
@@ -225,7 +222,7 @@ for my $method (@methods, @hashes) {
                "$method: $what[$i] in so many steps");
     }
 
-    cmp_ok(most(map { $_->[1] } @steps), '<=', SLOTS + RING,
+    cmp_ok(max(map { $_->[1] } @steps), '<=', SLOTS + RING,
            "$method: of so many members at most");
     is(join(' ', map { $_->[3] } @steps), '0 0 0 0 0 0',
        "$method: with no revision before it is read");
@@ -233,7 +230,7 @@ for my $method (@methods, @hashes) {
     next if $method ne 'hash consistent';
 
     cmp_ok($steps[0][0], '>=', 10000 * 160 / POINTS, "$method: and of points");
-    cmp_ok(most(map { $_->[2] } @steps), '<=', POINTS,
+    cmp_ok(max(map { $_->[2] } @steps), '<=', POINTS,
            "$method: of so many points at most");
 }
 
@@ -351,7 +348,7 @@ for my $method (@methods, @hashes) {
 
     is(join(', ', map { "@$_" } @got[0 .. 4]), '-1 -1, -1 -1, 0 0, 0 0, -1',
        "$method: no member, and one");
-    cmp_ok(most(map { abs($_ - 100) } @{ $got[6] }), '<',
+    cmp_ok(max(map { abs($_ - 100) } @{ $got[6] }), '<',
            $method =~ /random|ewma/ ? 50 : 1,
            "$method: without a key all get as much");
 }
@@ -366,7 +363,7 @@ for my $method (@hashes) {
                       'sync 0', 'keys 0 2000');
 
     is(scalar(grep { $_ < 0 } @$keys), 0, "$method: high weights");
-    is(most(@$keys), $method eq 'hash' ? 0 : 2, "$method: as nginx does it");
+    is(max(@$keys), $method eq 'hash' ? 0 : 2, "$method: as nginx does it");
 }
 
 # what takes no requests

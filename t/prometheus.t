@@ -18,7 +18,6 @@ use Etcd;
 use Finish;
 use Metrics;
 use Nginx;
-use Process;
 use Upstream;
 use Wait;
 
@@ -127,21 +126,6 @@ sub becomes {
     wait_for { (value($name, %labels) // '') eq $wanted } 20, $name;
     is(value($name, %labels), $wanted,
        join(' ', $name, map { "$_=$labels{$_}" } sort keys %labels));
-}
-
-
-# what a command says of a file, nothing being wrong with it
-
-sub judges {
-    my ($name, @command) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    my ($status, $output) = run(@command);
-
-    ok($status == 0, $name) or diag($output);
-
-    return $output;
 }
 
 

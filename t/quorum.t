@@ -69,12 +69,9 @@ sub start {
 }
 
 
-sub leads { ($_[0]->get('/leads')->{body} // '') eq '1' }
-
-
 # the second is asked after the first has said yes
 
-sub both_lead { leads($_[0]) && leads($_[1]) }
+sub both_lead { $_[0]->leads && $_[1]->leads }
 
 
 sub keys_of {
@@ -85,31 +82,20 @@ sub keys_of {
     return scalar(@keys);
 }
 
-
-sub ask {
-    my ($nginx) = @_;
-
-    my $client = $nginx->http;
-    $client->send('GET', '/lock');
-
-    return $client;
-}
-
-
 my $near = start('near', $deposed);
 
-wait_for { leads($near) } 20, 'the first nginx to lead';
-ok(leads($near), 'the nginx that is connected to the leader of raft leads');
+wait_for { $near->leads } 20, 'the first nginx to lead';
+ok($near->leads, 'the nginx that is connected to the leader of raft leads');
 
 my $far = start('far', @others);
 
 $backend->set(hang => 1);
 
-my $holder = ask($near);
+my $holder = $near->begin('/lock');
 
 wait_for { $backend->requests == 1 } 10, 'the first request';
 
-my $waiter = ask($far);
+my $waiter = $far->begin('/lock');
 
 wait_for { keys_of('/elections/ingress/') == 2
            && keys_of('/locks/one/') == 2 } 20, 'both wait';
@@ -128,9 +114,9 @@ ok((wait_for { $disk->waits } 10, 'the disk'), 'the disk stands still');
 my $both = 0;
 
 wait_for { $both += both_lead($far, $near);
-           leads($far) && $backend->requests == 2 } 60, 'the other nginx';
+           $far->leads && $backend->requests == 2 } 60, 'the other nginx';
 
-ok(leads($far), 'another nginx leads');
+ok($far->leads, 'another nginx leads');
 is($backend->requests, 2, 'and has the lock');
 
 # and for as long as the former one could go on

@@ -72,16 +72,6 @@ sub start {
 }
 
 
-sub ask {
-    my ($nginx) = @_;
-
-    my $client = $nginx->http;
-    $client->send('GET', '/lock');
-
-    return $client;
-}
-
-
 sub keys_of {
     my ($prefix) = @_;
 
@@ -89,9 +79,6 @@ sub keys_of {
 
     return scalar(@keys);
 }
-
-
-sub leads { ($_[0]->get('/leads')->{body} // '') eq '1' }
 
 
 sub logged {
@@ -113,19 +100,19 @@ my $second = start('second');
 is($_->get('/free?name=' . $_->port)->{status}, 200, 'a lease for locks')
     for $first, $second;
 wait_for { keys_of('/elections/ingress/') == 2 } 20, 'the candidates';
-wait_for { leads($first) || leads($second) } 20, 'the leader';
+wait_for { $first->leads || $second->leads } 20, 'the leader';
 
 my $snapshot = $etcd->save();
 
 $backend->reset;
 $backend->set(hang => 1);
 
-my $holder = ask($first);
+my $holder = $first->begin('/lock');
 
 wait_for { $backend->requests == 1 } 10, 'the first request';
 is(keys_of('/locks/one/'), 1, 'the lock is held');
 
-my ($leader, $other) = leads($first) ? ($first, $second) : ($second, $first);
+my ($leader, $other) = $first->leads ? ($first, $second) : ($second, $first);
 
 # the restored etcd is past all revisions that an nginx has seen
 
@@ -135,7 +122,7 @@ $etcd->restore($snapshot);
 $etcd->put("/other/$_", $_) for 1 .. 40;
 thaw($first, $second);
 
-my $waiter = ask($second);
+my $waiter = $second->begin('/lock');
 
 # The other nginx lets nobody in for another TTL: its first answer shows it that
 # there is another history.
@@ -144,7 +131,7 @@ my ($inside, $two_lead) = (0, 0);
 
 wait_for {
     $inside = $backend->requests - 1;
-    $two_lead += leads($other) && leads($leader);
+    $two_lead += $other->leads && $leader->leads;
     IO::Select->new($holder->{socket})->can_read(0);
 } 60, 'the first request to end';
 
@@ -152,13 +139,13 @@ is($inside, 0, 'nobody else was let in meanwhile');
 is($holder->receive->{status}, 503, 'the request whose lock is gone is cut');
 
 wait_for {
-    $two_lead += leads($other) && leads($leader);
-    (leads($leader) || leads($other)) && $backend->requests == 2;
+    $two_lead += $other->leads && $leader->leads;
+    ($leader->leads || $other->leads) && $backend->requests == 2;
 } 60, 'another leader and holder';
 
 is($backend->requests, 2, 'then the other one has the lock');
 is($two_lead, 0, 'never did two lead');
-ok(leads($leader) || leads($other), 'one leads');
+ok($leader->leads || $other->leads, 'one leads');
 cmp_ok(logged($_, 'the raft term went back'), '>', 0, 'it is logged')
     for $first, $second;
 is(logged($_, 'the revision went back'), 0, 'the revision shows nothing')
@@ -177,7 +164,7 @@ $snapshot = $etcd->save();
 $backend->reset;
 $backend->set(hang => 1);
 
-$holder = ask($first);
+$holder = $first->begin('/lock');
 
 wait_for { $backend->requests == 1 } 10, 'the third request';
 

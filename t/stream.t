@@ -200,9 +200,8 @@ Tls->new('ca')->issue('server', san => 'IP:127.0.0.1')
 
 $nginx->start($config);
 
-sub client { return Line::Client->new($nginx->port("PORT_$_[0]")) }
+
 sub tally { return Line::Client::tally($nginx->port("PORT_$_[0]"), $_[1]) }
-sub upstream { return Upstream->new($nginx, $_[0], 'stream') }
 
 
 # the members of an upstream from now on: the name of each backend and its json
@@ -218,7 +217,7 @@ sub set {
     my @gone = map { [del => "/$name/$_"] }
         grep { !exists $members{$_} } qw(a b c);
 
-    upstream($name)->sees($etcd->txn(@puts, @gone));
+    $nginx->stream($name)->sees($etcd->txn(@puts, @gone));
 }
 
 
@@ -230,7 +229,7 @@ sub has_sessions {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    my $conns = sub { upstream($name)->member($at{$backend})->{conns} };
+    my $conns = sub { $nginx->stream($name)->member($at{$backend})->{conns} };
 
     wait_for { $conns->() == $n } 10, "$backend of $name: $n sessions";
 
@@ -244,7 +243,7 @@ sub idle {
     my ($name) = @_;
 
     return wait_for {
-        !grep { $_->{conns} } @{ upstream($name)->status->{members} }
+        !grep { $_->{conns} } @{ $nginx->stream($name)->status->{members} }
     } 10, "$name without sessions";
 }
 
@@ -294,12 +293,13 @@ is(tally('db', 1)->{''}, 1, 'no member: the connection is closed');
 is($nginx->count_log(qr/no live upstreams.* upstream: "db"/), 1,
    'and the log names the upstream');
 
-my $db = upstream('db');
+my $db = $nginx->stream('db');
 
 set(db => a => '');
 is_deeply($db->members, { '/db/a' => "$at{a} 1 up" }, 'a member');
-is(client('db')->ask('hello'), 'a: hello', 'answers');
-is(client('variable')->ask('hello'), 'a: hello', 'through a variable, too');
+is($nginx->line('db')->ask('hello'), 'a: hello', 'answers');
+is($nginx->line('variable')->ask('hello'), 'a: hello',
+   'through a variable, too');
 
 set(db => a => '"weight":2', b => '');
 holds_weights(a => 2, b => 1);
@@ -315,7 +315,7 @@ is($nginx->get('/')->{body}, 'web', 'it answers');
 
 # a session stays with its member
 
-my $session = client('db');
+my $session = $nginx->line('db');
 my ($held) = $session->ask('hello') =~ /^(\w):/;
 my ($other) = grep { $_ ne $held } qw(a b);
 
@@ -328,7 +328,7 @@ is($session->ask('more'), "$held: more", 'the session goes on');
 set(db => a => '', b => '');
 $session->close;
 
-$session = client('db');
+$session = $nginx->line('db');
 ($held) = $session->ask('hello') =~ /^(\w):/;
 ($other) = grep { $_ ne $held } qw(a b);
 set(db => $held => '"drain":true', $other => '');
@@ -365,11 +365,11 @@ is($created, ($etcd->list("/db/$other"))[0]{create_revision},
 is($revision, $db->status->{revision}, '$etcd_revision');
 like($staleness, qr/^\d+\.\d{3}$/, '$etcd_staleness');
 
-like(client('none')->hear(), qr/^:\d+$/, 'without an upstream of ours');
+like($nginx->line('none')->hear(), qr/^:\d+$/, 'without an upstream of ours');
 
 # static servers
 
-my $static = upstream('static');
+my $static = $nginx->stream('static');
 
 is_deeply($static->members, { $at{a} => "$at{a} 3 up",
                               $at{b} => "$at{b} 1 down",
@@ -387,9 +387,9 @@ $backend{a}->up;
 
 $etcd->txn([put => '/allow/in', '127.0.0.9:80'],
            [put => '/allow/out', '10.0.0.1:80']);
-upstream('allow')->shows({ '/allow/in' => '127.0.0.9:80 1 up' },
-                         'etcd_allow');
-upstream('allow')->reports(
+$nginx->stream('allow')->shows({ '/allow/in' => '127.0.0.9:80 1 up' },
+                               'etcd_allow');
+$nginx->stream('allow')->reports(
     { '/allow/out' => 'address "10.0.0.1:80" is not allowed by etcd_allow' },
     'others are reported');
 
@@ -414,19 +414,23 @@ for my $method (@methods) {
 
 idle('least_conn');
 
-my @open = map { my $client = client('least_conn'); $client->ask('x'); $client }
-    1 .. 6;
+my @open = map {
+    my $client = $nginx->line('least_conn');
+    $client->ask('x');
+    $client;
+} 1 .. 6;
 
-is_deeply([map { upstream('least_conn')->member($at{$_})->{conns} } qw(a b c)],
+is_deeply([map { $nginx->stream('least_conn')->member($at{$_})->{conns} }
+           qw(a b c)],
           [2, 2, 2], 'least_conn: sessions of all workers are counted');
 $_->close for @open;
 
 # TLS to members: sessions are kept with them
 
 $etcd->put('/secure/1', '127.0.0.1:' . $nginx->port('PORT_ssl'));
-upstream('secure')->sees($etcd->revision);
+$nginx->stream('secure')->sees($etcd->revision);
 
-my @reused = map { client('secure')->hear() // '' } 1 .. 8;
+my @reused = map { $nginx->line('secure')->hear() // '' } 1 .. 8;
 
 is((grep { $_ eq '.' } @reused) + (grep { $_ eq 'r' } @reused), 8,
    'TLS to a member');
@@ -437,7 +441,7 @@ cmp_ok(scalar(grep { $_ eq 'r' } @reused), '>=', 6, 'sessions are reused');
 set(fails => a => '', b => '');
 $backend{a}->down;
 is_deeply(tally('fails', 10), { b => 10 }, 'a member that is down: none fails');
-is(upstream('fails')->member($at{a})->{fails}, 2, 'it was tried twice');
+is($nginx->stream('fails')->member($at{a})->{fails}, 2, 'it was tried twice');
 is($nginx->count_log(qr/upstream "fails": member \Q$at{a}\E .*disabled/), 1,
    'the log says so');
 is_deeply(tally('off', 4), { b => 4 }, 'then nobody tries it');
@@ -445,7 +449,7 @@ $backend{a}->up;
 
 set(fails => b => '');
 set(fails => a => '', b => '');
-is(upstream('fails')->member($at{a})->{fails}, 0, 'it comes anew');
+is($nginx->stream('fails')->member($at{a})->{fails}, 0, 'it comes anew');
 $backend{a}->down;
 is(tally('off', 8)->{''}, 2, 'proxy_next_upstream off: two fail');
 $backend{a}->up;
@@ -455,23 +459,28 @@ $backend{a}->up;
 set(recovers => a => '', b => '');
 $backend{a}->down;
 is_deeply(tally('recovers', 4), { b => 4 }, 'a member is down');
-cmp_ok(upstream('recovers')->member($at{a})->{fails}, '>=', 1,
+cmp_ok($nginx->stream('recovers')->member($at{a})->{fails}, '>=', 1,
        'it has failed, and more often if that took long');
 $backend{a}->up;
 
 wait_for {
-    $session = client('recovers');
+    $session = $nginx->line('recovers');
     ($session->ask('hello') // '') eq 'a: hello'
 } 10, 'the member to be tried again';
 
 has_sessions('recovers', 'a', 1, 'a session to it is open');
-is(upstream('recovers')->member($at{a})->{fails}, 0, 'it has no failures then');
+is($nginx->stream('recovers')->member($at{a})->{fails}, 0,
+   'it has no failures then');
 $session->close;
 
 # max_conns
 
 set(conns => a => '', b => '');
-@open = map { my $client = client('conns'); $client->ask('x'); $client } 1, 2;
+@open = map {
+    my $client = $nginx->line('conns');
+    $client->ask('x');
+    $client;
+} 1, 2;
 is(tally('conns', 1)->{''}, 1, 'max_conns: both members are full');
 $_->close for @open;
 

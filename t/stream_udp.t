@@ -16,7 +16,6 @@ use Etcd;
 use Finish;
 use Nginx;
 use Port;
-use Upstream;
 use Wait;
 
 # seconds: what is asked and answered in between takes far less
@@ -148,7 +147,6 @@ stream {
 EOF
 
 sub client { return Datagram::Client->new($nginx->port("PORT_$_[0]")) }
-sub upstream { return Upstream->new($nginx, $_[0], 'stream') }
 
 
 sub log_of {
@@ -163,7 +161,7 @@ sub conns {
 
     return join(' ', map { $_->{conns} }
                      sort { $a->{key} cmp $b->{key} }
-                     @{ upstream($name)->status->{members} });
+                     @{ $nginx->stream($name)->status->{members} });
 }
 
 
@@ -188,7 +186,7 @@ sub until_fails {
         $n++;
         client($name)->tell($text);
         wait_for { log_of($name) == $n } LONG + 10, 'the end of a session';
-        upstream($name)->member($address)->{fails}
+        $nginx->stream($name)->member($address)->{fails}
     } 3 * LONG, "$address to fail";
 }
 
@@ -196,12 +194,12 @@ sub until_fails {
 # one datagram and its answer
 
 $etcd->put('/dns/a', $at_a);
-upstream('dns')->shows({ '/dns/a' => "$at_a 1 up" }, 'a member');
+$nginx->stream('dns')->shows({ '/dns/a' => "$at_a 1 up" }, 'a member');
 like(client('short')->ask('hello'), qr/^a \d+ hello$/, 'answers');
 conns_ok('dns', '0', 'the answer ends the session');
 
 $etcd->put('/dns/b', $at_b);
-upstream('dns')->sees($etcd->revision);
+$nginx->stream('dns')->sees($etcd->revision);
 
 my %asked;
 
@@ -213,8 +211,8 @@ for (1 .. 40) {
 
 is(join(' ', sort keys %asked), 'a b', 'both members are asked');
 conns_ok('dns', '0 0', 'all sessions have ended');
-is(upstream('dns')->member($at_a)->{requests}
-   + upstream('dns')->member($at_b)->{requests}, 41, 'and are counted');
+is($nginx->stream('dns')->member($at_a)->{requests}
+   + $nginx->stream('dns')->member($at_b)->{requests}, 41, 'and are counted');
 
 # a session of many datagrams
 
@@ -230,7 +228,7 @@ is(join(',', map { $client->hear() } 1 .. 3),
    join(',', ("$name $from more x3") x 3), 'any number of answers');
 
 $etcd->del("/dns/$name");
-upstream('dns')->sees($etcd->revision);
+$nginx->stream('dns')->sees($etcd->revision);
 is($client->ask('three'), "$name $from three", 'its member goes: it goes on');
 
 my $other = $name eq 'a' ? 'b' : 'a';
@@ -238,12 +236,12 @@ my $other = $name eq 'a' ? 'b' : 'a';
 like(client('short')->ask('new'), qr/^$other /, 'a new one goes elsewhere');
 conns_ok('dns', '0', 'there is one member');
 $etcd->txn([put => '/dns/a', $at_a], [put => '/dns/b', $at_b]);
-upstream('dns')->sees($etcd->revision);
+$nginx->stream('dns')->sees($etcd->revision);
 
 $client = client('long');
 ($name) = $client->ask('again') =~ /^(\w)/;
 conns_ok('dns', '0 0', 'a session ends after its time');
-is(upstream('dns')->member($name eq 'a' ? $at_a : $at_b)->{fails}, 0,
+is($nginx->stream('dns')->member($name eq 'a' ? $at_a : $at_b)->{fails}, 0,
    'which is no failure');
 
 # so many datagrams, and then the session is over
@@ -258,11 +256,12 @@ is_deeply([log_of('two')], ["200 /dns/$name UDP\n"], 'variables');
 # a member that does not answer
 
 $etcd->txn([put => '/fails/a', $at_a], [put => '/fails/b', $at_b]);
-upstream('fails')->sees($etcd->revision);
+$nginx->stream('fails')->sees($etcd->revision);
 
 until_fails('fails', $at_a, 'a, be silent');
-is(upstream('fails')->member($at_a)->{fails}, 1, 'no answer is a failure');
-is(upstream('fails')->member($at_b)->{fails}, 0, 'of that member alone');
+is($nginx->stream('fails')->member($at_a)->{fails}, 1,
+   'no answer is a failure');
+is($nginx->stream('fails')->member($at_b)->{fails}, 0, 'of that member alone');
 is(scalar(grep { (client('fails')->ask('hello') // '') =~ /^b / } 1 .. 6), 6,
    'the other one is asked');
 
@@ -271,10 +270,10 @@ is(scalar(grep { (client('fails')->ask('hello') // '') =~ /^b / } 1 .. 6), 6,
 my $closed = '127.0.0.1:' . free_port();
 
 $etcd->txn([put => '/refuses/a', $closed], [put => '/refuses/b', $at_b]);
-upstream('refuses')->sees($etcd->revision);
+$nginx->stream('refuses')->sees($etcd->revision);
 
 until_fails('refuses', $closed, 'hello');
-is(upstream('refuses')->member($closed)->{fails}, 1,
+is($nginx->stream('refuses')->member($closed)->{fails}, 1,
    'a port that is closed is a failure');
 like(client('refuses')->ask('hello'), qr/^b /, 'the other one is asked');
 
@@ -283,7 +282,7 @@ like(client('refuses')->ask('hello'), qr/^b /, 'the other one is asked');
 my @clients = map { client('held') } 1 .. 20;
 
 $_->tell('first') for @clients;
-upstream('held')->holds(20, 'twenty datagrams are held');
+$nginx->stream('held')->holds(20, 'twenty datagrams are held');
 $_->tell('second') for @clients;
 client('vain')->tell('hello');
 wait_for { log_of('vain') } 10, 'the end of the time';
@@ -292,7 +291,7 @@ is_deeply([log_of('vain')], ["502 - UDP\n"], 'no member in time: as without');
 $etcd->put('/held/a', $at_a);
 is(scalar(grep { ($_->hear() // '') =~ /^a \d+ first$/ } @clients), 20,
    'a member: all are answered');
-upstream('held')->holds(0, 'none waits any more');
+$nginx->stream('held')->holds(0, 'none waits any more');
 is(scalar(grep { defined $_->hear(0.01) } @clients), 0,
    'what came after the first one is lost');
 is(scalar(grep { ($_->ask('third') // '') =~ /^a \d+ third$/ } @clients), 20,
@@ -302,7 +301,7 @@ is(scalar(grep { ($_->ask('third') // '') =~ /^a \d+ third$/ } @clients), 20,
 # then begins another one
 
 $etcd->put('/leader/1', $at_a);
-upstream($_)->shows({ '/leader/1' => "$at_a 1 up" }, "$_: a leader")
+$nginx->stream($_)->shows({ '/leader/1' => "$at_a 1 up" }, "$_: a leader")
     for qw(leader kept);
 
 my ($closed_one, $wanting, $kept) = map { client($_) }
@@ -316,7 +315,7 @@ conns_ok('leader', '0', 'they end when it leads no more');
 wait_for { log_of('leader') && log_of('wanting') } 10, 'the logs';
 is_deeply([map { log_of($_) } qw(leader wanting)],
           [("200 /leader/1 UDP\n") x 2], 'as if by themselves');
-upstream('kept')->sees($etcd->revision);
+$nginx->stream('kept')->sees($etcd->revision);
 like($kept->ask('again'), qr/^a /, 'on_change=keep: it goes on');
 like($_->ask('again'), qr/^b /, 'the next leader has the next session')
     for $closed_one, $wanting;
@@ -327,7 +326,7 @@ $etcd->txn([del => '/leader/2'], [put => '/leader/3', $at_a]);
 wait_for { log_of('leader') == 2 && log_of('wanting') == 2 } 10, 'their ends';
 is_deeply([(log_of('leader'))[1], (log_of('wanting'))[1]],
           [("200 /leader/2 UDP\n") x 2], 'they end');
-is(upstream('leader')->member($at_a)->{fails}, 0, 'nobody has failed');
+is($nginx->stream('leader')->member($at_a)->{fails}, 0, 'nobody has failed');
 like($_->ask('more'), qr/^a /, 'the first leader, again')
     for $closed_one, $wanting;
 

@@ -19,7 +19,6 @@ use Line;
 use Lock;
 use Nginx;
 use Tls;
-use Upstream;
 use Wait;
 
 use constant {
@@ -148,16 +147,13 @@ $nginx->start($config);
 
 my $lock = Lock->new($nginx, $etcd);
 
-sub client { return Line::Client->new($nginx->port("PORT_$_[0]")) }
-sub upstream { return Upstream->new($nginx, $_[0], 'stream') }
-
 
 # a connection that is held, with a line that it has sent
 
 sub hold {
     my ($name, $line) = @_;
 
-    my $client = client($name);
+    my $client = $nginx->line($name);
 
     $client->tell($line) if defined $line;
 
@@ -191,7 +187,7 @@ sub logs {
 
 my @clients = map { hold('many', "line $_") } 1 .. CLIENTS;
 
-upstream('many')->holds(CLIENTS, 'many connections are held');
+$nginx->stream('many')->holds(CLIENTS, 'many connections are held');
 is($nginx->count_log(qr/connected to \Q$at1\E/), 0, 'nothing is sent');
 $etcd->put('/many/1', $at1);
 
@@ -200,7 +196,7 @@ my $answered = grep {
 } 1 .. CLIENTS;
 
 is($answered, CLIENTS, 'a member: all are answered');
-upstream('many')->holds(0, 'none waits any more');
+$nginx->stream('many')->holds(0, 'none waits any more');
 
 my %workers = map { $_ => 1 }
     $nginx->error_log =~ / (\d+)#\d+: .*connected to \Q$at1\E$/mg;
@@ -208,25 +204,26 @@ my %workers = map { $_ => 1 }
 is(scalar(keys %workers), WORKERS, 'by all workers');
 is($clients[0]->ask('more'), 'one: more', 'a session goes on');
 $_->close for @clients;
-is(client('many')->ask('hello'), 'one: hello', 'with a member nothing is held');
+is($nginx->line('many')->ask('hello'), 'one: hello',
+   'with a member nothing is held');
 
 # what is no reason to wait
 
-is(client('denied')->is_closed, 1, 'access is denied before');
+is($nginx->line('denied')->is_closed, 1, 'access is denied before');
 logs('denied', '403', 'as it should be');
-is(client('off')->is_closed, 1, 'off: it fails at once');
+is($nginx->line('off')->is_closed, 1, 'off: it fails at once');
 logs('off', '502', 'as without');
 
 my $client = hold('inherits', 'hello');
 
-upstream('none')->holds(1, 'what is said for all servers holds for one');
+$nginx->stream('none')->holds(1, 'what is said for all servers holds for one');
 $client->close;
 
 $etcd->txn([put => '/failing/1', $at1], [put => '/failing/2', $at2]);
-upstream('failing')->sees($etcd->revision);
+$nginx->stream('failing')->sees($etcd->revision);
 $one->down;
 $two->down;
-is(client('failing')->is_closed, 1, 'members that fail are members');
+is($nginx->line('failing')->is_closed, 1, 'members that fail are members');
 $one->up;
 $two->up;
 
@@ -234,7 +231,7 @@ $two->up;
 
 my $begin = time();
 
-is(client('vain')->is_closed, 1, 'no member in time: as without');
+is($nginx->line('vain')->is_closed, 1, 'no member in time: as without');
 cmp_ok(time() - $begin, '>=', 0.298, 'after the time, to the millisecond');
 logs('vain', '502', 'with status 502');
 
@@ -246,7 +243,7 @@ logs('vain', '502', 'with status 502');
 my $held;
 
 wait_for {
-    $held = upstream('limited')->waiting;
+    $held = $nginx->stream('limited')->waiting;
     $held + (() = log_of('limited') =~ /503/g) == @clients
 } 10, 'some to be held, others to be refused';
 
@@ -264,9 +261,9 @@ is(scalar(grep { ($_->hear() // '') eq 'one: hello' } @clients), $held,
 # clients that go away
 
 @clients = map { hold('abort') } 1 .. 20;
-upstream('abort')->holds(20, 'twenty are held');
+$nginx->stream('abort')->holds(20, 'twenty are held');
 $_->close for @clients[0 .. 9];
-upstream('abort')->holds(10, 'ten go away: ten are left');
+$nginx->stream('abort')->holds(10, 'ten go away: ten are left');
 logs('abort', join(' ', ('200') x 10), 'as ended by the client');
 $etcd->put('/abort/1', $at1);
 is(scalar(grep { ($_->ask('x') // '') eq 'one: x' } @clients[10 .. 19]), 10,
@@ -279,14 +276,14 @@ $_->close for @clients;
 
 $one->reset;
 $client = hold('sent', 'last words');
-upstream('sent')->holds(1, 'a client that has sent something is held');
+$nginx->stream('sent')->holds(1, 'a client that has sent something is held');
 $client->close;
 $etcd->put('/sent/1', $at1);
 wait_for { $one->requests == 1 } 10, 'what it has sent';
 is($one->requests, 1, 'it goes away: what it has sent arrives');
 
 $client = hold('halved', 'question');
-upstream('halved')->holds(1, 'another one');
+$nginx->stream('halved')->holds(1, 'another one');
 $client->shutdown();
 $etcd->put('/halved/1', $at1);
 is($client->hear(), 'one: question', 'that ends its half: it is answered');
@@ -294,13 +291,13 @@ is($client->hear(), 'one: question', 'that ends its half: it is answered');
 # ssl_preread is before: its data are kept
 
 $client = hold('preread', 'no TLS at all');
-upstream('preread')->holds(1, 'a client of ssl_preread is held');
+$nginx->stream('preread')->holds(1, 'a client of ssl_preread is held');
 $etcd->put('/preread/1', $at1);
 is($client->hear(), 'one: no TLS at all', 'and answered');
 
 $one->reset;
 $client = hold('prelast', 'last words');
-upstream('prelast')->holds(1, 'another one, that is through with it');
+$nginx->stream('prelast')->holds(1, 'another one, that is through with it');
 $client->close;
 $etcd->put('/prelast/1', $at1);
 wait_for { $one->requests == 1 } 10, 'what it has sent';
@@ -311,22 +308,22 @@ is($one->requests, 1, 'it goes away: what it has sent arrives');
 my $preread = $nginx->port('PORT_preread');
 my $known = $nginx->count_log(qr/ client \S+ connected to \S+:$preread$/);
 
-upstream('preread')->shows({ '/preread/1' => "$at1 1 up" }, 'a member');
-$client = client('preread');
+$nginx->stream('preread')->shows({ '/preread/1' => "$at1 1 up" }, 'a member');
+$client = $nginx->line('preread');
 wait_for {
     $nginx->count_log(qr/ client \S+ connected to \S+:$preread$/) > $known
 } 10, 'a client that says nothing';
 $etcd->del('/preread/1');
-upstream('preread')->shows({}, 'no member');
+$nginx->stream('preread')->shows({}, 'no member');
 $client->tell('at last');
-upstream('preread')->holds(1, 'the member went away meanwhile: held');
+$nginx->stream('preread')->holds(1, 'the member went away meanwhile: held');
 $etcd->put('/preread/1', $at2);
 is($client->hear(), 'two: at last', 'and answered by the next one');
 
 # locks: not taken before there is a member, and kept by whom it leaves after
 
 $client = hold('locked', 'hello');
-upstream('locked')->holds(1, 'a connection that wants a lock is held');
+$nginx->stream('locked')->holds(1, 'a connection that wants a lock is held');
 is(scalar(() = $lock->keys('/locks/locked')), 0, 'without the lock');
 $etcd->put('/locked/1', $at1);
 is($client->hear(), 'one: hello', 'it is answered');
@@ -336,36 +333,36 @@ my $second = hold('locked', 'goodbye');
 
 $lock->waits('/locks/locked', 1, 'another one waits for the lock');
 $etcd->del('/locked/1');
-upstream('locked')->shows({}, 'no member');
+$nginx->stream('locked')->shows({}, 'no member');
 $client->close;
-upstream('locked')->holds(1, 'it gets the lock: now it is held');
+$nginx->stream('locked')->holds(1, 'it gets the lock: now it is held');
 is(scalar(() = $lock->keys('/locks/locked')), 1, 'with the lock');
 $etcd->put('/locked/1', $at2);
 is($second->hear(), 'two: goodbye', 'it is answered');
 
 $etcd->put('/lost/1', $at1);
-upstream('lost')->shows({ '/lost/1' => "$at1 1 up" }, 'a member');
-$client = client('lost');
+$nginx->stream('lost')->shows({ '/lost/1' => "$at1 1 up" }, 'a member');
+$client = $nginx->line('lost');
 is($client->ask('hello'), 'one: hello', 'a connection has a lock');
 $second = hold('lost', 'goodbye');
 $lock->waits('/locks/lost', 1, 'another one waits for it');
 $etcd->del('/lost/1');
-upstream('lost')->shows({}, 'no member');
+$nginx->stream('lost')->shows({}, 'no member');
 $client->close;
-upstream('lost')->holds(1, 'it gets the lock and is held');
+$nginx->stream('lost')->holds(1, 'it gets the lock and is held');
 $etcd->del(($lock->keys('/locks/lost'))[0]);
 is($second->is_closed, 1, 'the lock is lost: it is closed');
-upstream('lost')->holds(0, 'nothing is left of it');
+$nginx->stream('lost')->holds(0, 'nothing is left of it');
 logs('lost', '200 503', 'with status 503');
 
 # TLS
 
-my ($silent, $talker, $aborts) = map { client('plain') } 1 .. 3;
+my ($silent, $talker, $aborts) = map { $nginx->line('plain') } 1 .. 3;
 
 $talker->tell('secret');
-upstream('tls')->holds(3, 'TLS: three are held');
+$nginx->stream('tls')->holds(3, 'TLS: three are held');
 $aborts->close;
-upstream('tls')->holds(2, 'one goes away: two are left');
+$nginx->stream('tls')->holds(2, 'one goes away: two are left');
 $etcd->put('/tls/1', $at1);
 is($talker->hear(), 'one: secret', 'one is answered');
 is($silent->ask('later'), 'one: later', 'the other as well');
@@ -373,18 +370,18 @@ is($silent->ask('later'), 'one: later', 'the other as well');
 # a worker dies: what it held counts no more
 
 @clients = map { hold('killed') } 1 .. 40;
-upstream('killed')->holds(40, 'forty are held');
+$nginx->stream('killed')->holds(40, 'forty are held');
 $nginx->kill_worker($_) for $nginx->workers;
 wait_for { $nginx->workers == WORKERS } 10, 'new workers';
-upstream('killed')->holds(0, 'the workers die: none is left');
+$nginx->stream('killed')->holds(0, 'the workers die: none is left');
 
 # over a reload
 
 @clients = map { hold('reload', 'hello') } 1 .. 20;
-upstream('reload')->holds(20, 'twenty are held');
+$nginx->stream('reload')->holds(20, 'twenty are held');
 ok($nginx->reload(), 'a reload');
 push @clients, map { hold('reload', 'hello') } 1 .. 5;
-upstream('reload')->holds(25, 'and five more');
+$nginx->stream('reload')->holds(25, 'and five more');
 cmp_ok(scalar($nginx->leaving), '>', 0, 'old workers stay for them');
 $etcd->put('/reload/1', $at1);
 is(scalar(grep { ($_->hear() // '') eq 'one: hello' } @clients), 25,
@@ -397,12 +394,12 @@ ok((wait_for { !$nginx->leaving } 20, 'the end of old workers'),
 
 $nginx->reload("worker_shutdown_timeout 200ms;\n$config", gone => 1);
 $etcd->del('/many/1');
-upstream('many')->shows({}, 'no member');
+$nginx->stream('many')->shows({}, 'no member');
 @clients = map { hold('many', 'hello') } 1 .. 10;
-upstream('many')->holds(10, 'ten are held');
+$nginx->stream('many')->holds(10, 'ten are held');
 ok($nginx->reload(undef, gone => 1), 'worker_shutdown_timeout: workers end');
 is(scalar(grep { $_->is_closed } @clients), 10, 'what they held is closed');
-upstream('many')->holds(0, 'and waits no more');
+$nginx->stream('many')->holds(0, 'and waits no more');
 
 ok($nginx->quit(), 'nginx ends');
 

@@ -433,8 +433,6 @@ my @tokens = ('"', '{', '}', '[', ']', ':', ',', '\\u0000', '\\ud800', '1e9',
 
 srand(SEED);
 
-sub one_of { return $_[int(rand(@_))] }
-
 
 sub changed {
     my ($text) = @_;

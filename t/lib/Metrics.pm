@@ -12,6 +12,13 @@ package Metrics;
 use strict;
 use warnings;
 
+use Exporter 'import';
+use Test::More ();
+
+use Process;
+
+our @EXPORT = qw(judges);
+
 # the samples of a type, beside its name itself
 
 my %suffixes = (
@@ -145,6 +152,21 @@ sub values {
         $first eq $name
             && !grep { ($has{$_} // '') ne $labels{$_} } keys %labels
     } keys %{ $self->{samples} };
+}
+
+
+# a test: a command has nothing against a file; returns what it says
+
+sub judges {
+    my ($name, @command) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my ($status, $output) = run(@command);
+
+    Test::More::ok($status == 0, $name) or Test::More::diag($output);
+
+    return $output;
 }
 
 

@@ -18,7 +18,7 @@ use Process;
 
 use Exporter 'import';
 
-our @EXPORT = qw(unit build_unit);
+our @EXPORT = qw(unit build_unit one_of);
 
 my $dir = abs_path(dirname(__FILE__) . '/../unit');
 my $module;
@@ -75,6 +75,11 @@ sub unit {
     return map { /^(\w+): ?(.*)$/ && $1 !~ /^(?:nginx|sync)$/
                  ? [split(' ', $2)] : () } split(/\n/, $output);
 }
+
+
+# any of them
+
+sub one_of { return $_[int(rand(@_))] }
 
 
 1;
