@@ -142,7 +142,6 @@ sub events {
 }
 
 
-sub who { return $nginx->get("/to/$_[0]")->{body} }
 sub status_of { return $nginx->get("/to/$_[0]")->{status} }
 
 
@@ -251,7 +250,7 @@ $same->shows({ '/same/l' => "$at2 1 up" }, 'deleted and put again');
 
 $etcd->put('/same/l', $at3);
 $same->shows({ '/same/l' => "$at3 1 up" }, 'a key with another address');
-is(who('same'), 'three', 'that one answers');
+is($nginx->who('same'), 'three', 'that one answers');
 
 $etcd->txn([put => '/same/l', $at1], [put => '/same/x', $at3]);
 $same->shows({ '/same/l' => "$at1 1 up", '/same/x' => "$at3 1 up" },
@@ -308,7 +307,7 @@ $keep->shows({ '/keep/4' => "$at1 1 up" }, 'one of two is deleted: it goes');
 $keep->sees($etcd->del('/keep/4'));
 $keep->shows({ '/keep/4' => "$at1 1 up" },
              'deleted one by one, the last stays');
-is(who('keep'), 'one', 'and answers');
+is($nginx->who('keep'), 'one', 'and answers');
 
 $keep->sees($etcd->put('/keep/4', $at1));
 $keep->sees($etcd->put('/keep/5', $at2));
@@ -351,7 +350,7 @@ my $static = $nginx->upstream('static');
 my %static = ($at1 => "$at1 3 up", $at2 => "$at2 1 down");
 
 is_deeply($static->members, \%static, 'static servers without any key');
-is(who('static'), 'one', 'answer');
+is($nginx->who('static'), 'one', 'answer');
 
 $etcd->put('/static/3', $at3);
 $static->shows({ %static, '/static/3' => "$at3 1 up" },
@@ -371,12 +370,12 @@ my $reserve = $nginx->upstream('reserve');
 
 is_deeply($reserve->members, { $at1 => "$at1 1 backup" },
           'a backup server alone');
-is(who('reserve'), 'one', 'it answers as long as there is no other');
+is($nginx->who('reserve'), 'one', 'it answers as long as there is no other');
 $reserve->sees($etcd->put('/reserve/2', $at2));
 is_deeply($nginx->tally('/to/reserve', 8), { two => 8 },
           'a discovered member goes before it');
 $reserve->sees($etcd->del('/reserve/2'));
-is(who('reserve'), 'one', 'when that is deleted it answers again');
+is($nginx->who('reserve'), 'one', 'when that is deleted it answers again');
 
 # prefixes, namespaces, clusters
 
@@ -404,7 +403,8 @@ $nginx->upstream('spaced')->shows({ '/services/api/1' => "$at3 1 up" },
                                   'a namespace goes before every key');
 $nginx->upstream('other')->shows({ '/services/api/9' => "$at2 1 up" },
                                  'the same prefix in another etcd');
-is(join(' ', map { who($_) } qw(api api2 spaced other)), 'one one three two',
+is(join(' ', map { $nginx->who($_) } qw(api api2 spaced other)),
+   'one one three two',
    'each upstream has its own');
 
 # leaving

@@ -143,7 +143,6 @@ sub keeps {
 }
 
 
-sub who { return $nginx->get("/to/$_[0]")->{body} }
 sub ranges { return $etcd->metric('etcd_debugging_mvcc_range_total') }
 sub in_dir { return sort map { s{.*/}{}r } glob("$dir/*"), glob("$dir/.??*") }
 sub synced { return ($nginx->status // return)->{clusters}{default}{state}
@@ -236,7 +235,7 @@ is_deeply([sort keys %{ $nginx->tally('/to/keep', 8) }], ['one', 'two'],
           'on_empty=keep too');
 is_deeply([sort keys %{ $nginx->tally('/to/static', 8) }], ['one', 'two'],
           'beside a static server');
-is(who('team'), 'three', 'and another cluster');
+is($nginx->who('team'), 'three', 'and another cluster');
 is($nginx->get('/to/empty')->{status}, 502, 'no member where there was none');
 
 for my $name (sort keys %known) {
