@@ -122,6 +122,16 @@ sub since {
 }
 
 
+# the longest time without an answer since then: so long somebody else may have
+# to wait, too, at another moment
+
+sub longest {
+    my ($self, $from) = @_;
+
+    return max(0, map { $_->[1] - $_->[0] } $self->pauses($from));
+}
+
+
 # [from, until] between two answers, the last one being over now
 
 sub pauses {

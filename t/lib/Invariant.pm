@@ -109,7 +109,8 @@ sub holds {
 
 # of the requests that have ended since the last look:
 # { found => [TEXT, ...], requests => N, failed => N, gap => SECONDS }, the gap
-# being the longest time without a request in which a control was served
+# being the longest time without a request in which a control was served, and
+# usual => SECONDS, the longest time without an answer of the control
 
 sub look {
     my ($self) = @_;
@@ -121,13 +122,17 @@ sub look {
     my @times = sort { $a <=> $b } map { $_->{end} } @requests;
     my $gap = $self->gap($self->{last} // (), @times, time());
 
+    my $usual = $self->{control}->longest($self->{looked} // time());
+
     $self->{last} = $times[-1] if @times;
+    $self->{looked} = time();
 
     return {
         found    => \@found,
         requests => scalar(@requests),
         failed   => scalar(grep { $_->{status} !~ /^2/ } @requests),
         gap      => $gap,
+        usual    => $usual,
     };
 }
 
