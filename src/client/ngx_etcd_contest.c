@@ -13,45 +13,19 @@
 #include <ngx_etcd_mutex.h>
 
 
-/* ms; where there was no memory for what the watch has shown */
-
-#define NGX_ETCD_CONTEST_AGAIN  1000
-
-
-/* what happened to a key while the list was on its way */
-
-typedef struct {
-    ngx_str_t                    key;
-    int64_t                      created;
-    int64_t                      modified;
-    int64_t                      lease;
-    ngx_uint_t                   deleted;
-} ngx_etcd_contest_event_t;
-
-
-static void ngx_etcd_contest_list(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_contest_keys(ngx_etcd_watch_t *watch,
-    Etcd__KeyValue **kvs, size_t n);
-static void ngx_etcd_contest_listed(ngx_etcd_watch_t *watch, int64_t revision);
-static void ngx_etcd_contest_events(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n, int64_t revision);
-static void ngx_etcd_contest_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static ngx_int_t ngx_etcd_contest_event(ngx_etcd_contest_t *contest,
-    Etcd__Event *event);
-static ngx_int_t ngx_etcd_contest_keep(ngx_etcd_contest_t *contest,
-    Etcd__Event *event);
-static ngx_int_t ngx_etcd_contest_apply(ngx_etcd_contest_t *contest,
-    ngx_etcd_contest_event_t *event);
+static void ngx_etcd_contest_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_contest_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_contest_complete(ngx_etcd_mirror_t *mirror,
+    int64_t revision);
 static void ngx_etcd_contest_missing(ngx_etcd_contest_t *contest,
     int64_t revision);
 static ngx_etcd_mutex_t *ngx_etcd_contest_find(ngx_etcd_contest_t *contest,
     ngx_str_t *key);
 static void ngx_etcd_contest_look(ngx_etcd_contest_t *contest);
-static void ngx_etcd_contest_void_late(ngx_etcd_contest_t *contest);
-static void ngx_etcd_contest_drop_late(ngx_etcd_contest_t *contest);
 static void ngx_etcd_contest_report(ngx_etcd_contest_t *contest,
-    Etcd__KeyValue *kv);
+    ngx_etcd_mirror_entry_t *entry);
 static ngx_uint_t ngx_etcd_contest_foreign(ngx_etcd_contest_t *contest,
     ngx_str_t *key);
 
@@ -59,14 +33,13 @@ static ngx_uint_t ngx_etcd_contest_foreign(ngx_etcd_contest_t *contest,
 ngx_int_t
 ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
 {
-    u_char              *p;
-    ngx_str_t           *ns;
-    ngx_etcd_locker_t   *locker;
-    ngx_etcd_cluster_t  *cluster;
+    u_char             *p;
+    ngx_str_t          *ns;
+    ngx_etcd_locker_t  *locker;
+    ngx_etcd_mirror_t  *mirror;
 
     locker = contest->locker;
-    cluster = locker->cluster;
-    ns = &cluster->conf->key_namespace;
+    ns = &locker->cluster->conf->key_namespace;
 
     p = ngx_pnalloc(contest->pool, ns->len + contest->prefix.len);
     if (p == NULL) {
@@ -81,16 +54,24 @@ ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
 
     contest->to = ngx_etcd_prefix_end(contest->pool, &contest->from);
 
-    if (contest->to.data == NULL
-        || ngx_array_init(&contest->late, contest->pool, 4,
-                          sizeof(ngx_etcd_contest_event_t))
-           != NGX_OK)
-    {
+    if (contest->to.data == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_etcd_candidates_init(&contest->candidates, contest->prefix.len,
-                             cluster->log);
+    mirror = &contest->mirror;
+
+    mirror->name = locker->name;
+    mirror->order = NGX_ETCD_MIRROR_BY_CREATE;
+    mirror->changed = ngx_etcd_contest_changed;
+    mirror->removed = ngx_etcd_contest_removed;
+    mirror->complete = ngx_etcd_contest_complete;
+    mirror->data = contest;
+
+    mirror->watch.prefix = contest->prefix;
+    mirror->watch.prompt = 1;
+    mirror->watch.pool = contest->pool;
+
+    ngx_etcd_mirror_init(mirror, locker->cluster->log);
 
     ngx_queue_init(&contest->mutexes);
     ngx_queue_init(&contest->leaving);
@@ -112,13 +93,11 @@ ngx_etcd_contest_close(ngx_etcd_contest_t *contest)
         return NGX_AGAIN;
     }
 
-    if (contest->watched && ngx_etcd_watch_remove(&contest->watch) != NGX_OK) {
+    if (ngx_etcd_mirror_stop(&contest->mirror) != NGX_OK) {
         return NGX_AGAIN;
     }
 
     ngx_etcd_lock_poll_stop(contest);
-    ngx_etcd_contest_drop_late(contest);
-    ngx_etcd_candidates_destroy(&contest->candidates);
 
     ngx_queue_remove(&contest->queue);
 
@@ -129,29 +108,13 @@ ngx_etcd_contest_close(ngx_etcd_contest_t *contest)
 void
 ngx_etcd_contest_watch(ngx_etcd_contest_t *contest)
 {
-    ngx_etcd_watch_t  *watch;
-
-    if (contest->watched) {
-        return;
-    }
-
-    watch = &contest->watch;
-    ngx_memzero(watch, sizeof(ngx_etcd_watch_t));
-
-    watch->prefix = contest->prefix;
-    watch->prompt = 1;
-    watch->pool = contest->pool;
-    watch->list = ngx_etcd_contest_list;
-    watch->keys = ngx_etcd_contest_keys;
-    watch->listed = ngx_etcd_contest_listed;
-    watch->events = ngx_etcd_contest_events;
-    watch->failed = ngx_etcd_contest_failed;
-    watch->data = contest;
-
     /* without memory it is tried again by the next that waits */
 
-    contest->watched = (ngx_etcd_watch_add(contest->locker->watcher, watch)
-                        == NGX_OK);
+    if (!contest->watched) {
+        contest->watched = (ngx_etcd_mirror_start(&contest->mirror,
+                                                  contest->locker->watcher)
+                            == NGX_OK);
+    }
 }
 
 
@@ -211,31 +174,34 @@ ngx_uint_t
 ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
     int64_t created)
 {
-    ngx_uint_t             before;
-    ngx_rbtree_node_t     *node;
-    ngx_etcd_candidate_t  *own, *other;
+    ngx_uint_t                before;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *own, *other;
 
-    if (!contest->synced || contest->listing) {
+    mirror = &contest->mirror;
+
+    if (!mirror->synced) {
         return 0;
     }
 
     /* only who has seen the own key has seen all that were before it */
 
-    own = ngx_etcd_candidates_find(&contest->candidates, key);
+    own = ngx_etcd_mirror_find(mirror, key);
 
-    if (own == NULL || own->created != created) {
+    if (own == NULL || own->create_revision != created) {
         return 0;
     }
 
     before = 0;
-    other = ngx_etcd_candidates_first(&contest->candidates);
 
-    while (other != NULL && other->created <= created) {
-
-        if (other->created < created
+    for (other = ngx_etcd_mirror_first(mirror);
+         other != NULL && other->create_revision <= created;
+         other = ngx_etcd_mirror_next(mirror, other))
+    {
+        if (other->create_revision < created
             || (other != own
-                && ngx_memn2cmp(other->name.str.data, key->data,
-                                other->name.str.len, key->len) < 0))
+                && ngx_memn2cmp(other->key.data, key->data, other->key.len,
+                                key->len) < 0))
         {
             before++;
         }
@@ -243,9 +209,6 @@ ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
         if (before == contest->permits) {
             return 0;
         }
-
-        node = ngx_rbtree_next(&contest->candidates.order, &other->order);
-        other = (node != NULL) ? ngx_etcd_candidate_of(node) : NULL;
     }
 
     return 1;
@@ -256,23 +219,22 @@ ngx_int_t
 ngx_etcd_contest_others(ngx_etcd_contest_t *contest, ngx_str_t *key,
     int64_t created)
 {
-    ngx_etcd_candidate_t  *own, *first;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *own;
 
-    if (!contest->synced || contest->listing) {
+    mirror = &contest->mirror;
+
+    if (!mirror->synced) {
         return NGX_AGAIN;
     }
 
-    own = ngx_etcd_candidates_find(&contest->candidates, key);
+    own = ngx_etcd_mirror_find(mirror, key);
 
-    if (own == NULL || own->created != created) {
+    if (own == NULL || own->create_revision != created) {
         return NGX_AGAIN;
     }
 
-    first = ngx_etcd_candidates_first(&contest->candidates);
-
-    return (first == own
-            && ngx_rbtree_next(&contest->candidates.order, &own->order) == NULL)
-           ? NGX_OK : NGX_BUSY;
+    return (mirror->n == 1) ? NGX_OK : NGX_BUSY;
 }
 
 
@@ -288,10 +250,8 @@ ngx_etcd_contest_doubt(ngx_etcd_contest_t *contest)
                   "long, reading its keys again", &cluster->conf->name,
                   &contest->prefix);
 
-    contest->synced = 0;
-
     if (contest->watched) {
-        ngx_etcd_watch_again(&contest->watch, 0);
+        ngx_etcd_mirror_again(&contest->mirror, 0);
 
     } else {
         ngx_etcd_contest_watch(contest);
@@ -300,245 +260,60 @@ ngx_etcd_contest_doubt(ngx_etcd_contest_t *contest)
 
 
 static void
-ngx_etcd_contest_list(ngx_etcd_watch_t *watch)
+ngx_etcd_contest_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_contest_t *contest = watch->data;
+    ngx_etcd_contest_t *contest = mirror->data;
 
-    contest->listing = 1;
-
-    ngx_etcd_candidates_begin(&contest->candidates);
-}
-
-
-static ngx_int_t
-ngx_etcd_contest_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
-{
-    size_t               i;
-    ngx_etcd_contest_t  *contest;
-
-    contest = watch->data;
-
-    for (i = 0; i < n; i++) {
-        if (ngx_etcd_candidates_put(&contest->candidates, kvs[i]) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        ngx_etcd_contest_report(contest, kvs[i]);
-    }
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_contest_listed(ngx_etcd_watch_t *watch, int64_t revision)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_contest_t        *contest;
-    ngx_etcd_contest_event_t  *event;
-
-    contest = watch->data;
-
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, contest->locker->cluster->log, 0,
-                   "etcd lock \"%V\": listed at revision %L, %ui later events",
-                   &contest->prefix, revision, contest->late.nelts);
-
-    contest->listing = 0;
-    contest->synced = 1;
-    contest->denied = 0;
-
-    ngx_etcd_candidates_end(&contest->candidates);
-
-    ngx_etcd_contest_void_late(contest);
-
-    event = contest->late.elts;
-
-    for (i = 0; i < contest->late.nelts; i++) {
-        if (ngx_etcd_contest_apply(contest, &event[i]) != NGX_OK) {
-            contest->synced = 0;
-        }
-    }
-
-    ngx_etcd_contest_drop_late(contest);
-
-    if (!contest->synced) {
-        ngx_etcd_watch_again(watch, NGX_ETCD_CONTEST_AGAIN);
-        return;
-    }
+    contest->news = 1;
 
     ngx_etcd_lock_poll_heard(contest);
-    ngx_etcd_contest_missing(contest, revision);
-    ngx_etcd_contest_look(contest);
-}
-
-
-static void
-ngx_etcd_contest_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
-    size_t n, int64_t revision)
-{
-    size_t               i;
-    ngx_etcd_contest_t  *contest;
-
-    contest = watch->data;
-
-    if (n != 0) {
-        ngx_etcd_lock_poll_heard(contest);
-    }
-
-    for (i = 0; i < n; i++) {
-        if (ngx_etcd_contest_event(contest, events[i]) != NGX_OK) {
-            contest->synced = 0;
-            ngx_etcd_watch_again(watch, NGX_ETCD_CONTEST_AGAIN);
-            return;
-        }
-    }
-
-    if (n != 0 && !watch->listing) {
-        ngx_etcd_contest_look(contest);
-    }
-}
-
-
-static void
-ngx_etcd_contest_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_uint_t           level;
-    ngx_etcd_cluster_t  *cluster;
-    ngx_etcd_contest_t  *contest;
-
-    contest = watch->data;
-    cluster = contest->locker->cluster;
-    level = contest->denied ? NGX_LOG_INFO : NGX_LOG_ERR;
-
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": lock \"%V\" cannot be watched: "
-                  "%s: %V", &cluster->conf->name, &contest->prefix,
-                  ngx_etcd_grpc_status_name(status), text);
-
-    contest->denied = 1;
-
-    /* a watch that was listed goes on from its revision, without a list */
-
-    if (watch->revision != 0 && !contest->listing) {
-        return;
-    }
-
-    contest->synced = 0;
-    contest->listing = 0;
-
-    ngx_etcd_contest_drop_late(contest);
-
-    if (watch->revision != 0) {
-        ngx_etcd_watch_again(watch, NGX_ETCD_CONTEST_AGAIN);
-    }
+    ngx_etcd_contest_report(contest, entry);
 }
 
 
 /* what etcd tells of an own key holds whatever else is known */
 
-static ngx_int_t
-ngx_etcd_contest_event(ngx_etcd_contest_t *contest, Etcd__Event *event)
+static void
+ngx_etcd_contest_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_str_t                  key;
-    ngx_etcd_mutex_t          *mutex;
-    ngx_etcd_contest_event_t   seen;
+    ngx_etcd_mutex_t    *mutex;
+    ngx_etcd_contest_t  *contest;
 
-    key.data = event->kv->key.data;
-    key.len = event->kv->key.len;
+    contest = mirror->data;
+    contest->news = 1;
 
-    seen.key = key;
-    seen.created = event->kv->create_revision;
-    seen.modified = event->kv->mod_revision;
-    seen.lease = event->kv->lease;
-    seen.deleted = (event->type == ETCD__EVENT__EVENT_TYPE__DELETE);
+    ngx_etcd_lock_poll_heard(contest);
 
-    if (seen.deleted) {
-        mutex = ngx_etcd_contest_find(contest, &key);
+    mutex = ngx_etcd_contest_find(contest, &entry->key);
 
-        if (mutex != NULL && mutex->created != 0
-            && mutex->created < seen.modified)
-        {
-            ngx_etcd_mutex_gone(mutex);
-        }
-
-    } else {
-        ngx_etcd_contest_report(contest, event->kv);
+    if (mutex != NULL
+        && mutex->created != 0
+        && mutex->created < entry->mod_revision)
+    {
+        ngx_etcd_mutex_gone(mutex);
     }
-
-    if (contest->watch.listing) {
-        return ngx_etcd_contest_keep(contest, event);
-    }
-
-    return contest->synced ? ngx_etcd_contest_apply(contest, &seen) : NGX_OK;
 }
 
 
-static ngx_int_t
-ngx_etcd_contest_keep(ngx_etcd_contest_t *contest, Etcd__Event *event)
+static void
+ngx_etcd_contest_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    u_char                    *p;
-    ngx_etcd_contest_event_t  *late;
+    ngx_etcd_contest_t  *contest;
 
-    ngx_etcd_contest_void_late(contest);
+    contest = mirror->data;
 
-    p = ngx_alloc(ngx_max(event->kv->key.len, 1),
-                  contest->locker->cluster->log);
-    if (p == NULL) {
-        return NGX_ERROR;
+    if (mirror->relisted) {
+        ngx_etcd_lock_poll_heard(contest);
+        ngx_etcd_contest_missing(contest, revision);
+
+    } else if (!contest->news) {
+        return;
     }
 
-    late = ngx_array_push(&contest->late);
-    if (late == NULL) {
-        ngx_free(p);
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(p, event->kv->key.data, event->kv->key.len);
-
-    late->key.data = p;
-    late->key.len = event->kv->key.len;
-    late->created = event->kv->create_revision;
-    late->modified = event->kv->mod_revision;
-    late->lease = event->kv->lease;
-    late->deleted = (event->type == ETCD__EVENT__EVENT_TYPE__DELETE);
-
-    return NGX_OK;
-}
-
-
-/* unless what the list has said of the key is newer */
-
-static ngx_int_t
-ngx_etcd_contest_apply(ngx_etcd_contest_t *contest,
-    ngx_etcd_contest_event_t *event)
-{
-    Etcd__KeyValue         kv;
-    ngx_etcd_candidate_t  *candidate;
-
-    candidate = ngx_etcd_candidates_find(&contest->candidates, &event->key);
-
-    if (candidate != NULL && candidate->modified >= event->modified) {
-        return NGX_OK;
-    }
-
-    if (event->deleted) {
-        if (candidate != NULL) {
-            ngx_etcd_candidates_remove(&contest->candidates, &event->key);
-        }
-
-        return NGX_OK;
-    }
-
-    etcd__key_value__init(&kv);
-
-    kv.key.data = event->key.data;
-    kv.key.len = event->key.len;
-    kv.create_revision = event->created;
-    kv.mod_revision = event->modified;
-    kv.lease = event->lease;
-
-    return ngx_etcd_candidates_put(&contest->candidates, &kv);
+    contest->news = 0;
+    ngx_etcd_contest_look(contest);
 }
 
 
@@ -547,9 +322,9 @@ ngx_etcd_contest_apply(ngx_etcd_contest_t *contest,
 static void
 ngx_etcd_contest_missing(ngx_etcd_contest_t *contest, int64_t revision)
 {
-    ngx_queue_t           *q, *next;
-    ngx_etcd_mutex_t      *mutex;
-    ngx_etcd_candidate_t  *own;
+    ngx_queue_t              *q, *next;
+    ngx_etcd_mutex_t         *mutex;
+    ngx_etcd_mirror_entry_t  *own;
 
     for (q = ngx_queue_head(&contest->mutexes);
          q != ngx_queue_sentinel(&contest->mutexes);
@@ -562,9 +337,9 @@ ngx_etcd_contest_missing(ngx_etcd_contest_t *contest, int64_t revision)
             continue;
         }
 
-        own = ngx_etcd_candidates_find(&contest->candidates, &mutex->own);
+        own = ngx_etcd_mirror_find(&contest->mirror, &mutex->own);
 
-        if (own == NULL || own->created != mutex->created) {
+        if (own == NULL || own->create_revision != mutex->created) {
             ngx_etcd_mutex_gone(mutex);
         }
     }
@@ -615,49 +390,16 @@ ngx_etcd_contest_look(ngx_etcd_contest_t *contest)
 }
 
 
-/*
- * Events of a watch that was created before this one: whether their keys were
- * deleted meanwhile the list says, and no event will.
- */
-
 static void
-ngx_etcd_contest_void_late(ngx_etcd_contest_t *contest)
+ngx_etcd_contest_report(ngx_etcd_contest_t *contest,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    if (contest->creates != contest->watch.creates) {
-        contest->creates = contest->watch.creates;
-        ngx_etcd_contest_drop_late(contest);
-    }
-}
-
-
-static void
-ngx_etcd_contest_drop_late(ngx_etcd_contest_t *contest)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_contest_event_t  *event;
-
-    event = contest->late.elts;
-
-    for (i = 0; i < contest->late.nelts; i++) {
-        ngx_free(event[i].key.data);
-    }
-
-    contest->late.nelts = 0;
-}
-
-
-static void
-ngx_etcd_contest_report(ngx_etcd_contest_t *contest, Etcd__KeyValue *kv)
-{
-    ngx_str_t            key;
     ngx_etcd_cluster_t  *cluster;
 
-    key.data = kv->key.data;
-    key.len = kv->key.len;
-
     if (contest->foreign
-        || !ngx_etcd_contest_foreign(contest, &key)
-        || ngx_etcd_candidate_decimal(&key, kv->lease, contest->prefix.len))
+        || !ngx_etcd_contest_foreign(contest, &entry->key)
+        || ngx_etcd_candidate_decimal(&entry->key, entry->lease,
+                                      contest->prefix.len))
     {
         return;
     }
@@ -669,7 +411,7 @@ ngx_etcd_contest_report(ngx_etcd_contest_t *contest, Etcd__KeyValue *kv)
                   "etcd cluster \"%V\": lock \"%V\": key \"%V\" is not named "
                   "after a lease, and counts as one that holds the lock or "
                   "waits for it", &cluster->conf->name, &contest->prefix,
-                  ngx_etcd_shown(&key));
+                  ngx_etcd_shown(&entry->key));
 }
 
 

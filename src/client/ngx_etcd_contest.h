@@ -62,12 +62,7 @@ typedef struct {
     ngx_queue_t                  mutexes;      /* ours */
     ngx_str_t                    from;         /* with the namespace */
     ngx_str_t                    to;
-    ngx_etcd_candidates_t        candidates;
-    ngx_etcd_watch_t             watch;
-    ngx_array_t                  late;         /* during a list: of
-                                                  ngx_etcd_contest_event_t */
-    ngx_uint_t                   creates;      /* the watch's, when the first
-                                                  of these came */
+    ngx_etcd_mirror_t            mirror;       /* of all keys */
     ngx_queue_t                  leaving;      /* ours, to be deleted */
     ngx_etcd_lock_poll_t         poll;
     ngx_uint_t                   free[NGX_ETCD_CONTEST_FREE];
@@ -75,10 +70,8 @@ typedef struct {
     int64_t                      lease;        /* that they belong to */
     unsigned                     acquiring:1;  /* a key is being put */
     unsigned                     watched:1;
-    unsigned                     synced:1;
-    unsigned                     listing:1;
-    unsigned                     denied:1;     /* was logged */
-    unsigned                     foreign:1;    /* likewise */
+    unsigned                     news:1;       /* keys have come or gone */
+    unsigned                     foreign:1;    /* was logged */
 } ngx_etcd_contest_t;
 
 

@@ -312,5 +312,5 @@ ngx_etcd_lock_poll_lags(ngx_etcd_contest_t *contest)
 
     poll->missed = 0;
 
-    return contest->watched && ngx_etcd_watch_active(&contest->watch);
+    return contest->watched && ngx_etcd_watch_active(&contest->mirror.watch);
 }

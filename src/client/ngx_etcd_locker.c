@@ -34,6 +34,7 @@ ngx_etcd_locker_t *
 ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     ngx_log_t *log)
 {
+    u_char              *p;
     ngx_etcd_locker_t   *locker;
     ngx_etcd_cluster_t  *cluster;
     ngx_etcd_session_t  *session;
@@ -58,6 +59,16 @@ ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     if (locker->watcher == NULL || locker->keeper == NULL) {
         goto failed;
     }
+
+    p = ngx_pnalloc(cluster->pool, sizeof("etcd cluster \"\": lock") - 1
+                                   + conf->name.len);
+    if (p == NULL) {
+        goto failed;
+    }
+
+    locker->name.data = p;
+    locker->name.len = ngx_sprintf(p, "etcd cluster \"%V\": lock", &conf->name)
+                       - p;
 
     ngx_etcd_batch_init(&locker->batch, cluster);
 
@@ -105,6 +116,9 @@ failed:
 void
 ngx_etcd_locker_destroy(ngx_etcd_locker_t *locker)
 {
+    ngx_queue_t         *q;
+    ngx_etcd_contest_t  *contest;
+
     if (locker->timer.timer_set) {
         ngx_del_timer(&locker->timer);
     }
@@ -116,6 +130,15 @@ ngx_etcd_locker_destroy(ngx_etcd_locker_t *locker)
     ngx_etcd_session_close(&locker->session);
     ngx_etcd_batch_done(&locker->batch);
     ngx_etcd_watcher_destroy(locker->watcher);
+
+    for (q = ngx_queue_head(&locker->contests);
+         q != ngx_queue_sentinel(&locker->contests);
+         q = ngx_queue_next(q))
+    {
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+        ngx_etcd_mirror_destroy(&contest->mirror);
+    }
+
     ngx_etcd_keeper_destroy(locker->keeper);
     ngx_etcd_cluster_destroy(locker->cluster);
 }

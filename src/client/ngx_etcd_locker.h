@@ -34,6 +34,7 @@ typedef struct {
     ngx_etcd_batch_t             batch;
     ngx_etcd_sweep_t             sweep;        /* for keys of no mutex */
 
+    ngx_str_t                    name;         /* of contests, for logs */
     ngx_queue_t                  contests;     /* of ngx_etcd_contest_t */
     ngx_queue_t                  leaving;      /* of ngx_etcd_mutex_t: nobody's
                                                   any more */
