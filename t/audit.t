@@ -61,6 +61,7 @@ my %fake = (
     off  => Fake->new()->start('withhold:0', @kv, @events),
     lead => Fake->new()->start('withhold:0', @kv, '--event', '-/s/1='),
     group => Fake->new()->start('withhold:0', @parts),
+    value => Fake->new()->start('withhold:0', @kv, @events),
 );
 
 # what is read at once after a reconnect is less than this
@@ -85,6 +86,8 @@ my $nginx = Nginx->new()->set(
         $_ eq 'lead' ? "upstream lead { etcd_leader /s cluster=lead; }\n"
         : $_ eq 'group' ? 'upstream group { etcd_members /s/ cluster=group '
                           . "format=traefik; }\n"
+        : $_ eq 'value' ? "etcd_set \$changed /s/1 cluster=value;\n"
+                          . "etcd_set \$new /s/4 cluster=value default=none;\n"
                      : "upstream $_ { etcd_members /s/ cluster=$_; }\n"
     } keys %fake),
 );
@@ -110,6 +113,10 @@ http {
 
         location /status {
             etcd_status;
+        }
+
+        location /values {
+            return 200 "$changed $new";
         }
     }
 }
@@ -175,6 +182,11 @@ $nginx->upstream('group')->shows({ '/s/1' => '127.0.0.1:1 5 up',
                                    '/s/4' => '127.0.0.1:4 1 up' },
                                  'parts of members: an audit repairs them');
 repairs('group', 3, 'of three parts');
+
+ok(wait_for(sub {
+    $nginx->get('/values')->{body} eq '127.0.0.1:2001 127.0.0.1:1004';
+}, 10), 'values of keys: an audit repairs them');
+repairs('value', 2, 'both of them');
 
 $nginx->upstream('off')->shows($before, 'audit_interval 0: no audit');
 is($fake{off}->count(qr/ count /), 0, 'at all');

@@ -154,8 +154,8 @@ is(logged($_, 'the revision went back'), 0, 'the revision shows nothing')
 $backend->set(hang => 0);
 is($waiter->receive->{status}, 200, 'its request succeeds');
 
-# restored once more: the revision is lower than one that the first nginx has
-# seen, also where leases of the second one expire meanwhile; the term is the same
+# restored once more, with the same term: the revision is lower than one that
+# the first nginx has seen, also where leases of the second one expire meanwhile
 
 wait_for { keys_of('/locks/one/') == 0 } 10, 'the lock to be free';
 
