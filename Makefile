@@ -16,7 +16,7 @@ CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
 .PHONY: all packages demo test test-patroni soak crash bench asan fuzz lint \
-        install clean help
+        figures install clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -82,6 +82,10 @@ fuzz: packages
 lint:
 	@tools/lint
 
+figures:
+	@$(CHOICE) tools/packages figures
+	@tools/figures
+
 install: all
 	@$(CHOICE) DESTDIR=$(DESTDIR) tools/install $(BUILD)
 
@@ -106,6 +110,7 @@ help:
 	@echo 'make fuzz       fuzz what reads values and gRPC, and what writes the'
 	@echo '                status (FUZZ_SECONDS=600 each)'
 	@echo 'make lint       check style and layering'
+	@echo 'make figures    count lines, functions, comments, cycles'
 	@echo 'make install    install the modules (DESTDIR= is honoured)'
 	@echo 'make clean      remove build/'
 	@echo
