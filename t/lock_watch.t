@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# What a request that waits for a lock knows of the others' keys, when the
-# connection of the watch is lost while these are listed for the first time: it
-# does not wait for a key that is gone.
+# What a request knows of the keys of a lock: it does not wait for a key that is
+# gone, when the connection of the watch is lost while the keys are listed for
+# the first time; and it does not hold the lock by a key of its own that was
+# deleted before etcd's answer to the put came.
 
 use strict;
 use warnings;
@@ -13,10 +14,12 @@ use lib "$FindBin::Bin/lib";
 use Test::More;
 use Time::HiRes qw(sleep time);
 
+use Backend;
 use Chaos;
 use Control;
 use Etcd;
 use Finish;
+use Lock;
 use Nginx;
 use Wait;
 
@@ -33,6 +36,7 @@ use constant {
 
 my $etcd = Etcd->new()->start();
 my $control = Control->start();
+my $backend = Backend->start('backend');
 my @ways = map { Chaos->start($etcd->port) } 1 .. 2;
 
 my $config = <<'EOF_CONFIG';
@@ -54,9 +58,19 @@ http {
             proxy_pass http://127.0.0.1:%%PORT%%/empty;
         }
 
+        location /held {
+            etcd_lock /held permits=2 wait=30s;
+            proxy_pass http://%%BACKEND%%;
+        }
+
         location /empty {
             etcd_lock off;
             empty_gif;
+        }
+
+        location = /status {
+            etcd_lock off;
+            etcd_status;
         }
     }
 }
@@ -80,7 +94,8 @@ sub way {
 sub two_ways {
     for (1 .. TRIES) {
         my $nginx = Nginx->new()->set(
-            ETCD => join(' ', map { $_->url } @ways),
+            BACKEND => $backend->address,
+            ETCD    => join(' ', map { $_->url } @ways),
         )->start($config);
 
         $nginx->get('/first');
@@ -102,7 +117,7 @@ sub other_key {
     my ($lock) = @_;
 
     my $lease = $etcd->grant(300);
-    my $key = sprintf('/locks/%s/%x', $lock, $lease);
+    my $key = sprintf('%s/%x', $lock, $lease);
 
     $etcd->put($key, '', lease => $lease);
 
@@ -115,7 +130,7 @@ sub watches { $etcd->metric('etcd_debugging_mvcc_watcher_total') }
 
 for my $round (1 .. ROUNDS) {
     my ($nginx, $reads, $streams) = two_ways();
-    my $lock = "%2Fround$round";
+    my $lock = "/locks/%2Fround$round";
     my $holder = other_key($lock);
     my $passer = other_key($lock);
     my $http = $nginx->http;
@@ -123,7 +138,7 @@ for my $round (1 .. ROUNDS) {
     $reads->set(delay => DELAY);
     $http->send('GET', "/round$round", '', Connection => 'close');
 
-    wait_for { $etcd->list("/locks/$lock/") == 3 } 10, 'it waits'
+    wait_for { $etcd->list("$lock/") == 3 } 10, 'it waits'
         or die "no key is put\n";
     $reads->set(hold_up => 1);
     wait_for { watches() } 10, 'it watches' or die "nothing is watched\n";
@@ -153,6 +168,57 @@ for my $round (1 .. ROUNDS) {
     $nginx->quit;
     wait_for { !watches() } 10, 'the end of the watch';
 }
+
+
+
+# A request that waited holds the lock now, and the prefix is watched.  Answers
+# to requests take DELAY, events do not: an own key's end is known first.
+
+my ($nginx, $reads) = two_ways();
+my $lock = Lock->new($nginx, $etcd);
+
+$backend->set(hang => 1);
+
+my @others = map { other_key('/held') } 1 .. 2;
+my $first = $nginx->http;
+
+$first->send('GET', '/held');
+$lock->waits('/held', 1, 'a request waits for a lock with two permits');
+wait_for { watches() } 10, 'the watch';
+$etcd->del($_) for @others;
+$lock->holds('/held', 1, 'and has it');
+
+for my $round (1 .. ROUNDS) {
+    my $second = $nginx->http;
+    my ($kept) = $lock->keys('/held');
+    my $lost = $lock->count('/held', 'lost');
+
+    $reads->set(delay => DELAY);
+    $second->send('GET', '/held');
+
+    wait_for { $lock->keys('/held') == 2 } 10, 'another key';
+
+    my $own = ($lock->keys('/held'))[1];
+    my $from = time();
+
+    $etcd->del($own);
+
+    # where the answer has come first, the request was cut
+
+    ok(wait_for(sub {
+           grep({ $_ ne $kept && $_ ne $own } $lock->keys('/held'))
+               || $lock->count('/held', 'lost') > $lost;
+       }, 30), "round $round: a key that was deleted holds no lock");
+    cmp_ok($control->lasted($from, time()), '<', SOON,
+           "round $round: which is noticed soon");
+
+    $reads->set(delay => 0);
+    $second->close();
+    wait_for { $lock->keys('/held') == 1 } 10, 'the end of the key';
+}
+
+$backend->set(hang => 0);
+is($first->receive->{status}, 200, 'the first request has held its lock');
 
 $control->finished();
 

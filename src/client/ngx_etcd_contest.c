@@ -19,8 +19,7 @@ static void ngx_etcd_contest_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry);
 static void ngx_etcd_contest_complete(ngx_etcd_mirror_t *mirror,
     int64_t revision);
-static void ngx_etcd_contest_missing(ngx_etcd_contest_t *contest,
-    int64_t revision);
+static void ngx_etcd_contest_missing(ngx_etcd_contest_t *contest);
 static ngx_etcd_mutex_t *ngx_etcd_contest_find(ngx_etcd_contest_t *contest,
     ngx_str_t *key);
 static void ngx_etcd_contest_look(ngx_etcd_contest_t *contest);
@@ -171,6 +170,22 @@ ngx_etcd_contest_leaving(ngx_etcd_contest_t *contest)
 
 
 ngx_uint_t
+ngx_etcd_contest_lost(ngx_etcd_contest_t *contest, ngx_str_t *key,
+    int64_t created)
+{
+    ngx_etcd_mirror_entry_t  *own;
+
+    if (!ngx_etcd_mirror_covers(&contest->mirror, created)) {
+        return 0;
+    }
+
+    own = ngx_etcd_mirror_find(&contest->mirror, key);
+
+    return own == NULL || own->create_revision != created;
+}
+
+
+ngx_uint_t
 ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
     int64_t created)
 {
@@ -306,7 +321,7 @@ ngx_etcd_contest_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 
     if (mirror->relisted) {
         ngx_etcd_lock_poll_heard(contest);
-        ngx_etcd_contest_missing(contest, revision);
+        ngx_etcd_contest_missing(contest);
 
     } else if (!contest->news) {
         return;
@@ -320,11 +335,10 @@ ngx_etcd_contest_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 /* keys of ours that a newer list does not have */
 
 static void
-ngx_etcd_contest_missing(ngx_etcd_contest_t *contest, int64_t revision)
+ngx_etcd_contest_missing(ngx_etcd_contest_t *contest)
 {
-    ngx_queue_t              *q, *next;
-    ngx_etcd_mutex_t         *mutex;
-    ngx_etcd_mirror_entry_t  *own;
+    ngx_queue_t       *q, *next;
+    ngx_etcd_mutex_t  *mutex;
 
     for (q = ngx_queue_head(&contest->mutexes);
          q != ngx_queue_sentinel(&contest->mutexes);
@@ -333,13 +347,9 @@ ngx_etcd_contest_missing(ngx_etcd_contest_t *contest, int64_t revision)
         next = ngx_queue_next(q);
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
-        if (mutex->created == 0 || mutex->created > revision) {
-            continue;
-        }
-
-        own = ngx_etcd_mirror_find(&contest->mirror, &mutex->own);
-
-        if (own == NULL || own->create_revision != mutex->created) {
+        if (mutex->created != 0
+            && ngx_etcd_contest_lost(contest, &mutex->own, mutex->created))
+        {
             ngx_etcd_mutex_gone(mutex);
         }
     }

@@ -96,6 +96,10 @@ void ngx_etcd_contest_advance(ngx_etcd_contest_t *contest);
  */
 ngx_uint_t ngx_etcd_contest_leaving(ngx_etcd_contest_t *contest);
 
+/* 1: the key, which was put at that revision, is known to be gone */
+ngx_uint_t ngx_etcd_contest_lost(ngx_etcd_contest_t *contest, ngx_str_t *key,
+    int64_t created);
+
 /* 1: the key, which was put at that revision, is among the first ones */
 ngx_uint_t ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
     int64_t created);

@@ -169,6 +169,15 @@ ngx_etcd_mirror_find(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 }
 
 
+ngx_uint_t
+ngx_etcd_mirror_covers(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    return mirror->synced
+           && mirror->revision >= revision
+           && mirror->history == mirror->watch.watcher->cluster->history;
+}
+
+
 ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_first(ngx_etcd_mirror_t *mirror)
 {

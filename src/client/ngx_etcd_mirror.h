@@ -219,6 +219,12 @@ void ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror);
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_find(ngx_etcd_mirror_t *mirror,
     ngx_str_t *key);
 
+/*
+ * 1: what etcd had at that revision is known, or what it had at a later one of
+ * the same history.
+ */
+ngx_uint_t ngx_etcd_mirror_covers(ngx_etcd_mirror_t *mirror, int64_t revision);
+
 /* all entries, in the order if there is one; NULL: no more */
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_first(ngx_etcd_mirror_t *mirror);
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_next(ngx_etcd_mirror_t *mirror,

@@ -202,8 +202,14 @@ ngx_etcd_mutex_written(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
     } else {
         mutex->created = step->found;
 
-        if (step->count > 0
-            && (uint64_t) step->count <= contest->permits)
+        if (ngx_etcd_contest_lost(contest, &mutex->own, mutex->created)) {
+
+            /* the watch has reported that before */
+
+            ngx_etcd_mutex_gone(mutex);
+
+        } else if (step->count > 0
+                   && (uint64_t) step->count <= contest->permits)
         {
             ngx_etcd_mutex_hold(mutex);
 
@@ -382,6 +388,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 
     switch (mutex->state) {
 
+    case NGX_ETCD_MUTEX_ACQUIRING:
     case NGX_ETCD_MUTEX_WAITING:
     case NGX_ETCD_MUTEX_CHECKING:
         ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
