@@ -17,7 +17,7 @@
 #include <ngx_core.h>
 
 
-/* ms since the machine was started, never 0 */
+/* Returns milliseconds since boot, suspend included; never 0. */
 
 static ngx_inline uint64_t
 ngx_etcd_clock(void)

@@ -18,7 +18,7 @@
 #define NGX_ETCD_CONNECTION_INPUT   65536
 #define NGX_ETCD_CONNECTION_OUTPUT  32768
 
-/* reads in one go: a bulk answer must not keep requests waiting */
+/* recv() calls per event: a long answer must not delay client requests */
 #define NGX_ETCD_CONNECTION_ROUNDS  4
 
 #define NGX_ETCD_CONNECTION_REASON  NGX_ETCD_TLS_REASON
@@ -44,11 +44,11 @@ struct ngx_etcd_connection_s {
     u_char                       *in;
     ngx_buf_t                    *out;
 
-    /* what output() gave and the buffer had no room for */
+    /* bytes returned by output() that did not fit into the buffer */
     u_char                       *rest;
     size_t                        nrest;
 
-    /* reports an address that refused before there was an event */
+    /* posted when connect() fails at once: reports the error in "err" */
     ngx_event_t                   refused;
     ngx_err_t                     err;
 };
@@ -88,7 +88,7 @@ ngx_etcd_connection_create(ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool,
     conn->pool = pool;
     conn->log = log;
 
-    /* passwords and tokens go through both */
+    /* passwords and tokens pass through both buffers */
 
     conn->in = ngx_etcd_secret_palloc(pool, NGX_ETCD_CONNECTION_INPUT);
     if (conn->in == NULL) {
@@ -141,7 +141,9 @@ ngx_etcd_connection_open(ngx_etcd_connection_t *conn)
 
     ngx_memzero(&peer, sizeof(ngx_peer_connection_t));
 
-    /* the owner reports outages, once: no "connect() failed" from the core */
+    /*
+     * The owner logs an outage once: suppress the core's "connect() failed".
+     */
 
     log = *conn->log;
     log.log_level = ngx_min(log.log_level, NGX_LOG_ALERT);
@@ -204,7 +206,7 @@ ngx_etcd_connection_setup(ngx_etcd_connection_t *conn, ngx_connection_t *c)
     c->read->handler = ngx_etcd_connection_read_handler;
     c->write->handler = ngx_etcd_connection_write_handler;
 
-    /* a worker that quits does not wait for it */
+    /* a worker that shuts down does not wait for an idle connection */
     c->idle = 1;
 }
 
@@ -220,7 +222,10 @@ ngx_etcd_connection_refused_handler(ngx_event_t *ev)
 }
 
 
-/* NGX_OK: bytes may flow; NGX_ERROR: it is closed */
+/*
+ * NGX_OK: bytes may be sent and received; NGX_ERROR: the connection is
+ * closed.
+ */
 
 static ngx_int_t
 ngx_etcd_connection_progress(ngx_etcd_connection_t *conn)
@@ -263,7 +268,7 @@ ngx_etcd_connection_connected(ngx_etcd_connection_t *conn)
     err = 0;
     len = sizeof(int);
 
-    /* some systems return an error here, others give it in err */
+    /* Linux sets err; Solaris makes getsockopt() fail (from nginx). */
 
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, (void *) &err, &len) == -1) {
         err = ngx_socket_errno;
@@ -383,7 +388,7 @@ ngx_etcd_connection_read(ngx_etcd_connection_t *conn)
 
     for (i = 0; i < NGX_ETCD_CONNECTION_ROUNDS; i++) {
 
-        /* an error of TLS is none of the system */
+        /* a TLS error leaves errno as it was: clear it */
 
         ngx_set_socket_errno(0);
 
@@ -463,7 +468,7 @@ ngx_etcd_connection_flush(ngx_etcd_connection_t *conn)
         if (b->pos == b->last) {
             n = ngx_etcd_connection_fill(conn);
 
-            /* output() may have closed it */
+            /* output() may have closed the connection */
 
             if (conn->connection == NULL) {
                 return;
@@ -538,7 +543,7 @@ ngx_etcd_connection_error(ngx_etcd_connection_t *conn, ngx_err_t err,
 
     last = reason + NGX_ETCD_CONNECTION_REASON - 1;
 
-    /* TLS knows better: recv() fails without any error of the system */
+    /* Prefer the TLS reason: on a TLS error recv() fails without errno. */
 
     if (conn->tls != NULL && conn->tls->reason.len != 0) {
         *ngx_slprintf(reason, last, "%V", &conn->tls->reason) = '\0';
@@ -605,7 +610,7 @@ ngx_etcd_connection_wait(ngx_etcd_connection_t *conn, ngx_msec_t time)
         return;
     }
 
-    /* as the event loop says it */
+    /* the fields as the event modules set them for a readable socket */
 
     rev = conn->connection->read;
     rev->ready = 1;

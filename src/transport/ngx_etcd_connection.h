@@ -20,16 +20,16 @@ typedef struct ngx_etcd_connection_s  ngx_etcd_connection_t;
 
 
 /*
- * Handlers are called from the event loop only, never from inside of the
+ * Handlers are called from the event loop only, never from inside the
  * functions below, with two exceptions: ngx_etcd_connection_flush() calls
- * output(), and failed() when sending fails.  Any of them may close the
+ * output(), and calls failed() if sending fails.  Any handler may close the
  * connection.
  */
 
 typedef struct {
     ngx_addr_t                *addr;
 
-    /* NULL: no TLS; otherwise the peer proves that it is of that name */
+    /* NULL: no TLS; otherwise the peer's certificate must match ssl_name */
     ngx_etcd_ssl_t            *ssl;
     ngx_str_t                  ssl_name;
 
@@ -40,12 +40,15 @@ typedef struct {
     void                     (*received)(void *data, u_char *buf, size_t n);
 
     /*
-     * Says what to send next: the number of bytes at *buf, which must stay
-     * as they are until the next call of output(); 0 if there is nothing.
+     * Returns the number of bytes to send next and sets *buf to them; 0 if
+     * there is nothing to send.  The bytes must not change until the next
+     * call of output().
      */
     size_t                   (*output)(void *data, u_char **buf);
 
-    /* refused, lost or closed by the peer; it is closed already */
+    /*
+     * connecting failed or the peer closed; the connection is closed already
+     */
     void                     (*failed)(void *data, ngx_str_t *reason);
 
     void                      *data;
@@ -53,30 +56,35 @@ typedef struct {
 
 
 /*
- * Starts to connect.  All memory is of the pool, which must outlive not only
- * the connection but also the handler it is closed in.  There is no timeout
- * here: the owner closes what takes too long.  NULL on a lack of resources;
- * an address that refuses is reported through failed().
+ * Starts to connect.  All memory is allocated from the pool; the pool must
+ * outlive the connection and the handler that closes the connection.  The
+ * connection has no timeout: the owner closes a connection that takes too
+ * long.  Returns NULL if resources are short; a refused connection is
+ * reported through failed().
  */
 ngx_etcd_connection_t *ngx_etcd_connection_create(
     ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool, ngx_log_t *log);
 
-/* what takes time before connected(): "connect()", "TLS handshake" */
+/*
+ * Names the pending action before connected(): "connect()", "TLS handshake".
+ */
 char *ngx_etcd_connection_action(ngx_etcd_connection_t *conn);
 
-/* sends what output() gives; what the socket does not take follows later */
+/*
+ * Sends what output() returns; the rest follows when the socket is writable.
+ */
 void ngx_etcd_connection_flush(ngx_etcd_connection_t *conn);
 
-/* it is not closed when the worker process shuts down */
+/* Keeps the connection open while the worker process shuts down. */
 void ngx_etcd_connection_stay(ngx_etcd_connection_t *conn);
 
 /*
  * For a process that is about to exit and has left its event loop: sends what
- * output() gives and waits so long for something to be received.
+ * output() returns, then waits at most "time" ms for input.
  */
 void ngx_etcd_connection_wait(ngx_etcd_connection_t *conn, ngx_msec_t time);
 
-/* may be called again; no handler is called after it */
+/* May be called again; no handler is called afterwards. */
 void ngx_etcd_connection_close(ngx_etcd_connection_t *conn);
 
 

@@ -15,28 +15,29 @@
 #include <ngx_core.h>
 
 
-#define NGX_ETCD_ESCAPE_SHOWN   256    /* bytes of a text in a log line */
-#define NGX_ETCD_ESCAPE_SLOTS   8      /* texts in a log line */
+#define NGX_ETCD_ESCAPE_SHOWN   256    /* bytes of one text */
+#define NGX_ETCD_ESCAPE_SLOTS   8      /* texts in one log line */
 
-/* what so many bytes need at most */
+/* maximum length of an escaped text of "shown" bytes */
 #define NGX_ETCD_ESCAPED(shown)  (4 * (shown) + sizeof("...") - 1)
 
 
 /*
- * Writes at most so many bytes of the text, and "..." if there are more.
- * Control bytes and what is no ASCII become "\x0a", a quote and a backslash get
- * a backslash.  Returns the end: NGX_ETCD_ESCAPED(shown) bytes are enough.
+ * Writes at most "shown" bytes of the text, escaped, and "..." if the text is
+ * longer.  Control bytes and bytes above 0x7e become "\x0a"; a quote and a
+ * backslash are preceded by a backslash.  Returns the end of the output;
+ * NGX_ETCD_ESCAPED(shown) bytes are enough.
  */
 u_char *ngx_etcd_escape(u_char *p, ngx_str_t *text, size_t shown);
 
 /*
- * The same as an argument for "%V" in a log line, which is valid until
- * NGX_ETCD_ESCAPE_SLOTS others were asked for.
+ * Returns the escaped text as an argument for "%V" in a log line.  The result
+ * is valid until NGX_ETCD_ESCAPE_SLOTS more texts have been escaped.
  */
 ngx_str_t *ngx_etcd_shown(ngx_str_t *text);
 ngx_str_t *ngx_etcd_shown_bytes(const u_char *data, size_t len);
 
-/* 1 if there is a byte below 0x20, or 0x7f; no variable has such a value */
+/* Returns 1 if there is a control byte (below 0x20, or 0x7f). */
 ngx_uint_t ngx_etcd_has_control(const u_char *data, size_t len);
 
 

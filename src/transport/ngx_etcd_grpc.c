@@ -10,10 +10,10 @@
 #include <ngx_etcd_secret.h>
 
 
-/* pseudo-headers and ours; metadata of the call comes on top */
+/* pseudo-headers and fixed headers; the metadata of the call is added */
 #define NGX_ETCD_GRPC_HEADERS  8
 
-/* 8 digits and a unit */
+/* 8 digits and a unit: gRPC over HTTP/2, "Timeout" */
 #define NGX_ETCD_GRPC_TIMEOUT_LEN  9
 #define NGX_ETCD_GRPC_TIMEOUT_MAX  99999999
 
@@ -97,7 +97,7 @@ ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
 
     log = ngx_etcd_http2_log(h2);
 
-    /* its life ends with the HTTP/2 stream, after that of the call */
+    /* The stream outlives the call: free() of the HTTP/2 stream frees it. */
 
     stream = ngx_calloc(sizeof(ngx_etcd_grpc_stream_t), log);
     if (stream == NULL) {
@@ -186,7 +186,7 @@ ngx_etcd_grpc_open(ngx_etcd_http2_t *h2, ngx_etcd_grpc_stream_t *stream)
         nv[n].value = md->value.data;
         nv[n].valuelen = md->value.len;
 
-        /* a token is not to stay in HPACK's table: RFC 7541, 7.1.3 */
+        /* Keep tokens out of the HPACK table: RFC 7541, section 7.1.3. */
 
         nv[n].flags = NGHTTP2_NV_FLAG_NO_INDEX;
         n++;
@@ -435,7 +435,7 @@ ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s, uint32_t code)
     case NGHTTP2_REFUSED_STREAM:
         status = NGX_ETCD_GRPC_UNAVAILABLE;
 
-        /* as good as never sent, unless the peer has answered before */
+        /* REFUSED_STREAM means "not processed", unless a response has begun */
 
         if (stream->http_status == 0) {
             h2s->sent = 0;
@@ -457,7 +457,7 @@ ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s, uint32_t code)
 
     default:
 
-        /* a request that could not go out is not the peer's error */
+        /* an error before HEADERS were sent is not the peer's */
 
         status = h2s->sent ? NGX_ETCD_GRPC_INTERNAL
                            : NGX_ETCD_GRPC_UNAVAILABLE;

@@ -17,7 +17,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 
-/* as told to peers in "user-agent" */
+/* sent in "user-agent" */
 #define NGX_ETCD_VERSION  "0.1.0"
 
 
@@ -47,31 +47,31 @@ typedef struct ngx_etcd_grpc_stream_s  ngx_etcd_grpc_stream_t;
 
 
 /*
- * A message arrived, unpacked into the pool.  The result says what becomes
- * of the pool:
- *     NGX_OK     it is destroyed by the caller,
- *     NGX_DONE   the handler keeps it and destroys it later,
- *     NGX_ERROR  it is destroyed, and the call ends with INTERNAL.
+ * A message arrived, unpacked into the pool.  The handler's result decides
+ * about the pool:
+ *     NGX_OK     the caller destroys the pool,
+ *     NGX_DONE   the handler keeps the pool and destroys it later,
+ *     NGX_ERROR  the caller destroys the pool and ends the call with INTERNAL.
  */
 typedef ngx_int_t (*ngx_etcd_grpc_message_pt)(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
 
 /*
- * The call has ended; it is not touched any more after this, and its memory
- * may be reused or freed here.  The text is the peer's grpc-message,
- * percent-decoded, or our own reason; it is valid during the call only and
- * may hold any byte.
+ * The call has ended.  The transport does not access the call afterwards: the
+ * handler may reuse or free its memory.  The text is the peer's grpc-message,
+ * percent-decoded, or a local reason; the text is valid during the handler
+ * only and may contain any byte.
  */
 typedef void (*ngx_etcd_grpc_done_pt)(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
 
 /*
- * The memory of a call belongs to who starts it and stays valid from
+ * The caller owns the memory of the call, which must stay valid from
  * ngx_etcd_grpc_start() until done() or ngx_etcd_grpc_cancel().
  */
 struct ngx_etcd_grpc_call_s {
-    /* set by the caller, the rest zeroed */
+    /* set by the caller; all other fields must be zero */
 
     char                               *method;   /* "/etcdserverpb.KV/Range" */
     const ProtobufCMessageDescriptor   *response;
@@ -81,18 +81,19 @@ struct ngx_etcd_grpc_call_s {
     ngx_etcd_grpc_message_pt            message;
     ngx_etcd_grpc_done_pt               done;
     void                               *data;
-    unsigned                            secret:1; /* what is received is cleared
-                                                     when it is freed */
+    unsigned                            secret:1; /* clear received data when
+                                                     freed */
 
     /*
-     * valid in done(): the peer provably did nothing (never sent,
-     * REFUSED_STREAM, above GOAWAY's last id), so even a write may be retried
+     * Valid in done(): the peer provably did not process the call (the
+     * request was not sent, REFUSED_STREAM, or an id above the last one of
+     * GOAWAY), so that even a write may be retried.
      */
     unsigned                            unprocessed:1;
 
     /*
-     * valid in done(): a message was longer than max_message_size, or had too
-     * many parts (ngx_etcd_message.h)
+     * Valid in done(): a message was longer than max_message_size or had too
+     * many parts (ngx_etcd_message.h).
      */
     unsigned                            oversize:1;
 
@@ -103,29 +104,35 @@ struct ngx_etcd_grpc_call_s {
 
 
 /*
- * Starts a call on a usable connection.  NGX_ERROR: it was not started and
- * done() will not be called.  No handler is called before this returns.
- * The deadline is sent as grpc-timeout and kept by a local timer too.
+ * Starts a call on a usable connection.  On NGX_ERROR the call was not
+ * started and done() will not be called.  No handler is called before this
+ * function returns.  The deadline is sent as grpc-timeout and enforced by a
+ * local timer too.
  */
 ngx_int_t ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call);
 
 /*
- * Queues one message; may be called at once after the start, and again for a
- * streaming call.  The message is packed before this returns.
+ * Queues one message; may be called right after the start, and repeatedly for
+ * a streaming call.  The message is packed before this function returns.
+ * NGX_ERROR: no memory, or the call has ended or is half-closed.
  */
 ngx_int_t ngx_etcd_grpc_send(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message);
 
-/* half-closes after what is queued: a unary call does so after its message */
+/*
+ * Half-closes the stream after the queued messages.  A unary call is
+ * half-closed after its message.
+ */
 void ngx_etcd_grpc_end(ngx_etcd_grpc_call_t *call);
 
 /*
- * Ends the call with RST_STREAM(CANCEL).  done() is not called; the call is
- * not touched any more after this.  Does nothing on a call that has ended.
+ * Ends the call with RST_STREAM(CANCEL).  done() is not called, and the
+ * transport does not access the call afterwards.  Has no effect on an ended
+ * call.
  */
 void ngx_etcd_grpc_cancel(ngx_etcd_grpc_call_t *call);
 
-/* "unavailable", "permission denied", ...: for logs */
+/* Returns "unavailable", "permission denied" and so on, for logs. */
 char *ngx_etcd_grpc_status_name(ngx_etcd_grpc_status_e status);
 
 

@@ -14,7 +14,7 @@
 #include <ngx_etcd_grpc_stream.h>
 
 
-/* a buffer of this size is kept for the stream's next messages */
+/* a buffer up to this size is kept for the next messages of the stream */
 #define NGX_ETCD_GRPC_BODY_KEEP   16384
 #define NGX_ETCD_GRPC_BODY_SMALL  1024
 
@@ -98,7 +98,7 @@ ngx_etcd_grpc_set_status(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
 }
 
 
-/* percent-encoded; what is no valid escape stands for itself */
+/* Decodes grpc-message; an invalid percent escape is copied as it is. */
 
 static void
 ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
@@ -264,7 +264,7 @@ ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream)
 }
 
 
-/* a handler may end the call: that is looked at again after each step */
+/* A handler may end the call: check stream->call again after each step. */
 
 void
 ngx_etcd_grpc_data_handler(ngx_etcd_http2_stream_t *h2s, u_char *p, size_t n)
@@ -300,7 +300,9 @@ ngx_etcd_grpc_data_handler(ngx_etcd_http2_stream_t *h2s, u_char *p, size_t n)
 
         if (body->got == 0 && m == body->len) {
 
-            /* all of it is here: no need to collect */
+            /*
+             * the message is complete in the input: deliver it without a copy
+             */
 
             ngx_etcd_grpc_deliver(stream, p, m);
 
@@ -374,7 +376,7 @@ ngx_etcd_grpc_body_free(ngx_etcd_grpc_stream_t *stream)
 }
 
 
-/* memory grows with what has arrived, not with what was announced */
+/* The buffer grows with the bytes received, not with the announced length. */
 
 static ngx_int_t
 ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
@@ -409,7 +411,10 @@ ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
 }
 
 
-/* realloc() moves large memory without copying it, and clears nothing */
+/*
+ * realloc() moves large blocks without copying, but does not clear the old
+ * block: a secret is copied and cleared here.
+ */
 
 static u_char *
 ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream, size_t size)
@@ -448,7 +453,7 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
     size = (len < NGX_ETCD_GRPC_POOL_SMALL) ? NGX_ETCD_GRPC_POOL_SMALL
                                             : NGX_ETCD_GRPC_POOL_LARGE;
 
-    /* the handler may keep the pool longer than the connection's log lives */
+    /* the handler may keep the pool longer than the connection's log exists */
 
     pool = ngx_create_pool(size, ngx_cycle->log);
     if (pool == NULL) {
@@ -487,7 +492,7 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
 }
 
 
-/* what has too many parts is treated as what is too long */
+/* A message with too many parts is reported like one that is too long. */
 
 static void
 ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream, size_t len,

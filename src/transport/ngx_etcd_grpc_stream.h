@@ -19,18 +19,18 @@
 #include <ngx_etcd_grpc.h>
 
 
-/* a flag and the length */
+/* length-prefixed message: compressed flag and 4 bytes of length */
 #define NGX_ETCD_GRPC_PREFIX  5
 
-/* more of a peer's grpc-message is cut off */
+/* a longer grpc-message is truncated */
 #define NGX_ETCD_GRPC_TEXT    512
 #define NGX_ETCD_GRPC_TYPE    64
 
 
-/* what one header block says */
+/* the values of one header block */
 
 typedef struct {
-    ngx_uint_t                 http_status;    /* 0: trailers */
+    ngx_uint_t                 http_status;    /* 0: no ":status" */
     ngx_uint_t                 grpc_status;
 
     size_t                     text_len;
@@ -43,23 +43,23 @@ typedef struct {
 } ngx_etcd_grpc_headers_t;
 
 
-/* the message that is arriving */
+/* the message that is being received */
 
 typedef struct {
     u_char                     prefix[NGX_ETCD_GRPC_PREFIX];
     size_t                     nprefix;
 
-    size_t                     len;            /* announced */
-    size_t                     got;            /* arrived */
-    size_t                     size;           /* of data */
+    size_t                     len;            /* announced length */
+    size_t                     got;            /* bytes received */
+    size_t                     size;           /* allocated size of data */
     u_char                    *data;
 } ngx_etcd_grpc_body_t;
 
 
 struct ngx_etcd_grpc_stream_s {
-    ngx_etcd_http2_stream_t    http2;          /* first: a base */
+    ngx_etcd_http2_stream_t    http2;          /* must be first: the base */
 
-    ngx_etcd_grpc_call_t      *call;           /* NULL: has ended */
+    ngx_etcd_grpc_call_t      *call;           /* NULL: the call has ended */
     ngx_event_t                deadline;
 
     ngx_queue_t                out;            /* packed messages */
@@ -73,16 +73,19 @@ struct ngx_etcd_grpc_stream_s {
 
 
 /*
- * Ends the call, if it has not ended: done() is called last.  A stream that
- * the peer has not closed by now is reset.
+ * Ends the call unless the call has ended; calls done() last.  A stream that
+ * the peer has not closed is reset.
  */
 void ngx_etcd_grpc_finish(ngx_etcd_grpc_stream_t *stream,
     ngx_etcd_grpc_status_e status, const char *fmt, ...);
 
-/* what has arrived of a message; it is cleared, if it may be a secret */
+/*
+ * Frees the partly received message; clears the memory first if the call is
+ * marked as secret.
+ */
 void ngx_etcd_grpc_body_free(ngx_etcd_grpc_stream_t *stream);
 
-/* handlers of ngx_etcd_http2_stream_handlers_t */
+/* the handlers of ngx_etcd_http2_stream_handlers_t for gRPC */
 
 void ngx_etcd_grpc_begin_handler(ngx_etcd_http2_stream_t *h2s);
 void ngx_etcd_grpc_header_handler(ngx_etcd_http2_stream_t *h2s,

@@ -19,10 +19,11 @@
 #define NGX_ETCD_HTTP2_FRAME_HEADER  9
 
 /*
- * Bytes that a peer may send in a second beside its payload, DATA and fields of
- * headers, of which each byte pays for one more: WINDOW_UPDATE, PING, SETTINGS,
- * frames of unknown types, and what frames add to payload.  Up to CREDIT bytes
- * are remembered, so that it does not matter when a second begins.
+ * The limit of overhead that a peer may send per second.  Overhead is every
+ * byte received beyond payload (DATA and header fields) and beyond one more
+ * byte for each byte of payload: WINDOW_UPDATE, PING, SETTINGS, frames of
+ * unknown types, frame headers.  Up to CREDIT bytes of unused allowance are
+ * carried over, so that the start of a second does not matter.
  */
 
 #define NGX_ETCD_HTTP2_OVERHEAD  32768
@@ -227,7 +228,9 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
     if (h2->ping) {
         h2->ping = 0;
 
-        /* the next one is due by ping_interval, whatever ping_timeout is */
+        /*
+         * the next PING is due after ping_interval, whatever ping_timeout is
+         */
 
         ngx_add_timer(&h2->timer, h2->conf.ping_interval);
     }
@@ -303,7 +306,7 @@ ngx_etcd_http2_failed_handler(void *data, ngx_str_t *reason)
                               ? "" : ", is this an https endpoint?");
     }
 
-    /* a complaint that came before says more than the end of the stream */
+    /* an earlier complaint of the peer says more than the end of the stream */
 
     ngx_etcd_http2_fail(h2, h2->reason.len ? &h2->reason : reason);
 }
@@ -385,8 +388,8 @@ ngx_etcd_http2_drain(ngx_etcd_http2_t *h2)
                    &h2->conf.name, &h2->reason);
 
     /*
-     * Streams that wait for the peer's limit will never be sent.  Nothing is
-     * sure of the queue after failed(), so look again from its head.
+     * Streams that wait for the peer's limit of streams will never be sent.
+     * failed() may change the queue: restart from its head.
      */
 
     for (q = ngx_queue_head(&h2->streams);
@@ -504,8 +507,9 @@ ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
 
 
 /*
- * A peer's first frame is SETTINGS.  What starts otherwise is shown as text:
- * "HTTP/1.1 400 Bad Request" tells more than "protocol error".
+ * The first frame of an HTTP/2 peer is SETTINGS.  Other first bytes are
+ * logged as text: "HTTP/1.1 400 Bad Request" tells more than "protocol
+ * error".
  */
 
 static ngx_int_t
@@ -556,8 +560,9 @@ ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf, size_t n)
 
 
 /*
- * nginx judges its own HTTP/2 clients likewise.  Every frame costs CPU time,
- * and HTTP/2 limits the frames of no type (RFC 9113, section 10.5).
+ * Limits useless frames like nginx does for its own HTTP/2 clients: every
+ * frame costs CPU time, and HTTP/2 limits the number of frames of no type
+ * (RFC 9113, section 10.5).
  */
 
 static ngx_int_t
@@ -630,8 +635,8 @@ ngx_etcd_http2_fail(ngx_etcd_http2_t *h2, ngx_str_t *reason)
 
 
 /*
- * The owner may well close the connection from a call's done() while it is
- * failing: then the inner call ends the remaining streams.
+ * A done() handler may close the connection while the connection is failing;
+ * the nested call then ends the remaining streams.
  */
 
 static void
@@ -696,7 +701,10 @@ ngx_etcd_http2_destroy(ngx_etcd_http2_t *h2)
         stream->handlers->free(stream);
     }
 
-    /* the log is in the pool, which logs while it is destroyed */
+    /*
+     * ngx_destroy_pool() logs, and the log is allocated from the pool: use a
+     * copy
+     */
 
     log = h2->log;
     log.handler = NULL;

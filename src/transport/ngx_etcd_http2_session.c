@@ -19,8 +19,8 @@
 #define NGX_ETCD_HTTP2_MAX_STREAMS        100
 
 /*
- * Header blocks of a stream whose fields are payload: a response, trailers, and
- * few of 1xx, of which there may be any number.
+ * Header blocks of a stream that count as payload: the response, the
+ * trailers, and two of 1xx.  A peer may send any number of 1xx responses.
  */
 
 #define NGX_ETCD_HTTP2_BLOCKS  4
@@ -116,7 +116,7 @@ ngx_etcd_http2_settings(ngx_etcd_http2_t *h2)
         return NGX_ERROR;
     }
 
-    /* a large window per stream is of no use without one per connection */
+    /* a large window per stream needs a large window per connection */
 
     if (nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE,
                                               0,
@@ -159,7 +159,9 @@ ngx_etcd_http2_stream_open(ngx_etcd_http2_t *h2,
 
     if (h2->nstreams++ == 0) {
 
-        /* the peer had no reason to speak before */
+        /*
+         * an idle connection receives nothing: restart the liveness interval
+         */
         h2->quiet = ngx_current_msec;
 
         if (h2->conf.ping_interval && !h2->timer.timer_set) {
@@ -182,7 +184,7 @@ ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream)
 
     stream->deferred = 0;
 
-    /* this fails if the stream is closed at the same time: closed() follows */
+    /* fails if the stream is being closed: closed() follows */
     (void) nghttp2_session_resume_data(stream->h2->session, stream->id);
 
     ngx_etcd_http2_post(stream->h2);
@@ -203,7 +205,7 @@ ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
         return;
     }
 
-    /* nghttp2 drops DATA of the stream and does not tell of it */
+    /* nghttp2 discards DATA of a reset stream without a callback */
 
     left = nghttp2_session_get_stream_local_window_size(h2->session,
                                                         stream->id);
@@ -212,8 +214,8 @@ ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
     }
 
     /*
-     * Without memory the stream stays until the peer closes it, which is
-     * harmless: it has no call.
+     * If there is no memory for RST_STREAM, the stream stays until the peer
+     * closes it, which is harmless: the stream has no call.
      */
     (void) nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
                                      code);
@@ -265,7 +267,7 @@ ngx_etcd_http2_on_header(nghttp2_session *session, const nghttp2_frame *frame,
         return 0;
     }
 
-    /* 32 is the overhead that HTTP/2 counts per field */
+    /* 32: the overhead per field (RFC 9113, section 6.5.2) */
 
     stream->header_size += namelen + valuelen + 32;
 
@@ -420,7 +422,7 @@ ngx_etcd_http2_on_stream_close(nghttp2_session *session, int32_t id,
     stream->handlers->closed(stream, code);
     stream->handlers->free(stream);
 
-    /* it may have been the last one of a connection that drains */
+    /* the connection may be draining and this stream its last one */
     ngx_etcd_http2_post(h2);
 
     return 0;
@@ -437,7 +439,10 @@ ngx_etcd_http2_before_frame_send(nghttp2_session *session,
 
     if (frame->hd.type == NGHTTP2_GOAWAY) {
 
-        /* nghttp2's own: the peer broke the protocol, the data says how */
+        /*
+         * nghttp2 sends GOAWAY: the peer violated the protocol, see opaque
+         * data
+         */
 
         len = frame->goaway.opaque_data_len;
 

@@ -24,10 +24,10 @@
 
 typedef enum {
     ngx_etcd_http2_connecting = 0,
-    ngx_etcd_http2_handshake,       /* connected, SETTINGS are awaited */
+    ngx_etcd_http2_handshake,       /* connected, SETTINGS awaited */
     ngx_etcd_http2_ready,
     ngx_etcd_http2_draining,        /* no new streams */
-    ngx_etcd_http2_closed           /* memory will be released */
+    ngx_etcd_http2_closed           /* memory is to be released */
 } ngx_etcd_http2_state_e;
 
 
@@ -41,51 +41,55 @@ struct ngx_etcd_http2_s {
     nghttp2_session         *session;
 
     ngx_queue_t              streams;
-    ngx_queue_t              ended;        /* failed, not yet closed */
-    ngx_uint_t               nstreams;     /* in both */
+    ngx_queue_t              ended;        /* failed, not closed yet */
+    ngx_uint_t               nstreams;     /* in both queues */
 
-    /* timeout of the handshake, then liveness */
+    /* connect_timeout, then PINGs */
     ngx_event_t              timer;
-    ngx_msec_t               quiet;        /* nothing received since */
+    ngx_msec_t               quiet;        /* last time of input */
     ngx_msec_t               pinged;
-    uint64_t                 ping_sent;    /* ngx_etcd_clock(): its content */
+    uint64_t                 ping_sent;    /* ngx_etcd_clock() in the PING */
 
     ngx_event_t              work;
     ngx_event_t              release;
 
-    /* the peer's first bytes, to tell what it is if it speaks no HTTP/2 */
+    /* the peer's first bytes, to be logged if the peer speaks no HTTP/2 */
     size_t                   nfirst;
     u_char                   first[NGX_ETCD_HTTP2_SHOWN];
 
-    /* bytes received that carry nothing: see NGX_ETCD_HTTP2_OVERHEAD */
-    ngx_msec_t               second;       /* of which they are counted */
+    /* overhead received, see NGX_ETCD_HTTP2_OVERHEAD */
+    ngx_msec_t               second;       /* start of the current second */
     ssize_t                  overhead;
-    size_t                   unheard;      /* DATA that may come until the peer
-                                              hears of the resets */
+    size_t                   unheard;      /* DATA in flight on reset
+                                              streams */
 
     ngx_str_t                reason;
     u_char                   reason_buf[NGX_ETCD_HTTP2_REASON];
 
     unsigned                 settings:1;       /* SETTINGS arrived */
     unsigned                 goaway:1;         /* GOAWAY arrived */
-    unsigned                 broken:1;         /* nghttp2 gave up */
-    unsigned                 ping:1;           /* nothing came since a PING */
-    unsigned                 pong:1;           /* the last one is answered */
+    unsigned                 broken:1;         /* nghttp2 failed fatally */
+    unsigned                 ping:1;           /* nothing received since the
+                                                  PING */
+    unsigned                 pong:1;           /* the last PING was answered */
     unsigned                 too_many_pings:1;
     unsigned                 disowned:1;       /* closed by the owner */
 };
 
 
-/* n of the bytes that are being received are no overhead */
+/* Counts n of the bytes being received as payload. */
 void ngx_etcd_http2_payload(ngx_etcd_http2_t *h2, size_t n);
 
-/* makes h2->session, with SETTINGS queued */
+/* Creates h2->session and queues SETTINGS. */
 ngx_int_t ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2);
 
-/* sends what is queued and does what follows, later in this iteration */
+/*
+ * Sends queued frames and handles ended streams later in this iteration of
+ * the event loop.
+ */
 void ngx_etcd_http2_post(ngx_etcd_http2_t *h2);
 
-/* the first reason is the cause, what follows are consequences */
+/* Sets the reason unless one is set: the first one is the cause. */
 void ngx_etcd_http2_reason(ngx_etcd_http2_t *h2, const char *fmt, ...);
 
 

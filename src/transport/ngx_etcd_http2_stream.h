@@ -16,7 +16,7 @@
 #include <nghttp2/nghttp2.h>
 
 
-/* what a peer may spend on one header block, counted as HTTP/2 does */
+/* limit of one header block, counted as in RFC 9113, section 6.5.2 */
 #define NGX_ETCD_HTTP2_HEADERS_SIZE  65536
 
 
@@ -24,12 +24,16 @@ typedef struct ngx_etcd_http2_stream_s  ngx_etcd_http2_stream_t;
 
 
 /*
- * Called while nghttp2 is at work, so no handler may do more than open, reset
- * and resume streams and close the connection: all of these only take note.
+ * Handlers are called while nghttp2 is running: a handler may only open,
+ * reset and resume streams and close the connection.  All of these functions
+ * defer their work.
  */
 
 typedef struct {
-    /* a header block: 1xx, the response's or the trailers */
+    /*
+     * begin(), header() and end() report a header block: 1xx, response,
+     * trailers
+     */
     void      (*begin)(ngx_etcd_http2_stream_t *stream);
     void      (*header)(ngx_etcd_http2_stream_t *stream, ngx_str_t *name,
                         ngx_str_t *value);
@@ -48,10 +52,10 @@ typedef struct {
     ssize_t   (*read)(ngx_etcd_http2_stream_t *stream, u_char *buf,
                       size_t size, ngx_uint_t *last);
 
-    /* it was closed with this error code; free() follows */
+    /* the stream was closed with this error code; free() follows */
     void      (*closed)(ngx_etcd_http2_stream_t *stream, uint32_t code);
 
-    /* nothing will come any more; free() follows later */
+    /* the stream will receive nothing more; free() follows later */
     void      (*failed)(ngx_etcd_http2_stream_t *stream, ngx_str_t *reason);
 
     void      (*free)(ngx_etcd_http2_stream_t *stream);
@@ -67,7 +71,7 @@ struct ngx_etcd_http2_stream_s {
     size_t                                   header_size;
     ngx_uint_t                               nblocks;      /* of headers */
 
-    /* the request's HEADERS went out: the peer may know of it */
+    /* HEADERS of the request were sent: the peer may know the stream */
     unsigned                                 sent:1;
     unsigned                                 deferred:1;
     unsigned                                 local_ended:1;
@@ -76,16 +80,17 @@ struct ngx_etcd_http2_stream_s {
 
 
 /*
- * Opens a stream on a usable connection; the caller has set its handlers,
- * keeps its memory and zeroes the rest.  Nothing is called on NGX_ERROR.
+ * Opens a stream on a usable connection.  The caller sets the handlers, owns
+ * the memory until free(), and zeroes all other fields.  On NGX_ERROR no
+ * handler is called.
  */
 ngx_int_t ngx_etcd_http2_stream_open(ngx_etcd_http2_t *h2,
     ngx_etcd_http2_stream_t *stream, nghttp2_nv *headers, size_t n);
 
-/* there is something to read again */
+/* Makes read() be called again after NGX_AGAIN. */
 void ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream);
 
-/* a stream that both sides have ended is left alone; closed() follows */
+/* Has no effect on a stream that both sides have ended: closed() follows. */
 void ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream,
     uint32_t code);
 

@@ -66,7 +66,10 @@ ngx_etcd_lookup_cancel(ngx_etcd_lookup_t *lookup)
 }
 
 
-/* what the resolver knows already comes before ngx_resolve_name() returns */
+/*
+ * ngx_resolve_name() calls this handler before it returns if the answer is
+ * cached.
+ */
 
 static void
 ngx_etcd_lookup_handler(ngx_resolver_ctx_t *ctx)

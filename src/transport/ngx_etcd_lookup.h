@@ -16,12 +16,15 @@
 #include <ngx_event.h>
 
 
-#define NGX_ETCD_LOOKUP_ADDRS   8      /* what goes beyond is left out */
-#define NGX_ETCD_LOOKUP_REASON  320    /* a name has up to 255 bytes */
+#define NGX_ETCD_LOOKUP_ADDRS   8      /* addresses beyond are ignored */
+#define NGX_ETCD_LOOKUP_REASON  320    /* a host name has up to 255 bytes */
 
 
 typedef struct {
-    /* set by the caller, the rest zeroed; the name must stay */
+    /*
+     * set by the caller, other fields zero; the caller keeps the name's
+     * memory
+     */
 
     ngx_resolver_t       *resolver;
     ngx_msec_t            timeout;
@@ -29,25 +32,25 @@ typedef struct {
     in_port_t             port;
 
     /*
-     * Called once, never before ngx_etcd_lookup_start() returns.  Without
-     * addresses the reason says why there are none.
+     * Called once, never before ngx_etcd_lookup_start() returns.  If naddrs
+     * is 0, the reason says why.
      */
     void                (*done)(void *data);
 
     /*
-     * NULL, or takes all that there is in place of the result: called before
-     * done(), with what is valid until it returns.
+     * Optional.  Receives all addresses instead of "addrs"; called before
+     * done().  The addresses are valid until found() returns.
      */
     void                (*found)(void *data, ngx_resolver_addr_t *addrs,
                                  ngx_uint_t n);
     void                 *data;
 
-    /* the result: stays until the next start */
+    /* the result: valid until the next start */
 
     ngx_uint_t            naddrs;
     ngx_addr_t            addrs[NGX_ETCD_LOOKUP_ADDRS];
     ngx_str_t             reason;
-    time_t                valid;       /* with addresses: up to then */
+    time_t                valid;       /* expiry, if naddrs > 0 */
 
     /* private */
 
@@ -61,7 +64,7 @@ typedef struct {
 
 void ngx_etcd_lookup_start(ngx_etcd_lookup_t *lookup, ngx_log_t *log);
 
-/* done() is not called any more; may be called at any time */
+/* Prevents done(); may be called at any time. */
 void ngx_etcd_lookup_cancel(ngx_etcd_lookup_t *lookup);
 
 

@@ -9,7 +9,7 @@
 #include <ngx_etcd_message.h>
 
 
-/* for the structures that even an empty message needs */
+/* added for the structures of an empty message */
 #define NGX_ETCD_MESSAGE_BASE   4096
 
 #define NGX_ETCD_MESSAGE_SMALL  (NGX_MAX_ALLOC_FROM_POOL / 2)
@@ -23,7 +23,7 @@ typedef struct {
 } ngx_etcd_message_budget_t;
 
 
-/* a field on the wire; data is NULL where it has no length */
+/* a field on the wire; data is NULL if the wire type has no length */
 
 typedef struct {
     uint32_t       number;
@@ -33,14 +33,14 @@ typedef struct {
 
 
 /*
- * Stands before each allocation.  Large ones are not of the pool: protobuf-c
- * frees what it needs only while it unpacks, which is much for long messages,
- * and a pool would look for each of them among all.
+ * Precedes each allocation.  Large blocks are not taken from the pool:
+ * protobuf-c frees temporary blocks while unpacking, which add up for long
+ * messages, and ngx_pfree() searches the list of all large blocks.
  */
 
 typedef struct {
     ngx_queue_t    queue;
-    size_t         size;           /* must be the last: 0 of a small one */
+    size_t         size;           /* must be last; 0: small */
 } ngx_etcd_message_block_t;
 
 
@@ -101,9 +101,9 @@ ngx_etcd_message_unpack(const ProtobufCMessageDescriptor *descriptor,
 
 
 /*
- * Before memory and time are spent on them.  Messages of etcd nest four levels
- * deep at most; a test holds that no type holds itself.  NGX_ERROR: these are
- * no fields, or *left is 0.
+ * Counts the fields before memory and time are spent on unpacking them.
+ * etcd's messages nest at most four levels deep; a test verifies that no
+ * message type contains itself.  NGX_ERROR: malformed, or *left reached 0.
  */
 
 static ngx_int_t
@@ -142,7 +142,7 @@ ngx_etcd_message_count(const ProtobufCMessageDescriptor *descriptor, u_char *p,
 }
 
 
-/* Protocol Buffers, "Encoding": a tag, and what its wire type says */
+/* Protocol Buffers, "Encoding": a tag, then a value by its wire type. */
 
 static ngx_int_t
 ngx_etcd_message_field(u_char **p, u_char *last,
@@ -292,7 +292,7 @@ ngx_etcd_message_alloc(void *data, size_t size)
 }
 
 
-/* what is small is left to the pool */
+/* Small blocks are released with the pool. */
 
 static void
 ngx_etcd_message_free(void *data, void *p)

@@ -16,20 +16,20 @@
 
 
 /*
- * What a message may take besides the bytes that it brings: so many times its
- * length, and never more than that; and how many fields it may have, on all
- * levels.  A peer can make neither much memory nor a long pause of a message
- * of max_message_size.  A page of a list has up to eight fields for a key, and
- * NGX_ETCD_LIST_PAGE keys.
+ * Limits for unpacking one message, so that a peer cannot turn a message of
+ * max_message_size into much memory or a long pause: memory beyond the bytes
+ * of the message is at most GROWTH times its length, and at most WORK bytes;
+ * the number of fields on all levels is at most PARTS.  A page of a list has
+ * NGX_ETCD_LIST_PAGE keys with up to eight fields each.
  */
 #define NGX_ETCD_MESSAGE_GROWTH  64
 #define NGX_ETCD_MESSAGE_WORK    (4 * 1024 * 1024)
 #define NGX_ETCD_MESSAGE_PARTS   100000
 
 /*
- * Unpacks len bytes into memory that goes with the pool: nothing is freed one
- * by one.  NULL when the bytes are no such message, when there is no memory,
- * or when it would take more than the limits above: *exceeded is set then.
+ * Unpacks len bytes into memory that is released with the pool.  Returns NULL
+ * if the bytes are not such a message, if there is no memory, or if a limit
+ * above is exceeded; only then *exceeded is set.
  */
 ProtobufCMessage *ngx_etcd_message_unpack(
     const ProtobufCMessageDescriptor *descriptor, ngx_pool_t *pool,

@@ -14,31 +14,31 @@ struct ngx_etcd_resolver_s {
     ngx_etcd_resolver_conf_t     conf;
     ngx_rbtree_t                 names;
     ngx_rbtree_node_t            sentinel;
-    ngx_queue_t                  waiting;      /* in the order they came */
+    ngx_queue_t                  waiting;      /* for a query, FIFO */
     ngx_uint_t                   nasking;
 };
 
 
 struct ngx_etcd_resolver_name_s {
-    ngx_str_node_t               sn;           /* first: in a tree, by name */
+    ngx_str_node_t               sn;           /* must be first */
     ngx_etcd_resolver_t         *resolver;
     ngx_queue_t                  users;
     ngx_etcd_resolver_state_e    state;
     ngx_queue_t                  queue;        /* WAITING */
-    ngx_etcd_lookup_t           *lookup;       /* ASKING, of nginx */
+    ngx_etcd_lookup_t           *lookup;       /* if ASKING nginx's resolver */
     ngx_event_t                  timer;        /* RESTING */
     ngx_uint_t                   failures;     /* since the last answer */
 
     ngx_etcd_resolver_answer_t   known;
-    ngx_etcd_resolver_answer_t   found;        /* ASKING.  Otherwise without
-                                                  addresses: what the last
-                                                  answer did not use, which
-                                                  was logged */
+    ngx_etcd_resolver_answer_t   found;        /* ASKING: the new answer;
+                                                  otherwise only the
+                                                  counters of the last
+                                                  answer, as logged */
 
     size_t                       reason_len;
     u_char                       reason[NGX_ETCD_LOOKUP_REASON];
 
-    unsigned                     telling:1;    /* users of a change */
+    unsigned                     telling:1;    /* users are being called */
 };
 
 
@@ -182,7 +182,7 @@ ngx_etcd_resolver_text(ngx_etcd_resolver_name_t *name)
 }
 
 
-/* finds or makes; a new name is asked for */
+/* Finds the name, or creates it and starts a query. */
 
 static ngx_etcd_resolver_name_t *
 ngx_etcd_resolver_get(ngx_etcd_resolver_t *resolver, ngx_str_t *text)
@@ -319,8 +319,8 @@ ngx_etcd_resolver_next(ngx_etcd_resolver_t *resolver)
 
 
 /*
- * Name servers turn their answers: sorted, the same addresses are the same,
- * and of too many always the same ones are used.
+ * Name servers rotate their answers.  Sorting makes equal sets equal, and
+ * selects the same addresses from an answer above the limit.
  */
 
 void
@@ -373,7 +373,7 @@ ngx_etcd_resolver_found(ngx_etcd_resolver_name_t *name,
 }
 
 
-/* the first of an answer that cannot be used, until there is none */
+/* Logs the first refused address, until an answer has none. */
 
 static void
 ngx_etcd_resolver_refused(ngx_etcd_resolver_name_t *name,
@@ -394,7 +394,7 @@ ngx_etcd_resolver_refused(ngx_etcd_resolver_name_t *name,
 }
 
 
-/* no address twice, and not more than may be */
+/* Removes duplicates and the addresses above the limit. */
 
 static void
 ngx_etcd_resolver_limit(ngx_etcd_resolver_name_t *name)
@@ -487,7 +487,7 @@ ngx_etcd_resolver_answered(ngx_etcd_resolver_name_t *name, time_t valid,
 }
 
 
-/* 1: the answer is another one than before */
+/* Returns 1 if the answer changed. */
 
 static ngx_uint_t
 ngx_etcd_resolver_succeeded(ngx_etcd_resolver_name_t *name)
@@ -533,7 +533,7 @@ ngx_etcd_resolver_same(ngx_etcd_resolver_answer_t *one,
 }
 
 
-/* 1: nothing is known, and that for another reason than before */
+/* Returns 1 if there is no answer and the reason changed. */
 
 static ngx_uint_t
 ngx_etcd_resolver_failed(ngx_etcd_resolver_name_t *name, ngx_str_t *reason)
@@ -572,15 +572,15 @@ ngx_etcd_resolver_delay(ngx_etcd_resolver_name_t *name, time_t valid)
                        NGX_ETCD_RESOLVER_MAX_RETRY);
     }
 
-    /* nginx's resolver has the answer up to and with that second */
+    /* nginx's resolver caches the answer until the end of that second */
 
     return ngx_max((valid - ngx_time() + 1) * 1000, NGX_ETCD_RESOLVER_AGAIN);
 }
 
 
 /*
- * Users may come and go meanwhile, the last one too: users to be told stand
- * first, and a user is put last before it is told.
+ * changed() may add and remove any user, the last one too.  Pending users are
+ * at the head of the queue; a user is moved to the tail before it is called.
  */
 
 static void
@@ -622,7 +622,7 @@ ngx_etcd_resolver_tell(ngx_etcd_resolver_name_t *name)
 }
 
 
-/* nginx's resolver is asked */
+/* The default backend: nginx's resolver. */
 
 static ngx_int_t
 ngx_etcd_resolver_lookup(ngx_etcd_resolver_name_t *name)

@@ -27,10 +27,12 @@
 
 
 #define NGX_ETCD_RESOLVER_ADDRESSES  64      /* of a name: the lowest ones */
-#define NGX_ETCD_RESOLVER_MAX_ASKING 64      /* names at a time */
+#define NGX_ETCD_RESOLVER_MAX_ASKING 64      /* concurrent queries */
 
-/* ms until a name is asked for again: however short its TTL, and after a
-   failure, which is twice as long after each further one */
+/*
+ * Milliseconds.  A name is queried again after its TTL, but not before AGAIN;
+ * after a failure, RETRY is doubled up to MAX_RETRY.
+ */
 
 #define NGX_ETCD_RESOLVER_AGAIN      1000
 #define NGX_ETCD_RESOLVER_RETRY      1000
@@ -49,7 +51,7 @@ typedef enum {
 } ngx_etcd_resolver_state_e;
 
 
-/* the port is 0, and so is what follows socklen bytes */
+/* the port and the bytes after socklen are 0 */
 
 typedef struct {
     ngx_sockaddr_t                  sockaddr;
@@ -57,52 +59,52 @@ typedef struct {
 } ngx_etcd_resolver_address_t;
 
 
-/* sorted, no address twice: equal answers are equal byte by byte */
+/* Sorted, without duplicates: equal answers are equal byte by byte. */
 
 typedef struct {
     ngx_etcd_resolver_address_t    *elts;
     ngx_uint_t                      n;
-    ngx_uint_t                      refused;    /* others: not allowed */
-    ngx_uint_t                      beyond;     /* others: too many */
+    ngx_uint_t                      refused;    /* not allowed */
+    ngx_uint_t                      beyond;     /* above the limit */
 } ngx_etcd_resolver_answer_t;
 
 
 /*
- * A user of a name.  The user owns the memory, and sets changed and data; all
- * is zero before the first ngx_etcd_resolver_use().
+ * A user of a name.  The user owns the memory and sets "changed" and "data";
+ * all other fields must be zero before the first ngx_etcd_resolver_use().
  */
 
 struct ngx_etcd_resolver_use_s {
-    ngx_etcd_resolver_name_t       *name;       /* NULL: of none */
+    ngx_etcd_resolver_name_t       *name;       /* NULL: not in use */
     ngx_queue_t                     queue;
     unsigned                        pending:1;  /* private */
 
     /*
-     * The answer is another one, or nothing is known for another reason than
-     * before.  Called from the event loop only.  Any use, this one too, may
-     * begin or end meanwhile.
+     * The answer changed, or there is no answer for a new reason.  Called
+     * from the event loop only.  The handler may begin and end any use,
+     * including this one.
      */
     void                          (*changed)(ngx_etcd_resolver_use_t *use);
     void                           *data;
 };
 
 
-/* constant while the resolver exists */
+/* must not change while the resolver exists */
 
 typedef struct {
     ngx_str_t                      *upstream;   /* its name, for the log */
     ngx_log_t                      *log;
-    ngx_resolver_t                 *resolver;   /* of nginx */
+    ngx_resolver_t                 *resolver;   /* of the configuration */
     ngx_msec_t                      timeout;
 
-    /* NULL, or why the address may not be used: "is not allowed" */
+    /* Returns NULL, or why the address is refused: "is not allowed". */
     char                         *(*refuse)(void *data, struct sockaddr *sa);
     void                           *data;
 
     /*
-     * Who asks; NULL: nginx's resolver is asked.  ask() leads to one call of
-     * ngx_etcd_resolver_answered() after it has returned, unless forget() is
-     * called before.  NGX_ERROR: no memory.
+     * The backend; if ask is NULL, nginx's resolver is used.  ask() leads to
+     * one call of ngx_etcd_resolver_answered() after ask() has returned,
+     * unless forget() is called before.  NGX_ERROR: no memory.
      */
     ngx_int_t                     (*ask)(ngx_etcd_resolver_name_t *name);
     void                          (*forget)(ngx_etcd_resolver_name_t *name);
@@ -110,50 +112,51 @@ typedef struct {
 
 
 /*
- * The resolver is memory of the pool, and exists for as long as its names are
- * used.  NULL: no memory.
+ * Allocates a resolver from the pool.  The pool must exist as long as any
+ * name is used.  NULL: no memory.
  */
 ngx_etcd_resolver_t *ngx_etcd_resolver_create(ngx_etcd_resolver_conf_t *conf,
     ngx_pool_t *pool);
 
 /*
- * The use is one of that name (lower case) from now on, and of no other any
- * more.  NGX_ERROR: no memory, the use is what it was.
+ * Makes the use refer to the name (lower case) instead of its former name.
+ * On NGX_ERROR (no memory) the use is unchanged.
  */
 ngx_int_t ngx_etcd_resolver_use(ngx_etcd_resolver_t *resolver,
     ngx_etcd_resolver_use_t *use, ngx_str_t *name);
 
-/* a name without users is forgotten; nothing is done for a use of none */
+/* Ends the use, if any.  A name without users is forgotten. */
 void ngx_etcd_resolver_unuse(ngx_etcd_resolver_use_t *use);
 
 /*
- * What is known of the name; it stays until changed() is called.  If n is 0,
- * the reason says why, or is empty while the first answer is awaited.
+ * Returns the current answer; valid until changed() is called.  If n is 0,
+ * the reason says why; an empty reason means that the first answer is
+ * awaited.
  */
 ngx_etcd_resolver_answer_t *ngx_etcd_resolver_answer(
     ngx_etcd_resolver_use_t *use, ngx_str_t *reason);
 
 /*
- * Where one address of several is used: that of "current" (its port aside) as
- * long as it is in the answer, or else the lowest one.  The answer has one at
- * least; current may be NULL.
+ * Selects one address for a user that needs only one: the address of
+ * "current" (ignoring the port) if the answer contains it, otherwise the
+ * lowest one.  The answer must not be empty; current may be NULL.
  */
 ngx_etcd_resolver_address_t *ngx_etcd_resolver_choose(
     ngx_etcd_resolver_answer_t *answer, struct sockaddr *current);
 
 void ngx_etcd_resolver_sort(ngx_etcd_resolver_address_t *elts, ngx_uint_t n);
 
-/* the name itself; it stays while the name is used */
+/* Returns the name; valid while the name is used. */
 ngx_str_t *ngx_etcd_resolver_text(ngx_etcd_resolver_name_t *name);
 
 
-/*
- * For ask() and forget().
- */
+/* The functions below are for backends: ask() and forget(). */
 
 /*
- * What was found, in any order, up to which second (as ngx_time() counts them)
- * it is valid; or, without addresses, why there are none.
+ * ngx_etcd_resolver_found() takes the addresses in any order.
+ * ngx_etcd_resolver_answered() ends the query: "valid" is the second
+ * (ngx_time()) at which the addresses expire; without addresses, the reason
+ * says why.
  */
 void ngx_etcd_resolver_found(ngx_etcd_resolver_name_t *name,
     ngx_resolver_addr_t *addrs, ngx_uint_t n);

@@ -11,13 +11,13 @@
 #include <sys/mman.h>
 
 
-#define NGX_ETCD_SECRET_LARGE  2048      /* bytes: pages of their own */
+#define NGX_ETCD_SECRET_LARGE  2048      /* bytes; larger blocks are pages */
 
 
-/* before each block; what follows is aligned for anything */
+/* Precedes each block and keeps the block aligned for any type. */
 
 typedef union {
-    size_t       size;                   /* with this */
+    size_t       size;                   /* including the head */
     max_align_t  align;
 } ngx_etcd_secret_head_t;
 
@@ -40,7 +40,7 @@ ngx_etcd_secret_alloc(size_t size, ngx_log_t *log)
         return NULL;
     }
 
-    /* a kernel without core dumps does not know it */
+    /* fails on a kernel without core dumps */
 
     (void) madvise(head, size, MADV_DONTDUMP);
 

@@ -16,19 +16,22 @@
 #include <ngx_core.h>
 
 
-/* zeroed pages of their own; NULL: no memory */
+/*
+ * Returns zeroed pages that nothing else shares, excluded from core dumps and
+ * cleared by ngx_etcd_secret_free().  NULL: no memory.
+ */
 void *ngx_etcd_secret_alloc(size_t size, ngx_log_t *log);
 
-/* NULL is ignored */
+/* NULL is ignored. */
 void ngx_etcd_secret_free(void *p);
 
-/* until the pool is destroyed */
+/* Released with the pool. */
 void *ngx_etcd_secret_palloc(ngx_pool_t *pool, size_t size);
 
 
 /*
- * A heap for libraries: small blocks are cleared when they are given back, and
- * larger ones, where messages are put together, are pages as above.
+ * An allocator for libraries: small blocks are cleared when released; larger
+ * blocks, in which messages are assembled, are pages as above.
  */
 void *ngx_etcd_secret_malloc(size_t size, void *data);
 void *ngx_etcd_secret_calloc(size_t n, size_t size, void *data);

@@ -42,7 +42,9 @@ ngx_etcd_ssl_load(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
 {
     ngx_etcd_ssl_context_t  *context;
 
-    /* what changes from here on is seen by the next look */
+    /*
+     * look before reading: a change during the read is seen by the next look
+     */
 
     (void) ngx_etcd_ssl_look(ssl);
 
@@ -194,7 +196,7 @@ ngx_etcd_ssl_settings(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 {
     static const u_char  alpn[] = "\x02h2";
 
-    /* not to be found in OpenSSL's buffers: tokens are in there */
+    /* received tokens must not stay in OpenSSL's buffers */
 
     (void) SSL_CTX_set_options(ctx, SSL_OP_CLEANSE_PLAINTEXT);
 
@@ -221,7 +223,7 @@ ngx_etcd_ssl_settings(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 }
 
 
-/* the last: they may change what was set by others */
+/* Applied last: commands may override the other directives. */
 
 static ngx_int_t
 ngx_etcd_ssl_commands(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
@@ -272,7 +274,7 @@ ngx_etcd_ssl_commands(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 
 
 /*
- * 1 if a file is not what it was.  One that a worker may not even look at was
+ * Returns 1 if a file has changed.  A file that a worker may not stat() was
  * read by the master and counts as unchanged.
  */
 
@@ -300,7 +302,7 @@ ngx_etcd_ssl_look(ngx_etcd_ssl_t *ssl)
             found.inode = info.st_ino;
             found.size = info.st_size;
 
-            /* contents, rights and replacement: this covers them all */
+            /* ctime covers contents, permissions and replacement */
 
             found.changed = info.st_ctim;
 
@@ -333,7 +335,10 @@ ngx_etcd_ssl_session_get(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
         return NULL;
     }
 
-    /* a resumed session is not verified again, and outlives no certificate */
+    /*
+     * A resumed session is not verified again: drop it if its certificate
+     * expired.
+     */
 
     peer = SSL_SESSION_get0_peer(session->session);
 

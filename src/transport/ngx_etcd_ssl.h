@@ -18,7 +18,7 @@
 
 #define NGX_ETCD_SSL_REASON    512
 
-/* endpoints whose sessions are kept: more than a cluster has */
+/* cached sessions, one an endpoint: more than the endpoints of a cluster */
 #define NGX_ETCD_SSL_SESSIONS  32
 
 
@@ -32,18 +32,18 @@ typedef enum {
 } ngx_etcd_ssl_file_e;
 
 
-/* a directive: its value ends with a zero, and is empty if it was not given */
+/* A directive.  The value is zero-terminated, and empty if not configured. */
 
 typedef struct {
-    ngx_str_t                  key;           /* of ssl_conf_command */
+    ngx_str_t                  key;           /* ssl_conf_command only */
     ngx_str_t                  value;
     char                      *directive;
-    u_char                    *file;          /* of the configuration */
+    u_char                    *file;          /* configuration file */
     ngx_uint_t                 line;
 } ngx_etcd_ssl_option_t;
 
 
-/* how a file looked; all zero: it could not be looked at */
+/* The state of a file; all zero if stat() failed. */
 
 typedef struct {
     dev_t                      device;
@@ -54,27 +54,27 @@ typedef struct {
 
 
 typedef struct {
-    ngx_etcd_ssl_option_t     *option;        /* what is to blame */
+    ngx_etcd_ssl_option_t     *option;        /* the faulty directive */
     ngx_str_t                  text;
     u_char                     buf[NGX_ETCD_SSL_REASON];
 } ngx_etcd_ssl_error_t;
 
 
 /*
- * An SSL_CTX and what belongs to it.  It stays as it is: changed files make
- * a new one, and the old one goes with its last connection.
+ * An SSL_CTX with its sessions, immutable.  Changed files lead to a new
+ * context; the old one is freed with its last connection.
  */
 
 typedef struct {
     ngx_ssl_t                  ssl;
     ngx_pool_t                *pool;
     ngx_uint_t                 refs;
-    ngx_queue_t                sessions;      /* the newest is the first */
+    ngx_queue_t                sessions;      /* the newest first */
     ngx_uint_t                 nsessions;
 } ngx_etcd_ssl_context_t;
 
 
-/* lives as long as the configuration */
+/* exists as long as the configuration */
 
 typedef struct {
     ngx_etcd_ssl_option_t      files[NGX_ETCD_SSL_FILES];
@@ -83,53 +83,59 @@ typedef struct {
     ngx_uint_t                 protocols;
     ngx_flag_t                 verify;
     ngx_int_t                  verify_depth;
-    ngx_str_t                  name;          /* ends with a zero */
-    ngx_uint_t                 http1;         /* no ALPN: not for HTTP/2 */
+    ngx_str_t                  name;          /* zero-terminated */
+    ngx_uint_t                 http1;         /* HTTP/1: no ALPN */
 
     /* private */
 
     ngx_etcd_ssl_context_t    *context;
     ngx_etcd_ssl_stat_t        stats[NGX_ETCD_SSL_FILES];
-    ngx_uint_t                 failed;        /* and it was logged */
+    ngx_uint_t                 failed;        /* the failure was logged */
 } ngx_etcd_ssl_t;
 
 
 /*
- * Reads the files and makes the context; may be called again.  On NGX_ERROR
- * the former context stays and the error says which directive is to blame.
+ * Reads the files and creates the context; may be called again.  On NGX_ERROR
+ * the former context stays, and the error names the faulty directive.
  */
 ngx_int_t ngx_etcd_ssl_load(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
     ngx_etcd_ssl_error_t *error);
 
 /*
- * Before a connection is made, in a worker: does so when the files changed
- * since.  What cannot be read is logged once and changes nothing.  The log
- * says "cluster" or "upstream", and its name.
+ * Reloads the context if files have changed; called in a worker before each
+ * connection.  A failure is logged once and the former context stays.  "kind"
+ * is "cluster" or "upstream"; kind and name are for the log.
  */
 void ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, char *kind, ngx_str_t *name,
     ngx_log_t *log);
 
-/* a pool's cleanup handler: lets go of the context */
+/* A pool cleanup handler: releases the context. */
 void ngx_etcd_ssl_cleanup(void *data);
 
-/* the context in force; what was taken is to be given back */
+/* Acquires the current context; the caller must release it. */
 ngx_etcd_ssl_context_t *ngx_etcd_ssl_acquire(ngx_etcd_ssl_t *ssl);
 void ngx_etcd_ssl_release(ngx_etcd_ssl_context_t *context);
 
 /*
- * Sessions by address and name.  The one that is got belongs to the context,
- * the one that is put belongs to it from then on.
+ * Sessions by address and name.  A session returned by get() belongs to the
+ * context; put() passes the ownership to the context.
  */
 ngx_ssl_session_t *ngx_etcd_ssl_session_get(ngx_etcd_ssl_context_t *context,
     ngx_addr_t *addr, ngx_str_t *name);
 void ngx_etcd_ssl_session_put(ngx_etcd_ssl_context_t *context,
     ngx_addr_t *addr, ngx_str_t *name, ngx_ssl_session_t *session);
 
-/* "no start line", "No such file or directory": an OpenSSL error's reason */
+/*
+ * Writes the reason of an OpenSSL error: "no start line", "No such file or
+ * directory".  Returns the end.
+ */
 u_char *ngx_etcd_ssl_reason(u_char *buf, u_char *last, u_long error);
 
 
-/* ngx_etcd_ssl_file.c: makes a context's content; NGX_ERROR sets the error */
+/*
+ * In ngx_etcd_ssl_file.c: loads the files into the SSL_CTX; on NGX_ERROR the
+ * error is set.
+ */
 
 ngx_int_t ngx_etcd_ssl_files(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
     ngx_etcd_ssl_error_t *error);

@@ -13,7 +13,7 @@
 #include <ngx_etcd_ssl.h>
 
 
-#define NGX_ETCD_SSL_PASSWORD  1024     /* its longest */
+#define NGX_ETCD_SSL_PASSWORD  1024     /* maximum length */
 
 
 typedef struct {
@@ -47,7 +47,7 @@ ngx_etcd_ssl_files(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 
     ngx_memzero(&password, sizeof(ngx_etcd_ssl_password_t));
 
-    /* without a callback OpenSSL would ask the terminal */
+    /* without a callback OpenSSL prompts on the terminal */
 
     SSL_CTX_set_default_passwd_cb(ctx, ngx_etcd_ssl_password);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, &password);
@@ -134,7 +134,7 @@ ngx_etcd_ssl_key(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 }
 
 
-/* line by line; NGX_DECLINED: none is of use */
+/* Tries the passwords line by line; NGX_DECLINED: none matches. */
 
 static ngx_int_t
 ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
@@ -155,7 +155,7 @@ ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
         return ngx_etcd_ssl_file_fail(error, file, "passwords");
     }
 
-    /* no buffer of stdio is to keep what was read */
+    /* stdio must not buffer the passwords */
 
     if (BIO_get_fp(bio, &fp) == 1) {
         (void) setvbuf(fp, NULL, _IONBF, 0);
@@ -191,7 +191,7 @@ ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 
     BIO_free(bio);
 
-    /* the reason is of the last attempt, which is the caller's */
+    /* the caller reads the key once more and reports that attempt's error */
 
     ERR_clear_error();
 
@@ -302,7 +302,7 @@ ngx_etcd_ssl_reason(u_char *buf, u_char *last, u_long error)
 {
     const char  *text;
 
-    /* errors of the system are not OpenSSL's to name */
+    /* OpenSSL 3 has no strings for system errors */
 
     if (ERR_GET_LIB(error) == ERR_LIB_SYS) {
         return ngx_strerror(ERR_GET_REASON(error), buf, last - buf);

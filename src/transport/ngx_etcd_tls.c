@@ -28,7 +28,7 @@ static void ngx_etcd_tls_alert(ngx_etcd_tls_t *tls, int alert);
 static void ngx_etcd_tls_reason(ngx_etcd_tls_t *tls, const char *fmt, ...);
 
 
-/* where an SSL keeps its ngx_etcd_tls_t: one number for the whole process */
+/* the ex_data index of ngx_etcd_tls_t in an SSL, one per process */
 
 static int  ngx_etcd_tls_index = -1;
 
@@ -50,7 +50,7 @@ ngx_etcd_tls_create(ngx_etcd_ssl_t *ssl, ngx_addr_t *addr, ngx_str_t *name,
     tls->http1 = ssl->http1;
     tls->address = ngx_etcd_tls_is_address(name);
 
-    /* the owner reports failures, once; nginx would call them critical */
+    /* the owner logs a failure once; nginx would log it at "crit" */
 
     tls->owner = c->log;
     tls->log = *c->log;
@@ -180,7 +180,7 @@ ngx_etcd_tls_check(ngx_etcd_tls_t *tls, ngx_connection_t *c)
 }
 
 
-/* in a resumed session too: OpenSSL keeps the certificate with it */
+/* Checks a resumed session too: OpenSSL keeps the certificate with it. */
 
 static ngx_int_t
 ngx_etcd_tls_check_name(ngx_etcd_tls_t *tls, ngx_connection_t *c)
@@ -210,7 +210,7 @@ ngx_etcd_tls_check_name(ngx_etcd_tls_t *tls, ngx_connection_t *c)
 }
 
 
-/* what OpenSSL said went through ngx_etcd_tls_info() */
+/* ngx_etcd_tls_info() has set the reason of an OpenSSL error. */
 
 static void
 ngx_etcd_tls_failed(ngx_etcd_tls_t *tls, ngx_connection_t *c)
@@ -261,8 +261,8 @@ ngx_etcd_tls_save_session(ngx_connection_t *c)
 
 
 /*
- * The only place where the cause of a failure can be learnt: nginx logs it
- * and forgets it.
+ * An info callback is the only place to learn the cause of a failure: nginx
+ * logs the OpenSSL errors and clears them.
  */
 
 static void
@@ -292,7 +292,7 @@ ngx_etcd_tls_info(const ngx_ssl_conn_t *ssl_conn, int where, int ret)
 
         if (error != 0) {
 
-            /* an old version of it is TLS too */
+            /* an unsupported version is TLS too */
 
             if (ERR_GET_REASON(error) == SSL_R_UNSUPPORTED_PROTOCOL) {
                 tls->hello = 1;
@@ -307,7 +307,7 @@ ngx_etcd_tls_info(const ngx_ssl_conn_t *ssl_conn, int where, int ret)
 }
 
 
-/* the alert's level is in the upper byte; warnings end nothing */
+/* The upper byte is the level; a warning does not end the connection. */
 
 static void
 ngx_etcd_tls_alert(ngx_etcd_tls_t *tls, int alert)
@@ -352,7 +352,7 @@ ngx_etcd_tls_close(ngx_etcd_tls_t *tls, ngx_connection_t *c)
 
     if (ngx_ssl_shutdown(c) == NGX_AGAIN) {
 
-        /* the socket takes no goodbye now, and nobody waits for that */
+        /* the socket is not writable: give up on close_notify */
 
         if (c->read->timer_set) {
             ngx_del_timer(c->read);
@@ -369,7 +369,7 @@ ngx_etcd_tls_close(ngx_etcd_tls_t *tls, ngx_connection_t *c)
 }
 
 
-/* the first reason is the cause */
+/* Sets the reason unless one is set: the first one is the cause. */
 
 static void
 ngx_etcd_tls_reason(ngx_etcd_tls_t *tls, const char *fmt, ...)

@@ -23,36 +23,36 @@
 typedef struct {
     ngx_etcd_ssl_context_t    *context;
     ngx_addr_t                *addr;
-    ngx_str_t                  name;          /* ends with a zero */
+    ngx_str_t                  name;          /* zero-terminated */
     ngx_log_t                 *owner;         /* the owner's log */
     ngx_log_t                  log;           /* of the ngx_connection_t */
 
     unsigned                   verify:1;
     unsigned                   http1:1;       /* HTTP/2 is not needed */
-    unsigned                   address:1;     /* the name is one */
-    unsigned                   hello:1;       /* the peer does speak TLS */
-    unsigned                   alert:1;       /* and sent an alert */
+    unsigned                   address:1;     /* name is an IP address */
+    unsigned                   hello:1;       /* ServerHello was received */
+    unsigned                   alert:1;       /* the peer sent an alert */
 
-    ngx_str_t                  reason;        /* empty: none is known */
+    ngx_str_t                  reason;        /* empty: unknown */
     u_char                     buf[NGX_ETCD_TLS_REASON];
 } ngx_etcd_tls_t;
 
 
 /*
- * Makes a connection, with c->log set, one of TLS.  The name is what the
- * peer's certificate is to be for.  All memory is of c->pool.
+ * Makes the connection, with c->log set, a TLS connection.  The peer's
+ * certificate must match the name.  All memory is allocated from c->pool.
  */
 ngx_etcd_tls_t *ngx_etcd_tls_create(ngx_etcd_ssl_t *ssl, ngx_addr_t *addr,
     ngx_str_t *name, ngx_connection_t *c);
 
 /*
- * To be called again with every event until it does not say NGX_AGAIN; sets
- * the handlers of events, which the caller then sets back to its own.  After
- * NGX_OK the peer is whom it should be; NGX_ERROR sets the reason.
+ * To be called with every event while it returns NGX_AGAIN.  Replaces the
+ * event handlers: the caller restores its own afterwards.  On NGX_OK the peer
+ * has been verified; on NGX_ERROR the reason is set.
  */
 ngx_int_t ngx_etcd_tls_handshake(ngx_etcd_tls_t *tls, ngx_connection_t *c);
 
-/* says goodbye, if that needs no waiting; the socket stays open */
+/* Sends close_notify if the socket is writable; the socket stays open. */
 void ngx_etcd_tls_close(ngx_etcd_tls_t *tls, ngx_connection_t *c);
 
 
