@@ -10,7 +10,7 @@
 #include <ngx_etcd_stall.h>
 
 
-/* what a walk through a set that was left half changed finds */
+/* the state of a walk through a partly committed set */
 
 typedef struct {
     ngx_etcd_walk_t     walk;
@@ -90,8 +90,9 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 /*
- * An owner killed in a piece, or between pieces of one revision, leaves "dirty"
- * to the next one; killed between others, "unfinished".
+ * An owner that is killed inside a piece, or between pieces of one revision,
+ * leaves "dirty" set for the next owner; if killed between other pieces,
+ * "unfinished".
  */
 
 static void
@@ -173,7 +174,7 @@ ngx_etcd_set_complete(ngx_etcd_set_t *set, ngx_etcd_commit_t *commit,
 }
 
 
-/* the operation that the next piece ends before */
+/* Returns the index of the first operation after the next piece. */
 
 static ngx_uint_t
 ngx_etcd_set_piece(ngx_etcd_commit_t *commit)
@@ -214,7 +215,10 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
             added = 1;
         }
 
-        /* first: what is there already is not put again */
+        /*
+         * Must come first: after a kill the next owner does not put an entry
+         * that was already published.
+         */
 
         ngx_etcd_set_term(zone, set, op->entry->create_revision);
 
@@ -259,7 +263,10 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 }
 
 
-/* of a set of leaders: another one, as often as it rises */
+/*
+ * Counts the leaders: in a set of leaders each key creation with a higher
+ * revision is a new leader.
+ */
 
 static void
 ngx_etcd_set_term(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint64_t term)
@@ -301,7 +308,7 @@ ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
-    /* those that were there from the first are no news */
+    /* Members of the initial list start without slow start. */
 
     slot->started = (set->state == NGX_ETCD_SET_LOADING)
                     ? 0 : ngx_etcd_slot_now();
@@ -352,7 +359,10 @@ ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 }
 
 
-/* entries that were prepared, and not published: they are listed again */
+/*
+ * Frees entries that were prepared and not published: the next list prepares
+ * them again.
+ */
 
 static ngx_int_t
 ngx_etcd_set_discard(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
@@ -390,9 +400,9 @@ ngx_etcd_set_discard(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 
 
 /*
- * Each slot shows one of its entries at any time: a worker that has nothing may
- * read the set meanwhile.  What it says is listed again afterwards, and not
- * read by others before.
+ * Each slot shows one of its entries at any time: a worker without members
+ * may read the set during the repair.  Other workers wait until the set has
+ * been listed again.
  */
 
 static ngx_int_t

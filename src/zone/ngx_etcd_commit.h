@@ -17,16 +17,17 @@
 
 
 typedef enum {
-    NGX_ETCD_OP_PUT = 0,             /* entry into slot, instead of old */
-    NGX_ETCD_OP_TOUCH,               /* old's mod_revision and serial */
-    NGX_ETCD_OP_GONE,                /* old's key is gone, it stays */
-    NGX_ETCD_OP_REMOVE               /* old from slot */
+    NGX_ETCD_OP_PUT = 0,             /* put entry into slot; replaces old */
+    NGX_ETCD_OP_TOUCH,               /* update mod_revision and serial of
+                                        old */
+    NGX_ETCD_OP_GONE,                /* mark old as gone; old stays */
+    NGX_ETCD_OP_REMOVE               /* remove old from slot */
 } ngx_etcd_op_e;
 
 
 /*
- * Who makes an operation knows all entries of the slot, and says which of them
- * shows when it is done: the newest, by ngx_etcd_entry_newer().
+ * The creator of an operation knows all entries of the slot and sets "shown"
+ * to the newest one after the operation, by ngx_etcd_entry_newer().
  */
 
 typedef struct {
@@ -42,46 +43,49 @@ typedef struct {
 
 typedef struct {
     ngx_array_t                     *ops;          /* of ngx_etcd_op_t */
-    ngx_uint_t                       done;         /* of them */
-    uint64_t                         revision;     /* the set's afterwards; 0:
-                                                      as it was */
-    uint64_t                         until;        /* ngx_etcd_stall_now(); 0:
-                                                      all at once */
-    ngx_uint_t                       force;        /* the master, while no
-                                                      owner can know of it */
-    ngx_uint_t                       changed;      /* it did something that a
-                                                      worker would see */
+    ngx_uint_t                       done;         /* operations done */
+    uint64_t                         revision;     /* of the set after the
+                                                      commit; 0: unchanged */
+    uint64_t                         until;        /* time limit,
+                                                      ngx_etcd_stall_now(); 0:
+                                                      none */
+    ngx_uint_t                       force;        /* skip the owner check: the
+                                                      master, in a set that no
+                                                      owner knows */
+    ngx_uint_t                       changed;      /* set: workers have
+                                                      something to read */
 } ngx_etcd_commit_t;
 
 
 /*
- * Publishes the operations from "done" on, in pieces, between which others get
- * the mutex: where a piece would end within those of one revision it may be
- * twice as long.  Pieces become visible one by one, but those that end within
- * one revision with the next one.  An owner that is killed meanwhile leaves the
- * set to ngx_etcd_set_recover(), to be listed again.
+ * Publishes the operations from "done" on, in pieces.  The mutex is released
+ * between pieces.  To avoid a split within the operations of one revision, a
+ * piece may be twice as long.  A piece becomes visible at once if it ends
+ * with a revision, otherwise with the next piece.  If an owner is killed
+ * during a commit, ngx_etcd_set_recover() makes the next owner list the set
+ * again.
  *
- *     NGX_OK        all are done,
- *     NGX_AGAIN     there are more: to be called again,
- *     NGX_BUSY      the mutex was held: likewise,
- *     NGX_DECLINED  this process is not the owner any more.
+ *     NGX_OK        all operations are done,
+ *     NGX_AGAIN     operations are left: call again,
+ *     NGX_BUSY      the mutex was held: call again,
+ *     NGX_DECLINED  the process no longer owns the zone.
  */
 ngx_int_t ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_commit_t *commit);
 
 /*
- * The owner, on taking over, or instead of going on with a commit: undoes what
- * was left half done.  An entry that was just being replaced may be there
- * beside the one that replaces it.  A set that was half changed has revision 0,
- * and is read again when a commit has one.  NGX_OK, NGX_AGAIN (the mutex was
- * held) or NGX_DECLINED.
+ * Called by the owner after taking over, or to abandon a commit: repairs a
+ * partly committed set.  An entry that was being replaced may remain beside
+ * its replacement.  The set has revision 0 afterwards, and workers read the
+ * set again after a commit that sets a revision.  NGX_OK, NGX_AGAIN (the
+ * mutex was held) or NGX_DECLINED.
  */
 ngx_int_t ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 
 /*
- * The owner: replaces what is recorded of a key that could not be read; a
- * NULL reason: it is valid or gone.  A key that is too long is not recorded.
- * NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone is full).
+ * Called by the owner: sets why the value of a key is invalid; a NULL reason
+ * removes the record (the value is valid or deleted).  A key that is too long
+ * is not recorded.  NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone is full).
  */
 ngx_int_t ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_str_t *key, ngx_str_t *reason, uint64_t revision);

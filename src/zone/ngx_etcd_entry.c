@@ -82,7 +82,10 @@ ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     ngx_memory_barrier();
 
-    /* in this order: rather than freed twice it is lost */
+    /*
+     * This order may leak an entry if the process is killed, but never frees
+     * it twice.
+     */
 
     set->moving = NULL;
 
@@ -117,7 +120,10 @@ ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 }
 
 
-/* the single stores that change a ring are between the barriers */
+/*
+ * The single store that changes the ring stands between the barriers: the
+ * ring is consistent if the process is killed.
+ */
 
 static void
 ngx_etcd_entry_link(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)

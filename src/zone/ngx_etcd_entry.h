@@ -23,60 +23,63 @@
 #include <ngx_etcd_set.h>
 
 
-/* entries, or operations on them, before the mutex is given back */
+/* entries or operations processed per acquisition of the mutex */
 
 #define NGX_ETCD_ENTRY_PIECE  128
 
 
 /*
- * Prepares an entry of at most 65535 bytes of payload.  NULL: the zone is full
- * (*rc is NGX_ERROR) or the mutex held (NGX_AGAIN).  Takes the mutex itself.
+ * Creates a pending entry; "len" is at most 65535.  Locks the mutex.  NULL:
+ * the zone is full (*rc is NGX_ERROR) or the mutex was held (NGX_AGAIN).
  */
 ngx_etcd_entry_t *ngx_etcd_entry_create(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_str_t *key, u_char *payload, size_t len,
     ngx_int_t *rc);
 
-/* a pending entry becomes one of the slot, which shows what it showed */
+/*
+ * Moves a pending entry into the ring of the slot; the shown entry is
+ * unchanged.
+ */
 void ngx_etcd_entry_publish(ngx_etcd_set_t *set, ngx_etcd_slot_t *slot,
     ngx_etcd_entry_t *entry);
 
-/* an entry that does not show any more leaves its slot, and is freed */
+/* Removes an entry that is not shown from its slot and frees the entry. */
 void ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry);
 
 /*
- * Frees some entry of a ring, whose "prev" may be wrong and is wrong
- * afterwards.
+ * Frees one entry of a ring.  The "prev" links of the ring may be invalid,
+ * and are invalid afterwards.
  */
 void ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_entry_t **ring);
 
 /*
- * 1 if the first one would show, of two in one slot: it has the greater
- * mod_revision, or the same one (of a txn) and came later
+ * Returns 1 if the first of two entries in one slot is to be shown: its
+ * mod_revision is higher, or equal (in a txn) with a later serial.
  */
 ngx_uint_t ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1,
     ngx_etcd_entry_t *entry2);
 
 
 /*
- * A walk through all slots and their entries: zeroed, it begins.  It may be
- * gone on with as long as nobody has changed the set.
+ * A walk through all slots and their entries, zeroed at first.  The walk is
+ * invalid once the set has changed.
  */
 
 typedef struct {
-    ngx_uint_t                       n;            /* of the slot */
+    ngx_uint_t                       n;            /* the slot of entry */
     ngx_etcd_entry_t                *entry;        /* NULL: the slot is free */
 
-    ngx_uint_t                       next;         /* slot */
+    ngx_uint_t                       next;         /* next slot */
     ngx_etcd_entry_t                *first;        /* of the slot */
 } ngx_etcd_walk_t;
 
 
-/* to the next entry, or free slot: 0 at the end */
+/* Moves to the next entry or free slot; returns 0 at the end. */
 ngx_uint_t ngx_etcd_walk_next(ngx_etcd_set_t *set, ngx_etcd_walk_t *walk);
 
-/* 1 if there is no further entry in this slot */
+/* 1 if the entry is the last one of its slot */
 #define ngx_etcd_walk_last(walk)                                              \
     ((walk)->entry == NULL || (walk)->entry->next == (walk)->first)
 

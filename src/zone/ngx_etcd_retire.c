@@ -82,8 +82,8 @@ ngx_etcd_retire_piece(ngx_etcd_zone_t *zone)
 
 
 /*
- * 1 if all of it was given back.  What is not stays with the set, which is
- * found again, by another owner if need be.
+ * Returns 1 if all parts of the set were freed.  The remaining parts stay
+ * linked to the set; this owner or the next one continues.
  */
 
 static ngx_uint_t
@@ -92,7 +92,7 @@ ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 {
     ngx_etcd_redo_t  redo;
 
-    /* first: no worker looks into it from here on */
+    /* Clear the id first: workers stop reading the set. */
 
     set->id = 0;
 
@@ -122,7 +122,7 @@ ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 }
 
 
-/* the last chunk of slots */
+/* Frees the last chunk of slots. */
 
 static ngx_uint_t
 ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
@@ -149,7 +149,10 @@ ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     (*left)--;
 
-    /* the first slot's entry is the link: no counter is touched by it */
+    /*
+     * The link is stored in the entry of the first slot: stale references to
+     * the slots may still change counters.
+     */
 
     redo.n = 0;
 
@@ -181,7 +184,7 @@ ngx_etcd_retire_ring(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 }
 
 
-/* of a set without slots: what else it has */
+/* Frees the remaining parts of a set without slots. */
 
 static void
 ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
@@ -192,7 +195,7 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
     ngx_etcd_entry_t     *entry;
     ngx_etcd_invalid_t   *invalid;
 
-    /* in no ring: all of them are empty */
+    /* set->moving is in no ring: all rings are empty here */
 
     entry = set->moving;
     set->moving = NULL;

@@ -16,14 +16,14 @@
 
 
 /*
- * The owner: gives back the sets that its configuration does not have, until
- * some time of ngx_etcd_stall_now().  Workers of older configurations that
- * still serve requests keep their own copies.
+ * Called by the owner: frees the sets that its configuration has not
+ * declared, until a time of ngx_etcd_stall_now().  Workers of older
+ * configurations that still serve requests keep their copies.
  *
- *     NGX_OK        there are none left,
- *     NGX_AGAIN     there is more to be given back,
- *     NGX_BUSY      the mutex was not free,
- *     NGX_DECLINED  this process is not the owner any more.
+ *     NGX_OK        no such sets are left,
+ *     NGX_AGAIN     sets are left: call again,
+ *     NGX_BUSY      the mutex was held,
+ *     NGX_DECLINED  the process no longer owns the zone.
  */
 ngx_int_t ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until);
 

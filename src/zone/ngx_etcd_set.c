@@ -11,20 +11,21 @@
 #include <ngx_etcd_stall.h>
 
 
-/* pieces that are read of a set of another zone while its mutex is held */
+/* attempts to read the set of another zone */
 
 #define NGX_ETCD_SET_TRIES  32
 
 
-/* a set that is filled from another zone's */
+/* a set that is filled from another zone */
 
 typedef struct {
     ngx_etcd_zone_t  *zone;
     ngx_etcd_set_t   *set;
-    ngx_etcd_set_t   *from;              /* the other one */
-    ngx_uint_t        commits;           /* of that, at first */
-    ngx_uint_t        more;              /* it has entries that do not show */
-    ngx_uint_t        torn;              /* it was half changed */
+    ngx_etcd_set_t   *from;              /* the source */
+    ngx_uint_t        commits;           /* of the source at the start */
+    ngx_uint_t        more;              /* the source has entries that are not
+                                            shown */
+    ngx_uint_t        torn;              /* the source was partly committed */
 } ngx_etcd_heir_t;
 
 
@@ -92,7 +93,7 @@ ngx_etcd_set_find(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
     {
         set = ngx_queue_data(q, ngx_etcd_set_t, queue);
 
-        /* one that is being retired has no id any more */
+        /* a set that is being retired has no id */
 
         if (set->id != 0 && ngx_etcd_set_is(set, id)) {
             return set;
@@ -163,8 +164,9 @@ ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
 
 
 /*
- * All but what it is found by among the retired ones, and the gauge: like
- * slots, that is never given back, somebody may count still.
+ * Clears all fields but the keys by which retired sets are found, and the
+ * gauge: like slots, the gauge is never freed, because a process may still
+ * count in it.
  */
 
 static void
@@ -308,7 +310,10 @@ ngx_etcd_set_heir_of(ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir)
 }
 
 
-/* called under the mutex of the other zone; nobody knows of this one */
+/*
+ * The caller holds the mutex of the source zone; no other process knows the
+ * target set.
+ */
 
 static ngx_int_t
 ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
@@ -534,7 +539,7 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 
         n = set->ring[++from % NGX_ETCD_SET_RING];
 
-        /* a slot that changes many times in a row is read once */
+        /* read a slot that changed several times in a row once */
 
         if (from != set->generation
             && n == set->ring[(from + 1) % NGX_ETCD_SET_RING])
@@ -558,7 +563,7 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 }
 
 
-/* half a change is better than no member at all */
+/* Partly committed members are better than none. */
 
 static ngx_uint_t
 ngx_etcd_set_torn(ngx_etcd_set_t *set, ngx_etcd_set_reader_t *reader)
@@ -570,7 +575,9 @@ ngx_etcd_set_torn(ngx_etcd_set_t *set, ngx_etcd_set_reader_t *reader)
 }
 
 
-/* how long each commit that is read now took to come to this reader */
+/*
+ * Records how long each commit that is being read took to reach this reader.
+ */
 
 static void
 ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
@@ -643,8 +650,9 @@ ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
 
 
 /*
- * All slots, the mutex held for a chunk at a time: what changes meanwhile is
- * in the ring.  NGX_OK, NGX_ERROR: the mutex is still held.
+ * Reads all slots; the mutex is released after each chunk.  Changes in
+ * between are in the ring.  On return the mutex is held unless NGX_BUSY,
+ * NGX_AGAIN or NGX_DECLINED is returned.
  */
 
 static ngx_int_t

@@ -18,21 +18,21 @@
 #include <ngx_etcd_zone.h>
 
 
-#define NGX_ETCD_SET_RING            256     /* changes that are remembered */
-#define NGX_ETCD_SET_MAX_INVALID     256     /* keys that are shown */
-#define NGX_ETCD_SET_MAX_KEY         4096    /* bytes of such a key */
-#define NGX_ETCD_SET_ARRIVALS        8       /* commits whose time is known */
+#define NGX_ETCD_SET_RING            256     /* changed slots remembered */
+#define NGX_ETCD_SET_MAX_INVALID     256     /* invalid keys kept */
+#define NGX_ETCD_SET_MAX_KEY         4096    /* of an invalid key */
+#define NGX_ETCD_SET_ARRIVALS        8       /* commits with a known time */
 
-/* ms that a set which was left half changed is kept from who has nothing */
+/* ms that a worker without members waits for a partly committed set */
 #define NGX_ETCD_SET_TORN            3000
 
-/* ms that a confirmation of a stale leader holds */
+/* ms that a confirmation of a stale leader is valid */
 #define NGX_ETCD_SET_FAILSAFE        2500
 
 #define NGX_ETCD_SET_NO_SLOT         0xffffffff
 
-#define NGX_ETCD_SET_SLOTS           64      /* in a chunk: one page */
-#define NGX_ETCD_SET_CHUNKS          512     /* in a directory: one page */
+#define NGX_ETCD_SET_SLOTS           64      /* a chunk: one page */
+#define NGX_ETCD_SET_CHUNKS          512     /* a directory: one page */
 #define NGX_ETCD_SET_DIRS            64
 #define NGX_ETCD_SET_MAX_SLOTS       (NGX_ETCD_SET_SLOTS                      \
                                       * NGX_ETCD_SET_CHUNKS                   \
@@ -44,20 +44,22 @@ typedef struct ngx_etcd_invalid_s    ngx_etcd_invalid_t;
 
 
 /*
- * One registration: what one key says about one member.  The bytes are the
- * key, then the payload, which the zone does not look into.  Constant once
- * published, but for revision, serial, flag and links (ngx_etcd_entry.h).
+ * The registration of one member by one key.  The bytes are the key and the
+ * payload; the zone does not interpret the payload.  Constant once published,
+ * except for mod_revision, serial, gone and the links (ngx_etcd_entry.h).
  */
 
 struct ngx_etcd_entry_s {
-    ngx_etcd_entry_t                *next;         /* in a ring, in no order */
+    ngx_etcd_entry_t                *next;         /* a ring, unordered */
     ngx_etcd_entry_t                *prev;
     uint64_t                         create_revision;
     uint64_t                         mod_revision;
     uint32_t                         key_len;      /* 0: a static server */
-    uint32_t                         serial;       /* later of one revision */
-    uint16_t                         len;          /* of the payload */
-    uint16_t                         gone;         /* kept by on_empty=keep */
+    uint32_t                         serial;       /* order within a
+                                                      revision */
+    uint16_t                         len;          /* length of the payload */
+    uint16_t                         gone;         /* deleted, kept by
+                                                      on_empty=keep */
     u_char                           bytes[1];
 };
 
@@ -66,9 +68,9 @@ struct ngx_etcd_entry_s {
 
 
 /*
- * One member and its counters, shared by all workers.  A counter carries the
- * member's unique id in its upper half: who holds a stale reference changes
- * nothing.  Slots are never given back to the slab, so that a stale reference
+ * A member and its counters, shared by all workers.  A counter carries the
+ * member's unique id in its upper half: an update through a stale reference
+ * has no effect.  Slots are never returned to the slab: a stale reference
  * always points to a slot.
  */
 
@@ -76,19 +78,21 @@ typedef struct {
     ngx_etcd_word_t                  conns;        /* uid << 32 | number */
     ngx_etcd_word_t                  fails;        /* uid << 32 | number */
     ngx_etcd_word_t                  requests;
-    volatile time_t                  accessed;     /* of the last failure */
+    volatile time_t                  accessed;     /* time of the last
+                                                      failure */
     volatile time_t                  checked;
-    ngx_etcd_entry_t                *entry;        /* the newest: it shows, and
-                                                      the others are in its
-                                                      ring; NULL: free */
+    ngx_etcd_entry_t                *entry;        /* the newest entry,
+                                                      which is shown; older
+                                                      ones are in its ring;
+                                                      NULL: free */
     uint32_t                         uid;          /* 0: never used */
-    volatile uint32_t                started;      /* slowly, at that time of
+    volatile uint32_t                started;      /* start of slow start,
                                                       ngx_etcd_slot_now(); 0:
-                                                      not so */
+                                                      none */
 } ngx_etcd_slot_t;
 
 
-/* a page of slots, and for each process the cells that belong to them */
+/* a page of slots, and for each process its ledger cells for these slots */
 
 typedef struct {
     ngx_etcd_slot_t                  slots[NGX_ETCD_SET_SLOTS];
@@ -96,7 +100,10 @@ typedef struct {
 } ngx_etcd_chunk_t;
 
 
-/* time in slots: of all processes, and long in 32 bits */
+/*
+ * A clock in units of 64 ms, common to all processes, that wraps late in 32
+ * bits.
+ */
 
 #define NGX_ETCD_SLOT_MSEC           64
 
@@ -108,98 +115,109 @@ struct ngx_etcd_invalid_s {
     ngx_etcd_invalid_t              *next;
     uint64_t                         mod_revision;
     uint32_t                         key_len;
-    uint32_t                         len;          /* of the reason */
+    uint32_t                         len;          /* length of the reason */
     u_char                           bytes[1];
 };
 
 
-/* when what became visible by a commit had come from etcd */
+/* the time at which the changes of a commit arrived from etcd */
 
 typedef struct {
-    ngx_atomic_uint_t                generation;   /* after it */
+    ngx_atomic_uint_t                generation;   /* after the commit */
     uint64_t                         time;         /* ngx_etcd_stall_now() */
 } ngx_etcd_arrival_t;
 
 
 typedef enum {
-    NGX_ETCD_SET_LOADING = 0,        /* not read yet */
+    NGX_ETCD_SET_LOADING = 0,        /* not listed yet */
     NGX_ETCD_SET_SYNCED,
     NGX_ETCD_SET_DENIED,             /* the user may not read the prefix */
-    NGX_ETCD_SET_FULL                /* the zone is too small for it */
+    NGX_ETCD_SET_FULL                /* the zone is too small */
 } ngx_etcd_set_state_e;
 
 
 /*
- * A named set of members.  Read without the mutex: generation, state
- * (changed last) and confirmed.  Everything else: under the mutex, or by the
- * owner.
+ * A named set of members.  Generation, state (changed last) and confirmed are
+ * read without the mutex.  All other fields are protected by the mutex, or
+ * used by the owner only.
  */
 
 struct ngx_etcd_set_s {
     ngx_queue_t                      queue;
-    ngx_etcd_set_t                  *next;         /* while retired */
+    ngx_etcd_set_t                  *next;         /* in zone->sh->retired */
     uint32_t                         id;           /* 0: retired */
-    uint32_t                         epoch;        /* last declared by */
+    uint32_t                         epoch;        /* of the last configuration
+                                                      that declared the set */
 
     ngx_atomic_t                     generation;
     ngx_atomic_t                     state;        /* ngx_etcd_set_state_e */
-    ngx_etcd_word_t                  revision;     /* complete up to here; 0:
-                                                      to be listed */
-    ngx_etcd_word_t                  confirmed;    /* when a stale leader was,
-                                                      by its own API:
-                                                      ngx_etcd_clock(); 0: it
-                                                      is not */
-    ngx_etcd_word_t                  verified;     /* ngx_etcd_clock(): it was
-                                                      what etcd had; 0: it is
-                                                      not known to have been */
-    ngx_atomic_t                     base;         /* ring is valid above */
+    ngx_etcd_word_t                  revision;     /* complete up to this
+                                                      revision; 0: to be
+                                                      listed */
+    ngx_etcd_word_t                  confirmed;    /* ngx_etcd_clock(): the API
+                                                      of a stale leader
+                                                      confirmed it; 0: not
+                                                      confirmed */
+    ngx_etcd_word_t                  verified;     /* ngx_etcd_clock(): the set
+                                                      was equal to etcd's data;
+                                                      0: never */
+    ngx_atomic_t                     base;         /* ring is valid above this
+                                                      generation */
     uint32_t                         ring[NGX_ETCD_SET_RING];
 
-    ngx_uint_t                       dirty;        /* a commit is within one
-                                                      revision, or the owner was
-                                                      killed there and the set
-                                                      was not listed since */
-    ngx_msec_t                       torn;         /* when the next owner found
-                                                      it so; 0: it did not */
-    ngx_uint_t                       unfinished;   /* of a commit some pieces
-                                                      are visible, some not yet
-                                                      there */
-    ngx_uint_t                       commits;      /* pieces, seen or not */
-    ngx_uint_t                       stream;       /* of the stream module */
+    ngx_uint_t                       dirty;        /* a commit is inside a
+                                                      revision, or its owner
+                                                      was killed there: list
+                                                      again */
+    ngx_msec_t                       torn;         /* time at which the next
+                                                      owner found the set
+                                                      dirty; 0: clean */
+    ngx_uint_t                       unfinished;   /* only some pieces of a
+                                                      commit are visible */
+    ngx_uint_t                       commits;      /* number of pieces, visible
+                                                      or not */
+    ngx_uint_t                       stream;       /* 1: of the stream
+                                                      module */
     ngx_uint_t                       nslots;
     ngx_uint_t                       nmembers;     /* slots in use */
     ngx_uint_t                       ninvalid;
     ngx_etcd_invalid_t              *invalid;
-    ngx_etcd_entry_t                *pending;      /* a ring: not published */
-    ngx_etcd_entry_t                *moving;       /* from a ring to another
-                                                      one, or to be freed */
+    ngx_etcd_entry_t                *pending;      /* ring of unpublished
+                                                      entries */
+    ngx_etcd_entry_t                *moving;       /* entry being moved to
+                                                      another ring or freed */
     ngx_etcd_slot_t                **dirs[NGX_ETCD_SET_DIRS];
-    ngx_etcd_gauge_t                *waiting;      /* for a member; NULL: is
-                                                      not counted */
+    ngx_etcd_gauge_t                *waiting;      /* requests that wait for
+                                                      a member; NULL: not
+                                                      counted */
 
     /* for metrics */
 
-    uint64_t                         arrived;      /* what is committed next; 0:
-                                                      not from a watch */
-    ngx_uint_t                       narrivals;    /* ever */
+    uint64_t                         arrived;      /* arrival time of the next
+                                                      commit; 0: not from a
+                                                      watch */
+    ngx_uint_t                       narrivals;    /* number of arrivals */
     ngx_etcd_arrival_t               arrivals[NGX_ETCD_SET_ARRIVALS];
-    uint64_t                         term;         /* the highest revision that
-                                                      a key was created at */
-    uint64_t                         terms;        /* how often that rose */
-    uint64_t                         requests;     /* of members whose slots
-                                                      have become others' */
+    uint64_t                         term;         /* highest
+                                                      create_revision */
+    uint64_t                         terms;        /* number of increases of
+                                                      term */
+    uint64_t                         requests;     /* of former members of
+                                                      reused slots */
     ngx_etcd_word_t                  requests_shown;
 
-    uint32_t                         kind;         /* 0: members; others are
-                                                      told apart by it */
-    uint32_t                         params;       /* hash of how its values
-                                                      were read */
-    ngx_str_t                        name;         /* of the upstream */
+    uint32_t                         kind;         /* 0: members; other kinds
+                                                      are private to their
+                                                      users */
+    uint32_t                         params;       /* hash of the parameters
+                                                      that values were decoded
+                                                      with */
+    ngx_str_t                        name;         /* upstream name */
     ngx_str_t                        prefix;
 };
 
 
-/* what a set is found by */
+/* the identity of a set */
 
 typedef struct {
     ngx_uint_t                       stream;
@@ -209,88 +227,95 @@ typedef struct {
 } ngx_etcd_set_id_t;
 
 /*
- * Finds the set with that id, or makes an empty one.  To be called by the
- * master while a configuration is made.  NULL: the zone is too small, or its
+ * Called by the master while a configuration is loaded: finds the set with
+ * that identity or creates an empty one.  NULL: the zone is too small, or its
  * mutex is held.
  */
 ngx_etcd_set_t *ngx_etcd_set_declare(ngx_etcd_zone_t *zone,
     ngx_etcd_set_id_t *id);
 
 /*
- * Fills a set that was just made from its like in another zone (that of the
- * configuration before, which had another size): with what shows, without the
- * counters.  A set that has more than that, or that changes meanwhile, is
- * listed again.  The master.  NGX_OK, also if there is no such set, NGX_AGAIN,
- * or NGX_ERROR: the zone is too small.
+ * Called by the master: copies the shown entries, without counters, from the
+ * same set in the zone of the previous configuration, which had another size.
+ * If that set has further entries, or changes during the copy, the new set is
+ * listed again.  NGX_OK (also if there is no such set), NGX_AGAIN, or
+ * NGX_ERROR (the zone is too small).
  */
 ngx_int_t ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_zone_t *from);
 
 /*
- * The master: those who wait for a member are counted from now on.  NGX_OK,
- * or NGX_ERROR: the zone is too small, or its mutex is held.
+ * Called by the master: enables counting of requests that wait for a member.
+ * NGX_OK, or NGX_ERROR: the zone is too small, or its mutex is held.
  */
 ngx_int_t ngx_etcd_set_count_waiting(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set);
 
 /*
- * ms since the set was last verified to be what etcd has below its prefix; -1:
- * it never was, or it does not hold all of that (not read yet, denied, or no
- * room).
+ * Returns the time in ms since the set was last verified to be equal to
+ * etcd's data below the prefix; -1: never verified, or incomplete (not listed
+ * yet, denied, or no memory).
  */
 int64_t ngx_etcd_set_staleness(ngx_etcd_set_t *set);
 
-/* the owner: the set was what etcd had at that time of ngx_etcd_clock() */
+/*
+ * Called by the owner: the set was equal to etcd's data at that time of
+ * ngx_etcd_clock().
+ */
 void ngx_etcd_set_verify(ngx_etcd_set_t *set, uint64_t time);
 
 /*
- * A leader that nothing from etcd proves any more, but its own API does: the
- * owner says since when, 0 being that it does not, and everybody may ask
- * whether that is recent enough.
+ * For a leader that data from etcd no longer proves.  The owner sets the time
+ * of the last confirmation by the leader's own API (0: not confirmed).
+ * ngx_etcd_set_confirmed() returns 1 if the confirmation is recent enough;
+ * any process may call it.
  */
 void ngx_etcd_set_confirm(ngx_etcd_set_t *set, uint64_t time);
 ngx_uint_t ngx_etcd_set_confirmed(ngx_etcd_set_t *set);
 
-/* NULL if there is no such slot */
+/* Returns NULL if there is no such slot. */
 ngx_etcd_slot_t *ngx_etcd_set_slot(ngx_etcd_set_t *set, ngx_uint_t n);
 
 
-/* how far a worker has read; zeroed: nothing yet */
+/* The position of a reading worker.  All zero: nothing was read. */
 
 typedef struct {
     ngx_atomic_uint_t                generation;
-    uint64_t                         revision;     /* complete up to here */
+    uint64_t                         revision;     /* complete up to this
+                                                      revision */
     ngx_uint_t                       all;          /* reading all slots */
-    ngx_uint_t                       next;         /* of those */
-    ngx_atomic_uint_t                from;         /* when that was begun */
-    ngx_uint_t                       any;          /* also what is half changed
-                                                    */
-    uint64_t                         since;        /* ngx_etcd_stall_now(): what
-                                                      arrived before has not
-                                                      waited for this reader */
+    ngx_uint_t                       next;         /* next slot, if all */
+    ngx_atomic_uint_t                from;         /* generation at its start,
+                                                      if all */
+    ngx_uint_t                       any;          /* read partly committed
+                                                      sets too */
+    uint64_t                         since;        /* ngx_etcd_stall_now():
+                                                      earlier arrivals are
+                                                      not counted for this
+                                                      reader */
 } ngx_etcd_set_reader_t;
 
 
 /*
- * Reading by a worker.  Calls the handler under the mutex for every slot that
- * has changed since the reader's generation (for all slots, where that is too
- * long ago or 0), and brings generation and revision up to date.  The entry
- * is NULL for a slot that is free; it must not be kept.  Reading all slots,
- * others may get the mutex after every NGX_ETCD_SET_SLOTS of them; that ends at
- * a time of ngx_etcd_stall_now() (0: it does not) and is gone on with by the
- * next call.
+ * Calls the handler, under the mutex, for every slot changed since the
+ * reader's generation, and updates generation and revision.  All slots are
+ * read if the generation is 0 or too old.  The entry is NULL for a free slot;
+ * the entry must not be used after the handler returns.  While all slots are
+ * read, the mutex is released after every NGX_ETCD_SET_SLOTS slots, and the
+ * function returns at "until", a time of ngx_etcd_stall_now() (0: no limit);
+ * the next call continues.
  *
- * Of a commit in pieces those are read that are complete, that is, not within
- * one revision.  A set that a killed owner left half changed is read when the
- * next one has listed it.  A reader that has nothing does not wait for that for
- * ever.
+ * Complete pieces of a commit are read, that is, pieces that end with a
+ * revision.  A set that a killed owner left partly committed is read after
+ * the next owner has listed the set; a reader without members waits only
+ * NGX_ETCD_SET_TORN ms.
  *
  *     NGX_OK        up to date,
- *     NGX_AGAIN     there is more to be read, and the time is over,
- *     NGX_BUSY      the mutex was not free, or the set is half changed,
- *     NGX_DECLINED  the set is gone (another configuration): the last known
- *                   members stay,
- *     NGX_ERROR     the handler failed; *generation is unchanged.
+ *     NGX_AGAIN     the time limit was reached: call again,
+ *     NGX_BUSY      the mutex was held, or the set is partly committed,
+ *     NGX_DECLINED  a newer configuration has removed the set: keep the last
+ *                   known members,
+ *     NGX_ERROR     the handler failed; the generation is unchanged.
  */
 typedef ngx_int_t (*ngx_etcd_set_read_pt)(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
@@ -301,22 +326,22 @@ ngx_int_t ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 /*
- * The owner: when what the next commits publish has come from etcd, a time of
- * ngx_etcd_stall_now().  How long that takes to be read by a worker is counted
- * in the zone.
+ * Called by the owner: sets the time of ngx_etcd_stall_now() at which the
+ * data of the next commits arrived from etcd. The zone counts how long
+ * workers take to read such data.
  */
 void ngx_etcd_set_arrived(ngx_etcd_set_t *set, uint64_t time);
 
 /*
- * Adds a page of slots: NGX_OK, NGX_ERROR (zone is full), NGX_AGAIN (the mutex
- * was held, or another worker is the owner, unless force is set: for a set that
- * no worker knows yet).
+ * Adds a page of slots.  NGX_ERROR: the zone is full.  NGX_AGAIN: the mutex
+ * was held, or another process owns the zone; "force" skips the owner check,
+ * for a set that no worker knows yet.
  */
 ngx_int_t ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_uint_t force);
 
 
-/* shared counters of a member: 0 of one that is gone */
+/* Returns a shared counter of a member; 0 if the member is gone. */
 
 static ngx_inline ngx_uint_t
 ngx_etcd_counter_get(ngx_etcd_word_t *word, uint32_t uid)

@@ -49,8 +49,8 @@ ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot)
 
 
 /*
- * Under the mutex for no longer than a reader is.  Before that the owner may
- * look at what it alone changes.
+ * Holds the mutex no longer than a reader does.  The owner may read without
+ * the mutex the fields that only the owner changes.
  */
 
 static ngx_int_t
@@ -79,8 +79,8 @@ ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot)
 
 
 /*
- * Where changes come faster than pieces, these grow until one holds all: the
- * owner does not change the set while it copies a piece.
+ * If changes are faster than pieces, the piece grows until it holds the whole
+ * set: the owner does not change the set while it copies a piece.
  */
 
 static ngx_int_t
@@ -139,8 +139,8 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
     snapshot->commits = set->commits;
 
     /*
-     * invalid keys are not copied: they show in the next list, as does what a
-     * commit that is under way has not done yet
+     * Invalid keys are not copied, and a pending commit is incomplete: in
+     * both cases the set must be listed again.
      */
 
     snapshot->revision = (set->ninvalid == 0 && !set->unfinished)

@@ -16,14 +16,14 @@
 #include <ngx_etcd_entry.h>
 
 
-/* slots and entries; doubled with every restart */
+/* slots and entries; doubled on each restart */
 
 #define NGX_ETCD_SNAPSHOT_PIECE  1024
 
 
 typedef struct ngx_etcd_copy_s  ngx_etcd_copy_t;
 
-/* a registration, as of ngx_etcd_entry_t */
+/* a copy of an ngx_etcd_entry_t */
 
 struct ngx_etcd_copy_s {
     ngx_etcd_copy_t          *next;
@@ -37,7 +37,8 @@ struct ngx_etcd_copy_s {
 
 typedef struct {
     ngx_etcd_zone_t          *zone;
-    ngx_etcd_set_t           *set;         /* of no use once it is complete */
+    ngx_etcd_set_t           *set;         /* not used once the copy is
+                                              complete */
     ngx_log_t                *log;
     ngx_pool_t               *pool;        /* of the entries */
 
@@ -45,7 +46,7 @@ typedef struct {
     ngx_str_t                 prefix;
     ngx_uint_t                stream;
     uint32_t                  params;
-    uint64_t                  revision;    /* 0: to be listed */
+    uint64_t                  revision;    /* 0: list the set again */
     ngx_atomic_uint_t         generation;
     ngx_uint_t                commits;
 
@@ -56,18 +57,20 @@ typedef struct {
 } ngx_etcd_snapshot_t;
 
 
-/* name and prefix are the configuration's, which outlive the snapshot */
+/*
+ * name and prefix belong to the configuration and must outlive the snapshot.
+ */
 void ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot,
     ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_str_t *name,
     ngx_str_t *prefix, ngx_log_t *log);
 
 /*
- * Copies the next piece, or starts again when the set has changed meanwhile:
+ * Copies the next piece, or restarts if the set has changed:
  *
- *     NGX_OK        it is complete,
- *     NGX_AGAIN     there is more to be copied,
- *     NGX_BUSY      the mutex was not free, or the set is half changed,
- *     NGX_DECLINED  this process is not the owner any more,
+ *     NGX_OK        the snapshot is complete,
+ *     NGX_AGAIN     pieces are left: call again,
+ *     NGX_BUSY      the mutex was held, or the set is partly committed,
+ *     NGX_DECLINED  the process no longer owns the zone,
  *     NGX_ERROR     no memory.
  */
 ngx_int_t ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot);

@@ -107,7 +107,7 @@ ngx_etcd_view_read(ngx_etcd_view_t *view)
 }
 
 
-/* 0: there is no room for it now */
+/* Returns 0 if the view has no room for the member now. */
 
 static ngx_uint_t
 ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
@@ -127,7 +127,7 @@ ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
     if (view->n == NGX_ETCD_VIEW_MEMBERS
         || len > (size_t) (view->bytes + NGX_ETCD_VIEW_BYTES - *p))
     {
-        /* what has no room at all is passed over, and not for ever */
+        /* A member that never fits is skipped, or reading would not end. */
 
         return view->n == 0;
     }
@@ -175,7 +175,7 @@ ngx_etcd_view_invalid(ngx_etcd_view_t *view, ngx_pool_t *pool,
 
     ngx_etcd_zone_unlock(view->zone);
 
-    /* what becomes invalid between the two is not shown yet */
+    /* a key that becomes invalid after the count is not shown yet */
 
     p = ngx_pnalloc(pool, size + 1);
 

@@ -21,11 +21,11 @@
 #include <ngx_etcd_set.h>
 
 
-#define NGX_ETCD_VIEW_MEMBERS  16           /* at a time */
+#define NGX_ETCD_VIEW_MEMBERS  16           /* members per read */
 #define NGX_ETCD_VIEW_BYTES    16384        /* of their keys and payloads */
 
 
-/* points into the view, until that is read on */
+/* Points into the view; valid until the next read. */
 
 typedef struct {
     ngx_str_t                  key;
@@ -40,17 +40,17 @@ typedef struct {
 typedef struct {
     ngx_etcd_zone_t           *zone;
     ngx_etcd_set_t            *set;
-    uint32_t                   id;          /* of the set */
-    uint32_t                   newest;      /* uid of the last one who was
-                                               there when it was opened */
-    ngx_uint_t                 next;        /* slot */
+    uint32_t                   id;          /* the set's id */
+    uint32_t                   newest;      /* the highest uid when the view
+                                               was opened */
+    ngx_uint_t                 next;        /* next slot */
 
     ngx_atomic_uint_t          generation;
     uint64_t                   revision;
     uint64_t                   terms;
     ngx_uint_t                 ninvalid;
-    uint64_t                   requests;    /* of all slots read, and of those
-                                               who were in them before */
+    uint64_t                   requests;    /* of all slots read, including
+                                               former members of the slots */
 
     ngx_uint_t                 n;
     ngx_etcd_view_member_t     members[NGX_ETCD_VIEW_MEMBERS];
@@ -66,33 +66,34 @@ typedef struct {
 
 
 /*
- * From the first slot on: NGX_OK, NGX_AGAIN (the mutex was not free), or
- * NGX_DECLINED: a newer configuration has given up the set.
+ * Starts at the first slot: NGX_OK, NGX_AGAIN (the mutex was held), or
+ * NGX_DECLINED (a newer configuration has removed the set).
  */
 ngx_int_t ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, uint32_t id);
 
 /*
- * The next members, n of them, which may be none:
+ * Reads the next members; "n" may be 0.
  *
- *     NGX_OK        there may be more,
- *     NGX_DONE      these were the last,
- *     NGX_AGAIN     the mutex was not free,
- *     NGX_DECLINED  the set is gone.
+ *     NGX_OK        members may be left: call again,
+ *     NGX_DONE      all members were read,
+ *     NGX_AGAIN     the mutex was held,
+ *     NGX_DECLINED  the set was removed.
  */
 ngx_int_t ngx_etcd_view_read(ngx_etcd_view_t *view);
 
 /*
- * All values that cannot be read: array of ngx_etcd_view_invalid_t, its memory
- * is of the pool.  NGX_OK, NGX_AGAIN, NGX_DECLINED, or NGX_ERROR: no memory.
+ * Copies all invalid values to list, an array of ngx_etcd_view_invalid_t; the
+ * memory is allocated from the pool.  NGX_OK, NGX_AGAIN, NGX_DECLINED, or
+ * NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_view_invalid(ngx_etcd_view_t *view, ngx_pool_t *pool,
     ngx_array_t *list);
 
 /*
- * The set's requests, once all slots were read.  A slot that was given to
- * another member meanwhile may make them too few: then they are what was last
- * said, since they never become less.
+ * Returns the requests of the set; valid after all slots were read.  If a
+ * slot got another member during the reading, the sum may be too low: the
+ * previous result is returned then, since a counter must not decrease.
  */
 uint64_t ngx_etcd_view_requests(ngx_etcd_view_t *view);
 
