@@ -9,7 +9,7 @@
 #include <ngx_etcd_cell.h>
 
 
-/* a view is overwritten while it is read if two changes come meanwhile */
+/* attempts to read: two changes during a read overwrite the view being read */
 
 #define NGX_ETCD_CELL_TRIES  256
 
@@ -93,7 +93,7 @@ ngx_etcd_cell_create(ngx_etcd_zone_t *zone, ngx_str_t *key)
     cell->key.data = data;
     cell->key.len = key->len;
 
-    /* those who knew it as another one see that it is not theirs */
+    /* readers with the former id see that the cell is no longer theirs */
 
     ngx_memzero(&none, sizeof(ngx_etcd_cell_view_t));
     ngx_etcd_cell_fill(cell, &none);
@@ -202,7 +202,7 @@ ngx_etcd_cell_fill(ngx_etcd_cell_t *cell, ngx_etcd_cell_view_t *view)
 
     version = cell->version + 1;
 
-    /* not before everybody can see that the other view is in force */
+    /* Write the spare view only after the current version is visible. */
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 
@@ -219,7 +219,7 @@ ngx_etcd_cell_view(ngx_etcd_cell_t *cell)
 }
 
 
-/* what is copied while it is written may have any length */
+/* A torn read may contain any length: clamp it before copying. */
 
 static void
 ngx_etcd_cell_copy(ngx_etcd_cell_view_t *dst, ngx_etcd_cell_view_t *src)

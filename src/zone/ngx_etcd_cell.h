@@ -28,19 +28,21 @@ typedef enum {
 } ngx_etcd_cell_state_e;
 
 
-/* all zero: nothing is known */
+/* All zero: the value is unknown. */
 
 typedef struct {
-    uint64_t                         revision;     /* known up to here; 0: to
-                                                      be read */
+    uint64_t                         revision;     /* the view is current as of
+                                                      this revision; 0: to be
+                                                      read */
     uint64_t                         modified;     /* mod_revision of the
                                                       value; 0: no value */
-    uint64_t                         refused;      /* that of a newer one,
-                                                      which is not used; 0:
-                                                      there is none */
+    uint64_t                         refused;      /* mod_revision of a newer
+                                                      value that was refused;
+                                                      0: none */
     ngx_etcd_cell_state_e            state;
     uint32_t                         len;
-    uint32_t                         reason_len;   /* why it was refused */
+    uint32_t                         reason_len;   /* why the newer value was
+                                                      refused */
     u_char                           reason[NGX_ETCD_CELL_MAX_REASON];
     u_char                           value[NGX_ETCD_CELL_MAX_VALUE];
 } ngx_etcd_cell_view_t;
@@ -48,48 +50,53 @@ typedef struct {
 
 struct ngx_etcd_cell_s {
     ngx_etcd_cell_t                 *next;
-    ngx_atomic_t                     id;           /* 0: nobody's; the struct
-                                                      is never given back */
-    uint32_t                         epoch;        /* last declared by */
+    ngx_atomic_t                     id;           /* 0: unused; the struct is
+                                                      never freed */
+    uint32_t                         epoch;        /* of the last configuration
+                                                      that declared the cell */
     ngx_str_t                        key;
-    ngx_etcd_word_t                  version;      /* grows by 1 */
-    ngx_etcd_cell_view_t             views[2];     /* by version */
+    ngx_etcd_word_t                  version;      /* incremented with each
+                                                      view */
+    ngx_etcd_cell_view_t             views[2];     /* current: version % 2 */
 };
 
 
 /*
- * The master: finds or makes the cell.  NULL: the zone is too small, or its
- * mutex is held.
+ * Called by the master: finds or creates the cell of the key.  NULL: the zone
+ * is too small, or its mutex is held.
  */
 ngx_etcd_cell_t *ngx_etcd_cell_declare(ngx_etcd_zone_t *zone, ngx_str_t *key);
 
 /*
- * The master: fills a cell that was just made with what its like in another
- * zone holds (that of the configuration before, which had another size).
- * NGX_OK or NGX_AGAIN.
+ * Called by the master: copies the view of the same key from the zone of the
+ * previous configuration, which had another size, into a new cell.  NGX_OK or
+ * NGX_AGAIN.
  */
 ngx_int_t ngx_etcd_cell_inherit(ngx_etcd_cell_t *cell, ngx_etcd_zone_t *from);
 
 /*
- * The owner: cells that its configuration does not have are nobody's.  NGX_OK
- * or NGX_AGAIN.
+ * Called by the owner: releases the cells that its configuration has not
+ * declared.  NGX_OK or NGX_AGAIN.
  */
 ngx_int_t ngx_etcd_cell_retire_old(ngx_etcd_zone_t *zone);
 
 /*
- * The owner: NGX_OK, NGX_AGAIN (the mutex was held; nothing was done), or
- * NGX_DECLINED (it is not the owner any more).  What differs is an event,
- * under that name and key.
+ * Called by the owner: publishes the view.  NGX_AGAIN: the mutex was held,
+ * nothing was done; NGX_DECLINED: the process no longer owns the zone.  A
+ * changed value is recorded as an event with that name and key.
  */
 ngx_int_t ngx_etcd_cell_write(ngx_etcd_zone_t *zone, ngx_etcd_cell_t *cell,
     ngx_etcd_cell_view_t *view, ngx_str_t *name, ngx_str_t *key);
 
-/* while nobody else knows of the zone */
+/*
+ * Publishes the view without the mutex, in a zone that no other process uses.
+ */
 void ngx_etcd_cell_fill(ngx_etcd_cell_t *cell, ngx_etcd_cell_view_t *view);
 
 /*
- * Any process: brings its copy up to date, which is of a version (0, and all
- * zero, at first).  The cell is that of the id, or the copy stays as it is.
+ * Updates *copy, a view of *version (both zero at first), to the current
+ * view.  If the cell no longer has that id, the copy is unchanged.  Any
+ * process may call this function.
  */
 void ngx_etcd_cell_read(ngx_etcd_cell_t *cell, ngx_uint_t id,
     uint64_t *version, ngx_etcd_cell_view_t *copy);

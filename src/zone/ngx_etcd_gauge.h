@@ -16,14 +16,14 @@
 #include <ngx_etcd_zone.h>
 
 
-/* zeroed: nobody has a share */
+/* A sum over processes.  All zero: no process has a share. */
 
 typedef struct {
     ngx_etcd_word_t    shares[NGX_MAX_PROCESSES];     /* pid << 32 | number */
 } ngx_etcd_gauge_t;
 
 
-/* this process's share */
+/* Sets the share of the calling process. */
 void ngx_etcd_gauge_set(ngx_etcd_gauge_t *gauge, uint32_t n);
 
 ngx_uint_t ngx_etcd_gauge_sum(ngx_etcd_gauge_t *gauge);

@@ -18,7 +18,7 @@
 #define NGX_ETCD_HISTOGRAM_BOUNDS  12
 
 
-/* zeroed: nothing was measured */
+/* All zero: no samples. */
 
 typedef struct {
     volatile uint64_t    counts[NGX_ETCD_HISTOGRAM_BOUNDS + 1];
@@ -26,8 +26,10 @@ typedef struct {
 } ngx_etcd_histogram_t;
 
 
-/* us, rising: a count is of what took that long or less, and longer than the
-   bound before; the last one is of all that took longer */
+/*
+ * Upper bounds in us, ascending.  counts[i] counts samples above bound i - 1,
+ * up to and including bound i; the last one counts all samples above.
+ */
 
 extern const uint64_t  ngx_etcd_histogram_bounds[NGX_ETCD_HISTOGRAM_BOUNDS];
 

@@ -10,26 +10,26 @@
 #include <ngx_etcd_ledger.h>
 
 
-/* the part of the zone that is not used for cells */
+/* a fraction, 1/8, of the zone that is not used for cells */
 
 #define NGX_ETCD_LEDGER_SPARE  8
 
-/* pages of slots, and connections, before the mutex is given back */
+/* pages of slots, and connections, settled per acquisition of the mutex */
 
 #define NGX_ETCD_LEDGER_PIECE  128
 
 
 /*
- * How far a row is settled: sets are in the order of their ids, of which one
- * that is being given back has none.
+ * The progress of settling a row.  Sets are in the order of their ids; a set
+ * that is being retired has id 0.
  */
 
 typedef struct {
     ngx_uint_t  row;
-    ngx_pid_t   pid;                     /* whose row it is */
-    uint32_t    id;                      /* of the set */
-    ngx_uint_t  n;                       /* slot of it */
-    ngx_uint_t  left;                    /* of the piece */
+    ngx_pid_t   pid;                     /* owner of the row */
+    uint32_t    id;                      /* current set */
+    ngx_uint_t  n;                       /* current slot */
+    ngx_uint_t  left;                    /* in this piece */
 } ngx_etcd_ledger_walk_t;
 
 
@@ -65,7 +65,7 @@ ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone)
 
         ngx_memory_barrier();
 
-        /* no two processes of a master have one number at one time */
+        /* a master never runs two processes in one process slot */
 
         if (pid != 0
             && (rows[i].process == ngx_process_slot
@@ -138,7 +138,10 @@ ngx_etcd_ledger_dead(ngx_pid_t pid)
 }
 
 
-/* NGX_OK, also if another process does the same, or NGX_AGAIN: the mutex */
+/*
+ * NGX_OK, also if another process settles the same row, or NGX_AGAIN: the
+ * mutex was held.
+ */
 
 static ngx_int_t
 ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row, ngx_pid_t pid)
@@ -178,7 +181,7 @@ ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone, ngx_etcd_ledger_walk_t *walk)
 
     row = &zone->sh->rows[walk->row];
 
-    /* somebody else has settled it, and it may be a new process's */
+    /* another process has settled the row; the row may be in use again */
 
     if (row->pid != walk->pid) {
         return 0;
@@ -237,8 +240,9 @@ ngx_etcd_ledger_settle_set(ngx_etcd_set_t *set, ngx_etcd_ledger_walk_t *walk)
 
 
 /*
- * One by one, as the process would have closed them: where this one is killed,
- * too, no more than one is subtracted twice.
+ * Subtracts one connection at a time, like the dead process would have: if
+ * the settling process is killed too, at most one connection is subtracted
+ * twice.
  */
 
 static ngx_uint_t
@@ -287,7 +291,7 @@ ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n)
 
     if (*cells == NULL) {
 
-        /* the last of the zone is for members */
+        /* the last pages of the zone are reserved for members */
 
         pages = (zone->shpool->end - zone->shpool->start) / ngx_pagesize;
 

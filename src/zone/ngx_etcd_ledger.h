@@ -31,23 +31,30 @@
 
 
 /*
- * A worker, when it starts: takes a row, and settles that of the process whose
- * place it takes.  Without a row it goes on; nothing if it has one.
+ * Called by a starting worker: takes a row, and settles the row of the
+ * process that it replaces.  If no row is free, the worker runs without one.
+ * Does nothing if the process has a row.
  */
 void ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone);
 
-/* when it ends: whatever is noted is subtracted */
+/* Called by an exiting worker: subtracts all connections noted in its row. */
 void ngx_etcd_ledger_leave(ngx_etcd_zone_t *zone);
 
-/* settles the rows of processes that are not there any more */
+/* Settles the rows of processes that no longer exist. */
 void ngx_etcd_ledger_check(ngx_etcd_zone_t *zone);
 
-/* under the mutex: this process's cell for a slot; NULL: it has none */
+/*
+ * Returns the cell of the calling process for slot n; NULL: there is none.
+ * The caller holds the mutex.
+ */
 ngx_etcd_word_t *ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_uint_t n);
 
 
-/* what a cell says of another member, which is gone, is of no use any more */
+/*
+ * Adds n, 1 or -1, to the cell.  A cell that counts for a former member
+ * (another uid) is obsolete and restarts at zero.  NULL is ignored.
+ */
 
 static ngx_inline void
 ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid, ngx_int_t n)
@@ -78,9 +85,9 @@ ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid, ngx_int_t n)
 
 
 /*
- * One connection more to the member of that id, unless that would be more than
- * max (0: any number): how many there are now (0: the member is gone), or
- * NGX_BUSY.
+ * Adds a connection to the member with that uid unless it has "max"
+ * connections (0: no limit).  Returns the new number of connections, 0 if the
+ * member is gone, or NGX_BUSY at the limit.
  */
 
 static ngx_inline ngx_int_t
@@ -111,7 +118,7 @@ ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
 }
 
 
-/* one less */
+/* Removes a connection from the member with that uid. */
 
 static ngx_inline void
 ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,

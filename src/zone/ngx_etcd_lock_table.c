@@ -9,7 +9,10 @@
 #include <ngx_etcd_lock_table.h>
 
 
-/* a row is written within a microsecond, or its writer was put aside */
+/*
+ * attempts to read: a write takes less than 1 us unless the writer is
+ * preempted
+ */
 
 #define NGX_ETCD_LOCK_TABLE_TRIES  256
 
@@ -51,7 +54,7 @@ ngx_etcd_lock_table_declare(ngx_etcd_zone_t *zone, ngx_uint_t workers)
             break;
         }
 
-        /* workers of older configurations look there, too */
+        /* workers of older configurations read the array too */
 
         __atomic_store_n(&zone->sh->lock_tables[i], table, __ATOMIC_RELEASE);
     }
@@ -80,13 +83,13 @@ ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone)
         owner = __atomic_load_n(&table->owner, __ATOMIC_ACQUIRE);
         pid = (ngx_pid_t) (owner >> 32);
 
-        /* one process with several configurations has one for all of them */
+        /* in single process mode all configurations share one table */
 
         if (owner == (self | 1) && ngx_process == NGX_PROCESS_SINGLE) {
             return table;
         }
 
-        /* another process may have had this one's pid */
+        /* a former process may have had the pid of this one */
 
         if (pid != 0 && pid != ngx_pid && !ngx_etcd_lock_table_gone(pid)) {
             continue;
@@ -204,7 +207,7 @@ ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
 }
 
 
-/* an odd number may be left by a writer that was killed */
+/* The number may be odd already: a writer was killed. */
 
 static void
 ngx_etcd_lock_row_begin(ngx_etcd_lock_row_t *row)
@@ -252,7 +255,7 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
     for (i = 0; i < NGX_ETCD_LOCK_TABLE_ROWS; i++) {
         row = &table->rows[i];
 
-        /* most are not: whether it is says the copy */
+        /* A cheap filter: the copied row is authoritative. */
 
         if (__atomic_load_n(&row->entry.state, __ATOMIC_RELAXED) != state) {
             continue;
@@ -266,7 +269,7 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
         }
     }
 
-    /* rows of the next owner are not this one's */
+    /* the rows belong to the next owner */
 
     if (__atomic_load_n(&table->owner, __ATOMIC_ACQUIRE) != owner) {
         *n = 0;

@@ -21,9 +21,9 @@
 #include <ngx_etcd_tally.h>
 
 
-#define NGX_ETCD_LOCK_TABLE_ROWS   64      /* the bits of a word */
-#define NGX_ETCD_LOCK_TABLE_KEY    128     /* bytes of a key */
-#define NGX_ETCD_LOCK_TABLE_SHARE  8       /* of the zone, for all of them */
+#define NGX_ETCD_LOCK_TABLE_ROWS   64      /* one bit each in "used" */
+#define NGX_ETCD_LOCK_TABLE_KEY    128     /* longer keys are truncated */
+#define NGX_ETCD_LOCK_TABLE_SHARE  8       /* 1/8 of the zone for all tables */
 
 
 typedef enum {
@@ -35,44 +35,44 @@ typedef enum {
 
 typedef struct {
     ngx_etcd_lock_row_e     state;
-    ngx_etcd_tally_t       *lock;          /* the lock's name */
-    uint64_t                since;         /* ngx_current_msec; of those who
-                                              wait, the first one's */
-    uint64_t                token;         /* held */
-    uint32_t                waiting;       /* how many */
+    ngx_etcd_tally_t       *lock;          /* by the lock's name */
+    uint64_t                since;         /* ngx_current_msec; if WAITING: of
+                                              the first waiter */
+    uint64_t                token;         /* if HELD */
+    uint32_t                waiting;       /* number of waiters */
     uint32_t                key_len;
     u_char                  key[NGX_ETCD_LOCK_TABLE_KEY];
 } ngx_etcd_lock_entry_t;
 
 
 typedef struct {
-    ngx_etcd_word_t         sequence;      /* odd: it is written */
+    ngx_etcd_word_t         sequence;      /* seqlock, odd: being written */
     ngx_etcd_lock_entry_t   entry;
 } ngx_etcd_lock_row_t;
 
 
 struct ngx_etcd_lock_table_s {
-    ngx_etcd_word_t         owner;         /* pid << 32 | 1: its rows are its
-                                              own; 0: nobody's */
-    uint64_t                used;          /* rows; the owner's alone */
+    ngx_etcd_word_t         owner;         /* pid << 32 | 1: claimed; pid <<
+                                              32: being cleared; 0: free */
+    uint64_t                used;          /* bitmap of rows, for the owner */
     ngx_etcd_lock_row_t     rows[NGX_ETCD_LOCK_TABLE_ROWS];
 };
 
 
 /*
- * The master: tables for so many workers, and for those that they replace, as
- * far as that share of the zone reaches.
+ * Called by the master: creates tables for the workers and for the workers
+ * that they replace, within the share of the zone.
  */
 void ngx_etcd_lock_table_declare(ngx_etcd_zone_t *zone, ngx_uint_t workers);
 
-/* a worker: a table that is nobody's; NULL: there is none */
+/* Called by a worker: claims a free table; NULL: there is none. */
 ngx_etcd_lock_table_t *ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone);
 
-/* its own again, or NULL */
+/* Releases the table of the calling process; NULL is ignored. */
 void ngx_etcd_lock_table_leave(ngx_etcd_lock_table_t *table);
 
 
-/* the owner: a row that shows nothing yet; NULL: all are in use */
+/* Called by the owner: allocates an empty row; NULL: all rows are in use. */
 ngx_etcd_lock_row_t *ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table,
     ngx_etcd_tally_t *lock, ngx_str_t *key);
 void ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table,
@@ -85,9 +85,10 @@ void ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
 
 
 /*
- * Anybody: copies what the table of that number says of a lock in that state
- * to where there is room for NGX_ETCD_LOCK_TABLE_ROWS, and says how many that
- * are and whose.  NGX_DECLINED: there are no more tables.
+ * Copies the rows of table "number" that show the lock in that state to
+ * entries, an array of NGX_ETCD_LOCK_TABLE_ROWS.  Sets *n to the number of
+ * entries and *pid to the owner.  NGX_DECLINED: there is no such table.  Any
+ * process may call this function.
  */
 ngx_int_t ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
     ngx_etcd_tally_t *lock, ngx_etcd_lock_row_e state,

@@ -29,7 +29,7 @@ typedef struct {
 } ngx_etcd_redo_word_t;
 
 
-/* zeroed: nothing is to be done */
+/* A redo log of words in shared memory.  All zero: nothing to store. */
 
 typedef struct {
     ngx_uint_t             n;
@@ -37,7 +37,7 @@ typedef struct {
 } ngx_etcd_redo_t;
 
 
-/* a word that is to have a value of its own type */
+/* adds a store of v to *addr, converted to the type of *addr */
 
 #define ngx_etcd_redo_set(redo, addr, v)                                      \
     ngx_etcd_redo_add(redo, (void *) (addr),                                  \
@@ -48,20 +48,21 @@ void ngx_etcd_redo_add(ngx_etcd_redo_t *redo, void *addr, void *value,
     size_t size);
 
 /*
- * The links of a queue.  A redo log takes one of each, for different queues:
- * the links are those from before it is written.
+ * Add the stores that change the links of a queue.  A log may take one such
+ * change of a queue: the links are read before the log is written.
  */
 void ngx_etcd_redo_insert_tail(ngx_etcd_redo_t *redo, ngx_queue_t *h,
     ngx_queue_t *x);
 void ngx_etcd_redo_remove(ngx_etcd_redo_t *redo, ngx_queue_t *x);
 
 /*
- * Under the zone's mutex: stores what was collected, in that order, by way of
- * the zone's log.
+ * Stores the collected words in order through the zone's log: after a kill
+ * the next holder of the mutex completes the stores.  The caller holds the
+ * mutex.
  */
 void ngx_etcd_redo_write(ngx_etcd_redo_t *log, ngx_etcd_redo_t *redo);
 
-/* whoever got the mutex: stores what a killed process did not */
+/* Completes the stores of a killed process.  The caller holds the mutex. */
 void ngx_etcd_redo_finish(ngx_etcd_redo_t *log);
 
 

@@ -9,7 +9,10 @@
 #include <ngx_etcd_seat.h>
 
 
-/* a view is written within a microsecond, or its writer was put aside */
+/*
+ * attempts to read: a write takes less than 1 us unless the writer is
+ * preempted
+ */
 
 #define NGX_ETCD_SEAT_TRIES  256
 
@@ -99,7 +102,7 @@ ngx_etcd_seat_create(ngx_etcd_zone_t *zone, ngx_etcd_seat_kind_e kind,
         ngx_etcd_redo_remove(&redo, q);
         seat = ngx_queue_data(q, ngx_etcd_seat_t, queue);
 
-        /* all but the links */
+        /* keep the links */
 
         ngx_memzero((u_char *) seat + sizeof(ngx_queue_t),
                     sizeof(ngx_etcd_seat_t) - sizeof(ngx_queue_t));
@@ -217,7 +220,10 @@ ngx_etcd_seat_old(ngx_etcd_zone_t *zone)
 }
 
 
-/* workers of older configurations may still look at it: the struct stays */
+/*
+ * Workers of older configurations may still read the seat: the struct is kept
+ * for reuse.
+ */
 
 static void
 ngx_etcd_seat_vacate(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat)
@@ -238,8 +244,8 @@ ngx_etcd_seat_vacate(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat)
 
 
 /*
- * Who is not the owner any more may find out with the mutex in its hands only:
- * it was stopped perhaps, and another one has written meanwhile.
+ * Only the holder of the mutex can check its ownership: a process that was
+ * stopped may have lost the zone to another one.
  */
 
 static ngx_int_t
@@ -328,7 +334,7 @@ ngx_etcd_seat_show(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat,
 }
 
 
-/* an odd number may be left by a writer that was killed */
+/* A seqlock write.  The number may be odd already: a writer was killed. */
 
 static void
 ngx_etcd_seat_write_view(ngx_etcd_seat_t *seat, ngx_etcd_seat_view_t *view)
@@ -346,7 +352,7 @@ ngx_etcd_seat_write_view(ngx_etcd_seat_t *seat, ngx_etcd_seat_view_t *view)
 }
 
 
-/* what is copied while it is written may have any length */
+/* A torn read may contain any length: clamp it before copying. */
 
 static void
 ngx_etcd_seat_copy_view(ngx_etcd_seat_view_t *dst, ngx_etcd_seat_view_t *src)

@@ -14,12 +14,12 @@
 #include <ngx_core.h>
 
 
-/* us of work at a time; at least one step of it is always done */
+/* us of work at a time; at least one step is done */
 
 #define NGX_ETCD_STALL_BUDGET  400
 
 
-/* microseconds, of a clock that only goes on */
+/* Returns microseconds of the monotonic clock. */
 
 static ngx_inline uint64_t
 ngx_etcd_stall_now(void)

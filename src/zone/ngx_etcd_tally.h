@@ -19,7 +19,8 @@
 typedef struct {
     ngx_queue_t          queue;
     ngx_str_t            name;
-    ngx_uint_t           epoch;         /* last declared by */
+    ngx_uint_t           epoch;         /* of the last configuration that
+                                           declared the lock */
     ngx_etcd_gauge_t     held;
     ngx_etcd_gauge_t     waiting;
     ngx_atomic_t         acquired;
@@ -30,8 +31,8 @@ typedef struct {
 
 
 /*
- * The master: finds or makes the one of that name.  NULL: the zone is too
- * small, or its mutex is held.
+ * Called by the master: finds or creates the counters of the lock with that
+ * name.  NULL: the zone is too small, or its mutex is held.
  */
 ngx_etcd_tally_t *ngx_etcd_tally_declare(ngx_etcd_zone_t *zone,
     ngx_str_t *name);

@@ -55,8 +55,9 @@ ngx_etcd_wakeup_listen(ngx_cycle_t *cycle, ngx_fd_t fd,
     rev->log = cycle->log;
 
     /*
-     * like the master's channel: it stays to the worker's end, so that
-     * requests still served follow changes, and is no socket left open then
+     * Like the master's channel, the connection stays until the worker exits:
+     * requests that are still served follow changes, and nginx does not
+     * report an open socket.
      */
 
     rev->channel = 1;

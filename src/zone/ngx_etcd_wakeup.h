@@ -18,14 +18,14 @@
 #define NGX_ETCD_WAKEUP_NONE  -1
 
 
-/* in the master; NGX_ETCD_WAKEUP_NONE and a log line when it cannot be had */
+/* Called in the master.  On failure logs and returns NGX_ETCD_WAKEUP_NONE. */
 ngx_fd_t ngx_etcd_wakeup_create(ngx_log_t *log);
 
 /*
- * In a worker: the handler gets the event, its data being a connection whose
- * own data is what was passed.  It is called, too, with the connection's close
- * set, when the worker begins to shut down.  NGX_DECLINED where the event
- * method is not edge-triggered: then there is only the timer.
+ * Called in a worker.  The handler gets an event with a connection as its
+ * data; the connection's data is "data".  The handler is also called with the
+ * connection's close flag when the worker begins to shut down.  NGX_DECLINED:
+ * the event method is not edge-triggered, and only the timer remains.
  */
 ngx_int_t ngx_etcd_wakeup_listen(ngx_cycle_t *cycle, ngx_fd_t fd,
     ngx_event_handler_pt handler, void *data);

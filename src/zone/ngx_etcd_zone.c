@@ -10,19 +10,19 @@
 #include <ngx_etcd_clock.h>
 
 
-/* some 100 us in all: a commit of a few changes takes less than one */
+/* about 100 us in total: a commit of a few changes takes less than 1 us */
 
 #define NGX_ETCD_ZONE_SPINS    256
 #define NGX_ETCD_ZONE_YIELDS   16
 
 #define NGX_ETCD_ZONE_PATIENT  32
 
-/* the master: so many times, with a pause of so many ms */
+/* attempts of the master, and the pause between them in ms */
 
 #define NGX_ETCD_ZONE_MASTER_TRIES  100
 #define NGX_ETCD_ZONE_MASTER_PAUSE  10
 
-/* some us: those who spin look many times meanwhile */
+/* a few us: spinning processes check the mutex many times meanwhile */
 
 #define NGX_ETCD_ZONE_PAUSE    64
 
@@ -62,7 +62,7 @@ ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
     ngx_queue_init(&sh->tallies);
     sh->endpoints.current = -1;
 
-    /* that the zone is full is said by who wanted more of it, and once */
+    /* The caller that needs memory logs a full zone, once. */
     zone->shpool->log_nomem = 0;
 
     zone->shpool->data = sh;
@@ -183,7 +183,7 @@ ngx_etcd_zone_since(ngx_etcd_word_t *proved)
 {
     uint64_t  now, time;
 
-    /* in this order: what is proved meanwhile is not later than now */
+    /* Read the time first: a later proof must not exceed "now". */
 
     time = __atomic_load_n(proved, __ATOMIC_ACQUIRE);
     now = ngx_etcd_clock();
@@ -257,7 +257,9 @@ ngx_etcd_zone_release(ngx_etcd_zone_t *zone)
 }
 
 
-/* an odd version: the endpoints are being replaced */
+/*
+ * A seqlock write: the version is odd while the endpoints are being written.
+ */
 
 void
 ngx_etcd_zone_set_endpoints(ngx_etcd_zone_t *zone,
@@ -320,7 +322,7 @@ ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
 
     tp = ngx_timeofday();
 
-    /* one that is not shown: a process may be killed while it writes */
+    /* Fill a slot that is not shown: the process may be killed meanwhile. */
 
     event = &zone->sh->events[zone->sh->nevents % (NGX_ETCD_ZONE_EVENTS + 1)];
 

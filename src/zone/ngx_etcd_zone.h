@@ -24,15 +24,16 @@
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
 
-#define NGX_ETCD_ZONE_EVENTS         64      /* changes shown in the status */
-#define NGX_ETCD_ZONE_EVENT_LEN      128     /* of a key shown there */
+#define NGX_ETCD_ZONE_EVENTS         64      /* last changes kept for the
+                                                status */
+#define NGX_ETCD_ZONE_EVENT_LEN      128     /* bytes shown of a key */
 #define NGX_ETCD_ZONE_MAX_ENDPOINTS  16
-#define NGX_ETCD_ZONE_URL_LEN        256     /* of an endpoint shown there */
+#define NGX_ETCD_ZONE_URL_LEN        256     /* bytes shown of an endpoint */
 
-#define NGX_ETCD_ZONE_ROWS           64      /* processes with a ledger */
+#define NGX_ETCD_ZONE_ROWS           64      /* processes with a ledger row */
 #define NGX_ETCD_ZONE_NO_ROW         NGX_ETCD_ZONE_ROWS
 
-#define NGX_ETCD_ZONE_LOCK_TABLES    128     /* workers that show locks */
+#define NGX_ETCD_ZONE_LOCK_TABLES    128     /* workers with a lock table */
 
 
 typedef volatile uint64_t            ngx_etcd_word_t;
@@ -61,45 +62,44 @@ typedef struct {
 } ngx_etcd_zone_event_t;
 
 
-/* what the agent says of the cluster; each field is written by it alone */
+/* The state of the cluster, written by the owner only. */
 
 typedef struct {
     ngx_atomic_t                     state;        /* of the client */
     ngx_etcd_word_t                  cluster_id;
-    ngx_etcd_word_t                  revision;     /* the highest seen */
+    ngx_etcd_word_t                  revision;     /* highest seen */
     ngx_etcd_word_t                  proved;       /* ngx_etcd_clock(); 0:
                                                       never */
-    ngx_atomic_t                     patience;     /* ms: an older proof says
-                                                      that etcd is out of
-                                                      touch */
+    ngx_atomic_t                     patience;     /* ms: without a newer proof
+                                                      etcd counts as
+                                                      unreachable */
     ngx_atomic_t                     reconnects;
     ngx_atomic_t                     resyncs;
     ngx_atomic_t                     repairs;
 } ngx_etcd_zone_cluster_t;
 
 
-/* how full etcd's database is: written by the worker that has asked last */
+/* The fill level of etcd's database, written by the worker that asked last. */
 
 typedef struct {
     ngx_atomic_t                     asked;        /* ngx_current_msec; 0:
                                                       never */
     ngx_atomic_t                     state;
-    ngx_etcd_word_t                  size;         /* bytes; 0: not known */
-    ngx_etcd_word_t                  quota;        /* likewise */
+    ngx_etcd_word_t                  size;         /* bytes; 0: unknown */
+    ngx_etcd_word_t                  quota;        /* bytes; 0: unknown */
 } ngx_etcd_zone_space_t;
 
 
-/* a process that has connections to members; changed under the mutex */
+/* A process with connections to members; changed under the mutex. */
 
 typedef struct {
-    ngx_pid_t                        pid;          /* 0: nobody's */
-    ngx_int_t                        process;      /* its number with its
-                                                      master */
+    ngx_pid_t                        pid;          /* 0: unused */
+    ngx_int_t                        process;      /* ngx_process_slot */
 } ngx_etcd_zone_row_t;
 
 
 typedef struct {
-    ngx_uint_t                       state;        /* of the client's view */
+    ngx_uint_t                       state;        /* as the client sees it */
     ngx_uint_t                       learned;
     size_t                           url_len;
     u_char                           url[NGX_ETCD_ZONE_URL_LEN];
@@ -108,7 +108,7 @@ typedef struct {
 
 typedef struct {
     ngx_uint_t                       n;
-    ngx_int_t                        current;      /* in use, or -1 */
+    ngx_int_t                        current;      /* index in use, or -1 */
     ngx_etcd_zone_endpoint_t         list[NGX_ETCD_ZONE_MAX_ENDPOINTS];
 } ngx_etcd_zone_endpoints_t;
 
@@ -116,8 +116,9 @@ typedef struct {
 typedef struct {
     ngx_etcd_word_t                  owner;        /* epoch << 32 | pid */
     ngx_atomic_t                     heartbeat;    /* ngx_current_msec */
-    ngx_atomic_t                     epoch;        /* of the configuration */
-    ngx_etcd_redo_t                  redo;         /* under the mutex */
+    ngx_atomic_t                     epoch;        /* of the newest
+                                                      configuration */
+    ngx_etcd_redo_t                  redo;         /* protected by the mutex */
     ngx_etcd_zone_cluster_t          cluster;
     ngx_etcd_zone_space_t            space;
 
@@ -125,27 +126,31 @@ typedef struct {
     ngx_etcd_zone_endpoints_t        endpoints;
 
     ngx_queue_t                      sets;
-    ngx_etcd_set_t                  *retired;      /* structs to be reused */
+    ngx_etcd_set_t                  *retired;      /* structs for reuse */
     ngx_queue_t                      seats;        /* ngx_etcd_seat.h */
-    ngx_queue_t                      vacated;      /* structs to be reused */
+    ngx_queue_t                      vacated;      /* structs for reuse */
     ngx_queue_t                      tallies;      /* ngx_etcd_tally.h */
     ngx_etcd_cell_t                 *cells;        /* ngx_etcd_cell.h */
-    void                            *chunks;       /* slot pages likewise */
+    void                            *chunks;       /* slot pages for reuse */
     uint32_t                         next_id;
     uint32_t                         next_uid;
 
     ngx_etcd_zone_row_t              rows[NGX_ETCD_ZONE_ROWS];
     ngx_etcd_lock_table_t           *lock_tables[NGX_ETCD_ZONE_LOCK_TABLES];
-    ngx_atomic_t                     stall;        /* us, the longest */
-    ngx_etcd_histogram_t             visible;      /* from etcd's word until a
-                                                      worker has read it */
+    ngx_atomic_t                     stall;        /* us, maximum */
+    ngx_etcd_histogram_t             visible;      /* from arrival until a
+                                                      worker has read the
+                                                      change */
 
-    ngx_uint_t                       nevents;      /* ever */
+    ngx_uint_t                       nevents;      /* number of events */
     ngx_etcd_zone_event_t            events[NGX_ETCD_ZONE_EVENTS + 1];
 } ngx_etcd_zone_shared_t;
 
 
-/* a process's view, made by configuration: lives as long as the cycle */
+/*
+ * The zone as seen by one process; created with the configuration, exists as
+ * long as the cycle.
+ */
 
 typedef struct {
     ngx_slab_pool_t                 *shpool;
@@ -156,53 +161,57 @@ typedef struct {
 
 
 /*
- * To be called from the init handler of the shared memory, with the view of
- * the previous cycle or NULL.
+ * Called from the init handler of the shared memory; "old" is the view of the
+ * previous cycle or NULL.
  */
 ngx_int_t ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
     ngx_etcd_zone_t *old);
 
 /*
- * The master, once the configuration is in force: its processes may own.  The
- * zone that this one has replaced, if any, has no newest processes any more.
+ * Called by the master when the configuration takes effect: from now on its
+ * processes may own the zone.  The former zone, if another one, has no newest
+ * processes any more.
  */
 void ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone, ngx_etcd_zone_t *former);
 
-/* 0: there is a configuration after that of this process */
+/* Returns 0 if there is a newer configuration than that of this process. */
 ngx_uint_t ngx_etcd_zone_newest(ngx_etcd_zone_t *zone);
 
 /*
- * The mutex, without waiting for it: NGX_OK, or NGX_AGAIN when somebody held
- * it for longer than anybody should.  On the way of a request that is some
- * 100 us; the patient one gives a holder that the system has put aside a few
- * milliseconds, and in the master, which serves nobody, a second.  What a
- * killed holder has left in the redo log is done first.
+ * Try to lock the mutex.  NGX_AGAIN: the mutex was held for too long.
+ * ngx_etcd_zone_lock(), for the path of a request, spins about 100 us; the
+ * patient one gives a preempted holder some milliseconds, and in the master,
+ * which serves no requests, a second.  After a holder was killed, the next
+ * one completes the redo log first.
  */
 ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);
 void ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone);
 
-/* without the mutex, before it is taken again: others may get it first */
+/* Called between unlock and lock: lets other processes lock the mutex. */
 void ngx_etcd_zone_pause(void);
 
-/* a worker was kept from its other work for that long, us */
+/* Records that a worker was busy with the zone for that time in us. */
 void ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us);
 
 /*
- * ms since the last proof that etcd answers and that the zone has all that
- * the watches reported; -1: there was none.  ngx_etcd_fresh.h says how much a
- * proof is worth.
+ * Returns the time in ms since the last proof that etcd answers and that the
+ * zone has all changes that the watches reported; -1: never.
+ * ngx_etcd_fresh.h defines the proof.
  */
 int64_t ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone);
 
-/* ms since the time of a proof, as above; 0, the time, is none */
+/* Returns the time in ms since a proof, as above; a time of 0 means never. */
 int64_t ngx_etcd_zone_since(ngx_etcd_word_t *proved);
 
-/* bytes of whole pages in use */
+/* Returns the bytes of all pages in use. */
 size_t ngx_etcd_zone_used(ngx_etcd_zone_t *zone);
 
 
-/* the owner: one process of the newest configuration may change sets */
+/*
+ * The owner is the one process of the newest configuration that may change
+ * sets.
+ */
 
 #define ngx_etcd_zone_owner_pid(owner)    ((ngx_pid_t) ((owner) & 0xffffffff))
 #define ngx_etcd_zone_owner_epoch(owner)  ((ngx_uint_t) ((owner) >> 32))
@@ -210,18 +219,18 @@ size_t ngx_etcd_zone_used(ngx_etcd_zone_t *zone);
 uint64_t ngx_etcd_zone_owner(ngx_etcd_zone_t *zone);
 ngx_uint_t ngx_etcd_zone_owned(ngx_etcd_zone_t *zone);
 
-/* takes the zone if its owner is still the one seen: NGX_OK or NGX_DECLINED */
+/* Takes the ownership if the owner is still "seen": NGX_OK or NGX_DECLINED. */
 ngx_int_t ngx_etcd_zone_claim(ngx_etcd_zone_t *zone, uint64_t seen);
 
-/* leaves the zone to whoever claims it next; nothing if not the owner */
+/* Gives up the ownership; has no effect in another process than the owner. */
 void ngx_etcd_zone_release(ngx_etcd_zone_t *zone);
 
 
 /*
- * The endpoints of the cluster, as the owner sees them: it replaces them as a
- * whole, without the mutex, since they change while connections come and go.
- * A reader gets a copy of one moment, or NGX_AGAIN while they are replaced
- * (or the owner died doing so, until the next one does).
+ * The endpoints of the cluster as seen by the owner, published as a whole by
+ * a seqlock, without the mutex, since they change with each connection.  A
+ * reader gets a consistent copy, or NGX_AGAIN while they are being written
+ * (also if the owner was killed in between, until the next owner writes).
  */
 void ngx_etcd_zone_set_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_endpoints_t *endpoints);
@@ -229,13 +238,14 @@ ngx_int_t ngx_etcd_zone_get_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_endpoints_t *endpoints);
 
 
-/* under the mutex: one line of what the status shows as last changes */
+/* Records a change for the status.  The caller holds the mutex. */
 void ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name,
     ngx_str_t *key, ngx_etcd_change_e change, uint64_t revision);
 
 /*
- * Copies the last changes, n of them and the newest first, to where there is
- * room for NGX_ETCD_ZONE_EVENTS: NGX_OK, or NGX_AGAIN (the mutex was held).
+ * Copies the last changes, newest first, to events, an array of
+ * NGX_ETCD_ZONE_EVENTS, and sets *n.  NGX_OK, or NGX_AGAIN (the mutex was
+ * held).
  */
 ngx_int_t ngx_etcd_zone_get_events(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_event_t *events, ngx_uint_t *n);
