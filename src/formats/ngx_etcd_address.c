@@ -16,10 +16,10 @@
 #define NGX_ETCD_ADDRESS_BAD_PORT                                             \
     "has a port that is not an integer from 1 to 65535"
 
-#define NGX_ETCD_ADDRESS_LABEL  63     /* bytes between two dots of a name */
+#define NGX_ETCD_ADDRESS_LABEL  63     /* bytes of a label of a host name */
 
 
-/* what a name is found to be, where only an address will do */
+/* the error for a host name if host names are not allowed */
 
 static char  ngx_etcd_address_is_name[] =
     "is a host name, and there is no \"resolver\" in the \"etcd\" block";
@@ -149,7 +149,7 @@ ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
-/* err is what parsing found, or NULL */
+/* Completes the address, given the result of parsing: an error or NULL. */
 
 static ngx_int_t
 ngx_etcd_address_check(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
@@ -224,7 +224,7 @@ ngx_etcd_address_unix(ngx_etcd_member_t *member, ngx_str_t *path)
 
     saun = &member->sockaddr.sockaddr_un;
 
-    /* a relative path would depend on where nginx was started */
+    /* a relative path would depend on the working directory */
 
     if (path->len == 0 || path->data[0] != '/') {
         return "has no absolute path";
@@ -295,8 +295,8 @@ ngx_etcd_address_split(ngx_str_t *text, ngx_str_t *host, ngx_str_t *port)
 
 
 /*
- * ngx_parse_addr() takes "1..2.3", "1.2.3." and ":1::2" for addresses, and
- * allocates: what comes from outside is read by the stricter inet_pton().
+ * ngx_parse_addr() accepts "1..2.3", "1.2.3." and ":1::2", and allocates
+ * memory: values from etcd are parsed by the stricter inet_pton().
  */
 
 static char *
@@ -368,7 +368,10 @@ ngx_etcd_address_unspecified(struct in6_addr *addr)
 }
 
 
-/* letters, digits, hyphens, and with them a letter: what is no address */
+/*
+ * A host name: labels of letters, digits and hyphens, with at least one
+ * letter.
+ */
 
 static char *
 ngx_etcd_address_host(ngx_etcd_member_t *member, ngx_str_t *host,
@@ -421,7 +424,7 @@ ngx_etcd_address_host(ngx_etcd_member_t *member, ngx_str_t *host,
 }
 
 
-/* the text may be gone when the member is used */
+/* Copies the host name: the text may be freed before the member is used. */
 
 static ngx_int_t
 ngx_etcd_address_named(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
@@ -449,7 +452,10 @@ ngx_etcd_address_named(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
 }
 
 
-/* hosts and ports are told apart as addresses are: by these bytes */
+/*
+ * Makes an address of no family that is unique for host and port: members are
+ * compared by the bytes of their addresses.
+ */
 
 void
 ngx_etcd_address_unresolved(ngx_etcd_member_t *member)
@@ -518,7 +524,10 @@ ngx_etcd_address_usable(ngx_etcd_member_conf_t *conf, struct sockaddr *sa)
 }
 
 
-/* the buffer holds the longest name and the zero that unix: ones end with */
+/*
+ * The buffer holds the longest name with the terminating zero of "unix:"
+ * names.
+ */
 
 static void
 ngx_etcd_address_name(ngx_etcd_member_t *member)
@@ -555,7 +564,7 @@ ngx_etcd_address_json_port(ngx_etcd_json_t *port)
         return ngx_etcd_address_port(&port->text);
     }
 
-    /* of what is no integer the value is 0 */
+    /* the value is 0 if the port is not an integer */
 
     n = ngx_etcd_json_integer(port);
 
@@ -564,8 +573,9 @@ ngx_etcd_address_json_port(ngx_etcd_json_t *port)
 
 
 /*
- * NULL, or why not.  A writer of keys could choose any socket of this machine:
- * those of other services are only reached where that is wanted.
+ * Returns NULL, or why the address is refused.  A writer of keys could choose
+ * any socket of this machine: the sockets of other services are allowed by
+ * the configuration only.
  */
 
 static char *

@@ -69,7 +69,7 @@ ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
 }
 
 
-/* of two that have one address, the first one holds */
+/* Removes duplicate addresses; the first member is kept. */
 
 static ngx_int_t
 ngx_etcd_decode_nodes(ngx_etcd_decode_t *d, ngx_uint_t first)
@@ -149,7 +149,7 @@ ngx_etcd_decode_check_key(ngx_etcd_decode_t *d)
 static ngx_int_t
 ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
 {
-    /* a directory as file system like tools make it */
+    /* a directory, as created by tools that treat keys as a file system */
 
     if (d->value.len == 0
         && d->key.len
@@ -184,7 +184,7 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
 }
 
 
-/* of an empty text there may be no data */
+/* The data of an empty text may be NULL. */
 
 static ngx_uint_t
 ngx_etcd_decode_has_zero(ngx_str_t *text)

@@ -27,7 +27,7 @@ static ngx_etcd_field_t  ngx_etcd_no_fields[] = {
 };
 
 
-/* where Kratos's own balancers look for a weight */
+/* the path read by the balancers of Kratos */
 
 static ngx_etcd_field_t  ngx_etcd_kratos_fields[] = {
 
@@ -90,7 +90,7 @@ static ngx_etcd_field_t  ngx_etcd_traefik_fields[] = {
 };
 
 
-/* the numbers are those of releases before 3.2: abnormal and busy */
+/* 1 and 2, abnormal and busy, are written by releases before 3.2 */
 
 static ngx_etcd_field_t  ngx_etcd_dolphinscheduler_fields[] = {
 
@@ -115,8 +115,8 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_json = {
 
 
 /*
- * What etcd's own Go package puts is always an addition: a deletion deletes
- * the key.  So "Op" says nothing, and "Metadata" is the application's.
+ * etcd's Go package puts additions only, since a deletion deletes the key:
+ * "Op" is ignored.  "Metadata" belongs to the application.
  */
 
 static const ngx_etcd_shape_t  ngx_etcd_shape_grpc = {
@@ -185,7 +185,9 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_apisix = {
 };
 
 
-/* servers of HTTP services have URLs, those of TCP services addresses */
+/*
+ * servers of HTTP services have a "url", servers of TCP services an "address"
+ */
 
 static const ngx_etcd_shape_t  ngx_etcd_shape_traefik = {
     .url = ngx_string("/url"),
@@ -412,7 +414,7 @@ ngx_etcd_format_part(const ngx_etcd_format_t *format, ngx_str_t *name)
 }
 
 
-/* tells the formats apart by the shape of what is there */
+/* Detects the format by the fields that are present. */
 
 static ngx_int_t
 ngx_etcd_format_auto(ngx_etcd_decode_t *d)
@@ -449,7 +451,7 @@ ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
     if (ngx_etcd_json_field(d->object, "address") != NULL) {
         network = ngx_etcd_json_field(d->object, "network");
 
-        /* any other "network" is a field that json does not know */
+        /* another "network" is an unknown field of "json" */
 
         if (ngx_etcd_shape_network(network) != AF_UNSPEC) {
             return ngx_etcd_format_as(d, &ngx_etcd_shape_kitex);
@@ -474,7 +476,7 @@ ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
 }
 
 
-/* beside the sessions there is the counter of their ids */
+/* The prefix also contains a counter of session ids, ".../id". */
 
 static ngx_int_t
 ngx_etcd_format_milvus(ngx_etcd_decode_t *d)
@@ -491,7 +493,7 @@ ngx_etcd_format_milvus(ngx_etcd_decode_t *d)
 }
 
 
-/* directories have a value */
+/* Directories have the value "init_dir". */
 
 static ngx_int_t
 ngx_etcd_format_apisix(ngx_etcd_decode_t *d)
@@ -506,7 +508,7 @@ ngx_etcd_format_apisix(ngx_etcd_decode_t *d)
 }
 
 
-/* other objects of the configuration have weights, too */
+/* Other objects of the configuration have weights too. */
 
 static ngx_int_t
 ngx_etcd_format_traefik(ngx_etcd_decode_t *d)

@@ -11,7 +11,7 @@
 #include <ngx_etcd_format.h>
 
 
-/* bytes of a query's argument that is looked into */
+/* maximum length of a decoded query argument */
 
 #define NGX_ETCD_FORMAT_ARGUMENT  256
 
@@ -79,7 +79,7 @@ ngx_etcd_format_key(ngx_etcd_decode_t *d)
 }
 
 
-/* an object, or nothing but the key */
+/* The value is an object, or empty: the address is in the key. */
 
 ngx_int_t
 ngx_etcd_format_upsync(ngx_etcd_decode_t *d)
@@ -88,7 +88,7 @@ ngx_etcd_format_upsync(ngx_etcd_decode_t *d)
         return ngx_etcd_format_key(d);
     }
 
-    /* auto has parsed it already */
+    /* with "auto" the object has been parsed */
 
     if (d->object == NULL && ngx_etcd_decode_object(d) != NGX_OK) {
         return NGX_ERROR;
@@ -98,7 +98,7 @@ ngx_etcd_format_upsync(ngx_etcd_decode_t *d)
 }
 
 
-/* /dubbo/SERVICE/providers/URL: consumers and others stand beside them */
+/* /dubbo/SERVICE/providers/URL; other parents hold consumers and the like. */
 
 ngx_int_t
 ngx_etcd_format_dubbo(ngx_etcd_decode_t *d)
@@ -132,7 +132,7 @@ ngx_etcd_format_dubbo(ngx_etcd_decode_t *d)
 }
 
 
-/* BASE/SERVICE/NETWORK@ADDRESS: BASE and BASE/SERVICE are keys too */
+/* BASE/SERVICE/NETWORK@ADDRESS; BASE and BASE/SERVICE are keys too. */
 
 ngx_int_t
 ngx_etcd_format_rpcx(ngx_etcd_decode_t *d)
@@ -270,7 +270,7 @@ ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
-/* NGX_DECLINED: the value cannot be decoded and is as it stands there */
+/* NGX_DECLINED: the value cannot be decoded and is returned as it is. */
 
 static ngx_int_t
 ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value,
@@ -336,7 +336,7 @@ ngx_etcd_format_segment(ngx_str_t *key, ngx_str_t *segment, u_char *buf)
 }
 
 
-/* the last two segments of a key; that before the last may be missing */
+/* Splits off the last two segments of a key; the parent may be empty. */
 
 static void
 ngx_etcd_format_split(ngx_str_t *key, ngx_str_t *parent, ngx_str_t *segment)

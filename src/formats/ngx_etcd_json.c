@@ -90,7 +90,7 @@ ngx_etcd_json_done(ngx_etcd_json_reader_t *reader)
 }
 
 
-/* one value more in the array or object that is open, or its end */
+/* Reads one more value of the innermost array or object, or its end. */
 
 static ngx_int_t
 ngx_etcd_json_step(ngx_etcd_json_reader_t *reader)
@@ -156,7 +156,7 @@ ngx_etcd_json_name(ngx_etcd_json_reader_t *reader, ngx_etcd_json_t *object,
 }
 
 
-/* a value, or the beginning of one that others are in */
+/* Reads a scalar, or the start of an array or object. */
 
 static ngx_int_t
 ngx_etcd_json_value(ngx_etcd_json_reader_t *reader, ngx_str_t *name)
@@ -219,8 +219,9 @@ ngx_etcd_json_add(ngx_etcd_json_reader_t *reader, ngx_str_t *name)
 
 
 /*
- * Enough for whatever the text may be: a value takes one byte at least, and
- * another one, unless it is open, before the next.
+ * Allocates for the worst case: a value takes at least one byte, and a second
+ * one before the next value, except for open arrays and objects, at most
+ * NGX_ETCD_JSON_MAX_DEPTH of them.
  */
 
 static ngx_int_t
@@ -231,7 +232,10 @@ ngx_etcd_json_grow(ngx_etcd_json_reader_t *reader)
 
     max = (reader->last - reader->start + NGX_ETCD_JSON_MAX_DEPTH) / 2 + 1;
 
-    /* it is not reached, but nothing is written beyond it if it were */
+    /*
+     * the first limit cannot be reached; the check prevents an overflow
+     * anyway
+     */
 
     if (reader->nodes != reader->few || max <= reader->n) {
         return ngx_etcd_json_fail(reader, reader->p, "too many values");
@@ -251,7 +255,7 @@ ngx_etcd_json_grow(ngx_etcd_json_reader_t *reader)
 }
 
 
-/* until it is closed, its nodes are those back to where it stands itself */
+/* While a node is open, "nodes" is the distance to the enclosing node. */
 
 static ngx_int_t
 ngx_etcd_json_open(ngx_etcd_json_reader_t *reader, ngx_etcd_json_t *node,
@@ -297,7 +301,7 @@ ngx_etcd_json_close(ngx_etcd_json_reader_t *reader)
 }
 
 
-/* the byte behind white space; 0: there is none, or it is that */
+/* Skips white space and returns the next byte; 0: a zero byte, or the end. */
 
 static ngx_inline u_char
 ngx_etcd_json_peek(ngx_etcd_json_reader_t *reader)

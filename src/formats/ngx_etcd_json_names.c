@@ -11,7 +11,7 @@
 #include <ngx_etcd_json_scan.h>
 
 
-/* so few are compared each with each; of more this would take too long */
+/* above this number, sorting is faster than comparing all pairs */
 
 #define NGX_ETCD_JSON_PAIRS  24
 
@@ -49,7 +49,7 @@ ngx_etcd_json_names(ngx_etcd_json_reader_t *reader, ngx_etcd_json_t *object)
 }
 
 
-/* a member whose name another one before it has; NULL: there is none */
+/* Returns a member with the name of an earlier one; NULL: there is none. */
 
 static ngx_etcd_json_t *
 ngx_etcd_json_pair(ngx_etcd_json_t *object)
@@ -126,7 +126,7 @@ ngx_etcd_json_order(const void *one, const void *two)
 }
 
 
-/* a name begins behind its quote; one that was decoded is not in the text */
+/* The error is at the opening quote; a decoded name is not in the text. */
 
 static ngx_int_t
 ngx_etcd_json_twice(ngx_etcd_json_reader_t *reader, ngx_etcd_json_t *member)

@@ -16,23 +16,23 @@
 
 
 /*
- * Each reads at reader->p, which is before reader->last, and leaves it behind
- * what was read.  NGX_ERROR: the error is set.
+ * Scanners: reader->p, which must be before reader->last, is moved past the
+ * input read.  NGX_ERROR: the error is set.
  */
 
-/* a string, at its first quote */
+/* Reads a string from its opening quote. */
 ngx_int_t ngx_etcd_json_string(ngx_etcd_json_reader_t *reader,
     ngx_str_t *text);
 
-/* a number, true, false or null */
+/* Reads a number, true, false or null. */
 ngx_int_t ngx_etcd_json_word(ngx_etcd_json_reader_t *reader,
     ngx_etcd_json_t *node);
 
-/* the names of an object whose nodes are all there differ, or NGX_ERROR */
+/* Checks that the names of a complete object are unique. */
 ngx_int_t ngx_etcd_json_names(ngx_etcd_json_reader_t *reader,
     ngx_etcd_json_t *object);
 
-/* sets the error, found at that place of the text; always NGX_ERROR */
+/* Sets the error at that place in the text; returns NGX_ERROR. */
 ngx_int_t ngx_etcd_json_fail(ngx_etcd_json_reader_t *reader, u_char *place,
     char *what);
 

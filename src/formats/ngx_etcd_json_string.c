@@ -12,7 +12,7 @@
 #include <ngx_etcd_utf8.h>
 
 
-/* eight times the byte */
+/* the byte repeated eight times */
 
 #define NGX_ETCD_JSON_EACH(c)  ((uint64_t) (c) * 0x0101010101010101ULL)
 
@@ -79,9 +79,11 @@ ngx_etcd_json_string(ngx_etcd_json_reader_t *reader, ngx_str_t *text)
 
 
 /*
- * The first byte that does not simply stand for itself.  Eight at once: the
- * highest bit of a byte is set in the result if it was set, or if what is
- * subtracted was more than the byte.
+ * Returns the first byte that is not a plain ASCII character.  Eight bytes
+ * are tested at once: the high bit of a byte of the result is set if the byte
+ * is above 0x7f, or if the subtraction borrowed, that is, the byte is a
+ * control character, a quote or a backslash.  A borrow may also mark a
+ * following byte: the bytes of such a word are tested one by one.
  */
 
 static u_char *
@@ -113,8 +115,9 @@ ngx_etcd_json_plain(u_char *p, u_char *last)
 
 
 /*
- * Goes on in memory of our own.  What is decoded is never longer than it was
- * in the text, and nothing is decoded twice, so there is room for all of it.
+ * Decodes into the reader's buffer.  A decoded string is never longer than
+ * its text and no text is decoded twice: a buffer of the size of the text
+ * suffices.
  */
 
 static ngx_int_t
@@ -188,7 +191,7 @@ ngx_etcd_json_escape(ngx_etcd_json_reader_t *reader)
 }
 
 
-/* four digits, or eight of two surrogates that belong together */
+/* \uXXXX, or two of them for a surrogate pair. */
 
 static ngx_int_t
 ngx_etcd_json_unicode(ngx_etcd_json_reader_t *reader)
@@ -225,7 +228,7 @@ ngx_etcd_json_unicode(ngx_etcd_json_reader_t *reader)
 }
 
 
-/* of "\uXXXX"; p may be the end */
+/* Reads "\uXXXX"; p may be the end. */
 
 static ngx_int_t
 ngx_etcd_json_hex(u_char *p, u_char *last)
@@ -238,7 +241,7 @@ ngx_etcd_json_hex(u_char *p, u_char *last)
 }
 
 
-/* one of several bytes */
+/* A multi-byte UTF-8 character. */
 
 static ngx_int_t
 ngx_etcd_json_character(ngx_etcd_json_reader_t *reader, ngx_uint_t copied)

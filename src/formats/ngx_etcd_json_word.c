@@ -13,13 +13,13 @@
 #include <ngx_etcd_json_scan.h>
 
 
-/* digits that a 64-bit integer may always have; those of the largest one */
+/* digits that always fit in 64 bits; the limits for 19 digits */
 
 #define NGX_ETCD_JSON_DIGITS    18
 #define NGX_ETCD_JSON_POSITIVE  "9223372036854775807"
 #define NGX_ETCD_JSON_NEGATIVE  "9223372036854775808"
 
-/* bytes of a real without an exponent that is not too large for sure */
+/* a real number without an exponent, up to this length, is finite */
 
 #define NGX_ETCD_JSON_SMALL     300
 
@@ -125,7 +125,7 @@ ngx_etcd_json_whole(ngx_etcd_json_reader_t *reader, ngx_etcd_json_t *node,
 }
 
 
-/* p is behind the digits of the integer */
+/* p points past the digits of the integer part. */
 
 static ngx_int_t
 ngx_etcd_json_fraction(ngx_etcd_json_reader_t *reader, ngx_etcd_json_t *node,
@@ -191,7 +191,7 @@ ngx_etcd_json_digits(u_char *p, u_char *last)
 }
 
 
-/* NULL: it is too large, or there is no memory */
+/* NULL: out of range, or no memory. */
 
 static json_t *
 ngx_etcd_json_real(ngx_str_t *text)
@@ -244,7 +244,7 @@ ngx_etcd_json_scalar(ngx_etcd_json_t *json, u_char *buf, ngx_str_t *text)
     case NGX_ETCD_JSON_INTEGER:
         *text = json->text;
 
-        /* any other one is written in one way only */
+        /* other integers have one representation only */
 
         if (text->len == 2 && text->data[0] == '-' && text->data[1] == '0') {
             ngx_str_set(text, "0");

@@ -12,7 +12,7 @@
 #include <ngx_etcd_format.h>
 
 
-/* bytes of a field and of a text that a reason shows, and of what is wrong */
+/* bytes of the parts of a reason: field and text, description */
 
 #define NGX_ETCD_REASON_SHOWN   64
 #define NGX_ETCD_REASON_WHAT    160
@@ -22,11 +22,11 @@
 
 #define NGX_ETCD_ATTR_MAX       2147483647
 
-/* a precedence of 0 is a priority in the middle */
+/* precedence 0 is the middle priority */
 #define NGX_ETCD_ATTR_FIRST     32768
 #define NGX_ETCD_ATTR_LAST      -32767
 
-/* seconds; as milliseconds it still fits into 32 bits */
+/* seconds; fits in 32 bits as milliseconds */
 #define NGX_ETCD_ATTR_MAX_TIME  2147483
 
 #define NGX_ETCD_ATTR_NOT_INTEGER                                             \
@@ -51,7 +51,7 @@ typedef struct {
     ngx_etcd_attr_type_e    type;
     ngx_int_t               min;
     ngx_int_t               max;
-    ngx_uint_t              parameter;     /* of etcd_members, too */
+    ngx_uint_t              parameter;     /* allowed in etcd_members */
     char                   *otherwise;
 } ngx_etcd_attr_t;
 
@@ -70,7 +70,7 @@ static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
     ngx_str_t *text, char *quote, char *what);
 
 
-/* by ngx_etcd_attr_id_e */
+/* indexed by ngx_etcd_attr_id_e */
 
 static const ngx_etcd_attr_t  ngx_etcd_attrs[] = {
 
@@ -186,8 +186,8 @@ ngx_etcd_member_add(ngx_etcd_decode_t *d)
     }
 
     /*
-     * members are compared as bytes, so the padding must always be the same:
-     * an assignment of the whole attributes would leave that open
+     * Members are compared as bytes, padding included: an assignment of the
+     * whole struct would leave the padding undefined.
      */
 
     ngx_memzero(member, sizeof(ngx_etcd_member_t));
@@ -210,8 +210,8 @@ ngx_etcd_member_add(ngx_etcd_decode_t *d)
 
 
 /*
- * The names that are there are looked for among the fields: most objects have
- * fewer of them, and comparing costs less than looking up.
+ * Iterates over the members of the node, not over the fields: most objects
+ * have fewer members, and comparing is cheaper than a lookup.
  */
 
 ngx_int_t
@@ -330,7 +330,7 @@ ngx_etcd_member_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
     text.data = equals + 1;
     text.len = parameter->len - name.len - 1;
 
-    /* a member may be drained, but not all that say nothing of it */
+    /* a weight of 0 drains a single member, but must not be the default */
 
     if (ngx_etcd_attr_text(row, &text, &n) != NGX_OK
         || (id == NGX_ETCD_ATTR_WEIGHT && n == 0))
@@ -371,7 +371,7 @@ ngx_etcd_attr_is_flag(ngx_uint_t id)
 }
 
 
-/* n is in the unit of the type */
+/* Reads the value; *n is in the unit of the type. */
 
 static ngx_int_t
 ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
@@ -520,7 +520,7 @@ ngx_etcd_attr_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
         attr->priority = NGX_ETCD_ATTR_FIRST - value;
         break;
 
-    /* several fields may say one flag, and a weight of 0 drains too */
+    /* several fields may set a flag, and a weight of 0 drains too */
 
     case NGX_ETCD_ATTR_DOWN:
         attr->down |= (value != 0);
@@ -578,7 +578,7 @@ ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
 
         break;
 
-    default: /* what is one text */
+    default: /* a scalar */
         (void) ngx_etcd_json_scalar(value, buf, &text);
         break;
     }
@@ -595,7 +595,7 @@ ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
     u_char      buf[NGX_ETCD_REASON_LEN];
     ngx_str_t   name;
 
-    /* what is wrong are our own words; a field may be a pointer of somebody */
+    /* a field may be a JSON pointer from the configuration: escape it */
 
     last = buf + sizeof(buf);
 

@@ -23,21 +23,21 @@
 #define NGX_ETCD_MEMBER_MAX_HOST    253
 
 
-/* what is used of a member; nothing here points into etcd's message */
+/* The attributes of a member; copied, not pointing into a message of etcd. */
 
 typedef struct {
     uint32_t                        weight;        /* 1 .. MAX_WEIGHT */
-    uint32_t                        max_fails;     /* 0: never unavailable */
+    uint32_t                        max_fails;     /* 0: failures are
+                                                      ignored */
     uint32_t                        max_conns;     /* 0: no limit */
     uint32_t                        fail_timeout;  /* seconds */
     uint32_t                        slow_start;    /* ms; 0: none */
-    uint32_t                        priority;      /* 0 .. MAX_PRIORITY: who
-                                                      have the lowest go
+    uint32_t                        priority;      /* 0 .. MAX_PRIORITY, lowest
                                                       first */
 
-    unsigned                        down:1;        /* gets nothing */
-    unsigned                        backup:1;      /* when no other is left */
-    unsigned                        drain:1;       /* gets nothing new */
+    unsigned                        down:1;        /* never used */
+    unsigned                        backup:1;      /* if no other is left */
+    unsigned                        drain:1;       /* no new sessions */
 } ngx_etcd_member_attr_t;
 
 
@@ -46,23 +46,26 @@ typedef struct {
     socklen_t                       socklen;
     size_t                          name_len;
     u_char                          name[NGX_ETCD_MEMBER_NAME_LEN];
-                                                   /* canonical, as nginx logs
-                                                      it: "127.0.0.1:80",
-                                                      "[::1]:80", "unix:/s" */
+                                                   /*
+                                                    * as nginx logs it:
+                                                    * "127.0.0.1:80",
+                                                    * "[::1]:80", "unix:/s"
+                                                    */
     ngx_etcd_member_attr_t          attr;
 
     /*
-     * Of a member whose address is a host name, in lower case.  Until it is
-     * resolved, the address is one of no family, and the name is empty, or
-     * why it could not be resolved.
+     * For a member registered by host name (lower case).  Until the name is
+     * resolved, the address has no family, and "name" is empty or the reason
+     * of the failure.
      */
-    ngx_str_t                       host;          /* len 0: it is none */
+    ngx_str_t                       host;          /* len 0: none */
     in_port_t                       port;
-    ngx_uint_t                      whole;         /* weight of all addresses;
-                                                      attr has its share */
-    ngx_uint_t                      refused;       /* addresses of the host
-                                                      that may not be used */
-    ngx_uint_t                      beyond;        /* and that are too many */
+    ngx_uint_t                      whole;         /* weight for all addresses;
+                                                      attr.weight is a share */
+    ngx_uint_t                      refused;       /* refused addresses of the
+                                                      host */
+    ngx_uint_t                      beyond;        /* addresses above the
+                                                      limit */
 } ngx_etcd_member_t;
 
 
@@ -70,55 +73,55 @@ typedef struct ngx_etcd_format_s    ngx_etcd_format_t;
 typedef struct ngx_etcd_shape_s     ngx_etcd_shape_t;
 
 
-/* how one upstream reads its prefix: made by configuration, then constant */
+/*
+ * How an upstream decodes its keys; made by the configuration, then constant.
+ */
 
 typedef struct {
     const ngx_etcd_format_t        *format;
-    const ngx_etcd_shape_t         *shape;         /* by pointers; or NULL */
-    ngx_etcd_member_attr_t          defaults;      /* for what is not said */
-    ngx_str_t                       scheme;        /* len 0: any */
-    ngx_str_t                       name;          /* of the service, where the
-                                                      prefix leaves it open */
-    ngx_array_t                    *tags;          /* of ngx_keyval_t, all of
-                                                      which a member needs; or
+    const ngx_etcd_shape_t         *shape;         /* of JSON pointers, or
                                                       NULL */
-    uint32_t                        hash;          /* of parameters that were
-                                                      read */
-    ngx_array_t                    *allow;         /* of ngx_cidr_t, or NULL:
-                                                      all are allowed */
-    ngx_uint_t                      allow_unix;    /* allow list says unix: */
-    ngx_resolver_t                 *resolver;      /* NULL: host names are
-                                                      invalid */
+    ngx_etcd_member_attr_t          defaults;      /* default attributes */
+    ngx_str_t                       scheme;        /* len 0: any */
+    ngx_str_t                       name;          /* service name, if the
+                                                      prefix does not end with
+                                                      "/" */
+    ngx_array_t                    *tags;          /* ngx_keyval_t, all
+                                                      required; or NULL */
+    uint32_t                        hash;          /* of the parameters */
+    ngx_array_t                    *allow;         /* ngx_cidr_t, or NULL:
+                                                      all */
+    ngx_uint_t                      allow_unix;    /* "etcd_allow unix:" */
+    ngx_resolver_t                 *resolver;      /* NULL: no host names */
     ngx_msec_t                      resolver_timeout;
 } ngx_etcd_member_conf_t;
 
 
-/* NULL if there is no such format */
+/* Returns NULL if there is no such format. */
 const ngx_etcd_format_t *ngx_etcd_format_find(ngx_str_t *name);
 
 ngx_str_t *ngx_etcd_format_name(const ngx_etcd_format_t *format);
 
-/* all names, for an error message: "auto, plain, key, ..." */
+/* Returns all names for an error message: "auto, plain, key, ...". */
 ngx_str_t *ngx_etcd_format_names(ngx_pool_t *pool);
 
-/* 1 if several keys of the format make one member */
+/* Returns 1 if several keys form one member in the format. */
 ngx_uint_t ngx_etcd_format_grouped(const ngx_etcd_format_t *format);
 
-/* 1 if such a key's last segment is the name of anything that is used */
+/* Returns 1 if the format uses a key with that last segment. */
 ngx_uint_t ngx_etcd_format_part(const ngx_etcd_format_t *format,
     ngx_str_t *name);
 
 /*
- * Decodes one key (whole, namespace removed; any bytes) and its value (any
- * bytes, any length) and appends what it says to members, an array of
+ * Decodes one key (complete, without the namespace; any bytes) and its value
+ * (any bytes, any length) and appends the members to an array of
  * ngx_etcd_member_t.
  *
  *     NGX_OK        at least one member was appended,
- *     NGX_DECLINED  the key is none of ours in this format: no member, no
- *                   error,
- *     NGX_ERROR     it is invalid: nothing was appended, and *reason is a
- *                   text from the pool that names the field, shows the value
- *                   (shortened, control bytes escaped) and what is allowed.
+ *     NGX_DECLINED  the key is not a member in this format: no error,
+ *     NGX_ERROR     invalid: nothing was appended, and *reason, allocated
+ *                   from the pool, names the field, the value (truncated,
+ *                   escaped) and the values allowed.
  *
  * Never resolves names, never logs.
  */
@@ -127,22 +130,22 @@ ngx_int_t ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_str_t *reason);
 
 /*
- * Reads one parameter of etcd_members that is a member default (weight=,
+ * Reads a parameter of etcd_members with a default attribute (weight=,
  * max_fails=, fail_timeout=, max_conns=, slow_start=) into attr.
- * NGX_DECLINED: it is none of these.  NGX_ERROR: its value is invalid.
+ * NGX_DECLINED: another parameter.  NGX_ERROR: the value is invalid.
  */
 ngx_int_t ngx_etcd_member_parameter(ngx_str_t *parameter,
     ngx_etcd_member_attr_t *attr);
 
 /*
- * Reads one parameter that says how the format is to be read: scheme=, tag=
- * and, for json, the pointers.  NGX_DECLINED: it is none of these.
- * NGX_ERROR: *err says what is wrong with it.  Defaults are read before.
+ * Reads a parameter of the format: scheme=, tag= and, for json, the pointers.
+ * Defaults must be read before.  NGX_DECLINED: another parameter.  NGX_ERROR:
+ * *err is set.
  */
 ngx_int_t ngx_etcd_format_parameter(ngx_etcd_member_conf_t *conf,
     ngx_str_t *parameter, ngx_pool_t *pool, char **err);
 
-/* all are read: NULL, or what is wrong with them together */
+/* Checks the parameters after all were read: NULL, or what is wrong. */
 char *ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf,
     ngx_str_t *prefix);
 

@@ -11,7 +11,7 @@
 #include <ngx_etcd_format.h>
 
 
-/* attributes that one directive may look for */
+/* attributes with a pointer in one directive */
 
 #define NGX_ETCD_PARAMETER_FIELDS  32
 
@@ -146,7 +146,7 @@ ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
 }
 
 
-/* NAME=/POINTER, or NAME=!/POINTER: the flag means the contrary */
+/* NAME=/POINTER, or NAME=!/POINTER for a negated flag. */
 
 static ngx_int_t
 ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
@@ -199,7 +199,7 @@ ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
 }
 
 
-/* with the first pointer nothing is read but what pointers name */
+/* The first pointer creates an empty shape: only pointers are read then. */
 
 static ngx_etcd_shape_t *
 ngx_etcd_parameter_shape(ngx_etcd_member_conf_t *conf, ngx_pool_t *pool)
@@ -313,7 +313,10 @@ ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
         return "has \"tag=\", but the format has no tags";
     }
 
-    /* only the value says then which service a key is of */
+    /*
+     * the prefix may match other services: compare the service name in the
+     * value
+     */
 
     last = prefix->data + prefix->len;
 

@@ -80,7 +80,7 @@ ngx_etcd_pointer_step(ngx_etcd_json_t *value, u_char *p, size_t len)
         p = buf;
     }
 
-    /* of what is no object it is NULL */
+    /* NULL if the value is not an object */
 
     return ngx_etcd_json_get(value, p, len);
 }

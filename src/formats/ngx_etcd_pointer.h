@@ -15,27 +15,27 @@
 #include <ngx_etcd_json.h>
 
 
-#define NGX_ETCD_POINTER_MAX  255         /* bytes */
+#define NGX_ETCD_POINTER_MAX  255         /* bytes; JSON pointers: RFC 6901 */
 
 
-/* NULL, or what is wrong with it */
+/* Returns NULL, or what is wrong with the pointer. */
 char *ngx_etcd_pointer_check(ngx_str_t *pointer);
 
 /*
- * What a valid pointer points to, borrowed, or NULL.  The empty one is the
- * value itself.
+ * Returns the value that a valid pointer refers to, or NULL.  The empty
+ * pointer refers to the value itself.  The value is borrowed.
  */
 ngx_etcd_json_t *ngx_etcd_pointer_get(ngx_etcd_json_t *value,
     const ngx_str_t *pointer);
 
 /*
- * 1 if the first step of a pointer, which is not empty, is to that member of
- * an object; rest is a pointer from there on.
+ * Returns 1 if the first step of a non-empty pointer is that name; rest is
+ * the remaining pointer.
  */
 ngx_uint_t ngx_etcd_pointer_begins(const ngx_str_t *pointer, u_char *name,
     size_t len, ngx_str_t *rest);
 
-/* the pointer as a reason shows it: one step is the name of a field */
+/* Returns the pointer as shown in a reason: a single step as a field name. */
 char *ngx_etcd_pointer_name(const ngx_str_t *pointer);
 
 

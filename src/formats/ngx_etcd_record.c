@@ -12,10 +12,10 @@
 #define NGX_ETCD_RECORD_DOWN    0x01
 #define NGX_ETCD_RECORD_BACKUP  0x02
 #define NGX_ETCD_RECORD_DRAIN   0x04
-#define NGX_ETCD_RECORD_HOST    0x08     /* it follows the name */
+#define NGX_ETCD_RECORD_HOST    0x08     /* follows the name */
 
 
-/* no pointers and no holes: payloads are compared as bytes */
+/* no pointers and no padding: payloads are compared as bytes */
 
 typedef struct {
     uint32_t                 max_fails;

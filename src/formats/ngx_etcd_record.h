@@ -20,7 +20,7 @@
                               + 10 + NGX_ETCD_MEMBER_MAX_HOST)
 
 
-/* points into a payload */
+/* An unpacked payload; points into the payload. */
 
 typedef struct {
     ngx_etcd_member_attr_t   attr;
@@ -28,18 +28,20 @@ typedef struct {
     socklen_t                socklen;
     ngx_str_t                name;
 
-    ngx_str_t                host;         /* len 0: it was registered by its
-                                              address */
+    ngx_str_t                host;         /* len 0: registered by address */
     in_port_t                port;
     ngx_uint_t               whole;
     ngx_uint_t               refused;
     ngx_uint_t               beyond;
-    ngx_uint_t               unresolved;   /* nobody can be sent there; the
-                                              name is the reason */
+    ngx_uint_t               unresolved;   /* has no address; name is the
+                                              reason */
 } ngx_etcd_record_t;
 
 
-/* equal members give equal bytes; returns the length, at most RECORD_MAX */
+/*
+ * Returns the length, at most NGX_ETCD_RECORD_MAX.  Equal members give equal
+ * bytes.
+ */
 size_t ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member);
 
 void ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload);

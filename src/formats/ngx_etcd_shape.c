@@ -80,7 +80,7 @@ ngx_etcd_format_shape(ngx_etcd_decode_t *d)
 }
 
 
-/* a prefix that does not end in "/" is also that of services like "NAME2" */
+/* A prefix that does not end with "/" also matches services like "NAME2". */
 
 static ngx_uint_t
 ngx_etcd_shape_named(ngx_etcd_decode_t *d)
@@ -147,7 +147,7 @@ ngx_etcd_shape_map(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 }
 
 
-/* its name is the address */
+/* An element "ADDRESS": WEIGHT. */
 
 static ngx_int_t
 ngx_etcd_shape_weighted(ngx_etcd_decode_t *d, ngx_etcd_json_t *weight)
@@ -182,7 +182,7 @@ ngx_etcd_shape_node(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
 {
     ngx_etcd_json_t  *value;
 
-    /* who is not chosen may say what it likes */
+    /* ignore the other fields of a node that is not selected */
 
     if (!ngx_etcd_shape_chosen(d, node)) {
         return NGX_DECLINED;
@@ -200,7 +200,7 @@ ngx_etcd_shape_node(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
         return ngx_etcd_shape_url(d, node, value);
     }
 
-    /* an address is of no scheme */
+    /* an address has no scheme */
 
     if (d->conf->scheme.len != 0
         && ngx_etcd_shape_get(node, &d->shape->address) != NULL)
@@ -270,7 +270,7 @@ ngx_etcd_shape_is(ngx_etcd_json_t *value, ngx_str_t *wanted)
 }
 
 
-/* members of one node, of the wanted scheme or of the only one there is */
+/* Adds the URLs of a node with the wanted scheme, or with the only scheme. */
 
 static ngx_int_t
 ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
@@ -336,7 +336,9 @@ ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
 }
 
 
-/* a member whose address is that of a URL, or the one that the node names */
+/*
+ * Adds a member with the address of the URL, or with the address in the node.
+ */
 
 static ngx_int_t
 ngx_etcd_shape_add(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
@@ -468,7 +470,7 @@ ngx_etcd_shape_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
-/* the address is the bare path of the socket */
+/* The address is a path without "unix:". */
 
 static ngx_int_t
 ngx_etcd_shape_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
@@ -511,7 +513,7 @@ ngx_etcd_shape_network(ngx_etcd_json_t *network)
 }
 
 
-/* the value may be missing */
+/* The value may be NULL. */
 
 static ngx_int_t
 ngx_etcd_shape_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,

@@ -77,7 +77,7 @@ ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text)
 }
 
 
-/* the end of the part that one of up to three bytes ends */
+/* Returns the first of up to three delimiters, or the end. */
 
 static u_char *
 ngx_etcd_uri_part(u_char *p, u_char *last, u_char a, u_char b, u_char c)

@@ -14,32 +14,33 @@
 #include <ngx_core.h>
 
 
-/* parts of the text that it was read from */
+/* parts of the text */
 
 typedef struct {
     ngx_str_t                       scheme;
     ngx_str_t                       authority;     /* host and port, without
-                                                      the user */
+                                                      user */
     ngx_str_t                       query;         /* without the "?" */
 } ngx_etcd_uri_t;
 
 
-/* NULL, or what is wrong with it */
+/* Returns NULL, or what is wrong with the URL. */
 char *ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text);
 
-/* the port that a scheme stands for; 0: none */
+/* Returns the default port of a scheme; 0: none. */
 ngx_uint_t ngx_etcd_uri_port(ngx_str_t *scheme);
 
 /*
- * Takes the first parameter off a query.  It is as it stands there, not
- * decoded; without "=" its value is empty.  NGX_DONE: there are no more.
+ * Removes the first argument from a query.  The value is not decoded; without
+ * "=" the value is empty.  NGX_DONE: there are no more.
  */
 ngx_int_t ngx_etcd_uri_argument(ngx_str_t *query, ngx_str_t *name,
     ngx_str_t *value);
 
 /*
- * Decodes percent signs (and, in a query, pluses) from src to dst, which may
- * be the same.  NGX_ERROR: a percent sign without two digits.
+ * Decodes percent escapes (and, in a query, plus signs) from src to dst,
+ * which may be the same.  NGX_ERROR: a percent sign without two hexadecimal
+ * digits.
  */
 ngx_int_t ngx_etcd_uri_decode(ngx_str_t *dst, ngx_str_t *src,
     ngx_uint_t query);

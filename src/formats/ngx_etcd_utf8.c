@@ -31,7 +31,7 @@ ngx_etcd_utf8_length(u_char *p, u_char *last)
         return 0;
     }
 
-    /* overlong forms, surrogates and excess show in the second byte */
+    /* the second byte reveals overlong forms, surrogates and excess */
 
     low = (c == 0xe0) ? 0xa0 : (c == 0xf0) ? 0x90 : 0x80;
     high = (c == 0xed) ? 0x9f : (c == 0xf4) ? 0x8f : 0xbf;
