@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The address of a member: nothing here resolves a name.
+ * Parses the address of a member.  Host names are not resolved here.
  */
 
 

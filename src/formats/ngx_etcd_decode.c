@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What is the same for all formats: keys and values that nobody looks into,
- * and the parsing of those that are objects.
+ * The part common to all formats: limits on keys and values, and parsing of
+ * JSON objects.
  */
 
 

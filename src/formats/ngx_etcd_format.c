@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The value formats: one row for each and, where they are objects, where in
- * them members are.
+ * The table of value formats; for formats that are objects, the paths of
+ * members in the object.
  */
 
 

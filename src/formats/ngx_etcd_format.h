@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the decoders of the value formats work with: private to the formats
- * and to the reading of addresses and attributes.
+ * Private to the decoders of the value formats and to the parsing of
+ * addresses and attributes.
  */
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The formats of addresses, keys, URLs and queries.
+ * The formats that are addresses, keys, URLs and queries.
  */
 
 

@@ -2,12 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * JSON (RFC 8259) as values have it, read into an array of nodes: what is in
- * an array or an object follows it there.  It is our own because jansson,
- * which writes the status and the state file, allocates and hashes every node
- * and keeps a core below half a million values a second (t/bench/decode.pl).
- * What it takes and refuses is the same, but for zero bytes, of which we take
- * none; t/fuzz/fuzz_json.c compares.
+ * A JSON parser (RFC 8259) into an array of nodes: an array or object is
+ * followed by its elements.  The module uses jansson to write the status and
+ * the state file, but not to read values: jansson allocates and hashes every
+ * node and reads less than half a million values a second on a core
+ * (t/bench/decode.pl).  Both parsers accept the same texts, except that this
+ * one refuses zero bytes; t/fuzz/fuzz_json.c compares them.
  */
 
 

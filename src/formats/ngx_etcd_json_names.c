@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The names in an object of JSON: none may be there twice.
+ * Finds duplicate names in a JSON object.
  */
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the parts of the reader of JSON share: private to it.
+ * Private to the JSON parser.
  */
 
 

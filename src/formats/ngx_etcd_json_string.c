@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Strings of JSON.  Those without escapes stay where they are in the text.
+ * JSON strings.  A string without escapes is not copied from the text.
  */
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Numbers and literals of JSON.  What a real is worth, and how it is written,
- * is left to jansson: hardly anything that we use is one.
+ * JSON numbers and literals.  jansson evaluates and formats real numbers,
+ * which are rare in values.
  */
 
 

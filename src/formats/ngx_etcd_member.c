@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A member as the formats make it: its attributes, or why it is none.
+ * A member and its attributes, and the reason if a value is invalid.
  */
 
 

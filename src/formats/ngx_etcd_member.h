@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Value formats: what a key and its value say about members.
+ * Value formats: decode a key and its value to members.
  */
 
 

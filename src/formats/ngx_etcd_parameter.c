@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Parameters of "etcd_members" that say how a format is to be read.
+ * The parameters of "etcd_members" for a format.
  */
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A member as it lies in shared memory: the payload of a set's entry.
+ * A member in shared memory: the payload of a set's entry.
  */
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Members of an object, found where its shape says they are.
+ * Decodes the members of an object by the paths of a shape.
  */
 
 

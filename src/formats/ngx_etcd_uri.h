@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * URLs, and the parameters of their queries, as registries write them.
+ * URLs and query arguments as registries write them.
  */
 
 

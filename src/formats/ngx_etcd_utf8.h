@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * UTF-8 (RFC 3629), strictly: ngx_utf8_decode() lets pass surrogates, what is
- * above U+10FFFF, and bytes that continue nothing.
+ * Strict UTF-8 (RFC 3629): ngx_utf8_decode() accepts surrogates, code points
+ * above U+10FFFF, and stray continuation bytes.
  */
 
 

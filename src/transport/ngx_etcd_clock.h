@@ -2,10 +2,10 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The clock that deadlines and proofs of freshness are counted by: read
- * afresh, since nginx's cached time is old after a pause, and CLOCK_BOOTTIME,
- * since a lease goes on to expire while the machine sleeps.  It is the same
- * in all processes of a machine, so its readings may be shared.
+ * The clock for deadlines and proofs of freshness.  The clock is read at each
+ * call, because nginx's cached time is stale after a pause.  CLOCK_BOOTTIME
+ * is used because a lease also expires while the machine is suspended.  All
+ * processes of a machine see the same clock: readings may be shared.
  */
 
 

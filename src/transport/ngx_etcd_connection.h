@@ -2,8 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A non-blocking stream of bytes to one address, over TLS if it is to be.
- * It knows nothing about what the bytes mean.
+ * A non-blocking byte stream to one address, optionally over TLS.
  */
 
 

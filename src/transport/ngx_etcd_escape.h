@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Bytes that others chose, for people: in a log line they cannot begin another
- * one, nor end the quotes that they stand in, nor move a terminal's cursor.
+ * Escapes foreign bytes for logs and people: the result cannot start another
+ * log line, end the quotes around it, or control a terminal.
  */
 
 

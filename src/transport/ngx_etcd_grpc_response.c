@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What a peer answers: header blocks, status, and messages, which need not
- * have anything to do with the bounds of DATA frames.
+ * The response of a gRPC call: header blocks, status, and messages.  Messages
+ * are independent of the bounds of DATA frames.
  */
 
 

@@ -2,9 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The two halves of a gRPC call: what is sent and how it ends
- * (ngx_etcd_grpc.c), and what the peer answers (ngx_etcd_grpc_response.c).
- * Of no use to others.
+ * The two parts of a gRPC call: sending and ending (ngx_etcd_grpc.c), and the
+ * response (ngx_etcd_grpc_response.c).  Private to these files.
  */
 
 

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What follows from a callback or a call (sending, ready(), draining(),
- * failing) is done by one posted event, when no one else is on the stack;
- * memory is released by another one.
+ * The consequences of a callback or a call (sending, ready(), draining(),
+ * failing) are handled by one posted event, outside any caller; memory is
+ * released by another posted event.
  */
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * nghttp2 must not be entered again from its callbacks: these only take
- * note, and ngx_etcd_http2_post() sees to what follows.
+ * nghttp2 must not be called recursively from its callbacks: the callbacks
+ * only set state, and ngx_etcd_http2_post() schedules the consequences.
  */
 
 

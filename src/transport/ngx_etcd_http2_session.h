@@ -2,8 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The two halves of an HTTP/2 connection: its life (ngx_etcd_http2.c) and
- * what nghttp2 calls (ngx_etcd_http2_session.c).  Of no use to others.
+ * The two parts of an HTTP/2 connection: its lifetime (ngx_etcd_http2.c) and
+ * the callbacks of nghttp2 (ngx_etcd_http2_session.c).  Private to these
+ * files.
  */
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Streams of an HTTP/2 connection: what the transport's own files share.
+ * Streams of an HTTP/2 connection.  Private to the transport.
  */
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The addresses of a host name, asked of nginx's resolver: nothing here ever
- * waits, and answers are kept by the resolver for as long as they are valid.
+ * Resolves a host name by nginx's resolver, without blocking.  The resolver
+ * caches answers for their TTL.
  */
 
 

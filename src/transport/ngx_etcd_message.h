@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * protobuf-c messages over nginx pools.
+ * Allocates protobuf-c messages from nginx pools.
  */
 
 

@@ -2,17 +2,17 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Host names and the addresses that are known of them.  A name is resolved
- * when it is first used, once for all its users, and again when the answer is
- * not valid any more.  Nothing here ever waits.
+ * Host names and their addresses.  A name is resolved when it is first used,
+ * once for all its users, and again when the answer has expired.  The
+ * functions never block.
  *
  * A name is in one of three states:
  *
- *     WAITING   for its turn: NGX_ETCD_RESOLVER_MAX_ASKING others are ASKING
+ *     WAITING   NGX_ETCD_RESOLVER_MAX_ASKING other names are ASKING
  *     ASKING    until ngx_etcd_resolver_answered()
  *     RESTING   until its timer expires, then ASKING or WAITING
  *
- * Failures change nothing of what is known.
+ * A failed query keeps the last answer.
  */
 
 

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Memory for passwords and tokens, and for the buffers that they go through.
- * Core dumps do not have it (MADV_DONTDUMP), and it is cleared before it is
- * given back.
+ * Memory for passwords and tokens, and for buffers that contain them.  The
+ * memory is excluded from core dumps (MADV_DONTDUMP) and cleared before it is
+ * released.
  */
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What a cluster's TLS connections are made of: the settings, the context
- * made of them and of the files they name, and the sessions to be resumed.
+ * The TLS settings of a cluster, the context made from the settings and their
+ * files, and the sessions for resumption.
  */
 
 

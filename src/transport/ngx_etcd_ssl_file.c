@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The files of a context.  nginx's own functions would need a configuration
- * at hand, and would log what fails here as an emergency.
+ * Loads the files of a context.  nginx's own functions need an ngx_conf_t and
+ * log failures at "emerg".
  */
 
 

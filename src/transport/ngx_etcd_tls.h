@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * TLS on one connection: the handshake, what the peer has to prove in it,
- * and the reason in words when it does not.
+ * TLS on one connection: the handshake, the verification of the peer, and the
+ * reason of a failure as text.
  */
 
 

@@ -2,9 +2,10 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A cell: the value of one key in shared memory.  Written by the owner of the
- * zone, read by every worker without a lock: of its two views one is in force
- * and the other one is written, so a writer that dies leaves the former one.
+ * A cell: the value of one key in shared memory.  The owner of the zone
+ * writes the cell, every worker reads it without a lock.  A cell has two
+ * views: the owner writes the spare one and then makes it current, so that a
+ * writer that is killed leaves the former view.
  */
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Changing a set by the owner of its zone: entries are prepared one by one,
- * then they become visible, many at a time.
+ * Changes of a set by the owner of its zone: entries are prepared one by one,
+ * then published in pieces.
  */
 
 

@@ -2,15 +2,16 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The entries of a set in shared memory.  Those of one slot form a ring, as
- * do those that are not published yet; each ring is known by one of its
- * entries.  Whatever their number, an entry is added or removed in one step.
+ * The entries of a set in shared memory.  The entries of one slot form a
+ * ring, and so do unpublished entries; a ring is referenced by one of its
+ * entries.  Adding and removing an entry takes constant time.
  *
- * The ring that "next" makes is whole after every single store, so a process
- * may be killed anywhere.  "prev" is of use to the owner only, and made anew
- * by ngx_etcd_set_recover().
+ * The "next" links form a consistent ring after every single store, so that a
+ * process may be killed at any point.  The "prev" links are for the owner
+ * only; ngx_etcd_set_recover() rebuilds them.
  *
- * All functions are to be called under the mutex, by the owner.
+ * All functions are called by the owner.  The caller holds the mutex, unless
+ * a function says otherwise.
  */
 
 

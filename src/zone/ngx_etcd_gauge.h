@@ -2,8 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A number in shared memory that all processes add up to: each writes a share
- * of its own, without a lock, and that of a process which died counts no more.
+ * A number in shared memory that is the sum of all processes: each process
+ * writes its own share, without a lock.  The share of a dead process is not
+ * counted.
  */
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * How often something took how long, in shared memory: written without a lock
- * by all processes.
+ * A histogram of durations in shared memory, updated by all processes without
+ * a lock.
  */
 
 

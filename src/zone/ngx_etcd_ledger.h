@@ -2,22 +2,24 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Who has which connections: so that those of a worker that was killed are
- * not counted for ever.
+ * Records the connections of each process, so that the connections of a
+ * killed worker do not stay counted.
  *
- * A member's connections are one counter in its slot, which all workers add
- * to.  Beside that each process notes what it has added in cells of its own,
- * one for each slot, marked with the member's unique id: 8 bytes for each
- * member and worker.  Nobody else writes them while the process lives, so that
- * takes no lock and no atomic operation.  Who finds that the process is gone
- * (the one that takes its place, or the agent) subtracts what is noted.
+ * The connections to a member are one counter in its slot, shared by all
+ * workers.  In addition, each process counts its own connections in private
+ * cells, one a slot, marked with the member's unique id: 8 bytes for each
+ * member and worker.  Only the process itself writes its cells while it is
+ * alive, which needs neither a lock nor an atomic operation.  When the
+ * process is gone, the process that takes its place, or the agent, subtracts
+ * the numbers in its cells.
  *
- * A connection is in the cell before it is in the counter, and out of it
- * after: where a process is killed between the two, the counter is one too
- * low, and right again when it comes to 0 next; it is never too high.
+ * A connection is added to the cell before it is added to the counter, and
+ * removed from the cell after it is removed from the counter.  If a process
+ * is killed in between, the counter is one too low until it reaches 0 again;
+ * the counter is never too high.
  *
- * Processes beyond NGX_ETCD_ZONE_ROWS at a time, and members that came while
- * the zone was almost full, are counted without a note.
+ * If there are more than NGX_ETCD_ZONE_ROWS processes, or if the zone is
+ * almost full when a member is added, connections are counted without cells.
  */
 
 

@@ -2,13 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Who holds locks and who waits for them, for the status: a table of rows for
- * each worker that uses locks.  It writes its own alone, without a lock, and
- * everybody reads all of them; that of a process which died shows nothing any
- * more, and is the next one's.
+ * The holders and waiters of locks, for the status: one table of rows for
+ * each worker that uses locks.  Only the owner writes a table, without a
+ * lock; all processes read all tables.  The table of a dead process is not
+ * shown and can be claimed by another one.
  *
- * What has no row is not shown, and nothing else: counts are those of the
- * tally.
+ * A lock without a row is not shown but still counted (ngx_etcd_tally.h).
  */
 
 

@@ -2,12 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A redo log (write-ahead log) for the words of a zone: several of them change
- * at once, even if the process is killed meanwhile.
+ * A redo log (write-ahead log) for words of a zone: several words change
+ * atomically, even if the process is killed.
  *
- * The words and their values are collected, then written to the log, then
- * stored.  The process that gets the zone's mutex next stores again what a
- * killed process has written to the log.
+ * The words and their values are collected, written to the log, and then
+ * stored.  The process that locks the zone's mutex next repeats the stores
+ * that a killed process has logged.
  */
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Giving back the sets of former configurations, a piece at a time.
+ * Frees the sets of former configurations, piece by piece.
  */
 
 

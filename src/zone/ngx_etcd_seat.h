@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A seat: what the instance holds in etcd by a lease, for an election or a
- * registration, and who is seen to lead.  Written by the owner of the zone,
- * read by every worker without a lock.
+ * A seat: the lease and key that the instance holds in etcd for an election
+ * or a registration, and the leader as seen.  The owner of the zone writes
+ * the seat, every worker reads it without a lock.
  */
 
 

@@ -3,8 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * A set of members in shared memory: slots with counters, the registrations
- * in each, a ring of the last changes.  The zone does not know what a
- * registration says.
+ * in each slot, and a ring of the last changes.  The zone does not interpret
+ * registrations.
  */
 
 

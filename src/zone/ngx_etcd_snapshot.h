@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A set at one moment, copied into private memory by the owner of its zone,
- * a piece at a time.  Static servers are left out.
+ * A consistent copy of a set in private memory, made piece by piece by the
+ * owner of its zone.  Static servers are not copied.
  */
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * How long the event loop is kept from its other work.
+ * The time budget of work that blocks the event loop.
  */
 
 

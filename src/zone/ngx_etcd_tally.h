@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What is counted of the locks of one name, by all workers of the instance:
- * what a worker that died held or waited for counts no more.
+ * Counters of the locks of one name, over all workers of the instance.  Locks
+ * held or awaited by a dead worker are not counted.
  */
 
 

@@ -2,13 +2,13 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A set as any worker may look at it, to show it: copies, a few members at a
- * time, so that the mutex is never held for long.
+ * Reads a set for the status, in any worker: a few members are copied at a
+ * time, so that the mutex is held for a short time only.
  *
- * A set changes while it is looked at.  What is shown is not of one moment:
- * who was there when the view was opened and still is, is shown once, as he is
- * when it is his turn; who goes meanwhile may be missing, and who comes
- * meanwhile is.
+ * The result is not a snapshot.  A member that exists from opening to the end
+ * is reported once, with its state at the time of the copy; a member that is
+ * removed meanwhile may be missing, and a member that is added meanwhile is
+ * missing.
  */
 
 

@@ -2,8 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * One eventfd of the whole instance, made by the master: a write to it wakes
- * every worker, since all of them watch it edge-triggered and none reads it.
+ * An eventfd of the whole instance, created by the master.  A write wakes
+ * every worker: all workers watch the eventfd edge-triggered and none reads
+ * it.
  */
 
 

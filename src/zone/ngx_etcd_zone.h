@@ -2,13 +2,13 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Shared memory of one cluster: who owns it, what the agent knows of the
+ * The shared memory of one cluster: the owner of the zone, the state of the
  * cluster, the last changes, and the sets of members (ngx_etcd_set.h).
  *
  * One process, the owner, changes sets; every worker reads them.  No worker
- * ever waits for the zone's mutex: where it is not free within microseconds
- * the caller gets NGX_AGAIN and comes back, so that a process stopped while
- * holding it stops nobody else.
+ * waits for the zone's mutex: if the mutex is not released within
+ * microseconds, the caller gets NGX_AGAIN and tries again later, so that a
+ * process stopped while holding the mutex stops no other process.
  */
 
 
