@@ -10,11 +10,11 @@
 #include <ngx_etcd_balance.h>
 
 
-/* least_conn: looks at those that have more connections than was known */
+/* least_conn: maximum of candidates with outdated numbers per pick */
 
 #define NGX_ETCD_PICK_LOOKS  256
 
-/* peers whose last free connection another worker may take first */
+/* attempts to pick a peer if other workers take the last free connection */
 
 #define NGX_ETCD_PICK_RACES  64
 
@@ -41,7 +41,7 @@ static void ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 
 
-/* NGX_ETCD_METHOD_NAMES has the same */
+/* NGX_ETCD_METHOD_NAMES lists them too */
 
 static const ngx_etcd_method_t  *ngx_etcd_methods[] = {
     &ngx_etcd_method_round_robin,
@@ -112,8 +112,8 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
     }
 
     /*
-     * nginx gives back the try of a kept connection that was broken, and of
-     * no other failure: the peer may be tried on a new one
+     * nginx increments pc->tries again only if a cached connection was
+     * broken: the peer may be tried again on a new connection.
      */
 
     if (pick->cached) {
@@ -209,7 +209,7 @@ ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 }
 
 
-/* NGX_BUSY: another worker has taken the last connection it may have */
+/* NGX_BUSY: another worker has reached max_conns of the peer. */
 
 static ngx_int_t
 ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
@@ -229,7 +229,7 @@ ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 
     (void) __atomic_fetch_add(&peer->slot->requests, 1, __ATOMIC_RELAXED);
 
-    /* the time of a try of a peer that had failed */
+    /* the start of a new try of a failed peer, as in nginx */
 
     if (ngx_etcd_peer_suspect(peer)
         && peer->attr.max_fails
@@ -257,7 +257,7 @@ ngx_etcd_pick_remember(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
     ngx_etcd_try_t  *tried;
 
-    /* the first is in place, and room is made for 2, 4, 8 and so on */
+    /* the first try is in "first"; the array grows to 2, 4, 8 and so on */
 
     if (pick->ntried != 0 && (pick->ntried & (pick->ntried - 1)) == 0) {
         tried = ngx_palloc(pick->pool,
@@ -281,7 +281,7 @@ ngx_etcd_pick_remember(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 }
 
 
-/* the last resort: a peer that may have been missed by an old connection */
+/* The last resort: a peer that failed on a cached connection only. */
 
 static ngx_etcd_peer_t *
 ngx_etcd_pick_again(ngx_etcd_pick_t *pick)
@@ -343,7 +343,7 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 
     ngx_etcd_ledger_give(peer->slot, peer->cell, peer->uid);
 
-    /* what it means for the member as it is by now, if it is */
+    /* update the current object of the member, if the member still exists */
 
     peer = ngx_etcd_table_current(pick->table, peer);
 
@@ -482,7 +482,7 @@ ngx_etcd_pick_turn(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 
         peer = ngx_queue_data(link, ngx_etcd_peer_t, turn);
 
-        /* whoever cannot be used is parked: it is not the next any more */
+        /* an unusable peer was parked: the next one differs */
 
         if (!ngx_etcd_health_usable(pick->table, tier, peer)) {
             continue;
@@ -504,7 +504,7 @@ ngx_etcd_pick_turn(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 }
 
 
-/* has it more connections than it was chosen for? */
+/* Returns 1 if the peer has more connections than the rotation assumed. */
 
 static ngx_uint_t
 ngx_etcd_pick_outdated(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
@@ -524,7 +524,10 @@ ngx_etcd_pick_outdated(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
 }
 
 
-/* peers that the request has tried do not take part: some at most */
+/*
+ * Removes the peers that the request has tried from the rotation; their
+ * number is small.
+ */
 
 static void
 ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
@@ -583,7 +586,7 @@ ngx_etcd_pick_any(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
     n = ngx_etcd_tier_usable(tier);
     i = (n != 0) ? (ngx_uint_t) ngx_random() % n : 0;
 
-    /* who is parked leaves its place to another */
+    /* a parked peer is replaced by another one at the same position */
 
     for ( /* void */ ; n != 0; n--) {
 

@@ -2,8 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Picking a peer for a request or a connection; the same code for http and
- * stream.
+ * Picks a peer for a request or a connection; common to http and stream.
  */
 
 
@@ -20,54 +19,60 @@
 #include <ngx_etcd_table.h>
 
 
-/* best of two: peers drawn before it takes any */
+/* attempts to draw two usable peers */
 
 #define NGX_ETCD_PICK_DRAWS  20
 
 
 typedef struct {
     ngx_etcd_peer_t             *peer;
-    ngx_uint_t                   again;            /* a kept connection to it
-                                                      was broken, which says
-                                                      nothing of the peer */
+    ngx_uint_t                   again;            /* the try failed on a
+                                                      cached connection,
+                                                      which is no failure of
+                                                      the peer */
 } ngx_etcd_try_t;
 
 
 /*
- * One request's way through the peers, owned by the caller.  It is
- * small: what does not fit into a request's pool any more costs another block
- * of it, which is more than picking does.
+ * The state of picking for one request, owned by the caller.  The struct is
+ * kept small: a request's pool that needs one more block costs more than
+ * picking.
  */
 
 struct ngx_etcd_pick_s {
     ngx_etcd_table_t            *table;
-    ngx_str_t                   *name;             /* of the upstream */
+    ngx_str_t                   *name;             /* upstream name */
     ngx_pool_t                  *pool;
-    uint64_t                     revision;         /* that it is picked by */
-    ngx_etcd_try_t              *tried;            /* all picked; referenced
-                                                      until done */
+    uint64_t                     revision;         /* of the table when picking
+                                                      began */
+    ngx_etcd_try_t              *tried;            /* all picked peers,
+                                                      referenced until
+                                                      ngx_etcd_pick_done() */
 
-    /* zeroed from here */
+    /* zeroed from here on */
 
     ngx_etcd_peer_t             *peer;             /* the last picked */
     uint32_t                     ntried;
-    unsigned                     cached:1;         /* the last connection was
-                                                      a kept one, and failed */
-    unsigned                     early:1;          /* peer: not yet got */
-    uint32_t                     tries;            /* left after that */
+    unsigned                     cached:1;         /* the last connection was a
+                                                      cached one, and failed */
+    unsigned                     early:1;          /* peer is chosen, not
+                                                      returned yet */
+    uint32_t                     tries;            /* pc->tries after the
+                                                      pick */
     ngx_etcd_tenant_t           *tenant;           /* or NULL */
 
-    /* of the method */
+    /* state of the method */
 
     ngx_str_t                    key;              /* set before the first
-                                                      peer; outlives the pick;
-                                                      empty: round robin */
+                                                      pick; must outlive the
+                                                      pick; empty: round
+                                                      robin */
     uint32_t                     crc;              /* of the key */
     uint32_t                     hash;
-    uint32_t                     rehash;           /* times hashed */
-    uint32_t                     hashed;           /* to who is not usable */
-    struct timespec              begun;            /* the last taken; 0 s: is
-                                                      not measured */
+    uint32_t                     rehash;           /* number of rehashes */
+    uint32_t                     hashed;           /* unusable peers hit */
+    struct timespec              begun;            /* start of the latency; 0
+                                                      s: not measured */
 
     ngx_etcd_try_t               first;
 };
@@ -78,15 +83,17 @@ struct ngx_etcd_pick_s {
     "round_robin, least_conn, random, hash, ewma"
 
 /*
- * The method of that name and parameter ("hash" has "consistent"); NULL if
- * there is none.
+ * Returns the method with that name and parameter ("hash" has "consistent"),
+ * or NULL.
  */
 const ngx_etcd_method_t *ngx_etcd_method_find(ngx_str_t *name,
     ngx_str_t *parameter);
 extern const ngx_etcd_method_t  *ngx_etcd_method_default;
 
 
-/* from the table as it is; returns how many peers there are to try */
+/*
+ * Starts picking from the current table; returns the number of peers to try.
+ */
 
 static ngx_inline ngx_uint_t
 ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
@@ -107,8 +114,9 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
 
 
 /*
- * To be called, once, when the peer in use leaves the table or leads anew;
- * where such tenants are not told, never.  NGX_OK, or NGX_ERROR.
+ * Registers a handler to be called once when the peer in use leaves the table
+ * or becomes leader in another term; if the table does not report this
+ * ("close"), the handler is never called.  NGX_OK or NGX_ERROR.
  */
 
 #define ngx_etcd_pick_tell(pick, handler, arg)                                \
@@ -118,33 +126,34 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
 ngx_int_t ngx_etcd_pick_enter(ngx_etcd_pick_t *pick,
     void (*close)(void *data), void *data);
 
-/*
- * What nginx calls of a connection to a peer; the data are the pick.
- */
+/* Callbacks of ngx_peer_connection_t; the data are the pick. */
 
 /*
- * The next peer into pc: never one that was tried on a connection of its own.
- * NGX_BUSY when there is none, with pc->name set to the upstream's.
+ * Sets pc to the next peer.  A peer that was tried on a new connection is not
+ * tried again.  NGX_BUSY: no peer is left; pc->name is the upstream name.
  */
 ngx_int_t ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data);
 
 /*
- * Picks the peer that ngx_etcd_pick_get() returns when it is called next, or
- * returns NGX_BUSY as that would: for who can do something about it.
+ * Picks the peer that the next ngx_etcd_pick_get() returns, or returns
+ * NGX_BUSY like ngx_etcd_pick_get() would, so that the caller can wait for a
+ * peer.
  */
 ngx_int_t ngx_etcd_pick_early(ngx_peer_connection_t *pc,
     ngx_etcd_pick_t *pick);
 
-/* the peer is done with; state is NGX_PEER_FAILED and others, as nginx's */
+/*
+ * Ends the use of the peer; state is NGX_PEER_FAILED and so on, as in nginx.
+ */
 void ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
 
-/* the peer works, which is known before it is done with */
+/* The peer has answered, although the connection continues. */
 void ngx_etcd_pick_works(ngx_etcd_pick_t *pick);
 
 #if (NGX_SSL)
 
-/* the peer's TLS session, kept by this worker between connections to it */
+/* Get and save the peer's TLS session, which is cached by this worker. */
 
 ngx_int_t ngx_etcd_pick_set_session(ngx_peer_connection_t *pc, void *data);
 void ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data);
@@ -152,7 +161,7 @@ void ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data);
 #endif
 
 
-/* drops the references: names and keys of peers are not valid any more */
+/* Drops the references: names and keys of peers are invalid afterwards. */
 
 static ngx_inline void
 ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
@@ -171,27 +180,30 @@ ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
 
 /* for methods */
 
-/* may this request go to the peer now? */
+/* 1 if the request may be sent to the peer now */
 
 #define ngx_etcd_pick_usable(pick, tier, peer)                                \
     (((pick)->ntried == 0 || !ngx_etcd_pick_tried(pick, peer))                \
      && ngx_etcd_health_usable((pick)->table, tier, peer))
 
-/* was the request there before? */
+/* Returns 1 if the request was sent to the peer before. */
 ngx_uint_t ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer);
 
-/* the usable peer whose turn it is, which has had it then */
+/* Returns the next usable peer of the rotation and uses up its turn. */
 ngx_etcd_peer_t *ngx_etcd_pick_turn(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 
-/* any usable peer: few were not tried yet, or have a share of the draws */
+/*
+ * Returns a random usable peer, for the case that few are left to try or the
+ * drawn ones are unusable.
+ */
 ngx_etcd_peer_t *ngx_etcd_pick_any(ngx_etcd_pick_t *pick,
     ngx_etcd_tier_t *tier);
 
 
 /*
- * Of two usable peers, drawn in proportion to their weights, the second where
- * it is better, or else the first.
+ * The power of two choices: draws two usable peers in proportion to their
+ * weights; returns the second one if it is better, otherwise the first one.
  */
 
 static ngx_inline ngx_etcd_peer_t *
@@ -206,7 +218,7 @@ ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 
     for (i = 0; i < NGX_ETCD_PICK_DRAWS; i++) {
 
-        /* the peer before may have been parked */
+        /* the previous check may have parked the last usable peer */
 
         if (ngx_etcd_tier_usable(tier) == 0) {
             break;

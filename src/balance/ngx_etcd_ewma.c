@@ -2,20 +2,22 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The peer that may be expected to answer first: the better of two, each drawn
- * in proportion to its weight.
+ * Peak EWMA (from Finagle) with the power of two choices (Mitzenmacher 1996):
+ * the peer with the lower expected cost of two, each drawn in proportion to
+ * its weight.
  *
- * What is expected is the peer's latency, as this worker has measured it, for
- * each of its connections for its weight and one more.  Latency is the time
- * from the choice of the peer to the end of the response, or, in stream over
- * TCP, until the peer is connected.  A longer one than was known counts at
- * once, a shorter one by its share of an average in which what was known has
- * lost half of its weight every NGX_ETCD_EWMA_HALF ms; that goes on while
- * nothing is measured, so that a peer that was slow is asked again.  A peer
- * that was never measured is taken to be as others are.
+ * The cost of a peer is its latency, as measured by this worker, times one
+ * plus the number of its connections per weight.  Latency is the time from
+ * the choice of the peer to the end of the response or, in stream over TCP,
+ * to the established connection.  A latency above the average replaces the
+ * average at once ("peak").  A lower latency is averaged with the known one,
+ * whose weight halves every NGX_ETCD_EWMA_HALF ms.  The average also decays
+ * without samples, so that a slow peer is tried again.  A peer without
+ * samples gets the average of all peers.
  *
- * Latencies differ by chance: the second is better where a quarter less is
- * expected of it, and a millisecond more or less than none says little.
+ * Latencies vary randomly: the second peer is chosen only if its cost is a
+ * quarter lower, and NGX_ETCD_EWMA_MIN is added to all latencies so that
+ * differences below a millisecond matter little.
  */
 
 
@@ -25,13 +27,13 @@
 #include <ngx_etcd_balance.h>
 
 
-/* powers of 2: there is a lot to divide by them */
+/* powers of 2: the code divides by them often */
 
-#define NGX_ETCD_EWMA_HALF  2048       /* ms */
-#define NGX_ETCD_EWMA_NSEC  1024       /* the unit of latencies */
+#define NGX_ETCD_EWMA_HALF  2048       /* ms, half-life */
+#define NGX_ETCD_EWMA_NSEC  1024       /* unit of latencies */
 
 #define NGX_ETCD_EWMA_MAX   600000000
-#define NGX_ETCD_EWMA_MIN   1000       /* added to all */
+#define NGX_ETCD_EWMA_MIN   1000       /* added to every latency */
 
 #define ngx_etcd_ewma_nsec(ts)                                                \
     ((uint64_t) (ts)->tv_sec * 1000000000 + (ts)->tv_nsec)
@@ -89,7 +91,7 @@ ngx_etcd_ewma_better(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
 }
 
 
-/* below 2^64, as latencies are below 2^30, with up to 2^22 connections */
+/* No overflow: latencies are below 2^30, and connections below 2^22. */
 
 static ngx_inline uint64_t
 ngx_etcd_ewma_cost(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
@@ -107,7 +109,7 @@ ngx_etcd_ewma_cost(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
 }
 
 
-/* what is left of the one that was measured */
+/* Returns the decayed latency. */
 
 static ngx_inline uint64_t
 ngx_etcd_ewma_latency(ngx_etcd_peer_t *peer, ngx_msec_t now)
@@ -121,7 +123,7 @@ ngx_etcd_ewma_latency(ngx_etcd_peer_t *peer, ngx_msec_t now)
         return 0;
     }
 
-    /* between two halves in a straight line */
+    /* linear interpolation between two half-lives */
 
     latency = peer->latency >> (elapsed / NGX_ETCD_EWMA_HALF);
 
@@ -146,7 +148,7 @@ ngx_etcd_ewma_works(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
         ngx_etcd_ewma_measure(tier, peer, ngx_etcd_ewma_elapsed(pick));
     }
 
-    /* how long a session of stream goes on says nothing */
+    /* the duration of a stream session is no latency */
 
     pick->begun.tv_sec = 0;
 }
@@ -162,7 +164,7 @@ ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
         return;
     }
 
-    /* to fail at once is not to be fast */
+    /* a quick failure must not count as a low latency */
 
     latency = ngx_etcd_ewma_elapsed(pick);
     known = (peer->measured != 0) ? peer->latency : tier->latency;
@@ -171,7 +173,7 @@ ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 }
 
 
-/* from then on to now, which it begins anew at */
+/* Returns the time since pick->begun and sets pick->begun to now. */
 
 static ngx_inline uint64_t
 ngx_etcd_ewma_elapsed(ngx_etcd_pick_t *pick)
@@ -197,7 +199,9 @@ ngx_etcd_ewma_measure(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     latency = ngx_min(elapsed, NGX_ETCD_EWMA_MAX);
     known = ngx_etcd_ewma_latency(peer, now);
 
-    /* what is left of the old, and the new for what that has lost */
+    /*
+     * the new sample has the weight that the known latency has lost by decay
+     */
 
     if (latency >= known) {
         peer->latency = latency;

@@ -2,15 +2,15 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * By a key, as nginx's own "hash" and "hash ... consistent" choose among
- * servers with the same addresses and weights: members that cannot be used at
- * present keep their places, and the next one is looked for as nginx does it.
+ * Picks by a key like nginx's "hash" and "hash ... consistent" (ketama) do
+ * for servers with the same addresses and weights.  Members that cannot be
+ * used keep their places, and the next member is searched for like in nginx.
  *
- * To nginx's "hash" servers are in the order of the configuration, here
- * members are in that of their addresses as text.
+ * nginx's "hash" orders servers by the configuration; this one orders members
+ * by their addresses as text.
  *
- * While a member starts slowly it gets a part of its keys, and always the
- * same; the others go where they would go without it.
+ * During slow start a member gets a part of its keys, which only grows; the
+ * other keys are mapped as if the member did not exist.
  */
 
 
@@ -22,7 +22,7 @@
 
 #define NGX_ETCD_HASH_TRIES  20
 
-/* points of members that are down, or not there any more */
+/* points of unusable or removed members to skip */
 
 #define NGX_ETCD_HASH_SKIPS  1000
 
@@ -94,7 +94,7 @@ ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 }
 
 
-/* ((crc32([REHASH] KEY) >> 16) & 0x7fff), added to that of before */
+/* Rehashes as nginx does: adds (crc32([REHASH] KEY) >> 16) & 0x7fff. */
 
 static ngx_etcd_peer_t *
 ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
@@ -115,7 +115,10 @@ ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 }
 
 
-/* four bytes at a time: a key's crc is most of what a pick costs */
+/*
+ * Processes four bytes per step: the CRC of the key is most of the cost of a
+ * pick.
+ */
 
 static ngx_inline uint32_t
 ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key)
@@ -150,7 +153,7 @@ ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key)
 }
 
 
-/* of the number as text */
+/* The number as decimal text. */
 
 static uint32_t
 ngx_etcd_hash_digits(uint32_t crc, uint32_t n)
@@ -214,7 +217,10 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 }
 
 
-/* of several members with one point, the first by address; as in nginx */
+/*
+ * Returns the owner of the point; if several members have the same point, the
+ * first one by address, as in nginx.
+ */
 
 static ngx_etcd_peer_t *
 ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
@@ -246,7 +252,7 @@ ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 }
 
 
-/* one that has all of its weight has all of its keys */
+/* A peer in slow start or with failures is usable for a part of its keys. */
 
 static ngx_inline ngx_uint_t
 ngx_etcd_hash_usable(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,

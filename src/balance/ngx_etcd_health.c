@@ -50,7 +50,7 @@ ngx_etcd_health_check(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
 }
 
 
-/* as in nginx, a member that is the only one is never unavailable */
+/* As in nginx, a sole member is never unavailable. */
 
 static ngx_uint_t
 ngx_etcd_health_counts(ngx_etcd_table_t *table)
@@ -86,7 +86,7 @@ ngx_etcd_health_weight(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
 }
 
 
-/* as in nginx, weight that was lost by failures comes back one a pick */
+/* As in nginx, weight lost by failures is regained by 1 per pick. */
 
 static uint32_t
 ngx_etcd_health_deficit(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
@@ -111,7 +111,7 @@ ngx_etcd_health_level(ngx_etcd_peer_t *peer)
         return NGX_ETCD_PEER_UNIT;
     }
 
-    /* the clock of the worker that says so may be ahead of this one's */
+    /* the clock of the worker that set "started" may be ahead */
 
     elapsed = (int64_t) (int32_t) (ngx_etcd_slot_now() - peer->slot->started)
               * NGX_ETCD_SLOT_MSEC;
@@ -145,8 +145,8 @@ ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier)
     tier->swept = ngx_current_msec;
 
     /*
-     * Who gets better goes to a lower place, in exchange for one that was not
-     * looked at yet: nobody is missed, some are looked at twice.
+     * A recovering peer swaps places with a peer that has not been checked:
+     * no peer is missed, some are checked twice.
      */
 
     i = tier->ends[NGX_ETCD_REGION_PARKED];
@@ -179,7 +179,7 @@ ngx_etcd_health_failed(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
 
     if (fails == 0) {
 
-        /* the member is gone meanwhile */
+        /* the member was removed */
 
         return 0;
     }
@@ -209,7 +209,7 @@ ngx_etcd_health_recovered(ngx_etcd_peer_t *peer)
 
     slot = peer->slot;
 
-    /* tried after its last failure, and it works */
+    /* the peer has not been tried since its last failure */
 
     if (slot->accessed >= slot->checked) {
         return;

@@ -2,17 +2,17 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What a peer may get at present: nothing (it is failing, full, down or
- * drained), a part of its weight (it has failed, or starts slowly), or all.
+ * The part of its weight that a peer has at present: none (failing, full,
+ * down or drained), a part (after failures, or in slow start), or all.
  *
- * A peer that cannot be used is parked: out of the way of picking.  Parked
- * ones and those with a part of their weight are looked at again
+ * A peer that cannot be used is parked, so that methods do not visit it.
+ * Parked peers and peers with a part of their weight are checked again
  *
- *     at every pick, while there are no more than NGX_ETCD_HEALTH_FEW of them,
- *     every NGX_ETCD_HEALTH_SWEEP ms otherwise,
- *     and every ms while no other peer is left,
+ *     at every pick, while there are at most NGX_ETCD_HEALTH_FEW of them,
+ *     otherwise every NGX_ETCD_HEALTH_SWEEP ms,
+ *     every ms while no other peer is usable,
  *
- * and one that was full when a connection of this worker to it ends.
+ * and a full peer also when a connection of this worker to the peer ends.
  */
 
 
@@ -29,13 +29,15 @@
 #define NGX_ETCD_HEALTH_SWEEP  100     /* ms */
 
 
-/* puts the peer where it belongs; returns 1 if it may be used */
+/*
+ * Moves the peer to the region of its state; returns 1 if the peer is usable.
+ */
 ngx_uint_t ngx_etcd_health_check(ngx_etcd_table_t *table,
     ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 
 /*
- * It has all of its weight, and nothing could have changed that: the same.  A
- * deficit is looked at when it arises.
+ * 1 if the peer has all of its weight and no limit, slow start or failure can
+ * change that.  A deficit is checked when it arises.
  */
 #define ngx_etcd_health_whole(tier, peer)                                     \
     ((peer)->pos < (tier)->ends[NGX_ETCD_REGION_WHOLE]                        \
@@ -46,21 +48,21 @@ ngx_uint_t ngx_etcd_health_check(ngx_etcd_table_t *table,
     (ngx_etcd_health_whole(tier, peer)                                        \
      || ngx_etcd_health_check(table, tier, peer))
 
-/* before a pick: looks at those again that it is time for */
+/* Checks parked and light peers again when due; called before a pick. */
 void ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier);
 
 /*
- * A connection to the peer has failed: returns its failures, over all workers
- * and since it worked last; 0: they are not counted.
+ * A connection to the peer has failed.  Returns the number of failures, over
+ * all workers, since the last success; 0: failures are not counted.
  */
 ngx_uint_t ngx_etcd_health_failed(ngx_etcd_table_t *table,
     ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 
-/* the peer works; it may have failed before */
+/* The peer works; resets earlier failures. */
 void ngx_etcd_health_recovered(ngx_etcd_peer_t *peer);
 
 
-/* a connection to the peer has not failed */
+/* A connection to the peer has succeeded. */
 
 static ngx_inline void
 ngx_etcd_health_worked(ngx_etcd_peer_t *peer)
@@ -71,7 +73,7 @@ ngx_etcd_health_worked(ngx_etcd_peer_t *peer)
 }
 
 
-/* 1 .. NGX_ETCD_PEER_UNIT: how far a slow start is */
+/* Returns the progress of slow start, 1 .. NGX_ETCD_PEER_UNIT. */
 ngx_uint_t ngx_etcd_health_level(ngx_etcd_peer_t *peer);
 
 

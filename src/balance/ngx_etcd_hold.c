@@ -33,7 +33,9 @@ ngx_etcd_hold_begin(ngx_etcd_hold_t *hold, ngx_etcd_table_t *table,
     hold->timer.data = hold;
     hold->timer.log = log;
 
-    /* not cancelable: a worker that ends serves them before */
+    /*
+     * not cancelable: a worker that shuts down still serves waiting requests
+     */
 
     ngx_add_timer(&hold->timer, timeout);
 
@@ -68,7 +70,7 @@ ngx_etcd_hold_count(ngx_etcd_table_t *table, ngx_int_t n)
 {
     table->nheld += n;
 
-    /* a set that is another one by now has others to count */
+    /* a set with another id is not this table's set any more */
 
     if (table->set->id == table->set_id && table->set->waiting != NULL) {
         ngx_etcd_gauge_set(table->set->waiting, table->nheld);
@@ -120,7 +122,7 @@ ngx_etcd_hold_run(ngx_event_t *ev)
 
     for (i = 0; i < n; i++) {
 
-        /* a handler may end others, and the members may be gone again */
+        /* a handler may end other waits, and peers may be gone again */
 
         if (ngx_queue_empty(&table->held) || !ngx_etcd_table_usable(table))
         {

@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What this worker holds until a table has a peer that may be picked.
+ * Requests and sessions of this worker that wait for a usable peer in a
+ * table.
  */
 
 
@@ -16,7 +17,7 @@
 #include <ngx_etcd_table.h>
 
 
-/* so many go on at once; others of the worker's events come before the rest */
+/* requests resumed at once; then other events of the worker are handled */
 
 #define NGX_ETCD_HOLD_BATCH  64
 
@@ -24,35 +25,38 @@
 typedef struct ngx_etcd_hold_s  ngx_etcd_hold_t;
 
 /*
- * One of them: zeroed but for handler and data, and owned by the caller, who
- * cancels it before its memory goes.
+ * A waiting request or session, zeroed except for handler and data.  The
+ * caller owns the memory and must cancel before freeing it.
  */
 
 struct ngx_etcd_hold_s {
     ngx_queue_t                queue;
-    ngx_etcd_table_t          *table;         /* NULL: it is not held */
+    ngx_etcd_table_t          *table;         /* NULL: not waiting */
     ngx_event_t                timer;
     ngx_msec_t                 since;
-    ngx_msec_t                 waited;        /* ms, in all that are over */
+    ngx_msec_t                 waited;        /* ms, total of completed
+                                                 waits */
 
-    /* from the event loop, once: there is a peer, or the time is over */
+    /*
+     * called once, from the event loop: a peer is usable, or the time is over
+     */
     void                     (*handler)(ngx_etcd_hold_t *hold);
     void                      *data;
 };
 
 
 /*
- * For that many ms at most, if fewer than limit are held for the table:
- * NGX_OK, or NGX_BUSY.
+ * Starts waiting, for at most "timeout" ms, if fewer than "limit" wait for
+ * the table.  NGX_OK, or NGX_BUSY.
  */
 ngx_int_t ngx_etcd_hold_begin(ngx_etcd_hold_t *hold,
     ngx_etcd_table_t *table, ngx_msec_t timeout, ngx_uint_t limit,
     ngx_log_t *log);
 
-/* nothing, if it is not held */
+/* Has no effect if not waiting. */
 void ngx_etcd_hold_cancel(ngx_etcd_hold_t *hold);
 
-/* the table has become usable: all that are held go on, the oldest first */
+/* The table has a usable peer: resumes all that wait, oldest first. */
 void ngx_etcd_hold_wake(ngx_etcd_table_t *table);
 
 

@@ -2,19 +2,20 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The fewest connections for its weight, over all workers; round robin among
- * equals.
+ * The peer with the fewest connections, over all workers, for its weight;
+ * weighted rotation among equals.
  *
- * What a worker knows of a peer's connections is exact when it has just picked
- * it, or is done with it, and whenever it looks.  It looks at the one that it
- * is about to pick, until there is one with no more than it thought: nobody is
- * picked for having had few connections (unless other workers have picked 256
- * of those that would be next, since this one did).  And it looks at
- * NGX_ETCD_LEAST_CONN_LOOKS others before every pick, in turn.
+ * A worker knows the exact number of connections of a peer right after it has
+ * picked the peer, finished with the peer, or read the shared counter.
+ * Before a pick, the worker reads the counter of the candidate and goes on to
+ * the next candidate if the number has grown: no peer is picked for an
+ * outdated low number (unless other workers have picked 256 of the next
+ * candidates in the meantime).  In addition, each pick reads the counters of
+ * NGX_ETCD_LEAST_CONN_LOOKS other peers in turn.
  *
- * So with up to that many peers the one picked has the fewest of all.  With n
- * of them, a peer whose connections other workers have closed may be passed
- * over for up to n / NGX_ETCD_LEAST_CONN_LOOKS picks of this worker.
+ * With up to that many peers the result is therefore exact.  With n peers, a
+ * peer whose connections other workers have closed may be passed over for up
+ * to n / NGX_ETCD_LEAST_CONN_LOOKS picks of this worker.
  */
 
 

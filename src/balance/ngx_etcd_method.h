@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What a balancing method is: each has a file of its own.
+ * The interface of a balancing method; each method has its own file.
  */
 
 
@@ -15,14 +15,14 @@
 #include <ngx_etcd_peer.h>
 
 
-/* what tiers keep for it */
+/* the structures that tiers maintain for a method */
 
 #define NGX_ETCD_NEEDS_TURN   0x01
-#define NGX_ETCD_NEEDS_CONNS  0x02     /* turns by connections */
+#define NGX_ETCD_NEEDS_CONNS  0x02     /* rotation by connections */
 #define NGX_ETCD_NEEDS_SUMS   0x04
 #define NGX_ETCD_NEEDS_ORDER  0x08
 #define NGX_ETCD_NEEDS_RING   0x10
-#define NGX_ETCD_NEEDS_KEY    0x20     /* of the request */
+#define NGX_ETCD_NEEDS_KEY    0x20     /* the request's key */
 
 
 typedef struct ngx_etcd_pick_s    ngx_etcd_pick_t;
@@ -31,26 +31,26 @@ typedef struct ngx_etcd_method_s  ngx_etcd_method_t;
 
 struct ngx_etcd_method_s {
     ngx_str_t              name;
-    ngx_str_t              parameter;     /* after the key */
+    ngx_str_t              parameter;     /* second parameter */
     ngx_uint_t             needs;         /* NGX_ETCD_NEEDS_ */
 
-    /* one that ngx_etcd_pick_usable() says may be used; NULL: there is none */
+    /* Returns a peer for which ngx_etcd_pick_usable() is true; NULL: none. */
     ngx_etcd_peer_t     *(*pick)(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier);
 
-    /* it has one connection more, of so many by now; or NULL */
+    /* the peer has one connection more, "conns" in total; or NULL */
     void                 (*taken)(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
                                   ngx_etcd_peer_t *peer, ngx_uint_t conns);
 
-    /* it has answered, or, to stream, is connected; or NULL */
+    /* the peer has answered or, in stream, is connected; or NULL */
     void                 (*works)(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
                                   ngx_etcd_peer_t *peer);
 
-    /* it has failed; or NULL */
+    /* the peer has failed; or NULL */
     void                 (*failed)(ngx_etcd_pick_t *pick,
                                    ngx_etcd_tier_t *tier,
                                    ngx_etcd_peer_t *peer);
 
-    /* it has one connection less; or NULL */
+    /* the peer has one connection less; or NULL */
     void                 (*freed)(ngx_etcd_tier_t *tier,
                                   ngx_etcd_peer_t *peer);
 };

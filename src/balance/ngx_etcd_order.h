@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Members in the order of their addresses as text, byte by byte, each as long
- * as its weight: the same in all workers, and on all machines.
+ * Members in the bytewise order of their addresses as text, each as long as
+ * its weight; the order is the same in all workers and on all machines.
  */
 
 
@@ -20,29 +20,31 @@
 struct ngx_etcd_order_s {
     ngx_etcd_node_t              node;
     ngx_etcd_peer_t             *peer;
-    uint64_t                     sum;           /* of weights, with those
-                                                   below */
+    uint64_t                     sum;           /* weights of the subtree */
 };
 
 
 void ngx_etcd_order_init(ngx_etcd_treap_t *treap);
 
-/* memory for the peer's place: NGX_OK or NGX_ERROR; freed with the peer */
+/*
+ * Allocates the peer's node, which is freed with the peer: NGX_OK or
+ * NGX_ERROR.
+ */
 ngx_int_t ngx_etcd_order_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log);
 
 void ngx_etcd_order_add(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer);
 void ngx_etcd_order_remove(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer);
 
-/* below 0: one is before two; 0: of one name */
+/* Compares two peers by name: < 0, 0, > 0. */
 ngx_int_t ngx_etcd_order_names(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
 
 #define ngx_etcd_order(n)      (ngx_queue_data(n, ngx_etcd_order_t, node))
 #define ngx_etcd_order_sum(n)  ((n) == NULL ? 0 : ngx_etcd_order(n)->sum)
 
-/* there are some */
+/* the tree must not be empty */
 #define ngx_etcd_order_weight(treap)  (ngx_etcd_order((treap)->root)->sum)
 
-/* whose stretch the point is in, of 0 .. the weight of all - 1 */
+/* Returns the peer that covers the point; 0 <= point < total weight. */
 ngx_etcd_peer_t *ngx_etcd_order_at(ngx_etcd_treap_t *treap, uint64_t point);
 
 

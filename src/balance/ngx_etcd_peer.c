@@ -24,7 +24,7 @@ ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log)
 
     ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(entry));
 
-    /* the address first: it is the part that is to be aligned */
+    /* the address comes first because it must be aligned */
 
     peer = ngx_alloc(sizeof(ngx_etcd_peer_t) + record.socklen
                      + record.name.len + entry->key_len, log);
@@ -68,7 +68,10 @@ ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old)
     peer->measured = old->measured;
     peer->since = old->since;
 
-    /* to lead anew is not to lead still */
+    /*
+     * A new create_revision is a new term: users of the former one are
+     * closed.
+     */
 
     if (peer->create_revision == old->create_revision
         && !ngx_queue_empty(&old->tenants))

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A member as one worker knows it.
+ * A member as seen by one worker.
  */
 
 
@@ -19,7 +19,7 @@
 #include <ngx_etcd_turn.h>
 
 
-/* what a member of weight 1 has as long as nothing is wrong with it */
+/* effective weight of a healthy member with weight 1 */
 
 #define NGX_ETCD_PEER_UNIT  64
 
@@ -31,9 +31,9 @@ typedef struct ngx_etcd_tier_s   ngx_etcd_tier_t;
 
 
 /*
- * Who uses a peer, and is to be told when it leaves the table, or leads anew.
- * It is called from the event loop, once, and not for a peer that it has let
- * go of before.
+ * A user of a peer, to be notified when the peer leaves the table or becomes
+ * leader in another term.  close() is called once, from the event loop,
+ * unless the user has left the peer before.
  */
 
 typedef struct {
@@ -45,18 +45,18 @@ typedef struct {
 
 
 /*
- * Constant once made, but for the state of balancing: a change makes another
- * object, so that who holds a reference sees what it picked.
+ * Constant, except for the state of balancing: a changed member gets a new
+ * object, so that the holder of a reference keeps the data it picked.
  */
 
 struct ngx_etcd_peer_s {
     uint32_t                     refs;
     uint32_t                     uid;
     uint32_t                     index;            /* of its slot */
-    uint32_t                     gone;             /* from the table */
+    uint32_t                     gone;             /* not in the table */
     ngx_etcd_slot_t             *slot;             /* shared counters */
-    ngx_etcd_word_t             *cell;             /* of this worker; NULL: it
-                                                      has none */
+    ngx_etcd_word_t             *cell;             /* of this worker; NULL:
+                                                      none */
     ngx_str_t                    name;
     ngx_str_t                    key;              /* empty: a static server */
     struct sockaddr             *sockaddr;
@@ -65,19 +65,21 @@ struct ngx_etcd_peer_s {
     ngx_etcd_member_attr_t       attr;
     socklen_t                    socklen;
 
-    /* state of balancing, of this worker */
+    /* the state of balancing in this worker */
 
-    ngx_etcd_tier_t             *tier;             /* it is in, or was */
+    ngx_etcd_tier_t             *tier;             /* current or last tier */
     uint32_t                     pos;              /* in its tier */
-    uint32_t                     weight;           /* at present, in units; 0:
-                                                      it gets nothing */
-    uint32_t                     deficit;          /* of weight, by failures */
-    uint32_t                     since;            /* picks, when it was so */
-    uint32_t                     latency;          /* at its time */
+    uint32_t                     weight;           /* effective, in units; 0:
+                                                      unused */
+    uint32_t                     deficit;          /* weight lost by
+                                                      failures */
+    uint32_t                     since;            /* tier->picks of the
+                                                      deficit */
+    uint32_t                     latency;          /* at "measured" */
     ngx_msec_t                   measured;
     ngx_etcd_turn_link_t         turn;
     ngx_etcd_order_t            *order;
-    ngx_etcd_share_t            *share;            /* of its tier's ring */
+    ngx_etcd_share_t            *share;            /* in the ring */
     ngx_queue_t                  tenants;          /* of ngx_etcd_tenant_t */
 #if (NGX_SSL)
     ngx_ssl_session_t           *ssl_session;
@@ -85,12 +87,16 @@ struct ngx_etcd_peer_s {
 };
 
 
-/* a reference is the caller's; NULL: no memory.  Under the zone's mutex */
+/*
+ * Creates a peer; the caller owns the reference and holds the zone's mutex.
+ * NULL: no memory.
+ */
 ngx_etcd_peer_t *ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log);
 
 /*
- * The same member, re-weighted or registered anew: takes over its state, and
- * its tenants unless it was registered anew.
+ * Copies the state of balancing from the former object of the same member.
+ * The users move to the new object too, unless the member was registered
+ * anew.
  */
 void ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old);
 
@@ -111,7 +117,7 @@ ngx_etcd_peer_unref(ngx_etcd_peer_t *peer)
 void ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_tenant_t *tenant);
 void ngx_etcd_peer_leave(ngx_etcd_tenant_t *tenant);
 
-/* 1 if it is not to be tried now for its failures */
+/* Returns 1 if the peer must not be tried now because of failures. */
 ngx_uint_t ngx_etcd_peer_failed(ngx_etcd_peer_t *peer);
 
 /* over all workers */
@@ -121,11 +127,14 @@ ngx_uint_t ngx_etcd_peer_failed(ngx_etcd_peer_t *peer);
 #define ngx_etcd_peer_fails(peer)                                             \
     ngx_etcd_counter_get(&(peer)->slot->fails, (peer)->uid)
 
-/* the same, where some are compared: of whoever is in the slot by now */
+/*
+ * For comparisons only: without the check of the unique id, the slot may
+ * belong to another member.
+ */
 #define ngx_etcd_peer_load(peer)                                              \
     ((uint32_t) __atomic_load_n(&(peer)->slot->conns, __ATOMIC_RELAXED))
 
-/* 0: has not failed; else somebody in its slot has, which may be another */
+/* 0: no failures; otherwise the slot has some, maybe of another member */
 #define ngx_etcd_peer_suspect(peer)                                           \
     ((uint32_t) __atomic_load_n(&(peer)->slot->fails, __ATOMIC_RELAXED))
 

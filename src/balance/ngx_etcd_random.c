@@ -2,7 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The better of two, each drawn in proportion to its weight.
+ * The power of two choices (Mitzenmacher 1996): the peer with fewer
+ * connections for its weight of two peers, each drawn in proportion to its
+ * weight.
  */
 
 
@@ -36,7 +38,7 @@ ngx_etcd_random_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 }
 
 
-/* fewer connections for its weight */
+/* Compares connections per weight. */
 
 static ngx_uint_t
 ngx_etcd_random_better(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,

@@ -9,7 +9,7 @@
 #include <ngx_etcd_ring.h>
 
 
-#define NGX_ETCD_RING_BLOCK  252     /* points: with the rest some 2 KB */
+#define NGX_ETCD_RING_BLOCK  252     /* points; a block has about 2 KB */
 
 
 struct ngx_etcd_ring_block_s {
@@ -87,8 +87,8 @@ ngx_etcd_ring_next(ngx_etcd_ring_place_t *place)
 
 
 /*
- * The first point of at least that hash, or the end of the block that such a
- * point would go into.
+ * Finds the first point whose hash is at least "hash", or the end of the
+ * block in which such a point belongs.
  */
 
 static void
@@ -98,7 +98,7 @@ ngx_etcd_ring_search(ngx_etcd_ring_t *ring, uint32_t hash,
     ngx_uint_t              i, j, k;
     ngx_etcd_ring_block_t  *block;
 
-    /* the last block whose first is less */
+    /* binary search: the last block whose first hash is less */
 
     i = 0;
     j = ring->nblocks;
@@ -251,7 +251,9 @@ ngx_etcd_ring_grow(ngx_etcd_ring_t *ring)
 }
 
 
-/* the second half of a block into a new one; or the first block, empty */
+/*
+ * Moves the second half of a block to a new one; or creates the first block.
+ */
 
 static ngx_int_t
 ngx_etcd_ring_split(ngx_etcd_ring_t *ring, ngx_uint_t n)
@@ -298,7 +300,7 @@ ngx_etcd_ring_split(ngx_etcd_ring_t *ring, ngx_uint_t n)
 }
 
 
-/* a point of it was removed: what is almost empty goes into its neighbour */
+/* Called after a deletion: merges a small block with its neighbour. */
 
 static void
 ngx_etcd_ring_shrink(ngx_etcd_ring_t *ring, ngx_uint_t n)

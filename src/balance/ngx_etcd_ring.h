@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The points of a ring of consistent hashing, sorted, in blocks of some
- * hundred: one is found, added, or removed in O(log n).  ngx_etcd_vnodes.h says
- * which points a member has.
+ * The sorted points of a consistent hashing ring, in blocks of a few hundred:
+ * finding, adding and removing a point takes O(log n) plus the moves within a
+ * block.  ngx_etcd_vnodes.h computes the points of a member.
  */
 
 
@@ -27,7 +27,7 @@ typedef struct {
 
 typedef struct {
     ngx_log_t                   *log;
-    uint32_t                    *firsts;        /* hash of each block's first */
+    uint32_t                    *firsts;        /* first hash of each block */
     ngx_etcd_ring_block_t      **blocks;
     ngx_uint_t                   nblocks;
     ngx_uint_t                   allocated;
@@ -35,7 +35,7 @@ typedef struct {
 } ngx_etcd_ring_t;
 
 
-/* a place in the ring, of no use after a change */
+/* A position in the ring; invalid after any change of the ring. */
 
 typedef struct {
     ngx_etcd_ring_t             *ring;
@@ -47,15 +47,18 @@ typedef struct {
 void ngx_etcd_ring_init(ngx_etcd_ring_t *ring, ngx_log_t *log);
 void ngx_etcd_ring_done(ngx_etcd_ring_t *ring);
 
-/* NGX_OK, or NGX_ERROR: no memory */
+/* NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_ring_insert(ngx_etcd_ring_t *ring, uint32_t hash,
     uint32_t index);
 
-/* one such point, if there is one */
+/* Deletes one such point, if there is one. */
 void ngx_etcd_ring_delete(ngx_etcd_ring_t *ring, uint32_t hash,
     uint32_t index);
 
-/* the first point of at least that hash, or of all; NULL: there are none */
+/*
+ * Returns the first point whose hash is at least "hash", or the first of all
+ * points; NULL: the ring is empty.
+ */
 ngx_etcd_point_t *ngx_etcd_ring_find(ngx_etcd_ring_t *ring, uint32_t hash,
     ngx_etcd_ring_place_t *place);
 ngx_etcd_point_t *ngx_etcd_ring_next(ngx_etcd_ring_place_t *place);

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * One after the other, as often as their weights say.
+ * Weighted rotation (ngx_etcd_turn.h).
  */
 
 

@@ -14,7 +14,7 @@
 #include <ngx_etcd_hold.h>
 
 
-#define NGX_ETCD_TABLE_PIECE  64     /* slots between two looks at the clock */
+#define NGX_ETCD_TABLE_PIECE  64     /* slots per check of the clock */
 
 
 static ngx_int_t ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until);
@@ -147,7 +147,7 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
         rc = ngx_etcd_vnodes_run(&table->backup.vnodes, until);
     }
 
-    /* a request does not go on with what was begun */
+    /* requests do not continue an incomplete update */
 
     table->unfinished = (rc != NGX_OK);
 
@@ -173,8 +173,8 @@ ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until)
     }
 
     /*
-     * The set was given up by a newer configuration: what is known of members
-     * stays, of a leader nothing is known any more.
+     * A newer configuration has removed the set: members stay as they were
+     * last known, a leader is no longer known.
      */
 
     if (rc == NGX_DECLINED) {
@@ -217,7 +217,7 @@ ngx_etcd_table_first(ngx_etcd_table_t *table)
 }
 
 
-/* called under the zone's mutex */
+/* The caller holds the zone's mutex. */
 
 static ngx_int_t
 ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
@@ -264,7 +264,7 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 }
 
 
-/* a host that has no address yet is as good as none */
+/* A host without an address is ignored. */
 
 static ngx_uint_t
 ngx_etcd_table_resolved(ngx_etcd_slot_t *slot)
@@ -281,7 +281,10 @@ ngx_etcd_table_resolved(ngx_etcd_slot_t *slot)
 }
 
 
-/* for one change: what goes may need memory too, for what is left to do */
+/*
+ * Reserves memory for one change; a removal may need memory for deferred work
+ * too.
+ */
 
 static ngx_int_t
 ngx_etcd_table_reserve(ngx_etcd_table_t *table)
@@ -373,7 +376,7 @@ ngx_etcd_table_tick(ngx_etcd_table_t *table)
 }
 
 
-/* not here: those who are told come back to the table */
+/* Notifies users by a posted event: their handlers call the table again. */
 
 static void
 ngx_etcd_table_leave(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
@@ -485,7 +488,9 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
 }
 
 
-/* a lower priority than that of all others: these are to be moved */
+/*
+ * If the peer has a lower priority than all others, the others must be moved.
+ */
 
 static ngx_etcd_tier_t *
 ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
@@ -506,11 +511,10 @@ ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 
 
 /*
- * The peers with the lowest priority are primary, whatever number that is;
- * all others are backup.  There is nothing to do as long as the lowest one
- * stays: where there are no priorities, always.  Where it does not, peers are
- * moved piece by piece; to look for the lowest one takes no longer than a
- * piece.
+ * The peers with the lowest priority are primary, all others are backup.
+ * Nothing is moved while the lowest priority stays the same, which is always
+ * so without priorities.  Otherwise peers are moved piece by piece; searching
+ * for the lowest priority takes no longer than one piece.
  */
 
 static ngx_int_t
@@ -528,7 +532,7 @@ ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until)
             return rc;
         }
 
-        /* a higher one than before: that there is none left ends it */
+        /* each pass raises the priority, up to the maximum */
 
         table->priority = ngx_etcd_table_lowest(table);
         table->unranked = table->nslots;
@@ -559,7 +563,10 @@ ngx_etcd_table_reorder(ngx_etcd_table_t *table, uint64_t until)
 }
 
 
-/* of those that may be picked: all are backup at the moment */
+/*
+ * Returns the lowest priority of peers that may be picked, all of which are
+ * in backup here.
+ */
 
 static ngx_uint_t
 ngx_etcd_table_lowest(ngx_etcd_table_t *table)
@@ -581,7 +588,7 @@ ngx_etcd_table_lowest(ngx_etcd_table_t *table)
 }
 
 
-/* to where it belongs */
+/* Moves a peer to its tier. */
 
 static ngx_int_t
 ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)

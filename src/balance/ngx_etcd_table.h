@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A worker's own copy of a set: peers to pick from.  Brought up to date in
- * proportion to what changed; picking takes no lock.
+ * A worker's own copy of a set, from which peers are picked without a lock.
+ * An update costs time in proportion to the changes.
  */
 
 
@@ -18,19 +18,18 @@
 #include <ngx_etcd_tier.h>
 
 
-/* how a table of leaders differs from one of members; zeroed: it does not */
+/* The differences of a table of leaders.  All zero: a table of members. */
 
 typedef struct {
-    ngx_msec_t                   max_stale;        /* no peer without a proof
-                                                      that young; 0: always */
-    unsigned                     leader:1;         /* none when the set is
-                                                      gone */
-    unsigned                     sole:1;           /* it may fail, though there
-                                                      is no other */
-    unsigned                     close:1;          /* tenants are told */
-    unsigned                     failsafe:1;       /* one without a proof is
-                                                      used on while it is
-                                                      confirmed */
+    ngx_msec_t                   max_stale;        /* ms, maximum age of the
+                                                      proof; 0: no limit */
+    unsigned                     leader:1;         /* clear if the set is
+                                                      removed */
+    unsigned                     sole:1;           /* max_fails applies to a
+                                                      sole peer */
+    unsigned                     close:1;          /* notify users of peers */
+    unsigned                     failsafe:1;       /* without a proof, use a
+                                                      confirmed leader */
 } ngx_etcd_table_conf_t;
 
 
@@ -40,77 +39,83 @@ typedef struct {
     ngx_etcd_table_conf_t       *conf;
     uint32_t                     set_id;
     ngx_etcd_set_reader_t        reader;
-    ngx_uint_t                   unfinished;       /* the last sync was */
+    ngx_uint_t                   unfinished;       /* the last sync was
+                                                      incomplete */
     ngx_log_t                   *log;
 
-    ngx_etcd_peer_t            **slots;            /* by slot; or NULL */
+    ngx_etcd_peer_t            **slots;            /* by slot, or NULL */
     ngx_uint_t                   nslots;
     ngx_uint_t                   nmembers;
-    ngx_uint_t                   priority;         /* of primary: the lowest
-                                                      of peers that may be
+    ngx_uint_t                   priority;         /* of primary: the lowest of
+                                                      all peers that may be
                                                       picked */
-    ngx_uint_t                   unranked;         /* slots, the first ones,
-                                                      where that is not so
-                                                      yet */
+    ngx_uint_t                   unranked;         /* slots 0 .. unranked - 1
+                                                      are not moved to their
+                                                      tier yet */
 
     ngx_etcd_tier_t              primary;
     ngx_etcd_tier_t              backup;
 
-    ngx_queue_t                  left;             /* tenants to be told */
-    ngx_event_t                  tell;             /* posted */
+    ngx_queue_t                  left;             /* users to be notified */
+    ngx_event_t                  tell;             /* posted event */
 
-    ngx_queue_t                  held;             /* ngx_etcd_hold_t: until
-                                                      there is a peer */
+    ngx_queue_t                  held;             /* ngx_etcd_hold_t */
     ngx_uint_t                   nheld;
-    ngx_event_t                  wake;             /* posted: there is one */
+    ngx_event_t                  wake;             /* posted: a peer is
+                                                      usable */
 } ngx_etcd_table_t;
 
 
-/* reads all of the set, however long that takes: a process starts by it */
+/*
+ * Creates a table and reads the whole set without a time limit; for a
+ * starting process.
+ */
 ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
     ngx_etcd_table_conf_t *conf, ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     const ngx_etcd_method_t *method, ngx_log_t *log);
 void ngx_etcd_table_done(ngx_etcd_table_t *table);
 
 /*
- * Follows the set.  Costs some comparisons if nothing changed.
+ * Updates the table from the set; cheap if nothing has changed.
  *
- *     NGX_OK     the table is what the set is,
- *     NGX_AGAIN  the time is over: the next call goes on,
- *     NGX_BUSY   nothing can be done now: the mutex was held, a change is half
- *                done, or there was no memory.  The caller waits before it
- *                calls again.
+ *     NGX_OK     the table is up to date,
+ *     NGX_AGAIN  the time is over: call again,
+ *     NGX_BUSY   the mutex was held, a commit is incomplete, or there was no
+ *                memory: wait before calling again.
  *
- * It takes no longer than NGX_ETCD_STALL_BUDGET and one step.  Up to as many
- * changes as the set remembers (NGX_ETCD_SET_RING) become visible at once;
- * where a worker missed more than that, or points of a hash ring or members of
- * other priorities are to be moved, that happens piece by piece, and the
- * revision is that of before until the set was read.
+ * The update takes at most NGX_ETCD_STALL_BUDGET us and one step.  Up to
+ * NGX_ETCD_SET_RING changes, which the set remembers, become visible at once.
+ * If the worker has missed more changes, or if points of a hash ring or
+ * members of other priorities have to be moved, the update proceeds piece by
+ * piece, and the revision changes only when the whole set was read.
  */
 ngx_int_t ngx_etcd_table_sync(ngx_etcd_table_t *table);
 
 /*
- * The same, for which it takes at least one step and goes on until a time of
- * ngx_etcd_stall_now(); 0: to the end.
+ * Like ngx_etcd_table_sync(), with at least one step, until a time of
+ * ngx_etcd_stall_now(); 0: no limit.
  */
 ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 
 #define ngx_etcd_table_stale(table)                                           \
     ((table)->reader.generation != (table)->set->generation)
 
-/* not used while others can be: so it says, or others have a lower priority */
+/*
+ * 1 if a peer is a backup: by its flag, or because another peer has a lower
+ * priority
+ */
 #define ngx_etcd_table_backup(table, attr)                                    \
     ((attr)->backup || (attr)->priority > (table)->priority)
 
-/* a leader's, whose set is gone: that is no change of the set */
+/* 1 if the set of a leader was removed, which is not a change of the set */
 
 #define ngx_etcd_table_orphaned(table)                                        \
     ((table)->conf->leader && (table)->set_id != (table)->set->id)
 
 
 /*
- * On the way of a request: leaves what takes long to the next sync, and all of
- * it where the mutex is held.
+ * Called for a request: starts an update, but leaves a longer one to the next
+ * ngx_etcd_table_sync().
  */
 
 static ngx_inline void
@@ -124,39 +129,45 @@ ngx_etcd_table_follow(ngx_etcd_table_t *table)
 }
 
 
-/* 1 if too long ago it was proved what the table says: nobody leads then */
+/*
+ * Returns 1 if the last proof is older than max_stale: no peer is used then.
+ */
 ngx_uint_t ngx_etcd_table_expired(ngx_etcd_table_t *table);
 
-/* 1 if a leader is used although that was too long ago: it is confirmed */
+/* Returns 1 if a leader is used without a proof because it was confirmed. */
 ngx_uint_t ngx_etcd_table_failsafe(ngx_etcd_table_t *table);
 
 /*
- * From time to time, for what becomes of leaders without a change: who uses a
- * peer of an expired table is told, and those who are held for one that is
- * usable again go on.
+ * Called periodically, for transitions of leaders that are not changes:
+ * notifies users of a peer in an expired table, and resumes requests that
+ * wait for a peer if one is usable again.
  */
 void ngx_etcd_table_tick(ngx_etcd_table_t *table);
 
 /*
- * 1 if there is a peer that may be picked.  What fails is one of them, and so
- * is what has as many connections as it may: it is etcd that decides, and
- * what it said is what somebody is woken by.  A sole leader that fails, or one
- * without a proof, is none; it may be one again when nothing was said.
+ * Returns 1 if there is a peer that may be picked.  Failing peers and peers
+ * with max_conns connections count: requests wait for changes in etcd only.
+ * A sole leader does not count while it fails or has no proof; it may count
+ * again without a change in etcd.
  */
 ngx_uint_t ngx_etcd_table_usable(ngx_etcd_table_t *table);
 
 /*
- * A peer that etcd offers, whether it fails or not: in a table of a sole leader
- * the leader.  NULL: there is none, or the data was not proved for max_stale.
+ * Returns a peer that etcd offers, failing or not; in a table of a sole
+ * leader, the leader.  NULL: there is none, or the last proof is older than
+ * max_stale.
  */
 ngx_etcd_peer_t *ngx_etcd_table_first(ngx_etcd_table_t *table);
 
-/* the member as it is now, by any object of it; NULL: it is gone */
+/*
+ * the current object of a member, from any object of it; NULL: the member is
+ * gone
+ */
 
 #define ngx_etcd_table_current(table, peer)                                   \
     ((peer)->gone ? ngx_etcd_table_successor(table, peer) : (peer))
 
-/* of an object that is gone from the table */
+/* Like ngx_etcd_table_current(), for an object that is not in the table. */
 ngx_etcd_peer_t *ngx_etcd_table_successor(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
 

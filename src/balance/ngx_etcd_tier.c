@@ -150,7 +150,7 @@ ngx_etcd_tier_add(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
 
     if (tier->sums != NULL) {
 
-        /* a new node of the tree sums the nodes of the range below it */
+        /* a new node of the Fenwick tree sums the range of nodes below it */
 
         i = peer->pos + 1;
         tier->sums[i] = 0;
@@ -270,7 +270,7 @@ ngx_etcd_tier_turn(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
 }
 
 
-/* from region to region, each time in exchange for the one at the border */
+/* Swaps the peer with the peer at the border of each region on the way. */
 
 static void
 ngx_etcd_tier_move(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
@@ -352,7 +352,7 @@ ngx_etcd_tier_sum(ngx_etcd_tier_t *tier, ngx_uint_t pos, int64_t delta)
 }
 
 
-/* with sums: the peer at a point of 0 .. tier->weight - 1 */
+/* Returns the peer at a point of 0 .. tier->weight - 1; needs sums. */
 
 static ngx_etcd_peer_t *
 ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
@@ -362,7 +362,7 @@ ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
     i = 0;
     n = ngx_etcd_tier_all(tier);
 
-    /* from the highest bit of the number of peers, which is not 0 */
+    /* the highest bit of the number of peers, which is not 0 */
 
     bit = (ngx_uint_t) 1 << (8 * sizeof(long) - 1
                              - __builtin_clzl((unsigned long) n));
@@ -379,8 +379,9 @@ ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
 
 
 /*
- * The peer, by its weight, or else whom the tree says: that gives everybody
- * its share, too.
+ * Accepts the uniformly drawn peer with probability weight / heaviest,
+ * otherwise draws one from the Fenwick tree; both are proportional to
+ * weights.
  */
 
 ngx_etcd_peer_t *

@@ -2,12 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Peers of one kind (ordinary, or backup), kept so that a method picks among
- * those that can be used without looking at the others.
+ * Peers of one kind (ordinary or backup), arranged so that a method does not
+ * visit peers that cannot be used.
  *
- * All are in one array, by what is known of them: first those with all of
- * their weight, then those with a part of it, then those that cannot be used
- * at the moment, then those that are not to be used.
+ * All peers are in one array, ordered by region: peers with all of their
+ * weight, peers with a part of their weight, parked peers, and peers that are
+ * down or drained.
  */
 
 
@@ -27,8 +27,8 @@
 
 typedef enum {
     NGX_ETCD_REGION_WHOLE = 0,
-    NGX_ETCD_REGION_LIGHT,             /* starts slowly, or has failed */
-    NGX_ETCD_REGION_PARKED,            /* failing, or full */
+    NGX_ETCD_REGION_LIGHT,             /* slow start, or lost weight */
+    NGX_ETCD_REGION_PARKED,            /* failing, or at max_conns */
     NGX_ETCD_REGION_BARRED,            /* down or drained */
     NGX_ETCD_REGIONS
 } ngx_etcd_region_e;
@@ -41,24 +41,25 @@ struct ngx_etcd_tier_s {
     ngx_etcd_peer_t            **peers;
     ngx_uint_t                   allocated;
     ngx_uint_t                   ends[NGX_ETCD_REGIONS];
-    uint64_t                     weight;           /* of all, in units */
-    uint32_t                     heaviest;         /* no peer weighs more */
+    uint64_t                     weight;           /* total, in units */
+    uint32_t                     heaviest;         /* upper limit of weights */
 
-    /* those that the method needs */
+    /* structures that the method needs */
 
     uint64_t                    *sums;             /* Fenwick tree of weights,
-                                                      from 1 */
-    ngx_etcd_turn_t              turn;             /* of those in use */
-    ngx_etcd_treap_t             order;            /* of all */
-    ngx_etcd_ring_t              ring;             /* of all */
+                                                      1-based */
+    ngx_etcd_turn_t              turn;             /* usable peers */
+    ngx_etcd_treap_t             order;            /* all peers */
+    ngx_etcd_ring_t              ring;             /* all peers */
     ngx_etcd_vnodes_t            vnodes;           /* in the ring */
 
-    uint32_t                     picks;            /* so far */
-    ngx_msec_t                   swept;            /* last time */
-    uint64_t                     chance;           /* the last drawn; odd */
-    ngx_uint_t                   cursor;           /* of those asked for their
-                                                      connections in turn */
-    uint32_t                     latency;          /* of any peer */
+    uint32_t                     picks;            /* number of picks */
+    ngx_msec_t                   swept;            /* time of last sweep */
+    uint64_t                     chance;           /* random state, odd */
+    ngx_uint_t                   cursor;           /* least_conn: next peer
+                                                      whose connections are
+                                                      read */
+    uint32_t                     latency;          /* average over peers */
 };
 
 
@@ -66,7 +67,7 @@ struct ngx_etcd_tier_s {
 #define ngx_etcd_tier_tries(tier)   ((tier)->ends[NGX_ETCD_REGION_PARKED])
 #define ngx_etcd_tier_all(tier)     ((tier)->ends[NGX_ETCD_REGION_BARRED])
 
-/* those that may get better by themselves */
+/* number of peers that may recover without a change */
 #define ngx_etcd_tier_unwell(tier)                                            \
     ((tier)->ends[NGX_ETCD_REGION_PARKED]                                     \
      - (tier)->ends[NGX_ETCD_REGION_WHOLE])
@@ -76,37 +77,43 @@ void ngx_etcd_tier_init(ngx_etcd_tier_t *tier,
 void ngx_etcd_tier_done(ngx_etcd_tier_t *tier);
 
 /*
- * Memory for a peer that is to be removed, or added, in this tier; and for
- * what belongs to the peer, in any of the method: NGX_OK or NGX_ERROR.
+ * ngx_etcd_tier_reserve() allocates memory for adding or removing one peer,
+ * ngx_etcd_tier_prepare() the data of the peer that the method needs: NGX_OK
+ * or NGX_ERROR.
  */
 ngx_int_t ngx_etcd_tier_reserve(ngx_etcd_tier_t *tier);
 ngx_int_t ngx_etcd_tier_prepare(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 
-/* it is barred, until it is placed */
+/* A new peer is in the last region until it is placed. */
 void ngx_etcd_tier_add(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 void ngx_etcd_tier_remove(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
 
-/* another object of the same member, of the same weight, in its place */
+/* Replaces the object of a member by another one with the same weight. */
 void ngx_etcd_tier_replace(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     ngx_etcd_peer_t *old);
 
 /*
- * A peer's region and weight (in units, not 0; of no meaning where it is not
- * used).  Where there is no memory to use it, it is parked.
+ * Sets the region and the weight of a peer, in units, not 0; the weight is
+ * ignored if the peer is unusable.  If there is no memory, the peer is
+ * parked.
  */
 void ngx_etcd_tier_place(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     ngx_etcd_region_e region, uint32_t weight);
 ngx_etcd_region_e ngx_etcd_tier_region(ngx_etcd_tier_t *tier,
     ngx_etcd_peer_t *peer);
 
-/* instead of one that anybody might have been, and who has not all weight */
+/*
+ * Completes ngx_etcd_tier_draw() for a peer that weighs less than the
+ * heaviest.
+ */
 ngx_etcd_peer_t *ngx_etcd_tier_draw_again(ngx_etcd_tier_t *tier,
     ngx_etcd_peer_t *peer);
 
 
 /*
- * 32 bits, the better ones of a multiplicative congruential generator; libc's
- * random() takes a lock, and ten times as long.
+ * Returns 32 random bits: the upper half of a multiplicative congruential
+ * generator (multiplier by Steele, Vigna 2021).  random() of libc takes a
+ * lock and ten times as long.
  */
 
 static ngx_inline uint64_t
@@ -119,8 +126,9 @@ ngx_etcd_tier_random(ngx_etcd_tier_t *tier)
 
 
 /*
- * One at random, in proportion to weight; some can be used.  Anybody, if the
- * weight permits, which it always does where all are equal.
+ * Draws a peer at random, in proportion to weights; there must be a usable
+ * peer.  A peer drawn uniformly is accepted at once if it has the highest
+ * weight, which is always so for equal weights.
  */
 
 static ngx_inline ngx_etcd_peer_t *

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Ordered trees whose nodes say something about all that is below them: a
- * search tree by the order of its owner, balanced by random priorities.  All
- * calls take O(log n) steps.
+ * Treaps (Seidel, Aragon 1996): search trees balanced by random priorities,
+ * whose nodes may aggregate the nodes below.  Insertion and removal take
+ * O(log n) expected steps.
  */
 
 
@@ -22,27 +22,27 @@ typedef struct ngx_etcd_node_s  ngx_etcd_node_t;
 struct ngx_etcd_node_s {
     ngx_etcd_node_t     *left;
     ngx_etcd_node_t     *right;
-    uint32_t             priority;   /* drawn once; 0: it was not yet */
+    uint32_t             priority;   /* random, fixed; 0: not drawn yet */
 };
 
 
 typedef struct {
     ngx_etcd_node_t     *root;
 
-    /* below 0, above 0; 0 of a node and itself only */
+    /* < 0, > 0; 0 only if both are the same node */
     ngx_int_t          (*compare)(ngx_etcd_node_t *one, ngx_etcd_node_t *two);
 
-    /* those below have changed; or NULL */
+    /* recomputes the aggregate after a change below the node; or NULL */
     void               (*update)(ngx_etcd_node_t *node);
 } ngx_etcd_treap_t;
 
 
 void ngx_etcd_treap_insert(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node);
 
-/* the node is in the tree, and in the order it was inserted by */
+/* The node must be in the tree, with an unchanged order. */
 void ngx_etcd_treap_remove(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node);
 
-/* handler (or NULL) and update() of all, of a node after those below it */
+/* Calls handler (or NULL) and update() for all nodes, children first. */
 void ngx_etcd_treap_each(ngx_etcd_treap_t *treap,
     void (*handler)(ngx_etcd_node_t *node, void *data), void *data);
 

@@ -10,9 +10,10 @@
 
 
 /*
- * Virtual time in which everybody gets its weight in turns, and when all times
- * are set back: 2^11 units are one turn if 100 000 members have the highest
- * weight, and 4096 cycles pass from one setting back to the next.
+ * CYCLE is the virtual time in which every link gets as many turns as its
+ * weight: one turn is 2^11 units if 100 000 members have the highest weight.
+ * When virtual time exceeds LIMIT, all times are reduced to BASE: every 4096
+ * cycles.
  */
 
 #define NGX_ETCD_TURN_CYCLE  ((uint64_t) 1 << 50)
@@ -21,15 +22,16 @@
 
 
 struct ngx_etcd_group_s {
-    ngx_etcd_node_t      node;          /* of groups */
-    ngx_etcd_node_t      by_weight;     /* of weights */
-    ngx_queue_t          queue;         /* spare */
-    ngx_queue_t          buckets;       /* the fewest connections first */
-    uint64_t             start;         /* the next turn may be from here on */
-    uint64_t             deadline;      /* and has to be by then */
-    uint64_t             rest;          /* of its last step */
-    ngx_etcd_group_t    *earliest;      /* deadline, of all below */
-    uint32_t             weight;        /* of each */
+    ngx_etcd_node_t      node;          /* in turn->groups */
+    ngx_etcd_node_t      by_weight;     /* in turn->weights */
+    ngx_queue_t          queue;         /* if spare */
+    ngx_queue_t          buckets;       /* fewest connections first */
+    uint64_t             start;         /* virtual time from which the group is
+                                           eligible */
+    uint64_t             deadline;      /* virtual deadline of the next turn */
+    uint64_t             rest;          /* rounding remainder of start */
+    ngx_etcd_group_t    *earliest;      /* earliest deadline in the subtree */
+    uint32_t             weight;        /* of each link */
     uint32_t             n;
     uint32_t             load;          /* connections of the first bucket */
 };
@@ -90,7 +92,7 @@ ngx_etcd_turn_init(ngx_etcd_turn_t *turn, ngx_log_t *log)
 }
 
 
-/* nobody takes turns any more */
+/* There must be no links left. */
 
 void
 ngx_etcd_turn_done(ngx_etcd_turn_t *turn)
@@ -203,8 +205,8 @@ ngx_etcd_turn_remove(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
 
 
 /*
- * Who is alone in its group takes along what that is owed, or has had too
- * early: it may be weighed anew after every turn.
+ * The only link of a group carries the lag of the group to its new group: its
+ * weight may be changed after every turn.
  */
 
 ngx_int_t
@@ -271,7 +273,7 @@ ngx_etcd_turn_next(ngx_etcd_turn_t *turn)
 
 
 /*
- * Of those as little loaded as the first, whose next turn may be now, the
+ * EEVDF: among the groups with the lowest load that are eligible, returns the
  * group with the earliest deadline.
  */
 
@@ -340,7 +342,7 @@ ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
     ngx_queue_remove(&link->queue);
     ngx_queue_insert_tail(&bucket->links, &link->queue);
 
-    /* with one group its time and that of all go on by the same step */
+    /* with a single group, start and virtual time advance by equal steps */
 
     if (ngx_etcd_group_weight(group) == turn->weight
         && group->start <= turn->time
@@ -352,8 +354,9 @@ ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
     ngx_etcd_treap_remove(&turn->groups, &group->node);
 
     /*
-     * Without connections somebody is always eligible; with them who is may
-     * have been too loaded all the time.
+     * Without connections there is always an eligible group.  With
+     * connections the least loaded group may not be eligible: advance virtual
+     * time to it.
      */
 
     if (turn->time < group->start) {
@@ -378,7 +381,7 @@ ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
 }
 
 
-/* what is lost by rounding is made up for by later steps */
+/* Carries the rounding remainder over to later steps. */
 
 static uint64_t
 ngx_etcd_turn_step(uint64_t *rest, uint64_t weight)
@@ -397,7 +400,7 @@ ngx_etcd_turn_step(uint64_t *rest, uint64_t weight)
 }
 
 
-/* into the tree of groups, which is ordered by what may have changed */
+/* Inserts the group into the tree, after its sort keys have changed. */
 
 static void
 ngx_etcd_turn_insert(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group)
@@ -416,8 +419,8 @@ ngx_etcd_turn_insert(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group)
 
 
 /*
- * One comes to a group or leaves it.  Turns that the group is owed, or has had
- * too early, stay as many; if it was the last one all others share them.
+ * A link was added to the group (n = 1) or removed (n = -1).  The lag of the
+ * group is unchanged; the lag of an empty group is shared by all groups.
  */
 
 static void
@@ -450,7 +453,7 @@ ngx_etcd_turn_resize(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
 }
 
 
-/* turns that a group should have had by now, less those it had, in cycles */
+/* Returns the lag of a group in cycles: turns due by now minus turns had. */
 
 static double
 ngx_etcd_turn_owed(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group)
@@ -476,7 +479,7 @@ ngx_etcd_turn_set_back(ngx_etcd_turn_t *turn)
 {
     turn->time -= NGX_ETCD_TURN_LIMIT - NGX_ETCD_TURN_BASE;
 
-    /* those far behind become equals: the tree is made anew */
+    /* groups far behind get equal starts: rebuild the tree */
 
     turn->groups.root = NULL;
 
@@ -554,7 +557,7 @@ ngx_etcd_group_find(ngx_etcd_turn_t *turn, uint32_t weight)
 }
 
 
-/* there is a spare one */
+/* There must be a spare group. */
 
 static ngx_etcd_group_t *
 ngx_etcd_group_create(ngx_etcd_turn_t *turn, uint32_t weight)
@@ -635,7 +638,10 @@ ngx_etcd_group_update(ngx_etcd_node_t *node)
 }
 
 
-/* the bucket for that many, looked for from one on; there is a spare one */
+/*
+ * Returns the bucket for that number of connections, searching from "from";
+ * there must be a spare bucket.
+ */
 
 static ngx_etcd_bucket_t *
 ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
@@ -646,7 +652,7 @@ ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
 
     end = ngx_queue_sentinel(&group->buckets);
 
-    /* to the last one that has as many or fewer */
+    /* find the last bucket with at most "conns" connections */
 
     q = (from == end) ? ngx_queue_head(&group->buckets) : from;
 
@@ -687,7 +693,7 @@ ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
 }
 
 
-/* one has left it */
+/* A link has left the bucket. */
 
 static void
 ngx_etcd_bucket_put(ngx_etcd_turn_t *turn, ngx_etcd_bucket_t *bucket)

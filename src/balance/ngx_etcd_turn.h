@@ -2,28 +2,32 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Whose turn it is: a smooth, weighted rotation, optionally among those with
- * the fewest connections for their weight.
+ * A smooth weighted rotation, optionally restricted to the peers with the
+ * fewest connections for their weight: EEVDF, "earliest eligible virtual
+ * deadline first" (Stoica, Abdel-Wahab 1995).
  *
- * Those of one weight are a group and take turns in it as a queue does.
- * Groups, weighted by the sum of theirs, share the turns by "earliest eligible
- * virtual deadline first": virtual time passes by 1/(sum of all weights) with
- * every turn; a group may have its next turn from the virtual time at which
- * its share comes to it, and has to by the time of the one after.
+ * Peers of equal weight form a group, which is a FIFO queue.  The groups,
+ * weighted by the sum of their peers' weights, share the turns by EEVDF:
+ * virtual time advances by 1/(sum of all weights) per turn; a group is
+ * eligible when virtual time has reached its start, and its deadline is the
+ * start plus one turn of its share.  The eligible group with the earliest
+ * deadline is next.
  *
- * Promised, while nobody comes, goes, or is weighed anew: after any number of
- * turns each has had its share of them but for less than one turn (and 1/1000
- * for rounding, which does not add up).  With equal weights this is a plain
- * rotation.
+ * As long as peers and weights do not change, the number of turns of each
+ * peer differs from its share by less than one turn at any time (plus 1/1000
+ * for rounding, which does not accumulate).  With equal weights this is a
+ * plain rotation.
  *
- * Changes take O(log of the number of different weights) steps and start
- * nothing anew.  Who comes is the last of its group, which is owed as much
- * after as before: nobody gets a burst.  What somebody who leaves was owed, or
- * had too early, is its group's, or, if it was alone, everybody's.
+ * A change takes O(log n) steps for n different weights and does not restart
+ * the rotation.  A new peer is the last one of its group, and the lag of the
+ * group (turns due minus turns had) is unchanged: no peer gets a burst.  The
+ * lag of a removed peer stays with its group; if the group becomes empty, its
+ * lag is shared by all groups.
  *
- * With connections: the turn is one of those with the fewest connections for
- * their weight, by what was said of them last; equals take turns as above.
- * What they did not get while others had fewer is not made up for.
+ * With connections: the turn goes to a peer with the fewest connections for
+ * its weight, by the last numbers reported; equals rotate as above.  Turns
+ * that a peer missed because others had fewer connections are not made up
+ * for.
  */
 
 
@@ -40,17 +44,17 @@ typedef struct ngx_etcd_group_s   ngx_etcd_group_t;
 typedef struct ngx_etcd_bucket_s  ngx_etcd_bucket_t;
 
 
-/* those of one weight with one number of connections, next turn first */
+/* links of one weight with the same number of connections, in FIFO order */
 
 struct ngx_etcd_bucket_s {
-    ngx_queue_t                  queue;         /* of its group, or spare */
+    ngx_queue_t                  queue;         /* in its group, or spare */
     ngx_queue_t                  links;
     ngx_etcd_group_t            *group;
     uint32_t                     conns;
 };
 
 
-/* part of what takes turns; zeroed before that */
+/* Embedded in an object that takes turns; zeroed before it is added. */
 
 typedef struct {
     ngx_queue_t                  queue;
@@ -59,11 +63,13 @@ typedef struct {
 
 
 typedef struct {
-    ngx_etcd_treap_t             groups;        /* by load and start */
-    ngx_etcd_treap_t             weights;       /* the same, by weight */
-    uint64_t                     time;          /* virtual */
-    uint64_t                     rest;          /* of its last step */
-    uint64_t                     weight;        /* of all */
+    ngx_etcd_treap_t             groups;        /* ordered by load and start */
+    ngx_etcd_treap_t             weights;       /* the same groups, by
+                                                   weight */
+    uint64_t                     time;          /* virtual time */
+    uint64_t                     rest;          /* rounding remainder of
+                                                   time */
+    uint64_t                     weight;        /* total */
 
     ngx_queue_t                  spare_groups;
     ngx_queue_t                  spare_buckets;
@@ -76,32 +82,37 @@ typedef struct {
 void ngx_etcd_turn_init(ngx_etcd_turn_t *turn, ngx_log_t *log);
 void ngx_etcd_turn_done(ngx_etcd_turn_t *turn);
 
-/* memory for one that comes, or whose connections change: OK or ERROR */
+/*
+ * Allocates memory for adding a link or changing its connections: NGX_OK or
+ * NGX_ERROR.
+ */
 ngx_int_t ngx_etcd_turn_reserve(ngx_etcd_turn_t *turn);
 
 /*
- * From now on it takes turns, in proportion to the weight (which is not 0).
- * NGX_ERROR: no memory, and nothing was reserved.
+ * Adds a link with a weight, not 0.  NGX_ERROR: no memory, unless it was
+ * reserved.
  */
 ngx_int_t ngx_etcd_turn_add(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
     uint32_t weight, uint32_t conns);
 void ngx_etcd_turn_remove(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link);
 
-/* another weight, for the next turns: NGX_OK, or NGX_ERROR: it is as it was */
+/* Changes the weight.  NGX_ERROR: no memory, nothing has changed. */
 ngx_int_t ngx_etcd_turn_reweigh(ngx_etcd_turn_t *turn,
     ngx_etcd_turn_link_t *link, uint32_t weight);
 
-/* another in the place of one, of the same weight */
+/* Replaces "old" by another link with the same weight. */
 void ngx_etcd_turn_replace(ngx_etcd_turn_link_t *link,
     ngx_etcd_turn_link_t *old);
 
-/* whose turn it is; NULL: there is nobody */
+/*
+ * Returns the next link, without using up its turn; NULL: there are no links.
+ */
 ngx_etcd_turn_link_t *ngx_etcd_turn_next(ngx_etcd_turn_t *turn);
 
-/* it has had its turn */
+/* Uses up a turn of the link. */
 void ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link);
 
-/* its connections; without memory it goes on with those it was said to have */
+/* Sets the number of connections; without memory the former number stays. */
 void ngx_etcd_turn_load(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
     uint32_t conns);
 #define ngx_etcd_turn_conns(link)  ((link)->bucket->conns)

@@ -10,23 +10,23 @@
 #include <ngx_etcd_vnodes.h>
 
 
-#define NGX_ETCD_VNODES_PIECE  32    /* points between two looks at the clock */
+#define NGX_ETCD_VNODES_PIECE  32    /* points per check of the clock */
 
 
 /*
- * Of a peer, and of peers that take its place.  The ring has its points up to
- * "have", all of them, unless some are being removed: "moving" is set from the
- * first step of a change to the last one.
+ * The points of a peer and of the objects that replace it.  The ring has the
+ * points 0 .. have - 1, except while a removal is in progress: "moving" is
+ * set from the first step of a change to the last one.
  */
 
 struct ngx_etcd_share_s {
     ngx_queue_t          queue;
     ngx_uint_t           have;
-    ngx_uint_t           from;          /* points to be moved */
+    ngx_uint_t           from;          /* range to be moved */
     ngx_uint_t           to;
-    ngx_uint_t           n;             /* the next one */
+    ngx_uint_t           n;             /* next point */
     uint32_t             weight;
-    uint32_t             index;         /* of the peer's slot */
+    uint32_t             index;         /* slot of the peer */
     uint32_t             base;          /* hash of the name */
     uint32_t             prev;          /* hash of point n - 1 */
     unsigned             moving:1;
@@ -119,7 +119,10 @@ ngx_etcd_vnodes_add(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer)
 }
 
 
-/* a member that was changed: the points that it keeps are not moved twice */
+/*
+ * Reuses the share of a member that is removed and added again: points that
+ * stay are not moved.
+ */
 
 static ngx_etcd_share_t *
 ngx_etcd_vnodes_again(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer,
@@ -164,7 +167,7 @@ ngx_etcd_vnodes_remove(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer)
 }
 
 
-/* crc32(HOST \0 PORT ...), as nginx */
+/* crc32(HOST \0 PORT ...), as in nginx. */
 
 static uint32_t
 ngx_etcd_vnodes_base(ngx_str_t *name)
@@ -225,7 +228,7 @@ ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until)
             && vnodes->ngone != 0
             && vnodes->ring->npoints >= NGX_ETCD_VNODES_MAX)
         {
-            /* those who left are still there: they go first */
+            /* removed members still have points: delete these first */
 
             ngx_etcd_vnodes_halt(share);
             ngx_queue_remove(&share->queue);
@@ -268,7 +271,7 @@ ngx_etcd_vnodes_rescale(ngx_etcd_vnodes_t *vnodes)
         return;
     }
 
-    /* of all that are pending the first one alone may be getting points */
+    /* only the first pending share may have a partial addition */
 
     if (!ngx_queue_empty(&vnodes->pending)) {
         share = ngx_queue_data(ngx_queue_head(&vnodes->pending),
@@ -276,7 +279,7 @@ ngx_etcd_vnodes_rescale(ngx_etcd_vnodes_t *vnodes)
         ngx_etcd_vnodes_halt(share);
     }
 
-    /* a lower factor first makes room */
+    /* a lower factor deletes points before others are added */
 
     if (scale > vnodes->scale) {
         ngx_queue_add(&vnodes->settled, &vnodes->pending);
@@ -290,7 +293,7 @@ ngx_etcd_vnodes_rescale(ngx_etcd_vnodes_t *vnodes)
 }
 
 
-/* factors: 1, 15/16, 14/16, ... 8/16, 15/32, ... */
+/* The factors are 1, 15/16, 14/16, ... 8/16, 15/32, and so on. */
 
 ngx_uint_t
 ngx_etcd_vnodes_points(uint64_t weight, ngx_uint_t scale)
@@ -331,7 +334,10 @@ ngx_etcd_vnodes_begin(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
 }
 
 
-/* what is being removed is removed to the end: the ring has no prefix of it */
+/*
+ * Stops an addition.  A removal continues to its end: a partly removed share
+ * is not a prefix of points.
+ */
 
 static void
 ngx_etcd_vnodes_halt(ngx_etcd_share_t *share)
@@ -365,7 +371,10 @@ ngx_etcd_vnodes_end(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
 }
 
 
-/* each point's hash depends on that of the one before, so all are counted */
+/*
+ * The hash of a point depends on the hash of the previous one (ketama): all
+ * hashes must be computed.
+ */
 
 static ngx_int_t
 ngx_etcd_vnodes_step(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)

@@ -2,23 +2,25 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The virtual nodes of members: which points each has in a ring of consistent
- * hashing (Karger et al. 1997).
+ * The virtual nodes of members: their points in a consistent hashing ring
+ * (Karger et al.  1997), compatible with ketama.
  *
- * A unit of weight has NGX_ETCD_VNODES_UNIT points, the same as a server of
- * that name and weight has in nginx's own "hash ... consistent".  Where that
- * would be more than NGX_ETCD_VNODES_MAX for all members together, all members
- * are scaled down by one factor.  It depends on the sum of weights alone, so
- * that all workers have the same ring, whatever happened to them before.
+ * A unit of weight has NGX_ETCD_VNODES_UNIT points, the same ones as a server
+ * of that name and weight has in nginx's "hash ... consistent".  If all
+ * members together would have more than NGX_ETCD_VNODES_MAX points, all
+ * members are scaled down by one factor.  The factor depends on the sum of
+ * weights only, so that all workers have the same ring, whatever their
+ * history is.
  *
- * Points are numbered: those of a member scaled down are the first of those
- * that it has otherwise.  A member that comes or goes moves its own points
- * only, unless the factor changes: there are eight factors from one half to
- * the next, so that a change of it moves an eighth of all points at most.
+ * Points are numbered: a member that is scaled down has the first points of
+ * its full set.  Adding or removing a member moves only its own points,
+ * unless the factor changes.  There are eight factors between one half and
+ * the next, so that a change of the factor moves at most an eighth of all
+ * points.
  *
- * Changes are made piece by piece, in their order, but points are removed for
- * a lower factor before any are added.  A point of a member that is not there
- * any more is for the reader to skip.
+ * Changes are made piece by piece, in order, except that a lower factor first
+ * removes points and then adds others.  A reader must skip the points of a
+ * removed member.
  */
 
 
@@ -34,18 +36,20 @@
 
 #define NGX_ETCD_VNODES_UNIT  160
 
-/* points: 16 bytes at most for each, so less than 64 MB */
+/* points; at most 16 bytes each, less than 64 MB in total */
 #define NGX_ETCD_VNODES_MAX   3900000
 
 
 typedef struct {
     ngx_etcd_ring_t             *ring;
-    ngx_queue_t                  settled;       /* of ngx_etcd_share_t */
-    ngx_queue_t                  pending;       /* points are to be moved */
+    ngx_queue_t                  settled;       /* ngx_etcd_share_t */
+    ngx_queue_t                  pending;       /* points to be moved */
     ngx_etcd_share_t            *spare;
-    ngx_uint_t                   ngone;         /* pending, to be removed */
-    uint64_t                     weight;        /* of all that are not gone */
-    uint64_t                     scaled;        /* weight that scale is of */
+    ngx_uint_t                   ngone;         /* pending removals */
+    uint64_t                     weight;        /* of all except removed
+                                                   ones */
+    uint64_t                     scaled;        /* weight for which scale was
+                                                   computed */
     ngx_uint_t                   scale;         /* number of the factor */
 } ngx_etcd_vnodes_t;
 
@@ -53,19 +57,23 @@ typedef struct {
 void ngx_etcd_vnodes_init(ngx_etcd_vnodes_t *vnodes, ngx_etcd_ring_t *ring);
 void ngx_etcd_vnodes_done(ngx_etcd_vnodes_t *vnodes);
 
-/* memory to add one peer: NGX_OK or NGX_ERROR */
+/* Allocates memory for adding a peer: NGX_OK or NGX_ERROR. */
 ngx_int_t ngx_etcd_vnodes_reserve(ngx_etcd_vnodes_t *vnodes);
 
 void ngx_etcd_vnodes_add(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer);
 void ngx_etcd_vnodes_remove(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer);
 
 /*
- * Does what is to be done until a time of ngx_etcd_stall_now(), 0: all of it.
- * NGX_AGAIN: there is more; NGX_ERROR: the same, and there was no memory.
+ * Applies pending changes until a time of ngx_etcd_stall_now(), 0: all of
+ * them.  NGX_AGAIN: changes are left; NGX_ERROR: likewise, and there was no
+ * memory.
  */
 ngx_int_t ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until);
 
-/* how many points a weight has by the factor of that number: 1 or more */
+/*
+ * Returns the number of points, at least 1, of a weight with the factor of
+ * that number.
+ */
 ngx_uint_t ngx_etcd_vnodes_points(uint64_t weight, ngx_uint_t scale);
 
 
