@@ -28,7 +28,9 @@ ngx_etcd_metric_head(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
     type = types[metric->type];
     suffix = "";
 
-    /* the older format has no infos, and its names are those of samples */
+    /*
+     * the text format has no "info" type, and its TYPE has the sample's name
+     */
 
     if (!openmetrics) {
         suffix = ngx_etcd_metric_suffix(metric);
@@ -104,7 +106,7 @@ ngx_etcd_metric_histogram(ngx_etcd_writer_t *out,
         last = ngx_sprintf(buf, "%uL.%06uL", bound / 1000000,
                            bound % 1000000);
 
-        /* OpenMetrics wants it short, but not without any digit */
+        /* OpenMetrics: "0.5" rather than "0.500000", but "1.0" */
 
         while (last[-1] == '0' && last[-2] != '.') {
             last--;

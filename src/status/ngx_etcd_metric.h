@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Metrics in Prometheus's text format 0.0.4, and in OpenMetrics 1.0.
+ * Writes metrics in the Prometheus text format 0.0.4 and in OpenMetrics 1.0.
  */
 
 
@@ -24,7 +24,7 @@ typedef enum {
 } ngx_etcd_metric_type_e;
 
 
-/* values are integers, of units or of parts of it */
+/* the unit of values, which are integers */
 
 typedef enum {
     NGX_ETCD_METRIC_WHOLE = 0,
@@ -33,16 +33,16 @@ typedef enum {
 } ngx_etcd_metric_scale_e;
 
 #define NGX_ETCD_METRIC_INFINITE  ((uint64_t) -1)
-#define NGX_ETCD_METRIC_NONE      ((uint64_t) -2)    /* there is no sample */
+#define NGX_ETCD_METRIC_NONE      ((uint64_t) -2)    /* omit the sample */
 
 
 typedef struct {
-    const char                *name;        /* without _total and the like */
+    const char                *name;        /* without "_total" and other
+                                               suffixes */
     ngx_etcd_metric_type_e     type;
     ngx_etcd_metric_scale_e    scale;
-    const char                *unit;        /* with which the name ends, or
-                                               NULL */
-    const char                *help;        /* without \ and line feeds */
+    const char                *unit;        /* suffix of the name, or NULL */
+    const char                *help;        /* without "\" and line feeds */
 } ngx_etcd_metric_t;
 
 
@@ -52,7 +52,7 @@ typedef struct {
 } ngx_etcd_metric_label_t;
 
 
-/* before the samples of a metric, which follow each other */
+/* Writes the header of a metric; its samples must follow immediately. */
 void ngx_etcd_metric_head(ngx_etcd_writer_t *out,
     const ngx_etcd_metric_t *metric, ngx_uint_t openmetrics);
 
@@ -60,7 +60,7 @@ void ngx_etcd_metric_sample(ngx_etcd_writer_t *out,
     const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, uint64_t value);
 
-/* all samples of a histogram; there is room for one more label */
+/* Writes all samples of a histogram; labels must have room for one more. */
 void ngx_etcd_metric_histogram(ngx_etcd_writer_t *out,
     const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, ngx_etcd_histogram_t *histogram);

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The status as metrics.  All samples of one follow each other: what is said
- * of upstreams is counted first, in one pass over their members.
+ * The status as metrics.  The samples of one family must be adjacent: the
+ * sums of upstreams are computed first, in one pass over their members.
  */
 
 
@@ -37,7 +37,7 @@ const ngx_etcd_status_pt  ngx_etcd_status_metrics[] = {
 };
 
 
-/* stage 0: the view of the row is to be opened, 1: to be read */
+/* Stage 0: open the view of the row; stage 1: read the view. */
 
 static ngx_int_t
 ngx_etcd_metrics_count(ngx_etcd_status_t *status)
@@ -144,7 +144,7 @@ ngx_etcd_metrics_locks(ngx_etcd_status_t *status)
 }
 
 
-/* stage is the family, row the object that is shown of it */
+/* The stage is the index of the family, the row the index of the object. */
 
 static ngx_int_t
 ngx_etcd_metrics_walk(ngx_etcd_status_t *status,

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Which metrics there are: families, each of objects of one kind.
+ * The list of metrics: families, each for objects of one kind.
  */
 
 
@@ -25,13 +25,13 @@ struct ngx_etcd_metrics_s {
     ngx_etcd_metric_t    metric;
 
     /*
-     * Writes the samples of the status's row, and goes on to the next one, as
-     * a part does.
+     * Writes the samples of the current row and moves to the next row, like a
+     * part (ngx_etcd_status_pt).
      */
     ngx_int_t          (*write)(ngx_etcd_status_t *status,
                                 const ngx_etcd_metrics_t *family);
 
-    /* of an object, if that is all that there is to be written */
+    /* the value of an object with a single sample */
     uint64_t           (*value)(void *object);
 };
 
@@ -52,7 +52,7 @@ struct ngx_etcd_metrics_s {
       NULL, NULL }
 
 
-/* up to one without a name */
+/* lists that end with an empty name */
 
 extern const ngx_etcd_metrics_t  ngx_etcd_metrics_cluster[];
 extern const ngx_etcd_metrics_t  ngx_etcd_metrics_upstream[];
@@ -61,18 +61,18 @@ extern const ngx_etcd_metrics_t  ngx_etcd_metrics_election[];
 extern const ngx_etcd_metrics_t  ngx_etcd_metrics_lock[];
 
 
-/* the sample of an object: the status goes on to the next row */
+/* Writes the sample of an object; the status moves to the next row. */
 ngx_int_t ngx_etcd_metrics_row(ngx_etcd_status_t *status,
     const ngx_etcd_metrics_t *family, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, void *object);
 
-/* adds a label; returns how many there are then */
+/* Add a label; return the new number of labels. */
 ngx_uint_t ngx_etcd_metrics_label(ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, const char *name, ngx_str_t *value);
 ngx_uint_t ngx_etcd_metrics_text(ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, const char *name, char *value);
 
-/* those of an upstream */
+/* Sets the labels of an upstream; returns their number. */
 ngx_uint_t ngx_etcd_metrics_upstream_labels(ngx_etcd_metric_label_t *labels,
     ngx_etcd_status_upstream_t *upstream);
 

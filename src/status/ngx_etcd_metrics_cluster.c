@@ -238,7 +238,7 @@ ngx_etcd_metrics_visible(ngx_etcd_status_t *status,
 }
 
 
-/* a cluster that nothing is asked of has no agent */
+/* An agent without services, elections and registrations does not run. */
 
 static uint64_t
 ngx_etcd_metrics_agent_up(void *object)
@@ -268,7 +268,7 @@ ngx_etcd_metrics_cluster_revision(void *object)
 }
 
 
-/* infinite: it was never proved */
+/* Infinite: there was no proof yet. */
 
 static uint64_t
 ngx_etcd_metrics_staleness(void *object)

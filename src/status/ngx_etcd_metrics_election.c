@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Metrics of the elections that this nginx takes part in.
+ * Metrics of the elections in which this nginx takes part.
  */
 
 

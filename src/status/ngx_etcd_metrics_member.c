@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Metrics of members, for those who want that many.
+ * Metrics of single members, which are optional because of their number.
  */
 
 
@@ -45,7 +45,7 @@ const ngx_etcd_metrics_t  ngx_etcd_metrics_member[] = {
 };
 
 
-/* items 0: the view of the row is to be opened, 1: to be read */
+/* Items 0: open the view of the row; items 1: read the view. */
 
 static ngx_int_t
 ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Metrics of upstreams: sums, so that there are not as many as members.
+ * Metrics of upstreams: sums over their members.
  */
 
 
@@ -228,7 +228,7 @@ ngx_etcd_metrics_failsafe(void *object)
 }
 
 
-/* 1: to the leader itself */
+/* Returns 1 for an upstream whose only peer is the leader. */
 
 static ngx_uint_t
 ngx_etcd_metrics_leads(ngx_etcd_service_conf_t *service)

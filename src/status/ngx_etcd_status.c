@@ -283,7 +283,7 @@ ngx_etcd_status_cluster_state(ngx_etcd_conf_t *ecf)
 }
 
 
-/* as far as variables know */
+/* The worst state of the values of keys. */
 
 static char *
 ngx_etcd_status_values_state(ngx_etcd_conf_t *ecf)
@@ -312,7 +312,7 @@ ngx_etcd_status_values_state(ngx_etcd_conf_t *ecf)
 }
 
 
-/* everything was read: can it be proved that it is so still? */
+/* Everything was read: checks the age of the proofs. */
 
 static char *
 ngx_etcd_status_fresh_state(ngx_etcd_conf_t *ecf)
@@ -323,7 +323,7 @@ ngx_etcd_status_fresh_state(ngx_etcd_conf_t *ecf)
     age = ngx_etcd_zone_staleness(&ecf->zone);
     patience = ecf->zone.sh->cluster.patience;
 
-    /* nothing is proved where nothing is watched */
+    /* without watches there are no proofs */
 
     if (age < 0 && (ecf->services.nelts != 0 || ecf->values.nelts != 0)) {
         return ngx_etcd_status_cluster_states[3];
@@ -433,7 +433,7 @@ ngx_etcd_status_open(ngx_etcd_status_t *status,
 {
     ngx_int_t  rc;
 
-    /* which priority goes first the table knows */
+    /* the table knows the lowest priority: update it */
 
     (void) ngx_etcd_table_sync(&service->table);
 

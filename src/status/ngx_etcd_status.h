@@ -2,12 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The status of this nginx as a text, rendered a piece at a time: so that a
- * worker with ten thousand members to show has time for its other work.
+ * Renders the status as text, piece by piece, so that a worker with ten
+ * thousand members to show still has time for its other work.
  *
- * Each cluster and each upstream is shown as it is when it is its turn; what
- * that means for members says ngx_etcd_view.h.  The text is complete and valid
- * whatever changes meanwhile.
+ * Each cluster and each upstream is shown with its state at the time it is
+ * rendered; ngx_etcd_view.h says what this means for members.  The text is
+ * complete and valid whatever changes during rendering.
  */
 
 
@@ -29,20 +29,20 @@ typedef struct ngx_etcd_status_s  ngx_etcd_status_t;
 
 
 /*
- * A part of the text writes some of it:
+ * A part of the text.  The function writes some of it and returns:
  *
- *     NGX_OK        it is complete, the next one follows,
- *     NGX_AGAIN     there is more,
- *     NGX_BUSY      a zone's mutex was not free: later,
+ *     NGX_OK        the part is complete,
+ *     NGX_AGAIN     call again for the rest,
+ *     NGX_BUSY      the mutex of a zone was held: call again later,
  *     NGX_ERROR     no memory (or the writer has failed).
  *
- * Row, stage, items and begun are 0 when it begins.
+ * Row, stage, items and begun are 0 at the start of a part.
  */
 
 typedef ngx_int_t (*ngx_etcd_status_pt)(ngx_etcd_status_t *status);
 
 
-/* of members, as the status calls them */
+/* states of members */
 
 typedef enum {
     NGX_ETCD_STATUS_UP = 0,
@@ -54,7 +54,7 @@ typedef enum {
 } ngx_etcd_status_state_e;
 
 
-/* an upstream, and what was counted of its members */
+/* An upstream and the sums over its members. */
 
 typedef struct {
     ngx_etcd_conf_t           *cluster;
@@ -62,7 +62,7 @@ typedef struct {
     ngx_uint_t                 ninvalid;
     uint64_t                   revision;
     uint64_t                   generation;
-    uint64_t                   terms;         /* of leaders */
+    uint64_t                   terms;         /* number of leaders seen */
     uint64_t                   requests;
     uint64_t                   conns;
     uint64_t                   fails;
@@ -70,7 +70,7 @@ typedef struct {
 } ngx_etcd_status_upstream_t;
 
 
-/* what the processes count of a lock */
+/* The counters of a lock, over all processes. */
 
 typedef struct {
     ngx_etcd_conf_t           *cluster;
@@ -88,52 +88,52 @@ struct ngx_etcd_status_s {
     ngx_etcd_main_conf_t      *conf;
     ngx_pool_t                *pool;
     ngx_etcd_writer_t          out;
-    const ngx_etcd_status_pt  *parts;         /* up to a NULL */
+    const ngx_etcd_status_pt  *parts;         /* NULL-terminated */
     ngx_array_t                upstreams;     /* ngx_etcd_status_upstream_t */
 
-    /* as the parts need it */
+    /* state of the current part */
 
     ngx_uint_t                 part;
     ngx_uint_t                 row;
-    ngx_uint_t                 stage;         /* of the row */
-    ngx_uint_t                 items;         /* written of a list */
+    ngx_uint_t                 stage;         /* within the row */
+    ngx_uint_t                 items;         /* list items written */
     ngx_uint_t                 begun;
-    ngx_array_t                list;          /* taken in one piece */
-    ngx_pool_t                *temp;          /* of the list, or NULL */
+    ngx_array_t                list;          /* copied at once */
+    ngx_pool_t                *temp;          /* for list, or NULL */
 
-    ngx_uint_t                 openmetrics;   /* how metrics are written */
-    ngx_uint_t                 members;       /* metrics of each, too */
+    ngx_uint_t                 openmetrics;   /* format of metrics */
+    ngx_uint_t                 members;       /* include metrics of members */
 
-    ngx_etcd_view_t            view;          /* the last: it is large */
+    ngx_etcd_view_t            view;          /* last, because of its size */
 };
 
 
-/* the formats: here, and ngx_etcd_metrics.c */
+/* The formats: NULL-terminated lists of parts. */
 
 extern const ngx_etcd_status_pt  ngx_etcd_status_json[];
 extern const ngx_etcd_status_pt  ngx_etcd_status_metrics[];
 
 
 /*
- * Memory is of the pool, but for what lasts a part: that is given back by
- * ngx_etcd_status_destroy().  NULL: no memory.
+ * Creates a status; memory is allocated from the pool.  Memory of the current
+ * part is released by ngx_etcd_status_destroy().  NULL: no memory.
  */
 ngx_etcd_status_t *ngx_etcd_status_create(ngx_etcd_main_conf_t *conf,
     const ngx_etcd_status_pt *parts, ngx_buf_tag_t tag, ngx_pool_t *pool);
 void ngx_etcd_status_destroy(ngx_etcd_status_t *status);
 
 /*
- * Writes until a time of ngx_etcd_stall_now(), or until there are that many
- * bytes, and at least a little: NGX_OK, it is complete, NGX_AGAIN, NGX_BUSY,
- * or NGX_ERROR.
+ * Writes until a time of ngx_etcd_stall_now() or until "size" bytes are
+ * written, but at least one step.  NGX_OK: complete; NGX_AGAIN: call again;
+ * NGX_BUSY: call again later; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_status_run(ngx_etcd_status_t *status, uint64_t until,
     size_t size);
 
 
-/* for the formats */
+/* The functions below are for the formats. */
 
-/* the row's; NULL: that was the last one */
+/* Return the object of the current row; NULL: there are no more rows. */
 ngx_etcd_conf_t *ngx_etcd_status_cluster(ngx_etcd_status_t *status);
 ngx_etcd_status_upstream_t *ngx_etcd_status_upstream(
     ngx_etcd_status_t *status);
@@ -141,16 +141,19 @@ ngx_etcd_campaign_t *ngx_etcd_status_election(ngx_etcd_status_t *status);
 
 ngx_etcd_lock_name_t *ngx_etcd_status_lock_name(ngx_etcd_status_t *status);
 
-/* likewise: NGX_OK, or NGX_DECLINED when there are no more */
+/*
+ * Reads the counters of the lock in the current row; NGX_DECLINED: there are
+ * no more rows.
+ */
 ngx_int_t ngx_etcd_status_lock(ngx_etcd_status_t *status,
     ngx_etcd_status_lock_t *lock);
 
 /*
- * "synced" is said only when every prefix and key was read, and the proofs
- * that this is what etcd has are not too old
+ * "synced" means that every prefix and key was read, and that the last proof
+ * of this state is recent.
  */
 
-extern char  *ngx_etcd_status_cluster_states[];      /* up to a NULL */
+extern char  *ngx_etcd_status_cluster_states[];      /* NULL-terminated */
 
 char *ngx_etcd_status_cluster_state(ngx_etcd_conf_t *ecf);
 
@@ -159,15 +162,19 @@ extern char  *ngx_etcd_status_member_states[];
 ngx_etcd_status_state_e ngx_etcd_status_member_state(ngx_etcd_table_t *table,
     ngx_etcd_record_t *record);
 
-/* what the agent says; before there was one, what the configuration says */
+/*
+ * Returns the endpoints as published by the agent; before there is an agent,
+ * as configured.
+ */
 void ngx_etcd_status_endpoints(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_endpoints_t *endpoints);
 
 extern char  *ngx_etcd_status_endpoint_states[4];
 
 /*
- * Opens the view of an upstream, and reads it on: as the view does, but for
- * NGX_BUSY when the mutex was not free, and NGX_DONE also when the set is gone.
+ * Open and read the view of an upstream.  The results are those of the view,
+ * except for NGX_BUSY if the mutex was held, and NGX_DONE also if the set was
+ * removed.
  */
 ngx_int_t ngx_etcd_status_open(ngx_etcd_status_t *status,
     ngx_etcd_service_conf_t *service);

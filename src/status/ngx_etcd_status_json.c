@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The status as JSON: the small objects are jansson's, what is between them
- * is written here, and so are members, of which there may be many.
+ * The status as JSON.  jansson writes the small objects; this file writes the
+ * text between them, and the members, which may be many.
  */
 
 
@@ -13,10 +13,10 @@
 #include <ngx_etcd_status_json.h>
 
 
-#define NGX_ETCD_STATUS_JSON_ROWS  16       /* of a list, at a time */
+#define NGX_ETCD_STATUS_JSON_ROWS  16       /* rows of a list per step */
 
 
-/* of an upstream */
+/* the stages of an upstream */
 
 typedef enum {
     NGX_ETCD_STATUS_JSON_HEAD = 0,
@@ -74,8 +74,8 @@ const ngx_etcd_status_pt  ngx_etcd_status_json[] = {
 
 
 /*
- * json_pack() takes over what it is given ("o"), fails as a whole on a NULL
- * among it, and releases the rest then.
+ * json_pack() takes the ownership of its "o" arguments; if one is NULL,
+ * json_pack() fails and releases the others.
  */
 
 static ngx_int_t
@@ -250,7 +250,7 @@ ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status, ngx_uint_t stream)
 
     ngx_etcd_status_destroy(status);
 
-    /* the next one is not the first of its list */
+    /* the next upstream is preceded by a comma */
 
     status->row++;
     status->stage = NGX_ETCD_STATUS_JSON_HEAD;
@@ -428,7 +428,7 @@ ngx_etcd_status_json_member(ngx_etcd_writer_t *out, ngx_etcd_table_t *table,
 }
 
 
-/* why addresses of its host are not used; nothing where all are */
+/* Writes why addresses of a host are not used, if so. */
 
 static void
 ngx_etcd_status_json_reason(ngx_etcd_writer_t *out, ngx_etcd_record_t *record)
@@ -581,7 +581,7 @@ ngx_etcd_status_json_zone(ngx_etcd_status_t *status)
 }
 
 
-/* stage 0: those of a cluster are to be taken; stage n: n - 1 are written */
+/* Stage 0: copy the events of a cluster; stage n: n - 1 events are written. */
 
 static ngx_int_t
 ngx_etcd_status_json_events(ngx_etcd_status_t *status)
@@ -674,7 +674,7 @@ ngx_etcd_status_json_event(ngx_etcd_zone_event_t *event)
 }
 
 
-/* an empty one, for a list */
+/* Creates an empty pool for a list. */
 
 static ngx_int_t
 ngx_etcd_status_json_pool(ngx_etcd_status_t *status)
@@ -711,8 +711,6 @@ ngx_etcd_status_json_name(ngx_etcd_status_t *status, ngx_str_t *name)
     ngx_etcd_writer_literal(&status->out, ":");
 }
 
-
-/* what a part writes before all else, and once */
 
 void
 ngx_etcd_status_json_begin(ngx_etcd_status_t *status, const char *text)

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the files that write the status as JSON share.
+ * Private to the files that write the status as JSON.
  */
 
 
@@ -16,17 +16,20 @@
 #include <ngx_etcd_status.h>
 
 
-/* of a part: the text that it begins with */
+/* Writes the text at the start of a part, once. */
 void ngx_etcd_status_json_begin(ngx_etcd_status_t *status, const char *text);
 
-/* one of a list, with the comma before it; taken over, NULL is a failure */
+/*
+ * Writes a list item, preceded by a comma if needed.  Takes the ownership of
+ * the item; NULL is a failure.
+ */
 void ngx_etcd_status_json_item(ngx_etcd_status_t *status, json_t *item);
 
-/* of an object's field */
+/* Writes the name of a field, preceded by a comma if needed. */
 void ngx_etcd_status_json_name(ngx_etcd_status_t *status, ngx_str_t *name);
 
 
-/* ngx_etcd_status_setting.c and ngx_etcd_status_lock.c: parts */
+/* Parts in ngx_etcd_status_setting.c and ngx_etcd_status_lock.c. */
 
 ngx_int_t ngx_etcd_status_json_settings(ngx_etcd_status_t *status);
 ngx_int_t ngx_etcd_status_json_locks(ngx_etcd_status_t *status);

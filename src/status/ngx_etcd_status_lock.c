@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Locks, in the status: what is counted of each name, then who holds it, and
- * then who waits for it, one worker after the other.
+ * Locks in the status: the counters of each name, then the holders, then the
+ * waiters, worker by worker.
  */
 
 
@@ -13,7 +13,7 @@
 #include <ngx_etcd_status_json.h>
 
 
-/* of a lock; after the head, one for each worker's table */
+/* the stages of a lock: the head, then one stage for each table */
 
 #define NGX_ETCD_STATUS_LOCK_HEAD     0
 #define NGX_ETCD_STATUS_LOCK_HOLDERS  1
@@ -79,7 +79,7 @@ ngx_etcd_status_json_locks(ngx_etcd_status_t *status)
 
     ngx_etcd_writer_literal(&status->out, "]}");
 
-    /* the next one is not the first of its list */
+    /* the next lock is preceded by a comma */
 
     status->row++;
     status->stage = NGX_ETCD_STATUS_LOCK_HEAD;
@@ -112,7 +112,7 @@ ngx_etcd_status_lock_head(ngx_etcd_status_t *status,
 }
 
 
-/* of one table: NGX_OK, or NGX_DECLINED when there are no more */
+/* Writes the entries of one table; NGX_DECLINED: there are no more tables. */
 
 static ngx_int_t
 ngx_etcd_status_lock_entries(ngx_etcd_status_t *status,
@@ -158,7 +158,7 @@ ngx_etcd_status_lock_entry(ngx_etcd_lock_entry_t *entry, ngx_pid_t pid)
 }
 
 
-/* the clock of another worker may be a moment ahead */
+/* Another worker's clock may be slightly ahead. */
 
 static ngx_msec_int_t
 ngx_etcd_status_lock_since(uint64_t since)

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Variables that are the values of keys, in the status.
+ * The variables of "etcd_set" in the status.
  */
 
 
@@ -12,7 +12,7 @@
 #include <ngx_etcd_setting.h>
 
 
-/* of a variable that has other keys in other places: "$flag (2)" */
+/* a variable with different keys in different contexts: "$flag (2)" */
 
 #define NGX_ETCD_STATUS_OTHER  (sizeof(" ()") + NGX_INT_T_LEN)
 
@@ -65,7 +65,10 @@ ngx_etcd_status_json_settings(ngx_etcd_status_t *status)
 }
 
 
-/* among those of its name: 1, 2, ...; 0: one like it was before */
+/*
+ * Returns the number, from 1, of a variable among those with the same name;
+ * 0: the same variable with the same key has been shown.
+ */
 
 static ngx_uint_t
 ngx_etcd_status_setting_number(ngx_etcd_setting_t **settings, ngx_uint_t n)

@@ -10,7 +10,10 @@
 #include <ngx_etcd_writer.h>
 
 
-/* ASCII without control characters, '"' and '\\': a bit for each byte */
+/*
+ * bitmap of the bytes that are written as they are: ASCII except control
+ * characters, '"' and '\\'
+ */
 
 static const uint32_t  ngx_etcd_writer_plain[] = {
     0x00000000, 0xfffffffb, 0xefffffff, 0x7fffffff,
@@ -195,7 +198,10 @@ ngx_etcd_writer_label(ngx_etcd_writer_t *writer, ngx_str_t *value)
 }
 
 
-/* control: how the two digits of a control character begin */
+/*
+ * "control" is the escape that precedes the two digits of a control
+ * character.
+ */
 
 static void
 ngx_etcd_writer_quote(ngx_etcd_writer_t *writer, ngx_str_t *text,
@@ -206,7 +212,7 @@ ngx_etcd_writer_quote(ngx_etcd_writer_t *writer, ngx_str_t *text,
 
     p = text->data;
     last = p + text->len;
-    valid = -1;                         /* not looked at yet */
+    valid = -1;                         /* not checked yet */
 
     ngx_etcd_writer_literal(writer, "\"");
 
