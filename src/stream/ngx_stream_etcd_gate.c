@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * etcd_require_leader: a connection is let in by a term, and is not led to a
- * server when that term is over.  Between the two an address may be resolved,
- * and another server be tried.
+ * etcd_require_leader: a connection is admitted in a term, and is not
+ * connected to a server after the term has ended.  In between nginx may
+ * resolve an address and try another server.
  */
 
 
@@ -14,7 +14,7 @@
 #include <ngx_stream_etcd_module.h>
 
 
-/* an upstream without a configuration of its own: "proxy_pass" to an address */
+/* an upstream without a srv_conf: "proxy_pass" to an address */
 
 typedef struct {
     ngx_stream_upstream_srv_conf_t    *upstream;
@@ -22,7 +22,7 @@ typedef struct {
 } ngx_stream_etcd_gate_upstream_t;
 
 
-/* the balancer's part of a connection, behind ours */
+/* the wrapped functions and data of the balancer */
 
 typedef struct {
     ngx_etcd_admission_t              *admission;
@@ -241,7 +241,7 @@ ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
 }
 
 
-/* before each try */
+/* Called before each try. */
 
 static ngx_int_t
 ngx_stream_etcd_gate_get(ngx_peer_connection_t *pc, void *data)

@@ -93,7 +93,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
             continue;
         }
 
-        /* what it has already keeps others out no longer */
+        /* a failed session must not keep its other locks */
 
         if (rc != NGX_DONE) {
             ngx_etcd_lock_slot_release(s->connection->pool, s);
@@ -106,7 +106,10 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
 }
 
 
-/* a session that is refused for the key of one lock takes none of the others */
+/*
+ * Checks all keys first: a session that is refused for the key of one lock
+ * takes none of the other locks.
+ */
 
 static ngx_int_t
 ngx_stream_etcd_lock_check(ngx_stream_session_t *s, ngx_array_t *locks)
@@ -182,7 +185,7 @@ ngx_stream_etcd_lock_take(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock)
 }
 
 
-/* NGX_DONE: it is empty, and there is no lock */
+/* NGX_DONE: the key is empty, and no lock is taken. */
 
 static ngx_int_t
 ngx_stream_etcd_lock_key(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
@@ -203,7 +206,7 @@ ngx_stream_etcd_lock_key(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
 }
 
 
-/* likewise; NGX_STREAM_BAD_REQUEST: it is empty, and that is refused */
+/* NGX_DONE likewise; NGX_STREAM_BAD_REQUEST: an empty key is refused. */
 
 static ngx_int_t
 ngx_stream_etcd_lock_value(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
@@ -235,7 +238,7 @@ ngx_stream_etcd_lock_value(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
 }
 
 
-/* NGX_OK: it is held */
+/* NGX_OK: the lock is held. */
 
 static ngx_int_t
 ngx_stream_etcd_lock_result(ngx_stream_session_t *s,
@@ -270,7 +273,7 @@ ngx_stream_etcd_lock_gone(void *data)
 }
 
 
-/* not left to the pool: TLS may put the end of that off */
+/* Releases the locks here: with TLS the pool may be destroyed much later. */
 
 ngx_int_t
 ngx_stream_etcd_lock_log(ngx_stream_session_t *s)
@@ -309,7 +312,7 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
     if (ngx_stream_etcd_paused(s)) {
 
-        /* for another lock, or for a member */
+        /* waiting for another lock, or for a member */
 
         ngx_stream_etcd_abandon(s, NGX_STREAM_SERVICE_UNAVAILABLE);
 
@@ -318,7 +321,10 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
     } else if (c->data != s) {
 
-        /* "pass" has given it to another server, which sees its end now */
+        /*
+         * "pass" has moved the connection to another server, which sees EOF
+         * now
+         */
 
         (void) ngx_shutdown_socket(c->fd, SHUT_RDWR);
 
@@ -336,7 +342,10 @@ ngx_stream_etcd_add_lock_filter(void)
 }
 
 
-/* something may be there to be sent before it is known that a lock is lost */
+/*
+ * Ends a session whose lock is known to be lost before more data is sent: the
+ * lost() handler may not have been called yet.
+ */
 
 static ngx_int_t
 ngx_stream_etcd_lock_filter(ngx_stream_session_t *s, ngx_chain_t *in,

@@ -194,7 +194,10 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
 }
 
 
-/* what no server has costs no session anything */
+/*
+ * Sessions do not pay for features that no server uses: handlers are added on
+ * demand.
+ */
 
 static ngx_int_t
 ngx_stream_etcd_add_locks(ngx_conf_t *cf)
@@ -218,9 +221,10 @@ ngx_stream_etcd_add_locks(ngx_conf_t *cf)
 
 
 /*
- * What is looked at in a phase may not hold any more when the proxy begins:
- * "ssl_preread" waits there for as long as the client likes.  So it is looked
- * at where the proxy, or whatever answers, would begin.
+ * A condition checked in a phase may no longer hold when the proxy starts:
+ * "ssl_preread" waits as long as the client likes.  Therefore the content
+ * handlers of servers are wrapped, and the conditions are checked right
+ * before the proxy or another content handler starts.
  */
 
 static void
@@ -280,7 +284,10 @@ ngx_stream_etcd_content(ngx_stream_session_t *s)
 }
 
 
-/* NGX_DECLINED: nothing is in its way; NGX_DONE: it waits, and asks again */
+/*
+ * NGX_DECLINED: the session may proceed; NGX_DONE: the session is paused, and
+ * this function is called again afterwards.
+ */
 
 static ngx_int_t
 ngx_stream_etcd_admit(ngx_stream_session_t *s,
@@ -288,7 +295,7 @@ ngx_stream_etcd_admit(ngx_stream_session_t *s,
 {
     ngx_int_t  rc;
 
-    /* asked again after a wait: much may have happened meanwhile */
+    /* check again after each wait */
 
     rc = ngx_stream_etcd_gate_handler(s);
 

@@ -10,10 +10,10 @@
 #include <ngx_stream_etcd_module.h>
 
 
-/* of a session that waits, or has done so */
+/* The state of a session that waits or has waited. */
 
 typedef struct {
-    ngx_event_handler_pt    read;          /* handlers of the connection */
+    ngx_event_handler_pt    read;          /* saved handlers */
     ngx_event_handler_pt    write;
     void                  (*gone)(void *data);
     void                   *data;
@@ -55,7 +55,10 @@ ngx_stream_etcd_pause(ngx_stream_session_t *s, void (*gone)(void *data),
     pause->gone = gone;
     pause->data = data;
 
-    /* a client that goes away is to be noticed; a datagram has none */
+    /*
+     * detect a client that closes the connection; datagrams have no
+     * connection
+     */
 
     if (c->type == SOCK_STREAM) {
 
@@ -95,7 +98,7 @@ ngx_stream_etcd_resume(ngx_stream_session_t *s)
 }
 
 
-/* not left to the pool: TLS may put the end of that off */
+/* Calls gone() here: with TLS the pool may be destroyed much later. */
 
 void
 ngx_stream_etcd_abandon(ngx_stream_session_t *s, ngx_uint_t rc)
@@ -140,7 +143,10 @@ ngx_stream_etcd_pause_find(ngx_stream_session_t *s)
 static void
 ngx_stream_etcd_pause_cleanup(void *data)
 {
-    /* what it is found by */
+    /*
+     * the cleanup handler only marks the entry for
+     * ngx_stream_etcd_pause_find()
+     */
 }
 
 
@@ -158,7 +164,7 @@ ngx_stream_etcd_pause_read(ngx_event_t *rev)
 
     } else if (c->type == SOCK_DGRAM) {
 
-        /* one more datagram: there is no room for it */
+        /* another datagram cannot be buffered: drop it */
 
         return;
 
@@ -179,14 +185,13 @@ ngx_stream_etcd_pause_read(ngx_event_t *rev)
 static void
 ngx_stream_etcd_pause_write(ngx_event_t *wev)
 {
-    /* nothing is written before it goes on */
+    /* a paused session writes nothing */
 }
 
 
 /*
- * What the client has sent is left where it is, be it in the buffer of the
- * preread phase, and hides that it went away after it: what was sent before an
- * end is passed on, as without waiting.
+ * Data from the client stays unread, possibly in the preread buffer, and
+ * hides a following EOF: data sent before EOF is proxied, as without a wait.
  */
 
 static ngx_uint_t

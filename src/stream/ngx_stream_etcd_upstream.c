@@ -115,8 +115,8 @@ ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
     }
 
     /*
-     * "zone" copies nginx's own list of peers, and other modules walk it: it
-     * is there, and empty
+     * "zone" copies nginx's own list of peers and other modules read it: an
+     * empty list must exist.
      */
 
     peers = ngx_pcalloc(cf->pool, sizeof(ngx_stream_upstream_rr_peers_t));
@@ -188,8 +188,8 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     pc = &s->upstream->peer;
 
     /*
-     * Whoever waits for the upstream has looked at it just now, and found a
-     * member; another look might find none, if other workers change the zone.
+     * A session that has waited for the upstream has just found a member;
+     * another update might find none if other workers change the zone.
      */
 
     if (!ngx_stream_etcd_waits(s, escf->upstream.service)) {
@@ -219,7 +219,7 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 }
 
 
-/* a TCP session may last for long: that it has begun is enough to know */
+/* A TCP session may be long: the connect counts as success. */
 
 static void
 ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
@@ -233,7 +233,7 @@ ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
 }
 
 
-/* the peer in use does not lead any more */
+/* Called when the peer in use is no longer the leader. */
 
 static void
 ngx_stream_etcd_close(void *data)
@@ -244,7 +244,7 @@ ngx_stream_etcd_close(void *data)
                   "etcd: connection to %V is closed: it leads no more",
                   s->upstream->peer.name);
 
-    /* a session of UDP that waits for answers is not the peer's failure */
+    /* a UDP session that awaits responses must not count as a failure */
 
     s->upstream->responses = NGX_MAX_INT_T_VALUE;
 
@@ -253,9 +253,8 @@ ngx_stream_etcd_close(void *data)
 
 
 /*
- * The proxy offers no other way to be ended than its own timeout, which closes
- * both connections at once, in whatever state they are and whatever they have
- * buffered.
+ * The proxy can be ended only by its own timeout, which closes both
+ * connections at once, in any state and with any buffered data.
  */
 
 void

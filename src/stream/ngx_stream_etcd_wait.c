@@ -131,7 +131,7 @@ ngx_stream_etcd_wait_find_ctx(ngx_stream_session_t *s)
 
         ctx = cln->data;
 
-        /* "pass" begins another session on the same connection */
+        /* "pass" starts another session on the same connection */
 
         if (ctx->session == s) {
             return ctx;
@@ -151,7 +151,10 @@ ngx_stream_etcd_wait_cleanup(void *data)
 }
 
 
-/* it is looked at again, and goes on or fails as it would have without us */
+/*
+ * Resumes the session, which is checked again and proceeds or fails as
+ * without a wait.
+ */
 
 static void
 ngx_stream_etcd_wait_over(ngx_etcd_hold_t *hold)
