@@ -118,7 +118,7 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
 }
 
 
-/* 1: it cannot be had without waiting for others */
+/* Returns 1 if a new request would have to wait for others. */
 
 static ngx_uint_t
 ngx_etcd_lock_taken(ngx_etcd_lock_t *lock)
@@ -133,7 +133,7 @@ ngx_etcd_lock_taken(ngx_etcd_lock_t *lock)
 }
 
 
-/* 1: etcd has said that others have it */
+/* Returns 1 if etcd has reported other holders. */
 
 static ngx_uint_t
 ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
@@ -207,7 +207,7 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
     ngx_etcd_lock_t      *lock;
     ngx_etcd_lock_key_t  *key;
 
-    /* once it neither waits nor is held, the lock may be gone */
+    /* a grant that neither waits nor holds may outlive its lock */
 
     lock = grant->lock;
 
@@ -284,7 +284,9 @@ ngx_etcd_lock_found_lost(ngx_etcd_grant_t *grant)
 }
 
 
-/* as many keys as may help those who wait, and none that does not */
+/*
+ * Puts as many keys as are useful for the waiters, and deletes surplus keys.
+ */
 
 static void
 ngx_etcd_lock_advance(ngx_etcd_lock_t *lock)
@@ -302,9 +304,9 @@ ngx_etcd_lock_advance(ngx_etcd_lock_t *lock)
 
 
 /*
- * One at a time: where it has to wait for others, the next would only wait
- * after it.  Nor is a key put before others are deleted, if these are in its
- * way.
+ * Puts one key at a time: if that key has to wait for others, another one
+ * would only wait behind it.  A key is not put while the deletion of keys
+ * that would be ahead of it is pending.
  */
 
 static ngx_uint_t
@@ -389,7 +391,7 @@ ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
 }
 
 
-/* called by the client, which is not the place to go on from */
+/* Called by the client, which must not be called recursively. */
 
 static void
 ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex)
@@ -409,7 +411,7 @@ ngx_etcd_lock_left(void *data)
 }
 
 
-/* a key that is kept may be in the way of somebody */
+/* A kept key may delay another client. */
 
 static void
 ngx_etcd_lock_seen(void *data)
@@ -513,7 +515,7 @@ ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key)
 }
 
 
-/* to the first who waits */
+/* Gives the key to the first waiter. */
 
 static void
 ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
@@ -549,7 +551,10 @@ ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
 }
 
 
-/* NGX_OK: who waits here next has it now, without asking etcd */
+/*
+ * Passes the key to the next waiter without asking etcd: NGX_OK, or
+ * NGX_DECLINED.
+ */
 
 static ngx_int_t
 ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key)
@@ -621,7 +626,7 @@ ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
 }
 
 
-/* those whose time is not over may be luckier, unless etcd refuses it */
+/* Waiters with time left may succeed later, unless the error is permanent. */
 
 static void
 ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key)
@@ -659,7 +664,7 @@ ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
 }
 
 
-/* it waits no longer */
+/* Ends the wait of a grant. */
 
 static void
 ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
@@ -696,8 +701,8 @@ ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
 
 
 /*
- * The time to wait for others is over; etcd has some more to say whether there
- * are others at all.
+ * The time to wait for other holders is over; if it is not known yet whether
+ * there are any, etcd gets more time to answer.
  */
 
 static void
@@ -729,7 +734,7 @@ ngx_etcd_lock_timer(ngx_event_t *ev)
 }
 
 
-/* 1: whether it is held by anybody is not known */
+/* Returns 1 if it is not known whether others hold the lock. */
 
 static ngx_uint_t
 ngx_etcd_lock_asking(ngx_etcd_lock_t *lock)
@@ -758,7 +763,7 @@ ngx_etcd_lock_event(ngx_event_t *ev)
 }
 
 
-/* what is not held any more is lost, as the client will see in a moment */
+/* A lock that is no longer held is lost; the client will detect that soon. */
 
 static void
 ngx_etcd_lock_prove(ngx_etcd_grant_t *grant)

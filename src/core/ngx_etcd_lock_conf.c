@@ -11,7 +11,7 @@
 #include <ngx_etcd_lock_table.h>
 
 
-/* what directives of one name may not say differently; UNSET: the default */
+/* parameters that must be equal in all directives of a name; UNSET: default */
 
 typedef struct {
     ngx_str_t    cluster;
@@ -93,7 +93,7 @@ ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
 }
 
 
-/* all take them in the same order, so that nobody waits in a circle */
+/* Sorts locks in one global order, which prevents deadlocks. */
 
 static char *
 ngx_etcd_lock_insert(ngx_array_t *locks, ngx_etcd_lock_conf_t *new)
@@ -441,7 +441,7 @@ ngx_etcd_lock_conf_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 }
 
 
-/* keys of one lock would be taken for contenders of the other */
+/* Otherwise keys of one lock would be taken for contenders of the other. */
 
 static ngx_int_t
 ngx_etcd_lock_conf_check_one(ngx_etcd_lock_name_t *name, ngx_log_t *log)
@@ -494,7 +494,7 @@ ngx_etcd_lock_conf_members(ngx_etcd_lock_name_t *name, ngx_log_t *log)
 }
 
 
-/* 1 if the name is that of the other and a slash and more */
+/* Returns 1 if the name begins with the other name and a slash. */
 
 static ngx_uint_t
 ngx_etcd_lock_below(ngx_str_t *name, ngx_str_t *other)

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The directive "etcd_lock", as http and stream share it.
+ * The "etcd_lock" directive; common to http and stream.
  */
 
 
@@ -17,15 +17,15 @@
 
 
 #define NGX_ETCD_LOCK_TTL          10         /* seconds */
-#define NGX_ETCD_LOCK_WAITERS      16384      /* of a worker and cluster */
-#define NGX_ETCD_LOCK_QUEUE        1024       /* of a worker and lock */
+#define NGX_ETCD_LOCK_WAITERS      16384      /* per worker and cluster */
+#define NGX_ETCD_LOCK_QUEUE        1024       /* per worker and lock */
 #define NGX_ETCD_LOCK_MAX_NAME     512
 
-/* others walk the keys of those that hold a lock to find out if they do */
+/* clients iterate over the keys of the holders to find their position */
 
 #define NGX_ETCD_LOCK_MAX_PERMITS  1000000
 
-/* a token is the create revision and ten bits for the handoff */
+/* a token is the create_revision with ten bits for the handoff */
 
 #define NGX_ETCD_LOCK_TOKEN_BITS   10
 #define NGX_ETCD_LOCK_MAX_HANDOFF  1023
@@ -48,53 +48,55 @@ typedef enum {
 } ngx_etcd_lock_hold_e;
 
 
-/* what all directives of a name share */
+/* The properties of a lock name, common to all directives with that name. */
 
 typedef struct {
     ngx_str_t                  name;
     ngx_etcd_conf_t           *cluster;
     ngx_uint_t                 permits;
     ngx_uint_t                 handoff;
-    ngx_msec_t                 linger;        /* ms; 0: not at all */
-    ngx_uint_t                 keyed;         /* there are locks of its own
-                                                 for every key */
-    ngx_uint_t                 varied;        /* a key has variables */
+    ngx_msec_t                 linger;        /* ms; 0: off */
+    ngx_uint_t                 keyed;         /* a directive has a KEY: one
+                                                 lock per key */
+    ngx_uint_t                 varied;        /* a KEY contains variables */
     ngx_etcd_tally_t          *tally;
-    ngx_uint_t                 held;          /* by this worker */
+    ngx_uint_t                 held;          /* in this worker */
     ngx_uint_t                 waiting;
-    u_char                    *file;          /* where it was named first */
+    u_char                    *file;          /* place of first use */
     ngx_uint_t                 line;
 } ngx_etcd_lock_name_t;
 
 
-/* one directive */
+/* One "etcd_lock" directive. */
 
 typedef struct {
     ngx_etcd_lock_name_t      *name;
-    ngx_str_t                  key;           /* as it is written */
-    void                      *value;         /* of it, compiled; NULL: there
-                                                 is none */
+    ngx_str_t                  key;           /* KEY as configured */
+    void                      *value;         /* compiled KEY; NULL: no KEY */
     ngx_msec_t                 wait;
     ngx_uint_t                 queue;
-    unsigned                   pass:1;        /* an empty key: no lock */
+    unsigned                   pass:1;        /* empty KEY: no lock */
 } ngx_etcd_lock_conf_t;
 
 
 /*
- * The directive's handler, less the place of its value: NGX_CONF_UNSET_PTR
- * until then, NULL when it is off, and an array of ngx_etcd_lock_conf_t in the
- * order in which they are taken.  compile() makes a value of a key.
+ * The handler of the directive without access to its slot: *locks is
+ * NGX_CONF_UNSET_PTR at first, NULL for "off", otherwise an array of
+ * ngx_etcd_lock_conf_t in the order of locking.  compile() compiles a KEY.
  */
 char *ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
     void *(*compile)(ngx_conf_t *cf, ngx_str_t *key));
 
-/* everything is read: NGX_ERROR, if names are in the way of each other */
+/* Called after the configuration was read.  NGX_ERROR: names conflict. */
 ngx_int_t ngx_etcd_lock_conf_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
 
-/* the master, when the zone is there; NGX_ERROR: it is too small */
+/*
+ * Called by the master when the zone exists.  NGX_ERROR: the zone is too
+ * small.
+ */
 ngx_int_t ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf);
 
-/* directives of "etcd" */
+/* Handler of the "lock_ttl" directive of "etcd" blocks. */
 char *ngx_etcd_lock_ttl(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 

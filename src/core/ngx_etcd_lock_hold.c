@@ -15,7 +15,8 @@ typedef struct {
     ngx_queue_t              queue;
     ngx_etcd_lock_hold_t    *hold;
     ngx_etcd_grant_t         grant;
-    ngx_str_t                key;          /* a segment; its bytes follow */
+    ngx_str_t                key;          /* segment; the bytes follow the
+                                              struct */
 } ngx_etcd_lock_held_t;
 
 
@@ -64,8 +65,8 @@ ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_lock_slot_t *slot)
 
 
 /*
- * A grant that is held and opened has no timer, is in no queue, and has no
- * posted event: only its key refers to it.
+ * A held grant whose handler was called has no timer, is in no queue, and has
+ * no posted event: only its key refers to the grant, so that it can be moved.
  */
 
 static void

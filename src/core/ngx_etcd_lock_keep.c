@@ -67,7 +67,7 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
 }
 
 
-/* for how long, ms; 0: it may not be kept */
+/* Returns the time in ms that the key may be kept; 0: not at all. */
 
 static ngx_msec_t
 ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key)

@@ -4,20 +4,20 @@
  *
  * Keys of locks that are kept for a moment after their holder has released
  * them ("linger="): the next request of this worker gets the lock without a
- * write to etcd, by a pass as of "handoff=", with a token of its own.
+ * write to etcd, by a pass like with "handoff=", with its own token.
  *
- * A request is given a kept key only after a linearizable Range of the prefix,
- * sent after the request came, has shown that key and no other: as if the key
- * had just been put.  A watch alone does not say that, since it may be silent
- * while its connection is stuck.
+ * A request gets a kept key only after a linearizable Range of the prefix,
+ * sent after the request arrived, has returned that key and no other one, as
+ * if the key had just been put.  A watch alone is no proof, because it may be
+ * silent while its connection is stuck.
  *
- * A kept key is in nobody's way: the prefix is watched, and as soon as another
- * key is seen there the kept one is given up.  It is given up
- * NGX_ETCD_LOCK_MAX_LINGER after it was put in any case, so that not even a
- * silent watch makes others wait for longer.
+ * A kept key does not delay other clients: the prefix is watched, and as soon
+ * as another key appears there, the kept one is released.  The key is
+ * released NGX_ETCD_LOCK_MAX_LINGER after it was put in any case, so that
+ * even a silent watch does not delay others for longer.
  *
- * Nothing of this is about connections to upstreams that linger, which are
- * held locks.
+ * Connections to upstreams that linger are a different matter: see
+ * ngx_etcd_lock_hold.h.
  */
 
 
@@ -30,29 +30,27 @@
 #include <ngx_etcd_lockers.h>
 
 
-/* kept keys of a worker and cluster */
+/* kept keys per worker and cluster */
 
 #define NGX_ETCD_LOCK_MAX_KEPT  1024
 
 
-/*
- * Keeps a key that its grant holds no more.  NGX_DECLINED: it is to be removed.
- */
+/* Keeps a key that its grant has released.  NGX_DECLINED: remove the key. */
 ngx_int_t ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key);
 
 /*
- * Where somebody of this worker waits and a key is kept, etcd is asked whether
- * it may be passed on; the lock is posted when that is known.
+ * If a request of this worker waits and a key is kept, asks etcd whether the
+ * key may be passed on; the lock is posted when the answer is known.
  */
 void ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock);
 
 /*
- * What is to become of it: NGX_OK, it may be passed on; NGX_AGAIN, it is kept;
- * NGX_DECLINED, it is to be removed.
+ * Returns NGX_OK: the key may be passed on; NGX_AGAIN: the key is kept;
+ * NGX_DECLINED: remove the key.
  */
 ngx_int_t ngx_etcd_lock_keep_state(ngx_etcd_lock_key_t *key);
 
-/* it is passed on, or removed: it is not kept any more */
+/* Ends the keeping: the key is passed on or removed. */
 void ngx_etcd_lock_keep_end(ngx_etcd_lock_key_t *key);
 
 

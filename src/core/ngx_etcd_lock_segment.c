@@ -57,7 +57,7 @@ ngx_etcd_lock_segment(ngx_pool_t *pool, ngx_str_t *key, ngx_str_t *segment)
 }
 
 
-/* as much of the beginning as fits, without a part of an escape */
+/* Escapes as much of the key as fits; an escape is never split. */
 
 static u_char *
 ngx_etcd_lock_segment_escape(ngx_str_t *key, u_char *dst, size_t size,

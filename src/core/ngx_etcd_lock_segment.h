@@ -27,7 +27,10 @@
 #define NGX_ETCD_LOCK_SEGMENT_MAX    (NGX_ETCD_LOCK_SEGMENT_BEGIN + 1 + 64)
 
 
-/* allocated from the pool; NGX_ERROR: no memory, or no SHA-256 in OpenSSL */
+/*
+ * Allocates the segment from the pool.  NGX_ERROR: no memory, or OpenSSL has
+ * no SHA-256.
+ */
 ngx_int_t ngx_etcd_lock_segment(ngx_pool_t *pool, ngx_str_t *key,
     ngx_str_t *segment);
 

@@ -41,7 +41,7 @@ ngx_etcd_lock_show_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
 }
 
 
-/* those who wait are others than before, or as many others, or nobody */
+/* The waiters have changed. */
 
 static void
 ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock)
@@ -87,7 +87,7 @@ ngx_etcd_lock_hide_holder(ngx_etcd_lock_key_t *key)
 }
 
 
-/* the lock's prefix is "NAME/" or "NAME/KEY/": what is shown is the key */
+/* Shows the KEY only: the prefix of the lock is "NAME/" or "NAME/KEY/". */
 
 static ngx_etcd_lock_row_t *
 ngx_etcd_lock_show_add(ngx_etcd_lock_t *lock)
@@ -113,7 +113,7 @@ ngx_etcd_lock_show_add(ngx_etcd_lock_t *lock)
 }
 
 
-/* there may be none while workers of older configurations still run */
+/* All tables may be in use while workers of older configurations run. */
 
 static ngx_etcd_lock_table_t *
 ngx_etcd_lock_show_table(ngx_etcd_lockers_t *lockers)

@@ -2,9 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Who holds a lock of this worker, and how many wait for it here, as the
- * status of every worker shows it.  Beyond the rows of a table nothing is
- * shown of them.
+ * Publishes the holders and waiters of this worker's locks for the status of
+ * all workers.  Locks beyond the rows of the table are not shown.
  */
 
 
@@ -17,19 +16,22 @@
 #include <ngx_etcd_lockers.h>
 
 
-/* ms until a worker that found no table looks for one again */
+/* ms until the search for a free table is repeated */
 
 #define NGX_ETCD_LOCK_SHOW_AGAIN  1000
 
 
-/* n more are held by this worker, or wait here: counted, and shown */
+/* Change the number of locks held or awaited by this worker by n. */
 void ngx_etcd_lock_show_held(ngx_etcd_lock_t *lock, ngx_int_t n);
 void ngx_etcd_lock_show_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
 
-/* somebody holds it from now on; until then nobody did, or somebody else */
+/*
+ * Shows the new holder of the key, instead of the former one if there was
+ * one.
+ */
 void ngx_etcd_lock_show_holder(ngx_etcd_lock_key_t *key);
 
-/* nobody does, if anybody did */
+/* Removes the holder, if shown. */
 void ngx_etcd_lock_hide_holder(ngx_etcd_lock_key_t *key);
 
 

@@ -170,7 +170,7 @@ ngx_etcd_lock_slot_report(ngx_etcd_lock_slot_t *slot, ngx_log_t *log)
 }
 
 
-/* of several, in the order in which they were taken */
+/* Several tokens are listed in the order of locking. */
 
 static ngx_int_t
 ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
@@ -203,7 +203,7 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
         return NGX_ERROR;
     }
 
-    /* from the last one on, backwards */
+    /* slots are iterated newest first: fill the buffer from its end */
 
     end = p + size;
     begin = end;
@@ -228,7 +228,7 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
 }
 
 
-/* of several, that which says most */
+/* Returns the worst status of several locks. */
 
 static ngx_int_t
 ngx_etcd_lock_variable_status(ngx_str_t *name, ngx_pool_t *pool, void *owner,

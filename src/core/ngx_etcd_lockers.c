@@ -158,7 +158,7 @@ failed:
 }
 
 
-/* one that was contended is likely to be so again, and stays watched */
+/* A contended lock is likely to be contended again and stays watched. */
 
 void
 ngx_etcd_lockers_rest(ngx_etcd_lock_t *lock)
@@ -281,7 +281,7 @@ ngx_etcd_lockers_ended(void *data)
 }
 
 
-/* etcd does not answer: what there may be ends with the lease */
+/* etcd does not answer: the keys will expire with the lease. */
 
 static void
 ngx_etcd_lockers_resign(ngx_event_t *ev)

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * All locks of a worker in one cluster, by their names, and the client that
- * they share: made when the first lock is asked for.
+ * All locks of a worker in one cluster by name, and their shared client,
+ * which is created when the first lock is requested.
  */
 
 
@@ -23,38 +23,42 @@
 typedef struct {
     ngx_etcd_conf_t             *conf;
     ngx_etcd_locker_t           *client;
-    ngx_rbtree_t                 tree;         /* of ngx_etcd_lock_t */
+    ngx_rbtree_t                 tree;         /* ngx_etcd_lock_t by prefix */
     ngx_rbtree_node_t            sentinel;
-    ngx_queue_t                  idle;         /* likewise, the longest first */
+    ngx_queue_t                  idle;         /* idle locks, the longest idle
+                                                  first */
     ngx_uint_t                   nidle;
-    ngx_uint_t                   waiting;      /* grants */
-    ngx_uint_t                   held;         /* likewise */
-    ngx_uint_t                   nkept;        /* keys */
-    ngx_etcd_lock_table_t       *table;        /* what is shown; or NULL */
-    ngx_msec_t                   claim;        /* when it was looked for */
-    ngx_event_t                  timer;        /* looks for idle ones */
-    ngx_event_t                  resign;       /* keeps the process until
-                                                  etcd has answered */
-    unsigned                     claimed:1;    /* it was */
+    ngx_uint_t                   waiting;      /* number of waiting grants */
+    ngx_uint_t                   held;         /* number of held grants */
+    ngx_uint_t                   nkept;        /* number of kept keys */
+    ngx_etcd_lock_table_t       *table;        /* rows for the status; or
+                                                  NULL */
+    ngx_msec_t                   claim;        /* time of the last search for a
+                                                  table */
+    ngx_event_t                  timer;        /* destroys idle locks */
+    ngx_event_t                  resign;       /* keeps the worker until etcd
+                                                  answers */
+    unsigned                     claimed:1;    /* claim is valid */
 } ngx_etcd_lockers_t;
 
 
 struct ngx_etcd_lock_s {
-    ngx_str_node_t               node;         /* its string is the prefix */
+    ngx_str_node_t               node;         /* the string is the prefix */
     ngx_etcd_lockers_t          *lockers;
     ngx_etcd_lock_name_t        *name;
     ngx_pool_t                  *pool;
     ngx_etcd_contest_t           contest;
-    ngx_queue_t                  waiters;      /* grants, the first first */
+    ngx_queue_t                  waiters;      /* grants, FIFO */
     ngx_uint_t                   nwaiters;
-    ngx_etcd_lock_row_t         *row;          /* shows these; or NULL */
-    ngx_queue_t                  keys;         /* of ngx_etcd_lock_key_t */
+    ngx_etcd_lock_row_t         *row;          /* row of the waiters; or
+                                                  NULL */
+    ngx_queue_t                  keys;         /* ngx_etcd_lock_key_t */
     ngx_uint_t                   nkeys;
-    ngx_uint_t                   nheld;        /* of these */
-    ngx_uint_t                   nkept;        /* likewise, by nobody */
+    ngx_uint_t                   nheld;        /* held keys */
+    ngx_uint_t                   nkept;        /* kept keys */
     ngx_event_t                  post;
-    ngx_queue_t                  rest;         /* idle ones */
-    ngx_msec_t                   since;        /* idle */
+    ngx_queue_t                  rest;         /* in lockers->idle */
+    ngx_msec_t                   since;        /* start of being idle */
     unsigned                     idle:1;
 };
 
@@ -63,34 +67,40 @@ struct ngx_etcd_lock_key_s {
     ngx_queue_t                  queue;
     ngx_etcd_mutex_t            *mutex;
     ngx_etcd_lock_t             *lock;
-    ngx_etcd_grant_t            *grant;        /* NULL: it is not held yet */
-    ngx_uint_t                   passes;       /* from one to the next */
-    ngx_msec_t                   since;        /* it was first held */
-    ngx_event_t                  timer;        /* kept: the end of that */
-    ngx_etcd_lock_row_t         *row;          /* shows the grant; or NULL */
-    ngx_etcd_range_t             range;        /* kept: is it there? */
-    unsigned                     kept:1;       /* ngx_etcd_lock_keep.h */
-    unsigned                     asking:1;     /* likewise: the range is */
-    unsigned                     mine:1;       /* it is there, and alone */
-    unsigned                     over:1;       /* it is to be removed */
+    ngx_etcd_grant_t            *grant;        /* NULL: not held */
+    ngx_uint_t                   passes;       /* number of passes */
+    ngx_msec_t                   since;        /* time of first hold */
+    ngx_event_t                  timer;        /* end of keeping */
+    ngx_etcd_lock_row_t         *row;          /* row of the holder; or NULL */
+    ngx_etcd_range_t             range;        /* check of a kept key */
+    unsigned                     kept:1;       /* see ngx_etcd_lock_keep.h */
+    unsigned                     asking:1;     /* range is pending */
+    unsigned                     mine:1;       /* range has found this key
+                                                  alone */
+    unsigned                     over:1;       /* to be removed */
 };
 
 
-/* those of the cluster; NULL: no memory */
+/* Returns the locks of the cluster in this worker; NULL: no memory. */
 ngx_etcd_lockers_t *ngx_etcd_lockers_get(ngx_etcd_conf_t *conf);
 
-/* the lock of that key, made if there is none; NULL: no memory */
+/* Returns the lock of that key, created if needed; NULL: no memory. */
 ngx_etcd_lock_t *ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers,
     ngx_etcd_lock_name_t *name, ngx_str_t *key, ngx_event_handler_pt post,
     void (*left)(void *data), void (*seen)(void *data));
 
-/* nobody waits for it or holds it; it may be gone after that */
+/*
+ * Called when a lock has neither waiters nor holders; the lock may be freed.
+ */
 void ngx_etcd_lockers_rest(ngx_etcd_lock_t *lock);
 
-/* it is used again */
+/* Called when a lock is used again. */
 void ngx_etcd_lockers_use(ngx_etcd_lock_t *lock);
 
-/* one grant less that waits, or is held: in a worker that exits, the last? */
+/*
+ * Called when a grant has ended; a worker that shuts down revokes its leases
+ * after the last one.
+ */
 void ngx_etcd_lockers_left(ngx_etcd_lockers_t *lockers);
 
 
