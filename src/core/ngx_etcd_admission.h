@@ -2,10 +2,10 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * An admission: a request or session that "etcd_require_leader" has let in, and
- * the term in which this nginx led then.  The request goes on in that term, or
- * not at all.  Admissions are found among the cleanups of the pool: what else
- * belongs to a request is cleared by an internal redirect.
+ * An admission: a request or session admitted by "etcd_require_leader", and
+ * the term of this nginx at that time.  The request continues in that term or
+ * fails.  Admissions are found in the cleanup list of the pool, because an
+ * internal redirect clears the contexts of a request.
  */
 
 
@@ -19,22 +19,25 @@
 
 
 typedef struct {
-    void                  *owner;         /* whose pool may be that of
-                                             others, too */
+    void                  *owner;         /* the request or session: a pool may
+                                             be shared by several */
     ngx_etcd_campaign_t   *campaign;
-    int64_t                term;          /* as of ngx_etcd_campaign_term() */
+    int64_t                term;          /* from ngx_etcd_campaign_term() */
 } ngx_etcd_admission_t;
 
 
-/* lives as long as the pool; NULL: no memory */
+/* Creates an admission; freed with the pool.  NULL: no memory. */
 ngx_etcd_admission_t *ngx_etcd_admission_create(ngx_pool_t *pool, void *owner,
     ngx_etcd_campaign_t *campaign, int64_t term);
 
-/* NULL: the owner was not let in by that election */
+/* Returns the owner's admission by that election; NULL: there is none. */
 ngx_etcd_admission_t *ngx_etcd_admission_find(ngx_pool_t *pool, void *owner,
     ngx_etcd_campaign_t *campaign);
 
-/* 1: this nginx leads in that term; 0: it does not, which the log says */
+/*
+ * Returns 1 if this nginx leads in the term of the admission; otherwise logs
+ * and returns 0.
+ */
 ngx_uint_t ngx_etcd_admission_valid(ngx_etcd_admission_t *admission,
     ngx_log_t *log);
 

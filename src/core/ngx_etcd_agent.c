@@ -25,29 +25,29 @@ struct ngx_etcd_agent_s {
     ngx_fd_t               wakeup;
     ngx_log_t             *log;
     ngx_event_t            tick;
-    ngx_event_t            sync;       /* tables that are not done */
-    ngx_event_t            enter;      /* it is to be gone on with */
-    ngx_event_t            leave;      /* posted: the zone was taken over */
-    ngx_event_t            resign;     /* how long the process waits for it */
+    ngx_event_t            sync;       /* continues incomplete tables */
+    ngx_event_t            enter;      /* continues entering the zone */
+    ngx_event_t            leave;      /* posted: the zone has a new owner */
+    ngx_event_t            resign;     /* timeout of resigning */
     ngx_etcd_saver_t       saver;
 
-    /* while it does not own the zone */
+    /* fields of an agent that does not own the zone */
 
-    ngx_msec_t             seen;       /* the owner's last sign of life */
+    ngx_msec_t             seen;       /* the owner's last heartbeat */
     ngx_uint_t             silent;     /* ticks since then */
 
-    /* while it owns the zone */
+    /* fields of the owner */
 
     ngx_etcd_cluster_t    *cluster;
     ngx_etcd_watcher_t    *watcher;
-    ngx_array_t            services;   /* of ngx_etcd_service_t * */
+    ngx_array_t            services;   /* ngx_etcd_service_t * */
     ngx_etcd_values_t     *values;     /* NULL: there are none */
-    ngx_etcd_campaigner_t *campaigner; /* NULL: nothing is held */
-    ngx_uint_t             roster;     /* the version in the zone */
+    ngx_etcd_campaigner_t *campaigner; /* NULL: nothing to hold */
+    ngx_uint_t             roster;     /* version in the zone */
 };
 
 
-/* all agents of this worker: made anew by every process */
+/* all agents of this worker, created by each process */
 
 static ngx_array_t  *ngx_etcd_agents;
 
@@ -101,8 +101,8 @@ ngx_etcd_agent_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
     }
 
     /*
-     * before any connection to etcd: when the worker shuts down it is told
-     * first, and these are still there
+     * Listen before connecting to etcd: at shutdown nginx calls this handler
+     * first, while the connections to etcd still exist.
      */
 
     if (conf->clusters.nelts != 0
@@ -251,11 +251,11 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
         }
     }
 
-    /* where the mutex was held when this worker started */
+    /* retry if the mutex was held when this worker started */
 
     ngx_etcd_ledger_enter(agent->zone);
 
-    /* where a wake-up was missed, or there are none, this is the latest */
+    /* fallback if a wake-up was missed or is unavailable */
 
     ngx_etcd_agent_sync(agent);
     ngx_etcd_agent_tables(agent);
@@ -294,8 +294,8 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
     }
 
     /*
-     * The time is counted in ticks of this worker: after one in which the whole
-     * machine stood still the owner has to have its turn first.
+     * The silence is counted in ticks of this worker, so that the owner can
+     * run first after the whole machine was stopped.
      */
 
     heartbeat = agent->zone->sh->heartbeat;
@@ -321,7 +321,7 @@ ngx_etcd_agent_claim(ngx_etcd_agent_t *agent)
 }
 
 
-/* what is of former configurations goes first: its room is needed */
+/* Frees the sets of former configurations first: their memory is needed. */
 
 static void
 ngx_etcd_agent_enter_handler(ngx_event_t *ev)
@@ -356,14 +356,14 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
         return;
     }
 
-    /* the next tick, of whichever worker, tries again */
+    /* the next tick of any worker tries again */
 
     ngx_etcd_agent_leave(agent);
     ngx_etcd_zone_release(agent->zone);
 }
 
 
-/* NGX_OK, NGX_BUSY: the mutex was held, or NGX_ERROR */
+/* NGX_OK, NGX_BUSY: the mutex was held, or NGX_ERROR. */
 
 static ngx_int_t
 ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
@@ -533,7 +533,7 @@ ngx_etcd_agent_leave_handler(ngx_event_t *ev)
 }
 
 
-/* 1: something is held in etcd, and there is no newer process to keep it */
+/* Returns 1 if this is the newest process that holds leases in etcd. */
 
 static ngx_uint_t
 ngx_etcd_agent_holds(ngx_etcd_agent_t *agent)
@@ -545,8 +545,8 @@ ngx_etcd_agent_holds(ngx_etcd_agent_t *agent)
 
 
 /*
- * Others take over what this nginx leads or is registered for, while it ends
- * the requests that it has.
+ * Resigns on QUIT, so that others take over leadership and registrations
+ * while the worker finishes its requests.
  */
 
 static void
@@ -564,7 +564,7 @@ ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent)
 }
 
 
-/* called from within what is to be destroyed */
+/* Called by the campaigner, which must not be destroyed here. */
 
 static void
 ngx_etcd_agent_resigned(void *data)
@@ -575,7 +575,7 @@ ngx_etcd_agent_resigned(void *data)
 }
 
 
-/* etcd does not answer: its leases end by themselves */
+/* etcd does not answer: the leases will expire. */
 
 static void
 ngx_etcd_agent_resign_handler(ngx_event_t *ev)
@@ -585,8 +585,8 @@ ngx_etcd_agent_resign_handler(ngx_event_t *ev)
 
 
 /*
- * A process that exits at once serves nobody any more, and waits for a moment:
- * etcd gives up what it was asked for when the connection ends.
+ * Resigns on TERM.  The process waits shortly: etcd may drop requests when
+ * the connection is closed.
  */
 
 static void
@@ -615,7 +615,7 @@ ngx_etcd_agent_exited(void *data)
 }
 
 
-/* what the client knows, into the zone: each field has one writer */
+/* Publishes the client's state in the zone. */
 
 static void
 ngx_etcd_agent_changed(void *data)
@@ -645,7 +645,7 @@ ngx_etcd_agent_changed(void *data)
         agent->roster = cluster->roster.version;
     }
 
-    /* the client counts from its own start on */
+    /* add the increments since the last call */
 
     zc->reconnects += cluster->reconnects;
     zc->resyncs += cluster->resyncs;
@@ -656,7 +656,7 @@ ngx_etcd_agent_changed(void *data)
 }
 
 
-/* what was proved holds for the zone when all that came before is in there */
+/* Advance the zone's freshness only after every earlier event is published. */
 
 static void
 ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
@@ -705,7 +705,7 @@ ngx_etcd_agent_published(void *data, ngx_uint_t changed)
 }
 
 
-/* nobody is to be woken: who needs a value looks into the zone */
+/* No wake-up is needed: values are read from the zone on demand. */
 
 static void
 ngx_etcd_agent_written(void *data)
@@ -714,7 +714,7 @@ ngx_etcd_agent_written(void *data)
 }
 
 
-/* called from within a service: not the place to destroy it */
+/* Called by a service, which must not be destroyed here. */
 
 static void
 ngx_etcd_agent_lost(void *data)
@@ -767,7 +767,7 @@ ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
     for (i = 0; i < agent->conf->services.nelts; i++) {
         rc = ngx_etcd_table_sync(&services[i]->table);
 
-        /* after what else there is to be done now */
+        /* after the other events of this cycle */
 
         if (rc == NGX_AGAIN) {
             ngx_post_event(&agent->sync, &ngx_posted_next_events);

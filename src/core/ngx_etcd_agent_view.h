@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the agent's client knows of the cluster, as the zone shows it.
+ * Publishes the client's state of the cluster in the zone.
  */
 
 
@@ -18,7 +18,7 @@
 
 ngx_etcd_agent_state_e ngx_etcd_agent_view_state(ngx_etcd_cluster_t *cluster);
 
-/* the owner */
+/* Called by the owner. */
 void ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_roster_t *roster);
 

@@ -63,7 +63,7 @@ ngx_etcd_campaign_find_in(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
 
     for (i = 0; i < emcf->elections.nelts; i++) {
 
-        /* as variables are compared */
+        /* case-insensitive, like variables */
 
         if (campaigns[i]->name.len == name->len
             && ngx_strncasecmp(campaigns[i]->name.data, name->data, name->len)
@@ -121,7 +121,7 @@ ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 }
 
 
-/* in another namespace it is another key */
+/* Another namespace means another key. */
 
 static ngx_int_t
 ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
@@ -168,13 +168,16 @@ ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign)
 
     until = ngx_etcd_seat_until(campaign->seat, campaign->id);
 
-    /* in this order: a process may be stopped between any two steps */
+    /* load "until" before the clock: the process may be stopped in between */
 
     return until != 0 && ngx_etcd_clock() < until;
 }
 
 
-/* the same before and after the look at the clock: it leads in that term */
+/*
+ * If the term is the same before and after the clock was read, the instance
+ * leads in that term.
+ */
 
 int64_t
 ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign)

@@ -11,7 +11,7 @@
 #include <ngx_etcd_keeper.h>
 
 
-/* below the prefix there is room for a slash and a lease */
+/* leaves room for a slash and a lease id */
 
 #define NGX_ETCD_CAMPAIGN_MAX_KEY  (NGX_ETCD_SEAT_MAX_KEY - 32)
 
@@ -105,7 +105,7 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    /* candidates are PREFIX/LEASE, however the prefix is written */
+    /* candidates are PREFIX/LEASE, with or without a slash in the directive */
 
     campaign->key = value[2];
 
@@ -123,7 +123,7 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return rv;
     }
 
-    /* it is that of a variable */
+    /* the value is also the value of a variable */
 
     if (ngx_etcd_has_control(campaign->value.data, campaign->value.len)) {
         return "has a value with a control byte";
@@ -207,7 +207,10 @@ ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
 }
 
 
-/* two keys in one place, or a registration that would be a candidate */
+/*
+ * Finds two campaigns with the same key, and a registration below the prefix
+ * of an election.
+ */
 
 static char *
 ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
@@ -344,7 +347,7 @@ ngx_etcd_campaign_ttl(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
 }
 
 
-/* with $hostname replaced, the only variable that there is */
+/* Expands $hostname, the only variable supported. */
 
 static char *
 ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
@@ -397,7 +400,7 @@ ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
 }
 
 
-/* it is a part of the names of variables */
+/* The name becomes a part of variable names. */
 
 static ngx_uint_t
 ngx_etcd_campaign_is_name(ngx_str_t *name)

@@ -14,7 +14,10 @@
 #include <ngx_etcd_register.h>
 
 
-/* ms: how often etcd is asked for a lease, and for how long one look lasts */
+/*
+ * ms: interval of asking etcd for a lease, and duration after a request for
+ * it
+ */
 
 #define NGX_ETCD_CAMPAIGNER_ASK   1000
 #define NGX_ETCD_CAMPAIGNER_LOOK  5000
@@ -23,16 +26,17 @@
 typedef struct {
     ngx_etcd_campaigner_t  *campaigner;
     ngx_etcd_campaign_t    *conf;
-    ngx_etcd_election_t     election;     /* one of these two */
+    ngx_etcd_election_t     election;     /* by conf->kind: this one or the
+                                             next */
     ngx_etcd_register_t     registration;
-    ngx_etcd_seat_view_t    view;         /* as it was shown last */
-    int64_t                 lease;        /* of who leads there; 0: none */
-    ngx_etcd_lifetime_t     lifetime;     /* of that lease */
-    uint64_t                asked;        /* when; 0: never */
-    uint64_t                until;        /* as it was written last */
+    ngx_etcd_seat_view_t    view;         /* as last published */
+    int64_t                 lease;        /* of the leader; 0: none */
+    ngx_etcd_lifetime_t     lifetime;     /* of the lease */
+    uint64_t                asked;        /* time; 0: never */
+    uint64_t                until;        /* as last written */
     unsigned                asking:1;
     unsigned                started:1;
-    unsigned                leading:1;    /* was logged */
+    unsigned                leading:1;    /* logged as leading */
 } ngx_etcd_run_t;
 
 
@@ -43,9 +47,9 @@ struct ngx_etcd_campaigner_s {
     ngx_etcd_keeper_t      *keeper;
     ngx_pool_t             *pool;
     ngx_log_t              *log;
-    ngx_array_t             runs;         /* of ngx_etcd_run_t */
-    ngx_array_t             former;       /* of ngx_etcd_session_t *: ending */
-    ngx_uint_t              ending;       /* runs that resign */
+    ngx_array_t             runs;         /* ngx_etcd_run_t */
+    ngx_array_t             former;       /* ngx_etcd_session_t *, ending */
+    ngx_uint_t              ending;       /* number of resigning runs */
     void                  (*done)(void *data);
     void                   *data;
     void                  (*lost)(void *data);
@@ -234,7 +238,9 @@ ngx_etcd_campaigner_ended(void *data)
 }
 
 
-/* what former configurations had: given up, and seen to be gone in etcd */
+/*
+ * Ends the campaigns of former configurations, and checks their end in etcd.
+ */
 
 static ngx_int_t
 ngx_etcd_campaigner_vacate(ngx_etcd_campaigner_t *campaigner)
@@ -259,7 +265,9 @@ ngx_etcd_campaigner_vacate(ngx_etcd_campaigner_t *campaigner)
 }
 
 
-/* under the zone's mutex; where there is no memory it is left to the TTL */
+/*
+ * Called under the zone's mutex; without memory the lease is left to expire.
+ */
 
 static void
 ngx_etcd_campaigner_former(void *data, ngx_etcd_seat_hold_t *seat)
@@ -306,7 +314,7 @@ ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
         return (rc == NGX_AGAIN) ? NGX_BUSY : NGX_ERROR;
     }
 
-    /* room was made for all: it stays where it is */
+    /* the array has room for all: elements do not move */
 
     run = ngx_array_push(&campaigner->runs);
 
@@ -410,8 +418,8 @@ ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
 
 /*
  * The former owner may write once more after the new owner has read: the new
- * owner writes again.  A former owner gives up instead, and run->until stays
- * what it wrote last, so that it never overwrites what the new owner wrote.
+ * owner writes again.  A former owner gives up instead, and run->until keeps
+ * the value that it wrote last: it never overwrites the new owner's value.
  */
 
 static void
@@ -433,9 +441,9 @@ ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until)
 
 
 /*
- * A newer agent goes on with all this, or will in a moment: it is not to be
- * competed with.  One that takes over just now finds who has written last, and
- * so does who was stopped before it wrote.
+ * A newer agent continues, or will soon: do not compete with it.  If another
+ * agent takes over at this moment, or this one was stopped before a write,
+ * ngx_etcd_seat_extend() detects that.
  */
 
 static ngx_uint_t
@@ -476,7 +484,7 @@ ngx_etcd_campaigner_tick(ngx_etcd_campaigner_t *campaigner)
 }
 
 
-/* while somebody looks, and the leader is another one */
+/* Asks etcd about another leader's lease while the status is being watched. */
 
 static void
 ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now)
@@ -554,7 +562,7 @@ ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
 }
 
 
-/* where the mutex is held it is written at the next renewal */
+/* If the mutex is held, the view is published at the next renewal. */
 
 static void
 ngx_etcd_campaigner_show(ngx_etcd_run_t *run)

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the agent does for the elections and registrations of a cluster: it
- * goes on with what the agent before it held, and leaves it to the next one.
+ * The agent's elections and registrations of a cluster.  An agent continues
+ * with the leases of its predecessor and leaves its own to its successor.
  */
 
 
@@ -20,28 +20,37 @@
 typedef struct ngx_etcd_campaigner_s  ngx_etcd_campaigner_t;
 
 
-/* 1 if there is something to be done for the cluster */
+/*
+ * Returns 1 if the cluster has elections or registrations to run, or former
+ * ones to end.
+ */
 ngx_uint_t ngx_etcd_campaigner_wanted(ngx_etcd_conf_t *conf);
 
 /*
- * The owner of the zone: campaigns and registers from now on, and resigns
- * from what this configuration does not have any more.  lost() is called when
- * the zone was taken over.  Memory is of the watcher's cluster; NULL: no memory
- * (*rc is NGX_ERROR), or the mutex was held (NGX_BUSY).
+ * Called by the owner of the zone: campaigns and registers from now on, and
+ * resigns from what this configuration has not declared.  lost() is called
+ * when the zone has a new owner.  Memory is allocated from the pool of the
+ * watcher's cluster.  NULL: no memory (*rc is NGX_ERROR), or the mutex was
+ * held (NGX_BUSY).
  */
 ngx_etcd_campaigner_t *ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf,
     ngx_etcd_watcher_t *watcher, void (*lost)(void *data), void *data,
     ngx_log_t *log, ngx_int_t *rc);
 
-/* from time to time: what is asked about leases of others, for the status */
+/*
+ * Called periodically: asks etcd about leases of other leaders, for the
+ * status.
+ */
 void ngx_etcd_campaigner_tick(ngx_etcd_campaigner_t *campaigner);
 
-/* after the watcher was destroyed; all that is held stays for the next one */
+/*
+ * Called after the watcher was destroyed; leases are left to the next agent.
+ */
 void ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner);
 
 /*
- * For good: gates are closed when this returns, done() is called, maybe
- * before, when etcd has answered.
+ * Resigns for good.  When this function returns, gates are closed.  done() is
+ * called when etcd has answered, possibly before the return.
  */
 void ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
     void (*done)(void *data), void *data);

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What differs between versions of nginx.
+ * Differences between nginx versions.
  */
 
 
@@ -14,7 +14,7 @@
 #include <ngx_core.h>
 
 
-/* 1.27.3: "server NAME resolve", whose address is none but a placeholder */
+/* 1.27.3: "server NAME resolve", which has a placeholder as its address */
 
 #if (nginx_version >= 1027003 && NGX_HTTP_UPSTREAM_ZONE)
 #define ngx_http_etcd_server_resolves(server)    ((server)->host.len != 0)
@@ -28,7 +28,7 @@
 #define ngx_stream_etcd_server_resolves(server)  0
 #endif
 
-/* 1.23.0: headers of one name are linked */
+/* 1.23.0: headers with the same name are linked */
 
 #if (nginx_version >= 1023000)
 #define ngx_http_etcd_header_alone(h)            (h)->next = NULL

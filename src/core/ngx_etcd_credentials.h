@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Who nginx is towards etcd: the directives "user" and "password_file" of
+ * The identity of nginx in etcd: the directives "user" and "password_file" of
  * "etcd" blocks.
  */
 
@@ -16,12 +16,12 @@
 #include <ngx_etcd_module.h>
 
 
-/* handlers of the directives: conf is an ngx_etcd_conf_t */
+/* Handlers of the directives; conf is an ngx_etcd_conf_t. */
 
 char *ngx_etcd_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_password_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* the block is complete: one of the two needs the other */
+/* Called at the end of the block: checks that both directives are given. */
 ngx_int_t ngx_etcd_credentials_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 
 

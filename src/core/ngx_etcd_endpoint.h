@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The directives of an "etcd" block that say where etcd is: "endpoints",
- * "resolver", and what goes with them.
+ * The "endpoints" and "resolver" directives of an "etcd" block and their
+ * parameters.
  */
 
 
@@ -16,11 +16,14 @@
 #include <ngx_etcd_module.h>
 
 
-/* handlers; the conf is an ngx_etcd_conf_t */
+/* Handlers of the directives; conf is an ngx_etcd_conf_t. */
 char *ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* after the block: whether they fit together; sets what was not said */
+/*
+ * Called at the end of the block: checks the directives together and sets
+ * defaults.
+ */
 ngx_int_t ngx_etcd_endpoints_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The "etcd_require_leader" directive, as http and stream share it.
+ * The "etcd_require_leader" directive; common to http and stream.
  */
 
 
@@ -27,13 +27,15 @@ typedef struct {
 void ngx_etcd_gate_init(ngx_etcd_gate_t *gate);
 void ngx_etcd_gate_merge(ngx_etcd_gate_t *gate, ngx_etcd_gate_t *prev);
 
-/* the directive's handler: ELECTION [status=], or off; no status in stream */
+/*
+ * The directive's handler: ELECTION [status=], or off; stream has no status.
+ */
 char *ngx_etcd_gate_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
- * Lets the owner in: NGX_OK, NGX_DECLINED (this nginx does not lead), or
- * NGX_ERROR.  An admission that the owner has already is looked at instead:
- * NGX_DECLINED, if its term is over.
+ * Admits the owner: NGX_OK, NGX_DECLINED (this nginx does not lead), or
+ * NGX_ERROR.  If the owner already has an admission, only its term is
+ * checked: NGX_DECLINED if the term has ended.
  */
 ngx_int_t ngx_etcd_gate_enter(ngx_etcd_gate_t *gate,
     ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,

@@ -62,7 +62,7 @@ ngx_etcd_leader_api_verify(ngx_conf_t *cf,
 }
 
 
-/* made by the first parameter that needs it */
+/* Creates the TLS settings for the first parameter that needs them. */
 
 static ngx_etcd_ssl_t *
 ngx_etcd_leader_api_ssl(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)

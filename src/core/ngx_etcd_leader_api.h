@@ -15,7 +15,7 @@
 #include <ngx_etcd_service.h>
 
 
-/* setters: NGX_OK, NGX_ERROR (invalid), or NGX_ABORT (and logged) */
+/* Parameter setters: NGX_OK, NGX_ERROR (invalid), or NGX_ABORT (logged). */
 
 ngx_int_t ngx_etcd_leader_api_trusted(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
@@ -26,7 +26,7 @@ ngx_int_t ngx_etcd_leader_api_key(ngx_conf_t *cf,
 ngx_int_t ngx_etcd_leader_api_verify(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 
-/* after the last parameter: reads the files; the error is logged */
+/* Called after the last parameter: loads the files; logs errors. */
 ngx_int_t ngx_etcd_leader_api_done(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service);
 

@@ -12,7 +12,7 @@
 #include <ngx_etcd_patroni_url.h>
 
 
-/* what Vitess puts between an election and its candidates */
+/* Vitess stores candidates below ELECTION/locks/ */
 
 #define NGX_ETCD_LEADER_VITESS_LOCKS  "locks/"
 
@@ -30,7 +30,7 @@
 
 
 /*
- * Sets a value, or the choice of that number.  NGX_OK; NGX_ERROR: invalid;
+ * Sets a value, or the choice with that number.  NGX_ERROR: invalid;
  * NGX_ABORT: invalid, and logged.
  */
 
@@ -38,11 +38,11 @@ typedef ngx_int_t (*ngx_etcd_leader_param_pt)(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 
 typedef struct {
-    ngx_str_t                   name;       /* with the equals sign */
-    ngx_uint_t                  formats;    /* that it is for, and REPEAT: it
-                                               may be given again */
+    ngx_str_t                   name;       /* including "=" */
+    ngx_uint_t                  formats;    /* bitmask of formats; REPEAT: may
+                                               be repeated */
     ngx_str_t                  *choices;    /* or NULL: any value */
-    ngx_etcd_leader_param_pt    set;        /* NULL: read before */
+    ngx_etcd_leader_param_pt    set;        /* NULL: read earlier */
 } ngx_etcd_leader_param_t;
 
 
@@ -94,7 +94,7 @@ static ngx_int_t ngx_etcd_leader_conf_common(ngx_etcd_leader_conf_t *leader);
 static void ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service);
 
 
-/* by ngx_etcd_leader_format_e */
+/* indexed by ngx_etcd_leader_format_e */
 
 static ngx_str_t  ngx_etcd_leader_formats[] = {
     ngx_string("election"),
@@ -104,7 +104,7 @@ static ngx_str_t  ngx_etcd_leader_formats[] = {
     ngx_null_string
 };
 
-/* by ngx_etcd_role_e */
+/* indexed by ngx_etcd_role_e */
 
 static ngx_str_t  ngx_etcd_leader_roles[] = {
     ngx_string("leader"),
@@ -241,7 +241,7 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 
     service->rules.sole = ngx_etcd_role_sole(leader->role);
 
-    /* there is nobody to go to instead of a leader, so it is not given up */
+    /* a sole leader has no alternative: do not mark it as failed */
 
     if (service->member.defaults.max_fails == (uint32_t) NGX_CONF_UNSET_UINT) {
         service->member.defaults.max_fails = service->rules.sole ? 0 : 1;
@@ -260,7 +260,7 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 }
 
 
-/* first: the others depend on it */
+/* Read first: the other parameters depend on the format. */
 
 static ngx_int_t
 ngx_etcd_leader_conf_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
@@ -348,7 +348,7 @@ ngx_etcd_leader_conf_set(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     ngx_int_t  rc, choice;
     ngx_str_t  text;
 
-    /* members' own parameters are read with their names */
+    /* these setters expect the text with the name */
 
     text = *value;
 
@@ -560,7 +560,10 @@ ngx_etcd_leader_conf_find(ngx_str_t *names, ngx_str_t *name)
 }
 
 
-/* what is watched: all that decides is seen in one watch, in order */
+/*
+ * Sets the watched prefix: all keys that decide about the leader are in one
+ * watch, so that their changes are seen in order.
+ */
 
 static ngx_int_t
 ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
@@ -576,7 +579,9 @@ ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         return ngx_etcd_leader_conf_names(cf, leader);
     }
 
-    /* "/db" is not the beginning of "/db2/" here, as to those who write it */
+    /*
+     * "/db" must not match "/db2/", like in the programs that write the keys
+     */
 
     if (prefix->data[prefix->len - 1] != '/'
         && ngx_etcd_leader_conf_join(cf, prefix, prefix, "/") != NGX_OK)
@@ -606,7 +611,7 @@ ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 }
 
 
-/* keys that nothing is needed of are not read */
+/* Sets the keys of Patroni; keys that the role does not need are not read. */
 
 static ngx_int_t
 ngx_etcd_leader_conf_patroni(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
@@ -655,7 +660,7 @@ ngx_etcd_leader_conf_patroni(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 }
 
 
-/* the leader's key or keys, and those that it may name */
+/* Sets the keys of the leader, and of the members that it may name. */
 
 static ngx_int_t
 ngx_etcd_leader_conf_names(ngx_conf_t *cf, ngx_etcd_leader_conf_t *leader)
@@ -700,7 +705,10 @@ ngx_etcd_leader_conf_join(ngx_conf_t *cf, ngx_str_t *to, ngx_str_t *prefix,
 }
 
 
-/* up to the last slash that both have, if that is more than the root */
+/*
+ * Finds the common directory, up to the last common slash; "/" alone is not
+ * accepted.
+ */
 
 static ngx_int_t
 ngx_etcd_leader_conf_common(ngx_etcd_leader_conf_t *leader)
@@ -727,8 +735,8 @@ ngx_etcd_leader_conf_common(ngx_etcd_leader_conf_t *leader)
 
 
 /*
- * A set that was selected in another way holds others than leaders: its
- * members must not be used for a moment.
+ * A set with another selection contains other members, which must not be used
+ * even briefly: the kind distinguishes such sets.
  */
 
 static void

@@ -22,7 +22,7 @@
 #include <ngx_etcd_wakeup.h>
 
 
-#define NGX_ETCD_MIN_PING_INTERVAL  5000     /* below, etcd hangs up */
+#define NGX_ETCD_MIN_PING_INTERVAL  5000     /* below, etcd disconnects */
 
 
 static void *ngx_etcd_create_conf(ngx_cycle_t *cycle);
@@ -280,7 +280,7 @@ ngx_etcd_create_conf(ngx_cycle_t *cycle)
 }
 
 
-/* everything is read, http and stream too */
+/* Called after the whole configuration was read, http and stream included. */
 
 static char *
 ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf)
@@ -332,7 +332,7 @@ ngx_etcd_init_module(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
-    /* workers of the old configuration go on being woken */
+    /* reuse the eventfd: workers of the old configuration use it too */
 
     if (cycle->old_cycle != NULL && cycle->old_cycle->conf_ctx != NULL) {
         old = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->old_cycle->conf_ctx,
@@ -402,7 +402,7 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
         goto failed;
     }
 
-    /* a zone of another size is a new one, but not the start of everything */
+    /* a zone of another size is new: copy the state of the cluster */
 
     former = (old == NULL) ? ngx_etcd_conf_former(ecf) : NULL;
 
@@ -677,7 +677,7 @@ ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
 }
 
 
-/* the same cluster in the configuration that is in force now */
+/* Returns the same cluster in the current configuration. */
 
 static ngx_etcd_conf_t *
 ngx_etcd_conf_former(ngx_etcd_conf_t *ecf)

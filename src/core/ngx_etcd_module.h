@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The "etcd" blocks of the main context, and what the modules of http and
- * stream ask of them.
+ * The "etcd" blocks of the main context, and their interface for the http and
+ * stream modules.
  */
 
 
@@ -19,12 +19,12 @@
 #include <ngx_etcd_zone.h>
 
 
-/* the context of "etcd" blocks; their directives belong to core modules */
+/* the context of "etcd" blocks, whose directives belong to core modules */
 
 #define NGX_ETCD_CONF  0x08000000
 
 
-/* one "etcd" block: lives as long as the cycle */
+/* An "etcd" block; exists as long as the cycle. */
 
 typedef struct {
     ngx_str_t                  name;
@@ -32,35 +32,33 @@ typedef struct {
     ngx_etcd_ssl_t             ssl;
     size_t                     zone_size;
     ngx_etcd_zone_t            zone;
-    ngx_array_t                services;      /* of
-                                                 ngx_etcd_service_conf_t * */
-    ngx_array_t                campaigns;     /* of ngx_etcd_campaign_t * */
-    ngx_array_t                values;        /* of ngx_etcd_value_conf_t * */
-    ngx_array_t                locks;         /* of ngx_etcd_lock_name_t * */
+    ngx_array_t                services;      /* ngx_etcd_service_conf_t * */
+    ngx_array_t                campaigns;     /* ngx_etcd_campaign_t * */
+    ngx_array_t                values;        /* ngx_etcd_value_conf_t * */
+    ngx_array_t                locks;         /* ngx_etcd_lock_name_t * */
     time_t                     lock_ttl;
     ngx_uint_t                 lock_waiters;
-    size_t                     db_quota;      /* bytes; 0: not known */
+    size_t                     db_quota;      /* bytes; 0: unknown */
     ngx_msec_t                 db_check;      /* 0: never */
-    ngx_uint_t                 workers;       /* of this configuration */
-    void                      *lockers;       /* of this worker's; NULL: no
-                                                 lock was asked for */
-    ngx_path_t                *state_path;    /* NULL: no state is kept */
-    ngx_str_t                  state_file;    /* in it, zero-terminated */
-    ngx_uint_t                 defined;       /* not just named */
-    u_char                    *file;          /* where it was named first */
+    ngx_uint_t                 workers;       /* worker_processes */
+    void                      *lockers;       /* of this worker; NULL: no lock
+                                                 was requested */
+    ngx_path_t                *state_path;    /* NULL: no state file */
+    ngx_str_t                  state_file;    /* path, zero-terminated */
+    ngx_uint_t                 defined;       /* not only referenced */
+    u_char                    *file;          /* place of first reference */
     ngx_uint_t                 line;
 } ngx_etcd_conf_t;
 
 
 typedef struct {
-    ngx_array_t                clusters;      /* of ngx_etcd_conf_t * */
-    ngx_array_t                upstreams;     /* of ngx_etcd_upstream_t *: with
-                                                 any directive of ours */
-    ngx_array_t                waits;         /* of ngx_etcd_wait_t * */
-    ngx_array_t                elections;     /* of ngx_etcd_campaign_t *: of
-                                                 all clusters */
-    ngx_array_t                settings;      /* of ngx_etcd_setting_t *: of
-                                                 all clusters */
+    ngx_array_t                clusters;      /* ngx_etcd_conf_t * */
+    ngx_array_t                upstreams;     /* ngx_etcd_upstream_t * */
+    ngx_array_t                waits;         /* ngx_etcd_wait_t * */
+    ngx_array_t                elections;     /* ngx_etcd_campaign_t * of all
+                                                 clusters */
+    ngx_array_t                settings;      /* ngx_etcd_setting_t * of all
+                                                 clusters */
     ngx_fd_t                   wakeup;
 } ngx_etcd_main_conf_t;
 
@@ -69,13 +67,14 @@ extern ngx_module_t  ngx_etcd_module;
 
 
 /*
- * The cluster of that name, which may be defined later in the file; an empty
- * name means "default".  One that is never defined fails the configuration,
- * with the place of the first use.  NULL: no memory.
+ * Returns the cluster of that name, which may be defined later in the file;
+ * an empty name means "default".  A cluster that is never defined fails the
+ * configuration, reported with the place of its first reference.  NULL: no
+ * memory.
  */
 ngx_etcd_conf_t *ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name);
 
-/* a service of that cluster, zeroed but for its name; NULL: no memory */
+/* Adds a service, zeroed except for the name; NULL: no memory. */
 ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
     ngx_etcd_conf_t *conf, ngx_str_t *name);
 

@@ -67,7 +67,7 @@ void
 ngx_etcd_pin_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
     ngx_pool_t *pool)
 {
-    /* not from a table that is newer than what was pinned */
+    /* the table may be newer than the pin: pc->get uses the pinned peer */
 
     ngx_etcd_route_connect(route, pc, pool);
 
@@ -128,7 +128,10 @@ ngx_etcd_pin_leads(ngx_etcd_route_t *route)
 }
 
 
-/* an object of a peer is constant, and replaced by whatever changes of it */
+/*
+ * A changed peer gets a new object: compares the fields that identify a
+ * leader.
+ */
 
 static ngx_uint_t
 ngx_etcd_pin_same(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)

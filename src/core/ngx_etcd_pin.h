@@ -2,10 +2,10 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * nginx builds a request before it asks the balancer for a peer.  What the
- * request says about the leader is therefore decided while the request is
- * built, and pinned: the balancer then picks that leader, in that term and at
- * that address, or nobody.
+ * nginx builds a request before it asks the balancer for a peer.  Therefore
+ * variables that describe the leader pin the leader while the request is
+ * built: the balancer then picks that leader, in that term and at that
+ * address, or no peer.
  */
 
 
@@ -20,52 +20,52 @@
 #include <ngx_etcd_route.h>
 
 
-/* 1 if the upstream has a single leader, which alone can be pinned */
+/* 1 if the upstream has a single leader: no other peer can be pinned */
 
 #define ngx_etcd_pin_possible(upstream)                                       \
     ((upstream)->initialized && (upstream)->service->rules.sole)
 
-/* the route is pinned for that owner: an address that is only compared */
+/* 1 if the route is pinned for that owner, whose address is only compared */
 
 #define ngx_etcd_pin_owned(route, who)                                        \
     ((route) != NULL && (route)->pin.owner == (who))
 
 
 /*
- * A route that is pinned, not connected yet, and leads to nobody until it is
- * read.  It lives as long as the pool.  NULL: no memory.
+ * Creates a pinned route, not connected yet, without a leader until it is
+ * read.  The route exists as long as the pool.  NULL: no memory.
  */
 ngx_etcd_route_t *ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream,
     void *owner, ngx_pool_t *pool, ngx_log_t *log);
 
 /*
- * The leader that the request is built for: the present one at the first call,
- * the same one from then on.  NULL: nobody leads.
+ * Returns the leader that the request is built for: the current one at the
+ * first call, the same one afterwards.  NULL: there is no leader.
  */
 ngx_etcd_peer_t *ngx_etcd_pin_read(ngx_etcd_route_t *route);
 
-/* as ngx_etcd_route_connect(); pc->get is ngx_etcd_pin_get() then */
+/* Like ngx_etcd_route_connect(), but pc->get is ngx_etcd_pin_get(). */
 void ngx_etcd_pin_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
     ngx_pool_t *pool);
 
-/* as ngx_etcd_pick_get(), of the pinned leader alone */
+/* Like ngx_etcd_pick_get(), for the pinned leader only. */
 ngx_int_t ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data);
 
-/* 1 if the pinned leader is still the leader, in the same term */
+/* Returns 1 if the pinned peer is still the leader, in the same term. */
 ngx_uint_t ngx_etcd_pin_leads(ngx_etcd_route_t *route);
 
 /*
- * 1 if the request has read the pin as often as when it was built before.  A
- * value that is cached elsewhere (a "map" that is not volatile) is that of the
- * former leader, and the request must not be sent.
+ * 1 if the request has read the pin as often as it did when it was last
+ * built.  Otherwise a value was cached elsewhere (a "map" that is not
+ * volatile), belongs to the former leader, and the request must not be sent.
  */
 #define ngx_etcd_pin_complete(route)                                          \
     ((route)->pin.reads >= (route)->pin.wanted)
 
-/* the request will be built anew, for whoever leads then */
+/* The request will be built again, for the leader at that time. */
 void ngx_etcd_pin_renew(ngx_etcd_route_t *route);
 
-/* drops the reference */
+/* Releases the reference. */
 void ngx_etcd_pin_release(ngx_etcd_route_t *route);
 
 

@@ -31,7 +31,7 @@ ngx_etcd_route_cleanup(void *data)
 
     ngx_etcd_route_poison(route);
 
-    /* the pool goes on by route->cleanup.next */
+    /* keep cleanup.next: the pool is iterating over the cleanup list */
 
     route->next = ngx_etcd_route_spare;
     ngx_etcd_route_spare = route;
@@ -81,8 +81,8 @@ ngx_etcd_route_revision(ngx_etcd_route_t *route)
     }
 
     /*
-     * No change was ever seen: what the prefix was found empty at, unless this
-     * worker is still reading what was found.
+     * No change was seen: return the revision at which the prefix was found
+     * empty, unless this worker is still reading the set.
      */
 
     table = &route->upstream->service->table;
@@ -92,8 +92,8 @@ ngx_etcd_route_revision(ngx_etcd_route_t *route)
 
 
 /*
- * The agent tells the revision of what it last heard of, and that is later
- * than it puts into the zone what it has read.
+ * The agent publishes the revision of the cluster after it has published the
+ * changes: take the maximum of all sets.
  */
 
 uint64_t

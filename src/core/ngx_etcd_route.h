@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The way of one request, or of one connection, through an upstream; the
- * same for http and stream.
+ * The path of one request or connection through an upstream; common to http
+ * and stream.
  */
 
 
@@ -20,13 +20,13 @@
 
 typedef struct ngx_etcd_route_s  ngx_etcd_route_t;
 
-/* the leader that a request was built for before it was picked: see _pin.h */
+/* The leader that a request is built for; see ngx_etcd_pin.h. */
 
 typedef struct {
-    void                  *owner;         /* NULL: the route is not pinned */
-    ngx_etcd_peer_t       *peer;          /* referenced; NULL: nobody led */
-    uint32_t               reads;         /* by the request that is built */
-    uint32_t               wanted;        /* as many as there were before */
+    void                  *owner;         /* NULL: not pinned */
+    ngx_etcd_peer_t       *peer;          /* referenced; NULL: no leader */
+    uint32_t               reads;         /* reads by the current build */
+    uint32_t               wanted;        /* reads by the former build */
 } ngx_etcd_pin_t;
 
 
@@ -35,11 +35,11 @@ struct ngx_etcd_route_s {
     ngx_etcd_upstream_t   *upstream;
     ngx_etcd_pin_t         pin;
     ngx_pool_cleanup_t     cleanup;
-    ngx_etcd_route_t      *next;          /* spare */
+    ngx_etcd_route_t      *next;          /* if spare */
 };
 
 
-/* what is in the spare ones is not to be looked at: a sanitizer finds that */
+/* AddressSanitizer reports accesses to spare routes */
 
 #if (__SANITIZE_ADDRESS__)
 
@@ -59,19 +59,19 @@ struct ngx_etcd_route_s {
 #endif
 
 
-/* those that are not in use, of this worker */
+/* unused routes of this worker */
 extern ngx_etcd_route_t  *ngx_etcd_route_spare;
 
-/* with the pool */
+/* Pool cleanup handler. */
 void ngx_etcd_route_cleanup(void *data);
 
 
 /*
- * The route lives as long as the pool, and so do the names and keys of the
- * peers that it leads to.  NULL: no memory.
+ * Creates a route.  The route, and the names and keys of the peers that it
+ * picks, exist as long as the pool.  NULL: no memory.
  *
- * It is not of the pool: that of a session of stream is so small that another
- * block of it would cost more than all else that is done here.
+ * The route is not allocated from the pool: the pool of a stream session is
+ * so small that another block would cost more than the rest of this function.
  */
 
 static ngx_inline ngx_etcd_route_t *
@@ -93,7 +93,7 @@ ngx_etcd_route_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
         }
     }
 
-    /* names and keys of peers are used until the request was logged */
+    /* names and keys of peers are used until the request is logged */
 
     route->cleanup.handler = ngx_etcd_route_cleanup;
     route->cleanup.data = route;
@@ -107,7 +107,7 @@ ngx_etcd_route_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
 }
 
 
-/* sets all of pc that is the balancer's, from the table as it is */
+/* Sets the balancer's fields of pc, from the current table. */
 
 static ngx_inline void
 ngx_etcd_route_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
@@ -132,7 +132,7 @@ ngx_etcd_route_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
 }
 
 
-/* both */
+/* Creates and connects a route. */
 
 static ngx_inline ngx_etcd_route_t *
 ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
@@ -150,27 +150,30 @@ ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
 }
 
 
-/* the last one that was created with that pool; NULL: none was */
+/* Returns the last route created with the pool; NULL: there is none. */
 ngx_etcd_route_t *ngx_etcd_route_find(ngx_pool_t *pool);
 
 /*
- * What variables say; the route may be NULL: of no upstream of ours, for which
- * the first cluster of the configuration stands in.
+ * For variables.  The route may be NULL: the request uses no upstream of this
+ * module, and the first cluster of the configuration is used instead.
  */
 
-/* that was picked last; NULL: none was */
+/* Returns the last picked peer; NULL: none. */
 ngx_etcd_peer_t *ngx_etcd_route_peer(ngx_etcd_route_t *route);
 
-/* that it was picked by, or the newest known; 0: none is */
+/*
+ * Returns the revision that the peer was picked by, or the newest known one;
+ * 0: unknown.
+ */
 uint64_t ngx_etcd_route_revision(ngx_etcd_route_t *route);
 
 /*
- * The newest revision of a cluster that anything in its zone says, which is
- * never less than that of a list that can be seen; 0: none is known.
+ * Returns the newest revision in the cluster's zone, which is never below
+ * that of a published list; 0: unknown.
  */
 uint64_t ngx_etcd_route_known(ngx_etcd_conf_t *cluster);
 
-/* ngx_etcd_service_staleness(); without a route that of the first cluster */
+/* ngx_etcd_service_staleness(); without a route, of the first cluster. */
 int64_t ngx_etcd_route_staleness(ngx_etcd_route_t *route);
 
 

@@ -124,7 +124,7 @@ ngx_etcd_save_step(ngx_etcd_save_t *save)
             return rc;
         }
 
-        /* a newer owner may have saved something newer */
+        /* a newer owner may have saved a newer state */
 
         if (!ngx_etcd_zone_owned(&save->conf->zone)) {
             return NGX_DECLINED;
@@ -169,8 +169,9 @@ ngx_etcd_save_copy(ngx_etcd_save_t *save)
 
 
 /*
- * Sets that nothing is known of are left out; if all are, the old file stays.
- * So are leaders: an nginx that starts cannot know whether they still are.
+ * Sets without data are not saved; if there are no others, the old file
+ * stays.  Leaders are not saved: a starting nginx cannot know whether they
+ * are still leaders.
  */
 
 static ngx_int_t
@@ -220,7 +221,7 @@ ngx_etcd_save_copied(ngx_etcd_save_t *save)
 }
 
 
-/* NGX_DECLINED: nothing is known of any */
+/* NGX_DECLINED: no value is known. */
 
 static ngx_int_t
 ngx_etcd_save_values(ngx_etcd_save_t *save)
@@ -240,7 +241,7 @@ ngx_etcd_save_values(ngx_etcd_save_t *save)
 
         value->key = confs[i]->key;
 
-        /* what was refused is to be read again */
+        /* a refused value must be read again */
 
         value->revision = view->refused ? 0 : view->revision;
         value->modified = view->modified;

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * One state file in the making: the sets are copied in the event loop, a
- * piece at a time; a thread makes a text of them and writes it, or, where
- * there are no threads, the event loop does, in pieces too.
+ * Writes one state file: the sets are copied in the event loop, piece by
+ * piece; a thread serializes and writes them.  Without threads the event loop
+ * does this too, in pieces.
  */
 
 
@@ -36,9 +36,9 @@ typedef enum {
 
 
 typedef enum {
-    NGX_ETCD_SAVE_MINE = 0,               /* of the event loop */
-    NGX_ETCD_SAVE_THREADED,               /* nobody else may touch it */
-    NGX_ETCD_SAVE_RETURNED                /* its thread has ended with it */
+    NGX_ETCD_SAVE_MINE = 0,               /* the event loop */
+    NGX_ETCD_SAVE_THREADED,               /* a thread, exclusively */
+    NGX_ETCD_SAVE_RETURNED                /* the thread has ended */
 } ngx_etcd_save_holder_e;
 
 
@@ -48,18 +48,18 @@ struct ngx_etcd_save_s {
     ngx_log_t                *log;
     ngx_etcd_save_state_e     state;
     ngx_int_t                 rc;         /* of the last step */
-    ngx_uint_t                copied;     /* snapshots that are complete */
-    ngx_array_t               snapshots;  /* of ngx_etcd_snapshot_t, one of
-                                             each service */
-    ngx_array_t               known;      /* those that are worth it */
-    ngx_array_t               values;     /* of ngx_etcd_state_value_t, one of
-                                             each of the configuration */
+    ngx_uint_t                copied;     /* number of complete snapshots */
+    ngx_array_t               snapshots;  /* ngx_etcd_snapshot_t, one a
+                                             service */
+    ngx_array_t               known;      /* snapshots to save */
+    ngx_array_t               values;     /* ngx_etcd_state_value_t, one a
+                                             key */
     ngx_etcd_state_text_t     text;
     ngx_etcd_state_file_t     file;
     ngx_uint_t                canceled;
     ngx_atomic_t              holder;     /* ngx_etcd_save_holder_e */
 
-    /* a thread has made its last step */
+    /* the thread has finished */
     void                    (*done)(void *data);
     void                     *data;
 #if (NGX_THREADS)
@@ -68,28 +68,28 @@ struct ngx_etcd_save_s {
 };
 
 
-/* NULL: no memory */
+/* NULL: no memory. */
 ngx_etcd_save_t *ngx_etcd_save_create(ngx_etcd_conf_t *conf,
     void (*done)(void *data), void *data, ngx_log_t *log);
 
-/* a file that was not finished leaves nothing behind */
+/* Frees the save; removes an unfinished file. */
 void ngx_etcd_save_destroy(ngx_etcd_save_t *save);
 
 /*
- * Does some more:
+ * Performs the next step:
  *
- *     NGX_AGAIN     there is more to do,
- *     NGX_BUSY      likewise, but not at once: the zone's mutex was not free,
- *     NGX_OK        the file is there; where the state is not DONE, nothing
- *                   is known of any set, and what was there stays,
- *     NGX_DECLINED  the zone is somebody else's now,
- *     NGX_ERROR     of memory, or as the file says.
+ *     NGX_AGAIN     call again,
+ *     NGX_BUSY      the zone's mutex was held: call again later,
+ *     NGX_OK        the file was saved; if the state is not DONE, no set is
+ *                   known, and the old file stays,
+ *     NGX_DECLINED  the zone has another owner,
+ *     NGX_ERROR     no memory, or see file->failed.
  */
 ngx_int_t ngx_etcd_save_step(ngx_etcd_save_t *save);
 
 /*
- * Lets a thread do the rest, once everything is copied: NGX_OK, done() will
- * be called; NGX_DECLINED, there are no threads, or this is no worker.
+ * Passes the remaining steps to a thread, after copying.  NGX_OK: done() will
+ * be called; NGX_DECLINED: there are no threads, or the process is no worker.
  */
 ngx_int_t ngx_etcd_save_post(ngx_etcd_save_t *save);
 

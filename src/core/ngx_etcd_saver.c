@@ -12,8 +12,8 @@
 #include <ngx_etcd_saver.h>
 
 
-#define NGX_ETCD_SAVER_PIECE  1           /* ms between two pieces */
-#define NGX_ETCD_SAVER_TRIES  100         /* to get the mutex, on exit */
+#define NGX_ETCD_SAVER_PIECE  1           /* ms between steps */
+#define NGX_ETCD_SAVER_TRIES  100         /* attempts to lock, on exit */
 
 
 static char *ngx_etcd_saver_threads(ngx_conf_t *cf);
@@ -65,7 +65,7 @@ ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
         return NGX_CONF_ERROR;
     }
 
-    /* what is not there is made later on, like all paths */
+    /* missing directories are created later, like those of all paths */
 
     if (ngx_file_info(dir->data, &fi) != NGX_FILE_ERROR && !ngx_is_dir(&fi)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -87,8 +87,8 @@ ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
 
 /*
- * A lone process that was told to reload has pools that were never started,
- * and fails when it stops them: there it is pieces.
+ * No threads without a master process: after a reload such a process has
+ * thread pools that were never started, and fails when it stops them.
  */
 
 static char *
@@ -193,7 +193,7 @@ ngx_etcd_saver_due(ngx_etcd_saver_t *saver, ngx_msec_t elapsed)
 }
 
 
-/* 1 if one of them, or only its revision, is another one */
+/* Returns 1 if a value or its revision has changed. */
 
 static ngx_uint_t
 ngx_etcd_saver_values(ngx_etcd_saver_t *saver)
@@ -255,7 +255,7 @@ ngx_etcd_saver_event(ngx_event_t *ev)
 }
 
 
-/* the present save has ended, in whatever way */
+/* The current save has ended, successfully or not. */
 
 static void
 ngx_etcd_saver_done(void *data)
@@ -346,7 +346,7 @@ ngx_etcd_saver_cancel(ngx_etcd_saver_t *saver)
 
     save->canceled = 1;
 
-    /* what a thread has, it gives back */
+    /* a save that a thread holds ends when the thread returns it */
 
     if (save->holder != NGX_ETCD_SAVE_MINE) {
         return;
@@ -375,8 +375,8 @@ ngx_etcd_saver_finish(ngx_etcd_saver_t *saver)
     if (save != NULL) {
 
         /*
-         * The pool of threads has ended by now, and with it all tasks.  If
-         * it has not, the disk hangs: there is nobody to wait for it.
+         * The thread pool, and with it all tasks, has ended by now; otherwise
+         * the disk hangs, and the process must not wait for it.
          */
 
         if (save->holder == NGX_ETCD_SAVE_THREADED) {

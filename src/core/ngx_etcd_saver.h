@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Keeps the state file of a cluster ("state_path"): the agent saves, with
- * little work in the event loop and no waiting for the disk; the master reads
- * it when a zone is new.
+ * Maintains the state file of a cluster ("state_path"): the agent saves, with
+ * little work in the event loop and without waiting for the disk; the master
+ * reads the file when a zone is new.
  */
 
 
@@ -19,16 +19,17 @@
 #include <ngx_etcd_save.h>
 
 
-#define NGX_ETCD_SAVER_INTERVAL  1000     /* ms: at most one file in */
-#define NGX_ETCD_SAVER_REVISION  60000    /* when nothing but revisions grew */
-#define NGX_ETCD_SAVER_RETRY     5000     /* after a failure */
+#define NGX_ETCD_SAVER_INTERVAL  1000     /* ms, minimum between two saves */
+#define NGX_ETCD_SAVER_REVISION  60000    /* ms, if only revisions have
+                                             changed */
+#define NGX_ETCD_SAVER_RETRY     5000     /* ms, after a failure */
 
-/* a state takes no more than this many times the size of its zone */
+/* maximum size of a state file, as a multiple of the zone size */
 
 #define NGX_ETCD_SAVER_LIMIT     8
 
 
-/* what was saved last of one set */
+/* The state of a set at the last save. */
 
 typedef struct {
     ngx_atomic_uint_t         generation;
@@ -36,41 +37,41 @@ typedef struct {
 } ngx_etcd_saver_mark_t;
 
 
-/* of one agent; lives as long as its worker */
+/* The saver of an agent; exists as long as the worker. */
 
 typedef struct {
     ngx_etcd_conf_t          *conf;
     ngx_log_t                *log;
-    ngx_etcd_save_t          *save;        /* under way, or NULL */
-    ngx_etcd_saver_mark_t    *marks;       /* as the services */
-    uint64_t                 *versions;    /* as the values */
-    ngx_event_t               event;       /* the next piece */
-    ngx_msec_t                started;     /* the last save */
+    ngx_etcd_save_t          *save;        /* in progress, or NULL */
+    ngx_etcd_saver_mark_t    *marks;       /* one a service */
+    uint64_t                 *versions;    /* one a value */
+    ngx_event_t               event;       /* next step */
+    ngx_msec_t                started;     /* time of the last save */
     unsigned                  saved:1;     /* marks are valid */
-    unsigned                  failed:1;    /* was logged */
+    unsigned                  failed:1;    /* the failure was logged */
 } ngx_etcd_saver_t;
 
 
-/* the directive, and what is left to do when its block is complete */
+/* The directive's handler, and the check at the end of the block. */
 char *ngx_etcd_saver_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 
-/* NGX_ERROR: no memory */
+/* NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_saver_init(ngx_etcd_saver_t *saver, ngx_etcd_conf_t *conf,
     ngx_cycle_t *cycle);
 
-/* the owner of the zone, from time to time: saves what has changed */
+/* Called by the owner of the zone periodically: saves changes. */
 void ngx_etcd_saver_tick(ngx_etcd_saver_t *saver);
 
-/* the zone is somebody else's now */
+/* Called when the zone has another owner. */
 void ngx_etcd_saver_cancel(ngx_etcd_saver_t *saver);
 
-/* the owner exits: saves what has changed, and may wait for the disk */
+/* Called when the owner exits: saves changes; may wait for the disk. */
 void ngx_etcd_saver_finish(ngx_etcd_saver_t *saver);
 
 /*
- * The master, when the zone and its sets are new.  A file that cannot be used
- * is reported, and changes nothing.
+ * Called by the master for a new zone with new sets.  An unusable file is
+ * logged and ignored.
  */
 void ngx_etcd_saver_restore(ngx_etcd_conf_t *conf, ngx_log_t *log);
 

@@ -124,7 +124,7 @@ ngx_etcd_setting_arguments(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
 }
 
 
-/* as variables are written in other directives */
+/* Checks the syntax of variables in other directives. */
 
 static ngx_uint_t
 ngx_etcd_setting_is_name(ngx_str_t *name)
@@ -145,7 +145,7 @@ ngx_etcd_setting_is_name(ngx_str_t *name)
 }
 
 
-/* however many variables are of a key, it is watched once */
+/* A key with several variables is watched once. */
 
 static ngx_etcd_value_conf_t *
 ngx_etcd_setting_value(ngx_conf_t *cf, ngx_etcd_setting_t *setting,
@@ -206,7 +206,7 @@ ngx_etcd_setting_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 }
 
 
-/* the next one that asks may get another value: a request keeps this one */
+/* Copies the value: a request keeps its value when the key changes. */
 
 ngx_int_t
 ngx_etcd_setting_get(ngx_etcd_setting_t *setting, ngx_variable_value_t *v,

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Variables that are the values of keys ("etcd_set"): what the directive says,
- * and what a request asks.
+ * Variables with the values of keys: the "etcd_set" directive and the
+ * evaluation in a request.
  */
 
 
@@ -17,7 +17,7 @@
 
 
 typedef struct {
-    ngx_str_t                  name;          /* with the "$" */
+    ngx_str_t                  name;          /* including "$" */
     ngx_etcd_conf_t           *cluster;
     ngx_etcd_value_conf_t     *value;
     ngx_str_t                  otherwise;     /* default= */
@@ -26,14 +26,20 @@ typedef struct {
 } ngx_etcd_setting_t;
 
 
-/* the directive at hand; NULL: it is wrong, which was said, or no memory */
+/* Handles the directive at hand.  NULL: invalid (logged), or no memory. */
 ngx_etcd_setting_t *ngx_etcd_setting_add(ngx_conf_t *cf);
 
-/* the master, when the zone is there, as of ngx_etcd_value_declare() */
+/*
+ * Called by the master when the zone exists; results as of
+ * ngx_etcd_value_declare().
+ */
 ngx_int_t ngx_etcd_setting_declare(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_t *old);
 
-/* its value now, in memory of the pool; NGX_OK or NGX_ERROR */
+/*
+ * Reads the current value; memory is allocated from the pool.  NGX_OK or
+ * NGX_ERROR.
+ */
 ngx_int_t ngx_etcd_setting_get(ngx_etcd_setting_t *setting,
     ngx_variable_value_t *v, ngx_pool_t *pool);
 

@@ -17,7 +17,7 @@ typedef struct {
     ngx_etcd_zone_space_t  *shared;
     ngx_log_t              *log;
     ngx_event_t             timer;
-    ngx_etcd_cluster_t     *cluster;   /* NULL: this worker never asked */
+    ngx_etcd_cluster_t     *cluster;   /* NULL: this worker has not asked */
     ngx_etcd_db_status_t    status;
     unsigned                asking:1;
 } ngx_etcd_space_t;
@@ -40,7 +40,7 @@ static void ngx_etcd_space_report(ngx_etcd_space_t *space,
     ngx_etcd_space_state_e state);
 
 
-/* of this worker: made anew by every process */
+/* of this worker, created by each process */
 
 static ngx_array_t  *ngx_etcd_spaces;
 
@@ -52,7 +52,7 @@ ngx_etcd_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
     ngx_etcd_conf_t   **clusters;
     ngx_etcd_space_t   *space;
 
-    /* timers point to the elements: there is room for all of them */
+    /* timers refer to the elements: allocate all of them now */
 
     ngx_etcd_spaces = ngx_array_create(cycle->pool,
                                        ngx_max(conf->clusters.nelts, 1),
@@ -177,8 +177,9 @@ ngx_etcd_space_timer(ngx_event_t *ev)
 
 
 /*
- * 1: it is the turn of this worker, which has a connection for it after the
- * first time, and is preferred then: others wait a little longer.
+ * Returns 1 if this worker should ask now.  A worker that has asked before
+ * has a connection already and is preferred: other workers wait a little
+ * longer.
  */
 
 static ngx_uint_t
@@ -228,7 +229,7 @@ ngx_etcd_space_ask(ngx_etcd_space_t *space)
 static void
 ngx_etcd_space_changed(void *data)
 {
-    /* nobody is shown the state of this client */
+    /* the state of this client is not published */
 }
 
 
@@ -264,7 +265,7 @@ ngx_etcd_space_done(ngx_etcd_db_status_t *status, ngx_etcd_grpc_status_e code,
 }
 
 
-/* what was known stays so while etcd cannot be reached */
+/* The last known size stays while etcd is unreachable. */
 
 static void
 ngx_etcd_space_failed(ngx_etcd_space_t *space, ngx_etcd_grpc_status_e code,
@@ -292,7 +293,7 @@ ngx_etcd_space_failed(ngx_etcd_space_t *space, ngx_etcd_grpc_status_e code,
 }
 
 
-/* members differ a little in their size: LOW is not left at its border */
+/* Hysteresis: etcd's members report slightly different sizes. */
 
 static ngx_etcd_space_state_e
 ngx_etcd_space_state(ngx_etcd_space_t *space, uint64_t size, uint64_t quota)

@@ -2,12 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * How much room the database of etcd has left.
+ * The free space of etcd's database.
  *
- * Where a lock's KEY has variables, clients write to etcd: each request puts
- * and deletes a key, and etcd keeps all of that until it compacts.  So etcd is
- * asked at intervals how full it is, by one worker for all, and each change of
- * the answer is logged once.
+ * If a lock's KEY contains variables, clients cause writes to etcd: each
+ * request puts and deletes a key, and etcd keeps both until compaction.
+ * Therefore one worker asks etcd at intervals for the size of its database,
+ * and each change of the state is logged once.
  */
 
 
@@ -20,32 +20,35 @@
 #include <ngx_etcd_module.h>
 
 
-#define NGX_ETCD_SPACE_QUOTA   2147483648     /* etcd's own default */
+#define NGX_ETCD_SPACE_QUOTA   2147483648     /* etcd's default */
 #define NGX_ETCD_SPACE_CHECK   60000          /* ms */
 
-#define NGX_ETCD_SPACE_FIRST   1000           /* ms: the first time within */
+#define NGX_ETCD_SPACE_FIRST   1000           /* ms: first check within */
 
-/* percent of the quota: LOW from there on, ENOUGH again below that */
+/* percent of the quota: LOW begins, LOW ends */
 
 #define NGX_ETCD_SPACE_LOW     80
 #define NGX_ETCD_SPACE_ENOUGH  75
 
 
-/* of the zone's space */
+/* the state in the zone */
 
 typedef enum {
-    NGX_ETCD_SPACE_UNKNOWN = 0,               /* nobody has said yet */
-    NGX_ETCD_SPACE_REFUSED,                   /* etcd does not say it */
+    NGX_ETCD_SPACE_UNKNOWN = 0,               /* not asked yet */
+    NGX_ETCD_SPACE_REFUSED,                   /* etcd refuses to answer */
     NGX_ETCD_SPACE_IS_ENOUGH,
     NGX_ETCD_SPACE_IS_LOW,
-    NGX_ETCD_SPACE_NONE                       /* etcd takes no writes */
+    NGX_ETCD_SPACE_NONE                       /* etcd refuses writes */
 } ngx_etcd_space_state_e;
 
 
-/* in a worker: NGX_ERROR for lack of memory, never because etcd is away */
+/*
+ * Called in a worker.  NGX_ERROR: no memory; never because etcd is
+ * unreachable.
+ */
 ngx_int_t ngx_etcd_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf);
 
-/* it exits */
+/* Called when the worker exits. */
 void ngx_etcd_space_stop(void);
 
 

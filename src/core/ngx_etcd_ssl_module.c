@@ -150,7 +150,7 @@ ngx_etcd_ssl_conf_init(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ssl->verify = NGX_CONF_UNSET;
     ssl->verify_depth = NGX_CONF_UNSET;
 
-    /* what is not one directive's fault is the block's */
+    /* errors that belong to no directive are reported for the block */
 
     ssl->ciphers.directive = "etcd";
     ssl->ciphers.file = ecf->file;
@@ -173,7 +173,7 @@ ngx_etcd_ssl_conf_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_value(ssl->verify, 1);
     ngx_conf_init_value(ssl->verify_depth, 1);
 
-    /* below TLS 1.2 there is no HTTP/2 */
+    /* HTTP/2 requires TLS 1.2: RFC 9113, section 9.2 */
 
     if (ssl->protocols == 0) {
         ssl->protocols = NGX_SSL_TLSv1_2|NGX_SSL_TLSv1_3;
@@ -209,7 +209,7 @@ ngx_etcd_ssl_secure(ngx_etcd_conf_t *ecf)
 }
 
 
-/* what is written is checked, even if all endpoints are http */
+/* Files are checked even if all endpoints use http. */
 
 static ngx_uint_t
 ngx_etcd_ssl_wanted(ngx_etcd_conf_t *ecf, ngx_uint_t secure)
@@ -288,7 +288,10 @@ ngx_etcd_ssl_conf_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
     cln->handler = ngx_etcd_ssl_cleanup;
     cln->data = ssl;
 
-    /* the log of this configuration, which the context will live with */
+    /*
+     * the log of the new configuration, since the context exists as long as
+     * it does
+     */
 
     if (ngx_etcd_ssl_load(ssl, &cf->cycle->new_log, &error) != NGX_OK) {
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "\"%s\" directive: %V in "
@@ -380,7 +383,7 @@ ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* a file's name is made absolute here: later there is no prefix to be had */
+/* Makes a file name absolute: the prefix is not available later. */
 
 static ngx_int_t
 ngx_etcd_ssl_command_file(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option)

@@ -18,13 +18,16 @@
 extern ngx_module_t  ngx_etcd_ssl_module;
 
 
-/* before the block is read */
+/* Called before the block is read. */
 ngx_int_t ngx_etcd_ssl_conf_init(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 
-/* after it: reads the files, and says what is wrong with them and where */
+/*
+ * Called at the end of the block: loads the files; logs errors with their
+ * place.
+ */
 char *ngx_etcd_ssl_conf_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 
-/* reads the files that the settings name; the error is logged */
+/* Loads the files of the settings; logs errors. */
 ngx_int_t ngx_etcd_ssl_conf_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl);
 
 

@@ -37,7 +37,10 @@ ngx_etcd_state_file_init(ngx_etcd_state_file_t *file, ngx_str_t *path,
         return NGX_ERROR;
     }
 
-    /* its own for every process: an agent that hung may go on with its */
+    /*
+     * the name contains the pid: an agent that hung may still write to its
+     * file
+     */
 
     file->temp.data = p;
     file->temp.len = ngx_sprintf(p, "%V.%P" NGX_ETCD_STATE_FILE_SUFFIX "%Z",
@@ -102,7 +105,7 @@ ngx_etcd_state_file_open(ngx_etcd_state_file_t *file)
 
     temp = (char *) file->temp.data;
 
-    /* of a predecessor with the same pid */
+    /* left by a former process with the same pid */
 
     (void) unlink(temp);
 
@@ -157,8 +160,8 @@ ngx_etcd_state_file_abandon(ngx_etcd_state_file_t *file)
 
 
 /*
- * The master reads, maybe as root, in a directory of a user who may do less:
- * no link is followed, and nothing but a file is opened for good.
+ * The master may read as root in a directory of a less privileged user:
+ * symbolic links are not followed, and only regular files are read.
  */
 
 ngx_int_t
@@ -285,7 +288,7 @@ ngx_etcd_state_file_clean(ngx_str_t *dir, ngx_str_t *path, ngx_log_t *log)
 }
 
 
-/* "BASE.PID.tmp" of a process that is no more */
+/* Returns 1 for "BASE.PID.tmp" of a dead process. */
 
 static ngx_uint_t
 ngx_etcd_state_file_left(ngx_str_t *base, u_char *name, size_t len)

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A file that is replaced as a whole: it is the old one or the new one,
- * whenever the power goes.
+ * A file that is replaced atomically: after a power failure it has either the
+ * old or the new content.
  */
 
 
@@ -15,7 +15,7 @@
 #include <ngx_core.h>
 
 
-#define NGX_ETCD_STATE_FILE_PIECE  65536      /* bytes written at a time */
+#define NGX_ETCD_STATE_FILE_PIECE  65536      /* bytes per step */
 
 
 typedef enum {
@@ -25,46 +25,50 @@ typedef enum {
 } ngx_etcd_state_file_state_e;
 
 
-/* a replacement under way; safe to be used by a thread: it never logs */
+/*
+ * A replacement in progress.  The functions may run in a thread: they never
+ * log.
+ */
 
 typedef struct {
-    ngx_str_t                    path;        /* ends with a zero byte */
-    ngx_str_t                    temp;        /* likewise, beside it */
+    ngx_str_t                    path;        /* zero-terminated */
+    ngx_str_t                    temp;        /* zero-terminated, in the same
+                                                 directory */
 
     ngx_etcd_state_file_state_e  state;
     ngx_fd_t                     fd;
     size_t                       sent;
-    char                        *failed;      /* what failed */
+    char                        *failed;      /* name of the failed call */
     ngx_err_t                    err;
 } ngx_etcd_state_file_t;
 
 
-/* the path must stay; NGX_ERROR: no memory */
+/* The path must stay valid.  NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_state_file_init(ngx_etcd_state_file_t *file,
     ngx_str_t *path, ngx_pool_t *pool);
 
 /*
- * Writes the next piece: NGX_OK, all is on the disk, to be published;
- * NGX_AGAIN; NGX_ERROR, failed and err say why.
+ * Writes the next piece.  NGX_OK: the file is on disk and can be published;
+ * NGX_AGAIN: call again; NGX_ERROR: see failed and err.
  */
 ngx_int_t ngx_etcd_state_file_write(ngx_etcd_state_file_t *file, u_char *data,
     size_t len);
 
-/* takes the place of the old file */
+/* Replaces the old file. */
 ngx_int_t ngx_etcd_state_file_publish(ngx_etcd_state_file_t *file);
 
-/* removes what was written, if it was not published */
+/* Removes an unpublished file. */
 void ngx_etcd_state_file_abandon(ngx_etcd_state_file_t *file);
 
 
 /*
- * NGX_OK, NGX_DECLINED (there is no such file), or NGX_ERROR: the reason is
- * a text, and *err an error number or 0.
+ * Reads a file.  NGX_DECLINED: there is no such file; NGX_ERROR: *reason is
+ * set, *err is an errno or 0.
  */
 ngx_int_t ngx_etcd_state_file_read(ngx_str_t *path, size_t limit,
     ngx_pool_t *pool, ngx_str_t *text, char **reason, ngx_err_t *err);
 
-/* removes what processes that are no more have left beside the file */
+/* Removes temporary files of dead processes. */
 void ngx_etcd_state_file_clean(ngx_str_t *dir, ngx_str_t *path,
     ngx_log_t *log);
 

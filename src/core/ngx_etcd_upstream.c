@@ -129,7 +129,7 @@ ngx_etcd_upstream_parameters(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 
     rv = ngx_etcd_upstream_format(cf, service, NULL);
 
-    /* other parameters depend on the format */
+    /* read the format first: other parameters depend on it */
 
     for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
 
@@ -195,7 +195,7 @@ ngx_etcd_upstream_parameter(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 }
 
 
-/* a name of NULL: the default */
+/* NULL: the default. */
 
 char *
 ngx_etcd_upstream_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
@@ -265,7 +265,7 @@ ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* of the method: a key, if it needs one, and then what tells it from others */
+/* Reads the arguments of a method: a key, if needed, and a parameter. */
 
 static ngx_int_t
 ngx_etcd_upstream_method(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
@@ -378,7 +378,10 @@ ngx_etcd_upstream_place(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 }
 
 
-/* a block with a directive of ours: it is checked when all was read */
+/*
+ * Remembers a block with a directive of this module, to be checked when the
+ * configuration is complete.
+ */
 
 static ngx_int_t
 ngx_etcd_upstream_add(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
@@ -512,7 +515,10 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
     member->allow = upstream->allow;
     member->allow_unix = upstream->allow_unix;
 
-    /* equal hashes: a reload need not read the values again */
+    /*
+     * The hash of the parameters: if it is unchanged after a reload, values
+     * need not be decoded again.
+     */
 
     format = ngx_etcd_format_name(member->format);
 

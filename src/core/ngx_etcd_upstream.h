@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The directives of "upstream" blocks, as http and stream share them.
+ * The directives of "upstream" blocks; common to http and stream.
  */
 
 
@@ -16,46 +16,48 @@
 #include <ngx_etcd_balance.h>
 
 
-/* one "upstream" block; zeroed: none of our directives was seen */
+/* An "upstream" block; all zero: no directive of this module was seen. */
 
 typedef struct {
     ngx_etcd_conf_t             *cluster;
     ngx_etcd_service_conf_t     *service;       /* NULL: neither etcd_members
                                                    nor etcd_leader */
     const ngx_etcd_method_t     *method;        /* NULL: the default */
-    ngx_str_t                    key;           /* of it; variables and all */
-    ngx_array_t                 *allow;         /* of ngx_cidr_t; NULL: all */
+    ngx_str_t                    key;           /* of the method, not
+                                                   compiled */
+    ngx_array_t                 *allow;         /* ngx_cidr_t; NULL: all */
     ngx_uint_t                   allow_unix;
-    ngx_uint_t                   initialized;   /* our balancer is the one */
+    ngx_uint_t                   initialized;   /* the module's balancer is
+                                                   used */
     ngx_str_t                    directive;     /* etcd_members or etcd_leader,
-                                                   or the first one, which is
-                                                   without them */
-    u_char                      *file;          /* its place */
+                                                   otherwise the first
+                                                   directive */
+    u_char                      *file;          /* place of the directive */
     ngx_uint_t                   line;
 } ngx_etcd_upstream_t;
 
 
 /*
- * The directives.  What etcd_balance leaves to do is to compile the key, if
- * there is one.  The configuration of etcd_balance and etcd_allow has an
+ * Handlers of the directives.  After etcd_balance the caller compiles the
+ * key, if any.  For etcd_balance and etcd_allow, conf has an
  * ngx_etcd_upstream_t at the command's offset.
  */
 
-/* etcd_members, and etcd_leader */
+/* etcd_members and etcd_leader */
 char *ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     ngx_str_t *name, ngx_uint_t stream);
 char *ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* the format of values; a name of NULL: the default */
+/* Sets the format of values; NULL: the default. */
 char *ngx_etcd_upstream_format(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *name);
 
 /*
- * A block without a server is refused, by nginx and by its methods: until it
- * is for ngx_etcd_upstream_check() to say what is wrong, a server of this name
- * and address stands in, told by where the name is.  NULL: no memory.
+ * nginx and its methods refuse a block without servers.  This placeholder
+ * server is used until ngx_etcd_upstream_check() can report the error; the
+ * placeholder is recognized by the address of its name.  NULL: no memory.
  */
 ngx_addr_t *ngx_etcd_upstream_placeholder(ngx_conf_t *cf);
 
@@ -64,7 +66,7 @@ extern ngx_str_t  ngx_etcd_upstream_placeholder_name;
 #define ngx_etcd_upstream_is_placeholder(name)                                \
     ((name)->data == ngx_etcd_upstream_placeholder_name.data)
 
-/* the parameters of a "server" of http or stream */
+/* copies the parameters of a "server" of http or stream */
 
 #define ngx_etcd_upstream_server_attr(attr, server)                           \
     ngx_memzero(attr, sizeof(ngx_etcd_member_attr_t));                        \
@@ -75,25 +77,28 @@ extern ngx_str_t  ngx_etcd_upstream_placeholder_name;
     (attr)->down = (server)->down;                                            \
     (attr)->backup = (server)->backup
 
-/* a static server: its addresses, n of them; logs errors */
+/* Adds a static server with n addresses; logs errors. */
 ngx_int_t ngx_etcd_upstream_server(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_str_t *name, ngx_addr_t *addrs,
     ngx_uint_t n, ngx_etcd_member_attr_t *attr);
 
-/* one that nginx would resolve itself, were it its balancer: says so */
+/*
+ * Logs that a server has to be resolved, which nginx does only for its own
+ * balancers.
+ */
 void ngx_etcd_upstream_refuse_name(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_str_t *name);
 
 /*
- * The cluster that the directive at hand names by "cluster=", from this
- * argument on; NULL: that is wrong, which was said, or no memory.
+ * Returns the cluster named by "cluster=" of the directive at hand;
+ * parameters are read from "first" on.  NULL: invalid (logged), or no memory.
  */
 ngx_etcd_conf_t *ngx_etcd_upstream_cluster(ngx_conf_t *cf, ngx_uint_t first);
 
-/* the block is complete, and our balancer is the one that is asked */
+/* Called when the block is complete and uses the module's balancer. */
 void ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream);
 
-/* after the configuration was read: refuses blocks that cannot work */
+/* Called after the configuration was read: refuses invalid blocks. */
 ngx_int_t ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
 
 

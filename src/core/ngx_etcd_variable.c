@@ -11,10 +11,10 @@
 #include <ngx_etcd_variable.h>
 
 
-/* names of variables that a worker reports */
+/* variable names logged per worker */
 #define NGX_ETCD_VARIABLE_REPORTS    32
 
-/* of the names below */
+/* indices of the names below */
 
 #define NGX_ETCD_VARIABLE_LEADER     0
 #define NGX_ETCD_VARIABLE_IS_LEADER  1
@@ -168,7 +168,10 @@ ngx_etcd_variable_election(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
 }
 
 
-/* after its term a former leader is known by what it would be again */
+/*
+ * After the end of its term, a former leader is shown by the value with which
+ * it campaigns.
+ */
 
 static ngx_int_t
 ngx_etcd_variable_leader(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
@@ -241,7 +244,7 @@ ngx_etcd_variable_used(ngx_conf_t *cf, ngx_str_t *name)
 }
 
 
-/* its place among the names, that of the empty one if it is none of them */
+/* Returns the index of the prefix, or of the empty one. */
 
 static ngx_uint_t
 ngx_etcd_variable_of_election(ngx_str_t *name, ngx_str_t *election)

@@ -142,7 +142,7 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 }
 
 
-/* names of upstreams are compared as nginx does */
+/* Compares names of upstreams like nginx. */
 
 static ngx_etcd_service_conf_t *
 ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
