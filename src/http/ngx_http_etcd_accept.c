@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What a client says that it likes: the header "Accept".
+ * The "Accept" header of a request.
  */
 
 
@@ -12,17 +12,17 @@
 #include <ngx_http_etcd_module.h>
 
 
-/* one of the header's ranges of media types */
+/* a media range of the header (RFC 9110, section 12.5.1) */
 
 typedef struct {
     ngx_str_t     type;
     ngx_str_t     version;
-    ngx_uint_t    quality;      /* of 1000 */
+    ngx_uint_t    quality;      /* 0 .. 1000 */
 } ngx_http_etcd_range_t;
 
 
 typedef struct {
-    ngx_uint_t    exact;        /* 0: nothing was found yet */
+    ngx_uint_t    exact;        /* specificity; 0: no match yet */
     ngx_uint_t    quality;
 } ngx_http_etcd_match_t;
 
@@ -69,7 +69,7 @@ ngx_http_etcd_accept(ngx_http_request_t *r, const ngx_str_t *type,
 }
 
 
-/* of the ranges that a type is in, the one that says most of it counts */
+/* Of all ranges that match a type, the most specific one counts. */
 
 static void
 ngx_http_etcd_accept_header(ngx_str_t *header, const ngx_str_t *type,
@@ -95,7 +95,7 @@ ngx_http_etcd_accept_header(ngx_str_t *header, const ngx_str_t *type,
 }
 
 
-/* takes what is before the end off the text, less the spaces around it */
+/* Splits off the text before "end" and trims spaces. */
 
 static ngx_str_t
 ngx_http_etcd_accept_word(ngx_str_t *text, u_char end)
@@ -157,7 +157,7 @@ ngx_http_etcd_accept_range(ngx_str_t text, ngx_http_etcd_range_t *range)
 }
 
 
-/* 0: the type is not in the range */
+/* Returns the specificity; 0: the type is not in the range. */
 
 static ngx_uint_t
 ngx_http_etcd_accept_exact(ngx_http_etcd_range_t *range, const ngx_str_t *type,

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * etcd_require_leader: a request is let in by a term, and is not sent to an
- * upstream when that term is over.  Between the two a body may be read, a
- * cached answer or a member be waited for, and another server be tried.
+ * etcd_require_leader: a request is admitted in a term, and is not passed to
+ * an upstream after the term has ended.  In between nginx may read the body,
+ * wait for a cached response or a member, and try another server.
  */
 
 
@@ -14,7 +14,7 @@
 #include <ngx_http_etcd_module.h>
 
 
-/* an upstream without a configuration of its own: "proxy_pass" to an address */
+/* an upstream without a srv_conf: "proxy_pass" to an address */
 
 typedef struct {
     ngx_http_upstream_srv_conf_t    *upstream;
@@ -22,7 +22,7 @@ typedef struct {
 } ngx_http_etcd_gate_upstream_t;
 
 
-/* the balancer's part of a connection, behind ours */
+/* the wrapped functions and data of the balancer */
 
 typedef struct {
     ngx_http_request_t              *request;
@@ -148,8 +148,9 @@ ngx_http_etcd_gate_init(ngx_conf_t *cf)
 
 
 /*
- * Called for what comes of a body, and for its end, after which the request is
- * built at once.  What is not read is no request of its own.
+ * Called for each part of a body and for its end, after which the request is
+ * built at once.  A refusal disables keepalive: the unread rest of the body
+ * must not be taken for another request.
  */
 
 static ngx_int_t
@@ -291,7 +292,7 @@ ngx_http_etcd_gate_wrap_peer(ngx_http_request_t *r,
 }
 
 
-/* before each try */
+/* Called before each try. */
 
 static ngx_int_t
 ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
@@ -309,9 +310,10 @@ ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
 
 
 /*
- * To nginx the request has left its upstream: what it does about our error is
- * to drop a reference, and so does the upstream's cleanup.  The try that is not
- * made is not logged.  Where there is no memory the error is what it seems.
+ * Refuses a request whose term has ended.  For nginx the request has left its
+ * upstream already: on the balancer's error nginx drops a reference, as the
+ * cleanup of the upstream does.  The try is not logged, since there was none.
+ * Without memory the error is handled as usual.
  */
 
 static void

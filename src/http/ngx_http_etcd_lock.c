@@ -10,12 +10,12 @@
 #include <ngx_http_etcd_module.h>
 
 
-/* seconds; when to ask again is anybody's guess */
+/* seconds; the duration of the lock is unknown */
 
 #define NGX_HTTP_ETCD_LOCK_RETRY  "1"
 
 
-/* what a subrequest's own was before */
+/* the former post_subrequest of a subrequest */
 
 typedef struct {
     ngx_http_post_subrequest_t   post;
@@ -127,7 +127,10 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 }
 
 
-/* a request that is refused for the key of one lock takes none of the others */
+/*
+ * Checks all keys first: a request that is refused for the key of one lock
+ * takes none of the other locks.
+ */
 
 static ngx_int_t
 ngx_http_etcd_lock_check(ngx_http_request_t *r, ngx_array_t *locks)
@@ -163,7 +166,7 @@ ngx_http_etcd_lock_one(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
     ngx_str_t              key;
     ngx_etcd_lock_slot_t  *slot;
 
-    /* by the directive first: a redirect may have changed what the key is */
+    /* search by directive first: a redirect may have changed the key */
 
     slot = ngx_etcd_lock_slot_find(r->pool, r, lock);
 
@@ -193,7 +196,7 @@ ngx_http_etcd_lock_one(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
 }
 
 
-/* NGX_DONE: it is empty, and there is no lock */
+/* NGX_DONE: the key is empty, and no lock is taken. */
 
 static ngx_int_t
 ngx_http_etcd_lock_key(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
@@ -214,7 +217,10 @@ ngx_http_etcd_lock_key(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 }
 
 
-/* likewise; NGX_HTTP_BAD_REQUEST: it is empty, and the request keeps no lock */
+/*
+ * NGX_DONE likewise; NGX_HTTP_BAD_REQUEST: an empty key is refused, and the
+ * request keeps no lock.
+ */
 
 static ngx_int_t
 ngx_http_etcd_lock_value(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
@@ -262,7 +268,7 @@ ngx_http_etcd_lock_take(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 
     slot->key = *key;
 
-    /* a client that goes away is to be noticed */
+    /* detect a client that closes the connection */
 
     if (ngx_http_etcd_watch_client(r) != NGX_OK) {
         return NGX_ERROR;
@@ -274,7 +280,7 @@ ngx_http_etcd_lock_take(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 }
 
 
-/* NGX_OK: it is held */
+/* NGX_OK: the lock is held. */
 
 static ngx_int_t
 ngx_http_etcd_lock_result(ngx_http_request_t *r, ngx_etcd_lock_slot_t *slot)
@@ -304,7 +310,7 @@ ngx_http_etcd_lock_result(ngx_http_request_t *r, ngx_etcd_lock_slot_t *slot)
 }
 
 
-/* who is not let in does not keep others out with what it got before */
+/* A refused request releases the locks that it has got before. */
 
 static ngx_int_t
 ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
@@ -327,7 +333,10 @@ ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
 }
 
 
-/* its cleanup comes before the request is logged, that of the pool later */
+/*
+ * Adds a slot with a request cleanup, which runs before the request is
+ * logged; pool cleanups run later.
+ */
 
 static ngx_etcd_lock_slot_t *
 ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
@@ -368,7 +377,7 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
 }
 
 
-/* a lock of a subrequest ends with it, not with the request */
+/* The locks of a subrequest end with the subrequest, not with the request. */
 
 static ngx_int_t
 ngx_http_etcd_lock_subrequest(ngx_http_request_t *r)
@@ -408,7 +417,7 @@ ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r, void *data,
         rc = post->next->handler(r, post->next->data, rc);
     }
 
-    /* what has an error page goes on */
+    /* keep the locks if an error page follows */
 
     if (rc != NGX_HTTP_CREATED
         && rc != NGX_HTTP_NO_CONTENT
@@ -422,8 +431,8 @@ ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r, void *data,
 
 
 /*
- * That very lock, which it would wait for in vain: of the request, or of those
- * that it is a subrequest of.
+ * Finds the same lock in the request or its parents: waiting for it would be
+ * a deadlock.
  */
 
 static ngx_etcd_lock_slot_t *
@@ -452,7 +461,7 @@ ngx_http_etcd_lock_find(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 }
 
 
-/* a subrequest relies on a lock of its parent, and has its variables */
+/* A subrequest uses the lock of its parent, and sees its variables. */
 
 static ngx_etcd_lock_slot_t *
 ngx_http_etcd_lock_borrow(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
@@ -472,7 +481,7 @@ ngx_http_etcd_lock_borrow(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 }
 
 
-/* all locks that the request has or waits for, the last one first */
+/* Releases all locks that the request holds or awaits, the newest first. */
 
 static void
 ngx_http_etcd_lock_release(ngx_http_request_t *r)
@@ -541,7 +550,10 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 
     if (ngx_http_etcd_suspended(r)) {
 
-        /* for another lock: what has become of this one is seen then */
+        /*
+         * waiting for another lock: the loss is detected when the phase runs
+         * again
+         */
 
         ngx_http_etcd_resume(r);
         return;
@@ -555,7 +567,10 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
     if (r->request_body != NULL && r->request_body->rest != 0
         && !r->header_sent)
     {
-        /* nothing but that goes on, and it ends as if it had failed */
+        /*
+         * only reading of the body is in progress: it ends as if it had
+         * failed
+         */
 
         ngx_http_finalize_request(r, status);
 
@@ -579,7 +594,10 @@ ngx_http_etcd_add_lock_filters(void)
 }
 
 
-/* an answer may be there before it is known that the lock is lost */
+/*
+ * Refuses a response if a lock is known to be lost: the lost() handler may
+ * not have been called yet.
+ */
 
 static ngx_int_t
 ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
@@ -607,7 +625,10 @@ ngx_http_etcd_lock_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 }
 
 
-/* NULL: none that cuts the request, or it was found before */
+/*
+ * Returns a lock whose loss ends the request; NULL: none, or already
+ * reported.
+ */
 
 static ngx_etcd_lock_slot_t *
 ngx_http_etcd_lock_find_lost(ngx_http_request_t *r)

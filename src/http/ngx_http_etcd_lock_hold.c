@@ -3,14 +3,14 @@
  * Copyright (C) nginx-etcd contributors
  *
  * "etcd_lock_hold upstream": finds out whether the upstream may still work on
- * a request when nginx is done with that upstream, and lets the connection
- * linger then.
+ * a request when nginx leaves the upstream, and lets the connection linger in
+ * that case.
  *
- * nginx has no hook for that, so a request that holds locks gets its content
- * handler replaced, and, once the upstream is set up, the functions of its peer
- * connection.  nginx calls the "free" of these whenever it leaves an upstream,
- * before it closes the connection, and expects that the connection may be gone
- * afterwards: the keepalive module takes connections there as well.
+ * nginx has no hook for this: a request that holds locks gets another content
+ * handler and, when the upstream has been set up, other functions of the peer
+ * connection.  nginx calls "free" of the peer connection whenever it leaves
+ * an upstream, before it closes the connection, and accepts that "free" takes
+ * the connection away: the keepalive module does so too.
  */
 
 
@@ -21,7 +21,7 @@
 #include <ngx_http_etcd_lock_linger.h>
 
 
-/* ms; or the timeout for reading from the upstream, if that is longer */
+/* ms; or the read timeout of the upstream, if longer */
 
 #define NGX_HTTP_ETCD_LOCK_MAX_HOLD  60000
 
@@ -29,16 +29,17 @@
 typedef struct ngx_http_etcd_lock_guard_s  ngx_http_etcd_lock_guard_t;
 
 
-/* of a main request with all its subrequests; the data of a pool's cleanup */
+/* of a main request with all its subrequests; the data of a pool cleanup */
 
 typedef struct {
     ngx_http_etcd_lock_guard_t     *guards;
-    ngx_http_etcd_lock_linger_t    *linger;    /* NULL: there is none */
-    ngx_uint_t                     *freed;     /* set when the pool goes */
+    ngx_http_etcd_lock_linger_t    *linger;    /* NULL: none */
+    ngx_uint_t                     *freed;     /* set when the pool is
+                                                  destroyed */
 } ngx_http_etcd_lock_ctx_t;
 
 
-/* of one request or subrequest: what was replaced */
+/* the replaced functions of one request or subrequest */
 
 struct ngx_http_etcd_lock_guard_s {
     ngx_http_etcd_lock_guard_t     *next;
@@ -281,7 +282,9 @@ ngx_http_etcd_lock_hold_attach(ngx_http_request_t *r)
 }
 
 
-/* the upstream begins when the body is there, or when the cache is unlocked */
+/*
+ * The upstream starts when the body was read, or when the cache is unlocked.
+ */
 
 static void
 ngx_http_etcd_lock_hold_later(ngx_http_request_t *r,
@@ -329,7 +332,7 @@ ngx_http_etcd_lock_hold_cache(ngx_http_request_t *r)
 }
 
 
-/* nginx's own handler runs posted requests, which may free this one */
+/* nginx's handler runs posted requests, which may free this request. */
 
 static void
 ngx_http_etcd_lock_hold_resolved(ngx_resolver_ctx_t *ctx)
@@ -402,7 +405,9 @@ ngx_http_etcd_lock_hold_wrap(ngx_http_upstream_t *u,
 }
 
 
-/* the end of a tunnel says nothing about the upstream */
+/*
+ * The end of an upgraded connection does not show that the upstream is done.
+ */
 
 static void
 ngx_http_etcd_lock_hold_finalize(ngx_http_request_t *r, ngx_int_t rc)
@@ -479,8 +484,9 @@ ngx_http_etcd_lock_hold_save_session(ngx_peer_connection_t *pc, void *data)
 
 
 /*
- * For how long (ms) locks are to be kept because of the upstream; 0: there is
- * no need.  "worker_shutdown_timeout" closes the client's connection.
+ * Returns the time in ms that locks are to be kept because of the upstream;
+ * 0: no need.  After "worker_shutdown_timeout" nginx closes the client's
+ * connection.
  */
 
 static ngx_msec_t
@@ -508,7 +514,10 @@ ngx_http_etcd_lock_hold_time(ngx_http_etcd_lock_guard_t *guard)
 }
 
 
-/* 1: all of the answer has come, though not all of it was used */
+/*
+ * Returns 1 if the response was received completely, even if parts of it were
+ * not used.
+ */
 
 static ngx_uint_t
 ngx_http_etcd_lock_hold_answered(ngx_http_etcd_lock_guard_t *guard)
@@ -536,7 +545,7 @@ ngx_http_etcd_lock_hold_answered(ngx_http_etcd_lock_guard_t *guard)
 }
 
 
-/* of the locks of the request, and of those that it is a subrequest of */
+/* Returns the maximum time of the locks of the request and its parents. */
 
 static ngx_msec_t
 ngx_http_etcd_lock_hold_max(ngx_http_request_t *r)
@@ -581,8 +590,9 @@ ngx_http_etcd_lock_hold_max(ngx_http_request_t *r)
 
 
 /*
- * A tunnel's end, a request that was not sent as a whole, and one that nginx
- * has cut are made known to the upstream.
+ * Half-closes the connection to the upstream at once if an upgraded
+ * connection has ended, if the request was not sent completely, or if nginx
+ * has ended the request.
  */
 
 static void

@@ -12,7 +12,7 @@
 
 #define NGX_HTTP_ETCD_LOCK_LINGER_BUFFER  4096
 
-/* reads of one connection in a row, before other events have their turn */
+/* reads of a connection per event */
 
 #define NGX_HTTP_ETCD_LOCK_LINGER_READS   16
 
@@ -20,17 +20,17 @@
 struct ngx_http_etcd_lock_linger_s {
     ngx_queue_t                     peers;
     ngx_etcd_lock_hold_t            hold;
-    ngx_uint_t                      detached;  /* the request is gone */
+    ngx_uint_t                      detached;  /* the request was freed */
 };
 
 
-/* in the pool of its connection */
+/* allocated from the pool of the connection */
 
 typedef struct {
     ngx_queue_t                     queue;
     ngx_http_etcd_lock_linger_t    *linger;
     ngx_connection_t               *connection;
-    ngx_http_request_t             *request;   /* not after the detach */
+    ngx_http_request_t             *request;   /* invalid after the detach */
     ngx_str_t                       name;
     ngx_msec_t                      max;
     unsigned                        answered:1;
@@ -121,9 +121,8 @@ ngx_http_etcd_lock_linger_add(ngx_http_etcd_lock_linger_t *linger,
 
 
 /*
- * The write timer limits the whole time, the read timer finds the end of an
- * answer.  A TLS session that arrives from now on is not saved: saving needs
- * the request.
+ * The write timer limits the total time, the read timer detects the end of a
+ * response.  New TLS sessions are not saved: saving needs the request.
  */
 
 static void
@@ -172,7 +171,7 @@ ngx_http_etcd_lock_linger_read(ngx_event_t *rev)
     c = rev->data;
     peer = c->data;
 
-    /* the time of "worker_shutdown_timeout" is over */
+    /* "worker_shutdown_timeout" has expired */
 
     if (c->close) {
         ngx_http_etcd_lock_linger_over(peer);
@@ -197,7 +196,7 @@ ngx_http_etcd_lock_linger_read(ngx_event_t *rev)
 }
 
 
-/* NGX_DONE: the upstream has closed the connection */
+/* NGX_DONE: the upstream has closed the connection. */
 
 static ngx_int_t
 ngx_http_etcd_lock_linger_discard(ngx_http_etcd_lock_peer_t *peer)
@@ -238,7 +237,7 @@ ngx_http_etcd_lock_linger_half_close(ngx_http_etcd_lock_peer_t *peer)
 
     peer->half_closed = 1;
 
-    /* it fails where the upstream has closed already, which is read next */
+    /* fails if the upstream has closed the connection: the next read tells */
 
     (void) ngx_shutdown_socket(peer->connection->fd, NGX_WRITE_SHUTDOWN);
 }
@@ -368,7 +367,7 @@ ngx_http_etcd_lock_linger_lost(ngx_etcd_lock_hold_t *hold)
 }
 
 
-/* no lock is left that an upstream could work under */
+/* Closes all connections: no lock is left to be kept. */
 
 static void
 ngx_http_etcd_lock_linger_destroy(ngx_http_etcd_lock_linger_t *linger)

@@ -2,20 +2,21 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Connections to upstreams on which nginx has given up while the upstream may
- * still work on the request: the client has left, or a timeout has passed.
- * Such a connection is taken from the request and read until the upstream
- * closes it, for a limited time.  The locks of the request are kept until then.
+ * Connections to upstreams that nginx has given up while the upstream may
+ * still work on the request: the client has closed its connection, or a
+ * timeout has expired.  Such a connection is taken from the request and read
+ * until the upstream closes it, for a limited time.  The locks of the request
+ * are kept until then.
  *
- * What the upstream sends is discarded.  The upstream sees nothing of this,
- * until it has begun to answer and has then sent nothing for
+ * The data of the upstream is discarded.  The upstream notices nothing, until
+ * it has begun to answer and has then sent nothing for
  * NGX_HTTP_ETCD_LOCK_LINGER_QUIET: nginx then shuts down its side of the
  * connection (TCP half-close), so that an upstream that keeps connections
- * alive closes the connection, too.
+ * alive also closes the connection.
  *
  * One linger serves a main request with all its subrequests.  The linger is
- * allocated apart from the request, and frees itself once it is detached and
- * its last connection is closed.
+ * not allocated from the request's pool, and frees itself when it is detached
+ * and its last connection has been closed.
  */
 
 
@@ -35,28 +36,28 @@
 typedef struct ngx_http_etcd_lock_linger_s  ngx_http_etcd_lock_linger_t;
 
 
-/* NULL: no memory */
+/* NULL: no memory. */
 ngx_http_etcd_lock_linger_t *ngx_http_etcd_lock_linger_create(void);
 
 /*
- * Takes the connection that the peer connection of the request has, for at most
- * that long (ms).  half_close: the upstream is told at once that nginx sends
- * nothing more.  NGX_ERROR: no memory, the connection is still the request's.
+ * Takes the connection from the peer connection of the request, for at most
+ * "max" ms.  half_close: shuts down nginx's side of the connection at once.
+ * NGX_ERROR: no memory; the request keeps the connection.
  */
 ngx_int_t ngx_http_etcd_lock_linger_add(ngx_http_etcd_lock_linger_t *linger,
     ngx_http_request_t *r, ngx_msec_t max, ngx_uint_t half_close);
 
 /*
- * The request, or a subrequest of it, is given up: releases the lock of the
- * slot, or keeps the lock while a connection of the slot's owner, or of a
- * subrequest of the owner, lingers.
+ * Called when the request, or one of its subrequests, is given up: releases
+ * the lock of the slot, or keeps the lock while a connection of the slot's
+ * owner, or of a subrequest of the owner, lingers.
  */
 void ngx_http_etcd_lock_linger_end(ngx_http_etcd_lock_linger_t *linger,
     ngx_etcd_lock_slot_t *slot);
 
 /*
- * The main request is about to be freed.  The linger must not be used after
- * that.
+ * Called before the main request is freed.  The linger must not be used
+ * afterwards.
  */
 void ngx_http_etcd_lock_linger_detach(ngx_http_etcd_lock_linger_t *linger);
 

@@ -252,7 +252,7 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 }
 
 
-/* what no location has costs no request anything */
+/* Requests do not pay for features that no location uses. */
 
 static void
 ngx_http_etcd_note(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *conf)
@@ -305,8 +305,9 @@ ngx_http_etcd_init(ngx_conf_t *cf)
 
 
 /*
- * After access control: who is not let in does not learn who leads, and takes
- * no place among those that wait.  In subrequests, too.
+ * The check runs after access control: a refused client neither learns about
+ * the leader nor takes a place in a queue.  The PRECONTENT phase also runs
+ * for subrequests.
  */
 
 static ngx_int_t
@@ -336,7 +337,7 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    /* asked again after a wait: much may have happened meanwhile */
+    /* check again after each wait */
 
     rc = ngx_http_etcd_gate_handler(r);
 
@@ -361,7 +362,7 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    /* a redirect keeps its locks, a subrequest works under its parent's */
+    /* a redirect keeps its locks, a subrequest uses those of its parent */
 
     return (ngx_http_etcd_lock_hold_guard(r) == NGX_OK) ? NGX_DECLINED
                                                         : NGX_ERROR;

@@ -2,15 +2,14 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Sends a status while it is rendered, in steps: one renders for some
- * microseconds, another sends what there is then, and nothing is rendered
- * while the client does not take what it was sent.
+ * Sends a status while it is rendered, in steps: one step renders for some
+ * microseconds, another one sends the result.  Nothing is rendered while the
+ * client does not accept data.
  *
- * All statuses of a worker take turns.  Where a worker has nothing else to do,
- * there is a step in each cycle of its event loop.  Where it had other work
- * since the last step, there is a pause before the next one: so that all of
- * them together take about a hundredth of its time, and what else it is asked
- * for waits for one short step, if at all.
+ * All statuses of a worker take turns.  An idle worker makes one step per
+ * cycle of its event loop.  If the worker had other work since the last step,
+ * the next step is delayed: all statuses together take about a hundredth of
+ * the worker's time, and other events wait for one short step at most.
  */
 
 
@@ -21,25 +20,32 @@
 #include <ngx_http_etcd_module.h>
 
 
-/* us of rendering at a time, and bytes: what is less has a known length */
+/*
+ * limits of a rendering step in us and bytes; a smaller text has a known
+ * length
+ */
 
 #define NGX_HTTP_ETCD_OUTPUT_BUDGET    10
 #define NGX_HTTP_ETCD_OUTPUT_PIECE     12288
 
-/* us between two steps: in more of them other work was done; then ms */
+/*
+ * us between steps: after a longer gap other work was done, and the next step
+ * is delayed by PAUSE ms
+ */
 
 #define NGX_HTTP_ETCD_OUTPUT_GAP       5
 #define NGX_HTTP_ETCD_OUTPUT_PAUSE     1
 
-/* ms until a mutex that is not free is given up */
+/* ms to wait for a mutex */
 
 #define NGX_HTTP_ETCD_OUTPUT_PATIENCE  1000
 
 
 typedef enum {
     NGX_HTTP_ETCD_OUTPUT_RENDER = 0,
-    NGX_HTTP_ETCD_OUTPUT_SEND,        /* until the client has taken it */
-    NGX_HTTP_ETCD_OUTPUT_WAIT         /* for the client to take more */
+    NGX_HTTP_ETCD_OUTPUT_SEND,        /* until all output is passed to the
+                                         client */
+    NGX_HTTP_ETCD_OUTPUT_WAIT         /* until the client accepts more */
 } ngx_http_etcd_output_state_e;
 
 
@@ -47,13 +53,14 @@ typedef struct {
     ngx_http_request_t            *request;
     ngx_etcd_status_t             *status;
     ngx_http_etcd_output_state_e   state;
-    ngx_queue_t                    queue;       /* of those who want a turn */
+    ngx_queue_t                    queue;       /* in pace->queue */
     ngx_chain_t                   *busy;        /* not sent yet */
-    ngx_msec_t                     since;       /* the mutex was not free */
+    ngx_msec_t                     since;       /* start of waiting for the
+                                                   mutex */
     unsigned                       queued:1;
     unsigned                       waiting:1;   /* for the mutex */
-    unsigned                       headed:1;    /* the header is sent */
-    unsigned                       complete:1;  /* all is rendered */
+    unsigned                       headed:1;    /* the header was sent */
+    unsigned                       complete:1;  /* all text was rendered */
 } ngx_http_etcd_output_t;
 
 
@@ -160,7 +167,7 @@ ngx_http_etcd_output_post(ngx_http_etcd_pace_t *pace)
 }
 
 
-/* one step: of whoever waits for it for the longest time */
+/* Runs one step of the output that has waited longest. */
 
 static void
 ngx_http_etcd_output_event(ngx_event_t *ev)
@@ -223,7 +230,7 @@ ngx_http_etcd_output_write(ngx_http_request_t *r)
         || wev->delayed
         || r->aio)
     {
-        /* it is not the client who takes his time */
+        /* this output is waiting, not the client */
 
         if (wev->timedout && output != NULL) {
             wev->timedout = 0;
@@ -250,7 +257,10 @@ ngx_http_etcd_output_write(ngx_http_request_t *r)
 }
 
 
-/* the request's context is its route: it is found among the cleanups */
+/*
+ * The context of the request is its route: outputs are found in the cleanup
+ * list.
+ */
 
 static ngx_http_etcd_output_t *
 ngx_http_etcd_output_of(ngx_http_request_t *r)
@@ -308,7 +318,7 @@ ngx_http_etcd_output_run(ngx_http_etcd_output_t *output)
 }
 
 
-/* NGX_DONE: it goes on later.  Anything else is how the request ends */
+/* NGX_DONE: continues later.  Other values end the request. */
 
 static ngx_int_t
 ngx_http_etcd_output_render(ngx_http_etcd_output_t *output)
@@ -343,7 +353,7 @@ ngx_http_etcd_output_render(ngx_http_etcd_output_t *output)
 }
 
 
-/* whoever holds the mutex may be stopped, and is not waited for for ever */
+/* A stopped process may hold the mutex: the wait is limited. */
 
 static ngx_int_t
 ngx_http_etcd_output_busy(ngx_http_etcd_output_t *output)
@@ -423,13 +433,13 @@ ngx_http_etcd_output_header(ngx_http_etcd_output_t *output)
 
     rc = ngx_http_send_header(r);
 
-    /* that some of it is not sent yet is no reason not to go on */
+    /* a header that is not sent completely does not delay the body */
 
     return (rc == NGX_AGAIN) ? NGX_OK : rc;
 }
 
 
-/* what was written, or what could not be sent before */
+/* Passes the new text, or buffered output, to the filters. */
 
 static ngx_int_t
 ngx_http_etcd_output_filter(ngx_http_etcd_output_t *output)
@@ -466,9 +476,9 @@ ngx_http_etcd_output_filter(ngx_http_etcd_output_t *output)
 
 
 /*
- * A worker that shuts down ends when there are no timers any more, whatever is
- * posted: so there is one.  That of the connection is of the request whose turn
- * it is to be sent.
+ * A worker that shuts down exits when there are no timers, even if events are
+ * posted: keep a timer.  The timer of the connection belongs to the request
+ * that may send now.
  */
 
 static void
@@ -488,7 +498,7 @@ ngx_http_etcd_output_timer(ngx_http_etcd_output_t *output)
 }
 
 
-/* for the client to take what it was sent */
+/* Waits until the client has accepted data. */
 
 static ngx_int_t
 ngx_http_etcd_output_wait(ngx_http_etcd_output_t *output)
@@ -501,7 +511,7 @@ ngx_http_etcd_output_wait(ngx_http_etcd_output_t *output)
     wev = r->connection->write;
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    /* a subrequest that others go before is called when it is its turn */
+    /* a subrequest behind others is called when its turn comes */
 
     if (r->connection->data != r) {
         return NGX_DONE;

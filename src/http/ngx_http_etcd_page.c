@@ -2,9 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The status as a page, which asks for the JSON of the same location by
- * itself.  It is the same for everybody: what etcd holds never gets into its
- * text.
+ * The status as an HTML page that fetches the JSON of the same location.  The
+ * page is static: it never contains data from etcd.
  */
 
 
@@ -16,8 +15,9 @@
 
 
 /*
- * Nothing runs but the page's own script, known by its hash, which cannot turn
- * text into elements, and connects to where it came from only.
+ * Content-Security-Policy: only the page's own script runs, identified by its
+ * hash; the script cannot turn text into elements, and can connect to the
+ * page's origin only.
  */
 
 #define NGX_HTTP_ETCD_PAGE_POLICY                                             \

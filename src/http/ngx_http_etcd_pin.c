@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Which upstream a request is being built for, when a variable asks.
+ * Finds the upstream that a request is being built for, when a variable is
+ * evaluated.
  */
 
 
@@ -32,7 +33,7 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
 
     uscf = ngx_http_etcd_pin_upstream(r);
 
-    /* an address in proxy_pass makes an upstream without a configuration */
+    /* an address in proxy_pass makes an upstream without a srv_conf */
 
     if (uscf == NULL || uscf->srv_conf == NULL) {
         return NGX_DECLINED;
@@ -69,9 +70,10 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
 
 
 /*
- * There is an upstream whose balancer was not asked yet.  A status of the
- * answer means that it will not be, and that a header or the log wants to know
- * where the request went; that of a request before "post_action" means nothing.
+ * Returns 1 if there is an upstream whose balancer was not called yet.  If
+ * the response has a status, the balancer will not be called, and a header or
+ * the log reads the variable; the status of a request before "post_action"
+ * does not count.
  */
 
 static ngx_uint_t
@@ -100,7 +102,7 @@ ngx_http_etcd_pin_upstream(ngx_http_request_t *r)
 }
 
 
-/* by its name, as nginx finds it after the request was built */
+/* Finds the upstream by name, as nginx does after the request was built. */
 
 static ngx_http_upstream_srv_conf_t *
 ngx_http_etcd_pin_find(ngx_http_request_t *r,

@@ -10,7 +10,7 @@
 #include <ngx_http_etcd_module.h>
 
 
-/* what a variable is in a context, and below */
+/* the setting of a variable in a context and its nested contexts */
 
 typedef struct {
     ngx_http_variable_t       *variable;
@@ -98,8 +98,8 @@ ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
     variable->data = (uintptr_t) variable;
 
     /*
-     * What has an index is looked up once in a request, whoever asks: SSI and
-     * scripts, too, which ask by name.
+     * An indexed variable is evaluated once per request, also for SSI and
+     * scripts, which read variables by name.
      */
 
     return (ngx_http_get_variable_index(cf, &name) != NGX_ERROR) ? variable
@@ -107,7 +107,7 @@ ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
 }
 
 
-/* contexts inherit, and may define some of the variables anew */
+/* Contexts inherit the variables and may override some of them. */
 
 ngx_int_t
 ngx_http_etcd_set_merge(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *prev,
@@ -145,7 +145,7 @@ ngx_http_etcd_set_merge(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *prev,
 }
 
 
-/* "map" and the like make a variable theirs without asking whose it was */
+/* Directives like "map" redefine a variable without a check. */
 
 ngx_int_t
 ngx_http_etcd_set_check(ngx_conf_t *cf)
@@ -203,7 +203,7 @@ ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 }
 
 
-/* NULL: it has no value here */
+/* NULL: the variable has no value in this context. */
 
 static ngx_etcd_setting_t *
 ngx_http_etcd_set_find(ngx_array_t *sets, ngx_http_variable_t *variable)

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The "etcd_status" directive: which format is answered with.
+ * The "etcd_status" directive: selects the format of the response.
  */
 
 
@@ -13,17 +13,17 @@
 
 
 /*
- * What is asked for by a name (of the directive, or of the argument "format")
- * or by a media type.  Of one name there may be several: they are told apart
- * by the type.
+ * A format, selected by a name (of the directive or of the "format" argument)
+ * or by a media type.  Formats with the same name are distinguished by the
+ * type.
  */
 
 typedef struct {
     ngx_str_t                   name;
     ngx_str_t                   type;
-    ngx_str_t                   version;        /* of the type, if it has any */
+    ngx_str_t                   version;        /* of the type, or empty */
     ngx_str_t                   content_type;
-    const ngx_etcd_status_pt   *parts;          /* NULL: it is a page */
+    const ngx_etcd_status_pt   *parts;          /* NULL: the HTML page */
     ngx_uint_t                  openmetrics;
 } ngx_http_etcd_format_t;
 
@@ -41,7 +41,7 @@ static ngx_int_t ngx_http_etcd_status_headers(ngx_http_request_t *r,
     const ngx_http_etcd_format_t *format);
 
 
-/* the first one is what is answered with where nothing else is said */
+/* the first one is the default */
 
 static const ngx_http_etcd_format_t  ngx_http_etcd_formats[] = {
 
@@ -115,7 +115,10 @@ ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* a block within the location may have the request, and has no handler */
+/*
+ * A block within the location, such as "if", may process the request and has
+ * no handler.
+ */
 
 void
 ngx_http_etcd_status_merge(ngx_http_etcd_status_conf_t *conf,
@@ -172,7 +175,7 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    /* nothing is rendered for it, so that its length is not known */
+    /* the length is unknown without rendering */
 
     if (r->method == NGX_HTTP_HEAD) {
         return ngx_http_send_header(r);
@@ -197,7 +200,10 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
 }
 
 
-/* by a name, if there is one, and of these by what the client likes best */
+/*
+ * Selects the format by name, if given; among several by the client's
+ * preference.
+ */
 
 static ngx_int_t
 ngx_http_etcd_status_format(ngx_http_request_t *r, ngx_str_t *name,
@@ -239,7 +245,10 @@ ngx_http_etcd_status_format(ngx_http_request_t *r, ngx_str_t *name,
 }
 
 
-/* of the directive, unless it leaves a choice: a page asks for its JSON */
+/*
+ * The name of the directive has priority.  With "html" the argument may
+ * select "json": the page fetches its data.
+ */
 
 static ngx_str_t *
 ngx_http_etcd_status_name(ngx_http_request_t *r, ngx_str_t *name,
@@ -300,7 +309,7 @@ ngx_http_etcd_status_headers(ngx_http_request_t *r,
     r->headers_out.content_length_n = -1;
     r->headers_out.content_type = format->content_type;
 
-    /* less what follows the type: the gzip filter compares it */
+    /* without the parameters: the gzip filter compares the type */
 
     r->headers_out.content_type_len = format->type.len;
 

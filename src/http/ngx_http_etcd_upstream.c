@@ -114,8 +114,8 @@ ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
     }
 
     /*
-     * "zone" copies nginx's own list of peers, and other modules walk it: it
-     * is there, and empty
+     * "zone" copies nginx's own list of peers and other modules read it: an
+     * empty list must exist.
      */
 
     peers = ngx_pcalloc(cf->pool, sizeof(ngx_http_upstream_rr_peers_t));
@@ -216,10 +216,10 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
 
 /*
- * There was a member when the phase of etcd_wait was passed, but a body may
- * have been read since then, and other workers change what is known of members
- * at any time.  nginx cannot wait where it connects, so the first peer is
- * picked here.
+ * There was a member when the request passed the etcd_wait phase, but a body
+ * may have been read since then, and other workers change the zone at any
+ * time.  nginx cannot wait in the connect step: the first peer is picked
+ * here.
  */
 
 static ngx_int_t
@@ -235,7 +235,7 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_route_t *route)
 
     if (ngx_etcd_pin_owned(route, r->upstream)) {
 
-        /* what is cached would be there again, however often it is built */
+        /* a cached value would be the same in the next build */
 
         if (!ngx_etcd_pin_complete(route)) {
             return NGX_OK;
@@ -263,10 +263,10 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_route_t *route)
 
 
 /*
- * The peer in use does not lead any more, and this request is on its way to
- * it, in whatever state: it ends, as it does when the connection to the peer
- * breaks, but is not tried elsewhere.  What nginx does when a client leaves
- * closes that connection; then the request is ours to end.
+ * Called when the peer in use is no longer the leader, in any state of the
+ * request.  The request ends as if the connection to the peer had failed,
+ * without another try.  The connection is closed by nginx's handling of a
+ * client abort; this function then finalizes the request.
  */
 
 static void
@@ -336,7 +336,7 @@ ngx_http_etcd_get_route(ngx_http_request_t *r)
         return route;
     }
 
-    /* an internal redirect has reset the request's contexts */
+    /* an internal redirect has cleared the contexts of the request */
 
     return ngx_etcd_route_find(r->pool);
 }

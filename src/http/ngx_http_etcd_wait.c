@@ -10,13 +10,14 @@
 #include <ngx_http_etcd_module.h>
 
 
-/* of a request, or a subrequest, that has waited for one upstream */
+/* the wait of a request or subrequest for one upstream */
 
 typedef struct {
     ngx_http_request_t        *request;
     ngx_etcd_service_conf_t   *service;
     ngx_etcd_hold_t            hold;
-    ngx_uint_t                 peer;       /* held for one, in no phase */
+    ngx_uint_t                 peer;       /* waiting for a peer, not in a
+                                              phase */
 } ngx_http_etcd_wait_ctx_t;
 
 
@@ -110,11 +111,10 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again)
 
 
 /*
- * To nginx the request has left its upstream already, for which it takes it
- * when there is no cleanup: what it does about the balancer's error is to drop
- * a reference.  The upstream itself stays, with a lock in the cache that it
- * may have, and begins by ngx_http_upstream_init() again, which pushes another
- * state.
+ * Makes nginx treat the request as having left its upstream, which nginx
+ * derives from the missing cleanup: on the balancer's error nginx only drops
+ * a reference.  The upstream itself remains, including a lock in the cache,
+ * and ngx_http_upstream_init() starts it again and pushes another state.
  */
 
 static void
@@ -128,10 +128,10 @@ ngx_http_etcd_wait_detach(ngx_http_request_t *r)
     u->cleanup = NULL;
     u->state = NULL;
 
-    /* the request is made again, and that would be taken for its body */
+    /* the request is built again: this would be taken for its body */
     u->request_bufs = NULL;
 
-    /* no balancer was asked */
+    /* no balancer was called */
     u->peer.get = NULL;
 
     if (r->upstream_states->nelts != 0) {
@@ -145,7 +145,7 @@ ngx_http_etcd_wait_detach(ngx_http_request_t *r)
 }
 
 
-/* NGX_AGAIN, NGX_DECLINED and NGX_BUSY as of ngx_etcd_wait_begin() */
+/* NGX_AGAIN, NGX_DECLINED and NGX_BUSY are those of ngx_etcd_wait_begin(). */
 
 static ngx_int_t
 ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
@@ -161,7 +161,7 @@ ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
 
     ctx->peer = peer;
 
-    /* a client that goes away is to be noticed */
+    /* detect a client that closes the connection */
 
     if (ngx_http_etcd_watch_client(r) != NGX_OK) {
         return NGX_ERROR;
@@ -229,9 +229,9 @@ ngx_http_etcd_resume(ngx_http_request_t *r)
 
 
 /*
- * An internal redirect clears a request's contexts: they are found among its
- * cleanups.  A request waits no longer for an upstream, with its subrequests
- * and redirects, than it would alone.
+ * An internal redirect clears the contexts of a request: waits are found in
+ * the cleanup list.  A request with its subrequests and redirects waits no
+ * longer for an upstream than a single request.
  */
 
 static ngx_http_etcd_wait_ctx_t *
@@ -295,7 +295,7 @@ ngx_http_etcd_wait_cleanup(void *data)
 }
 
 
-/* the phase asks again, and goes on or fails as it would have without us */
+/* Runs the phase again, which proceeds or fails as without a wait. */
 
 static void
 ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold)
@@ -313,7 +313,7 @@ ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold)
 }
 
 
-/* the balancer is asked again; the gate may have been closed meanwhile */
+/* Calls the balancer again; the gate may have been closed meanwhile. */
 
 static void
 ngx_http_etcd_wait_connect(ngx_http_request_t *r)
