@@ -82,10 +82,7 @@ ngx_int_t ngx_etcd_upstream_server(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_str_t *name, ngx_addr_t *addrs,
     ngx_uint_t n, ngx_etcd_member_attr_t *attr);
 
-/*
- * Logs that a server has to be resolved, which nginx does only for its own
- * balancers.
- */
+/* Logs that the "resolve" parameter of a server is not supported. */
 void ngx_etcd_upstream_refuse_name(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_str_t *name);
 
