@@ -39,6 +39,7 @@ etcd {
     namespace /team;
     register /nginx/1 value=%%VALUE%% ttl=%%TTL%%s;
     register /nginx/10 value=another ttl=%%LASTING%%s;
+    register /nginx/on-$hostname value=here;
 }
 
 http {
@@ -150,6 +151,8 @@ my $value = 'at-' . hostname();
 becomes($value, 'registered');
 is(key()->{version}, 1, 'by one put');
 is($etcd->get('/team/nginx/10'), 'another', 'and so is the other one');
+ok(wait_for(sub { $etcd->get('/team/nginx/on-' . hostname()) }, 20, 'the host'),
+   'and one with the name of the host in its key');
 cmp_ok(key()->{lease}, '!=', 0, 'with a lease');
 stays(TTL + 2, 'longer than the TTL');
 

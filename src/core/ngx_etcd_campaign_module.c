@@ -33,6 +33,8 @@ static char *ngx_etcd_campaign_ttl(ngx_conf_t *cf,
     ngx_etcd_campaign_t *campaign, ngx_str_t *value);
 static char *ngx_etcd_campaign_value(ngx_conf_t *cf,
     ngx_etcd_campaign_t *campaign, ngx_str_t *value);
+static char *ngx_etcd_campaign_expand(ngx_conf_t *cf, ngx_str_t *text,
+    ngx_uint_t strict, ngx_str_t *expanded);
 static ngx_uint_t ngx_etcd_campaign_is_name(ngx_str_t *name);
 
 
@@ -150,9 +152,12 @@ ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     campaign->kind = NGX_ETCD_SEAT_REGISTRATION;
-    campaign->key = value[1];
 
-    rv = ngx_etcd_campaign_parameters(cf, campaign, 2);
+    rv = ngx_etcd_campaign_expand(cf, &value[1], 0, &campaign->key);
+
+    if (rv == NGX_CONF_OK) {
+        rv = ngx_etcd_campaign_parameters(cf, campaign, 2);
+    }
 
     if (rv != NGX_CONF_OK) {
         return rv;
@@ -347,11 +352,35 @@ ngx_etcd_campaign_ttl(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
 }
 
 
-/* Expands $hostname, the only variable supported. */
-
 static char *
 ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
     ngx_str_t *value)
+{
+    char  *rv;
+
+    if (value->len > NGX_ETCD_SEAT_MAX_VALUE) {
+        return "has a value that is too long";
+    }
+
+    rv = ngx_etcd_campaign_expand(cf, value, 1, &campaign->value);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    return (campaign->value.len <= NGX_ETCD_SEAT_MAX_VALUE)
+           ? NGX_CONF_OK : "has a value that is too long";
+}
+
+
+/*
+ * Expands $hostname, the only variable supported.  Any other "$" is refused if
+ * strict is set, and otherwise kept: a key may have one.
+ */
+
+static char *
+ngx_etcd_campaign_expand(ngx_conf_t *cf, ngx_str_t *text, ngx_uint_t strict,
+    ngx_str_t *expanded)
 {
     u_char     *p, *last, *dst;
     size_t      len, word;
@@ -360,20 +389,16 @@ ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
     hostname = &cf->cycle->hostname;
     word = sizeof("$hostname") - 1;
 
-    if (value->len > NGX_ETCD_SEAT_MAX_VALUE) {
-        return "has a value that is too long";
-    }
-
-    len = value->len + (value->len / word + 1) * hostname->len;
+    len = text->len + (text->len / word + 1) * hostname->len;
 
     dst = ngx_pnalloc(cf->pool, ngx_max(len, 1));
     if (dst == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    campaign->value.data = dst;
+    expanded->data = dst;
 
-    for (p = value->data, last = p + value->len; p < last; /* void */ ) {
+    for (p = text->data, last = p + text->len; p < last; /* void */ ) {
 
         if (*p != '$') {
             *dst++ = *p++;
@@ -383,9 +408,14 @@ ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
         if ((size_t) (last - p) < word
             || ngx_strncmp(p, "$hostname", word) != 0)
         {
+            if (!strict) {
+                *dst++ = *p++;
+                continue;
+            }
+
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "unknown variable in \"value=%V\": there is "
-                               "$hostname only", value);
+                               "$hostname only", text);
             return NGX_CONF_ERROR;
         }
 
@@ -393,10 +423,9 @@ ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
         p += word;
     }
 
-    campaign->value.len = dst - campaign->value.data;
+    expanded->len = dst - expanded->data;
 
-    return (campaign->value.len <= NGX_ETCD_SEAT_MAX_VALUE)
-           ? NGX_CONF_OK : "has a value that is too long";
+    return NGX_CONF_OK;
 }
 
 
