@@ -139,11 +139,11 @@ refused('state_path ""', etcd($endpoint, 'state_path "";'),
         '"state_path" directive is empty in AT', 3);
 refused('state_path that is a file',
         etcd($endpoint, 'state_path %%DIR%%/nginx.conf;'),
-        '"state_path" "nginx.conf" is no directory in AT', 4);
+        '"state_path" "nginx.conf" is not a directory in AT', 4);
 refused('state_path with a name that no file has',
         "etcd a/b {\n$endpoint\nstate_path %%DIR%%;\n}\n",
-        'etcd cluster "a/b" has "state_path", so its name must be one of a '
-        . 'file in AT', 4);
+        'etcd cluster name "a/b" is not a valid file name, which "state_path" '
+        . 'requires in AT', 4);
 passes('state_path', etcd($endpoint, 'state_path %%DIR%%/state/;'));
 passes('state_path below the prefix', etcd($endpoint, 'state_path state;'));
 refused('an unknown directive', etcd($endpoint, 'speed 9;'),
@@ -373,12 +373,12 @@ for (
 
 for (
     ['failsafe=on max_stale=off',
-     '"failsafe=on" makes no sense with "max_stale=off"'],
-    ['failsafe=on role=replica', '"failsafe=on" is for "role=leader"'],
+     '"failsafe=on" cannot be used together with "max_stale=off"'],
+    ['failsafe=on role=replica', '"failsafe=on" requires "role=leader"'],
     ['api_verify=on', '"etcd_leader" has no "api_trusted_certificate=" to '
                       . 'verify APIs by'],
     ['api_verify=off api_certificate=/dev/null',
-     '"api_certificate=" and "api_certificate_key=" need each other'],
+     '"api_certificate=" and "api_certificate_key=" must be used together'],
 ) {
     refused("etcd_leader $_->[0]", upstream("$leader format=patroni $_->[0];"),
             "$_->[1] in AT", 6);
@@ -395,13 +395,15 @@ refused('etcd_leader without a prefix', upstream('etcd_leader "";'),
 refused('etcd_leader twice', upstream("$leader;", "$leader;"),
         '"etcd_leader" directive is duplicate in AT', 7);
 refused('etcd_leader beside etcd_members', upstream($members, "$leader;"),
-        '"etcd_leader" directive cannot stand beside "etcd_members" in AT', 7);
+        '"etcd_leader" directive cannot be used together with "etcd_members" '
+        . 'in AT', 7);
 refused('etcd_members beside etcd_leader', upstream("$leader;", $members),
-        '"etcd_members" directive cannot stand beside "etcd_leader" in AT', 7);
+        '"etcd_members" directive cannot be used together with "etcd_leader" '
+        . 'in AT', 7);
 refused('etcd_leader beside a server',
         upstream("$leader;", 'server 127.0.0.1:1 backup;'),
-        '"etcd_leader" in AT cannot stand beside server "127.0.0.1:1" in '
-        . 'upstream "api": nobody but the leader is used', 6);
+        '"etcd_leader" in AT cannot be used together with server '
+        . '"127.0.0.1:1" in upstream "api"', 6);
 refused('etcd_leader replaced', upstream("$leader;", 'ip_hash;'),
         '"etcd_leader" in AT is replaced by another balancing method in '
         . 'upstream "api": use "etcd_balance"', 6);
@@ -409,7 +411,7 @@ for (['key', '/db/leader'], ['vitess', '/db/leader/locks/']) {
     refused("members elsewhere: $_->[0]",
             upstream("$leader format=$_->[0] members=/hosts/;"),
             "\"$_->[1]\" and \"members=/hosts/\" must be below a common "
-            . 'directory: all of that is watched in AT', 6);
+            . 'directory in AT', 6);
 }
 # names that nginx itself would resolve: in silence, it did not
 
@@ -447,8 +449,8 @@ SKIP: {
     passes('stream: etcd_leader', stream("$leader on_change=close;"));
     refused('stream: etcd_leader beside a server',
             stream("$leader;", 'server 127.0.0.1:1;'),
-            '"etcd_leader" in AT cannot stand beside server "127.0.0.1:1" in '
-            . 'upstream "api": nobody but the leader is used', 6);
+            '"etcd_leader" in AT cannot be used together with server '
+            . '"127.0.0.1:1" in upstream "api"', 6);
     refused('stream: etcd_members twice', stream($members, $members),
             '"etcd_members" directive is duplicate in AT', 7);
     refused('stream: etcd_allow twice',
@@ -461,8 +463,8 @@ SKIP: {
 
     refused('stream: an upstream of http', stream_server('etcd_wait web 1s;')
             . "\nhttp { upstream web { $members } }",
-            '"etcd_wait" in AT is for "web", which is no stream upstream that '
-            . 'follows etcd', 9);
+            '"etcd_wait" in AT: there is no stream upstream "web" with '
+            . '"etcd_members" or "etcd_leader"', 9);
 }
 
 waits('', 'http', \&waiting_location, 9);
@@ -504,14 +506,14 @@ sub waits {
             '"etcd_wait" directive is duplicate in AT', $line + 1);
     refused("${name}etcd_wait for a variable",
             $block->('etcd_wait $picked 1s;'),
-            'variables cannot be used in "$picked": the upstream is one by '
-            . 'name in AT', $line);
+            'variables are not supported in "$picked" in AT', $line);
 
     for my $upstream ('static', 'nowhere', '') {
         refused("${name}etcd_wait for \"$upstream\"",
                 $block->("etcd_wait \"$upstream\" 1s;"),
-                "\"etcd_wait\" in AT is for \"$upstream\", which is no "
-                . "$module upstream that follows etcd", $line);
+                "\"etcd_wait\" in AT: there is no $module upstream "
+                . "\"$upstream\" with \"etcd_members\" or "
+                . '"etcd_leader"', $line);
     }
 }
 

@@ -21,14 +21,11 @@ for my $what ('election e /e', 'register /r value=x') {
     my $directive = (split(/ /, $what))[0];
 
     refused("$directive ttl=$_->[0]", etcd($endpoint, "$what ttl=$_->[0];"),
-            qq("ttl=$_->[0]" is too short: etcd's leases last at least 2s in )
-            . 'AT', 3)
+            qq("ttl=$_->[0]" is less than the minimum of 2s in AT), 3)
         for ['0'], ['1'], ['1s'];
     refused("$directive ttl=1000000000",
             etcd($endpoint, "$what ttl=1000000000;"),
-            '"ttl=1000000000" is too long: after the death of an nginx what '
-            . 'it held stays for that time, which may be 86400s at most in AT',
-            3);
+            '"ttl=1000000000" exceeds the maximum of 86400s in AT', 3);
     refused("$directive ttl=", etcd($endpoint, "$what ttl=;"),
             'invalid "ttl=" in AT', 3);
     refused("$directive ttl=soon", etcd($endpoint, "$what ttl=soon;"),
@@ -39,8 +36,8 @@ for my $what ('election e /e', 'register /r value=x') {
             'invalid parameter "speed=1" in AT', 3);
     refused("$directive with a variable",
             etcd($endpoint, "election e /e 'value=\$pid';"),
-            'unknown variable in "value=$pid": there is $hostname only in AT',
-            3);
+            'unknown variable in "value=$pid", only $hostname is supported in '
+            . 'AT', 3);
 }
 
 refused('an election with a control byte in its value',
@@ -67,7 +64,8 @@ refused('an election twice, in other letters',
         'duplicate election "LEADER" in AT', 4);
 refused('two elections below one prefix',
         etcd($endpoint, $election, 'election other /elections/leader/;'),
-        '"/elections/leader" is that of election "leader" already in AT', 4);
+        'key "/elections/leader" is already used by election "leader" in AT',
+        4);
 refused('a registration without a value', etcd($endpoint, 'register /r;'),
         'invalid number of arguments in "register" directive in AT', 3);
 refused('a registration with a ttl alone',
@@ -77,11 +75,11 @@ refused('a registration with an empty key',
         etcd($endpoint, 'register "" value=x;'),
         '"register" directive has an empty key in AT', 3);
 refused('a registration twice', etcd($endpoint, $register, $register),
-        '"/nginx/1" is that of registration "/nginx/1" already in AT', 4);
+        'key "/nginx/1" is already used by registration "/nginx/1" in AT', 4);
 refused('a registration that would be a candidate',
         etcd($endpoint, $election, 'register /elections/leader/1 value=x;'),
-        '"/elections/leader/1" would be a candidate of the election below '
-        . '"/elections/leader" in AT', 4);
+        'key "/elections/leader/1" is below the prefix "/elections/leader" of '
+        . 'an election in AT', 4);
 refused('etcd_require_leader of nothing',
         location('etcd_require_leader nobody;'),
         'unknown election "nobody" in AT: no "etcd" block has such an '

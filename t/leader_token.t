@@ -471,7 +471,7 @@ for my $path (qw(/held /mapped /store)) {
 
     is($http->receive->{status}, 502, 'a try after the term: 502');
     is(join(' ', $two->seen), '', 'the next leader is not asked');
-    is($nginx->count_log(qr/it was built for \S+, which leads no more/), 1,
+    is($nginx->count_log(qr/it was built for the former leader \S+/), 1,
        'and the log says why');
 
     $one->set(hang => 0);

@@ -68,18 +68,18 @@ refused('etcd_lock twice', location('etcd_lock /a $uri;', 'etcd_lock /a x;'),
 refused('a lock with other permits',
         location('etcd_lock /a;',
                  'location /etcd/x { etcd_lock /a permits=2; }'),
-        'lock "/a" has other permits, or another handoff or linger, than '
-        . 'in nginx.conf:7, or one has a key and the other none in AT', 8);
+        'lock "/a" differs from its definition in nginx.conf:7 in "permits=", '
+        . '"handoff=", "linger=", or in having a key in AT', 8);
 refused('a lock with another linger',
         location('etcd_lock /a wait=1s;',
                  'location /etcd/x { etcd_lock /a wait=1s linger=1s; }'),
-        'lock "/a" has other permits, or another handoff or linger, than '
-        . 'in nginx.conf:7, or one has a key and the other none in AT', 8);
+        'lock "/a" differs from its definition in nginx.conf:7 in "permits=", '
+        . '"handoff=", "linger=", or in having a key in AT', 8);
 refused('a lock with and without a key',
         location('etcd_lock /a;',
                  'location /etcd/x { etcd_lock /a $uri; }'),
-        'lock "/a" has other permits, or another handoff or linger, than '
-        . 'in nginx.conf:7, or one has a key and the other none in AT', 8);
+        'lock "/a" differs from its definition in nginx.conf:7 in "permits=", '
+        . '"handoff=", "linger=", or in having a key in AT', 8);
 refused('a lock below another one',
         location('etcd_lock /a;', 'etcd_lock /a/b $uri;'),
         'lock "/a/b" in nginx.conf:8 is below lock "/a" in AT', 7);
@@ -87,8 +87,7 @@ refused("$_ 99", location("$_ 99;"),
         'value must be between 400 and 599 in AT', 7)
     for qw(etcd_lock_status etcd_lock_unavailable_status);
 refused('lock_ttl 1s', etcd('lock_ttl 1s;'),
-        '"lock_ttl" directive must be at least 2s: etcd grants no lease that '
-        . 'is shorter in AT', 3);
+        '"lock_ttl" directive must be at least 2s in AT', 3);
 refused('lock_ttl soon', etcd('lock_ttl soon;'),
         '"lock_ttl" directive invalid value in AT', 3);
 refused('lock_ttl twice', etcd('lock_ttl 2s;', 'lock_ttl 2s;'),
@@ -115,7 +114,8 @@ ok($fine, 'the greatest values') or diag($said);
         =~ s/http \{/http { upstream a { etcd_members \/a\/; }/r);
 
     ok($ok, 'a lock below members');
-    like($output, qr{\[warn\] lock "/a/b" in .*:7 and the members of upstream},
+    like($output,
+         qr{\[warn\] keys of lock "/a/b" in .*:7 overlap the prefix of},
          'a lock below members: warned of');
 }
 

@@ -165,7 +165,7 @@ is(metric('nospace'), 0, 'there is room');
 is(metric('size_bytes', cluster => $_), undef, "cluster $_ is not asked")
     for qw(constant off);
 asks_again('and asked again');
-is(logged('default', 'has'), 0, 'nothing is said');
+is(logged('default', 'is almost full'), 0, 'nothing is said');
 
 
 # a request takes as much as the documentation says, at most
@@ -196,17 +196,17 @@ for my $segment ('1' x 8, 'x' x 24 . '~' . '0' x 64) {
 
 # little room
 
-while (!logged('default', 'has')) {
+while (!logged('default', 'is almost full')) {
     my $before = asked();
 
     fill() or last;
     wait_for { asked() > $before + 1 } 20, 'etcd to be asked' or last;
 }
 
-ok(logged('default', qr/has \d+ bytes of 4194304, and requests/),
+ok(logged('default', qr/is almost full: \d+ bytes of 4194304/),
    'little room is warned of');
 asks_again('etcd is asked again');
-is(logged('default', 'has'), 1, 'which is not repeated');
+is(logged('default', 'is almost full'), 1, 'which is not repeated');
 is($nginx->get('/x')->{status}, 404, 'locks are taken');
 
 
@@ -272,7 +272,7 @@ $user->start(($blocks =~ s/db_quota 4m;/user nginx; password_file password;/r)
 
 $nginx = $user;
 
-my $unknown = qr/it is not known how full the database is/;
+my $unknown = qr/could not get the size of the database/;
 
 ok(wait_for(sub { metric('size_bytes') || $user->count_log($unknown) }, 20,
             'an answer'), 'a user without rights');
@@ -308,13 +308,16 @@ $fake->start('ok', '--answer', 'Status='
 $nginx->start($config);
 ok(wait_for(sub { metric('size_bytes') }, 20, 'a size'), 'another etcd');
 is(metric('quota_bytes'), 1_000_000, 'the quota is what etcd says');
-is(logged('default', 'has 850000 bytes of 1000000'), 1, 'and counts');
+is(logged('default', 'is almost full: 850000 bytes of 1000000'), 1,
+   'and counts');
 
 for (
     [field(3, 760_000) . field(12, 1_000_000), 760_000, 0, 'has room', 0],
     [field(3, 740_000) . field(12, 1_000_000), 740_000, 0, 'has room', 1],
-    [field(3, 790_000) . field(12, 1_000_000), 790_000, 0, 'has 790000', 0],
-    [field(3, 1000) . text(8, 'memberID:1 alarm:CORRUPT '), 1000, 0, 'is', 0],
+    [field(3, 790_000) . field(12, 1_000_000), 790_000, 0,
+     'is almost full: 790000', 0],
+    [field(3, 1000) . text(8, 'memberID:1 alarm:CORRUPT '), 1000, 0, 'is full',
+     0],
     [field(3, 2000) . text(8, 'etcdserver: no leader')
      . text(8, 'memberID:1 alarm:NOSPACE '), 2000, 1, 'is full', 1],
 )

@@ -47,13 +47,13 @@ for (['', 'invalid number of arguments in "etcd_set" directive'],
      ['$v /k speed=1', 'invalid parameter "speed=1"'],
      ['$v /k default=a default=b', 'duplicate parameter "default=b"'],
      ["\$v /k 'default=a\tb'",
-      '"default=" of "$v" has a control byte, which no variable of etcd'],
+      '"default=" of "$v" has a control byte'],
      ["\$v /k 'default=a\\rb'",
-      '"default=" of "$v" has a control byte, which no variable of etcd'],
+      '"default=" of "$v" has a control byte'],
      ['$v /k cluster=a cluster=b', 'duplicate parameter "cluster=b"'],
      ['$v /k cluster=', 'invalid parameter "cluster="'],
      ['$v /k cluster=none', 'unknown etcd cluster "none"'],
-     ['$args /k', 'variable "$args" is something else already'],
+     ['$args /k', 'variable "$args" is already defined'],
      ['$uri /k', 'the duplicate "uri" variable'])
 {
     my ($arguments, $message) = @$_;
@@ -67,7 +67,7 @@ refused('twice', 'duplicate variable "$v"',
 
 my $map = 'map $uri $v { default 1; }';
 
-refused('after a map', 'variable "$v" is something else already',
+refused('after a map', 'variable "$v" is already defined',
         server('etcd_set $v /k;') =~ s/server \{/$map server {/r, 6);
 refused('before a map', 'variable "$v" of "etcd_set" in ',
         server('etcd_set $v /k;') =~ s/\}\n$/$map\n}\n/r, 6);

@@ -201,7 +201,7 @@ my @bad = (
     ['no UTF-8 in a key', 'dubbo', "/providers/\xc0\xaf", '',
      qr/^invalid: key ".*" is not valid UTF-8$/],
     ['zero in a key', 'dubbo', '/providers/tri%3A%2F%2F10.0.0.7%3A1%00', '',
-     qr/^invalid: last segment .* has a byte that no address has$/],
+     qr/^invalid: last segment .* has a byte not allowed in an address$/],
     ['percent at the end', 'dubbo', '/providers/tri%', '',
      qr/^invalid: last segment .* has an invalid percent-encoding$/],
     ['long argument', 'rpcx', "/b/a/tcp\@$at", 'weight=' . '1' x 300,

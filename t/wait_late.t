@@ -261,7 +261,7 @@ for my $path ('vain', 'instead') {
          "/$path: until the time is over");
 }
 
-is($nginx->count_log(qr/waited in vain for a member of upstream "late"/), 2,
+is($nginx->count_log(qr/timed out waiting for a member of upstream "late"/), 2,
    'and the log says so');
 
 # more than may be held

@@ -75,8 +75,7 @@ ngx_etcd_admission_valid(ngx_etcd_admission_t *admission, ngx_log_t *log)
     }
 
     ngx_log_error(NGX_LOG_INFO, log, 0,
-                  "etcd cluster \"%V\": %V: this nginx does not lead any more "
-                  "in the term of revision %L",
+                  "etcd cluster \"%V\": %V: the term of revision %L has ended",
                   &admission->campaign->cluster->name,
                   &admission->campaign->label, admission->term);
 

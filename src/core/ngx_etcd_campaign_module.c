@@ -236,7 +236,7 @@ ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
                    == 0)
             {
                 ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                                   "\"%V\" is that of %V already",
+                                   "key \"%V\" is already used by %V",
                                    &campaign->key, &others[i]->label);
                 return NGX_CONF_ERROR;
             }
@@ -254,8 +254,8 @@ ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
 
         if (ngx_etcd_campaign_below(&one->key, &two->key)) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"%V\" would be a candidate of the election "
-                               "below \"%V\"", &two->key, &one->key);
+                               "key \"%V\" is below the prefix \"%V\" of an "
+                               "election", &two->key, &one->key);
             return NGX_CONF_ERROR;
         }
     }
@@ -332,16 +332,14 @@ ngx_etcd_campaign_ttl(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
 
     if (ttl < NGX_ETCD_LEASE_MIN_TTL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"ttl=%V\" is too short: etcd's leases last at "
-                           "least %ds", value, NGX_ETCD_LEASE_MIN_TTL);
+                           "\"ttl=%V\" is less than the minimum of %ds",
+                           value, NGX_ETCD_LEASE_MIN_TTL);
         return NGX_CONF_ERROR;
     }
 
     if (ttl > NGX_ETCD_LEASE_MAX_TTL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"ttl=%V\" is too long: after the death of an "
-                           "nginx what it held stays for that time, which "
-                           "may be %ds at most",
+                           "\"ttl=%V\" exceeds the maximum of %ds",
                            value, NGX_ETCD_LEASE_MAX_TTL);
         return NGX_CONF_ERROR;
     }
@@ -414,8 +412,8 @@ ngx_etcd_campaign_expand(ngx_conf_t *cf, ngx_str_t *text, ngx_uint_t strict,
             }
 
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "unknown variable in \"value=%V\": there is "
-                               "$hostname only", text);
+                               "unknown variable in \"value=%V\", only "
+                               "$hostname is supported", text);
             return NGX_CONF_ERROR;
         }
 

@@ -146,7 +146,7 @@ ngx_etcd_leader_api_done(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     if ((certificate == 0) != (key == 0)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"api_certificate=\" and "
-                           "\"api_certificate_key=\" need each other");
+                           "\"api_certificate_key=\" must be used together");
         return NGX_ERROR;
     }
 

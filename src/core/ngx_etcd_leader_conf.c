@@ -520,13 +520,13 @@ ngx_etcd_leader_conf_check(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 
     if (service->leader->role != NGX_ETCD_ROLE_LEADER) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"failsafe=on\" is for \"role=leader\"");
+                           "\"failsafe=on\" requires \"role=leader\"");
         return NGX_ERROR;
     }
 
     if (service->rules.max_stale == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"failsafe=on\" makes no sense with "
+                           "\"failsafe=on\" cannot be used together with "
                            "\"max_stale=off\"");
         return NGX_ERROR;
     }
@@ -675,7 +675,7 @@ ngx_etcd_leader_conf_names(ngx_conf_t *cf, ngx_etcd_leader_conf_t *leader)
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "\"%V\" and \"members=%V\" must be below a common "
-                       "directory: all of that is watched",
+                       "directory",
                        &leader->key, &leader->members);
 
     return NGX_ERROR;

@@ -100,8 +100,8 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
         || lockers->waiting >= ecf->lock_waiters)
     {
         ngx_log_error(NGX_LOG_ERR, log, 0,
-                      "etcd cluster \"%V\": lock \"%V\": %ui wait for it "
-                      "already, and %ui for all locks", &ecf->name,
+                      "etcd cluster \"%V\": lock \"%V\": too many requests "
+                      "wait: %ui for this lock, %ui for all locks", &ecf->name,
                       &lock->node.str, lock->nwaiters, lockers->waiting);
 
         return ngx_etcd_lock_refuse(grant);

@@ -390,9 +390,9 @@ ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "lock \"%V\" has other permits, or another handoff or "
-                       "linger, than in %s:%ui, or one has a key and the "
-                       "other none", &name->name, name->file, name->line);
+                       "lock \"%V\" differs from its definition in %s:%ui in "
+                       "\"permits=\", \"handoff=\", \"linger=\", or in having "
+                       "a key", &name->name, name->file, name->line);
 
     return NGX_CONF_ERROR;
 }
@@ -485,8 +485,8 @@ ngx_etcd_lock_conf_members(ngx_etcd_lock_name_t *name, ngx_log_t *log)
             || ngx_etcd_lock_below(prefix, &name->name))
         {
             ngx_log_error(NGX_LOG_WARN, log, 0,
-                          "lock \"%V\" in %s:%ui and the members of upstream "
-                          "\"%V\" are below each other: \"%V\"",
+                          "keys of lock \"%V\" in %s:%ui overlap the prefix "
+                          "of upstream \"%V\": \"%V\"",
                           &name->name, name->file, name->line,
                           &services[i]->name, prefix);
         }
@@ -547,7 +547,7 @@ ngx_etcd_lock_ttl(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     if (ecf->lock_ttl < NGX_ETCD_LEASE_MIN_TTL) {
-        return "must be at least 2s: etcd grants no lease that is shorter";
+        return "must be at least 2s";
     }
 
     if (ecf->lock_ttl > NGX_ETCD_LEASE_MAX_TTL) {

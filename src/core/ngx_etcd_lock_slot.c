@@ -166,7 +166,7 @@ ngx_etcd_lock_slot_report(ngx_etcd_lock_slot_t *slot, ngx_log_t *log)
     ngx_log_error(NGX_LOG_WARN, log, 0, "etcd: lock \"%V%s%V\" is lost%s",
                   &slot->grant.conf->name->name, slot->key.len ? "/" : "",
                   &slot->key, (slot->lost == NGX_ETCD_LOCK_CLOSE)
-                              ? ", what needs it is cut" : "");
+                              ? ", aborting" : "");
 }
 
 

@@ -99,7 +99,7 @@ ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
     } else if (route->pin.peer != NULL) {
         ngx_log_error(NGX_LOG_INFO, pc->log, 0,
                       "upstream \"%V\": the request is not sent, it was "
-                      "built for %V, which leads no more", pick->name,
+                      "built for the former leader %V", pick->name,
                       &route->pin.peer->name);
     }
 

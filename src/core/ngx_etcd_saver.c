@@ -60,8 +60,8 @@ ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
         != NULL)
     {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "etcd cluster \"%V\" has \"state_path\", so its "
-                           "name must be one of a file", &ecf->name);
+                           "etcd cluster name \"%V\" is not a valid file name, "
+                           "which \"state_path\" requires", &ecf->name);
         return NGX_CONF_ERROR;
     }
 
@@ -69,7 +69,7 @@ ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     if (ngx_file_info(dir->data, &fi) != NGX_FILE_ERROR && !ngx_is_dir(&fi)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"state_path\" \"%V\" is no directory", dir);
+                           "\"state_path\" \"%V\" is not a directory", dir);
         return NGX_CONF_ERROR;
     }
 

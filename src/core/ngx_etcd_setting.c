@@ -115,8 +115,8 @@ ngx_etcd_setting_arguments(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
 
     if (ngx_etcd_has_control(otherwise->data, otherwise->len)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"default=\" of \"%V\" has a control byte, which "
-                           "no variable of etcd may have", &value[1]);
+                           "\"default=\" of \"%V\" has a control byte",
+                           &value[1]);
         return NGX_ERROR;
     }
 

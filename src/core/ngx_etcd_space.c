@@ -287,8 +287,8 @@ ngx_etcd_space_failed(ngx_etcd_space_t *space, ngx_etcd_grpc_status_e code,
     }
 
     ngx_log_error(NGX_LOG_INFO, space->log, 0,
-                  "etcd cluster \"%V\": it is not known how full the database "
-                  "is: %s: %V", &space->conf->name,
+                  "etcd cluster \"%V\": could not get the size of the "
+                  "database: %s: %V", &space->conf->name,
                   ngx_etcd_grpc_status_name(code), text);
 }
 
@@ -324,14 +324,13 @@ ngx_etcd_space_report(ngx_etcd_space_t *space, ngx_etcd_space_state_e state)
     case NGX_ETCD_SPACE_NONE:
         ngx_log_error(NGX_LOG_ERR, space->log, 0,
                       "etcd cluster \"%V\": the database is full (NOSPACE), "
-                      "no lock can be taken: compact it, defragment it, and "
-                      "disarm the alarm", &space->conf->name);
+                      "locks cannot be acquired", &space->conf->name);
         break;
 
     case NGX_ETCD_SPACE_IS_LOW:
         ngx_log_error(NGX_LOG_WARN, space->log, 0,
-                      "etcd cluster \"%V\": the database has %uL bytes of "
-                      "%uL, and requests that take locks add to it",
+                      "etcd cluster \"%V\": the database is almost full: "
+                      "%uL bytes of %uL",
                       &space->conf->name, shared->size, shared->quota);
         break;
 

@@ -44,8 +44,8 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
             return "is duplicate";
         }
 
-        return leader ? "cannot stand beside \"etcd_members\""
-                      : "cannot stand beside \"etcd_leader\"";
+        return leader ? "cannot be used together with \"etcd_members\""
+                      : "cannot be used together with \"etcd_leader\"";
     }
 
     if (value[1].len == 0) {
@@ -437,9 +437,9 @@ ngx_etcd_upstream_server(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 
     if (upstream->service->leader != NULL) {
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                      "\"etcd_leader\" in %s:%ui cannot stand beside server "
-                      "\"%V\" in upstream \"%V\": nobody but the leader is "
-                      "used", upstream->file, upstream->line, name,
+                      "\"etcd_leader\" in %s:%ui cannot be used together with "
+                      "server \"%V\" in upstream \"%V\"",
+                      upstream->file, upstream->line, name,
                       &upstream->service->name);
         return NGX_ERROR;
     }

@@ -77,8 +77,7 @@ ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
 
     if (ngx_strlchr(value[1].data, value[1].data + value[1].len, '$')) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "variables cannot be used in \"%V\": the upstream "
-                           "is one by name", &value[1]);
+                           "variables are not supported in \"%V\"", &value[1]);
         return NGX_CONF_ERROR;
     }
 
@@ -128,10 +127,11 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 
         if (wait[i]->service == NULL) {
             ngx_log_error(NGX_LOG_EMERG, log, 0,
-                          "\"etcd_wait\" in %s:%ui is for \"%V\", which is no "
-                          "%s upstream that follows etcd",
-                          wait[i]->file, wait[i]->line, &wait[i]->upstream,
-                          wait[i]->stream ? "stream" : "http");
+                          "\"etcd_wait\" in %s:%ui: there is no %s upstream "
+                          "\"%V\" with \"etcd_members\" or \"etcd_leader\"",
+                          wait[i]->file, wait[i]->line,
+                          wait[i]->stream ? "stream" : "http",
+                          &wait[i]->upstream);
             return NGX_ERROR;
         }
 
@@ -187,7 +187,7 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_hold_t *hold,
 {
     if (waited >= wait->timeout) {
         ngx_log_error(NGX_LOG_INFO, log, 0,
-                      "waited in vain for a member of upstream \"%V\"",
+                      "timed out waiting for a member of upstream \"%V\"",
                       &wait->upstream);
         return NGX_DECLINED;
     }
@@ -203,7 +203,7 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_hold_t *hold,
     }
 
     ngx_log_error(NGX_LOG_ERR, log, 0,
-                  "upstream \"%V\" has no usable member, and %ui wait for one "
+                  "no usable member in upstream \"%V\", and %ui requests wait "
                   "already", &wait->upstream, wait->limit);
 
     return NGX_BUSY;

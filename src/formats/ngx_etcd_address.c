@@ -188,7 +188,7 @@ ngx_etcd_address_parse(ngx_etcd_member_t *member, ngx_str_t *text)
 
     for (p = text->data; p < last; p++) {
         if (*p <= ' ' || *p >= 0x7f) {
-            return "has a byte that no address has";
+            return "has a byte not allowed in an address";
         }
     }
 

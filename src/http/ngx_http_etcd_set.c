@@ -89,7 +89,7 @@ ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
         && variable->get_handler != ngx_http_etcd_set_get)
     {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "variable \"%V\" is something else already",
+                           "variable \"%V\" is already defined",
                            &setting->name);
         return NULL;
     }
@@ -173,7 +173,8 @@ ngx_http_etcd_set_check(ngx_conf_t *cf)
         if (variable->get_handler != ngx_http_etcd_set_get) {
             ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                           "variable \"%V\" of \"etcd_set\" in %s:%ui is "
-                          "something else, too", &settings[i]->name,
+                          "redefined by another directive",
+                          &settings[i]->name,
                           settings[i]->file, settings[i]->line);
             return NGX_ERROR;
         }

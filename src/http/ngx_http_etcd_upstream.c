@@ -283,7 +283,7 @@ ngx_http_etcd_close(void *data)
     }
 
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                  "etcd: connection to %V is closed: it leads no more",
+                  "etcd: closing connection to former leader %V",
                   u->peer.name);
 
     ngx_http_etcd_cut(r, NGX_HTTP_BAD_GATEWAY);

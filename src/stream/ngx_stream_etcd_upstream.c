@@ -241,7 +241,7 @@ ngx_stream_etcd_close(void *data)
     ngx_stream_session_t *s = data;
 
     ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                  "etcd: connection to %V is closed: it leads no more",
+                  "etcd: closing connection to former leader %V",
                   s->upstream->peer.name);
 
     /* a UDP session that awaits responses must not count as a failure */

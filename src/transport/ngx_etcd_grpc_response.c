@@ -331,8 +331,7 @@ ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream)
 
     if (p[0] != 0) {
         ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
-                             "got a compressed message, "
-                             "which was not asked for");
+                             "got an unexpected compressed message");
         return NGX_ERROR;
     }
 
