@@ -336,8 +336,8 @@ ngx_etcd_ssl_session_get(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
     }
 
     /*
-     * A resumed session is not verified again: drop it if its certificate
-     * expired.
+     * A resumed session is not verified again: do not resume a session with
+     * an expired certificate.
      */
 
     peer = SSL_SESSION_get0_peer(session->session);

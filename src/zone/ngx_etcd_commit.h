@@ -76,9 +76,9 @@ ngx_int_t ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 /*
  * Called by the owner after taking over, or to abandon a commit: repairs a
  * partly committed set.  An entry that was being replaced may remain beside
- * its replacement.  The set has revision 0 afterwards, and workers read the
- * set again after a commit that sets a revision.  NGX_OK, NGX_AGAIN (the
- * mutex was held) or NGX_DECLINED.
+ * its replacement.  A partly committed set has revision 0 afterwards, and
+ * workers read the set again after a commit that sets a revision.  NGX_OK,
+ * NGX_AGAIN (the mutex was held) or NGX_DECLINED.
  */
 ngx_int_t ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 

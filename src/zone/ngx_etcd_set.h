@@ -154,9 +154,9 @@ struct ngx_etcd_set_s {
     ngx_etcd_word_t                  revision;     /* complete up to this
                                                       revision; 0: to be
                                                       listed */
-    ngx_etcd_word_t                  confirmed;    /* ngx_etcd_clock(): the API
-                                                      of a stale leader
-                                                      confirmed it; 0: not
+    ngx_etcd_word_t                  confirmed;    /* ngx_etcd_clock(): a stale
+                                                      leader was confirmed by
+                                                      its API; 0: not
                                                       confirmed */
     ngx_etcd_word_t                  verified;     /* ngx_etcd_clock(): the set
                                                       was equal to etcd's data;
