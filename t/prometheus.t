@@ -44,7 +44,13 @@ etcd unused {
     zone 512k;
 }
 
+etcd values {
+    endpoints %%ETCD%%;
+}
+
 http {
+    etcd_set $value /values/one cluster=values;
+
     upstream api {
         etcd_members /api/;
     }
@@ -209,7 +215,7 @@ cmp_ok($sum, '<', 60 * $changes, 'and not for ever');
 
 # clusters
 
-becomes(1, 'nginx_etcd_agent_up', cluster => 'default');
+becomes(1, 'nginx_etcd_agent_up', cluster => $_) for 'default', 'values';
 is(value('nginx_etcd_agent_up', cluster => 'unused'), undef,
    'of a cluster that needs none nothing is said');
 becomes(1, 'nginx_etcd_cluster_state', cluster => 'default', state => 'synced');

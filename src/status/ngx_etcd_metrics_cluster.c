@@ -238,7 +238,7 @@ ngx_etcd_metrics_visible(ngx_etcd_status_t *status,
 }
 
 
-/* An agent without services, elections and registrations does not run. */
+/* No agent runs without services, values, elections and registrations. */
 
 static uint64_t
 ngx_etcd_metrics_agent_up(void *object)
@@ -248,7 +248,10 @@ ngx_etcd_metrics_agent_up(void *object)
     uint64_t        owner;
     ngx_msec_int_t  silence;
 
-    if (ecf->services.nelts == 0 && !ngx_etcd_campaigner_wanted(ecf)) {
+    if (ecf->services.nelts == 0
+        && ecf->values.nelts == 0
+        && !ngx_etcd_campaigner_wanted(ecf))
+    {
         return NGX_ETCD_METRIC_NONE;
     }
 
