@@ -118,8 +118,8 @@ my @values = (
      'value is broken JSON at line 1'],
     ['no UTF-8', "{\"address\":\"\xff\"}", 'value is broken JSON at line 1'],
     ['control bytes', "10.0.0.1\n2026/01/01 [notice] forged:80",
-     'address "10.0.0.1\\x0a2026/01/01 [notice] forged:80" has a byte that no '
-     . 'address has'],
+     'address "10.0.0.1\\x0a2026/01/01 [notice] forged:80" has a byte not '
+     . 'allowed in an address'],
 );
 
 # a key that never was valid, then one that was

@@ -251,8 +251,8 @@ cmp_ok($held, '<=', 3 * WORKERS, 'no more are held than may');
 cmp_ok($held, '>=', 3, 'and as many as may in a worker');
 is(log_of('limited'), join(' ', ('503') x (@clients - $held)),
    'the others are closed with status 503');
-is($nginx->count_log(qr/\[error\].*upstream "limited" has no usable member,/
-                     . qr/ and 3 wait/), @clients - $held,
+is($nginx->count_log(qr/\[error\].*no usable member in upstream "limited",/
+                     . qr/ and 3 requests wait/), @clients - $held,
    'the log says why');
 $etcd->put('/limited/1', $at1);
 is(scalar(grep { ($_->hear() // '') eq 'one: hello' } @clients), $held,

@@ -235,7 +235,8 @@ sub logs {
 sub times_held {
     my ($name) = @_;
 
-    return $nginx->count_log(qr/waiting for a member of upstream "$name"/);
+    return $nginx->count_log(
+        qr/\*\d+ waiting for a member of upstream "$name"/);
 }
 
 

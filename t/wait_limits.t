@@ -128,7 +128,7 @@ my @few = hold('few', QUEUE);
 api()->holds(QUEUE, 'as many as may are held');
 is(answers(hold('few', 3)), '503 503 503', 'others are refused');
 api()->holds(QUEUE, 'and leave nothing');
-is($nginx->count_log(qr/\[error\].*upstream "api" has no usable member, and 5/),
+is($nginx->count_log(qr/\[error\].*no usable member in upstream "api", and 5/),
    3, 'the log says why');
 
 my @many = hold('many', MORE);
