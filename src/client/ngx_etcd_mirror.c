@@ -62,6 +62,10 @@ ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
 {
     ngx_etcd_mirror_entry_t  *entry;
 
+    if (ngx_etcd_mirror_entry_find(mirror, key) != NULL) {
+        return NGX_OK;
+    }
+
     entry = ngx_etcd_mirror_entry_create(mirror, key);
     if (entry == NULL) {
         return NGX_ERROR;
@@ -232,6 +236,10 @@ ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
     mirror->generation++;
     mirror->listing = 1;
     mirror->synced = 0;
+
+    if (mirror->list != NULL) {
+        mirror->list(mirror);
+    }
 
     if (watch->foreign) {
         mirror->distrust = 1;
@@ -457,7 +465,15 @@ ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
 {
     ngx_uint_t  level;
 
-    level = (mirror->reported == status) ? NGX_LOG_INFO : NGX_LOG_ERR;
+    level = NGX_LOG_ERR;
+
+    if (mirror->reported == status) {
+
+        /* a right is asked for until somebody grants it: not in the log */
+
+        level = (status == NGX_ETCD_GRPC_PERMISSION_DENIED) ? NGX_LOG_DEBUG
+                                                            : NGX_LOG_INFO;
+    }
 
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
 

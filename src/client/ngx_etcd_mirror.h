@@ -103,6 +103,9 @@ struct ngx_etcd_mirror_s {
     ngx_etcd_mirror_order_e      order;
     size_t                       keep;         /* bytes of a value */
 
+    /* a list begins; an earlier one that has not ended is void */
+    void                       (*list)(ngx_etcd_mirror_t *mirror);
+
     /* 0: the key is left out.  NULL: all keys are wanted */
     ngx_uint_t                 (*wants)(ngx_etcd_mirror_t *mirror,
                                         ngx_str_t *key);
@@ -163,7 +166,8 @@ struct ngx_etcd_mirror_s {
     unsigned                     relisted:1;   /* within complete() */
     unsigned                     refused:1;
     unsigned                     distrust:1;   /* equal revisions do not say
-                                                  that values are */
+                                                  that values are; may be set
+                                                  by list() */
 
     /* private */
 
@@ -189,8 +193,9 @@ struct ngx_etcd_mirror_s {
 void ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log);
 
 /*
- * Before the start, if the watch's revision is not 0: a key that existed at
- * that revision, and no value of it.  Not for ordered mirrors.
+ * A key that existed at the watch's revision, and no value of it: before the
+ * start, or before ngx_etcd_mirror_again().  Does nothing if there is such an
+ * entry.  Not for ordered mirrors.
  */
 ngx_int_t ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
     int64_t mod_revision);

@@ -12,267 +12,124 @@
 #include <ngx_etcd_registration.h>
 
 
-typedef struct ngx_etcd_group_s  ngx_etcd_group_t;
+/* all of one service */
 
-struct ngx_etcd_group_s {
-    ngx_str_node_t             sn;           /* first: in a tree */
-    ngx_queue_t                queue;
-    ngx_etcd_part_t           *parts;
-    uint64_t                   revision;     /* of the last change */
-    ngx_uint_t                 changed;
+typedef struct {
+    ngx_etcd_map_t               map;          /* of groups, by their path */
+    ngx_queue_t                  groups;       /* all, those changed first */
+} ngx_etcd_groups_t;
+
+
+typedef struct {
+    ngx_str_t                    path;         /* first */
+    ngx_queue_t                  queue;
+    ngx_queue_t                  parts;
+    int64_t                      revision;     /* of the last change */
+    ngx_uint_t                   changed;
+} ngx_etcd_group_object_t;
+
+
+/* one key, as the mirror has it */
+
+typedef struct {
+    ngx_queue_t                  queue;        /* of its group */
+    ngx_etcd_group_object_t     *group;
+    ngx_etcd_mirror_entry_t     *entry;        /* whose data this is */
+} ngx_etcd_group_part_t;
+
+
+static ngx_int_t ngx_etcd_group_start(ngx_etcd_service_t *service,
+    ngx_pool_t *pool);
+static void ngx_etcd_group_stop(ngx_etcd_service_t *service);
+static ngx_uint_t ngx_etcd_group_wants(ngx_etcd_mirror_t *mirror,
+    ngx_str_t *key);
+static void ngx_etcd_group_changed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_group_removed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_group_complete(ngx_etcd_service_t *service);
+
+static void ngx_etcd_group_split(ngx_str_t *key, ngx_str_t *path,
+    ngx_str_t *name);
+static ngx_etcd_group_part_t *ngx_etcd_group_part(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry);
+static ngx_etcd_group_object_t *ngx_etcd_group_create(
+    ngx_etcd_groups_t *groups, ngx_str_t *path);
+static void ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
+    ngx_etcd_group_object_t *group);
+static void ngx_etcd_group_touch(ngx_etcd_groups_t *groups,
+    ngx_etcd_group_object_t *group, int64_t revision);
+static void ngx_etcd_group_register(ngx_etcd_service_t *service,
+    ngx_etcd_group_object_t *group);
+static char *ngx_etcd_group_value(ngx_etcd_group_object_t *group);
+
+
+const ngx_etcd_source_t  ngx_etcd_group_source = {
+    .keep = NGX_ETCD_MEMBER_MAX_VALUE,
+    .create = ngx_etcd_group_start,
+    .destroy = ngx_etcd_group_stop,
+    .wants = ngx_etcd_group_wants,
+    .changed = ngx_etcd_group_changed,
+    .removed = ngx_etcd_group_removed,
+    .complete = ngx_etcd_group_complete,
 };
 
 
-static ngx_uint_t ngx_etcd_group_split(ngx_etcd_groups_t *groups,
-    ngx_str_t *key, ngx_str_t *path, ngx_str_t *name);
-static ngx_etcd_group_t *ngx_etcd_group_find(ngx_etcd_groups_t *groups,
-    ngx_str_t *path);
-static ngx_etcd_group_t *ngx_etcd_group_create(ngx_etcd_groups_t *groups,
-    ngx_str_t *path);
-static void ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
-    ngx_etcd_group_t *group);
-static void ngx_etcd_group_changed(ngx_etcd_groups_t *groups,
-    ngx_etcd_group_t *group, uint64_t revision);
-static void ngx_etcd_group_register(ngx_etcd_groups_t *groups,
-    ngx_etcd_group_t *group);
-static char *ngx_etcd_group_value(ngx_etcd_group_t *group);
-static ngx_etcd_part_t *ngx_etcd_part_create(ngx_etcd_groups_t *groups,
-    ngx_str_t *name, Etcd__KeyValue *kv);
-static void ngx_etcd_part_remove(ngx_etcd_group_t *group, ngx_str_t *name);
-
-
-ngx_etcd_groups_t *
-ngx_etcd_groups_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
+static ngx_int_t
+ngx_etcd_group_start(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
     ngx_etcd_groups_t  *groups;
 
-    groups = ngx_pcalloc(pool, sizeof(ngx_etcd_groups_t));
+    groups = ngx_palloc(pool, sizeof(ngx_etcd_groups_t));
     if (groups == NULL) {
-        return NULL;
+        return NGX_ERROR;
     }
 
-    groups->service = service;
-
-    ngx_rbtree_init(&groups->tree, &groups->sentinel,
-                    ngx_str_rbtree_insert_value);
+    ngx_etcd_map_init(&groups->map, service->log);
     ngx_queue_init(&groups->groups);
 
-    return groups;
+    service->ctx = groups;
+
+    return NGX_OK;
 }
 
 
-void
-ngx_etcd_groups_destroy(ngx_etcd_groups_t *groups)
+static void
+ngx_etcd_group_stop(ngx_etcd_service_t *service)
 {
-    ngx_queue_t  *q;
+    ngx_queue_t              *q;
+    ngx_etcd_groups_t        *groups;
+    ngx_etcd_group_object_t  *group;
+
+    groups = service->ctx;
 
     while (!ngx_queue_empty(&groups->groups)) {
         q = ngx_queue_head(&groups->groups);
-        ngx_etcd_group_destroy(groups,
-                               ngx_queue_data(q, ngx_etcd_group_t, queue));
+        group = ngx_queue_data(q, ngx_etcd_group_object_t, queue);
+        ngx_etcd_group_destroy(groups, group);
     }
+
+    ngx_etcd_map_done(&groups->map);
 }
 
-
-void
-ngx_etcd_groups_list(ngx_etcd_groups_t *groups)
-{
-    groups->mark++;
-}
-
-
-void
-ngx_etcd_groups_put(ngx_etcd_groups_t *groups, Etcd__KeyValue *kv)
-{
-    ngx_str_t          key, path, name;
-    ngx_etcd_part_t   *part;
-    ngx_etcd_group_t  *group;
-
-    key.data = kv->key.data;
-    key.len = kv->key.len;
-
-    if (!ngx_etcd_group_split(groups, &key, &path, &name)) {
-        return;
-    }
-
-    group = ngx_etcd_group_find(groups, &path);
-
-    if (group == NULL) {
-        group = ngx_etcd_group_create(groups, &path);
-    }
-
-    part = ngx_etcd_part_create(groups, &name, kv);
-
-    if (group == NULL || part == NULL) {
-        if (part != NULL) {
-            ngx_free(part);
-        }
-
-        groups->service->broken = 1;
-        return;
-    }
-
-    ngx_etcd_part_remove(group, &name);
-
-    part->next = group->parts;
-    group->parts = part;
-
-    ngx_etcd_group_changed(groups, group, kv->mod_revision);
-}
-
-
-void
-ngx_etcd_groups_delete(ngx_etcd_groups_t *groups, Etcd__KeyValue *kv)
-{
-    ngx_str_t          key, path, name;
-    ngx_etcd_group_t  *group;
-
-    key.data = kv->key.data;
-    key.len = kv->key.len;
-
-    if (!ngx_etcd_group_split(groups, &key, &path, &name)) {
-        return;
-    }
-
-    ngx_etcd_audit_deleted(&groups->service->audit, &key);
-
-    group = ngx_etcd_group_find(groups, &path);
-
-    if (group != NULL) {
-        ngx_etcd_part_remove(group, &name);
-        ngx_etcd_group_changed(groups, group, kv->mod_revision);
-    }
-}
-
-
-/* all that were listed have changed already, the others lose something */
-
-void
-ngx_etcd_groups_sweep(ngx_etcd_groups_t *groups)
-{
-    ngx_queue_t       *q;
-    ngx_etcd_part_t   *part, *next;
-    ngx_etcd_group_t  *group;
-
-    for (q = ngx_queue_head(&groups->groups);
-         q != ngx_queue_sentinel(&groups->groups);
-         q = ngx_queue_next(q))
-    {
-        group = ngx_queue_data(q, ngx_etcd_group_t, queue);
-
-        for (part = group->parts; part != NULL; part = next) {
-            next = part->next;
-
-            if (part->mark != groups->mark) {
-                ngx_etcd_part_remove(group, &part->name);
-            }
-        }
-
-        group->changed = 1;
-    }
-
-    ngx_etcd_groups_register(groups);
-}
-
-
-void
-ngx_etcd_groups_register(ngx_etcd_groups_t *groups)
-{
-    ngx_queue_t       *q, *next;
-    ngx_etcd_group_t  *group;
-
-    for (q = ngx_queue_head(&groups->groups);
-         q != ngx_queue_sentinel(&groups->groups);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        group = ngx_queue_data(q, ngx_etcd_group_t, queue);
-
-        if (!group->changed) {
-            break;
-        }
-
-        group->changed = 0;
-        ngx_etcd_group_register(groups, group);
-
-        ngx_queue_remove(&group->queue);
-        ngx_queue_insert_tail(&groups->groups, &group->queue);
-
-        if (group->parts == NULL) {
-            ngx_etcd_group_destroy(groups, group);
-        }
-    }
-}
-
-
-ngx_uint_t
-ngx_etcd_groups_wants(ngx_etcd_groups_t *groups, ngx_str_t *key)
-{
-    ngx_str_t  path, name;
-
-    return ngx_etcd_group_split(groups, key, &path, &name);
-}
-
-
-ngx_etcd_part_t *
-ngx_etcd_groups_find(ngx_etcd_groups_t *groups, ngx_str_t *key)
-{
-    ngx_str_t          path, name;
-    ngx_etcd_part_t   *part;
-    ngx_etcd_group_t  *group;
-
-    if (!ngx_etcd_group_split(groups, key, &path, &name)) {
-        return NULL;
-    }
-
-    group = ngx_etcd_group_find(groups, &path);
-
-    if (group == NULL) {
-        return NULL;
-    }
-
-    for (part = group->parts; part != NULL; part = part->next) {
-
-        if (part->name.len == name.len
-            && ngx_memcmp(part->name.data, name.data, name.len) == 0)
-        {
-            return part;
-        }
-    }
-
-    return NULL;
-}
-
-
-void
-ngx_etcd_groups_missing(ngx_etcd_groups_t *groups, ngx_uint_t audited,
-    void (*found)(void *data, ngx_etcd_part_t *part, ngx_str_t *path),
-    void *data)
-{
-    ngx_queue_t       *q;
-    ngx_etcd_part_t   *part;
-    ngx_etcd_group_t  *group;
-
-    for (q = ngx_queue_head(&groups->groups);
-         q != ngx_queue_sentinel(&groups->groups);
-         q = ngx_queue_next(q))
-    {
-        group = ngx_queue_data(q, ngx_etcd_group_t, queue);
-
-        for (part = group->parts; part != NULL; part = part->next) {
-            if (part->audited != audited) {
-                found(data, part, &group->sn.str);
-            }
-        }
-    }
-}
-
-
-/* 0: the key is no part of any member */
 
 static ngx_uint_t
-ngx_etcd_group_split(ngx_etcd_groups_t *groups, ngx_str_t *key,
-    ngx_str_t *path, ngx_str_t *name)
+ngx_etcd_group_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+{
+    ngx_str_t            path, name;
+    ngx_etcd_service_t  *service;
+
+    service = mirror->data;
+
+    ngx_etcd_group_split(key, &path, &name);
+
+    return path.len != 0
+           && ngx_etcd_format_part(service->conf->member.format, &name);
+}
+
+
+static void
+ngx_etcd_group_split(ngx_str_t *key, ngx_str_t *path, ngx_str_t *name)
 {
     u_char  *p, *last;
 
@@ -285,38 +142,146 @@ ngx_etcd_group_split(ngx_etcd_groups_t *groups, ngx_str_t *key,
 
     path->data = key->data;
     path->len = (p > key->data) ? p - key->data - 1 : 0;
-
-    return path->len != 0
-           && ngx_etcd_format_part(groups->service->conf->member.format, name);
 }
 
 
-static ngx_etcd_group_t *
-ngx_etcd_group_find(ngx_etcd_groups_t *groups, ngx_str_t *path)
+static void
+ngx_etcd_group_changed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    return (ngx_etcd_group_t *)
-           ngx_str_rbtree_lookup(&groups->tree, path,
-                                 ngx_murmur_hash2(path->data, path->len));
+    ngx_etcd_group_part_t  *part;
+
+    part = (entry->data != NULL) ? entry->data
+                                 : ngx_etcd_group_part(service, entry);
+
+    if (part == NULL) {
+        service->broken = 1;
+        return;
+    }
+
+    ngx_etcd_group_touch(service->ctx, part->group, entry->mod_revision);
 }
 
 
-static ngx_etcd_group_t *
-ngx_etcd_group_create(ngx_etcd_groups_t *groups, ngx_str_t *path)
+static void
+ngx_etcd_group_removed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_group_t  *group;
+    ngx_etcd_group_part_t  *part;
 
-    group = ngx_calloc(sizeof(ngx_etcd_group_t) + path->len,
-                       groups->service->log);
+    part = entry->data;
+
+    if (part != NULL) {
+        ngx_etcd_group_touch(service->ctx, part->group, entry->mod_revision);
+
+        ngx_queue_remove(&part->queue);
+        ngx_free(part);
+    }
+}
+
+
+/* after a list each group is said anew: others are gone */
+
+static void
+ngx_etcd_group_complete(ngx_etcd_service_t *service)
+{
+    ngx_uint_t                all;
+    ngx_queue_t              *q, *next;
+    ngx_etcd_groups_t        *groups;
+    ngx_etcd_group_object_t  *group;
+
+    groups = service->ctx;
+    all = service->mirror.relisted;
+
+    if (all) {
+        ngx_etcd_service_select(service);
+    }
+
+    for (q = ngx_queue_head(&groups->groups);
+         q != ngx_queue_sentinel(&groups->groups);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        group = ngx_queue_data(q, ngx_etcd_group_object_t, queue);
+
+        if (!group->changed && !all) {
+            break;
+        }
+
+        group->changed = 0;
+        ngx_etcd_group_register(service, group);
+
+        if (ngx_queue_empty(&group->parts)) {
+            ngx_etcd_group_destroy(groups, group);
+        }
+    }
+
+    if (all) {
+        ngx_etcd_service_sweep(service);
+    }
+}
+
+
+/* of a key that is new; NULL: no memory */
+
+static ngx_etcd_group_part_t *
+ngx_etcd_group_part(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_str_t                 path, name;
+    ngx_etcd_groups_t        *groups;
+    ngx_etcd_group_part_t    *part;
+    ngx_etcd_group_object_t  *group;
+
+    groups = service->ctx;
+
+    ngx_etcd_group_split(&entry->key, &path, &name);
+
+    group = ngx_etcd_map_find(&groups->map, &path);
+
+    if (group == NULL) {
+        group = ngx_etcd_group_create(groups, &path);
+    }
+
     if (group == NULL) {
         return NULL;
     }
 
-    group->sn.node.key = ngx_murmur_hash2(path->data, path->len);
-    group->sn.str.len = path->len;
-    group->sn.str.data = (u_char *) group + sizeof(ngx_etcd_group_t);
-    ngx_memcpy(group->sn.str.data, path->data, path->len);
+    part = ngx_alloc(sizeof(ngx_etcd_group_part_t), service->log);
 
-    ngx_rbtree_insert(&groups->tree, &group->sn.node);
+    if (part != NULL) {
+        part->group = group;
+        part->entry = entry;
+        entry->data = part;
+
+        ngx_queue_insert_head(&group->parts, &part->queue);
+    }
+
+    return part;
+}
+
+
+static ngx_etcd_group_object_t *
+ngx_etcd_group_create(ngx_etcd_groups_t *groups, ngx_str_t *path)
+{
+    ngx_etcd_group_object_t  *group;
+
+    group = ngx_calloc(sizeof(ngx_etcd_group_object_t) + path->len,
+                       groups->map.log);
+    if (group == NULL) {
+        return NULL;
+    }
+
+    group->path.len = path->len;
+    group->path.data = (u_char *) group + sizeof(ngx_etcd_group_object_t);
+    ngx_memcpy(group->path.data, path->data, path->len);
+
+    if (ngx_etcd_map_insert(&groups->map, &group->path) != NGX_OK) {
+        ngx_free(group);
+        return NULL;
+    }
+
+    ngx_queue_init(&group->parts);
     ngx_queue_insert_tail(&groups->groups, &group->queue);
 
     return group;
@@ -324,21 +289,26 @@ ngx_etcd_group_create(ngx_etcd_groups_t *groups, ngx_str_t *path)
 
 
 static void
-ngx_etcd_group_destroy(ngx_etcd_groups_t *groups, ngx_etcd_group_t *group)
+ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
+    ngx_etcd_group_object_t *group)
 {
-    while (group->parts != NULL) {
-        ngx_etcd_part_remove(group, &group->parts->name);
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(&group->parts)) {
+        q = ngx_queue_head(&group->parts);
+        ngx_queue_remove(q);
+        ngx_free(ngx_queue_data(q, ngx_etcd_group_part_t, queue));
     }
 
-    ngx_rbtree_delete(&groups->tree, &group->sn.node);
+    ngx_etcd_map_remove(&groups->map, &group->path);
     ngx_queue_remove(&group->queue);
     ngx_free(group);
 }
 
 
 static void
-ngx_etcd_group_changed(ngx_etcd_groups_t *groups, ngx_etcd_group_t *group,
-    uint64_t revision)
+ngx_etcd_group_touch(ngx_etcd_groups_t *groups, ngx_etcd_group_object_t *group,
+    int64_t revision)
 {
     group->revision = ngx_max(group->revision, revision);
 
@@ -354,77 +324,73 @@ ngx_etcd_group_changed(ngx_etcd_groups_t *groups, ngx_etcd_group_t *group,
 
 
 static void
-ngx_etcd_group_register(ngx_etcd_groups_t *groups, ngx_etcd_group_t *group)
+ngx_etcd_group_register(ngx_etcd_service_t *service,
+    ngx_etcd_group_object_t *group)
 {
-    char             *value;
-    ngx_pool_t       *pool;
-    Etcd__KeyValue    kv;
-    ngx_etcd_key_t   *key;
-    ngx_etcd_part_t  *part;
+    char                     *text;
+    int64_t                   created;
+    ngx_str_t                 value;
+    ngx_queue_t              *q;
+    ngx_etcd_group_part_t    *part;
+    ngx_etcd_mirror_entry_t  *entry;
 
-    etcd__key_value__init(&kv);
-
-    kv.key.data = group->sn.str.data;
-    kv.key.len = group->sn.str.len;
-    kv.mod_revision = group->revision;
-
-    for (part = group->parts; part != NULL; part = part->next) {
-
-        if (kv.create_revision == 0
-            || kv.create_revision > (int64_t) part->create_revision)
-        {
-            kv.create_revision = part->create_revision;
-        }
-    }
-
-    if (group->parts == NULL) {
-        ngx_etcd_service_delete(groups->service, &kv);
+    if (ngx_queue_empty(&group->parts)) {
+        ngx_etcd_service_delete(service, &group->path);
         return;
     }
 
-    value = ngx_etcd_group_value(group);
-    pool = ngx_create_pool(4096, groups->service->log);
+    created = 0;
 
-    if (value == NULL || pool == NULL) {
-        groups->service->broken = 1;
+    for (q = ngx_queue_head(&group->parts);
+         q != ngx_queue_sentinel(&group->parts);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_queue_data(q, ngx_etcd_group_part_t, queue);
+        entry = part->entry;
 
-    } else {
-        kv.value.data = (u_char *) value;
-        kv.value.len = ngx_strlen(value);
-
-        /* parts may have gone unseen: the revision of the rest says nothing */
-
-        key = ngx_etcd_index_find(&groups->service->index, &group->sn.str);
-
-        if (key != NULL) {
-            key->revision = 0;
+        if (created == 0 || created > entry->create_revision) {
+            created = entry->create_revision;
         }
-
-        ngx_etcd_service_put(groups->service, &kv, pool);
     }
 
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
+    text = ngx_etcd_group_value(group);
+    if (text == NULL) {
+        service->broken = 1;
+        return;
     }
 
-    free(value);
+    value.data = (u_char *) text;
+    value.len = ngx_strlen(text);
+
+    ngx_etcd_service_put(service, &group->path, &value, created,
+                         group->revision);
+
+    free(text);
 }
 
 
 /* to be freed; NULL: no memory.  Of a value that is no UTF-8 null is left */
 
 static char *
-ngx_etcd_group_value(ngx_etcd_group_t *group)
+ngx_etcd_group_value(ngx_etcd_group_object_t *group)
 {
-    char             *text;
-    json_t           *object, *value;
-    ngx_etcd_part_t  *part;
+    char                     *text;
+    json_t                   *object, *value;
+    ngx_str_t                 path, name;
+    ngx_queue_t              *q;
+    ngx_etcd_group_part_t    *part;
+    ngx_etcd_mirror_entry_t  *entry;
 
     object = json_object();
 
-    for (part = group->parts; part != NULL; part = part->next) {
+    for (q = ngx_queue_head(&group->parts);
+         q != ngx_queue_sentinel(&group->parts);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_queue_data(q, ngx_etcd_group_part_t, queue);
+        entry = part->entry;
 
-        value = json_stringn((char *) part->value.data, part->value.len);
+        value = json_stringn((char *) entry->value.data, entry->value.len);
 
         if (value == NULL) {
             value = json_null();
@@ -432,7 +398,10 @@ ngx_etcd_group_value(ngx_etcd_group_t *group)
 
         /* the names are among those of the format */
 
-        (void) json_object_set_new(object, (char *) part->name.data, value);
+        ngx_etcd_group_split(&entry->key, &path, &name);
+
+        (void) json_object_setn_new(object, (char *) name.data, name.len,
+                                    value);
     }
 
     text = json_dumps(object, JSON_COMPACT);
@@ -440,59 +409,4 @@ ngx_etcd_group_value(ngx_etcd_group_t *group)
     json_decref(object);
 
     return text;
-}
-
-
-static ngx_etcd_part_t *
-ngx_etcd_part_create(ngx_etcd_groups_t *groups, ngx_str_t *name,
-    Etcd__KeyValue *kv)
-{
-    u_char           *p;
-    size_t            len;
-    ngx_etcd_part_t  *part;
-
-    len = ngx_min(kv->value.len, NGX_ETCD_MEMBER_MAX_VALUE);
-
-    part = ngx_alloc(sizeof(ngx_etcd_part_t) + name->len + 1 + len,
-                     groups->service->log);
-    if (part == NULL) {
-        return NULL;
-    }
-
-    p = (u_char *) part + sizeof(ngx_etcd_part_t);
-
-    part->name.data = p;
-    part->name.len = name->len;
-    p = ngx_cpymem(p, name->data, name->len);
-    *p++ = '\0';
-
-    part->value.data = p;
-    part->value.len = len;
-    ngx_memcpy(p, kv->value.data, len);
-
-    part->create_revision = kv->create_revision;
-    part->mod_revision = kv->mod_revision;
-    part->audited = 0;
-    part->mark = groups->mark;
-
-    return part;
-}
-
-
-static void
-ngx_etcd_part_remove(ngx_etcd_group_t *group, ngx_str_t *name)
-{
-    ngx_etcd_part_t  *part, **p;
-
-    for (p = &group->parts; *p != NULL; p = &part->next) {
-        part = *p;
-
-        if (part->name.len == name->len
-            && ngx_memcmp(part->name.data, name->data, name->len) == 0)
-        {
-            *p = part->next;
-            ngx_free(part);
-            return;
-        }
-    }
 }

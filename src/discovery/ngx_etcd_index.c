@@ -370,17 +370,6 @@ ngx_etcd_index_distrust(ngx_etcd_index_t *index)
 }
 
 
-void
-ngx_etcd_index_audited(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_uint_t mark)
-{
-    key->audited = mark;
-
-    ngx_queue_remove(&key->queue);
-    ngx_queue_insert_tail(&index->present, &key->queue);
-}
-
-
 static ngx_int_t
 ngx_etcd_index_slots(ngx_etcd_index_t *index)
 {

@@ -47,10 +47,8 @@ struct ngx_etcd_key_s {
     ngx_etcd_member_host_t          *hosts;        /* of its members */
     uint64_t                         revision;     /* mod_revision of what was
                                                       read last, 0: read it */
-    ngx_uint_t                       mark;         /* of the last list */
-    uint32_t                         reason;       /* hash of why a selection
-                                                      has refused it */
-    ngx_uint_t                       audited;      /* of the last audit */
+    uint32_t                         mark;         /* of the last selection */
+    uint32_t                         reason;       /* invalid: hash of why */
     unsigned                         invalid:1;
     unsigned                         gone:1;
     unsigned                         twice:1;      /* an owner was killed while
@@ -101,10 +99,6 @@ void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
 /* every value is to be read, whatever its revision */
 void ngx_etcd_index_distrust(ngx_etcd_index_t *index);
-
-/* marks a present key, and makes it the last of them */
-void ngx_etcd_index_audited(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_uint_t mark);
 
 /*
  * The slot of an address, or a free one; NGX_ETCD_SET_NO_SLOT: the set has to

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader.h>
@@ -19,138 +20,162 @@
 #define NGX_ETCD_LEADER_REASON  512
 
 
+/* what is different in the formats */
+
+typedef struct {
+    ngx_uint_t                 (*candidate)(ngx_etcd_leader_conf_t *conf,
+                                            ngx_str_t *key);
+    ngx_uint_t                   modified;     /* candidates are in the order
+                                                  of their mod_revisions */
+    void                       (*select)(ngx_etcd_leader_t *leader);
+} ngx_etcd_leader_kind_t;
+
+
+static ngx_int_t ngx_etcd_leader_create(ngx_etcd_service_t *service,
+    ngx_pool_t *pool);
+static void ngx_etcd_leader_destroy(ngx_etcd_service_t *service);
+static ngx_uint_t ngx_etcd_leader_wants(ngx_etcd_mirror_t *mirror,
+    ngx_str_t *key);
+static void ngx_etcd_leader_news(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_leader_complete(ngx_etcd_service_t *service);
+
+static ngx_uint_t ngx_etcd_leader_any(ngx_etcd_leader_conf_t *conf,
+    ngx_str_t *key);
+static ngx_uint_t ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf,
+    ngx_str_t *key);
+static ngx_uint_t ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf,
+    ngx_str_t *key);
 static ngx_uint_t ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other);
 static ngx_uint_t ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix);
-static ngx_etcd_leader_key_t *ngx_etcd_candidate_create(
-    ngx_etcd_leader_t *leader, ngx_str_t *key);
-static ngx_int_t ngx_etcd_candidate_value(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate, ProtobufCBinaryData *value);
-static void ngx_etcd_candidate_destroy(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate);
-static void ngx_etcd_leader_election(ngx_etcd_leader_t *leader);
-static ngx_uint_t ngx_etcd_leader_candidate(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *key);
-static uint64_t ngx_etcd_leader_term(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *key);
-static void ngx_etcd_leader_key(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *key);
+static void ngx_etcd_leader_select(ngx_etcd_leader_t *leader);
+static void ngx_etcd_leader_first(ngx_etcd_leader_t *leader);
+static void ngx_etcd_leader_key(ngx_etcd_leader_t *leader);
+static void ngx_etcd_leader_patroni(ngx_etcd_leader_t *leader);
+static void ngx_etcd_leader_lead(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *key);
+static int64_t ngx_etcd_leader_term(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *key);
 static void ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
-    ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term);
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term);
 static ngx_str_t *ngx_etcd_leader_reason(ngx_etcd_leader_t *leader,
     ngx_str_t *value, char *what);
 
 
-ngx_etcd_leader_t *
+const ngx_etcd_source_t  ngx_etcd_leader_source = {
+
+    /* of a value that is too long enough is kept for it to be refused */
+
+    .keep = NGX_ETCD_MEMBER_MAX_VALUE + 1,
+    .strict = 1,
+    .create = ngx_etcd_leader_create,
+    .destroy = ngx_etcd_leader_destroy,
+    .wants = ngx_etcd_leader_wants,
+    .changed = ngx_etcd_leader_news,
+    .removed = ngx_etcd_leader_news,
+    .complete = ngx_etcd_leader_complete,
+};
+
+
+/* by ngx_etcd_leader_format_e */
+
+static ngx_etcd_leader_kind_t  ngx_etcd_leader_kinds[] = {
+    { ngx_etcd_leader_any, 0, ngx_etcd_leader_first },
+    { ngx_etcd_leader_own_key, 0, ngx_etcd_leader_key },
+    { ngx_etcd_leader_own_key, 0, ngx_etcd_leader_patroni },
+    { ngx_etcd_leader_below_key, 1, ngx_etcd_leader_first },
+};
+
+
+static ngx_int_t
 ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
-    ngx_etcd_leader_t  *leader;
+    ngx_msec_t               stale;
+    ngx_etcd_watch_t        *watch;
+    ngx_etcd_leader_t       *leader;
+    ngx_etcd_leader_conf_t  *conf;
 
     leader = ngx_pcalloc(pool, sizeof(ngx_etcd_leader_t));
     if (leader == NULL) {
-        return NULL;
+        return NGX_ERROR;
     }
+
+    conf = service->conf->leader;
 
     leader->service = service;
-    leader->conf = service->conf->leader;
+    leader->conf = conf;
 
-    ngx_rbtree_init(&leader->keys, &leader->sentinel,
-                    ngx_str_rbtree_insert_value);
-    ngx_queue_init(&leader->candidates);
+    service->ctx = leader;
+    service->sole = ngx_etcd_role_sole(conf->role);
 
-    if (leader->conf->format == NGX_ETCD_LEADER_PATRONI) {
-        leader->patroni = ngx_etcd_patroni_create(leader, pool);
-        if (leader->patroni == NULL) {
-            return NULL;
-        }
+    stale = service->conf->rules.max_stale;
+    watch = &service->mirror.watch;
+
+    watch->prefix = conf->watched;
+    watch->verify_interval = (stale ? stale : NGX_ETCD_SERVICE_STALE)
+                             / NGX_ETCD_SERVICE_VERIFICATIONS;
+
+    if (conf->format != NGX_ETCD_LEADER_PATRONI) {
+        return NGX_OK;
     }
 
-    return leader;
+    service->sole = 1;
+    leader->patroni = ngx_etcd_patroni_create(leader, pool);
+
+    return (leader->patroni != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
-void
-ngx_etcd_leader_destroy(ngx_etcd_leader_t *leader)
+static void
+ngx_etcd_leader_destroy(ngx_etcd_service_t *service)
 {
-    ngx_queue_t  *q;
+    ngx_etcd_leader_t *leader = service->ctx;
 
     if (leader->patroni != NULL) {
         ngx_etcd_patroni_destroy(leader->patroni);
     }
-
-    while (!ngx_queue_empty(&leader->candidates)) {
-        q = ngx_queue_head(&leader->candidates);
-        ngx_etcd_candidate_destroy(leader,
-                            ngx_queue_data(q, ngx_etcd_leader_key_t, queue));
-    }
 }
 
 
-void
-ngx_etcd_leader_list(ngx_etcd_leader_t *leader)
+static ngx_uint_t
+ngx_etcd_leader_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
-    leader->mark++;
-    leader->complete = 0;
-}
-
-
-void
-ngx_etcd_leader_put(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv)
-{
-    ngx_str_t               key;
-    ngx_etcd_leader_key_t  *candidate;
-
-    key.data = kv->key.data;
-    key.len = kv->key.len;
-
-    if (!ngx_etcd_leader_wants(leader, &key)) {
-        return;
-    }
-
-    candidate = ngx_etcd_leader_find(leader, &key);
-
-    if (candidate == NULL) {
-        candidate = ngx_etcd_candidate_create(leader, &key);
-    }
-
-    if (candidate == NULL
-        || ngx_etcd_candidate_value(leader, candidate, &kv->value) != NGX_OK)
-    {
-        leader->service->broken = 1;
-        return;
-    }
-
-    candidate->create_revision = kv->create_revision;
-    candidate->mod_revision = kv->mod_revision;
-    candidate->mark = leader->mark;
-
-    leader->changed = 1;
-}
-
-
-ngx_uint_t
-ngx_etcd_leader_wants(ngx_etcd_leader_t *leader, ngx_str_t *key)
-{
+    ngx_etcd_service_t      *service;
     ngx_etcd_leader_conf_t  *conf;
 
-    conf = leader->conf;
+    service = mirror->data;
+    conf = service->conf->leader;
 
-    if (conf->format == NGX_ETCD_LEADER_ELECTION) {
-        return 1;
-    }
+    return ngx_etcd_leader_kinds[conf->format].candidate(conf, key)
+           || ngx_etcd_leader_is(key, &conf->failover)
+           || ngx_etcd_leader_is(key, &conf->sync)
+           || ngx_etcd_leader_is(key, &conf->config)
+           || ngx_etcd_leader_is(key, &conf->failsafe)
+           || (conf->members.len != 0
+               && ngx_etcd_leader_below(key, &conf->members));
+}
 
-    if (ngx_etcd_leader_is(key, &conf->key)
-        || ngx_etcd_leader_is(key, &conf->failover)
-        || ngx_etcd_leader_is(key, &conf->sync)
-        || ngx_etcd_leader_is(key, &conf->config)
-        || ngx_etcd_leader_is(key, &conf->failsafe)
-        || (conf->format == NGX_ETCD_LEADER_VITESS
-            && ngx_etcd_leader_below(key, &conf->key)))
-    {
-        return 1;
-    }
 
-    return conf->members.len != 0
-           && ngx_etcd_leader_below(key, &conf->members);
+static ngx_uint_t
+ngx_etcd_leader_any(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
+{
+    return 1;
+}
+
+
+/* there may be keys of members, too */
+
+static ngx_uint_t
+ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
+{
+    return ngx_etcd_leader_below(key, &conf->key);
+}
+
+
+static ngx_uint_t
+ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
+{
+    return ngx_etcd_leader_is(key, &conf->key);
 }
 
 
@@ -170,137 +195,49 @@ ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix)
 }
 
 
-void
-ngx_etcd_leader_delete(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv)
+static void
+ngx_etcd_leader_news(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_str_t               key;
-    ngx_etcd_leader_key_t  *candidate;
+    ngx_etcd_leader_t *leader = service->ctx;
 
-    key.data = kv->key.data;
-    key.len = kv->key.len;
-
-    if (!ngx_etcd_leader_wants(leader, &key)) {
-        return;
-    }
-
-    ngx_etcd_audit_deleted(&leader->service->audit, &key);
-
-    candidate = ngx_etcd_leader_find(leader, &key);
-
-    if (candidate != NULL) {
-        ngx_etcd_candidate_destroy(leader, candidate);
-        leader->changed = 1;
-    }
-}
-
-
-void
-ngx_etcd_leader_listed(ngx_etcd_leader_t *leader)
-{
-    ngx_queue_t            *q, *next;
-    ngx_etcd_leader_key_t  *candidate;
-
-    for (q = ngx_queue_head(&leader->candidates);
-         q != ngx_queue_sentinel(&leader->candidates);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        candidate = ngx_queue_data(q, ngx_etcd_leader_key_t, queue);
-
-        if (candidate->mark != leader->mark) {
-            ngx_etcd_candidate_destroy(leader, candidate);
-        }
-    }
-
-    leader->complete = 1;
     leader->changed = 1;
-
-    ngx_etcd_leader_select(leader);
-}
-
-
-static ngx_etcd_leader_key_t *
-ngx_etcd_candidate_create(ngx_etcd_leader_t *leader, ngx_str_t *key)
-{
-    u_char                 *p;
-    ngx_etcd_leader_key_t  *candidate;
-
-    p = ngx_calloc(sizeof(ngx_etcd_leader_key_t) + key->len,
-                   leader->service->log);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    candidate = (ngx_etcd_leader_key_t *) p;
-
-    candidate->sn.node.key = ngx_murmur_hash2(key->data, key->len);
-    candidate->sn.str.len = key->len;
-    candidate->sn.str.data = p + sizeof(ngx_etcd_leader_key_t);
-    ngx_memcpy(candidate->sn.str.data, key->data, key->len);
-
-    ngx_rbtree_insert(&leader->keys, &candidate->sn.node);
-    ngx_queue_insert_tail(&leader->candidates, &candidate->queue);
-
-    return candidate;
-}
-
-
-/* of a value that is too long enough is kept for it to be refused */
-
-static ngx_int_t
-ngx_etcd_candidate_value(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate, ProtobufCBinaryData *value)
-{
-    size_t   len;
-    u_char  *p;
-
-    len = ngx_min(value->len, NGX_ETCD_MEMBER_MAX_VALUE + 1);
-
-    p = ngx_alloc(len + 1, leader->service->log);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (candidate->value.data != NULL) {
-        ngx_free(candidate->value.data);
-    }
-
-    if (len != 0) {
-        ngx_memcpy(p, value->data, len);
-    }
-
-    candidate->value.data = p;
-    candidate->value.len = len;
-
-    return NGX_OK;
 }
 
 
 static void
-ngx_etcd_candidate_destroy(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate)
+ngx_etcd_leader_complete(ngx_etcd_service_t *service)
 {
-    ngx_queue_remove(&candidate->queue);
-    ngx_rbtree_delete(&leader->keys, &candidate->sn.node);
+    ngx_etcd_leader_t *leader = service->ctx;
 
-    if (candidate->value.data != NULL) {
-        ngx_free(candidate->value.data);
+    if (leader->changed || service->mirror.relisted) {
+        ngx_etcd_leader_select(leader);
     }
-
-    ngx_free(candidate);
 }
 
 
 void
+ngx_etcd_leader_again(ngx_etcd_leader_t *leader)
+{
+    ngx_etcd_service_t  *service;
+
+    service = leader->service;
+    leader->changed = 1;
+
+    if (service->mirror.synced && !service->broken) {
+        ngx_etcd_leader_select(leader);
+    }
+
+    ngx_post_event(&service->publish, &ngx_posted_events);
+}
+
+
+static void
 ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
 {
     ngx_etcd_service_t  *service;
 
     service = leader->service;
-
-    if (!leader->complete || !leader->changed || service->broken) {
-        return;
-    }
 
     leader->pool = ngx_create_pool(4096, service->log);
     if (leader->pool == NULL) {
@@ -309,40 +246,13 @@ ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
     }
 
     leader->changed = 0;
-    service->mark++;
 
-    switch (leader->conf->format) {
-
-    case NGX_ETCD_LEADER_ELECTION:
-    case NGX_ETCD_LEADER_VITESS:
-        ngx_etcd_leader_election(leader);
-        break;
-
-    case NGX_ETCD_LEADER_KEY:
-        ngx_etcd_leader_key(leader,
-                            ngx_etcd_leader_find(leader, &leader->conf->key));
-        break;
-
-    case NGX_ETCD_LEADER_PATRONI:
-        ngx_etcd_patroni_select(leader->patroni);
-        break;
-    }
-
+    ngx_etcd_service_select(service);
+    ngx_etcd_leader_kinds[leader->conf->format].select(leader);
     ngx_etcd_service_sweep(service);
 
     ngx_destroy_pool(leader->pool);
     leader->pool = NULL;
-}
-
-
-void
-ngx_etcd_leader_again(ngx_etcd_leader_t *leader)
-{
-    leader->changed = 1;
-
-    ngx_etcd_leader_select(leader);
-
-    ngx_post_event(&leader->service->publish, &ngx_posted_events);
 }
 
 
@@ -352,24 +262,26 @@ ngx_etcd_leader_again(ngx_etcd_leader_t *leader)
  */
 
 static void
-ngx_etcd_leader_election(ngx_etcd_leader_t *leader)
+ngx_etcd_leader_first(ngx_etcd_leader_t *leader)
 {
-    uint64_t                term, lowest;
-    ngx_uint_t              tie;
-    ngx_queue_t            *q;
-    ngx_etcd_leader_key_t  *candidate, *first;
+    int64_t                   term, lowest;
+    ngx_uint_t                tie;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_leader_kind_t   *kind;
+    ngx_etcd_mirror_entry_t  *candidate, *first;
+
+    mirror = &leader->service->mirror;
+    kind = &ngx_etcd_leader_kinds[leader->conf->format];
 
     first = NULL;
     lowest = 0;
     tie = 0;
 
-    for (q = ngx_queue_head(&leader->candidates);
-         q != ngx_queue_sentinel(&leader->candidates);
-         q = ngx_queue_next(q))
+    for (candidate = ngx_etcd_mirror_first(mirror);
+         candidate != NULL;
+         candidate = ngx_etcd_mirror_next(mirror, candidate))
     {
-        candidate = ngx_queue_data(q, ngx_etcd_leader_key_t, queue);
-
-        if (!ngx_etcd_leader_candidate(leader, candidate)) {
+        if (!kind->candidate(leader->conf, &candidate->key)) {
             continue;
         }
 
@@ -396,18 +308,22 @@ ngx_etcd_leader_election(ngx_etcd_leader_t *leader)
         return;
     }
 
-    ngx_etcd_leader_key(leader, first);
+    ngx_etcd_leader_lead(leader, first);
 }
 
 
-/* among the keys there may be those of members */
-
-static ngx_uint_t
-ngx_etcd_leader_candidate(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *key)
+static void
+ngx_etcd_leader_key(ngx_etcd_leader_t *leader)
 {
-    return leader->conf->format != NGX_ETCD_LEADER_VITESS
-           || ngx_etcd_leader_below(&key->sn.str, &leader->conf->key);
+    ngx_etcd_leader_lead(leader,
+                         ngx_etcd_leader_find(leader, &leader->conf->key));
+}
+
+
+static void
+ngx_etcd_leader_patroni(ngx_etcd_leader_t *leader)
+{
+    ngx_etcd_patroni_select(leader->patroni);
 }
 
 
@@ -416,10 +332,10 @@ ngx_etcd_leader_candidate(ngx_etcd_leader_t *leader,
  * anew is the last of all, so that its create_revision may be a former one.
  */
 
-static uint64_t
-ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *key)
+static int64_t
+ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
 {
-    return (leader->conf->format == NGX_ETCD_LEADER_VITESS)
+    return ngx_etcd_leader_kinds[leader->conf->format].modified
            ? key->mod_revision : key->create_revision;
 }
 
@@ -427,9 +343,9 @@ ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *key)
 /* the leader's key, if there is one: it has the address, or a member's name */
 
 static void
-ngx_etcd_leader_key(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *key)
+ngx_etcd_leader_lead(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
 {
-    ngx_etcd_leader_key_t  *member;
+    ngx_etcd_mirror_entry_t  *member;
 
     member = key;
 
@@ -443,20 +359,18 @@ ngx_etcd_leader_key(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *key)
 }
 
 
-ngx_etcd_leader_key_t *
+ngx_etcd_mirror_entry_t *
 ngx_etcd_leader_find(ngx_etcd_leader_t *leader, ngx_str_t *key)
 {
-    return (ngx_etcd_leader_key_t *)
-               ngx_str_rbtree_lookup(&leader->keys, key,
-                                     ngx_murmur_hash2(key->data, key->len));
+    return ngx_etcd_mirror_find(&leader->service->mirror, key);
 }
 
 
-ngx_etcd_leader_key_t *
-ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *term)
+ngx_etcd_mirror_entry_t *
+ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
 {
-    ngx_str_t               name, key, *members;
-    ngx_etcd_leader_key_t  *member;
+    ngx_str_t                 name, key, *members;
+    ngx_etcd_mirror_entry_t  *member;
 
     if (term == NULL) {
         return NULL;
@@ -492,8 +406,9 @@ ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *term)
 
 
 void
-ngx_etcd_leader_use(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *candidate,
-    ngx_etcd_leader_key_t *term, ngx_uint_t drain)
+ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
+    ngx_uint_t drain)
 {
     ngx_int_t            rc;
     ngx_str_t            reason;
@@ -511,7 +426,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *candidate,
         return;
     }
 
-    rc = ngx_etcd_member_decode(&service->conf->member, &candidate->sn.str,
+    rc = ngx_etcd_member_decode(&service->conf->member, &candidate->key,
                                 &candidate->value, leader->pool, &members,
                                 &reason);
 
@@ -537,7 +452,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *candidate,
 
 void
 ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate, ngx_str_t *value, char *what)
+    ngx_etcd_mirror_entry_t *candidate, ngx_str_t *value, char *what)
 {
     ngx_str_t  *reason;
 
@@ -553,7 +468,7 @@ ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
 
 void
 ngx_etcd_leader_report(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate, ngx_str_t *reason)
+    ngx_etcd_mirror_entry_t *candidate, ngx_str_t *reason)
 {
     ngx_array_t      none;
     Etcd__KeyValue   kv;
@@ -567,12 +482,12 @@ ngx_etcd_leader_report(ngx_etcd_leader_t *leader,
 
 static void
 ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
-    ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term)
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term)
 {
     etcd__key_value__init(kv);
 
-    kv->key.data = candidate->sn.str.data;
-    kv->key.len = candidate->sn.str.len;
+    kv->key.data = candidate->key.data;
+    kv->key.len = candidate->key.len;
     kv->create_revision = ngx_etcd_leader_term(leader, term);
     kv->mod_revision = ngx_max(candidate->mod_revision, term->mod_revision);
 }

@@ -2,11 +2,11 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Which of a service's keys are used, where not all are: stands between the
- * watch and the registrations of a service.  It keeps what etcd has below the
- * prefix in the agent's own memory, and says after every whole revision what
- * is selected.  Nothing is selected before a list is complete, and nothing is
- * remembered of former selections: there is no leader until there is one.
+ * Leaders: the source of services that use only some of the keys that there
+ * are.  After every whole revision it selects, from what the mirror has, the
+ * members that are registered.  Nothing is selected before a list is complete,
+ * and nothing is remembered of former selections: there is no leader until
+ * there is one.
  */
 
 
@@ -16,14 +16,12 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_source.h>
 #include <ngx_etcd_ssl.h>
 
 
-typedef struct ngx_etcd_service_s    ngx_etcd_service_t;
-typedef struct ngx_etcd_leader_s     ngx_etcd_leader_t;
-typedef struct ngx_etcd_leader_key_s  ngx_etcd_leader_key_t;
-typedef struct ngx_etcd_patroni_s    ngx_etcd_patroni_t;
+typedef struct ngx_etcd_leader_s   ngx_etcd_leader_t;
+typedef struct ngx_etcd_patroni_s  ngx_etcd_patroni_t;
 
 
 typedef enum {
@@ -78,60 +76,24 @@ typedef struct {
 } ngx_etcd_leader_conf_t;
 
 
-/* one key */
-
-struct ngx_etcd_leader_key_s {
-    ngx_str_node_t             sn;           /* first: in a tree, by the key */
-    ngx_queue_t                queue;
-    uint64_t                   create_revision;
-    uint64_t                   mod_revision;
-    ngx_str_t                  value;        /* own memory */
-    ngx_uint_t                 mark;         /* of the last list */
-    ngx_uint_t                 audited;      /* of the last audit */
-};
-
-
 struct ngx_etcd_leader_s {
     ngx_etcd_service_t        *service;
     ngx_etcd_leader_conf_t    *conf;
-    ngx_rbtree_t               keys;
-    ngx_rbtree_node_t          sentinel;
-    ngx_queue_t                candidates;
-    ngx_uint_t                 mark;
     ngx_pool_t                *pool;         /* while it selects */
     ngx_etcd_patroni_t        *patroni;      /* NULL: another format */
-    unsigned                   complete:1;   /* not within a list */
     unsigned                   changed:1;    /* since it selected */
 };
 
 
-/* of an agent's service; memory is of the pool.  NULL: no memory */
-ngx_etcd_leader_t *ngx_etcd_leader_create(ngx_etcd_service_t *service,
-    ngx_pool_t *pool);
-void ngx_etcd_leader_destroy(ngx_etcd_leader_t *leader);
+extern const ngx_etcd_source_t  ngx_etcd_leader_source;
 
-/* what the watch reports; without memory the service is broken afterwards */
 
-void ngx_etcd_leader_list(ngx_etcd_leader_t *leader);
-void ngx_etcd_leader_put(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv);
-void ngx_etcd_leader_delete(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv);
-void ngx_etcd_leader_listed(ngx_etcd_leader_t *leader);
-
-/*
- * Selects anew, if there is a reason to: into the service's batch, which is
- * published with the next events.
- */
-void ngx_etcd_leader_select(ngx_etcd_leader_t *leader);
-
-/* the same, when something else than keys has changed, and publishes it */
+/* selects anew, since something else than keys has changed, and publishes it */
 void ngx_etcd_leader_again(ngx_etcd_leader_t *leader);
 
 
-/* 1 if the key may have a part in it */
-ngx_uint_t ngx_etcd_leader_wants(ngx_etcd_leader_t *leader, ngx_str_t *key);
-
 /* NULL if there is no such key */
-ngx_etcd_leader_key_t *ngx_etcd_leader_find(ngx_etcd_leader_t *leader,
+ngx_etcd_mirror_entry_t *ngx_etcd_leader_find(ngx_etcd_leader_t *leader,
     ngx_str_t *key);
 
 
@@ -143,22 +105,22 @@ ngx_etcd_leader_key_t *ngx_etcd_leader_find(ngx_etcd_leader_t *leader,
  * Who the leader's key names.  NULL: nobody, which is reported, or there is no
  * key.
  */
-ngx_etcd_leader_key_t *ngx_etcd_leader_named(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *term);
+ngx_etcd_mirror_entry_t *ngx_etcd_leader_named(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *term);
 
 /*
  * A candidate is used, by what its value says, in the term that another key,
  * or its own, began.  Drained: it keeps who uses it already.
  */
 void ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
     ngx_uint_t drain);
 
 /* a candidate cannot be used: what is wrong with its value, or with itself */
 void ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate, ngx_str_t *value, char *what);
+    ngx_etcd_mirror_entry_t *candidate, ngx_str_t *value, char *what);
 void ngx_etcd_leader_report(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *candidate, ngx_str_t *reason);
+    ngx_etcd_mirror_entry_t *candidate, ngx_str_t *reason);
 
 
 #endif /* _NGX_ETCD_LEADER_H_INCLUDED_ */

@@ -26,45 +26,45 @@ typedef struct {
 
 static void ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni);
 static ngx_uint_t ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *term);
+    ngx_etcd_mirror_entry_t *term);
 static ngx_uint_t ngx_etcd_patroni_ordered(ngx_etcd_json_t *order,
     ngx_str_t *name);
 static void ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
     ngx_uint_t drain);
 static ngx_uint_t ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *member, ngx_etcd_leader_key_t *term);
+    ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term);
 static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
-    ngx_str_t *asked, uint64_t term, ngx_etcd_probe_target_t *target);
+    ngx_str_t *asked, int64_t term, ngx_etcd_probe_target_t *target);
 static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
 static void ngx_etcd_patroni_again(void *data);
 static void ngx_etcd_patroni_resolved(ngx_etcd_resolver_use_t *use);
 static ngx_int_t ngx_etcd_patroni_host(ngx_etcd_patroni_t *patroni,
     ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason);
 static void ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *term);
+    ngx_etcd_mirror_entry_t *term);
 static char *ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_etcd_failsafe_targets_t *targets);
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_failsafe_targets_t *targets);
 static char *ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_etcd_json_t *object,
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_json_t *object,
     ngx_etcd_failsafe_targets_t *targets);
 static ngx_int_t ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_etcd_json_t *url, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_json_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 
 static void ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni);
 static ngx_uint_t ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_leader_key_t *candidate);
+    ngx_etcd_mirror_entry_t *candidate);
 static ngx_int_t ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_member_t *member, ngx_etcd_leader_key_t *candidate);
+    ngx_etcd_patroni_member_t *member, ngx_etcd_mirror_entry_t *candidate);
 static void ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_member_t *member, ngx_etcd_json_t *object);
 static ngx_uint_t ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
     ngx_etcd_patroni_member_t *member, uint64_t newest);
 static ngx_uint_t ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_patroni_sync_t *sync, ngx_etcd_leader_key_t *candidate);
+    ngx_etcd_patroni_sync_t *sync, ngx_etcd_mirror_entry_t *candidate);
 static uint64_t ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,
-    ngx_etcd_leader_key_t *named);
+    ngx_etcd_mirror_entry_t *named);
 
 
 ngx_etcd_patroni_t *
@@ -156,11 +156,11 @@ ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni)
 static void
 ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
 {
-    ngx_int_t                  rc;
-    ngx_uint_t                 drain;
-    ngx_etcd_leader_t         *leader;
-    ngx_etcd_leader_key_t     *member, *term;
-    ngx_etcd_patroni_member_t  says;
+    ngx_int_t                   rc;
+    ngx_uint_t                  drain;
+    ngx_etcd_leader_t          *leader;
+    ngx_etcd_mirror_entry_t    *member, *term;
+    ngx_etcd_patroni_member_t   says;
 
     leader = patroni->leader;
 
@@ -207,13 +207,13 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
 
 static ngx_uint_t
 ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *term)
+    ngx_etcd_mirror_entry_t *term)
 {
-    ngx_str_t                name;
-    ngx_uint_t               leaves;
-    ngx_etcd_leader_t       *leader;
-    ngx_etcd_leader_key_t   *failover;
-    ngx_etcd_json_reader_t   reader;
+    ngx_str_t                 name;
+    ngx_uint_t                leaves;
+    ngx_etcd_leader_t        *leader;
+    ngx_etcd_json_reader_t    reader;
+    ngx_etcd_mirror_entry_t  *failover;
 
     leader = patroni->leader;
 
@@ -262,7 +262,7 @@ ngx_etcd_patroni_ordered(ngx_etcd_json_t *order, ngx_str_t *name)
 
 static void
 ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *candidate, ngx_etcd_leader_key_t *term,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
     ngx_uint_t drain)
 {
     ngx_str_t            reason;
@@ -291,7 +291,7 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
 
 ngx_int_t
 ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_member_conf_t *conf, ngx_etcd_leader_key_t *key,
+    ngx_etcd_member_conf_t *conf, ngx_etcd_mirror_entry_t *key,
     ngx_etcd_member_t *member, ngx_str_t *reason)
 {
     ngx_pool_t   *pool;
@@ -302,7 +302,7 @@ ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
 
     if (ngx_array_init(&members, pool, 1, sizeof(ngx_etcd_member_t))
             != NGX_OK
-        || ngx_etcd_member_decode(conf, &key->sn.str, &key->value, pool,
+        || ngx_etcd_member_decode(conf, &key->key, &key->value, pool,
                                   &members, reason)
            != NGX_OK)
     {
@@ -312,7 +312,7 @@ ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
     *member = *(ngx_etcd_member_t *) members.elts;
 
     return (member->host.len != 0)
-           ? ngx_etcd_patroni_host(patroni, &key->sn.str, member, reason)
+           ? ngx_etcd_patroni_host(patroni, &key->key, member, reason)
            : NGX_OK;
 }
 
@@ -364,12 +364,12 @@ ngx_etcd_patroni_host(ngx_etcd_patroni_t *patroni, ngx_str_t *key,
 
 static ngx_uint_t
 ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *member, ngx_etcd_leader_key_t *term)
+    ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term)
 {
     ngx_str_t                *asked;
     ngx_etcd_probe_target_t   target;
 
-    if (ngx_etcd_service_uses(patroni->leader->service, &member->sn.str,
+    if (ngx_etcd_service_uses(patroni->leader->service, &member->key,
                               term->create_revision))
     {
         return 1;
@@ -383,13 +383,13 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     patroni->wanted = 1;
 
     if (patroni->term != term->create_revision
-        || asked->len != member->sn.str.len
-        || ngx_memcmp(asked->data, member->sn.str.data, asked->len) != 0
+        || asked->len != member->key.len
+        || ngx_memcmp(asked->data, member->key.data, asked->len) != 0
         || ngx_memcmp(&patroni->confirm.target, &target,
                       sizeof(ngx_etcd_probe_target_t))
            != 0)
     {
-        ngx_etcd_patroni_ask(patroni, &member->sn.str, term->create_revision,
+        ngx_etcd_patroni_ask(patroni, &member->key, term->create_revision,
                              &target);
     }
 
@@ -399,7 +399,7 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
 
 static void
 ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni, ngx_str_t *asked,
-    uint64_t term, ngx_etcd_probe_target_t *target)
+    int64_t term, ngx_etcd_probe_target_t *target)
 {
     ngx_etcd_service_t  *service;
 
@@ -443,10 +443,10 @@ ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni)
 
 static void
 ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *term)
+    ngx_etcd_mirror_entry_t *term)
 {
     ngx_etcd_leader_t            *leader;
-    ngx_etcd_leader_key_t        *key;
+    ngx_etcd_mirror_entry_t      *key;
     ngx_etcd_failsafe_targets_t   targets;
 
     leader = patroni->leader;
@@ -482,7 +482,7 @@ ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
 
 static char *
 ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_etcd_failsafe_targets_t *targets)
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_failsafe_targets_t *targets)
 {
     char                    *reason;
     ngx_etcd_json_reader_t   reader;
@@ -513,7 +513,7 @@ ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
 
 static char *
 ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_etcd_json_t *object,
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_json_t *object,
     ngx_etcd_failsafe_targets_t *targets)
 {
     ngx_etcd_json_t  *url, *own, *last;
@@ -557,10 +557,10 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
 
 static ngx_int_t
 ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_etcd_json_t *url, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_json_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
-    ngx_etcd_leader_key_t  member;
+    ngx_etcd_mirror_entry_t  member;
 
     if (url->type != NGX_ETCD_JSON_STRING) {
         return NGX_DECLINED;
@@ -584,15 +584,16 @@ ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
 static void
 ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
 {
-    uint64_t                   newest;
-    ngx_int_t                  rc;
-    ngx_queue_t               *q;
-    ngx_etcd_leader_t         *leader;
-    ngx_etcd_leader_key_t     *candidate, *named;
-    ngx_etcd_patroni_sync_t    sync;
-    ngx_etcd_patroni_member_t  member;
+    uint64_t                    newest;
+    ngx_int_t                   rc;
+    ngx_etcd_leader_t          *leader;
+    ngx_etcd_mirror_t          *mirror;
+    ngx_etcd_mirror_entry_t    *candidate, *named;
+    ngx_etcd_patroni_sync_t     sync;
+    ngx_etcd_patroni_member_t   member;
 
     leader = patroni->leader;
+    mirror = &leader->service->mirror;
 
     ngx_etcd_patroni_sync_read(leader, &sync);
 
@@ -600,12 +601,10 @@ ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
                              ngx_etcd_leader_find(leader, &leader->conf->key));
     newest = ngx_etcd_patroni_newest(leader, named);
 
-    for (q = ngx_queue_head(&leader->candidates);
-         q != ngx_queue_sentinel(&leader->candidates);
-         q = ngx_queue_next(q))
+    for (candidate = ngx_etcd_mirror_first(mirror);
+         candidate != NULL;
+         candidate = ngx_etcd_mirror_next(mirror, candidate))
     {
-        candidate = ngx_queue_data(q, ngx_etcd_leader_key_t, queue);
-
         if (!ngx_etcd_patroni_is_member(leader->conf, candidate)) {
             continue;
         }
@@ -641,10 +640,10 @@ ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
 
 static ngx_uint_t
 ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_leader_key_t *candidate)
+    ngx_etcd_mirror_entry_t *candidate)
 {
-    return candidate->sn.str.len > conf->members.len
-           && ngx_memcmp(candidate->sn.str.data, conf->members.data,
+    return candidate->key.len > conf->members.len
+           && ngx_memcmp(candidate->key.data, conf->members.data,
                          conf->members.len)
               == 0;
 }
@@ -654,7 +653,7 @@ ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
 
 static ngx_uint_t
 ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_patroni_sync_t *sync, ngx_etcd_leader_key_t *candidate)
+    ngx_etcd_patroni_sync_t *sync, ngx_etcd_mirror_entry_t *candidate)
 {
     ngx_str_t  name;
 
@@ -663,8 +662,8 @@ ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
         return 1;
     }
 
-    name.data = candidate->sn.str.data + conf->members.len;
-    name.len = candidate->sn.str.len - conf->members.len;
+    name.data = candidate->key.data + conf->members.len;
+    name.len = candidate->key.len - conf->members.len;
 
     return ngx_etcd_patroni_sync_role(sync, &name) == conf->role;
 }
@@ -672,7 +671,7 @@ ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
 
 static ngx_int_t
 ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_member_t *member, ngx_etcd_leader_key_t *candidate)
+    ngx_etcd_patroni_member_t *member, ngx_etcd_mirror_entry_t *candidate)
 {
     ngx_int_t                rc;
     ngx_etcd_json_reader_t   reader;
@@ -750,10 +749,12 @@ ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
 /* what lag is counted from: the leader's location, or the farthest known */
 
 static uint64_t
-ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *named)
+ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *named)
 {
     uint64_t                    newest;
-    ngx_queue_t                *q;
+    ngx_etcd_mirror_t          *mirror;
+    ngx_etcd_mirror_entry_t    *candidate;
     ngx_etcd_patroni_member_t   member;
 
     if (named != NULL
@@ -764,13 +765,13 @@ ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader, ngx_etcd_leader_key_t *named)
     }
 
     newest = 0;
+    mirror = &leader->service->mirror;
 
-    for (q = ngx_queue_head(&leader->candidates);
-         q != ngx_queue_sentinel(&leader->candidates);
-         q = ngx_queue_next(q))
+    for (candidate = ngx_etcd_mirror_first(mirror);
+         candidate != NULL;
+         candidate = ngx_etcd_mirror_next(mirror, candidate))
     {
-        (void) ngx_etcd_patroni_read(leader, &member,
-                             ngx_queue_data(q, ngx_etcd_leader_key_t, queue));
+        (void) ngx_etcd_patroni_read(leader, &member, candidate);
 
         if (member.running) {
             newest = ngx_max(newest, member.location);

@@ -38,7 +38,7 @@ struct ngx_etcd_patroni_s {
 
     ngx_etcd_confirm_t         confirm;
     ngx_str_t                  asked;         /* key; own memory */
-    uint64_t                   term;          /* create_revision */
+    int64_t                    term;          /* create_revision */
     ngx_uint_t                 wanted;        /* by the present selection */
 
     ngx_etcd_failsafe_t       *failsafe;      /* or NULL */
@@ -64,7 +64,7 @@ void ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni);
  *                   what is wrong with the value.
  */
 ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_member_conf_t *conf, ngx_etcd_leader_key_t *key,
+    ngx_etcd_member_conf_t *conf, ngx_etcd_mirror_entry_t *key,
     ngx_etcd_member_t *member, ngx_str_t *reason);
 
 

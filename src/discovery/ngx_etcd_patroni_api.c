@@ -21,16 +21,16 @@ typedef enum {
 
 
 static ngx_int_t ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_uint_t report, ngx_etcd_member_t *member);
+    ngx_etcd_mirror_entry_t *key, ngx_uint_t report, ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 static ngx_etcd_patroni_role_e ngx_etcd_patroni_api_role(ngx_str_t *body);
 
 
 ngx_int_t
 ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
     ngx_int_t           rc;
@@ -55,7 +55,7 @@ ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
 
 static ngx_int_t
 ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_uint_t report, ngx_etcd_member_t *member)
+    ngx_etcd_mirror_entry_t *key, ngx_uint_t report, ngx_etcd_member_t *member)
 {
     ngx_int_t                rc;
     ngx_str_t                reason;
@@ -85,7 +85,7 @@ ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
 
 static ngx_int_t
 ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
     ngx_str_t           host;

@@ -29,7 +29,7 @@
  * none, which is reported if it is to be.
  */
 ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_leader_key_t *key, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 
 /* a value that says nothing but this "api_url": NGX_DECLINED if it cannot */

@@ -27,8 +27,8 @@ void
 ngx_etcd_patroni_sync_read(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_sync_t *sync)
 {
-    ngx_etcd_leader_key_t   *key;
-    ngx_etcd_json_reader_t   reader;
+    ngx_etcd_json_reader_t    reader;
+    ngx_etcd_mirror_entry_t  *key;
 
     ngx_str_null(&sync->standbys);
 
@@ -51,9 +51,9 @@ ngx_etcd_patroni_sync_read(ngx_etcd_leader_t *leader,
 static ngx_etcd_role_e
 ngx_etcd_patroni_sync_mode(ngx_etcd_leader_t *leader)
 {
-    ngx_etcd_role_e          role;
-    ngx_etcd_leader_key_t   *key;
-    ngx_etcd_json_reader_t   reader;
+    ngx_etcd_role_e           role;
+    ngx_etcd_json_reader_t    reader;
+    ngx_etcd_mirror_entry_t  *key;
 
     role = NGX_ETCD_ROLE_ASYNC;
 

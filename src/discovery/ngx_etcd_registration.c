@@ -11,6 +11,13 @@
 #include <ngx_etcd_service_host.h>
 
 
+static ngx_etcd_key_t *ngx_etcd_service_key(ngx_etcd_service_t *service,
+    ngx_str_t *name);
+static ngx_int_t ngx_etcd_service_scratch(ngx_etcd_service_t *service,
+    ngx_array_t *members);
+static void ngx_etcd_service_refuse(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason,
+    ngx_uint_t again);
 static void ngx_etcd_service_invalid(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason);
 static void ngx_etcd_service_valid(ngx_etcd_service_t *service,
@@ -33,51 +40,75 @@ static ngx_etcd_op_t *ngx_etcd_service_op(ngx_etcd_service_t *service,
 
 
 void
-ngx_etcd_service_put(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
-    ngx_pool_t *pool)
+ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_str_t *name,
+    ngx_str_t *value, int64_t created, int64_t modified)
 {
     ngx_int_t        rc;
-    ngx_str_t        name, value, reason;
+    ngx_str_t        reason;
     ngx_array_t      members;
+    Etcd__KeyValue   kv;
     ngx_etcd_key_t  *key;
 
-    name.data = kv->key.data;
-    name.len = kv->key.len;
+    key = ngx_etcd_service_key(service, name);
 
-    value.data = kv->value.data;
-    value.len = kv->value.len;
-
-    key = ngx_etcd_index_key(&service->index, &name);
-
-    if (key == NULL
-        || ngx_array_init(&members, pool, 1, sizeof(ngx_etcd_member_t))
-           != NGX_OK)
-    {
+    if (key == NULL || ngx_etcd_service_scratch(service, &members) != NGX_OK) {
         service->broken = 1;
         return;
     }
 
-    key->mark = service->mark;
-    ngx_etcd_index_present(&service->index, key);
+    etcd__key_value__init(&kv);
 
-    if (key->revision == (uint64_t) kv->mod_revision) {
-        return;
-    }
+    kv.create_revision = created;
+    kv.mod_revision = modified;
 
-    rc = ngx_etcd_member_decode(&service->conf->member, &name, &value, pool,
-                                &members, &reason);
+    rc = ngx_etcd_member_decode(&service->conf->member, name, value,
+                                service->scratch, &members, &reason);
 
     if (rc == NGX_ERROR) {
-        ngx_etcd_service_invalid(service, key, kv, &reason);
-        key->revision = kv->mod_revision;
-        return;
+        ngx_etcd_service_refuse(service, key, &kv, &reason,
+                                key->revision == (uint64_t) modified);
+
+    } else {
+        ngx_etcd_service_valid(service, key);
+        (void) ngx_etcd_service_members(service, key, &kv, &members);
     }
 
-    ngx_etcd_service_valid(service, key);
+    key->revision = modified;
 
-    if (ngx_etcd_service_members(service, key, kv, &members) == NGX_OK) {
-        key->revision = kv->mod_revision;
+    ngx_reset_pool(service->scratch);
+}
+
+
+/* a key that is registered, or about to be */
+
+static ngx_etcd_key_t *
+ngx_etcd_service_key(ngx_etcd_service_t *service, ngx_str_t *name)
+{
+    ngx_etcd_key_t  *key;
+
+    key = ngx_etcd_index_key(&service->index, name);
+
+    if (key != NULL) {
+        key->mark = service->mark;
+        ngx_etcd_index_present(&service->index, key);
     }
+
+    return key;
+}
+
+
+static ngx_int_t
+ngx_etcd_service_scratch(ngx_etcd_service_t *service, ngx_array_t *members)
+{
+    if (service->scratch == NULL) {
+        service->scratch = ngx_create_pool(4096, service->log);
+        if (service->scratch == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_array_init(members, service->scratch, 1,
+                          sizeof(ngx_etcd_member_t));
 }
 
 
@@ -85,34 +116,25 @@ void
 ngx_etcd_service_use(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
     ngx_array_t *members, ngx_str_t *reason)
 {
-    uint32_t         hash;
     ngx_str_t        name;
     ngx_etcd_key_t  *key;
 
     name.data = kv->key.data;
     name.len = kv->key.len;
 
-    key = ngx_etcd_index_key(&service->index, &name);
+    key = ngx_etcd_service_key(service, &name);
     if (key == NULL) {
         service->broken = 1;
         return;
     }
 
-    key->mark = service->mark;
     key->revision = kv->mod_revision;
-    ngx_etcd_index_present(&service->index, key);
 
     if (reason == NULL) {
         ngx_etcd_service_valid(service, key);
 
     } else {
-        hash = ngx_crc32_long(reason->data, reason->len);
-
-        if (!key->invalid || key->reason != hash) {
-            ngx_etcd_service_invalid(service, key, kv, reason);
-            key->reason = hash;
-        }
-
+        ngx_etcd_service_refuse(service, key, kv, reason, 1);
         members->nelts = 0;
     }
 
@@ -132,6 +154,13 @@ ngx_etcd_service_uses(ngx_etcd_service_t *service, ngx_str_t *name,
            && !key->gone
            && key->regs != NULL
            && key->regs->entry->create_revision == create_revision;
+}
+
+
+void
+ngx_etcd_service_select(ngx_etcd_service_t *service)
+{
+    service->mark++;
 }
 
 
@@ -156,20 +185,31 @@ ngx_etcd_service_sweep(ngx_etcd_service_t *service)
 
 
 void
-ngx_etcd_service_delete(ngx_etcd_service_t *service, Etcd__KeyValue *kv)
+ngx_etcd_service_delete(ngx_etcd_service_t *service, ngx_str_t *name)
 {
-    ngx_str_t        name;
     ngx_etcd_key_t  *key;
 
-    name.data = kv->key.data;
-    name.len = kv->key.len;
-
-    ngx_etcd_audit_deleted(&service->audit, &name);
-
-    key = ngx_etcd_index_find(&service->index, &name);
+    key = ngx_etcd_index_find(&service->index, name);
 
     if (key != NULL) {
         ngx_etcd_index_gone(&service->index, key);
+    }
+}
+
+
+/* "again": the same reason is not reported once more */
+
+static void
+ngx_etcd_service_refuse(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_str_t *reason, ngx_uint_t again)
+{
+    uint32_t  hash;
+
+    hash = ngx_crc32_long(reason->data, reason->len);
+
+    if (!again || !key->invalid || key->reason != hash) {
+        ngx_etcd_service_invalid(service, key, kv, reason);
+        key->reason = hash;
     }
 }
 
@@ -189,7 +229,7 @@ ngx_etcd_service_invalid(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
                   "invalid: %V%s",
                   &service->conf->name, ngx_etcd_shown(&key->name),
                   kv->mod_revision, reason,
-                  service->leader ? ", it is not used"
+                  service->source->strict ? ", it is not used"
                   : key->regs ? ", its last valid member stays" : "");
 
     key->invalid = 1;

@@ -23,12 +23,19 @@
  * memory, the mutex was held), service->broken is set.
  */
 
-/* a key with its value, listed or changed; the pool is for the moment only */
-void ngx_etcd_service_put(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
-    ngx_pool_t *pool);
+/* a key has a value, of these revisions */
+void ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_str_t *name,
+    ngx_str_t *value, int64_t created, int64_t modified);
 
 /* a key is gone: its members leave with the next ngx_etcd_service_gone() */
-void ngx_etcd_service_delete(ngx_etcd_service_t *service, Etcd__KeyValue *kv);
+void ngx_etcd_service_delete(ngx_etcd_service_t *service, ngx_str_t *name);
+
+/*
+ * A selection begins, and ends: keys that were not put or used in between are
+ * gone.
+ */
+void ngx_etcd_service_select(ngx_etcd_service_t *service);
+void ngx_etcd_service_sweep(ngx_etcd_service_t *service);
 
 /*
  * What a selection found: a key, said to be of these revisions, with its
@@ -55,9 +62,6 @@ ngx_int_t ngx_etcd_service_member(ngx_etcd_service_t *service,
 /* 1 if the key is in use, as one of that create_revision */
 ngx_uint_t ngx_etcd_service_uses(ngx_etcd_service_t *service, ngx_str_t *key,
     uint64_t create_revision);
-
-/* keys without the present mark are gone */
-void ngx_etcd_service_sweep(ngx_etcd_service_t *service);
 
 /* members of keys that are gone leave, unless all would and may not */
 void ngx_etcd_service_gone(ngx_etcd_service_t *service);

@@ -19,25 +19,24 @@
 
 static ngx_int_t ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
-static void ngx_etcd_service_watch(ngx_etcd_service_t *service);
+static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
+    ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
+static ngx_int_t ngx_etcd_service_resume(ngx_etcd_service_t *service);
 static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
 static void ngx_etcd_service_params(ngx_etcd_service_t *service);
 
-static void ngx_etcd_service_list(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_service_keys(ngx_etcd_watch_t *watch,
-    Etcd__KeyValue **kvs, size_t n);
-static void ngx_etcd_service_key(ngx_etcd_service_t *service,
-    Etcd__KeyValue *kv, ngx_pool_t *pool);
-static void ngx_etcd_service_listed(ngx_etcd_watch_t *watch,
+static void ngx_etcd_service_list(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_service_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_service_arrived(ngx_etcd_service_t *service);
+static void ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror,
     int64_t revision);
-static void ngx_etcd_service_events(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n, int64_t revision);
-static void ngx_etcd_service_readable(ngx_etcd_service_t *service);
+static void ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status);
 static void ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time);
-static void ngx_etcd_service_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
 
 static void ngx_etcd_service_publish(ngx_event_t *ev);
 static void ngx_etcd_service_full(ngx_etcd_service_t *service);
@@ -195,20 +194,13 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     service->retry.log = log;
     service->retry.cancelable = 1;
 
-    ngx_etcd_service_watch(service);
+    service->source = ngx_etcd_source(conf);
 
-    if (conf->leader != NULL) {
-        service->leader = ngx_etcd_leader_create(service, pool);
-        if (service->leader == NULL) {
-            return NULL;
-        }
-    }
-
-    if (conf->leader == NULL && ngx_etcd_format_grouped(conf->member.format)) {
-        service->groups = ngx_etcd_groups_create(service, pool);
-        if (service->groups == NULL) {
-            return NULL;
-        }
+    if (ngx_etcd_service_mirror(service, pool) != NGX_OK
+        || (service->source->create != NULL
+            && service->source->create(service, pool) != NGX_OK))
+    {
+        return NULL;
     }
 
     if (ngx_etcd_service_host_create(service, pool) != NGX_OK) {
@@ -223,67 +215,63 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
     }
 
-    /*
-     * Who else might lead, and what else a group has, is known to nobody: that
-     * takes a list.
-     */
+    service->mirror.watch.revision = (service->broken
+                                      || !service->source->resumes)
+                                     ? 0 : service->set->revision;
 
-    service->watch.revision = (service->broken || service->leader != NULL
-                               || service->groups != NULL)
-                              ? 0 : service->set->revision;
-
-    if (ngx_etcd_watch_add(watcher, &service->watch) != NGX_OK) {
+    if (ngx_etcd_mirror_start(&service->mirror, watcher) != NGX_OK) {
         ngx_etcd_service_destroy(service);
         return NULL;
     }
-
-    ngx_etcd_audit_init(&service->audit, service);
 
     return service;
 }
 
 
-static void
-ngx_etcd_service_watch(ngx_etcd_service_t *service)
+static ngx_int_t
+ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
-    ngx_msec_t                stale;
-    ngx_etcd_service_conf_t  *conf;
+    u_char             *p;
+    ngx_str_t          *name;
+    ngx_etcd_mirror_t  *mirror;
 
-    conf = service->conf;
+    name = &service->conf->name;
+    mirror = &service->mirror;
 
-    service->watch.prefix = (conf->leader != NULL) ? conf->leader->watched
-                                                   : conf->prefix;
-    service->watch.list = ngx_etcd_service_list;
-    service->watch.keys = ngx_etcd_service_keys;
-    service->watch.listed = ngx_etcd_service_listed;
-    service->watch.events = ngx_etcd_service_events;
-    service->watch.failed = ngx_etcd_service_failed;
-    service->watch.data = service;
-
-    if (conf->leader != NULL) {
-        stale = conf->rules.max_stale ? conf->rules.max_stale
-                                      : NGX_ETCD_SERVICE_STALE;
-
-        service->watch.verify_interval = stale / NGX_ETCD_SERVICE_VERIFICATIONS;
-        service->watch.verified = ngx_etcd_service_verified;
+    p = ngx_pnalloc(pool, sizeof("etcd: upstream \"\"") - 1 + name->len);
+    if (p == NULL) {
+        return NGX_ERROR;
     }
+
+    mirror->name.data = p;
+    mirror->name.len = ngx_sprintf(p, "etcd: upstream \"%V\"", name) - p;
+
+    mirror->keep = service->source->keep;
+    mirror->wants = service->source->wants;
+    mirror->list = ngx_etcd_service_list;
+    mirror->changed = ngx_etcd_service_changed;
+    mirror->removed = ngx_etcd_service_removed;
+    mirror->complete = ngx_etcd_service_complete;
+    mirror->denied = ngx_etcd_service_denied;
+    mirror->data = service;
+
+    mirror->watch.prefix = service->conf->prefix;
+    mirror->watch.verified = ngx_etcd_service_verified;
+
+    ngx_etcd_mirror_init(mirror, service->log);
+
+    return NGX_OK;
 }
 
 
 void
 ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 {
-    if (service->leader != NULL) {
-        ngx_etcd_leader_destroy(service->leader);
-        service->leader = NULL;
+    if (service->source->destroy != NULL) {
+        service->source->destroy(service);
     }
 
-    if (service->groups != NULL) {
-        ngx_etcd_groups_destroy(service->groups);
-        service->groups = NULL;
-    }
-
-    ngx_etcd_audit_done(&service->audit);
+    ngx_etcd_mirror_destroy(&service->mirror);
 
     if (service->publish.posted) {
         ngx_delete_posted_event(&service->publish);
@@ -301,6 +289,11 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
     if (service->pool != NULL) {
         ngx_destroy_pool(service->pool);
         service->pool = NULL;
+    }
+
+    if (service->scratch != NULL) {
+        ngx_destroy_pool(service->scratch);
+        service->scratch = NULL;
     }
 }
 
@@ -339,7 +332,37 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
     ngx_etcd_service_params(service);
     ngx_etcd_service_statics(service);
 
+    if (service->source->resumes && ngx_etcd_service_resume(service) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
     ngx_post_event(&service->publish, &ngx_posted_events);
+
+    return NGX_OK;
+}
+
+
+/* keys of the set that etcd does not have any more are removed by a list */
+
+static ngx_int_t
+ngx_etcd_service_resume(ngx_etcd_service_t *service)
+{
+    ngx_queue_t     *q;
+    ngx_etcd_key_t  *key;
+
+    for (q = ngx_queue_head(&service->index.present);
+         q != ngx_queue_sentinel(&service->index.present);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+
+        if (ngx_etcd_mirror_seed(&service->mirror, &key->name, key->revision)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
 
     return NGX_OK;
 }
@@ -375,8 +398,6 @@ ngx_etcd_service_reopen(ngx_etcd_service_t *service)
                   "etcd: upstream \"%V\": members are compared anew",
                   &service->conf->name);
 
-    ngx_etcd_audit_void(&service->audit);
-
     if (service->indexed) {
         ngx_etcd_index_destroy(&service->index);
         service->indexed = 0;
@@ -390,224 +411,91 @@ ngx_etcd_service_reopen(ngx_etcd_service_t *service)
 
     service->broken = 0;
 
-    ngx_etcd_watch_again(&service->watch, 0);
+    ngx_etcd_mirror_again(&service->mirror, 0);
 }
 
 
 static void
-ngx_etcd_service_list(ngx_etcd_watch_t *watch)
+ngx_etcd_service_list(ngx_etcd_mirror_t *mirror)
 {
-    ngx_etcd_service_t  *service;
+    ngx_etcd_service_t *service = mirror->data;
 
-    service = watch->data;
+    /* a member without room is read again, too */
 
-    ngx_etcd_audit_void(&service->audit);
-
-    if (watch->foreign && !service->broken) {
-        ngx_etcd_index_distrust(&service->index);
-    }
-
-    service->mark++;
-    service->skipped = 0;
-
-    if (service->leader != NULL) {
-        ngx_etcd_leader_list(service->leader);
-    }
-
-    if (service->groups != NULL) {
-        ngx_etcd_groups_list(service->groups);
+    if (service->skipped) {
+        service->skipped = 0;
+        mirror->distrust = 1;
     }
 }
 
 
-static ngx_int_t
-ngx_etcd_service_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
+static void
+ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    size_t               i;
-    ngx_pool_t          *pool;
-    ngx_etcd_service_t  *service;
+    ngx_etcd_service_t *service = mirror->data;
 
-    service = watch->data;
-
-    pool = ngx_create_pool(4096, service->log);
-    if (pool == NULL) {
-        return NGX_ERROR;
-    }
-
-    for (i = 0; i < n && !service->broken; i++) {
-        ngx_etcd_service_key(service, kvs[i], pool);
-    }
-
-    ngx_destroy_pool(pool);
+    ngx_etcd_service_arrived(service);
+    service->source->changed(service, entry);
 
     if (service->broken) {
+
+        /* the list may not end: it is made again soon */
+
         ngx_post_event(&service->publish, &ngx_posted_events);
-        return NGX_ERROR;
     }
-
-    return NGX_OK;
 }
 
 
 static void
-ngx_etcd_service_key(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
-    ngx_pool_t *pool)
+ngx_etcd_service_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    if (service->leader != NULL) {
-        ngx_etcd_leader_put(service->leader, kv);
-        return;
-    }
+    ngx_etcd_service_t *service = mirror->data;
 
-    if (service->groups != NULL) {
-        ngx_etcd_groups_put(service->groups, kv);
-        return;
-    }
-
-    ngx_etcd_service_put(service, kv, pool);
-    ngx_reset_pool(pool);
+    ngx_etcd_service_arrived(service);
+    service->source->removed(service, entry);
 }
 
 
 static void
-ngx_etcd_service_listed(ngx_etcd_watch_t *watch, int64_t revision)
+ngx_etcd_service_arrived(ngx_etcd_service_t *service)
 {
-    ngx_etcd_service_t  *service;
-
-    service = watch->data;
-
-    if (service->broken) {
-        return;
-    }
-
-    service->revision = revision;
-
-    if (service->groups != NULL) {
-        ngx_etcd_groups_sweep(service->groups);
-    }
-
-    if (service->leader != NULL) {
-        ngx_etcd_leader_listed(service->leader);
-
-    } else {
-        ngx_etcd_service_sweep(service);
-    }
-
-    ngx_etcd_service_readable(service);
-
-    ngx_post_event(&service->publish, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_service_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
-    size_t n, int64_t revision)
-{
-    size_t               i;
-    ngx_pool_t          *pool;
-    ngx_etcd_service_t  *service;
-
-    service = watch->data;
-
-    if (service->broken) {
-        return;
-    }
-
-    if (service->arrived == 0) {
+    if (service->arrived == 0 && !service->mirror.listing) {
         service->arrived = ngx_etcd_stall_now();
     }
+}
 
-    pool = ngx_create_pool(4096, service->log);
-    if (pool == NULL) {
-        service->broken = 1;
-    }
 
-    for (i = 0; i < n && !service->broken; i++) {
+static void
+ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_etcd_service_t  *service;
 
-        if (events[i]->type != ETCD__EVENT__EVENT_TYPE__DELETE) {
-            ngx_etcd_service_key(service, events[i]->kv, pool);
+    service = mirror->data;
 
-        } else if (service->leader != NULL) {
-            ngx_etcd_leader_delete(service->leader, events[i]->kv);
+    if (!service->broken) {
+        service->revision = revision;
 
-        } else if (service->groups != NULL) {
-            ngx_etcd_groups_delete(service->groups, events[i]->kv);
-
-        } else {
-            ngx_etcd_service_delete(service, events[i]->kv);
+        if (service->source->complete != NULL) {
+            service->source->complete(service);
         }
     }
 
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
+    if (service->scratch != NULL) {
+        ngx_destroy_pool(service->scratch);
+        service->scratch = NULL;
     }
-
-    service->revision = revision;
-
-    if (service->leader != NULL) {
-        ngx_etcd_leader_select(service->leader);
-    }
-
-    if (service->groups != NULL) {
-        ngx_etcd_groups_register(service->groups);
-    }
-
-    ngx_etcd_service_readable(service);
 
     ngx_post_event(&service->publish, &ngx_posted_events);
 }
 
 
 static void
-ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
+ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status)
 {
-    ngx_etcd_service_t  *service;
-
-    service = watch->data;
-    service->verified = time;
-
-    if (ngx_etcd_zone_owned(service->zone)
-        && !ngx_etcd_service_pending(service))
-    {
-        ngx_etcd_set_verify(service->set, time);
-    }
-}
-
-
-static void
-ngx_etcd_service_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_uint_t           level;
-    ngx_etcd_service_t  *service;
-
-    service = watch->data;
-
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
-
-        /* of the whole cluster, and reported for it: says nothing of ours */
-
-        ngx_log_debug3(NGX_LOG_DEBUG_EVENT, service->log, 0,
-                       "etcd: upstream \"%V\": prefix \"%V\" waits: %V",
-                       &service->conf->name, &service->conf->prefix, text);
-        return;
-    }
-
-    level = NGX_LOG_ERR;
-
-    if (service->refused == status) {
-
-        /* a right is asked for until somebody grants it: not in the log */
-
-        level = (status == NGX_ETCD_GRPC_PERMISSION_DENIED) ? NGX_LOG_DEBUG
-                                                            : NGX_LOG_INFO;
-    }
-
-    ngx_log_error(level, service->log, 0,
-                  "etcd: upstream \"%V\": prefix \"%V\" cannot be read: "
-                  "%s: %V", &service->conf->name, &service->conf->prefix,
-                  ngx_etcd_grpc_status_name(status), text);
-
-    service->refused = status;
+    ngx_etcd_service_t *service = mirror->data;
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
         service->set->state = NGX_ETCD_SET_DENIED;
@@ -615,18 +503,21 @@ ngx_etcd_service_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 }
 
 
-/* whatever was logged about it is over */
-
 static void
-ngx_etcd_service_readable(ngx_etcd_service_t *service)
+ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
 {
-    if (service->refused != NGX_ETCD_GRPC_OK) {
-        ngx_log_error(NGX_LOG_NOTICE, service->log, 0,
-                      "etcd: upstream \"%V\": prefix \"%V\" can be read "
-                      "again", &service->conf->name, &service->conf->prefix);
-    }
+    ngx_etcd_mirror_t   *mirror;
+    ngx_etcd_service_t  *service;
 
-    service->refused = NGX_ETCD_GRPC_OK;
+    mirror = watch->data;
+    service = mirror->data;
+    service->verified = time;
+
+    if (ngx_etcd_zone_owned(service->zone)
+        && !ngx_etcd_service_pending(service))
+    {
+        ngx_etcd_set_verify(service->set, time);
+    }
 }
 
 
@@ -762,7 +653,7 @@ ngx_etcd_service_retry(ngx_event_t *ev)
 
     if (service->skipped) {
         service->skipped = 0;
-        ngx_etcd_watch_again(&service->watch, 0);
+        ngx_etcd_mirror_again(&service->mirror, 0);
         return;
     }
 

@@ -14,13 +14,11 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_watch.h>
 #include <ngx_etcd_set.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_index.h>
 #include <ngx_etcd_leader.h>
-#include <ngx_etcd_group.h>
-#include <ngx_etcd_audit.h>
+#include <ngx_etcd_source.h>
 #include <ngx_etcd_table.h>
 
 
@@ -44,7 +42,7 @@
  * the cycle
  */
 
-typedef struct {
+struct ngx_etcd_service_conf_s {
     ngx_str_t                    name;          /* of the upstream */
     ngx_uint_t                   stream;
     ngx_str_t                    prefix;
@@ -61,7 +59,7 @@ typedef struct {
     ngx_etcd_zone_t             *zone;
     ngx_etcd_set_t              *set;           /* from declare() on */
     ngx_etcd_table_t             table;         /* of each worker */
-} ngx_etcd_service_conf_t;
+};
 
 
 struct ngx_etcd_service_s {
@@ -69,12 +67,13 @@ struct ngx_etcd_service_s {
     ngx_etcd_zone_t             *zone;
     ngx_etcd_set_t              *set;
     ngx_log_t                   *log;
-    ngx_etcd_watch_t             watch;
+    ngx_etcd_mirror_t            mirror;        /* of the prefix */
+    const ngx_etcd_source_t     *source;
+    void                        *ctx;           /* the source's */
     ngx_etcd_index_t             index;
-    ngx_etcd_leader_t           *leader;        /* or NULL */
-    ngx_etcd_groups_t           *groups;        /* or NULL */
     ngx_etcd_resolver_t         *resolver;      /* of host names, or NULL */
-    ngx_etcd_audit_t             audit;
+    ngx_pool_t                  *scratch;       /* of one decoding; NULL: there
+                                                   was none since complete() */
 
     /* what is to be published next */
 
@@ -92,10 +91,10 @@ struct ngx_etcd_service_s {
     ngx_event_t                  publish;       /* posted */
     ngx_event_t                  retry;         /* the mutex was held */
 
-    ngx_uint_t                   mark;          /* of the present list */
+    uint32_t                     mark;          /* of the last selection */
     ngx_uint_t                   skipped;       /* members without room */
-    ngx_etcd_grpc_status_e       refused;       /* by etcd, and logged */
     unsigned                     indexed:1;
+    unsigned                     sole:1;        /* a host has one address */
     unsigned                     full:1;        /* was logged */
     unsigned                     kept:1;        /* was logged */
     unsigned                     broken:1;      /* index and set may differ */

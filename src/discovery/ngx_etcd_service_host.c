@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_format.h>
-#include <ngx_etcd_leader.h>
 #include <ngx_etcd_registration.h>
 #include <ngx_etcd_service_host.h>
 
@@ -19,7 +18,6 @@ static ngx_etcd_member_host_t *ngx_etcd_service_host_get(
 static char *ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa);
 static void ngx_etcd_service_host_kept(ngx_etcd_key_t *key,
     ngx_etcd_member_t *member, ngx_etcd_resolver_answer_t *answer);
-static ngx_uint_t ngx_etcd_service_host_one(ngx_etcd_service_t *service);
 static ngx_etcd_resolver_address_t *ngx_etcd_service_host_sole(
     ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
     ngx_etcd_resolver_answer_t *answer);
@@ -162,7 +160,7 @@ ngx_etcd_service_host_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
                                                 &reason);
     }
 
-    if (ngx_etcd_service_host_one(service)) {
+    if (service->sole) {
         address = ngx_etcd_service_host_sole(key, host, answer);
         n = 1;
     }
@@ -268,17 +266,6 @@ ngx_etcd_service_host_known(ngx_etcd_service_t *service, ngx_str_t *name,
 }
 
 
-/* 1: of several addresses one is used */
-
-static ngx_uint_t
-ngx_etcd_service_host_one(ngx_etcd_service_t *service)
-{
-    return service->leader != NULL
-           && (ngx_etcd_role_sole(service->leader->conf->role)
-               || service->leader->patroni != NULL);
-}
-
-
 /* at first it is the one that the key has: a former agent chose it */
 
 static ngx_etcd_resolver_address_t *
@@ -360,12 +347,11 @@ ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
     {
         service->broken = 1;
 
-    } else if (ngx_etcd_service_members(service, key, &kv, &members)
-               != NGX_OK)
-    {
-        /* there was no room: the next list finds that it was not read */
+    } else {
 
-        key->revision = 0;
+        /* without room, everything is read again */
+
+        (void) ngx_etcd_service_members(service, key, &kv, &members);
     }
 
     if (pool != NULL) {
