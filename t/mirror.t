@@ -37,6 +37,11 @@ my $abc = 'list key:a:1:1:x key:b:2:4:y key:c:3:3:z listed:5 created';
 my @cases = (
     ['a list', '-', "$abc dump",
      '+a:1=x +b:4=y +c:3=z listed@5 [3 synced a:1:1: b:2:4: c:3:3:]'],
+    ['entries that are held', 'held',
+     "$abc put:a:1:6:v del:b:6 del:z:6 events:6 put:b:7:7:w events:7 list "
+     . 'key:b:7:7:w listed:8 dump',
+     '+a:1=x +b:4=y +c:3=z listed@5 ~a:6=v -b:6 -z:6? @6 +b:7=w @7 -a:6 -c:3 '
+     . 'listed@8 [1 synced b:7:7:] held:b:1 held:a:2 held:c:1'],
     ['values that are kept', 'keep=2', 'list key:a:1:1:xyz listed:5 dump',
      '+a:1=xy listed@5 [1 synced a:1:1:xy]'],
     ['an empty value that is kept', 'keep=2',

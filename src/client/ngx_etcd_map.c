@@ -85,6 +85,29 @@ ngx_etcd_map_insert(ngx_etcd_map_t *map, ngx_str_t *str)
 }
 
 
+void *
+ngx_etcd_map_add(ngx_etcd_map_t *map, ngx_str_t *str, size_t size)
+{
+    ngx_str_t  *object;
+
+    object = ngx_calloc(size + str->len, map->log);
+    if (object == NULL) {
+        return NULL;
+    }
+
+    object->len = str->len;
+    object->data = (u_char *) object + size;
+    ngx_memcpy(object->data, str->data, str->len);
+
+    if (ngx_etcd_map_insert(map, object) != NGX_OK) {
+        ngx_free(object);
+        return NULL;
+    }
+
+    return object;
+}
+
+
 ngx_int_t
 ngx_etcd_map_reserve(ngx_etcd_map_t *map, ngx_uint_t n)
 {

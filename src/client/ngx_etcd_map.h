@@ -41,6 +41,12 @@ void *ngx_etcd_map_find(ngx_etcd_map_t *map, ngx_str_t *str);
 /* there must not be one yet; NGX_OK or NGX_ERROR: no memory */
 ngx_int_t ngx_etcd_map_insert(ngx_etcd_map_t *map, ngx_str_t *str);
 
+/*
+ * A new object of that size, zeroed behind the string, whose bytes are copied
+ * behind it; the caller frees it.  NULL: no memory.
+ */
+void *ngx_etcd_map_add(ngx_etcd_map_t *map, ngx_str_t *str, size_t size);
+
 /* the next n insertions do not fail, and take no time for growth */
 ngx_int_t ngx_etcd_map_reserve(ngx_etcd_map_t *map, ngx_uint_t n);
 

@@ -49,6 +49,10 @@ static void ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
 void
 ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log)
 {
+    if (mirror->entry_size == 0) {
+        mirror->entry_size = sizeof(ngx_etcd_mirror_entry_t);
+    }
+
     ngx_etcd_map_init(&mirror->map, log);
     ngx_queue_init(&mirror->entries);
     ngx_rbtree_init(&mirror->tree, &mirror->sentinel,
@@ -56,25 +60,20 @@ ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log)
 }
 
 
-ngx_int_t
+ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
     int64_t mod_revision)
 {
     ngx_etcd_mirror_entry_t  *entry;
 
-    if (ngx_etcd_mirror_entry_find(mirror, key) != NULL) {
-        return NGX_OK;
-    }
-
     entry = ngx_etcd_mirror_entry_create(mirror, key);
-    if (entry == NULL) {
-        return NGX_ERROR;
+
+    if (entry != NULL) {
+        entry->mod_revision = mod_revision;
+        mirror->n++;
     }
 
-    entry->mod_revision = mod_revision;
-    mirror->n++;
-
-    return NGX_OK;
+    return entry;
 }
 
 
@@ -159,6 +158,15 @@ ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror)
     mirror->synced = 0;
 
     ngx_etcd_map_done(&mirror->map);
+}
+
+
+void
+ngx_etcd_mirror_hold(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_mirror_entry_detach(mirror, entry);
+
+    entry->held = 1;
 }
 
 
@@ -643,7 +651,6 @@ ngx_etcd_mirror_write(ngx_etcd_mirror_t *mirror,
 
     entry->create_revision = kv->create_revision;
     entry->mod_revision = kv->mod_revision;
-    entry->version = kv->version;
     entry->lease = kv->lease;
     entry->epoch = mirror->epoch;
 
@@ -732,8 +739,13 @@ ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
         mirror->removed(mirror, entry);
     }
 
+    if (entry->held) {
+        return;
+    }
+
     ngx_str_null(&none);
     ngx_etcd_mirror_entry_keep(mirror, entry, &none);
 
-    entry->data = NULL;
+    ngx_memzero(entry + 1,
+                mirror->entry_size - sizeof(ngx_etcd_mirror_entry_t));
 }

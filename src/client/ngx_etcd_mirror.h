@@ -58,7 +58,8 @@ typedef enum {
 
 
 /*
- * One key.  Stays where it is until removed() has returned.
+ * One key.  Stays where it is until removed() has returned, or longer if the
+ * consumer holds it.
  */
 
 typedef struct {
@@ -68,7 +69,6 @@ typedef struct {
 
     int64_t                      create_revision;  /* 0: not known */
     int64_t                      mod_revision;
-    int64_t                      version;
     int64_t                      lease;
 
     /*
@@ -77,17 +77,19 @@ typedef struct {
      */
     ngx_str_t                    value;
 
-    void                        *data;         /* the consumer's; NULL at
-                                                  first */
-
     /* private */
 
-    ngx_uint_t                   generation;   /* of the list that named it */
-    ngx_uint_t                   epoch;        /* of what is known */
-    ngx_uint_t                   audited;      /* by the audit with that mark */
+    uint32_t                     generation;   /* of the list that named it */
+    uint32_t                     epoch;        /* of what is known */
+    uint32_t                     audited;      /* by the audit with that mark */
     unsigned                     deleted:1;    /* remembered until the end of
                                                   a list */
+    unsigned                     held:1;
 } ngx_etcd_mirror_entry_t;
+
+
+/* 0: an entry that removed() was called with for a key that is not known */
+#define ngx_etcd_mirror_known(entry)  ((entry)->queue.next != NULL)
 
 
 /*
@@ -102,6 +104,10 @@ struct ngx_etcd_mirror_s {
                                                   must stay */
     ngx_etcd_mirror_order_e      order;
     size_t                       keep;         /* bytes of a value */
+    size_t                       entry_size;   /* of an entry and, behind it,
+                                                  of what the consumer needs
+                                                  for it, zeroed at first; 0:
+                                                  nothing */
 
     /* a list begins; an earlier one that has not ended is void */
     void                       (*list)(ngx_etcd_mirror_t *mirror);
@@ -176,8 +182,8 @@ struct ngx_etcd_mirror_s {
     ngx_queue_t                  entries;
     ngx_rbtree_t                 tree;         /* in the order */
     ngx_rbtree_node_t            sentinel;
-    ngx_uint_t                   generation;   /* of the present list */
-    ngx_uint_t                   epoch;        /* of what can be compared by
+    uint32_t                     generation;   /* of the present list */
+    uint32_t                     epoch;        /* of what can be compared by
                                                   its mod_revision */
     ngx_uint_t                   creates;      /* the watch's, of the epoch */
     int64_t                      listed;       /* revision of the list of the
@@ -194,11 +200,11 @@ void ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log);
 
 /*
  * A key that existed at the watch's revision, and no value of it: before the
- * start, or before ngx_etcd_mirror_again().  Does nothing if there is such an
- * entry.  Not for ordered mirrors.
+ * start, or before ngx_etcd_mirror_again().  Not for ordered mirrors.  NULL: no
+ * memory.
  */
-ngx_int_t ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
-    int64_t mod_revision);
+ngx_etcd_mirror_entry_t *ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror,
+    ngx_str_t *key, int64_t mod_revision);
 
 /* NGX_ERROR: no memory */
 ngx_int_t ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror,
@@ -218,6 +224,15 @@ ngx_int_t ngx_etcd_mirror_stop(ngx_etcd_mirror_t *mirror);
 
 /* the same, after the watcher was destroyed, or before the start */
 void ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror);
+
+
+/*
+ * Within removed(), of an entry that is known: it is the consumer's from now
+ * on, who may use its queue, and frees it with ngx_free().  Not for prompt
+ * watches, nor where values are kept.
+ */
+void ngx_etcd_mirror_hold(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
 
 
 /* NULL: there is none */

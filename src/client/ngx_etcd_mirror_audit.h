@@ -65,7 +65,7 @@ typedef struct {
     ngx_event_t                    timer;      /* the next one begins, or it
                                                   may list now */
     ngx_etcd_mirror_audit_run_t   *run;        /* NULL: none is under way */
-    ngx_uint_t                     mark;       /* of the last one */
+    uint32_t                       mark;       /* of the last one */
 } ngx_etcd_mirror_audit_t;
 
 

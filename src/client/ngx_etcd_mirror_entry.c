@@ -9,7 +9,7 @@
 #include <ngx_etcd_mirror_entry.h>
 
 
-/* right behind an entry of an ordered mirror */
+/* behind an entry of an ordered mirror */
 
 typedef struct {
     ngx_rbtree_node_t            node;         /* first */
@@ -17,11 +17,11 @@ typedef struct {
 } ngx_etcd_mirror_place_t;
 
 
-#define ngx_etcd_mirror_place_of(entry)                                       \
-    ((ngx_etcd_mirror_place_t *) ((entry) + 1))
+#define ngx_etcd_mirror_place_of(mirror, entry)                               \
+    ((ngx_etcd_mirror_place_t *) ((u_char *) (entry) + (mirror)->entry_size))
 
-#define ngx_etcd_mirror_entry_at(node)                                        \
-    ((ngx_etcd_mirror_entry_t *) (node) - 1)
+#define ngx_etcd_mirror_entry_at(mirror, node)                                \
+    ((ngx_etcd_mirror_entry_t *) ((u_char *) (node) - (mirror)->entry_size))
 
 
 static size_t ngx_etcd_mirror_entry_size(ngx_etcd_mirror_t *mirror,
@@ -43,21 +43,12 @@ ngx_etcd_mirror_entry_create(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 
     size = ngx_etcd_mirror_entry_size(mirror, key);
 
-    entry = ngx_calloc(size, mirror->map.log);
+    entry = ngx_etcd_map_add(&mirror->map, key, size - key->len);
     if (entry == NULL) {
         return NULL;
     }
 
-    entry->key.len = key->len;
-    entry->key.data = (u_char *) entry + size - key->len;
-    ngx_memcpy(entry->key.data, key->data, key->len);
-
     entry->epoch = mirror->epoch;
-
-    if (ngx_etcd_map_insert(&mirror->map, &entry->key) != NGX_OK) {
-        ngx_free(entry);
-        return NULL;
-    }
 
     ngx_queue_insert_tail(&mirror->entries, &entry->queue);
     mirror->size += size;
@@ -72,14 +63,26 @@ ngx_etcd_mirror_entry_free(ngx_etcd_mirror_t *mirror,
 {
     ngx_str_t  none;
 
+    if (entry->held) {
+        return;
+    }
+
     ngx_str_null(&none);
     ngx_etcd_mirror_entry_keep(mirror, entry, &none);
 
+    ngx_etcd_mirror_entry_detach(mirror, entry);
+    ngx_free(entry);
+}
+
+
+void
+ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
     mirror->size -= ngx_etcd_mirror_entry_size(mirror, &entry->key);
 
     ngx_queue_remove(&entry->queue);
     ngx_etcd_map_remove(&mirror->map, &entry->key);
-    ngx_free(entry);
 }
 
 
@@ -88,7 +91,7 @@ ngx_etcd_mirror_entry_size(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
     size_t  size;
 
-    size = sizeof(ngx_etcd_mirror_entry_t) + key->len;
+    size = mirror->entry_size + key->len;
 
     if (mirror->order != NGX_ETCD_MIRROR_UNORDERED) {
         size += sizeof(ngx_etcd_mirror_place_t);
@@ -144,7 +147,7 @@ ngx_etcd_mirror_entry_place(ngx_etcd_mirror_t *mirror,
         return;
     }
 
-    place = ngx_etcd_mirror_place_of(entry);
+    place = ngx_etcd_mirror_place_of(mirror, entry);
 
     place->revision = (mirror->order == NGX_ETCD_MIRROR_BY_CREATE)
                       ? entry->create_revision : entry->mod_revision;
@@ -159,7 +162,7 @@ ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_t *mirror,
 {
     if (mirror->order != NGX_ETCD_MIRROR_UNORDERED) {
         ngx_rbtree_delete(&mirror->tree,
-                          &ngx_etcd_mirror_place_of(entry)->node);
+                          &ngx_etcd_mirror_place_of(mirror, entry)->node);
     }
 }
 
@@ -172,7 +175,7 @@ ngx_etcd_mirror_entry_first(ngx_etcd_mirror_t *mirror)
     tree = &mirror->tree;
 
     return (tree->root != tree->sentinel)
-           ? ngx_etcd_mirror_entry_at(ngx_rbtree_min(tree->root,
+           ? ngx_etcd_mirror_entry_at(mirror, ngx_rbtree_min(tree->root,
                                                      tree->sentinel))
            : NULL;
 }
@@ -185,9 +188,9 @@ ngx_etcd_mirror_entry_next(ngx_etcd_mirror_t *mirror,
     ngx_rbtree_node_t  *node;
 
     node = ngx_rbtree_next(&mirror->tree,
-                           &ngx_etcd_mirror_place_of(entry)->node);
+                           &ngx_etcd_mirror_place_of(mirror, entry)->node);
 
-    return (node != NULL) ? ngx_etcd_mirror_entry_at(node) : NULL;
+    return (node != NULL) ? ngx_etcd_mirror_entry_at(mirror, node) : NULL;
 }
 
 

@@ -24,7 +24,11 @@ ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_find(ngx_etcd_mirror_t *mirror,
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_create(
     ngx_etcd_mirror_t *mirror, ngx_str_t *key);
 
-/* must not have a place in the order */
+/* no part of the mirror any more; must not have a place in the order */
+void ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+
+/* the same, and frees it, unless it is held */
 void ngx_etcd_mirror_entry_free(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry);
 

@@ -32,9 +32,9 @@ typedef struct {
 /* one key, as the mirror has it */
 
 typedef struct {
+    ngx_etcd_mirror_entry_t      entry;        /* first */
     ngx_queue_t                  queue;        /* of its group */
-    ngx_etcd_group_object_t     *group;
-    ngx_etcd_mirror_entry_t     *entry;        /* whose data this is */
+    ngx_etcd_group_object_t     *group;        /* NULL: not yet */
 } ngx_etcd_group_part_t;
 
 
@@ -51,8 +51,8 @@ static void ngx_etcd_group_complete(ngx_etcd_service_t *service);
 
 static void ngx_etcd_group_split(ngx_str_t *key, ngx_str_t *path,
     ngx_str_t *name);
-static ngx_etcd_group_part_t *ngx_etcd_group_part(ngx_etcd_service_t *service,
-    ngx_etcd_mirror_entry_t *entry);
+static ngx_int_t ngx_etcd_group_join(ngx_etcd_groups_t *groups,
+    ngx_etcd_group_part_t *part);
 static ngx_etcd_group_object_t *ngx_etcd_group_create(
     ngx_etcd_groups_t *groups, ngx_str_t *path);
 static void ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
@@ -66,6 +66,7 @@ static char *ngx_etcd_group_value(ngx_etcd_group_object_t *group);
 
 const ngx_etcd_source_t  ngx_etcd_group_source = {
     .keep = NGX_ETCD_MEMBER_MAX_VALUE,
+    .entry_size = sizeof(ngx_etcd_group_part_t),
     .create = ngx_etcd_group_start,
     .destroy = ngx_etcd_group_stop,
     .wants = ngx_etcd_group_wants,
@@ -151,10 +152,11 @@ ngx_etcd_group_changed(ngx_etcd_service_t *service,
 {
     ngx_etcd_group_part_t  *part;
 
-    part = (entry->data != NULL) ? entry->data
-                                 : ngx_etcd_group_part(service, entry);
+    part = (ngx_etcd_group_part_t *) entry;
 
-    if (part == NULL) {
+    if (part->group == NULL
+        && ngx_etcd_group_join(service->ctx, part) != NGX_OK)
+    {
         service->broken = 1;
         return;
     }
@@ -169,13 +171,11 @@ ngx_etcd_group_removed(ngx_etcd_service_t *service,
 {
     ngx_etcd_group_part_t  *part;
 
-    part = entry->data;
+    part = (ngx_etcd_group_part_t *) entry;
 
-    if (part != NULL) {
+    if (ngx_etcd_mirror_known(entry) && part->group != NULL) {
         ngx_etcd_group_touch(service->ctx, part->group, entry->mod_revision);
-
         ngx_queue_remove(&part->queue);
-        ngx_free(part);
     }
 }
 
@@ -222,20 +222,15 @@ ngx_etcd_group_complete(ngx_etcd_service_t *service)
 }
 
 
-/* of a key that is new; NULL: no memory */
+/* of a key that is new; NGX_ERROR: no memory */
 
-static ngx_etcd_group_part_t *
-ngx_etcd_group_part(ngx_etcd_service_t *service,
-    ngx_etcd_mirror_entry_t *entry)
+static ngx_int_t
+ngx_etcd_group_join(ngx_etcd_groups_t *groups, ngx_etcd_group_part_t *part)
 {
     ngx_str_t                 path, name;
-    ngx_etcd_groups_t        *groups;
-    ngx_etcd_group_part_t    *part;
     ngx_etcd_group_object_t  *group;
 
-    groups = service->ctx;
-
-    ngx_etcd_group_split(&entry->key, &path, &name);
+    ngx_etcd_group_split(&part->entry.key, &path, &name);
 
     group = ngx_etcd_map_find(&groups->map, &path);
 
@@ -244,20 +239,13 @@ ngx_etcd_group_part(ngx_etcd_service_t *service,
     }
 
     if (group == NULL) {
-        return NULL;
+        return NGX_ERROR;
     }
 
-    part = ngx_alloc(sizeof(ngx_etcd_group_part_t), service->log);
+    part->group = group;
+    ngx_queue_insert_head(&group->parts, &part->queue);
 
-    if (part != NULL) {
-        part->group = group;
-        part->entry = entry;
-        entry->data = part;
-
-        ngx_queue_insert_head(&group->parts, &part->queue);
-    }
-
-    return part;
+    return NGX_OK;
 }
 
 
@@ -266,18 +254,9 @@ ngx_etcd_group_create(ngx_etcd_groups_t *groups, ngx_str_t *path)
 {
     ngx_etcd_group_object_t  *group;
 
-    group = ngx_calloc(sizeof(ngx_etcd_group_object_t) + path->len,
-                       groups->map.log);
+    group = ngx_etcd_map_add(&groups->map, path,
+                             sizeof(ngx_etcd_group_object_t));
     if (group == NULL) {
-        return NULL;
-    }
-
-    group->path.len = path->len;
-    group->path.data = (u_char *) group + sizeof(ngx_etcd_group_object_t);
-    ngx_memcpy(group->path.data, path->data, path->len);
-
-    if (ngx_etcd_map_insert(&groups->map, &group->path) != NGX_OK) {
-        ngx_free(group);
         return NULL;
     }
 
@@ -292,14 +271,6 @@ static void
 ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
     ngx_etcd_group_object_t *group)
 {
-    ngx_queue_t  *q;
-
-    while (!ngx_queue_empty(&group->parts)) {
-        q = ngx_queue_head(&group->parts);
-        ngx_queue_remove(q);
-        ngx_free(ngx_queue_data(q, ngx_etcd_group_part_t, queue));
-    }
-
     ngx_etcd_map_remove(&groups->map, &group->path);
     ngx_queue_remove(&group->queue);
     ngx_free(group);
@@ -331,11 +302,17 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
     int64_t                   created;
     ngx_str_t                 value;
     ngx_queue_t              *q;
+    ngx_etcd_key_t           *key;
     ngx_etcd_group_part_t    *part;
     ngx_etcd_mirror_entry_t  *entry;
 
     if (ngx_queue_empty(&group->parts)) {
-        ngx_etcd_service_delete(service, &group->path);
+        key = ngx_etcd_index_find(&service->index, &group->path);
+
+        if (key != NULL) {
+            (void) ngx_etcd_index_gone(&service->index, key);
+        }
+
         return;
     }
 
@@ -346,24 +323,25 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
          q = ngx_queue_next(q))
     {
         part = ngx_queue_data(q, ngx_etcd_group_part_t, queue);
-        entry = part->entry;
+        entry = &part->entry;
 
         if (created == 0 || created > entry->create_revision) {
             created = entry->create_revision;
         }
     }
 
+    key = ngx_etcd_service_key(service, &group->path);
     text = ngx_etcd_group_value(group);
-    if (text == NULL) {
+
+    if (key == NULL || text == NULL) {
         service->broken = 1;
-        return;
+
+    } else {
+        value.data = (u_char *) text;
+        value.len = ngx_strlen(text);
+
+        ngx_etcd_service_put(service, key, &value, created, group->revision);
     }
-
-    value.data = (u_char *) text;
-    value.len = ngx_strlen(text);
-
-    ngx_etcd_service_put(service, &group->path, &value, created,
-                         group->revision);
 
     free(text);
 }
@@ -388,7 +366,7 @@ ngx_etcd_group_value(ngx_etcd_group_object_t *group)
          q = ngx_queue_next(q))
     {
         part = ngx_queue_data(q, ngx_etcd_group_part_t, queue);
-        entry = part->entry;
+        entry = &part->entry;
 
         value = json_stringn((char *) entry->value.data, entry->value.len);
 

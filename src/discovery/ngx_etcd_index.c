@@ -30,6 +30,8 @@ static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index,
     ngx_etcd_walk_t *walk);
 static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index,
     uint32_t slot, ngx_etcd_entry_t *entry);
+static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
+    ngx_str_t *name, ngx_uint_t gone, int64_t revision);
 static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
 static void ngx_etcd_index_free_slot(ngx_etcd_index_t *index, uint32_t slot);
 static ngx_etcd_address_t *ngx_etcd_index_address(ngx_etcd_index_t *index,
@@ -39,19 +41,19 @@ static ngx_int_t ngx_etcd_index_hold(ngx_etcd_index_t *index,
 static ngx_etcd_entry_t *ngx_etcd_index_release(ngx_etcd_index_t *index,
     ngx_etcd_reg_t *reg);
 static ngx_etcd_entry_t *ngx_etcd_index_newest(ngx_etcd_address_t *address);
-static void *ngx_etcd_index_object(ngx_etcd_map_t *map, size_t size,
-    u_char *data, size_t len);
 
 
 ngx_int_t
 ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_uint_t force, ngx_log_t *log)
+    ngx_etcd_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
+    ngx_log_t *log)
 {
     ngx_int_t  rc;
 
     ngx_memzero(index, sizeof(ngx_etcd_index_t));
 
     index->set = set;
+    index->mirror = mirror;
     index->log = log;
     index->free_head = NGX_ETCD_SET_NO_SLOT;
     index->free_tail = NGX_ETCD_SET_NO_SLOT;
@@ -85,13 +87,16 @@ static ngx_int_t
 ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_uint_t force)
 {
-    ngx_int_t        rc;
-    ngx_etcd_walk_t  walk;
+    ngx_int_t         rc;
+    ngx_etcd_map_t   *keys;
+    ngx_etcd_walk_t   walk;
+
+    keys = (index->mirror != NULL) ? &index->mirror->map : &index->keys;
 
     ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
 
     do {
-        if (ngx_etcd_map_reserve(&index->keys, NGX_ETCD_SET_SLOTS) != NGX_OK
+        if (ngx_etcd_map_reserve(keys, NGX_ETCD_SET_SLOTS) != NGX_OK
             || ngx_etcd_map_reserve(&index->addresses, NGX_ETCD_SET_SLOTS)
                != NGX_OK)
         {
@@ -157,7 +162,8 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
     name.data = ngx_etcd_entry_key(entry);
     name.len = entry->key_len;
 
-    key = ngx_etcd_index_key(index, &name);
+    key = ngx_etcd_index_imported(index, &name, entry->gone,
+                                  entry->mod_revision);
     if (key == NULL) {
         return NGX_ERROR;
     }
@@ -168,20 +174,53 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
         key->twice = 1;
     }
 
-    key->revision = key->twice ? 0
-                               : ngx_max(key->revision, entry->mod_revision);
+    if (key->twice) {
+        key->entry.mod_revision = 0;
+    }
 
     reg = ngx_etcd_index_add(index, key, entry, slot);
     if (reg == NULL) {
         return NGX_ERROR;
     }
 
-    if (entry->gone) {
-        reg->gone = 1;
-        ngx_etcd_index_gone(index, key);
-    }
+    reg->gone = entry->gone;
 
     return NGX_OK;
+}
+
+
+/* NULL: no memory */
+
+static ngx_etcd_key_t *
+ngx_etcd_index_imported(ngx_etcd_index_t *index, ngx_str_t *name,
+    ngx_uint_t gone, int64_t revision)
+{
+    ngx_uint_t       own;
+    ngx_etcd_key_t  *key;
+
+    own = (index->mirror == NULL);
+    key = ngx_etcd_index_find(index, name);
+
+    if (key == NULL) {
+        own |= gone;
+
+        key = own ? ngx_etcd_index_key(index, name)
+                  : (ngx_etcd_key_t *) ngx_etcd_mirror_seed(index->mirror,
+                                                            name, 0);
+        if (key == NULL) {
+            return NULL;
+        }
+    }
+
+    /* a key that the mirror has stays, whatever a part of it says */
+
+    if (own && gone) {
+        ngx_etcd_index_leave(index, key);
+    }
+
+    key->entry.mod_revision = ngx_max(key->entry.mod_revision, revision);
+
+    return key;
 }
 
 
@@ -199,7 +238,7 @@ ngx_etcd_index_invalid(ngx_etcd_index_t *index)
         name.data = invalid->bytes;
         name.len = invalid->key_len;
 
-        key = ngx_etcd_index_key(index, &name);
+        key = ngx_etcd_index_imported(index, &name, 0, invalid->mod_revision);
         if (key == NULL) {
             return NGX_ERROR;
         }
@@ -207,7 +246,10 @@ ngx_etcd_index_invalid(ngx_etcd_index_t *index)
         key->invalid = 1;
         key->reason = ngx_crc32_long(invalid->bytes + invalid->key_len,
                                      invalid->len);
-        key->revision = ngx_max(key->revision, invalid->mod_revision);
+
+        if (index->mirror != NULL) {
+            key->reason ^= (uint32_t) invalid->mod_revision;
+        }
     }
 
     return NGX_OK;
@@ -222,14 +264,19 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
 
     while (!ngx_queue_empty(&index->gone)) {
         q = ngx_queue_head(&index->gone);
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
-        ngx_etcd_index_forget(index, key);
+        ngx_etcd_index_forget(index, ngx_etcd_index_key_at(q));
     }
 
     while (!ngx_queue_empty(&index->present)) {
         q = ngx_queue_head(&index->present);
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
-        ngx_etcd_index_forget(index, key);
+        ngx_etcd_index_forget(index, ngx_etcd_index_key_at(q));
+    }
+
+    for (key = ngx_etcd_index_first(index);
+         key != NULL;
+         key = ngx_etcd_index_next(index, key))
+    {
+        ngx_etcd_index_clear(index, key);
     }
 
     while (index->statics != NULL) {
@@ -242,130 +289,6 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
     if (index->next_free != NULL) {
         ngx_free(index->next_free);
         index->next_free = NULL;
-    }
-}
-
-
-ngx_etcd_key_t *
-ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key)
-{
-    return ngx_etcd_map_find(&index->keys, key);
-}
-
-
-ngx_etcd_key_t *
-ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *name)
-{
-    ngx_etcd_key_t  *key;
-
-    key = ngx_etcd_index_find(index, name);
-
-    if (key != NULL) {
-        return key;
-    }
-
-    key = ngx_etcd_index_object(&index->keys, sizeof(ngx_etcd_key_t),
-                                name->data, name->len);
-    if (key == NULL) {
-        return NULL;
-    }
-
-    ngx_queue_insert_tail(&index->present, &key->queue);
-
-    return key;
-}
-
-
-/* in the map, with a copy of its bytes behind it */
-
-static void *
-ngx_etcd_index_object(ngx_etcd_map_t *map, size_t size, u_char *data,
-    size_t len)
-{
-    ngx_str_t  *str;
-
-    str = ngx_calloc(size + len, map->log);
-    if (str == NULL) {
-        return NULL;
-    }
-
-    str->len = len;
-    str->data = (u_char *) str + size;
-    ngx_memcpy(str->data, data, len);
-
-    if (ngx_etcd_map_insert(map, str) != NGX_OK) {
-        ngx_free(str);
-        return NULL;
-    }
-
-    return str;
-}
-
-
-void
-ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
-{
-    while (key->regs != NULL) {
-        ngx_etcd_index_remove(index, key, key->regs);
-    }
-
-    ngx_etcd_member_host_mark(key->hosts);
-    ngx_etcd_member_host_sweep(&key->hosts);
-
-    ngx_queue_remove(&key->queue);
-    ngx_etcd_map_remove(&index->keys, &key->name);
-    ngx_free(key);
-}
-
-
-void
-ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
-{
-    if (key->gone) {
-        return;
-    }
-
-    key->gone = 1;
-
-    if (key->regs != NULL) {
-        index->live--;
-    }
-
-    ngx_queue_remove(&key->queue);
-    ngx_queue_insert_tail(&index->gone, &key->queue);
-}
-
-
-void
-ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
-{
-    if (!key->gone) {
-        return;
-    }
-
-    key->gone = 0;
-
-    if (key->regs != NULL) {
-        index->live++;
-    }
-
-    ngx_queue_remove(&key->queue);
-    ngx_queue_insert_tail(&index->present, &key->queue);
-}
-
-
-void
-ngx_etcd_index_distrust(ngx_etcd_index_t *index)
-{
-    ngx_queue_t     *q;
-    ngx_etcd_key_t  *key;
-
-    for (q = ngx_queue_head(&index->present);
-         q != ngx_queue_sentinel(&index->present);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
-        key->revision = 0;
     }
 }
 
@@ -542,6 +465,7 @@ ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 static ngx_int_t
 ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
 {
+    ngx_str_t            bytes;
     ngx_etcd_record_t    record;
     ngx_etcd_address_t  *address;
 
@@ -550,9 +474,11 @@ ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
     address = ngx_etcd_index_address(index, record.sockaddr, record.socklen);
 
     if (address == NULL) {
-        address = ngx_etcd_index_object(&index->addresses,
-                                        sizeof(ngx_etcd_address_t),
-                                        record.sockaddr, record.socklen);
+        bytes.data = record.sockaddr;
+        bytes.len = record.socklen;
+
+        address = ngx_etcd_map_add(&index->addresses, &bytes,
+                                   sizeof(ngx_etcd_address_t));
         if (address == NULL) {
             return NGX_ERROR;
         }

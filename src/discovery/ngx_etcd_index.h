@@ -5,6 +5,10 @@
  * What the agent needs to find its way in a set: registrations by key, slots
  * by address, free slots.  Private memory, made from the set on taking over;
  * the set itself is the truth.
+ *
+ * Where each key of a mirror is a registration, keys are the mirror's entries:
+ * its entry_size is that of ngx_etcd_key_t.  Keys that are gone are held then.
+ * Otherwise, keys are the index's own.
  */
 
 
@@ -18,7 +22,7 @@
 #include <ngx_etcd_newest.h>
 #include <ngx_etcd_record.h>
 #include <ngx_etcd_member_host.h>
-#include <ngx_etcd_map.h>
+#include <ngx_etcd_mirror.h>
 
 
 typedef struct ngx_etcd_reg_s      ngx_etcd_reg_t;
@@ -41,14 +45,17 @@ struct ngx_etcd_reg_s {
 
 
 struct ngx_etcd_key_s {
-    ngx_str_t                        name;         /* first */
-    ngx_queue_t                      queue;        /* all keys, or those gone */
+    ngx_etcd_mirror_entry_t          entry;        /* first; of an own key, or
+                                                      one that is gone: just
+                                                      its key, queue, and
+                                                      mod_revision of what was
+                                                      read last, 0: read it */
     ngx_etcd_reg_t                  *regs;
     ngx_etcd_member_host_t          *hosts;        /* of its members */
-    uint64_t                         revision;     /* mod_revision of what was
-                                                      read last, 0: read it */
     uint32_t                         mark;         /* of the last selection */
-    uint32_t                         reason;       /* invalid: hash of why */
+    uint32_t                         reason;       /* invalid: hash of why, and
+                                                      of the revision where a
+                                                      new one is reported */
     unsigned                         invalid:1;
     unsigned                         gone:1;
     unsigned                         twice:1;      /* an owner was killed while
@@ -59,9 +66,11 @@ struct ngx_etcd_key_s {
 typedef struct {
     ngx_etcd_set_t                  *set;
     ngx_log_t                       *log;
-    ngx_etcd_map_t                   keys;
+    ngx_etcd_mirror_t               *mirror;       /* of the keys that are not
+                                                      gone; NULL: own keys */
+    ngx_etcd_map_t                   keys;         /* all others */
     ngx_etcd_map_t                   addresses;
-    ngx_queue_t                      present;      /* keys not gone */
+    ngx_queue_t                      present;      /* own keys not gone */
     ngx_queue_t                      gone;
     ngx_etcd_reg_t                  *statics;      /* without a key */
     ngx_etcd_reg_t                 **selected;     /* the list whose addresses
@@ -82,7 +91,8 @@ typedef struct {
  * NGX_DECLINED (not the owner any more), or NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_uint_t force, ngx_log_t *log);
+    ngx_etcd_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
+    ngx_log_t *log);
 void ngx_etcd_index_destroy(ngx_etcd_index_t *index);
 
 ngx_etcd_key_t *ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key);
@@ -90,11 +100,30 @@ ngx_etcd_key_t *ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key);
 /* finds or makes; NULL: no memory */
 ngx_etcd_key_t *ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *key);
 
-/* the key and its registrations, whose slots are given back */
+/* an own key, or one that is gone, with its registrations */
 void ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
-/* to and from the keys that are gone */
-void ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+/* keys that are not gone; NULL: no more */
+ngx_etcd_key_t *ngx_etcd_index_first(ngx_etcd_index_t *index);
+ngx_etcd_key_t *ngx_etcd_index_next(ngx_etcd_index_t *index,
+    ngx_etcd_key_t *key);
+
+/* by its queue */
+#define ngx_etcd_index_key_at(q)                                              \
+    ((ngx_etcd_key_t *) ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue))
+
+/* of a key its registrations, whose slots are given back, and all else */
+void ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+
+/* an own key is gone, or one of the mirror that is held */
+void ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+
+/*
+ * To and from the keys that are gone.  An entry of a mirror is gone when that
+ * has removed it, and present when that has it, with the registrations that
+ * it had.  NGX_ERROR: no memory, and it has no registrations any more.
+ */
+ngx_int_t ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
 /* every value is to be read, whatever its revision */

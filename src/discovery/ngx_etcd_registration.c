@@ -11,13 +11,11 @@
 #include <ngx_etcd_service_host.h>
 
 
-static ngx_etcd_key_t *ngx_etcd_service_key(ngx_etcd_service_t *service,
-    ngx_str_t *name);
 static ngx_int_t ngx_etcd_service_scratch(ngx_etcd_service_t *service,
     ngx_array_t *members);
 static void ngx_etcd_service_refuse(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason,
-    ngx_uint_t again);
+    int64_t revision);
 static void ngx_etcd_service_invalid(ngx_etcd_service_t *service,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason);
 static void ngx_etcd_service_valid(ngx_etcd_service_t *service,
@@ -40,18 +38,15 @@ static ngx_etcd_op_t *ngx_etcd_service_op(ngx_etcd_service_t *service,
 
 
 void
-ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_str_t *name,
+ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_str_t *value, int64_t created, int64_t modified)
 {
-    ngx_int_t        rc;
-    ngx_str_t        reason;
-    ngx_array_t      members;
-    Etcd__KeyValue   kv;
-    ngx_etcd_key_t  *key;
+    ngx_int_t       rc;
+    ngx_str_t       reason;
+    ngx_array_t     members;
+    Etcd__KeyValue  kv;
 
-    key = ngx_etcd_service_key(service, name);
-
-    if (key == NULL || ngx_etcd_service_scratch(service, &members) != NGX_OK) {
+    if (ngx_etcd_service_scratch(service, &members) != NGX_OK) {
         service->broken = 1;
         return;
     }
@@ -61,37 +56,35 @@ ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_str_t *name,
     kv.create_revision = created;
     kv.mod_revision = modified;
 
-    rc = ngx_etcd_member_decode(&service->conf->member, name, value,
-                                service->scratch, &members, &reason);
+    rc = ngx_etcd_member_decode(&service->conf->member, &key->entry.key,
+                                value, service->scratch, &members, &reason);
 
     if (rc == NGX_ERROR) {
-        ngx_etcd_service_refuse(service, key, &kv, &reason,
-                                key->revision == (uint64_t) modified);
+        ngx_etcd_service_refuse(service, key, &kv, &reason, modified);
 
     } else {
         ngx_etcd_service_valid(service, key);
         (void) ngx_etcd_service_members(service, key, &kv, &members);
     }
 
-    key->revision = modified;
-
     ngx_reset_pool(service->scratch);
 }
 
 
-/* a key that is registered, or about to be */
-
-static ngx_etcd_key_t *
+ngx_etcd_key_t *
 ngx_etcd_service_key(ngx_etcd_service_t *service, ngx_str_t *name)
 {
     ngx_etcd_key_t  *key;
 
     key = ngx_etcd_index_key(&service->index, name);
 
-    if (key != NULL) {
-        key->mark = service->mark;
-        ngx_etcd_index_present(&service->index, key);
+    if (key == NULL) {
+        service->broken = 1;
+        return NULL;
     }
+
+    key->mark = service->mark;
+    ngx_etcd_index_present(&service->index, key);
 
     return key;
 }
@@ -124,17 +117,14 @@ ngx_etcd_service_use(ngx_etcd_service_t *service, Etcd__KeyValue *kv,
 
     key = ngx_etcd_service_key(service, &name);
     if (key == NULL) {
-        service->broken = 1;
         return;
     }
-
-    key->revision = kv->mod_revision;
 
     if (reason == NULL) {
         ngx_etcd_service_valid(service, key);
 
     } else {
-        ngx_etcd_service_refuse(service, key, kv, reason, 1);
+        ngx_etcd_service_refuse(service, key, kv, reason, 0);
         members->nelts = 0;
     }
 
@@ -167,47 +157,32 @@ ngx_etcd_service_select(ngx_etcd_service_t *service)
 void
 ngx_etcd_service_sweep(ngx_etcd_service_t *service)
 {
-    ngx_queue_t     *q, *next;
-    ngx_etcd_key_t  *key;
+    ngx_etcd_key_t    *key, *next;
+    ngx_etcd_index_t  *index;
 
-    for (q = ngx_queue_head(&service->index.present);
-         q != ngx_queue_sentinel(&service->index.present);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+    index = &service->index;
+
+    for (key = ngx_etcd_index_first(index); key != NULL; key = next) {
+        next = ngx_etcd_index_next(index, key);
 
         if (key->mark != service->mark) {
-            ngx_etcd_index_gone(&service->index, key);
+            (void) ngx_etcd_index_gone(index, key);
         }
     }
 }
 
 
-void
-ngx_etcd_service_delete(ngx_etcd_service_t *service, ngx_str_t *name)
-{
-    ngx_etcd_key_t  *key;
-
-    key = ngx_etcd_index_find(&service->index, name);
-
-    if (key != NULL) {
-        ngx_etcd_index_gone(&service->index, key);
-    }
-}
-
-
-/* "again": the same reason is not reported once more */
+/* the same reason, for the same revision if that counts, is reported once */
 
 static void
 ngx_etcd_service_refuse(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
-    Etcd__KeyValue *kv, ngx_str_t *reason, ngx_uint_t again)
+    Etcd__KeyValue *kv, ngx_str_t *reason, int64_t revision)
 {
     uint32_t  hash;
 
-    hash = ngx_crc32_long(reason->data, reason->len);
+    hash = ngx_crc32_long(reason->data, reason->len) ^ (uint32_t) revision;
 
-    if (!again || !key->invalid || key->reason != hash) {
+    if (!key->invalid || key->reason != hash) {
         ngx_etcd_service_invalid(service, key, kv, reason);
         key->reason = hash;
     }
@@ -227,14 +202,14 @@ ngx_etcd_service_invalid(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_log_error(NGX_LOG_ERR, service->log, 0,
                   "etcd: upstream \"%V\": key \"%V\" at revision %L is "
                   "invalid: %V%s",
-                  &service->conf->name, ngx_etcd_shown(&key->name),
+                  &service->conf->name, ngx_etcd_shown(&key->entry.key),
                   kv->mod_revision, reason,
                   service->source->strict ? ", it is not used"
                   : key->regs ? ", its last valid member stays" : "");
 
     key->invalid = 1;
 
-    if (ngx_etcd_set_invalid(service->zone, service->set, &key->name,
+    if (ngx_etcd_set_invalid(service->zone, service->set, &key->entry.key,
                              reason, kv->mod_revision)
         == NGX_AGAIN)
     {
@@ -252,7 +227,7 @@ ngx_etcd_service_valid(ngx_etcd_service_t *service, ngx_etcd_key_t *key)
 
     key->invalid = 0;
 
-    if (ngx_etcd_set_invalid(service->zone, service->set, &key->name, NULL,
+    if (ngx_etcd_set_invalid(service->zone, service->set, &key->entry.key, NULL,
                              0)
         == NGX_AGAIN)
     {
@@ -357,7 +332,7 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
         }
     }
 
-    entry = ngx_etcd_service_entry(service, key ? &key->name : &none,
+    entry = ngx_etcd_service_entry(service, key ? &key->entry.key : &none,
                                    payload, len, &rc);
     if (entry == NULL) {
         return rc;
@@ -532,7 +507,7 @@ ngx_etcd_service_gone(ngx_etcd_service_t *service)
          q = next)
     {
         next = ngx_queue_next(q);
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
+        key = ngx_etcd_index_key_at(q);
 
         if (!keep || key->regs == NULL) {
             ngx_etcd_service_remove(service, key);

@@ -23,16 +23,20 @@
  * memory, the mutex was held), service->broken is set.
  */
 
-/* a key has a value, of these revisions */
-void ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_str_t *name,
+/* a key that has a value, of these revisions */
+void ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_str_t *value, int64_t created, int64_t modified);
 
-/* a key is gone: its members leave with the next ngx_etcd_service_gone() */
-void ngx_etcd_service_delete(ngx_etcd_service_t *service, ngx_str_t *name);
+/*
+ * One of the index's own keys, found or made, which is not gone; NULL: no
+ * memory
+ */
+ngx_etcd_key_t *ngx_etcd_service_key(ngx_etcd_service_t *service,
+    ngx_str_t *name);
 
 /*
- * A selection begins, and ends: keys that were not put or used in between are
- * gone.
+ * A selection of own keys begins, and ends: those that were not asked for, or
+ * used, in between are gone.
  */
 void ngx_etcd_service_select(ngx_etcd_service_t *service);
 void ngx_etcd_service_sweep(ngx_etcd_service_t *service);

@@ -259,8 +259,8 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
             continue;
         }
 
-        if (ngx_etcd_index_create(&index, restore->zone, services[i]->set, 1,
-                                  ngx_cycle->log)
+        if (ngx_etcd_index_create(&index, restore->zone, services[i]->set, NULL,
+                                  1, ngx_cycle->log)
             != NGX_OK)
         {
             return ngx_etcd_restore_refuse(restore, "no memory");

@@ -22,7 +22,6 @@ static ngx_int_t ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf,
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
-static ngx_int_t ngx_etcd_service_resume(ngx_etcd_service_t *service);
 static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
 static void ngx_etcd_service_params(ngx_etcd_service_t *service);
 
@@ -216,7 +215,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     }
 
     service->mirror.watch.revision = (service->broken
-                                      || !service->source->resumes)
+                                      || !service->source->indexed)
                                      ? 0 : service->set->revision;
 
     if (ngx_etcd_mirror_start(&service->mirror, watcher) != NGX_OK) {
@@ -247,6 +246,7 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
     mirror->name.len = ngx_sprintf(p, "etcd: upstream \"%V\"", name) - p;
 
     mirror->keep = service->source->keep;
+    mirror->entry_size = service->source->entry_size;
     mirror->wants = service->source->wants;
     mirror->list = ngx_etcd_service_list;
     mirror->changed = ngx_etcd_service_changed;
@@ -271,8 +271,6 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
         service->source->destroy(service);
     }
 
-    ngx_etcd_mirror_destroy(&service->mirror);
-
     if (service->publish.posted) {
         ngx_delete_posted_event(&service->publish);
     }
@@ -285,6 +283,8 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
         ngx_etcd_index_destroy(&service->index);
         service->indexed = 0;
     }
+
+    ngx_etcd_mirror_destroy(&service->mirror);
 
     if (service->pool != NULL) {
         ngx_destroy_pool(service->pool);
@@ -311,8 +311,10 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_index_create(&service->index, service->zone, service->set, 0,
-                              service->log)
+    if (ngx_etcd_index_create(&service->index, service->zone, service->set,
+                              service->source->indexed ? &service->mirror
+                                                       : NULL,
+                              0, service->log)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -332,37 +334,7 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
     ngx_etcd_service_params(service);
     ngx_etcd_service_statics(service);
 
-    if (service->source->resumes && ngx_etcd_service_resume(service) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
     ngx_post_event(&service->publish, &ngx_posted_events);
-
-    return NGX_OK;
-}
-
-
-/* keys of the set that etcd does not have any more are removed by a list */
-
-static ngx_int_t
-ngx_etcd_service_resume(ngx_etcd_service_t *service)
-{
-    ngx_queue_t     *q;
-    ngx_etcd_key_t  *key;
-
-    for (q = ngx_queue_head(&service->index.present);
-         q != ngx_queue_sentinel(&service->index.present);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
-
-        if (ngx_etcd_mirror_seed(&service->mirror, &key->name, key->revision)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
 
     return NGX_OK;
 }

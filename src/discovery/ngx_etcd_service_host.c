@@ -70,7 +70,6 @@ ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa)
 void
 ngx_etcd_service_host_adopt(ngx_etcd_service_t *service)
 {
-    ngx_queue_t        *q;
     ngx_etcd_key_t     *key;
     ngx_etcd_reg_t     *reg;
     ngx_etcd_member_t   member;
@@ -80,12 +79,10 @@ ngx_etcd_service_host_adopt(ngx_etcd_service_t *service)
         return;
     }
 
-    for (q = ngx_queue_head(&service->index.present);
-         q != ngx_queue_sentinel(&service->index.present);
-         q = ngx_queue_next(q))
+    for (key = ngx_etcd_index_first(&service->index);
+         key != NULL;
+         key = ngx_etcd_index_next(&service->index, key))
     {
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
-
         for (reg = key->regs; reg != NULL; reg = reg->next) {
             ngx_etcd_record_unpack(&record,
                                    ngx_etcd_entry_payload(reg->entry));

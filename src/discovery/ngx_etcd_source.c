@@ -18,7 +18,8 @@ static void ngx_etcd_source_removed(ngx_etcd_service_t *service,
 
 
 static const ngx_etcd_source_t  ngx_etcd_source_members = {
-    .resumes = 1,
+    .entry_size = sizeof(ngx_etcd_key_t),
+    .indexed = 1,
     .changed = ngx_etcd_source_changed,
     .removed = ngx_etcd_source_removed,
 };
@@ -40,18 +41,32 @@ static void
 ngx_etcd_source_changed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry)
 {
-    if (!service->broken) {
-        ngx_etcd_service_put(service, &entry->key, &entry->value,
-                             entry->create_revision, entry->mod_revision);
+    ngx_etcd_key_t  *key;
+
+    if (service->broken) {
+        return;
     }
+
+    key = (ngx_etcd_key_t *) entry;
+
+    ngx_etcd_index_present(&service->index, key);
+
+    ngx_etcd_service_put(service, key, &entry->value, entry->create_revision,
+                         entry->mod_revision);
 }
 
+
+/* also while the service is broken: the entry would be freed */
 
 static void
 ngx_etcd_source_removed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry)
 {
-    if (!service->broken) {
-        ngx_etcd_service_delete(service, &entry->key);
+    if (ngx_etcd_mirror_known(entry)
+        && service->indexed
+        && ngx_etcd_index_gone(&service->index, (ngx_etcd_key_t *) entry)
+           != NGX_OK)
+    {
+        service->broken = 1;
     }
 }

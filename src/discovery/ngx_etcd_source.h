@@ -27,10 +27,12 @@ typedef struct ngx_etcd_service_conf_s  ngx_etcd_service_conf_t;
 /* handlers that are NULL have nothing to do */
 
 typedef struct {
-    size_t                       keep;         /* of values, by the mirror */
+    /* of the mirror */
+    size_t                       keep;
+    size_t                       entry_size;
 
-    /* each key is a registration of the set: the mirror goes on from these */
-    ngx_uint_t                   resumes;
+    /* entries are keys of the index: the mirror goes on from the set's */
+    ngx_uint_t                   indexed;
 
     /* a key whose value is invalid has no member, not even its last one */
     ngx_uint_t                   strict;

@@ -242,9 +242,11 @@ ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
         return NGX_OK;
     }
 
-    return ngx_etcd_mirror_seed(mirror, &conf->key,
-                                view->refused ? view->refused
-                                              : view->modified);
+    return (ngx_etcd_mirror_seed(mirror, &conf->key,
+                                 view->refused ? view->refused
+                                               : view->modified)
+            != NULL)
+           ? NGX_OK : NGX_ERROR;
 }
 
 

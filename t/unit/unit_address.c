@@ -110,12 +110,11 @@ ngx_etcd_unit_delete(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 static ngx_int_t
 ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
 {
-    ngx_queue_t     *q;
     ngx_etcd_key_t  *key;
 
     if (ngx_etcd_set_recover(keys->zone, keys->set) != NGX_OK
-        || ngx_etcd_index_create(&keys->index, keys->zone, keys->set, 0,
-                                 keys->pool->log)
+        || ngx_etcd_index_create(&keys->index, keys->zone, keys->set, NULL,
+                                 0, keys->pool->log)
            != NGX_OK)
     {
         return NGX_ERROR;
@@ -129,13 +128,11 @@ ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
     keys->commit.revision = NGX_ETCD_UNIT_REVISIONS;
     keys->ops.nelts = 0;
 
-    for (q = ngx_queue_head(&keys->index.present);
-         q != ngx_queue_sentinel(&keys->index.present);
-         q = ngx_queue_next(q))
+    for (key = ngx_etcd_index_first(&keys->index);
+         key != NULL;
+         key = ngx_etcd_index_next(&keys->index, key))
     {
-        key = ngx_queue_data(q, ngx_etcd_key_t, queue);
-
-        if (key->twice && key->revision == 0) {
+        if (key->twice && key->entry.mod_revision == 0) {
             ngx_etcd_unit_delete(keys, key, 0);
             key->twice = 0;
         }
@@ -185,8 +182,8 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
         return NGX_OK;
     }
 
-    entry = ngx_etcd_entry_create(keys->zone, keys->set, &key->name, payload,
-                                  len, &rc);
+    entry = ngx_etcd_entry_create(keys->zone, keys->set, &key->entry.key,
+                                  payload, len, &rc);
     if (entry == NULL) {
         return NGX_ERROR;
     }

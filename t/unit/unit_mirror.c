@@ -8,8 +8,9 @@
  *
  * Options: "prompt", "keep=BYTES", "create" and "mod" (the order), "from=N" (a
  * start revision, with the key "s" at that revision), "wants" (keys that begin
- * with "x" are not), "-"; with commas.  Steps are what etcd does, words with
- * colons:
+ * with "x" are not), "held" (entries count how often they have changed, and
+ * are held when they are removed), "-"; with commas.  Steps are what etcd does,
+ * words with colons:
  *
  *     created               the watch is in force; a prompt one lists now
  *     list                  a list begins
@@ -45,7 +46,17 @@ typedef struct {
     Etcd__Event           event[NGX_ETCD_UNIT_EVENTS];
     Etcd__KeyValue        kv[NGX_ETCD_UNIT_EVENTS];
     ngx_uint_t            n;
+    ngx_uint_t            held;
 } ngx_etcd_unit_script_t;
+
+
+typedef struct {
+    ngx_etcd_mirror_entry_t  entry;
+    int                      changes;
+} ngx_etcd_unit_entry_t;
+
+
+static ngx_queue_t  ngx_etcd_unit_held;
 
 
 static ngx_int_t ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script,
@@ -59,6 +70,7 @@ static ngx_uint_t ngx_etcd_unit_step_event(ngx_etcd_unit_script_t *script,
 static ngx_uint_t ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script,
     ngx_str_t *field);
 static void ngx_etcd_unit_dump(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_unit_free_held(void);
 static ngx_uint_t ngx_etcd_unit_is(ngx_str_t *field, char *word);
 static int64_t ngx_etcd_unit_number(ngx_str_t *field);
 
@@ -153,6 +165,7 @@ ngx_etcd_unit_mirror(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     ngx_etcd_unit_world_reset(cf->log);
+    ngx_queue_init(&ngx_etcd_unit_held);
     printf("mirror:");
 
     if (ngx_etcd_unit_script_init(script, &value[1]) != NGX_OK) {
@@ -179,6 +192,7 @@ ngx_etcd_unit_mirror(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     ngx_etcd_mirror_destroy(&script->mirror);
+    ngx_etcd_unit_free_held();
 
     if (script->mirror.size != 0 || script->mirror.audit.run != NULL) {
         printf(" LEAKED");
@@ -213,6 +227,11 @@ ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script, ngx_str_t *options)
         mirror->keep = atoi(ngx_strstr(text, "keep=") + 5);
     }
 
+    mirror->entry_size = sizeof(ngx_etcd_unit_entry_t);
+    mirror->data = script;
+
+    script->held = (ngx_strstr(text, "held") != NULL);
+
     if (ngx_strstr(text, "wants") != NULL) {
         mirror->wants = ngx_etcd_unit_wants;
     }
@@ -230,7 +249,7 @@ ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script, ngx_str_t *options)
         ngx_str_set(&seed, "s");
 
         if (ngx_etcd_mirror_seed(mirror, &seed, mirror->watch.revision)
-            != NGX_OK)
+            == NULL)
         {
             return NGX_ERROR;
         }
@@ -477,6 +496,26 @@ ngx_etcd_unit_dump(ngx_etcd_mirror_t *mirror)
 }
 
 
+static void
+ngx_etcd_unit_free_held(void)
+{
+    ngx_queue_t            *q;
+    ngx_etcd_unit_entry_t  *held;
+
+    while (!ngx_queue_empty(&ngx_etcd_unit_held)) {
+        q = ngx_queue_head(&ngx_etcd_unit_held);
+        held = (ngx_etcd_unit_entry_t *)
+               ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
+
+        printf(" held:%.*s:%d", (int) held->entry.key.len,
+               held->entry.key.data, held->changes);
+
+        ngx_queue_remove(q);
+        ngx_free(held);
+    }
+}
+
+
 static ngx_uint_t
 ngx_etcd_unit_is(ngx_str_t *field, char *word)
 {
@@ -503,12 +542,14 @@ static void
 ngx_etcd_unit_mirror_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    printf(" %s%.*s:%ld=%.*s", entry->data != NULL ? "~" : "+",
+    ngx_etcd_unit_entry_t  *own;
+
+    own = (ngx_etcd_unit_entry_t *) entry;
+
+    printf(" %s%.*s:%ld=%.*s", own->changes++ ? "~" : "+",
            (int) entry->key.len, entry->key.data, (long) entry->mod_revision,
            (int) entry->value.len,
            entry->value.len ? (char *) entry->value.data : "");
-
-    entry->data = mirror;
 }
 
 
@@ -516,9 +557,16 @@ static void
 ngx_etcd_unit_mirror_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
+    ngx_etcd_unit_script_t *script = mirror->data;
+
     printf(" -%.*s:%ld%s", (int) entry->key.len, entry->key.data,
            (long) entry->mod_revision,
            entry->create_revision != 0 ? "" : "?");
+
+    if (script->held && ngx_etcd_mirror_known(entry)) {
+        ngx_etcd_mirror_hold(mirror, entry);
+        ngx_queue_insert_tail(&ngx_etcd_unit_held, &entry->queue);
+    }
 }
 
 
