@@ -11,7 +11,7 @@
 #include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_campaigner.h>
-#include <ngx_etcd_lock.h>
+#include <ngx_etcd_lockers.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_saver.h>
 #include <ngx_etcd_stall.h>
@@ -738,7 +738,7 @@ ngx_etcd_agent_woken(ngx_event_t *ev)
     c->close = 0;
 
     if (closing) {
-        ngx_etcd_lock_shutdown();
+        ngx_etcd_lockers_shutdown();
     }
 
     agent = ngx_etcd_agents->elts;

@@ -15,7 +15,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 
 
 #define NGX_ETCD_AGENT_TICK   250      /* ms between heartbeats, and between
@@ -27,17 +27,6 @@
 #define NGX_ETCD_AGENT_SYNC   1        /* ms until a busy zone is read again */
 #define NGX_ETCD_AGENT_BUSY   10       /* ms until entering a busy zone is
                                           retried */
-
-
-/* The state of the cluster in the zone, for the status. */
-
-typedef enum {
-    NGX_ETCD_AGENT_IDLE = 0,           /* no agent has connected yet */
-    NGX_ETCD_AGENT_CONNECTING,
-    NGX_ETCD_AGENT_CONNECTED,
-    NGX_ETCD_AGENT_UNAUTHORIZED        /* connected, but authentication
-                                          failed */
-} ngx_etcd_agent_state_e;
 
 
 typedef struct ngx_etcd_agent_s  ngx_etcd_agent_t;

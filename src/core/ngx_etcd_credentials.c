@@ -12,7 +12,7 @@
 
 
 char *
-ngx_etcd_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_credentials_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 
@@ -35,7 +35,7 @@ ngx_etcd_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 char *
-ngx_etcd_password_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_credentials_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 

@@ -10,7 +10,7 @@
 
 
 char *
-ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_endpoint_list(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 
@@ -59,7 +59,7 @@ ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 char *
-ngx_etcd_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_endpoint_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 

@@ -13,12 +13,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 
 
 /* Handlers of the directives; conf is an ngx_etcd_conf_t. */
-char *ngx_etcd_endpoints(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_etcd_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_endpoint_list(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_endpoint_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 
 /*
  * Called at the end of the block: checks the directives together and sets

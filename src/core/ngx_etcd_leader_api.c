@@ -150,5 +150,5 @@ ngx_etcd_leader_api_done(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         return NGX_ERROR;
     }
 
-    return ngx_etcd_ssl_conf_load(cf, ssl);
+    return ngx_etcd_ssl_module_load(cf, ssl);
 }

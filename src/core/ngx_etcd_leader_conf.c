@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_leader_api.h>
 #include <ngx_etcd_leader_conf.h>
+#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_patroni.h>
 #include <ngx_etcd_patroni_url.h>
 
@@ -298,7 +299,7 @@ ngx_etcd_leader_conf_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
         return NGX_OK;
     }
 
-    return (ngx_etcd_upstream_format(cf, service, NULL) == NGX_CONF_OK)
+    return (ngx_etcd_members_conf_format(cf, service, NULL) == NGX_CONF_OK)
            ? NGX_OK : NGX_ERROR;
 }
 
@@ -425,7 +426,7 @@ static ngx_int_t
 ngx_etcd_leader_conf_value_format(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
 {
-    return (ngx_etcd_upstream_format(cf, service, value) == NGX_CONF_OK)
+    return (ngx_etcd_members_conf_format(cf, service, value) == NGX_CONF_OK)
            ? NGX_OK : NGX_ABORT;
 }
 

@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_upstream.h>
+#include <ngx_etcd_service.h>
 
 
 /*
@@ -30,5 +30,6 @@
  * logs errors.
  */
 char *ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service);
+
 
 #endif /* _NGX_ETCD_LEADER_CONF_H_INCLUDED_ */

@@ -358,7 +358,7 @@ ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key)
     ngx_etcd_lock_keep_end(key);
 
     if (key->grant != NULL) {
-        ngx_etcd_lock_hide_holder(key);
+        ngx_etcd_lock_show_free(key);
         ngx_etcd_lock_show_held(lock, -1);
     }
 

@@ -529,7 +529,7 @@ ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf)
 
 
 char *
-ngx_etcd_lock_ttl(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_lock_conf_ttl(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 

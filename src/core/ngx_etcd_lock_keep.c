@@ -46,7 +46,7 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
         return NGX_DECLINED;
     }
 
-    ngx_etcd_lock_hide_holder(key);
+    ngx_etcd_lock_show_free(key);
     ngx_etcd_lock_show_held(lock, -1);
 
     key->grant = NULL;

@@ -81,7 +81,7 @@ ngx_etcd_lock_show_holder(ngx_etcd_lock_key_t *key)
 
 
 void
-ngx_etcd_lock_hide_holder(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_show_free(ngx_etcd_lock_key_t *key)
 {
     ngx_etcd_lock_hide(key->lock, &key->row);
 }

@@ -32,7 +32,7 @@ void ngx_etcd_lock_show_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
 void ngx_etcd_lock_show_holder(ngx_etcd_lock_key_t *key);
 
 /* Removes the holder, if shown. */
-void ngx_etcd_lock_hide_holder(ngx_etcd_lock_key_t *key);
+void ngx_etcd_lock_show_free(ngx_etcd_lock_key_t *key);
 
 
 #endif /* _NGX_ETCD_LOCK_SHOW_H_INCLUDED_ */

@@ -290,7 +290,7 @@ ngx_etcd_lockers_resign(ngx_event_t *ev)
 
 
 void
-ngx_etcd_lock_shutdown(void)
+ngx_etcd_lockers_shutdown(void)
 {
     ngx_uint_t             i;
     ngx_etcd_conf_t      **ecf;
@@ -313,7 +313,7 @@ ngx_etcd_lock_shutdown(void)
 
 
 void
-ngx_etcd_lock_stop(ngx_cycle_t *cycle)
+ngx_etcd_lockers_stop(ngx_cycle_t *cycle)
 {
     ngx_uint_t             i, done;
     ngx_etcd_conf_t      **ecf;

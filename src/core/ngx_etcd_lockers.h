@@ -14,10 +14,24 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_lock.h>
+#include <ngx_etcd_grant.h>
 #include <ngx_etcd_lock_segment.h>
 #include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_mutex.h>
+
+
+/* ms that a contended lock stays watched after its last use */
+
+#define NGX_ETCD_LOCK_IDLE      10000
+
+/* maximum number of idle locks */
+
+#define NGX_ETCD_LOCK_MAX_IDLE  1024
+
+/* ms to wait for etcd when the worker exits: on QUIT, on TERM */
+
+#define NGX_ETCD_LOCK_RESIGN    1000
+#define NGX_ETCD_LOCK_EXIT      100
 
 
 typedef struct {
@@ -102,6 +116,16 @@ void ngx_etcd_lockers_use(ngx_etcd_lock_t *lock);
  * after the last one.
  */
 void ngx_etcd_lockers_left(ngx_etcd_lockers_t *lockers);
+
+
+/*
+ * Called when the worker shuts down: leases are revoked when no lock is held
+ * any more.
+ */
+void ngx_etcd_lockers_shutdown(void);
+
+/* Called when the worker exits. */
+void ngx_etcd_lockers_stop(ngx_cycle_t *cycle);
 
 
 #endif /* _NGX_ETCD_LOCKERS_H_INCLUDED_ */

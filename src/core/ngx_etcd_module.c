@@ -7,12 +7,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_credentials.h>
 #include <ngx_etcd_endpoint.h>
-#include <ngx_etcd_lock.h>
+#include <ngx_etcd_lockers.h>
 #include <ngx_etcd_saver.h>
 #include <ngx_etcd_setting.h>
 #include <ngx_etcd_space.h>
@@ -40,10 +40,6 @@ static char *ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_size_not_zero(ngx_conf_t *cf, void *post, void *data);
-
-static ngx_etcd_conf_t *ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf,
-    ngx_str_t *name);
-static ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 
 
 static ngx_conf_post_t  ngx_etcd_zone_size_post = { ngx_etcd_zone_size };
@@ -80,14 +76,14 @@ static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("endpoints"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
-      ngx_etcd_endpoints,
+      ngx_etcd_endpoint_list,
       0,
       0,
       NULL },
 
     { ngx_string("resolver"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
-      ngx_etcd_resolver,
+      ngx_etcd_endpoint_resolver,
       0,
       0,
       NULL },
@@ -122,14 +118,14 @@ static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("user"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_user,
+      ngx_etcd_credentials_user,
       0,
       0,
       NULL },
 
     { ngx_string("password_file"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_password_file,
+      ngx_etcd_credentials_file,
       0,
       0,
       NULL },
@@ -192,7 +188,7 @@ static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("lock_ttl"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_lock_ttl,
+      ngx_etcd_lock_conf_ttl,
       0,
       0,
       NULL },
@@ -380,7 +376,7 @@ static void
 ngx_etcd_exit_process(ngx_cycle_t *cycle)
 {
     ngx_etcd_space_stop();
-    ngx_etcd_lock_stop(cycle);
+    ngx_etcd_lockers_stop(cycle);
     ngx_etcd_agent_stop(cycle);
 }
 
@@ -499,7 +495,7 @@ ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ctx[ngx_etcd_ssl_module.index] = ecf;
     ctx[ngx_etcd_campaign_module.index] = ecf;
 
-    if (ngx_etcd_ssl_conf_init(cf, ecf) != NGX_OK) {
+    if (ngx_etcd_ssl_module_init(cf, ecf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -550,7 +546,7 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     client->name = ecf->name;
 
-    rv = ngx_etcd_ssl_conf_done(cf, ecf);
+    rv = ngx_etcd_ssl_module_done(cf, ecf);
 
     if (rv != NGX_CONF_OK) {
         return rv;
@@ -654,147 +650,4 @@ ngx_etcd_size_not_zero(ngx_conf_t *cf, void *post, void *data)
     size_t *sp = data;
 
     return (*sp == 0) ? "must not be 0" : NGX_CONF_OK;
-}
-
-
-static ngx_etcd_conf_t *
-ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
-{
-    ngx_uint_t         i;
-    ngx_etcd_conf_t  **ecf;
-
-    ecf = emcf->clusters.elts;
-
-    for (i = 0; i < emcf->clusters.nelts; i++) {
-        if (ecf[i]->name.len == name->len
-            && ngx_strncmp(ecf[i]->name.data, name->data, name->len) == 0)
-        {
-            return ecf[i];
-        }
-    }
-
-    return NULL;
-}
-
-
-/* Returns the same cluster in the current configuration. */
-
-static ngx_etcd_conf_t *
-ngx_etcd_conf_former(ngx_etcd_conf_t *ecf)
-{
-    ngx_etcd_conf_t       *former;
-    ngx_etcd_main_conf_t  *emcf;
-
-    if (ngx_cycle->conf_ctx == NULL) {
-        return NULL;
-    }
-
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                                 ngx_etcd_module);
-    if (emcf == NULL) {
-        return NULL;
-    }
-
-    former = ngx_etcd_conf_find(emcf, &ecf->name);
-
-    return (former != NULL && former->zone.sh != NULL) ? former : NULL;
-}
-
-
-ngx_etcd_conf_t *
-ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
-{
-    ngx_str_t              wanted;
-    ngx_etcd_conf_t       *ecf, **p;
-    ngx_etcd_main_conf_t  *emcf;
-
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                 ngx_etcd_module);
-
-    ngx_str_set(&wanted, "default");
-
-    if (name->len != 0) {
-        wanted = *name;
-    }
-
-    ecf = ngx_etcd_conf_find(emcf, &wanted);
-
-    if (ecf != NULL) {
-        return ecf;
-    }
-
-    ecf = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_conf_t));
-    if (ecf == NULL) {
-        return NULL;
-    }
-
-    ecf->name = wanted;
-    ecf->zone_size = NGX_CONF_UNSET_SIZE;
-    ecf->lock_ttl = NGX_CONF_UNSET;
-    ecf->lock_waiters = NGX_CONF_UNSET_UINT;
-    ecf->db_quota = NGX_CONF_UNSET_SIZE;
-    ecf->db_check = NGX_CONF_UNSET_MSEC;
-    ecf->file = cf->conf_file->file.name.data;
-    ecf->line = cf->conf_file->line;
-
-    ngx_str_set(&ecf->client.key_namespace, "");
-
-    ecf->client.resolver_timeout = NGX_CONF_UNSET_MSEC;
-    ecf->client.rebalance = NGX_CONF_UNSET_MSEC;
-    ecf->client.auto_sync = NGX_CONF_UNSET_MSEC;
-    ecf->client.connect_timeout = NGX_CONF_UNSET_MSEC;
-    ecf->client.request_timeout = NGX_CONF_UNSET_MSEC;
-    ecf->client.ping_interval = NGX_CONF_UNSET_MSEC;
-    ecf->client.ping_timeout = NGX_CONF_UNSET_MSEC;
-    ecf->client.audit_interval = NGX_CONF_UNSET_MSEC;
-    ecf->client.max_message_size = NGX_CONF_UNSET_SIZE;
-
-    if (ngx_array_init(&ecf->services, cf->pool, 4,
-                       sizeof(ngx_etcd_service_conf_t *))
-        != NGX_OK
-        || ngx_array_init(&ecf->campaigns, cf->pool, 1,
-                          sizeof(ngx_etcd_campaign_t *))
-           != NGX_OK
-        || ngx_array_init(&ecf->locks, cf->pool, 1,
-                          sizeof(ngx_etcd_lock_name_t *))
-           != NGX_OK
-        || ngx_array_init(&ecf->values, cf->pool, 1,
-                          sizeof(ngx_etcd_value_conf_t *))
-           != NGX_OK)
-    {
-        return NULL;
-    }
-
-    p = ngx_array_push(&emcf->clusters);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = ecf;
-
-    return ecf;
-}
-
-
-ngx_etcd_service_conf_t *
-ngx_etcd_conf_add_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
-    ngx_str_t *name)
-{
-    ngx_etcd_service_conf_t  *service, **p;
-
-    service = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_service_conf_t));
-    if (service == NULL) {
-        return NULL;
-    }
-
-    service->name = *name;
-
-    p = ngx_array_push(&conf->services);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = service;
-
-    return service;
 }

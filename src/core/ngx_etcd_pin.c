@@ -152,15 +152,5 @@ ngx_etcd_pin_renew(ngx_etcd_route_t *route)
     route->pin.wanted = ngx_max(route->pin.wanted, route->pin.reads);
     route->pin.reads = 0;
 
-    ngx_etcd_pin_release(route);
-}
-
-
-void
-ngx_etcd_pin_release(ngx_etcd_route_t *route)
-{
-    if (route->pin.peer != NULL) {
-        ngx_etcd_peer_unref(route->pin.peer);
-        route->pin.peer = NULL;
-    }
+    ngx_etcd_route_unpin(route);
 }

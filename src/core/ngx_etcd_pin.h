@@ -65,8 +65,5 @@ ngx_uint_t ngx_etcd_pin_leads(ngx_etcd_route_t *route);
 /* The request will be built again, for the leader at that time. */
 void ngx_etcd_pin_renew(ngx_etcd_route_t *route);
 
-/* Releases the reference. */
-void ngx_etcd_pin_release(ngx_etcd_route_t *route);
-
 
 #endif /* _NGX_ETCD_PIN_H_INCLUDED_ */

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
-#include <ngx_etcd_pin.h>
+#include <ngx_etcd_route.h>
 #include <ngx_etcd_route.h>
 
 
@@ -26,7 +26,7 @@ ngx_etcd_route_cleanup(void *data)
     ngx_etcd_pick_done(&route->pick);
 
     if (route->pin.owner != NULL) {
-        ngx_etcd_pin_release(route);
+        ngx_etcd_route_unpin(route);
     }
 
     ngx_etcd_route_poison(route);
@@ -35,6 +35,16 @@ ngx_etcd_route_cleanup(void *data)
 
     route->next = ngx_etcd_route_spare;
     ngx_etcd_route_spare = route;
+}
+
+
+void
+ngx_etcd_route_unpin(ngx_etcd_route_t *route)
+{
+    if (route->pin.peer != NULL) {
+        ngx_etcd_peer_unref(route->pin.peer);
+        route->pin.peer = NULL;
+    }
 }
 
 

@@ -150,6 +150,9 @@ ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
 }
 
 
+/* Releases the route's reference to its pinned peer. */
+void ngx_etcd_route_unpin(ngx_etcd_route_t *route);
+
 /* Returns the last route created with the pool; NULL: there is none. */
 ngx_etcd_route_t *ngx_etcd_route_find(ngx_pool_t *pool);
 

@@ -15,7 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_save.h>
 
 

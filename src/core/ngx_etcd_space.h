@@ -17,7 +17,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 
 
 #define NGX_ETCD_SPACE_QUOTA   2147483648     /* etcd's default */

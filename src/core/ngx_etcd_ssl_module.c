@@ -141,7 +141,7 @@ ngx_module_t  ngx_etcd_ssl_module = {
 
 
 ngx_int_t
-ngx_etcd_ssl_conf_init(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+ngx_etcd_ssl_module_init(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
     ngx_etcd_ssl_t  *ssl;
 
@@ -162,7 +162,7 @@ ngx_etcd_ssl_conf_init(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
 
 char *
-ngx_etcd_ssl_conf_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
     char            *rv;
     ngx_uint_t       secure;
@@ -264,7 +264,7 @@ ngx_etcd_ssl_check(ngx_conf_t *cf, ngx_etcd_conf_t *ecf, ngx_uint_t secure)
 static char *
 ngx_etcd_ssl_read(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
-    if (ngx_etcd_ssl_conf_load(cf, &ecf->ssl) != NGX_OK) {
+    if (ngx_etcd_ssl_module_load(cf, &ecf->ssl) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -275,7 +275,7 @@ ngx_etcd_ssl_read(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
 
 ngx_int_t
-ngx_etcd_ssl_conf_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
+ngx_etcd_ssl_module_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
 {
     ngx_pool_cleanup_t    *cln;
     ngx_etcd_ssl_error_t   error;

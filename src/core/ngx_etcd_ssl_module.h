@@ -12,23 +12,23 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 
 
 extern ngx_module_t  ngx_etcd_ssl_module;
 
 
 /* Called before the block is read. */
-ngx_int_t ngx_etcd_ssl_conf_init(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
+ngx_int_t ngx_etcd_ssl_module_init(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 
 /*
  * Called at the end of the block: loads the files; logs errors with their
  * place.
  */
-char *ngx_etcd_ssl_conf_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
+char *ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 
 /* Loads the files of the settings; logs errors. */
-ngx_int_t ngx_etcd_ssl_conf_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl);
+ngx_int_t ngx_etcd_ssl_module_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl);
 
 
 #endif /* _NGX_ETCD_SSL_MODULE_H_INCLUDED_ */

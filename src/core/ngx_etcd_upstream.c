@@ -8,12 +8,9 @@
 #include <ngx_core.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_leader_conf.h>
+#include <ngx_etcd_members_conf.h>
 
 
-static char *ngx_etcd_upstream_parameters(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service);
-static char *ngx_etcd_upstream_parameter(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value);
 static ngx_int_t ngx_etcd_upstream_method(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream);
 static void ngx_etcd_upstream_place(ngx_conf_t *cf,
@@ -78,7 +75,7 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     ngx_etcd_upstream_place(cf, upstream);
 
     return leader ? ngx_etcd_leader_conf(cf, service)
-                  : ngx_etcd_upstream_parameters(cf, service);
+                  : ngx_etcd_members_conf(cf, service);
 }
 
 
@@ -115,115 +112,6 @@ ngx_etcd_upstream_cluster(ngx_conf_t *cf, ngx_uint_t first)
     }
 
     return ngx_etcd_conf_get(cf, &cluster);
-}
-
-
-static char *
-ngx_etcd_upstream_parameters(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
-{
-    char        *rv;
-    ngx_str_t   *value, name;
-    ngx_uint_t   i;
-
-    value = cf->args->elts;
-
-    rv = ngx_etcd_upstream_format(cf, service, NULL);
-
-    /* read the format first: other parameters depend on it */
-
-    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
-
-        if (ngx_strncmp(value[i].data, "format=", 7) == 0) {
-            name.data = value[i].data + 7;
-            name.len = value[i].len - 7;
-
-            rv = ngx_etcd_upstream_format(cf, service, &name);
-        }
-    }
-
-    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
-        rv = ngx_etcd_upstream_parameter(cf, service, &value[i]);
-    }
-
-    if (rv == NGX_CONF_OK) {
-        rv = ngx_etcd_format_complete(&service->member, &service->prefix);
-    }
-
-    return rv;
-}
-
-
-static char *
-ngx_etcd_upstream_parameter(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
-    ngx_str_t *value)
-{
-    char       *err;
-    ngx_int_t   rc;
-
-    if (ngx_strncmp(value->data, "cluster=", 8) == 0
-        || ngx_strncmp(value->data, "format=", 7) == 0)
-    {
-        return NGX_CONF_OK;
-    }
-
-    if (ngx_strcmp(value->data, "on_empty=drop") == 0) {
-        service->keep = 0;
-        return NGX_CONF_OK;
-    }
-
-    if (ngx_strcmp(value->data, "on_empty=keep") == 0) {
-        service->keep = 1;
-        return NGX_CONF_OK;
-    }
-
-    err = "invalid value";
-    rc = ngx_etcd_format_parameter(&service->member, value, cf->pool, &err);
-
-    if (rc == NGX_DECLINED) {
-        rc = ngx_etcd_member_parameter(value, &service->member.defaults);
-    }
-
-    if (rc == NGX_OK) {
-        return NGX_CONF_OK;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s%s",
-                       value, rc == NGX_DECLINED ? "" : ": ",
-                       rc == NGX_DECLINED ? "" : err);
-
-    return NGX_CONF_ERROR;
-}
-
-
-/* NULL: the default. */
-
-char *
-ngx_etcd_upstream_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
-    ngx_str_t *name)
-{
-    ngx_str_t   none, *names;
-
-    ngx_str_set(&none, "auto");
-
-    if (name == NULL) {
-        name = &none;
-    }
-
-    service->member.format = ngx_etcd_format_find(name);
-
-    if (service->member.format != NULL) {
-        return NGX_CONF_OK;
-    }
-
-    names = ngx_etcd_format_names(cf->pool);
-    if (names == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "unknown format \"%V\", there are: %V", name, names);
-
-    return NGX_CONF_ERROR;
 }
 
 

@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_balance.h>
 
 
@@ -49,10 +49,6 @@ char *ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 char *ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-
-/* Sets the format of values; NULL: the default. */
-char *ngx_etcd_upstream_format(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *name);
 
 /*
  * nginx and its methods refuse a block without servers.  This placeholder

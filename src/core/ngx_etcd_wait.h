@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_hold.h>
 
 

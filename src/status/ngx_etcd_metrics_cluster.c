@@ -9,6 +9,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_route.h>
 #include <ngx_etcd_metrics.h>

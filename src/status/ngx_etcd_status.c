@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_agent.h>
+#include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_stall.h>
 #include <ngx_etcd_status.h>
 

@@ -19,7 +19,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_lock_conf.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_record.h>
 #include <ngx_etcd_view.h>
 #include <ngx_etcd_writer.h>

@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_MODULE_H_INCLUDED_
-#define _NGX_ETCD_MODULE_H_INCLUDED_
+#ifndef _NGX_ETCD_CONF_H_INCLUDED_
+#define _NGX_ETCD_CONF_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -63,6 +63,7 @@ typedef struct {
 } ngx_etcd_main_conf_t;
 
 
+/* ngx_etcd_module.c; here, since nginx finds a configuration by its module */
 extern ngx_module_t  ngx_etcd_module;
 
 
@@ -74,9 +75,15 @@ extern ngx_module_t  ngx_etcd_module;
  */
 ngx_etcd_conf_t *ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name);
 
+/*
+ * Returns the cluster of the same name in the configuration in use, whose zone
+ * exists; NULL: there is none.
+ */
+ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
+
 /* Adds a service, zeroed except for the name; NULL: no memory. */
 ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
     ngx_etcd_conf_t *conf, ngx_str_t *name);
 
 
-#endif /* _NGX_ETCD_MODULE_H_INCLUDED_ */
+#endif /* _NGX_ETCD_CONF_H_INCLUDED_ */

@@ -1,0 +1,29 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The parameters of "etcd_members"; common to http and stream.
+ */
+
+
+#ifndef _NGX_ETCD_MEMBERS_CONF_H_INCLUDED_
+#define _NGX_ETCD_MEMBERS_CONF_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_service.h>
+
+
+/*
+ * Reads all parameters except cluster= into the service, whose prefix is set;
+ * logs errors.
+ */
+char *ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service);
+
+/* Sets the format of values, logs errors; NULL: the default. */
+char *ngx_etcd_members_conf_format(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *name);
+
+
+#endif /* _NGX_ETCD_MEMBERS_CONF_H_INCLUDED_ */
