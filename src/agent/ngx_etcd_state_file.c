@@ -6,310 +6,483 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_state_file.h>
+#include <ngx_event.h>
+#include <ngx_etcd_restore.h>
+#include <ngx_etcd_save.h>
+#include <ngx_etcd_saver.h>
 
 
-#define NGX_ETCD_STATE_FILE_SUFFIX  ".tmp"
+#define NGX_ETCD_SAVER_PIECE  1           /* ms between steps */
+#define NGX_ETCD_SAVER_TRIES  100         /* attempts to lock, on exit */
 
 
-static ngx_int_t ngx_etcd_state_file_open(ngx_etcd_state_file_t *file);
-static ngx_int_t ngx_etcd_state_file_failed(ngx_etcd_state_file_t *file,
-    char *what);
-static ngx_int_t ngx_etcd_state_file_contents(ngx_fd_t fd, size_t limit,
-    ngx_pool_t *pool, ngx_str_t *text, char **reason, ngx_err_t *err);
-static ngx_uint_t ngx_etcd_state_file_left(ngx_str_t *base, u_char *name,
-    size_t len);
+static char *ngx_etcd_saver_threads(ngx_conf_t *cf);
+static ngx_uint_t ngx_etcd_saver_due(ngx_etcd_saver_t *saver,
+    ngx_msec_t elapsed);
+static ngx_uint_t ngx_etcd_saver_values(ngx_etcd_saver_t *saver);
+static void ngx_etcd_saver_start(ngx_etcd_saver_t *saver);
+static void ngx_etcd_saver_event(ngx_event_t *ev);
+static void ngx_etcd_saver_done(void *data);
+static void ngx_etcd_saver_report(ngx_etcd_saver_t *saver,
+    ngx_etcd_save_t *save);
 
 
-ngx_int_t
-ngx_etcd_state_file_init(ngx_etcd_state_file_t *file, ngx_str_t *path,
-    ngx_pool_t *pool)
+char *
+ngx_etcd_saver_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    u_char  *p;
-    size_t   len;
+    ngx_str_t  *value;
 
-    ngx_memzero(file, sizeof(ngx_etcd_state_file_t));
+    value = cf->args->elts;
 
-    len = path->len + 1 + NGX_INT64_LEN + sizeof(NGX_ETCD_STATE_FILE_SUFFIX);
+    if (value[1].len == 0) {
+        return "is empty";
+    }
 
-    p = ngx_pnalloc(pool, len);
+    return ngx_conf_set_path_slot(cf, cmd, conf);
+}
+
+
+char *
+ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+{
+    u_char           *p;
+    ngx_str_t        *dir;
+    ngx_file_info_t   fi;
+
+    if (ecf->state_path == NULL) {
+        return NGX_CONF_OK;
+    }
+
+    dir = &ecf->state_path->name;
+    dir->data[dir->len] = '\0';
+
+    if (ngx_strlchr(ecf->name.data, ecf->name.data + ecf->name.len, '/')
+        != NULL)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd cluster name \"%V\" is not a valid file name, "
+                           "which \"state_path\" requires", &ecf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    /* missing directories are created later, like those of all paths */
+
+    if (ngx_file_info(dir->data, &fi) != NGX_FILE_ERROR && !ngx_is_dir(&fi)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"state_path\" \"%V\" is not a directory", dir);
+        return NGX_CONF_ERROR;
+    }
+
+    p = ngx_pnalloc(cf->pool, dir->len + 1 + ecf->name.len + sizeof(".json"));
     if (p == NULL) {
-        return NGX_ERROR;
+        return NGX_CONF_ERROR;
     }
 
-    /*
-     * the name contains the pid: an agent that hung may still write to its
-     * file
-     */
+    ecf->state_file.data = p;
+    ecf->state_file.len = ngx_sprintf(p, "%V/%V.json%Z", dir, &ecf->name)
+                          - p - 1;
 
-    file->temp.data = p;
-    file->temp.len = ngx_sprintf(p, "%V.%P" NGX_ETCD_STATE_FILE_SUFFIX "%Z",
-                                 path, ngx_pid)
-                     - p - 1;
-
-    file->path = *path;
-    file->fd = NGX_INVALID_FILE;
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_state_file_write(ngx_etcd_state_file_t *file, u_char *data,
-    size_t len)
-{
-    size_t   size;
-    ssize_t  n;
-
-    if (file->state == NGX_ETCD_STATE_FILE_NEW) {
-        return ngx_etcd_state_file_open(file);
-    }
-
-    if (file->sent < len) {
-        size = ngx_min(len - file->sent, NGX_ETCD_STATE_FILE_PIECE);
-        n = write(file->fd, data + file->sent, size);
-
-        if (n == -1) {
-            if (ngx_errno == NGX_EINTR) {
-                return NGX_AGAIN;
-            }
-
-            return ngx_etcd_state_file_failed(file, "write()");
-        }
-
-        file->sent += n;
-
-        return NGX_AGAIN;
-    }
-
-    if (fsync(file->fd) == -1) {
-        return ngx_etcd_state_file_failed(file, "fsync()");
-    }
-
-    if (ngx_close_file(file->fd) == NGX_FILE_ERROR) {
-        file->fd = NGX_INVALID_FILE;
-        return ngx_etcd_state_file_failed(file, ngx_close_file_n);
-    }
-
-    file->fd = NGX_INVALID_FILE;
-    file->state = NGX_ETCD_STATE_FILE_WRITTEN;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_state_file_open(ngx_etcd_state_file_t *file)
-{
-    char  *temp;
-
-    temp = (char *) file->temp.data;
-
-    /* left by a former process with the same pid */
-
-    (void) unlink(temp);
-
-    file->fd = open(temp, O_WRONLY|O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600);
-
-    if (file->fd == NGX_INVALID_FILE) {
-        return ngx_etcd_state_file_failed(file, ngx_open_file_n);
-    }
-
-    file->state = NGX_ETCD_STATE_FILE_WRITING;
-
-    return NGX_AGAIN;
-}
-
-
-static ngx_int_t
-ngx_etcd_state_file_failed(ngx_etcd_state_file_t *file, char *what)
-{
-    file->err = ngx_errno;
-    file->failed = what;
-
-    return NGX_ERROR;
-}
-
-
-ngx_int_t
-ngx_etcd_state_file_publish(ngx_etcd_state_file_t *file)
-{
-    if (ngx_rename_file(file->temp.data, file->path.data) == NGX_FILE_ERROR) {
-        return ngx_etcd_state_file_failed(file, ngx_rename_file_n);
-    }
-
-    file->state = NGX_ETCD_STATE_FILE_NEW;
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_state_file_abandon(ngx_etcd_state_file_t *file)
-{
-    if (file->fd != NGX_INVALID_FILE) {
-        (void) ngx_close_file(file->fd);
-        file->fd = NGX_INVALID_FILE;
-    }
-
-    if (file->state != NGX_ETCD_STATE_FILE_NEW) {
-        (void) ngx_delete_file(file->temp.data);
-        file->state = NGX_ETCD_STATE_FILE_NEW;
-    }
+    return ngx_etcd_saver_threads(cf);
 }
 
 
 /*
- * The master may read as root in a directory of a less privileged user:
- * symbolic links are not followed, and only regular files are read.
+ * No threads without a master process: after a reload such a process has
+ * thread pools that were never started, and fails when it stops them.
  */
 
-ngx_int_t
-ngx_etcd_state_file_read(ngx_str_t *path, size_t limit, ngx_pool_t *pool,
-    ngx_str_t *text, char **reason, ngx_err_t *err)
+static char *
+ngx_etcd_saver_threads(ngx_conf_t *cf)
 {
-    ngx_fd_t   fd;
-    ngx_int_t  rc;
+#if (NGX_THREADS)
 
-    fd = open((char *) path->data,
-              O_RDONLY|O_NOFOLLOW|O_NONBLOCK|O_NOCTTY|O_CLOEXEC);
+    ngx_core_conf_t  *ccf;
 
-    if (fd == NGX_INVALID_FILE) {
-        *err = ngx_errno;
-        *reason = "it cannot be opened";
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                           ngx_core_module);
 
-        return (*err == NGX_ENOENT) ? NGX_DECLINED : NGX_ERROR;
+    if (ccf->master != 0 && ngx_thread_pool_add(cf, NULL) == NULL) {
+        return NGX_CONF_ERROR;
     }
 
-    rc = ngx_etcd_state_file_contents(fd, limit, pool, text, reason, err);
+#endif
 
-    (void) ngx_close_file(fd);
-
-    return rc;
+    return NGX_CONF_OK;
 }
 
 
-static ngx_int_t
-ngx_etcd_state_file_contents(ngx_fd_t fd, size_t limit, ngx_pool_t *pool,
-    ngx_str_t *text, char **reason, ngx_err_t *err)
+ngx_int_t
+ngx_etcd_saver_init(ngx_etcd_saver_t *saver, ngx_etcd_conf_t *conf,
+    ngx_cycle_t *cycle)
 {
-    size_t           size;
-    ssize_t          n;
-    ngx_file_info_t  fi;
+    ngx_memzero(saver, sizeof(ngx_etcd_saver_t));
 
-    *err = 0;
+    saver->conf = conf;
+    saver->log = cycle->log;
 
-    if (ngx_fd_info(fd, &fi) == NGX_FILE_ERROR) {
-        *err = ngx_errno;
-        *reason = ngx_fd_info_n " failed";
-        return NGX_ERROR;
+    saver->event.handler = ngx_etcd_saver_event;
+    saver->event.data = saver;
+    saver->event.log = cycle->log;
+    saver->event.cancelable = 1;
+
+    if (conf->state_path == NULL) {
+        return NGX_OK;
     }
 
-    if (!ngx_is_file(&fi)) {
-        *reason = "it is no regular file";
-        return NGX_ERROR;
-    }
+    saver->marks = ngx_pcalloc(cycle->pool,
+                               ngx_max(conf->services.nelts, 1)
+                               * sizeof(ngx_etcd_saver_mark_t));
 
-    if (ngx_file_size(&fi) == 0) {
-        *reason = "it is empty";
-        return NGX_ERROR;
-    }
+    saver->versions = ngx_pcalloc(cycle->pool, ngx_max(conf->values.nelts, 1)
+                                               * sizeof(uint64_t));
 
-    if (ngx_file_size(&fi) > (off_t) limit) {
-        *reason = "it is larger than any state of a zone of this size";
-        return NGX_ERROR;
-    }
-
-    size = (size_t) ngx_file_size(&fi);
-
-    text->len = 0;
-    text->data = ngx_palloc(pool, size);
-
-    if (text->data == NULL) {
-        *reason = "no memory";
-        return NGX_ERROR;
-    }
-
-    while (text->len < size) {
-        n = ngx_read_fd(fd, text->data + text->len, size - text->len);
-
-        if (n == 0) {
-            break;
-        }
-
-        if (n == -1) {
-            *err = ngx_errno;
-            *reason = ngx_read_fd_n " failed";
-            return NGX_ERROR;
-        }
-
-        text->len += n;
-    }
-
-    return NGX_OK;
+    return (saver->marks != NULL && saver->versions != NULL) ? NGX_OK
+                                                             : NGX_ERROR;
 }
 
 
 void
-ngx_etcd_state_file_clean(ngx_str_t *dir, ngx_str_t *path, ngx_log_t *log)
+ngx_etcd_saver_tick(ngx_etcd_saver_t *saver)
 {
-    u_char     *name;
-    ngx_dir_t   d;
-    ngx_str_t   base, temp;
+    ngx_msec_t  elapsed;
 
-    if (ngx_open_dir(dir, &d) == NGX_ERROR) {
+    if (saver->conf->state_path == NULL || saver->save != NULL) {
         return;
     }
 
-    base.data = path->data + dir->len + 1;
-    base.len = path->len - dir->len - 1;
+    elapsed = ngx_current_msec - saver->started;
 
-    while (ngx_read_dir(&d) == NGX_OK) {
-        name = ngx_de_name(&d);
-
-        if (!ngx_etcd_state_file_left(&base, name, ngx_strlen(name))) {
-            continue;
-        }
-
-        temp.len = dir->len + 1 + ngx_strlen(name);
-        temp.data = ngx_alloc(temp.len + 1, log);
-
-        if (temp.data == NULL) {
-            break;
-        }
-
-        ngx_sprintf(temp.data, "%V/%s%Z", dir, name);
-
-        (void) ngx_delete_file(temp.data);
-        ngx_free(temp.data);
+    if (saver->failed && elapsed < NGX_ETCD_SAVER_RETRY) {
+        return;
     }
 
-    (void) ngx_close_dir(&d);
+    if (ngx_etcd_saver_due(saver, elapsed)) {
+        ngx_etcd_saver_start(saver);
+    }
 }
 
 
-/* Returns 1 for "BASE.PID.tmp" of a dead process. */
-
 static ngx_uint_t
-ngx_etcd_state_file_left(ngx_str_t *base, u_char *name, size_t len)
+ngx_etcd_saver_due(ngx_etcd_saver_t *saver, ngx_msec_t elapsed)
 {
-    size_t     suffix;
-    ngx_int_t  pid;
+    ngx_uint_t                 i;
+    ngx_etcd_set_t            *set;
+    ngx_etcd_service_conf_t  **services;
 
-    suffix = sizeof(NGX_ETCD_STATE_FILE_SUFFIX) - 1;
+    services = saver->conf->services.elts;
 
-    if (len <= base->len + 1 + suffix
-        || ngx_memcmp(name, base->data, base->len) != 0
-        || name[base->len] != '.'
-        || ngx_memcmp(name + len - suffix, NGX_ETCD_STATE_FILE_SUFFIX, suffix)
-           != 0)
-    {
-        return 0;
+    for (i = 0; i < saver->conf->services.nelts; i++) {
+        set = services[i]->set;
+
+        if (!saver->saved
+            || set->generation != saver->marks[i].generation)
+        {
+            if (elapsed >= NGX_ETCD_SAVER_INTERVAL) {
+                return 1;
+            }
+        }
+
+        if (set->commits != saver->marks[i].commits
+            && elapsed >= NGX_ETCD_SAVER_REVISION)
+        {
+            return 1;
+        }
     }
 
-    pid = ngx_atoi(name + base->len + 1, len - suffix - base->len - 1);
+    return elapsed >= NGX_ETCD_SAVER_INTERVAL && ngx_etcd_saver_values(saver);
+}
 
-    return pid > 0
-           && kill((ngx_pid_t) pid, 0) == -1
-           && ngx_errno == NGX_ESRCH;
+
+/* Returns 1 if a value or its revision has changed. */
+
+static ngx_uint_t
+ngx_etcd_saver_values(ngx_etcd_saver_t *saver)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_conf_t  **values;
+
+    values = saver->conf->values.elts;
+
+    for (i = 0; i < saver->conf->values.nelts; i++) {
+        (void) ngx_etcd_value_get(values[i]);
+
+        if (!saver->saved || values[i]->version != saver->versions[i]) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+ngx_etcd_saver_start(ngx_etcd_saver_t *saver)
+{
+    saver->started = ngx_current_msec;
+    saver->save = ngx_etcd_save_create(saver->conf, ngx_etcd_saver_done, saver,
+                                       saver->log);
+
+    if (saver->save != NULL) {
+        ngx_etcd_saver_event(&saver->event);
+    }
+}
+
+
+static void
+ngx_etcd_saver_event(ngx_event_t *ev)
+{
+    ngx_etcd_save_t   *save;
+    ngx_etcd_saver_t  *saver;
+
+    saver = ev->data;
+    save = saver->save;
+
+    save->rc = ngx_etcd_save_step(save);
+
+    if (save->rc == NGX_AGAIN
+        && save->state == NGX_ETCD_SAVE_ENCODING
+        && ngx_etcd_save_post(save) == NGX_OK)
+    {
+        return;
+    }
+
+    if (save->rc == NGX_AGAIN || save->rc == NGX_BUSY) {
+        ngx_add_timer(ev, NGX_ETCD_SAVER_PIECE);
+        return;
+    }
+
+    ngx_etcd_saver_done(saver);
+}
+
+
+/* The current save has ended, successfully or not. */
+
+static void
+ngx_etcd_saver_done(void *data)
+{
+    ngx_etcd_saver_t *saver = data;
+
+    ngx_uint_t               i;
+    ngx_etcd_save_t         *save;
+    ngx_etcd_snapshot_t     *snapshots;
+    ngx_etcd_state_value_t  *values;
+
+    save = saver->save;
+    saver->save = NULL;
+
+    if (!save->canceled) {
+        ngx_etcd_saver_report(saver, save);
+    }
+
+    if (save->rc == NGX_OK && !save->canceled) {
+        snapshots = save->snapshots.elts;
+
+        for (i = 0; i < save->snapshots.nelts; i++) {
+            saver->marks[i].generation = snapshots[i].generation;
+            saver->marks[i].commits = snapshots[i].commits;
+        }
+
+        values = save->values.elts;
+
+        for (i = 0; i < save->values.nelts; i++) {
+            saver->versions[i] = values[i].version;
+        }
+
+        saver->saved = 1;
+    }
+
+    ngx_etcd_save_destroy(save);
+}
+
+
+static void
+ngx_etcd_saver_report(ngx_etcd_saver_t *saver, ngx_etcd_save_t *save)
+{
+    ngx_uint_t  level;
+
+    if (save->rc == NGX_ERROR) {
+        level = saver->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+        ngx_log_error(level, saver->log, save->file.err,
+                      "etcd cluster \"%V\": its state cannot be saved: "
+                      "%s \"%V\" failed",
+                      &saver->conf->name,
+                      save->file.failed ? save->file.failed
+                                        : "making the text of",
+                      &saver->conf->state_file);
+
+        saver->failed = 1;
+        return;
+    }
+
+    if (save->rc == NGX_OK && save->state == NGX_ETCD_SAVE_DONE) {
+
+        ngx_log_debug2(NGX_LOG_DEBUG_CORE, saver->log, 0,
+                       "etcd cluster \"%V\": state saved, %uz bytes",
+                       &saver->conf->name, save->text.len);
+
+        if (saver->failed) {
+            saver->failed = 0;
+            ngx_log_error(NGX_LOG_NOTICE, saver->log, 0,
+                          "etcd cluster \"%V\": its state is saved again",
+                          &saver->conf->name);
+        }
+    }
+}
+
+
+void
+ngx_etcd_saver_cancel(ngx_etcd_saver_t *saver)
+{
+    ngx_etcd_save_t  *save;
+
+    saver->saved = 0;
+
+    save = saver->save;
+
+    if (save == NULL) {
+        return;
+    }
+
+    save->canceled = 1;
+
+    /* a save that a thread holds ends when the thread returns it */
+
+    if (save->holder != NGX_ETCD_SAVE_MINE) {
+        return;
+    }
+
+    if (saver->event.timer_set) {
+        ngx_del_timer(&saver->event);
+    }
+
+    ngx_etcd_saver_done(saver);
+}
+
+
+void
+ngx_etcd_saver_finish(ngx_etcd_saver_t *saver)
+{
+    ngx_uint_t        saved, tries;
+    ngx_etcd_save_t  *save;
+
+    if (saver->conf->state_path == NULL) {
+        return;
+    }
+
+    save = saver->save;
+
+    if (save != NULL) {
+
+        /*
+         * The thread pool, and with it all tasks, has ended by now; otherwise
+         * the disk hangs, and the process must not wait for it.
+         */
+
+        if (save->holder == NGX_ETCD_SAVE_THREADED) {
+            return;
+        }
+
+        saved = saver->saved;
+
+        if (save->holder == NGX_ETCD_SAVE_RETURNED) {
+            ngx_etcd_saver_done(saver);
+
+        } else {
+            ngx_etcd_saver_cancel(saver);
+            saver->saved = saved;
+        }
+    }
+
+    if (!ngx_etcd_saver_due(saver, NGX_ETCD_SAVER_REVISION)) {
+        return;
+    }
+
+    saver->save = ngx_etcd_save_create(saver->conf, ngx_etcd_saver_done, saver,
+                                       saver->log);
+
+    if (saver->save == NULL) {
+        return;
+    }
+
+    save = saver->save;
+
+    tries = 0;
+
+    do {
+        save->rc = ngx_etcd_save_step(save);
+
+        if (save->rc == NGX_BUSY) {
+            tries++;
+        }
+
+    } while (save->rc == NGX_AGAIN
+             || (save->rc == NGX_BUSY && tries < NGX_ETCD_SAVER_TRIES));
+
+    ngx_etcd_saver_done(saver);
+}
+
+
+void
+ngx_etcd_saver_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
+{
+    char                *why;
+    ngx_err_t            err;
+    ngx_int_t            rc;
+    ngx_str_t            text;
+    ngx_pool_t          *pool;
+    ngx_etcd_restore_t   restore;
+
+    if (conf->state_path == NULL || ngx_test_config) {
+        return;
+    }
+
+    pool = ngx_create_pool(4096, log);
+    if (pool == NULL) {
+        return;
+    }
+
+    ngx_etcd_state_file_clean(&conf->state_path->name, &conf->state_file, log);
+
+    ngx_memzero(&restore, sizeof(ngx_etcd_restore_t));
+
+    restore.zone = &conf->zone;
+    restore.services = &conf->services;
+    restore.values = &conf->values;
+    restore.pool = pool;
+    restore.state.cluster = conf->name;
+    restore.state.key_namespace = conf->client.key_namespace;
+
+    err = 0;
+    rc = ngx_etcd_state_file_read(&conf->state_file,
+                                  NGX_ETCD_SAVER_LIMIT * conf->zone_size,
+                                  pool, &text, &why, &err);
+
+    if (rc == NGX_ERROR) {
+        restore.reason.data = (u_char *) why;
+        restore.reason.len = ngx_strlen(why);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_restore(&restore, &text);
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_log_error(NGX_LOG_ERR, log, err,
+                      "etcd cluster \"%V\": state file \"%V\" is not used: %V",
+                      &conf->name, &conf->state_file, &restore.reason);
+    }
+
+    if (rc == NGX_OK) {
+        conf->zone.sh->cluster.cluster_id = restore.state.cluster_id;
+        conf->zone.sh->cluster.revision = restore.state.revision;
+
+        ngx_log_error(NGX_LOG_NOTICE, log, 0,
+                      "etcd cluster \"%V\": %ui members of revision %uL are "
+                      "from state file \"%V\"",
+                      &conf->name, restore.nmembers, restore.state.revision,
+                      &conf->state_file);
+    }
+
+    ngx_destroy_pool(pool);
 }

@@ -2,75 +2,78 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A file that is replaced atomically: after a power failure it has either the
- * old or the new content.
+ * Maintains the state file of a cluster ("state_path"): the agent saves, with
+ * little work in the event loop and without waiting for the disk; the master
+ * reads the file when a zone is new.
  */
 
 
-#ifndef _NGX_ETCD_STATE_FILE_H_INCLUDED_
-#define _NGX_ETCD_STATE_FILE_H_INCLUDED_
+#ifndef _NGX_ETCD_SAVER_H_INCLUDED_
+#define _NGX_ETCD_SAVER_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_conf.h>
+#include <ngx_etcd_save.h>
 
 
-#define NGX_ETCD_STATE_FILE_PIECE  65536      /* bytes per step */
+#define NGX_ETCD_SAVER_INTERVAL  1000     /* ms, minimum between two saves */
+#define NGX_ETCD_SAVER_REVISION  60000    /* ms, if only revisions have
+                                             changed */
+#define NGX_ETCD_SAVER_RETRY     5000     /* ms, after a failure */
+
+/* maximum size of a state file, as a multiple of the zone size */
+
+#define NGX_ETCD_SAVER_LIMIT     8
 
 
-typedef enum {
-    NGX_ETCD_STATE_FILE_NEW = 0,
-    NGX_ETCD_STATE_FILE_WRITING,
-    NGX_ETCD_STATE_FILE_WRITTEN
-} ngx_etcd_state_file_state_e;
-
-
-/*
- * A replacement in progress.  The functions may run in a thread: they never
- * log.
- */
+/* The state of a set at the last save. */
 
 typedef struct {
-    ngx_str_t                    path;        /* zero-terminated */
-    ngx_str_t                    temp;        /* zero-terminated, in the same
-                                                 directory */
-
-    ngx_etcd_state_file_state_e  state;
-    ngx_fd_t                     fd;
-    size_t                       sent;
-    char                        *failed;      /* name of the failed call */
-    ngx_err_t                    err;
-} ngx_etcd_state_file_t;
+    ngx_atomic_uint_t         generation;
+    ngx_uint_t                commits;
+} ngx_etcd_saver_mark_t;
 
 
-/* The path must stay valid.  NGX_ERROR: no memory. */
-ngx_int_t ngx_etcd_state_file_init(ngx_etcd_state_file_t *file,
-    ngx_str_t *path, ngx_pool_t *pool);
+/* The saver of an agent; exists as long as the worker. */
+
+typedef struct {
+    ngx_etcd_conf_t          *conf;
+    ngx_log_t                *log;
+    ngx_etcd_save_t          *save;        /* in progress, or NULL */
+    ngx_etcd_saver_mark_t    *marks;       /* one a service */
+    uint64_t                 *versions;    /* one a value */
+    ngx_event_t               event;       /* next step */
+    ngx_msec_t                started;     /* time of the last save */
+    unsigned                  saved:1;     /* marks are valid */
+    unsigned                  failed:1;    /* the failure was logged */
+} ngx_etcd_saver_t;
+
+
+/* The directive's handler, and the check at the end of the block. */
+char *ngx_etcd_saver_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
+
+/* NGX_ERROR: no memory. */
+ngx_int_t ngx_etcd_saver_init(ngx_etcd_saver_t *saver, ngx_etcd_conf_t *conf,
+    ngx_cycle_t *cycle);
+
+/* Called by the owner of the zone periodically: saves changes. */
+void ngx_etcd_saver_tick(ngx_etcd_saver_t *saver);
+
+/* Called when the zone has another owner. */
+void ngx_etcd_saver_cancel(ngx_etcd_saver_t *saver);
+
+/* Called when the owner exits: saves changes; may wait for the disk. */
+void ngx_etcd_saver_finish(ngx_etcd_saver_t *saver);
 
 /*
- * Writes the next piece.  NGX_OK: the file is on disk and can be published;
- * NGX_AGAIN: call again; NGX_ERROR: see failed and err.
+ * Called by the master for a new zone with new sets.  An unusable file is
+ * logged and ignored.
  */
-ngx_int_t ngx_etcd_state_file_write(ngx_etcd_state_file_t *file, u_char *data,
-    size_t len);
-
-/* Replaces the old file. */
-ngx_int_t ngx_etcd_state_file_publish(ngx_etcd_state_file_t *file);
-
-/* Removes an unpublished file. */
-void ngx_etcd_state_file_abandon(ngx_etcd_state_file_t *file);
+void ngx_etcd_saver_restore(ngx_etcd_conf_t *conf, ngx_log_t *log);
 
 
-/*
- * Reads a file.  NGX_DECLINED: there is no such file; NGX_ERROR: *reason is
- * set, *err is an errno or 0.
- */
-ngx_int_t ngx_etcd_state_file_read(ngx_str_t *path, size_t limit,
-    ngx_pool_t *pool, ngx_str_t *text, char **reason, ngx_err_t *err);
-
-/* Removes temporary files of dead processes. */
-void ngx_etcd_state_file_clean(ngx_str_t *dir, ngx_str_t *path,
-    ngx_log_t *log);
-
-
-#endif /* _NGX_ETCD_STATE_FILE_H_INCLUDED_ */
+#endif /* _NGX_ETCD_SAVER_H_INCLUDED_ */

@@ -473,15 +473,7 @@ ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
 {
     ngx_uint_t  level;
 
-    level = NGX_LOG_ERR;
-
-    if (mirror->reported == status) {
-
-        /* a right is asked for until somebody grants it: not in the log */
-
-        level = (status == NGX_ETCD_GRPC_PERMISSION_DENIED) ? NGX_LOG_DEBUG
-                                                            : NGX_LOG_INFO;
-    }
+    level = (mirror->reported == status) ? NGX_LOG_INFO : NGX_LOG_ERR;
 
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
 
