@@ -11,9 +11,9 @@
 #include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_campaigner.h>
-#include <ngx_etcd_lockers.h>
+#include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_retire.h>
-#include <ngx_etcd_saver.h>
+#include <ngx_etcd_state_file.h>
 #include <ngx_etcd_stall.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_wakeup.h>
@@ -29,7 +29,7 @@ struct ngx_etcd_agent_s {
     ngx_event_t            enter;      /* continues entering the zone */
     ngx_event_t            leave;      /* posted: the zone has a new owner */
     ngx_event_t            resign;     /* timeout of resigning */
-    ngx_etcd_saver_t       saver;
+    ngx_etcd_state_file_t  state_file;
 
     /* fields of an agent that does not own the zone */
 
@@ -165,7 +165,7 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     agent->resign.data = agent;
     agent->resign.log = cycle->log;
 
-    if (ngx_etcd_saver_init(&agent->saver, conf, cycle) != NGX_OK) {
+    if (ngx_etcd_state_file_init(&agent->state_file, conf, cycle) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -202,7 +202,7 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
 
         if (ngx_etcd_zone_owned(agent[i].zone)) {
             ngx_etcd_agent_exit(&agent[i]);
-            ngx_etcd_saver_finish(&agent[i].saver);
+            ngx_etcd_state_file_finish(&agent[i].state_file);
         }
 
         ngx_etcd_agent_leave(&agent[i]);
@@ -231,7 +231,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
 
     if (ngx_etcd_zone_owned(agent->zone)) {
         agent->zone->sh->heartbeat = ngx_current_msec;
-        ngx_etcd_saver_tick(&agent->saver);
+        ngx_etcd_state_file_tick(&agent->state_file);
 
         if (agent->campaigner != NULL) {
             ngx_etcd_campaigner_tick(agent->campaigner);
@@ -496,7 +496,7 @@ ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
         return;
     }
 
-    ngx_etcd_saver_cancel(&agent->saver);
+    ngx_etcd_state_file_cancel(&agent->state_file);
 
     if (agent->watcher != NULL) {
         ngx_etcd_watcher_destroy(agent->watcher);
@@ -738,7 +738,7 @@ ngx_etcd_agent_woken(ngx_event_t *ev)
     c->close = 0;
 
     if (closing) {
-        ngx_etcd_lockers_shutdown();
+        ngx_etcd_worker_locks_shutdown();
     }
 
     agent = ngx_etcd_agents->elts;

@@ -6,31 +6,31 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_state_file.h>
+#include <ngx_etcd_atomic_file.h>
 
 
-#define NGX_ETCD_STATE_FILE_SUFFIX  ".tmp"
+#define NGX_ETCD_ATOMIC_FILE_SUFFIX  ".tmp"
 
 
-static ngx_int_t ngx_etcd_state_file_open(ngx_etcd_state_file_t *file);
-static ngx_int_t ngx_etcd_state_file_failed(ngx_etcd_state_file_t *file,
+static ngx_int_t ngx_etcd_atomic_file_open(ngx_etcd_atomic_file_t *file);
+static ngx_int_t ngx_etcd_atomic_file_failed(ngx_etcd_atomic_file_t *file,
     char *what);
-static ngx_int_t ngx_etcd_state_file_contents(ngx_fd_t fd, size_t limit,
+static ngx_int_t ngx_etcd_atomic_file_contents(ngx_fd_t fd, size_t limit,
     ngx_pool_t *pool, ngx_str_t *text, char **reason, ngx_err_t *err);
-static ngx_uint_t ngx_etcd_state_file_left(ngx_str_t *base, u_char *name,
+static ngx_uint_t ngx_etcd_atomic_file_left(ngx_str_t *base, u_char *name,
     size_t len);
 
 
 ngx_int_t
-ngx_etcd_state_file_init(ngx_etcd_state_file_t *file, ngx_str_t *path,
+ngx_etcd_atomic_file_init(ngx_etcd_atomic_file_t *file, ngx_str_t *path,
     ngx_pool_t *pool)
 {
     u_char  *p;
     size_t   len;
 
-    ngx_memzero(file, sizeof(ngx_etcd_state_file_t));
+    ngx_memzero(file, sizeof(ngx_etcd_atomic_file_t));
 
-    len = path->len + 1 + NGX_INT64_LEN + sizeof(NGX_ETCD_STATE_FILE_SUFFIX);
+    len = path->len + 1 + NGX_INT64_LEN + sizeof(NGX_ETCD_ATOMIC_FILE_SUFFIX);
 
     p = ngx_pnalloc(pool, len);
     if (p == NULL) {
@@ -43,7 +43,7 @@ ngx_etcd_state_file_init(ngx_etcd_state_file_t *file, ngx_str_t *path,
      */
 
     file->temp.data = p;
-    file->temp.len = ngx_sprintf(p, "%V.%P" NGX_ETCD_STATE_FILE_SUFFIX "%Z",
+    file->temp.len = ngx_sprintf(p, "%V.%P" NGX_ETCD_ATOMIC_FILE_SUFFIX "%Z",
                                  path, ngx_pid)
                      - p - 1;
 
@@ -55,18 +55,18 @@ ngx_etcd_state_file_init(ngx_etcd_state_file_t *file, ngx_str_t *path,
 
 
 ngx_int_t
-ngx_etcd_state_file_write(ngx_etcd_state_file_t *file, u_char *data,
+ngx_etcd_atomic_file_write(ngx_etcd_atomic_file_t *file, u_char *data,
     size_t len)
 {
     size_t   size;
     ssize_t  n;
 
-    if (file->state == NGX_ETCD_STATE_FILE_NEW) {
-        return ngx_etcd_state_file_open(file);
+    if (file->state == NGX_ETCD_ATOMIC_FILE_NEW) {
+        return ngx_etcd_atomic_file_open(file);
     }
 
     if (file->sent < len) {
-        size = ngx_min(len - file->sent, NGX_ETCD_STATE_FILE_PIECE);
+        size = ngx_min(len - file->sent, NGX_ETCD_ATOMIC_FILE_PIECE);
         n = write(file->fd, data + file->sent, size);
 
         if (n == -1) {
@@ -74,7 +74,7 @@ ngx_etcd_state_file_write(ngx_etcd_state_file_t *file, u_char *data,
                 return NGX_AGAIN;
             }
 
-            return ngx_etcd_state_file_failed(file, "write()");
+            return ngx_etcd_atomic_file_failed(file, "write()");
         }
 
         file->sent += n;
@@ -83,23 +83,23 @@ ngx_etcd_state_file_write(ngx_etcd_state_file_t *file, u_char *data,
     }
 
     if (fsync(file->fd) == -1) {
-        return ngx_etcd_state_file_failed(file, "fsync()");
+        return ngx_etcd_atomic_file_failed(file, "fsync()");
     }
 
     if (ngx_close_file(file->fd) == NGX_FILE_ERROR) {
         file->fd = NGX_INVALID_FILE;
-        return ngx_etcd_state_file_failed(file, ngx_close_file_n);
+        return ngx_etcd_atomic_file_failed(file, ngx_close_file_n);
     }
 
     file->fd = NGX_INVALID_FILE;
-    file->state = NGX_ETCD_STATE_FILE_WRITTEN;
+    file->state = NGX_ETCD_ATOMIC_FILE_WRITTEN;
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_etcd_state_file_open(ngx_etcd_state_file_t *file)
+ngx_etcd_atomic_file_open(ngx_etcd_atomic_file_t *file)
 {
     char  *temp;
 
@@ -112,17 +112,17 @@ ngx_etcd_state_file_open(ngx_etcd_state_file_t *file)
     file->fd = open(temp, O_WRONLY|O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600);
 
     if (file->fd == NGX_INVALID_FILE) {
-        return ngx_etcd_state_file_failed(file, ngx_open_file_n);
+        return ngx_etcd_atomic_file_failed(file, ngx_open_file_n);
     }
 
-    file->state = NGX_ETCD_STATE_FILE_WRITING;
+    file->state = NGX_ETCD_ATOMIC_FILE_WRITING;
 
     return NGX_AGAIN;
 }
 
 
 static ngx_int_t
-ngx_etcd_state_file_failed(ngx_etcd_state_file_t *file, char *what)
+ngx_etcd_atomic_file_failed(ngx_etcd_atomic_file_t *file, char *what)
 {
     file->err = ngx_errno;
     file->failed = what;
@@ -132,29 +132,29 @@ ngx_etcd_state_file_failed(ngx_etcd_state_file_t *file, char *what)
 
 
 ngx_int_t
-ngx_etcd_state_file_publish(ngx_etcd_state_file_t *file)
+ngx_etcd_atomic_file_publish(ngx_etcd_atomic_file_t *file)
 {
     if (ngx_rename_file(file->temp.data, file->path.data) == NGX_FILE_ERROR) {
-        return ngx_etcd_state_file_failed(file, ngx_rename_file_n);
+        return ngx_etcd_atomic_file_failed(file, ngx_rename_file_n);
     }
 
-    file->state = NGX_ETCD_STATE_FILE_NEW;
+    file->state = NGX_ETCD_ATOMIC_FILE_NEW;
 
     return NGX_OK;
 }
 
 
 void
-ngx_etcd_state_file_abandon(ngx_etcd_state_file_t *file)
+ngx_etcd_atomic_file_abandon(ngx_etcd_atomic_file_t *file)
 {
     if (file->fd != NGX_INVALID_FILE) {
         (void) ngx_close_file(file->fd);
         file->fd = NGX_INVALID_FILE;
     }
 
-    if (file->state != NGX_ETCD_STATE_FILE_NEW) {
+    if (file->state != NGX_ETCD_ATOMIC_FILE_NEW) {
         (void) ngx_delete_file(file->temp.data);
-        file->state = NGX_ETCD_STATE_FILE_NEW;
+        file->state = NGX_ETCD_ATOMIC_FILE_NEW;
     }
 }
 
@@ -165,7 +165,7 @@ ngx_etcd_state_file_abandon(ngx_etcd_state_file_t *file)
  */
 
 ngx_int_t
-ngx_etcd_state_file_read(ngx_str_t *path, size_t limit, ngx_pool_t *pool,
+ngx_etcd_atomic_file_read(ngx_str_t *path, size_t limit, ngx_pool_t *pool,
     ngx_str_t *text, char **reason, ngx_err_t *err)
 {
     ngx_fd_t   fd;
@@ -181,7 +181,7 @@ ngx_etcd_state_file_read(ngx_str_t *path, size_t limit, ngx_pool_t *pool,
         return (*err == NGX_ENOENT) ? NGX_DECLINED : NGX_ERROR;
     }
 
-    rc = ngx_etcd_state_file_contents(fd, limit, pool, text, reason, err);
+    rc = ngx_etcd_atomic_file_contents(fd, limit, pool, text, reason, err);
 
     (void) ngx_close_file(fd);
 
@@ -190,7 +190,7 @@ ngx_etcd_state_file_read(ngx_str_t *path, size_t limit, ngx_pool_t *pool,
 
 
 static ngx_int_t
-ngx_etcd_state_file_contents(ngx_fd_t fd, size_t limit, ngx_pool_t *pool,
+ngx_etcd_atomic_file_contents(ngx_fd_t fd, size_t limit, ngx_pool_t *pool,
     ngx_str_t *text, char **reason, ngx_err_t *err)
 {
     size_t           size;
@@ -251,7 +251,7 @@ ngx_etcd_state_file_contents(ngx_fd_t fd, size_t limit, ngx_pool_t *pool,
 
 
 void
-ngx_etcd_state_file_clean(ngx_str_t *dir, ngx_str_t *path, ngx_log_t *log)
+ngx_etcd_atomic_file_clean(ngx_str_t *dir, ngx_str_t *path, ngx_log_t *log)
 {
     u_char     *name;
     ngx_dir_t   d;
@@ -267,7 +267,7 @@ ngx_etcd_state_file_clean(ngx_str_t *dir, ngx_str_t *path, ngx_log_t *log)
     while (ngx_read_dir(&d) == NGX_OK) {
         name = ngx_de_name(&d);
 
-        if (!ngx_etcd_state_file_left(&base, name, ngx_strlen(name))) {
+        if (!ngx_etcd_atomic_file_left(&base, name, ngx_strlen(name))) {
             continue;
         }
 
@@ -291,17 +291,17 @@ ngx_etcd_state_file_clean(ngx_str_t *dir, ngx_str_t *path, ngx_log_t *log)
 /* Returns 1 for "BASE.PID.tmp" of a dead process. */
 
 static ngx_uint_t
-ngx_etcd_state_file_left(ngx_str_t *base, u_char *name, size_t len)
+ngx_etcd_atomic_file_left(ngx_str_t *base, u_char *name, size_t len)
 {
     size_t     suffix;
     ngx_int_t  pid;
 
-    suffix = sizeof(NGX_ETCD_STATE_FILE_SUFFIX) - 1;
+    suffix = sizeof(NGX_ETCD_ATOMIC_FILE_SUFFIX) - 1;
 
     if (len <= base->len + 1 + suffix
         || ngx_memcmp(name, base->data, base->len) != 0
         || name[base->len] != '.'
-        || ngx_memcmp(name + len - suffix, NGX_ETCD_STATE_FILE_SUFFIX, suffix)
+        || ngx_memcmp(name + len - suffix, NGX_ETCD_ATOMIC_FILE_SUFFIX, suffix)
            != 0)
     {
         return 0;

@@ -12,10 +12,10 @@
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_credentials.h>
 #include <ngx_etcd_endpoint.h>
-#include <ngx_etcd_lockers.h>
-#include <ngx_etcd_saver.h>
-#include <ngx_etcd_setting.h>
-#include <ngx_etcd_space.h>
+#include <ngx_etcd_worker_locks.h>
+#include <ngx_etcd_state_file.h>
+#include <ngx_etcd_set_variable.h>
+#include <ngx_etcd_db_space.h>
 #include <ngx_etcd_ssl_module.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_wait.h>
@@ -181,7 +181,7 @@ static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("state_path"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_saver_path,
+      ngx_etcd_state_file_path,
       0,
       offsetof(ngx_etcd_conf_t, state_path),
       NULL },
@@ -263,8 +263,8 @@ ngx_etcd_create_conf(ngx_cycle_t *cycle)
         || ngx_array_init(&emcf->elections, cycle->pool, 1,
                           sizeof(ngx_etcd_campaign_t *))
            != NGX_OK
-        || ngx_array_init(&emcf->settings, cycle->pool, 1,
-                          sizeof(ngx_etcd_setting_t *))
+        || ngx_array_init(&emcf->set_variables, cycle->pool, 1,
+                          sizeof(ngx_etcd_set_variable_t *))
            != NGX_OK)
     {
         return NULL;
@@ -368,15 +368,15 @@ ngx_etcd_init_process(ngx_cycle_t *cycle)
                                                  ngx_etcd_module);
 
     return (ngx_etcd_agent_start(cycle, emcf) == NGX_OK)
-           ? ngx_etcd_space_start(cycle, emcf) : NGX_ERROR;
+           ? ngx_etcd_db_space_start(cycle, emcf) : NGX_ERROR;
 }
 
 
 static void
 ngx_etcd_exit_process(ngx_cycle_t *cycle)
 {
-    ngx_etcd_space_stop();
-    ngx_etcd_lockers_stop(cycle);
+    ngx_etcd_db_space_stop();
+    ngx_etcd_worker_locks_stop(cycle);
     ngx_etcd_agent_stop(cycle);
 }
 
@@ -424,14 +424,14 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
     if (ngx_etcd_campaign_declare(ecf, former ? &former->zone : NULL)
         != NGX_OK
         || ngx_etcd_lock_conf_declare(ecf) != NGX_OK
-        || ngx_etcd_setting_declare(ecf, former ? &former->zone : NULL)
+        || ngx_etcd_set_variable_declare(ecf, former ? &former->zone : NULL)
            != NGX_OK)
     {
         goto failed;
     }
 
     if (old == NULL && former == NULL) {
-        ngx_etcd_saver_restore(ecf, shm_zone->shm.log);
+        ngx_etcd_state_file_restore(ecf, shm_zone->shm.log);
     }
 
     return NGX_OK;
@@ -541,8 +541,8 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
     ngx_conf_init_value(ecf->lock_ttl, NGX_ETCD_LOCK_TTL);
     ngx_conf_init_uint_value(ecf->lock_waiters, NGX_ETCD_LOCK_WAITERS);
-    ngx_conf_init_size_value(ecf->db_quota, NGX_ETCD_SPACE_QUOTA);
-    ngx_conf_init_msec_value(ecf->db_check, NGX_ETCD_SPACE_CHECK);
+    ngx_conf_init_size_value(ecf->db_quota, NGX_ETCD_DB_SPACE_QUOTA);
+    ngx_conf_init_msec_value(ecf->db_check, NGX_ETCD_DB_SPACE_CHECK);
 
     client->name = ecf->name;
 
@@ -552,7 +552,7 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
         return rv;
     }
 
-    if (ngx_etcd_saver_conf(cf, ecf) != NGX_CONF_OK) {
+    if (ngx_etcd_state_file_conf(cf, ecf) != NGX_CONF_OK) {
         return NGX_CONF_ERROR;
     }
 

@@ -8,27 +8,27 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_restore.h>
-#include <ngx_etcd_save.h>
-#include <ngx_etcd_saver.h>
+#include <ngx_etcd_state_save.h>
+#include <ngx_etcd_state_file.h>
 
 
-#define NGX_ETCD_SAVER_PIECE  1           /* ms between steps */
-#define NGX_ETCD_SAVER_TRIES  100         /* attempts to lock, on exit */
+#define NGX_ETCD_STATE_FILE_PIECE  1           /* ms between steps */
+#define NGX_ETCD_STATE_FILE_TRIES  100         /* attempts to lock, on exit */
 
 
-static char *ngx_etcd_saver_threads(ngx_conf_t *cf);
-static ngx_uint_t ngx_etcd_saver_due(ngx_etcd_saver_t *saver,
+static char *ngx_etcd_state_file_threads(ngx_conf_t *cf);
+static ngx_uint_t ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf,
     ngx_msec_t elapsed);
-static ngx_uint_t ngx_etcd_saver_values(ngx_etcd_saver_t *saver);
-static void ngx_etcd_saver_start(ngx_etcd_saver_t *saver);
-static void ngx_etcd_saver_event(ngx_event_t *ev);
-static void ngx_etcd_saver_done(void *data);
-static void ngx_etcd_saver_report(ngx_etcd_saver_t *saver,
-    ngx_etcd_save_t *save);
+static ngx_uint_t ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf);
+static void ngx_etcd_state_file_start(ngx_etcd_state_file_t *sf);
+static void ngx_etcd_state_file_event(ngx_event_t *ev);
+static void ngx_etcd_state_file_done(void *data);
+static void ngx_etcd_state_file_report(ngx_etcd_state_file_t *sf,
+    ngx_etcd_state_save_t *save);
 
 
 char *
-ngx_etcd_saver_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_state_file_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_str_t  *value;
 
@@ -43,7 +43,7 @@ ngx_etcd_saver_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 char *
-ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+ngx_etcd_state_file_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
     u_char           *p;
     ngx_str_t        *dir;
@@ -82,7 +82,7 @@ ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ecf->state_file.len = ngx_sprintf(p, "%V/%V.json%Z", dir, &ecf->name)
                           - p - 1;
 
-    return ngx_etcd_saver_threads(cf);
+    return ngx_etcd_state_file_threads(cf);
 }
 
 
@@ -92,7 +92,7 @@ ngx_etcd_saver_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
  */
 
 static char *
-ngx_etcd_saver_threads(ngx_conf_t *cf)
+ngx_etcd_state_file_threads(ngx_conf_t *cf)
 {
 #if (NGX_THREADS)
 
@@ -112,101 +112,102 @@ ngx_etcd_saver_threads(ngx_conf_t *cf)
 
 
 ngx_int_t
-ngx_etcd_saver_init(ngx_etcd_saver_t *saver, ngx_etcd_conf_t *conf,
+ngx_etcd_state_file_init(ngx_etcd_state_file_t *sf, ngx_etcd_conf_t *conf,
     ngx_cycle_t *cycle)
 {
-    ngx_memzero(saver, sizeof(ngx_etcd_saver_t));
+    ngx_memzero(sf, sizeof(ngx_etcd_state_file_t));
 
-    saver->conf = conf;
-    saver->log = cycle->log;
+    sf->conf = conf;
+    sf->log = cycle->log;
 
-    saver->event.handler = ngx_etcd_saver_event;
-    saver->event.data = saver;
-    saver->event.log = cycle->log;
-    saver->event.cancelable = 1;
+    sf->event.handler = ngx_etcd_state_file_event;
+    sf->event.data = sf;
+    sf->event.log = cycle->log;
+    sf->event.cancelable = 1;
 
     if (conf->state_path == NULL) {
         return NGX_OK;
     }
 
-    saver->marks = ngx_pcalloc(cycle->pool,
+    sf->marks = ngx_pcalloc(cycle->pool,
                                ngx_max(conf->services.nelts, 1)
-                               * sizeof(ngx_etcd_saver_mark_t));
+                               * sizeof(ngx_etcd_state_file_mark_t));
 
-    saver->versions = ngx_pcalloc(cycle->pool, ngx_max(conf->values.nelts, 1)
+    sf->versions = ngx_pcalloc(cycle->pool, ngx_max(conf->values.nelts, 1)
                                                * sizeof(uint64_t));
 
-    return (saver->marks != NULL && saver->versions != NULL) ? NGX_OK
+    return (sf->marks != NULL && sf->versions != NULL) ? NGX_OK
                                                              : NGX_ERROR;
 }
 
 
 void
-ngx_etcd_saver_tick(ngx_etcd_saver_t *saver)
+ngx_etcd_state_file_tick(ngx_etcd_state_file_t *sf)
 {
     ngx_msec_t  elapsed;
 
-    if (saver->conf->state_path == NULL || saver->save != NULL) {
+    if (sf->conf->state_path == NULL || sf->save != NULL) {
         return;
     }
 
-    elapsed = ngx_current_msec - saver->started;
+    elapsed = ngx_current_msec - sf->started;
 
-    if (saver->failed && elapsed < NGX_ETCD_SAVER_RETRY) {
+    if (sf->failed && elapsed < NGX_ETCD_STATE_FILE_RETRY) {
         return;
     }
 
-    if (ngx_etcd_saver_due(saver, elapsed)) {
-        ngx_etcd_saver_start(saver);
+    if (ngx_etcd_state_file_due(sf, elapsed)) {
+        ngx_etcd_state_file_start(sf);
     }
 }
 
 
 static ngx_uint_t
-ngx_etcd_saver_due(ngx_etcd_saver_t *saver, ngx_msec_t elapsed)
+ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
 {
     ngx_uint_t                 i;
     ngx_etcd_set_t            *set;
     ngx_etcd_service_conf_t  **services;
 
-    services = saver->conf->services.elts;
+    services = sf->conf->services.elts;
 
-    for (i = 0; i < saver->conf->services.nelts; i++) {
+    for (i = 0; i < sf->conf->services.nelts; i++) {
         set = services[i]->set;
 
-        if (!saver->saved
-            || set->generation != saver->marks[i].generation)
+        if (!sf->saved
+            || set->generation != sf->marks[i].generation)
         {
-            if (elapsed >= NGX_ETCD_SAVER_INTERVAL) {
+            if (elapsed >= NGX_ETCD_STATE_FILE_INTERVAL) {
                 return 1;
             }
         }
 
-        if (set->commits != saver->marks[i].commits
-            && elapsed >= NGX_ETCD_SAVER_REVISION)
+        if (set->commits != sf->marks[i].commits
+            && elapsed >= NGX_ETCD_STATE_FILE_REVISION)
         {
             return 1;
         }
     }
 
-    return elapsed >= NGX_ETCD_SAVER_INTERVAL && ngx_etcd_saver_values(saver);
+    return elapsed >= NGX_ETCD_STATE_FILE_INTERVAL
+           && ngx_etcd_state_file_values(sf);
 }
 
 
 /* Returns 1 if a value or its revision has changed. */
 
 static ngx_uint_t
-ngx_etcd_saver_values(ngx_etcd_saver_t *saver)
+ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf)
 {
     ngx_uint_t               i;
     ngx_etcd_value_conf_t  **values;
 
-    values = saver->conf->values.elts;
+    values = sf->conf->values.elts;
 
-    for (i = 0; i < saver->conf->values.nelts; i++) {
+    for (i = 0; i < sf->conf->values.nelts; i++) {
         (void) ngx_etcd_value_get(values[i]);
 
-        if (!saver->saved || values[i]->version != saver->versions[i]) {
+        if (!sf->saved || values[i]->version != sf->versions[i]) {
             return 1;
         }
     }
@@ -216,129 +217,131 @@ ngx_etcd_saver_values(ngx_etcd_saver_t *saver)
 
 
 static void
-ngx_etcd_saver_start(ngx_etcd_saver_t *saver)
+ngx_etcd_state_file_start(ngx_etcd_state_file_t *sf)
 {
-    saver->started = ngx_current_msec;
-    saver->save = ngx_etcd_save_create(saver->conf, ngx_etcd_saver_done, saver,
-                                       saver->log);
+    sf->started = ngx_current_msec;
+    sf->save = ngx_etcd_state_save_create(sf->conf,
+                                             ngx_etcd_state_file_done, sf,
+                                             sf->log);
 
-    if (saver->save != NULL) {
-        ngx_etcd_saver_event(&saver->event);
+    if (sf->save != NULL) {
+        ngx_etcd_state_file_event(&sf->event);
     }
 }
 
 
 static void
-ngx_etcd_saver_event(ngx_event_t *ev)
+ngx_etcd_state_file_event(ngx_event_t *ev)
 {
-    ngx_etcd_save_t   *save;
-    ngx_etcd_saver_t  *saver;
+    ngx_etcd_state_save_t  *save;
+    ngx_etcd_state_file_t  *sf;
 
-    saver = ev->data;
-    save = saver->save;
+    sf = ev->data;
+    save = sf->save;
 
-    save->rc = ngx_etcd_save_step(save);
+    save->rc = ngx_etcd_state_save_step(save);
 
     if (save->rc == NGX_AGAIN
-        && save->state == NGX_ETCD_SAVE_ENCODING
-        && ngx_etcd_save_post(save) == NGX_OK)
+        && save->state == NGX_ETCD_STATE_SAVE_ENCODING
+        && ngx_etcd_state_save_post(save) == NGX_OK)
     {
         return;
     }
 
     if (save->rc == NGX_AGAIN || save->rc == NGX_BUSY) {
-        ngx_add_timer(ev, NGX_ETCD_SAVER_PIECE);
+        ngx_add_timer(ev, NGX_ETCD_STATE_FILE_PIECE);
         return;
     }
 
-    ngx_etcd_saver_done(saver);
+    ngx_etcd_state_file_done(sf);
 }
 
 
 /* The current save has ended, successfully or not. */
 
 static void
-ngx_etcd_saver_done(void *data)
+ngx_etcd_state_file_done(void *data)
 {
-    ngx_etcd_saver_t *saver = data;
+    ngx_etcd_state_file_t *sf = data;
 
     ngx_uint_t               i;
-    ngx_etcd_save_t         *save;
+    ngx_etcd_state_save_t   *save;
     ngx_etcd_snapshot_t     *snapshots;
     ngx_etcd_state_value_t  *values;
 
-    save = saver->save;
-    saver->save = NULL;
+    save = sf->save;
+    sf->save = NULL;
 
     if (!save->canceled) {
-        ngx_etcd_saver_report(saver, save);
+        ngx_etcd_state_file_report(sf, save);
     }
 
     if (save->rc == NGX_OK && !save->canceled) {
         snapshots = save->snapshots.elts;
 
         for (i = 0; i < save->snapshots.nelts; i++) {
-            saver->marks[i].generation = snapshots[i].generation;
-            saver->marks[i].commits = snapshots[i].commits;
+            sf->marks[i].generation = snapshots[i].generation;
+            sf->marks[i].commits = snapshots[i].commits;
         }
 
         values = save->values.elts;
 
         for (i = 0; i < save->values.nelts; i++) {
-            saver->versions[i] = values[i].version;
+            sf->versions[i] = values[i].version;
         }
 
-        saver->saved = 1;
+        sf->saved = 1;
     }
 
-    ngx_etcd_save_destroy(save);
+    ngx_etcd_state_save_destroy(save);
 }
 
 
 static void
-ngx_etcd_saver_report(ngx_etcd_saver_t *saver, ngx_etcd_save_t *save)
+ngx_etcd_state_file_report(ngx_etcd_state_file_t *sf,
+    ngx_etcd_state_save_t *save)
 {
     ngx_uint_t  level;
 
     if (save->rc == NGX_ERROR) {
-        level = saver->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
+        level = sf->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
 
-        ngx_log_error(level, saver->log, save->file.err,
+        ngx_log_error(level, sf->log, save->file.err,
                       "etcd cluster \"%V\": its state cannot be saved: "
                       "%s \"%V\" failed",
-                      &saver->conf->name,
+                      &sf->conf->name,
                       save->file.failed ? save->file.failed
                                         : "making the text of",
-                      &saver->conf->state_file);
+                      &sf->conf->state_file);
 
-        saver->failed = 1;
+        sf->failed = 1;
         return;
     }
 
-    if (save->rc == NGX_OK && save->state == NGX_ETCD_SAVE_DONE) {
+    if (save->rc == NGX_OK && save->state == NGX_ETCD_STATE_SAVE_DONE) {
 
-        ngx_log_debug2(NGX_LOG_DEBUG_CORE, saver->log, 0,
+        ngx_log_debug2(NGX_LOG_DEBUG_CORE, sf->log, 0,
                        "etcd cluster \"%V\": state saved, %uz bytes",
-                       &saver->conf->name, save->text.len);
+                       &sf->conf->name, save->text.len);
 
-        if (saver->failed) {
-            saver->failed = 0;
-            ngx_log_error(NGX_LOG_NOTICE, saver->log, 0,
+        if (sf->failed) {
+            sf->failed = 0;
+            ngx_log_error(NGX_LOG_NOTICE, sf->log, 0,
                           "etcd cluster \"%V\": its state is saved again",
-                          &saver->conf->name);
+                          &sf->conf->name);
         }
     }
 }
 
 
 void
-ngx_etcd_saver_cancel(ngx_etcd_saver_t *saver)
+ngx_etcd_state_file_cancel(ngx_etcd_state_file_t *sf)
 {
-    ngx_etcd_save_t  *save;
+    ngx_etcd_state_save_t  *save;
 
-    saver->saved = 0;
+    sf->saved = 0;
 
-    save = saver->save;
+    save = sf->save;
 
     if (save == NULL) {
         return;
@@ -348,29 +351,29 @@ ngx_etcd_saver_cancel(ngx_etcd_saver_t *saver)
 
     /* a save that a thread holds ends when the thread returns it */
 
-    if (save->holder != NGX_ETCD_SAVE_MINE) {
+    if (save->holder != NGX_ETCD_STATE_SAVE_MINE) {
         return;
     }
 
-    if (saver->event.timer_set) {
-        ngx_del_timer(&saver->event);
+    if (sf->event.timer_set) {
+        ngx_del_timer(&sf->event);
     }
 
-    ngx_etcd_saver_done(saver);
+    ngx_etcd_state_file_done(sf);
 }
 
 
 void
-ngx_etcd_saver_finish(ngx_etcd_saver_t *saver)
+ngx_etcd_state_file_finish(ngx_etcd_state_file_t *sf)
 {
-    ngx_uint_t        saved, tries;
-    ngx_etcd_save_t  *save;
+    ngx_uint_t              saved, tries;
+    ngx_etcd_state_save_t  *save;
 
-    if (saver->conf->state_path == NULL) {
+    if (sf->conf->state_path == NULL) {
         return;
     }
 
-    save = saver->save;
+    save = sf->save;
 
     if (save != NULL) {
 
@@ -379,52 +382,53 @@ ngx_etcd_saver_finish(ngx_etcd_saver_t *saver)
          * the disk hangs, and the process must not wait for it.
          */
 
-        if (save->holder == NGX_ETCD_SAVE_THREADED) {
+        if (save->holder == NGX_ETCD_STATE_SAVE_THREADED) {
             return;
         }
 
-        saved = saver->saved;
+        saved = sf->saved;
 
-        if (save->holder == NGX_ETCD_SAVE_RETURNED) {
-            ngx_etcd_saver_done(saver);
+        if (save->holder == NGX_ETCD_STATE_SAVE_RETURNED) {
+            ngx_etcd_state_file_done(sf);
 
         } else {
-            ngx_etcd_saver_cancel(saver);
-            saver->saved = saved;
+            ngx_etcd_state_file_cancel(sf);
+            sf->saved = saved;
         }
     }
 
-    if (!ngx_etcd_saver_due(saver, NGX_ETCD_SAVER_REVISION)) {
+    if (!ngx_etcd_state_file_due(sf, NGX_ETCD_STATE_FILE_REVISION)) {
         return;
     }
 
-    saver->save = ngx_etcd_save_create(saver->conf, ngx_etcd_saver_done, saver,
-                                       saver->log);
+    sf->save = ngx_etcd_state_save_create(sf->conf,
+                                             ngx_etcd_state_file_done, sf,
+                                             sf->log);
 
-    if (saver->save == NULL) {
+    if (sf->save == NULL) {
         return;
     }
 
-    save = saver->save;
+    save = sf->save;
 
     tries = 0;
 
     do {
-        save->rc = ngx_etcd_save_step(save);
+        save->rc = ngx_etcd_state_save_step(save);
 
         if (save->rc == NGX_BUSY) {
             tries++;
         }
 
     } while (save->rc == NGX_AGAIN
-             || (save->rc == NGX_BUSY && tries < NGX_ETCD_SAVER_TRIES));
+             || (save->rc == NGX_BUSY && tries < NGX_ETCD_STATE_FILE_TRIES));
 
-    ngx_etcd_saver_done(saver);
+    ngx_etcd_state_file_done(sf);
 }
 
 
 void
-ngx_etcd_saver_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
+ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
 {
     char                *why;
     ngx_err_t            err;
@@ -442,7 +446,7 @@ ngx_etcd_saver_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
         return;
     }
 
-    ngx_etcd_state_file_clean(&conf->state_path->name, &conf->state_file, log);
+    ngx_etcd_atomic_file_clean(&conf->state_path->name, &conf->state_file, log);
 
     ngx_memzero(&restore, sizeof(ngx_etcd_restore_t));
 
@@ -454,8 +458,8 @@ ngx_etcd_saver_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
     restore.state.key_namespace = conf->client.key_namespace;
 
     err = 0;
-    rc = ngx_etcd_state_file_read(&conf->state_file,
-                                  NGX_ETCD_SAVER_LIMIT * conf->zone_size,
+    rc = ngx_etcd_atomic_file_read(&conf->state_file,
+                                  NGX_ETCD_STATE_FILE_LIMIT * conf->zone_size,
                                   pool, &text, &why, &err);
 
     if (rc == NGX_ERROR) {

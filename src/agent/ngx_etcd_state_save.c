@@ -7,26 +7,26 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_save.h>
+#include <ngx_etcd_state_save.h>
 
 
-static ngx_int_t ngx_etcd_save_copy(ngx_etcd_save_t *save);
-static ngx_int_t ngx_etcd_save_copied(ngx_etcd_save_t *save);
-static ngx_int_t ngx_etcd_save_values(ngx_etcd_save_t *save);
+static ngx_int_t ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save);
+static ngx_int_t ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save);
+static ngx_int_t ngx_etcd_state_save_values(ngx_etcd_state_save_t *save);
 
 #if (NGX_THREADS)
-static void ngx_etcd_save_thread(void *data, ngx_log_t *log);
-static void ngx_etcd_save_thread_done(ngx_event_t *ev);
+static void ngx_etcd_state_save_thread(void *data, ngx_log_t *log);
+static void ngx_etcd_state_save_thread_done(ngx_event_t *ev);
 #endif
 
 
-ngx_etcd_save_t *
-ngx_etcd_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
+ngx_etcd_state_save_t *
+ngx_etcd_state_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
     void *data, ngx_log_t *log)
 {
     ngx_uint_t                 i, n;
     ngx_pool_t                *pool;
-    ngx_etcd_save_t           *save;
+    ngx_etcd_state_save_t     *save;
     ngx_etcd_snapshot_t       *snapshot;
     ngx_etcd_service_conf_t  **services;
 
@@ -37,7 +37,7 @@ ngx_etcd_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
         return NULL;
     }
 
-    save = ngx_pcalloc(pool, sizeof(ngx_etcd_save_t));
+    save = ngx_pcalloc(pool, sizeof(ngx_etcd_state_save_t));
 
     if (save == NULL
         || ngx_array_init(&save->snapshots, pool, n,
@@ -49,7 +49,7 @@ ngx_etcd_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
                           ngx_max(conf->values.nelts, 1),
                           sizeof(ngx_etcd_state_value_t))
            != NGX_OK
-        || ngx_etcd_state_file_init(&save->file, &conf->state_file, pool)
+        || ngx_etcd_atomic_file_init(&save->file, &conf->state_file, pool)
            != NGX_OK)
     {
         ngx_destroy_pool(pool);
@@ -76,12 +76,12 @@ ngx_etcd_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
 
 
 void
-ngx_etcd_save_destroy(ngx_etcd_save_t *save)
+ngx_etcd_state_save_destroy(ngx_etcd_state_save_t *save)
 {
     ngx_uint_t            i;
     ngx_etcd_snapshot_t  *snapshots;
 
-    ngx_etcd_state_file_abandon(&save->file);
+    ngx_etcd_atomic_file_abandon(&save->file);
 
     if (save->text.data != NULL) {
         ngx_free(save->text.data);
@@ -98,27 +98,27 @@ ngx_etcd_save_destroy(ngx_etcd_save_t *save)
 
 
 ngx_int_t
-ngx_etcd_save_step(ngx_etcd_save_t *save)
+ngx_etcd_state_save_step(ngx_etcd_state_save_t *save)
 {
     ngx_int_t  rc;
 
     switch (save->state) {
 
-    case NGX_ETCD_SAVE_COPYING:
-        return ngx_etcd_save_copy(save);
+    case NGX_ETCD_STATE_SAVE_COPYING:
+        return ngx_etcd_state_save_copy(save);
 
-    case NGX_ETCD_SAVE_ENCODING:
+    case NGX_ETCD_STATE_SAVE_ENCODING:
         rc = ngx_etcd_state_encode(&save->text);
 
         if (rc == NGX_OK) {
-            save->state = NGX_ETCD_SAVE_WRITING;
+            save->state = NGX_ETCD_STATE_SAVE_WRITING;
             rc = NGX_AGAIN;
         }
 
         return rc;
 
-    default: /* NGX_ETCD_SAVE_WRITING */
-        rc = ngx_etcd_state_file_write(&save->file, save->text.data,
+    default: /* NGX_ETCD_STATE_SAVE_WRITING */
+        rc = ngx_etcd_atomic_file_write(&save->file, save->text.data,
                                        save->text.len);
         if (rc != NGX_OK) {
             return rc;
@@ -130,15 +130,15 @@ ngx_etcd_save_step(ngx_etcd_save_t *save)
             return NGX_DECLINED;
         }
 
-        save->state = NGX_ETCD_SAVE_DONE;
+        save->state = NGX_ETCD_STATE_SAVE_DONE;
 
-        return ngx_etcd_state_file_publish(&save->file);
+        return ngx_etcd_atomic_file_publish(&save->file);
     }
 }
 
 
 static ngx_int_t
-ngx_etcd_save_copy(ngx_etcd_save_t *save)
+ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save)
 {
     ngx_int_t             rc;
     ngx_uint_t            n;
@@ -164,7 +164,7 @@ ngx_etcd_save_copy(ngx_etcd_save_t *save)
         }
     }
 
-    return ngx_etcd_save_copied(save);
+    return ngx_etcd_state_save_copied(save);
 }
 
 
@@ -175,7 +175,7 @@ ngx_etcd_save_copy(ngx_etcd_save_t *save)
  */
 
 static ngx_int_t
-ngx_etcd_save_copied(ngx_etcd_save_t *save)
+ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
 {
     ngx_int_t                  rc;
     ngx_uint_t                 i;
@@ -197,7 +197,7 @@ ngx_etcd_save_copied(ngx_etcd_save_t *save)
         }
     }
 
-    rc = ngx_etcd_save_values(save);
+    rc = ngx_etcd_state_save_values(save);
 
     if (rc == NGX_ERROR || (rc == NGX_DECLINED && save->known.nelts == 0)) {
         return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
@@ -215,7 +215,7 @@ ngx_etcd_save_copied(ngx_etcd_save_t *save)
     save->text.snapshots = &save->known;
     save->text.values = &save->values;
     save->text.log = save->log;
-    save->state = NGX_ETCD_SAVE_ENCODING;
+    save->state = NGX_ETCD_STATE_SAVE_ENCODING;
 
     return NGX_AGAIN;
 }
@@ -224,7 +224,7 @@ ngx_etcd_save_copied(ngx_etcd_save_t *save)
 /* NGX_DECLINED: no value is known. */
 
 static ngx_int_t
-ngx_etcd_save_values(ngx_etcd_save_t *save)
+ngx_etcd_state_save_values(ngx_etcd_state_save_t *save)
 {
     ngx_int_t                rc;
     ngx_uint_t               i;
@@ -265,7 +265,7 @@ ngx_etcd_save_values(ngx_etcd_save_t *save)
 
 
 ngx_int_t
-ngx_etcd_save_post(ngx_etcd_save_t *save)
+ngx_etcd_state_save_post(ngx_etcd_state_save_t *save)
 {
 #if (NGX_THREADS)
 
@@ -283,19 +283,19 @@ ngx_etcd_save_post(ngx_etcd_save_t *save)
         return NGX_DECLINED;
     }
 
-    save->task.handler = ngx_etcd_save_thread;
+    save->task.handler = ngx_etcd_state_save_thread;
     save->task.ctx = save;
-    save->task.event.handler = ngx_etcd_save_thread_done;
+    save->task.event.handler = ngx_etcd_state_save_thread_done;
     save->task.event.data = save;
     save->task.event.log = save->log;
 
-    save->holder = NGX_ETCD_SAVE_THREADED;
+    save->holder = NGX_ETCD_STATE_SAVE_THREADED;
 
     if (ngx_thread_task_post(tp, &save->task) == NGX_OK) {
         return NGX_OK;
     }
 
-    save->holder = NGX_ETCD_SAVE_MINE;
+    save->holder = NGX_ETCD_STATE_SAVE_MINE;
 
 #endif
 
@@ -306,28 +306,28 @@ ngx_etcd_save_post(ngx_etcd_save_t *save)
 #if (NGX_THREADS)
 
 static void
-ngx_etcd_save_thread(void *data, ngx_log_t *log)
+ngx_etcd_state_save_thread(void *data, ngx_log_t *log)
 {
-    ngx_etcd_save_t *save = data;
+    ngx_etcd_state_save_t *save = data;
 
     ngx_int_t  rc;
 
     do {
-        rc = ngx_etcd_save_step(save);
+        rc = ngx_etcd_state_save_step(save);
     } while (rc == NGX_AGAIN);
 
     save->rc = rc;
 
     ngx_memory_barrier();
 
-    save->holder = NGX_ETCD_SAVE_RETURNED;
+    save->holder = NGX_ETCD_STATE_SAVE_RETURNED;
 }
 
 
 static void
-ngx_etcd_save_thread_done(ngx_event_t *ev)
+ngx_etcd_state_save_thread_done(ngx_event_t *ev)
 {
-    ngx_etcd_save_t  *save;
+    ngx_etcd_state_save_t  *save;
 
     save = ev->data;
 

@@ -8,8 +8,8 @@
  */
 
 
-#ifndef _NGX_ETCD_SAVE_H_INCLUDED_
-#define _NGX_ETCD_SAVE_H_INCLUDED_
+#ifndef _NGX_ETCD_STATE_SAVE_H_INCLUDED_
+#define _NGX_ETCD_STATE_SAVE_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -17,63 +17,63 @@
 #include <ngx_event.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_state.h>
-#include <ngx_etcd_state_file.h>
+#include <ngx_etcd_atomic_file.h>
 
 #if (NGX_THREADS)
 #include <ngx_thread_pool.h>
 #endif
 
 
-typedef struct ngx_etcd_save_s  ngx_etcd_save_t;
+typedef struct ngx_etcd_state_save_s  ngx_etcd_state_save_t;
 
 
 typedef enum {
-    NGX_ETCD_SAVE_COPYING = 0,            /* always in the event loop */
-    NGX_ETCD_SAVE_ENCODING,
-    NGX_ETCD_SAVE_WRITING,
-    NGX_ETCD_SAVE_DONE
-} ngx_etcd_save_state_e;
+    NGX_ETCD_STATE_SAVE_COPYING = 0,            /* always in the event loop */
+    NGX_ETCD_STATE_SAVE_ENCODING,
+    NGX_ETCD_STATE_SAVE_WRITING,
+    NGX_ETCD_STATE_SAVE_DONE
+} ngx_etcd_state_save_state_e;
 
 
 typedef enum {
-    NGX_ETCD_SAVE_MINE = 0,               /* the event loop */
-    NGX_ETCD_SAVE_THREADED,               /* a thread, exclusively */
-    NGX_ETCD_SAVE_RETURNED                /* the thread has ended */
-} ngx_etcd_save_holder_e;
+    NGX_ETCD_STATE_SAVE_MINE = 0,               /* the event loop */
+    NGX_ETCD_STATE_SAVE_THREADED,               /* a thread, exclusively */
+    NGX_ETCD_STATE_SAVE_RETURNED          /* the thread has ended */
+} ngx_etcd_state_save_holder_e;
 
 
-struct ngx_etcd_save_s {
-    ngx_etcd_conf_t          *conf;
-    ngx_pool_t               *pool;
-    ngx_log_t                *log;
-    ngx_etcd_save_state_e     state;
-    ngx_int_t                 rc;         /* of the last step */
-    ngx_uint_t                copied;     /* number of complete snapshots */
-    ngx_array_t               snapshots;  /* ngx_etcd_snapshot_t, one a
+struct ngx_etcd_state_save_s {
+    ngx_etcd_conf_t            *conf;
+    ngx_pool_t                 *pool;
+    ngx_log_t                  *log;
+    ngx_etcd_state_save_state_e state;
+    ngx_int_t                   rc;       /* of the last step */
+    ngx_uint_t                  copied;   /* number of complete snapshots */
+    ngx_array_t                 snapshots; /* ngx_etcd_snapshot_t, one a
                                              service */
-    ngx_array_t               known;      /* snapshots to save */
-    ngx_array_t               values;     /* ngx_etcd_state_value_t, one a
+    ngx_array_t                 known;    /* snapshots to save */
+    ngx_array_t                 values;   /* ngx_etcd_state_value_t, one a
                                              key */
-    ngx_etcd_state_text_t     text;
-    ngx_etcd_state_file_t     file;
-    ngx_uint_t                canceled;
-    ngx_atomic_t              holder;     /* ngx_etcd_save_holder_e */
+    ngx_etcd_state_text_t       text;
+    ngx_etcd_atomic_file_t      file;
+    ngx_uint_t                  canceled;
+    ngx_atomic_t                holder;   /* ngx_etcd_state_save_holder_e */
 
     /* the thread has finished */
     void                    (*done)(void *data);
-    void                     *data;
+    void                       *data;
 #if (NGX_THREADS)
-    ngx_thread_task_t         task;
+    ngx_thread_task_t           task;
 #endif
 };
 
 
 /* NULL: no memory. */
-ngx_etcd_save_t *ngx_etcd_save_create(ngx_etcd_conf_t *conf,
+ngx_etcd_state_save_t *ngx_etcd_state_save_create(ngx_etcd_conf_t *conf,
     void (*done)(void *data), void *data, ngx_log_t *log);
 
 /* Frees the save; removes an unfinished file. */
-void ngx_etcd_save_destroy(ngx_etcd_save_t *save);
+void ngx_etcd_state_save_destroy(ngx_etcd_state_save_t *save);
 
 /*
  * Performs the next step:
@@ -85,13 +85,13 @@ void ngx_etcd_save_destroy(ngx_etcd_save_t *save);
  *     NGX_DECLINED  the zone has another owner,
  *     NGX_ERROR     no memory, or see file->failed.
  */
-ngx_int_t ngx_etcd_save_step(ngx_etcd_save_t *save);
+ngx_int_t ngx_etcd_state_save_step(ngx_etcd_state_save_t *save);
 
 /*
  * Passes the remaining steps to a thread, after copying.  NGX_OK: done() will
  * be called; NGX_DECLINED: there are no threads, or the process is no worker.
  */
-ngx_int_t ngx_etcd_save_post(ngx_etcd_save_t *save);
+ngx_int_t ngx_etcd_state_save_post(ngx_etcd_state_save_t *save);
 
 
-#endif /* _NGX_ETCD_SAVE_H_INCLUDED_ */
+#endif /* _NGX_ETCD_STATE_SAVE_H_INCLUDED_ */

@@ -41,7 +41,7 @@ typedef struct {
     size_t                     db_quota;      /* bytes; 0: unknown */
     ngx_msec_t                 db_check;      /* 0: never */
     ngx_uint_t                 workers;       /* worker_processes */
-    void                      *lockers;       /* of this worker; NULL: no lock
+    void                      *worker_locks; /* of this worker; NULL: no lock
                                                  was requested */
     ngx_path_t                *state_path;    /* NULL: no state file */
     ngx_str_t                  state_file;    /* path, zero-terminated */
@@ -57,8 +57,8 @@ typedef struct {
     ngx_array_t                waits;         /* ngx_etcd_wait_t * */
     ngx_array_t                elections;     /* ngx_etcd_campaign_t * of all
                                                  clusters */
-    ngx_array_t                settings;      /* ngx_etcd_setting_t * of all
-                                                 clusters */
+    ngx_array_t                set_variables; /* ngx_etcd_set_variable_t * of
+                                                 all clusters */
     ngx_fd_t                   wakeup;
 } ngx_etcd_main_conf_t;
 

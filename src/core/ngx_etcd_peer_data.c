@@ -8,53 +8,53 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
-#include <ngx_etcd_route.h>
-#include <ngx_etcd_route.h>
+#include <ngx_etcd_peer_data.h>
+#include <ngx_etcd_peer_data.h>
 
 
-static ngx_etcd_conf_t *ngx_etcd_route_cluster(void);
+static ngx_etcd_conf_t *ngx_etcd_peer_data_cluster(void);
 
 
-ngx_etcd_route_t  *ngx_etcd_route_spare;
+ngx_etcd_peer_data_t  *ngx_etcd_peer_data_spare;
 
 
 void
-ngx_etcd_route_cleanup(void *data)
+ngx_etcd_peer_data_cleanup(void *data)
 {
-    ngx_etcd_route_t *route = data;
+    ngx_etcd_peer_data_t *pd = data;
 
-    ngx_etcd_pick_done(&route->pick);
+    ngx_etcd_pick_done(&pd->pick);
 
-    if (route->pin.owner != NULL) {
-        ngx_etcd_route_unpin(route);
+    if (pd->pin.owner != NULL) {
+        ngx_etcd_peer_data_unpin(pd);
     }
 
-    ngx_etcd_route_poison(route);
+    ngx_etcd_peer_data_poison(pd);
 
     /* keep cleanup.next: the pool is iterating over the cleanup list */
 
-    route->next = ngx_etcd_route_spare;
-    ngx_etcd_route_spare = route;
+    pd->next = ngx_etcd_peer_data_spare;
+    ngx_etcd_peer_data_spare = pd;
 }
 
 
 void
-ngx_etcd_route_unpin(ngx_etcd_route_t *route)
+ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd)
 {
-    if (route->pin.peer != NULL) {
-        ngx_etcd_peer_unref(route->pin.peer);
-        route->pin.peer = NULL;
+    if (pd->pin.peer != NULL) {
+        ngx_etcd_peer_unref(pd->pin.peer);
+        pd->pin.peer = NULL;
     }
 }
 
 
-ngx_etcd_route_t *
-ngx_etcd_route_find(ngx_pool_t *pool)
+ngx_etcd_peer_data_t *
+ngx_etcd_peer_data_find(ngx_pool_t *pool)
 {
     ngx_pool_cleanup_t  *cln;
 
     for (cln = pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == ngx_etcd_route_cleanup) {
+        if (cln->handler == ngx_etcd_peer_data_cleanup) {
             return cln->data;
         }
     }
@@ -64,30 +64,30 @@ ngx_etcd_route_find(ngx_pool_t *pool)
 
 
 ngx_etcd_peer_t *
-ngx_etcd_route_peer(ngx_etcd_route_t *route)
+ngx_etcd_peer_data_peer(ngx_etcd_peer_data_t *pd)
 {
-    if (route == NULL || route->pick.ntried == 0) {
+    if (pd == NULL || pd->pick.ntried == 0) {
         return NULL;
     }
 
-    return route->pick.tried[route->pick.ntried - 1].peer;
+    return pd->pick.tried[pd->pick.ntried - 1].peer;
 }
 
 
 uint64_t
-ngx_etcd_route_revision(ngx_etcd_route_t *route)
+ngx_etcd_peer_data_revision(ngx_etcd_peer_data_t *pd)
 {
     ngx_etcd_conf_t   *cluster;
     ngx_etcd_table_t  *table;
 
-    if (route == NULL) {
-        cluster = ngx_etcd_route_cluster();
+    if (pd == NULL) {
+        cluster = ngx_etcd_peer_data_cluster();
 
-        return cluster ? ngx_etcd_route_known(cluster) : 0;
+        return cluster ? ngx_etcd_peer_data_known(cluster) : 0;
     }
 
-    if (route->pick.revision != 0) {
-        return route->pick.revision;
+    if (pd->pick.revision != 0) {
+        return pd->pick.revision;
     }
 
     /*
@@ -95,7 +95,7 @@ ngx_etcd_route_revision(ngx_etcd_route_t *route)
      * empty, unless this worker is still reading the set.
      */
 
-    table = &route->upstream->service->table;
+    table = &pd->upstream->service->table;
 
     return ngx_etcd_table_stale(table) ? 0 : table->set->revision;
 }
@@ -107,7 +107,7 @@ ngx_etcd_route_revision(ngx_etcd_route_t *route)
  */
 
 uint64_t
-ngx_etcd_route_known(ngx_etcd_conf_t *cluster)
+ngx_etcd_peer_data_known(ngx_etcd_conf_t *cluster)
 {
     uint64_t                   known;
     ngx_uint_t                 i;
@@ -125,22 +125,22 @@ ngx_etcd_route_known(ngx_etcd_conf_t *cluster)
 
 
 int64_t
-ngx_etcd_route_staleness(ngx_etcd_route_t *route)
+ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd)
 {
     ngx_etcd_conf_t  *cluster;
 
-    if (route != NULL) {
-        return ngx_etcd_service_staleness(route->upstream->service);
+    if (pd != NULL) {
+        return ngx_etcd_service_staleness(pd->upstream->service);
     }
 
-    cluster = ngx_etcd_route_cluster();
+    cluster = ngx_etcd_peer_data_cluster();
 
     return cluster ? ngx_etcd_zone_staleness(&cluster->zone) : -1;
 }
 
 
 static ngx_etcd_conf_t *
-ngx_etcd_route_cluster(void)
+ngx_etcd_peer_data_cluster(void)
 {
     ngx_etcd_conf_t      **clusters;
     ngx_etcd_main_conf_t  *emcf;

@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_ROUTE_H_INCLUDED_
-#define _NGX_ETCD_ROUTE_H_INCLUDED_
+#ifndef _NGX_ETCD_PEER_DATA_H_INCLUDED_
+#define _NGX_ETCD_PEER_DATA_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -18,7 +18,7 @@
 #include <ngx_etcd_upstream.h>
 
 
-typedef struct ngx_etcd_route_s  ngx_etcd_route_t;
+typedef struct ngx_etcd_peer_data_s  ngx_etcd_peer_data_t;
 
 /* The leader that a request is built for; see ngx_etcd_pin.h. */
 
@@ -30,98 +30,98 @@ typedef struct {
 } ngx_etcd_pin_t;
 
 
-struct ngx_etcd_route_s {
+struct ngx_etcd_peer_data_s {
     ngx_etcd_pick_t        pick;
     ngx_etcd_upstream_t   *upstream;
     ngx_etcd_pin_t         pin;
     ngx_pool_cleanup_t     cleanup;
-    ngx_etcd_route_t      *next;          /* if spare */
+    ngx_etcd_peer_data_t  *next;          /* if spare */
 };
 
 
-/* AddressSanitizer reports accesses to spare routes */
+/* AddressSanitizer reports accesses to spare peer datas */
 
 #if (__SANITIZE_ADDRESS__)
 
 #include <sanitizer/asan_interface.h>
 
-#define ngx_etcd_route_poison(route)                                          \
-    ASAN_POISON_MEMORY_REGION(&(route)->pick, sizeof(ngx_etcd_pick_t))
+#define ngx_etcd_peer_data_poison(pd)                                      \
+    ASAN_POISON_MEMORY_REGION(&(pd)->pick, sizeof(ngx_etcd_pick_t))
 
-#define ngx_etcd_route_unpoison(route)                                        \
-    ASAN_UNPOISON_MEMORY_REGION(&(route)->pick, sizeof(ngx_etcd_pick_t))
+#define ngx_etcd_peer_data_unpoison(pd)                                    \
+    ASAN_UNPOISON_MEMORY_REGION(&(pd)->pick, sizeof(ngx_etcd_pick_t))
 
 #else
 
-#define ngx_etcd_route_poison(route)
-#define ngx_etcd_route_unpoison(route)
+#define ngx_etcd_peer_data_poison(pd)
+#define ngx_etcd_peer_data_unpoison(pd)
 
 #endif
 
 
-/* unused routes of this worker */
-extern ngx_etcd_route_t  *ngx_etcd_route_spare;
+/* unused peer datas of this worker */
+extern ngx_etcd_peer_data_t  *ngx_etcd_peer_data_spare;
 
 /* Pool cleanup handler. */
-void ngx_etcd_route_cleanup(void *data);
+void ngx_etcd_peer_data_cleanup(void *data);
 
 
 /*
- * Creates a route.  The route, and the names and keys of the peers that it
- * picks, exist as long as the pool.  NULL: no memory.
+ * Creates peer data.  They, and the names and keys of the peers that are
+ * picked, exist as long as the pool.  NULL: no memory.
  *
- * The route is not allocated from the pool: the pool of a stream session is
+ * Peer data are not allocated from the pool: the pool of a stream session is
  * so small that another block would cost more than the rest of this function.
  */
 
-static ngx_inline ngx_etcd_route_t *
-ngx_etcd_route_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
+static ngx_inline ngx_etcd_peer_data_t *
+ngx_etcd_peer_data_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
     ngx_log_t *log)
 {
-    ngx_etcd_route_t  *route;
+    ngx_etcd_peer_data_t  *pd;
 
-    route = ngx_etcd_route_spare;
+    pd = ngx_etcd_peer_data_spare;
 
-    if (route != NULL) {
-        ngx_etcd_route_spare = route->next;
-        ngx_etcd_route_unpoison(route);
+    if (pd != NULL) {
+        ngx_etcd_peer_data_spare = pd->next;
+        ngx_etcd_peer_data_unpoison(pd);
 
     } else {
-        route = ngx_alloc(sizeof(ngx_etcd_route_t), log);
-        if (route == NULL) {
+        pd = ngx_alloc(sizeof(ngx_etcd_peer_data_t), log);
+        if (pd == NULL) {
             return NULL;
         }
     }
 
     /* names and keys of peers are used until the request is logged */
 
-    route->cleanup.handler = ngx_etcd_route_cleanup;
-    route->cleanup.data = route;
-    route->cleanup.next = pool->cleanup;
-    pool->cleanup = &route->cleanup;
+    pd->cleanup.handler = ngx_etcd_peer_data_cleanup;
+    pd->cleanup.data = pd;
+    pd->cleanup.next = pool->cleanup;
+    pool->cleanup = &pd->cleanup;
 
-    route->upstream = upstream;
-    route->pin.owner = NULL;
+    pd->upstream = upstream;
+    pd->pin.owner = NULL;
 
-    return route;
+    return pd;
 }
 
 
 /* Sets the balancer's fields of pc, from the current table. */
 
 static ngx_inline void
-ngx_etcd_route_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
-    ngx_pool_t *pool)
+ngx_etcd_peer_data_connect(ngx_etcd_peer_data_t *pd,
+    ngx_peer_connection_t *pc, ngx_pool_t *pool)
 {
     ngx_uint_t                tries;
     ngx_etcd_service_conf_t  *service;
 
-    service = route->upstream->service;
+    service = pd->upstream->service;
 
-    tries = ngx_etcd_pick_init(&route->pick, &service->table, &service->name,
+    tries = ngx_etcd_pick_init(&pd->pick, &service->table, &service->name,
                                pool);
 
-    pc->data = &route->pick;
+    pc->data = &pd->pick;
     pc->get = ngx_etcd_pick_get;
     pc->free = ngx_etcd_pick_free;
     pc->tries = ngx_max(tries, 1);
@@ -132,52 +132,52 @@ ngx_etcd_route_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
 }
 
 
-/* Creates and connects a route. */
+/* Creates and connects peer data. */
 
-static ngx_inline ngx_etcd_route_t *
-ngx_etcd_route_create(ngx_etcd_upstream_t *upstream,
+static ngx_inline ngx_etcd_peer_data_t *
+ngx_etcd_peer_data_create(ngx_etcd_upstream_t *upstream,
     ngx_peer_connection_t *pc, ngx_pool_t *pool)
 {
-    ngx_etcd_route_t  *route;
+    ngx_etcd_peer_data_t  *pd;
 
-    route = ngx_etcd_route_alloc(upstream, pool, pc->log);
+    pd = ngx_etcd_peer_data_alloc(upstream, pool, pc->log);
 
-    if (route != NULL) {
-        ngx_etcd_route_connect(route, pc, pool);
+    if (pd != NULL) {
+        ngx_etcd_peer_data_connect(pd, pc, pool);
     }
 
-    return route;
+    return pd;
 }
 
 
-/* Releases the route's reference to its pinned peer. */
-void ngx_etcd_route_unpin(ngx_etcd_route_t *route);
+/* Releases the reference to the pinned peer. */
+void ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd);
 
-/* Returns the last route created with the pool; NULL: there is none. */
-ngx_etcd_route_t *ngx_etcd_route_find(ngx_pool_t *pool);
+/* Returns the last peer data created with the pool; NULL: there is none. */
+ngx_etcd_peer_data_t *ngx_etcd_peer_data_find(ngx_pool_t *pool);
 
 /*
- * For variables.  The route may be NULL: the request uses no upstream of this
- * module, and the first cluster of the configuration is used instead.
+ * For variables.  pd may be NULL: the request uses no upstream of this module,
+ * and the first cluster of the configuration is used instead.
  */
 
 /* Returns the last picked peer; NULL: none. */
-ngx_etcd_peer_t *ngx_etcd_route_peer(ngx_etcd_route_t *route);
+ngx_etcd_peer_t *ngx_etcd_peer_data_peer(ngx_etcd_peer_data_t *pd);
 
 /*
  * Returns the revision that the peer was picked by, or the newest known one;
  * 0: unknown.
  */
-uint64_t ngx_etcd_route_revision(ngx_etcd_route_t *route);
+uint64_t ngx_etcd_peer_data_revision(ngx_etcd_peer_data_t *pd);
 
 /*
  * Returns the newest revision in the cluster's zone, which is never below
  * that of a published list; 0: unknown.
  */
-uint64_t ngx_etcd_route_known(ngx_etcd_conf_t *cluster);
+uint64_t ngx_etcd_peer_data_known(ngx_etcd_conf_t *cluster);
 
-/* ngx_etcd_service_staleness(); without a route, of the first cluster. */
-int64_t ngx_etcd_route_staleness(ngx_etcd_route_t *route);
+/* ngx_etcd_service_staleness(); without peer data, of the first cluster. */
+int64_t ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd);
 
 
-#endif /* _NGX_ETCD_ROUTE_H_INCLUDED_ */
+#endif /* _NGX_ETCD_PEER_DATA_H_INCLUDED_ */

@@ -15,40 +15,40 @@ static ngx_uint_t ngx_etcd_pin_same(ngx_etcd_peer_t *one,
     ngx_etcd_peer_t *two);
 
 
-ngx_etcd_route_t *
+ngx_etcd_peer_data_t *
 ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream, void *owner,
     ngx_pool_t *pool, ngx_log_t *log)
 {
-    ngx_etcd_route_t         *route;
+    ngx_etcd_peer_data_t     *pd;
     ngx_etcd_service_conf_t  *service;
 
-    route = ngx_etcd_route_alloc(upstream, pool, log);
-    if (route == NULL) {
+    pd = ngx_etcd_peer_data_alloc(upstream, pool, log);
+    if (pd == NULL) {
         return NULL;
     }
 
     service = upstream->service;
 
-    (void) ngx_etcd_pick_init(&route->pick, &service->table, &service->name,
+    (void) ngx_etcd_pick_init(&pd->pick, &service->table, &service->name,
                               pool);
 
-    ngx_memzero(&route->pin, sizeof(ngx_etcd_pin_t));
-    route->pin.owner = owner;
+    ngx_memzero(&pd->pin, sizeof(ngx_etcd_pin_t));
+    pd->pin.owner = owner;
 
-    return route;
+    return pd;
 }
 
 
 ngx_etcd_peer_t *
-ngx_etcd_pin_read(ngx_etcd_route_t *route)
+ngx_etcd_pin_read(ngx_etcd_peer_data_t *pd)
 {
     ngx_etcd_pin_t    *pin;
     ngx_etcd_table_t  *table;
 
-    pin = &route->pin;
+    pin = &pd->pin;
 
     if (pin->reads++ == 0) {
-        table = &route->upstream->service->table;
+        table = &pd->upstream->service->table;
 
         ngx_etcd_table_follow(table);
 
@@ -64,12 +64,12 @@ ngx_etcd_pin_read(ngx_etcd_route_t *route)
 
 
 void
-ngx_etcd_pin_connect(ngx_etcd_route_t *route, ngx_peer_connection_t *pc,
+ngx_etcd_pin_connect(ngx_etcd_peer_data_t *pd, ngx_peer_connection_t *pc,
     ngx_pool_t *pool)
 {
     /* the table may be newer than the pin: pc->get uses the pinned peer */
 
-    ngx_etcd_route_connect(route, pc, pool);
+    ngx_etcd_peer_data_connect(pd, pc, pool);
 
     pc->get = ngx_etcd_pin_get;
 }
@@ -80,27 +80,27 @@ ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
 {
     ngx_etcd_pick_t *pick = data;
 
-    ngx_etcd_route_t  *route;
+    ngx_etcd_peer_data_t  *pd;
 
-    route = (ngx_etcd_route_t *) ((u_char *) pick
-                                  - offsetof(ngx_etcd_route_t, pick));
+    pd = (ngx_etcd_peer_data_t *) ((u_char *) pick
+                                  - offsetof(ngx_etcd_peer_data_t, pick));
 
     if (pick->early
-        || (ngx_etcd_pin_complete(route) && ngx_etcd_pin_leads(route)))
+        || (ngx_etcd_pin_complete(pd) && ngx_etcd_pin_leads(pd)))
     {
         return ngx_etcd_pick_get(pc, pick);
     }
 
-    if (!ngx_etcd_pin_complete(route)) {
+    if (!ngx_etcd_pin_complete(pd)) {
         ngx_log_error(NGX_LOG_ERR, pc->log, 0,
                       "upstream \"%V\": the request is not sent, a variable "
                       "in it was cached for a former leader", pick->name);
 
-    } else if (route->pin.peer != NULL) {
+    } else if (pd->pin.peer != NULL) {
         ngx_log_error(NGX_LOG_INFO, pc->log, 0,
                       "upstream \"%V\": the request is not sent, it was "
                       "built for the former leader %V", pick->name,
-                      &route->pin.peer->name);
+                      &pd->pin.peer->name);
     }
 
     pick->peer = NULL;
@@ -114,17 +114,17 @@ ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
 
 
 ngx_uint_t
-ngx_etcd_pin_leads(ngx_etcd_route_t *route)
+ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
 {
     ngx_etcd_peer_t  *peer;
 
-    if (route->pin.peer == NULL) {
+    if (pd->pin.peer == NULL) {
         return 0;
     }
 
-    peer = ngx_etcd_table_first(&route->upstream->service->table);
+    peer = ngx_etcd_table_first(&pd->upstream->service->table);
 
-    return peer != NULL && ngx_etcd_pin_same(peer, route->pin.peer);
+    return peer != NULL && ngx_etcd_pin_same(peer, pd->pin.peer);
 }
 
 
@@ -147,10 +147,10 @@ ngx_etcd_pin_same(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
 
 
 void
-ngx_etcd_pin_renew(ngx_etcd_route_t *route)
+ngx_etcd_pin_renew(ngx_etcd_peer_data_t *pd)
 {
-    route->pin.wanted = ngx_max(route->pin.wanted, route->pin.reads);
-    route->pin.reads = 0;
+    pd->pin.wanted = ngx_max(pd->pin.wanted, pd->pin.reads);
+    pd->pin.reads = 0;
 
-    ngx_etcd_route_unpin(route);
+    ngx_etcd_peer_data_unpin(pd);
 }

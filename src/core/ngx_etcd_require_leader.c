@@ -6,23 +6,24 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_gate.h>
+#include <ngx_etcd_require_leader.h>
 
 
-static char *ngx_etcd_gate_set_status(ngx_conf_t *cf, ngx_etcd_gate_t *gate,
-    ngx_str_t *value);
+static char *ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
+    ngx_etcd_require_leader_t *gate, ngx_str_t *value);
 
 
 void
-ngx_etcd_gate_init(ngx_etcd_gate_t *gate)
+ngx_etcd_require_leader_init(ngx_etcd_require_leader_t *gate)
 {
     gate->campaign = NGX_CONF_UNSET_PTR;
-    gate->status = NGX_ETCD_GATE_STATUS;
+    gate->status = NGX_ETCD_REQUIRE_LEADER_STATUS;
 }
 
 
 void
-ngx_etcd_gate_merge(ngx_etcd_gate_t *gate, ngx_etcd_gate_t *prev)
+ngx_etcd_require_leader_merge(ngx_etcd_require_leader_t *gate,
+    ngx_etcd_require_leader_t *prev)
 {
     if (gate->campaign != NGX_CONF_UNSET_PTR) {
         return;
@@ -37,14 +38,14 @@ ngx_etcd_gate_merge(ngx_etcd_gate_t *gate, ngx_etcd_gate_t *prev)
 
 
 char *
-ngx_etcd_gate_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_require_leader_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char  *p = conf;
 
     ngx_str_t        *value;
-    ngx_etcd_gate_t  *gate;
+    ngx_etcd_require_leader_t  *gate;
 
-    gate = (ngx_etcd_gate_t *) (p + cmd->offset);
+    gate = (ngx_etcd_require_leader_t *) (p + cmd->offset);
 
     if (gate->campaign != NGX_CONF_UNSET_PTR) {
         return "is duplicate";
@@ -63,13 +64,14 @@ ngx_etcd_gate_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return (cf->args->nelts == 3)
-           ? ngx_etcd_gate_set_status(cf, gate, &value[2]) : NGX_CONF_OK;
+           ? ngx_etcd_require_leader_set_status(cf, gate, &value[2])
+           : NGX_CONF_OK;
 }
 
 
 static char *
-ngx_etcd_gate_set_status(ngx_conf_t *cf, ngx_etcd_gate_t *gate,
-    ngx_str_t *value)
+ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
+    ngx_etcd_require_leader_t *gate, ngx_str_t *value)
 {
     ngx_int_t  status;
 
@@ -94,8 +96,9 @@ ngx_etcd_gate_set_status(ngx_conf_t *cf, ngx_etcd_gate_t *gate,
 
 
 ngx_int_t
-ngx_etcd_gate_enter(ngx_etcd_gate_t *gate, ngx_etcd_admission_t *admission,
-    ngx_pool_t *pool, void *owner, ngx_log_t *log)
+ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *gate,
+    ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,
+    ngx_log_t *log)
 {
     int64_t  term;
 

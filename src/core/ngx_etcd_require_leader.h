@@ -6,8 +6,8 @@
  */
 
 
-#ifndef _NGX_ETCD_GATE_H_INCLUDED_
-#define _NGX_ETCD_GATE_H_INCLUDED_
+#ifndef _NGX_ETCD_REQUIRE_LEADER_H_INCLUDED_
+#define _NGX_ETCD_REQUIRE_LEADER_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -15,31 +15,33 @@
 #include <ngx_etcd_admission.h>
 
 
-#define NGX_ETCD_GATE_STATUS  503
+#define NGX_ETCD_REQUIRE_LEADER_STATUS  503
 
 
 typedef struct {
     ngx_etcd_campaign_t   *campaign;      /* UNSET: inherited; NULL: none */
     ngx_uint_t             status;
-} ngx_etcd_gate_t;
+} ngx_etcd_require_leader_t;
 
 
-void ngx_etcd_gate_init(ngx_etcd_gate_t *gate);
-void ngx_etcd_gate_merge(ngx_etcd_gate_t *gate, ngx_etcd_gate_t *prev);
+void ngx_etcd_require_leader_init(ngx_etcd_require_leader_t *gate);
+void ngx_etcd_require_leader_merge(ngx_etcd_require_leader_t *gate,
+    ngx_etcd_require_leader_t *prev);
 
 /*
  * The directive's handler: ELECTION [status=], or off; stream has no status.
  */
-char *ngx_etcd_gate_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_require_leader_require(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 
 /*
  * Admits the owner: NGX_OK, NGX_DECLINED (this nginx does not lead), or
  * NGX_ERROR.  If the owner already has an admission, only its term is
  * checked: NGX_DECLINED if the term has ended.
  */
-ngx_int_t ngx_etcd_gate_enter(ngx_etcd_gate_t *gate,
+ngx_int_t ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *gate,
     ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,
     ngx_log_t *log);
 
 
-#endif /* _NGX_ETCD_GATE_H_INCLUDED_ */
+#endif /* _NGX_ETCD_REQUIRE_LEADER_H_INCLUDED_ */

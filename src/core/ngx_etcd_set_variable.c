@@ -7,68 +7,69 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
-#include <ngx_etcd_setting.h>
+#include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_variable.h>
 
 
-static ngx_int_t ngx_etcd_setting_arguments(ngx_conf_t *cf,
-    ngx_etcd_setting_t *setting);
-static ngx_uint_t ngx_etcd_setting_is_name(ngx_str_t *name);
-static ngx_etcd_value_conf_t *ngx_etcd_setting_value(ngx_conf_t *cf,
-    ngx_etcd_setting_t *setting, ngx_str_t *key);
+static ngx_int_t ngx_etcd_set_variable_arguments(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv);
+static ngx_uint_t ngx_etcd_set_variable_is_name(ngx_str_t *name);
+static ngx_etcd_value_conf_t *ngx_etcd_set_variable_value(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *key);
 
 
-ngx_etcd_setting_t *
-ngx_etcd_setting_add(ngx_conf_t *cf)
+ngx_etcd_set_variable_t *
+ngx_etcd_set_variable_add(ngx_conf_t *cf)
 {
-    ngx_str_t              *value;
-    ngx_etcd_setting_t     *setting, **p;
-    ngx_etcd_main_conf_t   *emcf;
+    ngx_str_t                *value;
+    ngx_etcd_set_variable_t  *sv, **p;
+    ngx_etcd_main_conf_t     *emcf;
 
     value = cf->args->elts;
 
-    setting = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_setting_t));
-    if (setting == NULL) {
+    sv = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_set_variable_t));
+    if (sv == NULL) {
         return NULL;
     }
 
-    setting->name = value[1];
-    setting->file = cf->conf_file->file.name.data;
-    setting->line = cf->conf_file->line;
+    sv->name = value[1];
+    sv->file = cf->conf_file->file.name.data;
+    sv->line = cf->conf_file->line;
 
-    if (ngx_etcd_setting_arguments(cf, setting) != NGX_OK) {
+    if (ngx_etcd_set_variable_arguments(cf, sv) != NGX_OK) {
         return NULL;
     }
 
-    setting->value = ngx_etcd_setting_value(cf, setting, &value[2]);
-    if (setting->value == NULL) {
+    sv->value = ngx_etcd_set_variable_value(cf, sv, &value[2]);
+    if (sv->value == NULL) {
         return NULL;
     }
 
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
                                                  ngx_etcd_module);
 
-    p = ngx_array_push(&emcf->settings);
+    p = ngx_array_push(&emcf->set_variables);
     if (p == NULL) {
         return NULL;
     }
 
-    *p = setting;
+    *p = sv;
 
-    return setting;
+    return sv;
 }
 
 
 static ngx_int_t
-ngx_etcd_setting_arguments(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
+ngx_etcd_set_variable_arguments(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv)
 {
     ngx_str_t   *value, *otherwise;
     ngx_uint_t   i;
 
     value = cf->args->elts;
 
-    if (!ngx_etcd_setting_is_name(&value[1])) {
+    if (!ngx_etcd_set_variable_is_name(&value[1])) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid variable name \"%V\"", &value[1]);
         return NGX_ERROR;
@@ -80,12 +81,12 @@ ngx_etcd_setting_arguments(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
         return NGX_ERROR;
     }
 
-    setting->cluster = ngx_etcd_upstream_cluster(cf, 3);
-    if (setting->cluster == NULL) {
+    sv->cluster = ngx_etcd_upstream_cluster(cf, 3);
+    if (sv->cluster == NULL) {
         return NGX_ERROR;
     }
 
-    otherwise = &setting->otherwise;
+    otherwise = &sv->otherwise;
 
     for (i = 3; i < cf->args->nelts; i++) {
 
@@ -127,7 +128,7 @@ ngx_etcd_setting_arguments(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
 /* Checks the syntax of variables in other directives. */
 
 static ngx_uint_t
-ngx_etcd_setting_is_name(ngx_str_t *name)
+ngx_etcd_set_variable_is_name(ngx_str_t *name)
 {
     u_char  *p;
 
@@ -148,14 +149,14 @@ ngx_etcd_setting_is_name(ngx_str_t *name)
 /* A key with several variables is watched once. */
 
 static ngx_etcd_value_conf_t *
-ngx_etcd_setting_value(ngx_conf_t *cf, ngx_etcd_setting_t *setting,
+ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
     ngx_str_t *key)
 {
     ngx_uint_t               i;
     ngx_array_t             *values;
     ngx_etcd_value_conf_t   *value, **p;
 
-    values = &setting->cluster->values;
+    values = &sv->cluster->values;
     p = values->elts;
 
     for (i = 0; i < values->nelts; i++) {
@@ -171,7 +172,7 @@ ngx_etcd_setting_value(ngx_conf_t *cf, ngx_etcd_setting_t *setting,
         return NULL;
     }
 
-    value->name = setting->name;
+    value->name = sv->name;
     value->key = *key;
 
     p = ngx_array_push(values);
@@ -186,7 +187,7 @@ ngx_etcd_setting_value(ngx_conf_t *cf, ngx_etcd_setting_t *setting,
 
 
 ngx_int_t
-ngx_etcd_setting_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
+ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 {
     ngx_uint_t               i;
     ngx_etcd_value_conf_t  **values;
@@ -209,21 +210,21 @@ ngx_etcd_setting_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 /* Copies the value: a request keeps its value when the key changes. */
 
 ngx_int_t
-ngx_etcd_setting_get(ngx_etcd_setting_t *setting, ngx_variable_value_t *v,
-    ngx_pool_t *pool)
+ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
 {
     u_char                *p;
     ngx_str_t              name;
     ngx_etcd_cell_view_t  *view;
 
-    name.data = setting->name.data + 1;
-    name.len = setting->name.len - 1;
+    name.data = sv->name.data + 1;
+    name.len = sv->name.len - 1;
 
-    view = ngx_etcd_value_get(setting->value);
+    view = ngx_etcd_value_get(sv->value);
 
     if (view->modified == 0) {
-        ngx_etcd_variable_value(&name, v, setting->otherwise.data,
-                                setting->otherwise.len);
+        ngx_etcd_variable_value(&name, v, sv->otherwise.data,
+                                sv->otherwise.len);
         return NGX_OK;
     }
 

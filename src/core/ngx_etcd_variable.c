@@ -25,9 +25,9 @@ static ngx_int_t ngx_etcd_variable_member_key(ngx_str_t *name,
 static ngx_int_t ngx_etcd_variable_member_revision(ngx_str_t *name,
     ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_revision(ngx_str_t *name,
-    ngx_etcd_route_t *route, ngx_variable_value_t *v, ngx_pool_t *pool);
+    ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_staleness(ngx_str_t *name,
-    ngx_etcd_route_t *route, ngx_variable_value_t *v, ngx_pool_t *pool);
+    ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_uint_t ngx_etcd_variable_of_election(ngx_str_t *name,
     ngx_str_t *election);
 static ngx_int_t ngx_etcd_variable_leader(ngx_str_t *name,
@@ -91,22 +91,22 @@ ngx_etcd_variable_member_revision(ngx_str_t *name, ngx_etcd_peer_t *peer,
 
 
 static ngx_int_t
-ngx_etcd_variable_revision(ngx_str_t *name, ngx_etcd_route_t *route,
+ngx_etcd_variable_revision(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
     ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    return ngx_etcd_variable_number(name, v, ngx_etcd_route_revision(route),
+    return ngx_etcd_variable_number(name, v, ngx_etcd_peer_data_revision(pd),
                                     pool);
 }
 
 
 static ngx_int_t
-ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_route_t *route,
+ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
     ngx_variable_value_t *v, ngx_pool_t *pool)
 {
     u_char   *p, *last;
     int64_t   ms;
 
-    ms = ngx_etcd_route_staleness(route);
+    ms = ngx_etcd_peer_data_staleness(pd);
 
     if (ms < 0) {
         v->not_found = 1;

@@ -13,10 +13,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_admission.h>
-#include <ngx_etcd_route.h>
+#include <ngx_etcd_peer_data.h>
 
 
-/* Sets the value of a variable, with memory of the pool, peer or route. */
+/* Sets the value of a variable, with memory of the pool, peer or peer data. */
 
 typedef ngx_int_t (*ngx_etcd_member_variable_pt)(ngx_str_t *name,
     ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
@@ -28,7 +28,7 @@ typedef struct {
 
 
 typedef ngx_int_t (*ngx_etcd_variable_pt)(ngx_str_t *name,
-    ngx_etcd_route_t *route, ngx_variable_value_t *v, ngx_pool_t *pool);
+    ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 
 typedef struct {
     ngx_str_t              name;

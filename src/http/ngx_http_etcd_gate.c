@@ -69,9 +69,9 @@ static ngx_http_request_body_filter_pt  ngx_http_next_request_body_filter;
 ngx_int_t
 ngx_http_etcd_gate_handler(ngx_http_request_t *r)
 {
-    ngx_int_t                  rc;
-    ngx_etcd_gate_t           *gate;
-    ngx_http_etcd_loc_conf_t  *elcf;
+    ngx_int_t                   rc;
+    ngx_etcd_require_leader_t  *gate;
+    ngx_http_etcd_loc_conf_t   *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
     gate = &elcf->gate;
@@ -80,8 +80,9 @@ ngx_http_etcd_gate_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    rc = ngx_etcd_gate_enter(gate, ngx_http_etcd_admission(r, gate->campaign),
-                             r->pool, r, r->connection->log);
+    rc = ngx_etcd_require_leader_enter(gate,
+                                 ngx_http_etcd_admission(r, gate->campaign),
+                                 r->pool, r, r->connection->log);
 
     switch (rc) {
 

@@ -35,18 +35,19 @@ static ngx_int_t ngx_http_etcd_lock_value(ngx_http_request_t *r,
 static ngx_int_t ngx_http_etcd_lock_take(ngx_http_request_t *r,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
 static ngx_int_t ngx_http_etcd_lock_result(ngx_http_request_t *r,
-    ngx_etcd_lock_slot_t *slot);
+    ngx_etcd_request_lock_t *rl);
 static ngx_int_t ngx_http_etcd_lock_refuse(ngx_http_request_t *r,
     ngx_int_t status);
-static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_add(ngx_http_request_t *r,
+static ngx_etcd_request_lock_t *ngx_http_etcd_lock_add(ngx_http_request_t *r,
     ngx_etcd_lock_conf_t *lock);
 static ngx_int_t ngx_http_etcd_lock_subrequest(ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r,
     void *data, ngx_int_t rc);
-static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_find(ngx_http_request_t *r,
+static ngx_etcd_request_lock_t *ngx_http_etcd_lock_find(ngx_http_request_t *r,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
-static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_borrow(ngx_http_request_t *r,
-    ngx_etcd_lock_conf_t *lock, ngx_str_t *key, ngx_etcd_lock_slot_t *lender);
+static ngx_etcd_request_lock_t *ngx_http_etcd_lock_borrow(
+    ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
+    ngx_etcd_request_lock_t *lender);
 static void ngx_http_etcd_lock_release(ngx_http_request_t *r);
 static void ngx_http_etcd_lock_cleanup(void *data);
 static void ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant);
@@ -55,7 +56,7 @@ static void ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status);
 static ngx_int_t ngx_http_etcd_lock_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_lock_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
-static ngx_etcd_lock_slot_t *ngx_http_etcd_lock_find_lost(
+static ngx_etcd_request_lock_t *ngx_http_etcd_lock_find_lost(
     ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_lock_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
@@ -144,7 +145,7 @@ ngx_http_etcd_lock_check(ngx_http_request_t *r, ngx_array_t *locks)
 
     for (i = 0; i < locks->nelts; i++) {
 
-        if (ngx_etcd_lock_slot_find(r->pool, r, &lock[i]) != NULL) {
+        if (ngx_etcd_request_lock_find(r->pool, r, &lock[i]) != NULL) {
             continue;
         }
 
@@ -162,37 +163,37 @@ ngx_http_etcd_lock_check(ngx_http_request_t *r, ngx_array_t *locks)
 static ngx_int_t
 ngx_http_etcd_lock_one(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
 {
-    ngx_int_t              rc;
-    ngx_str_t              key;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_int_t                 rc;
+    ngx_str_t                 key;
+    ngx_etcd_request_lock_t  *rl;
 
     /* search by directive first: a redirect may have changed the key */
 
-    slot = ngx_etcd_lock_slot_find(r->pool, r, lock);
+    rl = ngx_etcd_request_lock_find(r->pool, r, lock);
 
-    if (slot == NULL) {
+    if (rl == NULL) {
         rc = ngx_http_etcd_lock_key(r, lock, &key);
 
         if (rc != NGX_OK) {
             return (rc == NGX_DONE) ? NGX_OK : rc;
         }
 
-        slot = ngx_http_etcd_lock_find(r, lock, &key);
+        rl = ngx_http_etcd_lock_find(r, lock, &key);
 
-        if (slot == NULL) {
+        if (rl == NULL) {
             return ngx_http_etcd_lock_take(r, lock, &key);
         }
 
-        if (slot->owner != r) {
-            slot = ngx_http_etcd_lock_borrow(r, lock, &key, slot);
+        if (rl->owner != r) {
+            rl = ngx_http_etcd_lock_borrow(r, lock, &key, rl);
 
-            if (slot == NULL) {
+            if (rl == NULL) {
                 return NGX_ERROR;
             }
         }
     }
 
-    return ngx_http_etcd_lock_result(r, slot);
+    return ngx_http_etcd_lock_result(r, rl);
 }
 
 
@@ -258,15 +259,15 @@ static ngx_int_t
 ngx_http_etcd_lock_take(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
     ngx_str_t *key)
 {
-    ngx_int_t              rc;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_int_t                 rc;
+    ngx_etcd_request_lock_t  *rl;
 
-    slot = ngx_http_etcd_lock_add(r, lock);
-    if (slot == NULL) {
+    rl = ngx_http_etcd_lock_add(r, lock);
+    if (rl == NULL) {
         return NGX_ERROR;
     }
 
-    slot->key = *key;
+    rl->key = *key;
 
     /* detect a client that closes the connection */
 
@@ -274,23 +275,23 @@ ngx_http_etcd_lock_take(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_lock_begin(&slot->grant, key, r->connection->log);
+    rc = ngx_etcd_lock_begin(&rl->grant, key, r->connection->log);
 
-    return (rc == NGX_ERROR) ? rc : ngx_http_etcd_lock_result(r, slot);
+    return (rc == NGX_ERROR) ? rc : ngx_http_etcd_lock_result(r, rl);
 }
 
 
 /* NGX_OK: the lock is held. */
 
 static ngx_int_t
-ngx_http_etcd_lock_result(ngx_http_request_t *r, ngx_etcd_lock_slot_t *slot)
+ngx_http_etcd_lock_result(ngx_http_request_t *r, ngx_etcd_request_lock_t *rl)
 {
     ngx_int_t                  rc;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    rc = ngx_etcd_lock_slot_result(slot);
+    rc = ngx_etcd_request_lock_result(rl);
 
     switch (rc) {
 
@@ -334,15 +335,15 @@ ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
 
 
 /*
- * Adds a slot with a request cleanup, which runs before the request is
+ * Adds a request lock with a request cleanup, which runs before the request is
  * logged; pool cleanups run later.
  */
 
-static ngx_etcd_lock_slot_t *
+static ngx_etcd_request_lock_t *
 ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
 {
     ngx_http_cleanup_t        *cln;
-    ngx_etcd_lock_slot_t      *slot;
+    ngx_etcd_request_lock_t   *rl;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     if (ngx_http_etcd_lock_hold_init(r) != NGX_OK) {
@@ -354,26 +355,26 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
     }
 
     cln = ngx_http_cleanup_add(r, 0);
-    slot = ngx_etcd_lock_slot_add(r->pool, r, lock);
+    rl = ngx_etcd_request_lock_add(r->pool, r, lock);
 
-    if (cln == NULL || slot == NULL) {
+    if (cln == NULL || rl == NULL) {
         return NULL;
     }
 
     cln->handler = ngx_http_etcd_lock_cleanup;
-    cln->data = slot;
+    cln->data = rl;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    slot->lost = elcf->lock_lost;
-    slot->status = elcf->lock_unavailable;
-    slot->hold = elcf->lock_hold;
-    slot->max_hold = elcf->lock_max_hold;
+    rl->lost = elcf->lock_lost;
+    rl->status = elcf->lock_unavailable;
+    rl->hold = elcf->lock_hold;
+    rl->max_hold = elcf->lock_max_hold;
 
-    slot->grant.handler = ngx_http_etcd_lock_over;
-    slot->grant.lost = ngx_http_etcd_lock_is_lost;
+    rl->grant.handler = ngx_http_etcd_lock_over;
+    rl->grant.lost = ngx_http_etcd_lock_is_lost;
 
-    return slot;
+    return rl;
 }
 
 
@@ -435,24 +436,24 @@ ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r, void *data,
  * a deadlock.
  */
 
-static ngx_etcd_lock_slot_t *
+static ngx_etcd_request_lock_t *
 ngx_http_etcd_lock_find(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
     ngx_str_t *key)
 {
-    ngx_http_request_t    *request;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_http_request_t       *request;
+    ngx_etcd_request_lock_t  *rl;
 
-    for (slot = ngx_etcd_lock_slot_next(r->pool, NULL);
-         slot != NULL;
-         slot = ngx_etcd_lock_slot_next(r->pool, slot))
+    for (rl = ngx_etcd_request_lock_next(r->pool, NULL);
+         rl != NULL;
+         rl = ngx_etcd_request_lock_next(r->pool, rl))
     {
-        if (!ngx_etcd_lock_slot_same(slot, lock, key)) {
+        if (!ngx_etcd_request_lock_same(rl, lock, key)) {
             continue;
         }
 
         for (request = r; request != NULL; request = request->parent) {
-            if (slot->owner == request) {
-                return slot;
+            if (rl->owner == request) {
+                return rl;
             }
         }
     }
@@ -463,21 +464,21 @@ ngx_http_etcd_lock_find(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 
 /* A subrequest uses the lock of its parent, and sees its variables. */
 
-static ngx_etcd_lock_slot_t *
+static ngx_etcd_request_lock_t *
 ngx_http_etcd_lock_borrow(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key, ngx_etcd_lock_slot_t *lender)
+    ngx_str_t *key, ngx_etcd_request_lock_t *lender)
 {
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_etcd_request_lock_t  *rl;
 
-    slot = ngx_etcd_lock_slot_add(r->pool, r, lock);
-    if (slot == NULL) {
+    rl = ngx_etcd_request_lock_add(r->pool, r, lock);
+    if (rl == NULL) {
         return NULL;
     }
 
-    slot->key = *key;
-    slot->lender = (lender->lender != NULL) ? lender->lender : lender;
+    rl->key = *key;
+    rl->lender = (lender->lender != NULL) ? lender->lender : lender;
 
-    return slot;
+    return rl;
 }
 
 
@@ -486,13 +487,13 @@ ngx_http_etcd_lock_borrow(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 static void
 ngx_http_etcd_lock_release(ngx_http_request_t *r)
 {
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_etcd_request_lock_t  *rl;
 
-    slot = NULL;
+    rl = NULL;
 
-    while ((slot = ngx_etcd_lock_slot_next(r->pool, slot)) != NULL) {
-        if (slot->owner == r) {
-            ngx_http_etcd_lock_hold_end(r, slot);
+    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
+        if (rl->owner == r) {
+            ngx_http_etcd_lock_hold_end(r, rl);
         }
     }
 }
@@ -501,36 +502,36 @@ ngx_http_etcd_lock_release(ngx_http_request_t *r)
 static void
 ngx_http_etcd_lock_cleanup(void *data)
 {
-    ngx_etcd_lock_slot_t *slot = data;
+    ngx_etcd_request_lock_t *rl = data;
 
-    ngx_http_etcd_lock_hold_end(slot->owner, slot);
+    ngx_http_etcd_lock_hold_end(rl->owner, rl);
 }
 
 
 static void
 ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
-    ngx_etcd_lock_slot_t *slot = grant->data;
+    ngx_etcd_request_lock_t  *rl = grant->data;
 
-    ngx_http_etcd_resume(slot->owner);
+    ngx_http_etcd_resume(rl->owner);
 }
 
 
 static void
 ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 {
-    ngx_http_request_t    *r;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_http_request_t       *r;
+    ngx_etcd_request_lock_t  *rl;
 
-    slot = grant->data;
-    r = slot->owner;
+    rl = grant->data;
+    r = rl->owner;
 
     ngx_http_set_log_request(r->connection->log, r);
 
-    ngx_etcd_lock_slot_report(slot, r->connection->log);
+    ngx_etcd_request_lock_report(rl, r->connection->log);
 
-    if (slot->lost == NGX_ETCD_LOCK_CLOSE) {
-        ngx_http_etcd_lock_cut(r, slot->status);
+    if (rl->lost == NGX_ETCD_LOCK_CLOSE) {
+        ngx_http_etcd_lock_cut(r, rl->status);
     }
 }
 
@@ -602,12 +603,12 @@ ngx_http_etcd_add_lock_filters(void)
 static ngx_int_t
 ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
 {
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_etcd_request_lock_t  *rl;
 
-    slot = ngx_http_etcd_lock_find_lost(r);
+    rl = ngx_http_etcd_lock_find_lost(r);
 
-    if (slot != NULL) {
-        return ngx_http_filter_finalize_request(r, NULL, slot->status);
+    if (rl != NULL) {
+        return ngx_http_filter_finalize_request(r, NULL, rl->status);
     }
 
     return ngx_http_next_header_filter(r);
@@ -630,23 +631,23 @@ ngx_http_etcd_lock_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
  * reported.
  */
 
-static ngx_etcd_lock_slot_t *
+static ngx_etcd_request_lock_t *
 ngx_http_etcd_lock_find_lost(ngx_http_request_t *r)
 {
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_etcd_request_lock_t  *rl;
 
-    for (slot = ngx_etcd_lock_slot_next(r->pool, NULL);
-         slot != NULL;
-         slot = ngx_etcd_lock_slot_next(r->pool, slot))
+    for (rl = ngx_etcd_request_lock_next(r->pool, NULL);
+         rl != NULL;
+         rl = ngx_etcd_request_lock_next(r->pool, rl))
     {
-        if (slot->owner != r || !ngx_etcd_lock_found_lost(&slot->grant)) {
+        if (rl->owner != r || !ngx_etcd_lock_found_lost(&rl->grant)) {
             continue;
         }
 
-        ngx_etcd_lock_slot_report(slot, r->connection->log);
+        ngx_etcd_request_lock_report(rl, r->connection->log);
 
-        if (slot->lost == NGX_ETCD_LOCK_CLOSE) {
-            return slot;
+        if (rl->lost == NGX_ETCD_LOCK_CLOSE) {
+            return rl;
         }
     }
 

@@ -176,7 +176,8 @@ ngx_http_etcd_lock_hold_get_guard(ngx_http_request_t *r)
 
 
 void
-ngx_http_etcd_lock_hold_end(ngx_http_request_t *r, ngx_etcd_lock_slot_t *slot)
+ngx_http_etcd_lock_hold_end(ngx_http_request_t *r,
+    ngx_etcd_request_lock_t *rl)
 {
     ngx_http_etcd_lock_ctx_t  *ctx;
 
@@ -184,13 +185,13 @@ ngx_http_etcd_lock_hold_end(ngx_http_request_t *r, ngx_etcd_lock_slot_t *slot)
 
     if (ctx != NULL
         && ctx->linger != NULL
-        && slot->hold == NGX_ETCD_LOCK_HOLD_UPSTREAM)
+        && rl->hold == NGX_ETCD_LOCK_HOLD_UPSTREAM)
     {
-        ngx_http_etcd_lock_linger_end(ctx->linger, slot);
+        ngx_http_etcd_lock_linger_end(ctx->linger, rl);
         return;
     }
 
-    ngx_etcd_lock_end(&slot->grant);
+    ngx_etcd_lock_end(&rl->grant);
 }
 
 
@@ -550,23 +551,23 @@ ngx_http_etcd_lock_hold_answered(ngx_http_etcd_lock_guard_t *guard)
 static ngx_msec_t
 ngx_http_etcd_lock_hold_max(ngx_http_request_t *r)
 {
-    ngx_msec_t             max, time;
-    ngx_http_request_t    *owner;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_msec_t                max, time;
+    ngx_http_request_t       *owner;
+    ngx_etcd_request_lock_t  *rl;
 
     max = 0;
-    slot = NULL;
+    rl = NULL;
 
-    while ((slot = ngx_etcd_lock_slot_next(r->pool, slot)) != NULL) {
+    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
 
-        if (slot->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
-            || !ngx_etcd_lock_held(&slot->grant))
+        if (rl->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
+            || !ngx_etcd_lock_held(&rl->grant))
         {
             continue;
         }
 
         for (owner = r; owner != NULL; owner = owner->parent) {
-            if (owner == slot->owner) {
+            if (owner == rl->owner) {
                 break;
             }
         }
@@ -575,7 +576,7 @@ ngx_http_etcd_lock_hold_max(ngx_http_request_t *r)
             continue;
         }
 
-        time = slot->max_hold;
+        time = rl->max_hold;
 
         if (time == NGX_CONF_UNSET_MSEC) {
             time = ngx_max(r->upstream->conf->read_timeout,

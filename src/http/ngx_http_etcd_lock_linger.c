@@ -321,7 +321,7 @@ ngx_http_etcd_lock_linger_close(ngx_http_etcd_lock_peer_t *peer)
 
 void
 ngx_http_etcd_lock_linger_end(ngx_http_etcd_lock_linger_t *linger,
-    ngx_etcd_lock_slot_t *slot)
+    ngx_etcd_request_lock_t *rl)
 {
     ngx_queue_t                *q;
     ngx_http_request_t         *r;
@@ -334,14 +334,14 @@ ngx_http_etcd_lock_linger_end(ngx_http_etcd_lock_linger_t *linger,
         peer = ngx_queue_data(q, ngx_http_etcd_lock_peer_t, queue);
 
         for (r = peer->request; r != NULL; r = r->parent) {
-            if (r == slot->owner) {
-                ngx_etcd_lock_hold_add(&linger->hold, slot);
+            if (r == rl->owner) {
+                ngx_etcd_lock_hold_add(&linger->hold, rl);
                 return;
             }
         }
     }
 
-    ngx_etcd_lock_end(&slot->grant);
+    ngx_etcd_lock_end(&rl->grant);
 }
 
 
@@ -359,7 +359,7 @@ ngx_http_etcd_lock_linger_detach(ngx_http_etcd_lock_linger_t *linger)
 static void
 ngx_http_etcd_lock_linger_lost(ngx_etcd_lock_hold_t *hold)
 {
-    ngx_http_etcd_lock_linger_t *linger = hold->data;
+    ngx_http_etcd_lock_linger_t  *linger = hold->data;
 
     if (linger->detached) {
         ngx_http_etcd_lock_linger_destroy(linger);

@@ -49,11 +49,11 @@ ngx_int_t ngx_http_etcd_lock_linger_add(ngx_http_etcd_lock_linger_t *linger,
 
 /*
  * Called when the request, or one of its subrequests, is given up: releases
- * the lock of the slot, or keeps the lock while a connection of the slot's
- * owner, or of a subrequest of the owner, lingers.
+ * the lock, or keeps it while a connection of the owner, or of a subrequest of
+ * the owner, lingers.
  */
 void ngx_http_etcd_lock_linger_end(ngx_http_etcd_lock_linger_t *linger,
-    ngx_etcd_lock_slot_t *slot);
+    ngx_etcd_request_lock_t *rl);
 
 /*
  * Called before the main request is freed.  The linger must not be used

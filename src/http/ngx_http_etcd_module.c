@@ -81,7 +81,7 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
     { ngx_string("etcd_require_leader"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_HTTP_LIF_CONF
                         |NGX_CONF_TAKE12,
-      ngx_etcd_gate_require,
+      ngx_etcd_require_leader_require,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_etcd_loc_conf_t, gate),
       NULL },
@@ -219,7 +219,7 @@ ngx_http_etcd_create_loc_conf(ngx_conf_t *cf)
     elcf->lock_hold = NGX_CONF_UNSET_UINT;
     elcf->lock_max_hold = NGX_CONF_UNSET_MSEC;
     elcf->status.members = NGX_CONF_UNSET_UINT;
-    ngx_etcd_gate_init(&elcf->gate);
+    ngx_etcd_require_leader_init(&elcf->gate);
 
     return elcf;
 }
@@ -243,7 +243,7 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_ETCD_LOCK_HOLD_UPSTREAM);
     ngx_conf_merge_msec_value(conf->lock_max_hold, prev->lock_max_hold,
                               NGX_CONF_UNSET_MSEC);
-    ngx_etcd_gate_merge(&conf->gate, &prev->gate);
+    ngx_etcd_require_leader_merge(&conf->gate, &prev->gate);
     ngx_http_etcd_status_merge(&conf->status, &prev->status);
     ngx_http_etcd_note(cf, conf);
 

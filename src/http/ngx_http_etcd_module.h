@@ -14,11 +14,11 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_etcd_compat.h>
-#include <ngx_etcd_gate.h>
-#include <ngx_etcd_lock_slot.h>
+#include <ngx_etcd_require_leader.h>
+#include <ngx_etcd_request_lock.h>
 #include <ngx_etcd_pin.h>
-#include <ngx_etcd_route.h>
-#include <ngx_etcd_setting.h>
+#include <ngx_etcd_peer_data.h>
+#include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_status.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_variable.h>
@@ -63,7 +63,7 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_wait_t              *wait;    /* NULL: off */
-    ngx_etcd_gate_t               gate;
+    ngx_etcd_require_leader_t     gate;
     ngx_http_etcd_status_conf_t   status;
     ngx_array_t                  *locks;   /* ngx_etcd_lock_conf_t; NULL:
                                               none */
@@ -103,7 +103,7 @@ char *ngx_http_etcd_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 void ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status);
 
 /* Returns NULL if the request does not use an upstream of this module. */
-ngx_etcd_route_t *ngx_http_etcd_get_route(ngx_http_request_t *r);
+ngx_etcd_peer_data_t *ngx_http_etcd_get_peer_data(ngx_http_request_t *r);
 
 
 /* ngx_http_etcd_gate.c */
@@ -197,9 +197,9 @@ ngx_int_t ngx_http_etcd_lock_handler(ngx_http_request_t *r);
  */
 ngx_int_t ngx_http_etcd_lock_hold_init(ngx_http_request_t *r);
 
-/* Ends a slot: the lock is released, or kept while an upstream works. */
+/* Releases the lock, or keeps it while an upstream works. */
 void ngx_http_etcd_lock_hold_end(ngx_http_request_t *r,
-    ngx_etcd_lock_slot_t *slot);
+    ngx_etcd_request_lock_t *rl);
 
 /*
  * Called after the phases, before the content handler.  NGX_OK or NGX_ERROR.

@@ -258,7 +258,7 @@ ngx_http_etcd_output_write(ngx_http_request_t *r)
 
 
 /*
- * The context of the request is its route: outputs are found in the cleanup
+ * The context of the request is its peer data: outputs are found in the cleanup
  * list.
  */
 

@@ -23,7 +23,7 @@ static ngx_http_upstream_srv_conf_t *ngx_http_etcd_pin_find(
 ngx_int_t
 ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
 {
-    ngx_etcd_route_t              *route;
+    ngx_etcd_peer_data_t          *pd;
     ngx_http_etcd_srv_conf_t      *escf;
     ngx_http_upstream_srv_conf_t  *uscf;
 
@@ -51,19 +51,19 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
         return NGX_OK;
     }
 
-    route = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
+    pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
-    if (!ngx_etcd_pin_owned(route, r->upstream)) {
-        route = ngx_etcd_pin_create(&escf->upstream, r->upstream, r->pool,
+    if (!ngx_etcd_pin_owned(pd, r->upstream)) {
+        pd = ngx_etcd_pin_create(&escf->upstream, r->upstream, r->pool,
                                     r->connection->log);
-        if (route == NULL) {
+        if (pd == NULL) {
             return NGX_ERROR;
         }
 
-        ngx_http_set_ctx(r, route, ngx_http_etcd_module);
+        ngx_http_set_ctx(r, pd, ngx_http_etcd_module);
     }
 
-    *peer = ngx_etcd_pin_read(route);
+    *peer = ngx_etcd_pin_read(pd);
 
     return NGX_OK;
 }

@@ -10,19 +10,19 @@
 #include <ngx_http_etcd_module.h>
 
 
-/* the setting of a variable in a context and its nested contexts */
+/* the value of a variable in a context and its nested contexts */
 
 typedef struct {
-    ngx_http_variable_t       *variable;
-    ngx_etcd_setting_t        *setting;
+    ngx_http_variable_t      *variable;
+    ngx_etcd_set_variable_t  *sv;
 } ngx_http_etcd_set_t;
 
 
 static ngx_http_variable_t *ngx_http_etcd_set_variable(ngx_conf_t *cf,
-    ngx_etcd_setting_t *setting);
+    ngx_etcd_set_variable_t *sv);
 static ngx_int_t ngx_http_etcd_set_get(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
-static ngx_etcd_setting_t *ngx_http_etcd_set_find(ngx_array_t *sets,
+static ngx_etcd_set_variable_t *ngx_http_etcd_set_find(ngx_array_t *sets,
     ngx_http_variable_t *variable);
 
 
@@ -31,16 +31,16 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_loc_conf_t *elcf = conf;
 
-    ngx_etcd_setting_t   *setting;
-    ngx_http_variable_t  *variable;
-    ngx_http_etcd_set_t  *set;
+    ngx_http_variable_t      *variable;
+    ngx_http_etcd_set_t      *set;
+    ngx_etcd_set_variable_t  *sv;
 
-    setting = ngx_etcd_setting_add(cf);
-    if (setting == NULL) {
+    sv = ngx_etcd_set_variable_add(cf);
+    if (sv == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    variable = ngx_http_etcd_set_variable(cf, setting);
+    variable = ngx_http_etcd_set_variable(cf, sv);
     if (variable == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -55,7 +55,7 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (ngx_http_etcd_set_find(elcf->sets, variable) != NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate variable \"%V\"",
-                           &setting->name);
+                           &sv->name);
         return NGX_CONF_ERROR;
     }
 
@@ -65,20 +65,20 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     set->variable = variable;
-    set->setting = setting;
+    set->sv = sv;
 
     return NGX_CONF_OK;
 }
 
 
 static ngx_http_variable_t *
-ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
+ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
     ngx_str_t             name;
     ngx_http_variable_t  *variable;
 
-    name.data = setting->name.data + 1;
-    name.len = setting->name.len - 1;
+    name.data = sv->name.data + 1;
+    name.len = sv->name.len - 1;
 
     variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_CHANGEABLE);
     if (variable == NULL) {
@@ -90,7 +90,7 @@ ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_setting_t *setting)
     {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "variable \"%V\" is already defined",
-                           &setting->name);
+                           &sv->name);
         return NULL;
     }
 
@@ -150,19 +150,19 @@ ngx_http_etcd_set_merge(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *prev,
 ngx_int_t
 ngx_http_etcd_set_check(ngx_conf_t *cf)
 {
-    ngx_str_t               name;
-    ngx_uint_t              i;
-    ngx_etcd_setting_t    **settings;
-    ngx_http_variable_t    *variable;
-    ngx_etcd_main_conf_t   *emcf;
+    ngx_str_t                  name;
+    ngx_uint_t                 i;
+    ngx_etcd_set_variable_t  **variables;
+    ngx_http_variable_t       *variable;
+    ngx_etcd_main_conf_t      *emcf;
 
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
                                                  ngx_etcd_module);
-    settings = emcf->settings.elts;
+    variables = emcf->set_variables.elts;
 
-    for (i = 0; i < emcf->settings.nelts; i++) {
-        name.data = settings[i]->name.data + 1;
-        name.len = settings[i]->name.len - 1;
+    for (i = 0; i < emcf->set_variables.nelts; i++) {
+        name.data = variables[i]->name.data + 1;
+        name.len = variables[i]->name.len - 1;
 
         variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_CHANGEABLE);
 
@@ -174,8 +174,8 @@ ngx_http_etcd_set_check(ngx_conf_t *cf)
             ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                           "variable \"%V\" of \"etcd_set\" in %s:%ui is "
                           "redefined by another directive",
-                          &settings[i]->name,
-                          settings[i]->file, settings[i]->line);
+                          &variables[i]->name,
+                          variables[i]->file, variables[i]->line);
             return NGX_ERROR;
         }
     }
@@ -188,25 +188,25 @@ static ngx_int_t
 ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
-    ngx_etcd_setting_t        *setting;
+    ngx_etcd_set_variable_t   *sv;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    setting = ngx_http_etcd_set_find(elcf->sets,
+    sv = ngx_http_etcd_set_find(elcf->sets,
                                      (ngx_http_variable_t *) data);
-    if (setting == NULL) {
+    if (sv == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    return ngx_etcd_setting_get(setting, v, r->pool);
+    return ngx_etcd_set_variable_get(sv, v, r->pool);
 }
 
 
 /* NULL: the variable has no value in this context. */
 
-static ngx_etcd_setting_t *
+static ngx_etcd_set_variable_t *
 ngx_http_etcd_set_find(ngx_array_t *sets, ngx_http_variable_t *variable)
 {
     ngx_uint_t            i;
@@ -220,7 +220,7 @@ ngx_http_etcd_set_find(ngx_array_t *sets, ngx_http_variable_t *variable)
 
     for (i = 0; i < sets->nelts; i++) {
         if (set[i].variable == variable) {
-            return set[i].setting;
+            return set[i].sv;
         }
     }
 

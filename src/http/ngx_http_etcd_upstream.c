@@ -17,7 +17,7 @@ static ngx_int_t ngx_http_etcd_init_servers(ngx_conf_t *cf,
 static ngx_int_t ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us);
 static ngx_int_t ngx_http_etcd_first_peer(ngx_http_request_t *r,
-    ngx_etcd_route_t *route);
+    ngx_etcd_peer_data_t *pd);
 static void ngx_http_etcd_close(void *data);
 
 
@@ -178,40 +178,40 @@ static ngx_int_t
 ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_etcd_route_t          *route;
+    ngx_etcd_peer_data_t      *pd;
     ngx_http_etcd_srv_conf_t  *escf;
 
     escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
 
-    route = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
+    pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
-    if (ngx_etcd_pin_owned(route, r->upstream)) {
-        ngx_etcd_pin_connect(route, &r->upstream->peer, r->pool);
+    if (ngx_etcd_pin_owned(pd, r->upstream)) {
+        ngx_etcd_pin_connect(pd, &r->upstream->peer, r->pool);
 
     } else {
         ngx_etcd_table_follow(&escf->upstream.service->table);
 
-        route = ngx_etcd_route_create(&escf->upstream, &r->upstream->peer,
+        pd = ngx_etcd_peer_data_create(&escf->upstream, &r->upstream->peer,
                                       r->pool);
-        if (route == NULL) {
+        if (pd == NULL) {
             return NGX_ERROR;
         }
 
-        ngx_http_set_ctx(r, route, ngx_http_etcd_module);
+        ngx_http_set_ctx(r, pd, ngx_http_etcd_module);
     }
 
-    if (ngx_etcd_pick_tell(&route->pick, ngx_http_etcd_close, r) != NGX_OK) {
+    if (ngx_etcd_pick_tell(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {
         return NGX_ERROR;
     }
 
     if (escf->key != NULL
-        && ngx_http_complex_value(r, escf->key, &route->pick.key) != NGX_OK)
+        && ngx_http_complex_value(r, escf->key, &pd->pick.key) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
     return escf->upstream.service->awaited
-           ? ngx_http_etcd_first_peer(r, route) : NGX_OK;
+           ? ngx_http_etcd_first_peer(r, pd) : NGX_OK;
 }
 
 
@@ -223,29 +223,29 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
  */
 
 static ngx_int_t
-ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_route_t *route)
+ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
 {
     ngx_uint_t  again;
 
-    if (!ngx_http_etcd_waits(r, route->upstream->service)) {
+    if (!ngx_http_etcd_waits(r, pd->upstream->service)) {
         return NGX_OK;
     }
 
     again = 0;
 
-    if (ngx_etcd_pin_owned(route, r->upstream)) {
+    if (ngx_etcd_pin_owned(pd, r->upstream)) {
 
         /* a cached value would be the same in the next build */
 
-        if (!ngx_etcd_pin_complete(route)) {
+        if (!ngx_etcd_pin_complete(pd)) {
             return NGX_OK;
         }
 
-        again = !ngx_etcd_pin_leads(route);
+        again = !ngx_etcd_pin_leads(pd);
     }
 
     if (!again
-        && ngx_etcd_pick_early(&r->upstream->peer, &route->pick) == NGX_OK)
+        && ngx_etcd_pick_early(&r->upstream->peer, &pd->pick) == NGX_OK)
     {
         return NGX_OK;
     }
@@ -254,8 +254,8 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_route_t *route)
         return NGX_OK;
     }
 
-    if (ngx_etcd_pin_owned(route, r->upstream)) {
-        ngx_etcd_pin_renew(route);
+    if (ngx_etcd_pin_owned(pd, r->upstream)) {
+        ngx_etcd_pin_renew(pd);
     }
 
     return NGX_ERROR;
@@ -324,19 +324,19 @@ ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status)
 }
 
 
-ngx_etcd_route_t *
-ngx_http_etcd_get_route(ngx_http_request_t *r)
+ngx_etcd_peer_data_t *
+ngx_http_etcd_get_peer_data(ngx_http_request_t *r)
 {
-    ngx_etcd_route_t  *route;
+    ngx_etcd_peer_data_t  *pd;
 
-    route = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
+    pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
-    if (route != NULL || r != r->main || !(r->internal || r->filter_finalize))
+    if (pd != NULL || r != r->main || !(r->internal || r->filter_finalize))
     {
-        return route;
+        return pd;
     }
 
     /* an internal redirect has cleared the contexts of the request */
 
-    return ngx_etcd_route_find(r->pool);
+    return ngx_etcd_peer_data_find(r->pool);
 }

@@ -98,7 +98,7 @@ ngx_http_etcd_member_variable(ngx_http_request_t *r,
     }
 
     if (rc == NGX_DECLINED) {
-        peer = ngx_etcd_route_peer(ngx_http_etcd_get_route(r));
+        peer = ngx_etcd_peer_data_peer(ngx_http_etcd_get_peer_data(r));
     }
 
     return variable->get(&variable->name, peer, v, r->pool);
@@ -113,7 +113,7 @@ ngx_http_etcd_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 
     variable = (ngx_etcd_variable_t *) data;
 
-    return variable->get(&variable->name, ngx_http_etcd_get_route(r), v,
+    return variable->get(&variable->name, ngx_http_etcd_get_peer_data(r), v,
                          r->pool);
 }
 

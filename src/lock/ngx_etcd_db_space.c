@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_db_status.h>
 #include <ngx_etcd_lock_conf.h>
-#include <ngx_etcd_space.h>
+#include <ngx_etcd_db_space.h>
 
 
 typedef struct {
@@ -20,24 +20,24 @@ typedef struct {
     ngx_etcd_cluster_t     *cluster;   /* NULL: this worker has not asked */
     ngx_etcd_db_status_t    status;
     unsigned                asking:1;
-} ngx_etcd_space_t;
+} ngx_etcd_db_space_t;
 
 
-static ngx_uint_t ngx_etcd_space_wanted(ngx_etcd_conf_t *conf);
-static void ngx_etcd_space_init(ngx_etcd_space_t *space, ngx_etcd_conf_t *conf,
-    ngx_log_t *log);
-static void ngx_etcd_space_timer(ngx_event_t *ev);
-static ngx_uint_t ngx_etcd_space_due(ngx_etcd_space_t *space);
-static void ngx_etcd_space_ask(ngx_etcd_space_t *space);
-static void ngx_etcd_space_changed(void *data);
-static void ngx_etcd_space_done(ngx_etcd_db_status_t *status,
+static ngx_uint_t ngx_etcd_db_space_wanted(ngx_etcd_conf_t *conf);
+static void ngx_etcd_db_space_init(ngx_etcd_db_space_t *space,
+    ngx_etcd_conf_t *conf, ngx_log_t *log);
+static void ngx_etcd_db_space_timer(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_db_space_due(ngx_etcd_db_space_t *space);
+static void ngx_etcd_db_space_ask(ngx_etcd_db_space_t *space);
+static void ngx_etcd_db_space_changed(void *data);
+static void ngx_etcd_db_space_done(ngx_etcd_db_status_t *status,
     ngx_etcd_grpc_status_e code, ngx_str_t *text);
-static void ngx_etcd_space_failed(ngx_etcd_space_t *space,
+static void ngx_etcd_db_space_failed(ngx_etcd_db_space_t *space,
     ngx_etcd_grpc_status_e code, ngx_str_t *text);
-static ngx_etcd_space_state_e ngx_etcd_space_state(ngx_etcd_space_t *space,
-    uint64_t size, uint64_t quota);
-static void ngx_etcd_space_report(ngx_etcd_space_t *space,
-    ngx_etcd_space_state_e state);
+static ngx_etcd_db_space_state_e ngx_etcd_db_space_state(
+    ngx_etcd_db_space_t *space, uint64_t size, uint64_t quota);
+static void ngx_etcd_db_space_report(ngx_etcd_db_space_t *space,
+    ngx_etcd_db_space_state_e state);
 
 
 /* of this worker, created by each process */
@@ -46,17 +46,17 @@ static ngx_array_t  *ngx_etcd_spaces;
 
 
 ngx_int_t
-ngx_etcd_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
+ngx_etcd_db_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
 {
-    ngx_uint_t          i;
-    ngx_etcd_conf_t   **clusters;
-    ngx_etcd_space_t   *space;
+    ngx_uint_t            i;
+    ngx_etcd_conf_t     **clusters;
+    ngx_etcd_db_space_t  *space;
 
     /* timers refer to the elements: allocate all of them now */
 
     ngx_etcd_spaces = ngx_array_create(cycle->pool,
                                        ngx_max(conf->clusters.nelts, 1),
-                                       sizeof(ngx_etcd_space_t));
+                                       sizeof(ngx_etcd_db_space_t));
     if (ngx_etcd_spaces == NULL) {
         return NGX_ERROR;
     }
@@ -65,7 +65,7 @@ ngx_etcd_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
 
     for (i = 0; i < conf->clusters.nelts; i++) {
 
-        if (!ngx_etcd_space_wanted(clusters[i])) {
+        if (!ngx_etcd_db_space_wanted(clusters[i])) {
             continue;
         }
 
@@ -74,7 +74,7 @@ ngx_etcd_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
             return NGX_ERROR;
         }
 
-        ngx_etcd_space_init(space, clusters[i], cycle->log);
+        ngx_etcd_db_space_init(space, clusters[i], cycle->log);
     }
 
     return NGX_OK;
@@ -82,7 +82,7 @@ ngx_etcd_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
 
 
 static ngx_uint_t
-ngx_etcd_space_wanted(ngx_etcd_conf_t *conf)
+ngx_etcd_db_space_wanted(ngx_etcd_conf_t *conf)
 {
     ngx_uint_t              i;
     ngx_etcd_lock_name_t  **names;
@@ -104,33 +104,33 @@ ngx_etcd_space_wanted(ngx_etcd_conf_t *conf)
 
 
 static void
-ngx_etcd_space_init(ngx_etcd_space_t *space, ngx_etcd_conf_t *conf,
+ngx_etcd_db_space_init(ngx_etcd_db_space_t *space, ngx_etcd_conf_t *conf,
     ngx_log_t *log)
 {
     ngx_msec_t  first;
 
-    ngx_memzero(space, sizeof(ngx_etcd_space_t));
+    ngx_memzero(space, sizeof(ngx_etcd_db_space_t));
 
     space->conf = conf;
     space->shared = &conf->zone.sh->space;
     space->log = log;
 
-    space->timer.handler = ngx_etcd_space_timer;
+    space->timer.handler = ngx_etcd_db_space_timer;
     space->timer.data = space;
     space->timer.log = log;
     space->timer.cancelable = 1;
 
-    first = ngx_min(conf->db_check, NGX_ETCD_SPACE_FIRST);
+    first = ngx_min(conf->db_check, NGX_ETCD_DB_SPACE_FIRST);
 
     ngx_add_timer(&space->timer, 1 + (ngx_msec_t) ngx_random() % first);
 }
 
 
 void
-ngx_etcd_space_stop(void)
+ngx_etcd_db_space_stop(void)
 {
-    ngx_uint_t         i;
-    ngx_etcd_space_t  *space;
+    ngx_uint_t            i;
+    ngx_etcd_db_space_t  *space;
 
     if (ngx_etcd_spaces == NULL) {
         return;
@@ -155,9 +155,9 @@ ngx_etcd_space_stop(void)
 
 
 static void
-ngx_etcd_space_timer(ngx_event_t *ev)
+ngx_etcd_db_space_timer(ngx_event_t *ev)
 {
-    ngx_etcd_space_t  *space;
+    ngx_etcd_db_space_t  *space;
 
     space = ev->data;
 
@@ -168,8 +168,8 @@ ngx_etcd_space_timer(ngx_event_t *ev)
     if (space->asking) {
         space->shared->asked = ngx_max(ngx_current_msec, 1);
 
-    } else if (ngx_etcd_space_due(space)) {
-        ngx_etcd_space_ask(space);
+    } else if (ngx_etcd_db_space_due(space)) {
+        ngx_etcd_db_space_ask(space);
     }
 
     ngx_add_timer(ev, space->conf->db_check);
@@ -183,7 +183,7 @@ ngx_etcd_space_timer(ngx_event_t *ev)
  */
 
 static ngx_uint_t
-ngx_etcd_space_due(ngx_etcd_space_t *space)
+ngx_etcd_db_space_due(ngx_etcd_db_space_t *space)
 {
     ngx_msec_t     wait;
     ngx_atomic_t   asked;
@@ -205,12 +205,12 @@ ngx_etcd_space_due(ngx_etcd_space_t *space)
 
 
 static void
-ngx_etcd_space_ask(ngx_etcd_space_t *space)
+ngx_etcd_db_space_ask(ngx_etcd_db_space_t *space)
 {
     if (space->cluster == NULL) {
         space->cluster = ngx_etcd_cluster_create(&space->conf->client,
-                                                 ngx_etcd_space_changed, NULL,
-                                                 space->log);
+                                                 ngx_etcd_db_space_changed,
+                                                 NULL, space->log);
         if (space->cluster == NULL) {
             return;
         }
@@ -219,7 +219,7 @@ ngx_etcd_space_ask(ngx_etcd_space_t *space)
     space->asking = 1;
 
     space->status.cluster = space->cluster;
-    space->status.done = ngx_etcd_space_done;
+    space->status.done = ngx_etcd_db_space_done;
     space->status.data = space;
 
     ngx_etcd_db_status_start(&space->status);
@@ -227,20 +227,20 @@ ngx_etcd_space_ask(ngx_etcd_space_t *space)
 
 
 static void
-ngx_etcd_space_changed(void *data)
+ngx_etcd_db_space_changed(void *data)
 {
     /* the state of this client is not published */
 }
 
 
 static void
-ngx_etcd_space_done(ngx_etcd_db_status_t *status, ngx_etcd_grpc_status_e code,
-    ngx_str_t *text)
+ngx_etcd_db_space_done(ngx_etcd_db_status_t *status,
+    ngx_etcd_grpc_status_e code, ngx_str_t *text)
 {
-    uint64_t                 quota;
-    ngx_etcd_space_t        *space;
-    ngx_etcd_zone_space_t   *shared;
-    ngx_etcd_space_state_e   state;
+    uint64_t                   quota;
+    ngx_etcd_db_space_t       *space;
+    ngx_etcd_zone_space_t     *shared;
+    ngx_etcd_db_space_state_e  state;
 
     space = status->data;
     shared = space->shared;
@@ -248,18 +248,18 @@ ngx_etcd_space_done(ngx_etcd_db_status_t *status, ngx_etcd_grpc_status_e code,
     space->asking = 0;
 
     if (code != NGX_ETCD_GRPC_OK) {
-        ngx_etcd_space_failed(space, code, text);
+        ngx_etcd_db_space_failed(space, code, text);
         return;
     }
 
     quota = status->quota ? status->quota : space->conf->db_quota;
-    state = ngx_etcd_space_state(space, status->size, quota);
+    state = ngx_etcd_db_space_state(space, status->size, quota);
 
     shared->size = status->size;
     shared->quota = quota;
 
     if (shared->state != (ngx_atomic_uint_t) state) {
-        ngx_etcd_space_report(space, state);
+        ngx_etcd_db_space_report(space, state);
         shared->state = state;
     }
 }
@@ -268,8 +268,8 @@ ngx_etcd_space_done(ngx_etcd_db_status_t *status, ngx_etcd_grpc_status_e code,
 /* The last known size stays while etcd is unreachable. */
 
 static void
-ngx_etcd_space_failed(ngx_etcd_space_t *space, ngx_etcd_grpc_status_e code,
-    ngx_str_t *text)
+ngx_etcd_db_space_failed(ngx_etcd_db_space_t *space,
+    ngx_etcd_grpc_status_e code, ngx_str_t *text)
 {
     ngx_etcd_zone_space_t  *shared;
 
@@ -277,11 +277,11 @@ ngx_etcd_space_failed(ngx_etcd_space_t *space, ngx_etcd_grpc_status_e code,
 
     if (!ngx_etcd_retriable(code)) {
 
-        if (shared->state == NGX_ETCD_SPACE_REFUSED) {
+        if (shared->state == NGX_ETCD_DB_SPACE_REFUSED) {
             return;
         }
 
-        shared->state = NGX_ETCD_SPACE_REFUSED;
+        shared->state = NGX_ETCD_DB_SPACE_REFUSED;
         shared->size = 0;
         shared->quota = 0;
     }
@@ -295,25 +295,27 @@ ngx_etcd_space_failed(ngx_etcd_space_t *space, ngx_etcd_grpc_status_e code,
 
 /* Hysteresis: etcd's members report slightly different sizes. */
 
-static ngx_etcd_space_state_e
-ngx_etcd_space_state(ngx_etcd_space_t *space, uint64_t size, uint64_t quota)
+static ngx_etcd_db_space_state_e
+ngx_etcd_db_space_state(ngx_etcd_db_space_t *space, uint64_t size,
+    uint64_t quota)
 {
     ngx_uint_t  percent;
 
     if (space->status.nospace) {
-        return NGX_ETCD_SPACE_NONE;
+        return NGX_ETCD_DB_SPACE_NONE;
     }
 
-    percent = (space->shared->state == NGX_ETCD_SPACE_IS_LOW)
-              ? NGX_ETCD_SPACE_ENOUGH : NGX_ETCD_SPACE_LOW;
+    percent = (space->shared->state == NGX_ETCD_DB_SPACE_IS_LOW)
+              ? NGX_ETCD_DB_SPACE_ENOUGH : NGX_ETCD_DB_SPACE_LOW;
 
     return (quota != 0 && size / percent >= quota / 100)
-           ? NGX_ETCD_SPACE_IS_LOW : NGX_ETCD_SPACE_IS_ENOUGH;
+           ? NGX_ETCD_DB_SPACE_IS_LOW : NGX_ETCD_DB_SPACE_IS_ENOUGH;
 }
 
 
 static void
-ngx_etcd_space_report(ngx_etcd_space_t *space, ngx_etcd_space_state_e state)
+ngx_etcd_db_space_report(ngx_etcd_db_space_t *space,
+    ngx_etcd_db_space_state_e state)
 {
     ngx_etcd_zone_space_t  *shared;
 
@@ -321,13 +323,13 @@ ngx_etcd_space_report(ngx_etcd_space_t *space, ngx_etcd_space_state_e state)
 
     switch (state) {
 
-    case NGX_ETCD_SPACE_NONE:
+    case NGX_ETCD_DB_SPACE_NONE:
         ngx_log_error(NGX_LOG_ERR, space->log, 0,
                       "etcd cluster \"%V\": the database is full (NOSPACE), "
                       "locks cannot be acquired", &space->conf->name);
         break;
 
-    case NGX_ETCD_SPACE_IS_LOW:
+    case NGX_ETCD_DB_SPACE_IS_LOW:
         ngx_log_error(NGX_LOG_WARN, space->log, 0,
                       "etcd cluster \"%V\": the database is almost full: "
                       "%uL bytes of %uL",
@@ -335,8 +337,8 @@ ngx_etcd_space_report(ngx_etcd_space_t *space, ngx_etcd_space_state_e state)
         break;
 
     default:
-        if (shared->state == NGX_ETCD_SPACE_IS_LOW
-            || shared->state == NGX_ETCD_SPACE_NONE)
+        if (shared->state == NGX_ETCD_DB_SPACE_IS_LOW
+            || shared->state == NGX_ETCD_DB_SPACE_NONE)
         {
             ngx_log_error(NGX_LOG_NOTICE, space->log, 0,
                           "etcd cluster \"%V\": the database has room again: "

@@ -11,8 +11,8 @@
  */
 
 
-#ifndef _NGX_ETCD_SPACE_H_INCLUDED_
-#define _NGX_ETCD_SPACE_H_INCLUDED_
+#ifndef _NGX_ETCD_DB_SPACE_H_INCLUDED_
+#define _NGX_ETCD_DB_SPACE_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -20,36 +20,37 @@
 #include <ngx_etcd_conf.h>
 
 
-#define NGX_ETCD_SPACE_QUOTA   2147483648     /* etcd's default */
-#define NGX_ETCD_SPACE_CHECK   60000          /* ms */
+#define NGX_ETCD_DB_SPACE_QUOTA  2147483648     /* etcd's default */
+#define NGX_ETCD_DB_SPACE_CHECK  60000          /* ms */
 
-#define NGX_ETCD_SPACE_FIRST   1000           /* ms: first check within */
+#define NGX_ETCD_DB_SPACE_FIRST  1000           /* ms: first check within */
 
 /* percent of the quota: LOW begins, LOW ends */
 
-#define NGX_ETCD_SPACE_LOW     80
-#define NGX_ETCD_SPACE_ENOUGH  75
+#define NGX_ETCD_DB_SPACE_LOW  80
+#define NGX_ETCD_DB_SPACE_ENOUGH  75
 
 
 /* the state in the zone */
 
 typedef enum {
-    NGX_ETCD_SPACE_UNKNOWN = 0,               /* not asked yet */
-    NGX_ETCD_SPACE_REFUSED,                   /* etcd refuses to answer */
-    NGX_ETCD_SPACE_IS_ENOUGH,
-    NGX_ETCD_SPACE_IS_LOW,
-    NGX_ETCD_SPACE_NONE                       /* etcd refuses writes */
-} ngx_etcd_space_state_e;
+    NGX_ETCD_DB_SPACE_UNKNOWN = 0,               /* not asked yet */
+    NGX_ETCD_DB_SPACE_REFUSED,                   /* etcd refuses to answer */
+    NGX_ETCD_DB_SPACE_IS_ENOUGH,
+    NGX_ETCD_DB_SPACE_IS_LOW,
+    NGX_ETCD_DB_SPACE_NONE                    /* etcd refuses writes */
+} ngx_etcd_db_space_state_e;
 
 
 /*
  * Called in a worker.  NGX_ERROR: no memory; never because etcd is
  * unreachable.
  */
-ngx_int_t ngx_etcd_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf);
+ngx_int_t ngx_etcd_db_space_start(ngx_cycle_t *cycle,
+    ngx_etcd_main_conf_t *conf);
 
 /* Called when the worker exits. */
-void ngx_etcd_space_stop(void);
+void ngx_etcd_db_space_stop(void);
 
 
-#endif /* _NGX_ETCD_SPACE_H_INCLUDED_ */
+#endif /* _NGX_ETCD_DB_SPACE_H_INCLUDED_ */

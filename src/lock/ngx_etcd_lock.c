@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock_keep.h>
-#include <ngx_etcd_lock_show.h>
+#include <ngx_etcd_lock_status.h>
 
 
 static ngx_int_t ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log);
@@ -46,19 +46,19 @@ static void ngx_etcd_lock_prove(ngx_etcd_grant_t *grant);
 ngx_int_t
 ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
 {
-    ngx_int_t              rc;
-    ngx_etcd_lock_t       *lock;
-    ngx_etcd_lockers_t    *lockers;
-    ngx_etcd_lock_name_t  *name;
+    ngx_int_t                 rc;
+    ngx_etcd_lock_t          *lock;
+    ngx_etcd_worker_locks_t  *locks;
+    ngx_etcd_lock_name_t     *name;
 
     name = grant->conf->name;
 
-    lockers = ngx_etcd_lockers_get(name->cluster);
-    if (lockers == NULL) {
+    locks = ngx_etcd_worker_locks_get(name->cluster);
+    if (locks == NULL) {
         return NGX_ERROR;
     }
 
-    lock = ngx_etcd_lockers_lock(lockers, name, key, ngx_etcd_lock_post,
+    lock = ngx_etcd_worker_locks_lock(locks, name, key, ngx_etcd_lock_post,
                                  ngx_etcd_lock_left, ngx_etcd_lock_seen);
     if (lock == NULL) {
         return NGX_ERROR;
@@ -80,13 +80,13 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
 static ngx_int_t
 ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
 {
-    ngx_etcd_conf_t       *ecf;
-    ngx_etcd_lock_t       *lock;
-    ngx_etcd_lockers_t    *lockers;
+    ngx_etcd_conf_t          *ecf;
+    ngx_etcd_lock_t          *lock;
+    ngx_etcd_worker_locks_t  *locks;
 
     lock = grant->lock;
-    lockers = lock->lockers;
-    ecf = lockers->conf;
+    locks = lock->locks;
+    ecf = locks->conf;
 
     if (grant->conf->wait == 0 && ngx_etcd_lock_taken(lock)) {
         ngx_log_error(NGX_LOG_INFO, log, 0,
@@ -97,18 +97,18 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
     }
 
     if (lock->nwaiters >= grant->conf->queue
-        || lockers->waiting >= ecf->lock_waiters)
+        || locks->waiting >= ecf->lock_waiters)
     {
         ngx_log_error(NGX_LOG_ERR, log, 0,
                       "etcd cluster \"%V\": lock \"%V\": too many requests "
                       "wait: %ui for this lock, %ui for all locks", &ecf->name,
-                      &lock->node.str, lock->nwaiters, lockers->waiting);
+                      &lock->node.str, lock->nwaiters, locks->waiting);
 
         return ngx_etcd_lock_refuse(grant);
     }
 
-    ngx_etcd_locker_start(lockers->client);
-    ngx_etcd_lockers_use(lock);
+    ngx_etcd_locker_start(locks->client);
+    ngx_etcd_worker_locks_use(lock);
 
     ngx_etcd_lock_wait(grant, log);
     ngx_etcd_lock_keep_use(lock);
@@ -193,11 +193,11 @@ ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log)
     grant->timer.log = log;
 
     ngx_add_timer(&grant->timer,
-                  grant->expired ? lock->lockers->conf->client.request_timeout
+                  grant->expired ? lock->locks->conf->client.request_timeout
                                  : grant->conf->wait);
 
     ngx_queue_insert_tail(&lock->waiters, &grant->queue);
-    ngx_etcd_lock_show_waiting(lock, 1);
+    ngx_etcd_lock_status_waiting(lock, 1);
 }
 
 
@@ -231,7 +231,7 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
         grant->state = NGX_ETCD_GRANT_NONE;
 
         ngx_queue_remove(&grant->queue);
-        ngx_etcd_lock_show_waiting(lock, -1);
+        ngx_etcd_lock_status_waiting(lock, -1);
         ngx_etcd_lock_advance(lock);
         break;
 
@@ -255,7 +255,7 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
         break;
     }
 
-    ngx_etcd_lockers_left(grant->conf->name->cluster->lockers);
+    ngx_etcd_worker_locks_left(grant->conf->name->cluster->worker_locks);
 }
 
 
@@ -263,7 +263,7 @@ ngx_uint_t
 ngx_etcd_lock_held(ngx_etcd_grant_t *grant)
 {
     return grant->state == NGX_ETCD_GRANT_HELD
-           && ngx_etcd_locker_valid(grant->lock->lockers->client);
+           && ngx_etcd_locker_valid(grant->lock->locks->client);
 }
 
 
@@ -358,8 +358,8 @@ ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key)
     ngx_etcd_lock_keep_end(key);
 
     if (key->grant != NULL) {
-        ngx_etcd_lock_show_free(key);
-        ngx_etcd_lock_show_held(lock, -1);
+        ngx_etcd_lock_status_free(key);
+        ngx_etcd_lock_status_held(lock, -1);
     }
 
     ngx_etcd_mutex_release(key->mutex);
@@ -396,7 +396,7 @@ ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
 static void
 ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_lock_key_t *key = mutex->data;
+    ngx_etcd_lock_key_t  *key = mutex->data;
 
     ngx_post_event(&key->lock->post, &ngx_posted_events);
 }
@@ -445,7 +445,7 @@ ngx_etcd_lock_post(ngx_event_t *ev)
     }
 
     if (lock->nwaiters == 0 && lock->nkeys == 0) {
-        ngx_etcd_lockers_rest(lock);
+        ngx_etcd_worker_locks_rest(lock);
     }
 }
 
@@ -540,12 +540,12 @@ ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
     }
 
     if (key->grant == NULL) {
-        ngx_etcd_lock_show_held(lock, 1);
+        ngx_etcd_lock_status_held(lock, 1);
     }
 
     key->grant = grant;
 
-    ngx_etcd_lock_show_holder(key);
+    ngx_etcd_lock_status_holder(key);
 
     (void) ngx_atomic_fetch_add(&lock->name->tally->acquired, 1);
 }
@@ -573,7 +573,7 @@ ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
 
     if (lock->nwaiters == 0
         || key->mutex->state != NGX_ETCD_MUTEX_HELD
-        || !ngx_etcd_locker_valid(lock->lockers->client))
+        || !ngx_etcd_locker_valid(lock->locks->client))
     {
         return NGX_DECLINED;
     }
@@ -682,12 +682,12 @@ ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
     grant->state = state;
     grant->waited = ngx_current_msec - grant->since;
 
-    ngx_etcd_lock_show_waiting(lock, -1);
+    ngx_etcd_lock_status_waiting(lock, -1);
 
     if (state != NGX_ETCD_GRANT_HELD) {
         ngx_log_error(NGX_LOG_INFO, grant->event.log, 0,
                       "etcd cluster \"%V\": lock \"%V\" was not obtained: %s",
-                      &lock->lockers->conf->name, &lock->node.str,
+                      &lock->locks->conf->name, &lock->node.str,
                       (state == NGX_ETCD_GRANT_TIMEOUT)
                       ? "it is held" : "etcd has not answered");
     }
@@ -715,7 +715,7 @@ ngx_etcd_lock_timer(ngx_event_t *ev)
     grant = ev->data;
     lock = grant->lock;
 
-    limit = lock->lockers->conf->client.request_timeout;
+    limit = lock->locks->conf->client.request_timeout;
     waited = ngx_current_msec - grant->since;
 
     if (!ngx_etcd_lock_asking(lock)) {

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock_hold.h>
-#include <ngx_etcd_lockers.h>
+#include <ngx_etcd_worker_locks.h>
 
 
 typedef struct {
@@ -34,33 +34,34 @@ ngx_etcd_lock_hold_init(ngx_etcd_lock_hold_t *hold)
 
 
 void
-ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_lock_slot_t *slot)
+ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold,
+    ngx_etcd_request_lock_t *rl)
 {
     ngx_etcd_lock_held_t  *held;
 
-    if (!slot->grant.opened || !ngx_etcd_lock_held(&slot->grant)) {
-        ngx_etcd_lock_end(&slot->grant);
+    if (!rl->grant.opened || !ngx_etcd_lock_held(&rl->grant)) {
+        ngx_etcd_lock_end(&rl->grant);
         return;
     }
 
-    held = ngx_alloc(sizeof(ngx_etcd_lock_held_t) + slot->key.len,
+    held = ngx_alloc(sizeof(ngx_etcd_lock_held_t) + rl->key.len,
                      ngx_cycle->log);
     if (held == NULL) {
-        ngx_etcd_lock_end(&slot->grant);
+        ngx_etcd_lock_end(&rl->grant);
         return;
     }
 
     held->hold = hold;
-    held->key.len = slot->key.len;
+    held->key.len = rl->key.len;
     held->key.data = (u_char *) held + sizeof(ngx_etcd_lock_held_t);
 
-    if (slot->key.len != 0) {
-        ngx_memcpy(held->key.data, slot->key.data, slot->key.len);
+    if (rl->key.len != 0) {
+        ngx_memcpy(held->key.data, rl->key.data, rl->key.len);
     }
 
     ngx_queue_insert_tail(&hold->locks, &held->queue);
 
-    ngx_etcd_lock_hold_move(held, &slot->grant);
+    ngx_etcd_lock_hold_move(held, &rl->grant);
 }
 
 

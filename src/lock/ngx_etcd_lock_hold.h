@@ -16,7 +16,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_lock_slot.h>
+#include <ngx_etcd_request_lock.h>
 
 
 typedef struct ngx_etcd_lock_hold_s  ngx_etcd_lock_hold_t;
@@ -38,12 +38,12 @@ struct ngx_etcd_lock_hold_s {
 void ngx_etcd_lock_hold_init(ngx_etcd_lock_hold_t *hold);
 
 /*
- * Moves the lock of the slot into the hold, if the slot holds one.  The
- * slot's own grant has ended in any case.  A lock that cannot be moved
+ * Moves the lock of a request into the hold, if the request holds it.  The
+ * request's own grant has ended in any case.  A lock that cannot be moved
  * because there is no memory is released.
  */
 void ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold,
-    ngx_etcd_lock_slot_t *slot);
+    ngx_etcd_request_lock_t *rl);
 
 /* Returns 1 if the hold has no locks. */
 ngx_uint_t ngx_etcd_lock_hold_empty(ngx_etcd_lock_hold_t *hold);

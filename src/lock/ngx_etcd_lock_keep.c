@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock_keep.h>
-#include <ngx_etcd_lock_show.h>
+#include <ngx_etcd_lock_status.h>
 
 
 static ngx_msec_t ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key);
@@ -23,17 +23,17 @@ static void ngx_etcd_lock_keep_timer(ngx_event_t *ev);
 ngx_int_t
 ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
 {
-    ngx_msec_t           left;
-    ngx_etcd_lock_t     *lock;
-    ngx_etcd_lockers_t  *lockers;
+    ngx_msec_t                left;
+    ngx_etcd_lock_t          *lock;
+    ngx_etcd_worker_locks_t  *locks;
 
     lock = key->lock;
-    lockers = lock->lockers;
+    locks = lock->locks;
     left = ngx_etcd_lock_keep_left(key);
 
     if (left == 0
         || ngx_exiting
-        || lockers->nkept >= NGX_ETCD_LOCK_MAX_KEPT
+        || locks->nkept >= NGX_ETCD_LOCK_MAX_KEPT
         || key->mutex->state != NGX_ETCD_MUTEX_HELD
         || ngx_etcd_lock_keep_others(key) == NGX_BUSY)
     {
@@ -46,15 +46,15 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
         return NGX_DECLINED;
     }
 
-    ngx_etcd_lock_show_free(key);
-    ngx_etcd_lock_show_held(lock, -1);
+    ngx_etcd_lock_status_free(key);
+    ngx_etcd_lock_status_held(lock, -1);
 
     key->grant = NULL;
     key->kept = 1;
     key->mine = 0;
     key->over = 0;
     lock->nkept++;
-    lockers->nkept++;
+    locks->nkept++;
 
     key->timer.handler = ngx_etcd_lock_keep_timer;
     key->timer.data = key;
@@ -212,7 +212,7 @@ ngx_etcd_lock_keep_end(ngx_etcd_lock_key_t *key)
 
     key->kept = 0;
     key->lock->nkept--;
-    key->lock->lockers->nkept--;
+    key->lock->locks->nkept--;
 
     if (key->timer.timer_set) {
         ngx_del_timer(&key->timer);
@@ -228,7 +228,7 @@ ngx_etcd_lock_keep_end(ngx_etcd_lock_key_t *key)
 static void
 ngx_etcd_lock_keep_timer(ngx_event_t *ev)
 {
-    ngx_etcd_lock_key_t *key = ev->data;
+    ngx_etcd_lock_key_t  *key = ev->data;
 
     key->over = 1;
 

@@ -27,7 +27,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_lockers.h>
+#include <ngx_etcd_worker_locks.h>
 
 
 /* kept keys per worker and cluster */

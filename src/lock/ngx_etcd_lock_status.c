@@ -7,22 +7,22 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_lock_show.h>
+#include <ngx_etcd_lock_status.h>
 
 
-static void ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock);
-static ngx_etcd_lock_row_t *ngx_etcd_lock_show_add(ngx_etcd_lock_t *lock);
-static ngx_etcd_lock_table_t *ngx_etcd_lock_show_table(
-    ngx_etcd_lockers_t *lockers);
+static void ngx_etcd_lock_status_queue(ngx_etcd_lock_t *lock);
+static ngx_etcd_lock_row_t *ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock);
+static ngx_etcd_lock_table_t *ngx_etcd_lock_status_table(
+    ngx_etcd_worker_locks_t *locks);
 static void ngx_etcd_lock_hide(ngx_etcd_lock_t *lock,
     ngx_etcd_lock_row_t **row);
 
 
 void
-ngx_etcd_lock_show_held(ngx_etcd_lock_t *lock, ngx_int_t n)
+ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n)
 {
     lock->nheld += n;
-    lock->lockers->held += n;
+    lock->locks->held += n;
     lock->name->held += n;
 
     ngx_etcd_gauge_set(&lock->name->tally->held, lock->name->held);
@@ -30,21 +30,21 @@ ngx_etcd_lock_show_held(ngx_etcd_lock_t *lock, ngx_int_t n)
 
 
 void
-ngx_etcd_lock_show_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
+ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
 {
     lock->nwaiters += n;
-    lock->lockers->waiting += n;
+    lock->locks->waiting += n;
     lock->name->waiting += n;
 
     ngx_etcd_gauge_set(&lock->name->tally->waiting, lock->name->waiting);
-    ngx_etcd_lock_show_queue(lock);
+    ngx_etcd_lock_status_queue(lock);
 }
 
 
 /* The waiters have changed. */
 
 static void
-ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock)
+ngx_etcd_lock_status_queue(ngx_etcd_lock_t *lock)
 {
     ngx_queue_t       *q;
     ngx_etcd_grant_t  *first;
@@ -55,7 +55,7 @@ ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock)
     }
 
     if (lock->row == NULL) {
-        lock->row = ngx_etcd_lock_show_add(lock);
+        lock->row = ngx_etcd_lock_status_add(lock);
     }
 
     if (lock->row != NULL) {
@@ -68,10 +68,10 @@ ngx_etcd_lock_show_queue(ngx_etcd_lock_t *lock)
 
 
 void
-ngx_etcd_lock_show_holder(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_status_holder(ngx_etcd_lock_key_t *key)
 {
     if (key->row == NULL) {
-        key->row = ngx_etcd_lock_show_add(key->lock);
+        key->row = ngx_etcd_lock_status_add(key->lock);
     }
 
     if (key->row != NULL) {
@@ -81,7 +81,7 @@ ngx_etcd_lock_show_holder(ngx_etcd_lock_key_t *key)
 
 
 void
-ngx_etcd_lock_show_free(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_status_free(ngx_etcd_lock_key_t *key)
 {
     ngx_etcd_lock_hide(key->lock, &key->row);
 }
@@ -90,12 +90,12 @@ ngx_etcd_lock_show_free(ngx_etcd_lock_key_t *key)
 /* Shows the KEY only: the prefix of the lock is "NAME/" or "NAME/KEY/". */
 
 static ngx_etcd_lock_row_t *
-ngx_etcd_lock_show_add(ngx_etcd_lock_t *lock)
+ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
 {
     ngx_str_t               key;
     ngx_etcd_lock_table_t  *table;
 
-    table = ngx_etcd_lock_show_table(lock->lockers);
+    table = ngx_etcd_lock_status_table(lock->locks);
     if (table == NULL) {
         return NULL;
     }
@@ -116,18 +116,18 @@ ngx_etcd_lock_show_add(ngx_etcd_lock_t *lock)
 /* All tables may be in use while workers of older configurations run. */
 
 static ngx_etcd_lock_table_t *
-ngx_etcd_lock_show_table(ngx_etcd_lockers_t *lockers)
+ngx_etcd_lock_status_table(ngx_etcd_worker_locks_t *locks)
 {
-    if (lockers->table == NULL
-        && (!lockers->claimed
-            || ngx_current_msec - lockers->claim >= NGX_ETCD_LOCK_SHOW_AGAIN))
+    if (locks->table == NULL
+        && (!locks->claimed
+            || ngx_current_msec - locks->claim >= NGX_ETCD_LOCK_STATUS_AGAIN))
     {
-        lockers->claimed = 1;
-        lockers->claim = ngx_current_msec;
-        lockers->table = ngx_etcd_lock_table_claim(&lockers->conf->zone);
+        locks->claimed = 1;
+        locks->claim = ngx_current_msec;
+        locks->table = ngx_etcd_lock_table_claim(&locks->conf->zone);
     }
 
-    return lockers->table;
+    return locks->table;
 }
 
 
@@ -135,7 +135,7 @@ static void
 ngx_etcd_lock_hide(ngx_etcd_lock_t *lock, ngx_etcd_lock_row_t **row)
 {
     if (*row != NULL) {
-        ngx_etcd_lock_row_remove(lock->lockers->table, *row);
+        ngx_etcd_lock_row_remove(lock->locks->table, *row);
         *row = NULL;
     }
 }

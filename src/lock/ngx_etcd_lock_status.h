@@ -7,32 +7,32 @@
  */
 
 
-#ifndef _NGX_ETCD_LOCK_SHOW_H_INCLUDED_
-#define _NGX_ETCD_LOCK_SHOW_H_INCLUDED_
+#ifndef _NGX_ETCD_LOCK_STATUS_H_INCLUDED_
+#define _NGX_ETCD_LOCK_STATUS_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_lockers.h>
+#include <ngx_etcd_worker_locks.h>
 
 
 /* ms until the search for a free table is repeated */
 
-#define NGX_ETCD_LOCK_SHOW_AGAIN  1000
+#define NGX_ETCD_LOCK_STATUS_AGAIN  1000
 
 
 /* Change the number of locks held or awaited by this worker by n. */
-void ngx_etcd_lock_show_held(ngx_etcd_lock_t *lock, ngx_int_t n);
-void ngx_etcd_lock_show_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
+void ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n);
+void ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
 
 /*
  * Shows the new holder of the key, instead of the former one if there was
  * one.
  */
-void ngx_etcd_lock_show_holder(ngx_etcd_lock_key_t *key);
+void ngx_etcd_lock_status_holder(ngx_etcd_lock_key_t *key);
 
 /* Removes the holder, if shown. */
-void ngx_etcd_lock_show_free(ngx_etcd_lock_key_t *key);
+void ngx_etcd_lock_status_free(ngx_etcd_lock_key_t *key);
 
 
-#endif /* _NGX_ETCD_LOCK_SHOW_H_INCLUDED_ */
+#endif /* _NGX_ETCD_LOCK_STATUS_H_INCLUDED_ */

@@ -6,11 +6,11 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_lock_slot.h>
+#include <ngx_etcd_request_lock.h>
 #include <ngx_etcd_variable.h>
 
 
-static void ngx_etcd_lock_slot_cleanup(void *data);
+static void ngx_etcd_request_lock_cleanup(void *data);
 static ngx_int_t ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool,
     void *owner, ngx_variable_value_t *v);
 static ngx_int_t ngx_etcd_lock_variable_status(ngx_str_t *name,
@@ -28,50 +28,50 @@ ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[] = {
 };
 
 
-ngx_etcd_lock_slot_t *
-ngx_etcd_lock_slot_add(ngx_pool_t *pool, void *owner,
+ngx_etcd_request_lock_t *
+ngx_etcd_request_lock_add(ngx_pool_t *pool, void *owner,
     ngx_etcd_lock_conf_t *conf)
 {
-    ngx_pool_cleanup_t    *cln;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_pool_cleanup_t       *cln;
+    ngx_etcd_request_lock_t  *rl;
 
-    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_lock_slot_t));
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_request_lock_t));
     if (cln == NULL) {
         return NULL;
     }
 
-    slot = cln->data;
-    ngx_memzero(slot, sizeof(ngx_etcd_lock_slot_t));
+    rl = cln->data;
+    ngx_memzero(rl, sizeof(ngx_etcd_request_lock_t));
 
-    cln->handler = ngx_etcd_lock_slot_cleanup;
+    cln->handler = ngx_etcd_request_lock_cleanup;
 
-    slot->owner = owner;
-    slot->cleanup = cln;
-    slot->grant.conf = conf;
-    slot->grant.data = slot;
+    rl->owner = owner;
+    rl->cleanup = cln;
+    rl->grant.conf = conf;
+    rl->grant.data = rl;
 
-    return slot;
+    return rl;
 }
 
 
 static void
-ngx_etcd_lock_slot_cleanup(void *data)
+ngx_etcd_request_lock_cleanup(void *data)
 {
-    ngx_etcd_lock_slot_t *slot = data;
+    ngx_etcd_request_lock_t *rl = data;
 
-    ngx_etcd_lock_end(&slot->grant);
+    ngx_etcd_lock_end(&rl->grant);
 }
 
 
-ngx_etcd_lock_slot_t *
-ngx_etcd_lock_slot_next(ngx_pool_t *pool, ngx_etcd_lock_slot_t *slot)
+ngx_etcd_request_lock_t *
+ngx_etcd_request_lock_next(ngx_pool_t *pool, ngx_etcd_request_lock_t *rl)
 {
     ngx_pool_cleanup_t  *cln;
 
-    cln = (slot != NULL) ? slot->cleanup->next : pool->cleanup;
+    cln = (rl != NULL) ? rl->cleanup->next : pool->cleanup;
 
     for ( /* void */ ; cln != NULL; cln = cln->next) {
-        if (cln->handler == ngx_etcd_lock_slot_cleanup) {
+        if (cln->handler == ngx_etcd_request_lock_cleanup) {
             return cln->data;
         }
     }
@@ -80,79 +80,79 @@ ngx_etcd_lock_slot_next(ngx_pool_t *pool, ngx_etcd_lock_slot_t *slot)
 }
 
 
-ngx_etcd_lock_slot_t *
-ngx_etcd_lock_slot_find(ngx_pool_t *pool, void *owner,
+ngx_etcd_request_lock_t *
+ngx_etcd_request_lock_find(ngx_pool_t *pool, void *owner,
     ngx_etcd_lock_conf_t *conf)
 {
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_etcd_request_lock_t  *rl;
 
-    for (slot = ngx_etcd_lock_slot_next(pool, NULL);
-         slot != NULL;
-         slot = ngx_etcd_lock_slot_next(pool, slot))
+    for (rl = ngx_etcd_request_lock_next(pool, NULL);
+         rl != NULL;
+         rl = ngx_etcd_request_lock_next(pool, rl))
     {
-        if (slot->owner == owner && slot->grant.conf == conf) {
+        if (rl->owner == owner && rl->grant.conf == conf) {
             break;
         }
     }
 
-    return slot;
+    return rl;
 }
 
 
 ngx_etcd_grant_t *
-ngx_etcd_lock_slot_grant(ngx_etcd_lock_slot_t *slot)
+ngx_etcd_request_lock_grant(ngx_etcd_request_lock_t *rl)
 {
-    return (slot->lender != NULL) ? &slot->lender->grant : &slot->grant;
+    return (rl->lender != NULL) ? &rl->lender->grant : &rl->grant;
 }
 
 
 ngx_uint_t
-ngx_etcd_lock_slot_same(ngx_etcd_lock_slot_t *slot, ngx_etcd_lock_conf_t *conf,
-    ngx_str_t *key)
+ngx_etcd_request_lock_same(ngx_etcd_request_lock_t *rl,
+    ngx_etcd_lock_conf_t *conf, ngx_str_t *key)
 {
-    return slot->grant.conf->name == conf->name
-           && slot->key.len == key->len
+    return rl->grant.conf->name == conf->name
+           && rl->key.len == key->len
            && (key->len == 0
-               || ngx_memcmp(slot->key.data, key->data, key->len) == 0);
+               || ngx_memcmp(rl->key.data, key->data, key->len) == 0);
 }
 
 
 void
-ngx_etcd_lock_slot_release(ngx_pool_t *pool, void *owner)
+ngx_etcd_request_lock_release(ngx_pool_t *pool, void *owner)
 {
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_etcd_request_lock_t  *rl;
 
-    for (slot = ngx_etcd_lock_slot_next(pool, NULL);
-         slot != NULL;
-         slot = ngx_etcd_lock_slot_next(pool, slot))
+    for (rl = ngx_etcd_request_lock_next(pool, NULL);
+         rl != NULL;
+         rl = ngx_etcd_request_lock_next(pool, rl))
     {
-        if (slot->owner == owner) {
-            ngx_etcd_lock_end(&slot->grant);
+        if (rl->owner == owner) {
+            ngx_etcd_lock_end(&rl->grant);
         }
     }
 }
 
 
 ngx_int_t
-ngx_etcd_lock_slot_result(ngx_etcd_lock_slot_t *slot)
+ngx_etcd_request_lock_result(ngx_etcd_request_lock_t *rl)
 {
-    if (slot->lender != NULL) {
-        slot = slot->lender;
+    if (rl->lender != NULL) {
+        rl = rl->lender;
     }
 
-    switch (slot->grant.state) {
+    switch (rl->grant.state) {
 
     case NGX_ETCD_GRANT_WAITING:
         return NGX_AGAIN;
 
     case NGX_ETCD_GRANT_HELD:
-        return ngx_etcd_lock_held(&slot->grant) ? NGX_OK : NGX_DECLINED;
+        return ngx_etcd_lock_held(&rl->grant) ? NGX_OK : NGX_DECLINED;
 
     case NGX_ETCD_GRANT_TIMEOUT:
         return NGX_BUSY;
 
     case NGX_ETCD_GRANT_LOST:
-        return (slot->lost == NGX_ETCD_LOCK_CONTINUE) ? NGX_OK : NGX_DECLINED;
+        return (rl->lost == NGX_ETCD_LOCK_CONTINUE) ? NGX_OK : NGX_DECLINED;
 
     default:
         return NGX_DECLINED;
@@ -161,11 +161,11 @@ ngx_etcd_lock_slot_result(ngx_etcd_lock_slot_t *slot)
 
 
 void
-ngx_etcd_lock_slot_report(ngx_etcd_lock_slot_t *slot, ngx_log_t *log)
+ngx_etcd_request_lock_report(ngx_etcd_request_lock_t *rl, ngx_log_t *log)
 {
     ngx_log_error(NGX_LOG_WARN, log, 0, "etcd: lock \"%V%s%V\" is lost%s",
-                  &slot->grant.conf->name->name, slot->key.len ? "/" : "",
-                  &slot->key, (slot->lost == NGX_ETCD_LOCK_CLOSE)
+                  &rl->grant.conf->name->name, rl->key.len ? "/" : "",
+                  &rl->key, (rl->lost == NGX_ETCD_LOCK_CLOSE)
                               ? ", aborting" : "");
 }
 
@@ -176,19 +176,19 @@ static ngx_int_t
 ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
-    u_char                *p, *begin, *end;
-    u_char                 number[NGX_INT64_LEN + sizeof(", ")];
-    size_t                 size;
-    ngx_etcd_grant_t      *grant;
-    ngx_etcd_lock_slot_t  *slot;
+    u_char                   *p, *begin, *end;
+    u_char                    number[NGX_INT64_LEN + sizeof(", ")];
+    size_t                    size;
+    ngx_etcd_grant_t         *grant;
+    ngx_etcd_request_lock_t  *rl;
 
     size = 0;
-    slot = NULL;
+    rl = NULL;
 
-    while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
-        grant = ngx_etcd_lock_slot_grant(slot);
+    while ((rl = ngx_etcd_request_lock_next(pool, rl)) != NULL) {
+        grant = ngx_etcd_request_lock_grant(rl);
 
-        if (slot->owner == owner && grant->token != 0) {
+        if (rl->owner == owner && grant->token != 0) {
             size += sizeof(number);
         }
     }
@@ -203,15 +203,15 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
         return NGX_ERROR;
     }
 
-    /* slots are iterated newest first: fill the buffer from its end */
+    /* request locks are iterated newest first: fill the buffer from its end */
 
     end = p + size;
     begin = end;
 
-    while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
-        grant = ngx_etcd_lock_slot_grant(slot);
+    while ((rl = ngx_etcd_request_lock_next(pool, rl)) != NULL) {
+        grant = ngx_etcd_request_lock_grant(rl);
 
-        if (slot->owner != owner || grant->token == 0) {
+        if (rl->owner != owner || grant->token == 0) {
             continue;
         }
 
@@ -234,8 +234,8 @@ static ngx_int_t
 ngx_etcd_lock_variable_status(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
-    ngx_uint_t             i, n;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_uint_t                i, n;
+    ngx_etcd_request_lock_t  *rl;
 
     static ngx_str_t  names[] = {
         ngx_null_string,
@@ -246,15 +246,15 @@ ngx_etcd_lock_variable_status(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     };
 
     n = 0;
-    slot = NULL;
+    rl = NULL;
 
-    while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
+    while ((rl = ngx_etcd_request_lock_next(pool, rl)) != NULL) {
 
-        if (slot->owner != owner) {
+        if (rl->owner != owner) {
             continue;
         }
 
-        switch (ngx_etcd_lock_slot_grant(slot)->state) {
+        switch (ngx_etcd_request_lock_grant(rl)->state) {
 
         case NGX_ETCD_GRANT_HELD:
         case NGX_ETCD_GRANT_ENDED:
@@ -291,19 +291,19 @@ static ngx_int_t
 ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
-    u_char                *p, *last;
-    ngx_uint_t             found;
-    ngx_msec_t             waited;
-    ngx_etcd_lock_slot_t  *slot;
+    u_char                   *p, *last;
+    ngx_uint_t                found;
+    ngx_msec_t                waited;
+    ngx_etcd_request_lock_t  *rl;
 
     found = 0;
     waited = 0;
-    slot = NULL;
+    rl = NULL;
 
-    while ((slot = ngx_etcd_lock_slot_next(pool, slot)) != NULL) {
-        if (slot->owner == owner) {
+    while ((rl = ngx_etcd_request_lock_next(pool, rl)) != NULL) {
+        if (rl->owner == owner) {
             found = 1;
-            waited += ngx_etcd_lock_slot_grant(slot)->waited;
+            waited += ngx_etcd_request_lock_grant(rl)->waited;
         }
     }
 

@@ -9,8 +9,8 @@
  */
 
 
-#ifndef _NGX_ETCD_LOCK_SLOT_H_INCLUDED_
-#define _NGX_ETCD_LOCK_SLOT_H_INCLUDED_
+#ifndef _NGX_ETCD_REQUEST_LOCK_H_INCLUDED_
+#define _NGX_ETCD_REQUEST_LOCK_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -19,17 +19,17 @@
 #include <ngx_etcd_lock_segment.h>
 
 
-typedef struct ngx_etcd_lock_slot_s  ngx_etcd_lock_slot_t;
+typedef struct ngx_etcd_request_lock_s  ngx_etcd_request_lock_t;
 
-struct ngx_etcd_lock_slot_s {
+struct ngx_etcd_request_lock_s {
     void                        *owner;        /* the request or session: a
                                                   pool may be shared by
                                                   several */
     ngx_str_t                    key;          /* KEY as a segment */
     ngx_etcd_grant_t             grant;
-    ngx_etcd_lock_slot_t        *lender;       /* slot of another owner with
-                                                  the lock that this owner
-                                                  uses; NULL: own grant */
+    ngx_etcd_request_lock_t     *lender;       /* of another owner, whose lock
+                                                  this owner uses; NULL: own
+                                                  grant */
     ngx_uint_t                   lost;         /* ngx_etcd_lock_lost_e */
     ngx_uint_t                   status;       /* response status if the lock
                                                   is lost */
@@ -53,38 +53,42 @@ extern ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[];
 
 
 /*
- * Adds a zeroed slot with these fields set; the slot is released with the
+ * Adds a zeroed request lock with these fields set, which is released with the
  * pool.
  */
-ngx_etcd_lock_slot_t *ngx_etcd_lock_slot_add(ngx_pool_t *pool, void *owner,
-    ngx_etcd_lock_conf_t *conf);
+ngx_etcd_request_lock_t *ngx_etcd_request_lock_add(ngx_pool_t *pool,
+    void *owner, ngx_etcd_lock_conf_t *conf);
 
-/* Iterates over slots, the newest first, starting with NULL; NULL: no more. */
-ngx_etcd_lock_slot_t *ngx_etcd_lock_slot_next(ngx_pool_t *pool,
-    ngx_etcd_lock_slot_t *slot);
+/*
+ * Iterates over request locks, the newest first, starting with NULL; NULL: no
+ * more.
+ */
+ngx_etcd_request_lock_t *ngx_etcd_request_lock_next(ngx_pool_t *pool,
+    ngx_etcd_request_lock_t *rl);
 
-/* Returns the slot of a directive; NULL: there is none. */
-ngx_etcd_lock_slot_t *ngx_etcd_lock_slot_find(ngx_pool_t *pool, void *owner,
-    ngx_etcd_lock_conf_t *conf);
+/* Returns the request lock of a directive; NULL: there is none. */
+ngx_etcd_request_lock_t *ngx_etcd_request_lock_find(ngx_pool_t *pool,
+    void *owner, ngx_etcd_lock_conf_t *conf);
 
-/* Returns the grant of the slot or of its lender. */
-ngx_etcd_grant_t *ngx_etcd_lock_slot_grant(ngx_etcd_lock_slot_t *slot);
+/* Returns the grant of the request lock or of its lender. */
+ngx_etcd_grant_t *ngx_etcd_request_lock_grant(ngx_etcd_request_lock_t *rl);
 
-/* Returns 1 if the slot is for that lock and key. */
-ngx_uint_t ngx_etcd_lock_slot_same(ngx_etcd_lock_slot_t *slot,
+/* Returns 1 if the request lock is for that lock and key. */
+ngx_uint_t ngx_etcd_request_lock_same(ngx_etcd_request_lock_t *rl,
     ngx_etcd_lock_conf_t *conf, ngx_str_t *key);
 
 /* Releases all locks that the owner holds or awaits, the newest first. */
-void ngx_etcd_lock_slot_release(ngx_pool_t *pool, void *owner);
+void ngx_etcd_request_lock_release(ngx_pool_t *pool, void *owner);
 
 /*
  * Returns NGX_OK: the lock is held; NGX_AGAIN: wait; NGX_BUSY: others hold
  * the lock; NGX_DECLINED: unknown, or lost.
  */
-ngx_int_t ngx_etcd_lock_slot_result(ngx_etcd_lock_slot_t *slot);
+ngx_int_t ngx_etcd_request_lock_result(ngx_etcd_request_lock_t *rl);
 
 /* Logs the loss of the lock. */
-void ngx_etcd_lock_slot_report(ngx_etcd_lock_slot_t *slot, ngx_log_t *log);
+void ngx_etcd_request_lock_report(ngx_etcd_request_lock_t *rl,
+    ngx_log_t *log);
 
 
-#endif /* _NGX_ETCD_LOCK_SLOT_H_INCLUDED_ */
+#endif /* _NGX_ETCD_REQUEST_LOCK_H_INCLUDED_ */

@@ -7,79 +7,80 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_lockers.h>
+#include <ngx_etcd_worker_locks.h>
 
 
-static ngx_etcd_lockers_t *ngx_etcd_lockers_create(ngx_etcd_conf_t *conf);
-static void ngx_etcd_lockers_destroy(ngx_etcd_lock_t *lock);
-static void ngx_etcd_lockers_timer(ngx_event_t *ev);
-static void ngx_etcd_lockers_ended(void *data);
-static void ngx_etcd_lockers_resign(ngx_event_t *ev);
-static void ngx_etcd_lockers_exited(void *data);
+static ngx_etcd_worker_locks_t *ngx_etcd_worker_locks_create(
+    ngx_etcd_conf_t *conf);
+static void ngx_etcd_worker_locks_destroy(ngx_etcd_lock_t *lock);
+static void ngx_etcd_worker_locks_timer(ngx_event_t *ev);
+static void ngx_etcd_worker_locks_ended(void *data);
+static void ngx_etcd_worker_locks_resign(ngx_event_t *ev);
+static void ngx_etcd_worker_locks_exited(void *data);
 
 
-ngx_etcd_lockers_t *
-ngx_etcd_lockers_get(ngx_etcd_conf_t *conf)
+ngx_etcd_worker_locks_t *
+ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf)
 {
-    ngx_etcd_lockers_t  *lockers;
+    ngx_etcd_worker_locks_t  *locks;
 
-    lockers = conf->lockers;
+    locks = conf->worker_locks;
 
-    if (lockers == NULL) {
-        lockers = ngx_etcd_lockers_create(conf);
-        conf->lockers = lockers;
+    if (locks == NULL) {
+        locks = ngx_etcd_worker_locks_create(conf);
+        conf->worker_locks = locks;
     }
 
-    return lockers;
+    return locks;
 }
 
 
-static ngx_etcd_lockers_t *
-ngx_etcd_lockers_create(ngx_etcd_conf_t *conf)
+static ngx_etcd_worker_locks_t *
+ngx_etcd_worker_locks_create(ngx_etcd_conf_t *conf)
 {
-    ngx_log_t           *log;
-    ngx_etcd_lockers_t  *lockers;
+    ngx_log_t                *log;
+    ngx_etcd_worker_locks_t  *locks;
 
     log = ngx_cycle->log;
 
-    lockers = ngx_pcalloc(ngx_cycle->pool, sizeof(ngx_etcd_lockers_t));
-    if (lockers == NULL) {
+    locks = ngx_pcalloc(ngx_cycle->pool, sizeof(ngx_etcd_worker_locks_t));
+    if (locks == NULL) {
         return NULL;
     }
 
-    lockers->conf = conf;
+    locks->conf = conf;
 
-    ngx_rbtree_init(&lockers->tree, &lockers->sentinel,
+    ngx_rbtree_init(&locks->tree, &locks->sentinel,
                     ngx_str_rbtree_insert_value);
-    ngx_queue_init(&lockers->idle);
+    ngx_queue_init(&locks->idle);
 
-    lockers->timer.handler = ngx_etcd_lockers_timer;
-    lockers->timer.data = lockers;
-    lockers->timer.log = log;
-    lockers->timer.cancelable = 1;
+    locks->timer.handler = ngx_etcd_worker_locks_timer;
+    locks->timer.data = locks;
+    locks->timer.log = log;
+    locks->timer.cancelable = 1;
 
-    lockers->resign.handler = ngx_etcd_lockers_resign;
-    lockers->resign.data = lockers;
-    lockers->resign.log = log;
+    locks->resign.handler = ngx_etcd_worker_locks_resign;
+    locks->resign.data = locks;
+    locks->resign.log = log;
 
-    lockers->client = ngx_etcd_locker_create(&conf->client, conf->lock_ttl,
+    locks->client = ngx_etcd_locker_create(&conf->client, conf->lock_ttl,
                                              log);
-    if (lockers->client == NULL) {
+    if (locks->client == NULL) {
         return NULL;
     }
 
     if (ngx_exiting) {
-        ngx_etcd_cluster_linger(lockers->client->cluster);
+        ngx_etcd_cluster_linger(locks->client->cluster);
     }
 
-    return lockers;
+    return locks;
 }
 
 
 ngx_etcd_lock_t *
-ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
-    ngx_str_t *key, ngx_event_handler_pt post, void (*left)(void *data),
-    void (*seen)(void *data))
+ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
+    ngx_etcd_lock_name_t *name, ngx_str_t *key, ngx_event_handler_pt post,
+    void (*left)(void *data), void (*seen)(void *data))
 {
     u_char           *p;
     u_char            buf[NGX_ETCD_LOCK_MAX_NAME + NGX_ETCD_LOCK_SEGMENT_MAX
@@ -100,14 +101,14 @@ ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
 
     hash = ngx_crc32_long(prefix.data, prefix.len);
 
-    lock = (ngx_etcd_lock_t *) ngx_str_rbtree_lookup(&lockers->tree, &prefix,
+    lock = (ngx_etcd_lock_t *) ngx_str_rbtree_lookup(&locks->tree, &prefix,
                                                      hash);
     if (lock != NULL) {
         return lock;
     }
 
     pool = ngx_create_pool(sizeof(ngx_etcd_lock_t) + 3 * prefix.len + 1024,
-                           lockers->client->cluster->log);
+                           locks->client->cluster->log);
     if (pool == NULL) {
         return NULL;
     }
@@ -123,7 +124,7 @@ ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
     lock->node.str.len = prefix.len;
     lock->node.node.key = hash;
 
-    lock->lockers = lockers;
+    lock->locks = locks;
     lock->name = name;
     lock->pool = pool;
 
@@ -132,9 +133,9 @@ ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
 
     lock->post.handler = post;
     lock->post.data = lock;
-    lock->post.log = lockers->client->cluster->log;
+    lock->post.log = locks->client->cluster->log;
 
-    lock->contest.locker = lockers->client;
+    lock->contest.locker = locks->client;
     lock->contest.prefix = lock->node.str;
     lock->contest.permits = name->permits;
     lock->contest.pool = pool;
@@ -146,7 +147,7 @@ ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers, ngx_etcd_lock_name_t *name,
         goto failed;
     }
 
-    ngx_rbtree_insert(&lockers->tree, &lock->node.node);
+    ngx_rbtree_insert(&locks->tree, &lock->node.node);
 
     return lock;
 
@@ -161,17 +162,17 @@ failed:
 /* A contended lock is likely to be contended again and stays watched. */
 
 void
-ngx_etcd_lockers_rest(ngx_etcd_lock_t *lock)
+ngx_etcd_worker_locks_rest(ngx_etcd_lock_t *lock)
 {
-    ngx_etcd_lockers_t  *lockers;
+    ngx_etcd_worker_locks_t  *locks;
 
-    lockers = lock->lockers;
+    locks = lock->locks;
 
     if (lock->idle) {
         if (!lock->contest.watched
             && ngx_etcd_contest_close(&lock->contest) == NGX_OK)
         {
-            ngx_etcd_lockers_destroy(lock);
+            ngx_etcd_worker_locks_destroy(lock);
         }
 
         return;
@@ -180,103 +181,103 @@ ngx_etcd_lockers_rest(ngx_etcd_lock_t *lock)
     if (!lock->contest.watched
         && ngx_etcd_contest_close(&lock->contest) == NGX_OK)
     {
-        ngx_etcd_lockers_destroy(lock);
+        ngx_etcd_worker_locks_destroy(lock);
         return;
     }
 
     lock->idle = 1;
     lock->since = ngx_current_msec;
 
-    ngx_queue_insert_tail(&lockers->idle, &lock->rest);
-    lockers->nidle++;
+    ngx_queue_insert_tail(&locks->idle, &lock->rest);
+    locks->nidle++;
 
-    if (!lockers->timer.timer_set) {
-        ngx_add_timer(&lockers->timer, NGX_ETCD_LOCK_IDLE);
+    if (!locks->timer.timer_set) {
+        ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_IDLE);
     }
 }
 
 
 void
-ngx_etcd_lockers_use(ngx_etcd_lock_t *lock)
+ngx_etcd_worker_locks_use(ngx_etcd_lock_t *lock)
 {
     if (lock->idle) {
         lock->idle = 0;
-        lock->lockers->nidle--;
+        lock->locks->nidle--;
         ngx_queue_remove(&lock->rest);
     }
 }
 
 
 static void
-ngx_etcd_lockers_destroy(ngx_etcd_lock_t *lock)
+ngx_etcd_worker_locks_destroy(ngx_etcd_lock_t *lock)
 {
-    ngx_etcd_lockers_use(lock);
+    ngx_etcd_worker_locks_use(lock);
 
     if (lock->post.posted) {
         ngx_delete_posted_event(&lock->post);
     }
 
-    ngx_rbtree_delete(&lock->lockers->tree, &lock->node.node);
+    ngx_rbtree_delete(&lock->locks->tree, &lock->node.node);
 
     ngx_destroy_pool(lock->pool);
 }
 
 
 static void
-ngx_etcd_lockers_timer(ngx_event_t *ev)
+ngx_etcd_worker_locks_timer(ngx_event_t *ev)
 {
-    ngx_queue_t         *q, *next;
-    ngx_etcd_lock_t     *lock;
-    ngx_etcd_lockers_t  *lockers;
+    ngx_queue_t              *q, *next;
+    ngx_etcd_lock_t          *lock;
+    ngx_etcd_worker_locks_t  *locks;
 
-    lockers = ev->data;
+    locks = ev->data;
 
-    for (q = ngx_queue_head(&lockers->idle);
-         q != ngx_queue_sentinel(&lockers->idle);
+    for (q = ngx_queue_head(&locks->idle);
+         q != ngx_queue_sentinel(&locks->idle);
          q = next)
     {
         next = ngx_queue_next(q);
         lock = ngx_queue_data(q, ngx_etcd_lock_t, rest);
 
-        if (lockers->nidle <= NGX_ETCD_LOCK_MAX_IDLE
+        if (locks->nidle <= NGX_ETCD_LOCK_MAX_IDLE
             && ngx_current_msec - lock->since < NGX_ETCD_LOCK_IDLE)
         {
             break;
         }
 
         if (ngx_etcd_contest_close(&lock->contest) == NGX_OK) {
-            ngx_etcd_lockers_destroy(lock);
+            ngx_etcd_worker_locks_destroy(lock);
         }
     }
 
-    if (lockers->nidle != 0) {
+    if (locks->nidle != 0) {
         ngx_add_timer(ev, NGX_ETCD_LOCK_IDLE / 10);
     }
 }
 
 
 void
-ngx_etcd_lockers_left(ngx_etcd_lockers_t *lockers)
+ngx_etcd_worker_locks_left(ngx_etcd_worker_locks_t *locks)
 {
-    if (!ngx_exiting || lockers->waiting != 0 || lockers->held != 0
-        || lockers->resign.timer_set)
+    if (!ngx_exiting || locks->waiting != 0 || locks->held != 0
+        || locks->resign.timer_set)
     {
         return;
     }
 
-    ngx_add_timer(&lockers->resign, NGX_ETCD_LOCK_RESIGN);
+    ngx_add_timer(&locks->resign, NGX_ETCD_LOCK_RESIGN);
 
-    ngx_etcd_locker_end(lockers->client, ngx_etcd_lockers_ended, lockers);
+    ngx_etcd_locker_end(locks->client, ngx_etcd_worker_locks_ended, locks);
 }
 
 
 static void
-ngx_etcd_lockers_ended(void *data)
+ngx_etcd_worker_locks_ended(void *data)
 {
-    ngx_etcd_lockers_t *lockers = data;
+    ngx_etcd_worker_locks_t *locks = data;
 
-    if (lockers->resign.timer_set) {
-        ngx_del_timer(&lockers->resign);
+    if (locks->resign.timer_set) {
+        ngx_del_timer(&locks->resign);
     }
 }
 
@@ -284,71 +285,71 @@ ngx_etcd_lockers_ended(void *data)
 /* etcd does not answer: the keys will expire with the lease. */
 
 static void
-ngx_etcd_lockers_resign(ngx_event_t *ev)
+ngx_etcd_worker_locks_resign(ngx_event_t *ev)
 {
 }
 
 
 void
-ngx_etcd_lockers_shutdown(void)
+ngx_etcd_worker_locks_shutdown(void)
 {
-    ngx_uint_t             i;
-    ngx_etcd_conf_t      **ecf;
-    ngx_etcd_lockers_t    *lockers;
-    ngx_etcd_main_conf_t  *emcf;
+    ngx_uint_t                i;
+    ngx_etcd_conf_t         **ecf;
+    ngx_etcd_worker_locks_t  *locks;
+    ngx_etcd_main_conf_t     *emcf;
 
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                                  ngx_etcd_module);
     ecf = emcf->clusters.elts;
 
     for (i = 0; i < emcf->clusters.nelts; i++) {
-        lockers = ecf[i]->lockers;
+        locks = ecf[i]->worker_locks;
 
-        if (lockers != NULL) {
-            ngx_etcd_cluster_linger(lockers->client->cluster);
-            ngx_etcd_lockers_left(lockers);
+        if (locks != NULL) {
+            ngx_etcd_cluster_linger(locks->client->cluster);
+            ngx_etcd_worker_locks_left(locks);
         }
     }
 }
 
 
 void
-ngx_etcd_lockers_stop(ngx_cycle_t *cycle)
+ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle)
 {
-    ngx_uint_t             i, done;
-    ngx_etcd_conf_t      **ecf;
-    ngx_etcd_lockers_t    *lockers;
-    ngx_etcd_main_conf_t  *emcf;
+    ngx_uint_t                i, done;
+    ngx_etcd_conf_t         **ecf;
+    ngx_etcd_worker_locks_t  *locks;
+    ngx_etcd_main_conf_t     *emcf;
 
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
                                                  ngx_etcd_module);
     ecf = emcf->clusters.elts;
 
     for (i = 0; i < emcf->clusters.nelts; i++) {
-        lockers = ecf[i]->lockers;
+        locks = ecf[i]->worker_locks;
 
-        if (lockers == NULL) {
+        if (locks == NULL) {
             continue;
         }
 
-        done = (lockers->client->session.state == NGX_ETCD_SESSION_CLOSED);
+        done = (locks->client->session.state == NGX_ETCD_SESSION_CLOSED);
 
         if (!done) {
-            ngx_etcd_locker_end(lockers->client, ngx_etcd_lockers_exited,
+            ngx_etcd_locker_end(locks->client, ngx_etcd_worker_locks_exited,
                                 &done);
-            ngx_etcd_cluster_wait(lockers->client->cluster, &done,
+            ngx_etcd_cluster_wait(locks->client->cluster, &done,
                                   NGX_ETCD_LOCK_EXIT);
         }
 
-        ngx_etcd_locker_destroy(lockers->client);
-        ngx_etcd_lock_table_leave(lockers->table);
-        ecf[i]->lockers = NULL;
+        ngx_etcd_locker_destroy(locks->client);
+        ngx_etcd_lock_table_leave(locks->table);
+        ecf[i]->worker_locks = NULL;
     }
 }
 
 
 static void
-ngx_etcd_lockers_exited(void *data)
+ngx_etcd_worker_locks_exited(void *data)
 {
     ngx_uint_t *done = data;
 

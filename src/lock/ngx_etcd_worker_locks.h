@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_LOCKERS_H_INCLUDED_
-#define _NGX_ETCD_LOCKERS_H_INCLUDED_
+#ifndef _NGX_ETCD_WORKER_LOCKS_H_INCLUDED_
+#define _NGX_ETCD_WORKER_LOCKS_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -53,12 +53,12 @@ typedef struct {
     ngx_event_t                  resign;       /* keeps the worker until etcd
                                                   answers */
     unsigned                     claimed:1;    /* claim is valid */
-} ngx_etcd_lockers_t;
+} ngx_etcd_worker_locks_t;
 
 
 struct ngx_etcd_lock_s {
     ngx_str_node_t               node;         /* the string is the prefix */
-    ngx_etcd_lockers_t          *lockers;
+    ngx_etcd_worker_locks_t     *locks;
     ngx_etcd_lock_name_t        *name;
     ngx_pool_t                  *pool;
     ngx_etcd_contest_t           contest;
@@ -71,7 +71,7 @@ struct ngx_etcd_lock_s {
     ngx_uint_t                   nheld;        /* held keys */
     ngx_uint_t                   nkept;        /* kept keys */
     ngx_event_t                  post;
-    ngx_queue_t                  rest;         /* in lockers->idle */
+    ngx_queue_t                  rest;         /* in worker's locks->idle */
     ngx_msec_t                   since;        /* start of being idle */
     unsigned                     idle:1;
 };
@@ -96,36 +96,36 @@ struct ngx_etcd_lock_key_s {
 
 
 /* Returns the locks of the cluster in this worker; NULL: no memory. */
-ngx_etcd_lockers_t *ngx_etcd_lockers_get(ngx_etcd_conf_t *conf);
+ngx_etcd_worker_locks_t *ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf);
 
 /* Returns the lock of that key, created if needed; NULL: no memory. */
-ngx_etcd_lock_t *ngx_etcd_lockers_lock(ngx_etcd_lockers_t *lockers,
+ngx_etcd_lock_t *ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
     ngx_etcd_lock_name_t *name, ngx_str_t *key, ngx_event_handler_pt post,
     void (*left)(void *data), void (*seen)(void *data));
 
 /*
  * Called when a lock has neither waiters nor holders; the lock may be freed.
  */
-void ngx_etcd_lockers_rest(ngx_etcd_lock_t *lock);
+void ngx_etcd_worker_locks_rest(ngx_etcd_lock_t *lock);
 
 /* Called when a lock is used again. */
-void ngx_etcd_lockers_use(ngx_etcd_lock_t *lock);
+void ngx_etcd_worker_locks_use(ngx_etcd_lock_t *lock);
 
 /*
  * Called when a grant has ended; a worker that shuts down revokes its leases
  * after the last one.
  */
-void ngx_etcd_lockers_left(ngx_etcd_lockers_t *lockers);
+void ngx_etcd_worker_locks_left(ngx_etcd_worker_locks_t *locks);
 
 
 /*
  * Called when the worker shuts down: leases are revoked when no lock is held
  * any more.
  */
-void ngx_etcd_lockers_shutdown(void);
+void ngx_etcd_worker_locks_shutdown(void);
 
 /* Called when the worker exits. */
-void ngx_etcd_lockers_stop(ngx_cycle_t *cycle);
+void ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle);
 
 
-#endif /* _NGX_ETCD_LOCKERS_H_INCLUDED_ */
+#endif /* _NGX_ETCD_WORKER_LOCKS_H_INCLUDED_ */

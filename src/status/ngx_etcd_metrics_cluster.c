@@ -11,9 +11,9 @@
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_campaigner.h>
-#include <ngx_etcd_route.h>
+#include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_metrics.h>
-#include <ngx_etcd_space.h>
+#include <ngx_etcd_db_space.h>
 
 
 static ngx_int_t ngx_etcd_metrics_build(ngx_etcd_status_t *status,
@@ -268,7 +268,7 @@ ngx_etcd_metrics_cluster_revision(void *object)
 {
     ngx_etcd_conf_t *ecf = object;
 
-    return ngx_etcd_route_known(ecf);
+    return ngx_etcd_peer_data_known(ecf);
 }
 
 
@@ -349,11 +349,13 @@ ngx_etcd_metrics_db_nospace(void *object)
 
     state = ecf->zone.sh->space.state;
 
-    if (state == NGX_ETCD_SPACE_UNKNOWN || state == NGX_ETCD_SPACE_REFUSED) {
+    if (state == NGX_ETCD_DB_SPACE_UNKNOWN
+        || state == NGX_ETCD_DB_SPACE_REFUSED)
+    {
         return NGX_ETCD_METRIC_NONE;
     }
 
-    return state == NGX_ETCD_SPACE_NONE;
+    return state == NGX_ETCD_DB_SPACE_NONE;
 }
 
 

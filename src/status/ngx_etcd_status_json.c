@@ -9,7 +9,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_route.h>
+#include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_status_json.h>
 
 
@@ -155,7 +155,7 @@ ngx_etcd_status_json_cluster(ngx_etcd_conf_t *ecf)
                      "endpoint", current,
                      "endpoints", ngx_etcd_status_json_endpoints(&endpoints),
                      "cluster_id", (char *) id,
-                     "revision", (json_int_t) ngx_etcd_route_known(ecf),
+                     "revision", (json_int_t) ngx_etcd_peer_data_known(ecf),
                      "staleness_ms",
                      (json_int_t) ngx_etcd_zone_staleness(&ecf->zone),
                      "reconnects", (json_int_t) zc->reconnects,

@@ -9,7 +9,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_status_json.h>
-#include <ngx_etcd_setting.h>
+#include <ngx_etcd_set_variable.h>
 
 
 /* a variable with different keys in different contexts: "$flag (2)" */
@@ -17,34 +17,34 @@
 #define NGX_ETCD_STATUS_OTHER  (sizeof(" ()") + NGX_INT_T_LEN)
 
 
-static ngx_uint_t ngx_etcd_status_setting_number(ngx_etcd_setting_t **settings,
-    ngx_uint_t n);
-static ngx_uint_t ngx_etcd_status_setting_same(ngx_etcd_setting_t *one,
-    ngx_etcd_setting_t *two);
+static ngx_uint_t ngx_etcd_status_setting_number(
+    ngx_etcd_set_variable_t **variables, ngx_uint_t n);
+static ngx_uint_t ngx_etcd_status_setting_same(ngx_etcd_set_variable_t *one,
+    ngx_etcd_set_variable_t *two);
 static ngx_int_t ngx_etcd_status_setting_name(ngx_etcd_status_t *status,
     ngx_str_t *name, ngx_uint_t number);
-static json_t *ngx_etcd_status_setting_json(ngx_etcd_setting_t *setting);
+static json_t *ngx_etcd_status_setting_json(ngx_etcd_set_variable_t *sv);
 static char *ngx_etcd_status_setting_state(ngx_etcd_cell_view_t *view);
 
 
 ngx_int_t
 ngx_etcd_status_json_settings(ngx_etcd_status_t *status)
 {
-    ngx_uint_t            number;
-    ngx_etcd_setting_t   *setting;
-    ngx_etcd_setting_t  **settings;
+    ngx_uint_t                 number;
+    ngx_etcd_set_variable_t   *sv;
+    ngx_etcd_set_variable_t  **variables;
 
     ngx_etcd_status_json_begin(status, ",\"variables\":{");
 
-    if (status->row >= status->conf->settings.nelts) {
+    if (status->row >= status->conf->set_variables.nelts) {
         ngx_etcd_writer_literal(&status->out, "}");
         return NGX_OK;
     }
 
-    settings = status->conf->settings.elts;
-    setting = settings[status->row];
+    variables = status->conf->set_variables.elts;
+    sv = variables[status->row];
 
-    number = ngx_etcd_status_setting_number(settings, status->row);
+    number = ngx_etcd_status_setting_number(variables, status->row);
 
     status->row++;
 
@@ -52,13 +52,13 @@ ngx_etcd_status_json_settings(ngx_etcd_status_t *status)
         return NGX_AGAIN;
     }
 
-    if (ngx_etcd_status_setting_name(status, &setting->name, number)
+    if (ngx_etcd_status_setting_name(status, &sv->name, number)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    ngx_etcd_writer_json(&status->out, ngx_etcd_status_setting_json(setting),
+    ngx_etcd_writer_json(&status->out, ngx_etcd_status_setting_json(sv),
                          0);
 
     return NGX_AGAIN;
@@ -71,7 +71,8 @@ ngx_etcd_status_json_settings(ngx_etcd_status_t *status)
  */
 
 static ngx_uint_t
-ngx_etcd_status_setting_number(ngx_etcd_setting_t **settings, ngx_uint_t n)
+ngx_etcd_status_setting_number(ngx_etcd_set_variable_t **variables,
+    ngx_uint_t n)
 {
     ngx_uint_t  i, number;
 
@@ -79,19 +80,19 @@ ngx_etcd_status_setting_number(ngx_etcd_setting_t **settings, ngx_uint_t n)
 
     for (i = 0; i < n; i++) {
 
-        if (settings[i]->name.len != settings[n]->name.len
-            || ngx_memcmp(settings[i]->name.data, settings[n]->name.data,
-                          settings[n]->name.len)
+        if (variables[i]->name.len != variables[n]->name.len
+            || ngx_memcmp(variables[i]->name.data, variables[n]->name.data,
+                          variables[n]->name.len)
                != 0)
         {
             continue;
         }
 
-        if (ngx_etcd_status_setting_same(settings[i], settings[n])) {
+        if (ngx_etcd_status_setting_same(variables[i], variables[n])) {
             return 0;
         }
 
-        if (ngx_etcd_status_setting_number(settings, i) != 0) {
+        if (ngx_etcd_status_setting_number(variables, i) != 0) {
             number++;
         }
     }
@@ -101,7 +102,8 @@ ngx_etcd_status_setting_number(ngx_etcd_setting_t **settings, ngx_uint_t n)
 
 
 static ngx_uint_t
-ngx_etcd_status_setting_same(ngx_etcd_setting_t *one, ngx_etcd_setting_t *two)
+ngx_etcd_status_setting_same(ngx_etcd_set_variable_t *one,
+    ngx_etcd_set_variable_t *two)
 {
     return one->value == two->value
            && one->otherwise.len == two->otherwise.len
@@ -137,21 +139,21 @@ ngx_etcd_status_setting_name(ngx_etcd_status_t *status, ngx_str_t *name,
 
 
 static json_t *
-ngx_etcd_status_setting_json(ngx_etcd_setting_t *setting)
+ngx_etcd_status_setting_json(ngx_etcd_set_variable_t *sv)
 {
     json_t                *value, *shown;
     ngx_etcd_cell_view_t  *view;
 
-    view = ngx_etcd_value_get(setting->value);
+    view = ngx_etcd_value_get(sv->value);
 
     value = (view->modified == 0)
             ? json_null() : ngx_etcd_writer_string(view->value, view->len);
 
     shown = json_pack("{s:o, s:o, s:o, s:o, s:s, s:I}",
-                      "cluster", ngx_etcd_writer_str(&setting->cluster->name),
-                      "key", ngx_etcd_writer_str(&setting->value->key),
+                      "cluster", ngx_etcd_writer_str(&sv->cluster->name),
+                      "key", ngx_etcd_writer_str(&sv->value->key),
                       "value", value,
-                      "default", ngx_etcd_writer_str(&setting->otherwise),
+                      "default", ngx_etcd_writer_str(&sv->otherwise),
                       "state", ngx_etcd_status_setting_state(view),
                       "revision", (json_int_t) view->modified);
 

@@ -64,7 +64,7 @@ ngx_stream_etcd_gate_handler(ngx_stream_session_t *s)
 {
     ngx_int_t                    rc;
     ngx_pool_t                  *pool;
-    ngx_etcd_gate_t             *gate;
+    ngx_etcd_require_leader_t   *gate;
     ngx_stream_etcd_srv_conf_t  *escf;
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
@@ -76,7 +76,7 @@ ngx_stream_etcd_gate_handler(ngx_stream_session_t *s)
 
     pool = s->connection->pool;
 
-    rc = ngx_etcd_gate_enter(gate,
+    rc = ngx_etcd_require_leader_enter(gate,
                              ngx_etcd_admission_find(pool, s, gate->campaign),
                              pool, s, s->connection->log);
 
@@ -156,8 +156,8 @@ static ngx_int_t
 ngx_stream_etcd_gate_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
-    ngx_int_t                  rc;
-    ngx_etcd_admission_t      *admission;
+    ngx_int_t                    rc;
+    ngx_etcd_admission_t        *admission;
     ngx_stream_etcd_srv_conf_t  *escf;
 
     rc = ngx_stream_etcd_gate_original(s, us)(s, us);
@@ -180,7 +180,7 @@ static ngx_stream_upstream_init_peer_pt
 ngx_stream_etcd_gate_original(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
-    ngx_uint_t                      i;
+    ngx_uint_t                        i;
     ngx_stream_etcd_srv_conf_t       *escf;
     ngx_stream_etcd_main_conf_t      *emcf;
     ngx_stream_etcd_gate_upstream_t  *wrapped;
@@ -204,7 +204,7 @@ static ngx_int_t
 ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
     ngx_etcd_admission_t *admission)
 {
-    ngx_peer_connection_t      *pc;
+    ngx_peer_connection_t        *pc;
     ngx_stream_etcd_gate_peer_t  *peer;
 
     peer = ngx_palloc(s->connection->pool, sizeof(ngx_stream_etcd_gate_peer_t));

@@ -22,7 +22,7 @@ static ngx_int_t ngx_stream_etcd_lock_key(ngx_stream_session_t *s,
 static ngx_int_t ngx_stream_etcd_lock_value(ngx_stream_session_t *s,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *value);
 static ngx_int_t ngx_stream_etcd_lock_result(ngx_stream_session_t *s,
-    ngx_etcd_lock_slot_t *slot);
+    ngx_etcd_request_lock_t *rl);
 static void ngx_stream_etcd_lock_gone(void *data);
 static void ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant);
 static void ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant);
@@ -79,7 +79,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
         rc = ngx_stream_etcd_lock_check(s, escf->locks);
 
         if (rc != NGX_OK) {
-            ngx_etcd_lock_slot_release(s->connection->pool, s);
+            ngx_etcd_request_lock_release(s->connection->pool, s);
             return rc;
         }
     }
@@ -96,7 +96,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
         /* a failed session must not keep its other locks */
 
         if (rc != NGX_DONE) {
-            ngx_etcd_lock_slot_release(s->connection->pool, s);
+            ngx_etcd_request_lock_release(s->connection->pool, s);
         }
 
         return rc;
@@ -123,7 +123,7 @@ ngx_stream_etcd_lock_check(ngx_stream_session_t *s, ngx_array_t *locks)
 
     for (i = 0; i < locks->nelts; i++) {
 
-        if (ngx_etcd_lock_slot_find(s->connection->pool, s, &lock[i])
+        if (ngx_etcd_request_lock_find(s->connection->pool, s, &lock[i])
             != NULL)
         {
             continue;
@@ -143,11 +143,11 @@ ngx_stream_etcd_lock_check(ngx_stream_session_t *s, ngx_array_t *locks)
 static ngx_int_t
 ngx_stream_etcd_lock_one(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock)
 {
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_etcd_request_lock_t  *rl;
 
-    slot = ngx_etcd_lock_slot_find(s->connection->pool, s, lock);
+    rl = ngx_etcd_request_lock_find(s->connection->pool, s, lock);
 
-    return (slot != NULL) ? ngx_stream_etcd_lock_result(s, slot)
+    return (rl != NULL) ? ngx_stream_etcd_lock_result(s, rl)
                           : ngx_stream_etcd_lock_take(s, lock);
 }
 
@@ -157,7 +157,7 @@ ngx_stream_etcd_lock_take(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock)
 {
     ngx_int_t                    rc;
     ngx_str_t                    key;
-    ngx_etcd_lock_slot_t        *slot;
+    ngx_etcd_request_lock_t     *rl;
     ngx_stream_etcd_srv_conf_t  *escf;
 
     rc = ngx_stream_etcd_lock_key(s, lock, &key);
@@ -168,20 +168,20 @@ ngx_stream_etcd_lock_take(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock)
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
-    slot = ngx_etcd_lock_slot_add(s->connection->pool, s, lock);
-    if (slot == NULL) {
+    rl = ngx_etcd_request_lock_add(s->connection->pool, s, lock);
+    if (rl == NULL) {
         return NGX_ERROR;
     }
 
-    slot->key = key;
-    slot->lost = escf->lock_lost;
+    rl->key = key;
+    rl->lost = escf->lock_lost;
 
-    slot->grant.handler = ngx_stream_etcd_lock_over;
-    slot->grant.lost = ngx_stream_etcd_lock_is_lost;
+    rl->grant.handler = ngx_stream_etcd_lock_over;
+    rl->grant.lost = ngx_stream_etcd_lock_is_lost;
 
-    rc = ngx_etcd_lock_begin(&slot->grant, &key, s->connection->log);
+    rc = ngx_etcd_lock_begin(&rl->grant, &key, s->connection->log);
 
-    return (rc == NGX_ERROR) ? rc : ngx_stream_etcd_lock_result(s, slot);
+    return (rc == NGX_ERROR) ? rc : ngx_stream_etcd_lock_result(s, rl);
 }
 
 
@@ -242,11 +242,11 @@ ngx_stream_etcd_lock_value(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
 
 static ngx_int_t
 ngx_stream_etcd_lock_result(ngx_stream_session_t *s,
-    ngx_etcd_lock_slot_t *slot)
+    ngx_etcd_request_lock_t *rl)
 {
     ngx_int_t  rc;
 
-    rc = ngx_etcd_lock_slot_result(slot);
+    rc = ngx_etcd_request_lock_result(rl);
 
     switch (rc) {
 
@@ -269,7 +269,7 @@ ngx_stream_etcd_lock_gone(void *data)
 {
     ngx_stream_session_t *s = data;
 
-    ngx_etcd_lock_slot_release(s->connection->pool, s);
+    ngx_etcd_request_lock_release(s->connection->pool, s);
 }
 
 
@@ -278,7 +278,7 @@ ngx_stream_etcd_lock_gone(void *data)
 ngx_int_t
 ngx_stream_etcd_lock_log(ngx_stream_session_t *s)
 {
-    ngx_etcd_lock_slot_release(s->connection->pool, s);
+    ngx_etcd_request_lock_release(s->connection->pool, s);
 
     return NGX_OK;
 }
@@ -287,26 +287,26 @@ ngx_stream_etcd_lock_log(ngx_stream_session_t *s)
 static void
 ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
-    ngx_etcd_lock_slot_t *slot = grant->data;
+    ngx_etcd_request_lock_t  *rl = grant->data;
 
-    ngx_stream_etcd_resume(slot->owner);
+    ngx_stream_etcd_resume(rl->owner);
 }
 
 
 static void
 ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 {
-    ngx_connection_t      *c;
-    ngx_stream_session_t  *s;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_connection_t         *c;
+    ngx_stream_session_t     *s;
+    ngx_etcd_request_lock_t  *rl;
 
-    slot = grant->data;
-    s = slot->owner;
+    rl = grant->data;
+    s = rl->owner;
     c = s->connection;
 
-    ngx_etcd_lock_slot_report(slot, c->log);
+    ngx_etcd_request_lock_report(rl, c->log);
 
-    if (slot->lost == NGX_ETCD_LOCK_CONTINUE) {
+    if (rl->lost == NGX_ETCD_LOCK_CONTINUE) {
         return;
     }
 
@@ -351,22 +351,22 @@ static ngx_int_t
 ngx_stream_etcd_lock_filter(ngx_stream_session_t *s, ngx_chain_t *in,
     ngx_uint_t from_upstream)
 {
-    ngx_pool_t            *pool;
-    ngx_etcd_lock_slot_t  *slot;
+    ngx_pool_t               *pool;
+    ngx_etcd_request_lock_t  *rl;
 
     pool = s->connection->pool;
 
-    for (slot = ngx_etcd_lock_slot_next(pool, NULL);
-         slot != NULL;
-         slot = ngx_etcd_lock_slot_next(pool, slot))
+    for (rl = ngx_etcd_request_lock_next(pool, NULL);
+         rl != NULL;
+         rl = ngx_etcd_request_lock_next(pool, rl))
     {
-        if (slot->owner != s || !ngx_etcd_lock_found_lost(&slot->grant)) {
+        if (rl->owner != s || !ngx_etcd_lock_found_lost(&rl->grant)) {
             continue;
         }
 
-        ngx_etcd_lock_slot_report(slot, s->connection->log);
+        ngx_etcd_request_lock_report(rl, s->connection->log);
 
-        if (slot->lost == NGX_ETCD_LOCK_CLOSE) {
+        if (rl->lost == NGX_ETCD_LOCK_CLOSE) {
             return NGX_ERROR;
         }
     }

@@ -68,7 +68,7 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
 
     { ngx_string("etcd_require_leader"),
       NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_gate_require,
+      ngx_etcd_require_leader_require,
       NGX_STREAM_SRV_CONF_OFFSET,
       offsetof(ngx_stream_etcd_srv_conf_t, gate),
       NULL },
@@ -139,7 +139,7 @@ ngx_stream_etcd_create_srv_conf(ngx_conf_t *cf)
     escf->wait = NGX_CONF_UNSET_PTR;
     escf->locks = NGX_CONF_UNSET_PTR;
     escf->lock_lost = NGX_CONF_UNSET_UINT;
-    ngx_etcd_gate_init(&escf->gate);
+    ngx_etcd_require_leader_init(&escf->gate);
 
     return escf;
 }
@@ -157,7 +157,7 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_ptr_value(conf->locks, prev->locks, NULL);
     ngx_conf_merge_uint_value(conf->lock_lost, prev->lock_lost,
                               NGX_ETCD_LOCK_CLOSE);
-    ngx_etcd_gate_merge(&conf->gate, &prev->gate);
+    ngx_etcd_require_leader_merge(&conf->gate, &prev->gate);
 
     emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
 

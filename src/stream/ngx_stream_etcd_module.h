@@ -14,9 +14,9 @@
 #include <ngx_core.h>
 #include <ngx_stream.h>
 #include <ngx_etcd_compat.h>
-#include <ngx_etcd_gate.h>
-#include <ngx_etcd_lock_slot.h>
-#include <ngx_etcd_route.h>
+#include <ngx_etcd_require_leader.h>
+#include <ngx_etcd_request_lock.h>
+#include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_variable.h>
 #include <ngx_etcd_wait.h>
@@ -31,16 +31,16 @@ typedef struct {
 
 
 typedef struct {
-    ngx_etcd_upstream_t          upstream;
-    ngx_stream_complex_value_t  *key;      /* NULL: the method has no key */
-    ngx_etcd_wait_t             *wait;     /* NULL: off */
-    ngx_etcd_gate_t              gate;
-    ngx_array_t                 *locks;    /* ngx_etcd_lock_conf_t; NULL:
+    ngx_etcd_upstream_t              upstream;
+    ngx_stream_complex_value_t      *key;  /* NULL: the method has no key */
+    ngx_etcd_wait_t                 *wait; /* NULL: off */
+    ngx_etcd_require_leader_t        gate;
+    ngx_array_t                     *locks; /* ngx_etcd_lock_conf_t; NULL:
                                               none */
-    ngx_uint_t                   lock_lost;  /* ngx_etcd_lock_lost_e */
-    ngx_stream_upstream_init_peer_pt  init_peer;  /* the balancer's, saved by
+    ngx_uint_t                       lock_lost; /* ngx_etcd_lock_lost_e */
+    ngx_stream_upstream_init_peer_pt init_peer;   /* the balancer's, saved by
                                                      ngx_stream_etcd_gate.c */
-    ngx_stream_content_handler_pt  content;  /* of the server, called when the
+    ngx_stream_content_handler_pt    content; /* of the server, called when the
                                                 session is admitted */
 } ngx_stream_etcd_srv_conf_t;
 
@@ -59,8 +59,9 @@ void ngx_stream_etcd_cut(ngx_stream_session_t *s);
 
 /* NULL: the session does not use an upstream of this module */
 
-#define ngx_stream_etcd_get_route(s)                                          \
-    ((ngx_etcd_route_t *) ngx_stream_get_module_ctx(s, ngx_stream_etcd_module))
+#define ngx_stream_etcd_get_peer_data(s)                                      \
+    ((ngx_etcd_peer_data_t *)                                                 \
+     ngx_stream_get_module_ctx(s, ngx_stream_etcd_module))
 
 
 /* ngx_stream_etcd_variable.c */

@@ -179,7 +179,7 @@ static ngx_int_t
 ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
-    ngx_etcd_route_t            *route;
+    ngx_etcd_peer_data_t        *pd;
     ngx_peer_connection_t       *pc;
     ngx_stream_etcd_srv_conf_t  *escf;
 
@@ -196,21 +196,21 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
         ngx_etcd_table_follow(&escf->upstream.service->table);
     }
 
-    route = ngx_etcd_route_create(&escf->upstream, pc, s->connection->pool);
-    if (route == NULL) {
+    pd = ngx_etcd_peer_data_create(&escf->upstream, pc, s->connection->pool);
+    if (pd == NULL) {
         return NGX_ERROR;
     }
 
     pc->notify = ngx_stream_etcd_notify_peer;
 
-    if (ngx_etcd_pick_tell(&route->pick, ngx_stream_etcd_close, s) != NGX_OK) {
+    if (ngx_etcd_pick_tell(&pd->pick, ngx_stream_etcd_close, s) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    ngx_stream_set_ctx(s, route, ngx_stream_etcd_module);
+    ngx_stream_set_ctx(s, pd, ngx_stream_etcd_module);
 
     if (escf->key != NULL
-        && ngx_stream_complex_value(s, escf->key, &route->pick.key) != NGX_OK)
+        && ngx_stream_complex_value(s, escf->key, &pd->pick.key) != NGX_OK)
     {
         return NGX_ERROR;
     }

@@ -87,13 +87,14 @@ static ngx_int_t
 ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
     ngx_stream_variable_value_t *v, uintptr_t data)
 {
+    ngx_etcd_peer_t             *peer;
     ngx_etcd_member_variable_t  *variable;
 
     variable = (ngx_etcd_member_variable_t *) data;
 
-    return variable->get(&variable->name,
-                         ngx_etcd_route_peer(ngx_stream_etcd_get_route(s)), v,
-                         s->connection->pool);
+    peer = ngx_etcd_peer_data_peer(ngx_stream_etcd_get_peer_data(s));
+
+    return variable->get(&variable->name, peer, v, s->connection->pool);
 }
 
 
@@ -105,7 +106,7 @@ ngx_stream_etcd_variable(ngx_stream_session_t *s,
 
     variable = (ngx_etcd_variable_t *) data;
 
-    return variable->get(&variable->name, ngx_stream_etcd_get_route(s), v,
+    return variable->get(&variable->name, ngx_stream_etcd_get_peer_data(s), v,
                          s->connection->pool);
 }
 
