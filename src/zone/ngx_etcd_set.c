@@ -620,11 +620,12 @@ ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 {
     ngx_int_t  rc;
 
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+    rc = reader->any ? ngx_etcd_zone_lock_patient(zone)
+                     : ngx_etcd_zone_lock(zone);
+
+    if (rc != NGX_OK) {
         return NGX_BUSY;
     }
-
-    rc = NGX_OK;
 
     if (set->id != id) {
         rc = NGX_DECLINED;

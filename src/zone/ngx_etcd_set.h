@@ -287,8 +287,10 @@ typedef struct {
     ngx_uint_t                       next;         /* next slot, if all */
     ngx_atomic_uint_t                from;         /* generation at its start,
                                                       if all */
-    ngx_uint_t                       any;          /* read partly committed
-                                                      sets too */
+    ngx_uint_t                       any;          /* for a copy: wait for
+                                                      the mutex, and read
+                                                      partly committed sets
+                                                      too */
     uint64_t                         since;        /* ngx_etcd_stall_now():
                                                       earlier arrivals are
                                                       not counted for this

@@ -646,7 +646,7 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
         ngx_etcd_unit_grow(&ngx_etcd_unit_zone, ngx_etcd_unit_set);
 
     } else if (ngx_strcmp(name, "held") == 0) {
-        ngx_etcd_unit_held(&ngx_etcd_unit_zone, arg[1]);
+        ngx_etcd_unit_held(&ngx_etcd_unit_zone, ngx_etcd_unit_set, arg[1]);
 
     } else if (ngx_etcd_unit_address(&ngx_etcd_unit_zone, ngx_etcd_unit_set,
                                      ngx_etcd_unit_pool, value, arg))

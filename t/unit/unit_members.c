@@ -173,16 +173,27 @@ ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 }
 
 
-/* the child holds the mutex until a worker has tried, and msec longer */
+static ngx_int_t
+ngx_etcd_unit_no_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
+{
+    return NGX_OK;
+}
+
+
+/*
+ * The child holds the mutex until a worker has tried, and msec longer: how the
+ * worker fares, and the master, who copies the set.
+ */
 
 void
-ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_uint_t msec)
+ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t msec)
 {
-    int         parent[2], child[2];
-    char        byte;
-    ngx_pid_t   pid;
-    ngx_int_t   worker, master;
-    ngx_uint_t  process;
+    int                    parent[2], child[2];
+    char                   byte;
+    ngx_pid_t              pid;
+    ngx_int_t              worker, master;
+    ngx_uint_t             process;
+    ngx_etcd_set_reader_t  reader;
 
     if (pipe(parent) != 0 || pipe(child) != 0) {
         return;
@@ -218,13 +229,13 @@ ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_uint_t msec)
     }
 
     ngx_process = NGX_PROCESS_MASTER;
-    master = ngx_etcd_zone_lock_patient(zone);
+    ngx_memzero(&reader, sizeof(ngx_etcd_set_reader_t));
+    reader.any = 1;
+
+    master = ngx_etcd_set_read(zone, set, set->id, &reader, 0,
+                               ngx_etcd_unit_no_slot, NULL);
 
     ngx_process = process;
-
-    if (master == NGX_OK) {
-        ngx_etcd_zone_unlock(zone);
-    }
 
     (void) waitpid(pid, NULL, 0);
 

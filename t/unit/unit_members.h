@@ -26,7 +26,8 @@ ngx_int_t ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 void ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
 /* if a worker, and the master, get the mutex of another process in time */
-void ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_uint_t msec);
+void ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_uint_t msec);
 
 /* unit_address.c: 1 if the command is one of its own */
 ngx_uint_t ngx_etcd_unit_address(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
