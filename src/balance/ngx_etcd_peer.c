@@ -8,21 +8,21 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_order.h>
-#include <ngx_etcd_record.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_peer.h>
 
 
 ngx_etcd_peer_t *
 ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log)
 {
-    u_char             *p;
-    ngx_etcd_peer_t    *peer;
-    ngx_etcd_entry_t   *entry;
-    ngx_etcd_record_t   record;
+    u_char                  *p;
+    ngx_etcd_peer_t         *peer;
+    ngx_etcd_entry_t        *entry;
+    ngx_etcd_member_pack_t   record;
 
     entry = slot->entry;
 
-    ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(entry));
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
 
     /* the address comes first because it must be aligned */
 

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_health.h>
-#include <ngx_etcd_record.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_stall.h>
 #include <ngx_etcd_table.h>
 #include <ngx_etcd_hold.h>
@@ -269,13 +269,13 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 static ngx_uint_t
 ngx_etcd_table_resolved(ngx_etcd_slot_t *slot)
 {
-    ngx_etcd_record_t  record;
+    ngx_etcd_member_pack_t  record;
 
     if (slot->entry == NULL) {
         return 0;
     }
 
-    ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(slot->entry));
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
 
     return !record.unresolved;
 }

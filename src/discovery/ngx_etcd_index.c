@@ -465,11 +465,11 @@ ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 static ngx_int_t
 ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
 {
-    ngx_str_t            bytes;
-    ngx_etcd_record_t    record;
-    ngx_etcd_address_t  *address;
+    ngx_str_t                bytes;
+    ngx_etcd_address_t      *address;
+    ngx_etcd_member_pack_t   record;
 
-    ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(reg->entry));
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
 
     address = ngx_etcd_index_address(index, record.sockaddr, record.socklen);
 

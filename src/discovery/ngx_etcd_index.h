@@ -20,7 +20,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_entry.h>
 #include <ngx_etcd_newest.h>
-#include <ngx_etcd_record.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_host.h>
 #include <ngx_etcd_mirror.h>
 

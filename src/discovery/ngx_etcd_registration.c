@@ -289,7 +289,7 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_etcd_member_t *member)
 {
     size_t             len;
-    u_char             payload[NGX_ETCD_RECORD_MAX];
+    u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
     uint32_t           slot;
     uint64_t           created, modified;
     ngx_int_t          rc;
@@ -299,7 +299,7 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_etcd_entry_t  *entry, *old;
 
     ngx_str_set(&none, "");
-    len = ngx_etcd_record_pack(payload, member);
+    len = ngx_etcd_member_pack(payload, member);
 
     created = (kv != NULL) ? kv->create_revision : 0;
     modified = (kv != NULL) ? kv->mod_revision : 0;

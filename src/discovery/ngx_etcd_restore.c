@@ -509,7 +509,7 @@ ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
     ngx_str_t *key, ngx_etcd_member_t *member)
 {
     size_t             len;
-    u_char             payload[NGX_ETCD_RECORD_MAX];
+    u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
     uint32_t           slot;
     uint64_t           created, modified;
     ngx_int_t          rc;
@@ -527,7 +527,7 @@ ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
         return NGX_ERROR;
     }
 
-    len = ngx_etcd_record_pack(payload, member);
+    len = ngx_etcd_member_pack(payload, member);
 
     entry = ngx_etcd_entry_create(restore->zone, set->service->set, key,
                                   payload, len, &rc);

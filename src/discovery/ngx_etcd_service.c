@@ -109,7 +109,7 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set)
 {
     size_t              len;
-    u_char              payload[NGX_ETCD_RECORD_MAX];
+    u_char              payload[NGX_ETCD_MEMBER_PACK_MAX];
     ngx_int_t           rc;
     ngx_str_t           key;
     ngx_uint_t          i;
@@ -137,7 +137,7 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
             return NGX_ERROR;
         }
 
-        len = ngx_etcd_record_pack(payload, &member[i]);
+        len = ngx_etcd_member_pack(payload, &member[i]);
 
         op.slot = i;
         op.entry = ngx_etcd_entry_create(zone, set, &key, payload, len, &rc);

@@ -30,7 +30,7 @@ static void ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use);
 static ngx_int_t ngx_etcd_service_host_members(ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_array_t *members);
 static void ngx_etcd_service_host_template(ngx_etcd_member_t *member,
-    ngx_etcd_record_t *record);
+    ngx_etcd_member_pack_t *record);
 
 
 ngx_int_t
@@ -70,10 +70,10 @@ ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa)
 void
 ngx_etcd_service_host_adopt(ngx_etcd_service_t *service)
 {
-    ngx_etcd_key_t     *key;
-    ngx_etcd_reg_t     *reg;
-    ngx_etcd_member_t   member;
-    ngx_etcd_record_t   record;
+    ngx_etcd_key_t          *key;
+    ngx_etcd_reg_t          *reg;
+    ngx_etcd_member_t        member;
+    ngx_etcd_member_pack_t   record;
 
     if (service->resolver == NULL) {
         return;
@@ -84,7 +84,7 @@ ngx_etcd_service_host_adopt(ngx_etcd_service_t *service)
          key = ngx_etcd_index_next(&service->index, key))
     {
         for (reg = key->regs; reg != NULL; reg = reg->next) {
-            ngx_etcd_record_unpack(&record,
+            ngx_etcd_member_pack_read(&record,
                                    ngx_etcd_entry_payload(reg->entry));
 
             if (record.host.len == 0) {
@@ -199,7 +199,7 @@ ngx_etcd_service_host_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
     ngx_etcd_resolver_answer_t *answer)
 {
     ngx_etcd_reg_t               *reg;
-    ngx_etcd_record_t             record;
+    ngx_etcd_member_pack_t        record;
     ngx_etcd_resolver_address_t  *address;
 
     answer->n = 0;
@@ -207,7 +207,7 @@ ngx_etcd_service_host_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
     answer->beyond = 0;
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
-        ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(reg->entry));
+        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
 
         if (record.host.len != member->host.len
             || record.unresolved
@@ -269,10 +269,10 @@ static ngx_etcd_resolver_address_t *
 ngx_etcd_service_host_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
     ngx_etcd_resolver_answer_t *answer)
 {
-    ngx_etcd_record_t  record;
+    ngx_etcd_member_pack_t  record;
 
     if (host->sole.socklen == 0 && key->regs != NULL) {
-        ngx_etcd_record_unpack(&record,
+        ngx_etcd_member_pack_read(&record,
                                ngx_etcd_entry_payload(key->regs->entry));
 
         host->sole.socklen = record.socklen;
@@ -368,7 +368,7 @@ ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
     ngx_etcd_reg_t          *reg;
     ngx_etcd_entry_t        *entry;
     ngx_etcd_member_t       *member;
-    ngx_etcd_record_t        record;
+    ngx_etcd_member_pack_t   record;
     ngx_etcd_member_host_t  *host;
 
     etcd__key_value__init(kv);
@@ -379,7 +379,7 @@ ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
         kv->mod_revision = ngx_max(kv->mod_revision,
                                    (int64_t) reg->node.revision);
 
-        ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(entry));
+        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
 
         if (record.host.len != 0) {
             continue;
@@ -414,7 +414,7 @@ ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
 
 static void
 ngx_etcd_service_host_template(ngx_etcd_member_t *member,
-    ngx_etcd_record_t *record)
+    ngx_etcd_member_pack_t *record)
 {
     ngx_memzero(member, sizeof(ngx_etcd_member_t));
 

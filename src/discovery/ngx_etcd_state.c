@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_sha1.h>
-#include <ngx_etcd_record.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_state.h>
 
 
@@ -21,7 +21,7 @@ static ngx_int_t ngx_etcd_state_open(ngx_etcd_state_text_t *text,
 static ngx_int_t ngx_etcd_state_member(ngx_etcd_state_text_t *text,
     ngx_etcd_copy_t *copy);
 static ngx_int_t ngx_etcd_state_host(json_t *json,
-    ngx_etcd_record_t *record);
+    ngx_etcd_member_pack_t *record);
 static ngx_int_t ngx_etcd_state_value(ngx_etcd_state_text_t *text,
     ngx_etcd_state_value_t *value);
 static ngx_int_t ngx_etcd_state_listed(ngx_etcd_state_text_t *text);
@@ -204,10 +204,10 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
 {
     u_char                   slow_start[NGX_INT64_LEN + sizeof("ms")];
     json_t                  *json;
-    ngx_etcd_record_t        record;
+    ngx_etcd_member_pack_t   record;
     ngx_etcd_member_attr_t  *attr;
 
-    ngx_etcd_record_unpack(&record, copy->payload);
+    ngx_etcd_member_pack_read(&record, copy->payload);
     attr = &record.attr;
 
     (void) ngx_sprintf(slow_start, "%uDms%Z", attr->slow_start);
@@ -245,7 +245,7 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
 /* the address is one of a host: an empty one where none is known */
 
 static ngx_int_t
-ngx_etcd_state_host(json_t *json, ngx_etcd_record_t *record)
+ngx_etcd_state_host(json_t *json, ngx_etcd_member_pack_t *record)
 {
     if (json == NULL
         || json_object_set_new(json, "host",

@@ -86,14 +86,14 @@ ngx_etcd_metrics_add(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream)
 {
     ngx_uint_t                i;
-    ngx_etcd_record_t         record;
+    ngx_etcd_member_pack_t    record;
     ngx_etcd_view_member_t   *member;
     ngx_etcd_status_state_e   state;
 
     for (i = 0; i < status->view.n; i++) {
         member = &status->view.members[i];
 
-        ngx_etcd_record_unpack(&record, member->payload);
+        ngx_etcd_member_pack_read(&record, member->payload);
 
         state = ngx_etcd_status_member_state(&upstream->service->table,
                                              &record);

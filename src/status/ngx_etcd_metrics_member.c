@@ -94,10 +94,10 @@ ngx_etcd_metrics_one_member(ngx_etcd_status_t *status,
     ngx_etcd_view_member_t *member)
 {
     ngx_uint_t               n;
-    ngx_etcd_record_t        record;
+    ngx_etcd_member_pack_t   record;
     ngx_etcd_metric_label_t  labels[NGX_ETCD_METRICS_LABELS];
 
-    ngx_etcd_record_unpack(&record, member->payload);
+    ngx_etcd_member_pack_read(&record, member->payload);
 
     n = ngx_etcd_metrics_upstream_labels(labels, upstream);
     n = ngx_etcd_metrics_label(labels, n, "address", &record.name);
@@ -113,9 +113,9 @@ ngx_etcd_metrics_weight(void *object)
 {
     ngx_etcd_view_member_t *member = object;
 
-    ngx_etcd_record_t  record;
+    ngx_etcd_member_pack_t  record;
 
-    ngx_etcd_record_unpack(&record, member->payload);
+    ngx_etcd_member_pack_read(&record, member->payload);
 
     return record.attr.weight;
 }

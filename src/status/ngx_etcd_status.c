@@ -373,7 +373,7 @@ ngx_etcd_status_leaders_state(ngx_etcd_conf_t *ecf)
 
 ngx_etcd_status_state_e
 ngx_etcd_status_member_state(ngx_etcd_table_t *table,
-    ngx_etcd_record_t *record)
+    ngx_etcd_member_pack_t *record)
 {
     ngx_etcd_member_attr_t  *attr;
 

@@ -20,7 +20,7 @@
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_record.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_view.h>
 #include <ngx_etcd_writer.h>
 
@@ -160,7 +160,7 @@ char *ngx_etcd_status_cluster_state(ngx_etcd_conf_t *ecf);
 extern char  *ngx_etcd_status_member_states[];
 
 ngx_etcd_status_state_e ngx_etcd_status_member_state(ngx_etcd_table_t *table,
-    ngx_etcd_record_t *record);
+    ngx_etcd_member_pack_t *record);
 
 /*
  * Returns the endpoints as published by the agent; before there is an agent,

@@ -45,7 +45,7 @@ static ngx_int_t ngx_etcd_status_json_members(ngx_etcd_status_t *status,
 static void ngx_etcd_status_json_member(ngx_etcd_writer_t *out,
     ngx_etcd_table_t *table, ngx_etcd_view_member_t *member);
 static void ngx_etcd_status_json_reason(ngx_etcd_writer_t *out,
-    ngx_etcd_record_t *record);
+    ngx_etcd_member_pack_t *record);
 static ngx_int_t ngx_etcd_status_json_list(ngx_etcd_status_t *status);
 static void ngx_etcd_status_json_invalid(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_elections(ngx_etcd_status_t *status);
@@ -376,12 +376,12 @@ static void
 ngx_etcd_status_json_member(ngx_etcd_writer_t *out, ngx_etcd_table_t *table,
     ngx_etcd_view_member_t *member)
 {
-    char               *state;
-    u_char              buf[NGX_ETCD_MEMBER_MAX_HOST + sizeof(":65535")];
-    ngx_str_t           host;
-    ngx_etcd_record_t   record;
+    char                    *state;
+    u_char                   buf[NGX_ETCD_MEMBER_MAX_HOST + sizeof(":65535")];
+    ngx_str_t                host;
+    ngx_etcd_member_pack_t   record;
 
-    ngx_etcd_record_unpack(&record, member->payload);
+    ngx_etcd_member_pack_read(&record, member->payload);
 
     host.len = 0;
 
@@ -431,7 +431,8 @@ ngx_etcd_status_json_member(ngx_etcd_writer_t *out, ngx_etcd_table_t *table,
 /* Writes why addresses of a host are not used, if so. */
 
 static void
-ngx_etcd_status_json_reason(ngx_etcd_writer_t *out, ngx_etcd_record_t *record)
+ngx_etcd_status_json_reason(ngx_etcd_writer_t *out,
+    ngx_etcd_member_pack_t *record)
 {
     if (record->unresolved) {
         ngx_etcd_writer_literal(out, ",\"reason\":");

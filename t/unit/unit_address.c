@@ -19,7 +19,7 @@
 #include <sys/ptrace.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_index.h>
-#include <ngx_etcd_record.h>
+#include <ngx_etcd_member_pack.h>
 #include "unit_members.h"
 
 
@@ -147,7 +147,7 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     ngx_etcd_reg_t *reg, ngx_uint_t address, uint64_t revision)
 {
     size_t              len;
-    u_char              payload[NGX_ETCD_RECORD_MAX];
+    u_char              payload[NGX_ETCD_MEMBER_PACK_MAX];
     ngx_int_t           rc;
     ngx_uint_t          slot;
     ngx_etcd_op_t      *op;
@@ -155,7 +155,7 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     ngx_etcd_member_t   member;
 
     ngx_etcd_unit_member(&member, address, 1 + random() % 100);
-    len = ngx_etcd_record_pack(payload, &member);
+    len = ngx_etcd_member_pack(payload, &member);
 
     slot = ngx_etcd_index_slot(&keys->index, (u_char *) &member.sockaddr,
                                member.socklen);
@@ -311,9 +311,9 @@ static char *
 ngx_etcd_unit_slot(ngx_etcd_unit_keys_t *keys, ngx_etcd_slot_t *slot,
     ngx_uint_t learn, ngx_uint_t *n)
 {
-    ngx_uint_t          key, address;
-    ngx_etcd_entry_t   *entry;
-    ngx_etcd_record_t   record;
+    ngx_uint_t               key, address;
+    ngx_etcd_entry_t        *entry;
+    ngx_etcd_member_pack_t   record;
 
     entry = slot->entry;
 
@@ -326,7 +326,7 @@ ngx_etcd_unit_slot(ngx_etcd_unit_keys_t *keys, ngx_etcd_slot_t *slot,
             return "a newer one does not show";
         }
 
-        ngx_etcd_record_unpack(&record, ngx_etcd_entry_payload(entry));
+        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
         address = record.sockaddr[7];
         key = ngx_atoi(ngx_etcd_entry_key(entry), entry->key_len);
 

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_commit.h>
-#include <ngx_etcd_record.h>
+#include <ngx_etcd_member_pack.h>
 #include <sys/wait.h>
 #include "unit_members.h"
 
@@ -16,7 +16,7 @@ static ngx_int_t
 ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     ngx_etcd_member_t *member)
 {
-    u_char             payload[NGX_ETCD_RECORD_MAX];
+    u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
     u_char             buf[NGX_INT_T_LEN];
     size_t             len;
     ngx_int_t          rc;
@@ -39,7 +39,7 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     if (member != NULL) {
         key.data = buf;
         key.len = ngx_sprintf(buf, "%ui", n) - buf;
-        len = ngx_etcd_record_pack(payload, member);
+        len = ngx_etcd_member_pack(payload, member);
 
         op.op = NGX_ETCD_OP_PUT;
         op.entry = ngx_etcd_entry_create(zone, set, &key, payload, len, &rc);

@@ -6,8 +6,8 @@
  */
 
 
-#ifndef _NGX_ETCD_RECORD_H_INCLUDED_
-#define _NGX_ETCD_RECORD_H_INCLUDED_
+#ifndef _NGX_ETCD_MEMBER_PACK_H_INCLUDED_
+#define _NGX_ETCD_MEMBER_PACK_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -15,9 +15,9 @@
 #include <ngx_etcd_member.h>
 
 
-#define NGX_ETCD_RECORD_MAX  (24 + sizeof(ngx_sockaddr_t)                     \
-                              + NGX_ETCD_MEMBER_NAME_LEN                      \
-                              + 10 + NGX_ETCD_MEMBER_MAX_HOST)
+#define NGX_ETCD_MEMBER_PACK_MAX                                              \
+    (24 + sizeof(ngx_sockaddr_t) + NGX_ETCD_MEMBER_NAME_LEN                   \
+     + 10 + NGX_ETCD_MEMBER_MAX_HOST)
 
 
 /* An unpacked payload; points into the payload. */
@@ -35,16 +35,16 @@ typedef struct {
     ngx_uint_t               beyond;
     ngx_uint_t               unresolved;   /* has no address; name is the
                                               reason */
-} ngx_etcd_record_t;
+} ngx_etcd_member_pack_t;
 
 
 /*
- * Returns the length, at most NGX_ETCD_RECORD_MAX.  Equal members give equal
- * bytes.
+ * Returns the length, at most NGX_ETCD_MEMBER_PACK_MAX.  Equal members give
+ * equal bytes.
  */
-size_t ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member);
+size_t ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member);
 
-void ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload);
+void ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload);
 
 
-#endif /* _NGX_ETCD_RECORD_H_INCLUDED_ */
+#endif /* _NGX_ETCD_MEMBER_PACK_H_INCLUDED_ */

@@ -6,13 +6,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_record.h>
+#include <ngx_etcd_member_pack.h>
 
 
-#define NGX_ETCD_RECORD_DOWN    0x01
-#define NGX_ETCD_RECORD_BACKUP  0x02
-#define NGX_ETCD_RECORD_DRAIN   0x04
-#define NGX_ETCD_RECORD_HOST    0x08     /* follows the name */
+#define NGX_ETCD_MEMBER_PACK_DOWN    0x01
+#define NGX_ETCD_MEMBER_PACK_BACKUP  0x02
+#define NGX_ETCD_MEMBER_PACK_DRAIN   0x04
+#define NGX_ETCD_MEMBER_PACK_HOST    0x08     /* follows the name */
 
 
 /* no pointers and no padding: payloads are compared as bytes */
@@ -27,7 +27,7 @@ typedef struct {
     uint8_t                  socklen;
     uint16_t                 name_len;
     uint16_t                 priority;
-} ngx_etcd_record_head_t;
+} ngx_etcd_member_pack_head_t;
 
 
 typedef struct {
@@ -36,16 +36,16 @@ typedef struct {
     uint16_t                 whole;
     uint16_t                 refused;
     uint16_t                 beyond;
-} ngx_etcd_record_host_t;
+} ngx_etcd_member_pack_host_t;
 
 
 size_t
-ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
+ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member)
 {
-    u_char                  *p;
-    ngx_etcd_member_attr_t  *attr;
-    ngx_etcd_record_head_t   head;
-    ngx_etcd_record_host_t   host;
+    u_char                       *p;
+    ngx_etcd_member_attr_t       *attr;
+    ngx_etcd_member_pack_head_t   head;
+    ngx_etcd_member_pack_host_t   host;
 
     attr = &member->attr;
 
@@ -54,15 +54,15 @@ ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
     head.fail_timeout = attr->fail_timeout;
     head.slow_start = attr->slow_start;
     head.weight = (uint16_t) attr->weight;
-    head.flags = (attr->down ? NGX_ETCD_RECORD_DOWN : 0)
-                 | (attr->backup ? NGX_ETCD_RECORD_BACKUP : 0)
-                 | (attr->drain ? NGX_ETCD_RECORD_DRAIN : 0)
-                 | (member->host.len ? NGX_ETCD_RECORD_HOST : 0);
+    head.flags = (attr->down ? NGX_ETCD_MEMBER_PACK_DOWN : 0)
+                 | (attr->backup ? NGX_ETCD_MEMBER_PACK_BACKUP : 0)
+                 | (attr->drain ? NGX_ETCD_MEMBER_PACK_DRAIN : 0)
+                 | (member->host.len ? NGX_ETCD_MEMBER_PACK_HOST : 0);
     head.socklen = (uint8_t) member->socklen;
     head.name_len = (uint16_t) member->name_len;
     head.priority = (uint16_t) attr->priority;
 
-    p = ngx_cpymem(payload, &head, sizeof(ngx_etcd_record_head_t));
+    p = ngx_cpymem(payload, &head, sizeof(ngx_etcd_member_pack_head_t));
     p = ngx_cpymem(p, &member->sockaddr, member->socklen);
     p = ngx_cpymem(p, member->name, member->name_len);
 
@@ -73,7 +73,7 @@ ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
         host.refused = (uint16_t) ngx_min(member->refused, 65535);
         host.beyond = (uint16_t) ngx_min(member->beyond, 65535);
 
-        p = ngx_cpymem(p, &host, sizeof(ngx_etcd_record_host_t));
+        p = ngx_cpymem(p, &host, sizeof(ngx_etcd_member_pack_host_t));
         p = ngx_cpymem(p, member->host.data, member->host.len);
     }
 
@@ -82,15 +82,15 @@ ngx_etcd_record_pack(u_char *payload, ngx_etcd_member_t *member)
 
 
 void
-ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload)
+ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload)
 {
-    u_char                  *p;
-    sa_family_t              family;
-    ngx_etcd_member_attr_t  *attr;
-    ngx_etcd_record_head_t   head;
-    ngx_etcd_record_host_t   host;
+    u_char                       *p;
+    sa_family_t                   family;
+    ngx_etcd_member_attr_t       *attr;
+    ngx_etcd_member_pack_head_t   head;
+    ngx_etcd_member_pack_host_t   host;
 
-    ngx_memcpy(&head, payload, sizeof(ngx_etcd_record_head_t));
+    ngx_memcpy(&head, payload, sizeof(ngx_etcd_member_pack_head_t));
 
     attr = &record->attr;
 
@@ -100,11 +100,11 @@ ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload)
     attr->max_conns = head.max_conns;
     attr->fail_timeout = head.fail_timeout;
     attr->slow_start = head.slow_start;
-    attr->down = (head.flags & NGX_ETCD_RECORD_DOWN) ? 1 : 0;
-    attr->backup = (head.flags & NGX_ETCD_RECORD_BACKUP) ? 1 : 0;
-    attr->drain = (head.flags & NGX_ETCD_RECORD_DRAIN) ? 1 : 0;
+    attr->down = (head.flags & NGX_ETCD_MEMBER_PACK_DOWN) ? 1 : 0;
+    attr->backup = (head.flags & NGX_ETCD_MEMBER_PACK_BACKUP) ? 1 : 0;
+    attr->drain = (head.flags & NGX_ETCD_MEMBER_PACK_DRAIN) ? 1 : 0;
 
-    record->sockaddr = payload + sizeof(ngx_etcd_record_head_t);
+    record->sockaddr = payload + sizeof(ngx_etcd_member_pack_head_t);
     record->socklen = head.socklen;
 
     record->name.data = record->sockaddr + record->socklen;
@@ -113,7 +113,7 @@ ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload)
     record->unresolved = 0;
     record->host.len = 0;
 
-    if (!(head.flags & NGX_ETCD_RECORD_HOST)) {
+    if (!(head.flags & NGX_ETCD_MEMBER_PACK_HOST)) {
         return;
     }
 
@@ -121,10 +121,10 @@ ngx_etcd_record_unpack(ngx_etcd_record_t *record, u_char *payload)
                sizeof(sa_family_t));
 
     p = record->name.data + record->name.len;
-    ngx_memcpy(&host, p, sizeof(ngx_etcd_record_host_t));
+    ngx_memcpy(&host, p, sizeof(ngx_etcd_member_pack_host_t));
 
     record->unresolved = (family == AF_UNSPEC);
-    record->host.data = p + sizeof(ngx_etcd_record_host_t);
+    record->host.data = p + sizeof(ngx_etcd_member_pack_host_t);
     record->host.len = host.len;
     record->port = host.port;
     record->whole = host.whole;
