@@ -711,7 +711,7 @@ ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
     tag = ngx_etcd_json_field(tags, "noloadbalance");
 
     member->noloadbalance = ngx_etcd_json_is(tag, NGX_ETCD_JSON_TRUE);
-    member->tagged = ngx_etcd_shape_tagged(&leader->service->conf->member,
+    member->tagged = ngx_etcd_json_layout_tagged(&leader->service->conf->member,
                                            tags, NULL);
 
     n = ngx_etcd_json_integer(ngx_etcd_json_field(object, "xlog_location"));

@@ -106,7 +106,7 @@ ngx_etcd_address_has_port(ngx_str_t *authority)
 
 ngx_int_t
 ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    const ngx_etcd_shape_t *shape, ngx_etcd_json_t *host,
+    const ngx_etcd_json_layout_t *layout, ngx_etcd_json_t *host,
     ngx_etcd_json_t *port)
 {
     int         family;
@@ -115,12 +115,11 @@ ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_str_t   text, ip;
 
     if (host->type != NGX_ETCD_JSON_STRING) {
-        return ngx_etcd_decode_invalid_json(d,
-                                        ngx_etcd_pointer_name(&shape->host),
-                                        host, "is not a string");
+        field = ngx_etcd_json_pointer_name(&layout->host);
+        return ngx_etcd_decode_invalid_json(d, field, host, "is not a string");
     }
 
-    field = ngx_etcd_pointer_name(&shape->port);
+    field = ngx_etcd_json_pointer_name(&layout->port);
 
     if (port == NULL) {
         return ngx_etcd_decode_invalid(d, field, NULL, "is missing");
@@ -132,7 +131,7 @@ ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
                                      "is not an integer from 1 to 65535");
     }
 
-    field = ngx_etcd_pointer_name(&shape->host);
+    field = ngx_etcd_json_pointer_name(&layout->host);
 
     text = host->text;
     ip = text;

@@ -33,7 +33,7 @@ ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_etcd_decode_t  d;
 
     d.conf = conf;
-    d.shape = (conf->shape != NULL) ? conf->shape : conf->format->shape;
+    d.layout = (conf->layout != NULL) ? conf->layout : conf->format->layout;
     d.key = *key;
     d.value = *value;
     d.object = NULL;

@@ -18,7 +18,7 @@ static ngx_int_t ngx_etcd_format_milvus(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_apisix(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_traefik(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_as(ngx_etcd_decode_t *d,
-    const ngx_etcd_shape_t *shape);
+    const ngx_etcd_json_layout_t *layout);
 
 
 static ngx_etcd_field_t  ngx_etcd_no_fields[] = {
@@ -105,7 +105,7 @@ static ngx_etcd_field_t  ngx_etcd_dolphinscheduler_fields[] = {
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_json = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_json = {
     .address = ngx_string("/address"),
     .host = ngx_string("/host"),
     .port = ngx_string("/port"),
@@ -119,14 +119,14 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_json = {
  * "Op" is ignored.  "Metadata" belongs to the application.
  */
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_grpc = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_grpc = {
     .address = ngx_string("/Addr"),
     .tags = ngx_string("/Metadata"),
     .fields = ngx_etcd_no_fields
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_kitex = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_kitex = {
     .address = ngx_string("/address"),
     .network = ngx_string("/network"),
     .tags = ngx_string("/tags"),
@@ -134,7 +134,7 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_kitex = {
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_kratos = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_kratos = {
     .name = ngx_string("/name"),
     .endpoints = ngx_string("/endpoints"),
     .tags = ngx_string("/metadata"),
@@ -142,7 +142,7 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_kratos = {
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_go_micro = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_go_micro = {
     .name = ngx_string("/name"),
     .nodes = ngx_string("/nodes"),
     .address = ngx_string("/address"),
@@ -151,7 +151,7 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_go_micro = {
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_dubbo_app = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_dubbo_app = {
     .host = ngx_string("/Host"),
     .port = ngx_string("/Port"),
     .tags = ngx_string("/Metadata"),
@@ -159,14 +159,14 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_dubbo_app = {
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_milvus = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_milvus = {
     .address = ngx_string("/Address"),
     .tags = ngx_string(""),
     .fields = ngx_etcd_milvus_fields
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_skydns = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_skydns = {
     .host = ngx_string("/host"),
     .port = ngx_string("/port"),
     .tags = ngx_string(""),
@@ -175,7 +175,7 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_skydns = {
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_apisix = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_apisix = {
     .nodes = ngx_string("/nodes"),
     .host = ngx_string("/host"),
     .port = ngx_string("/port"),
@@ -189,20 +189,20 @@ static const ngx_etcd_shape_t  ngx_etcd_shape_apisix = {
  * servers of HTTP services have a "url", servers of TCP services an "address"
  */
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_traefik = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_traefik = {
     .url = ngx_string("/url"),
     .address = ngx_string("/address"),
     .fields = ngx_etcd_traefik_fields
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_upsync = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_upsync = {
     .from_key = 1,
     .fields = ngx_etcd_fields
 };
 
 
-static const ngx_etcd_shape_t  ngx_etcd_shape_dolphinscheduler = {
+static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_dolphinscheduler = {
     .host = ngx_string("/host"),
     .port = ngx_string("/port"),
     .from_key = 1,
@@ -232,32 +232,32 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { ngx_string("json"),
       NGX_ETCD_VALUE_JSON,
-      ngx_etcd_format_shape,
-      &ngx_etcd_shape_json,
+      ngx_etcd_json_layout_decode,
+      &ngx_etcd_format_layout_json,
       NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_POINTERS },
 
     { ngx_string("grpc"),
       NGX_ETCD_VALUE_JSON,
-      ngx_etcd_format_shape,
-      &ngx_etcd_shape_grpc,
+      ngx_etcd_json_layout_decode,
+      &ngx_etcd_format_layout_grpc,
       NGX_ETCD_TAKES_TAG },
 
     { ngx_string("kitex"),
       NGX_ETCD_VALUE_JSON,
-      ngx_etcd_format_shape,
-      &ngx_etcd_shape_kitex,
+      ngx_etcd_json_layout_decode,
+      &ngx_etcd_format_layout_kitex,
       NGX_ETCD_TAKES_TAG },
 
     { ngx_string("kratos"),
       NGX_ETCD_VALUE_JSON,
-      ngx_etcd_format_shape,
-      &ngx_etcd_shape_kratos,
+      ngx_etcd_json_layout_decode,
+      &ngx_etcd_format_layout_kratos,
       NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME },
 
     { ngx_string("go-micro"),
       NGX_ETCD_VALUE_JSON,
-      ngx_etcd_format_shape,
-      &ngx_etcd_shape_go_micro,
+      ngx_etcd_json_layout_decode,
+      &ngx_etcd_format_layout_go_micro,
       NGX_ETCD_TAKES_TAG },
 
     { ngx_string("dubbo"),
@@ -268,8 +268,8 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { ngx_string("dubbo-app"),
       NGX_ETCD_VALUE_JSON,
-      ngx_etcd_format_shape,
-      &ngx_etcd_shape_dubbo_app,
+      ngx_etcd_json_layout_decode,
+      &ngx_etcd_format_layout_dubbo_app,
       NGX_ETCD_TAKES_TAG },
 
     { ngx_string("rpcx"),
@@ -281,37 +281,37 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
     { ngx_string("milvus"),
       NGX_ETCD_VALUE_TEXT,
       ngx_etcd_format_milvus,
-      &ngx_etcd_shape_milvus,
+      &ngx_etcd_format_layout_milvus,
       NGX_ETCD_TAKES_TAG },
 
     { ngx_string("skydns"),
       NGX_ETCD_VALUE_JSON,
-      ngx_etcd_format_shape,
-      &ngx_etcd_shape_skydns,
+      ngx_etcd_json_layout_decode,
+      &ngx_etcd_format_layout_skydns,
       NGX_ETCD_TAKES_TAG },
 
     { ngx_string("apisix"),
       NGX_ETCD_VALUE_TEXT,
       ngx_etcd_format_apisix,
-      &ngx_etcd_shape_apisix,
+      &ngx_etcd_format_layout_apisix,
       NGX_ETCD_TAKES_TAG },
 
     { ngx_string("traefik"),
       NGX_ETCD_VALUE_JSON,
       ngx_etcd_format_traefik,
-      &ngx_etcd_shape_traefik,
+      &ngx_etcd_format_layout_traefik,
       NGX_ETCD_TAKES_SCHEME|NGX_ETCD_TAKES_GROUPS },
 
     { ngx_string("upsync"),
       NGX_ETCD_VALUE_TEXT,
       ngx_etcd_format_upsync,
-      &ngx_etcd_shape_upsync,
+      &ngx_etcd_format_layout_upsync,
       0 },
 
     { ngx_string("dolphinscheduler"),
       NGX_ETCD_VALUE_JSON,
-      ngx_etcd_format_shape,
-      &ngx_etcd_shape_dolphinscheduler,
+      ngx_etcd_json_layout_decode,
+      &ngx_etcd_format_layout_dolphinscheduler,
       0 },
 
     { ngx_null_string, NGX_ETCD_VALUE_IGNORED, NULL, NULL, 0 }
@@ -394,23 +394,24 @@ ngx_etcd_format_grouped(const ngx_etcd_format_t *format)
 ngx_uint_t
 ngx_etcd_format_part(const ngx_etcd_format_t *format, ngx_str_t *name)
 {
-    ngx_str_t                rest;
-    ngx_etcd_field_t        *field;
-    const ngx_etcd_shape_t  *shape;
+    ngx_str_t                      rest;
+    ngx_etcd_field_t              *field;
+    const ngx_etcd_json_layout_t  *layout;
 
-    shape = format->shape;
+    layout = format->layout;
 
-    for (field = shape->fields; field->path.data != NULL; field++) {
-        if (ngx_etcd_pointer_begins(&field->path, name->data, name->len,
-                                    &rest))
+    for (field = layout->fields; field->path.data != NULL; field++) {
+        if (ngx_etcd_json_pointer_begins(&field->path, name->data, name->len,
+                                         &rest))
         {
             return 1;
         }
     }
 
-    return ngx_etcd_pointer_begins(&shape->url, name->data, name->len, &rest)
-           || ngx_etcd_pointer_begins(&shape->address, name->data, name->len,
-                                      &rest);
+    return ngx_etcd_json_pointer_begins(&layout->url, name->data, name->len,
+                                        &rest)
+           || ngx_etcd_json_pointer_begins(&layout->address, name->data,
+                                           name->len, &rest);
 }
 
 
@@ -445,7 +446,7 @@ ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
     }
 
     if (ngx_etcd_json_field(d->object, "Addr") != NULL) {
-        return ngx_etcd_format_as(d, &ngx_etcd_shape_grpc);
+        return ngx_etcd_format_as(d, &ngx_etcd_format_layout_grpc);
     }
 
     if (ngx_etcd_json_field(d->object, "address") != NULL) {
@@ -453,21 +454,21 @@ ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
 
         /* another "network" is an unknown field of "json" */
 
-        if (ngx_etcd_shape_network(network) != AF_UNSPEC) {
-            return ngx_etcd_format_as(d, &ngx_etcd_shape_kitex);
+        if (ngx_etcd_json_layout_network(network) != AF_UNSPEC) {
+            return ngx_etcd_format_as(d, &ngx_etcd_format_layout_kitex);
         }
 
-        return ngx_etcd_format_as(d, &ngx_etcd_shape_json);
+        return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
     }
 
     if (ngx_etcd_json_field(d->object, "host") != NULL) {
-        return ngx_etcd_format_as(d, &ngx_etcd_shape_json);
+        return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
     }
 
     if (ngx_etcd_format_segment(&d->key, &segment, buf) == NULL
         && ngx_etcd_address_parse(&member, &segment) == NULL)
     {
-        return ngx_etcd_format_as(d, &ngx_etcd_shape_upsync);
+        return ngx_etcd_format_as(d, &ngx_etcd_format_layout_upsync);
     }
 
     return ngx_etcd_decode_invalid(d, "value", &d->value,
@@ -489,7 +490,7 @@ ngx_etcd_format_milvus(ngx_etcd_decode_t *d)
         return NGX_DECLINED;
     }
 
-    return ngx_etcd_format_as(d, &ngx_etcd_shape_milvus);
+    return ngx_etcd_format_as(d, &ngx_etcd_format_layout_milvus);
 }
 
 
@@ -504,7 +505,7 @@ ngx_etcd_format_apisix(ngx_etcd_decode_t *d)
         return NGX_DECLINED;
     }
 
-    return ngx_etcd_format_as(d, &ngx_etcd_shape_apisix);
+    return ngx_etcd_format_as(d, &ngx_etcd_format_layout_apisix);
 }
 
 
@@ -519,18 +520,18 @@ ngx_etcd_format_traefik(ngx_etcd_decode_t *d)
         return NGX_DECLINED;
     }
 
-    return ngx_etcd_format_shape(d);
+    return ngx_etcd_json_layout_decode(d);
 }
 
 
 static ngx_int_t
-ngx_etcd_format_as(ngx_etcd_decode_t *d, const ngx_etcd_shape_t *shape)
+ngx_etcd_format_as(ngx_etcd_decode_t *d, const ngx_etcd_json_layout_t *layout)
 {
-    d->shape = shape;
+    d->layout = layout;
 
     if (d->object == NULL && ngx_etcd_decode_object(d) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    return ngx_etcd_format_shape(d);
+    return ngx_etcd_json_layout_decode(d);
 }

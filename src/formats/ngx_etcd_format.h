@@ -15,7 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_member.h>
-#include <ngx_etcd_pointer.h>
+#include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_uri.h>
 
 
@@ -68,7 +68,7 @@ typedef struct {
  * nodes the object itself is the only node.
  */
 
-struct ngx_etcd_shape_s {
+struct ngx_etcd_json_layout_s {
     ngx_str_t                       name;          /* service name */
     ngx_str_t                       nodes;         /* array of nodes, or object
                                                       of address: weight */
@@ -99,7 +99,7 @@ struct ngx_etcd_shape_s {
 
 typedef struct {
     ngx_etcd_member_conf_t         *conf;
-    const ngx_etcd_shape_t         *shape;         /* NULL: not JSON */
+    const ngx_etcd_json_layout_t   *layout;        /* NULL: not JSON */
     ngx_str_t                       key;
     ngx_str_t                       value;         /* trimmed */
     ngx_etcd_json_t                *object;        /* the parsed value, or
@@ -140,12 +140,12 @@ struct ngx_etcd_format_s {
      */
     ngx_int_t                     (*decode)(ngx_etcd_decode_t *d);
 
-    const ngx_etcd_shape_t         *shape;
+    const ngx_etcd_json_layout_t   *layout;
     ngx_uint_t                      takes;
 };
 
 
-/* Decoders of formats that are not described by a shape alone. */
+/* Decoders of formats that are not described by a layout alone. */
 
 ngx_int_t ngx_etcd_format_plain(ngx_etcd_decode_t *d);
 ngx_int_t ngx_etcd_format_key(ngx_etcd_decode_t *d);
@@ -153,21 +153,21 @@ ngx_int_t ngx_etcd_format_dubbo(ngx_etcd_decode_t *d);
 ngx_int_t ngx_etcd_format_rpcx(ngx_etcd_decode_t *d);
 ngx_int_t ngx_etcd_format_upsync(ngx_etcd_decode_t *d);
 
-/* Decodes an object by d->shape. */
-ngx_int_t ngx_etcd_format_shape(ngx_etcd_decode_t *d);
+/* Decodes an object by d->layout. */
+ngx_int_t ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d);
 
 /* the fields of the module's own format, "json" */
 extern ngx_etcd_field_t  ngx_etcd_fields[];
 
 /* Returns AF_INET for "tcp", AF_UNIX for "unix", otherwise AF_UNSPEC. */
-ngx_uint_t ngx_etcd_shape_network(ngx_etcd_json_t *network);
+ngx_uint_t ngx_etcd_json_layout_network(ngx_etcd_json_t *network);
 
 /*
  * Returns 1 if the member has all tags that the configuration requires.  A
  * tag is looked up in "own" and, if missing there, in "common".  Both are
  * objects or NULL.
  */
-ngx_uint_t ngx_etcd_shape_tagged(ngx_etcd_member_conf_t *conf,
+ngx_uint_t ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf,
     ngx_etcd_json_t *own, ngx_etcd_json_t *common);
 
 /* Parses the value, which must be an object.  NGX_ERROR: the reason is set. */
@@ -216,7 +216,7 @@ ngx_int_t ngx_etcd_member_address(ngx_etcd_decode_t *d,
  * optional brackets, and a number or a string of digits.
  */
 ngx_int_t ngx_etcd_member_host_port(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, const ngx_etcd_shape_t *shape,
+    ngx_etcd_member_t *member, const ngx_etcd_json_layout_t *layout,
     ngx_etcd_json_t *host, ngx_etcd_json_t *port);
 
 /*

@@ -94,7 +94,7 @@ ngx_etcd_format_upsync(ngx_etcd_decode_t *d)
         return NGX_ERROR;
     }
 
-    return ngx_etcd_format_shape(d);
+    return ngx_etcd_json_layout_decode(d);
 }
 
 

@@ -230,13 +230,13 @@ ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     {
         for (field = fields; field->path.data != NULL; field++) {
 
-            if (!ngx_etcd_pointer_begins(&field->path, said->name.data,
+            if (!ngx_etcd_json_pointer_begins(&field->path, said->name.data,
                                          said->name.len, &rest))
             {
                 continue;
             }
 
-            value = ngx_etcd_pointer_get(said, &rest);
+            value = ngx_etcd_json_pointer_get(said, &rest);
 
             if (value != NULL
                 && ngx_etcd_member_field(d, member, field, value) != NGX_OK)
@@ -268,8 +268,9 @@ ngx_etcd_member_field(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         return NGX_OK;
     }
 
-    return ngx_etcd_decode_invalid_json(d, ngx_etcd_pointer_name(&field->path),
-                                        value, row->otherwise);
+    return ngx_etcd_decode_invalid_json(d,
+                                      ngx_etcd_json_pointer_name(&field->path),
+                                      value, row->otherwise);
 }
 
 

@@ -69,8 +69,8 @@ typedef struct {
 } ngx_etcd_member_t;
 
 
-typedef struct ngx_etcd_format_s    ngx_etcd_format_t;
-typedef struct ngx_etcd_shape_s     ngx_etcd_shape_t;
+typedef struct ngx_etcd_format_s       ngx_etcd_format_t;
+typedef struct ngx_etcd_json_layout_s  ngx_etcd_json_layout_t;
 
 
 /*
@@ -79,7 +79,7 @@ typedef struct ngx_etcd_shape_s     ngx_etcd_shape_t;
 
 typedef struct {
     const ngx_etcd_format_t        *format;
-    const ngx_etcd_shape_t         *shape;         /* of JSON pointers, or
+    const ngx_etcd_json_layout_t   *layout;        /* of JSON pointers, or
                                                       NULL */
     ngx_etcd_member_attr_t          defaults;      /* default attributes */
     ngx_str_t                       scheme;        /* len 0: any */

@@ -18,7 +18,7 @@
 
 typedef struct {
     ngx_str_t                       name;
-    size_t                          offset;        /* in ngx_etcd_shape_t */
+    size_t                          offset;        /* in layout */
 } ngx_etcd_parameter_path_t;
 
 
@@ -28,22 +28,22 @@ static ngx_int_t ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf,
     ngx_str_t *value, ngx_pool_t *pool, char **err);
 static ngx_int_t ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf,
     ngx_str_t *name, ngx_str_t *value, ngx_pool_t *pool, char **err);
-static ngx_etcd_shape_t *ngx_etcd_parameter_shape(
+static ngx_etcd_json_layout_t *ngx_etcd_parameter_layout(
     ngx_etcd_member_conf_t *conf, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_parameter_field(ngx_etcd_shape_t *shape,
+static ngx_int_t ngx_etcd_parameter_field(ngx_etcd_json_layout_t *layout,
     ngx_uint_t id, ngx_str_t *pointer, ngx_uint_t not, char **err);
-static ngx_int_t ngx_etcd_parameter_path(ngx_etcd_shape_t *shape,
+static ngx_int_t ngx_etcd_parameter_path(ngx_etcd_json_layout_t *layout,
     ngx_str_t *name, ngx_str_t *pointer, char **err);
 
 
 static const ngx_etcd_parameter_path_t  ngx_etcd_parameter_paths[] = {
 
-    { ngx_string("nodes"), offsetof(ngx_etcd_shape_t, nodes) },
-    { ngx_string("address"), offsetof(ngx_etcd_shape_t, address) },
-    { ngx_string("url"), offsetof(ngx_etcd_shape_t, url) },
-    { ngx_string("host"), offsetof(ngx_etcd_shape_t, host) },
-    { ngx_string("port"), offsetof(ngx_etcd_shape_t, port) },
-    { ngx_string("tags"), offsetof(ngx_etcd_shape_t, tags) },
+    { ngx_string("nodes"), offsetof(ngx_etcd_json_layout_t, nodes) },
+    { ngx_string("address"), offsetof(ngx_etcd_json_layout_t, address) },
+    { ngx_string("url"), offsetof(ngx_etcd_json_layout_t, url) },
+    { ngx_string("host"), offsetof(ngx_etcd_json_layout_t, host) },
+    { ngx_string("port"), offsetof(ngx_etcd_json_layout_t, port) },
+    { ngx_string("tags"), offsetof(ngx_etcd_json_layout_t, tags) },
 
     { ngx_null_string, 0 }
 };
@@ -152,9 +152,9 @@ static ngx_int_t
 ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
     ngx_str_t *value, ngx_pool_t *pool, char **err)
 {
-    ngx_str_t          pointer;
-    ngx_uint_t         id, not;
-    ngx_etcd_shape_t  *shape;
+    ngx_str_t                pointer;
+    ngx_uint_t               id, not;
+    ngx_etcd_json_layout_t  *layout;
 
     pointer = *value;
     not = (pointer.len != 0 && pointer.data[0] == '!');
@@ -173,13 +173,13 @@ ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
         return NGX_ERROR;
     }
 
-    *err = ngx_etcd_pointer_check(&pointer);
+    *err = ngx_etcd_json_pointer_check(&pointer);
     if (*err != NULL) {
         return NGX_ERROR;
     }
 
-    shape = ngx_etcd_parameter_shape(conf, pool);
-    if (shape == NULL) {
+    layout = ngx_etcd_parameter_layout(conf, pool);
+    if (layout == NULL) {
         *err = "no memory";
         return NGX_ERROR;
     }
@@ -192,56 +192,56 @@ ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
     }
 
     if (id != NGX_ETCD_ATTR_N) {
-        return ngx_etcd_parameter_field(shape, id, &pointer, not, err);
+        return ngx_etcd_parameter_field(layout, id, &pointer, not, err);
     }
 
-    return ngx_etcd_parameter_path(shape, name, &pointer, err);
+    return ngx_etcd_parameter_path(layout, name, &pointer, err);
 }
 
 
-/* The first pointer creates an empty shape: only pointers are read then. */
+/* The first pointer creates an empty layout: only pointers are read then. */
 
-static ngx_etcd_shape_t *
-ngx_etcd_parameter_shape(ngx_etcd_member_conf_t *conf, ngx_pool_t *pool)
+static ngx_etcd_json_layout_t *
+ngx_etcd_parameter_layout(ngx_etcd_member_conf_t *conf, ngx_pool_t *pool)
 {
-    ngx_etcd_shape_t  *shape;
+    ngx_etcd_json_layout_t  *layout;
 
-    if (conf->shape != NULL) {
-        return (ngx_etcd_shape_t *) conf->shape;
+    if (conf->layout != NULL) {
+        return (ngx_etcd_json_layout_t *) conf->layout;
     }
 
-    shape = ngx_pcalloc(pool, sizeof(ngx_etcd_shape_t));
-    if (shape == NULL) {
+    layout = ngx_pcalloc(pool, sizeof(ngx_etcd_json_layout_t));
+    if (layout == NULL) {
         return NULL;
     }
 
-    shape->fields = ngx_pcalloc(pool, (NGX_ETCD_PARAMETER_FIELDS + 1)
+    layout->fields = ngx_pcalloc(pool, (NGX_ETCD_PARAMETER_FIELDS + 1)
                                       * sizeof(ngx_etcd_field_t));
-    if (shape->fields == NULL) {
+    if (layout->fields == NULL) {
         return NULL;
     }
 
-    conf->shape = shape;
+    conf->layout = layout;
 
-    return shape;
+    return layout;
 }
 
 
 static ngx_int_t
-ngx_etcd_parameter_field(ngx_etcd_shape_t *shape, ngx_uint_t id,
+ngx_etcd_parameter_field(ngx_etcd_json_layout_t *layout, ngx_uint_t id,
     ngx_str_t *pointer, ngx_uint_t not, char **err)
 {
     ngx_uint_t         n;
     ngx_etcd_field_t  *field;
 
-    for (n = 0; shape->fields[n].path.data != NULL; n++) { /* void */ }
+    for (n = 0; layout->fields[n].path.data != NULL; n++) { /* void */ }
 
     if (n == NGX_ETCD_PARAMETER_FIELDS) {
         *err = "too many pointers";
         return NGX_ERROR;
     }
 
-    field = &shape->fields[n];
+    field = &layout->fields[n];
 
     field->path = *pointer;
     field->id = id;
@@ -252,7 +252,7 @@ ngx_etcd_parameter_field(ngx_etcd_shape_t *shape, ngx_uint_t id,
 
 
 static ngx_int_t
-ngx_etcd_parameter_path(ngx_etcd_shape_t *shape, ngx_str_t *name,
+ngx_etcd_parameter_path(ngx_etcd_json_layout_t *layout, ngx_str_t *name,
     ngx_str_t *pointer, char **err)
 {
     ngx_str_t                        *path;
@@ -266,7 +266,7 @@ ngx_etcd_parameter_path(ngx_etcd_shape_t *shape, ngx_str_t *name,
             continue;
         }
 
-        path = (ngx_str_t *) ((u_char *) shape + row->offset);
+        path = (ngx_str_t *) ((u_char *) layout + row->offset);
 
         if (path->data != NULL) {
             *err = "it is duplicate";
@@ -285,15 +285,15 @@ ngx_etcd_parameter_path(ngx_etcd_shape_t *shape, ngx_str_t *name,
 char *
 ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
 {
-    u_char                  *p, *last;
-    const ngx_etcd_shape_t  *shape;
+    u_char                        *p, *last;
+    const ngx_etcd_json_layout_t  *layout;
 
-    shape = conf->shape;
+    layout = conf->layout;
 
-    if (shape != NULL
-        && shape->address.data == NULL
-        && shape->url.data == NULL
-        && (shape->host.data == NULL || shape->port.data == NULL))
+    if (layout != NULL
+        && layout->address.data == NULL
+        && layout->url.data == NULL
+        && (layout->host.data == NULL || layout->port.data == NULL))
     {
         return "has pointers, but none to an address: \"address=\", \"url=\", "
                "or \"host=\" and \"port=\"";
@@ -301,14 +301,14 @@ ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
 
     if (conf->scheme.len != 0
         && !(conf->format->takes & NGX_ETCD_TAKES_SCHEME)
-        && (shape == NULL || shape->url.data == NULL))
+        && (layout == NULL || layout->url.data == NULL))
     {
         return "has \"scheme=\", but the format has no schemes";
     }
 
     if (conf->tags != NULL
         && (!(conf->format->takes & NGX_ETCD_TAKES_TAG)
-            || (shape != NULL && shape->tags.data == NULL)))
+            || (layout != NULL && layout->tags.data == NULL)))
     {
         return "has \"tag=\", but the format has no tags";
     }

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Decodes the members of an object by the paths of a shape.
+ * Decodes the members of an object by the paths of a layout.
  */
 
 
@@ -11,71 +11,71 @@
 #include <ngx_etcd_format.h>
 
 
-static ngx_uint_t ngx_etcd_shape_named(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_shape_array(ngx_etcd_decode_t *d,
+static ngx_uint_t ngx_etcd_layout_named(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_layout_array(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *nodes);
-static ngx_int_t ngx_etcd_shape_map(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_map(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *nodes);
-static ngx_int_t ngx_etcd_shape_weighted(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_weighted(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *weight);
-static ngx_int_t ngx_etcd_shape_node(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_node(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *node);
-static ngx_uint_t ngx_etcd_shape_chosen(ngx_etcd_decode_t *d,
+static ngx_uint_t ngx_etcd_layout_chosen(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *node);
-static ngx_uint_t ngx_etcd_shape_is(ngx_etcd_json_t *value,
+static ngx_uint_t ngx_etcd_layout_is(ngx_etcd_json_t *value,
     ngx_str_t *wanted);
-static ngx_int_t ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *node, ngx_etcd_json_t *endpoints);
-static ngx_int_t ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *node, ngx_etcd_json_t *endpoint, ngx_str_t *scheme);
-static ngx_int_t ngx_etcd_shape_add(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_add(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *node, ngx_etcd_uri_t *url);
-static ngx_int_t ngx_etcd_shape_url(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_url(ngx_etcd_decode_t *d,
     ngx_etcd_json_t *node, ngx_etcd_json_t *value);
-static ngx_int_t ngx_etcd_shape_url_text(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_url_text(ngx_etcd_decode_t *d,
     const ngx_str_t *path, ngx_etcd_json_t *value, ngx_etcd_uri_t *url);
-static ngx_int_t ngx_etcd_shape_address(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_address(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_json_t *node);
-static ngx_int_t ngx_etcd_shape_unix(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_unix(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_json_t *address);
-static ngx_int_t ngx_etcd_shape_invalid(ngx_etcd_decode_t *d,
+static ngx_int_t ngx_etcd_layout_invalid(ngx_etcd_decode_t *d,
     const ngx_str_t *path, ngx_etcd_json_t *value, char *what);
-static ngx_etcd_json_t *ngx_etcd_shape_get(ngx_etcd_json_t *node,
+static ngx_etcd_json_t *ngx_etcd_layout_get(ngx_etcd_json_t *node,
     const ngx_str_t *path);
 
 
-static ngx_etcd_field_t  ngx_etcd_shape_weight = {
+static ngx_etcd_field_t  ngx_etcd_layout_weight = {
     ngx_string("/nodes"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string
 };
 
 
 ngx_int_t
-ngx_etcd_format_shape(ngx_etcd_decode_t *d)
+ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d)
 {
     ngx_etcd_json_t  *nodes;
     const ngx_str_t  *path;
 
-    if (!ngx_etcd_shape_named(d)) {
+    if (!ngx_etcd_layout_named(d)) {
         return NGX_DECLINED;
     }
 
-    path = &d->shape->nodes;
+    path = &d->layout->nodes;
 
     if (path->data == NULL) {
-        return ngx_etcd_shape_node(d, d->object);
+        return ngx_etcd_layout_node(d, d->object);
     }
 
-    nodes = ngx_etcd_pointer_get(d->object, path);
+    nodes = ngx_etcd_json_pointer_get(d->object, path);
 
     if (ngx_etcd_json_is(nodes, NGX_ETCD_JSON_ARRAY)) {
-        return ngx_etcd_shape_array(d, nodes);
+        return ngx_etcd_layout_array(d, nodes);
     }
 
     if (ngx_etcd_json_is(nodes, NGX_ETCD_JSON_OBJECT)) {
-        return ngx_etcd_shape_map(d, nodes);
+        return ngx_etcd_layout_map(d, nodes);
     }
 
-    return ngx_etcd_shape_invalid(d, path, nodes,
+    return ngx_etcd_layout_invalid(d, path, nodes,
                                   "is not an array or an object");
 }
 
@@ -83,20 +83,20 @@ ngx_etcd_format_shape(ngx_etcd_decode_t *d)
 /* A prefix that does not end with "/" also matches services like "NAME2". */
 
 static ngx_uint_t
-ngx_etcd_shape_named(ngx_etcd_decode_t *d)
+ngx_etcd_layout_named(ngx_etcd_decode_t *d)
 {
-    if (d->conf->name.len == 0 || d->shape->name.data == NULL) {
+    if (d->conf->name.len == 0 || d->layout->name.data == NULL) {
         return 1;
     }
 
-    return ngx_etcd_json_equals(ngx_etcd_pointer_get(d->object,
-                                                     &d->shape->name),
+    return ngx_etcd_json_equals(ngx_etcd_json_pointer_get(d->object,
+                                                     &d->layout->name),
                                 d->conf->name.data, d->conf->name.len);
 }
 
 
 static ngx_int_t
-ngx_etcd_shape_array(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
+ngx_etcd_layout_array(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 {
     ngx_int_t         rc;
     ngx_etcd_json_t  *node, *last;
@@ -108,11 +108,11 @@ ngx_etcd_shape_array(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
          node = ngx_etcd_json_next(node))
     {
         if (node->type != NGX_ETCD_JSON_OBJECT) {
-            return ngx_etcd_shape_invalid(d, &d->shape->nodes, node,
+            return ngx_etcd_layout_invalid(d, &d->layout->nodes, node,
                                           "is not an object");
         }
 
-        rc = ngx_etcd_shape_node(d, node);
+        rc = ngx_etcd_layout_node(d, node);
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
         }
@@ -123,7 +123,7 @@ ngx_etcd_shape_array(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 
 
 static ngx_int_t
-ngx_etcd_shape_map(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
+ngx_etcd_layout_map(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 {
     ngx_int_t         rc;
     ngx_etcd_json_t  *node, *last;
@@ -135,8 +135,8 @@ ngx_etcd_shape_map(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
          node = ngx_etcd_json_next(node))
     {
         rc = (node->type == NGX_ETCD_JSON_OBJECT)
-             ? ngx_etcd_shape_node(d, node)
-             : ngx_etcd_shape_weighted(d, node);
+             ? ngx_etcd_layout_node(d, node)
+             : ngx_etcd_layout_weighted(d, node);
 
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
@@ -150,11 +150,11 @@ ngx_etcd_shape_map(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 /* An element "ADDRESS": WEIGHT. */
 
 static ngx_int_t
-ngx_etcd_shape_weighted(ngx_etcd_decode_t *d, ngx_etcd_json_t *weight)
+ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_etcd_json_t *weight)
 {
     ngx_etcd_member_t  *member;
 
-    if (!ngx_etcd_shape_chosen(d, NULL)) {
+    if (!ngx_etcd_layout_chosen(d, NULL)) {
         return NGX_DECLINED;
     }
 
@@ -164,67 +164,67 @@ ngx_etcd_shape_weighted(ngx_etcd_decode_t *d, ngx_etcd_json_t *weight)
     }
 
     if (ngx_etcd_member_address(d, member,
-                                ngx_etcd_pointer_name(&d->shape->nodes),
+                                ngx_etcd_json_pointer_name(&d->layout->nodes),
                                 &weight->name)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    member->attr.priority = d->shape->priority;
+    member->attr.priority = d->layout->priority;
 
-    return ngx_etcd_member_field(d, member, &ngx_etcd_shape_weight, weight);
+    return ngx_etcd_member_field(d, member, &ngx_etcd_layout_weight, weight);
 }
 
 
 static ngx_int_t
-ngx_etcd_shape_node(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
+ngx_etcd_layout_node(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
 {
     ngx_etcd_json_t  *value;
 
     /* ignore the other fields of a node that is not selected */
 
-    if (!ngx_etcd_shape_chosen(d, node)) {
+    if (!ngx_etcd_layout_chosen(d, node)) {
         return NGX_DECLINED;
     }
 
-    value = ngx_etcd_shape_get(node, &d->shape->endpoints);
+    value = ngx_etcd_layout_get(node, &d->layout->endpoints);
 
     if (value != NULL) {
-        return ngx_etcd_shape_endpoints(d, node, value);
+        return ngx_etcd_layout_endpoints(d, node, value);
     }
 
-    value = ngx_etcd_shape_get(node, &d->shape->url);
+    value = ngx_etcd_layout_get(node, &d->layout->url);
 
     if (value != NULL) {
-        return ngx_etcd_shape_url(d, node, value);
+        return ngx_etcd_layout_url(d, node, value);
     }
 
     /* an address has no scheme */
 
     if (d->conf->scheme.len != 0
-        && ngx_etcd_shape_get(node, &d->shape->address) != NULL)
+        && ngx_etcd_layout_get(node, &d->layout->address) != NULL)
     {
         return NGX_DECLINED;
     }
 
-    return ngx_etcd_shape_add(d, node, NULL);
+    return ngx_etcd_layout_add(d, node, NULL);
 }
 
 
 static ngx_uint_t
-ngx_etcd_shape_chosen(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
+ngx_etcd_layout_chosen(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
 {
     return d->conf->tags == NULL
-           || ngx_etcd_shape_tagged(d->conf,
-                                    ngx_etcd_shape_get(node, &d->shape->tags),
-                                    ngx_etcd_shape_get(d->object,
-                                                       &d->shape->tags));
+           || ngx_etcd_json_layout_tagged(d->conf,
+                                    ngx_etcd_layout_get(node, &d->layout->tags),
+                                    ngx_etcd_layout_get(d->object,
+                                                       &d->layout->tags));
 }
 
 
 ngx_uint_t
-ngx_etcd_shape_tagged(ngx_etcd_member_conf_t *conf, ngx_etcd_json_t *own,
+ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf, ngx_etcd_json_t *own,
     ngx_etcd_json_t *common)
 {
     ngx_str_t        *name;
@@ -247,7 +247,7 @@ ngx_etcd_shape_tagged(ngx_etcd_member_conf_t *conf, ngx_etcd_json_t *own,
             value = ngx_etcd_json_get(common, name->data, name->len);
         }
 
-        if (!ngx_etcd_shape_is(value, &tag[i].value)) {
+        if (!ngx_etcd_layout_is(value, &tag[i].value)) {
             return 0;
         }
     }
@@ -257,7 +257,7 @@ ngx_etcd_shape_tagged(ngx_etcd_member_conf_t *conf, ngx_etcd_json_t *own,
 
 
 static ngx_uint_t
-ngx_etcd_shape_is(ngx_etcd_json_t *value, ngx_str_t *wanted)
+ngx_etcd_layout_is(ngx_etcd_json_t *value, ngx_str_t *wanted)
 {
     u_char     buf[NGX_ETCD_JSON_NUMBER];
     ngx_str_t  text;
@@ -273,14 +273,14 @@ ngx_etcd_shape_is(ngx_etcd_json_t *value, ngx_str_t *wanted)
 /* Adds the URLs of a node with the wanted scheme, or with the only scheme. */
 
 static ngx_int_t
-ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
     ngx_etcd_json_t *endpoints)
 {
     ngx_str_t         scheme;
     ngx_etcd_json_t  *endpoint, *last;
 
     if (endpoints->type != NGX_ETCD_JSON_ARRAY) {
-        return ngx_etcd_shape_invalid(d, &d->shape->endpoints, endpoints,
+        return ngx_etcd_layout_invalid(d, &d->layout->endpoints, endpoints,
                                       "is not an array");
     }
 
@@ -292,7 +292,7 @@ ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
          endpoint < last;
          endpoint = ngx_etcd_json_next(endpoint))
     {
-        if (ngx_etcd_shape_endpoint(d, node, endpoint, &scheme)
+        if (ngx_etcd_layout_endpoint(d, node, endpoint, &scheme)
             == NGX_ERROR)
         {
             return NGX_ERROR;
@@ -304,16 +304,16 @@ ngx_etcd_shape_endpoints(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
 
 
 static ngx_int_t
-ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
     ngx_etcd_json_t *endpoint, ngx_str_t *scheme)
 {
     ngx_str_t        *wanted;
     ngx_etcd_uri_t    url;
     const ngx_str_t  *path;
 
-    path = &d->shape->endpoints;
+    path = &d->layout->endpoints;
 
-    if (ngx_etcd_shape_url_text(d, path, endpoint, &url) != NGX_OK) {
+    if (ngx_etcd_layout_url_text(d, path, endpoint, &url) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -325,14 +325,14 @@ ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
             || ngx_strncasecmp(scheme->data, url.scheme.data, scheme->len)
                != 0))
     {
-        return ngx_etcd_decode_invalid(d, ngx_etcd_pointer_name(path), NULL,
-                                       "has URLs of several schemes; "
+        return ngx_etcd_decode_invalid(d, ngx_etcd_json_pointer_name(path),
+                                       NULL, "has URLs of several schemes; "
                                        "\"scheme=\" chooses one");
     }
 
     *scheme = url.scheme;
 
-    return ngx_etcd_shape_add(d, node, &url);
+    return ngx_etcd_layout_add(d, node, &url);
 }
 
 
@@ -341,15 +341,15 @@ ngx_etcd_shape_endpoint(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
  */
 
 static ngx_int_t
-ngx_etcd_shape_add(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+ngx_etcd_layout_add(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
     ngx_etcd_uri_t *url)
 {
-    ngx_int_t                rc;
-    const ngx_str_t         *path;
-    ngx_etcd_member_t       *member;
-    const ngx_etcd_shape_t  *shape;
+    ngx_int_t                      rc;
+    const ngx_str_t               *path;
+    ngx_etcd_member_t             *member;
+    const ngx_etcd_json_layout_t  *layout;
 
-    shape = d->shape;
+    layout = d->layout;
 
     member = ngx_etcd_member_add(d);
     if (member == NULL) {
@@ -357,11 +357,12 @@ ngx_etcd_shape_add(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
     }
 
     if (url != NULL) {
-        path = shape->url.data ? &shape->url : &shape->endpoints;
-        rc = ngx_etcd_member_url(d, member, ngx_etcd_pointer_name(path), url);
+        path = layout->url.data ? &layout->url : &layout->endpoints;
+        rc = ngx_etcd_member_url(d, member, ngx_etcd_json_pointer_name(path),
+                                 url);
 
     } else {
-        rc = ngx_etcd_shape_address(d, member, node);
+        rc = ngx_etcd_layout_address(d, member, node);
     }
 
     if (rc == NGX_DECLINED) {
@@ -372,40 +373,40 @@ ngx_etcd_shape_add(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
         return rc;
     }
 
-    member->attr.priority = shape->priority;
+    member->attr.priority = layout->priority;
 
-    return ngx_etcd_member_fields(d, member, shape->fields, node);
+    return ngx_etcd_member_fields(d, member, layout->fields, node);
 }
 
 
 static ngx_int_t
-ngx_etcd_shape_url(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+ngx_etcd_layout_url(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
     ngx_etcd_json_t *value)
 {
     ngx_etcd_uri_t  url;
 
-    if (ngx_etcd_shape_url_text(d, &d->shape->url, value, &url) != NGX_OK) {
+    if (ngx_etcd_layout_url_text(d, &d->layout->url, value, &url) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    return ngx_etcd_shape_add(d, node, &url);
+    return ngx_etcd_layout_add(d, node, &url);
 }
 
 
 static ngx_int_t
-ngx_etcd_shape_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
+ngx_etcd_layout_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
     ngx_etcd_json_t *value, ngx_etcd_uri_t *url)
 {
     char  *err;
 
     if (value->type != NGX_ETCD_JSON_STRING) {
-        return ngx_etcd_shape_invalid(d, path, value, "is not a string");
+        return ngx_etcd_layout_invalid(d, path, value, "is not a string");
     }
 
     err = ngx_etcd_uri_parse(url, &value->text);
 
     if (err != NULL) {
-        return ngx_etcd_decode_invalid(d, ngx_etcd_pointer_name(path),
+        return ngx_etcd_decode_invalid(d, ngx_etcd_json_pointer_name(path),
                                        &value->text, err);
     }
 
@@ -414,58 +415,58 @@ ngx_etcd_shape_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
 
 
 static ngx_int_t
-ngx_etcd_shape_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_json_t *node)
 {
-    const ngx_str_t         *path;
-    ngx_etcd_json_t         *address, *host, *network;
-    const ngx_etcd_shape_t  *shape;
+    const ngx_str_t               *path;
+    ngx_etcd_json_t               *address, *host, *network;
+    const ngx_etcd_json_layout_t  *layout;
 
-    shape = d->shape;
+    layout = d->layout;
 
-    address = ngx_etcd_shape_get(node, &shape->address);
+    address = ngx_etcd_layout_get(node, &layout->address);
 
     if (address == NULL) {
-        host = ngx_etcd_shape_get(node, &shape->host);
+        host = ngx_etcd_layout_get(node, &layout->host);
 
         if (host != NULL) {
-            return ngx_etcd_member_host_port(d, member, shape, host,
-                                             ngx_etcd_shape_get(node,
-                                                                &shape->port));
+            return ngx_etcd_member_host_port(d, member, layout, host,
+                                             ngx_etcd_layout_get(node,
+                                                                &layout->port));
         }
 
-        if (shape->from_key) {
+        if (layout->from_key) {
             return ngx_etcd_format_key_address(d, member);
         }
     }
 
-    path = shape->url.data ? &shape->url
-           : shape->endpoints.data ? &shape->endpoints
-           : shape->address.data ? &shape->address : &shape->host;
+    path = layout->url.data ? &layout->url
+           : layout->endpoints.data ? &layout->endpoints
+           : layout->address.data ? &layout->address : &layout->host;
 
     if (!ngx_etcd_json_is(address, NGX_ETCD_JSON_STRING)) {
-        return ngx_etcd_shape_invalid(d, path, address, "is not a string");
+        return ngx_etcd_layout_invalid(d, path, address, "is not a string");
     }
 
-    network = ngx_etcd_shape_get(node, &shape->network);
+    network = ngx_etcd_layout_get(node, &layout->network);
 
     if (network != NULL) {
 
-        switch (ngx_etcd_shape_network(network)) {
+        switch (ngx_etcd_json_layout_network(network)) {
 
         case AF_INET:
             break;
 
         case AF_UNIX:
-            return ngx_etcd_shape_unix(d, member, address);
+            return ngx_etcd_layout_unix(d, member, address);
 
         default:
-            return ngx_etcd_shape_invalid(d, &shape->network, network,
+            return ngx_etcd_layout_invalid(d, &layout->network, network,
                                           "is not tcp or unix");
         }
     }
 
-    return ngx_etcd_member_address(d, member, ngx_etcd_pointer_name(path),
+    return ngx_etcd_member_address(d, member, ngx_etcd_json_pointer_name(path),
                                    &address->text);
 }
 
@@ -473,11 +474,12 @@ ngx_etcd_shape_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 /* The address is a path without "unix:". */
 
 static ngx_int_t
-ngx_etcd_shape_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+ngx_etcd_layout_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_json_t *address)
 {
-    u_char     *p;
-    ngx_str_t   text;
+    u_char           *p;
+    ngx_str_t         text;
+    const ngx_str_t  *path;
 
     text.len = sizeof("unix:") - 1 + address->text.len;
 
@@ -489,14 +491,15 @@ ngx_etcd_shape_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     p = ngx_cpymem(text.data, "unix:", sizeof("unix:") - 1);
     ngx_memcpy(p, address->text.data, address->text.len);
 
-    return ngx_etcd_member_address(d, member,
-                                   ngx_etcd_pointer_name(&d->shape->address),
+    path = &d->layout->address;
+
+    return ngx_etcd_member_address(d, member, ngx_etcd_json_pointer_name(path),
                                    &text);
 }
 
 
 ngx_uint_t
-ngx_etcd_shape_network(ngx_etcd_json_t *network)
+ngx_etcd_json_layout_network(ngx_etcd_json_t *network)
 {
     if (ngx_etcd_json_says(network, "tcp")
         || ngx_etcd_json_says(network, "tcp4")
@@ -516,12 +519,12 @@ ngx_etcd_shape_network(ngx_etcd_json_t *network)
 /* The value may be NULL. */
 
 static ngx_int_t
-ngx_etcd_shape_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
+ngx_etcd_layout_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
     ngx_etcd_json_t *value, char *what)
 {
     char  *field;
 
-    field = ngx_etcd_pointer_name(path);
+    field = ngx_etcd_json_pointer_name(path);
 
     if (value == NULL) {
         return ngx_etcd_decode_invalid(d, field, NULL, "is missing");
@@ -532,7 +535,7 @@ ngx_etcd_shape_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
 
 
 static ngx_etcd_json_t *
-ngx_etcd_shape_get(ngx_etcd_json_t *node, const ngx_str_t *path)
+ngx_etcd_layout_get(ngx_etcd_json_t *node, const ngx_str_t *path)
 {
-    return (path->data != NULL) ? ngx_etcd_pointer_get(node, path) : NULL;
+    return (path->data != NULL) ? ngx_etcd_json_pointer_get(node, path) : NULL;
 }

@@ -6,23 +6,24 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_pointer.h>
+#include <ngx_etcd_json_pointer.h>
 
 
-static ngx_etcd_json_t *ngx_etcd_pointer_step(ngx_etcd_json_t *value,
+static ngx_etcd_json_t *ngx_etcd_json_pointer_step(ngx_etcd_json_t *value,
     u_char *p, size_t len);
-static ngx_etcd_json_t *ngx_etcd_pointer_element(ngx_etcd_json_t *array,
+static ngx_etcd_json_t *ngx_etcd_json_pointer_element(ngx_etcd_json_t *array,
     u_char *p, size_t len);
-static size_t ngx_etcd_pointer_unescape(u_char *dst, u_char *p, size_t len);
+static size_t ngx_etcd_json_pointer_unescape(u_char *dst, u_char *p,
+    size_t len);
 
 
 char *
-ngx_etcd_pointer_check(ngx_str_t *pointer)
+ngx_etcd_json_pointer_check(ngx_str_t *pointer)
 {
     u_char  *p, *last;
 
-    if (pointer->len > NGX_ETCD_POINTER_MAX) {
-        return "is longer than " ngx_value(NGX_ETCD_POINTER_MAX) " bytes";
+    if (pointer->len > NGX_ETCD_JSON_POINTER_MAX) {
+        return "is longer than " ngx_value(NGX_ETCD_JSON_POINTER_MAX) " bytes";
     }
 
     last = pointer->data + pointer->len;
@@ -43,7 +44,7 @@ ngx_etcd_pointer_check(ngx_str_t *pointer)
 
 
 ngx_etcd_json_t *
-ngx_etcd_pointer_get(ngx_etcd_json_t *value, const ngx_str_t *pointer)
+ngx_etcd_json_pointer_get(ngx_etcd_json_t *value, const ngx_str_t *pointer)
 {
     u_char  *p, *end, *last;
 
@@ -58,7 +59,7 @@ ngx_etcd_pointer_get(ngx_etcd_json_t *value, const ngx_str_t *pointer)
             end = last;
         }
 
-        value = ngx_etcd_pointer_step(value, p, end - p);
+        value = ngx_etcd_json_pointer_step(value, p, end - p);
         p = end;
     }
 
@@ -67,16 +68,16 @@ ngx_etcd_pointer_get(ngx_etcd_json_t *value, const ngx_str_t *pointer)
 
 
 static ngx_etcd_json_t *
-ngx_etcd_pointer_step(ngx_etcd_json_t *value, u_char *p, size_t len)
+ngx_etcd_json_pointer_step(ngx_etcd_json_t *value, u_char *p, size_t len)
 {
-    u_char  buf[NGX_ETCD_POINTER_MAX];
+    u_char  buf[NGX_ETCD_JSON_POINTER_MAX];
 
     if (value->type == NGX_ETCD_JSON_ARRAY) {
-        return ngx_etcd_pointer_element(value, p, len);
+        return ngx_etcd_json_pointer_element(value, p, len);
     }
 
     if (memchr(p, '~', len) != NULL) {
-        len = ngx_etcd_pointer_unescape(buf, p, len);
+        len = ngx_etcd_json_pointer_unescape(buf, p, len);
         p = buf;
     }
 
@@ -87,7 +88,7 @@ ngx_etcd_pointer_step(ngx_etcd_json_t *value, u_char *p, size_t len)
 
 
 static ngx_etcd_json_t *
-ngx_etcd_pointer_element(ngx_etcd_json_t *array, u_char *p, size_t len)
+ngx_etcd_json_pointer_element(ngx_etcd_json_t *array, u_char *p, size_t len)
 {
     ngx_int_t  n;
 
@@ -102,7 +103,7 @@ ngx_etcd_pointer_element(ngx_etcd_json_t *array, u_char *p, size_t len)
 
 
 ngx_uint_t
-ngx_etcd_pointer_begins(const ngx_str_t *pointer, u_char *name, size_t len,
+ngx_etcd_json_pointer_begins(const ngx_str_t *pointer, u_char *name, size_t len,
     ngx_str_t *rest)
 {
     u_char  *p, *last, c;
@@ -130,7 +131,7 @@ ngx_etcd_pointer_begins(const ngx_str_t *pointer, u_char *name, size_t len,
 
 
 static size_t
-ngx_etcd_pointer_unescape(u_char *dst, u_char *p, size_t len)
+ngx_etcd_json_pointer_unescape(u_char *dst, u_char *p, size_t len)
 {
     u_char  *start, *last;
 
@@ -152,7 +153,7 @@ ngx_etcd_pointer_unescape(u_char *dst, u_char *p, size_t len)
 
 
 char *
-ngx_etcd_pointer_name(const ngx_str_t *pointer)
+ngx_etcd_json_pointer_name(const ngx_str_t *pointer)
 {
     u_char  *p;
 

@@ -6,8 +6,8 @@
  */
 
 
-#ifndef _NGX_ETCD_POINTER_H_INCLUDED_
-#define _NGX_ETCD_POINTER_H_INCLUDED_
+#ifndef _NGX_ETCD_JSON_POINTER_H_INCLUDED_
+#define _NGX_ETCD_JSON_POINTER_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -15,28 +15,28 @@
 #include <ngx_etcd_json.h>
 
 
-#define NGX_ETCD_POINTER_MAX  255         /* bytes; JSON pointers: RFC 6901 */
+#define NGX_ETCD_JSON_POINTER_MAX  255    /* bytes */
 
 
 /* Returns NULL, or what is wrong with the pointer. */
-char *ngx_etcd_pointer_check(ngx_str_t *pointer);
+char *ngx_etcd_json_pointer_check(ngx_str_t *pointer);
 
 /*
  * Returns the value that a valid pointer refers to, or NULL.  The empty
  * pointer refers to the value itself.  The value is borrowed.
  */
-ngx_etcd_json_t *ngx_etcd_pointer_get(ngx_etcd_json_t *value,
+ngx_etcd_json_t *ngx_etcd_json_pointer_get(ngx_etcd_json_t *value,
     const ngx_str_t *pointer);
 
 /*
  * Returns 1 if the first step of a non-empty pointer is that name; rest is
  * the remaining pointer.
  */
-ngx_uint_t ngx_etcd_pointer_begins(const ngx_str_t *pointer, u_char *name,
+ngx_uint_t ngx_etcd_json_pointer_begins(const ngx_str_t *pointer, u_char *name,
     size_t len, ngx_str_t *rest);
 
 /* Returns the pointer as shown in a reason: a single step as a field name. */
-char *ngx_etcd_pointer_name(const ngx_str_t *pointer);
+char *ngx_etcd_json_pointer_name(const ngx_str_t *pointer);
 
 
-#endif /* _NGX_ETCD_POINTER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_JSON_POINTER_H_INCLUDED_ */
