@@ -27,7 +27,7 @@ typedef struct {
 static void ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni);
 static ngx_uint_t ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *term);
-static ngx_uint_t ngx_etcd_patroni_ordered(ngx_etcd_json_t *order,
+static ngx_uint_t ngx_etcd_patroni_ordered(json_t *order,
     ngx_str_t *name);
 static void ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
@@ -46,10 +46,10 @@ static void ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
 static char *ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *key, ngx_etcd_failsafe_targets_t *targets);
 static char *ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_json_t *object,
+    ngx_etcd_mirror_entry_t *key, json_t *object,
     ngx_etcd_failsafe_targets_t *targets);
 static ngx_int_t ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_json_t *url, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, json_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 
 static void ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni);
@@ -58,7 +58,7 @@ static ngx_uint_t ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
 static ngx_int_t ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_member_t *member, ngx_etcd_mirror_entry_t *candidate);
 static void ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_member_t *member, ngx_etcd_json_t *object);
+    ngx_etcd_patroni_member_t *member, json_t *object);
 static ngx_uint_t ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
     ngx_etcd_patroni_member_t *member, uint64_t newest);
 static ngx_uint_t ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
@@ -211,8 +211,8 @@ ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
 {
     ngx_str_t                 name;
     ngx_uint_t                leaves;
+    ngx_etcd_json_t           json;
     ngx_etcd_leader_t        *leader;
-    ngx_etcd_json_reader_t    reader;
     ngx_etcd_mirror_entry_t  *failover;
 
     leader = patroni->leader;
@@ -225,10 +225,10 @@ ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     name = term->value;
     ngx_etcd_value_trim(&name);
 
-    leaves = ngx_etcd_json_read(&reader, &failover->value) == NGX_OK
-             && ngx_etcd_patroni_ordered(reader.nodes, &name);
+    leaves = ngx_etcd_json_read(&json, &failover->value, 0) == NGX_OK
+             && ngx_etcd_patroni_ordered(json.root, &name);
 
-    ngx_etcd_json_done(&reader);
+    ngx_etcd_json_done(&json);
 
     return leaves;
 }
@@ -237,26 +237,24 @@ ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
 /* who is to leave may be left out, who is to come as well; not for later */
 
 static ngx_uint_t
-ngx_etcd_patroni_ordered(ngx_etcd_json_t *order, ngx_str_t *name)
+ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name)
 {
-    ngx_etcd_json_t  *at, *from, *to;
+    json_t  *at, *from, *to;
 
-    at = ngx_etcd_json_field(order, "scheduled_at");
+    at = json_object_get(order, "scheduled_at");
 
-    if (at != NULL && at->type != NGX_ETCD_JSON_NULL) {
+    if (at != NULL && !json_is_null(at)) {
         return 0;
     }
 
-    from = ngx_etcd_json_field(order, "leader");
-    to = ngx_etcd_json_field(order, "member");
+    from = json_object_get(order, "leader");
+    to = json_object_get(order, "member");
 
-    if (ngx_etcd_json_is(from, NGX_ETCD_JSON_STRING) && from->text.len != 0) {
-        return ngx_etcd_json_equals(from, name->data, name->len);
+    if (json_string_length(from) != 0) {
+        return ngx_etcd_json_equals(from, name);
     }
 
-    return ngx_etcd_json_is(to, NGX_ETCD_JSON_STRING)
-           && to->text.len != 0
-           && !ngx_etcd_json_equals(to, name->data, name->len);
+    return json_string_length(to) != 0 && !ngx_etcd_json_equals(to, name);
 }
 
 
@@ -484,8 +482,8 @@ static char *
 ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *key, ngx_etcd_failsafe_targets_t *targets)
 {
-    char                    *reason;
-    ngx_etcd_json_reader_t   reader;
+    char             *reason;
+    ngx_etcd_json_t   json;
 
     targets->targets = ngx_palloc(patroni->leader->pool,
                                   NGX_ETCD_FAILSAFE_MEMBERS
@@ -496,14 +494,14 @@ ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
 
     reason = "the key \"failsafe\" is no object";
 
-    if (ngx_etcd_json_read(&reader, &key->value) == NGX_OK
-        && reader.nodes->type == NGX_ETCD_JSON_OBJECT)
+    if (ngx_etcd_json_read(&json, &key->value, 0) == NGX_OK
+        && json_is_object(json.root))
     {
-        reason = ngx_etcd_patroni_failsafe_read(patroni, key, reader.nodes,
+        reason = ngx_etcd_patroni_failsafe_read(patroni, key, json.root,
                                                 targets);
     }
 
-    ngx_etcd_json_done(&reader);
+    ngx_etcd_json_done(&json);
 
     return reason;
 }
@@ -513,18 +511,19 @@ ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
 
 static char *
 ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_json_t *object,
+    ngx_etcd_mirror_entry_t *key, json_t *object,
     ngx_etcd_failsafe_targets_t *targets)
 {
-    ngx_etcd_json_t  *url, *own, *last;
+    void    *iter;
+    json_t  *url, *own;
 
-    own = ngx_etcd_json_get(object, targets->leader.data,
-                            targets->leader.len);
+    own = json_object_getn(object, (char *) targets->leader.data,
+                           targets->leader.len);
     if (own == NULL) {
         return "the key \"failsafe\" does not name the leader";
     }
 
-    if (object->text.len > NGX_ETCD_FAILSAFE_MEMBERS) {
+    if (json_object_size(object) > NGX_ETCD_FAILSAFE_MEMBERS) {
         return "the key \"failsafe\" names too many members";
     }
 
@@ -536,12 +535,13 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
     }
 
     targets->n = 1;
-    last = ngx_etcd_json_next(object);
 
-    for (url = ngx_etcd_json_first(object);
-         url < last;
-         url = ngx_etcd_json_next(url))
+    for (iter = json_object_iter(object);
+         iter != NULL;
+         iter = json_object_iter_next(object, iter))
     {
+        url = json_object_iter_value(iter);
+
         if (url != own
             && ngx_etcd_patroni_failsafe_target(patroni, key, url, 0,
                                             &targets->targets[targets->n])
@@ -557,18 +557,19 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
 
 static ngx_int_t
 ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_json_t *url, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, json_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
+    ngx_str_t                text;
     ngx_etcd_mirror_entry_t  member;
 
-    if (url->type != NGX_ETCD_JSON_STRING) {
+    if (ngx_etcd_json_string(url, &text) != NGX_OK) {
         return NGX_DECLINED;
     }
 
     member = *key;
 
-    if (ngx_etcd_patroni_api_value(&url->text, patroni->leader->pool,
+    if (ngx_etcd_patroni_api_value(&text, patroni->leader->pool,
                                    &member.value)
         != NGX_OK)
     {
@@ -673,21 +674,21 @@ static ngx_int_t
 ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_member_t *member, ngx_etcd_mirror_entry_t *candidate)
 {
-    ngx_int_t                rc;
-    ngx_etcd_json_reader_t   reader;
+    ngx_int_t        rc;
+    ngx_etcd_json_t  json;
 
     ngx_memzero(member, sizeof(ngx_etcd_patroni_member_t));
 
-    rc = ngx_etcd_json_read(&reader, &candidate->value);
+    rc = ngx_etcd_json_read(&json, &candidate->value, 0);
 
-    if (rc == NGX_OK && reader.nodes->type == NGX_ETCD_JSON_OBJECT) {
-        ngx_etcd_patroni_said(leader, member, reader.nodes);
+    if (rc == NGX_OK && json_is_object(json.root)) {
+        ngx_etcd_patroni_said(leader, member, json.root);
 
     } else {
         rc = NGX_ERROR;
     }
 
-    ngx_etcd_json_done(&reader);
+    ngx_etcd_json_done(&json);
 
     return rc;
 }
@@ -695,26 +696,26 @@ ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
 
 static void
 ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_member_t *member, ngx_etcd_json_t *object)
+    ngx_etcd_patroni_member_t *member, json_t *object)
 {
-    int64_t           n;
-    ngx_etcd_json_t  *tag, *tags;
+    json_t      *tags;
+    json_int_t   n;
 
-    member->running = ngx_etcd_json_says(ngx_etcd_json_field(object, "state"),
+    member->running = ngx_etcd_json_says(json_object_get(object, "state"),
                                          "running");
 
     member->standby_leader = ngx_etcd_json_says(
-                                 ngx_etcd_json_field(object, "role"),
+                                 json_object_get(object, "role"),
                                  "standby_leader");
 
-    tags = ngx_etcd_json_field(object, "tags");
-    tag = ngx_etcd_json_field(tags, "noloadbalance");
+    tags = json_object_get(object, "tags");
 
-    member->noloadbalance = ngx_etcd_json_is(tag, NGX_ETCD_JSON_TRUE);
+    member->noloadbalance = json_is_true(json_object_get(tags,
+                                                         "noloadbalance"));
     member->tagged = ngx_etcd_json_layout_tagged(&leader->service->conf->member,
                                            tags, NULL);
 
-    n = ngx_etcd_json_integer(ngx_etcd_json_field(object, "xlog_location"));
+    n = json_integer_value(json_object_get(object, "xlog_location"));
 
     if (n > 0) {
         member->located = 1;

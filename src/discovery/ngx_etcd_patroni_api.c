@@ -189,35 +189,33 @@ ngx_etcd_patroni_api_says_primary(ngx_str_t *body)
 static ngx_etcd_patroni_role_e
 ngx_etcd_patroni_api_role(ngx_str_t *body)
 {
-    ngx_etcd_json_t          *json;
-    ngx_etcd_json_reader_t    reader;
+    json_t                   *says;
+    ngx_etcd_json_t           json;
     ngx_etcd_patroni_role_e   role;
 
-    json = NULL;
+    (void) ngx_etcd_json_read(&json, body, JSON_DISABLE_EOF_CHECK);
 
-    if (ngx_etcd_json_read(&reader, body) != NGX_ERROR) {
-        json = ngx_etcd_json_field(reader.nodes, "role");
-    }
+    says = json_object_get(json.root, "role");
 
-    if (!ngx_etcd_json_is(json, NGX_ETCD_JSON_STRING)) {
+    if (!json_is_string(says)) {
         role = NGX_ETCD_PATRONI_ROLE_NONE;
 
-    } else if (ngx_etcd_json_says(json, "primary")
-               || ngx_etcd_json_says(json, "master"))
+    } else if (ngx_etcd_json_says(says, "primary")
+               || ngx_etcd_json_says(says, "master"))
     {
         role = NGX_ETCD_PATRONI_ROLE_PRIMARY;
 
-    } else if (ngx_etcd_json_says(json, "standby_leader")) {
+    } else if (ngx_etcd_json_says(says, "standby_leader")) {
         role = NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER;
 
-    } else if (ngx_etcd_json_says(json, "replica")) {
+    } else if (ngx_etcd_json_says(says, "replica")) {
         role = NGX_ETCD_PATRONI_ROLE_REPLICA;
 
     } else {
         role = NGX_ETCD_PATRONI_ROLE_OTHER;
     }
 
-    ngx_etcd_json_done(&reader);
+    ngx_etcd_json_done(&json);
 
     return role;
 }

@@ -12,10 +12,10 @@
 
 
 static ngx_etcd_role_e ngx_etcd_patroni_sync_mode(ngx_etcd_leader_t *leader);
-static ngx_etcd_role_e ngx_etcd_patroni_sync_mode_of(ngx_etcd_json_t *mode);
+static ngx_etcd_role_e ngx_etcd_patroni_sync_mode_of(json_t *mode);
 static ngx_uint_t ngx_etcd_patroni_sync_is(ngx_str_t *text, char *word);
 static void ngx_etcd_patroni_sync_standbys(ngx_etcd_leader_t *leader,
-    ngx_etcd_json_t *object, ngx_str_t *standbys);
+    json_t *object, ngx_str_t *standbys);
 
 
 /* the words that Patroni takes for true */
@@ -27,7 +27,7 @@ void
 ngx_etcd_patroni_sync_read(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_sync_t *sync)
 {
-    ngx_etcd_json_reader_t    reader;
+    ngx_etcd_json_t           json;
     ngx_etcd_mirror_entry_t  *key;
 
     ngx_str_null(&sync->standbys);
@@ -40,11 +40,11 @@ ngx_etcd_patroni_sync_read(ngx_etcd_leader_t *leader,
         return;
     }
 
-    if (ngx_etcd_json_read(&reader, &key->value) == NGX_OK) {
-        ngx_etcd_patroni_sync_standbys(leader, reader.nodes, &sync->standbys);
+    if (ngx_etcd_json_read(&json, &key->value, 0) == NGX_OK) {
+        ngx_etcd_patroni_sync_standbys(leader, json.root, &sync->standbys);
     }
 
-    ngx_etcd_json_done(&reader);
+    ngx_etcd_json_done(&json);
 }
 
 
@@ -52,7 +52,7 @@ static ngx_etcd_role_e
 ngx_etcd_patroni_sync_mode(ngx_etcd_leader_t *leader)
 {
     ngx_etcd_role_e           role;
-    ngx_etcd_json_reader_t    reader;
+    ngx_etcd_json_t           json;
     ngx_etcd_mirror_entry_t  *key;
 
     role = NGX_ETCD_ROLE_ASYNC;
@@ -62,25 +62,25 @@ ngx_etcd_patroni_sync_mode(ngx_etcd_leader_t *leader)
         return role;
     }
 
-    if (ngx_etcd_json_read(&reader, &key->value) == NGX_OK) {
+    if (ngx_etcd_json_read(&json, &key->value, 0) == NGX_OK) {
         role = ngx_etcd_patroni_sync_mode_of(
-                   ngx_etcd_json_field(reader.nodes, "synchronous_mode"));
+                   json_object_get(json.root, "synchronous_mode"));
     }
 
-    ngx_etcd_json_done(&reader);
+    ngx_etcd_json_done(&json);
 
     return role;
 }
 
 
 static ngx_etcd_role_e
-ngx_etcd_patroni_sync_mode_of(ngx_etcd_json_t *mode)
+ngx_etcd_patroni_sync_mode_of(json_t *mode)
 {
     char       **word;
     u_char       buf[NGX_ETCD_JSON_NUMBER];
     ngx_str_t    text;
 
-    if (mode == NULL || ngx_etcd_json_scalar(mode, buf, &text) != NGX_OK) {
+    if (ngx_etcd_json_scalar(mode, buf, &text) != NGX_OK) {
         return NGX_ETCD_ROLE_ASYNC;
     }
 
@@ -108,24 +108,24 @@ ngx_etcd_patroni_sync_is(ngx_str_t *text, char *word)
 
 static void
 ngx_etcd_patroni_sync_standbys(ngx_etcd_leader_t *leader,
-    ngx_etcd_json_t *object, ngx_str_t *standbys)
+    json_t *object, ngx_str_t *standbys)
 {
-    ngx_etcd_json_t  *names;
+    ngx_str_t  names;
 
-    names = ngx_etcd_json_field(object, "sync_standby");
-
-    if (!ngx_etcd_json_is(names, NGX_ETCD_JSON_STRING)) {
+    if (ngx_etcd_json_string(json_object_get(object, "sync_standby"), &names)
+        != NGX_OK)
+    {
         return;
     }
 
-    standbys->data = ngx_pstrdup(leader->pool, &names->text);
+    standbys->data = ngx_pstrdup(leader->pool, &names);
 
     if (standbys->data == NULL) {
         leader->service->broken = 1;
         return;
     }
 
-    standbys->len = names->text.len;
+    standbys->len = names.len;
 }
 
 

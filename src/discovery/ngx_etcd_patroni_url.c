@@ -14,8 +14,6 @@ static ngx_int_t ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_api_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     const ngx_etcd_patroni_url_t *url);
-static ngx_etcd_json_t *ngx_etcd_patroni_url_field(
-    const ngx_etcd_patroni_url_t *url, ngx_etcd_json_t *object);
 static ngx_int_t ngx_etcd_patroni_url_text(const ngx_etcd_patroni_url_t *url,
     ngx_str_t *value, ngx_pool_t *pool, ngx_str_t *text);
 static ngx_int_t ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url,
@@ -85,9 +83,9 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     const ngx_etcd_patroni_url_t *url)
 {
     char               *port;
-    ngx_str_t           host, address;
+    json_t             *json;
+    ngx_str_t           text, host, address;
     ngx_uint_t          scheme;
-    ngx_etcd_json_t    *json;
     ngx_etcd_member_t  *member;
 
     member = ngx_etcd_member_add(d);
@@ -95,22 +93,19 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
         return NGX_ERROR;
     }
 
-    json = ngx_etcd_patroni_url_field(url, d->object);
+    json = json_object_get(d->object, url->field);
 
     if (json == NULL) {
         return ngx_etcd_decode_invalid(d, url->field, NULL, "is missing");
     }
 
-    if (json->type != NGX_ETCD_JSON_STRING) {
+    if (ngx_etcd_json_string(json, &text) != NGX_OK) {
         return ngx_etcd_decode_invalid_json(d, url->field, json,
                                             "is not a string");
     }
 
-    if (ngx_etcd_patroni_url_host(url, &json->text, &scheme, &host)
-        != NGX_OK)
-    {
-        return ngx_etcd_decode_invalid(d, url->field, &json->text,
-                                       url->otherwise);
+    if (ngx_etcd_patroni_url_host(url, &text, &scheme, &host) != NGX_OK) {
+        return ngx_etcd_decode_invalid(d, url->field, &text, url->otherwise);
     }
 
     if (ngx_etcd_patroni_url_port(&host) != NULL) {
@@ -128,15 +123,6 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     ngx_sprintf(address.data, "%V:%s", &host, port);
 
     return ngx_etcd_member_address(d, member, url->field, &address);
-}
-
-
-static ngx_etcd_json_t *
-ngx_etcd_patroni_url_field(const ngx_etcd_patroni_url_t *url,
-    ngx_etcd_json_t *object)
-{
-    return ngx_etcd_json_get(object, (u_char *) url->field,
-                             ngx_strlen(url->field));
 }
 
 
@@ -205,28 +191,25 @@ static ngx_int_t
 ngx_etcd_patroni_url_text(const ngx_etcd_patroni_url_t *url, ngx_str_t *value,
     ngx_pool_t *pool, ngx_str_t *text)
 {
-    ngx_int_t                rc;
-    ngx_etcd_json_t         *json;
-    ngx_etcd_json_reader_t   reader;
+    ngx_int_t        rc;
+    ngx_str_t        decoded;
+    ngx_etcd_json_t  json;
 
-    rc = NGX_DECLINED;
-    json = NULL;
+    (void) ngx_etcd_json_read(&json, value, 0);
 
-    if (ngx_etcd_json_read(&reader, value) == NGX_OK) {
-        json = ngx_etcd_patroni_url_field(url, reader.nodes);
-    }
+    rc = ngx_etcd_json_string(json_object_get(json.root, url->field),
+                              &decoded);
 
-    if (ngx_etcd_json_is(json, NGX_ETCD_JSON_STRING)) {
-        text->len = json->text.len;
-        text->data = ngx_pnalloc(pool, text->len + 1);
+    if (rc == NGX_OK) {
+        text->len = decoded.len;
+        text->data = ngx_pstrdup(pool, &decoded);
 
-        if (text->data != NULL) {
-            ngx_memcpy(text->data, json->text.data, text->len);
-            rc = NGX_OK;
+        if (text->data == NULL) {
+            rc = NGX_DECLINED;
         }
     }
 
-    ngx_etcd_json_done(&reader);
+    ngx_etcd_json_done(&json);
 
     return rc;
 }

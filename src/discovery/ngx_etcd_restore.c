@@ -42,8 +42,6 @@ static ngx_int_t ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
 static ngx_int_t ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *set, json_t *json, ngx_str_t *key,
     ngx_etcd_member_t *member);
-static ngx_int_t ngx_etcd_restore_fields(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, json_t *json);
 static ngx_int_t ngx_etcd_restore_address(ngx_etcd_restore_t *restore,
     ngx_etcd_decode_t *d, ngx_etcd_member_t *member, json_t *json,
     ngx_str_t *address);
@@ -417,7 +415,7 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     if (made != NULL
         && ngx_etcd_restore_address(restore, &d, made, json, &address)
            == NGX_OK
-        && ngx_etcd_restore_fields(&d, made, json) == NGX_OK)
+        && ngx_etcd_member_fields(&d, made, ngx_etcd_fields, json) == NGX_OK)
     {
         return NGX_OK;
     }
@@ -425,39 +423,6 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     return ngx_etcd_restore_refuse(restore, "upstream \"%V\": key \"%V\": %V",
                                    &set->service->name, ngx_etcd_shown(key),
                                    &reason);
-}
-
-
-/* by what reads those of a value */
-
-static ngx_int_t
-ngx_etcd_restore_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    json_t *json)
-{
-    ngx_int_t  rc;
-    ngx_str_t  text;
-
-    text.data = (u_char *) json_dumps(json, JSON_COMPACT);
-
-    if (text.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    text.len = ngx_strlen(text.data);
-
-    rc = ngx_etcd_json_read(&d->reader, &text);
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_member_fields(d, member, ngx_etcd_fields,
-                                    d->reader.nodes);
-    } else {
-        *d->reason = d->reader.error;
-    }
-
-    ngx_etcd_json_done(&d->reader);
-    free(text.data);
-
-    return rc;
 }
 
 

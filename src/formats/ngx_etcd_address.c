@@ -41,7 +41,7 @@ static ngx_int_t ngx_etcd_address_named(ngx_etcd_decode_t *d,
 static ngx_uint_t ngx_etcd_address_unspecified(struct in6_addr *addr);
 static void ngx_etcd_address_name(ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_address_port(ngx_str_t *text);
-static ngx_int_t ngx_etcd_address_json_port(ngx_etcd_json_t *port);
+static ngx_int_t ngx_etcd_address_json_port(json_t *port);
 static char *ngx_etcd_address_refused(ngx_etcd_member_conf_t *conf,
     struct sockaddr *sa);
 
@@ -106,15 +106,15 @@ ngx_etcd_address_has_port(ngx_str_t *authority)
 
 ngx_int_t
 ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    const ngx_etcd_json_layout_t *layout, ngx_etcd_json_t *host,
-    ngx_etcd_json_t *port)
+    const ngx_etcd_json_layout_t *layout, json_t *host,
+    json_t *port)
 {
     int         family;
     char       *field;
     ngx_int_t   n;
     ngx_str_t   text, ip;
 
-    if (host->type != NGX_ETCD_JSON_STRING) {
+    if (ngx_etcd_json_string(host, &text) != NGX_OK) {
         field = ngx_etcd_json_pointer_name(&layout->host);
         return ngx_etcd_decode_invalid_json(d, field, host, "is not a string");
     }
@@ -133,7 +133,6 @@ ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
     field = ngx_etcd_json_pointer_name(&layout->host);
 
-    text = host->text;
     ip = text;
     family = ngx_strlchr(ip.data, ip.data + ip.len, ':') ? AF_INET6 : AF_INET;
 
@@ -555,17 +554,18 @@ ngx_etcd_address_port(ngx_str_t *text)
 
 
 static ngx_int_t
-ngx_etcd_address_json_port(ngx_etcd_json_t *port)
+ngx_etcd_address_json_port(json_t *port)
 {
-    int64_t  n;
+    ngx_str_t   text;
+    json_int_t  n;
 
-    if (port->type == NGX_ETCD_JSON_STRING) {
-        return ngx_etcd_address_port(&port->text);
+    if (ngx_etcd_json_string(port, &text) == NGX_OK) {
+        return ngx_etcd_address_port(&text);
     }
 
     /* the value is 0 if the port is not an integer */
 
-    n = ngx_etcd_json_integer(port);
+    n = json_integer_value(port);
 
     return (n >= 1 && n <= 65535) ? (ngx_int_t) n : NGX_ERROR;
 }

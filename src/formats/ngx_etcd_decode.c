@@ -54,7 +54,7 @@ ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     }
 
     if (d.object != NULL) {
-        ngx_etcd_json_done(&d.reader);
+        ngx_etcd_json_done(&d.json);
     }
 
     if (rc == NGX_OK) {
@@ -222,17 +222,24 @@ ngx_etcd_value_trim(ngx_str_t *text)
 ngx_int_t
 ngx_etcd_decode_object(ngx_etcd_decode_t *d)
 {
+    ngx_int_t  rc;
+
     if (d->value.len == 0 || d->value.data[0] != '{') {
         return ngx_etcd_decode_invalid(d, "value", &d->value,
                                        "is not a JSON object");
     }
 
-    if (ngx_etcd_json_read(&d->reader, &d->value) != NGX_OK) {
-        ngx_etcd_json_done(&d->reader);
+    rc = ngx_etcd_json_read(&d->json, &d->value, 0);
+
+    if (rc == NGX_ERROR) {
+        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+    }
+
+    if (rc != NGX_OK) {
         return ngx_etcd_decode_broken(d);
     }
 
-    d->object = d->reader.nodes;
+    d->object = d->json.root;
 
     return NGX_OK;
 }
@@ -241,14 +248,21 @@ ngx_etcd_decode_object(ngx_etcd_decode_t *d)
 static ngx_int_t
 ngx_etcd_decode_broken(ngx_etcd_decode_t *d)
 {
-    u_char  *last;
-    u_char   field[sizeof("value is broken JSON at line , column :")
-                   + 2 * NGX_INT64_LEN];
+    u_char        *last;
+    u_char         field[sizeof("value is broken JSON at line , column :")
+                         + 2 * NGX_INT64_LEN];
+    ngx_str_t      what;
+    json_error_t  *error;
+
+    error = &d->json.error;
 
     last = ngx_snprintf(field, sizeof(field) - 1,
-                        "value is broken JSON at line %ui, column %ui:",
-                        d->reader.line, d->reader.column);
+                        "value is broken JSON at line %d, column %d:",
+                        error->line, error->column);
     *last = '\0';
 
-    return ngx_etcd_decode_invalid(d, (char *) field, &d->reader.error, NULL);
+    what.data = (u_char *) error->text;
+    what.len = ngx_strlen(what.data);
+
+    return ngx_etcd_decode_invalid(d, (char *) field, &what, NULL);
 }

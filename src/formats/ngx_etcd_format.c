@@ -436,21 +436,21 @@ ngx_etcd_format_auto(ngx_etcd_decode_t *d)
 static ngx_int_t
 ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
 {
-    u_char             buf[NGX_ETCD_FORMAT_SEGMENT];
-    ngx_str_t          segment;
-    ngx_etcd_json_t   *network;
-    ngx_etcd_member_t  member;
+    u_char              buf[NGX_ETCD_FORMAT_SEGMENT];
+    json_t             *network;
+    ngx_str_t           segment;
+    ngx_etcd_member_t   member;
 
     if (ngx_etcd_decode_object(d) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_json_field(d->object, "Addr") != NULL) {
+    if (json_object_get(d->object, "Addr") != NULL) {
         return ngx_etcd_format_as(d, &ngx_etcd_format_layout_grpc);
     }
 
-    if (ngx_etcd_json_field(d->object, "address") != NULL) {
-        network = ngx_etcd_json_field(d->object, "network");
+    if (json_object_get(d->object, "address") != NULL) {
+        network = json_object_get(d->object, "network");
 
         /* another "network" is an unknown field of "json" */
 
@@ -461,7 +461,7 @@ ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
         return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
     }
 
-    if (ngx_etcd_json_field(d->object, "host") != NULL) {
+    if (json_object_get(d->object, "host") != NULL) {
         return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
     }
 
@@ -514,8 +514,8 @@ ngx_etcd_format_apisix(ngx_etcd_decode_t *d)
 static ngx_int_t
 ngx_etcd_format_traefik(ngx_etcd_decode_t *d)
 {
-    if (ngx_etcd_json_field(d->object, "url") == NULL
-        && ngx_etcd_json_field(d->object, "address") == NULL)
+    if (json_object_get(d->object, "url") == NULL
+        && json_object_get(d->object, "address") == NULL)
     {
         return NGX_DECLINED;
     }

@@ -102,9 +102,9 @@ typedef struct {
     const ngx_etcd_json_layout_t   *layout;        /* NULL: not JSON */
     ngx_str_t                       key;
     ngx_str_t                       value;         /* trimmed */
-    ngx_etcd_json_t                *object;        /* the parsed value, or
+    json_t                         *object;        /* the parsed value, or
                                                       NULL */
-    ngx_etcd_json_reader_t          reader;        /* owns the object */
+    ngx_etcd_json_t                 json;          /* owns the object */
     ngx_pool_t                     *pool;
     ngx_array_t                    *members;
     ngx_str_t                      *reason;
@@ -160,7 +160,7 @@ ngx_int_t ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d);
 extern ngx_etcd_field_t  ngx_etcd_fields[];
 
 /* Returns AF_INET for "tcp", AF_UNIX for "unix", otherwise AF_UNSPEC. */
-ngx_uint_t ngx_etcd_json_layout_network(ngx_etcd_json_t *network);
+ngx_uint_t ngx_etcd_json_layout_network(json_t *network);
 
 /*
  * Returns 1 if the member has all tags that the configuration requires.  A
@@ -168,7 +168,7 @@ ngx_uint_t ngx_etcd_json_layout_network(ngx_etcd_json_t *network);
  * objects or NULL.
  */
 ngx_uint_t ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf,
-    ngx_etcd_json_t *own, ngx_etcd_json_t *common);
+    json_t *own, json_t *common);
 
 /* Parses the value, which must be an object.  NGX_ERROR: the reason is set. */
 ngx_int_t ngx_etcd_decode_object(ngx_etcd_decode_t *d);
@@ -217,7 +217,7 @@ ngx_int_t ngx_etcd_member_address(ngx_etcd_decode_t *d,
  */
 ngx_int_t ngx_etcd_member_host_port(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, const ngx_etcd_json_layout_t *layout,
-    ngx_etcd_json_t *host, ngx_etcd_json_t *port);
+    json_t *host, json_t *port);
 
 /*
  * Sets the address from a URL; the default port is that of the scheme.
@@ -243,12 +243,12 @@ char *ngx_etcd_address_usable(ngx_etcd_member_conf_t *conf,
  */
 ngx_int_t ngx_etcd_member_fields(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_field_t *fields,
-    ngx_etcd_json_t *node);
+    json_t *node);
 
 /* Set one attribute from a value or a text.  NGX_ERROR: the reason is set. */
 ngx_int_t ngx_etcd_member_field(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_field_t *field,
-    ngx_etcd_json_t *value);
+    json_t *value);
 ngx_int_t ngx_etcd_member_field_text(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_field_t *field, ngx_str_t *text);
 
@@ -267,7 +267,7 @@ void ngx_etcd_value_trim(ngx_str_t *text);
 ngx_int_t ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field,
     ngx_str_t *text, char *what);
 ngx_int_t ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
-    ngx_etcd_json_t *value, char *what);
+    json_t *value, char *what);
 
 
 #endif /* _NGX_ETCD_FORMAT_H_INCLUDED_ */

@@ -13,35 +13,34 @@
 
 static ngx_uint_t ngx_etcd_layout_named(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_layout_array(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *nodes);
+    json_t *nodes);
 static ngx_int_t ngx_etcd_layout_map(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *nodes);
+    json_t *nodes);
 static ngx_int_t ngx_etcd_layout_weighted(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *weight);
+    ngx_str_t *address, json_t *weight);
 static ngx_int_t ngx_etcd_layout_node(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *node);
+    json_t *node);
 static ngx_uint_t ngx_etcd_layout_chosen(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *node);
-static ngx_uint_t ngx_etcd_layout_is(ngx_etcd_json_t *value,
+    json_t *node);
+static ngx_uint_t ngx_etcd_layout_is(json_t *value,
     ngx_str_t *wanted);
 static ngx_int_t ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *node, ngx_etcd_json_t *endpoints);
+    json_t *node, json_t *endpoints);
 static ngx_int_t ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *node, ngx_etcd_json_t *endpoint, ngx_str_t *scheme);
+    json_t *node, json_t *endpoint, ngx_str_t *scheme);
 static ngx_int_t ngx_etcd_layout_add(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *node, ngx_etcd_uri_t *url);
+    json_t *node, ngx_etcd_uri_t *url);
 static ngx_int_t ngx_etcd_layout_url(ngx_etcd_decode_t *d,
-    ngx_etcd_json_t *node, ngx_etcd_json_t *value);
+    json_t *node, json_t *value);
 static ngx_int_t ngx_etcd_layout_url_text(ngx_etcd_decode_t *d,
-    const ngx_str_t *path, ngx_etcd_json_t *value, ngx_etcd_uri_t *url);
+    const ngx_str_t *path, json_t *value, ngx_etcd_uri_t *url);
 static ngx_int_t ngx_etcd_layout_address(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_json_t *node);
+    ngx_etcd_member_t *member, json_t *node);
 static ngx_int_t ngx_etcd_layout_unix(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_json_t *address);
+    ngx_etcd_member_t *member, ngx_str_t *socket);
 static ngx_int_t ngx_etcd_layout_invalid(ngx_etcd_decode_t *d,
-    const ngx_str_t *path, ngx_etcd_json_t *value, char *what);
-static ngx_etcd_json_t *ngx_etcd_layout_get(ngx_etcd_json_t *node,
-    const ngx_str_t *path);
+    const ngx_str_t *path, json_t *value, char *what);
+static json_t *ngx_etcd_layout_get(json_t *node, const ngx_str_t *path);
 
 
 static ngx_etcd_field_t  ngx_etcd_layout_weight = {
@@ -52,7 +51,7 @@ static ngx_etcd_field_t  ngx_etcd_layout_weight = {
 ngx_int_t
 ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d)
 {
-    ngx_etcd_json_t  *nodes;
+    json_t           *nodes;
     const ngx_str_t  *path;
 
     if (!ngx_etcd_layout_named(d)) {
@@ -67,11 +66,11 @@ ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d)
 
     nodes = ngx_etcd_json_pointer_get(d->object, path);
 
-    if (ngx_etcd_json_is(nodes, NGX_ETCD_JSON_ARRAY)) {
+    if (json_is_array(nodes)) {
         return ngx_etcd_layout_array(d, nodes);
     }
 
-    if (ngx_etcd_json_is(nodes, NGX_ETCD_JSON_OBJECT)) {
+    if (json_is_object(nodes)) {
         return ngx_etcd_layout_map(d, nodes);
     }
 
@@ -90,24 +89,21 @@ ngx_etcd_layout_named(ngx_etcd_decode_t *d)
     }
 
     return ngx_etcd_json_equals(ngx_etcd_json_pointer_get(d->object,
-                                                     &d->layout->name),
-                                d->conf->name.data, d->conf->name.len);
+                                                          &d->layout->name),
+                                &d->conf->name);
 }
 
 
 static ngx_int_t
-ngx_etcd_layout_array(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
+ngx_etcd_layout_array(ngx_etcd_decode_t *d, json_t *nodes)
 {
-    ngx_int_t         rc;
-    ngx_etcd_json_t  *node, *last;
+    size_t      i;
+    json_t     *node;
+    ngx_int_t   rc;
 
-    last = ngx_etcd_json_next(nodes);
+    json_array_foreach(nodes, i, node) {
 
-    for (node = ngx_etcd_json_first(nodes);
-         node < last;
-         node = ngx_etcd_json_next(node))
-    {
-        if (node->type != NGX_ETCD_JSON_OBJECT) {
+        if (!json_is_object(node)) {
             return ngx_etcd_layout_invalid(d, &d->layout->nodes, node,
                                           "is not an object");
         }
@@ -123,20 +119,24 @@ ngx_etcd_layout_array(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 
 
 static ngx_int_t
-ngx_etcd_layout_map(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
+ngx_etcd_layout_map(ngx_etcd_decode_t *d, json_t *nodes)
 {
-    ngx_int_t         rc;
-    ngx_etcd_json_t  *node, *last;
+    void       *iter;
+    json_t     *node;
+    ngx_int_t   rc;
+    ngx_str_t   name;
 
-    last = ngx_etcd_json_next(nodes);
-
-    for (node = ngx_etcd_json_first(nodes);
-         node < last;
-         node = ngx_etcd_json_next(node))
+    for (iter = json_object_iter(nodes);
+         iter != NULL;
+         iter = json_object_iter_next(nodes, iter))
     {
-        rc = (node->type == NGX_ETCD_JSON_OBJECT)
-             ? ngx_etcd_layout_node(d, node)
-             : ngx_etcd_layout_weighted(d, node);
+        node = json_object_iter_value(iter);
+
+        name.data = (u_char *) json_object_iter_key(iter);
+        name.len = json_object_iter_key_len(iter);
+
+        rc = json_is_object(node) ? ngx_etcd_layout_node(d, node)
+                                  : ngx_etcd_layout_weighted(d, &name, node);
 
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
@@ -150,7 +150,8 @@ ngx_etcd_layout_map(ngx_etcd_decode_t *d, ngx_etcd_json_t *nodes)
 /* An element "ADDRESS": WEIGHT. */
 
 static ngx_int_t
-ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_etcd_json_t *weight)
+ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
+    json_t *weight)
 {
     ngx_etcd_member_t  *member;
 
@@ -165,7 +166,7 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_etcd_json_t *weight)
 
     if (ngx_etcd_member_address(d, member,
                                 ngx_etcd_json_pointer_name(&d->layout->nodes),
-                                &weight->name)
+                                address)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -178,9 +179,9 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_etcd_json_t *weight)
 
 
 static ngx_int_t
-ngx_etcd_layout_node(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
+ngx_etcd_layout_node(ngx_etcd_decode_t *d, json_t *node)
 {
-    ngx_etcd_json_t  *value;
+    json_t  *value;
 
     /* ignore the other fields of a node that is not selected */
 
@@ -213,7 +214,7 @@ ngx_etcd_layout_node(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
 
 
 static ngx_uint_t
-ngx_etcd_layout_chosen(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
+ngx_etcd_layout_chosen(ngx_etcd_decode_t *d, json_t *node)
 {
     return d->conf->tags == NULL
            || ngx_etcd_json_layout_tagged(d->conf,
@@ -224,13 +225,13 @@ ngx_etcd_layout_chosen(ngx_etcd_decode_t *d, ngx_etcd_json_t *node)
 
 
 ngx_uint_t
-ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf, ngx_etcd_json_t *own,
-    ngx_etcd_json_t *common)
+ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf, json_t *own,
+    json_t *common)
 {
-    ngx_str_t        *name;
-    ngx_uint_t        i;
-    ngx_keyval_t     *tag;
-    ngx_etcd_json_t  *value;
+    json_t        *value;
+    ngx_str_t     *name;
+    ngx_uint_t     i;
+    ngx_keyval_t  *tag;
 
     if (conf->tags == NULL) {
         return 1;
@@ -241,10 +242,10 @@ ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf, ngx_etcd_json_t *own,
     for (i = 0; i < conf->tags->nelts; i++) {
         name = &tag[i].key;
 
-        value = ngx_etcd_json_get(own, name->data, name->len);
+        value = json_object_getn(own, (char *) name->data, name->len);
 
         if (value == NULL) {
-            value = ngx_etcd_json_get(common, name->data, name->len);
+            value = json_object_getn(common, (char *) name->data, name->len);
         }
 
         if (!ngx_etcd_layout_is(value, &tag[i].value)) {
@@ -257,13 +258,12 @@ ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf, ngx_etcd_json_t *own,
 
 
 static ngx_uint_t
-ngx_etcd_layout_is(ngx_etcd_json_t *value, ngx_str_t *wanted)
+ngx_etcd_layout_is(json_t *value, ngx_str_t *wanted)
 {
     u_char     buf[NGX_ETCD_JSON_NUMBER];
     ngx_str_t  text;
 
-    return value != NULL
-           && value->type != NGX_ETCD_JSON_NULL
+    return !json_is_null(value)
            && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
            && text.len == wanted->len
            && ngx_memcmp(text.data, wanted->data, text.len) == 0;
@@ -273,25 +273,22 @@ ngx_etcd_layout_is(ngx_etcd_json_t *value, ngx_str_t *wanted)
 /* Adds the URLs of a node with the wanted scheme, or with the only scheme. */
 
 static ngx_int_t
-ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
-    ngx_etcd_json_t *endpoints)
+ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, json_t *node,
+    json_t *endpoints)
 {
-    ngx_str_t         scheme;
-    ngx_etcd_json_t  *endpoint, *last;
+    size_t      i;
+    json_t     *endpoint;
+    ngx_str_t   scheme;
 
-    if (endpoints->type != NGX_ETCD_JSON_ARRAY) {
+    if (!json_is_array(endpoints)) {
         return ngx_etcd_layout_invalid(d, &d->layout->endpoints, endpoints,
                                       "is not an array");
     }
 
     ngx_str_null(&scheme);
 
-    last = ngx_etcd_json_next(endpoints);
+    json_array_foreach(endpoints, i, endpoint) {
 
-    for (endpoint = ngx_etcd_json_first(endpoints);
-         endpoint < last;
-         endpoint = ngx_etcd_json_next(endpoint))
-    {
         if (ngx_etcd_layout_endpoint(d, node, endpoint, &scheme)
             == NGX_ERROR)
         {
@@ -304,8 +301,8 @@ ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
 
 
 static ngx_int_t
-ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
-    ngx_etcd_json_t *endpoint, ngx_str_t *scheme)
+ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, json_t *node,
+    json_t *endpoint, ngx_str_t *scheme)
 {
     ngx_str_t        *wanted;
     ngx_etcd_uri_t    url;
@@ -341,7 +338,7 @@ ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
  */
 
 static ngx_int_t
-ngx_etcd_layout_add(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
+ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
     ngx_etcd_uri_t *url)
 {
     ngx_int_t                      rc;
@@ -380,8 +377,8 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
 
 
 static ngx_int_t
-ngx_etcd_layout_url(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
-    ngx_etcd_json_t *value)
+ngx_etcd_layout_url(ngx_etcd_decode_t *d, json_t *node,
+    json_t *value)
 {
     ngx_etcd_uri_t  url;
 
@@ -395,19 +392,20 @@ ngx_etcd_layout_url(ngx_etcd_decode_t *d, ngx_etcd_json_t *node,
 
 static ngx_int_t
 ngx_etcd_layout_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
-    ngx_etcd_json_t *value, ngx_etcd_uri_t *url)
+    json_t *value, ngx_etcd_uri_t *url)
 {
-    char  *err;
+    char       *err;
+    ngx_str_t   text;
 
-    if (value->type != NGX_ETCD_JSON_STRING) {
+    if (ngx_etcd_json_string(value, &text) != NGX_OK) {
         return ngx_etcd_layout_invalid(d, path, value, "is not a string");
     }
 
-    err = ngx_etcd_uri_parse(url, &value->text);
+    err = ngx_etcd_uri_parse(url, &text);
 
     if (err != NULL) {
         return ngx_etcd_decode_invalid(d, ngx_etcd_json_pointer_name(path),
-                                       &value->text, err);
+                                       &text, err);
     }
 
     return NGX_OK;
@@ -416,10 +414,11 @@ ngx_etcd_layout_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
 
 static ngx_int_t
 ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_etcd_json_t *node)
+    json_t *node)
 {
+    json_t                        *address, *host, *network;
+    ngx_str_t                      text;
     const ngx_str_t               *path;
-    ngx_etcd_json_t               *address, *host, *network;
     const ngx_etcd_json_layout_t  *layout;
 
     layout = d->layout;
@@ -444,7 +443,7 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
            : layout->endpoints.data ? &layout->endpoints
            : layout->address.data ? &layout->address : &layout->host;
 
-    if (!ngx_etcd_json_is(address, NGX_ETCD_JSON_STRING)) {
+    if (ngx_etcd_json_string(address, &text) != NGX_OK) {
         return ngx_etcd_layout_invalid(d, path, address, "is not a string");
     }
 
@@ -458,7 +457,7 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
             break;
 
         case AF_UNIX:
-            return ngx_etcd_layout_unix(d, member, address);
+            return ngx_etcd_layout_unix(d, member, &text);
 
         default:
             return ngx_etcd_layout_invalid(d, &layout->network, network,
@@ -467,7 +466,7 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     }
 
     return ngx_etcd_member_address(d, member, ngx_etcd_json_pointer_name(path),
-                                   &address->text);
+                                   &text);
 }
 
 
@@ -475,13 +474,13 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 static ngx_int_t
 ngx_etcd_layout_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_etcd_json_t *address)
+    ngx_str_t *socket)
 {
     u_char           *p;
     ngx_str_t         text;
     const ngx_str_t  *path;
 
-    text.len = sizeof("unix:") - 1 + address->text.len;
+    text.len = sizeof("unix:") - 1 + socket->len;
 
     text.data = ngx_pnalloc(d->pool, text.len);
     if (text.data == NULL) {
@@ -489,7 +488,7 @@ ngx_etcd_layout_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     }
 
     p = ngx_cpymem(text.data, "unix:", sizeof("unix:") - 1);
-    ngx_memcpy(p, address->text.data, address->text.len);
+    ngx_memcpy(p, socket->data, socket->len);
 
     path = &d->layout->address;
 
@@ -499,7 +498,7 @@ ngx_etcd_layout_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 ngx_uint_t
-ngx_etcd_json_layout_network(ngx_etcd_json_t *network)
+ngx_etcd_json_layout_network(json_t *network)
 {
     if (ngx_etcd_json_says(network, "tcp")
         || ngx_etcd_json_says(network, "tcp4")
@@ -520,7 +519,7 @@ ngx_etcd_json_layout_network(ngx_etcd_json_t *network)
 
 static ngx_int_t
 ngx_etcd_layout_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
-    ngx_etcd_json_t *value, char *what)
+    json_t *value, char *what)
 {
     char  *field;
 
@@ -534,8 +533,8 @@ ngx_etcd_layout_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
 }
 
 
-static ngx_etcd_json_t *
-ngx_etcd_layout_get(ngx_etcd_json_t *node, const ngx_str_t *path)
+static json_t *
+ngx_etcd_layout_get(json_t *node, const ngx_str_t *path)
 {
     return (path->data != NULL) ? ngx_etcd_json_pointer_get(node, path) : NULL;
 }

@@ -9,10 +9,10 @@
 #include <ngx_etcd_json_pointer.h>
 
 
-static ngx_etcd_json_t *ngx_etcd_json_pointer_step(ngx_etcd_json_t *value,
-    u_char *p, size_t len);
-static ngx_etcd_json_t *ngx_etcd_json_pointer_element(ngx_etcd_json_t *array,
-    u_char *p, size_t len);
+static json_t *ngx_etcd_json_pointer_step(json_t *value, u_char *p,
+    size_t len);
+static json_t *ngx_etcd_json_pointer_element(json_t *array, u_char *p,
+    size_t len);
 static size_t ngx_etcd_json_pointer_unescape(u_char *dst, u_char *p,
     size_t len);
 
@@ -43,8 +43,8 @@ ngx_etcd_json_pointer_check(ngx_str_t *pointer)
 }
 
 
-ngx_etcd_json_t *
-ngx_etcd_json_pointer_get(ngx_etcd_json_t *value, const ngx_str_t *pointer)
+json_t *
+ngx_etcd_json_pointer_get(json_t *value, const ngx_str_t *pointer)
 {
     u_char  *p, *end, *last;
 
@@ -67,12 +67,12 @@ ngx_etcd_json_pointer_get(ngx_etcd_json_t *value, const ngx_str_t *pointer)
 }
 
 
-static ngx_etcd_json_t *
-ngx_etcd_json_pointer_step(ngx_etcd_json_t *value, u_char *p, size_t len)
+static json_t *
+ngx_etcd_json_pointer_step(json_t *value, u_char *p, size_t len)
 {
     u_char  buf[NGX_ETCD_JSON_POINTER_MAX];
 
-    if (value->type == NGX_ETCD_JSON_ARRAY) {
+    if (json_is_array(value)) {
         return ngx_etcd_json_pointer_element(value, p, len);
     }
 
@@ -83,12 +83,12 @@ ngx_etcd_json_pointer_step(ngx_etcd_json_t *value, u_char *p, size_t len)
 
     /* NULL if the value is not an object */
 
-    return ngx_etcd_json_get(value, p, len);
+    return json_object_getn(value, (char *) p, len);
 }
 
 
-static ngx_etcd_json_t *
-ngx_etcd_json_pointer_element(ngx_etcd_json_t *array, u_char *p, size_t len)
+static json_t *
+ngx_etcd_json_pointer_element(json_t *array, u_char *p, size_t len)
 {
     ngx_int_t  n;
 
@@ -98,7 +98,7 @@ ngx_etcd_json_pointer_element(ngx_etcd_json_t *array, u_char *p, size_t len)
         return NULL;
     }
 
-    return ngx_etcd_json_element(array, n);
+    return json_array_get(array, n);
 }
 
 

@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_json.h>
+#include <jansson.h>
 
 
 #define NGX_ETCD_JSON_POINTER_MAX  255    /* bytes */
@@ -25,8 +25,7 @@ char *ngx_etcd_json_pointer_check(ngx_str_t *pointer);
  * Returns the value that a valid pointer refers to, or NULL.  The empty
  * pointer refers to the value itself.  The value is borrowed.
  */
-ngx_etcd_json_t *ngx_etcd_json_pointer_get(ngx_etcd_json_t *value,
-    const ngx_str_t *pointer);
+json_t *ngx_etcd_json_pointer_get(json_t *value, const ngx_str_t *pointer);
 
 /*
  * Returns 1 if the first step of a non-empty pointer is that name; rest is

@@ -57,7 +57,7 @@ typedef struct {
 
 
 static ngx_int_t ngx_etcd_attr_json(const ngx_etcd_attr_t *row,
-    ngx_etcd_field_t *field, ngx_etcd_json_t *value, ngx_int_t *n);
+    ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attr_text(const ngx_etcd_attr_t *row,
     ngx_str_t *text, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attr_equals(ngx_etcd_field_t *field,
@@ -216,27 +216,31 @@ ngx_etcd_member_add(ngx_etcd_decode_t *d)
 
 ngx_int_t
 ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_etcd_field_t *fields, ngx_etcd_json_t *node)
+    ngx_etcd_field_t *fields, json_t *node)
 {
+    void              *iter;
+    size_t             len;
+    u_char            *name;
+    json_t            *value;
     ngx_str_t          rest;
-    ngx_etcd_json_t   *said, *value, *last;
     ngx_etcd_field_t  *field;
 
-    last = ngx_etcd_json_next(node);
-
-    for (said = ngx_etcd_json_first(node);
-         said < last;
-         said = ngx_etcd_json_next(said))
+    for (iter = json_object_iter(node);
+         iter != NULL;
+         iter = json_object_iter_next(node, iter))
     {
+        name = (u_char *) json_object_iter_key(iter);
+        len = json_object_iter_key_len(iter);
+
         for (field = fields; field->path.data != NULL; field++) {
 
-            if (!ngx_etcd_json_pointer_begins(&field->path, said->name.data,
-                                         said->name.len, &rest))
+            if (!ngx_etcd_json_pointer_begins(&field->path, name, len, &rest))
             {
                 continue;
             }
 
-            value = ngx_etcd_json_pointer_get(said, &rest);
+            value = ngx_etcd_json_pointer_get(json_object_iter_value(iter),
+                                              &rest);
 
             if (value != NULL
                 && ngx_etcd_member_field(d, member, field, value) != NGX_OK)
@@ -252,7 +256,7 @@ ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 ngx_int_t
 ngx_etcd_member_field(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_etcd_field_t *field, ngx_etcd_json_t *value)
+    ngx_etcd_field_t *field, json_t *value)
 {
     ngx_int_t               n;
     const ngx_etcd_attr_t  *row;
@@ -376,30 +380,27 @@ ngx_etcd_attr_is_flag(ngx_uint_t id)
 
 static ngx_int_t
 ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
-    ngx_etcd_json_t *value, ngx_int_t *n)
+    json_t *value, ngx_int_t *n)
 {
-    u_char     buf[NGX_ETCD_JSON_NUMBER];
-    int64_t    i;
-    ngx_int_t  scale;
-    ngx_str_t  text;
+    u_char      buf[NGX_ETCD_JSON_NUMBER];
+    ngx_int_t   scale;
+    ngx_str_t   text;
+    json_int_t  i;
 
     if (field->equals.len != 0) {
-        *n = value->type != NGX_ETCD_JSON_NULL
+        *n = !json_is_null(value)
              && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
              && ngx_etcd_attr_equals(field, &text);
         return NGX_OK;
     }
 
-    if (row->type == NGX_ETCD_ATTR_FLAG
-        && (value->type == NGX_ETCD_JSON_TRUE
-            || value->type == NGX_ETCD_JSON_FALSE))
-    {
-        *n = (value->type == NGX_ETCD_JSON_TRUE);
+    if (row->type == NGX_ETCD_ATTR_FLAG && json_is_boolean(value)) {
+        *n = json_is_true(value);
         return NGX_OK;
     }
 
-    if (value->type == NGX_ETCD_JSON_INTEGER) {
-        i = ngx_etcd_json_integer(value);
+    if (json_is_integer(value)) {
+        i = json_integer_value(value);
         scale = (row->type == NGX_ETCD_ATTR_MSECS) ? 1000 : 1;
 
         if (i < row->min || i > row->max / scale) {
@@ -410,12 +411,12 @@ ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
         return NGX_OK;
     }
 
-    if (value->type == NGX_ETCD_JSON_STRING
+    if (ngx_etcd_json_string(value, &text) == NGX_OK
         && (row->type == NGX_ETCD_ATTR_SECONDS
             || row->type == NGX_ETCD_ATTR_MSECS
             || (field->how & NGX_ETCD_FIELD_TEXT)))
     {
-        return ngx_etcd_attr_text(row, &value->text, n);
+        return ngx_etcd_attr_text(row, &text, n);
     }
 
     return NGX_ERROR;
@@ -551,37 +552,28 @@ ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
 
 ngx_int_t
 ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
-    ngx_etcd_json_t *value, char *what)
+    json_t *value, char *what)
 {
     char       *quote;
     u_char      buf[NGX_ETCD_JSON_NUMBER];
     ngx_str_t   text;
 
-    quote = (value->type == NGX_ETCD_JSON_STRING) ? "\"" : "";
+    quote = json_is_string(value) ? "\"" : "";
 
-    switch (value->type) {
+    if (ngx_etcd_json_scalar(value, buf, &text) != NGX_OK) {
 
-    case NGX_ETCD_JSON_OBJECT:
-        ngx_str_set(&text, "{}");
-
-        if (value->text.len != 0) {
-            ngx_str_set(&text, "{...}");
-        }
-
-        break;
-
-    case NGX_ETCD_JSON_ARRAY:
-        ngx_str_set(&text, "[]");
-
-        if (value->text.len != 0) {
+        if (json_array_size(value) != 0) {
             ngx_str_set(&text, "[...]");
+
+        } else if (json_object_size(value) != 0) {
+            ngx_str_set(&text, "{...}");
+
+        } else if (json_is_array(value)) {
+            ngx_str_set(&text, "[]");
+
+        } else {
+            ngx_str_set(&text, "{}");
         }
-
-        break;
-
-    default: /* a scalar */
-        (void) ngx_etcd_json_scalar(value, buf, &text);
-        break;
     }
 
     return ngx_etcd_decode_reason(d, field, &text, quote, what);

@@ -9,7 +9,37 @@
 #include <ngx_etcd_utf8.h>
 
 
-size_t
+static size_t ngx_etcd_utf8_length(u_char *p, u_char *last);
+
+
+ngx_uint_t
+ngx_etcd_utf8_valid(u_char *p, u_char *last)
+{
+    size_t  n;
+
+    while (p < last) {
+
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+
+        n = ngx_etcd_utf8_length(p, last);
+
+        if (n == 0) {
+            return 0;
+        }
+
+        p += n;
+    }
+
+    return 1;
+}
+
+
+/* Returns the length of the character at p; 0: invalid. */
+
+static size_t
 ngx_etcd_utf8_length(u_char *p, u_char *last)
 {
     u_char  c, low, high;
@@ -47,59 +77,4 @@ ngx_etcd_utf8_length(u_char *p, u_char *last)
     }
 
     return n;
-}
-
-
-ngx_uint_t
-ngx_etcd_utf8_valid(u_char *p, u_char *last)
-{
-    size_t  n;
-
-    while (p < last) {
-
-        if (*p < 0x80) {
-            p++;
-            continue;
-        }
-
-        n = ngx_etcd_utf8_length(p, last);
-
-        if (n == 0) {
-            return 0;
-        }
-
-        p += n;
-    }
-
-    return 1;
-}
-
-
-u_char *
-ngx_etcd_utf8_encode(u_char *p, uint32_t c)
-{
-    if (c < 0x80) {
-        *p++ = (u_char) c;
-        return p;
-    }
-
-    if (c < 0x800) {
-        *p++ = (u_char) (0xc0 | (c >> 6));
-
-    } else {
-
-        if (c < 0x10000) {
-            *p++ = (u_char) (0xe0 | (c >> 12));
-
-        } else {
-            *p++ = (u_char) (0xf0 | (c >> 18));
-            *p++ = (u_char) (0x80 | ((c >> 12) & 0x3f));
-        }
-
-        *p++ = (u_char) (0x80 | ((c >> 6) & 0x3f));
-    }
-
-    *p++ = (u_char) (0x80 | (c & 0x3f));
-
-    return p;
 }

@@ -18,7 +18,6 @@
 char *ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_bench(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_escape(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_etcd_unit_json(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);

@@ -51,13 +51,6 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
       0,
       NULL },
 
-    { ngx_string("etcd_json"),
-      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_unit_json,
-      0,
-      0,
-      NULL },
-
     { ngx_string("etcd_map"),
       NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE3,
       ngx_etcd_unit_map,
