@@ -6,9 +6,12 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_attribute.h>
+#include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_api.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_members_conf.h>
+#include <ngx_etcd_parameter.h>
 #include <ngx_etcd_patroni.h>
 #include <ngx_etcd_patroni_url.h>
 
@@ -494,7 +497,7 @@ ngx_etcd_leader_conf_tag(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 {
     char  *err;
 
-    return ngx_etcd_format_parameter(&service->member, value, cf->pool, &err);
+    return ngx_etcd_parameter(&service->member, value, cf->pool, &err);
 }
 
 
@@ -540,7 +543,7 @@ static ngx_int_t
 ngx_etcd_leader_conf_member(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
 {
-    return ngx_etcd_member_parameter(value, &service->member.defaults);
+    return ngx_etcd_attribute_parameter(value, &service->member.defaults);
 }
 
 

@@ -7,6 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_members_conf.h>
+#include <ngx_etcd_attribute.h>
+#include <ngx_etcd_format.h>
+#include <ngx_etcd_parameter.h>
 
 
 static char *ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
@@ -41,7 +44,7 @@ ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     }
 
     if (rv == NGX_CONF_OK) {
-        rv = ngx_etcd_format_complete(&service->member, &service->prefix);
+        rv = ngx_etcd_parameter_complete(&service->member, &service->prefix);
     }
 
     return rv;
@@ -72,10 +75,10 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
     }
 
     err = "invalid value";
-    rc = ngx_etcd_format_parameter(&service->member, value, cf->pool, &err);
+    rc = ngx_etcd_parameter(&service->member, value, cf->pool, &err);
 
     if (rc == NGX_DECLINED) {
-        rc = ngx_etcd_member_parameter(value, &service->member.defaults);
+        rc = ngx_etcd_attribute_parameter(value, &service->member.defaults);
     }
 
     if (rc == NGX_OK) {

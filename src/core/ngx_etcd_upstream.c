@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_upstream.h>
+#include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_members_conf.h>
 

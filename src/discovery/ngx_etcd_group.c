@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <jansson.h>
+#include <ngx_etcd_decode.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_group.h>
 #include <ngx_etcd_registration.h>
@@ -65,7 +66,7 @@ static char *ngx_etcd_group_value(ngx_etcd_group_object_t *group);
 
 
 const ngx_etcd_source_t  ngx_etcd_group_source = {
-    .keep = NGX_ETCD_MEMBER_MAX_VALUE,
+    .keep = NGX_ETCD_DECODE_MAX_VALUE,
     .entry_size = sizeof(ngx_etcd_group_part_t),
     .create = ngx_etcd_group_start,
     .destroy = ngx_etcd_group_stop,

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_decode.h>
 #include <ngx_etcd_leader.h>
 #include <ngx_etcd_patroni.h>
 #include <ngx_etcd_registration.h>
@@ -66,7 +66,7 @@ const ngx_etcd_source_t  ngx_etcd_leader_source = {
 
     /* of a value that is too long enough is kept for it to be refused */
 
-    .keep = NGX_ETCD_MEMBER_MAX_VALUE + 1,
+    .keep = NGX_ETCD_DECODE_MAX_VALUE + 1,
     .strict = 1,
     .create = ngx_etcd_leader_create,
     .destroy = ngx_etcd_leader_destroy,
@@ -377,7 +377,7 @@ ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
     }
 
     name = term->value;
-    ngx_etcd_value_trim(&name);
+    ngx_etcd_decode_trim(&name);
 
     members = &leader->conf->members;
 
@@ -426,9 +426,8 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
         return;
     }
 
-    rc = ngx_etcd_member_decode(&service->conf->member, &candidate->key,
-                                &candidate->value, leader->pool, &members,
-                                &reason);
+    rc = ngx_etcd_decode(&service->conf->member, &candidate->key,
+                         &candidate->value, leader->pool, &members, &reason);
 
     if (rc == NGX_OK
         && members.nelts > 1

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_sync.h>
 #include <ngx_etcd_registration.h>
@@ -223,7 +224,7 @@ ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     }
 
     name = term->value;
-    ngx_etcd_value_trim(&name);
+    ngx_etcd_decode_trim(&name);
 
     leaves = ngx_etcd_json_read(&json, &failover->value, 0) == NGX_OK
              && ngx_etcd_patroni_ordered(json.root, &name);
@@ -300,7 +301,7 @@ ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
 
     if (ngx_array_init(&members, pool, 1, sizeof(ngx_etcd_member_t))
             != NGX_OK
-        || ngx_etcd_member_decode(conf, &key->key, &key->value, pool,
+        || ngx_etcd_decode(conf, &key->key, &key->value, pool,
                                   &members, reason)
            != NGX_OK)
     {
@@ -462,7 +463,7 @@ ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
     } else {
         targets.leader = term->value;
         targets.term = term->create_revision;
-        ngx_etcd_value_trim(&targets.leader);
+        ngx_etcd_decode_trim(&targets.leader);
 
         targets.reason = ngx_etcd_patroni_failsafe_targets(patroni, key,
                                                            &targets);

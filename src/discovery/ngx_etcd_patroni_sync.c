@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_decode.h>
 #include <ngx_etcd_patroni_sync.h>
 #include <ngx_etcd_service.h>
 
@@ -146,7 +146,7 @@ ngx_etcd_patroni_sync_role(ngx_etcd_patroni_sync_t *sync, ngx_str_t *name)
         one.data = p;
         one.len = (comma ? comma : last) - p;
 
-        ngx_etcd_value_trim(&one);
+        ngx_etcd_decode_trim(&one);
 
         if (one.len == name->len
             && ngx_strncasecmp(one.data, name->data, one.len) == 0)

@@ -88,7 +88,7 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     ngx_uint_t          scheme;
     ngx_etcd_member_t  *member;
 
-    member = ngx_etcd_member_add(d);
+    member = ngx_etcd_decode_add(d);
     if (member == NULL) {
         return NGX_ERROR;
     }
@@ -109,7 +109,7 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     }
 
     if (ngx_etcd_patroni_url_port(&host) != NULL) {
-        return ngx_etcd_member_address(d, member, url->field, &host);
+        return ngx_etcd_address_set(d, member, url->field, &host, 0);
     }
 
     port = url->ports[scheme];
@@ -122,7 +122,7 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
 
     ngx_sprintf(address.data, "%V:%s", &host, port);
 
-    return ngx_etcd_member_address(d, member, url->field, &address);
+    return ngx_etcd_address_set(d, member, url->field, &address, 0);
 }
 
 

@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_address.h>
 
 
 #define NGX_ETCD_PATRONI_SCHEMES  2

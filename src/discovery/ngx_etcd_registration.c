@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_decode.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_registration.h>
 #include <ngx_etcd_service_host.h>
@@ -56,7 +57,7 @@ ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     kv.create_revision = created;
     kv.mod_revision = modified;
 
-    rc = ngx_etcd_member_decode(&service->conf->member, &key->entry.key,
+    rc = ngx_etcd_decode(&service->conf->member, &key->entry.key,
                                 value, service->scratch, &members, &reason);
 
     if (rc == NGX_ERROR) {

@@ -8,7 +8,8 @@
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_commit.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_address.h>
+#include <ngx_etcd_attribute.h>
 #include <ngx_etcd_index.h>
 #include <ngx_etcd_restore.h>
 
@@ -390,7 +391,7 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
         return NGX_ERROR;
     }
 
-    if (key->len == 0 || key->len > NGX_ETCD_MEMBER_MAX_KEY) {
+    if (key->len == 0 || key->len > NGX_ETCD_DECODE_MAX_KEY) {
         return ngx_etcd_restore_refuse(restore, "a key has %uz bytes",
                                        key->len);
     }
@@ -410,12 +411,13 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     members.nalloc = 1;
     members.pool = restore->pool;
 
-    made = ngx_etcd_member_add(&d);
+    made = ngx_etcd_decode_add(&d);
 
     if (made != NULL
         && ngx_etcd_restore_address(restore, &d, made, json, &address)
            == NGX_OK
-        && ngx_etcd_member_fields(&d, made, ngx_etcd_fields, json) == NGX_OK)
+        && ngx_etcd_attribute_read(&d, made, ngx_etcd_attribute_fields, json)
+           == NGX_OK)
     {
         return NGX_OK;
     }
@@ -435,7 +437,7 @@ ngx_etcd_restore_address(ngx_etcd_restore_t *restore, ngx_etcd_decode_t *d,
     uint64_t  port, whole;
 
     if (json_object_get(json, "host") == NULL) {
-        return ngx_etcd_member_address(d, member, "address", address);
+        return ngx_etcd_address_set(d, member, "address", address, 0);
     }
 
     if (ngx_etcd_restore_bytes(restore, json, "host", &member->host) != NGX_OK
@@ -464,7 +466,7 @@ ngx_etcd_restore_address(ngx_etcd_restore_t *restore, ngx_etcd_decode_t *d,
         return NGX_OK;
     }
 
-    return ngx_etcd_member_address(d, member, "address", address);
+    return ngx_etcd_address_set(d, member, "address", address, 0);
 }
 
 

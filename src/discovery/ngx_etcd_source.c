@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_format.h>
 #include <ngx_etcd_group.h>
 #include <ngx_etcd_leader.h>
 #include <ngx_etcd_registration.h>

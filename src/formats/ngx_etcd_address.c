@@ -1,8 +1,6 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * Parses the address of a member.  Host names are not resolved here.
  */
 
 
@@ -10,13 +8,19 @@
 #include <ngx_core.h>
 #include <ngx_md5.h>
 #include <arpa/inet.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_address.h>
 
 
 #define NGX_ETCD_ADDRESS_BAD_PORT                                             \
     "has a port that is not an integer from 1 to 65535"
 
 #define NGX_ETCD_ADDRESS_LABEL  63     /* bytes of a label of a host name */
+
+/* the longest address with every byte escaped as "%2F" */
+
+#define NGX_ETCD_ADDRESS_SEGMENT  (3 * NGX_ETCD_MEMBER_NAME_LEN)
+
+#define NGX_ETCD_ADDRESS_LAST     "last segment of the key"
 
 
 /* the error for a host name if host names are not allowed */
@@ -27,7 +31,11 @@ static char  ngx_etcd_address_is_name[] =
 
 static ngx_int_t ngx_etcd_address_check(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, char *field, ngx_str_t *text, char *err);
-static ngx_uint_t ngx_etcd_address_has_port(ngx_str_t *authority);
+static char *ngx_etcd_address_segment(ngx_str_t *key, ngx_str_t *segment,
+    u_char *buf);
+static char *ngx_etcd_address_parse(ngx_etcd_member_t *member,
+    ngx_str_t *text, ngx_uint_t otherwise);
+static char *ngx_etcd_address_printable(ngx_str_t *text);
 static char *ngx_etcd_address_unix(ngx_etcd_member_t *member,
     ngx_str_t *path);
 static char *ngx_etcd_address_split(ngx_str_t *text, ngx_str_t *host,
@@ -47,21 +55,35 @@ static char *ngx_etcd_address_refused(ngx_etcd_member_conf_t *conf,
 
 
 ngx_int_t
-ngx_etcd_member_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    char *field, ngx_str_t *text)
+ngx_etcd_address_set(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    char *field, ngx_str_t *text, ngx_uint_t port)
 {
     return ngx_etcd_address_check(d, member, field, text,
-                                  ngx_etcd_address_parse(member, text));
+                                  ngx_etcd_address_parse(member, text, port));
 }
 
 
 ngx_int_t
-ngx_etcd_member_url(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+ngx_etcd_address_set_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    char *field, ngx_str_t *path)
+{
+    char  *err;
+
+    err = ngx_etcd_address_printable(path);
+
+    if (err == NULL) {
+        err = ngx_etcd_address_unix(member, path);
+    }
+
+    return ngx_etcd_address_check(d, member, field, path, err);
+}
+
+
+ngx_int_t
+ngx_etcd_address_set_url(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     char *field, ngx_etcd_uri_t *url)
 {
-    u_char      buf[NGX_ETCD_MEMBER_NAME_LEN + sizeof(":65535")];
-    ngx_str_t  *scheme, text;
-    ngx_uint_t  port;
+    ngx_str_t  *scheme;
 
     scheme = &d->conf->scheme;
 
@@ -73,65 +95,91 @@ ngx_etcd_member_url(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         return NGX_DECLINED;
     }
 
-    text = url->authority;
-    port = ngx_etcd_uri_port(&url->scheme);
-
-    if (port != 0
-        && text.len < NGX_ETCD_MEMBER_NAME_LEN
-        && !ngx_etcd_address_has_port(&text))
-    {
-        text.data = buf;
-        text.len = ngx_sprintf(buf, "%V:%ui", &url->authority, port) - buf;
-    }
-
-    return ngx_etcd_member_address(d, member, field, &text);
-}
-
-
-static ngx_uint_t
-ngx_etcd_address_has_port(ngx_str_t *authority)
-{
-    u_char  *p, *last;
-
-    p = authority->data;
-    last = p + authority->len;
-
-    if (authority->len != 0 && *p == '[') {
-        p = ngx_strlchr(p, last, ']');
-    }
-
-    return p == NULL || ngx_strlchr(p, last, ':') != NULL;
+    return ngx_etcd_address_set(d, member, field, &url->authority,
+                                ngx_etcd_uri_port(&url->scheme));
 }
 
 
 ngx_int_t
-ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    const ngx_etcd_json_layout_t *layout, json_t *host,
-    json_t *port)
+ngx_etcd_address_set_key(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
+{
+    char       *err;
+    u_char      buf[NGX_ETCD_ADDRESS_SEGMENT];
+    ngx_str_t   segment;
+
+    err = ngx_etcd_address_segment(&d->key, &segment, buf);
+
+    if (err == NULL) {
+        err = ngx_etcd_address_parse(member, &segment, 0);
+    }
+
+    return ngx_etcd_address_check(d, member, NGX_ETCD_ADDRESS_LAST, &segment,
+                                  err);
+}
+
+
+ngx_uint_t
+ngx_etcd_address_in_key(ngx_str_t *key)
+{
+    u_char             buf[NGX_ETCD_ADDRESS_SEGMENT];
+    ngx_str_t          segment;
+    ngx_etcd_member_t  member;
+
+    return ngx_etcd_address_segment(key, &segment, buf) == NULL
+           && ngx_etcd_address_parse(&member, &segment, 0) == NULL;
+}
+
+
+/*
+ * Decodes the last segment of the key into buf.  Returns NULL, or what is
+ * wrong; the segment points into the key then.
+ */
+
+static char *
+ngx_etcd_address_segment(ngx_str_t *key, ngx_str_t *segment, u_char *buf)
+{
+    ngx_str_t  parent, text;
+
+    ngx_etcd_uri_segments(key, &parent, segment);
+
+    if (segment->len > NGX_ETCD_ADDRESS_SEGMENT) {
+        return "is too long to be an address";
+    }
+
+    text.data = buf;
+
+    if (ngx_etcd_uri_decode(&text, segment, 0) != NGX_OK) {
+        return "has an invalid percent-encoding";
+    }
+
+    *segment = text;
+
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_address_set_host(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    char *host_field, json_t *host, char *port_field, json_t *port)
 {
     int         family;
-    char       *field;
     ngx_int_t   n;
     ngx_str_t   text, ip;
 
     if (ngx_etcd_json_string(host, &text) != NGX_OK) {
-        field = ngx_etcd_json_pointer_name(&layout->host);
-        return ngx_etcd_decode_invalid_json(d, field, host, "is not a string");
+        return ngx_etcd_decode_invalid_json(d, host_field, host,
+                                            "is not a string");
     }
 
-    field = ngx_etcd_json_pointer_name(&layout->port);
-
     if (port == NULL) {
-        return ngx_etcd_decode_invalid(d, field, NULL, "is missing");
+        return ngx_etcd_decode_invalid(d, port_field, NULL, "is missing");
     }
 
     n = ngx_etcd_address_json_port(port);
     if (n == NGX_ERROR) {
-        return ngx_etcd_decode_invalid_json(d, field, port,
+        return ngx_etcd_decode_invalid_json(d, port_field, port,
                                      "is not an integer from 1 to 65535");
     }
-
-    field = ngx_etcd_json_pointer_name(&layout->host);
 
     ip = text;
     family = ngx_strlchr(ip.data, ip.data + ip.len, ':') ? AF_INET6 : AF_INET;
@@ -142,7 +190,7 @@ ngx_etcd_member_host_port(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         family = AF_INET6;
     }
 
-    return ngx_etcd_address_check(d, member, field, &text,
+    return ngx_etcd_address_check(d, member, host_field, &text,
                               ngx_etcd_address_inet(member, family, &ip, n));
 }
 
@@ -169,12 +217,17 @@ ngx_etcd_address_check(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
-char *
-ngx_etcd_address_parse(ngx_etcd_member_t *member, ngx_str_t *text)
+/*
+ * Returns NULL, or what is wrong.  The port of a text without one is
+ * "otherwise", unless that is 0.
+ */
+
+static char *
+ngx_etcd_address_parse(ngx_etcd_member_t *member, ngx_str_t *text,
+    ngx_uint_t otherwise)
 {
     int         family;
     char       *err;
-    u_char     *p, *last;
     ngx_int_t   n;
     ngx_str_t   host, port;
 
@@ -182,19 +235,16 @@ ngx_etcd_address_parse(ngx_etcd_member_t *member, ngx_str_t *text)
         return "is empty";
     }
 
-    last = text->data + text->len;
-
-    for (p = text->data; p < last; p++) {
-        if (*p <= ' ' || *p >= 0x7f) {
-            return "has a byte not allowed in an address";
-        }
+    err = ngx_etcd_address_printable(text);
+    if (err != NULL) {
+        return err;
     }
 
     if (text->len >= sizeof("unix:") - 1
         && ngx_strncmp(text->data, "unix:", sizeof("unix:") - 1) == 0)
     {
         host.data = text->data + sizeof("unix:") - 1;
-        host.len = last - host.data;
+        host.len = text->len - (sizeof("unix:") - 1);
 
         return ngx_etcd_address_unix(member, &host);
     }
@@ -205,13 +255,37 @@ ngx_etcd_address_parse(ngx_etcd_member_t *member, ngx_str_t *text)
     }
 
     family = (text->data[0] == '[') ? AF_INET6 : AF_INET;
+    n = otherwise;
 
-    n = ngx_etcd_address_port(&port);
-    if (n == NGX_ERROR) {
-        return NGX_ETCD_ADDRESS_BAD_PORT;
+    if (port.data != NULL) {
+        n = ngx_etcd_address_port(&port);
+
+        if (n == NGX_ERROR) {
+            return NGX_ETCD_ADDRESS_BAD_PORT;
+        }
+
+    } else if (n == 0) {
+        return "has no port";
     }
 
     return ngx_etcd_address_inet(member, family, &host, n);
+}
+
+
+static char *
+ngx_etcd_address_printable(ngx_str_t *text)
+{
+    u_char  *p, *last;
+
+    last = text->data + text->len;
+
+    for (p = text->data; p < last; p++) {
+        if (*p <= ' ' || *p >= 0x7f) {
+            return "has a byte not allowed in an address";
+        }
+    }
+
+    return NULL;
 }
 
 
@@ -244,6 +318,8 @@ ngx_etcd_address_unix(ngx_etcd_member_t *member, ngx_str_t *path)
 }
 
 
+/* Without a port, the data of the port is NULL. */
+
 static char *
 ngx_etcd_address_split(ngx_str_t *text, ngx_str_t *host, ngx_str_t *port)
 {
@@ -270,7 +346,8 @@ ngx_etcd_address_split(ngx_str_t *text, ngx_str_t *host, ngx_str_t *port)
     }
 
     if (p == NULL || p == last) {
-        return "has no port";
+        ngx_str_null(port);
+        return NULL;
     }
 
     if (*p != ':') {

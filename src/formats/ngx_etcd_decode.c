@@ -1,18 +1,26 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * The part common to all formats: limits on keys and values, and parsing of
- * JSON objects.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_decode.h>
+#include <ngx_etcd_escape.h>
 #include <ngx_etcd_utf8.h>
 
 
+/* bytes of the parts of a reason: field and text, description */
+
+#define NGX_ETCD_REASON_SHOWN   64
+#define NGX_ETCD_REASON_WHAT    160
+#define NGX_ETCD_REASON_LEN                                                   \
+    (2 * NGX_ETCD_ESCAPED(NGX_ETCD_REASON_SHOWN)                              \
+     + NGX_ETCD_REASON_WHAT)
+
+
+static ngx_int_t ngx_etcd_decode_members(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_decode_nodes(ngx_etcd_decode_t *d,
     ngx_uint_t first);
 static ngx_uint_t ngx_etcd_decode_known(ngx_etcd_member_t *members,
@@ -21,48 +29,83 @@ static ngx_int_t ngx_etcd_decode_check_key(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_decode_check_value(ngx_etcd_decode_t *d);
 static ngx_uint_t ngx_etcd_decode_has_zero(ngx_str_t *text);
 static ngx_int_t ngx_etcd_decode_broken(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
+    ngx_str_t *text, char *quote, char *what);
 
 
 ngx_int_t
-ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
+ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
     ngx_str_t *reason)
 {
-    ngx_int_t          rc;
-    ngx_uint_t         n;
     ngx_etcd_decode_t  d;
 
-    d.conf = conf;
-    d.layout = (conf->layout != NULL) ? conf->layout : conf->format->layout;
-    d.key = *key;
+    ngx_etcd_decode_init(&d, conf, key, pool, members, reason);
+
     d.value = *value;
-    d.object = NULL;
-    d.pool = pool;
-    d.members = members;
-    d.reason = reason;
 
-    n = members->nelts;
+    return ngx_etcd_decode_members(&d);
+}
 
-    rc = ngx_etcd_decode_check_key(&d);
 
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_decode_check_value(&d);
+ngx_int_t
+ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
+    json_t *object, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_str_t *reason)
+{
+    ngx_etcd_decode_t  d;
+
+    ngx_etcd_decode_init(&d, conf, key, pool, members, reason);
+
+    d.object = object;
+
+    return ngx_etcd_decode_members(&d);
+}
+
+
+void
+ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
+    ngx_str_t *key, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_str_t *reason)
+{
+    d->conf = conf;
+    d->layout = (conf->layout != NULL) ? conf->layout : conf->format->layout;
+    d->key = *key;
+    ngx_str_null(&d->value);
+    d->object = NULL;
+    d->json.start = NULL;
+    d->pool = pool;
+    d->members = members;
+    d->reason = reason;
+}
+
+
+static ngx_int_t
+ngx_etcd_decode_members(ngx_etcd_decode_t *d)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  n;
+
+    n = d->members->nelts;
+
+    rc = ngx_etcd_decode_check_key(d);
+
+    if (rc == NGX_OK && d->object == NULL) {
+        rc = ngx_etcd_decode_check_value(d);
     }
 
     if (rc == NGX_OK) {
-        rc = conf->format->decode(&d);
+        rc = d->conf->format->decode(d);
     }
 
-    if (d.object != NULL) {
-        ngx_etcd_json_done(&d.json);
-    }
+    ngx_etcd_json_done(&d->json);
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_decode_nodes(&d, n);
+        rc = ngx_etcd_decode_nodes(d, n);
     }
 
     if (rc != NGX_OK) {
-        members->nelts = n;
+        d->members->nelts = n;
     }
 
     return rc;
@@ -126,10 +169,10 @@ ngx_etcd_decode_check_key(ngx_etcd_decode_t *d)
 
     last = d->key.data + d->key.len;
 
-    if (d->key.len > NGX_ETCD_MEMBER_MAX_KEY) {
+    if (d->key.len > NGX_ETCD_DECODE_MAX_KEY) {
         return ngx_etcd_decode_invalid(d, "key", &d->key,
                                        "is longer than "
-                                       ngx_value(NGX_ETCD_MEMBER_MAX_KEY)
+                                       ngx_value(NGX_ETCD_DECODE_MAX_KEY)
                                        " bytes");
     }
 
@@ -162,10 +205,10 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
         return NGX_OK;
     }
 
-    if (d->value.len > NGX_ETCD_MEMBER_MAX_VALUE) {
+    if (d->value.len > NGX_ETCD_DECODE_MAX_VALUE) {
         return ngx_etcd_decode_invalid(d, "value", &d->value,
                                        "is longer than "
-                                       ngx_value(NGX_ETCD_MEMBER_MAX_VALUE)
+                                       ngx_value(NGX_ETCD_DECODE_MAX_VALUE)
                                        " bytes");
     }
 
@@ -174,7 +217,7 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
                                        "has a NUL byte");
     }
 
-    ngx_etcd_value_trim(&d->value);
+    ngx_etcd_decode_trim(&d->value);
 
     if (d->conf->format->value == NGX_ETCD_VALUE_JSON) {
         return ngx_etcd_decode_object(d);
@@ -194,7 +237,7 @@ ngx_etcd_decode_has_zero(ngx_str_t *text)
 
 
 void
-ngx_etcd_value_trim(ngx_str_t *text)
+ngx_etcd_decode_trim(ngx_str_t *text)
 {
     u_char  *p, *last;
 
@@ -265,4 +308,127 @@ ngx_etcd_decode_broken(ngx_etcd_decode_t *d)
     what.len = ngx_strlen(what.data);
 
     return ngx_etcd_decode_invalid(d, (char *) field, &what, NULL);
+}
+
+
+ngx_etcd_member_t *
+ngx_etcd_decode_add(ngx_etcd_decode_t *d)
+{
+    ngx_etcd_member_t       *member;
+    ngx_etcd_member_attr_t  *attr, *defaults;
+
+    if (d->members->nelts >= NGX_ETCD_DECODE_MAX_NODES) {
+        (void) ngx_etcd_decode_invalid(d, "value", &d->value,
+                                       "has more than "
+                                       ngx_value(NGX_ETCD_DECODE_MAX_NODES)
+                                       " members");
+        return NULL;
+    }
+
+    member = ngx_array_push(d->members);
+    if (member == NULL) {
+        (void) ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+        return NULL;
+    }
+
+    /*
+     * Members are compared as bytes, padding included: an assignment of the
+     * whole struct would leave the padding undefined.
+     */
+
+    ngx_memzero(member, sizeof(ngx_etcd_member_t));
+
+    attr = &member->attr;
+    defaults = &d->conf->defaults;
+
+    attr->weight = defaults->weight;
+    attr->max_fails = defaults->max_fails;
+    attr->max_conns = defaults->max_conns;
+    attr->fail_timeout = defaults->fail_timeout;
+    attr->slow_start = defaults->slow_start;
+    attr->priority = defaults->priority;
+    attr->down = defaults->down;
+    attr->backup = defaults->backup;
+    attr->drain = defaults->drain;
+
+    return member;
+}
+
+
+ngx_int_t
+ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
+    char *what)
+{
+    return ngx_etcd_decode_reason(d, field, text, "\"", what);
+}
+
+
+ngx_int_t
+ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
+    json_t *value, char *what)
+{
+    char       *quote;
+    u_char      buf[NGX_ETCD_JSON_NUMBER];
+    ngx_str_t   text;
+
+    quote = json_is_string(value) ? "\"" : "";
+
+    if (ngx_etcd_json_scalar(value, buf, &text) != NGX_OK) {
+
+        if (json_array_size(value) != 0) {
+            ngx_str_set(&text, "[...]");
+
+        } else if (json_object_size(value) != 0) {
+            ngx_str_set(&text, "{...}");
+
+        } else if (json_is_array(value)) {
+            ngx_str_set(&text, "[]");
+
+        } else {
+            ngx_str_set(&text, "{}");
+        }
+    }
+
+    return ngx_etcd_decode_reason(d, field, &text, quote, what);
+}
+
+
+static ngx_int_t
+ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
+    char *quote, char *what)
+{
+    u_char     *p, *last;
+    u_char      buf[NGX_ETCD_REASON_LEN];
+    ngx_str_t   name;
+
+    /* a field may be a JSON pointer from the configuration: escape it */
+
+    last = buf + sizeof(buf);
+
+    name.data = (u_char *) field;
+    name.len = ngx_strlen(field);
+
+    p = ngx_etcd_escape(buf, &name, NGX_ETCD_REASON_SHOWN);
+
+    if (text != NULL) {
+        p = ngx_slprintf(p, last, " %s", quote);
+        p = ngx_etcd_escape(p, text, NGX_ETCD_REASON_SHOWN);
+        p = ngx_slprintf(p, last, "%s", quote);
+    }
+
+    if (what != NULL) {
+        p = ngx_slprintf(p, last, " %s", what);
+    }
+
+    d->reason->len = p - buf;
+    d->reason->data = ngx_pnalloc(d->pool, d->reason->len);
+
+    if (d->reason->data == NULL) {
+        ngx_str_set(d->reason, "no memory");
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(d->reason->data, buf, d->reason->len);
+
+    return NGX_ERROR;
 }

@@ -1,15 +1,17 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * The table of value formats; for formats that are objects, the paths of
- * members in the object.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_address.h>
+#include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
+#include <ngx_etcd_format_text.h>
+#include <ngx_etcd_json_layout.h>
+#include <ngx_etcd_json_pointer.h>
 
 
 static ngx_int_t ngx_etcd_format_auto(ngx_etcd_decode_t *d);
@@ -110,7 +112,7 @@ static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_json = {
     .host = ngx_string("/host"),
     .port = ngx_string("/port"),
     .tags = ngx_string("/tags"),
-    .fields = ngx_etcd_fields
+    .fields = ngx_etcd_attribute_fields
 };
 
 
@@ -130,7 +132,7 @@ static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_kitex = {
     .address = ngx_string("/address"),
     .network = ngx_string("/network"),
     .tags = ngx_string("/tags"),
-    .fields = ngx_etcd_fields
+    .fields = ngx_etcd_attribute_fields
 };
 
 
@@ -198,7 +200,7 @@ static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_traefik = {
 
 static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_upsync = {
     .from_key = 1,
-    .fields = ngx_etcd_fields
+    .fields = ngx_etcd_attribute_fields
 };
 
 
@@ -220,13 +222,13 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { ngx_string("plain"),
       NGX_ETCD_VALUE_TEXT,
-      ngx_etcd_format_plain,
+      ngx_etcd_format_text_plain,
       NULL,
       0 },
 
     { ngx_string("key"),
       NGX_ETCD_VALUE_IGNORED,
-      ngx_etcd_format_key,
+      ngx_etcd_format_text_key,
       NULL,
       0 },
 
@@ -262,7 +264,7 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { ngx_string("dubbo"),
       NGX_ETCD_VALUE_IGNORED,
-      ngx_etcd_format_dubbo,
+      ngx_etcd_format_text_dubbo,
       NULL,
       NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME },
 
@@ -274,7 +276,7 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { ngx_string("rpcx"),
       NGX_ETCD_VALUE_TEXT,
-      ngx_etcd_format_rpcx,
+      ngx_etcd_format_text_rpcx,
       NULL,
       NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME },
 
@@ -304,7 +306,7 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { ngx_string("upsync"),
       NGX_ETCD_VALUE_TEXT,
-      ngx_etcd_format_upsync,
+      ngx_etcd_format_text_upsync,
       &ngx_etcd_format_layout_upsync,
       0 },
 
@@ -428,18 +430,15 @@ ngx_etcd_format_auto(ngx_etcd_decode_t *d)
         return NGX_DECLINED;
     }
 
-    return (d->value.len != 0) ? ngx_etcd_format_plain(d)
-                               : ngx_etcd_format_key(d);
+    return (d->value.len != 0) ? ngx_etcd_format_text_plain(d)
+                               : ngx_etcd_format_text_key(d);
 }
 
 
 static ngx_int_t
 ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
 {
-    u_char              buf[NGX_ETCD_FORMAT_SEGMENT];
-    json_t             *network;
-    ngx_str_t           segment;
-    ngx_etcd_member_t   member;
+    json_t  *network;
 
     if (ngx_etcd_decode_object(d) != NGX_OK) {
         return NGX_ERROR;
@@ -465,9 +464,7 @@ ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
         return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
     }
 
-    if (ngx_etcd_format_segment(&d->key, &segment, buf) == NULL
-        && ngx_etcd_address_parse(&member, &segment) == NULL)
-    {
+    if (ngx_etcd_address_in_key(&d->key)) {
         return ngx_etcd_format_as(d, &ngx_etcd_format_layout_upsync);
     }
 

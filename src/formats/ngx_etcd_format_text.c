@@ -1,14 +1,15 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * The formats that are addresses, keys, URLs and queries.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_address.h>
+#include <ngx_etcd_attribute.h>
+#include <ngx_etcd_format_text.h>
+#include <ngx_etcd_json_layout.h>
 
 
 /* maximum length of a decoded query argument */
@@ -27,8 +28,6 @@ static ngx_int_t ngx_etcd_query_fields(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_field_t *fields, ngx_str_t query);
 static ngx_int_t ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name,
     ngx_str_t *value, u_char *buf);
-static void ngx_etcd_format_split(ngx_str_t *key, ngx_str_t *parent,
-    ngx_str_t *segment);
 
 
 static ngx_etcd_field_t  ngx_etcd_dubbo_fields[] = {
@@ -52,40 +51,40 @@ static ngx_etcd_field_t  ngx_etcd_rpcx_fields[] = {
 
 
 ngx_int_t
-ngx_etcd_format_plain(ngx_etcd_decode_t *d)
+ngx_etcd_format_text_plain(ngx_etcd_decode_t *d)
 {
     ngx_etcd_member_t  *member;
 
-    member = ngx_etcd_member_add(d);
+    member = ngx_etcd_decode_add(d);
     if (member == NULL) {
         return NGX_ERROR;
     }
 
-    return ngx_etcd_member_address(d, member, "address", &d->value);
+    return ngx_etcd_address_set(d, member, "address", &d->value, 0);
 }
 
 
 ngx_int_t
-ngx_etcd_format_key(ngx_etcd_decode_t *d)
+ngx_etcd_format_text_key(ngx_etcd_decode_t *d)
 {
     ngx_etcd_member_t  *member;
 
-    member = ngx_etcd_member_add(d);
+    member = ngx_etcd_decode_add(d);
     if (member == NULL) {
         return NGX_ERROR;
     }
 
-    return ngx_etcd_format_key_address(d, member);
+    return ngx_etcd_address_set_key(d, member);
 }
 
 
 /* The value is an object, or empty: the address is in the key. */
 
 ngx_int_t
-ngx_etcd_format_upsync(ngx_etcd_decode_t *d)
+ngx_etcd_format_text_upsync(ngx_etcd_decode_t *d)
 {
     if (d->value.len == 0) {
-        return ngx_etcd_format_key(d);
+        return ngx_etcd_format_text_key(d);
     }
 
     /* with "auto" the object has been parsed */
@@ -101,14 +100,14 @@ ngx_etcd_format_upsync(ngx_etcd_decode_t *d)
 /* /dubbo/SERVICE/providers/URL; other parents hold consumers and the like. */
 
 ngx_int_t
-ngx_etcd_format_dubbo(ngx_etcd_decode_t *d)
+ngx_etcd_format_text_dubbo(ngx_etcd_decode_t *d)
 {
     char            *err;
-    u_char           buf[NGX_ETCD_MEMBER_MAX_KEY];
+    u_char           buf[NGX_ETCD_DECODE_MAX_KEY];
     ngx_str_t        parent, segment, text;
     ngx_etcd_uri_t   url;
 
-    ngx_etcd_format_split(&d->key, &parent, &segment);
+    ngx_etcd_uri_segments(&d->key, &parent, &segment);
 
     if (parent.len != sizeof("providers") - 1
         || ngx_strncmp(parent.data, "providers", parent.len) != 0)
@@ -135,13 +134,13 @@ ngx_etcd_format_dubbo(ngx_etcd_decode_t *d)
 /* BASE/SERVICE/NETWORK@ADDRESS; BASE and BASE/SERVICE are keys too. */
 
 ngx_int_t
-ngx_etcd_format_rpcx(ngx_etcd_decode_t *d)
+ngx_etcd_format_text_rpcx(ngx_etcd_decode_t *d)
 {
     u_char          *at;
     ngx_str_t        parent, segment;
     ngx_etcd_uri_t   url;
 
-    ngx_etcd_format_split(&d->key, &parent, &segment);
+    ngx_etcd_uri_segments(&d->key, &parent, &segment);
 
     at = ngx_strlchr(segment.data, segment.data + segment.len, '@');
 
@@ -172,12 +171,12 @@ ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
         return NGX_DECLINED;
     }
 
-    member = ngx_etcd_member_add(d);
+    member = ngx_etcd_decode_add(d);
     if (member == NULL) {
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_member_url(d, member, NGX_ETCD_FORMAT_LAST, url);
+    rc = ngx_etcd_address_set_url(d, member, NGX_ETCD_FORMAT_LAST, url);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -258,7 +257,7 @@ ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
                                                "invalid percent-encoding");
             }
 
-            if (ngx_etcd_member_field_text(d, member, field, &value)
+            if (ngx_etcd_attribute_text(d, member, field, &value)
                 != NGX_OK)
             {
                 return NGX_ERROR;
@@ -293,67 +292,4 @@ ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value,
     *value = text;
 
     return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_format_key_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
-{
-    char       *err;
-    u_char      buf[NGX_ETCD_FORMAT_SEGMENT];
-    ngx_str_t   segment;
-
-    err = ngx_etcd_format_segment(&d->key, &segment, buf);
-
-    if (err != NULL) {
-        return ngx_etcd_decode_invalid(d, NGX_ETCD_FORMAT_LAST, &segment, err);
-    }
-
-    return ngx_etcd_member_address(d, member, NGX_ETCD_FORMAT_LAST, &segment);
-}
-
-
-char *
-ngx_etcd_format_segment(ngx_str_t *key, ngx_str_t *segment, u_char *buf)
-{
-    ngx_str_t  parent, text;
-
-    ngx_etcd_format_split(key, &parent, segment);
-
-    if (segment->len > NGX_ETCD_FORMAT_SEGMENT) {
-        return "is too long to be an address";
-    }
-
-    text.data = buf;
-
-    if (ngx_etcd_uri_decode(&text, segment, 0) != NGX_OK) {
-        return "has an invalid percent-encoding";
-    }
-
-    *segment = text;
-
-    return NULL;
-}
-
-
-/* Splits off the last two segments of a key; the parent may be empty. */
-
-static void
-ngx_etcd_format_split(ngx_str_t *key, ngx_str_t *parent, ngx_str_t *segment)
-{
-    u_char  *p, *last;
-
-    last = key->data + key->len;
-
-    for (p = last; p > key->data && p[-1] != '/'; p--) { /* void */ }
-
-    segment->data = p;
-    segment->len = last - p;
-
-    last = (p > key->data) ? p - 1 : p;
-
-    for (p = last; p > key->data && p[-1] != '/'; p--) { /* void */ }
-
-    parent->data = p;
-    parent->len = last - p;
 }

@@ -49,7 +49,7 @@ typedef struct {
 ngx_int_t ngx_etcd_json_read(ngx_etcd_json_t *json, ngx_str_t *text,
     size_t flags);
 
-/* Frees all values; does nothing if none was read. */
+/* Frees all values; does nothing where json->start is NULL. */
 void ngx_etcd_json_done(ngx_etcd_json_t *json);
 
 /*

@@ -1,14 +1,14 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * Decodes the members of an object by the paths of a layout.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_address.h>
+#include <ngx_etcd_json_layout.h>
+#include <ngx_etcd_json_pointer.h>
 
 
 static ngx_uint_t ngx_etcd_layout_named(ngx_etcd_decode_t *d);
@@ -36,8 +36,6 @@ static ngx_int_t ngx_etcd_layout_url_text(ngx_etcd_decode_t *d,
     const ngx_str_t *path, json_t *value, ngx_etcd_uri_t *url);
 static ngx_int_t ngx_etcd_layout_address(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, json_t *node);
-static ngx_int_t ngx_etcd_layout_unix(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_str_t *socket);
 static ngx_int_t ngx_etcd_layout_invalid(ngx_etcd_decode_t *d,
     const ngx_str_t *path, json_t *value, char *what);
 static json_t *ngx_etcd_layout_get(json_t *node, const ngx_str_t *path);
@@ -159,14 +157,14 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
         return NGX_DECLINED;
     }
 
-    member = ngx_etcd_member_add(d);
+    member = ngx_etcd_decode_add(d);
     if (member == NULL) {
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_member_address(d, member,
-                                ngx_etcd_json_pointer_name(&d->layout->nodes),
-                                address)
+    if (ngx_etcd_address_set(d, member,
+                             ngx_etcd_json_pointer_name(&d->layout->nodes),
+                             address, 0)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -174,7 +172,7 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
 
     member->attr.priority = d->layout->priority;
 
-    return ngx_etcd_member_field(d, member, &ngx_etcd_layout_weight, weight);
+    return ngx_etcd_attribute_value(d, member, &ngx_etcd_layout_weight, weight);
 }
 
 
@@ -348,15 +346,15 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
 
     layout = d->layout;
 
-    member = ngx_etcd_member_add(d);
+    member = ngx_etcd_decode_add(d);
     if (member == NULL) {
         return NGX_ERROR;
     }
 
     if (url != NULL) {
         path = layout->url.data ? &layout->url : &layout->endpoints;
-        rc = ngx_etcd_member_url(d, member, ngx_etcd_json_pointer_name(path),
-                                 url);
+        rc = ngx_etcd_address_set_url(d, member,
+                                      ngx_etcd_json_pointer_name(path), url);
 
     } else {
         rc = ngx_etcd_layout_address(d, member, node);
@@ -372,7 +370,7 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
 
     member->attr.priority = layout->priority;
 
-    return ngx_etcd_member_fields(d, member, layout->fields, node);
+    return ngx_etcd_attribute_read(d, member, layout->fields, node);
 }
 
 
@@ -429,13 +427,15 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         host = ngx_etcd_layout_get(node, &layout->host);
 
         if (host != NULL) {
-            return ngx_etcd_member_host_port(d, member, layout, host,
-                                             ngx_etcd_layout_get(node,
-                                                                &layout->port));
+            return ngx_etcd_address_set_host(d, member,
+                                     ngx_etcd_json_pointer_name(&layout->host),
+                                     host,
+                                     ngx_etcd_json_pointer_name(&layout->port),
+                                     ngx_etcd_layout_get(node, &layout->port));
         }
 
         if (layout->from_key) {
-            return ngx_etcd_format_key_address(d, member);
+            return ngx_etcd_address_set_key(d, member);
         }
     }
 
@@ -457,7 +457,9 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
             break;
 
         case AF_UNIX:
-            return ngx_etcd_layout_unix(d, member, &text);
+            return ngx_etcd_address_set_unix(d, member,
+                                             ngx_etcd_json_pointer_name(path),
+                                             &text);
 
         default:
             return ngx_etcd_layout_invalid(d, &layout->network, network,
@@ -465,35 +467,8 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         }
     }
 
-    return ngx_etcd_member_address(d, member, ngx_etcd_json_pointer_name(path),
-                                   &text);
-}
-
-
-/* The address is a path without "unix:". */
-
-static ngx_int_t
-ngx_etcd_layout_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_str_t *socket)
-{
-    u_char           *p;
-    ngx_str_t         text;
-    const ngx_str_t  *path;
-
-    text.len = sizeof("unix:") - 1 + socket->len;
-
-    text.data = ngx_pnalloc(d->pool, text.len);
-    if (text.data == NULL) {
-        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
-    }
-
-    p = ngx_cpymem(text.data, "unix:", sizeof("unix:") - 1);
-    ngx_memcpy(p, socket->data, socket->len);
-
-    path = &d->layout->address;
-
-    return ngx_etcd_member_address(d, member, ngx_etcd_json_pointer_name(path),
-                                   &text);
+    return ngx_etcd_address_set(d, member, ngx_etcd_json_pointer_name(path),
+                                &text, 0);
 }
 
 

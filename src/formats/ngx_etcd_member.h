@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Value formats: decode a key and its value to members.
+ * A member, and how an upstream decodes its keys.
  */
 
 
@@ -95,59 +95,6 @@ typedef struct {
     ngx_resolver_t                 *resolver;      /* NULL: no host names */
     ngx_msec_t                      resolver_timeout;
 } ngx_etcd_member_conf_t;
-
-
-/* Returns NULL if there is no such format. */
-const ngx_etcd_format_t *ngx_etcd_format_find(ngx_str_t *name);
-
-ngx_str_t *ngx_etcd_format_name(const ngx_etcd_format_t *format);
-
-/* Returns all names for an error message: "auto, plain, key, ...". */
-ngx_str_t *ngx_etcd_format_names(ngx_pool_t *pool);
-
-/* Returns 1 if several keys form one member in the format. */
-ngx_uint_t ngx_etcd_format_grouped(const ngx_etcd_format_t *format);
-
-/* Returns 1 if the format uses a key with that last segment. */
-ngx_uint_t ngx_etcd_format_part(const ngx_etcd_format_t *format,
-    ngx_str_t *name);
-
-/*
- * Decodes one key (complete, without the namespace; any bytes) and its value
- * (any bytes, any length) and appends the members to an array of
- * ngx_etcd_member_t.
- *
- *     NGX_OK        at least one member was appended,
- *     NGX_DECLINED  the key is not a member in this format: no error,
- *     NGX_ERROR     invalid: nothing was appended, and *reason, allocated
- *                   from the pool, names the field, the value (truncated,
- *                   escaped) and the values allowed.
- *
- * Never resolves names, never logs.
- */
-ngx_int_t ngx_etcd_member_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
-    ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_str_t *reason);
-
-/*
- * Reads a parameter of etcd_members with a default attribute (weight=,
- * max_fails=, fail_timeout=, max_conns=, slow_start=) into attr.
- * NGX_DECLINED: another parameter.  NGX_ERROR: the value is invalid.
- */
-ngx_int_t ngx_etcd_member_parameter(ngx_str_t *parameter,
-    ngx_etcd_member_attr_t *attr);
-
-/*
- * Reads a parameter of the format: scheme=, tag= and, for json, the pointers.
- * Defaults must be read before.  NGX_DECLINED: another parameter.  NGX_ERROR:
- * *err is set.
- */
-ngx_int_t ngx_etcd_format_parameter(ngx_etcd_member_conf_t *conf,
-    ngx_str_t *parameter, ngx_pool_t *pool, char **err);
-
-/* Checks the parameters after all were read: NULL, or what is wrong. */
-char *ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf,
-    ngx_str_t *prefix);
 
 
 #endif /* _NGX_ETCD_MEMBER_H_INCLUDED_ */

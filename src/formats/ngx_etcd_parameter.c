@@ -1,14 +1,14 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * The parameters of "etcd_members" for a format.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_json_layout.h>
+#include <ngx_etcd_json_pointer.h>
+#include <ngx_etcd_parameter.h>
 
 
 /* attributes with a pointer in one directive */
@@ -50,7 +50,7 @@ static const ngx_etcd_parameter_path_t  ngx_etcd_parameter_paths[] = {
 
 
 ngx_int_t
-ngx_etcd_format_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
+ngx_etcd_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
     ngx_pool_t *pool, char **err)
 {
     u_char     *equals;
@@ -184,9 +184,9 @@ ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
         return NGX_ERROR;
     }
 
-    id = ngx_etcd_attr_find(name);
+    id = ngx_etcd_attribute_find(name);
 
-    if (not && (id == NGX_ETCD_ATTR_N || !ngx_etcd_attr_is_flag(id))) {
+    if (not && (id == NGX_ETCD_ATTR_N || !ngx_etcd_attribute_is_flag(id))) {
         *err = "\"!\" is for flags";
         return NGX_ERROR;
     }
@@ -283,7 +283,7 @@ ngx_etcd_parameter_path(ngx_etcd_json_layout_t *layout, ngx_str_t *name,
 
 
 char *
-ngx_etcd_format_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
+ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
 {
     u_char                        *p, *last;
     const ngx_etcd_json_layout_t  *layout;

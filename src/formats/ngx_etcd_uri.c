@@ -178,3 +178,24 @@ ngx_etcd_uri_decode(ngx_str_t *dst, ngx_str_t *src, ngx_uint_t query)
 
     return NGX_OK;
 }
+
+
+void
+ngx_etcd_uri_segments(ngx_str_t *path, ngx_str_t *parent, ngx_str_t *segment)
+{
+    u_char  *p, *last;
+
+    last = path->data + path->len;
+
+    for (p = last; p > path->data && p[-1] != '/'; p--) { /* void */ }
+
+    segment->data = p;
+    segment->len = last - p;
+
+    last = (p > path->data) ? p - 1 : p;
+
+    for (p = last; p > path->data && p[-1] != '/'; p--) { /* void */ }
+
+    parent->data = p;
+    parent->len = last - p;
+}

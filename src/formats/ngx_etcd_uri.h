@@ -45,5 +45,9 @@ ngx_int_t ngx_etcd_uri_argument(ngx_str_t *query, ngx_str_t *name,
 ngx_int_t ngx_etcd_uri_decode(ngx_str_t *dst, ngx_str_t *src,
     ngx_uint_t query);
 
+/* Splits off the last two segments of a path; the parent may be empty. */
+void ngx_etcd_uri_segments(ngx_str_t *path, ngx_str_t *parent,
+    ngx_str_t *segment);
+
 
 #endif /* _NGX_ETCD_URI_H_INCLUDED_ */

@@ -10,7 +10,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
+#include <ngx_etcd_parameter.h>
 #include "fuzz.h"
 
 
@@ -51,7 +53,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   sizeof(ngx_etcd_member_t));
             ngx_memset(members[i].elts, 0xa5 + i, sizeof(ngx_etcd_member_t));
 
-            rc[i] = ngx_etcd_member_decode(&conf, &key, &value, pool,
+            rc[i] = ngx_etcd_decode(&conf, &key, &value, pool,
                                            &members[i], &reason[i]);
             fuzz_result(rc[i], &members[i], &reason[i]);
         }
@@ -103,7 +105,7 @@ fuzz_conf(ngx_etcd_member_conf_t *conf, ngx_str_t line, ngx_pool_t *pool)
         }
     }
 
-    return ngx_etcd_format_complete(conf, &prefix) == NULL;
+    return ngx_etcd_parameter_complete(conf, &prefix) == NULL;
 }
 
 
@@ -115,7 +117,7 @@ fuzz_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *word,
     ngx_int_t   rc;
 
     err = NULL;
-    rc = ngx_etcd_format_parameter(conf, word, pool, &err);
+    rc = ngx_etcd_parameter(conf, word, pool, &err);
 
     fuzz_check(rc != NGX_ERROR || err != NULL);
 
@@ -123,7 +125,7 @@ fuzz_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *word,
         return rc;
     }
 
-    return ngx_etcd_member_parameter(word, &conf->defaults);
+    return ngx_etcd_attribute_parameter(word, &conf->defaults);
 }
 
 
@@ -161,7 +163,7 @@ fuzz_result(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
 
     case NGX_OK:
         fuzz_check(members->nelts > 0);
-        fuzz_check(members->nelts <= NGX_ETCD_MEMBER_MAX_NODES);
+        fuzz_check(members->nelts <= NGX_ETCD_DECODE_MAX_NODES);
 
         for (i = 0; i < members->nelts; i++) {
             fuzz_member(members->elts, i);

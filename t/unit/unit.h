@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_member.h>
+#include <ngx_etcd_decode.h>
 
 
 char *ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

@@ -100,7 +100,7 @@ ngx_etcd_unit_round(ngx_etcd_member_conf_t *member, ngx_str_t *key,
         return NGX_ERROR;
     }
 
-    (void) ngx_etcd_member_decode(member, key, bytes, pool, &members,
+    (void) ngx_etcd_decode(member, key, bytes, pool, &members,
                                   &reason);
     ngx_reset_pool(pool);
 

@@ -15,6 +15,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_attribute.h>
+#include <ngx_etcd_format.h>
+#include <ngx_etcd_parameter.h>
 #include "unit.h"
 
 
@@ -139,8 +142,7 @@ ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_memset(members.elts, 0xa5, sizeof(ngx_etcd_member_t));
 
-    rc = ngx_etcd_member_decode(&member, &key, &bytes, cf->pool, &members,
-                                &reason);
+    rc = ngx_etcd_decode(&member, &key, &bytes, cf->pool, &members, &reason);
 
     ngx_etcd_unit_show(rc, &members, &reason);
 
@@ -187,10 +189,10 @@ ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member,
 
         if (ngx_strncmp(value[i].data, "allow=", 6) != 0) {
 
-            rc = ngx_etcd_format_parameter(member, &value[i], cf->pool, &err);
+            rc = ngx_etcd_parameter(member, &value[i], cf->pool, &err);
 
             if (rc == NGX_DECLINED) {
-                rc = ngx_etcd_member_parameter(&value[i], &member->defaults);
+                rc = ngx_etcd_attribute_parameter(&value[i], &member->defaults);
             }
 
             if (rc != NGX_OK) {
@@ -213,7 +215,7 @@ ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member,
         }
     }
 
-    return (ngx_etcd_format_complete(member, &prefix) == NULL) ? NGX_OK
+    return (ngx_etcd_parameter_complete(member, &prefix) == NULL) ? NGX_OK
                                                                : NGX_ERROR;
 }
 

@@ -103,7 +103,7 @@ ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t from,
         } else if (ngx_strcmp(value[i].data, "backup") == 0) {
             member.attr.backup = 1;
 
-        } else if (ngx_etcd_member_parameter(&value[i], &member.attr)
+        } else if (ngx_etcd_attribute_parameter(&value[i], &member.attr)
                    != NGX_OK)
         {
             return NGX_ERROR;

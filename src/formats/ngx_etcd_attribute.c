@@ -1,24 +1,14 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * A member and its attributes, and the reason if a value is invalid.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_escape.h>
-#include <ngx_etcd_format.h>
+#include <ngx_etcd_attribute.h>
+#include <ngx_etcd_json_pointer.h>
 
-
-/* bytes of the parts of a reason: field and text, description */
-
-#define NGX_ETCD_REASON_SHOWN   64
-#define NGX_ETCD_REASON_WHAT    160
-#define NGX_ETCD_REASON_LEN                                                   \
-    (2 * NGX_ETCD_ESCAPED(NGX_ETCD_REASON_SHOWN)                              \
-     + NGX_ETCD_REASON_WHAT)
 
 #define NGX_ETCD_ATTR_MAX       2147483647
 
@@ -56,18 +46,16 @@ typedef struct {
 } ngx_etcd_attr_t;
 
 
-static ngx_int_t ngx_etcd_attr_json(const ngx_etcd_attr_t *row,
+static ngx_int_t ngx_etcd_attribute_json(const ngx_etcd_attr_t *row,
     ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
-static ngx_int_t ngx_etcd_attr_text(const ngx_etcd_attr_t *row,
+static ngx_int_t ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row,
     ngx_str_t *text, ngx_int_t *n);
-static ngx_int_t ngx_etcd_attr_equals(ngx_etcd_field_t *field,
+static ngx_int_t ngx_etcd_attribute_equals(ngx_etcd_field_t *field,
     ngx_str_t *text);
-static void ngx_etcd_attr_said(ngx_etcd_member_t *member,
+static void ngx_etcd_attribute_apply(ngx_etcd_member_t *member,
     ngx_etcd_field_t *field, ngx_int_t n);
-static void ngx_etcd_attr_set(ngx_etcd_member_attr_t *attr,
+static void ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr,
     ngx_etcd_attr_id_e id, ngx_int_t value);
-static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
-    ngx_str_t *text, char *quote, char *what);
 
 
 /* indexed by ngx_etcd_attr_id_e */
@@ -147,7 +135,7 @@ static const ngx_etcd_attr_t  ngx_etcd_attrs[] = {
 };
 
 
-ngx_etcd_field_t  ngx_etcd_fields[] = {
+ngx_etcd_field_t  ngx_etcd_attribute_fields[] = {
 
     { ngx_string("/weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
     { ngx_string("/max_fails"), NGX_ETCD_ATTR_MAX_FAILS, 0, ngx_null_string },
@@ -165,57 +153,13 @@ ngx_etcd_field_t  ngx_etcd_fields[] = {
 };
 
 
-ngx_etcd_member_t *
-ngx_etcd_member_add(ngx_etcd_decode_t *d)
-{
-    ngx_etcd_member_t       *member;
-    ngx_etcd_member_attr_t  *attr, *defaults;
-
-    if (d->members->nelts >= NGX_ETCD_MEMBER_MAX_NODES) {
-        (void) ngx_etcd_decode_invalid(d, "value", &d->value,
-                                       "has more than "
-                                       ngx_value(NGX_ETCD_MEMBER_MAX_NODES)
-                                       " members");
-        return NULL;
-    }
-
-    member = ngx_array_push(d->members);
-    if (member == NULL) {
-        (void) ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
-        return NULL;
-    }
-
-    /*
-     * Members are compared as bytes, padding included: an assignment of the
-     * whole struct would leave the padding undefined.
-     */
-
-    ngx_memzero(member, sizeof(ngx_etcd_member_t));
-
-    attr = &member->attr;
-    defaults = &d->conf->defaults;
-
-    attr->weight = defaults->weight;
-    attr->max_fails = defaults->max_fails;
-    attr->max_conns = defaults->max_conns;
-    attr->fail_timeout = defaults->fail_timeout;
-    attr->slow_start = defaults->slow_start;
-    attr->priority = defaults->priority;
-    attr->down = defaults->down;
-    attr->backup = defaults->backup;
-    attr->drain = defaults->drain;
-
-    return member;
-}
-
-
 /*
  * Iterates over the members of the node, not over the fields: most objects
  * have fewer members, and comparing is cheaper than a lookup.
  */
 
 ngx_int_t
-ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_field_t *fields, json_t *node)
 {
     void              *iter;
@@ -243,7 +187,7 @@ ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
                                               &rest);
 
             if (value != NULL
-                && ngx_etcd_member_field(d, member, field, value) != NGX_OK)
+                && ngx_etcd_attribute_value(d, member, field, value) != NGX_OK)
             {
                 return NGX_ERROR;
             }
@@ -255,7 +199,7 @@ ngx_etcd_member_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 ngx_int_t
-ngx_etcd_member_field(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_field_t *field, json_t *value)
 {
     ngx_int_t               n;
@@ -263,8 +207,8 @@ ngx_etcd_member_field(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
     row = &ngx_etcd_attrs[field->id];
 
-    if (ngx_etcd_attr_json(row, field, value, &n) == NGX_OK) {
-        ngx_etcd_attr_said(member, field, n);
+    if (ngx_etcd_attribute_json(row, field, value, &n) == NGX_OK) {
+        ngx_etcd_attribute_apply(member, field, n);
         return NGX_OK;
     }
 
@@ -279,7 +223,7 @@ ngx_etcd_member_field(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 ngx_int_t
-ngx_etcd_member_field_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+ngx_etcd_attribute_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_field_t *field, ngx_str_t *text)
 {
     ngx_int_t               n;
@@ -288,12 +232,13 @@ ngx_etcd_member_field_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     row = &ngx_etcd_attrs[field->id];
 
     if (field->equals.len != 0) {
-        ngx_etcd_attr_said(member, field, ngx_etcd_attr_equals(field, text));
+        n = ngx_etcd_attribute_equals(field, text);
+        ngx_etcd_attribute_apply(member, field, n);
         return NGX_OK;
     }
 
-    if (ngx_etcd_attr_text(row, text, &n) == NGX_OK) {
-        ngx_etcd_attr_said(member, field, n);
+    if (ngx_etcd_attribute_parse(row, text, &n) == NGX_OK) {
+        ngx_etcd_attribute_apply(member, field, n);
         return NGX_OK;
     }
 
@@ -307,7 +252,7 @@ ngx_etcd_member_field_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 ngx_int_t
-ngx_etcd_member_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
+ngx_etcd_attribute_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
 {
     u_char                 *equals;
     ngx_int_t               n;
@@ -324,7 +269,7 @@ ngx_etcd_member_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
     name.data = parameter->data;
     name.len = equals - parameter->data;
 
-    id = ngx_etcd_attr_find(&name);
+    id = ngx_etcd_attribute_find(&name);
 
     if (id == NGX_ETCD_ATTR_N || !ngx_etcd_attrs[id].parameter) {
         return NGX_DECLINED;
@@ -337,20 +282,20 @@ ngx_etcd_member_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
 
     /* a weight of 0 drains a single member, but must not be the default */
 
-    if (ngx_etcd_attr_text(row, &text, &n) != NGX_OK
+    if (ngx_etcd_attribute_parse(row, &text, &n) != NGX_OK
         || (id == NGX_ETCD_ATTR_WEIGHT && n == 0))
     {
         return NGX_ERROR;
     }
 
-    ngx_etcd_attr_set(attr, id, n);
+    ngx_etcd_attribute_set(attr, id, n);
 
     return NGX_OK;
 }
 
 
 ngx_uint_t
-ngx_etcd_attr_find(ngx_str_t *name)
+ngx_etcd_attribute_find(ngx_str_t *name)
 {
     ngx_uint_t              id;
     const ngx_etcd_attr_t  *row;
@@ -370,7 +315,7 @@ ngx_etcd_attr_find(ngx_str_t *name)
 
 
 ngx_uint_t
-ngx_etcd_attr_is_flag(ngx_uint_t id)
+ngx_etcd_attribute_is_flag(ngx_uint_t id)
 {
     return ngx_etcd_attrs[id].type == NGX_ETCD_ATTR_FLAG;
 }
@@ -379,7 +324,7 @@ ngx_etcd_attr_is_flag(ngx_uint_t id)
 /* Reads the value; *n is in the unit of the type. */
 
 static ngx_int_t
-ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
+ngx_etcd_attribute_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
     json_t *value, ngx_int_t *n)
 {
     u_char      buf[NGX_ETCD_JSON_NUMBER];
@@ -390,7 +335,7 @@ ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
     if (field->equals.len != 0) {
         *n = !json_is_null(value)
              && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
-             && ngx_etcd_attr_equals(field, &text);
+             && ngx_etcd_attribute_equals(field, &text);
         return NGX_OK;
     }
 
@@ -416,7 +361,7 @@ ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
             || row->type == NGX_ETCD_ATTR_MSECS
             || (field->how & NGX_ETCD_FIELD_TEXT)))
     {
-        return ngx_etcd_attr_text(row, &text, n);
+        return ngx_etcd_attribute_parse(row, &text, n);
     }
 
     return NGX_ERROR;
@@ -424,7 +369,8 @@ ngx_etcd_attr_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
 
 
 static ngx_int_t
-ngx_etcd_attr_text(const ngx_etcd_attr_t *row, ngx_str_t *text, ngx_int_t *n)
+ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row, ngx_str_t *text,
+    ngx_int_t *n)
 {
     switch (row->type) {
 
@@ -460,7 +406,7 @@ ngx_etcd_attr_text(const ngx_etcd_attr_t *row, ngx_str_t *text, ngx_int_t *n)
 
 
 static ngx_int_t
-ngx_etcd_attr_equals(ngx_etcd_field_t *field, ngx_str_t *text)
+ngx_etcd_attribute_equals(ngx_etcd_field_t *field, ngx_str_t *text)
 {
     return text->len == field->equals.len
            && ngx_memcmp(text->data, field->equals.data, text->len) == 0;
@@ -468,7 +414,7 @@ ngx_etcd_attr_equals(ngx_etcd_field_t *field, ngx_str_t *text)
 
 
 static void
-ngx_etcd_attr_said(ngx_etcd_member_t *member, ngx_etcd_field_t *field,
+ngx_etcd_attribute_apply(ngx_etcd_member_t *member, ngx_etcd_field_t *field,
     ngx_int_t n)
 {
     if (n == 0 && (field->how & NGX_ETCD_FIELD_ZERO)) {
@@ -479,12 +425,12 @@ ngx_etcd_attr_said(ngx_etcd_member_t *member, ngx_etcd_field_t *field,
         n = !n;
     }
 
-    ngx_etcd_attr_set(&member->attr, field->id, n);
+    ngx_etcd_attribute_set(&member->attr, field->id, n);
 }
 
 
 static void
-ngx_etcd_attr_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
+ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
     ngx_int_t value)
 {
     switch (id) {
@@ -539,83 +485,4 @@ ngx_etcd_attr_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
     case NGX_ETCD_ATTR_N:
         break;
     }
-}
-
-
-ngx_int_t
-ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
-    char *what)
-{
-    return ngx_etcd_decode_reason(d, field, text, "\"", what);
-}
-
-
-ngx_int_t
-ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
-    json_t *value, char *what)
-{
-    char       *quote;
-    u_char      buf[NGX_ETCD_JSON_NUMBER];
-    ngx_str_t   text;
-
-    quote = json_is_string(value) ? "\"" : "";
-
-    if (ngx_etcd_json_scalar(value, buf, &text) != NGX_OK) {
-
-        if (json_array_size(value) != 0) {
-            ngx_str_set(&text, "[...]");
-
-        } else if (json_object_size(value) != 0) {
-            ngx_str_set(&text, "{...}");
-
-        } else if (json_is_array(value)) {
-            ngx_str_set(&text, "[]");
-
-        } else {
-            ngx_str_set(&text, "{}");
-        }
-    }
-
-    return ngx_etcd_decode_reason(d, field, &text, quote, what);
-}
-
-
-static ngx_int_t
-ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
-    char *quote, char *what)
-{
-    u_char     *p, *last;
-    u_char      buf[NGX_ETCD_REASON_LEN];
-    ngx_str_t   name;
-
-    /* a field may be a JSON pointer from the configuration: escape it */
-
-    last = buf + sizeof(buf);
-
-    name.data = (u_char *) field;
-    name.len = ngx_strlen(field);
-
-    p = ngx_etcd_escape(buf, &name, NGX_ETCD_REASON_SHOWN);
-
-    if (text != NULL) {
-        p = ngx_slprintf(p, last, " %s", quote);
-        p = ngx_etcd_escape(p, text, NGX_ETCD_REASON_SHOWN);
-        p = ngx_slprintf(p, last, "%s", quote);
-    }
-
-    if (what != NULL) {
-        p = ngx_slprintf(p, last, " %s", what);
-    }
-
-    d->reason->len = p - buf;
-    d->reason->data = ngx_pnalloc(d->pool, d->reason->len);
-
-    if (d->reason->data == NULL) {
-        ngx_str_set(d->reason, "no memory");
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(d->reason->data, buf, d->reason->len);
-
-    return NGX_ERROR;
 }

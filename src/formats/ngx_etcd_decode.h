@@ -1,0 +1,137 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Decodes a key and its value to members, and says what is wrong with a
+ * value.
+ */
+
+
+#ifndef _NGX_ETCD_DECODE_H_INCLUDED_
+#define _NGX_ETCD_DECODE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_json.h>
+#include <ngx_etcd_member.h>
+
+
+/* bytes; longer keys and values are refused unread */
+
+#define NGX_ETCD_DECODE_MAX_KEY    4096
+#define NGX_ETCD_DECODE_MAX_VALUE  NGX_ETCD_JSON_MAX_TEXT
+
+/* members per value */
+
+#define NGX_ETCD_DECODE_MAX_NODES  1024
+
+
+/* The state of decoding one value; on the stack of ngx_etcd_decode(). */
+
+typedef struct {
+    ngx_etcd_member_conf_t         *conf;
+    const ngx_etcd_json_layout_t   *layout;        /* NULL: not JSON */
+    ngx_str_t                       key;
+    ngx_str_t                       value;         /* trimmed */
+    json_t                         *object;        /* the parsed value, or
+                                                      NULL */
+    ngx_etcd_json_t                 json;          /* owns the object */
+    ngx_pool_t                     *pool;
+    ngx_array_t                    *members;
+    ngx_str_t                      *reason;
+} ngx_etcd_decode_t;
+
+
+typedef enum {
+    NGX_ETCD_VALUE_IGNORED = 0,                    /* any bytes, any length */
+    NGX_ETCD_VALUE_TEXT,
+    NGX_ETCD_VALUE_JSON                            /* object is set */
+} ngx_etcd_value_e;
+
+
+/* the "etcd_members" parameters that a format supports */
+
+#define NGX_ETCD_TAKES_TAG       0x01
+#define NGX_ETCD_TAKES_SCHEME    0x02
+#define NGX_ETCD_TAKES_POINTERS  0x04
+
+/* several keys, "PATH/NAME", form one object of a member at PATH */
+
+#define NGX_ETCD_TAKES_GROUPS    0x08
+
+
+struct ngx_etcd_format_s {
+    ngx_str_t                       name;
+    ngx_etcd_value_e                value;
+
+    /*
+     * Appends members.  The results are those of ngx_etcd_decode(), with two
+     * exceptions: NGX_OK without a member means NGX_DECLINED, and the caller
+     * removes members that were appended before an error.
+     */
+    ngx_int_t                     (*decode)(ngx_etcd_decode_t *d);
+
+    const ngx_etcd_json_layout_t   *layout;
+    ngx_uint_t                      takes;
+};
+
+
+/*
+ * Decodes one key (complete, without the namespace; any bytes) and its value
+ * (any bytes, any length) and appends the members to an array of
+ * ngx_etcd_member_t.
+ *
+ *     NGX_OK        at least one member was appended,
+ *     NGX_DECLINED  the key is not a member in this format: no error,
+ *     NGX_ERROR     invalid: nothing was appended, and *reason, allocated
+ *                   from the pool, names the field, the value (truncated,
+ *                   escaped) and the values allowed.
+ *
+ * Never resolves names, never logs.
+ */
+ngx_int_t ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
+    ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_str_t *reason);
+
+/*
+ * The same for a value that the caller has parsed, or made, into an object;
+ * for formats whose values are objects.
+ */
+ngx_int_t ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
+    json_t *object, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_str_t *reason);
+
+/*
+ * For decoders.
+ */
+
+/* Begins to decode; for callers that have the parts of a member themselves. */
+void ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
+    ngx_str_t *key, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_str_t *reason);
+
+/* Parses the value, which must be an object.  NGX_ERROR: the reason is set. */
+ngx_int_t ngx_etcd_decode_object(ngx_etcd_decode_t *d);
+
+/*
+ * Appends a member without an address, with the default attributes.  The
+ * pointer is valid until the next member is added.  NULL: the reason is set.
+ */
+ngx_etcd_member_t *ngx_etcd_decode_add(ngx_etcd_decode_t *d);
+
+/* Removes white space at both ends. */
+void ngx_etcd_decode_trim(ngx_str_t *text);
+
+/*
+ * Set the reason to 'FIELD "TEXT" WHAT', with the text truncated and escaped,
+ * and return NGX_ERROR.  The text and what may be NULL.  A JSON value other
+ * than a string is not quoted.
+ */
+ngx_int_t ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field,
+    ngx_str_t *text, char *what);
+ngx_int_t ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
+    json_t *value, char *what);
+
+
+#endif /* _NGX_ETCD_DECODE_H_INCLUDED_ */
