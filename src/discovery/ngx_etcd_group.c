@@ -6,11 +6,11 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <jansson.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_group.h>
 #include <ngx_etcd_registration.h>
+#include <ngx_etcd_utf8.h>
 
 
 /* all of one service */
@@ -62,11 +62,13 @@ static void ngx_etcd_group_touch(ngx_etcd_groups_t *groups,
     ngx_etcd_group_object_t *group, int64_t revision);
 static void ngx_etcd_group_register(ngx_etcd_service_t *service,
     ngx_etcd_group_object_t *group);
-static char *ngx_etcd_group_value(ngx_etcd_group_object_t *group);
+static json_t *ngx_etcd_group_value(ngx_etcd_group_object_t *group);
+static ngx_int_t ngx_etcd_group_part(json_t *object,
+    ngx_etcd_mirror_entry_t *entry);
 
 
 const ngx_etcd_source_t  ngx_etcd_group_source = {
-    .keep = NGX_ETCD_DECODE_MAX_VALUE,
+    .keep = NGX_ETCD_DECODE_MAX_VALUE + 1,
     .entry_size = sizeof(ngx_etcd_group_part_t),
     .create = ngx_etcd_group_start,
     .destroy = ngx_etcd_group_stop,
@@ -299,13 +301,12 @@ static void
 ngx_etcd_group_register(ngx_etcd_service_t *service,
     ngx_etcd_group_object_t *group)
 {
-    char                     *text;
+    json_t                   *value;
     int64_t                   created;
-    ngx_str_t                 value;
     ngx_queue_t              *q;
     ngx_etcd_key_t           *key;
     ngx_etcd_group_part_t    *part;
-    ngx_etcd_mirror_entry_t  *entry;
+    ngx_etcd_mirror_entry_t  *entry, *bad;
 
     if (ngx_queue_empty(&group->parts)) {
         key = ngx_etcd_index_find(&service->index, &group->path);
@@ -318,6 +319,7 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
     }
 
     created = 0;
+    bad = NULL;
 
     for (q = ngx_queue_head(&group->parts);
          q != ngx_queue_sentinel(&group->parts);
@@ -329,36 +331,42 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
         if (created == 0 || created > entry->create_revision) {
             created = entry->create_revision;
         }
+
+        if (entry->value.len > NGX_ETCD_DECODE_MAX_VALUE) {
+            bad = entry;
+        }
     }
 
     key = ngx_etcd_service_key(service, &group->path);
-    text = ngx_etcd_group_value(group);
+    value = ngx_etcd_group_value(group);
 
-    if (key == NULL || text == NULL) {
+    if (key == NULL || value == NULL) {
         service->broken = 1;
 
-    } else {
-        value.data = (u_char *) text;
-        value.len = ngx_strlen(text);
+    } else if (bad != NULL) {
 
-        ngx_etcd_service_put(service, key, &value, created, group->revision);
+        /* refused as any value of this length is */
+
+        ngx_etcd_service_put(service, key, &bad->value, created,
+                             group->revision);
+
+    } else {
+        ngx_etcd_service_put_object(service, key, value, created,
+                                    group->revision);
     }
 
-    free(text);
+    json_decref(value);
 }
 
 
-/* to be freed; NULL: no memory.  Of a value that is no UTF-8 null is left */
+/* The caller releases the object.  NULL: no memory. */
 
-static char *
+static json_t *
 ngx_etcd_group_value(ngx_etcd_group_object_t *group)
 {
-    char                     *text;
-    json_t                   *object, *value;
-    ngx_str_t                 path, name;
-    ngx_queue_t              *q;
-    ngx_etcd_group_part_t    *part;
-    ngx_etcd_mirror_entry_t  *entry;
+    json_t                 *object;
+    ngx_queue_t            *q;
+    ngx_etcd_group_part_t  *part;
 
     object = json_object();
 
@@ -367,25 +375,42 @@ ngx_etcd_group_value(ngx_etcd_group_object_t *group)
          q = ngx_queue_next(q))
     {
         part = ngx_queue_data(q, ngx_etcd_group_part_t, queue);
-        entry = &part->entry;
 
-        value = json_stringn((char *) entry->value.data, entry->value.len);
-
-        if (value == NULL) {
-            value = json_null();
+        if (ngx_etcd_group_part(object, &part->entry) != NGX_OK) {
+            json_decref(object);
+            return NULL;
         }
-
-        /* the names are among those of the format */
-
-        ngx_etcd_group_split(&entry->key, &path, &name);
-
-        (void) json_object_setn_new(object, (char *) name.data, name.len,
-                                    value);
     }
 
-    text = json_dumps(object, JSON_COMPACT);
+    return object;
+}
 
-    json_decref(object);
 
-    return text;
+/* A value that is not UTF-8 becomes null, which no decoder accepts. */
+
+static ngx_int_t
+ngx_etcd_group_part(json_t *object, ngx_etcd_mirror_entry_t *entry)
+{
+    u_char     *p;
+    json_t     *value;
+    ngx_str_t   path, name;
+
+    p = entry->value.data;
+
+    if (entry->value.len == 0) {
+        value = json_string("");
+
+    } else if (ngx_etcd_utf8_valid(p, p + entry->value.len)) {
+        value = json_stringn((char *) p, entry->value.len);
+
+    } else {
+        value = json_null();
+    }
+
+    /* the names are among those of the format */
+
+    ngx_etcd_group_split(&entry->key, &path, &name);
+
+    return json_object_setn_new(object, (char *) name.data, name.len, value)
+           ? NGX_ERROR : NGX_OK;
 }

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_address.h>
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_sync.h>
@@ -40,8 +41,9 @@ static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
 static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
 static void ngx_etcd_patroni_again(void *data);
 static void ngx_etcd_patroni_resolved(ngx_etcd_resolver_use_t *use);
-static ngx_int_t ngx_etcd_patroni_host(ngx_etcd_patroni_t *patroni,
-    ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason);
+static ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
+    ngx_str_t *reason);
 static void ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *term);
 static char *ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
@@ -264,17 +266,14 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
     ngx_uint_t drain)
 {
-    ngx_str_t            reason;
-    ngx_etcd_leader_t   *leader;
-    ngx_etcd_member_t    member;
-    ngx_etcd_service_t  *service;
+    ngx_str_t           reason;
+    ngx_etcd_leader_t  *leader;
+    ngx_etcd_member_t   member;
 
     leader = patroni->leader;
-    service = leader->service;
 
-    switch (ngx_etcd_patroni_member(patroni, &service->conf->member, candidate,
-                                    &member, &reason))
-    {
+    switch (ngx_etcd_patroni_member(patroni, candidate, &member, &reason)) {
+
     case NGX_AGAIN:
         break;
 
@@ -288,21 +287,22 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
 }
 
 
-ngx_int_t
+/* NGX_ERROR: there is no member; otherwise as ngx_etcd_patroni_resolve() */
+
+static ngx_int_t
 ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_member_conf_t *conf, ngx_etcd_mirror_entry_t *key,
-    ngx_etcd_member_t *member, ngx_str_t *reason)
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
+    ngx_str_t *reason)
 {
-    ngx_pool_t   *pool;
-    ngx_array_t   members;
+    ngx_array_t         members;
+    ngx_etcd_leader_t  *leader;
 
-    pool = patroni->leader->pool;
-    ngx_str_null(reason);
+    leader = patroni->leader;
 
-    if (ngx_array_init(&members, pool, 1, sizeof(ngx_etcd_member_t))
+    if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
             != NGX_OK
-        || ngx_etcd_decode(conf, &key->key, &key->value, pool,
-                                  &members, reason)
+        || ngx_etcd_decode(&leader->service->conf->member, &key->key,
+                           &key->value, leader->pool, &members, reason)
            != NGX_OK)
     {
         return NGX_ERROR;
@@ -310,20 +310,24 @@ ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
 
     *member = *(ngx_etcd_member_t *) members.elts;
 
-    return (member->host.len != 0)
-           ? ngx_etcd_patroni_host(patroni, &key->key, member, reason)
-           : NGX_OK;
+    return ngx_etcd_patroni_resolve(patroni, &key->key, member, reason);
 }
 
 
-static ngx_int_t
-ngx_etcd_patroni_host(ngx_etcd_patroni_t *patroni, ngx_str_t *key,
+ngx_int_t
+ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni, ngx_str_t *key,
     ngx_etcd_member_t *member, ngx_str_t *reason)
 {
     ngx_etcd_service_t           *service;
     ngx_etcd_member_host_t       *host;
     ngx_etcd_resolver_answer_t   *answer;
     ngx_etcd_resolver_address_t  *address;
+
+    ngx_str_null(reason);
+
+    if (member->host.len == 0) {
+        return NGX_OK;
+    }
 
     service = patroni->leader->service;
 
@@ -365,7 +369,7 @@ static ngx_uint_t
 ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term)
 {
-    ngx_str_t                *asked;
+    ngx_str_t                *asked, url;
     ngx_etcd_probe_target_t   target;
 
     if (ngx_etcd_service_uses(patroni->leader->service, &member->key,
@@ -374,7 +378,10 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
         return 1;
     }
 
-    if (ngx_etcd_patroni_api_target(patroni, member, 1, &target) != NGX_OK) {
+    if (ngx_etcd_patroni_api_read(patroni, member, &url) != NGX_OK
+        || ngx_etcd_patroni_api_target(patroni, member, &url, 1, &target)
+           != NGX_OK)
+    {
         return 0;
     }
 
@@ -561,23 +568,13 @@ ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *key, json_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
-    ngx_str_t                text;
-    ngx_etcd_mirror_entry_t  member;
+    ngx_str_t  text;
 
     if (ngx_etcd_json_string(url, &text) != NGX_OK) {
         return NGX_DECLINED;
     }
 
-    member = *key;
-
-    if (ngx_etcd_patroni_api_value(&text, patroni->leader->pool,
-                                   &member.value)
-        != NGX_OK)
-    {
-        return NGX_DECLINED;
-    }
-
-    return ngx_etcd_patroni_api_target(patroni, &member, report, target);
+    return ngx_etcd_patroni_api_target(patroni, key, &text, report, target);
 }
 
 

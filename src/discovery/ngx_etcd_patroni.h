@@ -54,18 +54,15 @@ void ngx_etcd_patroni_destroy(ngx_etcd_patroni_t *patroni);
 void ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni);
 
 /*
- * While it selects: the member that the value of a key describes, with its
- * address, which may be one that is known of its host name.
+ * While it selects: the address of a member, which may be one that is known of
+ * its host name.
  *
  *     NGX_OK        it has an address,
  *     NGX_AGAIN     its host name is being resolved for the first time,
- *     NGX_DECLINED  its host name has no address: *reason says why,
- *     NGX_ERROR     there is no member, and *reason, unless it is empty, says
- *                   what is wrong with the value.
+ *     NGX_DECLINED  its host name has no address: *reason says why.
  */
-ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_member_conf_t *conf, ngx_etcd_mirror_entry_t *key,
-    ngx_etcd_member_t *member, ngx_str_t *reason);
+ngx_int_t ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni,
+    ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason);
 
 
 #endif /* _NGX_ETCD_PATRONI_H_INCLUDED_ */

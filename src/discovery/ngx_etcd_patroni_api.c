@@ -21,22 +21,49 @@ typedef enum {
 
 
 static ngx_int_t ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_uint_t report, ngx_etcd_member_t *member);
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
+    ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 static ngx_etcd_patroni_role_e ngx_etcd_patroni_api_role(ngx_str_t *body);
 
 
 ngx_int_t
+ngx_etcd_patroni_api_read(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url)
+{
+    ngx_str_t           reason;
+    ngx_etcd_leader_t  *leader;
+    ngx_etcd_decode_t   d;
+
+    leader = patroni->leader;
+
+    ngx_etcd_decode_init(&d, &leader->service->conf->member, &key->key,
+                         leader->pool, NULL, &reason);
+    d.value = key->value;
+
+    if (ngx_etcd_patroni_url_read(&d, &ngx_etcd_patroni_api_url, url)
+        == NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    ngx_etcd_leader_report(leader, key, &reason);
+
+    return NGX_ERROR;
+}
+
+
+ngx_int_t
 ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
     ngx_int_t           rc;
     ngx_etcd_member_t   member;
 
-    rc = ngx_etcd_patroni_api_address(patroni, key, report, &member);
+    rc = ngx_etcd_patroni_api_address(patroni, key, url, report, &member);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -47,7 +74,7 @@ ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
     target->socklen = member.socklen;
     target->port = ngx_inet_get_port(&member.sockaddr.sockaddr);
 
-    return ngx_etcd_patroni_api_host(patroni, key, report, target);
+    return ngx_etcd_patroni_api_host(patroni, key, url, report, target);
 }
 
 
@@ -55,19 +82,34 @@ ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
 
 static ngx_int_t
 ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_uint_t report, ngx_etcd_member_t *member)
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
+    ngx_etcd_member_t *member)
 {
-    ngx_int_t                rc;
-    ngx_str_t                reason;
-    ngx_etcd_leader_t       *leader;
-    ngx_etcd_member_conf_t   conf;
+    ngx_int_t           rc;
+    ngx_str_t           reason;
+    ngx_array_t         members;
+    ngx_etcd_leader_t  *leader;
+    ngx_etcd_decode_t   d;
 
     leader = patroni->leader;
+    ngx_str_null(&reason);
 
-    conf = leader->service->conf->member;
-    conf.format = &ngx_etcd_patroni_api_format;
+    if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
-    rc = ngx_etcd_patroni_member(patroni, &conf, key, member, &reason);
+    ngx_etcd_decode_init(&d, &leader->service->conf->member, &key->key,
+                         leader->pool, &members, &reason);
+
+    rc = ngx_etcd_patroni_url_add(&d, &ngx_etcd_patroni_api_url, url);
+
+    if (rc == NGX_OK) {
+        *member = *(ngx_etcd_member_t *) members.elts;
+
+        rc = ngx_etcd_patroni_resolve(patroni, &key->key, member, &reason);
+    }
 
     if (rc == NGX_OK || rc == NGX_AGAIN) {
         return rc;
@@ -85,7 +127,7 @@ ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
 
 static ngx_int_t
 ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
     ngx_str_t           host;
@@ -94,8 +136,8 @@ ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
 
     leader = patroni->leader;
 
-    if (ngx_etcd_patroni_url_scheme(&ngx_etcd_patroni_api_url, &key->value,
-                                    leader->pool, &scheme, &host)
+    if (ngx_etcd_patroni_url_scheme(&ngx_etcd_patroni_api_url, url, &scheme,
+                                    &host)
         != NGX_OK
         || host.len >= NGX_ETCD_PROBE_HOST)
     {
@@ -122,33 +164,6 @@ ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
     }
 
     return NGX_ERROR;
-}
-
-
-ngx_int_t
-ngx_etcd_patroni_api_value(ngx_str_t *url, ngx_pool_t *pool, ngx_str_t *value)
-{
-    u_char      ch;
-    ngx_uint_t  i;
-
-    for (i = 0; i < url->len; i++) {
-        ch = url->data[i];
-
-        if (ch <= ' ' || ch >= 0x7f || ch == '"' || ch == '\\') {
-            return NGX_DECLINED;
-        }
-    }
-
-    value->len = sizeof("{\"api_url\":\"\"}") - 1 + url->len;
-
-    value->data = ngx_pnalloc(pool, value->len);
-    if (value->data == NULL) {
-        return NGX_DECLINED;
-    }
-
-    ngx_sprintf(value->data, "{\"api_url\":\"%V\"}", url);
-
-    return NGX_OK;
 }
 
 

@@ -24,17 +24,20 @@
 
 
 /*
- * While the leader is selected: the target that "api_url" in the value of a
- * key names.  NGX_AGAIN: its host name is being resolved; NGX_ERROR: there is
- * none, which is reported if it is to be.
+ * While the leader is selected: "api_url" in the value of a key.  NGX_ERROR:
+ * there is none, which is reported.
+ */
+ngx_int_t ngx_etcd_patroni_api_read(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url);
+
+/*
+ * While the leader is selected: the target of a URL that the value of a key
+ * has.  NGX_AGAIN: the host name is being resolved; NGX_ERROR: there is none,
+ * which is reported if "report" is set.
  */
 ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_uint_t report,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
-
-/* a value that says nothing but this "api_url": NGX_DECLINED if it cannot */
-ngx_int_t ngx_etcd_patroni_api_value(ngx_str_t *url, ngx_pool_t *pool,
-    ngx_str_t *value);
 
 /*
  * What the body of an answer of 200 says: 1 unless it names a role and another

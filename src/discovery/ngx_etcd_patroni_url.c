@@ -6,16 +6,16 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_address.h>
 #include <ngx_etcd_patroni_url.h>
 
 
 static ngx_int_t ngx_etcd_patroni_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_patroni_api_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     const ngx_etcd_patroni_url_t *url);
-static ngx_int_t ngx_etcd_patroni_url_text(const ngx_etcd_patroni_url_t *url,
-    ngx_str_t *value, ngx_pool_t *pool, ngx_str_t *text);
+static ngx_int_t ngx_etcd_patroni_url_text(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url, ngx_str_t *text);
 static ngx_int_t ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url,
     ngx_str_t *text, ngx_uint_t *scheme, ngx_str_t *host);
 static u_char *ngx_etcd_patroni_url_port(ngx_str_t *host);
@@ -24,21 +24,21 @@ static u_char *ngx_etcd_patroni_url_port(ngx_str_t *host);
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url = {
     "conn_url",
     { ngx_string("postgres://"), ngx_string("postgresql://") },
-    { "5432", "5432" },
+    { 5432, 5432 },
     "does not begin with postgres://HOST"
 };
 
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_proxy_url = {
     "proxy_url",
     { ngx_string("postgres://"), ngx_string("postgresql://") },
-    { "5432", "5432" },
+    { 5432, 5432 },
     "does not begin with postgres://HOST"
 };
 
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
     "api_url",
     { ngx_string("http://"), ngx_string("https://") },
-    { "80", "443" },
+    { 80, 443 },
     "does not begin with http://HOST or https://HOST, and is not asked"
 };
 
@@ -49,11 +49,6 @@ const ngx_etcd_format_t  ngx_etcd_patroni_format = {
 const ngx_etcd_format_t  ngx_etcd_patroni_proxy_format = {
     ngx_string("patroni proxy_url"), NGX_ETCD_VALUE_JSON,
     ngx_etcd_patroni_proxy_decode, NULL, 0
-};
-
-const ngx_etcd_format_t  ngx_etcd_patroni_api_format = {
-    ngx_string("patroni"), NGX_ETCD_VALUE_JSON, ngx_etcd_patroni_api_decode,
-    NULL, 0
 };
 
 
@@ -72,19 +67,73 @@ ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d)
 
 
 static ngx_int_t
-ngx_etcd_patroni_api_decode(ngx_etcd_decode_t *d)
+ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url)
 {
-    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_api_url);
+    ngx_str_t  text;
+
+    if (ngx_etcd_patroni_url_text(d, url, &text) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_patroni_url_add(d, url, &text);
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_url_read(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url, ngx_str_t *text)
+{
+    ngx_int_t  rc;
+
+    ngx_etcd_decode_trim(&d->value);
+
+    rc = ngx_etcd_decode_object(d);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_patroni_url_text(d, url, text);
+    }
+
+    if (rc == NGX_OK) {
+        text->data = ngx_pstrdup(d->pool, text);
+
+        if (text->data == NULL) {
+            rc = ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+        }
+    }
+
+    ngx_etcd_json_done(&d->json);
+
+    return rc;
 }
 
 
 static ngx_int_t
-ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
-    const ngx_etcd_patroni_url_t *url)
+ngx_etcd_patroni_url_text(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url, ngx_str_t *text)
 {
-    char               *port;
-    json_t             *json;
-    ngx_str_t           text, host, address;
+    json_t  *json;
+
+    json = json_object_get(d->object, url->field);
+
+    if (json == NULL) {
+        return ngx_etcd_decode_invalid(d, url->field, NULL, "is missing");
+    }
+
+    if (ngx_etcd_json_string(json, text) != NGX_OK) {
+        return ngx_etcd_decode_invalid_json(d, url->field, json,
+                                            "is not a string");
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_url_add(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url, ngx_str_t *text)
+{
+    ngx_str_t           host;
     ngx_uint_t          scheme;
     ngx_etcd_member_t  *member;
 
@@ -93,36 +142,12 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
         return NGX_ERROR;
     }
 
-    json = json_object_get(d->object, url->field);
-
-    if (json == NULL) {
-        return ngx_etcd_decode_invalid(d, url->field, NULL, "is missing");
+    if (ngx_etcd_patroni_url_host(url, text, &scheme, &host) != NGX_OK) {
+        return ngx_etcd_decode_invalid(d, url->field, text, url->otherwise);
     }
 
-    if (ngx_etcd_json_string(json, &text) != NGX_OK) {
-        return ngx_etcd_decode_invalid_json(d, url->field, json,
-                                            "is not a string");
-    }
-
-    if (ngx_etcd_patroni_url_host(url, &text, &scheme, &host) != NGX_OK) {
-        return ngx_etcd_decode_invalid(d, url->field, &text, url->otherwise);
-    }
-
-    if (ngx_etcd_patroni_url_port(&host) != NULL) {
-        return ngx_etcd_address_set(d, member, url->field, &host, 0);
-    }
-
-    port = url->ports[scheme];
-    address.len = host.len + 1 + ngx_strlen(port);
-
-    address.data = ngx_pnalloc(d->pool, address.len);
-    if (address.data == NULL) {
-        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
-    }
-
-    ngx_sprintf(address.data, "%V:%s", &host, port);
-
-    return ngx_etcd_address_set(d, member, url->field, &address, 0);
+    return ngx_etcd_address_set(d, member, url->field, &host,
+                                url->ports[scheme]);
 }
 
 
@@ -185,46 +210,13 @@ ngx_etcd_patroni_url_port(ngx_str_t *host)
 }
 
 
-/* a copy: what the reader decoded is gone after it */
-
-static ngx_int_t
-ngx_etcd_patroni_url_text(const ngx_etcd_patroni_url_t *url, ngx_str_t *value,
-    ngx_pool_t *pool, ngx_str_t *text)
-{
-    ngx_int_t        rc;
-    ngx_str_t        decoded;
-    ngx_etcd_json_t  json;
-
-    (void) ngx_etcd_json_read(&json, value, 0);
-
-    rc = ngx_etcd_json_string(json_object_get(json.root, url->field),
-                              &decoded);
-
-    if (rc == NGX_OK) {
-        text->len = decoded.len;
-        text->data = ngx_pstrdup(pool, &decoded);
-
-        if (text->data == NULL) {
-            rc = NGX_DECLINED;
-        }
-    }
-
-    ngx_etcd_json_done(&json);
-
-    return rc;
-}
-
-
 ngx_int_t
 ngx_etcd_patroni_url_scheme(const ngx_etcd_patroni_url_t *url,
-    ngx_str_t *value, ngx_pool_t *pool, ngx_uint_t *scheme, ngx_str_t *host)
+    ngx_str_t *text, ngx_uint_t *scheme, ngx_str_t *host)
 {
-    u_char     *port;
-    ngx_str_t   text;
+    u_char  *port;
 
-    if (ngx_etcd_patroni_url_text(url, value, pool, &text) != NGX_OK
-        || ngx_etcd_patroni_url_host(url, &text, scheme, host) != NGX_OK)
-    {
+    if (ngx_etcd_patroni_url_host(url, text, scheme, host) != NGX_OK) {
         return NGX_DECLINED;
     }
 

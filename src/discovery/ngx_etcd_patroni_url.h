@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_address.h>
+#include <ngx_etcd_decode.h>
 
 
 #define NGX_ETCD_PATRONI_SCHEMES  2
@@ -21,7 +21,7 @@
 typedef struct {
     char                  *field;
     ngx_str_t              schemes[NGX_ETCD_PATRONI_SCHEMES];
-    char                  *ports[NGX_ETCD_PATRONI_SCHEMES];
+    ngx_uint_t             ports[NGX_ETCD_PATRONI_SCHEMES];
                                           /* unless the URL has one */
     char                  *otherwise;     /* of another scheme */
 } ngx_etcd_patroni_url_t;
@@ -38,15 +38,25 @@ extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url;
 /* formats whose address is that of the URL */
 extern const ngx_etcd_format_t  ngx_etcd_patroni_format;
 extern const ngx_etcd_format_t  ngx_etcd_patroni_proxy_format;
-extern const ngx_etcd_format_t  ngx_etcd_patroni_api_format;
 
 
 /*
- * The scheme in the URL of a value, by its number, and the host without
- * brackets and port.  NGX_DECLINED: there is no such URL.
+ * Reads the URL from d->value, an object; the text is allocated from d->pool.
+ * NGX_ERROR: the reason is set.
+ */
+ngx_int_t ngx_etcd_patroni_url_read(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url, ngx_str_t *text);
+
+/* Adds a member with the address of a URL.  NGX_ERROR: the reason is set. */
+ngx_int_t ngx_etcd_patroni_url_add(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url, ngx_str_t *text);
+
+/*
+ * Returns the scheme of a URL, by its number, and the host without brackets
+ * and port.  NGX_DECLINED: another scheme, or no host.
  */
 ngx_int_t ngx_etcd_patroni_url_scheme(const ngx_etcd_patroni_url_t *url,
-    ngx_str_t *value, ngx_pool_t *pool, ngx_uint_t *scheme, ngx_str_t *host);
+    ngx_str_t *text, ngx_uint_t *scheme, ngx_str_t *host);
 
 
 #endif /* _NGX_ETCD_PATRONI_URL_H_INCLUDED_ */

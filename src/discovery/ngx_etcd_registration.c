@@ -12,6 +12,9 @@
 #include <ngx_etcd_service_host.h>
 
 
+static void ngx_etcd_service_decoded(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members,
+    ngx_str_t *reason, int64_t created, int64_t modified);
 static ngx_int_t ngx_etcd_service_scratch(ngx_etcd_service_t *service,
     ngx_array_t *members);
 static void ngx_etcd_service_refuse(ngx_etcd_service_t *service,
@@ -42,30 +45,64 @@ void
 ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_str_t *value, int64_t created, int64_t modified)
 {
-    ngx_int_t       rc;
-    ngx_str_t       reason;
-    ngx_array_t     members;
-    Etcd__KeyValue  kv;
+    ngx_int_t    rc;
+    ngx_str_t    reason;
+    ngx_array_t  members;
 
     if (ngx_etcd_service_scratch(service, &members) != NGX_OK) {
         service->broken = 1;
         return;
     }
 
+    rc = ngx_etcd_decode(&service->conf->member, &key->entry.key, value,
+                         service->scratch, &members, &reason);
+
+    ngx_etcd_service_decoded(service, key, rc, &members, &reason, created,
+                             modified);
+}
+
+
+void
+ngx_etcd_service_put_object(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    json_t *object, int64_t created, int64_t modified)
+{
+    ngx_int_t    rc;
+    ngx_str_t    reason;
+    ngx_array_t  members;
+
+    if (ngx_etcd_service_scratch(service, &members) != NGX_OK) {
+        service->broken = 1;
+        return;
+    }
+
+    rc = ngx_etcd_decode_given(&service->conf->member, &key->entry.key,
+                               object, service->scratch, &members, &reason);
+
+    ngx_etcd_service_decoded(service, key, rc, &members, &reason, created,
+                             modified);
+}
+
+
+/* Registers what was decoded into the scratch pool, and resets the pool. */
+
+static void
+ngx_etcd_service_decoded(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason, int64_t created,
+    int64_t modified)
+{
+    Etcd__KeyValue  kv;
+
     etcd__key_value__init(&kv);
 
     kv.create_revision = created;
     kv.mod_revision = modified;
 
-    rc = ngx_etcd_decode(&service->conf->member, &key->entry.key,
-                                value, service->scratch, &members, &reason);
-
     if (rc == NGX_ERROR) {
-        ngx_etcd_service_refuse(service, key, &kv, &reason, modified);
+        ngx_etcd_service_refuse(service, key, &kv, reason, modified);
 
     } else {
         ngx_etcd_service_valid(service, key);
-        (void) ngx_etcd_service_members(service, key, &kv, &members);
+        (void) ngx_etcd_service_members(service, key, &kv, members);
     }
 
     ngx_reset_pool(service->scratch);

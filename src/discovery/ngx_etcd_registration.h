@@ -14,6 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <jansson.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_service.h>
 
@@ -23,9 +24,11 @@
  * memory, the mutex was held), service->broken is set.
  */
 
-/* a key that has a value, of these revisions */
+/* a key that has a value, of these revisions; or an object in its place */
 void ngx_etcd_service_put(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_str_t *value, int64_t created, int64_t modified);
+void ngx_etcd_service_put_object(ngx_etcd_service_t *service,
+    ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified);
 
 /*
  * One of the index's own keys, found or made, which is not gone; NULL: no
