@@ -9,21 +9,6 @@
 #include <ngx_etcd_index.h>
 
 
-#define ngx_etcd_index_of(n)                                                   \
-    ((ngx_etcd_reg_t *) ((u_char *) (n) - offsetof(ngx_etcd_reg_t, node)))
-
-
-/* an address in use */
-
-struct ngx_etcd_address_s {
-    ngx_str_t            bytes;        /* first */
-    uint32_t             slot;
-    ngx_etcd_newest_t    newest;       /* of its registrations */
-    ngx_etcd_reg_t      *selected;     /* that of the selected list */
-};
-
-
-static ngx_int_t ngx_etcd_index_slots(ngx_etcd_index_t *index);
 static ngx_int_t ngx_etcd_index_read(ngx_etcd_index_t *index,
     ngx_etcd_zone_t *zone, ngx_uint_t force);
 static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index,
@@ -33,14 +18,8 @@ static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index,
 static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
     ngx_str_t *name, ngx_uint_t gone, int64_t revision);
 static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
-static void ngx_etcd_index_free_slot(ngx_etcd_index_t *index, uint32_t slot);
-static ngx_etcd_address_t *ngx_etcd_index_address(ngx_etcd_index_t *index,
-    u_char *sockaddr, socklen_t socklen);
-static ngx_int_t ngx_etcd_index_hold(ngx_etcd_index_t *index,
-    ngx_etcd_reg_t *reg);
-static ngx_etcd_entry_t *ngx_etcd_index_release(ngx_etcd_index_t *index,
-    ngx_etcd_reg_t *reg);
-static ngx_etcd_entry_t *ngx_etcd_index_newest(ngx_etcd_address_t *address);
+static void ngx_etcd_index_inherit(ngx_etcd_index_t *index,
+    ngx_etcd_key_t *key, ngx_etcd_key_t *gone);
 
 
 ngx_int_t
@@ -52,22 +31,17 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
 
     ngx_memzero(index, sizeof(ngx_etcd_index_t));
 
-    index->set = set;
     index->mirror = mirror;
-    index->log = log;
-    index->free_head = NGX_ETCD_SET_NO_SLOT;
-    index->free_tail = NGX_ETCD_SET_NO_SLOT;
 
     ngx_etcd_map_init(&index->keys, log);
-    ngx_etcd_map_init(&index->addresses, log);
     ngx_queue_init(&index->present);
     ngx_queue_init(&index->gone);
 
-    if (ngx_etcd_index_slots(index) != NGX_OK) {
-        return NGX_ERROR;
-    }
+    rc = ngx_etcd_slot_index_init(&index->slots, set, log);
 
-    rc = ngx_etcd_index_read(index, zone, force);
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_index_read(index, zone, force);
+    }
 
     if (rc == NGX_OK) {
         rc = ngx_etcd_index_invalid(index);
@@ -97,7 +71,8 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
 
     do {
         if (ngx_etcd_map_reserve(keys, NGX_ETCD_SET_SLOTS) != NGX_OK
-            || ngx_etcd_map_reserve(&index->addresses, NGX_ETCD_SET_SLOTS)
+            || ngx_etcd_map_reserve(&index->slots.addresses,
+                                    NGX_ETCD_SET_SLOTS)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -126,12 +101,12 @@ ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_walk_t *walk)
 
     for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
 
-        if (!ngx_etcd_walk_next(index->set, walk)) {
+        if (!ngx_etcd_walk_next(index->slots.set, walk)) {
             return NGX_OK;
         }
 
         if (walk->entry == NULL) {
-            ngx_etcd_index_free_slot(index, walk->n);
+            ngx_etcd_slot_index_free(&index->slots, walk->n);
 
         } else if (ngx_etcd_index_import(index, walk->n, walk->entry)
                    != NGX_OK)
@@ -151,8 +126,6 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
     ngx_str_t        name;
     ngx_etcd_key_t  *key;
     ngx_etcd_reg_t  *reg;
-
-    index->serial = ngx_max(index->serial, entry->serial);
 
     if (entry->key_len == 0) {
         return (ngx_etcd_index_add(index, NULL, entry, slot) != NULL)
@@ -231,7 +204,7 @@ ngx_etcd_index_invalid(ngx_etcd_index_t *index)
     ngx_etcd_key_t      *key;
     ngx_etcd_invalid_t  *invalid;
 
-    for (invalid = index->set->invalid;
+    for (invalid = index->slots.set->invalid;
          invalid != NULL;
          invalid = invalid->next)
     {
@@ -284,99 +257,215 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
     }
 
     ngx_etcd_map_done(&index->keys);
-    ngx_etcd_map_done(&index->addresses);
-
-    if (index->next_free != NULL) {
-        ngx_free(index->next_free);
-        index->next_free = NULL;
-    }
+    ngx_etcd_slot_index_done(&index->slots);
 }
 
 
-static ngx_int_t
-ngx_etcd_index_slots(ngx_etcd_index_t *index)
+ngx_etcd_key_t *
+ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key)
 {
-    uint32_t    *next;
-    ngx_uint_t   n;
+    ngx_etcd_mirror_entry_t  *entry;
 
-    n = index->set->nslots;
+    entry = (index->mirror != NULL) ? ngx_etcd_mirror_find(index->mirror, key)
+                                    : NULL;
 
-    next = ngx_alloc(ngx_max(n, 1) * sizeof(uint32_t), index->log);
-    if (next == NULL) {
-        return NGX_ERROR;
+    return (entry != NULL) ? (ngx_etcd_key_t *) entry
+                           : ngx_etcd_map_find(&index->keys, key);
+}
+
+
+ngx_etcd_key_t *
+ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *name)
+{
+    ngx_etcd_key_t  *key;
+
+    key = ngx_etcd_index_find(index, name);
+
+    if (key != NULL) {
+        return key;
     }
 
-    if (index->next_free != NULL) {
-        ngx_memcpy(next, index->next_free, index->nslots * sizeof(uint32_t));
-        ngx_free(index->next_free);
+    key = ngx_etcd_map_add(&index->keys, name, sizeof(ngx_etcd_key_t));
+    if (key == NULL) {
+        return NULL;
     }
 
-    index->next_free = next;
-    index->nslots = n;
+    ngx_queue_insert_tail(&index->present, &key->entry.queue);
 
-    return NGX_OK;
+    return key;
+}
+
+
+void
+ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    ngx_etcd_index_clear(index, key);
+
+    ngx_queue_remove(&key->entry.queue);
+    ngx_etcd_map_remove(&index->keys, &key->entry.key);
+    ngx_free(key);
+}
+
+
+void
+ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    while (key->regs != NULL) {
+        ngx_etcd_index_remove(index, key, key->regs);
+    }
+
+    ngx_etcd_member_host_mark(key->hosts);
+    ngx_etcd_member_host_sweep(&key->hosts);
+
+    key->invalid = 0;
+    key->twice = 0;
+}
+
+
+ngx_etcd_key_t *
+ngx_etcd_index_first(ngx_etcd_index_t *index)
+{
+    if (index->mirror != NULL) {
+        return (ngx_etcd_key_t *) ngx_etcd_mirror_first(index->mirror);
+    }
+
+    return ngx_queue_empty(&index->present)
+           ? NULL : ngx_etcd_index_key_at(ngx_queue_head(&index->present));
+}
+
+
+ngx_etcd_key_t *
+ngx_etcd_index_next(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    ngx_queue_t  *q;
+
+    if (index->mirror != NULL) {
+        return (ngx_etcd_key_t *) ngx_etcd_mirror_next(index->mirror,
+                                                       &key->entry);
+    }
+
+    q = ngx_queue_next(&key->entry.queue);
+
+    return (q != ngx_queue_sentinel(&index->present)) ? ngx_etcd_index_key_at(q)
+                                                      : NULL;
 }
 
 
 ngx_int_t
-ngx_etcd_index_grown(ngx_etcd_index_t *index)
+ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
-    ngx_uint_t  n;
+    if (index->mirror == NULL) {
+        ngx_etcd_index_leave(index, key);
+        return NGX_OK;
+    }
 
-    n = index->nslots;
+    if (key->regs == NULL && key->hosts == NULL && !key->invalid) {
+        return NGX_OK;
+    }
 
-    if (ngx_etcd_index_slots(index) != NGX_OK) {
+    if (ngx_etcd_map_reserve(&index->keys, 1) != NGX_OK) {
+        ngx_etcd_index_clear(index, key);
         return NGX_ERROR;
     }
 
-    for ( /* void */ ; n < index->nslots; n++) {
-        ngx_etcd_index_free_slot(index, n);
-    }
+    ngx_etcd_mirror_hold(index->mirror, &key->entry);
+
+    (void) ngx_etcd_map_insert(&index->keys, &key->entry.key);
+    ngx_queue_insert_tail(&index->present, &key->entry.queue);
+
+    ngx_etcd_index_leave(index, key);
 
     return NGX_OK;
 }
 
 
-/* first in, first out: a slot rests for as long as possible */
-
-static void
-ngx_etcd_index_free_slot(ngx_etcd_index_t *index, uint32_t slot)
+void
+ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
-    index->next_free[slot] = NGX_ETCD_SET_NO_SLOT;
-
-    if (index->free_head == NGX_ETCD_SET_NO_SLOT) {
-        index->free_head = slot;
-
-    } else {
-        index->next_free[index->free_tail] = slot;
+    if (key->gone) {
+        return;
     }
 
-    index->free_tail = slot;
+    key->gone = 1;
+
+    if (key->regs != NULL) {
+        index->live--;
+    }
+
+    ngx_queue_remove(&key->entry.queue);
+    ngx_queue_insert_tail(&index->gone, &key->entry.queue);
 }
 
 
-uint32_t
-ngx_etcd_index_slot(ngx_etcd_index_t *index, u_char *sockaddr,
-    socklen_t socklen)
+void
+ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
-    ngx_etcd_address_t  *address;
+    ngx_etcd_key_t  *gone;
 
-    address = ngx_etcd_index_address(index, sockaddr, socklen);
+    if (index->mirror != NULL) {
+        gone = ngx_etcd_map_find(&index->keys, &key->entry.key);
 
-    return (address != NULL) ? address->slot : index->free_head;
+        if (gone != NULL) {
+            ngx_etcd_index_inherit(index, key, gone);
+        }
+
+        return;
+    }
+
+    if (!key->gone) {
+        return;
+    }
+
+    key->gone = 0;
+
+    if (key->regs != NULL) {
+        index->live++;
+    }
+
+    ngx_queue_remove(&key->entry.queue);
+    ngx_queue_insert_tail(&index->present, &key->entry.queue);
 }
 
 
-static ngx_etcd_address_t *
-ngx_etcd_index_address(ngx_etcd_index_t *index, u_char *sockaddr,
-    socklen_t socklen)
+/* an entry of the mirror is new: it had none of these */
+
+static void
+ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_key_t *gone)
 {
-    ngx_str_t  bytes;
+    ngx_etcd_member_host_t  *host;
 
-    bytes.data = sockaddr;
-    bytes.len = socklen;
+    ngx_etcd_slot_index_move(&index->slots, &gone->regs, &key->regs);
 
-    return ngx_etcd_map_find(&index->addresses, &bytes);
+    key->hosts = gone->hosts;
+    key->reason = gone->reason;
+    key->invalid = gone->invalid;
+
+    if (key->regs != NULL) {
+        index->live++;
+    }
+
+    for (host = key->hosts; host != NULL; host = host->next) {
+        host->owner = key;
+    }
+
+    gone->hosts = NULL;
+
+    ngx_etcd_index_forget(index, gone);
+}
+
+
+void
+ngx_etcd_index_distrust(ngx_etcd_index_t *index)
+{
+    ngx_etcd_key_t  *key;
+
+    for (key = ngx_etcd_index_first(index);
+         key != NULL;
+         key = ngx_etcd_index_next(index, key))
+    {
+        key->entry.mod_revision = 0;
+    }
 }
 
 
@@ -384,48 +473,20 @@ ngx_etcd_reg_t *
 ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_entry_t *entry, uint32_t slot)
 {
-    ngx_etcd_reg_t  *reg, **list;
+    ngx_uint_t       first;
+    ngx_etcd_reg_t  *reg;
 
-    reg = ngx_calloc(sizeof(ngx_etcd_reg_t), index->log);
-    if (reg == NULL) {
-        return NULL;
+    if (key == NULL) {
+        return ngx_etcd_slot_index_add(&index->slots, &index->statics, entry,
+                                       slot);
     }
 
-    reg->entry = entry;
-    reg->slot = slot;
-    reg->node.revision = entry->mod_revision;
+    first = (key->regs == NULL && !key->gone);
 
-    /* an entry has its serial when it is published */
+    reg = ngx_etcd_slot_index_add(&index->slots, &key->regs, entry, slot);
 
-    reg->node.serial = entry->serial ? entry->serial : ++index->serial;
-
-    if (ngx_etcd_index_hold(index, reg) != NGX_OK) {
-        ngx_free(reg);
-        return NULL;
-    }
-
-    list = &index->statics;
-
-    if (key != NULL) {
-        list = &key->regs;
-
-        if (key->regs == NULL && !key->gone) {
-            index->live++;
-        }
-    }
-
-    reg->next = *list;
-    reg->link = list;
-    reg->list = list;
-
-    if (reg->next != NULL) {
-        reg->next->link = &reg->next;
-    }
-
-    *list = reg;
-
-    if (index->selected == list) {
-        reg->address->selected = reg;
+    if (reg != NULL) {
+        index->live += first;
     }
 
     return reg;
@@ -436,104 +497,9 @@ ngx_etcd_reg_t *
 ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     u_char *sockaddr, socklen_t socklen)
 {
-    ngx_etcd_reg_t      *reg, **list;
-    ngx_etcd_address_t  *address;
-
-    list = (key != NULL) ? &key->regs : &index->statics;
-
-    if (index->selected != list) {
-        index->selected = list;
-
-        for (reg = *list; reg != NULL; reg = reg->next) {
-            reg->address->selected = reg;
-        }
-    }
-
-    address = ngx_etcd_index_address(index, sockaddr, socklen);
-
-    /* other lists were selected before */
-
-    return (address != NULL
-            && address->selected != NULL
-            && address->selected->list == list)
-           ? address->selected : NULL;
-}
-
-
-/* the registration's address is in use: by it, or by it too */
-
-static ngx_int_t
-ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
-{
-    ngx_str_t                bytes;
-    ngx_etcd_address_t      *address;
-    ngx_etcd_member_pack_t   record;
-
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
-
-    address = ngx_etcd_index_address(index, record.sockaddr, record.socklen);
-
-    if (address == NULL) {
-        bytes.data = record.sockaddr;
-        bytes.len = record.socklen;
-
-        address = ngx_etcd_map_add(&index->addresses, &bytes,
-                                   sizeof(ngx_etcd_address_t));
-        if (address == NULL) {
-            return NGX_ERROR;
-        }
-
-        address->slot = reg->slot;
-        ngx_etcd_newest_init(&address->newest);
-
-        /* on taking over the slot is none of the free ones */
-
-        if (reg->slot == index->free_head) {
-            index->free_head = index->next_free[reg->slot];
-        }
-    }
-
-    ngx_etcd_newest_insert(&address->newest, &reg->node);
-    reg->address = address;
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg,
-    ngx_etcd_entry_t *entry, uint64_t revision)
-{
-    ngx_etcd_newest_t  *newest;
-
-    newest = &reg->address->newest;
-
-    ngx_etcd_newest_remove(newest, &reg->node);
-
-    reg->entry = entry;
-    reg->gone = 0;
-    reg->node.revision = revision;
-    reg->node.serial = ++index->serial;
-
-    ngx_etcd_newest_insert(newest, &reg->node);
-}
-
-
-ngx_etcd_entry_t *
-ngx_etcd_index_shown(ngx_etcd_reg_t *reg)
-{
-    return ngx_etcd_index_newest(reg->address);
-}
-
-
-static ngx_etcd_entry_t *
-ngx_etcd_index_newest(ngx_etcd_address_t *address)
-{
-    ngx_etcd_newest_node_t  *node;
-
-    node = ngx_etcd_newest_first(&address->newest);
-
-    return (node != NULL) ? ngx_etcd_index_of(node)->entry : NULL;
+    return ngx_etcd_slot_index_find(&index->slots,
+                                    key ? &key->regs : &index->statics,
+                                    sockaddr, socklen);
 }
 
 
@@ -543,48 +509,11 @@ ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 {
     ngx_etcd_entry_t  *shown;
 
-    *reg->link = reg->next;
-
-    if (reg->next != NULL) {
-        reg->next->link = reg->link;
-    }
+    shown = ngx_etcd_slot_index_remove(&index->slots, reg);
 
     if (key != NULL && key->regs == NULL && !key->gone) {
         index->live--;
     }
 
-    shown = ngx_etcd_index_release(index, reg);
-    ngx_free(reg);
-
     return shown;
-}
-
-
-static ngx_etcd_entry_t *
-ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg)
-{
-    ngx_etcd_entry_t    *shown;
-    ngx_etcd_address_t  *address;
-
-    /* the entry is not looked at: it may belong to another owner by now */
-
-    address = reg->address;
-
-    if (address->selected == reg) {
-        address->selected = NULL;
-    }
-
-    ngx_etcd_newest_remove(&address->newest, &reg->node);
-
-    shown = ngx_etcd_index_newest(address);
-    if (shown != NULL) {
-        return shown;
-    }
-
-    ngx_etcd_index_free_slot(index, address->slot);
-
-    ngx_etcd_map_remove(&index->addresses, &address->bytes);
-    ngx_free(address);
-
-    return NULL;
 }

@@ -18,33 +18,12 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_entry.h>
-#include <ngx_etcd_newest.h>
-#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_host.h>
 #include <ngx_etcd_mirror.h>
+#include <ngx_etcd_slot_index.h>
 
 
-typedef struct ngx_etcd_reg_s      ngx_etcd_reg_t;
-typedef struct ngx_etcd_address_s  ngx_etcd_address_t;
-
-
-/* one member that a key registers; as it is when the batch is published */
-
-struct ngx_etcd_reg_s {
-    ngx_etcd_newest_node_t           node;         /* of its address */
-    ngx_etcd_reg_t                  *next;
-    ngx_etcd_reg_t                 **link;         /* what points to it */
-    ngx_etcd_reg_t                 **list;         /* the key's, or statics */
-    ngx_etcd_address_t              *address;
-    ngx_etcd_entry_t                *entry;        /* shared */
-    uint32_t                         slot;
-    unsigned                         seen:1;
-    unsigned                         gone:1;       /* kept by on_empty=keep */
-};
-
-
-struct ngx_etcd_key_s {
+typedef struct {
     ngx_etcd_mirror_entry_t          entry;        /* first; of an own key, or
                                                       one that is gone: just
                                                       its key, queue, and
@@ -60,28 +39,18 @@ struct ngx_etcd_key_s {
     unsigned                         gone:1;
     unsigned                         twice:1;      /* an owner was killed while
                                                       it replaced an entry */
-};
+} ngx_etcd_key_t;
 
 
 typedef struct {
-    ngx_etcd_set_t                  *set;
-    ngx_log_t                       *log;
+    ngx_etcd_slot_index_t            slots;
     ngx_etcd_mirror_t               *mirror;       /* of the keys that are not
                                                       gone; NULL: own keys */
     ngx_etcd_map_t                   keys;         /* all others */
-    ngx_etcd_map_t                   addresses;
     ngx_queue_t                      present;      /* own keys not gone */
     ngx_queue_t                      gone;
     ngx_etcd_reg_t                  *statics;      /* without a key */
-    ngx_etcd_reg_t                 **selected;     /* the list whose addresses
-                                                      know their registration */
     ngx_uint_t                       live;         /* present with a member */
-    uint32_t                         serial;       /* the last one */
-
-    uint32_t                        *next_free;    /* by slot */
-    ngx_uint_t                       nslots;
-    uint32_t                         free_head;
-    uint32_t                         free_tail;
 } ngx_etcd_index_t;
 
 
@@ -129,16 +98,6 @@ void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 /* every value is to be read, whatever its revision */
 void ngx_etcd_index_distrust(ngx_etcd_index_t *index);
 
-/*
- * The slot of an address, or a free one; NGX_ETCD_SET_NO_SLOT: the set has to
- * grow first.
- */
-uint32_t ngx_etcd_index_slot(ngx_etcd_index_t *index, u_char *sockaddr,
-    socklen_t socklen);
-
-/* after the set has grown */
-ngx_int_t ngx_etcd_index_grown(ngx_etcd_index_t *index);
-
 /* adds a registration to a key, or to the static servers (NULL) */
 ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key, ngx_etcd_entry_t *entry, uint32_t slot);
@@ -149,13 +108,6 @@ ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index,
  */
 ngx_etcd_reg_t *ngx_etcd_index_reg(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key, u_char *sockaddr, socklen_t socklen);
-
-/* it has that entry now, of that revision, and is the last one of it */
-void ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_reg_t *reg,
-    ngx_etcd_entry_t *entry, uint64_t revision);
-
-/* what the slot of a registration shows: the newest entry of its address */
-ngx_etcd_entry_t *ngx_etcd_index_shown(ngx_etcd_reg_t *reg);
 
 /* removes one from the list it is in: what its slot shows then, or NULL */
 ngx_etcd_entry_t *ngx_etcd_index_remove(ngx_etcd_index_t *index,

@@ -19,14 +19,13 @@
 
 
 typedef struct ngx_etcd_member_host_s  ngx_etcd_member_host_t;
-typedef struct ngx_etcd_key_s          ngx_etcd_key_t;
 
 
 struct ngx_etcd_member_host_s {
     ngx_etcd_resolver_use_t         use;        /* first; its handler is the
                                                    owner's */
     ngx_etcd_member_host_t         *next;
-    ngx_etcd_key_t                 *key;        /* the owner's */
+    void                           *owner;      /* the owner's */
     in_port_t                       port;
     ngx_etcd_member_attr_t          attr;       /* of the last get() */
     ngx_etcd_resolver_address_t     sole;       /* the address that is used,

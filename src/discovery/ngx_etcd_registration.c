@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_escape.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_registration.h>
 #include <ngx_etcd_service_host.h>
 
@@ -387,7 +388,7 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     op->entry = entry;
 
     if (reg != NULL) {
-        ngx_etcd_index_renew(&service->index, reg, entry, modified);
+        ngx_etcd_slot_index_renew(&service->index.slots, reg, entry, modified);
 
     } else {
         reg = ngx_etcd_index_add(&service->index, key, entry, slot);
@@ -400,7 +401,7 @@ ngx_etcd_service_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     }
 
     op->serial = reg->node.serial;
-    op->shown = ngx_etcd_index_shown(reg);
+    op->shown = ngx_etcd_slot_index_shown(reg);
 
     return NGX_OK;
 }
@@ -420,10 +421,10 @@ ngx_etcd_service_touch(ngx_etcd_service_t *service, ngx_etcd_reg_t *reg,
         return NGX_ERROR;
     }
 
-    ngx_etcd_index_renew(&service->index, reg, reg->entry, modified);
+    ngx_etcd_slot_index_renew(&service->index.slots, reg, reg->entry, modified);
 
     op->serial = reg->node.serial;
-    op->shown = ngx_etcd_index_shown(reg);
+    op->shown = ngx_etcd_slot_index_shown(reg);
 
     return NGX_OK;
 }
@@ -435,27 +436,11 @@ ngx_etcd_service_slot(ngx_etcd_service_t *service, ngx_etcd_member_t *member,
 {
     ngx_int_t  rc;
 
-    *slot = ngx_etcd_index_slot(&service->index, (u_char *) &member->sockaddr,
-                                member->socklen);
+    rc = ngx_etcd_slot_index_slot(&service->index.slots, service->zone, 0,
+                                  (u_char *) &member->sockaddr,
+                                  member->socklen, slot);
 
-    if (*slot != NGX_ETCD_SET_NO_SLOT) {
-        return NGX_OK;
-    }
-
-    rc = ngx_etcd_set_grow(service->zone, service->set, 0);
-    if (rc != NGX_OK) {
-        return ngx_etcd_service_room(service, rc);
-    }
-
-    if (ngx_etcd_index_grown(&service->index) != NGX_OK) {
-        service->broken = 1;
-        return NGX_ERROR;
-    }
-
-    *slot = ngx_etcd_index_slot(&service->index, (u_char *) &member->sockaddr,
-                                member->socklen);
-
-    return NGX_OK;
+    return (rc == NGX_OK) ? NGX_OK : ngx_etcd_service_room(service, rc);
 }
 
 
@@ -563,7 +548,7 @@ ngx_etcd_service_gone(ngx_etcd_service_t *service)
                 return;
             }
 
-            op->shown = ngx_etcd_index_shown(reg);
+            op->shown = ngx_etcd_slot_index_shown(reg);
             reg->gone = 1;
         }
 

@@ -11,6 +11,7 @@
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_index.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_restore.h>
 
 
@@ -50,8 +51,7 @@ static ngx_int_t ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index, json_t *json,
     ngx_str_t *key, ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_restore_slot(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index,
-    ngx_etcd_member_t *member, uint32_t *slot);
+    ngx_etcd_index_t *index, ngx_etcd_member_t *member, uint32_t *slot);
 static ngx_int_t ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *sets);
 
@@ -489,7 +489,7 @@ ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
             != NGX_OK
         || ngx_etcd_restore_number(restore, json, "mod_revision", &modified)
            != NGX_OK
-        || ngx_etcd_restore_slot(restore, set, index, member, &slot) != NGX_OK)
+        || ngx_etcd_restore_slot(restore, index, member, &slot) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -520,7 +520,7 @@ ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
     op->serial = reg->node.serial;
     op->entry = entry;
     op->old = NULL;
-    op->shown = ngx_etcd_index_shown(reg);
+    op->shown = ngx_etcd_slot_index_shown(reg);
     op->revision = modified;
 
     restore->nmembers++;
@@ -530,29 +530,23 @@ ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
 
 
 static ngx_int_t
-ngx_etcd_restore_slot(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
-    ngx_etcd_index_t *index, ngx_etcd_member_t *member, uint32_t *slot)
+ngx_etcd_restore_slot(ngx_etcd_restore_t *restore, ngx_etcd_index_t *index,
+    ngx_etcd_member_t *member, uint32_t *slot)
 {
-    *slot = ngx_etcd_index_slot(index, (u_char *) &member->sockaddr,
-                                member->socklen);
-
-    if (*slot != NGX_ETCD_SET_NO_SLOT) {
+    switch (ngx_etcd_slot_index_slot(&index->slots, restore->zone, 1,
+                                     (u_char *) &member->sockaddr,
+                                     member->socklen, slot))
+    {
+    case NGX_OK:
         return NGX_OK;
-    }
 
-    if (ngx_etcd_set_grow(restore->zone, set->service->set, 1) != NGX_OK) {
+    case NGX_AGAIN:
+        return ngx_etcd_restore_refuse(restore, "no memory");
+
+    default: /* NGX_ERROR */
         return ngx_etcd_restore_refuse(restore, "the \"zone\" is too small "
                                        "for its members");
     }
-
-    if (ngx_etcd_index_grown(index) != NGX_OK) {
-        return ngx_etcd_restore_refuse(restore, "no memory");
-    }
-
-    *slot = ngx_etcd_index_slot(index, (u_char *) &member->sockaddr,
-                                member->socklen);
-
-    return NGX_OK;
 }
 
 

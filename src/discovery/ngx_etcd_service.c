@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_registration.h>
 #include <ngx_etcd_service_host.h>
 #include <ngx_etcd_stall.h>

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_address.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_registration.h>
 #include <ngx_etcd_service_host.h>
 
@@ -112,7 +113,7 @@ ngx_etcd_service_host_get(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
                                     service->log);
 
     if (host != NULL) {
-        host->key = key;
+        host->owner = key;
         host->use.changed = ngx_etcd_service_host_changed;
         host->use.data = service;
     }
@@ -327,7 +328,7 @@ ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
 
     host = (ngx_etcd_member_host_t *) use;
     service = use->data;
-    key = host->key;
+    key = host->owner;
 
     /* without its own keys the set stays as it is */
 

@@ -20,6 +20,7 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_index.h>
 #include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member_pack.h>
 #include "unit_members.h"
 
 
@@ -148,8 +149,8 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 {
     size_t              len;
     u_char              payload[NGX_ETCD_MEMBER_PACK_MAX];
+    uint32_t            slot;
     ngx_int_t           rc;
-    ngx_uint_t          slot;
     ngx_etcd_op_t      *op;
     ngx_etcd_entry_t   *entry;
     ngx_etcd_member_t   member;
@@ -157,27 +158,22 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     ngx_etcd_unit_member(&member, address, 1 + random() % 100);
     len = ngx_etcd_member_pack(payload, &member);
 
-    slot = ngx_etcd_index_slot(&keys->index, (u_char *) &member.sockaddr,
-                               member.socklen);
-
-    if (slot == NGX_ETCD_SET_NO_SLOT) {
-        if (ngx_etcd_set_grow(keys->zone, keys->set, 0) != NGX_OK
-            || ngx_etcd_index_grown(&keys->index) != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        slot = ngx_etcd_index_slot(&keys->index, (u_char *) &member.sockaddr,
-                                   member.socklen);
+    if (ngx_etcd_slot_index_slot(&keys->index.slots, keys->zone, 0,
+                                 (u_char *) &member.sockaddr, member.socklen,
+                                 &slot)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     if (reg != NULL && random() % 2) {
         op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, slot, reg->entry,
                               revision);
 
-        ngx_etcd_index_renew(&keys->index, reg, reg->entry, revision);
+        ngx_etcd_slot_index_renew(&keys->index.slots, reg, reg->entry,
+                                  revision);
         op->serial = reg->node.serial;
-        op->shown = ngx_etcd_index_shown(reg);
+        op->shown = ngx_etcd_slot_index_shown(reg);
 
         return NGX_OK;
     }
@@ -195,14 +191,14 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     op->entry = entry;
 
     if (reg != NULL) {
-        ngx_etcd_index_renew(&keys->index, reg, entry, revision);
+        ngx_etcd_slot_index_renew(&keys->index.slots, reg, entry, revision);
 
     } else {
         reg = ngx_etcd_index_add(&keys->index, key, entry, slot);
     }
 
     op->serial = reg->node.serial;
-    op->shown = ngx_etcd_index_shown(reg);
+    op->shown = ngx_etcd_slot_index_shown(reg);
 
     return NGX_OK;
 }
@@ -628,9 +624,10 @@ ngx_etcd_unit_oldest(ngx_etcd_unit_keys_t *keys)
     op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, reg->slot, reg->entry,
                           (uint64_t) 1 << 32);
 
-    ngx_etcd_index_renew(&keys->index, reg, reg->entry, op->revision);
+    ngx_etcd_slot_index_renew(&keys->index.slots, reg, reg->entry,
+                              op->revision);
     op->serial = reg->node.serial;
-    op->shown = ngx_etcd_index_shown(reg);
+    op->shown = ngx_etcd_slot_index_shown(reg);
 
     ngx_etcd_unit_publish(keys);
 }

@@ -1,0 +1,388 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_slot_index.h>
+
+
+#define ngx_etcd_slot_index_reg(n)                                             \
+    ((ngx_etcd_reg_t *) ((u_char *) (n) - offsetof(ngx_etcd_reg_t, node)))
+
+
+/* an address in use */
+
+struct ngx_etcd_slot_address_s {
+    ngx_str_t            bytes;        /* first */
+    uint32_t             slot;
+    ngx_etcd_newest_t    newest;       /* of its registrations */
+    ngx_etcd_reg_t      *selected;     /* the one on the selected list */
+};
+
+
+static ngx_int_t ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots);
+static ngx_int_t ngx_etcd_slot_index_grown(ngx_etcd_slot_index_t *slots);
+static ngx_etcd_slot_address_t *ngx_etcd_slot_index_address(
+    ngx_etcd_slot_index_t *slots, u_char *sockaddr, socklen_t socklen);
+static ngx_int_t ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t *reg);
+static ngx_etcd_entry_t *ngx_etcd_slot_index_release(
+    ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg);
+static ngx_etcd_entry_t *ngx_etcd_slot_index_newest(
+    ngx_etcd_slot_address_t *address);
+
+
+ngx_int_t
+ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots, ngx_etcd_set_t *set,
+    ngx_log_t *log)
+{
+    ngx_memzero(slots, sizeof(ngx_etcd_slot_index_t));
+
+    slots->set = set;
+    slots->log = log;
+    slots->free_head = NGX_ETCD_SET_NO_SLOT;
+    slots->free_tail = NGX_ETCD_SET_NO_SLOT;
+
+    ngx_etcd_map_init(&slots->addresses, log);
+
+    return ngx_etcd_slot_index_resize(slots);
+}
+
+
+void
+ngx_etcd_slot_index_done(ngx_etcd_slot_index_t *slots)
+{
+    ngx_etcd_map_done(&slots->addresses);
+
+    if (slots->next_free != NULL) {
+        ngx_free(slots->next_free);
+        slots->next_free = NULL;
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots)
+{
+    uint32_t    *next;
+    ngx_uint_t   n;
+
+    n = slots->set->nslots;
+
+    next = ngx_alloc(ngx_max(n, 1) * sizeof(uint32_t), slots->log);
+    if (next == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (slots->next_free != NULL) {
+        ngx_memcpy(next, slots->next_free, slots->nslots * sizeof(uint32_t));
+        ngx_free(slots->next_free);
+    }
+
+    slots->next_free = next;
+    slots->nslots = n;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_slot_index_grown(ngx_etcd_slot_index_t *slots)
+{
+    ngx_uint_t  n;
+
+    n = slots->nslots;
+
+    if (ngx_etcd_slot_index_resize(slots) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    for ( /* void */ ; n < slots->nslots; n++) {
+        ngx_etcd_slot_index_free(slots, n);
+    }
+
+    return NGX_OK;
+}
+
+
+/* First in, first out: a slot is reused as late as possible. */
+
+void
+ngx_etcd_slot_index_free(ngx_etcd_slot_index_t *slots, uint32_t slot)
+{
+    slots->next_free[slot] = NGX_ETCD_SET_NO_SLOT;
+
+    if (slots->free_head == NGX_ETCD_SET_NO_SLOT) {
+        slots->free_head = slot;
+
+    } else {
+        slots->next_free[slots->free_tail] = slot;
+    }
+
+    slots->free_tail = slot;
+}
+
+
+ngx_int_t
+ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots, ngx_etcd_zone_t *zone,
+    ngx_uint_t force, u_char *sockaddr, socklen_t socklen, uint32_t *slot)
+{
+    ngx_int_t                 rc;
+    ngx_etcd_slot_address_t  *address;
+
+    address = ngx_etcd_slot_index_address(slots, sockaddr, socklen);
+
+    if (address != NULL) {
+        *slot = address->slot;
+        return NGX_OK;
+    }
+
+    if (slots->free_head == NGX_ETCD_SET_NO_SLOT) {
+        rc = ngx_etcd_set_grow(zone, slots->set, force);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        if (ngx_etcd_slot_index_grown(slots) != NGX_OK) {
+            return NGX_AGAIN;
+        }
+    }
+
+    *slot = slots->free_head;
+
+    return NGX_OK;
+}
+
+
+static ngx_etcd_slot_address_t *
+ngx_etcd_slot_index_address(ngx_etcd_slot_index_t *slots, u_char *sockaddr,
+    socklen_t socklen)
+{
+    ngx_str_t  bytes;
+
+    bytes.data = sockaddr;
+    bytes.len = socklen;
+
+    return ngx_etcd_map_find(&slots->addresses, &bytes);
+}
+
+
+ngx_etcd_reg_t *
+ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
+    ngx_etcd_entry_t *entry, uint32_t slot)
+{
+    ngx_etcd_reg_t  *reg;
+
+    reg = ngx_calloc(sizeof(ngx_etcd_reg_t), slots->log);
+    if (reg == NULL) {
+        return NULL;
+    }
+
+    reg->entry = entry;
+    reg->slot = slot;
+    reg->node.revision = entry->mod_revision;
+
+    /* an entry gets its serial when it is published */
+
+    reg->node.serial = entry->serial ? entry->serial : ++slots->serial;
+    slots->serial = ngx_max(slots->serial, reg->node.serial);
+
+    if (ngx_etcd_slot_index_hold(slots, reg) != NGX_OK) {
+        ngx_free(reg);
+        return NULL;
+    }
+
+    reg->next = *list;
+    reg->link = list;
+    reg->list = list;
+
+    if (reg->next != NULL) {
+        reg->next->link = &reg->next;
+    }
+
+    *list = reg;
+
+    if (slots->selected == list) {
+        reg->address->selected = reg;
+    }
+
+    return reg;
+}
+
+
+ngx_etcd_reg_t *
+ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
+    u_char *sockaddr, socklen_t socklen)
+{
+    ngx_etcd_reg_t           *reg;
+    ngx_etcd_slot_address_t  *address;
+
+    if (slots->selected != list) {
+        slots->selected = list;
+
+        for (reg = *list; reg != NULL; reg = reg->next) {
+            reg->address->selected = reg;
+        }
+    }
+
+    address = ngx_etcd_slot_index_address(slots, sockaddr, socklen);
+
+    /* the pointer may be left from a list that was selected before */
+
+    return (address != NULL
+            && address->selected != NULL
+            && address->selected->list == list)
+           ? address->selected : NULL;
+}
+
+
+/* Adds the registration to its address, which may be new. */
+
+static ngx_int_t
+ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
+{
+    ngx_str_t                 bytes;
+    ngx_etcd_member_pack_t         record;
+    ngx_etcd_slot_address_t  *address;
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
+
+    address = ngx_etcd_slot_index_address(slots, record.sockaddr,
+                                          record.socklen);
+
+    if (address == NULL) {
+        bytes.data = record.sockaddr;
+        bytes.len = record.socklen;
+
+        address = ngx_etcd_map_add(&slots->addresses, &bytes,
+                                   sizeof(ngx_etcd_slot_address_t));
+        if (address == NULL) {
+            return NGX_ERROR;
+        }
+
+        address->slot = reg->slot;
+        ngx_etcd_newest_init(&address->newest);
+
+        /* a slot that is read from the set is not one of the free slots */
+
+        if (reg->slot == slots->free_head) {
+            slots->free_head = slots->next_free[reg->slot];
+        }
+    }
+
+    ngx_etcd_newest_insert(&address->newest, &reg->node);
+    reg->address = address;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
+    ngx_etcd_entry_t *entry, uint64_t revision)
+{
+    ngx_etcd_newest_t  *newest;
+
+    newest = &reg->address->newest;
+
+    ngx_etcd_newest_remove(newest, &reg->node);
+
+    reg->entry = entry;
+    reg->gone = 0;
+    reg->node.revision = revision;
+    reg->node.serial = ++slots->serial;
+
+    ngx_etcd_newest_insert(newest, &reg->node);
+}
+
+
+ngx_etcd_entry_t *
+ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg)
+{
+    return ngx_etcd_slot_index_newest(reg->address);
+}
+
+
+static ngx_etcd_entry_t *
+ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address)
+{
+    ngx_etcd_newest_node_t  *node;
+
+    node = ngx_etcd_newest_first(&address->newest);
+
+    return (node != NULL) ? ngx_etcd_slot_index_reg(node)->entry : NULL;
+}
+
+
+ngx_etcd_entry_t *
+ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
+{
+    ngx_etcd_entry_t  *shown;
+
+    *reg->link = reg->next;
+
+    if (reg->next != NULL) {
+        reg->next->link = reg->link;
+    }
+
+    shown = ngx_etcd_slot_index_release(slots, reg);
+    ngx_free(reg);
+
+    return shown;
+}
+
+
+/* Must not read the entry: another process may own the zone by now. */
+
+static ngx_etcd_entry_t *
+ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
+{
+    ngx_etcd_entry_t         *shown;
+    ngx_etcd_slot_address_t  *address;
+
+    address = reg->address;
+
+    if (address->selected == reg) {
+        address->selected = NULL;
+    }
+
+    ngx_etcd_newest_remove(&address->newest, &reg->node);
+
+    shown = ngx_etcd_slot_index_newest(address);
+    if (shown != NULL) {
+        return shown;
+    }
+
+    ngx_etcd_slot_index_free(slots, address->slot);
+
+    ngx_etcd_map_remove(&slots->addresses, &address->bytes);
+    ngx_free(address);
+
+    return NULL;
+}
+
+
+void
+ngx_etcd_slot_index_move(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **from,
+    ngx_etcd_reg_t **to)
+{
+    ngx_etcd_reg_t  *reg;
+
+    *to = *from;
+    *from = NULL;
+
+    if (*to != NULL) {
+        (*to)->link = to;
+    }
+
+    for (reg = *to; reg != NULL; reg = reg->next) {
+        reg->list = to;
+    }
+
+    slots->selected = NULL;
+}

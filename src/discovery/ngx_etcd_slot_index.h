@@ -1,0 +1,113 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The agent's private index of the slots of a set: finds the slot of an
+ * address, the registrations of an address, and free slots.  Each registration
+ * is on one list of its owner: the list of a key, or the list of the static
+ * servers.
+ */
+
+
+#ifndef _NGX_ETCD_SLOT_INDEX_H_INCLUDED_
+#define _NGX_ETCD_SLOT_INDEX_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_entry.h>
+#include <ngx_etcd_map.h>
+#include <ngx_etcd_newest.h>
+#include <ngx_etcd_set.h>
+
+
+typedef struct ngx_etcd_reg_s           ngx_etcd_reg_t;
+typedef struct ngx_etcd_slot_address_s  ngx_etcd_slot_address_t;
+
+
+/* one member that a key registers, as it is when the batch is published */
+
+struct ngx_etcd_reg_s {
+    ngx_etcd_newest_node_t           node;      /* of its address */
+    ngx_etcd_reg_t                  *next;
+    ngx_etcd_reg_t                 **link;      /* the pointer to it */
+    ngx_etcd_reg_t                 **list;      /* the list that it is on */
+    ngx_etcd_slot_address_t         *address;
+    ngx_etcd_entry_t                *entry;     /* in shared memory */
+    uint32_t                         slot;
+    unsigned                         seen:1;    /* the owner's */
+    unsigned                         gone:1;    /* kept by on_empty=keep */
+};
+
+
+typedef struct {
+    ngx_etcd_set_t                  *set;
+    ngx_log_t                       *log;
+    ngx_etcd_map_t                   addresses;
+    ngx_etcd_reg_t                 **selected;  /* the list whose addresses
+                                                   point to its registrations */
+    uint32_t                         serial;    /* the last one */
+
+    uint32_t                        *next_free;  /* by slot */
+    ngx_uint_t                       nslots;
+    uint32_t                         free_head;
+    uint32_t                         free_tail;
+} ngx_etcd_slot_index_t;
+
+
+/*
+ * An index without addresses.  The caller then reports each slot of the set
+ * by ngx_etcd_slot_index_free() or ngx_etcd_slot_index_add().  NGX_ERROR: no
+ * memory.  ngx_etcd_slot_index_done() must be called in either case, after all
+ * registrations were removed.
+ */
+ngx_int_t ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_set_t *set, ngx_log_t *log);
+void ngx_etcd_slot_index_done(ngx_etcd_slot_index_t *slots);
+
+/* Adds a slot without entries to the free slots. */
+void ngx_etcd_slot_index_free(ngx_etcd_slot_index_t *slots, uint32_t slot);
+
+/*
+ * The slot of an address, or a free slot: adds slots to the set if there is
+ * none.  NGX_ERROR: the zone is full.  NGX_AGAIN: no memory, or
+ * ngx_etcd_set_grow() returned NGX_AGAIN, which "force" is passed to.
+ */
+ngx_int_t ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_zone_t *zone, ngx_uint_t force, u_char *sockaddr,
+    socklen_t socklen, uint32_t *slot);
+
+/* Adds a registration to a list.  NULL: no memory. */
+ngx_etcd_reg_t *ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t **list, ngx_etcd_entry_t *entry, uint32_t slot);
+
+/*
+ * The registration of an address on a list; NULL: there is none.  The first
+ * of several calls for one list takes O(n) steps, the others O(1).
+ */
+ngx_etcd_reg_t *ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t **list, u_char *sockaddr, socklen_t socklen);
+
+/*
+ * Gives a registration another entry, or the same entry, of another revision.
+ * The registration becomes the last one of that revision.
+ */
+void ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t *reg, ngx_etcd_entry_t *entry, uint64_t revision);
+
+/* The entry that the slot of a registration shows: the newest one. */
+ngx_etcd_entry_t *ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg);
+
+/*
+ * Frees a registration.  Returns the entry that its slot shows then; NULL: the
+ * slot is free.
+ */
+ngx_etcd_entry_t *ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t *reg);
+
+/* Moves all registrations to another list, which is empty. */
+void ngx_etcd_slot_index_move(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t **from, ngx_etcd_reg_t **to);
+
+
+#endif /* _NGX_ETCD_SLOT_INDEX_H_INCLUDED_ */
