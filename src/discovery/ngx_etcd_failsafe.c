@@ -218,7 +218,7 @@ ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
 
     service = failsafe->service;
 
-    staleness = ngx_etcd_set_staleness(service->set);
+    staleness = ngx_etcd_set_staleness(service->conf->set);
     now = ngx_etcd_clock();
 
     if (failsafe->targets.n == 0
@@ -296,8 +296,8 @@ ngx_etcd_failsafe_done(void *data, ngx_uint_t status, ngx_str_t *text)
 
     service = failsafe->service;
 
-    if (ngx_etcd_zone_owned(service->zone)) {
-        ngx_etcd_set_confirm(service->set, failsafe->asked);
+    if (ngx_etcd_zone_owned(service->conf->zone)) {
+        ngx_etcd_set_confirm(service->conf->set, failsafe->asked);
     }
 }
 
@@ -338,8 +338,8 @@ ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
 {
     ngx_etcd_failsafe_cancel(failsafe);
 
-    if (ngx_etcd_zone_owned(failsafe->service->zone)) {
-        ngx_etcd_set_confirm(failsafe->service->set, 0);
+    if (ngx_etcd_zone_owned(failsafe->service->conf->zone)) {
+        ngx_etcd_set_confirm(failsafe->service->conf->set, 0);
     }
 }
 
@@ -386,7 +386,7 @@ ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
     service = failsafe->service;
 
     stale = (staleness > (int64_t) service->conf->rules.max_stale);
-    used = stale && ngx_etcd_set_confirmed(service->set);
+    used = stale && ngx_etcd_set_confirmed(service->conf->set);
 
     reason.data = failsafe->reason;
     reason.len = failsafe->reason_len;

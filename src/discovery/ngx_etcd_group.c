@@ -9,7 +9,7 @@
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_group.h>
-#include <ngx_etcd_registration.h>
+#include <ngx_etcd_service.h>
 #include <ngx_etcd_utf8.h>
 
 
@@ -160,7 +160,7 @@ ngx_etcd_group_changed(ngx_etcd_service_t *service,
     if (part->group == NULL
         && ngx_etcd_group_join(service->ctx, part) != NGX_OK)
     {
-        service->broken = 1;
+        service->diff.broken = 1;
         return;
     }
 
@@ -197,7 +197,7 @@ ngx_etcd_group_complete(ngx_etcd_service_t *service)
     all = service->mirror.relisted;
 
     if (all) {
-        ngx_etcd_service_select(service);
+        ngx_etcd_member_diff_select(&service->diff);
     }
 
     for (q = ngx_queue_head(&groups->groups);
@@ -220,7 +220,7 @@ ngx_etcd_group_complete(ngx_etcd_service_t *service)
     }
 
     if (all) {
-        ngx_etcd_service_sweep(service);
+        ngx_etcd_member_diff_sweep(&service->diff);
     }
 }
 
@@ -309,10 +309,10 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t  *entry, *bad;
 
     if (ngx_queue_empty(&group->parts)) {
-        key = ngx_etcd_index_find(&service->index, &group->path);
+        key = ngx_etcd_index_find(&service->diff.index, &group->path);
 
         if (key != NULL) {
-            (void) ngx_etcd_index_gone(&service->index, key);
+            (void) ngx_etcd_index_gone(&service->diff.index, key);
         }
 
         return;
@@ -337,22 +337,22 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
         }
     }
 
-    key = ngx_etcd_service_key(service, &group->path);
+    key = ngx_etcd_member_diff_key(&service->diff, &group->path);
     value = ngx_etcd_group_value(group);
 
     if (key == NULL || value == NULL) {
-        service->broken = 1;
+        service->diff.broken = 1;
 
     } else if (bad != NULL) {
 
         /* refused as any value of this length is */
 
-        ngx_etcd_service_put(service, key, &bad->value, created,
-                             group->revision);
+        ngx_etcd_member_diff_put(&service->diff, key, &bad->value, created,
+                                 group->revision);
 
     } else {
-        ngx_etcd_service_put_object(service, key, value, created,
-                                    group->revision);
+        ngx_etcd_member_diff_put_object(&service->diff, key, value, created,
+                                        group->revision);
     }
 
     json_decref(value);

@@ -11,7 +11,7 @@
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_leader.h>
 #include <ngx_etcd_patroni.h>
-#include <ngx_etcd_registration.h>
+#include <ngx_etcd_service.h>
 
 
 /* bytes of a text that a reason shows */
@@ -106,7 +106,7 @@ ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
     leader->conf = conf;
 
     service->ctx = leader;
-    service->sole = ngx_etcd_role_sole(conf->role);
+    service->diff.sole = ngx_etcd_role_sole(conf->role);
 
     stale = service->conf->rules.max_stale;
     watch = &service->mirror.watch;
@@ -119,7 +119,7 @@ ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
         return NGX_OK;
     }
 
-    service->sole = 1;
+    service->diff.sole = 1;
     leader->patroni = ngx_etcd_patroni_create(leader, pool);
 
     return (leader->patroni != NULL) ? NGX_OK : NGX_ERROR;
@@ -224,7 +224,7 @@ ngx_etcd_leader_again(ngx_etcd_leader_t *leader)
     service = leader->service;
     leader->changed = 1;
 
-    if (service->mirror.synced && !service->broken) {
+    if (service->mirror.synced && !service->diff.broken) {
         ngx_etcd_leader_select(leader);
     }
 
@@ -241,15 +241,15 @@ ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
 
     leader->pool = ngx_create_pool(4096, service->log);
     if (leader->pool == NULL) {
-        service->broken = 1;
+        service->diff.broken = 1;
         return;
     }
 
     leader->changed = 0;
 
-    ngx_etcd_service_select(service);
+    ngx_etcd_member_diff_select(&service->diff);
     ngx_etcd_leader_kinds[leader->conf->format].select(leader);
-    ngx_etcd_service_sweep(service);
+    ngx_etcd_member_diff_sweep(&service->diff);
 
     ngx_destroy_pool(leader->pool);
     leader->pool = NULL;
@@ -385,7 +385,7 @@ ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
     key.data = ngx_pnalloc(leader->pool, key.len);
 
     if (key.data == NULL) {
-        leader->service->broken = 1;
+        leader->service->diff.broken = 1;
         return NULL;
     }
 
@@ -422,7 +422,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
     if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
         != NGX_OK)
     {
-        service->broken = 1;
+        service->diff.broken = 1;
         return;
     }
 
@@ -444,8 +444,8 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
 
     ngx_etcd_leader_kv(leader, &kv, candidate, term);
 
-    ngx_etcd_service_use(service, &kv, &members,
-                         (rc == NGX_ERROR) ? &reason : NULL);
+    ngx_etcd_member_diff_use(&service->diff, &kv, &members,
+                             (rc == NGX_ERROR) ? &reason : NULL);
 }
 
 
@@ -457,7 +457,7 @@ ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
 
     reason = ngx_etcd_leader_reason(leader, value, what);
     if (reason == NULL) {
-        leader->service->broken = 1;
+        leader->service->diff.broken = 1;
         return;
     }
 
@@ -475,7 +475,7 @@ ngx_etcd_leader_report(ngx_etcd_leader_t *leader,
     ngx_memzero(&none, sizeof(ngx_array_t));
 
     ngx_etcd_leader_kv(leader, &kv, candidate, candidate);
-    ngx_etcd_service_use(leader->service, &kv, &none, reason);
+    ngx_etcd_member_diff_use(&leader->service->diff, &kv, &none, reason);
 }
 
 

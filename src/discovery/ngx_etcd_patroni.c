@@ -10,7 +10,7 @@
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_sync.h>
-#include <ngx_etcd_registration.h>
+#include <ngx_etcd_service.h>
 #include <ngx_etcd_service_host.h>
 
 
@@ -331,8 +331,8 @@ ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni, ngx_str_t *key,
 
     service = patroni->leader->service;
 
-    host = ngx_etcd_member_host_get(service->resolver, &patroni->hosts, member,
-                                    service->log);
+    host = ngx_etcd_member_host_get(service->diff.resolver, &patroni->hosts,
+                                    member, service->log);
     if (host == NULL) {
         ngx_str_set(reason, "no memory");
         return NGX_DECLINED;
@@ -352,7 +352,7 @@ ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni, ngx_str_t *key,
 
     /* a former agent has resolved it */
 
-    if (ngx_etcd_service_host_known(service, key, member)) {
+    if (ngx_etcd_service_host_known(&service->diff, key, member)) {
         return NGX_OK;
     }
 
@@ -372,8 +372,8 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     ngx_str_t                *asked, url;
     ngx_etcd_probe_target_t   target;
 
-    if (ngx_etcd_service_uses(patroni->leader->service, &member->key,
-                              term->create_revision))
+    if (ngx_etcd_member_diff_uses(&patroni->leader->service->diff, &member->key,
+                                  term->create_revision))
     {
         return 1;
     }
@@ -552,7 +552,7 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
 
         if (url != own
             && ngx_etcd_patroni_failsafe_target(patroni, key, url, 0,
-                                            &targets->targets[targets->n])
+                                                &targets->targets[targets->n])
                == NGX_OK)
         {
             targets->n++;

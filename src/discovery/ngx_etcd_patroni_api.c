@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_url.h>
-#include <ngx_etcd_registration.h>
+#include <ngx_etcd_service.h>
 
 
 typedef enum {

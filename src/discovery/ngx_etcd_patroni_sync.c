@@ -121,7 +121,7 @@ ngx_etcd_patroni_sync_standbys(ngx_etcd_leader_t *leader,
     standbys->data = ngx_pstrdup(leader->pool, &names);
 
     if (standbys->data == NULL) {
-        leader->service->broken = 1;
+        leader->service->diff.broken = 1;
         return;
     }
 

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_registration.h>
+#include <ngx_etcd_service.h>
 #include <ngx_etcd_service_host.h>
 #include <ngx_etcd_stall.h>
 
@@ -20,6 +20,8 @@
 
 static ngx_int_t ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
+static void ngx_etcd_service_resolved(void *data);
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
@@ -43,7 +45,6 @@ static void ngx_etcd_service_full(ngx_etcd_service_t *service);
 static void ngx_etcd_service_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
 static void ngx_etcd_service_retry(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_service_batch(ngx_etcd_service_t *service);
 
 
 void
@@ -178,9 +179,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     }
 
     service->conf = conf;
-    service->zone = conf->zone;
-    service->set = conf->set;
-    service->log = log;
+        service->log = log;
     service->published = published;
     service->lost = lost;
     service->data = data;
@@ -196,6 +195,8 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
 
     service->source = ngx_etcd_source(conf);
 
+    ngx_etcd_service_diff(service);
+
     if (ngx_etcd_service_mirror(service, pool) != NGX_OK
         || (service->source->create != NULL
             && service->source->create(service, pool) != NGX_OK))
@@ -203,7 +204,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         return NULL;
     }
 
-    if (ngx_etcd_service_host_create(service, pool) != NGX_OK) {
+    if (ngx_etcd_service_host_create(&service->diff, pool) != NGX_OK) {
         return NULL;
     }
 
@@ -211,13 +212,13 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
 
         /* the mutex is held, or there is no memory: both may pass */
 
-        service->broken = 1;
+        service->diff.broken = 1;
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
     }
 
-    service->mirror.watch.revision = (service->broken
+    service->mirror.watch.revision = (service->diff.broken
                                       || !service->source->indexed)
-                                     ? 0 : service->set->revision;
+                                     ? 0 : service->diff.set->revision;
 
     if (ngx_etcd_mirror_start(&service->mirror, watcher) != NGX_OK) {
         ngx_etcd_service_destroy(service);
@@ -225,6 +226,43 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     }
 
     return service;
+}
+
+
+static void
+ngx_etcd_service_diff(ngx_etcd_service_t *service)
+{
+    ngx_etcd_member_diff_t  *diff;
+    ngx_etcd_service_conf_t  *conf;
+
+    diff = &service->diff;
+    conf = service->conf;
+
+    diff->name = &conf->name;
+    diff->prefix = &conf->prefix;
+    diff->member = &conf->member;
+    diff->statics = &conf->statics;
+    diff->keep = conf->keep;
+    diff->strict = service->source->strict;
+
+    diff->zone = conf->zone;
+    diff->set = conf->set;
+    diff->mirror = service->source->indexed ? &service->mirror : NULL;
+    diff->log = service->log;
+
+    diff->resolved = ngx_etcd_service_resolved;
+    diff->data = service;
+}
+
+
+/* Addresses of a host name have changed: the difference is published. */
+
+static void
+ngx_etcd_service_resolved(void *data)
+{
+    ngx_etcd_service_t *service = data;
+
+    ngx_post_event(&service->publish, &ngx_posted_events);
 }
 
 
@@ -280,22 +318,8 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
         ngx_del_timer(&service->retry);
     }
 
-    if (service->indexed) {
-        ngx_etcd_index_destroy(&service->index);
-        service->indexed = 0;
-    }
-
+    ngx_etcd_member_diff_destroy(&service->diff);
     ngx_etcd_mirror_destroy(&service->mirror);
-
-    if (service->pool != NULL) {
-        ngx_destroy_pool(service->pool);
-        service->pool = NULL;
-    }
-
-    if (service->scratch != NULL) {
-        ngx_destroy_pool(service->scratch);
-        service->scratch = NULL;
-    }
 }
 
 
@@ -304,36 +328,20 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 static ngx_int_t
 ngx_etcd_service_open(ngx_etcd_service_t *service)
 {
-    if (ngx_etcd_service_batch(service) != NGX_OK) {
+    if (ngx_etcd_member_diff_open(&service->diff) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_set_recover(service->zone, service->set) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_index_create(&service->index, service->zone, service->set,
-                              service->source->indexed ? &service->mirror
-                                                       : NULL,
-                              0, service->log)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    service->indexed = 1;
-    service->revision = 0;
-
-    ngx_etcd_service_host_adopt(service);
+    ngx_etcd_service_host_adopt(&service->diff);
 
     /* of one revision of a key there may be a part */
 
-    if (service->set->dirty) {
-        ngx_etcd_index_distrust(&service->index);
+    if (service->diff.set->dirty) {
+        ngx_etcd_index_distrust(&service->diff.index);
     }
 
     ngx_etcd_service_params(service);
-    ngx_etcd_service_statics(service);
+    ngx_etcd_member_diff_statics(&service->diff);
 
     ngx_post_event(&service->publish, &ngx_posted_events);
 
@@ -349,13 +357,13 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
 static void
 ngx_etcd_service_params(ngx_etcd_service_t *service)
 {
-    if (service->set->params == service->conf->params) {
+    if (service->diff.set->params == service->conf->params) {
         return;
     }
 
-    ngx_etcd_index_distrust(&service->index);
+    ngx_etcd_index_distrust(&service->diff.index);
 
-    service->set->revision = 0;
+    service->diff.set->revision = 0;
 }
 
 
@@ -371,18 +379,15 @@ ngx_etcd_service_reopen(ngx_etcd_service_t *service)
                   "etcd: upstream \"%V\": members are compared anew",
                   &service->conf->name);
 
-    if (service->indexed) {
-        ngx_etcd_index_destroy(&service->index);
-        service->indexed = 0;
-    }
+    ngx_etcd_member_diff_close(&service->diff);
 
     if (ngx_etcd_service_open(service) != NGX_OK) {
-        service->broken = 1;
+        service->diff.broken = 1;
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
         return;
     }
 
-    service->broken = 0;
+    service->diff.broken = 0;
 
     ngx_etcd_mirror_again(&service->mirror, 0);
 }
@@ -395,8 +400,8 @@ ngx_etcd_service_list(ngx_etcd_mirror_t *mirror)
 
     /* a member without room is read again, too */
 
-    if (service->skipped) {
-        service->skipped = 0;
+    if (service->diff.skipped) {
+        service->diff.skipped = 0;
         mirror->distrust = 1;
     }
 }
@@ -411,7 +416,7 @@ ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_service_arrived(service);
     service->source->changed(service, entry);
 
-    if (service->broken) {
+    if (service->diff.broken) {
 
         /* the list may not end: it is made again soon */
 
@@ -447,18 +452,15 @@ ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 
     service = mirror->data;
 
-    if (!service->broken) {
-        service->revision = revision;
+    if (!service->diff.broken) {
+        service->diff.revision = revision;
 
         if (service->source->complete != NULL) {
             service->source->complete(service);
         }
     }
 
-    if (service->scratch != NULL) {
-        ngx_destroy_pool(service->scratch);
-        service->scratch = NULL;
-    }
+    ngx_etcd_member_diff_decoded(&service->diff);
 
     ngx_post_event(&service->publish, &ngx_posted_events);
 }
@@ -471,7 +473,7 @@ ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
     ngx_etcd_service_t *service = mirror->data;
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
-        service->set->state = NGX_ETCD_SET_DENIED;
+        service->diff.set->state = NGX_ETCD_SET_DENIED;
     }
 }
 
@@ -486,47 +488,49 @@ ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
     service = mirror->data;
     service->verified = time;
 
-    if (ngx_etcd_zone_owned(service->zone)
+    if (ngx_etcd_zone_owned(service->diff.zone)
         && !ngx_etcd_service_pending(service))
     {
-        ngx_etcd_set_verify(service->set, time);
+        ngx_etcd_set_verify(service->diff.set, time);
     }
 }
 
 
-/* everything that arrived, in several rounds of the event loop if need be */
+/* Publishes the batch, in several rounds of the event loop if need be. */
 
 static void
 ngx_etcd_service_publish(ngx_event_t *ev)
 {
-    ngx_int_t            rc;
-    ngx_etcd_commit_t    commit;
-    ngx_etcd_service_t  *service;
+    ngx_int_t                 rc;
+    ngx_etcd_commit_t         commit;
+    ngx_etcd_service_t       *service;
+    ngx_etcd_member_diff_t  *diff;
 
     service = ev->data;
+    diff = &service->diff;
 
-    if (!service->broken) {
-        ngx_etcd_service_gone(service);
+    if (!diff->broken) {
+        ngx_etcd_member_diff_gone(diff);
     }
 
-    if (service->broken) {
+    if (diff->broken) {
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
         return;
     }
 
-    ngx_etcd_set_arrived(service->set, service->arrived);
+    ngx_etcd_set_arrived(diff->set, service->arrived);
 
-    commit.ops = service->ops;
-    commit.done = service->done;
-    commit.revision = service->revision;
+    commit.ops = diff->ops;
+    commit.done = diff->done;
+    commit.revision = diff->revision;
     commit.until = ngx_etcd_stall_now() + NGX_ETCD_STALL_BUDGET;
     commit.force = 0;
-    commit.changed = service->changed;
+    commit.changed = diff->changed;
 
-    rc = ngx_etcd_set_commit(service->zone, service->set, &commit);
+    rc = ngx_etcd_set_commit(diff->zone, diff->set, &commit);
 
-    service->done = commit.done;
-    service->changed = commit.changed;
+    diff->done = commit.done;
+    diff->changed = commit.changed;
     service->busy = (rc == NGX_BUSY);
 
     switch (rc) {
@@ -554,17 +558,22 @@ ngx_etcd_service_publish(ngx_event_t *ev)
 static void
 ngx_etcd_service_full(ngx_etcd_service_t *service)
 {
-    size_t  size, more;
+    size_t                    size, more;
+    ngx_slab_pool_t          *shpool;
+    ngx_etcd_member_diff_t  *diff;
 
-    size = service->zone->shpool->end - (u_char *) service->zone->shpool;
-    more = size + service->skipped * NGX_ETCD_SERVICE_MEMBER;
+    diff = &service->diff;
+    shpool = diff->zone->shpool;
+
+    size = shpool->end - (u_char *) shpool;
+    more = size + diff->skipped * NGX_ETCD_SERVICE_MEMBER;
 
     ngx_log_error(NGX_LOG_ERR, service->log, 0,
                   "etcd: upstream \"%V\": no room for %ui members of prefix "
                   "\"%V\" beside the %ui present: the zone of %uz bytes is "
                   "full, set \"zone\" in \"etcd\" to %uzm or more",
-                  &service->conf->name, service->skipped,
-                  &service->conf->prefix, service->set->nmembers, size,
+                  &service->conf->name, diff->skipped,
+                  &service->conf->prefix, diff->set->nmembers, size,
                   (more + 1024 * 1024 - 1) / (1024 * 1024));
 }
 
@@ -572,17 +581,21 @@ ngx_etcd_service_full(ngx_etcd_service_t *service)
 static void
 ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 {
-    if (ngx_etcd_service_batch(service) != NGX_OK) {
-        service->broken = 1;
+    ngx_etcd_member_diff_t  *diff;
+
+    diff = &service->diff;
+
+    if (ngx_etcd_member_diff_batch(diff) != NGX_OK) {
+        diff->broken = 1;
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
     }
 
-    if (service->skipped) {
+    if (diff->skipped) {
 
         /* whoever takes over now lists */
 
-        service->set->revision = 0;
-        service->set->state = NGX_ETCD_SET_FULL;
+        diff->set->revision = 0;
+        diff->set->state = NGX_ETCD_SET_FULL;
 
         if (!service->full) {
             service->full = 1;
@@ -593,12 +606,12 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
             ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_FULL);
         }
 
-    } else if (service->revision != 0) {
+    } else if (diff->revision != 0) {
         service->full = 0;
-        service->set->params = service->conf->params;
-        service->set->state = NGX_ETCD_SET_SYNCED;
+        diff->set->params = service->conf->params;
+        diff->set->state = NGX_ETCD_SET_SYNCED;
 
-        ngx_etcd_set_verify(service->set, service->verified);
+        ngx_etcd_set_verify(diff->set, service->verified);
     }
 
     service->published(service->data, changed);
@@ -608,7 +621,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 ngx_uint_t
 ngx_etcd_service_pending(ngx_etcd_service_t *service)
 {
-    return service->publish.posted || service->busy || service->broken;
+    return service->publish.posted || service->busy || service->diff.broken;
 }
 
 
@@ -619,44 +632,16 @@ ngx_etcd_service_retry(ngx_event_t *ev)
 
     service = ev->data;
 
-    if (service->broken) {
+    if (service->diff.broken) {
         ngx_etcd_service_reopen(service);
         return;
     }
 
-    if (service->skipped) {
-        service->skipped = 0;
+    if (service->diff.skipped) {
+        service->diff.skipped = 0;
         ngx_etcd_mirror_again(&service->mirror, 0);
         return;
     }
 
     ngx_post_event(&service->publish, &ngx_posted_events);
-}
-
-
-static ngx_int_t
-ngx_etcd_service_batch(ngx_etcd_service_t *service)
-{
-    ngx_pool_t  *pool;
-
-    pool = ngx_create_pool(1024, service->log);
-    if (pool == NULL) {
-        return NGX_ERROR;
-    }
-
-    service->ops = ngx_array_create(pool, 4, sizeof(ngx_etcd_op_t));
-    if (service->ops == NULL) {
-        ngx_destroy_pool(pool);
-        return NGX_ERROR;
-    }
-
-    if (service->pool != NULL) {
-        ngx_destroy_pool(service->pool);
-    }
-
-    service->pool = pool;
-    service->done = 0;
-    service->changed = 0;
-
-    return NGX_OK;
 }

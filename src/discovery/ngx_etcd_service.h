@@ -16,8 +16,8 @@
 #include <ngx_core.h>
 #include <ngx_etcd_set.h>
 #include <ngx_etcd_member.h>
-#include <ngx_etcd_index.h>
 #include <ngx_etcd_leader.h>
+#include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_source.h>
 #include <ngx_etcd_table.h>
 
@@ -64,24 +64,12 @@ struct ngx_etcd_service_conf_s {
 
 struct ngx_etcd_service_s {
     ngx_etcd_service_conf_t     *conf;
-    ngx_etcd_zone_t             *zone;
-    ngx_etcd_set_t              *set;
     ngx_log_t                   *log;
     ngx_etcd_mirror_t            mirror;        /* of the prefix */
     const ngx_etcd_source_t     *source;
     void                        *ctx;           /* the source's */
-    ngx_etcd_index_t             index;
-    ngx_etcd_resolver_t         *resolver;      /* of host names, or NULL */
-    ngx_pool_t                  *scratch;       /* of one decoding; NULL: there
-                                                   was none since complete() */
+    ngx_etcd_member_diff_t      diff;          /* between mirror and set */
 
-    /* what is to be published next */
-
-    ngx_pool_t                  *pool;
-    ngx_array_t                 *ops;           /* of ngx_etcd_op_t */
-    ngx_uint_t                   done;          /* of them */
-    ngx_uint_t                   changed;       /* by those */
-    uint64_t                     revision;
     uint64_t                     verified;      /* ngx_etcd_clock(): the watch;
                                                    the set when all is
                                                    published */
@@ -91,13 +79,7 @@ struct ngx_etcd_service_s {
     ngx_event_t                  publish;       /* posted */
     ngx_event_t                  retry;         /* the mutex was held */
 
-    uint32_t                     mark;          /* of the last selection */
-    ngx_uint_t                   skipped;       /* members without room */
-    unsigned                     indexed:1;
-    unsigned                     sole:1;        /* a host has one address */
     unsigned                     full:1;        /* was logged */
-    unsigned                     kept:1;        /* was logged */
-    unsigned                     broken:1;      /* index and set may differ */
     unsigned                     busy:1;        /* the mutex was held */
 
     /* the owner's: the zone is up to date, and whether anything became visible

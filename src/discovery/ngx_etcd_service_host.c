@@ -9,12 +9,12 @@
 #include <ngx_event.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_registration.h>
+#include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_service_host.h>
 
 
 static ngx_etcd_member_host_t *ngx_etcd_service_host_get(
-    ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+    ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_member_t *member);
 static char *ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa);
 static void ngx_etcd_service_host_kept(ngx_etcd_key_t *key,
@@ -22,7 +22,7 @@ static void ngx_etcd_service_host_kept(ngx_etcd_key_t *key,
 static ngx_etcd_resolver_address_t *ngx_etcd_service_host_sole(
     ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
     ngx_etcd_resolver_answer_t *answer);
-static ngx_int_t ngx_etcd_service_host_unresolved(ngx_etcd_service_t *service,
+static ngx_int_t ngx_etcd_service_host_unresolved(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
     ngx_str_t *reason);
 static ngx_uint_t ngx_etcd_service_host_share(ngx_uint_t weight, ngx_uint_t n,
@@ -35,12 +35,13 @@ static void ngx_etcd_service_host_template(ngx_etcd_member_t *member,
 
 
 ngx_int_t
-ngx_etcd_service_host_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
+ngx_etcd_service_host_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
 {
     ngx_etcd_member_conf_t    *member;
     ngx_etcd_resolver_conf_t   conf;
 
-    member = &service->conf->member;
+    diff->host = ngx_etcd_service_host_member;
+    member = diff->member;
 
     if (member->resolver == NULL) {
         return NGX_OK;
@@ -48,16 +49,16 @@ ngx_etcd_service_host_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
 
     ngx_memzero(&conf, sizeof(ngx_etcd_resolver_conf_t));
 
-    conf.upstream = &service->conf->name;
-    conf.log = service->log;
+    conf.upstream = diff->name;
+    conf.log = diff->log;
     conf.resolver = member->resolver;
     conf.timeout = member->resolver_timeout;
     conf.refuse = ngx_etcd_service_host_refuse;
     conf.data = member;
 
-    service->resolver = ngx_etcd_resolver_create(&conf, pool);
+    diff->resolver = ngx_etcd_resolver_create(&conf, pool);
 
-    return (service->resolver != NULL) ? NGX_OK : NGX_ERROR;
+    return (diff->resolver != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -69,20 +70,20 @@ ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa)
 
 
 void
-ngx_etcd_service_host_adopt(ngx_etcd_service_t *service)
+ngx_etcd_service_host_adopt(ngx_etcd_member_diff_t *diff)
 {
     ngx_etcd_key_t          *key;
     ngx_etcd_reg_t          *reg;
     ngx_etcd_member_t        member;
     ngx_etcd_member_pack_t   record;
 
-    if (service->resolver == NULL) {
+    if (diff->resolver == NULL) {
         return;
     }
 
-    for (key = ngx_etcd_index_first(&service->index);
+    for (key = ngx_etcd_index_first(&diff->index);
          key != NULL;
-         key = ngx_etcd_index_next(&service->index, key))
+         key = ngx_etcd_index_next(&diff->index, key))
     {
         for (reg = key->regs; reg != NULL; reg = reg->next) {
             ngx_etcd_member_pack_read(&record,
@@ -94,8 +95,8 @@ ngx_etcd_service_host_adopt(ngx_etcd_service_t *service)
 
             ngx_etcd_service_host_template(&member, &record);
 
-            if (ngx_etcd_service_host_get(service, key, &member) == NULL) {
-                service->broken = 1;
+            if (ngx_etcd_service_host_get(diff, key, &member) == NULL) {
+                diff->broken = 1;
                 return;
             }
         }
@@ -104,18 +105,18 @@ ngx_etcd_service_host_adopt(ngx_etcd_service_t *service)
 
 
 static ngx_etcd_member_host_t *
-ngx_etcd_service_host_get(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+ngx_etcd_service_host_get(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_member_t *member)
 {
     ngx_etcd_member_host_t  *host;
 
-    host = ngx_etcd_member_host_get(service->resolver, &key->hosts, member,
-                                    service->log);
+    host = ngx_etcd_member_host_get(diff->resolver, &key->hosts, member,
+                                    diff->log);
 
     if (host != NULL) {
         host->owner = key;
         host->use.changed = ngx_etcd_service_host_changed;
-        host->use.data = service;
+        host->use.data = diff;
     }
 
     return host;
@@ -123,7 +124,7 @@ ngx_etcd_service_host_get(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
 
 
 ngx_int_t
-ngx_etcd_service_host_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
+ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_etcd_member_t *member)
 {
     ngx_int_t                     rc;
@@ -136,9 +137,9 @@ ngx_etcd_service_host_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     ngx_etcd_resolver_address_t  *address;
     ngx_etcd_resolver_address_t   elts[NGX_ETCD_RESOLVER_ADDRESSES];
 
-    host = ngx_etcd_service_host_get(service, key, member);
+    host = ngx_etcd_service_host_get(diff, key, member);
     if (host == NULL) {
-        service->broken = 1;
+        diff->broken = 1;
         return NGX_ERROR;
     }
 
@@ -154,11 +155,11 @@ ngx_etcd_service_host_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
     address = answer->elts;
 
     if (n == 0) {
-        return ngx_etcd_service_host_unresolved(service, key, kv, member,
+        return ngx_etcd_service_host_unresolved(diff, key, kv, member,
                                                 &reason);
     }
 
-    if (service->sole) {
+    if (diff->sole) {
         address = ngx_etcd_service_host_sole(key, host, answer);
         n = 1;
     }
@@ -176,14 +177,14 @@ ngx_etcd_service_host_member(ngx_etcd_service_t *service, ngx_etcd_key_t *key,
 
         /* of two members with one address the first one holds */
 
-        reg = ngx_etcd_index_reg(&service->index, key,
+        reg = ngx_etcd_index_reg(&diff->index, key,
                                  (u_char *) &one.sockaddr, one.socklen);
 
         if (reg != NULL && reg->seen) {
             continue;
         }
 
-        rc = ngx_etcd_service_member(service, key, kv, &one);
+        rc = ngx_etcd_member_diff_member(diff, key, kv, &one);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -238,14 +239,14 @@ ngx_etcd_service_host_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
 
 
 ngx_uint_t
-ngx_etcd_service_host_known(ngx_etcd_service_t *service, ngx_str_t *name,
+ngx_etcd_service_host_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
     ngx_etcd_member_t *member)
 {
     ngx_etcd_key_t               *key;
     ngx_etcd_resolver_answer_t    answer;
     ngx_etcd_resolver_address_t   elts[NGX_ETCD_RESOLVER_ADDRESSES];
 
-    key = ngx_etcd_index_find(&service->index, name);
+    key = ngx_etcd_index_find(&diff->index, name);
 
     if (key == NULL || key->gone) {
         return 0;
@@ -287,7 +288,7 @@ ngx_etcd_service_host_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
 /* it is shown, with the reason, and nobody is sent there */
 
 static ngx_int_t
-ngx_etcd_service_host_unresolved(ngx_etcd_service_t *service,
+ngx_etcd_service_host_unresolved(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
     ngx_str_t *reason)
 {
@@ -301,7 +302,7 @@ ngx_etcd_service_host_unresolved(ngx_etcd_service_t *service,
     one.name_len = ngx_min(reason->len, NGX_ETCD_MEMBER_NAME_LEN);
     ngx_memcpy(one.name, reason->data, one.name_len);
 
-    return ngx_etcd_service_member(service, key, kv, &one);
+    return ngx_etcd_member_diff_member(diff, key, kv, &one);
 }
 
 
@@ -323,40 +324,40 @@ ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
     ngx_array_t              members;
     Etcd__KeyValue           kv;
     ngx_etcd_key_t          *key;
-    ngx_etcd_service_t      *service;
+    ngx_etcd_member_diff_t *diff;
     ngx_etcd_member_host_t  *host;
 
     host = (ngx_etcd_member_host_t *) use;
-    service = use->data;
+    diff = use->data;
     key = host->owner;
 
     /* without its own keys the set stays as it is */
 
-    if (service->broken || key->gone) {
+    if (diff->broken || key->gone) {
         return;
     }
 
-    pool = ngx_create_pool(4096, service->log);
+    pool = ngx_create_pool(4096, diff->log);
 
     if (pool == NULL
         || ngx_array_init(&members, pool, 4, sizeof(ngx_etcd_member_t))
            != NGX_OK
         || ngx_etcd_service_host_members(key, &kv, &members) != NGX_OK)
     {
-        service->broken = 1;
+        diff->broken = 1;
 
     } else {
 
         /* without room, everything is read again */
 
-        (void) ngx_etcd_service_members(service, key, &kv, &members);
+        (void) ngx_etcd_member_diff_members(diff, key, &kv, &members);
     }
 
     if (pool != NULL) {
         ngx_destroy_pool(pool);
     }
 
-    ngx_post_event(&service->publish, &ngx_posted_events);
+    diff->resolved(diff->data);
 }
 
 

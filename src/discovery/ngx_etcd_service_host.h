@@ -14,29 +14,29 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_service.h>
+#include <ngx_etcd_member_diff.h>
 
 
 /* NGX_ERROR: no memory.  Without a resolver there is nothing to do. */
-ngx_int_t ngx_etcd_service_host_create(ngx_etcd_service_t *service,
+ngx_int_t ngx_etcd_service_host_create(ngx_etcd_member_diff_t *diff,
     ngx_pool_t *pool);
 
 /* names that the set, as it was read, has are asked for */
-void ngx_etcd_service_host_adopt(ngx_etcd_service_t *service);
+void ngx_etcd_service_host_adopt(ngx_etcd_member_diff_t *diff);
 
 /*
- * A member of a key, as of ngx_etcd_service_member(), with all addresses that
- * are known of its host, or with one where a leader is selected, or Patroni's
- * members are: what the key has of it already, where nothing else is.
+ * Registers a member by host name: all known addresses of the host, or one of
+ * them if diff->sole is set.  If no address is known, registers the addresses
+ * that the key has.  Otherwise as ngx_etcd_member_diff_member().
  */
-ngx_int_t ngx_etcd_service_host_member(ngx_etcd_service_t *service,
+ngx_int_t ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
 
 /*
  * 1 if the key has addresses of the member's host: the member has the lowest of
  * them afterwards.
  */
-ngx_uint_t ngx_etcd_service_host_known(ngx_etcd_service_t *service,
+ngx_uint_t ngx_etcd_service_host_known(ngx_etcd_member_diff_t *diff,
     ngx_str_t *key, ngx_etcd_member_t *member);
 
 

@@ -9,7 +9,7 @@
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_group.h>
 #include <ngx_etcd_leader.h>
-#include <ngx_etcd_registration.h>
+#include <ngx_etcd_service.h>
 
 
 static void ngx_etcd_source_changed(ngx_etcd_service_t *service,
@@ -44,16 +44,16 @@ ngx_etcd_source_changed(ngx_etcd_service_t *service,
 {
     ngx_etcd_key_t  *key;
 
-    if (service->broken) {
+    if (service->diff.broken) {
         return;
     }
 
     key = (ngx_etcd_key_t *) entry;
 
-    ngx_etcd_index_present(&service->index, key);
+    ngx_etcd_index_present(&service->diff.index, key);
 
-    ngx_etcd_service_put(service, key, &entry->value, entry->create_revision,
-                         entry->mod_revision);
+    ngx_etcd_member_diff_put(&service->diff, key, &entry->value,
+                             entry->create_revision, entry->mod_revision);
 }
 
 
@@ -64,10 +64,10 @@ ngx_etcd_source_removed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry)
 {
     if (ngx_etcd_mirror_known(entry)
-        && service->indexed
-        && ngx_etcd_index_gone(&service->index, (ngx_etcd_key_t *) entry)
+        && service->diff.indexed
+        && ngx_etcd_index_gone(&service->diff.index, (ngx_etcd_key_t *) entry)
            != NGX_OK)
     {
-        service->broken = 1;
+        service->diff.broken = 1;
     }
 }

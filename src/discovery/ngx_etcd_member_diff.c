@@ -1,0 +1,715 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_decode.h>
+#include <ngx_etcd_escape.h>
+#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member_diff.h>
+
+
+static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members,
+    ngx_str_t *reason, int64_t created, int64_t modified);
+static ngx_int_t ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff,
+    ngx_array_t *members);
+static void ngx_etcd_member_diff_refuse(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason,
+    int64_t revision);
+static void ngx_etcd_member_diff_invalid(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason);
+static void ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key);
+static ngx_int_t ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_reg_t *reg, uint64_t modified);
+static ngx_int_t ngx_etcd_member_diff_slot(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_member_t *member, uint32_t *slot);
+static ngx_etcd_entry_t *ngx_etcd_member_diff_entry(
+    ngx_etcd_member_diff_t *diff, ngx_str_t *key, u_char *payload, size_t len,
+    ngx_int_t *rc);
+static ngx_int_t ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff,
+    ngx_int_t rc);
+static void ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key);
+static ngx_int_t ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t revision);
+static ngx_etcd_op_t *ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_op_e op, uint32_t slot, ngx_etcd_entry_t *old,
+    uint64_t revision);
+
+
+ngx_int_t
+ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff)
+{
+    if (ngx_etcd_member_diff_batch(diff) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_set_recover(diff->zone, diff->set) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_index_create(&diff->index, diff->zone, diff->set,
+                              diff->mirror, 0, diff->log)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    diff->indexed = 1;
+    diff->revision = 0;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_member_diff_close(ngx_etcd_member_diff_t *diff)
+{
+    if (diff->indexed) {
+        ngx_etcd_index_destroy(&diff->index);
+        diff->indexed = 0;
+    }
+}
+
+
+void
+ngx_etcd_member_diff_destroy(ngx_etcd_member_diff_t *diff)
+{
+    ngx_etcd_member_diff_close(diff);
+    ngx_etcd_member_diff_decoded(diff);
+
+    if (diff->pool != NULL) {
+        ngx_destroy_pool(diff->pool);
+        diff->pool = NULL;
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff)
+{
+    ngx_pool_t  *pool;
+
+    pool = ngx_create_pool(1024, diff->log);
+    if (pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    diff->ops = ngx_array_create(pool, 4, sizeof(ngx_etcd_op_t));
+    if (diff->ops == NULL) {
+        ngx_destroy_pool(pool);
+        return NGX_ERROR;
+    }
+
+    if (diff->pool != NULL) {
+        ngx_destroy_pool(diff->pool);
+    }
+
+    diff->pool = pool;
+    diff->done = 0;
+    diff->changed = 0;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff)
+{
+    if (diff->scratch != NULL) {
+        ngx_destroy_pool(diff->scratch);
+        diff->scratch = NULL;
+    }
+}
+
+
+void
+ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_str_t *value, int64_t created, int64_t modified)
+{
+    ngx_int_t    rc;
+    ngx_str_t    reason;
+    ngx_array_t  members;
+
+    if (ngx_etcd_member_diff_scratch(diff, &members) != NGX_OK) {
+        diff->broken = 1;
+        return;
+    }
+
+    rc = ngx_etcd_decode(diff->member, &key->entry.key, value, diff->scratch,
+                         &members, &reason);
+
+    ngx_etcd_member_diff_take(diff, key, rc, &members, &reason, created,
+                              modified);
+}
+
+
+void
+ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified)
+{
+    ngx_int_t    rc;
+    ngx_str_t    reason;
+    ngx_array_t  members;
+
+    if (ngx_etcd_member_diff_scratch(diff, &members) != NGX_OK) {
+        diff->broken = 1;
+        return;
+    }
+
+    rc = ngx_etcd_decode_given(diff->member, &key->entry.key, object,
+                               diff->scratch, &members, &reason);
+
+    ngx_etcd_member_diff_take(diff, key, rc, &members, &reason, created,
+                              modified);
+}
+
+
+/* Registers what was decoded into the scratch pool, and resets the pool. */
+
+static void
+ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason, int64_t created,
+    int64_t modified)
+{
+    Etcd__KeyValue  kv;
+
+    etcd__key_value__init(&kv);
+
+    kv.create_revision = created;
+    kv.mod_revision = modified;
+
+    if (rc == NGX_ERROR) {
+        ngx_etcd_member_diff_refuse(diff, key, &kv, reason, modified);
+
+    } else {
+        ngx_etcd_member_diff_valid(diff, key);
+        (void) ngx_etcd_member_diff_members(diff, key, &kv, members);
+    }
+
+    ngx_reset_pool(diff->scratch);
+}
+
+
+ngx_etcd_key_t *
+ngx_etcd_member_diff_key(ngx_etcd_member_diff_t *diff, ngx_str_t *name)
+{
+    ngx_etcd_key_t  *key;
+
+    key = ngx_etcd_index_key(&diff->index, name);
+
+    if (key == NULL) {
+        diff->broken = 1;
+        return NULL;
+    }
+
+    key->mark = diff->mark;
+    ngx_etcd_index_present(&diff->index, key);
+
+    return key;
+}
+
+
+static ngx_int_t
+ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff, ngx_array_t *members)
+{
+    if (diff->scratch == NULL) {
+        diff->scratch = ngx_create_pool(4096, diff->log);
+        if (diff->scratch == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_array_init(members, diff->scratch, 1,
+                          sizeof(ngx_etcd_member_t));
+}
+
+
+void
+ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
+    ngx_array_t *members, ngx_str_t *reason)
+{
+    ngx_str_t        name;
+    ngx_etcd_key_t  *key;
+
+    name.data = kv->key.data;
+    name.len = kv->key.len;
+
+    key = ngx_etcd_member_diff_key(diff, &name);
+    if (key == NULL) {
+        return;
+    }
+
+    if (reason == NULL) {
+        ngx_etcd_member_diff_valid(diff, key);
+
+    } else {
+        ngx_etcd_member_diff_refuse(diff, key, kv, reason, 0);
+        members->nelts = 0;
+    }
+
+    (void) ngx_etcd_member_diff_members(diff, key, kv, members);
+}
+
+
+ngx_uint_t
+ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
+    uint64_t create_revision)
+{
+    ngx_etcd_key_t  *key;
+
+    key = ngx_etcd_index_find(&diff->index, name);
+
+    return key != NULL
+           && !key->gone
+           && key->regs != NULL
+           && key->regs->entry->create_revision == create_revision;
+}
+
+
+void
+ngx_etcd_member_diff_select(ngx_etcd_member_diff_t *diff)
+{
+    diff->mark++;
+}
+
+
+void
+ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff)
+{
+    ngx_etcd_key_t    *key, *next;
+    ngx_etcd_index_t  *index;
+
+    index = &diff->index;
+
+    for (key = ngx_etcd_index_first(index); key != NULL; key = next) {
+        next = ngx_etcd_index_next(index, key);
+
+        if (key->mark != diff->mark) {
+            (void) ngx_etcd_index_gone(index, key);
+        }
+    }
+}
+
+
+/* the same reason, for the same revision if that counts, is reported once */
+
+static void
+ngx_etcd_member_diff_refuse(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_str_t *reason, int64_t revision)
+{
+    uint32_t  hash;
+
+    hash = ngx_crc32_long(reason->data, reason->len) ^ (uint32_t) revision;
+
+    if (!key->invalid || key->reason != hash) {
+        ngx_etcd_member_diff_invalid(diff, key, kv, reason);
+        key->reason = hash;
+    }
+}
+
+
+/*
+ * The last valid member of the key, if any, stays, unless it has to lead.  The
+ * key may hold any bytes: in the log it cannot pass for more than a part of
+ * this line.
+ */
+
+static void
+ngx_etcd_member_diff_invalid(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_str_t *reason)
+{
+    ngx_log_error(NGX_LOG_ERR, diff->log, 0,
+                  "etcd: upstream \"%V\": key \"%V\" at revision %L is "
+                  "invalid: %V%s",
+                  diff->name, ngx_etcd_shown(&key->entry.key),
+                  kv->mod_revision, reason,
+                  diff->strict ? ", it is not used"
+                  : key->regs ? ", its last valid member stays" : "");
+
+    key->invalid = 1;
+
+    if (ngx_etcd_set_invalid(diff->zone, diff->set, &key->entry.key,
+                             reason, kv->mod_revision)
+        == NGX_AGAIN)
+    {
+        diff->broken = 1;
+    }
+}
+
+
+static void
+ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
+{
+    if (!key->invalid) {
+        return;
+    }
+
+    key->invalid = 0;
+
+    if (ngx_etcd_set_invalid(diff->zone, diff->set, &key->entry.key, NULL,
+                             0)
+        == NGX_AGAIN)
+    {
+        diff->broken = 1;
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_array_t *members)
+{
+    ngx_int_t           rc;
+    ngx_uint_t          i;
+    ngx_etcd_reg_t     *reg, *next;
+    ngx_etcd_member_t  *member;
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        reg->seen = 0;
+    }
+
+    ngx_etcd_member_host_mark(key->hosts);
+
+    member = members->elts;
+
+    for (i = 0; i < members->nelts; i++) {
+
+        rc = (member[i].host.len != 0)
+             ? diff->host(diff, key, kv, &member[i])
+             : ngx_etcd_member_diff_member(diff, key, kv, &member[i]);
+
+        if (rc != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_etcd_member_host_sweep(&key->hosts);
+
+    for (reg = key->regs; reg != NULL; reg = next) {
+        next = reg->next;
+
+        if (reg->seen) {
+            continue;
+        }
+
+        if (ngx_etcd_member_diff_drop(diff, key, reg, kv->mod_revision)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_etcd_member_t *member)
+{
+    size_t             len;
+    u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
+    uint32_t           slot;
+    uint64_t           created, modified;
+    ngx_int_t          rc;
+    ngx_str_t          none;
+    ngx_etcd_op_t     *op;
+    ngx_etcd_reg_t    *reg;
+    ngx_etcd_entry_t  *entry, *old;
+
+    ngx_str_set(&none, "");
+    len = ngx_etcd_member_pack(payload, member);
+
+    created = (kv != NULL) ? kv->create_revision : 0;
+    modified = (kv != NULL) ? kv->mod_revision : 0;
+
+    reg = ngx_etcd_index_reg(&diff->index, key,
+                             (u_char *) &member->sockaddr, member->socklen);
+
+    if (reg != NULL) {
+        reg->seen = 1;
+        old = reg->entry;
+        slot = reg->slot;
+
+        if (old->len == len
+            && ngx_memcmp(ngx_etcd_entry_payload(old), payload, len) == 0
+            && old->create_revision == created)
+        {
+            if (reg->node.revision == modified && !reg->gone) {
+                return NGX_OK;
+            }
+
+            return ngx_etcd_member_diff_touch(diff, reg, modified);
+        }
+
+    } else {
+        old = NULL;
+
+        rc = ngx_etcd_member_diff_slot(diff, member, &slot);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    entry = ngx_etcd_member_diff_entry(diff, key ? &key->entry.key : &none,
+                                       payload, len, &rc);
+    if (entry == NULL) {
+        return rc;
+    }
+
+    entry->create_revision = created;
+    entry->mod_revision = modified;
+
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_PUT, slot, old, modified);
+    if (op == NULL) {
+        return NGX_ERROR;
+    }
+
+    op->entry = entry;
+
+    if (reg != NULL) {
+        ngx_etcd_slot_index_renew(&diff->index.slots, reg, entry, modified);
+
+    } else {
+        reg = ngx_etcd_index_add(&diff->index, key, entry, slot);
+        if (reg == NULL) {
+            diff->broken = 1;
+            return NGX_ERROR;
+        }
+
+        reg->seen = 1;
+    }
+
+    op->serial = reg->node.serial;
+    op->shown = ngx_etcd_slot_index_shown(reg);
+
+    return NGX_OK;
+}
+
+
+/* the same member, by another revision of its key */
+
+static ngx_int_t
+ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_reg_t *reg,
+    uint64_t modified)
+{
+    ngx_etcd_op_t  *op;
+
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_TOUCH, reg->slot, reg->entry,
+                                 modified);
+    if (op == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_slot_index_renew(&diff->index.slots, reg, reg->entry, modified);
+
+    op->serial = reg->node.serial;
+    op->shown = ngx_etcd_slot_index_shown(reg);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_member_diff_slot(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_member_t *member, uint32_t *slot)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_slot_index_slot(&diff->index.slots, diff->zone, 0,
+                                  (u_char *) &member->sockaddr,
+                                  member->socklen, slot);
+
+    return (rc == NGX_OK) ? NGX_OK : ngx_etcd_member_diff_room(diff, rc);
+}
+
+
+static ngx_etcd_entry_t *
+ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_str_t *key,
+    u_char *payload, size_t len, ngx_int_t *rc)
+{
+    ngx_etcd_entry_t  *entry;
+
+    entry = ngx_etcd_entry_create(diff->zone, diff->set, key, payload,
+                                  len, rc);
+
+    if (entry == NULL) {
+        *rc = ngx_etcd_member_diff_room(diff, *rc);
+    }
+
+    return entry;
+}
+
+
+/*
+ * There was no room for a member: the rest is published, this one is missed
+ * until there is room.  Anything else makes the batch useless.
+ */
+
+static ngx_int_t
+ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff, ngx_int_t rc)
+{
+    if (rc == NGX_AGAIN) {
+        diff->broken = 1;
+        return NGX_ERROR;
+    }
+
+    diff->skipped++;
+
+    return NGX_DECLINED;
+}
+
+
+/* static servers as this configuration has them */
+
+void
+ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
+{
+    ngx_uint_t          i;
+    ngx_etcd_reg_t     *reg, *next;
+    ngx_etcd_member_t  *member;
+
+    member = diff->statics->elts;
+
+    for (i = 0; i < diff->statics->nelts; i++) {
+        if (ngx_etcd_member_diff_member(diff, NULL, NULL, &member[i])
+            != NGX_OK)
+        {
+            break;
+        }
+    }
+
+    for (reg = diff->index.statics; reg != NULL; reg = next) {
+        next = reg->next;
+
+        if (reg->seen) {
+            reg->seen = 0;
+            continue;
+        }
+
+        (void) ngx_etcd_member_diff_drop(diff, NULL, reg, 0);
+    }
+}
+
+
+/* keys that were deleted: their members leave, unless all would */
+
+void
+ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff)
+{
+    ngx_uint_t       keep;
+    ngx_queue_t     *q, *next;
+    ngx_etcd_op_t   *op;
+    ngx_etcd_key_t  *key;
+    ngx_etcd_reg_t  *reg;
+
+    keep = (diff->keep && diff->index.live == 0);
+
+    for (q = ngx_queue_head(&diff->index.gone);
+         q != ngx_queue_sentinel(&diff->index.gone);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        key = ngx_etcd_index_key_at(q);
+
+        if (!keep || key->regs == NULL) {
+            ngx_etcd_member_diff_remove(diff, key);
+            continue;
+        }
+
+        for (reg = key->regs; reg != NULL; reg = reg->next) {
+            if (reg->gone) {
+                continue;
+            }
+
+            op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_GONE, reg->slot,
+                                         reg->entry, 0);
+            if (op == NULL) {
+                return;
+            }
+
+            op->shown = ngx_etcd_slot_index_shown(reg);
+            reg->gone = 1;
+        }
+
+        if (!diff->kept) {
+            diff->kept = 1;
+            ngx_log_error(NGX_LOG_WARN, diff->log, 0,
+                          "etcd: upstream \"%V\": prefix \"%V\" is empty, "
+                          "its last members are kept",
+                          diff->name, diff->prefix);
+        }
+    }
+
+    if (!keep) {
+        diff->kept = 0;
+    }
+}
+
+
+static void
+ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
+{
+    ngx_etcd_member_diff_valid(diff, key);
+
+    while (key->regs != NULL) {
+        if (ngx_etcd_member_diff_drop(diff, key, key->regs, diff->revision)
+            != NGX_OK)
+        {
+            return;
+        }
+    }
+
+    ngx_etcd_index_forget(&diff->index, key);
+}
+
+
+/* a registration of the key, or a static server (no key), leaves */
+
+static ngx_int_t
+ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, uint64_t revision)
+{
+    ngx_etcd_op_t  *op;
+
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_REMOVE, reg->slot,
+                                 reg->entry, revision);
+    if (op == NULL) {
+        return NGX_ERROR;
+    }
+
+    op->shown = ngx_etcd_index_remove(&diff->index, key, reg);
+
+    return NGX_OK;
+}
+
+
+static ngx_etcd_op_t *
+ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
+    uint32_t slot, ngx_etcd_entry_t *old, uint64_t revision)
+{
+    ngx_etcd_op_t  *o;
+
+    o = ngx_array_push(diff->ops);
+
+    if (o == NULL) {
+        diff->broken = 1;
+        return NULL;
+    }
+
+    o->op = op;
+    o->slot = slot;
+    o->serial = 0;
+    o->entry = NULL;
+    o->old = old;
+    o->shown = NULL;
+    o->revision = revision;
+
+    return o;
+}

@@ -1,0 +1,149 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The difference between the members that keys register and the members of a
+ * set.  Compares what a key registers with the index of the set, and adds the
+ * operations that make the set equal to a batch.  Private to the discovery.
+ */
+
+
+#ifndef _NGX_ETCD_MEMBER_DIFF_H_INCLUDED_
+#define _NGX_ETCD_MEMBER_DIFF_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <jansson.h>
+#include <ngx_etcd_commit.h>
+#include <ngx_etcd_index.h>
+
+
+typedef struct ngx_etcd_member_diff_s  ngx_etcd_member_diff_t;
+
+
+struct ngx_etcd_member_diff_s {
+    /* set by the caller, the rest zeroed */
+
+    ngx_str_t                   *name;          /* of the upstream */
+    ngx_str_t                   *prefix;
+    ngx_etcd_member_conf_t      *member;
+    ngx_array_t                 *statics;       /* of ngx_etcd_member_t */
+    ngx_etcd_zone_t             *zone;
+    ngx_etcd_set_t              *set;
+    ngx_etcd_mirror_t           *mirror;        /* of the index; NULL: the
+                                                   index has own keys */
+    ngx_log_t                   *log;
+    unsigned                     keep:1;        /* on_empty=keep */
+    unsigned                     strict:1;      /* an invalid key has no
+                                                   members */
+    unsigned                     sole:1;        /* a host has one address */
+
+    /* Called after addresses of a host name have changed the batch. */
+    void                       (*resolved)(void *data);
+    void                        *data;
+
+    /* of ngx_etcd_service_host_create(): registers a member by host name */
+    ngx_int_t                  (*host)(ngx_etcd_member_diff_t *diff,
+                                       ngx_etcd_key_t *key, Etcd__KeyValue *kv,
+                                       ngx_etcd_member_t *member);
+    ngx_etcd_resolver_t         *resolver;      /* NULL: no host names */
+
+    ngx_etcd_index_t             index;
+    ngx_pool_t                  *scratch;       /* of one decoding; NULL: there
+                                                   was none since decoded() */
+
+    /* the batch */
+
+    ngx_pool_t                  *pool;
+    ngx_array_t                 *ops;           /* of ngx_etcd_op_t */
+    ngx_uint_t                   done;          /* of ops, published */
+    ngx_uint_t                   changed;       /* by the published ones */
+    uint64_t                     revision;      /* 0: not known */
+
+    uint32_t                     mark;          /* of the last selection */
+    ngx_uint_t                   skipped;       /* members without room */
+    unsigned                     indexed:1;
+    unsigned                     kept:1;        /* was logged */
+    unsigned                     broken:1;      /* index and set may differ */
+};
+
+
+/*
+ * Makes the index from the set as it is, and an empty batch.  NGX_ERROR: no
+ * memory, or the mutex was held.
+ */
+ngx_int_t ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff);
+
+/* Frees the index. */
+void ngx_etcd_member_diff_close(ngx_etcd_member_diff_t *diff);
+
+/* Frees all. */
+void ngx_etcd_member_diff_destroy(ngx_etcd_member_diff_t *diff);
+
+/* An empty batch.  NGX_ERROR: no memory, the former batch stays. */
+ngx_int_t ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff);
+
+/* Frees what decoding has used. */
+void ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff);
+
+
+/*
+ * Each of the following functions adds to diff->ops.  Each sets diff->broken
+ * if index and set may differ afterwards: no memory, or the mutex was held.
+ */
+
+/* a key that has a value, of these revisions; or an object in its place */
+void ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_str_t *value, int64_t created, int64_t modified);
+void ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified);
+
+/*
+ * One of the index's own keys, found or made, which is not gone; NULL: no
+ * memory
+ */
+ngx_etcd_key_t *ngx_etcd_member_diff_key(ngx_etcd_member_diff_t *diff,
+    ngx_str_t *name);
+
+/*
+ * A selection of own keys begins, and ends: those that were not asked for, or
+ * used, in between are gone.
+ */
+void ngx_etcd_member_diff_select(ngx_etcd_member_diff_t *diff);
+void ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff);
+
+/*
+ * What a selection found: a key, said to be of these revisions, with its
+ * members, or with a reason why it has none, which is reported once.  What it
+ * had before leaves.
+ */
+void ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
+    ngx_array_t *members, ngx_str_t *reason);
+
+/*
+ * The members that the key registers, instead of those that it did; kv says
+ * its revisions.  NGX_OK: the batch holds all of it.
+ */
+ngx_int_t ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members);
+
+/*
+ * One of them, whose address is known, or a static server (no key, no kv):
+ * found, changed or new.
+ */
+ngx_int_t ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
+
+/* 1 if the key is in use, as one of that create_revision */
+ngx_uint_t ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff,
+    ngx_str_t *key, uint64_t create_revision);
+
+/* members of keys that are gone leave, unless all would and may not */
+void ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff);
+
+/* static servers as this configuration has them */
+void ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff);
+
+
+#endif /* _NGX_ETCD_MEMBER_DIFF_H_INCLUDED_ */
