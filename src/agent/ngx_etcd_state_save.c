@@ -189,7 +189,7 @@ ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
     snapshots = save->snapshots.elts;
 
     for (i = 0; i < save->snapshots.nelts; i++) {
-        if (services[i]->leader == NULL
+        if (services[i]->source->restorable
             && ngx_etcd_state_known(&snapshots[i]))
         {
             known = ngx_array_push(&save->known);

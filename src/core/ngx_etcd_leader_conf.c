@@ -762,5 +762,5 @@ ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service)
     ngx_crc32_update(&hash, format->data, format->len);
     ngx_crc32_final(hash);
 
-    leader->kind = (hash != 0) ? hash : 1;
+    service->kind = (hash != 0) ? hash : 1;
 }

@@ -10,6 +10,7 @@
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_members_conf.h>
+#include <ngx_etcd_source.h>
 
 
 static ngx_int_t ngx_etcd_upstream_method(ngx_conf_t *cf,
@@ -29,6 +30,7 @@ char *
 ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     ngx_str_t *name, ngx_uint_t stream)
 {
+    char                     *rv;
     ngx_str_t                *value;
     ngx_uint_t                leader;
     ngx_etcd_service_conf_t  *service;
@@ -75,8 +77,14 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     upstream->service = service;
     ngx_etcd_upstream_place(cf, upstream);
 
-    return leader ? ngx_etcd_leader_conf(cf, service)
-                  : ngx_etcd_members_conf(cf, service);
+    rv = leader ? ngx_etcd_leader_conf(cf, service)
+                : ngx_etcd_members_conf(cf, service);
+
+    if (rv == NGX_CONF_OK) {
+        service->source = ngx_etcd_source(service);
+    }
+
+    return rv;
 }
 
 

@@ -9,7 +9,6 @@
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_group.h>
-#include <ngx_etcd_service.h>
 #include <ngx_etcd_utf8.h>
 
 
@@ -68,8 +67,10 @@ static ngx_int_t ngx_etcd_group_part(json_t *object,
 
 
 const ngx_etcd_source_t  ngx_etcd_group_source = {
+    .kind = "members",
     .keep = NGX_ETCD_DECODE_MAX_VALUE + 1,
     .entry_size = sizeof(ngx_etcd_group_part_t),
+    .restorable = 1,
     .create = ngx_etcd_group_start,
     .destroy = ngx_etcd_group_stop,
     .wants = ngx_etcd_group_wants,

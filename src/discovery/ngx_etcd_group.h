@@ -15,7 +15,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_source.h>
+#include <ngx_etcd_service.h>
 
 
 extern const ngx_etcd_source_t  ngx_etcd_group_source;

@@ -10,8 +10,6 @@
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_leader.h>
-#include <ngx_etcd_patroni.h>
-#include <ngx_etcd_service.h>
 
 
 /* bytes of a text that a reason shows */
@@ -20,38 +18,15 @@
 #define NGX_ETCD_LEADER_REASON  512
 
 
-/* what is different in the formats */
-
-typedef struct {
-    ngx_uint_t                 (*candidate)(ngx_etcd_leader_conf_t *conf,
-                                            ngx_str_t *key);
-    ngx_uint_t                   modified;     /* candidates are in the order
-                                                  of their mod_revisions */
-    void                       (*select)(ngx_etcd_leader_t *leader);
-} ngx_etcd_leader_kind_t;
-
-
-static ngx_int_t ngx_etcd_leader_create(ngx_etcd_service_t *service,
-    ngx_pool_t *pool);
-static void ngx_etcd_leader_destroy(ngx_etcd_service_t *service);
-static ngx_uint_t ngx_etcd_leader_wants(ngx_etcd_mirror_t *mirror,
-    ngx_str_t *key);
-static void ngx_etcd_leader_news(ngx_etcd_service_t *service,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_leader_complete(ngx_etcd_service_t *service);
-
 static ngx_uint_t ngx_etcd_leader_any(ngx_etcd_leader_conf_t *conf,
     ngx_str_t *key);
 static ngx_uint_t ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf,
-    ngx_str_t *key);
-static ngx_uint_t ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf,
     ngx_str_t *key);
 static ngx_uint_t ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other);
 static ngx_uint_t ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix);
 static void ngx_etcd_leader_select(ngx_etcd_leader_t *leader);
 static void ngx_etcd_leader_first(ngx_etcd_leader_t *leader);
-static void ngx_etcd_leader_key(ngx_etcd_leader_t *leader);
-static void ngx_etcd_leader_patroni(ngx_etcd_leader_t *leader);
+static void ngx_etcd_leader_one(ngx_etcd_leader_t *leader);
 static void ngx_etcd_leader_lead(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *key);
 static int64_t ngx_etcd_leader_term(ngx_etcd_leader_t *leader,
@@ -62,32 +37,29 @@ static ngx_str_t *ngx_etcd_leader_reason(ngx_etcd_leader_t *leader,
     ngx_str_t *value, char *what);
 
 
-const ngx_etcd_source_t  ngx_etcd_leader_source = {
-
-    /* of a value that is too long enough is kept for it to be refused */
-
-    .keep = NGX_ETCD_DECODE_MAX_VALUE + 1,
-    .strict = 1,
-    .create = ngx_etcd_leader_create,
-    .destroy = ngx_etcd_leader_destroy,
-    .wants = ngx_etcd_leader_wants,
-    .changed = ngx_etcd_leader_news,
-    .removed = ngx_etcd_leader_news,
-    .complete = ngx_etcd_leader_complete,
+const ngx_etcd_leader_source_t  ngx_etcd_leader_election = {
+    .source = NGX_ETCD_LEADER_SOURCE,
+    .candidate = ngx_etcd_leader_any,
+    .select = ngx_etcd_leader_first,
 };
 
 
-/* by ngx_etcd_leader_format_e */
-
-static ngx_etcd_leader_kind_t  ngx_etcd_leader_kinds[] = {
-    { ngx_etcd_leader_any, 0, ngx_etcd_leader_first },
-    { ngx_etcd_leader_own_key, 0, ngx_etcd_leader_key },
-    { ngx_etcd_leader_own_key, 0, ngx_etcd_leader_patroni },
-    { ngx_etcd_leader_below_key, 1, ngx_etcd_leader_first },
+const ngx_etcd_leader_source_t  ngx_etcd_leader_key = {
+    .source = NGX_ETCD_LEADER_SOURCE,
+    .candidate = ngx_etcd_leader_own_key,
+    .select = ngx_etcd_leader_one,
 };
 
 
-static ngx_int_t
+const ngx_etcd_leader_source_t  ngx_etcd_leader_vitess = {
+    .source = NGX_ETCD_LEADER_SOURCE,
+    .candidate = ngx_etcd_leader_below_key,
+    .modified = 1,
+    .select = ngx_etcd_leader_first,
+};
+
+
+ngx_int_t
 ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
     ngx_msec_t               stale;
@@ -104,6 +76,7 @@ ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
 
     leader->service = service;
     leader->conf = conf;
+    leader->source = (const ngx_etcd_leader_source_t *) service->source;
 
     service->ctx = leader;
     service->diff.sole = ngx_etcd_role_sole(conf->role);
@@ -115,38 +88,34 @@ ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
     watch->verify_interval = (stale ? stale : NGX_ETCD_SERVICE_STALE)
                              / NGX_ETCD_SERVICE_VERIFICATIONS;
 
-    if (conf->format != NGX_ETCD_LEADER_PATRONI) {
-        return NGX_OK;
-    }
-
-    service->diff.sole = 1;
-    leader->patroni = ngx_etcd_patroni_create(leader, pool);
-
-    return (leader->patroni != NULL) ? NGX_OK : NGX_ERROR;
+    return (leader->source->create != NULL)
+           ? leader->source->create(leader, pool) : NGX_OK;
 }
 
 
-static void
+void
 ngx_etcd_leader_destroy(ngx_etcd_service_t *service)
 {
     ngx_etcd_leader_t *leader = service->ctx;
 
-    if (leader->patroni != NULL) {
-        ngx_etcd_patroni_destroy(leader->patroni);
+    if (leader->source->destroy != NULL) {
+        leader->source->destroy(leader);
     }
 }
 
 
-static ngx_uint_t
+ngx_uint_t
 ngx_etcd_leader_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
+    ngx_etcd_leader_t       *leader;
     ngx_etcd_service_t      *service;
     ngx_etcd_leader_conf_t  *conf;
 
     service = mirror->data;
-    conf = service->conf->leader;
+    leader = service->ctx;
+    conf = leader->conf;
 
-    return ngx_etcd_leader_kinds[conf->format].candidate(conf, key)
+    return leader->source->candidate(conf, key)
            || ngx_etcd_leader_is(key, &conf->failover)
            || ngx_etcd_leader_is(key, &conf->sync)
            || ngx_etcd_leader_is(key, &conf->config)
@@ -172,7 +141,7 @@ ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
 }
 
 
-static ngx_uint_t
+ngx_uint_t
 ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
 {
     return ngx_etcd_leader_is(key, &conf->key);
@@ -195,8 +164,8 @@ ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix)
 }
 
 
-static void
-ngx_etcd_leader_news(ngx_etcd_service_t *service,
+void
+ngx_etcd_leader_changed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry)
 {
     ngx_etcd_leader_t *leader = service->ctx;
@@ -205,7 +174,7 @@ ngx_etcd_leader_news(ngx_etcd_service_t *service,
 }
 
 
-static void
+void
 ngx_etcd_leader_complete(ngx_etcd_service_t *service)
 {
     ngx_etcd_leader_t *leader = service->ctx;
@@ -248,7 +217,7 @@ ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
     leader->changed = 0;
 
     ngx_etcd_member_diff_select(&service->diff);
-    ngx_etcd_leader_kinds[leader->conf->format].select(leader);
+    leader->source->select(leader);
     ngx_etcd_member_diff_sweep(&service->diff);
 
     ngx_destroy_pool(leader->pool);
@@ -267,11 +236,9 @@ ngx_etcd_leader_first(ngx_etcd_leader_t *leader)
     int64_t                   term, lowest;
     ngx_uint_t                tie;
     ngx_etcd_mirror_t        *mirror;
-    ngx_etcd_leader_kind_t   *kind;
     ngx_etcd_mirror_entry_t  *candidate, *first;
 
     mirror = &leader->service->mirror;
-    kind = &ngx_etcd_leader_kinds[leader->conf->format];
 
     first = NULL;
     lowest = 0;
@@ -281,7 +248,7 @@ ngx_etcd_leader_first(ngx_etcd_leader_t *leader)
          candidate != NULL;
          candidate = ngx_etcd_mirror_next(mirror, candidate))
     {
-        if (!kind->candidate(leader->conf, &candidate->key)) {
+        if (!leader->source->candidate(leader->conf, &candidate->key)) {
             continue;
         }
 
@@ -313,17 +280,10 @@ ngx_etcd_leader_first(ngx_etcd_leader_t *leader)
 
 
 static void
-ngx_etcd_leader_key(ngx_etcd_leader_t *leader)
+ngx_etcd_leader_one(ngx_etcd_leader_t *leader)
 {
     ngx_etcd_leader_lead(leader,
                          ngx_etcd_leader_find(leader, &leader->conf->key));
-}
-
-
-static void
-ngx_etcd_leader_patroni(ngx_etcd_leader_t *leader)
-{
-    ngx_etcd_patroni_select(leader->patroni);
 }
 
 
@@ -335,8 +295,8 @@ ngx_etcd_leader_patroni(ngx_etcd_leader_t *leader)
 static int64_t
 ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
 {
-    return ngx_etcd_leader_kinds[leader->conf->format].modified
-           ? key->mod_revision : key->create_revision;
+    return leader->source->modified ? key->mod_revision
+                                    : key->create_revision;
 }
 
 

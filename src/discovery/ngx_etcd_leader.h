@@ -16,76 +16,77 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_source.h>
-#include <ngx_etcd_ssl.h>
+#include <ngx_etcd_service.h>
 
 
-typedef struct ngx_etcd_leader_s   ngx_etcd_leader_t;
-typedef struct ngx_etcd_patroni_s  ngx_etcd_patroni_t;
+typedef struct ngx_etcd_leader_s  ngx_etcd_leader_t;
 
 
-typedef enum {
-    NGX_ETCD_LEADER_ELECTION = 0,    /* the lowest create_revision */
-    NGX_ETCD_LEADER_KEY,             /* what one key says, or who it names */
-    NGX_ETCD_LEADER_PATRONI,
-    NGX_ETCD_LEADER_VITESS           /* what the key with the lowest
-                                        mod_revision says, or who it names */
-} ngx_etcd_leader_format_e;
-
-
-typedef enum {
-    NGX_ETCD_ROLE_LEADER = 0,
-    NGX_ETCD_ROLE_REPLICA,           /* running, and not the leader */
-    NGX_ETCD_ROLE_ANY,               /* running */
-    NGX_ETCD_ROLE_SYNC,              /* a replica that is a synchronous
-                                        standby */
-    NGX_ETCD_ROLE_QUORUM,            /* the same, with quorum commit */
-    NGX_ETCD_ROLE_ASYNC,             /* a replica that is neither */
-    NGX_ETCD_ROLE_STANDBY_LEADER     /* the leader of a standby cluster */
-} ngx_etcd_role_e;
-
-/* there is one at most */
-#define ngx_etcd_role_sole(role)                                              \
-    ((role) == NGX_ETCD_ROLE_LEADER || (role) == NGX_ETCD_ROLE_STANDBY_LEADER)
-
-
-#define NGX_ETCD_LEADER_ANY_LAG  ((uint64_t) -1)
-
-
-/* made by configuration, then constant */
+/* The source of one format. */
 
 typedef struct {
-    ngx_etcd_leader_format_e   format;
-    ngx_etcd_role_e            role;
-    ngx_str_t                  watched;      /* the prefix of all of it */
-    ngx_str_t                  key;          /* of the leader; election: none;
-                                                Vitess: prefix of candidates */
-    ngx_str_t                  members;      /* prefix of the keys that it may
-                                                name; empty: it is the value */
-    ngx_str_t                  failover;     /* key of an order to hand over;
-                                                Patroni's alone */
-    ngx_str_t                  sync;         /* Patroni's other keys; empty: */
-    ngx_str_t                  config;       /* not needed */
-    ngx_str_t                  failsafe;
-    uint64_t                   max_lag;      /* bytes, or ANY_LAG */
-    ngx_uint_t                 confirm;      /* by the member's own API */
-    ngx_etcd_ssl_t            *api_ssl;      /* of that API; NULL: no https */
-    ngx_uint_t                 proxy;        /* the address is of proxy_url */
-    uint32_t                   kind;         /* of the set: hash of the above,
-                                                not 0 */
-} ngx_etcd_leader_conf_t;
+    ngx_etcd_source_t          source;       /* first */
+
+    /* leader->ctx, or NULL; memory is of the pool.  NGX_ERROR: no memory */
+    ngx_int_t                (*create)(ngx_etcd_leader_t *leader,
+                                       ngx_pool_t *pool);
+    void                     (*destroy)(ngx_etcd_leader_t *leader);
+
+    /* Returns 1 if the key may be the leader's. */
+    ngx_uint_t               (*candidate)(ngx_etcd_leader_conf_t *conf,
+                                          ngx_str_t *key);
+    ngx_uint_t                 modified;     /* candidates are ordered by
+                                                mod_revision */
+
+    /* Registers the selected members. */
+    void                     (*select)(ngx_etcd_leader_t *leader);
+} ngx_etcd_leader_source_t;
 
 
 struct ngx_etcd_leader_s {
-    ngx_etcd_service_t        *service;
-    ngx_etcd_leader_conf_t    *conf;
-    ngx_pool_t                *pool;         /* while it selects */
-    ngx_etcd_patroni_t        *patroni;      /* NULL: another format */
-    unsigned                   changed:1;    /* since it selected */
+    ngx_etcd_service_t               *service;
+    ngx_etcd_leader_conf_t           *conf;
+    const ngx_etcd_leader_source_t   *source;
+    void                             *ctx;       /* the format's */
+    ngx_pool_t                       *pool;      /* while it selects */
+    unsigned                          changed:1; /* since it selected */
 };
 
 
-extern const ngx_etcd_source_t  ngx_etcd_leader_source;
+extern const ngx_etcd_leader_source_t  ngx_etcd_leader_election;
+extern const ngx_etcd_leader_source_t  ngx_etcd_leader_key;
+extern const ngx_etcd_leader_source_t  ngx_etcd_leader_vitess;
+
+
+/*
+ * The "source" of each format.  One byte more than a valid value is kept, so
+ * that a longer value can be refused.
+ */
+
+#define NGX_ETCD_LEADER_SOURCE {                                              \
+    .kind = "leader",                                                         \
+    .keep = NGX_ETCD_DECODE_MAX_VALUE + 1,                                    \
+    .strict = 1,                                                              \
+    .verified = 1,                                                            \
+    .create = ngx_etcd_leader_create,                                         \
+    .destroy = ngx_etcd_leader_destroy,                                       \
+    .wants = ngx_etcd_leader_wants,                                           \
+    .changed = ngx_etcd_leader_changed,                                       \
+    .removed = ngx_etcd_leader_changed,                                       \
+    .complete = ngx_etcd_leader_complete,                                     \
+}
+
+ngx_int_t ngx_etcd_leader_create(ngx_etcd_service_t *service,
+    ngx_pool_t *pool);
+void ngx_etcd_leader_destroy(ngx_etcd_service_t *service);
+ngx_uint_t ngx_etcd_leader_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key);
+void ngx_etcd_leader_changed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry);
+void ngx_etcd_leader_complete(ngx_etcd_service_t *service);
+
+/* Candidate handler: the key of the leader that the configuration names. */
+ngx_uint_t ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf,
+    ngx_str_t *key);
 
 
 /* selects anew, since something else than keys has changed, and publishes it */

@@ -10,7 +10,6 @@
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_sync.h>
-#include <ngx_etcd_service.h>
 #include <ngx_etcd_service_host.h>
 
 
@@ -26,6 +25,10 @@ typedef struct {
 } ngx_etcd_patroni_member_t;
 
 
+static ngx_int_t ngx_etcd_patroni_create(ngx_etcd_leader_t *leader,
+    ngx_pool_t *pool);
+static void ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader);
+static void ngx_etcd_patroni_select(ngx_etcd_leader_t *leader);
 static void ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni);
 static ngx_uint_t ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *term);
@@ -70,17 +73,28 @@ static uint64_t ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *named);
 
 
-ngx_etcd_patroni_t *
+const ngx_etcd_leader_source_t  ngx_etcd_patroni_source = {
+    .source = NGX_ETCD_LEADER_SOURCE,
+    .create = ngx_etcd_patroni_create,
+    .destroy = ngx_etcd_patroni_destroy,
+    .candidate = ngx_etcd_leader_own_key,
+    .select = ngx_etcd_patroni_select,
+};
+
+
+static ngx_int_t
 ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
 {
     ngx_etcd_patroni_t  *patroni;
 
     patroni = ngx_pcalloc(pool, sizeof(ngx_etcd_patroni_t));
     if (patroni == NULL) {
-        return NULL;
+        return NGX_ERROR;
     }
 
     patroni->leader = leader;
+    leader->ctx = patroni;
+    leader->service->diff.sole = 1;
 
     patroni->confirm.log = leader->service->log;
     patroni->confirm.path = NGX_ETCD_PATRONI_PRIMARY;
@@ -96,17 +110,19 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
     if (leader->service->conf->rules.failsafe) {
         patroni->failsafe = ngx_etcd_failsafe_create(leader->service, pool);
         if (patroni->failsafe == NULL) {
-            return NULL;
+            return NGX_ERROR;
         }
     }
 
-    return patroni;
+    return NGX_OK;
 }
 
 
-void
-ngx_etcd_patroni_destroy(ngx_etcd_patroni_t *patroni)
+static void
+ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader)
 {
+    ngx_etcd_patroni_t *patroni = leader->ctx;
+
     ngx_etcd_member_host_mark(patroni->hosts);
     ngx_etcd_member_host_sweep(&patroni->hosts);
     ngx_etcd_patroni_forget(patroni);
@@ -135,13 +151,15 @@ ngx_etcd_patroni_resolved(ngx_etcd_resolver_use_t *use)
 }
 
 
-void
-ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni)
+static void
+ngx_etcd_patroni_select(ngx_etcd_leader_t *leader)
 {
+    ngx_etcd_patroni_t *patroni = leader->ctx;
+
     patroni->wanted = 0;
     ngx_etcd_member_host_mark(patroni->hosts);
 
-    if (ngx_etcd_role_sole(patroni->leader->conf->role)) {
+    if (ngx_etcd_role_sole(leader->conf->role)) {
         ngx_etcd_patroni_leader(patroni);
 
     } else {

@@ -30,7 +30,7 @@
 #define NGX_ETCD_PATRONI_FAILSAFE  "failsafe"
 
 
-struct ngx_etcd_patroni_s {
+typedef struct {
     ngx_etcd_leader_t         *leader;
     ngx_etcd_member_host_t    *hosts;         /* that it asks for */
 
@@ -42,16 +42,11 @@ struct ngx_etcd_patroni_s {
     ngx_uint_t                 wanted;        /* by the present selection */
 
     ngx_etcd_failsafe_t       *failsafe;      /* or NULL */
-};
+} ngx_etcd_patroni_t;
 
 
-/* of an agent's service; memory is of the pool.  NULL: no memory */
-ngx_etcd_patroni_t *ngx_etcd_patroni_create(ngx_etcd_leader_t *leader,
-    ngx_pool_t *pool);
-void ngx_etcd_patroni_destroy(ngx_etcd_patroni_t *patroni);
+extern const ngx_etcd_leader_source_t  ngx_etcd_patroni_source;
 
-/* selects the members of the role that is wanted */
-void ngx_etcd_patroni_select(ngx_etcd_patroni_t *patroni);
 
 /*
  * While it selects: the address of a member, which may be one that is known of

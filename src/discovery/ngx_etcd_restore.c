@@ -246,7 +246,7 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
     for (i = 0; i < restore->services->nelts; i++) {
         sets[i].service = services[i];
 
-        if (services[i]->leader != NULL) {
+        if (!services[i]->source->restorable) {
             continue;
         }
 

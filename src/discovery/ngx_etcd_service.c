@@ -68,7 +68,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_set_id_t   id;
 
     id.stream = conf->stream;
-    id.kind = (conf->leader != NULL) ? conf->leader->kind : 0;
+    id.kind = conf->kind;
     id.name = conf->name;
     id.prefix = conf->prefix;
 
@@ -160,7 +160,7 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 int64_t
 ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf)
 {
-    return (conf->leader != NULL) ? ngx_etcd_set_staleness(conf->set)
+    return conf->source->verified ? ngx_etcd_set_staleness(conf->set)
                                   : ngx_etcd_zone_staleness(conf->zone);
 }
 
@@ -193,7 +193,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     service->retry.log = log;
     service->retry.cancelable = 1;
 
-    service->source = ngx_etcd_source(conf);
+    service->source = conf->source;
 
     ngx_etcd_service_diff(service);
 

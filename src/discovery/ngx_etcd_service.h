@@ -16,9 +16,8 @@
 #include <ngx_core.h>
 #include <ngx_etcd_set.h>
 #include <ngx_etcd_member.h>
-#include <ngx_etcd_leader.h>
 #include <ngx_etcd_member_diff.h>
-#include <ngx_etcd_source.h>
+#include <ngx_etcd_role.h>
 #include <ngx_etcd_table.h>
 
 
@@ -37,12 +36,66 @@
 #define NGX_ETCD_SERVICE_STALE          15000
 
 
+typedef struct ngx_etcd_service_s       ngx_etcd_service_t;
+
+
+/*
+ * A source tells which members the keys of a service's mirror are.  A service
+ * is a mirror and a source: all differences between kinds of services are in
+ * this table.  A handler may be NULL.
+ */
+
+typedef struct {
+    char                        *kind;          /* in the status */
+
+    /* of the mirror */
+    size_t                       keep;
+    size_t                       entry_size;
+
+    /* entries are keys of the index: the mirror goes on from the set's */
+    ngx_uint_t                   indexed;
+
+    /* The watch is verified: its last proof is the staleness of the members. */
+    ngx_uint_t                   verified;
+
+    /*
+     * Members stay valid without a watch: they may be restored from the state
+     * file.
+     */
+    ngx_uint_t                   restorable;
+
+    /* a key whose value is invalid has no member, not even its last one */
+    ngx_uint_t                   strict;
+
+    /* service->ctx; memory is of the pool.  NGX_ERROR: no memory */
+    ngx_int_t                  (*create)(ngx_etcd_service_t *service,
+                                         ngx_pool_t *pool);
+    void                       (*destroy)(ngx_etcd_service_t *service);
+
+    /* as of the mirror */
+    ngx_uint_t                 (*wants)(ngx_etcd_mirror_t *mirror,
+                                        ngx_str_t *key);
+
+    /* as of the mirror, also while the service is broken */
+    void                       (*changed)(ngx_etcd_service_t *service,
+                                          ngx_etcd_mirror_entry_t *entry);
+    void                       (*removed)(ngx_etcd_service_t *service,
+                                          ngx_etcd_mirror_entry_t *entry);
+
+    /*
+     * After each whole revision, and each list, of a service that is not
+     * broken: what is not registered yet.
+     */
+    void                       (*complete)(ngx_etcd_service_t *service);
+} ngx_etcd_source_t;
+
+
 /*
  * One "etcd_members" or "etcd_leader": made by configuration, lives as long as
  * the cycle
  */
 
-struct ngx_etcd_service_conf_s {
+typedef struct {
     ngx_str_t                    name;          /* of the upstream */
     ngx_uint_t                   stream;
     ngx_str_t                    prefix;
@@ -53,13 +106,15 @@ struct ngx_etcd_service_conf_s {
     ngx_array_t                  statics;       /* of ngx_etcd_member_t */
     uint32_t                     params;        /* hash of how values are
                                                    read */
-    ngx_etcd_leader_conf_t      *leader;        /* NULL: all are members */
+    const ngx_etcd_source_t     *source;        /* of ngx_etcd_source() */
+    ngx_etcd_leader_conf_t      *leader;        /* NULL: "etcd_members" */
+    uint32_t                     kind;          /* of the set; 0: members */
     ngx_etcd_table_conf_t        rules;         /* of its tables */
 
     ngx_etcd_zone_t             *zone;
     ngx_etcd_set_t              *set;           /* from declare() on */
     ngx_etcd_table_t             table;         /* of each worker */
-};
+} ngx_etcd_service_conf_t;
 
 
 struct ngx_etcd_service_s {

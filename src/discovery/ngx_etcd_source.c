@@ -8,21 +8,18 @@
 #include <ngx_core.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_group.h>
-#include <ngx_etcd_leader.h>
-#include <ngx_etcd_service.h>
+#include <ngx_etcd_patroni.h>
+#include <ngx_etcd_single_key.h>
+#include <ngx_etcd_source.h>
 
 
-static void ngx_etcd_source_changed(ngx_etcd_service_t *service,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_source_removed(ngx_etcd_service_t *service,
-    ngx_etcd_mirror_entry_t *entry);
+/* by ngx_etcd_leader_format_e */
 
-
-static const ngx_etcd_source_t  ngx_etcd_source_members = {
-    .entry_size = sizeof(ngx_etcd_key_t),
-    .indexed = 1,
-    .changed = ngx_etcd_source_changed,
-    .removed = ngx_etcd_source_removed,
+static const ngx_etcd_leader_source_t  *ngx_etcd_source_leaders[] = {
+    &ngx_etcd_leader_election,
+    &ngx_etcd_leader_key,
+    &ngx_etcd_patroni_source,
+    &ngx_etcd_leader_vitess,
 };
 
 
@@ -30,44 +27,9 @@ const ngx_etcd_source_t *
 ngx_etcd_source(ngx_etcd_service_conf_t *conf)
 {
     if (conf->leader != NULL) {
-        return &ngx_etcd_leader_source;
+        return &ngx_etcd_source_leaders[conf->leader->format]->source;
     }
 
     return ngx_etcd_format_grouped(conf->member.format)
-           ? &ngx_etcd_group_source : &ngx_etcd_source_members;
-}
-
-
-static void
-ngx_etcd_source_changed(ngx_etcd_service_t *service,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_key_t  *key;
-
-    if (service->diff.broken) {
-        return;
-    }
-
-    key = (ngx_etcd_key_t *) entry;
-
-    ngx_etcd_index_present(&service->diff.index, key);
-
-    ngx_etcd_member_diff_put(&service->diff, key, &entry->value,
-                             entry->create_revision, entry->mod_revision);
-}
-
-
-/* also while the service is broken: the entry would be freed */
-
-static void
-ngx_etcd_source_removed(ngx_etcd_service_t *service,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    if (ngx_etcd_mirror_known(entry)
-        && service->diff.indexed
-        && ngx_etcd_index_gone(&service->diff.index, (ngx_etcd_key_t *) entry)
-           != NGX_OK)
-    {
-        service->diff.broken = 1;
-    }
+           ? &ngx_etcd_group_source : &ngx_etcd_single_key_source;
 }

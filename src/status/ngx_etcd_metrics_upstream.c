@@ -233,6 +233,5 @@ ngx_etcd_metrics_failsafe(void *object)
 static ngx_uint_t
 ngx_etcd_metrics_leads(ngx_etcd_service_conf_t *service)
 {
-    return service->leader != NULL
-           && ngx_etcd_role_sole(service->leader->role);
+    return service->rules.sole;
 }

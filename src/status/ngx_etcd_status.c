@@ -349,7 +349,7 @@ ngx_etcd_status_leaders_state(ngx_etcd_conf_t *ecf)
 
     for (i = 0; i < ecf->services.nelts; i++) {
 
-        if (services[i]->leader == NULL) {
+        if (!services[i]->source->verified) {
             continue;
         }
 

@@ -1,0 +1,69 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Leaders as the configuration describes them: who writes the keys, which
+ * keys are read, and which role a member must have.
+ */
+
+
+#ifndef _NGX_ETCD_ROLE_H_INCLUDED_
+#define _NGX_ETCD_ROLE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_ssl.h>
+
+
+typedef enum {
+    NGX_ETCD_LEADER_ELECTION = 0,    /* the lowest create_revision */
+    NGX_ETCD_LEADER_KEY,             /* what one key says, or who it names */
+    NGX_ETCD_LEADER_PATRONI,
+    NGX_ETCD_LEADER_VITESS           /* what the key with the lowest
+                                        mod_revision says, or who it names */
+} ngx_etcd_leader_format_e;
+
+
+typedef enum {
+    NGX_ETCD_ROLE_LEADER = 0,
+    NGX_ETCD_ROLE_REPLICA,           /* running, and not the leader */
+    NGX_ETCD_ROLE_ANY,               /* running */
+    NGX_ETCD_ROLE_SYNC,              /* a replica that is a synchronous
+                                        standby */
+    NGX_ETCD_ROLE_QUORUM,            /* the same, with quorum commit */
+    NGX_ETCD_ROLE_ASYNC,             /* a replica that is neither */
+    NGX_ETCD_ROLE_STANDBY_LEADER     /* the leader of a standby cluster */
+} ngx_etcd_role_e;
+
+/* there is one at most */
+#define ngx_etcd_role_sole(role)                                              \
+    ((role) == NGX_ETCD_ROLE_LEADER || (role) == NGX_ETCD_ROLE_STANDBY_LEADER)
+
+
+#define NGX_ETCD_LEADER_ANY_LAG  ((uint64_t) -1)
+
+
+/* made by configuration, then constant */
+
+typedef struct {
+    ngx_etcd_leader_format_e   format;
+    ngx_etcd_role_e            role;
+    ngx_str_t                  watched;      /* the prefix of all of it */
+    ngx_str_t                  key;          /* of the leader; election: none;
+                                                Vitess: prefix of candidates */
+    ngx_str_t                  members;      /* prefix of the keys that it may
+                                                name; empty: it is the value */
+    ngx_str_t                  failover;     /* key of an order to hand over;
+                                                Patroni's alone */
+    ngx_str_t                  sync;         /* Patroni's other keys; empty: */
+    ngx_str_t                  config;       /* not needed */
+    ngx_str_t                  failsafe;
+    uint64_t                   max_lag;      /* bytes, or ANY_LAG */
+    ngx_uint_t                 confirm;      /* by the member's own API */
+    ngx_etcd_ssl_t            *api_ssl;      /* of that API; NULL: no https */
+    ngx_uint_t                 proxy;        /* the address is of proxy_url */
+} ngx_etcd_leader_conf_t;
+
+
+#endif /* _NGX_ETCD_ROLE_H_INCLUDED_ */
