@@ -16,6 +16,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_format.h>
+#include <ngx_etcd_decode.h>
 #include <ngx_etcd_service.h>
 
 

@@ -6,11 +6,28 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_address.h>
+#include <ngx_etcd_confirm.h>
+#include <ngx_etcd_failsafe.h>
 #include <ngx_etcd_json_layout.h>
+#include <ngx_etcd_patroni.h>
 #include <ngx_etcd_patroni_api.h>
+#include <ngx_etcd_patroni_member.h>
 #include <ngx_etcd_patroni_sync.h>
-#include <ngx_etcd_service_host.h>
+
+
+typedef struct {
+    ngx_etcd_leader_t         *leader;
+    ngx_etcd_patroni_hosts_t   hosts;         /* of members and APIs */
+
+    /* who is asked to confirm that it leads */
+
+    ngx_etcd_confirm_t         confirm;
+    ngx_str_t                  asked;         /* key; own memory */
+    int64_t                    term;          /* create_revision */
+    ngx_uint_t                 wanted;        /* by the present selection */
+
+    ngx_etcd_failsafe_t       *failsafe;      /* or NULL */
+} ngx_etcd_patroni_t;
 
 
 /* what a member says of its state */
@@ -43,10 +60,6 @@ static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
     ngx_str_t *asked, int64_t term, ngx_etcd_probe_target_t *target);
 static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
 static void ngx_etcd_patroni_again(void *data);
-static void ngx_etcd_patroni_resolved(ngx_etcd_resolver_use_t *use);
-static ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
-    ngx_str_t *reason);
 static void ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *term);
 static char *ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
@@ -93,6 +106,7 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
     }
 
     patroni->leader = leader;
+    patroni->hosts.leader = leader;
     leader->ctx = patroni;
     leader->service->diff.sole = 1;
 
@@ -123,8 +137,8 @@ ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader)
 {
     ngx_etcd_patroni_t *patroni = leader->ctx;
 
-    ngx_etcd_member_host_mark(patroni->hosts);
-    ngx_etcd_member_host_sweep(&patroni->hosts);
+    ngx_etcd_member_host_mark(patroni->hosts.list);
+    ngx_etcd_member_host_sweep(&patroni->hosts.list);
     ngx_etcd_patroni_forget(patroni);
 
     if (patroni->failsafe != NULL) {
@@ -145,19 +159,12 @@ ngx_etcd_patroni_again(void *data)
 
 
 static void
-ngx_etcd_patroni_resolved(ngx_etcd_resolver_use_t *use)
-{
-    ngx_etcd_patroni_again(use->data);
-}
-
-
-static void
 ngx_etcd_patroni_select(ngx_etcd_leader_t *leader)
 {
     ngx_etcd_patroni_t *patroni = leader->ctx;
 
     patroni->wanted = 0;
-    ngx_etcd_member_host_mark(patroni->hosts);
+    ngx_etcd_member_host_mark(patroni->hosts.list);
 
     if (ngx_etcd_role_sole(leader->conf->role)) {
         ngx_etcd_patroni_leader(patroni);
@@ -166,7 +173,7 @@ ngx_etcd_patroni_select(ngx_etcd_leader_t *leader)
         ngx_etcd_patroni_members(patroni);
     }
 
-    ngx_etcd_member_host_sweep(&patroni->hosts);
+    ngx_etcd_member_host_sweep(&patroni->hosts.list);
 
     if (!patroni->wanted) {
         ngx_etcd_patroni_forget(patroni);
@@ -290,8 +297,9 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
 
     leader = patroni->leader;
 
-    switch (ngx_etcd_patroni_member(patroni, candidate, &member, &reason)) {
-
+    switch (ngx_etcd_patroni_member(&patroni->hosts, candidate, &member,
+                                    &reason))
+    {
     case NGX_AGAIN:
         break;
 
@@ -302,79 +310,6 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
     default:
         ngx_etcd_leader_use(leader, candidate, term, drain);
     }
-}
-
-
-/* NGX_ERROR: there is no member; otherwise as ngx_etcd_patroni_resolve() */
-
-static ngx_int_t
-ngx_etcd_patroni_member(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
-    ngx_str_t *reason)
-{
-    ngx_array_t         members;
-    ngx_etcd_leader_t  *leader;
-
-    leader = patroni->leader;
-
-    if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
-            != NGX_OK
-        || ngx_etcd_decode(&leader->service->conf->member, &key->key,
-                           &key->value, leader->pool, &members, reason)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    *member = *(ngx_etcd_member_t *) members.elts;
-
-    return ngx_etcd_patroni_resolve(patroni, &key->key, member, reason);
-}
-
-
-ngx_int_t
-ngx_etcd_patroni_resolve(ngx_etcd_patroni_t *patroni, ngx_str_t *key,
-    ngx_etcd_member_t *member, ngx_str_t *reason)
-{
-    ngx_etcd_service_t           *service;
-    ngx_etcd_member_host_t       *host;
-    ngx_etcd_resolver_answer_t   *answer;
-    ngx_etcd_resolver_address_t  *address;
-
-    ngx_str_null(reason);
-
-    if (member->host.len == 0) {
-        return NGX_OK;
-    }
-
-    service = patroni->leader->service;
-
-    host = ngx_etcd_member_host_get(service->diff.resolver, &patroni->hosts,
-                                    member, service->log);
-    if (host == NULL) {
-        ngx_str_set(reason, "no memory");
-        return NGX_DECLINED;
-    }
-
-    host->use.changed = ngx_etcd_patroni_resolved;
-    host->use.data = patroni;
-
-    answer = ngx_etcd_resolver_answer(&host->use, reason);
-
-    if (answer->n != 0) {
-        address = ngx_etcd_member_host_sole(host, answer);
-        ngx_etcd_address_resolved(member, &address->sockaddr,
-                                  address->socklen);
-        return NGX_OK;
-    }
-
-    /* a former agent has resolved it */
-
-    if (ngx_etcd_service_host_known(&service->diff, key, member)) {
-        return NGX_OK;
-    }
-
-    return (reason->len != 0) ? NGX_DECLINED : NGX_AGAIN;
 }
 
 
@@ -396,8 +331,9 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
         return 1;
     }
 
-    if (ngx_etcd_patroni_api_read(patroni, member, &url) != NGX_OK
-        || ngx_etcd_patroni_api_target(patroni, member, &url, 1, &target)
+    if (ngx_etcd_patroni_api_read(&patroni->hosts, member, &url) != NGX_OK
+        || ngx_etcd_patroni_api_target(&patroni->hosts, member, &url, 1,
+                                       &target)
            != NGX_OK)
     {
         return 0;
@@ -570,7 +506,7 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
 
         if (url != own
             && ngx_etcd_patroni_failsafe_target(patroni, key, url, 0,
-                                                &targets->targets[targets->n])
+                                            &targets->targets[targets->n])
                == NGX_OK)
         {
             targets->n++;
@@ -592,7 +528,8 @@ ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
         return NGX_DECLINED;
     }
 
-    return ngx_etcd_patroni_api_target(patroni, key, &text, report, target);
+    return ngx_etcd_patroni_api_target(&patroni->hosts, key, &text, report,
+                                       target);
 }
 
 

@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_url.h>
-#include <ngx_etcd_service.h>
 
 
 typedef enum {
@@ -20,24 +19,24 @@ typedef enum {
 } ngx_etcd_patroni_role_e;
 
 
-static ngx_int_t ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
+static ngx_int_t ngx_etcd_patroni_api_address(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_member_t *member);
-static ngx_int_t ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
+static ngx_int_t ngx_etcd_patroni_api_host(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 static ngx_etcd_patroni_role_e ngx_etcd_patroni_api_role(ngx_str_t *body);
 
 
 ngx_int_t
-ngx_etcd_patroni_api_read(ngx_etcd_patroni_t *patroni,
+ngx_etcd_patroni_api_read(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url)
 {
     ngx_str_t           reason;
     ngx_etcd_leader_t  *leader;
     ngx_etcd_decode_t   d;
 
-    leader = patroni->leader;
+    leader = hosts->leader;
 
     ngx_etcd_decode_init(&d, &leader->service->conf->member, &key->key,
                          leader->pool, NULL, &reason);
@@ -56,14 +55,14 @@ ngx_etcd_patroni_api_read(ngx_etcd_patroni_t *patroni,
 
 
 ngx_int_t
-ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
+ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
     ngx_int_t           rc;
     ngx_etcd_member_t   member;
 
-    rc = ngx_etcd_patroni_api_address(patroni, key, url, report, &member);
+    rc = ngx_etcd_patroni_api_address(hosts, key, url, report, &member);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -74,14 +73,14 @@ ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
     target->socklen = member.socklen;
     target->port = ngx_inet_get_port(&member.sockaddr.sockaddr);
 
-    return ngx_etcd_patroni_api_host(patroni, key, url, report, target);
+    return ngx_etcd_patroni_api_host(hosts, key, url, report, target);
 }
 
 
 /* the address, as a member's: "etcd_allow" holds for it, too */
 
 static ngx_int_t
-ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
+ngx_etcd_patroni_api_address(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_member_t *member)
 {
@@ -91,7 +90,7 @@ ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
     ngx_etcd_leader_t  *leader;
     ngx_etcd_decode_t   d;
 
-    leader = patroni->leader;
+    leader = hosts->leader;
     ngx_str_null(&reason);
 
     if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
@@ -108,7 +107,8 @@ ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
     if (rc == NGX_OK) {
         *member = *(ngx_etcd_member_t *) members.elts;
 
-        rc = ngx_etcd_patroni_resolve(patroni, &key->key, member, &reason);
+        rc = ngx_etcd_patroni_member_resolve(hosts, &key->key, member,
+                                             &reason);
     }
 
     if (rc == NGX_OK || rc == NGX_AGAIN) {
@@ -126,7 +126,7 @@ ngx_etcd_patroni_api_address(ngx_etcd_patroni_t *patroni,
 /* the host is the URL's own: certificates are for it, whatever its address */
 
 static ngx_int_t
-ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
+ngx_etcd_patroni_api_host(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target)
 {
@@ -134,7 +134,7 @@ ngx_etcd_patroni_api_host(ngx_etcd_patroni_t *patroni,
     ngx_uint_t          scheme;
     ngx_etcd_leader_t  *leader;
 
-    leader = patroni->leader;
+    leader = hosts->leader;
 
     if (ngx_etcd_patroni_url_scheme(&ngx_etcd_patroni_api_url, url, &scheme,
                                     &host)

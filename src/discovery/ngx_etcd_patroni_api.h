@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_patroni.h>
+#include <ngx_etcd_patroni_member.h>
 #include <ngx_etcd_probe.h>
 
 
@@ -27,7 +27,7 @@
  * While the leader is selected: "api_url" in the value of a key.  NGX_ERROR:
  * there is none, which is reported.
  */
-ngx_int_t ngx_etcd_patroni_api_read(ngx_etcd_patroni_t *patroni,
+ngx_int_t ngx_etcd_patroni_api_read(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url);
 
 /*
@@ -35,7 +35,7 @@ ngx_int_t ngx_etcd_patroni_api_read(ngx_etcd_patroni_t *patroni,
  * has.  NGX_AGAIN: the host name is being resolved; NGX_ERROR: there is none,
  * which is reported if "report" is set.
  */
-ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_t *patroni,
+ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 
