@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_module.h>
+#include <ngx_stream_etcd_gate.h>
 
 
 /* an upstream without a srv_conf: "proxy_pass" to an address */

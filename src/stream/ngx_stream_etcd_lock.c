@@ -7,7 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_module.h>
+#include <ngx_stream_etcd_lock.h>
+#include <ngx_stream_etcd_pause.h>
+#include <ngx_stream_etcd_upstream.h>
 
 
 static void *ngx_stream_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
@@ -289,7 +291,7 @@ ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
     ngx_etcd_request_lock_t  *rl = grant->data;
 
-    ngx_stream_etcd_resume(rl->owner);
+    ngx_stream_etcd_pause_end(rl->owner);
 }
 
 
@@ -310,14 +312,14 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
         return;
     }
 
-    if (ngx_stream_etcd_paused(s)) {
+    if (ngx_stream_etcd_pause_active(s)) {
 
         /* waiting for another lock, or for a member */
 
-        ngx_stream_etcd_abandon(s, NGX_STREAM_SERVICE_UNAVAILABLE);
+        ngx_stream_etcd_pause_abandon(s, NGX_STREAM_SERVICE_UNAVAILABLE);
 
     } else if (s->upstream != NULL) {
-        ngx_stream_etcd_cut(s);
+        ngx_stream_etcd_upstream_cut(s);
 
     } else if (c->data != s) {
 
@@ -335,7 +337,7 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
 
 void
-ngx_stream_etcd_add_lock_filter(void)
+ngx_stream_etcd_lock_add_filter(void)
 {
     ngx_stream_next_filter = ngx_stream_top_filter;
     ngx_stream_top_filter = ngx_stream_etcd_lock_filter;
@@ -376,7 +378,7 @@ ngx_stream_etcd_lock_filter(ngx_stream_session_t *s, ngx_chain_t *in,
 
 
 ngx_int_t
-ngx_stream_etcd_add_lock_variables(ngx_conf_t *cf)
+ngx_stream_etcd_lock_add_variables(ngx_conf_t *cf)
 {
     ngx_stream_variable_t     *var;
     ngx_etcd_lock_variable_t  *v;

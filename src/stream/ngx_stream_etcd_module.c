@@ -7,7 +7,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_module.h>
+#include <ngx_stream_etcd.h>
+#include <ngx_stream_etcd_gate.h>
+#include <ngx_stream_etcd_lock.h>
+#include <ngx_stream_etcd_upstream.h>
+#include <ngx_stream_etcd_variable.h>
+#include <ngx_stream_etcd_wait.h>
 
 
 static ngx_int_t ngx_stream_etcd_init(ngx_conf_t *cf);
@@ -33,21 +38,21 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
 
     { ngx_string("etcd_members"),
       NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
-      ngx_stream_etcd_members,
+      ngx_stream_etcd_upstream_members,
       NGX_STREAM_SRV_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("etcd_leader"),
       NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
-      ngx_stream_etcd_members,
+      ngx_stream_etcd_upstream_members,
       NGX_STREAM_SRV_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("etcd_balance"),
       NGX_STREAM_UPS_CONF|NGX_CONF_TAKE123,
-      ngx_stream_etcd_balance,
+      ngx_stream_etcd_upstream_balance,
       NGX_STREAM_SRV_CONF_OFFSET,
       offsetof(ngx_stream_etcd_srv_conf_t, upstream),
       NULL },
@@ -92,7 +97,7 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
 
 
 static ngx_stream_module_t  ngx_stream_etcd_module_ctx = {
-    ngx_stream_etcd_add_variables,         /* preconfiguration */
+    ngx_stream_etcd_variable_add,         /* preconfiguration */
     ngx_stream_etcd_init,                  /* postconfiguration */
 
     ngx_stream_etcd_create_main_conf,      /* create main configuration */
@@ -190,7 +195,7 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
 
     ngx_stream_etcd_wrap_servers(cf);
 
-    return ngx_stream_etcd_check_variables(cf);
+    return ngx_stream_etcd_variable_check(cf);
 }
 
 
@@ -214,7 +219,7 @@ ngx_stream_etcd_add_locks(ngx_conf_t *cf)
 
     *handler = ngx_stream_etcd_lock_log;
 
-    ngx_stream_etcd_add_lock_filter();
+    ngx_stream_etcd_lock_add_filter();
 
     return NGX_OK;
 }

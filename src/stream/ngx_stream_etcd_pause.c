@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_module.h>
+#include <ngx_stream_etcd_pause.h>
 
 
 /* The state of a session that waits or has waited. */
@@ -81,7 +81,7 @@ ngx_stream_etcd_pause(ngx_stream_session_t *s, void (*gone)(void *data),
 
 
 void
-ngx_stream_etcd_resume(ngx_stream_session_t *s)
+ngx_stream_etcd_pause_end(ngx_stream_session_t *s)
 {
     ngx_connection_t         *c;
     ngx_stream_etcd_pause_t  *pause;
@@ -101,7 +101,7 @@ ngx_stream_etcd_resume(ngx_stream_session_t *s)
 /* Calls gone() here: with TLS the pool may be destroyed much later. */
 
 void
-ngx_stream_etcd_abandon(ngx_stream_session_t *s, ngx_uint_t rc)
+ngx_stream_etcd_pause_abandon(ngx_stream_session_t *s, ngx_uint_t rc)
 {
     ngx_stream_etcd_pause_t  *pause;
 
@@ -115,7 +115,7 @@ ngx_stream_etcd_abandon(ngx_stream_session_t *s, ngx_uint_t rc)
 
 
 ngx_uint_t
-ngx_stream_etcd_paused(ngx_stream_session_t *s)
+ngx_stream_etcd_pause_active(ngx_stream_session_t *s)
 {
     ngx_stream_etcd_pause_t  *pause;
 
@@ -178,7 +178,7 @@ ngx_stream_etcd_pause_read(ngx_event_t *rev)
         rc = NGX_STREAM_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_stream_etcd_abandon(c->data, rc);
+    ngx_stream_etcd_pause_abandon(c->data, rc);
 }
 
 

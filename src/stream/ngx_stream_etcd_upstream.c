@@ -7,7 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_module.h>
+#include <ngx_stream_etcd_upstream.h>
+#include <ngx_stream_etcd_wait.h>
 
 
 static ngx_int_t ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
@@ -22,7 +23,7 @@ static void ngx_stream_etcd_close(void *data);
 
 
 char *
-ngx_stream_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_stream_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_stream_etcd_srv_conf_t *escf = conf;
 
@@ -70,7 +71,7 @@ ngx_stream_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 char *
-ngx_stream_etcd_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_stream_etcd_srv_conf_t *escf = conf;
 
@@ -192,7 +193,7 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
      * another update might find none if other workers change the zone.
      */
 
-    if (!ngx_stream_etcd_waits(s, escf->upstream.service)) {
+    if (!ngx_stream_etcd_wait_for(s, escf->upstream.service)) {
         ngx_etcd_table_follow(&escf->upstream.service->table);
     }
 
@@ -248,7 +249,7 @@ ngx_stream_etcd_close(void *data)
 
     s->upstream->responses = NGX_MAX_INT_T_VALUE;
 
-    ngx_stream_etcd_cut(s);
+    ngx_stream_etcd_upstream_cut(s);
 }
 
 
@@ -258,7 +259,7 @@ ngx_stream_etcd_close(void *data)
  */
 
 void
-ngx_stream_etcd_cut(ngx_stream_session_t *s)
+ngx_stream_etcd_upstream_cut(ngx_stream_session_t *s)
 {
     ngx_event_t  *wev;
 

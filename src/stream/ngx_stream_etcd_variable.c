@@ -7,7 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_module.h>
+#include <ngx_stream_etcd_lock.h>
+#include <ngx_stream_etcd_upstream.h>
+#include <ngx_stream_etcd_variable.h>
 
 
 static ngx_int_t ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
@@ -19,7 +21,7 @@ static ngx_int_t ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
 
 
 ngx_int_t
-ngx_stream_etcd_add_variables(ngx_conf_t *cf)
+ngx_stream_etcd_variable_add(ngx_conf_t *cf)
 {
     ngx_str_t                   *name;
     ngx_etcd_variable_t         *v;
@@ -58,12 +60,12 @@ ngx_stream_etcd_add_variables(ngx_conf_t *cf)
         var->get_handler = ngx_stream_etcd_election_variable;
     }
 
-    return ngx_stream_etcd_add_lock_variables(cf);
+    return ngx_stream_etcd_lock_add_variables(cf);
 }
 
 
 ngx_int_t
-ngx_stream_etcd_check_variables(ngx_conf_t *cf)
+ngx_stream_etcd_variable_check(ngx_conf_t *cf)
 {
     ngx_uint_t                    i;
     ngx_stream_variable_t        *v;
@@ -92,7 +94,7 @@ ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
 
     variable = (ngx_etcd_member_variable_t *) data;
 
-    peer = ngx_etcd_peer_data_peer(ngx_stream_etcd_get_peer_data(s));
+    peer = ngx_etcd_peer_data_peer(ngx_stream_etcd_upstream_peer_data(s));
 
     return variable->get(&variable->name, peer, v, s->connection->pool);
 }
@@ -106,7 +108,8 @@ ngx_stream_etcd_variable(ngx_stream_session_t *s,
 
     variable = (ngx_etcd_variable_t *) data;
 
-    return variable->get(&variable->name, ngx_stream_etcd_get_peer_data(s), v,
+    return variable->get(&variable->name,
+                         ngx_stream_etcd_upstream_peer_data(s), v,
                          s->connection->pool);
 }
 

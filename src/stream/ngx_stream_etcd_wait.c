@@ -7,7 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_module.h>
+#include <ngx_stream_etcd_pause.h>
+#include <ngx_stream_etcd_wait.h>
 
 
 typedef struct {
@@ -75,7 +76,7 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
 
 
 ngx_uint_t
-ngx_stream_etcd_waits(ngx_stream_session_t *s,
+ngx_stream_etcd_wait_for(ngx_stream_session_t *s,
     ngx_etcd_service_conf_t *service)
 {
     ngx_stream_etcd_srv_conf_t  *escf;
@@ -163,5 +164,5 @@ ngx_stream_etcd_wait_over(ngx_etcd_hold_t *hold)
 
     ctx = hold->data;
 
-    ngx_stream_etcd_resume(ctx->session);
+    ngx_stream_etcd_pause_end(ctx->session);
 }

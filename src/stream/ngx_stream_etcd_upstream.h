@@ -1,0 +1,35 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The balancer of upstreams in stream.
+ */
+
+
+#ifndef _NGX_STREAM_ETCD_UPSTREAM_H_INCLUDED_
+#define _NGX_STREAM_ETCD_UPSTREAM_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_stream.h>
+#include <ngx_stream_etcd.h>
+
+
+/* handler of etcd_members and etcd_leader */
+char *ngx_stream_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+/* Ends a session that is being proxied, in any state, at once. */
+void ngx_stream_etcd_upstream_cut(ngx_stream_session_t *s);
+
+/* NULL: the session does not use an upstream of this module */
+
+#define ngx_stream_etcd_upstream_peer_data(s)                                 \
+    ((ngx_etcd_peer_data_t *)                                                 \
+     ngx_stream_get_module_ctx(s, ngx_stream_etcd_module))
+
+
+#endif /* _NGX_STREAM_ETCD_UPSTREAM_H_INCLUDED_ */
