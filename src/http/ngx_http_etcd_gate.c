@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_gate.h>
 
 
 /* an upstream without a srv_conf: "proxy_pass" to an address */
@@ -81,8 +81,8 @@ ngx_http_etcd_gate_handler(ngx_http_request_t *r)
     }
 
     rc = ngx_etcd_require_leader_enter(gate,
-                                 ngx_http_etcd_admission(r, gate->campaign),
-                                 r->pool, r, r->connection->log);
+                             ngx_http_etcd_gate_admission(r, gate->campaign),
+                             r->pool, r, r->connection->log);
 
     switch (rc) {
 
@@ -99,7 +99,8 @@ ngx_http_etcd_gate_handler(ngx_http_request_t *r)
 
 
 ngx_etcd_admission_t *
-ngx_http_etcd_admission(ngx_http_request_t *r, ngx_etcd_campaign_t *campaign)
+ngx_http_etcd_gate_admission(ngx_http_request_t *r,
+    ngx_etcd_campaign_t *campaign)
 {
     ngx_etcd_admission_t  *admission;
 
@@ -163,7 +164,7 @@ ngx_http_etcd_gate_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
     if (elcf->gate.campaign != NULL) {
-        admission = ngx_http_etcd_admission(r, elcf->gate.campaign);
+        admission = ngx_http_etcd_gate_admission(r, elcf->gate.campaign);
 
         if (admission != NULL
             && !ngx_etcd_admission_valid(admission, r->connection->log))
@@ -220,7 +221,7 @@ ngx_http_etcd_gate_init_peer(ngx_http_request_t *r,
         return rc;
     }
 
-    admission = ngx_http_etcd_admission(r, elcf->gate.campaign);
+    admission = ngx_http_etcd_gate_admission(r, elcf->gate.campaign);
 
     return (admission != NULL) ? ngx_http_etcd_gate_wrap_peer(r, admission)
                                : NGX_OK;

@@ -7,7 +7,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_client.h>
+#include <ngx_http_etcd_lock.h>
+#include <ngx_http_etcd_lock_hold.h>
+#include <ngx_http_etcd_pause.h>
+#include <ngx_http_etcd_upstream.h>
+#include <ngx_http_etcd_wait.h>
 
 
 /* seconds; the duration of the lock is unknown */
@@ -271,7 +276,7 @@ ngx_http_etcd_lock_take(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 
     /* detect a client that closes the connection */
 
-    if (ngx_http_etcd_watch_client(r) != NGX_OK) {
+    if (ngx_http_etcd_client_watch(r) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -299,7 +304,7 @@ ngx_http_etcd_lock_result(ngx_http_request_t *r, ngx_etcd_request_lock_t *rl)
         return NGX_OK;
 
     case NGX_AGAIN:
-        ngx_http_etcd_suspend(r);
+        ngx_http_etcd_pause(r);
         return NGX_AGAIN;
 
     case NGX_BUSY:
@@ -513,7 +518,7 @@ ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
     ngx_etcd_request_lock_t  *rl = grant->data;
 
-    ngx_http_etcd_resume(rl->owner);
+    ngx_http_etcd_pause_end(rl->owner);
 }
 
 
@@ -549,19 +554,19 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
         return;
     }
 
-    if (ngx_http_etcd_suspended(r)) {
+    if (ngx_http_etcd_pause_active(r)) {
 
         /*
          * waiting for another lock: the loss is detected when the phase runs
          * again
          */
 
-        ngx_http_etcd_resume(r);
+        ngx_http_etcd_pause_end(r);
         return;
     }
 
     if (r->upstream != NULL && r->upstream->cleanup != NULL) {
-        ngx_http_etcd_cut(r, status);
+        ngx_http_etcd_upstream_cut(r, status);
         return;
     }
 
@@ -585,7 +590,7 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 
 
 void
-ngx_http_etcd_add_lock_filters(void)
+ngx_http_etcd_lock_add_filters(void)
 {
     ngx_http_next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = ngx_http_etcd_lock_header_filter;
@@ -656,7 +661,7 @@ ngx_http_etcd_lock_find_lost(ngx_http_request_t *r)
 
 
 ngx_int_t
-ngx_http_etcd_add_lock_variables(ngx_conf_t *cf)
+ngx_http_etcd_lock_add_variables(ngx_conf_t *cf)
 {
     ngx_http_variable_t       *var;
     ngx_etcd_lock_variable_t  *v;

@@ -17,7 +17,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_lock_linger.h>
 
 

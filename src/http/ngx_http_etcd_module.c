@@ -7,7 +7,16 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd.h>
+#include <ngx_http_etcd_gate.h>
+#include <ngx_http_etcd_lock.h>
+#include <ngx_http_etcd_lock_hold.h>
+#include <ngx_http_etcd_output.h>
+#include <ngx_http_etcd_set.h>
+#include <ngx_http_etcd_status.h>
+#include <ngx_http_etcd_upstream.h>
+#include <ngx_http_etcd_variable.h>
+#include <ngx_http_etcd_wait.h>
 
 
 static ngx_int_t ngx_http_etcd_init(ngx_conf_t *cf);
@@ -45,21 +54,21 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
 
     { ngx_string("etcd_members"),
       NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
-      ngx_http_etcd_members,
+      ngx_http_etcd_upstream_members,
       NGX_HTTP_SRV_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("etcd_leader"),
       NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
-      ngx_http_etcd_members,
+      ngx_http_etcd_upstream_members,
       NGX_HTTP_SRV_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("etcd_balance"),
       NGX_HTTP_UPS_CONF|NGX_CONF_TAKE123,
-      ngx_http_etcd_balance,
+      ngx_http_etcd_upstream_balance,
       NGX_HTTP_SRV_CONF_OFFSET,
       offsetof(ngx_http_etcd_srv_conf_t, upstream),
       NULL },
@@ -148,7 +157,7 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
 
 
 static ngx_http_module_t  ngx_http_etcd_module_ctx = {
-    ngx_http_etcd_add_variables,           /* preconfiguration */
+    ngx_http_etcd_variable_add,           /* preconfiguration */
     ngx_http_etcd_init,                    /* postconfiguration */
 
     ngx_http_etcd_create_main_conf,        /* create main configuration */
@@ -289,7 +298,7 @@ ngx_http_etcd_init(ngx_conf_t *cf)
     }
 
     if (emcf->locks) {
-        ngx_http_etcd_add_lock_filters();
+        ngx_http_etcd_lock_add_filters();
     }
 
     if (emcf->gates && ngx_http_etcd_gate_init(cf) != NGX_OK) {
@@ -300,7 +309,7 @@ ngx_http_etcd_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    return ngx_http_etcd_check_variables(cf);
+    return ngx_http_etcd_variable_check(cf);
 }
 
 
@@ -366,20 +375,4 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
 
     return (ngx_http_etcd_lock_hold_guard(r) == NGX_OK) ? NGX_DECLINED
                                                         : NGX_ERROR;
-}
-
-
-ngx_int_t
-ngx_http_etcd_watch_client(ngx_http_request_t *r)
-{
-    ngx_event_t  *rev;
-
-    rev = r->connection->read;
-
-    if (rev->ready) {
-        ngx_post_event(rev, &ngx_posted_events);
-        return NGX_OK;
-    }
-
-    return ngx_handle_read_event(rev, 0);
 }

@@ -17,7 +17,8 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_etcd_stall.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_client.h>
+#include <ngx_http_etcd_output.h>
 
 
 /*
@@ -109,7 +110,7 @@ ngx_http_etcd_output(ngx_http_request_t *r, ngx_etcd_status_t *status)
     output->request = r;
     output->status = status;
 
-    if (ngx_http_etcd_watch_client(r) != NGX_OK) {
+    if (ngx_http_etcd_client_watch(r) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

@@ -10,7 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_page.h>
 #include <ngx_http_etcd_page_text.h>
 
 

@@ -10,7 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_pin.h>
 
 
 static ngx_uint_t ngx_http_etcd_pin_building(ngx_http_request_t *r);

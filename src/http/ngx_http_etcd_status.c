@@ -9,7 +9,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_accept.h>
+#include <ngx_http_etcd_output.h>
+#include <ngx_http_etcd_page.h>
+#include <ngx_http_etcd_status.h>
 
 
 /*

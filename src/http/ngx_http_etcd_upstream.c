@@ -7,7 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_lock_hold.h>
+#include <ngx_http_etcd_upstream.h>
+#include <ngx_http_etcd_wait.h>
 
 
 static ngx_int_t ngx_http_etcd_init_upstream(ngx_conf_t *cf,
@@ -22,7 +24,7 @@ static void ngx_http_etcd_close(void *data);
 
 
 char *
-ngx_http_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_srv_conf_t *escf = conf;
 
@@ -70,7 +72,7 @@ ngx_http_etcd_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 char *
-ngx_http_etcd_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_srv_conf_t *escf = conf;
 
@@ -227,7 +229,7 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
 {
     ngx_uint_t  again;
 
-    if (!ngx_http_etcd_waits(r, pd->upstream->service)) {
+    if (!ngx_http_etcd_wait_for(r, pd->upstream->service)) {
         return NGX_OK;
     }
 
@@ -286,12 +288,12 @@ ngx_http_etcd_close(void *data)
                   "etcd: closing connection to former leader %V",
                   u->peer.name);
 
-    ngx_http_etcd_cut(r, NGX_HTTP_BAD_GATEWAY);
+    ngx_http_etcd_upstream_cut(r, NGX_HTTP_BAD_GATEWAY);
 }
 
 
 void
-ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status)
+ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
 {
     ngx_connection_t     *c;
     ngx_http_upstream_t  *u;
@@ -325,7 +327,7 @@ ngx_http_etcd_cut(ngx_http_request_t *r, ngx_int_t status)
 
 
 ngx_etcd_peer_data_t *
-ngx_http_etcd_get_peer_data(ngx_http_request_t *r)
+ngx_http_etcd_upstream_peer_data(ngx_http_request_t *r)
 {
     ngx_etcd_peer_data_t  *pd;
 

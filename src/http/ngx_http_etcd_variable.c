@@ -7,7 +7,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_gate.h>
+#include <ngx_http_etcd_lock.h>
+#include <ngx_http_etcd_pin.h>
+#include <ngx_http_etcd_upstream.h>
+#include <ngx_http_etcd_variable.h>
 
 
 static ngx_int_t ngx_http_etcd_member_variable(ngx_http_request_t *r,
@@ -19,7 +23,7 @@ static ngx_int_t ngx_http_etcd_election_variable(ngx_http_request_t *r,
 
 
 ngx_int_t
-ngx_http_etcd_add_variables(ngx_conf_t *cf)
+ngx_http_etcd_variable_add(ngx_conf_t *cf)
 {
     ngx_str_t                   *name;
     ngx_etcd_variable_t         *v;
@@ -56,12 +60,12 @@ ngx_http_etcd_add_variables(ngx_conf_t *cf)
         var->get_handler = ngx_http_etcd_election_variable;
     }
 
-    return ngx_http_etcd_add_lock_variables(cf);
+    return ngx_http_etcd_lock_add_variables(cf);
 }
 
 
 ngx_int_t
-ngx_http_etcd_check_variables(ngx_conf_t *cf)
+ngx_http_etcd_variable_check(ngx_conf_t *cf)
 {
     ngx_uint_t                  i;
     ngx_http_variable_t        *v;
@@ -98,7 +102,7 @@ ngx_http_etcd_member_variable(ngx_http_request_t *r,
     }
 
     if (rc == NGX_DECLINED) {
-        peer = ngx_etcd_peer_data_peer(ngx_http_etcd_get_peer_data(r));
+        peer = ngx_etcd_peer_data_peer(ngx_http_etcd_upstream_peer_data(r));
     }
 
     return variable->get(&variable->name, peer, v, r->pool);
@@ -113,8 +117,8 @@ ngx_http_etcd_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 
     variable = (ngx_etcd_variable_t *) data;
 
-    return variable->get(&variable->name, ngx_http_etcd_get_peer_data(r), v,
-                         r->pool);
+    return variable->get(&variable->name, ngx_http_etcd_upstream_peer_data(r),
+                         v, r->pool);
 }
 
 
@@ -122,8 +126,9 @@ static ngx_int_t
 ngx_http_etcd_election_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    ngx_str_t            *name;
-    ngx_etcd_campaign_t  *campaign;
+    ngx_str_t             *name;
+    ngx_etcd_campaign_t   *campaign;
+    ngx_etcd_admission_t  *admission;
 
     name = (ngx_str_t *) data;
     campaign = ngx_etcd_variable_campaign(name);
@@ -133,7 +138,7 @@ ngx_http_etcd_election_variable(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    return ngx_etcd_variable_election(name, campaign,
-                                      ngx_http_etcd_admission(r, campaign), v,
-                                      r->pool);
+    admission = ngx_http_etcd_gate_admission(r, campaign);
+
+    return ngx_etcd_variable_election(name, campaign, admission, v, r->pool);
 }

@@ -7,7 +7,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_module.h>
+#include <ngx_http_etcd_client.h>
+#include <ngx_http_etcd_gate.h>
+#include <ngx_http_etcd_lock_hold.h>
+#include <ngx_http_etcd_pause.h>
+#include <ngx_http_etcd_wait.h>
 
 
 /* the wait of a request or subrequest for one upstream */
@@ -30,7 +34,6 @@ static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
 static void ngx_http_etcd_wait_cleanup(void *data);
 static void ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold);
 static void ngx_http_etcd_wait_connect(ngx_http_request_t *r);
-static void ngx_http_etcd_wait_write(ngx_http_request_t *r);
 
 
 char *
@@ -61,7 +64,7 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
     }
 
     if (rc == NGX_AGAIN) {
-        ngx_http_etcd_suspend(r);
+        ngx_http_etcd_pause(r);
     }
 
     return rc;
@@ -69,7 +72,7 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
 
 
 ngx_uint_t
-ngx_http_etcd_waits(ngx_http_request_t *r, ngx_etcd_service_conf_t *service)
+ngx_http_etcd_wait_for(ngx_http_request_t *r, ngx_etcd_service_conf_t *service)
 {
     ngx_http_etcd_loc_conf_t  *elcf;
 
@@ -103,8 +106,7 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again)
 
     ngx_http_etcd_wait_detach(r);
 
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_etcd_wait_write;
+    ngx_http_etcd_pause(r);
 
     return NGX_AGAIN;
 }
@@ -163,7 +165,7 @@ ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
 
     /* detect a client that closes the connection */
 
-    if (ngx_http_etcd_watch_client(r) != NGX_OK) {
+    if (ngx_http_etcd_client_watch(r) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -192,39 +194,6 @@ ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
     }
 
     return 0;
-}
-
-
-void
-ngx_http_etcd_suspend(ngx_http_request_t *r)
-{
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_etcd_wait_write;
-}
-
-
-ngx_uint_t
-ngx_http_etcd_suspended(ngx_http_request_t *r)
-{
-    return r->write_event_handler == ngx_http_etcd_wait_write;
-}
-
-
-void
-ngx_http_etcd_resume(ngx_http_request_t *r)
-{
-    ngx_connection_t  *c;
-
-    c = r->connection;
-
-    ngx_http_set_log_request(c->log, r);
-
-    r->read_event_handler = ngx_http_block_reading;
-    r->write_event_handler = ngx_http_core_run_phases;
-
-    ngx_http_core_run_phases(r);
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -308,7 +277,7 @@ ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold)
         ngx_http_etcd_wait_connect(ctx->request);
 
     } else {
-        ngx_http_etcd_resume(ctx->request);
+        ngx_http_etcd_pause_end(ctx->request);
     }
 }
 
@@ -339,13 +308,4 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
     }
 
     ngx_http_run_posted_requests(c);
-}
-
-
-static void
-ngx_http_etcd_wait_write(ngx_http_request_t *r)
-{
-    if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-    }
 }

@@ -1,0 +1,43 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Keeps the locks of a request while an upstream may still work on it.
+ */
+
+
+#ifndef _NGX_HTTP_ETCD_LOCK_HOLD_H_INCLUDED_
+#define _NGX_HTTP_ETCD_LOCK_HOLD_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd.h>
+
+
+/*
+ * Called before a request or subrequest requests its first lock: its locks
+ * are then ended by ngx_http_etcd_lock_hold_end().
+ */
+ngx_int_t ngx_http_etcd_lock_hold_init(ngx_http_request_t *r);
+
+/* Releases the lock, or keeps it while an upstream works. */
+void ngx_http_etcd_lock_hold_end(ngx_http_request_t *r,
+    ngx_etcd_request_lock_t *rl);
+
+/*
+ * Called after the phases, before the content handler.  NGX_OK or NGX_ERROR.
+ */
+ngx_int_t ngx_http_etcd_lock_hold_guard(ngx_http_request_t *r);
+
+/* Must be called after each ngx_http_upstream_init(). */
+void ngx_http_etcd_lock_hold_attach(ngx_http_request_t *r);
+
+/*
+ * Called before nginx itself ends the request: the upstream must notice that.
+ */
+void ngx_http_etcd_lock_hold_cut(ngx_http_request_t *r);
+
+
+#endif /* _NGX_HTTP_ETCD_LOCK_HOLD_H_INCLUDED_ */

@@ -1,0 +1,55 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd_pause.h>
+
+
+static void ngx_http_etcd_pause_write(ngx_http_request_t *r);
+
+
+void
+ngx_http_etcd_pause(ngx_http_request_t *r)
+{
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_etcd_pause_write;
+}
+
+
+ngx_uint_t
+ngx_http_etcd_pause_active(ngx_http_request_t *r)
+{
+    return r->write_event_handler == ngx_http_etcd_pause_write;
+}
+
+
+void
+ngx_http_etcd_pause_end(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    ngx_http_core_run_phases(r);
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_etcd_pause_write(ngx_http_request_t *r)
+{
+    if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+}

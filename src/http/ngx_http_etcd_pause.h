@@ -1,0 +1,32 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Pauses a request in a phase.
+ */
+
+
+#ifndef _NGX_HTTP_ETCD_PAUSE_H_INCLUDED_
+#define _NGX_HTTP_ETCD_PAUSE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd.h>
+
+
+/*
+ * For phase handlers: pauses the request before the handler returns
+ * NGX_AGAIN.  If the client closes the connection, the request ends.
+ */
+void ngx_http_etcd_pause(ngx_http_request_t *r);
+
+/* Returns 1 if the request is paused. */
+ngx_uint_t ngx_http_etcd_pause_active(ngx_http_request_t *r);
+
+/* Runs the phases again, from the handler that has paused the request. */
+void ngx_http_etcd_pause_end(ngx_http_request_t *r);
+
+
+#endif /* _NGX_HTTP_ETCD_PAUSE_H_INCLUDED_ */

@@ -1,0 +1,41 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The directive "etcd_wait" in http.
+ */
+
+
+#ifndef _NGX_HTTP_ETCD_WAIT_H_INCLUDED_
+#define _NGX_HTTP_ETCD_WAIT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_http_etcd.h>
+
+
+char *ngx_http_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* Phase handler; NGX_DECLINED: no need to wait. */
+ngx_int_t ngx_http_etcd_wait_handler(ngx_http_request_t *r);
+
+/* Returns 1 if requests to this location wait for that upstream. */
+ngx_uint_t ngx_http_etcd_wait_for(ngx_http_request_t *r,
+    ngx_etcd_service_conf_t *service);
+
+/*
+ * Called by the balancer when it has no first peer.  NGX_AGAIN: the request
+ * is held; the balancer returns NGX_ERROR, which does not end the request.
+ * The request is built again and the balancer asked again later, or at once
+ * if "again" is set and there is a peer.  NGX_DECLINED: there is nothing to
+ * wait for.
+ */
+ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again);
+
+/* Ends a wait for a peer; returns 1 if the request was waiting. */
+ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);
+
+
+#endif /* _NGX_HTTP_ETCD_WAIT_H_INCLUDED_ */
