@@ -18,7 +18,7 @@ use Process;
 
 use Exporter 'import';
 
-our @EXPORT = qw(unit build_unit one_of);
+our @EXPORT = qw(unit build_unit run_tests one_of);
 
 my $dir = abs_path(dirname(__FILE__) . '/../unit');
 my $module;
@@ -47,6 +47,23 @@ sub build_unit {
     Test::More::BAIL_OUT('no test module') if !$path;
 
     return $path;
+}
+
+
+# the tests in C of a module: it prints TAP itself, see t/unit/ngx_etcd_tap.h
+
+sub run_tests {
+    my ($name) = @_;
+
+    my ($path, $output) = make_unit($name);
+
+    $path or die "no test module: $output\n";
+
+    my $nginx = Nginx->new(modules => []);
+    my ($ok, $tap) = $nginx->configtest("load_module $path;\netcd_tap;\n");
+
+    print $tap;
+    $ok && !$nginx->problems or exit 1;
 }
 
 

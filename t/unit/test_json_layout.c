@@ -1,0 +1,100 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_json_layout.h>
+#include "test_formats.h"
+
+
+static void
+test_json_layout_nodes(ngx_pool_t *pool)
+{
+    test_decodes(pool, "apisix", "/k", "{\"nodes\":{\"10.0.0.7:1\":2}}",
+                 "10.0.0.7:1 w2 p32768");
+    test_decodes(pool, "apisix", "/k",
+                 "{\"nodes\":[{\"host\":\"10.0.0.7\",\"port\":1,"
+                 "\"weight\":0,\"priority\":-1}]}",
+                 "10.0.0.7:1 w1 p32769 drain");
+    test_decodes(pool, "apisix", "/k", "{\"nodes\":{\"10.0.0.7:1\":\"2\"}}",
+                 "invalid: nodes \"2\" is not an integer from 0 to 65535");
+    test_decodes(pool, "apisix", "/k", "{\"nodes\":[1]}",
+                 "invalid: nodes 1 is not an object");
+    test_decodes(pool, "apisix", "/k", "{\"nodes\":1}",
+                 "invalid: nodes 1 is not an array or an object");
+    test_decodes(pool, "apisix", "/k", "{}", "invalid: nodes is missing");
+}
+
+
+static void
+test_json_layout_endpoints(ngx_pool_t *pool)
+{
+    test_decodes(pool, "kratos", "/k",
+                 "{\"endpoints\":[\"grpc://10.0.0.7:1\",\"GRPC://[::1]:2\"]}",
+                 "10.0.0.7:1 w1, [::1]:2 w1");
+    test_decodes(pool, "kratos", "/k",
+                 "{\"endpoints\":[\"grpc://10.0.0.7:1\",\"http://[::1]\"]}",
+                 "invalid: endpoints has URLs of several schemes; "
+                 "\"scheme=\" chooses one");
+    test_decodes(pool, "kratos scheme=http", "/k",
+                 "{\"endpoints\":[\"grpc://10.0.0.7:1\",\"http://[::1]\"]}",
+                 "[::1]:80 w1");
+    test_decodes(pool, "kratos", "/k", "{\"endpoints\":{}}",
+                 "invalid: endpoints {} is not an array");
+    test_decodes(pool, "kratos", "/k", "{\"endpoints\":[true]}",
+                 "invalid: endpoints true is not a string");
+}
+
+
+static void
+test_json_layout_network(ngx_pool_t *pool)
+{
+    test_decodes(pool, "kitex", "/k",
+                 "{\"network\":\"unix\",\"address\":\"/run/a\"}",
+                 "unix:/run/a w1");
+    test_decodes(pool, "kitex", "/k",
+                 "{\"network\":\"unix\",\"address\":\"run\"}",
+                 "invalid: address \"run\" has no absolute path");
+    test_decodes(pool, "kitex", "/k",
+                 "{\"network\":\"udp\",\"address\":\"/run/a\"}",
+                 "invalid: network \"udp\" is not tcp or unix");
+    test_decodes(pool, "kitex", "/k",
+                 "{\"network\":\"tcp6\",\"address\":\"[::1]:1\"}",
+                 "[::1]:1 w1");
+}
+
+
+static void
+test_json_layout_tags(ngx_pool_t *pool)
+{
+    char  *format = "json address=/a tags=/t tag=zone:a tag=n:1";
+
+    test_decodes(pool, format, "/k",
+                 "{\"a\":\"10.0.0.7:1\",\"t\":{\"n\":1,\"zone\":\"a\"}}",
+                 "10.0.0.7:1 w1");
+    test_decodes(pool, format, "/k",
+                 "{\"a\":\"10.0.0.7:1\",\"t\":{\"n\":1,\"zone\":null}}",
+                 "nothing");
+    test_decodes(pool, format, "/k", "{\"a\":\"10.0.0.7:1\",\"t\":[]}",
+                 "nothing");
+
+    /* of a node, and otherwise of the object */
+
+    test_decodes(pool, "apisix tag=a:b", "/k",
+                 "{\"metadata\":{\"a\":\"b\"},\"nodes\":["
+                 "{\"host\":\"10.0.0.7\",\"port\":1},"
+                 "{\"host\":\"10.0.0.8\",\"port\":1,"
+                 "\"metadata\":{\"a\":\"c\"}}]}", "10.0.0.7:1 w1 p32768");
+}
+
+
+ngx_etcd_tap_test_t  test_json_layout[] = {
+    { "JSON layout: nodes", test_json_layout_nodes },
+    { "JSON layout: endpoints", test_json_layout_endpoints },
+    { "JSON layout: networks", test_json_layout_network },
+    { "JSON layout: tags", test_json_layout_tags },
+    { NULL, NULL }
+};
