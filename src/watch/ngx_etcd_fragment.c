@@ -105,7 +105,7 @@ ngx_etcd_watch_fragment(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
 
     /* the rest may follow slowly, but must follow */
 
-    watch->verify.behind = 0;
+    ngx_etcd_verify_arriving(&watch->verify);
 
     events = watch->fragments;
     n = response->n_events;
@@ -385,7 +385,7 @@ ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, ngx_etcd_watch_piece_t *piece)
             continue;
         }
 
-        ngx_etcd_verify_count(watch, events[i]);
+        ngx_etcd_verify_event(&watch->verify, events[i]);
         ngx_etcd_watch_strip(watch, events[i]->kv);
 
         events[used++] = events[i];
@@ -398,7 +398,7 @@ ngx_etcd_watch_deliver(ngx_etcd_watch_t *watch, ngx_etcd_watch_piece_t *piece)
     watch->revision = ngx_max(watch->revision, piece->revision);
     ngx_etcd_watch_reached(watch);
     watch->events(watch, events, used, watch->revision);
-    ngx_etcd_verify_reached(watch);
+    ngx_etcd_verify_reached(&watch->verify);
 }
 
 
@@ -412,7 +412,7 @@ ngx_etcd_watch_progress(ngx_etcd_watch_t *watch, int64_t revision)
     watch->revision = revision;
     ngx_etcd_watch_reached(watch);
     watch->events(watch, NULL, 0, revision);
-    ngx_etcd_verify_reached(watch);
+    ngx_etcd_verify_reached(&watch->verify);
 }
 
 

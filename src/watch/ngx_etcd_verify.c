@@ -7,44 +7,44 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_watcher.h>
+#include <ngx_etcd_verify.h>
 #include <ngx_etcd_clock.h>
 
 
 static void ngx_etcd_verify_timer(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_verify_read(ngx_etcd_watch_t *watch);
-static ngx_msec_t ngx_etcd_verify_limit(ngx_etcd_watch_t *watch);
-static ngx_msec_t ngx_etcd_verify_left(ngx_etcd_watch_t *watch);
+static ngx_int_t ngx_etcd_verify_read(ngx_etcd_verify_t *verify);
+static ngx_msec_t ngx_etcd_verify_limit(ngx_etcd_verify_t *verify);
+static ngx_msec_t ngx_etcd_verify_left(ngx_etcd_verify_t *verify);
 static void ngx_etcd_verify_done(ngx_etcd_stream_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response);
-static void ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
+static void ngx_etcd_verify_answered(ngx_etcd_verify_t *verify,
     Etcd__RangeResponse *response, uint64_t sent);
-static ngx_uint_t ngx_etcd_verify_comparable(ngx_etcd_watch_t *watch,
+static ngx_uint_t ngx_etcd_verify_comparable(ngx_etcd_verify_t *verify,
     Etcd__RangeResponse *response);
-static ngx_uint_t ngx_etcd_verify_agrees(ngx_etcd_watch_t *watch,
+static ngx_uint_t ngx_etcd_verify_agrees(ngx_etcd_verify_t *verify,
     Etcd__RangeResponse *response);
-static void ngx_etcd_verify_proved(ngx_etcd_watch_t *watch, uint64_t sent);
-static void ngx_etcd_verify_behind(ngx_etcd_watch_t *watch,
+static void ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent);
+static void ngx_etcd_verify_behind(ngx_etcd_verify_t *verify,
     Etcd__RangeResponse *response, uint64_t sent);
-static void ngx_etcd_verify_failed(ngx_etcd_watch_t *watch,
+static void ngx_etcd_verify_failed(ngx_etcd_verify_t *verify,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, uint64_t sent);
 
 
 void
-ngx_etcd_verify_start(ngx_etcd_watch_t *watch)
+ngx_etcd_verify_start(ngx_etcd_verify_t *verify)
 {
     ngx_event_t  *timer;
 
-    if (watch->verify_interval == 0) {
+    if (verify->interval == 0) {
         return;
     }
 
-    timer = &watch->verify.timer;
+    timer = &verify->timer;
 
     timer->handler = ngx_etcd_verify_timer;
-    timer->data = watch;
-    timer->log = watch->watcher->cluster->log;
+    timer->data = verify;
+    timer->log = verify->cluster->log;
     timer->cancelable = 1;
 
     ngx_add_timer(timer, 1);
@@ -52,12 +52,8 @@ ngx_etcd_verify_start(ngx_etcd_watch_t *watch)
 
 
 void
-ngx_etcd_verify_stop(ngx_etcd_watch_t *watch)
+ngx_etcd_verify_stop(ngx_etcd_verify_t *verify)
 {
-    ngx_etcd_verify_t  *verify;
-
-    verify = &watch->verify;
-
     verify->failing = 0;
     verify->behind = 0;
     verify->awaited = 0;
@@ -72,26 +68,43 @@ ngx_etcd_verify_stop(ngx_etcd_watch_t *watch)
 
 
 void
-ngx_etcd_verify_reached(ngx_etcd_watch_t *watch)
+ngx_etcd_verify_reached(ngx_etcd_verify_t *verify)
 {
-    ngx_etcd_verify_t  *verify;
-
-    verify = &watch->verify;
-
-    if (verify->awaited != 0 && watch->revision >= verify->awaited) {
-        ngx_etcd_verify_proved(watch, verify->asked);
+    if (verify->awaited != 0 && *verify->revision >= verify->awaited) {
+        ngx_etcd_verify_proved(verify, verify->asked);
     }
 }
 
 
 void
-ngx_etcd_verify_count(ngx_etcd_watch_t *watch, Etcd__Event *event)
+ngx_etcd_verify_arriving(ngx_etcd_verify_t *verify)
+{
+    verify->behind = 0;
+}
+
+
+void
+ngx_etcd_verify_list(ngx_etcd_verify_t *verify)
+{
+    verify->nkeys = 0;
+}
+
+
+void
+ngx_etcd_verify_keys(ngx_etcd_verify_t *verify, size_t n)
+{
+    verify->nkeys += n;
+}
+
+
+void
+ngx_etcd_verify_event(ngx_etcd_verify_t *verify, Etcd__Event *event)
 {
     if (event->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
-        watch->nkeys--;
+        verify->nkeys--;
 
     } else if (event->kv->version == 1) {
-        watch->nkeys++;
+        verify->nkeys++;
     }
 }
 
@@ -99,11 +112,9 @@ ngx_etcd_verify_count(ngx_etcd_watch_t *watch, Etcd__Event *event)
 static void
 ngx_etcd_verify_timer(ngx_event_t *ev)
 {
-    ngx_etcd_watch_t  *watch;
+    ngx_etcd_verify_t *verify = ev->data;
 
-    watch = ev->data;
-
-    if (ngx_etcd_verify_read(watch) != NGX_OK) {
+    if (ngx_etcd_verify_read(verify) != NGX_OK) {
         ngx_add_timer(ev, NGX_ETCD_VERIFY_AGAIN);
     }
 }
@@ -115,38 +126,36 @@ ngx_etcd_verify_timer(ngx_event_t *ev)
  */
 
 static ngx_int_t
-ngx_etcd_verify_read(ngx_etcd_watch_t *watch)
+ngx_etcd_verify_read(ngx_etcd_verify_t *verify)
 {
-    ngx_etcd_verify_t        *verify;
     Etcd__RangeRequest        request;
     ngx_etcd_stream_range_t  *range;
 
     etcd__range_request__init(&request);
 
-    request.key.data = watch->key.data;
-    request.key.len = watch->key.len;
-    request.range_end.data = watch->range_end.data;
-    request.range_end.len = watch->range_end.len;
-    request.min_mod_revision = watch->revision + 1;
+    request.key.data = verify->key->data;
+    request.key.len = verify->key->len;
+    request.range_end.data = verify->range_end->data;
+    request.range_end.len = verify->range_end->len;
+    request.min_mod_revision = *verify->revision + 1;
     request.sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__MOD;
     request.sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
     request.limit = 1;
     request.keys_only = 1;
 
-    verify = &watch->verify;
     range = &verify->range;
 
-    range->cluster = watch->watcher->cluster;
-    range->timeout = ngx_etcd_verify_left(watch);
+    range->cluster = verify->cluster;
+    range->timeout = ngx_etcd_verify_left(verify);
     range->done = ngx_etcd_verify_done;
-    range->data = watch;
+    range->data = verify;
 
     if (ngx_etcd_stream_range_start(range, &request) != NGX_OK) {
         return NGX_DECLINED;
     }
 
     verify->sent = ngx_etcd_clock();
-    verify->revision = watch->revision;
+    verify->known = *verify->revision;
 
     return NGX_OK;
 }
@@ -155,31 +164,31 @@ ngx_etcd_verify_read(ngx_etcd_watch_t *watch)
 /* how long an endpoint may fail to answer */
 
 static ngx_msec_t
-ngx_etcd_verify_limit(ngx_etcd_watch_t *watch)
+ngx_etcd_verify_limit(ngx_etcd_verify_t *verify)
 {
     ngx_msec_t  limit;
 
-    limit = ngx_max(watch->verify_interval, NGX_ETCD_VERIFY_MIN);
+    limit = ngx_max(verify->interval, NGX_ETCD_VERIFY_MIN);
 
-    return ngx_min(limit, watch->watcher->cluster->conf->request_timeout);
+    return ngx_min(limit, verify->cluster->conf->request_timeout);
 }
 
 
 /* the rest of that time */
 
 static ngx_msec_t
-ngx_etcd_verify_left(ngx_etcd_watch_t *watch)
+ngx_etcd_verify_left(ngx_etcd_verify_t *verify)
 {
     uint64_t    passed;
     ngx_msec_t  limit;
 
-    limit = ngx_etcd_verify_limit(watch);
+    limit = ngx_etcd_verify_limit(verify);
 
-    if (watch->verify.failing == 0) {
+    if (verify->failing == 0) {
         return limit;
     }
 
-    passed = ngx_etcd_clock() - watch->verify.failing;
+    passed = ngx_etcd_clock() - verify->failing;
 
     return (passed < limit) ? limit - (ngx_msec_t) passed : 1;
 }
@@ -192,46 +201,42 @@ ngx_etcd_verify_done(ngx_etcd_stream_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response)
 {
-    uint64_t           sent;
-    ngx_etcd_watch_t  *watch;
+    ngx_etcd_verify_t *verify = range->data;
 
-    watch = range->data;
+    uint64_t  sent;
 
-    sent = watch->verify.sent;
-    watch->verify.sent = 0;
+    sent = verify->sent;
+    verify->sent = 0;
 
     if (status == NGX_ETCD_GRPC_OK) {
-        ngx_etcd_verify_answered(watch, response, sent);
+        ngx_etcd_verify_answered(verify, response, sent);
 
     } else {
-        ngx_etcd_verify_failed(watch, status, text, sent);
+        ngx_etcd_verify_failed(verify, status, text, sent);
     }
 }
 
 
 static void
-ngx_etcd_verify_answered(ngx_etcd_watch_t *watch,
+ngx_etcd_verify_answered(ngx_etcd_verify_t *verify,
     Etcd__RangeResponse *response, uint64_t sent)
 {
-    watch->verify.failing = 0;
+    verify->failing = 0;
 
-    if (ngx_etcd_verify_agrees(watch, response)) {
-        ngx_etcd_verify_proved(watch, sent);
+    if (ngx_etcd_verify_agrees(verify, response)) {
+        ngx_etcd_verify_proved(verify, sent);
         return;
     }
 
-    ngx_etcd_verify_behind(watch, response, sent);
+    ngx_etcd_verify_behind(verify, response, sent);
 }
 
 
 static void
-ngx_etcd_verify_proved(ngx_etcd_watch_t *watch, uint64_t sent)
+ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent)
 {
     uint64_t            passed;
     ngx_msec_t          next;
-    ngx_etcd_verify_t  *verify;
-
-    verify = &watch->verify;
 
     verify->behind = 0;
     verify->awaited = 0;
@@ -239,8 +244,8 @@ ngx_etcd_verify_proved(ngx_etcd_watch_t *watch, uint64_t sent)
     passed = ngx_etcd_clock() - sent;
     next = NGX_ETCD_VERIFY_AGAIN;
 
-    if (passed + next < watch->verify_interval) {
-        next = watch->verify_interval - (ngx_msec_t) passed;
+    if (passed + next < verify->interval) {
+        next = verify->interval - (ngx_msec_t) passed;
     }
 
     /* the answer to a Range that is under way sets the timer */
@@ -251,16 +256,16 @@ ngx_etcd_verify_proved(ngx_etcd_watch_t *watch, uint64_t sent)
 
     /* as good as the answer to a PING, which is not sent then */
 
-    ngx_etcd_cluster_prove(watch->watcher->cluster, sent);
+    ngx_etcd_cluster_prove(verify->cluster, sent);
 
-    watch->verified(watch, sent);
+    verify->verified(verify->data, sent);
 }
 
 
 /* the answer is of the same history, and not older than the watch */
 
 static ngx_uint_t
-ngx_etcd_verify_comparable(ngx_etcd_watch_t *watch,
+ngx_etcd_verify_comparable(ngx_etcd_verify_t *verify,
     Etcd__RangeResponse *response)
 {
     uint64_t               id;
@@ -270,10 +275,10 @@ ngx_etcd_verify_comparable(ngx_etcd_watch_t *watch,
 
     /* 0: the watch has met a proxy alone, which names no cluster */
 
-    id = watch->watcher->cluster->cluster_id;
+    id = verify->cluster->cluster_id;
 
     return header != NULL
-           && header->revision >= watch->verify.revision
+           && header->revision >= verify->known
            && (id == 0 || header->cluster_id == id);
 }
 
@@ -285,43 +290,39 @@ ngx_etcd_verify_comparable(ngx_etcd_watch_t *watch,
  */
 
 static ngx_uint_t
-ngx_etcd_verify_agrees(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response)
+ngx_etcd_verify_agrees(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response)
 {
-    if (!ngx_etcd_verify_comparable(watch, response)) {
+    if (!ngx_etcd_verify_comparable(verify, response)) {
         return 0;
     }
 
-    if (response->header->revision < watch->revision) {
+    if (response->header->revision < *verify->revision) {
         return 1;
     }
 
-    return response->count == watch->nkeys
+    return response->count == verify->nkeys
            && (response->n_kvs == 0
-               || response->kvs[0]->mod_revision <= watch->revision);
+               || response->kvs[0]->mod_revision <= *verify->revision);
 }
 
 
 static void
-ngx_etcd_verify_behind(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response,
+ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response,
     uint64_t sent)
 {
-    ngx_etcd_verify_t   *verify;
     ngx_etcd_cluster_t  *cluster;
-
-    verify = &watch->verify;
 
     /* what came, and has not had its turn, counts later */
 
-    if (watch->fragments != NULL && watch->handed < watch->whole) {
+    if (verify->pending(verify->data)) {
         ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);
         return;
     }
 
     if (++verify->behind < NGX_ETCD_VERIFY_BEHIND) {
-
         if (verify->awaited == 0
-            && ngx_etcd_verify_comparable(watch, response)
-            && response->header->revision > watch->revision)
+            && ngx_etcd_verify_comparable(verify, response)
+            && response->header->revision > *verify->revision)
         {
             verify->awaited = response->header->revision;
             verify->asked = sent;
@@ -331,35 +332,30 @@ ngx_etcd_verify_behind(ngx_etcd_watch_t *watch, Etcd__RangeResponse *response,
         return;
     }
 
-    cluster = watch->watcher->cluster;
+    cluster = verify->cluster;
     cluster->resyncs++;
 
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": the watch at revision "
                   "%L does not have what etcd has, listing again",
-                  &cluster->conf->name, &watch->prefix, watch->revision);
+                  &cluster->conf->name, verify->prefix, *verify->revision);
 
-    /* it is not known what is different */
-
-    watch->foreign = 1;
-    ngx_etcd_watch_again(watch, 0);
+    verify->differs(verify->data);
 }
 
 
 static void
-ngx_etcd_verify_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
+ngx_etcd_verify_failed(ngx_etcd_verify_t *verify, ngx_etcd_grpc_status_e status,
     ngx_str_t *text, uint64_t sent)
 {
     ngx_str_t            reason;
-    ngx_etcd_verify_t   *verify;
     ngx_etcd_cluster_t  *cluster;
 
-    verify = &watch->verify;
-    cluster = watch->watcher->cluster;
+    cluster = verify->cluster;
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": verifying the watch "
-                  "failed: %s: %V", &cluster->conf->name, &watch->prefix,
+                  "failed: %s: %V", &cluster->conf->name, verify->prefix,
                   ngx_etcd_grpc_status_name(status), text);
 
     ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);
@@ -373,7 +369,7 @@ ngx_etcd_verify_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     }
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
-        ngx_etcd_watch_refused(watch, status, text);
+        verify->refused(verify->data, status, text);
         return;
     }
 
@@ -381,8 +377,8 @@ ngx_etcd_verify_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
         verify->failing = sent;
     }
 
-    if (ngx_etcd_clock() - verify->failing >= ngx_etcd_verify_limit(watch)) {
+    if (ngx_etcd_clock() - verify->failing >= ngx_etcd_verify_limit(verify)) {
         ngx_str_set(&reason, "no answer to a linearizable read");
-        ngx_etcd_watcher_leave(watch->watcher, &reason);
+        verify->silent(verify->data, &reason);
     }
 }

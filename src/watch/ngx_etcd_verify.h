@@ -47,12 +47,42 @@
 #define NGX_ETCD_VERIFY_MIN     500
 
 
-typedef struct ngx_etcd_watch_s  ngx_etcd_watch_t;
-
-
-/* a part of a watch, zeroed at first */
+/* a part of a watch */
 
 typedef struct {
+    /* set by the owner, the rest zeroed; what is pointed to must stay */
+
+    ngx_etcd_cluster_t          *cluster;
+    ngx_str_t                   *prefix;       /* for the log */
+    ngx_str_t                   *key;          /* the watched range, with the
+                                                  namespace */
+    ngx_str_t                   *range_end;
+    int64_t                     *revision;     /* the watch has reported all
+                                                  events up to it */
+    ngx_msec_t                   interval;     /* 0: the watch is not
+                                                  verified */
+
+    /* 1: events have arrived that the watch has not reported yet */
+    ngx_uint_t                 (*pending)(void *data);
+
+    /* at that ngx_etcd_clock() the watch had reported all that etcd had */
+    void                       (*verified)(void *data, uint64_t time);
+
+    /* the watch lacks events: its owner lists the prefix again */
+    void                       (*differs)(void *data);
+
+    /* the user may not read the range any more */
+    void                       (*refused)(void *data,
+                                          ngx_etcd_grpc_status_e status,
+                                          ngx_str_t *text);
+
+    /* the endpoint has not answered in time: its owner leaves it */
+    void                       (*silent)(void *data, ngx_str_t *reason);
+    void                        *data;
+
+    /* private */
+
+    int64_t                      nkeys;        /* in the range, at *revision */
     ngx_etcd_stream_range_t      range;
     ngx_event_t                  timer;        /* the next Range is due */
     uint64_t                     sent;         /* ngx_etcd_clock(); 0: no Range
@@ -62,24 +92,29 @@ typedef struct {
                                                   last answer; 0: none */
     ngx_uint_t                   behind;       /* answers in a row that say
                                                   that the watch is behind */
-    int64_t                      revision;     /* of the watch, at "sent" */
+    int64_t                      known;        /* *revision, at "sent" */
     int64_t                      awaited;      /* revision of an answer that the
                                                   watch is behind; 0: none */
     uint64_t                     asked;        /* when its Range was sent */
 } ngx_etcd_verify_t;
 
 
-/* the watch is in force; does nothing for a watch that wants no verification */
-void ngx_etcd_verify_start(ngx_etcd_watch_t *watch);
+/* The watch is in force.  Does nothing if the interval is 0. */
+void ngx_etcd_verify_start(ngx_etcd_verify_t *verify);
 
-/* the watch is in force no more */
-void ngx_etcd_verify_stop(ngx_etcd_watch_t *watch);
+/* The watch is not in force any more: no handler is called. */
+void ngx_etcd_verify_stop(ngx_etcd_verify_t *verify);
 
-/* the watch has reported all up to its revision */
-void ngx_etcd_verify_reached(ngx_etcd_watch_t *watch);
+/* The watch has reported all events up to *revision. */
+void ngx_etcd_verify_reached(ngx_etcd_verify_t *verify);
 
-/* the watch reports the event: keeps the number of its keys */
-void ngx_etcd_verify_count(ngx_etcd_watch_t *watch, Etcd__Event *event);
+/* More events are about to be reported: the watch is not behind. */
+void ngx_etcd_verify_arriving(ngx_etcd_verify_t *verify);
+
+/* Keep the number of keys: a list begins, has n more keys; an event. */
+void ngx_etcd_verify_list(ngx_etcd_verify_t *verify);
+void ngx_etcd_verify_keys(ngx_etcd_verify_t *verify, size_t n);
+void ngx_etcd_verify_event(ngx_etcd_verify_t *verify, Etcd__Event *event);
 
 
 #endif /* _NGX_ETCD_VERIFY_H_INCLUDED_ */

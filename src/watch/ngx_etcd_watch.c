@@ -26,7 +26,13 @@ static void ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 static void ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
 static void ngx_etcd_watch_timer(ngx_event_t *ev);
-static ngx_etcd_grpc_status_e ngx_etcd_watch_reason(ngx_str_t *text);
+static void ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch);
+static ngx_uint_t ngx_etcd_watch_pending(void *data);
+static void ngx_etcd_watch_verified(void *data, uint64_t time);
+static void ngx_etcd_watch_differs(void *data);
+static void ngx_etcd_watch_denied(void *data, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text);
+static void ngx_etcd_watch_silent(void *data, ngx_str_t *reason);
 
 static void ngx_etcd_watch_list_beside(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_list_begin(ngx_etcd_list_t *list);
@@ -60,6 +66,8 @@ ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
     watch->timer.data = watch;
     watch->timer.log = cluster->log;
     watch->timer.cancelable = 1;
+
+    ngx_etcd_watch_init_verify(watch);
 
     ngx_etcd_watch_rest(watch);
     ngx_etcd_watch_behind(watch, 1);
@@ -306,7 +314,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 
     ngx_etcd_fresh_count(&watcher->fresh, 1, 0);
     ngx_etcd_auth_accepted(watcher->cluster->auth);
-    ngx_etcd_verify_start(watch);
+    ngx_etcd_verify_start(&watch->verify);
 
     watch->failures = 0;
 
@@ -401,7 +409,7 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
     raw.data = response->cancel_reason.data;
     raw.len = response->cancel_reason.len;
 
-    status = ngx_etcd_watch_reason(&raw);
+    status = ngx_etcd_watcher_status(&raw);
 
     text.data = shown;
     text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_WATCH_REASON) - shown;
@@ -475,7 +483,7 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
         ngx_rbtree_delete(&watcher->active, &watch->node);
 
         ngx_etcd_gap_cancel(&watch->gap);
-        ngx_etcd_verify_stop(watch);
+        ngx_etcd_verify_stop(&watch->verify);
 
         ngx_etcd_fresh_count(&watcher->fresh, -1, 0);
         ngx_etcd_watch_behind(watch, 1);
@@ -531,38 +539,72 @@ ngx_etcd_watch_timer(ngx_event_t *ev)
 }
 
 
-/* a reason may hold a status as Go prints it */
-
-static ngx_etcd_grpc_status_e
-ngx_etcd_watch_reason(ngx_str_t *text)
+static void
+ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
 {
-    static struct {
-        char                    *text;
-        ngx_etcd_grpc_status_e   status;
-    } reasons[] = {
-        { "permission denied", NGX_ETCD_GRPC_PERMISSION_DENIED },
-        { "PermissionDenied", NGX_ETCD_GRPC_PERMISSION_DENIED },
-        { "invalid auth token", NGX_ETCD_GRPC_UNAUTHENTICATED },
-        { "Unauthenticated", NGX_ETCD_GRPC_UNAUTHENTICATED },
-        { "user name is empty", NGX_ETCD_GRPC_UNAUTHENTICATED },
-        { "revision of auth store is old", NGX_ETCD_GRPC_UNAUTHENTICATED },
-        { NULL, NGX_ETCD_GRPC_UNKNOWN }
-    };
+    ngx_etcd_verify_t  *verify;
 
-    ngx_uint_t  i;
+    verify = &watch->verify;
 
-    for (i = 0; reasons[i].text != NULL; i++) {
-        if (text->len >= ngx_strlen(reasons[i].text)
-            && ngx_strlcasestrn(text->data, text->data + text->len,
-                                (u_char *) reasons[i].text,
-                                ngx_strlen(reasons[i].text) - 1)
-               != NULL)
-        {
-            break;
-        }
-    }
+    verify->cluster = watch->watcher->cluster;
+    verify->prefix = &watch->prefix;
+    verify->key = &watch->key;
+    verify->range_end = &watch->range_end;
+    verify->revision = &watch->revision;
+    verify->interval = watch->verify_interval;
+    verify->pending = ngx_etcd_watch_pending;
+    verify->verified = ngx_etcd_watch_verified;
+    verify->differs = ngx_etcd_watch_differs;
+    verify->refused = ngx_etcd_watch_denied;
+    verify->silent = ngx_etcd_watch_silent;
+    verify->data = watch;
+}
 
-    return reasons[i].status;
+
+static ngx_uint_t
+ngx_etcd_watch_pending(void *data)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    return watch->fragments != NULL && watch->handed < watch->whole;
+}
+
+
+static void
+ngx_etcd_watch_verified(void *data, uint64_t time)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    watch->verified(watch, time);
+}
+
+
+static void
+ngx_etcd_watch_differs(void *data)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    /* equal revisions do not prove that values are equal */
+
+    watch->foreign = 1;
+    ngx_etcd_watch_again(watch, 0);
+}
+
+
+static void
+ngx_etcd_watch_denied(void *data, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_watch_refused(data, status, text);
+}
+
+
+static void
+ngx_etcd_watch_silent(void *data, ngx_str_t *reason)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_etcd_watcher_leave(watch->watcher, reason);
 }
 
 
@@ -596,7 +638,7 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
     watch = list->data;
 
     watch->volume = 0;
-    watch->nkeys = 0;
+    ngx_etcd_verify_list(&watch->verify);
     watch->split = 0;
     watch->list(watch);
 }
@@ -610,7 +652,7 @@ ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
 
     watch = list->data;
 
-    watch->nkeys += n;
+    ngx_etcd_verify_keys(&watch->verify, n);
 
     for (i = 0; i < n; i++) {
         watch->volume += kvs[i]->key.len + kvs[i]->value.len;

@@ -147,7 +147,6 @@ struct ngx_etcd_watch_s {
                                                   will be the answer's */
     ngx_etcd_gap_t               gap;
     size_t                       volume;       /* bytes, of the last list */
-    int64_t                      nkeys;        /* at its revision */
     ngx_etcd_verify_t            verify;
     unsigned                     behind:1;     /* it holds up proofs */
     unsigned                     split:1;      /* a part of a revision was

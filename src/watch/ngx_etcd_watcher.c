@@ -99,7 +99,7 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
 
         ngx_etcd_list_cancel(&watch->reader);
         ngx_etcd_gap_cancel(&watch->gap);
-        ngx_etcd_verify_stop(watch);
+        ngx_etcd_verify_stop(&watch->verify);
         ngx_etcd_watch_drop_fragments(watch);
 
         if (watch->timer.timer_set) {
@@ -685,4 +685,37 @@ static ngx_int_t
 ngx_etcd_watcher_ask(void *data)
 {
     return ngx_etcd_watcher_progress(data);
+}
+
+
+ngx_etcd_grpc_status_e
+ngx_etcd_watcher_status(ngx_str_t *text)
+{
+    static struct {
+        char                    *text;
+        ngx_etcd_grpc_status_e   status;
+    } reasons[] = {
+        { "permission denied", NGX_ETCD_GRPC_PERMISSION_DENIED },
+        { "PermissionDenied", NGX_ETCD_GRPC_PERMISSION_DENIED },
+        { "invalid auth token", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { "Unauthenticated", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { "user name is empty", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { "revision of auth store is old", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { NULL, NGX_ETCD_GRPC_UNKNOWN }
+    };
+
+    ngx_uint_t  i;
+
+    for (i = 0; reasons[i].text != NULL; i++) {
+        if (text->len >= ngx_strlen(reasons[i].text)
+            && ngx_strlcasestrn(text->data, text->data + text->len,
+                                (u_char *) reasons[i].text,
+                                ngx_strlen(reasons[i].text) - 1)
+               != NULL)
+        {
+            break;
+        }
+    }
+
+    return reasons[i].status;
 }

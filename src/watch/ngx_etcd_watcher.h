@@ -45,6 +45,13 @@ void ngx_etcd_watcher_unauthenticated(ngx_etcd_watcher_t *watcher,
     ngx_str_t *text);
 
 
+/*
+ * The status that etcd's reason for a canceled watch stands for: etcd sends it
+ * as text alone, in which it may be printed as Go does it.
+ */
+ngx_etcd_grpc_status_e ngx_etcd_watcher_status(ngx_str_t *reason);
+
+
 /* the next answer to a create that was sent must come in time from now on */
 void ngx_etcd_watcher_expect(ngx_etcd_watcher_t *watcher);
 
