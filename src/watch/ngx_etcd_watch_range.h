@@ -1,0 +1,48 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The keys that a watch is about: those below a prefix, or one key.
+ */
+
+
+#ifndef _NGX_ETCD_WATCH_RANGE_H_INCLUDED_
+#define _NGX_ETCD_WATCH_RANGE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_proto.pb-c.h>
+
+
+typedef struct {
+    ngx_str_t                    prefix;       /* without the namespace; a key
+                                                  if "exact" is set */
+    ngx_uint_t                   exact;
+    ngx_str_t                    key;          /* with the namespace */
+    ngx_str_t                    range_end;
+} ngx_etcd_watch_range_t;
+
+
+/*
+ * The prefix is not empty, and its bytes stay.  Memory is of the pool.
+ * NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_watch_range_init(ngx_etcd_watch_range_t *range,
+    ngx_pool_t *pool, ngx_str_t *key_namespace, ngx_str_t *prefix,
+    ngx_uint_t exact);
+
+/* 1: the key, with the namespace, is in the range */
+ngx_uint_t ngx_etcd_watch_range_contains(ngx_etcd_watch_range_t *range,
+    ProtobufCBinaryData *key);
+
+/* Takes the namespace off a key of the range. */
+void ngx_etcd_watch_range_strip(ngx_etcd_watch_range_t *range,
+    ProtobufCBinaryData *key);
+
+/* Asks for the keys of the range. */
+void ngx_etcd_watch_range_set(ngx_etcd_watch_range_t *range,
+    Etcd__RangeRequest *request);
+
+
+#endif /* _NGX_ETCD_WATCH_RANGE_H_INCLUDED_ */

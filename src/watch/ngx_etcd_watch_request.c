@@ -1,0 +1,105 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_watch_request.h>
+#include <ngx_etcd_proto.pb-c.h>
+
+
+ngx_int_t
+ngx_etcd_watch_request_create(ngx_etcd_grpc_call_t *call, ngx_str_t *key,
+    ngx_str_t *range_end, int64_t revision)
+{
+    Etcd__WatchRequest        request;
+    Etcd__WatchCreateRequest  create;
+
+    etcd__watch_request__init(&request);
+    etcd__watch_create_request__init(&create);
+
+    create.key.data = key->data;
+    create.key.len = key->len;
+    create.range_end.data = range_end->data;
+    create.range_end.len = range_end->len;
+    create.start_revision = revision;
+    create.progress_notify = 1;
+    create.fragment = 1;
+
+    request.request_union_case =
+                             ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &create;
+
+    return ngx_etcd_grpc_send(call, &request.base);
+}
+
+
+ngx_int_t
+ngx_etcd_watch_request_cancel(ngx_etcd_grpc_call_t *call, int64_t id)
+{
+    Etcd__WatchRequest        request;
+    Etcd__WatchCancelRequest  cancel;
+
+    etcd__watch_request__init(&request);
+    etcd__watch_cancel_request__init(&cancel);
+
+    cancel.watch_id = id;
+
+    request.request_union_case =
+                             ETCD__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST;
+    request.cancel_request = &cancel;
+
+    return ngx_etcd_grpc_send(call, &request.base);
+}
+
+
+ngx_int_t
+ngx_etcd_watch_request_progress(ngx_etcd_grpc_call_t *call)
+{
+    Etcd__WatchRequest          request;
+    Etcd__WatchProgressRequest  progress;
+
+    etcd__watch_request__init(&request);
+    etcd__watch_progress_request__init(&progress);
+
+    request.request_union_case =
+                           ETCD__WATCH_REQUEST__REQUEST_UNION_PROGRESS_REQUEST;
+    request.progress_request = &progress;
+
+    return ngx_etcd_grpc_send(call, &request.base);
+}
+
+
+ngx_etcd_grpc_status_e
+ngx_etcd_watch_request_status(ngx_str_t *text)
+{
+    static struct {
+        char                    *text;
+        ngx_etcd_grpc_status_e   status;
+    } reasons[] = {
+        { "permission denied", NGX_ETCD_GRPC_PERMISSION_DENIED },
+        { "PermissionDenied", NGX_ETCD_GRPC_PERMISSION_DENIED },
+        { "invalid auth token", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { "Unauthenticated", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { "user name is empty", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { "revision of auth store is old", NGX_ETCD_GRPC_UNAUTHENTICATED },
+        { NULL, NGX_ETCD_GRPC_UNKNOWN }
+    };
+
+    ngx_uint_t  i;
+
+    for (i = 0; reasons[i].text != NULL; i++) {
+        if (text->len >= ngx_strlen(reasons[i].text)
+            && ngx_strlcasestrn(text->data, text->data + text->len,
+                                (u_char *) reasons[i].text,
+                                ngx_strlen(reasons[i].text) - 1)
+               != NULL)
+        {
+            break;
+        }
+    }
+
+    return reasons[i].status;
+}

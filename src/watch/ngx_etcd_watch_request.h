@@ -1,0 +1,44 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The messages that a client sends on a stream of Watch (etcd's v3 API), and
+ * the status in a reason that the server gives.  Results are those of
+ * ngx_etcd_grpc_send().
+ */
+
+
+#ifndef _NGX_ETCD_WATCH_REQUEST_H_INCLUDED_
+#define _NGX_ETCD_WATCH_REQUEST_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_grpc.h>
+
+
+/*
+ * Creates a watch of [key, range_end), with fragments and progress
+ * notifications; a revision of 0: from now on.
+ */
+ngx_int_t ngx_etcd_watch_request_create(ngx_etcd_grpc_call_t *call,
+    ngx_str_t *key, ngx_str_t *range_end, int64_t revision);
+
+ngx_int_t ngx_etcd_watch_request_cancel(ngx_etcd_grpc_call_t *call,
+    int64_t id);
+
+/*
+ * Asks for a progress notification.  Up to 3.4.24 and 3.5.7 its revision may
+ * be ahead of events that are still to come: the answer is a sign of life, and
+ * no more.
+ */
+ngx_int_t ngx_etcd_watch_request_progress(ngx_etcd_grpc_call_t *call);
+
+/*
+ * The status in the reason of a canceled watch.  etcd sends the reason as text
+ * alone, which may contain a status as Go prints it.
+ */
+ngx_etcd_grpc_status_e ngx_etcd_watch_request_status(ngx_str_t *reason);
+
+
+#endif /* _NGX_ETCD_WATCH_REQUEST_H_INCLUDED_ */
