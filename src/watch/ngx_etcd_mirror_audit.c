@@ -167,7 +167,8 @@ ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_t *mirror)
 
     mirror->audit.mark++;
 
-    ngx_etcd_watch_set_range(&mirror->watch, &run->range);
+    etcd__range_request__init(&run->range.request);
+    ngx_etcd_watch_range_set(&mirror->watch.range, &run->range.request);
     run->range.request.count_only = 1;
 
     ngx_etcd_range_start(&run->range);
@@ -194,10 +195,13 @@ ngx_etcd_mirror_audit_run(ngx_etcd_mirror_t *mirror)
     run->pool = pool;
     run->creates = mirror->watch.creates;
 
+    run->range.cluster = mirror->watch.watcher->cluster;
     run->range.done = ngx_etcd_mirror_audit_answer;
     run->range.data = mirror;
 
-    ngx_etcd_watch_set_list(&mirror->watch, &run->list);
+    run->list.cluster = run->range.cluster;
+    run->list.key = mirror->watch.range.key;
+    run->list.range_end = mirror->watch.range.range_end;
 
     run->list.keys_only = 1;
     run->list.limit = NGX_ETCD_MIRROR_AUDIT_PAGE;
@@ -331,7 +335,7 @@ ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
     }
 
     for (i = 0; i < n; i++) {
-        ngx_etcd_watch_strip(&mirror->watch, kvs[i]);
+        ngx_etcd_watch_range_strip(&mirror->watch.range, &kvs[i]->key);
         ngx_etcd_mirror_audit_key(mirror, kvs[i]);
     }
 

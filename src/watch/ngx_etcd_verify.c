@@ -44,7 +44,7 @@ ngx_etcd_verify_start(ngx_etcd_verify_t *verify)
 
     timer->handler = ngx_etcd_verify_timer;
     timer->data = verify;
-    timer->log = verify->cluster->log;
+    timer->log = verify->watcher->cluster->log;
     timer->cancelable = 1;
 
     ngx_add_timer(timer, 1);
@@ -63,7 +63,7 @@ ngx_etcd_verify_stop(ngx_etcd_verify_t *verify)
     }
 
     verify->sent = 0;
-    ngx_etcd_stream_range_cancel(&verify->range);
+    ngx_etcd_stream_range_cancel(&verify->read);
 }
 
 
@@ -133,19 +133,16 @@ ngx_etcd_verify_read(ngx_etcd_verify_t *verify)
 
     etcd__range_request__init(&request);
 
-    request.key.data = verify->key->data;
-    request.key.len = verify->key->len;
-    request.range_end.data = verify->range_end->data;
-    request.range_end.len = verify->range_end->len;
+    ngx_etcd_watch_range_set(verify->range, &request);
     request.min_mod_revision = *verify->revision + 1;
     request.sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__MOD;
     request.sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
     request.limit = 1;
     request.keys_only = 1;
 
-    range = &verify->range;
+    range = &verify->read;
 
-    range->cluster = verify->cluster;
+    range->cluster = verify->watcher->cluster;
     range->timeout = ngx_etcd_verify_left(verify);
     range->done = ngx_etcd_verify_done;
     range->data = verify;
@@ -170,7 +167,7 @@ ngx_etcd_verify_limit(ngx_etcd_verify_t *verify)
 
     limit = ngx_max(verify->interval, NGX_ETCD_VERIFY_MIN);
 
-    return ngx_min(limit, verify->cluster->conf->request_timeout);
+    return ngx_min(limit, verify->watcher->cluster->conf->request_timeout);
 }
 
 
@@ -256,7 +253,7 @@ ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent)
 
     /* as good as the answer to a PING, which is not sent then */
 
-    ngx_etcd_cluster_prove(verify->cluster, sent);
+    ngx_etcd_cluster_prove(verify->watcher->cluster, sent);
 
     verify->verified(verify->data, sent);
 }
@@ -275,7 +272,7 @@ ngx_etcd_verify_comparable(ngx_etcd_verify_t *verify,
 
     /* 0: the watch has met a proxy alone, which names no cluster */
 
-    id = verify->cluster->cluster_id;
+    id = verify->watcher->cluster->cluster_id;
 
     return header != NULL
            && header->revision >= verify->known
@@ -332,13 +329,13 @@ ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response,
         return;
     }
 
-    cluster = verify->cluster;
+    cluster = verify->watcher->cluster;
     cluster->resyncs++;
 
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": the watch at revision "
                   "%L does not have what etcd has, listing again",
-                  &cluster->conf->name, verify->prefix, *verify->revision);
+                  &cluster->conf->name, &verify->range->prefix, *verify->revision);
 
     verify->differs(verify->data);
 }
@@ -351,11 +348,11 @@ ngx_etcd_verify_failed(ngx_etcd_verify_t *verify, ngx_etcd_grpc_status_e status,
     ngx_str_t            reason;
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = verify->cluster;
+    cluster = verify->watcher->cluster;
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": verifying the watch "
-                  "failed: %s: %V", &cluster->conf->name, verify->prefix,
+                  "failed: %s: %V", &cluster->conf->name, &verify->range->prefix,
                   ngx_etcd_grpc_status_name(status), text);
 
     ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);
@@ -363,7 +360,7 @@ ngx_etcd_verify_failed(ngx_etcd_verify_t *verify, ngx_etcd_grpc_status_e status,
     /* the end of the stream stops the verification */
 
     if (ngx_etcd_channel_get(&cluster->streams) == NULL
-        || verify->range.refused)
+        || verify->read.refused)
     {
         return;
     }
@@ -379,6 +376,6 @@ ngx_etcd_verify_failed(ngx_etcd_verify_t *verify, ngx_etcd_grpc_status_e status,
 
     if (ngx_etcd_clock() - verify->failing >= ngx_etcd_verify_limit(verify)) {
         ngx_str_set(&reason, "no answer to a linearizable read");
-        verify->silent(verify->data, &reason);
+        ngx_etcd_watcher_leave(verify->watcher, &reason);
     }
 }

@@ -32,6 +32,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_stream_range.h>
+#include <ngx_etcd_watch_range.h>
+#include <ngx_etcd_watcher.h>
 
 
 /* ms until etcd is asked again, after a failure or while the watch is behind */
@@ -52,11 +54,8 @@
 typedef struct {
     /* set by the owner, the rest zeroed; what is pointed to must stay */
 
-    ngx_etcd_cluster_t          *cluster;
-    ngx_str_t                   *prefix;       /* for the log */
-    ngx_str_t                   *key;          /* the watched range, with the
-                                                  namespace */
-    ngx_str_t                   *range_end;
+    ngx_etcd_watcher_t          *watcher;
+    ngx_etcd_watch_range_t      *range;
     int64_t                     *revision;     /* the watch has reported all
                                                   events up to it */
     ngx_msec_t                   interval;     /* 0: the watch is not
@@ -76,14 +75,12 @@ typedef struct {
                                           ngx_etcd_grpc_status_e status,
                                           ngx_str_t *text);
 
-    /* the endpoint has not answered in time: its owner leaves it */
-    void                       (*silent)(void *data, ngx_str_t *reason);
     void                        *data;
 
     /* private */
 
     int64_t                      nkeys;        /* in the range, at *revision */
-    ngx_etcd_stream_range_t      range;
+    ngx_etcd_stream_range_t      read;
     ngx_event_t                  timer;        /* the next Range is due */
     uint64_t                     sent;         /* ngx_etcd_clock(); 0: no Range
                                                   is under way */

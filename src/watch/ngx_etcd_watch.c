@@ -8,17 +8,22 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
-#include <ngx_etcd_watcher.h>
+#include <ngx_etcd_watch.h>
+#include <ngx_etcd_watch_request.h>
 #include <ngx_etcd_auth.h>
 
 
 #define NGX_ETCD_WATCH_REASON  512     /* bytes of etcd's text in the log */
 
 
-static ngx_int_t ngx_etcd_watch_range(ngx_etcd_watch_t *watch,
-    ngx_etcd_cluster_t *cluster);
-static ngx_etcd_watch_t *ngx_etcd_watch_answered(ngx_etcd_watcher_t *watcher,
-    int64_t id);
+static void ngx_etcd_watch_advance(void *data);
+static void ngx_etcd_watch_created(void *data, Etcd__WatchResponse *response);
+static ngx_int_t ngx_etcd_watch_response(void *data,
+    Etcd__WatchResponse *response, ngx_pool_t *pool);
+static void ngx_etcd_watch_ended(void *data);
+static void ngx_etcd_watch_relist(void *data, ngx_uint_t foreign);
+static void ngx_etcd_watch_stop(void *data);
+
 static void ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
 static void ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
@@ -26,37 +31,69 @@ static void ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 static void ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
 static void ngx_etcd_watch_timer(ngx_event_t *ev);
+static void ngx_etcd_watch_refused(ngx_etcd_watch_t *watch,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_watch_rest(ngx_etcd_watch_t *watch);
+static void ngx_etcd_watch_detach(ngx_etcd_watch_t *watch);
+
+static void ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch,
+    Etcd__ResponseHeader *header);
+static void ngx_etcd_watch_replay(ngx_etcd_watch_t *watch);
+static void ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response,
+    int64_t revision);
+static void ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch,
+    int64_t revision);
+
+static void ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch);
+static void ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n);
+static void ngx_etcd_watch_overflow(void *data);
+
 static void ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch);
 static ngx_uint_t ngx_etcd_watch_pending(void *data);
 static void ngx_etcd_watch_verified(void *data, uint64_t time);
 static void ngx_etcd_watch_differs(void *data);
 static void ngx_etcd_watch_denied(void *data, ngx_etcd_grpc_status_e status,
     ngx_str_t *text);
-static void ngx_etcd_watch_silent(void *data, ngx_str_t *reason);
 
-static void ngx_etcd_watch_list_beside(ngx_etcd_watch_t *watch);
+static void ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision);
 static void ngx_etcd_watch_list_begin(ngx_etcd_list_t *list);
 static ngx_int_t ngx_etcd_watch_list_keys(ngx_etcd_list_t *list,
     Etcd__KeyValue **kvs, size_t n);
 static void ngx_etcd_watch_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
-static void ngx_etcd_watch_list_prompt(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
+
+
+static const ngx_etcd_watcher_handlers_t  ngx_etcd_watch_handlers = {
+    ngx_etcd_watch_advance,
+    ngx_etcd_watch_created,
+    ngx_etcd_watch_response,
+    ngx_etcd_watch_ended,
+    ngx_etcd_watch_relist,
+    ngx_etcd_watch_stop
+};
 
 
 ngx_int_t
 ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
 {
+    ngx_pool_t          *pool;
     ngx_etcd_cluster_t  *cluster;
 
     cluster = watcher->cluster;
+    pool = (watch->pool != NULL) ? watch->pool : cluster->pool;
 
-    if (ngx_etcd_watch_range(watch, cluster) != NGX_OK) {
+    if (ngx_etcd_watch_range_init(&watch->range, pool,
+                                  &cluster->conf->key_namespace,
+                                  &watch->prefix, watch->exact)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
     watch->watcher = watcher;
-    ngx_etcd_watch_set_list(watch, &watch->reader);
+    watch->reader.cluster = cluster;
+    watch->reader.key = watch->range.key;
+    watch->reader.range_end = watch->range.range_end;
     watch->reader.begin = ngx_etcd_watch_list_begin;
     watch->reader.keys = ngx_etcd_watch_list_keys;
     watch->reader.done = ngx_etcd_watch_list_done;
@@ -67,13 +104,22 @@ ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
     watch->timer.log = cluster->log;
     watch->timer.cancelable = 1;
 
+    watch->resume.watcher = watcher;
+    watch->resume.range = &watch->range;
+    watch->resume.revision = &watch->revision;
+    watch->resume.done = ngx_etcd_watch_read;
+    watch->resume.data = watch;
+
+    ngx_etcd_watch_init_pieces(watch);
     ngx_etcd_watch_init_verify(watch);
 
     ngx_etcd_watch_rest(watch);
-    ngx_etcd_watch_behind(watch, 1);
+    ngx_etcd_watch_resume_behind(&watch->resume, 1);
 
-    ngx_queue_insert_tail(&watcher->watches, &watch->queue);
+    watch->member.handlers = &ngx_etcd_watch_handlers;
+    watch->member.data = watch;
 
+    ngx_etcd_watcher_add(watcher, &watch->member);
     ngx_etcd_watcher_advance(watcher);
 
     return NGX_OK;
@@ -91,47 +137,11 @@ ngx_etcd_watch_remove(ngx_etcd_watch_t *watch)
     }
 
     ngx_etcd_watch_detach(watch);
-    ngx_etcd_watch_behind(watch, 0);
+    ngx_etcd_watch_resume_behind(&watch->resume, 0);
 
-    ngx_queue_remove(&watch->queue);
+    ngx_etcd_watcher_remove(&watch->member);
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_watch_range(ngx_etcd_watch_t *watch, ngx_etcd_cluster_t *cluster)
-{
-    u_char      *p;
-    ngx_str_t   *ns;
-    ngx_pool_t  *pool;
-
-    ns = &cluster->conf->key_namespace;
-    pool = (watch->pool != NULL) ? watch->pool : cluster->pool;
-
-    watch->key.len = ns->len + watch->prefix.len;
-    watch->key.data = ngx_pnalloc(pool, watch->key.len + 1);
-    if (watch->key.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    p = ngx_cpymem(watch->key.data, ns->data, ns->len);
-    p = ngx_cpymem(p, watch->prefix.data, watch->prefix.len);
-
-    if (watch->exact) {
-
-        /* nothing is between a key and that key with one more zero byte */
-
-        *p = '\0';
-        watch->range_end.data = watch->key.data;
-        watch->range_end.len = watch->key.len + 1;
-
-        return NGX_OK;
-    }
-
-    watch->range_end = ngx_etcd_prefix_end(pool, &watch->key);
-
-    return (watch->range_end.data != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -160,110 +170,57 @@ ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
 }
 
 
-void
-ngx_etcd_watch_create(ngx_etcd_watch_t *watch)
+static void
+ngx_etcd_watch_advance(void *data)
 {
-    Etcd__WatchRequest         request;
-    ngx_etcd_watcher_t        *watcher;
-    Etcd__WatchCreateRequest   create;
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_int_t            rc;
+    ngx_etcd_watcher_t  *watcher;
 
     watcher = watch->watcher;
 
-    watch->jumped = (watch->revision != 0
-                     && watch->missed
-                     && watch->volume <= NGX_ETCD_GAP_VOLUME);
+    if (watch->state == NGX_ETCD_WATCH_NEW) {
 
-    etcd__watch_request__init(&request);
-    etcd__watch_create_request__init(&create);
+        if (watch->prompt && !watch->list_first) {
+            watch->state = NGX_ETCD_WATCH_LISTED;
 
-    create.key.data = watch->key.data;
-    create.key.len = watch->key.len;
-    create.range_end.data = watch->range_end.data;
-    create.range_end.len = watch->range_end.len;
-
-    /*
-     * Events of the watch's own revision are dropped.  While a start revision
-     * is in the future, later releases of etcd (3.4.38, 3.5.22, 3.6.2) answer
-     * no request for progress on the stream.
-     */
-
-    create.start_revision = watch->jumped ? 0 : watch->revision;
-    create.progress_notify = 1;
-    create.fragment = 1;
-
-    request.request_union_case =
-                             ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
-    request.create_request = &create;
-
-    if (ngx_etcd_grpc_send(&watcher->call, &request.base) != NGX_OK) {
-        return;
-    }
-
-    watch->state = NGX_ETCD_WATCH_CREATING;
-    watch->number = watcher->numbers++;
-
-    ngx_queue_insert_tail(&watcher->creating, &watch->creating);
-    watcher->ncreating++;
-
-    if (!watcher->overdue.timer_set) {
-        ngx_etcd_watcher_expect(watcher);
-    }
-}
-
-
-/*
- * Answers come in the order of the creates, and ids are counted from 0, but
- * for those that are refused: these have none.  A proxy counts like that, and
- * answers in any order.
- */
-
-static ngx_etcd_watch_t *
-ngx_etcd_watch_answered(ngx_etcd_watcher_t *watcher, int64_t id)
-{
-    ngx_queue_t       *q;
-    ngx_etcd_watch_t  *watch, *first;
-
-    q = ngx_queue_head(&watcher->creating);
-    first = ngx_queue_data(q, ngx_etcd_watch_t, creating);
-
-    for ( /* void */ ;
-         q != ngx_queue_sentinel(&watcher->creating);
-         q = ngx_queue_next(q))
-    {
-        watch = ngx_queue_data(q, ngx_etcd_watch_t, creating);
-
-        if (id == -1) {
-            watch->number--;
-
-        } else if (watch->number == id) {
-            return watch;
+        } else if (watcher->nlisting < NGX_ETCD_WATCHER_LISTS) {
+            watch->state = NGX_ETCD_WATCH_LISTING;
+            ngx_etcd_watch_list(watch, 0);
         }
     }
 
-    if (id == -1) {
-        watcher->numbers--;
-    }
-
-    return first;
-}
-
-
-void
-ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
-    Etcd__WatchResponse *response)
-{
-    ngx_etcd_watch_t  *watch;
-
-    if (ngx_queue_empty(&watcher->creating)) {
+    if (watch->state != NGX_ETCD_WATCH_LISTED
+        || !ngx_etcd_watcher_accepts(watcher))
+    {
         return;
     }
 
-    watch = ngx_etcd_watch_answered(watcher, response->watch_id);
+    watch->from_now = (watch->revision == 0
+                       || (watch->missed
+                           && watch->volume <= NGX_ETCD_WATCH_RESUME_VOLUME));
 
-    ngx_queue_remove(&watch->creating);
-    watcher->ncreating--;
+    /*
+     * The first event is that of the watch's own revision, which is dropped:
+     * while the start revision is in the future, later releases of etcd
+     * (3.4.38, 3.5.22, 3.6.2) answer no request for progress on the stream.
+     */
 
-    ngx_etcd_watcher_expect(watcher);
+    rc = ngx_etcd_watcher_create_watch(&watch->member, &watch->range.key,
+                                       &watch->range.range_end,
+                                       watch->from_now ? 0 : watch->revision);
+
+    if (rc == NGX_OK) {
+        watch->state = NGX_ETCD_WATCH_CREATING;
+    }
+}
+
+
+static void
+ngx_etcd_watch_created(void *data, Etcd__WatchResponse *response)
+{
+    ngx_etcd_watch_t *watch = data;
 
     if (response->canceled && response->compact_revision == 0) {
         watch->state = NGX_ETCD_WATCH_LISTED;
@@ -271,11 +228,11 @@ ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
         return;
     }
 
-    if (watch->revision == 0 && (!watch->prompt || response->header == NULL)) {
+    if (watch->revision == 0 && !(watch->prompt && watch->from_now)) {
 
-        /* everything is to be read again since it was asked for */
+        /* the revision became void while the create was unanswered */
 
-        ngx_etcd_watcher_cancel(watcher, response->watch_id);
+        ngx_etcd_watcher_cancel(watch->watcher, response->watch_id);
         watch->state = NGX_ETCD_WATCH_NEW;
         return;
     }
@@ -288,83 +245,221 @@ static void
 ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response)
 {
-    ngx_uint_t           list;
-    ngx_etcd_watcher_t  *watcher;
+    ngx_etcd_cluster_t  *cluster;
 
-    watcher = watch->watcher;
-    list = (watch->revision == 0);
+    cluster = watch->watcher->cluster;
 
-    if (list) {
-
-        /* what comes later than that is told */
-
-        watch->revision = response->header->revision;
-    }
-
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watcher->cluster->log, 0,
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, cluster->log, 0,
                    "etcd watch \"%V\": created, id %L, from revision %L",
                    &watch->prefix, response->watch_id, watch->revision);
 
     watch->state = NGX_ETCD_WATCH_ACTIVE;
-    watch->node.key = (ngx_rbtree_key_t) response->watch_id;
-
-    ngx_rbtree_insert(&watcher->active, &watch->node);
+    ngx_etcd_watcher_activate(&watch->member, response->watch_id);
 
     watch->creates++;
-
-    ngx_etcd_fresh_count(&watcher->fresh, 1, 0);
-    ngx_etcd_auth_accepted(watcher->cluster->auth);
-    ngx_etcd_verify_start(&watch->verify);
-
     watch->failures = 0;
 
-    if (list) {
-        ngx_etcd_watch_catch_up(watch, response->header);
-        ngx_etcd_watch_list_beside(watch);
-        return;
-    }
+    ngx_etcd_auth_accepted(cluster->auth);
+    ngx_etcd_verify_start(&watch->verify);
 
-    if (!response->canceled) {
+    if (watch->revision != 0 && !response->canceled) {
 
-        /* its prefix may have been refused until now, and be shown as such */
+        /* the owner may have reported that the prefix is refused */
 
         watch->events(watch, NULL, 0, watch->revision);
     }
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
-        ngx_etcd_gap_bridge(watch, response->header);
+        ngx_etcd_watch_catch_up(watch, response->header);
     }
 }
 
 
-ngx_int_t
-ngx_etcd_watch_response(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response,
+/* from its revision, or from none, to that of the answer to its create */
+
+static void
+ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
+{
+    if (watch->from_now) {
+
+        /* a header without a cluster is a proxy's own and proves nothing */
+
+        if (header == NULL || header->cluster_id == 0 || header->revision <= 0)
+        {
+            ngx_etcd_watch_replay(watch);
+            return;
+        }
+
+        if (header->revision > watch->revision) {
+            ngx_etcd_watch_resume_behind(&watch->resume, 1);
+            ngx_etcd_watch_events_hold(&watch->pieces);
+
+            if (watch->revision == 0) {
+                watch->listing = 1;
+                ngx_etcd_watch_list(watch, header->revision);
+
+            } else if (ngx_etcd_watch_resume_read(&watch->resume,
+                                                  header->revision)
+                       != NGX_OK)
+            {
+                ngx_etcd_watch_replay(watch);
+            }
+
+            return;
+        }
+    }
+
+    watch->missed = 0;
+    ngx_etcd_watch_resume_follow(&watch->resume, header);
+}
+
+
+/* creates the watch once more, at its revision, or after a list */
+
+static void
+ngx_etcd_watch_replay(ngx_etcd_watch_t *watch)
+{
+    watch->list_first = (watch->revision == 0);
+
+    ngx_etcd_watch_detach(watch);
+
+    watch->missed = 0;
+    ngx_etcd_watch_rest(watch);
+}
+
+
+static void
+ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response,
+    int64_t revision)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_str_t  text;
+
+    if (response == NULL) {
+        ngx_etcd_watch_replay(watch);
+        ngx_etcd_watcher_advance(watch->watcher);
+        return;
+    }
+
+    /* the cluster may have got another history while the stream was closed */
+
+    watch->foreign = 1;
+
+    ngx_etcd_watch_list_begin(&watch->reader);
+
+    if (ngx_etcd_watch_list_keys(&watch->reader, response->kvs,
+                                 response->n_kvs)
+        != NGX_OK)
+    {
+        ngx_str_set(&text, "the response could not be used");
+        ngx_etcd_watch_refused(watch, NGX_ETCD_GRPC_INTERNAL, &text);
+        return;
+    }
+
+    ngx_etcd_watch_caught_up(watch, revision);
+}
+
+
+/* all keys at that revision are known; later events were kept */
+
+static void
+ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
+{
+    watch->missed = 0;
+    watch->revision = revision;
+    watch->listed(watch, revision);
+    watch->foreign = 0;
+
+    if (watch->state != NGX_ETCD_WATCH_ACTIVE) {
+        return;
+    }
+
+    ngx_etcd_watch_events_release(&watch->pieces);
+
+    ngx_etcd_watch_resume_behind(&watch->resume, 0);
+    ngx_etcd_fresh_ask(&watch->watcher->fresh);
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_response(void *data, Etcd__WatchResponse *response,
     ngx_pool_t *pool)
 {
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_int_t  rc;
+
     if (response->canceled) {
         ngx_etcd_watch_canceled(watch, response);
         return NGX_OK;
     }
 
     if (response->fragment || response->n_events != 0) {
-        return ngx_etcd_watch_arrived(watch, response, pool);
+        rc = ngx_etcd_watch_events_add(&watch->pieces, response, pool);
+
+        if (rc == NGX_DONE) {
+            ngx_etcd_verify_arriving(&watch->verify);
+
+        } else if (rc == NGX_ERROR) {
+            watch->revision = 0;
+        }
+
+        return rc;
     }
 
-    if (response->created
-        || watch->gap.revision != 0
-        || response->header == NULL)
-    {
-        return NGX_OK;
+    if (!response->created && response->header != NULL) {
+        ngx_etcd_watch_events_progress(&watch->pieces,
+                                       response->header->revision);
     }
-
-    if (watch->fragments != NULL) {
-        watch->progress = response->header->revision;
-        return NGX_OK;
-    }
-
-    ngx_etcd_watch_progress(watch, response->header->revision);
 
     return NGX_OK;
+}
+
+
+static void
+ngx_etcd_watch_ended(void *data)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_etcd_watch_detach(watch);
+    ngx_etcd_watch_rest(watch);
+    watch->missed = 1;
+}
+
+
+static void
+ngx_etcd_watch_relist(void *data, ngx_uint_t foreign)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    watch->revision = 0;
+    watch->foreign |= foreign;
+
+    /* in other states the watch lists anyway, or when its turn comes */
+
+    if (watch->state == NGX_ETCD_WATCH_ACTIVE
+        || watch->state == NGX_ETCD_WATCH_LISTED)
+    {
+        ngx_etcd_watch_detach(watch);
+        watch->state = NGX_ETCD_WATCH_NEW;
+    }
+}
+
+
+static void
+ngx_etcd_watch_stop(void *data)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_etcd_list_cancel(&watch->reader);
+    ngx_etcd_watch_resume_stop(&watch->resume);
+    ngx_etcd_verify_stop(&watch->verify);
+    ngx_etcd_watch_events_drop(&watch->pieces);
+
+    if (watch->timer.timer_set) {
+        ngx_del_timer(&watch->timer);
+    }
 }
 
 
@@ -409,7 +504,7 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
     raw.data = response->cancel_reason.data;
     raw.len = response->cancel_reason.len;
 
-    status = ngx_etcd_watcher_status(&raw);
+    status = ngx_etcd_watch_request_status(&raw);
 
     text.data = shown;
     text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_WATCH_REASON) - shown;
@@ -433,13 +528,13 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
 }
 
 
-void
+static void
 ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 {
     /* keys are counted once */
 
-    if (watch->split) {
-        watch->split = 0;
+    if (watch->pieces.split) {
+        watch->pieces.split = 0;
         watch->revision = 0;
     }
 
@@ -448,54 +543,25 @@ ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 }
 
 
-/* takes it off the stream, in whatever state; etcd may still send for it */
+/* takes the watch off the stream, in any state */
 
-void
+static void
 ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
 {
-    int64_t              id;
-    ngx_etcd_watcher_t  *watcher;
-
-    watcher = watch->watcher;
-
     if (watch->state == NGX_ETCD_WATCH_LISTING || watch->listing) {
-        ngx_etcd_list_cancel(&watch->reader);
-        watcher->nlisting--;
-    }
-
-    if (watch->listing) {
         watch->listing = 0;
-        watch->revision = 0;
+        ngx_etcd_list_cancel(&watch->reader);
+        watch->watcher->nlisting--;
     }
 
-    switch (watch->state) {
-
-    case NGX_ETCD_WATCH_CREATING:
-        ngx_queue_remove(&watch->creating);
-        watcher->ncreating--;
-        break;
-
-    case NGX_ETCD_WATCH_ACTIVE:
-        id = (int64_t) watch->node.key;
-
-        /* this clears the key */
-
-        ngx_rbtree_delete(&watcher->active, &watch->node);
-
-        ngx_etcd_gap_cancel(&watch->gap);
+    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
+        ngx_etcd_watch_resume_stop(&watch->resume);
         ngx_etcd_verify_stop(&watch->verify);
-
-        ngx_etcd_fresh_count(&watcher->fresh, -1, 0);
-        ngx_etcd_watch_behind(watch, 1);
-
-        ngx_etcd_watcher_cancel(watcher, id);
-        break;
-
-    default:
-        break;
+        ngx_etcd_watch_resume_behind(&watch->resume, 1);
     }
 
-    ngx_etcd_watch_drop_fragments(watch);
+    ngx_etcd_watcher_detach(&watch->member);
+    ngx_etcd_watch_events_drop(&watch->pieces);
 
     if (watch->timer.timer_set) {
         ngx_del_timer(&watch->timer);
@@ -503,7 +569,7 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
 }
 
 
-void
+static void
 ngx_etcd_watch_refused(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
@@ -514,7 +580,7 @@ ngx_etcd_watch_refused(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
                                                   ++watch->failures));
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
-        ngx_etcd_watch_behind(watch, 0);
+        ngx_etcd_watch_resume_behind(&watch->resume, 0);
     }
 
     watch->failed(watch, status, text);
@@ -528,14 +594,53 @@ ngx_etcd_watch_timer(ngx_event_t *ev)
 
     watch = ev->data;
 
-    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
-        ngx_etcd_watch_turn(watch);
-        return;
-    }
-
     ngx_etcd_watch_rest(watch);
 
     ngx_etcd_watcher_advance(watch->watcher);
+}
+
+
+static void
+ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_watch_events_t  *pieces;
+
+    pieces = &watch->pieces;
+
+    pieces->watcher = watch->watcher;
+    pieces->range = &watch->range;
+    pieces->revision = &watch->revision;
+    pieces->events = ngx_etcd_watch_events;
+    pieces->overflow = ngx_etcd_watch_overflow;
+    pieces->data = watch;
+}
+
+
+static void
+ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    size_t  i;
+
+    for (i = 0; i < n; i++) {
+        ngx_etcd_verify_event(&watch->verify, events[i]);
+    }
+
+    ngx_etcd_watch_resume_reached(&watch->resume);
+    watch->events(watch, events, n, watch->revision);
+    ngx_etcd_verify_reached(&watch->verify);
+}
+
+
+static void
+ngx_etcd_watch_overflow(void *data)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_etcd_watch_detach(watch);
+    watch->revision = 0;
+    watch->state = NGX_ETCD_WATCH_NEW;
 }
 
 
@@ -546,17 +651,14 @@ ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
 
     verify = &watch->verify;
 
-    verify->cluster = watch->watcher->cluster;
-    verify->prefix = &watch->prefix;
-    verify->key = &watch->key;
-    verify->range_end = &watch->range_end;
+    verify->watcher = watch->watcher;
+    verify->range = &watch->range;
     verify->revision = &watch->revision;
     verify->interval = watch->verify_interval;
     verify->pending = ngx_etcd_watch_pending;
     verify->verified = ngx_etcd_watch_verified;
     verify->differs = ngx_etcd_watch_differs;
     verify->refused = ngx_etcd_watch_denied;
-    verify->silent = ngx_etcd_watch_silent;
     verify->data = watch;
 }
 
@@ -566,7 +668,7 @@ ngx_etcd_watch_pending(void *data)
 {
     ngx_etcd_watch_t *watch = data;
 
-    return watch->fragments != NULL && watch->handed < watch->whole;
+    return ngx_etcd_watch_events_pending(&watch->pieces);
 }
 
 
@@ -599,33 +701,14 @@ ngx_etcd_watch_denied(void *data, ngx_etcd_grpc_status_e status,
 }
 
 
-static void
-ngx_etcd_watch_silent(void *data, ngx_str_t *reason)
-{
-    ngx_etcd_watch_t *watch = data;
-
-    ngx_etcd_watcher_leave(watch->watcher, reason);
-}
-
-
-void
-ngx_etcd_watch_list(ngx_etcd_watch_t *watch)
-{
-    watch->state = NGX_ETCD_WATCH_LISTING;
-    watch->watcher->nlisting++;
-
-    ngx_etcd_list_start(&watch->reader);
-}
-
-
-/* while it is in force */
+/* at that revision; 0: the newest */
 
 static void
-ngx_etcd_watch_list_beside(ngx_etcd_watch_t *watch)
+ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision)
 {
-    watch->listing = 1;
     watch->watcher->nlisting++;
 
+    watch->reader.pinned = revision;
     ngx_etcd_list_start(&watch->reader);
 }
 
@@ -639,7 +722,7 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 
     watch->volume = 0;
     ngx_etcd_verify_list(&watch->verify);
-    watch->split = 0;
+    watch->pieces.split = 0;
     watch->list(watch);
 }
 
@@ -656,19 +739,10 @@ ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
 
     for (i = 0; i < n; i++) {
         watch->volume += kvs[i]->key.len + kvs[i]->value.len;
-        ngx_etcd_watch_strip(watch, kvs[i]);
+        ngx_etcd_watch_range_strip(&watch->range, &kvs[i]->key);
     }
 
     return watch->keys(watch, kvs, n);
-}
-
-
-ngx_int_t
-ngx_etcd_watch_take(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
-{
-    ngx_etcd_watch_list_begin(&watch->reader);
-
-    return ngx_etcd_watch_list_keys(&watch->reader, kvs, n);
 }
 
 
@@ -676,6 +750,7 @@ static void
 ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
     ngx_str_t *text, int64_t revision)
 {
+    ngx_uint_t           active;
     ngx_etcd_watch_t    *watch;
     ngx_etcd_watcher_t  *watcher;
 
@@ -684,21 +759,29 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     watcher->nlisting--;
 
-    if (watch->prompt) {
-        ngx_etcd_watch_list_prompt(watch, status, text, revision);
-        return;
-    }
+    active = watch->listing;
+    watch->listing = 0;
 
-    watch->state = NGX_ETCD_WATCH_LISTED;
+    if (!active) {
+        watch->state = NGX_ETCD_WATCH_LISTED;
+    }
 
     if (status == NGX_ETCD_GRPC_OK) {
         watch->failures = 0;
-        watch->missed = 0;
-        watch->revision = revision;
         ngx_etcd_watcher_listed(watcher, revision);
-        ngx_etcd_watch_behind(watch, 1);
-        watch->listed(watch, revision);
-        watch->foreign = 0;
+
+        if (!active) {
+            watch->list_first = 0;
+            ngx_etcd_watch_resume_behind(&watch->resume, 1);
+        }
+
+        ngx_etcd_watch_caught_up(watch, revision);
+
+    } else if (active && status == NGX_ETCD_GRPC_OUT_OF_RANGE) {
+
+        /* the revision was compacted */
+
+        ngx_etcd_watch_replay(watch);
 
     } else {
         ngx_etcd_watch_refused(watch, status, text);
@@ -708,67 +791,8 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 }
 
 
-/* it is in force already, and goes on from where it is */
-
-static void
-ngx_etcd_watch_list_prompt(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision)
-{
-    watch->listing = 0;
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        ngx_etcd_watcher_listed(watch->watcher, revision);
-        watch->listed(watch, revision);
-        watch->foreign = 0;
-
-    } else {
-        watch->revision = 0;
-        ngx_etcd_watch_refused(watch, status, text);
-    }
-
-    ngx_etcd_watcher_advance(watch->watcher);
-}
-
-
-void
-ngx_etcd_watch_strip(ngx_etcd_watch_t *watch, Etcd__KeyValue *kv)
-{
-    size_t  len;
-
-    len = watch->key.len - watch->prefix.len;
-
-    if (kv->key.len >= len) {
-        kv->key.data += len;
-        kv->key.len -= len;
-    }
-}
-
-
 ngx_uint_t
 ngx_etcd_watch_active(ngx_etcd_watch_t *watch)
 {
     return watch->state == NGX_ETCD_WATCH_ACTIVE;
-}
-
-
-void
-ngx_etcd_watch_set_list(ngx_etcd_watch_t *watch, ngx_etcd_list_t *list)
-{
-    list->cluster = watch->watcher->cluster;
-    list->key = watch->key;
-    list->range_end = watch->range_end;
-}
-
-
-void
-ngx_etcd_watch_set_range(ngx_etcd_watch_t *watch, ngx_etcd_range_t *range)
-{
-    range->cluster = watch->watcher->cluster;
-
-    etcd__range_request__init(&range->request);
-
-    range->request.key.data = watch->key.data;
-    range->request.key.len = watch->key.len;
-    range->request.range_end.data = watch->range_end.data;
-    range->request.range_end.len = watch->range_end.len;
 }

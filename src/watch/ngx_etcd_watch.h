@@ -18,23 +18,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_kv.h>
-#include <ngx_etcd_fresh.h>
-#include <ngx_etcd_gap.h>
 #include <ngx_etcd_verify.h>
+#include <ngx_etcd_watch_events.h>
+#include <ngx_etcd_watch_resume.h>
+#include <ngx_etcd_watcher.h>
 
 
-#define NGX_ETCD_WATCH_CREATES  16      /* unanswered creates on a stream */
-#define NGX_ETCD_WATCH_LISTS    4       /* lists at one time */
-
-/*
- * Events are handed on that many at a time, and those of one revision together
- * up to that many, which is twice what a Txn of etcd may change by default.
- */
-#define NGX_ETCD_WATCH_PIECE     128
-#define NGX_ETCD_WATCH_TOGETHER  256
-
-
-typedef struct ngx_etcd_watcher_s  ngx_etcd_watcher_t;
+typedef struct ngx_etcd_watch_s  ngx_etcd_watch_t;
 
 
 typedef enum {
@@ -64,10 +54,8 @@ struct ngx_etcd_watch_s {
 
     /*
      * Changes are to be known at once: the watch is created first, from now
-     * on, and the list made after that, since etcd serves one that starts at
-     * a revision of the past in rounds of 100 ms.  Events come in order, but
-     * some that come before the end of a list may be newer than that, and
-     * some that come after it older: the handlers mind revisions.
+     * on, and the list is made at the revision at which the watch is created
+     * (ngx_etcd_watch_resume.h).
      */
     ngx_uint_t                   prompt;
 
@@ -122,77 +110,26 @@ struct ngx_etcd_watch_s {
 
     ngx_etcd_watcher_t          *watcher;
     ngx_etcd_watch_state_e       state;
-    ngx_queue_t                  queue;        /* all watches */
-    ngx_queue_t                  creating;     /* unanswered, in order */
-    ngx_rbtree_node_t            node;         /* active, by id */
-    ngx_str_t                    key;          /* with the namespace */
-    ngx_str_t                    range_end;
+    ngx_etcd_watcher_member_t    member;
+    ngx_etcd_watch_range_t       range;
     ngx_etcd_list_t              reader;
-    ngx_event_t                  timer;        /* waiting, or catching up */
-    int64_t                      catch_up;     /* to that revision */
-    ngx_uint_t                   turns;        /* left, until it has, if etcd
-                                                  says nothing */
-    ngx_uint_t                   lags;         /* looks at the endpoint */
+    ngx_event_t                  timer;        /* waiting */
     ngx_uint_t                   failures;
-    ngx_array_t                 *fragments;    /* packed events, or NULL */
-    ngx_pool_t                  *fragment_pool;
-    size_t                       kept;         /* bytes, of fragments */
-    ngx_uint_t                   whole;        /* fragments of complete
-                                                  responses */
-    ngx_uint_t                   handed;       /* of them, handed on */
-    int64_t                      progress;     /* told after them */
-    ngx_event_t                  pieces;       /* posted while there are more */
     ngx_uint_t                   creates;      /* that were answered, ever */
-    int64_t                      number;       /* of the create; the id that
-                                                  will be the answer's */
-    ngx_etcd_gap_t               gap;
     size_t                       volume;       /* bytes, of the last list */
+    ngx_etcd_watch_resume_t      resume;
+    ngx_etcd_watch_events_t      pieces;
     ngx_etcd_verify_t            verify;
-    unsigned                     behind:1;     /* it holds up proofs */
-    unsigned                     split:1;      /* a part of a revision was
-                                                  handed on, and no more */
-    unsigned                     missed:1;     /* its stream ended: what came
-                                                  since is to be read */
-    unsigned                     jumped:1;     /* created without a start
+    unsigned                     missed:1;     /* its stream has ended: events
+                                                  may be missing */
+    unsigned                     from_now:1;   /* created without a start
                                                   revision */
-    unsigned                     listing:1;    /* a prompt one: the list is
-                                                  being made */
+    unsigned                     listing:1;    /* a list is made while the
+                                                  watch is active */
+    unsigned                     list_first:1; /* no list can be made while
+                                                  the watch is active */
 };
 
-
-struct ngx_etcd_watcher_s {
-    ngx_etcd_cluster_t          *cluster;
-    ngx_etcd_grpc_call_t         call;
-    ngx_etcd_waiter_t            waiter;
-    ngx_event_t                  timer;        /* to open the stream again */
-    ngx_event_t                  overdue;      /* no create is answered */
-    ngx_uint_t                   failures;
-    ngx_uint_t                   token;        /* its generation */
-    ngx_queue_t                  watches;
-    ngx_queue_t                  creating;
-    ngx_uint_t                   ncreating;
-    int64_t                      numbers;      /* of creates on this stream */
-    ngx_uint_t                   nlisting;
-    ngx_rbtree_t                 active;
-    ngx_rbtree_node_t            sentinel;
-    ngx_etcd_fresh_t             fresh;
-    ngx_etcd_history_listener_t  history;
-    int64_t                      reached;      /* by the stream's endpoint */
-    unsigned                     open:1;
-    unsigned                     answered:1;   /* this stream, at all */
-    unsigned                     doubted:1;    /* is it the cluster's revision?
-                                                  the next list says */
-    unsigned                     stale:1;      /* its token is refused: no
-                                                  watch can be added */
-    unsigned                     serial:1;     /* creates are answered in any
-                                                  order: one at a time */
-};
-
-
-ngx_etcd_watcher_t *ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster);
-
-/* ends the stream; watches are not touched any more */
-void ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher);
 
 /*
  * Adds a watch; its memory is the caller's and stays until the watch is
@@ -212,14 +149,6 @@ void ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay);
 
 /* 1 if it is in force */
 ngx_uint_t ngx_etcd_watch_active(ngx_etcd_watch_t *watch);
-
-/* a list, zeroed, or a range of what the watch is about */
-void ngx_etcd_watch_set_list(ngx_etcd_watch_t *watch, ngx_etcd_list_t *list);
-void ngx_etcd_watch_set_range(ngx_etcd_watch_t *watch,
-    ngx_etcd_range_t *range);
-
-/* takes the namespace off a key that was listed */
-void ngx_etcd_watch_strip(ngx_etcd_watch_t *watch, Etcd__KeyValue *kv);
 
 
 #endif /* _NGX_ETCD_WATCH_H_INCLUDED_ */

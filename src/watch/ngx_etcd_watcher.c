@@ -8,10 +8,16 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_watcher.h>
+#include <ngx_etcd_watch_request.h>
 #include <ngx_etcd_auth.h>
 
 
 static void ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher);
+static void ngx_etcd_watcher_created(ngx_etcd_watcher_t *watcher,
+    Etcd__WatchResponse *response);
+static ngx_etcd_watcher_member_t *ngx_etcd_watcher_answered(
+    ngx_etcd_watcher_t *watcher, int64_t id);
+static void ngx_etcd_watcher_expect(ngx_etcd_watcher_t *watcher);
 static void ngx_etcd_watcher_ready(void *data);
 static void ngx_etcd_watcher_timer(ngx_event_t *ev);
 static void ngx_etcd_watcher_overdue(ngx_event_t *ev);
@@ -27,8 +33,8 @@ static void ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
 static void ngx_etcd_watcher_history(void *data);
 static void ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher,
     ngx_uint_t foreign);
-static ngx_etcd_watch_t *ngx_etcd_watcher_find(ngx_etcd_watcher_t *watcher,
-    int64_t id);
+static ngx_etcd_watcher_member_t *ngx_etcd_watcher_find(
+    ngx_etcd_watcher_t *watcher, int64_t id);
 
 
 ngx_etcd_watcher_t *
@@ -64,7 +70,7 @@ ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster)
 
     ngx_etcd_history_listen(cluster, &watcher->history);
 
-    ngx_queue_init(&watcher->watches);
+    ngx_queue_init(&watcher->members);
     ngx_queue_init(&watcher->creating);
     ngx_rbtree_init(&watcher->active, &watcher->sentinel,
                     ngx_rbtree_insert_value);
@@ -76,8 +82,8 @@ ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster)
 void
 ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_watch_t  *watch;
+    ngx_queue_t                *q;
+    ngx_etcd_watcher_member_t  *member;
 
     ngx_etcd_history_forget(&watcher->history);
     ngx_etcd_waiter_forget(&watcher->waiter);
@@ -91,20 +97,12 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
         ngx_del_timer(&watcher->overdue);
     }
 
-    for (q = ngx_queue_head(&watcher->watches);
-         q != ngx_queue_sentinel(&watcher->watches);
+    for (q = ngx_queue_head(&watcher->members);
+         q != ngx_queue_sentinel(&watcher->members);
          q = ngx_queue_next(q))
     {
-        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
-
-        ngx_etcd_list_cancel(&watch->reader);
-        ngx_etcd_gap_cancel(&watch->gap);
-        ngx_etcd_verify_stop(&watch->verify);
-        ngx_etcd_watch_drop_fragments(watch);
-
-        if (watch->timer.timer_set) {
-            ngx_del_timer(&watch->timer);
-        }
+        member = ngx_queue_data(q, ngx_etcd_watcher_member_t, queue);
+        member->handlers->stop(member->data);
     }
 
     if (watcher->open) {
@@ -114,43 +112,187 @@ ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher)
 }
 
 
-/* does what can be done now: lists, the stream, creates */
-
 void
 ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_watch_t  *watch;
+    ngx_queue_t                *q;
+    ngx_etcd_watcher_member_t  *member;
 
     if (!watcher->open) {
         ngx_etcd_watcher_open(watcher);
     }
 
-    for (q = ngx_queue_head(&watcher->watches);
-         q != ngx_queue_sentinel(&watcher->watches);
+    for (q = ngx_queue_head(&watcher->members);
+         q != ngx_queue_sentinel(&watcher->members);
          q = ngx_queue_next(q))
     {
-        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+        member = ngx_queue_data(q, ngx_etcd_watcher_member_t, queue);
+        member->handlers->advance(member->data);
+    }
+}
 
-        if (watch->state == NGX_ETCD_WATCH_NEW && watch->prompt) {
-            watch->state = NGX_ETCD_WATCH_LISTED;
-        }
 
-        if (watch->state == NGX_ETCD_WATCH_NEW
-            && watcher->nlisting < NGX_ETCD_WATCH_LISTS)
-        {
-            ngx_etcd_watch_list(watch);
-        }
+void
+ngx_etcd_watcher_add(ngx_etcd_watcher_t *watcher,
+    ngx_etcd_watcher_member_t *member)
+{
+    member->watcher = watcher;
 
-        if (watch->state == NGX_ETCD_WATCH_LISTED
-            && watcher->open
-            && !watcher->stale
-            && watcher->ncreating < (watcher->serial ? 1
-                                                     : NGX_ETCD_WATCH_CREATES))
-        {
-            ngx_etcd_watch_create(watch);
+    ngx_queue_insert_tail(&watcher->members, &member->queue);
+}
+
+
+void
+ngx_etcd_watcher_remove(ngx_etcd_watcher_member_t *member)
+{
+    ngx_queue_remove(&member->queue);
+}
+
+
+ngx_uint_t
+ngx_etcd_watcher_accepts(ngx_etcd_watcher_t *watcher)
+{
+    ngx_uint_t  max;
+
+    max = watcher->serial ? 1 : NGX_ETCD_WATCHER_CREATES;
+
+    return watcher->open && !watcher->stale && watcher->ncreating < max;
+}
+
+
+ngx_int_t
+ngx_etcd_watcher_create_watch(ngx_etcd_watcher_member_t *member,
+    ngx_str_t *key, ngx_str_t *range_end, int64_t revision)
+{
+    ngx_int_t            rc;
+    ngx_etcd_watcher_t  *watcher;
+
+    watcher = member->watcher;
+
+    rc = ngx_etcd_watch_request_create(&watcher->call, key, range_end,
+                                       revision);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    member->state = NGX_ETCD_WATCHER_CREATING;
+    member->number = watcher->numbers++;
+
+    ngx_queue_insert_tail(&watcher->creating, &member->creating);
+    watcher->ncreating++;
+
+    if (!watcher->overdue.timer_set) {
+        ngx_etcd_watcher_expect(watcher);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_watcher_activate(ngx_etcd_watcher_member_t *member, int64_t id)
+{
+    member->state = NGX_ETCD_WATCHER_ACTIVE;
+    member->node.key = (ngx_rbtree_key_t) id;
+
+    ngx_rbtree_insert(&member->watcher->active, &member->node);
+
+    ngx_etcd_fresh_count(&member->watcher->fresh, 1, 0);
+}
+
+
+void
+ngx_etcd_watcher_detach(ngx_etcd_watcher_member_t *member)
+{
+    int64_t                        id;
+    ngx_etcd_watcher_t            *watcher;
+    ngx_etcd_watcher_state_e       state;
+
+    watcher = member->watcher;
+    state = member->state;
+
+    member->state = NGX_ETCD_WATCHER_DETACHED;
+
+    switch (state) {
+
+    case NGX_ETCD_WATCHER_CREATING:
+        ngx_queue_remove(&member->creating);
+        watcher->ncreating--;
+        break;
+
+    case NGX_ETCD_WATCHER_ACTIVE:
+        id = (int64_t) member->node.key;
+
+        /* this clears the key */
+
+        ngx_rbtree_delete(&watcher->active, &member->node);
+
+        ngx_etcd_fresh_count(&watcher->fresh, -1, 0);
+        ngx_etcd_watcher_cancel(watcher, id);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+/*
+ * Answers come in the order of the creates, and ids are counted from 0, but
+ * for refused creates, which have none.  A proxy counts like that, and answers
+ * in any order.
+ */
+
+static ngx_etcd_watcher_member_t *
+ngx_etcd_watcher_answered(ngx_etcd_watcher_t *watcher, int64_t id)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_watcher_member_t  *member, *first;
+
+    q = ngx_queue_head(&watcher->creating);
+    first = ngx_queue_data(q, ngx_etcd_watcher_member_t, creating);
+
+    for ( /* void */ ;
+         q != ngx_queue_sentinel(&watcher->creating);
+         q = ngx_queue_next(q))
+    {
+        member = ngx_queue_data(q, ngx_etcd_watcher_member_t, creating);
+
+        if (id == -1) {
+            member->number--;
+
+        } else if (member->number == id) {
+            return member;
         }
     }
+
+    if (id == -1) {
+        watcher->numbers--;
+    }
+
+    return first;
+}
+
+
+static void
+ngx_etcd_watcher_created(ngx_etcd_watcher_t *watcher,
+    Etcd__WatchResponse *response)
+{
+    ngx_etcd_watcher_member_t  *member;
+
+    if (ngx_queue_empty(&watcher->creating)) {
+        return;
+    }
+
+    member = ngx_etcd_watcher_answered(watcher, response->watch_id);
+
+    ngx_queue_remove(&member->creating);
+    watcher->ncreating--;
+    member->state = NGX_ETCD_WATCHER_DETACHED;
+
+    ngx_etcd_watcher_expect(watcher);
+
+    member->handlers->created(member->data, response);
 }
 
 
@@ -326,7 +468,7 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
 }
 
 
-void
+static void
 ngx_etcd_watcher_expect(ngx_etcd_watcher_t *watcher)
 {
     if (watcher->overdue.timer_set) {
@@ -389,8 +531,8 @@ ngx_etcd_watcher_end(ngx_etcd_watcher_t *watcher)
 static void
 ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_watch_t  *watch;
+    ngx_queue_t                *q;
+    ngx_etcd_watcher_member_t  *member;
 
     if (watcher->overdue.timer_set) {
         ngx_del_timer(&watcher->overdue);
@@ -398,18 +540,14 @@ ngx_etcd_watcher_release(ngx_etcd_watcher_t *watcher)
 
     ngx_etcd_fresh_ended(&watcher->fresh);
 
-    for (q = ngx_queue_head(&watcher->watches);
-         q != ngx_queue_sentinel(&watcher->watches);
+    for (q = ngx_queue_head(&watcher->members);
+         q != ngx_queue_sentinel(&watcher->members);
          q = ngx_queue_next(q))
     {
-        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
+        member = ngx_queue_data(q, ngx_etcd_watcher_member_t, queue);
 
-        if (watch->state == NGX_ETCD_WATCH_CREATING
-            || watch->state == NGX_ETCD_WATCH_ACTIVE)
-        {
-            ngx_etcd_watch_detach(watch);
-            ngx_etcd_watch_rest(watch);
-            watch->missed = 1;
+        if (member->state != NGX_ETCD_WATCHER_DETACHED) {
+            member->handlers->ended(member->data);
         }
     }
 }
@@ -419,11 +557,11 @@ static ngx_int_t
 ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
     ngx_pool_t *pool)
 {
-    ngx_int_t             rc;
-    ngx_uint_t            changed, answer;
-    ngx_etcd_watch_t     *watch;
-    ngx_etcd_watcher_t   *watcher;
-    Etcd__WatchResponse  *response;
+    ngx_int_t                   rc;
+    ngx_uint_t                  changed, answer;
+    ngx_etcd_watcher_t         *watcher;
+    Etcd__WatchResponse        *response;
+    ngx_etcd_watcher_member_t  *member;
 
     watcher = call->data;
     response = (Etcd__WatchResponse *) message;
@@ -441,17 +579,17 @@ ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
     }
 
     if (response->created) {
-        ngx_etcd_watch_created(watcher, response);
+        ngx_etcd_watcher_created(watcher, response);
     }
 
-    /* of a watch that we have left, or a progress answer (-1) */
+    /* NULL: the watch was canceled, or the id is that of progress, -1 */
 
-    watch = ngx_etcd_watcher_find(watcher, response->watch_id);
+    member = ngx_etcd_watcher_find(watcher, response->watch_id);
 
     rc = NGX_OK;
 
-    if (watch != NULL) {
-        rc = ngx_etcd_watch_response(watch, response, pool);
+    if (member != NULL) {
+        rc = member->handlers->response(member->data, response, pool);
     }
 
     if (answer) {
@@ -575,35 +713,24 @@ ngx_etcd_watcher_leave(ngx_etcd_watcher_t *watcher, ngx_str_t *reason)
 static void
 ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher, ngx_uint_t foreign)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_watch_t  *watch;
+    ngx_queue_t                *q;
+    ngx_etcd_watcher_member_t  *member;
 
     watcher->cluster->resyncs++;
 
-    for (q = ngx_queue_head(&watcher->watches);
-         q != ngx_queue_sentinel(&watcher->watches);
+    for (q = ngx_queue_head(&watcher->members);
+         q != ngx_queue_sentinel(&watcher->members);
          q = ngx_queue_next(q))
     {
-        watch = ngx_queue_data(q, ngx_etcd_watch_t, queue);
-
-        /* a create that is under way keeps its place among the answers */
-
-        watch->revision = 0;
-        watch->foreign |= foreign;
-
-        if (watch->state == NGX_ETCD_WATCH_ACTIVE
-            || watch->state == NGX_ETCD_WATCH_LISTED)
-        {
-            ngx_etcd_watch_detach(watch);
-            watch->state = NGX_ETCD_WATCH_NEW;
-        }
+        member = ngx_queue_data(q, ngx_etcd_watcher_member_t, queue);
+        member->handlers->relist(member->data, foreign);
     }
 
     ngx_etcd_watcher_advance(watcher);
 }
 
 
-static ngx_etcd_watch_t *
+static ngx_etcd_watcher_member_t *
 ngx_etcd_watcher_find(ngx_etcd_watcher_t *watcher, int64_t id)
 {
     ngx_rbtree_key_t    key;
@@ -620,7 +747,7 @@ ngx_etcd_watcher_find(ngx_etcd_watcher_t *watcher, int64_t id)
     while (node != sentinel) {
 
         if (key == node->key) {
-            return ngx_rbtree_data(node, ngx_etcd_watch_t, node);
+            return ngx_rbtree_data(node, ngx_etcd_watcher_member_t, node);
         }
 
         node = (key < node->key) ? node->left : node->right;
@@ -630,54 +757,25 @@ ngx_etcd_watcher_find(ngx_etcd_watcher_t *watcher, int64_t id)
 }
 
 
-void
-ngx_etcd_watcher_cancel(ngx_etcd_watcher_t *watcher, int64_t id)
-{
-    Etcd__WatchRequest        request;
-    Etcd__WatchCancelRequest  cancel;
-
-    if (!watcher->open) {
-        return;
-    }
-
-    etcd__watch_request__init(&request);
-    etcd__watch_cancel_request__init(&cancel);
-
-    cancel.watch_id = id;
-
-    request.request_union_case =
-                             ETCD__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST;
-    request.cancel_request = &cancel;
-
-    /* where this cannot be sent, events for the id are simply dropped */
-
-    (void) ngx_etcd_grpc_send(&watcher->call, &request.base);
-}
-
-
-/*
- * Only a sign of life: up to 3.4.24 and 3.5.7 its revision may be ahead of
- * events that are still to come.
- */
-
 ngx_int_t
 ngx_etcd_watcher_progress(ngx_etcd_watcher_t *watcher)
 {
-    Etcd__WatchRequest          request;
-    Etcd__WatchProgressRequest  progress;
-
     if (!watcher->open) {
         return NGX_DECLINED;
     }
 
-    etcd__watch_request__init(&request);
-    etcd__watch_progress_request__init(&progress);
+    return ngx_etcd_watch_request_progress(&watcher->call);
+}
 
-    request.request_union_case =
-                           ETCD__WATCH_REQUEST__REQUEST_UNION_PROGRESS_REQUEST;
-    request.progress_request = &progress;
 
-    return ngx_etcd_grpc_send(&watcher->call, &request.base);
+void
+ngx_etcd_watcher_cancel(ngx_etcd_watcher_t *watcher, int64_t id)
+{
+    /* events of an id that could not be canceled are dropped */
+
+    if (watcher->open) {
+        (void) ngx_etcd_watch_request_cancel(&watcher->call, id);
+    }
 }
 
 
@@ -685,37 +783,4 @@ static ngx_int_t
 ngx_etcd_watcher_ask(void *data)
 {
     return ngx_etcd_watcher_progress(data);
-}
-
-
-ngx_etcd_grpc_status_e
-ngx_etcd_watcher_status(ngx_str_t *text)
-{
-    static struct {
-        char                    *text;
-        ngx_etcd_grpc_status_e   status;
-    } reasons[] = {
-        { "permission denied", NGX_ETCD_GRPC_PERMISSION_DENIED },
-        { "PermissionDenied", NGX_ETCD_GRPC_PERMISSION_DENIED },
-        { "invalid auth token", NGX_ETCD_GRPC_UNAUTHENTICATED },
-        { "Unauthenticated", NGX_ETCD_GRPC_UNAUTHENTICATED },
-        { "user name is empty", NGX_ETCD_GRPC_UNAUTHENTICATED },
-        { "revision of auth store is old", NGX_ETCD_GRPC_UNAUTHENTICATED },
-        { NULL, NGX_ETCD_GRPC_UNKNOWN }
-    };
-
-    ngx_uint_t  i;
-
-    for (i = 0; reasons[i].text != NULL; i++) {
-        if (text->len >= ngx_strlen(reasons[i].text)
-            && ngx_strlcasestrn(text->data, text->data + text->len,
-                                (u_char *) reasons[i].text,
-                                ngx_strlen(reasons[i].text) - 1)
-               != NULL)
-        {
-            break;
-        }
-    }
-
-    return reasons[i].status;
 }

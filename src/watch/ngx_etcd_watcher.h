@@ -2,8 +2,13 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The stream that carries watches, and what it and a watch ask of each other:
- * private to the two.
+ * The stream that carries all watches of a client (Watch of etcd's v3 API).
+ *
+ * The stream is opened while there is a connection, and opened again after
+ * each end.  Each watch is a member: the stream sends its create and its
+ * cancel, finds the member that a response belongs to, and calls the member's
+ * handlers.  What a member does with its responses is its own business
+ * (ngx_etcd_watch.h).
  */
 
 
@@ -13,105 +18,176 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_watch.h>
+#include <ngx_event.h>
+#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_fresh.h>
+#include <ngx_etcd_history.h>
+#include <ngx_etcd_proto.pb-c.h>
 
 
-/* does what can be done now: lists, the stream, creates */
+#define NGX_ETCD_WATCHER_CREATES  16    /* unanswered creates on a stream */
+#define NGX_ETCD_WATCHER_LISTS    4     /* lists of members at one time */
+
+
+typedef struct ngx_etcd_watcher_s  ngx_etcd_watcher_t;
+
+
+typedef enum {
+    NGX_ETCD_WATCHER_DETACHED = 0,
+    NGX_ETCD_WATCHER_CREATING,          /* the create is not answered */
+    NGX_ETCD_WATCHER_ACTIVE             /* has an id */
+} ngx_etcd_watcher_state_e;
+
+
+/* Handlers must not remove members or destroy the stream. */
+
+typedef struct {
+    /* The stream accepts creates, or lists may begin. */
+    void                       (*advance)(void *data);
+
+    /*
+     * The answer to the create.  The member is detached: it calls
+     * ngx_etcd_watcher_activate() if it goes on with the watch.
+     */
+    void                       (*created)(void *data,
+                                          Etcd__WatchResponse *response);
+
+    /*
+     * A response for an active member, also the one that created it; results
+     * as of ngx_etcd_grpc_message_pt.
+     */
+    ngx_int_t                  (*response)(void *data,
+                                           Etcd__WatchResponse *response,
+                                           ngx_pool_t *pool);
+
+    /* The stream ended while the member was not detached. */
+    void                       (*ended)(void *data);
+
+    /*
+     * The member's revision is void.  foreign: the cluster may have another
+     * history, in which equal revisions do not prove that values are equal.
+     */
+    void                       (*relist)(void *data, ngx_uint_t foreign);
+
+    /* The stream is destroyed: the member stops timers and calls. */
+    void                       (*stop)(void *data);
+} ngx_etcd_watcher_handlers_t;
+
+
+typedef struct {
+    /* set by the owner, the rest zeroed */
+
+    const ngx_etcd_watcher_handlers_t  *handlers;
+    void                               *data;
+
+    /* to be read */
+
+    ngx_etcd_watcher_t                 *watcher;
+    ngx_etcd_watcher_state_e            state;
+
+    /* private */
+
+    ngx_queue_t                         queue;      /* all members */
+    ngx_queue_t                         creating;   /* unanswered, in order */
+    ngx_rbtree_node_t                   node;       /* active, by id */
+    int64_t                             number;     /* of the create: the id
+                                                       that is expected */
+} ngx_etcd_watcher_member_t;
+
+
+struct ngx_etcd_watcher_s {
+    ngx_etcd_cluster_t          *cluster;
+    ngx_etcd_fresh_t             fresh;
+    ngx_uint_t                   nlisting;     /* kept by members */
+    int64_t                      reached;      /* revision of the stream's
+                                                  endpoint */
+    ngx_uint_t                   token;        /* its generation */
+
+    /* private */
+
+    ngx_etcd_grpc_call_t         call;
+    ngx_etcd_waiter_t            waiter;
+    ngx_event_t                  timer;        /* to open the stream again */
+    ngx_event_t                  overdue;      /* no create is answered */
+    ngx_uint_t                   failures;
+    ngx_queue_t                  members;
+    ngx_queue_t                  creating;
+    ngx_uint_t                   ncreating;
+    int64_t                      numbers;      /* of creates on this stream */
+    ngx_rbtree_t                 active;
+    ngx_rbtree_node_t            sentinel;
+    ngx_etcd_history_listener_t  history;
+    unsigned                     open:1;
+    unsigned                     answered:1;   /* this stream, at all */
+    unsigned                     doubted:1;    /* the cluster's revision is not
+                                                  known: the next list says it */
+    unsigned                     stale:1;      /* the stream's token is refused:
+                                                  no watch can be created */
+    unsigned                     serial:1;     /* creates are answered in any
+                                                  order: one at a time */
+};
+
+
+/* NULL: no memory */
+ngx_etcd_watcher_t *ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster);
+
+/* Ends the stream; members are not touched any more. */
+void ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher);
+
+/* Opens the stream if that is possible now, and advances all members. */
 void ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher);
 
-/* tells etcd that nobody waits for the events of that id */
+
+/* A detached member joins, or leaves. */
+void ngx_etcd_watcher_add(ngx_etcd_watcher_t *watcher,
+    ngx_etcd_watcher_member_t *member);
+void ngx_etcd_watcher_remove(ngx_etcd_watcher_member_t *member);
+
+/* 1: ngx_etcd_watcher_create_watch() may be called now */
+ngx_uint_t ngx_etcd_watcher_accepts(ngx_etcd_watcher_t *watcher);
+
+/*
+ * Creates a watch for a detached member; a revision of 0: from now on.
+ * Otherwise NGX_OK, or the result of ngx_etcd_grpc_send().
+ */
+ngx_int_t ngx_etcd_watcher_create_watch(ngx_etcd_watcher_member_t *member,
+    ngx_str_t *key, ngx_str_t *range_end, int64_t revision);
+
+/* The member goes on with the watch of that id. */
+void ngx_etcd_watcher_activate(ngx_etcd_watcher_member_t *member, int64_t id);
+
+/* Tells etcd that nobody waits for the events of that id. */
 void ngx_etcd_watcher_cancel(ngx_etcd_watcher_t *watcher, int64_t id);
 
+/* In any state; etcd may still send responses, which are dropped. */
+void ngx_etcd_watcher_detach(ngx_etcd_watcher_member_t *member);
 
-/* asks how far the endpoint is: the answer sets watcher->reached */
+
+/*
+ * Asks for the endpoint's revision, which the answer stores in "reached".
+ * NGX_DECLINED: the stream is not open.
+ */
 ngx_int_t ngx_etcd_watcher_progress(ngx_etcd_watcher_t *watcher);
 
-/* gives the endpoint up, for that reason: the stream goes to another one */
+/* Leaves the endpoint for that reason: the stream goes to another one. */
 void ngx_etcd_watcher_leave(ngx_etcd_watcher_t *watcher, ngx_str_t *reason);
 
 /*
- * What was received is of another watch: answers to creates did not come in
- * their order, as those of a proxy may.  All watches begin again; the stream
- * is the caller's to end.
+ * A response belonged to another member: answers to creates came out of order,
+ * as those of a proxy may.  All members list again; the stream is the caller's
+ * to end.
  */
 void ngx_etcd_watcher_mixed(ngx_etcd_watcher_t *watcher);
 
-/* a linearizable list says which revision the cluster is at */
+/* The revision of the cluster, as a linearizable list says it. */
 void ngx_etcd_watcher_listed(ngx_etcd_watcher_t *watcher, int64_t revision);
 
-
-/* a watch is refused for the stream's token: there will be another stream */
+/*
+ * A watch was refused for the stream's token: the stream ends when there is
+ * another token.  Active watches go on until then.
+ */
 void ngx_etcd_watcher_unauthenticated(ngx_etcd_watcher_t *watcher,
     ngx_str_t *text);
-
-
-/*
- * The status that etcd's reason for a canceled watch stands for: etcd sends it
- * as text alone, in which it may be printed as Go does it.
- */
-ngx_etcd_grpc_status_e ngx_etcd_watcher_status(ngx_str_t *reason);
-
-
-/* the next answer to a create that was sent must come in time from now on */
-void ngx_etcd_watcher_expect(ngx_etcd_watcher_t *watcher);
-
-
-/* the watch's turn to list, and to be created on the open stream */
-void ngx_etcd_watch_list(ngx_etcd_watch_t *watch);
-void ngx_etcd_watch_create(ngx_etcd_watch_t *watch);
-
-/* the answer to the create that was sent first among the unanswered */
-void ngx_etcd_watch_created(ngx_etcd_watcher_t *watcher,
-    Etcd__WatchResponse *response);
-
-/* any answer for an active watch; results as of ngx_etcd_grpc_message_pt */
-ngx_int_t ngx_etcd_watch_response(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response, ngx_pool_t *pool);
-
-/* a list of one piece, of any state; the caller ends it */
-ngx_int_t ngx_etcd_watch_take(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs,
-    size_t n);
-
-/* etcd does not serve it; it is tried again later */
-void ngx_etcd_watch_refused(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
-/* takes it off the stream, in whatever state; etcd may still send for it */
-void ngx_etcd_watch_detach(ngx_etcd_watch_t *watch);
-
-/* on no stream: it goes on from its revision, or has to list */
-void ngx_etcd_watch_rest(ngx_etcd_watch_t *watch);
-
-
-/* ngx_etcd_fragment.c */
-
-/* a response with events; results as of ngx_etcd_grpc_message_pt */
-ngx_int_t ngx_etcd_watch_arrived(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response, ngx_pool_t *pool);
-
-/* what was kept is delivered in turns, as soon as it is complete */
-void ngx_etcd_watch_assembled(ngx_etcd_watch_t *watch);
-
-/* nothing happened up to this revision but what was delivered */
-void ngx_etcd_watch_progress(ngx_etcd_watch_t *watch, int64_t revision);
-
-void ngx_etcd_watch_drop_fragments(ngx_etcd_watch_t *watch);
-
-
-/* ngx_etcd_catch_up.c */
-
-/* the watch holds up proofs, or does not any more */
-void ngx_etcd_watch_behind(ngx_etcd_watch_t *watch, ngx_uint_t behind);
-
-/* it is in force, from its revision on, by the answer with this header */
-void ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch,
-    Etcd__ResponseHeader *header);
-
-/* it has come to another revision */
-void ngx_etcd_watch_reached(ngx_etcd_watch_t *watch);
-
-/* its timer, while it is in force */
-void ngx_etcd_watch_turn(ngx_etcd_watch_t *watch);
 
 
 #endif /* _NGX_ETCD_WATCHER_H_INCLUDED_ */

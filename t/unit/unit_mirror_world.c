@@ -152,28 +152,6 @@ ngx_etcd_watch_active(ngx_etcd_watch_t *watch)
 
 
 void
-ngx_etcd_watch_set_list(ngx_etcd_watch_t *watch, ngx_etcd_list_t *list)
-{
-    list->cluster = watch->watcher->cluster;
-}
-
-
-void
-ngx_etcd_watch_set_range(ngx_etcd_watch_t *watch, ngx_etcd_range_t *range)
-{
-    range->cluster = watch->watcher->cluster;
-    etcd__range_request__init(&range->request);
-}
-
-
-void
-ngx_etcd_watch_strip(ngx_etcd_watch_t *watch, Etcd__KeyValue *kv)
-{
-    /* there is no namespace */
-}
-
-
-void
 ngx_etcd_fresh_ask(ngx_etcd_fresh_t *fresh)
 {
     /* nothing is proved but by the test */
