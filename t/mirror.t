@@ -125,35 +125,6 @@ my @cases = (
      . '[3 refused distrust a:1:1:x b:2:4:y c:3:3:z]'],
     ['stop', '-', "$abc stop dump", '+a:1=x +b:4=y +c:3=z listed@5 stop=0 [0]'],
 
-    # a prompt watch is in force before it lists
-
-    ['events while a list is on its way', 'prompt',
-     'created put:a:6:6:x del:b:7 events:7 dump list put:c:8:8:y events:8 '
-     . 'key:b:2:2:w key:d:3:3:v listed:5 dump',
-     '+a:6=x -b:7? [1 a:6:6:] +c:8=y +d:3=v listed@8 '
-     . '[3 synced a:6:6: c:8:8: d:3:3:]'],
-    ['events that are older than the list', 'prompt',
-     'created events:5 list key:a:6:6:x listed:9 put:a:6:6:x del:b:7 '
-     . 'put:c:8:8:y events:8 put:d:10:10:z events:10 dump',
-     '+a:6=x listed@9 -b:7? @9 +d:10=z @10 [2 synced a:6:6: d:10:10:]'],
-    ['deleted and created while a list is on its way', 'prompt',
-     'created list del:a:6 put:a:7:7:y events:7 key:a:2:2:x listed:5 dump',
-     '-a:6? +a:7=y listed@7 [1 synced a:7:7:]'],
-    ['the list knows of a key that was created after its deletion', 'prompt',
-     'created list del:a:6 events:6 key:a:8:8:y listed:9 dump',
-     '-a:6? +a:8=y listed@9 [1 synced a:8:8:]'],
-    ['events of a watch before the one that lists', 'prompt',
-     'created list put:a:6:6:x events:6 failed:14 created list key:b:1:1:y '
-     . 'listed:5 dump',
-     '+a:6=x denied=14 again +b:1=y -a:6 listed@5 [1 synced b:1:1:]'],
-    ['a known key is deleted during a list', 'prompt',
-     'created list key:a:1:1:x listed:2 again created list del:a:3 events:3 '
-     . 'key:a:1:1:x listed:2 dump',
-     '+a:1=x listed@2 again -a:3 listed@3 [0 synced]'],
-    ['no memory for a deletion', 'prompt',
-     "created list oom:1 del:a:3 events:3 dump",
-     "-a:3? denied=$INTERNAL again [0 refused distrust]"],
-
     # audits
 
     ['an audit', '-',
@@ -204,17 +175,10 @@ is(shift @told, $_->[3], $_->[0]) for @cases;
 my $steps = 'list key:a:1:1:x key:b:2:4:y listed:5 created '
             . 'put:c:6:6:z put:a:1:6:v del:b:6 events:6';
 my $then = 'list key:a:1:6:v key:c:6:6:z listed:7 dump';
-my $prompt = 'created put:c:6:6:z events:6 list key:a:1:6:v key:b:2:4:y '
-             . 'del:b:7 events:7 listed:6';
 
-for ([$steps, 'keep=9,create'], [$steps, 'create'],
-     [$prompt, 'prompt,keep=9,create'])
-{
-    my ($what, $options) = @$_;
-
+for my $options ('keep=9,create', 'create') {
     @told = run_directives(map {
-        "etcd_mirror $options oom:$_ $what oom:0 "
-        . ($options =~ /prompt/ ? 'created ' : '') . $then
+        "etcd_mirror $options oom:$_ $steps oom:0 $then"
     } 1 .. 12);
 
     my $wanted = $options =~ /keep/ ? qr/a:1:6:v c:6:6:z/ : qr/a:1:6: c:6:6:/;
@@ -228,8 +192,7 @@ for ([$steps, 'keep=9,create'], [$steps, 'create'],
 
 my @models = map { my $options = $_; map { "$options $_ 1000 " . ($_ % 3 * 5) }
                                      1 .. 9 }
-             '-', 'keep', 'create,keep', 'mod', 'prompt', 'prompt,create',
-             'prompt,keep,mod';
+             '-', 'keep', 'create,keep', 'mod', 'create', 'keep,mod';
 
 @told = map { [split(/ /, $_)] } run_directives(
             map { "etcd_mirror_model $_" } @models);

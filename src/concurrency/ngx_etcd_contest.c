@@ -60,7 +60,7 @@ ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
     mirror = &contest->mirror;
 
     mirror->name = locker->name;
-    mirror->order = NGX_ETCD_MIRROR_BY_CREATE;
+    mirror->entries.order = NGX_ETCD_MIRROR_BY_CREATE;
     mirror->changed = ngx_etcd_contest_changed;
     mirror->removed = ngx_etcd_contest_removed;
     mirror->complete = ngx_etcd_contest_complete;
@@ -249,7 +249,7 @@ ngx_etcd_contest_others(ngx_etcd_contest_t *contest, ngx_str_t *key,
         return NGX_AGAIN;
     }
 
-    return (mirror->n == 1) ? NGX_OK : NGX_BUSY;
+    return (mirror->entries.n == 1) ? NGX_OK : NGX_BUSY;
 }
 
 

@@ -95,8 +95,8 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 
     mirror = &election->mirror;
 
-    mirror->order = NGX_ETCD_MIRROR_BY_CREATE;
-    mirror->keep = NGX_ETCD_CANDIDATE_MAX_VALUE + 1;
+    mirror->entries.order = NGX_ETCD_MIRROR_BY_CREATE;
+    mirror->entries.keep = NGX_ETCD_CANDIDATE_MAX_VALUE + 1;
     mirror->removed = ngx_etcd_election_removed;
     mirror->complete = ngx_etcd_election_complete;
     mirror->denied = ngx_etcd_election_denied;

@@ -65,7 +65,7 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_etcd_map_t   *keys;
     ngx_etcd_walk_t   walk;
 
-    keys = (index->mirror != NULL) ? &index->mirror->map : &index->keys;
+    keys = (index->mirror != NULL) ? &index->mirror->entries.map : &index->keys;
 
     ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
 

@@ -284,8 +284,8 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
     mirror->name.data = p;
     mirror->name.len = ngx_sprintf(p, "etcd: upstream \"%V\"", name) - p;
 
-    mirror->keep = service->source->keep;
-    mirror->entry_size = service->source->entry_size;
+    mirror->entries.keep = service->source->keep;
+    mirror->entries.entry_size = service->source->entry_size;
     mirror->wants = service->source->wants;
     mirror->list = ngx_etcd_service_list;
     mirror->changed = ngx_etcd_service_changed;

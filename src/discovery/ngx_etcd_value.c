@@ -327,7 +327,7 @@ ngx_etcd_value_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 
     /* the first list may find nothing of what another agent had read */
 
-    if (mirror->n == 0) {
+    if (mirror->entries.n == 0) {
         ngx_etcd_value_none(value);
     }
 

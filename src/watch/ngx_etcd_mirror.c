@@ -11,8 +11,9 @@
 #include <ngx_etcd_mirror_entry.h>
 
 
-static ngx_etcd_mirror_entry_t *ngx_etcd_mirror_from(ngx_etcd_mirror_t *mirror,
-    ngx_queue_t *q);
+static ngx_uint_t ngx_etcd_mirror_wanted(void *data, ngx_str_t *key);
+static int64_t ngx_etcd_mirror_known_revision(void *data);
+static void ngx_etcd_mirror_differs(void *data);
 
 static void ngx_etcd_mirror_list(ngx_etcd_watch_t *watch);
 static ngx_int_t ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch,
@@ -23,8 +24,7 @@ static void ngx_etcd_mirror_events(ngx_etcd_watch_t *watch,
 static void ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
-static void ngx_etcd_mirror_epoch(ngx_etcd_mirror_t *mirror);
-static void ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror, int64_t revision);
+static void ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror);
 static void ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror,
     int64_t revision);
 static void ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
@@ -34,13 +34,9 @@ static ngx_int_t ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror,
     Etcd__Event *event);
 static ngx_int_t ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv, ngx_uint_t listed);
-static ngx_int_t ngx_etcd_mirror_delete(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
 static void ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror,
     Etcd__KeyValue *kv);
 static ngx_uint_t ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
-static void ngx_etcd_mirror_write(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
 static void ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, int64_t revision);
@@ -49,14 +45,44 @@ static void ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
 void
 ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log)
 {
-    if (mirror->entry_size == 0) {
-        mirror->entry_size = sizeof(ngx_etcd_mirror_entry_t);
-    }
+    ngx_etcd_mirror_audit_t  *audit;
 
-    ngx_etcd_map_init(&mirror->map, log);
-    ngx_queue_init(&mirror->entries);
-    ngx_rbtree_init(&mirror->tree, &mirror->sentinel,
-                    ngx_etcd_mirror_entry_insert);
+    ngx_etcd_mirror_entry_init(&mirror->entries, log);
+
+    audit = &mirror->audit;
+
+    audit->name = &mirror->name;
+    audit->watch = &mirror->watch;
+    audit->entries = &mirror->entries;
+    audit->wants = ngx_etcd_mirror_wanted;
+    audit->revision = ngx_etcd_mirror_known_revision;
+    audit->differs = ngx_etcd_mirror_differs;
+    audit->data = mirror;
+}
+
+
+static ngx_uint_t
+ngx_etcd_mirror_wanted(void *data, ngx_str_t *key)
+{
+    ngx_etcd_mirror_t *mirror = data;
+
+    return mirror->wants == NULL || mirror->wants(mirror, key);
+}
+
+
+static int64_t
+ngx_etcd_mirror_known_revision(void *data)
+{
+    ngx_etcd_mirror_t *mirror = data;
+
+    return mirror->synced ? mirror->revision : 0;
+}
+
+
+static void
+ngx_etcd_mirror_differs(void *data)
+{
+    ngx_etcd_mirror_again(data, 0);
 }
 
 
@@ -66,11 +92,11 @@ ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
 {
     ngx_etcd_mirror_entry_t  *entry;
 
-    entry = ngx_etcd_mirror_entry_create(mirror, key);
+    entry = ngx_etcd_mirror_entry_create(&mirror->entries, key);
 
     if (entry != NULL) {
         entry->mod_revision = mod_revision;
-        mirror->n++;
+        mirror->entries.n++;
     }
 
     return entry;
@@ -101,7 +127,7 @@ ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror, ngx_etcd_watcher_t *watcher)
 
     mirror->started = 1;
 
-    ngx_etcd_mirror_audit_start(mirror);
+    ngx_etcd_mirror_audit_start(&mirror->audit);
 
     return NGX_OK;
 }
@@ -114,7 +140,7 @@ ngx_etcd_mirror_again(ngx_etcd_mirror_t *mirror, ngx_msec_t delay)
     mirror->listing = 0;
     mirror->distrust = 1;
 
-    ngx_etcd_mirror_audit_void(mirror);
+    ngx_etcd_mirror_audit_void(&mirror->audit);
     ngx_etcd_watch_again(&mirror->watch, delay);
 }
 
@@ -135,36 +161,21 @@ ngx_etcd_mirror_stop(ngx_etcd_mirror_t *mirror)
 void
 ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror)
 {
-    ngx_queue_t              *q;
-    ngx_etcd_mirror_entry_t  *entry;
-
     if (mirror->started) {
         mirror->started = 0;
-        ngx_etcd_mirror_audit_stop(mirror);
+        ngx_etcd_mirror_audit_stop(&mirror->audit);
     }
 
-    while (!ngx_queue_empty(&mirror->entries)) {
-        q = ngx_queue_head(&mirror->entries);
-        entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
-
-        if (!entry->deleted) {
-            ngx_etcd_mirror_entry_unplace(mirror, entry);
-        }
-
-        ngx_etcd_mirror_entry_free(mirror, entry);
-    }
-
-    mirror->n = 0;
     mirror->synced = 0;
 
-    ngx_etcd_map_done(&mirror->map);
+    ngx_etcd_mirror_entry_done(&mirror->entries);
 }
 
 
 void
 ngx_etcd_mirror_hold(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_mirror_entry_detach(mirror, entry);
+    ngx_etcd_mirror_entry_detach(&mirror->entries, entry);
 
     entry->held = 1;
 }
@@ -173,11 +184,7 @@ ngx_etcd_mirror_hold(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry)
 ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_find(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
-    ngx_etcd_mirror_entry_t  *entry;
-
-    entry = ngx_etcd_mirror_entry_find(mirror, key);
-
-    return (entry != NULL && !entry->deleted) ? entry : NULL;
+    return ngx_etcd_mirror_entry_find(&mirror->entries, key);
 }
 
 
@@ -193,39 +200,14 @@ ngx_etcd_mirror_covers(ngx_etcd_mirror_t *mirror, int64_t revision)
 ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_first(ngx_etcd_mirror_t *mirror)
 {
-    return (mirror->order != NGX_ETCD_MIRROR_UNORDERED)
-           ? ngx_etcd_mirror_entry_first(mirror)
-           : ngx_etcd_mirror_from(mirror, ngx_queue_head(&mirror->entries));
+    return ngx_etcd_mirror_entry_first(&mirror->entries);
 }
 
 
 ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_next(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry)
 {
-    return (mirror->order != NGX_ETCD_MIRROR_UNORDERED)
-           ? ngx_etcd_mirror_entry_next(mirror, entry)
-           : ngx_etcd_mirror_from(mirror, ngx_queue_next(&entry->queue));
-}
-
-
-/* without those that are remembered as deleted */
-
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_from(ngx_etcd_mirror_t *mirror, ngx_queue_t *q)
-{
-    ngx_etcd_mirror_entry_t  *entry;
-
-    while (q != ngx_queue_sentinel(&mirror->entries)) {
-        entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
-
-        if (!entry->deleted) {
-            return entry;
-        }
-
-        q = ngx_queue_next(q);
-    }
-
-    return NULL;
+    return ngx_etcd_mirror_entry_next(&mirror->entries, entry);
 }
 
 
@@ -238,8 +220,7 @@ ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
     mirror = watch->data;
     cluster = watch->watcher->cluster;
 
-    ngx_etcd_mirror_audit_void(mirror);
-    ngx_etcd_mirror_epoch(mirror);
+    ngx_etcd_mirror_audit_void(&mirror->audit);
 
     mirror->generation++;
     mirror->listing = 1;
@@ -277,24 +258,15 @@ ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
         key.data = kvs[i]->key.data;
         key.len = kvs[i]->key.len;
 
-        if (mirror->wants != NULL && !mirror->wants(mirror, &key)) {
+        if (!ngx_etcd_mirror_wanted(mirror, &key)) {
             continue;
         }
 
-        entry = ngx_etcd_mirror_entry_find(mirror, &key);
+        entry = ngx_etcd_mirror_find(mirror, &key);
 
-        if (entry == NULL
-            || entry->epoch != mirror->epoch
-            || entry->mod_revision < kvs[i]->mod_revision)
-        {
-            if (ngx_etcd_mirror_put(mirror, entry, kvs[i], 1) != NGX_OK) {
-                return NGX_ERROR;
-            }
-
-            continue;
+        if (ngx_etcd_mirror_put(mirror, entry, kvs[i], 1) != NGX_OK) {
+            return NGX_ERROR;
         }
-
-        entry->generation = mirror->generation;
     }
 
     return NGX_OK;
@@ -308,12 +280,11 @@ ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
 
     mirror = watch->data;
 
-    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mirror->map.log, 0,
-                   "etcd mirror \"%V\": listed at revision %L, events up to "
-                   "%L, %ui keys", &watch->prefix, revision, mirror->ahead,
-                   mirror->n);
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, mirror->entries.map.log, 0,
+                   "etcd mirror \"%V\": listed at revision %L, %ui keys",
+                   &watch->prefix, revision, mirror->entries.n);
 
-    ngx_etcd_mirror_sweep(mirror, revision);
+    ngx_etcd_mirror_sweep(mirror);
 
     mirror->listing = 0;
     mirror->synced = 1;
@@ -323,7 +294,7 @@ ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
     mirror->history = watch->watcher->cluster->history;
 
     mirror->relisted = 1;
-    ngx_etcd_mirror_report(mirror, ngx_max(revision, mirror->ahead));
+    ngx_etcd_mirror_report(mirror, revision);
     mirror->relisted = 0;
 }
 
@@ -337,11 +308,6 @@ ngx_etcd_mirror_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
     ngx_etcd_mirror_t  *mirror;
 
     mirror = watch->data;
-
-    if (watch->listing) {
-        ngx_etcd_mirror_epoch(mirror);
-        mirror->synced = 0;
-    }
 
     for (i = 0; i < n; i++) {
         if (ngx_etcd_mirror_event(mirror, events[i]) != NGX_OK) {
@@ -358,9 +324,6 @@ ngx_etcd_mirror_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
 
     if (mirror->synced) {
         ngx_etcd_mirror_report(mirror, revision);
-
-    } else {
-        mirror->ahead = ngx_max(mirror->ahead, revision);
     }
 }
 
@@ -391,57 +354,24 @@ ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 }
 
 
-/*
- * In an epoch mod_revisions can be compared: whatever has a higher one is
- * newer.  A list begins a new epoch, but that of a prompt watch, which comes
- * with the events of the watch since that was created.
- */
+/* removes all entries that the list did not name */
 
 static void
-ngx_etcd_mirror_epoch(ngx_etcd_mirror_t *mirror)
-{
-    ngx_etcd_watch_t  *watch;
-
-    watch = &mirror->watch;
-
-    if (watch->prompt && mirror->creates == watch->creates) {
-        return;
-    }
-
-    mirror->creates = watch->creates;
-    mirror->epoch++;
-    mirror->listed = 0;
-    mirror->ahead = 0;
-}
-
-
-static void
-ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror, int64_t revision)
+ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror)
 {
     ngx_queue_t              *q, *next;
     ngx_etcd_mirror_entry_t  *entry;
 
-    for (q = ngx_queue_head(&mirror->entries);
-         q != ngx_queue_sentinel(&mirror->entries);
+    for (q = ngx_queue_head(&mirror->entries.queue);
+         q != ngx_queue_sentinel(&mirror->entries.queue);
          q = next)
     {
         next = ngx_queue_next(q);
         entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
 
-        if (entry->deleted) {
-            ngx_etcd_mirror_entry_free(mirror, entry);
-            continue;
+        if (entry->generation != mirror->generation) {
+            ngx_etcd_mirror_remove(mirror, entry, entry->mod_revision);
         }
-
-        if (entry->generation == mirror->generation
-            || (entry->epoch == mirror->epoch
-                && entry->mod_revision > revision))
-        {
-            continue;
-        }
-
-        ngx_etcd_mirror_remove(mirror, entry, entry->mod_revision);
-        ngx_etcd_mirror_entry_free(mirror, entry);
     }
 }
 
@@ -452,7 +382,7 @@ ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
     if (mirror->reported != NGX_ETCD_GRPC_OK) {
         mirror->reported = NGX_ETCD_GRPC_OK;
 
-        ngx_log_error(NGX_LOG_NOTICE, mirror->map.log, 0,
+        ngx_log_error(NGX_LOG_NOTICE, mirror->entries.map.log, 0,
                       "%V: %s \"%V\" can be read again", &mirror->name,
                       mirror->watch.exact ? "key" : "prefix",
                       &mirror->watch.prefix);
@@ -482,7 +412,7 @@ ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
         level = NGX_LOG_DEBUG;
     }
 
-    ngx_log_error(level, mirror->map.log, 0,
+    ngx_log_error(level, mirror->entries.map.log, 0,
                   "%V: %s \"%V\" cannot be read: %s: %V", &mirror->name,
                   mirror->watch.exact ? "key" : "prefix",
                   &mirror->watch.prefix, ngx_etcd_grpc_status_name(status),
@@ -513,11 +443,11 @@ ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
     key.data = kv->key.data;
     key.len = kv->key.len;
 
-    if (mirror->wants != NULL && !mirror->wants(mirror, &key)) {
+    if (!ngx_etcd_mirror_wanted(mirror, &key)) {
         return NGX_OK;
     }
 
-    entry = ngx_etcd_mirror_entry_find(mirror, &key);
+    entry = ngx_etcd_mirror_find(mirror, &key);
     deleted = (event->type == ETCD__EVENT__EVENT_TYPE__DELETE);
 
     if (kv->mod_revision <= mirror->listed) {
@@ -528,20 +458,24 @@ ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
         return NGX_OK;
     }
 
-    if (entry != NULL
-        && entry->epoch == mirror->epoch
-        && entry->mod_revision >= kv->mod_revision)
-    {
+    if (entry != NULL && entry->mod_revision >= kv->mod_revision) {
         return NGX_OK;
     }
 
-    if (deleted) {
-        ngx_etcd_mirror_audit_deleted(mirror, &key);
-
-        return ngx_etcd_mirror_delete(mirror, entry, kv);
+    if (!deleted) {
+        return ngx_etcd_mirror_put(mirror, entry, kv, 0);
     }
 
-    return ngx_etcd_mirror_put(mirror, entry, kv, 0);
+    ngx_etcd_mirror_audit_deleted(&mirror->audit, &key);
+
+    if (entry != NULL) {
+        ngx_etcd_mirror_remove(mirror, entry, kv->mod_revision);
+
+    } else {
+        ngx_etcd_mirror_unknown(mirror, kv);
+    }
+
+    return NGX_OK;
 }
 
 
@@ -551,16 +485,19 @@ static ngx_int_t
 ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
     Etcd__KeyValue *kv, ngx_uint_t listed)
 {
-    ngx_str_t   key, value;
-    ngx_uint_t  same;
+    ngx_str_t                   key, value;
+    ngx_uint_t                  same;
+    ngx_etcd_mirror_entries_t  *entries;
+
+    entries = &mirror->entries;
 
     same = listed && ngx_etcd_mirror_same(mirror, entry, kv);
 
     ngx_str_null(&value);
 
     if (!same
-        && mirror->keep != 0
-        && ngx_etcd_mirror_entry_value(mirror, &kv->value, &value) != NGX_OK)
+        && entries->keep != 0
+        && ngx_etcd_mirror_entry_value(entries, &kv->value, &value) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -569,7 +506,7 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
         key.data = kv->key.data;
         key.len = kv->key.len;
 
-        entry = ngx_etcd_mirror_entry_create(mirror, &key);
+        entry = ngx_etcd_mirror_entry_create(entries, &key);
 
         if (entry == NULL) {
             if (value.data != NULL) {
@@ -579,10 +516,17 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
             return NGX_ERROR;
         }
 
-        entry->deleted = 1;
+        entries->n++;
+
+    } else {
+        ngx_etcd_mirror_entry_unplace(entries, entry);
     }
 
-    ngx_etcd_mirror_write(mirror, entry, kv);
+    entry->create_revision = kv->create_revision;
+    entry->mod_revision = kv->mod_revision;
+    entry->lease = kv->lease;
+
+    ngx_etcd_mirror_entry_place(entries, entry);
 
     if (listed) {
         entry->generation = mirror->generation;
@@ -592,8 +536,8 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
         return NGX_OK;
     }
 
-    if (mirror->keep != 0) {
-        ngx_etcd_mirror_entry_keep(mirror, entry, &value);
+    if (entries->keep != 0) {
+        ngx_etcd_mirror_entry_keep(entries, entry, &value);
 
     } else {
         entry->value.data = kv->value.data;
@@ -604,7 +548,7 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
         mirror->changed(mirror, entry);
     }
 
-    if (mirror->keep == 0) {
+    if (entries->keep == 0) {
         ngx_str_null(&entry->value);
     }
 
@@ -619,76 +563,10 @@ ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
     Etcd__KeyValue *kv)
 {
     return entry != NULL
-           && !entry->deleted
            && !mirror->distrust
            && entry->mod_revision == kv->mod_revision
            && (entry->create_revision == kv->create_revision
-               || (entry->create_revision == 0 && mirror->keep == 0));
-}
-
-
-/* everything but the value */
-
-static void
-ngx_etcd_mirror_write(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv)
-{
-    if (entry->deleted) {
-        entry->deleted = 0;
-        mirror->n++;
-
-    } else {
-        ngx_etcd_mirror_entry_unplace(mirror, entry);
-    }
-
-    entry->create_revision = kv->create_revision;
-    entry->mod_revision = kv->mod_revision;
-    entry->lease = kv->lease;
-    entry->epoch = mirror->epoch;
-
-    ngx_etcd_mirror_entry_place(mirror, entry);
-}
-
-
-/* a deletion that comes before the end of a list is remembered until then */
-
-static ngx_int_t
-ngx_etcd_mirror_delete(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv)
-{
-    ngx_str_t  key;
-
-    if (entry != NULL && !entry->deleted) {
-        ngx_etcd_mirror_remove(mirror, entry, kv->mod_revision);
-
-    } else {
-        ngx_etcd_mirror_unknown(mirror, kv);
-    }
-
-    if (!mirror->watch.listing) {
-        if (entry != NULL) {
-            ngx_etcd_mirror_entry_free(mirror, entry);
-        }
-
-        return NGX_OK;
-    }
-
-    if (entry == NULL) {
-        key.data = kv->key.data;
-        key.len = kv->key.len;
-
-        entry = ngx_etcd_mirror_entry_create(mirror, &key);
-        if (entry == NULL) {
-            return NGX_ERROR;
-        }
-
-        entry->deleted = 1;
-    }
-
-    entry->mod_revision = kv->mod_revision;
-    entry->epoch = mirror->epoch;
-
-    return NGX_OK;
+               || (entry->create_revision == 0 && mirror->entries.keep == 0));
 }
 
 
@@ -713,31 +591,20 @@ ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
 }
 
 
-/* no part of the mirror any more, and reported, but not freed yet */
+/* an entry that removed() holds is not freed */
 
 static void
 ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, int64_t revision)
 {
-    ngx_str_t  none;
+    ngx_etcd_mirror_entry_unplace(&mirror->entries, entry);
 
-    ngx_etcd_mirror_entry_unplace(mirror, entry);
-
-    entry->deleted = 1;
     entry->mod_revision = revision;
-    mirror->n--;
+    mirror->entries.n--;
 
     if (mirror->removed != NULL) {
         mirror->removed(mirror, entry);
     }
 
-    if (entry->held) {
-        return;
-    }
-
-    ngx_str_null(&none);
-    ngx_etcd_mirror_entry_keep(mirror, entry, &none);
-
-    ngx_memzero(entry + 1,
-                mirror->entry_size - sizeof(ngx_etcd_mirror_entry_t));
+    ngx_etcd_mirror_entry_free(&mirror->entries, entry);
 }

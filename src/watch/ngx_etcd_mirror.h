@@ -16,10 +16,9 @@
  *     A list replaces everything: what it does not name is removed at its end.
  *     A list that ends early removes nothing.
  *
- *     What is said of a key is applied in the order of mod_revisions: an event
- *     that is older than the last list, or than what is known of its key, or
- *     that comes twice, changes nothing.  Events that come while the list of a
- *     prompt watch is on its way are remembered until its end, deletions too.
+ *     Events are applied in the order of mod_revisions: an event that is older
+ *     than the last list, or than what is known of its key, or that comes
+ *     twice, changes nothing.
  *
  *     A key that a list names with the revisions that are known is not
  *     reported, unless "distrust" is set: then every key is.
@@ -37,8 +36,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_map.h>
 #include <ngx_etcd_mirror_audit.h>
+#include <ngx_etcd_mirror_entry.h>
 #include <ngx_etcd_watch.h>
 
 
@@ -48,48 +47,6 @@
 
 
 typedef struct ngx_etcd_mirror_s  ngx_etcd_mirror_t;
-
-
-typedef enum {
-    NGX_ETCD_MIRROR_UNORDERED = 0,
-    NGX_ETCD_MIRROR_BY_CREATE,      /* create_revision, lowest first */
-    NGX_ETCD_MIRROR_BY_MOD          /* mod_revision, lowest first */
-} ngx_etcd_mirror_order_e;
-
-
-/*
- * One key.  Stays where it is until removed() has returned, or longer if the
- * consumer holds it.
- */
-
-typedef struct {
-    ngx_str_t                    key;          /* first: the map's; without the
-                                                  namespace */
-    ngx_queue_t                  queue;        /* private */
-
-    int64_t                      create_revision;  /* 0: not known */
-    int64_t                      mod_revision;
-    int64_t                      lease;
-
-    /*
-     * Up to "keep" bytes are kept.  Where nothing is kept, this is the whole
-     * value within changed(), and empty at any other time.
-     */
-    ngx_str_t                    value;
-
-    /* private */
-
-    uint32_t                     generation;   /* of the list that named it */
-    uint32_t                     epoch;        /* of what is known */
-    uint32_t                     audited;      /* by the audit with that mark */
-    unsigned                     deleted:1;    /* remembered until the end of
-                                                  a list */
-    unsigned                     held:1;
-} ngx_etcd_mirror_entry_t;
-
-
-/* 0: an entry that removed() was called with for a key that is not known */
-#define ngx_etcd_mirror_known(entry)  ((entry)->queue.next != NULL)
 
 
 /*
@@ -102,12 +59,7 @@ struct ngx_etcd_mirror_s {
 
     ngx_str_t                    name;         /* what log lines begin with;
                                                   must stay */
-    ngx_etcd_mirror_order_e      order;
-    size_t                       keep;         /* bytes of a value */
-    size_t                       entry_size;   /* of an entry and, behind it,
-                                                  of what the consumer needs
-                                                  for it, zeroed at first; 0:
-                                                  nothing */
+    ngx_etcd_mirror_entries_t    entries;      /* order, keep, entry_size */
 
     /* a list begins; an earlier one that has not ended is void */
     void                       (*list)(ngx_etcd_mirror_t *mirror);
@@ -162,8 +114,6 @@ struct ngx_etcd_mirror_s {
 
     /* to be read */
 
-    ngx_uint_t                   n;            /* entries */
-    size_t                       size;         /* bytes that they take */
     int64_t                      revision;     /* of the last complete() */
 
     unsigned                     synced:1;     /* entries are known to be what
@@ -178,17 +128,8 @@ struct ngx_etcd_mirror_s {
     /* private */
 
     unsigned                     started:1;
-    ngx_etcd_map_t               map;
-    ngx_queue_t                  entries;
-    ngx_rbtree_t                 tree;         /* in the order */
-    ngx_rbtree_node_t            sentinel;
-    uint32_t                     generation;   /* of the present list */
-    uint32_t                     epoch;        /* of what can be compared by
-                                                  its mod_revision */
-    ngx_uint_t                   creates;      /* the watch's, of the epoch */
-    int64_t                      listed;       /* revision of the list of the
-                                                  epoch; 0: not yet */
-    int64_t                      ahead;        /* of events before that */
+    uint32_t                     generation;   /* of the last list */
+    int64_t                      listed;       /* revision of the last list */
     ngx_uint_t                   history;      /* the cluster's */
     ngx_etcd_grpc_status_e       reported;     /* was logged; OK: nothing */
     ngx_etcd_mirror_audit_t      audit;

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
-#include <ngx_etcd_mirror.h>
+#include <ngx_etcd_mirror_audit.h>
 #include <ngx_etcd_clock.h>
 
 
@@ -38,77 +38,78 @@ struct ngx_etcd_mirror_audit_run_s {
 };
 
 
-static void ngx_etcd_mirror_audit_end(ngx_etcd_mirror_t *mirror);
-static void ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_end(ngx_etcd_mirror_audit_t *audit);
+static void ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_audit_t *audit);
 static void ngx_etcd_mirror_audit_timer(ngx_event_t *ev);
-static void ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_audit_t *audit);
 static ngx_etcd_mirror_audit_run_t *ngx_etcd_mirror_audit_run(
-    ngx_etcd_mirror_t *mirror);
+    ngx_etcd_mirror_audit_t *audit);
 static void ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_t *mirror);
-static void ngx_etcd_mirror_audit_list(ngx_etcd_mirror_t *mirror);
-static ngx_uint_t ngx_etcd_mirror_audit_undisturbed(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit);
+static void ngx_etcd_mirror_audit_list(ngx_etcd_mirror_audit_t *audit);
+static ngx_uint_t ngx_etcd_mirror_audit_undisturbed(
+    ngx_etcd_mirror_audit_t *audit);
 
 static void ngx_etcd_mirror_audit_list_begin(ngx_etcd_list_t *list);
 static ngx_int_t ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list,
     Etcd__KeyValue **kvs, size_t n);
 static void ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
-static void ngx_etcd_mirror_audit_key(ngx_etcd_mirror_t *mirror,
+static void ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit,
     Etcd__KeyValue *kv);
-static void ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit);
 static void ngx_etcd_mirror_audit_found(ngx_etcd_mirror_audit_run_t *run,
     ngx_str_t *key);
-static void ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_t *mirror);
+static void ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit);
 
 
 void
-ngx_etcd_mirror_audit_start(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_start(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_event_t  *timer;
 
-    timer = &mirror->audit.timer;
+    timer = &audit->timer;
 
     timer->handler = ngx_etcd_mirror_audit_timer;
-    timer->data = mirror;
-    timer->log = mirror->map.log;
+    timer->data = audit;
+    timer->log = audit->entries->map.log;
     timer->cancelable = 1;
 
-    ngx_etcd_mirror_audit_schedule(mirror);
+    ngx_etcd_mirror_audit_schedule(audit);
 }
 
 
 void
-ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit)
 {
-    ngx_etcd_mirror_audit_end(mirror);
+    ngx_etcd_mirror_audit_end(audit);
 
-    if (mirror->audit.timer.timer_set) {
-        ngx_del_timer(&mirror->audit.timer);
+    if (audit->timer.timer_set) {
+        ngx_del_timer(&audit->timer);
     }
 }
 
 
 void
-ngx_etcd_mirror_audit_void(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_void(ngx_etcd_mirror_audit_t *audit)
 {
-    if (mirror->audit.run != NULL) {
-        ngx_etcd_mirror_audit_schedule(mirror);
+    if (audit->run != NULL) {
+        ngx_etcd_mirror_audit_schedule(audit);
     }
 }
 
 
 static void
-ngx_etcd_mirror_audit_end(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_end(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_audit_run_t  *run;
 
-    run = mirror->audit.run;
+    run = audit->run;
 
     if (run != NULL) {
-        mirror->audit.run = NULL;
+        audit->run = NULL;
 
         ngx_etcd_range_cancel(&run->range);
         ngx_etcd_list_cancel(&run->list);
@@ -121,17 +122,17 @@ ngx_etcd_mirror_audit_end(ngx_etcd_mirror_t *mirror)
 /* a quarter of chance: many instances, and mirrors, spread over the time */
 
 static void
-ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_msec_t  interval;
 
-    ngx_etcd_mirror_audit_stop(mirror);
+    ngx_etcd_mirror_audit_stop(audit);
 
-    interval = mirror->watch.watcher->cluster->conf->audit_interval;
+    interval = audit->watch->watcher->cluster->conf->audit_interval;
 
     if (interval != 0) {
         interval -= (ngx_msec_t) ngx_random() % (interval / 4 + 1);
-        ngx_add_timer(&mirror->audit.timer, ngx_max(interval, 1));
+        ngx_add_timer(&audit->timer, ngx_max(interval, 1));
     }
 }
 
@@ -139,36 +140,36 @@ ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_t *mirror)
 static void
 ngx_etcd_mirror_audit_timer(ngx_event_t *ev)
 {
-    ngx_etcd_mirror_t  *mirror;
+    ngx_etcd_mirror_audit_t  *audit;
 
-    mirror = ev->data;
+    audit = ev->data;
 
-    if (mirror->audit.run != NULL) {
-        ngx_etcd_mirror_audit_settled(mirror);
+    if (audit->run != NULL) {
+        ngx_etcd_mirror_audit_settled(audit);
         return;
     }
 
-    ngx_etcd_mirror_audit_begin(mirror);
+    ngx_etcd_mirror_audit_begin(audit);
 }
 
 
 static void
-ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_audit_run_t  *run;
 
-    run = ngx_etcd_mirror_audit_run(mirror);
-    mirror->audit.run = run;
+    run = ngx_etcd_mirror_audit_run(audit);
+    audit->run = run;
 
-    if (run == NULL || !ngx_etcd_mirror_audit_undisturbed(mirror)) {
-        ngx_etcd_mirror_audit_schedule(mirror);
+    if (run == NULL || !ngx_etcd_mirror_audit_undisturbed(audit)) {
+        ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
-    mirror->audit.mark++;
+    audit->mark++;
 
     etcd__range_request__init(&run->range.request);
-    ngx_etcd_watch_range_set(&mirror->watch.range, &run->range.request);
+    ngx_etcd_watch_range_set(&audit->watch->range, &run->range.request);
     run->range.request.count_only = 1;
 
     ngx_etcd_range_start(&run->range);
@@ -176,12 +177,12 @@ ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_t *mirror)
 
 
 static ngx_etcd_mirror_audit_run_t *
-ngx_etcd_mirror_audit_run(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_run(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_pool_t                   *pool;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    pool = ngx_create_pool(1024, mirror->map.log);
+    pool = ngx_create_pool(1024, audit->entries->map.log);
     if (pool == NULL) {
         return NULL;
     }
@@ -193,22 +194,22 @@ ngx_etcd_mirror_audit_run(ngx_etcd_mirror_t *mirror)
     }
 
     run->pool = pool;
-    run->creates = mirror->watch.creates;
+    run->creates = audit->watch->creates;
 
-    run->range.cluster = mirror->watch.watcher->cluster;
+    run->range.cluster = audit->watch->watcher->cluster;
     run->range.done = ngx_etcd_mirror_audit_answer;
-    run->range.data = mirror;
+    run->range.data = audit;
 
     run->list.cluster = run->range.cluster;
-    run->list.key = mirror->watch.range.key;
-    run->list.range_end = mirror->watch.range.range_end;
+    run->list.key = audit->watch->range.key;
+    run->list.range_end = audit->watch->range.range_end;
 
     run->list.keys_only = 1;
     run->list.limit = NGX_ETCD_MIRROR_AUDIT_PAGE;
     run->list.begin = ngx_etcd_mirror_audit_list_begin;
     run->list.keys = ngx_etcd_mirror_audit_list_keys;
     run->list.done = ngx_etcd_mirror_audit_list_done;
-    run->list.data = mirror;
+    run->list.data = audit;
 
     ngx_rbtree_init(&run->deleted, &run->sentinel,
                     ngx_str_rbtree_insert_value);
@@ -222,11 +223,11 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
-    ngx_etcd_mirror_t            *mirror;
+    ngx_etcd_mirror_audit_t      *audit;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    mirror = range->data;
-    run = mirror->audit.run;
+    audit = range->data;
+    run = audit->run;
 
     run->state = NGX_ETCD_MIRROR_AUDIT_SETTLING;
     run->asked = ngx_etcd_clock();
@@ -241,60 +242,60 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
     }
 
     if (run->revision <= 0) {
-        ngx_log_error(NGX_LOG_INFO, mirror->map.log, 0,
-                      "%V: no audit: %s: %V", &mirror->name,
+        ngx_log_error(NGX_LOG_INFO, audit->entries->map.log, 0,
+                      "%V: no audit: %s: %V", audit->name,
                       ngx_etcd_grpc_status_name(status), text);
 
-        ngx_etcd_mirror_audit_schedule(mirror);
+        ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
-    if (mirror->revision >= run->revision) {
-        ngx_etcd_mirror_audit_list(mirror);
+    if (audit->revision(audit->data) >= run->revision) {
+        ngx_etcd_mirror_audit_list(audit);
         return;
     }
 
-    ngx_etcd_fresh_ask(&mirror->watch.watcher->fresh);
-    ngx_add_timer(&mirror->audit.timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
+    ngx_etcd_fresh_ask(&audit->watch->watcher->fresh);
+    ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
 }
 
 
 /* all that was sent before the revision was asked for should be here */
 
 static void
-ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_audit_run_t  *run;
 
-    run = mirror->audit.run;
+    run = audit->run;
 
-    if (mirror->revision < run->revision
-        && mirror->watch.watcher->cluster->proved < run->asked)
+    if (audit->revision(audit->data) < run->revision
+        && audit->watch->watcher->cluster->proved < run->asked)
     {
-        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, mirror->map.log, 0,
+        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->entries->map.log, 0,
                        "etcd mirror \"%V\": audit put off, nothing proves "
                        "that the watch has passed revision %L",
-                       &mirror->watch.prefix, run->revision);
+                       &audit->watch->prefix, run->revision);
 
-        ngx_etcd_mirror_audit_schedule(mirror);
+        ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
-    ngx_etcd_mirror_audit_list(mirror);
+    ngx_etcd_mirror_audit_list(audit);
 }
 
 
 static void
-ngx_etcd_mirror_audit_list(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_list(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_audit_run_t  *run;
 
-    if (!ngx_etcd_mirror_audit_undisturbed(mirror)) {
-        ngx_etcd_mirror_audit_schedule(mirror);
+    if (!ngx_etcd_mirror_audit_undisturbed(audit)) {
+        ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
-    run = mirror->audit.run;
+    run = audit->run;
 
     run->state = NGX_ETCD_MIRROR_AUDIT_LISTING;
     run->list.pinned = run->revision;
@@ -306,11 +307,11 @@ ngx_etcd_mirror_audit_list(ngx_etcd_mirror_t *mirror)
 /* what the watch has passed it may have to go through again */
 
 static ngx_uint_t
-ngx_etcd_mirror_audit_undisturbed(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_undisturbed(ngx_etcd_mirror_audit_t *audit)
 {
-    return mirror->synced
-           && ngx_etcd_watch_active(&mirror->watch)
-           && mirror->watch.creates == mirror->audit.run->creates;
+    return audit->revision(audit->data) != 0
+           && ngx_etcd_watch_active(audit->watch)
+           && audit->watch->creates == audit->run->creates;
 }
 
 
@@ -325,18 +326,18 @@ static ngx_int_t
 ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
     size_t n)
 {
-    size_t              i;
-    ngx_etcd_mirror_t  *mirror;
+    size_t                    i;
+    ngx_etcd_mirror_audit_t  *audit;
 
-    mirror = list->data;
+    audit = list->data;
 
-    if (!ngx_etcd_mirror_audit_undisturbed(mirror)) {
+    if (!ngx_etcd_mirror_audit_undisturbed(audit)) {
         return NGX_ERROR;
     }
 
     for (i = 0; i < n; i++) {
-        ngx_etcd_watch_range_strip(&mirror->watch.range, &kvs[i]->key);
-        ngx_etcd_mirror_audit_key(mirror, kvs[i]);
+        ngx_etcd_watch_range_strip(&audit->watch->range, &kvs[i]->key);
+        ngx_etcd_mirror_audit_key(audit, kvs[i]);
     }
 
     return NGX_OK;
@@ -347,57 +348,57 @@ static void
 ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision)
 {
-    ngx_etcd_mirror_t            *mirror;
+    ngx_etcd_mirror_audit_t      *audit;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    mirror = list->data;
-    run = mirror->audit.run;
+    audit = list->data;
+    run = audit->run;
 
     if (status != NGX_ETCD_GRPC_OK
-        || !ngx_etcd_mirror_audit_undisturbed(mirror))
+        || !ngx_etcd_mirror_audit_undisturbed(audit))
     {
-        ngx_log_error(NGX_LOG_INFO, mirror->map.log, 0,
+        ngx_log_error(NGX_LOG_INFO, audit->entries->map.log, 0,
                       "%V: audit at revision %L was not completed: %s: %V",
-                      &mirror->name, run->revision,
+                      audit->name, run->revision,
                       ngx_etcd_grpc_status_name(status), text);
 
-        ngx_etcd_mirror_audit_schedule(mirror);
+        ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
-    ngx_etcd_mirror_audit_missing(mirror);
+    ngx_etcd_mirror_audit_missing(audit);
 
     if (run->found != 0) {
-        ngx_etcd_mirror_audit_repair(mirror);
+        ngx_etcd_mirror_audit_repair(audit);
         return;
     }
 
-    ngx_log_error(NGX_LOG_INFO, mirror->map.log, 0,
-                  "%V: audit at revision %L found nothing", &mirror->name,
+    ngx_log_error(NGX_LOG_INFO, audit->entries->map.log, 0,
+                  "%V: audit at revision %L found nothing", audit->name,
                   run->revision);
 
-    ngx_etcd_mirror_audit_schedule(mirror);
+    ngx_etcd_mirror_audit_schedule(audit);
 }
 
 
 static void
-ngx_etcd_mirror_audit_key(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
+ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit, Etcd__KeyValue *kv)
 {
     uint32_t                      hash;
     ngx_str_t                     key;
     ngx_etcd_mirror_entry_t      *entry;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    run = mirror->audit.run;
+    run = audit->run;
 
     key.data = kv->key.data;
     key.len = kv->key.len;
 
-    if (mirror->wants != NULL && !mirror->wants(mirror, &key)) {
+    if (audit->wants != NULL && !audit->wants(audit->data, &key)) {
         return;
     }
 
-    entry = ngx_etcd_mirror_find(mirror, &key);
+    entry = ngx_etcd_mirror_entry_find(audit->entries, &key);
 
     if (entry == NULL) {
         hash = ngx_murmur_hash2(key.data, key.len);
@@ -409,7 +410,7 @@ ngx_etcd_mirror_audit_key(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
         return;
     }
 
-    entry->audited = mirror->audit.mark;
+    entry->audited = audit->mark;
 
     if (entry->mod_revision <= run->revision
         && (entry->mod_revision != kv->mod_revision
@@ -424,18 +425,18 @@ ngx_etcd_mirror_audit_key(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
 /* keys that were not in the list */
 
 static void
-ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_entry_t      *entry;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    run = mirror->audit.run;
+    run = audit->run;
 
-    for (entry = ngx_etcd_mirror_first(mirror);
+    for (entry = ngx_etcd_mirror_entry_first(audit->entries);
          entry != NULL;
-         entry = ngx_etcd_mirror_next(mirror, entry))
+         entry = ngx_etcd_mirror_entry_next(audit->entries, entry))
     {
-        if (entry->audited != mirror->audit.mark
+        if (entry->audited != audit->mark
             && entry->mod_revision <= run->revision)
         {
             ngx_etcd_mirror_audit_found(run, &entry->key);
@@ -455,19 +456,19 @@ ngx_etcd_mirror_audit_found(ngx_etcd_mirror_audit_run_t *run, ngx_str_t *key)
 
 
 static void
-ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_cluster_t           *cluster;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    run = mirror->audit.run;
-    cluster = mirror->watch.watcher->cluster;
+    run = audit->run;
+    cluster = audit->watch->watcher->cluster;
 
-    ngx_log_error(NGX_LOG_WARN, mirror->map.log, 0,
+    ngx_log_error(NGX_LOG_WARN, audit->entries->map.log, 0,
                   "%V: %s \"%V\": %ui keys were not what etcd had at revision "
-                  "%L, first \"%V\", reading all again", &mirror->name,
-                  mirror->watch.exact ? "key" : "prefix",
-                  &mirror->watch.prefix, run->found, run->revision,
+                  "%L, first \"%V\", reading all again", audit->name,
+                  audit->watch->exact ? "key" : "prefix",
+                  &audit->watch->prefix, run->found, run->revision,
                   ngx_etcd_shown_bytes(run->first, run->first_len));
 
     cluster->repairs += run->found;
@@ -475,30 +476,30 @@ ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_t *mirror)
 
     /* ends this audit */
 
-    ngx_etcd_mirror_again(mirror, 0);
+    audit->differs(audit->data);
 }
 
 
 void
-ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_audit_t *audit, ngx_str_t *key)
 {
     ngx_str_node_t               *sn;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    run = mirror->audit.run;
+    run = audit->run;
 
     if (run == NULL) {
         return;
     }
 
     if (run->ndeleted++ == NGX_ETCD_MIRROR_AUDIT_DELETED) {
-        ngx_etcd_mirror_audit_schedule(mirror);
+        ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
     sn = ngx_palloc(run->pool, sizeof(ngx_str_node_t) + key->len);
     if (sn == NULL) {
-        ngx_etcd_mirror_audit_schedule(mirror);
+        ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 

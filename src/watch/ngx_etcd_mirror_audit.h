@@ -42,6 +42,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_kv.h>
+#include <ngx_etcd_mirror_entry.h>
+#include <ngx_etcd_watch.h>
 
 
 #define NGX_ETCD_MIRROR_AUDIT_PAGE     512     /* keys */
@@ -52,16 +54,29 @@
 #define NGX_ETCD_MIRROR_AUDIT_DELETED  16384
 
 
-typedef struct ngx_etcd_mirror_s  ngx_etcd_mirror_t;
-
-
 /* one audit */
 typedef struct ngx_etcd_mirror_audit_run_s  ngx_etcd_mirror_audit_run_t;
 
 
-/* a part of a mirror, zeroed at first */
-
 typedef struct {
+    /* set by the owner, the rest zeroed */
+
+    ngx_str_t                     *name;       /* what log lines begin with */
+    ngx_etcd_watch_t              *watch;
+    ngx_etcd_mirror_entries_t     *entries;
+
+    /* 0: the key is left out.  NULL: all keys are wanted. */
+    ngx_uint_t                   (*wants)(void *data, ngx_str_t *key);
+
+    /* the revision up to which entries are what etcd had; 0: not known */
+    int64_t                      (*revision)(void *data);
+
+    /* There are differences: the owner lists the prefix again. */
+    void                         (*differs)(void *data);
+    void                          *data;
+
+    /* private */
+
     ngx_event_t                    timer;      /* the next one begins, or it
                                                   may list now */
     ngx_etcd_mirror_audit_run_t   *run;        /* NULL: none is under way */
@@ -70,14 +85,15 @@ typedef struct {
 
 
 /* the mirror is watched: audits it at the cluster's audit_interval, if any */
-void ngx_etcd_mirror_audit_start(ngx_etcd_mirror_t *mirror);
-void ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_t *mirror);
+void ngx_etcd_mirror_audit_start(ngx_etcd_mirror_audit_t *audit);
+void ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit);
 
 /* a list is read: there is nothing to compare with now */
-void ngx_etcd_mirror_audit_void(ngx_etcd_mirror_t *mirror);
+void ngx_etcd_mirror_audit_void(ngx_etcd_mirror_audit_t *audit);
 
 /* the watch has reported that the key is gone */
-void ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_t *mirror, ngx_str_t *key);
+void ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_audit_t *audit,
+    ngx_str_t *key);
 
 
 #endif /* _NGX_ETCD_MIRROR_AUDIT_H_INCLUDED_ */

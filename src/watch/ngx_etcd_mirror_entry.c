@@ -17,48 +17,84 @@ typedef struct {
 } ngx_etcd_mirror_place_t;
 
 
-#define ngx_etcd_mirror_place_of(mirror, entry)                               \
-    ((ngx_etcd_mirror_place_t *) ((u_char *) (entry) + (mirror)->entry_size))
+#define ngx_etcd_mirror_place_of(entries, entry)                              \
+    ((ngx_etcd_mirror_place_t *) ((u_char *) (entry) + (entries)->entry_size))
 
-#define ngx_etcd_mirror_entry_at(mirror, node)                                \
-    ((ngx_etcd_mirror_entry_t *) ((u_char *) (node) - (mirror)->entry_size))
+#define ngx_etcd_mirror_entry_at(entries, node)                               \
+    ((ngx_etcd_mirror_entry_t *) ((u_char *) (node) - (entries)->entry_size))
 
 
-static size_t ngx_etcd_mirror_entry_size(ngx_etcd_mirror_t *mirror,
+static size_t ngx_etcd_mirror_entry_size(ngx_etcd_mirror_entries_t *entries,
     ngx_str_t *key);
+static ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_from(
+    ngx_etcd_mirror_entries_t *entries, ngx_queue_t *q);
+static void ngx_etcd_mirror_entry_insert(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 
 
-ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_entry_find(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+void
+ngx_etcd_mirror_entry_init(ngx_etcd_mirror_entries_t *entries, ngx_log_t *log)
 {
-    return ngx_etcd_map_find(&mirror->map, key);
+    if (entries->entry_size == 0) {
+        entries->entry_size = sizeof(ngx_etcd_mirror_entry_t);
+    }
+
+    ngx_etcd_map_init(&entries->map, log);
+    ngx_queue_init(&entries->queue);
+    ngx_rbtree_init(&entries->tree, &entries->sentinel,
+                    ngx_etcd_mirror_entry_insert);
+}
+
+
+void
+ngx_etcd_mirror_entry_done(ngx_etcd_mirror_entries_t *entries)
+{
+    ngx_queue_t              *q;
+    ngx_etcd_mirror_entry_t  *entry;
+
+    while (!ngx_queue_empty(&entries->queue)) {
+        q = ngx_queue_head(&entries->queue);
+        entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
+
+        ngx_etcd_mirror_entry_unplace(entries, entry);
+        ngx_etcd_mirror_entry_free(entries, entry);
+    }
+
+    entries->n = 0;
+
+    ngx_etcd_map_done(&entries->map);
 }
 
 
 ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_entry_create(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+ngx_etcd_mirror_entry_find(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
+{
+    return ngx_etcd_map_find(&entries->map, key);
+}
+
+
+ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_entry_create(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
 {
     size_t                    size;
     ngx_etcd_mirror_entry_t  *entry;
 
-    size = ngx_etcd_mirror_entry_size(mirror, key);
+    size = ngx_etcd_mirror_entry_size(entries, key);
 
-    entry = ngx_etcd_map_add(&mirror->map, key, size - key->len);
+    entry = ngx_etcd_map_add(&entries->map, key, size - key->len);
     if (entry == NULL) {
         return NULL;
     }
 
-    entry->epoch = mirror->epoch;
-
-    ngx_queue_insert_tail(&mirror->entries, &entry->queue);
-    mirror->size += size;
+    ngx_queue_insert_tail(&entries->queue, &entry->queue);
+    entries->size += size;
 
     return entry;
 }
 
 
 void
-ngx_etcd_mirror_entry_free(ngx_etcd_mirror_t *mirror,
+ngx_etcd_mirror_entry_free(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
     ngx_str_t  none;
@@ -68,32 +104,32 @@ ngx_etcd_mirror_entry_free(ngx_etcd_mirror_t *mirror,
     }
 
     ngx_str_null(&none);
-    ngx_etcd_mirror_entry_keep(mirror, entry, &none);
+    ngx_etcd_mirror_entry_keep(entries, entry, &none);
 
-    ngx_etcd_mirror_entry_detach(mirror, entry);
+    ngx_etcd_mirror_entry_detach(entries, entry);
     ngx_free(entry);
 }
 
 
 void
-ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_t *mirror,
+ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
-    mirror->size -= ngx_etcd_mirror_entry_size(mirror, &entry->key);
+    entries->size -= ngx_etcd_mirror_entry_size(entries, &entry->key);
 
     ngx_queue_remove(&entry->queue);
-    ngx_etcd_map_remove(&mirror->map, &entry->key);
+    ngx_etcd_map_remove(&entries->map, &entry->key);
 }
 
 
 static size_t
-ngx_etcd_mirror_entry_size(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+ngx_etcd_mirror_entry_size(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
 {
     size_t  size;
 
-    size = mirror->entry_size + key->len;
+    size = entries->entry_size + key->len;
 
-    if (mirror->order != NGX_ETCD_MIRROR_UNORDERED) {
+    if (entries->order != NGX_ETCD_MIRROR_UNORDERED) {
         size += sizeof(ngx_etcd_mirror_place_t);
     }
 
@@ -102,11 +138,11 @@ ngx_etcd_mirror_entry_size(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 
 
 ngx_int_t
-ngx_etcd_mirror_entry_value(ngx_etcd_mirror_t *mirror,
+ngx_etcd_mirror_entry_value(ngx_etcd_mirror_entries_t *entries,
     ProtobufCBinaryData *bytes, ngx_str_t *value)
 {
-    value->len = ngx_min(bytes->len, mirror->keep);
-    value->data = ngx_alloc(value->len + 1, mirror->map.log);
+    value->len = ngx_min(bytes->len, entries->keep);
+    value->data = ngx_alloc(value->len + 1, entries->map.log);
 
     if (value->data == NULL) {
         return NGX_ERROR;
@@ -121,80 +157,98 @@ ngx_etcd_mirror_entry_value(ngx_etcd_mirror_t *mirror,
 
 
 void
-ngx_etcd_mirror_entry_keep(ngx_etcd_mirror_t *mirror,
+ngx_etcd_mirror_entry_keep(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry, ngx_str_t *value)
 {
     if (entry->value.data != NULL) {
-        mirror->size -= entry->value.len + 1;
+        entries->size -= entry->value.len + 1;
         ngx_free(entry->value.data);
     }
 
     entry->value = *value;
 
     if (value->data != NULL) {
-        mirror->size += value->len + 1;
+        entries->size += value->len + 1;
     }
 }
 
 
 void
-ngx_etcd_mirror_entry_place(ngx_etcd_mirror_t *mirror,
+ngx_etcd_mirror_entry_place(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
     ngx_etcd_mirror_place_t  *place;
 
-    if (mirror->order == NGX_ETCD_MIRROR_UNORDERED) {
+    if (entries->order == NGX_ETCD_MIRROR_UNORDERED) {
         return;
     }
 
-    place = ngx_etcd_mirror_place_of(mirror, entry);
+    place = ngx_etcd_mirror_place_of(entries, entry);
 
-    place->revision = (mirror->order == NGX_ETCD_MIRROR_BY_CREATE)
+    place->revision = (entries->order == NGX_ETCD_MIRROR_BY_CREATE)
                       ? entry->create_revision : entry->mod_revision;
 
-    ngx_rbtree_insert(&mirror->tree, &place->node);
+    ngx_rbtree_insert(&entries->tree, &place->node);
 }
 
 
 void
-ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_t *mirror,
+ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
-    if (mirror->order != NGX_ETCD_MIRROR_UNORDERED) {
-        ngx_rbtree_delete(&mirror->tree,
-                          &ngx_etcd_mirror_place_of(mirror, entry)->node);
+    if (entries->order != NGX_ETCD_MIRROR_UNORDERED) {
+        ngx_rbtree_delete(&entries->tree,
+                          &ngx_etcd_mirror_place_of(entries, entry)->node);
     }
 }
 
 
 ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_entry_first(ngx_etcd_mirror_t *mirror)
+ngx_etcd_mirror_entry_first(ngx_etcd_mirror_entries_t *entries)
 {
     ngx_rbtree_t  *tree;
 
-    tree = &mirror->tree;
+    if (entries->order == NGX_ETCD_MIRROR_UNORDERED) {
+        return ngx_etcd_mirror_entry_from(entries,
+                                          ngx_queue_head(&entries->queue));
+    }
+
+    tree = &entries->tree;
 
     return (tree->root != tree->sentinel)
-           ? ngx_etcd_mirror_entry_at(mirror, ngx_rbtree_min(tree->root,
-                                                     tree->sentinel))
+           ? ngx_etcd_mirror_entry_at(entries, ngx_rbtree_min(tree->root,
+                                                              tree->sentinel))
            : NULL;
 }
 
 
 ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_entry_next(ngx_etcd_mirror_t *mirror,
+ngx_etcd_mirror_entry_next(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
     ngx_rbtree_node_t  *node;
 
-    node = ngx_rbtree_next(&mirror->tree,
-                           &ngx_etcd_mirror_place_of(mirror, entry)->node);
+    if (entries->order == NGX_ETCD_MIRROR_UNORDERED) {
+        return ngx_etcd_mirror_entry_from(entries,
+                                          ngx_queue_next(&entry->queue));
+    }
 
-    return (node != NULL) ? ngx_etcd_mirror_entry_at(mirror, node) : NULL;
+    node = ngx_rbtree_next(&entries->tree,
+                           &ngx_etcd_mirror_place_of(entries, entry)->node);
+
+    return (node != NULL) ? ngx_etcd_mirror_entry_at(entries, node) : NULL;
 }
 
 
-void
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_entry_from(ngx_etcd_mirror_entries_t *entries, ngx_queue_t *q)
+{
+    return (q != ngx_queue_sentinel(&entries->queue))
+           ? ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue) : NULL;
+}
+
+
+static void
 ngx_etcd_mirror_entry_insert(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
     ngx_rbtree_node_t *sentinel)
 {

@@ -232,8 +232,8 @@ ngx_etcd_verify_answered(ngx_etcd_verify_t *verify,
 static void
 ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent)
 {
-    uint64_t            passed;
-    ngx_msec_t          next;
+    uint64_t    passed;
+    ngx_msec_t  next;
 
     verify->behind = 0;
     verify->awaited = 0;
@@ -335,7 +335,8 @@ ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response,
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": the watch at revision "
                   "%L does not have what etcd has, listing again",
-                  &cluster->conf->name, &verify->range->prefix, *verify->revision);
+                  &cluster->conf->name, &verify->range->prefix,
+                  *verify->revision);
 
     verify->differs(verify->data);
 }
@@ -352,8 +353,9 @@ ngx_etcd_verify_failed(ngx_etcd_verify_t *verify, ngx_etcd_grpc_status_e status,
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": verifying the watch "
-                  "failed: %s: %V", &cluster->conf->name, &verify->range->prefix,
-                  ngx_etcd_grpc_status_name(status), text);
+                  "failed: %s: %V", &cluster->conf->name,
+                  &verify->range->prefix, ngx_etcd_grpc_status_name(status),
+                  text);
 
     ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);
 

@@ -204,9 +204,9 @@ ngx_etcd_watcher_activate(ngx_etcd_watcher_member_t *member, int64_t id)
 void
 ngx_etcd_watcher_detach(ngx_etcd_watcher_member_t *member)
 {
-    int64_t                        id;
-    ngx_etcd_watcher_t            *watcher;
-    ngx_etcd_watcher_state_e       state;
+    int64_t                    id;
+    ngx_etcd_watcher_t        *watcher;
+    ngx_etcd_watcher_state_e   state;
 
     watcher = member->watcher;
     state = member->state;

@@ -120,7 +120,7 @@ struct ngx_etcd_watcher_s {
     unsigned                     open:1;
     unsigned                     answered:1;   /* this stream, at all */
     unsigned                     doubted:1;    /* the cluster's revision is not
-                                                  known: the next list says it */
+                                                  known until the next list */
     unsigned                     stale:1;      /* the stream's token is refused:
                                                   no watch can be created */
     unsigned                     serial:1;     /* creates are answered in any

@@ -6,13 +6,13 @@
  *
  *     etcd_mirror OPTIONS STEP ...;
  *
- * Options: "prompt", "keep=BYTES", "create" and "mod" (the order), "from=N" (a
+ * Options: "keep=BYTES", "create" and "mod" (the order), "from=N" (a
  * start revision, with the key "s" at that revision), "wants" (keys that begin
  * with "x" are not), "held" (entries count how often they have changed, and
  * are held when they are removed), "-"; with commas.  Steps are what etcd does,
  * words with colons:
  *
- *     created               the watch is in force; a prompt one lists now
+ *     created               the watch is in force
  *     list                  a list begins
  *     key:KEY:CREATE:MOD:VALUE
  *     listed:REVISION
@@ -194,7 +194,7 @@ ngx_etcd_unit_mirror(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_etcd_mirror_destroy(&script->mirror);
     ngx_etcd_unit_free_held();
 
-    if (script->mirror.size != 0 || script->mirror.audit.run != NULL) {
+    if (script->mirror.entries.size != 0 || script->mirror.audit.run != NULL) {
         printf(" LEAKED");
     }
 
@@ -217,17 +217,17 @@ ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script, ngx_str_t *options)
     ngx_str_set(&mirror->name, "etcd: unit");
     ngx_str_set(&mirror->watch.prefix, "/p/");
 
-    mirror->watch.prompt = (ngx_strstr(text, "prompt") != NULL);
-
-    mirror->order = ngx_strstr(text, "create") ? NGX_ETCD_MIRROR_BY_CREATE
-                    : ngx_strstr(text, "mod") ? NGX_ETCD_MIRROR_BY_MOD
-                                              : NGX_ETCD_MIRROR_UNORDERED;
+    mirror->entries.order = ngx_strstr(text, "create")
+                            ? NGX_ETCD_MIRROR_BY_CREATE
+                            : ngx_strstr(text, "mod")
+                            ? NGX_ETCD_MIRROR_BY_MOD
+                            : NGX_ETCD_MIRROR_UNORDERED;
 
     if (ngx_strstr(text, "keep=") != NULL) {
-        mirror->keep = atoi(ngx_strstr(text, "keep=") + 5);
+        mirror->entries.keep = atoi(ngx_strstr(text, "keep=") + 5);
     }
 
-    mirror->entry_size = sizeof(ngx_etcd_unit_entry_t);
+    mirror->entries.entry_size = sizeof(ngx_etcd_unit_entry_t);
     mirror->data = script;
 
     script->held = (ngx_strstr(text, "held") != NULL);
@@ -307,7 +307,6 @@ ngx_etcd_unit_step_watch(ngx_etcd_unit_script_t *script, ngx_str_t *field)
     if (ngx_etcd_unit_is(field, "created")) {
         watch->creates++;
         watch->state = NGX_ETCD_WATCH_ACTIVE;
-        watch->listing = (watch->prompt && watch->revision == 0);
 
         return 1;
     }
@@ -332,7 +331,6 @@ ngx_etcd_unit_step_watch(ngx_etcd_unit_script_t *script, ngx_str_t *field)
     }
 
     if (ngx_etcd_unit_is(field, "listed")) {
-        watch->listing = 0;
         watch->revision = ngx_max(watch->revision, revision);
         watch->listed(watch, revision);
         watch->foreign = 0;
@@ -473,7 +471,7 @@ ngx_etcd_unit_dump(ngx_etcd_mirror_t *mirror)
 {
     ngx_etcd_mirror_entry_t  *entry;
 
-    printf(" [%lu%s%s%s%s", (unsigned long) mirror->n,
+    printf(" [%lu%s%s%s%s", (unsigned long) mirror->entries.n,
            mirror->synced ? " synced" : "", mirror->listing ? " listing" : "",
            mirror->refused ? " refused" : "",
            mirror->distrust ? " distrust" : "");

@@ -6,7 +6,7 @@
  *
  *     etcd_mirror_model OPTIONS SEED STEPS FAILURES;
  *
- * Options are "prompt", "keep", "create" and "mod", or "-".  At random keys
+ * Options are "keep", "create" and "mod", or "-".  At random keys
  * are put and deleted, some together; lists come in pages, end early, and
  * begin anew; events come in parts, and some twice; streams break and go on,
  * history is compacted or is another one; rights are taken away; and of
@@ -120,11 +120,12 @@ ngx_etcd_unit_mirror_model(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_str_set(&mirror->name, "etcd: model");
     ngx_str_set(&mirror->watch.prefix, "k");
 
-    mirror->watch.prompt = (ngx_strstr(text, "prompt") != NULL);
-    mirror->keep = ngx_strstr(text, "keep") ? NGX_ETCD_MODEL_KEEP : 0;
-    mirror->order = ngx_strstr(text, "create") ? NGX_ETCD_MIRROR_BY_CREATE
-                    : ngx_strstr(text, "mod") ? NGX_ETCD_MIRROR_BY_MOD
-                                              : NGX_ETCD_MIRROR_UNORDERED;
+    mirror->entries.keep = ngx_strstr(text, "keep") ? NGX_ETCD_MODEL_KEEP : 0;
+    mirror->entries.order = ngx_strstr(text, "create")
+                            ? NGX_ETCD_MIRROR_BY_CREATE
+                            : ngx_strstr(text, "mod")
+                            ? NGX_ETCD_MIRROR_BY_MOD
+                            : NGX_ETCD_MIRROR_UNORDERED;
     mirror->changed = ngx_etcd_model_changed;
     mirror->removed = ngx_etcd_model_removed;
     mirror->complete = ngx_etcd_model_complete;
@@ -162,7 +163,7 @@ ngx_etcd_unit_mirror_model(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_etcd_mirror_destroy(mirror);
 
-    if (mirror->size != 0) {
+    if (mirror->entries.size != 0) {
         model->wrong++;
     }
 
@@ -252,7 +253,6 @@ ngx_etcd_model_history(ngx_etcd_model_t *model)
     ngx_etcd_unit_world.cluster.history++;
 
     model->mirror.watch.revision = 0;
-    model->mirror.watch.listing = 0;
     model->mirror.watch.foreign = 1;
     model->mirror.watch.state = NGX_ETCD_WATCH_NEW;
 }
@@ -298,7 +298,6 @@ ngx_etcd_model_step(ngx_etcd_model_t *model)
 
     case 6:
         if (model->mirror.watch.revision != 0
-            && !model->mirror.watch.listing
             && !model->split)
         {
             model->mirror.watch.failed(&model->mirror.watch,
@@ -341,35 +340,10 @@ ngx_etcd_model_lists(ngx_etcd_model_t *model)
 
     model->split = 0;
 
-    if (watch->prompt) {
-        watch->creates++;
-        watch->state = NGX_ETCD_WATCH_ACTIVE;
-        watch->revision = model->revision;
-        watch->listing = 1;
-
-        model->next = model->nevents;
-
-        while (ngx_etcd_model_chance(50)) {
-            ngx_etcd_model_write(model);
-        }
-
-        ngx_etcd_model_deliver(model, 0);
-    }
-
-    if (watch->prompt && watch->revision == 0) {
-        return;
-    }
-
     do {
         revision = model->revision;
         done = ngx_etcd_model_pages(model, revision);
     } while (done == 2);
-
-    watch->listing = 0;
-
-    if (watch->prompt && watch->revision == 0) {
-        return;
-    }
 
     if (!done) {
         watch->revision = 0;
@@ -378,15 +352,13 @@ ngx_etcd_model_lists(ngx_etcd_model_t *model)
         return;
     }
 
-    if (!watch->prompt) {
-        watch->revision = revision;
-        ngx_etcd_model_seek(model, revision);
-    }
+    watch->revision = revision;
+    ngx_etcd_model_seek(model, revision);
 
     watch->listed(watch, revision);
     watch->foreign = 0;
 
-    if (!watch->prompt && watch->revision != 0) {
+    if (watch->revision != 0) {
         watch->creates++;
         watch->state = NGX_ETCD_WATCH_ACTIVE;
         watch->events(watch, NULL, 0, watch->revision);
@@ -438,14 +410,6 @@ ngx_etcd_model_pages(ngx_etcd_model_t *model, int64_t revision)
 
         if (ngx_etcd_model_chance(20)) {
             ngx_etcd_model_write(model);
-        }
-
-        if (watch->listing && ngx_etcd_model_chance(30)) {
-            ngx_etcd_model_deliver(model, 0);
-
-            if (watch->revision == 0) {
-                return 0;
-            }
         }
     }
 
@@ -624,11 +588,11 @@ ngx_etcd_model_check(ngx_etcd_model_t *model)
     {
         n--;
 
-        if (mirror->order == NGX_ETCD_MIRROR_UNORDERED) {
+        if (mirror->entries.order == NGX_ETCD_MIRROR_UNORDERED) {
             continue;
         }
 
-        revision = (mirror->order == NGX_ETCD_MIRROR_BY_MOD)
+        revision = (mirror->entries.order == NGX_ETCD_MIRROR_BY_MOD)
                    ? entry->mod_revision : entry->create_revision;
         model->wrong += (revision < last);
         last = revision;
@@ -667,12 +631,12 @@ ngx_etcd_model_differs(ngx_etcd_model_t *model, ngx_uint_t n,
         return 1;
     }
 
-    len = model->mirror.keep ? ngx_min(key->len, model->mirror.keep)
-                             : key->len;
+    len = model->mirror.entries.keep
+          ? ngx_min(key->len, model->mirror.entries.keep) : key->len;
 
     return told->len != len
            || ngx_memcmp(told->value, key->value, len) != 0
-           || (model->mirror.keep
+           || (model->mirror.entries.keep
                ? (entry->value.len != len
                   || ngx_memcmp(entry->value.data, key->value, len) != 0)
                : entry->value.len != 0);

@@ -137,7 +137,6 @@ void
 ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
 {
     watch->revision = 0;
-    watch->listing = 0;
     watch->state = NGX_ETCD_WATCH_WAITING;
 
     ngx_etcd_unit_world.agains++;
