@@ -9,8 +9,8 @@
 #include <ngx_event.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_agent_view.h>
-#include <ngx_etcd_auth.h>
 #include <ngx_etcd_campaigner.h>
+#include <ngx_etcd_client.h>
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_state_file.h>
@@ -377,9 +377,9 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
         return NGX_BUSY;
     }
 
-    agent->cluster = ngx_etcd_cluster_create(&agent->conf->client,
-                                             ngx_etcd_agent_changed, agent,
-                                             agent->log);
+    agent->cluster = ngx_etcd_client_create(&agent->conf->client,
+                                            ngx_etcd_agent_changed, agent,
+                                            agent->log);
     if (agent->cluster == NULL) {
         return NGX_ERROR;
     }
@@ -521,7 +521,7 @@ ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
 
     agent->services.nelts = 0;
 
-    ngx_etcd_cluster_destroy(agent->cluster);
+    ngx_etcd_client_destroy(agent->cluster);
     agent->cluster = NULL;
 }
 
@@ -558,7 +558,7 @@ ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent)
 
     ngx_add_timer(&agent->resign, NGX_ETCD_AGENT_RESIGN);
 
-    ngx_etcd_cluster_linger(agent->cluster);
+    ngx_etcd_client_linger(agent->cluster);
     ngx_etcd_campaigner_resign(agent->campaigner, ngx_etcd_agent_resigned,
                                agent);
 }
@@ -602,7 +602,7 @@ ngx_etcd_agent_exit(ngx_etcd_agent_t *agent)
 
     ngx_etcd_campaigner_resign(agent->campaigner, ngx_etcd_agent_exited,
                                &done);
-    ngx_etcd_cluster_wait(agent->cluster, &done, NGX_ETCD_AGENT_EXIT);
+    ngx_etcd_client_wait(agent->cluster, &done, NGX_ETCD_AGENT_EXIT);
 }
 
 

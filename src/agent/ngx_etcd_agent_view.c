@@ -18,7 +18,7 @@
 ngx_etcd_agent_state_e
 ngx_etcd_agent_view_state(ngx_etcd_cluster_t *cluster)
 {
-    if (cluster->streams.state != NGX_ETCD_CHANNEL_READY) {
+    if (cluster->streams->state != NGX_ETCD_CHANNEL_READY) {
         return NGX_ETCD_AGENT_CONNECTING;
     }
 

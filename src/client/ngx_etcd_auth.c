@@ -94,7 +94,7 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
 void
 ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth)
 {
-    ngx_etcd_waiters_drop(&auth->waiters);
+    ngx_etcd_waiter_drop_all(&auth->waiters);
     ngx_etcd_waiter_forget(&auth->waiter);
 
     if (auth->calling) {
@@ -242,7 +242,7 @@ ngx_etcd_auth_ask(ngx_etcd_auth_t *auth)
 
     auth->state = NGX_ETCD_AUTH_ASKING;
 
-    reads = &auth->cluster->reads;
+    reads = auth->cluster->reads;
     h2 = ngx_etcd_channel_get(reads);
 
     if (h2 == NULL) {
@@ -455,12 +455,12 @@ ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 
     /* "unknown" is what a server says whose words have no code */
 
-    if (ngx_etcd_retriable(status) && status != NGX_ETCD_GRPC_UNKNOWN) {
+    if (ngx_etcd_backoff_retriable(status) && status != NGX_ETCD_GRPC_UNKNOWN) {
         ngx_etcd_auth_trouble(auth, status, text);
         return;
     }
 
-    ngx_etcd_channel_succeeded(&auth->cluster->reads);
+    ngx_etcd_channel_succeeded(auth->cluster->reads);
 
     if (status == NGX_ETCD_GRPC_OK) {
         ngx_etcd_auth_granted(auth);
@@ -559,7 +559,7 @@ ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
 {
     ngx_etcd_channel_t  *reads;
 
-    reads = &auth->cluster->reads;
+    reads = auth->cluster->reads;
 
     ngx_log_error(NGX_LOG_INFO, auth->cluster->log, 0,
                   "etcd cluster \"%V\": authentication failed: %s: %V, "
@@ -624,7 +624,7 @@ ngx_etcd_auth_wake(ngx_event_t *ev)
 
     auth = ev->data;
 
-    ngx_etcd_waiters_wake(&auth->waiters);
+    ngx_etcd_waiter_wake_all(&auth->waiters);
 }
 
 

@@ -94,7 +94,7 @@ static void
 ngx_etcd_auto_sync_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
 {
-    ngx_etcd_auto_sync_t *sync = unary->data;
+    ngx_etcd_auto_sync_t  *sync = unary->data;
 
     ngx_msec_t           interval;
     ngx_etcd_cluster_t  *cluster;
@@ -158,7 +158,7 @@ ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
 
     /* the home may be another one now */
 
-    ngx_etcd_channel_settle(&cluster->streams);
+    ngx_etcd_channel_settle(cluster->streams);
 
     cluster->changed(cluster->data);
 }

@@ -366,10 +366,10 @@ ngx_etcd_batch_blocked(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
 static Etcd__TxnRequest *
 ngx_etcd_batch_request(ngx_etcd_batch_call_t *call)
 {
-    ngx_uint_t              i;
-    ngx_queue_t            *q;
-    Etcd__RequestOp       **ops;
-    ngx_etcd_batch_part_t  *parts;
+    ngx_uint_t               i;
+    ngx_queue_t             *q;
+    Etcd__RequestOp        **ops;
+    ngx_etcd_batch_part_t   *parts;
 
     parts = ngx_pcalloc(call->pool,
                         sizeof(ngx_etcd_batch_part_t) * call->nsteps);
@@ -555,7 +555,7 @@ ngx_etcd_batch_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     }
 
     if (status != NGX_ETCD_GRPC_OK
-        && !ngx_etcd_retriable(status)
+        && !ngx_etcd_backoff_retriable(status)
         && call->nsteps > 1)
     {
         ngx_etcd_batch_split(call, status, text);

@@ -7,7 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_channel.h>
+#include <ngx_etcd_backoff.h>
 
 
 static void ngx_etcd_channel_init_link(ngx_etcd_channel_t *channel,
@@ -92,7 +93,7 @@ ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel)
     ngx_etcd_link_close(channel->spare);
     ngx_etcd_link_close(channel->link);
 
-    ngx_etcd_waiters_drop(&channel->waiters);
+    ngx_etcd_waiter_drop_all(&channel->waiters);
 }
 
 
@@ -224,7 +225,7 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
                   "etcd cluster \"%V\": connecting to %V for %s",
                   &cluster->conf->name, &place->endpoint->url, channel->name);
 
-    if (channel == &cluster->streams) {
+    if (channel == cluster->streams) {
         ngx_etcd_roster_set_current(&cluster->roster, place);
     }
 
@@ -239,9 +240,9 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
 static void
 ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 {
-    ngx_msec_t           delay;
-    ngx_uint_t           held;
-    ngx_etcd_roster_t   *roster;
+    ngx_msec_t          delay;
+    ngx_uint_t          held;
+    ngx_etcd_roster_t  *roster;
 
     roster = &channel->cluster->roster;
     held = ngx_etcd_channel_held(channel);
@@ -350,7 +351,7 @@ ngx_etcd_channel_ready(ngx_etcd_link_t *link)
         return;
     }
 
-    if (channel == &cluster->streams) {
+    if (channel == cluster->streams) {
         cluster->reconnects += channel->connected;
         channel->connected = 1;
     }
@@ -358,7 +359,7 @@ ngx_etcd_channel_ready(ngx_etcd_link_t *link)
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
     ngx_etcd_channel_settle(channel);
 
-    ngx_etcd_waiters_wake(&channel->waiters);
+    ngx_etcd_waiter_wake_all(&channel->waiters);
 }
 
 
@@ -381,7 +382,7 @@ ngx_etcd_channel_alive(ngx_etcd_link_t *link)
         ngx_etcd_channel_resumed(channel);
     }
 
-    if (channel == &cluster->streams) {
+    if (channel == cluster->streams) {
         cluster->changed(cluster->data);
     }
 }
@@ -396,7 +397,7 @@ ngx_etcd_channel_pong(ngx_etcd_link_t *link, uint64_t sent)
     channel = link->data;
     cluster = channel->cluster;
 
-    if (link == channel->link && channel == &cluster->streams) {
+    if (link == channel->link && channel == cluster->streams) {
         ngx_etcd_cluster_prove(cluster, sent);
     }
 }
@@ -415,7 +416,7 @@ ngx_etcd_channel_draining(ngx_etcd_link_t *link)
      * Reads are short: the connection closes itself when they have ended.
      */
 
-    if (link == channel->link && channel == &channel->cluster->streams) {
+    if (link == channel->link && channel == channel->cluster->streams) {
         ngx_str_set(&reason, "it is shutting down (GOAWAY)");
         ngx_etcd_channel_failed(channel, &reason);
     }
@@ -444,7 +445,7 @@ ngx_etcd_channel_closed(ngx_etcd_link_t *link, ngx_str_t *reason)
         return;
     }
 
-    if (channel == &cluster->reads && ngx_queue_empty(&channel->waiters)) {
+    if (channel == cluster->reads && ngx_queue_empty(&channel->waiters)) {
 
         /* nobody reads now: who does next connects, and backs off itself */
 
@@ -472,7 +473,7 @@ ngx_etcd_channel_settle(ngx_etcd_channel_t *channel)
     about = cluster->conf->rebalance;
 
     if (about == 0
-        || channel != &cluster->streams
+        || channel != cluster->streams
         || channel->state != NGX_ETCD_CHANNEL_READY
         || channel->rebalance.timer_set
         || channel->spare->state != NGX_ETCD_LINK_CLOSED
@@ -549,7 +550,7 @@ ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
 
     ngx_etcd_channel_settle(channel);
 
-    ngx_etcd_waiters_wake(&channel->waiters);
+    ngx_etcd_waiter_wake_all(&channel->waiters);
 }
 
 

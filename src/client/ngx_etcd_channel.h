@@ -38,9 +38,6 @@
 #define NGX_ETCD_CHANNEL_HELD  3000
 
 
-typedef struct ngx_etcd_channel_s  ngx_etcd_channel_t;
-
-
 typedef enum {
     NGX_ETCD_CHANNEL_IDLE = 0,
     NGX_ETCD_CHANNEL_CONNECTING,

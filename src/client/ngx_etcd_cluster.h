@@ -2,9 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * One etcd cluster as a client sees it: its endpoints, and two channels to
- * them.  Long-lived streams and bulk reads go over separate channels, since
- * big reads starve watches.
+ * One etcd cluster as a client sees it: what all parts of the client share.
+ * ngx_etcd_client.h creates and destroys it.
  */
 
 
@@ -16,19 +15,8 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_grpc.h>
-#include <ngx_etcd_channel.h>
 #include <ngx_etcd_roster.h>
-#include <ngx_etcd_waiter.h>
 
-
-/*
- * Full-jitter backoff: a random time up to base * 2^failures, up to max, which
- * is "urgent" where somebody waits for the end of an outage.
- */
-
-#define NGX_ETCD_BACKOFF_BASE    50
-#define NGX_ETCD_BACKOFF_MAX     3000
-#define NGX_ETCD_BACKOFF_URGENT  500
 
 /* ms between two outages that are logged as errors */
 
@@ -39,6 +27,11 @@
 #define NGX_ETCD_CLUSTER_PINGS 8
 
 
+typedef struct ngx_etcd_cluster_s    ngx_etcd_cluster_t;
+
+/* what ngx_etcd_client.c adds to a cluster */
+
+typedef struct ngx_etcd_channel_s    ngx_etcd_channel_t;
 typedef struct ngx_etcd_auth_s       ngx_etcd_auth_t;
 typedef struct ngx_etcd_auto_sync_s  ngx_etcd_auto_sync_t;
 
@@ -78,8 +71,8 @@ struct ngx_etcd_cluster_s {
     ngx_log_t                   *log;
     ngx_pool_t                  *pool;
 
-    ngx_etcd_channel_t           streams;
-    ngx_etcd_channel_t           reads;
+    ngx_etcd_channel_t          *streams;
+    ngx_etcd_channel_t          *reads;
     ngx_etcd_auth_t             *auth;
 
     ngx_etcd_roster_t            roster;
@@ -117,29 +110,6 @@ struct ngx_etcd_cluster_s {
 };
 
 
-/* connects when a channel is first wanted; NULL: no memory */
-ngx_etcd_cluster_t *ngx_etcd_cluster_create(ngx_etcd_cluster_conf_t *conf,
-    void (*changed)(void *data), void *data, ngx_log_t *log);
-
-/*
- * Closes the connections.  Calls still open end with UNAVAILABLE first;
- * waiters are dropped.  Must not be called from a call's handler.
- */
-void ngx_etcd_cluster_destroy(ngx_etcd_cluster_t *cluster);
-
-/*
- * In a worker process that shuts down: connections stay, or are made, for what
- * is still to be said.
- */
-void ngx_etcd_cluster_linger(ngx_etcd_cluster_t *cluster);
-
-/*
- * For a process that is about to exit and has left its event loop: waits up
- * to that time for answers on the connection that there is, until *done.
- */
-void ngx_etcd_cluster_wait(ngx_etcd_cluster_t *cluster, ngx_uint_t *done,
-    ngx_msec_t time);
-
 /*
  * 1 if an endpoint of the configuration leads to the own machine: then those
  * that are learned may
@@ -151,21 +121,6 @@ void ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time);
 
 /* the configured one, or longer where endpoints do not take so many PINGs */
 ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
-
-/*
- * Sets cluster->urgent: somebody waits for the cluster from now on, until the
- * owner clears it.  Pauses of the channels that are longer end sooner.
- */
-void ngx_etcd_cluster_hasten(ngx_etcd_cluster_t *cluster);
-
-/* full jitter: 1 .. min(BASE * 2^failures, MAX or URGENT) */
-ngx_msec_t ngx_etcd_backoff(ngx_etcd_cluster_t *cluster, ngx_uint_t failures);
-
-/* a pause that is longer than URGENT becomes one of up to URGENT */
-void ngx_etcd_backoff_hasten(ngx_event_t *timer);
-
-/* 1 if a status says that another endpoint, or a later time, may do better */
-ngx_uint_t ngx_etcd_retriable(ngx_etcd_grpc_status_e status);
 
 
 #endif /* _NGX_ETCD_CLUSTER_H_INCLUDED_ */

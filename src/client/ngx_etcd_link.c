@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_link.h>
 
 
 static void ngx_etcd_link_resolve(ngx_etcd_link_t *link);

@@ -14,13 +14,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_cluster.h>
 #include <ngx_etcd_http2.h>
 #include <ngx_etcd_lookup.h>
 #include <ngx_etcd_roster.h>
 
 
-typedef struct ngx_etcd_cluster_s   ngx_etcd_cluster_t;
-typedef struct ngx_etcd_link_s      ngx_etcd_link_t;
+typedef struct ngx_etcd_link_s  ngx_etcd_link_t;
 
 
 typedef enum {

@@ -29,7 +29,7 @@ ngx_etcd_stream_range_start(ngx_etcd_stream_range_t *range,
     ngx_etcd_grpc_call_t  *call;
 
     auth = range->cluster->auth;
-    h2 = ngx_etcd_channel_get(&range->cluster->streams);
+    h2 = ngx_etcd_channel_get(range->cluster->streams);
 
     if (h2 == NULL || !ngx_etcd_auth_ready(auth)) {
         return NGX_DECLINED;

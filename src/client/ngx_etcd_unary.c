@@ -140,10 +140,10 @@ ngx_etcd_unary_attempt(ngx_etcd_unary_t *unary)
     rest = (ngx_msec_int_t) (unary->deadline - ngx_current_msec);
     left = (rest > 0) ? (ngx_msec_t) rest : 1;
 
-    h2 = ngx_etcd_channel_get(&unary->cluster->reads);
+    h2 = ngx_etcd_channel_get(unary->cluster->reads);
 
     if (h2 == NULL) {
-        ngx_etcd_channel_wait(&unary->cluster->reads, &unary->waiter);
+        ngx_etcd_channel_wait(unary->cluster->reads, &unary->waiter);
         ngx_add_timer(&unary->timer, left);
         return;
     }
@@ -291,7 +291,7 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     }
 
     if (status == NGX_ETCD_GRPC_OK) {
-        ngx_etcd_channel_succeeded(&unary->cluster->reads);
+        ngx_etcd_channel_succeeded(unary->cluster->reads);
         ngx_etcd_auth_accepted(auth);
 
         unary->unknown = 0;
@@ -304,13 +304,13 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     /* a token is looked at before anything is done */
 
     if (ngx_etcd_auth_refused(auth, unary->token, status, text)) {
-        ngx_etcd_channel_succeeded(&unary->cluster->reads);
+        ngx_etcd_channel_succeeded(unary->cluster->reads);
         ngx_etcd_unary_attempt(unary);
         return;
     }
 
     if (unary->roomy && ngx_etcd_unary_is_full(status, text)) {
-        ngx_etcd_channel_succeeded(&unary->cluster->reads);
+        ngx_etcd_channel_succeeded(unary->cluster->reads);
         status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
     }
 
@@ -335,7 +335,7 @@ ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 {
     unary->oversize = unary->call.oversize;
 
-    if (!ngx_etcd_retriable(status)) {
+    if (!ngx_etcd_backoff_retriable(status)) {
         ngx_etcd_unary_finish(unary, status, text);
         return;
     }
@@ -404,7 +404,7 @@ ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 {
     ngx_etcd_channel_t  *reads;
 
-    reads = &unary->cluster->reads;
+    reads = unary->cluster->reads;
 
     if (status == NGX_ETCD_GRPC_UNAVAILABLE
         || (ngx_msec_int_t) (reads->heard - unary->started) < 0)
@@ -478,11 +478,11 @@ ngx_etcd_unary_hedge_timer(ngx_event_t *ev)
         return;
     }
 
-    if (ngx_etcd_channel_get(&cluster->streams) != NULL) {
-        ngx_etcd_unary_hedge_send(unary, &cluster->streams);
+    if (ngx_etcd_channel_get(cluster->streams) != NULL) {
+        ngx_etcd_unary_hedge_send(unary, cluster->streams);
 
-    } else if (ngx_etcd_channel_get(&cluster->reads) != NULL) {
-        ngx_etcd_unary_hedge_send(unary, &cluster->reads);
+    } else if (ngx_etcd_channel_get(cluster->reads) != NULL) {
+        ngx_etcd_unary_hedge_send(unary, cluster->reads);
     }
 }
 
@@ -603,7 +603,7 @@ ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_unary_hedge_stop(unary);
 
     if (status == NGX_ETCD_GRPC_OK
-        || ngx_etcd_retriable(status)
+        || ngx_etcd_backoff_retriable(status)
         || ngx_etcd_auth_refused(auth, hedge->token, status, text))
     {
         return;
@@ -625,7 +625,7 @@ ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
     ngx_etcd_unary_hedge_t  *hedge;
 
     hedge = &unary->hedge;
-    reads = &unary->cluster->reads;
+    reads = unary->cluster->reads;
 
     silent = (unary->calling
               && hedge->channel != reads

@@ -21,6 +21,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_auth.h>
 #include <ngx_etcd_history.h>
 
 

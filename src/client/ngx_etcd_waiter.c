@@ -9,7 +9,7 @@
 #include <ngx_etcd_waiter.h>
 
 
-static ngx_etcd_waiter_t *ngx_etcd_waiters_next(ngx_queue_t *queue);
+static ngx_etcd_waiter_t *ngx_etcd_waiter_next(ngx_queue_t *queue);
 
 
 void
@@ -33,7 +33,7 @@ ngx_etcd_waiter_forget(ngx_etcd_waiter_t *waiter)
 
 
 void
-ngx_etcd_waiters_wake(ngx_queue_t *queue)
+ngx_etcd_waiter_wake_all(ngx_queue_t *queue)
 {
     ngx_queue_t         waiters;
     ngx_etcd_waiter_t  *waiter;
@@ -48,23 +48,23 @@ ngx_etcd_waiters_wake(ngx_queue_t *queue)
     ngx_queue_add(&waiters, queue);
     ngx_queue_init(queue);
 
-    while ((waiter = ngx_etcd_waiters_next(&waiters)) != NULL) {
+    while ((waiter = ngx_etcd_waiter_next(&waiters)) != NULL) {
         waiter->handler(waiter->data);
     }
 }
 
 
 void
-ngx_etcd_waiters_drop(ngx_queue_t *queue)
+ngx_etcd_waiter_drop_all(ngx_queue_t *queue)
 {
-    while (ngx_etcd_waiters_next(queue) != NULL) { /* void */ }
+    while (ngx_etcd_waiter_next(queue) != NULL) { /* void */ }
 }
 
 
 /* the first one, taken off the queue */
 
 static ngx_etcd_waiter_t *
-ngx_etcd_waiters_next(ngx_queue_t *queue)
+ngx_etcd_waiter_next(ngx_queue_t *queue)
 {
     ngx_queue_t        *q;
     ngx_etcd_waiter_t  *waiter;

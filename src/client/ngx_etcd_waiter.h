@@ -35,10 +35,10 @@ void ngx_etcd_waiter_wait(ngx_etcd_waiter_t *waiter, ngx_queue_t *queue);
 void ngx_etcd_waiter_forget(ngx_etcd_waiter_t *waiter);
 
 /* calls all that wait now, once; who waits again is left in the queue */
-void ngx_etcd_waiters_wake(ngx_queue_t *queue);
+void ngx_etcd_waiter_wake_all(ngx_queue_t *queue);
 
 /* nobody is called */
-void ngx_etcd_waiters_drop(ngx_queue_t *queue);
+void ngx_etcd_waiter_drop_all(ngx_queue_t *queue);
 
 
 #endif /* _NGX_ETCD_WAITER_H_INCLUDED_ */

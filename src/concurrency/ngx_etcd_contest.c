@@ -9,8 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_contest.h>
-#include <ngx_etcd_lock_poll.h>
-#include <ngx_etcd_mutex.h>
 
 
 static void ngx_etcd_contest_changed(ngx_etcd_mirror_t *mirror,
@@ -20,8 +18,8 @@ static void ngx_etcd_contest_removed(ngx_etcd_mirror_t *mirror,
 static void ngx_etcd_contest_complete(ngx_etcd_mirror_t *mirror,
     int64_t revision);
 static void ngx_etcd_contest_missing(ngx_etcd_contest_t *contest);
-static ngx_etcd_mutex_t *ngx_etcd_contest_find(ngx_etcd_contest_t *contest,
-    ngx_str_t *key);
+static ngx_etcd_contest_key_t *ngx_etcd_contest_find(
+    ngx_etcd_contest_t *contest, ngx_str_t *name);
 static void ngx_etcd_contest_look(ngx_etcd_contest_t *contest);
 static void ngx_etcd_contest_report(ngx_etcd_contest_t *contest,
     ngx_etcd_mirror_entry_t *entry);
@@ -32,13 +30,13 @@ static ngx_uint_t ngx_etcd_contest_foreign(ngx_etcd_contest_t *contest,
 ngx_int_t
 ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
 {
-    u_char             *p;
-    ngx_str_t          *ns;
-    ngx_etcd_locker_t  *locker;
-    ngx_etcd_mirror_t  *mirror;
+    u_char                   *p;
+    ngx_str_t                *ns;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_lock_session_t  *locks;
 
-    locker = contest->locker;
-    ns = &locker->cluster->conf->key_namespace;
+    locks = contest->locks;
+    ns = &locks->cluster->conf->key_namespace;
 
     p = ngx_pnalloc(contest->pool, ns->len + contest->prefix.len);
     if (p == NULL) {
@@ -59,7 +57,7 @@ ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
 
     mirror = &contest->mirror;
 
-    mirror->name = locker->name;
+    mirror->name = locks->name;
     mirror->entries.order = NGX_ETCD_MIRROR_BY_CREATE;
     mirror->changed = ngx_etcd_contest_changed;
     mirror->removed = ngx_etcd_contest_removed;
@@ -70,13 +68,13 @@ ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
     mirror->watch.prompt = 1;
     mirror->watch.pool = contest->pool;
 
-    ngx_etcd_mirror_init(mirror, locker->cluster->log);
+    ngx_etcd_mirror_init(mirror, locks->cluster->log);
 
-    ngx_queue_init(&contest->mutexes);
+    ngx_queue_init(&contest->keys);
     ngx_queue_init(&contest->leaving);
-    ngx_queue_insert_tail(&locker->contests, &contest->queue);
+    ngx_queue_insert_tail(&locks->contests, &contest->queue);
 
-    ngx_etcd_locker_know(locker, &contest->from);
+    ngx_etcd_lock_session_know(locks, &contest->from);
 
     return NGX_OK;
 }
@@ -85,7 +83,7 @@ ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
 ngx_int_t
 ngx_etcd_contest_close(ngx_etcd_contest_t *contest)
 {
-    if (!ngx_queue_empty(&contest->mutexes)
+    if (!ngx_queue_empty(&contest->keys)
         || !ngx_queue_empty(&contest->leaving)
         || contest->acquiring)
     {
@@ -96,7 +94,7 @@ ngx_etcd_contest_close(ngx_etcd_contest_t *contest)
         return NGX_AGAIN;
     }
 
-    ngx_etcd_lock_poll_stop(contest);
+    ngx_etcd_contest_stop_poll(contest);
 
     ngx_queue_remove(&contest->queue);
 
@@ -111,7 +109,7 @@ ngx_etcd_contest_watch(ngx_etcd_contest_t *contest)
 
     if (!contest->watched) {
         contest->watched = (ngx_etcd_mirror_start(&contest->mirror,
-                                                  contest->locker->watcher)
+                                                  contest->locks->watcher)
                             == NGX_OK);
     }
 }
@@ -120,8 +118,8 @@ ngx_etcd_contest_watch(ngx_etcd_contest_t *contest)
 void
 ngx_etcd_contest_advance(ngx_etcd_contest_t *contest)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_queue_t             *q;
+    ngx_etcd_contest_key_t  *key;
 
     /*
      * One at a time: those that are put by one transaction are created at
@@ -129,43 +127,22 @@ ngx_etcd_contest_advance(ngx_etcd_contest_t *contest)
      */
 
     if (contest->acquiring
-        || contest->locker->session.state != NGX_ETCD_SESSION_HELD)
+        || contest->locks->session.state != NGX_ETCD_SESSION_HELD)
     {
         return;
     }
 
-    for (q = ngx_queue_head(&contest->mutexes);
-         q != ngx_queue_sentinel(&contest->mutexes);
+    for (q = ngx_queue_head(&contest->keys);
+         q != ngx_queue_sentinel(&contest->keys);
          q = ngx_queue_next(q))
     {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+        key = ngx_queue_data(q, ngx_etcd_contest_key_t, queue);
 
-        if (mutex->state == NGX_ETCD_MUTEX_PENDING) {
-            ngx_etcd_mutex_put(mutex);
+        if (key->state == NGX_ETCD_MUTEX_PENDING) {
+            key->handlers->put(key);
             return;
         }
     }
-}
-
-
-ngx_uint_t
-ngx_etcd_contest_leaving(ngx_etcd_contest_t *contest)
-{
-    ngx_uint_t         n;
-    ngx_queue_t       *q;
-    ngx_etcd_mutex_t  *mutex;
-
-    n = 0;
-
-    for (q = ngx_queue_head(&contest->leaving);
-         q != ngx_queue_sentinel(&contest->leaving);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-        n += !ngx_etcd_step_waiting(&mutex->step);
-    }
-
-    return n;
 }
 
 
@@ -254,11 +231,31 @@ ngx_etcd_contest_others(ngx_etcd_contest_t *contest, ngx_str_t *key,
 
 
 void
+ngx_etcd_contest_heard(ngx_etcd_contest_t *contest)
+{
+    contest->poll.heard = ngx_current_msec;
+    contest->poll.missed = 0;
+}
+
+
+void
+ngx_etcd_contest_stop_poll(ngx_etcd_contest_t *contest)
+{
+    if (contest->poll.asking) {
+        contest->poll.asking = 0;
+        ngx_etcd_range_cancel(&contest->poll.range);
+    }
+
+    contest->poll.missed = 0;
+}
+
+
+void
 ngx_etcd_contest_doubt(ngx_etcd_contest_t *contest)
 {
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = contest->locker->cluster;
+    cluster = contest->locks->cluster;
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": lock \"%V\" has been waited for for "
@@ -278,11 +275,11 @@ static void
 ngx_etcd_contest_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_contest_t *contest = mirror->data;
+    ngx_etcd_contest_t  *contest = mirror->data;
 
     contest->news = 1;
 
-    ngx_etcd_lock_poll_heard(contest);
+    ngx_etcd_contest_heard(contest);
     ngx_etcd_contest_report(contest, entry);
 }
 
@@ -293,21 +290,21 @@ static void
 ngx_etcd_contest_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_mutex_t    *mutex;
-    ngx_etcd_contest_t  *contest;
+    ngx_etcd_contest_t      *contest;
+    ngx_etcd_contest_key_t  *key;
 
     contest = mirror->data;
     contest->news = 1;
 
-    ngx_etcd_lock_poll_heard(contest);
+    ngx_etcd_contest_heard(contest);
 
-    mutex = ngx_etcd_contest_find(contest, &entry->key);
+    key = ngx_etcd_contest_find(contest, &entry->key);
 
-    if (mutex != NULL
-        && mutex->created != 0
-        && mutex->created < entry->mod_revision)
+    if (key != NULL
+        && key->created != 0
+        && key->created < entry->mod_revision)
     {
-        ngx_etcd_mutex_gone(mutex);
+        key->handlers->gone(key);
     }
 }
 
@@ -320,7 +317,7 @@ ngx_etcd_contest_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
     contest = mirror->data;
 
     if (mirror->relisted) {
-        ngx_etcd_lock_poll_heard(contest);
+        ngx_etcd_contest_heard(contest);
         ngx_etcd_contest_missing(contest);
 
     } else if (!contest->news) {
@@ -337,41 +334,41 @@ ngx_etcd_contest_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 static void
 ngx_etcd_contest_missing(ngx_etcd_contest_t *contest)
 {
-    ngx_queue_t       *q, *next;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_queue_t             *q, *next;
+    ngx_etcd_contest_key_t  *key;
 
-    for (q = ngx_queue_head(&contest->mutexes);
-         q != ngx_queue_sentinel(&contest->mutexes);
+    for (q = ngx_queue_head(&contest->keys);
+         q != ngx_queue_sentinel(&contest->keys);
          q = next)
     {
         next = ngx_queue_next(q);
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+        key = ngx_queue_data(q, ngx_etcd_contest_key_t, queue);
 
-        if (mutex->created != 0
-            && ngx_etcd_contest_lost(contest, &mutex->own, mutex->created))
+        if (key->created != 0
+            && ngx_etcd_contest_lost(contest, &key->own, key->created))
         {
-            ngx_etcd_mutex_gone(mutex);
+            key->handlers->gone(key);
         }
     }
 }
 
 
-static ngx_etcd_mutex_t *
-ngx_etcd_contest_find(ngx_etcd_contest_t *contest, ngx_str_t *key)
+static ngx_etcd_contest_key_t *
+ngx_etcd_contest_find(ngx_etcd_contest_t *contest, ngx_str_t *name)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_queue_t             *q;
+    ngx_etcd_contest_key_t  *key;
 
-    for (q = ngx_queue_head(&contest->mutexes);
-         q != ngx_queue_sentinel(&contest->mutexes);
+    for (q = ngx_queue_head(&contest->keys);
+         q != ngx_queue_sentinel(&contest->keys);
          q = ngx_queue_next(q))
     {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+        key = ngx_queue_data(q, ngx_etcd_contest_key_t, queue);
 
-        if (mutex->own.len == key->len
-            && ngx_memcmp(mutex->own.data, key->data, key->len) == 0)
+        if (key->own.len == name->len
+            && ngx_memcmp(key->own.data, name->data, name->len) == 0)
         {
-            return mutex;
+            return key;
         }
     }
 
@@ -382,17 +379,17 @@ ngx_etcd_contest_find(ngx_etcd_contest_t *contest, ngx_str_t *key)
 static void
 ngx_etcd_contest_look(ngx_etcd_contest_t *contest)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_queue_t             *q;
+    ngx_etcd_contest_key_t  *key;
 
-    for (q = ngx_queue_head(&contest->mutexes);
-         q != ngx_queue_sentinel(&contest->mutexes);
+    for (q = ngx_queue_head(&contest->keys);
+         q != ngx_queue_sentinel(&contest->keys);
          q = ngx_queue_next(q))
     {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+        key = ngx_queue_data(q, ngx_etcd_contest_key_t, queue);
 
-        if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
-            ngx_etcd_mutex_look(mutex);
+        if (key->state == NGX_ETCD_MUTEX_WAITING) {
+            key->handlers->look(key);
         }
     }
 
@@ -415,7 +412,7 @@ ngx_etcd_contest_report(ngx_etcd_contest_t *contest,
     }
 
     contest->foreign = 1;
-    cluster = contest->locker->cluster;
+    cluster = contest->locks->cluster;
 
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": lock \"%V\": key \"%V\" is not named "

@@ -17,12 +17,55 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_candidates.h>
+#include <ngx_etcd_candidate.h>
 #include <ngx_etcd_kv.h>
-#include <ngx_etcd_locker.h>
+#include <ngx_etcd_lock_session.h>
 
 
-/* a part of a contest, for ngx_etcd_lock_poll.h */
+typedef enum {
+    NGX_ETCD_MUTEX_PENDING = 0,
+    NGX_ETCD_MUTEX_ACQUIRING,
+    NGX_ETCD_MUTEX_WAITING,
+    NGX_ETCD_MUTEX_CHECKING,
+    NGX_ETCD_MUTEX_HELD,
+    NGX_ETCD_MUTEX_LOST,
+    NGX_ETCD_MUTEX_FAILED,
+    NGX_ETCD_MUTEX_RELEASING
+} ngx_etcd_contest_key_state_e;
+
+
+typedef struct ngx_etcd_contest_key_s  ngx_etcd_contest_key_t;
+
+
+/* what a contest calls of a key of ours */
+
+typedef struct {
+    /* PENDING: its turn to be put */
+    void                       (*put)(ngx_etcd_contest_key_t *key);
+
+    /* WAITING: others came or went, and the key is known to be there */
+    void                       (*look)(ngx_etcd_contest_key_t *key);
+
+    /* WAITING: a linearizable read has shown it among the first ones */
+    void                       (*first)(ngx_etcd_contest_key_t *key);
+
+    /* it is not there any more */
+    void                       (*gone)(ngx_etcd_contest_key_t *key);
+} ngx_etcd_contest_key_handlers_t;
+
+
+struct ngx_etcd_contest_key_s {
+    const ngx_etcd_contest_key_handlers_t *handlers;
+    ngx_queue_t                            queue;
+    ngx_etcd_contest_key_state_e           state;
+    int64_t                                created; /* create revision; 0:
+                                                      none */
+    ngx_str_t                              key;    /* with the namespace */
+    ngx_str_t                              own;    /* without */
+};
+
+
+/* a part of a contest, that ngx_etcd_lock_poll.c keeps */
 
 typedef struct {
     ngx_etcd_range_t             range;
@@ -32,7 +75,7 @@ typedef struct {
                                                   the watch has not said */
     unsigned                     asking:1;
     unsigned                     missed:1;     /* "ahead" is set */
-} ngx_etcd_lock_poll_t;
+} ngx_etcd_contest_poll_t;
 
 
 /* numbers of keys that are kept to be used again */
@@ -43,7 +86,7 @@ typedef struct {
 typedef struct {
     /* set by the caller, the rest zeroed */
 
-    ngx_etcd_locker_t           *locker;
+    ngx_etcd_lock_session_t     *locks;
     ngx_str_t                    prefix;       /* without the namespace, with
                                                   the slash; must stay */
     ngx_uint_t                   permits;
@@ -58,13 +101,13 @@ typedef struct {
 
     /* private */
 
-    ngx_queue_t                  queue;        /* the locker's */
-    ngx_queue_t                  mutexes;      /* ours */
+    ngx_queue_t                  queue;        /* the locks's */
+    ngx_queue_t                  keys;         /* ours */
     ngx_str_t                    from;         /* with the namespace */
     ngx_str_t                    to;
     ngx_etcd_mirror_t            mirror;       /* of all keys */
     ngx_queue_t                  leaving;      /* ours, to be deleted */
-    ngx_etcd_lock_poll_t         poll;
+    ngx_etcd_contest_poll_t      poll;
     ngx_uint_t                   free[NGX_ETCD_CONTEST_FREE];
     ngx_uint_t                   nfree;        /* numbers to be used again */
     int64_t                      lease;        /* that they belong to */
@@ -89,13 +132,6 @@ void ngx_etcd_contest_watch(ngx_etcd_contest_t *contest);
 /* puts the next of the keys that are to be put, if none is on its way */
 void ngx_etcd_contest_advance(ngx_etcd_contest_t *contest);
 
-/*
- * How many keys etcd was asked to delete and has not answered: a key that is
- * put now might be put before these are gone, unlike those that will be
- * deleted by the very transaction that puts it.
- */
-ngx_uint_t ngx_etcd_contest_leaving(ngx_etcd_contest_t *contest);
-
 /* 1: the key, which was put at that revision, is known to be gone */
 ngx_uint_t ngx_etcd_contest_lost(ngx_etcd_contest_t *contest, ngx_str_t *key,
     int64_t created);
@@ -110,6 +146,12 @@ ngx_uint_t ngx_etcd_contest_won(ngx_etcd_contest_t *contest, ngx_str_t *key,
  */
 ngx_int_t ngx_etcd_contest_others(ngx_etcd_contest_t *contest, ngx_str_t *key,
     int64_t created);
+
+/* the watch or a poll has said something */
+void ngx_etcd_contest_heard(ngx_etcd_contest_t *contest);
+
+/* the contest is not polled any more */
+void ngx_etcd_contest_stop_poll(ngx_etcd_contest_t *contest);
 
 /* what was seen may not be all: to be read again */
 void ngx_etcd_contest_doubt(ngx_etcd_contest_t *contest);

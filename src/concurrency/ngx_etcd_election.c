@@ -84,11 +84,11 @@ ngx_etcd_election_start(ngx_etcd_election_t *election)
 static ngx_int_t
 ngx_etcd_election_init(ngx_etcd_election_t *election)
 {
-    u_char               *p;
-    ngx_str_t            *ns;
-    ngx_etcd_mirror_t    *mirror;
-    ngx_etcd_cluster_t   *cluster;
-    ngx_etcd_session_t   *session;
+    u_char              *p;
+    ngx_str_t           *ns;
+    ngx_etcd_mirror_t   *mirror;
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
 
     cluster = election->keeper->cluster;
     ns = &cluster->conf->key_namespace;
@@ -236,7 +236,7 @@ ngx_etcd_election_drop(ngx_etcd_election_t *election)
 static void
 ngx_etcd_election_held(ngx_etcd_session_t *session)
 {
-    ngx_etcd_election_t *election = session->data;
+    ngx_etcd_election_t  *election = session->data;
 
     election->hold.created = 0;
     election->confirmed = 0;
@@ -257,7 +257,7 @@ ngx_etcd_election_renewed(ngx_etcd_session_t *session)
 static void
 ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
 {
-    ngx_etcd_election_t *election = session->data;
+    ngx_etcd_election_t  *election = session->data;
 
     ngx_etcd_election_drop(election);
 
@@ -272,7 +272,7 @@ static void
 ngx_etcd_election_witness(ngx_etcd_session_t *session, ngx_str_t *key,
     int64_t *created)
 {
-    ngx_etcd_election_t *election = session->data;
+    ngx_etcd_election_t  *election = session->data;
 
     *key = election->key;
     *created = election->hold.created;
@@ -284,7 +284,7 @@ ngx_etcd_election_witness(ngx_etcd_session_t *session, ngx_str_t *key,
 static void
 ngx_etcd_election_missing(ngx_etcd_session_t *session, int64_t created)
 {
-    ngx_etcd_election_t *election = session->data;
+    ngx_etcd_election_t  *election = session->data;
 
     if (created == election->hold.created) {
         ngx_etcd_session_replace(session, "its key is deleted");
@@ -296,7 +296,7 @@ static void
 ngx_etcd_election_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_election_t *election = mirror->data;
+    ngx_etcd_election_t  *election = mirror->data;
 
     if (election->leader == entry) {
         election->leader = NULL;
@@ -307,7 +307,7 @@ ngx_etcd_election_removed(ngx_etcd_mirror_t *mirror,
 static void
 ngx_etcd_election_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    ngx_etcd_election_t *election = mirror->data;
+    ngx_etcd_election_t  *election = mirror->data;
 
     election->revision = revision;
 
@@ -392,7 +392,7 @@ ngx_etcd_election_look(ngx_etcd_election_t *election)
 static ngx_etcd_mirror_entry_t *
 ngx_etcd_election_first(ngx_etcd_election_t *election)
 {
-    const char               *fault;
+    const                     char               *fault;
     ngx_etcd_mirror_t        *mirror;
     ngx_etcd_mirror_entry_t  *first, *next;
 
@@ -657,7 +657,7 @@ ngx_etcd_election_again(ngx_etcd_election_t *election,
 
     cluster = election->keeper->cluster;
 
-    level = (election->failures || ngx_etcd_retriable(status))
+    level = (election->failures || ngx_etcd_backoff_retriable(status))
             ? NGX_LOG_INFO : NGX_LOG_ERR;
 
     ngx_log_error(level, cluster->log, 0,

@@ -20,7 +20,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_candidates.h>
+#include <ngx_etcd_candidate.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_session.h>
 #include <ngx_etcd_txn.h>

@@ -153,7 +153,7 @@ ngx_etcd_keeper_open(ngx_etcd_keeper_t *keeper)
         return;
     }
 
-    streams = &keeper->cluster->streams;
+    streams = keeper->cluster->streams;
     h2 = ngx_etcd_channel_get(streams);
 
     if (h2 == NULL) {
@@ -215,7 +215,7 @@ ngx_etcd_keeper_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_channel_t  *streams;
 
     keeper = call->data;
-    streams = &keeper->cluster->streams;
+    streams = keeper->cluster->streams;
 
     ngx_log_error(NGX_LOG_INFO, keeper->cluster->log, 0,
                   "etcd cluster \"%V\": keepalive stream ended: %s: %V",
@@ -285,7 +285,7 @@ ngx_etcd_keeper_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
     if (!keeper->answered) {
         keeper->answered = 1;
         keeper->failures = 0;
-        ngx_etcd_channel_succeeded(&keeper->cluster->streams);
+        ngx_etcd_channel_succeeded(keeper->cluster->streams);
         ngx_etcd_auth_accepted(keeper->cluster->auth);
     }
 
@@ -351,7 +351,7 @@ ngx_etcd_keeper_leave(ngx_etcd_keeper_t *keeper, ngx_str_t *text)
     ngx_etcd_grpc_cancel(&keeper->call);
 
     ngx_etcd_keeper_released(keeper);
-    ngx_etcd_channel_failed(&keeper->cluster->streams, text);
+    ngx_etcd_channel_failed(keeper->cluster->streams, text);
 }
 
 
@@ -687,9 +687,9 @@ ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
 
     /* a key that the user may not read is no reason to leave the endpoint */
 
-    if (ngx_etcd_retriable(status)
+    if (ngx_etcd_backoff_retriable(status)
         && keeper->open
-        && ngx_etcd_channel_get(&cluster->streams) != NULL)
+        && ngx_etcd_channel_get(cluster->streams) != NULL)
     {
         ngx_etcd_keeper_leave(keeper, text);
     }

@@ -42,6 +42,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_auth.h>
 #include <ngx_etcd_quorum_read.h>
 
 

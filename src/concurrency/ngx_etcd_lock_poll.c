@@ -9,47 +9,47 @@
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_lock_poll.h>
-#include <ngx_etcd_mutex.h>
 #include <ngx_etcd_watcher.h>
 
 
-static void ngx_etcd_lock_poll_arm(ngx_etcd_locker_t *locker);
-static void ngx_etcd_lock_poll_timer(ngx_event_t *ev);
-static ngx_etcd_mutex_t *ngx_etcd_lock_poll_waiting(
+static void ngx_etcd_lock_poll_arm(ngx_etcd_lock_session_t *locks);
+static void ngx_etcd_contest_poll_timer(ngx_event_t *ev);
+static ngx_etcd_contest_key_t *ngx_etcd_lock_poll_waiting(
     ngx_etcd_contest_t *contest);
 static void ngx_etcd_lock_poll_ask(ngx_etcd_contest_t *contest);
 static void ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool);
-static ngx_etcd_mutex_t *ngx_etcd_lock_poll_first(ngx_etcd_contest_t *contest,
-    Etcd__RangeResponse *response);
+static ngx_etcd_contest_key_t *ngx_etcd_lock_poll_first(
+    ngx_etcd_contest_t *contest, Etcd__RangeResponse *response);
 static ngx_uint_t ngx_etcd_lock_poll_lags(ngx_etcd_contest_t *contest);
 
 
 void
-ngx_etcd_lock_poll_init(ngx_etcd_locker_t *locker)
+ngx_etcd_lock_poll_init(ngx_etcd_lock_session_t *locks)
 {
-    locker->poll.handler = ngx_etcd_lock_poll_timer;
-    locker->poll.data = locker;
-    locker->poll.log = locker->cluster->log;
-    locker->poll.cancelable = 1;
+    locks->poll.handler = ngx_etcd_contest_poll_timer;
+    locks->poll.data = locks;
+    locks->poll.log = locks->cluster->log;
+    locks->poll.cancelable = 1;
 }
 
 
 void
-ngx_etcd_lock_poll_done(ngx_etcd_locker_t *locker)
+ngx_etcd_lock_poll_done(ngx_etcd_lock_session_t *locks)
 {
     ngx_queue_t  *q;
 
-    if (locker->poll.timer_set) {
-        ngx_del_timer(&locker->poll);
+    if (locks->poll.timer_set) {
+        ngx_del_timer(&locks->poll);
     }
 
-    for (q = ngx_queue_head(&locker->contests);
-         q != ngx_queue_sentinel(&locker->contests);
+    for (q = ngx_queue_head(&locks->contests);
+         q != ngx_queue_sentinel(&locks->contests);
          q = ngx_queue_next(q))
     {
-        ngx_etcd_lock_poll_stop(ngx_queue_data(q, ngx_etcd_contest_t, queue));
+        ngx_etcd_contest_stop_poll(ngx_queue_data(q, ngx_etcd_contest_t,
+                                                  queue));
     }
 }
 
@@ -57,36 +57,16 @@ ngx_etcd_lock_poll_done(ngx_etcd_locker_t *locker)
 void
 ngx_etcd_lock_poll_start(ngx_etcd_contest_t *contest)
 {
-    ngx_etcd_lock_poll_heard(contest);
-    ngx_etcd_lock_poll_arm(contest->locker);
-}
-
-
-void
-ngx_etcd_lock_poll_heard(ngx_etcd_contest_t *contest)
-{
-    contest->poll.heard = ngx_current_msec;
-    contest->poll.missed = 0;
-}
-
-
-void
-ngx_etcd_lock_poll_stop(ngx_etcd_contest_t *contest)
-{
-    if (contest->poll.asking) {
-        contest->poll.asking = 0;
-        ngx_etcd_range_cancel(&contest->poll.range);
-    }
-
-    contest->poll.missed = 0;
+    ngx_etcd_contest_heard(contest);
+    ngx_etcd_lock_poll_arm(contest->locks);
 }
 
 
 static void
-ngx_etcd_lock_poll_arm(ngx_etcd_locker_t *locker)
+ngx_etcd_lock_poll_arm(ngx_etcd_lock_session_t *locks)
 {
-    if (!locker->poll.timer_set) {
-        ngx_add_timer(&locker->poll,
+    if (!locks->poll.timer_set) {
+        ngx_add_timer(&locks->poll,
                       NGX_ETCD_LOCK_POLL_TICK
                       + (ngx_msec_t) ngx_random() % NGX_ETCD_LOCK_POLL_TICK);
     }
@@ -96,28 +76,28 @@ ngx_etcd_lock_poll_arm(ngx_etcd_locker_t *locker)
 /* the contests that are asked for go to the end: the others come first then */
 
 static void
-ngx_etcd_lock_poll_timer(ngx_event_t *ev)
+ngx_etcd_contest_poll_timer(ngx_event_t *ev)
 {
-    ngx_str_t            reason;
-    ngx_uint_t           asked, lags, more;
-    ngx_queue_t         *q, *next, *last;
-    ngx_etcd_locker_t   *locker;
-    ngx_etcd_contest_t  *contest;
+    ngx_str_t                 reason;
+    ngx_uint_t                asked, lags, more;
+    ngx_queue_t              *q, *next, *last;
+    ngx_etcd_contest_t       *contest;
+    ngx_etcd_lock_session_t  *locks;
 
-    locker = ev->data;
+    locks = ev->data;
 
     asked = 0;
     lags = 0;
     more = 0;
 
-    last = ngx_queue_last(&locker->contests);
+    last = ngx_queue_last(&locks->contests);
 
-    for (q = ngx_queue_head(&locker->contests);
-         q != ngx_queue_sentinel(&locker->contests);
+    for (q = ngx_queue_head(&locks->contests);
+         q != ngx_queue_sentinel(&locks->contests);
          q = next)
     {
         next = (q != last) ? ngx_queue_next(q)
-                           : ngx_queue_sentinel(&locker->contests);
+                           : ngx_queue_sentinel(&locks->contests);
 
         contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
 
@@ -139,37 +119,37 @@ ngx_etcd_lock_poll_timer(ngx_event_t *ev)
         }
 
         ngx_queue_remove(q);
-        ngx_queue_insert_tail(&locker->contests, q);
+        ngx_queue_insert_tail(&locks->contests, q);
 
         ngx_etcd_lock_poll_ask(contest);
         asked++;
     }
 
     if (more) {
-        ngx_etcd_lock_poll_arm(locker);
+        ngx_etcd_lock_poll_arm(locks);
     }
 
     if (lags) {
         ngx_str_set(&reason, "it lags behind the cluster");
-        ngx_etcd_watcher_leave(locker->watcher, &reason);
+        ngx_etcd_watcher_leave(locks->watcher, &reason);
     }
 }
 
 
-static ngx_etcd_mutex_t *
+static ngx_etcd_contest_key_t *
 ngx_etcd_lock_poll_waiting(ngx_etcd_contest_t *contest)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_queue_t             *q;
+    ngx_etcd_contest_key_t  *key;
 
-    for (q = ngx_queue_head(&contest->mutexes);
-         q != ngx_queue_sentinel(&contest->mutexes);
+    for (q = ngx_queue_head(&contest->keys);
+         q != ngx_queue_sentinel(&contest->keys);
          q = ngx_queue_next(q))
     {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+        key = ngx_queue_data(q, ngx_etcd_contest_key_t, queue);
 
-        if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
-            return mutex;
+        if (key->state == NGX_ETCD_MUTEX_WAITING) {
+            return key;
         }
     }
 
@@ -199,7 +179,7 @@ ngx_etcd_lock_poll_ask(ngx_etcd_contest_t *contest)
     request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
     request->keys_only = 1;
 
-    range->cluster = contest->locker->cluster;
+    range->cluster = contest->locks->cluster;
     range->done = ngx_etcd_lock_poll_answer;
     range->data = contest;
 
@@ -214,9 +194,9 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
-    ngx_etcd_mutex_t      *mutex;
-    ngx_etcd_contest_t    *contest;
-    ngx_etcd_lock_poll_t  *poll;
+    ngx_etcd_contest_t       *contest;
+    ngx_etcd_contest_key_t   *key;
+    ngx_etcd_contest_poll_t  *poll;
 
     contest = range->data;
     poll = &contest->poll;
@@ -228,65 +208,65 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
         return;
     }
 
-    mutex = ngx_etcd_lock_poll_first(contest, response);
+    key = ngx_etcd_lock_poll_first(contest, response);
 
     ngx_destroy_pool(pool);
 
-    if (mutex == NULL) {
+    if (key == NULL) {
         return;
     }
 
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, contest->locker->cluster->log, 0,
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, contest->locks->cluster->log, 0,
                    "etcd lock: key \"%V\" of revision %L is first by a poll",
-                   ngx_etcd_shown(&mutex->key), mutex->created);
+                   ngx_etcd_shown(&key->key), key->created);
 
     if (!poll->missed) {
         poll->missed = 1;
         poll->ahead = ngx_current_msec;
-        ngx_etcd_lock_poll_arm(contest->locker);
+        ngx_etcd_lock_poll_arm(contest->locks);
     }
 
-    ngx_etcd_mutex_first(mutex);
+    key->handlers->first(key);
 }
 
 
 /* the own key, still waiting, that holds one of the permits */
 
-static ngx_etcd_mutex_t *
+static ngx_etcd_contest_key_t *
 ngx_etcd_lock_poll_first(ngx_etcd_contest_t *contest,
     Etcd__RangeResponse *response)
 {
-    size_t             i;
-    ngx_uint_t         before;
-    ngx_queue_t       *q;
-    Etcd__KeyValue    *kv;
-    ngx_etcd_mutex_t  *mutex;
+    size_t                   i;
+    ngx_uint_t               before;
+    ngx_queue_t             *q;
+    Etcd__KeyValue          *kv;
+    ngx_etcd_contest_key_t  *key;
 
-    for (q = ngx_queue_head(&contest->mutexes);
-         q != ngx_queue_sentinel(&contest->mutexes);
+    for (q = ngx_queue_head(&contest->keys);
+         q != ngx_queue_sentinel(&contest->keys);
          q = ngx_queue_next(q))
     {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+        key = ngx_queue_data(q, ngx_etcd_contest_key_t, queue);
 
-        if (mutex->state != NGX_ETCD_MUTEX_WAITING) {
+        if (key->state != NGX_ETCD_MUTEX_WAITING) {
             continue;
         }
 
         before = 0;
 
         for (i = 0; i < response->n_kvs; i++) {
-            before += (response->kvs[i]->create_revision <= mutex->created);
+            before += (response->kvs[i]->create_revision <= key->created);
         }
 
         for (i = 0; i < response->n_kvs; i++) {
             kv = response->kvs[i];
 
             if (before <= contest->permits
-                && kv->create_revision == mutex->created
-                && kv->key.len == mutex->key.len
-                && ngx_memcmp(kv->key.data, mutex->key.data, kv->key.len) == 0)
+                && kv->create_revision == key->created
+                && kv->key.len == key->key.len
+                && ngx_memcmp(kv->key.data, key->key.data, kv->key.len) == 0)
             {
-                return mutex;
+                return key;
             }
         }
     }
@@ -300,7 +280,7 @@ ngx_etcd_lock_poll_first(ngx_etcd_contest_t *contest,
 static ngx_uint_t
 ngx_etcd_lock_poll_lags(ngx_etcd_contest_t *contest)
 {
-    ngx_etcd_lock_poll_t  *poll;
+    ngx_etcd_contest_poll_t  *poll;
 
     poll = &contest->poll;
 

@@ -43,17 +43,11 @@
 #define NGX_ETCD_LOCK_POLL_LAG       1000
 
 
-void ngx_etcd_lock_poll_init(ngx_etcd_locker_t *locker);
-void ngx_etcd_lock_poll_done(ngx_etcd_locker_t *locker);
+void ngx_etcd_lock_poll_init(ngx_etcd_lock_session_t *locks);
+void ngx_etcd_lock_poll_done(ngx_etcd_lock_session_t *locks);
 
 /* a key of the contest waits: the contest is polled while one does */
 void ngx_etcd_lock_poll_start(ngx_etcd_contest_t *contest);
-
-/* the watch has reported something */
-void ngx_etcd_lock_poll_heard(ngx_etcd_contest_t *contest);
-
-/* the contest is closed */
-void ngx_etcd_lock_poll_stop(ngx_etcd_contest_t *contest);
 
 
 #endif /* _NGX_ETCD_LOCK_POLL_H_INCLUDED_ */

@@ -18,8 +18,16 @@
 #define NGX_ETCD_MUTEX_NAME_LEN  (16 + 1 + 16)
 
 
+#define ngx_etcd_mutex_of(key)                                                \
+    ngx_queue_data(key, ngx_etcd_mutex_t, entry)
+
+
+static void ngx_etcd_mutex_put(ngx_etcd_contest_key_t *key);
+static void ngx_etcd_mutex_look(ngx_etcd_contest_key_t *key);
+static void ngx_etcd_mutex_first(ngx_etcd_contest_key_t *key);
+static void ngx_etcd_mutex_deleted_key(ngx_etcd_contest_key_t *key);
 static void ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
-    ngx_etcd_mutex_state_e state);
+    ngx_etcd_contest_key_state_e state);
 static void ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_written(ngx_etcd_step_t *step,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
@@ -40,8 +48,14 @@ static void ngx_etcd_mutex_deleted(ngx_etcd_step_t *step,
 static void ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all);
+
+
+static const ngx_etcd_contest_key_handlers_t  ngx_etcd_mutex_handlers = {
+    ngx_etcd_mutex_put,
+    ngx_etcd_mutex_look,
+    ngx_etcd_mutex_first,
+    ngx_etcd_mutex_deleted_key
+};
 
 
 ngx_etcd_mutex_t *
@@ -52,7 +66,7 @@ ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
     ngx_log_t         *log;
     ngx_etcd_mutex_t  *mutex;
 
-    log = contest->locker->cluster->log;
+    log = contest->locks->cluster->log;
 
     mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + contest->from.len
                        + NGX_ETCD_MUTEX_NAME_LEN, log);
@@ -63,11 +77,12 @@ ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
     p = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
     ngx_memcpy(p, contest->from.data, contest->from.len);
 
-    mutex->key.data = p;
-    mutex->own.data = p + contest->from.len - contest->prefix.len;
+    mutex->entry.key.data = p;
+    mutex->entry.own.data = p + contest->from.len - contest->prefix.len;
 
-    mutex->locker = contest->locker;
+    mutex->locks = contest->locks;
     mutex->contest = contest;
+    mutex->entry.handlers = &ngx_etcd_mutex_handlers;
     mutex->changed = changed;
     mutex->data = data;
 
@@ -76,22 +91,24 @@ ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
     mutex->timer.log = log;
     mutex->timer.cancelable = 1;
 
-    ngx_queue_insert_tail(&contest->mutexes, &mutex->queue);
+    ngx_queue_insert_tail(&contest->keys, &mutex->entry.queue);
 
-    ngx_etcd_locker_enter(contest->locker);
+    ngx_etcd_lock_session_enter(contest->locks);
     ngx_etcd_contest_advance(contest);
 
     return mutex;
 }
 
 
-void
-ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
+static void
+ngx_etcd_mutex_put(ngx_etcd_contest_key_t *key)
 {
+    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
+
     ngx_etcd_step_t  *step;
 
-    mutex->lease = mutex->locker->session.lease.id;
-    mutex->created = 0;
+    mutex->lease = mutex->locks->session.lease.id;
+    mutex->entry.created = 0;
     mutex->contest->acquiring = 1;
 
     ngx_etcd_mutex_name(mutex);
@@ -99,7 +116,7 @@ ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
 
     step = &mutex->step;
 
-    step->key = mutex->key;
+    step->key = mutex->entry.key;
     step->from = mutex->contest->from;
     step->to = mutex->contest->to;
     step->lease = mutex->lease;
@@ -109,12 +126,13 @@ ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
 
     mutex->stepping = 1;
 
-    ngx_etcd_batch_add(&mutex->locker->batch, step);
+    ngx_etcd_batch_add(&mutex->locks->batch, step);
 }
 
 
 static void
-ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex, ngx_etcd_mutex_state_e state)
+ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
+    ngx_etcd_contest_key_state_e state)
 {
 #if (NGX_DEBUG)
 
@@ -123,14 +141,15 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex, ngx_etcd_mutex_state_e state)
         "failed", "releasing"
     };
 
-    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locker->cluster->log, 0,
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locks->cluster->log, 0,
                    "etcd lock: key \"%V\" of revision %L: %s, was %s",
-                   ngx_etcd_shown(&mutex->key), mutex->created, names[state],
-                   names[mutex->state]);
+                   ngx_etcd_shown(&mutex->entry.key), mutex->entry.created,
+                   names[state],
+                   names[mutex->entry.state]);
 
 #endif
 
-    mutex->state = state;
+    mutex->entry.state = state;
 }
 
 
@@ -149,16 +168,16 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
     }
 
     number = contest->nfree ? contest->free[--contest->nfree]
-                            : ++mutex->locker->serial;
+                            : ++mutex->locks->serial;
     mutex->doubtful = 0;
 
-    ngx_etcd_sweep_add(&mutex->locker->sweep, &mutex->number, number);
+    ngx_etcd_sweep_add(&mutex->locks->sweep, &mutex->number, number);
 
-    p = mutex->own.data + contest->prefix.len;
+    p = mutex->entry.own.data + contest->prefix.len;
     p = ngx_sprintf(p, "%xL-%xi", mutex->lease, number);
 
-    mutex->key.len = p - mutex->key.data;
-    mutex->own.len = p - mutex->own.data;
+    mutex->entry.key.len = p - mutex->entry.key.data;
+    mutex->entry.own.len = p - mutex->entry.own.data;
 }
 
 
@@ -179,12 +198,12 @@ ngx_etcd_mutex_written(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
         mutex->doubtful = 1;
 
         if (ngx_etcd_mutex_leased(mutex)) {
-            ngx_etcd_sweep_begin(&mutex->locker->sweep, mutex->lease);
+            ngx_etcd_sweep_begin(&mutex->locks->sweep, mutex->lease);
         }
     }
 
-    if (mutex->state == NGX_ETCD_MUTEX_RELEASING) {
-        mutex->created = (status == NGX_ETCD_GRPC_OK) ? step->found : 0;
+    if (mutex->entry.state == NGX_ETCD_MUTEX_RELEASING) {
+        mutex->entry.created = (status == NGX_ETCD_GRPC_OK) ? step->found : 0;
         ngx_etcd_mutex_delete(mutex);
 
     } else if (!ngx_etcd_mutex_leased(mutex)) {
@@ -200,9 +219,10 @@ ngx_etcd_mutex_written(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
         ngx_etcd_mutex_again(mutex);
 
     } else {
-        mutex->created = step->found;
+        mutex->entry.created = step->found;
 
-        if (ngx_etcd_contest_lost(contest, &mutex->own, mutex->created)) {
+        if (ngx_etcd_contest_lost(contest, &mutex->entry.own,
+                                  mutex->entry.created)) {
 
             /* the watch has reported that before */
 
@@ -230,16 +250,17 @@ ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_NOT_FOUND) {
         ngx_etcd_mutex_again(mutex);
-        ngx_etcd_session_replace(&mutex->locker->session,
+        ngx_etcd_session_replace(&mutex->locks->session,
                                  "etcd does not have it");
         return;
     }
 
-    cluster = mutex->locker->cluster;
+    cluster = mutex->locks->cluster;
 
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": key \"%V\" of a lock was not put: "
-                  "%s: %V", &cluster->conf->name, ngx_etcd_shown(&mutex->key),
+                  "%s: %V", &cluster->conf->name,
+                  ngx_etcd_shown(&mutex->entry.key),
                   ngx_etcd_grpc_status_name(status), text);
 
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
@@ -252,13 +273,13 @@ ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
 static void
 ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_locker_t  *locker;
+    ngx_etcd_lock_session_t  *locks;
 
-    locker = mutex->locker;
+    locks = mutex->locks;
 
-    if (!ngx_etcd_locker_valid(locker)) {
+    if (!ngx_etcd_lock_session_valid(locks)) {
         ngx_etcd_mutex_again(mutex);
-        ngx_etcd_session_replace(&locker->session, "its deadline is over");
+        ngx_etcd_session_replace(&locks->session, "its deadline is over");
         return;
     }
 
@@ -267,10 +288,10 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
 
     if (!mutex->contest->watched) {
         mutex->young = 1;
-        ngx_queue_insert_tail(&locker->young, &mutex->age);
+        ngx_queue_insert_tail(&locks->young, &mutex->age);
 
-        if (!locker->timer.timer_set) {
-            ngx_add_timer(&locker->timer, NGX_ETCD_LOCKER_YOUNG);
+        if (!locks->timer.timer_set) {
+            ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_SESSION_YOUNG);
         }
     }
 
@@ -301,16 +322,19 @@ ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
 
     mutex->changed(mutex);
 
-    ngx_etcd_mutex_look(mutex);
+    ngx_etcd_mutex_look(&mutex->entry);
 }
 
 
-void
-ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
+static void
+ngx_etcd_mutex_look(ngx_etcd_contest_key_t *key)
 {
+    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
+
     Etcd__RangeRequest  *request;
 
-    if (!ngx_etcd_contest_won(mutex->contest, &mutex->own, mutex->created)) {
+    if (!ngx_etcd_contest_won(mutex->contest, &mutex->entry.own,
+                              mutex->entry.created)) {
         return;
     }
 
@@ -319,10 +343,10 @@ ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
     request = &mutex->read.request;
     etcd__range_request__init(request);
 
-    request->key.data = mutex->key.data;
-    request->key.len = mutex->key.len;
+    request->key.data = mutex->entry.key.data;
+    request->key.len = mutex->entry.key.len;
 
-    mutex->read.cluster = mutex->locker->cluster;
+    mutex->read.cluster = mutex->locks->cluster;
     mutex->read.done = ngx_etcd_mutex_checked;
     mutex->read.data = mutex;
 
@@ -345,8 +369,8 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
         ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
 
-        if (ngx_etcd_retriable(status)) {
-            ngx_etcd_mutex_look(mutex);
+        if (ngx_etcd_backoff_retriable(status)) {
+            ngx_etcd_mutex_look(&mutex->entry);
 
         } else {
             ngx_etcd_mutex_rest(mutex);
@@ -360,7 +384,7 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
     ngx_destroy_pool(pool);
 
-    if (created != mutex->created) {
+    if (created != mutex->entry.created) {
         ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
         ngx_etcd_mutex_gone(mutex);
         return;
@@ -371,11 +395,20 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 }
 
 
-void
-ngx_etcd_mutex_first(ngx_etcd_mutex_t *mutex)
+static void
+ngx_etcd_mutex_first(ngx_etcd_contest_key_t *key)
 {
+    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
+
     ngx_etcd_mutex_rest(mutex);
     ngx_etcd_mutex_hold(mutex);
+}
+
+
+static void
+ngx_etcd_mutex_deleted_key(ngx_etcd_contest_key_t *key)
+{
+    ngx_etcd_mutex_gone(ngx_etcd_mutex_of(key));
 }
 
 
@@ -384,9 +417,9 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = mutex->locker->cluster;
+    cluster = mutex->locks->cluster;
 
-    switch (mutex->state) {
+    switch (mutex->entry.state) {
 
     case NGX_ETCD_MUTEX_ACQUIRING:
     case NGX_ETCD_MUTEX_WAITING:
@@ -394,7 +427,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
         ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                       "etcd cluster \"%V\": key \"%V\" was deleted while it "
                       "waited for a lock", &cluster->conf->name,
-                      ngx_etcd_shown(&mutex->key));
+                      ngx_etcd_shown(&mutex->entry.key));
 
         ngx_etcd_mutex_again(mutex);
         ngx_etcd_contest_advance(mutex->contest);
@@ -404,7 +437,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
         ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                       "etcd cluster \"%V\": key \"%V\" was deleted: its lock "
                       "is lost", &cluster->conf->name,
-                      ngx_etcd_shown(&mutex->key));
+                      ngx_etcd_shown(&mutex->entry.key));
 
         ngx_etcd_mutex_rest(mutex);
 
@@ -424,10 +457,10 @@ static void
 ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_mutex_rest(mutex);
-    ngx_etcd_sweep_remove(&mutex->locker->sweep, &mutex->number);
+    ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
 
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_PENDING);
-    mutex->created = 0;
+    mutex->entry.created = 0;
 }
 
 
@@ -436,7 +469,7 @@ ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
 {
-    if (mutex->state == NGX_ETCD_MUTEX_CHECKING) {
+    if (mutex->entry.state == NGX_ETCD_MUTEX_CHECKING) {
         ngx_etcd_range_cancel(&mutex->read);
     }
 
@@ -455,7 +488,7 @@ ngx_etcd_mutex_timer(ngx_event_t *ev)
 
     mutex = ev->data;
 
-    if (mutex->state == NGX_ETCD_MUTEX_RELEASING) {
+    if (mutex->entry.state == NGX_ETCD_MUTEX_RELEASING) {
         ngx_etcd_mutex_delete(mutex);
         return;
     }
@@ -463,7 +496,7 @@ ngx_etcd_mutex_timer(ngx_event_t *ev)
     ngx_add_timer(ev, NGX_ETCD_MUTEX_DOUBT
                       + (ngx_msec_t) ngx_random() % 1000);
 
-    if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
+    if (mutex->entry.state == NGX_ETCD_MUTEX_WAITING) {
         ngx_etcd_contest_doubt(mutex->contest);
     }
 }
@@ -476,7 +509,7 @@ ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_session_t  *session;
 
-    session = &mutex->locker->session;
+    session = &mutex->locks->session;
 
     return session->state == NGX_ETCD_SESSION_HELD
            && session->lease.id == mutex->lease;
@@ -486,14 +519,14 @@ ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
 void
 ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_contest_t      *contest;
-    ngx_etcd_mutex_state_e   state;
+    ngx_etcd_contest_t            *contest;
+    ngx_etcd_contest_key_state_e   state;
 
     contest = mutex->contest;
-    state = mutex->state;
+    state = mutex->entry.state;
 
     ngx_etcd_mutex_rest(mutex);
-    ngx_queue_remove(&mutex->queue);
+    ngx_queue_remove(&mutex->entry.queue);
 
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_RELEASING);
 
@@ -511,7 +544,7 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
         return;
     }
 
-    ngx_queue_insert_tail(&contest->leaving, &mutex->queue);
+    ngx_queue_insert_tail(&contest->leaving, &mutex->entry.queue);
 
     if (!mutex->stepping) {
         ngx_etcd_mutex_delete(mutex);
@@ -532,9 +565,9 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
 
     step = &mutex->step;
 
-    step->key = mutex->key;
+    step->key = mutex->entry.key;
     step->lease = 0;
-    step->created = mutex->created;
+    step->created = mutex->entry.created;
     step->done = ngx_etcd_mutex_deleted;
     step->data = mutex;
 
@@ -546,11 +579,11 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
      */
 
     if (mutex->contest != NULL && !mutex->contest->watched) {
-        ngx_etcd_batch_add_lazy(&mutex->locker->batch, step);
+        ngx_etcd_batch_add_lazy(&mutex->locks->batch, step);
         return;
     }
 
-    ngx_etcd_batch_add(&mutex->locker->batch, step);
+    ngx_etcd_batch_add(&mutex->locks->batch, step);
 }
 
 
@@ -565,12 +598,12 @@ ngx_etcd_mutex_deleted(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
     mutex->stepping = 0;
 
     if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
-        cluster = mutex->locker->cluster;
+        cluster = mutex->locks->cluster;
 
         ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                       "etcd cluster \"%V\": key \"%V\" of a lock was not "
                       "deleted: %s: %V, trying again", &cluster->conf->name,
-                      ngx_etcd_shown(&mutex->key),
+                      ngx_etcd_shown(&mutex->entry.key),
                       ngx_etcd_grpc_status_name(status), text);
 
         ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_AGAIN);
@@ -596,7 +629,7 @@ ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
     contest = mutex->contest;
 
     if (contest != NULL
-        && mutex->created != 0
+        && mutex->entry.created != 0
         && !mutex->doubtful
         && contest->lease == mutex->lease
         && contest->nfree < NGX_ETCD_CONTEST_FREE)
@@ -606,7 +639,7 @@ ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
 }
 
 
-/* the contest, or the locker, has one less that is on its way out */
+/* the contest, or the locks, has one less that is on its way out */
 
 static void
 ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
@@ -615,7 +648,7 @@ ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
 
     contest = mutex->contest;
 
-    ngx_queue_remove(&mutex->queue);
+    ngx_queue_remove(&mutex->entry.queue);
 
     if (contest != NULL) {
         mutex->contest = NULL;
@@ -631,21 +664,42 @@ ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
         ngx_del_timer(&mutex->timer);
     }
 
-    ngx_etcd_sweep_remove(&mutex->locker->sweep, &mutex->number);
-    ngx_etcd_locker_leave(mutex->locker);
+    ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
+    ngx_etcd_lock_session_leave(mutex->locks);
 
     ngx_free(mutex);
 }
 
 
+ngx_uint_t
+ngx_etcd_mutex_leaving(ngx_etcd_contest_t *contest)
+{
+    ngx_uint_t         n;
+    ngx_queue_t       *q;
+    ngx_etcd_mutex_t  *mutex;
+
+    n = 0;
+
+    for (q = ngx_queue_head(&contest->leaving);
+         q != ngx_queue_sentinel(&contest->leaving);
+         q = ngx_queue_next(q))
+    {
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, entry.queue);
+        n += !ngx_etcd_step_waiting(&mutex->step);
+    }
+
+    return n;
+}
+
+
 void
-ngx_etcd_mutex_found(ngx_etcd_locker_t *locker, ngx_str_t *key,
+ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
     ngx_uint_t number, int64_t revision)
 {
     ngx_etcd_mutex_t    *mutex;
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = locker->cluster;
+    cluster = locks->cluster;
 
     mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + key->len, cluster->log);
     if (mutex == NULL) {
@@ -657,59 +711,32 @@ ngx_etcd_mutex_found(ngx_etcd_locker_t *locker, ngx_str_t *key,
                   "request was given up, deleting it", &cluster->conf->name,
                   ngx_etcd_shown(key));
 
-    mutex->state = NGX_ETCD_MUTEX_RELEASING;
-    mutex->locker = locker;
-    mutex->lease = locker->session.lease.id;
+    mutex->entry.state = NGX_ETCD_MUTEX_RELEASING;
+    mutex->locks = locks;
+    mutex->lease = locks->session.lease.id;
     mutex->step.latest = revision;
 
-    mutex->key.data = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
-    mutex->key.len = key->len;
-    ngx_memcpy(mutex->key.data, key->data, key->len);
+    mutex->entry.key.data = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
+    mutex->entry.key.len = key->len;
+    ngx_memcpy(mutex->entry.key.data, key->data, key->len);
 
     mutex->timer.handler = ngx_etcd_mutex_timer;
     mutex->timer.data = mutex;
     mutex->timer.log = cluster->log;
     mutex->timer.cancelable = 1;
 
-    ngx_etcd_locker_enter(locker);
-    ngx_etcd_sweep_add(&locker->sweep, &mutex->number, number);
-    ngx_queue_insert_tail(&locker->leaving, &mutex->queue);
+    ngx_etcd_lock_session_enter(locks);
+    ngx_etcd_sweep_add(&locks->sweep, &mutex->number, number);
+    ngx_queue_insert_tail(&locks->leaving, &mutex->entry.queue);
 
     ngx_etcd_mutex_delete(mutex);
 }
 
 
 void
-ngx_etcd_mutex_lease_lost(ngx_etcd_locker_t *locker)
-{
-    ngx_queue_t         *q, *m;
-    ngx_etcd_contest_t  *contest;
-
-    for (q = ngx_queue_head(&locker->contests);
-         q != ngx_queue_sentinel(&locker->contests);
-         q = ngx_queue_next(q))
-    {
-        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
-
-        for (m = ngx_queue_head(&contest->mutexes);
-             m != ngx_queue_sentinel(&contest->mutexes);
-             m = ngx_queue_next(m))
-        {
-            ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
-                                                   queue));
-        }
-
-        ngx_etcd_mutex_drop(&contest->leaving, 0);
-    }
-
-    ngx_etcd_mutex_drop(&locker->leaving, 0);
-}
-
-
-static void
 ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
 {
-    switch (mutex->state) {
+    switch (mutex->entry.state) {
 
     case NGX_ETCD_MUTEX_ACQUIRING:
         if (ngx_etcd_batch_withdraw(&mutex->step) != NGX_OK) {
@@ -744,7 +771,7 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
 
 /* their keys go with the lease; what was sent has yet to be answered */
 
-static void
+void
 ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
 {
     ngx_queue_t       *q, *next;
@@ -752,7 +779,7 @@ ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
 
     for (q = ngx_queue_head(queue); q != ngx_queue_sentinel(queue); q = next) {
         next = ngx_queue_next(q);
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, entry.queue);
 
         if (!all && mutex->stepping
             && ngx_etcd_batch_withdraw(&mutex->step) != NGX_OK)
@@ -763,24 +790,4 @@ ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
         ngx_etcd_mutex_leave(mutex);
         ngx_etcd_mutex_free(mutex);
     }
-}
-
-
-void
-ngx_etcd_mutex_abandon(ngx_etcd_locker_t *locker)
-{
-    ngx_queue_t         *q, *next;
-    ngx_etcd_contest_t  *contest;
-
-    for (q = ngx_queue_head(&locker->contests);
-         q != ngx_queue_sentinel(&locker->contests);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
-
-        ngx_etcd_mutex_drop(&contest->leaving, 1);
-    }
-
-    ngx_etcd_mutex_drop(&locker->leaving, 1);
 }

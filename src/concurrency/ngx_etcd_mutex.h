@@ -43,23 +43,10 @@
 #define NGX_ETCD_MUTEX_AGAIN  1000
 
 
-typedef enum {
-    NGX_ETCD_MUTEX_PENDING = 0,
-    NGX_ETCD_MUTEX_ACQUIRING,
-    NGX_ETCD_MUTEX_WAITING,
-    NGX_ETCD_MUTEX_CHECKING,
-    NGX_ETCD_MUTEX_HELD,
-    NGX_ETCD_MUTEX_LOST,
-    NGX_ETCD_MUTEX_FAILED,
-    NGX_ETCD_MUTEX_RELEASING
-} ngx_etcd_mutex_state_e;
-
-
 typedef struct ngx_etcd_mutex_s  ngx_etcd_mutex_t;
 
 struct ngx_etcd_mutex_s {
-    ngx_etcd_mutex_state_e       state;
-    int64_t                      created;      /* create revision; 0: none */
+    ngx_etcd_contest_key_t       entry;           /* in the contest */
     ngx_etcd_grpc_status_e       status;       /* FAILED: why */
 
     /* its state has changed, though not by the caller; nothing else then */
@@ -68,16 +55,12 @@ struct ngx_etcd_mutex_s {
 
     /* private */
 
-    ngx_etcd_locker_t           *locker;
+    ngx_etcd_lock_session_t     *locks;
     ngx_etcd_contest_t          *contest;      /* NULL: left */
-    ngx_queue_t                  queue;        /* the contest's, or the
-                                                  locker's */
     ngx_queue_t                  age;          /* young ones */
     uint64_t                     since;        /* held; ngx_etcd_clock() */
     int64_t                      lease;
     ngx_rbtree_node_t            number;       /* in its name */
-    ngx_str_t                    key;          /* with the namespace */
-    ngx_str_t                    own;          /* without */
     ngx_etcd_step_t              step;
     ngx_etcd_range_t             read;
     ngx_event_t                  timer;
@@ -95,22 +78,18 @@ ngx_etcd_mutex_t *ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
 void ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex);
 
 
-/* the contest: */
+/*
+ * How many keys of the contest etcd was asked to delete and has not answered:
+ * a key that is put now might be put before these are gone, unlike keys that
+ * will be deleted by the very transaction that puts it.
+ */
+ngx_uint_t ngx_etcd_mutex_leaving(ngx_etcd_contest_t *contest);
 
-/* its turn to be put */
-void ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex);
 
-/* others came or went: the key is known to be there */
-void ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex);
-
-/* while it waits: a linearizable read has shown it among the first ones */
-void ngx_etcd_mutex_first(ngx_etcd_mutex_t *mutex);
+/* for ngx_etcd_lock_client.c: */
 
 /* its key is not there any more */
 void ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex);
-
-
-/* the locker: */
 
 /* it is not young any more */
 void ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex);
@@ -119,14 +98,17 @@ void ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex);
  * No mutex has the key of that number, which existed at that revision: it is
  * deleted.
  */
-void ngx_etcd_mutex_found(ngx_etcd_locker_t *locker, ngx_str_t *key,
+void ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
     ngx_uint_t number, int64_t revision);
 
-/* the keys of all of them are not ours any more */
-void ngx_etcd_mutex_lease_lost(ngx_etcd_locker_t *locker);
+/* the lease of its key is lost */
+void ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex);
 
-/* what is on its way out is left to the lease */
-void ngx_etcd_mutex_abandon(ngx_etcd_locker_t *locker);
+/*
+ * A queue of released mutexes: their keys go with the lease.  all: also those
+ * whose requests are unanswered.
+ */
+void ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all);
 
 
 #endif /* _NGX_ETCD_MUTEX_H_INCLUDED_ */

@@ -174,7 +174,7 @@ ngx_etcd_register_renewed(ngx_etcd_session_t *session)
 static void
 ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason)
 {
-    ngx_etcd_register_t *reg = session->data;
+    ngx_etcd_register_t  *reg = session->data;
 
     ngx_etcd_register_drop(reg);
     ngx_etcd_register_advance(reg);
@@ -187,7 +187,7 @@ static void
 ngx_etcd_register_witness(ngx_etcd_session_t *session, ngx_str_t *key,
     int64_t *created)
 {
-    ngx_etcd_register_t *reg = session->data;
+    ngx_etcd_register_t  *reg = session->data;
 
     *key = reg->txn.key;
     *created = 0;
@@ -197,7 +197,7 @@ ngx_etcd_register_witness(ngx_etcd_session_t *session, ngx_str_t *key,
 static void
 ngx_etcd_register_list(ngx_etcd_watch_t *watch)
 {
-    ngx_etcd_register_t *reg = watch->data;
+    ngx_etcd_register_t  *reg = watch->data;
 
     reg->present = 0;
 }
@@ -219,7 +219,7 @@ ngx_etcd_register_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 static void
 ngx_etcd_register_listed(ngx_etcd_watch_t *watch, int64_t revision)
 {
-    ngx_etcd_register_t *reg = watch->data;
+    ngx_etcd_register_t  *reg = watch->data;
 
     if (!reg->present) {
         reg->lease = NGX_ETCD_REGISTER_NONE;
@@ -422,7 +422,7 @@ ngx_etcd_register_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
 
     cluster = reg->keeper->cluster;
 
-    level = (reg->failures || ngx_etcd_retriable(status)) ? NGX_LOG_INFO
+    level = (reg->failures || ngx_etcd_backoff_retriable(status)) ? NGX_LOG_INFO
                                                           : NGX_LOG_ERR;
 
     ngx_log_error(level, cluster->log, 0,

@@ -394,7 +394,7 @@ ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
         return;
     }
 
-    if (ngx_etcd_retriable(status)) {
+    if (ngx_etcd_backoff_retriable(status)) {
 
         /* its key may still be there, and in the way of the next one */
 
@@ -422,7 +422,7 @@ ngx_etcd_session_finish(ngx_etcd_session_t *session)
 static void
 ngx_etcd_session_renewed(ngx_etcd_lease_t *lease)
 {
-    ngx_etcd_session_t *session = lease->data;
+    ngx_etcd_session_t  *session = lease->data;
 
     session->renewed(session);
 }
@@ -464,7 +464,7 @@ static void
 ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
     int64_t *created)
 {
-    ngx_etcd_session_t *session = lease->data;
+    ngx_etcd_session_t  *session = lease->data;
 
     session->witness(session, key, created);
 }
@@ -473,7 +473,7 @@ ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
 static void
 ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created)
 {
-    ngx_etcd_session_t *session = lease->data;
+    ngx_etcd_session_t  *session = lease->data;
 
     session->missing(session, created);
 }

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_client.h>
 #include <ngx_etcd_db_status.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_db_space.h>
@@ -146,7 +147,7 @@ ngx_etcd_db_space_stop(void)
 
         if (space[i].cluster != NULL) {
             ngx_etcd_db_status_cancel(&space[i].status);
-            ngx_etcd_cluster_destroy(space[i].cluster);
+            ngx_etcd_client_destroy(space[i].cluster);
         }
     }
 
@@ -208,9 +209,9 @@ static void
 ngx_etcd_db_space_ask(ngx_etcd_db_space_t *space)
 {
     if (space->cluster == NULL) {
-        space->cluster = ngx_etcd_cluster_create(&space->conf->client,
-                                                 ngx_etcd_db_space_changed,
-                                                 NULL, space->log);
+        space->cluster = ngx_etcd_client_create(&space->conf->client,
+                                                ngx_etcd_db_space_changed,
+                                                NULL, space->log);
         if (space->cluster == NULL) {
             return;
         }
@@ -275,7 +276,7 @@ ngx_etcd_db_space_failed(ngx_etcd_db_space_t *space,
 
     shared = space->shared;
 
-    if (!ngx_etcd_retriable(code)) {
+    if (!ngx_etcd_backoff_retriable(code)) {
 
         if (shared->state == NGX_ETCD_DB_SPACE_REFUSED) {
             return;

@@ -107,7 +107,7 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
         return ngx_etcd_lock_refuse(grant);
     }
 
-    ngx_etcd_locker_start(locks->client);
+    ngx_etcd_lock_client_start(locks->client);
     ngx_etcd_worker_locks_use(lock);
 
     ngx_etcd_lock_wait(grant, log);
@@ -147,8 +147,8 @@ ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
     {
         key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
 
-        if (key->mutex->state == NGX_ETCD_MUTEX_WAITING
-            || key->mutex->state == NGX_ETCD_MUTEX_CHECKING)
+        if (key->mutex->entry.state == NGX_ETCD_MUTEX_WAITING
+            || key->mutex->entry.state == NGX_ETCD_MUTEX_CHECKING)
         {
             return 1;
         }
@@ -263,7 +263,7 @@ ngx_uint_t
 ngx_etcd_lock_held(ngx_etcd_grant_t *grant)
 {
     return grant->state == NGX_ETCD_GRANT_HELD
-           && ngx_etcd_locker_valid(grant->lock->locks->client);
+           && ngx_etcd_lock_session_valid(grant->lock->locks->client);
 }
 
 
@@ -314,7 +314,7 @@ ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock)
 {
     return lock->nwaiters != 0
            && lock->nkeys == lock->nheld
-           && lock->nkeys + ngx_etcd_contest_leaving(&lock->contest)
+           && lock->nkeys + ngx_etcd_mutex_leaving(&lock->contest)
               < lock->name->permits;
 }
 
@@ -455,7 +455,7 @@ ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
 {
     ngx_etcd_grant_t  *grant;
 
-    switch (key->mutex->state) {
+    switch (key->mutex->entry.state) {
 
     case NGX_ETCD_MUTEX_HELD:
         if (key->kept) {
@@ -532,7 +532,7 @@ ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
     ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_HELD);
 
     grant->key = key;
-    grant->token = (uint64_t) key->mutex->created;
+    grant->token = (uint64_t) key->mutex->entry.created;
 
     if (lock->name->handoff != 0 || lock->name->linger != 0) {
         grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
@@ -572,8 +572,8 @@ ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
     lock = key->lock;
 
     if (lock->nwaiters == 0
-        || key->mutex->state != NGX_ETCD_MUTEX_HELD
-        || !ngx_etcd_locker_valid(lock->locks->client))
+        || key->mutex->entry.state != NGX_ETCD_MUTEX_HELD
+        || !ngx_etcd_lock_session_valid(lock->locks->client))
     {
         return NGX_DECLINED;
     }
@@ -635,7 +635,7 @@ ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key)
     ngx_etcd_lock_t  *lock;
 
     lock = key->lock;
-    all = !ngx_etcd_retriable(key->mutex->status);
+    all = !ngx_etcd_backoff_retriable(key->mutex->status);
 
     ngx_etcd_lock_remove_key(key);
 

@@ -34,7 +34,7 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
     if (left == 0
         || ngx_exiting
         || locks->nkept >= NGX_ETCD_LOCK_MAX_KEPT
-        || key->mutex->state != NGX_ETCD_MUTEX_HELD
+        || key->mutex->entry.state != NGX_ETCD_MUTEX_HELD
         || ngx_etcd_lock_keep_others(key) == NGX_BUSY)
     {
         return NGX_DECLINED;
@@ -92,8 +92,8 @@ ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key)
 static ngx_int_t
 ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key)
 {
-    return ngx_etcd_contest_others(&key->lock->contest, &key->mutex->own,
-                                   key->mutex->created);
+    return ngx_etcd_contest_others(&key->lock->contest, &key->mutex->entry.own,
+                                   key->mutex->entry.created);
 }
 
 
@@ -146,7 +146,7 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
     request->limit = 2;
     request->keys_only = 1;
 
-    range->cluster = contest->locker->cluster;
+    range->cluster = contest->locks->cluster;
     range->done = ngx_etcd_lock_keep_checked;
     range->data = key;
 
@@ -174,9 +174,10 @@ ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
         kv = (response->n_kvs == 1) ? response->kvs[0] : NULL;
 
         key->mine = kv != NULL
-                    && kv->create_revision == mutex->created
-                    && kv->key.len == mutex->key.len
-                    && ngx_memcmp(kv->key.data, mutex->key.data, kv->key.len)
+                    && kv->create_revision == mutex->entry.created
+                    && kv->key.len == mutex->entry.key.len
+                    && ngx_memcmp(kv->key.data, mutex->entry.key.data,
+                                  kv->key.len)
                        == 0;
 
         ngx_destroy_pool(pool);

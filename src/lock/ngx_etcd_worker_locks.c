@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_worker_locks.h>
+#include <ngx_etcd_client.h>
 
 
 static ngx_etcd_worker_locks_t *ngx_etcd_worker_locks_create(
@@ -63,14 +64,14 @@ ngx_etcd_worker_locks_create(ngx_etcd_conf_t *conf)
     locks->resign.data = locks;
     locks->resign.log = log;
 
-    locks->client = ngx_etcd_locker_create(&conf->client, conf->lock_ttl,
-                                             log);
+    locks->client = ngx_etcd_lock_client_create(&conf->client, conf->lock_ttl,
+                                                  log);
     if (locks->client == NULL) {
         return NULL;
     }
 
     if (ngx_exiting) {
-        ngx_etcd_cluster_linger(locks->client->cluster);
+        ngx_etcd_client_linger(locks->client->cluster);
     }
 
     return locks;
@@ -135,7 +136,7 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
     lock->post.data = lock;
     lock->post.log = locks->client->cluster->log;
 
-    lock->contest.locker = locks->client;
+    lock->contest.locks = locks->client;
     lock->contest.prefix = lock->node.str;
     lock->contest.permits = name->permits;
     lock->contest.pool = pool;
@@ -267,7 +268,7 @@ ngx_etcd_worker_locks_left(ngx_etcd_worker_locks_t *locks)
 
     ngx_add_timer(&locks->resign, NGX_ETCD_LOCK_RESIGN);
 
-    ngx_etcd_locker_end(locks->client, ngx_etcd_worker_locks_ended, locks);
+    ngx_etcd_lock_client_end(locks->client, ngx_etcd_worker_locks_ended, locks);
 }
 
 
@@ -306,7 +307,7 @@ ngx_etcd_worker_locks_shutdown(void)
         locks = ecf[i]->worker_locks;
 
         if (locks != NULL) {
-            ngx_etcd_cluster_linger(locks->client->cluster);
+            ngx_etcd_client_linger(locks->client->cluster);
             ngx_etcd_worker_locks_left(locks);
         }
     }
@@ -335,13 +336,13 @@ ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle)
         done = (locks->client->session.state == NGX_ETCD_SESSION_CLOSED);
 
         if (!done) {
-            ngx_etcd_locker_end(locks->client, ngx_etcd_worker_locks_exited,
-                                &done);
-            ngx_etcd_cluster_wait(locks->client->cluster, &done,
+            ngx_etcd_lock_client_end(locks->client,
+                                     ngx_etcd_worker_locks_exited, &done);
+            ngx_etcd_client_wait(locks->client->cluster, &done,
                                   NGX_ETCD_LOCK_EXIT);
         }
 
-        ngx_etcd_locker_destroy(locks->client);
+        ngx_etcd_lock_client_destroy(locks->client);
         ngx_etcd_lock_table_leave(locks->table);
         ecf[i]->worker_locks = NULL;
     }

@@ -17,6 +17,7 @@
 #include <ngx_etcd_grant.h>
 #include <ngx_etcd_lock_segment.h>
 #include <ngx_etcd_lock_table.h>
+#include <ngx_etcd_lock_client.h>
 #include <ngx_etcd_mutex.h>
 
 
@@ -36,7 +37,7 @@
 
 typedef struct {
     ngx_etcd_conf_t             *conf;
-    ngx_etcd_locker_t           *client;
+    ngx_etcd_lock_session_t     *client;
     ngx_rbtree_t                 tree;         /* ngx_etcd_lock_t by prefix */
     ngx_rbtree_node_t            sentinel;
     ngx_queue_t                  idle;         /* idle locks, the longest idle

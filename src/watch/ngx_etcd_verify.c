@@ -112,7 +112,7 @@ ngx_etcd_verify_event(ngx_etcd_verify_t *verify, Etcd__Event *event)
 static void
 ngx_etcd_verify_timer(ngx_event_t *ev)
 {
-    ngx_etcd_verify_t *verify = ev->data;
+    ngx_etcd_verify_t  *verify = ev->data;
 
     if (ngx_etcd_verify_read(verify) != NGX_OK) {
         ngx_add_timer(ev, NGX_ETCD_VERIFY_AGAIN);
@@ -198,7 +198,7 @@ ngx_etcd_verify_done(ngx_etcd_stream_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response)
 {
-    ngx_etcd_verify_t *verify = range->data;
+    ngx_etcd_verify_t  *verify = range->data;
 
     uint64_t  sent;
 
@@ -361,7 +361,7 @@ ngx_etcd_verify_failed(ngx_etcd_verify_t *verify, ngx_etcd_grpc_status_e status,
 
     /* the end of the stream stops the verification */
 
-    if (ngx_etcd_channel_get(&cluster->streams) == NULL
+    if (ngx_etcd_channel_get(cluster->streams) == NULL
         || verify->read.refused)
     {
         return;

@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_watcher.h>
 #include <ngx_etcd_watch_request.h>
-#include <ngx_etcd_auth.h>
 
 
 static void ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher);
@@ -309,7 +308,7 @@ ngx_etcd_watcher_open(ngx_etcd_watcher_t *watcher)
         return;
     }
 
-    streams = &watcher->cluster->streams;
+    streams = watcher->cluster->streams;
     h2 = ngx_etcd_channel_get(streams);
 
     if (h2 == NULL) {
@@ -448,7 +447,7 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
 
     /* when the connection is gone, the channel decides when and where next */
 
-    if (ngx_etcd_channel_get(&watcher->cluster->streams) == NULL) {
+    if (ngx_etcd_channel_get(watcher->cluster->streams) == NULL) {
         ngx_etcd_watcher_open(watcher);
         return;
     }
@@ -464,7 +463,7 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
                                     : 1);
     watcher->failures++;
 
-    ngx_etcd_channel_failed(&watcher->cluster->streams, text);
+    ngx_etcd_channel_failed(watcher->cluster->streams, text);
 }
 
 
@@ -511,7 +510,7 @@ ngx_etcd_watcher_overdue(ngx_event_t *ev)
 
     ngx_etcd_watcher_end(watcher);
 
-    ngx_etcd_channel_failed(&watcher->cluster->streams, &text);
+    ngx_etcd_channel_failed(watcher->cluster->streams, &text);
     ngx_etcd_watcher_open(watcher);
 }
 
@@ -575,7 +574,7 @@ ngx_etcd_watcher_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
     if (!watcher->answered) {
         watcher->answered = 1;
         watcher->failures = 0;
-        ngx_etcd_channel_succeeded(&watcher->cluster->streams);
+        ngx_etcd_channel_succeeded(watcher->cluster->streams);
     }
 
     if (response->created) {
@@ -705,7 +704,7 @@ ngx_etcd_watcher_leave(ngx_etcd_watcher_t *watcher, ngx_str_t *reason)
 {
     ngx_etcd_watcher_end(watcher);
 
-    ngx_etcd_channel_failed(&watcher->cluster->streams, reason);
+    ngx_etcd_channel_failed(watcher->cluster->streams, reason);
     ngx_etcd_watcher_open(watcher);
 }
 

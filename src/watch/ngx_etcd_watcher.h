@@ -19,7 +19,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_auth.h>
 #include <ngx_etcd_fresh.h>
 #include <ngx_etcd_history.h>
 #include <ngx_etcd_proto.pb-c.h>

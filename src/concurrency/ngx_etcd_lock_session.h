@@ -2,14 +2,14 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What all locks of one process in one cluster share: a client of their own,
- * the session whose lease every key of theirs has, the batches by which keys
- * are put and deleted, and the stream by which their prefixes are watched.
+ * What all locks of one process in one cluster share: a connection of their
+ * own, the session whose lease each of their keys has, the batches that put
+ * and delete keys, and the stream that watches their prefixes.
  */
 
 
-#ifndef _NGX_ETCD_LOCKER_H_INCLUDED_
-#define _NGX_ETCD_LOCKER_H_INCLUDED_
+#ifndef _NGX_ETCD_LOCK_SESSION_H_INCLUDED_
+#define _NGX_ETCD_LOCK_SESSION_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -23,7 +23,7 @@
 
 /* ms: a key that is held for longer than that is watched */
 
-#define NGX_ETCD_LOCKER_YOUNG  100
+#define NGX_ETCD_LOCK_SESSION_YOUNG  100
 
 
 typedef struct {
@@ -51,45 +51,26 @@ typedef struct {
     void                       (*ended)(void *data);
     void                        *data;
     unsigned                     again:1;      /* wanted after the end */
-} ngx_etcd_locker_t;
+} ngx_etcd_lock_session_t;
 
-
-/* nothing is connected to yet; NULL: no memory */
-ngx_etcd_locker_t *ngx_etcd_locker_create(ngx_etcd_cluster_conf_t *conf,
-    time_t ttl, ngx_log_t *log);
-
-/*
- * No handler is called any more, and nothing of it may be used; keys and lease
- * live on in etcd.
- */
-void ngx_etcd_locker_destroy(ngx_etcd_locker_t *locker);
-
-/* there is to be a lease, if there is none, or none is asked for */
-void ngx_etcd_locker_start(ngx_etcd_locker_t *locker);
-
-/*
- * Nothing is held: the lease is revoked, and with it every key that may be
- * left.  ended() may be called before this returns.
- */
-void ngx_etcd_locker_end(ngx_etcd_locker_t *locker,
-    void (*ended)(void *data), void *data);
 
 /*
  * A lock with that prefix, namespace included, is used: its key is read where
  * no lock is held whose key could confirm a renewal.  Without memory, the next
  * lock's.
  */
-void ngx_etcd_locker_know(ngx_etcd_locker_t *locker, ngx_str_t *prefix);
+void ngx_etcd_lock_session_know(ngx_etcd_lock_session_t *locks,
+    ngx_str_t *prefix);
 
 /*
  * A lock is wanted, held, or released, until _leave(): attempts to reach etcd
  * follow each other quickly meanwhile.
  */
-void ngx_etcd_locker_enter(ngx_etcd_locker_t *locker);
-void ngx_etcd_locker_leave(ngx_etcd_locker_t *locker);
+void ngx_etcd_lock_session_enter(ngx_etcd_lock_session_t *locks);
+void ngx_etcd_lock_session_leave(ngx_etcd_lock_session_t *locks);
 
 /* 1: there is a lease, and nobody else can have what it holds, right now */
-ngx_uint_t ngx_etcd_locker_valid(ngx_etcd_locker_t *locker);
+ngx_uint_t ngx_etcd_lock_session_valid(ngx_etcd_lock_session_t *locks);
 
 
-#endif /* _NGX_ETCD_LOCKER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_LOCK_SESSION_H_INCLUDED_ */

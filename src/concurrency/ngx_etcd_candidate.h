@@ -6,8 +6,8 @@
  */
 
 
-#ifndef _NGX_ETCD_CANDIDATES_H_INCLUDED_
-#define _NGX_ETCD_CANDIDATES_H_INCLUDED_
+#ifndef _NGX_ETCD_CANDIDATE_H_INCLUDED_
+#define _NGX_ETCD_CANDIDATE_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -33,4 +33,4 @@ ngx_uint_t ngx_etcd_candidate_decimal(ngx_str_t *key, int64_t lease,
     size_t prefix);
 
 
-#endif /* _NGX_ETCD_CANDIDATES_H_INCLUDED_ */
+#endif /* _NGX_ETCD_CANDIDATE_H_INCLUDED_ */

@@ -1,0 +1,431 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_lock_client.h>
+#include <ngx_etcd_client.h>
+#include <ngx_etcd_lock_poll.h>
+#include <ngx_etcd_mutex.h>
+#include <ngx_etcd_clock.h>
+
+
+static void ngx_etcd_lock_client_changed(void *data);
+static void ngx_etcd_lock_client_held(ngx_etcd_session_t *session);
+static void ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session);
+static void ngx_etcd_lock_client_lost(ngx_etcd_session_t *session,
+    char *reason);
+static void ngx_etcd_lock_client_found(void *data, ngx_str_t *key,
+    ngx_uint_t number, int64_t revision);
+static void ngx_etcd_lock_client_swept(void *data);
+static void ngx_etcd_lock_client_witness(ngx_etcd_session_t *session,
+    ngx_str_t *key, int64_t *created);
+static void ngx_etcd_lock_client_missing(ngx_etcd_session_t *session,
+    int64_t created);
+static ngx_etcd_mutex_t *ngx_etcd_lock_client_youngest(
+    ngx_etcd_lock_session_t *locks, int64_t created);
+static void ngx_etcd_lock_client_ended(void *data);
+static void ngx_etcd_lock_session_timer(ngx_event_t *ev);
+static void ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks);
+static void ngx_etcd_lock_client_abandon(ngx_etcd_lock_session_t *locks);
+
+
+ngx_etcd_lock_session_t *
+ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
+    ngx_log_t *log)
+{
+    u_char                   *p;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_session_t       *session;
+    ngx_etcd_lock_session_t  *locks;
+
+    cluster = ngx_etcd_client_create(conf, ngx_etcd_lock_client_changed, NULL,
+                                     log);
+    if (cluster == NULL) {
+        return NULL;
+    }
+
+    locks = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_lock_session_t));
+    if (locks == NULL) {
+        goto failed;
+    }
+
+    locks->cluster = cluster;
+    cluster->hedges = 1;
+
+    locks->watcher = ngx_etcd_watcher_create(cluster);
+    locks->keeper = ngx_etcd_keeper_create(cluster);
+
+    if (locks->watcher == NULL || locks->keeper == NULL) {
+        goto failed;
+    }
+
+    p = ngx_pnalloc(cluster->pool, sizeof("etcd cluster \"\": lock") - 1
+                                   + conf->name.len);
+    if (p == NULL) {
+        goto failed;
+    }
+
+    locks->name.data = p;
+    locks->name.len = ngx_sprintf(p, "etcd cluster \"%V\": lock", &conf->name)
+                       - p;
+
+    ngx_etcd_batch_init(&locks->batch, cluster);
+
+    ngx_queue_init(&locks->contests);
+    ngx_queue_init(&locks->leaving);
+    ngx_queue_init(&locks->young);
+
+    locks->sweep.cluster = cluster;
+    locks->sweep.found = ngx_etcd_lock_client_found;
+    locks->sweep.swept = ngx_etcd_lock_client_swept;
+    locks->sweep.data = locks;
+
+    ngx_etcd_sweep_init(&locks->sweep);
+
+    locks->timer.handler = ngx_etcd_lock_session_timer;
+    locks->timer.data = locks;
+    locks->timer.log = log;
+    locks->timer.cancelable = 1;
+
+    ngx_etcd_lock_poll_init(locks);
+
+    session = &locks->session;
+
+    session->keeper = locks->keeper;
+    ngx_str_set(&session->name, "locks");
+    session->ttl = ttl;
+    session->exclusive = 1;
+    session->witness = ngx_etcd_lock_client_witness;
+    session->missing = ngx_etcd_lock_client_missing;
+    session->held = ngx_etcd_lock_client_held;
+    session->renewed = ngx_etcd_lock_client_renewed;
+    session->lost = ngx_etcd_lock_client_lost;
+    session->data = locks;
+
+    return locks;
+
+failed:
+
+    ngx_etcd_client_destroy(cluster);
+
+    return NULL;
+}
+
+
+void
+ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
+{
+    ngx_queue_t         *q;
+    ngx_etcd_contest_t  *contest;
+
+    if (locks->timer.timer_set) {
+        ngx_del_timer(&locks->timer);
+    }
+
+    ngx_etcd_lock_poll_done(locks);
+    ngx_etcd_sweep_end(&locks->sweep);
+    ngx_etcd_lock_client_abandon(locks);
+
+    ngx_etcd_session_close(&locks->session);
+    ngx_etcd_batch_done(&locks->batch);
+    ngx_etcd_watcher_destroy(locks->watcher);
+
+    for (q = ngx_queue_head(&locks->contests);
+         q != ngx_queue_sentinel(&locks->contests);
+         q = ngx_queue_next(q))
+    {
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+        ngx_etcd_mirror_destroy(&contest->mirror);
+    }
+
+    ngx_etcd_keeper_destroy(locks->keeper);
+    ngx_etcd_client_destroy(locks->cluster);
+}
+
+
+void
+ngx_etcd_lock_client_start(ngx_etcd_lock_session_t *locks)
+{
+    switch (locks->session.state) {
+
+    case NGX_ETCD_SESSION_CLOSED:
+        ngx_etcd_session_start(&locks->session);
+        break;
+
+    case NGX_ETCD_SESSION_ENDING:
+        locks->again = 1;
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+void
+ngx_etcd_lock_client_end(ngx_etcd_lock_session_t *locks,
+    void (*ended)(void *data),
+    void *data)
+{
+    locks->ended = ended;
+    locks->data = data;
+    locks->again = 0;
+
+    ngx_etcd_sweep_end(&locks->sweep);
+
+    if (locks->session.state == NGX_ETCD_SESSION_ENDING) {
+        return;
+    }
+
+    /* what is on its way may not be what the revocation finds */
+
+    ngx_etcd_session_end(&locks->session, ngx_etcd_lock_client_ended, locks);
+}
+
+
+static void
+ngx_etcd_lock_client_ended(void *data)
+{
+    ngx_etcd_lock_session_t *locks = data;
+
+    ngx_etcd_lock_client_lease_lost(locks);
+
+    if (locks->again) {
+        locks->again = 0;
+        ngx_etcd_session_start(&locks->session);
+        return;
+    }
+
+    locks->ended(locks->data);
+}
+
+
+static void
+ngx_etcd_lock_client_changed(void *data)
+{
+    /* nobody is shown the state of this client */
+}
+
+
+static void
+ngx_etcd_lock_client_held(ngx_etcd_session_t *session)
+{
+    ngx_queue_t              *q;
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = session->data;
+
+    for (q = ngx_queue_head(&locks->contests);
+         q != ngx_queue_sentinel(&locks->contests);
+         q = ngx_queue_next(q))
+    {
+        ngx_etcd_contest_advance(ngx_queue_data(q, ngx_etcd_contest_t, queue));
+    }
+}
+
+
+static void
+ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session)
+{
+    /* whoever needs to know the deadline looks at it */
+}
+
+
+static void
+ngx_etcd_lock_client_lost(ngx_etcd_session_t *session, char *reason)
+{
+    ngx_etcd_lock_session_t  *locks = session->data;
+
+    ngx_etcd_sweep_end(&locks->sweep);
+    ngx_etcd_lock_client_lease_lost(locks);
+}
+
+
+static void
+ngx_etcd_lock_client_found(void *data, ngx_str_t *key, ngx_uint_t number,
+    int64_t revision)
+{
+    ngx_etcd_mutex_found(data, key, number, revision);
+}
+
+
+/*
+ * A put with a lease that is revoked is refused, however late it comes: where
+ * nothing is held or waited for, another lease ends the search.
+ */
+
+static void
+ngx_etcd_lock_client_swept(void *data)
+{
+    ngx_etcd_lock_session_t *locks = data;
+
+    if (ngx_etcd_sweep_over(&locks->sweep)) {
+        ngx_etcd_session_give_up(&locks->session,
+                                 "old puts may still come");
+    }
+}
+
+
+/*
+ * The youngest of the keys that are held stands for all: a history that has it
+ * has those that were put before.
+ */
+
+static void
+ngx_etcd_lock_client_witness(ngx_etcd_session_t *session, ngx_str_t *key,
+    int64_t *created)
+{
+    ngx_etcd_mutex_t         *mutex;
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = session->data;
+    mutex = ngx_etcd_lock_client_youngest(locks, 0);
+
+    if (mutex == NULL) {
+        *key = locks->prefix;
+        *created = 0;
+        return;
+    }
+
+    *key = mutex->entry.key;
+    *created = mutex->entry.created;
+}
+
+
+/* unless it was released while it was read */
+
+static void
+ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
+{
+    ngx_etcd_mutex_t  *mutex;
+
+    mutex = ngx_etcd_lock_client_youngest(session->data, created);
+
+    if (mutex != NULL) {
+        ngx_etcd_mutex_gone(mutex);
+    }
+}
+
+
+/*
+ * Of the mutexes that are held, the one created at that revision; 0: the last
+ * one.  Those that were put a moment ago are likely to be over before a read
+ * is answered, and do not count then.
+ */
+
+static ngx_etcd_mutex_t *
+ngx_etcd_lock_client_youngest(ngx_etcd_lock_session_t *locks, int64_t created)
+{
+    uint64_t             now;
+    ngx_queue_t         *q, *m;
+    ngx_etcd_mutex_t    *mutex, *youngest;
+    ngx_etcd_contest_t  *contest;
+
+    youngest = NULL;
+    now = ngx_etcd_clock();
+
+    for (q = ngx_queue_head(&locks->contests);
+         q != ngx_queue_sentinel(&locks->contests);
+         q = ngx_queue_next(q))
+    {
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+
+        for (m = ngx_queue_head(&contest->keys);
+             m != ngx_queue_sentinel(&contest->keys);
+             m = ngx_queue_next(m))
+        {
+            mutex = ngx_queue_data(m, ngx_etcd_mutex_t, entry.queue);
+
+            if (mutex->entry.state != NGX_ETCD_MUTEX_HELD
+                || now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG
+                || (created != 0 && mutex->entry.created != created)
+                || (youngest != NULL
+                    && mutex->entry.created <= youngest->entry.created))
+            {
+                continue;
+            }
+
+            youngest = mutex;
+        }
+    }
+
+    return youngest;
+}
+
+
+static void
+ngx_etcd_lock_session_timer(ngx_event_t *ev)
+{
+    uint64_t                  now;
+    ngx_queue_t              *q;
+    ngx_etcd_mutex_t         *mutex;
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = ev->data;
+    now = ngx_etcd_clock();
+
+    while (!ngx_queue_empty(&locks->young)) {
+        q = ngx_queue_head(&locks->young);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, age);
+
+        if (now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG) {
+            ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_SESSION_YOUNG);
+            return;
+        }
+
+        ngx_etcd_mutex_grown(mutex);
+        ngx_etcd_contest_watch(mutex->contest);
+    }
+}
+
+
+static void
+ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks)
+{
+    ngx_queue_t         *q, *m;
+    ngx_etcd_contest_t  *contest;
+
+    for (q = ngx_queue_head(&locks->contests);
+         q != ngx_queue_sentinel(&locks->contests);
+         q = ngx_queue_next(q))
+    {
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+
+        for (m = ngx_queue_head(&contest->keys);
+             m != ngx_queue_sentinel(&contest->keys);
+             m = ngx_queue_next(m))
+        {
+            ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
+                                                   entry.queue));
+        }
+
+        ngx_etcd_mutex_drop(&contest->leaving, 0);
+    }
+
+    ngx_etcd_mutex_drop(&locks->leaving, 0);
+}
+
+
+static void
+ngx_etcd_lock_client_abandon(ngx_etcd_lock_session_t *locks)
+{
+    ngx_queue_t         *q, *next;
+    ngx_etcd_contest_t  *contest;
+
+    for (q = ngx_queue_head(&locks->contests);
+         q != ngx_queue_sentinel(&locks->contests);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+
+        ngx_etcd_mutex_drop(&contest->leaving, 1);
+    }
+
+    ngx_etcd_mutex_drop(&locks->leaving, 1);
+}
