@@ -6,7 +6,7 @@
  *
  * The request goes over the connection that carries watches and renewals of
  * leases, so its answer, or its want, is evidence of that very endpoint.  It is
- * sent once; ngx_etcd_range_t (ngx_etcd_kv.h) is for what any endpoint may
+ * sent once; ngx_etcd_range_t (ngx_etcd_list.h) is for what any endpoint may
  * answer.
  */
 

@@ -49,7 +49,7 @@ ngx_etcd_contest_open(ngx_etcd_contest_t *contest)
     p = ngx_cpymem(p, ns->data, ns->len);
     ngx_memcpy(p, contest->prefix.data, contest->prefix.len);
 
-    contest->to = ngx_etcd_prefix_end(contest->pool, &contest->from);
+    contest->to = ngx_etcd_range_prefix_end(contest->pool, &contest->from);
 
     if (contest->to.data == NULL) {
         return NGX_ERROR;

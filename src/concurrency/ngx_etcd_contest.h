@@ -18,7 +18,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_candidate.h>
-#include <ngx_etcd_kv.h>
+#include <ngx_etcd_list.h>
 #include <ngx_etcd_lock_session.h>
 
 

@@ -31,7 +31,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_contest.h>
-#include <ngx_etcd_kv.h>
+#include <ngx_etcd_list.h>
 
 
 /* ms: what etcd has seemed to lose is looked for again after that */

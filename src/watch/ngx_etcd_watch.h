@@ -17,7 +17,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_kv.h>
+#include <ngx_etcd_list.h>
 #include <ngx_etcd_verify.h>
 #include <ngx_etcd_watch_events.h>
 #include <ngx_etcd_watch_resume.h>

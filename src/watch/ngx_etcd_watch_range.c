@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_watch_range.h>
-#include <ngx_etcd_kv.h>
+#include <ngx_etcd_list.h>
 
 
 ngx_int_t
@@ -39,7 +39,7 @@ ngx_etcd_watch_range_init(ngx_etcd_watch_range_t *range, ngx_pool_t *pool,
         return NGX_OK;
     }
 
-    range->range_end = ngx_etcd_prefix_end(pool, &range->key);
+    range->range_end = ngx_etcd_range_prefix_end(pool, &range->key);
 
     return (range->range_end.data != NULL) ? NGX_OK : NGX_ERROR;
 }

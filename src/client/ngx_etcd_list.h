@@ -2,59 +2,26 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * KV of etcd's v3 API: Range, and lists of a prefix, read in pages at one
- * revision.
+ * A list of all keys in a range, read in pages at one revision (KV of etcd's
+ * v3 API).
  */
 
 
-#ifndef _NGX_ETCD_KV_H_INCLUDED_
-#define _NGX_ETCD_KV_H_INCLUDED_
+#ifndef _NGX_ETCD_LIST_H_INCLUDED_
+#define _NGX_ETCD_LIST_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_unary.h>
-#include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_range.h>
 
 
 #define NGX_ETCD_LIST_PAGE   8192       /* keys; fewer where that is too much */
 #define NGX_ETCD_LIST_PIECE  128        /* that are handed on at a time */
 
 
-typedef struct ngx_etcd_range_s  ngx_etcd_range_t;
 typedef struct ngx_etcd_list_s   ngx_etcd_list_t;
-
-
-/* one Range: a unary call that changes nothing, so it may be repeated */
-
-struct ngx_etcd_range_s {
-    /* set by the caller, the rest zeroed; bytes must stay */
-
-    ngx_etcd_cluster_t          *cluster;
-    Etcd__RangeRequest           request;
-
-    /*
-     * Called once.  The response is NULL unless the status is OK; it lives
-     * in the pool, which the callee owns then.
-     */
-    void                       (*done)(ngx_etcd_range_t *range,
-                                       ngx_etcd_grpc_status_e status,
-                                       ngx_str_t *text,
-                                       Etcd__RangeResponse *response,
-                                       ngx_pool_t *pool);
-    void                        *data;
-
-    /* private */
-
-    ngx_etcd_unary_t             unary;
-};
-
-/* done() is never called before this returns */
-void ngx_etcd_range_start(ngx_etcd_range_t *range);
-
-/* done() is not called any more */
-void ngx_etcd_range_cancel(ngx_etcd_range_t *range);
 
 
 /*
@@ -113,11 +80,4 @@ void ngx_etcd_list_start(ngx_etcd_list_t *list);
 void ngx_etcd_list_cancel(ngx_etcd_list_t *list);
 
 
-/*
- * The end of the range of all keys with that prefix, which must not be empty,
- * from the pool; a data of NULL: no memory.
- */
-ngx_str_t ngx_etcd_prefix_end(ngx_pool_t *pool, ngx_str_t *prefix);
-
-
-#endif /* _NGX_ETCD_KV_H_INCLUDED_ */
+#endif /* _NGX_ETCD_LIST_H_INCLUDED_ */

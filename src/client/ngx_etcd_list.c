@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_kv.h>
+#include <ngx_etcd_list.h>
 
 
 /* where a page holds no key, the next one would begin as it did */
@@ -16,9 +16,6 @@
     ((response)->more && (response)->n_kvs != 0)
 
 
-static void ngx_etcd_range_done(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool);
 static void ngx_etcd_list_drop(ngx_etcd_list_t *list);
 static void ngx_etcd_list_free(ngx_etcd_list_page_t *page);
 static void ngx_etcd_list_ask(ngx_etcd_list_t *list);
@@ -34,49 +31,6 @@ static void ngx_etcd_list_failed(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_list_end(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
-
-void
-ngx_etcd_range_start(ngx_etcd_range_t *range)
-{
-    ngx_etcd_unary_t  *unary;
-
-    unary = &range->unary;
-
-    unary->cluster = range->cluster;
-    unary->method = "/etcdserverpb.KV/Range";
-    unary->name = "range";
-    unary->request = &range->request.base;
-    unary->response = &etcd__range_response__descriptor;
-    unary->idempotent = 1;
-    unary->done = ngx_etcd_range_done;
-    unary->data = range;
-
-    ngx_etcd_unary_start(unary);
-}
-
-
-void
-ngx_etcd_range_cancel(ngx_etcd_range_t *range)
-{
-    ngx_etcd_unary_cancel(&range->unary);
-}
-
-
-static void
-ngx_etcd_range_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
-{
-    ngx_etcd_range_t *range = unary->data;
-
-    if (status == NGX_ETCD_GRPC_OK && !range->request.serializable) {
-        ngx_etcd_history_check(unary->cluster,
-                               ((Etcd__RangeResponse *) response)->header,
-                               &unary->mark);
-    }
-
-    range->done(range, status, text, (Etcd__RangeResponse *) response, pool);
-}
 
 
 void
@@ -298,8 +252,8 @@ ngx_etcd_list_unusable(ngx_etcd_list_t *list)
 static ngx_int_t
 ngx_etcd_list_advance(ngx_etcd_list_t *list, Etcd__RangeResponse *response)
 {
-    u_char                *next;
-    ProtobufCBinaryData   *last;
+    u_char               *next;
+    ProtobufCBinaryData  *last;
 
     last = &response->kvs[response->n_kvs - 1]->key;
 
@@ -371,37 +325,4 @@ ngx_etcd_list_end(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
     ngx_etcd_list_drop(list);
 
     list->done(list, status, text, list->revision);
-}
-
-
-ngx_str_t
-ngx_etcd_prefix_end(ngx_pool_t *pool, ngx_str_t *prefix)
-{
-    size_t     n;
-    ngx_str_t  end;
-
-    end.len = 0;
-    end.data = ngx_pnalloc(pool, ngx_max(prefix->len, 1));
-
-    if (end.data == NULL) {
-        return end;
-    }
-
-    ngx_memcpy(end.data, prefix->data, prefix->len);
-
-    for (n = prefix->len; n > 0; n--) {
-
-        if (end.data[n - 1] != 0xff) {
-            end.data[n - 1]++;
-            end.len = n;
-            return end;
-        }
-    }
-
-    /* nothing is above the prefix: etcd's sign for "to the end" */
-
-    end.data[0] = '\0';
-    end.len = 1;
-
-    return end;
 }
