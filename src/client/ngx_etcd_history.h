@@ -14,7 +14,7 @@
  *
  * A restored cluster that has already come to a revision and a term above all
  * that this client has seen is not noticed here: keys that must be there are
- * read for that (ngx_etcd_keeper.h).
+ * read for that (ngx_etcd_lease.h).
  */
 
 

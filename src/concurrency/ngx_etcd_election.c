@@ -90,7 +90,7 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
     ngx_etcd_cluster_t  *cluster;
     ngx_etcd_session_t  *session;
 
-    cluster = election->keeper->cluster;
+    cluster = election->leases->cluster;
     ns = &cluster->conf->key_namespace;
 
     mirror = &election->mirror;
@@ -132,7 +132,7 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 
     session = &election->session;
 
-    session->keeper = election->keeper;
+    session->leases = election->leases;
     session->name = election->name;
     session->ttl = election->ttl;
     session->exclusive = 1;
@@ -433,7 +433,7 @@ ngx_etcd_election_report(ngx_etcd_election_t *election,
     }
 
     election->faulty = first->mod_revision;
-    cluster = election->keeper->cluster;
+    cluster = election->leases->cluster;
 
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": %V: there is no leader: the first "
@@ -502,7 +502,7 @@ ngx_etcd_election_publish(ngx_etcd_election_t *election)
         hold->ttl = session->lease.ttl;
         hold->deadline = session->lease.deadline;
         hold->until = (election->confirmed
-                       && !election->keeper->cluster->foreign)
+                       && !election->leases->cluster->foreign)
                       ? election->proved : 0;
 
     } else {
@@ -529,7 +529,7 @@ ngx_etcd_election_write(ngx_etcd_election_t *election)
 
     txn = &election->txn;
 
-    txn->cluster = election->keeper->cluster;
+    txn->cluster = election->leases->cluster;
     txn->key = election->key;
     txn->value = election->value;
     txn->lease = election->session.lease.id;
@@ -596,7 +596,7 @@ ngx_etcd_election_read(ngx_etcd_election_t *election, ngx_uint_t deciding)
     request->key.data = election->key.data;
     request->key.len = election->key.len;
 
-    election->read.cluster = election->keeper->cluster;
+    election->read.cluster = election->leases->cluster;
     election->read.done = ngx_etcd_election_confirm;
     election->read.data = election;
 
@@ -655,7 +655,7 @@ ngx_etcd_election_again(ngx_etcd_election_t *election,
     ngx_uint_t           level;
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = election->keeper->cluster;
+    cluster = election->leases->cluster;
 
     level = (election->failures || ngx_etcd_backoff_retriable(status))
             ? NGX_LOG_INFO : NGX_LOG_ERR;

@@ -38,7 +38,7 @@ struct ngx_etcd_election_s {
     /* set by the caller, the rest zeroed; bytes must stay */
 
     ngx_etcd_watcher_t          *watcher;
-    ngx_etcd_keeper_t           *keeper;
+    ngx_etcd_lease_stream_t     *leases;
     ngx_pool_t                  *pool;
     ngx_str_t                    name;         /* for logs */
     ngx_str_t                    prefix;       /* without the slash */

@@ -58,9 +58,9 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     cluster->hedges = 1;
 
     locks->watcher = ngx_etcd_watcher_create(cluster);
-    locks->keeper = ngx_etcd_keeper_create(cluster);
+    locks->leases = ngx_etcd_lease_stream_create(cluster);
 
-    if (locks->watcher == NULL || locks->keeper == NULL) {
+    if (locks->watcher == NULL || locks->leases == NULL) {
         goto failed;
     }
 
@@ -96,7 +96,7 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
 
     session = &locks->session;
 
-    session->keeper = locks->keeper;
+    session->leases = locks->leases;
     ngx_str_set(&session->name, "locks");
     session->ttl = ttl;
     session->exclusive = 1;
@@ -143,7 +143,7 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
         ngx_etcd_mirror_destroy(&contest->mirror);
     }
 
-    ngx_etcd_keeper_destroy(locks->keeper);
+    ngx_etcd_lease_stream_destroy(locks->leases);
     ngx_etcd_client_destroy(locks->cluster);
 }
 

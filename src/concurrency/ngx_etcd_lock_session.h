@@ -29,7 +29,7 @@
 typedef struct {
     ngx_etcd_cluster_t          *cluster;
     ngx_etcd_watcher_t          *watcher;
-    ngx_etcd_keeper_t           *keeper;
+    ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_session_t           session;
     ngx_etcd_batch_t             batch;
     ngx_etcd_sweep_t             sweep;        /* for keys of no mutex */

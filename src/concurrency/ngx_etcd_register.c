@@ -76,7 +76,7 @@ ngx_etcd_register_init(ngx_etcd_register_t *reg)
     ngx_etcd_cluster_t  *cluster;
     ngx_etcd_session_t  *session;
 
-    cluster = reg->keeper->cluster;
+    cluster = reg->leases->cluster;
     ns = &cluster->conf->key_namespace;
 
     txn = &reg->txn;
@@ -108,7 +108,7 @@ ngx_etcd_register_init(ngx_etcd_register_t *reg)
 
     session = &reg->session;
 
-    session->keeper = reg->keeper;
+    session->leases = reg->leases;
     session->name = reg->name;
     session->ttl = reg->ttl;
     session->witness = ngx_etcd_register_witness;
@@ -269,7 +269,7 @@ ngx_etcd_register_failed(ngx_etcd_watch_t *watch,
     ngx_etcd_register_t  *reg;
 
     reg = watch->data;
-    cluster = reg->keeper->cluster;
+    cluster = reg->leases->cluster;
     level = reg->denied ? NGX_LOG_INFO : NGX_LOG_WARN;
 
     ngx_log_error(level, cluster->log, 0,
@@ -377,7 +377,7 @@ ngx_etcd_register_check(ngx_etcd_register_t *reg)
 
     if (!reg->taken) {
         reg->taken = 1;
-        cluster = reg->keeper->cluster;
+        cluster = reg->leases->cluster;
 
         ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                       "etcd cluster \"%V\": %V was put by somebody else "
@@ -420,7 +420,7 @@ ngx_etcd_register_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    cluster = reg->keeper->cluster;
+    cluster = reg->leases->cluster;
 
     level = (reg->failures || ngx_etcd_backoff_retriable(status)) ? NGX_LOG_INFO
                                                           : NGX_LOG_ERR;

@@ -86,15 +86,15 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
         session->history.data = session;
 
         ngx_etcd_history_forget(&session->history);
-        ngx_etcd_history_listen(session->keeper->cluster, &session->history);
+        ngx_etcd_history_listen(session->leases->cluster, &session->history);
     }
 
     session->timer.handler = ngx_etcd_session_timer;
     session->timer.data = session;
-    session->timer.log = session->keeper->cluster->log;
+    session->timer.log = session->leases->cluster->log;
     session->timer.cancelable = 1;
 
-    session->unary.cluster = session->keeper->cluster;
+    session->unary.cluster = session->leases->cluster;
     session->unary.data = session;
 
     /* all that a session asks for may be asked for twice */
@@ -117,7 +117,7 @@ ngx_etcd_session_give_up(ngx_etcd_session_t *session, char *reason)
 {
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = session->keeper->cluster;
+    cluster = session->leases->cluster;
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": %V: lease %xL is given up: %s",
@@ -190,7 +190,7 @@ ngx_etcd_session_again(ngx_etcd_session_t *session)
 {
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = session->keeper->cluster;
+    cluster = session->leases->cluster;
     session->state = NGX_ETCD_SESSION_WAITING;
 
     ngx_add_timer(&session->timer,
@@ -319,7 +319,7 @@ ngx_etcd_session_refused(ngx_etcd_session_t *session,
     ngx_uint_t           level;
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = session->keeper->cluster;
+    cluster = session->leases->cluster;
     level = session->reported ? NGX_LOG_INFO : NGX_LOG_ERR;
 
     ngx_log_error(level, cluster->log, 0,
@@ -343,7 +343,7 @@ ngx_etcd_session_hold(ngx_etcd_session_t *session, ngx_uint_t now)
     session->state = NGX_ETCD_SESSION_HELD;
     session->since = ngx_etcd_clock();
 
-    ngx_etcd_lease_keep(session->keeper, &session->lease, now);
+    ngx_etcd_lease_keep(session->leases, &session->lease, now);
 }
 
 
@@ -363,7 +363,7 @@ ngx_etcd_session_revoke(ngx_etcd_session_t *session,
 
     unary = &session->unary;
 
-    unary->cluster = session->keeper->cluster;
+    unary->cluster = session->leases->cluster;
     unary->method = "/etcdserverpb.Lease/LeaseRevoke";
     unary->name = "lease revoke";
     unary->request = &request->base;
@@ -435,7 +435,7 @@ ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason)
     ngx_etcd_session_t  *session;
 
     session = lease->data;
-    cluster = session->keeper->cluster;
+    cluster = session->leases->cluster;
 
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                   "etcd cluster \"%V\": %V: lease %xL is lost: %s",

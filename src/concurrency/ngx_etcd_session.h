@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_keeper.h>
+#include <ngx_etcd_lease.h>
 #include <ngx_etcd_unary.h>
 #include <ngx_etcd_proto.pb-c.h>
 
@@ -52,7 +52,7 @@ typedef enum {
 struct ngx_etcd_session_s {
     /* set by the caller, the rest zeroed */
 
-    ngx_etcd_keeper_t           *keeper;
+    ngx_etcd_lease_stream_t     *leases;
     ngx_str_t                    name;         /* for logs */
     time_t                       ttl;          /* seconds to be asked for */
 

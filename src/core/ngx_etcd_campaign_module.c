@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_campaign.h>
-#include <ngx_etcd_keeper.h>
+#include <ngx_etcd_lease.h>
 
 
 /* leaves room for a slash and a lease id */
@@ -175,7 +175,7 @@ static char *
 ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
     ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name)
 {
-    u_char               *p;
+    u_char                *p;
     ngx_etcd_campaign_t  **added;
 
     if (campaign->key.len == 0) {

@@ -41,19 +41,19 @@ typedef struct {
 
 
 struct ngx_etcd_campaigner_s {
-    ngx_etcd_conf_t        *conf;
-    ngx_etcd_zone_t        *zone;
-    ngx_etcd_watcher_t     *watcher;
-    ngx_etcd_keeper_t      *keeper;
-    ngx_pool_t             *pool;
-    ngx_log_t              *log;
-    ngx_array_t             runs;         /* ngx_etcd_run_t */
-    ngx_array_t             former;       /* ngx_etcd_session_t *, ending */
-    ngx_uint_t              ending;       /* number of resigning runs */
+    ngx_etcd_conf_t         *conf;
+    ngx_etcd_zone_t         *zone;
+    ngx_etcd_watcher_t      *watcher;
+    ngx_etcd_lease_stream_t *leases;
+    ngx_pool_t              *pool;
+    ngx_log_t               *log;
+    ngx_array_t              runs;        /* ngx_etcd_run_t */
+    ngx_array_t              former;      /* ngx_etcd_session_t *, ending */
+    ngx_uint_t               ending;      /* number of resigning runs */
     void                  (*done)(void *data);
-    void                   *data;
+    void                    *data;
     void                  (*lost)(void *data);
-    void                   *owner;
+    void                    *owner;
     unsigned                resigned:1;
 };
 
@@ -118,9 +118,9 @@ ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf, ngx_etcd_watcher_t *watcher,
     campaigner->lost = lost;
     campaigner->owner = data;
 
-    campaigner->keeper = ngx_etcd_keeper_create(watcher->cluster);
+    campaigner->leases = ngx_etcd_lease_stream_create(watcher->cluster);
 
-    if (campaigner->keeper == NULL
+    if (campaigner->leases == NULL
         || ngx_array_init(&campaigner->runs, pool,
                           ngx_max(conf->campaigns.nelts, 1),
                           sizeof(ngx_etcd_run_t))
@@ -181,7 +181,7 @@ ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner)
         ngx_etcd_session_close(former[i]);
     }
 
-    ngx_etcd_keeper_destroy(campaigner->keeper);
+    ngx_etcd_lease_stream_destroy(campaigner->leases);
 }
 
 
@@ -294,7 +294,7 @@ ngx_etcd_campaigner_former(void *data, ngx_etcd_seat_hold_t *seat)
 
     ngx_str_set(&session->name, "what a former configuration held");
 
-    session->keeper = campaigner->keeper;
+    session->leases = campaigner->leases;
 
     ngx_etcd_session_adopt(session, &hold);
 }
@@ -350,7 +350,7 @@ ngx_etcd_campaigner_elect(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
     election = &run->election;
 
     election->watcher = run->campaigner->watcher;
-    election->keeper = run->campaigner->keeper;
+    election->leases = run->campaigner->leases;
     election->pool = run->campaigner->pool;
     election->name = run->conf->label;
     election->prefix = run->conf->key;
@@ -380,7 +380,7 @@ ngx_etcd_campaigner_register(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
     registration = &run->registration;
 
     registration->watcher = run->campaigner->watcher;
-    registration->keeper = run->campaigner->keeper;
+    registration->leases = run->campaigner->leases;
     registration->pool = run->campaigner->pool;
     registration->name = run->conf->label;
     registration->key = run->conf->key;
@@ -397,7 +397,7 @@ ngx_etcd_campaigner_register(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
 static ngx_int_t
 ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
 {
-    ngx_etcd_run_t *run = election->data;
+    ngx_etcd_run_t  *run = election->data;
 
     if (!ngx_etcd_campaigner_acts(run->campaigner)) {
         return NGX_DECLINED;
@@ -517,7 +517,7 @@ ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now)
 static void
 ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime, uint64_t until)
 {
-    ngx_etcd_run_t *run = lifetime->data;
+    ngx_etcd_run_t  *run = lifetime->data;
 
     run->asking = 0;
 
@@ -604,7 +604,7 @@ ngx_etcd_campaigner_log(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
 static ngx_int_t
 ngx_etcd_campaigner_registered(ngx_etcd_register_t *registration)
 {
-    ngx_etcd_run_t *run = registration->data;
+    ngx_etcd_run_t  *run = registration->data;
 
     if (!ngx_etcd_campaigner_acts(run->campaigner)) {
         return NGX_DECLINED;

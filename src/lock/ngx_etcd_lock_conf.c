@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_keeper.h>
+#include <ngx_etcd_lease.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_lock_table.h>
 

@@ -36,8 +36,8 @@
  */
 
 
-#ifndef _NGX_ETCD_KEEPER_H_INCLUDED_
-#define _NGX_ETCD_KEEPER_H_INCLUDED_
+#ifndef _NGX_ETCD_LEASE_H_INCLUDED_
+#define _NGX_ETCD_LEASE_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -58,7 +58,7 @@
 #define NGX_ETCD_LEASE_PATIENCE    200      /* ms */
 
 
-typedef struct ngx_etcd_keeper_s  ngx_etcd_keeper_t;
+typedef struct ngx_etcd_lease_stream_s  ngx_etcd_lease_stream_t;
 typedef struct ngx_etcd_lease_s   ngx_etcd_lease_t;
 
 
@@ -102,7 +102,7 @@ struct ngx_etcd_lease_s {
     uint64_t                     renewal;      /* when the next is due */
     uint64_t                     sent[NGX_ETCD_LEASE_IN_FLIGHT];
     ngx_uint_t                   nsent;        /* the oldest first */
-    ngx_etcd_keeper_t           *keeper;
+    ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_quorum_read_t       read;
     uint64_t                     answered;     /* when the renewal that is to
                                                   be confirmed was sent; 0:
@@ -116,7 +116,7 @@ struct ngx_etcd_lease_s {
 };
 
 
-struct ngx_etcd_keeper_s {
+struct ngx_etcd_lease_stream_s {
     ngx_etcd_cluster_t          *cluster;
     ngx_etcd_grpc_call_t         call;
     ngx_etcd_waiter_t            waiter;
@@ -131,13 +131,15 @@ struct ngx_etcd_keeper_s {
 
 
 /* opens a stream while there is a lease to be kept; NULL: no memory */
-ngx_etcd_keeper_t *ngx_etcd_keeper_create(ngx_etcd_cluster_t *cluster);
+ngx_etcd_lease_stream_t *ngx_etcd_lease_stream_create(
+    ngx_etcd_cluster_t *cluster);
 
 /* ends the stream; leases are not touched any more, and live on in etcd */
-void ngx_etcd_keeper_destroy(ngx_etcd_keeper_t *keeper);
+void ngx_etcd_lease_stream_destroy(ngx_etcd_lease_stream_t *leases);
 
 /* keeps a lease, whose first renewal is due at once if now is set */
-void ngx_etcd_lease_keep(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease,
+void ngx_etcd_lease_keep(ngx_etcd_lease_stream_t *leases,
+    ngx_etcd_lease_t *lease,
     ngx_uint_t now);
 
 /* it is not kept any more, and no handler called; it lives on in etcd */
@@ -147,4 +149,4 @@ void ngx_etcd_lease_forget(ngx_etcd_lease_t *lease);
 uint64_t ngx_etcd_lease_deadline(uint64_t sent, ngx_msec_t ttl);
 
 
-#endif /* _NGX_ETCD_KEEPER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_LEASE_H_INCLUDED_ */

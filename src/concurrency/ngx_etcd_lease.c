@@ -7,31 +7,32 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_keeper.h>
+#include <ngx_etcd_lease.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
-static void ngx_etcd_keeper_open(ngx_etcd_keeper_t *keeper);
-static void ngx_etcd_keeper_ready(void *data);
-static void ngx_etcd_keeper_reopen(ngx_event_t *ev);
-static void ngx_etcd_keeper_ended(ngx_etcd_grpc_call_t *call,
+static void ngx_etcd_lease_stream_open(ngx_etcd_lease_stream_t *leases);
+static void ngx_etcd_lease_stream_ready(void *data);
+static void ngx_etcd_lease_stream_reopen(ngx_event_t *ev);
+static void ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_keeper_released(ngx_etcd_keeper_t *keeper);
-static ngx_int_t ngx_etcd_keeper_message(ngx_etcd_grpc_call_t *call,
+static void ngx_etcd_lease_stream_released(ngx_etcd_lease_stream_t *leases);
+static ngx_int_t ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_keeper_overdue(ngx_etcd_keeper_t *keeper,
+static void ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease);
-static void ngx_etcd_keeper_leave(ngx_etcd_keeper_t *keeper, ngx_str_t *text);
-static void ngx_etcd_keeper_timer(ngx_event_t *ev);
-static void ngx_etcd_keeper_advance(ngx_etcd_keeper_t *keeper);
-static void ngx_etcd_keeper_expire(ngx_etcd_keeper_t *keeper);
+static void ngx_etcd_lease_stream_leave(ngx_etcd_lease_stream_t *leases,
+    ngx_str_t *text);
+static void ngx_etcd_lease_stream_timer(ngx_event_t *ev);
+static void ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases);
+static void ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases);
 
-static uint64_t ngx_etcd_lease_due(ngx_etcd_keeper_t *keeper,
+static uint64_t ngx_etcd_lease_due(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease);
 static uint64_t ngx_etcd_lease_overdue(ngx_etcd_lease_t *lease);
-static void ngx_etcd_lease_renew(ngx_etcd_keeper_t *keeper,
+static void ngx_etcd_lease_renew(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease);
 static void ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
     Etcd__LeaseKeepAliveResponse *response);
@@ -48,60 +49,60 @@ static void ngx_etcd_lease_drop(ngx_etcd_lease_t *lease);
 static void ngx_etcd_lease_lose(ngx_etcd_lease_t *lease, char *reason);
 
 
-ngx_etcd_keeper_t *
-ngx_etcd_keeper_create(ngx_etcd_cluster_t *cluster)
+ngx_etcd_lease_stream_t *
+ngx_etcd_lease_stream_create(ngx_etcd_cluster_t *cluster)
 {
-    ngx_etcd_keeper_t  *keeper;
+    ngx_etcd_lease_stream_t  *leases;
 
-    keeper = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_keeper_t));
-    if (keeper == NULL) {
+    leases = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_lease_stream_t));
+    if (leases == NULL) {
         return NULL;
     }
 
-    keeper->cluster = cluster;
+    leases->cluster = cluster;
 
-    keeper->waiter.handler = ngx_etcd_keeper_ready;
-    keeper->waiter.data = keeper;
+    leases->waiter.handler = ngx_etcd_lease_stream_ready;
+    leases->waiter.data = leases;
 
-    keeper->reopen.handler = ngx_etcd_keeper_reopen;
-    keeper->reopen.data = keeper;
-    keeper->reopen.log = cluster->log;
-    keeper->reopen.cancelable = 1;
+    leases->reopen.handler = ngx_etcd_lease_stream_reopen;
+    leases->reopen.data = leases;
+    leases->reopen.log = cluster->log;
+    leases->reopen.cancelable = 1;
 
-    keeper->timer.handler = ngx_etcd_keeper_timer;
-    keeper->timer.data = keeper;
-    keeper->timer.log = cluster->log;
-    keeper->timer.cancelable = 1;
+    leases->timer.handler = ngx_etcd_lease_stream_timer;
+    leases->timer.data = leases;
+    leases->timer.log = cluster->log;
+    leases->timer.cancelable = 1;
 
-    ngx_queue_init(&keeper->leases);
+    ngx_queue_init(&leases->leases);
 
-    return keeper;
+    return leases;
 }
 
 
 void
-ngx_etcd_keeper_destroy(ngx_etcd_keeper_t *keeper)
+ngx_etcd_lease_stream_destroy(ngx_etcd_lease_stream_t *leases)
 {
     ngx_queue_t  *q;
 
-    while (!ngx_queue_empty(&keeper->leases)) {
-        q = ngx_queue_head(&keeper->leases);
+    while (!ngx_queue_empty(&leases->leases)) {
+        q = ngx_queue_head(&leases->leases);
         ngx_etcd_lease_forget(ngx_queue_data(q, ngx_etcd_lease_t, queue));
     }
 
-    ngx_etcd_waiter_forget(&keeper->waiter);
+    ngx_etcd_waiter_forget(&leases->waiter);
 
-    if (keeper->reopen.timer_set) {
-        ngx_del_timer(&keeper->reopen);
+    if (leases->reopen.timer_set) {
+        ngx_del_timer(&leases->reopen);
     }
 
-    if (keeper->timer.timer_set) {
-        ngx_del_timer(&keeper->timer);
+    if (leases->timer.timer_set) {
+        ngx_del_timer(&leases->timer);
     }
 
-    if (keeper->open) {
-        keeper->open = 0;
-        ngx_etcd_grpc_cancel(&keeper->call);
+    if (leases->open) {
+        leases->open = 0;
+        ngx_etcd_grpc_cancel(&leases->call);
     }
 }
 
@@ -114,18 +115,18 @@ ngx_etcd_lease_deadline(uint64_t sent, ngx_msec_t ttl)
 
 
 void
-ngx_etcd_lease_keep(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease,
+ngx_etcd_lease_keep(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease,
     ngx_uint_t now)
 {
     lease->kept = 1;
-    lease->keeper = keeper;
+    lease->leases = leases;
     lease->nsent = 0;
     lease->doubts = 0;
     lease->renewal = ngx_etcd_clock() + (now ? 0 : lease->ttl / 3);
 
-    ngx_queue_insert_tail(&keeper->leases, &lease->queue);
+    ngx_queue_insert_tail(&leases->leases, &lease->queue);
 
-    ngx_etcd_keeper_advance(keeper);
+    ngx_etcd_lease_stream_advance(leases);
 }
 
 
@@ -141,7 +142,7 @@ ngx_etcd_lease_forget(ngx_etcd_lease_t *lease)
 
 
 static void
-ngx_etcd_keeper_open(ngx_etcd_keeper_t *keeper)
+ngx_etcd_lease_stream_open(ngx_etcd_lease_stream_t *leases)
 {
     ngx_keyval_t           md[1 + NGX_ETCD_AUTH_METADATA];
     ngx_etcd_auth_t       *auth;
@@ -149,97 +150,97 @@ ngx_etcd_keeper_open(ngx_etcd_keeper_t *keeper)
     ngx_etcd_channel_t    *streams;
     ngx_etcd_grpc_call_t  *call;
 
-    if (keeper->reopen.timer_set || keeper->waiter.waiting) {
+    if (leases->reopen.timer_set || leases->waiter.waiting) {
         return;
     }
 
-    streams = keeper->cluster->streams;
+    streams = leases->cluster->streams;
     h2 = ngx_etcd_channel_get(streams);
 
     if (h2 == NULL) {
-        ngx_etcd_channel_wait(streams, &keeper->waiter);
+        ngx_etcd_channel_wait(streams, &leases->waiter);
         return;
     }
 
-    auth = keeper->cluster->auth;
+    auth = leases->cluster->auth;
 
     if (!ngx_etcd_auth_ready(auth)) {
-        ngx_etcd_auth_wait(auth, &keeper->waiter);
+        ngx_etcd_auth_wait(auth, &leases->waiter);
         return;
     }
 
     ngx_str_set(&md[0].key, "hasleader");
     ngx_str_set(&md[0].value, "true");
 
-    call = &keeper->call;
+    call = &leases->call;
     ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
 
     call->method = "/etcdserverpb.Lease/LeaseKeepAlive";
     call->response = &etcd__lease_keep_alive_response__descriptor;
     call->metadata = md;
-    call->nmetadata = 1 + ngx_etcd_auth_metadata(auth, &md[1], &keeper->token);
-    call->message = ngx_etcd_keeper_message;
-    call->done = ngx_etcd_keeper_ended;
-    call->data = keeper;
+    call->nmetadata = 1 + ngx_etcd_auth_metadata(auth, &md[1], &leases->token);
+    call->message = ngx_etcd_lease_stream_message;
+    call->done = ngx_etcd_lease_stream_ended;
+    call->data = leases;
 
     if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
-        ngx_add_timer(&keeper->reopen,
-                      ngx_etcd_backoff(keeper->cluster, keeper->failures++));
+        ngx_add_timer(&leases->reopen,
+                      ngx_etcd_backoff(leases->cluster, leases->failures++));
         return;
     }
 
-    keeper->open = 1;
-    keeper->answered = 0;
+    leases->open = 1;
+    leases->answered = 0;
 }
 
 
 static void
-ngx_etcd_keeper_ready(void *data)
+ngx_etcd_lease_stream_ready(void *data)
 {
-    ngx_etcd_keeper_advance(data);
+    ngx_etcd_lease_stream_advance(data);
 }
 
 
 static void
-ngx_etcd_keeper_reopen(ngx_event_t *ev)
+ngx_etcd_lease_stream_reopen(ngx_event_t *ev)
 {
-    ngx_etcd_keeper_advance(ev->data);
+    ngx_etcd_lease_stream_advance(ev->data);
 }
 
 
 static void
-ngx_etcd_keeper_ended(ngx_etcd_grpc_call_t *call,
+ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_etcd_keeper_t   *keeper;
-    ngx_etcd_channel_t  *streams;
+    ngx_etcd_channel_t       *streams;
+    ngx_etcd_lease_stream_t  *leases;
 
-    keeper = call->data;
-    streams = keeper->cluster->streams;
+    leases = call->data;
+    streams = leases->cluster->streams;
 
-    ngx_log_error(NGX_LOG_INFO, keeper->cluster->log, 0,
+    ngx_log_error(NGX_LOG_INFO, leases->cluster->log, 0,
                   "etcd cluster \"%V\": keepalive stream ended: %s: %V",
-                  &keeper->cluster->conf->name,
+                  &leases->cluster->conf->name,
                   ngx_etcd_grpc_status_name(status), text);
 
-    ngx_etcd_keeper_released(keeper);
+    ngx_etcd_lease_stream_released(leases);
 
-    if (!ngx_etcd_auth_refused(keeper->cluster->auth, keeper->token, status,
+    if (!ngx_etcd_auth_refused(leases->cluster->auth, leases->token, status,
                                text)
         && ngx_etcd_channel_get(streams) != NULL)
     {
         /* the endpoint ends streams but takes calls: another one is better */
 
-        ngx_add_timer(&keeper->reopen,
-                      keeper->failures ? ngx_etcd_backoff(keeper->cluster,
-                                                          keeper->failures)
+        ngx_add_timer(&leases->reopen,
+                      leases->failures ? ngx_etcd_backoff(leases->cluster,
+                                                          leases->failures)
                                        : 1);
-        keeper->failures++;
+        leases->failures++;
 
         ngx_etcd_channel_failed(streams, text);
     }
 
-    ngx_etcd_keeper_advance(keeper);
+    ngx_etcd_lease_stream_advance(leases);
 }
 
 
@@ -249,15 +250,15 @@ ngx_etcd_keeper_ended(ngx_etcd_grpc_call_t *call,
  */
 
 static void
-ngx_etcd_keeper_released(ngx_etcd_keeper_t *keeper)
+ngx_etcd_lease_stream_released(ngx_etcd_lease_stream_t *leases)
 {
     ngx_queue_t       *q;
     ngx_etcd_lease_t  *lease;
 
-    keeper->open = 0;
+    leases->open = 0;
 
-    for (q = ngx_queue_head(&keeper->leases);
-         q != ngx_queue_sentinel(&keeper->leases);
+    for (q = ngx_queue_head(&leases->leases);
+         q != ngx_queue_sentinel(&leases->leases);
          q = ngx_queue_next(q))
     {
         lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
@@ -271,26 +272,27 @@ ngx_etcd_keeper_released(ngx_etcd_keeper_t *keeper)
 
 
 static ngx_int_t
-ngx_etcd_keeper_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
+ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message,
     ngx_pool_t *pool)
 {
     ngx_queue_t                   *q, *next;
     ngx_etcd_lease_t              *lease;
-    ngx_etcd_keeper_t             *keeper;
+    ngx_etcd_lease_stream_t       *leases;
     Etcd__LeaseKeepAliveResponse  *response;
 
-    keeper = call->data;
+    leases = call->data;
     response = (Etcd__LeaseKeepAliveResponse *) message;
 
-    if (!keeper->answered) {
-        keeper->answered = 1;
-        keeper->failures = 0;
-        ngx_etcd_channel_succeeded(keeper->cluster->streams);
-        ngx_etcd_auth_accepted(keeper->cluster->auth);
+    if (!leases->answered) {
+        leases->answered = 1;
+        leases->failures = 0;
+        ngx_etcd_channel_succeeded(leases->cluster->streams);
+        ngx_etcd_auth_accepted(leases->cluster->auth);
     }
 
-    for (q = ngx_queue_head(&keeper->leases);
-         q != ngx_queue_sentinel(&keeper->leases);
+    for (q = ngx_queue_head(&leases->leases);
+         q != ngx_queue_sentinel(&leases->leases);
          q = next)
     {
         next = ngx_queue_next(q);
@@ -300,14 +302,14 @@ ngx_etcd_keeper_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
 
             /* as good as the answer to a PING, which is not sent then */
 
-            ngx_etcd_cluster_prove(keeper->cluster, lease->sent[0]);
+            ngx_etcd_cluster_prove(leases->cluster, lease->sent[0]);
 
             ngx_etcd_lease_answer(lease, response);
             break;
         }
     }
 
-    ngx_etcd_keeper_advance(keeper);
+    ngx_etcd_lease_stream_advance(leases);
 
     return NGX_OK;
 }
@@ -319,19 +321,20 @@ ngx_etcd_keeper_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
  */
 
 static void
-ngx_etcd_keeper_overdue(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
+ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
+    ngx_etcd_lease_t *lease)
 {
     ngx_str_t         text;
     ngx_etcd_auth_t  *auth;
 
     if (lease->answered == 0) {
         ngx_str_set(&text, "no answer to a keepalive");
-        ngx_etcd_keeper_leave(keeper, &text);
+        ngx_etcd_lease_stream_leave(leases, &text);
         return;
     }
 
     ngx_str_set(&text, "no answer to a linearizable read after a keepalive");
-    auth = keeper->cluster->auth;
+    auth = leases->cluster->auth;
 
     /* a restored etcd may never come to the point where a token was made */
 
@@ -340,83 +343,83 @@ ngx_etcd_keeper_overdue(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
                                      NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
     }
 
-    ngx_etcd_keeper_leave(keeper, &text);
+    ngx_etcd_lease_stream_leave(leases, &text);
 }
 
 
 static void
-ngx_etcd_keeper_leave(ngx_etcd_keeper_t *keeper, ngx_str_t *text)
+ngx_etcd_lease_stream_leave(ngx_etcd_lease_stream_t *leases, ngx_str_t *text)
 {
-    keeper->open = 0;
-    ngx_etcd_grpc_cancel(&keeper->call);
+    leases->open = 0;
+    ngx_etcd_grpc_cancel(&leases->call);
 
-    ngx_etcd_keeper_released(keeper);
-    ngx_etcd_channel_failed(keeper->cluster->streams, text);
+    ngx_etcd_lease_stream_released(leases);
+    ngx_etcd_channel_failed(leases->cluster->streams, text);
 }
 
 
 static void
-ngx_etcd_keeper_timer(ngx_event_t *ev)
+ngx_etcd_lease_stream_timer(ngx_event_t *ev)
 {
-    ngx_etcd_keeper_advance(ev->data);
+    ngx_etcd_lease_stream_advance(ev->data);
 }
 
 
 /* does what is due, and sets the timer for what is due next */
 
 static void
-ngx_etcd_keeper_advance(ngx_etcd_keeper_t *keeper)
+ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
 {
     uint64_t           now, next;
     ngx_queue_t       *q;
     ngx_etcd_lease_t  *lease;
 
-    ngx_etcd_keeper_expire(keeper);
+    ngx_etcd_lease_stream_expire(leases);
 
-    if (keeper->timer.timer_set) {
-        ngx_del_timer(&keeper->timer);
+    if (leases->timer.timer_set) {
+        ngx_del_timer(&leases->timer);
     }
 
-    if (ngx_queue_empty(&keeper->leases)) {
+    if (ngx_queue_empty(&leases->leases)) {
         return;
     }
 
-    if (!keeper->open) {
-        ngx_etcd_keeper_open(keeper);
+    if (!leases->open) {
+        ngx_etcd_lease_stream_open(leases);
     }
 
     now = ngx_etcd_clock();
     next = now + NGX_ETCD_LEASE_MAX_TTL * 1000;
 
-    for (q = ngx_queue_head(&keeper->leases);
-         q != ngx_queue_sentinel(&keeper->leases);
+    for (q = ngx_queue_head(&leases->leases);
+         q != ngx_queue_sentinel(&leases->leases);
          q = ngx_queue_next(q))
     {
         lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
 
-        if (keeper->open && ngx_etcd_lease_overdue(lease) <= now) {
-            ngx_etcd_keeper_overdue(keeper, lease);
-            ngx_etcd_keeper_open(keeper);
+        if (leases->open && ngx_etcd_lease_overdue(lease) <= now) {
+            ngx_etcd_lease_stream_overdue(leases, lease);
+            ngx_etcd_lease_stream_open(leases);
         }
 
         if (lease->answered != 0 && !lease->read.range.running) {
             ngx_etcd_lease_confirm(lease);
         }
 
-        if (keeper->open && lease->renewal <= now) {
-            ngx_etcd_lease_renew(keeper, lease);
+        if (leases->open && lease->renewal <= now) {
+            ngx_etcd_lease_renew(leases, lease);
         }
 
-        next = ngx_min(next, ngx_etcd_lease_due(keeper, lease));
+        next = ngx_min(next, ngx_etcd_lease_due(leases, lease));
     }
 
-    ngx_add_timer(&keeper->timer, (next > now) ? (ngx_msec_t) (next - now)
+    ngx_add_timer(&leases->timer, (next > now) ? (ngx_msec_t) (next - now)
                                                : 1);
 }
 
 
 static void
-ngx_etcd_keeper_expire(ngx_etcd_keeper_t *keeper)
+ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases)
 {
     uint64_t           now;
     ngx_queue_t       *q, *next;
@@ -424,8 +427,8 @@ ngx_etcd_keeper_expire(ngx_etcd_keeper_t *keeper)
 
     now = ngx_etcd_clock();
 
-    for (q = ngx_queue_head(&keeper->leases);
-         q != ngx_queue_sentinel(&keeper->leases);
+    for (q = ngx_queue_head(&leases->leases);
+         q != ngx_queue_sentinel(&leases->leases);
          q = next)
     {
         next = ngx_queue_next(q);
@@ -439,13 +442,13 @@ ngx_etcd_keeper_expire(ngx_etcd_keeper_t *keeper)
 
 
 static uint64_t
-ngx_etcd_lease_due(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
+ngx_etcd_lease_due(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease)
 {
     uint64_t  due;
 
     due = lease->deadline;
 
-    if (keeper->open) {
+    if (leases->open) {
         due = ngx_min(due, lease->renewal);
         due = ngx_min(due, ngx_etcd_lease_overdue(lease));
     }
@@ -479,7 +482,7 @@ ngx_etcd_lease_overdue(ngx_etcd_lease_t *lease)
 
 
 static void
-ngx_etcd_lease_renew(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
+ngx_etcd_lease_renew(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease)
 {
     uint64_t                     now;
     Etcd__LeaseKeepAliveRequest  request;
@@ -494,7 +497,7 @@ ngx_etcd_lease_renew(ngx_etcd_keeper_t *keeper, ngx_etcd_lease_t *lease)
     etcd__lease_keep_alive_request__init(&request);
     request.id = lease->id;
 
-    if (ngx_etcd_grpc_send(&keeper->call, &request.base) == NGX_OK) {
+    if (ngx_etcd_grpc_send(&leases->call, &request.base) == NGX_OK) {
         lease->sent[lease->nsent++] = now;
     }
 }
@@ -551,15 +554,15 @@ ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
 static void
 ngx_etcd_lease_confirm(ngx_etcd_lease_t *lease)
 {
-    ngx_etcd_auth_t         *auth;
-    ngx_etcd_keeper_t       *keeper;
-    ngx_etcd_quorum_read_t  *read;
+    ngx_etcd_auth_t          *auth;
+    ngx_etcd_quorum_read_t   *read;
+    ngx_etcd_lease_stream_t  *leases;
 
-    keeper = lease->keeper;
-    auth = keeper->cluster->auth;
+    leases = lease->leases;
+    auth = leases->cluster->auth;
     read = &lease->read;
 
-    read->cluster = keeper->cluster;
+    read->cluster = leases->cluster;
     read->done = ngx_etcd_lease_read;
     read->data = lease;
 
@@ -569,8 +572,8 @@ ngx_etcd_lease_confirm(ngx_etcd_lease_t *lease)
         return;
     }
 
-    if (!ngx_etcd_auth_ready(auth) && !keeper->waiter.waiting) {
-        ngx_etcd_auth_wait(auth, &keeper->waiter);
+    if (!ngx_etcd_auth_ready(auth) && !leases->waiter.waiting) {
+        ngx_etcd_auth_wait(auth, &leases->waiter);
     }
 }
 
@@ -579,11 +582,11 @@ static void
 ngx_etcd_lease_read(ngx_etcd_quorum_read_t *read,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_etcd_lease_t   *lease;
-    ngx_etcd_keeper_t  *keeper;
+    ngx_etcd_lease_t         *lease;
+    ngx_etcd_lease_stream_t  *leases;
 
     lease = read->data;
-    keeper = lease->keeper;
+    leases = lease->leases;
 
     if (status == NGX_ETCD_GRPC_OK
         || (status == NGX_ETCD_GRPC_PERMISSION_DENIED && lease->shared))
@@ -600,7 +603,7 @@ ngx_etcd_lease_read(ngx_etcd_quorum_read_t *read,
         ngx_etcd_lease_unconfirmed(lease, status, text);
     }
 
-    ngx_etcd_keeper_advance(keeper);
+    ngx_etcd_lease_stream_advance(leases);
 }
 
 
@@ -636,7 +639,7 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
     ngx_etcd_quorum_read_t  *read;
 
     read = &lease->read;
-    cluster = lease->keeper->cluster;
+    cluster = lease->leases->cluster;
 
     if ((lease->cluster_id == 0 || read->cluster_id == 0
          || read->cluster_id == lease->cluster_id)
@@ -671,11 +674,11 @@ static void
 ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_etcd_keeper_t   *keeper;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_lease_stream_t  *leases;
 
-    keeper = lease->keeper;
-    cluster = keeper->cluster;
+    leases = lease->leases;
+    cluster = leases->cluster;
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": lease %xL: a renewal is not confirmed "
@@ -688,10 +691,10 @@ ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
     /* a key that the user may not read is no reason to leave the endpoint */
 
     if (ngx_etcd_backoff_retriable(status)
-        && keeper->open
+        && leases->open
         && ngx_etcd_channel_get(cluster->streams) != NULL)
     {
-        ngx_etcd_keeper_leave(keeper, text);
+        ngx_etcd_lease_stream_leave(leases, text);
     }
 }
 
