@@ -1,0 +1,124 @@
+package Structure;
+
+# How files depend on each other, and how they are named: tools/figures counts
+# it, tools/lint complains of it.  Files come as a hash of their texts by path.
+
+use strict;
+use warnings;
+
+use Exporter qw(import);
+use File::Basename qw(basename dirname);
+
+our @EXPORT_OK = qw(cycles exported strange_names without_header);
+
+
+# Sets of files of one folder each of which includes all others, by way of
+# headers and the functions declared in them (Tarjan's strongly connected
+# components).  A .c file and its header are one file, named without suffix.
+
+sub cycles {
+    my ($text) = @_;
+
+    my (%where, %needs);
+
+    $where{basename($_)} = $_ for grep { /\.h$/ } keys %$text;
+
+    for my $file (keys %$text) {
+        my $unit = $file =~ s/\.[ch]$//r;
+
+        for my $header ($text->{$file} =~ /^#include\s+[<"]([^>"]+)[>"]/mg) {
+            my $other = $where{$header} // next;
+
+            next if dirname($other) ne dirname($file);
+
+            $other =~ s/\.h$//;
+            $needs{$unit}{$other} = 1 if $other ne $unit;
+        }
+    }
+
+    return components(\%needs);
+}
+
+
+sub components {
+    my ($needs) = @_;
+
+    my ($count, %index, %low, %on, @stack, @found) = (0);
+    my $visit;
+
+    $visit = sub {
+        my ($unit) = @_;
+
+        $index{$unit} = $low{$unit} = $count++;
+        push @stack, $unit;
+        $on{$unit} = 1;
+
+        for my $next (sort keys %{ $needs->{$unit} // {} }) {
+            $visit->($next) if !exists($index{$next});
+
+            $low{$unit} = $low{$next}
+                if $on{$next} && $low{$next} < $low{$unit};
+        }
+
+        return if $low{$unit} != $index{$unit};
+
+        my @component;
+
+        do {
+            push @component, pop(@stack);
+            delete $on{$component[-1]};
+        } while ($component[-1] ne $unit);
+
+        push @found, [sort @component] if @component > 1;
+    };
+
+    for my $unit (sort keys %$needs) {
+        $visit->($unit) if !exists($index{$unit});
+    }
+
+    return @found;
+}
+
+
+# Functions that other files may call: [FILE, NAME, LINE].  A definition has
+# its type on a line of its own, and its name in the first column.
+
+sub exported {
+    my ($text) = @_;
+
+    my @found;
+
+    for my $file (sort grep { /\.c$/ } keys %$text) {
+        while ($text->{$file} =~ /^(\w[\w *]*)\n\*?(\w+)\([^;{}]*\)\n\{/mg) {
+            my ($type, $name, $at) = ($1, $2, $-[2]);
+
+            next if $type =~ /\bstatic\b/;
+
+            my $line = 1 + (substr($text->{$file}, 0, $at) =~ tr/\n//);
+
+            push @found, [$file, $name, $line];
+        }
+    }
+
+    return @found;
+}
+
+
+# ngx_etcd_lock.c exports ngx_etcd_lock() and ngx_etcd_lock_...()
+
+sub strange_names {
+    return grep {
+        my $stem = basename($_->[0], '.c') =~ s/_module$//r;
+
+        $_->[1] !~ /^\Q$stem\E(?:_|$)/;
+    } @_;
+}
+
+
+sub without_header {
+    my ($text) = @_;
+
+    return grep { /\.c$/ && !exists($text->{ s/\.c$/.h/r }) } sort keys %$text;
+}
+
+1;
