@@ -17,6 +17,7 @@ use Dns;
 use Docs;
 use Door;
 use Etcd;
+use Fields;
 use Finish;
 use Nginx;
 use Source;
@@ -364,6 +365,7 @@ ok(wait_for(sub {
 my @fields = grep { !/^nginx_etcd_/ } $page{'docs/status.md'}->first_column;
 
 same(\@fields, [fields_of($status)], 'the status has the fields that it says');
+same(\@fields, [Fields::json()], 'and its tables have them');
 
 my ($shown) = grep { $_->{language} eq 'json' } $page{'docs/status.md'}->fences;
 

@@ -16,6 +16,7 @@ use Test::More;
 use Backend;
 use Etcd;
 use Example;
+use Fields;
 use Finish;
 use Metrics;
 use Nginx;
@@ -52,6 +53,7 @@ my %documented = $section =~ /^\| `(\w+)` \| (\w+) \|/mg;
 
 is_deeply(\%documented, $all->types, 'docs/status.md has the metrics that '
                                      . 'there are, and their types');
+is_deeply(\%documented, Fields::metrics(), 'and so do the tables');
 
 my %names;
 

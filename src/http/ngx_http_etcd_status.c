@@ -22,12 +22,12 @@
  */
 
 typedef struct {
-    ngx_str_t                   name;
-    ngx_str_t                   type;
-    ngx_str_t                   version;        /* of the type, or empty */
-    ngx_str_t                   content_type;
-    const ngx_etcd_status_pt   *parts;          /* NULL: the HTML page */
-    ngx_uint_t                  openmetrics;
+    ngx_str_t                      name;
+    ngx_str_t                      type;
+    ngx_str_t                      version;     /* of the type, or empty */
+    ngx_str_t                      content_type;
+    const ngx_etcd_status_part_t  *parts;       /* NULL: the HTML page */
+    ngx_uint_t                     openmetrics;
 } ngx_http_etcd_format_t;
 
 

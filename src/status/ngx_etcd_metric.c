@@ -75,10 +75,6 @@ void
 ngx_etcd_metric_sample(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
     ngx_etcd_metric_label_t *labels, ngx_uint_t n, uint64_t value)
 {
-    if (value == NGX_ETCD_METRIC_NONE) {
-        return;
-    }
-
     ngx_etcd_metric_line(out, metric, ngx_etcd_metric_suffix(metric), labels,
                          n, value, metric->scale);
 }

@@ -33,7 +33,6 @@ typedef enum {
 } ngx_etcd_metric_scale_e;
 
 #define NGX_ETCD_METRIC_INFINITE  ((uint64_t) -1)
-#define NGX_ETCD_METRIC_NONE      ((uint64_t) -2)    /* omit the sample */
 
 
 typedef struct {
@@ -43,7 +42,30 @@ typedef struct {
     ngx_etcd_metric_scale_e    scale;
     const char                *unit;        /* suffix of the name, or NULL */
     const char                *help;        /* without "\" and line feeds */
+    ngx_str_t                 *states;      /* NULL: one sample; otherwise one
+                                               for each state, up to an empty
+                                               one, with a label of that name */
 } ngx_etcd_metric_t;
+
+
+#define ngx_etcd_metric_info(name, help)                                      \
+    { name, NGX_ETCD_METRIC_INFO, NGX_ETCD_METRIC_WHOLE, NULL, help, NULL }
+
+#define ngx_etcd_metric_counter(name, help)                                   \
+    { name, NGX_ETCD_METRIC_COUNTER, NGX_ETCD_METRIC_WHOLE, NULL, help, NULL }
+
+#define ngx_etcd_metric_gauge(name, help)                                     \
+    { name, NGX_ETCD_METRIC_GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, help, NULL }
+
+#define ngx_etcd_metric_states(name, states, help)                            \
+    { name, NGX_ETCD_METRIC_GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, help, states }
+
+#define ngx_etcd_metric_unit(name, scale, unit, help)                         \
+    { name, NGX_ETCD_METRIC_GAUGE, scale, unit, help, NULL }
+
+#define ngx_etcd_metric_times(name, help)                                     \
+    { name, NGX_ETCD_METRIC_HISTOGRAM, NGX_ETCD_METRIC_MICRO, "seconds", help,\
+      NULL }
 
 
 typedef struct {

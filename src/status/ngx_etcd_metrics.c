@@ -2,56 +2,73 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The status as metrics.  The samples of one family must be adjacent: the
- * sums of upstreams are computed first, in one pass over their members.
+ * The status as metrics: loops over the tables of fields.  The samples of one
+ * metric must be adjacent: the sums of upstreams are computed first, in one
+ * pass over their members.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_metrics.h>
+#include <ngx_etcd_status_field.h>
 
 
-static ngx_int_t ngx_etcd_metrics_count(ngx_etcd_status_t *status);
+/* of an object, of a state, and "le" of a histogram */
+
+#define NGX_ETCD_METRICS_LABELS  8
+
+
+static ngx_int_t ngx_etcd_metrics_count(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind);
 static void ngx_etcd_metrics_add(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
-static ngx_int_t ngx_etcd_metrics_clusters(ngx_etcd_status_t *status);
-static ngx_int_t ngx_etcd_metrics_upstreams(ngx_etcd_status_t *status);
-static ngx_int_t ngx_etcd_metrics_members(ngx_etcd_status_t *status);
-static ngx_int_t ngx_etcd_metrics_elections(ngx_etcd_status_t *status);
-static ngx_int_t ngx_etcd_metrics_locks(ngx_etcd_status_t *status);
+static ngx_int_t ngx_etcd_metrics_members(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_metrics_walk(ngx_etcd_status_t *status,
-    const ngx_etcd_metrics_t *families);
-static ngx_int_t ngx_etcd_metrics_eof(ngx_etcd_status_t *status);
+    const ngx_etcd_status_kind_t *kind);
+static ngx_int_t ngx_etcd_metrics_row(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field);
+static ngx_int_t ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
+    const ngx_etcd_status_field_t *field);
+static void ngx_etcd_metrics_samples(ngx_etcd_writer_t *out,
+    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field,
+    void *object);
+static void ngx_etcd_metrics_states(ngx_etcd_writer_t *out,
+    const ngx_etcd_status_field_t *field, ngx_etcd_metric_label_t *labels,
+    ngx_uint_t n, void *value);
+static ngx_int_t ngx_etcd_metrics_eof(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind);
 
 
-const ngx_etcd_status_pt  ngx_etcd_status_metrics[] = {
-    ngx_etcd_metrics_count,
-    ngx_etcd_metrics_clusters,
-    ngx_etcd_metrics_upstreams,
-    ngx_etcd_metrics_members,
-    ngx_etcd_metrics_elections,
-    ngx_etcd_metrics_locks,
-    ngx_etcd_metrics_eof,
-    NULL
+const ngx_etcd_status_part_t  ngx_etcd_status_metrics[] = {
+    { ngx_etcd_metrics_count, &ngx_etcd_status_upstreams },
+    { ngx_etcd_metrics_walk, &ngx_etcd_status_nginx },
+    { ngx_etcd_metrics_walk, &ngx_etcd_status_clusters },
+    { ngx_etcd_metrics_walk, &ngx_etcd_status_upstreams },
+    { ngx_etcd_metrics_members, &ngx_etcd_status_members },
+    { ngx_etcd_metrics_walk, &ngx_etcd_status_elections },
+    { ngx_etcd_metrics_walk, &ngx_etcd_status_locks },
+    { ngx_etcd_metrics_eof, NULL },
+    { NULL, NULL }
 };
 
 
 /* Stage 0: open the view of the row; stage 1: read the view. */
 
 static ngx_int_t
-ngx_etcd_metrics_count(ngx_etcd_status_t *status)
+ngx_etcd_metrics_count(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind)
 {
     ngx_int_t                    rc;
     ngx_etcd_status_upstream_t  *upstream;
 
-    upstream = ngx_etcd_status_upstream(status);
+    upstream = ngx_etcd_status_upstreams.row(status);
     if (upstream == NULL) {
         return NGX_OK;
     }
 
     if (status->stage == 0) {
-        rc = ngx_etcd_status_open(status, upstream->service);
+        rc = ngx_etcd_status_open(status, upstream);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -67,10 +84,6 @@ ngx_etcd_metrics_count(ngx_etcd_status_t *status)
     ngx_etcd_metrics_add(status, upstream);
 
     if (rc == NGX_DONE) {
-        upstream->ninvalid = status->view.ninvalid;
-        upstream->revision = status->view.revision;
-        upstream->generation = status->view.generation;
-        upstream->terms = status->view.terms;
         upstream->requests = ngx_etcd_view_requests(&status->view);
 
         status->stage = 0;
@@ -85,18 +98,18 @@ static void
 ngx_etcd_metrics_add(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream)
 {
-    ngx_uint_t                i;
-    ngx_etcd_member_pack_t    record;
-    ngx_etcd_view_member_t   *member;
-    ngx_etcd_status_state_e   state;
+    ngx_uint_t                      i;
+    ngx_etcd_member_pack_t          record;
+    ngx_etcd_view_member_t         *member;
+    ngx_etcd_status_member_state_e  state;
 
     for (i = 0; i < status->view.n; i++) {
         member = &status->view.members[i];
 
         ngx_etcd_member_pack_read(&record, member->payload);
 
-        state = ngx_etcd_status_member_state(&upstream->service->table,
-                                             &record);
+        state = ngx_etcd_status_object_member_state(&upstream->service->table,
+                                                    &record);
 
         upstream->states[state]++;
         upstream->conns += member->conns;
@@ -106,66 +119,42 @@ ngx_etcd_metrics_add(ngx_etcd_status_t *status,
 
 
 static ngx_int_t
-ngx_etcd_metrics_clusters(ngx_etcd_status_t *status)
+ngx_etcd_metrics_members(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind)
 {
-    return ngx_etcd_metrics_walk(status, ngx_etcd_metrics_cluster);
+    return status->members ? ngx_etcd_metrics_walk(status, kind) : NGX_OK;
 }
 
 
-static ngx_int_t
-ngx_etcd_metrics_upstreams(ngx_etcd_status_t *status)
-{
-    return ngx_etcd_metrics_walk(status, ngx_etcd_metrics_upstream);
-}
-
-
-static ngx_int_t
-ngx_etcd_metrics_members(ngx_etcd_status_t *status)
-{
-    if (!status->members) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_metrics_walk(status, ngx_etcd_metrics_member);
-}
-
-
-static ngx_int_t
-ngx_etcd_metrics_elections(ngx_etcd_status_t *status)
-{
-    return ngx_etcd_metrics_walk(status, ngx_etcd_metrics_election);
-}
-
-
-static ngx_int_t
-ngx_etcd_metrics_locks(ngx_etcd_status_t *status)
-{
-    return ngx_etcd_metrics_walk(status, ngx_etcd_metrics_lock);
-}
-
-
-/* The stage is the index of the family, the row the index of the object. */
+/* The stage is the index of the field, the row the index of the object. */
 
 static ngx_int_t
 ngx_etcd_metrics_walk(ngx_etcd_status_t *status,
-    const ngx_etcd_metrics_t *families)
+    const ngx_etcd_status_kind_t *kind)
 {
-    ngx_int_t                  rc;
-    const ngx_etcd_metrics_t  *family;
+    ngx_int_t                       rc;
+    const ngx_etcd_status_field_t  *field;
 
-    family = &families[status->stage];
+    field = &kind->fields[status->stage];
 
-    if (family->metric.name == NULL) {
+    while (field->type != NGX_ETCD_STATUS_END && field->metric.name == NULL) {
+        field++;
+        status->stage++;
+    }
+
+    if (field->type == NGX_ETCD_STATUS_END) {
         return NGX_OK;
     }
 
     if (!status->begun) {
         status->begun = 1;
-        ngx_etcd_metric_head(&status->out, &family->metric,
+        ngx_etcd_metric_head(&status->out, &field->metric,
                              status->openmetrics);
     }
 
-    rc = family->write(status, family);
+    rc = (kind == &ngx_etcd_status_members)
+         ? ngx_etcd_metrics_each_member(status, field)
+         : ngx_etcd_metrics_row(status, kind, field);
 
     if (rc != NGX_OK) {
         return rc;
@@ -180,23 +169,17 @@ ngx_etcd_metrics_walk(ngx_etcd_status_t *status,
 
 
 static ngx_int_t
-ngx_etcd_metrics_eof(ngx_etcd_status_t *status)
+ngx_etcd_metrics_row(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field)
 {
-    if (status->openmetrics) {
-        ngx_etcd_writer_literal(&status->out, "# EOF\n");
+    void  *object;
+
+    object = kind->row(status);
+    if (object == NULL) {
+        return NGX_OK;
     }
 
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_metrics_row(ngx_etcd_status_t *status,
-    const ngx_etcd_metrics_t *family, ngx_etcd_metric_label_t *labels,
-    ngx_uint_t n, void *object)
-{
-    ngx_etcd_metric_sample(&status->out, &family->metric, labels, n,
-                           family->value(object));
+    ngx_etcd_metrics_samples(&status->out, kind, field, object);
 
     status->row++;
 
@@ -204,42 +187,129 @@ ngx_etcd_metrics_row(ngx_etcd_status_t *status,
 }
 
 
-ngx_uint_t
-ngx_etcd_metrics_label(ngx_etcd_metric_label_t *labels, ngx_uint_t n,
-    const char *name, ngx_str_t *value)
-{
-    labels[n].name = name;
-    labels[n].value = *value;
+/* Items 0: open the view of the row; items 1: read the view. */
 
-    return n + 1;
+static ngx_int_t
+ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
+    const ngx_etcd_status_field_t *field)
+{
+    ngx_int_t                    rc;
+    ngx_uint_t                   i;
+    ngx_etcd_status_member_t    *member;
+    ngx_etcd_status_upstream_t  *upstream;
+
+    upstream = ngx_etcd_status_upstreams.row(status);
+    if (upstream == NULL) {
+        return NGX_OK;
+    }
+
+    if (status->items == 0) {
+        rc = ngx_etcd_status_open(status, upstream);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        status->items = 1;
+    }
+
+    rc = ngx_etcd_status_read(status);
+    if (rc == NGX_BUSY) {
+        return rc;
+    }
+
+    member = &status->object.member;
+
+    for (i = 0; i < status->view.n; i++) {
+        ngx_etcd_status_object_member(member, upstream,
+                                      &status->view.members[i]);
+        ngx_etcd_metrics_samples(&status->out, &ngx_etcd_status_members, field,
+                                 member);
+    }
+
+    if (rc == NGX_DONE) {
+        status->items = 0;
+        status->row++;
+    }
+
+    return NGX_AGAIN;
 }
 
 
-ngx_uint_t
-ngx_etcd_metrics_text(ngx_etcd_metric_label_t *labels, ngx_uint_t n,
-    const char *name, char *value)
+static void
+ngx_etcd_metrics_samples(ngx_etcd_writer_t *out,
+    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field,
+    void *object)
 {
-    ngx_str_t  text;
+    void                           *value;
+    int64_t                         number;
+    ngx_uint_t                      n;
+    ngx_etcd_metric_label_t         labels[NGX_ETCD_METRICS_LABELS];
+    const ngx_etcd_status_field_t  *label;
 
-    text.data = (u_char *) value;
-    text.len = ngx_strlen(value);
+    n = 0;
 
-    return ngx_etcd_metrics_label(labels, n, name, &text);
+    for (label = kind->labels; label->type != NGX_ETCD_STATUS_END; label++) {
+        labels[n].name = (const char *) label->name.data;
+        labels[n++].value = *(ngx_str_t *) ngx_etcd_status_at(object, label);
+    }
+
+    value = ngx_etcd_status_at(object, field);
+
+    if (field->metric.states != NULL) {
+        ngx_etcd_metrics_states(out, field, labels, n, value);
+        return;
+    }
+
+    if (field->type == NGX_ETCD_STATUS_HISTOGRAM) {
+        ngx_etcd_metric_histogram(out, &field->metric, labels, n,
+                                  *(ngx_etcd_histogram_t **) value);
+        return;
+    }
+
+    number = *(int64_t *) value;
+
+    if (number == NGX_ETCD_STATUS_ABSENT) {
+        return;
+    }
+
+    ngx_etcd_metric_sample(out, &field->metric, labels, n,
+                           (number < 0) ? NGX_ETCD_METRIC_INFINITE
+                                        : (uint64_t) number);
 }
 
 
-ngx_uint_t
-ngx_etcd_metrics_upstream_labels(ngx_etcd_metric_label_t *labels,
-    ngx_etcd_status_upstream_t *upstream)
+/* A text counts as 1 for its state, and 0 for all others. */
+
+static void
+ngx_etcd_metrics_states(ngx_etcd_writer_t *out,
+    const ngx_etcd_status_field_t *field, ngx_etcd_metric_label_t *labels,
+    ngx_uint_t n, void *value)
 {
-    ngx_uint_t                n;
-    ngx_etcd_service_conf_t  *service;
+    ngx_str_t   *states;
+    ngx_uint_t   i;
 
-    service = upstream->service;
+    states = field->metric.states;
+    labels[n].name = "state";
 
-    n = ngx_etcd_metrics_label(labels, 0, "cluster", &upstream->cluster->name);
-    n = ngx_etcd_metrics_text(labels, n, "module",
-                              service->stream ? "stream" : "http");
+    for (i = 0; states[i].len != 0; i++) {
+        labels[n].value = states[i];
 
-    return ngx_etcd_metrics_label(labels, n, "upstream", &service->name);
+        ngx_etcd_metric_sample(out, &field->metric, labels, n + 1,
+                               (field->type == NGX_ETCD_STATUS_COUNTS)
+                               ? ((ngx_uint_t *) value)[i]
+                               : ((ngx_str_t *) value)->data
+                                 == states[i].data);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_metrics_eof(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind)
+{
+    if (status->openmetrics) {
+        ngx_etcd_writer_literal(&status->out, "# EOF\n");
+    }
+
+    return NGX_OK;
 }

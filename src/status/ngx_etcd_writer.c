@@ -28,7 +28,6 @@ static void ngx_etcd_writer_special(ngx_etcd_writer_t *writer, u_char ch,
     const char *control);
 static void ngx_etcd_writer_hex(ngx_etcd_writer_t *writer, const char *prefix,
     u_char ch);
-static int ngx_etcd_writer_dumped(const char *data, size_t len, void *writer);
 
 
 void
@@ -141,46 +140,24 @@ ngx_etcd_writer_printf(ngx_etcd_writer_t *writer, const char *fmt, ...)
 
 
 void
-ngx_etcd_writer_number(ngx_etcd_writer_t *writer, uint64_t n)
+ngx_etcd_writer_number(ngx_etcd_writer_t *writer, int64_t n)
 {
-    u_char  buf[NGX_INT64_LEN], *p;
+    u_char     buf[NGX_INT64_LEN], *p;
+    uint64_t   left;
 
     p = buf + NGX_INT64_LEN;
+    left = (n < 0) ? -(uint64_t) n : (uint64_t) n;
 
     do {
-        *--p = (u_char) ('0' + n % 10);
-        n /= 10;
-    } while (n != 0);
+        *--p = (u_char) ('0' + left % 10);
+        left /= 10;
+    } while (left != 0);
+
+    if (n < 0) {
+        *--p = '-';
+    }
 
     ngx_etcd_writer_bytes(writer, p, buf + NGX_INT64_LEN - p);
-}
-
-
-void
-ngx_etcd_writer_json(ngx_etcd_writer_t *writer, json_t *json, size_t flags)
-{
-    if (json == NULL) {
-        writer->failed = 1;
-        return;
-    }
-
-    if (json_dump_callback(json, ngx_etcd_writer_dumped, writer,
-                           JSON_COMPACT|JSON_ENCODE_ANY|flags)
-        != 0)
-    {
-        writer->failed = 1;
-    }
-
-    json_decref(json);
-}
-
-
-static int
-ngx_etcd_writer_dumped(const char *data, size_t len, void *writer)
-{
-    ngx_etcd_writer_bytes(writer, data, len);
-
-    return 0;
 }
 
 
@@ -282,41 +259,4 @@ ngx_etcd_writer_hex(ngx_etcd_writer_t *writer, const char *prefix, u_char ch)
 
     ngx_etcd_writer_bytes(writer, prefix, ngx_strlen(prefix));
     ngx_etcd_writer_bytes(writer, digits, 2);
-}
-
-
-json_t *
-ngx_etcd_writer_string(u_char *data, size_t len)
-{
-    u_char  *buf, *p;
-    size_t   i;
-    json_t  *string;
-
-    string = json_stringn(len ? (char *) data : "", len);
-
-    if (string != NULL) {
-        return string;
-    }
-
-    buf = ngx_alloc(len * (sizeof("\\xff") - 1) + 1, ngx_cycle->log);
-    if (buf == NULL) {
-        return NULL;
-    }
-
-    p = buf;
-
-    for (i = 0; i < len; i++) {
-        if (data[i] >= 0x80) {
-            p = ngx_sprintf(p, "\\x%02xd", data[i]);
-
-        } else {
-            *p++ = data[i];
-        }
-    }
-
-    string = json_stringn((char *) buf, p - buf);
-
-    ngx_free(buf);
-
-    return string;
 }

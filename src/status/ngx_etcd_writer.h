@@ -13,7 +13,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <jansson.h>
 
 
 #define NGX_ETCD_WRITER_BUFFER  16384
@@ -78,14 +77,7 @@ ngx_etcd_writer_bytes(ngx_etcd_writer_t *writer, const void *data, size_t len)
 
 void ngx_etcd_writer_printf(ngx_etcd_writer_t *writer, const char *fmt, ...);
 
-void ngx_etcd_writer_number(ngx_etcd_writer_t *writer, uint64_t n);
-
-/*
- * Takes the ownership of the object; NULL is a failure.  "flags" are
- * jansson's.
- */
-void ngx_etcd_writer_json(ngx_etcd_writer_t *writer, json_t *json,
-    size_t flags);
+void ngx_etcd_writer_number(ngx_etcd_writer_t *writer, int64_t n);
 
 /*
  * Write bytes as a JSON string, and as a label value of the Prometheus
@@ -94,13 +86,6 @@ void ngx_etcd_writer_json(ngx_etcd_writer_t *writer, json_t *json,
  */
 void ngx_etcd_writer_text(ngx_etcd_writer_t *writer, ngx_str_t *text);
 void ngx_etcd_writer_label(ngx_etcd_writer_t *writer, ngx_str_t *value);
-
-
-/* Returns such a string for jansson.  NULL: no memory. */
-json_t *ngx_etcd_writer_string(u_char *data, size_t len);
-
-#define ngx_etcd_writer_str(str)                                              \
-    ngx_etcd_writer_string((str)->data, (str)->len)
 
 
 #endif /* _NGX_ETCD_WRITER_H_INCLUDED_ */

@@ -32,8 +32,8 @@ typedef struct {
     u_char                    *payload;
     uint64_t                   mod_revision;
     uint64_t                   requests;
-    ngx_uint_t                 conns;
-    ngx_uint_t                 fails;
+    uint64_t                   conns;
+    uint64_t                   fails;
 } ngx_etcd_view_member_t;
 
 

@@ -1,0 +1,404 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The fields of an object are in the order of the JSON, its metrics in the
+ * order of the documentation: where these differ, a field has two rows.
+ * t/lib/Fields.pm reads the tables.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_status_field.h>
+
+
+#define NGX_ETCD_STATUS_NO_METRIC                                             \
+    { NULL, NGX_ETCD_METRIC_GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, NULL, NULL }
+
+/* the metric is the last argument */
+
+#define ngx_etcd_status_row(name, type, object, field, fields, ...)           \
+    { name, NGX_ETCD_STATUS_ ## type,                                         \
+      offsetof(ngx_etcd_status_ ## object ## _t, field), fields, __VA_ARGS__ }
+
+
+/* a field of JSON, a field that is a metric as well, and a metric alone */
+
+#define ngx_etcd_status_field(name, type, object, field)                      \
+    ngx_etcd_status_row(ngx_string(name), type, object, field, NULL,          \
+                        NGX_ETCD_STATUS_NO_METRIC)
+
+#define ngx_etcd_status_both(name, type, object, field, metric)               \
+    ngx_etcd_status_row(ngx_string(name), type, object, field, NULL, metric)
+
+#define ngx_etcd_status_metric(type, object, field, metric)                   \
+    ngx_etcd_status_row(ngx_null_string, type, object, field, NULL, metric)
+
+
+/* an object in JSON, or a list of objects */
+
+#define ngx_etcd_status_nested(name, type, object, field, fields)             \
+    ngx_etcd_status_row(ngx_string(name), type, object, field, fields,        \
+                        NGX_ETCD_STATUS_NO_METRIC)
+
+#define ngx_etcd_status_stream(name, fields)                                  \
+    { ngx_string(name), NGX_ETCD_STATUS_STREAM, 0, fields,                    \
+      NGX_ETCD_STATUS_NO_METRIC }
+
+#define ngx_etcd_status_label(name, object, field)                            \
+    ngx_etcd_status_field(name, TEXT, object, field)
+
+#define ngx_etcd_status_end                                                   \
+    { ngx_null_string, NGX_ETCD_STATUS_END, 0, NULL,                          \
+      NGX_ETCD_STATUS_NO_METRIC }
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_agent_fields[] = {
+    ngx_etcd_status_field("pid", NUMBER, agent, pid),
+    ngx_etcd_status_field("epoch", NUMBER, agent, epoch),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_nginx_fields[] = {
+    ngx_etcd_status_metric(NUMBER, nginx, build,
+        ngx_etcd_metric_info("nginx_etcd_build",
+            "Versions of nginx-etcd and of nginx.")),
+    ngx_etcd_status_field("version", TEXT, nginx, version),
+    ngx_etcd_status_field("nginx", TEXT, nginx, nginx),
+    ngx_etcd_status_nested("agent", OBJECT, nginx, agent,
+        ngx_etcd_status_agent_fields),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_nginx_labels[] = {
+    ngx_etcd_status_label("version", nginx, version),
+    ngx_etcd_status_label("nginx", nginx, nginx),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_endpoint_fields[] = {
+    ngx_etcd_status_field("url", TEXT, endpoint, url),
+    ngx_etcd_status_field("state", TEXT, endpoint, state),
+    ngx_etcd_status_field("learned", BOOLEAN, endpoint, learned),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_cluster_fields[] = {
+    ngx_etcd_status_metric(NUMBER, cluster, agent_up,
+        ngx_etcd_metric_gauge("nginx_etcd_agent_up",
+            "Whether a worker watches the cluster for all of them.")),
+    ngx_etcd_status_both("state", TEXT, cluster, state,
+        ngx_etcd_metric_states("nginx_etcd_cluster_state",
+            ngx_etcd_status_cluster_states,
+            "Whether the cluster is in that state.")),
+    ngx_etcd_status_field("endpoint", TEXT, cluster, endpoint),
+    ngx_etcd_status_nested("endpoints", LIST, cluster, endpoints,
+        ngx_etcd_status_endpoint_fields),
+    ngx_etcd_status_metric(COUNTS, cluster, endpoint_states,
+        ngx_etcd_metric_states("nginx_etcd_cluster_endpoints",
+            ngx_etcd_status_endpoint_states,
+            "Endpoints of the cluster in that state.")),
+    ngx_etcd_status_field("cluster_id", TEXT, cluster, id),
+    ngx_etcd_status_both("revision", NUMBER, cluster, revision,
+        ngx_etcd_metric_gauge("nginx_etcd_cluster_revision",
+            "The highest revision of etcd that was seen.")),
+    ngx_etcd_status_both("staleness_ms", NUMBER, cluster, staleness,
+        ngx_etcd_metric_unit("nginx_etcd_cluster_staleness_seconds",
+            NGX_ETCD_METRIC_MILLI, "seconds",
+            "Time since what is known was proved to be what etcd has.")),
+    ngx_etcd_status_both("reconnects", NUMBER, cluster, reconnects,
+        ngx_etcd_metric_counter("nginx_etcd_cluster_reconnects",
+            "Connections to etcd that were made anew.")),
+    ngx_etcd_status_both("resyncs", NUMBER, cluster, resyncs,
+        ngx_etcd_metric_counter("nginx_etcd_cluster_resyncs",
+            "Prefixes that were listed again.")),
+    ngx_etcd_status_both("repairs", NUMBER, cluster, repairs,
+        ngx_etcd_metric_counter("nginx_etcd_cluster_repairs",
+            "Keys that an audit found to differ from etcd.")),
+    ngx_etcd_status_metric(NUMBER, cluster, db_size,
+        ngx_etcd_metric_unit("nginx_etcd_cluster_db_size_bytes",
+            NGX_ETCD_METRIC_WHOLE, "bytes", "Size of etcd's database.")),
+    ngx_etcd_status_metric(NUMBER, cluster, db_quota,
+        ngx_etcd_metric_unit("nginx_etcd_cluster_db_quota_bytes",
+            NGX_ETCD_METRIC_WHOLE, "bytes",
+            "Size that etcd's database may have.")),
+    ngx_etcd_status_metric(NUMBER, cluster, db_nospace,
+        ngx_etcd_metric_gauge("nginx_etcd_cluster_db_nospace",
+            "Whether etcd takes no writes, since its database is full.")),
+    ngx_etcd_status_metric(HISTOGRAM, cluster, visible,
+        ngx_etcd_metric_times("nginx_etcd_change_visible_seconds",
+            "Time from an event's arrival until a worker has read it.")),
+    ngx_etcd_status_metric(NUMBER, cluster, zone.size,
+        ngx_etcd_metric_unit("nginx_etcd_zone_size_bytes",
+            NGX_ETCD_METRIC_WHOLE, "bytes", "Size of the cluster's zone.")),
+    ngx_etcd_status_metric(NUMBER, cluster, zone.used,
+        ngx_etcd_metric_unit("nginx_etcd_zone_used_bytes",
+            NGX_ETCD_METRIC_WHOLE, "bytes", "What of it is in use.")),
+    ngx_etcd_status_metric(NUMBER, cluster, zone.stall,
+        ngx_etcd_metric_unit("nginx_etcd_longest_stall_seconds",
+            NGX_ETCD_METRIC_MICRO, "seconds",
+            "The longest time that a worker was kept from its other work.")),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_cluster_labels[] = {
+    ngx_etcd_status_label("cluster", cluster, name),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_member_fields[] = {
+    ngx_etcd_status_field("key", TEXT, member, view.key),
+    ngx_etcd_status_field("address", TEXT, member, address),
+    ngx_etcd_status_field("host", OPTIONAL, member, host),
+    ngx_etcd_status_field("reason", OPTIONAL, member, reason),
+    ngx_etcd_status_both("weight", NUMBER, member, weight,
+        ngx_etcd_metric_gauge("nginx_etcd_member_weight",
+            "Weight of the member.")),
+    ngx_etcd_status_metric(NUMBER, member, view.requests,
+        ngx_etcd_metric_counter("nginx_etcd_member_requests",
+            "Requests and connections that went to the member.")),
+    ngx_etcd_status_field("state", TEXT, member, state),
+    ngx_etcd_status_both("conns", NUMBER, member, view.conns,
+        ngx_etcd_metric_gauge("nginx_etcd_member_connections",
+            "Requests and connections that the member has now.")),
+    ngx_etcd_status_both("fails", NUMBER, member, view.fails,
+        ngx_etcd_metric_gauge("nginx_etcd_member_failures",
+            "Failures that are counted against the member now.")),
+    ngx_etcd_status_field("requests", NUMBER, member, view.requests),
+    ngx_etcd_status_field("mod_revision", NUMBER, member, view.mod_revision),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_member_labels[] = {
+    ngx_etcd_status_label("cluster", member, cluster),
+    ngx_etcd_status_label("module", member, module),
+    ngx_etcd_status_label("upstream", member, upstream),
+    ngx_etcd_status_label("address", member, name),
+    ngx_etcd_status_label("key", member, view.key),
+    ngx_etcd_status_end
+};
+
+
+const ngx_etcd_status_field_t  ngx_etcd_status_invalid_fields[] = {
+    ngx_etcd_status_field("key", TEXT, invalid, key),
+    ngx_etcd_status_field("reason", TEXT, invalid, reason),
+    ngx_etcd_status_field("mod_revision", NUMBER, invalid, mod_revision),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
+    ngx_etcd_status_field("cluster", TEXT, upstream, cluster),
+    ngx_etcd_status_field("prefix", TEXT, upstream, prefix),
+    ngx_etcd_status_field("kind", TEXT, upstream, kind),
+    ngx_etcd_status_metric(COUNTS, upstream, states,
+        ngx_etcd_metric_states("nginx_etcd_upstream_members",
+            ngx_etcd_status_member_states,
+            "Members of the upstream in that state.")),
+    ngx_etcd_status_metric(NUMBER, upstream, revision,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_revision",
+            "The revision of etcd up to which the upstream is complete.")),
+    ngx_etcd_status_both("generation", NUMBER, upstream, generation,
+        ngx_etcd_metric_counter("nginx_etcd_upstream_changes",
+            "Changes of members.")),
+    ngx_etcd_status_field("revision", NUMBER, upstream, revision),
+    ngx_etcd_status_field("staleness_ms", NUMBER, upstream, staleness),
+    ngx_etcd_status_metric(NUMBER, upstream, ninvalid,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_invalid_values",
+            "Keys whose value cannot be read, up to 256.")),
+    ngx_etcd_status_both("waiting", NUMBER, upstream, waiting,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_waiting_requests",
+            "Requests and connections that wait for a member.")),
+    ngx_etcd_status_metric(NUMBER, upstream, requests,
+        ngx_etcd_metric_counter("nginx_etcd_upstream_requests",
+            "Requests and connections that went to members.")),
+    ngx_etcd_status_metric(NUMBER, upstream, conns,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_connections",
+            "Requests and connections that members have now.")),
+    ngx_etcd_status_metric(NUMBER, upstream, fails,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_failures",
+            "Failures that are counted against members now.")),
+    ngx_etcd_status_metric(NUMBER, upstream, has_leader,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_has_leader",
+            "Whether there is a leader to go to.")),
+    ngx_etcd_status_metric(NUMBER, upstream, terms,
+        ngx_etcd_metric_counter("nginx_etcd_upstream_leader_changes",
+            "Leaders that were seen, the first one included.")),
+    ngx_etcd_status_both("failsafe", BOOLEAN, upstream, failsafe,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_failsafe",
+            "Whether a stale leader is used on, as its own API confirms.")),
+    ngx_etcd_status_stream("members", ngx_etcd_status_member_fields),
+    ngx_etcd_status_stream("invalid", ngx_etcd_status_invalid_fields),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_labels[] = {
+    ngx_etcd_status_label("cluster", upstream, cluster),
+    ngx_etcd_status_label("module", upstream, module),
+    ngx_etcd_status_label("upstream", upstream, name),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_election_fields[] = {
+    ngx_etcd_status_field("prefix", TEXT, election, prefix),
+    ngx_etcd_status_field("leader", NULLABLE, election, leader),
+    ngx_etcd_status_field("leader_key", NULLABLE, election, leader_key),
+    ngx_etcd_status_field("revision", NUMBER, election, revision),
+    ngx_etcd_status_both("is_leader", BOOLEAN, election, is_leader,
+        ngx_etcd_metric_gauge("nginx_etcd_election_is_leader",
+            "Whether this nginx leads.")),
+    ngx_etcd_status_metric(NUMBER, election, has_leader,
+        ngx_etcd_metric_gauge("nginx_etcd_election_has_leader",
+            "Whether anybody is known to lead.")),
+    ngx_etcd_status_field("remaining_ms", NUMBER, election, remaining),
+    ngx_etcd_status_metric(NUMBER, election, leaders,
+        ngx_etcd_metric_counter("nginx_etcd_election_leader_changes",
+            "Leaders that were seen, the first one included.")),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_election_labels[] = {
+    ngx_etcd_status_label("cluster", election, cluster),
+    ngx_etcd_status_label("election", election, name),
+    ngx_etcd_status_end
+};
+
+
+const ngx_etcd_status_field_t  ngx_etcd_status_holder_fields[] = {
+    ngx_etcd_status_field("key", TEXT, lock_row, key),
+    ngx_etcd_status_field("pid", NUMBER, lock_row, pid),
+    ngx_etcd_status_field("token", NUMBER, lock_row, token),
+    ngx_etcd_status_field("held_ms", NUMBER, lock_row, since),
+    ngx_etcd_status_end
+};
+
+
+const ngx_etcd_status_field_t  ngx_etcd_status_waiter_fields[] = {
+    ngx_etcd_status_field("key", TEXT, lock_row, key),
+    ngx_etcd_status_field("pid", NUMBER, lock_row, pid),
+    ngx_etcd_status_field("waiting", NUMBER, lock_row, waiting),
+    ngx_etcd_status_field("waiting_ms", NUMBER, lock_row, since),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_lock_fields[] = {
+    ngx_etcd_status_both("held", NUMBER, lock, held,
+        ngx_etcd_metric_gauge("nginx_etcd_lock_held",
+            "Requests that hold the lock.")),
+    ngx_etcd_status_both("waiting", NUMBER, lock, waiting,
+        ngx_etcd_metric_gauge("nginx_etcd_lock_waiting",
+            "Requests that wait for the lock.")),
+    ngx_etcd_status_both("acquired", NUMBER, lock, acquired,
+        ngx_etcd_metric_counter("nginx_etcd_lock_acquired",
+            "Requests that got the lock.")),
+    ngx_etcd_status_both("timeouts", NUMBER, lock, timeouts,
+        ngx_etcd_metric_counter("nginx_etcd_lock_timeouts",
+            "Requests that did not get the lock in time.")),
+    ngx_etcd_status_both("lost", NUMBER, lock, lost,
+        ngx_etcd_metric_counter("nginx_etcd_lock_lost",
+            "Requests that lost the lock while they held it.")),
+    ngx_etcd_status_both("handoffs", NUMBER, lock, handoffs,
+        ngx_etcd_metric_counter("nginx_etcd_lock_handoffs",
+            "Requests that were handed the lock within a worker.")),
+    ngx_etcd_status_stream("holders", ngx_etcd_status_holder_fields),
+    ngx_etcd_status_stream("waiters", ngx_etcd_status_waiter_fields),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_lock_labels[] = {
+    ngx_etcd_status_label("cluster", lock, cluster),
+    ngx_etcd_status_label("lock", lock, name),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_variable_fields[] = {
+    ngx_etcd_status_field("cluster", TEXT, variable, cluster),
+    ngx_etcd_status_field("key", TEXT, variable, key),
+    ngx_etcd_status_field("value", NULLABLE, variable, value),
+    ngx_etcd_status_field("default", TEXT, variable, otherwise),
+    ngx_etcd_status_field("state", TEXT, variable, state),
+    ngx_etcd_status_field("revision", NUMBER, variable, revision),
+    ngx_etcd_status_field("reason", OPTIONAL, variable, reason),
+    ngx_etcd_status_field("invalid_revision", NUMBER, variable, refused),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_zone_fields[] = {
+    ngx_etcd_status_field("size", NUMBER, zone, size),
+    ngx_etcd_status_field("used", NUMBER, zone, used),
+    ngx_etcd_status_field("stall_us", NUMBER, zone, stall),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_event_fields[] = {
+    ngx_etcd_status_field("time", TEXT, event, time),
+    ngx_etcd_status_field("upstream", TEXT, event, upstream),
+    ngx_etcd_status_field("key", TEXT, event, key),
+    ngx_etcd_status_field("change", TEXT, event, change),
+    ngx_etcd_status_field("revision", NUMBER, event, revision),
+    ngx_etcd_status_end
+};
+
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_nginx = {
+    NULL, ngx_etcd_status_nginx_fields, ngx_etcd_status_nginx_labels,
+    ngx_etcd_status_row_nginx
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_clusters = {
+    "clusters", ngx_etcd_status_cluster_fields, ngx_etcd_status_cluster_labels,
+    ngx_etcd_status_row_cluster
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_upstreams = {
+    "upstreams", ngx_etcd_status_upstream_fields,
+    ngx_etcd_status_upstream_labels, ngx_etcd_status_row_upstream
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_stream_upstreams = {
+    "stream_upstreams", ngx_etcd_status_upstream_fields,
+    ngx_etcd_status_upstream_labels, ngx_etcd_status_row_upstream
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_members = {
+    NULL, ngx_etcd_status_member_fields, ngx_etcd_status_member_labels, NULL
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_elections = {
+    "elections", ngx_etcd_status_election_fields,
+    ngx_etcd_status_election_labels, ngx_etcd_status_row_election
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_locks = {
+    "locks", ngx_etcd_status_lock_fields, ngx_etcd_status_lock_labels,
+    ngx_etcd_status_row_lock
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_variables = {
+    "variables", ngx_etcd_status_variable_fields, NULL,
+    ngx_etcd_status_row_variable
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_zone = {
+    "zone", ngx_etcd_status_zone_fields, NULL, ngx_etcd_status_row_zone
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_events = {
+    "events", ngx_etcd_status_event_fields, NULL, NULL
+};

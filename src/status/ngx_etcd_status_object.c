@@ -1,0 +1,691 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_agent.h>
+#include <ngx_etcd_agent_view.h>
+#include <ngx_etcd_campaigner.h>
+#include <ngx_etcd_peer_data.h>
+#include <ngx_etcd_db_space.h>
+#include <ngx_etcd_status_object.h>
+
+
+static void ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
+    ngx_etcd_zone_space_t *space);
+static int64_t ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf);
+static void ngx_etcd_status_object_endpoints(
+    ngx_etcd_status_cluster_t *cluster, ngx_etcd_conf_t *ecf);
+static void ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
+    ngx_etcd_zone_endpoints_t *endpoints);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_cluster_state(
+    ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_sets_state(
+    ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_values_state(
+    ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_fresh_state(
+    ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_leaders_state(
+    ngx_etcd_conf_t *ecf);
+static void ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
+    ngx_etcd_member_pack_t *record);
+static void ngx_etcd_status_object_variable_state(ngx_str_t *state,
+    ngx_etcd_cell_view_t *view);
+static void ngx_etcd_status_object_str(ngx_str_t *str, u_char *data,
+    size_t len);
+
+
+ngx_str_t  ngx_etcd_status_cluster_states[] = {
+    ngx_string("idle"),
+    ngx_string("connecting"),
+    ngx_string("unauthorized"),
+    ngx_string("syncing"),
+    ngx_string("denied"),
+    ngx_string("zone full"),
+    ngx_string("stale"),
+    ngx_string("synced"),
+    ngx_null_string
+};
+
+ngx_str_t  ngx_etcd_status_member_states[] = {
+    ngx_string("up"),
+    ngx_string("backup"),
+    ngx_string("drain"),
+    ngx_string("down"),
+    ngx_string("unresolved"),
+    ngx_null_string
+};
+
+ngx_str_t  ngx_etcd_status_endpoint_states[] = {
+    ngx_string("unused"),
+    ngx_string("connecting"),
+    ngx_string("connected"),
+    ngx_string("failed"),
+    ngx_null_string
+};
+
+
+void
+ngx_etcd_status_object_nginx(ngx_etcd_status_nginx_t *nginx,
+    ngx_etcd_main_conf_t *conf)
+{
+    uint64_t           owner;
+    ngx_etcd_conf_t  **ecf;
+
+    ecf = conf->clusters.elts;
+    owner = conf->clusters.nelts ? ngx_etcd_zone_owner(&ecf[0]->zone) : 0;
+
+    ngx_str_set(&nginx->version, NGX_ETCD_VERSION);
+    ngx_str_set(&nginx->nginx, NGINX_VERSION);
+
+    nginx->build = 1;
+    nginx->agent.pid = ngx_etcd_zone_owner_pid(owner);
+    nginx->agent.epoch = ngx_etcd_zone_owner_epoch(owner);
+}
+
+
+void
+ngx_etcd_status_object_zone(ngx_etcd_status_zone_t *zone,
+    ngx_etcd_main_conf_t *conf)
+{
+    ngx_uint_t         i;
+    ngx_etcd_conf_t  **ecf;
+
+    ngx_memzero(zone, sizeof(ngx_etcd_status_zone_t));
+
+    ecf = conf->clusters.elts;
+
+    for (i = 0; i < conf->clusters.nelts; i++) {
+        zone->size += ecf[i]->zone_size;
+        zone->used += ngx_etcd_zone_used(&ecf[i]->zone);
+        zone->stall = ngx_max(zone->stall, (int64_t) ecf[i]->zone.sh->stall);
+    }
+}
+
+
+void
+ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
+    ngx_etcd_conf_t *ecf)
+{
+    ngx_etcd_zone_cluster_t  *zc;
+
+    zc = &ecf->zone.sh->cluster;
+
+    cluster->name = ecf->name;
+    cluster->state = ngx_etcd_status_cluster_states[
+                                    ngx_etcd_status_object_cluster_state(ecf)];
+
+    cluster->id.data = cluster->id_text;
+    cluster->id.len = ngx_sprintf(cluster->id_text, "%xL", zc->cluster_id)
+                      - cluster->id_text;
+
+    cluster->agent_up = ngx_etcd_status_object_agent_up(ecf);
+    cluster->revision = ngx_etcd_peer_data_known(ecf);
+    cluster->staleness = ngx_etcd_zone_staleness(&ecf->zone);
+    cluster->reconnects = zc->reconnects;
+    cluster->resyncs = zc->resyncs;
+    cluster->repairs = zc->repairs;
+    cluster->visible = &ecf->zone.sh->visible;
+    cluster->zone.size = ecf->zone_size;
+    cluster->zone.used = ngx_etcd_zone_used(&ecf->zone);
+    cluster->zone.stall = ecf->zone.sh->stall;
+
+    ngx_etcd_status_object_database(cluster, &ecf->zone.sh->space);
+    ngx_etcd_status_object_endpoints(cluster, ecf);
+}
+
+
+static void
+ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
+    ngx_etcd_zone_space_t *space)
+{
+    cluster->db_size = space->size;
+    cluster->db_quota = space->quota;
+    cluster->db_nospace = (space->state == NGX_ETCD_DB_SPACE_NONE);
+
+    if (cluster->db_size == 0) {
+        cluster->db_size = NGX_ETCD_STATUS_ABSENT;
+    }
+
+    if (cluster->db_quota == 0) {
+        cluster->db_quota = NGX_ETCD_STATUS_ABSENT;
+    }
+
+    if (space->state == NGX_ETCD_DB_SPACE_UNKNOWN
+        || space->state == NGX_ETCD_DB_SPACE_REFUSED)
+    {
+        cluster->db_nospace = NGX_ETCD_STATUS_ABSENT;
+    }
+}
+
+
+/* No agent runs without services, values, elections and registrations. */
+
+static int64_t
+ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf)
+{
+    ngx_msec_int_t  silence;
+
+    if (ecf->services.nelts == 0
+        && ecf->values.nelts == 0
+        && !ngx_etcd_campaigner_wanted(ecf))
+    {
+        return NGX_ETCD_STATUS_ABSENT;
+    }
+
+    silence = (ngx_msec_int_t) (ngx_current_msec - ecf->zone.sh->heartbeat);
+
+    return ngx_etcd_zone_owner(&ecf->zone) != 0
+           && silence <= NGX_ETCD_AGENT_STALE;
+}
+
+
+static void
+ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
+    ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_zone_endpoint_t    *ep;
+    ngx_etcd_status_endpoint_t  *shown;
+
+    ngx_memzero(cluster->endpoint_states, sizeof(cluster->endpoint_states));
+    ngx_str_null(&cluster->endpoint);
+
+    if (ngx_etcd_zone_get_endpoints(&ecf->zone, &cluster->known) != NGX_OK
+        || cluster->known.n == 0)
+    {
+        ngx_etcd_status_object_configured(ecf, &cluster->known);
+    }
+
+    for (i = 0; i < cluster->known.n; i++) {
+        ep = &cluster->known.list[i];
+        shown = &cluster->list[i];
+
+        ngx_etcd_status_object_str(&shown->url, ep->url, ep->url_len);
+        shown->state = ngx_etcd_status_endpoint_states[ep->state & 3];
+        shown->learned = ep->learned ? 1 : NGX_ETCD_STATUS_ABSENT;
+
+        cluster->endpoint_states[ep->state & 3]++;
+
+        if (cluster->known.current == (ngx_int_t) i) {
+            cluster->endpoint = shown->url;
+        }
+    }
+
+    cluster->endpoints.elts = cluster->list;
+    cluster->endpoints.nelts = cluster->known.n;
+    cluster->endpoints.size = sizeof(ngx_etcd_status_endpoint_t);
+}
+
+
+/* Before there is an agent, no endpoints are published. */
+
+static void
+ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
+    ngx_etcd_zone_endpoints_t *endpoints)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_endpoint_t       *configured;
+    ngx_etcd_zone_endpoint_t  *ep;
+
+    configured = ecf->client.endpoints.elts;
+
+    endpoints->n = ecf->client.endpoints.nelts;
+    endpoints->current = -1;
+
+    for (i = 0; i < endpoints->n; i++) {
+        ep = &endpoints->list[i];
+
+        ep->state = NGX_ETCD_ENDPOINT_UNUSED;
+        ep->learned = 0;
+        ep->url_len = ngx_min(configured[i].url.len, NGX_ETCD_ZONE_URL_LEN);
+
+        ngx_memcpy(ep->url, configured[i].url.data, ep->url_len);
+    }
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_object_cluster_state(ngx_etcd_conf_t *ecf)
+{
+    switch (ecf->zone.sh->cluster.state) {
+
+    case NGX_ETCD_AGENT_IDLE:
+        return NGX_ETCD_STATUS_IDLE;
+
+    case NGX_ETCD_AGENT_CONNECTING:
+        return NGX_ETCD_STATUS_CONNECTING;
+
+    case NGX_ETCD_AGENT_UNAUTHORIZED:
+        return NGX_ETCD_STATUS_UNAUTHORIZED;
+
+    default:
+        return ngx_etcd_status_object_sets_state(ecf);
+    }
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_object_sets_state(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_set_state_e       state;
+    ngx_etcd_service_conf_t  **services;
+
+    services = ecf->services.elts;
+
+    for (i = 0; i < ecf->services.nelts; i++) {
+        state = services[i]->set->state;
+
+        switch (state) {
+
+        case NGX_ETCD_SET_SYNCED:
+            break;
+
+        case NGX_ETCD_SET_LOADING:
+            return NGX_ETCD_STATUS_SYNCING;
+
+        case NGX_ETCD_SET_DENIED:
+            return NGX_ETCD_STATUS_DENIED;
+
+        case NGX_ETCD_SET_FULL:
+            return NGX_ETCD_STATUS_FULL;
+        }
+    }
+
+    return ngx_etcd_status_object_values_state(ecf);
+}
+
+
+/* The worst state of the values of keys. */
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_object_values_state(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_conf_t  **values;
+
+    values = ecf->values.elts;
+
+    for (i = 0; i < ecf->values.nelts; i++) {
+
+        switch (ngx_etcd_value_get(values[i])->state) {
+
+        case NGX_ETCD_CELL_SYNCED:
+            break;
+
+        case NGX_ETCD_CELL_LOADING:
+            return NGX_ETCD_STATUS_SYNCING;
+
+        case NGX_ETCD_CELL_DENIED:
+            return NGX_ETCD_STATUS_DENIED;
+        }
+    }
+
+    return ngx_etcd_status_object_fresh_state(ecf);
+}
+
+
+/* Everything was read: checks the age of the proofs. */
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_object_fresh_state(ngx_etcd_conf_t *ecf)
+{
+    int64_t     age;
+    ngx_uint_t  patience;
+
+    age = ngx_etcd_zone_staleness(&ecf->zone);
+    patience = ecf->zone.sh->cluster.patience;
+
+    /* without watches there are no proofs */
+
+    if (age < 0 && (ecf->services.nelts != 0 || ecf->values.nelts != 0)) {
+        return NGX_ETCD_STATUS_SYNCING;
+    }
+
+    if (patience != 0 && age > (int64_t) patience) {
+        return NGX_ETCD_STATUS_STALE;
+    }
+
+    return ngx_etcd_status_object_leaders_state(ecf);
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_object_leaders_state(ngx_etcd_conf_t *ecf)
+{
+    int64_t                    age;
+    ngx_uint_t                 i;
+    ngx_msec_t                 stale;
+    ngx_etcd_service_conf_t  **services;
+
+    services = ecf->services.elts;
+
+    for (i = 0; i < ecf->services.nelts; i++) {
+
+        if (!services[i]->source->verified) {
+            continue;
+        }
+
+        age = ngx_etcd_set_staleness(services[i]->set);
+
+        if (age < 0) {
+            return NGX_ETCD_STATUS_SYNCING;
+        }
+
+        stale = services[i]->rules.max_stale ? services[i]->rules.max_stale
+                                             : NGX_ETCD_SERVICE_STALE;
+
+        if (age > (int64_t) stale) {
+            return NGX_ETCD_STATUS_STALE;
+        }
+    }
+
+    return NGX_ETCD_STATUS_SYNCED;
+}
+
+
+void
+ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_conf_t *ecf, ngx_etcd_service_conf_t *service)
+{
+    ngx_memzero(upstream, sizeof(ngx_etcd_status_upstream_t));
+
+    upstream->name = service->name;
+    upstream->cluster = ecf->name;
+    upstream->prefix = service->prefix;
+    upstream->service = service;
+
+    ngx_str_set(&upstream->module, "http");
+
+    if (service->stream) {
+        ngx_str_set(&upstream->module, "stream");
+    }
+
+    upstream->kind.data = (u_char *) service->source->kind;
+    upstream->kind.len = ngx_strlen(service->source->kind);
+}
+
+
+void
+ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_view_t *view)
+{
+    ngx_etcd_gauge_t         *waiting;
+    ngx_etcd_service_conf_t  *service;
+
+    service = upstream->service;
+    waiting = service->set->waiting;
+
+    upstream->generation = view->generation;
+    upstream->revision = view->revision;
+    upstream->ninvalid = view->ninvalid;
+    upstream->staleness = ngx_etcd_service_staleness(service);
+    upstream->waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
+    upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
+    upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
+    upstream->terms = NGX_ETCD_STATUS_ABSENT;
+
+    if (service->rules.failsafe) {
+        upstream->failsafe = ngx_etcd_table_failsafe(&service->table);
+    }
+
+    /* an upstream whose only peer is the leader */
+
+    if (service->rules.sole) {
+        upstream->has_leader = ngx_etcd_table_usable(&service->table);
+        upstream->terms = view->terms;
+    }
+}
+
+
+void
+ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
+    ngx_etcd_status_upstream_t *upstream, ngx_etcd_view_member_t *view)
+{
+    ngx_etcd_member_pack_t  record;
+
+    ngx_etcd_member_pack_read(&record, view->payload);
+
+    member->view = *view;
+    member->address = record.name;
+    member->name = record.name;
+    member->weight = record.attr.weight;
+    member->state = ngx_etcd_status_member_states[
+                  ngx_etcd_status_object_member_state(&upstream->service->table,
+                                                      &record)];
+    member->cluster = upstream->cluster;
+    member->module = upstream->module;
+    member->upstream = upstream->name;
+
+    ngx_str_null(&member->host);
+    ngx_str_null(&member->reason);
+
+    if (record.host.len != 0) {
+        member->host.data = member->host_text;
+        member->host.len = ngx_sprintf(member->host_text, "%V:%ui",
+                                       &record.host, (ngx_uint_t) record.port)
+                           - member->host_text;
+
+        ngx_etcd_status_object_reason(member, &record);
+    }
+
+    if (record.unresolved) {
+        member->address = member->host;
+    }
+}
+
+
+static void
+ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
+    ngx_etcd_member_pack_t *record)
+{
+    u_char  *last;
+
+    if (record->unresolved) {
+        member->reason = record->name;
+
+    } else if (record->refused + record->beyond != 0) {
+        last = ngx_snprintf(member->reason_text, sizeof(member->reason_text),
+                            "not all addresses of its host are used: %ui may "
+                            "not be, %ui are too many", record->refused,
+                            record->beyond);
+
+        ngx_etcd_status_object_str(&member->reason, member->reason_text,
+                                    last - member->reason_text);
+    }
+}
+
+
+ngx_etcd_status_member_state_e
+ngx_etcd_status_object_member_state(ngx_etcd_table_t *table,
+    ngx_etcd_member_pack_t *record)
+{
+    ngx_etcd_member_attr_t  *attr;
+
+    attr = &record->attr;
+
+    if (record->unresolved) {
+        return NGX_ETCD_STATUS_UNRESOLVED;
+    }
+
+    if (attr->down) {
+        return NGX_ETCD_STATUS_DOWN;
+    }
+
+    if (attr->drain) {
+        return NGX_ETCD_STATUS_DRAIN;
+    }
+
+    return ngx_etcd_table_backup(table, attr) ? NGX_ETCD_STATUS_BACKUP
+                                              : NGX_ETCD_STATUS_UP;
+}
+
+
+void
+ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
+    ngx_etcd_campaign_t *campaign, ngx_uint_t ask)
+{
+    ngx_etcd_seat_view_t  *view;
+
+    view = &election->view;
+
+    election->name = campaign->name;
+    election->cluster = campaign->cluster->name;
+    election->prefix = campaign->key;
+    election->has_leader = ngx_etcd_campaign_leader(campaign, view) == NGX_OK;
+    election->leaders = campaign->seat->leaders;
+
+    if (election->has_leader) {
+        ngx_etcd_status_object_str(&election->leader, view->value,
+                                    view->value_len);
+        ngx_etcd_status_object_str(&election->leader_key, view->key,
+                                    view->key_len);
+
+    } else {
+        ngx_str_null(&election->leader);
+        ngx_str_null(&election->leader_key);
+        view->created = 0;
+        view->expires = 0;
+    }
+
+    election->revision = view->created;
+    election->is_leader = ngx_etcd_campaign_leads(campaign);
+
+    if (ask) {
+        election->remaining = ngx_etcd_campaign_remaining(campaign, view);
+    }
+}
+
+
+void
+ngx_etcd_status_object_lock(ngx_etcd_status_lock_t *lock,
+    ngx_etcd_lock_name_t *name)
+{
+    ngx_etcd_tally_t  *tally;
+
+    tally = name->tally;
+
+    lock->name = name->name;
+    lock->cluster = name->cluster->name;
+    lock->lock = name;
+    lock->held = ngx_etcd_gauge_sum(&tally->held);
+    lock->waiting = ngx_etcd_gauge_sum(&tally->waiting);
+    lock->acquired = tally->acquired;
+    lock->timeouts = tally->timeouts;
+    lock->lost = tally->lost;
+    lock->handoffs = tally->handoffs;
+}
+
+
+void
+ngx_etcd_status_object_lock_row(ngx_etcd_status_lock_row_t *row,
+    ngx_etcd_lock_entry_t *entry, ngx_pid_t pid)
+{
+    ngx_etcd_status_object_str(&row->key, entry->key, entry->key_len);
+
+    row->pid = pid;
+    row->token = entry->token;
+    row->waiting = entry->waiting;
+
+    /* Another worker's clock may be slightly ahead. */
+
+    row->since = ngx_max((ngx_msec_int_t) (ngx_current_msec - entry->since),
+                         0);
+}
+
+
+void
+ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
+    ngx_etcd_set_variable_t *sv)
+{
+    ngx_etcd_cell_view_t  *view;
+
+    view = ngx_etcd_value_get(sv->value);
+
+    variable->name = sv->name;
+    variable->cluster = sv->cluster->name;
+    variable->key = sv->value->key;
+    variable->otherwise = sv->otherwise;
+    variable->revision = view->modified;
+    variable->refused = NGX_ETCD_STATUS_ABSENT;
+
+    ngx_etcd_status_object_variable_state(&variable->state, view);
+
+    ngx_str_null(&variable->value);
+    ngx_str_null(&variable->reason);
+
+    if (view->modified != 0) {
+        ngx_etcd_status_object_str(&variable->value, view->value, view->len);
+    }
+
+    if (view->refused != 0) {
+        variable->refused = view->refused;
+        ngx_etcd_status_object_str(&variable->reason, view->reason,
+                                    view->reason_len);
+    }
+}
+
+
+static void
+ngx_etcd_status_object_variable_state(ngx_str_t *state,
+    ngx_etcd_cell_view_t *view)
+{
+    if (view->state == NGX_ETCD_CELL_DENIED) {
+        ngx_str_set(state, "denied");
+
+    } else if (view->refused != 0) {
+        ngx_str_set(state, "invalid");
+
+    } else if (view->modified != 0) {
+        ngx_str_set(state, "set");
+
+    } else if (view->state == NGX_ETCD_CELL_SYNCED) {
+        ngx_str_set(state, "default");
+
+    } else {
+        ngx_str_set(state, "unknown");
+    }
+}
+
+
+void
+ngx_etcd_status_object_event(ngx_etcd_status_event_t *event,
+    ngx_etcd_zone_event_t *change)
+{
+    static ngx_str_t  changes[] = {
+        ngx_string("add"), ngx_string("update"), ngx_string("remove"),
+        ngx_string("invalid")
+    };
+
+    u_char    *p;
+    ngx_tm_t   tm;
+
+    ngx_gmtime(change->time, &tm);
+
+    p = ngx_sprintf(event->time_text, "%4d-%02d-%02dT%02d:%02d:%02d.%03uiZ",
+                    tm.ngx_tm_year, tm.ngx_tm_mon, tm.ngx_tm_mday,
+                    tm.ngx_tm_hour, tm.ngx_tm_min, tm.ngx_tm_sec,
+                    change->msec);
+
+    ngx_etcd_status_object_str(&event->time, event->time_text,
+                                p - event->time_text);
+    ngx_etcd_status_object_str(&event->upstream, change->name,
+                                change->name_len);
+    ngx_etcd_status_object_str(&event->key, change->key, change->key_len);
+
+    event->change = changes[change->change & 3];
+    event->revision = change->revision;
+}
+
+
+static void
+ngx_etcd_status_object_str(ngx_str_t *str, u_char *data, size_t len)
+{
+    str->data = data;
+    str->len = len;
+}

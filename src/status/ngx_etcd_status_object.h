@@ -1,0 +1,278 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The objects of the status as copies, which the tables of
+ * ngx_etcd_status_field.h read by offset.  Each function fills an object;
+ * texts point into the object, the configuration, or what was passed.
+ */
+
+
+#ifndef _NGX_ETCD_STATUS_OBJECT_H_INCLUDED_
+#define _NGX_ETCD_STATUS_OBJECT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_campaign.h>
+#include <ngx_etcd_lock_conf.h>
+#include <ngx_etcd_lock_table.h>
+#include <ngx_etcd_conf.h>
+#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_set_variable.h>
+#include <ngx_etcd_view.h>
+
+
+/* a number that does not exist: neither a field nor a sample */
+
+#define NGX_ETCD_STATUS_ABSENT  INT64_MIN
+
+
+typedef enum {
+    NGX_ETCD_STATUS_IDLE = 0,
+    NGX_ETCD_STATUS_CONNECTING,
+    NGX_ETCD_STATUS_UNAUTHORIZED,
+    NGX_ETCD_STATUS_SYNCING,
+    NGX_ETCD_STATUS_DENIED,
+    NGX_ETCD_STATUS_FULL,
+    NGX_ETCD_STATUS_STALE,
+    NGX_ETCD_STATUS_SYNCED           /* every prefix and key was read, and the
+                                        last proof of this state is recent */
+} ngx_etcd_status_cluster_state_e;
+
+
+typedef enum {
+    NGX_ETCD_STATUS_UP = 0,
+    NGX_ETCD_STATUS_BACKUP,
+    NGX_ETCD_STATUS_DRAIN,
+    NGX_ETCD_STATUS_DOWN,
+    NGX_ETCD_STATUS_UNRESOLVED,
+    NGX_ETCD_STATUS_STATES
+} ngx_etcd_status_member_state_e;
+
+
+/* the states' names; the lists end with an empty name */
+
+extern ngx_str_t  ngx_etcd_status_cluster_states[];
+extern ngx_str_t  ngx_etcd_status_member_states[];
+extern ngx_str_t  ngx_etcd_status_endpoint_states[];
+
+
+typedef struct {
+    void                      *elts;
+    ngx_uint_t                 nelts;
+    size_t                     size;          /* of an element */
+} ngx_etcd_status_list_t;
+
+
+typedef struct {
+    int64_t                    pid;
+    int64_t                    epoch;
+} ngx_etcd_status_agent_t;
+
+
+typedef struct {
+    ngx_str_t                  version;
+    ngx_str_t                  nginx;
+    int64_t                    build;         /* always 1 */
+    ngx_etcd_status_agent_t    agent;
+} ngx_etcd_status_nginx_t;
+
+
+/* Of all clusters. */
+
+typedef struct {
+    int64_t                    size;
+    int64_t                    used;
+    int64_t                    stall;         /* us */
+} ngx_etcd_status_zone_t;
+
+
+typedef struct {
+    ngx_str_t                  url;
+    ngx_str_t                  state;
+    int64_t                    learned;
+} ngx_etcd_status_endpoint_t;
+
+
+/* In a list, each object begins with its name. */
+
+typedef struct {
+    ngx_str_t                  name;
+    ngx_str_t                  state;
+    ngx_str_t                  endpoint;
+    ngx_etcd_status_list_t     endpoints;
+    ngx_uint_t                 endpoint_states[4];
+    ngx_str_t                  id;
+    int64_t                    agent_up;
+    int64_t                    revision;
+    int64_t                    staleness;     /* ms; -1: never proved */
+    int64_t                    reconnects;
+    int64_t                    resyncs;
+    int64_t                    repairs;
+    int64_t                    db_size;
+    int64_t                    db_quota;
+    int64_t                    db_nospace;
+    ngx_etcd_histogram_t      *visible;
+    ngx_etcd_status_zone_t     zone;          /* of this cluster */
+
+    u_char                     id_text[NGX_INT64_LEN];
+    ngx_etcd_zone_endpoints_t  known;
+    ngx_etcd_status_endpoint_t list[NGX_ETCD_ZONE_MAX_ENDPOINTS];
+} ngx_etcd_status_cluster_t;
+
+
+/* An upstream and the sums over its members. */
+
+typedef struct {
+    ngx_str_t                  name;
+    ngx_str_t                  cluster;
+    ngx_str_t                  module;        /* http or stream */
+    ngx_str_t                  prefix;
+    ngx_str_t                  kind;
+    int64_t                    generation;
+    int64_t                    revision;
+    int64_t                    staleness;     /* ms; -1: never proved */
+    int64_t                    waiting;
+    int64_t                    failsafe;
+    int64_t                    ninvalid;
+    int64_t                    requests;
+    int64_t                    conns;
+    int64_t                    fails;
+    int64_t                    has_leader;
+    int64_t                    terms;         /* number of leaders seen */
+    ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
+
+    ngx_etcd_service_conf_t   *service;
+} ngx_etcd_status_upstream_t;
+
+
+typedef struct {
+    ngx_etcd_view_member_t     view;
+    ngx_str_t                  address;
+    ngx_str_t                  host;          /* and port; no data: none */
+    ngx_str_t                  reason;        /* why addresses of the host are
+                                                 not used; no data: none */
+    ngx_str_t                  state;
+    int64_t                    weight;
+
+    ngx_str_t                  cluster;
+    ngx_str_t                  module;
+    ngx_str_t                  upstream;
+    ngx_str_t                  name;          /* address, or why there is
+                                                 none */
+
+    u_char                     host_text[NGX_ETCD_MEMBER_MAX_HOST
+                                         + sizeof(":65535")];
+    u_char                     reason_text[128];
+} ngx_etcd_status_member_t;
+
+
+typedef ngx_etcd_view_invalid_t  ngx_etcd_status_invalid_t;
+
+
+typedef struct {
+    ngx_str_t                  name;
+    ngx_str_t                  cluster;
+    ngx_str_t                  prefix;
+    ngx_str_t                  leader;        /* no data: none */
+    ngx_str_t                  leader_key;    /* no data: none */
+    int64_t                    revision;
+    int64_t                    is_leader;
+    int64_t                    has_leader;
+    int64_t                    remaining;     /* ms; -1: unknown */
+    int64_t                    leaders;       /* number of leaders seen */
+
+    ngx_etcd_seat_view_t       view;
+} ngx_etcd_status_election_t;
+
+
+/* The counters of a lock, over all processes. */
+
+typedef struct {
+    ngx_str_t                  name;
+    ngx_str_t                  cluster;
+    int64_t                    held;
+    int64_t                    waiting;
+    int64_t                    acquired;
+    int64_t                    timeouts;
+    int64_t                    lost;
+    int64_t                    handoffs;
+
+    ngx_etcd_lock_name_t      *lock;
+} ngx_etcd_status_lock_t;
+
+
+/* A holder of a lock, or the waiters of one worker for a key. */
+
+typedef struct {
+    ngx_str_t                  key;
+    int64_t                    pid;
+    int64_t                    token;
+    int64_t                    waiting;
+    int64_t                    since;         /* ms ago */
+} ngx_etcd_status_lock_row_t;
+
+
+typedef struct {
+    ngx_str_t                  name;
+    ngx_str_t                  cluster;
+    ngx_str_t                  key;
+    ngx_str_t                  value;         /* no data: none */
+    ngx_str_t                  otherwise;
+    ngx_str_t                  state;
+    int64_t                    revision;
+    ngx_str_t                  reason;        /* no data: nothing is refused */
+    int64_t                    refused;       /* revision of what is refused */
+} ngx_etcd_status_variable_t;
+
+
+typedef struct {
+    ngx_str_t                  time;
+    ngx_str_t                  upstream;
+    ngx_str_t                  key;
+    ngx_str_t                  change;
+    int64_t                    revision;
+
+    u_char                     time_text[sizeof("2026-11-20T12:00:00.000Z")];
+} ngx_etcd_status_event_t;
+
+
+void ngx_etcd_status_object_nginx(ngx_etcd_status_nginx_t *nginx,
+    ngx_etcd_main_conf_t *conf);
+void ngx_etcd_status_object_zone(ngx_etcd_status_zone_t *zone,
+    ngx_etcd_main_conf_t *conf);
+void ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
+    ngx_etcd_conf_t *ecf);
+
+/* Zeroes the sums; sets all else but what a view of the set says. */
+void ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_conf_t *ecf, ngx_etcd_service_conf_t *service);
+
+/* Sets what the view says, and what changes meanwhile. */
+void ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_view_t *view);
+
+void ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
+    ngx_etcd_status_upstream_t *upstream, ngx_etcd_view_member_t *view);
+
+ngx_etcd_status_member_state_e ngx_etcd_status_object_member_state(
+    ngx_etcd_table_t *table, ngx_etcd_member_pack_t *record);
+
+/*
+ * "remaining" is set only if "ask" is 1: to know it, the owner of the zone asks
+ * etcd.
+ */
+void ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
+    ngx_etcd_campaign_t *campaign, ngx_uint_t ask);
+void ngx_etcd_status_object_lock(ngx_etcd_status_lock_t *lock,
+    ngx_etcd_lock_name_t *name);
+void ngx_etcd_status_object_lock_row(ngx_etcd_status_lock_row_t *row,
+    ngx_etcd_lock_entry_t *entry, ngx_pid_t pid);
+void ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
+    ngx_etcd_set_variable_t *sv);
+void ngx_etcd_status_object_event(ngx_etcd_status_event_t *event,
+    ngx_etcd_zone_event_t *change);
+
+
+#endif /* _NGX_ETCD_STATUS_OBJECT_H_INCLUDED_ */

@@ -1,0 +1,103 @@
+package Fields;
+
+# What the tables of src/status/ngx_etcd_status_field.c say.
+#
+#     Fields::json();       # 'clusters.NAME.endpoints[].url', ...
+#     Fields::metrics();    # { NAME => TYPE }, as in the text format
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+
+my $file = abs_path(dirname(__FILE__))
+           . '/../../src/status/ngx_etcd_status_field.c';
+
+# objects that are there by name
+
+my %named = map { $_ => 1 } qw(clusters upstreams elections locks variables);
+
+my $string = qr/"([^"]*)"/;
+my $text = slurp();
+
+
+sub slurp {
+    open(my $in, '<', $file) or die "open $file: $!\n";
+    local $/;
+
+    return <$in> =~ s/^#define (?:.*\\\n)*.*$//mgr;
+}
+
+
+sub json {
+
+    # a kind: { NAME, FIELDS, ...
+
+    my @kinds = $text =~ /^const\ ngx_etcd_status_kind_t\s+\w+\ =\ \{\s*
+                          (NULL|"\w+"),\s*(\w+)/mgx;
+    my @fields;
+
+    while (my ($name, $table) = splice(@kinds, 0, 2)) {
+        $name =~ s/"//g;
+
+        # members are below upstreams, and so are those of stream
+
+        next if $table eq 'ngx_etcd_status_member_fields'
+                || $name eq 'stream_upstreams';
+
+        push @fields, fields($table, $name eq 'NULL' ? ''
+                                   : $named{$name} ? "$name.NAME."
+                                   : $name eq 'events' ? 'events[].'
+                                   : "$name.");
+    }
+
+    return @fields;
+}
+
+
+sub fields {
+    my ($table, $path) = @_;
+
+    my ($rows) = $text =~ /\b\Q$table\E\[\] = \{\n(.*?)^\};/ms
+        or die "there is no table $table in $file\n";
+
+    my @fields;
+
+    for my $row (split(/^(?= {4}ngx_etcd_status_)/m, $rows)) {
+        my ($macro, $name) = $row =~ /^ *ngx_etcd_status_(\w+)\($string/
+            or next;
+        my ($nested) = $row =~ /\b(ngx_etcd_status_\w+_fields)\)/;
+
+        push @fields, !$nested ? "$path$name"
+            : fields($nested, $path . $name
+                              . ($row =~ /OBJECT/ ? '.' : '[].'));
+    }
+
+    return @fields;
+}
+
+
+sub metrics {
+    my %types = (
+        info    => ['_info', 'gauge'],
+        counter => ['_total', 'counter'],
+        gauge   => ['', 'gauge'],
+        states  => ['', 'gauge'],
+        unit    => ['', 'gauge'],
+        times   => ['', 'histogram'],
+    );
+
+    my %metrics;
+
+    while ($text =~ /\bngx_etcd_metric_(\w+)\($string/g) {
+        my $type = $types{$1} or die "what is ngx_etcd_metric_$1?\n";
+
+        $metrics{$2 . $type->[0]} = $type->[1];
+    }
+
+    return \%metrics;
+}
+
+
+1;
