@@ -72,7 +72,7 @@ ngx_etcd_hold_count(ngx_etcd_table_t *table, ngx_int_t n)
 
     /* a set with another id is not this table's set any more */
 
-    if (table->set->id == table->set_id && table->set->waiting != NULL) {
+    if (table->set->object.id == table->set_id && table->set->waiting != NULL) {
         ngx_etcd_gauge_set(table->set->waiting, table->nheld);
     }
 }

@@ -58,7 +58,7 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     table->conf = conf;
     table->zone = zone;
     table->set = set;
-    table->set_id = set->id;
+    table->set_id = set->object.id;
     table->reader.since = ngx_etcd_stall_now();
     table->log = log;
 

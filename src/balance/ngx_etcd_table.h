@@ -110,7 +110,7 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 /* 1 if the set of a leader was removed, which is not a change of the set */
 
 #define ngx_etcd_table_orphaned(table)                                        \
-    ((table)->conf->leader && (table)->set_id != (table)->set->id)
+    ((table)->conf->leader && (table)->set_id != (table)->set->object.id)
 
 
 /*

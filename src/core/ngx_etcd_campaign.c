@@ -145,9 +145,9 @@ ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
     }
 
     campaign->seat = seat;
-    campaign->id = seat->id;
+    campaign->id = seat->object.id;
 
-    return (old != NULL) ? ngx_etcd_seat_inherit(zone, seat, old) : NGX_OK;
+    return (old != NULL) ? ngx_etcd_seat_inherit(seat, old) : NGX_OK;
 }
 
 

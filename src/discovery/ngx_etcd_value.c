@@ -82,7 +82,7 @@ ngx_etcd_value_declare(ngx_etcd_value_conf_t *conf, ngx_str_t *ns,
     }
 
     conf->cell = cell;
-    conf->id = cell->id;
+    conf->id = cell->object.id;
 
     return (old != NULL) ? ngx_etcd_cell_inherit(cell, old) : NGX_OK;
 }

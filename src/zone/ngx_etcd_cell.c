@@ -14,11 +14,8 @@
 #define NGX_ETCD_CELL_TRIES  256
 
 
-static ngx_etcd_cell_t *ngx_etcd_cell_find(ngx_etcd_zone_t *zone,
-    ngx_str_t *key);
-static ngx_etcd_cell_t *ngx_etcd_cell_create(ngx_etcd_zone_t *zone,
-    ngx_str_t *key);
-static ngx_etcd_cell_t *ngx_etcd_cell_unused(ngx_etcd_zone_t *zone);
+static void ngx_etcd_cell_clear(void *data);
+static void ngx_etcd_cell_take(void *data, void *old);
 static ngx_etcd_cell_view_t *ngx_etcd_cell_view(ngx_etcd_cell_t *cell);
 static void ngx_etcd_cell_copy(ngx_etcd_cell_view_t *dst,
     ngx_etcd_cell_view_t *src);
@@ -27,149 +24,56 @@ static void ngx_etcd_cell_event(ngx_etcd_zone_t *zone,
     ngx_str_t *key);
 
 
+static const ngx_etcd_object_type_t  ngx_etcd_cell_type = {
+    NGX_ETCD_ZONE_CELLS, sizeof(ngx_etcd_cell_t), ngx_etcd_cell_clear
+};
+
+
 ngx_etcd_cell_t *
 ngx_etcd_cell_declare(ngx_etcd_zone_t *zone, ngx_str_t *key)
 {
-    ngx_etcd_cell_t  *cell;
+    ngx_etcd_object_id_t  id;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NULL;
-    }
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+    id.name = *key;
 
-    cell = ngx_etcd_cell_find(zone, key);
-
-    if (cell == NULL) {
-        cell = ngx_etcd_cell_create(zone, key);
-    }
-
-    if (cell != NULL) {
-        cell->epoch = zone->epoch;
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return cell;
+    return ngx_etcd_object_declare(zone, &ngx_etcd_cell_type, &id);
 }
 
 
-static ngx_etcd_cell_t *
-ngx_etcd_cell_find(ngx_etcd_zone_t *zone, ngx_str_t *key)
+/* The version goes on, so that readers notice. */
+
+static void
+ngx_etcd_cell_clear(void *data)
 {
-    ngx_etcd_cell_t  *cell;
+    ngx_etcd_cell_t *cell = data;
 
-    for (cell = zone->sh->cells; cell != NULL; cell = cell->next) {
-        if (cell->id != 0
-            && cell->key.len == key->len
-            && ngx_memcmp(cell->key.data, key->data, key->len) == 0)
-        {
-            break;
-        }
-    }
-
-    return cell;
-}
-
-
-static ngx_etcd_cell_t *
-ngx_etcd_cell_create(ngx_etcd_zone_t *zone, ngx_str_t *key)
-{
-    u_char                *data;
-    ngx_etcd_cell_t       *cell;
-    ngx_etcd_cell_view_t   none;
-
-    data = ngx_slab_alloc_locked(zone->shpool, key->len);
-    if (data == NULL) {
-        return NULL;
-    }
-
-    cell = ngx_etcd_cell_unused(zone);
-    if (cell == NULL) {
-        ngx_slab_free_locked(zone->shpool, data);
-        return NULL;
-    }
-
-    ngx_memcpy(data, key->data, key->len);
-
-    cell->key.data = data;
-    cell->key.len = key->len;
-
-    /* readers with the former id see that the cell is no longer theirs */
+    ngx_etcd_cell_view_t  none;
 
     ngx_memzero(&none, sizeof(ngx_etcd_cell_view_t));
     ngx_etcd_cell_fill(cell, &none);
-
-    __atomic_store_n(&cell->id, ++zone->sh->next_id, __ATOMIC_RELEASE);
-
-    return cell;
-}
-
-
-static ngx_etcd_cell_t *
-ngx_etcd_cell_unused(ngx_etcd_zone_t *zone)
-{
-    ngx_etcd_cell_t  *cell;
-
-    for (cell = zone->sh->cells; cell != NULL; cell = cell->next) {
-        if (cell->id == 0) {
-            return cell;
-        }
-    }
-
-    cell = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_cell_t));
-
-    if (cell != NULL) {
-        cell->next = zone->sh->cells;
-        zone->sh->cells = cell;
-    }
-
-    return cell;
 }
 
 
 ngx_int_t
 ngx_etcd_cell_inherit(ngx_etcd_cell_t *cell, ngx_etcd_zone_t *from)
 {
-    ngx_etcd_cell_t  *old;
+    return ngx_etcd_object_inherit(cell, &ngx_etcd_cell_type, from,
+                                   ngx_etcd_cell_take);
+}
 
-    if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
-        return NGX_AGAIN;
-    }
 
-    old = ngx_etcd_cell_find(from, &cell->key);
-
-    if (old != NULL) {
-        ngx_etcd_cell_fill(cell, ngx_etcd_cell_view(old));
-    }
-
-    ngx_etcd_zone_unlock(from);
-
-    return NGX_OK;
+static void
+ngx_etcd_cell_take(void *data, void *old)
+{
+    ngx_etcd_cell_fill(data, ngx_etcd_cell_view(old));
 }
 
 
 ngx_int_t
 ngx_etcd_cell_retire_old(ngx_etcd_zone_t *zone)
 {
-    ngx_etcd_cell_t  *cell;
-
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    for (cell = zone->sh->cells; cell != NULL; cell = cell->next) {
-
-        if (cell->id == 0 || cell->epoch >= zone->epoch) {
-            continue;
-        }
-
-        __atomic_store_n(&cell->id, 0, __ATOMIC_RELEASE);
-
-        ngx_slab_free_locked(zone->shpool, cell->key.data);
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return NGX_OK;
+    return ngx_etcd_object_retire_old(zone, &ngx_etcd_cell_type, NULL, NULL);
 }
 
 
@@ -288,7 +192,7 @@ ngx_etcd_cell_read(ngx_etcd_cell_t *cell, ngx_uint_t id, uint64_t *version,
             continue;
         }
 
-        if (__atomic_load_n(&cell->id, __ATOMIC_ACQUIRE) == id) {
+        if (__atomic_load_n(&cell->object.id, __ATOMIC_ACQUIRE) == id) {
             ngx_etcd_cell_copy(copy, &view);
             *version = seen;
         }

@@ -15,7 +15,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_zone.h>
+#include <ngx_etcd_object.h>
 
 
 #define NGX_ETCD_CELL_MAX_VALUE   4096
@@ -49,17 +49,12 @@ typedef struct {
 } ngx_etcd_cell_view_t;
 
 
-struct ngx_etcd_cell_s {
-    ngx_etcd_cell_t                 *next;
-    ngx_atomic_t                     id;           /* 0: unused; the struct is
-                                                      never freed */
-    uint32_t                         epoch;        /* of the last configuration
-                                                      that declared the cell */
-    ngx_str_t                        key;
+typedef struct {
+    ngx_etcd_object_t                object;       /* name: the key */
     ngx_etcd_word_t                  version;      /* incremented with each
                                                       view */
     ngx_etcd_cell_view_t             views[2];     /* current: version % 2 */
-};
+} ngx_etcd_cell_t;
 
 
 /*

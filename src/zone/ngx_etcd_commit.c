@@ -340,7 +340,7 @@ ngx_etcd_set_event(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     key.data = ngx_etcd_entry_key(entry);
     key.len = entry->key_len;
 
-    ngx_etcd_zone_event(zone, &set->name, &key, change, op->revision);
+    ngx_etcd_zone_event(zone, &set->object.name, &key, change, op->revision);
 }
 
 
@@ -553,7 +553,7 @@ ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
             ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
-            ngx_etcd_zone_event(zone, &set->name, key,
+            ngx_etcd_zone_event(zone, &set->object.name, key,
                                 NGX_ETCD_CHANGE_INVALID, revision);
 
         } else {

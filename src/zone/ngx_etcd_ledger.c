@@ -175,7 +175,7 @@ ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row, ngx_pid_t pid)
 static ngx_uint_t
 ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone, ngx_etcd_ledger_walk_t *walk)
 {
-    ngx_queue_t          *q;
+    ngx_queue_t          *q, *sets;
     ngx_etcd_set_t       *set;
     ngx_etcd_zone_row_t  *row;
 
@@ -189,13 +189,15 @@ ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone, ngx_etcd_ledger_walk_t *walk)
 
     walk->left = NGX_ETCD_LEDGER_PIECE;
 
-    for (q = ngx_queue_head(&zone->sh->sets);
-         q != ngx_queue_sentinel(&zone->sh->sets);
+    sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
+
+    for (q = ngx_queue_head(sets);
+         q != ngx_queue_sentinel(sets);
          q = ngx_queue_next(q))
     {
-        set = ngx_queue_data(q, ngx_etcd_set_t, queue);
+        set = ngx_queue_data(q, ngx_etcd_set_t, object.queue);
 
-        if (set->id >= walk->id && set->id != 0
+        if (set->object.id >= walk->id && set->object.id != 0
             && !ngx_etcd_ledger_settle_set(set, walk))
         {
             return 1;
@@ -213,8 +215,8 @@ ngx_etcd_ledger_settle_set(ngx_etcd_set_t *set, ngx_etcd_ledger_walk_t *walk)
 {
     ngx_etcd_word_t  *cells;
 
-    if (set->id != walk->id) {
-        walk->id = set->id;
+    if (set->object.id != walk->id) {
+        walk->id = set->object.id;
         walk->n = 0;
     }
 

@@ -19,7 +19,6 @@ static ngx_uint_t ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone,
 static ngx_uint_t ngx_etcd_retire_ring(ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_etcd_entry_t **ring, ngx_uint_t *left);
 static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
-static void ngx_etcd_retire_name(ngx_etcd_zone_t *zone, ngx_str_t *name);
 
 
 ngx_int_t
@@ -58,19 +57,18 @@ static ngx_uint_t
 ngx_etcd_retire_piece(ngx_etcd_zone_t *zone)
 {
     ngx_uint_t       left;
-    ngx_queue_t     *q, *next;
+    ngx_queue_t     *q, *next, *sets;
     ngx_etcd_set_t  *set;
 
     left = NGX_ETCD_ENTRY_PIECE;
 
-    for (q = ngx_queue_head(&zone->sh->sets);
-         q != ngx_queue_sentinel(&zone->sh->sets);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        set = ngx_queue_data(q, ngx_etcd_set_t, queue);
+    sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
 
-        if (set->epoch < zone->epoch
+    for (q = ngx_queue_head(sets); q != ngx_queue_sentinel(sets); q = next) {
+        next = ngx_queue_next(q);
+        set = ngx_queue_data(q, ngx_etcd_set_t, object.queue);
+
+        if (ngx_etcd_object_old(zone, &set->object)
             && !ngx_etcd_retire_set(zone, set, &left))
         {
             return 1;
@@ -90,11 +88,9 @@ static ngx_uint_t
 ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_uint_t *left)
 {
-    ngx_etcd_redo_t  redo;
-
     /* Clear the id first: workers stop reading the set. */
 
-    set->id = 0;
+    set->object.id = 0;
 
     ngx_memory_barrier();
 
@@ -109,14 +105,7 @@ ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     }
 
     ngx_etcd_retire_rest(zone, set);
-
-    redo.n = 0;
-
-    ngx_etcd_redo_remove(&redo, &set->queue);
-    ngx_etcd_redo_set(&redo, &set->next, zone->sh->retired);
-    ngx_etcd_redo_set(&redo, &zone->sh->retired, set);
-
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+    ngx_etcd_object_retire(zone, &ngx_etcd_set_type, &set->object);
 
     return 1;
 }
@@ -228,24 +217,5 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
         ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
         ngx_slab_free_locked(zone->shpool, invalid);
-    }
-
-    ngx_etcd_retire_name(zone, &set->name);
-    ngx_etcd_retire_name(zone, &set->prefix);
-}
-
-
-static void
-ngx_etcd_retire_name(ngx_etcd_zone_t *zone, ngx_str_t *name)
-{
-    u_char  *data;
-
-    data = name->data;
-    name->data = NULL;
-
-    ngx_memory_barrier();
-
-    if (data != NULL) {
-        ngx_slab_free_locked(zone->shpool, data);
     }
 }

@@ -17,12 +17,17 @@
 #define NGX_ETCD_SEAT_TRIES  256
 
 
-static ngx_etcd_seat_t *ngx_etcd_seat_find(ngx_etcd_zone_t *zone,
-    ngx_etcd_seat_kind_e kind, ngx_str_t *key);
-static ngx_etcd_seat_t *ngx_etcd_seat_create(ngx_etcd_zone_t *zone,
-    ngx_etcd_seat_kind_e kind, ngx_str_t *key);
-static void ngx_etcd_seat_vacate(ngx_etcd_zone_t *zone,
-    ngx_etcd_seat_t *seat);
+/* seats that are released, and what is done with what they hold */
+
+typedef struct {
+    ngx_etcd_seat_hold_pt   handler;
+    void                   *data;
+} ngx_etcd_seat_vacate_t;
+
+
+static void ngx_etcd_seat_clear(void *data);
+static void ngx_etcd_seat_take(void *data, void *former);
+static void ngx_etcd_seat_vacate(void *data, void *object);
 static ngx_int_t ngx_etcd_seat_lock(ngx_etcd_zone_t *zone);
 static void ngx_etcd_seat_copy_view(ngx_etcd_seat_view_t *dst,
     ngx_etcd_seat_view_t *src);
@@ -30,216 +35,85 @@ static void ngx_etcd_seat_write_view(ngx_etcd_seat_t *seat,
     ngx_etcd_seat_view_t *view);
 
 
+static const ngx_etcd_object_type_t  ngx_etcd_seat_type = {
+    NGX_ETCD_ZONE_SEATS, sizeof(ngx_etcd_seat_t), ngx_etcd_seat_clear
+};
+
+
 ngx_etcd_seat_t *
 ngx_etcd_seat_declare(ngx_etcd_zone_t *zone, ngx_etcd_seat_kind_e kind,
     ngx_str_t *key)
 {
-    ngx_etcd_seat_t  *seat;
+    ngx_etcd_object_id_t  id;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NULL;
-    }
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+    id.variant = kind;
+    id.name = *key;
 
-    seat = ngx_etcd_seat_find(zone, kind, key);
-
-    if (seat == NULL) {
-        seat = ngx_etcd_seat_create(zone, kind, key);
-    }
-
-    if (seat != NULL) {
-        seat->epoch = zone->epoch;
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return seat;
+    return ngx_etcd_object_declare(zone, &ngx_etcd_seat_type, &id);
 }
 
 
-static ngx_etcd_seat_t *
-ngx_etcd_seat_find(ngx_etcd_zone_t *zone, ngx_etcd_seat_kind_e kind,
-    ngx_str_t *key)
+static void
+ngx_etcd_seat_clear(void *data)
 {
-    ngx_queue_t      *q;
-    ngx_etcd_seat_t  *seat;
-
-    for (q = ngx_queue_head(&zone->sh->seats);
-         q != ngx_queue_sentinel(&zone->sh->seats);
-         q = ngx_queue_next(q))
-    {
-        seat = ngx_queue_data(q, ngx_etcd_seat_t, queue);
-
-        if (seat->kind == kind
-            && seat->key.len == key->len
-            && ngx_memcmp(seat->key.data, key->data, key->len) == 0)
-        {
-            return seat;
-        }
-    }
-
-    return NULL;
-}
-
-
-static ngx_etcd_seat_t *
-ngx_etcd_seat_create(ngx_etcd_zone_t *zone, ngx_etcd_seat_kind_e kind,
-    ngx_str_t *key)
-{
-    u_char           *data;
-    ngx_queue_t      *q;
-    ngx_etcd_redo_t   redo;
-    ngx_etcd_seat_t  *seat;
-
-    redo.n = 0;
-
-    data = ngx_slab_alloc_locked(zone->shpool, ngx_max(key->len, 1));
-    if (data == NULL) {
-        return NULL;
-    }
-
-    if (!ngx_queue_empty(&zone->sh->vacated)) {
-        q = ngx_queue_head(&zone->sh->vacated);
-        ngx_etcd_redo_remove(&redo, q);
-        seat = ngx_queue_data(q, ngx_etcd_seat_t, queue);
-
-        /* keep the links */
-
-        ngx_memzero((u_char *) seat + sizeof(ngx_queue_t),
-                    sizeof(ngx_etcd_seat_t) - sizeof(ngx_queue_t));
-
-    } else {
-        seat = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_seat_t));
-        if (seat == NULL) {
-            ngx_slab_free_locked(zone->shpool, data);
-            return NULL;
-        }
-    }
-
-    ngx_memcpy(data, key->data, key->len);
-
-    seat->key.data = data;
-    seat->key.len = key->len;
-    seat->kind = kind;
-    seat->id = ++zone->sh->next_id;
-
-    ngx_etcd_redo_insert_tail(&redo, &zone->sh->seats, &seat->queue);
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
-
-    return seat;
+    ngx_memzero((u_char *) data + sizeof(ngx_etcd_object_t),
+                sizeof(ngx_etcd_seat_t) - sizeof(ngx_etcd_object_t));
 }
 
 
 ngx_int_t
-ngx_etcd_seat_inherit(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat,
-    ngx_etcd_zone_t *from)
+ngx_etcd_seat_inherit(ngx_etcd_seat_t *seat, ngx_etcd_zone_t *from)
 {
-    ngx_etcd_seat_t  *old;
+    return ngx_etcd_object_inherit(seat, &ngx_etcd_seat_type, from,
+                                   ngx_etcd_seat_take);
+}
 
-    if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
-        return NGX_AGAIN;
-    }
 
-    old = ngx_etcd_seat_find(from, seat->kind, &seat->key);
+static void
+ngx_etcd_seat_take(void *data, void *former)
+{
+    ngx_etcd_seat_t *seat = data;
+    ngx_etcd_seat_t *old = former;
 
-    if (old != NULL) {
-        seat->hold = old->hold;
-        seat->until = old->until;
-        ngx_etcd_seat_write_view(seat, &old->view);
-    }
-
-    ngx_etcd_zone_unlock(from);
-
-    return NGX_OK;
+    seat->hold = old->hold;
+    seat->until = old->until;
+    ngx_etcd_seat_write_view(seat, &old->view);
 }
 
 
 ngx_int_t
-ngx_etcd_seat_vacate_old(ngx_etcd_zone_t *zone,
-    void (*handler)(void *data, ngx_etcd_seat_hold_t *hold), void *data)
+ngx_etcd_seat_vacate_old(ngx_etcd_zone_t *zone, ngx_etcd_seat_hold_pt handler,
+    void *data)
 {
-    ngx_queue_t           *q, *next;
-    ngx_etcd_seat_t       *seat;
-    ngx_etcd_seat_hold_t   hold;
+    ngx_etcd_seat_vacate_t  vacate;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
+    vacate.handler = handler;
+    vacate.data = data;
+
+    return ngx_etcd_object_retire_old(zone, &ngx_etcd_seat_type,
+                                      ngx_etcd_seat_vacate, &vacate);
+}
+
+
+static void
+ngx_etcd_seat_vacate(void *data, void *object)
+{
+    ngx_etcd_seat_t *seat = object;
+    ngx_etcd_seat_vacate_t *vacate = data;
+
+    __atomic_store_n(&seat->until, 0, __ATOMIC_RELEASE);
+
+    if (seat->hold.lease != 0) {
+        vacate->handler(vacate->data, &seat->hold);
     }
-
-    for (q = ngx_queue_head(&zone->sh->seats);
-         q != ngx_queue_sentinel(&zone->sh->seats);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        seat = ngx_queue_data(q, ngx_etcd_seat_t, queue);
-
-        if (seat->epoch >= zone->epoch) {
-            continue;
-        }
-
-        hold = seat->hold;
-        ngx_etcd_seat_vacate(zone, seat);
-
-        if (hold.lease != 0) {
-            handler(data, &hold);
-        }
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return NGX_OK;
 }
 
 
 ngx_uint_t
 ngx_etcd_seat_old(ngx_etcd_zone_t *zone)
 {
-    ngx_uint_t        old;
-    ngx_queue_t      *q;
-    ngx_etcd_seat_t  *seat;
-
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
-        return 0;
-    }
-
-    old = 0;
-
-    for (q = ngx_queue_head(&zone->sh->seats);
-         q != ngx_queue_sentinel(&zone->sh->seats);
-         q = ngx_queue_next(q))
-    {
-        seat = ngx_queue_data(q, ngx_etcd_seat_t, queue);
-
-        if (seat->epoch < zone->epoch) {
-            old = 1;
-        }
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return old;
-}
-
-
-/*
- * Workers of older configurations may still read the seat: the struct is kept
- * for reuse.
- */
-
-static void
-ngx_etcd_seat_vacate(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat)
-{
-    ngx_etcd_redo_t  redo;
-
-    redo.n = 0;
-
-    ngx_etcd_redo_set(&redo, &seat->id, 0);
-    ngx_etcd_redo_set(&redo, &seat->until, 0);
-    ngx_etcd_redo_remove(&redo, &seat->queue);
-    ngx_etcd_redo_insert_tail(&redo, &zone->sh->vacated, &seat->queue);
-
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
-
-    ngx_slab_free_locked(zone->shpool, seat->key.data);
+    return ngx_etcd_object_any_old(zone, &ngx_etcd_seat_type);
 }
 
 
@@ -389,7 +263,8 @@ ngx_etcd_seat_until(ngx_etcd_seat_t *seat, ngx_uint_t id)
 
     until = __atomic_load_n(&seat->until, __ATOMIC_ACQUIRE);
 
-    return (__atomic_load_n(&seat->id, __ATOMIC_ACQUIRE) == id) ? until : 0;
+    return (__atomic_load_n(&seat->object.id, __ATOMIC_ACQUIRE) == id)
+           ? until : 0;
 }
 
 
@@ -416,7 +291,8 @@ ngx_etcd_seat_term(ngx_etcd_seat_t *seat, ngx_uint_t id)
 
         if (__atomic_load_n(&seat->sequence, __ATOMIC_RELAXED) == sequence) {
             return (created == own
-                    && __atomic_load_n(&seat->id, __ATOMIC_ACQUIRE) == id)
+                    && __atomic_load_n(&seat->object.id, __ATOMIC_ACQUIRE)
+                       == id)
                    ? created : 0;
         }
     }
@@ -446,7 +322,7 @@ ngx_etcd_seat_view(ngx_etcd_seat_t *seat, ngx_uint_t id,
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
 
         if (__atomic_load_n(&seat->sequence, __ATOMIC_RELAXED) == sequence) {
-            return (__atomic_load_n(&seat->id, __ATOMIC_ACQUIRE) == id)
+            return (__atomic_load_n(&seat->object.id, __ATOMIC_ACQUIRE) == id)
                    ? NGX_OK : NGX_DECLINED;
         }
     }

@@ -14,7 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_zone.h>
+#include <ngx_etcd_object.h>
 
 
 #define NGX_ETCD_SEAT_MAX_KEY    1024
@@ -57,13 +57,8 @@ typedef struct {
 
 
 typedef struct {
-    ngx_queue_t                      queue;
-    ngx_atomic_t                     id;           /* 0: unused */
-    uint32_t                         epoch;        /* of the last configuration
-                                                      that declared the seat */
-    ngx_etcd_seat_kind_e             kind;
-    ngx_str_t                        key;          /* or prefix */
-
+    ngx_etcd_object_t                object;       /* variant: the kind; name:
+                                                      the key, or prefix */
     ngx_etcd_seat_hold_t             hold;         /* protected by the mutex */
 
     ngx_etcd_word_t                  until;        /* the instance leads until
@@ -93,8 +88,9 @@ ngx_etcd_seat_t *ngx_etcd_seat_declare(ngx_etcd_zone_t *zone,
  * zone of the previous configuration, which had another size, into a new
  * seat.
  */
-ngx_int_t ngx_etcd_seat_inherit(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat,
-    ngx_etcd_zone_t *from);
+ngx_int_t ngx_etcd_seat_inherit(ngx_etcd_seat_t *seat, ngx_etcd_zone_t *from);
+
+typedef void (*ngx_etcd_seat_hold_pt)(void *data, ngx_etcd_seat_hold_t *hold);
 
 /*
  * Called by the owner: releases the seats that its configuration has not
@@ -102,7 +98,7 @@ ngx_int_t ngx_etcd_seat_inherit(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat,
  * NGX_AGAIN.
  */
 ngx_int_t ngx_etcd_seat_vacate_old(ngx_etcd_zone_t *zone,
-    void (*handler)(void *data, ngx_etcd_seat_hold_t *hold), void *data);
+    ngx_etcd_seat_hold_pt handler, void *data);
 
 /* Returns 1 if there is a seat to be released. */
 ngx_uint_t ngx_etcd_seat_old(ngx_etcd_zone_t *zone);

@@ -29,14 +29,7 @@ typedef struct {
 } ngx_etcd_heir_t;
 
 
-static ngx_etcd_set_t *ngx_etcd_set_find(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_id_t *id);
-static ngx_uint_t ngx_etcd_set_is(ngx_etcd_set_t *set, ngx_etcd_set_id_t *id);
-static ngx_etcd_set_t *ngx_etcd_set_create(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_id_t *id);
-static void ngx_etcd_set_clear(ngx_etcd_set_t *set);
-static ngx_int_t ngx_etcd_set_copy(ngx_etcd_zone_t *zone, ngx_str_t *dst,
-    ngx_str_t *src);
+static void ngx_etcd_set_clear(void *data);
 static ngx_etcd_set_t *ngx_etcd_set_heir_of(ngx_etcd_zone_t *from,
     ngx_etcd_heir_t *heir);
 static ngx_int_t ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n,
@@ -56,129 +49,41 @@ static void ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_set_reader_t *reader, ngx_atomic_uint_t to);
 
 
+const ngx_etcd_object_type_t  ngx_etcd_set_type = {
+    NGX_ETCD_ZONE_SETS, sizeof(ngx_etcd_set_t), ngx_etcd_set_clear
+};
+
+
 ngx_etcd_set_t *
 ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
 {
-    ngx_etcd_set_t  *set;
+    ngx_etcd_object_id_t  object;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NULL;
-    }
+    object.variant = id->kind << 1 | id->stream;
+    object.name = id->name;
+    object.prefix = id->prefix;
 
-    set = ngx_etcd_set_find(zone, id);
-
-    if (set == NULL) {
-        set = ngx_etcd_set_create(zone, id);
-    }
-
-    if (set != NULL) {
-        set->epoch = zone->epoch;
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return set;
-}
-
-
-static ngx_etcd_set_t *
-ngx_etcd_set_find(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
-{
-    ngx_queue_t     *q;
-    ngx_etcd_set_t  *set;
-
-    for (q = ngx_queue_head(&zone->sh->sets);
-         q != ngx_queue_sentinel(&zone->sh->sets);
-         q = ngx_queue_next(q))
-    {
-        set = ngx_queue_data(q, ngx_etcd_set_t, queue);
-
-        /* a set that is being retired has no id */
-
-        if (set->id != 0 && ngx_etcd_set_is(set, id)) {
-            return set;
-        }
-    }
-
-    return NULL;
-}
-
-
-static ngx_uint_t
-ngx_etcd_set_is(ngx_etcd_set_t *set, ngx_etcd_set_id_t *id)
-{
-    return set->stream == id->stream
-           && set->kind == id->kind
-           && set->name.len == id->name.len
-           && set->prefix.len == id->prefix.len
-           && ngx_memcmp(set->name.data, id->name.data, id->name.len) == 0
-           && ngx_memcmp(set->prefix.data, id->prefix.data, id->prefix.len)
-              == 0;
-}
-
-
-static ngx_etcd_set_t *
-ngx_etcd_set_create(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
-{
-    ngx_etcd_set_t   *set;
-    ngx_etcd_redo_t   redo;
-
-    set = zone->sh->retired;
-    redo.n = 0;
-
-    if (set != NULL) {
-        ngx_etcd_redo_set(&redo, &zone->sh->retired, set->next);
-        ngx_etcd_set_clear(set);
-
-    } else {
-        set = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_set_t));
-        if (set == NULL) {
-            return NULL;
-        }
-    }
-
-    if (ngx_etcd_set_copy(zone, &set->name, &id->name) != NGX_OK
-        || ngx_etcd_set_copy(zone, &set->prefix, &id->prefix) != NGX_OK)
-    {
-        if (set->name.data != NULL) {
-            ngx_slab_free_locked(zone->shpool, set->name.data);
-        }
-
-        if (set != zone->sh->retired) {
-            set->next = zone->sh->retired;
-            zone->sh->retired = set;
-        }
-
-        return NULL;
-    }
-
-    set->stream = id->stream;
-    set->kind = id->kind;
-    set->id = ++zone->sh->next_id;
-
-    ngx_etcd_redo_insert_tail(&redo, &zone->sh->sets, &set->queue);
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
-
-    return set;
+    return ngx_etcd_object_declare(zone, &ngx_etcd_set_type, &object);
 }
 
 
 /*
- * Clears all fields but the keys by which retired sets are found, and the
- * gauge: like slots, the gauge is never freed, because a process may still
- * count in it.
+ * Keeps the gauge: like slots, the gauge is never freed, because a process
+ * may still count in it.
  */
 
 static void
-ngx_etcd_set_clear(ngx_etcd_set_t *set)
+ngx_etcd_set_clear(void *data)
 {
-    u_char  *p;
+    u_char          *p;
+    ngx_etcd_set_t  *set;
 
-    p = (u_char *) set;
+    p = data;
+    set = data;
 
-    ngx_memzero(p + offsetof(ngx_etcd_set_t, id),
+    ngx_memzero(p + offsetof(ngx_etcd_set_t, generation),
                 offsetof(ngx_etcd_set_t, waiting)
-                - offsetof(ngx_etcd_set_t, id));
+                - offsetof(ngx_etcd_set_t, generation));
 
     ngx_memzero(p + offsetof(ngx_etcd_set_t, arrived),
                 sizeof(ngx_etcd_set_t) - offsetof(ngx_etcd_set_t, arrived));
@@ -186,21 +91,6 @@ ngx_etcd_set_clear(ngx_etcd_set_t *set)
     if (set->waiting != NULL) {
         ngx_memzero(set->waiting, sizeof(ngx_etcd_gauge_t));
     }
-}
-
-
-static ngx_int_t
-ngx_etcd_set_copy(ngx_etcd_zone_t *zone, ngx_str_t *dst, ngx_str_t *src)
-{
-    dst->data = ngx_slab_alloc_locked(zone->shpool, src->len + 1);
-    if (dst->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(dst->data, src->data, src->len);
-    dst->len = src->len;
-
-    return NGX_OK;
 }
 
 
@@ -247,7 +137,7 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     }
 
     old = ngx_etcd_set_heir_of(from, &heir);
-    id = (old != NULL) ? old->id : 0;
+    id = (old != NULL) ? old->object.id : 0;
 
     ngx_etcd_zone_unlock(from);
 
@@ -266,7 +156,7 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         return (rc == NGX_ERROR) ? NGX_ERROR : NGX_AGAIN;
     }
 
-    if (old->id == id) {
+    if (old->object.id == id) {
         set->state = old->state;
         set->params = old->params;
         set->verified = old->verified;
@@ -291,15 +181,9 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 static ngx_etcd_set_t *
 ngx_etcd_set_heir_of(ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir)
 {
-    ngx_etcd_set_t     *old;
-    ngx_etcd_set_id_t   id;
+    ngx_etcd_set_t  *old;
 
-    id.stream = heir->set->stream;
-    id.kind = heir->set->kind;
-    id.name = heir->set->name;
-    id.prefix = heir->set->prefix;
-
-    old = ngx_etcd_set_find(from, &id);
+    old = ngx_etcd_object_find(from, &ngx_etcd_set_type, &heir->set->object);
 
     if (old != NULL) {
         heir->from = old;
@@ -627,7 +511,7 @@ ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
         return NGX_BUSY;
     }
 
-    if (set->id != id) {
+    if (set->object.id != id) {
         rc = NGX_DECLINED;
 
     } else if (set->dirty && !ngx_etcd_set_torn(set, reader)) {

@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_gauge.h>
+#include <ngx_etcd_object.h>
 #include <ngx_etcd_zone.h>
 
 
@@ -143,11 +144,7 @@ typedef enum {
  */
 
 struct ngx_etcd_set_s {
-    ngx_queue_t                      queue;
-    ngx_etcd_set_t                  *next;         /* in zone->sh->retired */
-    uint32_t                         id;           /* 0: retired */
-    uint32_t                         epoch;        /* of the last configuration
-                                                      that declared the set */
+    ngx_etcd_object_t                object;       /* name: of the upstream */
 
     ngx_atomic_t                     generation;
     ngx_atomic_t                     state;        /* ngx_etcd_set_state_e */
@@ -176,8 +173,6 @@ struct ngx_etcd_set_s {
                                                       commit are visible */
     ngx_uint_t                       commits;      /* number of pieces, visible
                                                       or not */
-    ngx_uint_t                       stream;       /* 1: of the stream
-                                                      module */
     ngx_uint_t                       nslots;
     ngx_uint_t                       nmembers;     /* slots in use */
     ngx_uint_t                       ninvalid;
@@ -206,25 +201,29 @@ struct ngx_etcd_set_s {
                                                       reused slots */
     ngx_etcd_word_t                  requests_shown;
 
-    uint32_t                         kind;         /* 0: members; other kinds
-                                                      are private to their
-                                                      users */
     uint32_t                         params;       /* hash of the parameters
                                                       that values were decoded
                                                       with */
-    ngx_str_t                        name;         /* upstream name */
-    ngx_str_t                        prefix;
 };
 
 
 /* the identity of a set */
 
 typedef struct {
-    ngx_uint_t                       stream;
-    uint32_t                         kind;
+    ngx_uint_t                       stream;       /* 1: of the stream
+                                                      module */
+    uint32_t                         kind;         /* 0: members; other kinds
+                                                      are private to their
+                                                      users */
     ngx_str_t                        name;
     ngx_str_t                        prefix;
 } ngx_etcd_set_id_t;
+
+#define ngx_etcd_set_stream(set)     ((set)->object.variant & 1)
+
+
+extern const ngx_etcd_object_type_t  ngx_etcd_set_type;
+
 
 /*
  * Called by the master while a configuration is loaded: finds the set with

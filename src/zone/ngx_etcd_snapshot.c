@@ -133,7 +133,7 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
 
     snapshot->entries = NULL;
     snapshot->ncopied = 0;
-    snapshot->stream = set->stream;
+    snapshot->stream = ngx_etcd_set_stream(set);
     snapshot->params = set->params;
     snapshot->generation = set->generation;
     snapshot->commits = set->commits;

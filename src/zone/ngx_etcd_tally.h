@@ -14,13 +14,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_gauge.h>
+#include <ngx_etcd_object.h>
 
 
 typedef struct {
-    ngx_queue_t          queue;
-    ngx_str_t            name;
-    ngx_uint_t           epoch;         /* of the last configuration that
-                                           declared the lock */
+    ngx_etcd_object_t    object;
     ngx_etcd_gauge_t     held;
     ngx_etcd_gauge_t     waiting;
     ngx_atomic_t         acquired;

@@ -58,7 +58,7 @@ ngx_etcd_view_lock(ngx_etcd_view_t *view)
         return NGX_AGAIN;
     }
 
-    if (view->set->id != view->id) {
+    if (view->set->object.id != view->id) {
         ngx_etcd_zone_unlock(view->zone);
         return NGX_DECLINED;
     }

@@ -34,6 +34,7 @@ ngx_int_t
 ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
     ngx_etcd_zone_t *old)
 {
+    ngx_uint_t               i;
     ngx_etcd_zone_shared_t  *sh;
 
     zone->shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
@@ -56,10 +57,11 @@ ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
         return NGX_ERROR;
     }
 
-    ngx_queue_init(&sh->sets);
-    ngx_queue_init(&sh->seats);
-    ngx_queue_init(&sh->vacated);
-    ngx_queue_init(&sh->tallies);
+    for (i = 0; i < NGX_ETCD_ZONE_LISTS; i++) {
+        ngx_queue_init(&sh->objects[i]);
+        ngx_queue_init(&sh->unused[i]);
+    }
+
     sh->endpoints.current = -1;
 
     /* The caller that needs memory logs a full zone, once. */

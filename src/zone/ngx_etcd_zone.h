@@ -38,8 +38,18 @@
 
 typedef volatile uint64_t            ngx_etcd_word_t;
 typedef struct ngx_etcd_set_s        ngx_etcd_set_t;
-typedef struct ngx_etcd_cell_s       ngx_etcd_cell_t;
 typedef struct ngx_etcd_lock_table_s  ngx_etcd_lock_table_t;
+
+
+/* lists of objects that are declared by name, ngx_etcd_object.h */
+
+typedef enum {
+    NGX_ETCD_ZONE_SETS = 0,          /* in the order of their ids */
+    NGX_ETCD_ZONE_SEATS,
+    NGX_ETCD_ZONE_CELLS,
+    NGX_ETCD_ZONE_TALLIES,
+    NGX_ETCD_ZONE_LISTS
+} ngx_etcd_zone_list_e;
 
 
 typedef enum {
@@ -125,12 +135,9 @@ typedef struct {
     ngx_etcd_word_t                  endpoints_version;
     ngx_etcd_zone_endpoints_t        endpoints;
 
-    ngx_queue_t                      sets;
-    ngx_etcd_set_t                  *retired;      /* structs for reuse */
-    ngx_queue_t                      seats;        /* ngx_etcd_seat.h */
-    ngx_queue_t                      vacated;      /* structs for reuse */
-    ngx_queue_t                      tallies;      /* ngx_etcd_tally.h */
-    ngx_etcd_cell_t                 *cells;        /* ngx_etcd_cell.h */
+    ngx_queue_t                      objects[NGX_ETCD_ZONE_LISTS];
+    ngx_queue_t                      unused[NGX_ETCD_ZONE_LISTS];
+                                                   /* structs for reuse */
     void                            *chunks;       /* slot pages for reuse */
     uint32_t                         next_id;
     uint32_t                         next_uid;

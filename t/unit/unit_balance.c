@@ -709,7 +709,7 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
 
     } else if (ngx_strcmp(name, "orphan") == 0) {
         ngx_etcd_unit_rules.leader = 1;
-        ngx_etcd_unit_set->id++;
+        ngx_etcd_unit_set->object.id++;
 
     } else if (ngx_strcmp(name, "bench") == 0) {
         ngx_etcd_unit_bench(worker, arg[2]);

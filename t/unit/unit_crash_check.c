@@ -154,7 +154,7 @@ ngx_etcd_crash_complete(void)
     for (n = 0; n < NGX_ETCD_CRASH_SETS; n++) {
         set = ngx_etcd_crash.sets[n];
 
-        if (set->id != ngx_etcd_crash.ids[n] || set->revision == 0) {
+        if (set->object.id != ngx_etcd_crash.ids[n] || set->revision == 0) {
             continue;
         }
 
@@ -182,10 +182,10 @@ ngx_etcd_crash_invariants(void)
 
     ngx_etcd_crash_structures(&now);
 
-    sets = &ngx_etcd_crash.zone.sh->sets;
+    sets = &ngx_etcd_crash.zone.sh->objects[NGX_ETCD_ZONE_SETS];
 
     for (q = sets->next; q != sets; q = q->next) {
-        ngx_etcd_crash_set(ngx_queue_data(q, ngx_etcd_set_t, queue));
+        ngx_etcd_crash_set(ngx_queue_data(q, ngx_etcd_set_t, object.queue));
     }
 
 #define ngx_etcd_crash_lost(what)                                             \
@@ -392,7 +392,7 @@ ngx_etcd_crash_take_over(void)
     ngx_etcd_crash_done(ngx_etcd_cell_retire_old(zone), "retire cells");
 
     for (n = 0; n < NGX_ETCD_CRASH_SETS; n++) {
-        if (ngx_etcd_crash.sets[n]->id == ngx_etcd_crash.ids[n]
+        if (ngx_etcd_crash.sets[n]->object.id == ngx_etcd_crash.ids[n]
             && ngx_strcmp(ngx_etcd_crash.broken, "recover") != 0)
         {
             ngx_etcd_crash_done(ngx_etcd_set_recover(zone,
@@ -563,7 +563,7 @@ ngx_etcd_crash_catch_up(void)
     ngx_uint_t  n;
 
     for (n = 0; n < NGX_ETCD_CRASH_SETS; n++) {
-        if (ngx_etcd_crash.sets[n]->id == ngx_etcd_crash.ids[n]) {
+        if (ngx_etcd_crash.sets[n]->object.id == ngx_etcd_crash.ids[n]) {
             ngx_etcd_crash_list(n);
             ngx_etcd_crash_sums(n);
         }

@@ -185,7 +185,7 @@ ngx_etcd_crash_look_set(ngx_etcd_crash_state_t *state, ngx_uint_t n)
 
     set = ngx_etcd_crash.sets[n];
 
-    if (set->id != ngx_etcd_crash.ids[n]) {
+    if (set->object.id != ngx_etcd_crash.ids[n]) {
         return;
     }
 
@@ -285,7 +285,7 @@ ngx_etcd_crash_look_words(ngx_etcd_crash_state_t *state)
 /* structures, all of which are in one list or another */
 
 static ngx_uint_t
-ngx_etcd_crash_queue(ngx_queue_t *h, char *what)
+ngx_etcd_crash_queue(ngx_queue_t *h, size_t size, char *what)
 {
     ngx_uint_t    n;
     ngx_queue_t  *q;
@@ -293,7 +293,7 @@ ngx_etcd_crash_queue(ngx_queue_t *h, char *what)
     n = 0;
 
     for (q = h->next; q != h; q = q->next) {
-        ngx_etcd_crash_meet(q, sizeof(ngx_queue_t), what);
+        ngx_etcd_crash_meet(q, size, what);
 
         if (q->next->prev != q || q->prev->next != q) {
             ngx_etcd_crash_fault("a queue of %ss is torn", what);
@@ -320,33 +320,46 @@ ngx_etcd_crash_chunks(ngx_etcd_set_t *set)
 }
 
 
+/* those that are in use, and those that are not */
+
+static ngx_uint_t
+ngx_etcd_crash_objects(ngx_etcd_zone_list_e list, size_t size, char *what)
+{
+    ngx_etcd_zone_shared_t  *sh;
+
+    sh = ngx_etcd_crash.zone.sh;
+
+    return ngx_etcd_crash_queue(&sh->objects[list], size, what)
+           + ngx_etcd_crash_queue(&sh->unused[list], size, what);
+}
+
+
 void
 ngx_etcd_crash_structures(ngx_etcd_crash_state_t *state)
 {
-    ngx_queue_t             *q;
+    ngx_queue_t             *q, *sets;
     ngx_etcd_set_t          *set;
-    ngx_etcd_cell_t         *cell;
     ngx_etcd_slot_t         *chunk;
     ngx_etcd_zone_shared_t  *sh;
 
     sh = ngx_etcd_crash.zone.sh;
     ngx_etcd_crash_nmet = 0;
 
-    state->sets = ngx_etcd_crash_queue(&sh->sets, "set");
-    state->seats = ngx_etcd_crash_queue(&sh->seats, "seat")
-                   + ngx_etcd_crash_queue(&sh->vacated, "seat");
-    state->tallies = ngx_etcd_crash_queue(&sh->tallies, "tally");
+    state->sets = ngx_etcd_crash_objects(NGX_ETCD_ZONE_SETS,
+                                         sizeof(ngx_etcd_set_t), "set");
+    state->seats = ngx_etcd_crash_objects(NGX_ETCD_ZONE_SEATS,
+                                         sizeof(ngx_etcd_seat_t), "seat");
+    state->cells = ngx_etcd_crash_objects(NGX_ETCD_ZONE_CELLS,
+                                         sizeof(ngx_etcd_cell_t), "cell");
+    state->tallies = ngx_etcd_crash_objects(NGX_ETCD_ZONE_TALLIES,
+                                         sizeof(ngx_etcd_tally_t), "tally");
     state->chunks = 0;
-    state->cells = 0;
 
-    for (q = sh->sets.next; q != &sh->sets; q = q->next) {
-        set = ngx_queue_data(q, ngx_etcd_set_t, queue);
+    sets = &sh->objects[NGX_ETCD_ZONE_SETS];
+
+    for (q = sets->next; q != sets; q = q->next) {
+        set = ngx_queue_data(q, ngx_etcd_set_t, object.queue);
         state->chunks += ngx_etcd_crash_chunks(set);
-    }
-
-    for (set = sh->retired; set != NULL; set = set->next) {
-        ngx_etcd_crash_meet(&set->queue, sizeof(ngx_etcd_set_t), "set");
-        state->sets++;
     }
 
     for (chunk = sh->chunks;
@@ -356,11 +369,6 @@ ngx_etcd_crash_structures(ngx_etcd_crash_state_t *state)
         ngx_etcd_crash_meet(chunk, sizeof(ngx_etcd_chunk_t),
                             "a page of slots");
         state->chunks++;
-    }
-
-    for (cell = sh->cells; cell != NULL; cell = cell->next) {
-        ngx_etcd_crash_meet(cell, sizeof(ngx_etcd_cell_t), "a cell");
-        state->cells++;
     }
 }
 

@@ -504,10 +504,10 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
         return NGX_ERROR;
     }
 
-    crash->ids[0] = crash->sets[0]->id;
-    crash->ids[1] = crash->sets[1]->id;
-    crash->seat_id = crash->seat->id;
-    crash->cell_id = crash->cell->id;
+    crash->ids[0] = crash->sets[0]->object.id;
+    crash->ids[1] = crash->sets[1]->object.id;
+    crash->seat_id = crash->seat->object.id;
+    crash->cell_id = crash->cell->object.id;
 
     ngx_etcd_crash_members();
     ngx_etcd_crash_holds(1);

@@ -232,7 +232,7 @@ ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t msec)
     ngx_memzero(&reader, sizeof(ngx_etcd_set_reader_t));
     reader.any = 1;
 
-    master = ngx_etcd_set_read(zone, set, set->id, &reader, 0,
+    master = ngx_etcd_set_read(zone, set, set->object.id, &reader, 0,
                                ngx_etcd_unit_no_slot, NULL);
 
     ngx_process = process;
