@@ -2,7 +2,7 @@
 
 # The decoder of keys and values for itself: attributes that no other test
 # sees, limits, and random input; the map that keys are found by; the word that
-# owners of a seat write; and how the log shows texts of others.
+# owners of a seat write; seqlocks; and how the log shows texts of others.
 
 use strict;
 use warnings;
@@ -500,6 +500,16 @@ for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
     my ($until) = $output =~ /^seat: (\d+)$/m;
 
     is($until, $wanted, "owners of a seat write $owners") or diag($output);
+}
+
+
+# data that one process writes while others read
+
+{
+    my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
+        "load_module $module;\netcd_seqlock;\n");
+
+    like($output, qr/^seqlock: ok$/m, 'a seqlock and a latch');
 }
 
 

@@ -9,11 +9,6 @@
 #include <ngx_etcd_cell.h>
 
 
-/* attempts to read: two changes during a read overwrite the view being read */
-
-#define NGX_ETCD_CELL_TRIES  256
-
-
 static void ngx_etcd_cell_clear(void *data);
 static void ngx_etcd_cell_take(void *data, void *old);
 static ngx_etcd_cell_view_t *ngx_etcd_cell_view(ngx_etcd_cell_t *cell);
@@ -102,24 +97,16 @@ ngx_etcd_cell_write(ngx_etcd_zone_t *zone, ngx_etcd_cell_t *cell,
 void
 ngx_etcd_cell_fill(ngx_etcd_cell_t *cell, ngx_etcd_cell_view_t *view)
 {
-    uint64_t  version;
-
-    version = cell->version + 1;
-
-    /* Write the spare view only after the current version is visible. */
-
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
-    ngx_etcd_cell_copy(&cell->views[version % 2], view);
-
-    __atomic_store_n(&cell->version, version, __ATOMIC_RELEASE);
+    ngx_etcd_cell_copy(&cell->views[ngx_etcd_seqlock_spare(&cell->lock)],
+                       view);
+    ngx_etcd_seqlock_written(&cell->lock);
 }
 
 
 static ngx_etcd_cell_view_t *
 ngx_etcd_cell_view(ngx_etcd_cell_t *cell)
 {
-    return &cell->views[cell->version % 2];
+    return &cell->views[cell->lock % 2];
 }
 
 
@@ -172,29 +159,22 @@ void
 ngx_etcd_cell_read(ngx_etcd_cell_t *cell, ngx_uint_t id, uint64_t *version,
     ngx_etcd_cell_view_t *copy)
 {
-    uint64_t              seen;
-    ngx_uint_t            i;
-    ngx_etcd_cell_view_t  view;
+    ngx_etcd_cell_view_t       view;
+    ngx_etcd_seqlock_reader_t  reader;
 
-    for (i = 0; i < NGX_ETCD_CELL_TRIES; i++) {
+    ngx_etcd_seqlock_read_latch(&reader, &cell->lock);
 
-        seen = __atomic_load_n(&cell->version, __ATOMIC_ACQUIRE);
+    while (ngx_etcd_seqlock_try(&reader) && reader.seen != *version) {
 
-        if (seen == *version) {
-            return;
-        }
+        ngx_etcd_cell_copy(&view, &cell->views[reader.seen % 2]);
 
-        ngx_etcd_cell_copy(&view, &cell->views[seen % 2]);
-
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
-        if (__atomic_load_n(&cell->version, __ATOMIC_RELAXED) != seen) {
+        if (!ngx_etcd_seqlock_valid(&reader)) {
             continue;
         }
 
         if (__atomic_load_n(&cell->object.id, __ATOMIC_ACQUIRE) == id) {
             ngx_etcd_cell_copy(copy, &view);
-            *version = seen;
+            *version = reader.seen;
         }
 
         return;

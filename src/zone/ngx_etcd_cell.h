@@ -51,9 +51,8 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_object_t                object;       /* name: the key */
-    ngx_etcd_word_t                  version;      /* incremented with each
-                                                      view */
-    ngx_etcd_cell_view_t             views[2];     /* current: version % 2 */
+    ngx_etcd_seqlock_t               lock;         /* of views, a latch */
+    ngx_etcd_cell_view_t             views[2];
 } ngx_etcd_cell_t;
 
 

@@ -9,18 +9,8 @@
 #include <ngx_etcd_lock_table.h>
 
 
-/*
- * attempts to read: a write takes less than 1 us unless the writer is
- * preempted
- */
-
-#define NGX_ETCD_LOCK_TABLE_TRIES  256
-
-
 static ngx_uint_t ngx_etcd_lock_table_gone(ngx_pid_t pid);
 static void ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table);
-static void ngx_etcd_lock_row_begin(ngx_etcd_lock_row_t *row);
-static void ngx_etcd_lock_row_end(ngx_etcd_lock_row_t *row);
 static ngx_int_t ngx_etcd_lock_row_read(ngx_etcd_lock_row_t *row,
     ngx_etcd_lock_entry_t *entry);
 
@@ -153,13 +143,13 @@ ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table, ngx_etcd_tally_t *lock,
     table->used |= (uint64_t) 1 << n;
     row = &table->rows[n];
 
-    ngx_etcd_lock_row_begin(row);
+    ngx_etcd_seqlock_write(&row->lock);
 
     row->entry.lock = lock;
     row->entry.key_len = ngx_min(key->len, NGX_ETCD_LOCK_TABLE_KEY);
     ngx_memcpy(row->entry.key, key->data, row->entry.key_len);
 
-    ngx_etcd_lock_row_end(row);
+    ngx_etcd_seqlock_written(&row->lock);
 
     return row;
 }
@@ -169,11 +159,11 @@ void
 ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table,
     ngx_etcd_lock_row_t *row)
 {
-    ngx_etcd_lock_row_begin(row);
+    ngx_etcd_seqlock_write(&row->lock);
 
     row->entry.state = NGX_ETCD_LOCK_ROW_NONE;
 
-    ngx_etcd_lock_row_end(row);
+    ngx_etcd_seqlock_written(&row->lock);
 
     table->used &= ~((uint64_t) 1 << (row - table->rows));
 }
@@ -183,13 +173,13 @@ void
 ngx_etcd_lock_row_held(ngx_etcd_lock_row_t *row, uint64_t token,
     ngx_msec_t since)
 {
-    ngx_etcd_lock_row_begin(row);
+    ngx_etcd_seqlock_write(&row->lock);
 
     row->entry.state = NGX_ETCD_LOCK_ROW_HELD;
     row->entry.token = token;
     row->entry.since = since;
 
-    ngx_etcd_lock_row_end(row);
+    ngx_etcd_seqlock_written(&row->lock);
 }
 
 
@@ -197,30 +187,13 @@ void
 ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
     ngx_msec_t since)
 {
-    ngx_etcd_lock_row_begin(row);
+    ngx_etcd_seqlock_write(&row->lock);
 
     row->entry.state = NGX_ETCD_LOCK_ROW_WAITING;
     row->entry.waiting = n;
     row->entry.since = since;
 
-    ngx_etcd_lock_row_end(row);
-}
-
-
-/* The number may be odd already: a writer was killed. */
-
-static void
-ngx_etcd_lock_row_begin(ngx_etcd_lock_row_t *row)
-{
-    __atomic_store_n(&row->sequence, row->sequence | 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
-
-static void
-ngx_etcd_lock_row_end(ngx_etcd_lock_row_t *row)
-{
-    __atomic_store_n(&row->sequence, row->sequence + 1, __ATOMIC_RELEASE);
+    ngx_etcd_seqlock_written(&row->lock);
 }
 
 
@@ -282,23 +255,15 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
 static ngx_int_t
 ngx_etcd_lock_row_read(ngx_etcd_lock_row_t *row, ngx_etcd_lock_entry_t *entry)
 {
-    uint64_t    sequence;
-    ngx_uint_t  i;
+    ngx_etcd_seqlock_reader_t  reader;
 
-    for (i = 0; i < NGX_ETCD_LOCK_TABLE_TRIES; i++) {
+    ngx_etcd_seqlock_read(&reader, &row->lock);
 
-        sequence = __atomic_load_n(&row->sequence, __ATOMIC_ACQUIRE);
-
-        if (sequence & 1) {
-            ngx_cpu_pause();
-            continue;
-        }
+    while (ngx_etcd_seqlock_try(&reader)) {
 
         *entry = row->entry;
 
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
-        if (__atomic_load_n(&row->sequence, __ATOMIC_RELAXED) == sequence) {
+        if (ngx_etcd_seqlock_valid(&reader)) {
             return NGX_OK;
         }
     }

@@ -45,7 +45,7 @@ typedef struct {
 
 
 typedef struct {
-    ngx_etcd_word_t         sequence;      /* seqlock, odd: being written */
+    ngx_etcd_seqlock_t      lock;
     ngx_etcd_lock_entry_t   entry;
 } ngx_etcd_lock_row_t;
 

@@ -9,14 +9,6 @@
 #include <ngx_etcd_seat.h>
 
 
-/*
- * attempts to read: a write takes less than 1 us unless the writer is
- * preempted
- */
-
-#define NGX_ETCD_SEAT_TRIES  256
-
-
 /* seats that are released, and what is done with what they hold */
 
 typedef struct {
@@ -208,21 +200,12 @@ ngx_etcd_seat_show(ngx_etcd_zone_t *zone, ngx_etcd_seat_t *seat,
 }
 
 
-/* A seqlock write.  The number may be odd already: a writer was killed. */
-
 static void
 ngx_etcd_seat_write_view(ngx_etcd_seat_t *seat, ngx_etcd_seat_view_t *view)
 {
-    uint64_t  sequence;
-
-    sequence = seat->sequence | 1;
-
-    __atomic_store_n(&seat->sequence, sequence, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
+    ngx_etcd_seqlock_write(&seat->lock);
     ngx_etcd_seat_copy_view(&seat->view, view);
-
-    __atomic_store_n(&seat->sequence, sequence + 1, __ATOMIC_RELEASE);
+    ngx_etcd_seqlock_written(&seat->lock);
 }
 
 
@@ -271,25 +254,17 @@ ngx_etcd_seat_until(ngx_etcd_seat_t *seat, ngx_uint_t id)
 int64_t
 ngx_etcd_seat_term(ngx_etcd_seat_t *seat, ngx_uint_t id)
 {
-    int64_t     created, own;
-    uint64_t    sequence;
-    ngx_uint_t  i;
+    int64_t                    created, own;
+    ngx_etcd_seqlock_reader_t  reader;
 
-    for (i = 0; i < NGX_ETCD_SEAT_TRIES; i++) {
+    ngx_etcd_seqlock_read(&reader, &seat->lock);
 
-        sequence = __atomic_load_n(&seat->sequence, __ATOMIC_ACQUIRE);
-
-        if (sequence & 1) {
-            ngx_cpu_pause();
-            continue;
-        }
+    while (ngx_etcd_seqlock_try(&reader)) {
 
         created = __atomic_load_n(&seat->view.created, __ATOMIC_RELAXED);
         own = __atomic_load_n(&seat->hold.created, __ATOMIC_RELAXED);
 
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
-        if (__atomic_load_n(&seat->sequence, __ATOMIC_RELAXED) == sequence) {
+        if (ngx_etcd_seqlock_valid(&reader)) {
             return (created == own
                     && __atomic_load_n(&seat->object.id, __ATOMIC_ACQUIRE)
                        == id)
@@ -305,23 +280,15 @@ ngx_int_t
 ngx_etcd_seat_view(ngx_etcd_seat_t *seat, ngx_uint_t id,
     ngx_etcd_seat_view_t *view)
 {
-    uint64_t    sequence;
-    ngx_uint_t  i;
+    ngx_etcd_seqlock_reader_t  reader;
 
-    for (i = 0; i < NGX_ETCD_SEAT_TRIES; i++) {
+    ngx_etcd_seqlock_read(&reader, &seat->lock);
 
-        sequence = __atomic_load_n(&seat->sequence, __ATOMIC_ACQUIRE);
-
-        if (sequence & 1) {
-            ngx_cpu_pause();
-            continue;
-        }
+    while (ngx_etcd_seqlock_try(&reader)) {
 
         ngx_etcd_seat_copy_view(view, &seat->view);
 
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
-        if (__atomic_load_n(&seat->sequence, __ATOMIC_RELAXED) == sequence) {
+        if (ngx_etcd_seqlock_valid(&reader)) {
             return (__atomic_load_n(&seat->object.id, __ATOMIC_ACQUIRE) == id)
                    ? NGX_OK : NGX_DECLINED;
         }

@@ -70,8 +70,7 @@ typedef struct {
     ngx_etcd_word_t                  asked;        /* last request for
                                                       view.expires,
                                                       ngx_etcd_clock() */
-    ngx_etcd_word_t                  sequence;     /* seqlock of view, odd:
-                                                      being written */
+    ngx_etcd_seqlock_t               lock;         /* of view */
     ngx_etcd_seat_view_t             view;
 } ngx_etcd_seat_t;
 

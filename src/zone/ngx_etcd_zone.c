@@ -259,26 +259,15 @@ ngx_etcd_zone_release(ngx_etcd_zone_t *zone)
 }
 
 
-/*
- * A seqlock write: the version is odd while the endpoints are being written.
- */
-
 void
 ngx_etcd_zone_set_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_endpoints_t *endpoints)
 {
-    uint64_t                 version;
-    ngx_etcd_zone_shared_t  *sh;
+    ngx_etcd_seqlock_write(&zone->sh->endpoints_lock);
 
-    sh = zone->sh;
-    version = sh->endpoints_version | 1;
+    zone->sh->endpoints = *endpoints;
 
-    __atomic_store_n(&sh->endpoints_version, version, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
-    sh->endpoints = *endpoints;
-
-    __atomic_store_n(&sh->endpoints_version, version + 1, __ATOMIC_RELEASE);
+    ngx_etcd_seqlock_written(&zone->sh->endpoints_lock);
 }
 
 
@@ -286,29 +275,17 @@ ngx_int_t
 ngx_etcd_zone_get_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_endpoints_t *endpoints)
 {
-    uint64_t                 version;
-    ngx_uint_t               i;
-    ngx_etcd_zone_shared_t  *sh;
+    ngx_etcd_seqlock_reader_t  reader;
 
-    sh = zone->sh;
+    ngx_etcd_seqlock_read_patient(&reader, &zone->sh->endpoints_lock);
 
-    for (i = 0; i < NGX_ETCD_ZONE_YIELDS; i++) {
+    while (ngx_etcd_seqlock_try(&reader)) {
 
-        version = __atomic_load_n(&sh->endpoints_version, __ATOMIC_ACQUIRE);
+        *endpoints = zone->sh->endpoints;
 
-        if ((version & 1) == 0) {
-            *endpoints = sh->endpoints;
-
-            __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
-            if (__atomic_load_n(&sh->endpoints_version, __ATOMIC_RELAXED)
-                == version)
-            {
-                return NGX_OK;
-            }
+        if (ngx_etcd_seqlock_valid(&reader)) {
+            return NGX_OK;
         }
-
-        ngx_sched_yield();
     }
 
     return NGX_AGAIN;

@@ -20,6 +20,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_histogram.h>
 #include <ngx_etcd_redo.h>
+#include <ngx_etcd_seqlock.h>
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
@@ -132,7 +133,7 @@ typedef struct {
     ngx_etcd_zone_cluster_t          cluster;
     ngx_etcd_zone_space_t            space;
 
-    ngx_etcd_word_t                  endpoints_version;
+    ngx_etcd_seqlock_t               endpoints_lock;
     ngx_etcd_zone_endpoints_t        endpoints;
 
     ngx_queue_t                      objects[NGX_ETCD_ZONE_LISTS];

@@ -605,7 +605,7 @@ ngx_etcd_crash_lock_tables(void)
 
     for (i = 0; i < NGX_ETCD_LOCK_TABLE_ROWS; i++) {
         if (table->rows[i].entry.state != NGX_ETCD_LOCK_ROW_NONE
-            || table->rows[i].sequence % 2 != 0)
+            || table->rows[i].lock % 2 != 0)
         {
             ngx_etcd_crash_fault("a row of a table of locks is in use");
         }

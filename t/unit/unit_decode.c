@@ -75,6 +75,13 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
       0,
       NULL },
 
+    { ngx_string("etcd_seqlock"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_NOARGS,
+      ngx_etcd_unit_seqlock,
+      0,
+      0,
+      NULL },
+
     { ngx_string("etcd_map_flood"),
       NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_etcd_unit_map_flood,
