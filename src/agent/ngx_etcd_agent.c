@@ -11,6 +11,7 @@
 #include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_client.h>
+#include <ngx_etcd_process.h>
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_state_file.h>
@@ -287,9 +288,7 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
         return 0;
     }
 
-    if (kill(ngx_etcd_zone_owner_pid(owner), 0) == -1
-        && ngx_errno == NGX_ESRCH)
-    {
+    if (ngx_etcd_process_gone(ngx_etcd_zone_owner_pid(owner))) {
         return 1;
     }
 

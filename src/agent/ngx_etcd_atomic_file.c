@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_process.h>
 #include <ngx_etcd_atomic_file.h>
 
 
@@ -309,7 +310,5 @@ ngx_etcd_atomic_file_left(ngx_str_t *base, u_char *name, size_t len)
 
     pid = ngx_atoi(name + base->len + 1, len - suffix - base->len - 1);
 
-    return pid > 0
-           && kill((ngx_pid_t) pid, 0) == -1
-           && ngx_errno == NGX_ESRCH;
+    return pid > 0 && ngx_etcd_process_gone((ngx_pid_t) pid);
 }

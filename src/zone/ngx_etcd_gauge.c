@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_gauge.h>
+#include <ngx_etcd_process.h>
 
 
 void
@@ -31,14 +32,9 @@ ngx_etcd_gauge_sum(ngx_etcd_gauge_t *gauge)
     for (i = 0; i < NGX_MAX_PROCESSES; i++) {
         share = gauge->shares[i];
 
-        if (share == 0
-            || (kill((ngx_pid_t) (share >> 32), 0) == -1
-                && ngx_errno == NGX_ESRCH))
-        {
-            continue;
+        if (share != 0 && !ngx_etcd_process_gone((ngx_pid_t) (share >> 32))) {
+            sum += (uint32_t) share;
         }
-
-        sum += (uint32_t) share;
     }
 
     return sum;

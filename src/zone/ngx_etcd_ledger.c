@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_ledger.h>
+#include <ngx_etcd_process.h>
 
 
 /* a fraction, 1/8, of the zone that is not used for cells */
@@ -33,7 +34,6 @@ typedef struct {
 } ngx_etcd_ledger_walk_t;
 
 
-static ngx_uint_t ngx_etcd_ledger_dead(ngx_pid_t pid);
 static ngx_int_t ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row,
     ngx_pid_t pid);
 static ngx_uint_t ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone,
@@ -69,7 +69,7 @@ ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone)
 
         if (pid != 0
             && (rows[i].process == ngx_process_slot
-                || ngx_etcd_ledger_dead(pid))
+                || ngx_etcd_process_gone(pid))
             && ngx_etcd_ledger_settle(zone, i, pid) != NGX_OK)
         {
             return;
@@ -122,19 +122,12 @@ ngx_etcd_ledger_check(ngx_etcd_zone_t *zone)
         pid = rows[i].pid;
 
         if (pid != 0
-            && ngx_etcd_ledger_dead(pid)
+            && ngx_etcd_process_gone(pid)
             && ngx_etcd_ledger_settle(zone, i, pid) != NGX_OK)
         {
             return;
         }
     }
-}
-
-
-static ngx_uint_t
-ngx_etcd_ledger_dead(ngx_pid_t pid)
-{
-    return kill(pid, 0) == -1 && ngx_errno == NGX_ESRCH;
 }
 
 

@@ -7,9 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_lock_table.h>
+#include <ngx_etcd_process.h>
 
 
-static ngx_uint_t ngx_etcd_lock_table_gone(ngx_pid_t pid);
 static void ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table);
 static ngx_int_t ngx_etcd_lock_row_read(ngx_etcd_lock_row_t *row,
     ngx_etcd_lock_entry_t *entry);
@@ -81,7 +81,7 @@ ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone)
 
         /* a former process may have had the pid of this one */
 
-        if (pid != 0 && pid != ngx_pid && !ngx_etcd_lock_table_gone(pid)) {
+        if (pid != 0 && pid != ngx_pid && !ngx_etcd_process_gone(pid)) {
             continue;
         }
 
@@ -97,13 +97,6 @@ ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone)
     }
 
     return NULL;
-}
-
-
-static ngx_uint_t
-ngx_etcd_lock_table_gone(ngx_pid_t pid)
-{
-    return kill(pid, 0) == -1 && ngx_errno == NGX_ESRCH;
 }
 
 
@@ -221,7 +214,7 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
     owner = __atomic_load_n(&table->owner, __ATOMIC_ACQUIRE);
     *pid = (ngx_pid_t) (owner >> 32);
 
-    if (!(owner & 1) || ngx_etcd_lock_table_gone(*pid)) {
+    if (!(owner & 1) || ngx_etcd_process_gone(*pid)) {
         return NGX_OK;
     }
 
