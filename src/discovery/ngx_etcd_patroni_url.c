@@ -23,21 +23,21 @@ static u_char *ngx_etcd_patroni_url_port(ngx_str_t *host);
 
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url = {
     "conn_url",
-    { ngx_string("postgres://"), ngx_string("postgresql://") },
+    { ngx_string("postgres"), ngx_string("postgresql") },
     { 5432, 5432 },
     "does not begin with postgres://HOST"
 };
 
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_proxy_url = {
     "proxy_url",
-    { ngx_string("postgres://"), ngx_string("postgresql://") },
+    { ngx_string("postgres"), ngx_string("postgresql") },
     { 5432, 5432 },
     "does not begin with postgres://HOST"
 };
 
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
     "api_url",
-    { ngx_string("http://"), ngx_string("https://") },
+    { ngx_string("http"), ngx_string("https") },
     { 80, 443 },
     "does not begin with http://HOST or https://HOST, and is not asked"
 };
@@ -157,38 +157,28 @@ static ngx_int_t
 ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url, ngx_str_t *text,
     ngx_uint_t *scheme, ngx_str_t *host)
 {
-    u_char           *p, *last;
     ngx_uint_t        i;
+    ngx_etcd_uri_t    uri;
     const ngx_str_t  *name;
 
-    last = text->data + text->len;
+    if (ngx_etcd_uri_parse(&uri, text) != NULL) {
+        return NGX_ERROR;
+    }
 
     for (i = 0; i < NGX_ETCD_PATRONI_SCHEMES; i++) {
         name = &url->schemes[i];
 
-        if (text->len > name->len
-            && ngx_strncmp(text->data, name->data, name->len) == 0)
+        if (uri.scheme.len == name->len
+            && ngx_strncmp(uri.scheme.data, name->data, name->len) == 0)
         {
-            break;
+            *scheme = i;
+            *host = uri.authority;
+
+            return NGX_OK;
         }
     }
 
-    if (i == NGX_ETCD_PATRONI_SCHEMES) {
-        return NGX_ERROR;
-    }
-
-    *scheme = i;
-    host->data = text->data + url->schemes[i].len;
-
-    for (p = host->data; p < last && *p != '/' && *p != '?'; p++) {
-        if (*p == '@') {
-            host->data = p + 1;
-        }
-    }
-
-    host->len = p - host->data;
-
-    return (host->len != 0) ? NGX_OK : NGX_ERROR;
+    return NGX_ERROR;
 }
 
 
