@@ -15,7 +15,7 @@
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_state_file.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_wakeup.h>
 
@@ -334,8 +334,8 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
         return;
     }
 
-    rc = ngx_etcd_retire_sets(agent->zone, ngx_etcd_stall_now()
-                                           + NGX_ETCD_STALL_BUDGET);
+    rc = ngx_etcd_retire_sets(agent->zone, ngx_etcd_time_budget_now()
+                                           + NGX_ETCD_TIME_BUDGET);
     if (rc == NGX_OK) {
         rc = ngx_etcd_agent_enter(agent);
     }

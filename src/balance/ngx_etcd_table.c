@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_health.h>
 #include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_table.h>
 #include <ngx_etcd_hold.h>
 
@@ -59,7 +59,7 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     table->zone = zone;
     table->set = set;
     table->set_id = set->object.id;
-    table->reader.since = ngx_etcd_stall_now();
+    table->reader.since = ngx_etcd_time_budget_now();
     table->log = log;
 
     table->priority = NGX_ETCD_MEMBER_MAX_PRIORITY;
@@ -114,11 +114,11 @@ ngx_etcd_table_sync(ngx_etcd_table_t *table)
         return NGX_OK;
     }
 
-    begun = ngx_etcd_stall_now();
+    begun = ngx_etcd_time_budget_now();
 
-    rc = ngx_etcd_table_work(table, begun + NGX_ETCD_STALL_BUDGET);
+    rc = ngx_etcd_table_work(table, begun + NGX_ETCD_TIME_BUDGET);
 
-    ngx_etcd_zone_stalled(table->zone, ngx_etcd_stall_now() - begun);
+    ngx_etcd_zone_stalled(table->zone, ngx_etcd_time_budget_now() - begun);
 
     return rc;
 }
@@ -312,7 +312,7 @@ ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until)
 
         ngx_etcd_table_replace(table, n, NULL);
 
-        if (until != 0 && ngx_etcd_stall_now() >= until) {
+        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
             return NGX_AGAIN;
         }
     }
@@ -553,7 +553,7 @@ ngx_etcd_table_reorder(ngx_etcd_table_t *table, uint64_t until)
         }
 
         if (--table->unranked % NGX_ETCD_TABLE_PIECE == 0
-            && until != 0 && ngx_etcd_stall_now() >= until)
+            && until != 0 && ngx_etcd_time_budget_now() >= until)
         {
             return NGX_AGAIN;
         }

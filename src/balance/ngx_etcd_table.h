@@ -83,7 +83,7 @@ void ngx_etcd_table_done(ngx_etcd_table_t *table);
  *     NGX_BUSY   the mutex was held, a commit is incomplete, or there was no
  *                memory: wait before calling again.
  *
- * The update takes at most NGX_ETCD_STALL_BUDGET us and one step.  Up to
+ * The update takes at most NGX_ETCD_TIME_BUDGET us and one step.  Up to
  * NGX_ETCD_SET_RING changes, which the set remembers, become visible at once.
  * If the worker has missed more changes, or if points of a hash ring or
  * members of other priorities have to be moved, the update proceeds piece by
@@ -93,7 +93,7 @@ ngx_int_t ngx_etcd_table_sync(ngx_etcd_table_t *table);
 
 /*
  * Like ngx_etcd_table_sync(), with at least one step, until a time of
- * ngx_etcd_stall_now(); 0: no limit.
+ * ngx_etcd_time_budget_now(); 0: no limit.
  */
 ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 

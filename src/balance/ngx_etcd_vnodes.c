@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_vnodes.h>
 
 
@@ -242,7 +242,7 @@ ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until)
             ngx_etcd_vnodes_end(vnodes, share);
         }
 
-        if (until != 0 && ngx_etcd_stall_now() >= until) {
+        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
             break;
         }
     }

@@ -64,7 +64,7 @@ void ngx_etcd_vnodes_add(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer);
 void ngx_etcd_vnodes_remove(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer);
 
 /*
- * Applies pending changes until a time of ngx_etcd_stall_now(), 0: all of
+ * Applies pending changes until a time of ngx_etcd_time_budget_now(), 0: all of
  * them.  NGX_AGAIN: changes are left; NGX_ERROR: likewise, and there was no
  * memory.
  */

@@ -10,7 +10,7 @@
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_service_host.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 
 
 /* bytes of a zone that are enough for a member, with keys of usual length */
@@ -440,7 +440,7 @@ static void
 ngx_etcd_service_arrived(ngx_etcd_service_t *service)
 {
     if (service->arrived == 0 && !service->mirror.listing) {
-        service->arrived = ngx_etcd_stall_now();
+        service->arrived = ngx_etcd_time_budget_now();
     }
 }
 
@@ -523,7 +523,7 @@ ngx_etcd_service_publish(ngx_event_t *ev)
     commit.ops = diff->ops;
     commit.done = diff->done;
     commit.revision = diff->revision;
-    commit.until = ngx_etcd_stall_now() + NGX_ETCD_STALL_BUDGET;
+    commit.until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
     commit.force = 0;
     commit.changed = diff->changed;
 

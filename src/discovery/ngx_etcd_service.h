@@ -129,8 +129,8 @@ struct ngx_etcd_service_s {
                                                    the set when all is
                                                    published */
     uint64_t                     arrived;       /* the first of its events, by
-                                                   ngx_etcd_stall_now(); 0:
-                                                   there is none */
+                                                   ngx_etcd_time_budget_now();
+                                                   0: there is none */
     ngx_event_t                  publish;       /* posted */
     ngx_event_t                  retry;         /* the mutex was held */
 

@@ -16,7 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_output.h>
 
@@ -161,7 +161,7 @@ ngx_http_etcd_output_post(ngx_http_etcd_pace_t *pace)
         return;
     }
 
-    pace->posted = ngx_etcd_stall_now();
+    pace->posted = ngx_etcd_time_budget_now();
     pace->event.log = ngx_cycle->log;
 
     ngx_post_event(&pace->event, &ngx_posted_next_events);
@@ -189,7 +189,7 @@ ngx_http_etcd_output_event(ngx_event_t *ev)
     }
 
     if (!paused
-        && ngx_etcd_stall_now() - pace->posted > NGX_HTTP_ETCD_OUTPUT_GAP)
+        && ngx_etcd_time_budget_now() - pace->posted > NGX_HTTP_ETCD_OUTPUT_GAP)
     {
         ngx_add_timer(ev, NGX_HTTP_ETCD_OUTPUT_PAUSE);
         return;
@@ -295,14 +295,15 @@ ngx_http_etcd_output_run(ngx_http_etcd_output_t *output)
     ecf = output->status->conf->clusters.elts;
     n = output->status->conf->clusters.nelts;
 
-    begun = ngx_etcd_stall_now();
+    begun = ngx_etcd_time_budget_now();
 
     rc = (output->state == NGX_HTTP_ETCD_OUTPUT_RENDER)
          ? ngx_http_etcd_output_render(output)
          : ngx_http_etcd_output_send(output);
 
     if (n != 0) {
-        ngx_etcd_zone_stalled(&ecf[0]->zone, ngx_etcd_stall_now() - begun);
+        ngx_etcd_zone_stalled(&ecf[0]->zone,
+                              ngx_etcd_time_budget_now() - begun);
     }
 
     if (rc == NGX_DONE) {
@@ -330,7 +331,8 @@ ngx_http_etcd_output_render(ngx_http_etcd_output_t *output)
     status = output->status;
 
     rc = ngx_etcd_status_run(status,
-                             ngx_etcd_stall_now() + NGX_HTTP_ETCD_OUTPUT_BUDGET,
+                             ngx_etcd_time_budget_now()
+                             + NGX_HTTP_ETCD_OUTPUT_BUDGET,
                              NGX_HTTP_ETCD_OUTPUT_PIECE);
 
     if (rc == NGX_ERROR) {

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_status.h>
 
 
@@ -114,7 +114,7 @@ ngx_etcd_status_run(ngx_etcd_status_t *status, uint64_t until, size_t size)
             return rc;
         }
 
-        if (status->out.size >= size || ngx_etcd_stall_now() >= until) {
+        if (status->out.size >= size || ngx_etcd_time_budget_now() >= until) {
             break;
         }
     }

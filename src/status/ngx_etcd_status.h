@@ -99,7 +99,7 @@ ngx_etcd_status_t *ngx_etcd_status_create(ngx_etcd_main_conf_t *conf,
 void ngx_etcd_status_destroy(ngx_etcd_status_t *status);
 
 /*
- * Writes until a time of ngx_etcd_stall_now() or until "size" bytes are
+ * Writes until a time of ngx_etcd_time_budget_now() or until "size" bytes are
  * written, but at least one step.  NGX_OK: complete; NGX_AGAIN: call again;
  * NGX_BUSY: call again later; NGX_ERROR: no memory.
  */

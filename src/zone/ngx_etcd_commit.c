@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_commit.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 
 
 /* the state of a walk through a partly committed set */
@@ -80,7 +80,7 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
             return NGX_OK;
         }
 
-        if (commit->until != 0 && ngx_etcd_stall_now() >= commit->until) {
+        if (commit->until != 0 && ngx_etcd_time_budget_now() >= commit->until) {
             return NGX_AGAIN;
         }
 

@@ -47,7 +47,7 @@ typedef struct {
     uint64_t                         revision;     /* of the set after the
                                                       commit; 0: unchanged */
     uint64_t                         until;        /* time limit,
-                                                      ngx_etcd_stall_now(); 0:
+                                                      time_budget_now(); 0:
                                                       none */
     ngx_uint_t                       force;        /* skip the owner check: the
                                                       master, in a set that no

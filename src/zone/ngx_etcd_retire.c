@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_entry.h>
 #include <ngx_etcd_retire.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 
 
 static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone);
@@ -44,7 +44,7 @@ ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
             return NGX_OK;
         }
 
-        if (ngx_etcd_stall_now() >= until) {
+        if (ngx_etcd_time_budget_now() >= until) {
             return NGX_AGAIN;
         }
 

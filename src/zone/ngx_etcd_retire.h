@@ -17,7 +17,7 @@
 
 /*
  * Called by the owner: frees the sets that its configuration has not
- * declared, until a time of ngx_etcd_stall_now().  Workers of older
+ * declared, until a time of ngx_etcd_time_budget_now().  Workers of older
  * configurations that still serve requests keep their copies.
  *
  *     NGX_OK        no such sets are left,

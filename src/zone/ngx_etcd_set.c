@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_commit.h>
-#include <ngx_etcd_stall.h>
+#include <ngx_etcd_time_budget.h>
 
 
 /* attempts to read the set of another zone */
@@ -475,7 +475,7 @@ ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         return;
     }
 
-    now = ngx_etcd_stall_now();
+    now = ngx_etcd_time_budget_now();
 
     for (i = 0; i < NGX_ETCD_SET_ARRIVALS; i++) {
         arrival = &set->arrivals[i];
@@ -567,7 +567,7 @@ ngx_etcd_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 
         ngx_etcd_zone_unlock(zone);
 
-        if (until != 0 && ngx_etcd_stall_now() >= until) {
+        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
             return NGX_AGAIN;
         }
 

@@ -125,7 +125,7 @@ struct ngx_etcd_invalid_s {
 
 typedef struct {
     ngx_atomic_uint_t                generation;   /* after the commit */
-    uint64_t                         time;         /* ngx_etcd_stall_now() */
+    uint64_t                         time;         /* time_budget_now() */
 } ngx_etcd_arrival_t;
 
 
@@ -290,7 +290,7 @@ typedef struct {
                                                       the mutex, and read
                                                       partly committed sets
                                                       too */
-    uint64_t                         since;        /* ngx_etcd_stall_now():
+    uint64_t                         since;        /* time_budget_now():
                                                       earlier arrivals are
                                                       not counted for this
                                                       reader */
@@ -303,8 +303,8 @@ typedef struct {
  * read if the generation is 0 or too old.  The entry is NULL for a free slot;
  * the entry must not be used after the handler returns.  While all slots are
  * read, the mutex is released after every NGX_ETCD_SET_SLOTS slots, and the
- * function returns at "until", a time of ngx_etcd_stall_now() (0: no limit);
- * the next call continues.
+ * function returns at "until", a time of ngx_etcd_time_budget_now() (0: no
+ * limit); the next call continues.
  *
  * Complete pieces of a commit are read, that is, pieces that end with a
  * revision.  A set that a killed owner left partly committed is read after
@@ -327,7 +327,7 @@ ngx_int_t ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 /*
- * Called by the owner: sets the time of ngx_etcd_stall_now() at which the
+ * Called by the owner: sets the time of ngx_etcd_time_budget_now() at which the
  * data of the next commits arrived from etcd. The zone counts how long
  * workers take to read such data.
  */

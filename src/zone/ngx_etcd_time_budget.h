@@ -6,8 +6,8 @@
  */
 
 
-#ifndef _NGX_ETCD_STALL_H_INCLUDED_
-#define _NGX_ETCD_STALL_H_INCLUDED_
+#ifndef _NGX_ETCD_TIME_BUDGET_H_INCLUDED_
+#define _NGX_ETCD_TIME_BUDGET_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -16,13 +16,13 @@
 
 /* us of work at a time; at least one step is done */
 
-#define NGX_ETCD_STALL_BUDGET  400
+#define NGX_ETCD_TIME_BUDGET  400
 
 
 /* Returns microseconds of the monotonic clock. */
 
 static ngx_inline uint64_t
-ngx_etcd_stall_now(void)
+ngx_etcd_time_budget_now(void)
 {
     struct timespec  ts;
 
@@ -32,4 +32,4 @@ ngx_etcd_stall_now(void)
 }
 
 
-#endif /* _NGX_ETCD_STALL_H_INCLUDED_ */
+#endif /* _NGX_ETCD_TIME_BUDGET_H_INCLUDED_ */
