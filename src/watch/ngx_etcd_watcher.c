@@ -648,6 +648,7 @@ ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
 
     if (other) {
         ngx_etcd_history_change(cluster, header);
+        watcher->relisted = cluster->history;
     }
 
     cluster->cluster_id = header->cluster_id;
@@ -664,10 +665,15 @@ ngx_etcd_watcher_history(void *data)
 {
     ngx_etcd_watcher_t *watcher = data;
 
-    if (!watcher->doubted) {
-        watcher->doubted = 1;
-        ngx_etcd_watcher_relist(watcher, 1);
+    if (watcher->relisted == watcher->cluster->history) {
+        return;
     }
+
+    /* a doubt alone has not seen to what was created since it arose */
+
+    watcher->relisted = watcher->cluster->history;
+    watcher->doubted = 1;
+    ngx_etcd_watcher_relist(watcher, 1);
 }
 
 

@@ -117,6 +117,8 @@ struct ngx_etcd_watcher_s {
     ngx_rbtree_t                 active;
     ngx_rbtree_node_t            sentinel;
     ngx_etcd_history_listener_t  history;
+    ngx_uint_t                   relisted;     /* the cluster's history that
+                                                  all were told to read */
     unsigned                     open:1;
     unsigned                     answered:1;   /* this stream, at all */
     unsigned                     doubted:1;    /* the cluster's revision is not
