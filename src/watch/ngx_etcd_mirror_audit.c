@@ -260,7 +260,10 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
 }
 
 
-/* all that was sent before the revision was asked for should be here */
+/*
+ * All that was sent before the revision was asked for should be here, unless
+ * the endpoint itself has not come to that revision: it answers all the same.
+ */
 
 static void
 ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
@@ -270,7 +273,8 @@ ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
     run = audit->run;
 
     if (audit->revision(audit->data) < run->revision
-        && audit->watch->watcher->cluster->proved < run->asked)
+        && (audit->watch->watcher->cluster->proved < run->asked
+            || audit->watch->watcher->reached < run->revision))
     {
         ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->entries->map.log, 0,
                        "etcd mirror \"%V\": audit put off, nothing proves "

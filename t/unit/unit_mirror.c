@@ -24,7 +24,9 @@
  *     again, stop           what the consumer may do
  *     audit                 one begins
  *     answer:REVISION       to its question
- *     settled:PROVED        its time is over; 1: the watch is proved alive
+ *     settled:PROVED:REACHED
+ *                           its time is over; 1: the watch is proved alive; the
+ *                           endpoint has come to that revision
  *     akey:KEY:CREATE:MOD, adone:STATUS
  *                           its list
  *     dump                  shows all entries
@@ -431,6 +433,7 @@ ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
     } else if (ngx_etcd_unit_is(field, "settled")) {
         ngx_etcd_unit_world.cluster.proved =
                       ngx_etcd_unit_number(&field[1]) ? (uint64_t) -1 : 0;
+        ngx_etcd_unit_world.watcher.reached = ngx_etcd_unit_number(&field[2]);
         timer->handler(timer);
 
     } else if (ngx_etcd_unit_is(field, "akey")) {
@@ -555,7 +558,7 @@ static void
 ngx_etcd_unit_mirror_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_unit_script_t *script = mirror->data;
+    ngx_etcd_unit_script_t  *script = mirror->data;
 
     printf(" -%.*s:%ld%s", (int) entry->key.len, entry->key.data,
            (long) entry->mod_revision,
