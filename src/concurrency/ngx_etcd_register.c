@@ -225,6 +225,14 @@ ngx_etcd_register_listed(ngx_etcd_watch_t *watch, int64_t revision)
         reg->lease = NGX_ETCD_REGISTER_NONE;
     }
 
+    if (reg->history != watch->watcher->cluster->history) {
+        reg->history = watch->watcher->cluster->history;
+
+        /* the put had a revision that this history may be far from */
+
+        reg->hold.created = ngx_min(reg->hold.created, revision);
+    }
+
     reg->synced = 1;
     reg->revision = revision;
 
@@ -410,6 +418,7 @@ ngx_etcd_register_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_OK) {
         reg->failures = 0;
+        reg->history = reg->leases->cluster->history;
         reg->hold.created = revision;
         ngx_etcd_register_advance(reg);
         return;

@@ -52,6 +52,8 @@ struct ngx_etcd_register_s {
     ngx_event_t                  timer;
     ngx_uint_t                   failures;
     int64_t                      revision;     /* what is seen is as of it */
+    ngx_uint_t                   history;      /* the cluster's, of the last
+                                                  put or list */
     int64_t                      lease;        /* of the key that is seen; -1:
                                                   there is none */
     unsigned                     equal:1;      /* its value */
