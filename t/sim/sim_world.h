@@ -1,0 +1,62 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What a seed is about: which processes there are and what they do, how they
+ * are configured, and the phases: faults; calm, in which everything has to
+ * come right; and the end, when all leave.
+ */
+
+
+#ifndef _SIM_WORLD_H_INCLUDED_
+#define _SIM_WORLD_H_INCLUDED_
+
+
+#include "model.h"
+#include <ngx_etcd_cluster.h>
+
+
+/* until everything is right again, and until nothing is left */
+#define SIM_SETTLE   (90 * SIM_SECOND)
+#define SIM_LEAVE    (60 * SIM_SECOND)
+
+
+typedef struct {
+    ngx_uint_t                ttl;          /* seconds */
+    ngx_etcd_cluster_conf_t   conf;         /* of all processes */
+    uint64_t                  watched;      /* how long a client may not hear
+                                               of what somebody else did */
+} sim_world_t;
+
+
+extern sim_world_t  sim_world;
+
+
+extern sim_actor_t  sim_mirror_actor;
+extern sim_actor_t  sim_lock_actor;
+extern sim_actor_t  sim_election_actor;
+extern sim_actor_t  sim_register_actor;
+
+
+/* one seed; NGX_OK, or NGX_ERROR and sim.failed says why */
+ngx_int_t sim_run(uint64_t seed, ngx_uint_t trace);
+
+/* a key with the namespace, in the seed's memory */
+ngx_str_t sim_key(const char *fmt, ...);
+
+void sim_nothing(void *data);
+
+/*
+ * A process believes that it has that key, which was created at that revision,
+ * with a lease: 1 if etcd has it as well; 0: somebody took it away, and that
+ * may go unnoticed for a while.  Everything else fails.
+ */
+ngx_uint_t sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key,
+    int64_t created, int64_t lease);
+
+/* it is among the first ones below the prefix */
+void sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
+    int64_t created, ngx_uint_t permits);
+
+
+#endif /* _SIM_WORLD_H_INCLUDED_ */
