@@ -1,0 +1,483 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Requests of several workers that want the same locks, with one permit and
+ * with two, with and without handoff and linger.
+ */
+
+
+#include "sim_world.h"
+#include <ngx_etcd_lock_keep.h>
+
+
+#define SIM_LOCKS     2
+#define SIM_REQUESTS  5
+
+
+typedef struct sim_worker_s  sim_worker_t;
+
+
+/* one request after another */
+
+typedef struct {
+    ngx_etcd_grant_t          grant;
+    ngx_event_t               timer;        /* it begins, or ends */
+    sim_worker_t             *worker;
+    ngx_uint_t                busy;
+} sim_request_t;
+
+
+struct sim_worker_s {
+    sim_proc_t               *proc;
+    ngx_etcd_conf_t           conf;
+    ngx_etcd_lock_name_t      names[SIM_LOCKS];
+    ngx_etcd_lock_conf_t      locks[SIM_LOCKS];
+    ngx_etcd_tally_t          tally[SIM_LOCKS];
+    sim_request_t             requests[SIM_REQUESTS];
+    ngx_uint_t                got[SIM_LOCKS];  /* since it is calm */
+    ngx_uint_t                leaving;
+    ngx_uint_t                ended;
+    ngx_event_t               timer;        /* to leave */
+};
+
+
+static void sim_lock_start(sim_proc_t *proc);
+static void sim_lock_stop(sim_proc_t *proc);
+static void sim_lock_free(ngx_etcd_lock_t *lock);
+static void sim_lock_leave(sim_proc_t *proc);
+static void sim_lock_resign(ngx_event_t *ev);
+static void sim_lock_ended(void *data);
+static void sim_lock_check(sim_proc_t *proc);
+static ngx_uint_t sim_lock_settled(sim_proc_t *proc);
+static ngx_uint_t sim_lock_left(sim_proc_t *proc);
+
+static void sim_request_timer(ngx_event_t *ev);
+static void sim_request_begin(sim_request_t *request);
+static void sim_request_end(sim_request_t *request);
+static void sim_request_handler(ngx_etcd_grant_t *grant);
+static void sim_request_lost(ngx_etcd_grant_t *grant);
+static void sim_request_token(sim_request_t *request);
+static ngx_msec_t sim_request_pause(void);
+
+
+sim_actor_t  sim_lock_actor = {
+    "lock",
+    sim_lock_start,
+    sim_lock_stop,
+    sim_lock_leave,
+    sim_lock_check,
+    sim_lock_settled,
+    sim_lock_left
+};
+
+
+/* drawn by the first process */
+
+static ngx_uint_t  sim_lock_permits[SIM_LOCKS];
+static ngx_uint_t  sim_lock_handoff[SIM_LOCKS];
+static ngx_msec_t  sim_lock_linger[SIM_LOCKS];
+
+/* the highest token of a lock with one permit, and its history */
+
+static uint64_t    sim_lock_token[SIM_LOCKS];
+static ngx_uint_t  sim_lock_store[SIM_LOCKS];
+
+
+static void
+sim_lock_start(sim_proc_t *proc)
+{
+    ngx_uint_t      i;
+    sim_worker_t   *worker;
+    sim_request_t  *request;
+    static char    *names[] = { "t/l1", "t/l2" };
+
+    worker = ngx_pcalloc(proc->pool, sizeof(sim_worker_t));
+    proc->data = worker;
+
+    worker->proc = proc;
+    worker->conf.client = sim_world.conf;
+    ngx_str_set(&worker->conf.name, "sim");
+    worker->conf.lock_ttl = sim_world.ttl;
+    worker->conf.lock_waiters = 100;
+
+    for (i = 0; i < SIM_LOCKS; i++) {
+        if (proc->index == 0 && proc->lives == 1) {
+            sim_lock_permits[i] = i + 1;
+            sim_lock_handoff[i] = sim_chance(2) ? sim_below(4) : 0;
+            sim_lock_linger[i] = (sim_lock_permits[i] == 1 && sim_chance(3))
+                                 ? 1 + sim_below(500) : 0;
+            sim_lock_token[i] = 0;
+            sim_lock_store[i] = 0;
+        }
+
+        worker->names[i].name.data = (u_char *) names[i];
+        worker->names[i].name.len = ngx_strlen(names[i]);
+        worker->names[i].cluster = &worker->conf;
+        worker->names[i].permits = sim_lock_permits[i];
+        worker->names[i].handoff = sim_lock_handoff[i];
+        worker->names[i].linger = sim_lock_linger[i];
+        worker->names[i].tally = &worker->tally[i];
+
+        worker->locks[i].name = &worker->names[i];
+        worker->locks[i].queue = 100;
+    }
+
+    for (i = 0; i < SIM_REQUESTS; i++) {
+        request = &worker->requests[i];
+
+        request->worker = worker;
+        request->timer.handler = sim_request_timer;
+        request->timer.data = request;
+        request->timer.log = &sim.log;
+
+        ngx_add_timer(&request->timer, sim_request_pause());
+    }
+
+    worker->timer.handler = sim_lock_resign;
+    worker->timer.data = worker;
+    worker->timer.log = &sim.log;
+}
+
+
+/* the process is gone: its connections are, and so nobody hears of this */
+
+static void
+sim_lock_stop(sim_proc_t *proc)
+{
+    ngx_uint_t                i, n;
+    ngx_pool_t               *pools[SIM_LOCKS];
+    sim_worker_t             *worker;
+    ngx_etcd_lock_t          *lock;
+    ngx_etcd_worker_locks_t  *lockers;
+
+    worker = proc->data;
+    lockers = worker->conf.lockers;
+
+    for (i = 0; i < SIM_REQUESTS; i++) {
+        ngx_etcd_lock_end(&worker->requests[i].grant);
+
+        if (worker->requests[i].timer.timer_set) {
+            ngx_del_timer(&worker->requests[i].timer);
+        }
+    }
+
+    if (worker->timer.timer_set) {
+        ngx_del_timer(&worker->timer);
+    }
+
+    if (lockers == NULL) {
+        return;
+    }
+
+    if (lockers->timer.timer_set) {
+        ngx_del_timer(&lockers->timer);
+    }
+
+    n = 0;
+
+    while (lockers->tree.root != lockers->tree.sentinel) {
+        lock = (ngx_etcd_lock_t *) lockers->tree.root;
+        pools[n++] = lock->pool;
+        sim_lock_free(lock);
+    }
+
+    ngx_etcd_locker_destroy(lockers->client);
+
+    while (n > 0) {
+        ngx_destroy_pool(pools[--n]);
+    }
+}
+
+
+static void
+sim_lock_free(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t          *q;
+    ngx_etcd_lock_key_t  *key;
+
+    while (!ngx_queue_empty(&lock->keys)) {
+        q = ngx_queue_head(&lock->keys);
+        ngx_queue_remove(q);
+
+        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+        ngx_etcd_lock_keep_end(key);
+        ngx_etcd_mutex_release(key->mutex);
+        ngx_free(key);
+    }
+
+    ngx_rbtree_delete(&lock->lockers->tree, &lock->node.node);
+}
+
+
+static ngx_msec_t
+sim_request_pause(void)
+{
+    return 1 + sim_below(sim_chance(4) ? 3000 : 100);
+}
+
+
+static void
+sim_request_timer(ngx_event_t *ev)
+{
+    sim_request_t  *request;
+
+    request = ev->data;
+
+    if (request->busy) {
+        sim_request_end(request);
+
+    } else {
+        sim_request_begin(request);
+    }
+}
+
+
+static void
+sim_request_begin(sim_request_t *request)
+{
+    ngx_int_t          rc;
+    ngx_str_t          key;
+    ngx_etcd_grant_t  *grant;
+
+    if (request->worker->leaving) {
+        return;
+    }
+
+    grant = &request->grant;
+    ngx_memzero(grant, sizeof(ngx_etcd_grant_t));
+
+    grant->conf = &request->worker->locks[sim_below(SIM_LOCKS)];
+    grant->conf->wait = sim_chance(8) ? 0 : 1 + sim_below(20000);
+    grant->handler = sim_request_handler;
+    grant->lost = sim_request_lost;
+    grant->data = request;
+
+    ngx_str_null(&key);
+    request->busy = 1;
+
+    rc = ngx_etcd_lock_begin(grant, &key, &sim.log);
+
+    if (rc != NGX_AGAIN) {
+        sim_request_end(request);
+        return;
+    }
+
+    /* some do not wait so long */
+
+    if (sim_chance(10)) {
+        ngx_add_timer(&request->timer, sim_request_pause());
+    }
+}
+
+
+static void
+sim_request_end(sim_request_t *request)
+{
+    request->busy = 0;
+    ngx_etcd_lock_end(&request->grant);
+    ngx_add_timer(&request->timer, sim_request_pause());
+}
+
+
+static void
+sim_request_handler(ngx_etcd_grant_t *grant)
+{
+    sim_request_t  *request;
+
+    request = grant->data;
+
+    if (grant->state != NGX_ETCD_GRANT_HELD) {
+        sim_request_end(request);
+        return;
+    }
+
+    sim_trace("%V is held, token %uL", &grant->conf->name->name,
+              grant->token);
+
+    if (sim.calm && !request->worker->leaving) {
+        request->worker->got[grant->conf - request->worker->locks]++;
+    }
+
+    sim_request_token(request);
+
+    /* some hold it for longer than a loss may go unnoticed */
+
+    ngx_add_timer(&request->timer,
+                  (!sim.calm && sim_chance(30)) ? 1 + sim_below(60000)
+                                                : sim_request_pause());
+}
+
+
+/* whoever checks tokens lets pass only what is newer */
+
+static void
+sim_request_token(sim_request_t *request)
+{
+    ngx_uint_t         i;
+    model_rec_t       *rec;
+    ngx_etcd_grant_t  *grant;
+    ngx_etcd_mutex_t  *mutex;
+
+    grant = &request->grant;
+    mutex = grant->key->mutex;
+    i = grant->conf - request->worker->locks;
+
+    rec = model_get(model.store, &mutex->key);
+
+    if (sim_lock_permits[i] != 1
+        || rec == NULL
+        || rec->create != mutex->created)
+    {
+        return;
+    }
+
+    if (sim_lock_store[i] == model.store->number
+        && grant->token <= sim_lock_token[i])
+    {
+        sim_fail("tokens grow", "%s has token %uL, after %uL",
+                 request->worker->proc->name, grant->token,
+                 sim_lock_token[i]);
+    }
+
+    sim_lock_store[i] = model.store->number;
+    sim_lock_token[i] = grant->token;
+}
+
+
+static void
+sim_request_lost(ngx_etcd_grant_t *grant)
+{
+    sim_trace("%V is lost", &grant->conf->name->name);
+
+    sim_request_end(grant->data);
+}
+
+
+static void
+sim_lock_check(sim_proc_t *proc)
+{
+    ngx_uint_t         i, j;
+    ngx_str_t          prefix;
+    sim_worker_t      *worker;
+    ngx_etcd_grant_t  *grant;
+    ngx_etcd_mutex_t  *mutex;
+
+    worker = proc->data;
+
+    for (i = 0; i < SIM_REQUESTS; i++) {
+        grant = &worker->requests[i].grant;
+
+        if (grant->lock == NULL
+            || !grant->opened
+            || !ngx_etcd_lock_held(grant))
+        {
+            continue;
+        }
+
+        for (j = 0; j < i; j++) {
+            if (worker->requests[j].grant.lock != NULL
+                && worker->requests[j].grant.state == NGX_ETCD_GRANT_HELD
+                && worker->requests[j].grant.key == grant->key)
+            {
+                sim_fail("a key serves one request", "two hold %V at %s",
+                         &grant->key->mutex->key, proc->name);
+                return;
+            }
+        }
+
+        mutex = grant->key->mutex;
+
+        if (sim_owns(proc, "lock", &mutex->key, mutex->created, mutex->lease))
+        {
+            prefix = grant->lock->contest.from;
+            sim_leads(proc, "lock", &prefix, &mutex->key, mutex->created,
+                      grant->conf->name->permits);
+        }
+    }
+}
+
+
+/* every lock was got */
+
+static ngx_uint_t
+sim_lock_settled(sim_proc_t *proc)
+{
+    ngx_uint_t     i;
+    sim_worker_t  *worker;
+
+    worker = proc->data;
+
+    for (i = 0; i < SIM_LOCKS; i++) {
+        if (worker->got[i] == 0) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static void
+sim_lock_leave(sim_proc_t *proc)
+{
+    ngx_uint_t      i;
+    sim_worker_t   *worker;
+    sim_request_t  *request;
+
+    worker = proc->data;
+    worker->leaving = 1;
+
+    for (i = 0; i < SIM_REQUESTS; i++) {
+        request = &worker->requests[i];
+
+        request->busy = 0;
+        ngx_etcd_lock_end(&request->grant);
+
+        if (request->timer.timer_set) {
+            ngx_del_timer(&request->timer);
+        }
+    }
+
+    /* keys are deleted, or all that is left goes with the lease */
+
+    ngx_add_timer(&worker->timer, sim_chance(2) ? 1 : 1000);
+}
+
+
+static void
+sim_lock_resign(ngx_event_t *ev)
+{
+    sim_worker_t             *worker;
+    ngx_etcd_worker_locks_t  *lockers;
+
+    worker = ev->data;
+    lockers = worker->conf.lockers;
+
+    if (lockers == NULL) {
+        worker->ended = 1;
+        return;
+    }
+
+    ngx_etcd_locker_end(lockers->client, sim_lock_ended, worker);
+}
+
+
+static void
+sim_lock_ended(void *data)
+{
+    sim_worker_t *worker = data;
+
+    worker->ended = 1;
+}
+
+
+static ngx_uint_t
+sim_lock_left(sim_proc_t *proc)
+{
+    sim_worker_t  *worker;
+
+    worker = proc->data;
+
+    return worker->ended;
+}
