@@ -27,6 +27,7 @@
 
 
 static char *sim_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+static void sim_signal(int signo);
 static int sim_worker(uint64_t first, uint64_t count, uint64_t every,
     ngx_uint_t trace);
 
@@ -142,6 +143,20 @@ sim_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/* the seed is to be known, whatever else is broken */
+
+static void
+sim_signal(int signo)
+{
+    printf("sim: seed %lu failed at step %lu: signal %d: %s\n",
+           (unsigned long) sim.seed, (unsigned long) sim.step, signo,
+           (signo == SIGALRM) ? "a handler does not return"
+                              : "the worker has died");
+    fflush(stdout);
+    _exit(2);
+}
+
+
 static int
 sim_worker(uint64_t first, uint64_t count, uint64_t every, ngx_uint_t trace)
 {
@@ -150,6 +165,10 @@ sim_worker(uint64_t first, uint64_t count, uint64_t every, ngx_uint_t trace)
 
     steps = 0;
     failures = 0;
+
+    (void) signal(SIGALRM, sim_signal);
+    (void) signal(SIGSEGV, sim_signal);
+    (void) signal(SIGABRT, sim_signal);
 
     for (seed = first; seed < first + count; seed += every) {
 
