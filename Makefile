@@ -15,8 +15,8 @@ PROVE   = prove -j$(J) --timer
 CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
-.PHONY: all packages demo test test-patroni soak crash bench asan fuzz lint \
-        figures install clean help
+.PHONY: all packages demo test test-patroni soak crash sim mutations bench \
+        asan fuzz lint figures install clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -55,6 +55,19 @@ soak: all
 crash: all
 	@$(CHOICE) tools/packages test
 	@$(CHECK) prove -v t/crash.t
+
+SEEDS = 100000
+
+sim: all
+	@$(CHOICE) tools/packages test
+	@$(MAKE) -s -C t/sim NGINX_SRC=$(NGINX_SRC) BUILD=$(BUILD)
+	@NGINX=$(NGINX) t/sim/run $(BUILD)/sim/ngx_etcd_sim_module.so \
+	    $(or $(SEED),1) $(SEEDS) $(J) $(or $(TRACE),0)
+
+mutations: all
+	@$(CHOICE) tools/packages test
+	@$(MAKE) -s -C t/sim NGINX_SRC=$(NGINX_SRC) BUILD=$(BUILD)
+	@NGINX=$(NGINX) NGINX_SRC=$(NGINX_SRC) t/sim/mutate $(BUILD) $(SEEDS)
 
 bench: all
 	@$(CHOICE) tools/packages test bench
@@ -105,6 +118,10 @@ help:
 	@echo '                left over (SEED=: the storms of another run); and kills'
 	@echo '                at every instruction that changes shared memory'
 	@echo 'make crash      kills at the worst of these instructions'
+	@echo 'make sim        SEEDS=100000 seeds of a simulation: the client against'
+	@echo '                a model of etcd, on a virtual clock (SEED= is the first'
+	@echo '                one, TRACE=1 says what happens)'
+	@echo 'make mutations  show that the simulation finds faults'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make asan       run all tests under AddressSanitizer and UBSan'
 	@echo 'make fuzz       fuzz what reads values and gRPC, and what writes the'
