@@ -57,6 +57,10 @@ ngx_etcd_register_start(ngx_etcd_register_t *reg)
         return NGX_OK;
     }
 
+    /* the history may have become another one since that process has put it */
+
+    reg->history = reg->leases->cluster->history - 1;
+
     ngx_etcd_session_adopt(&reg->session, &reg->hold);
 
     if (reg->session.state != NGX_ETCD_SESSION_HELD) {
