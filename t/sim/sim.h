@@ -68,6 +68,7 @@ struct sim_proc_s {
     sim_actor_t              *actor;
     void                     *data;         /* the actor's */
     ngx_uint_t                lives;
+    uint64_t                  started;      /* the present one */
 };
 
 

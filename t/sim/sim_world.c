@@ -393,8 +393,13 @@ sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key, int64_t created,
 
     /*
      * What was got in a former history is to be given up, since others may
-     * have what was theirs again.
+     * have what was theirs again; but who goes on with a key that is there
+     * does not know of that history.
      */
+
+    if (rec != NULL && end == NULL && proc->started >= since) {
+        return 0;
+    }
 
     if (rec != NULL && end != NULL) {
         if (end->reason != MODEL_BY_OPERATOR) {
