@@ -8,13 +8,14 @@
 
 
 #include "sim_world.h"
+#include <ngx_etcd_client.h>
 #include <ngx_etcd_election.h>
 
 
 typedef struct {
     ngx_etcd_cluster_t       *cluster;
     ngx_etcd_watcher_t       *watcher;
-    ngx_etcd_keeper_t        *keeper;
+    ngx_etcd_lease_stream_t  *leases;
     ngx_etcd_election_t       election;
     ngx_uint_t                ended;
 } sim_candidate_t;
@@ -61,14 +62,14 @@ sim_election_start(sim_proc_t *proc)
     candidate = ngx_pcalloc(proc->pool, sizeof(sim_candidate_t));
     proc->data = candidate;
 
-    candidate->cluster = ngx_etcd_cluster_create(&sim_world.conf, sim_nothing,
+    candidate->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing,
                                                  NULL, &sim.log);
     candidate->watcher = ngx_etcd_watcher_create(candidate->cluster);
-    candidate->keeper = ngx_etcd_keeper_create(candidate->cluster);
+    candidate->leases = ngx_etcd_lease_stream_create(candidate->cluster);
 
     election = &candidate->election;
     election->watcher = candidate->watcher;
-    election->keeper = candidate->keeper;
+    election->leases = candidate->leases;
     election->pool = proc->pool;
     ngx_str_set(&election->name, "election");
     ngx_str_set(&election->prefix, "t/e");
@@ -99,8 +100,8 @@ sim_election_stop(sim_proc_t *proc)
 
     ngx_etcd_watcher_destroy(candidate->watcher);
     ngx_etcd_election_close(&candidate->election);
-    ngx_etcd_keeper_destroy(candidate->keeper);
-    ngx_etcd_cluster_destroy(candidate->cluster);
+    ngx_etcd_lease_stream_destroy(candidate->leases);
+    ngx_etcd_client_destroy(candidate->cluster);
 }
 
 

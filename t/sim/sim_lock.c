@@ -8,6 +8,8 @@
 
 
 #include "sim_world.h"
+#include <ngx_etcd_lock.h>
+#include <ngx_etcd_lock_client.h>
 #include <ngx_etcd_lock_keep.h>
 
 
@@ -149,10 +151,10 @@ sim_lock_stop(sim_proc_t *proc)
     ngx_pool_t               *pools[SIM_LOCKS];
     sim_worker_t             *worker;
     ngx_etcd_lock_t          *lock;
-    ngx_etcd_worker_locks_t  *lockers;
+    ngx_etcd_worker_locks_t  *locks;
 
     worker = proc->data;
-    lockers = worker->conf.lockers;
+    locks = worker->conf.worker_locks;
 
     for (i = 0; i < SIM_REQUESTS; i++) {
         ngx_etcd_lock_end(&worker->requests[i].grant);
@@ -166,23 +168,23 @@ sim_lock_stop(sim_proc_t *proc)
         ngx_del_timer(&worker->timer);
     }
 
-    if (lockers == NULL) {
+    if (locks == NULL) {
         return;
     }
 
-    if (lockers->timer.timer_set) {
-        ngx_del_timer(&lockers->timer);
+    if (locks->timer.timer_set) {
+        ngx_del_timer(&locks->timer);
     }
 
     n = 0;
 
-    while (lockers->tree.root != lockers->tree.sentinel) {
-        lock = (ngx_etcd_lock_t *) lockers->tree.root;
+    while (locks->tree.root != locks->tree.sentinel) {
+        lock = (ngx_etcd_lock_t *) locks->tree.root;
         pools[n++] = lock->pool;
         sim_lock_free(lock);
     }
 
-    ngx_etcd_locker_destroy(lockers->client);
+    ngx_etcd_lock_client_destroy(locks->client);
 
     while (n > 0) {
         ngx_destroy_pool(pools[--n]);
@@ -206,7 +208,7 @@ sim_lock_free(ngx_etcd_lock_t *lock)
         ngx_free(key);
     }
 
-    ngx_rbtree_delete(&lock->lockers->tree, &lock->node.node);
+    ngx_rbtree_delete(&lock->locks->tree, &lock->node.node);
 }
 
 
@@ -323,11 +325,11 @@ sim_request_token(sim_request_t *request)
     mutex = grant->key->mutex;
     i = grant->conf - request->worker->locks;
 
-    rec = model_get(model.store, &mutex->key);
+    rec = model_get(model.store, &mutex->entry.key);
 
     if (sim_lock_permits[i] != 1
         || rec == NULL
-        || rec->create != mutex->created)
+        || rec->create != mutex->entry.created)
     {
         return;
     }
@@ -381,18 +383,19 @@ sim_lock_check(sim_proc_t *proc)
                 && worker->requests[j].grant.key == grant->key)
             {
                 sim_fail("a key serves one request", "two hold %V at %s",
-                         &grant->key->mutex->key, proc->name);
+                         &grant->key->mutex->entry.key, proc->name);
                 return;
             }
         }
 
         mutex = grant->key->mutex;
 
-        if (sim_owns(proc, "lock", &mutex->key, mutex->created, mutex->lease))
+        if (sim_owns(proc, "lock", &mutex->entry.key, mutex->entry.created,
+                     mutex->lease))
         {
             prefix = grant->lock->contest.from;
-            sim_leads(proc, "lock", &prefix, &mutex->key, mutex->created,
-                      grant->conf->name->permits);
+            sim_leads(proc, "lock", &prefix, &mutex->entry.key,
+                      mutex->entry.created, grant->conf->name->permits);
         }
     }
 }
@@ -449,17 +452,17 @@ static void
 sim_lock_resign(ngx_event_t *ev)
 {
     sim_worker_t             *worker;
-    ngx_etcd_worker_locks_t  *lockers;
+    ngx_etcd_worker_locks_t  *locks;
 
     worker = ev->data;
-    lockers = worker->conf.lockers;
+    locks = worker->conf.worker_locks;
 
-    if (lockers == NULL) {
+    if (locks == NULL) {
         worker->ended = 1;
         return;
     }
 
-    ngx_etcd_locker_end(lockers->client, sim_lock_ended, worker);
+    ngx_etcd_lock_client_end(locks->client, sim_lock_ended, worker);
 }
 
 

@@ -8,6 +8,7 @@
 
 
 #include "sim_world.h"
+#include <ngx_etcd_client.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_siphash.h>
 
@@ -91,7 +92,7 @@ sim_mirror_start(sim_proc_t *proc)
     all = ngx_pcalloc(proc->pool, sizeof(sim_mirrors_t));
     proc->data = all;
 
-    all->cluster = ngx_etcd_cluster_create(&sim_world.conf, sim_nothing, NULL,
+    all->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing, NULL,
                                            &sim.log);
     all->watcher = ngx_etcd_watcher_create(all->cluster);
     all->n = 1 + sim_below(SIM_MIRRORS);
@@ -125,9 +126,9 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
     mirror = &m->mirror;
     mirror->data = m;
     ngx_str_set(&mirror->name, "sim");
-    mirror->order = sim_below(3);
-    mirror->keep = sim_chance(2) ? 64 : 0;
-    mirror->entry_size = sizeof(sim_mirror_entry_t);
+    mirror->entries.order = sim_below(3);
+    mirror->entries.keep = sim_chance(2) ? 64 : 0;
+    mirror->entries.entry_size = sizeof(sim_mirror_entry_t);
     mirror->changed = sim_mirror_changed;
     mirror->removed = sim_mirror_removed;
     mirror->complete = sim_mirror_complete;
@@ -186,13 +187,13 @@ sim_mirror_stop(sim_proc_t *proc)
     for (i = 0; i < all->n; i++) {
         ngx_etcd_mirror_destroy(&all->mirrors[i].mirror);
 
-        if (all->mirrors[i].mirror.size != 0) {
+        if (all->mirrors[i].mirror.entries.size != 0) {
             sim_fail("no memory is lost", "%uz bytes of a mirror",
-                     all->mirrors[i].mirror.size);
+                     all->mirrors[i].mirror.entries.size);
         }
     }
 
-    ngx_etcd_cluster_destroy(all->cluster);
+    ngx_etcd_client_destroy(all->cluster);
 }
 
 
@@ -356,10 +357,10 @@ sim_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
         return;
     }
 
-    if ((ngx_int_t) mirror->n != m->n) {
+    if ((ngx_int_t) mirror->entries.n != m->n) {
         sim_fail("a consumer is told everything",
                  "a mirror of %s has %ui entries, %i were told", m->proc->name,
-                 mirror->n, m->n);
+                 mirror->entries.n, m->n);
         return;
     }
 
@@ -457,14 +458,14 @@ sim_mirror_differs(sim_mirror_t *m, model_store_t *store, int64_t revision)
             return "a value was not told";
         }
 
-        if (mirror->keep != 0
+        if (mirror->entries.keep != 0
             && sim_mirror_crc(&e->entry.value) != sim_mirror_crc(&rec->value))
         {
             return "a key has another value";
         }
     }
 
-    return (n == mirror->n) ? NULL : "a key is left";
+    return (n == mirror->entries.n) ? NULL : "a key is left";
 }
 
 

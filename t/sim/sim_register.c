@@ -7,6 +7,7 @@
 
 
 #include "sim_world.h"
+#include <ngx_etcd_client.h>
 #include <ngx_etcd_register.h>
 
 
@@ -16,7 +17,7 @@
 typedef struct {
     ngx_etcd_cluster_t       *cluster;
     ngx_etcd_watcher_t       *watcher;
-    ngx_etcd_keeper_t        *keeper;
+    ngx_etcd_lease_stream_t  *leases;
     ngx_etcd_register_t       registers[SIM_REGISTERS];
     ngx_uint_t                ended;
 } sim_member_t;
@@ -63,10 +64,10 @@ sim_register_start(sim_proc_t *proc)
     member = ngx_pcalloc(proc->pool, sizeof(sim_member_t));
     proc->data = member;
 
-    member->cluster = ngx_etcd_cluster_create(&sim_world.conf, sim_nothing,
+    member->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing,
                                               NULL, &sim.log);
     member->watcher = ngx_etcd_watcher_create(member->cluster);
-    member->keeper = ngx_etcd_keeper_create(member->cluster);
+    member->leases = ngx_etcd_lease_stream_create(member->cluster);
 
     for (i = 0; i < SIM_REGISTERS; i++) {
         sim_register_begin(proc, i);
@@ -86,7 +87,7 @@ sim_register_begin(sim_proc_t *proc, ngx_uint_t i)
 
     reg = &member->registers[i];
     reg->watcher = member->watcher;
-    reg->keeper = member->keeper;
+    reg->leases = member->leases;
     reg->pool = proc->pool;
     ngx_str_set(&reg->name, "register");
     reg->key.data = ngx_pnalloc(proc->pool, 8);
@@ -125,8 +126,8 @@ sim_register_stop(sim_proc_t *proc)
         ngx_etcd_register_close(&member->registers[i]);
     }
 
-    ngx_etcd_keeper_destroy(member->keeper);
-    ngx_etcd_cluster_destroy(member->cluster);
+    ngx_etcd_lease_stream_destroy(member->leases);
+    ngx_etcd_client_destroy(member->cluster);
 }
 
 

@@ -9,7 +9,7 @@
 
 #include "sim_world.h"
 #include <ngx_etcd_lookup.h>
-#include <ngx_etcd_module.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_lock_table.h>
 
 

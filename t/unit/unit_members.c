@@ -9,6 +9,7 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_member_pack.h>
 #include <sys/wait.h>
+#include <ngx_etcd_attribute.h>
 #include "unit_members.h"
 
 
