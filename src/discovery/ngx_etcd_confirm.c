@@ -90,7 +90,7 @@ ngx_etcd_confirm_done(void *data, ngx_uint_t status, ngx_str_t *text)
 }
 
 
-/* a promotion takes a tenth of a second, or much longer */
+/* A promotion takes a tenth of a second, or much longer. */
 
 static void
 ngx_etcd_confirm_again(ngx_etcd_confirm_t *confirm, ngx_str_t *reason)

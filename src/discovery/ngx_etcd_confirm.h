@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Asks the API of a new leader, again and again, until the leader confirms
- * that it leads.
+ * Asks the API of a new leader again and again, until the API confirms that
+ * the member leads.
  */
 
 
@@ -18,8 +18,8 @@
 
 
 /*
- * ms between two requests: during the first SOON ms, then until BOUND ms, and
- * after that; and ms that one request may take
+ * Milliseconds between two requests: during the first SOON ms, then until
+ * BOUND ms, then afterwards; and milliseconds that one request may take.
  */
 
 #define NGX_ETCD_CONFIRM_QUICK    5
@@ -50,11 +50,11 @@ typedef struct {
 } ngx_etcd_confirm_t;
 
 
-/* whatever was asked before is cancelled */
+/* Cancels a former request, then asks the target. */
 void ngx_etcd_confirm_start(ngx_etcd_confirm_t *confirm,
     ngx_etcd_probe_target_t *target);
 
-/* may be called at any time, also within confirmed() */
+/* May be called at any time, also within confirmed(). */
 void ngx_etcd_confirm_cancel(ngx_etcd_confirm_t *confirm);
 
 

@@ -23,7 +23,7 @@ struct ngx_etcd_failsafe_s {
     ngx_etcd_service_t            *service;
     ngx_event_t                    timer;
 
-    /* own memory, as of the last selection */
+    /* own memory, copied from the last selection */
 
     ngx_etcd_failsafe_targets_t    targets;
     ngx_etcd_failsafe_member_t    *members;
@@ -37,7 +37,7 @@ struct ngx_etcd_failsafe_s {
     unsigned                       silent:1;    /* the leader, in the last
                                                    round */
 
-    /* what was logged */
+    /* logged so far */
 
     unsigned                       used:1;      /* the leader is used on */
     unsigned                       told:1;      /* it is not */
@@ -139,7 +139,7 @@ ngx_etcd_failsafe_same(ngx_etcd_failsafe_targets_t *one,
 }
 
 
-/* one block: the members, the targets, the leader's name */
+/* Copies to one block: the members, the targets, the leader's name. */
 
 static ngx_int_t
 ngx_etcd_failsafe_copy(ngx_etcd_failsafe_t *failsafe,
@@ -207,7 +207,10 @@ ngx_etcd_failsafe_timer(ngx_event_t *ev)
 }
 
 
-/* early: a confirmation is there when the staleness exceeds its limit */
+/*
+ * Asks early, so that a confirmation is known when the staleness exceeds its
+ * limit.
+ */
 
 static void
 ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
@@ -292,7 +295,7 @@ ngx_etcd_failsafe_done(void *data, ngx_uint_t status, ngx_str_t *text)
         return;
     }
 
-    /* the answers are no older than the requests */
+    /* the confirmation is at least as new as the requests */
 
     service = failsafe->service;
 
@@ -331,7 +334,7 @@ ngx_etcd_failsafe_leader(ngx_etcd_failsafe_t *failsafe, ngx_uint_t status,
 }
 
 
-/* at once, and not when the last confirmation is too old */
+/* Ends the confirmation at once, before it expires. */
 
 static void
 ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
@@ -374,7 +377,9 @@ ngx_etcd_failsafe_reason(ngx_etcd_failsafe_t *failsafe, const char *fmt, ...)
 }
 
 
-/* one line when a stale leader begins to be used, and one when it ends */
+/*
+ * Logs one line when a stale leader begins to be used, and one when this ends.
+ */
 
 static void
 ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)

@@ -3,9 +3,9 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Patroni's failsafe mode: without etcd the primary stays the primary as long
- * as all members of the key "failsafe" answer it.  Where etcd proves nothing
- * any more, the agent asks these members itself.  A stale leader is used on
- * while its own API says that it is the primary and no other API does.
+ * as all members of the key "failsafe" answer it.  When etcd proves nothing
+ * any more, the agent asks these members itself.  A stale leader stays in use
+ * while its own API says that it is the primary and no other API says so.
  */
 
 
@@ -20,9 +20,10 @@
 
 
 /*
- * ms: between two looks at the staleness, between two rounds of requests, and
- * for one request.  A confirmation holds for NGX_ETCD_SET_FAILSAFE, so one
- * round in which the leader does not answer may be repeated.
+ * Milliseconds between two checks of the staleness, between two rounds of
+ * requests, and for one request.  A confirmation is valid for
+ * NGX_ETCD_SET_FAILSAFE ms: a round in which the leader does not answer can be
+ * repeated once.
  */
 
 #define NGX_ETCD_FAILSAFE_TICK      100
@@ -36,25 +37,27 @@
 typedef struct ngx_etcd_failsafe_s  ngx_etcd_failsafe_t;
 
 
-/* who is asked: the first one is the leader */
+/* The APIs to ask: the first one is the leader's. */
 
 typedef struct {
     ngx_str_t                   leader;     /* its name */
     uint64_t                    term;       /* create_revision */
     ngx_etcd_probe_target_t    *targets;
-    ngx_uint_t                  n;          /* 0: nobody, */
-    char                       *reason;     /* and why */
+    ngx_uint_t                  n;          /* 0: no API, */
+    char                       *reason;     /* why not */
 } ngx_etcd_failsafe_targets_t;
 
 
-/* of an agent's service; memory is of the pool.  NULL: no memory */
+/*
+ * Created for a service of the agent; memory is of the pool.  NULL: no memory.
+ */
 ngx_etcd_failsafe_t *ngx_etcd_failsafe_create(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
 void ngx_etcd_failsafe_destroy(ngx_etcd_failsafe_t *failsafe);
 
 /*
- * After each selection.  The targets are copied; other ones than before end
- * what was confirmed.
+ * Called after each selection.  Copies the targets.  Other targets than before
+ * end the confirmation.
  */
 void ngx_etcd_failsafe_update(ngx_etcd_failsafe_t *failsafe,
     ngx_etcd_failsafe_targets_t *targets);

@@ -12,11 +12,11 @@
 #include <ngx_etcd_utf8.h>
 
 
-/* all of one service */
+/* all groups of one service */
 
 typedef struct {
     ngx_etcd_map_t               map;          /* of groups, by their path */
-    ngx_queue_t                  groups;       /* all, those changed first */
+    ngx_queue_t                  groups;       /* changed ones first */
 } ngx_etcd_groups_t;
 
 
@@ -29,7 +29,7 @@ typedef struct {
 } ngx_etcd_group_object_t;
 
 
-/* one key, as the mirror has it */
+/* one key of a group */
 
 typedef struct {
     ngx_etcd_mirror_entry_t      entry;        /* first */
@@ -184,7 +184,10 @@ ngx_etcd_group_removed(ngx_etcd_service_t *service,
 }
 
 
-/* after a list each group is said anew: others are gone */
+/*
+ * Registers the changed groups; after a list, all groups: keys of other groups
+ * are gone.
+ */
 
 static void
 ngx_etcd_group_complete(ngx_etcd_service_t *service)
@@ -226,7 +229,7 @@ ngx_etcd_group_complete(ngx_etcd_service_t *service)
 }
 
 
-/* of a key that is new; NGX_ERROR: no memory */
+/* Adds a new key to its group.  NGX_ERROR: no memory. */
 
 static ngx_int_t
 ngx_etcd_group_join(ngx_etcd_groups_t *groups, ngx_etcd_group_part_t *part)

@@ -3,9 +3,9 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Groups: several keys that make one member, "PREFIX/0/url" and
- * "PREFIX/0/weight".  A source registers, after every whole revision, what the
- * keys have in common, "PREFIX/0", with an object of their values as its value:
- * {"url":"...","weight":"..."}.
+ * "PREFIX/0/weight".  After every whole revision the source registers the
+ * common part of the keys, "PREFIX/0", as a key whose value is an object of
+ * their values: {"url":"...","weight":"..."}.
  */
 
 

@@ -55,7 +55,7 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
 }
 
 
-/* under the mutex, a piece at a time: who is the owner still is the only one */
+/* Reads the set under the mutex, in pieces: checks the owner for each piece. */
 
 static ngx_int_t
 ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
@@ -141,7 +141,7 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
         return NGX_ERROR;
     }
 
-    /* entries of one slot come in a row */
+    /* the walk returns the entries of one slot in a row */
 
     if (key->regs != NULL && key->regs->slot == slot) {
         key->twice = 1;
@@ -185,7 +185,7 @@ ngx_etcd_index_imported(ngx_etcd_index_t *index, ngx_str_t *name,
         }
     }
 
-    /* a key that the mirror has stays, whatever a part of it says */
+    /* a key of the mirror is present, even if one of its entries is gone */
 
     if (own && gone) {
         ngx_etcd_index_leave(index, key);
@@ -427,7 +427,7 @@ ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 }
 
 
-/* an entry of the mirror is new: it had none of these */
+/* A new entry of the mirror takes over what the key had before it was gone. */
 
 static void
 ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,

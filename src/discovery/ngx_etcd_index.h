@@ -2,13 +2,14 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the agent needs to find its way in a set: registrations by key, slots
- * by address, free slots.  Private memory, made from the set on taking over;
- * the set itself is the truth.
+ * The agent's private index of a set: finds registrations by key, and slots by
+ * address.  The agent makes the index from the set when it takes over the
+ * zone; the set is authoritative.
  *
- * Where each key of a mirror is a registration, keys are the mirror's entries:
- * its entry_size is that of ngx_etcd_key_t.  Keys that are gone are held then.
- * Otherwise, keys are the index's own.
+ * If each key of a mirror is a registration, the index uses the entries of the
+ * mirror as its keys: the mirror's entry_size must be the size of
+ * ngx_etcd_key_t.  The index holds entries that the mirror has removed until
+ * their members have left.  Otherwise the index has own keys.
  */
 
 
@@ -55,9 +56,9 @@ typedef struct {
 
 
 /*
- * Reads the set of a zone that the caller owns; the master passes force while
- * no owner can know of the set.  NGX_OK, NGX_AGAIN (the mutex was held),
- * NGX_DECLINED (not the owner any more), or NGX_ERROR: no memory.
+ * Reads the set of a zone that the caller owns; the master passes "force" for
+ * a set that no owner knows yet.  NGX_AGAIN: the mutex was held; NGX_DECLINED:
+ * the caller is not the owner any more; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_etcd_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
@@ -66,50 +67,54 @@ void ngx_etcd_index_destroy(ngx_etcd_index_t *index);
 
 ngx_etcd_key_t *ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key);
 
-/* finds or makes; NULL: no memory */
+/* Finds or adds a key.  NULL: no memory. */
 ngx_etcd_key_t *ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *key);
 
-/* an own key, or one that is gone, with its registrations */
+/* Frees an own key, or a key that is gone, with its registrations. */
 void ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
-/* keys that are not gone; NULL: no more */
+/* Keys that are not gone; NULL: no more. */
 ngx_etcd_key_t *ngx_etcd_index_first(ngx_etcd_index_t *index);
 ngx_etcd_key_t *ngx_etcd_index_next(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key);
 
-/* by its queue */
+/* The key of a queue element. */
 #define ngx_etcd_index_key_at(q)                                              \
     ((ngx_etcd_key_t *) ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue))
 
-/* of a key its registrations, whose slots are given back, and all else */
+/* Frees the registrations of a key, with their slots, and its host names. */
 void ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
-/* an own key is gone, or one of the mirror that is held */
+/* Marks an own key, or a held entry of the mirror, as gone. */
 void ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
 /*
- * To and from the keys that are gone.  An entry of a mirror is gone when that
- * has removed it, and present when that has it, with the registrations that
- * it had.  NGX_ERROR: no memory, and it has no registrations any more.
+ * Moves a key to or from the keys that are gone.  An entry of the mirror is
+ * gone when the mirror has removed it, and present when the mirror has the key
+ * again: the entry then gets the registrations of the key.  NGX_ERROR: no
+ * memory; the key has lost its registrations.
  */
 ngx_int_t ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
-/* every value is to be read, whatever its revision */
+/* Forgets the revisions of all keys, so that every value is read again. */
 void ngx_etcd_index_distrust(ngx_etcd_index_t *index);
 
-/* adds a registration to a key, or to the static servers (NULL) */
+/* Adds a registration to a key, or to the static servers (NULL). */
 ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key, ngx_etcd_entry_t *entry, uint32_t slot);
 
 /*
- * That of an address, of the key or static (no key); NULL: there is none.
- * Whoever asks for all of one key takes a time that grows with their number.
+ * The registration of an address by a key, or by the static servers (NULL).
+ * NULL: there is none.  See ngx_etcd_slot_index_find().
  */
 ngx_etcd_reg_t *ngx_etcd_index_reg(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key, u_char *sockaddr, socklen_t socklen);
 
-/* removes one from the list it is in: what its slot shows then, or NULL */
+/*
+ * Removes a registration of a key, or of the static servers (NULL).  Returns
+ * the entry that its slot shows then, or NULL.
+ */
 ngx_etcd_entry_t *ngx_etcd_index_remove(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg);
 

@@ -12,7 +12,7 @@
 #include <ngx_etcd_leader.h>
 
 
-/* bytes of a text that a reason shows */
+/* bytes of a value, and of a whole reason */
 
 #define NGX_ETCD_LEADER_SHOWN   64
 #define NGX_ETCD_LEADER_REASON  512
@@ -132,7 +132,7 @@ ngx_etcd_leader_any(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
 }
 
 
-/* there may be keys of members, too */
+/* The prefix may hold keys of members, too. */
 
 static ngx_uint_t
 ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
@@ -226,8 +226,8 @@ ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
 
 
 /*
- * Candidates are few, and each looks at this in the same way: the first one
- * that is still there leads.
+ * Selects the candidate with the lowest revision, as the candidates do
+ * themselves.  Candidates are few: a search is enough.
  */
 
 static void
@@ -288,8 +288,9 @@ ngx_etcd_leader_one(ngx_etcd_leader_t *leader)
 
 
 /*
- * What orders candidates is the token, too: of Vitess's, one that was written
- * anew is the last of all, so that its create_revision may be a former one.
+ * The revision that orders candidates is also the fencing token.  A candidate
+ * of Vitess that writes its key again becomes the last one, and may keep its
+ * create_revision.
  */
 
 static int64_t
@@ -300,7 +301,7 @@ ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
 }
 
 
-/* the leader's key, if there is one: it has the address, or a member's name */
+/* Uses the leader's key, which holds the address or names a member. */
 
 static void
 ngx_etcd_leader_lead(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
@@ -354,7 +355,7 @@ ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
 
     member = ngx_etcd_leader_find(leader, &key);
 
-    /* the key itself may stand below the prefix of members */
+    /* the leader's key may be below the prefix of members */
 
     if (member == NULL || member == term) {
         ngx_etcd_leader_refuse(leader, term, &name, "has no key of a member");

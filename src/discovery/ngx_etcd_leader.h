@@ -2,11 +2,11 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Leaders: the source of services that use only some of the keys that there
- * are.  After every whole revision it selects, from what the mirror has, the
- * members that are registered.  Nothing is selected before a list is complete,
- * and nothing is remembered of former selections: there is no leader until
- * there is one.
+ * Leaders: the sources of services that use only some of their keys.  After
+ * every whole revision the source selects the members that are registered from
+ * the entries of the mirror.  It selects nothing before a list is complete,
+ * and remembers no former selection: a leader that etcd does not have is not
+ * used.
  */
 
 
@@ -91,35 +91,37 @@ ngx_uint_t ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf,
     ngx_str_t *key);
 
 
-/* selects anew, since something else than keys has changed, and publishes it */
+/* Selects again after something other than keys has changed, and publishes. */
 void ngx_etcd_leader_again(ngx_etcd_leader_t *leader);
 
 
-/* NULL if there is no such key */
+/* Returns NULL if there is no such key. */
 ngx_etcd_mirror_entry_t *ngx_etcd_leader_find(ngx_etcd_leader_t *leader,
     ngx_str_t *key);
 
 
-/*
- * For formats, while it selects.
- */
+/* The following functions are for formats, within select(). */
 
 /*
- * Who the leader's key names.  NULL: nobody, which is reported, or there is no
- * key.
+ * Returns the member that the leader's key names.  NULL: there is no leader's
+ * key, or no such member, which is reported.
  */
 ngx_etcd_mirror_entry_t *ngx_etcd_leader_named(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *term);
 
 /*
- * A candidate is used, by what its value says, in the term that another key,
- * or its own, began.  Drained: it keeps who uses it already.
+ * Registers the members in the value of a candidate, for the term that a key
+ * (its own or the leader's) began.  "drain": only sessions that use the member
+ * already stay.
  */
 void ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
     ngx_uint_t drain);
 
-/* a candidate cannot be used: what is wrong with its value, or with itself */
+/*
+ * Reports that a candidate cannot be used: a fault of the text "value", if
+ * any, or another reason.
+ */
 void ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *candidate, ngx_str_t *value, char *what);
 void ngx_etcd_leader_report(ngx_etcd_leader_t *leader,

@@ -297,7 +297,7 @@ ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff)
 }
 
 
-/* the same reason, for the same revision if that counts, is reported once */
+/* Reports a reason once; with a revision, once for each revision. */
 
 static void
 ngx_etcd_member_diff_refuse(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
@@ -315,9 +315,8 @@ ngx_etcd_member_diff_refuse(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
 
 /*
- * The last valid member of the key, if any, stays, unless it has to lead.  The
- * key may hold any bytes: in the log it cannot pass for more than a part of
- * this line.
+ * The last valid member of the key stays, unless the source is strict.  The
+ * key may hold any bytes: the log line shows them escaped.
  */
 
 static void
@@ -493,7 +492,7 @@ ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 }
 
 
-/* the same member, by another revision of its key */
+/* Updates the revision of an unchanged member. */
 
 static ngx_int_t
 ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_reg_t *reg,
@@ -548,8 +547,8 @@ ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_str_t *key,
 
 
 /*
- * There was no room for a member: the rest is published, this one is missed
- * until there is room.  Anything else makes the batch useless.
+ * If the zone is full, the other members are published, and this one is read
+ * again later.  After another error the batch is useless.
  */
 
 static ngx_int_t
@@ -566,7 +565,7 @@ ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff, ngx_int_t rc)
 }
 
 
-/* static servers as this configuration has them */
+/* Registers the static servers of this configuration. */
 
 void
 ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
@@ -598,7 +597,10 @@ ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
 }
 
 
-/* keys that were deleted: their members leave, unless all would */
+/*
+ * Removes the members of deleted keys, unless on_empty=keep and no other
+ * members are left.
+ */
 
 void
 ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff)
@@ -670,7 +672,7 @@ ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
 }
 
 
-/* a registration of the key, or a static server (no key), leaves */
+/* Removes a registration of a key, or a static server (NULL). */
 
 static ngx_int_t
 ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,

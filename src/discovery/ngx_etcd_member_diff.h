@@ -93,56 +93,60 @@ void ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff);
  * if index and set may differ afterwards: no memory, or the mutex was held.
  */
 
-/* a key that has a value, of these revisions; or an object in its place */
+/* Decodes the value of a key, or an object, and registers its members. */
 void ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_str_t *value, int64_t created, int64_t modified);
 void ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified);
 
 /*
- * One of the index's own keys, found or made, which is not gone; NULL: no
- * memory
+ * Finds or adds one of the index's own keys, and marks it as selected and not
+ * gone.  NULL: no memory.
  */
 ngx_etcd_key_t *ngx_etcd_member_diff_key(ngx_etcd_member_diff_t *diff,
     ngx_str_t *name);
 
 /*
- * A selection of own keys begins, and ends: those that were not asked for, or
- * used, in between are gone.
+ * Begin and end a selection of own keys: a key that was neither returned by
+ * ngx_etcd_member_diff_key() nor used in between is gone.
  */
 void ngx_etcd_member_diff_select(ngx_etcd_member_diff_t *diff);
 void ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff);
 
 /*
- * What a selection found: a key, said to be of these revisions, with its
- * members, or with a reason why it has none, which is reported once.  What it
- * had before leaves.
+ * Registers the members of a selected key, with the revisions in kv; or
+ * reports once the reason why the key has none.  Other members of the key
+ * leave.
  */
 void ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
     ngx_array_t *members, ngx_str_t *reason);
 
 /*
- * The members that the key registers, instead of those that it did; kv says
- * its revisions.  NGX_OK: the batch holds all of it.
+ * Registers the members of a key in place of its former members; kv has the
+ * revisions.  NGX_OK: the batch is complete.
  */
 ngx_int_t ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members);
 
 /*
- * One of them, whose address is known, or a static server (no key, no kv):
- * found, changed or new.
+ * Registers one member of a key, or one static server (no key, no kv), whose
+ * address is known.  NGX_DECLINED: the zone is full; NGX_ERROR: diff->broken
+ * is set.
  */
 ngx_int_t ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
 
-/* 1 if the key is in use, as one of that create_revision */
+/* Returns 1 if the key has members with that create_revision. */
 ngx_uint_t ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff,
     ngx_str_t *key, uint64_t create_revision);
 
-/* members of keys that are gone leave, unless all would and may not */
+/*
+ * Removes the members of keys that are gone, unless on_empty=keep and no other
+ * members are left.
+ */
 void ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff);
 
-/* static servers as this configuration has them */
+/* Registers the static servers of this configuration. */
 void ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff);
 
 

@@ -2,9 +2,10 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The host names that members have, as a list: of a key, or of a selection.
- * A list is made anew by ngx_etcd_member_host_mark(), a call of
- * ngx_etcd_member_host_get() for each member, and ngx_etcd_member_host_sweep().
+ * The host names of the members of a key, or of a selection, as a list.  To
+ * update the list call ngx_etcd_member_host_mark(), then
+ * ngx_etcd_member_host_get() for each member, then
+ * ngx_etcd_member_host_sweep().
  */
 
 
@@ -35,23 +36,23 @@ struct ngx_etcd_member_host_s {
 };
 
 
-/* none of them is seen */
+/* Marks all hosts as unseen. */
 void ngx_etcd_member_host_mark(ngx_etcd_member_host_t *hosts);
 
 /*
- * The name and port of a member, found in the list, or new: it is seen.  NULL:
- * no memory.
+ * Finds or adds the host name and port of a member, and marks it as seen.
+ * NULL: no memory.
  */
 ngx_etcd_member_host_t *ngx_etcd_member_host_get(
     ngx_etcd_resolver_t *resolver, ngx_etcd_member_host_t **hosts,
     ngx_etcd_member_t *member, ngx_log_t *log);
 
-/* those that were not seen are freed, and use their names no more */
+/* Frees the hosts that were not seen. */
 void ngx_etcd_member_host_sweep(ngx_etcd_member_host_t **hosts);
 
 /*
- * One address of an answer that has any: the one that was used before, while it
- * is in there.
+ * Returns one address of an answer that has at least one: the address that was
+ * used before, if the answer has it.
  */
 ngx_etcd_resolver_address_t *ngx_etcd_member_host_sole(
     ngx_etcd_member_host_t *host, ngx_etcd_resolver_answer_t *answer);

@@ -39,7 +39,7 @@ ngx_etcd_newest_remove(ngx_etcd_newest_t *newest, ngx_etcd_newest_node_t *node)
 }
 
 
-/* the rightmost one */
+/* The newest node is the rightmost one. */
 
 ngx_etcd_newest_node_t *
 ngx_etcd_newest_first(ngx_etcd_newest_t *newest)

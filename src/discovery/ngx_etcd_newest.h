@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The registrations of one address, in the order that decides which of them
- * shows (ngx_etcd_entry_newer()): a red-black tree.  Each call takes
- * O(log n) steps, so that thousands of keys may have one address.
+ * The registrations of one address, in the order of ngx_etcd_entry_newer(),
+ * which decides which one the slot shows: a red-black tree.  Each call takes
+ * O(log n) steps: thousands of keys may register one address.
  */
 
 
@@ -31,13 +31,13 @@ typedef struct {
 
 void ngx_etcd_newest_init(ngx_etcd_newest_t *newest);
 
-/* revision and serial are set */
+/* The caller sets revision and serial before. */
 void ngx_etcd_newest_insert(ngx_etcd_newest_t *newest,
     ngx_etcd_newest_node_t *node);
 void ngx_etcd_newest_remove(ngx_etcd_newest_t *newest,
     ngx_etcd_newest_node_t *node);
 
-/* NULL: there is none */
+/* Returns the newest node; NULL: the tree is empty. */
 ngx_etcd_newest_node_t *ngx_etcd_newest_first(ngx_etcd_newest_t *newest);
 
 

@@ -19,7 +19,7 @@ typedef struct {
     ngx_etcd_leader_t         *leader;
     ngx_etcd_patroni_hosts_t   hosts;         /* of members and APIs */
 
-    /* who is asked to confirm that it leads */
+    /* the member that is asked to confirm that it leads */
 
     ngx_etcd_confirm_t         confirm;
     ngx_str_t                  asked;         /* key; own memory */
@@ -30,7 +30,7 @@ typedef struct {
 } ngx_etcd_patroni_t;
 
 
-/* what a member says of its state */
+/* the state of a member, from its own key */
 
 typedef struct {
     uint64_t                   location;      /* of its write-ahead log */
@@ -147,7 +147,7 @@ ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader)
 }
 
 
-/* a confirmation has come */
+/* A member has confirmed that it leads. */
 
 static void
 ngx_etcd_patroni_again(void *data)
@@ -219,7 +219,7 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
         return;
     }
 
-    /* of what cannot be read the decoder says what is wrong */
+    /* the decoder reports a value that cannot be read */
 
     drain = ngx_etcd_patroni_leaves(patroni, term)
             || (rc == NGX_OK && !says.running);
@@ -229,8 +229,8 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
 
 
 /*
- * An order to hand over comes before PostgreSQL is stopped, and long before the
- * leader's key goes.  It is taken back, or carried out.
+ * Patroni writes the key "failover" before it stops PostgreSQL, and long
+ * before the leader's key goes.  The order is cancelled or carried out.
  */
 
 static ngx_uint_t
@@ -262,7 +262,10 @@ ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
 }
 
 
-/* who is to leave may be left out, who is to come as well; not for later */
+/*
+ * Either "leader" or "member" may be absent.  Scheduled switchovers are
+ * ignored.
+ */
 
 static ngx_uint_t
 ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name)
@@ -314,8 +317,8 @@ ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
 
 
 /*
- * A member that is in use in that term has confirmed it, to any agent; nothing
- * else is remembered.
+ * A member that is in use in this term has been confirmed, by this agent or by
+ * a former one.  No other state is kept.
  */
 
 static ngx_uint_t
@@ -399,7 +402,7 @@ ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni)
 }
 
 
-/* who is to be asked if etcd proves nothing any more: those it named last */
+/* Sets the members that are asked if etcd proves nothing any more. */
 
 static void
 ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
@@ -438,7 +441,7 @@ ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
 }
 
 
-/* NULL, or what is missing */
+/* Returns NULL, or the reason why no member can be asked. */
 
 static char *
 ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
@@ -469,7 +472,10 @@ ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
 }
 
 
-/* the leader is the first; others that cannot be asked are left out */
+/*
+ * Reads the targets: the leader first, then the other members that can be
+ * asked.
+ */
 
 static char *
 ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
@@ -533,7 +539,7 @@ ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
 }
 
 
-/* several members, each for what its own key says */
+/* Selects the members of a role that several members may have. */
 
 static void
 ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
@@ -585,7 +591,7 @@ ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
             continue;
         }
 
-        /* what could not be read is reported by that */
+        /* the decoder reports a value that could not be read */
 
         ngx_etcd_patroni_use(patroni, candidate, candidate, 0);
     }
@@ -603,7 +609,7 @@ ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
 }
 
 
-/* whether a replica is synchronous is asked only where the role says so */
+/* Reads the synchronous standbys only for the roles that depend on them. */
 
 static ngx_uint_t
 ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
@@ -677,7 +683,7 @@ ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
 }
 
 
-/* is it a replica that may be asked? */
+/* Returns 1 if the member is running, takes requests, and does not lag. */
 
 static ngx_uint_t
 ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
@@ -700,7 +706,10 @@ ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
 }
 
 
-/* what lag is counted from: the leader's location, or the farthest known */
+/*
+ * Returns the location from which lag is counted: the leader's, or the
+ * farthest one known.
+ */
 
 static uint64_t
 ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,

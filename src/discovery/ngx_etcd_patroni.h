@@ -2,11 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What Patroni writes: "leader" holds the name of a member, "members/NAME" is
- * JSON about one, "failover" is JSON about who is to hand over, "sync" is JSON
- * that names the synchronous standbys, "config" is JSON with their mode, and
- * "failsafe" is JSON with the API of each member: NAME -> URL.  The other keys
- * below its prefix (initialize, history, status) are not read.
+ * The source for Patroni, and the keys that Patroni writes: "leader" holds the
+ * name of a member, "members/NAME" is JSON about a member, "failover" is JSON
+ * with an order to hand over, "sync" is JSON that names the synchronous
+ * standbys, "config" is JSON with the mode of the standbys, and "failsafe" is
+ * JSON with the URL of each member's API by the member's name.  The other keys
+ * below the prefix (initialize, history, status) are not read.
  */
 
 

@@ -77,7 +77,7 @@ ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
 }
 
 
-/* the address, as a member's: "etcd_allow" holds for it, too */
+/* Reads the API's address as a member's address: "etcd_allow" applies to it. */
 
 static ngx_int_t
 ngx_etcd_patroni_api_address(ngx_etcd_patroni_hosts_t *hosts,
@@ -123,7 +123,7 @@ ngx_etcd_patroni_api_address(ngx_etcd_patroni_hosts_t *hosts,
 }
 
 
-/* the host is the URL's own: certificates are for it, whatever its address */
+/* Certificates are for the host of the URL, whatever its address is. */
 
 static ngx_int_t
 ngx_etcd_patroni_api_host(ngx_etcd_patroni_hosts_t *hosts,
@@ -179,7 +179,7 @@ ngx_etcd_patroni_api_primary(ngx_str_t *body)
 }
 
 
-/* Patroni calls it a replica until its role is updated */
+/* Patroni reports the role "replica" until it has updated the role. */
 
 ngx_uint_t
 ngx_etcd_patroni_api_standby_leader(ngx_str_t *body)

@@ -2,8 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The REST API of Patroni's members: the address that it has, and what its
- * answers say.
+ * The REST API of Patroni's members: its address, and the role in its answers.
  */
 
 
@@ -17,7 +16,7 @@
 #include <ngx_etcd_probe.h>
 
 
-/* Patroni answers 200 there if it leads a cluster of that kind */
+/* paths that Patroni answers with 200 if the member leads such a cluster */
 
 #define NGX_ETCD_PATRONI_PRIMARY         "/primary"
 #define NGX_ETCD_PATRONI_STANDBY_LEADER  "/standby-leader"
@@ -40,14 +39,14 @@ ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_probe_target_t *target);
 
 /*
- * What the body of an answer of 200 says: 1 unless it names a role and another
- * one.  Patroni answers 200 as soon as it has the leader's key; the role tells
- * whether PostgreSQL is promoted.
+ * Reads the body of an answer of 200: returns 1 unless the body names another
+ * role.  Patroni answers 200 as soon as the member has the leader's key; the
+ * role tells whether PostgreSQL is promoted.
  */
 ngx_uint_t ngx_etcd_patroni_api_primary(ngx_str_t *body);
 ngx_uint_t ngx_etcd_patroni_api_standby_leader(ngx_str_t *body);
 
-/* 1 only if the body says that the member is the primary */
+/* Returns 1 only if the body names the role of the primary. */
 ngx_uint_t ngx_etcd_patroni_api_says_primary(ngx_str_t *body);
 
 

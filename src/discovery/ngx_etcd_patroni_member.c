@@ -76,7 +76,7 @@ ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
         return NGX_OK;
     }
 
-    /* a former agent has resolved it */
+    /* a former agent may have resolved the name */
 
     if (ngx_etcd_service_host_known(&service->diff, key, member)) {
         return NGX_OK;

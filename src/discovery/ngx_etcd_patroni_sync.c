@@ -18,7 +18,7 @@ static void ngx_etcd_patroni_sync_standbys(ngx_etcd_leader_t *leader,
     json_t *object, ngx_str_t *standbys);
 
 
-/* the words that Patroni takes for true */
+/* words that Patroni takes for true */
 
 static char  *ngx_etcd_patroni_sync_true[] = { "true", "on", "yes", "1", NULL };
 
@@ -129,7 +129,7 @@ ngx_etcd_patroni_sync_standbys(ngx_etcd_leader_t *leader,
 }
 
 
-/* PostgreSQL's names of standbys know no case, and so does Patroni */
+/* PostgreSQL compares names of standbys without case, and so does Patroni. */
 
 ngx_etcd_role_e
 ngx_etcd_patroni_sync_role(ngx_etcd_patroni_sync_t *sync, ngx_str_t *name)

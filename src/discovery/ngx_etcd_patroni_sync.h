@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Which replicas Patroni counts as synchronous: the key "sync" names them, and
- * "synchronous_mode" in the key "config" says in which way.
+ * The synchronous replicas of Patroni: the key "sync" names them, and
+ * "synchronous_mode" in the key "config" tells the mode.
  */
 
 
@@ -23,11 +23,11 @@ typedef struct {
 } ngx_etcd_patroni_sync_t;
 
 
-/* while the leader is selected; the standbys are in memory of its pool */
+/* Called within select(); the names are in memory of leader->pool. */
 void ngx_etcd_patroni_sync_read(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_sync_t *sync);
 
-/* the role of a replica: NGX_ETCD_ROLE_SYNC, _QUORUM or _ASYNC */
+/* Returns the role of a replica: NGX_ETCD_ROLE_SYNC, _QUORUM or _ASYNC. */
 ngx_etcd_role_e ngx_etcd_patroni_sync_role(ngx_etcd_patroni_sync_t *sync,
     ngx_str_t *name);
 

@@ -182,7 +182,7 @@ ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url, ngx_str_t *text,
 }
 
 
-/* where the port begins, with its colon; NULL: there is none */
+/* Returns the colon before the port; NULL: there is no port. */
 
 static u_char *
 ngx_etcd_patroni_url_port(ngx_str_t *host)

@@ -35,7 +35,7 @@ extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url;
 extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_proxy_url;
 extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url;
 
-/* formats whose address is that of the URL */
+/* formats that take the address from the URL */
 extern const ngx_etcd_format_t  ngx_etcd_patroni_format;
 extern const ngx_etcd_format_t  ngx_etcd_patroni_proxy_format;
 

@@ -151,7 +151,7 @@ ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe)
 }
 
 
-/* not in a handler of the connection, whose memory is the pool's */
+/* Must not be called in a handler of the connection: frees its memory. */
 
 static void
 ngx_etcd_probe_release(ngx_etcd_probe_t *probe)
@@ -214,7 +214,7 @@ ngx_etcd_probe_output(void *data, u_char **buf)
 }
 
 
-/* the server has closed the connection, as the request asks, or it broke */
+/* The server has closed the connection, as requested, or it broke. */
 
 static void
 ngx_etcd_probe_failed(void *data, ngx_str_t *reason)
@@ -227,7 +227,7 @@ ngx_etcd_probe_failed(void *data, ngx_str_t *reason)
 }
 
 
-/* a server may keep the connection open after its answer */
+/* A server may keep the connection open after its answer. */
 
 static void
 ngx_etcd_probe_timer(ngx_event_t *ev)
@@ -295,7 +295,7 @@ ngx_etcd_probe_answered(ngx_etcd_probe_t *probe)
 }
 
 
-/* the reason may be in memory of the connection: a copy outlives it */
+/* Copies the reason, which may be in memory of the connection. */
 
 static void
 ngx_etcd_probe_unanswered(ngx_etcd_probe_t *probe, ngx_str_t *reason)

@@ -18,7 +18,7 @@
 
 #define NGX_ETCD_PROBE_HOST     256      /* bytes: a host name and a zero */
 #define NGX_ETCD_PROBE_REQUEST  512
-#define NGX_ETCD_PROBE_ANSWER   8192     /* what is longer is cut off */
+#define NGX_ETCD_PROBE_ANSWER   8192     /* a longer one is cut off */
 
 
 /* zeroed before it is filled: targets are compared byte by byte */
@@ -70,16 +70,16 @@ typedef struct {
 
 
 /*
- * Asks the target for a path and waits for so many ms; a request that is under
- * way is cancelled.
+ * Requests a path from the target, and waits for so many ms.  Cancels a former
+ * request.
  */
 void ngx_etcd_probe_start(ngx_etcd_probe_t *probe,
     ngx_etcd_probe_target_t *target, char *path, ngx_msec_t timeout);
 
-/* may be called at any time, also within done() */
+/* May be called at any time, also within done(). */
 void ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe);
 
-/* the host and port of the target as the log shows them: the Host header */
+/* The host and port of the target, as in the Host header, for the log. */
 #define ngx_etcd_probe_name(probe)  (&(probe)->addr.name)
 
 

@@ -18,7 +18,7 @@
 #define NGX_ETCD_RESTORE_REASON  1024
 
 
-/* what is to become of one set */
+/* the members of one set */
 
 typedef struct {
     ngx_etcd_service_conf_t  *service;
@@ -83,7 +83,10 @@ ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
 
     if (root == NULL) {
 
-        /* its own text would show a part of a file that may be any file */
+        /*
+         * the text of the error would show a part of the file, which may be
+         * any file
+         */
 
         return ngx_etcd_restore_refuse(restore,
                                        "line %d, column %d is no valid JSON",
@@ -120,7 +123,7 @@ ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
 }
 
 
-/* the head and the tail are as we write them, to the byte */
+/* The head and the tail must be as ngx_etcd_state_encode() writes them. */
 
 static ngx_int_t
 ngx_etcd_restore_check(ngx_etcd_restore_t *restore, ngx_str_t *text,
@@ -216,8 +219,8 @@ ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what, ngx_str_t *is,
 
 
 /*
- * All entries are made before the first set is changed.  Where that fails they
- * are pending, and given back when the first owner of the zone comes.
+ * Creates all entries before the first set is changed.  If that fails, the
+ * entries stay pending until the first owner of the zone frees them.
  */
 
 static ngx_int_t
@@ -278,7 +281,7 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
 }
 
 
-/* what the text says of this set, if it says something */
+/* Finds the set's members in the text, if there are any. */
 
 static ngx_int_t
 ngx_etcd_restore_find(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
@@ -372,7 +375,7 @@ ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
 }
 
 
-/* as a value of etcd would be read: limits and etcd_allow hold here too */
+/* Decodes a member like a value of etcd: limits and etcd_allow apply. */
 
 static ngx_int_t
 ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
@@ -428,7 +431,7 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
 }
 
 
-/* of a member by a host name it is one of several, or none is known */
+/* For a member by host name: one of its addresses, or none. */
 
 static ngx_int_t
 ngx_etcd_restore_address(ngx_etcd_restore_t *restore, ngx_etcd_decode_t *d,
@@ -587,7 +590,7 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
 }
 
 
-/* what is said of variables that are there; a text may say nothing of any */
+/* Reads the values of variables, which the text may lack. */
 
 static ngx_int_t
 ngx_etcd_restore_values(ngx_etcd_restore_t *restore, json_t *content,

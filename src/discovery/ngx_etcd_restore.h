@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * From a state's text to members of sets, and values of cells, that have none
- * yet.
+ * Reads the text of a state (ngx_etcd_state.h) into sets and cells that are
+ * empty.
  */
 
 
@@ -32,12 +32,11 @@ typedef struct {
 
 
 /*
- * The master, in a zone that nobody else knows of yet.  All or nothing:
+ * Called by the master, for a zone that no other process knows yet:
  *
- *     NGX_OK        the sets and cells hold what the text says of them, and
- *                   the revisions to go on from; what it says of others is
- *                   dropped,
- *     NGX_ERROR     nothing was added: the reason says why.
+ *     NGX_OK        the sets and cells have the members, values and revisions
+ *                   of the text; data of other sets and cells is dropped,
+ *     NGX_ERROR     nothing was changed; restore->reason is set.
  */
 ngx_int_t ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text);
 

@@ -18,10 +18,11 @@
 
 typedef enum {
     NGX_ETCD_LEADER_ELECTION = 0,    /* the lowest create_revision */
-    NGX_ETCD_LEADER_KEY,             /* what one key says, or who it names */
+    NGX_ETCD_LEADER_KEY,             /* the value of one key, or the
+                                        member that it names */
     NGX_ETCD_LEADER_PATRONI,
-    NGX_ETCD_LEADER_VITESS           /* what the key with the lowest
-                                        mod_revision says, or who it names */
+    NGX_ETCD_LEADER_VITESS           /* the same, of the key with the lowest
+                                        mod_revision */
 } ngx_etcd_leader_format_e;
 
 
@@ -36,7 +37,7 @@ typedef enum {
     NGX_ETCD_ROLE_STANDBY_LEADER     /* the leader of a standby cluster */
 } ngx_etcd_role_e;
 
-/* there is one at most */
+/* Returns 1 if at most one member has the role. */
 #define ngx_etcd_role_sole(role)                                              \
     ((role) == NGX_ETCD_ROLE_LEADER || (role) == NGX_ETCD_ROLE_STANDBY_LEADER)
 
@@ -44,7 +45,7 @@ typedef enum {
 #define NGX_ETCD_LEADER_ANY_LAG  ((uint64_t) -1)
 
 
-/* made by configuration, then constant */
+/* made by configuration, constant afterwards */
 
 typedef struct {
     ngx_etcd_leader_format_e   format;

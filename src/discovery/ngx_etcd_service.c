@@ -13,7 +13,7 @@
 #include <ngx_etcd_time_budget.h>
 
 
-/* bytes of a zone that are enough for a member, with keys of usual length */
+/* bytes of a zone for one member, with a key of usual length */
 
 #define NGX_ETCD_SERVICE_MEMBER  512
 
@@ -84,7 +84,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     conf->zone = zone;
     conf->set = set;
 
-    /* of a set that was there the agent takes care: it may have an owner */
+    /* the agent updates a set that exists: it may have an owner */
 
     if (set->generation != 0 || set->nslots != 0) {
         return NGX_OK;
@@ -104,7 +104,10 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 }
 
 
-/* static servers are members without a key: usable before etcd is asked */
+/*
+ * Static servers are members without a key: they are usable before etcd
+ * answers.
+ */
 
 static ngx_int_t
 ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
@@ -210,7 +213,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
 
     if (ngx_etcd_service_open(service) != NGX_OK) {
 
-        /* the mutex is held, or there is no memory: both may pass */
+        /* the mutex was held, or there was no memory: tried again */
 
         service->diff.broken = 1;
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
@@ -323,7 +326,7 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 }
 
 
-/* makes the index from the set as it is, and an empty batch */
+/* Makes the index from the set as it is, and an empty batch. */
 
 static ngx_int_t
 ngx_etcd_service_open(ngx_etcd_service_t *service)
@@ -334,7 +337,7 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
 
     ngx_etcd_service_host_adopt(&service->diff);
 
-    /* of one revision of a key there may be a part */
+    /* the set may have a part of a revision */
 
     if (service->diff.set->dirty) {
         ngx_etcd_index_distrust(&service->diff.index);
@@ -350,8 +353,8 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
 
 
 /*
- * A reload may read the same prefix in another way: every value again.  The
- * set is of that way only when all of it was published.
+ * After a reload the same prefix may be read in another way: then every value
+ * is read again.  set->params changes when all of it is published.
  */
 
 static void
@@ -368,8 +371,8 @@ ngx_etcd_service_params(ngx_etcd_service_t *service)
 
 
 /*
- * Index and set may differ, or the set could not take all: everything is read
- * again from the set, and listed.
+ * Index and set may differ, or the zone was full: reads the set again, and
+ * lists the prefix.
  */
 
 static void
@@ -398,7 +401,7 @@ ngx_etcd_service_list(ngx_etcd_mirror_t *mirror)
 {
     ngx_etcd_service_t *service = mirror->data;
 
-    /* a member without room is read again, too */
+    /* a member that had no room is read again */
 
     if (service->diff.skipped) {
         service->diff.skipped = 0;
@@ -418,7 +421,7 @@ ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
 
     if (service->diff.broken) {
 
-        /* the list may not end: it is made again soon */
+        /* the list may not end: publish() starts it again soon */
 
         ngx_post_event(&service->publish, &ngx_posted_events);
     }
@@ -592,7 +595,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 
     if (diff->skipped) {
 
-        /* whoever takes over now lists */
+        /* the next agent lists the prefix */
 
         diff->set->revision = 0;
         diff->set->state = NGX_ETCD_SET_FULL;

@@ -3,8 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * A watched prefix as a set of members.  The configuration declares services;
- * the agent runs them: it decodes what a watch reports, compares it with the
- * set in the zone, and publishes what is different.
+ * the agent runs them: it decodes what a watch reports, compares the members
+ * with the set in the zone, and publishes the difference.
  */
 
 
@@ -21,15 +21,14 @@
 #include <ngx_etcd_table.h>
 
 
-/* a set that could not be published as a whole is read again after, ms */
+/* ms until a set is published again: the mutex was held; the zone was full */
 
 #define NGX_ETCD_SERVICE_BUSY  50
 #define NGX_ETCD_SERVICE_FULL  5000
 
 /*
- * The watch of a leader is verified so often in max_stale: two of three
- * verifications may fail to come in time.  With max_stale=off that is counted
- * of so many ms.
+ * Verifications of a leader's watch within max_stale: two of three may be
+ * late.  With max_stale=off, within this number of ms.
  */
 
 #define NGX_ETCD_SERVICE_VERIFICATIONS  3
@@ -52,7 +51,9 @@ typedef struct {
     size_t                       keep;
     size_t                       entry_size;
 
-    /* entries are keys of the index: the mirror goes on from the set's */
+    /*
+     * Entries are keys of the index: the mirror resumes at the set's revision.
+     */
     ngx_uint_t                   indexed;
 
     /* The watch is verified: its last proof is the staleness of the members. */
@@ -64,27 +65,30 @@ typedef struct {
      */
     ngx_uint_t                   restorable;
 
-    /* a key whose value is invalid has no member, not even its last one */
+    /*
+     * A key whose value is invalid has no members, not even its last valid
+     * ones.
+     */
     ngx_uint_t                   strict;
 
-    /* service->ctx; memory is of the pool.  NGX_ERROR: no memory */
+    /* Sets service->ctx; memory is of the pool.  NGX_ERROR: no memory. */
     ngx_int_t                  (*create)(ngx_etcd_service_t *service,
                                          ngx_pool_t *pool);
     void                       (*destroy)(ngx_etcd_service_t *service);
 
-    /* as of the mirror */
+    /* As in the mirror. */
     ngx_uint_t                 (*wants)(ngx_etcd_mirror_t *mirror,
                                         ngx_str_t *key);
 
-    /* as of the mirror, also while the service is broken */
+    /* As in the mirror; called also while the service is broken. */
     void                       (*changed)(ngx_etcd_service_t *service,
                                           ngx_etcd_mirror_entry_t *entry);
     void                       (*removed)(ngx_etcd_service_t *service,
                                           ngx_etcd_mirror_entry_t *entry);
 
     /*
-     * After each whole revision, and each list, of a service that is not
-     * broken: what is not registered yet.
+     * Called after each whole revision, and each list, unless the service is
+     * broken: registers what has changed.
      */
     void                       (*complete)(ngx_etcd_service_t *service);
 } ngx_etcd_source_t;
@@ -92,7 +96,7 @@ typedef struct {
 
 /*
  * One "etcd_members" or "etcd_leader": made by configuration, lives as long as
- * the cycle
+ * the cycle.
  */
 
 typedef struct {
@@ -123,7 +127,7 @@ struct ngx_etcd_service_s {
     ngx_etcd_mirror_t            mirror;        /* of the prefix */
     const ngx_etcd_source_t     *source;
     void                        *ctx;           /* the source's */
-    ngx_etcd_member_diff_t      diff;          /* between mirror and set */
+    ngx_etcd_member_diff_t       diff;         /* between mirror and set */
 
     uint64_t                     verified;      /* ngx_etcd_clock(): the watch;
                                                    the set when all is
@@ -137,8 +141,10 @@ struct ngx_etcd_service_s {
     unsigned                     full:1;        /* was logged */
     unsigned                     busy:1;        /* the mutex was held */
 
-    /* the owner's: the zone is up to date, and whether anything became visible
-       by that; the zone was taken over */
+    /*
+     * Handlers of the owner: the batch is in the zone, and whether it has
+     * changed anything visible; another process owns the zone.
+     */
     void                       (*published)(void *data, ngx_uint_t changed);
     void                       (*lost)(void *data);
     void                        *data;
@@ -146,40 +152,40 @@ struct ngx_etcd_service_s {
 
 
 /*
- * The master, before that: how host names are resolved.  Where that becomes
- * possible, values are to be read again.
+ * Called by the master before declare(): sets the resolver of host names.  A
+ * resolver that is new causes all values to be read again.
  */
 void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
     ngx_resolver_t *resolver, ngx_msec_t timeout);
 
 /*
- * The master, when the zone is there: finds or makes the set, with the static
- * servers in it.  The set of a new zone takes over what the old one, if there
- * is one, has.
+ * Called by the master when the zone exists: finds or makes the set, with the
+ * static servers.  The set of a new zone is copied from the old zone, if there
+ * is one.
  */
 ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
 
 /*
- * ms since the last proof: of a leader, that it is the one that etcd has
- * (ngx_etcd_verify.h); of members, that etcd answers (ngx_etcd_fresh.h).  -1:
- * there was none.
+ * Returns the ms since the last proof: for a leader, that etcd still has it
+ * (ngx_etcd_verify.h); for members, that etcd answers (ngx_etcd_fresh.h).
+ * -1: there was none.
  */
 int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf);
 
 /*
- * The agent, owning the zone: reads the set and starts to watch where it was
- * left.  Memory is from the pool; NULL: no memory.
+ * Called by the agent, which owns the zone: reads the set and resumes its
+ * watch.  Memory is of the pool; NULL: no memory.
  */
 ngx_etcd_service_t *ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     ngx_etcd_watcher_t *watcher, ngx_pool_t *pool,
     void (*published)(void *data, ngx_uint_t changed),
     void (*lost)(void *data), void *data, ngx_log_t *log);
 
-/* 1 while something that the watch has reported is not in the zone yet */
+/* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_service_pending(ngx_etcd_service_t *service);
 
-/* after the watcher was destroyed */
+/* Must be called after the watcher was destroyed. */
 void ngx_etcd_service_destroy(ngx_etcd_service_t *service);
 
 

@@ -175,7 +175,7 @@ ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         ngx_etcd_address_resolved(&one, &address[i].sockaddr,
                                   address[i].socklen);
 
-        /* of two members with one address the first one holds */
+        /* the first of two members with one address is registered */
 
         reg = ngx_etcd_index_reg(&diff->index, key,
                                  (u_char *) &one.sockaddr, one.socklen);
@@ -194,7 +194,7 @@ ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 }
 
 
-/* addresses that the key has of the host: a former agent knew them */
+/* Reads the addresses that a former agent has registered for the host. */
 
 static void
 ngx_etcd_service_host_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
@@ -265,7 +265,7 @@ ngx_etcd_service_host_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
 }
 
 
-/* at first it is the one that the key has: a former agent chose it */
+/* Begins with the address that a former agent has registered. */
 
 static ngx_etcd_resolver_address_t *
 ngx_etcd_service_host_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
@@ -285,7 +285,7 @@ ngx_etcd_service_host_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
 }
 
 
-/* it is shown, with the reason, and nobody is sent there */
+/* Registers a member that is shown, with the reason, and gets no requests. */
 
 static ngx_int_t
 ngx_etcd_service_host_unresolved(ngx_etcd_member_diff_t *diff,
@@ -306,7 +306,10 @@ ngx_etcd_service_host_unresolved(ngx_etcd_member_diff_t *diff,
 }
 
 
-/* together all of it, unless there are more addresses than that */
+/*
+ * The shares sum up to the weight, unless there are more addresses than
+ * weight.
+ */
 
 static ngx_uint_t
 ngx_etcd_service_host_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
@@ -315,7 +318,7 @@ ngx_etcd_service_host_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
 }
 
 
-/* a name that the key uses has other addresses */
+/* The addresses of a name that the key uses have changed. */
 
 static void
 ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
@@ -331,7 +334,7 @@ ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
     diff = use->data;
     key = host->owner;
 
-    /* without its own keys the set stays as it is */
+    /* a key that is gone keeps its last addresses */
 
     if (diff->broken || key->gone) {
         return;
@@ -348,7 +351,7 @@ ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
 
     } else {
 
-        /* without room, everything is read again */
+        /* after an error all is read again */
 
         (void) ngx_etcd_member_diff_members(diff, key, &kv, &members);
     }
@@ -361,7 +364,7 @@ ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
 }
 
 
-/* the members of a key, and its revisions, as they were read last */
+/* Makes the members and revisions of a key from its registrations. */
 
 static ngx_int_t
 ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
@@ -412,7 +415,7 @@ ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
 }
 
 
-/* as the member was registered; the host's bytes are the record's */
+/* Makes the member from a registration; the host name is in the record. */
 
 static void
 ngx_etcd_service_host_template(ngx_etcd_member_t *member,

@@ -2,9 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Members whose addresses are host names: each address of the host is a
- * registration of the key, which comes and goes as the name is resolved.
- * Private to services.
+ * Members by host name: each address of the host is a registration of the key,
+ * which is updated whenever the name is resolved.  Private to the discovery.
  */
 
 
@@ -17,11 +16,14 @@
 #include <ngx_etcd_member_diff.h>
 
 
-/* NGX_ERROR: no memory.  Without a resolver there is nothing to do. */
+/*
+ * Sets diff->host and diff->resolver, if the configuration has a resolver.
+ * NGX_ERROR: no memory.
+ */
 ngx_int_t ngx_etcd_service_host_create(ngx_etcd_member_diff_t *diff,
     ngx_pool_t *pool);
 
-/* names that the set, as it was read, has are asked for */
+/* Resolves the names that the set has. */
 void ngx_etcd_service_host_adopt(ngx_etcd_member_diff_t *diff);
 
 /*
@@ -33,8 +35,8 @@ ngx_int_t ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
 
 /*
- * 1 if the key has addresses of the member's host: the member has the lowest of
- * them afterwards.
+ * Returns 1 and sets the member's address to the lowest registered address of
+ * its host, if the key has one.
  */
 ngx_uint_t ngx_etcd_service_host_known(ngx_etcd_member_diff_t *diff,
     ngx_str_t *key, ngx_etcd_member_t *member);

@@ -44,7 +44,7 @@ ngx_etcd_single_key_changed(ngx_etcd_service_t *service,
 }
 
 
-/* also while the service is broken: the entry would be freed */
+/* Called also while the service is broken: the mirror frees the entry. */
 
 static void
 ngx_etcd_single_key_removed(ngx_etcd_service_t *service,

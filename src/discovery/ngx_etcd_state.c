@@ -108,7 +108,7 @@ ngx_etcd_state_begin(ngx_etcd_state_text_t *text)
 
     state = &text->state;
 
-    /* room for the head, whose length does not depend on the content */
+    /* reserves room for the head, whose length is constant */
 
     len = ngx_etcd_state_head(head, head, 0);
 
@@ -197,7 +197,7 @@ ngx_etcd_state_open(ngx_etcd_state_text_t *text, ngx_etcd_snapshot_t *snapshot)
 }
 
 
-/* attributes are named as in etcd: what reads those, reads these */
+/* Attributes have the names that they have in etcd, and the same decoder. */
 
 static ngx_int_t
 ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
@@ -242,7 +242,7 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
 }
 
 
-/* the address is one of a host: an empty one where none is known */
+/* Adds the host name; the address is empty if none is known. */
 
 static ngx_int_t
 ngx_etcd_state_host(json_t *json, ngx_etcd_member_pack_t *record)
@@ -298,7 +298,7 @@ ngx_etcd_state_value(ngx_etcd_state_text_t *text,
 }
 
 
-/* from the list of upstreams to that of values */
+/* Ends the list of upstreams and begins the list of values. */
 
 static ngx_int_t
 ngx_etcd_state_listed(ngx_etcd_state_text_t *text)
@@ -313,7 +313,7 @@ ngx_etcd_state_listed(ngx_etcd_state_text_t *text)
 }
 
 
-/* one more of a list that has n so far; takes it, as below */
+/* Adds an item to a list of n items; frees the item. */
 
 static ngx_int_t
 ngx_etcd_state_item(ngx_etcd_state_text_t *text, ngx_uint_t *n, json_t *item)
@@ -332,7 +332,10 @@ ngx_etcd_state_item(ngx_etcd_state_text_t *text, ngx_uint_t *n, json_t *item)
 }
 
 
-/* a string, or the object that stands for bytes; NULL: no memory */
+/*
+ * Returns a string, or an object for bytes that are not UTF-8.  NULL: no
+ * memory.
+ */
 
 static json_t *
 ngx_etcd_state_bytes(u_char *data, size_t len)
@@ -365,7 +368,7 @@ ngx_etcd_state_bytes(u_char *data, size_t len)
 }
 
 
-/* takes the value, which is NULL where there was no memory for it */
+/* Adds and frees the value; NULL: there was no memory for it. */
 
 static ngx_int_t
 ngx_etcd_state_json(ngx_etcd_state_text_t *text, json_t *value)

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The last known good members, and values of variables, of a cluster as a text
- * that outlives nginx:
+ * The text of a state: the last known good members and values of variables of
+ * a cluster, which outlives nginx:
  *
  *     {"version":1,"sha1":"...","content":
  *     {"state":{"cluster":"default","namespace":"","cluster_id":"2a",
@@ -18,12 +18,12 @@
  *     ]}
  *     }
  *
- * A member by a host name has "host", "port" and "whole_weight" beside what one
- * of its addresses is; the address is empty where none is known.
+ * A member by host name also has "host", "port" and "whole_weight"; its
+ * "address" is one of the addresses of the host, or empty if none is known.
  *
- * The checksum is that of all bytes from the third line's first to the last
- * but two ("\n}\n" ends the text).  Bytes that are no UTF-8 are
- * {"base64":"..."} in place of a string.
+ * The checksum is the SHA-1 of all bytes from the first byte of the second line
+ * to the last byte before the final "\n}\n".  A string that is not UTF-8 is
+ * {"base64":"..."}.
  */
 
 
@@ -46,7 +46,7 @@
 #define NGX_ETCD_STATE_TAIL     "\n}\n"
 
 
-/* whose state it is */
+/* the origin of the state */
 
 typedef struct {
     ngx_str_t                 cluster;
@@ -56,7 +56,7 @@ typedef struct {
 } ngx_etcd_state_t;
 
 
-/* of a variable; modified is 0 where there is no such key */
+/* the value of a variable; modified is 0 if the key does not exist */
 
 typedef struct {
     ngx_str_t                 key;
@@ -67,7 +67,7 @@ typedef struct {
 } ngx_etcd_state_value_t;
 
 
-/* a text in the making; uses nothing but what is named here */
+/* a text that is being encoded; refers to nothing but its members */
 
 typedef struct {
     ngx_etcd_state_t          state;
@@ -90,13 +90,18 @@ typedef struct {
 } ngx_etcd_state_text_t;
 
 
-/* 1 if there is anything in the snapshot that is worth to be kept */
+/* Returns 1 if the snapshot has data worth saving. */
 ngx_uint_t ngx_etcd_state_known(ngx_etcd_snapshot_t *snapshot);
 
-/* NGX_OK: the text is complete; NGX_AGAIN; NGX_ERROR: no memory */
+/*
+ * Encodes a part of the text.  NGX_OK: the text is complete; NGX_AGAIN: call
+ * again; NGX_ERROR: no memory.
+ */
 ngx_int_t ngx_etcd_state_encode(ngx_etcd_state_text_t *text);
 
-/* the head of a text with that content; returns its length */
+/*
+ * Writes the head of a text with that content; returns the length of the head.
+ */
 size_t ngx_etcd_state_head(u_char *buf, u_char *content, size_t len);
 
 

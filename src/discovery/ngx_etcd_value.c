@@ -11,7 +11,7 @@
 #include <ngx_etcd_value.h>
 
 
-/* ms until a zone whose mutex was held is tried again */
+/* ms until a zone is tried again whose mutex was held */
 
 #define NGX_ETCD_VALUE_BUSY  50
 
@@ -31,7 +31,7 @@ struct ngx_etcd_values_s {
     ngx_uint_t                   n;
     ngx_log_t                   *log;
 
-    /* the owner's: the zone is up to date; the zone was taken over */
+    /* handlers of the owner: the zone is up to date; it has another owner */
     void                       (*written)(void *data);
     void                       (*lost)(void *data);
     void                        *data;
@@ -62,7 +62,7 @@ ngx_etcd_value_declare(ngx_etcd_value_conf_t *conf, ngx_str_t *ns,
     ngx_str_t         key;
     ngx_etcd_cell_t  *cell;
 
-    /* in another namespace it is another key */
+    /* the cell is named by the whole key: namespaces differ */
 
     key.len = ns->len + conf->key.len;
     key.data = ngx_alloc(key.len, ngx_cycle->log);
@@ -97,7 +97,7 @@ ngx_etcd_value_get(ngx_etcd_value_conf_t *conf)
 }
 
 
-/* ngx_etcd_variable_value() would give it no value: the last good one stays */
+/* A refused value leaves the last valid one in use. */
 
 ngx_str_t *
 ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
@@ -236,7 +236,7 @@ ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
     mirror->name.data = p;
     mirror->name.len = ngx_sprintf(p, "etcd: variable \"%V\"", &conf->name) - p;
 
-    /* the key as the cell has it, if it has any */
+    /* the mirror resumes with the key that the cell has, if any */
 
     if (view->revision == 0 || (view->modified == 0 && view->refused == 0)) {
         return NGX_OK;
@@ -302,7 +302,7 @@ ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
     view->reason_len = 0;
     view->len = entry->value.len;
 
-    /* an empty value has no bytes, not even somewhere */
+    /* the data of an empty value may be NULL */
 
     if (entry->value.len != 0) {
         ngx_memcpy(view->value, entry->value.data, entry->value.len);
@@ -325,7 +325,7 @@ ngx_etcd_value_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 
     value = mirror->data;
 
-    /* the first list may find nothing of what another agent had read */
+    /* the key that a former agent had read may be gone */
 
     if (mirror->entries.n == 0) {
         ngx_etcd_value_none(value);
@@ -354,7 +354,7 @@ ngx_etcd_value_denied(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status)
 }
 
 
-/* reported once, also where another worker becomes the agent */
+/* Reports an invalid value once, also when another worker becomes the agent. */
 
 static void
 ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
