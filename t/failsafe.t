@@ -249,8 +249,8 @@ used(anonymous => '502', 10, 'an API that wants a certificate');
 used(foreign => '502', 10, 'an API with the certificate of another CA');
 used(plain => '502', 10, 'no CA to verify an API by');
 is(Upstream->new($nginx, 'plain')->invalid->{'/service/secure/members/pg1'},
-   'api_url is of https, and is not asked without '
-   . '"api_trusted_certificate"', 'which is reported');
+   'api_url is https, which requires "api_trusted_certificate"',
+   'which is reported');
 
 my $leader = sub { $etcd->put('/service/secure/leader', $_[0]) };
 
@@ -307,7 +307,7 @@ is($writer->status->{failsafe}, JSON::PP::true, 'the status says so');
 like($nginx->get('/metrics')->{body},
      qr/^nginx_etcd_upstream_failsafe\{[^}]*upstream="writer"[^}]*\} 1$/m,
      'and the metrics');
-is($nginx->count_log(qr/"writer".* is used on, as its API confirms/),
+is($nginx->count_log(qr/"writer".* stays in use: its API confirms it/),
    $has_stream ? 2 : 1, 'and one line of the log');
 is($nginx->count_log(qr/"none".*Patroni has no key "failsafe"/), 1,
    'the log says why another leader is not used');
@@ -319,7 +319,7 @@ says('pg1', 503, 'replica');
 used(writer => '502', ENDS * $slower, 'the primary says that it is none');
 ok(!$session || $session->is_closed(ENDS), 'the session ends');
 is($writer->status->{failsafe}, JSON::PP::false, 'the status says so');
-ok(wait_for(sub { $nginx->count_log(qr/"writer".*says by status 503/) }, 5),
+ok(wait_for(sub { $nginx->count_log(qr/"writer".*reports by status 503/) }, 5),
    'so does the log');
 
 for my $case (
@@ -354,7 +354,7 @@ ok(wait_for(sub { $nginx->get('/to/off')->{body} eq 'pg1' }, 30 * $slower),
 is($nginx->get('/to/writer')->{body}, 'pg1', 'the same one');
 is($writer->status->{failsafe}, JSON::PP::false, 'failsafe is not in use');
 ok(wait_for(sub {
-    $nginx->count_log(qr/"writer": etcd proves again who leads/)
+    $nginx->count_log(qr/"writer": etcd confirms the leader again/)
 }, 5), 'the log says so');
 wait_for { $nginx->status->{clusters}{default}{staleness_ms}
            < MAX_STALE * 500 } 10, 'fresh';

@@ -325,7 +325,7 @@ all_say(named => 'one', 'the member moves');
 $etcd->put('/named/leader', 'c');
 all_say(named => 502, 'a name without a member');
 $upstream{named}->reports({
-    '/named/leader' => 'value "c" has no key of a member'
+    '/named/leader' => 'value "c" does not name a member'
 }, 'is reported');
 $etcd->put('/named/members/c', $at3);
 all_say(named => 'three', 'the member comes');
@@ -423,7 +423,7 @@ all_say(ids => 'one', 'the next one names another');
 $etcd->del('/vitess/global/zone1-100');
 all_say(ids => 502, 'who is not there');
 $upstream{ids}->reports({
-    $id2->{key} => 'value "zone1-100" has no key of a member'
+    $id2->{key} => 'value "zone1-100" does not name a member'
 }, 'which is reported');
 $etcd->put('/vitess/global/zone1-100', $at2);
 all_say(ids => 'two', 'it comes');

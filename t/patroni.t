@@ -299,7 +299,7 @@ $etcd->del(member_key('pg1'));
 still_used(writer => lead('pg1'), 502,
            'the name of one without a key: nobody is guessed');
 $upstream{writer}->reports({
-    '/service/batman/leader' => 'value "pg1" has no key of a member'
+    '/service/batman/leader' => 'value "pg1" does not name a member'
 }, 'it is reported');
 sleep(0.09);
 put('pg1');
@@ -480,9 +480,9 @@ used(sure => 502, 'one that does not confirm');
 
 for my $case (
     ['ftp://127.0.0.1:1/patroni', 'api_url "ftp://127.0.0.1:1/patroni" does '
-     . 'not begin with http://HOST or https://HOST, and is not asked'],
-    ['https://127.0.0.1:1/patroni', 'api_url is of https, and is not asked '
-     . 'without "api_trusted_certificate"'],
+     . 'not begin with http://HOST or https://HOST'],
+    ['https://127.0.0.1:1/patroni', 'api_url is https, which requires '
+     . '"api_trusted_certificate"'],
     [undef, 'api_url null is not a string'],
 ) {
     put('pg3', api_url => $case->[0]);

@@ -108,7 +108,7 @@ ngx_etcd_confirm_again(ngx_etcd_confirm_t *confirm, ngx_str_t *reason)
             confirm->late = 1;
             ngx_log_error(NGX_LOG_ERR, confirm->log, 0,
                           "etcd: %V has not confirmed that it leads within "
-                          "%d s, and is not used until it does: %V",
+                          "%d s, it is not used: %V",
                           ngx_etcd_probe_name(&confirm->probe),
                           NGX_ETCD_CONFIRM_BOUND / 1000, reason);
         }

@@ -286,7 +286,7 @@ ngx_etcd_failsafe_done(void *data, ngx_uint_t status, ngx_str_t *text)
         ngx_etcd_failsafe_leader(failsafe, status, text);
 
     } else if (status == 200) {
-        ngx_etcd_failsafe_reason(failsafe, "%V says that it leads",
+        ngx_etcd_failsafe_reason(failsafe, "%V reports that it leads",
                                  ngx_etcd_probe_name(&member->probe));
         ngx_etcd_failsafe_end(failsafe);
     }
@@ -319,12 +319,12 @@ ngx_etcd_failsafe_leader(ngx_etcd_failsafe_t *failsafe, ngx_uint_t status,
                                  text);
 
     } else if (status != 200) {
-        ngx_etcd_failsafe_reason(failsafe, "%V says by status %ui that it is "
-                                 "not the primary", name, status);
+        ngx_etcd_failsafe_reason(failsafe, "%V reports by status %ui that it "
+                                 "is not the primary", name, status);
         ngx_etcd_failsafe_end(failsafe);
 
     } else if (!ngx_etcd_patroni_api_says_primary(text)) {
-        ngx_etcd_failsafe_reason(failsafe, "%V does not say that it is the "
+        ngx_etcd_failsafe_reason(failsafe, "%V does not report that it is the "
                                  "primary", name);
         ngx_etcd_failsafe_end(failsafe);
 
@@ -403,21 +403,21 @@ ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
 
     if (used && !failsafe->used) {
         ngx_log_error(NGX_LOG_WARN, service->log, 0,
-                      "etcd: upstream \"%V\": etcd has proved nothing for %L "
-                      "ms, leader \"%V\" is used on, as its API confirms",
+                      "etcd: upstream \"%V\": no proof from etcd for %L ms, "
+                      "leader \"%V\" stays in use: its API confirms it",
                       &service->conf->name, staleness,
                       ngx_etcd_shown(&failsafe->targets.leader));
 
     } else if (!used && failsafe->used && !stale) {
         ngx_log_error(NGX_LOG_NOTICE, service->log, 0,
-                      "etcd: upstream \"%V\": etcd proves again who leads",
+                      "etcd: upstream \"%V\": etcd confirms the leader again",
                       &service->conf->name);
 
     } else if (!used && stale && (failsafe->used || !failsafe->told)) {
         ngx_log_error(NGX_LOG_ERR, service->log, 0,
-                      "etcd: upstream \"%V\": etcd has proved nothing for %L "
-                      "ms, and no API confirms the leader, which is not used "
-                      "on: %V", &service->conf->name, staleness, &reason);
+                      "etcd: upstream \"%V\": no proof from etcd for %L ms, "
+                      "the leader is not used: %V",
+                      &service->conf->name, staleness, &reason);
         failsafe->told = 1;
     }
 

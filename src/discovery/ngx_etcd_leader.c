@@ -358,7 +358,7 @@ ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
     /* the leader's key may be below the prefix of members */
 
     if (member == NULL || member == term) {
-        ngx_etcd_leader_refuse(leader, term, &name, "has no key of a member");
+        ngx_etcd_leader_refuse(leader, term, &name, "does not name a member");
         return NULL;
     }
 

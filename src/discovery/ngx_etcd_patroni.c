@@ -457,7 +457,7 @@ ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
         return "no memory";
     }
 
-    reason = "the key \"failsafe\" is no object";
+    reason = "the key \"failsafe\" is not an object";
 
     if (ngx_etcd_json_read(&json, &key->value, 0) == NGX_OK
         && json_is_object(json.root))
@@ -499,7 +499,7 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
                                          targets->targets)
         != NGX_OK)
     {
-        return "the leader's API cannot be asked";
+        return "the leader has no usable API";
     }
 
     targets->n = 1;

@@ -159,7 +159,7 @@ ngx_etcd_patroni_api_host(ngx_etcd_patroni_hosts_t *hosts,
 
     if (report) {
         ngx_etcd_leader_refuse(leader, key, NULL,
-                               "api_url is of https, and is not asked without "
+                               "api_url is https, which requires "
                                "\"api_trusted_certificate\"");
     }
 

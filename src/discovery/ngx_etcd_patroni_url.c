@@ -39,7 +39,7 @@ const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
     "api_url",
     { ngx_string("http"), ngx_string("https") },
     { 80, 443 },
-    "does not begin with http://HOST or https://HOST, and is not asked"
+    "does not begin with http://HOST or https://HOST"
 };
 
 const ngx_etcd_format_t  ngx_etcd_patroni_format = {

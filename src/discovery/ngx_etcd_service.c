@@ -379,7 +379,7 @@ static void
 ngx_etcd_service_reopen(ngx_etcd_service_t *service)
 {
     ngx_log_error(NGX_LOG_INFO, service->log, 0,
-                  "etcd: upstream \"%V\": members are compared anew",
+                  "etcd: upstream \"%V\": comparing all members again",
                   &service->conf->name);
 
     ngx_etcd_member_diff_close(&service->diff);
