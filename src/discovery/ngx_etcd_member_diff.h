@@ -43,7 +43,7 @@ struct ngx_etcd_member_diff_s {
     void                       (*resolved)(void *data);
     void                        *data;
 
-    /* of ngx_etcd_service_host_create(): registers a member by host name */
+    /* of ngx_etcd_member_resolve_create(): registers a member by host name */
     ngx_int_t                  (*host)(ngx_etcd_member_diff_t *diff,
                                        ngx_etcd_key_t *key, Etcd__KeyValue *kv,
                                        ngx_etcd_member_t *member);

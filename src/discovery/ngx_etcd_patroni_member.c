@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_patroni_member.h>
-#include <ngx_etcd_service_host.h>
+#include <ngx_etcd_member_resolve.h>
 
 
 static void ngx_etcd_patroni_member_resolved(ngx_etcd_resolver_use_t *use);
@@ -78,7 +78,7 @@ ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
 
     /* a former agent may have resolved the name */
 
-    if (ngx_etcd_service_host_known(&service->diff, key, member)) {
+    if (ngx_etcd_member_resolve_known(&service->diff, key, member)) {
         return NGX_OK;
     }
 

@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_service.h>
-#include <ngx_etcd_service_host.h>
+#include <ngx_etcd_member_resolve.h>
 #include <ngx_etcd_time_budget.h>
 
 
@@ -207,7 +207,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         return NULL;
     }
 
-    if (ngx_etcd_service_host_create(&service->diff, pool) != NGX_OK) {
+    if (ngx_etcd_member_resolve_create(&service->diff, pool) != NGX_OK) {
         return NULL;
     }
 
@@ -335,7 +335,7 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
         return NGX_ERROR;
     }
 
-    ngx_etcd_service_host_adopt(&service->diff);
+    ngx_etcd_member_resolve_adopt(&service->diff);
 
     /* the set may have a part of a revision */
 

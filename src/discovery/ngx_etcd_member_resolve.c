@@ -10,37 +10,38 @@
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_diff.h>
-#include <ngx_etcd_service_host.h>
+#include <ngx_etcd_member_resolve.h>
 
 
-static ngx_etcd_member_host_t *ngx_etcd_service_host_get(
+static ngx_etcd_member_host_t *ngx_etcd_member_resolve_get(
     ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_member_t *member);
-static char *ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa);
-static void ngx_etcd_service_host_kept(ngx_etcd_key_t *key,
+static char *ngx_etcd_member_resolve_refuse(void *data, struct sockaddr *sa);
+static void ngx_etcd_member_resolve_kept(ngx_etcd_key_t *key,
     ngx_etcd_member_t *member, ngx_etcd_resolver_answer_t *answer);
-static ngx_etcd_resolver_address_t *ngx_etcd_service_host_sole(
+static ngx_etcd_resolver_address_t *ngx_etcd_member_resolve_sole(
     ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
     ngx_etcd_resolver_answer_t *answer);
-static ngx_int_t ngx_etcd_service_host_unresolved(ngx_etcd_member_diff_t *diff,
+static ngx_int_t ngx_etcd_member_resolve_unresolved(
+    ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
     ngx_str_t *reason);
-static ngx_uint_t ngx_etcd_service_host_share(ngx_uint_t weight, ngx_uint_t n,
+static ngx_uint_t ngx_etcd_member_resolve_share(ngx_uint_t weight, ngx_uint_t n,
     ngx_uint_t i);
-static void ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use);
-static ngx_int_t ngx_etcd_service_host_members(ngx_etcd_key_t *key,
+static void ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use);
+static ngx_int_t ngx_etcd_member_resolve_members(ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_array_t *members);
-static void ngx_etcd_service_host_template(ngx_etcd_member_t *member,
+static void ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
     ngx_etcd_member_pack_t *record);
 
 
 ngx_int_t
-ngx_etcd_service_host_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
+ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
 {
     ngx_etcd_member_conf_t    *member;
     ngx_etcd_resolver_conf_t   conf;
 
-    diff->host = ngx_etcd_service_host_member;
+    diff->host = ngx_etcd_member_resolve_member;
     member = diff->member;
 
     if (member->resolver == NULL) {
@@ -53,7 +54,7 @@ ngx_etcd_service_host_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
     conf.log = diff->log;
     conf.resolver = member->resolver;
     conf.timeout = member->resolver_timeout;
-    conf.refuse = ngx_etcd_service_host_refuse;
+    conf.refuse = ngx_etcd_member_resolve_refuse;
     conf.data = member;
 
     diff->resolver = ngx_etcd_resolver_create(&conf, pool);
@@ -63,14 +64,14 @@ ngx_etcd_service_host_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
 
 
 static char *
-ngx_etcd_service_host_refuse(void *data, struct sockaddr *sa)
+ngx_etcd_member_resolve_refuse(void *data, struct sockaddr *sa)
 {
     return ngx_etcd_address_usable(data, sa);
 }
 
 
 void
-ngx_etcd_service_host_adopt(ngx_etcd_member_diff_t *diff)
+ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff)
 {
     ngx_etcd_key_t          *key;
     ngx_etcd_reg_t          *reg;
@@ -93,9 +94,9 @@ ngx_etcd_service_host_adopt(ngx_etcd_member_diff_t *diff)
                 continue;
             }
 
-            ngx_etcd_service_host_template(&member, &record);
+            ngx_etcd_member_resolve_template(&member, &record);
 
-            if (ngx_etcd_service_host_get(diff, key, &member) == NULL) {
+            if (ngx_etcd_member_resolve_get(diff, key, &member) == NULL) {
                 diff->broken = 1;
                 return;
             }
@@ -105,7 +106,7 @@ ngx_etcd_service_host_adopt(ngx_etcd_member_diff_t *diff)
 
 
 static ngx_etcd_member_host_t *
-ngx_etcd_service_host_get(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+ngx_etcd_member_resolve_get(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_member_t *member)
 {
     ngx_etcd_member_host_t  *host;
@@ -115,7 +116,7 @@ ngx_etcd_service_host_get(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
     if (host != NULL) {
         host->owner = key;
-        host->use.changed = ngx_etcd_service_host_changed;
+        host->use.changed = ngx_etcd_member_resolve_changed;
         host->use.data = diff;
     }
 
@@ -124,7 +125,8 @@ ngx_etcd_service_host_get(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
 
 ngx_int_t
-ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_etcd_member_t *member)
 {
     ngx_int_t                     rc;
@@ -137,7 +139,7 @@ ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_resolver_address_t  *address;
     ngx_etcd_resolver_address_t   elts[NGX_ETCD_RESOLVER_ADDRESSES];
 
-    host = ngx_etcd_service_host_get(diff, key, member);
+    host = ngx_etcd_member_resolve_get(diff, key, member);
     if (host == NULL) {
         diff->broken = 1;
         return NGX_ERROR;
@@ -147,7 +149,7 @@ ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
     if (answer->n == 0) {
         kept.elts = elts;
-        ngx_etcd_service_host_kept(key, member, &kept);
+        ngx_etcd_member_resolve_kept(key, member, &kept);
         answer = &kept;
     }
 
@@ -155,12 +157,12 @@ ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     address = answer->elts;
 
     if (n == 0) {
-        return ngx_etcd_service_host_unresolved(diff, key, kv, member,
-                                                &reason);
+        return ngx_etcd_member_resolve_unresolved(diff, key, kv, member,
+                                                  &reason);
     }
 
     if (diff->sole) {
-        address = ngx_etcd_service_host_sole(key, host, answer);
+        address = ngx_etcd_member_resolve_sole(key, host, answer);
         n = 1;
     }
 
@@ -170,7 +172,7 @@ ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     one.beyond = answer->beyond;
 
     for (i = 0; i < n; i++) {
-        one.attr.weight = ngx_etcd_service_host_share(one.whole, n, i);
+        one.attr.weight = ngx_etcd_member_resolve_share(one.whole, n, i);
 
         ngx_etcd_address_resolved(&one, &address[i].sockaddr,
                                   address[i].socklen);
@@ -197,7 +199,7 @@ ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 /* Reads the addresses that a former agent has registered for the host. */
 
 static void
-ngx_etcd_service_host_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
+ngx_etcd_member_resolve_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
     ngx_etcd_resolver_answer_t *answer)
 {
     ngx_etcd_reg_t               *reg;
@@ -239,7 +241,7 @@ ngx_etcd_service_host_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
 
 
 ngx_uint_t
-ngx_etcd_service_host_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
+ngx_etcd_member_resolve_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
     ngx_etcd_member_t *member)
 {
     ngx_etcd_key_t               *key;
@@ -253,7 +255,7 @@ ngx_etcd_service_host_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
     }
 
     answer.elts = elts;
-    ngx_etcd_service_host_kept(key, member, &answer);
+    ngx_etcd_member_resolve_kept(key, member, &answer);
 
     if (answer.n == 0) {
         return 0;
@@ -268,7 +270,7 @@ ngx_etcd_service_host_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
 /* Begins with the address that a former agent has registered. */
 
 static ngx_etcd_resolver_address_t *
-ngx_etcd_service_host_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
+ngx_etcd_member_resolve_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
     ngx_etcd_resolver_answer_t *answer)
 {
     ngx_etcd_member_pack_t  record;
@@ -288,7 +290,7 @@ ngx_etcd_service_host_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
 /* Registers a member that is shown, with the reason, and gets no requests. */
 
 static ngx_int_t
-ngx_etcd_service_host_unresolved(ngx_etcd_member_diff_t *diff,
+ngx_etcd_member_resolve_unresolved(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
     ngx_str_t *reason)
 {
@@ -312,7 +314,7 @@ ngx_etcd_service_host_unresolved(ngx_etcd_member_diff_t *diff,
  */
 
 static ngx_uint_t
-ngx_etcd_service_host_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
+ngx_etcd_member_resolve_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
 {
     return ngx_max(weight / n + (i < weight % n ? 1 : 0), 1);
 }
@@ -321,7 +323,7 @@ ngx_etcd_service_host_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
 /* The addresses of a name that the key uses have changed. */
 
 static void
-ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
+ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use)
 {
     ngx_pool_t              *pool;
     ngx_array_t              members;
@@ -345,7 +347,7 @@ ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
     if (pool == NULL
         || ngx_array_init(&members, pool, 4, sizeof(ngx_etcd_member_t))
            != NGX_OK
-        || ngx_etcd_service_host_members(key, &kv, &members) != NGX_OK)
+        || ngx_etcd_member_resolve_members(key, &kv, &members) != NGX_OK)
     {
         diff->broken = 1;
 
@@ -367,7 +369,7 @@ ngx_etcd_service_host_changed(ngx_etcd_resolver_use_t *use)
 /* Makes the members and revisions of a key from its registrations. */
 
 static ngx_int_t
-ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
+ngx_etcd_member_resolve_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
     ngx_array_t *members)
 {
     ngx_etcd_reg_t          *reg;
@@ -395,7 +397,7 @@ ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
             return NGX_ERROR;
         }
 
-        ngx_etcd_service_host_template(member, &record);
+        ngx_etcd_member_resolve_template(member, &record);
     }
 
     for (host = key->hosts; host != NULL; host = host->next) {
@@ -418,7 +420,7 @@ ngx_etcd_service_host_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
 /* Makes the member from a registration; the host name is in the record. */
 
 static void
-ngx_etcd_service_host_template(ngx_etcd_member_t *member,
+ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
     ngx_etcd_member_pack_t *record)
 {
     ngx_memzero(member, sizeof(ngx_etcd_member_t));

@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_SERVICE_HOST_H_INCLUDED_
-#define _NGX_ETCD_SERVICE_HOST_H_INCLUDED_
+#ifndef _NGX_ETCD_MEMBER_RESOLVE_H_INCLUDED_
+#define _NGX_ETCD_MEMBER_RESOLVE_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -20,26 +20,26 @@
  * Sets diff->host and diff->resolver, if the configuration has a resolver.
  * NGX_ERROR: no memory.
  */
-ngx_int_t ngx_etcd_service_host_create(ngx_etcd_member_diff_t *diff,
+ngx_int_t ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff,
     ngx_pool_t *pool);
 
 /* Resolves the names that the set has. */
-void ngx_etcd_service_host_adopt(ngx_etcd_member_diff_t *diff);
+void ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff);
 
 /*
  * Registers a member by host name: all known addresses of the host, or one of
  * them if diff->sole is set.  If no address is known, registers the addresses
  * that the key has.  Otherwise as ngx_etcd_member_diff_member().
  */
-ngx_int_t ngx_etcd_service_host_member(ngx_etcd_member_diff_t *diff,
+ngx_int_t ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
 
 /*
  * Returns 1 and sets the member's address to the lowest registered address of
  * its host, if the key has one.
  */
-ngx_uint_t ngx_etcd_service_host_known(ngx_etcd_member_diff_t *diff,
+ngx_uint_t ngx_etcd_member_resolve_known(ngx_etcd_member_diff_t *diff,
     ngx_str_t *key, ngx_etcd_member_t *member);
 
 
-#endif /* _NGX_ETCD_SERVICE_HOST_H_INCLUDED_ */
+#endif /* _NGX_ETCD_MEMBER_RESOLVE_H_INCLUDED_ */
