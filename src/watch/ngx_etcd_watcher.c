@@ -441,6 +441,7 @@ ngx_etcd_watcher_ended(ngx_etcd_grpc_call_t *call,
 
         ngx_add_timer(&watcher->timer,
                       ngx_etcd_backoff(watcher->cluster, watcher->failures++));
+        watcher->cluster->resyncs++;
         ngx_etcd_watcher_relist(watcher, 0);
         return;
     }
@@ -643,6 +644,7 @@ ngx_etcd_watcher_header(ngx_etcd_watcher_t *watcher,
                       header->revision, cluster->revision);
 
         watcher->doubted = 1;
+        cluster->resyncs++;
         ngx_etcd_watcher_relist(watcher, 1);
     }
 
@@ -669,10 +671,15 @@ ngx_etcd_watcher_history(void *data)
         return;
     }
 
-    /* a doubt alone has not seen to what was created since it arose */
-
     watcher->relisted = watcher->cluster->history;
-    watcher->doubted = 1;
+
+    /* after a doubt only what was created since then is listed once more */
+
+    if (!watcher->doubted) {
+        watcher->doubted = 1;
+        watcher->cluster->resyncs++;
+    }
+
     ngx_etcd_watcher_relist(watcher, 1);
 }
 
@@ -700,6 +707,7 @@ ngx_etcd_watcher_mixed(ngx_etcd_watcher_t *watcher)
                   &cluster->conf->name);
 
     watcher->serial = 1;
+    cluster->resyncs++;
 
     ngx_etcd_watcher_relist(watcher, 0);
 }
@@ -720,8 +728,6 @@ ngx_etcd_watcher_relist(ngx_etcd_watcher_t *watcher, ngx_uint_t foreign)
 {
     ngx_queue_t                *q;
     ngx_etcd_watcher_member_t  *member;
-
-    watcher->cluster->resyncs++;
 
     for (q = ngx_queue_head(&watcher->members);
          q != ngx_queue_sentinel(&watcher->members);
