@@ -61,8 +61,10 @@ ngx_etcd_writer_bytes(ngx_etcd_writer_t *writer, const void *data, size_t len)
         return;
     }
 
-    b->last = ngx_cpymem(b->last, data, len);
-    writer->size += len;
+    if (len != 0) {
+        b->last = ngx_cpymem(b->last, data, len);
+        writer->size += len;
+    }
 }
 
 
