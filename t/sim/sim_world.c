@@ -123,6 +123,8 @@ sim_world_conf(void)
 
     conf->audit_interval = sim_chance(2) ? 15000 : 0;
 
+    ngx_str_set(&conf->key_namespace, "");
+
     if (sim_chance(3)) {
         ngx_str_set(&conf->key_namespace, "ns/");
     }
