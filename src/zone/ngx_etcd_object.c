@@ -124,7 +124,9 @@ ngx_etcd_object_create(ngx_etcd_zone_t *zone,
     object->prefix.len = id->prefix.len;
     object->variant = id->variant;
 
-    ngx_memcpy(object->prefix.data, id->prefix.data, id->prefix.len);
+    if (id->prefix.len != 0) {
+        ngx_memcpy(object->prefix.data, id->prefix.data, id->prefix.len);
+    }
 
     /* the id makes the cleared struct valid for readers */
 
