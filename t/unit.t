@@ -2,7 +2,8 @@
 
 # The decoder of keys and values for itself: attributes that no other test
 # sees, limits, and random input; the map that keys are found by; the word that
-# owners of a seat write; seqlocks; and how the log shows texts of others.
+# owners of an election slot write; seqlocks; and how the log shows texts of
+# others.
 
 use strict;
 use warnings;
@@ -496,10 +497,11 @@ for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
 {
     my ($owners, $wanted) = @$case;
     my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
-        "load_module $module;\netcd_seat $owners;\n");
-    my ($until) = $output =~ /^seat: (\d+)$/m;
+        "load_module $module;\netcd_election_slot $owners;\n");
+    my ($until) = $output =~ /^election slot: (\d+)$/m;
 
-    is($until, $wanted, "owners of a seat write $owners") or diag($output);
+    is($until, $wanted, "owners of an election slot write $owners")
+        or diag($output);
 }
 
 

@@ -36,7 +36,7 @@ ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name)
         return NULL;
     }
 
-    campaign->kind = NGX_ETCD_SEAT_ELECTION;
+    campaign->kind = NGX_ETCD_ELECTION_SLOT_ELECTION;
     campaign->name = *name;
 
     campaign->file = cf->conf_file->file.name.data;
@@ -127,10 +127,10 @@ static ngx_int_t
 ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
 {
-    u_char           *p;
-    ngx_str_t        *ns, key;
-    ngx_etcd_seat_t  *seat;
-    u_char            buf[2 * NGX_ETCD_SEAT_MAX_KEY];
+    u_char                    *p;
+    u_char                     buf[2 * NGX_ETCD_ELECTION_SLOT_MAX_KEY];
+    ngx_str_t                 *ns, key;
+    ngx_etcd_election_slot_t  *slot;
 
     ns = &campaign->cluster->client.key_namespace;
 
@@ -139,15 +139,15 @@ ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
     key.data = buf;
     key.len = p - buf;
 
-    seat = ngx_etcd_seat_declare(zone, campaign->kind, &key);
-    if (seat == NULL) {
+    slot = ngx_etcd_election_slot_declare(zone, campaign->kind, &key);
+    if (slot == NULL) {
         return NGX_ERROR;
     }
 
-    campaign->seat = seat;
-    campaign->id = seat->object.id;
+    campaign->slot = slot;
+    campaign->id = slot->object.id;
 
-    return (old != NULL) ? ngx_etcd_seat_inherit(seat, old) : NGX_OK;
+    return (old != NULL) ? ngx_etcd_election_slot_inherit(slot, old) : NGX_OK;
 }
 
 
@@ -166,7 +166,7 @@ ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign)
 {
     uint64_t  until;
 
-    until = ngx_etcd_seat_until(campaign->seat, campaign->id);
+    until = ngx_etcd_election_slot_until(campaign->slot, campaign->id);
 
     /* load "until" before the clock: the process may be stopped in between */
 
@@ -184,28 +184,28 @@ ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign)
 {
     int64_t  term;
 
-    term = ngx_etcd_seat_term(campaign->seat, campaign->id);
+    term = ngx_etcd_election_slot_term(campaign->slot, campaign->id);
 
     if (!ngx_etcd_campaign_leads(campaign)) {
         return 0;
     }
 
-    return (term == ngx_etcd_seat_term(campaign->seat, campaign->id))
+    return (term == ngx_etcd_election_slot_term(campaign->slot, campaign->id))
            ? term : 0;
 }
 
 
 int64_t
 ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_seat_view_t *view)
+    ngx_etcd_election_slot_view_t *view)
 {
     uint64_t  until, now;
 
-    until = ngx_etcd_seat_until(campaign->seat, campaign->id);
+    until = ngx_etcd_election_slot_until(campaign->slot, campaign->id);
     now = ngx_etcd_clock();
 
     if (until <= now) {
-        ngx_etcd_seat_ask(campaign->seat, now);
+        ngx_etcd_election_slot_ask(campaign->slot, now);
         until = view->expires;
     }
 
@@ -215,13 +215,14 @@ ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
 
 ngx_int_t
 ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_seat_view_t *view)
+    ngx_etcd_election_slot_view_t *view)
 {
     int64_t                   age;
     ngx_msec_t                bound;
     ngx_etcd_cluster_conf_t  *client;
 
-    if (ngx_etcd_seat_view(campaign->seat, campaign->id, view) != NGX_OK
+    if (ngx_etcd_election_slot_view(campaign->slot, campaign->id,
+                                    view) != NGX_OK
         || view->created == 0)
     {
         return NGX_DECLINED;

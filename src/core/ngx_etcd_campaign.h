@@ -14,11 +14,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_seat.h>
+#include <ngx_etcd_election_slot.h>
 
 
 typedef struct {
-    ngx_etcd_seat_kind_e       kind;
+    ngx_etcd_election_slot_kind_e  kind;
     ngx_str_t                  name;          /* name of an election */
     ngx_str_t                  label;         /* description for logs */
     ngx_str_t                  key;           /* or prefix, without slash */
@@ -27,8 +27,8 @@ typedef struct {
 
     ngx_etcd_conf_t           *cluster;       /* NULL: referenced, not declared
                                                  yet */
-    ngx_etcd_seat_t           *seat;
-    ngx_uint_t                 id;            /* seat->id */
+    ngx_etcd_election_slot_t  *slot;
+    ngx_uint_t                 id;            /* slot->id */
     u_char                    *file;          /* place of first reference */
     ngx_uint_t                 line;
 } ngx_etcd_campaign_t;
@@ -51,8 +51,8 @@ ngx_etcd_campaign_t *ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name);
 ngx_int_t ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
 
 /*
- * Called by the master when the zone exists: finds or creates the seats.
- * Seats of a new zone are copied from the old zone, if any.
+ * Called by the master when the zone exists: finds or creates the election
+ * slots. Seats of a new zone are copied from the old zone, if any.
  */
 ngx_int_t ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_t *old);
@@ -77,14 +77,14 @@ int64_t ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign);
  * ngx_etcd_campaign_leader().  For display only.
  */
 int64_t ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_seat_view_t *view);
+    ngx_etcd_election_slot_view_t *view);
 
 /*
  * Copies the last known leader.  NGX_DECLINED: there is no leader, or the
  * last contact with etcd is too old.
  */
 ngx_int_t ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_seat_view_t *view);
+    ngx_etcd_election_slot_view_t *view);
 
 
 #endif /* _NGX_ETCD_CAMPAIGN_H_INCLUDED_ */

@@ -13,7 +13,7 @@
 
 /* leaves room for a slash and a lease id */
 
-#define NGX_ETCD_CAMPAIGN_MAX_KEY  (NGX_ETCD_SEAT_MAX_KEY - 32)
+#define NGX_ETCD_CAMPAIGN_MAX_KEY  (NGX_ETCD_ELECTION_SLOT_MAX_KEY - 32)
 
 #define NGX_ETCD_CAMPAIGN_TTL      10      /* seconds */
 
@@ -151,7 +151,7 @@ ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    campaign->kind = NGX_ETCD_SEAT_REGISTRATION;
+    campaign->kind = NGX_ETCD_ELECTION_SLOT_REGISTRATION;
 
     rv = ngx_etcd_campaign_expand(cf, &value[1], 0, &campaign->key);
 
@@ -179,7 +179,7 @@ ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
     ngx_etcd_campaign_t  **added;
 
     if (campaign->key.len == 0) {
-        return (campaign->kind == NGX_ETCD_SEAT_ELECTION)
+        return (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION)
                ? "has an empty prefix" : "has an empty key";
     }
 
@@ -247,7 +247,7 @@ ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
         one = others[i];
         two = campaign;
 
-        if (one->kind != NGX_ETCD_SEAT_ELECTION) {
+        if (one->kind != NGX_ETCD_ELECTION_SLOT_ELECTION) {
             one = campaign;
             two = others[i];
         }
@@ -356,7 +356,7 @@ ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
 {
     char  *rv;
 
-    if (value->len > NGX_ETCD_SEAT_MAX_VALUE) {
+    if (value->len > NGX_ETCD_ELECTION_SLOT_MAX_VALUE) {
         return "has a value that is too long";
     }
 
@@ -366,7 +366,7 @@ ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
         return rv;
     }
 
-    return (campaign->value.len <= NGX_ETCD_SEAT_MAX_VALUE)
+    return (campaign->value.len <= NGX_ETCD_ELECTION_SLOT_MAX_VALUE)
            ? NGX_CONF_OK : "has a value that is too long";
 }
 

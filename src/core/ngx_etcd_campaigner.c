@@ -29,7 +29,7 @@ typedef struct {
     ngx_etcd_election_t     election;     /* by conf->kind: this one or the
                                              next */
     ngx_etcd_register_t     registration;
-    ngx_etcd_seat_view_t    view;         /* as last published */
+    ngx_etcd_election_slot_view_t view;         /* as last published */
     int64_t                 lease;        /* of the leader; 0: none */
     ngx_etcd_lifetime_t     lifetime;     /* of the lease */
     uint64_t                asked;        /* time; 0: never */
@@ -60,7 +60,8 @@ struct ngx_etcd_campaigner_s {
 
 static ngx_int_t ngx_etcd_campaigner_vacate(
     ngx_etcd_campaigner_t *campaigner);
-static void ngx_etcd_campaigner_former(void *data, ngx_etcd_seat_hold_t *hold);
+static void ngx_etcd_campaigner_former(void *data,
+    ngx_etcd_election_slot_hold_t *hold);
 static ngx_int_t ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
     ngx_etcd_campaign_t *conf);
 static ngx_int_t ngx_etcd_campaigner_elect(ngx_etcd_run_t *run,
@@ -89,7 +90,8 @@ static void ngx_etcd_campaigner_ended(void *data);
 ngx_uint_t
 ngx_etcd_campaigner_wanted(ngx_etcd_conf_t *conf)
 {
-    return conf->campaigns.nelts != 0 || ngx_etcd_seat_old(&conf->zone);
+    return conf->campaigns.nelts != 0
+           || ngx_etcd_election_slot_old(&conf->zone);
 }
 
 
@@ -166,7 +168,7 @@ ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner)
             continue;
         }
 
-        if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+        if (runs[i].conf->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
             ngx_etcd_lifetime_cancel(&runs[i].lifetime);
             ngx_etcd_election_close(&runs[i].election);
 
@@ -204,7 +206,7 @@ ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
 
     for (i = 0; i < campaigner->runs.nelts; i++) {
 
-        if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+        if (runs[i].conf->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
             ngx_etcd_lifetime_cancel(&runs[i].lifetime);
             ngx_etcd_campaigner_extend(&runs[i], 0);
             ngx_etcd_campaigner_view(&runs[i], NULL, 0);
@@ -213,7 +215,7 @@ ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
 
         ngx_etcd_campaigner_store(&runs[i], &none);
 
-        if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+        if (runs[i].conf->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
             ngx_etcd_election_end(&runs[i].election,
                                   ngx_etcd_campaigner_ended, campaigner);
 
@@ -248,8 +250,9 @@ ngx_etcd_campaigner_vacate(ngx_etcd_campaigner_t *campaigner)
     ngx_uint_t            i;
     ngx_etcd_session_t  **former;
 
-    if (ngx_etcd_seat_vacate_old(campaigner->zone, ngx_etcd_campaigner_former,
-                                 campaigner)
+    if (ngx_etcd_election_slot_vacate_old(campaigner->zone,
+                                          ngx_etcd_campaigner_former,
+                                          campaigner)
         != NGX_OK)
     {
         return NGX_BUSY;
@@ -270,7 +273,7 @@ ngx_etcd_campaigner_vacate(ngx_etcd_campaigner_t *campaigner)
  */
 
 static void
-ngx_etcd_campaigner_former(void *data, ngx_etcd_seat_hold_t *seat)
+ngx_etcd_campaigner_former(void *data, ngx_etcd_election_slot_hold_t *slot)
 {
     ngx_etcd_campaigner_t *campaigner = data;
 
@@ -290,7 +293,7 @@ ngx_etcd_campaigner_former(void *data, ngx_etcd_seat_hold_t *seat)
     *p = session;
 
     ngx_memzero(&hold, sizeof(ngx_etcd_tenure_t));
-    hold.lease = seat->lease;
+    hold.lease = slot->lease;
 
     ngx_str_set(&session->name, "what a former configuration held");
 
@@ -304,12 +307,12 @@ static ngx_int_t
 ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
     ngx_etcd_campaign_t *conf)
 {
-    ngx_int_t             rc;
-    ngx_etcd_run_t       *run;
-    ngx_etcd_tenure_t     hold;
-    ngx_etcd_seat_hold_t  seat;
+    ngx_int_t                       rc;
+    ngx_etcd_run_t                 *run;
+    ngx_etcd_tenure_t               hold;
+    ngx_etcd_election_slot_hold_t   slot;
 
-    rc = ngx_etcd_seat_load(campaigner->zone, conf->seat, &seat);
+    rc = ngx_etcd_election_slot_load(campaigner->zone, conf->slot, &slot);
     if (rc != NGX_OK) {
         return (rc == NGX_AGAIN) ? NGX_BUSY : NGX_ERROR;
     }
@@ -322,17 +325,17 @@ ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
 
     run->campaigner = campaigner;
     run->conf = conf;
-    run->until = conf->seat->until;
+    run->until = conf->slot->until;
 
-    hold.lease = seat.lease;
-    hold.ttl = (ngx_msec_t) seat.ttl;
-    hold.deadline = seat.deadline;
-    hold.created = seat.created;
+    hold.lease = slot.lease;
+    hold.ttl = (ngx_msec_t) slot.ttl;
+    hold.deadline = slot.deadline;
+    hold.created = slot.created;
     hold.until = run->until;
 
     run->leading = (run->until != 0);
 
-    rc = (conf->kind == NGX_ETCD_SEAT_ELECTION)
+    rc = (conf->kind == NGX_ETCD_ELECTION_SLOT_ELECTION)
          ? ngx_etcd_campaigner_elect(run, &hold)
          : ngx_etcd_campaigner_register(run, &hold);
 
@@ -429,7 +432,8 @@ ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until)
 
     known = run->until;
 
-    while (ngx_etcd_seat_extend(run->conf->seat, &known, until) != NGX_OK) {
+    while (ngx_etcd_election_slot_extend(run->conf->slot, &known,
+                                         until) != NGX_OK) {
 
         if (!ngx_etcd_zone_owned(run->campaigner->zone)) {
             return;
@@ -443,7 +447,7 @@ ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until)
 /*
  * A newer agent continues, or will soon: do not compete with it.  If another
  * agent takes over at this moment, or this one was stopped before a write,
- * ngx_etcd_seat_extend() detects that.
+ * ngx_etcd_election_slot_extend() detects that.
  */
 
 static ngx_uint_t
@@ -477,7 +481,7 @@ ngx_etcd_campaigner_tick(ngx_etcd_campaigner_t *campaigner)
     runs = campaigner->runs.elts;
 
     for (i = 0; i < campaigner->runs.nelts; i++) {
-        if (runs[i].conf->kind == NGX_ETCD_SEAT_ELECTION) {
+        if (runs[i].conf->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
             ngx_etcd_campaigner_ask(&runs[i], now);
         }
     }
@@ -491,7 +495,7 @@ ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now)
 {
     uint64_t  looked;
 
-    looked = __atomic_load_n(&run->conf->seat->asked, __ATOMIC_RELAXED);
+    looked = __atomic_load_n(&run->conf->slot->asked, __ATOMIC_RELAXED);
 
     if (run->asking
         || run->lease == 0
@@ -532,8 +536,8 @@ static void
 ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
     ngx_etcd_mirror_entry_t *leader, int64_t revision)
 {
-    int64_t                lease;
-    ngx_etcd_seat_view_t  *view;
+    int64_t                         lease;
+    ngx_etcd_election_slot_view_t  *view;
 
     view = &run->view;
 
@@ -545,8 +549,10 @@ ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
 
     if (leader != NULL) {
         view->created = leader->create_revision;
-        view->key_len = ngx_min(leader->key.len, NGX_ETCD_SEAT_MAX_KEY);
-        view->value_len = ngx_min(leader->value.len, NGX_ETCD_SEAT_MAX_VALUE);
+        view->key_len = ngx_min(leader->key.len,
+                                NGX_ETCD_ELECTION_SLOT_MAX_KEY);
+        view->value_len = ngx_min(leader->value.len,
+                                  NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
         lease = leader->lease;
 
         ngx_memcpy(view->key, leader->key.data, view->key_len);
@@ -567,8 +573,8 @@ ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
 static void
 ngx_etcd_campaigner_show(ngx_etcd_run_t *run)
 {
-    (void) ngx_etcd_seat_show(run->campaigner->zone, run->conf->seat,
-                              &run->view);
+    (void) ngx_etcd_election_slot_show(run->campaigner->zone, run->conf->slot,
+                                       &run->view);
 }
 
 
@@ -619,12 +625,13 @@ ngx_etcd_campaigner_registered(ngx_etcd_register_t *registration)
 static void
 ngx_etcd_campaigner_store(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
 {
-    ngx_etcd_seat_hold_t  seat;
+    ngx_etcd_election_slot_hold_t  slot;
 
-    seat.lease = hold->lease;
-    seat.ttl = hold->ttl;
-    seat.deadline = hold->deadline;
-    seat.created = hold->created;
+    slot.lease = hold->lease;
+    slot.ttl = hold->ttl;
+    slot.deadline = hold->deadline;
+    slot.created = hold->created;
 
-    (void) ngx_etcd_seat_store(run->campaigner->zone, run->conf->seat, &seat);
+    (void) ngx_etcd_election_slot_store(run->campaigner->zone, run->conf->slot,
+                                        &slot);
 }

@@ -178,9 +178,9 @@ ngx_etcd_variable_leader(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
-    u_char                *p;
-    ngx_int_t              rc;
-    ngx_etcd_seat_view_t   view;
+    u_char                         *p;
+    ngx_int_t                       rc;
+    ngx_etcd_election_slot_view_t   view;
 
     rc = ngx_etcd_campaign_leader(campaign, &view);
 
@@ -213,7 +213,7 @@ ngx_etcd_variable_term(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
-    ngx_etcd_seat_view_t  view;
+    ngx_etcd_election_slot_view_t  view;
 
     if (admission != NULL) {
         return ngx_etcd_variable_number(name, v, admission->term, pool);

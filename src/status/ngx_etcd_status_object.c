@@ -530,7 +530,7 @@ void
 ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
     ngx_etcd_campaign_t *campaign, ngx_uint_t ask)
 {
-    ngx_etcd_seat_view_t  *view;
+    ngx_etcd_election_slot_view_t  *view;
 
     view = &election->view;
 
@@ -538,7 +538,7 @@ ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
     election->cluster = campaign->cluster->name;
     election->prefix = campaign->key;
     election->has_leader = ngx_etcd_campaign_leader(campaign, view) == NGX_OK;
-    election->leaders = campaign->seat->leaders;
+    election->leaders = campaign->slot->leaders;
 
     if (election->has_leader) {
         ngx_etcd_status_object_str(&election->leader, view->value,

@@ -183,7 +183,7 @@ typedef struct {
     int64_t                    remaining;     /* ms; -1: unknown */
     int64_t                    leaders;       /* number of leaders seen */
 
-    ngx_etcd_seat_view_t       view;
+    ngx_etcd_election_slot_view_t  view;
 } ngx_etcd_status_election_t;
 
 

@@ -46,7 +46,7 @@ typedef struct ngx_etcd_lock_table_s  ngx_etcd_lock_table_t;
 
 typedef enum {
     NGX_ETCD_ZONE_SETS = 0,          /* in the order of their ids */
-    NGX_ETCD_ZONE_SEATS,
+    NGX_ETCD_ZONE_ELECTION_SLOTS,
     NGX_ETCD_ZONE_CELLS,
     NGX_ETCD_ZONE_TALLIES,
     NGX_ETCD_ZONE_LISTS

@@ -21,7 +21,8 @@ char *ngx_etcd_unit_escape(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-char *ngx_etcd_unit_seat(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_unit_election_slot(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 char *ngx_etcd_unit_seqlock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_map_flood(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 

@@ -22,7 +22,7 @@
 #include <ngx_etcd_ledger.h>
 #include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_retire.h>
-#include <ngx_etcd_seat.h>
+#include <ngx_etcd_election_slot.h>
 #include <ngx_etcd_snapshot.h>
 #include <ngx_etcd_view.h>
 
@@ -78,9 +78,9 @@ typedef struct {
     uint64_t                   requests[NGX_ETCD_CRASH_SETS];
     uint64_t                   invalid[NGX_ETCD_CRASH_SETS];    /* hash */
 
-    ngx_etcd_seat_hold_t       hold;
-    ngx_int_t                  seat_rc;
-    ngx_etcd_seat_view_t       seat;
+    ngx_etcd_election_slot_hold_t  hold;
+    ngx_int_t                  slot_rc;
+    ngx_etcd_election_slot_view_t  slot;
     uint64_t                   until;
     uint64_t                   leaders;
     ngx_etcd_cell_view_t       cell;
@@ -95,7 +95,7 @@ typedef struct {
 
     ngx_uint_t                 sets;
     ngx_uint_t                 chunks;
-    ngx_uint_t                 seats;
+    ngx_uint_t                 slots;
     ngx_uint_t                 cells;
     ngx_uint_t                 tallies;
     size_t                     room;            /* bytes */
@@ -108,8 +108,8 @@ typedef struct {
     ngx_etcd_zone_t            zone;
     ngx_etcd_set_t            *sets[NGX_ETCD_CRASH_SETS];
     uint32_t                   ids[NGX_ETCD_CRASH_SETS];
-    ngx_etcd_seat_t           *seat;
-    ngx_uint_t                 seat_id;
+    ngx_etcd_election_slot_t  *slot;
+    ngx_uint_t                 slot_id;
     ngx_etcd_cell_t           *cell;
     ngx_uint_t                 cell_id;
     ngx_etcd_tally_t          *tally;
@@ -167,8 +167,8 @@ void ngx_etcd_crash_commit(ngx_uint_t n);
 void ngx_etcd_crash_refuse(char *key, char *reason);
 
 /*
- * unit_crash_world.c: a set, what the seat, the cell and the endpoints say, all
- * of it made of one number, and connections of a process
+ * unit_crash_world.c: a set, what the election slot, the cell and the endpoints
+ * say, all of it made of one number, and connections of a process
  */
 ngx_etcd_set_t *ngx_etcd_crash_declare(ngx_str_t *name);
 void ngx_etcd_crash_holds(int64_t n);

@@ -197,7 +197,7 @@ ngx_etcd_crash_invariants(void)
 
     ngx_etcd_crash_lost(sets);
     ngx_etcd_crash_lost(chunks);
-    ngx_etcd_crash_lost(seats);
+    ngx_etcd_crash_lost(slots);
     ngx_etcd_crash_lost(cells);
     ngx_etcd_crash_lost(tallies);
 }
@@ -284,15 +284,15 @@ ngx_etcd_crash_words(char *when)
     ngx_etcd_crash_look_words(&now);
     ngx_etcd_crash_look_events(&now);
 
-    ngx_etcd_crash_either(&now, hold, "what a seat holds");
+    ngx_etcd_crash_either(&now, hold, "what an election slot holds");
     ngx_etcd_crash_either(&now, until, "how long it is held");
     ngx_etcd_crash_either(&now, leaders, "the number of leaders");
     ngx_etcd_crash_either(&now, cell, "a value");
     ngx_etcd_crash_either(&now, held, "the number of locks");
     ngx_etcd_crash_either(&now, measured, "a measure");
 
-    if (now.seat_rc == NGX_OK) {
-        ngx_etcd_crash_either(&now, seat, "the view of a seat");
+    if (now.slot_rc == NGX_OK) {
+        ngx_etcd_crash_either(&now, slot, "the view of an election slot");
     }
 
     if (now.endpoints_rc == NGX_OK) {
@@ -358,7 +358,7 @@ ngx_etcd_crash_done(ngx_int_t rc, char *what)
 
 
 static void
-ngx_etcd_crash_hold(void *data, ngx_etcd_seat_hold_t *hold)
+ngx_etcd_crash_hold(void *data, ngx_etcd_election_slot_hold_t *hold)
 {
 }
 
@@ -401,9 +401,10 @@ ngx_etcd_crash_take_over(void)
         }
     }
 
-    ngx_etcd_crash_done(ngx_etcd_seat_vacate_old(zone, ngx_etcd_crash_hold,
-                                                 NULL),
-                        "vacate seats");
+    ngx_etcd_crash_done(ngx_etcd_election_slot_vacate_old(zone,
+                                                          ngx_etcd_crash_hold,
+                                                          NULL),
+                        "vacate election slots");
 }
 
 

@@ -261,11 +261,11 @@ ngx_etcd_crash_look_words(ngx_etcd_crash_state_t *state)
     crash = &ngx_etcd_crash;
     version = 0;
 
-    state->hold = crash->seat->hold;
-    state->seat_rc = ngx_etcd_seat_view(crash->seat, crash->seat_id,
-                                        &state->seat);
-    state->until = ngx_etcd_seat_until(crash->seat, crash->seat_id);
-    state->leaders = crash->seat->leaders;
+    state->hold = crash->slot->hold;
+    state->slot_rc = ngx_etcd_election_slot_view(crash->slot, crash->slot_id,
+                                                 &state->slot);
+    state->until = ngx_etcd_election_slot_until(crash->slot, crash->slot_id);
+    state->leaders = crash->slot->leaders;
 
     ngx_etcd_cell_read(crash->cell, crash->cell_id, &version, &state->cell);
 
@@ -347,8 +347,9 @@ ngx_etcd_crash_structures(ngx_etcd_crash_state_t *state)
 
     state->sets = ngx_etcd_crash_objects(NGX_ETCD_ZONE_SETS,
                                          sizeof(ngx_etcd_set_t), "set");
-    state->seats = ngx_etcd_crash_objects(NGX_ETCD_ZONE_SEATS,
-                                         sizeof(ngx_etcd_seat_t), "seat");
+    state->slots = ngx_etcd_crash_objects(NGX_ETCD_ZONE_ELECTION_SLOTS,
+                                          sizeof(ngx_etcd_election_slot_t),
+                                          "election slot");
     state->cells = ngx_etcd_crash_objects(NGX_ETCD_ZONE_CELLS,
                                          sizeof(ngx_etcd_cell_t), "cell");
     state->tallies = ngx_etcd_crash_objects(NGX_ETCD_ZONE_TALLIES,

@@ -214,8 +214,9 @@ ngx_etcd_crash_prepare_retire(void)
 
     (void) ngx_etcd_crash_declare(&ngx_etcd_crash_name);
     (void) ngx_etcd_cell_declare(&crash->zone, &ngx_etcd_crash_name);
-    (void) ngx_etcd_seat_declare(&crash->zone, NGX_ETCD_SEAT_ELECTION,
-                                 &ngx_etcd_crash_name);
+    (void) ngx_etcd_election_slot_declare(&crash->zone,
+                                          NGX_ETCD_ELECTION_SLOT_ELECTION,
+                                          &ngx_etcd_crash_name);
 }
 
 
@@ -254,17 +255,18 @@ ngx_etcd_crash_waiting(void)
 
 
 static void
-ngx_etcd_crash_seat_declare(void)
+ngx_etcd_crash_slot_declare(void)
 {
     ngx_str_t  key = ngx_string("another");
 
-    (void) ngx_etcd_seat_declare(&ngx_etcd_crash.zone,
-                                 NGX_ETCD_SEAT_REGISTRATION, &key);
+    (void) ngx_etcd_election_slot_declare(&ngx_etcd_crash.zone,
+                                          NGX_ETCD_ELECTION_SLOT_REGISTRATION,
+    &key);
 }
 
 
 static void
-ngx_etcd_crash_held(void *data, ngx_etcd_seat_hold_t *hold)
+ngx_etcd_crash_held(void *data, ngx_etcd_election_slot_hold_t *hold)
 {
 }
 
@@ -272,7 +274,7 @@ ngx_etcd_crash_held(void *data, ngx_etcd_seat_hold_t *hold)
 static void
 ngx_etcd_crash_prepare_vacate(void)
 {
-    ngx_etcd_crash_seat_declare();
+    ngx_etcd_crash_slot_declare();
     ngx_etcd_crash_prepare_retire();
     ngx_etcd_crash_retire();
 }
@@ -281,13 +283,14 @@ ngx_etcd_crash_prepare_vacate(void)
 static void
 ngx_etcd_crash_vacate(void)
 {
-    (void) ngx_etcd_seat_vacate_old(&ngx_etcd_crash.zone, ngx_etcd_crash_held,
-                                    NULL);
+    (void) ngx_etcd_election_slot_vacate_old(&ngx_etcd_crash.zone,
+                                             ngx_etcd_crash_held,
+                                             NULL);
 }
 
 
 static void
-ngx_etcd_crash_prepare_seat(void)
+ngx_etcd_crash_prepare_slot(void)
 {
     ngx_etcd_crash_prepare_vacate();
     ngx_etcd_crash_vacate();
@@ -295,14 +298,14 @@ ngx_etcd_crash_prepare_seat(void)
 
 
 static void
-ngx_etcd_crash_seat(void)
+ngx_etcd_crash_slot(void)
 {
     uint64_t  known;
 
     known = 0;
 
     ngx_etcd_crash_holds(2);
-    (void) ngx_etcd_seat_extend(ngx_etcd_crash.seat, &known, 5);
+    (void) ngx_etcd_election_slot_extend(ngx_etcd_crash.slot, &known, 5);
 }
 
 
@@ -539,10 +542,10 @@ const ngx_etcd_crash_op_t  ngx_etcd_crash_ops[] = {
     { "declare",       nothing,               run(declares) },
     { "declare_again", prepare(again),        run(declares) },
     { "waiting",       nothing,               run(waiting) },
-    { "seat_declare",  nothing,               run(seat_declare) },
-    { "seat_again",    prepare(seat),         run(seat_declare) },
-    { "seat_vacate",   prepare(vacate),       run(vacate) },
-    { "seat",          nothing,               run(seat) },
+    { "slot_declare",  nothing,               run(slot_declare) },
+    { "slot_again",    prepare(slot),         run(slot_declare) },
+    { "slot_vacate",   prepare(vacate),       run(vacate) },
+    { "slot",          nothing,               run(slot) },
     { "cell",          nothing,               run(cell) },
     { "cell_declare",  nothing,               run(cell_declare) },
     { "cell_retire",   prepare(cell_retire),  run(cell_retire) },

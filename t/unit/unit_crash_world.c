@@ -361,18 +361,19 @@ ngx_etcd_crash_members(void)
 void
 ngx_etcd_crash_holds(int64_t n)
 {
-    ngx_etcd_seat_hold_t  hold;
-    ngx_etcd_seat_view_t  view;
+    ngx_etcd_election_slot_hold_t  hold;
+    ngx_etcd_election_slot_view_t  view;
 
     hold.lease = n;
     hold.ttl = n;
     hold.deadline = n;
     hold.created = n;
 
-    (void) ngx_etcd_seat_store(&ngx_etcd_crash.zone, ngx_etcd_crash.seat,
-                               &hold);
+    (void) ngx_etcd_election_slot_store(&ngx_etcd_crash.zone,
+                                        ngx_etcd_crash.slot,
+                                        &hold);
 
-    ngx_memzero(&view, sizeof(ngx_etcd_seat_view_t));
+    ngx_memzero(&view, sizeof(ngx_etcd_election_slot_view_t));
 
     view.revision = n;
     view.created = n;
@@ -381,8 +382,9 @@ ngx_etcd_crash_holds(int64_t n)
     ngx_memset(view.key, (int) n, 8);
     ngx_memset(view.value, (int) n, 8);
 
-    (void) ngx_etcd_seat_show(&ngx_etcd_crash.zone, ngx_etcd_crash.seat,
-                              &view);
+    (void) ngx_etcd_election_slot_show(&ngx_etcd_crash.zone,
+                                       ngx_etcd_crash.slot,
+                                       &view);
 }
 
 
@@ -489,15 +491,15 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
 
     crash->sets[0] = ngx_etcd_crash_declare(&ngx_etcd_crash_name);
     crash->sets[1] = ngx_etcd_crash_declare(&ngx_etcd_crash_other);
-    crash->seat = ngx_etcd_seat_declare(&crash->zone, NGX_ETCD_SEAT_ELECTION,
-                                        &ngx_etcd_crash_name);
+    crash->slot = ngx_etcd_election_slot_declare(
+        &crash->zone, NGX_ETCD_ELECTION_SLOT_ELECTION, &ngx_etcd_crash_name);
     crash->cell = ngx_etcd_cell_declare(&crash->zone, &ngx_etcd_crash_name);
     crash->tally = ngx_etcd_tally_declare(&crash->zone,
                                           &ngx_etcd_crash_name);
     ngx_etcd_lock_table_declare(&crash->zone, 1);
 
     if (crash->sets[0] == NULL || crash->sets[1] == NULL
-        || crash->seat == NULL || crash->cell == NULL || crash->tally == NULL
+        || crash->slot == NULL || crash->cell == NULL || crash->tally == NULL
         || ngx_etcd_set_count_waiting(&crash->zone, crash->sets[0]) != NGX_OK
         || ngx_etcd_zone_claim(&crash->zone, 0) != NGX_OK)
     {
@@ -506,7 +508,7 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
 
     crash->ids[0] = crash->sets[0]->object.id;
     crash->ids[1] = crash->sets[1]->object.id;
-    crash->seat_id = crash->seat->object.id;
+    crash->slot_id = crash->slot->object.id;
     crash->cell_id = crash->cell->object.id;
 
     ngx_etcd_crash_members();

@@ -1,0 +1,308 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_election_slot.h>
+
+
+/* election slots that are released, and what is done with what they hold */
+
+typedef struct {
+    ngx_etcd_election_slot_hold_pt  handler;
+    void                   *data;
+} ngx_etcd_election_slot_vacate_t;
+
+
+static void ngx_etcd_election_slot_clear(void *data);
+static void ngx_etcd_election_slot_take(void *data, void *former);
+static void ngx_etcd_election_slot_vacate(void *data, void *object);
+static ngx_int_t ngx_etcd_election_slot_lock(ngx_etcd_zone_t *zone);
+static void ngx_etcd_election_slot_copy_view(ngx_etcd_election_slot_view_t *dst,
+    ngx_etcd_election_slot_view_t *src);
+static void ngx_etcd_election_slot_write_view(ngx_etcd_election_slot_t *slot,
+    ngx_etcd_election_slot_view_t *view);
+
+
+static const ngx_etcd_object_type_t  ngx_etcd_election_slot_type = {
+    NGX_ETCD_ZONE_ELECTION_SLOTS, sizeof(ngx_etcd_election_slot_t),
+    ngx_etcd_election_slot_clear
+};
+
+
+ngx_etcd_election_slot_t *
+ngx_etcd_election_slot_declare(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_kind_e kind,
+    ngx_str_t *key)
+{
+    ngx_etcd_object_id_t  id;
+
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+    id.variant = kind;
+    id.name = *key;
+
+    return ngx_etcd_object_declare(zone, &ngx_etcd_election_slot_type, &id);
+}
+
+
+static void
+ngx_etcd_election_slot_clear(void *data)
+{
+    ngx_memzero((u_char *) data + sizeof(ngx_etcd_object_t),
+                sizeof(ngx_etcd_election_slot_t) - sizeof(ngx_etcd_object_t));
+}
+
+
+ngx_int_t
+ngx_etcd_election_slot_inherit(ngx_etcd_election_slot_t *slot,
+    ngx_etcd_zone_t *from)
+{
+    return ngx_etcd_object_inherit(slot, &ngx_etcd_election_slot_type, from,
+                                   ngx_etcd_election_slot_take);
+}
+
+
+static void
+ngx_etcd_election_slot_take(void *data, void *former)
+{
+    ngx_etcd_election_slot_t *slot = data;
+    ngx_etcd_election_slot_t *old = former;
+
+    slot->hold = old->hold;
+    slot->until = old->until;
+    ngx_etcd_election_slot_write_view(slot, &old->view);
+}
+
+
+ngx_int_t
+ngx_etcd_election_slot_vacate_old(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_hold_pt handler,
+    void *data)
+{
+    ngx_etcd_election_slot_vacate_t  vacate;
+
+    vacate.handler = handler;
+    vacate.data = data;
+
+    return ngx_etcd_object_retire_old(zone, &ngx_etcd_election_slot_type,
+                                      ngx_etcd_election_slot_vacate, &vacate);
+}
+
+
+static void
+ngx_etcd_election_slot_vacate(void *data, void *object)
+{
+    ngx_etcd_election_slot_t *slot = object;
+    ngx_etcd_election_slot_vacate_t *vacate = data;
+
+    __atomic_store_n(&slot->until, 0, __ATOMIC_RELEASE);
+
+    if (slot->hold.lease != 0) {
+        vacate->handler(vacate->data, &slot->hold);
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_election_slot_old(ngx_etcd_zone_t *zone)
+{
+    return ngx_etcd_object_any_old(zone, &ngx_etcd_election_slot_type);
+}
+
+
+/*
+ * Only the holder of the mutex can check its ownership: a process that was
+ * stopped may have lost the zone to another one.
+ */
+
+static ngx_int_t
+ngx_etcd_election_slot_lock(ngx_etcd_zone_t *zone)
+{
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    if (!ngx_etcd_zone_owned(zone)) {
+        ngx_etcd_zone_unlock(zone);
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_election_slot_load(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_t *slot,
+    ngx_etcd_election_slot_hold_t *hold)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_election_slot_lock(zone);
+
+    if (rc == NGX_OK) {
+        *hold = slot->hold;
+        ngx_etcd_zone_unlock(zone);
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_etcd_election_slot_store(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_t *slot,
+    ngx_etcd_election_slot_hold_t *hold)
+{
+    ngx_int_t        rc;
+    ngx_etcd_redo_t  redo;
+
+    rc = ngx_etcd_election_slot_lock(zone);
+
+    if (rc == NGX_OK) {
+        redo.n = 0;
+
+        ngx_etcd_redo_set(&redo, &slot->hold.lease, hold->lease);
+        ngx_etcd_redo_set(&redo, &slot->hold.ttl, hold->ttl);
+        ngx_etcd_redo_set(&redo, &slot->hold.deadline, hold->deadline);
+        ngx_etcd_redo_set(&redo, &slot->hold.created, hold->created);
+
+        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+        ngx_etcd_zone_unlock(zone);
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_t *slot,
+    ngx_etcd_election_slot_view_t *view)
+{
+    ngx_int_t        rc;
+    ngx_etcd_redo_t  redo;
+
+    rc = ngx_etcd_election_slot_lock(zone);
+
+    if (rc == NGX_OK) {
+
+        if (view->created > slot->term) {
+            redo.n = 0;
+
+            ngx_etcd_redo_set(&redo, &slot->term, view->created);
+            ngx_etcd_redo_set(&redo, &slot->leaders, slot->leaders + 1);
+
+            ngx_etcd_redo_write(&zone->sh->redo, &redo);
+        }
+
+        ngx_etcd_election_slot_write_view(slot, view);
+        ngx_etcd_zone_unlock(zone);
+    }
+
+    return rc;
+}
+
+
+static void
+ngx_etcd_election_slot_write_view(ngx_etcd_election_slot_t *slot,
+    ngx_etcd_election_slot_view_t *view)
+{
+    ngx_etcd_seqlock_write(&slot->lock);
+    ngx_etcd_election_slot_copy_view(&slot->view, view);
+    ngx_etcd_seqlock_written(&slot->lock);
+}
+
+
+/* A torn read may contain any length: clamp it before copying. */
+
+static void
+ngx_etcd_election_slot_copy_view(ngx_etcd_election_slot_view_t *dst,
+    ngx_etcd_election_slot_view_t *src)
+{
+    ngx_memcpy(dst, src, offsetof(ngx_etcd_election_slot_view_t, key));
+
+    dst->key_len = ngx_min(dst->key_len, NGX_ETCD_ELECTION_SLOT_MAX_KEY);
+    dst->value_len = ngx_min(dst->value_len, NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
+
+    ngx_memcpy(dst->key, src->key, dst->key_len);
+    ngx_memcpy(dst->value, src->value, dst->value_len);
+}
+
+
+ngx_int_t
+ngx_etcd_election_slot_extend(ngx_etcd_election_slot_t *slot, uint64_t *known,
+    uint64_t until)
+{
+    if (!__atomic_compare_exchange_n(&slot->until, known, until, 0,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    {
+        return NGX_DECLINED;
+    }
+
+    *known = until;
+
+    return NGX_OK;
+}
+
+
+uint64_t
+ngx_etcd_election_slot_until(ngx_etcd_election_slot_t *slot, ngx_uint_t id)
+{
+    uint64_t  until;
+
+    until = __atomic_load_n(&slot->until, __ATOMIC_ACQUIRE);
+
+    return (__atomic_load_n(&slot->object.id, __ATOMIC_ACQUIRE) == id)
+           ? until : 0;
+}
+
+
+int64_t
+ngx_etcd_election_slot_term(ngx_etcd_election_slot_t *slot, ngx_uint_t id)
+{
+    int64_t                    created, own;
+    ngx_etcd_seqlock_reader_t  reader;
+
+    ngx_etcd_seqlock_read(&reader, &slot->lock);
+
+    while (ngx_etcd_seqlock_try(&reader)) {
+
+        created = __atomic_load_n(&slot->view.created, __ATOMIC_RELAXED);
+        own = __atomic_load_n(&slot->hold.created, __ATOMIC_RELAXED);
+
+        if (ngx_etcd_seqlock_valid(&reader)) {
+            return (created == own
+                    && __atomic_load_n(&slot->object.id, __ATOMIC_ACQUIRE)
+                       == id)
+                   ? created : 0;
+        }
+    }
+
+    return 0;
+}
+
+
+ngx_int_t
+ngx_etcd_election_slot_view(ngx_etcd_election_slot_t *slot, ngx_uint_t id,
+    ngx_etcd_election_slot_view_t *view)
+{
+    ngx_etcd_seqlock_reader_t  reader;
+
+    ngx_etcd_seqlock_read(&reader, &slot->lock);
+
+    while (ngx_etcd_seqlock_try(&reader)) {
+
+        ngx_etcd_election_slot_copy_view(view, &slot->view);
+
+        if (ngx_etcd_seqlock_valid(&reader)) {
+            return (__atomic_load_n(&slot->object.id, __ATOMIC_ACQUIRE) == id)
+                   ? NGX_OK : NGX_DECLINED;
+        }
+    }
+
+    return NGX_DECLINED;
+}
