@@ -170,7 +170,7 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
         return NGX_ERROR;
     }
 
-    ngx_etcd_ledger_enter(agent->zone);
+    ngx_etcd_connection_count_enter(agent->zone);
 
     services = conf->services.elts;
 
@@ -215,7 +215,7 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
             ngx_etcd_table_done(&services[n]->table);
         }
 
-        ngx_etcd_ledger_leave(agent[i].zone);
+        ngx_etcd_connection_count_leave(agent[i].zone);
     }
 
     ngx_etcd_agents = NULL;
@@ -238,7 +238,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
             ngx_etcd_campaigner_tick(agent->campaigner);
         }
 
-        ngx_etcd_ledger_check(agent->zone);
+        ngx_etcd_connection_count_check(agent->zone);
 
     } else {
         ngx_etcd_agent_leave(agent);
@@ -254,7 +254,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
 
     /* retry if the mutex was held when this worker started */
 
-    ngx_etcd_ledger_enter(agent->zone);
+    ngx_etcd_connection_count_enter(agent->zone);
 
     /* fallback if a wake-up was missed or is unavailable */
 
@@ -372,7 +372,7 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
     ngx_etcd_service_t       **service;
     ngx_etcd_service_conf_t  **confs;
 
-    if (ngx_etcd_cell_retire_old(agent->zone) != NGX_OK) {
+    if (ngx_etcd_shared_value_retire_old(agent->zone) != NGX_OK) {
         return NGX_BUSY;
     }
 
@@ -662,8 +662,8 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
 {
     uint64_t              proved;
     ngx_uint_t            i;
-    ngx_etcd_word_t      *word;
     ngx_etcd_service_t  **services;
+    ngx_etcd_atomic64_t  *word;
 
     proved = agent->cluster->proved;
     word = &agent->zone->sh->cluster.proved;

@@ -166,7 +166,7 @@ static ngx_uint_t
 ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
 {
     ngx_uint_t                 i;
-    ngx_etcd_set_t            *set;
+    ngx_etcd_member_set_t     *set;
     ngx_etcd_service_conf_t  **services;
 
     services = sf->conf->services.elts;

@@ -226,11 +226,11 @@ ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
 static ngx_int_t
 ngx_etcd_state_save_values(ngx_etcd_state_save_t *save)
 {
-    ngx_int_t                rc;
-    ngx_uint_t               i;
-    ngx_etcd_cell_view_t    *view;
-    ngx_etcd_state_value_t  *value;
-    ngx_etcd_value_conf_t  **confs;
+    ngx_int_t                      rc;
+    ngx_uint_t                     i;
+    ngx_etcd_value_conf_t        **confs;
+    ngx_etcd_state_value_t        *value;
+    ngx_etcd_shared_value_view_t  *view;
 
     rc = NGX_DECLINED;
     confs = save->conf->values.elts;

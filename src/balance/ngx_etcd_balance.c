@@ -216,14 +216,14 @@ ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
     ngx_int_t  conns;
 
-    conns = ngx_etcd_ledger_take(peer->slot, peer->cell, peer->uid,
-                                 peer->attr.max_conns);
+    conns = ngx_etcd_connection_count_take(peer->slot, peer->cell, peer->uid,
+                                           peer->attr.max_conns);
     if (conns == NGX_BUSY) {
         return NGX_BUSY;
     }
 
     if (ngx_etcd_pick_remember(pick, peer) != NGX_OK) {
-        ngx_etcd_ledger_give(peer->slot, peer->cell, peer->uid);
+        ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
         return NGX_ERROR;
     }
 
@@ -341,7 +341,7 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         ngx_etcd_peer_leave(pick->tenant);
     }
 
-    ngx_etcd_ledger_give(peer->slot, peer->cell, peer->uid);
+    ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
 
     /* update the current object of the member, if the member still exists */
 

@@ -13,8 +13,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_set.h>
-#include <ngx_etcd_ledger.h>
+#include <ngx_etcd_member_set.h>
+#include <ngx_etcd_connection_count.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_turn.h>
 
@@ -55,7 +55,7 @@ struct ngx_etcd_peer_s {
     uint32_t                     index;            /* of its slot */
     uint32_t                     gone;             /* not in the table */
     ngx_etcd_slot_t             *slot;             /* shared counters */
-    ngx_etcd_word_t             *cell;             /* of this worker; NULL:
+    ngx_etcd_atomic64_t         *cell;             /* of this worker; NULL:
                                                       none */
     ngx_str_t                    name;
     ngx_str_t                    key;              /* empty: a static server */

@@ -22,8 +22,7 @@ static ngx_int_t ngx_etcd_table_refresh(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
 static ngx_uint_t ngx_etcd_table_resolved(ngx_etcd_slot_t *slot);
 static ngx_int_t ngx_etcd_table_reserve(ngx_etcd_table_t *table);
-static ngx_int_t ngx_etcd_table_clear(ngx_etcd_table_t *table,
-    uint64_t until);
+static ngx_int_t ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until);
 static void ngx_etcd_table_leave(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
 static void ngx_etcd_table_tell(ngx_event_t *ev);
@@ -44,7 +43,7 @@ static ngx_etcd_tier_t *ngx_etcd_table_tier(ngx_etcd_table_t *table,
 
 ngx_int_t
 ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
-    ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     const ngx_etcd_method_t *method, ngx_log_t *log)
 {
     ngx_memzero(table, sizeof(ngx_etcd_table_t));
@@ -164,9 +163,10 @@ ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until)
         rc = NGX_DECLINED;
 
     } else if (ngx_etcd_table_stale(table)) {
-        rc = ngx_etcd_set_read(table->zone, table->set, table->set_id,
-                               &table->reader, until, ngx_etcd_table_refresh,
-                               table);
+        rc = ngx_etcd_member_set_read(table->zone, table->set, table->set_id,
+                                      &table->reader, until,
+                                      ngx_etcd_table_refresh,
+                                      table);
 
     } else {
         rc = NGX_OK;
@@ -250,7 +250,7 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
         }
 
         peer->index = n;
-        peer->cell = ngx_etcd_ledger_cell(table->zone, table->set, n);
+        peer->cell = ngx_etcd_connection_count_cell(table->zone, table->set, n);
 
         if (ngx_etcd_tier_prepare(&table->primary, peer) != NGX_OK) {
             ngx_etcd_peer_unref(peer);
@@ -326,14 +326,15 @@ ngx_etcd_table_expired(ngx_etcd_table_t *table)
 {
     int64_t  staleness;
 
-    staleness = ngx_etcd_set_staleness(table->set);
+    staleness = ngx_etcd_member_set_staleness(table->set);
 
     if (staleness < 0) {
         return 1;
     }
 
     return staleness > (int64_t) table->conf->max_stale
-           && !(table->conf->failsafe && ngx_etcd_set_confirmed(table->set));
+           && !(table->conf->failsafe
+                && ngx_etcd_member_set_confirmed(table->set));
 }
 
 
@@ -341,9 +342,9 @@ ngx_uint_t
 ngx_etcd_table_failsafe(ngx_etcd_table_t *table)
 {
     return table->conf->failsafe
-           && ngx_etcd_set_staleness(table->set)
+           && ngx_etcd_member_set_staleness(table->set)
               > (int64_t) table->conf->max_stale
-           && ngx_etcd_set_confirmed(table->set);
+           && ngx_etcd_member_set_confirmed(table->set);
 }
 
 

@@ -14,7 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_set.h>
+#include <ngx_etcd_member_set.h>
 #include <ngx_etcd_tier.h>
 
 
@@ -35,10 +35,10 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_zone_t             *zone;
-    ngx_etcd_set_t              *set;
+    ngx_etcd_member_set_t       *set;
     ngx_etcd_table_conf_t       *conf;
     uint32_t                     set_id;
-    ngx_etcd_set_reader_t        reader;
+    ngx_etcd_member_set_reader_t reader;
     ngx_uint_t                   unfinished;       /* the last sync was
                                                       incomplete */
     ngx_log_t                   *log;
@@ -71,8 +71,9 @@ typedef struct {
  * starting process.
  */
 ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
-    ngx_etcd_table_conf_t *conf, ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    const ngx_etcd_method_t *method, ngx_log_t *log);
+    ngx_etcd_table_conf_t *conf, ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, const ngx_etcd_method_t *method,
+    ngx_log_t *log);
 void ngx_etcd_table_done(ngx_etcd_table_t *table);
 
 /*
@@ -84,8 +85,8 @@ void ngx_etcd_table_done(ngx_etcd_table_t *table);
  *                memory: wait before calling again.
  *
  * The update takes at most NGX_ETCD_TIME_BUDGET us and one step.  Up to
- * NGX_ETCD_SET_RING changes, which the set remembers, become visible at once.
- * If the worker has missed more changes, or if points of a hash ring or
+ * NGX_ETCD_MEMBER_SET_RING changes, which the set remembers, become visible at
+ * once. If the worker has missed more changes, or if points of a hash ring or
  * members of other priorities have to be moved, the update proceeds piece by
  * piece, and the revision changes only when the whole set was read.
  */

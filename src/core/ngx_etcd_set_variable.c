@@ -61,8 +61,7 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf)
 
 
 static ngx_int_t
-ngx_etcd_set_variable_arguments(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv)
+ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
     ngx_str_t   *value, *otherwise;
     ngx_uint_t   i;
@@ -210,12 +209,12 @@ ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 /* Copies the value: a request keeps its value when the key changes. */
 
 ngx_int_t
-ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv,
-    ngx_variable_value_t *v, ngx_pool_t *pool)
+ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
 {
-    u_char                *p;
-    ngx_str_t              name;
-    ngx_etcd_cell_view_t  *view;
+    u_char                        *p;
+    ngx_str_t                      name;
+    ngx_etcd_shared_value_view_t  *view;
 
     name.data = sv->name.data + 1;
     name.len = sv->name.len - 1;

@@ -221,7 +221,7 @@ ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
 
     service = failsafe->service;
 
-    staleness = ngx_etcd_set_staleness(service->conf->set);
+    staleness = ngx_etcd_member_set_staleness(service->conf->set);
     now = ngx_etcd_clock();
 
     if (failsafe->targets.n == 0
@@ -300,7 +300,7 @@ ngx_etcd_failsafe_done(void *data, ngx_uint_t status, ngx_str_t *text)
     service = failsafe->service;
 
     if (ngx_etcd_zone_owned(service->conf->zone)) {
-        ngx_etcd_set_confirm(service->conf->set, failsafe->asked);
+        ngx_etcd_member_set_confirm(service->conf->set, failsafe->asked);
     }
 }
 
@@ -342,7 +342,7 @@ ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
     ngx_etcd_failsafe_cancel(failsafe);
 
     if (ngx_etcd_zone_owned(failsafe->service->conf->zone)) {
-        ngx_etcd_set_confirm(failsafe->service->conf->set, 0);
+        ngx_etcd_member_set_confirm(failsafe->service->conf->set, 0);
     }
 }
 
@@ -391,7 +391,7 @@ ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
     service = failsafe->service;
 
     stale = (staleness > (int64_t) service->conf->rules.max_stale);
-    used = stale && ngx_etcd_set_confirmed(service->conf->set);
+    used = stale && ngx_etcd_member_set_confirmed(service->conf->set);
 
     reason.data = failsafe->reason;
     reason.len = failsafe->reason_len;

@@ -22,8 +22,8 @@
 /*
  * Milliseconds between two checks of the staleness, between two rounds of
  * requests, and for one request.  A confirmation is valid for
- * NGX_ETCD_SET_FAILSAFE ms: a round in which the leader does not answer can be
- * repeated once.
+ * NGX_ETCD_MEMBER_SET_FAILSAFE ms: a round in which the leader does not answer
+ * can be repeated once.
  */
 
 #define NGX_ETCD_FAILSAFE_TICK      100

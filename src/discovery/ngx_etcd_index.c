@@ -13,18 +13,18 @@ static ngx_int_t ngx_etcd_index_read(ngx_etcd_index_t *index,
     ngx_etcd_zone_t *zone, ngx_uint_t force);
 static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index,
     ngx_etcd_walk_t *walk);
-static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index,
-    uint32_t slot, ngx_etcd_entry_t *entry);
+static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
+    ngx_etcd_entry_t *entry);
 static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
     ngx_str_t *name, ngx_uint_t gone, int64_t revision);
 static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
-static void ngx_etcd_index_inherit(ngx_etcd_index_t *index,
-    ngx_etcd_key_t *key, ngx_etcd_key_t *gone);
+static void ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_key_t *gone);
 
 
 ngx_int_t
 ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
+    ngx_etcd_member_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
     ngx_log_t *log)
 {
     ngx_int_t  rc;
@@ -70,9 +70,9 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
 
     do {
-        if (ngx_etcd_map_reserve(keys, NGX_ETCD_SET_SLOTS) != NGX_OK
+        if (ngx_etcd_map_reserve(keys, NGX_ETCD_MEMBER_SET_SLOTS) != NGX_OK
             || ngx_etcd_map_reserve(&index->slots.addresses,
-                                    NGX_ETCD_SET_SLOTS)
+                                    NGX_ETCD_MEMBER_SET_SLOTS)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -99,7 +99,7 @@ ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_walk_t *walk)
 {
     ngx_uint_t  i;
 
-    for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
 
         if (!ngx_etcd_walk_next(index->slots.set, walk)) {
             return NGX_OK;

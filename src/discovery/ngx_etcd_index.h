@@ -61,7 +61,7 @@ typedef struct {
  * the caller is not the owner any more; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
+    ngx_etcd_member_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
     ngx_log_t *log);
 void ngx_etcd_index_destroy(ngx_etcd_index_t *index);
 
@@ -101,15 +101,15 @@ void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_distrust(ngx_etcd_index_t *index);
 
 /* Adds a registration to a key, or to the static servers (NULL). */
-ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index,
-    ngx_etcd_key_t *key, ngx_etcd_entry_t *entry, uint32_t slot);
+ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_entry_t *entry, uint32_t slot);
 
 /*
  * The registration of an address by a key, or by the static servers (NULL).
  * NULL: there is none.  See ngx_etcd_slot_index_find().
  */
-ngx_etcd_reg_t *ngx_etcd_index_reg(ngx_etcd_index_t *index,
-    ngx_etcd_key_t *key, u_char *sockaddr, socklen_t socklen);
+ngx_etcd_reg_t *ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    u_char *sockaddr, socklen_t socklen);
 
 /*
  * Removes a registration of a key, or of the static servers (NULL).  Returns

@@ -13,8 +13,8 @@
 
 
 static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members,
-    ngx_str_t *reason, int64_t created, int64_t modified);
+    ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason,
+    int64_t created, int64_t modified);
 static ngx_int_t ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff,
     ngx_array_t *members);
 static void ngx_etcd_member_diff_refuse(ngx_etcd_member_diff_t *diff,
@@ -38,8 +38,7 @@ static void ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff,
 static ngx_int_t ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t revision);
 static ngx_etcd_op_t *ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_op_e op, uint32_t slot, ngx_etcd_entry_t *old,
-    uint64_t revision);
+    ngx_etcd_op_e op, uint32_t slot, ngx_etcd_entry_t *old, uint64_t revision);
 
 
 ngx_int_t
@@ -49,7 +48,7 @@ ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_set_recover(diff->zone, diff->set) != NGX_OK) {
+    if (ngx_etcd_member_set_recover(diff->zone, diff->set) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -333,8 +332,8 @@ ngx_etcd_member_diff_invalid(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
     key->invalid = 1;
 
-    if (ngx_etcd_set_invalid(diff->zone, diff->set, &key->entry.key,
-                             reason, kv->mod_revision)
+    if (ngx_etcd_member_set_invalid(diff->zone, diff->set, &key->entry.key,
+                                    reason, kv->mod_revision)
         == NGX_AGAIN)
     {
         diff->broken = 1;
@@ -351,8 +350,9 @@ ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
 
     key->invalid = 0;
 
-    if (ngx_etcd_set_invalid(diff->zone, diff->set, &key->entry.key, NULL,
-                             0)
+    if (ngx_etcd_member_set_invalid(diff->zone, diff->set, &key->entry.key,
+                                    NULL,
+                                    0)
         == NGX_AGAIN)
     {
         diff->broken = 1;

@@ -30,7 +30,7 @@ struct ngx_etcd_member_diff_s {
     ngx_etcd_member_conf_t      *member;
     ngx_array_t                 *statics;       /* of ngx_etcd_member_t */
     ngx_etcd_zone_t             *zone;
-    ngx_etcd_set_t              *set;
+    ngx_etcd_member_set_t       *set;
     ngx_etcd_mirror_t           *mirror;        /* of the index; NULL: the
                                                    index has own keys */
     ngx_log_t                   *log;
@@ -94,8 +94,8 @@ void ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff);
  */
 
 /* Decodes the value of a key, or an object, and registers its members. */
-void ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_str_t *value, int64_t created, int64_t modified);
+void ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_str_t *value, int64_t created, int64_t modified);
 void ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified);
 

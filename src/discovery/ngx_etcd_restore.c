@@ -33,8 +33,8 @@ static ngx_int_t ngx_etcd_restore_check(ngx_etcd_restore_t *restore,
     ngx_str_t *text, json_t *root);
 static ngx_int_t ngx_etcd_restore_state(ngx_etcd_restore_t *restore,
     json_t *content);
-static ngx_int_t ngx_etcd_restore_same(ngx_etcd_restore_t *restore,
-    char *what, ngx_str_t *is, ngx_str_t *wanted);
+static ngx_int_t ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what,
+    ngx_str_t *is, ngx_str_t *wanted);
 static ngx_int_t ngx_etcd_restore_sets(ngx_etcd_restore_t *restore,
     json_t *content);
 static ngx_int_t ngx_etcd_restore_find(ngx_etcd_restore_t *restore,
@@ -56,27 +56,27 @@ static ngx_int_t ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *sets);
 
 static ngx_int_t ngx_etcd_restore_values(ngx_etcd_restore_t *restore,
-    json_t *content, ngx_etcd_cell_view_t *views);
+    json_t *content, ngx_etcd_shared_value_view_t *views);
 static ngx_int_t ngx_etcd_restore_value(ngx_etcd_restore_t *restore,
-    json_t *json, ngx_etcd_cell_view_t *views);
+    json_t *json, ngx_etcd_shared_value_view_t *views);
 static void ngx_etcd_restore_fill(ngx_etcd_restore_t *restore,
-    ngx_etcd_cell_view_t *views);
+    ngx_etcd_shared_value_view_t *views);
 
 static ngx_int_t ngx_etcd_restore_bytes(ngx_etcd_restore_t *restore,
     json_t *object, char *name, ngx_str_t *value);
 static ngx_int_t ngx_etcd_restore_number(ngx_etcd_restore_t *restore,
     json_t *object, char *name, uint64_t *value);
-static ngx_int_t ngx_etcd_restore_refuse(ngx_etcd_restore_t *restore,
-    char *fmt, ...);
+static ngx_int_t ngx_etcd_restore_refuse(ngx_etcd_restore_t *restore, char *fmt,
+    ...);
 
 
 ngx_int_t
 ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
 {
-    json_t                *root, *content;
-    ngx_int_t              rc;
-    json_error_t           error;
-    ngx_etcd_cell_view_t  *views;
+    json_t                        *root, *content;
+    ngx_int_t                      rc;
+    json_error_t                   error;
+    ngx_etcd_shared_value_view_t  *views;
 
     root = json_loadb((char *) text->data, text->len,
                       JSON_REJECT_DUPLICATES, &error);
@@ -94,7 +94,7 @@ ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
     }
 
     views = ngx_pcalloc(restore->pool, ngx_max(restore->values->nelts, 1)
-                                       * sizeof(ngx_etcd_cell_view_t));
+                                       * sizeof(ngx_etcd_shared_value_view_t));
 
     rc = (views != NULL) ? ngx_etcd_restore_check(restore, text, root)
                          : ngx_etcd_restore_refuse(restore, "no memory");
@@ -474,9 +474,9 @@ ngx_etcd_restore_address(ngx_etcd_restore_t *restore, ngx_etcd_decode_t *d,
 
 
 static ngx_int_t
-ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index, json_t *json,
-    ngx_str_t *key, ngx_etcd_member_t *member)
+ngx_etcd_restore_entry(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
+    ngx_etcd_index_t *index, json_t *json, ngx_str_t *key,
+    ngx_etcd_member_t *member)
 {
     size_t             len;
     u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
@@ -557,9 +557,9 @@ static ngx_int_t
 ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *sets)
 {
-    ngx_uint_t          i;
-    ngx_etcd_set_t     *set;
-    ngx_etcd_commit_t   commit;
+    ngx_uint_t              i;
+    ngx_etcd_commit_t       commit;
+    ngx_etcd_member_set_t  *set;
 
     for (i = 0; i < restore->services->nelts; i++) {
 
@@ -575,14 +575,14 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
         commit.revision = sets[i].revision;
         commit.force = 1;
 
-        if (ngx_etcd_set_commit(restore->zone, set, &commit) != NGX_OK) {
+        if (ngx_etcd_member_set_commit(restore->zone, set, &commit) != NGX_OK) {
             return ngx_etcd_restore_refuse(restore, "the zone is locked");
         }
 
         set->params = sets[i].params;
 
         if (sets[i].revision != 0) {
-            set->state = NGX_ETCD_SET_SYNCED;
+            set->state = NGX_ETCD_MEMBER_SET_SYNCED;
         }
     }
 
@@ -594,7 +594,7 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
 
 static ngx_int_t
 ngx_etcd_restore_values(ngx_etcd_restore_t *restore, json_t *content,
-    ngx_etcd_cell_view_t *views)
+    ngx_etcd_shared_value_view_t *views)
 {
     size_t   i;
     json_t  *values;
@@ -619,15 +619,15 @@ ngx_etcd_restore_values(ngx_etcd_restore_t *restore, json_t *content,
 
 static ngx_int_t
 ngx_etcd_restore_value(ngx_etcd_restore_t *restore, json_t *json,
-    ngx_etcd_cell_view_t *views)
+    ngx_etcd_shared_value_view_t *views)
 {
-    u_char                   buf[NGX_ETCD_VALUE_REASON];
-    ngx_str_t                key, value, reason;
-    ngx_uint_t               i;
-    ngx_etcd_cell_view_t     view;
-    ngx_etcd_value_conf_t  **confs;
+    u_char                         buf[NGX_ETCD_VALUE_REASON];
+    ngx_str_t                      key, value, reason;
+    ngx_uint_t                     i;
+    ngx_etcd_value_conf_t        **confs;
+    ngx_etcd_shared_value_view_t   view;
 
-    ngx_memzero(&view, sizeof(ngx_etcd_cell_view_t));
+    ngx_memzero(&view, sizeof(ngx_etcd_shared_value_view_t));
 
     if (ngx_etcd_restore_bytes(restore, json, "key", &key) != NGX_OK
         || ngx_etcd_restore_bytes(restore, json, "value", &value) != NGX_OK
@@ -662,7 +662,8 @@ ngx_etcd_restore_value(ngx_etcd_restore_t *restore, json_t *json,
 
 
 static void
-ngx_etcd_restore_fill(ngx_etcd_restore_t *restore, ngx_etcd_cell_view_t *views)
+ngx_etcd_restore_fill(ngx_etcd_restore_t *restore,
+    ngx_etcd_shared_value_view_t *views)
 {
     ngx_uint_t               i;
     ngx_etcd_value_conf_t  **confs;
@@ -670,7 +671,7 @@ ngx_etcd_restore_fill(ngx_etcd_restore_t *restore, ngx_etcd_cell_view_t *views)
     confs = restore->values->elts;
 
     for (i = 0; i < restore->values->nelts; i++) {
-        ngx_etcd_cell_fill(confs[i]->cell, &views[i]);
+        ngx_etcd_shared_value_fill(confs[i]->shared, &views[i]);
     }
 }
 
@@ -710,8 +711,8 @@ ngx_etcd_restore_bytes(ngx_etcd_restore_t *restore, json_t *object, char *name,
 
 
 static ngx_int_t
-ngx_etcd_restore_number(ngx_etcd_restore_t *restore, json_t *object,
-    char *name, uint64_t *value)
+ngx_etcd_restore_number(ngx_etcd_restore_t *restore, json_t *object, char *name,
+    uint64_t *value)
 {
     json_t  *json;
 

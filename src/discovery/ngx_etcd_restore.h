@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Reads the text of a state (ngx_etcd_state.h) into sets and cells that are
- * empty.
+ * Reads the text of a state (ngx_etcd_state.h) into sets and shared values that
+ * are empty.
  */
 
 
@@ -34,8 +34,8 @@ typedef struct {
 /*
  * Called by the master, for a zone that no other process knows yet:
  *
- *     NGX_OK        the sets and cells have the members, values and revisions
- *                   of the text; data of other sets and cells is dropped,
+ *     NGX_OK        the sets and shared values have the members, values and
+ *                   revisions of the text; data of others is dropped,
  *     NGX_ERROR     nothing was changed; restore->reason is set.
  */
 ngx_int_t ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text);

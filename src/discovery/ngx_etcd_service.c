@@ -19,7 +19,7 @@
 
 
 static ngx_int_t ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+    ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set);
 static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
 static void ngx_etcd_service_resolved(void *data);
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
@@ -64,19 +64,19 @@ ngx_int_t
 ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_zone_t *old)
 {
-    ngx_etcd_set_t     *set;
-    ngx_etcd_set_id_t   id;
+    ngx_etcd_member_set_t     *set;
+    ngx_etcd_member_set_id_t   id;
 
     id.stream = conf->stream;
     id.kind = conf->kind;
     id.name = conf->name;
     id.prefix = conf->prefix;
 
-    set = ngx_etcd_set_declare(zone, &id);
+    set = ngx_etcd_member_set_declare(zone, &id);
 
     if (set == NULL
         || (conf->awaited
-            && ngx_etcd_set_count_waiting(zone, set) != NGX_OK))
+            && ngx_etcd_member_set_count_waiting(zone, set) != NGX_OK))
     {
         return NGX_ERROR;
     }
@@ -91,7 +91,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     }
 
     if (old != NULL
-        && ngx_etcd_set_inherit(zone, set, old) == NGX_ERROR)
+        && ngx_etcd_member_set_inherit(zone, set, old) == NGX_ERROR)
     {
         return NGX_ERROR;
     }
@@ -111,7 +111,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 
 static ngx_int_t
 ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set)
+    ngx_etcd_member_set_t *set)
 {
     size_t              len;
     u_char              payload[NGX_ETCD_MEMBER_PACK_MAX];
@@ -138,7 +138,8 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 
     for (i = 0; i < conf->statics.nelts; i++) {
 
-        if (i == set->nslots && ngx_etcd_set_grow(zone, set, 1) != NGX_OK) {
+        if (i == set->nslots && ngx_etcd_member_set_grow(zone, set,
+                                                         1) != NGX_OK) {
             return NGX_ERROR;
         }
 
@@ -150,7 +151,7 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
         commit.done = 0;
 
         if (op.entry == NULL
-            || ngx_etcd_set_commit(zone, set, &commit) != NGX_OK)
+            || ngx_etcd_member_set_commit(zone, set, &commit) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -163,7 +164,7 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 int64_t
 ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf)
 {
-    return conf->source->verified ? ngx_etcd_set_staleness(conf->set)
+    return conf->source->verified ? ngx_etcd_member_set_staleness(conf->set)
                                   : ngx_etcd_zone_staleness(conf->zone);
 }
 
@@ -235,7 +236,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
 static void
 ngx_etcd_service_diff(ngx_etcd_service_t *service)
 {
-    ngx_etcd_member_diff_t  *diff;
+    ngx_etcd_member_diff_t   *diff;
     ngx_etcd_service_conf_t  *conf;
 
     diff = &service->diff;
@@ -399,7 +400,7 @@ ngx_etcd_service_reopen(ngx_etcd_service_t *service)
 static void
 ngx_etcd_service_list(ngx_etcd_mirror_t *mirror)
 {
-    ngx_etcd_service_t *service = mirror->data;
+    ngx_etcd_service_t  *service = mirror->data;
 
     /* a member that had no room is read again */
 
@@ -414,7 +415,7 @@ static void
 ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_service_t *service = mirror->data;
+    ngx_etcd_service_t  *service = mirror->data;
 
     ngx_etcd_service_arrived(service);
     service->source->changed(service, entry);
@@ -432,7 +433,7 @@ static void
 ngx_etcd_service_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_service_t *service = mirror->data;
+    ngx_etcd_service_t  *service = mirror->data;
 
     ngx_etcd_service_arrived(service);
     service->source->removed(service, entry);
@@ -473,10 +474,10 @@ static void
 ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status)
 {
-    ngx_etcd_service_t *service = mirror->data;
+    ngx_etcd_service_t  *service = mirror->data;
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
-        service->diff.set->state = NGX_ETCD_SET_DENIED;
+        service->diff.set->state = NGX_ETCD_MEMBER_SET_DENIED;
     }
 }
 
@@ -494,7 +495,7 @@ ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
     if (ngx_etcd_zone_owned(service->diff.zone)
         && !ngx_etcd_service_pending(service))
     {
-        ngx_etcd_set_verify(service->diff.set, time);
+        ngx_etcd_member_set_verify(service->diff.set, time);
     }
 }
 
@@ -504,9 +505,9 @@ ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
 static void
 ngx_etcd_service_publish(ngx_event_t *ev)
 {
-    ngx_int_t                 rc;
-    ngx_etcd_commit_t         commit;
-    ngx_etcd_service_t       *service;
+    ngx_int_t                rc;
+    ngx_etcd_commit_t        commit;
+    ngx_etcd_service_t      *service;
     ngx_etcd_member_diff_t  *diff;
 
     service = ev->data;
@@ -521,7 +522,7 @@ ngx_etcd_service_publish(ngx_event_t *ev)
         return;
     }
 
-    ngx_etcd_set_arrived(diff->set, service->arrived);
+    ngx_etcd_member_set_arrived(diff->set, service->arrived);
 
     commit.ops = diff->ops;
     commit.done = diff->done;
@@ -530,7 +531,7 @@ ngx_etcd_service_publish(ngx_event_t *ev)
     commit.force = 0;
     commit.changed = diff->changed;
 
-    rc = ngx_etcd_set_commit(diff->zone, diff->set, &commit);
+    rc = ngx_etcd_member_set_commit(diff->zone, diff->set, &commit);
 
     diff->done = commit.done;
     diff->changed = commit.changed;
@@ -561,8 +562,8 @@ ngx_etcd_service_publish(ngx_event_t *ev)
 static void
 ngx_etcd_service_full(ngx_etcd_service_t *service)
 {
-    size_t                    size, more;
-    ngx_slab_pool_t          *shpool;
+    size_t                   size, more;
+    ngx_slab_pool_t         *shpool;
     ngx_etcd_member_diff_t  *diff;
 
     diff = &service->diff;
@@ -598,7 +599,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
         /* the next agent lists the prefix */
 
         diff->set->revision = 0;
-        diff->set->state = NGX_ETCD_SET_FULL;
+        diff->set->state = NGX_ETCD_MEMBER_SET_FULL;
 
         if (!service->full) {
             service->full = 1;
@@ -612,9 +613,9 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
     } else if (diff->revision != 0) {
         service->full = 0;
         diff->set->params = service->conf->params;
-        diff->set->state = NGX_ETCD_SET_SYNCED;
+        diff->set->state = NGX_ETCD_MEMBER_SET_SYNCED;
 
-        ngx_etcd_set_verify(diff->set, service->verified);
+        ngx_etcd_member_set_verify(diff->set, service->verified);
     }
 
     service->published(service->data, changed);

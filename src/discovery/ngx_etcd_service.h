@@ -14,7 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_set.h>
+#include <ngx_etcd_member_set.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_role.h>
@@ -116,7 +116,7 @@ typedef struct {
     ngx_etcd_table_conf_t        rules;         /* of its tables */
 
     ngx_etcd_zone_t             *zone;
-    ngx_etcd_set_t              *set;           /* from declare() on */
+    ngx_etcd_member_set_t       *set;           /* from declare() on */
     ngx_etcd_table_t             table;         /* of each worker */
 } ngx_etcd_service_conf_t;
 

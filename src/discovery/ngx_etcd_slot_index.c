@@ -37,15 +37,15 @@ static ngx_etcd_entry_t *ngx_etcd_slot_index_newest(
 
 
 ngx_int_t
-ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots, ngx_etcd_set_t *set,
-    ngx_log_t *log)
+ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_member_set_t *set, ngx_log_t *log)
 {
     ngx_memzero(slots, sizeof(ngx_etcd_slot_index_t));
 
     slots->set = set;
     slots->log = log;
-    slots->free_head = NGX_ETCD_SET_NO_SLOT;
-    slots->free_tail = NGX_ETCD_SET_NO_SLOT;
+    slots->free_head = NGX_ETCD_MEMBER_SET_NO_SLOT;
+    slots->free_tail = NGX_ETCD_MEMBER_SET_NO_SLOT;
 
     ngx_etcd_map_init(&slots->addresses, log);
 
@@ -114,9 +114,9 @@ ngx_etcd_slot_index_grown(ngx_etcd_slot_index_t *slots)
 void
 ngx_etcd_slot_index_free(ngx_etcd_slot_index_t *slots, uint32_t slot)
 {
-    slots->next_free[slot] = NGX_ETCD_SET_NO_SLOT;
+    slots->next_free[slot] = NGX_ETCD_MEMBER_SET_NO_SLOT;
 
-    if (slots->free_head == NGX_ETCD_SET_NO_SLOT) {
+    if (slots->free_head == NGX_ETCD_MEMBER_SET_NO_SLOT) {
         slots->free_head = slot;
 
     } else {
@@ -141,8 +141,8 @@ ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots, ngx_etcd_zone_t *zone,
         return NGX_OK;
     }
 
-    if (slots->free_head == NGX_ETCD_SET_NO_SLOT) {
-        rc = ngx_etcd_set_grow(zone, slots->set, force);
+    if (slots->free_head == NGX_ETCD_MEMBER_SET_NO_SLOT) {
+        rc = ngx_etcd_member_set_grow(zone, slots->set, force);
 
         if (rc != NGX_OK) {
             return rc;
@@ -247,7 +247,7 @@ static ngx_int_t
 ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 {
     ngx_str_t                 bytes;
-    ngx_etcd_member_pack_t         record;
+    ngx_etcd_member_pack_t    record;
     ngx_etcd_slot_address_t  *address;
 
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));

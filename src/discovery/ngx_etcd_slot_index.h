@@ -18,7 +18,7 @@
 #include <ngx_etcd_entry.h>
 #include <ngx_etcd_map.h>
 #include <ngx_etcd_newest.h>
-#include <ngx_etcd_set.h>
+#include <ngx_etcd_member_set.h>
 
 
 typedef struct ngx_etcd_reg_s           ngx_etcd_reg_t;
@@ -41,7 +41,7 @@ struct ngx_etcd_reg_s {
 
 
 typedef struct {
-    ngx_etcd_set_t                  *set;
+    ngx_etcd_member_set_t           *set;
     ngx_log_t                       *log;
     ngx_etcd_map_t                   addresses;
     ngx_etcd_reg_t                 **selected;  /* the list whose addresses
@@ -62,7 +62,7 @@ typedef struct {
  * registrations were removed.
  */
 ngx_int_t ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_set_t *set, ngx_log_t *log);
+    ngx_etcd_member_set_t *set, ngx_log_t *log);
 void ngx_etcd_slot_index_done(ngx_etcd_slot_index_t *slots);
 
 /* Adds a slot without entries to the free slots. */
@@ -71,7 +71,7 @@ void ngx_etcd_slot_index_free(ngx_etcd_slot_index_t *slots, uint32_t slot);
 /*
  * The slot of an address, or a free slot: adds slots to the set if there is
  * none.  NGX_ERROR: the zone is full.  NGX_AGAIN: no memory, or
- * ngx_etcd_set_grow() returned NGX_AGAIN, which "force" is passed to.
+ * ngx_etcd_member_set_grow() returned NGX_AGAIN, which "force" is passed to.
  */
 ngx_int_t ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots,
     ngx_etcd_zone_t *zone, ngx_uint_t force, u_char *sockaddr,

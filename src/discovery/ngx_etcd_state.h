@@ -63,7 +63,7 @@ typedef struct {
     ngx_str_t                 value;
     uint64_t                  revision;       /* 0: nothing is known */
     uint64_t                  modified;
-    uint64_t                  version;        /* of its cell */
+    uint64_t                  version;        /* of its shared value */
 } ngx_etcd_state_value_t;
 
 

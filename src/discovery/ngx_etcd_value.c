@@ -20,7 +20,7 @@ typedef struct {
     ngx_etcd_values_t           *values;
     ngx_etcd_value_conf_t       *conf;
     ngx_etcd_mirror_t            mirror;       /* of the key */
-    ngx_etcd_cell_view_t         view;         /* as it is to be */
+    ngx_etcd_shared_value_view_t view;         /* as it is to be */
     ngx_event_t                  retry;        /* the mutex was held */
 } ngx_etcd_value_t;
 
@@ -59,10 +59,10 @@ ngx_int_t
 ngx_etcd_value_declare(ngx_etcd_value_conf_t *conf, ngx_str_t *ns,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
 {
-    ngx_str_t         key;
-    ngx_etcd_cell_t  *cell;
+    ngx_str_t                 key;
+    ngx_etcd_shared_value_t  *shared;
 
-    /* the cell is named by the whole key: namespaces differ */
+    /* the shared value is named by the whole key: namespaces differ */
 
     key.len = ns->len + conf->key.len;
     key.data = ngx_alloc(key.len, ngx_cycle->log);
@@ -73,25 +73,26 @@ ngx_etcd_value_declare(ngx_etcd_value_conf_t *conf, ngx_str_t *ns,
     ngx_memcpy(ngx_cpymem(key.data, ns->data, ns->len), conf->key.data,
                conf->key.len);
 
-    cell = ngx_etcd_cell_declare(zone, &key);
+    shared = ngx_etcd_shared_value_declare(zone, &key);
 
     ngx_free(key.data);
 
-    if (cell == NULL) {
+    if (shared == NULL) {
         return NGX_ERROR;
     }
 
-    conf->cell = cell;
-    conf->id = cell->object.id;
+    conf->shared = shared;
+    conf->id = shared->object.id;
 
-    return (old != NULL) ? ngx_etcd_cell_inherit(cell, old) : NGX_OK;
+    return (old != NULL) ? ngx_etcd_shared_value_inherit(shared, old) : NGX_OK;
 }
 
 
-ngx_etcd_cell_view_t *
+ngx_etcd_shared_value_view_t *
 ngx_etcd_value_get(ngx_etcd_value_conf_t *conf)
 {
-    ngx_etcd_cell_read(conf->cell, conf->id, &conf->version, &conf->copy);
+    ngx_etcd_shared_value_read(conf->shared, conf->id, &conf->version,
+                               &conf->copy);
 
     return &conf->copy;
 }
@@ -107,10 +108,10 @@ ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
 
     reason->data = buf;
 
-    if (value->len > NGX_ETCD_CELL_MAX_VALUE) {
+    if (value->len > NGX_ETCD_SHARED_VALUE_MAX_VALUE) {
         reason->len = ngx_snprintf(buf, NGX_ETCD_VALUE_REASON,
                                    "value of %uz bytes, at most "
-                                   ngx_value(NGX_ETCD_CELL_MAX_VALUE)
+                                   ngx_value(NGX_ETCD_SHARED_VALUE_MAX_VALUE)
                                    " are allowed", value->len)
                       - buf;
         return reason;
@@ -200,9 +201,9 @@ static ngx_int_t
 ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
     ngx_etcd_value_conf_t *conf, ngx_pool_t *pool)
 {
-    u_char                *p;
-    ngx_etcd_mirror_t     *mirror;
-    ngx_etcd_cell_view_t  *view;
+    u_char                        *p;
+    ngx_etcd_mirror_t             *mirror;
+    ngx_etcd_shared_value_view_t  *view;
 
     value->values = values;
     value->conf = conf;
@@ -236,7 +237,7 @@ ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
     mirror->name.data = p;
     mirror->name.len = ngx_sprintf(p, "etcd: variable \"%V\"", &conf->name) - p;
 
-    /* the mirror resumes with the key that the cell has, if any */
+    /* the mirror resumes with the key that the shared value has, if any */
 
     if (view->revision == 0 || (view->modified == 0 && view->refused == 0)) {
         return NGX_OK;
@@ -284,10 +285,10 @@ static void
 ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    u_char                 buf[NGX_ETCD_VALUE_REASON];
-    ngx_str_t              reason;
-    ngx_etcd_value_t      *value;
-    ngx_etcd_cell_view_t  *view;
+    u_char                         buf[NGX_ETCD_VALUE_REASON];
+    ngx_str_t                      reason;
+    ngx_etcd_value_t              *value;
+    ngx_etcd_shared_value_view_t  *view;
 
     value = mirror->data;
     view = &value->view;
@@ -332,7 +333,7 @@ ngx_etcd_value_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
     }
 
     value->view.revision = revision;
-    value->view.state = NGX_ETCD_CELL_SYNCED;
+    value->view.state = NGX_ETCD_SHARED_VALUE_SYNCED;
 
     ngx_etcd_value_write(value);
 }
@@ -346,9 +347,9 @@ ngx_etcd_value_denied(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status)
     value = mirror->data;
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
-        && value->view.state != NGX_ETCD_CELL_DENIED)
+        && value->view.state != NGX_ETCD_SHARED_VALUE_DENIED)
     {
-        value->view.state = NGX_ETCD_CELL_DENIED;
+        value->view.state = NGX_ETCD_SHARED_VALUE_DENIED;
         ngx_etcd_value_write(value);
     }
 }
@@ -360,7 +361,7 @@ static void
 ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
     ngx_str_t *reason)
 {
-    ngx_etcd_cell_view_t  *view;
+    ngx_etcd_shared_value_view_t  *view;
 
     view = &value->view;
 
@@ -376,7 +377,7 @@ ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
                                  : "its default is used");
 
     view->refused = revision;
-    view->reason_len = ngx_min(reason->len, NGX_ETCD_CELL_MAX_REASON);
+    view->reason_len = ngx_min(reason->len, NGX_ETCD_SHARED_VALUE_MAX_REASON);
 
     ngx_memcpy(view->reason, reason->data, view->reason_len);
 }
@@ -385,7 +386,7 @@ ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
 static void
 ngx_etcd_value_none(ngx_etcd_value_t *value)
 {
-    ngx_etcd_cell_view_t  *view;
+    ngx_etcd_shared_value_view_t  *view;
 
     view = &value->view;
 
@@ -404,8 +405,9 @@ ngx_etcd_value_write(ngx_etcd_value_t *value)
 
     values = value->values;
 
-    rc = ngx_etcd_cell_write(values->zone, value->conf->cell, &value->view,
-                             &value->conf->name, &value->conf->key);
+    rc = ngx_etcd_shared_value_write(values->zone, value->conf->shared,
+                                     &value->view,
+                                     &value->conf->name, &value->conf->key);
     switch (rc) {
 
     case NGX_OK:

@@ -3,8 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Values of single keys, for variables.  The configuration declares them; the
- * agent watches each key and writes its value into a cell of the zone; every
- * process reads the cell when it needs the value.
+ * agent watches each key and writes its value into a shared value of the zone;
+ * every process reads the shared value when it needs the value.
  */
 
 
@@ -14,7 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_cell.h>
+#include <ngx_etcd_shared_value.h>
 #include <ngx_etcd_mirror.h>
 
 
@@ -24,10 +24,10 @@ typedef struct {
     ngx_str_t                    name;         /* of the first variable */
     ngx_str_t                    key;          /* without the namespace */
 
-    ngx_etcd_cell_t             *cell;         /* from declare() on */
-    ngx_uint_t                   id;           /* of the cell */
+    ngx_etcd_shared_value_t     *shared;       /* from declare() on */
+    ngx_uint_t                   id;           /* of the shared value */
     uint64_t                     version;      /* of this process's copy */
-    ngx_etcd_cell_view_t         copy;
+    ngx_etcd_shared_value_view_t copy;
 } ngx_etcd_value_conf_t;
 
 
@@ -36,14 +36,14 @@ typedef struct ngx_etcd_values_s  ngx_etcd_values_t;
 
 
 /*
- * Called by the master when the zone exists: finds or makes the cell.  The
- * cell of a new zone is copied from the old zone, if there is one.
+ * Called by the master when the zone exists: finds or makes the shared value.
+ * The shared value of a new zone is copied from the old zone, if there is one.
  */
 ngx_int_t ngx_etcd_value_declare(ngx_etcd_value_conf_t *conf, ngx_str_t *ns,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
 
 /* Returns the present value, which is valid until the next call. */
-ngx_etcd_cell_view_t *ngx_etcd_value_get(ngx_etcd_value_conf_t *conf);
+ngx_etcd_shared_value_view_t *ngx_etcd_value_get(ngx_etcd_value_conf_t *conf);
 
 /*
  * Returns NULL if a variable may have the value, otherwise the reason why not,

@@ -163,7 +163,7 @@ ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant)
 {
     grant->state = NGX_ETCD_GRANT_TIMEOUT;
 
-    (void) ngx_atomic_fetch_add(&grant->lock->name->tally->timeouts, 1);
+    (void) ngx_atomic_fetch_add(&grant->lock->name->stats->timeouts, 1);
 
     return NGX_DECLINED;
 }
@@ -547,7 +547,7 @@ ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
 
     ngx_etcd_lock_status_holder(key);
 
-    (void) ngx_atomic_fetch_add(&lock->name->tally->acquired, 1);
+    (void) ngx_atomic_fetch_add(&lock->name->stats->acquired, 1);
 }
 
 
@@ -582,7 +582,7 @@ ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
 
     ngx_etcd_lock_give(key);
 
-    (void) ngx_atomic_fetch_add(&lock->name->tally->handoffs, 1);
+    (void) ngx_atomic_fetch_add(&lock->name->stats->handoffs, 1);
 
     return NGX_OK;
 }
@@ -620,7 +620,7 @@ ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
         grant->token = 0;
     }
 
-    (void) ngx_atomic_fetch_add(&grant->lock->name->tally->lost, 1);
+    (void) ngx_atomic_fetch_add(&grant->lock->name->stats->lost, 1);
 
     ngx_post_event(&grant->event, &ngx_posted_events);
 }
@@ -693,7 +693,7 @@ ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
     }
 
     if (state == NGX_ETCD_GRANT_TIMEOUT) {
-        (void) ngx_atomic_fetch_add(&lock->name->tally->timeouts, 1);
+        (void) ngx_atomic_fetch_add(&lock->name->stats->timeouts, 1);
     }
 
     ngx_post_event(&grant->event, &ngx_posted_events);

@@ -27,9 +27,8 @@ static ngx_int_t ngx_etcd_lock_cmp(ngx_etcd_lock_conf_t *a,
     ngx_etcd_lock_conf_t *b);
 static char *ngx_etcd_lock_arguments(ngx_conf_t *cf,
     ngx_etcd_lock_conf_t *lock);
-static char *ngx_etcd_lock_parameter(ngx_conf_t *cf,
-    ngx_etcd_lock_conf_t *lock, ngx_etcd_lock_shared_t *shared,
-    ngx_str_t *value);
+static char *ngx_etcd_lock_parameter(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock,
+    ngx_etcd_lock_shared_t *shared, ngx_str_t *value);
 static ngx_uint_t ngx_etcd_lock_is_parameter(ngx_str_t *value);
 static char *ngx_etcd_lock_number(ngx_conf_t *cf, ngx_str_t *value,
     size_t prefix, ngx_uint_t min, ngx_uint_t max, ngx_uint_t *number);
@@ -514,8 +513,9 @@ ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf)
     names = ecf->locks.elts;
 
     for (i = 0; i < ecf->locks.nelts; i++) {
-        names[i]->tally = ngx_etcd_tally_declare(&ecf->zone, &names[i]->name);
-        if (names[i]->tally == NULL) {
+        names[i]->stats = ngx_etcd_lock_stats_declare(&ecf->zone,
+                                                      &names[i]->name);
+        if (names[i]->stats == NULL) {
             return NGX_ERROR;
         }
     }

@@ -13,7 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_tally.h>
+#include <ngx_etcd_lock_stats.h>
 
 
 #define NGX_ETCD_LOCK_TTL          10         /* seconds */
@@ -59,7 +59,7 @@ typedef struct {
     ngx_uint_t                 keyed;         /* a directive has a KEY: one
                                                  lock per key */
     ngx_uint_t                 varied;        /* a KEY contains variables */
-    ngx_etcd_tally_t          *tally;
+    ngx_etcd_lock_stats_t     *stats;
     ngx_uint_t                 held;          /* in this worker */
     ngx_uint_t                 waiting;
     u_char                    *file;          /* place of first use */

@@ -25,7 +25,7 @@ ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n)
     lock->locks->held += n;
     lock->name->held += n;
 
-    ngx_etcd_gauge_set(&lock->name->tally->held, lock->name->held);
+    ngx_etcd_gauge_set(&lock->name->stats->held, lock->name->held);
 }
 
 
@@ -36,7 +36,7 @@ ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
     lock->locks->waiting += n;
     lock->name->waiting += n;
 
-    ngx_etcd_gauge_set(&lock->name->tally->waiting, lock->name->waiting);
+    ngx_etcd_gauge_set(&lock->name->stats->waiting, lock->name->waiting);
     ngx_etcd_lock_status_queue(lock);
 }
 
@@ -109,7 +109,7 @@ ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
         key.len--;
     }
 
-    return ngx_etcd_lock_row_add(table, lock->name->tally, &key);
+    return ngx_etcd_lock_row_add(table, lock->name->stats, &key);
 }
 
 

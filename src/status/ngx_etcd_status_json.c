@@ -362,7 +362,7 @@ ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
                                                : ngx_etcd_status_waiter_fields;
     row = &status->object.lock_row;
 
-    rc = ngx_etcd_lock_table_read(&name->cluster->zone, number, name->tally,
+    rc = ngx_etcd_lock_table_read(&name->cluster->zone, number, name->stats,
                                   state, entries, &n, &pid);
 
     for (i = 0; i < n; i++) {

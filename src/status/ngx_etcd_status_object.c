@@ -34,7 +34,7 @@ static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_leaders_state(
 static void ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
     ngx_etcd_member_pack_t *record);
 static void ngx_etcd_status_object_variable_state(ngx_str_t *state,
-    ngx_etcd_cell_view_t *view);
+    ngx_etcd_shared_value_view_t *view);
 static void ngx_etcd_status_object_str(ngx_str_t *str, u_char *data,
     size_t len);
 
@@ -272,9 +272,9 @@ ngx_etcd_status_object_cluster_state(ngx_etcd_conf_t *ecf)
 static ngx_etcd_status_cluster_state_e
 ngx_etcd_status_object_sets_state(ngx_etcd_conf_t *ecf)
 {
-    ngx_uint_t                 i;
-    ngx_etcd_set_state_e       state;
-    ngx_etcd_service_conf_t  **services;
+    ngx_uint_t                    i;
+    ngx_etcd_service_conf_t     **services;
+    ngx_etcd_member_set_state_e   state;
 
     services = ecf->services.elts;
 
@@ -283,16 +283,16 @@ ngx_etcd_status_object_sets_state(ngx_etcd_conf_t *ecf)
 
         switch (state) {
 
-        case NGX_ETCD_SET_SYNCED:
+        case NGX_ETCD_MEMBER_SET_SYNCED:
             break;
 
-        case NGX_ETCD_SET_LOADING:
+        case NGX_ETCD_MEMBER_SET_LOADING:
             return NGX_ETCD_STATUS_SYNCING;
 
-        case NGX_ETCD_SET_DENIED:
+        case NGX_ETCD_MEMBER_SET_DENIED:
             return NGX_ETCD_STATUS_DENIED;
 
-        case NGX_ETCD_SET_FULL:
+        case NGX_ETCD_MEMBER_SET_FULL:
             return NGX_ETCD_STATUS_FULL;
         }
     }
@@ -315,13 +315,13 @@ ngx_etcd_status_object_values_state(ngx_etcd_conf_t *ecf)
 
         switch (ngx_etcd_value_get(values[i])->state) {
 
-        case NGX_ETCD_CELL_SYNCED:
+        case NGX_ETCD_SHARED_VALUE_SYNCED:
             break;
 
-        case NGX_ETCD_CELL_LOADING:
+        case NGX_ETCD_SHARED_VALUE_LOADING:
             return NGX_ETCD_STATUS_SYNCING;
 
-        case NGX_ETCD_CELL_DENIED:
+        case NGX_ETCD_SHARED_VALUE_DENIED:
             return NGX_ETCD_STATUS_DENIED;
         }
     }
@@ -371,7 +371,7 @@ ngx_etcd_status_object_leaders_state(ngx_etcd_conf_t *ecf)
             continue;
         }
 
-        age = ngx_etcd_set_staleness(services[i]->set);
+        age = ngx_etcd_member_set_staleness(services[i]->set);
 
         if (age < 0) {
             return NGX_ETCD_STATUS_SYNCING;
@@ -566,19 +566,19 @@ void
 ngx_etcd_status_object_lock(ngx_etcd_status_lock_t *lock,
     ngx_etcd_lock_name_t *name)
 {
-    ngx_etcd_tally_t  *tally;
+    ngx_etcd_lock_stats_t  *stats;
 
-    tally = name->tally;
+    stats = name->stats;
 
     lock->name = name->name;
     lock->cluster = name->cluster->name;
     lock->lock = name;
-    lock->held = ngx_etcd_gauge_sum(&tally->held);
-    lock->waiting = ngx_etcd_gauge_sum(&tally->waiting);
-    lock->acquired = tally->acquired;
-    lock->timeouts = tally->timeouts;
-    lock->lost = tally->lost;
-    lock->handoffs = tally->handoffs;
+    lock->held = ngx_etcd_gauge_sum(&stats->held);
+    lock->waiting = ngx_etcd_gauge_sum(&stats->waiting);
+    lock->acquired = stats->acquired;
+    lock->timeouts = stats->timeouts;
+    lock->lost = stats->lost;
+    lock->handoffs = stats->handoffs;
 }
 
 
@@ -603,7 +603,7 @@ void
 ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
     ngx_etcd_set_variable_t *sv)
 {
-    ngx_etcd_cell_view_t  *view;
+    ngx_etcd_shared_value_view_t  *view;
 
     view = ngx_etcd_value_get(sv->value);
 
@@ -633,9 +633,9 @@ ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
 
 static void
 ngx_etcd_status_object_variable_state(ngx_str_t *state,
-    ngx_etcd_cell_view_t *view)
+    ngx_etcd_shared_value_view_t *view)
 {
-    if (view->state == NGX_ETCD_CELL_DENIED) {
+    if (view->state == NGX_ETCD_SHARED_VALUE_DENIED) {
         ngx_str_set(state, "denied");
 
     } else if (view->refused != 0) {
@@ -644,7 +644,7 @@ ngx_etcd_status_object_variable_state(ngx_str_t *state,
     } else if (view->modified != 0) {
         ngx_str_set(state, "set");
 
-    } else if (view->state == NGX_ETCD_CELL_SYNCED) {
+    } else if (view->state == NGX_ETCD_SHARED_VALUE_SYNCED) {
         ngx_str_set(state, "default");
 
     } else {

@@ -29,7 +29,7 @@
  * that loses its leader ends it, but only after three election timeouts (3 s
  * unless etcd is told otherwise).  A member whose disk stands still applies
  * nothing, and gives proofs all the same: whoever relies on one prefix has its
- * watch verified (ngx_etcd_verify.h), and asks ngx_etcd_set_staleness().
+ * watch verified (ngx_etcd_verify.h), and asks ngx_etcd_member_set_staleness().
  */
 
 

@@ -20,32 +20,34 @@ typedef struct {
 } ngx_etcd_repair_t;
 
 
-static ngx_int_t ngx_etcd_set_own(ngx_etcd_zone_t *zone, ngx_uint_t force);
-static void ngx_etcd_set_commit_piece(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_etcd_commit_t *commit);
-static void ngx_etcd_set_complete(ngx_etcd_set_t *set,
+static ngx_int_t ngx_etcd_member_set_own(ngx_etcd_zone_t *zone,
+    ngx_uint_t force);
+static void ngx_etcd_member_set_commit_piece(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit);
+static void ngx_etcd_member_set_complete(ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation);
-static ngx_uint_t ngx_etcd_set_piece(ngx_etcd_commit_t *commit);
-static ngx_uint_t ngx_etcd_set_apply(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_etcd_op_t *op);
-static void ngx_etcd_set_term(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    uint64_t term);
-static void ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_etcd_slot_t *slot);
-static void ngx_etcd_set_event(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_etcd_op_t *op, ngx_uint_t added, ngx_uint_t removed);
-static ngx_int_t ngx_etcd_set_discard(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set);
-static ngx_int_t ngx_etcd_set_repair(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set);
-static void ngx_etcd_set_repair_entry(ngx_etcd_set_t *set,
+static ngx_uint_t ngx_etcd_member_set_piece(ngx_etcd_commit_t *commit);
+static ngx_uint_t ngx_etcd_member_set_apply(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_op_t *op);
+static void ngx_etcd_member_set_term(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, uint64_t term);
+static void ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot);
+static void ngx_etcd_member_set_event(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_op_t *op, ngx_uint_t added,
+    ngx_uint_t removed);
+static ngx_int_t ngx_etcd_member_set_discard(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set);
+static ngx_int_t ngx_etcd_member_set_repair(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set);
+static void ngx_etcd_member_set_repair_entry(ngx_etcd_member_set_t *set,
     ngx_etcd_repair_t *repair);
-static void ngx_etcd_set_repaired(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_etcd_repair_t *repair);
+static void ngx_etcd_member_set_repaired(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_repair_t *repair);
 
 
 static ngx_int_t
-ngx_etcd_set_own(ngx_etcd_zone_t *zone, ngx_uint_t force)
+ngx_etcd_member_set_own(ngx_etcd_zone_t *zone, ngx_uint_t force)
 {
     if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NGX_BUSY;
@@ -61,18 +63,18 @@ ngx_etcd_set_own(ngx_etcd_zone_t *zone, ngx_uint_t force)
 
 
 ngx_int_t
-ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_member_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit)
 {
     ngx_int_t  rc;
 
     for ( ;; ) {
-        rc = ngx_etcd_set_own(zone, commit->force);
+        rc = ngx_etcd_member_set_own(zone, commit->force);
         if (rc != NGX_OK) {
             return rc;
         }
 
-        ngx_etcd_set_commit_piece(zone, set, commit);
+        ngx_etcd_member_set_commit_piece(zone, set, commit);
 
         ngx_etcd_zone_unlock(zone);
 
@@ -96,8 +98,8 @@ ngx_etcd_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
  */
 
 static void
-ngx_etcd_set_commit_piece(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_etcd_commit_t *commit)
+ngx_etcd_member_set_commit_piece(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit)
 {
     ngx_uint_t           last, changed;
     ngx_etcd_op_t       *op;
@@ -111,20 +113,21 @@ ngx_etcd_set_commit_piece(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     set->commits++;
 
     op = commit->ops->elts;
-    last = ngx_etcd_set_piece(commit);
+    last = ngx_etcd_member_set_piece(commit);
     generation = set->generation;
     changed = 0;
 
     for ( /* void */ ; commit->done < last; commit->done++) {
-        if (ngx_etcd_set_apply(zone, set, &op[commit->done])) {
-            set->ring[++generation % NGX_ETCD_SET_RING] =
+        if (ngx_etcd_member_set_apply(zone, set, &op[commit->done])) {
+            set->ring[++generation % NGX_ETCD_MEMBER_SET_RING] =
                                                      op[commit->done].slot;
             changed = 1;
         }
     }
 
     if (changed) {
-        arrival = &set->arrivals[set->narrivals++ % NGX_ETCD_SET_ARRIVALS];
+        arrival = &set->arrivals[set->narrivals % NGX_ETCD_MEMBER_SET_ARRIVALS];
+        set->narrivals++;
         arrival->generation = generation;
         arrival->time = set->arrived;
 
@@ -143,13 +146,13 @@ ngx_etcd_set_commit_piece(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         return;
     }
 
-    ngx_etcd_set_complete(set, commit, generation);
+    ngx_etcd_member_set_complete(set, commit, generation);
 }
 
 
 static void
-ngx_etcd_set_complete(ngx_etcd_set_t *set, ngx_etcd_commit_t *commit,
-    ngx_atomic_uint_t generation)
+ngx_etcd_member_set_complete(ngx_etcd_member_set_t *set,
+    ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation)
 {
     set->arrived = 0;
 
@@ -177,7 +180,7 @@ ngx_etcd_set_complete(ngx_etcd_set_t *set, ngx_etcd_commit_t *commit,
 /* Returns the index of the first operation after the next piece. */
 
 static ngx_uint_t
-ngx_etcd_set_piece(ngx_etcd_commit_t *commit)
+ngx_etcd_member_set_piece(ngx_etcd_commit_t *commit)
 {
     ngx_uint_t      last, most;
     ngx_etcd_op_t  *op;
@@ -195,14 +198,14 @@ ngx_etcd_set_piece(ngx_etcd_commit_t *commit)
 
 
 static ngx_uint_t
-ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_member_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_op_t *op)
 {
     ngx_uint_t         added, changed;
     ngx_etcd_slot_t   *slot;
     ngx_etcd_entry_t  *before;
 
-    slot = ngx_etcd_set_slot(set, op->slot);
+    slot = ngx_etcd_member_set_slot(set, op->slot);
     before = slot->entry;
     added = 0;
 
@@ -220,7 +223,7 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
          * that was already published.
          */
 
-        ngx_etcd_set_term(zone, set, op->entry->create_revision);
+        ngx_etcd_member_set_term(zone, set, op->entry->create_revision);
 
         op->entry->serial = op->serial;
         ngx_etcd_entry_publish(set, slot, op->entry);
@@ -250,7 +253,7 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     changed = (slot->entry != before);
 
     if (changed) {
-        ngx_etcd_set_event(zone, set, op, added, slot->entry == NULL);
+        ngx_etcd_member_set_event(zone, set, op, added, slot->entry == NULL);
     }
 
     if (op->old != NULL
@@ -269,7 +272,8 @@ ngx_etcd_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
  */
 
 static void
-ngx_etcd_set_term(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint64_t term)
+ngx_etcd_member_set_term(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint64_t term)
 {
     ngx_etcd_redo_t  redo;
 
@@ -285,7 +289,7 @@ ngx_etcd_set_term(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint64_t term)
 
 
 static void
-ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_slot_t *slot)
 {
     uint32_t         uid;
@@ -310,7 +314,7 @@ ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     /* Members of the initial list start without slow start. */
 
-    slot->started = (set->state == NGX_ETCD_SET_LOADING)
+    slot->started = (set->state == NGX_ETCD_MEMBER_SET_LOADING)
                     ? 0 : ngx_etcd_slot_now();
 
     set->nmembers++;
@@ -318,7 +322,7 @@ ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 static void
-ngx_etcd_set_event(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_member_set_event(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_op_t *op, ngx_uint_t added, ngx_uint_t removed)
 {
     ngx_str_t          key;
@@ -345,14 +349,14 @@ ngx_etcd_set_event(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 ngx_int_t
-ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+ngx_etcd_member_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     ngx_int_t  rc;
 
-    rc = ngx_etcd_set_discard(zone, set);
+    rc = ngx_etcd_member_set_discard(zone, set);
 
     if (rc == NGX_OK && set->dirty) {
-        rc = ngx_etcd_set_repair(zone, set);
+        rc = ngx_etcd_member_set_repair(zone, set);
     }
 
     return (rc == NGX_BUSY) ? NGX_AGAIN : rc;
@@ -365,13 +369,13 @@ ngx_etcd_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
  */
 
 static ngx_int_t
-ngx_etcd_set_discard(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+ngx_etcd_member_set_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     ngx_int_t   rc;
     ngx_uint_t  i, more;
 
     do {
-        rc = ngx_etcd_set_own(zone, 0);
+        rc = ngx_etcd_member_set_own(zone, 0);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -406,7 +410,7 @@ ngx_etcd_set_discard(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
  */
 
 static ngx_int_t
-ngx_etcd_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+ngx_etcd_member_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     ngx_int_t          rc;
     ngx_uint_t         i, more;
@@ -415,7 +419,7 @@ ngx_etcd_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
     ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
 
     do {
-        rc = ngx_etcd_set_own(zone, 0);
+        rc = ngx_etcd_member_set_own(zone, 0);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -426,12 +430,12 @@ ngx_etcd_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
             more = ngx_etcd_walk_next(set, &repair.walk);
 
             if (more && repair.walk.entry != NULL) {
-                ngx_etcd_set_repair_entry(set, &repair);
+                ngx_etcd_member_set_repair_entry(set, &repair);
             }
         }
 
         if (!more) {
-            ngx_etcd_set_repaired(zone, set, &repair);
+            ngx_etcd_member_set_repaired(zone, set, &repair);
         }
 
         ngx_etcd_zone_unlock(zone);
@@ -444,7 +448,8 @@ ngx_etcd_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 
 
 static void
-ngx_etcd_set_repair_entry(ngx_etcd_set_t *set, ngx_etcd_repair_t *repair)
+ngx_etcd_member_set_repair_entry(ngx_etcd_member_set_t *set,
+    ngx_etcd_repair_t *repair)
 {
     ngx_etcd_walk_t   *walk;
     ngx_etcd_entry_t  *entry;
@@ -463,14 +468,14 @@ ngx_etcd_set_repair_entry(ngx_etcd_set_t *set, ngx_etcd_repair_t *repair)
     }
 
     if (ngx_etcd_walk_last(walk)) {
-        ngx_etcd_set_slot(set, walk->n)->entry = repair->newest;
+        ngx_etcd_member_set_slot(set, walk->n)->entry = repair->newest;
         repair->nmembers++;
     }
 }
 
 
 static void
-ngx_etcd_set_repaired(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_member_set_repaired(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_repair_t *repair)
 {
     ngx_etcd_entry_t  *entry;
@@ -494,7 +499,7 @@ ngx_etcd_set_repaired(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 ngx_int_t
-ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_str_t *key, ngx_str_t *reason, uint64_t revision)
 {
     size_t                len;
@@ -502,7 +507,7 @@ ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     ngx_etcd_redo_t       redo;
     ngx_etcd_invalid_t   *invalid, **p;
 
-    if (key->len > NGX_ETCD_SET_MAX_KEY
+    if (key->len > NGX_ETCD_MEMBER_SET_MAX_KEY
         || (reason == NULL && set->invalid == NULL))
     {
         return NGX_OK;
@@ -532,7 +537,7 @@ ngx_etcd_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     rc = NGX_OK;
 
-    if (reason != NULL && set->ninvalid < NGX_ETCD_SET_MAX_INVALID) {
+    if (reason != NULL && set->ninvalid < NGX_ETCD_MEMBER_SET_MAX_INVALID) {
         len = offsetof(ngx_etcd_invalid_t, bytes) + key->len + reason->len;
         invalid = ngx_slab_alloc_locked(zone->shpool, len);
 

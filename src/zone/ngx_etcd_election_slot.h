@@ -61,13 +61,13 @@ typedef struct {
                                                       the key, or prefix */
     ngx_etcd_election_slot_hold_t    hold;         /* protected by the mutex */
 
-    ngx_etcd_word_t                  until;        /* the instance leads until
+    ngx_etcd_atomic64_t              until;        /* the instance leads until
                                                       then, ngx_etcd_clock();
                                                       0: it does not lead */
     int64_t                          term;         /* create_revision of the
                                                       last leader's key */
-    ngx_etcd_word_t                  leaders;      /* number of leaders seen */
-    ngx_etcd_word_t                  asked;        /* last request for
+    ngx_etcd_atomic64_t              leaders;      /* number of leaders seen */
+    ngx_etcd_atomic64_t              asked;        /* last request for
                                                       view.expires,
                                                       ngx_etcd_clock() */
     ngx_etcd_seqlock_t               lock;         /* of view */
@@ -111,14 +111,11 @@ ngx_uint_t ngx_etcd_election_slot_old(ngx_etcd_zone_t *zone);
  */
 
 ngx_int_t ngx_etcd_election_slot_load(ngx_etcd_zone_t *zone,
-    ngx_etcd_election_slot_t *slot,
-    ngx_etcd_election_slot_hold_t *hold);
+    ngx_etcd_election_slot_t *slot, ngx_etcd_election_slot_hold_t *hold);
 ngx_int_t ngx_etcd_election_slot_store(ngx_etcd_zone_t *zone,
-    ngx_etcd_election_slot_t *slot,
-    ngx_etcd_election_slot_hold_t *hold);
+    ngx_etcd_election_slot_t *slot, ngx_etcd_election_slot_hold_t *hold);
 ngx_int_t ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
-    ngx_etcd_election_slot_t *slot,
-    ngx_etcd_election_slot_view_t *view);
+    ngx_etcd_election_slot_t *slot, ngx_etcd_election_slot_view_t *view);
 
 /*
  * Called by the owner: sets "until" if its value is still *known, the value
@@ -128,8 +125,7 @@ ngx_int_t ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
  * that it still owns the zone.
  */
 ngx_int_t ngx_etcd_election_slot_extend(ngx_etcd_election_slot_t *slot,
-    uint64_t *known,
-    uint64_t until);
+    uint64_t *known, uint64_t until);
 
 
 /*
@@ -154,8 +150,7 @@ int64_t ngx_etcd_election_slot_term(ngx_etcd_election_slot_t *slot,
 
 /* Copies the view; NGX_DECLINED: the view is unavailable now. */
 ngx_int_t ngx_etcd_election_slot_view(ngx_etcd_election_slot_t *slot,
-    ngx_uint_t id,
-    ngx_etcd_election_slot_view_t *view);
+    ngx_uint_t id, ngx_etcd_election_slot_view_t *view);
 
 
 #endif /* _NGX_ETCD_ELECTION_SLOT_H_INCLUDED_ */

@@ -16,7 +16,7 @@ static void ngx_etcd_entry_unlink(ngx_etcd_entry_t **ring,
 
 
 ngx_etcd_entry_t *
-ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_str_t *key, u_char *payload, size_t len, ngx_int_t *rc)
 {
     ngx_etcd_entry_t  *entry;
@@ -54,7 +54,7 @@ ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 void
-ngx_etcd_entry_publish(ngx_etcd_set_t *set, ngx_etcd_slot_t *slot,
+ngx_etcd_entry_publish(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
     ngx_etcd_entry_t *entry)
 {
     set->moving = entry;
@@ -71,7 +71,7 @@ ngx_etcd_entry_publish(ngx_etcd_set_t *set, ngx_etcd_slot_t *slot,
 
 
 void
-ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry)
 {
     set->moving = entry;
@@ -96,7 +96,7 @@ ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 void
-ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_entry_t **ring)
 {
     ngx_etcd_entry_t  *entry;
@@ -182,7 +182,7 @@ ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1, ngx_etcd_entry_t *entry2)
 
 
 ngx_uint_t
-ngx_etcd_walk_next(ngx_etcd_set_t *set, ngx_etcd_walk_t *walk)
+ngx_etcd_walk_next(ngx_etcd_member_set_t *set, ngx_etcd_walk_t *walk)
 {
     if (!ngx_etcd_walk_last(walk)) {
         walk->entry = walk->entry->next;
@@ -194,7 +194,7 @@ ngx_etcd_walk_next(ngx_etcd_set_t *set, ngx_etcd_walk_t *walk)
     }
 
     walk->n = walk->next++;
-    walk->first = ngx_etcd_set_slot(set, walk->n)->entry;
+    walk->first = ngx_etcd_member_set_slot(set, walk->n)->entry;
     walk->entry = walk->first;
 
     return 1;

@@ -8,7 +8,7 @@
  *
  * The "next" links form a consistent ring after every single store, so that a
  * process may be killed at any point.  The "prev" links are for the owner
- * only; ngx_etcd_set_recover() rebuilds them.
+ * only; ngx_etcd_member_set_recover() rebuilds them.
  *
  * All functions are called by the owner.  The caller holds the mutex, unless
  * a function says otherwise.
@@ -21,7 +21,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_set.h>
+#include <ngx_etcd_member_set.h>
 
 
 /* entries or operations processed per acquisition of the mutex */
@@ -34,25 +34,25 @@
  * the zone is full (*rc is NGX_ERROR) or the mutex was held (NGX_AGAIN).
  */
 ngx_etcd_entry_t *ngx_etcd_entry_create(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_str_t *key, u_char *payload, size_t len,
+    ngx_etcd_member_set_t *set, ngx_str_t *key, u_char *payload, size_t len,
     ngx_int_t *rc);
 
 /*
  * Moves a pending entry into the ring of the slot; the shown entry is
  * unchanged.
  */
-void ngx_etcd_entry_publish(ngx_etcd_set_t *set, ngx_etcd_slot_t *slot,
+void ngx_etcd_entry_publish(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
     ngx_etcd_entry_t *entry);
 
 /* Removes an entry that is not shown from its slot and frees the entry. */
-void ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+void ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry);
 
 /*
  * Frees one entry of a ring.  The "prev" links of the ring may be invalid,
  * and are invalid afterwards.
  */
-void ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+void ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_entry_t **ring);
 
 /*
@@ -78,7 +78,8 @@ typedef struct {
 
 
 /* Moves to the next entry or free slot; returns 0 at the end. */
-ngx_uint_t ngx_etcd_walk_next(ngx_etcd_set_t *set, ngx_etcd_walk_t *walk);
+ngx_uint_t ngx_etcd_walk_next(ngx_etcd_member_set_t *set,
+    ngx_etcd_walk_t *walk);
 
 /* 1 if the entry is the last one of its slot */
 #define ngx_etcd_walk_last(walk)                                              \

@@ -20,7 +20,7 @@
 /* A sum over processes.  All zero: no process has a share. */
 
 typedef struct {
-    ngx_etcd_word_t    shares[NGX_MAX_PROCESSES];     /* pid << 32 | number */
+    ngx_etcd_atomic64_t shares[NGX_MAX_PROCESSES];     /* pid << 32 | number */
 } ngx_etcd_gauge_t;
 
 

@@ -121,7 +121,7 @@ ngx_etcd_lock_table_leave(ngx_etcd_lock_table_t *table)
 
 
 ngx_etcd_lock_row_t *
-ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table, ngx_etcd_tally_t *lock,
+ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table, ngx_etcd_lock_stats_t *lock,
     ngx_str_t *key)
 {
     ngx_uint_t            n;
@@ -149,8 +149,7 @@ ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table, ngx_etcd_tally_t *lock,
 
 
 void
-ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table,
-    ngx_etcd_lock_row_t *row)
+ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table, ngx_etcd_lock_row_t *row)
 {
     ngx_etcd_seqlock_write(&row->lock);
 
@@ -192,7 +191,7 @@ ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
 
 ngx_int_t
 ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
-    ngx_etcd_tally_t *lock, ngx_etcd_lock_row_e state,
+    ngx_etcd_lock_stats_t *lock, ngx_etcd_lock_row_e state,
     ngx_etcd_lock_entry_t *entries, ngx_uint_t *n, ngx_pid_t *pid)
 {
     uint64_t                owner;

@@ -7,7 +7,7 @@
  * lock; all processes read all tables.  The table of a dead process is not
  * shown and can be claimed by another one.
  *
- * A lock without a row is not shown but still counted (ngx_etcd_tally.h).
+ * A lock without a row is not shown but still counted (ngx_etcd_lock_stats.h).
  */
 
 
@@ -17,7 +17,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_tally.h>
+#include <ngx_etcd_lock_stats.h>
 
 
 #define NGX_ETCD_LOCK_TABLE_ROWS   64      /* one bit each in "used" */
@@ -34,7 +34,7 @@ typedef enum {
 
 typedef struct {
     ngx_etcd_lock_row_e     state;
-    ngx_etcd_tally_t       *lock;          /* by the lock's name */
+    ngx_etcd_lock_stats_t  *lock;          /* by the lock's name */
     uint64_t                since;         /* ngx_current_msec; if WAITING: of
                                               the first waiter */
     uint64_t                token;         /* if HELD */
@@ -51,7 +51,7 @@ typedef struct {
 
 
 struct ngx_etcd_lock_table_s {
-    ngx_etcd_word_t         owner;         /* pid << 32 | 1: claimed; pid <<
+    ngx_etcd_atomic64_t     owner;         /* pid << 32 | 1: claimed; pid <<
                                               32: being cleared; 0: free */
     uint64_t                used;          /* bitmap of rows, for the owner */
     ngx_etcd_lock_row_t     rows[NGX_ETCD_LOCK_TABLE_ROWS];
@@ -73,7 +73,7 @@ void ngx_etcd_lock_table_leave(ngx_etcd_lock_table_t *table);
 
 /* Called by the owner: allocates an empty row; NULL: all rows are in use. */
 ngx_etcd_lock_row_t *ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table,
-    ngx_etcd_tally_t *lock, ngx_str_t *key);
+    ngx_etcd_lock_stats_t *lock, ngx_str_t *key);
 void ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table,
     ngx_etcd_lock_row_t *row);
 
@@ -90,7 +90,7 @@ void ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
  * process may call this function.
  */
 ngx_int_t ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
-    ngx_etcd_tally_t *lock, ngx_etcd_lock_row_e state,
+    ngx_etcd_lock_stats_t *lock, ngx_etcd_lock_row_e state,
     ngx_etcd_lock_entry_t *entries, ngx_uint_t *n, ngx_pid_t *pid);
 
 

@@ -13,12 +13,13 @@
 
 static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone);
 static ngx_uint_t ngx_etcd_retire_set(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_uint_t *left);
+    ngx_etcd_member_set_t *set, ngx_uint_t *left);
 static ngx_uint_t ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_uint_t *left);
+    ngx_etcd_member_set_t *set, ngx_uint_t *left);
 static ngx_uint_t ngx_etcd_retire_ring(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_etcd_entry_t **ring, ngx_uint_t *left);
-static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set);
+    ngx_etcd_member_set_t *set, ngx_etcd_entry_t **ring, ngx_uint_t *left);
+static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set);
 
 
 ngx_int_t
@@ -56,9 +57,9 @@ ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
 static ngx_uint_t
 ngx_etcd_retire_piece(ngx_etcd_zone_t *zone)
 {
-    ngx_uint_t       left;
-    ngx_queue_t     *q, *next, *sets;
-    ngx_etcd_set_t  *set;
+    ngx_uint_t              left;
+    ngx_queue_t            *q, *next, *sets;
+    ngx_etcd_member_set_t  *set;
 
     left = NGX_ETCD_ENTRY_PIECE;
 
@@ -66,7 +67,7 @@ ngx_etcd_retire_piece(ngx_etcd_zone_t *zone)
 
     for (q = ngx_queue_head(sets); q != ngx_queue_sentinel(sets); q = next) {
         next = ngx_queue_next(q);
-        set = ngx_queue_data(q, ngx_etcd_set_t, object.queue);
+        set = ngx_queue_data(q, ngx_etcd_member_set_t, object.queue);
 
         if (ngx_etcd_object_old(zone, &set->object)
             && !ngx_etcd_retire_set(zone, set, &left))
@@ -85,7 +86,7 @@ ngx_etcd_retire_piece(ngx_etcd_zone_t *zone)
  */
 
 static ngx_uint_t
-ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_uint_t *left)
 {
     /* Clear the id first: workers stop reading the set. */
@@ -105,7 +106,7 @@ ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     }
 
     ngx_etcd_retire_rest(zone, set);
-    ngx_etcd_object_retire(zone, &ngx_etcd_set_type, &set->object);
+    ngx_etcd_object_retire(zone, &ngx_etcd_member_set_type, &set->object);
 
     return 1;
 }
@@ -114,16 +115,17 @@ ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 /* Frees the last chunk of slots. */
 
 static ngx_uint_t
-ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_uint_t *left)
 {
     ngx_uint_t        i;
     ngx_etcd_redo_t   redo;
     ngx_etcd_slot_t  *chunk;
 
-    chunk = ngx_etcd_set_slot(set, set->nslots - NGX_ETCD_SET_SLOTS);
+    chunk = ngx_etcd_member_set_slot(set,
+                                     set->nslots - NGX_ETCD_MEMBER_SET_SLOTS);
 
-    for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
         if (!ngx_etcd_retire_ring(zone, set, &chunk[i].entry, left)) {
             return 0;
         }
@@ -147,7 +149,8 @@ ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     ngx_etcd_redo_set(&redo, &chunk[0].entry, zone->sh->chunks);
     ngx_etcd_redo_set(&redo, &zone->sh->chunks, chunk);
-    ngx_etcd_redo_set(&redo, &set->nslots, set->nslots - NGX_ETCD_SET_SLOTS);
+    ngx_etcd_redo_set(&redo, &set->nslots,
+                      set->nslots - NGX_ETCD_MEMBER_SET_SLOTS);
 
     ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
@@ -156,7 +159,7 @@ ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 static ngx_uint_t
-ngx_etcd_retire_ring(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_retire_ring(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_entry_t **ring, ngx_uint_t *left)
 {
     while (*ring != NULL) {
@@ -176,7 +179,7 @@ ngx_etcd_retire_ring(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 /* Frees the remaining parts of a set without slots. */
 
 static void
-ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     ngx_uint_t            i;
     ngx_etcd_redo_t       redo;
@@ -195,7 +198,7 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
         ngx_slab_free_locked(zone->shpool, entry);
     }
 
-    for (i = 0; i < NGX_ETCD_SET_DIRS; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_DIRS; i++) {
         dir = set->dirs[i];
         set->dirs[i] = NULL;
 

@@ -18,7 +18,8 @@ static ngx_int_t ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot,
 
 void
 ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_str_t *name, ngx_str_t *prefix, ngx_log_t *log)
+    ngx_etcd_member_set_t *set, ngx_str_t *name, ngx_str_t *prefix,
+    ngx_log_t *log)
 {
     ngx_memzero(snapshot, sizeof(ngx_etcd_snapshot_t));
 
@@ -40,7 +41,7 @@ ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot)
 
     do {
         rc = ngx_etcd_snapshot_chunk(snapshot);
-        n += NGX_ETCD_SET_SLOTS;
+        n += NGX_ETCD_MEMBER_SET_SLOTS;
 
     } while (rc == NGX_AGAIN && n < snapshot->piece);
 
@@ -92,7 +93,7 @@ ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
         return NGX_BUSY;
     }
 
-    for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
 
         if (!ngx_etcd_walk_next(snapshot->set, &snapshot->walk)) {
             return NGX_OK;
@@ -115,7 +116,7 @@ ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
 static ngx_int_t
 ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
 {
-    ngx_etcd_set_t  *set;
+    ngx_etcd_member_set_t  *set;
 
     set = snapshot->set;
 
@@ -133,7 +134,7 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
 
     snapshot->entries = NULL;
     snapshot->ncopied = 0;
-    snapshot->stream = ngx_etcd_set_stream(set);
+    snapshot->stream = ngx_etcd_member_set_stream(set);
     snapshot->params = set->params;
     snapshot->generation = set->generation;
     snapshot->commits = set->commits;

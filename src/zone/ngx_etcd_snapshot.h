@@ -37,7 +37,7 @@ struct ngx_etcd_copy_s {
 
 typedef struct {
     ngx_etcd_zone_t          *zone;
-    ngx_etcd_set_t           *set;         /* not used once the copy is
+    ngx_etcd_member_set_t    *set;         /* not used once the copy is
                                               complete */
     ngx_log_t                *log;
     ngx_pool_t               *pool;        /* of the entries */
@@ -61,7 +61,7 @@ typedef struct {
  * name and prefix belong to the configuration and must outlive the snapshot.
  */
 void ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot,
-    ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_str_t *name,
+    ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set, ngx_str_t *name,
     ngx_str_t *prefix, ngx_log_t *log);
 
 /*

@@ -12,13 +12,13 @@
 static ngx_int_t ngx_etcd_view_lock(ngx_etcd_view_t *view);
 static ngx_uint_t ngx_etcd_view_take(ngx_etcd_view_t *view,
     ngx_etcd_slot_t *slot, u_char **p);
-static ngx_int_t ngx_etcd_view_copy_invalid(ngx_etcd_set_t *set,
+static ngx_int_t ngx_etcd_view_copy_invalid(ngx_etcd_member_set_t *set,
     ngx_array_t *list, u_char *p, u_char *last);
 
 
 ngx_int_t
 ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, uint32_t id)
+    ngx_etcd_member_set_t *set, uint32_t id)
 {
     ngx_int_t  rc;
 
@@ -84,9 +84,9 @@ ngx_etcd_view_read(ngx_etcd_view_t *view)
 
     p = view->bytes;
 
-    for (seen = 0; seen < NGX_ETCD_SET_SLOTS; seen++) {
+    for (seen = 0; seen < NGX_ETCD_MEMBER_SET_SLOTS; seen++) {
 
-        slot = ngx_etcd_set_slot(view->set, view->next);
+        slot = ngx_etcd_member_set_slot(view->set, view->next);
 
         if (slot == NULL) {
             rc = NGX_DONE;
@@ -198,8 +198,8 @@ ngx_etcd_view_invalid(ngx_etcd_view_t *view, ngx_pool_t *pool,
 
 
 static ngx_int_t
-ngx_etcd_view_copy_invalid(ngx_etcd_set_t *set, ngx_array_t *list, u_char *p,
-    u_char *last)
+ngx_etcd_view_copy_invalid(ngx_etcd_member_set_t *set, ngx_array_t *list,
+    u_char *p, u_char *last)
 {
     ngx_etcd_invalid_t       *invalid;
     ngx_etcd_view_invalid_t  *item;
@@ -231,8 +231,8 @@ ngx_etcd_view_copy_invalid(ngx_etcd_set_t *set, ngx_array_t *list, u_char *p,
 uint64_t
 ngx_etcd_view_requests(ngx_etcd_view_t *view)
 {
-    uint64_t          shown;
-    ngx_etcd_word_t  *word;
+    uint64_t              shown;
+    ngx_etcd_atomic64_t  *word;
 
     word = &view->set->requests_shown;
     shown = __atomic_load_n(word, __ATOMIC_RELAXED);

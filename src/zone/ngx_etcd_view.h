@@ -18,7 +18,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_set.h>
+#include <ngx_etcd_member_set.h>
 
 
 #define NGX_ETCD_VIEW_MEMBERS  16           /* members per read */
@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_zone_t           *zone;
-    ngx_etcd_set_t            *set;
+    ngx_etcd_member_set_t     *set;
     uint32_t                   id;          /* the set's id */
     uint32_t                   newest;      /* the highest uid when the view
                                                was opened */
@@ -70,7 +70,7 @@ typedef struct {
  * NGX_DECLINED (a newer configuration has removed the set).
  */
 ngx_int_t ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, uint32_t id);
+    ngx_etcd_member_set_t *set, uint32_t id);
 
 /*
  * Reads the next members; "n" may be 0.

@@ -181,7 +181,7 @@ ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone)
 
 
 int64_t
-ngx_etcd_zone_since(ngx_etcd_word_t *proved)
+ngx_etcd_zone_since(ngx_etcd_atomic64_t *proved)
 {
     uint64_t  now, time;
 

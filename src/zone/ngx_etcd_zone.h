@@ -3,7 +3,7 @@
  * Copyright (C) nginx-etcd contributors
  *
  * The shared memory of one cluster: the owner of the zone, the state of the
- * cluster, the last changes, and the sets of members (ngx_etcd_set.h).
+ * cluster, the last changes, and the sets of members (ngx_etcd_member_set.h).
  *
  * One process, the owner, changes sets; every worker reads them.  No worker
  * waits for the zone's mutex: if the mutex is not released within
@@ -31,14 +31,15 @@
 #define NGX_ETCD_ZONE_MAX_ENDPOINTS  16
 #define NGX_ETCD_ZONE_URL_LEN        256     /* bytes shown of an endpoint */
 
-#define NGX_ETCD_ZONE_ROWS           64      /* processes with a ledger row */
+#define NGX_ETCD_ZONE_ROWS           64      /* processes with a row of
+                                                connection counts */
 #define NGX_ETCD_ZONE_NO_ROW         NGX_ETCD_ZONE_ROWS
 
 #define NGX_ETCD_ZONE_LOCK_TABLES    128     /* workers with a lock table */
 
 
-typedef volatile uint64_t            ngx_etcd_word_t;
-typedef struct ngx_etcd_set_s        ngx_etcd_set_t;
+typedef volatile uint64_t            ngx_etcd_atomic64_t;
+typedef struct ngx_etcd_member_set_s  ngx_etcd_member_set_t;
 typedef struct ngx_etcd_lock_table_s  ngx_etcd_lock_table_t;
 
 
@@ -47,8 +48,8 @@ typedef struct ngx_etcd_lock_table_s  ngx_etcd_lock_table_t;
 typedef enum {
     NGX_ETCD_ZONE_SETS = 0,          /* in the order of their ids */
     NGX_ETCD_ZONE_ELECTION_SLOTS,
-    NGX_ETCD_ZONE_CELLS,
-    NGX_ETCD_ZONE_TALLIES,
+    NGX_ETCD_ZONE_SHARED_VALUES,
+    NGX_ETCD_ZONE_LOCK_STATS,
     NGX_ETCD_ZONE_LISTS
 } ngx_etcd_zone_list_e;
 
@@ -77,9 +78,9 @@ typedef struct {
 
 typedef struct {
     ngx_atomic_t                     state;        /* of the client */
-    ngx_etcd_word_t                  cluster_id;
-    ngx_etcd_word_t                  revision;     /* highest seen */
-    ngx_etcd_word_t                  proved;       /* ngx_etcd_clock(); 0:
+    ngx_etcd_atomic64_t              cluster_id;
+    ngx_etcd_atomic64_t              revision;     /* highest seen */
+    ngx_etcd_atomic64_t              proved;       /* ngx_etcd_clock(); 0:
                                                       never */
     ngx_atomic_t                     patience;     /* ms: without a newer proof
                                                       etcd counts as
@@ -96,8 +97,8 @@ typedef struct {
     ngx_atomic_t                     asked;        /* ngx_current_msec; 0:
                                                       never */
     ngx_atomic_t                     state;
-    ngx_etcd_word_t                  size;         /* bytes; 0: unknown */
-    ngx_etcd_word_t                  quota;        /* bytes; 0: unknown */
+    ngx_etcd_atomic64_t              size;         /* bytes; 0: unknown */
+    ngx_etcd_atomic64_t              quota;        /* bytes; 0: unknown */
 } ngx_etcd_zone_space_t;
 
 
@@ -125,7 +126,7 @@ typedef struct {
 
 
 typedef struct {
-    ngx_etcd_word_t                  owner;        /* epoch << 32 | pid */
+    ngx_etcd_atomic64_t              owner;        /* epoch << 32 | pid */
     ngx_atomic_t                     heartbeat;    /* ngx_current_msec */
     ngx_atomic_t                     epoch;        /* of the newest
                                                       configuration */
@@ -210,7 +211,7 @@ void ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us);
 int64_t ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone);
 
 /* Returns the time in ms since a proof, as above; a time of 0 means never. */
-int64_t ngx_etcd_zone_since(ngx_etcd_word_t *proved);
+int64_t ngx_etcd_zone_since(ngx_etcd_atomic64_t *proved);
 
 /* Returns the bytes of all pages in use. */
 size_t ngx_etcd_zone_used(ngx_etcd_zone_t *zone);
@@ -247,8 +248,8 @@ ngx_int_t ngx_etcd_zone_get_endpoints(ngx_etcd_zone_t *zone,
 
 
 /* Records a change for the status.  The caller holds the mutex. */
-void ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name,
-    ngx_str_t *key, ngx_etcd_change_e change, uint64_t revision);
+void ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
+    ngx_etcd_change_e change, uint64_t revision);
 
 /*
  * Copies the last changes, newest first, to events, an array of

@@ -35,7 +35,7 @@ struct sim_worker_s {
     ngx_etcd_conf_t           conf;
     ngx_etcd_lock_name_t      names[SIM_LOCKS];
     ngx_etcd_lock_conf_t      locks[SIM_LOCKS];
-    ngx_etcd_tally_t          tally[SIM_LOCKS];
+    ngx_etcd_lock_stats_t     stats[SIM_LOCKS];
     sim_request_t             requests[SIM_REQUESTS];
     ngx_uint_t                got[SIM_LOCKS];  /* since it is calm */
     ngx_uint_t                leaving;
@@ -119,7 +119,7 @@ sim_lock_start(sim_proc_t *proc)
         worker->names[i].permits = sim_lock_permits[i];
         worker->names[i].handoff = sim_lock_handoff[i];
         worker->names[i].linger = sim_lock_linger[i];
-        worker->names[i].tally = &worker->tally[i];
+        worker->names[i].stats = &worker->stats[i];
 
         worker->locks[i].name = &worker->names[i];
         worker->locks[i].queue = 100;

@@ -55,8 +55,8 @@ ngx_etcd_lock_table_leave(ngx_etcd_lock_table_t *table)
 
 
 ngx_etcd_lock_row_t *
-ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table, ngx_etcd_tally_t *tally,
-    ngx_str_t *key)
+ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table,
+    ngx_etcd_lock_stats_t *stats, ngx_str_t *key)
 {
     abort();
 }
@@ -79,8 +79,7 @@ ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t waiting,
 
 
 void
-ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table,
-    ngx_etcd_lock_row_t *row)
+ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table, ngx_etcd_lock_row_t *row)
 {
     abort();
 }

@@ -34,18 +34,18 @@
 
 
 typedef struct {
-    ngx_etcd_zone_t   *zone;
-    ngx_etcd_set_t    *set;
-    ngx_pool_t        *pool;
-    ngx_etcd_index_t   index;
-    ngx_array_t        ops;
-    ngx_etcd_commit_t  commit;
-    ngx_uint_t         other;        /* pieces of the slab, beside entries */
+    ngx_etcd_zone_t       *zone;
+    ngx_etcd_member_set_t *set;
+    ngx_pool_t            *pool;
+    ngx_etcd_index_t       index;
+    ngx_array_t            ops;
+    ngx_etcd_commit_t      commit;
+    ngx_uint_t             other;    /* pieces of the slab, beside entries */
 
     /* of each key: its revision, 0: it is not there */
 
-    uint64_t           revision[NGX_ETCD_UNIT_KEYS];
-    ngx_uint_t         address[NGX_ETCD_UNIT_KEYS];
+    uint64_t               revision[NGX_ETCD_UNIT_KEYS];
+    ngx_uint_t             address[NGX_ETCD_UNIT_KEYS];
 } ngx_etcd_unit_keys_t;
 
 
@@ -113,7 +113,7 @@ ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
 {
     ngx_etcd_key_t  *key;
 
-    if (ngx_etcd_set_recover(keys->zone, keys->set) != NGX_OK
+    if (ngx_etcd_member_set_recover(keys->zone, keys->set) != NGX_OK
         || ngx_etcd_index_create(&keys->index, keys->zone, keys->set, NULL,
                                  0, keys->pool->log)
            != NGX_OK)
@@ -139,7 +139,7 @@ ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
         }
     }
 
-    return ngx_etcd_set_commit(keys->zone, keys->set, &keys->commit);
+    return ngx_etcd_member_set_commit(keys->zone, keys->set, &keys->commit);
 }
 
 
@@ -291,7 +291,7 @@ ngx_etcd_unit_whole(ngx_etcd_unit_keys_t *keys)
     n = ngx_etcd_unit_count(keys->set->pending, moving, &found);
 
     for (i = 0; i < keys->set->nslots; i++) {
-        n += ngx_etcd_unit_count(ngx_etcd_set_slot(keys->set, i)->entry,
+        n += ngx_etcd_unit_count(ngx_etcd_member_set_slot(keys->set, i)->entry,
                                  moving, &found);
     }
 
@@ -372,7 +372,7 @@ ngx_etcd_unit_check(ngx_etcd_unit_keys_t *keys, ngx_uint_t learn)
     members = 0;
 
     for (i = 0; i < keys->set->nslots; i++) {
-        slot = ngx_etcd_set_slot(keys->set, i);
+        slot = ngx_etcd_member_set_slot(keys->set, i);
 
         if (slot->entry == NULL) {
             continue;
@@ -410,8 +410,7 @@ ngx_etcd_unit_check(ngx_etcd_unit_keys_t *keys, ngx_uint_t learn)
 /* so many changes, published: with other owners in between, if there are any */
 
 static char *
-ngx_etcd_unit_batch(ngx_etcd_unit_keys_t *keys, ngx_uint_t n,
-    ngx_uint_t owners)
+ngx_etcd_unit_batch(ngx_etcd_unit_keys_t *keys, ngx_uint_t n, ngx_uint_t owners)
 {
     ngx_int_t   rc;
     ngx_uint_t  i;
@@ -429,7 +428,7 @@ ngx_etcd_unit_batch(ngx_etcd_unit_keys_t *keys, ngx_uint_t n,
     }
 
     for ( ;; ) {
-        rc = ngx_etcd_set_commit(keys->zone, keys->set, &keys->commit);
+        rc = ngx_etcd_member_set_commit(keys->zone, keys->set, &keys->commit);
 
         if (rc == NGX_OK) {
             return ngx_etcd_unit_check(keys, 0);
@@ -514,7 +513,7 @@ ngx_etcd_unit_traced(ngx_etcd_unit_keys_t *keys,
 static void
 ngx_etcd_unit_publish(ngx_etcd_unit_keys_t *keys)
 {
-    (void) ngx_etcd_set_commit(keys->zone, keys->set, &keys->commit);
+    (void) ngx_etcd_member_set_commit(keys->zone, keys->set, &keys->commit);
 }
 
 
@@ -555,7 +554,7 @@ ngx_etcd_unit_kill(ngx_etcd_unit_keys_t *keys)
 
 static ngx_int_t
 ngx_etcd_unit_begin(ngx_etcd_unit_keys_t *keys, ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_pool_t *pool)
+    ngx_etcd_member_set_t *set, ngx_pool_t *pool)
 {
     ngx_memzero(keys, sizeof(ngx_etcd_unit_keys_t));
 
@@ -581,7 +580,7 @@ ngx_etcd_unit_finish(ngx_etcd_unit_keys_t *keys)
 
 
 static void
-ngx_etcd_unit_addresses(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_unit_addresses(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_pool_t *pool, ngx_str_t *how, ngx_uint_t seed, ngx_uint_t rounds)
 {
     char                  *wrong;
@@ -636,7 +635,7 @@ ngx_etcd_unit_oldest(ngx_etcd_unit_keys_t *keys)
 /* of so many keys of one address */
 
 static void
-ngx_etcd_unit_instructions(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_unit_instructions(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_pool_t *pool, ngx_uint_t n)
 {
     u_char                 buf[NGX_INT_T_LEN];
@@ -702,7 +701,7 @@ ngx_etcd_unit_leave(ngx_etcd_unit_keys_t *keys)
 
 
 static void
-ngx_etcd_unit_of_key(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_unit_of_key(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_pool_t *pool, ngx_uint_t n)
 {
     ngx_str_t              name;
@@ -750,7 +749,7 @@ ngx_etcd_unit_of_key(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 ngx_uint_t
-ngx_etcd_unit_address(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_unit_address(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_pool_t *pool, ngx_str_t *value, ngx_uint_t *arg)
 {
     u_char  *name;

@@ -130,7 +130,7 @@ static ngx_log_t                *ngx_etcd_unit_log;
 static ngx_pool_t               *ngx_etcd_unit_pool;
 static ngx_etcd_zone_t           ngx_etcd_unit_zone;
 static ngx_etcd_table_conf_t     ngx_etcd_unit_rules;
-static ngx_etcd_set_t           *ngx_etcd_unit_set;
+static ngx_etcd_member_set_t    *ngx_etcd_unit_set;
 static const ngx_etcd_method_t  *ngx_etcd_unit_method;
 static ngx_etcd_unit_worker_t   *ngx_etcd_unit_workers;
 static ngx_uint_t                ngx_etcd_unit_nworkers;
@@ -187,14 +187,14 @@ static ngx_int_t
 ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
     ngx_str_t *parameter)
 {
-    u_char                   buf[NGX_INT_T_LEN];
-    ngx_uint_t               i;
-    ngx_etcd_set_id_t        id;
-    ngx_etcd_unit_worker_t  *worker;
+    u_char                     buf[NGX_INT_T_LEN];
+    ngx_uint_t                 i;
+    ngx_etcd_unit_worker_t    *worker;
+    ngx_etcd_member_set_id_t   id;
 
     for (i = 0; i < ngx_etcd_unit_nworkers; i++) {
         ngx_etcd_table_done(&ngx_etcd_unit_workers[i].table);
-        ngx_etcd_ledger_leave(&ngx_etcd_unit_workers[i].zone);
+        ngx_etcd_connection_count_leave(&ngx_etcd_unit_workers[i].zone);
     }
 
     ngx_etcd_unit_rules.leader = 0;
@@ -203,14 +203,14 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
 
     srandom(1);
 
-    ngx_memzero(&id, sizeof(ngx_etcd_set_id_t));
+    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
 
     id.name = ngx_etcd_unit_name;
     id.prefix.data = buf;
     id.prefix.len = ngx_sprintf(buf, "%ui", ++ngx_etcd_unit_next) - buf;
 
     ngx_etcd_unit_method = ngx_etcd_method_find(method, parameter);
-    ngx_etcd_unit_set = ngx_etcd_set_declare(&ngx_etcd_unit_zone, &id);
+    ngx_etcd_unit_set = ngx_etcd_member_set_declare(&ngx_etcd_unit_zone, &id);
     ngx_etcd_unit_nworkers = nworkers;
 
     if (ngx_etcd_unit_method == NULL || ngx_etcd_unit_set == NULL
@@ -226,7 +226,7 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
         worker->last = 0;
 
         ngx_process_slot = i;
-        ngx_etcd_ledger_enter(&worker->zone);
+        ngx_etcd_connection_count_enter(&worker->zone);
 
         if (ngx_etcd_table_init(&worker->table, &ngx_etcd_unit_rules,
                                 &worker->zone, ngx_etcd_unit_set,
@@ -510,7 +510,7 @@ ngx_etcd_unit_show(char *what, ngx_uint_t from, ngx_uint_t n)
             continue;
         }
 
-        slot = ngx_etcd_set_slot(ngx_etcd_unit_set, i);
+        slot = ngx_etcd_member_set_slot(ngx_etcd_unit_set, i);
         printf(" %lu", (unsigned long) ngx_etcd_counter_get(&slot->conns,
                                                             slot->uid));
     }
@@ -527,8 +527,8 @@ ngx_etcd_unit_take(ngx_uint_t n, ngx_uint_t max)
     ngx_int_t         conns;
     ngx_etcd_slot_t  *slot;
 
-    slot = ngx_etcd_set_slot(ngx_etcd_unit_set, n);
-    conns = ngx_etcd_ledger_take(slot, NULL, slot->uid, max);
+    slot = ngx_etcd_member_set_slot(ngx_etcd_unit_set, n);
+    conns = ngx_etcd_connection_count_take(slot, NULL, slot->uid, max);
 
     if (conns != NGX_BUSY) {
         printf("take: %ld\n", (long) conns);
@@ -555,7 +555,7 @@ ngx_etcd_unit_kill(ngx_etcd_unit_worker_t *worker)
     (void) waitpid(pid, NULL, 0);
 
     worker->zone.sh->rows[worker->zone.row].pid = pid;
-    ngx_etcd_ledger_check(&ngx_etcd_unit_zone);
+    ngx_etcd_connection_count_check(&ngx_etcd_unit_zone);
 
     printf("kill: %d\n", (int) worker->zone.sh->rows[worker->zone.row].pid);
 }
@@ -654,7 +654,7 @@ ngx_etcd_unit_run(ngx_str_t *value, ngx_uint_t nvalues)
         /* void */
 
     } else if (ngx_strcmp(name, "news") == 0) {
-        ngx_etcd_unit_set->state = NGX_ETCD_SET_SYNCED;
+        ngx_etcd_unit_set->state = NGX_ETCD_MEMBER_SET_SYNCED;
 
     } else if (ngx_strcmp(name, "time") == 0) {
         ngx_current_msec += arg[1];

@@ -17,9 +17,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_cell.h>
+#include <ngx_etcd_shared_value.h>
 #include <ngx_etcd_commit.h>
-#include <ngx_etcd_ledger.h>
+#include <ngx_etcd_connection_count.h>
 #include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_election_slot.h>
@@ -29,7 +29,7 @@
 
 #define NGX_ETCD_CRASH_ZONE     (512 * 1024)
 #define NGX_ETCD_CRASH_SETS     2
-#define NGX_ETCD_CRASH_SLOTS    (4 * NGX_ETCD_SET_SLOTS)
+#define NGX_ETCD_CRASH_SLOTS    (4 * NGX_ETCD_MEMBER_SET_SLOTS)
 #define NGX_ETCD_CRASH_ENTRIES  256
 #define NGX_ETCD_CRASH_BYTES    96      /* of a key and a payload */
 
@@ -59,46 +59,46 @@ typedef struct {
 /* what a reader has of a set */
 
 typedef struct {
-    ngx_etcd_set_reader_t      reader;
-    ngx_int_t                  rc;
-    uint64_t                   slots[NGX_ETCD_CRASH_SLOTS];     /* hashes */
+    ngx_etcd_member_set_reader_t reader;
+    ngx_int_t                    rc;
+    uint64_t                     slots[NGX_ETCD_CRASH_SLOTS];   /* hashes */
 } ngx_etcd_crash_reader_t;
 
 
 /* all that the zone shows: before an operation, or after it */
 
 typedef struct {
-    ngx_etcd_crash_reader_t    readers[NGX_ETCD_CRASH_SETS];
-    ngx_uint_t                 nentries[NGX_ETCD_CRASH_SETS];
-    ngx_etcd_crash_entry_t     entries[NGX_ETCD_CRASH_SETS]
+    ngx_etcd_crash_reader_t       readers[NGX_ETCD_CRASH_SETS];
+    ngx_uint_t                    nentries[NGX_ETCD_CRASH_SETS];
+    ngx_etcd_crash_entry_t        entries[NGX_ETCD_CRASH_SETS]
                                       [NGX_ETCD_CRASH_ENTRIES];
-    uint64_t                   revisions[NGX_ETCD_CRASH_SETS];
-    uint64_t                   content[NGX_ETCD_CRASH_SETS];    /* hash */
-    uint64_t                   terms[NGX_ETCD_CRASH_SETS];
-    uint64_t                   requests[NGX_ETCD_CRASH_SETS];
-    uint64_t                   invalid[NGX_ETCD_CRASH_SETS];    /* hash */
+    uint64_t                      revisions[NGX_ETCD_CRASH_SETS];
+    uint64_t                      content[NGX_ETCD_CRASH_SETS]; /* hash */
+    uint64_t                      terms[NGX_ETCD_CRASH_SETS];
+    uint64_t                      requests[NGX_ETCD_CRASH_SETS];
+    uint64_t                      invalid[NGX_ETCD_CRASH_SETS]; /* hash */
 
-    ngx_etcd_election_slot_hold_t  hold;
-    ngx_int_t                  slot_rc;
-    ngx_etcd_election_slot_view_t  slot;
-    uint64_t                   until;
-    uint64_t                   leaders;
-    ngx_etcd_cell_view_t       cell;
-    ngx_int_t                  endpoints_rc;
-    uint64_t                   endpoints;                       /* hash */
-    uint64_t                   events[NGX_ETCD_ZONE_EVENTS];    /* hashes */
-    ngx_uint_t                 nevents;
-    ngx_uint_t                 held;                            /* gauges */
-    uint64_t                   measured;                        /* histogram */
+    ngx_etcd_election_slot_hold_t hold;
+    ngx_int_t                     slot_rc;
+    ngx_etcd_election_slot_view_t slot;
+    uint64_t                      until;
+    uint64_t                      leaders;
+    ngx_etcd_shared_value_view_t  value;
+    ngx_int_t                     endpoints_rc;
+    uint64_t                      endpoints;                    /* hash */
+    uint64_t                      events[NGX_ETCD_ZONE_EVENTS]; /* hashes */
+    ngx_uint_t                    nevents;
+    ngx_uint_t                    held;                         /* gauges */
+    uint64_t                      measured;                     /* histogram */
 
     /* structures of the zone, in use or to be used again */
 
-    ngx_uint_t                 sets;
-    ngx_uint_t                 chunks;
-    ngx_uint_t                 slots;
-    ngx_uint_t                 cells;
-    ngx_uint_t                 tallies;
-    size_t                     room;            /* bytes */
+    ngx_uint_t                    sets;
+    ngx_uint_t                    chunks;
+    ngx_uint_t                    slots;
+    ngx_uint_t                    values;
+    ngx_uint_t                    stats;
+    size_t                        room;         /* bytes */
 } ngx_etcd_crash_state_t;
 
 
@@ -106,16 +106,16 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_zone_t            zone;
-    ngx_etcd_set_t            *sets[NGX_ETCD_CRASH_SETS];
+    ngx_etcd_member_set_t     *sets[NGX_ETCD_CRASH_SETS];
     uint32_t                   ids[NGX_ETCD_CRASH_SETS];
     ngx_etcd_election_slot_t  *slot;
     ngx_uint_t                 slot_id;
-    ngx_etcd_cell_t           *cell;
-    ngx_uint_t                 cell_id;
-    ngx_etcd_tally_t          *tally;
+    ngx_etcd_shared_value_t   *value;
+    ngx_uint_t                 value_id;
+    ngx_etcd_lock_stats_t     *stats;
     ngx_etcd_lock_table_t     *table;
     ngx_etcd_lock_row_t       *row;
-    ngx_etcd_word_t           *note;           /* of the ledger */
+    ngx_etcd_atomic64_t       *note;           /* of the connection counts */
     uint64_t                   revision;       /* last written */
 
     ngx_pid_t                  victim;         /* who is killed */
@@ -148,11 +148,12 @@ ngx_int_t ngx_etcd_crash_world(void *addr, ngx_log_t *log);
  */
 void ngx_etcd_crash_begin(void);
 ngx_etcd_entry_t *ngx_etcd_crash_put(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, uint32_t slot, ngx_str_t *key, ngx_str_t *payload,
-    uint64_t created, uint64_t revision, ngx_etcd_entry_t *old);
-void ngx_etcd_crash_op(ngx_etcd_set_t *set, ngx_etcd_op_e op, uint32_t slot,
-    ngx_etcd_entry_t *old, uint64_t revision);
-void ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+    ngx_etcd_member_set_t *set, uint32_t slot, ngx_str_t *key,
+    ngx_str_t *payload, uint64_t created, uint64_t revision,
+    ngx_etcd_entry_t *old);
+void ngx_etcd_crash_op(ngx_etcd_member_set_t *set, ngx_etcd_op_e op,
+    uint32_t slot, ngx_etcd_entry_t *old, uint64_t revision);
+void ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint64_t revision);
 
 /*
@@ -167,10 +168,10 @@ void ngx_etcd_crash_commit(ngx_uint_t n);
 void ngx_etcd_crash_refuse(char *key, char *reason);
 
 /*
- * unit_crash_world.c: a set, what the election slot, the cell and the endpoints
- * say, all of it made of one number, and connections of a process
+ * unit_crash_world.c: a set, what the election slot, the shared value and the
+ * endpoints say, all of it made of one number, and connections of a process
  */
-ngx_etcd_set_t *ngx_etcd_crash_declare(ngx_str_t *name);
+ngx_etcd_member_set_t *ngx_etcd_crash_declare(ngx_str_t *name);
 void ngx_etcd_crash_holds(int64_t n);
 void ngx_etcd_crash_writes(uint64_t n);
 void ngx_etcd_crash_says(ngx_uint_t n);
@@ -183,8 +184,8 @@ void ngx_etcd_crash_look_words(ngx_etcd_crash_state_t *state);
 void ngx_etcd_crash_look_events(ngx_etcd_crash_state_t *state);
 void ngx_etcd_crash_structures(ngx_etcd_crash_state_t *state);
 void ngx_etcd_crash_read(ngx_etcd_crash_reader_t *reader, ngx_uint_t n);
-uint64_t ngx_etcd_crash_content(ngx_etcd_set_t *set);
-uint64_t ngx_etcd_crash_requests(ngx_etcd_set_t *set);
+uint64_t ngx_etcd_crash_content(ngx_etcd_member_set_t *set);
+uint64_t ngx_etcd_crash_requests(ngx_etcd_member_set_t *set);
 
 /*
  * unit_crash_look.c: an address that is met once, since the structures were

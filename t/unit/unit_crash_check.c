@@ -43,16 +43,16 @@ ngx_etcd_crash_entries(ngx_etcd_entry_t *ring, ngx_uint_t shown)
  */
 
 static void
-ngx_etcd_crash_conns(ngx_etcd_set_t *set, ngx_uint_t n)
+ngx_etcd_crash_conns(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
-    uint64_t              cell;
-    ngx_uint_t            i, noted, counted;
-    ngx_etcd_slot_t      *slot;
-    ngx_etcd_chunk_t     *chunk;
+    uint64_t           value;
+    ngx_uint_t         i, noted, counted;
+    ngx_etcd_slot_t   *slot;
+    ngx_etcd_chunk_t  *chunk;
 
-    slot = ngx_etcd_set_slot(set, n);
+    slot = ngx_etcd_member_set_slot(set, n);
     chunk = (ngx_etcd_chunk_t *)
-            ngx_etcd_set_slot(set, n - n % NGX_ETCD_SET_SLOTS);
+            ngx_etcd_member_set_slot(set, n - n % NGX_ETCD_MEMBER_SET_SLOTS);
 
     counted = ngx_etcd_counter_get(&slot->conns, slot->uid);
     noted = 0;
@@ -63,15 +63,15 @@ ngx_etcd_crash_conns(ngx_etcd_set_t *set, ngx_uint_t n)
             continue;
         }
 
-        cell = chunk->rows[i][n % NGX_ETCD_SET_SLOTS];
+        value = chunk->rows[i][n % NGX_ETCD_MEMBER_SET_SLOTS];
 
         if (ngx_etcd_crash.zone.sh->rows[i].pid == 0) {
-            if ((uint32_t) cell != 0) {
+            if ((uint32_t) value != 0) {
                 ngx_etcd_crash_fault("nobody has connections");
             }
 
-        } else if (cell >> 32 == slot->uid) {
-            noted += (uint32_t) cell;
+        } else if (value >> 32 == slot->uid) {
+            noted += (uint32_t) value;
         }
     }
 
@@ -83,7 +83,7 @@ ngx_etcd_crash_conns(ngx_etcd_set_t *set, ngx_uint_t n)
 
 
 static void
-ngx_etcd_crash_set(ngx_etcd_set_t *set)
+ngx_etcd_crash_set(ngx_etcd_member_set_t *set)
 {
     ngx_uint_t           n, nmembers, ninvalid;
     ngx_etcd_slot_t     *slot;
@@ -93,7 +93,7 @@ ngx_etcd_crash_set(ngx_etcd_set_t *set)
     ninvalid = 0;
 
     for (n = 0; n < set->nslots; n++) {
-        slot = ngx_etcd_set_slot(set, n);
+        slot = ngx_etcd_member_set_slot(set, n);
 
         ngx_etcd_crash_entries(slot->entry, 1);
         ngx_etcd_crash_conns(set, n);
@@ -145,7 +145,7 @@ ngx_etcd_crash_complete(void)
 {
     uint64_t                 content;
     ngx_uint_t               n;
-    ngx_etcd_set_t          *set;
+    ngx_etcd_member_set_t   *set;
     ngx_etcd_crash_state_t  *before, *after;
 
     before = ngx_etcd_crash.before;
@@ -185,7 +185,8 @@ ngx_etcd_crash_invariants(void)
     sets = &ngx_etcd_crash.zone.sh->objects[NGX_ETCD_ZONE_SETS];
 
     for (q = sets->next; q != sets; q = q->next) {
-        ngx_etcd_crash_set(ngx_queue_data(q, ngx_etcd_set_t, object.queue));
+        ngx_etcd_crash_set(ngx_queue_data(q, ngx_etcd_member_set_t,
+                                          object.queue));
     }
 
 #define ngx_etcd_crash_lost(what)                                             \
@@ -198,8 +199,8 @@ ngx_etcd_crash_invariants(void)
     ngx_etcd_crash_lost(sets);
     ngx_etcd_crash_lost(chunks);
     ngx_etcd_crash_lost(slots);
-    ngx_etcd_crash_lost(cells);
-    ngx_etcd_crash_lost(tallies);
+    ngx_etcd_crash_lost(values);
+    ngx_etcd_crash_lost(stats);
 }
 
 
@@ -287,7 +288,7 @@ ngx_etcd_crash_words(char *when)
     ngx_etcd_crash_either(&now, hold, "what an election slot holds");
     ngx_etcd_crash_either(&now, until, "how long it is held");
     ngx_etcd_crash_either(&now, leaders, "the number of leaders");
-    ngx_etcd_crash_either(&now, cell, "a value");
+    ngx_etcd_crash_either(&now, value, "a value");
     ngx_etcd_crash_either(&now, held, "the number of locks");
     ngx_etcd_crash_either(&now, measured, "a measure");
 
@@ -374,11 +375,11 @@ ngx_etcd_crash_take_over(void)
     zone = &ngx_etcd_crash.zone;
 
     zone->row = NGX_ETCD_ZONE_NO_ROW;
-    ngx_etcd_ledger_enter(zone);
-    ngx_etcd_ledger_check(zone);
+    ngx_etcd_connection_count_enter(zone);
+    ngx_etcd_connection_count_check(zone);
 
     if (zone->row == NGX_ETCD_ZONE_NO_ROW) {
-        ngx_etcd_crash_fault("the next owner has no row of the ledger");
+        ngx_etcd_crash_fault("the next owner has no row of counts");
     }
 
     ngx_etcd_crash_done(ngx_etcd_zone_claim(zone, ngx_etcd_zone_owner(zone)),
@@ -389,15 +390,16 @@ ngx_etcd_crash_take_over(void)
                             "retire sets");
     }
 
-    ngx_etcd_crash_done(ngx_etcd_cell_retire_old(zone), "retire cells");
+    ngx_etcd_crash_done(ngx_etcd_shared_value_retire_old(zone),
+                        "retire shared values");
 
     for (n = 0; n < NGX_ETCD_CRASH_SETS; n++) {
         if (ngx_etcd_crash.sets[n]->object.id == ngx_etcd_crash.ids[n]
             && ngx_strcmp(ngx_etcd_crash.broken, "recover") != 0)
         {
-            ngx_etcd_crash_done(ngx_etcd_set_recover(zone,
-                                                     ngx_etcd_crash.sets[n]),
-                                "recover a set");
+            ngx_etcd_crash_done(
+                ngx_etcd_member_set_recover(zone, ngx_etcd_crash.sets[n]),
+                "recover a set");
         }
     }
 
@@ -445,8 +447,8 @@ ngx_etcd_crash_list_entry(ngx_uint_t n, ngx_etcd_walk_t *walk,
     ngx_uint_t *there, ngx_etcd_entry_t **olds)
 {
     ngx_uint_t               i, same;
-    ngx_etcd_set_t          *set;
     ngx_etcd_entry_t        *entry;
+    ngx_etcd_member_set_t   *set;
     ngx_etcd_crash_entry_t  *wanted;
 
     set = ngx_etcd_crash.sets[n];
@@ -486,9 +488,9 @@ ngx_etcd_crash_list(ngx_uint_t n)
     ngx_str_t                key, payload;
     ngx_uint_t               i;
     ngx_uint_t               there[NGX_ETCD_CRASH_ENTRIES];
-    ngx_etcd_set_t          *set;
     ngx_etcd_walk_t          walk;
     ngx_etcd_entry_t        *entry, *olds[NGX_ETCD_CRASH_ENTRIES];
+    ngx_etcd_member_set_t   *set;
     ngx_etcd_crash_entry_t  *wanted;
 
     ngx_memzero(there, sizeof(there));
@@ -533,7 +535,7 @@ ngx_etcd_crash_list(ngx_uint_t n)
 static void
 ngx_etcd_crash_sums(ngx_uint_t n)
 {
-    ngx_etcd_set_t          *set;
+    ngx_etcd_member_set_t   *set;
     ngx_etcd_crash_state_t  *after;
 
     set = ngx_etcd_crash.sets[n];
@@ -584,7 +586,7 @@ ngx_etcd_crash_lock_tables(void)
 
     for (i = 0;
          ngx_etcd_lock_table_read(&ngx_etcd_crash.zone, i,
-                                  ngx_etcd_crash.tally,
+                                  ngx_etcd_crash.stats,
                                   NGX_ETCD_LOCK_ROW_HELD, entries, &n, &pid)
          == NGX_OK;
          i++)

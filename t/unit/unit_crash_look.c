@@ -92,7 +92,7 @@ ngx_etcd_crash_read_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 /* all of its entries, in any order */
 
 uint64_t
-ngx_etcd_crash_content(ngx_etcd_set_t *set)
+ngx_etcd_crash_content(ngx_etcd_member_set_t *set)
 {
     uint64_t           sum, hash;
     ngx_etcd_walk_t    walk;
@@ -129,15 +129,16 @@ ngx_etcd_crash_content(ngx_etcd_set_t *set)
 void
 ngx_etcd_crash_read(ngx_etcd_crash_reader_t *reader, ngx_uint_t n)
 {
-    reader->rc = ngx_etcd_set_read(&ngx_etcd_crash.zone,
-                                   ngx_etcd_crash.sets[n],
-                                   ngx_etcd_crash.ids[n], &reader->reader, 0,
-                                   ngx_etcd_crash_read_slot, reader);
+    reader->rc = ngx_etcd_member_set_read(&ngx_etcd_crash.zone,
+                                          ngx_etcd_crash.sets[n],
+                                          ngx_etcd_crash.ids[n],
+                                          &reader->reader, 0,
+                                          ngx_etcd_crash_read_slot, reader);
 }
 
 
 static uint64_t
-ngx_etcd_crash_hash_invalid(ngx_etcd_set_t *set)
+ngx_etcd_crash_hash_invalid(ngx_etcd_member_set_t *set)
 {
     uint64_t             sum;
     ngx_etcd_invalid_t  *invalid;
@@ -158,7 +159,7 @@ ngx_etcd_crash_hash_invalid(ngx_etcd_set_t *set)
 /* of slots that are in use, or were */
 
 uint64_t
-ngx_etcd_crash_requests(ngx_etcd_set_t *set)
+ngx_etcd_crash_requests(ngx_etcd_member_set_t *set)
 {
     uint64_t    sum;
     ngx_uint_t  n;
@@ -166,7 +167,7 @@ ngx_etcd_crash_requests(ngx_etcd_set_t *set)
     sum = set->requests;
 
     for (n = 0; n < set->nslots; n++) {
-        sum += ngx_etcd_set_slot(set, n)->requests;
+        sum += ngx_etcd_member_set_slot(set, n)->requests;
     }
 
     return sum;
@@ -176,9 +177,9 @@ ngx_etcd_crash_requests(ngx_etcd_set_t *set)
 static void
 ngx_etcd_crash_look_set(ngx_etcd_crash_state_t *state, ngx_uint_t n)
 {
-    ngx_etcd_set_t          *set;
     ngx_etcd_walk_t          walk;
     ngx_etcd_entry_t        *entry;
+    ngx_etcd_member_set_t   *set;
     ngx_etcd_crash_entry_t  *copy;
 
     ngx_etcd_crash_read(&state->readers[n], n);
@@ -267,7 +268,8 @@ ngx_etcd_crash_look_words(ngx_etcd_crash_state_t *state)
     state->until = ngx_etcd_election_slot_until(crash->slot, crash->slot_id);
     state->leaders = crash->slot->leaders;
 
-    ngx_etcd_cell_read(crash->cell, crash->cell_id, &version, &state->cell);
+    ngx_etcd_shared_value_read(crash->value, crash->value_id, &version,
+                               &state->value);
 
     state->endpoints_rc = ngx_etcd_zone_get_endpoints(&crash->zone,
                                                       &endpoints);
@@ -277,7 +279,7 @@ ngx_etcd_crash_look_words(ngx_etcd_crash_state_t *state)
                                                &endpoints, sizeof(endpoints));
     }
 
-    state->held = ngx_etcd_gauge_sum(&crash->tally->held);
+    state->held = ngx_etcd_gauge_sum(&crash->stats->held);
     state->measured = crash->zone.sh->visible.sum;
 }
 
@@ -307,16 +309,16 @@ ngx_etcd_crash_queue(ngx_queue_t *h, size_t size, char *what)
 
 
 static ngx_uint_t
-ngx_etcd_crash_chunks(ngx_etcd_set_t *set)
+ngx_etcd_crash_chunks(ngx_etcd_member_set_t *set)
 {
     ngx_uint_t  n;
 
-    for (n = 0; n < set->nslots; n += NGX_ETCD_SET_SLOTS) {
-        ngx_etcd_crash_meet(ngx_etcd_set_slot(set, n),
+    for (n = 0; n < set->nslots; n += NGX_ETCD_MEMBER_SET_SLOTS) {
+        ngx_etcd_crash_meet(ngx_etcd_member_set_slot(set, n),
                             sizeof(ngx_etcd_chunk_t), "a page of slots");
     }
 
-    return n / NGX_ETCD_SET_SLOTS;
+    return n / NGX_ETCD_MEMBER_SET_SLOTS;
 }
 
 
@@ -338,28 +340,30 @@ void
 ngx_etcd_crash_structures(ngx_etcd_crash_state_t *state)
 {
     ngx_queue_t             *q, *sets;
-    ngx_etcd_set_t          *set;
     ngx_etcd_slot_t         *chunk;
+    ngx_etcd_member_set_t   *set;
     ngx_etcd_zone_shared_t  *sh;
 
     sh = ngx_etcd_crash.zone.sh;
     ngx_etcd_crash_nmet = 0;
 
     state->sets = ngx_etcd_crash_objects(NGX_ETCD_ZONE_SETS,
-                                         sizeof(ngx_etcd_set_t), "set");
+                                         sizeof(ngx_etcd_member_set_t), "set");
     state->slots = ngx_etcd_crash_objects(NGX_ETCD_ZONE_ELECTION_SLOTS,
                                           sizeof(ngx_etcd_election_slot_t),
                                           "election slot");
-    state->cells = ngx_etcd_crash_objects(NGX_ETCD_ZONE_CELLS,
-                                         sizeof(ngx_etcd_cell_t), "cell");
-    state->tallies = ngx_etcd_crash_objects(NGX_ETCD_ZONE_TALLIES,
-                                         sizeof(ngx_etcd_tally_t), "tally");
+    state->values = ngx_etcd_crash_objects(NGX_ETCD_ZONE_SHARED_VALUES,
+                                         sizeof(ngx_etcd_shared_value_t),
+                                         "shared value");
+    state->stats = ngx_etcd_crash_objects(NGX_ETCD_ZONE_LOCK_STATS,
+                                         sizeof(ngx_etcd_lock_stats_t),
+                                         "lock statistics");
     state->chunks = 0;
 
     sets = &sh->objects[NGX_ETCD_ZONE_SETS];
 
     for (q = sets->next; q != sets; q = q->next) {
-        set = ngx_queue_data(q, ngx_etcd_set_t, object.queue);
+        set = ngx_queue_data(q, ngx_etcd_member_set_t, object.queue);
         state->chunks += ngx_etcd_crash_chunks(set);
     }
 

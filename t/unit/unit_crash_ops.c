@@ -135,7 +135,7 @@ ngx_etcd_crash_revisions(void)
 static void
 ngx_etcd_crash_prepare_recover(void)
 {
-    ngx_etcd_set_t  *set;
+    ngx_etcd_member_set_t  *set;
 
     set = ngx_etcd_crash.sets[0];
 
@@ -151,7 +151,8 @@ ngx_etcd_crash_prepare_recover(void)
 static void
 ngx_etcd_crash_recover(void)
 {
-    (void) ngx_etcd_set_recover(&ngx_etcd_crash.zone, ngx_etcd_crash.sets[0]);
+    (void) ngx_etcd_member_set_recover(&ngx_etcd_crash.zone,
+                                       ngx_etcd_crash.sets[0]);
 }
 
 
@@ -188,7 +189,8 @@ ngx_etcd_crash_valid(void)
 static void
 ngx_etcd_crash_grow(void)
 {
-    (void) ngx_etcd_set_grow(&ngx_etcd_crash.zone, ngx_etcd_crash.sets[0], 0);
+    (void) ngx_etcd_member_set_grow(&ngx_etcd_crash.zone,
+                                    ngx_etcd_crash.sets[0], 0);
 }
 
 
@@ -201,7 +203,7 @@ ngx_etcd_crash_prepare_retire(void)
 
     crash = &ngx_etcd_crash;
 
-    (void) ngx_etcd_set_grow(&crash->zone, crash->sets[1], 0);
+    (void) ngx_etcd_member_set_grow(&crash->zone, crash->sets[1], 0);
 
     ngx_etcd_crash_begin();
     ngx_etcd_crash_set_key(1, 70, "q", "10.1.0.9");
@@ -213,7 +215,7 @@ ngx_etcd_crash_prepare_retire(void)
     (void) ngx_etcd_zone_claim(&crash->zone, ngx_etcd_zone_owner(&crash->zone));
 
     (void) ngx_etcd_crash_declare(&ngx_etcd_crash_name);
-    (void) ngx_etcd_cell_declare(&crash->zone, &ngx_etcd_crash_name);
+    (void) ngx_etcd_shared_value_declare(&crash->zone, &ngx_etcd_crash_name);
     (void) ngx_etcd_election_slot_declare(&crash->zone,
                                           NGX_ETCD_ELECTION_SLOT_ELECTION,
                                           &ngx_etcd_crash_name);
@@ -249,8 +251,8 @@ ngx_etcd_crash_declares(void)
 static void
 ngx_etcd_crash_waiting(void)
 {
-    (void) ngx_etcd_set_count_waiting(&ngx_etcd_crash.zone,
-                                      ngx_etcd_crash.sets[1]);
+    (void) ngx_etcd_member_set_count_waiting(&ngx_etcd_crash.zone,
+                                             ngx_etcd_crash.sets[1]);
 }
 
 
@@ -310,50 +312,50 @@ ngx_etcd_crash_slot(void)
 
 
 static void
-ngx_etcd_crash_cell(void)
+ngx_etcd_crash_value(void)
 {
     ngx_etcd_crash_writes(2);
 }
 
 
 static void
-ngx_etcd_crash_cell_declare(void)
+ngx_etcd_crash_value_declare(void)
 {
     ngx_str_t  key = ngx_string("another");
 
-    (void) ngx_etcd_cell_declare(&ngx_etcd_crash.zone, &key);
+    (void) ngx_etcd_shared_value_declare(&ngx_etcd_crash.zone, &key);
 }
 
 
 static void
-ngx_etcd_crash_prepare_cell_retire(void)
+ngx_etcd_crash_prepare_value_retire(void)
 {
-    ngx_etcd_crash_cell_declare();
+    ngx_etcd_crash_value_declare();
     ngx_etcd_crash_prepare_retire();
     ngx_etcd_crash_retire();
 }
 
 
 static void
-ngx_etcd_crash_cell_retire(void)
+ngx_etcd_crash_value_retire(void)
 {
-    (void) ngx_etcd_cell_retire_old(&ngx_etcd_crash.zone);
+    (void) ngx_etcd_shared_value_retire_old(&ngx_etcd_crash.zone);
 }
 
 
 static void
-ngx_etcd_crash_tally(void)
+ngx_etcd_crash_stats(void)
 {
     ngx_str_t  name = ngx_string("another");
 
-    (void) ngx_etcd_tally_declare(&ngx_etcd_crash.zone, &name);
+    (void) ngx_etcd_lock_stats_declare(&ngx_etcd_crash.zone, &name);
 }
 
 
 static void
 ngx_etcd_crash_gauge(void)
 {
-    ngx_etcd_gauge_set(&ngx_etcd_crash.tally->held, 7);
+    ngx_etcd_gauge_set(&ngx_etcd_crash.stats->held, 7);
 }
 
 
@@ -370,28 +372,29 @@ ngx_etcd_crash_give(void)
     ngx_uint_t        i;
     ngx_etcd_slot_t  *slot;
 
-    slot = ngx_etcd_set_slot(ngx_etcd_crash.sets[0], 0);
+    slot = ngx_etcd_member_set_slot(ngx_etcd_crash.sets[0], 0);
 
     for (i = 0; i < 3; i++) {
-        ngx_etcd_ledger_give(slot, ngx_etcd_crash.note, slot->uid);
+        ngx_etcd_connection_count_give(slot, ngx_etcd_crash.note, slot->uid);
     }
 }
 
 
-/* in a page of slots that it has no cells for */
+/* in a page of slots that it has no shared values for */
 
 static void
 ngx_etcd_crash_note(void)
 {
-    (void) ngx_etcd_ledger_cell(&ngx_etcd_crash.zone, ngx_etcd_crash.sets[1],
-                                0);
+    (void) ngx_etcd_connection_count_cell(&ngx_etcd_crash.zone,
+                                          ngx_etcd_crash.sets[1],
+                                          0);
 }
 
 
 static void
 ngx_etcd_crash_leave(void)
 {
-    ngx_etcd_ledger_leave(&ngx_etcd_crash.zone);
+    ngx_etcd_connection_count_leave(&ngx_etcd_crash.zone);
 }
 
 
@@ -407,14 +410,14 @@ ngx_etcd_crash_prepare_enter(void)
 static void
 ngx_etcd_crash_enter(void)
 {
-    ngx_etcd_ledger_enter(&ngx_etcd_crash.zone);
+    ngx_etcd_connection_count_enter(&ngx_etcd_crash.zone);
 }
 
 
 static void
 ngx_etcd_crash_settle(void)
 {
-    ngx_etcd_ledger_check(&ngx_etcd_crash.zone);
+    ngx_etcd_connection_count_check(&ngx_etcd_crash.zone);
 }
 
 
@@ -431,7 +434,7 @@ ngx_etcd_crash_lock(void)
     ngx_str_t             key = ngx_string("a lock");
     ngx_etcd_lock_row_t  *row;
 
-    row = ngx_etcd_lock_row_add(ngx_etcd_crash.table, ngx_etcd_crash.tally,
+    row = ngx_etcd_lock_row_add(ngx_etcd_crash.table, ngx_etcd_crash.stats,
                                 &key);
     ngx_etcd_lock_row_waiting(row, 1, 1);
     ngx_etcd_lock_row_held(row, 7, 2);
@@ -546,10 +549,10 @@ const ngx_etcd_crash_op_t  ngx_etcd_crash_ops[] = {
     { "slot_again",    prepare(slot),         run(slot_declare) },
     { "slot_vacate",   prepare(vacate),       run(vacate) },
     { "slot",          nothing,               run(slot) },
-    { "cell",          nothing,               run(cell) },
-    { "cell_declare",  nothing,               run(cell_declare) },
-    { "cell_retire",   prepare(cell_retire),  run(cell_retire) },
-    { "tally",         nothing,               run(tally) },
+    { "shared value",          nothing,               run(value) },
+    { "cell_declare",  nothing,               run(value_declare) },
+    { "cell_retire",   prepare(value_retire),  run(value_retire) },
+    { "lock statistics",         nothing,               run(stats) },
     { "gauge",         nothing,               run(gauge) },
     { "take",          nothing,               run(take) },
     { "give",          nothing,               run(give) },

@@ -31,7 +31,7 @@ ngx_etcd_crash_begin(void)
 
 
 static ngx_etcd_entry_t *
-ngx_etcd_crash_find(ngx_etcd_set_t *set, uint32_t slot, ngx_str_t *key)
+ngx_etcd_crash_find(ngx_etcd_member_set_t *set, uint32_t slot, ngx_str_t *key)
 {
     ngx_etcd_walk_t  walk;
 
@@ -52,7 +52,7 @@ ngx_etcd_crash_find(ngx_etcd_set_t *set, uint32_t slot, ngx_str_t *key)
 
 
 void
-ngx_etcd_crash_op(ngx_etcd_set_t *set, ngx_etcd_op_e op, uint32_t slot,
+ngx_etcd_crash_op(ngx_etcd_member_set_t *set, ngx_etcd_op_e op, uint32_t slot,
     ngx_etcd_entry_t *old, uint64_t revision)
 {
     ngx_etcd_op_t  *item;
@@ -78,9 +78,9 @@ ngx_etcd_crash_op(ngx_etcd_set_t *set, ngx_etcd_op_e op, uint32_t slot,
 
 
 ngx_etcd_entry_t *
-ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t slot,
-    ngx_str_t *key, ngx_str_t *payload, uint64_t created, uint64_t revision,
-    ngx_etcd_entry_t *old)
+ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint32_t slot, ngx_str_t *key, ngx_str_t *payload, uint64_t created,
+    uint64_t revision, ngx_etcd_entry_t *old)
 {
     ngx_int_t          rc;
     ngx_etcd_entry_t  *entry;
@@ -145,7 +145,7 @@ ngx_etcd_crash_newest(ngx_etcd_entry_t *entry, ngx_uint_t n,
 /* what the slot of operation n shows after it, as the agent's tree knows it */
 
 static ngx_etcd_entry_t *
-ngx_etcd_crash_shown(ngx_etcd_set_t *set, ngx_uint_t n)
+ngx_etcd_crash_shown(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
     uint32_t           slot;
     ngx_uint_t         i;
@@ -177,7 +177,7 @@ ngx_etcd_crash_shown(ngx_etcd_set_t *set, ngx_uint_t n)
 
 
 void
-ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint64_t revision)
 {
     ngx_uint_t         i;
@@ -203,7 +203,7 @@ ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     commit.ops = &ops;
     commit.revision = revision;
 
-    if (ngx_etcd_set_commit(zone, set, &commit) != NGX_OK) {
+    if (ngx_etcd_member_set_commit(zone, set, &commit) != NGX_OK) {
         abort();
     }
 }
@@ -264,23 +264,24 @@ ngx_etcd_crash_refuse(char *key, char *reason)
         text.len = ngx_strlen(reason);
     }
 
-    (void) ngx_etcd_set_invalid(&ngx_etcd_crash.zone, ngx_etcd_crash.sets[0],
-                                &name, reason ? &text : NULL,
-                                ngx_etcd_crash.revision);
+    (void) ngx_etcd_member_set_invalid(&ngx_etcd_crash.zone,
+                                       ngx_etcd_crash.sets[0],
+                                       &name, reason ? &text : NULL,
+                                       ngx_etcd_crash.revision);
 }
 
 
-ngx_etcd_set_t *
+ngx_etcd_member_set_t *
 ngx_etcd_crash_declare(ngx_str_t *name)
 {
-    ngx_etcd_set_id_t  id;
+    ngx_etcd_member_set_id_t  id;
 
-    ngx_memzero(&id, sizeof(ngx_etcd_set_id_t));
+    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
 
     id.name = *name;
     id.prefix = *name;
 
-    return ngx_etcd_set_declare(&ngx_etcd_crash.zone, &id);
+    return ngx_etcd_member_set_declare(&ngx_etcd_crash.zone, &id);
 }
 
 
@@ -316,7 +317,8 @@ ngx_etcd_crash_members(void)
     ngx_uint_t  i;
 
     for (i = 0; i < NGX_ETCD_CRASH_SETS; i++) {
-        if (ngx_etcd_set_grow(&ngx_etcd_crash.zone, ngx_etcd_crash.sets[i], 0)
+        if (ngx_etcd_member_set_grow(&ngx_etcd_crash.zone,
+                                     ngx_etcd_crash.sets[i], 0)
             != NGX_OK)
         {
             abort();
@@ -345,13 +347,13 @@ ngx_etcd_crash_members(void)
     ngx_etcd_crash_commit(1);
 
     for (i = 0; i < NGX_ETCD_CRASH_SETS; i++) {
-        ngx_etcd_crash.sets[i]->state = NGX_ETCD_SET_SYNCED;
+        ngx_etcd_crash.sets[i]->state = NGX_ETCD_MEMBER_SET_SYNCED;
     }
 
     /* of who was in these slots before */
 
-    ngx_etcd_set_slot(ngx_etcd_crash.sets[0], 4)->requests = 100;
-    ngx_etcd_set_slot(ngx_etcd_crash.sets[0], 5)->requests = 10;
+    ngx_etcd_member_set_slot(ngx_etcd_crash.sets[0], 4)->requests = 100;
+    ngx_etcd_member_set_slot(ngx_etcd_crash.sets[0], 5)->requests = 10;
 
     ngx_etcd_crash_refuse("x", "is wrong");
     ngx_etcd_crash_refuse("y", "is wrong, too");
@@ -391,19 +393,20 @@ ngx_etcd_crash_holds(int64_t n)
 void
 ngx_etcd_crash_writes(uint64_t n)
 {
-    ngx_etcd_cell_view_t  view;
+    ngx_etcd_shared_value_view_t  view;
 
-    ngx_memzero(&view, sizeof(ngx_etcd_cell_view_t));
+    ngx_memzero(&view, sizeof(ngx_etcd_shared_value_view_t));
 
     view.revision = n;
     view.modified = n;
-    view.state = NGX_ETCD_CELL_SYNCED;
+    view.state = NGX_ETCD_SHARED_VALUE_SYNCED;
     view.len = 32;
     ngx_memset(view.value, (int) n, 32);
 
-    (void) ngx_etcd_cell_write(&ngx_etcd_crash.zone, ngx_etcd_crash.cell,
-                               &view, &ngx_etcd_crash_name,
-                               &ngx_etcd_crash_name);
+    (void) ngx_etcd_shared_value_write(&ngx_etcd_crash.zone,
+                                       ngx_etcd_crash.value,
+                                       &view, &ngx_etcd_crash_name,
+                                       &ngx_etcd_crash_name);
 }
 
 
@@ -430,18 +433,18 @@ ngx_etcd_crash_says(ngx_uint_t n)
 void
 ngx_etcd_crash_connects(ngx_etcd_zone_t *zone, ngx_uint_t n)
 {
-    ngx_uint_t        i;
-    ngx_etcd_set_t   *set;
-    ngx_etcd_slot_t  *slot;
-    ngx_etcd_word_t  *note;
+    ngx_uint_t              i;
+    ngx_etcd_slot_t        *slot;
+    ngx_etcd_atomic64_t    *note;
+    ngx_etcd_member_set_t  *set;
 
     set = ngx_etcd_crash.sets[0];
 
     for (i = 0; i < n; i++) {
-        slot = ngx_etcd_set_slot(set, i % 2);
-        note = ngx_etcd_ledger_cell(zone, set, i % 2);
+        slot = ngx_etcd_member_set_slot(set, i % 2);
+        note = ngx_etcd_connection_count_cell(zone, set, i % 2);
 
-        (void) ngx_etcd_ledger_take(slot, note, slot->uid, 0);
+        (void) ngx_etcd_connection_count_take(slot, note, slot->uid, 0);
     }
 }
 
@@ -456,18 +459,18 @@ ngx_etcd_crash_counts(void)
     other = ngx_etcd_crash.zone;
     ngx_pid = ngx_etcd_crash.other;
     ngx_process_slot = 1;
-    ngx_etcd_ledger_enter(&other);
+    ngx_etcd_connection_count_enter(&other);
     ngx_etcd_crash_connects(&other, 5);
-    ngx_etcd_gauge_set(&ngx_etcd_crash.tally->held, 3);
+    ngx_etcd_gauge_set(&ngx_etcd_crash.stats->held, 3);
 
     ngx_pid = ngx_etcd_crash.victim;
     ngx_process_slot = 2;
-    ngx_etcd_ledger_enter(&ngx_etcd_crash.zone);
+    ngx_etcd_connection_count_enter(&ngx_etcd_crash.zone);
     ngx_etcd_crash_connects(&ngx_etcd_crash.zone, 8);
-    ngx_etcd_gauge_set(&ngx_etcd_crash.tally->held, 2);
+    ngx_etcd_gauge_set(&ngx_etcd_crash.stats->held, 2);
 
-    ngx_etcd_crash.note = ngx_etcd_ledger_cell(&ngx_etcd_crash.zone,
-                                               ngx_etcd_crash.sets[0], 0);
+    ngx_etcd_crash.note = ngx_etcd_connection_count_cell(
+        &ngx_etcd_crash.zone, ngx_etcd_crash.sets[0], 0);
 
     return (ngx_etcd_crash.note != NULL) ? NGX_OK : NGX_ERROR;
 }
@@ -493,14 +496,16 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
     crash->sets[1] = ngx_etcd_crash_declare(&ngx_etcd_crash_other);
     crash->slot = ngx_etcd_election_slot_declare(
         &crash->zone, NGX_ETCD_ELECTION_SLOT_ELECTION, &ngx_etcd_crash_name);
-    crash->cell = ngx_etcd_cell_declare(&crash->zone, &ngx_etcd_crash_name);
-    crash->tally = ngx_etcd_tally_declare(&crash->zone,
+    crash->value = ngx_etcd_shared_value_declare(&crash->zone,
+                                                 &ngx_etcd_crash_name);
+    crash->stats = ngx_etcd_lock_stats_declare(&crash->zone,
                                           &ngx_etcd_crash_name);
     ngx_etcd_lock_table_declare(&crash->zone, 1);
 
     if (crash->sets[0] == NULL || crash->sets[1] == NULL
-        || crash->slot == NULL || crash->cell == NULL || crash->tally == NULL
-        || ngx_etcd_set_count_waiting(&crash->zone, crash->sets[0]) != NGX_OK
+        || crash->slot == NULL || crash->value == NULL || crash->stats == NULL
+        || ngx_etcd_member_set_count_waiting(&crash->zone,
+                                             crash->sets[0]) != NGX_OK
         || ngx_etcd_zone_claim(&crash->zone, 0) != NGX_OK)
     {
         return NGX_ERROR;
@@ -509,7 +514,7 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
     crash->ids[0] = crash->sets[0]->object.id;
     crash->ids[1] = crash->sets[1]->object.id;
     crash->slot_id = crash->slot->object.id;
-    crash->cell_id = crash->cell->object.id;
+    crash->value_id = crash->value->object.id;
 
     ngx_etcd_crash_members();
     ngx_etcd_crash_holds(1);

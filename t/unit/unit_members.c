@@ -14,8 +14,8 @@
 
 
 static ngx_int_t
-ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
-    ngx_etcd_member_t *member)
+ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t n, ngx_etcd_member_t *member)
 {
     u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
     u_char             buf[NGX_INT_T_LEN];
@@ -27,7 +27,7 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     ngx_etcd_commit_t  commit;
 
     while (n >= set->nslots) {
-        if (ngx_etcd_set_grow(zone, set, 1) != NGX_OK) {
+        if (ngx_etcd_member_set_grow(zone, set, 1) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -35,7 +35,7 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     ngx_memzero(&op, sizeof(ngx_etcd_op_t));
 
     op.slot = n;
-    op.old = ngx_etcd_set_slot(set, n)->entry;
+    op.old = ngx_etcd_member_set_slot(set, n)->entry;
 
     if (member != NULL) {
         key.data = buf;
@@ -63,13 +63,13 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n,
     commit.revision = set->revision + 1;
     commit.force = 1;
 
-    return ngx_etcd_set_commit(zone, set, &commit);
+    return ngx_etcd_member_set_commit(zone, set, &commit);
 }
 
 
 ngx_int_t
-ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t from,
-    ngx_uint_t n, ngx_str_t *value, ngx_uint_t nvalues)
+ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t from, ngx_uint_t n, ngx_str_t *value, ngx_uint_t nvalues)
 {
     int                     least, most, priority;
     ngx_uint_t              i;
@@ -136,7 +136,7 @@ ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t from,
 
 
 ngx_int_t
-ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_uint_t from, ngx_uint_t n)
 {
     ngx_uint_t  i;
@@ -154,17 +154,17 @@ ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 /* who does not own the zone, and then who does: by how many slots it grows */
 
 void
-ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     ngx_int_t   former, owner;
     ngx_uint_t  before, between;
 
     before = set->nslots;
-    former = ngx_etcd_set_grow(zone, set, 0);
+    former = ngx_etcd_member_set_grow(zone, set, 0);
     between = set->nslots;
 
     (void) ngx_etcd_zone_claim(zone, 0);
-    owner = ngx_etcd_set_grow(zone, set, 0);
+    owner = ngx_etcd_member_set_grow(zone, set, 0);
     ngx_etcd_zone_release(zone);
 
     printf("grow: %s %lu %s %lu\n", former == NGX_AGAIN ? "again" : "done",
@@ -187,14 +187,15 @@ ngx_etcd_unit_no_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
  */
 
 void
-ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t msec)
+ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t msec)
 {
-    int                    parent[2], child[2];
-    char                   byte;
-    ngx_pid_t              pid;
-    ngx_int_t              worker, master;
-    ngx_uint_t             process;
-    ngx_etcd_set_reader_t  reader;
+    int                           parent[2], child[2];
+    char                          byte;
+    ngx_pid_t                     pid;
+    ngx_int_t                     worker, master;
+    ngx_uint_t                    process;
+    ngx_etcd_member_set_reader_t  reader;
 
     if (pipe(parent) != 0 || pipe(child) != 0) {
         return;
@@ -230,11 +231,11 @@ ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t msec)
     }
 
     ngx_process = NGX_PROCESS_MASTER;
-    ngx_memzero(&reader, sizeof(ngx_etcd_set_reader_t));
+    ngx_memzero(&reader, sizeof(ngx_etcd_member_set_reader_t));
     reader.any = 1;
 
-    master = ngx_etcd_set_read(zone, set, set->object.id, &reader, 0,
-                               ngx_etcd_unit_no_slot, NULL);
+    master = ngx_etcd_member_set_read(zone, set, set->object.id, &reader, 0,
+                                      ngx_etcd_unit_no_slot, NULL);
 
     ngx_process = process;
 

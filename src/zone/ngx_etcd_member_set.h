@@ -8,8 +8,8 @@
  */
 
 
-#ifndef _NGX_ETCD_SET_H_INCLUDED_
-#define _NGX_ETCD_SET_H_INCLUDED_
+#ifndef _NGX_ETCD_MEMBER_SET_H_INCLUDED_
+#define _NGX_ETCD_MEMBER_SET_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -19,25 +19,25 @@
 #include <ngx_etcd_zone.h>
 
 
-#define NGX_ETCD_SET_RING            256     /* changed slots remembered */
-#define NGX_ETCD_SET_MAX_INVALID     256     /* invalid keys kept */
-#define NGX_ETCD_SET_MAX_KEY         4096    /* of an invalid key */
-#define NGX_ETCD_SET_ARRIVALS        8       /* commits with a known time */
+#define NGX_ETCD_MEMBER_SET_RING     256     /* changed slots remembered */
+#define NGX_ETCD_MEMBER_SET_MAX_INVALID 256     /* invalid keys kept */
+#define NGX_ETCD_MEMBER_SET_MAX_KEY  4096    /* of an invalid key */
+#define NGX_ETCD_MEMBER_SET_ARRIVALS 8       /* commits with a known time */
 
 /* ms that a worker without members waits for a partly committed set */
-#define NGX_ETCD_SET_TORN            3000
+#define NGX_ETCD_MEMBER_SET_TORN     3000
 
 /* ms that a confirmation of a stale leader is valid */
-#define NGX_ETCD_SET_FAILSAFE        2500
+#define NGX_ETCD_MEMBER_SET_FAILSAFE  2500
 
-#define NGX_ETCD_SET_NO_SLOT         0xffffffff
+#define NGX_ETCD_MEMBER_SET_NO_SLOT  0xffffffff
 
-#define NGX_ETCD_SET_SLOTS           64      /* a chunk: one page */
-#define NGX_ETCD_SET_CHUNKS          512     /* a directory: one page */
-#define NGX_ETCD_SET_DIRS            64
-#define NGX_ETCD_SET_MAX_SLOTS       (NGX_ETCD_SET_SLOTS                      \
-                                      * NGX_ETCD_SET_CHUNKS                   \
-                                      * NGX_ETCD_SET_DIRS)
+#define NGX_ETCD_MEMBER_SET_SLOTS    64      /* a chunk: one page */
+#define NGX_ETCD_MEMBER_SET_CHUNKS   512     /* a directory: one page */
+#define NGX_ETCD_MEMBER_SET_DIRS     64
+#define NGX_ETCD_MEMBER_SET_MAX_SLOTS  (NGX_ETCD_MEMBER_SET_SLOTS              \
+                                      * NGX_ETCD_MEMBER_SET_CHUNKS            \
+                                      * NGX_ETCD_MEMBER_SET_DIRS)
 
 
 typedef struct ngx_etcd_entry_s      ngx_etcd_entry_t;
@@ -76,9 +76,9 @@ struct ngx_etcd_entry_s {
  */
 
 typedef struct {
-    ngx_etcd_word_t                  conns;        /* uid << 32 | number */
-    ngx_etcd_word_t                  fails;        /* uid << 32 | number */
-    ngx_etcd_word_t                  requests;
+    ngx_etcd_atomic64_t              conns;        /* uid << 32 | number */
+    ngx_etcd_atomic64_t              fails;        /* uid << 32 | number */
+    ngx_etcd_atomic64_t              requests;
     volatile time_t                  accessed;     /* time of the last
                                                       failure */
     volatile time_t                  checked;
@@ -93,11 +93,11 @@ typedef struct {
 } ngx_etcd_slot_t;
 
 
-/* a page of slots, and for each process its ledger cells for these slots */
+/* a page of slots, and for each process the cells of its connection counts */
 
 typedef struct {
-    ngx_etcd_slot_t                  slots[NGX_ETCD_SET_SLOTS];
-    ngx_etcd_word_t                 *rows[NGX_ETCD_ZONE_ROWS];
+    ngx_etcd_slot_t                  slots[NGX_ETCD_MEMBER_SET_SLOTS];
+    ngx_etcd_atomic64_t             *rows[NGX_ETCD_ZONE_ROWS];
 } ngx_etcd_chunk_t;
 
 
@@ -130,11 +130,11 @@ typedef struct {
 
 
 typedef enum {
-    NGX_ETCD_SET_LOADING = 0,        /* not listed yet */
-    NGX_ETCD_SET_SYNCED,
-    NGX_ETCD_SET_DENIED,             /* the user may not read the prefix */
-    NGX_ETCD_SET_FULL                /* the zone is too small */
-} ngx_etcd_set_state_e;
+    NGX_ETCD_MEMBER_SET_LOADING = 0, /* not listed yet */
+    NGX_ETCD_MEMBER_SET_SYNCED,
+    NGX_ETCD_MEMBER_SET_DENIED,      /* the user may not read the prefix */
+    NGX_ETCD_MEMBER_SET_FULL         /* the zone is too small */
+} ngx_etcd_member_set_state_e;
 
 
 /*
@@ -143,24 +143,24 @@ typedef enum {
  * used by the owner only.
  */
 
-struct ngx_etcd_set_s {
+struct ngx_etcd_member_set_s {
     ngx_etcd_object_t                object;       /* name: of the upstream */
 
     ngx_atomic_t                     generation;
-    ngx_atomic_t                     state;        /* ngx_etcd_set_state_e */
-    ngx_etcd_word_t                  revision;     /* complete up to this
+    ngx_atomic_t                     state;        /* of enum above */
+    ngx_etcd_atomic64_t              revision;     /* complete up to this
                                                       revision; 0: to be
                                                       listed */
-    ngx_etcd_word_t                  confirmed;    /* ngx_etcd_clock(): a stale
+    ngx_etcd_atomic64_t              confirmed;    /* ngx_etcd_clock(): a stale
                                                       leader was confirmed by
                                                       its API; 0: not
                                                       confirmed */
-    ngx_etcd_word_t                  verified;     /* ngx_etcd_clock(): the set
+    ngx_etcd_atomic64_t              verified;     /* ngx_etcd_clock(): the set
                                                       was equal to etcd's data;
                                                       0: never */
     ngx_atomic_t                     base;         /* ring is valid above this
                                                       generation */
-    uint32_t                         ring[NGX_ETCD_SET_RING];
+    uint32_t                         ring[NGX_ETCD_MEMBER_SET_RING];
 
     ngx_uint_t                       dirty;        /* a commit is inside a
                                                       revision, or its owner
@@ -181,7 +181,7 @@ struct ngx_etcd_set_s {
                                                       entries */
     ngx_etcd_entry_t                *moving;       /* entry being moved to
                                                       another ring or freed */
-    ngx_etcd_slot_t                **dirs[NGX_ETCD_SET_DIRS];
+    ngx_etcd_slot_t                **dirs[NGX_ETCD_MEMBER_SET_DIRS];
     ngx_etcd_gauge_t                *waiting;      /* requests that wait for
                                                       a member; NULL: not
                                                       counted */
@@ -192,14 +192,14 @@ struct ngx_etcd_set_s {
                                                       commit; 0: not from a
                                                       watch */
     ngx_uint_t                       narrivals;    /* number of arrivals */
-    ngx_etcd_arrival_t               arrivals[NGX_ETCD_SET_ARRIVALS];
+    ngx_etcd_arrival_t               arrivals[NGX_ETCD_MEMBER_SET_ARRIVALS];
     uint64_t                         term;         /* highest
                                                       create_revision */
     uint64_t                         terms;        /* number of increases of
                                                       term */
     uint64_t                         requests;     /* of former members of
                                                       reused slots */
-    ngx_etcd_word_t                  requests_shown;
+    ngx_etcd_atomic64_t              requests_shown;
 
     uint32_t                         params;       /* hash of the parameters
                                                       that values were decoded
@@ -217,12 +217,12 @@ typedef struct {
                                                       users */
     ngx_str_t                        name;
     ngx_str_t                        prefix;
-} ngx_etcd_set_id_t;
+} ngx_etcd_member_set_id_t;
 
-#define ngx_etcd_set_stream(set)     ((set)->object.variant & 1)
+#define ngx_etcd_member_set_stream(set)     ((set)->object.variant & 1)
 
 
-extern const ngx_etcd_object_type_t  ngx_etcd_set_type;
+extern const ngx_etcd_object_type_t  ngx_etcd_member_set_type;
 
 
 /*
@@ -230,8 +230,8 @@ extern const ngx_etcd_object_type_t  ngx_etcd_set_type;
  * that identity or creates an empty one.  NULL: the zone is too small, or its
  * mutex is held.
  */
-ngx_etcd_set_t *ngx_etcd_set_declare(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_id_t *id);
+ngx_etcd_member_set_t *ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_id_t *id);
 
 /*
  * Called by the master: copies the shown entries, without counters, from the
@@ -240,40 +240,41 @@ ngx_etcd_set_t *ngx_etcd_set_declare(ngx_etcd_zone_t *zone,
  * listed again.  NGX_OK (also if there is no such set), NGX_AGAIN, or
  * NGX_ERROR (the zone is too small).
  */
-ngx_int_t ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_etcd_zone_t *from);
+ngx_int_t ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from);
 
 /*
  * Called by the master: enables counting of requests that wait for a member.
  * NGX_OK, or NGX_ERROR: the zone is too small, or its mutex is held.
  */
-ngx_int_t ngx_etcd_set_count_waiting(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set);
+ngx_int_t ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set);
 
 /*
  * Returns the time in ms since the set was last verified to be equal to
  * etcd's data below the prefix; -1: never verified, or incomplete (not listed
  * yet, denied, or no memory).
  */
-int64_t ngx_etcd_set_staleness(ngx_etcd_set_t *set);
+int64_t ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set);
 
 /*
  * Called by the owner: the set was equal to etcd's data at that time of
  * ngx_etcd_clock().
  */
-void ngx_etcd_set_verify(ngx_etcd_set_t *set, uint64_t time);
+void ngx_etcd_member_set_verify(ngx_etcd_member_set_t *set, uint64_t time);
 
 /*
  * For a leader that data from etcd no longer proves.  The owner sets the time
  * of the last confirmation by the leader's own API (0: not confirmed).
- * ngx_etcd_set_confirmed() returns 1 if the confirmation is recent enough;
- * any process may call it.
+ * ngx_etcd_member_set_confirmed() returns 1 if the confirmation is recent
+ * enough; any process may call it.
  */
-void ngx_etcd_set_confirm(ngx_etcd_set_t *set, uint64_t time);
-ngx_uint_t ngx_etcd_set_confirmed(ngx_etcd_set_t *set);
+void ngx_etcd_member_set_confirm(ngx_etcd_member_set_t *set, uint64_t time);
+ngx_uint_t ngx_etcd_member_set_confirmed(ngx_etcd_member_set_t *set);
 
 /* Returns NULL if there is no such slot. */
-ngx_etcd_slot_t *ngx_etcd_set_slot(ngx_etcd_set_t *set, ngx_uint_t n);
+ngx_etcd_slot_t *ngx_etcd_member_set_slot(ngx_etcd_member_set_t *set,
+    ngx_uint_t n);
 
 
 /* The position of a reading worker.  All zero: nothing was read. */
@@ -294,7 +295,7 @@ typedef struct {
                                                       earlier arrivals are
                                                       not counted for this
                                                       reader */
-} ngx_etcd_set_reader_t;
+} ngx_etcd_member_set_reader_t;
 
 
 /*
@@ -302,14 +303,14 @@ typedef struct {
  * reader's generation, and updates generation and revision.  All slots are
  * read if the generation is 0 or too old.  The entry is NULL for a free slot;
  * the entry must not be used after the handler returns.  While all slots are
- * read, the mutex is released after every NGX_ETCD_SET_SLOTS slots, and the
- * function returns at "until", a time of ngx_etcd_time_budget_now() (0: no
+ * read, the mutex is released after every NGX_ETCD_MEMBER_SET_SLOTS slots, and
+ * the function returns at "until", a time of ngx_etcd_time_budget_now() (0: no
  * limit); the next call continues.
  *
  * Complete pieces of a commit are read, that is, pieces that end with a
  * revision.  A set that a killed owner left partly committed is read after
  * the next owner has listed the set; a reader without members waits only
- * NGX_ETCD_SET_TORN ms.
+ * NGX_ETCD_MEMBER_SET_TORN ms.
  *
  *     NGX_OK        up to date,
  *     NGX_AGAIN     the time limit was reached: call again,
@@ -318,12 +319,13 @@ typedef struct {
  *                   known members,
  *     NGX_ERROR     the handler failed; the generation is unchanged.
  */
-typedef ngx_int_t (*ngx_etcd_set_read_pt)(void *data, ngx_uint_t n,
+typedef ngx_int_t (*ngx_etcd_member_set_read_pt)(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
 
-ngx_int_t ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    uint32_t id, ngx_etcd_set_reader_t *reader, uint64_t until,
-    ngx_etcd_set_read_pt handler, void *data);
+ngx_int_t ngx_etcd_member_set_read(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, uint32_t id,
+    ngx_etcd_member_set_reader_t *reader, uint64_t until,
+    ngx_etcd_member_set_read_pt handler, void *data);
 
 
 /*
@@ -331,21 +333,21 @@ ngx_int_t ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
  * data of the next commits arrived from etcd. The zone counts how long
  * workers take to read such data.
  */
-void ngx_etcd_set_arrived(ngx_etcd_set_t *set, uint64_t time);
+void ngx_etcd_member_set_arrived(ngx_etcd_member_set_t *set, uint64_t time);
 
 /*
  * Adds a page of slots.  NGX_ERROR: the zone is full.  NGX_AGAIN: the mutex
  * was held, or another process owns the zone; "force" skips the owner check,
  * for a set that no worker knows yet.
  */
-ngx_int_t ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_uint_t force);
+ngx_int_t ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_uint_t force);
 
 
 /* Returns a shared counter of a member; 0 if the member is gone. */
 
 static ngx_inline ngx_uint_t
-ngx_etcd_counter_get(ngx_etcd_word_t *word, uint32_t uid)
+ngx_etcd_counter_get(ngx_etcd_atomic64_t *word, uint32_t uid)
 {
     uint64_t  value;
 
@@ -355,9 +357,9 @@ ngx_etcd_counter_get(ngx_etcd_word_t *word, uint32_t uid)
 }
 
 
-ngx_uint_t ngx_etcd_counter_add(ngx_etcd_word_t *word, uint32_t uid,
+ngx_uint_t ngx_etcd_counter_add(ngx_etcd_atomic64_t *word, uint32_t uid,
     ngx_int_t n);
-void ngx_etcd_counter_set(ngx_etcd_word_t *word, uint32_t uid, uint32_t n);
+void ngx_etcd_counter_set(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t n);
 
 
-#endif /* _NGX_ETCD_SET_H_INCLUDED_ */
+#endif /* _NGX_ETCD_MEMBER_SET_H_INCLUDED_ */

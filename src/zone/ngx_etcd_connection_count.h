@@ -23,13 +23,13 @@
  */
 
 
-#ifndef _NGX_ETCD_LEDGER_H_INCLUDED_
-#define _NGX_ETCD_LEDGER_H_INCLUDED_
+#ifndef _NGX_ETCD_CONNECTION_COUNT_H_INCLUDED_
+#define _NGX_ETCD_CONNECTION_COUNT_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_set.h>
+#include <ngx_etcd_member_set.h>
 
 
 /*
@@ -37,20 +37,20 @@
  * process that it replaces.  If no row is free, the worker runs without one.
  * Does nothing if the process has a row.
  */
-void ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone);
+void ngx_etcd_connection_count_enter(ngx_etcd_zone_t *zone);
 
 /* Called by an exiting worker: subtracts all connections noted in its row. */
-void ngx_etcd_ledger_leave(ngx_etcd_zone_t *zone);
+void ngx_etcd_connection_count_leave(ngx_etcd_zone_t *zone);
 
 /* Settles the rows of processes that no longer exist. */
-void ngx_etcd_ledger_check(ngx_etcd_zone_t *zone);
+void ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone);
 
 /*
  * Returns the cell of the calling process for slot n; NULL: there is none.
  * The caller holds the mutex.
  */
-ngx_etcd_word_t *ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, ngx_uint_t n);
+ngx_etcd_atomic64_t *ngx_etcd_connection_count_cell(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_uint_t n);
 
 
 /*
@@ -59,7 +59,8 @@ ngx_etcd_word_t *ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone,
  */
 
 static ngx_inline void
-ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid, ngx_int_t n)
+ngx_etcd_connection_count_note(ngx_etcd_atomic64_t *cell, uint32_t uid,
+    ngx_int_t n)
 {
     uint64_t  value;
 
@@ -93,12 +94,12 @@ ngx_etcd_ledger_note(ngx_etcd_word_t *cell, uint32_t uid, ngx_int_t n)
  */
 
 static ngx_inline ngx_int_t
-ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
+ngx_etcd_connection_count_take(ngx_etcd_slot_t *slot, ngx_etcd_atomic64_t *cell,
     uint32_t uid, ngx_uint_t max)
 {
     uint64_t  value;
 
-    ngx_etcd_ledger_note(cell, uid, 1);
+    ngx_etcd_connection_count_note(cell, uid, 1);
 
     value = __atomic_load_n(&slot->conns, __ATOMIC_RELAXED);
 
@@ -108,7 +109,7 @@ ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
         }
 
         if (max != 0 && (value & 0xffffffff) >= max) {
-            ngx_etcd_ledger_note(cell, uid, -1);
+            ngx_etcd_connection_count_note(cell, uid, -1);
             return NGX_BUSY;
         }
 
@@ -123,7 +124,7 @@ ngx_etcd_ledger_take(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
 /* Removes a connection from the member with that uid. */
 
 static ngx_inline void
-ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
+ngx_etcd_connection_count_give(ngx_etcd_slot_t *slot, ngx_etcd_atomic64_t *cell,
     uint32_t uid)
 {
     uint64_t  value;
@@ -139,8 +140,8 @@ ngx_etcd_ledger_give(ngx_etcd_slot_t *slot, ngx_etcd_word_t *cell,
                                           __ATOMIC_ACQ_REL,
                                           __ATOMIC_RELAXED));
 
-    ngx_etcd_ledger_note(cell, uid, -1);
+    ngx_etcd_connection_count_note(cell, uid, -1);
 }
 
 
-#endif /* _NGX_ETCD_LEDGER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_CONNECTION_COUNT_H_INCLUDED_ */

@@ -13,49 +13,52 @@
 
 /* attempts to read the set of another zone */
 
-#define NGX_ETCD_SET_TRIES  32
+#define NGX_ETCD_MEMBER_SET_TRIES  32
 
 
 /* a set that is filled from another zone */
 
 typedef struct {
-    ngx_etcd_zone_t  *zone;
-    ngx_etcd_set_t   *set;
-    ngx_etcd_set_t   *from;              /* the source */
-    ngx_uint_t        commits;           /* of the source at the start */
-    ngx_uint_t        more;              /* the source has entries that are not
+    ngx_etcd_zone_t       *zone;
+    ngx_etcd_member_set_t *set;
+    ngx_etcd_member_set_t *from;              /* the source */
+    ngx_uint_t             commits;      /* of the source at the start */
+    ngx_uint_t             more;         /* the source has entries that are not
                                             shown */
-    ngx_uint_t        torn;              /* the source was partly committed */
+    ngx_uint_t             torn;         /* the source was partly committed */
 } ngx_etcd_heir_t;
 
 
-static void ngx_etcd_set_clear(void *data);
-static ngx_etcd_set_t *ngx_etcd_set_heir_of(ngx_etcd_zone_t *from,
+static void ngx_etcd_member_set_clear(void *data);
+static ngx_etcd_member_set_t *ngx_etcd_member_set_heir_of(ngx_etcd_zone_t *from,
     ngx_etcd_heir_t *heir);
-static ngx_int_t ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n,
+static ngx_int_t ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
-static ngx_int_t ngx_etcd_set_page(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_etcd_slot_t **page);
-static ngx_int_t ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    uint32_t id, ngx_etcd_set_reader_t *reader);
-static ngx_uint_t ngx_etcd_set_torn(ngx_etcd_set_t *set,
-    ngx_etcd_set_reader_t *reader);
-static ngx_int_t ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
-    ngx_etcd_set_read_pt handler, void *data);
-static ngx_int_t ngx_etcd_set_read_all(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_t *set, uint32_t id, ngx_etcd_set_reader_t *reader,
-    uint64_t until, ngx_etcd_set_read_pt handler, void *data);
-static void ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_etcd_set_reader_t *reader, ngx_atomic_uint_t to);
+static ngx_int_t ngx_etcd_member_set_page(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_slot_t **page);
+static ngx_int_t ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, uint32_t id,
+    ngx_etcd_member_set_reader_t *reader);
+static ngx_uint_t ngx_etcd_member_set_torn(ngx_etcd_member_set_t *set,
+    ngx_etcd_member_set_reader_t *reader);
+static ngx_int_t ngx_etcd_member_set_read_slot(ngx_etcd_member_set_t *set,
+    ngx_uint_t n, ngx_etcd_member_set_read_pt handler, void *data);
+static ngx_int_t ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, uint32_t id,
+    ngx_etcd_member_set_reader_t *reader, uint64_t until,
+    ngx_etcd_member_set_read_pt handler, void *data);
+static void ngx_etcd_member_set_visible(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_member_set_reader_t *reader,
+    ngx_atomic_uint_t to);
 
 
-const ngx_etcd_object_type_t  ngx_etcd_set_type = {
-    NGX_ETCD_ZONE_SETS, sizeof(ngx_etcd_set_t), ngx_etcd_set_clear
+const ngx_etcd_object_type_t  ngx_etcd_member_set_type = {
+    NGX_ETCD_ZONE_SETS, sizeof(ngx_etcd_member_set_t), ngx_etcd_member_set_clear
 };
 
 
-ngx_etcd_set_t *
-ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
+ngx_etcd_member_set_t *
+ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_member_set_id_t *id)
 {
     ngx_etcd_object_id_t  object;
 
@@ -63,7 +66,7 @@ ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
     object.name = id->name;
     object.prefix = id->prefix;
 
-    return ngx_etcd_object_declare(zone, &ngx_etcd_set_type, &object);
+    return ngx_etcd_object_declare(zone, &ngx_etcd_member_set_type, &object);
 }
 
 
@@ -73,20 +76,21 @@ ngx_etcd_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_set_id_t *id)
  */
 
 static void
-ngx_etcd_set_clear(void *data)
+ngx_etcd_member_set_clear(void *data)
 {
-    u_char          *p;
-    ngx_etcd_set_t  *set;
+    u_char                 *p;
+    ngx_etcd_member_set_t  *set;
 
     p = data;
     set = data;
 
-    ngx_memzero(p + offsetof(ngx_etcd_set_t, generation),
-                offsetof(ngx_etcd_set_t, waiting)
-                - offsetof(ngx_etcd_set_t, generation));
+    ngx_memzero(p + offsetof(ngx_etcd_member_set_t, generation),
+                offsetof(ngx_etcd_member_set_t, waiting)
+                - offsetof(ngx_etcd_member_set_t, generation));
 
-    ngx_memzero(p + offsetof(ngx_etcd_set_t, arrived),
-                sizeof(ngx_etcd_set_t) - offsetof(ngx_etcd_set_t, arrived));
+    ngx_memzero(p + offsetof(ngx_etcd_member_set_t, arrived),
+                sizeof(ngx_etcd_member_set_t) - offsetof(ngx_etcd_member_set_t,
+                                                         arrived));
 
     if (set->waiting != NULL) {
         ngx_memzero(set->waiting, sizeof(ngx_etcd_gauge_t));
@@ -95,7 +99,8 @@ ngx_etcd_set_clear(void *data)
 
 
 ngx_int_t
-ngx_etcd_set_count_waiting(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
+ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set)
 {
     if (set->waiting != NULL) {
         return NGX_OK;
@@ -115,18 +120,18 @@ ngx_etcd_set_count_waiting(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set)
 
 
 ngx_int_t
-ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_zone_t *from)
 {
-    uint32_t                id;
-    ngx_int_t               rc;
-    ngx_uint_t              i;
-    ngx_etcd_set_t         *old;
-    ngx_etcd_heir_t         heir;
-    ngx_etcd_set_reader_t   reader;
+    uint32_t                       id;
+    ngx_int_t                      rc;
+    ngx_uint_t                     i;
+    ngx_etcd_heir_t                heir;
+    ngx_etcd_member_set_t         *old;
+    ngx_etcd_member_set_reader_t   reader;
 
     ngx_memzero(&heir, sizeof(ngx_etcd_heir_t));
-    ngx_memzero(&reader, sizeof(ngx_etcd_set_reader_t));
+    ngx_memzero(&reader, sizeof(ngx_etcd_member_set_reader_t));
 
     heir.zone = zone;
     heir.set = set;
@@ -136,7 +141,7 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
         return NGX_AGAIN;
     }
 
-    old = ngx_etcd_set_heir_of(from, &heir);
+    old = ngx_etcd_member_set_heir_of(from, &heir);
     id = (old != NULL) ? old->object.id : 0;
 
     ngx_etcd_zone_unlock(from);
@@ -147,9 +152,9 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     rc = NGX_AGAIN;
 
-    for (i = 0; i < NGX_ETCD_SET_TRIES && rc == NGX_AGAIN; i++) {
-        rc = ngx_etcd_set_read(from, old, id, &reader, 0,
-                               ngx_etcd_set_inherit_slot, &heir);
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_TRIES && rc == NGX_AGAIN; i++) {
+        rc = ngx_etcd_member_set_read(from, old, id, &reader, 0,
+                                      ngx_etcd_member_set_inherit_slot, &heir);
     }
 
     if (rc != NGX_OK || ngx_etcd_zone_lock_patient(from) != NGX_OK) {
@@ -178,12 +183,13 @@ ngx_etcd_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 }
 
 
-static ngx_etcd_set_t *
-ngx_etcd_set_heir_of(ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir)
+static ngx_etcd_member_set_t *
+ngx_etcd_member_set_heir_of(ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir)
 {
-    ngx_etcd_set_t  *old;
+    ngx_etcd_member_set_t  *old;
 
-    old = ngx_etcd_object_find(from, &ngx_etcd_set_type, &heir->set->object);
+    old = ngx_etcd_object_find(from, &ngx_etcd_member_set_type,
+                               &heir->set->object);
 
     if (old != NULL) {
         heir->from = old;
@@ -200,7 +206,8 @@ ngx_etcd_set_heir_of(ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir)
  */
 
 static ngx_int_t
-ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
+ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
+    ngx_etcd_slot_t *slot)
 {
     ngx_etcd_heir_t *heir = data;
 
@@ -208,7 +215,7 @@ ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
     ngx_str_t           key;
     ngx_array_t         ops;
     ngx_etcd_op_t       op;
-    ngx_etcd_set_t     *set;
+    ngx_etcd_member_set_t  *set;
     ngx_etcd_entry_t   *entry;
     ngx_etcd_commit_t   commit;
 
@@ -217,7 +224,7 @@ ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
     heir->torn |= heir->from->dirty;
 
     while (n >= set->nslots) {
-        if (ngx_etcd_set_grow(heir->zone, set, 1) != NGX_OK) {
+        if (ngx_etcd_member_set_grow(heir->zone, set, 1) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -227,7 +234,7 @@ ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 
     op.op = NGX_ETCD_OP_REMOVE;
     op.slot = n;
-    op.old = ngx_etcd_set_slot(set, n)->entry;
+    op.old = ngx_etcd_member_set_slot(set, n)->entry;
 
     if (entry == NULL && op.old == NULL) {
         return NGX_OK;
@@ -261,21 +268,21 @@ ngx_etcd_set_inherit_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
     commit.ops = &ops;
     commit.force = 1;
 
-    return (ngx_etcd_set_commit(heir->zone, set, &commit) == NGX_OK)
+    return (ngx_etcd_member_set_commit(heir->zone, set, &commit) == NGX_OK)
            ? NGX_OK : NGX_ERROR;
 }
 
 
 int64_t
-ngx_etcd_set_staleness(ngx_etcd_set_t *set)
+ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set)
 {
-    return (set->state == NGX_ETCD_SET_SYNCED)
+    return (set->state == NGX_ETCD_MEMBER_SET_SYNCED)
            ? ngx_etcd_zone_since(&set->verified) : -1;
 }
 
 
 void
-ngx_etcd_set_verify(ngx_etcd_set_t *set, uint64_t time)
+ngx_etcd_member_set_verify(ngx_etcd_member_set_t *set, uint64_t time)
 {
     if (time > set->verified) {
         __atomic_store_n(&set->verified, time, __ATOMIC_RELEASE);
@@ -284,49 +291,51 @@ ngx_etcd_set_verify(ngx_etcd_set_t *set, uint64_t time)
 
 
 void
-ngx_etcd_set_confirm(ngx_etcd_set_t *set, uint64_t time)
+ngx_etcd_member_set_confirm(ngx_etcd_member_set_t *set, uint64_t time)
 {
     __atomic_store_n(&set->confirmed, time, __ATOMIC_RELEASE);
 }
 
 
 ngx_uint_t
-ngx_etcd_set_confirmed(ngx_etcd_set_t *set)
+ngx_etcd_member_set_confirmed(ngx_etcd_member_set_t *set)
 {
     uint64_t  confirmed;
 
     confirmed = __atomic_load_n(&set->confirmed, __ATOMIC_ACQUIRE);
 
     return confirmed != 0
-           && ngx_etcd_clock() - confirmed <= NGX_ETCD_SET_FAILSAFE;
+           && ngx_etcd_clock() - confirmed <= NGX_ETCD_MEMBER_SET_FAILSAFE;
 }
 
 
 ngx_etcd_slot_t *
-ngx_etcd_set_slot(ngx_etcd_set_t *set, ngx_uint_t n)
+ngx_etcd_member_set_slot(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
+    ngx_uint_t         chunk;
     ngx_etcd_slot_t  **dir;
 
     if (n >= set->nslots) {
         return NULL;
     }
 
-    dir = set->dirs[n / (NGX_ETCD_SET_SLOTS * NGX_ETCD_SET_CHUNKS)];
+    chunk = n / NGX_ETCD_MEMBER_SET_SLOTS;
+    dir = set->dirs[chunk / NGX_ETCD_MEMBER_SET_CHUNKS];
 
-    return &dir[n / NGX_ETCD_SET_SLOTS % NGX_ETCD_SET_CHUNKS]
-               [n % NGX_ETCD_SET_SLOTS];
+    return &dir[chunk % NGX_ETCD_MEMBER_SET_CHUNKS]
+               [n % NGX_ETCD_MEMBER_SET_SLOTS];
 }
 
 
 ngx_int_t
-ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_uint_t force)
 {
     ngx_int_t           rc;
     ngx_uint_t          chunk;
     ngx_etcd_slot_t  ***dir;
 
-    if (set->nslots >= NGX_ETCD_SET_MAX_SLOTS) {
+    if (set->nslots >= NGX_ETCD_MEMBER_SET_MAX_SLOTS) {
         return NGX_ERROR;
     }
 
@@ -340,17 +349,18 @@ ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     }
 
     rc = NGX_ERROR;
-    chunk = set->nslots / NGX_ETCD_SET_SLOTS;
-    dir = &set->dirs[chunk / NGX_ETCD_SET_CHUNKS];
+    chunk = set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
+    dir = &set->dirs[chunk / NGX_ETCD_MEMBER_SET_CHUNKS];
 
     if (*dir == NULL) {
         *dir = ngx_slab_calloc_locked(zone->shpool,
-                                      NGX_ETCD_SET_CHUNKS
+                                      NGX_ETCD_MEMBER_SET_CHUNKS
                                       * sizeof(ngx_etcd_slot_t *));
     }
 
     if (*dir != NULL) {
-        rc = ngx_etcd_set_page(zone, set, &(*dir)[chunk % NGX_ETCD_SET_CHUNKS]);
+        chunk %= NGX_ETCD_MEMBER_SET_CHUNKS;
+        rc = ngx_etcd_member_set_page(zone, set, &(*dir)[chunk]);
     }
 
     ngx_etcd_zone_unlock(zone);
@@ -360,7 +370,7 @@ ngx_etcd_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 static ngx_int_t
-ngx_etcd_set_page(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
+ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_slot_t **page)
 {
     ngx_etcd_redo_t   redo;
@@ -381,7 +391,8 @@ ngx_etcd_set_page(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
     }
 
     ngx_etcd_redo_set(&redo, page, chunk);
-    ngx_etcd_redo_set(&redo, &set->nslots, set->nslots + NGX_ETCD_SET_SLOTS);
+    ngx_etcd_redo_set(&redo, &set->nslots,
+                      set->nslots + NGX_ETCD_MEMBER_SET_SLOTS);
 
     ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
@@ -390,15 +401,15 @@ ngx_etcd_set_page(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 ngx_int_t
-ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
-    ngx_etcd_set_reader_t *reader, uint64_t until,
-    ngx_etcd_set_read_pt handler, void *data)
+ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint32_t id, ngx_etcd_member_set_reader_t *reader, uint64_t until,
+    ngx_etcd_member_set_read_pt handler, void *data)
 {
     uint32_t           n;
     ngx_int_t          rc;
     ngx_atomic_uint_t  from;
 
-    rc = ngx_etcd_set_lock(zone, set, id, reader);
+    rc = ngx_etcd_member_set_lock(zone, set, id, reader);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -408,10 +419,12 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
     while (rc == NGX_OK && (reader->all || from != set->generation)) {
 
         if (reader->all
-            || from < set->base || set->generation - from > NGX_ETCD_SET_RING)
+            || from < set->base
+            || set->generation - from > NGX_ETCD_MEMBER_SET_RING)
         {
-            rc = ngx_etcd_set_read_all(zone, set, id, reader, until, handler,
-                                       data);
+            rc = ngx_etcd_member_set_read_all(zone, set, id, reader, until,
+                                              handler,
+                                              data);
 
             if (rc != NGX_OK && rc != NGX_ERROR) {
                 return rc;
@@ -421,21 +434,21 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
             continue;
         }
 
-        n = set->ring[++from % NGX_ETCD_SET_RING];
+        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
 
         /* read a slot that changed several times in a row once */
 
         if (from != set->generation
-            && n == set->ring[(from + 1) % NGX_ETCD_SET_RING])
+            && n == set->ring[(from + 1) % NGX_ETCD_MEMBER_SET_RING])
         {
             continue;
         }
 
-        rc = ngx_etcd_set_read_slot(set, n, handler, data);
+        rc = ngx_etcd_member_set_read_slot(set, n, handler, data);
     }
 
     if (rc == NGX_OK) {
-        ngx_etcd_set_visible(zone, set, reader, from);
+        ngx_etcd_member_set_visible(zone, set, reader, from);
 
         reader->generation = from;
         reader->revision = set->revision;
@@ -450,12 +463,13 @@ ngx_etcd_set_read(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 /* Partly committed members are better than none. */
 
 static ngx_uint_t
-ngx_etcd_set_torn(ngx_etcd_set_t *set, ngx_etcd_set_reader_t *reader)
+ngx_etcd_member_set_torn(ngx_etcd_member_set_t *set,
+    ngx_etcd_member_set_reader_t *reader)
 {
     return reader->any
            || (reader->generation == 0
                && set->torn != 0
-               && ngx_current_msec - set->torn >= NGX_ETCD_SET_TORN);
+               && ngx_current_msec - set->torn >= NGX_ETCD_MEMBER_SET_TORN);
 }
 
 
@@ -464,8 +478,8 @@ ngx_etcd_set_torn(ngx_etcd_set_t *set, ngx_etcd_set_reader_t *reader)
  */
 
 static void
-ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
-    ngx_etcd_set_reader_t *reader, ngx_atomic_uint_t to)
+ngx_etcd_member_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_member_set_reader_t *reader, ngx_atomic_uint_t to)
 {
     uint64_t             now;
     ngx_uint_t           i;
@@ -477,7 +491,7 @@ ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
     now = ngx_etcd_time_budget_now();
 
-    for (i = 0; i < NGX_ETCD_SET_ARRIVALS; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_ARRIVALS; i++) {
         arrival = &set->arrivals[i];
 
         if (arrival->generation > reader->generation
@@ -492,15 +506,15 @@ ngx_etcd_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set,
 
 
 void
-ngx_etcd_set_arrived(ngx_etcd_set_t *set, uint64_t time)
+ngx_etcd_member_set_arrived(ngx_etcd_member_set_t *set, uint64_t time)
 {
     set->arrived = time;
 }
 
 
 static ngx_int_t
-ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
-    ngx_etcd_set_reader_t *reader)
+ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint32_t id, ngx_etcd_member_set_reader_t *reader)
 {
     ngx_int_t  rc;
 
@@ -514,7 +528,7 @@ ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
     if (set->object.id != id) {
         rc = NGX_DECLINED;
 
-    } else if (set->dirty && !ngx_etcd_set_torn(set, reader)) {
+    } else if (set->dirty && !ngx_etcd_member_set_torn(set, reader)) {
         rc = NGX_BUSY;
     }
 
@@ -527,10 +541,10 @@ ngx_etcd_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 
 
 static ngx_int_t
-ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
-    ngx_etcd_set_read_pt handler, void *data)
+ngx_etcd_member_set_read_slot(ngx_etcd_member_set_t *set, ngx_uint_t n,
+    ngx_etcd_member_set_read_pt handler, void *data)
 {
-    return handler(data, n, ngx_etcd_set_slot(set, n));
+    return handler(data, n, ngx_etcd_member_set_slot(set, n));
 }
 
 
@@ -541,9 +555,9 @@ ngx_etcd_set_read_slot(ngx_etcd_set_t *set, ngx_uint_t n,
  */
 
 static ngx_int_t
-ngx_etcd_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
-    ngx_etcd_set_reader_t *reader, uint64_t until,
-    ngx_etcd_set_read_pt handler, void *data)
+ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint32_t id, ngx_etcd_member_set_reader_t *reader, uint64_t until,
+    ngx_etcd_member_set_read_pt handler, void *data)
 {
     ngx_int_t  rc;
 
@@ -555,13 +569,13 @@ ngx_etcd_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 
     while (reader->next < set->nslots) {
 
-        if (ngx_etcd_set_read_slot(set, reader->next, handler, data)
+        if (ngx_etcd_member_set_read_slot(set, reader->next, handler, data)
             != NGX_OK)
         {
             return NGX_ERROR;
         }
 
-        if (++reader->next % NGX_ETCD_SET_SLOTS != 0) {
+        if (++reader->next % NGX_ETCD_MEMBER_SET_SLOTS != 0) {
             continue;
         }
 
@@ -571,7 +585,7 @@ ngx_etcd_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
             return NGX_AGAIN;
         }
 
-        rc = ngx_etcd_set_lock(zone, set, id, reader);
+        rc = ngx_etcd_member_set_lock(zone, set, id, reader);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -584,7 +598,7 @@ ngx_etcd_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, uint32_t id,
 
 
 ngx_uint_t
-ngx_etcd_counter_add(ngx_etcd_word_t *word, uint32_t uid, ngx_int_t n)
+ngx_etcd_counter_add(ngx_etcd_atomic64_t *word, uint32_t uid, ngx_int_t n)
 {
     uint32_t  number;
     uint64_t  value;
@@ -615,7 +629,7 @@ ngx_etcd_counter_add(ngx_etcd_word_t *word, uint32_t uid, ngx_int_t n)
 
 
 void
-ngx_etcd_counter_set(ngx_etcd_word_t *word, uint32_t uid, uint32_t n)
+ngx_etcd_counter_set(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t n)
 {
     uint64_t  value;
 

@@ -7,17 +7,17 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_ledger.h>
+#include <ngx_etcd_connection_count.h>
 #include <ngx_etcd_process.h>
 
 
 /* a fraction, 1/8, of the zone that is not used for cells */
 
-#define NGX_ETCD_LEDGER_SPARE  8
+#define NGX_ETCD_CONNECTION_COUNT_SPARE  8
 
 /* pages of slots, and connections, settled per acquisition of the mutex */
 
-#define NGX_ETCD_LEDGER_PIECE  128
+#define NGX_ETCD_CONNECTION_COUNT_PIECE  128
 
 
 /*
@@ -31,23 +31,25 @@ typedef struct {
     uint32_t    id;                      /* current set */
     ngx_uint_t  n;                       /* current slot */
     ngx_uint_t  left;                    /* in this piece */
-} ngx_etcd_ledger_walk_t;
+} ngx_etcd_connection_count_walk_t;
 
 
-static ngx_int_t ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row,
-    ngx_pid_t pid);
-static ngx_uint_t ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone,
-    ngx_etcd_ledger_walk_t *walk);
-static ngx_uint_t ngx_etcd_ledger_settle_set(ngx_etcd_set_t *set,
-    ngx_etcd_ledger_walk_t *walk);
-static ngx_uint_t ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots,
-    ngx_etcd_word_t *cells, ngx_uint_t *left);
-static ngx_etcd_chunk_t *ngx_etcd_ledger_chunk(ngx_etcd_set_t *set,
+static ngx_int_t ngx_etcd_connection_count_settle(ngx_etcd_zone_t *zone,
+    ngx_uint_t row, ngx_pid_t pid);
+static ngx_uint_t ngx_etcd_connection_count_piece(ngx_etcd_zone_t *zone,
+    ngx_etcd_connection_count_walk_t *walk);
+static ngx_uint_t ngx_etcd_connection_count_settle_set(
+    ngx_etcd_member_set_t *set,
+    ngx_etcd_connection_count_walk_t *walk);
+static ngx_uint_t ngx_etcd_connection_count_settle_chunk(ngx_etcd_slot_t *slots,
+    ngx_etcd_atomic64_t *cells, ngx_uint_t *left);
+static ngx_etcd_chunk_t *ngx_etcd_connection_count_chunk(
+    ngx_etcd_member_set_t *set,
     ngx_uint_t n);
 
 
 void
-ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone)
+ngx_etcd_connection_count_enter(ngx_etcd_zone_t *zone)
 {
     ngx_pid_t             pid;
     ngx_uint_t            i;
@@ -70,7 +72,7 @@ ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone)
         if (pid != 0
             && (rows[i].process == ngx_process_slot
                 || ngx_etcd_process_gone(pid))
-            && ngx_etcd_ledger_settle(zone, i, pid) != NGX_OK)
+            && ngx_etcd_connection_count_settle(zone, i, pid) != NGX_OK)
         {
             return;
         }
@@ -98,10 +100,10 @@ ngx_etcd_ledger_enter(ngx_etcd_zone_t *zone)
 
 
 void
-ngx_etcd_ledger_leave(ngx_etcd_zone_t *zone)
+ngx_etcd_connection_count_leave(ngx_etcd_zone_t *zone)
 {
     if (zone->row != NGX_ETCD_ZONE_NO_ROW
-        && ngx_etcd_ledger_settle(zone, zone->row, ngx_pid) == NGX_OK)
+        && ngx_etcd_connection_count_settle(zone, zone->row, ngx_pid) == NGX_OK)
     {
         zone->row = NGX_ETCD_ZONE_NO_ROW;
     }
@@ -109,7 +111,7 @@ ngx_etcd_ledger_leave(ngx_etcd_zone_t *zone)
 
 
 void
-ngx_etcd_ledger_check(ngx_etcd_zone_t *zone)
+ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone)
 {
     ngx_pid_t             pid;
     ngx_uint_t            i;
@@ -123,7 +125,7 @@ ngx_etcd_ledger_check(ngx_etcd_zone_t *zone)
 
         if (pid != 0
             && ngx_etcd_process_gone(pid)
-            && ngx_etcd_ledger_settle(zone, i, pid) != NGX_OK)
+            && ngx_etcd_connection_count_settle(zone, i, pid) != NGX_OK)
         {
             return;
         }
@@ -137,12 +139,13 @@ ngx_etcd_ledger_check(ngx_etcd_zone_t *zone)
  */
 
 static ngx_int_t
-ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row, ngx_pid_t pid)
+ngx_etcd_connection_count_settle(ngx_etcd_zone_t *zone, ngx_uint_t row,
+    ngx_pid_t pid)
 {
-    ngx_uint_t              more;
-    ngx_etcd_ledger_walk_t  walk;
+    ngx_uint_t                        more;
+    ngx_etcd_connection_count_walk_t  walk;
 
-    ngx_memzero(&walk, sizeof(ngx_etcd_ledger_walk_t));
+    ngx_memzero(&walk, sizeof(ngx_etcd_connection_count_walk_t));
 
     walk.row = row;
     walk.pid = pid;
@@ -152,7 +155,7 @@ ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row, ngx_pid_t pid)
             return NGX_AGAIN;
         }
 
-        more = ngx_etcd_ledger_piece(zone, &walk);
+        more = ngx_etcd_connection_count_piece(zone, &walk);
 
         ngx_etcd_zone_unlock(zone);
 
@@ -166,11 +169,12 @@ ngx_etcd_ledger_settle(ngx_etcd_zone_t *zone, ngx_uint_t row, ngx_pid_t pid)
 
 
 static ngx_uint_t
-ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone, ngx_etcd_ledger_walk_t *walk)
+ngx_etcd_connection_count_piece(ngx_etcd_zone_t *zone,
+    ngx_etcd_connection_count_walk_t *walk)
 {
-    ngx_queue_t          *q, *sets;
-    ngx_etcd_set_t       *set;
-    ngx_etcd_zone_row_t  *row;
+    ngx_queue_t            *q, *sets;
+    ngx_etcd_zone_row_t    *row;
+    ngx_etcd_member_set_t  *set;
 
     row = &zone->sh->rows[walk->row];
 
@@ -180,7 +184,7 @@ ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone, ngx_etcd_ledger_walk_t *walk)
         return 0;
     }
 
-    walk->left = NGX_ETCD_LEDGER_PIECE;
+    walk->left = NGX_ETCD_CONNECTION_COUNT_PIECE;
 
     sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
 
@@ -188,10 +192,10 @@ ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone, ngx_etcd_ledger_walk_t *walk)
          q != ngx_queue_sentinel(sets);
          q = ngx_queue_next(q))
     {
-        set = ngx_queue_data(q, ngx_etcd_set_t, object.queue);
+        set = ngx_queue_data(q, ngx_etcd_member_set_t, object.queue);
 
         if (set->object.id >= walk->id && set->object.id != 0
-            && !ngx_etcd_ledger_settle_set(set, walk))
+            && !ngx_etcd_connection_count_settle_set(set, walk))
         {
             return 1;
         }
@@ -204,27 +208,33 @@ ngx_etcd_ledger_piece(ngx_etcd_zone_t *zone, ngx_etcd_ledger_walk_t *walk)
 
 
 static ngx_uint_t
-ngx_etcd_ledger_settle_set(ngx_etcd_set_t *set, ngx_etcd_ledger_walk_t *walk)
+ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
+    ngx_etcd_connection_count_walk_t *walk)
 {
-    ngx_etcd_word_t  *cells;
+    ngx_etcd_slot_t      *slots;
+    ngx_etcd_atomic64_t  *cells;
 
     if (set->object.id != walk->id) {
         walk->id = set->object.id;
         walk->n = 0;
     }
 
-    for ( /* void */ ; walk->n < set->nslots; walk->n += NGX_ETCD_SET_SLOTS) {
+    for ( /* void */ ;
+         walk->n < set->nslots;
+         walk->n += NGX_ETCD_MEMBER_SET_SLOTS)
+    {
 
         if (walk->left == 0) {
             return 0;
         }
 
         walk->left--;
-        cells = ngx_etcd_ledger_chunk(set, walk->n)->rows[walk->row];
+        slots = ngx_etcd_member_set_slot(set, walk->n);
+        cells = ngx_etcd_connection_count_chunk(set, walk->n)->rows[walk->row];
 
         if (cells != NULL
-            && !ngx_etcd_ledger_settle_chunk(ngx_etcd_set_slot(set, walk->n),
-                                             cells, &walk->left))
+            && !ngx_etcd_connection_count_settle_chunk(slots, cells,
+                                                       &walk->left))
         {
             return 0;
         }
@@ -241,12 +251,12 @@ ngx_etcd_ledger_settle_set(ngx_etcd_set_t *set, ngx_etcd_ledger_walk_t *walk)
  */
 
 static ngx_uint_t
-ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots, ngx_etcd_word_t *cells,
-    ngx_uint_t *left)
+ngx_etcd_connection_count_settle_chunk(ngx_etcd_slot_t *slots,
+    ngx_etcd_atomic64_t *cells, ngx_uint_t *left)
 {
     ngx_uint_t  i;
 
-    for (i = 0; i < NGX_ETCD_SET_SLOTS; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
         while ((uint32_t) cells[i] != 0) {
 
             if (*left == 0) {
@@ -255,8 +265,8 @@ ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots, ngx_etcd_word_t *cells,
 
             (*left)--;
 
-            ngx_etcd_ledger_give(&slots[i], &cells[i],
-                                 (uint32_t) (cells[i] >> 32));
+            ngx_etcd_connection_count_give(&slots[i], &cells[i],
+                                           (uint32_t) (cells[i] >> 32));
         }
     }
 
@@ -265,24 +275,25 @@ ngx_etcd_ledger_settle_chunk(ngx_etcd_slot_t *slots, ngx_etcd_word_t *cells,
 
 
 static ngx_etcd_chunk_t *
-ngx_etcd_ledger_chunk(ngx_etcd_set_t *set, ngx_uint_t n)
+ngx_etcd_connection_count_chunk(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
     return (ngx_etcd_chunk_t *)
-           ngx_etcd_set_slot(set, n - n % NGX_ETCD_SET_SLOTS);
+           ngx_etcd_member_set_slot(set, n - n % NGX_ETCD_MEMBER_SET_SLOTS);
 }
 
 
-ngx_etcd_word_t *
-ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n)
+ngx_etcd_atomic64_t *
+ngx_etcd_connection_count_cell(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
-    ngx_uint_t         pages;
-    ngx_etcd_word_t  **cells;
+    ngx_uint_t             pages;
+    ngx_etcd_atomic64_t  **cells;
 
     if (zone->row == NGX_ETCD_ZONE_NO_ROW) {
         return NULL;
     }
 
-    cells = &ngx_etcd_ledger_chunk(set, n)->rows[zone->row];
+    cells = &ngx_etcd_connection_count_chunk(set, n)->rows[zone->row];
 
     if (*cells == NULL) {
 
@@ -290,16 +301,17 @@ ngx_etcd_ledger_cell(ngx_etcd_zone_t *zone, ngx_etcd_set_t *set, ngx_uint_t n)
 
         pages = (zone->shpool->end - zone->shpool->start) / ngx_pagesize;
 
-        if (zone->shpool->pfree < pages / NGX_ETCD_LEDGER_SPARE) {
+        if (zone->shpool->pfree < pages / NGX_ETCD_CONNECTION_COUNT_SPARE) {
             return NULL;
         }
 
-        *cells = ngx_slab_calloc_locked(zone->shpool, NGX_ETCD_SET_SLOTS
-                                                  * sizeof(ngx_etcd_word_t));
+        *cells = ngx_slab_calloc_locked(zone->shpool,
+                                        NGX_ETCD_MEMBER_SET_SLOTS
+                                        * sizeof(ngx_etcd_atomic64_t));
         if (*cells == NULL) {
             return NULL;
         }
     }
 
-    return (ngx_etcd_word_t *) &(*cells)[n % NGX_ETCD_SET_SLOTS];
+    return (ngx_etcd_atomic64_t *) &(*cells)[n % NGX_ETCD_MEMBER_SET_SLOTS];
 }

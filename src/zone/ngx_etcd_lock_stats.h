@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_TALLY_H_INCLUDED_
-#define _NGX_ETCD_TALLY_H_INCLUDED_
+#ifndef _NGX_ETCD_LOCK_STATS_H_INCLUDED_
+#define _NGX_ETCD_LOCK_STATS_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -25,15 +25,15 @@ typedef struct {
     ngx_atomic_t         timeouts;
     ngx_atomic_t         lost;
     ngx_atomic_t         handoffs;
-} ngx_etcd_tally_t;
+} ngx_etcd_lock_stats_t;
 
 
 /*
  * Called by the master: finds or creates the counters of the lock with that
  * name.  NULL: the zone is too small, or its mutex is held.
  */
-ngx_etcd_tally_t *ngx_etcd_tally_declare(ngx_etcd_zone_t *zone,
+ngx_etcd_lock_stats_t *ngx_etcd_lock_stats_declare(ngx_etcd_zone_t *zone,
     ngx_str_t *name);
 
 
-#endif /* _NGX_ETCD_TALLY_H_INCLUDED_ */
+#endif /* _NGX_ETCD_LOCK_STATS_H_INCLUDED_ */
