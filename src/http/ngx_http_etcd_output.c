@@ -447,17 +447,17 @@ ngx_http_etcd_output_header(ngx_http_etcd_output_t *output)
 static ngx_int_t
 ngx_http_etcd_output_filter(ngx_http_etcd_output_t *output)
 {
-    ngx_int_t            rc;
-    ngx_buf_t           *b;
-    ngx_chain_t         *out;
-    ngx_http_request_t  *r;
-    ngx_etcd_writer_t   *writer;
+    ngx_int_t                rc;
+    ngx_buf_t               *b;
+    ngx_chain_t             *out;
+    ngx_http_request_t      *r;
+    ngx_etcd_text_buffer_t  *buffer;
 
     r = output->request;
-    writer = &output->status->out;
-    b = writer->buf;
+    buffer = &output->status->out;
+    b = buffer->buf;
 
-    out = ngx_etcd_writer_take(writer);
+    out = ngx_etcd_text_buffer_take(buffer);
 
     if (output->complete && out == NULL) {
         return ngx_http_send_special(r, NGX_HTTP_LAST);
@@ -471,8 +471,8 @@ ngx_http_etcd_output_filter(ngx_http_etcd_output_t *output)
 
     rc = ngx_http_output_filter(r, out);
 
-    ngx_chain_update_chains(r->pool, &writer->free, &output->busy, &out,
-                            writer->tag);
+    ngx_chain_update_chains(r->pool, &buffer->free, &output->busy, &out,
+                            buffer->tag);
 
     return rc;
 }

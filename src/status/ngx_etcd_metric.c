@@ -10,16 +10,16 @@
 
 
 static const char *ngx_etcd_metric_suffix(const ngx_etcd_metric_t *metric);
-static void ngx_etcd_metric_line(ngx_etcd_writer_t *out,
+static void ngx_etcd_metric_line(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_metric_t *metric, const char *suffix,
     ngx_etcd_metric_label_t *labels, ngx_uint_t n, uint64_t value,
     ngx_etcd_metric_scale_e scale);
-static void ngx_etcd_metric_text(ngx_etcd_writer_t *out, const char *text);
+static void ngx_etcd_metric_text(ngx_etcd_text_buffer_t *out, const char *text);
 
 
 void
-ngx_etcd_metric_head(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
-    ngx_uint_t openmetrics)
+ngx_etcd_metric_head(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_metric_t *metric, ngx_uint_t openmetrics)
 {
     const char  *type, *suffix;
 
@@ -40,17 +40,17 @@ ngx_etcd_metric_head(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
         }
     }
 
-    ngx_etcd_writer_printf(out, "# TYPE %s%s %s\n", metric->name, suffix,
-                           type);
+    ngx_etcd_text_buffer_printf(out, "# TYPE %s%s %s\n", metric->name, suffix,
+                                type);
 
     if (openmetrics && metric->unit != NULL) {
-        ngx_etcd_writer_printf(out, "# UNIT %s %s\n", metric->name,
-                               metric->unit);
+        ngx_etcd_text_buffer_printf(out, "# UNIT %s %s\n", metric->name,
+                                    metric->unit);
     }
 
-    ngx_etcd_writer_printf(out, "# HELP %s%s ", metric->name, suffix);
+    ngx_etcd_text_buffer_printf(out, "# HELP %s%s ", metric->name, suffix);
     ngx_etcd_metric_text(out, metric->help);
-    ngx_etcd_writer_literal(out, "\n");
+    ngx_etcd_text_buffer_literal(out, "\n");
 }
 
 
@@ -72,8 +72,9 @@ ngx_etcd_metric_suffix(const ngx_etcd_metric_t *metric)
 
 
 void
-ngx_etcd_metric_sample(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
-    ngx_etcd_metric_label_t *labels, ngx_uint_t n, uint64_t value)
+ngx_etcd_metric_sample(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
+    ngx_uint_t n, uint64_t value)
 {
     ngx_etcd_metric_line(out, metric, ngx_etcd_metric_suffix(metric), labels,
                          n, value, metric->scale);
@@ -81,7 +82,7 @@ ngx_etcd_metric_sample(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
 
 
 void
-ngx_etcd_metric_histogram(ngx_etcd_writer_t *out,
+ngx_etcd_metric_histogram(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, ngx_etcd_histogram_t *histogram)
 {
@@ -128,9 +129,10 @@ ngx_etcd_metric_histogram(ngx_etcd_writer_t *out,
 
 
 static void
-ngx_etcd_metric_line(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
-    const char *suffix, ngx_etcd_metric_label_t *labels, ngx_uint_t n,
-    uint64_t value, ngx_etcd_metric_scale_e scale)
+ngx_etcd_metric_line(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_metric_t *metric, const char *suffix,
+    ngx_etcd_metric_label_t *labels, ngx_uint_t n, uint64_t value,
+    ngx_etcd_metric_scale_e scale)
 {
     ngx_uint_t  i;
 
@@ -140,39 +142,39 @@ ngx_etcd_metric_line(ngx_etcd_writer_t *out, const ngx_etcd_metric_t *metric,
     for (i = 0; i < n; i++) {
         ngx_etcd_metric_text(out, i == 0 ? "{" : ",");
         ngx_etcd_metric_text(out, labels[i].name);
-        ngx_etcd_writer_literal(out, "=");
-        ngx_etcd_writer_label(out, &labels[i].value);
+        ngx_etcd_text_buffer_literal(out, "=");
+        ngx_etcd_text_buffer_label(out, &labels[i].value);
     }
 
     ngx_etcd_metric_text(out, n == 0 ? " " : "} ");
 
     if (value == NGX_ETCD_METRIC_INFINITE) {
-        ngx_etcd_writer_literal(out, "+Inf\n");
+        ngx_etcd_text_buffer_literal(out, "+Inf\n");
         return;
     }
 
     switch (scale) {
 
     case NGX_ETCD_METRIC_MILLI:
-        ngx_etcd_writer_printf(out, "%uL.%03uL\n", value / 1000,
-                               value % 1000);
+        ngx_etcd_text_buffer_printf(out, "%uL.%03uL\n", value / 1000,
+                                    value % 1000);
         return;
 
     case NGX_ETCD_METRIC_MICRO:
-        ngx_etcd_writer_printf(out, "%uL.%06uL\n", value / 1000000,
-                               value % 1000000);
+        ngx_etcd_text_buffer_printf(out, "%uL.%06uL\n", value / 1000000,
+                                    value % 1000000);
         return;
 
     default: /* NGX_ETCD_METRIC_WHOLE */
-        ngx_etcd_writer_number(out, value);
-        ngx_etcd_writer_literal(out, "\n");
+        ngx_etcd_text_buffer_number(out, value);
+        ngx_etcd_text_buffer_literal(out, "\n");
         return;
     }
 }
 
 
 static void
-ngx_etcd_metric_text(ngx_etcd_writer_t *out, const char *text)
+ngx_etcd_metric_text(ngx_etcd_text_buffer_t *out, const char *text)
 {
-    ngx_etcd_writer_bytes(out, text, ngx_strlen(text));
+    ngx_etcd_text_buffer_bytes(out, text, ngx_strlen(text));
 }

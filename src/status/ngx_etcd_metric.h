@@ -13,7 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_histogram.h>
-#include <ngx_etcd_writer.h>
+#include <ngx_etcd_text_buffer.h>
 
 
 typedef enum {
@@ -75,15 +75,15 @@ typedef struct {
 
 
 /* Writes the header of a metric; its samples must follow immediately. */
-void ngx_etcd_metric_head(ngx_etcd_writer_t *out,
+void ngx_etcd_metric_head(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_metric_t *metric, ngx_uint_t openmetrics);
 
-void ngx_etcd_metric_sample(ngx_etcd_writer_t *out,
+void ngx_etcd_metric_sample(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, uint64_t value);
 
 /* Writes all samples of a histogram; labels must have room for one more. */
-void ngx_etcd_metric_histogram(ngx_etcd_writer_t *out,
+void ngx_etcd_metric_histogram(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, ngx_etcd_histogram_t *histogram);
 

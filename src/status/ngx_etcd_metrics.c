@@ -30,10 +30,10 @@ static ngx_int_t ngx_etcd_metrics_row(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field);
 static ngx_int_t ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
     const ngx_etcd_status_field_t *field);
-static void ngx_etcd_metrics_samples(ngx_etcd_writer_t *out,
+static void ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field,
     void *object);
-static void ngx_etcd_metrics_states(ngx_etcd_writer_t *out,
+static void ngx_etcd_metrics_states(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *field, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, void *value);
 static ngx_int_t ngx_etcd_metrics_eof(ngx_etcd_status_t *status,
@@ -236,7 +236,7 @@ ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
 
 
 static void
-ngx_etcd_metrics_samples(ngx_etcd_writer_t *out,
+ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field,
     void *object)
 {
@@ -281,7 +281,7 @@ ngx_etcd_metrics_samples(ngx_etcd_writer_t *out,
 /* A text counts as 1 for its state, and 0 for all others. */
 
 static void
-ngx_etcd_metrics_states(ngx_etcd_writer_t *out,
+ngx_etcd_metrics_states(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *field, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, void *value)
 {
@@ -308,7 +308,7 @@ ngx_etcd_metrics_eof(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind)
 {
     if (status->openmetrics) {
-        ngx_etcd_writer_literal(&status->out, "# EOF\n");
+        ngx_etcd_text_buffer_literal(&status->out, "# EOF\n");
     }
 
     return NGX_OK;

@@ -30,7 +30,7 @@ ngx_etcd_status_create(ngx_etcd_main_conf_t *conf,
     status->pool = pool;
     status->parts = parts;
 
-    ngx_etcd_writer_init(&status->out, pool, tag);
+    ngx_etcd_text_buffer_init(&status->out, pool, tag);
 
     if (ngx_etcd_status_list_upstreams(status) != NGX_OK) {
         return NULL;

@@ -19,7 +19,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_status_object.h>
 #include <ngx_etcd_view.h>
-#include <ngx_etcd_writer.h>
+#include <ngx_etcd_text_buffer.h>
 
 
 typedef struct ngx_etcd_status_s       ngx_etcd_status_t;
@@ -33,7 +33,7 @@ typedef struct ngx_etcd_status_kind_s  ngx_etcd_status_kind_t;
  *     NGX_OK        the part is complete,
  *     NGX_AGAIN     call again for the rest,
  *     NGX_BUSY      the mutex of a zone was held: call again later,
- *     NGX_ERROR     no memory (or the writer has failed).
+ *     NGX_ERROR     no memory (or the text buffer has failed).
  *
  * Row, stage, items and begun are 0 at the start of a part.
  */
@@ -48,7 +48,7 @@ typedef struct {
 struct ngx_etcd_status_s {
     ngx_etcd_main_conf_t         *conf;
     ngx_pool_t                   *pool;
-    ngx_etcd_writer_t             out;
+    ngx_etcd_text_buffer_t        out;
     const ngx_etcd_status_part_t *parts;      /* the last one has no
                                                  function */
     ngx_array_t                   upstreams;  /* ngx_etcd_status_upstream_t */

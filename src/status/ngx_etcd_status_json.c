@@ -63,13 +63,13 @@ static void ngx_etcd_status_json_name(ngx_etcd_status_t *status,
     ngx_str_t *name);
 static void ngx_etcd_status_json_item(ngx_etcd_status_t *status,
     const ngx_etcd_status_field_t *fields, void *object);
-static void ngx_etcd_status_json_fields(ngx_etcd_writer_t *out,
+static void ngx_etcd_status_json_fields(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *fields, void *object);
 static ngx_uint_t ngx_etcd_status_json_absent(
     const ngx_etcd_status_field_t *field, void *value);
-static void ngx_etcd_status_json_value(ngx_etcd_writer_t *out,
+static void ngx_etcd_status_json_value(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *field, void *value);
-static void ngx_etcd_status_json_objects(ngx_etcd_writer_t *out,
+static void ngx_etcd_status_json_objects(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *fields, ngx_etcd_status_list_t *list);
 static ngx_int_t ngx_etcd_status_json_pool(ngx_etcd_status_t *status);
 
@@ -92,7 +92,7 @@ static ngx_int_t
 ngx_etcd_status_json_nginx(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind)
 {
-    ngx_etcd_writer_literal(&status->out, "{");
+    ngx_etcd_text_buffer_literal(&status->out, "{");
     ngx_etcd_status_json_fields(&status->out, kind->fields,
                                 kind->row(status));
 
@@ -119,7 +119,7 @@ ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
     }
 
     if (upstream == NULL) {
-        ngx_etcd_writer_literal(&status->out, "}");
+        ngx_etcd_text_buffer_literal(&status->out, "}");
         return NGX_OK;
     }
 
@@ -187,10 +187,10 @@ ngx_etcd_status_json_open(ngx_etcd_status_t *status,
     }
 
     ngx_etcd_status_json_name(status, &upstream->name);
-    ngx_etcd_writer_literal(&status->out, "{");
+    ngx_etcd_text_buffer_literal(&status->out, "{");
     ngx_etcd_status_json_fields(&status->out, ngx_etcd_status_upstreams.fields,
                                 upstream);
-    ngx_etcd_writer_literal(&status->out, ",\"members\":[");
+    ngx_etcd_text_buffer_literal(&status->out, ",\"members\":[");
 
     return NGX_OK;
 }
@@ -220,7 +220,7 @@ ngx_etcd_status_json_members(ngx_etcd_status_t *status,
     }
 
     if (rc == NGX_DONE) {
-        ngx_etcd_writer_literal(&status->out, "],\"invalid\":[");
+        ngx_etcd_text_buffer_literal(&status->out, "],\"invalid\":[");
         return NGX_OK;
     }
 
@@ -266,7 +266,7 @@ ngx_etcd_status_json_invalid(ngx_etcd_status_t *status)
     for (n = 0; n < NGX_ETCD_STATUS_JSON_ROWS; n++) {
 
         if (status->items == status->list.nelts) {
-            ngx_etcd_writer_literal(&status->out, "]}");
+            ngx_etcd_text_buffer_literal(&status->out, "]}");
             return NGX_OK;
         }
 
@@ -292,16 +292,16 @@ ngx_etcd_status_json_locks(ngx_etcd_status_t *status,
     lock = kind->row(status);
 
     if (lock == NULL) {
-        ngx_etcd_writer_literal(&status->out, "}");
+        ngx_etcd_text_buffer_literal(&status->out, "}");
         return NGX_OK;
     }
 
     if (status->stage == NGX_ETCD_STATUS_JSON_HEAD) {
         ngx_etcd_status_json_name(status, &lock->name);
-        ngx_etcd_writer_literal(&status->out, "{");
+        ngx_etcd_text_buffer_literal(&status->out, "{");
         ngx_etcd_status_json_fields(&status->out, kind->fields,
                                     lock);
-        ngx_etcd_writer_literal(&status->out, ",\"holders\":[");
+        ngx_etcd_text_buffer_literal(&status->out, ",\"holders\":[");
 
         status->stage = NGX_ETCD_STATUS_JSON_HOLDERS;
         status->items = 0;
@@ -325,7 +325,7 @@ ngx_etcd_status_json_locks(ngx_etcd_status_t *status,
     }
 
     if (!waiters) {
-        ngx_etcd_writer_literal(&status->out, "],\"waiters\":[");
+        ngx_etcd_text_buffer_literal(&status->out, "],\"waiters\":[");
 
         status->stage = NGX_ETCD_STATUS_JSON_WAITERS;
         status->items = 0;
@@ -333,7 +333,7 @@ ngx_etcd_status_json_locks(ngx_etcd_status_t *status,
         return NGX_AGAIN;
     }
 
-    ngx_etcd_writer_literal(&status->out, "]}");
+    ngx_etcd_text_buffer_literal(&status->out, "]}");
 
     /* the next lock is preceded by a comma */
 
@@ -381,7 +381,7 @@ ngx_etcd_status_json_zone(ngx_etcd_status_t *status,
     ngx_etcd_status_json_begin(status, kind->name, "{");
     ngx_etcd_status_json_fields(&status->out, kind->fields,
                                 kind->row(status));
-    ngx_etcd_writer_literal(&status->out, "}");
+    ngx_etcd_text_buffer_literal(&status->out, "}");
 
     return NGX_OK;
 }
@@ -400,7 +400,7 @@ ngx_etcd_status_json_events(ngx_etcd_status_t *status,
     ngx_etcd_status_json_begin(status, kind->name, "[");
 
     if (status->row >= status->conf->clusters.nelts) {
-        ngx_etcd_writer_literal(&status->out, "]}\n");
+        ngx_etcd_text_buffer_literal(&status->out, "]}\n");
         return NGX_OK;
     }
 
@@ -470,16 +470,16 @@ ngx_etcd_status_json_map(ngx_etcd_status_t *status,
     object = kind->row(status);
 
     if (object == NULL) {
-        ngx_etcd_writer_literal(&status->out, "}");
+        ngx_etcd_text_buffer_literal(&status->out, "}");
         return NGX_OK;
     }
 
     /* each object begins with its name */
 
     ngx_etcd_status_json_name(status, object);
-    ngx_etcd_writer_literal(&status->out, "{");
+    ngx_etcd_text_buffer_literal(&status->out, "{");
     ngx_etcd_status_json_fields(&status->out, kind->fields, object);
-    ngx_etcd_writer_literal(&status->out, "}");
+    ngx_etcd_text_buffer_literal(&status->out, "}");
 
     status->row++;
 
@@ -495,7 +495,7 @@ ngx_etcd_status_json_begin(ngx_etcd_status_t *status, const char *name,
 {
     if (!status->begun) {
         status->begun = 1;
-        ngx_etcd_writer_printf(&status->out, ",\"%s\":%s", name, bracket);
+        ngx_etcd_text_buffer_printf(&status->out, ",\"%s\":%s", name, bracket);
     }
 }
 
@@ -504,7 +504,7 @@ static void
 ngx_etcd_status_json_comma(ngx_etcd_status_t *status)
 {
     if (status->items++ != 0) {
-        ngx_etcd_writer_literal(&status->out, ",");
+        ngx_etcd_text_buffer_literal(&status->out, ",");
     }
 }
 
@@ -513,8 +513,8 @@ static void
 ngx_etcd_status_json_name(ngx_etcd_status_t *status, ngx_str_t *name)
 {
     ngx_etcd_status_json_comma(status);
-    ngx_etcd_writer_text(&status->out, name);
-    ngx_etcd_writer_literal(&status->out, ":");
+    ngx_etcd_text_buffer_text(&status->out, name);
+    ngx_etcd_text_buffer_literal(&status->out, ":");
 }
 
 
@@ -523,14 +523,14 @@ ngx_etcd_status_json_item(ngx_etcd_status_t *status,
     const ngx_etcd_status_field_t *fields, void *object)
 {
     ngx_etcd_status_json_comma(status);
-    ngx_etcd_writer_literal(&status->out, "{");
+    ngx_etcd_text_buffer_literal(&status->out, "{");
     ngx_etcd_status_json_fields(&status->out, fields, object);
-    ngx_etcd_writer_literal(&status->out, "}");
+    ngx_etcd_text_buffer_literal(&status->out, "}");
 }
 
 
 static void
-ngx_etcd_status_json_fields(ngx_etcd_writer_t *out,
+ngx_etcd_status_json_fields(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *fields, void *object)
 {
     void                           *value;
@@ -548,12 +548,12 @@ ngx_etcd_status_json_fields(ngx_etcd_writer_t *out,
         }
 
         if (n++ != 0) {
-            ngx_etcd_writer_literal(out, ",");
+            ngx_etcd_text_buffer_literal(out, ",");
         }
 
-        ngx_etcd_writer_literal(out, "\"");
-        ngx_etcd_writer_bytes(out, field->name.data, field->name.len);
-        ngx_etcd_writer_literal(out, "\":");
+        ngx_etcd_text_buffer_literal(out, "\"");
+        ngx_etcd_text_buffer_bytes(out, field->name.data, field->name.len);
+        ngx_etcd_text_buffer_literal(out, "\":");
         ngx_etcd_status_json_value(out, field, value);
     }
 }
@@ -582,24 +582,24 @@ ngx_etcd_status_json_absent(const ngx_etcd_status_field_t *field, void *value)
 
 
 static void
-ngx_etcd_status_json_value(ngx_etcd_writer_t *out,
+ngx_etcd_status_json_value(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *field, void *value)
 {
     switch (field->type) {
 
     case NGX_ETCD_STATUS_NUMBER:
-        ngx_etcd_writer_number(out, *(int64_t *) value);
+        ngx_etcd_text_buffer_number(out, *(int64_t *) value);
         return;
 
     case NGX_ETCD_STATUS_BOOLEAN:
-        ngx_etcd_writer_printf(out, "%s",
-                               *(int64_t *) value ? "true" : "false");
+        ngx_etcd_text_buffer_printf(out, "%s",
+                                    *(int64_t *) value ? "true" : "false");
         return;
 
     case NGX_ETCD_STATUS_OBJECT:
-        ngx_etcd_writer_literal(out, "{");
+        ngx_etcd_text_buffer_literal(out, "{");
         ngx_etcd_status_json_fields(out, field->fields, value);
-        ngx_etcd_writer_literal(out, "}");
+        ngx_etcd_text_buffer_literal(out, "}");
         return;
 
     case NGX_ETCD_STATUS_LIST:
@@ -611,18 +611,18 @@ ngx_etcd_status_json_value(ngx_etcd_writer_t *out,
         if (field->type == NGX_ETCD_STATUS_NULLABLE
             && ((ngx_str_t *) value)->data == NULL)
         {
-            ngx_etcd_writer_literal(out, "null");
+            ngx_etcd_text_buffer_literal(out, "null");
             return;
         }
 
-        ngx_etcd_writer_text(out, value);
+        ngx_etcd_text_buffer_text(out, value);
         return;
     }
 }
 
 
 static void
-ngx_etcd_status_json_objects(ngx_etcd_writer_t *out,
+ngx_etcd_status_json_objects(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *fields, ngx_etcd_status_list_t *list)
 {
     u_char      *object;
@@ -631,18 +631,18 @@ ngx_etcd_status_json_objects(ngx_etcd_writer_t *out,
     object = list->elts;
 
     for (i = 0; i < list->nelts; i++) {
-        ngx_etcd_writer_bytes(out, (i == 0) ? "[{" : ",{", 2);
+        ngx_etcd_text_buffer_bytes(out, (i == 0) ? "[{" : ",{", 2);
         ngx_etcd_status_json_fields(out, fields, object);
-        ngx_etcd_writer_literal(out, "}");
+        ngx_etcd_text_buffer_literal(out, "}");
 
         object += list->size;
     }
 
     if (list->nelts == 0) {
-        ngx_etcd_writer_literal(out, "[");
+        ngx_etcd_text_buffer_literal(out, "[");
     }
 
-    ngx_etcd_writer_literal(out, "]");
+    ngx_etcd_text_buffer_literal(out, "]");
 }
 
 

@@ -7,15 +7,15 @@
  */
 
 
-#ifndef _NGX_ETCD_WRITER_H_INCLUDED_
-#define _NGX_ETCD_WRITER_H_INCLUDED_
+#ifndef _NGX_ETCD_TEXT_BUFFER_H_INCLUDED_
+#define _NGX_ETCD_TEXT_BUFFER_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
 
-#define NGX_ETCD_WRITER_BUFFER  16384
+#define NGX_ETCD_TEXT_BUFFER_BUFFER  16384
 
 
 /*
@@ -32,62 +32,66 @@ typedef struct {
     ngx_chain_t     *free;              /* buffers to reuse */
     size_t           size;              /* bytes in out */
     ngx_uint_t       failed;
-} ngx_etcd_writer_t;
+} ngx_etcd_text_buffer_t;
 
 
-void ngx_etcd_writer_init(ngx_etcd_writer_t *writer, ngx_pool_t *pool,
+void ngx_etcd_text_buffer_init(ngx_etcd_text_buffer_t *buffer, ngx_pool_t *pool,
     ngx_buf_tag_t tag);
 
 /*
  * Detaches the output.  The caller sends it and returns sent buffers to
- * writer->free.
+ * text buffer->free.
  */
-ngx_chain_t *ngx_etcd_writer_take(ngx_etcd_writer_t *writer);
+ngx_chain_t *ngx_etcd_text_buffer_take(ngx_etcd_text_buffer_t *buffer);
 
 /* Appends data that does not fit into the last buffer. */
-void ngx_etcd_writer_spill(ngx_etcd_writer_t *writer, const void *data,
-    size_t len);
+void ngx_etcd_text_buffer_spill(ngx_etcd_text_buffer_t *buffer,
+    const void *data, size_t len);
 
 
 static ngx_inline void
-ngx_etcd_writer_bytes(ngx_etcd_writer_t *writer, const void *data, size_t len)
+ngx_etcd_text_buffer_bytes(ngx_etcd_text_buffer_t *buffer, const void *data,
+    size_t len)
 {
     ngx_buf_t  *b;
 
-    b = writer->buf;
+    b = buffer->buf;
 
     if (b == NULL || len > (size_t) (b->end - b->last)) {
-        ngx_etcd_writer_spill(writer, data, len);
+        ngx_etcd_text_buffer_spill(buffer, data, len);
         return;
     }
 
     if (len != 0) {
         b->last = ngx_cpymem(b->last, data, len);
-        writer->size += len;
+        buffer->size += len;
     }
 }
 
 
-#define ngx_etcd_writer_literal(writer, text)                                 \
-    ngx_etcd_writer_bytes(writer, text, sizeof(text) - 1)
+#define ngx_etcd_text_buffer_literal(buffer, text)                             \
+    ngx_etcd_text_buffer_bytes(buffer, text, sizeof(text) - 1)
 
 /*
- * The format is that of ngx_sprintf(); at most NGX_ETCD_WRITER_FORMAT bytes.
+ * The format is that of ngx_sprintf(); at most NGX_ETCD_TEXT_BUFFER_FORMAT
+ * bytes.
  */
 
-#define NGX_ETCD_WRITER_FORMAT  128
+#define NGX_ETCD_TEXT_BUFFER_FORMAT  128
 
-void ngx_etcd_writer_printf(ngx_etcd_writer_t *writer, const char *fmt, ...);
+void ngx_etcd_text_buffer_printf(ngx_etcd_text_buffer_t *buffer,
+    const char *fmt, ...);
 
-void ngx_etcd_writer_number(ngx_etcd_writer_t *writer, int64_t n);
+void ngx_etcd_text_buffer_number(ngx_etcd_text_buffer_t *buffer, int64_t n);
 
 /*
  * Write bytes as a JSON string, and as a label value of the Prometheus
  * formats, both with quotes.  Bytes that are not UTF-8 are written as \xff.
  * So are control characters in labels, where no escape exists for them.
  */
-void ngx_etcd_writer_text(ngx_etcd_writer_t *writer, ngx_str_t *text);
-void ngx_etcd_writer_label(ngx_etcd_writer_t *writer, ngx_str_t *value);
+void ngx_etcd_text_buffer_text(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text);
+void ngx_etcd_text_buffer_label(ngx_etcd_text_buffer_t *buffer,
+    ngx_str_t *value);
 
 
-#endif /* _NGX_ETCD_WRITER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_TEXT_BUFFER_H_INCLUDED_ */
