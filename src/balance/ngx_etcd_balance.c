@@ -23,7 +23,7 @@
 
 static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick);
 static ngx_inline ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
+    ngx_etcd_peer_group_t *group);
 static ngx_int_t ngx_etcd_pick_take(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
@@ -33,12 +33,12 @@ static ngx_inline void ngx_etcd_pick_worked(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static void ngx_etcd_pick_failed(ngx_peer_connection_t *pc,
     ngx_etcd_pick_t *pick);
-static ngx_uint_t ngx_etcd_pick_outdated(ngx_etcd_tier_t *tier,
+static ngx_uint_t ngx_etcd_pick_outdated(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 static void ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
+    ngx_etcd_peer_group_t *group);
 static void ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
+    ngx_etcd_peer_group_t *group);
 
 
 /* NGX_ETCD_METHOD_NAMES lists them too */
@@ -85,13 +85,13 @@ ngx_int_t
 ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, void (*close)(void *data),
     void *data)
 {
-    pick->tenant = ngx_pcalloc(pick->pool, sizeof(ngx_etcd_tenant_t));
-    if (pick->tenant == NULL) {
+    pick->user = ngx_pcalloc(pick->pool, sizeof(ngx_etcd_peer_user_t));
+    if (pick->user == NULL) {
         return NGX_ERROR;
     }
 
-    pick->tenant->close = close;
-    pick->tenant->data = data;
+    pick->user->close = close;
+    pick->user->data = data;
 
     return NGX_OK;
 }
@@ -193,19 +193,19 @@ ngx_etcd_pick_choose(ngx_etcd_pick_t *pick)
 
 
 static ngx_inline ngx_etcd_peer_t *
-ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
-    tier->picks++;
+    group->picks++;
 
-    if (ngx_etcd_tier_unwell(tier) != 0) {
-        ngx_etcd_health_sweep(pick->table, tier);
+    if (ngx_etcd_peer_group_unwell(group) != 0) {
+        ngx_etcd_health_sweep(pick->table, group);
     }
 
-    if (ngx_etcd_tier_usable(tier) == 0) {
+    if (ngx_etcd_peer_group_usable(group) == 0) {
         return NULL;
     }
 
-    return ngx_etcd_pick_method(pick)->pick(pick, tier);
+    return ngx_etcd_pick_method(pick)->pick(pick, group);
 }
 
 
@@ -241,11 +241,11 @@ ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
     pick->peer = peer;
 
     if (ngx_etcd_pick_method(pick)->taken != NULL) {
-        ngx_etcd_pick_method(pick)->taken(pick, peer->tier, peer, conns);
+        ngx_etcd_pick_method(pick)->taken(pick, peer->group, peer, conns);
     }
 
-    if (pick->tenant != NULL) {
-        ngx_etcd_peer_enter(peer, pick->tenant);
+    if (pick->user != NULL) {
+        ngx_etcd_peer_enter(peer, pick->user);
     }
 
     return NGX_OK;
@@ -337,8 +337,8 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 
     pick->peer = NULL;
 
-    if (pick->tenant != NULL) {
-        ngx_etcd_peer_leave(pick->tenant);
+    if (pick->user != NULL) {
+        ngx_etcd_peer_leave(pick->user);
     }
 
     ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
@@ -351,11 +351,11 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
             || peer->deficit != 0)
         {
-            (void) ngx_etcd_health_check(pick->table, peer->tier, peer);
+            (void) ngx_etcd_health_check(pick->table, peer->group, peer);
         }
 
         if (ngx_etcd_pick_method(pick)->freed != NULL) {
-            ngx_etcd_pick_method(pick)->freed(peer->tier, peer);
+            ngx_etcd_pick_method(pick)->freed(peer->group, peer);
         }
     }
 
@@ -388,7 +388,7 @@ ngx_etcd_pick_worked(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
     peer = ngx_etcd_table_current(pick->table, peer);
 
     if (peer != NULL) {
-        ngx_etcd_pick_method(pick)->works(pick, peer->tier, peer);
+        ngx_etcd_pick_method(pick)->works(pick, peer->group, peer);
     }
 }
 
@@ -405,7 +405,7 @@ ngx_etcd_pick_failed(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
         return;
     }
 
-    fails = ngx_etcd_health_failed(pick->table, peer->tier, peer);
+    fails = ngx_etcd_health_failed(pick->table, peer->group, peer);
 
     if (fails != 0 && fails == peer->attr.max_fails) {
         ngx_log_error(NGX_LOG_WARN, pc->log, 0,
@@ -414,7 +414,7 @@ ngx_etcd_pick_failed(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
     }
 
     if (ngx_etcd_pick_method(pick)->failed != NULL) {
-        ngx_etcd_pick_method(pick)->failed(pick, peer->tier, peer);
+        ngx_etcd_pick_method(pick)->failed(pick, peer->group, peer);
     }
 }
 
@@ -462,43 +462,43 @@ ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data)
 
 
 ngx_etcd_peer_t *
-ngx_etcd_pick_turn(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_pick_eevdf(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
-    ngx_uint_t             looks;
-    ngx_etcd_peer_t       *peer;
-    ngx_etcd_turn_link_t  *link;
+    ngx_uint_t              looks;
+    ngx_etcd_peer_t        *peer;
+    ngx_etcd_eevdf_link_t  *link;
 
-    ngx_etcd_pick_set_aside(pick, tier);
+    ngx_etcd_pick_set_aside(pick, group);
 
     looks = 0;
 
     for ( ;; ) {
-        link = ngx_etcd_turn_next(&tier->turn);
+        link = ngx_etcd_eevdf_next(&group->eevdf);
 
         if (link == NULL) {
             peer = NULL;
             break;
         }
 
-        peer = ngx_queue_data(link, ngx_etcd_peer_t, turn);
+        peer = ngx_queue_data(link, ngx_etcd_peer_t, eevdf);
 
         /* an unusable peer was parked: the next one differs */
 
-        if (!ngx_etcd_health_usable(pick->table, tier, peer)) {
+        if (!ngx_etcd_health_usable(pick->table, group, peer)) {
             continue;
         }
 
         if (looks++ < NGX_ETCD_PICK_LOOKS
-            && ngx_etcd_pick_outdated(tier, peer))
+            && ngx_etcd_pick_outdated(group, peer))
         {
             continue;
         }
 
-        ngx_etcd_turn_take(&tier->turn, &peer->turn);
+        ngx_etcd_eevdf_take(&group->eevdf, &peer->eevdf);
         break;
     }
 
-    ngx_etcd_pick_put_back(pick, tier);
+    ngx_etcd_pick_put_back(pick, group);
 
     return peer;
 }
@@ -507,18 +507,18 @@ ngx_etcd_pick_turn(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
 /* Returns 1 if the peer has more connections than the rotation assumed. */
 
 static ngx_uint_t
-ngx_etcd_pick_outdated(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_pick_outdated(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
     ngx_uint_t  known, conns;
 
-    if (!(tier->method->needs & NGX_ETCD_NEEDS_CONNS)) {
+    if (!(group->method->needs & NGX_ETCD_NEEDS_CONNS)) {
         return 0;
     }
 
-    known = ngx_etcd_turn_conns(&peer->turn);
+    known = ngx_etcd_eevdf_conns(&peer->eevdf);
     conns = ngx_etcd_peer_conns(peer);
 
-    ngx_etcd_turn_load(&tier->turn, &peer->turn, conns);
+    ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
 
     return conns > known;
 }
@@ -530,7 +530,7 @@ ngx_etcd_pick_outdated(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
  */
 
 static void
-ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
     ngx_uint_t        i;
     ngx_etcd_peer_t  *peer;
@@ -539,17 +539,17 @@ ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
         peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
 
         if (peer != NULL
-            && peer->tier == tier
-            && ngx_etcd_turn_taken_by(&peer->turn))
+            && peer->group == group
+            && ngx_etcd_eevdf_taken_by(&peer->eevdf))
         {
-            ngx_etcd_turn_remove(&tier->turn, &peer->turn);
+            ngx_etcd_eevdf_remove(&group->eevdf, &peer->eevdf);
         }
     }
 }
 
 
 static void
-ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
     ngx_uint_t        i, conns;
     ngx_etcd_peer_t  *peer;
@@ -558,45 +558,45 @@ ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
         peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
 
         if (peer == NULL
-            || peer->tier != tier
-            || ngx_etcd_turn_taken_by(&peer->turn)
+            || peer->group != group
+            || ngx_etcd_eevdf_taken_by(&peer->eevdf)
             || peer->weight == 0)
         {
             continue;
         }
 
-        conns = (tier->method->needs & NGX_ETCD_NEEDS_CONNS)
+        conns = (group->method->needs & NGX_ETCD_NEEDS_CONNS)
                 ? ngx_etcd_peer_conns(peer) : 0;
 
-        if (ngx_etcd_turn_add(&tier->turn, &peer->turn, peer->weight, conns)
+        if (ngx_etcd_eevdf_add(&group->eevdf, &peer->eevdf, peer->weight, conns)
             != NGX_OK)
         {
-            ngx_etcd_tier_place(tier, peer, NGX_ETCD_REGION_PARKED, 0);
+            ngx_etcd_peer_group_place(group, peer, NGX_ETCD_REGION_PARKED, 0);
         }
     }
 }
 
 
 ngx_etcd_peer_t *
-ngx_etcd_pick_any(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_pick_any(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
     ngx_uint_t        i, n;
     ngx_etcd_peer_t  *peer;
 
-    n = ngx_etcd_tier_usable(tier);
+    n = ngx_etcd_peer_group_usable(group);
     i = (n != 0) ? (ngx_uint_t) ngx_random() % n : 0;
 
     /* a parked peer is replaced by another one at the same position */
 
     for ( /* void */ ; n != 0; n--) {
 
-        if (ngx_etcd_tier_usable(tier) == 0) {
+        if (ngx_etcd_peer_group_usable(group) == 0) {
             break;
         }
 
-        peer = tier->peers[i % ngx_etcd_tier_usable(tier)];
+        peer = group->peers[i % ngx_etcd_peer_group_usable(group)];
 
-        if (ngx_etcd_pick_usable(pick, tier, peer)) {
+        if (ngx_etcd_pick_usable(pick, group, peer)) {
             return peer;
         }
 

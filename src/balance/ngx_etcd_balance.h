@@ -59,7 +59,7 @@ struct ngx_etcd_pick_s {
                                                       returned yet */
     uint32_t                     tries;            /* pc->tries after the
                                                       pick */
-    ngx_etcd_tenant_t           *tenant;           /* or NULL */
+    ngx_etcd_peer_user_t        *user;             /* or NULL */
 
     /* state of the method */
 
@@ -108,8 +108,8 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     ngx_memzero(&pick->peer, offsetof(ngx_etcd_pick_t, first)
                              - offsetof(ngx_etcd_pick_t, peer));
 
-    return ngx_etcd_tier_tries(&table->primary)
-           + ngx_etcd_tier_tries(&table->backup);
+    return ngx_etcd_peer_group_tries(&table->primary)
+           + ngx_etcd_peer_group_tries(&table->backup);
 }
 
 
@@ -139,8 +139,7 @@ ngx_int_t ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data);
  * NGX_BUSY like ngx_etcd_pick_get() would, so that the caller can wait for a
  * peer.
  */
-ngx_int_t ngx_etcd_pick_early(ngx_peer_connection_t *pc,
-    ngx_etcd_pick_t *pick);
+ngx_int_t ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick);
 
 /*
  * Ends the use of the peer; state is NGX_PEER_FAILED and so on, as in nginx.
@@ -166,8 +165,8 @@ void ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data);
 static ngx_inline void
 ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
 {
-    if (pick->tenant != NULL) {
-        ngx_etcd_peer_leave(pick->tenant);
+    if (pick->user != NULL) {
+        ngx_etcd_peer_leave(pick->user);
     }
 
     while (pick->ntried != 0) {
@@ -182,23 +181,23 @@ ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
 
 /* 1 if the request may be sent to the peer now */
 
-#define ngx_etcd_pick_usable(pick, tier, peer)                                \
+#define ngx_etcd_pick_usable(pick, group, peer)                               \
     (((pick)->ntried == 0 || !ngx_etcd_pick_tried(pick, peer))                \
-     && ngx_etcd_health_usable((pick)->table, tier, peer))
+     && ngx_etcd_health_usable((pick)->table, group, peer))
 
 /* Returns 1 if the request was sent to the peer before. */
 ngx_uint_t ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer);
 
 /* Returns the next usable peer of the rotation and uses up its turn. */
-ngx_etcd_peer_t *ngx_etcd_pick_turn(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
+ngx_etcd_peer_t *ngx_etcd_pick_eevdf(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group);
 
 /*
  * Returns a random usable peer, for the case that few are left to try or the
  * drawn ones are unusable.
  */
 ngx_etcd_peer_t *ngx_etcd_pick_any(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
+    ngx_etcd_peer_group_t *group);
 
 
 /*
@@ -207,8 +206,8 @@ ngx_etcd_peer_t *ngx_etcd_pick_any(ngx_etcd_pick_t *pick,
  */
 
 static ngx_inline ngx_etcd_peer_t *
-ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    ngx_uint_t (*better)(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
+ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
+    ngx_uint_t (*better)(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *one,
     ngx_etcd_peer_t *two))
 {
     ngx_uint_t        i;
@@ -220,13 +219,13 @@ ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 
         /* the previous check may have parked the last usable peer */
 
-        if (ngx_etcd_tier_usable(tier) == 0) {
+        if (ngx_etcd_peer_group_usable(group) == 0) {
             break;
         }
 
-        peer = ngx_etcd_tier_draw(tier);
+        peer = ngx_etcd_peer_group_draw(group);
 
-        if (peer == first || !ngx_etcd_pick_usable(pick, tier, peer)) {
+        if (peer == first || !ngx_etcd_pick_usable(pick, group, peer)) {
             continue;
         }
 
@@ -235,10 +234,10 @@ ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
             continue;
         }
 
-        return better(tier, peer, first) ? peer : first;
+        return better(group, peer, first) ? peer : first;
     }
 
-    return (first != NULL) ? first : ngx_etcd_pick_any(pick, tier);
+    return (first != NULL) ? first : ngx_etcd_pick_any(pick, group);
 }
 
 

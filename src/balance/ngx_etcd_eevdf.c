@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_turn.h>
+#include <ngx_etcd_eevdf.h>
 
 
 /*
@@ -16,96 +16,101 @@
  * cycles.
  */
 
-#define NGX_ETCD_TURN_CYCLE  ((uint64_t) 1 << 50)
-#define NGX_ETCD_TURN_LIMIT  ((uint64_t) 1 << 62)
-#define NGX_ETCD_TURN_BASE   ((uint64_t) 1 << 52)
+#define NGX_ETCD_EEVDF_CYCLE  ((uint64_t) 1 << 50)
+#define NGX_ETCD_EEVDF_LIMIT  ((uint64_t) 1 << 62)
+#define NGX_ETCD_EEVDF_BASE   ((uint64_t) 1 << 52)
 
 
-struct ngx_etcd_group_s {
-    ngx_etcd_node_t      node;          /* in turn->groups */
-    ngx_etcd_node_t      by_weight;     /* in turn->weights */
-    ngx_queue_t          queue;         /* if spare */
-    ngx_queue_t          buckets;       /* fewest connections first */
-    uint64_t             start;         /* virtual time from which the group is
+struct ngx_etcd_eevdf_group_s {
+    ngx_etcd_node_t         node;       /* in eevdf->groups */
+    ngx_etcd_node_t         by_weight;  /* in eevdf->weights */
+    ngx_queue_t             queue;      /* if spare */
+    ngx_queue_t             buckets;    /* fewest connections first */
+    uint64_t                start;      /* virtual time from which the group is
                                            eligible */
-    uint64_t             deadline;      /* virtual deadline of the next turn */
-    uint64_t             rest;          /* rounding remainder of start */
-    ngx_etcd_group_t    *earliest;      /* earliest deadline in the subtree */
-    uint32_t             weight;        /* of each link */
-    uint32_t             n;
-    uint32_t             load;          /* connections of the first bucket */
+    uint64_t                deadline;   /* virtual deadline of the next turn */
+    uint64_t                rest;       /* rounding remainder of start */
+    ngx_etcd_eevdf_group_t *earliest;   /* earliest deadline in the subtree */
+    uint32_t                weight;     /* of each link */
+    uint32_t                n;
+    uint32_t                load;       /* connections of the first bucket */
 };
 
 
-#define ngx_etcd_turn_group(n)  (ngx_queue_data(n, ngx_etcd_group_t, node))
-#define ngx_etcd_turn_below(n)  ((n) == NULL ? NULL : ngx_etcd_turn_group(n))
-#define ngx_etcd_turn_weight(n)                                               \
-    (ngx_queue_data(n, ngx_etcd_group_t, by_weight))
-#define ngx_etcd_turn_first(g)                                                \
-    (ngx_queue_data(ngx_queue_head(&(g)->buckets), ngx_etcd_bucket_t, queue))
-#define ngx_etcd_turn_bucket(q)                                               \
-    (ngx_queue_data(q, ngx_etcd_bucket_t, queue))
+#define ngx_etcd_eevdf_group(n)                                               \
+    (ngx_queue_data(n, ngx_etcd_eevdf_group_t, node))
+#define ngx_etcd_eevdf_below(n)  ((n) == NULL ? NULL : ngx_etcd_eevdf_group(n))
+#define ngx_etcd_eevdf_weight(n)                                              \
+    (ngx_queue_data(n, ngx_etcd_eevdf_group_t, by_weight))
+#define ngx_etcd_eevdf_first(g)                                               \
+    (ngx_queue_data(ngx_queue_head(&(g)->buckets), ngx_etcd_eevdf_bucket_t,   \
+                    queue))
+#define ngx_etcd_eevdf_bucket(q)                                              \
+    (ngx_queue_data(q, ngx_etcd_eevdf_bucket_t, queue))
 
-#define ngx_etcd_group_weight(g)  ((uint64_t) (g)->n * (g)->weight)
+#define ngx_etcd_eevdf_group_weight(g)  ((uint64_t) (g)->n * (g)->weight)
 
 
-static ngx_etcd_group_t *ngx_etcd_turn_select(ngx_etcd_turn_t *turn);
-static void ngx_etcd_turn_insert(ngx_etcd_turn_t *turn,
-    ngx_etcd_group_t *group);
-static void ngx_etcd_turn_resize(ngx_etcd_turn_t *turn,
-    ngx_etcd_group_t *group, ngx_int_t n);
-static double ngx_etcd_turn_owed(ngx_etcd_turn_t *turn,
-    ngx_etcd_group_t *group);
-static void ngx_etcd_turn_owe(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
-    double owed);
-static uint64_t ngx_etcd_turn_step(uint64_t *rest, uint64_t weight);
-static void ngx_etcd_turn_set_back(ngx_etcd_turn_t *turn);
-static void ngx_etcd_group_set_back(ngx_etcd_node_t *node, void *data);
-static ngx_etcd_group_t *ngx_etcd_group_find(ngx_etcd_turn_t *turn,
+static ngx_etcd_eevdf_group_t *ngx_etcd_eevdf_select(ngx_etcd_eevdf_t *eevdf);
+static void ngx_etcd_eevdf_insert(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_group_t *group);
+static void ngx_etcd_eevdf_resize(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_group_t *group, ngx_int_t n);
+static double ngx_etcd_eevdf_owed(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_group_t *group);
+static void ngx_etcd_eevdf_owe(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_group_t *group, double owed);
+static uint64_t ngx_etcd_eevdf_step(uint64_t *rest, uint64_t weight);
+static void ngx_etcd_eevdf_set_back(ngx_etcd_eevdf_t *eevdf);
+static void ngx_etcd_eevdf_group_set_back(ngx_etcd_node_t *node, void *data);
+static ngx_etcd_eevdf_group_t *ngx_etcd_eevdf_group_find(
+    ngx_etcd_eevdf_t *eevdf,
     uint32_t weight);
-static ngx_etcd_group_t *ngx_etcd_group_create(ngx_etcd_turn_t *turn,
+static ngx_etcd_eevdf_group_t *ngx_etcd_eevdf_group_create(
+    ngx_etcd_eevdf_t *eevdf,
     uint32_t weight);
-static ngx_int_t ngx_etcd_group_compare(ngx_etcd_node_t *one,
+static ngx_int_t ngx_etcd_eevdf_group_compare(ngx_etcd_node_t *one,
     ngx_etcd_node_t *two);
-static ngx_int_t ngx_etcd_group_compare_weight(ngx_etcd_node_t *one,
+static ngx_int_t ngx_etcd_eevdf_group_compare_weight(ngx_etcd_node_t *one,
     ngx_etcd_node_t *two);
-static void ngx_etcd_group_update(ngx_etcd_node_t *node);
-static ngx_etcd_bucket_t *ngx_etcd_bucket_get(ngx_etcd_turn_t *turn,
-    ngx_etcd_group_t *group, ngx_queue_t *from, uint32_t conns);
-static void ngx_etcd_bucket_put(ngx_etcd_turn_t *turn,
-    ngx_etcd_bucket_t *bucket);
-static void ngx_etcd_turn_free(ngx_queue_t *spare, size_t offset);
+static void ngx_etcd_eevdf_group_update(ngx_etcd_node_t *node);
+static ngx_etcd_eevdf_bucket_t *ngx_etcd_eevdf_bucket_get(
+    ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_group_t *group, ngx_queue_t *from, uint32_t conns);
+static void ngx_etcd_eevdf_bucket_put(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_bucket_t *bucket);
+static void ngx_etcd_eevdf_free(ngx_queue_t *spare, size_t offset);
 
 
 void
-ngx_etcd_turn_init(ngx_etcd_turn_t *turn, ngx_log_t *log)
+ngx_etcd_eevdf_init(ngx_etcd_eevdf_t *eevdf, ngx_log_t *log)
 {
-    ngx_memzero(turn, sizeof(ngx_etcd_turn_t));
+    ngx_memzero(eevdf, sizeof(ngx_etcd_eevdf_t));
 
-    turn->groups.compare = ngx_etcd_group_compare;
-    turn->groups.update = ngx_etcd_group_update;
-    turn->weights.compare = ngx_etcd_group_compare_weight;
-    turn->log = log;
+    eevdf->groups.compare = ngx_etcd_eevdf_group_compare;
+    eevdf->groups.update = ngx_etcd_eevdf_group_update;
+    eevdf->weights.compare = ngx_etcd_eevdf_group_compare_weight;
+    eevdf->log = log;
 
-    ngx_queue_init(&turn->spare_groups);
-    ngx_queue_init(&turn->spare_buckets);
+    ngx_queue_init(&eevdf->spare_groups);
+    ngx_queue_init(&eevdf->spare_buckets);
 }
 
 
 /* There must be no links left. */
 
 void
-ngx_etcd_turn_done(ngx_etcd_turn_t *turn)
+ngx_etcd_eevdf_done(ngx_etcd_eevdf_t *eevdf)
 {
-    ngx_etcd_turn_free(&turn->spare_groups,
-                       offsetof(ngx_etcd_group_t, queue));
-    ngx_etcd_turn_free(&turn->spare_buckets,
-                       offsetof(ngx_etcd_bucket_t, queue));
+    ngx_etcd_eevdf_free(&eevdf->spare_groups,
+                        offsetof(ngx_etcd_eevdf_group_t, queue));
+    ngx_etcd_eevdf_free(&eevdf->spare_buckets,
+                        offsetof(ngx_etcd_eevdf_bucket_t, queue));
 }
 
 
 static void
-ngx_etcd_turn_free(ngx_queue_t *spare, size_t offset)
+ngx_etcd_eevdf_free(ngx_queue_t *spare, size_t offset)
 {
     ngx_queue_t  *q;
 
@@ -118,27 +123,27 @@ ngx_etcd_turn_free(ngx_queue_t *spare, size_t offset)
 
 
 ngx_int_t
-ngx_etcd_turn_reserve(ngx_etcd_turn_t *turn)
+ngx_etcd_eevdf_reserve(ngx_etcd_eevdf_t *eevdf)
 {
-    ngx_etcd_group_t   *group;
-    ngx_etcd_bucket_t  *bucket;
+    ngx_etcd_eevdf_group_t   *group;
+    ngx_etcd_eevdf_bucket_t  *bucket;
 
-    if (ngx_queue_empty(&turn->spare_groups)) {
-        group = ngx_alloc(sizeof(ngx_etcd_group_t), turn->log);
+    if (ngx_queue_empty(&eevdf->spare_groups)) {
+        group = ngx_alloc(sizeof(ngx_etcd_eevdf_group_t), eevdf->log);
         if (group == NULL) {
             return NGX_ERROR;
         }
 
-        ngx_queue_insert_head(&turn->spare_groups, &group->queue);
+        ngx_queue_insert_head(&eevdf->spare_groups, &group->queue);
     }
 
-    if (ngx_queue_empty(&turn->spare_buckets)) {
-        bucket = ngx_alloc(sizeof(ngx_etcd_bucket_t), turn->log);
+    if (ngx_queue_empty(&eevdf->spare_buckets)) {
+        bucket = ngx_alloc(sizeof(ngx_etcd_eevdf_bucket_t), eevdf->log);
         if (bucket == NULL) {
             return NGX_ERROR;
         }
 
-        ngx_queue_insert_head(&turn->spare_buckets, &bucket->queue);
+        ngx_queue_insert_head(&eevdf->spare_buckets, &bucket->queue);
     }
 
     return NGX_OK;
@@ -146,61 +151,61 @@ ngx_etcd_turn_reserve(ngx_etcd_turn_t *turn)
 
 
 ngx_int_t
-ngx_etcd_turn_add(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
+ngx_etcd_eevdf_add(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     uint32_t weight, uint32_t conns)
 {
-    ngx_etcd_group_t   *group;
-    ngx_etcd_bucket_t  *bucket;
+    ngx_etcd_eevdf_group_t   *group;
+    ngx_etcd_eevdf_bucket_t  *bucket;
 
-    if (ngx_etcd_turn_reserve(turn) != NGX_OK) {
+    if (ngx_etcd_eevdf_reserve(eevdf) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    group = ngx_etcd_group_find(turn, weight);
+    group = ngx_etcd_eevdf_group_find(eevdf, weight);
 
     if (group == NULL) {
-        group = ngx_etcd_group_create(turn, weight);
+        group = ngx_etcd_eevdf_group_create(eevdf, weight);
 
     } else {
-        ngx_etcd_treap_remove(&turn->groups, &group->node);
+        ngx_etcd_treap_remove(&eevdf->groups, &group->node);
     }
 
-    bucket = ngx_etcd_bucket_get(turn, group, &group->buckets, conns);
+    bucket = ngx_etcd_eevdf_bucket_get(eevdf, group, &group->buckets, conns);
 
     ngx_queue_insert_tail(&bucket->links, &link->queue);
     link->bucket = bucket;
 
-    ngx_etcd_turn_resize(turn, group, 1);
-    ngx_etcd_turn_insert(turn, group);
+    ngx_etcd_eevdf_resize(eevdf, group, 1);
+    ngx_etcd_eevdf_insert(eevdf, group);
 
     return NGX_OK;
 }
 
 
 void
-ngx_etcd_turn_remove(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
+ngx_etcd_eevdf_remove(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link)
 {
-    ngx_etcd_group_t   *group;
-    ngx_etcd_bucket_t  *bucket;
+    ngx_etcd_eevdf_group_t   *group;
+    ngx_etcd_eevdf_bucket_t  *bucket;
 
     bucket = link->bucket;
     group = bucket->group;
 
-    ngx_etcd_treap_remove(&turn->groups, &group->node);
+    ngx_etcd_treap_remove(&eevdf->groups, &group->node);
 
     ngx_queue_remove(&link->queue);
     link->bucket = NULL;
 
-    ngx_etcd_bucket_put(turn, bucket);
-    ngx_etcd_turn_resize(turn, group, -1);
+    ngx_etcd_eevdf_bucket_put(eevdf, bucket);
+    ngx_etcd_eevdf_resize(eevdf, group, -1);
 
     if (group->n != 0) {
-        ngx_etcd_turn_insert(turn, group);
+        ngx_etcd_eevdf_insert(eevdf, group);
         return;
     }
 
-    ngx_etcd_treap_remove(&turn->weights, &group->by_weight);
-    ngx_queue_insert_head(&turn->spare_groups, &group->queue);
+    ngx_etcd_treap_remove(&eevdf->weights, &group->by_weight);
+    ngx_queue_insert_head(&eevdf->spare_groups, &group->queue);
 }
 
 
@@ -210,43 +215,43 @@ ngx_etcd_turn_remove(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
  */
 
 ngx_int_t
-ngx_etcd_turn_reweigh(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
+ngx_etcd_eevdf_reweigh(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     uint32_t weight)
 {
-    double             owed;
-    uint32_t           conns;
-    uint64_t           time;
-    ngx_etcd_group_t  *group;
+    double                   owed;
+    uint32_t                 conns;
+    uint64_t                 time;
+    ngx_etcd_eevdf_group_t  *group;
 
-    if (ngx_etcd_turn_reserve(turn) != NGX_OK) {
+    if (ngx_etcd_eevdf_reserve(eevdf) != NGX_OK) {
         return NGX_ERROR;
     }
 
     group = link->bucket->group;
     conns = link->bucket->conns;
-    time = turn->time;
+    time = eevdf->time;
 
-    owed = (group->n == 1) ? ngx_etcd_turn_owed(turn, group) : 0;
+    owed = (group->n == 1) ? ngx_etcd_eevdf_owed(eevdf, group) : 0;
 
-    ngx_etcd_turn_remove(turn, link);
-    turn->time = time;
-    (void) ngx_etcd_turn_add(turn, link, weight, conns);
+    ngx_etcd_eevdf_remove(eevdf, link);
+    eevdf->time = time;
+    (void) ngx_etcd_eevdf_add(eevdf, link, weight, conns);
 
     group = link->bucket->group;
 
-    ngx_etcd_treap_remove(&turn->groups, &group->node);
+    ngx_etcd_treap_remove(&eevdf->groups, &group->node);
 
-    owed += ngx_etcd_turn_owed(turn, group);
-    ngx_etcd_turn_owe(turn, group, owed);
+    owed += ngx_etcd_eevdf_owed(eevdf, group);
+    ngx_etcd_eevdf_owe(eevdf, group, owed);
 
-    ngx_etcd_turn_insert(turn, group);
+    ngx_etcd_eevdf_insert(eevdf, group);
 
     return NGX_OK;
 }
 
 
 void
-ngx_etcd_turn_replace(ngx_etcd_turn_link_t *link, ngx_etcd_turn_link_t *old)
+ngx_etcd_eevdf_replace(ngx_etcd_eevdf_link_t *link, ngx_etcd_eevdf_link_t *old)
 {
     ngx_queue_insert_after(&old->queue, &link->queue);
     ngx_queue_remove(&old->queue);
@@ -256,19 +261,19 @@ ngx_etcd_turn_replace(ngx_etcd_turn_link_t *link, ngx_etcd_turn_link_t *old)
 }
 
 
-ngx_etcd_turn_link_t *
-ngx_etcd_turn_next(ngx_etcd_turn_t *turn)
+ngx_etcd_eevdf_link_t *
+ngx_etcd_eevdf_next(ngx_etcd_eevdf_t *eevdf)
 {
-    ngx_etcd_group_t  *group;
+    ngx_etcd_eevdf_group_t  *group;
 
-    group = ngx_etcd_turn_select(turn);
+    group = ngx_etcd_eevdf_select(eevdf);
 
     if (group == NULL) {
         return NULL;
     }
 
-    return ngx_queue_data(ngx_queue_head(&ngx_etcd_turn_first(group)->links),
-                          ngx_etcd_turn_link_t, queue);
+    return ngx_queue_data(ngx_queue_head(&ngx_etcd_eevdf_first(group)->links),
+                          ngx_etcd_eevdf_link_t, queue);
 }
 
 
@@ -277,34 +282,34 @@ ngx_etcd_turn_next(ngx_etcd_turn_t *turn)
  * group with the earliest deadline.
  */
 
-static ngx_etcd_group_t *
-ngx_etcd_turn_select(ngx_etcd_turn_t *turn)
+static ngx_etcd_eevdf_group_t *
+ngx_etcd_eevdf_select(ngx_etcd_eevdf_t *eevdf)
 {
-    ngx_etcd_node_t   *node;
-    ngx_etcd_group_t  *first, *group, *left, *best;
+    ngx_etcd_node_t         *node;
+    ngx_etcd_eevdf_group_t  *first, *group, *left, *best;
 
-    node = turn->groups.root;
+    node = eevdf->groups.root;
 
     if (node == NULL) {
         return NULL;
     }
 
     if (node->left == NULL && node->right == NULL) {
-        return ngx_etcd_turn_group(node);
+        return ngx_etcd_eevdf_group(node);
     }
 
     while (node->left != NULL) {
         node = node->left;
     }
 
-    first = ngx_etcd_turn_group(node);
+    first = ngx_etcd_eevdf_group(node);
     best = first;
-    node = turn->groups.root;
+    node = eevdf->groups.root;
 
     while (node != NULL) {
-        group = ngx_etcd_turn_group(node);
+        group = ngx_etcd_eevdf_group(node);
 
-        if (group->start > turn->time
+        if (group->start > eevdf->time
             || (uint64_t) group->load * first->weight
                != (uint64_t) first->load * group->weight)
         {
@@ -312,7 +317,7 @@ ngx_etcd_turn_select(ngx_etcd_turn_t *turn)
             continue;
         }
 
-        left = ngx_etcd_turn_below(node->left);
+        left = ngx_etcd_eevdf_below(node->left);
 
         if (left != NULL && left->earliest->deadline < best->deadline) {
             best = left->earliest;
@@ -330,11 +335,11 @@ ngx_etcd_turn_select(ngx_etcd_turn_t *turn)
 
 
 void
-ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
+ngx_etcd_eevdf_take(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link)
 {
-    uint64_t            period;
-    ngx_etcd_group_t   *group;
-    ngx_etcd_bucket_t  *bucket;
+    uint64_t                  period;
+    ngx_etcd_eevdf_group_t   *group;
+    ngx_etcd_eevdf_bucket_t  *bucket;
 
     bucket = link->bucket;
     group = bucket->group;
@@ -344,14 +349,14 @@ ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
 
     /* with a single group, start and virtual time advance by equal steps */
 
-    if (ngx_etcd_group_weight(group) == turn->weight
-        && group->start <= turn->time
-        && group->deadline >= turn->time)
+    if (ngx_etcd_eevdf_group_weight(group) == eevdf->weight
+        && group->start <= eevdf->time
+        && group->deadline >= eevdf->time)
     {
         return;
     }
 
-    ngx_etcd_treap_remove(&turn->groups, &group->node);
+    ngx_etcd_treap_remove(&eevdf->groups, &group->node);
 
     /*
      * Without connections there is always an eligible group.  With
@@ -359,24 +364,24 @@ ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
      * time to it.
      */
 
-    if (turn->time < group->start) {
-        turn->time = group->start;
+    if (eevdf->time < group->start) {
+        eevdf->time = group->start;
     }
 
-    period = NGX_ETCD_TURN_CYCLE / ngx_etcd_group_weight(group);
+    period = NGX_ETCD_EEVDF_CYCLE / ngx_etcd_eevdf_group_weight(group);
 
-    if (turn->time > period && group->start < turn->time - period) {
-        group->start = turn->time - period;
+    if (eevdf->time > period && group->start < eevdf->time - period) {
+        group->start = eevdf->time - period;
     }
 
-    group->start += ngx_etcd_turn_step(&group->rest,
-                                       ngx_etcd_group_weight(group));
-    turn->time += ngx_etcd_turn_step(&turn->rest, turn->weight);
+    group->start += ngx_etcd_eevdf_step(&group->rest,
+                                        ngx_etcd_eevdf_group_weight(group));
+    eevdf->time += ngx_etcd_eevdf_step(&eevdf->rest, eevdf->weight);
 
-    ngx_etcd_turn_insert(turn, group);
+    ngx_etcd_eevdf_insert(eevdf, group);
 
-    if (turn->time > NGX_ETCD_TURN_LIMIT) {
-        ngx_etcd_turn_set_back(turn);
+    if (eevdf->time > NGX_ETCD_EEVDF_LIMIT) {
+        ngx_etcd_eevdf_set_back(eevdf);
     }
 }
 
@@ -384,12 +389,12 @@ ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link)
 /* Carries the rounding remainder over to later steps. */
 
 static uint64_t
-ngx_etcd_turn_step(uint64_t *rest, uint64_t weight)
+ngx_etcd_eevdf_step(uint64_t *rest, uint64_t weight)
 {
     uint64_t  step;
 
-    step = NGX_ETCD_TURN_CYCLE / weight;
-    *rest += NGX_ETCD_TURN_CYCLE % weight;
+    step = NGX_ETCD_EEVDF_CYCLE / weight;
+    *rest += NGX_ETCD_EEVDF_CYCLE % weight;
 
     if (*rest >= weight) {
         *rest -= weight;
@@ -403,18 +408,18 @@ ngx_etcd_turn_step(uint64_t *rest, uint64_t weight)
 /* Inserts the group into the tree, after its sort keys have changed. */
 
 static void
-ngx_etcd_turn_insert(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group)
+ngx_etcd_eevdf_insert(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group)
 {
     uint64_t  rest;
 
     rest = group->rest;
 
-    group->load = ngx_etcd_turn_first(group)->conns;
+    group->load = ngx_etcd_eevdf_first(group)->conns;
     group->deadline = group->start
-                      + ngx_etcd_turn_step(&rest,
-                                           ngx_etcd_group_weight(group));
+                      + ngx_etcd_eevdf_step(&rest,
+                                            ngx_etcd_eevdf_group_weight(group));
 
-    ngx_etcd_treap_insert(&turn->groups, &group->node);
+    ngx_etcd_treap_insert(&eevdf->groups, &group->node);
 }
 
 
@@ -424,127 +429,128 @@ ngx_etcd_turn_insert(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group)
  */
 
 static void
-ngx_etcd_turn_resize(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
+ngx_etcd_eevdf_resize(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group,
     ngx_int_t n)
 {
     double   owed;
     int64_t  shift;
 
-    owed = ngx_etcd_turn_owed(turn, group);
+    owed = ngx_etcd_eevdf_owed(eevdf, group);
 
     group->n += n;
-    turn->weight += n * (int64_t) group->weight;
+    eevdf->weight += n * (int64_t) group->weight;
 
     if (group->n != 0) {
-        ngx_etcd_turn_owe(turn, group, owed);
+        ngx_etcd_eevdf_owe(eevdf, group, owed);
 
-    } else if (turn->weight != 0) {
-        shift = (int64_t) (owed / (double) turn->weight);
+    } else if (eevdf->weight != 0) {
+        shift = (int64_t) (owed / (double) eevdf->weight);
 
-        if (shift < 0 && -shift > (int64_t) turn->time) {
-            shift = -turn->time;
+        if (shift < 0 && -shift > (int64_t) eevdf->time) {
+            shift = -eevdf->time;
         }
 
-        turn->time += shift;
+        eevdf->time += shift;
     }
 
     group->rest = 0;
-    turn->rest = 0;
+    eevdf->rest = 0;
 }
 
 
 /* Returns the lag of a group in cycles: turns due by now minus turns had. */
 
 static double
-ngx_etcd_turn_owed(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group)
+ngx_etcd_eevdf_owed(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group)
 {
-    return (double) (int64_t) (turn->time - group->start)
-           * (double) ngx_etcd_group_weight(group);
+    return (double) (int64_t) (eevdf->time - group->start)
+           * (double) ngx_etcd_eevdf_group_weight(group);
 }
 
 
 static void
-ngx_etcd_turn_owe(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group, double owed)
+ngx_etcd_eevdf_owe(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group,
+    double owed)
 {
     int64_t  shift;
 
-    shift = (int64_t) (owed / (double) ngx_etcd_group_weight(group));
+    shift = (int64_t) (owed / (double) ngx_etcd_eevdf_group_weight(group));
 
-    group->start = turn->time - ngx_min(shift, (int64_t) turn->time);
+    group->start = eevdf->time - ngx_min(shift, (int64_t) eevdf->time);
 }
 
 
 static void
-ngx_etcd_turn_set_back(ngx_etcd_turn_t *turn)
+ngx_etcd_eevdf_set_back(ngx_etcd_eevdf_t *eevdf)
 {
-    turn->time -= NGX_ETCD_TURN_LIMIT - NGX_ETCD_TURN_BASE;
+    eevdf->time -= NGX_ETCD_EEVDF_LIMIT - NGX_ETCD_EEVDF_BASE;
 
     /* groups far behind get equal starts: rebuild the tree */
 
-    turn->groups.root = NULL;
+    eevdf->groups.root = NULL;
 
-    ngx_etcd_treap_each(&turn->weights, ngx_etcd_group_set_back, turn);
+    ngx_etcd_treap_each(&eevdf->weights, ngx_etcd_eevdf_group_set_back, eevdf);
 }
 
 
 static void
-ngx_etcd_group_set_back(ngx_etcd_node_t *node, void *data)
+ngx_etcd_eevdf_group_set_back(ngx_etcd_node_t *node, void *data)
 {
-    ngx_etcd_turn_t *turn = data;
+    ngx_etcd_eevdf_t *eevdf = data;
 
-    ngx_etcd_group_t  *group;
+    ngx_etcd_eevdf_group_t  *group;
 
-    group = ngx_etcd_turn_weight(node);
+    group = ngx_etcd_eevdf_weight(node);
 
     group->start -= ngx_min(group->start,
-                            NGX_ETCD_TURN_LIMIT - NGX_ETCD_TURN_BASE);
+                            NGX_ETCD_EEVDF_LIMIT - NGX_ETCD_EEVDF_BASE);
 
-    ngx_etcd_turn_insert(turn, group);
+    ngx_etcd_eevdf_insert(eevdf, group);
 }
 
 
 void
-ngx_etcd_turn_load(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
+ngx_etcd_eevdf_load(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     uint32_t conns)
 {
-    ngx_etcd_group_t   *group;
-    ngx_etcd_bucket_t  *bucket, *to;
+    ngx_etcd_eevdf_group_t   *group;
+    ngx_etcd_eevdf_bucket_t  *bucket, *to;
 
     bucket = link->bucket;
     group = bucket->group;
 
-    if (conns == bucket->conns || ngx_etcd_turn_reserve(turn) != NGX_OK) {
+    if (conns == bucket->conns || ngx_etcd_eevdf_reserve(eevdf) != NGX_OK) {
         return;
     }
 
-    to = ngx_etcd_bucket_get(turn, group, &bucket->queue, conns);
+    to = ngx_etcd_eevdf_bucket_get(eevdf, group, &bucket->queue, conns);
 
     ngx_queue_remove(&link->queue);
     ngx_queue_insert_tail(&to->links, &link->queue);
     link->bucket = to;
 
-    ngx_etcd_bucket_put(turn, bucket);
+    ngx_etcd_eevdf_bucket_put(eevdf, bucket);
 
-    conns = ngx_etcd_turn_first(group)->conns;
+    conns = ngx_etcd_eevdf_first(group)->conns;
 
     if (conns != group->load) {
-        ngx_etcd_treap_remove(&turn->groups, &group->node);
+        ngx_etcd_treap_remove(&eevdf->groups, &group->node);
         group->load = conns;
-        ngx_etcd_treap_insert(&turn->groups, &group->node);
+        ngx_etcd_treap_insert(&eevdf->groups, &group->node);
     }
 }
 
 
-static ngx_etcd_group_t *
-ngx_etcd_group_find(ngx_etcd_turn_t *turn, uint32_t weight)
+static ngx_etcd_eevdf_group_t *
+ngx_etcd_eevdf_group_find(ngx_etcd_eevdf_t *eevdf, uint32_t weight)
 {
-    ngx_etcd_node_t   *node;
-    ngx_etcd_group_t  *group;
+    ngx_etcd_node_t         *node;
+    ngx_etcd_eevdf_group_t  *group;
 
-    node = turn->weights.root;
+    node = eevdf->weights.root;
 
     while (node != NULL) {
-        group = ngx_etcd_turn_weight(node);
+        group = ngx_etcd_eevdf_weight(node);
 
         if (group->weight == weight) {
             return group;
@@ -559,36 +565,36 @@ ngx_etcd_group_find(ngx_etcd_turn_t *turn, uint32_t weight)
 
 /* There must be a spare group. */
 
-static ngx_etcd_group_t *
-ngx_etcd_group_create(ngx_etcd_turn_t *turn, uint32_t weight)
+static ngx_etcd_eevdf_group_t *
+ngx_etcd_eevdf_group_create(ngx_etcd_eevdf_t *eevdf, uint32_t weight)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_group_t  *group;
+    ngx_queue_t             *q;
+    ngx_etcd_eevdf_group_t  *group;
 
-    q = ngx_queue_head(&turn->spare_groups);
+    q = ngx_queue_head(&eevdf->spare_groups);
     ngx_queue_remove(q);
 
-    group = ngx_queue_data(q, ngx_etcd_group_t, queue);
-    ngx_memzero(group, sizeof(ngx_etcd_group_t));
+    group = ngx_queue_data(q, ngx_etcd_eevdf_group_t, queue);
+    ngx_memzero(group, sizeof(ngx_etcd_eevdf_group_t));
 
     group->weight = weight;
-    group->start = turn->time;
+    group->start = eevdf->time;
     ngx_queue_init(&group->buckets);
 
-    ngx_etcd_treap_insert(&turn->weights, &group->by_weight);
+    ngx_etcd_treap_insert(&eevdf->weights, &group->by_weight);
 
     return group;
 }
 
 
 static ngx_int_t
-ngx_etcd_group_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+ngx_etcd_eevdf_group_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
 {
-    uint64_t           x, y;
-    ngx_etcd_group_t  *a, *b;
+    uint64_t                 x, y;
+    ngx_etcd_eevdf_group_t  *a, *b;
 
-    a = ngx_etcd_turn_group(one);
-    b = ngx_etcd_turn_group(two);
+    a = ngx_etcd_eevdf_group(one);
+    b = ngx_etcd_eevdf_group(two);
 
     x = (uint64_t) a->load * b->weight;
     y = (uint64_t) b->load * a->weight;
@@ -606,21 +612,21 @@ ngx_etcd_group_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
 
 
 static ngx_int_t
-ngx_etcd_group_compare_weight(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+ngx_etcd_eevdf_group_compare_weight(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
 {
-    return (ngx_int_t) ngx_etcd_turn_weight(one)->weight
-           - (ngx_int_t) ngx_etcd_turn_weight(two)->weight;
+    return (ngx_int_t) ngx_etcd_eevdf_weight(one)->weight
+           - (ngx_int_t) ngx_etcd_eevdf_weight(two)->weight;
 }
 
 
 static void
-ngx_etcd_group_update(ngx_etcd_node_t *node)
+ngx_etcd_eevdf_group_update(ngx_etcd_node_t *node)
 {
-    ngx_etcd_group_t  *group, *left, *right;
+    ngx_etcd_eevdf_group_t  *group, *left, *right;
 
-    group = ngx_etcd_turn_group(node);
-    left = ngx_etcd_turn_below(node->left);
-    right = ngx_etcd_turn_below(node->right);
+    group = ngx_etcd_eevdf_group(node);
+    left = ngx_etcd_eevdf_below(node->left);
+    right = ngx_etcd_eevdf_below(node->right);
 
     group->earliest = group;
 
@@ -643,12 +649,12 @@ ngx_etcd_group_update(ngx_etcd_node_t *node)
  * there must be a spare bucket.
  */
 
-static ngx_etcd_bucket_t *
-ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
-    ngx_queue_t *from, uint32_t conns)
+static ngx_etcd_eevdf_bucket_t *
+ngx_etcd_eevdf_bucket_get(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_group_t *group, ngx_queue_t *from, uint32_t conns)
 {
-    ngx_queue_t        *q, *end;
-    ngx_etcd_bucket_t  *bucket;
+    ngx_queue_t              *q, *end;
+    ngx_etcd_eevdf_bucket_t  *bucket;
 
     end = ngx_queue_sentinel(&group->buckets);
 
@@ -657,7 +663,7 @@ ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
     q = (from == end) ? ngx_queue_head(&group->buckets) : from;
 
     while (q != end
-           && ngx_etcd_turn_bucket(q)->conns < conns)
+           && ngx_etcd_eevdf_bucket(q)->conns < conns)
     {
         q = ngx_queue_next(q);
     }
@@ -667,7 +673,7 @@ ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
     }
 
     while (q != end) {
-        bucket = ngx_etcd_turn_bucket(q);
+        bucket = ngx_etcd_eevdf_bucket(q);
 
         if (bucket->conns == conns) {
             return bucket;
@@ -680,7 +686,7 @@ ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
         q = ngx_queue_prev(q);
     }
 
-    bucket = ngx_etcd_turn_bucket(ngx_queue_head(&turn->spare_buckets));
+    bucket = ngx_etcd_eevdf_bucket(ngx_queue_head(&eevdf->spare_buckets));
     ngx_queue_remove(&bucket->queue);
 
     bucket->group = group;
@@ -696,10 +702,11 @@ ngx_etcd_bucket_get(ngx_etcd_turn_t *turn, ngx_etcd_group_t *group,
 /* A link has left the bucket. */
 
 static void
-ngx_etcd_bucket_put(ngx_etcd_turn_t *turn, ngx_etcd_bucket_t *bucket)
+ngx_etcd_eevdf_bucket_put(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_bucket_t *bucket)
 {
     if (ngx_queue_empty(&bucket->links)) {
         ngx_queue_remove(&bucket->queue);
-        ngx_queue_insert_head(&turn->spare_buckets, &bucket->queue);
+        ngx_queue_insert_head(&eevdf->spare_buckets, &bucket->queue);
     }
 }

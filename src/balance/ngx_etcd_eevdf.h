@@ -31,8 +31,8 @@
  */
 
 
-#ifndef _NGX_ETCD_TURN_H_INCLUDED_
-#define _NGX_ETCD_TURN_H_INCLUDED_
+#ifndef _NGX_ETCD_EEVDF_H_INCLUDED_
+#define _NGX_ETCD_EEVDF_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -40,16 +40,16 @@
 #include <ngx_etcd_treap.h>
 
 
-typedef struct ngx_etcd_group_s   ngx_etcd_group_t;
-typedef struct ngx_etcd_bucket_s  ngx_etcd_bucket_t;
+typedef struct ngx_etcd_eevdf_group_s  ngx_etcd_eevdf_group_t;
+typedef struct ngx_etcd_eevdf_bucket_s  ngx_etcd_eevdf_bucket_t;
 
 
 /* links of one weight with the same number of connections, in FIFO order */
 
-struct ngx_etcd_bucket_s {
+struct ngx_etcd_eevdf_bucket_s {
     ngx_queue_t                  queue;         /* in its group, or spare */
     ngx_queue_t                  links;
-    ngx_etcd_group_t            *group;
+    ngx_etcd_eevdf_group_t      *group;
     uint32_t                     conns;
 };
 
@@ -58,8 +58,8 @@ struct ngx_etcd_bucket_s {
 
 typedef struct {
     ngx_queue_t                  queue;
-    ngx_etcd_bucket_t           *bucket;
-} ngx_etcd_turn_link_t;
+    ngx_etcd_eevdf_bucket_t     *bucket;
+} ngx_etcd_eevdf_link_t;
 
 
 typedef struct {
@@ -74,48 +74,49 @@ typedef struct {
     ngx_queue_t                  spare_groups;
     ngx_queue_t                  spare_buckets;
     ngx_log_t                   *log;
-} ngx_etcd_turn_t;
+} ngx_etcd_eevdf_t;
 
 
-#define ngx_etcd_turn_taken_by(link)  ((link)->bucket != NULL)
+#define ngx_etcd_eevdf_taken_by(link)  ((link)->bucket != NULL)
 
-void ngx_etcd_turn_init(ngx_etcd_turn_t *turn, ngx_log_t *log);
-void ngx_etcd_turn_done(ngx_etcd_turn_t *turn);
+void ngx_etcd_eevdf_init(ngx_etcd_eevdf_t *eevdf, ngx_log_t *log);
+void ngx_etcd_eevdf_done(ngx_etcd_eevdf_t *eevdf);
 
 /*
  * Allocates memory for adding a link or changing its connections: NGX_OK or
  * NGX_ERROR.
  */
-ngx_int_t ngx_etcd_turn_reserve(ngx_etcd_turn_t *turn);
+ngx_int_t ngx_etcd_eevdf_reserve(ngx_etcd_eevdf_t *eevdf);
 
 /*
  * Adds a link with a weight, not 0.  NGX_ERROR: no memory, unless it was
  * reserved.
  */
-ngx_int_t ngx_etcd_turn_add(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
-    uint32_t weight, uint32_t conns);
-void ngx_etcd_turn_remove(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link);
+ngx_int_t ngx_etcd_eevdf_add(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_link_t *link, uint32_t weight, uint32_t conns);
+void ngx_etcd_eevdf_remove(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_link_t *link);
 
 /* Changes the weight.  NGX_ERROR: no memory, nothing has changed. */
-ngx_int_t ngx_etcd_turn_reweigh(ngx_etcd_turn_t *turn,
-    ngx_etcd_turn_link_t *link, uint32_t weight);
+ngx_int_t ngx_etcd_eevdf_reweigh(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_link_t *link, uint32_t weight);
 
 /* Replaces "old" by another link with the same weight. */
-void ngx_etcd_turn_replace(ngx_etcd_turn_link_t *link,
-    ngx_etcd_turn_link_t *old);
+void ngx_etcd_eevdf_replace(ngx_etcd_eevdf_link_t *link,
+    ngx_etcd_eevdf_link_t *old);
 
 /*
  * Returns the next link, without using up its turn; NULL: there are no links.
  */
-ngx_etcd_turn_link_t *ngx_etcd_turn_next(ngx_etcd_turn_t *turn);
+ngx_etcd_eevdf_link_t *ngx_etcd_eevdf_next(ngx_etcd_eevdf_t *eevdf);
 
 /* Uses up a turn of the link. */
-void ngx_etcd_turn_take(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link);
+void ngx_etcd_eevdf_take(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link);
 
 /* Sets the number of connections; without memory the former number stays. */
-void ngx_etcd_turn_load(ngx_etcd_turn_t *turn, ngx_etcd_turn_link_t *link,
+void ngx_etcd_eevdf_load(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     uint32_t conns);
-#define ngx_etcd_turn_conns(link)  ((link)->bucket->conns)
+#define ngx_etcd_eevdf_conns(link)  ((link)->bucket->conns)
 
 
-#endif /* _NGX_ETCD_TURN_H_INCLUDED_ */
+#endif /* _NGX_ETCD_EEVDF_H_INCLUDED_ */

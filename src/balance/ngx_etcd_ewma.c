@@ -40,21 +40,21 @@
 
 
 static ngx_etcd_peer_t *ngx_etcd_ewma_pick(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
-static ngx_uint_t ngx_etcd_ewma_better(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_group_t *group);
+static ngx_uint_t ngx_etcd_ewma_better(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
-static ngx_inline uint64_t ngx_etcd_ewma_cost(ngx_etcd_tier_t *tier,
+static ngx_inline uint64_t ngx_etcd_ewma_cost(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, ngx_msec_t now);
 static ngx_inline uint64_t ngx_etcd_ewma_latency(ngx_etcd_peer_t *peer,
     ngx_msec_t now);
-static void ngx_etcd_ewma_taken(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    ngx_etcd_peer_t *peer, ngx_uint_t conns);
-static void ngx_etcd_ewma_works(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    ngx_etcd_peer_t *peer);
-static void ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
-    ngx_etcd_peer_t *peer);
+static void ngx_etcd_ewma_taken(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer, ngx_uint_t conns);
+static void ngx_etcd_ewma_works(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
+static void ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
 static ngx_inline uint64_t ngx_etcd_ewma_elapsed(ngx_etcd_pick_t *pick);
-static ngx_inline void ngx_etcd_ewma_measure(ngx_etcd_tier_t *tier,
+static ngx_inline void ngx_etcd_ewma_measure(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, uint64_t elapsed);
 
 
@@ -71,36 +71,36 @@ const ngx_etcd_method_t  ngx_etcd_method_ewma = {
 
 
 static ngx_etcd_peer_t *
-ngx_etcd_ewma_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_ewma_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
-    return ngx_etcd_pick_best_of_two(pick, tier, ngx_etcd_ewma_better);
+    return ngx_etcd_pick_best_of_two(pick, group, ngx_etcd_ewma_better);
 }
 
 
 static ngx_uint_t
-ngx_etcd_ewma_better(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
+ngx_etcd_ewma_better(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *one,
     ngx_etcd_peer_t *two)
 {
     uint64_t    cost;
     ngx_msec_t  now;
 
     now = ngx_current_msec;
-    cost = ngx_etcd_ewma_cost(tier, two, now);
+    cost = ngx_etcd_ewma_cost(group, two, now);
 
-    return ngx_etcd_ewma_cost(tier, one, now) < cost - cost / 4;
+    return ngx_etcd_ewma_cost(group, one, now) < cost - cost / 4;
 }
 
 
 /* No overflow: latencies are below 2^30, and connections below 2^22. */
 
 static ngx_inline uint64_t
-ngx_etcd_ewma_cost(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
+ngx_etcd_ewma_cost(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     ngx_msec_t now)
 {
     uint64_t  latency;
 
     latency = (peer->measured != 0) ? ngx_etcd_ewma_latency(peer, now)
-                                    : tier->latency;
+                                    : group->latency;
 
     return (latency + NGX_ETCD_EWMA_MIN)
            * (NGX_ETCD_PEER_UNIT
@@ -133,7 +133,7 @@ ngx_etcd_ewma_latency(ngx_etcd_peer_t *peer, ngx_msec_t now)
 
 
 static void
-ngx_etcd_ewma_taken(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+ngx_etcd_ewma_taken(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, ngx_uint_t conns)
 {
     (void) clock_gettime(CLOCK_MONOTONIC, &pick->begun);
@@ -141,11 +141,11 @@ ngx_etcd_ewma_taken(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 
 
 static void
-ngx_etcd_ewma_works(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+ngx_etcd_ewma_works(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer)
 {
     if (pick->begun.tv_sec != 0) {
-        ngx_etcd_ewma_measure(tier, peer, ngx_etcd_ewma_elapsed(pick));
+        ngx_etcd_ewma_measure(group, peer, ngx_etcd_ewma_elapsed(pick));
     }
 
     /* the duration of a stream session is no latency */
@@ -155,7 +155,7 @@ ngx_etcd_ewma_works(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 
 
 static void
-ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer)
 {
     uint64_t  latency, known;
@@ -167,9 +167,9 @@ ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
     /* a quick failure must not count as a low latency */
 
     latency = ngx_etcd_ewma_elapsed(pick);
-    known = (peer->measured != 0) ? peer->latency : tier->latency;
+    known = (peer->measured != 0) ? peer->latency : group->latency;
 
-    ngx_etcd_ewma_measure(tier, peer, ngx_max(latency, 2 * known));
+    ngx_etcd_ewma_measure(group, peer, ngx_max(latency, 2 * known));
 }
 
 
@@ -189,7 +189,7 @@ ngx_etcd_ewma_elapsed(ngx_etcd_pick_t *pick)
 
 
 static ngx_inline void
-ngx_etcd_ewma_measure(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
+ngx_etcd_ewma_measure(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     uint64_t elapsed)
 {
     uint64_t    latency, known;
@@ -213,7 +213,7 @@ ngx_etcd_ewma_measure(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
 
     peer->measured = now;
 
-    tier->latency = (tier->latency == 0)
+    group->latency = (group->latency == 0)
                     ? latency
-                    : tier->latency - tier->latency / 16 + latency / 16;
+                    : group->latency - group->latency / 16 + latency / 16;
 }

@@ -31,18 +31,18 @@
 
 
 static ngx_etcd_peer_t *ngx_etcd_hash_pick(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
+    ngx_etcd_peer_group_t *group);
 static ngx_etcd_peer_t *ngx_etcd_hash_next(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, uint64_t weight);
+    ngx_etcd_peer_group_t *group, uint64_t weight);
 static ngx_inline uint32_t ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key);
 static uint32_t ngx_etcd_hash_digits(uint32_t crc, uint32_t n);
 static ngx_etcd_peer_t *ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
+    ngx_etcd_peer_group_t *group);
 static ngx_etcd_peer_t *ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, ngx_etcd_point_t *point,
+    ngx_etcd_peer_group_t *group, ngx_etcd_point_t *point,
     ngx_etcd_ring_place_t *place);
 static ngx_inline ngx_uint_t ngx_etcd_hash_usable(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
+    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
 
 
 const ngx_etcd_method_t  ngx_etcd_method_hash = {
@@ -69,35 +69,35 @@ const ngx_etcd_method_t  ngx_etcd_method_consistent = {
 
 
 static ngx_etcd_peer_t *
-ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
     uint64_t          weight;
     ngx_etcd_peer_t  *peer;
 
     if (pick->key.len == 0 || pick->table->nmembers <= 1) {
-        return ngx_etcd_pick_turn(pick, tier);
+        return ngx_etcd_pick_eevdf(pick, group);
     }
 
-    weight = ngx_etcd_order_weight(&tier->order);
+    weight = ngx_etcd_weighted_tree_weight(&group->weighted);
 
     while (pick->hashed <= NGX_ETCD_HASH_TRIES) {
-        peer = ngx_etcd_hash_next(pick, tier, weight);
+        peer = ngx_etcd_hash_next(pick, group, weight);
 
-        if (ngx_etcd_hash_usable(pick, tier, peer)) {
+        if (ngx_etcd_hash_usable(pick, group, peer)) {
             return peer;
         }
 
         pick->hashed++;
     }
 
-    return ngx_etcd_pick_turn(pick, tier);
+    return ngx_etcd_pick_eevdf(pick, group);
 }
 
 
 /* Rehashes as nginx does: adds (crc32([REHASH] KEY) >> 16) & 0x7fff. */
 
 static ngx_etcd_peer_t *
-ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     uint64_t weight)
 {
     uint32_t  crc;
@@ -111,7 +111,7 @@ ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
     pick->hash += (crc >> 16) & 0x7fff;
     pick->rehash++;
 
-    return ngx_etcd_order_at(&tier->order, pick->hash % weight);
+    return ngx_etcd_weighted_tree_at(&group->weighted, pick->hash % weight);
 }
 
 
@@ -167,7 +167,7 @@ ngx_etcd_hash_digits(uint32_t crc, uint32_t n)
 
 
 static ngx_etcd_peer_t *
-ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
     uint32_t                hash;
     ngx_uint_t              skipped;
@@ -176,7 +176,7 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
     ngx_etcd_ring_place_t   place;
 
     if (pick->key.len == 0 || pick->table->nmembers <= 1) {
-        return ngx_etcd_pick_turn(pick, tier);
+        return ngx_etcd_pick_eevdf(pick, group);
     }
 
     if (pick->rehash++ == 0) {
@@ -189,16 +189,16 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
     while (pick->hashed <= NGX_ETCD_HASH_TRIES
            && skipped < NGX_ETCD_HASH_SKIPS)
     {
-        point = ngx_etcd_ring_find(&tier->ring, pick->hash, &place);
+        point = ngx_etcd_ring_find(&group->ring, pick->hash, &place);
 
         if (point == NULL) {
             break;
         }
 
         hash = point->hash;
-        peer = ngx_etcd_consistent_owner(pick, tier, point, &place);
+        peer = ngx_etcd_consistent_owner(pick, group, point, &place);
 
-        if (peer != NULL && ngx_etcd_hash_usable(pick, tier, peer)) {
+        if (peer != NULL && ngx_etcd_hash_usable(pick, group, peer)) {
             pick->hash = hash;
             return peer;
         }
@@ -213,7 +213,7 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
         }
     }
 
-    return ngx_etcd_pick_turn(pick, tier);
+    return ngx_etcd_pick_eevdf(pick, group);
 }
 
 
@@ -223,7 +223,7 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
  */
 
 static ngx_etcd_peer_t *
-ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     ngx_etcd_point_t *point, ngx_etcd_ring_place_t *place)
 {
     uint32_t           hash;
@@ -235,12 +235,12 @@ ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
     hash = point->hash;
     owner = NULL;
 
-    for (n = 0; n < tier->ring.npoints && point->hash == hash; n++) {
+    for (n = 0; n < group->ring.npoints && point->hash == hash; n++) {
         peer = table->slots[point->index];
 
         if (peer != NULL
-            && peer->tier == tier
-            && (owner == NULL || ngx_etcd_order_names(peer, owner) < 0))
+            && peer->group == group
+            && (owner == NULL || ngx_etcd_weighted_tree_names(peer, owner) < 0))
         {
             owner = peer;
         }
@@ -255,15 +255,15 @@ ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
 /* A peer in slow start or with failures is usable for a part of its keys. */
 
 static ngx_inline ngx_uint_t
-ngx_etcd_hash_usable(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+ngx_etcd_hash_usable(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer)
 {
     if (pick->ntried != 0 && ngx_etcd_pick_tried(pick, peer)) {
         return 0;
     }
 
-    return ngx_etcd_health_whole(tier, peer)
-           || (ngx_etcd_health_check(pick->table, tier, peer)
+    return ngx_etcd_health_whole(group, peer)
+           || (ngx_etcd_health_check(pick->table, group, peer)
                && pick->crc % NGX_ETCD_PEER_UNIT
                   < ngx_etcd_health_level(peer));
 }

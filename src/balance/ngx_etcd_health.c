@@ -13,14 +13,14 @@
 static ngx_uint_t ngx_etcd_health_counts(ngx_etcd_table_t *table);
 static ngx_uint_t ngx_etcd_health_able(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
-static uint32_t ngx_etcd_health_weight(ngx_etcd_tier_t *tier,
+static uint32_t ngx_etcd_health_weight(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
-static uint32_t ngx_etcd_health_deficit(ngx_etcd_tier_t *tier,
+static uint32_t ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 
 
 ngx_uint_t
-ngx_etcd_health_check(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
+ngx_etcd_health_check(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer)
 {
     uint32_t           weight;
@@ -35,15 +35,15 @@ ngx_etcd_health_check(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
         region = NGX_ETCD_REGION_PARKED;
 
     } else {
-        weight = ngx_etcd_health_weight(tier, peer);
+        weight = ngx_etcd_health_weight(group, peer);
         region = (weight == peer->attr.weight * NGX_ETCD_PEER_UNIT)
                  ? NGX_ETCD_REGION_WHOLE : NGX_ETCD_REGION_LIGHT;
     }
 
     if (weight != peer->weight
-        || ngx_etcd_tier_region(tier, peer) != region)
+        || ngx_etcd_peer_group_region(group, peer) != region)
     {
-        ngx_etcd_tier_place(tier, peer, region, weight);
+        ngx_etcd_peer_group_place(group, peer, region, weight);
     }
 
     return peer->weight != 0;
@@ -72,14 +72,14 @@ ngx_etcd_health_able(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 
 
 static uint32_t
-ngx_etcd_health_weight(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_health_weight(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
     uint32_t  weight;
 
     weight = peer->attr.weight;
 
     if (peer->deficit != 0) {
-        weight -= ngx_etcd_health_deficit(tier, peer);
+        weight -= ngx_etcd_health_deficit(group, peer);
     }
 
     return ngx_max(weight * ngx_etcd_health_level(peer), 1);
@@ -89,13 +89,13 @@ ngx_etcd_health_weight(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
 /* As in nginx, weight lost by failures is regained by 1 per pick. */
 
 static uint32_t
-ngx_etcd_health_deficit(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
     uint32_t  picks;
 
-    picks = tier->picks - peer->since;
+    picks = group->picks - peer->since;
 
-    peer->since = tier->picks;
+    peer->since = group->picks;
     peer->deficit -= ngx_min(picks, peer->deficit);
 
     return peer->deficit;
@@ -126,37 +126,37 @@ ngx_etcd_health_level(ngx_etcd_peer_t *peer)
 
 
 void
-ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier)
+ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group)
 {
     ngx_uint_t        i, n;
     ngx_msec_t        elapsed;
     ngx_etcd_peer_t  *peer;
 
-    n = ngx_etcd_tier_unwell(tier);
-    elapsed = ngx_current_msec - tier->swept;
+    n = ngx_etcd_peer_group_unwell(group);
+    elapsed = ngx_current_msec - group->swept;
 
     if (n > NGX_ETCD_HEALTH_FEW
         && elapsed < NGX_ETCD_HEALTH_SWEEP
-        && (ngx_etcd_tier_usable(tier) != 0 || elapsed == 0))
+        && (ngx_etcd_peer_group_usable(group) != 0 || elapsed == 0))
     {
         return;
     }
 
-    tier->swept = ngx_current_msec;
+    group->swept = ngx_current_msec;
 
     /*
      * A recovering peer swaps places with a peer that has not been checked:
      * no peer is missed, some are checked twice.
      */
 
-    i = tier->ends[NGX_ETCD_REGION_PARKED];
+    i = group->ends[NGX_ETCD_REGION_PARKED];
 
-    for (n *= 2; n > 0 && i > tier->ends[NGX_ETCD_REGION_WHOLE]; n--) {
-        peer = tier->peers[i - 1];
+    for (n *= 2; n > 0 && i > group->ends[NGX_ETCD_REGION_WHOLE]; n--) {
+        peer = group->peers[i - 1];
 
-        (void) ngx_etcd_health_check(table, tier, peer);
+        (void) ngx_etcd_health_check(table, group, peer);
 
-        if (tier->peers[i - 1] == peer) {
+        if (group->peers[i - 1] == peer) {
             i--;
         }
     }
@@ -164,7 +164,7 @@ ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier)
 
 
 ngx_uint_t
-ngx_etcd_health_failed(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
+ngx_etcd_health_failed(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer)
 {
     time_t      now;
@@ -192,7 +192,7 @@ ngx_etcd_health_failed(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier,
     if (peer->attr.max_fails != 0) {
         lost = peer->attr.weight / peer->attr.max_fails;
 
-        (void) ngx_etcd_health_deficit(tier, peer);
+        (void) ngx_etcd_health_deficit(group, peer);
 
         peer->deficit = ngx_min(peer->deficit + lost, peer->attr.weight);
     }

@@ -33,30 +33,31 @@
  * Moves the peer to the region of its state; returns 1 if the peer is usable.
  */
 ngx_uint_t ngx_etcd_health_check(ngx_etcd_table_t *table,
-    ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
+    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
 
 /*
  * 1 if the peer has all of its weight and no limit, slow start or failure can
  * change that.  A deficit is checked when it arises.
  */
-#define ngx_etcd_health_whole(tier, peer)                                     \
-    ((peer)->pos < (tier)->ends[NGX_ETCD_REGION_WHOLE]                        \
+#define ngx_etcd_health_whole(group, peer)                                    \
+    ((peer)->pos < (group)->ends[NGX_ETCD_REGION_WHOLE]                       \
      && ((peer)->attr.max_conns | (peer)->attr.slow_start) == 0               \
      && !ngx_etcd_peer_suspect(peer))
 
-#define ngx_etcd_health_usable(table, tier, peer)                             \
-    (ngx_etcd_health_whole(tier, peer)                                        \
-     || ngx_etcd_health_check(table, tier, peer))
+#define ngx_etcd_health_usable(table, group, peer)                            \
+    (ngx_etcd_health_whole(group, peer)                                       \
+     || ngx_etcd_health_check(table, group, peer))
 
 /* Checks parked and light peers again when due; called before a pick. */
-void ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_tier_t *tier);
+void ngx_etcd_health_sweep(ngx_etcd_table_t *table,
+    ngx_etcd_peer_group_t *group);
 
 /*
  * A connection to the peer has failed.  Returns the number of failures, over
  * all workers, since the last success; 0: failures are not counted.
  */
 ngx_uint_t ngx_etcd_health_failed(ngx_etcd_table_t *table,
-    ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
+    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
 
 /* The peer works; resets earlier failures. */
 void ngx_etcd_health_recovered(ngx_etcd_peer_t *peer);

@@ -29,11 +29,11 @@
 
 
 static ngx_etcd_peer_t *ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
-static void ngx_etcd_least_conn_look(ngx_etcd_tier_t *tier);
+    ngx_etcd_peer_group_t *group);
+static void ngx_etcd_least_conn_look(ngx_etcd_peer_group_t *group);
 static void ngx_etcd_least_conn_taken(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer, ngx_uint_t conns);
-static void ngx_etcd_least_conn_freed(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer, ngx_uint_t conns);
+static void ngx_etcd_least_conn_freed(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 
 
@@ -50,53 +50,53 @@ const ngx_etcd_method_t  ngx_etcd_method_least_conn = {
 
 
 static ngx_etcd_peer_t *
-ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
-    ngx_etcd_least_conn_look(tier);
+    ngx_etcd_least_conn_look(group);
 
-    return ngx_etcd_pick_turn(pick, tier);
+    return ngx_etcd_pick_eevdf(pick, group);
 }
 
 
 static void
-ngx_etcd_least_conn_look(ngx_etcd_tier_t *tier)
+ngx_etcd_least_conn_look(ngx_etcd_peer_group_t *group)
 {
     ngx_uint_t        i, n, conns;
     ngx_etcd_peer_t  *peer;
 
-    n = ngx_etcd_tier_usable(tier);
+    n = ngx_etcd_peer_group_usable(group);
 
     for (i = ngx_min(n, NGX_ETCD_LEAST_CONN_LOOKS); i != 0; i--) {
 
-        if (tier->cursor >= n) {
-            tier->cursor = 0;
+        if (group->cursor >= n) {
+            group->cursor = 0;
         }
 
-        peer = tier->peers[tier->cursor++];
+        peer = group->peers[group->cursor++];
         conns = ngx_etcd_peer_conns(peer);
 
-        if (conns != ngx_etcd_turn_conns(&peer->turn)) {
-            ngx_etcd_turn_load(&tier->turn, &peer->turn, conns);
+        if (conns != ngx_etcd_eevdf_conns(&peer->eevdf)) {
+            ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
         }
     }
 }
 
 
 static void
-ngx_etcd_least_conn_taken(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+ngx_etcd_least_conn_taken(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, ngx_uint_t conns)
 {
-    if (ngx_etcd_turn_taken_by(&peer->turn)) {
-        ngx_etcd_turn_load(&tier->turn, &peer->turn, conns);
+    if (ngx_etcd_eevdf_taken_by(&peer->eevdf)) {
+        ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
     }
 }
 
 
 static void
-ngx_etcd_least_conn_freed(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_least_conn_freed(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
-    if (ngx_etcd_turn_taken_by(&peer->turn)) {
-        ngx_etcd_turn_load(&tier->turn, &peer->turn,
-                           ngx_etcd_peer_conns(peer));
+    if (ngx_etcd_eevdf_taken_by(&peer->eevdf)) {
+        ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf,
+                            ngx_etcd_peer_conns(peer));
     }
 }

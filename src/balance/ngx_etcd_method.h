@@ -15,7 +15,7 @@
 #include <ngx_etcd_peer.h>
 
 
-/* the structures that tiers maintain for a method */
+/* the structures that peer groups maintain for a method */
 
 #define NGX_ETCD_NEEDS_TURN   0x01
 #define NGX_ETCD_NEEDS_CONNS  0x02     /* rotation by connections */
@@ -35,23 +35,26 @@ struct ngx_etcd_method_s {
     ngx_uint_t             needs;         /* NGX_ETCD_NEEDS_ */
 
     /* Returns a peer for which ngx_etcd_pick_usable() is true; NULL: none. */
-    ngx_etcd_peer_t     *(*pick)(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier);
+    ngx_etcd_peer_t     *(*pick)(ngx_etcd_pick_t *pick,
+                                 ngx_etcd_peer_group_t *group);
 
     /* the peer has one connection more, "conns" in total; or NULL */
-    void                 (*taken)(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    void                 (*taken)(ngx_etcd_pick_t *pick,
+                                  ngx_etcd_peer_group_t *group,
                                   ngx_etcd_peer_t *peer, ngx_uint_t conns);
 
     /* the peer has answered or, in stream, is connected; or NULL */
-    void                 (*works)(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier,
+    void                 (*works)(ngx_etcd_pick_t *pick,
+                                  ngx_etcd_peer_group_t *group,
                                   ngx_etcd_peer_t *peer);
 
     /* the peer has failed; or NULL */
     void                 (*failed)(ngx_etcd_pick_t *pick,
-                                   ngx_etcd_tier_t *tier,
+                                   ngx_etcd_peer_group_t *group,
                                    ngx_etcd_peer_t *peer);
 
     /* the peer has one connection less; or NULL */
-    void                 (*freed)(ngx_etcd_tier_t *tier,
+    void                 (*freed)(ngx_etcd_peer_group_t *group,
                                   ngx_etcd_peer_t *peer);
 };
 

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_order.h>
+#include <ngx_etcd_weighted_tree.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_peer.h>
 
@@ -100,8 +100,8 @@ ngx_etcd_peer_destroy(ngx_etcd_peer_t *peer)
     }
 #endif
 
-    if (peer->order != NULL) {
-        ngx_free(peer->order);
+    if (peer->weighted != NULL) {
+        ngx_free(peer->weighted);
     }
 
     ngx_free(peer);
@@ -109,19 +109,19 @@ ngx_etcd_peer_destroy(ngx_etcd_peer_t *peer)
 
 
 void
-ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_tenant_t *tenant)
+ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_peer_user_t *user)
 {
-    ngx_queue_insert_tail(&peer->tenants, &tenant->queue);
-    tenant->staying = 1;
+    ngx_queue_insert_tail(&peer->tenants, &user->queue);
+    user->staying = 1;
 }
 
 
 void
-ngx_etcd_peer_leave(ngx_etcd_tenant_t *tenant)
+ngx_etcd_peer_leave(ngx_etcd_peer_user_t *user)
 {
-    if (tenant->staying) {
-        ngx_queue_remove(&tenant->queue);
-        tenant->staying = 0;
+    if (user->staying) {
+        ngx_queue_remove(&user->queue);
+        user->staying = 0;
     }
 }
 

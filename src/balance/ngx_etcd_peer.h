@@ -16,7 +16,7 @@
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_connection_count.h>
 #include <ngx_etcd_member.h>
-#include <ngx_etcd_turn.h>
+#include <ngx_etcd_eevdf.h>
 
 
 /* effective weight of a healthy member with weight 1 */
@@ -25,9 +25,9 @@
 
 
 typedef struct ngx_etcd_peer_s   ngx_etcd_peer_t;
-typedef struct ngx_etcd_order_s  ngx_etcd_order_t;
+typedef struct ngx_etcd_weighted_tree_s  ngx_etcd_weighted_tree_t;
 typedef struct ngx_etcd_share_s  ngx_etcd_share_t;
-typedef struct ngx_etcd_tier_s   ngx_etcd_tier_t;
+typedef struct ngx_etcd_peer_group_s  ngx_etcd_peer_group_t;
 
 
 /*
@@ -41,7 +41,7 @@ typedef struct {
     void                       (*close)(void *data);
     void                        *data;
     unsigned                     staying:1;
-} ngx_etcd_tenant_t;
+} ngx_etcd_peer_user_t;
 
 
 /*
@@ -67,20 +67,20 @@ struct ngx_etcd_peer_s {
 
     /* the state of balancing in this worker */
 
-    ngx_etcd_tier_t             *tier;             /* current or last tier */
-    uint32_t                     pos;              /* in its tier */
+    ngx_etcd_peer_group_t       *group;            /* current or last one */
+    uint32_t                     pos;              /* in its peer group */
     uint32_t                     weight;           /* effective, in units; 0:
                                                       unused */
     uint32_t                     deficit;          /* weight lost by
                                                       failures */
-    uint32_t                     since;            /* tier->picks of the
+    uint32_t                     since;            /* peer group->picks of the
                                                       deficit */
     uint32_t                     latency;          /* at "measured" */
     ngx_msec_t                   measured;
-    ngx_etcd_turn_link_t         turn;
-    ngx_etcd_order_t            *order;
+    ngx_etcd_eevdf_link_t        eevdf;
+    ngx_etcd_weighted_tree_t    *weighted;
     ngx_etcd_share_t            *share;            /* in the ring */
-    ngx_queue_t                  tenants;          /* of ngx_etcd_tenant_t */
+    ngx_queue_t                  tenants;          /* of ngx_etcd_peer_user_t */
 #if (NGX_SSL)
     ngx_ssl_session_t           *ssl_session;
 #endif
@@ -114,8 +114,8 @@ ngx_etcd_peer_unref(ngx_etcd_peer_t *peer)
 }
 
 
-void ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_tenant_t *tenant);
-void ngx_etcd_peer_leave(ngx_etcd_tenant_t *tenant);
+void ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_peer_user_t *user);
+void ngx_etcd_peer_leave(ngx_etcd_peer_user_t *user);
 
 /* Returns 1 if the peer must not be tried now because of failures. */
 ngx_uint_t ngx_etcd_peer_failed(ngx_etcd_peer_t *peer);

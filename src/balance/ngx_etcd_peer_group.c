@@ -6,215 +6,218 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_tier.h>
+#include <ngx_etcd_peer_group.h>
 
 
-#define ngx_etcd_tier_needs(tier, what)  ((tier)->method->needs & (what))
+#define ngx_etcd_peer_group_needs(group, what)                                \
+    ((group)->method->needs & (what))
 
 
-static ngx_int_t ngx_etcd_tier_grow(ngx_etcd_tier_t *tier);
-static ngx_int_t ngx_etcd_tier_turn(ngx_etcd_tier_t *tier,
+static ngx_int_t ngx_etcd_peer_group_grow(ngx_etcd_peer_group_t *group);
+static ngx_int_t ngx_etcd_peer_group_eevdf(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, uint32_t weight);
-static void ngx_etcd_tier_move(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
-    ngx_etcd_region_e region);
-static void ngx_etcd_tier_swap(ngx_etcd_tier_t *tier, ngx_uint_t a,
+static void ngx_etcd_peer_group_move(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer, ngx_etcd_region_e region);
+static void ngx_etcd_peer_group_swap(ngx_etcd_peer_group_t *group, ngx_uint_t a,
     ngx_uint_t b);
-static void ngx_etcd_tier_weigh(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
-    uint32_t weight);
-static void ngx_etcd_tier_sum(ngx_etcd_tier_t *tier, ngx_uint_t pos,
-    int64_t delta);
-static ngx_etcd_peer_t *ngx_etcd_tier_at(ngx_etcd_tier_t *tier,
+static void ngx_etcd_peer_group_weigh(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer, uint32_t weight);
+static void ngx_etcd_peer_group_sum(ngx_etcd_peer_group_t *group,
+    ngx_uint_t pos, int64_t delta);
+static ngx_etcd_peer_t *ngx_etcd_peer_group_at(ngx_etcd_peer_group_t *group,
     uint64_t point);
 
 
 void
-ngx_etcd_tier_init(ngx_etcd_tier_t *tier, const ngx_etcd_method_t *method,
-    ngx_log_t *log)
+ngx_etcd_peer_group_init(ngx_etcd_peer_group_t *group,
+    const ngx_etcd_method_t *method, ngx_log_t *log)
 {
-    ngx_memzero(tier, sizeof(ngx_etcd_tier_t));
+    ngx_memzero(group, sizeof(ngx_etcd_peer_group_t));
 
-    tier->method = method;
-    tier->log = log;
-    tier->chance = (uint64_t) ngx_random() << 1 | 1;
+    group->method = method;
+    group->log = log;
+    group->chance = (uint64_t) ngx_random() << 1 | 1;
 
-    ngx_etcd_turn_init(&tier->turn, log);
-    ngx_etcd_order_init(&tier->order);
-    ngx_etcd_ring_init(&tier->ring, log);
-    ngx_etcd_vnodes_init(&tier->vnodes, &tier->ring);
+    ngx_etcd_eevdf_init(&group->eevdf, log);
+    ngx_etcd_weighted_tree_init(&group->weighted);
+    ngx_etcd_ring_init(&group->ring, log);
+    ngx_etcd_vnodes_init(&group->vnodes, &group->ring);
 }
 
 
 void
-ngx_etcd_tier_done(ngx_etcd_tier_t *tier)
+ngx_etcd_peer_group_done(ngx_etcd_peer_group_t *group)
 {
-    ngx_etcd_vnodes_done(&tier->vnodes);
-    ngx_etcd_ring_done(&tier->ring);
+    ngx_etcd_vnodes_done(&group->vnodes);
+    ngx_etcd_ring_done(&group->ring);
 
-    while (ngx_etcd_tier_usable(tier) != 0) {
-        ngx_etcd_tier_place(tier, tier->peers[0], NGX_ETCD_REGION_BARRED, 0);
+    while (ngx_etcd_peer_group_usable(group) != 0) {
+        ngx_etcd_peer_group_place(group, group->peers[0],
+                                  NGX_ETCD_REGION_BARRED, 0);
     }
 
-    ngx_etcd_turn_done(&tier->turn);
+    ngx_etcd_eevdf_done(&group->eevdf);
 
-    if (tier->allocated) {
-        ngx_free(tier->peers);
+    if (group->allocated) {
+        ngx_free(group->peers);
     }
 
-    if (tier->sums != NULL) {
-        ngx_free(tier->sums);
+    if (group->sums != NULL) {
+        ngx_free(group->sums);
     }
 }
 
 
 ngx_int_t
-ngx_etcd_tier_reserve(ngx_etcd_tier_t *tier)
+ngx_etcd_peer_group_reserve(ngx_etcd_peer_group_t *group)
 {
-    if (ngx_etcd_tier_all(tier) == tier->allocated
-        && ngx_etcd_tier_grow(tier) != NGX_OK)
+    if (ngx_etcd_peer_group_all(group) == group->allocated
+        && ngx_etcd_peer_group_grow(group) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_TURN)
-        && ngx_etcd_turn_reserve(&tier->turn) != NGX_OK)
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_TURN)
+        && ngx_etcd_eevdf_reserve(&group->eevdf) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_RING)
-           ? ngx_etcd_vnodes_reserve(&tier->vnodes) : NGX_OK;
+    return ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)
+           ? ngx_etcd_vnodes_reserve(&group->vnodes) : NGX_OK;
 }
 
 
 ngx_int_t
-ngx_etcd_tier_prepare(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_peer_group_prepare(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
-    return ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_ORDER)
-           ? ngx_etcd_order_reserve(peer, tier->log) : NGX_OK;
+    return ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)
+           ? ngx_etcd_weighted_tree_reserve(peer, group->log) : NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_etcd_tier_grow(ngx_etcd_tier_t *tier)
+ngx_etcd_peer_group_grow(ngx_etcd_peer_group_t *group)
 {
     uint64_t          *sums;
     ngx_uint_t         n;
     ngx_etcd_peer_t  **peers;
 
-    n = ngx_max(tier->allocated * 2, 16);
+    n = ngx_max(group->allocated * 2, 16);
 
-    peers = ngx_alloc(n * sizeof(ngx_etcd_peer_t *), tier->log);
+    peers = ngx_alloc(n * sizeof(ngx_etcd_peer_t *), group->log);
     if (peers == NULL) {
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_SUMS)) {
-        sums = ngx_calloc((n + 1) * sizeof(uint64_t), tier->log);
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_SUMS)) {
+        sums = ngx_calloc((n + 1) * sizeof(uint64_t), group->log);
         if (sums == NULL) {
             ngx_free(peers);
             return NGX_ERROR;
         }
 
-        if (tier->allocated) {
-            ngx_memcpy(sums, tier->sums,
-                       (tier->allocated + 1) * sizeof(uint64_t));
-            ngx_free(tier->sums);
+        if (group->allocated) {
+            ngx_memcpy(sums, group->sums,
+                       (group->allocated + 1) * sizeof(uint64_t));
+            ngx_free(group->sums);
         }
 
-        tier->sums = sums;
+        group->sums = sums;
     }
 
-    if (tier->allocated) {
-        ngx_memcpy(peers, tier->peers,
-                   tier->allocated * sizeof(ngx_etcd_peer_t *));
-        ngx_free(tier->peers);
+    if (group->allocated) {
+        ngx_memcpy(peers, group->peers,
+                   group->allocated * sizeof(ngx_etcd_peer_t *));
+        ngx_free(group->peers);
     }
 
-    tier->peers = peers;
-    tier->allocated = n;
+    group->peers = peers;
+    group->allocated = n;
 
     return NGX_OK;
 }
 
 
 void
-ngx_etcd_tier_add(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_peer_group_add(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
     ngx_uint_t  i, bit;
 
-    peer->tier = tier;
+    peer->group = group;
     peer->weight = 0;
-    peer->since = tier->picks;
-    peer->pos = tier->ends[NGX_ETCD_REGION_BARRED]++;
-    tier->peers[peer->pos] = peer;
+    peer->since = group->picks;
+    peer->pos = group->ends[NGX_ETCD_REGION_BARRED]++;
+    group->peers[peer->pos] = peer;
 
-    if (tier->sums != NULL) {
+    if (group->sums != NULL) {
 
         /* a new node of the Fenwick tree sums the range of nodes below it */
 
         i = peer->pos + 1;
-        tier->sums[i] = 0;
+        group->sums[i] = 0;
 
         for (bit = 1; (i & bit) == 0; bit <<= 1) {
-            tier->sums[i] += tier->sums[i - bit];
+            group->sums[i] += group->sums[i - bit];
         }
     }
 
-    if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_ORDER)) {
-        ngx_etcd_order_add(&tier->order, peer);
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)) {
+        ngx_etcd_weighted_tree_add(&group->weighted, peer);
     }
 
-    if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_RING)) {
-        ngx_etcd_vnodes_add(&tier->vnodes, peer);
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)) {
+        ngx_etcd_vnodes_add(&group->vnodes, peer);
     }
 }
 
 
 void
-ngx_etcd_tier_remove(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_peer_group_remove(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
-    ngx_etcd_tier_place(tier, peer, NGX_ETCD_REGION_BARRED, 0);
+    ngx_etcd_peer_group_place(group, peer, NGX_ETCD_REGION_BARRED, 0);
 
-    ngx_etcd_tier_swap(tier, peer->pos, ngx_etcd_tier_all(tier) - 1);
-    tier->ends[NGX_ETCD_REGION_BARRED]--;
+    ngx_etcd_peer_group_swap(group, peer->pos,
+                             ngx_etcd_peer_group_all(group) - 1);
+    group->ends[NGX_ETCD_REGION_BARRED]--;
 
-    if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_ORDER)) {
-        ngx_etcd_order_remove(&tier->order, peer);
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)) {
+        ngx_etcd_weighted_tree_remove(&group->weighted, peer);
     }
 
-    if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_RING)) {
-        ngx_etcd_vnodes_remove(&tier->vnodes, peer);
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)) {
+        ngx_etcd_vnodes_remove(&group->vnodes, peer);
     }
 }
 
 
 void
-ngx_etcd_tier_replace(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
+ngx_etcd_peer_group_replace(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     ngx_etcd_peer_t *old)
 {
-    peer->tier = tier;
+    peer->group = group;
     peer->pos = old->pos;
     peer->weight = old->weight;
     peer->share = old->share;
-    tier->peers[peer->pos] = peer;
+    group->peers[peer->pos] = peer;
 
-    if (ngx_etcd_turn_taken_by(&old->turn)) {
-        ngx_etcd_turn_replace(&peer->turn, &old->turn);
+    if (ngx_etcd_eevdf_taken_by(&old->eevdf)) {
+        ngx_etcd_eevdf_replace(&peer->eevdf, &old->eevdf);
     }
 
-    if (ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_ORDER)) {
-        ngx_etcd_order_remove(&tier->order, old);
-        ngx_etcd_order_add(&tier->order, peer);
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)) {
+        ngx_etcd_weighted_tree_remove(&group->weighted, old);
+        ngx_etcd_weighted_tree_add(&group->weighted, peer);
     }
 }
 
 
 ngx_etcd_region_e
-ngx_etcd_tier_region(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_peer_group_region(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
     ngx_uint_t  region;
 
-    for (region = 0; peer->pos >= tier->ends[region]; region++) {
+    for (region = 0; peer->pos >= group->ends[region]; region++) {
         /* void */
     }
 
@@ -223,7 +226,7 @@ ngx_etcd_tier_region(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
 
 
 void
-ngx_etcd_tier_place(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
+ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     ngx_etcd_region_e region, uint32_t weight)
 {
     if (region > NGX_ETCD_REGION_LIGHT) {
@@ -231,69 +234,70 @@ ngx_etcd_tier_place(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     }
 
     if (peer->weight != weight
-        && ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_TURN)
-        && ngx_etcd_tier_turn(tier, peer, weight) != NGX_OK)
+        && ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_TURN)
+        && ngx_etcd_peer_group_eevdf(group, peer, weight) != NGX_OK)
     {
-        (void) ngx_etcd_tier_turn(tier, peer, 0);
+        (void) ngx_etcd_peer_group_eevdf(group, peer, 0);
         region = NGX_ETCD_REGION_PARKED;
         weight = 0;
     }
 
-    ngx_etcd_tier_weigh(tier, peer, weight);
-    ngx_etcd_tier_move(tier, peer, region);
+    ngx_etcd_peer_group_weigh(group, peer, weight);
+    ngx_etcd_peer_group_move(group, peer, region);
 }
 
 
 static ngx_int_t
-ngx_etcd_tier_turn(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
+ngx_etcd_peer_group_eevdf(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     uint32_t weight)
 {
     uint32_t  conns;
 
     if (weight == 0) {
 
-        if (ngx_etcd_turn_taken_by(&peer->turn)) {
-            ngx_etcd_turn_remove(&tier->turn, &peer->turn);
+        if (ngx_etcd_eevdf_taken_by(&peer->eevdf)) {
+            ngx_etcd_eevdf_remove(&group->eevdf, &peer->eevdf);
         }
 
         return NGX_OK;
     }
 
-    if (!ngx_etcd_turn_taken_by(&peer->turn)) {
-        conns = ngx_etcd_tier_needs(tier, NGX_ETCD_NEEDS_CONNS)
+    if (!ngx_etcd_eevdf_taken_by(&peer->eevdf)) {
+        conns = ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_CONNS)
                 ? ngx_etcd_peer_conns(peer) : 0;
 
-        return ngx_etcd_turn_add(&tier->turn, &peer->turn, weight, conns);
+        return ngx_etcd_eevdf_add(&group->eevdf, &peer->eevdf, weight, conns);
     }
 
-    return ngx_etcd_turn_reweigh(&tier->turn, &peer->turn, weight);
+    return ngx_etcd_eevdf_reweigh(&group->eevdf, &peer->eevdf, weight);
 }
 
 
 /* Swaps the peer with the peer at the border of each region on the way. */
 
 static void
-ngx_etcd_tier_move(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
+ngx_etcd_peer_group_move(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     ngx_etcd_region_e region)
 {
     ngx_uint_t  at;
 
-    at = ngx_etcd_tier_region(tier, peer);
+    at = ngx_etcd_peer_group_region(group, peer);
 
     for ( /* void */ ; at > region; at--) {
-        ngx_etcd_tier_swap(tier, peer->pos, tier->ends[at - 1]);
-        tier->ends[at - 1]++;
+        ngx_etcd_peer_group_swap(group, peer->pos, group->ends[at - 1]);
+        group->ends[at - 1]++;
     }
 
     for ( /* void */ ; at < region; at++) {
-        tier->ends[at]--;
-        ngx_etcd_tier_swap(tier, peer->pos, tier->ends[at]);
+        group->ends[at]--;
+        ngx_etcd_peer_group_swap(group, peer->pos, group->ends[at]);
     }
 }
 
 
 static void
-ngx_etcd_tier_swap(ngx_etcd_tier_t *tier, ngx_uint_t a, ngx_uint_t b)
+ngx_etcd_peer_group_swap(ngx_etcd_peer_group_t *group, ngx_uint_t a,
+    ngx_uint_t b)
 {
     int64_t           delta;
     ngx_etcd_peer_t  *one, *two;
@@ -302,25 +306,25 @@ ngx_etcd_tier_swap(ngx_etcd_tier_t *tier, ngx_uint_t a, ngx_uint_t b)
         return;
     }
 
-    one = tier->peers[a];
-    two = tier->peers[b];
+    one = group->peers[a];
+    two = group->peers[b];
 
-    tier->peers[a] = two;
-    tier->peers[b] = one;
+    group->peers[a] = two;
+    group->peers[b] = one;
     two->pos = a;
     one->pos = b;
 
     delta = (int64_t) two->weight - (int64_t) one->weight;
 
     if (delta != 0) {
-        ngx_etcd_tier_sum(tier, a, delta);
-        ngx_etcd_tier_sum(tier, b, -delta);
+        ngx_etcd_peer_group_sum(group, a, delta);
+        ngx_etcd_peer_group_sum(group, b, -delta);
     }
 }
 
 
 static void
-ngx_etcd_tier_weigh(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
+ngx_etcd_peer_group_weigh(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     uint32_t weight)
 {
     int64_t  delta;
@@ -328,39 +332,40 @@ ngx_etcd_tier_weigh(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
     delta = (int64_t) weight - (int64_t) peer->weight;
 
     if (delta != 0) {
-        tier->heaviest = (tier->weight == 0) ? weight
-                                             : ngx_max(tier->heaviest, weight);
+        group->heaviest = (group->weight == 0) ? weight
+                                             : ngx_max(group->heaviest, weight);
         peer->weight = weight;
-        tier->weight += delta;
-        ngx_etcd_tier_sum(tier, peer->pos, delta);
+        group->weight += delta;
+        ngx_etcd_peer_group_sum(group, peer->pos, delta);
     }
 }
 
 
 static void
-ngx_etcd_tier_sum(ngx_etcd_tier_t *tier, ngx_uint_t pos, int64_t delta)
+ngx_etcd_peer_group_sum(ngx_etcd_peer_group_t *group, ngx_uint_t pos,
+    int64_t delta)
 {
     ngx_uint_t  i;
 
-    if (tier->sums == NULL) {
+    if (group->sums == NULL) {
         return;
     }
 
-    for (i = pos + 1; i <= ngx_etcd_tier_all(tier); i += i & (~i + 1)) {
-        tier->sums[i] += delta;
+    for (i = pos + 1; i <= ngx_etcd_peer_group_all(group); i += i & (~i + 1)) {
+        group->sums[i] += delta;
     }
 }
 
 
-/* Returns the peer at a point of 0 .. tier->weight - 1; needs sums. */
+/* Returns the peer at a point of 0 .. peer group->weight - 1; needs sums. */
 
 static ngx_etcd_peer_t *
-ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
+ngx_etcd_peer_group_at(ngx_etcd_peer_group_t *group, uint64_t point)
 {
     ngx_uint_t  i, n, bit;
 
     i = 0;
-    n = ngx_etcd_tier_all(tier);
+    n = ngx_etcd_peer_group_all(group);
 
     /* the highest bit of the number of peers, which is not 0 */
 
@@ -368,13 +373,13 @@ ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
                              - __builtin_clzl((unsigned long) n));
 
     for ( /* void */ ; bit != 0; bit >>= 1) {
-        if (i + bit <= n && tier->sums[i + bit] <= point) {
+        if (i + bit <= n && group->sums[i + bit] <= point) {
             i += bit;
-            point -= tier->sums[i];
+            point -= group->sums[i];
         }
     }
 
-    return tier->peers[i];
+    return group->peers[i];
 }
 
 
@@ -385,16 +390,18 @@ ngx_etcd_tier_at(ngx_etcd_tier_t *tier, uint64_t point)
  */
 
 ngx_etcd_peer_t *
-ngx_etcd_tier_draw_again(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer)
+ngx_etcd_peer_group_draw_again(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer)
 {
     uint64_t  point;
 
-    if (ngx_etcd_tier_random(tier) % tier->heaviest < peer->weight) {
+    if (ngx_etcd_peer_group_random(group) % group->heaviest < peer->weight) {
         return peer;
     }
 
-    point = ngx_etcd_tier_random(tier) << 32;
+    point = ngx_etcd_peer_group_random(group) << 32;
 
-    return ngx_etcd_tier_at(tier, (point | ngx_etcd_tier_random(tier))
-                                  % tier->weight);
+    return ngx_etcd_peer_group_at(group,
+                                  (point | ngx_etcd_peer_group_random(group))
+                                  % group->weight);
 }

@@ -11,18 +11,18 @@
  */
 
 
-#ifndef _NGX_ETCD_TIER_H_INCLUDED_
-#define _NGX_ETCD_TIER_H_INCLUDED_
+#ifndef _NGX_ETCD_PEER_GROUP_H_INCLUDED_
+#define _NGX_ETCD_PEER_GROUP_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_method.h>
-#include <ngx_etcd_order.h>
+#include <ngx_etcd_weighted_tree.h>
 #include <ngx_etcd_peer.h>
 #include <ngx_etcd_ring.h>
 #include <ngx_etcd_vnodes.h>
-#include <ngx_etcd_turn.h>
+#include <ngx_etcd_eevdf.h>
 
 
 typedef enum {
@@ -34,7 +34,7 @@ typedef enum {
 } ngx_etcd_region_e;
 
 
-struct ngx_etcd_tier_s {
+struct ngx_etcd_peer_group_s {
     const ngx_etcd_method_t     *method;
     ngx_log_t                   *log;
 
@@ -48,8 +48,8 @@ struct ngx_etcd_tier_s {
 
     uint64_t                    *sums;             /* Fenwick tree of weights,
                                                       1-based */
-    ngx_etcd_turn_t              turn;             /* usable peers */
-    ngx_etcd_treap_t             order;            /* all peers */
+    ngx_etcd_eevdf_t             eevdf;            /* usable peers */
+    ngx_etcd_treap_t             weighted;         /* all peers */
     ngx_etcd_ring_t              ring;             /* all peers */
     ngx_etcd_vnodes_t            vnodes;           /* in the ring */
 
@@ -63,50 +63,53 @@ struct ngx_etcd_tier_s {
 };
 
 
-#define ngx_etcd_tier_usable(tier)  ((tier)->ends[NGX_ETCD_REGION_LIGHT])
-#define ngx_etcd_tier_tries(tier)   ((tier)->ends[NGX_ETCD_REGION_PARKED])
-#define ngx_etcd_tier_all(tier)     ((tier)->ends[NGX_ETCD_REGION_BARRED])
+#define ngx_etcd_peer_group_usable(g)  ((g)->ends[NGX_ETCD_REGION_LIGHT])
+#define ngx_etcd_peer_group_tries(g)   ((g)->ends[NGX_ETCD_REGION_PARKED])
+#define ngx_etcd_peer_group_all(g)     ((g)->ends[NGX_ETCD_REGION_BARRED])
 
 /* number of peers that may recover without a change */
-#define ngx_etcd_tier_unwell(tier)                                            \
-    ((tier)->ends[NGX_ETCD_REGION_PARKED]                                     \
-     - (tier)->ends[NGX_ETCD_REGION_WHOLE])
+#define ngx_etcd_peer_group_unwell(group)                                     \
+    ((group)->ends[NGX_ETCD_REGION_PARKED]                                    \
+     - (group)->ends[NGX_ETCD_REGION_WHOLE])
 
-void ngx_etcd_tier_init(ngx_etcd_tier_t *tier,
+void ngx_etcd_peer_group_init(ngx_etcd_peer_group_t *group,
     const ngx_etcd_method_t *method, ngx_log_t *log);
-void ngx_etcd_tier_done(ngx_etcd_tier_t *tier);
+void ngx_etcd_peer_group_done(ngx_etcd_peer_group_t *group);
 
 /*
- * ngx_etcd_tier_reserve() allocates memory for adding or removing one peer,
- * ngx_etcd_tier_prepare() the data of the peer that the method needs: NGX_OK
- * or NGX_ERROR.
+ * ngx_etcd_peer_group_reserve() allocates memory for adding or removing one
+ * peer, ngx_etcd_peer_group_prepare() the data of the peer that the method
+ * needs: NGX_OK or NGX_ERROR.
  */
-ngx_int_t ngx_etcd_tier_reserve(ngx_etcd_tier_t *tier);
-ngx_int_t ngx_etcd_tier_prepare(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
+ngx_int_t ngx_etcd_peer_group_reserve(ngx_etcd_peer_group_t *group);
+ngx_int_t ngx_etcd_peer_group_prepare(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer);
 
 /* A new peer is in the last region until it is placed. */
-void ngx_etcd_tier_add(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
-void ngx_etcd_tier_remove(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer);
+void ngx_etcd_peer_group_add(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer);
+void ngx_etcd_peer_group_remove(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer);
 
 /* Replaces the object of a member by another one with the same weight. */
-void ngx_etcd_tier_replace(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
-    ngx_etcd_peer_t *old);
+void ngx_etcd_peer_group_replace(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old);
 
 /*
  * Sets the region and the weight of a peer, in units, not 0; the weight is
  * ignored if the peer is unusable.  If there is no memory, the peer is
  * parked.
  */
-void ngx_etcd_tier_place(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *peer,
-    ngx_etcd_region_e region, uint32_t weight);
-ngx_etcd_region_e ngx_etcd_tier_region(ngx_etcd_tier_t *tier,
+void ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer, ngx_etcd_region_e region, uint32_t weight);
+ngx_etcd_region_e ngx_etcd_peer_group_region(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 
 /*
- * Completes ngx_etcd_tier_draw() for a peer that weighs less than the
+ * Completes ngx_etcd_peer_group_draw() for a peer that weighs less than the
  * heaviest.
  */
-ngx_etcd_peer_t *ngx_etcd_tier_draw_again(ngx_etcd_tier_t *tier,
+ngx_etcd_peer_t *ngx_etcd_peer_group_draw_again(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 
 
@@ -117,11 +120,11 @@ ngx_etcd_peer_t *ngx_etcd_tier_draw_again(ngx_etcd_tier_t *tier,
  */
 
 static ngx_inline uint64_t
-ngx_etcd_tier_random(ngx_etcd_tier_t *tier)
+ngx_etcd_peer_group_random(ngx_etcd_peer_group_t *group)
 {
-    tier->chance *= 0xd1342543de82ef95;
+    group->chance *= 0xd1342543de82ef95;
 
-    return tier->chance >> 32;
+    return group->chance >> 32;
 }
 
 
@@ -132,16 +135,16 @@ ngx_etcd_tier_random(ngx_etcd_tier_t *tier)
  */
 
 static ngx_inline ngx_etcd_peer_t *
-ngx_etcd_tier_draw(ngx_etcd_tier_t *tier)
+ngx_etcd_peer_group_draw(ngx_etcd_peer_group_t *group)
 {
     ngx_etcd_peer_t  *peer;
 
-    peer = tier->peers[ngx_etcd_tier_random(tier)
-                       % ngx_etcd_tier_usable(tier)];
+    peer = group->peers[ngx_etcd_peer_group_random(group)
+                       % ngx_etcd_peer_group_usable(group)];
 
-    return (peer->weight == tier->heaviest)
-           ? peer : ngx_etcd_tier_draw_again(tier, peer);
+    return (peer->weight == group->heaviest)
+           ? peer : ngx_etcd_peer_group_draw_again(group, peer);
 }
 
 
-#endif /* _NGX_ETCD_TIER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_PEER_GROUP_H_INCLUDED_ */

@@ -14,8 +14,8 @@
 
 
 static ngx_etcd_peer_t *ngx_etcd_random_pick(ngx_etcd_pick_t *pick,
-    ngx_etcd_tier_t *tier);
-static ngx_uint_t ngx_etcd_random_better(ngx_etcd_tier_t *tier,
+    ngx_etcd_peer_group_t *group);
+static ngx_uint_t ngx_etcd_random_better(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
 
 
@@ -32,16 +32,16 @@ const ngx_etcd_method_t  ngx_etcd_method_random = {
 
 
 static ngx_etcd_peer_t *
-ngx_etcd_random_pick(ngx_etcd_pick_t *pick, ngx_etcd_tier_t *tier)
+ngx_etcd_random_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
-    return ngx_etcd_pick_best_of_two(pick, tier, ngx_etcd_random_better);
+    return ngx_etcd_pick_best_of_two(pick, group, ngx_etcd_random_better);
 }
 
 
 /* Compares connections per weight. */
 
 static ngx_uint_t
-ngx_etcd_random_better(ngx_etcd_tier_t *tier, ngx_etcd_peer_t *one,
+ngx_etcd_random_better(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *one,
     ngx_etcd_peer_t *two)
 {
     return (uint64_t) ngx_etcd_peer_load(one) * two->weight

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Weighted rotation (ngx_etcd_turn.h).
+ * Weighted rotation (ngx_etcd_eevdf.h).
  */
 
 
@@ -15,7 +15,7 @@ const ngx_etcd_method_t  ngx_etcd_method_round_robin = {
     ngx_string("round_robin"),
     ngx_null_string,
     NGX_ETCD_NEEDS_TURN,
-    ngx_etcd_pick_turn,
+    ngx_etcd_pick_eevdf,
     NULL,
     NULL,
     NULL,

@@ -11,7 +11,7 @@
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_table.h>
-#include <ngx_etcd_hold.h>
+#include <ngx_etcd_wait_queue.h>
 
 
 #define NGX_ETCD_TABLE_PIECE  64     /* slots per check of the clock */
@@ -29,7 +29,7 @@ static void ngx_etcd_table_tell(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_table_grow(ngx_etcd_table_t *table, ngx_uint_t n);
 static void ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
     ngx_etcd_peer_t *peer);
-static ngx_etcd_tier_t *ngx_etcd_table_admit(ngx_etcd_table_t *table,
+static ngx_etcd_peer_group_t *ngx_etcd_table_admit(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
 static ngx_int_t ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until);
 static ngx_int_t ngx_etcd_table_reorder(ngx_etcd_table_t *table,
@@ -37,7 +37,7 @@ static ngx_int_t ngx_etcd_table_reorder(ngx_etcd_table_t *table,
 static ngx_uint_t ngx_etcd_table_lowest(ngx_etcd_table_t *table);
 static ngx_int_t ngx_etcd_table_move(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
-static ngx_etcd_tier_t *ngx_etcd_table_tier(ngx_etcd_table_t *table,
+static ngx_etcd_peer_group_t *ngx_etcd_table_tier(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
 
 
@@ -65,8 +65,8 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
 
     ngx_queue_init(&table->held);
 
-    ngx_etcd_tier_init(&table->primary, method, log);
-    ngx_etcd_tier_init(&table->backup, method, log);
+    ngx_etcd_peer_group_init(&table->primary, method, log);
+    ngx_etcd_peer_group_init(&table->backup, method, log);
 
     return ngx_etcd_table_work(table, 0);
 }
@@ -81,8 +81,8 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
         ngx_delete_posted_event(&table->tell);
     }
 
-    ngx_etcd_tier_done(&table->primary);
-    ngx_etcd_tier_done(&table->backup);
+    ngx_etcd_peer_group_done(&table->primary);
+    ngx_etcd_peer_group_done(&table->backup);
 
     for (n = 0; n < table->nslots; n++) {
         if (table->slots[n] != NULL) {
@@ -135,7 +135,7 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
     }
 
     if (rc == NGX_OK && ngx_etcd_table_usable(table)) {
-        ngx_etcd_hold_wake(table);
+        ngx_etcd_wait_queue_wake(table);
     }
 
     if (rc == NGX_OK) {
@@ -200,12 +200,12 @@ ngx_etcd_table_usable(ngx_etcd_table_t *table)
 ngx_etcd_peer_t *
 ngx_etcd_table_first(ngx_etcd_table_t *table)
 {
-    ngx_etcd_tier_t  *tier;
+    ngx_etcd_peer_group_t  *group;
 
-    tier = (ngx_etcd_tier_tries(&table->primary) != 0) ? &table->primary
+    group = (ngx_etcd_peer_group_tries(&table->primary) != 0) ? &table->primary
                                                        : &table->backup;
 
-    if (ngx_etcd_tier_tries(tier) == 0) {
+    if (ngx_etcd_peer_group_tries(group) == 0) {
         return NULL;
     }
 
@@ -213,7 +213,7 @@ ngx_etcd_table_first(ngx_etcd_table_t *table)
         return NULL;
     }
 
-    return tier->peers[0];
+    return group->peers[0];
 }
 
 
@@ -252,7 +252,7 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
         peer->index = n;
         peer->cell = ngx_etcd_connection_count_cell(table->zone, table->set, n);
 
-        if (ngx_etcd_tier_prepare(&table->primary, peer) != NGX_OK) {
+        if (ngx_etcd_peer_group_prepare(&table->primary, peer) != NGX_OK) {
             ngx_etcd_peer_unref(peer);
             return NGX_ERROR;
         }
@@ -289,8 +289,8 @@ ngx_etcd_table_resolved(ngx_etcd_slot_t *slot)
 static ngx_int_t
 ngx_etcd_table_reserve(ngx_etcd_table_t *table)
 {
-    return (ngx_etcd_tier_reserve(&table->primary) == NGX_OK
-            && ngx_etcd_tier_reserve(&table->backup) == NGX_OK)
+    return (ngx_etcd_peer_group_reserve(&table->primary) == NGX_OK
+            && ngx_etcd_peer_group_reserve(&table->backup) == NGX_OK)
            ? NGX_OK : NGX_ERROR;
 }
 
@@ -358,7 +358,7 @@ ngx_etcd_table_tick(ngx_etcd_table_t *table)
     }
 
     if (ngx_etcd_table_usable(table)) {
-        ngx_etcd_hold_wake(table);
+        ngx_etcd_wait_queue_wake(table);
         return;
     }
 
@@ -396,18 +396,18 @@ ngx_etcd_table_leave(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 static void
 ngx_etcd_table_tell(ngx_event_t *ev)
 {
-    ngx_queue_t        *q;
-    ngx_etcd_table_t   *table;
-    ngx_etcd_tenant_t  *tenant;
+    ngx_queue_t           *q;
+    ngx_etcd_table_t      *table;
+    ngx_etcd_peer_user_t  *user;
 
     table = ev->data;
 
     while (!ngx_queue_empty(&table->left)) {
         q = ngx_queue_head(&table->left);
-        tenant = ngx_queue_data(q, ngx_etcd_tenant_t, queue);
+        user = ngx_queue_data(q, ngx_etcd_peer_user_t, queue);
 
-        ngx_etcd_peer_leave(tenant);
-        tenant->close(tenant->data);
+        ngx_etcd_peer_leave(user);
+        user->close(user->data);
     }
 }
 
@@ -443,12 +443,12 @@ static void
 ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
     ngx_etcd_peer_t *peer)
 {
-    ngx_uint_t        stays;
-    ngx_etcd_peer_t  *old;
-    ngx_etcd_tier_t  *tier;
+    ngx_uint_t              stays;
+    ngx_etcd_peer_t        *old;
+    ngx_etcd_peer_group_t  *group;
 
     old = table->slots[n];
-    tier = (peer != NULL) ? ngx_etcd_table_admit(table, peer) : NULL;
+    group = (peer != NULL) ? ngx_etcd_table_admit(table, peer) : NULL;
     stays = 0;
 
     table->slots[n] = peer;
@@ -461,14 +461,14 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
             ngx_etcd_peer_inherit(peer, old);
 
             stays = (peer->attr.weight == old->attr.weight
-                     && tier == old->tier);
+                     && group == old->group);
         }
 
         if (stays) {
-            ngx_etcd_tier_replace(tier, peer, old);
+            ngx_etcd_peer_group_replace(group, peer, old);
 
         } else {
-            ngx_etcd_tier_remove(old->tier, old);
+            ngx_etcd_peer_group_remove(old->group, old);
         }
 
         ngx_etcd_table_leave(table, old);
@@ -482,10 +482,10 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
     }
 
     if (!stays) {
-        ngx_etcd_tier_add(tier, peer);
+        ngx_etcd_peer_group_add(group, peer);
     }
 
-    (void) ngx_etcd_health_check(table, tier, peer);
+    (void) ngx_etcd_health_check(table, group, peer);
 }
 
 
@@ -493,7 +493,7 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
  * If the peer has a lower priority than all others, the others must be moved.
  */
 
-static ngx_etcd_tier_t *
+static ngx_etcd_peer_group_t *
 ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
     ngx_etcd_member_attr_t  *attr;
@@ -527,7 +527,7 @@ ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until)
         rc = ngx_etcd_table_reorder(table, until);
 
         if (rc != NGX_OK
-            || ngx_etcd_tier_tries(&table->primary) != 0
+            || ngx_etcd_peer_group_tries(&table->primary) != 0
             || table->priority == NGX_ETCD_MEMBER_MAX_PRIORITY)
         {
             return rc;
@@ -577,7 +577,7 @@ ngx_etcd_table_lowest(ngx_etcd_table_t *table)
 
     lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
 
-    for (i = 0; i < ngx_etcd_tier_tries(&table->backup); i++) {
+    for (i = 0; i < ngx_etcd_peer_group_tries(&table->backup); i++) {
         attr = &table->backup.peers[i]->attr;
 
         if (!attr->backup) {
@@ -589,16 +589,16 @@ ngx_etcd_table_lowest(ngx_etcd_table_t *table)
 }
 
 
-/* Moves a peer to its tier. */
+/* Moves a peer to its peer group. */
 
 static ngx_int_t
 ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
-    ngx_etcd_tier_t  *tier;
+    ngx_etcd_peer_group_t  *group;
 
-    tier = ngx_etcd_table_tier(table, peer);
+    group = ngx_etcd_table_tier(table, peer);
 
-    if (tier == peer->tier) {
+    if (group == peer->group) {
         return NGX_OK;
     }
 
@@ -606,16 +606,16 @@ ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
         return NGX_ERROR;
     }
 
-    ngx_etcd_tier_remove(peer->tier, peer);
-    ngx_etcd_tier_add(tier, peer);
+    ngx_etcd_peer_group_remove(peer->group, peer);
+    ngx_etcd_peer_group_add(group, peer);
 
-    (void) ngx_etcd_health_check(table, tier, peer);
+    (void) ngx_etcd_health_check(table, group, peer);
 
     return NGX_OK;
 }
 
 
-static ngx_etcd_tier_t *
+static ngx_etcd_peer_group_t *
 ngx_etcd_table_tier(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
     return ngx_etcd_table_backup(table, &peer->attr) ? &table->backup

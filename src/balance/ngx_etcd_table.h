@@ -15,7 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_member_set.h>
-#include <ngx_etcd_tier.h>
+#include <ngx_etcd_peer_group.h>
 
 
 /* The differences of a table of leaders.  All zero: a table of members. */
@@ -51,15 +51,15 @@ typedef struct {
                                                       picked */
     ngx_uint_t                   unranked;         /* slots 0 .. unranked - 1
                                                       are not moved to their
-                                                      tier yet */
+                                                      peer group yet */
 
-    ngx_etcd_tier_t              primary;
-    ngx_etcd_tier_t              backup;
+    ngx_etcd_peer_group_t        primary;
+    ngx_etcd_peer_group_t        backup;
 
     ngx_queue_t                  left;             /* users to be notified */
     ngx_event_t                  tell;             /* posted event */
 
-    ngx_queue_t                  held;             /* ngx_etcd_hold_t */
+    ngx_queue_t                  held;             /* wait queue */
     ngx_uint_t                   nheld;
     ngx_event_t                  wake;             /* posted: a peer is
                                                       usable */

@@ -8,65 +8,66 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_gauge.h>
-#include <ngx_etcd_hold.h>
+#include <ngx_etcd_wait_queue.h>
 
 
-static void ngx_etcd_hold_count(ngx_etcd_table_t *table, ngx_int_t n);
-static void ngx_etcd_hold_timer(ngx_event_t *ev);
-static void ngx_etcd_hold_run(ngx_event_t *ev);
+static void ngx_etcd_wait_queue_count(ngx_etcd_table_t *table, ngx_int_t n);
+static void ngx_etcd_wait_queue_timer(ngx_event_t *ev);
+static void ngx_etcd_wait_queue_run(ngx_event_t *ev);
 
 
 ngx_int_t
-ngx_etcd_hold_begin(ngx_etcd_hold_t *hold, ngx_etcd_table_t *table,
-    ngx_msec_t timeout, ngx_uint_t limit, ngx_log_t *log)
+ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
+    ngx_etcd_table_t *table, ngx_msec_t timeout, ngx_uint_t limit,
+    ngx_log_t *log)
 {
-    ngx_etcd_hold_cancel(hold);
+    ngx_etcd_wait_queue_cancel(entry);
 
     if (table->nheld >= limit) {
         return NGX_BUSY;
     }
 
-    hold->table = table;
-    hold->since = ngx_current_msec;
+    entry->table = table;
+    entry->since = ngx_current_msec;
 
-    hold->timer.handler = ngx_etcd_hold_timer;
-    hold->timer.data = hold;
-    hold->timer.log = log;
+    entry->timer.handler = ngx_etcd_wait_queue_timer;
+    entry->timer.data = entry;
+    entry->timer.log = log;
 
     /*
      * not cancelable: a worker that shuts down still serves waiting requests
      */
 
-    ngx_add_timer(&hold->timer, timeout);
+    ngx_add_timer(&entry->timer, timeout);
 
-    ngx_queue_insert_tail(&table->held, &hold->queue);
-    ngx_etcd_hold_count(table, 1);
+    ngx_queue_insert_tail(&table->held, &entry->queue);
+    ngx_etcd_wait_queue_count(table, 1);
 
     return NGX_OK;
 }
 
 
 void
-ngx_etcd_hold_cancel(ngx_etcd_hold_t *hold)
+ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry)
 {
-    if (hold->table == NULL) {
+    if (entry->table == NULL) {
         return;
     }
 
-    ngx_queue_remove(&hold->queue);
-    ngx_etcd_hold_count(hold->table, -1);
+    ngx_queue_remove(&entry->queue);
+    ngx_etcd_wait_queue_count(entry->table, -1);
 
-    if (hold->timer.timer_set) {
-        ngx_del_timer(&hold->timer);
+    if (entry->timer.timer_set) {
+        ngx_del_timer(&entry->timer);
     }
 
-    hold->table = NULL;
-    hold->waited += ngx_current_msec - hold->since;
+    entry->table = NULL;
+    entry->waited += ngx_current_msec - entry->since;
 }
 
 
 static void
-ngx_etcd_hold_count(ngx_etcd_table_t *table, ngx_int_t n)
+ngx_etcd_wait_queue_count(ngx_etcd_table_t *table, ngx_int_t n)
 {
     table->nheld += n;
 
@@ -79,26 +80,26 @@ ngx_etcd_hold_count(ngx_etcd_table_t *table, ngx_int_t n)
 
 
 static void
-ngx_etcd_hold_timer(ngx_event_t *ev)
+ngx_etcd_wait_queue_timer(ngx_event_t *ev)
 {
-    ngx_etcd_hold_t  *hold;
+    ngx_etcd_wait_queue_entry_t  *entry;
 
-    hold = ev->data;
+    entry = ev->data;
 
-    ngx_etcd_hold_cancel(hold);
+    ngx_etcd_wait_queue_cancel(entry);
 
-    hold->handler(hold);
+    entry->handler(entry);
 }
 
 
 void
-ngx_etcd_hold_wake(ngx_etcd_table_t *table)
+ngx_etcd_wait_queue_wake(ngx_etcd_table_t *table)
 {
     if (table->nheld == 0) {
         return;
     }
 
-    table->wake.handler = ngx_etcd_hold_run;
+    table->wake.handler = ngx_etcd_wait_queue_run;
     table->wake.data = table;
     table->wake.log = table->log;
 
@@ -107,15 +108,15 @@ ngx_etcd_hold_wake(ngx_etcd_table_t *table)
 
 
 static void
-ngx_etcd_hold_run(ngx_event_t *ev)
+ngx_etcd_wait_queue_run(ngx_event_t *ev)
 {
-    ngx_queue_t       *q;
-    ngx_uint_t         i, n;
-    ngx_etcd_hold_t   *hold;
-    ngx_etcd_table_t  *table;
+    ngx_uint_t                    i, n;
+    ngx_queue_t                  *q;
+    ngx_etcd_table_t             *table;
+    ngx_etcd_wait_queue_entry_t  *entry;
 
     table = ev->data;
-    n = ngx_min(table->nheld, NGX_ETCD_HOLD_BATCH);
+    n = ngx_min(table->nheld, NGX_ETCD_WAIT_QUEUE_BATCH);
 
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, ev->log, 0,
                    "etcd: %ui of %ui that are held go on", n, table->nheld);
@@ -130,11 +131,11 @@ ngx_etcd_hold_run(ngx_event_t *ev)
         }
 
         q = ngx_queue_head(&table->held);
-        hold = ngx_queue_data(q, ngx_etcd_hold_t, queue);
+        entry = ngx_queue_data(q, ngx_etcd_wait_queue_entry_t, queue);
 
-        ngx_etcd_hold_cancel(hold);
+        ngx_etcd_wait_queue_cancel(entry);
 
-        hold->handler(hold);
+        entry->handler(entry);
     }
 
     if (table->nheld != 0) {

@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_HOLD_H_INCLUDED_
-#define _NGX_ETCD_HOLD_H_INCLUDED_
+#ifndef _NGX_ETCD_WAIT_QUEUE_H_INCLUDED_
+#define _NGX_ETCD_WAIT_QUEUE_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -19,17 +19,17 @@
 
 /* requests resumed at once; then other events of the worker are handled */
 
-#define NGX_ETCD_HOLD_BATCH  64
+#define NGX_ETCD_WAIT_QUEUE_BATCH  64
 
 
-typedef struct ngx_etcd_hold_s  ngx_etcd_hold_t;
+typedef struct ngx_etcd_wait_queue_entry_s  ngx_etcd_wait_queue_entry_t;
 
 /*
  * A waiting request or session, zeroed except for handler and data.  The
  * caller owns the memory and must cancel before freeing it.
  */
 
-struct ngx_etcd_hold_s {
+struct ngx_etcd_wait_queue_entry_s {
     ngx_queue_t                queue;
     ngx_etcd_table_t          *table;         /* NULL: not waiting */
     ngx_event_t                timer;
@@ -40,7 +40,7 @@ struct ngx_etcd_hold_s {
     /*
      * called once, from the event loop: a peer is usable, or the time is over
      */
-    void                     (*handler)(ngx_etcd_hold_t *hold);
+    void                     (*handler)(ngx_etcd_wait_queue_entry_t *entry);
     void                      *data;
 };
 
@@ -49,15 +49,15 @@ struct ngx_etcd_hold_s {
  * Starts waiting, for at most "timeout" ms, if fewer than "limit" wait for
  * the table.  NGX_OK, or NGX_BUSY.
  */
-ngx_int_t ngx_etcd_hold_begin(ngx_etcd_hold_t *hold,
+ngx_int_t ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
     ngx_etcd_table_t *table, ngx_msec_t timeout, ngx_uint_t limit,
     ngx_log_t *log);
 
 /* Has no effect if not waiting. */
-void ngx_etcd_hold_cancel(ngx_etcd_hold_t *hold);
+void ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry);
 
 /* The table has a usable peer: resumes all that wait, oldest first. */
-void ngx_etcd_hold_wake(ngx_etcd_table_t *table);
+void ngx_etcd_wait_queue_wake(ngx_etcd_table_t *table);
 
 
-#endif /* _NGX_ETCD_HOLD_H_INCLUDED_ */
+#endif /* _NGX_ETCD_WAIT_QUEUE_H_INCLUDED_ */

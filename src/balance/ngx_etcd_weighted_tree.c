@@ -6,54 +6,54 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_order.h>
+#include <ngx_etcd_weighted_tree.h>
 
 
-static ngx_int_t ngx_etcd_order_compare(ngx_etcd_node_t *one,
+static ngx_int_t ngx_etcd_weighted_tree_compare(ngx_etcd_node_t *one,
     ngx_etcd_node_t *two);
-static void ngx_etcd_order_update(ngx_etcd_node_t *node);
+static void ngx_etcd_weighted_tree_update(ngx_etcd_node_t *node);
 
 
 void
-ngx_etcd_order_init(ngx_etcd_treap_t *treap)
+ngx_etcd_weighted_tree_init(ngx_etcd_treap_t *treap)
 {
     treap->root = NULL;
-    treap->compare = ngx_etcd_order_compare;
-    treap->update = ngx_etcd_order_update;
+    treap->compare = ngx_etcd_weighted_tree_compare;
+    treap->update = ngx_etcd_weighted_tree_update;
 }
 
 
 ngx_int_t
-ngx_etcd_order_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log)
+ngx_etcd_weighted_tree_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log)
 {
-    peer->order = ngx_alloc(sizeof(ngx_etcd_order_t), log);
-    if (peer->order == NULL) {
+    peer->weighted = ngx_alloc(sizeof(ngx_etcd_weighted_tree_t), log);
+    if (peer->weighted == NULL) {
         return NGX_ERROR;
     }
 
-    peer->order->node.priority = 0;
-    peer->order->peer = peer;
+    peer->weighted->node.priority = 0;
+    peer->weighted->peer = peer;
 
     return NGX_OK;
 }
 
 
 void
-ngx_etcd_order_add(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer)
+ngx_etcd_weighted_tree_add(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer)
 {
-    ngx_etcd_treap_insert(treap, &peer->order->node);
+    ngx_etcd_treap_insert(treap, &peer->weighted->node);
 }
 
 
 void
-ngx_etcd_order_remove(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer)
+ngx_etcd_weighted_tree_remove(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer)
 {
-    ngx_etcd_treap_remove(treap, &peer->order->node);
+    ngx_etcd_treap_remove(treap, &peer->weighted->node);
 }
 
 
 ngx_etcd_peer_t *
-ngx_etcd_order_at(ngx_etcd_treap_t *treap, uint64_t point)
+ngx_etcd_weighted_tree_at(ngx_etcd_treap_t *treap, uint64_t point)
 {
     uint64_t          left;
     ngx_etcd_node_t  *node;
@@ -62,7 +62,7 @@ ngx_etcd_order_at(ngx_etcd_treap_t *treap, uint64_t point)
     node = treap->root;
 
     for ( ;; ) {
-        left = ngx_etcd_order_sum(node->left);
+        left = ngx_etcd_weighted_tree_sum(node->left);
 
         if (point < left) {
             node = node->left;
@@ -70,7 +70,7 @@ ngx_etcd_order_at(ngx_etcd_treap_t *treap, uint64_t point)
         }
 
         point -= left;
-        peer = ngx_etcd_order(node)->peer;
+        peer = ngx_etcd_weighted_tree(node)->peer;
 
         if (point < peer->attr.weight) {
             return peer;
@@ -83,7 +83,7 @@ ngx_etcd_order_at(ngx_etcd_treap_t *treap, uint64_t point)
 
 
 ngx_int_t
-ngx_etcd_order_names(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
+ngx_etcd_weighted_tree_names(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
 {
     ngx_int_t  rc;
 
@@ -96,27 +96,28 @@ ngx_etcd_order_names(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
 
 
 static ngx_int_t
-ngx_etcd_order_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+ngx_etcd_weighted_tree_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
 {
     ngx_int_t         rc;
     ngx_etcd_peer_t  *a, *b;
 
-    a = ngx_etcd_order(one)->peer;
-    b = ngx_etcd_order(two)->peer;
+    a = ngx_etcd_weighted_tree(one)->peer;
+    b = ngx_etcd_weighted_tree(two)->peer;
 
-    rc = ngx_etcd_order_names(a, b);
+    rc = ngx_etcd_weighted_tree_names(a, b);
 
     return (rc != 0) ? rc : (ngx_int_t) a->uid - (ngx_int_t) b->uid;
 }
 
 
 static void
-ngx_etcd_order_update(ngx_etcd_node_t *node)
+ngx_etcd_weighted_tree_update(ngx_etcd_node_t *node)
 {
-    ngx_etcd_order_t  *order;
+    ngx_etcd_weighted_tree_t  *weighted;
 
-    order = ngx_etcd_order(node);
+    weighted = ngx_etcd_weighted_tree(node);
 
-    order->sum = order->peer->attr.weight + ngx_etcd_order_sum(node->left)
-                 + ngx_etcd_order_sum(node->right);
+    weighted->sum = weighted->peer->attr.weight
+                    + ngx_etcd_weighted_tree_sum(node->left)
+                    + ngx_etcd_weighted_tree_sum(node->right);
 }

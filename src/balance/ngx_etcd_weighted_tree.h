@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_ORDER_H_INCLUDED_
-#define _NGX_ETCD_ORDER_H_INCLUDED_
+#ifndef _NGX_ETCD_WEIGHTED_TREE_H_INCLUDED_
+#define _NGX_ETCD_WEIGHTED_TREE_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -17,35 +17,41 @@
 #include <ngx_etcd_treap.h>
 
 
-struct ngx_etcd_order_s {
+struct ngx_etcd_weighted_tree_s {
     ngx_etcd_node_t              node;
     ngx_etcd_peer_t             *peer;
     uint64_t                     sum;           /* weights of the subtree */
 };
 
 
-void ngx_etcd_order_init(ngx_etcd_treap_t *treap);
+void ngx_etcd_weighted_tree_init(ngx_etcd_treap_t *treap);
 
 /*
  * Allocates the peer's node, which is freed with the peer: NGX_OK or
  * NGX_ERROR.
  */
-ngx_int_t ngx_etcd_order_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log);
+ngx_int_t ngx_etcd_weighted_tree_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log);
 
-void ngx_etcd_order_add(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer);
-void ngx_etcd_order_remove(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer);
+void ngx_etcd_weighted_tree_add(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer);
+void ngx_etcd_weighted_tree_remove(ngx_etcd_treap_t *treap,
+    ngx_etcd_peer_t *peer);
 
 /* Compares two peers by name: < 0, 0, > 0. */
-ngx_int_t ngx_etcd_order_names(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
+ngx_int_t ngx_etcd_weighted_tree_names(ngx_etcd_peer_t *one,
+    ngx_etcd_peer_t *two);
 
-#define ngx_etcd_order(n)      (ngx_queue_data(n, ngx_etcd_order_t, node))
-#define ngx_etcd_order_sum(n)  ((n) == NULL ? 0 : ngx_etcd_order(n)->sum)
+#define ngx_etcd_weighted_tree(n)                                             \
+    (ngx_queue_data(n, ngx_etcd_weighted_tree_t, node))
+#define ngx_etcd_weighted_tree_sum(n)                                         \
+    ((n) == NULL ? 0 : ngx_etcd_weighted_tree(n)->sum)
 
 /* the tree must not be empty */
-#define ngx_etcd_order_weight(treap)  (ngx_etcd_order((treap)->root)->sum)
+#define ngx_etcd_weighted_tree_weight(treap)                                  \
+    (ngx_etcd_weighted_tree((treap)->root)->sum)
 
 /* Returns the peer that covers the point; 0 <= point < total weight. */
-ngx_etcd_peer_t *ngx_etcd_order_at(ngx_etcd_treap_t *treap, uint64_t point);
+ngx_etcd_peer_t *ngx_etcd_weighted_tree_at(ngx_etcd_treap_t *treap,
+    uint64_t point);
 
 
-#endif /* _NGX_ETCD_ORDER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_WEIGHTED_TREE_H_INCLUDED_ */

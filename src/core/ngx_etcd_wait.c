@@ -182,7 +182,7 @@ ngx_etcd_wait_needed(ngx_etcd_wait_t *wait)
 
 
 ngx_int_t
-ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_hold_t *hold,
+ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_wait_queue_entry_t *entry,
     ngx_msec_t waited, ngx_log_t *log)
 {
     if (waited >= wait->timeout) {
@@ -192,7 +192,7 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_hold_t *hold,
         return NGX_DECLINED;
     }
 
-    if (ngx_etcd_hold_begin(hold, &wait->service->table,
+    if (ngx_etcd_wait_queue_begin(entry, &wait->service->table,
                               wait->timeout - waited, wait->limit, log)
         == NGX_OK)
     {

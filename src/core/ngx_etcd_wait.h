@@ -14,7 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_hold.h>
+#include <ngx_etcd_wait_queue.h>
 
 
 #define NGX_ETCD_WAIT_QUEUE  1024     /* default of the queue */
@@ -51,8 +51,8 @@ ngx_uint_t ngx_etcd_wait_needed(ngx_etcd_wait_t *wait);
  * NGX_AGAIN: the handler will be called; NGX_DECLINED: the time is over;
  * NGX_BUSY: too many requests wait, which is logged.
  */
-ngx_int_t ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_hold_t *hold,
-    ngx_msec_t waited, ngx_log_t *log);
+ngx_int_t ngx_etcd_wait_begin(ngx_etcd_wait_t *wait,
+    ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_WAIT_H_INCLUDED_ */

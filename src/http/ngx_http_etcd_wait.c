@@ -17,10 +17,10 @@
 /* the wait of a request or subrequest for one upstream */
 
 typedef struct {
-    ngx_http_request_t        *request;
-    ngx_etcd_service_conf_t   *service;
-    ngx_etcd_hold_t            hold;
-    ngx_uint_t                 peer;       /* waiting for a peer, not in a
+    ngx_http_request_t         *request;
+    ngx_etcd_service_conf_t    *service;
+    ngx_etcd_wait_queue_entry_t entry;
+    ngx_uint_t                  peer;      /* waiting for a peer, not in a
                                               phase */
 } ngx_http_etcd_wait_ctx_t;
 
@@ -32,7 +32,7 @@ static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
     ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
     ngx_msec_t *waited);
 static void ngx_http_etcd_wait_cleanup(void *data);
-static void ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold);
+static void ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry);
 static void ngx_http_etcd_wait_connect(ngx_http_request_t *r);
 
 
@@ -101,7 +101,7 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again)
     }
 
     if (!needed) {
-        ngx_etcd_hold_wake(&elcf->wait->service->table);
+        ngx_etcd_wait_queue_wake(&elcf->wait->service->table);
     }
 
     ngx_http_etcd_wait_detach(r);
@@ -169,7 +169,7 @@ ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
         return NGX_ERROR;
     }
 
-    return ngx_etcd_wait_begin(wait, &ctx->hold, waited, r->connection->log);
+    return ngx_etcd_wait_begin(wait, &ctx->entry, waited, r->connection->log);
 }
 
 
@@ -187,8 +187,8 @@ ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
 
         ctx = cln->data;
 
-        if (ctx->request == r && ctx->peer && ctx->hold.table != NULL) {
-            ngx_etcd_hold_cancel(&ctx->hold);
+        if (ctx->request == r && ctx->peer && ctx->entry.table != NULL) {
+            ngx_etcd_wait_queue_cancel(&ctx->entry);
             return 1;
         }
     }
@@ -225,7 +225,7 @@ ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
             continue;
         }
 
-        *waited = ngx_max(*waited, ctx->hold.waited);
+        *waited = ngx_max(*waited, ctx->entry.waited);
 
         if (ctx->request == r) {
             found = ctx;
@@ -248,8 +248,8 @@ ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
 
     ctx->request = r;
     ctx->service = service;
-    ctx->hold.handler = ngx_http_etcd_wait_over;
-    ctx->hold.data = ctx;
+    ctx->entry.handler = ngx_http_etcd_wait_over;
+    ctx->entry.data = ctx;
 
     return ctx;
 }
@@ -260,18 +260,18 @@ ngx_http_etcd_wait_cleanup(void *data)
 {
     ngx_http_etcd_wait_ctx_t *ctx = data;
 
-    ngx_etcd_hold_cancel(&ctx->hold);
+    ngx_etcd_wait_queue_cancel(&ctx->entry);
 }
 
 
 /* Runs the phase again, which proceeds or fails as without a wait. */
 
 static void
-ngx_http_etcd_wait_over(ngx_etcd_hold_t *hold)
+ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
 {
     ngx_http_etcd_wait_ctx_t  *ctx;
 
-    ctx = hold->data;
+    ctx = entry->data;
 
     if (ctx->peer) {
         ngx_http_etcd_wait_connect(ctx->request);

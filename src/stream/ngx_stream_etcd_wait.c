@@ -12,8 +12,8 @@
 
 
 typedef struct {
-    ngx_stream_session_t   *session;
-    ngx_etcd_hold_t         hold;
+    ngx_stream_session_t       *session;
+    ngx_etcd_wait_queue_entry_t entry;
 } ngx_stream_etcd_wait_ctx_t;
 
 
@@ -22,7 +22,7 @@ static ngx_stream_etcd_wait_ctx_t *ngx_stream_etcd_wait_get_ctx(
 static ngx_stream_etcd_wait_ctx_t *ngx_stream_etcd_wait_find_ctx(
     ngx_stream_session_t *s);
 static void ngx_stream_etcd_wait_cleanup(void *data);
-static void ngx_stream_etcd_wait_over(ngx_etcd_hold_t *hold);
+static void ngx_stream_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry);
 
 
 char *
@@ -52,7 +52,7 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_wait_begin(escf->wait, &ctx->hold, ctx->hold.waited,
+    rc = ngx_etcd_wait_begin(escf->wait, &ctx->entry, ctx->entry.waited,
                              s->connection->log);
 
     if (rc == NGX_BUSY) {
@@ -68,7 +68,7 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
     rc = ngx_stream_etcd_pause(s, ngx_stream_etcd_wait_cleanup, ctx);
 
     if (rc == NGX_ERROR) {
-        ngx_etcd_hold_cancel(&ctx->hold);
+        ngx_etcd_wait_queue_cancel(&ctx->entry);
     }
 
     return rc;
@@ -111,8 +111,8 @@ ngx_stream_etcd_wait_get_ctx(ngx_stream_session_t *s)
     cln->handler = ngx_stream_etcd_wait_cleanup;
 
     ctx->session = s;
-    ctx->hold.handler = ngx_stream_etcd_wait_over;
-    ctx->hold.data = ctx;
+    ctx->entry.handler = ngx_stream_etcd_wait_over;
+    ctx->entry.data = ctx;
 
     return ctx;
 }
@@ -148,7 +148,7 @@ ngx_stream_etcd_wait_cleanup(void *data)
 {
     ngx_stream_etcd_wait_ctx_t *ctx = data;
 
-    ngx_etcd_hold_cancel(&ctx->hold);
+    ngx_etcd_wait_queue_cancel(&ctx->entry);
 }
 
 
@@ -158,11 +158,11 @@ ngx_stream_etcd_wait_cleanup(void *data)
  */
 
 static void
-ngx_stream_etcd_wait_over(ngx_etcd_hold_t *hold)
+ngx_stream_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
 {
     ngx_stream_etcd_wait_ctx_t  *ctx;
 
-    ctx = hold->data;
+    ctx = entry->data;
 
     ngx_stream_etcd_pause_end(ctx->session);
 }

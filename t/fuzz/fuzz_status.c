@@ -17,9 +17,9 @@
 
 static void fuzz_json(ngx_str_t *name, size_t before, ngx_pool_t *pool);
 static void fuzz_label(ngx_str_t *name, size_t before, ngx_pool_t *pool);
-static void fuzz_begin(ngx_etcd_writer_t *writer, size_t before,
+static void fuzz_begin(ngx_etcd_text_buffer_t *writer, size_t before,
     ngx_pool_t *pool);
-static ngx_str_t fuzz_written(ngx_etcd_writer_t *writer, size_t before,
+static ngx_str_t fuzz_written(ngx_etcd_text_buffer_t *writer, size_t before,
     ngx_pool_t *pool);
 static ngx_str_t fuzz_shown(ngx_str_t *name, ngx_pool_t *pool);
 static u_char *fuzz_unescape(u_char *p, u_char *last, ngx_str_t *text);
@@ -42,7 +42,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
 
-    before = NGX_ETCD_WRITER_BUFFER - *data;
+    before = NGX_ETCD_TEXT_BUFFER_BUFFER - *data;
     data++;
     size--;
 
@@ -64,15 +64,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static void
 fuzz_json(ngx_str_t *name, size_t before, ngx_pool_t *pool)
 {
-    json_t             *read, *value;
-    ngx_str_t           text, shown;
-    ngx_etcd_writer_t   writer;
+    json_t                  *read, *value;
+    ngx_str_t                text, shown;
+    ngx_etcd_text_buffer_t   writer;
 
     fuzz_begin(&writer, before, pool);
 
-    ngx_etcd_writer_literal(&writer, "{\"t\":");
-    ngx_etcd_writer_text(&writer, name);
-    ngx_etcd_writer_literal(&writer, "}");
+    ngx_etcd_text_buffer_literal(&writer, "{\"t\":");
+    ngx_etcd_text_buffer_text(&writer, name);
+    ngx_etcd_text_buffer_literal(&writer, "}");
 
     text = fuzz_written(&writer, before, pool);
     shown = fuzz_shown(name, pool);
@@ -100,7 +100,7 @@ fuzz_label(ngx_str_t *name, size_t before, ngx_pool_t *pool)
     u_char                   *p, *last;
     ngx_str_t                 text, shown, read;
     ngx_uint_t                i;
-    ngx_etcd_writer_t         writer;
+    ngx_etcd_text_buffer_t    writer;
     ngx_etcd_metric_label_t   labels[2];
 
     fuzz_begin(&writer, before, pool);
@@ -142,17 +142,17 @@ fuzz_label(ngx_str_t *name, size_t before, ngx_pool_t *pool)
 
 
 static void
-fuzz_begin(ngx_etcd_writer_t *writer, size_t before, ngx_pool_t *pool)
+fuzz_begin(ngx_etcd_text_buffer_t *writer, size_t before, ngx_pool_t *pool)
 {
-    static u_char  bytes[NGX_ETCD_WRITER_BUFFER];
+    static u_char  bytes[NGX_ETCD_TEXT_BUFFER_BUFFER];
 
-    ngx_etcd_writer_init(writer, pool, (ngx_buf_tag_t) &fuzz_metric);
-    ngx_etcd_writer_bytes(writer, bytes, before);
+    ngx_etcd_text_buffer_init(writer, pool, (ngx_buf_tag_t) &fuzz_metric);
+    ngx_etcd_text_buffer_bytes(writer, bytes, before);
 }
 
 
 static ngx_str_t
-fuzz_written(ngx_etcd_writer_t *writer, size_t before, ngx_pool_t *pool)
+fuzz_written(ngx_etcd_text_buffer_t *writer, size_t before, ngx_pool_t *pool)
 {
     size_t        size;
     u_char       *p;
@@ -167,7 +167,7 @@ fuzz_written(ngx_etcd_writer_t *writer, size_t before, ngx_pool_t *pool)
 
     p = text.data;
 
-    for (cl = ngx_etcd_writer_take(writer); cl != NULL; cl = cl->next) {
+    for (cl = ngx_etcd_text_buffer_take(writer); cl != NULL; cl = cl->next) {
         fuzz_check(cl->buf->last > cl->buf->pos);
         p = ngx_cpymem(p, cl->buf->pos, cl->buf->last - cl->buf->pos);
     }

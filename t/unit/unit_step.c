@@ -27,8 +27,8 @@ ngx_etcd_unit_steps(ngx_etcd_table_t *table)
     most = 0;
 
     do {
-        primary = ngx_etcd_tier_all(&table->primary);
-        backup = ngx_etcd_tier_all(&table->backup);
+        primary = ngx_etcd_peer_group_all(&table->primary);
+        backup = ngx_etcd_peer_group_all(&table->backup);
         points = table->primary.ring.npoints + table->backup.ring.npoints;
 
         rc = ngx_etcd_table_work(table, 1);
@@ -40,9 +40,9 @@ ngx_etcd_unit_steps(ngx_etcd_table_t *table)
             early++;
         }
 
-        n = ngx_max(ngx_abs((ngx_int_t) ngx_etcd_tier_all(&table->primary)
+        n = ngx_max(ngx_abs((ngx_int_t) ngx_etcd_peer_group_all(&table->primary)
                             - primary),
-                    ngx_abs((ngx_int_t) ngx_etcd_tier_all(&table->backup)
+                    ngx_abs((ngx_int_t) ngx_etcd_peer_group_all(&table->backup)
                             - backup));
         members = ngx_max(members, n);
 
