@@ -21,30 +21,30 @@
 
 
 struct ngx_etcd_agent_s {
-    ngx_etcd_conf_t       *conf;
-    ngx_etcd_zone_t       *zone;
-    ngx_fd_t               wakeup;
-    ngx_log_t             *log;
-    ngx_event_t            tick;
-    ngx_event_t            sync;       /* continues incomplete tables */
-    ngx_event_t            enter;      /* continues entering the zone */
-    ngx_event_t            leave;      /* posted: the zone has a new owner */
-    ngx_event_t            resign;     /* timeout of resigning */
-    ngx_etcd_state_file_t  state_file;
+    ngx_etcd_conf_t         *conf;
+    ngx_etcd_zone_t         *zone;
+    ngx_fd_t                 wakeup;
+    ngx_log_t               *log;
+    ngx_event_t              tick;
+    ngx_event_t              sync;     /* continues incomplete tables */
+    ngx_event_t              enter;    /* continues entering the zone */
+    ngx_event_t              leave;    /* posted: the zone has a new owner */
+    ngx_event_t              resign;   /* timeout of resigning */
+    ngx_etcd_state_file_t    state_file;
 
     /* fields of an agent that does not own the zone */
 
-    ngx_msec_t             seen;       /* the owner's last heartbeat */
-    ngx_uint_t             silent;     /* ticks since then */
+    ngx_msec_t               seen;     /* the owner's last heartbeat */
+    ngx_uint_t               silent;   /* ticks since then */
 
     /* fields of the owner */
 
-    ngx_etcd_cluster_t    *cluster;
-    ngx_etcd_watcher_t    *watcher;
-    ngx_array_t            services;   /* ngx_etcd_service_t * */
-    ngx_etcd_values_t     *values;     /* NULL: there are none */
-    ngx_etcd_campaigner_t *campaigner; /* NULL: nothing to hold */
-    ngx_uint_t             roster;     /* version in the zone */
+    ngx_etcd_cluster_t      *cluster;
+    ngx_etcd_watch_stream_t *stream;
+    ngx_array_t              services; /* ngx_etcd_service_t * */
+    ngx_etcd_values_t       *values;   /* NULL: there are none */
+    ngx_etcd_campaigner_t   *campaigner; /* NULL: nothing to hold */
+    ngx_uint_t               endpoints; /* version in the zone */
 };
 
 
@@ -383,14 +383,14 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
         return NGX_ERROR;
     }
 
-    agent->roster = 0;
+    agent->endpoints = 0;
 
     agent->cluster->revision = agent->zone->sh->cluster.revision;
     agent->cluster->cluster_id = agent->zone->sh->cluster.cluster_id;
 
-    agent->watcher = ngx_etcd_watcher_create(agent->cluster);
+    agent->stream = ngx_etcd_watch_stream_create(agent->cluster);
 
-    if (agent->watcher == NULL
+    if (agent->stream == NULL
         || ngx_array_init(&agent->services, agent->cluster->pool,
                           agent->conf->services.nelts,
                           sizeof(ngx_etcd_service_t *))
@@ -407,7 +407,7 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
             return NGX_ERROR;
         }
 
-        *service = ngx_etcd_service_create(confs[i], agent->watcher,
+        *service = ngx_etcd_service_create(confs[i], agent->stream,
                                            agent->cluster->pool,
                                            ngx_etcd_agent_published,
                                            ngx_etcd_agent_lost, agent,
@@ -426,7 +426,7 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
         return NGX_OK;
     }
 
-    agent->campaigner = ngx_etcd_campaigner_create(agent->conf, agent->watcher,
+    agent->campaigner = ngx_etcd_campaigner_create(agent->conf, agent->stream,
                                                    ngx_etcd_agent_lost, agent,
                                                    agent->log, &rc);
 
@@ -442,7 +442,7 @@ ngx_etcd_agent_values(ngx_etcd_agent_t *agent)
     }
 
     agent->values = ngx_etcd_values_create(&agent->conf->values, agent->zone,
-                                           agent->watcher,
+                                           agent->stream,
                                            agent->cluster->pool,
                                            ngx_etcd_agent_written,
                                            ngx_etcd_agent_lost, agent,
@@ -497,9 +497,9 @@ ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
 
     ngx_etcd_state_file_cancel(&agent->state_file);
 
-    if (agent->watcher != NULL) {
-        ngx_etcd_watcher_destroy(agent->watcher);
-        agent->watcher = NULL;
+    if (agent->stream != NULL) {
+        ngx_etcd_watch_stream_destroy(agent->stream);
+        agent->stream = NULL;
     }
 
     if (agent->campaigner != NULL) {
@@ -639,9 +639,9 @@ ngx_etcd_agent_changed(void *data)
 
     ngx_etcd_agent_proved(agent);
 
-    if (cluster->roster.version != agent->roster) {
-        ngx_etcd_agent_view_endpoints(agent->zone, &cluster->roster);
-        agent->roster = cluster->roster.version;
+    if (cluster->endpoints.version != agent->endpoints) {
+        ngx_etcd_agent_view_endpoints(agent->zone, &cluster->endpoints);
+        agent->endpoints = cluster->endpoints.version;
     }
 
     /* add the increments since the last call */

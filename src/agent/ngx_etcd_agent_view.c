@@ -10,7 +10,7 @@
 #include <ngx_etcd_auth.h>
 
 
-#if (NGX_ETCD_ROSTER_MAX > NGX_ETCD_ZONE_MAX_ENDPOINTS)
+#if (NGX_ETCD_ENDPOINTS_MAX > NGX_ETCD_ZONE_MAX_ENDPOINTS)
 #error the zone has no room for all endpoints
 #endif
 
@@ -29,7 +29,7 @@ ngx_etcd_agent_view_state(ngx_etcd_cluster_t *cluster)
 
 void
 ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
-    ngx_etcd_roster_t *roster)
+    ngx_etcd_endpoints_t *known)
 {
     ngx_uint_t                 i;
     ngx_etcd_place_t          *place;
@@ -40,21 +40,21 @@ ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
 
     endpoints.current = -1;
 
-    for (i = 0; i < NGX_ETCD_ROSTER_MAX; i++) {
-        place = &roster->places[i];
+    for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
+        place = &known->places[i];
 
         if (place->endpoint == NULL) {
             continue;
         }
 
-        if (roster->current == (ngx_int_t) i) {
+        if (known->current == (ngx_int_t) i) {
             endpoints.current = endpoints.n;
         }
 
         ep = &endpoints.list[endpoints.n++];
 
-        ep->state = ngx_etcd_roster_state(place);
-        ep->learned = ngx_etcd_roster_learned(place);
+        ep->state = ngx_etcd_endpoints_state(place);
+        ep->learned = ngx_etcd_endpoints_learned(place);
         ep->url_len = ngx_min(place->endpoint->url.len, NGX_ETCD_ZONE_URL_LEN);
 
         ngx_memcpy(ep->url, place->endpoint->url.data, ep->url_len);

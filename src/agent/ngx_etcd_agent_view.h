@@ -31,7 +31,7 @@ ngx_etcd_agent_state_e ngx_etcd_agent_view_state(ngx_etcd_cluster_t *cluster);
 
 /* Called by the owner. */
 void ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
-    ngx_etcd_roster_t *roster);
+    ngx_etcd_endpoints_t *known);
 
 
 #endif /* _NGX_ETCD_AGENT_VIEW_H_INCLUDED_ */

@@ -34,8 +34,7 @@ static ngx_int_t ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data);
 
 static char *ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
-static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
+static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data);
@@ -526,7 +525,7 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     client = &ecf->client;
 
-    if (ngx_etcd_endpoints_done(cf, ecf) != NGX_OK
+    if (ngx_etcd_endpoint_done(cf, ecf) != NGX_OK
         || ngx_etcd_credentials_done(cf, ecf) != NGX_OK)
     {
         return NGX_CONF_ERROR;

@@ -13,8 +13,8 @@
 
 static void ngx_etcd_auto_sync_timer(ngx_event_t *ev);
 static void ngx_etcd_auto_sync_done(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool);
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
+    ngx_pool_t *pool);
 static void ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
     Etcd__MemberListResponse *response);
 static ngx_uint_t ngx_etcd_auto_sync_usable(ngx_etcd_auto_sync_t *sync,
@@ -136,7 +136,7 @@ ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
     n = 0;
     cluster = sync->cluster;
 
-    ngx_etcd_roster_merge_begin(&cluster->roster);
+    ngx_etcd_endpoints_merge_begin(&cluster->endpoints);
 
     for (i = 0; i < response->n_members; i++) {
         member = response->members[i];
@@ -154,7 +154,7 @@ ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
         }
     }
 
-    ngx_etcd_roster_merge_end(&cluster->roster);
+    ngx_etcd_endpoints_merge_end(&cluster->endpoints);
 
     /* the home may be another one now */
 
@@ -207,7 +207,7 @@ ngx_etcd_auto_sync_url(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url)
 }
 
 
-/* NULL: the pool is the roster's; or why the URL is of no use */
+/* NULL: the pool is the endpoints's; or why the URL is of no use */
 
 static char *
 ngx_etcd_auto_sync_take(ngx_etcd_auto_sync_t *sync, ngx_pool_t *pool,
@@ -243,7 +243,7 @@ ngx_etcd_auto_sync_take(ngx_etcd_auto_sync_t *sync, ngx_pool_t *pool,
     }
 
     if (reason == NULL
-        && ngx_etcd_roster_merge_add(&cluster->roster, pool, endpoint)
+        && ngx_etcd_endpoints_merge_add(&cluster->endpoints, pool, endpoint)
            != NGX_OK)
     {
         reason = "there are as many endpoints as there can be";

@@ -12,7 +12,7 @@
 
 
 static void ngx_etcd_channel_init_link(ngx_etcd_channel_t *channel,
-    ngx_etcd_link_t *link);
+    ngx_etcd_subchannel_t *subchannel);
 static void ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel);
 static ngx_uint_t ngx_etcd_channel_held(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_connect(ngx_etcd_channel_t *channel);
@@ -21,11 +21,13 @@ static void ngx_etcd_channel_retry(ngx_etcd_channel_t *channel,
 static void ngx_etcd_channel_report(ngx_etcd_channel_t *channel,
     ngx_str_t *reason);
 static void ngx_etcd_channel_timer(ngx_event_t *ev);
-static void ngx_etcd_channel_ready(ngx_etcd_link_t *link);
-static void ngx_etcd_channel_alive(ngx_etcd_link_t *link);
-static void ngx_etcd_channel_pong(ngx_etcd_link_t *link, uint64_t sent);
-static void ngx_etcd_channel_draining(ngx_etcd_link_t *link);
-static void ngx_etcd_channel_closed(ngx_etcd_link_t *link, ngx_str_t *reason);
+static void ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel);
+static void ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel);
+static void ngx_etcd_channel_pong(ngx_etcd_subchannel_t *subchannel,
+    uint64_t sent);
+static void ngx_etcd_channel_draining(ngx_etcd_subchannel_t *subchannel);
+static void ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel,
+    ngx_str_t *reason);
 static void ngx_etcd_channel_rebalance(ngx_event_t *ev);
 static void ngx_etcd_channel_move(ngx_etcd_channel_t *channel);
 static void ngx_etcd_channel_stay(ngx_etcd_channel_t *channel,
@@ -42,10 +44,10 @@ ngx_etcd_channel_init(ngx_etcd_channel_t *channel, ngx_etcd_cluster_t *cluster,
     channel->name = name;
     channel->next = first;
 
-    channel->link = &channel->links[0];
-    channel->spare = &channel->links[1];
+    channel->subchannel = &channel->subchannels[0];
+    channel->spare = &channel->subchannels[1];
 
-    ngx_etcd_channel_init_link(channel, channel->link);
+    ngx_etcd_channel_init_link(channel, channel->subchannel);
     ngx_etcd_channel_init_link(channel, channel->spare);
 
     channel->timer.handler = ngx_etcd_channel_timer;
@@ -63,15 +65,16 @@ ngx_etcd_channel_init(ngx_etcd_channel_t *channel, ngx_etcd_cluster_t *cluster,
 
 
 static void
-ngx_etcd_channel_init_link(ngx_etcd_channel_t *channel, ngx_etcd_link_t *link)
+ngx_etcd_channel_init_link(ngx_etcd_channel_t *channel,
+    ngx_etcd_subchannel_t *subchannel)
 {
-    link->cluster = channel->cluster;
-    link->data = channel;
-    link->ready = ngx_etcd_channel_ready;
-    link->alive = ngx_etcd_channel_alive;
-    link->pong = ngx_etcd_channel_pong;
-    link->draining = ngx_etcd_channel_draining;
-    link->failed = ngx_etcd_channel_closed;
+    subchannel->cluster = channel->cluster;
+    subchannel->data = channel;
+    subchannel->ready = ngx_etcd_channel_ready;
+    subchannel->alive = ngx_etcd_channel_alive;
+    subchannel->pong = ngx_etcd_channel_pong;
+    subchannel->draining = ngx_etcd_channel_draining;
+    subchannel->failed = ngx_etcd_channel_closed;
 }
 
 
@@ -90,8 +93,8 @@ ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel)
 
     channel->state = NGX_ETCD_CHANNEL_BACKOFF;
 
-    ngx_etcd_link_close(channel->spare);
-    ngx_etcd_link_close(channel->link);
+    ngx_etcd_subchannel_close(channel->spare);
+    ngx_etcd_subchannel_close(channel->subchannel);
 
     ngx_etcd_waiter_drop_all(&channel->waiters);
 }
@@ -108,9 +111,9 @@ ngx_etcd_channel_get(ngx_etcd_channel_t *channel)
     }
 
     if (channel->state == NGX_ETCD_CHANNEL_READY
-        && ngx_etcd_http2_usable(channel->link->h2))
+        && ngx_etcd_http2_usable(channel->subchannel->h2))
     {
-        return channel->link->h2;
+        return channel->subchannel->h2;
     }
 
     return NULL;
@@ -120,8 +123,8 @@ ngx_etcd_channel_get(ngx_etcd_channel_t *channel)
 void
 ngx_etcd_channel_linger(ngx_etcd_channel_t *channel)
 {
-    if (channel->link->h2 != NULL) {
-        ngx_etcd_http2_stay(channel->link->h2);
+    if (channel->subchannel->h2 != NULL) {
+        ngx_etcd_http2_stay(channel->subchannel->h2);
     }
 
     if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
@@ -172,7 +175,8 @@ ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel)
 
     ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
                   "etcd cluster \"%V\": endpoint %V answers, %s resumed",
-                  &cluster->conf->name, &channel->link->place->endpoint->url,
+                  &cluster->conf->name,
+                  &channel->subchannel->place->endpoint->url,
                   channel->name);
 }
 
@@ -181,7 +185,8 @@ static ngx_uint_t
 ngx_etcd_channel_held(ngx_etcd_channel_t *channel)
 {
     return channel->answered
-           && ngx_current_msec - channel->link->since > NGX_ETCD_CHANNEL_HELD;
+           && ngx_current_msec - channel->subchannel->since
+              > NGX_ETCD_CHANNEL_HELD;
 }
 
 
@@ -199,7 +204,7 @@ ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
     channel->state = NGX_ETCD_CHANNEL_BACKOFF;
 
-    ngx_etcd_link_close(channel->link);
+    ngx_etcd_subchannel_close(channel->subchannel);
 
     ngx_etcd_channel_retry(channel, reason);
 }
@@ -218,7 +223,7 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
     /* the one that was chosen may have been dropped since */
 
     if (place == NULL || place->endpoint == NULL) {
-        place = ngx_etcd_roster_choose(&cluster->roster, NULL);
+        place = ngx_etcd_endpoints_choose(&cluster->endpoints, NULL);
     }
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
@@ -226,25 +231,25 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
                   &cluster->conf->name, &place->endpoint->url, channel->name);
 
     if (channel == cluster->streams) {
-        ngx_etcd_roster_set_current(&cluster->roster, place);
+        ngx_etcd_endpoints_set_current(&cluster->endpoints, place);
     }
 
-    ngx_etcd_link_open(channel->link, place);
+    ngx_etcd_subchannel_open(channel->subchannel, place);
 
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_CONNECTING);
 }
 
 
-/* the link is closed */
+/* the subchannel is closed */
 
 static void
 ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 {
-    ngx_msec_t          delay;
-    ngx_uint_t          held;
-    ngx_etcd_roster_t  *roster;
+    ngx_msec_t             delay;
+    ngx_uint_t             held;
+    ngx_etcd_endpoints_t  *endpoints;
 
-    roster = &channel->cluster->roster;
+    endpoints = &channel->cluster->endpoints;
     held = ngx_etcd_channel_held(channel);
 
     /*
@@ -264,7 +269,7 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     channel->answered = 0;
 
     ngx_etcd_channel_report(channel, reason);
-    ngx_etcd_roster_failed(roster, channel->link->place, held);
+    ngx_etcd_endpoints_failed(endpoints, channel->subchannel->place, held);
 
     /*
      * The first failure is followed by another endpoint at once.  The backoff
@@ -275,7 +280,7 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
     if (channel->failures != 0) {
         delay += ngx_etcd_backoff(channel->cluster, channel->failures)
-                 / ngx_etcd_roster_count(roster);
+                 / ngx_etcd_endpoints_count(endpoints);
     }
 
     ngx_log_debug4(NGX_LOG_DEBUG_EVENT, channel->cluster->log, 0,
@@ -284,7 +289,8 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
                    channel->failures, delay);
 
     channel->failures++;
-    channel->next = ngx_etcd_roster_choose(roster, channel->link->place);
+    channel->next = ngx_etcd_endpoints_choose(endpoints,
+                                              channel->subchannel->place);
 
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_BACKOFF);
 
@@ -319,7 +325,8 @@ ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": endpoint %V failed for %s: %V, "
                   "trying again",
-                  &cluster->conf->name, &channel->link->place->endpoint->url,
+                  &cluster->conf->name,
+                  &channel->subchannel->place->endpoint->url,
                   channel->name, reason);
 }
 
@@ -338,15 +345,15 @@ ngx_etcd_channel_timer(ngx_event_t *ev)
 
 
 static void
-ngx_etcd_channel_ready(ngx_etcd_link_t *link)
+ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel)
 {
     ngx_etcd_channel_t  *channel;
     ngx_etcd_cluster_t  *cluster;
 
-    channel = link->data;
+    channel = subchannel->data;
     cluster = channel->cluster;
 
-    if (link == channel->spare) {
+    if (subchannel == channel->spare) {
         ngx_etcd_channel_move(channel);
         return;
     }
@@ -364,15 +371,15 @@ ngx_etcd_channel_ready(ngx_etcd_link_t *link)
 
 
 static void
-ngx_etcd_channel_alive(ngx_etcd_link_t *link)
+ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel)
 {
     ngx_etcd_channel_t  *channel;
     ngx_etcd_cluster_t  *cluster;
 
-    channel = link->data;
+    channel = subchannel->data;
     cluster = channel->cluster;
 
-    if (link == channel->spare) {
+    if (subchannel == channel->spare) {
         return;
     }
 
@@ -389,34 +396,36 @@ ngx_etcd_channel_alive(ngx_etcd_link_t *link)
 
 
 static void
-ngx_etcd_channel_pong(ngx_etcd_link_t *link, uint64_t sent)
+ngx_etcd_channel_pong(ngx_etcd_subchannel_t *subchannel, uint64_t sent)
 {
     ngx_etcd_channel_t  *channel;
     ngx_etcd_cluster_t  *cluster;
 
-    channel = link->data;
+    channel = subchannel->data;
     cluster = channel->cluster;
 
-    if (link == channel->link && channel == cluster->streams) {
+    if (subchannel == channel->subchannel && channel == cluster->streams) {
         ngx_etcd_cluster_prove(cluster, sent);
     }
 }
 
 
 static void
-ngx_etcd_channel_draining(ngx_etcd_link_t *link)
+ngx_etcd_channel_draining(ngx_etcd_subchannel_t *subchannel)
 {
     ngx_str_t            reason;
     ngx_etcd_channel_t  *channel;
 
-    channel = link->data;
+    channel = subchannel->data;
 
     /*
      * A watch would stay for as long as the peer lets it: it moves now.
      * Reads are short: the connection closes itself when they have ended.
      */
 
-    if (link == channel->link && channel == channel->cluster->streams) {
+    if (subchannel == channel->subchannel
+        && channel == channel->cluster->streams)
+    {
         ngx_str_set(&reason, "it is shutting down (GOAWAY)");
         ngx_etcd_channel_failed(channel, &reason);
     }
@@ -424,15 +433,15 @@ ngx_etcd_channel_draining(ngx_etcd_link_t *link)
 
 
 static void
-ngx_etcd_channel_closed(ngx_etcd_link_t *link, ngx_str_t *reason)
+ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
 {
     ngx_etcd_channel_t  *channel;
     ngx_etcd_cluster_t  *cluster;
 
-    channel = link->data;
+    channel = subchannel->data;
     cluster = channel->cluster;
 
-    if (link == channel->spare) {
+    if (subchannel == channel->spare) {
         ngx_etcd_channel_stay(channel, reason);
         return;
     }
@@ -449,11 +458,12 @@ ngx_etcd_channel_closed(ngx_etcd_link_t *link, ngx_str_t *reason)
 
         /* nobody reads now: who does next connects, and backs off itself */
 
-        ngx_etcd_roster_failed(&cluster->roster, link->place,
-                               ngx_etcd_channel_held(channel));
+        ngx_etcd_endpoints_failed(&cluster->endpoints, subchannel->place,
+                                  ngx_etcd_channel_held(channel));
 
         channel->answered = 0;
-        channel->next = ngx_etcd_roster_choose(&cluster->roster, link->place);
+        channel->next = ngx_etcd_endpoints_choose(&cluster->endpoints,
+                                                  subchannel->place);
 
         ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_IDLE);
         return;
@@ -476,8 +486,9 @@ ngx_etcd_channel_settle(ngx_etcd_channel_t *channel)
         || channel != cluster->streams
         || channel->state != NGX_ETCD_CHANNEL_READY
         || channel->rebalance.timer_set
-        || channel->spare->state != NGX_ETCD_LINK_CLOSED
-        || channel->link->place == ngx_etcd_roster_home(&cluster->roster))
+        || channel->spare->state != NGX_ETCD_SUBCHANNEL_CLOSED
+        || channel->subchannel->place
+           == ngx_etcd_endpoints_home(&cluster->endpoints))
     {
         return;
     }
@@ -497,12 +508,12 @@ ngx_etcd_channel_rebalance(ngx_event_t *ev)
     channel = ev->data;
     cluster = channel->cluster;
 
-    home = ngx_etcd_roster_home(&cluster->roster);
+    home = ngx_etcd_endpoints_home(&cluster->endpoints);
 
     /* while there is no connection, the next one sets the timer again */
 
     if (channel->state != NGX_ETCD_CHANNEL_READY
-        || channel->link->place == home
+        || channel->subchannel->place == home
         || ngx_exiting)
     {
         return;
@@ -512,7 +523,7 @@ ngx_etcd_channel_rebalance(ngx_event_t *ev)
                   "etcd cluster \"%V\": connecting to %V, to return there",
                   &cluster->conf->name, &home->endpoint->url);
 
-    ngx_etcd_link_open(channel->spare, home);
+    ngx_etcd_subchannel_open(channel->spare, home);
 
     cluster->changed(cluster->data);
 }
@@ -521,19 +532,19 @@ ngx_etcd_channel_rebalance(ngx_event_t *ev)
 static void
 ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
 {
-    ngx_etcd_link_t     *former;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_cluster_t     *cluster;
+    ngx_etcd_subchannel_t  *former;
 
     cluster = channel->cluster;
-    former = channel->link;
+    former = channel->subchannel;
 
-    channel->link = channel->spare;
+    channel->subchannel = channel->spare;
     channel->spare = former;
 
     ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
                   "etcd cluster \"%V\": endpoint %V is back, %s return to it "
                   "from %V", &cluster->conf->name,
-                  &channel->link->place->endpoint->url, channel->name,
+                  &channel->subchannel->place->endpoint->url, channel->name,
                   &former->place->endpoint->url);
 
     /* calls that end now have to wait until the last of them has ended */
@@ -541,9 +552,10 @@ ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
     channel->state = NGX_ETCD_CHANNEL_MOVING;
     channel->answered = 0;
 
-    ngx_etcd_link_close(former);
+    ngx_etcd_subchannel_close(former);
 
-    ngx_etcd_roster_set_current(&cluster->roster, channel->link->place);
+    ngx_etcd_endpoints_set_current(&cluster->endpoints,
+                                   channel->subchannel->place);
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
 
     /* the home may be another one by now */
@@ -569,7 +581,7 @@ ngx_etcd_channel_stay(ngx_etcd_channel_t *channel, ngx_str_t *reason)
                   "etcd cluster \"%V\": endpoint %V is not back: %V",
                   &cluster->conf->name, &place->endpoint->url, reason);
 
-    ngx_etcd_roster_failed(&cluster->roster, place, 0);
+    ngx_etcd_endpoints_failed(&cluster->endpoints, place, 0);
     ngx_etcd_channel_settle(channel);
 
     cluster->changed(cluster->data);
@@ -580,10 +592,10 @@ static void
 ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
     ngx_etcd_channel_state_e state)
 {
-    /* without its own link there is nothing to move from */
+    /* without its own subchannel there is nothing to move from */
 
     if (state != NGX_ETCD_CHANNEL_READY) {
-        ngx_etcd_link_close(channel->spare);
+        ngx_etcd_subchannel_close(channel->spare);
     }
 
     channel->state = state;

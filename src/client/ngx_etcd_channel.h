@@ -2,20 +2,20 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A way to the cluster that is there for as long as any endpoint is: a link to
- * one endpoint at a time, which moves to another when that fails.
+ * A way to the cluster that is there for as long as any endpoint is: a
+ * subchannel to one endpoint at a time, which moves to another when that fails.
  *
  * The first failure is followed by another endpoint at once, the next ones by
  * a random pause that may be longer each time.
  *
  * Streams that a failure has moved away from the client's home (see
- * ngx_etcd_roster.h) go back after a random time of about "rebalance", so that
- * clients which left an endpoint together do not return together.  A second
- * link is opened there first, which is also the probe that tells whether the
- * endpoint is back: while it is not, nothing else happens, and the next one is
- * tried as much later.  Only when the new link is ready the calls on the old
- * one end; their owners find the channel ready again at once.  That is neither
- * an outage nor counted as a reconnect.
+ * ngx_etcd_endpoints.h) go back after a random time of about "rebalance", so
+ * that clients which left an endpoint together do not return together.  A
+ * second subchannel is opened there first, which is also the probe that tells
+ * whether the endpoint is back: while it is not, nothing else happens, and the
+ * next one is tried as much later.  Only when the new subchannel is ready the
+ * calls on the old one end; their owners find the channel ready again at once.
+ * That is neither an outage nor counted as a reconnect.
  *
  * The other channel, of reads, stays where it is: after the first lists it
  * carries little.
@@ -29,7 +29,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_link.h>
+#include <ngx_etcd_subchannel.h>
 #include <ngx_etcd_waiter.h>
 
 
@@ -42,7 +42,7 @@ typedef enum {
     NGX_ETCD_CHANNEL_IDLE = 0,
     NGX_ETCD_CHANNEL_CONNECTING,
     NGX_ETCD_CHANNEL_READY,
-    NGX_ETCD_CHANNEL_MOVING,        /* from one link to another, now */
+    NGX_ETCD_CHANNEL_MOVING,        /* from one subchannel to another, now */
     NGX_ETCD_CHANNEL_BACKOFF
 } ngx_etcd_channel_state_e;
 
@@ -51,9 +51,9 @@ struct ngx_etcd_channel_s {
     ngx_etcd_cluster_t          *cluster;
     char                        *name;          /* "streams" or "reads" */
     ngx_etcd_channel_state_e     state;
-    ngx_etcd_link_t              links[2];
-    ngx_etcd_link_t             *link;          /* the one in use */
-    ngx_etcd_link_t             *spare;         /* the one to move to */
+    ngx_etcd_subchannel_t        subchannels[2];
+    ngx_etcd_subchannel_t       *subchannel;    /* the one in use */
+    ngx_etcd_subchannel_t       *spare;         /* the one to move to */
     ngx_etcd_place_t            *next;          /* to be tried */
     ngx_uint_t                   failures;      /* since the last success */
     ngx_uint_t                   flaps;         /* in a row: answered, but

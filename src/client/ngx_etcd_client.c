@@ -41,7 +41,7 @@ ngx_etcd_client_create(ngx_etcd_cluster_conf_t *conf,
 
     ngx_etcd_history_init(cluster);
 
-    ngx_etcd_roster_init(&cluster->roster, &conf->endpoints, log);
+    ngx_etcd_endpoints_init(&cluster->endpoints, &conf->endpoints, log);
 
     cluster->streams = ngx_pcalloc(pool, sizeof(ngx_etcd_channel_t));
     cluster->reads = ngx_pcalloc(pool, sizeof(ngx_etcd_channel_t));
@@ -52,7 +52,7 @@ ngx_etcd_client_create(ngx_etcd_cluster_conf_t *conf,
     }
 
     ngx_etcd_channel_init(cluster->streams, cluster, "streams",
-                          ngx_etcd_roster_home(&cluster->roster));
+                          ngx_etcd_endpoints_home(&cluster->endpoints));
     ngx_etcd_channel_init(cluster->reads, cluster, "reads", NULL);
 
     cluster->auth = ngx_etcd_auth_create(cluster);
@@ -85,7 +85,7 @@ ngx_etcd_client_destroy(ngx_etcd_cluster_t *cluster)
     ngx_etcd_channel_destroy(cluster->streams);
     ngx_etcd_channel_destroy(cluster->reads);
 
-    ngx_etcd_roster_done(&cluster->roster);
+    ngx_etcd_endpoints_done(&cluster->endpoints);
     ngx_etcd_history_done(cluster);
 
     ngx_destroy_pool(cluster->pool);

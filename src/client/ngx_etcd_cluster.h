@@ -15,7 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_grpc.h>
-#include <ngx_etcd_roster.h>
+#include <ngx_etcd_endpoints.h>
 
 
 /* ms between two outages that are logged as errors */
@@ -75,7 +75,7 @@ struct ngx_etcd_cluster_s {
     ngx_etcd_channel_t          *reads;
     ngx_etcd_auth_t             *auth;
 
-    ngx_etcd_roster_t            roster;
+    ngx_etcd_endpoints_t         endpoints;
     ngx_etcd_auto_sync_t        *auto_sync;     /* NULL: off */
 
     uint64_t                     cluster_id;    /* 0: not known yet */

@@ -64,7 +64,7 @@ ngx_etcd_election_start(ngx_etcd_election_t *election)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_mirror_start(&election->mirror, election->watcher)
+    if (ngx_etcd_mirror_start(&election->mirror, election->stream)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -163,7 +163,7 @@ ngx_etcd_election_adopt(ngx_etcd_election_t *election)
     ngx_etcd_session_adopt(&election->session, &election->hold);
 
     if (election->session.state != NGX_ETCD_SESSION_HELD) {
-        ngx_memzero(&election->hold, sizeof(ngx_etcd_tenure_t));
+        ngx_memzero(&election->hold, sizeof(ngx_etcd_lease_state_t));
         return;
     }
 
@@ -491,8 +491,8 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
 static ngx_int_t
 ngx_etcd_election_publish(ngx_etcd_election_t *election)
 {
-    ngx_etcd_tenure_t   *hold;
-    ngx_etcd_session_t  *session;
+    ngx_etcd_session_t      *session;
+    ngx_etcd_lease_state_t  *hold;
 
     hold = &election->hold;
     session = &election->session;
@@ -506,7 +506,7 @@ ngx_etcd_election_publish(ngx_etcd_election_t *election)
                       ? election->proved : 0;
 
     } else {
-        ngx_memzero(hold, sizeof(ngx_etcd_tenure_t));
+        ngx_memzero(hold, sizeof(ngx_etcd_lease_state_t));
     }
 
     /* what another process has seen holds until the prefix was read here */

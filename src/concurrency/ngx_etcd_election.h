@@ -37,7 +37,7 @@ typedef struct ngx_etcd_election_s  ngx_etcd_election_t;
 struct ngx_etcd_election_s {
     /* set by the caller, the rest zeroed; bytes must stay */
 
-    ngx_etcd_watcher_t          *watcher;
+    ngx_etcd_watch_stream_t     *stream;
     ngx_etcd_lease_stream_t     *leases;
     ngx_pool_t                  *pool;
     ngx_str_t                    name;         /* for logs */
@@ -55,7 +55,7 @@ struct ngx_etcd_election_s {
                                           ngx_uint_t seen);
     void                        *data;
 
-    ngx_etcd_tenure_t            hold;
+    ngx_etcd_lease_state_t       hold;
     ngx_etcd_mirror_entry_t     *leader;       /* NULL: there is none */
     int64_t                      revision;     /* as of that one */
 
@@ -82,7 +82,7 @@ struct ngx_etcd_election_s {
 
 /*
  * Campaigns from now on, going on with hold where its lease is not 0.
- * The watcher is to be destroyed before the election is closed.
+ * The watch stream is to be destroyed before the election is closed.
  */
 ngx_int_t ngx_etcd_election_start(ngx_etcd_election_t *election);
 

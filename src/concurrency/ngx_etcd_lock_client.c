@@ -57,10 +57,10 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     locks->cluster = cluster;
     cluster->hedges = 1;
 
-    locks->watcher = ngx_etcd_watcher_create(cluster);
+    locks->stream = ngx_etcd_watch_stream_create(cluster);
     locks->leases = ngx_etcd_lease_stream_create(cluster);
 
-    if (locks->watcher == NULL || locks->leases == NULL) {
+    if (locks->stream == NULL || locks->leases == NULL) {
         goto failed;
     }
 
@@ -74,9 +74,9 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     locks->name.len = ngx_sprintf(p, "etcd cluster \"%V\": lock", &conf->name)
                        - p;
 
-    ngx_etcd_batch_init(&locks->batch, cluster);
+    ngx_etcd_txn_batch_init(&locks->batch, cluster);
 
-    ngx_queue_init(&locks->contests);
+    ngx_queue_init(&locks->lock_queues);
     ngx_queue_init(&locks->leaving);
     ngx_queue_init(&locks->young);
 
@@ -120,8 +120,8 @@ failed:
 void
 ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
 {
-    ngx_queue_t         *q;
-    ngx_etcd_contest_t  *contest;
+    ngx_queue_t            *q;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
     if (locks->timer.timer_set) {
         ngx_del_timer(&locks->timer);
@@ -132,15 +132,15 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
     ngx_etcd_lock_client_abandon(locks);
 
     ngx_etcd_session_close(&locks->session);
-    ngx_etcd_batch_done(&locks->batch);
-    ngx_etcd_watcher_destroy(locks->watcher);
+    ngx_etcd_txn_batch_done(&locks->batch);
+    ngx_etcd_watch_stream_destroy(locks->stream);
 
-    for (q = ngx_queue_head(&locks->contests);
-         q != ngx_queue_sentinel(&locks->contests);
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
          q = ngx_queue_next(q))
     {
-        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
-        ngx_etcd_mirror_destroy(&contest->mirror);
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
+        ngx_etcd_mirror_destroy(&lock_queue->mirror);
     }
 
     ngx_etcd_lease_stream_destroy(locks->leases);
@@ -220,11 +220,12 @@ ngx_etcd_lock_client_held(ngx_etcd_session_t *session)
 
     locks = session->data;
 
-    for (q = ngx_queue_head(&locks->contests);
-         q != ngx_queue_sentinel(&locks->contests);
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
          q = ngx_queue_next(q))
     {
-        ngx_etcd_contest_advance(ngx_queue_data(q, ngx_etcd_contest_t, queue));
+        ngx_etcd_lock_queue_advance(ngx_queue_data(q, ngx_etcd_lock_queue_t,
+                                                   queue));
     }
 }
 
@@ -321,22 +322,22 @@ ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
 static ngx_etcd_mutex_t *
 ngx_etcd_lock_client_youngest(ngx_etcd_lock_session_t *locks, int64_t created)
 {
-    uint64_t             now;
-    ngx_queue_t         *q, *m;
-    ngx_etcd_mutex_t    *mutex, *youngest;
-    ngx_etcd_contest_t  *contest;
+    uint64_t                now;
+    ngx_queue_t            *q, *m;
+    ngx_etcd_mutex_t       *mutex, *youngest;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
     youngest = NULL;
     now = ngx_etcd_clock();
 
-    for (q = ngx_queue_head(&locks->contests);
-         q != ngx_queue_sentinel(&locks->contests);
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
          q = ngx_queue_next(q))
     {
-        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
 
-        for (m = ngx_queue_head(&contest->keys);
-             m != ngx_queue_sentinel(&contest->keys);
+        for (m = ngx_queue_head(&lock_queue->keys);
+             m != ngx_queue_sentinel(&lock_queue->keys);
              m = ngx_queue_next(m))
         {
             mutex = ngx_queue_data(m, ngx_etcd_mutex_t, entry.queue);
@@ -379,7 +380,7 @@ ngx_etcd_lock_session_timer(ngx_event_t *ev)
         }
 
         ngx_etcd_mutex_grown(mutex);
-        ngx_etcd_contest_watch(mutex->contest);
+        ngx_etcd_lock_queue_watch(mutex->lock_queue);
     }
 }
 
@@ -387,24 +388,24 @@ ngx_etcd_lock_session_timer(ngx_event_t *ev)
 static void
 ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks)
 {
-    ngx_queue_t         *q, *m;
-    ngx_etcd_contest_t  *contest;
+    ngx_queue_t            *q, *m;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
-    for (q = ngx_queue_head(&locks->contests);
-         q != ngx_queue_sentinel(&locks->contests);
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
          q = ngx_queue_next(q))
     {
-        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
 
-        for (m = ngx_queue_head(&contest->keys);
-             m != ngx_queue_sentinel(&contest->keys);
+        for (m = ngx_queue_head(&lock_queue->keys);
+             m != ngx_queue_sentinel(&lock_queue->keys);
              m = ngx_queue_next(m))
         {
             ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
                                                    entry.queue));
         }
 
-        ngx_etcd_mutex_drop(&contest->leaving, 0);
+        ngx_etcd_mutex_drop(&lock_queue->leaving, 0);
     }
 
     ngx_etcd_mutex_drop(&locks->leaving, 0);
@@ -414,17 +415,17 @@ ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks)
 static void
 ngx_etcd_lock_client_abandon(ngx_etcd_lock_session_t *locks)
 {
-    ngx_queue_t         *q, *next;
-    ngx_etcd_contest_t  *contest;
+    ngx_queue_t            *q, *next;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
-    for (q = ngx_queue_head(&locks->contests);
-         q != ngx_queue_sentinel(&locks->contests);
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
          q = next)
     {
         next = ngx_queue_next(q);
-        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
 
-        ngx_etcd_mutex_drop(&contest->leaving, 1);
+        ngx_etcd_mutex_drop(&lock_queue->leaving, 1);
     }
 
     ngx_etcd_mutex_drop(&locks->leaving, 1);

@@ -9,26 +9,26 @@
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_lock_poll.h>
-#include <ngx_etcd_watcher.h>
+#include <ngx_etcd_watch_stream.h>
 
 
 static void ngx_etcd_lock_poll_arm(ngx_etcd_lock_session_t *locks);
-static void ngx_etcd_contest_poll_timer(ngx_event_t *ev);
-static ngx_etcd_contest_key_t *ngx_etcd_lock_poll_waiting(
-    ngx_etcd_contest_t *contest);
-static void ngx_etcd_lock_poll_ask(ngx_etcd_contest_t *contest);
+static void ngx_etcd_lock_queue_poll_timer(ngx_event_t *ev);
+static ngx_etcd_lock_queue_key_t *ngx_etcd_lock_poll_waiting(
+    ngx_etcd_lock_queue_t *lock_queue);
+static void ngx_etcd_lock_poll_ask(ngx_etcd_lock_queue_t *lock_queue);
 static void ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool);
-static ngx_etcd_contest_key_t *ngx_etcd_lock_poll_first(
-    ngx_etcd_contest_t *contest, Etcd__RangeResponse *response);
-static ngx_uint_t ngx_etcd_lock_poll_lags(ngx_etcd_contest_t *contest);
+static ngx_etcd_lock_queue_key_t *ngx_etcd_lock_poll_first(
+    ngx_etcd_lock_queue_t *lock_queue, Etcd__RangeResponse *response);
+static ngx_uint_t ngx_etcd_lock_poll_lags(ngx_etcd_lock_queue_t *lock_queue);
 
 
 void
 ngx_etcd_lock_poll_init(ngx_etcd_lock_session_t *locks)
 {
-    locks->poll.handler = ngx_etcd_contest_poll_timer;
+    locks->poll.handler = ngx_etcd_lock_queue_poll_timer;
     locks->poll.data = locks;
     locks->poll.log = locks->cluster->log;
     locks->poll.cancelable = 1;
@@ -44,21 +44,21 @@ ngx_etcd_lock_poll_done(ngx_etcd_lock_session_t *locks)
         ngx_del_timer(&locks->poll);
     }
 
-    for (q = ngx_queue_head(&locks->contests);
-         q != ngx_queue_sentinel(&locks->contests);
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
          q = ngx_queue_next(q))
     {
-        ngx_etcd_contest_stop_poll(ngx_queue_data(q, ngx_etcd_contest_t,
-                                                  queue));
+        ngx_etcd_lock_queue_stop_poll(ngx_queue_data(q, ngx_etcd_lock_queue_t,
+                                                     queue));
     }
 }
 
 
 void
-ngx_etcd_lock_poll_start(ngx_etcd_contest_t *contest)
+ngx_etcd_lock_poll_start(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_etcd_contest_heard(contest);
-    ngx_etcd_lock_poll_arm(contest->locks);
+    ngx_etcd_lock_queue_heard(lock_queue);
+    ngx_etcd_lock_poll_arm(lock_queue->locks);
 }
 
 
@@ -73,15 +73,15 @@ ngx_etcd_lock_poll_arm(ngx_etcd_lock_session_t *locks)
 }
 
 
-/* the contests that are asked for go to the end: the others come first then */
+/* A queue that is asked for goes to the end: then the others come first. */
 
 static void
-ngx_etcd_contest_poll_timer(ngx_event_t *ev)
+ngx_etcd_lock_queue_poll_timer(ngx_event_t *ev)
 {
     ngx_str_t                 reason;
     ngx_uint_t                asked, lags, more;
     ngx_queue_t              *q, *next, *last;
-    ngx_etcd_contest_t       *contest;
+    ngx_etcd_lock_queue_t    *lock_queue;
     ngx_etcd_lock_session_t  *locks;
 
     locks = ev->data;
@@ -90,38 +90,38 @@ ngx_etcd_contest_poll_timer(ngx_event_t *ev)
     lags = 0;
     more = 0;
 
-    last = ngx_queue_last(&locks->contests);
+    last = ngx_queue_last(&locks->lock_queues);
 
-    for (q = ngx_queue_head(&locks->contests);
-         q != ngx_queue_sentinel(&locks->contests);
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
          q = next)
     {
         next = (q != last) ? ngx_queue_next(q)
-                           : ngx_queue_sentinel(&locks->contests);
+                           : ngx_queue_sentinel(&locks->lock_queues);
 
-        contest = ngx_queue_data(q, ngx_etcd_contest_t, queue);
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
 
-        lags |= ngx_etcd_lock_poll_lags(contest);
-        more |= contest->poll.missed;
+        lags |= ngx_etcd_lock_poll_lags(lock_queue);
+        more |= lock_queue->poll.missed;
 
-        if (ngx_etcd_lock_poll_waiting(contest) == NULL) {
+        if (ngx_etcd_lock_poll_waiting(lock_queue) == NULL) {
             continue;
         }
 
         more = 1;
 
-        if (asked == NGX_ETCD_LOCK_POLL_CONTESTS
-            || contest->poll.asking
-            || ngx_current_msec - contest->poll.heard
+        if (asked == NGX_ETCD_LOCK_POLL_QUEUES
+            || lock_queue->poll.asking
+            || ngx_current_msec - lock_queue->poll.heard
                < NGX_ETCD_LOCK_POLL_QUIET)
         {
             continue;
         }
 
         ngx_queue_remove(q);
-        ngx_queue_insert_tail(&locks->contests, q);
+        ngx_queue_insert_tail(&locks->lock_queues, q);
 
-        ngx_etcd_lock_poll_ask(contest);
+        ngx_etcd_lock_poll_ask(lock_queue);
         asked++;
     }
 
@@ -131,22 +131,22 @@ ngx_etcd_contest_poll_timer(ngx_event_t *ev)
 
     if (lags) {
         ngx_str_set(&reason, "it lags behind the cluster");
-        ngx_etcd_watcher_leave(locks->watcher, &reason);
+        ngx_etcd_watch_stream_leave(locks->stream, &reason);
     }
 }
 
 
-static ngx_etcd_contest_key_t *
-ngx_etcd_lock_poll_waiting(ngx_etcd_contest_t *contest)
+static ngx_etcd_lock_queue_key_t *
+ngx_etcd_lock_poll_waiting(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_queue_t             *q;
-    ngx_etcd_contest_key_t  *key;
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
 
-    for (q = ngx_queue_head(&contest->keys);
-         q != ngx_queue_sentinel(&contest->keys);
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_contest_key_t, queue);
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
 
         if (key->state == NGX_ETCD_MUTEX_WAITING) {
             return key;
@@ -160,30 +160,30 @@ ngx_etcd_lock_poll_waiting(ngx_etcd_contest_t *contest)
 /* one key more than there are permits shows a tie at the end */
 
 static void
-ngx_etcd_lock_poll_ask(ngx_etcd_contest_t *contest)
+ngx_etcd_lock_poll_ask(ngx_etcd_lock_queue_t *lock_queue)
 {
     ngx_etcd_range_t    *range;
     Etcd__RangeRequest  *request;
 
-    range = &contest->poll.range;
+    range = &lock_queue->poll.range;
     request = &range->request;
 
     etcd__range_request__init(request);
 
-    request->key.data = contest->from.data;
-    request->key.len = contest->from.len;
-    request->range_end.data = contest->to.data;
-    request->range_end.len = contest->to.len;
-    request->limit = (int64_t) contest->permits + 1;
+    request->key.data = lock_queue->from.data;
+    request->key.len = lock_queue->from.len;
+    request->range_end.data = lock_queue->to.data;
+    request->range_end.len = lock_queue->to.len;
+    request->limit = (int64_t) lock_queue->permits + 1;
     request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
     request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
     request->keys_only = 1;
 
-    range->cluster = contest->locks->cluster;
+    range->cluster = lock_queue->locks->cluster;
     range->done = ngx_etcd_lock_poll_answer;
-    range->data = contest;
+    range->data = lock_queue;
 
-    contest->poll.asking = 1;
+    lock_queue->poll.asking = 1;
 
     ngx_etcd_range_start(range);
 }
@@ -194,12 +194,12 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
-    ngx_etcd_contest_t       *contest;
-    ngx_etcd_contest_key_t   *key;
-    ngx_etcd_contest_poll_t  *poll;
+    ngx_etcd_lock_queue_t       *lock_queue;
+    ngx_etcd_lock_queue_key_t   *key;
+    ngx_etcd_lock_queue_poll_t  *poll;
 
-    contest = range->data;
-    poll = &contest->poll;
+    lock_queue = range->data;
+    poll = &lock_queue->poll;
 
     poll->asking = 0;
     poll->heard = ngx_current_msec;
@@ -208,7 +208,7 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
         return;
     }
 
-    key = ngx_etcd_lock_poll_first(contest, response);
+    key = ngx_etcd_lock_poll_first(lock_queue, response);
 
     ngx_destroy_pool(pool);
 
@@ -216,14 +216,14 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
         return;
     }
 
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, contest->locks->cluster->log, 0,
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, lock_queue->locks->cluster->log, 0,
                    "etcd lock: key \"%V\" of revision %L is first by a poll",
                    ngx_etcd_shown(&key->key), key->created);
 
     if (!poll->missed) {
         poll->missed = 1;
         poll->ahead = ngx_current_msec;
-        ngx_etcd_lock_poll_arm(contest->locks);
+        ngx_etcd_lock_poll_arm(lock_queue->locks);
     }
 
     key->handlers->first(key);
@@ -232,21 +232,21 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
 
 /* the own key, still waiting, that holds one of the permits */
 
-static ngx_etcd_contest_key_t *
-ngx_etcd_lock_poll_first(ngx_etcd_contest_t *contest,
+static ngx_etcd_lock_queue_key_t *
+ngx_etcd_lock_poll_first(ngx_etcd_lock_queue_t *lock_queue,
     Etcd__RangeResponse *response)
 {
-    size_t                   i;
-    ngx_uint_t               before;
-    ngx_queue_t             *q;
-    Etcd__KeyValue          *kv;
-    ngx_etcd_contest_key_t  *key;
+    size_t                      i;
+    ngx_uint_t                  before;
+    ngx_queue_t                *q;
+    Etcd__KeyValue             *kv;
+    ngx_etcd_lock_queue_key_t  *key;
 
-    for (q = ngx_queue_head(&contest->keys);
-         q != ngx_queue_sentinel(&contest->keys);
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_contest_key_t, queue);
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
 
         if (key->state != NGX_ETCD_MUTEX_WAITING) {
             continue;
@@ -261,7 +261,7 @@ ngx_etcd_lock_poll_first(ngx_etcd_contest_t *contest,
         for (i = 0; i < response->n_kvs; i++) {
             kv = response->kvs[i];
 
-            if (before <= contest->permits
+            if (before <= lock_queue->permits
                 && kv->create_revision == key->created
                 && kv->key.len == key->key.len
                 && ngx_memcmp(kv->key.data, key->key.data, kv->key.len) == 0)
@@ -278,11 +278,11 @@ ngx_etcd_lock_poll_first(ngx_etcd_contest_t *contest,
 /* 1: the watch is in force, and has not reported what a poll knows for long */
 
 static ngx_uint_t
-ngx_etcd_lock_poll_lags(ngx_etcd_contest_t *contest)
+ngx_etcd_lock_poll_lags(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_etcd_contest_poll_t  *poll;
+    ngx_etcd_lock_queue_poll_t  *poll;
 
-    poll = &contest->poll;
+    poll = &lock_queue->poll;
 
     if (!poll->missed
         || ngx_current_msec - poll->ahead < NGX_ETCD_LOCK_POLL_LAG)
@@ -292,5 +292,6 @@ ngx_etcd_lock_poll_lags(ngx_etcd_contest_t *contest)
 
     poll->missed = 0;
 
-    return contest->watched && ngx_etcd_watch_active(&contest->mirror.watch);
+    return lock_queue->watched
+           && ngx_etcd_watch_active(&lock_queue->mirror.watch);
 }

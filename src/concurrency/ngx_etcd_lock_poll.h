@@ -6,14 +6,14 @@
  *
  * A watch may be silent since nothing happens, or since what happened is stuck:
  * after a partition TCP sends again with pauses of seconds, and an endpoint may
- * lag behind the cluster.  While a key of ours waits and its contest's watch is
- * silent, etcd is asked for the first keys of the contest by a linearizable
- * Range.  An own key that is among the first holds the lock, whatever the watch
- * knows: keys that are put later are created later.  A watch that has not
- * reported the same a while later is taken to another endpoint.
+ * lag behind the cluster.  While a key of ours waits and its lock queue's watch
+ * is silent, etcd is asked for the first keys of the lock queue by a
+ * linearizable Range.  An own key that is among the first holds the lock,
+ * whatever the watch knows: keys that are put later are created later.  A watch
+ * that has not reported the same a while later is taken to another endpoint.
  *
- * All contests of a worker share one timer: at most _CONTESTS Ranges are sent
- * in _TICK ms, to the contests in turn.
+ * All lock queues of a worker share one timer: at most _QUEUES Ranges are sent
+ * in _TICK ms, to the lock queues in turn.
  */
 
 
@@ -23,20 +23,20 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_contest.h>
+#include <ngx_etcd_lock_queue.h>
 
 
-/* ms for which a watch is silent before its contest is polled */
+/* ms for which a watch is silent before its lock queue is polled */
 
 #define NGX_ETCD_LOCK_POLL_QUIET     250
 
-/* ms between two looks at all contests, at least; up to twice as long */
+/* ms between two looks at all lock queues, at least; up to twice as long */
 
 #define NGX_ETCD_LOCK_POLL_TICK      100
 
-/* contests that are polled at one look */
+/* lock queues that are polled at one look */
 
-#define NGX_ETCD_LOCK_POLL_CONTESTS  4
+#define NGX_ETCD_LOCK_POLL_QUEUES    4
 
 /* ms that a watch may be behind a poll */
 
@@ -46,8 +46,8 @@
 void ngx_etcd_lock_poll_init(ngx_etcd_lock_session_t *locks);
 void ngx_etcd_lock_poll_done(ngx_etcd_lock_session_t *locks);
 
-/* a key of the contest waits: the contest is polled while one does */
-void ngx_etcd_lock_poll_start(ngx_etcd_contest_t *contest);
+/* a key of the lock queue waits: the lock queue is polled while one does */
+void ngx_etcd_lock_poll_start(ngx_etcd_lock_queue_t *lock_queue);
 
 
 #endif /* _NGX_ETCD_LOCK_POLL_H_INCLUDED_ */

@@ -15,7 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_batch.h>
+#include <ngx_etcd_txn_batch.h>
 #include <ngx_etcd_session.h>
 #include <ngx_etcd_sweep.h>
 #include <ngx_etcd_watch.h>
@@ -28,21 +28,21 @@
 
 typedef struct {
     ngx_etcd_cluster_t          *cluster;
-    ngx_etcd_watcher_t          *watcher;
+    ngx_etcd_watch_stream_t     *stream;
     ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_session_t           session;
-    ngx_etcd_batch_t             batch;
+    ngx_etcd_txn_batch_t         batch;
     ngx_etcd_sweep_t             sweep;        /* for keys of no mutex */
 
-    ngx_str_t                    name;         /* of contests, for logs */
-    ngx_queue_t                  contests;     /* of ngx_etcd_contest_t */
+    ngx_str_t                    name;         /* of lock queues, for logs */
+    ngx_queue_t                  lock_queues;  /* of ngx_etcd_lock_queue_t */
     ngx_queue_t                  leaving;      /* of ngx_etcd_mutex_t: nobody's
                                                   any more */
     ngx_queue_t                  young;        /* likewise: held, and not
                                                   watched; the oldest first */
     ngx_event_t                  timer;        /* for these */
     ngx_event_t                  poll;         /* ngx_etcd_lock_poll.h */
-    ngx_uint_t                   nmutexes;     /* of all contests, and those
+    ngx_uint_t                   nmutexes;     /* of all lock queues, and those
                                                   that are nobody's */
     uint64_t                     serial;       /* of keys */
     ngx_str_t                    prefix;       /* of a lock, with the namespace;

@@ -22,14 +22,14 @@
     ngx_queue_data(key, ngx_etcd_mutex_t, entry)
 
 
-static void ngx_etcd_mutex_put(ngx_etcd_contest_key_t *key);
-static void ngx_etcd_mutex_look(ngx_etcd_contest_key_t *key);
-static void ngx_etcd_mutex_first(ngx_etcd_contest_key_t *key);
-static void ngx_etcd_mutex_deleted_key(ngx_etcd_contest_key_t *key);
+static void ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key);
+static void ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key);
+static void ngx_etcd_mutex_first(ngx_etcd_lock_queue_key_t *key);
+static void ngx_etcd_mutex_deleted_key(ngx_etcd_lock_queue_key_t *key);
 static void ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
-    ngx_etcd_contest_key_state_e state);
+    ngx_etcd_lock_queue_key_state_e state);
 static void ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_written(ngx_etcd_step_t *step,
+static void ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
@@ -43,14 +43,14 @@ static void ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_timer(ngx_event_t *ev);
 static ngx_uint_t ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_deleted(ngx_etcd_step_t *step,
+static void ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *step,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex);
 
 
-static const ngx_etcd_contest_key_handlers_t  ngx_etcd_mutex_handlers = {
+static const ngx_etcd_lock_queue_key_handlers_t  ngx_etcd_mutex_handlers = {
     ngx_etcd_mutex_put,
     ngx_etcd_mutex_look,
     ngx_etcd_mutex_first,
@@ -59,29 +59,29 @@ static const ngx_etcd_contest_key_handlers_t  ngx_etcd_mutex_handlers = {
 
 
 ngx_etcd_mutex_t *
-ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
+ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
     void (*changed)(ngx_etcd_mutex_t *mutex), void *data)
 {
     u_char            *p;
     ngx_log_t         *log;
     ngx_etcd_mutex_t  *mutex;
 
-    log = contest->locks->cluster->log;
+    log = lock_queue->locks->cluster->log;
 
-    mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + contest->from.len
+    mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + lock_queue->from.len
                        + NGX_ETCD_MUTEX_NAME_LEN, log);
     if (mutex == NULL) {
         return NULL;
     }
 
     p = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
-    ngx_memcpy(p, contest->from.data, contest->from.len);
+    ngx_memcpy(p, lock_queue->from.data, lock_queue->from.len);
 
     mutex->entry.key.data = p;
-    mutex->entry.own.data = p + contest->from.len - contest->prefix.len;
+    mutex->entry.own.data = p + lock_queue->from.len - lock_queue->prefix.len;
 
-    mutex->locks = contest->locks;
-    mutex->contest = contest;
+    mutex->locks = lock_queue->locks;
+    mutex->lock_queue = lock_queue;
     mutex->entry.handlers = &ngx_etcd_mutex_handlers;
     mutex->changed = changed;
     mutex->data = data;
@@ -91,25 +91,25 @@ ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
     mutex->timer.log = log;
     mutex->timer.cancelable = 1;
 
-    ngx_queue_insert_tail(&contest->keys, &mutex->entry.queue);
+    ngx_queue_insert_tail(&lock_queue->keys, &mutex->entry.queue);
 
-    ngx_etcd_lock_session_enter(contest->locks);
-    ngx_etcd_contest_advance(contest);
+    ngx_etcd_lock_session_enter(lock_queue->locks);
+    ngx_etcd_lock_queue_advance(lock_queue);
 
     return mutex;
 }
 
 
 static void
-ngx_etcd_mutex_put(ngx_etcd_contest_key_t *key)
+ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
 {
     ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
 
-    ngx_etcd_step_t  *step;
+    ngx_etcd_txn_op_t  *step;
 
     mutex->lease = mutex->locks->session.lease.id;
     mutex->entry.created = 0;
-    mutex->contest->acquiring = 1;
+    mutex->lock_queue->acquiring = 1;
 
     ngx_etcd_mutex_name(mutex);
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_ACQUIRING);
@@ -117,8 +117,8 @@ ngx_etcd_mutex_put(ngx_etcd_contest_key_t *key)
     step = &mutex->step;
 
     step->key = mutex->entry.key;
-    step->from = mutex->contest->from;
-    step->to = mutex->contest->to;
+    step->from = mutex->lock_queue->from;
+    step->to = mutex->lock_queue->to;
     step->lease = mutex->lease;
     step->created = 0;
     step->done = ngx_etcd_mutex_written;
@@ -126,13 +126,13 @@ ngx_etcd_mutex_put(ngx_etcd_contest_key_t *key)
 
     mutex->stepping = 1;
 
-    ngx_etcd_batch_add(&mutex->locks->batch, step);
+    ngx_etcd_txn_batch_add(&mutex->locks->batch, step);
 }
 
 
 static void
 ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
-    ngx_etcd_contest_key_state_e state)
+    ngx_etcd_lock_queue_key_state_e state)
 {
 #if (NGX_DEBUG)
 
@@ -156,24 +156,24 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
 static void
 ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 {
-    u_char              *p;
-    ngx_uint_t           number;
-    ngx_etcd_contest_t  *contest;
+    u_char                 *p;
+    ngx_uint_t              number;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
-    contest = mutex->contest;
+    lock_queue = mutex->lock_queue;
 
-    if (contest->lease != mutex->lease) {
-        contest->lease = mutex->lease;
-        contest->nfree = 0;
+    if (lock_queue->lease != mutex->lease) {
+        lock_queue->lease = mutex->lease;
+        lock_queue->nfree = 0;
     }
 
-    number = contest->nfree ? contest->free[--contest->nfree]
+    number = lock_queue->nfree ? lock_queue->free[--lock_queue->nfree]
                             : ++mutex->locks->serial;
     mutex->doubtful = 0;
 
     ngx_etcd_sweep_add(&mutex->locks->sweep, &mutex->number, number);
 
-    p = mutex->entry.own.data + contest->prefix.len;
+    p = mutex->entry.own.data + lock_queue->prefix.len;
     p = ngx_sprintf(p, "%xL-%xi", mutex->lease, number);
 
     mutex->entry.key.len = p - mutex->entry.key.data;
@@ -182,17 +182,17 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 
 
 static void
-ngx_etcd_mutex_written(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
+ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_etcd_mutex_t    *mutex;
-    ngx_etcd_contest_t  *contest;
+    ngx_etcd_mutex_t       *mutex;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
     mutex = step->data;
-    contest = mutex->contest;
+    lock_queue = mutex->lock_queue;
 
     mutex->stepping = 0;
-    contest->acquiring = 0;
+    lock_queue->acquiring = 0;
 
     if (step->unknown) {
         mutex->doubtful = 1;
@@ -221,15 +221,15 @@ ngx_etcd_mutex_written(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
     } else {
         mutex->entry.created = step->found;
 
-        if (ngx_etcd_contest_lost(contest, &mutex->entry.own,
-                                  mutex->entry.created)) {
+        if (ngx_etcd_lock_queue_lost(lock_queue, &mutex->entry.own,
+                                     mutex->entry.created)) {
 
             /* the watch has reported that before */
 
             ngx_etcd_mutex_gone(mutex);
 
         } else if (step->count > 0
-                   && (uint64_t) step->count <= contest->permits)
+                   && (uint64_t) step->count <= lock_queue->permits)
         {
             ngx_etcd_mutex_hold(mutex);
 
@@ -238,7 +238,7 @@ ngx_etcd_mutex_written(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
         }
     }
 
-    ngx_etcd_contest_advance(contest);
+    ngx_etcd_lock_queue_advance(lock_queue);
 }
 
 
@@ -286,7 +286,7 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_HELD);
     mutex->since = ngx_etcd_clock();
 
-    if (!mutex->contest->watched) {
+    if (!mutex->lock_queue->watched) {
         mutex->young = 1;
         ngx_queue_insert_tail(&locks->young, &mutex->age);
 
@@ -317,8 +317,8 @@ ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
     ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_DOUBT
                                  + (ngx_msec_t) ngx_random() % 1000);
 
-    ngx_etcd_contest_watch(mutex->contest);
-    ngx_etcd_lock_poll_start(mutex->contest);
+    ngx_etcd_lock_queue_watch(mutex->lock_queue);
+    ngx_etcd_lock_poll_start(mutex->lock_queue);
 
     mutex->changed(mutex);
 
@@ -327,14 +327,14 @@ ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
 
 
 static void
-ngx_etcd_mutex_look(ngx_etcd_contest_key_t *key)
+ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key)
 {
     ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
 
     Etcd__RangeRequest  *request;
 
-    if (!ngx_etcd_contest_won(mutex->contest, &mutex->entry.own,
-                              mutex->entry.created)) {
+    if (!ngx_etcd_lock_queue_won(mutex->lock_queue, &mutex->entry.own,
+                                 mutex->entry.created)) {
         return;
     }
 
@@ -396,7 +396,7 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
 
 static void
-ngx_etcd_mutex_first(ngx_etcd_contest_key_t *key)
+ngx_etcd_mutex_first(ngx_etcd_lock_queue_key_t *key)
 {
     ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
 
@@ -406,7 +406,7 @@ ngx_etcd_mutex_first(ngx_etcd_contest_key_t *key)
 
 
 static void
-ngx_etcd_mutex_deleted_key(ngx_etcd_contest_key_t *key)
+ngx_etcd_mutex_deleted_key(ngx_etcd_lock_queue_key_t *key)
 {
     ngx_etcd_mutex_gone(ngx_etcd_mutex_of(key));
 }
@@ -430,7 +430,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
                       ngx_etcd_shown(&mutex->entry.key));
 
         ngx_etcd_mutex_again(mutex);
-        ngx_etcd_contest_advance(mutex->contest);
+        ngx_etcd_lock_queue_advance(mutex->lock_queue);
         break;
 
     case NGX_ETCD_MUTEX_HELD:
@@ -497,7 +497,7 @@ ngx_etcd_mutex_timer(ngx_event_t *ev)
                       + (ngx_msec_t) ngx_random() % 1000);
 
     if (mutex->entry.state == NGX_ETCD_MUTEX_WAITING) {
-        ngx_etcd_contest_doubt(mutex->contest);
+        ngx_etcd_lock_queue_doubt(mutex->lock_queue);
     }
 }
 
@@ -519,10 +519,10 @@ ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
 void
 ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_contest_t            *contest;
-    ngx_etcd_contest_key_state_e   state;
+    ngx_etcd_lock_queue_t            *lock_queue;
+    ngx_etcd_lock_queue_key_state_e   state;
 
-    contest = mutex->contest;
+    lock_queue = mutex->lock_queue;
     state = mutex->entry.state;
 
     ngx_etcd_mutex_rest(mutex);
@@ -531,20 +531,20 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_RELEASING);
 
     if (state == NGX_ETCD_MUTEX_ACQUIRING
-        && ngx_etcd_batch_withdraw(&mutex->step) == NGX_OK)
+        && ngx_etcd_txn_batch_withdraw(&mutex->step) == NGX_OK)
     {
         mutex->stepping = 0;
-        contest->acquiring = 0;
+        lock_queue->acquiring = 0;
         state = NGX_ETCD_MUTEX_PENDING;
     }
 
     if (state == NGX_ETCD_MUTEX_PENDING) {
         ngx_etcd_mutex_free(mutex);
-        ngx_etcd_contest_advance(contest);
+        ngx_etcd_lock_queue_advance(lock_queue);
         return;
     }
 
-    ngx_queue_insert_tail(&contest->leaving, &mutex->entry.queue);
+    ngx_queue_insert_tail(&lock_queue->leaving, &mutex->entry.queue);
 
     if (!mutex->stepping) {
         ngx_etcd_mutex_delete(mutex);
@@ -555,7 +555,7 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_step_t  *step;
+    ngx_etcd_txn_op_t  *step;
 
     if (!ngx_etcd_mutex_leased(mutex)) {
         ngx_etcd_mutex_leave(mutex);
@@ -578,17 +578,17 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
      * take it along: etcd writes once then, and that acquire is not behind.
      */
 
-    if (mutex->contest != NULL && !mutex->contest->watched) {
-        ngx_etcd_batch_add_lazy(&mutex->locks->batch, step);
+    if (mutex->lock_queue != NULL && !mutex->lock_queue->watched) {
+        ngx_etcd_txn_batch_add_lazy(&mutex->locks->batch, step);
         return;
     }
 
-    ngx_etcd_batch_add(&mutex->locks->batch, step);
+    ngx_etcd_txn_batch_add(&mutex->locks->batch, step);
 }
 
 
 static void
-ngx_etcd_mutex_deleted(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
+ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
     ngx_etcd_mutex_t    *mutex;
@@ -624,35 +624,35 @@ ngx_etcd_mutex_deleted(ngx_etcd_step_t *step, ngx_etcd_grpc_status_e status,
 static void
 ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_contest_t  *contest;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
-    contest = mutex->contest;
+    lock_queue = mutex->lock_queue;
 
-    if (contest != NULL
+    if (lock_queue != NULL
         && mutex->entry.created != 0
         && !mutex->doubtful
-        && contest->lease == mutex->lease
-        && contest->nfree < NGX_ETCD_CONTEST_FREE)
+        && lock_queue->lease == mutex->lease
+        && lock_queue->nfree < NGX_ETCD_LOCK_QUEUE_FREE)
     {
-        contest->free[contest->nfree++] = mutex->number.key;
+        lock_queue->free[lock_queue->nfree++] = mutex->number.key;
     }
 }
 
 
-/* the contest, or the locks, has one less that is on its way out */
+/* the lock_queue, or the locks, has one less that is on its way out */
 
 static void
 ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_contest_t  *contest;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
-    contest = mutex->contest;
+    lock_queue = mutex->lock_queue;
 
     ngx_queue_remove(&mutex->entry.queue);
 
-    if (contest != NULL) {
-        mutex->contest = NULL;
-        contest->left(contest->data);
+    if (lock_queue != NULL) {
+        mutex->lock_queue = NULL;
+        lock_queue->left(lock_queue->data);
     }
 }
 
@@ -672,7 +672,7 @@ ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
 
 
 ngx_uint_t
-ngx_etcd_mutex_leaving(ngx_etcd_contest_t *contest)
+ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue)
 {
     ngx_uint_t         n;
     ngx_queue_t       *q;
@@ -680,12 +680,12 @@ ngx_etcd_mutex_leaving(ngx_etcd_contest_t *contest)
 
     n = 0;
 
-    for (q = ngx_queue_head(&contest->leaving);
-         q != ngx_queue_sentinel(&contest->leaving);
+    for (q = ngx_queue_head(&lock_queue->leaving);
+         q != ngx_queue_sentinel(&lock_queue->leaving);
          q = ngx_queue_next(q))
     {
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, entry.queue);
-        n += !ngx_etcd_step_waiting(&mutex->step);
+        n += !ngx_etcd_txn_op_waiting(&mutex->step);
     }
 
     return n;
@@ -739,7 +739,7 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
     switch (mutex->entry.state) {
 
     case NGX_ETCD_MUTEX_ACQUIRING:
-        if (ngx_etcd_batch_withdraw(&mutex->step) != NGX_OK) {
+        if (ngx_etcd_txn_batch_withdraw(&mutex->step) != NGX_OK) {
 
             /* seen when it is answered */
 
@@ -747,7 +747,7 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
         }
 
         mutex->stepping = 0;
-        mutex->contest->acquiring = 0;
+        mutex->lock_queue->acquiring = 0;
 
         /* fall through */
 
@@ -782,7 +782,7 @@ ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, entry.queue);
 
         if (!all && mutex->stepping
-            && ngx_etcd_batch_withdraw(&mutex->step) != NGX_OK)
+            && ngx_etcd_txn_batch_withdraw(&mutex->step) != NGX_OK)
         {
             continue;
         }

@@ -30,7 +30,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_contest.h>
+#include <ngx_etcd_lock_queue.h>
 #include <ngx_etcd_list.h>
 
 
@@ -46,7 +46,7 @@
 typedef struct ngx_etcd_mutex_s  ngx_etcd_mutex_t;
 
 struct ngx_etcd_mutex_s {
-    ngx_etcd_contest_key_t       entry;           /* in the contest */
+    ngx_etcd_lock_queue_key_t    entry;           /* in the lock queue */
     ngx_etcd_grpc_status_e       status;       /* FAILED: why */
 
     /* its state has changed, though not by the caller; nothing else then */
@@ -56,12 +56,12 @@ struct ngx_etcd_mutex_s {
     /* private */
 
     ngx_etcd_lock_session_t     *locks;
-    ngx_etcd_contest_t          *contest;      /* NULL: left */
+    ngx_etcd_lock_queue_t       *lock_queue;   /* NULL: left */
     ngx_queue_t                  age;          /* young ones */
     uint64_t                     since;        /* held; ngx_etcd_clock() */
     int64_t                      lease;
     ngx_rbtree_node_t            number;       /* in its name */
-    ngx_etcd_step_t              step;
+    ngx_etcd_txn_op_t            step;
     ngx_etcd_range_t             read;
     ngx_event_t                  timer;
     unsigned                     stepping:1;
@@ -71,7 +71,7 @@ struct ngx_etcd_mutex_s {
 
 
 /* wants one of the permits; NULL: no memory */
-ngx_etcd_mutex_t *ngx_etcd_mutex_create(ngx_etcd_contest_t *contest,
+ngx_etcd_mutex_t *ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
     void (*changed)(ngx_etcd_mutex_t *mutex), void *data);
 
 /* in any state: it is not the caller's any more, and no handler called */
@@ -79,11 +79,11 @@ void ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex);
 
 
 /*
- * How many keys of the contest etcd was asked to delete and has not answered:
- * a key that is put now might be put before these are gone, unlike keys that
- * will be deleted by the very transaction that puts it.
+ * How many keys of the lock queue etcd was asked to delete and has not
+ * answered: a key that is put now might be put before these are gone, unlike
+ * keys that will be deleted by the very transaction that puts it.
  */
-ngx_uint_t ngx_etcd_mutex_leaving(ngx_etcd_contest_t *contest);
+ngx_uint_t ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue);
 
 
 /* for ngx_etcd_lock_client.c: */

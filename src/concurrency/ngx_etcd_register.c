@@ -25,14 +25,13 @@ static void ngx_etcd_register_witness(ngx_etcd_session_t *session,
 static void ngx_etcd_register_list(ngx_etcd_watch_t *watch);
 static ngx_int_t ngx_etcd_register_keys(ngx_etcd_watch_t *watch,
     Etcd__KeyValue **kvs, size_t n);
-static void ngx_etcd_register_listed(ngx_etcd_watch_t *watch,
-    int64_t revision);
+static void ngx_etcd_register_listed(ngx_etcd_watch_t *watch, int64_t revision);
 static void ngx_etcd_register_events(ngx_etcd_watch_t *watch,
     Etcd__Event **events, size_t n, int64_t revision);
 static void ngx_etcd_register_failed(ngx_etcd_watch_t *watch,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_register_see(ngx_etcd_register_t *reg,
-    Etcd__KeyValue *kv, ngx_uint_t deleted);
+static void ngx_etcd_register_see(ngx_etcd_register_t *reg, Etcd__KeyValue *kv,
+    ngx_uint_t deleted);
 
 static void ngx_etcd_register_advance(ngx_etcd_register_t *reg);
 static void ngx_etcd_register_check(ngx_etcd_register_t *reg);
@@ -47,7 +46,7 @@ ngx_int_t
 ngx_etcd_register_start(ngx_etcd_register_t *reg)
 {
     if (ngx_etcd_register_init(reg) != NGX_OK
-        || ngx_etcd_watch_add(reg->watcher, &reg->watch) != NGX_OK)
+        || ngx_etcd_watch_add(reg->stream, &reg->watch) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -64,7 +63,7 @@ ngx_etcd_register_start(ngx_etcd_register_t *reg)
     ngx_etcd_session_adopt(&reg->session, &reg->hold);
 
     if (reg->session.state != NGX_ETCD_SESSION_HELD) {
-        ngx_memzero(&reg->hold, sizeof(ngx_etcd_tenure_t));
+        ngx_memzero(&reg->hold, sizeof(ngx_etcd_lease_state_t));
     }
 
     return NGX_OK;
@@ -229,8 +228,8 @@ ngx_etcd_register_listed(ngx_etcd_watch_t *watch, int64_t revision)
         reg->lease = NGX_ETCD_REGISTER_NONE;
     }
 
-    if (reg->history != watch->watcher->cluster->history) {
-        reg->history = watch->watcher->cluster->history;
+    if (reg->history != watch->stream->cluster->history) {
+        reg->history = watch->stream->cluster->history;
 
         /* the put had a revision that this history may be far from */
 
@@ -273,8 +272,8 @@ ngx_etcd_register_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
 /* it is put all the same, but not watched over */
 
 static void
-ngx_etcd_register_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+ngx_etcd_register_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
 {
     ngx_uint_t            level;
     ngx_etcd_cluster_t   *cluster;
@@ -324,14 +323,14 @@ ngx_etcd_register_see(ngx_etcd_register_t *reg, Etcd__KeyValue *kv,
 static void
 ngx_etcd_register_advance(ngx_etcd_register_t *reg)
 {
-    ngx_etcd_tenure_t   *hold;
-    ngx_etcd_session_t  *session;
+    ngx_etcd_session_t      *session;
+    ngx_etcd_lease_state_t  *hold;
 
     hold = &reg->hold;
     session = &reg->session;
 
     if (session->state != NGX_ETCD_SESSION_HELD) {
-        ngx_memzero(hold, sizeof(ngx_etcd_tenure_t));
+        ngx_memzero(hold, sizeof(ngx_etcd_lease_state_t));
 
     } else {
 

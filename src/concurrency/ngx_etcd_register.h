@@ -29,7 +29,7 @@ typedef struct ngx_etcd_register_s  ngx_etcd_register_t;
 struct ngx_etcd_register_s {
     /* set by the caller, the rest zeroed; bytes must stay */
 
-    ngx_etcd_watcher_t          *watcher;
+    ngx_etcd_watch_stream_t     *stream;
     ngx_etcd_lease_stream_t     *leases;
     ngx_pool_t                  *pool;
     ngx_str_t                    name;         /* for logs */
@@ -41,7 +41,7 @@ struct ngx_etcd_register_s {
     ngx_int_t                  (*changed)(ngx_etcd_register_t *reg);
     void                        *data;
 
-    ngx_etcd_tenure_t            hold;         /* created: revision of the
+    ngx_etcd_lease_state_t       hold;         /* created: revision of the
                                                   last put with that lease */
 
     /* private */
@@ -67,7 +67,7 @@ struct ngx_etcd_register_s {
 
 /*
  * Registers from now on, going on with hold where its lease is not 0.  The
- * watcher is to be destroyed before the registration is closed.
+ * watch stream is to be destroyed before the registration is closed.
  */
 ngx_int_t ngx_etcd_register_start(ngx_etcd_register_t *reg);
 

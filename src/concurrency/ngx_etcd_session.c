@@ -18,17 +18,16 @@ static void ngx_etcd_session_again(ngx_etcd_session_t *session);
 static void ngx_etcd_session_timer(ngx_event_t *ev);
 static void ngx_etcd_session_grant(ngx_etcd_session_t *session);
 static void ngx_etcd_session_granted(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool);
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
+    ngx_pool_t *pool);
 static void ngx_etcd_session_refused(ngx_etcd_session_t *session,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_session_hold(ngx_etcd_session_t *session,
-    ngx_uint_t now);
+static void ngx_etcd_session_hold(ngx_etcd_session_t *session, ngx_uint_t now);
 static void ngx_etcd_session_revoke(ngx_etcd_session_t *session,
     ngx_etcd_session_state_e state);
 static void ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool);
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
+    ngx_pool_t *pool);
 static void ngx_etcd_session_finish(ngx_etcd_session_t *session);
 static void ngx_etcd_session_renewed(ngx_etcd_lease_t *lease);
 static void ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason);
@@ -50,7 +49,8 @@ ngx_etcd_session_start(ngx_etcd_session_t *session)
 
 
 void
-ngx_etcd_session_adopt(ngx_etcd_session_t *session, ngx_etcd_tenure_t *hold)
+ngx_etcd_session_adopt(ngx_etcd_session_t *session,
+    ngx_etcd_lease_state_t *hold)
 {
     ngx_etcd_session_init(session);
 
@@ -254,9 +254,8 @@ ngx_etcd_session_grant(ngx_etcd_session_t *session)
 
 
 static void
-ngx_etcd_session_granted(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool)
+ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
 {
     int64_t              ttl;
     uint64_t             sent;
@@ -375,9 +374,8 @@ ngx_etcd_session_revoke(ngx_etcd_session_t *session,
 
 
 static void
-ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool)
+ngx_etcd_session_revoked(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
 {
     ngx_etcd_session_t  *session;
 

@@ -36,7 +36,7 @@ typedef struct {
                                                   0: it is not there yet */
     uint64_t                     until;        /* an election is won up to
                                                   then; 0: it is not */
-} ngx_etcd_tenure_t;
+} ngx_etcd_lease_state_t;
 
 
 typedef enum {
@@ -113,7 +113,7 @@ void ngx_etcd_session_start(ngx_etcd_session_t *session);
  * held() only for another lease: the state says what it was.
  */
 void ngx_etcd_session_adopt(ngx_etcd_session_t *session,
-    ngx_etcd_tenure_t *hold);
+    ngx_etcd_lease_state_t *hold);
 
 /* while it is held: gives up the lease for another one; lost() is called */
 void ngx_etcd_session_replace(ngx_etcd_session_t *session, char *reason);

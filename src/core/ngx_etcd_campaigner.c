@@ -10,7 +10,7 @@
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_election.h>
-#include <ngx_etcd_lifetime.h>
+#include <ngx_etcd_lease_ttl.h>
 #include <ngx_etcd_register.h>
 
 
@@ -24,16 +24,16 @@
 
 
 typedef struct {
-    ngx_etcd_campaigner_t  *campaigner;
-    ngx_etcd_campaign_t    *conf;
-    ngx_etcd_election_t     election;     /* by conf->kind: this one or the
+    ngx_etcd_campaigner_t        *campaigner;
+    ngx_etcd_campaign_t          *conf;
+    ngx_etcd_election_t           election; /* by conf->kind: this one or the
                                              next */
-    ngx_etcd_register_t     registration;
+    ngx_etcd_register_t           registration;
     ngx_etcd_election_slot_view_t view;         /* as last published */
-    int64_t                 lease;        /* of the leader; 0: none */
-    ngx_etcd_lifetime_t     lifetime;     /* of the lease */
-    uint64_t                asked;        /* time; 0: never */
-    uint64_t                until;        /* as last written */
+    int64_t                       lease;  /* of the leader; 0: none */
+    ngx_etcd_lease_ttl_t          lease_ttl; /* of the lease */
+    uint64_t                      asked;  /* time; 0: never */
+    uint64_t                      until;  /* as last written */
     unsigned                asking:1;
     unsigned                started:1;
     unsigned                leading:1;    /* logged as leading */
@@ -43,7 +43,7 @@ typedef struct {
 struct ngx_etcd_campaigner_s {
     ngx_etcd_conf_t         *conf;
     ngx_etcd_zone_t         *zone;
-    ngx_etcd_watcher_t      *watcher;
+    ngx_etcd_watch_stream_t *stream;
     ngx_etcd_lease_stream_t *leases;
     ngx_pool_t              *pool;
     ngx_log_t               *log;
@@ -65,25 +65,25 @@ static void ngx_etcd_campaigner_former(void *data,
 static ngx_int_t ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
     ngx_etcd_campaign_t *conf);
 static ngx_int_t ngx_etcd_campaigner_elect(ngx_etcd_run_t *run,
-    ngx_etcd_tenure_t *hold);
+    ngx_etcd_lease_state_t *hold);
 static ngx_int_t ngx_etcd_campaigner_register(ngx_etcd_run_t *run,
-    ngx_etcd_tenure_t *hold);
+    ngx_etcd_lease_state_t *hold);
 static ngx_int_t ngx_etcd_campaigner_elected(ngx_etcd_election_t *election,
     ngx_uint_t seen);
 static void ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now);
-static void ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime,
+static void ngx_etcd_campaigner_told(ngx_etcd_lease_ttl_t *lease_ttl,
     uint64_t until);
 static void ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
     ngx_etcd_mirror_entry_t *leader, int64_t revision);
 static void ngx_etcd_campaigner_show(ngx_etcd_run_t *run);
 static void ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until);
 static void ngx_etcd_campaigner_log(ngx_etcd_run_t *run,
-    ngx_etcd_tenure_t *hold);
+    ngx_etcd_lease_state_t *hold);
 static ngx_int_t ngx_etcd_campaigner_registered(
     ngx_etcd_register_t *registration);
 static ngx_uint_t ngx_etcd_campaigner_acts(ngx_etcd_campaigner_t *campaigner);
 static void ngx_etcd_campaigner_store(ngx_etcd_run_t *run,
-    ngx_etcd_tenure_t *hold);
+    ngx_etcd_lease_state_t *hold);
 static void ngx_etcd_campaigner_ended(void *data);
 
 
@@ -96,7 +96,8 @@ ngx_etcd_campaigner_wanted(ngx_etcd_conf_t *conf)
 
 
 ngx_etcd_campaigner_t *
-ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf, ngx_etcd_watcher_t *watcher,
+ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf,
+    ngx_etcd_watch_stream_t *stream,
     void (*lost)(void *data), void *data, ngx_log_t *log, ngx_int_t *rc)
 {
     ngx_uint_t               i;
@@ -105,7 +106,7 @@ ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf, ngx_etcd_watcher_t *watcher,
     ngx_etcd_campaigner_t   *campaigner;
 
     *rc = NGX_ERROR;
-    pool = watcher->cluster->pool;
+    pool = stream->cluster->pool;
 
     campaigner = ngx_pcalloc(pool, sizeof(ngx_etcd_campaigner_t));
     if (campaigner == NULL) {
@@ -114,13 +115,13 @@ ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf, ngx_etcd_watcher_t *watcher,
 
     campaigner->conf = conf;
     campaigner->zone = &conf->zone;
-    campaigner->watcher = watcher;
+    campaigner->stream = stream;
     campaigner->pool = pool;
     campaigner->log = log;
     campaigner->lost = lost;
     campaigner->owner = data;
 
-    campaigner->leases = ngx_etcd_lease_stream_create(watcher->cluster);
+    campaigner->leases = ngx_etcd_lease_stream_create(stream->cluster);
 
     if (campaigner->leases == NULL
         || ngx_array_init(&campaigner->runs, pool,
@@ -169,7 +170,7 @@ ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner)
         }
 
         if (runs[i].conf->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
-            ngx_etcd_lifetime_cancel(&runs[i].lifetime);
+            ngx_etcd_lease_ttl_cancel(&runs[i].lease_ttl);
             ngx_etcd_election_close(&runs[i].election);
 
         } else {
@@ -191,9 +192,9 @@ void
 ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
     void (*done)(void *data), void *data)
 {
-    ngx_uint_t         i;
-    ngx_etcd_run_t    *runs;
-    ngx_etcd_tenure_t  none;
+    ngx_uint_t               i;
+    ngx_etcd_run_t          *runs;
+    ngx_etcd_lease_state_t   none;
 
     campaigner->resigned = 1;
     campaigner->done = done;
@@ -202,12 +203,12 @@ ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
     runs = campaigner->runs.elts;
     campaigner->ending = campaigner->runs.nelts + 1;
 
-    ngx_memzero(&none, sizeof(ngx_etcd_tenure_t));
+    ngx_memzero(&none, sizeof(ngx_etcd_lease_state_t));
 
     for (i = 0; i < campaigner->runs.nelts; i++) {
 
         if (runs[i].conf->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
-            ngx_etcd_lifetime_cancel(&runs[i].lifetime);
+            ngx_etcd_lease_ttl_cancel(&runs[i].lease_ttl);
             ngx_etcd_campaigner_extend(&runs[i], 0);
             ngx_etcd_campaigner_view(&runs[i], NULL, 0);
             ngx_etcd_campaigner_log(&runs[i], &none);
@@ -277,8 +278,8 @@ ngx_etcd_campaigner_former(void *data, ngx_etcd_election_slot_hold_t *slot)
 {
     ngx_etcd_campaigner_t *campaigner = data;
 
-    ngx_etcd_tenure_t    hold;
-    ngx_etcd_session_t  *session, **p;
+    ngx_etcd_lease_state_t  hold;
+    ngx_etcd_session_t     *session, **p;
 
     session = ngx_pcalloc(campaigner->pool, sizeof(ngx_etcd_session_t));
     if (session == NULL) {
@@ -292,7 +293,7 @@ ngx_etcd_campaigner_former(void *data, ngx_etcd_election_slot_hold_t *slot)
 
     *p = session;
 
-    ngx_memzero(&hold, sizeof(ngx_etcd_tenure_t));
+    ngx_memzero(&hold, sizeof(ngx_etcd_lease_state_t));
     hold.lease = slot->lease;
 
     ngx_str_set(&session->name, "what a former configuration held");
@@ -309,7 +310,7 @@ ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
 {
     ngx_int_t                       rc;
     ngx_etcd_run_t                 *run;
-    ngx_etcd_tenure_t               hold;
+    ngx_etcd_lease_state_t          hold;
     ngx_etcd_election_slot_hold_t   slot;
 
     rc = ngx_etcd_election_slot_load(campaigner->zone, conf->slot, &slot);
@@ -346,13 +347,13 @@ ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
 
 
 static ngx_int_t
-ngx_etcd_campaigner_elect(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
+ngx_etcd_campaigner_elect(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
 {
     ngx_etcd_election_t  *election;
 
     election = &run->election;
 
-    election->watcher = run->campaigner->watcher;
+    election->stream = run->campaigner->stream;
     election->leases = run->campaigner->leases;
     election->pool = run->campaigner->pool;
     election->name = run->conf->label;
@@ -376,13 +377,13 @@ ngx_etcd_campaigner_elect(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
 
 
 static ngx_int_t
-ngx_etcd_campaigner_register(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
+ngx_etcd_campaigner_register(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
 {
     ngx_etcd_register_t  *registration;
 
     registration = &run->registration;
 
-    registration->watcher = run->campaigner->watcher;
+    registration->stream = run->campaigner->stream;
     registration->leases = run->campaigner->leases;
     registration->pool = run->campaigner->pool;
     registration->name = run->conf->label;
@@ -509,23 +510,23 @@ ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now)
     run->asking = 1;
     run->asked = now;
 
-    run->lifetime.cluster = run->campaigner->watcher->cluster;
-    run->lifetime.lease = run->lease;
-    run->lifetime.done = ngx_etcd_campaigner_told;
-    run->lifetime.data = run;
+    run->lease_ttl.cluster = run->campaigner->stream->cluster;
+    run->lease_ttl.lease = run->lease;
+    run->lease_ttl.done = ngx_etcd_campaigner_told;
+    run->lease_ttl.data = run;
 
-    ngx_etcd_lifetime_ask(&run->lifetime);
+    ngx_etcd_lease_ttl_ask(&run->lease_ttl);
 }
 
 
 static void
-ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime, uint64_t until)
+ngx_etcd_campaigner_told(ngx_etcd_lease_ttl_t *lease_ttl, uint64_t until)
 {
-    ngx_etcd_run_t  *run = lifetime->data;
+    ngx_etcd_run_t  *run = lease_ttl->data;
 
     run->asking = 0;
 
-    if (run->lease == lifetime->lease) {
+    if (run->lease == lease_ttl->lease) {
         run->view.expires = until;
         ngx_etcd_campaigner_show(run);
     }
@@ -533,8 +534,8 @@ ngx_etcd_campaigner_told(ngx_etcd_lifetime_t *lifetime, uint64_t until)
 
 
 static void
-ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
-    ngx_etcd_mirror_entry_t *leader, int64_t revision)
+ngx_etcd_campaigner_view(ngx_etcd_run_t *run, ngx_etcd_mirror_entry_t *leader,
+    int64_t revision)
 {
     int64_t                         lease;
     ngx_etcd_election_slot_view_t  *view;
@@ -579,7 +580,7 @@ ngx_etcd_campaigner_show(ngx_etcd_run_t *run)
 
 
 static void
-ngx_etcd_campaigner_log(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
+ngx_etcd_campaigner_log(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
 {
     ngx_str_t   *name;
     ngx_uint_t   leading;
@@ -623,7 +624,7 @@ ngx_etcd_campaigner_registered(ngx_etcd_register_t *registration)
 
 
 static void
-ngx_etcd_campaigner_store(ngx_etcd_run_t *run, ngx_etcd_tenure_t *hold)
+ngx_etcd_campaigner_store(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
 {
     ngx_etcd_election_slot_hold_t  slot;
 

@@ -30,11 +30,11 @@ ngx_uint_t ngx_etcd_campaigner_wanted(ngx_etcd_conf_t *conf);
  * Called by the owner of the zone: campaigns and registers from now on, and
  * resigns from what this configuration has not declared.  lost() is called
  * when the zone has a new owner.  Memory is allocated from the pool of the
- * watcher's cluster.  NULL: no memory (*rc is NGX_ERROR), or the mutex was
+ * watch stream's cluster.  NULL: no memory (*rc is NGX_ERROR), or the mutex was
  * held (NGX_BUSY).
  */
 ngx_etcd_campaigner_t *ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf,
-    ngx_etcd_watcher_t *watcher, void (*lost)(void *data), void *data,
+    ngx_etcd_watch_stream_t *stream, void (*lost)(void *data), void *data,
     ngx_log_t *log, ngx_int_t *rc);
 
 /*
@@ -44,7 +44,8 @@ ngx_etcd_campaigner_t *ngx_etcd_campaigner_create(ngx_etcd_conf_t *conf,
 void ngx_etcd_campaigner_tick(ngx_etcd_campaigner_t *campaigner);
 
 /*
- * Called after the watcher was destroyed; leases are left to the next agent.
+ * Called after the watch stream was destroyed; leases are left to the next
+ * agent.
  */
 void ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner);
 

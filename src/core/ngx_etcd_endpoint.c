@@ -79,7 +79,7 @@ ngx_etcd_endpoint_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 ngx_int_t
-ngx_etcd_endpoints_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+ngx_etcd_endpoint_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
     ngx_uint_t                i;
     ngx_etcd_endpoint_t      *endpoint;

@@ -25,7 +25,7 @@ char *ngx_etcd_endpoint_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
  * Called at the end of the block: checks the directives together and sets
  * defaults.
  */
-ngx_int_t ngx_etcd_endpoints_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
+ngx_int_t ngx_etcd_endpoint_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 
 
 #endif /* _NGX_ETCD_ENDPOINT_H_INCLUDED_ */

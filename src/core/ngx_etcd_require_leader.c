@@ -42,7 +42,7 @@ ngx_etcd_require_leader_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char  *p = conf;
 
-    ngx_str_t        *value;
+    ngx_str_t                  *value;
     ngx_etcd_require_leader_t  *gate;
 
     gate = (ngx_etcd_require_leader_t *) (p + cmd->offset);

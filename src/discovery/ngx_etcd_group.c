@@ -15,7 +15,7 @@
 /* all groups of one service */
 
 typedef struct {
-    ngx_etcd_map_t               map;          /* of groups, by their path */
+    ngx_etcd_hash_table_t        map;          /* of groups, by their path */
     ngx_queue_t                  groups;       /* changed ones first */
 } ngx_etcd_groups_t;
 
@@ -90,7 +90,7 @@ ngx_etcd_group_start(ngx_etcd_service_t *service, ngx_pool_t *pool)
         return NGX_ERROR;
     }
 
-    ngx_etcd_map_init(&groups->map, service->log);
+    ngx_etcd_hash_table_init(&groups->map, service->log);
     ngx_queue_init(&groups->groups);
 
     service->ctx = groups;
@@ -114,7 +114,7 @@ ngx_etcd_group_stop(ngx_etcd_service_t *service)
         ngx_etcd_group_destroy(groups, group);
     }
 
-    ngx_etcd_map_done(&groups->map);
+    ngx_etcd_hash_table_done(&groups->map);
 }
 
 
@@ -239,7 +239,7 @@ ngx_etcd_group_join(ngx_etcd_groups_t *groups, ngx_etcd_group_part_t *part)
 
     ngx_etcd_group_split(&part->entry.key, &path, &name);
 
-    group = ngx_etcd_map_find(&groups->map, &path);
+    group = ngx_etcd_hash_table_find(&groups->map, &path);
 
     if (group == NULL) {
         group = ngx_etcd_group_create(groups, &path);
@@ -261,8 +261,8 @@ ngx_etcd_group_create(ngx_etcd_groups_t *groups, ngx_str_t *path)
 {
     ngx_etcd_group_object_t  *group;
 
-    group = ngx_etcd_map_add(&groups->map, path,
-                             sizeof(ngx_etcd_group_object_t));
+    group = ngx_etcd_hash_table_add(&groups->map, path,
+                                    sizeof(ngx_etcd_group_object_t));
     if (group == NULL) {
         return NULL;
     }
@@ -278,7 +278,7 @@ static void
 ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
     ngx_etcd_group_object_t *group)
 {
-    ngx_etcd_map_remove(&groups->map, &group->path);
+    ngx_etcd_hash_table_remove(&groups->map, &group->path);
     ngx_queue_remove(&group->queue);
     ngx_free(group);
 }

@@ -33,7 +33,7 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
 
     index->mirror = mirror;
 
-    ngx_etcd_map_init(&index->keys, log);
+    ngx_etcd_hash_table_init(&index->keys, log);
     ngx_queue_init(&index->present);
     ngx_queue_init(&index->gone);
 
@@ -61,18 +61,19 @@ static ngx_int_t
 ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_uint_t force)
 {
-    ngx_int_t         rc;
-    ngx_etcd_map_t   *keys;
-    ngx_etcd_walk_t   walk;
+    ngx_int_t               rc;
+    ngx_etcd_walk_t         walk;
+    ngx_etcd_hash_table_t  *keys;
 
     keys = (index->mirror != NULL) ? &index->mirror->entries.map : &index->keys;
 
     ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
 
     do {
-        if (ngx_etcd_map_reserve(keys, NGX_ETCD_MEMBER_SET_SLOTS) != NGX_OK
-            || ngx_etcd_map_reserve(&index->slots.addresses,
-                                    NGX_ETCD_MEMBER_SET_SLOTS)
+        if (ngx_etcd_hash_table_reserve(keys,
+                                        NGX_ETCD_MEMBER_SET_SLOTS) != NGX_OK
+            || ngx_etcd_hash_table_reserve(&index->slots.addresses,
+                                           NGX_ETCD_MEMBER_SET_SLOTS)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -256,7 +257,7 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
         ngx_etcd_index_remove(index, NULL, index->statics);
     }
 
-    ngx_etcd_map_done(&index->keys);
+    ngx_etcd_hash_table_done(&index->keys);
     ngx_etcd_slot_index_done(&index->slots);
 }
 
@@ -270,7 +271,7 @@ ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key)
                                     : NULL;
 
     return (entry != NULL) ? (ngx_etcd_key_t *) entry
-                           : ngx_etcd_map_find(&index->keys, key);
+                           : ngx_etcd_hash_table_find(&index->keys, key);
 }
 
 
@@ -285,7 +286,7 @@ ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *name)
         return key;
     }
 
-    key = ngx_etcd_map_add(&index->keys, name, sizeof(ngx_etcd_key_t));
+    key = ngx_etcd_hash_table_add(&index->keys, name, sizeof(ngx_etcd_key_t));
     if (key == NULL) {
         return NULL;
     }
@@ -302,7 +303,7 @@ ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
     ngx_etcd_index_clear(index, key);
 
     ngx_queue_remove(&key->entry.queue);
-    ngx_etcd_map_remove(&index->keys, &key->entry.key);
+    ngx_etcd_hash_table_remove(&index->keys, &key->entry.key);
     ngx_free(key);
 }
 
@@ -363,14 +364,14 @@ ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
         return NGX_OK;
     }
 
-    if (ngx_etcd_map_reserve(&index->keys, 1) != NGX_OK) {
+    if (ngx_etcd_hash_table_reserve(&index->keys, 1) != NGX_OK) {
         ngx_etcd_index_clear(index, key);
         return NGX_ERROR;
     }
 
     ngx_etcd_mirror_hold(index->mirror, &key->entry);
 
-    (void) ngx_etcd_map_insert(&index->keys, &key->entry.key);
+    (void) ngx_etcd_hash_table_insert(&index->keys, &key->entry.key);
     ngx_queue_insert_tail(&index->present, &key->entry.queue);
 
     ngx_etcd_index_leave(index, key);
@@ -403,7 +404,7 @@ ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
     ngx_etcd_key_t  *gone;
 
     if (index->mirror != NULL) {
-        gone = ngx_etcd_map_find(&index->keys, &key->entry.key);
+        gone = ngx_etcd_hash_table_find(&index->keys, &key->entry.key);
 
         if (gone != NULL) {
             ngx_etcd_index_inherit(index, key, gone);

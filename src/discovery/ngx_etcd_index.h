@@ -47,7 +47,7 @@ typedef struct {
     ngx_etcd_slot_index_t            slots;
     ngx_etcd_mirror_t               *mirror;       /* of the keys that are not
                                                       gone; NULL: own keys */
-    ngx_etcd_map_t                   keys;         /* all others */
+    ngx_etcd_hash_table_t            keys;         /* all others */
     ngx_queue_t                      present;      /* own keys not gone */
     ngx_queue_t                      gone;
     ngx_etcd_reg_t                  *statics;      /* without a key */

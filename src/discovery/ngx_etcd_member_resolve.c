@@ -329,7 +329,7 @@ ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use)
     ngx_array_t              members;
     Etcd__KeyValue           kv;
     ngx_etcd_key_t          *key;
-    ngx_etcd_member_diff_t *diff;
+    ngx_etcd_member_diff_t  *diff;
     ngx_etcd_member_host_t  *host;
 
     host = (ngx_etcd_member_host_t *) use;

@@ -171,7 +171,7 @@ ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf)
 
 ngx_etcd_service_t *
 ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_watcher_t *watcher, ngx_pool_t *pool,
+    ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
     void (*published)(void *data, ngx_uint_t changed),
     void (*lost)(void *data), void *data, ngx_log_t *log)
 {
@@ -224,7 +224,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
                                       || !service->source->indexed)
                                      ? 0 : service->diff.set->revision;
 
-    if (ngx_etcd_mirror_start(&service->mirror, watcher) != NGX_OK) {
+    if (ngx_etcd_mirror_start(&service->mirror, stream) != NGX_OK) {
         ngx_etcd_service_destroy(service);
         return NULL;
     }

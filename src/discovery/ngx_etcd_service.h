@@ -178,14 +178,14 @@ int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf);
  * watch.  Memory is of the pool; NULL: no memory.
  */
 ngx_etcd_service_t *ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_watcher_t *watcher, ngx_pool_t *pool,
+    ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
     void (*published)(void *data, ngx_uint_t changed),
     void (*lost)(void *data), void *data, ngx_log_t *log);
 
 /* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_service_pending(ngx_etcd_service_t *service);
 
-/* Must be called after the watcher was destroyed. */
+/* Must be called after the watch stream was destroyed. */
 void ngx_etcd_service_destroy(ngx_etcd_service_t *service);
 
 

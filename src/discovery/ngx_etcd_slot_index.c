@@ -47,7 +47,7 @@ ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots,
     slots->free_head = NGX_ETCD_MEMBER_SET_NO_SLOT;
     slots->free_tail = NGX_ETCD_MEMBER_SET_NO_SLOT;
 
-    ngx_etcd_map_init(&slots->addresses, log);
+    ngx_etcd_hash_table_init(&slots->addresses, log);
 
     return ngx_etcd_slot_index_resize(slots);
 }
@@ -56,7 +56,7 @@ ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots,
 void
 ngx_etcd_slot_index_done(ngx_etcd_slot_index_t *slots)
 {
-    ngx_etcd_map_done(&slots->addresses);
+    ngx_etcd_hash_table_done(&slots->addresses);
 
     if (slots->next_free != NULL) {
         ngx_free(slots->next_free);
@@ -168,7 +168,7 @@ ngx_etcd_slot_index_address(ngx_etcd_slot_index_t *slots, u_char *sockaddr,
     bytes.data = sockaddr;
     bytes.len = socklen;
 
-    return ngx_etcd_map_find(&slots->addresses, &bytes);
+    return ngx_etcd_hash_table_find(&slots->addresses, &bytes);
 }
 
 
@@ -259,8 +259,8 @@ ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
         bytes.data = record.sockaddr;
         bytes.len = record.socklen;
 
-        address = ngx_etcd_map_add(&slots->addresses, &bytes,
-                                   sizeof(ngx_etcd_slot_address_t));
+        address = ngx_etcd_hash_table_add(&slots->addresses, &bytes,
+                                          sizeof(ngx_etcd_slot_address_t));
         if (address == NULL) {
             return NGX_ERROR;
         }
@@ -360,7 +360,7 @@ ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 
     ngx_etcd_slot_index_free(slots, address->slot);
 
-    ngx_etcd_map_remove(&slots->addresses, &address->bytes);
+    ngx_etcd_hash_table_remove(&slots->addresses, &address->bytes);
     ngx_free(address);
 
     return NULL;

@@ -16,7 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_entry.h>
-#include <ngx_etcd_map.h>
+#include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_newest.h>
 #include <ngx_etcd_member_set.h>
 
@@ -43,7 +43,7 @@ struct ngx_etcd_reg_s {
 typedef struct {
     ngx_etcd_member_set_t           *set;
     ngx_log_t                       *log;
-    ngx_etcd_map_t                   addresses;
+    ngx_etcd_hash_table_t            addresses;
     ngx_etcd_reg_t                 **selected;  /* the list whose addresses
                                                    point to its registrations */
     uint32_t                         serial;    /* the last one */

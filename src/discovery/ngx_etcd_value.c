@@ -154,7 +154,7 @@ ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
 
 ngx_etcd_values_t *
 ngx_etcd_values_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
-    ngx_etcd_watcher_t *watcher, ngx_pool_t *pool,
+    ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
     void (*written)(void *data), void (*lost)(void *data), void *data,
     ngx_log_t *log)
 {
@@ -186,7 +186,7 @@ ngx_etcd_values_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
         value = &values->list[values->n++];
 
         if (ngx_etcd_value_init(value, values, conf[i], pool) != NGX_OK
-            || ngx_etcd_mirror_start(&value->mirror, watcher) != NGX_OK)
+            || ngx_etcd_mirror_start(&value->mirror, stream) != NGX_OK)
         {
             ngx_etcd_values_destroy(values);
             return NULL;

@@ -314,7 +314,7 @@ ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock)
 {
     return lock->nwaiters != 0
            && lock->nkeys == lock->nheld
-           && lock->nkeys + ngx_etcd_mutex_leaving(&lock->contest)
+           && lock->nkeys + ngx_etcd_mutex_leaving(&lock->lock_queue)
               < lock->name->permits;
 }
 
@@ -331,7 +331,7 @@ ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock)
 
     key->lock = lock;
 
-    key->mutex = ngx_etcd_mutex_create(&lock->contest, ngx_etcd_lock_changed,
+    key->mutex = ngx_etcd_mutex_create(&lock->lock_queue, ngx_etcd_lock_changed,
                                        key);
     if (key->mutex == NULL) {
         ngx_free(key);

@@ -40,9 +40,9 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
         return NGX_DECLINED;
     }
 
-    ngx_etcd_contest_watch(&lock->contest);
+    ngx_etcd_lock_queue_watch(&lock->lock_queue);
 
-    if (!lock->contest.watched) {
+    if (!lock->lock_queue.watched) {
         return NGX_DECLINED;
     }
 
@@ -92,8 +92,9 @@ ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key)
 static ngx_int_t
 ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key)
 {
-    return ngx_etcd_contest_others(&key->lock->contest, &key->mutex->entry.own,
-                                   key->mutex->entry.created);
+    return ngx_etcd_lock_queue_others(&key->lock->lock_queue,
+                                      &key->mutex->entry.own,
+                                      key->mutex->entry.created);
 }
 
 
@@ -123,15 +124,15 @@ ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock)
 static void
 ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
 {
-    ngx_etcd_range_t    *range;
-    ngx_etcd_contest_t  *contest;
-    Etcd__RangeRequest  *request;
+    ngx_etcd_range_t       *range;
+    Etcd__RangeRequest     *request;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
     if (key->timer.timer_set) {
         ngx_del_timer(&key->timer);
     }
 
-    contest = &key->lock->contest;
+    lock_queue = &key->lock->lock_queue;
     range = &key->range;
 
     ngx_memzero(range, sizeof(ngx_etcd_range_t));
@@ -139,14 +140,14 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
     request = &range->request;
     etcd__range_request__init(request);
 
-    request->key.data = contest->from.data;
-    request->key.len = contest->from.len;
-    request->range_end.data = contest->to.data;
-    request->range_end.len = contest->to.len;
+    request->key.data = lock_queue->from.data;
+    request->key.len = lock_queue->from.len;
+    request->range_end.data = lock_queue->to.data;
+    request->range_end.len = lock_queue->to.len;
     request->limit = 2;
     request->keys_only = 1;
 
-    range->cluster = contest->locks->cluster;
+    range->cluster = lock_queue->locks->cluster;
     range->done = ngx_etcd_lock_keep_checked;
     range->data = key;
 

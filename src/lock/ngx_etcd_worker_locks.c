@@ -136,15 +136,15 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
     lock->post.data = lock;
     lock->post.log = locks->client->cluster->log;
 
-    lock->contest.locks = locks->client;
-    lock->contest.prefix = lock->node.str;
-    lock->contest.permits = name->permits;
-    lock->contest.pool = pool;
-    lock->contest.left = left;
-    lock->contest.seen = seen;
-    lock->contest.data = lock;
+    lock->lock_queue.locks = locks->client;
+    lock->lock_queue.prefix = lock->node.str;
+    lock->lock_queue.permits = name->permits;
+    lock->lock_queue.pool = pool;
+    lock->lock_queue.left = left;
+    lock->lock_queue.seen = seen;
+    lock->lock_queue.data = lock;
 
-    if (ngx_etcd_contest_open(&lock->contest) != NGX_OK) {
+    if (ngx_etcd_lock_queue_open(&lock->lock_queue) != NGX_OK) {
         goto failed;
     }
 
@@ -170,8 +170,8 @@ ngx_etcd_worker_locks_rest(ngx_etcd_lock_t *lock)
     locks = lock->locks;
 
     if (lock->idle) {
-        if (!lock->contest.watched
-            && ngx_etcd_contest_close(&lock->contest) == NGX_OK)
+        if (!lock->lock_queue.watched
+            && ngx_etcd_lock_queue_close(&lock->lock_queue) == NGX_OK)
         {
             ngx_etcd_worker_locks_destroy(lock);
         }
@@ -179,8 +179,8 @@ ngx_etcd_worker_locks_rest(ngx_etcd_lock_t *lock)
         return;
     }
 
-    if (!lock->contest.watched
-        && ngx_etcd_contest_close(&lock->contest) == NGX_OK)
+    if (!lock->lock_queue.watched
+        && ngx_etcd_lock_queue_close(&lock->lock_queue) == NGX_OK)
     {
         ngx_etcd_worker_locks_destroy(lock);
         return;
@@ -246,7 +246,7 @@ ngx_etcd_worker_locks_timer(ngx_event_t *ev)
             break;
         }
 
-        if (ngx_etcd_contest_close(&lock->contest) == NGX_OK) {
+        if (ngx_etcd_lock_queue_close(&lock->lock_queue) == NGX_OK) {
             ngx_etcd_worker_locks_destroy(lock);
         }
     }

@@ -62,7 +62,7 @@ struct ngx_etcd_lock_s {
     ngx_etcd_worker_locks_t     *locks;
     ngx_etcd_lock_name_t        *name;
     ngx_pool_t                  *pool;
-    ngx_etcd_contest_t           contest;
+    ngx_etcd_lock_queue_t        lock_queue;
     ngx_queue_t                  waiters;      /* grants, FIFO */
     ngx_uint_t                   nwaiters;
     ngx_etcd_lock_row_t         *row;          /* row of the waiters; or

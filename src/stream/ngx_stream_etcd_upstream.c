@@ -75,8 +75,8 @@ ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_stream_etcd_srv_conf_t *escf = conf;
 
-    char                              *rv;
-    ngx_stream_compile_complex_value_t   ccv;
+    char                               *rv;
+    ngx_stream_compile_complex_value_t  ccv;
 
     rv = ngx_etcd_upstream_balance(cf, cmd, conf);
 

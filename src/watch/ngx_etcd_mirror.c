@@ -25,8 +25,7 @@ static void ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
 static void ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror);
-static void ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror,
-    int64_t revision);
+static void ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision);
 static void ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
@@ -104,7 +103,8 @@ ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
 
 
 ngx_int_t
-ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror, ngx_etcd_watcher_t *watcher)
+ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_watch_stream_t *stream)
 {
     ngx_etcd_watch_t  *watch;
 
@@ -119,9 +119,9 @@ ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror, ngx_etcd_watcher_t *watcher)
 
     mirror->synced = (watch->revision != 0);
     mirror->revision = watch->revision;
-    mirror->history = watcher->cluster->history;
+    mirror->history = stream->cluster->history;
 
-    if (ngx_etcd_watch_add(watcher, watch) != NGX_OK) {
+    if (ngx_etcd_watch_add(stream, watch) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -193,7 +193,7 @@ ngx_etcd_mirror_covers(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
     return mirror->synced
            && mirror->revision >= revision
-           && mirror->history == mirror->watch.watcher->cluster->history;
+           && mirror->history == mirror->watch.stream->cluster->history;
 }
 
 
@@ -218,7 +218,7 @@ ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
     ngx_etcd_cluster_t  *cluster;
 
     mirror = watch->data;
-    cluster = watch->watcher->cluster;
+    cluster = watch->stream->cluster;
 
     ngx_etcd_mirror_audit_void(&mirror->audit);
 
@@ -291,7 +291,7 @@ ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
     mirror->distrust = 0;
     mirror->listed = revision;
     mirror->revision = 0;
-    mirror->history = watch->watcher->cluster->history;
+    mirror->history = watch->stream->cluster->history;
 
     mirror->relisted = 1;
     ngx_etcd_mirror_report(mirror, revision);
@@ -398,8 +398,8 @@ ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
 
 
 static void
-ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
 {
     ngx_uint_t  level;
 

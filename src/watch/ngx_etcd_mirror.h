@@ -149,7 +149,7 @@ ngx_etcd_mirror_entry_t *ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror,
 
 /* NGX_ERROR: no memory */
 ngx_int_t ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_watcher_t *watcher);
+    ngx_etcd_watch_stream_t *stream);
 
 /*
  * The mirror is not synced any more: a list, after a while if delay is not 0,
@@ -163,7 +163,7 @@ void ngx_etcd_mirror_again(ngx_etcd_mirror_t *mirror, ngx_msec_t delay);
  */
 ngx_int_t ngx_etcd_mirror_stop(ngx_etcd_mirror_t *mirror);
 
-/* the same, after the watcher was destroyed, or before the start */
+/* the same, after the watch stream was destroyed, or before the start */
 void ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror);
 
 

@@ -128,7 +128,7 @@ ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_audit_t *audit)
 
     ngx_etcd_mirror_audit_stop(audit);
 
-    interval = audit->watch->watcher->cluster->conf->audit_interval;
+    interval = audit->watch->stream->cluster->conf->audit_interval;
 
     if (interval != 0) {
         interval -= (ngx_msec_t) ngx_random() % (interval / 4 + 1);
@@ -196,7 +196,7 @@ ngx_etcd_mirror_audit_run(ngx_etcd_mirror_audit_t *audit)
     run->pool = pool;
     run->creates = audit->watch->creates;
 
-    run->range.cluster = audit->watch->watcher->cluster;
+    run->range.cluster = audit->watch->stream->cluster;
     run->range.done = ngx_etcd_mirror_audit_answer;
     run->range.data = audit;
 
@@ -255,7 +255,7 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
         return;
     }
 
-    ngx_etcd_fresh_ask(&audit->watch->watcher->fresh);
+    ngx_etcd_fresh_ask(&audit->watch->stream->fresh);
     ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
 }
 
@@ -273,8 +273,8 @@ ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
     run = audit->run;
 
     if (audit->revision(audit->data) < run->revision
-        && (audit->watch->watcher->cluster->proved < run->asked
-            || audit->watch->watcher->reached < run->revision))
+        && (audit->watch->stream->cluster->proved < run->asked
+            || audit->watch->stream->reached < run->revision))
     {
         ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->entries->map.log, 0,
                        "etcd mirror \"%V\": audit put off, nothing proves "
@@ -466,7 +466,7 @@ ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit)
     ngx_etcd_mirror_audit_run_t  *run;
 
     run = audit->run;
-    cluster = audit->watch->watcher->cluster;
+    cluster = audit->watch->stream->cluster;
 
     ngx_log_error(NGX_LOG_WARN, audit->entries->map.log, 0,
                   "%V: %s \"%V\": %ui keys were not what etcd had at revision "

@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_map.h>
+#include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
@@ -68,7 +68,7 @@ typedef struct {
 
     /* to be read */
 
-    ngx_etcd_map_t               map;          /* by key */
+    ngx_etcd_hash_table_t        map;          /* by key */
     ngx_uint_t                   n;            /* entries: kept by the owner */
     size_t                       size;         /* bytes that they take */
 

@@ -12,15 +12,14 @@
 
 
 static void ngx_etcd_sweep_timer(ngx_event_t *ev);
-static void ngx_etcd_sweep_keys(ngx_etcd_lifetime_t *lifetime,
+static void ngx_etcd_sweep_keys(ngx_etcd_lease_ttl_t *lease_ttl,
     ProtobufCBinaryData *keys, size_t n, int64_t revision);
 static void ngx_etcd_sweep_key(ngx_etcd_sweep_t *sweep, ngx_str_t *key,
     int64_t revision);
-static ngx_int_t ngx_etcd_sweep_number(ngx_etcd_sweep_t *sweep,
-    ngx_str_t *key);
+static ngx_int_t ngx_etcd_sweep_number(ngx_etcd_sweep_t *sweep, ngx_str_t *key);
 static ngx_uint_t ngx_etcd_sweep_known(ngx_etcd_sweep_t *sweep,
     ngx_uint_t number);
-static void ngx_etcd_sweep_done(ngx_etcd_lifetime_t *lifetime,
+static void ngx_etcd_sweep_done(ngx_etcd_lease_ttl_t *lease_ttl,
     uint64_t until);
 
 
@@ -55,7 +54,7 @@ ngx_etcd_sweep_remove(ngx_etcd_sweep_t *sweep, ngx_rbtree_node_t *node)
 void
 ngx_etcd_sweep_begin(ngx_etcd_sweep_t *sweep, int64_t lease)
 {
-    ngx_etcd_lifetime_t  *lifetime;
+    ngx_etcd_lease_ttl_t  *lease_ttl;
 
     if (sweep->lease != lease) {
         ngx_etcd_sweep_end(sweep);
@@ -69,14 +68,14 @@ ngx_etcd_sweep_begin(ngx_etcd_sweep_t *sweep, int64_t lease)
 
     sweep->lease = lease;
 
-    lifetime = &sweep->lifetime;
+    lease_ttl = &sweep->lease_ttl;
 
-    lifetime->cluster = sweep->cluster;
-    lifetime->lease = lease;
-    lifetime->timeout = NGX_ETCD_SWEEP_INTERVAL;
-    lifetime->keys = ngx_etcd_sweep_keys;
-    lifetime->done = ngx_etcd_sweep_done;
-    lifetime->data = sweep;
+    lease_ttl->cluster = sweep->cluster;
+    lease_ttl->lease = lease;
+    lease_ttl->timeout = NGX_ETCD_SWEEP_INTERVAL;
+    lease_ttl->keys = ngx_etcd_sweep_keys;
+    lease_ttl->done = ngx_etcd_sweep_done;
+    lease_ttl->data = sweep;
 
     sweep->timer.handler = ngx_etcd_sweep_timer;
     sweep->timer.data = sweep;
@@ -100,7 +99,7 @@ ngx_etcd_sweep_end(ngx_etcd_sweep_t *sweep)
 
     sweep->lease = 0;
 
-    ngx_etcd_lifetime_cancel(&sweep->lifetime);
+    ngx_etcd_lease_ttl_cancel(&sweep->lease_ttl);
 
     if (sweep->timer.timer_set) {
         ngx_del_timer(&sweep->timer);
@@ -120,23 +119,23 @@ ngx_etcd_sweep_over(ngx_etcd_sweep_t *sweep)
 static void
 ngx_etcd_sweep_timer(ngx_event_t *ev)
 {
-    ngx_etcd_sweep_t *sweep = ev->data;
+    ngx_etcd_sweep_t  *sweep = ev->data;
 
     sweep->answered = 0;
 
-    ngx_etcd_lifetime_ask(&sweep->lifetime);
+    ngx_etcd_lease_ttl_ask(&sweep->lease_ttl);
 }
 
 
 static void
-ngx_etcd_sweep_keys(ngx_etcd_lifetime_t *lifetime, ProtobufCBinaryData *keys,
+ngx_etcd_sweep_keys(ngx_etcd_lease_ttl_t *lease_ttl, ProtobufCBinaryData *keys,
     size_t n, int64_t revision)
 {
     size_t             i;
     ngx_str_t          key;
     ngx_etcd_sweep_t  *sweep;
 
-    sweep = lifetime->data;
+    sweep = lease_ttl->data;
 
     if (revision <= 0) {
         return;
@@ -211,9 +210,9 @@ ngx_etcd_sweep_known(ngx_etcd_sweep_t *sweep, ngx_uint_t number)
 
 
 static void
-ngx_etcd_sweep_done(ngx_etcd_lifetime_t *lifetime, uint64_t until)
+ngx_etcd_sweep_done(ngx_etcd_lease_ttl_t *lease_ttl, uint64_t until)
 {
-    ngx_etcd_sweep_t *sweep = lifetime->data;
+    ngx_etcd_sweep_t  *sweep = lease_ttl->data;
 
     ngx_add_timer(&sweep->timer, NGX_ETCD_SWEEP_INTERVAL);
 

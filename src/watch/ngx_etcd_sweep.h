@@ -19,7 +19,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_lifetime.h>
+#include <ngx_etcd_lease_ttl.h>
 
 
 #define NGX_ETCD_SWEEP_INTERVAL  1000     /* ms */
@@ -54,7 +54,7 @@ typedef struct {
     uint64_t                     since;        /* ngx_etcd_clock(): the last
                                                   unknown outcome */
     ngx_event_t                  timer;
-    ngx_etcd_lifetime_t          lifetime;
+    ngx_etcd_lease_ttl_t         lease_ttl;
     unsigned                     answered:1;   /* this question */
 } ngx_etcd_sweep_t;
 

@@ -44,7 +44,7 @@ ngx_etcd_verify_start(ngx_etcd_verify_t *verify)
 
     timer->handler = ngx_etcd_verify_timer;
     timer->data = verify;
-    timer->log = verify->watcher->cluster->log;
+    timer->log = verify->stream->cluster->log;
     timer->cancelable = 1;
 
     ngx_add_timer(timer, 1);
@@ -142,7 +142,7 @@ ngx_etcd_verify_read(ngx_etcd_verify_t *verify)
 
     range = &verify->read;
 
-    range->cluster = verify->watcher->cluster;
+    range->cluster = verify->stream->cluster;
     range->timeout = ngx_etcd_verify_left(verify);
     range->done = ngx_etcd_verify_done;
     range->data = verify;
@@ -167,7 +167,7 @@ ngx_etcd_verify_limit(ngx_etcd_verify_t *verify)
 
     limit = ngx_max(verify->interval, NGX_ETCD_VERIFY_MIN);
 
-    return ngx_min(limit, verify->watcher->cluster->conf->request_timeout);
+    return ngx_min(limit, verify->stream->cluster->conf->request_timeout);
 }
 
 
@@ -253,7 +253,7 @@ ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent)
 
     /* as good as the answer to a PING, which is not sent then */
 
-    ngx_etcd_cluster_prove(verify->watcher->cluster, sent);
+    ngx_etcd_cluster_prove(verify->stream->cluster, sent);
 
     verify->verified(verify->data, sent);
 }
@@ -272,7 +272,7 @@ ngx_etcd_verify_comparable(ngx_etcd_verify_t *verify,
 
     /* 0: the watch has met a proxy alone, which names no cluster */
 
-    id = verify->watcher->cluster->cluster_id;
+    id = verify->stream->cluster->cluster_id;
 
     return header != NULL
            && header->revision >= verify->known
@@ -329,7 +329,7 @@ ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response,
         return;
     }
 
-    cluster = verify->watcher->cluster;
+    cluster = verify->stream->cluster;
     cluster->resyncs++;
 
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
@@ -349,7 +349,7 @@ ngx_etcd_verify_failed(ngx_etcd_verify_t *verify, ngx_etcd_grpc_status_e status,
     ngx_str_t            reason;
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = verify->watcher->cluster;
+    cluster = verify->stream->cluster;
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": verifying the watch "
@@ -378,6 +378,6 @@ ngx_etcd_verify_failed(ngx_etcd_verify_t *verify, ngx_etcd_grpc_status_e status,
 
     if (ngx_etcd_clock() - verify->failing >= ngx_etcd_verify_limit(verify)) {
         ngx_str_set(&reason, "no answer to a linearizable read");
-        ngx_etcd_watcher_leave(verify->watcher, &reason);
+        ngx_etcd_watch_stream_leave(verify->stream, &reason);
     }
 }

@@ -33,7 +33,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_stream_range.h>
 #include <ngx_etcd_watch_range.h>
-#include <ngx_etcd_watcher.h>
+#include <ngx_etcd_watch_stream.h>
 
 
 /* ms until etcd is asked again, after a failure or while the watch is behind */
@@ -54,7 +54,7 @@
 typedef struct {
     /* set by the owner, the rest zeroed; what is pointed to must stay */
 
-    ngx_etcd_watcher_t          *watcher;
+    ngx_etcd_watch_stream_t     *stream;
     ngx_etcd_watch_range_t      *range;
     int64_t                     *revision;     /* the watch has reported all
                                                   events up to it */

@@ -41,8 +41,7 @@ static void ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch,
 static void ngx_etcd_watch_replay(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response,
     int64_t revision);
-static void ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch,
-    int64_t revision);
+static void ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision);
 
 static void ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n);
@@ -63,7 +62,7 @@ static void ngx_etcd_watch_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
 
 
-static const ngx_etcd_watcher_handlers_t  ngx_etcd_watch_handlers = {
+static const ngx_etcd_watch_stream_handlers_t  ngx_etcd_watch_handlers = {
     ngx_etcd_watch_advance,
     ngx_etcd_watch_created,
     ngx_etcd_watch_response,
@@ -74,12 +73,12 @@ static const ngx_etcd_watcher_handlers_t  ngx_etcd_watch_handlers = {
 
 
 ngx_int_t
-ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
+ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
 {
     ngx_pool_t          *pool;
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = watcher->cluster;
+    cluster = stream->cluster;
     pool = (watch->pool != NULL) ? watch->pool : cluster->pool;
 
     if (ngx_etcd_watch_range_init(&watch->range, pool,
@@ -90,7 +89,7 @@ ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
         return NGX_ERROR;
     }
 
-    watch->watcher = watcher;
+    watch->stream = stream;
     watch->reader.cluster = cluster;
     watch->reader.key = watch->range.key;
     watch->reader.range_end = watch->range.range_end;
@@ -104,7 +103,7 @@ ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
     watch->timer.log = cluster->log;
     watch->timer.cancelable = 1;
 
-    watch->resume.watcher = watcher;
+    watch->resume.stream = stream;
     watch->resume.range = &watch->range;
     watch->resume.revision = &watch->revision;
     watch->resume.done = ngx_etcd_watch_read;
@@ -119,8 +118,8 @@ ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
     watch->member.handlers = &ngx_etcd_watch_handlers;
     watch->member.data = watch;
 
-    ngx_etcd_watcher_add(watcher, &watch->member);
-    ngx_etcd_watcher_advance(watcher);
+    ngx_etcd_watch_stream_add(stream, &watch->member);
+    ngx_etcd_watch_stream_advance(stream);
 
     return NGX_OK;
 }
@@ -139,7 +138,7 @@ ngx_etcd_watch_remove(ngx_etcd_watch_t *watch)
     ngx_etcd_watch_detach(watch);
     ngx_etcd_watch_resume_behind(&watch->resume, 0);
 
-    ngx_etcd_watcher_remove(&watch->member);
+    ngx_etcd_watch_stream_remove(&watch->member);
 
     return NGX_OK;
 }
@@ -166,7 +165,7 @@ ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
     }
 
     watch->state = NGX_ETCD_WATCH_NEW;
-    ngx_etcd_watcher_advance(watch->watcher);
+    ngx_etcd_watch_stream_advance(watch->stream);
 }
 
 
@@ -175,24 +174,25 @@ ngx_etcd_watch_advance(void *data)
 {
     ngx_etcd_watch_t *watch = data;
 
-    ngx_int_t            rc;
-    ngx_etcd_watcher_t  *watcher;
+    int64_t                   revision;
+    ngx_int_t                 rc;
+    ngx_etcd_watch_stream_t  *stream;
 
-    watcher = watch->watcher;
+    stream = watch->stream;
 
     if (watch->state == NGX_ETCD_WATCH_NEW) {
 
         if (watch->prompt && !watch->list_first) {
             watch->state = NGX_ETCD_WATCH_LISTED;
 
-        } else if (watcher->nlisting < NGX_ETCD_WATCHER_LISTS) {
+        } else if (stream->nlisting < NGX_ETCD_WATCH_STREAM_LISTS) {
             watch->state = NGX_ETCD_WATCH_LISTING;
             ngx_etcd_watch_list(watch, 0);
         }
     }
 
     if (watch->state != NGX_ETCD_WATCH_LISTED
-        || !ngx_etcd_watcher_accepts(watcher))
+        || !ngx_etcd_watch_stream_accepts(stream))
     {
         return;
     }
@@ -207,9 +207,9 @@ ngx_etcd_watch_advance(void *data)
      * (3.4.38, 3.5.22, 3.6.2) answer no request for progress on the stream.
      */
 
-    rc = ngx_etcd_watcher_create_watch(&watch->member, &watch->range.key,
-                                       &watch->range.range_end,
-                                       watch->from_now ? 0 : watch->revision);
+    revision = watch->from_now ? 0 : watch->revision;
+    rc = ngx_etcd_watch_stream_create_watch(&watch->member, &watch->range.key,
+                                            &watch->range.range_end, revision);
 
     if (rc == NGX_OK) {
         watch->state = NGX_ETCD_WATCH_CREATING;
@@ -232,7 +232,7 @@ ngx_etcd_watch_created(void *data, Etcd__WatchResponse *response)
 
         /* the revision became void while the create was unanswered */
 
-        ngx_etcd_watcher_cancel(watch->watcher, response->watch_id);
+        ngx_etcd_watch_stream_cancel(watch->stream, response->watch_id);
         watch->state = NGX_ETCD_WATCH_NEW;
         return;
     }
@@ -247,14 +247,14 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 {
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = watch->watcher->cluster;
+    cluster = watch->stream->cluster;
 
     ngx_log_debug3(NGX_LOG_DEBUG_EVENT, cluster->log, 0,
                    "etcd watch \"%V\": created, id %L, from revision %L",
                    &watch->prefix, response->watch_id, watch->revision);
 
     watch->state = NGX_ETCD_WATCH_ACTIVE;
-    ngx_etcd_watcher_activate(&watch->member, response->watch_id);
+    ngx_etcd_watch_stream_activate(&watch->member, response->watch_id);
 
     watch->creates++;
     watch->failures = 0;
@@ -329,8 +329,7 @@ ngx_etcd_watch_replay(ngx_etcd_watch_t *watch)
 
 
 static void
-ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response,
-    int64_t revision)
+ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response, int64_t revision)
 {
     ngx_etcd_watch_t *watch = data;
 
@@ -338,7 +337,7 @@ ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response,
 
     if (response == NULL) {
         ngx_etcd_watch_replay(watch);
-        ngx_etcd_watcher_advance(watch->watcher);
+        ngx_etcd_watch_stream_advance(watch->stream);
         return;
     }
 
@@ -378,7 +377,7 @@ ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
     ngx_etcd_watch_events_release(&watch->pieces);
 
     ngx_etcd_watch_resume_behind(&watch->resume, 0);
-    ngx_etcd_fresh_ask(&watch->watcher->fresh);
+    ngx_etcd_fresh_ask(&watch->stream->fresh);
 }
 
 
@@ -469,7 +468,7 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
     ngx_etcd_cluster_t  *cluster;
 
     if (response->compact_revision != 0) {
-        cluster = watch->watcher->cluster;
+        cluster = watch->stream->cluster;
         cluster->resyncs++;
 
         ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
@@ -491,15 +490,14 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 /* a watch that was listed is not created, or is ended, by etcd */
 
 static void
-ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response)
+ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 {
-    ngx_str_t                raw, text;
-    ngx_etcd_watcher_t      *watcher;
-    ngx_etcd_grpc_status_e   status;
-    u_char                   shown[NGX_ETCD_ESCAPED(NGX_ETCD_WATCH_REASON)];
+    u_char                    shown[NGX_ETCD_ESCAPED(NGX_ETCD_WATCH_REASON)];
+    ngx_str_t                 raw, text;
+    ngx_etcd_grpc_status_e    status;
+    ngx_etcd_watch_stream_t  *stream;
 
-    watcher = watch->watcher;
+    stream = watch->stream;
 
     raw.data = response->cancel_reason.data;
     raw.len = response->cancel_reason.len;
@@ -509,18 +507,18 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
     text.data = shown;
     text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_WATCH_REASON) - shown;
 
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, watcher->cluster->log, 0,
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, stream->cluster->log, 0,
                    "etcd watch \"%V\": canceled, id %L: \"%V\"",
                    &watch->prefix, response->watch_id, &text);
 
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED
         || (status == NGX_ETCD_GRPC_PERMISSION_DENIED
-            && ngx_etcd_auth_outdated(watcher->cluster->auth, watcher->token)))
+            && ngx_etcd_auth_outdated(stream->cluster->auth, stream->token)))
     {
         ngx_etcd_watch_detach(watch);
 
         ngx_etcd_watch_rest(watch);
-        ngx_etcd_watcher_unauthenticated(watcher, &text);
+        ngx_etcd_watch_stream_unauthenticated(stream, &text);
         return;
     }
 
@@ -551,7 +549,7 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
     if (watch->state == NGX_ETCD_WATCH_LISTING || watch->listing) {
         watch->listing = 0;
         ngx_etcd_list_cancel(&watch->reader);
-        watch->watcher->nlisting--;
+        watch->stream->nlisting--;
     }
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
@@ -560,7 +558,7 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
         ngx_etcd_watch_resume_behind(&watch->resume, 1);
     }
 
-    ngx_etcd_watcher_detach(&watch->member);
+    ngx_etcd_watch_stream_detach(&watch->member);
     ngx_etcd_watch_events_drop(&watch->pieces);
 
     if (watch->timer.timer_set) {
@@ -576,7 +574,7 @@ ngx_etcd_watch_refused(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     ngx_etcd_watch_detach(watch);
 
     watch->state = NGX_ETCD_WATCH_WAITING;
-    ngx_add_timer(&watch->timer, ngx_etcd_backoff(watch->watcher->cluster,
+    ngx_add_timer(&watch->timer, ngx_etcd_backoff(watch->stream->cluster,
                                                   ++watch->failures));
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
@@ -596,7 +594,7 @@ ngx_etcd_watch_timer(ngx_event_t *ev)
 
     ngx_etcd_watch_rest(watch);
 
-    ngx_etcd_watcher_advance(watch->watcher);
+    ngx_etcd_watch_stream_advance(watch->stream);
 }
 
 
@@ -607,7 +605,7 @@ ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch)
 
     pieces = &watch->pieces;
 
-    pieces->watcher = watch->watcher;
+    pieces->stream = watch->stream;
     pieces->range = &watch->range;
     pieces->revision = &watch->revision;
     pieces->events = ngx_etcd_watch_events;
@@ -651,7 +649,7 @@ ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
 
     verify = &watch->verify;
 
-    verify->watcher = watch->watcher;
+    verify->stream = watch->stream;
     verify->range = &watch->range;
     verify->revision = &watch->revision;
     verify->interval = watch->verify_interval;
@@ -706,7 +704,7 @@ ngx_etcd_watch_denied(void *data, ngx_etcd_grpc_status_e status,
 static void
 ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision)
 {
-    watch->watcher->nlisting++;
+    watch->stream->nlisting++;
 
     watch->reader.pinned = revision;
     ngx_etcd_list_start(&watch->reader);
@@ -750,14 +748,14 @@ static void
 ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
     ngx_str_t *text, int64_t revision)
 {
-    ngx_uint_t           active;
-    ngx_etcd_watch_t    *watch;
-    ngx_etcd_watcher_t  *watcher;
+    ngx_uint_t                active;
+    ngx_etcd_watch_t         *watch;
+    ngx_etcd_watch_stream_t  *stream;
 
     watch = list->data;
-    watcher = watch->watcher;
+    stream = watch->stream;
 
-    watcher->nlisting--;
+    stream->nlisting--;
 
     active = watch->listing;
     watch->listing = 0;
@@ -768,7 +766,7 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_OK) {
         watch->failures = 0;
-        ngx_etcd_watcher_listed(watcher, revision);
+        ngx_etcd_watch_stream_listed(stream, revision);
 
         if (!active) {
             watch->list_first = 0;
@@ -787,7 +785,7 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
         ngx_etcd_watch_refused(watch, status, text);
     }
 
-    ngx_etcd_watcher_advance(watcher);
+    ngx_etcd_watch_stream_advance(stream);
 }
 
 

@@ -21,7 +21,7 @@
 #include <ngx_etcd_verify.h>
 #include <ngx_etcd_watch_events.h>
 #include <ngx_etcd_watch_resume.h>
-#include <ngx_etcd_watcher.h>
+#include <ngx_etcd_watch_stream.h>
 
 
 typedef struct ngx_etcd_watch_s  ngx_etcd_watch_t;
@@ -41,23 +41,23 @@ typedef enum {
  * A list may also come while a watch is in force, instead of events that it
  * has missed.
  *
- * Handlers must not remove watches or destroy the watcher.  Keys are without
- * the namespace; everything passed is valid until the handler returns.
+ * Handlers must not remove watches or destroy the watch stream.  Keys are
+ * without the namespace; everything passed is valid until the handler returns.
  */
 
 struct ngx_etcd_watch_s {
     /* set by the caller, the rest zeroed */
 
-    ngx_str_t                    prefix;       /* not empty; must stay */
-    ngx_uint_t                   exact;        /* that very key alone */
-    int64_t                      revision;     /* known up to here; 0: list */
+    ngx_str_t                      prefix;     /* not empty; must stay */
+    ngx_uint_t                     exact;      /* that very key alone */
+    int64_t                        revision;   /* known up to here; 0: list */
 
     /*
      * Changes are to be known at once: the watch is created first, from now
      * on, and the list is made at the revision at which the watch is created
      * (ngx_etcd_watch_resume.h).
      */
-    ngx_uint_t                   prompt;
+    ngx_uint_t                     prompt;
 
     /*
      * Not 0: the watch is verified (ngx_etcd_verify.h) when it comes into
@@ -66,19 +66,19 @@ struct ngx_etcd_watch_s {
      * ngx_etcd_clock() as of which everything that the watch has reported so
      * far was all that etcd had.
      */
-    ngx_msec_t                   verify_interval;
+    ngx_msec_t                     verify_interval;
     void                       (*verified)(ngx_etcd_watch_t *watch,
                                            uint64_t time);
 
     /* for what it keeps, until it is removed; NULL: the cluster's */
-    ngx_pool_t                  *pool;
+    ngx_pool_t                    *pool;
 
     /*
      * The next list may be of another history: revisions that are as they
      * were do not say that values are.  Also set by the client, cleared with
      * the end of a list.
      */
-    ngx_uint_t                   foreign;
+    ngx_uint_t                     foreign;
 
     /* a list begins; an earlier one that did not end is void */
     void                       (*list)(ngx_etcd_watch_t *watch);
@@ -104,22 +104,22 @@ struct ngx_etcd_watch_s {
     void                       (*failed)(ngx_etcd_watch_t *watch,
                                          ngx_etcd_grpc_status_e status,
                                          ngx_str_t *text);
-    void                        *data;
+    void                          *data;
 
     /* private */
 
-    ngx_etcd_watcher_t          *watcher;
-    ngx_etcd_watch_state_e       state;
-    ngx_etcd_watcher_member_t    member;
-    ngx_etcd_watch_range_t       range;
-    ngx_etcd_list_t              reader;
-    ngx_event_t                  timer;        /* waiting */
-    ngx_uint_t                   failures;
-    ngx_uint_t                   creates;      /* that were answered, ever */
-    size_t                       volume;       /* bytes, of the last list */
-    ngx_etcd_watch_resume_t      resume;
-    ngx_etcd_watch_events_t      pieces;
-    ngx_etcd_verify_t            verify;
+    ngx_etcd_watch_stream_t       *stream;
+    ngx_etcd_watch_state_e         state;
+    ngx_etcd_watch_stream_member_t member;
+    ngx_etcd_watch_range_t         range;
+    ngx_etcd_list_t                reader;
+    ngx_event_t                    timer;      /* waiting */
+    ngx_uint_t                     failures;
+    ngx_uint_t                     creates;    /* that were answered, ever */
+    size_t                         volume;     /* bytes, of the last list */
+    ngx_etcd_watch_resume_t        resume;
+    ngx_etcd_watch_events_t        pieces;
+    ngx_etcd_verify_t              verify;
     unsigned                     missed:1;     /* its stream has ended: events
                                                   may be missing */
     unsigned                     from_now:1;   /* created without a start
@@ -133,9 +133,9 @@ struct ngx_etcd_watch_s {
 
 /*
  * Adds a watch; its memory is the caller's and stays until the watch is
- * removed or the watcher destroyed.
+ * removed or the watch stream destroyed.
  */
-ngx_int_t ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher,
+ngx_int_t ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream,
     ngx_etcd_watch_t *watch);
 
 /*

@@ -129,14 +129,14 @@ ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events)
 {
     ngx_log_t  *log;
 
-    log = events->watcher->cluster->log;
+    log = events->stream->cluster->log;
 
     events->pool = ngx_create_pool(4096, log);
     if (events->pool == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_etcd_fresh_count(&events->watcher->fresh, 0, 1);
+    ngx_etcd_fresh_count(&events->stream->fresh, 0, 1);
 
     events->size = 0;
     events->whole = 0;
@@ -171,7 +171,7 @@ ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events,
 
     events->size += NGX_ETCD_WATCH_EVENTS_MESSAGE;
 
-    cluster = events->watcher->cluster;
+    cluster = events->stream->cluster;
 
     if (events->size
         <= cluster->conf->max_message_size * NGX_ETCD_WATCH_EVENTS_MAX)
@@ -245,18 +245,18 @@ ngx_etcd_watch_events_post(ngx_etcd_watch_events_t *events)
 static void
 ngx_etcd_watch_events_handler(ngx_event_t *ev)
 {
-    ngx_etcd_watch_events_t *events = ev->data;
+    ngx_etcd_watch_events_t  *events = ev->data;
 
     ngx_str_t    reason;
     ngx_pool_t  *pool;
 
-    pool = ngx_create_pool(4096, events->watcher->cluster->log);
+    pool = ngx_create_pool(4096, events->stream->cluster->log);
 
     if (pool == NULL || ngx_etcd_watch_events_next(events, pool) != NGX_OK) {
         *events->revision = 0;
 
         ngx_str_set(&reason, "events could not be read");
-        ngx_etcd_watcher_leave(events->watcher, &reason);
+        ngx_etcd_watch_stream_leave(events->stream, &reason);
     }
 
     if (pool != NULL) {
@@ -284,7 +284,7 @@ ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
 
     events->handed += piece.n;
 
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, events->watcher->cluster->log, 0,
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, events->stream->cluster->log, 0,
                    "etcd watch \"%V\": %uz events are handed on, %uz are left",
                    &events->range->prefix, piece.n,
                    (size_t) (events->whole - events->handed));
@@ -305,7 +305,7 @@ ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
 
     ngx_etcd_watch_events_drop(events);
     ngx_etcd_watch_events_progress(events, revision);
-    ngx_etcd_fresh_ask(&events->watcher->fresh);
+    ngx_etcd_fresh_ask(&events->stream->fresh);
 
     return NGX_OK;
 }
@@ -367,7 +367,7 @@ ngx_etcd_watch_events_unpack(ngx_etcd_watch_events_t *events,
         && event->kv != NULL
         && !ngx_etcd_watch_range_contains(events->range, &event->kv->key))
     {
-        ngx_etcd_watcher_mixed(events->watcher);
+        ngx_etcd_watch_stream_mixed(events->stream);
         return NULL;
     }
 
@@ -415,7 +415,7 @@ ngx_etcd_watch_events_drop(ngx_etcd_watch_events_t *events)
         return;
     }
 
-    ngx_etcd_fresh_count(&events->watcher->fresh, 0, -1);
+    ngx_etcd_fresh_count(&events->stream->fresh, 0, -1);
 
     if (events->post.posted) {
         ngx_delete_posted_event(&events->post);

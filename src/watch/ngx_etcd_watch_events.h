@@ -25,7 +25,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_watch_range.h>
-#include <ngx_etcd_watcher.h>
+#include <ngx_etcd_watch_stream.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
@@ -41,7 +41,7 @@
 typedef struct {
     /* set by the owner, the rest zeroed */
 
-    ngx_etcd_watcher_t          *watcher;
+    ngx_etcd_watch_stream_t     *stream;
     ngx_etcd_watch_range_t      *range;
     int64_t                     *revision;     /* all events up to it were
                                                   handed on: older events are

@@ -18,10 +18,9 @@ static void ngx_etcd_watch_resume_done(ngx_etcd_stream_range_t *range,
 
 
 void
-ngx_etcd_watch_resume_behind(ngx_etcd_watch_resume_t *resume,
-    ngx_uint_t behind)
+ngx_etcd_watch_resume_behind(ngx_etcd_watch_resume_t *resume, ngx_uint_t behind)
 {
-    ngx_etcd_fresh_count(&resume->watcher->fresh, 0,
+    ngx_etcd_fresh_count(&resume->stream->fresh, 0,
                          (ngx_int_t) behind - (ngx_int_t) resume->behind);
     resume->behind = behind;
 }
@@ -51,7 +50,7 @@ ngx_etcd_watch_resume_follow(ngx_etcd_watch_resume_t *resume,
 
     resume->timer.handler = ngx_etcd_watch_resume_timer;
     resume->timer.data = resume;
-    resume->timer.log = resume->watcher->cluster->log;
+    resume->timer.log = resume->stream->cluster->log;
     resume->timer.cancelable = 1;
 
     ngx_etcd_watch_resume_behind(resume, 1);
@@ -80,31 +79,31 @@ ngx_etcd_watch_resume_reached(ngx_etcd_watch_resume_t *resume)
 static void
 ngx_etcd_watch_resume_timer(ngx_event_t *ev)
 {
-    ngx_etcd_watch_resume_t *resume = ev->data;
+    ngx_etcd_watch_resume_t  *resume = ev->data;
 
-    ngx_str_t            reason;
-    ngx_etcd_watcher_t  *watcher;
+    ngx_str_t                 reason;
+    ngx_etcd_watch_stream_t  *stream;
 
-    watcher = resume->watcher;
+    stream = resume->stream;
 
     if (--resume->turns != 0) {
         ngx_add_timer(ev, NGX_ETCD_FRESH_TURN);
         return;
     }
 
-    if (watcher->reached >= *resume->revision) {
+    if (stream->reached >= *resume->revision) {
         ngx_etcd_watch_resume_behind(resume, 0);
-        ngx_etcd_fresh_ask(&watcher->fresh);
+        ngx_etcd_fresh_ask(&stream->fresh);
         return;
     }
 
     if (resume->lags++ == NGX_ETCD_FRESH_LAGS) {
         ngx_str_set(&reason, "it lags behind the cluster");
-        ngx_etcd_watcher_leave(watcher, &reason);
+        ngx_etcd_watch_stream_leave(stream, &reason);
         return;
     }
 
-    (void) ngx_etcd_watcher_progress(watcher);
+    (void) ngx_etcd_watch_stream_progress(stream);
 
     ngx_etcd_watch_resume_settle(resume);
 }
@@ -128,7 +127,7 @@ ngx_etcd_watch_resume_read(ngx_etcd_watch_resume_t *resume, int64_t revision)
 
     range = &resume->read;
 
-    range->cluster = resume->watcher->cluster;
+    range->cluster = resume->stream->cluster;
     range->timeout = NGX_ETCD_WATCH_RESUME_TIME;
     range->done = ngx_etcd_watch_resume_done;
     range->data = resume;
@@ -148,7 +147,7 @@ ngx_etcd_watch_resume_done(ngx_etcd_stream_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response)
 {
-    ngx_etcd_watch_resume_t *resume = range->data;
+    ngx_etcd_watch_resume_t  *resume = range->data;
 
     ngx_etcd_cluster_t  *cluster;
 

@@ -32,7 +32,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_stream_range.h>
 #include <ngx_etcd_watch_range.h>
-#include <ngx_etcd_watcher.h>
+#include <ngx_etcd_watch_stream.h>
 
 
 /* limits of a read on the connection of the watches */
@@ -45,7 +45,7 @@
 typedef struct {
     /* set by the owner, the rest zeroed; what is pointed to must stay */
 
-    ngx_etcd_watcher_t          *watcher;
+    ngx_etcd_watch_stream_t     *stream;
     ngx_etcd_watch_range_t      *range;
     int64_t                     *revision;     /* the watch has reported all
                                                   events up to it */

@@ -211,13 +211,13 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
 {
     ngx_etcd_heir_t *heir = data;
 
-    ngx_int_t           rc;
-    ngx_str_t           key;
-    ngx_array_t         ops;
-    ngx_etcd_op_t       op;
+    ngx_int_t               rc;
+    ngx_str_t               key;
+    ngx_array_t             ops;
+    ngx_etcd_op_t           op;
     ngx_etcd_member_set_t  *set;
-    ngx_etcd_entry_t   *entry;
-    ngx_etcd_commit_t   commit;
+    ngx_etcd_entry_t       *entry;
+    ngx_etcd_commit_t       commit;
 
     set = heir->set;
     entry = slot->entry;

@@ -345,7 +345,7 @@ release_creates(stream_t *s)
 static void
 commit_events(void)
 {
-    int     i, k;
+    int      i, k;
     pair_t  *ev;
 
     fake.event_revision = ++fake.revision;

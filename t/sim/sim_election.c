@@ -14,7 +14,7 @@
 
 typedef struct {
     ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_watcher_t       *watcher;
+    ngx_etcd_watch_stream_t  *stream;
     ngx_etcd_lease_stream_t  *leases;
     ngx_etcd_election_t       election;
     ngx_uint_t                ended;
@@ -45,7 +45,7 @@ sim_actor_t  sim_election_actor = {
 
 /* what a process leaves in shared memory */
 
-static ngx_etcd_tenure_t  sim_election_holds[SIM_PROCS];
+static ngx_etcd_lease_state_t  sim_election_holds[SIM_PROCS];
 
 
 static void
@@ -64,11 +64,11 @@ sim_election_start(sim_proc_t *proc)
 
     candidate->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing,
                                                  NULL, &sim.log);
-    candidate->watcher = ngx_etcd_watcher_create(candidate->cluster);
+    candidate->stream = ngx_etcd_watch_stream_create(candidate->cluster);
     candidate->leases = ngx_etcd_lease_stream_create(candidate->cluster);
 
     election = &candidate->election;
-    election->watcher = candidate->watcher;
+    election->stream = candidate->stream;
     election->leases = candidate->leases;
     election->pool = proc->pool;
     ngx_str_set(&election->name, "election");
@@ -98,7 +98,7 @@ sim_election_stop(sim_proc_t *proc)
 
     candidate = proc->data;
 
-    ngx_etcd_watcher_destroy(candidate->watcher);
+    ngx_etcd_watch_stream_destroy(candidate->stream);
     ngx_etcd_election_close(&candidate->election);
     ngx_etcd_lease_stream_destroy(candidate->leases);
     ngx_etcd_client_destroy(candidate->cluster);
@@ -130,8 +130,8 @@ sim_election_changed(ngx_etcd_election_t *election, ngx_uint_t seen)
 static void
 sim_election_check(sim_proc_t *proc)
 {
-    ngx_str_t           prefix, key;
-    ngx_etcd_tenure_t  *hold;
+    ngx_str_t                prefix, key;
+    ngx_etcd_lease_state_t  *hold;
 
     hold = &sim_election_holds[proc->index];
 
@@ -189,7 +189,8 @@ sim_election_leave(sim_proc_t *proc)
 
     candidate = proc->data;
 
-    ngx_memzero(&sim_election_holds[proc->index], sizeof(ngx_etcd_tenure_t));
+    ngx_memzero(&sim_election_holds[proc->index],
+                sizeof(ngx_etcd_lease_state_t));
     ngx_etcd_election_end(&candidate->election, sim_election_ended, candidate);
 }
 

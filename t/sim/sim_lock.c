@@ -393,7 +393,7 @@ sim_lock_check(sim_proc_t *proc)
         if (sim_owns(proc, "lock", &mutex->entry.key, mutex->entry.created,
                      mutex->lease))
         {
-            prefix = grant->lock->contest.from;
+            prefix = grant->lock->lock_queue.from;
             sim_leads(proc, "lock", &prefix, &mutex->entry.key,
                       mutex->entry.created, grant->conf->name->permits);
         }

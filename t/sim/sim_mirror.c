@@ -28,7 +28,7 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_watcher_t       *watcher;
+    ngx_etcd_watch_stream_t  *stream;
     sim_mirror_t              mirrors[SIM_MIRRORS];
     ngx_uint_t                n;
     ngx_event_t               timer;        /* stops them */
@@ -94,7 +94,7 @@ sim_mirror_start(sim_proc_t *proc)
 
     all->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing, NULL,
                                            &sim.log);
-    all->watcher = ngx_etcd_watcher_create(all->cluster);
+    all->stream = ngx_etcd_watch_stream_create(all->cluster);
     all->n = 1 + sim_below(SIM_MIRRORS);
 
     all->timer.handler = sim_mirror_timer;
@@ -164,7 +164,7 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
 
     ngx_etcd_mirror_init(mirror, &sim.log);
 
-    if (ngx_etcd_mirror_start(mirror, all->watcher) != NGX_OK) {
+    if (ngx_etcd_mirror_start(mirror, all->stream) != NGX_OK) {
         abort();
     }
 }
@@ -182,7 +182,7 @@ sim_mirror_stop(sim_proc_t *proc)
         ngx_del_timer(&all->timer);
     }
 
-    ngx_etcd_watcher_destroy(all->watcher);
+    ngx_etcd_watch_stream_destroy(all->stream);
 
     for (i = 0; i < all->n; i++) {
         ngx_etcd_mirror_destroy(&all->mirrors[i].mirror);

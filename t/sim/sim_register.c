@@ -16,7 +16,7 @@
 
 typedef struct {
     ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_watcher_t       *watcher;
+    ngx_etcd_watch_stream_t  *stream;
     ngx_etcd_lease_stream_t  *leases;
     ngx_etcd_register_t       registers[SIM_REGISTERS];
     ngx_uint_t                ended;
@@ -47,7 +47,7 @@ sim_actor_t  sim_register_actor = {
 
 /* what a process leaves in shared memory */
 
-static ngx_etcd_tenure_t  sim_register_holds[SIM_PROCS][SIM_REGISTERS];
+static ngx_etcd_lease_state_t  sim_register_holds[SIM_PROCS][SIM_REGISTERS];
 
 
 static void
@@ -66,7 +66,7 @@ sim_register_start(sim_proc_t *proc)
 
     member->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing,
                                               NULL, &sim.log);
-    member->watcher = ngx_etcd_watcher_create(member->cluster);
+    member->stream = ngx_etcd_watch_stream_create(member->cluster);
     member->leases = ngx_etcd_lease_stream_create(member->cluster);
 
     for (i = 0; i < SIM_REGISTERS; i++) {
@@ -78,15 +78,15 @@ sim_register_start(sim_proc_t *proc)
 static void
 sim_register_begin(sim_proc_t *proc, ngx_uint_t i)
 {
-    sim_member_t         *member;
-    ngx_etcd_tenure_t    *hold;
-    ngx_etcd_register_t  *reg;
+    sim_member_t            *member;
+    ngx_etcd_register_t     *reg;
+    ngx_etcd_lease_state_t  *hold;
 
     member = proc->data;
     hold = &sim_register_holds[proc->index][i];
 
     reg = &member->registers[i];
-    reg->watcher = member->watcher;
+    reg->stream = member->stream;
     reg->leases = member->leases;
     reg->pool = proc->pool;
     ngx_str_set(&reg->name, "register");
@@ -120,7 +120,7 @@ sim_register_stop(sim_proc_t *proc)
 
     member = proc->data;
 
-    ngx_etcd_watcher_destroy(member->watcher);
+    ngx_etcd_watch_stream_destroy(member->stream);
 
     for (i = 0; i < SIM_REGISTERS; i++) {
         ngx_etcd_register_close(&member->registers[i]);
@@ -134,7 +134,7 @@ sim_register_stop(sim_proc_t *proc)
 static ngx_int_t
 sim_register_changed(ngx_etcd_register_t *reg)
 {
-    ngx_etcd_tenure_t  *hold = reg->data;
+    ngx_etcd_lease_state_t  *hold = reg->data;
 
     *hold = reg->hold;
 

@@ -177,7 +177,7 @@ ngx_etcd_crash_complete(void)
 static void
 ngx_etcd_crash_invariants(void)
 {
-    ngx_queue_t             *q, *sets;
+    ngx_queue_t                   *q, *sets;
     static ngx_etcd_crash_state_t  now;
 
     ngx_etcd_crash_structures(&now);

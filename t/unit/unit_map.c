@@ -19,7 +19,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_map.h>
+#include <ngx_etcd_hash_table.h>
 #include "unit.h"
 
 
@@ -34,21 +34,21 @@ typedef struct {
 } ngx_etcd_unit_name_t;
 
 
-static ngx_uint_t ngx_etcd_unit_hashes(ngx_etcd_map_t *map);
+static ngx_uint_t ngx_etcd_unit_hashes(ngx_etcd_hash_table_t *map);
 static int ngx_libc_cdecl ngx_etcd_unit_hash_cmp(const void *one,
     const void *two);
 static void ngx_etcd_unit_collide(u_char *name, ngx_uint_t n);
-static ngx_uint_t ngx_etcd_unit_looks(ngx_etcd_map_t *map,
+static ngx_uint_t ngx_etcd_unit_looks(ngx_etcd_hash_table_t *map,
     ngx_etcd_unit_name_t *names, ngx_uint_t n, ngx_uint_t from);
 
 
 char *
 ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_str_t             *value;
-    ngx_uint_t             i, n, ops, inserted, removed, wrong;
-    ngx_etcd_map_t         map;
-    ngx_etcd_unit_name_t  *names, *name;
+    ngx_str_t              *value;
+    ngx_uint_t              i, n, ops, inserted, removed, wrong;
+    ngx_etcd_unit_name_t   *names, *name;
+    ngx_etcd_hash_table_t   map;
 
     value = cf->args->elts;
 
@@ -70,7 +70,7 @@ ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     inserted = 0;
     removed = 0;
 
-    ngx_etcd_map_init(&map, cf->log);
+    ngx_etcd_hash_table_init(&map, cf->log);
 
     wrong = ngx_etcd_unit_looks(&map, names, n, 0);
 
@@ -79,10 +79,10 @@ ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         name = &names[i];
 
         if (name->there) {
-            ngx_etcd_map_remove(&map, &name->name);
+            ngx_etcd_hash_table_remove(&map, &name->name);
             removed++;
 
-        } else if (ngx_etcd_map_insert(&map, &name->name) == NGX_OK) {
+        } else if (ngx_etcd_hash_table_insert(&map, &name->name) == NGX_OK) {
             inserted++;
 
         } else {
@@ -94,7 +94,7 @@ ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         wrong += ngx_etcd_unit_looks(&map, names, n, i);
     }
 
-    ngx_etcd_map_done(&map);
+    ngx_etcd_hash_table_done(&map);
 
     printf("map: %lu %lu %lu\n", (unsigned long) inserted,
            (unsigned long) removed, (unsigned long) wrong);
@@ -104,7 +104,7 @@ ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static ngx_uint_t
-ngx_etcd_unit_looks(ngx_etcd_map_t *map, ngx_etcd_unit_name_t *names,
+ngx_etcd_unit_looks(ngx_etcd_hash_table_t *map, ngx_etcd_unit_name_t *names,
     ngx_uint_t n, ngx_uint_t from)
 {
     void                  *found;
@@ -115,7 +115,7 @@ ngx_etcd_unit_looks(ngx_etcd_map_t *map, ngx_etcd_unit_name_t *names,
 
     for (i = 0; i < ngx_min(n, NGX_ETCD_UNIT_LOOKS); i++) {
         name = &names[(from + i) % n];
-        found = ngx_etcd_map_find(map, &name->name);
+        found = ngx_etcd_hash_table_find(map, &name->name);
 
         wrong += (found != (name->there ? name : NULL));
     }
@@ -127,11 +127,11 @@ ngx_etcd_unit_looks(ngx_etcd_map_t *map, ngx_etcd_unit_name_t *names,
 char *
 ngx_etcd_unit_map_flood(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    u_char          *p;
-    uint32_t         first;
-    ngx_str_t       *value, *names;
-    ngx_uint_t       i, n;
-    ngx_etcd_map_t   map;
+    u_char                 *p;
+    uint32_t                first;
+    ngx_str_t              *value, *names;
+    ngx_uint_t              i, n;
+    ngx_etcd_hash_table_t   map;
 
     value = cf->args->elts;
     n = (ngx_uint_t) 1 << ngx_atoi(value[1].data, value[1].len);
@@ -143,7 +143,7 @@ ngx_etcd_unit_map_flood(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    ngx_etcd_map_init(&map, cf->log);
+    ngx_etcd_hash_table_init(&map, cf->log);
 
     for (i = 0; i < n; i++, p += NGX_ETCD_UNIT_BLOCKS * 8) {
         names[i].data = p;
@@ -154,8 +154,8 @@ ngx_etcd_unit_map_flood(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         first = ngx_murmur_hash2(names[0].data, names[0].len);
 
         if (ngx_murmur_hash2(p, names[i].len) != first
-            || ngx_etcd_map_find(&map, &names[i]) != NULL
-            || ngx_etcd_map_insert(&map, &names[i]) != NGX_OK)
+            || ngx_etcd_hash_table_find(&map, &names[i]) != NULL
+            || ngx_etcd_hash_table_insert(&map, &names[i]) != NGX_OK)
         {
             return NGX_CONF_ERROR;
         }
@@ -164,7 +164,7 @@ ngx_etcd_unit_map_flood(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     printf("map: %lu %lu\n", (unsigned long) n,
            (unsigned long) ngx_etcd_unit_hashes(&map));
 
-    ngx_etcd_map_done(&map);
+    ngx_etcd_hash_table_done(&map);
 
     return NGX_CONF_OK;
 }
@@ -197,11 +197,11 @@ ngx_etcd_unit_collide(u_char *name, ngx_uint_t n)
 
 
 static ngx_uint_t
-ngx_etcd_unit_hashes(ngx_etcd_map_t *map)
+ngx_etcd_unit_hashes(ngx_etcd_hash_table_t *map)
 {
     ngx_uint_t  i, n;
 
-    qsort(map->places, map->nplaces, sizeof(ngx_etcd_map_place_t),
+    qsort(map->places, map->nplaces, sizeof(ngx_etcd_hash_table_place_t),
           ngx_etcd_unit_hash_cmp);
 
     n = 0;
@@ -221,8 +221,8 @@ ngx_etcd_unit_hashes(ngx_etcd_map_t *map)
 static int ngx_libc_cdecl
 ngx_etcd_unit_hash_cmp(const void *one, const void *two)
 {
-    const ngx_etcd_map_place_t *first = one;
-    const ngx_etcd_map_place_t *second = two;
+    const ngx_etcd_hash_table_place_t  *first = one;
+    const ngx_etcd_hash_table_place_t  *second = two;
 
     if (first->str == NULL || second->str == NULL) {
         return (first->str != NULL) - (second->str != NULL);

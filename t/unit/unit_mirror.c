@@ -257,7 +257,7 @@ ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script, ngx_str_t *options)
         }
     }
 
-    return ngx_etcd_mirror_start(mirror, &ngx_etcd_unit_world.watcher);
+    return ngx_etcd_mirror_start(mirror, &ngx_etcd_unit_world.stream);
 }
 
 
@@ -433,7 +433,7 @@ ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
     } else if (ngx_etcd_unit_is(field, "settled")) {
         ngx_etcd_unit_world.cluster.proved =
                       ngx_etcd_unit_number(&field[1]) ? (uint64_t) -1 : 0;
-        ngx_etcd_unit_world.watcher.reached = ngx_etcd_unit_number(&field[2]);
+        ngx_etcd_unit_world.stream.reached = ngx_etcd_unit_number(&field[2]);
         timer->handler(timer);
 
     } else if (ngx_etcd_unit_is(field, "akey")) {

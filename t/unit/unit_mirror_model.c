@@ -76,8 +76,8 @@ static void ngx_etcd_model_deliver(ngx_etcd_model_t *model, ngx_uint_t whole);
 static void ngx_etcd_model_break(ngx_etcd_model_t *model);
 static void ngx_etcd_model_seek(ngx_etcd_model_t *model, int64_t revision);
 static void ngx_etcd_model_check(ngx_etcd_model_t *model);
-static ngx_uint_t ngx_etcd_model_differs(ngx_etcd_model_t *model,
-    ngx_uint_t n, ngx_etcd_model_key_t *key);
+static ngx_uint_t ngx_etcd_model_differs(ngx_etcd_model_t *model, ngx_uint_t n,
+    ngx_etcd_model_key_t *key);
 static void ngx_etcd_model_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry);
 static void ngx_etcd_model_removed(ngx_etcd_mirror_t *mirror,
@@ -133,7 +133,7 @@ ngx_etcd_unit_mirror_model(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_etcd_mirror_init(mirror, cf->log);
 
-    if (ngx_etcd_mirror_start(mirror, &ngx_etcd_unit_world.watcher) != NGX_OK) {
+    if (ngx_etcd_mirror_start(mirror, &ngx_etcd_unit_world.stream) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 

@@ -43,7 +43,7 @@ ngx_etcd_unit_world_reset(ngx_log_t *log)
     world->cluster.conf = &world->conf;
     world->cluster.log = log;
     world->cluster.changed = ngx_etcd_unit_changed;
-    world->watcher.cluster = &world->cluster;
+    world->stream.cluster = &world->cluster;
 
     ngx_event_timer_init(log);
 }
@@ -118,9 +118,9 @@ ngx_etcd_unit_palloc(ngx_pool_t *pool, size_t size)
 
 
 ngx_int_t
-ngx_etcd_watch_add(ngx_etcd_watcher_t *watcher, ngx_etcd_watch_t *watch)
+ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
 {
-    watch->watcher = watcher;
+    watch->stream = stream;
 
     return NGX_OK;
 }

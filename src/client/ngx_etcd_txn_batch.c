@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_batch.h>
+#include <ngx_etcd_txn_batch.h>
 
 
 /* one step, as it is sent */
@@ -26,7 +26,7 @@ typedef struct {
     Etcd__RequestOp             *success[2];
     Etcd__RequestOp             *failure[1];
     Etcd__RequestOp              op;           /* it, nested */
-} ngx_etcd_batch_part_t;
+} ngx_etcd_txn_batch_part_t;
 
 
 /* the answer to one step: range is what its count or read gave, or NULL */
@@ -34,84 +34,86 @@ typedef struct {
 typedef struct {
     ngx_uint_t                   succeeded;
     Etcd__RangeResponse         *range;
-} ngx_etcd_batch_outcome_t;
+} ngx_etcd_txn_batch_outcome_t;
 
 
 /* a count follows the write, a read is alone */
 
-#define NGX_ETCD_BATCH_RANGE(response)  ((response)->succeeded ? 1 : 0)
+#define NGX_ETCD_TXN_BATCH_RANGE(response)  ((response)->succeeded ? 1 : 0)
 
 
 /* an attempt may be processed late, also where a later one was answered */
 
-#define ngx_etcd_batch_unknown(call)                                          \
+#define ngx_etcd_txn_batch_unknown(call)                                       \
     ((call)->unary.repeated || (call)->unary.unknown)
 
 
 typedef struct {
     ngx_etcd_unary_t             unary;
-    ngx_etcd_batch_t            *batch;
+    ngx_etcd_txn_batch_t        *batch;
     ngx_queue_t                  queue;
     ngx_queue_t                  steps;
     ngx_uint_t                   nsteps;
     ngx_pool_t                  *pool;
     Etcd__TxnRequest             request;      /* of more than one */
     Etcd__RequestOp             *failure[1];   /* its, see there */
-} ngx_etcd_batch_call_t;
+} ngx_etcd_txn_batch_call_t;
 
 
-static void ngx_etcd_batch_insert(ngx_etcd_batch_t *batch,
-    ngx_etcd_step_t *step);
-static void ngx_etcd_batch_flush(ngx_event_t *ev);
-static ngx_uint_t ngx_etcd_batch_take(ngx_etcd_batch_t *batch,
+static void ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_txn_op_t *step);
+static void ngx_etcd_txn_batch_flush(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch,
     ngx_queue_t *steps);
-static ngx_uint_t ngx_etcd_batch_blocked(ngx_etcd_batch_t *batch,
-    ngx_etcd_step_t *step);
-static ngx_int_t ngx_etcd_batch_send(ngx_etcd_batch_t *batch);
-static Etcd__TxnRequest *ngx_etcd_batch_request(ngx_etcd_batch_call_t *call);
-static void ngx_etcd_batch_part(ngx_etcd_batch_part_t *part,
-    ngx_etcd_step_t *step);
-static void ngx_etcd_batch_put(ngx_etcd_batch_part_t *part,
-    ngx_etcd_step_t *step);
-static void ngx_etcd_batch_remove(ngx_etcd_batch_part_t *part,
-    ngx_etcd_step_t *step);
-static void ngx_etcd_batch_compare(ngx_etcd_batch_part_t *part,
-    ngx_etcd_step_t *step);
-static void ngx_etcd_batch_answer(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool);
-static void ngx_etcd_batch_end(ngx_etcd_batch_call_t *call,
+static ngx_uint_t ngx_etcd_txn_batch_blocked(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_txn_op_t *step);
+static ngx_int_t ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch);
+static Etcd__TxnRequest *ngx_etcd_txn_batch_request(
+    ngx_etcd_txn_batch_call_t *call);
+static void ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
+    ngx_etcd_txn_op_t *step);
+static void ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part,
+    ngx_etcd_txn_op_t *step);
+static void ngx_etcd_txn_batch_remove(ngx_etcd_txn_batch_part_t *part,
+    ngx_etcd_txn_op_t *step);
+static void ngx_etcd_txn_batch_compare(ngx_etcd_txn_batch_part_t *part,
+    ngx_etcd_txn_op_t *step);
+static void ngx_etcd_txn_batch_answer(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
+    ngx_pool_t *pool);
+static void ngx_etcd_txn_batch_end(ngx_etcd_txn_batch_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__TxnResponse *response);
-static void ngx_etcd_batch_split(ngx_etcd_batch_call_t *call,
+static void ngx_etcd_txn_batch_split(ngx_etcd_txn_batch_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static ngx_uint_t ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call,
+static ngx_uint_t ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,
     Etcd__TxnResponse *response);
-static ngx_int_t ngx_etcd_batch_outcome(Etcd__TxnResponse *response,
-    ngx_uint_t i, ngx_uint_t n, ngx_etcd_batch_outcome_t *outcome);
-static void ngx_etcd_batch_alone(Etcd__TxnResponse *response,
-    ngx_etcd_batch_outcome_t *outcome);
-static void ngx_etcd_batch_nested(Etcd__NestedTxnResponse *response,
-    ngx_etcd_batch_outcome_t *outcome);
-static void ngx_etcd_batch_result(ngx_etcd_step_t *step,
-    ngx_etcd_batch_outcome_t *outcome, int64_t revision);
+static ngx_int_t ngx_etcd_txn_batch_outcome(Etcd__TxnResponse *response,
+    ngx_uint_t i, ngx_uint_t n, ngx_etcd_txn_batch_outcome_t *outcome);
+static void ngx_etcd_txn_batch_alone(Etcd__TxnResponse *response,
+    ngx_etcd_txn_batch_outcome_t *outcome);
+static void ngx_etcd_txn_batch_nested(Etcd__NestedTxnResponse *response,
+    ngx_etcd_txn_batch_outcome_t *outcome);
+static void ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *step,
+    ngx_etcd_txn_batch_outcome_t *outcome, int64_t revision);
 
 
 void
-ngx_etcd_batch_init(ngx_etcd_batch_t *batch, ngx_etcd_cluster_t *cluster)
+ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_cluster_t *cluster)
 {
-    ngx_memzero(batch, sizeof(ngx_etcd_batch_t));
+    ngx_memzero(batch, sizeof(ngx_etcd_txn_batch_t));
 
     batch->cluster = cluster;
 
     ngx_queue_init(&batch->steps);
     ngx_queue_init(&batch->calls);
 
-    batch->post.handler = ngx_etcd_batch_flush;
+    batch->post.handler = ngx_etcd_txn_batch_flush;
     batch->post.data = batch;
     batch->post.log = cluster->log;
 
-    batch->timer.handler = ngx_etcd_batch_flush;
+    batch->timer.handler = ngx_etcd_txn_batch_flush;
     batch->timer.data = batch;
     batch->timer.log = cluster->log;
     batch->timer.cancelable = 1;
@@ -119,10 +121,10 @@ ngx_etcd_batch_init(ngx_etcd_batch_t *batch, ngx_etcd_cluster_t *cluster)
 
 
 void
-ngx_etcd_batch_done(ngx_etcd_batch_t *batch)
+ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch)
 {
-    ngx_queue_t            *q;
-    ngx_etcd_batch_call_t  *call;
+    ngx_queue_t                *q;
+    ngx_etcd_txn_batch_call_t  *call;
 
     if (batch->post.posted) {
         ngx_delete_posted_event(&batch->post);
@@ -136,7 +138,7 @@ ngx_etcd_batch_done(ngx_etcd_batch_t *batch)
         q = ngx_queue_head(&batch->calls);
         ngx_queue_remove(q);
 
-        call = ngx_queue_data(q, ngx_etcd_batch_call_t, queue);
+        call = ngx_queue_data(q, ngx_etcd_txn_batch_call_t, queue);
 
         ngx_etcd_unary_cancel(&call->unary);
         ngx_destroy_pool(call->pool);
@@ -148,27 +150,28 @@ ngx_etcd_batch_done(ngx_etcd_batch_t *batch)
 
 
 void
-ngx_etcd_batch_add(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
 {
-    ngx_etcd_batch_insert(batch, step);
+    ngx_etcd_txn_batch_insert(batch, step);
 
     ngx_post_event(&batch->post, &ngx_posted_events);
 }
 
 
 void
-ngx_etcd_batch_add_lazy(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_txn_op_t *step)
 {
-    ngx_etcd_batch_insert(batch, step);
+    ngx_etcd_txn_batch_insert(batch, step);
 
     if (!batch->timer.timer_set) {
-        ngx_add_timer(&batch->timer, NGX_ETCD_BATCH_LAZY);
+        ngx_add_timer(&batch->timer, NGX_ETCD_TXN_BATCH_LAZY);
     }
 }
 
 
 static void
-ngx_etcd_batch_insert(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
 {
     step->alone = 0;
     step->waiting = 1;
@@ -179,7 +182,7 @@ ngx_etcd_batch_insert(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
 
 
 ngx_int_t
-ngx_etcd_batch_withdraw(ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *step)
 {
     /* one that is sent again, by itself, may have been processed */
 
@@ -195,16 +198,16 @@ ngx_etcd_batch_withdraw(ngx_etcd_step_t *step)
 
 
 static void
-ngx_etcd_batch_flush(ngx_event_t *ev)
+ngx_etcd_txn_batch_flush(ngx_event_t *ev)
 {
-    ngx_etcd_batch_t  *batch;
+    ngx_etcd_txn_batch_t  *batch;
 
     batch = ev->data;
 
     while (!ngx_queue_empty(&batch->steps)
-           && batch->ncalls < NGX_ETCD_BATCH_CALLS)
+           && batch->ncalls < NGX_ETCD_TXN_BATCH_CALLS)
     {
-        if (ngx_etcd_batch_send(batch) != NGX_OK) {
+        if (ngx_etcd_txn_batch_send(batch) != NGX_OK) {
             break;
         }
     }
@@ -212,19 +215,19 @@ ngx_etcd_batch_flush(ngx_event_t *ev)
 
 
 static ngx_int_t
-ngx_etcd_batch_send(ngx_etcd_batch_t *batch)
+ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch)
 {
-    ngx_pool_t             *pool;
-    Etcd__TxnRequest       *request;
-    ngx_etcd_unary_t       *unary;
-    ngx_etcd_batch_call_t  *call;
+    ngx_pool_t                 *pool;
+    Etcd__TxnRequest           *request;
+    ngx_etcd_unary_t           *unary;
+    ngx_etcd_txn_batch_call_t  *call;
 
     pool = ngx_create_pool(4096, batch->cluster->log);
     if (pool == NULL) {
         goto failed;
     }
 
-    call = ngx_pcalloc(pool, sizeof(ngx_etcd_batch_call_t));
+    call = ngx_pcalloc(pool, sizeof(ngx_etcd_txn_batch_call_t));
     if (call == NULL) {
         goto failed;
     }
@@ -233,13 +236,13 @@ ngx_etcd_batch_send(ngx_etcd_batch_t *batch)
     call->pool = pool;
 
     ngx_queue_init(&call->steps);
-    call->nsteps = ngx_etcd_batch_take(batch, &call->steps);
+    call->nsteps = ngx_etcd_txn_batch_take(batch, &call->steps);
 
     if (call->nsteps == 0) {
         goto failed;
     }
 
-    request = ngx_etcd_batch_request(call);
+    request = ngx_etcd_txn_batch_request(call);
 
     ngx_queue_insert_tail(&batch->calls, &call->queue);
     batch->ncalls++;
@@ -247,7 +250,7 @@ ngx_etcd_batch_send(ngx_etcd_batch_t *batch)
     if (request == NULL) {
         ngx_str_t  text = ngx_string("no memory");
 
-        ngx_etcd_batch_end(call, NGX_ETCD_GRPC_UNAVAILABLE, &text, NULL);
+        ngx_etcd_txn_batch_end(call, NGX_ETCD_GRPC_UNAVAILABLE, &text, NULL);
         return NGX_ERROR;
     }
 
@@ -260,7 +263,7 @@ ngx_etcd_batch_send(ngx_etcd_batch_t *batch)
     unary->response = &etcd__txn_response__descriptor;
     unary->idempotent = 1;
     unary->roomy = 1;
-    unary->done = ngx_etcd_batch_answer;
+    unary->done = ngx_etcd_txn_batch_answer;
     unary->data = call;
 
     ngx_etcd_unary_start(unary);
@@ -282,26 +285,26 @@ failed:
 /* one that has failed among others goes by itself */
 
 static ngx_uint_t
-ngx_etcd_batch_take(ngx_etcd_batch_t *batch, ngx_queue_t *steps)
+ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *steps)
 {
-    ngx_uint_t        n;
-    ngx_queue_t      *q, *next;
-    ngx_etcd_step_t  *step;
+    ngx_uint_t          n;
+    ngx_queue_t        *q, *next;
+    ngx_etcd_txn_op_t  *step;
 
     n = 0;
 
     for (q = ngx_queue_head(&batch->steps);
-         q != ngx_queue_sentinel(&batch->steps) && n < NGX_ETCD_BATCH_STEPS;
+         q != ngx_queue_sentinel(&batch->steps) && n < NGX_ETCD_TXN_BATCH_STEPS;
          q = next)
     {
         next = ngx_queue_next(q);
-        step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+        step = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
         if (step->alone && n != 0) {
             break;
         }
 
-        if (ngx_etcd_batch_blocked(batch, step)) {
+        if (ngx_etcd_txn_batch_blocked(batch, step)) {
             continue;
         }
 
@@ -326,12 +329,12 @@ ngx_etcd_batch_take(ngx_etcd_batch_t *batch, ngx_queue_t *steps)
  */
 
 static ngx_uint_t
-ngx_etcd_batch_blocked(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_blocked(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
 {
-    ngx_str_t              *key;
-    ngx_queue_t            *q, *s;
-    ngx_etcd_step_t        *other;
-    ngx_etcd_batch_call_t  *call;
+    ngx_str_t                  *key;
+    ngx_queue_t                *q, *s;
+    ngx_etcd_txn_op_t          *other;
+    ngx_etcd_txn_batch_call_t  *call;
 
     if (step->lease == 0) {
         return 0;
@@ -341,13 +344,13 @@ ngx_etcd_batch_blocked(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
          q != ngx_queue_sentinel(&batch->calls);
          q = ngx_queue_next(q))
     {
-        call = ngx_queue_data(q, ngx_etcd_batch_call_t, queue);
+        call = ngx_queue_data(q, ngx_etcd_txn_batch_call_t, queue);
 
         for (s = ngx_queue_head(&call->steps);
              s != ngx_queue_sentinel(&call->steps);
              s = ngx_queue_next(s))
         {
-            other = ngx_queue_data(s, ngx_etcd_step_t, queue);
+            other = ngx_queue_data(s, ngx_etcd_txn_op_t, queue);
             key = &other->key;
 
             if (other->lease == 0
@@ -364,15 +367,15 @@ ngx_etcd_batch_blocked(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step)
 
 
 static Etcd__TxnRequest *
-ngx_etcd_batch_request(ngx_etcd_batch_call_t *call)
+ngx_etcd_txn_batch_request(ngx_etcd_txn_batch_call_t *call)
 {
-    ngx_uint_t               i;
-    ngx_queue_t             *q;
-    Etcd__RequestOp        **ops;
-    ngx_etcd_batch_part_t   *parts;
+    ngx_uint_t                  i;
+    ngx_queue_t                *q;
+    Etcd__RequestOp           **ops;
+    ngx_etcd_txn_batch_part_t  *parts;
 
     parts = ngx_pcalloc(call->pool,
-                        sizeof(ngx_etcd_batch_part_t) * call->nsteps);
+                        sizeof(ngx_etcd_txn_batch_part_t) * call->nsteps);
     ops = ngx_palloc(call->pool, sizeof(Etcd__RequestOp *) * call->nsteps);
 
     if (parts == NULL || ops == NULL) {
@@ -385,8 +388,8 @@ ngx_etcd_batch_request(ngx_etcd_batch_call_t *call)
          q != ngx_queue_sentinel(&call->steps);
          q = ngx_queue_next(q))
     {
-        ngx_etcd_batch_part(&parts[i],
-                            ngx_queue_data(q, ngx_etcd_step_t, queue));
+        ngx_etcd_txn_batch_part(&parts[i],
+                                ngx_queue_data(q, ngx_etcd_txn_op_t, queue));
 
         etcd__request_op__init(&parts[i].op);
 
@@ -425,7 +428,8 @@ ngx_etcd_batch_request(ngx_etcd_batch_call_t *call)
 
 
 static void
-ngx_etcd_batch_part(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
+    ngx_etcd_txn_op_t *step)
 {
     etcd__txn_request__init(&part->txn);
     etcd__request_op__init(&part->write_op);
@@ -435,21 +439,22 @@ ngx_etcd_batch_part(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
     part->txn.n_success = 1;
 
     if (step->lease != 0) {
-        ngx_etcd_batch_compare(part, step);
-        ngx_etcd_batch_put(part, step);
+        ngx_etcd_txn_batch_compare(part, step);
+        ngx_etcd_txn_batch_put(part, step);
         return;
     }
 
     if (step->created != 0 || step->latest != 0) {
-        ngx_etcd_batch_compare(part, step);
+        ngx_etcd_txn_batch_compare(part, step);
     }
 
-    ngx_etcd_batch_remove(part, step);
+    ngx_etcd_txn_batch_remove(part, step);
 }
 
 
 static void
-ngx_etcd_batch_compare(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_compare(ngx_etcd_txn_batch_part_t *part,
+    ngx_etcd_txn_op_t *step)
 {
     Etcd__Compare  *compare;
 
@@ -475,7 +480,7 @@ ngx_etcd_batch_compare(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
 
 
 static void
-ngx_etcd_batch_put(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *step)
 {
     etcd__put_request__init(&part->put);
 
@@ -519,7 +524,8 @@ ngx_etcd_batch_put(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
 
 
 static void
-ngx_etcd_batch_remove(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
+ngx_etcd_txn_batch_remove(ngx_etcd_txn_batch_part_t *part,
+    ngx_etcd_txn_op_t *step)
 {
     etcd__delete_range_request__init(&part->remove);
 
@@ -533,17 +539,18 @@ ngx_etcd_batch_remove(ngx_etcd_batch_part_t *part, ngx_etcd_step_t *step)
 
 
 static void
-ngx_etcd_batch_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
+ngx_etcd_txn_batch_answer(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
+    ngx_pool_t *pool)
 {
-    ngx_str_t               unusable;
-    Etcd__TxnResponse      *answer;
-    ngx_etcd_batch_call_t  *call;
+    ngx_str_t                   unusable;
+    Etcd__TxnResponse          *answer;
+    ngx_etcd_txn_batch_call_t  *call;
 
     call = unary->data;
     answer = (Etcd__TxnResponse *) response;
 
-    if (status == NGX_ETCD_GRPC_OK && !ngx_etcd_batch_valid(call, answer)) {
+    if (status == NGX_ETCD_GRPC_OK && !ngx_etcd_txn_batch_valid(call, answer)) {
         status = NGX_ETCD_GRPC_INTERNAL;
         ngx_str_set(&unusable, "the response could not be used");
         text = &unusable;
@@ -558,10 +565,10 @@ ngx_etcd_batch_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         && !ngx_etcd_backoff_retriable(status)
         && call->nsteps > 1)
     {
-        ngx_etcd_batch_split(call, status, text);
+        ngx_etcd_txn_batch_split(call, status, text);
 
     } else {
-        ngx_etcd_batch_end(call, status, text, answer);
+        ngx_etcd_txn_batch_end(call, status, text, answer);
     }
 
     if (pool != NULL) {
@@ -576,12 +583,12 @@ ngx_etcd_batch_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
  */
 
 static void
-ngx_etcd_batch_split(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
+ngx_etcd_txn_batch_split(ngx_etcd_txn_batch_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_queue_t       *q, *prev;
-    ngx_etcd_step_t   *step;
-    ngx_etcd_batch_t  *batch;
+    ngx_queue_t           *q, *prev;
+    ngx_etcd_txn_op_t     *step;
+    ngx_etcd_txn_batch_t  *batch;
 
     batch = call->batch;
 
@@ -590,7 +597,7 @@ ngx_etcd_batch_split(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
          q = prev)
     {
         prev = ngx_queue_prev(q);
-        step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+        step = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
         if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && step->lease != 0) {
             continue;
@@ -601,23 +608,23 @@ ngx_etcd_batch_split(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
 
         step->waiting = 1;
         step->alone = 1;
-        step->unknown |= ngx_etcd_batch_unknown(call);
+        step->unknown |= ngx_etcd_txn_batch_unknown(call);
     }
 
-    ngx_etcd_batch_end(call, status, text, NULL);
+    ngx_etcd_txn_batch_end(call, status, text, NULL);
 }
 
 
 static void
-ngx_etcd_batch_end(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, Etcd__TxnResponse *response)
+ngx_etcd_txn_batch_end(ngx_etcd_txn_batch_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, Etcd__TxnResponse *response)
 {
-    int64_t                    revision;
-    ngx_uint_t                 i, n;
-    ngx_queue_t               *q;
-    ngx_etcd_step_t           *step;
-    ngx_etcd_batch_t          *batch;
-    ngx_etcd_batch_outcome_t   outcome;
+    int64_t                        revision;
+    ngx_uint_t                     i, n;
+    ngx_queue_t                   *q;
+    ngx_etcd_txn_op_t             *step;
+    ngx_etcd_txn_batch_t          *batch;
+    ngx_etcd_txn_batch_outcome_t   outcome;
 
     batch = call->batch;
 
@@ -632,14 +639,14 @@ ngx_etcd_batch_end(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
         q = ngx_queue_head(&call->steps);
         ngx_queue_remove(q);
 
-        step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+        step = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
-        step->unknown |= ngx_etcd_batch_unknown(call);
+        step->unknown |= ngx_etcd_txn_batch_unknown(call);
 
         if (revision != 0
-            && ngx_etcd_batch_outcome(response, i, n, &outcome) == NGX_OK)
+            && ngx_etcd_txn_batch_outcome(response, i, n, &outcome) == NGX_OK)
         {
-            ngx_etcd_batch_result(step, &outcome, revision);
+            ngx_etcd_txn_batch_result(step, &outcome, revision);
         }
 
         step->done(step, status, text);
@@ -656,12 +663,13 @@ ngx_etcd_batch_end(ngx_etcd_batch_call_t *call, ngx_etcd_grpc_status_e status,
 /* everything that is looked at later is there */
 
 static ngx_uint_t
-ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call, Etcd__TxnResponse *response)
+ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,
+    Etcd__TxnResponse *response)
 {
-    ngx_uint_t                 i;
-    ngx_queue_t               *q;
-    ngx_etcd_step_t           *step;
-    ngx_etcd_batch_outcome_t   outcome;
+    ngx_uint_t                     i;
+    ngx_queue_t                   *q;
+    ngx_etcd_txn_op_t             *step;
+    ngx_etcd_txn_batch_outcome_t   outcome;
 
     if (response->header == NULL || response->header->revision <= 0) {
         return 0;
@@ -673,9 +681,9 @@ ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call, Etcd__TxnResponse *response)
          q != ngx_queue_sentinel(&call->steps);
          q = ngx_queue_next(q))
     {
-        step = ngx_queue_data(q, ngx_etcd_step_t, queue);
+        step = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
-        if (ngx_etcd_batch_outcome(response, i++, call->nsteps, &outcome)
+        if (ngx_etcd_txn_batch_outcome(response, i++, call->nsteps, &outcome)
             != NGX_OK)
         {
             return 0;
@@ -693,13 +701,13 @@ ngx_etcd_batch_valid(ngx_etcd_batch_call_t *call, Etcd__TxnResponse *response)
 /* NGX_ERROR: there is no answer to that step */
 
 static ngx_int_t
-ngx_etcd_batch_outcome(Etcd__TxnResponse *response, ngx_uint_t i, ngx_uint_t n,
-    ngx_etcd_batch_outcome_t *outcome)
+ngx_etcd_txn_batch_outcome(Etcd__TxnResponse *response, ngx_uint_t i,
+    ngx_uint_t n, ngx_etcd_txn_batch_outcome_t *outcome)
 {
     Etcd__ResponseOp  *op;
 
     if (n == 1) {
-        ngx_etcd_batch_alone(response, outcome);
+        ngx_etcd_txn_batch_alone(response, outcome);
         return NGX_OK;
     }
 
@@ -713,15 +721,15 @@ ngx_etcd_batch_outcome(Etcd__TxnResponse *response, ngx_uint_t i, ngx_uint_t n,
         return NGX_ERROR;
     }
 
-    ngx_etcd_batch_nested(op->response_txn, outcome);
+    ngx_etcd_txn_batch_nested(op->response_txn, outcome);
 
     return NGX_OK;
 }
 
 
 static void
-ngx_etcd_batch_alone(Etcd__TxnResponse *response,
-    ngx_etcd_batch_outcome_t *outcome)
+ngx_etcd_txn_batch_alone(Etcd__TxnResponse *response,
+    ngx_etcd_txn_batch_outcome_t *outcome)
 {
     size_t             i;
     Etcd__ResponseOp  *op;
@@ -729,7 +737,7 @@ ngx_etcd_batch_alone(Etcd__TxnResponse *response,
     outcome->succeeded = response->succeeded;
     outcome->range = NULL;
 
-    i = NGX_ETCD_BATCH_RANGE(response);
+    i = NGX_ETCD_TXN_BATCH_RANGE(response);
 
     if (i < response->n_responses) {
         op = response->responses[i];
@@ -742,8 +750,8 @@ ngx_etcd_batch_alone(Etcd__TxnResponse *response,
 
 
 static void
-ngx_etcd_batch_nested(Etcd__NestedTxnResponse *response,
-    ngx_etcd_batch_outcome_t *outcome)
+ngx_etcd_txn_batch_nested(Etcd__NestedTxnResponse *response,
+    ngx_etcd_txn_batch_outcome_t *outcome)
 {
     size_t                   i;
     Etcd__NestedResponseOp  *op;
@@ -751,7 +759,7 @@ ngx_etcd_batch_nested(Etcd__NestedTxnResponse *response,
     outcome->succeeded = response->succeeded;
     outcome->range = NULL;
 
-    i = NGX_ETCD_BATCH_RANGE(response);
+    i = NGX_ETCD_TXN_BATCH_RANGE(response);
 
     if (i < response->n_responses) {
         op = response->responses[i];
@@ -764,8 +772,8 @@ ngx_etcd_batch_nested(Etcd__NestedTxnResponse *response,
 
 
 static void
-ngx_etcd_batch_result(ngx_etcd_step_t *step, ngx_etcd_batch_outcome_t *outcome,
-    int64_t revision)
+ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *step,
+    ngx_etcd_txn_batch_outcome_t *outcome, int64_t revision)
 {
     Etcd__RangeResponse  *range;
 

@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_LIFETIME_H_INCLUDED_
-#define _NGX_ETCD_LIFETIME_H_INCLUDED_
+#ifndef _NGX_ETCD_LEASE_TTL_H_INCLUDED_
+#define _NGX_ETCD_LEASE_TTL_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -17,15 +17,15 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-#define NGX_ETCD_LIFETIME_MAX  9000000000    /* seconds: etcd's own limit */
+#define NGX_ETCD_LEASE_TTL_MAX 9000000000    /* seconds: etcd's own limit */
 
 
-typedef struct ngx_etcd_lifetime_s  ngx_etcd_lifetime_t;
+typedef struct ngx_etcd_lease_ttl_s  ngx_etcd_lease_ttl_t;
 
 
 /* one question at a time; may be asked again in done() */
 
-struct ngx_etcd_lifetime_s {
+struct ngx_etcd_lease_ttl_s {
     /* set by the caller, the rest zeroed */
 
     ngx_etcd_cluster_t              *cluster;
@@ -37,7 +37,7 @@ struct ngx_etcd_lifetime_s {
      * done(); valid until this returns.  The revision is one at which the
      * endpoint was then.  NULL: keys are not asked for.
      */
-    void                           (*keys)(ngx_etcd_lifetime_t *lifetime,
+    void                           (*keys)(ngx_etcd_lease_ttl_t *lease_ttl,
                                            ProtobufCBinaryData *keys,
                                            size_t n, int64_t revision);
 
@@ -46,7 +46,7 @@ struct ngx_etcd_lifetime_s {
      * not renewed, counted from when that was asked; 0: it is gone, or etcd
      * did not say.
      */
-    void                           (*done)(ngx_etcd_lifetime_t *lifetime,
+    void                           (*done)(ngx_etcd_lease_ttl_t *lease_ttl,
                                            uint64_t until);
     void                            *data;
 
@@ -58,10 +58,10 @@ struct ngx_etcd_lifetime_s {
 
 
 /* done() is never called before this returns */
-void ngx_etcd_lifetime_ask(ngx_etcd_lifetime_t *lifetime);
+void ngx_etcd_lease_ttl_ask(ngx_etcd_lease_ttl_t *lease_ttl);
 
 /* done() is not called any more; does nothing where nothing is asked */
-void ngx_etcd_lifetime_cancel(ngx_etcd_lifetime_t *lifetime);
+void ngx_etcd_lease_ttl_cancel(ngx_etcd_lease_ttl_t *lease_ttl);
 
 
-#endif /* _NGX_ETCD_LIFETIME_H_INCLUDED_ */
+#endif /* _NGX_ETCD_LEASE_TTL_H_INCLUDED_ */

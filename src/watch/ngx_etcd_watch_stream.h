@@ -12,8 +12,8 @@
  */
 
 
-#ifndef _NGX_ETCD_WATCHER_H_INCLUDED_
-#define _NGX_ETCD_WATCHER_H_INCLUDED_
+#ifndef _NGX_ETCD_WATCH_STREAM_H_INCLUDED_
+#define _NGX_ETCD_WATCH_STREAM_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -25,18 +25,18 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-#define NGX_ETCD_WATCHER_CREATES  16    /* unanswered creates on a stream */
-#define NGX_ETCD_WATCHER_LISTS    4     /* lists of members at one time */
+#define NGX_ETCD_WATCH_STREAM_CREATES 16    /* unanswered creates on a stream */
+#define NGX_ETCD_WATCH_STREAM_LISTS 4     /* lists of members at one time */
 
 
-typedef struct ngx_etcd_watcher_s  ngx_etcd_watcher_t;
+typedef struct ngx_etcd_watch_stream_s  ngx_etcd_watch_stream_t;
 
 
 typedef enum {
-    NGX_ETCD_WATCHER_DETACHED = 0,
-    NGX_ETCD_WATCHER_CREATING,          /* the create is not answered */
-    NGX_ETCD_WATCHER_ACTIVE             /* has an id */
-} ngx_etcd_watcher_state_e;
+    NGX_ETCD_WATCH_STREAM_DETACHED = 0,
+    NGX_ETCD_WATCH_STREAM_CREATING,          /* the create is not answered */
+    NGX_ETCD_WATCH_STREAM_ACTIVE        /* has an id */
+} ngx_etcd_watch_stream_state_e;
 
 
 /* Handlers must not remove members or destroy the stream. */
@@ -47,7 +47,7 @@ typedef struct {
 
     /*
      * The answer to the create.  The member is detached: it calls
-     * ngx_etcd_watcher_activate() if it goes on with the watch.
+     * ngx_etcd_watch_stream_activate() if it goes on with the watch.
      */
     void                       (*created)(void *data,
                                           Etcd__WatchResponse *response);
@@ -71,31 +71,31 @@ typedef struct {
 
     /* The stream is destroyed: the member stops timers and calls. */
     void                       (*stop)(void *data);
-} ngx_etcd_watcher_handlers_t;
+} ngx_etcd_watch_stream_handlers_t;
 
 
 typedef struct {
     /* set by the owner, the rest zeroed */
 
-    const ngx_etcd_watcher_handlers_t  *handlers;
-    void                               *data;
+    const ngx_etcd_watch_stream_handlers_t *handlers;
+    void                                   *data;
 
     /* to be read */
 
-    ngx_etcd_watcher_t                 *watcher;
-    ngx_etcd_watcher_state_e            state;
+    ngx_etcd_watch_stream_t                *stream;
+    ngx_etcd_watch_stream_state_e           state;
 
     /* private */
 
-    ngx_queue_t                         queue;      /* all members */
-    ngx_queue_t                         creating;   /* unanswered, in order */
-    ngx_rbtree_node_t                   node;       /* active, by id */
-    int64_t                             number;     /* of the create: the id
+    ngx_queue_t                             queue;  /* all members */
+    ngx_queue_t                             creating; /* unanswered, in order */
+    ngx_rbtree_node_t                       node;   /* active, by id */
+    int64_t                                 number; /* of the create: the id
                                                        that is expected */
-} ngx_etcd_watcher_member_t;
+} ngx_etcd_watch_stream_member_t;
 
 
-struct ngx_etcd_watcher_s {
+struct ngx_etcd_watch_stream_s {
     ngx_etcd_cluster_t          *cluster;
     ngx_etcd_fresh_t             fresh;
     ngx_uint_t                   nlisting;     /* kept by members */
@@ -131,65 +131,70 @@ struct ngx_etcd_watcher_s {
 
 
 /* NULL: no memory */
-ngx_etcd_watcher_t *ngx_etcd_watcher_create(ngx_etcd_cluster_t *cluster);
+ngx_etcd_watch_stream_t *ngx_etcd_watch_stream_create(
+    ngx_etcd_cluster_t *cluster);
 
 /* Ends the stream; members are not touched any more. */
-void ngx_etcd_watcher_destroy(ngx_etcd_watcher_t *watcher);
+void ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream);
 
 /* Opens the stream if that is possible now, and advances all members. */
-void ngx_etcd_watcher_advance(ngx_etcd_watcher_t *watcher);
+void ngx_etcd_watch_stream_advance(ngx_etcd_watch_stream_t *stream);
 
 
 /* A detached member joins, or leaves. */
-void ngx_etcd_watcher_add(ngx_etcd_watcher_t *watcher,
-    ngx_etcd_watcher_member_t *member);
-void ngx_etcd_watcher_remove(ngx_etcd_watcher_member_t *member);
+void ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
+    ngx_etcd_watch_stream_member_t *member);
+void ngx_etcd_watch_stream_remove(ngx_etcd_watch_stream_member_t *member);
 
-/* 1: ngx_etcd_watcher_create_watch() may be called now */
-ngx_uint_t ngx_etcd_watcher_accepts(ngx_etcd_watcher_t *watcher);
+/* 1: ngx_etcd_watch_stream_create_watch() may be called now */
+ngx_uint_t ngx_etcd_watch_stream_accepts(ngx_etcd_watch_stream_t *stream);
 
 /*
  * Creates a watch for a detached member; a revision of 0: from now on.
  * Otherwise NGX_OK, or the result of ngx_etcd_grpc_send().
  */
-ngx_int_t ngx_etcd_watcher_create_watch(ngx_etcd_watcher_member_t *member,
+ngx_int_t ngx_etcd_watch_stream_create_watch(
+    ngx_etcd_watch_stream_member_t *member,
     ngx_str_t *key, ngx_str_t *range_end, int64_t revision);
 
 /* The member goes on with the watch of that id. */
-void ngx_etcd_watcher_activate(ngx_etcd_watcher_member_t *member, int64_t id);
+void ngx_etcd_watch_stream_activate(ngx_etcd_watch_stream_member_t *member,
+    int64_t id);
 
 /* Tells etcd that nobody waits for the events of that id. */
-void ngx_etcd_watcher_cancel(ngx_etcd_watcher_t *watcher, int64_t id);
+void ngx_etcd_watch_stream_cancel(ngx_etcd_watch_stream_t *stream, int64_t id);
 
 /* In any state; etcd may still send responses, which are dropped. */
-void ngx_etcd_watcher_detach(ngx_etcd_watcher_member_t *member);
+void ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member);
 
 
 /*
  * Asks for the endpoint's revision, which the answer stores in "reached".
  * NGX_DECLINED: the stream is not open.
  */
-ngx_int_t ngx_etcd_watcher_progress(ngx_etcd_watcher_t *watcher);
+ngx_int_t ngx_etcd_watch_stream_progress(ngx_etcd_watch_stream_t *stream);
 
 /* Leaves the endpoint for that reason: the stream goes to another one. */
-void ngx_etcd_watcher_leave(ngx_etcd_watcher_t *watcher, ngx_str_t *reason);
+void ngx_etcd_watch_stream_leave(ngx_etcd_watch_stream_t *stream,
+    ngx_str_t *reason);
 
 /*
  * A response belonged to another member: answers to creates came out of order,
  * as those of a proxy may.  All members list again; the stream is the caller's
  * to end.
  */
-void ngx_etcd_watcher_mixed(ngx_etcd_watcher_t *watcher);
+void ngx_etcd_watch_stream_mixed(ngx_etcd_watch_stream_t *stream);
 
 /* The revision of the cluster, as a linearizable list says it. */
-void ngx_etcd_watcher_listed(ngx_etcd_watcher_t *watcher, int64_t revision);
+void ngx_etcd_watch_stream_listed(ngx_etcd_watch_stream_t *stream,
+    int64_t revision);
 
 /*
  * A watch was refused for the stream's token: the stream ends when there is
  * another token.  Active watches go on until then.
  */
-void ngx_etcd_watcher_unauthenticated(ngx_etcd_watcher_t *watcher,
+void ngx_etcd_watch_stream_unauthenticated(ngx_etcd_watch_stream_t *stream,
     ngx_str_t *text);
 
 
-#endif /* _NGX_ETCD_WATCHER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_WATCH_STREAM_H_INCLUDED_ */

@@ -9,8 +9,8 @@
  */
 
 
-#ifndef _NGX_ETCD_BATCH_H_INCLUDED_
-#define _NGX_ETCD_BATCH_H_INCLUDED_
+#ifndef _NGX_ETCD_TXN_BATCH_H_INCLUDED_
+#define _NGX_ETCD_TXN_BATCH_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -22,17 +22,17 @@
 
 /* of one Txn: etcd takes 128 operations, nested ones counted with it */
 
-#define NGX_ETCD_BATCH_STEPS  64
+#define NGX_ETCD_TXN_BATCH_STEPS  64
 
-#define NGX_ETCD_BATCH_CALLS  3      /* unanswered at one time */
+#define NGX_ETCD_TXN_BATCH_CALLS 3      /* unanswered at one time */
 
 /* what is in no hurry goes after that at the latest */
 
-#define NGX_ETCD_BATCH_LAZY   2      /* ms */
+#define NGX_ETCD_TXN_BATCH_LAZY 2      /* ms */
 
 
-typedef struct ngx_etcd_batch_s  ngx_etcd_batch_t;
-typedef struct ngx_etcd_step_s   ngx_etcd_step_t;
+typedef struct ngx_etcd_txn_batch_s  ngx_etcd_txn_batch_t;
+typedef struct ngx_etcd_txn_op_s  ngx_etcd_txn_op_t;
 
 
 /*
@@ -41,7 +41,7 @@ typedef struct ngx_etcd_step_s   ngx_etcd_step_t;
  * one it tells when that was created.  Both may be done twice.
  */
 
-struct ngx_etcd_step_s {
+struct ngx_etcd_txn_op_s {
     /* set by the caller, the rest zeroed; bytes must stay */
 
     ngx_str_t                    key;          /* with the namespace */
@@ -56,7 +56,7 @@ struct ngx_etcd_step_s {
                                                   before; 0: in any case */
 
     /* called once; the step may be used again, or freed, in here */
-    void                       (*done)(ngx_etcd_step_t *step,
+    void                       (*done)(ngx_etcd_txn_op_t *step,
                                        ngx_etcd_grpc_status_e status,
                                        ngx_str_t *text);
     void                        *data;
@@ -80,7 +80,7 @@ struct ngx_etcd_step_s {
 };
 
 
-struct ngx_etcd_batch_s {
+struct ngx_etcd_txn_batch_s {
     ngx_etcd_cluster_t          *cluster;
     ngx_queue_t                  steps;        /* to be sent, in order */
     ngx_queue_t                  calls;        /* unanswered */
@@ -90,26 +90,29 @@ struct ngx_etcd_batch_s {
 };
 
 
-void ngx_etcd_batch_init(ngx_etcd_batch_t *batch, ngx_etcd_cluster_t *cluster);
+void ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_cluster_t *cluster);
 
 /* no handler is called any more; what was sent may still be processed */
-void ngx_etcd_batch_done(ngx_etcd_batch_t *batch);
+void ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch);
 
 /*
  * done() is never called before this returns.  Steps are done in any order,
  * but for a put: deletes below its range that were added before are done
  * before it.
  */
-void ngx_etcd_batch_add(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step);
+void ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_txn_op_t *step);
 
 /* likewise, but it goes with the next that is added, or after _LAZY */
-void ngx_etcd_batch_add_lazy(ngx_etcd_batch_t *batch, ngx_etcd_step_t *step);
+void ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_txn_op_t *step);
 
 /* NGX_OK: it was not sent, and is not; NGX_DECLINED: it is on its way */
-ngx_int_t ngx_etcd_batch_withdraw(ngx_etcd_step_t *step);
+ngx_int_t ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *step);
 
 /* 1 if it waits to be sent */
-#define ngx_etcd_step_waiting(step)  ((step)->waiting)
+#define ngx_etcd_txn_op_waiting(step)  ((step)->waiting)
 
 
-#endif /* _NGX_ETCD_BATCH_H_INCLUDED_ */
+#endif /* _NGX_ETCD_TXN_BATCH_H_INCLUDED_ */

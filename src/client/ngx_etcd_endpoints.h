@@ -20,8 +20,8 @@
  */
 
 
-#ifndef _NGX_ETCD_ROSTER_H_INCLUDED_
-#define _NGX_ETCD_ROSTER_H_INCLUDED_
+#ifndef _NGX_ETCD_ENDPOINTS_H_INCLUDED_
+#define _NGX_ETCD_ENDPOINTS_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -29,12 +29,12 @@
 #include <ngx_etcd_url.h>
 
 
-#define NGX_ETCD_ROSTER_MAX       16
+#define NGX_ETCD_ENDPOINTS_MAX    16
 
 /* ms set aside: a random time up to BASE * 2^(failures - 1), up to MAX */
 
-#define NGX_ETCD_ROSTER_ASIDE      5000
-#define NGX_ETCD_ROSTER_ASIDE_MAX  60000
+#define NGX_ETCD_ENDPOINTS_ASIDE   5000
+#define NGX_ETCD_ENDPOINTS_ASIDE_MAX  60000
 
 
 typedef enum {
@@ -52,7 +52,7 @@ typedef struct {
                                                    ngx_etcd_clock() */
     uint64_t                     tried;         /* when last */
     ngx_uint_t                   failures;      /* in a row */
-    ngx_uint_t                   connecting;    /* links that do so */
+    ngx_uint_t                   connecting;    /* subchannels that do so */
     ngx_uint_t                   connected;
     unsigned                     failed:1;      /* at the last attempt */
     unsigned                     listed:1;      /* still advertised */
@@ -60,52 +60,52 @@ typedef struct {
 
 
 typedef struct {
-    ngx_etcd_place_t             places[NGX_ETCD_ROSTER_MAX];
+    ngx_etcd_place_t             places[NGX_ETCD_ENDPOINTS_MAX];
     ngx_uint_t                   home;          /* index */
     ngx_int_t                    current;       /* of the streams, in use or
                                                    tried last; or -1 */
     ngx_uint_t                   version;       /* counts all changes */
     ngx_log_t                   *log;
-} ngx_etcd_roster_t;
+} ngx_etcd_endpoints_t;
 
 
 /* the configured ones, of ngx_etcd_endpoint_t, which stay; draws the home */
-void ngx_etcd_roster_init(ngx_etcd_roster_t *roster, ngx_array_t *endpoints,
-    ngx_log_t *log);
-void ngx_etcd_roster_done(ngx_etcd_roster_t *roster);
+void ngx_etcd_endpoints_init(ngx_etcd_endpoints_t *endpoints,
+    ngx_array_t *array, ngx_log_t *log);
+void ngx_etcd_endpoints_done(ngx_etcd_endpoints_t *endpoints);
 
-ngx_etcd_place_t *ngx_etcd_roster_home(ngx_etcd_roster_t *roster);
+ngx_etcd_place_t *ngx_etcd_endpoints_home(ngx_etcd_endpoints_t *endpoints);
 
 /*
  * The one to try next: any that is not set aside, or the one whose last try
  * is the longest ago; the exception, or NULL, only where there is no other.
  */
-ngx_etcd_place_t *ngx_etcd_roster_choose(ngx_etcd_roster_t *roster,
+ngx_etcd_place_t *ngx_etcd_endpoints_choose(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *except);
 
-ngx_uint_t ngx_etcd_roster_count(ngx_etcd_roster_t *roster);
+ngx_uint_t ngx_etcd_endpoints_count(ngx_etcd_endpoints_t *endpoints);
 
-/* what a link does there: in this order, left() at any time */
-void ngx_etcd_roster_connecting(ngx_etcd_roster_t *roster,
+/* what a subchannel does there: in this order, left() at any time */
+void ngx_etcd_endpoints_connecting(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
-void ngx_etcd_roster_connected(ngx_etcd_roster_t *roster,
+void ngx_etcd_endpoints_connected(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
-void ngx_etcd_roster_left(ngx_etcd_roster_t *roster, ngx_etcd_place_t *place,
-    ngx_uint_t connected);
+void ngx_etcd_endpoints_left(ngx_etcd_endpoints_t *endpoints,
+    ngx_etcd_place_t *place, ngx_uint_t connected);
 
 /*
  * It did not do what it should, now: it is set aside.  A connection that had
  * proved itself before makes this the first failure.
  */
-void ngx_etcd_roster_failed(ngx_etcd_roster_t *roster, ngx_etcd_place_t *place,
-    ngx_uint_t proved);
+void ngx_etcd_endpoints_failed(ngx_etcd_endpoints_t *endpoints,
+    ngx_etcd_place_t *place, ngx_uint_t proved);
 
 /* an attempt as of now is the streams' */
-void ngx_etcd_roster_set_current(ngx_etcd_roster_t *roster,
+void ngx_etcd_endpoints_set_current(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
 
-ngx_etcd_endpoint_state_e ngx_etcd_roster_state(ngx_etcd_place_t *place);
-ngx_uint_t ngx_etcd_roster_learned(ngx_etcd_place_t *place);
+ngx_etcd_endpoint_state_e ngx_etcd_endpoints_state(ngx_etcd_place_t *place);
+ngx_uint_t ngx_etcd_endpoints_learned(ngx_etcd_place_t *place);
 
 /*
  * What members advertise: begin(), add() for each, end(), which drops those
@@ -114,10 +114,10 @@ ngx_uint_t ngx_etcd_roster_learned(ngx_etcd_place_t *place);
  * add() takes over the pool, which holds the endpoint, with NGX_OK;
  * NGX_DECLINED: there is no room.
  */
-void ngx_etcd_roster_merge_begin(ngx_etcd_roster_t *roster);
-ngx_int_t ngx_etcd_roster_merge_add(ngx_etcd_roster_t *roster,
+void ngx_etcd_endpoints_merge_begin(ngx_etcd_endpoints_t *endpoints);
+ngx_int_t ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints,
     ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
-void ngx_etcd_roster_merge_end(ngx_etcd_roster_t *roster);
+void ngx_etcd_endpoints_merge_end(ngx_etcd_endpoints_t *endpoints);
 
 
-#endif /* _NGX_ETCD_ROSTER_H_INCLUDED_ */
+#endif /* _NGX_ETCD_ENDPOINTS_H_INCLUDED_ */

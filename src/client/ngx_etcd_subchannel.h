@@ -7,8 +7,8 @@
  */
 
 
-#ifndef _NGX_ETCD_LINK_H_INCLUDED_
-#define _NGX_ETCD_LINK_H_INCLUDED_
+#ifndef _NGX_ETCD_SUBCHANNEL_H_INCLUDED_
+#define _NGX_ETCD_SUBCHANNEL_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -17,42 +17,43 @@
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_http2.h>
 #include <ngx_etcd_lookup.h>
-#include <ngx_etcd_roster.h>
+#include <ngx_etcd_endpoints.h>
 
 
-typedef struct ngx_etcd_link_s  ngx_etcd_link_t;
+typedef struct ngx_etcd_subchannel_s  ngx_etcd_subchannel_t;
 
 
 typedef enum {
-    NGX_ETCD_LINK_CLOSED = 0,
-    NGX_ETCD_LINK_RESOLVING,
-    NGX_ETCD_LINK_CONNECTING,
-    NGX_ETCD_LINK_READY
-} ngx_etcd_link_state_e;
+    NGX_ETCD_SUBCHANNEL_CLOSED = 0,
+    NGX_ETCD_SUBCHANNEL_RESOLVING,
+    NGX_ETCD_SUBCHANNEL_CONNECTING,
+    NGX_ETCD_SUBCHANNEL_READY
+} ngx_etcd_subchannel_state_e;
 
 
-struct ngx_etcd_link_s {
+struct ngx_etcd_subchannel_s {
     /* set by the owner, the rest zeroed */
 
     ngx_etcd_cluster_t          *cluster;
     void                        *data;
 
     /* as of ngx_etcd_http2_conf_t */
-    void                       (*ready)(ngx_etcd_link_t *link);
-    void                       (*alive)(ngx_etcd_link_t *link);
-    void                       (*pong)(ngx_etcd_link_t *link, uint64_t sent);
-    void                       (*draining)(ngx_etcd_link_t *link);
+    void                       (*ready)(ngx_etcd_subchannel_t *subchannel);
+    void                       (*alive)(ngx_etcd_subchannel_t *subchannel);
+    void                       (*pong)(ngx_etcd_subchannel_t *subchannel,
+                                       uint64_t sent);
+    void                       (*draining)(ngx_etcd_subchannel_t *subchannel);
 
     /*
-     * The endpoint failed: the link is closed, and may be opened again from
-     * here.  Never called before ngx_etcd_link_open() returns.
+     * The endpoint failed: the subchannel is closed, and may be opened again
+     * from here.  Never called before ngx_etcd_subchannel_open() returns.
      */
-    void                       (*failed)(ngx_etcd_link_t *link,
+    void                       (*failed)(ngx_etcd_subchannel_t *subchannel,
                                          ngx_str_t *reason);
 
     /* to be read */
 
-    ngx_etcd_link_state_e        state;
+    ngx_etcd_subchannel_state_e  state;
     ngx_etcd_place_t            *place;         /* where it is, or was last */
     ngx_etcd_http2_t            *h2;            /* NULL unless connecting or
                                                    ready */
@@ -71,10 +72,11 @@ struct ngx_etcd_link_s {
 
 
 /* a closed one */
-void ngx_etcd_link_open(ngx_etcd_link_t *link, ngx_etcd_place_t *place);
+void ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
+    ngx_etcd_place_t *place);
 
 /* as ngx_etcd_http2_close(); does nothing to a closed one */
-void ngx_etcd_link_close(ngx_etcd_link_t *link);
+void ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel);
 
 
-#endif /* _NGX_ETCD_LINK_H_INCLUDED_ */
+#endif /* _NGX_ETCD_SUBCHANNEL_H_INCLUDED_ */

@@ -1,0 +1,214 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * An object is at the place that its hash says, or at one after it, without
+ * free ones in between.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_hash_table.h>
+#include <ngx_etcd_siphash.h>
+
+
+#define ngx_etcd_hash_table_at(map, n)    ((n) & ((map)->nplaces - 1))
+
+
+static ngx_int_t ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *map);
+static void ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *map, ngx_str_t *str,
+    uint32_t hash);
+
+
+void
+ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *map, ngx_log_t *log)
+{
+    ngx_memzero(map, sizeof(ngx_etcd_hash_table_t));
+
+    map->log = log;
+}
+
+
+void
+ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *map)
+{
+    if (map->nplaces != 0) {
+        ngx_free(map->places);
+    }
+
+    ngx_etcd_hash_table_init(map, map->log);
+}
+
+
+void *
+ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *map, ngx_str_t *str)
+{
+    uint32_t                      hash;
+    ngx_uint_t                    i;
+    ngx_etcd_hash_table_place_t  *place;
+
+    if (map->nplaces == 0) {
+        return NULL;
+    }
+
+    hash = ngx_etcd_siphash(str);
+
+    for (i = ngx_etcd_hash_table_at(map, hash);
+         /* void */ ;
+         i = ngx_etcd_hash_table_at(map, i + 1))
+    {
+        place = &map->places[i];
+
+        if (place->str == NULL) {
+            return NULL;
+        }
+
+        if (place->hash == hash
+            && place->str->len == str->len
+            && ngx_memcmp(place->str->data, str->data, str->len) == 0)
+        {
+            return place->str;
+        }
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_hash_table_insert(ngx_etcd_hash_table_t *map, ngx_str_t *str)
+{
+    if (map->n >= map->nplaces / 4 * 3
+        && ngx_etcd_hash_table_grow(map) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_hash_table_put(map, str, ngx_etcd_siphash(str));
+    map->n++;
+
+    return NGX_OK;
+}
+
+
+void *
+ngx_etcd_hash_table_add(ngx_etcd_hash_table_t *map, ngx_str_t *str, size_t size)
+{
+    ngx_str_t  *object;
+
+    object = ngx_calloc(size + str->len, map->log);
+    if (object == NULL) {
+        return NULL;
+    }
+
+    object->len = str->len;
+    object->data = (u_char *) object + size;
+    ngx_memcpy(object->data, str->data, str->len);
+
+    if (ngx_etcd_hash_table_insert(map, object) != NGX_OK) {
+        ngx_free(object);
+        return NULL;
+    }
+
+    return object;
+}
+
+
+ngx_int_t
+ngx_etcd_hash_table_reserve(ngx_etcd_hash_table_t *map, ngx_uint_t n)
+{
+    while (map->n + n > map->nplaces / 4 * 3) {
+        if (ngx_etcd_hash_table_grow(map) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *map, ngx_str_t *str)
+{
+    ngx_uint_t                    i, j, home;
+    ngx_etcd_hash_table_place_t  *places;
+
+    places = map->places;
+    i = ngx_etcd_hash_table_at(map, ngx_etcd_siphash(str));
+
+    while (places[i].str != str) {
+        i = ngx_etcd_hash_table_at(map, i + 1);
+    }
+
+    /* into the gap goes what may be there, and so on with the gap of that */
+
+    for (j = ngx_etcd_hash_table_at(map, i + 1);
+         places[j].str != NULL;
+         j = ngx_etcd_hash_table_at(map, j + 1))
+    {
+        home = places[j].hash;
+
+        if (ngx_etcd_hash_table_at(map,
+                                   j - home) >= ngx_etcd_hash_table_at(map,
+                                                                       j - i)) {
+            places[i] = places[j];
+            i = j;
+        }
+    }
+
+    places[i].str = NULL;
+    map->n--;
+}
+
+
+static ngx_int_t
+ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *map)
+{
+    ngx_uint_t                    i, n;
+    ngx_etcd_hash_table_place_t  *places, *old;
+
+    if (ngx_etcd_siphash_init(map->log) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    n = map->nplaces;
+    old = map->places;
+
+    places = ngx_calloc(ngx_max(n * 2,
+                                16) * sizeof(ngx_etcd_hash_table_place_t),
+                        map->log);
+    if (places == NULL) {
+        return NGX_ERROR;
+    }
+
+    map->places = places;
+    map->nplaces = ngx_max(n * 2, 16);
+
+    for (i = 0; i < n; i++) {
+        if (old[i].str != NULL) {
+            ngx_etcd_hash_table_put(map, old[i].str, old[i].hash);
+        }
+    }
+
+    if (n != 0) {
+        ngx_free(old);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *map, ngx_str_t *str,
+    uint32_t hash)
+{
+    ngx_uint_t  i;
+
+    i = ngx_etcd_hash_table_at(map, hash);
+
+    while (map->places[i].str != NULL) {
+        i = ngx_etcd_hash_table_at(map, i + 1);
+    }
+
+    map->places[i].str = str;
+    map->places[i].hash = hash;
+}

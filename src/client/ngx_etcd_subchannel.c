@@ -1,0 +1,364 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_subchannel.h>
+
+
+static void ngx_etcd_subchannel_resolve(ngx_etcd_subchannel_t *subchannel);
+static void ngx_etcd_subchannel_resolved(void *data);
+static void ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel);
+static ngx_int_t ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel);
+static ngx_int_t ngx_etcd_subchannel_dial_next(
+    ngx_etcd_subchannel_t *subchannel,
+    ngx_str_t *reason);
+static void ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
+    ngx_etcd_endpoint_t *endpoint);
+static void ngx_etcd_subchannel_refused(ngx_event_t *ev);
+static void ngx_etcd_subchannel_ready(void *data);
+static void ngx_etcd_subchannel_alive(void *data);
+static void ngx_etcd_subchannel_pong(void *data, uint64_t sent);
+static void ngx_etcd_subchannel_draining(void *data);
+static void ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason);
+static void ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel,
+    ngx_str_t *reason);
+static void ngx_etcd_subchannel_pings(ngx_etcd_subchannel_t *subchannel);
+
+
+void
+ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
+    ngx_etcd_place_t *place)
+{
+    ngx_etcd_endpoint_t  *endpoint;
+
+    subchannel->place = place;
+    subchannel->pings = 0;
+    subchannel->tried = 0;
+
+    subchannel->refused.handler = ngx_etcd_subchannel_refused;
+    subchannel->refused.data = subchannel;
+    subchannel->refused.log = subchannel->cluster->log;
+
+    ngx_etcd_endpoints_connecting(&subchannel->cluster->endpoints, place);
+
+    endpoint = place->endpoint;
+
+    if (endpoint->addr.sockaddr == NULL) {
+        ngx_etcd_subchannel_resolve(subchannel);
+        return;
+    }
+
+    subchannel->addrs = &endpoint->addr;
+    subchannel->naddrs = 1;
+
+    if (ngx_etcd_subchannel_dial(subchannel) != NGX_OK) {
+        ngx_post_event(&subchannel->refused, &ngx_posted_events);
+    }
+}
+
+
+void
+ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_uint_t         ready;
+    ngx_etcd_http2_t  *h2;
+
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_CLOSED) {
+        return;
+    }
+
+    ready = (subchannel->state == NGX_ETCD_SUBCHANNEL_READY);
+    h2 = subchannel->h2;
+
+    /* calls that end now find the subchannel closed */
+
+    subchannel->state = NGX_ETCD_SUBCHANNEL_CLOSED;
+    subchannel->h2 = NULL;
+
+    ngx_etcd_lookup_cancel(&subchannel->lookup);
+
+    if (subchannel->refused.posted) {
+        ngx_delete_posted_event(&subchannel->refused);
+    }
+
+    ngx_etcd_endpoints_left(&subchannel->cluster->endpoints, subchannel->place,
+                            ready);
+
+    if (h2 != NULL) {
+        ngx_etcd_http2_close(h2);
+    }
+}
+
+
+static void
+ngx_etcd_subchannel_resolve(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_etcd_lookup_t        *lookup;
+    ngx_etcd_endpoint_t      *endpoint;
+    ngx_etcd_cluster_conf_t  *conf;
+
+    conf = subchannel->cluster->conf;
+    endpoint = subchannel->place->endpoint;
+
+    subchannel->state = NGX_ETCD_SUBCHANNEL_RESOLVING;
+
+    lookup = &subchannel->lookup;
+
+    lookup->resolver = conf->resolver;
+    lookup->timeout = conf->resolver_timeout;
+    lookup->name = endpoint->host;
+    lookup->port = endpoint->port;
+    lookup->done = ngx_etcd_subchannel_resolved;
+    lookup->data = subchannel;
+
+    ngx_etcd_lookup_start(lookup, subchannel->cluster->log);
+}
+
+
+static void
+ngx_etcd_subchannel_resolved(void *data)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    ngx_str_t  reason;
+
+    subchannel->addrs = subchannel->lookup.addrs;
+    subchannel->naddrs = subchannel->lookup.naddrs;
+
+    if (subchannel->naddrs == 0) {
+        ngx_etcd_subchannel_fail(subchannel, &subchannel->lookup.reason);
+        return;
+    }
+
+    ngx_etcd_subchannel_foreign(subchannel);
+
+    if (subchannel->naddrs == 0) {
+        ngx_str_set(&reason, "it leads to the own machine");
+        ngx_etcd_subchannel_fail(subchannel, &reason);
+        return;
+    }
+
+    if (ngx_etcd_subchannel_dial(subchannel) == NGX_OK) {
+        return;
+    }
+
+    ngx_str_set(&reason, "connect() failed");
+
+    if (ngx_etcd_subchannel_dial_next(subchannel, &reason) != NGX_OK) {
+        ngx_etcd_subchannel_fail(subchannel, &reason);
+    }
+}
+
+
+/* a name that was advertised means what it does on the member, or nothing */
+
+static void
+ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_uint_t  i, n;
+
+    if (!ngx_etcd_endpoints_learned(subchannel->place)
+        || ngx_etcd_cluster_local(subchannel->cluster->conf))
+    {
+        return;
+    }
+
+    n = 0;
+
+    for (i = 0; i < subchannel->naddrs; i++) {
+        if (!ngx_etcd_url_local(subchannel->addrs[i].sockaddr)) {
+            subchannel->addrs[n++] = subchannel->addrs[i];
+        }
+    }
+
+    subchannel->naddrs = n;
+}
+
+
+/* the address whose turn it is */
+
+static ngx_int_t
+ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_endpoint_t      *endpoint;
+    ngx_etcd_http2_conf_t    *conf;
+    ngx_etcd_cluster_conf_t  *ccf;
+
+    cluster = subchannel->cluster;
+    ccf = cluster->conf;
+    conf = &subchannel->conf;
+    endpoint = subchannel->place->endpoint;
+
+    ngx_memzero(conf, sizeof(ngx_etcd_http2_conf_t));
+
+    conf->addr = &subchannel->addrs[subchannel->tried];
+    conf->authority = endpoint->authority;
+    conf->name = endpoint->url;
+    conf->connect_timeout = ccf->connect_timeout;
+    conf->ping_interval = ngx_etcd_cluster_ping_interval(cluster);
+    conf->ping_timeout = ccf->ping_timeout;
+    conf->max_message_size = ccf->max_message_size;
+    conf->ready = ngx_etcd_subchannel_ready;
+    conf->alive = ngx_etcd_subchannel_alive;
+    conf->pong = ngx_etcd_subchannel_pong;
+    conf->draining = ngx_etcd_subchannel_draining;
+    conf->closed = ngx_etcd_subchannel_closed;
+    conf->data = subchannel;
+
+    if (endpoint->secure) {
+        ngx_etcd_subchannel_secure(subchannel, endpoint);
+    }
+
+    subchannel->state = NGX_ETCD_SUBCHANNEL_CONNECTING;
+    subchannel->h2 = ngx_etcd_http2_connect(conf, cluster->log);
+
+    return (subchannel->h2 != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+/* NGX_DECLINED: no further address */
+
+static ngx_int_t
+ngx_etcd_subchannel_dial_next(ngx_etcd_subchannel_t *subchannel,
+    ngx_str_t *reason)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = subchannel->cluster;
+
+    while (subchannel->tried + 1 < subchannel->naddrs && !ngx_exiting) {
+
+        ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                      "etcd cluster \"%V\": endpoint %V: %V failed: %V, "
+                      "trying its next address",
+                      &cluster->conf->name, &subchannel->place->endpoint->url,
+                      &subchannel->addrs[subchannel->tried].name, reason);
+
+        subchannel->tried++;
+
+        if (ngx_etcd_subchannel_dial(subchannel) == NGX_OK) {
+            return NGX_OK;
+        }
+    }
+
+    return NGX_DECLINED;
+}
+
+
+static void
+ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
+    ngx_etcd_endpoint_t *endpoint)
+{
+    ngx_etcd_ssl_t      *ssl;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = subchannel->cluster;
+    ssl = cluster->conf->ssl;
+
+    ngx_etcd_ssl_refresh(ssl, "cluster", &cluster->conf->name, cluster->log);
+
+    subchannel->conf.ssl = ssl;
+    subchannel->conf.ssl_name = ssl->name.len ? ssl->name : endpoint->host;
+}
+
+
+static void
+ngx_etcd_subchannel_refused(ngx_event_t *ev)
+{
+    ngx_str_t  reason;
+
+    ngx_str_set(&reason, "connect() failed");
+
+    ngx_etcd_subchannel_fail(ev->data, &reason);
+}
+
+
+static void
+ngx_etcd_subchannel_ready(void *data)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    subchannel->state = NGX_ETCD_SUBCHANNEL_READY;
+    subchannel->since = ngx_current_msec;
+
+    ngx_etcd_endpoints_connected(&subchannel->cluster->endpoints,
+                                 subchannel->place);
+
+    subchannel->ready(subchannel);
+}
+
+
+static void
+ngx_etcd_subchannel_alive(void *data)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    subchannel->alive(subchannel);
+}
+
+
+static void
+ngx_etcd_subchannel_pong(void *data, uint64_t sent)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    subchannel->pong(subchannel, sent);
+}
+
+
+static void
+ngx_etcd_subchannel_draining(void *data)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    ngx_etcd_subchannel_pings(subchannel);
+
+    subchannel->draining(subchannel);
+}
+
+
+static void
+ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    /* the GOAWAY may have come together with the end */
+
+    ngx_etcd_subchannel_pings(subchannel);
+    subchannel->h2 = NULL;
+
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_CONNECTING
+        && ngx_etcd_subchannel_dial_next(subchannel, reason) == NGX_OK)
+    {
+        return;
+    }
+
+    ngx_etcd_subchannel_fail(subchannel, reason);
+}
+
+
+static void
+ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
+{
+    ngx_etcd_subchannel_close(subchannel);
+
+    subchannel->failed(subchannel, reason);
+}
+
+
+/* once for a connection: the next one is to ping less often */
+
+static void
+ngx_etcd_subchannel_pings(ngx_etcd_subchannel_t *subchannel)
+{
+    if (!subchannel->pings && ngx_etcd_http2_too_many_pings(subchannel->h2)) {
+        subchannel->pings = 1;
+        subchannel->cluster->too_many_pings++;
+    }
+}

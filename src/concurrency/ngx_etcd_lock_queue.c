@@ -1,0 +1,454 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_escape.h>
+#include <ngx_etcd_lock_queue.h>
+
+
+static void ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror,
+    int64_t revision);
+static void ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue);
+static ngx_etcd_lock_queue_key_t *ngx_etcd_lock_queue_find(
+    ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name);
+static void ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue);
+static void ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_mirror_entry_t *entry);
+static ngx_uint_t ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_str_t *key);
+
+
+ngx_int_t
+ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
+{
+    u_char                   *p;
+    ngx_str_t                *ns;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = lock_queue->locks;
+    ns = &locks->cluster->conf->key_namespace;
+
+    p = ngx_pnalloc(lock_queue->pool, ns->len + lock_queue->prefix.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    lock_queue->from.data = p;
+    lock_queue->from.len = ns->len + lock_queue->prefix.len;
+
+    p = ngx_cpymem(p, ns->data, ns->len);
+    ngx_memcpy(p, lock_queue->prefix.data, lock_queue->prefix.len);
+
+    lock_queue->to = ngx_etcd_range_prefix_end(lock_queue->pool,
+                                               &lock_queue->from);
+
+    if (lock_queue->to.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    mirror = &lock_queue->mirror;
+
+    mirror->name = locks->name;
+    mirror->entries.order = NGX_ETCD_MIRROR_BY_CREATE;
+    mirror->changed = ngx_etcd_lock_queue_changed;
+    mirror->removed = ngx_etcd_lock_queue_removed;
+    mirror->complete = ngx_etcd_lock_queue_complete;
+    mirror->data = lock_queue;
+
+    mirror->watch.prefix = lock_queue->prefix;
+    mirror->watch.prompt = 1;
+    mirror->watch.pool = lock_queue->pool;
+
+    ngx_etcd_mirror_init(mirror, locks->cluster->log);
+
+    ngx_queue_init(&lock_queue->keys);
+    ngx_queue_init(&lock_queue->leaving);
+    ngx_queue_insert_tail(&locks->lock_queues, &lock_queue->queue);
+
+    ngx_etcd_lock_session_know(locks, &lock_queue->from);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue)
+{
+    if (!ngx_queue_empty(&lock_queue->keys)
+        || !ngx_queue_empty(&lock_queue->leaving)
+        || lock_queue->acquiring)
+    {
+        return NGX_AGAIN;
+    }
+
+    if (ngx_etcd_mirror_stop(&lock_queue->mirror) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    ngx_etcd_lock_queue_stop_poll(lock_queue);
+
+    ngx_queue_remove(&lock_queue->queue);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
+{
+    /* without memory it is tried again by the next that waits */
+
+    if (!lock_queue->watched) {
+        lock_queue->watched = (ngx_etcd_mirror_start(&lock_queue->mirror,
+                                                     lock_queue->locks->stream)
+                            == NGX_OK);
+    }
+}
+
+
+void
+ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    /*
+     * One at a time: those that are put by one transaction are created at
+     * the same revision, and nobody could tell which is the first.
+     */
+
+    if (lock_queue->acquiring
+        || lock_queue->locks->session.state != NGX_ETCD_SESSION_HELD)
+    {
+        return;
+    }
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->state == NGX_ETCD_MUTEX_PENDING) {
+            key->handlers->put(key);
+            return;
+        }
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_lock_queue_lost(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
+    int64_t created)
+{
+    ngx_etcd_mirror_entry_t  *own;
+
+    if (!ngx_etcd_mirror_covers(&lock_queue->mirror, created)) {
+        return 0;
+    }
+
+    own = ngx_etcd_mirror_find(&lock_queue->mirror, key);
+
+    return own == NULL || own->create_revision != created;
+}
+
+
+ngx_uint_t
+ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
+    int64_t created)
+{
+    ngx_uint_t                before;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *own, *other;
+
+    mirror = &lock_queue->mirror;
+
+    if (!mirror->synced) {
+        return 0;
+    }
+
+    /* only who has seen the own key has seen all that were before it */
+
+    own = ngx_etcd_mirror_find(mirror, key);
+
+    if (own == NULL || own->create_revision != created) {
+        return 0;
+    }
+
+    before = 0;
+
+    for (other = ngx_etcd_mirror_first(mirror);
+         other != NULL && other->create_revision <= created;
+         other = ngx_etcd_mirror_next(mirror, other))
+    {
+        if (other->create_revision < created
+            || (other != own
+                && ngx_memn2cmp(other->key.data, key->data, other->key.len,
+                                key->len) < 0))
+        {
+            before++;
+        }
+
+        if (before == lock_queue->permits) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+ngx_int_t
+ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
+    int64_t created)
+{
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *own;
+
+    mirror = &lock_queue->mirror;
+
+    if (!mirror->synced) {
+        return NGX_AGAIN;
+    }
+
+    own = ngx_etcd_mirror_find(mirror, key);
+
+    if (own == NULL || own->create_revision != created) {
+        return NGX_AGAIN;
+    }
+
+    return (mirror->entries.n == 1) ? NGX_OK : NGX_BUSY;
+}
+
+
+void
+ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue)
+{
+    lock_queue->poll.heard = ngx_current_msec;
+    lock_queue->poll.missed = 0;
+}
+
+
+void
+ngx_etcd_lock_queue_stop_poll(ngx_etcd_lock_queue_t *lock_queue)
+{
+    if (lock_queue->poll.asking) {
+        lock_queue->poll.asking = 0;
+        ngx_etcd_range_cancel(&lock_queue->poll.range);
+    }
+
+    lock_queue->poll.missed = 0;
+}
+
+
+void
+ngx_etcd_lock_queue_doubt(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = lock_queue->locks->cluster;
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": lock \"%V\" has been waited for for "
+                  "long, reading its keys again", &cluster->conf->name,
+                  &lock_queue->prefix);
+
+    if (lock_queue->watched) {
+        ngx_etcd_mirror_again(&lock_queue->mirror, 0);
+
+    } else {
+        ngx_etcd_lock_queue_watch(lock_queue);
+    }
+}
+
+
+static void
+ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_lock_queue_t  *lock_queue = mirror->data;
+
+    lock_queue->news = 1;
+
+    ngx_etcd_lock_queue_heard(lock_queue);
+    ngx_etcd_lock_queue_report(lock_queue, entry);
+}
+
+
+/* what etcd tells of an own key holds whatever else is known */
+
+static void
+ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_lock_queue_t      *lock_queue;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    lock_queue = mirror->data;
+    lock_queue->news = 1;
+
+    ngx_etcd_lock_queue_heard(lock_queue);
+
+    key = ngx_etcd_lock_queue_find(lock_queue, &entry->key);
+
+    if (key != NULL
+        && key->created != 0
+        && key->created < entry->mod_revision)
+    {
+        key->handlers->gone(key);
+    }
+}
+
+
+static void
+ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_etcd_lock_queue_t  *lock_queue;
+
+    lock_queue = mirror->data;
+
+    if (mirror->relisted) {
+        ngx_etcd_lock_queue_heard(lock_queue);
+        ngx_etcd_lock_queue_missing(lock_queue);
+
+    } else if (!lock_queue->news) {
+        return;
+    }
+
+    lock_queue->news = 0;
+    ngx_etcd_lock_queue_look(lock_queue);
+}
+
+
+/* keys of ours that a newer list does not have */
+
+static void
+ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_queue_t                *q, *next;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->created != 0
+            && ngx_etcd_lock_queue_lost(lock_queue, &key->own, key->created))
+        {
+            key->handlers->gone(key);
+        }
+    }
+}
+
+
+static ngx_etcd_lock_queue_key_t *
+ngx_etcd_lock_queue_find(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->own.len == name->len
+            && ngx_memcmp(key->own.data, name->data, name->len) == 0)
+        {
+            return key;
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->state == NGX_ETCD_MUTEX_WAITING) {
+            key->handlers->look(key);
+        }
+    }
+
+    lock_queue->seen(lock_queue->data);
+}
+
+
+static void
+ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (lock_queue->foreign
+        || !ngx_etcd_lock_queue_foreign(lock_queue, &entry->key)
+        || ngx_etcd_candidate_decimal(&entry->key, entry->lease,
+                                      lock_queue->prefix.len))
+    {
+        return;
+    }
+
+    lock_queue->foreign = 1;
+    cluster = lock_queue->locks->cluster;
+
+    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
+                  "etcd cluster \"%V\": lock \"%V\": key \"%V\" is not named "
+                  "after a lease, and counts as one that holds the lock or "
+                  "waits for it", &cluster->conf->name, &lock_queue->prefix,
+                  ngx_etcd_shown(&entry->key));
+}
+
+
+/* LEASE or LEASE-NUMBER, in hexadecimal digits */
+
+static ngx_uint_t
+ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key)
+{
+    size_t   i, digits;
+    u_char  *p;
+
+    digits = 0;
+    p = key->data;
+
+    for (i = lock_queue->prefix.len; i < key->len; i++) {
+
+        if (p[i] == '-' && digits != 0) {
+            digits = 0;
+            continue;
+        }
+
+        if ((p[i] < '0' || p[i] > '9') && (p[i] < 'a' || p[i] > 'f')) {
+            return 1;
+        }
+
+        if (++digits > 16) {
+            return 1;
+        }
+    }
+
+    return digits == 0;
+}

@@ -1,0 +1,800 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_watch_stream.h>
+#include <ngx_etcd_watch_request.h>
+
+
+static void ngx_etcd_watch_stream_open(ngx_etcd_watch_stream_t *stream);
+static void ngx_etcd_watch_stream_created(ngx_etcd_watch_stream_t *stream,
+    Etcd__WatchResponse *response);
+static ngx_etcd_watch_stream_member_t *ngx_etcd_watch_stream_answered(
+    ngx_etcd_watch_stream_t *stream, int64_t id);
+static void ngx_etcd_watch_stream_expect(ngx_etcd_watch_stream_t *stream);
+static void ngx_etcd_watch_stream_ready(void *data);
+static void ngx_etcd_watch_stream_timer(ngx_event_t *ev);
+static void ngx_etcd_watch_stream_overdue(ngx_event_t *ev);
+static void ngx_etcd_watch_stream_end(ngx_etcd_watch_stream_t *stream);
+static void ngx_etcd_watch_stream_release(ngx_etcd_watch_stream_t *stream);
+static void ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static ngx_int_t ngx_etcd_watch_stream_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_watch_stream_ask(void *data);
+static void ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
+    Etcd__ResponseHeader *header);
+static void ngx_etcd_watch_stream_history(void *data);
+static void ngx_etcd_watch_stream_relist(ngx_etcd_watch_stream_t *stream,
+    ngx_uint_t foreign);
+static ngx_etcd_watch_stream_member_t *ngx_etcd_watch_stream_find(
+    ngx_etcd_watch_stream_t *stream, int64_t id);
+
+
+ngx_etcd_watch_stream_t *
+ngx_etcd_watch_stream_create(ngx_etcd_cluster_t *cluster)
+{
+    ngx_etcd_watch_stream_t  *stream;
+
+    stream = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_watch_stream_t));
+    if (stream == NULL) {
+        return NULL;
+    }
+
+    stream->cluster = cluster;
+
+    stream->waiter.handler = ngx_etcd_watch_stream_ready;
+    stream->waiter.data = stream;
+
+    stream->timer.handler = ngx_etcd_watch_stream_timer;
+    stream->timer.data = stream;
+    stream->timer.log = cluster->log;
+    stream->timer.cancelable = 1;
+
+    stream->overdue.handler = ngx_etcd_watch_stream_overdue;
+    stream->overdue.data = stream;
+    stream->overdue.log = cluster->log;
+    stream->overdue.cancelable = 1;
+
+    ngx_etcd_fresh_init(&stream->fresh, cluster, ngx_etcd_watch_stream_ask,
+                        stream);
+
+    stream->history.changed = ngx_etcd_watch_stream_history;
+    stream->history.data = stream;
+
+    ngx_etcd_history_listen(cluster, &stream->history);
+
+    ngx_queue_init(&stream->members);
+    ngx_queue_init(&stream->creating);
+    ngx_rbtree_init(&stream->active, &stream->sentinel,
+                    ngx_rbtree_insert_value);
+
+    return stream;
+}
+
+
+void
+ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream)
+{
+    ngx_queue_t                     *q;
+    ngx_etcd_watch_stream_member_t  *member;
+
+    ngx_etcd_history_forget(&stream->history);
+    ngx_etcd_waiter_forget(&stream->waiter);
+    ngx_etcd_fresh_done(&stream->fresh);
+
+    if (stream->timer.timer_set) {
+        ngx_del_timer(&stream->timer);
+    }
+
+    if (stream->overdue.timer_set) {
+        ngx_del_timer(&stream->overdue);
+    }
+
+    for (q = ngx_queue_head(&stream->members);
+         q != ngx_queue_sentinel(&stream->members);
+         q = ngx_queue_next(q))
+    {
+        member = ngx_queue_data(q, ngx_etcd_watch_stream_member_t, queue);
+        member->handlers->stop(member->data);
+    }
+
+    if (stream->open) {
+        stream->open = 0;
+        ngx_etcd_grpc_cancel(&stream->call);
+    }
+}
+
+
+void
+ngx_etcd_watch_stream_advance(ngx_etcd_watch_stream_t *stream)
+{
+    ngx_queue_t                     *q;
+    ngx_etcd_watch_stream_member_t  *member;
+
+    if (!stream->open) {
+        ngx_etcd_watch_stream_open(stream);
+    }
+
+    for (q = ngx_queue_head(&stream->members);
+         q != ngx_queue_sentinel(&stream->members);
+         q = ngx_queue_next(q))
+    {
+        member = ngx_queue_data(q, ngx_etcd_watch_stream_member_t, queue);
+        member->handlers->advance(member->data);
+    }
+}
+
+
+void
+ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
+    ngx_etcd_watch_stream_member_t *member)
+{
+    member->stream = stream;
+
+    ngx_queue_insert_tail(&stream->members, &member->queue);
+}
+
+
+void
+ngx_etcd_watch_stream_remove(ngx_etcd_watch_stream_member_t *member)
+{
+    ngx_queue_remove(&member->queue);
+}
+
+
+ngx_uint_t
+ngx_etcd_watch_stream_accepts(ngx_etcd_watch_stream_t *stream)
+{
+    ngx_uint_t  max;
+
+    max = stream->serial ? 1 : NGX_ETCD_WATCH_STREAM_CREATES;
+
+    return stream->open && !stream->stale && stream->ncreating < max;
+}
+
+
+ngx_int_t
+ngx_etcd_watch_stream_create_watch(ngx_etcd_watch_stream_member_t *member,
+    ngx_str_t *key, ngx_str_t *range_end, int64_t revision)
+{
+    ngx_int_t                 rc;
+    ngx_etcd_watch_stream_t  *stream;
+
+    stream = member->stream;
+
+    rc = ngx_etcd_watch_request_create(&stream->call, key, range_end,
+                                       revision);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    member->state = NGX_ETCD_WATCH_STREAM_CREATING;
+    member->number = stream->numbers++;
+
+    ngx_queue_insert_tail(&stream->creating, &member->creating);
+    stream->ncreating++;
+
+    if (!stream->overdue.timer_set) {
+        ngx_etcd_watch_stream_expect(stream);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_watch_stream_activate(ngx_etcd_watch_stream_member_t *member,
+    int64_t id)
+{
+    member->state = NGX_ETCD_WATCH_STREAM_ACTIVE;
+    member->node.key = (ngx_rbtree_key_t) id;
+
+    ngx_rbtree_insert(&member->stream->active, &member->node);
+
+    ngx_etcd_fresh_count(&member->stream->fresh, 1, 0);
+}
+
+
+void
+ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member)
+{
+    int64_t                         id;
+    ngx_etcd_watch_stream_t        *stream;
+    ngx_etcd_watch_stream_state_e   state;
+
+    stream = member->stream;
+    state = member->state;
+
+    member->state = NGX_ETCD_WATCH_STREAM_DETACHED;
+
+    switch (state) {
+
+    case NGX_ETCD_WATCH_STREAM_CREATING:
+        ngx_queue_remove(&member->creating);
+        stream->ncreating--;
+        break;
+
+    case NGX_ETCD_WATCH_STREAM_ACTIVE:
+        id = (int64_t) member->node.key;
+
+        /* this clears the key */
+
+        ngx_rbtree_delete(&stream->active, &member->node);
+
+        ngx_etcd_fresh_count(&stream->fresh, -1, 0);
+        ngx_etcd_watch_stream_cancel(stream, id);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+/*
+ * Answers come in the order of the creates, and ids are counted from 0, but
+ * for refused creates, which have none.  A proxy counts like that, and answers
+ * in any order.
+ */
+
+static ngx_etcd_watch_stream_member_t *
+ngx_etcd_watch_stream_answered(ngx_etcd_watch_stream_t *stream, int64_t id)
+{
+    ngx_queue_t                     *q;
+    ngx_etcd_watch_stream_member_t  *member, *first;
+
+    q = ngx_queue_head(&stream->creating);
+    first = ngx_queue_data(q, ngx_etcd_watch_stream_member_t, creating);
+
+    for ( /* void */ ;
+         q != ngx_queue_sentinel(&stream->creating);
+         q = ngx_queue_next(q))
+    {
+        member = ngx_queue_data(q, ngx_etcd_watch_stream_member_t, creating);
+
+        if (id == -1) {
+            member->number--;
+
+        } else if (member->number == id) {
+            return member;
+        }
+    }
+
+    if (id == -1) {
+        stream->numbers--;
+    }
+
+    return first;
+}
+
+
+static void
+ngx_etcd_watch_stream_created(ngx_etcd_watch_stream_t *stream,
+    Etcd__WatchResponse *response)
+{
+    ngx_etcd_watch_stream_member_t  *member;
+
+    if (ngx_queue_empty(&stream->creating)) {
+        return;
+    }
+
+    member = ngx_etcd_watch_stream_answered(stream, response->watch_id);
+
+    ngx_queue_remove(&member->creating);
+    stream->ncreating--;
+    member->state = NGX_ETCD_WATCH_STREAM_DETACHED;
+
+    ngx_etcd_watch_stream_expect(stream);
+
+    member->handlers->created(member->data, response);
+}
+
+
+static void
+ngx_etcd_watch_stream_open(ngx_etcd_watch_stream_t *stream)
+{
+    ngx_keyval_t           md[1 + NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_auth_t       *auth;
+    ngx_etcd_http2_t      *h2;
+    ngx_etcd_channel_t    *streams;
+    ngx_etcd_grpc_call_t  *call;
+
+    if (stream->timer.timer_set || stream->waiter.waiting) {
+        return;
+    }
+
+    streams = stream->cluster->streams;
+    h2 = ngx_etcd_channel_get(streams);
+
+    if (h2 == NULL) {
+        ngx_etcd_channel_wait(streams, &stream->waiter);
+        return;
+    }
+
+    auth = stream->cluster->auth;
+
+    if (!ngx_etcd_auth_ready(auth)) {
+        ngx_etcd_auth_wait(auth, &stream->waiter);
+        return;
+    }
+
+    ngx_str_set(&md[0].key, "hasleader");
+    ngx_str_set(&md[0].value, "true");
+
+    call = &stream->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.Watch/Watch";
+    call->response = &etcd__watch_response__descriptor;
+    call->metadata = md;
+    call->nmetadata = 1 + ngx_etcd_auth_metadata(auth, &md[1],
+                                                 &stream->token);
+    call->message = ngx_etcd_watch_stream_message;
+    call->done = ngx_etcd_watch_stream_ended;
+    call->data = stream;
+
+    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+        ngx_add_timer(&stream->timer,
+                      ngx_etcd_backoff(stream->cluster, stream->failures++));
+        return;
+    }
+
+    stream->open = 1;
+    stream->numbers = 0;
+    stream->reached = 0;
+    stream->answered = 0;
+    stream->stale = 0;
+}
+
+
+static void
+ngx_etcd_watch_stream_ready(void *data)
+{
+    ngx_etcd_watch_stream_t *stream = data;
+
+    ngx_etcd_auth_t  *auth;
+
+    auth = stream->cluster->auth;
+
+    if (stream->open && stream->stale) {
+
+        if (!ngx_etcd_auth_ready(auth)) {
+            ngx_etcd_auth_wait(auth, &stream->waiter);
+            return;
+        }
+
+        stream->stale = 0;
+
+        if (stream->cluster->conf->user.len == 0) {
+
+            /* another stream would have no token either */
+
+            stream->token = auth->generation;
+
+        } else {
+
+            /* a stream keeps the token that it was opened with */
+
+            ngx_etcd_watch_stream_end(stream);
+        }
+    }
+
+    ngx_etcd_watch_stream_advance(stream);
+}
+
+
+void
+ngx_etcd_watch_stream_unauthenticated(ngx_etcd_watch_stream_t *stream,
+    ngx_str_t *text)
+{
+    ngx_etcd_auth_t  *auth;
+
+    auth = stream->cluster->auth;
+    stream->stale = 1;
+
+    /* watches that run go on meanwhile, however long that takes */
+
+    (void) ngx_etcd_auth_refused(auth, stream->token,
+                                 NGX_ETCD_GRPC_UNAUTHENTICATED, text);
+
+    ngx_etcd_auth_wait(auth, &stream->waiter);
+}
+
+
+static void
+ngx_etcd_watch_stream_timer(ngx_event_t *ev)
+{
+    ngx_etcd_watch_stream_advance(ev->data);
+}
+
+
+static void
+ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_watch_stream_t  *stream;
+
+    stream = call->data;
+    stream->open = 0;
+
+    ngx_log_error(NGX_LOG_INFO, stream->cluster->log, 0,
+                  "etcd cluster \"%V\": watch stream ended: %s: %V",
+                  &stream->cluster->conf->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    ngx_etcd_watch_stream_release(stream);
+
+    if (ngx_etcd_auth_refused(stream->cluster->auth, stream->token, status,
+                              text))
+    {
+        ngx_etcd_watch_stream_open(stream);
+        return;
+    }
+
+    if (call->oversize) {
+
+        /* lists are made of smaller pieces, and find out whose it was */
+
+        ngx_add_timer(&stream->timer,
+                      ngx_etcd_backoff(stream->cluster, stream->failures++));
+        stream->cluster->resyncs++;
+        ngx_etcd_watch_stream_relist(stream, 0);
+        return;
+    }
+
+    /* when the connection is gone, the channel decides when and where next */
+
+    if (ngx_etcd_channel_get(stream->cluster->streams) == NULL) {
+        ngx_etcd_watch_stream_open(stream);
+        return;
+    }
+
+    /*
+     * the endpoint ends streams ("no leader", "shutting down") but takes
+     * calls: another one is better
+     */
+
+    ngx_add_timer(&stream->timer,
+                  stream->failures ? ngx_etcd_backoff(stream->cluster,
+                                                      stream->failures)
+                                    : 1);
+    stream->failures++;
+
+    ngx_etcd_channel_failed(stream->cluster->streams, text);
+}
+
+
+static void
+ngx_etcd_watch_stream_expect(ngx_etcd_watch_stream_t *stream)
+{
+    if (stream->overdue.timer_set) {
+        ngx_del_timer(&stream->overdue);
+    }
+
+    if (stream->ncreating != 0) {
+        ngx_add_timer(&stream->overdue,
+                      stream->cluster->conf->request_timeout);
+    }
+}
+
+
+/*
+ * The connection may be alive all the same: an etcd that was restored from a
+ * backup keeps a call waiting until it reaches the point in its log where the
+ * token was made, which may be never.
+ */
+
+static void
+ngx_etcd_watch_stream_overdue(ngx_event_t *ev)
+{
+    ngx_str_t                 text;
+    ngx_etcd_auth_t          *auth;
+    ngx_etcd_watch_stream_t  *stream;
+
+    stream = ev->data;
+    auth = stream->cluster->auth;
+
+    if (!stream->open || stream->ncreating == 0) {
+        return;
+    }
+
+    ngx_str_set(&text, "no answer to a watch");
+
+    if (auth->token.len != 0) {
+        (void) ngx_etcd_auth_refused(auth, stream->token,
+                                     NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+    }
+
+    ngx_etcd_watch_stream_end(stream);
+
+    ngx_etcd_channel_failed(stream->cluster->streams, &text);
+    ngx_etcd_watch_stream_open(stream);
+}
+
+
+static void
+ngx_etcd_watch_stream_end(ngx_etcd_watch_stream_t *stream)
+{
+    stream->open = 0;
+    ngx_etcd_grpc_cancel(&stream->call);
+
+    ngx_etcd_watch_stream_release(stream);
+}
+
+
+/* the stream is gone: its watches go on on the next one */
+
+static void
+ngx_etcd_watch_stream_release(ngx_etcd_watch_stream_t *stream)
+{
+    ngx_queue_t                     *q;
+    ngx_etcd_watch_stream_member_t  *member;
+
+    if (stream->overdue.timer_set) {
+        ngx_del_timer(&stream->overdue);
+    }
+
+    ngx_etcd_fresh_ended(&stream->fresh);
+
+    for (q = ngx_queue_head(&stream->members);
+         q != ngx_queue_sentinel(&stream->members);
+         q = ngx_queue_next(q))
+    {
+        member = ngx_queue_data(q, ngx_etcd_watch_stream_member_t, queue);
+
+        if (member->state != NGX_ETCD_WATCH_STREAM_DETACHED) {
+            member->handlers->ended(member->data);
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_stream_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_int_t                        rc;
+    ngx_uint_t                       changed, answer;
+    Etcd__WatchResponse             *response;
+    ngx_etcd_watch_stream_t         *stream;
+    ngx_etcd_watch_stream_member_t  *member;
+
+    stream = call->data;
+    response = (Etcd__WatchResponse *) message;
+
+    /* the last fragment is freed together with the others */
+    changed = response->created || response->canceled;
+    answer = !changed && response->watch_id == -1 && response->n_events == 0;
+
+    ngx_etcd_watch_stream_header(stream, response->header);
+
+    if (!stream->answered) {
+        stream->answered = 1;
+        stream->failures = 0;
+        ngx_etcd_channel_succeeded(stream->cluster->streams);
+    }
+
+    if (response->created) {
+        ngx_etcd_watch_stream_created(stream, response);
+    }
+
+    /* NULL: the watch was canceled, or the id is that of progress, -1 */
+
+    member = ngx_etcd_watch_stream_find(stream, response->watch_id);
+
+    rc = NGX_OK;
+
+    if (member != NULL) {
+        rc = member->handlers->response(member->data, response, pool);
+    }
+
+    if (answer) {
+        ngx_etcd_fresh_answered(&stream->fresh);
+
+    } else {
+        ngx_etcd_fresh_received(&stream->fresh);
+    }
+
+    if (changed) {
+        ngx_etcd_watch_stream_advance(stream);
+    }
+
+    return rc;
+}
+
+
+/*
+ * A lower revision on a new stream: a member that lags, or a cluster restored
+ * from a backup; another id: another cluster.  A linearizable list tells what
+ * is true.  (Later on, answers of several watches may overtake each other.)
+ */
+
+static void
+ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
+    Etcd__ResponseHeader *header)
+{
+    ngx_uint_t           other, back;
+    ngx_etcd_cluster_t  *cluster;
+
+    /* one that names no cluster is a proxy's own, whatever it says */
+
+    if (header == NULL || header->cluster_id == 0) {
+        return;
+    }
+
+    cluster = stream->cluster;
+
+    other = (cluster->cluster_id != 0
+             && header->cluster_id != cluster->cluster_id);
+
+    back = (!stream->answered && header->revision < cluster->revision);
+
+    if (other || back) {
+        ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                      "etcd cluster \"%V\": %s (cluster id %xL, was %xL; "
+                      "revision %L, was %L), reading everything again",
+                      &cluster->conf->name,
+                      other ? "another cluster answers"
+                            : "the revision went back",
+                      header->cluster_id, cluster->cluster_id,
+                      header->revision, cluster->revision);
+
+        stream->doubted = 1;
+        cluster->resyncs++;
+        ngx_etcd_watch_stream_relist(stream, 1);
+    }
+
+    if (other) {
+        ngx_etcd_history_change(cluster, header);
+        stream->relisted = cluster->history;
+    }
+
+    cluster->cluster_id = header->cluster_id;
+    cluster->revision = ngx_max(cluster->revision, header->revision);
+
+    stream->reached = ngx_max(stream->reached, header->revision);
+}
+
+
+/* a linearizable answer has shown it, maybe before any watch could */
+
+static void
+ngx_etcd_watch_stream_history(void *data)
+{
+    ngx_etcd_watch_stream_t *stream = data;
+
+    if (stream->relisted == stream->cluster->history) {
+        return;
+    }
+
+    stream->relisted = stream->cluster->history;
+
+    /* after a doubt only what was created since then is listed once more */
+
+    if (!stream->doubted) {
+        stream->doubted = 1;
+        stream->cluster->resyncs++;
+    }
+
+    ngx_etcd_watch_stream_relist(stream, 1);
+}
+
+
+void
+ngx_etcd_watch_stream_listed(ngx_etcd_watch_stream_t *stream, int64_t revision)
+{
+    if (stream->doubted) {
+        stream->doubted = 0;
+        stream->cluster->revision = revision;
+    }
+}
+
+
+void
+ngx_etcd_watch_stream_mixed(ngx_etcd_watch_stream_t *stream)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = stream->cluster;
+
+    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                  "etcd cluster \"%V\": answers of watches were mixed up, as "
+                  "by a proxy: reading everything again",
+                  &cluster->conf->name);
+
+    stream->serial = 1;
+    cluster->resyncs++;
+
+    ngx_etcd_watch_stream_relist(stream, 0);
+}
+
+
+void
+ngx_etcd_watch_stream_leave(ngx_etcd_watch_stream_t *stream, ngx_str_t *reason)
+{
+    ngx_etcd_watch_stream_end(stream);
+
+    ngx_etcd_channel_failed(stream->cluster->streams, reason);
+    ngx_etcd_watch_stream_open(stream);
+}
+
+
+static void
+ngx_etcd_watch_stream_relist(ngx_etcd_watch_stream_t *stream,
+    ngx_uint_t foreign)
+{
+    ngx_queue_t                     *q;
+    ngx_etcd_watch_stream_member_t  *member;
+
+    for (q = ngx_queue_head(&stream->members);
+         q != ngx_queue_sentinel(&stream->members);
+         q = ngx_queue_next(q))
+    {
+        member = ngx_queue_data(q, ngx_etcd_watch_stream_member_t, queue);
+        member->handlers->relist(member->data, foreign);
+    }
+
+    ngx_etcd_watch_stream_advance(stream);
+}
+
+
+static ngx_etcd_watch_stream_member_t *
+ngx_etcd_watch_stream_find(ngx_etcd_watch_stream_t *stream, int64_t id)
+{
+    ngx_rbtree_key_t    key;
+    ngx_rbtree_node_t  *node, *sentinel;
+
+    if (id < 0) {
+        return NULL;
+    }
+
+    key = (ngx_rbtree_key_t) id;
+    node = stream->active.root;
+    sentinel = stream->active.sentinel;
+
+    while (node != sentinel) {
+
+        if (key == node->key) {
+            return ngx_rbtree_data(node, ngx_etcd_watch_stream_member_t, node);
+        }
+
+        node = (key < node->key) ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_watch_stream_progress(ngx_etcd_watch_stream_t *stream)
+{
+    if (!stream->open) {
+        return NGX_DECLINED;
+    }
+
+    return ngx_etcd_watch_request_progress(&stream->call);
+}
+
+
+void
+ngx_etcd_watch_stream_cancel(ngx_etcd_watch_stream_t *stream, int64_t id)
+{
+    /* events of an id that could not be canceled are dropped */
+
+    if (stream->open) {
+        (void) ngx_etcd_watch_request_cancel(&stream->call, id);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_stream_ask(void *data)
+{
+    return ngx_etcd_watch_stream_progress(data);
+}
