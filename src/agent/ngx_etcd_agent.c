@@ -441,12 +441,12 @@ ngx_etcd_agent_values(ngx_etcd_agent_t *agent)
         return NGX_OK;
     }
 
-    agent->values = ngx_etcd_values_create(&agent->conf->values, agent->zone,
-                                           agent->stream,
-                                           agent->cluster->pool,
-                                           ngx_etcd_agent_written,
-                                           ngx_etcd_agent_lost, agent,
-                                           agent->log);
+    agent->values = ngx_etcd_value_create(&agent->conf->values, agent->zone,
+                                          agent->stream,
+                                          agent->cluster->pool,
+                                          ngx_etcd_agent_written,
+                                          ngx_etcd_agent_lost, agent,
+                                          agent->log);
 
     return (agent->values != NULL) ? NGX_OK : NGX_ERROR;
 }
@@ -508,7 +508,7 @@ ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
     }
 
     if (agent->values != NULL) {
-        ngx_etcd_values_destroy(agent->values);
+        ngx_etcd_value_destroy(agent->values);
         agent->values = NULL;
     }
 
@@ -680,7 +680,7 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
         }
     }
 
-    if (agent->values != NULL && ngx_etcd_values_pending(agent->values)) {
+    if (agent->values != NULL && ngx_etcd_value_pending(agent->values)) {
         return;
     }
 

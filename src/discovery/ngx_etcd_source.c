@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_format.h>
-#include <ngx_etcd_group.h>
+#include <ngx_etcd_multi_key.h>
 #include <ngx_etcd_patroni.h>
 #include <ngx_etcd_single_key.h>
 #include <ngx_etcd_source.h>
@@ -31,5 +31,5 @@ ngx_etcd_source(ngx_etcd_service_conf_t *conf)
     }
 
     return ngx_etcd_format_grouped(conf->member.format)
-           ? &ngx_etcd_group_source : &ngx_etcd_single_key_source;
+           ? &ngx_etcd_multi_key_source : &ngx_etcd_single_key_source;
 }

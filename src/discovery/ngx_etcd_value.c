@@ -153,7 +153,7 @@ ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
 
 
 ngx_etcd_values_t *
-ngx_etcd_values_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
+ngx_etcd_value_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
     ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
     void (*written)(void *data), void (*lost)(void *data), void *data,
     ngx_log_t *log)
@@ -188,7 +188,7 @@ ngx_etcd_values_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
         if (ngx_etcd_value_init(value, values, conf[i], pool) != NGX_OK
             || ngx_etcd_mirror_start(&value->mirror, stream) != NGX_OK)
         {
-            ngx_etcd_values_destroy(values);
+            ngx_etcd_value_destroy(values);
             return NULL;
         }
     }
@@ -252,7 +252,7 @@ ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
 
 
 void
-ngx_etcd_values_destroy(ngx_etcd_values_t *values)
+ngx_etcd_value_destroy(ngx_etcd_values_t *values)
 {
     ngx_uint_t  i;
 
@@ -267,7 +267,7 @@ ngx_etcd_values_destroy(ngx_etcd_values_t *values)
 
 
 ngx_uint_t
-ngx_etcd_values_pending(ngx_etcd_values_t *values)
+ngx_etcd_value_pending(ngx_etcd_values_t *values)
 {
     ngx_uint_t  i;
 

@@ -59,16 +59,16 @@ ngx_str_t *ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf,
  * Called by the agent, which owns the zone: watches all values, an array of
  * ngx_etcd_value_conf_t *.  Memory is of the pool; NULL: no memory.
  */
-ngx_etcd_values_t *ngx_etcd_values_create(ngx_array_t *confs,
+ngx_etcd_values_t *ngx_etcd_value_create(ngx_array_t *confs,
     ngx_etcd_zone_t *zone, ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
     void (*written)(void *data), void (*lost)(void *data), void *data,
     ngx_log_t *log);
 
 /* Returns 1 while reported changes are not in the zone yet. */
-ngx_uint_t ngx_etcd_values_pending(ngx_etcd_values_t *values);
+ngx_uint_t ngx_etcd_value_pending(ngx_etcd_values_t *values);
 
 /* Must be called after the watch stream was destroyed. */
-void ngx_etcd_values_destroy(ngx_etcd_values_t *values);
+void ngx_etcd_value_destroy(ngx_etcd_values_t *values);
 
 
 #endif /* _NGX_ETCD_VALUE_H_INCLUDED_ */

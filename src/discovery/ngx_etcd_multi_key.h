@@ -9,8 +9,8 @@
  */
 
 
-#ifndef _NGX_ETCD_GROUP_H_INCLUDED_
-#define _NGX_ETCD_GROUP_H_INCLUDED_
+#ifndef _NGX_ETCD_MULTI_KEY_H_INCLUDED_
+#define _NGX_ETCD_MULTI_KEY_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -18,7 +18,7 @@
 #include <ngx_etcd_service.h>
 
 
-extern const ngx_etcd_source_t  ngx_etcd_group_source;
+extern const ngx_etcd_source_t  ngx_etcd_multi_key_source;
 
 
-#endif /* _NGX_ETCD_GROUP_H_INCLUDED_ */
+#endif /* _NGX_ETCD_MULTI_KEY_H_INCLUDED_ */

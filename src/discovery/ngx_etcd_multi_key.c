@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_format.h>
-#include <ngx_etcd_group.h>
+#include <ngx_etcd_multi_key.h>
 #include <ngx_etcd_utf8.h>
 
 
@@ -17,7 +17,7 @@
 typedef struct {
     ngx_etcd_hash_table_t        map;          /* of groups, by their path */
     ngx_queue_t                  groups;       /* changed ones first */
-} ngx_etcd_groups_t;
+} ngx_etcd_multi_keys_t;
 
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
     ngx_queue_t                  parts;
     int64_t                      revision;     /* of the last change */
     ngx_uint_t                   changed;
-} ngx_etcd_group_object_t;
+} ngx_etcd_multi_key_t;
 
 
 /* one key of a group */
@@ -34,58 +34,58 @@ typedef struct {
 typedef struct {
     ngx_etcd_mirror_entry_t      entry;        /* first */
     ngx_queue_t                  queue;        /* of its group */
-    ngx_etcd_group_object_t     *group;        /* NULL: not yet */
-} ngx_etcd_group_part_t;
+    ngx_etcd_multi_key_t        *group;        /* NULL: not yet */
+} ngx_etcd_multi_key_part_t;
 
 
-static ngx_int_t ngx_etcd_group_start(ngx_etcd_service_t *service,
+static ngx_int_t ngx_etcd_multi_key_start(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
-static void ngx_etcd_group_stop(ngx_etcd_service_t *service);
-static ngx_uint_t ngx_etcd_group_wants(ngx_etcd_mirror_t *mirror,
+static void ngx_etcd_multi_key_stop(ngx_etcd_service_t *service);
+static ngx_uint_t ngx_etcd_multi_key_wants(ngx_etcd_mirror_t *mirror,
     ngx_str_t *key);
-static void ngx_etcd_group_changed(ngx_etcd_service_t *service,
+static void ngx_etcd_multi_key_changed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_group_removed(ngx_etcd_service_t *service,
+static void ngx_etcd_multi_key_removed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_group_complete(ngx_etcd_service_t *service);
+static void ngx_etcd_multi_key_complete(ngx_etcd_service_t *service);
 
-static void ngx_etcd_group_split(ngx_str_t *key, ngx_str_t *path,
+static void ngx_etcd_multi_key_split(ngx_str_t *key, ngx_str_t *path,
     ngx_str_t *name);
-static ngx_int_t ngx_etcd_group_join(ngx_etcd_groups_t *groups,
-    ngx_etcd_group_part_t *part);
-static ngx_etcd_group_object_t *ngx_etcd_group_create(
-    ngx_etcd_groups_t *groups, ngx_str_t *path);
-static void ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
-    ngx_etcd_group_object_t *group);
-static void ngx_etcd_group_touch(ngx_etcd_groups_t *groups,
-    ngx_etcd_group_object_t *group, int64_t revision);
-static void ngx_etcd_group_register(ngx_etcd_service_t *service,
-    ngx_etcd_group_object_t *group);
-static json_t *ngx_etcd_group_value(ngx_etcd_group_object_t *group);
-static ngx_int_t ngx_etcd_group_part(json_t *object,
+static ngx_int_t ngx_etcd_multi_key_join(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_part_t *part);
+static ngx_etcd_multi_key_t *ngx_etcd_multi_key_create(
+    ngx_etcd_multi_keys_t *groups, ngx_str_t *path);
+static void ngx_etcd_multi_key_destroy(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_t *group);
+static void ngx_etcd_multi_key_touch(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_t *group, int64_t revision);
+static void ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
+    ngx_etcd_multi_key_t *group);
+static json_t *ngx_etcd_multi_key_value(ngx_etcd_multi_key_t *group);
+static ngx_int_t ngx_etcd_multi_key_part(json_t *object,
     ngx_etcd_mirror_entry_t *entry);
 
 
-const ngx_etcd_source_t  ngx_etcd_group_source = {
+const ngx_etcd_source_t  ngx_etcd_multi_key_source = {
     .kind = "members",
     .keep = NGX_ETCD_DECODE_MAX_VALUE + 1,
-    .entry_size = sizeof(ngx_etcd_group_part_t),
+    .entry_size = sizeof(ngx_etcd_multi_key_part_t),
     .restorable = 1,
-    .create = ngx_etcd_group_start,
-    .destroy = ngx_etcd_group_stop,
-    .wants = ngx_etcd_group_wants,
-    .changed = ngx_etcd_group_changed,
-    .removed = ngx_etcd_group_removed,
-    .complete = ngx_etcd_group_complete,
+    .create = ngx_etcd_multi_key_start,
+    .destroy = ngx_etcd_multi_key_stop,
+    .wants = ngx_etcd_multi_key_wants,
+    .changed = ngx_etcd_multi_key_changed,
+    .removed = ngx_etcd_multi_key_removed,
+    .complete = ngx_etcd_multi_key_complete,
 };
 
 
 static ngx_int_t
-ngx_etcd_group_start(ngx_etcd_service_t *service, ngx_pool_t *pool)
+ngx_etcd_multi_key_start(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
-    ngx_etcd_groups_t  *groups;
+    ngx_etcd_multi_keys_t  *groups;
 
-    groups = ngx_palloc(pool, sizeof(ngx_etcd_groups_t));
+    groups = ngx_palloc(pool, sizeof(ngx_etcd_multi_keys_t));
     if (groups == NULL) {
         return NGX_ERROR;
     }
@@ -100,18 +100,18 @@ ngx_etcd_group_start(ngx_etcd_service_t *service, ngx_pool_t *pool)
 
 
 static void
-ngx_etcd_group_stop(ngx_etcd_service_t *service)
+ngx_etcd_multi_key_stop(ngx_etcd_service_t *service)
 {
-    ngx_queue_t              *q;
-    ngx_etcd_groups_t        *groups;
-    ngx_etcd_group_object_t  *group;
+    ngx_queue_t            *q;
+    ngx_etcd_multi_keys_t  *groups;
+    ngx_etcd_multi_key_t   *group;
 
     groups = service->ctx;
 
     while (!ngx_queue_empty(&groups->groups)) {
         q = ngx_queue_head(&groups->groups);
-        group = ngx_queue_data(q, ngx_etcd_group_object_t, queue);
-        ngx_etcd_group_destroy(groups, group);
+        group = ngx_queue_data(q, ngx_etcd_multi_key_t, queue);
+        ngx_etcd_multi_key_destroy(groups, group);
     }
 
     ngx_etcd_hash_table_done(&groups->map);
@@ -119,14 +119,14 @@ ngx_etcd_group_stop(ngx_etcd_service_t *service)
 
 
 static ngx_uint_t
-ngx_etcd_group_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+ngx_etcd_multi_key_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
     ngx_str_t            path, name;
     ngx_etcd_service_t  *service;
 
     service = mirror->data;
 
-    ngx_etcd_group_split(key, &path, &name);
+    ngx_etcd_multi_key_split(key, &path, &name);
 
     return path.len != 0
            && ngx_etcd_format_part(service->conf->member.format, &name);
@@ -134,7 +134,7 @@ ngx_etcd_group_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 
 
 static void
-ngx_etcd_group_split(ngx_str_t *key, ngx_str_t *path, ngx_str_t *name)
+ngx_etcd_multi_key_split(ngx_str_t *key, ngx_str_t *path, ngx_str_t *name)
 {
     u_char  *p, *last;
 
@@ -151,34 +151,35 @@ ngx_etcd_group_split(ngx_str_t *key, ngx_str_t *path, ngx_str_t *name)
 
 
 static void
-ngx_etcd_group_changed(ngx_etcd_service_t *service,
+ngx_etcd_multi_key_changed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_group_part_t  *part;
+    ngx_etcd_multi_key_part_t  *part;
 
-    part = (ngx_etcd_group_part_t *) entry;
+    part = (ngx_etcd_multi_key_part_t *) entry;
 
     if (part->group == NULL
-        && ngx_etcd_group_join(service->ctx, part) != NGX_OK)
+        && ngx_etcd_multi_key_join(service->ctx, part) != NGX_OK)
     {
         service->diff.broken = 1;
         return;
     }
 
-    ngx_etcd_group_touch(service->ctx, part->group, entry->mod_revision);
+    ngx_etcd_multi_key_touch(service->ctx, part->group, entry->mod_revision);
 }
 
 
 static void
-ngx_etcd_group_removed(ngx_etcd_service_t *service,
+ngx_etcd_multi_key_removed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_group_part_t  *part;
+    ngx_etcd_multi_key_part_t  *part;
 
-    part = (ngx_etcd_group_part_t *) entry;
+    part = (ngx_etcd_multi_key_part_t *) entry;
 
     if (ngx_etcd_mirror_known(entry) && part->group != NULL) {
-        ngx_etcd_group_touch(service->ctx, part->group, entry->mod_revision);
+        ngx_etcd_multi_key_touch(service->ctx, part->group,
+                                 entry->mod_revision);
         ngx_queue_remove(&part->queue);
     }
 }
@@ -190,12 +191,12 @@ ngx_etcd_group_removed(ngx_etcd_service_t *service,
  */
 
 static void
-ngx_etcd_group_complete(ngx_etcd_service_t *service)
+ngx_etcd_multi_key_complete(ngx_etcd_service_t *service)
 {
-    ngx_uint_t                all;
-    ngx_queue_t              *q, *next;
-    ngx_etcd_groups_t        *groups;
-    ngx_etcd_group_object_t  *group;
+    ngx_uint_t              all;
+    ngx_queue_t            *q, *next;
+    ngx_etcd_multi_keys_t  *groups;
+    ngx_etcd_multi_key_t   *group;
 
     groups = service->ctx;
     all = service->mirror.relisted;
@@ -209,17 +210,17 @@ ngx_etcd_group_complete(ngx_etcd_service_t *service)
          q = next)
     {
         next = ngx_queue_next(q);
-        group = ngx_queue_data(q, ngx_etcd_group_object_t, queue);
+        group = ngx_queue_data(q, ngx_etcd_multi_key_t, queue);
 
         if (!group->changed && !all) {
             break;
         }
 
         group->changed = 0;
-        ngx_etcd_group_register(service, group);
+        ngx_etcd_multi_key_register(service, group);
 
         if (ngx_queue_empty(&group->parts)) {
-            ngx_etcd_group_destroy(groups, group);
+            ngx_etcd_multi_key_destroy(groups, group);
         }
     }
 
@@ -232,17 +233,18 @@ ngx_etcd_group_complete(ngx_etcd_service_t *service)
 /* Adds a new key to its group.  NGX_ERROR: no memory. */
 
 static ngx_int_t
-ngx_etcd_group_join(ngx_etcd_groups_t *groups, ngx_etcd_group_part_t *part)
+ngx_etcd_multi_key_join(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_part_t *part)
 {
-    ngx_str_t                 path, name;
-    ngx_etcd_group_object_t  *group;
+    ngx_str_t              path, name;
+    ngx_etcd_multi_key_t  *group;
 
-    ngx_etcd_group_split(&part->entry.key, &path, &name);
+    ngx_etcd_multi_key_split(&part->entry.key, &path, &name);
 
     group = ngx_etcd_hash_table_find(&groups->map, &path);
 
     if (group == NULL) {
-        group = ngx_etcd_group_create(groups, &path);
+        group = ngx_etcd_multi_key_create(groups, &path);
     }
 
     if (group == NULL) {
@@ -256,13 +258,13 @@ ngx_etcd_group_join(ngx_etcd_groups_t *groups, ngx_etcd_group_part_t *part)
 }
 
 
-static ngx_etcd_group_object_t *
-ngx_etcd_group_create(ngx_etcd_groups_t *groups, ngx_str_t *path)
+static ngx_etcd_multi_key_t *
+ngx_etcd_multi_key_create(ngx_etcd_multi_keys_t *groups, ngx_str_t *path)
 {
-    ngx_etcd_group_object_t  *group;
+    ngx_etcd_multi_key_t  *group;
 
     group = ngx_etcd_hash_table_add(&groups->map, path,
-                                    sizeof(ngx_etcd_group_object_t));
+                                    sizeof(ngx_etcd_multi_key_t));
     if (group == NULL) {
         return NULL;
     }
@@ -275,8 +277,8 @@ ngx_etcd_group_create(ngx_etcd_groups_t *groups, ngx_str_t *path)
 
 
 static void
-ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
-    ngx_etcd_group_object_t *group)
+ngx_etcd_multi_key_destroy(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_t *group)
 {
     ngx_etcd_hash_table_remove(&groups->map, &group->path);
     ngx_queue_remove(&group->queue);
@@ -285,8 +287,8 @@ ngx_etcd_group_destroy(ngx_etcd_groups_t *groups,
 
 
 static void
-ngx_etcd_group_touch(ngx_etcd_groups_t *groups, ngx_etcd_group_object_t *group,
-    int64_t revision)
+ngx_etcd_multi_key_touch(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_t *group, int64_t revision)
 {
     group->revision = ngx_max(group->revision, revision);
 
@@ -302,15 +304,15 @@ ngx_etcd_group_touch(ngx_etcd_groups_t *groups, ngx_etcd_group_object_t *group,
 
 
 static void
-ngx_etcd_group_register(ngx_etcd_service_t *service,
-    ngx_etcd_group_object_t *group)
+ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
+    ngx_etcd_multi_key_t *group)
 {
-    json_t                   *value;
-    int64_t                   created;
-    ngx_queue_t              *q;
-    ngx_etcd_key_t           *key;
-    ngx_etcd_group_part_t    *part;
-    ngx_etcd_mirror_entry_t  *entry, *bad;
+    json_t                     *value;
+    int64_t                     created;
+    ngx_queue_t                *q;
+    ngx_etcd_key_t             *key;
+    ngx_etcd_multi_key_part_t  *part;
+    ngx_etcd_mirror_entry_t    *entry, *bad;
 
     if (ngx_queue_empty(&group->parts)) {
         key = ngx_etcd_index_find(&service->diff.index, &group->path);
@@ -329,7 +331,7 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
          q != ngx_queue_sentinel(&group->parts);
          q = ngx_queue_next(q))
     {
-        part = ngx_queue_data(q, ngx_etcd_group_part_t, queue);
+        part = ngx_queue_data(q, ngx_etcd_multi_key_part_t, queue);
         entry = &part->entry;
 
         if (created == 0 || created > entry->create_revision) {
@@ -342,7 +344,7 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
     }
 
     key = ngx_etcd_member_diff_key(&service->diff, &group->path);
-    value = ngx_etcd_group_value(group);
+    value = ngx_etcd_multi_key_value(group);
 
     if (key == NULL || value == NULL) {
         service->diff.broken = 1;
@@ -366,11 +368,11 @@ ngx_etcd_group_register(ngx_etcd_service_t *service,
 /* The caller releases the object.  NULL: no memory. */
 
 static json_t *
-ngx_etcd_group_value(ngx_etcd_group_object_t *group)
+ngx_etcd_multi_key_value(ngx_etcd_multi_key_t *group)
 {
-    json_t                 *object;
-    ngx_queue_t            *q;
-    ngx_etcd_group_part_t  *part;
+    json_t                     *object;
+    ngx_queue_t                *q;
+    ngx_etcd_multi_key_part_t  *part;
 
     object = json_object();
 
@@ -378,9 +380,9 @@ ngx_etcd_group_value(ngx_etcd_group_object_t *group)
          q != ngx_queue_sentinel(&group->parts);
          q = ngx_queue_next(q))
     {
-        part = ngx_queue_data(q, ngx_etcd_group_part_t, queue);
+        part = ngx_queue_data(q, ngx_etcd_multi_key_part_t, queue);
 
-        if (ngx_etcd_group_part(object, &part->entry) != NGX_OK) {
+        if (ngx_etcd_multi_key_part(object, &part->entry) != NGX_OK) {
             json_decref(object);
             return NULL;
         }
@@ -393,7 +395,7 @@ ngx_etcd_group_value(ngx_etcd_group_object_t *group)
 /* A value that is not UTF-8 becomes null, which no decoder accepts. */
 
 static ngx_int_t
-ngx_etcd_group_part(json_t *object, ngx_etcd_mirror_entry_t *entry)
+ngx_etcd_multi_key_part(json_t *object, ngx_etcd_mirror_entry_t *entry)
 {
     u_char     *p;
     json_t     *value;
@@ -413,7 +415,7 @@ ngx_etcd_group_part(json_t *object, ngx_etcd_mirror_entry_t *entry)
 
     /* the names are among those of the format */
 
-    ngx_etcd_group_split(&entry->key, &path, &name);
+    ngx_etcd_multi_key_split(&entry->key, &path, &name);
 
     return json_object_setn_new(object, (char *) name.data, name.len, value)
            ? NGX_ERROR : NGX_OK;
