@@ -219,6 +219,7 @@ ngx_etcd_crash_fork(void (*handler)(void))
     }
 
     if (pid == -1 || waitpid(pid, &status, 0) != pid) {
+        perror("fork() or waitpid()");
         _exit(3);
     }
 
