@@ -29,17 +29,11 @@ typedef struct {
 
 
 static void *ngx_http_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
-static ngx_int_t ngx_http_etcd_lock_check(ngx_http_request_t *r,
-    ngx_array_t *locks);
-static ngx_int_t ngx_http_etcd_lock_one(ngx_http_request_t *r,
-    ngx_etcd_lock_conf_t *lock);
-static ngx_int_t ngx_http_etcd_lock_key(ngx_http_request_t *r,
+static ngx_int_t ngx_http_etcd_lock_value(void *owner, void *key,
+    ngx_str_t *value);
+static ngx_etcd_request_lock_t *ngx_http_etcd_lock_take(void *owner,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
-static ngx_int_t ngx_http_etcd_lock_value(ngx_http_request_t *r,
-    ngx_etcd_lock_conf_t *lock, ngx_str_t *value);
-static ngx_int_t ngx_http_etcd_lock_take(ngx_http_request_t *r,
-    ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
-static ngx_int_t ngx_http_etcd_lock_result(ngx_http_request_t *r,
+static ngx_int_t ngx_http_etcd_lock_result(void *owner,
     ngx_etcd_request_lock_t *rl);
 static ngx_int_t ngx_http_etcd_lock_refuse(ngx_http_request_t *r,
     ngx_int_t status);
@@ -104,172 +98,60 @@ ngx_http_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key)
 ngx_int_t
 ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 {
-    ngx_int_t                  rc;
-    ngx_uint_t                 i;
-    ngx_etcd_lock_conf_t      *locks;
-    ngx_http_etcd_loc_conf_t  *elcf;
+    ngx_int_t                       rc;
+    ngx_http_etcd_loc_conf_t       *elcf;
+    ngx_etcd_request_lock_owner_t   owner;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    if (elcf->locks->nelts > 1) {
-        rc = ngx_http_etcd_lock_check(r, elcf->locks);
+    owner.owner = r;
+    owner.pool = r->pool;
+    owner.log = r->connection->log;
+    owner.value = ngx_http_etcd_lock_value;
+    owner.take = ngx_http_etcd_lock_take;
+    owner.result = ngx_http_etcd_lock_result;
 
-        if (rc != NGX_OK) {
-            return rc;
-        }
-    }
+    rc = ngx_etcd_request_lock_take(&owner, elcf->locks);
 
-    locks = elcf->locks->elts;
+    switch (rc) {
 
-    for (i = 0; i < elcf->locks->nelts; i++) {
-        rc = ngx_http_etcd_lock_one(r, &locks[i]);
+    case NGX_OK:
+        return NGX_DECLINED;
 
-        if (rc != NGX_OK) {
-            return rc;
-        }
-    }
+    case NGX_DECLINED:
+        ngx_http_etcd_lock_release(r);
+        return NGX_HTTP_BAD_REQUEST;
 
-    return NGX_DECLINED;
-}
-
-
-/*
- * Checks all keys first: a request that is refused for the key of one lock
- * takes none of the other locks.
- */
-
-static ngx_int_t
-ngx_http_etcd_lock_check(ngx_http_request_t *r, ngx_array_t *locks)
-{
-    ngx_int_t              rc;
-    ngx_str_t              value;
-    ngx_uint_t             i;
-    ngx_etcd_lock_conf_t  *lock;
-
-    lock = locks->elts;
-
-    for (i = 0; i < locks->nelts; i++) {
-
-        if (ngx_etcd_request_lock_find(r->pool, r, &lock[i]) != NULL) {
-            continue;
-        }
-
-        rc = ngx_http_etcd_lock_value(r, &lock[i], &value);
-
-        if (rc != NGX_OK && rc != NGX_DONE) {
-            return rc;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_etcd_lock_one(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
-{
-    ngx_int_t                 rc;
-    ngx_str_t                 key;
-    ngx_etcd_request_lock_t  *rl;
-
-    /* search by directive first: a redirect may have changed the key */
-
-    rl = ngx_etcd_request_lock_find(r->pool, r, lock);
-
-    if (rl == NULL) {
-        rc = ngx_http_etcd_lock_key(r, lock, &key);
-
-        if (rc != NGX_OK) {
-            return (rc == NGX_DONE) ? NGX_OK : rc;
-        }
-
-        rl = ngx_http_etcd_lock_find(r, lock, &key);
-
-        if (rl == NULL) {
-            return ngx_http_etcd_lock_take(r, lock, &key);
-        }
-
-        if (rl->owner != r) {
-            rl = ngx_http_etcd_lock_borrow(r, lock, &key, rl);
-
-            if (rl == NULL) {
-                return NGX_ERROR;
-            }
-        }
-    }
-
-    return ngx_http_etcd_lock_result(r, rl);
-}
-
-
-/* NGX_DONE: the key is empty, and no lock is taken. */
-
-static ngx_int_t
-ngx_http_etcd_lock_key(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key)
-{
-    ngx_int_t  rc;
-    ngx_str_t  value;
-
-    ngx_str_null(key);
-
-    rc = ngx_http_etcd_lock_value(r, lock, &value);
-
-    if (rc != NGX_OK || lock->value == NULL) {
+    default:
         return rc;
     }
-
-    return ngx_etcd_lock_segment(r->pool, &value, key);
-}
-
-
-/*
- * NGX_DONE likewise; NGX_HTTP_BAD_REQUEST: an empty key is refused, and the
- * request keeps no lock.
- */
-
-static ngx_int_t
-ngx_http_etcd_lock_value(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *value)
-{
-    ngx_str_null(value);
-
-    if (lock->value == NULL) {
-        return NGX_OK;
-    }
-
-    if (ngx_http_complex_value(r, lock->value, value) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (value->len != 0) {
-        return NGX_OK;
-    }
-
-    if (lock->pass) {
-        return NGX_DONE;
-    }
-
-    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "etcd: key \"%V\" of lock \"%V\" is empty",
-                  &lock->key, &lock->name->name);
-
-    ngx_http_etcd_lock_release(r);
-
-    return NGX_HTTP_BAD_REQUEST;
 }
 
 
 static ngx_int_t
-ngx_http_etcd_lock_take(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key)
+ngx_http_etcd_lock_value(void *owner, void *key, ngx_str_t *value)
 {
-    ngx_int_t                 rc;
+    return ngx_http_complex_value(owner, key, value);
+}
+
+
+static ngx_etcd_request_lock_t *
+ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key)
+{
+    ngx_http_request_t *r = owner;
+
     ngx_etcd_request_lock_t  *rl;
+
+    rl = ngx_http_etcd_lock_find(r, lock, key);
+
+    if (rl != NULL) {
+        return (rl->owner == r) ? rl
+                                : ngx_http_etcd_lock_borrow(r, lock, key, rl);
+    }
 
     rl = ngx_http_etcd_lock_add(r, lock);
     if (rl == NULL) {
-        return NGX_ERROR;
+        return NULL;
     }
 
     rl->key = *key;
@@ -277,20 +159,24 @@ ngx_http_etcd_lock_take(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
     /* detect a client that closes the connection */
 
     if (ngx_http_etcd_client_watch(r) != NGX_OK) {
-        return NGX_ERROR;
+        return NULL;
     }
 
-    rc = ngx_etcd_lock_begin(&rl->grant, key, r->connection->log);
+    if (ngx_etcd_lock_begin(&rl->grant, key, r->connection->log) == NGX_ERROR) {
+        return NULL;
+    }
 
-    return (rc == NGX_ERROR) ? rc : ngx_http_etcd_lock_result(r, rl);
+    return rl;
 }
 
 
 /* NGX_OK: the lock is held. */
 
 static ngx_int_t
-ngx_http_etcd_lock_result(ngx_http_request_t *r, ngx_etcd_request_lock_t *rl)
+ngx_http_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
 {
+    ngx_http_request_t *r = owner;
+
     ngx_int_t                  rc;
     ngx_http_etcd_loc_conf_t  *elcf;
 

@@ -11,6 +11,13 @@
 
 
 static void ngx_etcd_request_lock_cleanup(void *data);
+static ngx_int_t ngx_etcd_request_lock_check(
+    ngx_etcd_request_lock_owner_t *owner, ngx_array_t *locks);
+static ngx_int_t ngx_etcd_request_lock_one(ngx_etcd_request_lock_owner_t *owner,
+    ngx_etcd_lock_conf_t *lock);
+static ngx_int_t ngx_etcd_request_lock_value(
+    ngx_etcd_request_lock_owner_t *owner, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *value);
 static ngx_int_t ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool,
     void *owner, ngx_variable_value_t *v);
 static ngx_int_t ngx_etcd_lock_variable_status(ngx_str_t *name,
@@ -130,6 +137,124 @@ ngx_etcd_request_lock_release(ngx_pool_t *pool, void *owner)
             ngx_etcd_lock_end(&rl->grant);
         }
     }
+}
+
+
+ngx_int_t
+ngx_etcd_request_lock_take(ngx_etcd_request_lock_owner_t *owner,
+    ngx_array_t *locks)
+{
+    ngx_int_t              rc;
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
+
+    rc = (locks->nelts > 1) ? ngx_etcd_request_lock_check(owner, locks)
+                            : NGX_OK;
+
+    lock = locks->elts;
+
+    for (i = 0; i < locks->nelts && rc == NGX_OK; i++) {
+        rc = ngx_etcd_request_lock_one(owner, &lock[i]);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_request_lock_check(ngx_etcd_request_lock_owner_t *owner,
+    ngx_array_t *locks)
+{
+    ngx_int_t              rc;
+    ngx_str_t              value;
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
+
+    lock = locks->elts;
+
+    for (i = 0; i < locks->nelts; i++) {
+
+        if (ngx_etcd_request_lock_find(owner->pool, owner->owner, &lock[i])
+            != NULL)
+        {
+            continue;
+        }
+
+        rc = ngx_etcd_request_lock_value(owner, &lock[i], &value);
+
+        if (rc != NGX_OK && rc != NGX_DONE) {
+            return rc;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_request_lock_one(ngx_etcd_request_lock_owner_t *owner,
+    ngx_etcd_lock_conf_t *lock)
+{
+    ngx_int_t                 rc;
+    ngx_str_t                 key, value;
+    ngx_etcd_request_lock_t  *rl;
+
+    /* search by directive first: a redirect may have changed the key */
+
+    rl = ngx_etcd_request_lock_find(owner->pool, owner->owner, lock);
+
+    if (rl == NULL) {
+        ngx_str_null(&key);
+
+        rc = ngx_etcd_request_lock_value(owner, lock, &value);
+
+        if (rc == NGX_OK && lock->value != NULL) {
+            rc = ngx_etcd_lock_segment(owner->pool, &value, &key);
+        }
+
+        if (rc != NGX_OK) {
+            return (rc == NGX_DONE) ? NGX_OK : rc;
+        }
+
+        rl = owner->take(owner->owner, lock, &key);
+        if (rl == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    return owner->result(owner->owner, rl);
+}
+
+
+/* NGX_DONE: the key is empty, and no lock is taken. */
+
+static ngx_int_t
+ngx_etcd_request_lock_value(ngx_etcd_request_lock_owner_t *owner,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *value)
+{
+    ngx_str_null(value);
+
+    if (lock->value == NULL) {
+        return NGX_OK;
+    }
+
+    if (owner->value(owner->owner, lock->value, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (value->len != 0) {
+        return NGX_OK;
+    }
+
+    if (lock->pass) {
+        return NGX_DONE;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, owner->log, 0,
+                  "etcd: key \"%V\" of lock \"%V\" is empty",
+                  &lock->key, &lock->name->name);
+
+    return NGX_DECLINED;
 }
 
 

@@ -80,6 +80,43 @@ ngx_uint_t ngx_etcd_request_lock_same(ngx_etcd_request_lock_t *rl,
 /* Releases all locks that the owner holds or awaits, the newest first. */
 void ngx_etcd_request_lock_release(ngx_pool_t *pool, void *owner);
 
+/* What http and stream do for the locks of an owner, each in its own way. */
+
+typedef struct {
+    void                        *owner;
+    ngx_pool_t                  *pool;
+    ngx_log_t                   *log;
+
+    /* evaluates KEY of a lock */
+    ngx_int_t                  (*value)(void *owner, void *key,
+                                        ngx_str_t *value);
+
+    /*
+     * Adds a request lock with that key, which is empty if the lock has none,
+     * and begins its grant.  NULL: no memory.
+     */
+    ngx_etcd_request_lock_t   *(*take)(void *owner, ngx_etcd_lock_conf_t *conf,
+                                       ngx_str_t *key);
+
+    /* NGX_OK: the lock is held; else what the phase returns */
+    ngx_int_t                  (*result)(void *owner,
+                                         ngx_etcd_request_lock_t *rl);
+} ngx_etcd_request_lock_owner_t;
+
+/*
+ * Takes the locks of an array of ngx_etcd_lock_conf_t one after another.  May
+ * be called again: an owner has one request lock for a directive.  All keys
+ * are checked first: an owner that is refused for the key of one lock takes
+ * none of the others.
+ *
+ *     NGX_OK        all locks are held
+ *     NGX_ERROR     no memory
+ *     NGX_DECLINED  a key is empty, which was logged
+ *     other         what result() returned
+ */
+ngx_int_t ngx_etcd_request_lock_take(ngx_etcd_request_lock_owner_t *owner,
+    ngx_array_t *locks);
+
 /*
  * Returns NGX_OK: the lock is held; NGX_AGAIN: wait; NGX_BUSY: others hold
  * the lock; NGX_DECLINED: unknown, or lost.

@@ -13,17 +13,11 @@
 
 
 static void *ngx_stream_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
-static ngx_int_t ngx_stream_etcd_lock_check(ngx_stream_session_t *s,
-    ngx_array_t *locks);
-static ngx_int_t ngx_stream_etcd_lock_one(ngx_stream_session_t *s,
-    ngx_etcd_lock_conf_t *lock);
-static ngx_int_t ngx_stream_etcd_lock_take(ngx_stream_session_t *s,
-    ngx_etcd_lock_conf_t *lock);
-static ngx_int_t ngx_stream_etcd_lock_key(ngx_stream_session_t *s,
+static ngx_int_t ngx_stream_etcd_lock_value(void *owner, void *key,
+    ngx_str_t *value);
+static ngx_etcd_request_lock_t *ngx_stream_etcd_lock_take(void *owner,
     ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
-static ngx_int_t ngx_stream_etcd_lock_value(ngx_stream_session_t *s,
-    ngx_etcd_lock_conf_t *lock, ngx_str_t *value);
-static ngx_int_t ngx_stream_etcd_lock_result(ngx_stream_session_t *s,
+static ngx_int_t ngx_stream_etcd_lock_result(void *owner,
     ngx_etcd_request_lock_t *rl);
 static void ngx_stream_etcd_lock_gone(void *data);
 static void ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant);
@@ -70,182 +64,88 @@ ngx_stream_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key)
 ngx_int_t
 ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
 {
-    ngx_int_t                    rc;
-    ngx_uint_t                   i;
-    ngx_etcd_lock_conf_t        *locks;
-    ngx_stream_etcd_srv_conf_t  *escf;
+    ngx_int_t                       rc;
+    ngx_stream_etcd_srv_conf_t     *escf;
+    ngx_etcd_request_lock_owner_t   owner;
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
-    if (escf->locks->nelts > 1) {
-        rc = ngx_stream_etcd_lock_check(s, escf->locks);
+    owner.owner = s;
+    owner.pool = s->connection->pool;
+    owner.log = s->connection->log;
+    owner.value = ngx_stream_etcd_lock_value;
+    owner.take = ngx_stream_etcd_lock_take;
+    owner.result = ngx_stream_etcd_lock_result;
 
-        if (rc != NGX_OK) {
-            ngx_etcd_request_lock_release(s->connection->pool, s);
-            return rc;
-        }
+    rc = ngx_etcd_request_lock_take(&owner, escf->locks);
+
+    switch (rc) {
+
+    case NGX_OK:
+        return NGX_DECLINED;
+
+    case NGX_DONE:
+        return NGX_DONE;
+
+    case NGX_DECLINED:
+        rc = NGX_STREAM_BAD_REQUEST;
+        break;
+
+    default:
+        break;
     }
 
-    locks = escf->locks->elts;
+    /* a failed session must not keep its other locks */
 
-    for (i = 0; i < escf->locks->nelts; i++) {
-        rc = ngx_stream_etcd_lock_one(s, &locks[i]);
+    ngx_etcd_request_lock_release(s->connection->pool, s);
 
-        if (rc == NGX_OK) {
-            continue;
-        }
-
-        /* a failed session must not keep its other locks */
-
-        if (rc != NGX_DONE) {
-            ngx_etcd_request_lock_release(s->connection->pool, s);
-        }
-
-        return rc;
-    }
-
-    return NGX_DECLINED;
-}
-
-
-/*
- * Checks all keys first: a session that is refused for the key of one lock
- * takes none of the other locks.
- */
-
-static ngx_int_t
-ngx_stream_etcd_lock_check(ngx_stream_session_t *s, ngx_array_t *locks)
-{
-    ngx_int_t              rc;
-    ngx_str_t              value;
-    ngx_uint_t             i;
-    ngx_etcd_lock_conf_t  *lock;
-
-    lock = locks->elts;
-
-    for (i = 0; i < locks->nelts; i++) {
-
-        if (ngx_etcd_request_lock_find(s->connection->pool, s, &lock[i])
-            != NULL)
-        {
-            continue;
-        }
-
-        rc = ngx_stream_etcd_lock_value(s, &lock[i], &value);
-
-        if (rc != NGX_OK && rc != NGX_DONE) {
-            return rc;
-        }
-    }
-
-    return NGX_OK;
+    return rc;
 }
 
 
 static ngx_int_t
-ngx_stream_etcd_lock_one(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock)
+ngx_stream_etcd_lock_value(void *owner, void *key, ngx_str_t *value)
 {
-    ngx_etcd_request_lock_t  *rl;
-
-    rl = ngx_etcd_request_lock_find(s->connection->pool, s, lock);
-
-    return (rl != NULL) ? ngx_stream_etcd_lock_result(s, rl)
-                          : ngx_stream_etcd_lock_take(s, lock);
+    return ngx_stream_complex_value(owner, key, value);
 }
 
 
-static ngx_int_t
-ngx_stream_etcd_lock_take(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock)
+static ngx_etcd_request_lock_t *
+ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key)
 {
+    ngx_stream_session_t *s = owner;
+
     ngx_int_t                    rc;
-    ngx_str_t                    key;
     ngx_etcd_request_lock_t     *rl;
     ngx_stream_etcd_srv_conf_t  *escf;
-
-    rc = ngx_stream_etcd_lock_key(s, lock, &key);
-
-    if (rc != NGX_OK) {
-        return (rc == NGX_DONE) ? NGX_OK : rc;
-    }
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
     rl = ngx_etcd_request_lock_add(s->connection->pool, s, lock);
     if (rl == NULL) {
-        return NGX_ERROR;
+        return NULL;
     }
 
-    rl->key = key;
+    rl->key = *key;
     rl->lost = escf->lock_lost;
 
     rl->grant.handler = ngx_stream_etcd_lock_over;
     rl->grant.lost = ngx_stream_etcd_lock_is_lost;
 
-    rc = ngx_etcd_lock_begin(&rl->grant, &key, s->connection->log);
+    rc = ngx_etcd_lock_begin(&rl->grant, key, s->connection->log);
 
-    return (rc == NGX_ERROR) ? rc : ngx_stream_etcd_lock_result(s, rl);
-}
-
-
-/* NGX_DONE: the key is empty, and no lock is taken. */
-
-static ngx_int_t
-ngx_stream_etcd_lock_key(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key)
-{
-    ngx_int_t  rc;
-    ngx_str_t  value;
-
-    ngx_str_null(key);
-
-    rc = ngx_stream_etcd_lock_value(s, lock, &value);
-
-    if (rc != NGX_OK || lock->value == NULL) {
-        return rc;
-    }
-
-    return ngx_etcd_lock_segment(s->connection->pool, &value, key);
-}
-
-
-/* NGX_DONE likewise; NGX_STREAM_BAD_REQUEST: an empty key is refused. */
-
-static ngx_int_t
-ngx_stream_etcd_lock_value(ngx_stream_session_t *s, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *value)
-{
-    ngx_str_null(value);
-
-    if (lock->value == NULL) {
-        return NGX_OK;
-    }
-
-    if (ngx_stream_complex_value(s, lock->value, value) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (value->len != 0) {
-        return NGX_OK;
-    }
-
-    if (lock->pass) {
-        return NGX_DONE;
-    }
-
-    ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
-                  "etcd: key \"%V\" of lock \"%V\" is empty",
-                  &lock->key, &lock->name->name);
-
-    return NGX_STREAM_BAD_REQUEST;
+    return (rc == NGX_ERROR) ? NULL : rl;
 }
 
 
 /* NGX_OK: the lock is held. */
 
 static ngx_int_t
-ngx_stream_etcd_lock_result(ngx_stream_session_t *s,
-    ngx_etcd_request_lock_t *rl)
+ngx_stream_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
 {
+    ngx_stream_session_t *s = owner;
+
     ngx_int_t  rc;
 
     rc = ngx_etcd_request_lock_result(rl);
