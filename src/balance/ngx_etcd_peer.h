@@ -52,8 +52,9 @@ typedef struct {
 struct ngx_etcd_peer_s {
     uint32_t                     refs;
     uint32_t                     uid;
-    uint32_t                     index;            /* of its slot */
-    uint32_t                     gone;             /* not in the table */
+    uint32_t                     latency;          /* at "measured" */
+    unsigned                     index:31;         /* of its slot */
+    unsigned                     gone:1;           /* not in the table */
     ngx_etcd_slot_t             *slot;             /* shared counters */
     ngx_etcd_atomic64_t         *cell;             /* of this worker; NULL:
                                                       none */
@@ -75,7 +76,6 @@ struct ngx_etcd_peer_s {
                                                       failures */
     uint32_t                     since;            /* peer group->picks of the
                                                       deficit */
-    uint32_t                     latency;          /* at "measured" */
     ngx_msec_t                   measured;
     ngx_etcd_eevdf_link_t        eevdf;
     ngx_etcd_weighted_tree_t    *weighted;

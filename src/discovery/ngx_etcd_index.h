@@ -32,10 +32,10 @@ typedef struct {
                                                       read last, 0: read it */
     ngx_etcd_reg_t                  *regs;
     ngx_etcd_member_host_t          *hosts;        /* of its members */
-    uint32_t                         mark;         /* of the last selection */
     uint32_t                         reason;       /* invalid: hash of why, and
                                                       of the revision where a
                                                       new one is reported */
+    unsigned                         mark:29;      /* of the last selection */
     unsigned                         invalid:1;
     unsigned                         gone:1;
     unsigned                         twice:1;      /* an owner was killed while

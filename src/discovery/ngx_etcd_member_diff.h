@@ -61,7 +61,7 @@ struct ngx_etcd_member_diff_s {
     ngx_uint_t                   changed;       /* by the published ones */
     uint64_t                     revision;      /* 0: not known */
 
-    uint32_t                     mark;          /* of the last selection */
+    unsigned                     mark:29;       /* of the last selection */
     ngx_uint_t                   skipped;       /* members without room */
     unsigned                     indexed:1;
     unsigned                     kept:1;        /* was logged */

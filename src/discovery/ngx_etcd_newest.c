@@ -9,84 +9,77 @@
 #include <ngx_etcd_newest.h>
 
 
-#define ngx_etcd_newest_node(n)                                               \
-    ((ngx_etcd_newest_node_t *)                                               \
-     ((u_char *) (n) - offsetof(ngx_etcd_newest_node_t, node)))
+#define ngx_etcd_newest_node(n)  ((ngx_etcd_newest_node_t *) (n))
 
 
-static void ngx_etcd_newest_put(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
+static ngx_int_t ngx_etcd_newest_compare(ngx_etcd_node_t *one,
+    ngx_etcd_node_t *two);
 
+
+/* A treap for each address takes as much memory as its nodes: the root does. */
 
 void
-ngx_etcd_newest_init(ngx_etcd_newest_t *newest)
+ngx_etcd_newest_insert(ngx_etcd_node_t **root, ngx_etcd_newest_node_t *node)
 {
-    ngx_rbtree_init(&newest->tree, &newest->sentinel, ngx_etcd_newest_put);
+    ngx_etcd_treap_t  treap;
+
+    treap.root = *root;
+    treap.compare = ngx_etcd_newest_compare;
+    treap.update = NULL;
+
+    ngx_etcd_treap_insert(&treap, &node->node);
+
+    *root = treap.root;
 }
 
 
 void
-ngx_etcd_newest_insert(ngx_etcd_newest_t *newest, ngx_etcd_newest_node_t *node)
+ngx_etcd_newest_remove(ngx_etcd_node_t **root, ngx_etcd_newest_node_t *node)
 {
-    ngx_rbtree_insert(&newest->tree, &node->node);
-}
+    ngx_etcd_treap_t  treap;
 
+    treap.root = *root;
+    treap.compare = ngx_etcd_newest_compare;
+    treap.update = NULL;
 
-void
-ngx_etcd_newest_remove(ngx_etcd_newest_t *newest, ngx_etcd_newest_node_t *node)
-{
-    ngx_rbtree_delete(&newest->tree, &node->node);
+    ngx_etcd_treap_remove(&treap, &node->node);
+
+    *root = treap.root;
 }
 
 
 /* The newest node is the rightmost one. */
 
 ngx_etcd_newest_node_t *
-ngx_etcd_newest_first(ngx_etcd_newest_t *newest)
+ngx_etcd_newest_first(ngx_etcd_node_t *root)
 {
-    ngx_rbtree_node_t  *node, *sentinel;
-
-    node = newest->tree.root;
-    sentinel = newest->tree.sentinel;
-
-    if (node == sentinel) {
+    if (root == NULL) {
         return NULL;
     }
 
-    while (node->right != sentinel) {
-        node = node->right;
+    while (root->right != NULL) {
+        root = root->right;
     }
 
-    return ngx_etcd_newest_node(node);
+    return ngx_etcd_newest_node(root);
 }
 
 
-static void
-ngx_etcd_newest_put(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
-    ngx_rbtree_node_t *sentinel)
+static ngx_int_t
+ngx_etcd_newest_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
 {
-    ngx_rbtree_node_t       **p;
-    ngx_etcd_newest_node_t   *one, *two;
+    ngx_etcd_newest_node_t  *a, *b;
 
-    one = ngx_etcd_newest_node(node);
+    a = ngx_etcd_newest_node(one);
+    b = ngx_etcd_newest_node(two);
 
-    for ( ;; ) {
-        two = ngx_etcd_newest_node(temp);
-
-        p = (one->revision < two->revision
-             || (one->revision == two->revision && one->serial < two->serial))
-            ? &temp->left : &temp->right;
-
-        if (*p == sentinel) {
-            break;
-        }
-
-        temp = *p;
+    if (a->revision != b->revision) {
+        return (a->revision < b->revision) ? -1 : 1;
     }
 
-    *p = node;
-    node->parent = temp;
-    node->left = sentinel;
-    node->right = sentinel;
-    ngx_rbt_red(node);
+    if (a->serial != b->serial) {
+        return (a->serial < b->serial) ? -1 : 1;
+    }
+
+    return (one < two) ? -1 : (one > two);
 }

@@ -18,9 +18,9 @@
 
 struct ngx_etcd_slot_address_s {
     ngx_str_t            bytes;        /* first */
-    uint32_t             slot;
-    ngx_etcd_newest_t    newest;       /* of its registrations */
+    ngx_etcd_node_t     *newest;       /* tree of its registrations */
     ngx_etcd_reg_t      *selected;     /* the one on the selected list */
+    uint32_t             slot;
 };
 
 
@@ -266,7 +266,6 @@ ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
         }
 
         address->slot = reg->slot;
-        ngx_etcd_newest_init(&address->newest);
 
         /* a slot that is read from the set is not one of the free slots */
 
@@ -286,7 +285,7 @@ void
 ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
     ngx_etcd_entry_t *entry, uint64_t revision)
 {
-    ngx_etcd_newest_t  *newest;
+    ngx_etcd_node_t  **newest;
 
     newest = &reg->address->newest;
 
@@ -313,7 +312,7 @@ ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address)
 {
     ngx_etcd_newest_node_t  *node;
 
-    node = ngx_etcd_newest_first(&address->newest);
+    node = ngx_etcd_newest_first(address->newest);
 
     return (node != NULL) ? ngx_etcd_slot_index_reg(node)->entry : NULL;
 }

@@ -80,7 +80,7 @@ typedef struct {
     ngx_event_t                    timer;      /* the next one begins, or it
                                                   may list now */
     ngx_etcd_mirror_audit_run_t   *run;        /* NULL: none is under way */
-    uint32_t                       mark;       /* of the last one */
+    unsigned                       mark:31;    /* of the last one */
 } ngx_etcd_mirror_audit_t;
 
 

@@ -47,7 +47,7 @@ typedef struct {
     /* private */
 
     uint32_t                     generation;   /* of the list that named it */
-    uint32_t                     audited;      /* by the audit with that mark */
+    unsigned                     audited:31;   /* by the audit with that mark */
     unsigned                     held:1;
 } ngx_etcd_mirror_entry_t;
 
