@@ -15,7 +15,8 @@ use warnings;
 use IO::Select;
 use IO::Socket::INET;
 use Socket qw(IPPROTO_TCP TCP_NODELAY);
-use Time::HiRes qw(time);
+
+use Wait;
 
 use constant CHUNK => 65536;
 
@@ -62,7 +63,7 @@ sub send {
 
     $self->{request} = [$method, $path, $body, @headers];
     $self->{buffer} = '';
-    $self->{end} = time() + $self->{timeout};
+    $self->{left} = $self->{timeout};
 
     $self->connect() or return;
 
@@ -85,7 +86,7 @@ sub receive {
 
     # whoever begins to wait now has not waited yet
 
-    $self->{end} = time() + $self->{timeout};
+    $self->{left} = $self->{timeout};
 
     my $answer = $self->receive_once();
 
@@ -200,19 +201,11 @@ sub fill {
         return;
     }
 
-    my $select = IO::Select->new($self->{socket});
-
-    # a signal is no timeout
-
-    while (1) {
-        my $left = $self->{end} - time();
-
-        if ($left <= 0) {
-            $self->{error} = 'timeout';
-            return;
-        }
-
-        last if $select->can_read($left);
+    if ($self->{left} <= 0
+        || !Wait::can_read($self->{socket}, \$self->{left}))
+    {
+        $self->{error} = 'timeout';
+        return;
     }
 
     my $n = sysread($self->{socket}, $self->{buffer}, CHUNK,

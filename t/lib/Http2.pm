@@ -17,9 +17,9 @@ package Http2;
 use strict;
 use warnings;
 
-use IO::Select;
 use IO::Socket::INET;
-use Time::HiRes qw(time);
+
+use Wait;
 
 use constant {
     PREFACE    => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -150,14 +150,11 @@ sub is_open { !$_[0]{closed} && !$_[0]{goaway} }
 sub wait {
     my ($self, $condition) = @_;
 
-    my $end = time() + PATIENCE * ($ENV{TEST_SLOWER} || 1);
+    my $left = PATIENCE * ($ENV{TEST_SLOWER} || 1);
 
     until ($condition->()) {
-        my $left = $end - time();
-
-        return 0 if $left <= 0 || $self->{closed};
-
-        IO::Select->new($self->{socket})->can_read($left) or next;
+        return 0 if $self->{closed};
+        return 0 if !Wait::can_read($self->{socket}, \$left);
 
         sysread($self->{socket}, $self->{input}, CHUNK,
                 length($self->{input}))

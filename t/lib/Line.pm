@@ -39,9 +39,9 @@ sub format_answer {
 
 package Line::Client;
 
-use IO::Select;
 use IO::Socket::INET;
-use Time::HiRes qw(time);
+
+use Wait;
 
 use constant {
     CHUNK   => 65536,
@@ -82,14 +82,14 @@ sub tell {
 sub hear {
     my ($self, $seconds) = @_;
 
-    my $end = time() + ($seconds // PATIENT) * ($ENV{TEST_SLOWER} || 1);
+    my $left = ($seconds // PATIENT) * ($ENV{TEST_SLOWER} || 1);
 
     while (1) {
         if ($self->{input} =~ s/^(.*)\n//) {
             return $1;
         }
 
-        $self->fill($end) or return;
+        $self->fill(\$left) or return;
     }
 }
 
@@ -97,9 +97,9 @@ sub hear {
 sub is_closed {
     my ($self, $seconds) = @_;
 
-    my $end = time() + ($seconds // PATIENT) * ($ENV{TEST_SLOWER} || 1);
+    my $left = ($seconds // PATIENT) * ($ENV{TEST_SLOWER} || 1);
 
-    1 while $self->fill($end);
+    1 while $self->fill(\$left);
 
     return $self->{closed};
 }
@@ -108,18 +108,14 @@ sub is_closed {
 # reads once; false at the end of the connection and of the time
 
 sub fill {
-    my ($self, $end) = @_;
+    my ($self, $left) = @_;
 
     if (!$self->{socket}) {
         $self->{closed} = 1;
         return;
     }
 
-    my $left = $end - time();
-    my $ready = IO::Select->new($self->{socket})->can_read($left > 0 ? $left
-                                                                     : 0);
-
-    $ready or return;
+    Wait::can_read($self->{socket}, $left) or return;
 
     my $n = sysread($self->{socket}, $self->{input}, CHUNK,
                     length($self->{input}));

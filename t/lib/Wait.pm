@@ -4,16 +4,30 @@ package Wait;
 # condition is true and returns its value; after SECONDS it says what it was
 # waiting for and returns false.  Where nobody looks at the value, it dies
 # instead: the test cannot go on.  TEST_SLOWER multiplies SECONDS.
+#
+# SECONDS are those of an idle machine.  The control is the pause between two
+# questions: where a pause takes three times as long as it was asked for, the
+# machine has other things to do, and time counts for a third.
+#
+# can_read(SOCKET, \SECONDS): whether something comes within SECONDS, which are
+# less by the time that it took.  A tick that takes longer than TICK counts as
+# TICK.
 
 use strict;
 use warnings;
 
 use Exporter 'import';
+use IO::Select;
+use List::Util qw(max min);
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
+our @EXPORT_OK = qw(can_read);
 
-use constant LONGEST_PAUSE => 0.02;
+use constant {
+    LONGEST_PAUSE => 0.02,
+    TICK          => 0.1,
+};
 
 
 sub wait_for(&;$$) {
@@ -21,8 +35,9 @@ sub wait_for(&;$$) {
 
     $seconds = ($seconds // 10) * ($ENV{TEST_SLOWER} || 1);
 
-    my $end = time() + $seconds;
+    my $left = $seconds;
     my $pause = 0.001;
+    my $last = time();
 
     while (1) {
         my $value = $condition->();
@@ -31,12 +46,19 @@ sub wait_for(&;$$) {
             return $value;
         }
 
-        if (time() >= $end) {
+        if ($left <= 0) {
             last;
         }
 
+        my $begun = time();
+
         sleep($pause);
-        $pause = $pause * 2 > LONGEST_PAUSE ? LONGEST_PAUSE : $pause * 2;
+
+        my $now = time();
+
+        $left -= ($now - $last) * $pause / max($pause, $now - $begun);
+        $last = $now;
+        $pause = min(LONGEST_PAUSE, $pause * 2);
     }
 
     my $gave_up = "gave up after $seconds s waiting for "
@@ -49,6 +71,26 @@ sub wait_for(&;$$) {
     print STDERR "# $gave_up\n";
 
     return;
+}
+
+
+sub can_read {
+    my ($socket, $left) = @_;
+
+    my $select = IO::Select->new($socket);
+
+    # a signal is no timeout
+
+    while (1) {
+        my $tick = max(0, min($$left, TICK));
+        my $begun = time();
+        my $ready = $select->can_read($tick);
+
+        $$left -= min(time() - $begun, $tick);
+
+        return 1 if $ready;
+        return 0 if $$left <= 0;
+    }
 }
 
 
