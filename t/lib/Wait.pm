@@ -5,9 +5,9 @@ package Wait;
 # waiting for and returns false.  Where nobody looks at the value, it dies
 # instead: the test cannot go on.  TEST_SLOWER multiplies SECONDS.
 #
-# SECONDS are those of an idle machine.  The control is the pause between two
-# questions: where a pause takes three times as long as it was asked for, the
-# machine has other things to do, and time counts for a third.
+# SECONDS are those of an idle machine.  Where three processes want to run on
+# each processor, time counts for a third.  The pause between two questions is a
+# control: one that takes longer than it was asked for counts for less, too.
 #
 # can_read(SOCKET, \SECONDS): whether something comes within SECONDS, which are
 # less by the time that it took.  A tick that takes longer than TICK counts as
@@ -28,6 +28,9 @@ use constant {
     LONGEST_PAUSE => 0.02,
     TICK          => 0.1,
 };
+
+
+my $processors;
 
 
 sub wait_for(&;$$) {
@@ -56,7 +59,9 @@ sub wait_for(&;$$) {
 
         my $now = time();
 
-        $left -= ($now - $last) * $pause / max($pause, $now - $begun);
+        my $slept = max($pause, $now - $begun);
+
+        $left -= ($now - $last) * min(share(), $pause / $slept);
         $last = $now;
         $pause = min(LONGEST_PAUSE, $pause * 2);
     }
@@ -86,11 +91,31 @@ sub can_read {
         my $begun = time();
         my $ready = $select->can_read($tick);
 
-        $$left -= min(time() - $begun, $tick);
+        $$left -= min(time() - $begun, $tick) * share();
 
         return 1 if $ready;
-        return 0 if $$left <= 0;
+        return 0 if $$left <= 0.001;
     }
+}
+
+
+# of a processor, that a process gets which wants to run now, at most 1
+
+sub share {
+    $processors //= processors();
+
+    open(my $file, '<', '/proc/loadavg') or return 1;
+
+    my ($running) = <$file> =~ m{ (\d+)/};
+
+    return $running > $processors ? $processors / $running : 1;
+}
+
+
+sub processors {
+    open(my $file, '<', '/proc/stat') or return 1;
+
+    return scalar(grep { /^cpu\d/ } <$file>) || 1;
 }
 
 
