@@ -18,6 +18,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 use Chaos;
+use Control;
 use Door;
 use Etcd;
 use Finish;
@@ -37,6 +38,7 @@ use constant {
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
+my $control = Control->start();
 my $etcd = Etcd->new()->start();
 my @ways = map { Chaos->start($etcd->port) } 1 .. 2;
 
@@ -119,13 +121,14 @@ sub ask {
 }
 
 
-# for how long each key was there that appeared since, in seconds
+# For how long each key was there that appeared since, in seconds, without those
+# that the machine did not give; until none has been there for QUIET.
 
 sub lives {
     my (%first, %last);
-    my $end = time() + QUIET * $slower;
+    my $seen = time();
 
-    while (time() < $end) {
+    wait_for {
         my @keys = map { $_->{key} } $etcd->list('/locks/');
         my $now = time();
 
@@ -134,10 +137,13 @@ sub lives {
             $last{$key} = $now;
         }
 
+        $seen = $now if @keys || !%first;
         sleep(LOOK);
-    }
 
-    return map { $last{$_} - $first{$_} } keys %first;
+        $control->lasted($seen, time()) >= QUIET * $slower;
+    } 60, 'late keys, and their end';
+
+    return map { $control->lasted($first{$_}, $last{$_}) } keys %first;
 }
 
 
@@ -159,7 +165,9 @@ $way->set(late => 1);
 is(ask($nginx), '200: ' . LOCKS, 'etcd is asked another way');
 ok(wait_for(sub { !$etcd->list('/locks/') }, 10), 'the locks are given up');
 
-sleep($from + PAUSE - time());
+my $pause = $from + PAUSE - time();
+
+sleep($pause) if $pause > 0;
 $way->set(late => 0);
 
 my @lives = lives();
@@ -186,5 +194,7 @@ ok(wait_for(sub {
    }, 30), 'the lease is given up when no lock is held');
 
 is(ask($nginx), '200: ' . LOCKS, 'and there is another one');
+
+$control->finished();
 
 finish();

@@ -19,13 +19,13 @@ use Test::More;
 
 use Cluster;
 use Contenders;
+use Control;
 use Disturber;
 use Finish;
 use LockHistory;
 use Netns;
 use Nginx;
 use Register;
-use Stall;
 use Wait;
 
 Netns::enter();
@@ -63,7 +63,7 @@ my %locks = (
     timed         => [0, 1],
 );
 
-my $stall = Stall->watch();
+my $control = Control->start();
 my $net = Netns->new(3, ways => NGINXES);
 my $cluster = Cluster->new(3, places => [$net->places])->start();
 my $registers = Register->start(open => 0, restored => 0,
@@ -241,12 +241,12 @@ $_->quit for @nginxes;
 wait_for { !leases() } LONG * 2, 'all leases to be gone';
 counts('leases left over', leases());
 
-# when the machine itself has stopped for longer than nginx can make up for
+# when the machine itself has stopped, or a control had no answer, for longer
+# than nginx can make up for
 
 sub stalls {
     return map { [undef, $_->[0], $_->[1] + SETTLES * $slower] }
-           grep { $_->[1] - $_->[0] >= MARGIN }
-           map { $stall->stalls($_) } @{ $stall->{watchers} };
+           grep { $_->[1] - $_->[0] >= MARGIN } $control->moments(0);
 }
 
 
@@ -315,7 +315,7 @@ cmp_ok(scalar($history->$_('open')), '>', 0, "without a lock: $_")
 
 
 # The times for which a lock was free, but not granted, the longest first:
-# [SECONDS, LOCK, FROM, SECONDS without those of stalls].
+# [SECONDS, LOCK, FROM, SECONDS without those of the control].
 
 sub idle {
     my @calms = @_;
@@ -324,14 +324,14 @@ sub idle {
         my $lock = $_;
 
         map { my $time = $_->[1] - $_->[0];
-              [$time, $lock, $_->[0], $time - $stall->since(@$_)] }
+              [$time, $lock, $_->[0], $control->lasted(@$_)] }
             $history->idle($lock, @calms);
     } @all;
 }
 
 
 sub describe_idle {
-    return sprintf('%.3f (%s at %.3f; %.3f without stalls)', @_);
+    return sprintf('%.3f (%s at %.3f; %.3f of the control)', @_);
 }
 
 
@@ -357,5 +357,7 @@ my $summary = join("\n", $disturber->summary, "TEST_SEED=$seed",
                    map { sprintf('%-66s %s', @$_) } @table);
 
 $ENV{TEST_SOAK} ? diag($summary) : note($summary);
+
+$control->finished();
 
 finish();

@@ -164,19 +164,21 @@ sub cut_off {
     my ($nginx, $cut, $rejoin) = @_;
 
     my $number = $nginx->place->{number};
-    my $from = time();
 
     return if $cut{$number};
 
     $cut{$number} = 1;
     $cut->();
 
+    my $from = time();
+
     return sub {
+        my $asked = time();
         my $answer = $stopped{$number} ? undef : $nginx->get('/');
 
         push @unheard, $answer->{error} if $answer && !$answer->{status};
         push @leading, $number
-            if $answer && time() - $from > LATE * TTL
+            if $answer && $asked - $from > LATE * TTL
                && $answer->{body} =~ / 1$/;
 
         $rejoin->();

@@ -103,12 +103,9 @@ sub since {
 
     $until //= time();
 
-    my $stall = $self->{stall};
     my $sum = 0;
 
-    for (sort { $a->[0] <=> $b->[0] } $self->pauses($from),
-         map { $stall->stalls($_) } @{ $stall->{watchers} })
-    {
+    for ($self->moments($from)) {
         my $begin = max($_->[0], $from);
         my $end = min($_->[1], $until);
 
@@ -119,6 +116,18 @@ sub since {
     }
 
     return $sum;
+}
+
+
+# [from, until] of each such moment since then, in order
+
+sub moments {
+    my ($self, $from) = @_;
+
+    my $stall = $self->{stall};
+
+    return sort { $a->[0] <=> $b->[0] } $self->pauses($from),
+           map { $stall->stalls($_) } @{ $stall->{watchers} };
 }
 
 
