@@ -12,6 +12,7 @@ use lib "$FindBin::Bin/lib";
 
 use Test::More;
 
+use Becomes;
 use Chaos;
 use Cluster;
 use Etcd;
@@ -85,14 +86,12 @@ sub state_of { ($_[0]->status // {})->{clusters}{default}{state} // '' }
 sub endpoint_of { ($_[0]->status // {})->{clusters}{default}{endpoint} // '' }
 
 
-sub becomes {
+sub turns {
     my ($nginx, $state, $name) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    wait_for { state_of($nginx) eq $state } 20, "$name: $state";
-
-    return is(state_of($nginx), $state, $name);
+    return becomes { state_of($nginx) } $state, $name, 20;
 }
 
 
@@ -184,7 +183,7 @@ my $nginx = nginx($proxy, $password);
     $nginx->start(config('nginx', @names));
 }
 
-becomes($nginx, 'synced', 'enabled before the start: everything is read');
+turns($nginx, 'synced', 'enabled before the start: everything is read');
 follows($nginx, $etcd, 's1', 'and followed');
 is($etcd->count_log($authenticated), 1,
    'two workers and ' . PREFIXES . ' prefixes authenticate once');
@@ -198,7 +197,7 @@ is($etcd->count_log($authenticated), 1, 'without another one');
 
 $proxy->cut();
 follows($nginx, $etcd, 's3', 'a new connection gets another one');
-becomes($nginx, 'synced', 'for all prefixes');
+turns($nginx, 'synced', 'for all prefixes');
 is($etcd->count_log($authenticated), 2, 'and asks for it once');
 
 # soon enough for the token, or with the next one
@@ -212,7 +211,7 @@ for my $attempt (1 .. 10) {
 
     $proxy->cut();
     follows($nginx, $etcd, 's4', 'a connection lost soon after');
-    becomes($nginx, 'synced', 'for all prefixes');
+    turns($nginx, 'synced', 'for all prefixes');
 
     last if !$etcd->has_forgotten('nginx', $token);
 
@@ -229,14 +228,14 @@ $etcd->put('/s5/2', '127.0.0.1:2');
 $etcd->compact($etcd->put('/s6/2', '127.0.0.1:2'));
 $proxy->set(refuse => 0);
 follows($nginx, $etcd, 's5', 'expired and compacted at a time');
-becomes($nginx, 'synced', 'for all prefixes');
+turns($nginx, 'synced', 'for all prefixes');
 is($etcd->count_log($authenticated), $tokens + 1,
    'one token does for lists too');
 
 # a prefix that may not be read
 
 ok($nginx->reload(config('nginx', @names, 'closed')), 'a prefix more');
-becomes($nginx, 'denied', 'that the user may not read: it is shown');
+turns($nginx, 'denied', 'that the user may not read: it is shown');
 follows($nginx, $etcd, 's6', 'the others go on');
 logged($nginx, 'error', '"/closed/" cannot be read: permission denied', 1,
        'it is reported');
@@ -248,7 +247,7 @@ my $before = $etcd->count_log($authenticated);
 my $failed = $etcd->count_log($wrong);
 
 $etcd->user_passwd('nginx', 'changed');
-becomes($nginx, 'unauthorized', 'the password is changed in etcd');
+turns($nginx, 'unauthorized', 'the password is changed in etcd');
 ok(wait_for(sub { $etcd->count_log($wrong) >= $failed + REFUSALS }, 60),
    'nginx tries the one that it knows again and again');
 follows($nginx, $etcd, 's7', 'watches go on meanwhile');
@@ -263,7 +262,7 @@ ok(wait_for(sub { $etcd->count_log($wrong) >= $failed + 2 }, 60),
 logged($nginx, 'error', 'readable by group or others', 1, 'and reported once');
 
 $nginx->write_secret('password', "changed\r\nsecond line\n");
-becomes($nginx, 'denied', 'a corrected file is enough');
+turns($nginx, 'denied', 'a corrected file is enough');
 is($etcd->count_log($authenticated), $before + 1, 'one token is asked for');
 logged($nginx, 'notice', 'user "nginx" is authenticated', 1, 'it says so');
 follows($nginx, $etcd, 's8', 'changes are followed');
@@ -271,7 +270,7 @@ follows($nginx, $etcd, 's8', 'changes are followed');
 # other rights
 
 $etcd->grant_read('nginx', '/closed/');
-becomes($nginx, 'synced', 'a right is granted');
+turns($nginx, 'synced', 'a right is granted');
 follows($nginx, $etcd, 'closed', 'and used');
 logged($nginx, 'notice', '"/closed/" can be read again', 1, 'it says so');
 logged($nginx, 'error', '"/closed/" cannot be read', 1,
@@ -280,12 +279,12 @@ logged($nginx, 'error', '"/closed/" cannot be read', 1,
 $etcd->revoke_read('nginx', '/closed/');
 follows($nginx, $etcd, 'closed', 'a watch outlives its right');
 $proxy->cut();
-becomes($nginx, 'denied', 'a new connection shows that it is gone');
+turns($nginx, 'denied', 'a new connection shows that it is gone');
 follows($nginx, $etcd, 's9', 'the others go on with it');
 is(scalar(keys %{ Upstream->new($nginx, 'closed')->members }), 1,
    'the last known member stays');
 $etcd->grant_read('nginx', '/closed/');
-becomes($nginx, 'synced', 'the right is given back');
+turns($nginx, 'synced', 'the right is given back');
 follows($nginx, $etcd, 'closed', 'and used');
 
 # secrets are not logged
@@ -310,7 +309,7 @@ for (['nginx', 'wrong', 'a wrong password'],
 
     my $refused = nginx($etcd, $secret)->start(config($user, 's1', 's2'));
 
-    becomes($refused, 'unauthorized', "$name: is shown");
+    turns($refused, 'unauthorized', "$name: is shown");
     ok(wait_for(sub { $etcd->count_log($tried) >= $failed + REFUSALS }, 60),
        "$name: is tried again");
     logged($refused, 'error', '', 1, "$name: one line");
@@ -319,7 +318,7 @@ for (['nginx', 'wrong', 'a wrong password'],
 
     if ($user eq 'nginx') {
         $refused->write_secret('password', 'changed');
-        becomes($refused, 'synced', "$name: a corrected file is enough");
+        turns($refused, 'synced', "$name: a corrected file is enough");
         follows($refused, $etcd, 's1', "$name: and changes are followed");
     }
 
@@ -330,13 +329,13 @@ for (['nginx', 'wrong', 'a wrong password'],
 
 my $nobody = nginx($etcd, '')->start(config(undef, 's1', 's2'));
 
-becomes($nobody, 'unauthorized', 'no user: is shown');
+turns($nobody, 'unauthorized', 'no user: is shown');
 logged($nobody, 'error', 'a user is required, and no "user" is set', 1,
        'no user: is reported');
 logged($nobody, 'error', '', 1, 'no user: once');
 
 $etcd->auth_disable();
-becomes($nobody, 'synced', 'no user: none is needed any more');
+turns($nobody, 'synced', 'no user: none is needed any more');
 follows($nobody, $etcd, 's1', 'no user: changes are followed');
 follows($nginx, $etcd, 's1', 'disabled: watches go on');
 
@@ -344,7 +343,7 @@ follows($nginx, $etcd, 's1', 'disabled: watches go on');
 
 $proxy->cut();
 follows($nginx, $etcd, 's2', 'disabled: a new connection goes without');
-becomes($nginx, 'synced', 'disabled: nothing is missing');
+turns($nginx, 'synced', 'disabled: nothing is missing');
 
 # since 3.5 etcd takes any token meanwhile: who has none asks for one
 
@@ -353,7 +352,7 @@ my $not_enabled = 'authentication is not enabled there';
 if (!$nginx->count_log(qr/$not_enabled/)) {
     ok($nginx->reload(undef, gone => 1), 'disabled: new workers have no token');
     follows($nginx, $etcd, 's2', 'disabled: they go without');
-    becomes($nginx, 'synced', 'disabled: and miss nothing');
+    turns($nginx, 'synced', 'disabled: and miss nothing');
 }
 
 logged($nginx, 'notice', $not_enabled, 1, 'disabled: it is reported');
@@ -364,7 +363,7 @@ follows($nginx, $etcd, 's3', 'enabled again: watches go on');
 follows($nobody, $etcd, 's2', 'enabled again: without a user too');
 $proxy->cut();
 follows($nginx, $etcd, 's4', 'enabled again: a new connection gets a token');
-becomes($nginx, 'synced', 'enabled again: nothing is missing');
+turns($nginx, 'synced', 'enabled again: nothing is missing');
 is($etcd->count_log($authenticated), $before + 1, 'enabled again: one token');
 
 # enabled while nginx runs, which has never had a token
@@ -374,7 +373,7 @@ $etcd->auth_disable();
 my $link = Chaos->start($etcd->port);
 my $early = nginx($link, 'changed')->start(config('nginx', 's1', 's2'));
 
-becomes($early, 'synced', 'not enabled: everything is read');
+turns($early, 'synced', 'not enabled: everything is read');
 logged($early, 'notice', 'authentication is not enabled there', 1,
        'not enabled: it is reported');
 
@@ -386,7 +385,7 @@ $etcd->put('/s1/2', '127.0.0.1:2');
 $etcd->compact($etcd->put('/s1/3', '127.0.0.1:3'));
 $link->set(refuse => 0);
 follows($early, $etcd, 's1', 'enabled: lists and watches get a token');
-becomes($early, 'synced', 'enabled: nothing is missing');
+turns($early, 'synced', 'enabled: nothing is missing');
 is($etcd->count_log($authenticated), $before + 1, 'enabled: one token');
 $early->stop();
 $nobody->stop();
@@ -400,7 +399,7 @@ SKIP: {
     my $other = nginx($cut, 'changed', user => 'nobody nogroup')
         ->start(config('nginx', 's1'));
 
-    becomes($other, 'synced', 'unreadable file: the password is known');
+    turns($other, 'synced', 'unreadable file: the password is known');
     token_expires($etcd, 'unreadable file: the token expires');
     $cut->cut();
     follows($other, $etcd, 's1', 'unreadable file: another token');
@@ -424,7 +423,7 @@ $nginx->stop();
     $example->write_secret('etcd.password', "changed\n");
     $example->start(Example::text('auth', 'etcd'));
 
-    becomes($example, 'synced', 'the example works');
+    turns($example, 'synced', 'the example works');
     is_deeply([keys %{ Upstream->new($example, 'api')->members }],
               ['/services/api/1'], 'and has its member');
     $example->stop();
@@ -447,7 +446,7 @@ $jwt->put('/s1/1', '127.0.0.1:1');
 my $way = Chaos->start($jwt->port);
 my $signed = nginx($way, $password)->start(config('nginx', 's1', 's2'));
 
-becomes($signed, 'synced', 'signed: everything is read');
+turns($signed, 'synced', 'signed: everything is read');
 
 # another right, which makes all tokens old, and others for our own
 
@@ -464,18 +463,18 @@ for my $n (1 .. 2) {
     follows($signed, $jwt, 's1', "signed: watches go on, $n");
     $way->cut();
     follows($signed, $jwt, 's2', "signed: a new connection does, $n");
-    becomes($signed, 'synced', "signed: nothing is missing, $n");
+    turns($signed, 'synced', "signed: nothing is missing, $n");
     is($jwt->count_log($authenticated), $before + 1, "signed: a token, $n");
 }
 
 ok($signed->reload(config('nginx', 's1', 's2', 'closed'), gone => 1),
    'signed: a prefix more');
-becomes($signed, 'denied', 'signed: that may not be read');
+turns($signed, 'denied', 'signed: that may not be read');
 change_roles('/more3/');
 ok(wait_for(sub { $jwt->count_log($authenticated) > $before }, 20),
    'signed: a list gets a token');
 change_roles('/closed/');
-becomes($signed, 'synced', 'signed: and may be read in the end');
+turns($signed, 'synced', 'signed: and may be read in the end');
 follows($signed, $jwt, 'closed', 'signed: and followed');
 is($jwt->count_log($authenticated), $before + 1, 'signed: with one token');
 is($signed->count_log(qr/needs a new token: .*auth store is old/), 4,
@@ -495,10 +494,10 @@ $older->put('/other', $_) for 1 .. 300;
 
 my $patient = nginx($older, $password)->start(config('nginx', 's1', 's2'));
 
-becomes($patient, 'synced', 'restored: everything is read');
+turns($patient, 'synced', 'restored: everything is read');
 $older->restore($snapshot);
 follows($patient, $older, 's1', 'restored: changes are followed');
-becomes($patient, 'synced', 'restored: all prefixes are read');
+turns($patient, 'synced', 'restored: all prefixes are read');
 $patient->stop();
 
 # over TLS, which is another HTTP/2 server of etcd's, the token is the same
@@ -517,7 +516,7 @@ my $trusting = config('nginx', 's1', 's2')
                =~ s/zone 1m;/$& ssl_trusted_certificate %%CA%%;/r;
 my $tls = nginx($secure, $password)->set(CA => $ca->cert)->start($trusting);
 
-becomes($tls, 'synced', 'TLS: everything is read');
+turns($tls, 'synced', 'TLS: everything is read');
 follows($tls, $secure, 's1', 'TLS: changes are followed');
 token_expires($secure, 'TLS: the token expires');
 $tls->reload();
@@ -535,7 +534,7 @@ $cluster->any->put('/s1/1', '127.0.0.1:1');
 
 my $three = nginx($cluster, $password)->start(config('nginx', 's1', 's2'));
 
-becomes($three, 'synced', 'three members: everything is read');
+turns($three, 'synced', 'three members: everything is read');
 
 for my $n (1 .. 2) {
     my $url = endpoint_of($three);
@@ -559,7 +558,7 @@ for my $n (1 .. 2) {
     ok(wait_for(sub { $cluster->running == 2 && $cluster->leader_now() }, 20),
        "three members: one is killed, $n");
     follows($three, $other, 's1', "three members: another goes on, $n");
-    becomes($three, 'synced', "three members: nothing is missing, $n");
+    turns($three, 'synced', "three members: nothing is missing, $n");
     is($three->count_log(qr/is authenticated/), $got + 1,
        "three members: with one new token, $n");
 

@@ -10,8 +10,8 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use Test::More;
-use Time::HiRes qw(sleep time);
 
+use Becomes;
 use Election;
 use Etcd;
 use Finish;
@@ -29,24 +29,6 @@ my $nginx = Nginx->new(etcd => $etcd)->start(Turns::CONFIG);
 
 
 sub candidates { scalar(my @all = $election->candidates) }
-
-# while nothing is to happen
-
-sub stays {
-    my ($wanted, $seconds, $name) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    my $end = time() + $seconds;
-    my %seen;
-
-    while (time() < $end) {
-        $seen{$nginx->says()}++;
-        sleep(0.01);
-    }
-
-    is_deeply([keys %seen], [$wanted], $name);
-}
 
 
 # in the log
@@ -75,31 +57,35 @@ $nginx->start();
 
 # its time counts from when it was seen
 
-ok(wait_for(sub {
+sub says_while_kept {
     $etcd->call('lease/keepalive', { ID => $dead });
-    $nginx->says() eq 'dead:' && candidates() == 2
-}, 10), 'a dead one leads, and nginx campaigns');
-stays('dead:', 0.5, 'it leads on');
+
+    return $nginx->says;
+}
+
+ok(wait_for(sub { says_while_kept() eq 'dead:' && candidates() == 2 }, 10),
+   'a dead one leads, and nginx campaigns');
+stays { says_while_kept() } 'dead:', 'it leads on', 0.5;
 $nginx->comes_to_say('nginx:1', 'and leads in the end', 20);
 
 # keys that are no candidates
 
 $etcd->put("$name/later", 'x');
-stays('nginx:1', 0.3, 'a wrong key behind the leader');
+stays { $nginx->says } 'nginx:1', 'a wrong key behind the leader', 0.3;
 $etcd->revoke($election->leader->{lease});
 $nginx->comes_to_say(':', 'a wrong key before all others: nobody leads');
 ok(wait_for(sub { candidates() == 2 }, 5), 'nginx campaigns');
-stays(':', 0.5, 'but does not lead');
+stays { $nginx->says } ':', 'but does not lead', 0.5;
 says_once(qr{no leader: .*"/elections/ingress/later".*its name});
 $etcd->del("$name/later");
 $nginx->comes_to_say('nginx:1', 'it is gone: nginx leads');
 
 $etcd->txn([put => "$name/12ab", 'x'], [put => "$name/12ac", 'y']);
-stays('nginx:1', 0.3, 'two keys of one txn behind the leader');
+stays { $nginx->says } 'nginx:1', 'two keys of one txn behind the leader', 0.3;
 $etcd->revoke($election->leader->{lease});
 $nginx->comes_to_say(':', 'before all others: nobody leads');
 ok(wait_for(sub { candidates() == 3 }, 5), 'nginx campaigns');
-stays(':', 0.5, 'but does not lead');
+stays { $nginx->says } ':', 'but does not lead', 0.5;
 says_once(qr/there is no leader.*created together/);
 $etcd->del("$name/12ac");
 $nginx->comes_to_say('x:', 'one is deleted: the other one leads');
@@ -109,7 +95,7 @@ $etcd->put("$name/12ab", 'x' x 4097);
 $nginx->comes_to_say(':', 'or one that is too long');
 says_once(qr/there is no leader.*too long/);
 $etcd->put("$name/12ab", '');
-stays(':', 0.3, 'or none');
+stays { $nginx->says } ':', 'or none', 0.3;
 is(Election->view($nginx, 'ingress')->{leader}, '', 'which the status shows');
 $etcd->del("$name/12ab");
 $nginx->comes_to_say('nginx:1', 'it is gone: nginx leads');
@@ -129,7 +115,7 @@ $etcd->del("$name/$own");
 $nginx->comes_to_say('nginx:1', 'it is gone: nginx leads');
 
 $etcd->put("$name/$own", 'decimal', lease => $own);
-stays('nginx:1', 0.3, 'a decimal lease behind the leader');
+stays { $nginx->says } 'nginx:1', 'a decimal lease behind the leader', 0.3;
 $etcd->revoke($election->leader->{lease});
 $nginx->comes_to_say('decimal:', 'a decimal lease leads');
 ok(wait_for(sub { candidates() == 2 }, 5), 'nginx campaigns');
@@ -145,7 +131,8 @@ $etcd->put("$name/$short", 'short', lease => $short);
 $etcd->revoke($election->leader->{lease});
 $nginx->comes_to_say('short:', 'a short one leads');
 $etcd->revoke(hex($short));
-stays('short:', 0.5, 'whatever becomes of the lease that it might be');
+stays { $nginx->says } 'short:',
+    'whatever becomes of the lease that it might be', 0.5;
 $etcd->revoke($short);
 $nginx->comes_to_say('nginx:1', 'until its own one is gone');
 
@@ -157,6 +144,6 @@ $etcd->freeze();
 $etcd->thaw();
 $etcd->put('/elsewhere', $_) for 1 .. 10;
 $etcd->compact();
-stays('nginx:1', 1, 'compacted');
+stays { $nginx->says } 'nginx:1', 'compacted', 1;
 
 finish();

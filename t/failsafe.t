@@ -211,14 +211,7 @@ sub used {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    my $seen;
-
-    wait_for {
-        $seen = join(' ', sort keys %{ $nginx->tally("/to/$name", 8, 4) });
-        $seen eq $who;
-    } $within, "$name: $what";
-
-    return is($seen, $who, "$name: $what");
+    return $nginx->comes_to_use($name, $who, $what, $within);
 }
 
 

@@ -12,6 +12,7 @@ use lib "$FindBin::Bin/lib";
 use Test::More;
 use Time::HiRes qw(time);
 
+use Becomes;
 use Cluster;
 use Control;
 use Election;
@@ -67,12 +68,7 @@ sub leads_on {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    my $end = time() + $seconds;
-    my %seen;
-
-    $seen{$nginx->says()}++ while time() < $end;
-
-    is_deeply([keys %seen], ['1'], "$name: it leads on");
+    stays { $nginx->says } '1', "$name: it leads on", $seconds;
     is(key(), $key, "$name: with the same key");
 }
 

@@ -13,6 +13,7 @@ use JSON::PP;
 use Test::More;
 
 use Backend;
+use Becomes;
 use Browser;
 use Etcd;
 use Finish;
@@ -172,14 +173,12 @@ EOF_SCRIPT
 sub text { join('|', texts(@_)) }
 sub count { scalar(texts(@_)) }
 
-sub becomes {
+sub reads {
     my ($selector, $wanted, $name) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    wait_for { text($selector) eq $wanted } 20, "$name: $wanted";
-
-    return is(text($selector), $wanted, $name);
+    return becomes { text($selector) } $wanted, $name, 20;
 }
 
 # what the page does by itself every second, now and to its end
@@ -192,7 +191,7 @@ $api->sees($etcd->put('/services/api/2',
 wait_for { $nginx->status->{elections}{jobs}{is_leader} } 10, 'a leader';
 
 $browser->open($url);
-becomes('#members td.wide.some', 'api|api', 'members are shown');
+reads('#members td.wide.some', 'api|api', 'members are shown');
 is(text('#clusters td.main'), 'away|default', 'clusters');
 is(text('#clusters td:nth-child(2)'), 'connecting|synced', 'their states');
 is(text('#clusters td.list .code'), '127.0.0.1:1|' . $etcd->url,
@@ -214,27 +213,27 @@ is(text('#members td:nth-child(5)'), '1|7', 'weights');
 # they come and go while it is open
 
 $nginx->get('/to') for 1 .. 3;
-becomes('#members td:nth-child(8)', '3|0', 'requests are counted');
+reads('#members td:nth-child(8)', '3|0', 'requests are counted');
 $etcd->put("/services/api/$evil", '127.0.0.3:80');
-becomes('#members td.main', $one->address . '|127.0.0.2:80|127.0.0.3:80',
-        'a member comes');
+reads('#members td.main', $one->address . '|127.0.0.2:80|127.0.0.3:80',
+      'a member comes');
 is((texts('#members td:nth-child(3)'))[2], "/services/api/$evil",
    'whose key is shown as it is');
 is((texts('#events .code'))[0], "/services/api/$evil", 'in the changes, too');
-becomes('#said', "api: add /services/api/$evil", 'and is read out');
+reads('#said', "api: add /services/api/$evil", 'and is read out');
 $etcd->put('/services/api/bad', "a $evil");
-becomes('#invalid td:nth-child(3)', '/services/api/bad', 'a value is invalid');
+reads('#invalid td:nth-child(3)', '/services/api/bad', 'a value is invalid');
 like(text('#invalid td:nth-child(4)'), qr/\Q<script>\E/, 'for a reason');
 $etcd->put('/flags/rate', "$evil\n");
-becomes('#invalid td.main', '$rate|api', 'so is a variable\'s');
+reads('#invalid td.main', '$rate|api', 'so is a variable\'s');
 $etcd->put('/flags/rate', $evil);
-becomes('#variables td:nth-child(3)', $evil, 'a variable has a value');
-becomes('#invalid td.main', 'api', 'which is used');
+reads('#variables td:nth-child(3)', $evil, 'a variable has a value');
+reads('#invalid td.main', 'api', 'which is used');
 is($browser->execute('return document.title'), 'nginx-etcd', 'nothing runs');
 is($browser->execute('return document.scripts.length'), 2,
    'no script has come');
 $etcd->del("/services/api/$evil");
-becomes('#members td.main', $one->address . '|127.0.0.2:80', 'a member goes');
+reads('#members td.main', $one->address . '|127.0.0.2:80', 'a member goes');
 
 # the keyboard
 
@@ -242,7 +241,7 @@ $browser->press('/');
 is($browser->execute('return document.activeElement.id'), 'search',
    '/ goes to the search');
 $browser->press(qw(a p i / 2));
-becomes('#members td.main', '127.0.0.2:80', 'what is typed is searched for');
+reads('#members td.main', '127.0.0.2:80', 'what is typed is searched for');
 $browser->execute('document.querySelector("#search").value = ""; search()');
 is(count('#members tbody tr'), 2, 'or not');
 $browser->execute('document.querySelector(".skip").focus()');
@@ -461,7 +460,7 @@ cmp_ok(scalar($browser->console), '>', 0, 'and the browser says so');
 # nginx goes
 
 $etcd->stop();
-becomes('#clusters td:nth-child(2)', 'connecting|connecting', 'etcd is away');
+reads('#clusters td:nth-child(2)', 'connecting|connecting', 'etcd is away');
 is(count('#members tbody tr'), ROWS, 'its members stay');
 $nginx->stop();
 wait_for { text('#banner') ne '' } 20, 'a banner';

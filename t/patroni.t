@@ -151,14 +151,7 @@ sub used {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    my $seen;
-
-    wait_for {
-        $seen = join(' ', sort keys %{ $nginx->tally("/to/$name", 24, 4) });
-        $seen eq $who;
-    } 10, "$name: $what";
-
-    return is($seen, $who, "$name: $what");
+    return $nginx->comes_to_use($name, $who, $what);
 }
 
 

@@ -14,6 +14,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 use Backend;
+use Becomes;
 use Etcd;
 use Finish;
 use Metrics;
@@ -124,14 +125,14 @@ sub value { metrics()->value(@_) }
 
 # a value, once it is as wanted
 
-sub becomes {
+sub reaches {
     my ($wanted, $name, %labels) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    wait_for { (value($name, %labels) // '') eq $wanted } 20, $name;
-    is(value($name, %labels), $wanted,
-       join(' ', $name, map { "$_=$labels{$_}" } sort keys %labels));
+    my $labels = join(' ', map { "$_=$labels{$_}" } sort keys %labels);
+
+    return becomes { value($name, %labels) } $wanted, "$name $labels", 20;
 }
 
 
@@ -191,19 +192,19 @@ $api->sees(my $last = $etcd->put('/api/bad', 'hello'));
 
 my %in = (cluster => 'default', module => 'http', upstream => 'api');
 
-becomes(1, 'nginx_etcd_upstream_members', %in, state => 'up');
-becomes(1, 'nginx_etcd_upstream_members', %in, state => 'backup');
-becomes(1, 'nginx_etcd_upstream_members', %in, state => 'drain');
-becomes(2, 'nginx_etcd_upstream_members', %in, state => 'down');
-becomes(1, 'nginx_etcd_upstream_invalid_values', %in);
-becomes($changes, 'nginx_etcd_upstream_changes_total', %in);
-becomes($last, 'nginx_etcd_upstream_revision', %in);
+reaches(1, 'nginx_etcd_upstream_members', %in, state => 'up');
+reaches(1, 'nginx_etcd_upstream_members', %in, state => 'backup');
+reaches(1, 'nginx_etcd_upstream_members', %in, state => 'drain');
+reaches(2, 'nginx_etcd_upstream_members', %in, state => 'down');
+reaches(1, 'nginx_etcd_upstream_invalid_values', %in);
+reaches($changes, 'nginx_etcd_upstream_changes_total', %in);
+reaches($last, 'nginx_etcd_upstream_revision', %in);
 is(value('nginx_etcd_upstream_members', module => 'stream', state => 'up'), 0,
    'an upstream of stream with the same name');
 
 # each by two workers
 
-becomes(2 * $changes, 'nginx_etcd_change_visible_seconds_count',
+reaches(2 * $changes, 'nginx_etcd_change_visible_seconds_count',
         cluster => 'default');
 is(value('nginx_etcd_change_visible_seconds_bucket', cluster => 'default',
          le => '+Inf'), 2 * $changes, 'its last bucket has all');
@@ -215,15 +216,15 @@ cmp_ok($sum, '<', 60 * $changes, 'and not for ever');
 
 # clusters
 
-becomes(1, 'nginx_etcd_agent_up', cluster => $_) for 'default', 'values';
+reaches(1, 'nginx_etcd_agent_up', cluster => $_) for 'default', 'values';
 is(value('nginx_etcd_agent_up', cluster => 'unused'), undef,
    'of a cluster that needs none nothing is said');
-becomes(1, 'nginx_etcd_cluster_state', cluster => 'default', state => 'synced');
+reaches(1, 'nginx_etcd_cluster_state', cluster => 'default', state => 'synced');
 is(value('nginx_etcd_cluster_state', cluster => 'default', state => 'idle'), 0,
    'and no other state');
 is(value('nginx_etcd_cluster_state', cluster => 'unused', state => 'idle'), 1,
    'the other cluster is idle');
-becomes(1, 'nginx_etcd_cluster_endpoints', cluster => 'default',
+reaches(1, 'nginx_etcd_cluster_endpoints', cluster => 'default',
         state => 'connected');
 cmp_ok(value('nginx_etcd_cluster_revision', cluster => 'default'), '>=', $last,
        'revision');
@@ -246,21 +247,21 @@ is(value('nginx_etcd_cluster_resyncs_total', cluster => 'default'), 0,
 # requests: never less, whoever comes and goes
 
 $nginx->get('/api') for 1 .. 7;
-becomes(7, 'nginx_etcd_upstream_requests_total', %in);
+reaches(7, 'nginx_etcd_upstream_requests_total', %in);
 $api->sees($etcd->del('/api/1'));
-becomes(7, 'nginx_etcd_upstream_requests_total', %in);
+reaches(7, 'nginx_etcd_upstream_requests_total', %in);
 
 # others take its place, whichever that was
 
 $api->sees($etcd->txn(map { [put => "/api/n$_", "127.0.1.$_:80"] } 1 .. 100));
-becomes(7, 'nginx_etcd_upstream_requests_total', %in);
+reaches(7, 'nginx_etcd_upstream_requests_total', %in);
 $api->sees($etcd->del_prefix('/api/n'));
-becomes(7, 'nginx_etcd_upstream_requests_total', %in);
+reaches(7, 'nginx_etcd_upstream_requests_total', %in);
 
 for my $n (1 .. 3) {
     $api->sees($etcd->put('/api/1', $one->address));
     $nginx->get('/api') for 1 .. 2;
-    becomes(7 + 2 * $n, 'nginx_etcd_upstream_requests_total', %in);
+    reaches(7 + 2 * $n, 'nginx_etcd_upstream_requests_total', %in);
     is($api->member($one->address)->{requests}, 2, 'of which it has its own');
     $api->sees($etcd->del('/api/1'));
 }
@@ -276,16 +277,16 @@ wait_for { $one->requests == 1 } 10, 'a request';
 is(value('nginx_etcd_upstream_connections', %in), 1, 'under way');
 $one->set(hang => 0);
 $client->receive;
-becomes(0, 'nginx_etcd_upstream_connections', %in);
+reaches(0, 'nginx_etcd_upstream_connections', %in);
 
 # a member that fails
 
 $etcd->del($_) for '/api/1', '/api/3';
 $api->sees($etcd->put('/api/6', '{"address":"127.0.0.1:1","max_fails":9}'));
 $nginx->get('/api');
-becomes(1, 'nginx_etcd_upstream_failures', %in);
+reaches(1, 'nginx_etcd_upstream_failures', %in);
 $api->sees($etcd->del('/api/6'));
-becomes(0, 'nginx_etcd_upstream_failures', %in);
+reaches(0, 'nginx_etcd_upstream_failures', %in);
 
 # leaders
 
@@ -296,25 +297,25 @@ is(value('nginx_etcd_upstream_has_leader', %in), undef,
    'members have no leader');
 is(value('nginx_etcd_upstream_leader_changes_total', %in), undef, 'and none '
    . 'that changes');
-becomes(0, 'nginx_etcd_upstream_has_leader', %db);
-becomes(0, 'nginx_etcd_upstream_leader_changes_total', %db);
+reaches(0, 'nginx_etcd_upstream_has_leader', %db);
+reaches(0, 'nginx_etcd_upstream_leader_changes_total', %db);
 $waits->send('GET', '/waits');
-becomes(1, 'nginx_etcd_upstream_waiting_requests', %db);
+reaches(1, 'nginx_etcd_upstream_waiting_requests', %db);
 $etcd->put('/db', $one->address);
 is($waits->receive->{status}, 200, 'a request that waited');
-becomes(0, 'nginx_etcd_upstream_waiting_requests', %db);
-becomes(1, 'nginx_etcd_upstream_has_leader', %db);
-becomes(1, 'nginx_etcd_upstream_leader_changes_total', %db);
+reaches(0, 'nginx_etcd_upstream_waiting_requests', %db);
+reaches(1, 'nginx_etcd_upstream_has_leader', %db);
+reaches(1, 'nginx_etcd_upstream_leader_changes_total', %db);
 Upstream->new($nginx, 'db')->sees($etcd->put('/db', '127.0.0.1:2'));
-becomes(1, 'nginx_etcd_upstream_leader_changes_total', %db);
+reaches(1, 'nginx_etcd_upstream_leader_changes_total', %db);
 $etcd->del('/db');
-becomes(0, 'nginx_etcd_upstream_has_leader', %db);
+reaches(0, 'nginx_etcd_upstream_has_leader', %db);
 $etcd->put('/db', $one->address);
-becomes(2, 'nginx_etcd_upstream_leader_changes_total', %db);
+reaches(2, 'nginx_etcd_upstream_leader_changes_total', %db);
 
-becomes(1, 'nginx_etcd_election_is_leader', election => 'jobs');
-becomes(1, 'nginx_etcd_election_has_leader', election => 'jobs');
-becomes(1, 'nginx_etcd_election_leader_changes_total', election => 'jobs');
+reaches(1, 'nginx_etcd_election_is_leader', election => 'jobs');
+reaches(1, 'nginx_etcd_election_has_leader', election => 'jobs');
+reaches(1, 'nginx_etcd_election_leader_changes_total', election => 'jobs');
 
 # both formats, of all members
 
@@ -446,12 +447,12 @@ for (['etcd_status xml', 'invalid status format "xml"'],
 # an outage, and a reload
 
 $etcd->stop();
-becomes(1, 'nginx_etcd_cluster_state', cluster => 'default',
+reaches(1, 'nginx_etcd_cluster_state', cluster => 'default',
         state => 'connecting');
-becomes(0, 'nginx_etcd_upstream_has_leader', %db);
-becomes(0, 'nginx_etcd_election_is_leader', election => 'jobs');
+reaches(0, 'nginx_etcd_upstream_has_leader', %db);
+reaches(0, 'nginx_etcd_election_is_leader', election => 'jobs');
 $etcd->start();
-becomes(1, 'nginx_etcd_cluster_state', cluster => 'default', state => 'synced');
+reaches(1, 'nginx_etcd_cluster_state', cluster => 'default', state => 'synced');
 cmp_ok(value('nginx_etcd_cluster_reconnects_total', cluster => 'default'),
        '>=', 1, 'reconnects');
 

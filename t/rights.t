@@ -11,6 +11,7 @@ use lib "$FindBin::Bin/lib";
 
 use Test::More;
 
+use Becomes;
 use Docs;
 use Etcd;
 use Example;
@@ -93,23 +94,19 @@ sub works {
 }
 
 
-sub becomes {
+sub can_do {
     my ($etcd, $nginx, $expected, $name) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    my $works = '';
-
-    wait_for { ($works = works($etcd, $nginx)) eq $expected } 20, $name;
-
-    return is($works, $expected, $name);
+    return becomes { works($etcd, $nginx) } $expected, $name, 20;
 }
 
 
 my ($etcd, $nginx) = start(@commands);
 
-becomes($etcd, $nginx, 'members leader election register lock',
-        'the rights are enough');
+can_do($etcd, $nginx, 'members leader election register lock',
+       'the rights are enough');
 
 # what works may still have to be proved
 
@@ -175,11 +172,11 @@ for my $grant (@grants) {
 
     my @without = start(grep { $_ ne $grant } @commands);
 
-    becomes(@without, $missing{$key}, "without $key the others work");
+    can_do(@without, $missing{$key}, "without $key the others work");
     $without[0]->etcdctl('--user', "root:$root",
                          (split(' ', $grant))[1 .. split(' ', $grant) - 1]);
-    becomes(@without, 'members leader election register lock',
-            "and with it, it does, too");
+    can_do(@without, 'members leader election register lock',
+           "and with it, it does, too");
     $_->stop() for reverse @without;
 }
 

@@ -11,6 +11,7 @@ use lib "$FindBin::Bin/lib";
 use Test::More;
 
 use Backend;
+use Becomes;
 use Etcd;
 use Example;
 use Finish;
@@ -117,7 +118,7 @@ sub variable { ($nginx->status // return {})->{variables}{"\$$_[0]"} // {} }
 
 # the next request, of every worker, has it once one has had it
 
-sub becomes {
+sub all_say {
     my ($path, $wanted, $name) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -143,15 +144,9 @@ sub says {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    my $shown;
-
-    wait_for {
-        $shown = join(' ', map { $_ // 'null' }
-                           @{ variable($what) }{qw(state value)});
-        $shown eq "$state $value"
-    } 10, $name;
-
-    return is($shown, "$state $value", $name);
+    return becomes {
+        join(' ', map { $_ // 'null' } @{ variable($what) }{qw(state value)})
+    } "$state $value", $name;
 }
 
 
@@ -164,12 +159,12 @@ $etcd->put('/team/flags/flag', 'theirs');
 
 $nginx->start($config);
 
-becomes('/', 'none||other|theirs|off', 'defaults, until there is a key');
+all_say('/', 'none||other|theirs|off', 'defaults, until there is a key');
 says('flag', 'default', 'null', 'the status says so');
 
 my $revision = $etcd->put('/flags/flag', 'on');
 
-becomes('/', 'on||on|theirs|on', 'a key that is put');
+all_say('/', 'on||on|theirs|on', 'a key that is put');
 says('flag', 'set', 'on', 'is set');
 
 is_deeply(variable('flag'), { cluster => 'default', key => '/flags/flag',
@@ -180,14 +175,14 @@ is(variable('team')->{cluster}, 'team', 'another cluster');
 is($nginx->status->{clusters}{default}{state}, 'synced', 'synced');
 
 $etcd->put('/flags/flag', '');
-becomes('/', '|||theirs|off', 'an empty value is a value');
+all_say('/', '|||theirs|off', 'an empty value is a value');
 $etcd->put('/flags/flag', "\xc3\xa4\xff \"|\$bare");
-becomes('/', "\xc3\xa4\xff \"|\$bare||\xc3\xa4\xff \"|\$bare|theirs|off",
+all_say('/', "\xc3\xa4\xff \"|\$bare||\xc3\xa4\xff \"|\$bare|theirs|off",
         'any bytes but control ones');
 $etcd->del('/flags/flag');
-becomes('/', 'none||other|theirs|off', 'deleted');
+all_say('/', 'none||other|theirs|off', 'deleted');
 $etcd->txn([put => '/flags/bare', 'b'], [put => '/flags/flag', 'on']);
-becomes('/', 'on|b|on|theirs|on', 'two at once');
+all_say('/', 'on|b|on|theirs|on', 'two at once');
 
 is_deeply([map { $_->{upstream} . ' ' . $_->{change} }
            grep { $_->{key} eq '/flags/flag' && $_->{upstream} eq '$flag' }
@@ -236,7 +231,7 @@ unlike(join('', %{ $nginx->get('/proxy')->{headers} }), qr/evil/i,
 my $long = 'x' x 4096;
 
 $etcd->put('/flags/flag', $long);
-becomes('/', "$long|b|$long|theirs|off", '4096 bytes are allowed');
+all_say('/', "$long|b|$long|theirs|off", '4096 bytes are allowed');
 ok(!exists variable('flag')->{reason}, 'the reason is gone');
 
 my $bad = $etcd->put('/flags/rate', "1\n");
@@ -272,7 +267,7 @@ $http->close();
 # a request keeps what it has seen
 
 $etcd->put('/flags/flag', 'on');
-becomes('/', 'on|b|on|theirs|on', 'on');
+all_say('/', 'on|b|on|theirs|on', 'on');
 
 my $held = $nginx->http;
 
@@ -281,7 +276,7 @@ $stable->set(hang => 1);
 $held->send('GET', '/proxy', undef);
 wait_for { $stable->requests == 1 } 10, 'the request is under way';
 $etcd->put('/flags/flag', 'changed');
-becomes('/', 'changed|b|changed|theirs|off', 'changed meanwhile');
+all_say('/', 'changed|b|changed|theirs|off', 'changed meanwhile');
 $stable->set(hang => 0);
 
 my $answer = $held->receive();
@@ -298,7 +293,7 @@ my $agent = $nginx->status->{agent}{pid};
 $nginx->kill_worker($agent);
 $etcd->put('/flags/flag', 'killed');
 like(get('/'), qr/^(?:changed|killed)\|/, 'without an agent it is there');
-becomes('/', 'killed|b|killed|theirs|off', 'another agent goes on');
+all_say('/', 'killed|b|killed|theirs|off', 'another agent goes on');
 ok(wait_for(sub {
     $etcd->metric('etcd_debugging_mvcc_watcher_total') == $watchers
 }, 10), 'it watches what the former one did');
@@ -306,7 +301,7 @@ ok(wait_for(sub {
 ok($nginx->reload(), 'reload');
 is(get('/'), 'killed|b|killed|theirs|off', 'values are there at once');
 $etcd->put('/flags/flag', 'reloaded');
-becomes('/', 'reloaded|b|reloaded|theirs|off', 'and go on');
+all_say('/', 'reloaded|b|reloaded|theirs|off', 'and go on');
 
 $etcd->put('/flags/flag', "two\nlines");
 says('flag', 'invalid', 'reloaded', 'refused before a reload');
@@ -320,10 +315,10 @@ ok($nginx->reload($config =~ s/etcd_set \$bare.*?;/set \$bare x;/r =~
                   gone => 1),
    'reload without one of them');
 $etcd->put('/flags/flag', 'less');
-becomes('/', 'less|x|less|theirs|off', 'the others go on');
+all_say('/', 'less|x|less|theirs|off', 'the others go on');
 ok(!exists $nginx->status->{variables}{'$bare'}, 'it is gone');
 ok($nginx->reload($config, gone => 1), 'reload with it');
-becomes('/', 'less|b|less|theirs|off', 'it is read again');
+all_say('/', 'less|b|less|theirs|off', 'it is read again');
 is($nginx->count_log(qr/\[error\].*invalid.*lines/), 0, 'nothing more');
 
 # without etcd, and a start without it
@@ -362,7 +357,7 @@ $early->stop();
 $etcd->start();
 says('flag', 'invalid', 'less', 'what was refused is read again');
 $etcd->put('/flags/flag', 'back');
-becomes('/', "back|\xff|back|theirs|off", 'etcd is back');
+all_say('/', "back|\xff|back|theirs|off", 'etcd is back');
 
 # a user who may read that very key and no other
 

@@ -13,6 +13,7 @@ use lib "$FindBin::Bin/lib";
 use Test::More;
 use Time::HiRes qw(time);
 
+use Becomes;
 use Etcd;
 use Finish;
 use Line;
@@ -172,15 +173,6 @@ sub log_of {
 
 # the status of all connections; one counts no more before it is logged
 
-sub logs {
-    my ($name, $wanted, $test) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    wait_for { log_of($name) eq $wanted } 10, $test;
-
-    return is(log_of($name), $wanted, $test);
-}
 
 
 # many connections in all workers
@@ -210,9 +202,9 @@ is($nginx->line('many')->ask('hello'), 'one: hello',
 # what is no reason to wait
 
 is($nginx->line('denied')->is_closed, 1, 'access is denied before');
-logs('denied', '403', 'as it should be');
+becomes { log_of('denied') } '403', 'as it should be';
 is($nginx->line('off')->is_closed, 1, 'off: it fails at once');
-logs('off', '502', 'as without');
+becomes { log_of('off') } '502', 'as without';
 
 my $client = hold('inherits', 'hello');
 
@@ -233,7 +225,7 @@ my $begin = time();
 
 is($nginx->line('vain')->is_closed, 1, 'no member in time: as without');
 cmp_ok(time() - $begin, '>=', 0.298, 'after the time, to the millisecond');
-logs('vain', '502', 'with status 502');
+becomes { log_of('vain') } '502', 'with status 502';
 
 # the limit: connections are to one port without reuseport, so as to fill one
 # worker after the other
@@ -264,7 +256,7 @@ is(scalar(grep { ($_->hear() // '') eq 'one: hello' } @clients), $held,
 $nginx->stream('abort')->holds(20, 'twenty are held');
 $_->close for @clients[0 .. 9];
 $nginx->stream('abort')->holds(10, 'ten go away: ten are left');
-logs('abort', join(' ', ('200') x 10), 'as ended by the client');
+becomes { log_of('abort') } join(' ', ('200') x 10), 'as ended by the client';
 $etcd->put('/abort/1', $at1);
 is(scalar(grep { ($_->ask('x') // '') eq 'one: x' } @clients[10 .. 19]), 10,
    'the others are served');
@@ -353,7 +345,7 @@ $nginx->stream('lost')->holds(1, 'it gets the lock and is held');
 $etcd->del(($lock->keys('/locks/lost'))[0]);
 is($second->is_closed, 1, 'the lock is lost: it is closed');
 $nginx->stream('lost')->holds(0, 'nothing is left of it');
-logs('lost', '200 503', 'with status 503');
+becomes { log_of('lost') } '200 503', 'with status 503';
 
 # TLS
 

@@ -16,6 +16,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 use Backend;
+use Becomes;
 use Etcd;
 use Finish;
 use Http;
@@ -221,15 +222,6 @@ sub log_of {
 # the status of all requests to that path; a request counts no more before it is
 # logged
 
-sub logs {
-    my ($path, $wanted, $name) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    wait_for { log_of($path) eq $wanted } 10, $name;
-
-    return is(log_of($path), $wanted, $name);
-}
 
 
 sub times_held {
@@ -332,7 +324,7 @@ is($client->receive->{body}, 'one', 'and is answered');
 $nginx->upstream('abort')->holds(20, 'twenty are held');
 $_->close for @clients[0 .. 9];
 $nginx->upstream('abort')->holds(10, 'ten go away: ten are left');
-logs('abort', join(' ', ('499') x 10), 'with status 499');
+becomes { log_of('abort') } join(' ', ('499') x 10), 'with status 499';
 $one->reset;
 $etcd->put('/abort/1', $at1);
 is(join(' ', map { $_->receive->{body} } @clients[10 .. 19]),
@@ -415,7 +407,7 @@ my $killed = spawn($nginx->dir . '/h2', @curl, $url);
 $nginx->upstream('h2')->holds(2, 'HTTP/2: two are held');
 stop_child($killed);
 $nginx->upstream('h2')->holds(1, 'one goes away: one is left');
-logs('h2', '499', 'with status 499');
+becomes { log_of('h2') } '499', 'with status 499';
 $etcd->put('/h2/1', $at1);
 waitpid($h2, 0);
 is($?, 0, 'the other is answered');

@@ -35,6 +35,7 @@ use File::Basename qw(dirname);
 use JSON::PP;
 use Test::More ();
 
+use Becomes;
 use Finish;
 use Http;
 use Line;
@@ -554,9 +555,20 @@ sub comes_to_say {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    wait_for { $self->says eq $wanted } $seconds // 10, "\"$wanted\"";
+    return becomes { $self->says } $wanted, $name, $seconds;
+}
 
-    return Test::More::is($self->says, $wanted, $name);
+
+# a test: requests of "/to/NAME" are answered by these, in order, and no others
+
+sub comes_to_use {
+    my ($self, $name, $who, $test, $seconds) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return becomes {
+        join(' ', sort keys %{ $self->tally("/to/$name", 24, 4) })
+    } $who, "$name: $test", $seconds;
 }
 
 

@@ -12,8 +12,8 @@ use strict;
 use warnings;
 
 use Test::More;
-use Time::HiRes qw(sleep time);
 
+use Becomes;
 use Election;
 use Wait;
 
@@ -48,39 +48,13 @@ sub take {
 
     my $election = Election->new($etcd, $name);
     my $candidates = sub { scalar(my @all = $election->candidates) };
-    my $says = sub { $nginx->get('/')->{body} };
 
-    my $becomes = sub {
-        my ($wanted, $name) = @_;
-
-        local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-        wait_for { $says->() eq $wanted } 10, "\"$wanted\"";
-        is($says->(), $wanted, $name);
-    };
-
-    my $stays = sub {
-        my ($wanted, $name) = @_;
-
-        local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-        my $end = time() + 0.5;
-        my %seen;
-
-        while (time() < $end) {
-            $seen{$says->()}++;
-            sleep(0.01);
-        }
-
-        is_deeply([keys %seen], [$wanted], $name);
-    };
-
-    $becomes->('nginx:1', "$who: nginx leads");
+    $nginx->comes_to_say('nginx:1', "$who: nginx leads");
 
     my $other = Election->campaign($etcd, $name, $who, @program);
 
     ok(wait_for(sub { $candidates->() == 2 }, 20), "$who campaigns");
-    $stays->('nginx:1', 'nginx leads on');
+    stays { $nginx->says } 'nginx:1', 'nginx leads on', 0.5;
     ok(!$other->has_won, "$who waits");
 
     # whose lease is revoked goes to the end of the queue
@@ -88,28 +62,29 @@ sub take {
     $etcd->revoke($election->leader->{lease});
 
     ok($other->wins, "nginx has lost its lease: $who wins");
-    $becomes->("$who:", 'nginx sees it');
+    $nginx->comes_to_say("$who:", 'nginx sees it');
     ok(wait_for(sub { $candidates->() == 2 }, 10), 'and campaigns');
-    $stays->("$who:", "$who leads on");
+    stays { $nginx->says } "$who:", "$who leads on", 0.5;
     is(Election->view($nginx, 'ingress')->{leader_key},
        $election->leader->{key}, 'both see the same leader');
 
     ok($other->resign, "$who resigns");
-    $becomes->('nginx:1', 'nginx leads');
+    $nginx->comes_to_say('nginx:1', 'nginx leads');
 
     my $dies = Election->campaign($etcd, $name, "$who-2", @program);
 
     ok(wait_for(sub { $candidates->() == 2 }, 20), "$who campaigns again");
     $etcd->del($election->leader->{key});
     ok($dies->wins, "the key of nginx is deleted: $who wins");
-    $becomes->("$who-2:", 'nginx sees it');
+    $nginx->comes_to_say("$who-2:", 'nginx sees it');
 
     my $lease = $election->leader->{lease};
 
     $dies->crash;
-    $stays->("$who-2:", "$who is dead: its key is waited out");
+    stays { $nginx->says } "$who-2:",
+        "$who is dead: its key is waited out", 0.5;
     $etcd->revoke($lease);
-    $becomes->('nginx:1', 'to its end');
+    $nginx->comes_to_say('nginx:1', 'to its end');
 }
 
 

@@ -14,6 +14,7 @@ use warnings;
 
 use Test::More ();
 
+use Becomes ();
 use Wait;
 
 
@@ -98,9 +99,7 @@ sub holds {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    wait_for { $self->waiting == $n } 10, "$self->{name}: $name";
-
-    return Test::More::is($self->waiting, $n, $name);
+    return Becomes::becomes { $self->waiting } $n, $name;
 }
 
 
