@@ -15,6 +15,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 use Backend;
+use Control;
 use Etcd;
 use Finish;
 use Load;
@@ -35,6 +36,7 @@ use constant {
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 my $stall = Stall->watch();
+my $control = Control->start();
 my $etcd = Etcd->new()->start();
 my ($backend, $other) = Backend->start(2);
 my $address = $backend->address;
@@ -147,7 +149,7 @@ sub shows {
 }
 
 
-# seconds that the longest request took since the line
+# seconds that the longest request took since the line, by the control
 
 sub longest {
     my ($from) = @_;
@@ -161,7 +163,7 @@ sub longest {
 
         next if $. <= $from;
 
-        $took -= $stall->since($end - $took, $end) if $took > 0.2;
+        $took = $control->lasted($end - $took, $end) if $took > 0.2;
         $longest = $took if $took > $longest;
     }
 
@@ -170,8 +172,8 @@ sub longest {
 
 
 my $load = Load->start($nginx->port, clients => 2, keepalive => 1);
-my $control = Load->start($nginx->port, clients => 2, keepalive => 1,
-                          path => '/control');
+my $others = Load->start($nginx->port, clients => 2, keepalive => 1,
+                         path => '/control');
 
 register(1 .. KEYS);
 shows($newest, 'the newest of ' . KEYS . ' keys shows');
@@ -235,13 +237,13 @@ is(join(' ', map { $_->{key} } $etcd->list('/elect/')), $leader->{key},
 ($longest) = longest($lines);
 cmp_ok($longest, '<', $slower, 'no request waited for any of that');
 
-my ($seen, $seen_control) = map { $_->results } $load, $control;
+my ($seen, $seen_others) = map { $_->results } $load, $others;
 
 is_deeply($seen->{failed}, [], 'no request has failed')
     or diag(Load::describe($seen));
-is_deeply($seen_control->{failed}, [], 'of the others neither')
-    or diag(Load::describe($seen_control));
-cmp_ok($seen->{requests}, '>', $seen_control->{requests} / 3,
+is_deeply($seen_others->{failed}, [], 'of the others neither')
+    or diag(Load::describe($seen_others));
+cmp_ok($seen->{requests}, '>', $seen_others->{requests} / 3,
        'they had as many answers');
 
 # the agent is killed again and again, in the midst of it
@@ -269,4 +271,7 @@ ok(wait_for(sub { $nginx->status->{zone}{used} <= $used + ROOM }, 10, 'room'),
 diag(join("\n", grep { m{agent|compared|signal|full} }
                split(m{\n}, $nginx->error_log)))
     if !Test::More->builder->is_passing;
+
+$control->finished();
+
 finish();

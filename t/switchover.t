@@ -71,12 +71,13 @@ my @backends = Written->start('a' .. 'c');
 $_->set(delay => DELAY) for @backends;
 
 # What is on its way when a leader resigns may be answered by it.  When one has
-# died, thousands wait until its key is gone, and none of them is to try it.
+# died, thousands wait until its key is gone, however long that takes etcd, and
+# none of them is to try it.
 
 my $text = Example::text('leader', 'etcd')
     =~ s/on_change=close/on_change=keep/r
     =~ s/fail_timeout=1s/'fail_timeout=' . (TTL + 1) . 's'/er
-    =~ s/(etcd_wait orders 5s)/$1 queue=8192/r
+    =~ s/(etcd_wait orders) 5s/$1 60s queue=16384/r
     =~ s/events \{\n/events {\n    worker_connections 16384;\n/r;
 
 my $nginx = Nginx->new(etcd => $etcd)->start($text);
