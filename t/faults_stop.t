@@ -98,20 +98,9 @@ my $test = Fault->start(
 sub token { ($etcd->tokens('nginx'))[-1] }
 
 
-sub reconnects {
-    my $before = $test->cluster->{reconnects};
-
-    $way->cut();
-
-    return wait_for { $test->cluster->{reconnects} > $before
-                      && $test->is_synced } 10,
-        'another connection';
-}
-
-
 $test->fault('certificates are replaced', sub {
     install();
-    ok(reconnects(), 'the new ones are used');
+    ok($test->reconnects($way), 'the new ones are used');
 }, sub { }, times => 2);
 
 # by those of another authority: both are trusted while they are replaced
@@ -123,7 +112,7 @@ $test->fault('the authority is replaced', sub {
     Tls::join_files("$dir/ca.crt", $old, $ca->cert);
     $etcd->restart();
     install();
-    ok(reconnects(), 'its certificates are used');
+    ok($test->reconnects($way), 'its certificates are used');
 }, sub { $etcd->restart() });
 
 # without a token etcd takes the name in the certificate for the user's: nginx
@@ -131,7 +120,7 @@ $test->fault('the authority is replaced', sub {
 
 $test->fault('authentication is enabled', sub {
     $etcd->auth_enable('root-secret');
-    ok(reconnects(), 'nginx authenticates');
+    ok($test->reconnects($way), 'nginx authenticates');
 }, sub { });
 
 $test->fault('the token expires', sub {
@@ -140,7 +129,7 @@ $test->fault('the token expires', sub {
     ok(wait_for(sub {
         $etcd->has_forgotten('nginx', $token)
     }, 6 * TTL), 'etcd has forgotten it');
-    ok(reconnects(), 'there is another one');
+    ok($test->reconnects($way), 'there is another one');
 }, sub { });
 
 $test->fault('the password is changed', sub {
@@ -159,7 +148,7 @@ $test->fault('rights are taken and given', sub {
 
 $test->fault('authentication is disabled', sub {
     $etcd->auth_disable();
-    ok(reconnects(), 'nginx goes without');
+    ok($test->reconnects($way), 'nginx goes without');
 }, sub { });
 
 $test->finished();

@@ -49,30 +49,20 @@ sub changes {
 }
 
 
-sub reconnects {
-    my $before = $test->cluster->{reconnects};
-
-    $_->cut() for @ways;
-
-    return wait_for { $test->cluster->{reconnects} > $before
-                      && $test->is_synced } 10,
-        'another connection';
-}
-
-
 $test->fault('one byte at a time', sub {
     all(split => 1);
-    reconnects();
+    $test->reconnects(@ways);
     changes('changes come in single bytes');
 }, sub { all(split => 0) }, late => 1);
 
 $test->fault('a delay', sub {
     all(delay => DELAY * $slower);
-    reconnects();
+    $test->reconnects(@ways);
     changes('changes come late');
 }, sub { all(delay => 0) }, late => 4 * DELAY);
 
-$test->fault('connections are reset', \&reconnects, sub { }, times => 5);
+$test->fault('connections are reset', sub { $test->reconnects(@ways) },
+             sub { }, times => 5);
 
 # in the middle of a frame, wherever that is: the first ones, then later ones
 

@@ -16,6 +16,7 @@ use Backend;
 use Election;
 use Etcd;
 use Finish;
+use Http;
 use Nginx;
 use Wait;
 
@@ -116,7 +117,7 @@ sub status { $nginx->get($_[0])->{status} }
 
 # what comes on a connection to the port of that name, to its end
 
-sub read_all {
+sub all_of {
     my ($name) = @_;
 
     my $socket = IO::Socket::INET->new(
@@ -124,9 +125,7 @@ sub read_all {
         Timeout => 10,
     ) or die "connect: $!\n";
 
-    local $/;
-
-    return <$socket> // '';
+    return Http::read_all($socket);
 }
 
 $nginx->set($_ => $nginx->port($_)) for qw(OTHER GATED OPEN);
@@ -137,7 +136,7 @@ is(status('/off'), 200, 'ungated');
 is(status('/if?gated=1'), 200, 'gated by if');
 is(status('/denied'), 403, 'denied');
 is(status('/page'), 200, 'no error page');
-is(read_all('GATED'), 'in:m:1', 'stream: let in');
+is(all_of('GATED'), 'in:m:1', 'stream: let in');
 
 # somebody else leads
 
@@ -167,12 +166,12 @@ is(status('/page'), 404, 'error_page is followed');
 is($nginx->http('OTHER')->get('/inherits')->{status}, 200,
    'inherited from http{}, for the other election');
 
-is(read_all('GATED'), '', 'stream: the connection is closed');
-is(read_all('OPEN'), 'open:else:', 'stream: variables');
+is(all_of('GATED'), '', 'stream: the connection is closed');
+is(all_of('OPEN'), 'open:else:', 'stream: variables');
 
 $etcd->revoke($lease);
 ok(wait_for(sub { status('/inherits') == 200 }, 10), 'it leads: let in again');
-is(read_all('GATED'), 'in:m:1', 'stream: let in again');
+is(all_of('GATED'), 'in:m:1', 'stream: let in again');
 is($nginx->get('/returns')->{body}, 'not gated', 'and nothing else changed');
 
 # the example

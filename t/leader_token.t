@@ -299,9 +299,6 @@ sub late {
 
 
 sub rest { my ($socket) = @_; print $socket 'x' x BODY; return $socket }
-sub answer { my ($socket) = @_; local $/; return <$socket> // '' }
-
-
 # what the leader is told, by everything that leads to it
 
 my $token = leads($one->address);
@@ -370,7 +367,8 @@ for my $path (qw(/db /named /kept /held /mapped)) {
 
     my $wanted = ($path eq '/mapped' ? 't' : '') . $token;
 
-    like(answer(rest($client)), qr{two $wanted$}, "$path: the one that leads");
+    like(Http::read_all(rest($client)), qr{two $wanted$},
+         "$path: the one that leads");
     is($one->requests, 0, "$path: nobody else");
 }
 
@@ -384,7 +382,7 @@ for my $path (qw(/db /named /kept /held /mapped)) {
     leads($two->address);
 
     syswrite($client, 'x' x (BODY - 1));
-    like(answer($client), qr{one $token$},
+    like(Http::read_all($client), qr{one $token$},
          '/unbuffered: it went to whoever led when it was sent');
 }
 
@@ -396,7 +394,7 @@ for my $path (qw(/db /named /kept /held /mapped)) {
     my $client = late('/db');
 
     leads(undef);
-    like(answer(rest($client)), qr{^HTTP/1.1 502 .*^X-Used: <>\r$}ms,
+    like(Http::read_all(rest($client)), qr{^HTTP/1.1 502 .*^X-Used: <>\r$}ms,
          'nobody leads any more');
 }
 
@@ -414,7 +412,7 @@ for my $path (qw(/held /mapped /store)) {
 
     my $wanted = ($path eq '/mapped' ? 't' : '') . $token;
 
-    like(answer($client), qr{two $wanted$},
+    like(Http::read_all($client), qr{two $wanted$},
          "$path: with the token of whoever leads then");
     is(join(' ', $two->seen), $wanted, "$path: it was sent once");
     is($one->requests, 0, "$path: and to nobody else");
@@ -432,7 +430,7 @@ for my $path (qw(/held /mapped /store)) {
     $db->holds(1, '/held: held');
     ok($nginx->reload(), 'a reload');
     $token = leads($two->address);
-    like(answer($client), qr{two $token$}, 'the old worker sends it');
+    like(Http::read_all($client), qr{two $token$}, 'the old worker sends it');
 }
 
 # a cached value is no reason to send the former leader's token
@@ -447,7 +445,8 @@ for my $path (qw(/held /mapped /store)) {
     $db->holds(1, '/cached: held');
     $two->reset;
     leads($two->address);
-    like(answer($client), qr{^HTTP/1.1 502 }, '/cached: it is not sent');
+    like(Http::read_all($client), qr{^HTTP/1.1 502 },
+         '/cached: it is not sent');
     is($two->requests, 0, '/cached: to nobody');
     is($nginx->count_log(qr/variable in it was cached for a former leader/), 1,
        'and the log says why');

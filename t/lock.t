@@ -14,6 +14,7 @@ use Test::More;
 use Backend;
 use Etcd;
 use Finish;
+use Http;
 use Lock;
 use Nginx;
 use Wait;
@@ -119,11 +120,6 @@ my $lock = Lock->new($nginx, $etcd, '/ns');
 sub get { return $nginx->http->get(@_) }
 
 
-sub statuses {
-    return join(' ', map { $_->receive->{status} } @_);
-}
-
-
 # nothing is asked of etcd before a lock is
 
 is_deeply([$etcd->leases], [], 'no lease without a request for a lock');
@@ -223,7 +219,7 @@ wait_for { $backend->requests == $requests + 2 } 10, 'the one without a lock';
 is($backend->requests, $requests + 2, 'a location may be without it');
 
 $backend->set(hang => 0);
-is(statuses($holder, $off), '200 200', 'the holder is answered');
+is(Http::statuses($holder, $off), '200 200', 'the holder is answered');
 $lock->gone('/locks/now', 'the lock is free');
 is(get('/now')->{status}, 200, 'and let in');
 

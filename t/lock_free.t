@@ -101,9 +101,7 @@ sub other_key {
 sub keys_of {
     my ($lock) = @_;
 
-    my @keys = $cluster->ask('list', "/locks/%2F$lock/");
-
-    return scalar(@keys);
+    return $cluster->ask('count', "/locks/%2F$lock/");
 }
 
 

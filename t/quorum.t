@@ -74,14 +74,6 @@ sub start {
 sub both_lead { $_[0]->leads && $_[1]->leads }
 
 
-sub keys_of {
-    my ($prefix) = @_;
-
-    my @keys = $others[0]->list($prefix);
-
-    return scalar(@keys);
-}
-
 my $near = start('near', $deposed);
 
 wait_for { $near->leads } 20, 'the first nginx to lead';
@@ -97,8 +89,8 @@ wait_for { $backend->requests == 1 } 10, 'the first request';
 
 my $waiter = $far->begin('/lock');
 
-wait_for { keys_of('/elections/ingress/') == 2
-           && keys_of('/locks/one/') == 2 } 20, 'both wait';
+wait_for { $others[0]->count('/elections/ingress/') == 2
+           && $others[0]->count('/locks/one/') == 2 } 20, 'both wait';
 is($deposed, $cluster->leader, 'the leader of raft is still the same');
 
 my $disk = Disk->still($deposed);

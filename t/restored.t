@@ -72,15 +72,6 @@ sub start {
 }
 
 
-sub keys_of {
-    my ($prefix) = @_;
-
-    my @keys = $etcd->list($prefix);
-
-    return scalar(@keys);
-}
-
-
 sub logged {
     my ($nginx, $what) = @_;
 
@@ -99,7 +90,7 @@ my $second = start('second');
 
 is($_->get('/free?name=' . $_->port)->{status}, 200, 'a lease for locks')
     for $first, $second;
-wait_for { keys_of('/elections/ingress/') == 2 } 20, 'the candidates';
+wait_for { $etcd->count('/elections/ingress/') == 2 } 20, 'the candidates';
 wait_for { $first->leads || $second->leads } 20, 'the leader';
 
 my $snapshot = $etcd->save();
@@ -110,7 +101,7 @@ $backend->set(hang => 1);
 my $holder = $first->begin('/lock');
 
 wait_for { $backend->requests == 1 } 10, 'the first request';
-is(keys_of('/locks/one/'), 1, 'the lock is held');
+is($etcd->count('/locks/one/'), 1, 'the lock is held');
 
 my ($leader, $other) = $first->leads ? ($first, $second) : ($second, $first);
 
@@ -157,7 +148,7 @@ is($waiter->receive->{status}, 200, 'its request succeeds');
 # restored once more, with the same term: the revision is lower than one that
 # the first nginx has seen, also where leases of the second one expire meanwhile
 
-wait_for { keys_of('/locks/one/') == 0 } 10, 'the lock to be free';
+wait_for { $etcd->count('/locks/one/') == 0 } 10, 'the lock to be free';
 
 $snapshot = $etcd->save();
 

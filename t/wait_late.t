@@ -188,9 +188,6 @@ sub late {
 }
 
 
-sub answer { my ($socket) = @_; local $/; return <$socket> // '' }
-
-
 # by everything that may be between a request and its upstream
 
 my %upstream = (kept => 'kept', hashed => 'hashed');
@@ -208,7 +205,7 @@ for my $path (qw(late variable kept hashed cached)) {
     upstream($name)->holds(1, "/$path: held, with its body");
     member($at2, $name);
 
-    my $answer = answer($client);
+    my $answer = Http::read_all($client);
 
     like($answer, qr{^HTTP/1.1 200 .*\r\n\r\ntwo$}s, "/$path: answered");
     like($answer, qr{^X-Addr: <\Q$at2\E>\r$}m, "/$path: as by one try");
@@ -222,7 +219,7 @@ member($at1);
 my $again = late('cached');
 
 print $again 'x' x BODY;
-like(answer($again), qr{^X-Addr: <>\r\n.*two$}ms, 'it is in the cache');
+like(Http::read_all($again), qr{^X-Addr: <>\r\n.*two$}ms, 'it is in the cache');
 
 # a subrequest, which has no body, held after it has waited for another one
 
@@ -255,7 +252,7 @@ for my $path ('vain', 'instead') {
 
     member(undef);
     print $client 'x' x BODY;
-    like(answer($client),
+    like(Http::read_all($client),
          $path eq 'vain' ? qr{^HTTP/1.1 502 }
                          : qr{^HTTP/1.1 200 .*\r\n\r\ninstead$}s,
          "/$path: until the time is over");
@@ -274,9 +271,9 @@ member(undef);
 print { $clients[0] } 'x' x BODY;
 upstream()->holds(1, '/full: one is held');
 print { $clients[1] } 'x' x BODY;
-like(answer($clients[1]), qr{^HTTP/1.1 502 }, '/full: no other');
+like(Http::read_all($clients[1]), qr{^HTTP/1.1 502 }, '/full: no other');
 member($at2);
-like(answer($clients[0]), qr{two$}, '/full: the one that is goes on');
+like(Http::read_all($clients[0]), qr{two$}, '/full: the one that is goes on');
 
 # a client that goes away
 
@@ -300,7 +297,7 @@ member(undef);
 print $client 'x' x BODY;
 upstream()->holds(1, '/locked: held');
 $etcd->del(($lock->keys('/locks/late'))[0]);
-like(answer($client), qr{^HTTP/1.1 503 }, '/locked: the lock is lost');
+like(Http::read_all($client), qr{^HTTP/1.1 503 }, '/locked: the lock is lost');
 upstream()->holds(0, '/locked: nothing is left of it');
 
 finish();

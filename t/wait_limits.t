@@ -14,6 +14,7 @@ use Test::More;
 use Backend;
 use Etcd;
 use Finish;
+use Http;
 use Nginx;
 use Upstream;
 use Wait;
@@ -114,11 +115,6 @@ sub hold {
 }
 
 
-sub answers {
-    return join(' ', map { $_->receive->{status} } @_);
-}
-
-
 start('');
 
 # how many
@@ -126,7 +122,7 @@ start('');
 my @few = hold('few', QUEUE);
 
 api()->holds(QUEUE, 'as many as may are held');
-is(answers(hold('few', 3)), '503 503 503', 'others are refused');
+is(Http::statuses(hold('few', 3)), '503 503 503', 'others are refused');
 api()->holds(QUEUE, 'and leave nothing');
 is($nginx->count_log(qr/\[error\].*no usable member in upstream "api", and 5/),
    3, 'the log says why');
@@ -134,7 +130,7 @@ is($nginx->count_log(qr/\[error\].*no usable member in upstream "api", and 5/),
 my @many = hold('many', MORE);
 
 api()->holds(QUEUE + MORE, 'another location allows more');
-is(answers(hold('few', 1)), '503', 'but not for the first');
+is(Http::statuses(hold('few', 1)), '503', 'but not for the first');
 
 (shift @few)->close;
 (shift @many)->close for 1 .. MORE - 1;
@@ -145,7 +141,7 @@ push @few, hold('few', 1);
 api()->holds(QUEUE, 'there is room again');
 
 $etcd->put('/api/1', $at);
-is(answers(@few, @many), join(' ', (200) x QUEUE), 'all are answered');
+is(Http::statuses(@few, @many), join(' ', (200) x QUEUE), 'all are answered');
 api()->holds(0, 'none waits any more');
 
 # one change, and more than one batch
@@ -155,7 +151,8 @@ api()->shows({}, 'no member');
 @many = hold('many', MORE);
 api()->holds(MORE, 'many are held');
 $etcd->put('/api/1', $at);
-is(answers(@many), join(' ', (200) x MORE), 'one change: all are answered');
+is(Http::statuses(@many), join(' ', (200) x MORE),
+   'one change: all are answered');
 
 # the members go while some are held still
 
@@ -166,7 +163,7 @@ api()->holds(MORE, 'many are held');
 $etcd->put('/api/1', $at);
 $etcd->del('/api/1');
 $etcd->put('/api/1', $at);
-is(answers(@many), join(' ', (200) x MORE),
+is(Http::statuses(@many), join(' ', (200) x MORE),
    'members come, go and come: all are answered');
 
 # an etcd that is not there when nginx starts
@@ -177,7 +174,7 @@ Upstream->new($nginx, 'late')->holds(3,
                                      'without any contact with etcd: held');
 $late->start();
 $late->put('/late/1', $at);
-is(answers(@late), '200 200 200', 'it comes, with a member: answered');
+is(Http::statuses(@late), '200 200 200', 'it comes, with a member: answered');
 
 # the end of a worker
 
@@ -187,7 +184,7 @@ $_->close for @few, @many, @late;
 @many = hold('many', 3);
 api()->holds(3, 'three are held');
 $etcd->put('/api/1', $at);
-is(answers(@many), '200 200 200', 'and answered');
+is(Http::statuses(@many), '200 200 200', 'and answered');
 
 $etcd->del('/api/1');
 api()->shows({}, 'no member');
@@ -197,7 +194,7 @@ my ($short) = hold('short', 1);
 api()->holds(1, 'one is held');
 kill('QUIT', $nginx->pid);
 wait_for { $nginx->leaving == 1 } 10, 'the worker to leave';
-is(answers($short), '502', 'a worker that ends serves it before');
+is(Http::statuses($short), '502', 'a worker that ends serves it before');
 $_->close for @many;
 ok($nginx->quit(), 'and then it ends');
 
@@ -205,7 +202,7 @@ start('worker_shutdown_timeout 200ms;');
 @many = hold('many', 3);
 api()->holds(3, 'three are held');
 ok($nginx->reload(undef, gone => 1), 'worker_shutdown_timeout: it ends');
-is(answers(@many), '0 0 0', 'what it held is closed');
+is(Http::statuses(@many), '0 0 0', 'what it held is closed');
 api()->holds(0, 'and waits no more');
 ok($nginx->quit(), 'nginx ends');
 
@@ -220,7 +217,7 @@ ok($nginx->reload($config =~ s/^MAIN$//mr, gone => 1), 'it comes by a reload');
 @many = hold('many', 3);
 api()->holds(3, 'three are held');
 $etcd->put('/api/1', $at);
-is(answers(@many), '200 200 200', 'and answered');
+is(Http::statuses(@many), '200 200 200', 'and answered');
 $etcd->del('/api/1');
 api()->shows({}, 'no member');
 @many = hold('many', 3);
@@ -228,7 +225,7 @@ api()->holds(3, 'three are held again');
 ok($nginx->reload($without), 'it goes by a reload');
 api()->holds(3, 'which keeps them');
 $etcd->put('/api/1', $at);
-is(answers(@many), '200 200 200', 'until there is a member');
+is(Http::statuses(@many), '200 200 200', 'until there is a member');
 $etcd->del('/api/1');
 ok($nginx->quit(), 'nginx ends');
 
@@ -238,7 +235,7 @@ start('master_process off;');
 @many = hold('many', 3);
 api()->holds(3, 'a lone process: three are held');
 $etcd->put('/api/1', $at);
-is(answers(@many), '200 200 200', 'and answered');
+is(Http::statuses(@many), '200 200 200', 'and answered');
 $nginx->stop();
 
 finish();

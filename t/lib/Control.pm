@@ -122,8 +122,8 @@ sub since {
 }
 
 
-# What it returns, which is true, or else false when the machine had nothing else
-# to do.
+# what it returns, which is true, or else false when the machine had nothing
+# else to do
 
 sub again {
     my ($self, $code) = @_;

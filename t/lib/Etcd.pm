@@ -303,6 +303,13 @@ sub list {
 }
 
 
+sub count {
+    my ($self, $prefix) = @_;
+
+    return scalar(my @kvs = $self->list($prefix));
+}
+
+
 sub range {
     my ($self, $request) = @_;
 

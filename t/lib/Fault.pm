@@ -160,6 +160,21 @@ sub fault {
 }
 
 
+# cuts all connections of these ways: true as soon as there are others
+
+sub reconnects {
+    my ($self, @ways) = @_;
+
+    my $before = $self->cluster->{reconnects};
+
+    $_->cut() for @ways;
+
+    return wait_for { $self->cluster->{reconnects} > $before
+                      && $self->is_synced } 10,
+        'another connection';
+}
+
+
 # the same in two halves, so that something else may happen between them
 
 sub begin {

@@ -304,6 +304,22 @@ sub take_chunks {
 }
 
 
+# all that comes from a socket to its end
+
+sub read_all {
+    my ($socket) = @_;
+
+    local $/;
+
+    return <$socket> // '';
+}
+
+
+# the statuses that clients get, in their order
+
+sub statuses { join(' ', map { $_->receive->{status} } @_) }
+
+
 # $n GET requests over $concurrency keep-alive connections, one on each at a
 # time; returns the answers
 
