@@ -20,7 +20,6 @@ use Etcd;
 use Finish;
 use Load;
 use Nginx;
-use Stall;
 use Upstream;
 use Wait;
 
@@ -35,7 +34,6 @@ use constant {
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
-my $stall = Stall->watch();
 my $control = Control->start();
 my $etcd = Etcd->new()->start();
 my ($backend, $other) = Backend->start(2);
@@ -116,12 +114,12 @@ my $begun = time();
 sub stays {
     my ($others, $name) = @_;
 
-    my $still = $stall->since($begun);
+    my $still = $control->since($begun);
     my $now = agents() - $others;
 
     ok($now == $agents && lost() == $lost || $still >= STILL, $name)
         or diag("agents: $agents, $now; ", lost(), " times it leads no more; ",
-                "$still s of stalls");
+                "$still s of the control");
 
     $agents = $now + $others;
     $lost = lost();

@@ -13,7 +13,8 @@ package Control;
 #                                       # the machine may be why
 #     $control->finished();             # a test: it was asked all the time
 #
-# Without servers it has one of its own.
+# Without servers it has one of its own.  Control->beside($nginx, $path, $log)
+# asks another nginx, which logs $msec of each request of that path.
 
 use strict;
 use warnings;
@@ -65,18 +66,29 @@ sub start {
 
     @servers = (Backend->start('control'))[0]->address if !@servers;
 
-    my $nginx = Nginx->new(modules => [])->set(
-        SERVERS => join(' ', map { "server $_ max_fails=0;" } @servers),
-    )->start($config);
+    my $nginx = Nginx->new(modules => [])->set(SERVERS => servers(@servers))
+        ->start($config);
+
+    return $class->beside($nginx, '/', 'control.log');
+}
+
+
+# as lines of an upstream
+
+sub servers { join(' ', map { "server $_ max_fails=0;" } @_) }
+
+
+sub beside {
+    my ($class, $nginx, $path, $log, $stall) = @_;
 
     my $self = bless {
         nginx   => $nginx,
-        file    => $nginx->dir . '/control.log',
+        file    => $nginx->dir . "/$log",
         offset  => 0,
         answers => [],
         begun   => time(),
-        stall   => Stall->watch(),
-        load    => Load->start($nginx->port, clients => CLIENTS,
+        stall   => $stall // Stall->watch(),
+        load    => Load->start($nginx->port, clients => CLIENTS, path => $path,
                                keepalive => 1, pause => PAUSE),
     }, $class;
 
