@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Objects by a string that they begin with: a hash table whose places hold the
- * hashes, so that a lookup waits for memory once, and once more for an object
- * that is there, where a tree of 100 000 would wait at each of its levels.
+ * A hash table of objects that begin with an ngx_str_t, their key.  The places
+ * hold the hashes: a lookup costs one cache miss, and another one if the object
+ * is found, while a tree of 100 000 objects costs one at each of its levels.
  */
 
 
@@ -25,34 +25,39 @@ typedef struct {
 typedef struct {
     ngx_etcd_hash_table_place_t *places;
     ngx_uint_t                   nplaces;      /* a power of 2, or 0 */
-    ngx_uint_t                   n;            /* of them in use */
+    ngx_uint_t                   n;            /* places in use */
     ngx_log_t                   *log;
 } ngx_etcd_hash_table_t;
 
 
 void ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *map, ngx_log_t *log);
 
-/* objects are the caller's */
+/* the objects remain, their owner is the caller */
 void ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *map);
 
-/* NULL: there is none */
+/* returns NULL if there is no such object */
 void *ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *map, ngx_str_t *str);
 
-/* there must not be one yet; NGX_OK or NGX_ERROR: no memory */
+/* The key must be new.  NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_hash_table_insert(ngx_etcd_hash_table_t *map,
     ngx_str_t *str);
 
 /*
- * A new object of that size, zeroed behind the string, whose bytes are copied
- * behind it; the caller frees it.  NULL: no memory.
+ * Returns a new object with the key, or NULL if there is no memory.  The size
+ * includes the ngx_str_t; the rest is zeroed.  The bytes of the key are copied
+ * behind the object.  The caller frees the object with ngx_free() after its
+ * removal.
  */
 void *ngx_etcd_hash_table_add(ngx_etcd_hash_table_t *map, ngx_str_t *str,
     size_t size);
 
-/* the next n insertions do not fail, and take no time for growth */
+/*
+ * Makes room: the next n insertions neither fail nor take time for growth.
+ * NGX_ERROR: no memory.
+ */
 ngx_int_t ngx_etcd_hash_table_reserve(ngx_etcd_hash_table_t *map, ngx_uint_t n);
 
-/* one that is there */
+/* the object must be in the table, and is not freed */
 void ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *map, ngx_str_t *str);
 
 

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * SipHash-1-3 (Aumasson, Bernstein 2012), as OpenSSL implements it, with a key
- * that each process draws at random: whoever writes keys into etcd cannot
- * choose keys that collide.
+ * SipHash-1-3 (Aumasson, Bernstein 2012), as OpenSSL implements it.  Each
+ * process draws a random key, so that a client that writes keys into etcd
+ * cannot choose keys that collide.
  */
 
 
@@ -17,12 +17,12 @@
 
 
 /*
- * Draws the key of this process, once.  NGX_ERROR: OpenSSL refused, which was
- * logged; it may be called again.
+ * Draws the key of this process, once.  NGX_ERROR: OpenSSL failed, which was
+ * logged; the next call tries again.
  */
 ngx_int_t ngx_etcd_siphash_init(ngx_log_t *log);
 
-/* after ngx_etcd_siphash_init() has returned NGX_OK */
+/* must not be called before ngx_etcd_siphash_init() has returned NGX_OK */
 uint32_t ngx_etcd_siphash(ngx_str_t *str);
 
 

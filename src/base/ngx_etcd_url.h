@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The URL of an endpoint, as it is configured or advertised by a member.
+ * The URL of an endpoint, configured or advertised by a member.
  */
 
 
@@ -20,28 +20,30 @@
 typedef struct {
     ngx_str_t                    url;
     ngx_str_t                    authority;     /* host:port */
-    ngx_str_t                    host;          /* ends with a zero; without
-                                                   the brackets of IPv6 */
-    ngx_addr_t                   addr;          /* no sockaddr: the host is
-                                                   a name to be resolved */
+    ngx_str_t                    host;          /* zero-terminated; IPv6 without
+                                                   brackets */
+    ngx_addr_t                   addr;          /* sockaddr NULL: the host is a
+                                                   name */
     in_port_t                    port;
     ngx_uint_t                   secure;        /* https */
-    ngx_uint_t                   local;         /* as far as the URL says:
-                                                   ngx_etcd_url_local(), or
+    ngx_uint_t                   local;         /* ngx_etcd_url_local(), or
                                                    "localhost" */
 } ngx_etcd_endpoint_t;
 
 
 /*
- * Reads the endpoint's url, which must stay: "http[s]://host:port" or
- * "host:port".  Returns NULL, or what is wrong with it.
+ * Parses endpoint->url, which must stay: "http[s]://host:port" or "host:port".
+ * Returns NULL, or a text that says what is wrong.
  */
 char *ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
 
-/* 1 if it means another machine on each: 127.0.0.1, 0.0.0.0, and the like */
+/*
+ * Returns 1 for a loopback or unspecified address (127.0.0.1, ::, and the
+ * like), which means another host on each machine.
+ */
 ngx_uint_t ngx_etcd_url_local(struct sockaddr *sa);
 
-/* 1 if both lead to the same place in the same way */
+/* returns 1 if scheme, host and port are the same */
 ngx_uint_t ngx_etcd_url_equal(ngx_etcd_endpoint_t *one,
     ngx_etcd_endpoint_t *other);
 

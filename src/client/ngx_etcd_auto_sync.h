@@ -2,13 +2,14 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The URLs that the members of a cluster advertise, asked for now and then
- * (Cluster of etcd's v3 API) and added to the endpoints of the configuration.
+ * Adds the client URLs that the members of a cluster advertise (MemberList of
+ * etcd's v3 API, Cluster) to the endpoints, at intervals of about the
+ * "auto_sync" directive.
  *
- * They never take the place of those: what members advertise is what they
- * were told to, and may be of no use from here.  Members that have not
- * started and learners are left out, as are URLs that cannot be used; each of
- * these is reported once.
+ * The configured endpoints always stay: members advertise the URLs that they
+ * were told to, which may not be reachable from here.  Learners, members that
+ * have not started, and unusable URLs are left out; each unusable URL is logged
+ * once.
  */
 
 
@@ -24,10 +25,11 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-#define NGX_ETCD_AUTO_SYNC_FIRST    1000    /* ms: the first time within */
-#define NGX_ETCD_AUTO_SYNC_URLS     64      /* of one answer; more are too
-                                               many for any cluster */
-#define NGX_ETCD_AUTO_SYNC_REPORTS  16      /* URLs that are reported */
+#define NGX_ETCD_AUTO_SYNC_FIRST    1000    /* ms: the first request comes
+                                               within */
+#define NGX_ETCD_AUTO_SYNC_URLS     64      /* of one answer, the rest is
+                                               ignored */
+#define NGX_ETCD_AUTO_SYNC_REPORTS  16      /* unusable URLs that are logged */
 
 
 struct ngx_etcd_auto_sync_s {
@@ -40,10 +42,10 @@ struct ngx_etcd_auto_sync_s {
 };
 
 
-/* memory is of the cluster's pool; NULL: there is none */
+/* allocates from the cluster's pool; returns NULL if there is no memory */
 ngx_etcd_auto_sync_t *ngx_etcd_auto_sync_create(ngx_etcd_cluster_t *cluster);
 
-/* while the channels are still there */
+/* must be called while the channels exist */
 void ngx_etcd_auto_sync_destroy(ngx_etcd_auto_sync_t *sync);
 
 

@@ -18,20 +18,23 @@
 #include <ngx_etcd_grpc.h>
 
 
-/* ms; a pause is at most _URGENT if somebody waits for the cluster */
+/* ms; a pause is at most _URGENT while cluster->urgent is set */
 
 #define NGX_ETCD_BACKOFF_BASE    50
 #define NGX_ETCD_BACKOFF_MAX     3000
 #define NGX_ETCD_BACKOFF_URGENT  500
 
 
-/* a random time from 1 to min(BASE * 2^failures, MAX or URGENT) */
+/* returns a random time from 1 to min(BASE * 2^failures, MAX or URGENT) ms */
 ngx_msec_t ngx_etcd_backoff(ngx_etcd_cluster_t *cluster, ngx_uint_t failures);
 
-/* A pause that is longer than URGENT becomes one of up to URGENT. */
+/* a pause that would end later ends within URGENT ms */
 void ngx_etcd_backoff_hasten(ngx_event_t *timer);
 
-/* 1 if a status says that another endpoint, or a later time, may do better */
+/*
+ * returns 1 if a call that failed with this status may succeed at another
+ * endpoint, or later
+ */
 ngx_uint_t ngx_etcd_backoff_retriable(ngx_etcd_grpc_status_e status);
 
 

@@ -2,23 +2,24 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A way to the cluster that is there for as long as any endpoint is: a
- * subchannel to one endpoint at a time, which moves to another when that fails.
+ * A channel connects the client with one endpoint at a time, through a
+ * subchannel.  When the endpoint fails, the channel connects to another one.
  *
- * The first failure is followed by another endpoint at once, the next ones by
- * a random pause that may be longer each time.
+ * After the first failure the channel tries another endpoint at once, after
+ * further failures it pauses for a random time that may grow with each.
  *
- * Streams that a failure has moved away from the client's home (see
- * ngx_etcd_endpoints.h) go back after a random time of about "rebalance", so
- * that clients which left an endpoint together do not return together.  A
- * second subchannel is opened there first, which is also the probe that tells
- * whether the endpoint is back: while it is not, nothing else happens, and the
- * next one is tried as much later.  Only when the new subchannel is ready the
- * calls on the old one end; their owners find the channel ready again at once.
- * That is neither an outage nor counted as a reconnect.
+ * The channel of streams returns to the client's home (see
+ * ngx_etcd_endpoints.h) after a failure has moved it away.  It waits for a
+ * random time around the "rebalance" directive, so that clients that left an
+ * endpoint together do not return together.  Then it opens a second subchannel
+ * to the home, which shows whether the endpoint is back.  If this attempt
+ * fails, the first subchannel stays in use, and the channel tries again after
+ * another such time.  If it succeeds, the calls on the first subchannel end,
+ * and their owners find the channel ready again at once.  The return is neither
+ * an outage nor counted as a reconnect.
  *
- * The other channel, of reads, stays where it is: after the first lists it
- * carries little.
+ * The channel of reads does not return: after the first lists it carries
+ * little.
  */
 
 
@@ -33,7 +34,7 @@
 #include <ngx_etcd_waiter.h>
 
 
-/* a connection that answered and lasted so long has proved itself */
+/* ms; a connection that has answered a call and lasts longer is stable */
 
 #define NGX_ETCD_CHANNEL_HELD  3000
 
@@ -42,7 +43,7 @@ typedef enum {
     NGX_ETCD_CHANNEL_IDLE = 0,
     NGX_ETCD_CHANNEL_CONNECTING,
     NGX_ETCD_CHANNEL_READY,
-    NGX_ETCD_CHANNEL_MOVING,        /* from one subchannel to another, now */
+    NGX_ETCD_CHANNEL_MOVING,        /* between two subchannels */
     NGX_ETCD_CHANNEL_BACKOFF
 } ngx_etcd_channel_state_e;
 
@@ -52,50 +53,64 @@ struct ngx_etcd_channel_s {
     char                        *name;          /* "streams" or "reads" */
     ngx_etcd_channel_state_e     state;
     ngx_etcd_subchannel_t        subchannels[2];
-    ngx_etcd_subchannel_t       *subchannel;    /* the one in use */
-    ngx_etcd_subchannel_t       *spare;         /* the one to move to */
-    ngx_etcd_place_t            *next;          /* to be tried */
+    ngx_etcd_subchannel_t       *subchannel;    /* in use */
+    ngx_etcd_subchannel_t       *spare;         /* to return home */
+    ngx_etcd_place_t            *next;          /* to try next */
     ngx_uint_t                   failures;      /* since the last success */
-    ngx_uint_t                   flaps;         /* in a row: answered, but
-                                                   did not hold */
-    ngx_uint_t                   connected;     /* ever */
+    ngx_uint_t                   flaps;         /* connections in a row that
+                                                   answered and failed before
+                                                   HELD */
+    ngx_uint_t                   connected;     /* 1 after the first time */
     ngx_uint_t                   outage;        /* was logged */
-    ngx_uint_t                   answered;      /* this connection, a call */
-    ngx_msec_t                   heard;         /* when something came last */
+    ngx_uint_t                   answered;      /* a call on this connection */
+    ngx_msec_t                   heard;         /* time of the last input */
     ngx_event_t                  timer;
     ngx_event_t                  rebalance;
     ngx_queue_t                  waiters;
 };
 
 
-/* for the cluster: the place, or NULL for any, is tried first */
+/* Tries the place first, or any if it is NULL.  The name must stay. */
 void ngx_etcd_channel_init(ngx_etcd_channel_t *channel,
     ngx_etcd_cluster_t *cluster, char *name, ngx_etcd_place_t *first);
 void ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel);
 
-/* the connection, if it takes calls now; starts to connect if there is none */
+/*
+ * Returns the connection if it takes calls now, or NULL.  Starts to connect if
+ * the channel is idle.
+ */
 ngx_etcd_http2_t *ngx_etcd_channel_get(ngx_etcd_channel_t *channel);
 
-/* the waiter is called when it does; ngx_etcd_waiter_forget() takes it back */
+/*
+ * Calls the waiter's handler once when the channel becomes ready.
+ * ngx_etcd_waiter_forget() withdraws the waiter.
+ */
 void ngx_etcd_channel_wait(ngx_etcd_channel_t *channel,
     ngx_etcd_waiter_t *waiter);
 
-/* the worker shuts down: what there is stays, and what is tried is tried now */
+/*
+ * The worker shuts down: keeps the connection open, and ends a pause before the
+ * next attempt.
+ */
 void ngx_etcd_channel_linger(ngx_etcd_channel_t *channel);
 
-/* a pause before the next attempt is an urgent one from now on */
+/* shortens a pause before the next attempt to NGX_ETCD_BACKOFF_URGENT */
 void ngx_etcd_channel_hasten(ngx_etcd_channel_t *channel);
 
-/* a call was answered: whatever failed before is over */
+/* a call was answered: earlier failures do not count any more */
 void ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel);
 
 /*
- * The endpoint answers, but not as it should ("no leader", a deadline passed):
- * goes to another one, at once after the first failure, with backoff after.
+ * The endpoint answers, but cannot serve calls ("no leader", a deadline
+ * passed): closes the subchannel and connects to another endpoint, at once
+ * after the first failure, with backoff after further ones.
  */
 void ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason);
 
-/* streams: it may not be at home any more, and goes there in its time */
+/*
+ * The client's home may have changed: schedules the return of the streams
+ * channel to it, if the channel is elsewhere.
+ */
 void ngx_etcd_channel_settle(ngx_etcd_channel_t *channel);
 
 

@@ -3,8 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * A client of an etcd cluster: creates the cluster with its endpoints, its
- * authentication, and two channels.  Long-lived streams and bulk reads go over
- * separate channels, since big reads starve watches.
+ * authentication, and two channels.  Long-lived streams and bulk reads use
+ * separate channels, because large responses delay the events of watches.
  */
 
 
@@ -17,32 +17,37 @@
 #include <ngx_etcd_cluster.h>
 
 
-/* connects when a channel is first wanted; NULL: no memory */
+/*
+ * Returns a client that connects when a channel is first used, or NULL if there
+ * is no memory.  The configuration must stay.  See ngx_etcd_cluster_t for
+ * changed().
+ */
 ngx_etcd_cluster_t *ngx_etcd_client_create(ngx_etcd_cluster_conf_t *conf,
     void (*changed)(void *data), void *data, ngx_log_t *log);
 
 /*
- * Closes the connections.  Calls still open end with UNAVAILABLE first;
- * waiters are dropped.  Must not be called from a call's handler.
+ * Closes the connections.  Open calls end with UNAVAILABLE; waiters are not
+ * called.  Must not be called from the handler of a call.
  */
 void ngx_etcd_client_destroy(ngx_etcd_cluster_t *cluster);
 
 /*
- * In a worker process that shuts down: connections stay, or are made, for what
- * is still to be said.
+ * In a worker process that shuts down: keeps connections open, and allows new
+ * ones, for requests that are still to be sent.
  */
 void ngx_etcd_client_linger(ngx_etcd_cluster_t *cluster);
 
 /*
- * For a process that is about to exit and has left its event loop: waits up
- * to that time for answers on the connection that there is, until *done.
+ * For a process that is about to exit and has left its event loop: waits up to
+ * "time" ms, until *done is set, for answers on the connection of the reads
+ * channel.  Returns at once if there is none.
  */
 void ngx_etcd_client_wait(ngx_etcd_cluster_t *cluster, ngx_uint_t *done,
     ngx_msec_t time);
 
 /*
- * Sets cluster->urgent: somebody waits for the cluster from now on, until the
- * owner clears it.  Pauses of the channels that are longer end sooner.
+ * Sets cluster->urgent, which the owner clears, and shortens the pauses of the
+ * channels: a request waits for the cluster.
  */
 void ngx_etcd_client_hasten(ngx_etcd_cluster_t *cluster);
 

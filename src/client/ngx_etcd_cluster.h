@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * One etcd cluster as a client sees it: what all parts of the client share.
+ * One etcd cluster: the state that all parts of a client share.
  * ngx_etcd_client.h creates and destroys it.
  */
 
@@ -22,21 +22,24 @@
 
 #define NGX_ETCD_CLUSTER_QUIET 30000
 
-/* endpoints that get too many PINGs: ping_interval is doubled so often */
+/*
+ * ping_interval is doubled at most so many times (see
+ * ngx_etcd_http2_too_many_pings())
+ */
 
 #define NGX_ETCD_CLUSTER_PINGS 8
 
 
 typedef struct ngx_etcd_cluster_s    ngx_etcd_cluster_t;
 
-/* what ngx_etcd_client.c adds to a cluster */
+/* parts of a cluster that ngx_etcd_client.c creates */
 
 typedef struct ngx_etcd_channel_s    ngx_etcd_channel_t;
 typedef struct ngx_etcd_auth_s       ngx_etcd_auth_t;
 typedef struct ngx_etcd_auto_sync_s  ngx_etcd_auto_sync_t;
 
 
-/* made by configuration, constant while a client uses it */
+/* made by the configuration, constant while a client uses it */
 
 typedef struct {
     ngx_str_t                    name;
@@ -44,16 +47,17 @@ typedef struct {
     ngx_str_t                    key_namespace;
     ngx_str_t                    user;          /* empty: none */
     ngx_str_t                    password_file;
-    ngx_str_t                    password;      /* what was in there */
+    ngx_str_t                    password;      /* first line of the file */
     ngx_msec_t                   connect_timeout;
     ngx_msec_t                   request_timeout;
     ngx_msec_t                   ping_interval;
     ngx_msec_t                   ping_timeout;
     ngx_msec_t                   audit_interval;  /* 0: never */
     size_t                       max_message_size;
-    ngx_etcd_ssl_t              *ssl;           /* loaded if any is secure */
-    ngx_resolver_t              *resolver;      /* NULL: none; there is one
-                                                   if a host is a name */
+    ngx_etcd_ssl_t              *ssl;           /* loaded if an endpoint is
+                                                   https */
+    ngx_resolver_t              *resolver;      /* NULL unless configured;
+                                                   required by host names */
     ngx_msec_t                   resolver_timeout;
     ngx_msec_t                   rebalance;     /* 0: never */
     ngx_msec_t                   auto_sync;     /* 0: never */
@@ -61,9 +65,9 @@ typedef struct {
 
 
 /*
- * The client's view of a cluster.  The counters are read by the owner; the
- * owner's handler is called whenever one of them, the state of a channel or
- * of an endpoint, or whether the user is refused has changed.
+ * The client's view of a cluster.  The owner reads the counters.  changed() is
+ * called when a counter, the state of a channel or of an endpoint has changed,
+ * or etcd begins or ceases to refuse the user.
  */
 
 struct ngx_etcd_cluster_s {
@@ -79,31 +83,34 @@ struct ngx_etcd_cluster_s {
     ngx_etcd_auto_sync_t        *auto_sync;     /* NULL: off */
 
     uint64_t                     cluster_id;    /* 0: not known yet */
-    int64_t                      revision;      /* the highest seen by watches,
-                                                   which a member may lag
-                                                   behind */
+    int64_t                      revision;      /* the highest seen by watches;
+                                                   a member may lag behind */
     int64_t                      linearized;    /* the highest in linearizable
                                                    answers */
-    uint64_t                     raft_term;     /* likewise, of answers that
-                                                   are linearizable */
+    uint64_t                     raft_term;     /* likewise */
     ngx_queue_t                  listeners;     /* ngx_etcd_history.h */
-    ngx_event_t                  tell;          /* posted: the listeners */
-    ngx_uint_t                   history;       /* counts its changes */
-    ngx_uint_t                   foreign;       /* listeners are still to be
-                                                   told of the last one */
-    uint64_t                     proved;        /* ngx_etcd_clock() of the
-                                                   last proof; 0: never */
-    ngx_uint_t                   current;       /* what is received on streams
-                                                   is one (ngx_etcd_fresh.h) */
+    ngx_event_t                  tell;          /* posted, calls the
+                                                   listeners */
+    ngx_uint_t                   history;       /* changes of the history */
+    ngx_uint_t                   foreign;       /* 1 until the listeners know of
+                                                   the last change */
+    uint64_t                     proved;        /* ngx_etcd_clock() of the last
+                                                   proof; 0: never
+                                                   (ngx_etcd_fresh.h) */
+    ngx_uint_t                   current;       /* 1: all watches are in force
+                                                   and have caught up */
     ngx_uint_t                   reconnects;
     ngx_uint_t                   resyncs;
-    ngx_uint_t                   repairs;       /* keys, by audits */
+    ngx_uint_t                   repairs;       /* keys corrected by audits */
     ngx_uint_t                   too_many_pings;
-    ngx_msec_t                   reported;      /* the last outage; 0: none */
-    ngx_uint_t                   lingers;       /* while ngx_exiting */
+    ngx_msec_t                   reported;      /* time of the last outage that
+                                                   was logged; 0: none */
+    ngx_uint_t                   lingers;       /* connects though
+                                                   ngx_exiting */
     ngx_uint_t                   urgent;        /* pauses are short */
-    ngx_uint_t                   hedges;        /* set by the owner, see
-                                                   ngx_etcd_unary.h */
+    ngx_uint_t                   hedges;        /* idempotent calls are hedged
+                                                   (ngx_etcd_unary.h), set by
+                                                   the owner */
 
     void                       (*changed)(void *data);
     void                        *data;
@@ -111,15 +118,22 @@ struct ngx_etcd_cluster_s {
 
 
 /*
- * 1 if an endpoint of the configuration leads to the own machine: then those
- * that are learned may
+ * Returns 1 if a configured endpoint is on the local machine.  Only then
+ * endpoints that members advertise may be local as well.
  */
 ngx_uint_t ngx_etcd_cluster_local(ngx_etcd_cluster_conf_t *conf);
 
-/* what the watches have reported was so at that time, if they are in force */
+/*
+ * At that time, by ngx_etcd_clock(), the endpoint was alive, and all watches
+ * were in force on it (ngx_etcd_fresh.h).  Ignored unless cluster->current is
+ * set.
+ */
 void ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time);
 
-/* the configured one, or longer where endpoints do not take so many PINGs */
+/*
+ * Returns the configured interval in ms, or a longer one if endpoints have
+ * complained about too many PINGs.
+ */
 ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * How full the database of etcd is (Status, of Maintenance in etcd's v3 API),
- * as one of the members says it.
+ * The size of etcd's database (Status of etcd's v3 API, Maintenance), as one of
+ * the members reports it.
  */
 
 
@@ -33,13 +33,13 @@ struct ngx_etcd_db_status_s {
 
     /* valid in done(), if the status is OK */
 
-    uint64_t                     size;         /* bytes, with what is free in
-                                                  the file: etcd compares that
-                                                  with the quota */
-    uint64_t                     quota;        /* 0: it does not say (before
+    uint64_t                     size;         /* bytes, with free pages:
+                                                  etcd compares this with the
+                                                  quota */
+    uint64_t                     quota;        /* 0: not reported (before etcd
                                                   3.6) */
-    ngx_uint_t                   nospace;      /* 1: the alarm is raised, etcd
-                                                  takes no writes */
+    ngx_uint_t                   nospace;      /* 1: the NOSPACE alarm is
+                                                  raised, etcd rejects writes */
 
     /* private */
 
@@ -51,7 +51,7 @@ struct ngx_etcd_db_status_s {
 /* done() is never called before this returns */
 void ngx_etcd_db_status_start(ngx_etcd_db_status_t *db);
 
-/* done() is not called any more; does nothing where nothing is asked */
+/* done() is not called any more; does nothing if no call is running */
 void ngx_etcd_db_status_cancel(ngx_etcd_db_status_t *db);
 
 

@@ -2,21 +2,21 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The endpoints of a cluster as one client knows them: those of the
- * configuration, which always stay, and those that members advertise; what
- * became of the last attempts at each, and which one to try next.
+ * The endpoints of a cluster as one client knows them: the configured ones,
+ * which always stay, and the ones that members advertise; the results of the
+ * last attempts at each, and the choice of the next one.
  *
  * An endpoint that fails is set aside for a random time, which may be longer
- * with each failure in a row.  The next one is drawn from those that are not
- * set aside: many clients that lose the same endpoint at the same time do not
- * all turn to the same other one.  Where all are set aside it is the one whose
- * time is up first: nothing is ever given up.
+ * with each failure in a row.  The next endpoint is drawn among the others, so
+ * that many clients that lose the same endpoint at the same time do not all
+ * turn to the same other one.  If all are set aside, the client tries the one
+ * that was tried the longest ago: no endpoint is ever given up.
  *
- * One of them is the client's home, drawn when the client starts: there its
- * streams belong, and there they return when it is back.  So the clients of a
- * cluster are spread again after an outage as they were before it.  An
- * endpoint that is learned becomes the home of its share of the clients; the
- * clients of one that is dropped draw another home.
+ * One endpoint is the client's home, drawn when the client starts.  The streams
+ * channel returns to it when it is back, so that the clients of a cluster are
+ * distributed after an outage as they were before.  A learned endpoint becomes
+ * the home of its share of the clients; the clients of an endpoint that is
+ * dropped draw another home.
  */
 
 
@@ -47,12 +47,12 @@ typedef enum {
 
 typedef struct {
     ngx_etcd_endpoint_t         *endpoint;      /* NULL: free */
-    ngx_pool_t                  *pool;          /* of a learned one */
-    uint64_t                     until;         /* set aside: by
-                                                   ngx_etcd_clock() */
-    uint64_t                     tried;         /* when last */
+    ngx_pool_t                  *pool;          /* of a learned endpoint */
+    uint64_t                     until;         /* ngx_etcd_clock(), until then
+                                                   set aside */
+    uint64_t                     tried;         /* time of the last attempt */
     ngx_uint_t                   failures;      /* in a row */
-    ngx_uint_t                   connecting;    /* subchannels that do so */
+    ngx_uint_t                   connecting;    /* subchannels in this state */
     ngx_uint_t                   connected;
     unsigned                     failed:1;      /* at the last attempt */
     unsigned                     listed:1;      /* still advertised */
@@ -62,14 +62,15 @@ typedef struct {
 typedef struct {
     ngx_etcd_place_t             places[NGX_ETCD_ENDPOINTS_MAX];
     ngx_uint_t                   home;          /* index */
-    ngx_int_t                    current;       /* of the streams, in use or
-                                                   tried last; or -1 */
-    ngx_uint_t                   version;       /* counts all changes */
+    ngx_int_t                    current;       /* of the streams channel, in
+                                                   use or tried last; -1:
+                                                   none */
+    ngx_uint_t                   version;       /* number of changes */
     ngx_log_t                   *log;
 } ngx_etcd_endpoints_t;
 
 
-/* the configured ones, of ngx_etcd_endpoint_t, which stay; draws the home */
+/* The array of ngx_etcd_endpoint_t must stay.  Draws the home. */
 void ngx_etcd_endpoints_init(ngx_etcd_endpoints_t *endpoints,
     ngx_array_t *array, ngx_log_t *log);
 void ngx_etcd_endpoints_done(ngx_etcd_endpoints_t *endpoints);
@@ -77,15 +78,20 @@ void ngx_etcd_endpoints_done(ngx_etcd_endpoints_t *endpoints);
 ngx_etcd_place_t *ngx_etcd_endpoints_home(ngx_etcd_endpoints_t *endpoints);
 
 /*
- * The one to try next: any that is not set aside, or the one whose last try
- * is the longest ago; the exception, or NULL, only where there is no other.
+ * Returns the place to try next: a random one among those that are not set
+ * aside, or else the one that was tried the longest ago.  Returns the place to
+ * avoid, which may be NULL, only if there is no other.
  */
 ngx_etcd_place_t *ngx_etcd_endpoints_choose(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *except);
 
 ngx_uint_t ngx_etcd_endpoints_count(ngx_etcd_endpoints_t *endpoints);
 
-/* what a subchannel does there: in this order, left() at any time */
+/*
+ * A subchannel reports its progress at a place: connecting(), connected() when
+ * it is ready, left() when it is closed in either state, with "connected" set
+ * if connected() was called.
+ */
 void ngx_etcd_endpoints_connecting(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
 void ngx_etcd_endpoints_connected(ngx_etcd_endpoints_t *endpoints,
@@ -94,13 +100,13 @@ void ngx_etcd_endpoints_left(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place, ngx_uint_t connected);
 
 /*
- * It did not do what it should, now: it is set aside.  A connection that had
- * proved itself before makes this the first failure.
+ * The endpoint failed and is set aside.  If its connection was stable before
+ * ("proved"), this is its first failure in a row.
  */
 void ngx_etcd_endpoints_failed(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place, ngx_uint_t proved);
 
-/* an attempt as of now is the streams' */
+/* the streams channel connects to the place, or moves to it */
 void ngx_etcd_endpoints_set_current(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
 
@@ -108,11 +114,11 @@ ngx_etcd_endpoint_state_e ngx_etcd_endpoints_state(ngx_etcd_place_t *place);
 ngx_uint_t ngx_etcd_endpoints_learned(ngx_etcd_place_t *place);
 
 /*
- * What members advertise: begin(), add() for each, end(), which drops those
- * learned before that were not added again and are not in use.
+ * Merges the endpoints that members advertise: begin(), add() for each, end(),
+ * which drops learned endpoints that were not added again and are not in use.
  *
- * add() takes over the pool, which holds the endpoint, with NGX_OK;
- * NGX_DECLINED: there is no room.
+ * add() takes over the pool, which holds the endpoint, if it returns NGX_OK.
+ * NGX_DECLINED: all places are taken.
  */
 void ngx_etcd_endpoints_merge_begin(ngx_etcd_endpoints_t *endpoints);
 ngx_int_t ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints,

@@ -6,15 +6,15 @@
  * which only grow.
  *
  * A cluster that is restored from a backup, or replaced by another one, has
- * another history: keys are gone, and their revisions are used again.  A
- * header of a linearizable answer shows that: it has another cluster id, or a
- * revision or raft term below one that was seen before the request was sent.
- * (A restored cluster begins at term 2.)  Watches and serializable reads show
- * no such thing, since a member may lag behind.
+ * another history: keys are gone, and revisions are used again.  The header of
+ * a linearizable answer shows this: its cluster id is another one, or its
+ * revision or raft term is lower than one that was seen before the request was
+ * sent.  (A restored cluster begins at term 2.)  Watches and serializable reads
+ * do not show it, because a member may lag behind.
  *
- * A restored cluster that has already come to a revision and a term above all
- * that this client has seen is not noticed here: keys that must be there are
- * read for that (ngx_etcd_lease.h).
+ * A restored cluster whose revision and term have already passed all that this
+ * client has seen is not noticed here.  The keys of leases, which must exist,
+ * are read to find it (ngx_etcd_lease.h).
  */
 
 
@@ -28,7 +28,7 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-/* the past that the answer to a request has to contain */
+/* the least that the answer to a request has to contain */
 
 typedef struct {
     int64_t                      revision;
@@ -40,7 +40,10 @@ typedef struct {
 typedef struct {
     /* set by the caller, the rest zeroed */
 
-    /* another history has begun; never called by ngx_etcd_history_check() */
+    /*
+     * Another history has begun.  Called from a posted event, never by
+     * ngx_etcd_history_check().
+     */
     void                       (*changed)(void *data);
     void                        *data;
 
@@ -54,23 +57,30 @@ typedef struct {
 void ngx_etcd_history_init(ngx_etcd_cluster_t *cluster);
 void ngx_etcd_history_done(ngx_etcd_cluster_t *cluster);
 
-/* until ngx_etcd_history_forget(), or the end of the cluster */
+/*
+ * The listener is called until ngx_etcd_history_forget(), or the end of the
+ * cluster.
+ */
 void ngx_etcd_history_listen(ngx_etcd_cluster_t *cluster,
     ngx_etcd_history_listener_t *listener);
 void ngx_etcd_history_forget(ngx_etcd_history_listener_t *listener);
 
-/* taken when a linearizable request is sent */
+/* to be taken when a linearizable request is sent */
 ngx_etcd_history_mark_t ngx_etcd_history_mark(ngx_etcd_cluster_t *cluster);
 
 /*
- * The answer to that request came.  If another history answered,
- * cluster->foreign is set until all listeners have been told, by a posted
- * event: what the answer says must not be relied on to exclude others.
+ * Compares the header of a linearizable answer with the mark of its request.
+ * If another history answered, cluster->foreign is set until a posted event has
+ * told all listeners: meanwhile answers must not be relied on to exclude
+ * others.
  */
 void ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
     Etcd__ResponseHeader *header, ngx_etcd_history_mark_t *mark);
 
-/* another history is known to be the one with this header */
+/*
+ * The caller knows by other means that another history has begun, whose header
+ * this is.
+ */
 void ngx_etcd_history_change(ngx_etcd_cluster_t *cluster,
     Etcd__ResponseHeader *header);
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * How long a lease lasts yet, and which keys are attached to it:
- * LeaseTimeToLive of etcd's v3 API, which says it of anybody's.
+ * LeaseTimeToLive of etcd's v3 API (Lease): the time left of any client's
+ * lease, and the keys that are attached to it.
  */
 
 
@@ -17,13 +17,13 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-#define NGX_ETCD_LEASE_TTL_MAX 9000000000    /* seconds: etcd's own limit */
+#define NGX_ETCD_LEASE_TTL_MAX 9000000000    /* seconds: etcd's limit */
 
 
 typedef struct ngx_etcd_lease_ttl_s  ngx_etcd_lease_ttl_t;
 
 
-/* one question at a time; may be asked again in done() */
+/* one request at a time; the next one may be made in done() */
 
 struct ngx_etcd_lease_ttl_s {
     /* set by the caller, the rest zeroed */
@@ -33,18 +33,18 @@ struct ngx_etcd_lease_ttl_s {
     ngx_msec_t                       timeout;  /* 0: request_timeout */
 
     /*
-     * The keys that are attached to the lease, with the namespace, before
-     * done(); valid until this returns.  The revision is one at which the
-     * endpoint was then.  NULL: keys are not asked for.
+     * Called before done() with the keys that are attached to the lease,
+     * including the namespace; valid until this returns.  The revision is that
+     * of the answer's header.  NULL: keys are not asked for.
      */
     void                           (*keys)(ngx_etcd_lease_ttl_t *lease_ttl,
                                            ProtobufCBinaryData *keys,
                                            size_t n, int64_t revision);
 
     /*
-     * Called once: until when the lease lasts, by ngx_etcd_clock(), if it is
-     * not renewed, counted from when that was asked; 0: it is gone, or etcd
-     * did not say.
+     * Called once.  The time is when the lease expires unless it is renewed, by
+     * ngx_etcd_clock(), counted from when the request was sent.  0: there is no
+     * such lease, or etcd did not answer.
      */
     void                           (*done)(ngx_etcd_lease_ttl_t *lease_ttl,
                                            uint64_t until);
@@ -60,7 +60,7 @@ struct ngx_etcd_lease_ttl_s {
 /* done() is never called before this returns */
 void ngx_etcd_lease_ttl_ask(ngx_etcd_lease_ttl_t *lease_ttl);
 
-/* done() is not called any more; does nothing where nothing is asked */
+/* done() is not called any more; does nothing if no call is running */
 void ngx_etcd_lease_ttl_cancel(ngx_etcd_lease_ttl_t *lease_ttl);
 
 

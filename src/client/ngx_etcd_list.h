@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A list of all keys in a range, read in pages at one revision (KV of etcd's
- * v3 API).
+ * A list of all keys in a range (Range of etcd's v3 API, KV), read in pages at
+ * one revision.
  */
 
 
@@ -17,21 +17,22 @@
 #include <ngx_etcd_range.h>
 
 
-#define NGX_ETCD_LIST_PAGE   8192       /* keys; fewer where that is too much */
-#define NGX_ETCD_LIST_PIECE  128        /* that are handed on at a time */
+#define NGX_ETCD_LIST_PAGE   8192       /* keys, reduced after an oversize or
+                                           late answer */
+#define NGX_ETCD_LIST_PIECE  128        /* keys passed to keys() at a time */
 
 
 typedef struct ngx_etcd_list_s   ngx_etcd_list_t;
 
 
 /*
- * A list of all keys in [key, range_end), in pages that are all of one
- * revision: that of the first one, or the one that is asked for.  While a page
- * is handed on, piece by piece, etcd is asked for the next one.
+ * A list of all keys in [key, range_end).  All pages have the same revision:
+ * the pinned one, or the one of the first page.  While the keys of a page are
+ * passed on, piece by piece, the next page is requested.
  */
 
 typedef struct {
-    Etcd__RangeResponse         *response;     /* NULL: there is none */
+    Etcd__RangeResponse         *response;     /* NULL: none */
     ngx_pool_t                  *pool;
 } ngx_etcd_list_page_t;
 
@@ -44,19 +45,23 @@ struct ngx_etcd_list_s {
     ngx_str_t                    range_end;
     ngx_uint_t                   serializable;
     ngx_uint_t                   keys_only;
-    int64_t                      limit;        /* of a page; 0: _LIST_PAGE */
+    int64_t                      limit;        /* keys of a page; 0:
+                                                  _LIST_PAGE */
     int64_t                      pinned;       /* revision; 0: the newest */
 
-    /* a first page comes: whatever came before is void (compacted, say) */
+    /*
+     * A first page came.  Called again if the list starts again, because its
+     * revision was compacted: the keys so far are void.
+     */
     void                       (*begin)(ngx_etcd_list_t *list);
 
-    /* some keys, valid until this returns */
+    /* some keys, valid until this returns; NGX_ERROR ends the list */
     ngx_int_t                  (*keys)(ngx_etcd_list_t *list,
                                        Etcd__KeyValue **kvs, size_t n);
 
     /*
-     * OK: all pages came, the list is that of the revision.  OUT_OF_RANGE: the
-     * pinned one is compacted.
+     * Called once.  OK: all pages came, as of the revision.  OUT_OF_RANGE: the
+     * pinned revision is compacted.
      */
     void                       (*done)(ngx_etcd_list_t *list,
                                        ngx_etcd_grpc_status_e status,
@@ -68,9 +73,9 @@ struct ngx_etcd_list_s {
     ngx_etcd_range_t             range;
     int64_t                      revision;
     u_char                      *next;        /* first key of the next page */
-    ngx_etcd_list_page_t         page;        /* it is handed on */
-    ngx_etcd_list_page_t         ahead;       /* came meanwhile */
-    size_t                       taken;       /* keys of the page */
+    ngx_etcd_list_page_t         page;        /* being passed on */
+    ngx_etcd_list_page_t         ahead;       /* the next one, if it came */
+    size_t                       taken;       /* keys passed on */
     ngx_event_t                  work;
     unsigned                     running:1;
     unsigned                     begun:1;

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A password in a file of its own.
+ * Reads a password from a file.
  */
 
 
@@ -14,17 +14,16 @@
 #include <ngx_core.h>
 
 
-/* etcd's bcrypt looks at 72 bytes */
+/* bytes; etcd's bcrypt uses the first 72 */
 
 #define NGX_ETCD_PASSWORD_MAX  1024
 
 
 /*
  * Reads the first line of a regular file that neither group nor others may
- * read.  The data of the password has room for NGX_ETCD_PASSWORD_MAX bytes and
- * a terminating zero.  NULL, or what is wrong with the file, as what follows
- * its name in a message, with the error number of the system or 0; the
- * password is unchanged then.
+ * read.  password->data must have room for NGX_ETCD_PASSWORD_MAX bytes and a
+ * terminating zero.  Returns NULL; or a text that follows the file's name in a
+ * message, with the errno of the system or 0, and the password unchanged.
  */
 char *ngx_etcd_password_read(u_char *file, ngx_str_t *password,
     ngx_err_t *err);

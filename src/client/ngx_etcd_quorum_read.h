@@ -2,13 +2,13 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A linearizable Range of one key, by the endpoint that the streams channel is
- * connected to.
+ * A linearizable Range of one key (etcd's v3 API, KV), answered by the endpoint
+ * that the streams channel is connected to.
  *
- * etcd answers it only after a quorum has confirmed to the raft leader that it
- * leads still (ReadIndex, Ongaro's thesis, 6.4), and after the endpoint has
- * applied what was committed before that.  An endpoint that cannot take part
- * in the quorum, or cannot apply, does not answer.
+ * etcd answers after a quorum has confirmed to the raft leader that it still
+ * leads (ReadIndex; Ongaro's thesis, 6.4), and after the endpoint has applied
+ * all entries that were committed before.  An endpoint that cannot reach the
+ * quorum, or cannot apply, does not answer.
  */
 
 
@@ -37,12 +37,12 @@ struct ngx_etcd_quorum_read_s {
 
     /* valid in done(), if the status is OK */
 
-    uint64_t                     cluster_id;   /* 0: a proxy did not say */
+    uint64_t                     cluster_id;   /* 0: a proxy answered */
     uint64_t                     raft_term;    /* likewise */
-    int64_t                      created;      /* create revision of the key;
-                                                  0: there is no such key */
+    int64_t                      created;      /* create revision of the key; 0:
+                                                  no such key */
 
-    /* private but for its "refused" and "running" */
+    /* private but for range.refused and range.running */
 
     ngx_etcd_stream_range_t      range;
 };
@@ -50,12 +50,12 @@ struct ngx_etcd_quorum_read_s {
 
 /*
  * There is no deadline: the caller cancels the read.  done() is not called
- * before this returns.  NGX_DECLINED: not now, for want of a connection or a
- * token, and done() is not called.
+ * before this returns.  NGX_DECLINED: no connection or no token now; done() is
+ * not called.
  */
 ngx_int_t ngx_etcd_quorum_read_start(ngx_etcd_quorum_read_t *read);
 
-/* done() is not called any more; does nothing where nothing is read */
+/* done() is not called any more; does nothing if no read is running */
 void ngx_etcd_quorum_read_cancel(ngx_etcd_quorum_read_t *read);
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Range of etcd's v3 API (KV), answered by whichever endpoint does.
+ * Range of etcd's v3 API (KV), answered by any endpoint.
  */
 
 
@@ -19,17 +19,17 @@
 typedef struct ngx_etcd_range_s  ngx_etcd_range_t;
 
 
-/* one Range: a unary call that changes nothing, so it may be repeated */
+/* one Range: an idempotent unary call */
 
 struct ngx_etcd_range_s {
-    /* set by the caller, the rest zeroed; bytes must stay */
+    /* set by the caller, the rest zeroed; bytes must stay until done() */
 
     ngx_etcd_cluster_t          *cluster;
     Etcd__RangeRequest           request;
 
     /*
-     * Called once.  The response is NULL unless the status is OK; it lives
-     * in the pool, which the callee owns then.
+     * Called once.  The response is NULL unless the status is OK.  It lives in
+     * the pool, which the callee must destroy.
      */
     void                       (*done)(ngx_etcd_range_t *range,
                                        ngx_etcd_grpc_status_e status,
@@ -51,8 +51,8 @@ void ngx_etcd_range_cancel(ngx_etcd_range_t *range);
 
 
 /*
- * The end of the range of all keys with that prefix, which must not be empty,
- * from the pool; a data of NULL: no memory.
+ * Returns the range_end of all keys with the prefix, which must not be empty,
+ * allocated from the pool.  A data of NULL: no memory.
  */
 ngx_str_t ngx_etcd_range_prefix_end(ngx_pool_t *pool, ngx_str_t *prefix);
 

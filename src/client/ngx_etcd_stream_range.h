@@ -2,12 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A Range by the endpoint that the streams channel is connected to.
+ * A Range (etcd's v3 API, KV), answered by the endpoint that the streams
+ * channel is connected to.
  *
- * The request goes over the connection that carries watches and renewals of
- * leases, so its answer, or its want, is evidence of that very endpoint.  It is
- * sent once; ngx_etcd_range_t (ngx_etcd_list.h) is for what any endpoint may
- * answer.
+ * The request uses the connection that carries watches and lease renewals, so
+ * an answer, or its absence, is evidence about this endpoint.  It is sent once.
+ * Use ngx_etcd_range_t (ngx_etcd_range.h) if any endpoint may answer.
  */
 
 
@@ -26,11 +26,11 @@ struct ngx_etcd_stream_range_s {
     /* set by the caller, the rest zeroed */
 
     ngx_etcd_cluster_t          *cluster;
-    ngx_msec_t                   timeout;      /* 0: the caller cancels it */
+    ngx_msec_t                   timeout;      /* ms; 0: no deadline */
 
     /*
-     * Called once, and may start the next Range.  The response is valid until
-     * the handler returns, and NULL unless the status is OK.
+     * Called once, and may start the next Range.  The response is NULL unless
+     * the status is OK, and valid until the handler returns.
      */
     void                       (*done)(ngx_etcd_stream_range_t *range,
                                        ngx_etcd_grpc_status_e status,
@@ -39,8 +39,8 @@ struct ngx_etcd_stream_range_s {
     void                        *data;
 
     /*
-     * valid in done(): it failed for want of a valid token, and may be started
-     * again when ngx_etcd_auth_wait() says so
+     * Valid in done(): the call failed for lack of a valid token, and may be
+     * started again when ngx_etcd_auth_wait() calls the waiter.
      */
     unsigned                     refused:1;
 
@@ -58,14 +58,13 @@ struct ngx_etcd_stream_range_s {
 
 /*
  * The request need not stay.  done() is not called before this returns.  The
- * header of a linearizable answer goes to ngx_etcd_history_check() first.
- * NGX_DECLINED: not now, for want of a connection or a token; done() is not
- * called.
+ * header of a linearizable answer is passed to ngx_etcd_history_check() before
+ * done().  NGX_DECLINED: no connection or no token now; done() is not called.
  */
 ngx_int_t ngx_etcd_stream_range_start(ngx_etcd_stream_range_t *range,
     Etcd__RangeRequest *request);
 
-/* done() is not called any more; does nothing where none is running */
+/* done() is not called any more; does nothing if no call is running */
 void ngx_etcd_stream_range_cancel(ngx_etcd_stream_range_t *range);
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * One connection to one endpoint, from the lookup of its name on: several
- * addresses of a name are tried in turn before the endpoint has failed.
+ * One connection to one endpoint, including the lookup of its host name.  All
+ * addresses of a name are tried in turn before the endpoint counts as failed.
  */
 
 
@@ -37,7 +37,7 @@ struct ngx_etcd_subchannel_s {
     ngx_etcd_cluster_t          *cluster;
     void                        *data;
 
-    /* as of ngx_etcd_http2_conf_t */
+    /* see ngx_etcd_http2_conf_t */
     void                       (*ready)(ngx_etcd_subchannel_t *subchannel);
     void                       (*alive)(ngx_etcd_subchannel_t *subchannel);
     void                       (*pong)(ngx_etcd_subchannel_t *subchannel,
@@ -45,19 +45,19 @@ struct ngx_etcd_subchannel_s {
     void                       (*draining)(ngx_etcd_subchannel_t *subchannel);
 
     /*
-     * The endpoint failed: the subchannel is closed, and may be opened again
-     * from here.  Never called before ngx_etcd_subchannel_open() returns.
+     * The endpoint failed.  The subchannel is closed, and may be opened again
+     * in this handler.  Never called before ngx_etcd_subchannel_open() returns.
      */
     void                       (*failed)(ngx_etcd_subchannel_t *subchannel,
                                          ngx_str_t *reason);
 
-    /* to be read */
+    /* read-only for the owner */
 
     ngx_etcd_subchannel_state_e  state;
-    ngx_etcd_place_t            *place;         /* where it is, or was last */
+    ngx_etcd_place_t            *place;         /* current, or last */
     ngx_etcd_http2_t            *h2;            /* NULL unless connecting or
                                                    ready */
-    ngx_msec_t                   since;         /* when it was ready */
+    ngx_msec_t                   since;         /* time of READY */
 
     /* private */
 
@@ -67,15 +67,15 @@ struct ngx_etcd_subchannel_s {
     ngx_uint_t                   naddrs;
     ngx_uint_t                   tried;
     ngx_event_t                  refused;       /* posted */
-    unsigned                     pings:1;       /* were too many: counted */
+    unsigned                     pings:1;       /* too_many_pings was counted */
 };
 
 
-/* a closed one */
+/* the subchannel must be closed */
 void ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
     ngx_etcd_place_t *place);
 
-/* as ngx_etcd_http2_close(); does nothing to a closed one */
+/* as ngx_etcd_http2_close(); does nothing if the subchannel is closed */
 void ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel);
 
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Txn of etcd's v3 API, as leases' keys need it: one key is put, if its create
- * revision is what it is thought to be, and read otherwise.
+ * Txn of etcd's v3 API (KV), as keys of leases need it: puts one key if its
+ * create revision is the expected one, and reads it otherwise.
  */
 
 
@@ -23,19 +23,20 @@
 typedef struct ngx_etcd_txn_s  ngx_etcd_txn_t;
 
 struct ngx_etcd_txn_s {
-    /* set by the caller, the rest zeroed; bytes must stay */
+    /* set by the caller, the rest zeroed; bytes must stay until done() */
 
     ngx_etcd_cluster_t       *cluster;
     ngx_str_t                 key;             /* with the namespace */
     ngx_str_t                 value;
     int64_t                   lease;
-    int64_t                   created;         /* only if its create revision
-                                                  is that; 0: if there is no
-                                                  such key; or ALWAYS */
+    int64_t                   created;         /* the create revision that the
+                                                  key must have; 0: no such key;
+                                                  or ALWAYS */
 
     /*
-     * Called once.  With OK the revision is that of the answer, and the key,
-     * unless it was put, what it is now, or NULL where there is none.
+     * Called once.  With OK, the revision is that of the answer's header, and
+     * "put" tells whether the key was put.  If not, kv is its current state, or
+     * NULL if there is no such key.
      */
     void                    (*done)(ngx_etcd_txn_t *txn,
                                     ngx_etcd_grpc_status_e status,
@@ -59,8 +60,8 @@ struct ngx_etcd_txn_s {
 
 
 /*
- * Repeated until it is answered: doing it twice puts the same twice, or finds
- * with the second attempt what the first has put.
+ * Repeated until it is answered, which is safe: a second attempt puts the same
+ * again, or finds the key that the first one has put.
  */
 void ngx_etcd_txn_start(ngx_etcd_txn_t *txn);
 

@@ -2,10 +2,10 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Small transactions that are sent together: all that one round of the event
- * loop asks for goes to etcd as one Txn of nested ones, each with a compare of
- * its own, which costs etcd one entry of its log instead of many.  Those that
- * come while enough is under way wait for an answer, and go together then.
+ * Small transactions that are sent together.  All that one cycle of the event
+ * loop adds goes to etcd as one Txn of nested ones, each with its own compare,
+ * which costs etcd one raft entry instead of many.  Ops that are added while
+ * enough calls are unanswered wait for an answer, and are then sent together.
  */
 
 
@@ -20,13 +20,13 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-/* of one Txn: etcd takes 128 operations, nested ones counted with it */
+/* ops of one Txn: etcd takes 128 operations, nested ones included */
 
 #define NGX_ETCD_TXN_BATCH_STEPS  64
 
-#define NGX_ETCD_TXN_BATCH_CALLS 3      /* unanswered at one time */
+#define NGX_ETCD_TXN_BATCH_CALLS 3      /* unanswered at a time */
 
-/* what is in no hurry goes after that at the latest */
+/* a lazy op waits for others to be sent with for at most so long */
 
 #define NGX_ETCD_TXN_BATCH_LAZY 2      /* ms */
 
@@ -36,26 +36,27 @@ typedef struct ngx_etcd_txn_op_s  ngx_etcd_txn_op_t;
 
 
 /*
- * One key that is put, or deleted.  A put is done only if there is no such
- * key, and tells how many keys there are in a range after it; where there is
- * one it tells when that was created.  Both may be done twice.
+ * Puts or deletes one key.  A put is done only if there is no such key; it
+ * returns the number of keys in a range afterwards.  If there is such a key of
+ * the same lease, it returns the key's create revision.  Both may be done
+ * twice.
  */
 
 struct ngx_etcd_txn_op_s {
-    /* set by the caller, the rest zeroed; bytes must stay */
+    /* set by the caller, the rest zeroed; bytes must stay until done() */
 
     ngx_str_t                    key;          /* with the namespace */
-    ngx_str_t                    from;         /* a put: the range */
+    ngx_str_t                    from;         /* of a put: the range */
     ngx_str_t                    to;
-    int64_t                      lease;        /* 0: it is deleted */
-    int64_t                      created;      /* a delete: only if that is its
-                                                  create revision; 0: in any
-                                                  case */
-    int64_t                      latest;       /* a delete: only if it was
-                                                  created at that revision or
-                                                  before; 0: in any case */
+    int64_t                      lease;        /* 0: a delete */
+    int64_t                      created;      /* of a delete: the create
+                                                  revision that the key must
+                                                  have; 0: any */
+    int64_t                      latest;       /* of a delete: the highest
+                                                  create revision that the key
+                                                  may have; 0: any */
 
-    /* called once; the step may be used again, or freed, in here */
+    /* called once; the op may be added again, or freed, in here */
     void                       (*done)(ngx_etcd_txn_op_t *step,
                                        ngx_etcd_grpc_status_e status,
                                        ngx_str_t *text);
@@ -64,18 +65,18 @@ struct ngx_etcd_txn_op_s {
     /* valid in done() */
 
     int64_t                      revision;     /* of the answer */
-    int64_t                      found;        /* a put: the create revision
-                                                  of the key; 0: there is one
-                                                  of another lease */
-    int64_t                      count;        /* of keys in the range; 0: it
-                                                  was there already */
-    ngx_uint_t                   unknown;      /* some attempt may still be
-                                                  processed */
+    int64_t                      found;        /* of a put: create revision of
+                                                  the key; 0: another lease has
+                                                  the key */
+    int64_t                      count;        /* of keys in the range; 0: the
+                                                  key was there */
+    ngx_uint_t                   unknown;      /* etcd may still process an
+                                                  attempt */
 
     /* private */
 
     ngx_queue_t                  queue;
-    unsigned                     waiting:1;    /* to be sent */
+    unsigned                     waiting:1;    /* not sent yet */
     unsigned                     alone:1;
 };
 
@@ -86,32 +87,35 @@ struct ngx_etcd_txn_batch_s {
     ngx_queue_t                  calls;        /* unanswered */
     ngx_uint_t                   ncalls;
     ngx_event_t                  post;
-    ngx_event_t                  timer;        /* of lazy ones */
+    ngx_event_t                  timer;        /* for lazy ops */
 };
 
 
 void ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
     ngx_etcd_cluster_t *cluster);
 
-/* no handler is called any more; what was sent may still be processed */
+/*
+ * No handler is called any more.  Requests that were sent may still be
+ * processed.
+ */
 void ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch);
 
 /*
- * done() is never called before this returns.  Steps are done in any order,
- * but for a put: deletes below its range that were added before are done
- * before it.
+ * done() is never called before this returns.  Ops are done in any order, with
+ * one exception: deletes of keys in the range of a put that were added before
+ * the put are done before it.
  */
 void ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch,
     ngx_etcd_txn_op_t *step);
 
-/* likewise, but it goes with the next that is added, or after _LAZY */
+/* likewise, but the op waits up to _LAZY ms for others to be sent with */
 void ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
     ngx_etcd_txn_op_t *step);
 
-/* NGX_OK: it was not sent, and is not; NGX_DECLINED: it is on its way */
+/* NGX_OK: the op was not sent and is removed; NGX_DECLINED: it was sent */
 ngx_int_t ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *step);
 
-/* 1 if it waits to be sent */
+/* 1 if the op is not sent yet */
 #define ngx_etcd_txn_op_waiting(step)  ((step)->waiting)
 
 

@@ -2,16 +2,16 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * One unary call of etcd's v3 API: one request, one response, whichever
- * endpoint gives it.  Tries the endpoints in turn, each attempt with a short
- * deadline, until the cluster's request_timeout is over; waits for a
- * connection and for a token where that is needed.
+ * One unary call of etcd's v3 API: one request, one response, from any
+ * endpoint.  Tries the endpoints in turn, each attempt with a short deadline,
+ * until the timeout is over.  Waits for a connection and for a token if
+ * necessary.
  *
- * Where the cluster hedges, an idempotent request that is not answered is sent
- * once more at short intervals, over the streams' connection if there is one,
- * and the first answer counts (hedged requests: Dean, Barroso, "The Tail at
- * Scale", 2013).  The attempts keep their own deadlines, so an etcd that is
- * slow everywhere still answers one of them.
+ * If the cluster hedges, an idempotent request that is not answered is sent
+ * once more at short intervals, over the connection of the streams channel if
+ * there is one, and the first answer counts (hedged requests: Dean, Barroso,
+ * "The Tail at Scale", 2013).  The attempts keep their own deadlines, so an
+ * etcd that is slow everywhere still answers one of them.
  */
 
 
@@ -26,28 +26,28 @@
 
 
 #define NGX_ETCD_UNARY_ATTEMPT  500     /* ms, doubled with every attempt */
-#define NGX_ETCD_UNARY_HEDGE    500     /* ms, on average, between copies */
+#define NGX_ETCD_UNARY_HEDGE    500     /* ms, average pause between copies */
 
 
 typedef struct ngx_etcd_unary_s  ngx_etcd_unary_t;
 
 
 /*
- * Called once.  The response is NULL unless the status is OK; it lives in the
- * pool, which the callee owns then.  The memory of the call may be used for
- * another one, or freed, in here.
+ * Called once.  The response is NULL unless the status is OK.  It lives in the
+ * pool, which the callee must destroy.  The memory of the call may be reused or
+ * freed in here.
  */
 typedef void (*ngx_etcd_unary_done_pt)(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     ProtobufCMessage *response, ngx_pool_t *pool);
 
 
-/* a copy of a request that is under way */
+/* a copy of a request that is not answered yet */
 
 typedef struct {
     ngx_etcd_grpc_call_t                call;
     ngx_etcd_channel_t                 *channel;
-    ngx_event_t                         timer;    /* the next copy is due */
+    ngx_event_t                         timer;    /* of the next copy */
     ngx_etcd_history_mark_t             mark;
     uint64_t                            sent;     /* ngx_etcd_clock() */
     ngx_uint_t                          token;    /* its generation */
@@ -63,54 +63,55 @@ struct ngx_etcd_unary_s {
     ngx_etcd_cluster_t                 *cluster;
     char                               *method;   /* "/etcdserverpb.KV/Range" */
     char                               *name;     /* for logs: "range" */
-    ProtobufCMessage                   *request;  /* stays until done() */
+    ProtobufCMessage                   *request;  /* must stay until done() */
     const ProtobufCMessageDescriptor   *response;
-    ngx_msec_t                          timeout;  /* 0: request_timeout */
+    ngx_msec_t                          timeout;  /* ms; 0: request_timeout */
     ngx_etcd_unary_done_pt              done;
     void                               *data;
 
     /*
-     * Doing it twice does what doing it once does, so every failed attempt
-     * may be repeated.  Otherwise only one that was provably not processed
-     * is.
+     * The request may be processed twice with the same result: every failed
+     * attempt may be repeated.  Otherwise an attempt is repeated only if etcd
+     * provably did not process it.
      */
     unsigned                            idempotent:1;
 
     /*
-     * It writes, and does not wait for room in etcd's database: where that is
-     * full, done() gets FAILED_PRECONDITION at once.
+     * The request needs room in etcd's database: if the database is full,
+     * done() gets FAILED_PRECONDITION at once.  Otherwise the call waits for
+     * room.
      */
     unsigned                            roomy:1;
 
     /*
-     * valid in done(): it did not succeed, or not with this attempt, but
-     * etcd may have processed it
+     * Valid in done(): the status is not OK, but etcd may have processed one of
+     * the attempts.
      */
     unsigned                            unknown:1;
 
     /* valid in done(): etcd may process the request more than once */
     unsigned                            repeated:1;
 
-    /* valid in done(): as of the call, ngx_etcd_grpc.h */
+    /* valid in done(): see ngx_etcd_grpc_call_t */
     unsigned                            oversize:1;
 
     /*
      * valid in done(): when the first attempt was sent, and the one that was
-     * answered, or the last one
+     * answered, or else the last one
      */
     uint64_t                            first;    /* ngx_etcd_clock() */
     uint64_t                            last;
 
-    /* valid in done(): for the answer's header, if it is linearizable */
+    /* valid in done(): for ngx_etcd_history_check() of a linearizable answer */
     ngx_etcd_history_mark_t             mark;
 
     /* private */
 
     ngx_etcd_grpc_call_t                call;
     ngx_etcd_waiter_t                   waiter;
-    ngx_event_t                         timer;    /* next attempt, or the end */
+    ngx_event_t                         timer;    /* next attempt, or timeout */
     ngx_msec_t                          deadline;
-    ngx_msec_t                          started;  /* this attempt */
+    ngx_msec_t                          started;  /* time of this attempt */
     ngx_uint_t                          attempts;
     ngx_uint_t                          token;    /* its generation */
     ProtobufCMessage                   *message;
@@ -124,8 +125,8 @@ struct ngx_etcd_unary_s {
 void ngx_etcd_unary_start(ngx_etcd_unary_t *unary);
 
 /*
- * done() is not called any more; does nothing where none is under way.  What
- * was sent may still be processed.
+ * done() is not called any more; does nothing if no call is running.  A request
+ * that was sent may still be processed.
  */
 void ngx_etcd_unary_cancel(ngx_etcd_unary_t *unary);
 

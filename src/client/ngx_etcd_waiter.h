@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Those who want to be called, once, when something is ready: a channel, or
- * the token.
+ * Queues of handlers that are called, once, when something is ready: a channel,
+ * or the token.
  */
 
 
@@ -28,16 +28,19 @@ typedef struct {
 } ngx_etcd_waiter_t;
 
 
-/* joins the queue, unless it is in one already */
+/* joins the queue, unless the waiter is in one already */
 void ngx_etcd_waiter_wait(ngx_etcd_waiter_t *waiter, ngx_queue_t *queue);
 
-/* leaves the queue that it is in, if any */
+/* leaves the queue, if the waiter is in one */
 void ngx_etcd_waiter_forget(ngx_etcd_waiter_t *waiter);
 
-/* calls all that wait now, once; who waits again is left in the queue */
+/*
+ * Calls each waiter once.  A waiter that queues itself again meanwhile stays in
+ * the queue.
+ */
 void ngx_etcd_waiter_wake_all(ngx_queue_t *queue);
 
-/* nobody is called */
+/* empties the queue without calling the waiters */
 void ngx_etcd_waiter_drop_all(ngx_queue_t *queue);
 
 
