@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * An object is at the place that its hash says, or at one after it, without
- * free ones in between.
+ * Linear probing: an object is at the place of its hash, or at a later one with
+ * no free place in between.
  */
 
 
@@ -139,7 +139,10 @@ ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *map, ngx_str_t *str)
         i = ngx_etcd_hash_table_at(map, i + 1);
     }
 
-    /* into the gap goes what may be there, and so on with the gap of that */
+    /*
+     * backward shift deletion: moves an object into the gap if its hash allows,
+     * then fills the gap that this leaves
+     */
 
     for (j = ngx_etcd_hash_table_at(map, i + 1);
          places[j].str != NULL;

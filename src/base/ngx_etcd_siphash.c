@@ -29,7 +29,7 @@ typedef struct {
 static EVP_MAC_CTX *ngx_etcd_siphash_create(void);
 
 
-/* of this process, until it ends */
+/* one per process, never freed */
 
 static ngx_etcd_siphash_t  ngx_etcd_siphash_state;
 
@@ -59,8 +59,8 @@ ngx_etcd_siphash_init(ngx_log_t *log)
 
 
 /*
- * The library context is private: a system that restricts the default one to
- * FIPS providers has no SipHash there, and no secret depends on this one.
+ * The library context is private: where the default context is restricted to
+ * FIPS providers, it has no SipHash.  No secret depends on this hash.
  */
 
 static EVP_MAC_CTX *
@@ -121,8 +121,8 @@ ngx_etcd_siphash(ngx_str_t *str)
     state = &ngx_etcd_siphash_state;
 
     /*
-     * None of these allocates memory, or can fail, once the context is there;
-     * a hash of zero would still be a hash.
+     * With an existing context, none of these calls allocates memory or can
+     * fail.  A hash of zero would be a valid hash as well.
      */
 
     ngx_memzero(out, NGX_ETCD_SIPHASH_SIZE);

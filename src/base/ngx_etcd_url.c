@@ -73,7 +73,7 @@ ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
 }
 
 
-/* takes the scheme off, and refuses what is more than host and port */
+/* removes the scheme, and rejects a path, user, query or fragment */
 
 static char *
 ngx_etcd_url_scheme(ngx_etcd_endpoint_t *endpoint, ngx_str_t *rest)
@@ -120,7 +120,7 @@ ngx_etcd_url_scheme(ngx_etcd_endpoint_t *endpoint, ngx_str_t *rest)
 }
 
 
-/* a host name: it goes into queries, headers and handshakes as it is */
+/* host names become parts of DNS queries, header fields and TLS handshakes */
 
 static char *
 ngx_etcd_url_name(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
@@ -156,7 +156,7 @@ ngx_etcd_url_name(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
 }
 
 
-/* as certificates have it: without the brackets of an IPv6 address */
+/* the host as in certificates: without the brackets of an IPv6 address */
 
 static char *
 ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
@@ -183,7 +183,7 @@ ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
 }
 
 
-/* that name and all below it are the own machine's: RFC 6761, 6.3 */
+/* RFC 6761, 6.3: "localhost" and all names below are the local machine */
 
 static ngx_uint_t
 ngx_etcd_url_localhost(ngx_str_t *host)

@@ -13,7 +13,7 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-/* a signed one (JWT) has some hundred bytes */
+/* bytes; a signed token (JWT) has some hundred */
 
 #define NGX_ETCD_AUTH_MAX_TOKEN  8192
 
@@ -170,7 +170,7 @@ ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
 
     if (auth->state != NGX_ETCD_AUTH_READY || generation != auth->generation) {
 
-        /* somebody else was told before: one answer is for all */
+        /* another call reported this token before */
 
         return 1;
     }
@@ -192,7 +192,7 @@ ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
                   "etcd cluster \"%V\": user \"%V\" needs a new token: %V",
                   &cluster->conf->name, &cluster->conf->user, text);
 
-    /* one that was refused at once is no better the next time */
+    /* only the first rejection in a row is followed by a request at once */
 
     if (auth->failures++ == 0) {
         auth->state = NGX_ETCD_AUTH_WANTED;
@@ -317,8 +317,8 @@ ngx_etcd_auth_send(ngx_etcd_auth_t *auth)
 
 
 /*
- * Read again each time, so that a corrected file is enough.  It is small and
- * local, and tokens are rarely asked for.
+ * The file is read for each request of a token, so that a correction needs no
+ * reload.  It is small and local, and tokens are rarely requested.
  */
 
 static void
@@ -335,7 +335,7 @@ ngx_etcd_auth_password(ngx_etcd_auth_t *auth)
 
     if (fault != NULL && err == NGX_EACCES) {
 
-        /* the master may, this process may not: nothing to worry about */
+        /* a file that only the master may read is not a fault */
 
         if (!auth->unreadable) {
             ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
@@ -378,7 +378,7 @@ ngx_etcd_auth_timer(ngx_event_t *ev)
 
     if (auth->cluster->conf->user.len == 0) {
 
-        /* there is nothing to ask for, but etcd may have changed its mind */
+        /* there is no token to request, but etcd may accept calls again */
 
         ngx_etcd_auth_set_ready(auth);
         return;
@@ -412,7 +412,7 @@ ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
         return NGX_ERROR;
     }
 
-    /* it becomes the value of a header */
+    /* the token becomes the value of a header field */
 
     for (i = 0; i < token->len; i++) {
         if (token->data[i] <= ' ' || token->data[i] > '~') {
@@ -453,7 +453,7 @@ ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
         ngx_etcd_auth_drop(&auth->answer);
     }
 
-    /* "unknown" is what a server says whose words have no code */
+    /* etcd returns "unknown" for errors that have no gRPC code */
 
     if (ngx_etcd_backoff_retriable(status) && status != NGX_ETCD_GRPC_UNKNOWN) {
         ngx_etcd_auth_trouble(auth, status, text);
@@ -518,7 +518,7 @@ ngx_etcd_auth_not_enabled(ngx_etcd_auth_t *auth)
 }
 
 
-/* the user is unknown, or its password wrong; or there should be a user */
+/* the user is unknown, the password is wrong, or a user is required */
 
 static void
 ngx_etcd_auth_denied(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
@@ -570,7 +570,7 @@ ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
     auth->failures++;
     ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
 
-    /* one that is busy with other answers is slow, not gone */
+    /* an endpoint that is busy with other answers is slow, but alive */
 
     if (status == NGX_ETCD_GRPC_UNAVAILABLE
         || (ngx_msec_int_t) (reads->heard - auth->started) < 0)
@@ -580,7 +580,7 @@ ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
 }
 
 
-/* full jitter, as ngx_etcd_backoff() */
+/* exponential backoff with full jitter, as ngx_etcd_backoff() */
 
 static void
 ngx_etcd_auth_later(ngx_etcd_auth_t *auth, ngx_msec_t max)
@@ -639,7 +639,7 @@ ngx_etcd_auth_drop(ngx_str_t *token)
 }
 
 
-/* 1 if what etcd says is about the token, not about what was asked for */
+/* returns 1 if the error is about the token, not about the request */
 
 static ngx_uint_t
 ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status, ngx_str_t *text)

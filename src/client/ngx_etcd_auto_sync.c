@@ -113,7 +113,7 @@ ngx_etcd_auto_sync_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
                       text);
     }
 
-    /* those who started together do not ask together for long */
+    /* jitter: clients that started together drift apart */
 
     ngx_add_timer(&sync->timer,
                   interval - interval / 4 + 1
@@ -141,7 +141,7 @@ ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
     for (i = 0; i < response->n_members; i++) {
         member = response->members[i];
 
-        /* without a name it has not started */
+        /* a member without a name has not started */
 
         if (member->name.len == 0 || member->islearner) {
             continue;
@@ -156,7 +156,7 @@ ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
 
     ngx_etcd_endpoints_merge_end(&cluster->endpoints);
 
-    /* the home may be another one now */
+    /* the home may have changed */
 
     ngx_etcd_channel_settle(cluster->streams);
 
@@ -165,8 +165,9 @@ ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
 
 
 /*
- * A member that was removed may know nobody any more, and an endpoint may
- * have become one of another cluster.
+ * An answer without members, or from another cluster, is ignored: a removed
+ * member may not know the others any more, and an endpoint may have become part
+ * of another cluster.
  */
 
 static ngx_uint_t
@@ -207,7 +208,10 @@ ngx_etcd_auto_sync_url(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url)
 }
 
 
-/* NULL: the pool is the endpoints's; or why the URL is of no use */
+/*
+ * returns NULL if the endpoints have taken over the pool, or why the URL cannot
+ * be used
+ */
 
 static char *
 ngx_etcd_auto_sync_take(ngx_etcd_auto_sync_t *sync, ngx_pool_t *pool,
@@ -275,13 +279,15 @@ ngx_etcd_auto_sync_unfit(ngx_etcd_cluster_conf_t *conf,
         return "it is https, and there is no \"ssl_trusted_certificate\"";
     }
 
-    /* a token must not go unprotected where nobody wanted that */
+    /*
+     * a token must not be sent in plain text unless the configuration does so
+     */
 
     if (!endpoint->secure && !plain) {
         return "it is not https, as all \"endpoints\" are";
     }
 
-    /* what it leads to from here need not be what it does on the member */
+    /* a local address means another host here than on the member */
 
     if (endpoint->local && !ngx_etcd_cluster_local(conf)) {
         return "it leads to the own machine";

@@ -89,7 +89,7 @@ ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel)
         ngx_del_timer(&channel->rebalance);
     }
 
-    /* calls that end now get no other connection */
+    /* BACKOFF: calls that end now must not open another connection */
 
     channel->state = NGX_ETCD_CHANNEL_BACKOFF;
 
@@ -155,7 +155,9 @@ ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel)
     channel->answered = 1;
     channel->failures = channel->flaps;
 
-    /* of a connection that fails again and again only if it holds */
+    /*
+     * a connection that fails again and again ends the outage only when stable
+     */
 
     if (channel->outage
         && (channel->flaps < 2 || ngx_etcd_channel_held(channel)))
@@ -198,8 +200,8 @@ ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     }
 
     /*
-     * the calls that end now come back here: the state says that this
-     * connection is done with
+     * The calls that end now call this function again: the state must no longer
+     * be READY.
      */
 
     channel->state = NGX_ETCD_CHANNEL_BACKOFF;
@@ -220,7 +222,7 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
     place = channel->next;
     channel->next = NULL;
 
-    /* the one that was chosen may have been dropped since */
+    /* the place may have been dropped since it was chosen */
 
     if (place == NULL || place->endpoint == NULL) {
         place = ngx_etcd_endpoints_choose(&cluster->endpoints, NULL);
@@ -240,7 +242,7 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
 }
 
 
-/* the subchannel is closed */
+/* the subchannel is already closed */
 
 static void
 ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
@@ -253,8 +255,8 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     held = ngx_etcd_channel_held(channel);
 
     /*
-     * An endpoint may answer and then fail each time: only a connection that
-     * holds ends the backoff.
+     * An endpoint may answer and then fail each time: only a stable connection
+     * ends the backoff.
      */
 
     if (held) {
@@ -273,7 +275,8 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
     /*
      * The first failure is followed by another endpoint at once.  The backoff
-     * is for each endpoint: all have been tried when it is over.
+     * is divided by the number of endpoints, because all of them are tried in
+     * turn.
      */
 
     delay = 1;
@@ -299,8 +302,8 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
 
 /*
- * An outage once, though both channels feel it, and one that comes again and
- * again not each time.
+ * Logs an outage as an error once, although both channels notice it, and
+ * recurring outages at most once in NGX_ETCD_CLUSTER_QUIET ms.
  */
 
 static void
@@ -419,8 +422,8 @@ ngx_etcd_channel_draining(ngx_etcd_subchannel_t *subchannel)
     channel = subchannel->data;
 
     /*
-     * A watch would stay for as long as the peer lets it: it moves now.
-     * Reads are short: the connection closes itself when they have ended.
+     * A watch would stay for as long as the peer allows: streams move now.
+     * Reads are short: their connection closes itself when the last one ends.
      */
 
     if (subchannel == channel->subchannel
@@ -448,7 +451,7 @@ ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
 
     if (ngx_exiting && !cluster->lingers) {
 
-        /* a worker that shuts down gives up its idle connections */
+        /* in a worker that shuts down, nginx closes idle connections */
 
         channel->state = NGX_ETCD_CHANNEL_IDLE;
         return;
@@ -456,7 +459,7 @@ ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
 
     if (channel == cluster->reads && ngx_queue_empty(&channel->waiters)) {
 
-        /* nobody reads now: who does next connects, and backs off itself */
+        /* no read waits now: the next one connects, with its own backoff */
 
         ngx_etcd_endpoints_failed(&cluster->endpoints, subchannel->place,
                                   ngx_etcd_channel_held(channel));
@@ -510,7 +513,7 @@ ngx_etcd_channel_rebalance(ngx_event_t *ev)
 
     home = ngx_etcd_endpoints_home(&cluster->endpoints);
 
-    /* while there is no connection, the next one sets the timer again */
+    /* without a connection: ngx_etcd_channel_ready() sets the timer again */
 
     if (channel->state != NGX_ETCD_CHANNEL_READY
         || channel->subchannel->place == home
@@ -547,7 +550,7 @@ ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
                   &channel->subchannel->place->endpoint->url, channel->name,
                   &former->place->endpoint->url);
 
-    /* calls that end now have to wait until the last of them has ended */
+    /* MOVING: calls that end now must not start again until all have ended */
 
     channel->state = NGX_ETCD_CHANNEL_MOVING;
     channel->answered = 0;
@@ -558,7 +561,7 @@ ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
                                    channel->subchannel->place);
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
 
-    /* the home may be another one by now */
+    /* the home may have changed meanwhile */
 
     ngx_etcd_channel_settle(channel);
 
@@ -566,7 +569,7 @@ ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
 }
 
 
-/* nothing was lost, but the attempt */
+/* the endpoint is not back: the streams stay where they are */
 
 static void
 ngx_etcd_channel_stay(ngx_etcd_channel_t *channel, ngx_str_t *reason)
@@ -592,7 +595,7 @@ static void
 ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
     ngx_etcd_channel_state_e state)
 {
-    /* without its own subchannel there is nothing to move from */
+    /* the spare subchannel is useful only while the other one is in use */
 
     if (state != NGX_ETCD_CHANNEL_READY) {
         ngx_etcd_subchannel_close(channel->spare);

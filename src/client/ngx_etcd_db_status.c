@@ -10,7 +10,7 @@
 #include <ngx_etcd_db_status.h>
 
 
-/* AlarmMember.String() of etcd: "memberID:1 alarm:NOSPACE " */
+/* AlarmMember.String() of etcd prints "memberID:1 alarm:NOSPACE " */
 
 #define NGX_ETCD_DB_STATUS_ALARM  "alarm:NOSPACE"
 
@@ -76,7 +76,7 @@ ngx_etcd_db_status_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 }
 
 
-/* the alarm of any member stops the writes of all */
+/* the alarm of one member stops the writes of all members */
 
 static ngx_uint_t
 ngx_etcd_db_status_nospace(Etcd__StatusResponse *response)

@@ -38,7 +38,7 @@ ngx_etcd_endpoints_init(ngx_etcd_endpoints_t *endpoints, ngx_array_t *array,
     endpoints->current = -1;
     endpoints->version = 1;
 
-    /* clients that start together spread over the endpoints */
+    /* clients that start together are distributed over the endpoints */
 
     ngx_etcd_endpoints_draw_home(endpoints);
 }
@@ -94,7 +94,9 @@ ngx_etcd_endpoints_choose(ngx_etcd_endpoints_t *endpoints,
             continue;
         }
 
-        /* the n-th takes the place of those before with a chance of 1/n */
+        /*
+         * reservoir sampling: the n-th candidate is chosen with probability 1/n
+         */
 
         if ((ngx_uint_t) ngx_random() % ++n == 0) {
             chosen = place;

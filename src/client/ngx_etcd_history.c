@@ -65,8 +65,9 @@ ngx_etcd_history_mark(ngx_etcd_cluster_t *cluster)
 
 
 /*
- * A request that was sent before the last change was noticed may be answered
- * by the new history: its revision is not compared with the former one's.
+ * The new history may answer a request that was sent before the change was
+ * noticed: such an answer is not compared with the mark, which belongs to the
+ * former history.
  */
 
 void
@@ -75,7 +76,7 @@ ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
 {
     ngx_uint_t  other, back, older;
 
-    /* one that names no cluster is a proxy's own, whatever it says */
+    /* a header without a cluster id is made by a proxy */
 
     if (header == NULL || header->cluster_id == 0 || header->revision <= 0) {
         return;

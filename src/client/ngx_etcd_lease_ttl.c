@@ -47,7 +47,7 @@ ngx_etcd_lease_ttl_cancel(ngx_etcd_lease_ttl_t *lease_ttl)
 }
 
 
-/* seconds; -1: there is no such lease */
+/* the TTL is in seconds; -1: there is no such lease */
 
 static void
 ngx_etcd_lease_ttl_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,

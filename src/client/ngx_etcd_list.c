@@ -10,7 +10,7 @@
 #include <ngx_etcd_list.h>
 
 
-/* where a page holds no key, the next one would begin as it did */
+/* "more" without keys: the next page would have to begin with the same key */
 
 #define ngx_etcd_list_more(response)                                          \
     ((response)->more && (response)->n_kvs != 0)
@@ -70,7 +70,7 @@ ngx_etcd_list_cancel(ngx_etcd_list_t *list)
 }
 
 
-/* pages that are not handed on, and where the next one begins */
+/* frees the pages that are not passed on, and the start of the next one */
 
 static void
 ngx_etcd_list_drop(ngx_etcd_list_t *list)
@@ -152,7 +152,7 @@ ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 }
 
 
-/* a page is there, and it is its turn */
+/* begins to pass on list->page */
 
 static void
 ngx_etcd_list_turn(ngx_etcd_list_t *list)
@@ -186,7 +186,7 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
 
     list->taken = 0;
 
-    /* the request is sent before */
+    /* the request for the next page is sent before the keys are passed on */
 
     ngx_post_event(&list->work, &ngx_posted_events);
 }
@@ -247,7 +247,7 @@ ngx_etcd_list_unusable(ngx_etcd_list_t *list)
 }
 
 
-/* the next page starts at the last key of this one and a zero byte */
+/* the next page starts at the last key of this page and a zero byte */
 
 static ngx_int_t
 ngx_etcd_list_advance(ngx_etcd_list_t *list, Etcd__RangeResponse *response)
@@ -280,7 +280,7 @@ static void
 ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    /* the pinned revision was compacted while we read: from the start */
+    /* the revision was compacted between two pages: start again */
 
     if (status == NGX_ETCD_GRPC_OUT_OF_RANGE && list->begun
         && list->pinned == 0)
@@ -295,7 +295,7 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    /* too much for one answer, or for the time it may take: smaller pages */
+    /* the page was too large, or took too long: continue with smaller pages */
 
     if ((list->range.unary.oversize
          || status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED)

@@ -9,7 +9,7 @@
 #include <ngx_etcd_password.h>
 
 
-/* a line that is too long shows itself by what comes after CR LF */
+/* bytes; CR LF after a password of maximum length still fits in */
 
 #define NGX_ETCD_PASSWORD_BUFFER  (NGX_ETCD_PASSWORD_MAX + 2)
 
@@ -31,7 +31,7 @@ ngx_etcd_password_read(u_char *file, ngx_str_t *password, ngx_err_t *err)
 
     *err = 0;
 
-    /* what is no regular file must not hold us up before we see that */
+    /* NONBLOCK: opening a FIFO must not block before its type is checked */
 
     fd = ngx_open_file(file, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK, NGX_FILE_OPEN,
                        0);

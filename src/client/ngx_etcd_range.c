@@ -81,7 +81,7 @@ ngx_etcd_range_prefix_end(ngx_pool_t *pool, ngx_str_t *prefix)
         }
     }
 
-    /* nothing is above the prefix: etcd's sign for "to the end" */
+    /* all bytes are 0xff: "\0" means the end of the key space to etcd */
 
     end.data[0] = '\0';
     end.len = 1;

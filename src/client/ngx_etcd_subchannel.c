@@ -75,7 +75,7 @@ ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
     ready = (subchannel->state == NGX_ETCD_SUBCHANNEL_READY);
     h2 = subchannel->h2;
 
-    /* calls that end now find the subchannel closed */
+    /* the calls that end now must find the subchannel closed */
 
     subchannel->state = NGX_ETCD_SUBCHANNEL_CLOSED;
     subchannel->h2 = NULL;
@@ -155,7 +155,11 @@ ngx_etcd_subchannel_resolved(void *data)
 }
 
 
-/* a name that was advertised means what it does on the member, or nothing */
+/*
+ * An advertised name must not resolve to the local machine, which is another
+ * host here than on the member: removes such addresses, unless a configured
+ * endpoint is local.
+ */
 
 static void
 ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel)
@@ -180,7 +184,7 @@ ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel)
 }
 
 
-/* the address whose turn it is */
+/* connects to addrs[tried] */
 
 static ngx_int_t
 ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
@@ -222,7 +226,7 @@ ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
 }
 
 
-/* NGX_DECLINED: no further address */
+/* NGX_DECLINED: there is no further address */
 
 static ngx_int_t
 ngx_etcd_subchannel_dial_next(ngx_etcd_subchannel_t *subchannel,
@@ -328,7 +332,7 @@ ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason)
 {
     ngx_etcd_subchannel_t *subchannel = data;
 
-    /* the GOAWAY may have come together with the end */
+    /* the GOAWAY may have come together with the end of the connection */
 
     ngx_etcd_subchannel_pings(subchannel);
     subchannel->h2 = NULL;
@@ -352,7 +356,7 @@ ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
 }
 
 
-/* once for a connection: the next one is to ping less often */
+/* counted once per connection: the next one sends PINGs less often */
 
 static void
 ngx_etcd_subchannel_pings(ngx_etcd_subchannel_t *subchannel)

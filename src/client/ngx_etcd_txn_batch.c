@@ -10,7 +10,7 @@
 #include <ngx_etcd_txn_batch.h>
 
 
-/* one step, as it is sent */
+/* an op as a request of its own */
 
 typedef struct {
     Etcd__TxnRequest             txn;
@@ -25,11 +25,11 @@ typedef struct {
     Etcd__Compare               *compares[1];
     Etcd__RequestOp             *success[2];
     Etcd__RequestOp             *failure[1];
-    Etcd__RequestOp              op;           /* it, nested */
+    Etcd__RequestOp              op;           /* the txn above, nested */
 } ngx_etcd_txn_batch_part_t;
 
 
-/* the answer to one step: range is what its count or read gave, or NULL */
+/* the answer to an op; the range is the result of its count or read, or NULL */
 
 typedef struct {
     ngx_uint_t                   succeeded;
@@ -37,12 +37,12 @@ typedef struct {
 } ngx_etcd_txn_batch_outcome_t;
 
 
-/* a count follows the write, a read is alone */
+/* index of the range: after a successful write, or alone */
 
 #define NGX_ETCD_TXN_BATCH_RANGE(response)  ((response)->succeeded ? 1 : 0)
 
 
-/* an attempt may be processed late, also where a later one was answered */
+/* etcd may process an attempt late, even if a later one was answered */
 
 #define ngx_etcd_txn_batch_unknown(call)                                       \
     ((call)->unary.repeated || (call)->unary.unknown)
@@ -55,8 +55,8 @@ typedef struct {
     ngx_queue_t                  steps;
     ngx_uint_t                   nsteps;
     ngx_pool_t                  *pool;
-    Etcd__TxnRequest             request;      /* of more than one */
-    Etcd__RequestOp             *failure[1];   /* its, see there */
+    Etcd__TxnRequest             request;      /* of several ops */
+    Etcd__RequestOp             *failure[1];   /* of the request */
 } ngx_etcd_txn_batch_call_t;
 
 
@@ -184,7 +184,7 @@ ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
 ngx_int_t
 ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *step)
 {
-    /* one that is sent again, by itself, may have been processed */
+    /* etcd may have processed an op that is sent again, alone */
 
     if (!step->waiting || step->alone) {
         return NGX_DECLINED;
@@ -276,13 +276,13 @@ failed:
         ngx_destroy_pool(pool);
     }
 
-    /* what waits goes with the next that is added, or answered */
+    /* the ops are sent after the next ngx_etcd_txn_batch_add(), or answer */
 
     return NGX_ERROR;
 }
 
 
-/* one that has failed among others goes by itself */
+/* takes as many ops as a Txn may have; an op with "alone" set goes alone */
 
 static ngx_uint_t
 ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *steps)
@@ -324,8 +324,8 @@ ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *steps)
 
 
 /*
- * A put comes after the deletes that were added before it: where their Txn had
- * no room for it, it waits for the answer.
+ * A put must be done after the deletes that were added before it.  If these
+ * were sent with an earlier Txn, the put waits for the answer.
  */
 
 static ngx_uint_t
@@ -414,8 +414,9 @@ ngx_etcd_txn_batch_request(ngx_etcd_txn_batch_call_t *call)
     call->request.n_success = call->nsteps;
 
     /*
-     * etcd does not look for puts in nested ones when its database is full, and
-     * would do them: it sees this one, which is never done.
+     * etcd with a full database rejects puts, but does not find them in nested
+     * transactions.  A put in the failure branch, which is never executed,
+     * makes etcd reject the request.
      */
 
     if (call->failure[0] != NULL) {
@@ -578,8 +579,8 @@ ngx_etcd_txn_batch_answer(ngx_etcd_unary_t *unary,
 
 
 /*
- * One of them is refused, and all of them with it: which?  Where there is no
- * room, that is each put.
+ * etcd has rejected the Txn because of one op: sends each op alone to find out
+ * which.  If the database is full, each put has failed.
  */
 
 static void
@@ -660,7 +661,7 @@ ngx_etcd_txn_batch_end(ngx_etcd_txn_batch_call_t *call,
 }
 
 
-/* everything that is looked at later is there */
+/* returns 1 if the response has all parts that are read later */
 
 static ngx_uint_t
 ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,
@@ -698,7 +699,7 @@ ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,
 }
 
 
-/* NGX_ERROR: there is no answer to that step */
+/* NGX_ERROR: the response has no answer to the i-th of n ops */
 
 static ngx_int_t
 ngx_etcd_txn_batch_outcome(Etcd__TxnResponse *response, ngx_uint_t i,

@@ -12,7 +12,10 @@
 #include <ngx_etcd_clock.h>
 
 
-/* ErrGRPCNoSpace of etcd; RESOURCE_EXHAUSTED is "too many requests", too */
+/*
+ * text of etcd's ErrGRPCNoSpace; "too many requests" has the same status,
+ * RESOURCE_EXHAUSTED
+ */
 
 #define NGX_ETCD_UNARY_NOSPACE  "database space exceeded"
 
@@ -92,7 +95,7 @@ ngx_etcd_unary_cancel(ngx_etcd_unary_t *unary)
 }
 
 
-/* nothing is under way any more; the response stays */
+/* ends everything that is under way, but keeps the response */
 
 static void
 ngx_etcd_unary_stop(ngx_etcd_unary_t *unary)
@@ -301,7 +304,7 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 
     ngx_etcd_unary_drop(unary);
 
-    /* a token is looked at before anything is done */
+    /* etcd checks the token first: the request was not processed */
 
     if (ngx_etcd_auth_refused(auth, unary->token, status, text)) {
         ngx_etcd_channel_succeeded(unary->cluster->reads);
@@ -376,8 +379,9 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
                   ngx_etcd_grpc_status_name(status), text);
 
     /*
-     * The endpoint itself may be the fault: another one at once.  "Too many
-     * requests" is the whole cluster's word: wait, and longer each time.
+     * The fault may be the endpoint's own: the second attempt goes to another
+     * endpoint at once.  "Too many requests" concerns the whole cluster: wait,
+     * and longer each time.
      */
 
     if (status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
@@ -396,7 +400,9 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 }
 
 
-/* an endpoint that is busy sending an answer is slow, not gone */
+/*
+ * leaves the endpoint, unless it is slow only because it sends another answer
+ */
 
 static void
 ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
@@ -457,7 +463,7 @@ ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
 }
 
 
-/* the streams' connection is likely to be one to another endpoint */
+/* the streams channel is likely to be connected to another endpoint */
 
 static void
 ngx_etcd_unary_hedge_timer(ngx_event_t *ev)
@@ -578,7 +584,7 @@ ngx_etcd_unary_hedge_message(ngx_etcd_grpc_call_t *call,
 }
 
 
-/* a copy that fails says nothing: the attempts and the next copy go on */
+/* a failed copy is ignored: the attempts and the next copy continue */
 
 static void
 ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
@@ -613,7 +619,10 @@ ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
 }
 
 
-/* the reads leave an endpoint that has been silent for longer than that */
+/*
+ * If the copy used another channel, and the reads channel has received nothing
+ * for NGX_ETCD_UNARY_ATTEMPT ms, the reads channel leaves its endpoint.
+ */
 
 static void
 ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
@@ -652,7 +661,7 @@ ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
 
     ngx_etcd_unary_finish(unary, status, text);
 
-    /* "unary" may be freed by now */
+    /* done() may have freed "unary" */
 
     if (silent) {
         ngx_str_set(&reason, "another endpoint answered first");

@@ -42,7 +42,7 @@ ngx_etcd_waiter_wake_all(ngx_queue_t *queue)
         return;
     }
 
-    /* who waits again meanwhile waits for the next time */
+    /* a waiter that queues itself again meanwhile is called the next time */
 
     ngx_queue_init(&waiters);
     ngx_queue_add(&waiters, queue);
@@ -61,7 +61,7 @@ ngx_etcd_waiter_drop_all(ngx_queue_t *queue)
 }
 
 
-/* the first one, taken off the queue */
+/* takes the first waiter off the queue; NULL: the queue is empty */
 
 static ngx_etcd_waiter_t *
 ngx_etcd_waiter_next(ngx_queue_t *queue)
