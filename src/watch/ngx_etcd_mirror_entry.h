@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The entries of a mirror: their memory and their order.  Consumers use
+ * The entries of a mirror: their memory and their order.  Other folders use
  * ngx_etcd_mirror.h.
  */
 
@@ -25,13 +25,14 @@ typedef enum {
 
 
 /*
- * One key.  Stays where it is until removed() has returned, or longer if the
- * consumer holds it.
+ * One key.  The address is stable until removed() has returned, or longer if
+ * the consumer holds the entry.
  */
 
 typedef struct {
-    ngx_str_t                    key;          /* first: the map's; without the
-                                                  namespace */
+    ngx_str_t                    key;          /* without the namespace; must be
+                                                  the first field
+                                                  (ngx_etcd_hash_table.h) */
     ngx_queue_t                  queue;        /* private */
 
     int64_t                      create_revision;  /* 0: not known */
@@ -39,20 +40,22 @@ typedef struct {
     int64_t                      lease;
 
     /*
-     * Up to "keep" bytes are kept.  Where nothing is kept, this is the whole
-     * value within changed(), and empty at any other time.
+     * The first "keep" bytes.  If "keep" is 0, the whole value during
+     * changed(), and empty at other times.
      */
     ngx_str_t                    value;
 
     /* private */
 
-    uint32_t                     generation;   /* of the list that named it */
-    unsigned                     audited:31;   /* by the audit with that mark */
+    uint32_t                     generation;   /* of the last list with the
+                                                  key */
+    unsigned                     audited:31;   /* mark of the last audit with
+                                                  the key */
     unsigned                     held:1;
 } ngx_etcd_mirror_entry_t;
 
 
-/* 0: an entry that removed() was called with for a key that is not known */
+/* 0: removed() was called for a key without an entry */
 #define ngx_etcd_mirror_known(entry)  ((entry)->queue.next != NULL)
 
 
@@ -61,16 +64,17 @@ typedef struct {
 
     ngx_etcd_mirror_order_e      order;
     size_t                       keep;         /* bytes of a value */
-    size_t                       entry_size;   /* of an entry and, behind it,
-                                                  of what the consumer needs
-                                                  for it, zeroed at first; 0:
-                                                  nothing */
+    size_t                       entry_size;   /* of an entry and the consumer's
+                                                  data behind it, zeroed at
+                                                  first; 0: no such data */
 
-    /* to be read */
+    /* read-only for the owner */
 
     ngx_etcd_hash_table_t        map;          /* by key */
-    ngx_uint_t                   n;            /* entries: kept by the owner */
-    size_t                       size;         /* bytes that they take */
+    ngx_uint_t                   n;            /* number of entries, counted by
+                                                  the owner */
+    size_t                       size;         /* bytes of memory of all
+                                                  entries */
 
     /* private */
 
@@ -83,40 +87,46 @@ typedef struct {
 void ngx_etcd_mirror_entry_init(ngx_etcd_mirror_entries_t *entries,
     ngx_log_t *log);
 
-/* Frees all entries that are not held. */
+/* frees all entries that are not held */
 void ngx_etcd_mirror_entry_done(ngx_etcd_mirror_entries_t *entries);
 
-/* NULL: there is none */
+/* returns NULL if there is no such entry */
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_find(
     ngx_etcd_mirror_entries_t *entries, ngx_str_t *key);
 
-/* without a place in the order; NULL: no memory */
+/*
+ * The new entry has no place in the order yet.  Returns NULL if there is no
+ * memory.
+ */
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_create(
     ngx_etcd_mirror_entries_t *entries, ngx_str_t *key);
 
-/* no part of the mirror any more; must not have a place in the order */
+/* takes the entry out of the hash table; it must have no place in the order */
 void ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 
-/* the same, and frees it, unless it is held */
+/* the same, and frees the entry unless it is held */
 void ngx_etcd_mirror_entry_free(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 
-/* copies what is kept of the bytes; NGX_ERROR: no memory */
+/* copies the first "keep" bytes; NGX_ERROR: no memory */
 ngx_int_t ngx_etcd_mirror_entry_value(ngx_etcd_mirror_entries_t *entries,
     ProtobufCBinaryData *bytes, ngx_str_t *value);
 
-/* the entry keeps such a copy, or nothing if its data is NULL */
+/*
+ * Replaces the value of the entry by such a copy, which the entry takes over;
+ * data may be NULL.
+ */
 void ngx_etcd_mirror_entry_keep(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry, ngx_str_t *value);
 
-/* Puts the entry into the order, if there is one, or takes it out. */
+/* adds the entry to the order, if there is one, or removes it */
 void ngx_etcd_mirror_entry_place(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 void ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 
-/* all entries, in the order if there is one; NULL: no more */
+/* all entries, in the order if there is one; NULL: end */
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_first(
     ngx_etcd_mirror_entries_t *entries);
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_next(

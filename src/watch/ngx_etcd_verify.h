@@ -2,26 +2,27 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Verification of a watch: that the watch has reported all that etcd has.
+ * Verification that a watch has reported everything that etcd has.
  *
- * An endpoint that cannot apply, since its disk stands still or since it is
- * cut off, keeps its connections and answers PINGs, requests for progress and
- * renewals of leases for long.  It does not answer a linearizable Range.  So a
- * watch whose owner depends on it is verified by such a Range, over the
- * connection of the watch itself, of exactly the watched keys.  The Range asks
+ * An endpoint that cannot apply, because its disk stands still or it is
+ * partitioned, keeps its connections, and answers PINGs, requests for progress
+ * and renewals of leases for a long time.  It does not answer a linearizable
+ * Range.  So a watch whose owner depends on it is verified by such a Range of
+ * exactly the watched keys, over the connection of the watch.  The Range asks
  * for the newest key later than the watch's revision; etcd adds the number of
  * all keys in the range.  If there is no later key, and the number is that of
- * the keys the watch knows, then what the watch has reported was all that etcd
- * had when the Range was SENT.
+ * the keys that the watch knows, then the watch had reported everything that
+ * etcd had when the Range was SENT.
  *
  * Otherwise the watch is behind, which is usual for a moment after a change:
- * the same is proved when the watch comes to the revision of the answer.  Etcd
- * is asked again meanwhile, and the prefix is listed again when the watch stays
- * behind.  An endpoint that does not answer in time is left for another one.
+ * the same is proved when the watch reaches the revision of the answer.
+ * Meanwhile the Range is repeated, and the prefix is listed again if the watch
+ * stays behind.  An endpoint that does not answer in time is left for another
+ * one.
  *
- * This relies on no progress notification, finds events that etcd has lost,
- * and holds through "etcd grpc-proxy", which asks etcd for each linearizable
- * Range.
+ * Verification does not depend on progress notifications, finds events that
+ * etcd has lost, and works through "etcd grpc-proxy", which asks etcd for each
+ * linearizable Range.
  */
 
 
@@ -36,35 +37,42 @@
 #include <ngx_etcd_watch_stream.h>
 
 
-/* ms until etcd is asked again, after a failure or while the watch is behind */
+/*
+ * ms until the Range is repeated, after a failure or while the watch is behind
+ */
 
 #define NGX_ETCD_VERIFY_AGAIN   100
 
-/* so many answers in a row that the watch is behind: it is listed again */
+/*
+ * the prefix is listed again after so many answers in a row that the watch is
+ * behind
+ */
 
 #define NGX_ETCD_VERIFY_BEHIND  10
 
-/* ms that an endpoint has at least before it is left */
+/*
+ * ms; a shorter verify_interval does not make the client leave an endpoint
+ * sooner
+ */
 
 #define NGX_ETCD_VERIFY_MIN     500
 
 
-/* a part of a watch */
-
 typedef struct {
-    /* set by the owner, the rest zeroed; what is pointed to must stay */
+    /* set by the owner, the rest zeroed; objects must stay */
 
     ngx_etcd_watch_stream_t     *stream;
     ngx_etcd_watch_range_t      *range;
-    int64_t                     *revision;     /* the watch has reported all
-                                                  events up to it */
-    ngx_msec_t                   interval;     /* 0: the watch is not
-                                                  verified */
+    int64_t                     *revision;     /* all events up to it were
+                                                  reported by the watch */
+    ngx_msec_t                   interval;     /* ms; 0: no verification */
 
-    /* 1: events have arrived that the watch has not reported yet */
+    /* returns 1 if events have arrived that the watch has not reported yet */
     ngx_uint_t                 (*pending)(void *data);
 
-    /* at that ngx_etcd_clock() the watch had reported all that etcd had */
+    /*
+     * at that ngx_etcd_clock() the watch had reported everything that etcd had
+     */
     void                       (*verified)(void *data, uint64_t time);
 
     /* the watch lacks events: its owner lists the prefix again */
@@ -81,18 +89,20 @@ typedef struct {
 
     int64_t                      nkeys;        /* in the range, at *revision */
     ngx_etcd_stream_range_t      read;
-    ngx_event_t                  timer;        /* the next Range is due */
+    ngx_event_t                  timer;        /* of the next Range */
     uint64_t                     sent;         /* ngx_etcd_clock(); 0: no Range
-                                                  is under way */
-    uint64_t                     failing;      /* when the first Range was sent
-                                                  of those that failed since the
-                                                  last answer; 0: none */
-    ngx_uint_t                   behind;       /* answers in a row that say
-                                                  that the watch is behind */
+                                                  is running */
+    uint64_t                     failing;      /* when the first Range that
+                                                  failed since the last answer
+                                                  was sent; 0: none */
+    ngx_uint_t                   behind;       /* answers in a row that the
+                                                  watch is behind */
     int64_t                      known;        /* *revision, at "sent" */
-    int64_t                      awaited;      /* revision of an answer that the
-                                                  watch is behind; 0: none */
-    uint64_t                     asked;        /* when its Range was sent */
+    int64_t                      awaited;      /* *revision at which the
+                                                  watch will have caught up;
+                                                  0: none */
+    uint64_t                     asked;        /* when the Range for "awaited"
+                                                  was sent */
 } ngx_etcd_verify_t;
 
 
@@ -108,7 +118,9 @@ void ngx_etcd_verify_reached(ngx_etcd_verify_t *verify);
 /* More events are about to be reported: the watch is not behind. */
 void ngx_etcd_verify_arriving(ngx_etcd_verify_t *verify);
 
-/* Keep the number of keys: a list begins, has n more keys; an event. */
+/*
+ * Keep the number of keys: a list begins; the list has n more keys; an event.
+ */
 void ngx_etcd_verify_list(ngx_etcd_verify_t *verify);
 void ngx_etcd_verify_keys(ngx_etcd_verify_t *verify, size_t n);
 void ngx_etcd_verify_event(ngx_etcd_verify_t *verify, Etcd__Event *event);

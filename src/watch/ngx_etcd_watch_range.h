@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The keys that a watch is about: those below a prefix, or one key.
+ * The keys of a watch: all keys below a prefix, or one key.
  */
 
 
@@ -25,22 +25,22 @@ typedef struct {
 
 
 /*
- * The prefix is not empty, and its bytes stay.  Memory is of the pool.
+ * The prefix must not be empty; its bytes must stay.  Allocates from the pool.
  * NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_watch_range_init(ngx_etcd_watch_range_t *range,
     ngx_pool_t *pool, ngx_str_t *key_namespace, ngx_str_t *prefix,
     ngx_uint_t exact);
 
-/* 1: the key, with the namespace, is in the range */
+/* returns 1 if the key, with the namespace, is in the range */
 ngx_uint_t ngx_etcd_watch_range_contains(ngx_etcd_watch_range_t *range,
     ProtobufCBinaryData *key);
 
-/* Takes the namespace off a key of the range. */
+/* removes the namespace from a key of the range */
 void ngx_etcd_watch_range_strip(ngx_etcd_watch_range_t *range,
     ProtobufCBinaryData *key);
 
-/* Asks for the keys of the range. */
+/* sets the keys of the request to the range */
 void ngx_etcd_watch_range_set(ngx_etcd_watch_range_t *range,
     Etcd__RangeRequest *request);
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The messages that a client sends on a stream of Watch (etcd's v3 API), and
- * the status in a reason that the server gives.  Results are those of
+ * The requests that a client sends on a Watch stream of etcd's v3 API, and the
+ * status of a canceled watch.  Functions return the results of
  * ngx_etcd_grpc_send().
  */
 
@@ -19,7 +19,7 @@
 
 /*
  * Creates a watch of [key, range_end), with fragments and progress
- * notifications; a revision of 0: from now on.
+ * notifications.  A revision of 0 means from now on.
  */
 ngx_int_t ngx_etcd_watch_request_create(ngx_etcd_grpc_call_t *call,
     ngx_str_t *key, ngx_str_t *range_end, int64_t revision);
@@ -28,15 +28,15 @@ ngx_int_t ngx_etcd_watch_request_cancel(ngx_etcd_grpc_call_t *call,
     int64_t id);
 
 /*
- * Asks for a progress notification.  Up to 3.4.24 and 3.5.7 its revision may
- * be ahead of events that are still to come: the answer is a sign of life, and
- * no more.
+ * Requests a progress notification.  Up to etcd 3.4.24 and 3.5.7 its revision
+ * may be ahead of events that are still to come: the answer only shows that the
+ * endpoint is alive.
  */
 ngx_int_t ngx_etcd_watch_request_progress(ngx_etcd_grpc_call_t *call);
 
 /*
- * The status in the reason of a canceled watch.  etcd sends the reason as text
- * alone, which may contain a status as Go prints it.
+ * Returns the status of a canceled watch.  etcd sends the reason as text only,
+ * which may contain a status as Go prints it.
  */
 ngx_etcd_grpc_status_e ngx_etcd_watch_request_status(ngx_str_t *reason);
 

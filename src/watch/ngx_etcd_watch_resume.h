@@ -2,24 +2,23 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * How a watch that was created comes to the revision that the endpoint is at.
+ * How a created watch catches up with the revision of the endpoint.
  *
- * A watch that starts at an older revision than the endpoint's is synchronized
- * by a loop of etcd that runs every 100 ms (syncWatchersLoop), and gets later
- * events after that.  A watch without a start revision is served immediately,
- * from the revision that the answer to its create names.  So a watch that must
- * be fast, or that has missed little, is created without a start revision, and
- * the keys are read as they were at the revision of the answer.  Events are
- * kept meanwhile (ngx_etcd_watch_events.h).  A watch that knows most keys
- * already reads them by one small Range on the connection of the watch; an
- * endpoint that has just taken the watch over need not ask other members for
- * that.
+ * If a watch starts at an older revision than the endpoint's, a loop of etcd
+ * that runs every 100 ms (syncWatchersLoop) synchronizes it, before it gets
+ * later events.  A watch without a start revision is served immediately, from
+ * the revision that the answer to its create names.  So a watch that must be
+ * fast, or that has missed little, is created without a start revision, and the
+ * keys are read at the revision of the answer.  Meanwhile events are buffered
+ * (ngx_etcd_watch_events.h).  A watch that knows most keys already reads them
+ * by one small Range on the connection of the watch; an endpoint that has just
+ * accepted the watch can answer this Range without other members.
  *
- * Any other watch goes on from its revision.  It has caught up when it comes to
+ * Any other watch continues at its revision.  It has caught up when it reaches
  * the revision of the answer.  etcd sends nothing if nothing happened to the
- * prefix: then the watch has caught up after NGX_ETCD_FRESH_TURNS turns, unless
- * the endpoint itself is behind the revision.  An endpoint that stays behind is
- * left.
+ * prefix: then the watch counts as caught up after NGX_ETCD_FRESH_TURNS turns,
+ * unless the endpoint itself is behind the revision.  An endpoint that stays
+ * behind is left.
  */
 
 
@@ -35,7 +34,7 @@
 #include <ngx_etcd_watch_stream.h>
 
 
-/* limits of a read on the connection of the watches */
+/* limits of a Range on the connection of the watch */
 
 #define NGX_ETCD_WATCH_RESUME_KEYS    1000
 #define NGX_ETCD_WATCH_RESUME_VOLUME  65000    /* bytes of keys and values */
@@ -43,16 +42,16 @@
 
 
 typedef struct {
-    /* set by the owner, the rest zeroed; what is pointed to must stay */
+    /* set by the owner, the rest zeroed; objects must stay */
 
     ngx_etcd_watch_stream_t     *stream;
     ngx_etcd_watch_range_t      *range;
-    int64_t                     *revision;     /* the watch has reported all
-                                                  events up to it */
+    int64_t                     *revision;     /* all events up to it were
+                                                  reported by the watch */
 
     /*
-     * All keys at that revision, valid until this returns.  NULL: they could
-     * not be read, or are too many.
+     * Called once with all keys at that revision, valid until this returns;
+     * NULL: the keys could not be read, or are too many.
      */
     void                       (*done)(void *data,
                                        Etcd__RangeResponse *response,
@@ -62,35 +61,36 @@ typedef struct {
     /* private */
 
     ngx_etcd_stream_range_t      read;
-    int64_t                      at;           /* that revision */
+    int64_t                      at;           /* revision of the read */
     ngx_event_t                  timer;        /* catching up */
-    int64_t                      target;       /* caught up at that revision */
-    ngx_uint_t                   turns;        /* left */
-    ngx_uint_t                   lags;         /* the endpoint was behind so
-                                                  many times */
+    int64_t                      target;       /* revision at which the watch
+                                                  has caught up */
+    ngx_uint_t                   turns;        /* turns left */
+    ngx_uint_t                   lags;         /* times the endpoint was found
+                                                  behind */
     unsigned                     behind:1;
 } ngx_etcd_watch_resume_t;
 
 
-/* A watch that is behind holds up proofs (ngx_etcd_fresh.h). */
+/* a watch that is behind holds up proofs (ngx_etcd_fresh.h) */
 void ngx_etcd_watch_resume_behind(ngx_etcd_watch_resume_t *resume,
     ngx_uint_t behind);
 
-/* The watch goes on from *revision; it was created by that answer. */
+/* the watch continues at *revision; its create was answered with that header */
 void ngx_etcd_watch_resume_follow(ngx_etcd_watch_resume_t *resume,
     Etcd__ResponseHeader *header);
 
-/* The watch has come to another *revision. */
+/* *revision has changed */
 void ngx_etcd_watch_resume_reached(ngx_etcd_watch_resume_t *resume);
 
 /*
- * Reads all keys at that revision from the endpoint of the watch; done() is
- * called later.  NGX_DECLINED: not possible now.
+ * Reads all keys at that revision from the endpoint of the watch; calls done()
+ * later.  NGX_DECLINED: not possible now.
  */
 ngx_int_t ngx_etcd_watch_resume_read(ngx_etcd_watch_resume_t *resume,
     int64_t revision);
 
-/* The watch is off the stream; no handler is called. */
+/* the watch has left the stream; no handler is called any more */
 void ngx_etcd_watch_resume_stop(ngx_etcd_watch_resume_t *resume);
 
 

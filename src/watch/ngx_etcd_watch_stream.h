@@ -4,11 +4,10 @@
  *
  * The stream that carries all watches of a client (Watch of etcd's v3 API).
  *
- * The stream is opened while there is a connection, and opened again after
- * each end.  Each watch is a member: the stream sends its create and its
- * cancel, finds the member that a response belongs to, and calls the member's
- * handlers.  What a member does with its responses is its own business
- * (ngx_etcd_watch.h).
+ * The stream is opened when there is a connection, and opened again after each
+ * end.  Each watch is a member: the stream sends the create and cancel requests
+ * of members, finds the member of each response, and calls the member's
+ * handlers.  The member interprets the response (ngx_etcd_watch.h).
  */
 
 
@@ -25,8 +24,8 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-#define NGX_ETCD_WATCH_STREAM_CREATES 16    /* unanswered creates on a stream */
-#define NGX_ETCD_WATCH_STREAM_LISTS 4     /* lists of members at one time */
+#define NGX_ETCD_WATCH_STREAM_CREATES 16    /* unanswered at a time */
+#define NGX_ETCD_WATCH_STREAM_LISTS 4     /* lists of members at a time */
 
 
 typedef struct ngx_etcd_watch_stream_s  ngx_etcd_watch_stream_t;
@@ -39,37 +38,37 @@ typedef enum {
 } ngx_etcd_watch_stream_state_e;
 
 
-/* Handlers must not remove members or destroy the stream. */
+/* handlers must not remove members or destroy the stream */
 
 typedef struct {
-    /* The stream accepts creates, or lists may begin. */
+    /* the stream accepts creates, or lists may begin */
     void                       (*advance)(void *data);
 
     /*
-     * The answer to the create.  The member is detached: it calls
-     * ngx_etcd_watch_stream_activate() if it goes on with the watch.
+     * The create is answered.  The member is detached, and calls
+     * ngx_etcd_watch_stream_activate() to continue with the watch.
      */
     void                       (*created)(void *data,
                                           Etcd__WatchResponse *response);
 
     /*
-     * A response for an active member, also the one that created it; results
-     * as of ngx_etcd_grpc_message_pt.
+     * A response for an active member, including the response that created it.
+     * Returns the values of ngx_etcd_grpc_message_pt.
      */
     ngx_int_t                  (*response)(void *data,
                                            Etcd__WatchResponse *response,
                                            ngx_pool_t *pool);
 
-    /* The stream ended while the member was not detached. */
+    /* the stream ended while the member was not detached */
     void                       (*ended)(void *data);
 
     /*
      * The member's revision is void.  foreign: the cluster may have another
-     * history, in which equal revisions do not prove that values are equal.
+     * history, in which values may differ though revisions are equal.
      */
     void                       (*relist)(void *data, ngx_uint_t foreign);
 
-    /* The stream is destroyed: the member stops timers and calls. */
+    /* the stream is destroyed: the member stops timers and calls */
     void                       (*stop)(void *data);
 } ngx_etcd_watch_stream_handlers_t;
 
@@ -80,7 +79,7 @@ typedef struct {
     const ngx_etcd_watch_stream_handlers_t *handlers;
     void                                   *data;
 
-    /* to be read */
+    /* read-only for the owner */
 
     ngx_etcd_watch_stream_t                *stream;
     ngx_etcd_watch_stream_state_e           state;
@@ -90,17 +89,17 @@ typedef struct {
     ngx_queue_t                             queue;  /* all members */
     ngx_queue_t                             creating; /* unanswered, in order */
     ngx_rbtree_node_t                       node;   /* active, by id */
-    int64_t                                 number; /* of the create: the id
-                                                       that is expected */
+    int64_t                                 number; /* of the create: its
+                                                       expected id */
 } ngx_etcd_watch_stream_member_t;
 
 
 struct ngx_etcd_watch_stream_s {
     ngx_etcd_cluster_t          *cluster;
     ngx_etcd_fresh_t             fresh;
-    ngx_uint_t                   nlisting;     /* kept by members */
-    int64_t                      reached;      /* revision of the stream's
-                                                  endpoint */
+    ngx_uint_t                   nlisting;     /* running lists, counted by the
+                                                  members */
+    int64_t                      reached;      /* revision of the endpoint */
     ngx_uint_t                   token;        /* its generation */
 
     /* private */
@@ -108,7 +107,8 @@ struct ngx_etcd_watch_stream_s {
     ngx_etcd_grpc_call_t         call;
     ngx_etcd_waiter_t            waiter;
     ngx_event_t                  timer;        /* to open the stream again */
-    ngx_event_t                  overdue;      /* no create is answered */
+    ngx_event_t                  overdue;      /* no create was answered in
+                                                  time */
     ngx_uint_t                   failures;
     ngx_queue_t                  members;
     ngx_queue_t                  creating;
@@ -117,81 +117,83 @@ struct ngx_etcd_watch_stream_s {
     ngx_rbtree_t                 active;
     ngx_rbtree_node_t            sentinel;
     ngx_etcd_history_listener_t  history;
-    ngx_uint_t                   relisted;     /* the cluster's history that
-                                                  all were told to read */
+    ngx_uint_t                   relisted;     /* cluster->history when all
+                                                  members were last told to
+                                                  list */
     unsigned                     open:1;
-    unsigned                     answered:1;   /* this stream, at all */
-    unsigned                     doubted:1;    /* the cluster's revision is not
-                                                  known until the next list */
-    unsigned                     stale:1;      /* the stream's token is refused:
-                                                  no watch can be created */
-    unsigned                     serial:1;     /* creates are answered in any
+    unsigned                     answered:1;   /* a response came on this
+                                                  stream */
+    unsigned                     doubted:1;    /* cluster->revision is in doubt
+                                                  until the next list */
+    unsigned                     stale:1;      /* the stream's token is
+                                                  rejected: no watch can be
+                                                  created */
+    unsigned                     serial:1;     /* a proxy answers creates in any
                                                   order: one at a time */
 };
 
 
-/* NULL: no memory */
+/* returns NULL if there is no memory */
 ngx_etcd_watch_stream_t *ngx_etcd_watch_stream_create(
     ngx_etcd_cluster_t *cluster);
 
-/* Ends the stream; members are not touched any more. */
+/* ends the stream; members are not called any more, except for stop() */
 void ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream);
 
-/* Opens the stream if that is possible now, and advances all members. */
+/* opens the stream if there is a connection, and advances all members */
 void ngx_etcd_watch_stream_advance(ngx_etcd_watch_stream_t *stream);
 
 
-/* A detached member joins, or leaves. */
+/* a detached member joins or leaves */
 void ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
     ngx_etcd_watch_stream_member_t *member);
 void ngx_etcd_watch_stream_remove(ngx_etcd_watch_stream_member_t *member);
 
-/* 1: ngx_etcd_watch_stream_create_watch() may be called now */
+/* returns 1 if ngx_etcd_watch_stream_create_watch() may be called now */
 ngx_uint_t ngx_etcd_watch_stream_accepts(ngx_etcd_watch_stream_t *stream);
 
 /*
- * Creates a watch for a detached member; a revision of 0: from now on.
- * Otherwise NGX_OK, or the result of ngx_etcd_grpc_send().
+ * Requests a watch for a detached member; a revision of 0 means from now on.
+ * Returns NGX_OK or the result of ngx_etcd_grpc_send().
  */
 ngx_int_t ngx_etcd_watch_stream_create_watch(
     ngx_etcd_watch_stream_member_t *member,
     ngx_str_t *key, ngx_str_t *range_end, int64_t revision);
 
-/* The member goes on with the watch of that id. */
+/* the member continues with the watch of that id */
 void ngx_etcd_watch_stream_activate(ngx_etcd_watch_stream_member_t *member,
     int64_t id);
 
-/* Tells etcd that nobody waits for the events of that id. */
+/* tells etcd to end the watch of that id, which has no member */
 void ngx_etcd_watch_stream_cancel(ngx_etcd_watch_stream_t *stream, int64_t id);
 
-/* In any state; etcd may still send responses, which are dropped. */
+/* In any state.  Later responses of etcd to this watch are dropped. */
 void ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member);
 
 
 /*
- * Asks for the endpoint's revision, which the answer stores in "reached".
+ * Requests the endpoint's revision; the answer stores it in "reached".
  * NGX_DECLINED: the stream is not open.
  */
 ngx_int_t ngx_etcd_watch_stream_progress(ngx_etcd_watch_stream_t *stream);
 
-/* Leaves the endpoint for that reason: the stream goes to another one. */
+/* leaves the endpoint, and logs the reason; the stream goes to another one */
 void ngx_etcd_watch_stream_leave(ngx_etcd_watch_stream_t *stream,
     ngx_str_t *reason);
 
 /*
- * A response belonged to another member: answers to creates came out of order,
- * as those of a proxy may.  All members list again; the stream is the caller's
- * to end.
+ * A response belonged to another member: a proxy has answered creates out of
+ * order.  All members list again; the caller has to end the stream.
  */
 void ngx_etcd_watch_stream_mixed(ngx_etcd_watch_stream_t *stream);
 
-/* The revision of the cluster, as a linearizable list says it. */
+/* a linearizable list had that revision */
 void ngx_etcd_watch_stream_listed(ngx_etcd_watch_stream_t *stream,
     int64_t revision);
 
 /*
- * A watch was refused for the stream's token: the stream ends when there is
- * another token.  Active watches go on until then.
+ * etcd has rejected the stream's token: the stream ends when there is another
+ * token.  Active watches continue until then.
  */
 void ngx_etcd_watch_stream_unauthenticated(ngx_etcd_watch_stream_t *stream,
     ngx_str_t *text);
