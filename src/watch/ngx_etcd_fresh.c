@@ -47,9 +47,9 @@ ngx_etcd_fresh_received(ngx_etcd_fresh_t *fresh)
 
 
 /*
- * Answers do not say to which request they belong, and a request may get
- * none.  So the first time counts, and where it was repeated, nothing is asked
- * until answers to the others would have come.
+ * Answers do not identify their request, and a request may get no answer.  So
+ * an answer proves the time of the first request only.  If the request was
+ * repeated, the next one is delayed until all earlier answers should have come.
  */
 
 void

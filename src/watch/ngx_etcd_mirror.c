@@ -312,7 +312,7 @@ ngx_etcd_mirror_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
     for (i = 0; i < n; i++) {
         if (ngx_etcd_mirror_event(mirror, events[i]) != NGX_OK) {
 
-            /* this may free the events */
+            /* mirror_again() may free the events */
 
             ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
 
@@ -337,7 +337,7 @@ ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 
     mirror = watch->data;
 
-    /* otherwise the watch goes on from its revision, without a list */
+    /* otherwise the watch continues at its revision, without a list */
 
     if (watch->revision == 0 || mirror->listing) {
         again = (watch->revision != 0);
@@ -354,7 +354,7 @@ ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 }
 
 
-/* removes all entries that the list did not name */
+/* removes all entries that are not in the list */
 
 static void
 ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror)
@@ -407,7 +407,7 @@ ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
 
-        /* it concerns the whole cluster, which reports it */
+        /* the fault concerns the whole cluster, and was logged for it */
 
         level = NGX_LOG_DEBUG;
     }
@@ -479,7 +479,10 @@ ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
 }
 
 
-/* of an entry that is there, or of none yet; a list or an event says so */
+/*
+ * Creates or updates the entry of a listed key or an event.  The entry is NULL
+ * if there is none.
+ */
 
 static ngx_int_t
 ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
@@ -556,7 +559,7 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
 }
 
 
-/* a list says nothing new of the entry */
+/* returns 1 if a listed key is the one that the entry already has */
 
 static ngx_uint_t
 ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
@@ -570,7 +573,7 @@ ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
 }
 
 
-/* a deletion of what the mirror does not have */
+/* calls removed() for a deleted key without an entry */
 
 static void
 ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
@@ -591,7 +594,7 @@ ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
 }
 
 
-/* an entry that removed() holds is not freed */
+/* removed() may hold the entry: it is not freed then */
 
 static void
 ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,

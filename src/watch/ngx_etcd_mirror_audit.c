@@ -13,26 +13,29 @@
 
 
 typedef enum {
-    NGX_ETCD_MIRROR_AUDIT_ASKING = 0,   /* for the revision */
-    NGX_ETCD_MIRROR_AUDIT_SETTLING,     /* the mirror may not have passed it */
+    NGX_ETCD_MIRROR_AUDIT_ASKING = 0,   /* the revision is requested */
+    NGX_ETCD_MIRROR_AUDIT_SETTLING,     /* until the watch has passed the
+                                           revision */
     NGX_ETCD_MIRROR_AUDIT_LISTING
 } ngx_etcd_mirror_audit_state_e;
 
 
 struct ngx_etcd_mirror_audit_run_s {
     ngx_etcd_mirror_audit_state_e  state;
-    ngx_pool_t                    *pool;       /* of this */
+    ngx_pool_t                    *pool;       /* of this structure */
     ngx_etcd_range_t               range;
     ngx_etcd_list_t                list;
-    ngx_uint_t                     creates;    /* of the watch */
+    ngx_uint_t                     creates;    /* watch->creates when the audit
+                                                  began */
     int64_t                        revision;
-    uint64_t                       asked;      /* ngx_etcd_clock() */
+    uint64_t                       asked;      /* ngx_etcd_clock() of the
+                                                  answer */
 
     ngx_rbtree_t                   deleted;    /* keys */
     ngx_rbtree_node_t              sentinel;
     ngx_uint_t                     ndeleted;
 
-    ngx_uint_t                     found;      /* differences */
+    ngx_uint_t                     found;      /* number of differences */
     size_t                         first_len;
     u_char                         first[NGX_ETCD_MIRROR_AUDIT_SHOWN];
 };
@@ -119,7 +122,10 @@ ngx_etcd_mirror_audit_end(ngx_etcd_mirror_audit_t *audit)
 }
 
 
-/* a quarter of chance: many instances, and mirrors, spread over the time */
+/*
+ * Shortens the interval by up to a quarter, at random: the audits of many
+ * mirrors and instances do not coincide.
+ */
 
 static void
 ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_audit_t *audit)
@@ -261,8 +267,8 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
 
 
 /*
- * All that was sent before the revision was asked for should be here, unless
- * the endpoint itself has not come to that revision: it answers all the same.
+ * All events before the revision should have arrived, unless the endpoint
+ * itself has not reached the revision: such an endpoint is alive all the same.
  */
 
 static void
@@ -308,7 +314,7 @@ ngx_etcd_mirror_audit_list(ngx_etcd_mirror_audit_t *audit)
 }
 
 
-/* what the watch has passed it may have to go through again */
+/* after another create, the watch may repeat events, or lack some */
 
 static ngx_uint_t
 ngx_etcd_mirror_audit_undisturbed(ngx_etcd_mirror_audit_t *audit)
@@ -322,7 +328,7 @@ ngx_etcd_mirror_audit_undisturbed(ngx_etcd_mirror_audit_t *audit)
 static void
 ngx_etcd_mirror_audit_list_begin(ngx_etcd_list_t *list)
 {
-    /* nothing is kept of a list */
+    /* nothing to do: keys are compared as they come */
 }
 
 
@@ -426,7 +432,7 @@ ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit, Etcd__KeyValue *kv)
 }
 
 
-/* keys that were not in the list */
+/* finds the entries whose keys are not in etcd */
 
 static void
 ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit)
@@ -478,7 +484,7 @@ ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit)
     cluster->repairs += run->found;
     cluster->changed(cluster->data);
 
-    /* ends this audit */
+    /* calls ngx_etcd_mirror_audit_void(), which ends this audit */
 
     audit->differs(audit->data);
 }

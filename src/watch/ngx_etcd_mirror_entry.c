@@ -9,10 +9,10 @@
 #include <ngx_etcd_mirror_entry.h>
 
 
-/* behind an entry of an ordered mirror */
+/* follows the entry and the consumer's data in an ordered mirror */
 
 typedef struct {
-    ngx_rbtree_node_t            node;         /* first */
+    ngx_rbtree_node_t            node;         /* must be the first field */
     int64_t                      revision;
 } ngx_etcd_mirror_place_t;
 

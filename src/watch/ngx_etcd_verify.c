@@ -121,8 +121,8 @@ ngx_etcd_verify_timer(ngx_event_t *ev)
 
 
 /*
- * The answer has one key at most, the newest, and counts all.
- * NGX_DECLINED: not now.
+ * The response has the newest key only, and the number of all keys.
+ * NGX_DECLINED: not possible now.
  */
 
 static ngx_int_t
@@ -158,7 +158,7 @@ ngx_etcd_verify_read(ngx_etcd_verify_t *verify)
 }
 
 
-/* how long an endpoint may fail to answer */
+/* ms that an endpoint may fail to answer */
 
 static ngx_msec_t
 ngx_etcd_verify_limit(ngx_etcd_verify_t *verify)
@@ -171,7 +171,7 @@ ngx_etcd_verify_limit(ngx_etcd_verify_t *verify)
 }
 
 
-/* the rest of that time */
+/* ms left of the limit, at least 1 */
 
 static ngx_msec_t
 ngx_etcd_verify_left(ngx_etcd_verify_t *verify)
@@ -191,7 +191,7 @@ ngx_etcd_verify_left(ngx_etcd_verify_t *verify)
 }
 
 
-/* the watch may be off the stream, or on another one, after this */
+/* after this, the watch may be off the stream, or on another one */
 
 static void
 ngx_etcd_verify_done(ngx_etcd_stream_range_t *range,
@@ -245,13 +245,13 @@ ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent)
         next = verify->interval - (ngx_msec_t) passed;
     }
 
-    /* the answer to a Range that is under way sets the timer */
+    /* the answer to a running Range sets the timer */
 
     if (verify->sent == 0) {
         ngx_add_timer(&verify->timer, next);
     }
 
-    /* as good as the answer to a PING, which is not sent then */
+    /* as good as the answer to a PING, which is not sent while others come */
 
     ngx_etcd_cluster_prove(verify->stream->cluster, sent);
 
@@ -270,7 +270,7 @@ ngx_etcd_verify_comparable(ngx_etcd_verify_t *verify,
 
     header = response->header;
 
-    /* 0: the watch has met a proxy alone, which names no cluster */
+    /* 0: only a proxy has answered so far, which does not name a cluster */
 
     id = verify->stream->cluster->cluster_id;
 
@@ -281,9 +281,9 @@ ngx_etcd_verify_comparable(ngx_etcd_verify_t *verify,
 
 
 /*
- * A watch that has passed the answer's revision since the Range was sent has
- * reported all that the answer counts; the numbers are of different revisions
- * then.
+ * If the watch has passed the answer's revision since the Range was sent, it
+ * has reported everything that the answer counts, but the numbers belong to
+ * different revisions and must not be compared.
  */
 
 static ngx_uint_t
@@ -309,7 +309,7 @@ ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response,
 {
     ngx_etcd_cluster_t  *cluster;
 
-    /* what came, and has not had its turn, counts later */
+    /* events that have arrived but were not passed on yet: compare later */
 
     if (verify->pending(verify->data)) {
         ngx_add_timer(&verify->timer, NGX_ETCD_VERIFY_AGAIN);

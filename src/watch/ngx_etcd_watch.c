@@ -130,7 +130,7 @@ ngx_etcd_watch_remove(ngx_etcd_watch_t *watch)
 {
     if (watch->state == NGX_ETCD_WATCH_CREATING) {
 
-        /* its place among the answers is kept */
+        /* creates are answered in order: the member waits for its answer */
 
         return NGX_AGAIN;
     }
@@ -151,7 +151,7 @@ ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
 
     if (watch->state == NGX_ETCD_WATCH_CREATING) {
 
-        /* its place among the answers is kept: it lists when it gets its */
+        /* the same; the watch lists when the answer comes */
 
         return;
     }
@@ -202,9 +202,10 @@ ngx_etcd_watch_advance(void *data)
                            && watch->volume <= NGX_ETCD_WATCH_RESUME_VOLUME));
 
     /*
-     * The first event is that of the watch's own revision, which is dropped:
-     * while the start revision is in the future, later releases of etcd
-     * (3.4.38, 3.5.22, 3.6.2) answer no request for progress on the stream.
+     * The watch starts at its own revision, whose events are dropped, not at
+     * the next one: while the start revision is in the future, etcd from
+     * 3.4.38, 3.5.22 and 3.6.2 on answers no request for progress on the
+     * stream.
      */
 
     revision = watch->from_now ? 0 : watch->revision;
@@ -230,7 +231,7 @@ ngx_etcd_watch_created(void *data, Etcd__WatchResponse *response)
 
     if (watch->revision == 0 && !(watch->prompt && watch->from_now)) {
 
-        /* the revision became void while the create was unanswered */
+        /* the revision became void before the answer came */
 
         ngx_etcd_watch_stream_cancel(watch->stream, response->watch_id);
         watch->state = NGX_ETCD_WATCH_NEW;
@@ -264,7 +265,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 
     if (watch->revision != 0 && !response->canceled) {
 
-        /* the owner may have reported that the prefix is refused */
+        /* an owner that has reported a refusal must learn that it is over */
 
         watch->events(watch, NULL, 0, watch->revision);
     }
@@ -275,14 +276,14 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 }
 
 
-/* from its revision, or from none, to that of the answer to its create */
+/* brings the watch from its revision, or from none, to that of the header */
 
 static void
 ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
 {
     if (watch->from_now) {
 
-        /* a header without a cluster is a proxy's own and proves nothing */
+        /* a header without a cluster id is made by a proxy: no proof */
 
         if (header == NULL || header->cluster_id == 0 || header->revision <= 0)
         {
@@ -314,7 +315,7 @@ ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
 }
 
 
-/* creates the watch once more, at its revision, or after a list */
+/* creates the watch again, at its revision, or after a list */
 
 static void
 ngx_etcd_watch_replay(ngx_etcd_watch_t *watch)
@@ -341,7 +342,7 @@ ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response, int64_t revision)
         return;
     }
 
-    /* the cluster may have got another history while the stream was closed */
+    /* the history may have changed while the stream was closed */
 
     watch->foreign = 1;
 
@@ -360,7 +361,7 @@ ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response, int64_t revision)
 }
 
 
-/* all keys at that revision are known; later events were kept */
+/* all keys at that revision were reported; later events are buffered */
 
 static void
 ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
@@ -435,7 +436,7 @@ ngx_etcd_watch_relist(void *data, ngx_uint_t foreign)
     watch->revision = 0;
     watch->foreign |= foreign;
 
-    /* in other states the watch lists anyway, or when its turn comes */
+    /* in other states the watch lists anyway, or when its create is answered */
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE
         || watch->state == NGX_ETCD_WATCH_LISTED)
@@ -487,7 +488,7 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 }
 
 
-/* a watch that was listed is not created, or is ended, by etcd */
+/* etcd has refused to create the watch, or has ended it */
 
 static void
 ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
@@ -529,7 +530,10 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 static void
 ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 {
-    /* keys are counted once */
+    /*
+     * A part of a revision was passed on.  Its events must not come again,
+     * because ngx_etcd_verify_event() counts keys: list instead.
+     */
 
     if (watch->pieces.split) {
         watch->pieces.split = 0;
@@ -684,7 +688,7 @@ ngx_etcd_watch_differs(void *data)
 {
     ngx_etcd_watch_t *watch = data;
 
-    /* equal revisions do not prove that values are equal */
+    /* values may differ though revisions are equal */
 
     watch->foreign = 1;
     ngx_etcd_watch_again(watch, 0);
@@ -699,7 +703,7 @@ ngx_etcd_watch_denied(void *data, ngx_etcd_grpc_status_e status,
 }
 
 
-/* at that revision; 0: the newest */
+/* revision 0: the newest */
 
 static void
 ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision)
@@ -777,7 +781,7 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     } else if (active && status == NGX_ETCD_GRPC_OUT_OF_RANGE) {
 
-        /* the revision was compacted */
+        /* the revision was compacted before the list was complete */
 
         ngx_etcd_watch_replay(watch);
 

@@ -11,18 +11,19 @@
 #include <ngx_etcd_message.h>
 
 
-/* kept events take up to so many times max_message_size */
+/* buffered events take up to so many times max_message_size */
 #define NGX_ETCD_WATCH_EVENTS_MAX  4
 
-/* bytes that a message takes beside its events */
+/* bytes of a message beside its events, roughly */
 #define NGX_ETCD_WATCH_EVENTS_MESSAGE  4096
 
 
 typedef struct {
     Etcd__Event  *events[NGX_ETCD_WATCH_TOGETHER];
     size_t        n;
-    int64_t       revision;          /* complete with the piece */
-    int64_t       newest;            /* of any event */
+    int64_t       revision;          /* all its events are in the piece, or
+                                        before */
+    int64_t       newest;            /* highest mod_revision of an event */
 } ngx_etcd_watch_piece_t;
 
 
@@ -73,8 +74,8 @@ ngx_etcd_watch_events_add(ngx_etcd_watch_events_t *events,
 
 
 /*
- * The pool of each message is destroyed by a cleanup of events->pool, together
- * with the last event.
+ * A cleanup of events->pool destroys the pools of the messages, together with
+ * the last event.
  */
 
 static ngx_int_t
@@ -311,7 +312,9 @@ ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
 }
 
 
-/* Fills the piece with whole revisions, unless one has too many events. */
+/*
+ * fills the piece with whole revisions, unless one revision has too many events
+ */
 
 static ngx_int_t
 ngx_etcd_watch_events_piece(ngx_etcd_watch_events_t *events,

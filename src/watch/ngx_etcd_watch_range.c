@@ -30,7 +30,7 @@ ngx_etcd_watch_range_init(ngx_etcd_watch_range_t *range, ngx_pool_t *pool,
 
     if (exact) {
 
-        /* no key is between a key and the same key with a zero byte added */
+        /* the range ends before the key with a zero byte appended: one key */
 
         *p = '\0';
         range->range_end.data = range->key.data;

@@ -27,8 +27,8 @@ ngx_etcd_watch_resume_behind(ngx_etcd_watch_resume_t *resume, ngx_uint_t behind)
 
 
 /*
- * An endpoint that is behind *revision takes the watch all the same, and names
- * its own revision.
+ * An endpoint that is behind *revision accepts the watch all the same, and
+ * names its own revision in the header.
  */
 
 void
@@ -109,7 +109,7 @@ ngx_etcd_watch_resume_timer(ngx_event_t *ev)
 }
 
 
-/* The endpoint has come to the revision, so a serializable Range finds it. */
+/* the endpoint has reached the revision: it can serve a serializable Range */
 
 ngx_int_t
 ngx_etcd_watch_resume_read(ngx_etcd_watch_resume_t *resume, int64_t revision)

@@ -223,7 +223,7 @@ ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member)
     case NGX_ETCD_WATCH_STREAM_ACTIVE:
         id = (int64_t) member->node.key;
 
-        /* this clears the key */
+        /* ngx_rbtree_delete() clears the key */
 
         ngx_rbtree_delete(&stream->active, &member->node);
 
@@ -238,9 +238,9 @@ ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member)
 
 
 /*
- * Answers come in the order of the creates, and ids are counted from 0, but
- * for refused creates, which have none.  A proxy counts like that, and answers
- * in any order.
+ * etcd answers creates in their order, and counts ids from 0.  A refused create
+ * has no id (-1), so the ids of later creates decrease by one.  A proxy counts
+ * the same way, and answers in any order.
  */
 
 static ngx_etcd_watch_stream_member_t *
@@ -398,7 +398,7 @@ ngx_etcd_watch_stream_unauthenticated(ngx_etcd_watch_stream_t *stream,
     auth = stream->cluster->auth;
     stream->stale = 1;
 
-    /* watches that run go on meanwhile, however long that takes */
+    /* active watches continue, however long the next token takes */
 
     (void) ngx_etcd_auth_refused(auth, stream->token,
                                  NGX_ETCD_GRPC_UNAUTHENTICATED, text);
@@ -439,7 +439,7 @@ ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
 
     if (call->oversize) {
 
-        /* lists are made of smaller pieces, and find out whose it was */
+        /* lists have smaller pages, and show whose values are too large */
 
         ngx_add_timer(&stream->timer,
                       ngx_etcd_backoff(stream->cluster, stream->failures++));
@@ -448,7 +448,7 @@ ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
         return;
     }
 
-    /* when the connection is gone, the channel decides when and where next */
+    /* without a connection, the channel decides when and where to connect */
 
     if (ngx_etcd_channel_get(stream->cluster->streams) == NULL) {
         ngx_etcd_watch_stream_open(stream);
@@ -456,8 +456,8 @@ ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
     }
 
     /*
-     * the endpoint ends streams ("no leader", "shutting down") but takes
-     * calls: another one is better
+     * the endpoint ends streams ("no leader", "shutting down") but accepts
+     * calls: connect to another one
      */
 
     ngx_add_timer(&stream->timer,
@@ -486,8 +486,8 @@ ngx_etcd_watch_stream_expect(ngx_etcd_watch_stream_t *stream)
 
 /*
  * The connection may be alive all the same: an etcd that was restored from a
- * backup keeps a call waiting until it reaches the point in its log where the
- * token was made, which may be never.
+ * backup delays a call until it applies the raft index in the call's token,
+ * possibly forever.
  */
 
 static void
@@ -528,7 +528,7 @@ ngx_etcd_watch_stream_end(ngx_etcd_watch_stream_t *stream)
 }
 
 
-/* the stream is gone: its watches go on on the next one */
+/* the stream has ended: its watches continue on the next one */
 
 static void
 ngx_etcd_watch_stream_release(ngx_etcd_watch_stream_t *stream)
@@ -568,7 +568,7 @@ ngx_etcd_watch_stream_message(ngx_etcd_grpc_call_t *call,
     stream = call->data;
     response = (Etcd__WatchResponse *) message;
 
-    /* the last fragment is freed together with the others */
+    /* a response handler may free the last fragment together with the others */
     changed = response->created || response->canceled;
     answer = !changed && response->watch_id == -1 && response->n_events == 0;
 
@@ -584,7 +584,7 @@ ngx_etcd_watch_stream_message(ngx_etcd_grpc_call_t *call,
         ngx_etcd_watch_stream_created(stream, response);
     }
 
-    /* NULL: the watch was canceled, or the id is that of progress, -1 */
+    /* NULL: the watch was canceled, or the id is -1, of a progress answer */
 
     member = ngx_etcd_watch_stream_find(stream, response->watch_id);
 
@@ -610,9 +610,9 @@ ngx_etcd_watch_stream_message(ngx_etcd_grpc_call_t *call,
 
 
 /*
- * A lower revision on a new stream: a member that lags, or a cluster restored
- * from a backup; another id: another cluster.  A linearizable list tells what
- * is true.  (Later on, answers of several watches may overtake each other.)
+ * A lower revision on a new stream means a member that lags, or a cluster
+ * restored from a backup; another id means another cluster.  A linearizable
+ * list decides.  (Later responses of several watches may overtake each other.)
  */
 
 static void
@@ -622,7 +622,7 @@ ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
     ngx_uint_t           other, back;
     ngx_etcd_cluster_t  *cluster;
 
-    /* one that names no cluster is a proxy's own, whatever it says */
+    /* a header without a cluster id is made by a proxy */
 
     if (header == NULL || header->cluster_id == 0) {
         return;
@@ -662,7 +662,7 @@ ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
 }
 
 
-/* a linearizable answer has shown it, maybe before any watch could */
+/* a linearizable answer has shown another history, maybe before any watch */
 
 static void
 ngx_etcd_watch_stream_history(void *data)
@@ -675,7 +675,7 @@ ngx_etcd_watch_stream_history(void *data)
 
     stream->relisted = stream->cluster->history;
 
-    /* after a doubt only what was created since then is listed once more */
+    /* if the revision was in doubt, the relist is already counted */
 
     if (!stream->doubted) {
         stream->doubted = 1;
