@@ -10,8 +10,8 @@
 
 
 /*
- * Below the prefix is the lease, in hexadecimal digits without padding, or in
- * decimal ones where the key has just that lease.
+ * The name below the prefix is the lease in hexadecimal digits without padding,
+ * or in decimal digits if it equals the key's lease.
  */
 
 const char *

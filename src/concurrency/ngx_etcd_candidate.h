@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The keys of candidates below an election's prefix.
+ * The keys of the candidates of an election, below its prefix.
  */
 
 
@@ -15,18 +15,19 @@
 #include <ngx_etcd_mirror.h>
 
 
-#define NGX_ETCD_CANDIDATE_MAX_VALUE  4096     /* bytes that are kept */
+#define NGX_ETCD_CANDIDATE_MAX_VALUE  4096     /* bytes of a value */
 
 
 /*
- * What makes a key below the prefix no candidate; NULL: it is one.  One byte
- * more than NGX_ETCD_CANDIDATE_MAX_VALUE is kept of its value.
+ * Returns why a key below the prefix is not a candidate, or NULL if it is one.
+ * The entry must keep one byte more than NGX_ETCD_CANDIDATE_MAX_VALUE.  The
+ * prefix is its length in the key.
  */
 const char *ngx_etcd_candidate_fault(ngx_etcd_mirror_entry_t *entry,
     size_t prefix);
 
 /*
- * 1 if the name of a key below the prefix is the key's own lease in decimal
+ * Returns 1 if the name of a key below the prefix is the key's lease in decimal
  * digits, as the npm package etcd3 writes it.
  */
 ngx_uint_t ngx_etcd_candidate_decimal(ngx_str_t *key, int64_t lease,

@@ -153,8 +153,8 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 
 
 /*
- * Who led goes on to do so: the key is there for as long as the lease is valid,
- * and whatever is to be known besides will be when the prefix was read.
+ * A leader continues to lead: its key exists as long as the lease is valid.
+ * Everything else is known when the prefix was read.
  */
 
 static void
@@ -212,7 +212,7 @@ ngx_etcd_election_close(ngx_etcd_election_t *election)
 }
 
 
-/* what was asked for with a lease that is lost does not matter any more */
+/* requests for a lost lease do not matter any more */
 
 static void
 ngx_etcd_election_drop(ngx_etcd_election_t *election)
@@ -279,7 +279,7 @@ ngx_etcd_election_witness(ngx_etcd_session_t *session, ngx_str_t *key,
 }
 
 
-/* a watch may hang on a member that does not apply what others write */
+/* the watch may hang on a member that does not apply */
 
 static void
 ngx_etcd_election_missing(ngx_etcd_session_t *session, int64_t created)
@@ -323,7 +323,7 @@ ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
 }
 
 
-/* candidates are known */
+/* returns 1 if the candidates are known */
 
 static ngx_uint_t
 ngx_etcd_election_synced(ngx_etcd_election_t *election)
@@ -332,7 +332,7 @@ ngx_etcd_election_synced(ngx_etcd_election_t *election)
 }
 
 
-/* whatever has happened: what follows from it */
+/* derives the state from everything that is known, and takes the next action */
 
 static void
 ngx_etcd_election_advance(ngx_etcd_election_t *election)
@@ -360,7 +360,7 @@ ngx_etcd_election_advance(ngx_etcd_election_t *election)
 }
 
 
-/* who leads? */
+/* finds the leader */
 
 static void
 ngx_etcd_election_look(ngx_etcd_election_t *election)
@@ -376,7 +376,7 @@ ngx_etcd_election_look(ngx_etcd_election_t *election)
 
     election->leader = first;
 
-    /* no leader: somebody else may be before us, and go again */
+    /* not leading: another key may be before this client's, and go again */
 
     if (first == NULL
         || first->create_revision != election->hold.created
@@ -443,7 +443,7 @@ ngx_etcd_election_report(ngx_etcd_election_t *election,
 }
 
 
-/* what is to be done for the own key */
+/* puts or reads this client's key if necessary */
 
 static void
 ngx_etcd_election_stand(ngx_etcd_election_t *election)
@@ -467,7 +467,7 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
 
     if (own == NULL || own->create_revision != election->hold.created) {
 
-        /* it is deleted, or what we have seen is older than the key */
+        /* the key is deleted, or newer than the observed state */
 
         ngx_etcd_election_read(election, 0);
         return;
@@ -509,7 +509,10 @@ ngx_etcd_election_publish(ngx_etcd_election_t *election)
         ngx_memzero(hold, sizeof(ngx_etcd_lease_state_t));
     }
 
-    /* what another process has seen holds until the prefix was read here */
+    /*
+     * The observations of the former process are valid until this one has read
+     * the prefix.
+     */
 
     return election->changed(election,
                              !election->mirror.listing
@@ -518,7 +521,7 @@ ngx_etcd_election_publish(ngx_etcd_election_t *election)
 }
 
 
-/* campaigns or, where the key is there, proclaims */
+/* campaigns, or proclaims a new value if the key exists */
 
 static void
 ngx_etcd_election_write(ngx_etcd_election_t *election)
@@ -569,7 +572,7 @@ ngx_etcd_election_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
 
     } else if (kv != NULL && kv->lease == txn->lease) {
 
-        /* an attempt before this one has put it */
+        /* an earlier attempt has put the key */
 
         election->hold.created = kv->create_revision;
 
@@ -633,13 +636,13 @@ ngx_etcd_election_confirm(ngx_etcd_range_t *range,
 
     if (election->deciding) {
 
-        /* if it is not the first any more, that is seen next */
+        /* if the key is not the first any more, the watch reports this next */
 
         election->confirmed = 1;
 
     } else {
 
-        /* it will be seen: no reason to read it in a circle */
+        /* the watch will report the key: wait instead of reading in a loop */
 
         ngx_add_timer(&election->timer, NGX_ETCD_ELECTION_PAUSE);
     }

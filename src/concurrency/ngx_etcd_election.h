@@ -2,15 +2,16 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * An election as Go's concurrency package, etcdctl and v3election hold it: a
- * candidate's key is PREFIX/LEASE, and who was created first leads.  This
- * client campaigns, sees all candidates, and campaigns again after a loss.
+ * An election as Go's concurrency package, etcdctl and v3election implement it:
+ * the key of a candidate is PREFIX/LEASE, and the candidate with the lowest
+ * create revision leads.  This client campaigns, observes all candidates, and
+ * campaigns again after a loss.
  *
- * It leads while all of these hold: its key is the first in a state that was
- * observed, was there when it was read after that (linearizably), and has not
- * been seen deleted; its lease's deadline is to come; and so is that of the
- * last renewal while the prefix was watched.  Every renewal counts only after
- * the key was read again.
+ * The client leads while all of these conditions hold: its key is the first
+ * candidate in an observed state, existed in a later linearizable read, and has
+ * not been seen deleted; the deadline of its lease has not passed; and the
+ * deadline of the last renewal made while the prefix was watched has not
+ * passed.  A renewal counts only after the key was read again.
  */
 
 
@@ -26,7 +27,7 @@
 #include <ngx_etcd_txn.h>
 
 
-/* before a key that is there but was not seen yet is read again */
+/* ms until a key that exists, but was not observed yet, is read again */
 
 #define NGX_ETCD_ELECTION_PAUSE  100      /* ms */
 
@@ -46,51 +47,59 @@ struct ngx_etcd_election_s {
     time_t                       ttl;          /* seconds */
 
     /*
-     * The hold may be another one, or, if seen is set, what is seen of the
-     * others: only then the leader may be looked at.  Must not end the
-     * election; NGX_DECLINED: it is somebody else's now, and nothing more is
-     * done here until it is closed.
+     * "hold" may have changed, or, if "seen" is set, the candidates: only then
+     * the leader is valid.  Must not end the election.  NGX_DECLINED: another
+     * process has taken the election over, and nothing more is done here until
+     * it is closed.
      */
     ngx_int_t                  (*changed)(ngx_etcd_election_t *election,
                                           ngx_uint_t seen);
     void                        *data;
 
     ngx_etcd_lease_state_t       hold;
-    ngx_etcd_mirror_entry_t     *leader;       /* NULL: there is none */
-    int64_t                      revision;     /* as of that one */
+    ngx_etcd_mirror_entry_t     *leader;       /* NULL: none or not known */
+    int64_t                      revision;     /* at which the leader was
+                                                  observed */
 
     /* private */
 
     ngx_etcd_session_t           session;
     ngx_etcd_mirror_t            mirror;       /* of all candidates */
-    ngx_etcd_txn_t               txn;          /* puts the own key */
-    ngx_etcd_range_t             read;         /* of the own key */
-    ngx_event_t                  timer;        /* for another attempt */
-    ngx_str_t                    key;          /* own, with the namespace */
-    ngx_str_t                    own;          /* without */
+    ngx_etcd_txn_t               txn;          /* puts this client's key */
+    ngx_etcd_range_t             read;         /* of this client's key */
+    ngx_event_t                  timer;        /* of the next attempt */
+    ngx_str_t                    key;          /* this client's, with the
+                                                  namespace */
+    ngx_str_t                    own;          /* the same without the
+                                                  namespace */
     ngx_uint_t                   failures;
     uint64_t                     proved;       /* deadline of the last renewal
-                                                  while it was watched */
-    int64_t                      faulty;       /* create revision of what was
-                                                  reported last */
+                                                  made while the prefix was
+                                                  watched */
+    int64_t                      faulty;       /* mod_revision of the invalid
+                                                  first candidate that was
+                                                  logged last */
     unsigned                     writing:1;
     unsigned                     reading:1;
-    unsigned                     deciding:1;   /* that read decides */
-    unsigned                     confirmed:1;  /* the own key was read */
+    unsigned                     deciding:1;   /* the read decides on
+                                                  leadership */
+    unsigned                     confirmed:1;  /* the own key was read while
+                                                  first */
 };
 
 
 /*
- * Campaigns from now on, going on with hold where its lease is not 0.
- * The watch stream is to be destroyed before the election is closed.
+ * Campaigns from now on.  If hold.lease is not 0, continues with that lease.
+ * The watch stream must be destroyed before the election is closed.  NGX_ERROR:
+ * no memory.
  */
 ngx_int_t ngx_etcd_election_start(ngx_etcd_election_t *election);
 
-/* resigns; as of ngx_etcd_session_end() */
+/* resigns; see ngx_etcd_session_end() */
 void ngx_etcd_election_end(ngx_etcd_election_t *election,
     void (*ended)(void *data), void *data);
 
-/* lease and key live on for who goes on with them */
+/* keeps lease and key in etcd for a process that continues with them */
 void ngx_etcd_election_close(ngx_etcd_election_t *election);
 
 

@@ -229,7 +229,9 @@ ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
                                text)
         && ngx_etcd_channel_get(streams) != NULL)
     {
-        /* the endpoint ends streams but takes calls: another one is better */
+        /*
+         * the endpoint ends streams but accepts calls: connect to another one
+         */
 
         ngx_add_timer(&leases->reopen,
                       leases->failures ? ngx_etcd_backoff(leases->cluster,
@@ -245,8 +247,8 @@ ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
 
 
 /*
- * What was sent on the stream is not answered any more.  The next one may be
- * of an etcd that was restored meanwhile: all leases are renewed on it at once.
+ * Requests on the stream get no answer any more.  The next stream may lead to
+ * an etcd that was restored meanwhile: all leases are renewed on it at once.
  */
 
 static void
@@ -300,7 +302,10 @@ ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
 
         if (lease->id == response->id && lease->nsent != 0) {
 
-            /* as good as the answer to a PING, which is not sent then */
+            /*
+             * as good as the answer to a PING, which is not sent while others
+             * come
+             */
 
             ngx_etcd_cluster_prove(leases->cluster, lease->sent[0]);
 
@@ -316,7 +321,7 @@ ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
 
 
 /*
- * The endpoint answers other calls, perhaps, but the stream is stuck behind a
+ * The endpoint may answer other calls, but the stream is stuck behind a
  * renewal, or the endpoint has no quorum: there is time to try another one.
  */
 
@@ -336,7 +341,7 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
     ngx_str_set(&text, "no answer to a linearizable read after a keepalive");
     auth = leases->cluster->auth;
 
-    /* a restored etcd may never come to the point where a token was made */
+    /* a restored etcd may never apply the raft index in the token */
 
     if (lease->read.range.running && auth->token.len != 0) {
         (void) ngx_etcd_auth_refused(auth, lease->read.range.token,
@@ -365,7 +370,7 @@ ngx_etcd_lease_stream_timer(ngx_event_t *ev)
 }
 
 
-/* does what is due, and sets the timer for what is due next */
+/* does what is due, and sets the timer */
 
 static void
 ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
@@ -458,8 +463,8 @@ ngx_etcd_lease_due(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease)
 
 
 /*
- * A renewal sent after a third of the TTL is given up before half of it,
- * unless it is answered and confirmed.
+ * A renewal is sent after a third of the TTL, and given up before half of it if
+ * it is not answered and confirmed by then.
  */
 
 static uint64_t
@@ -503,7 +508,7 @@ ngx_etcd_lease_renew(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease)
 }
 
 
-/* the server answers in order: this is for the oldest request */
+/* the server answers in order: the response is for the oldest request */
 
 static void
 ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
@@ -533,7 +538,7 @@ ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
 
     if (lease->answered != 0) {
 
-        /* the one before is not confirmed yet: the next one will count */
+        /* an earlier renewal is not confirmed yet: a later answer will count */
 
         return;
     }
@@ -549,7 +554,7 @@ ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
 }
 
 
-/* without a connection or a token it is tried again when there is one */
+/* Without a connection or a token, the read is started when there is one. */
 
 static void
 ngx_etcd_lease_confirm(ngx_etcd_lease_t *lease)
@@ -623,13 +628,13 @@ ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease)
         return;
     }
 
-    /* it may have been given up meanwhile, and something else is proved then */
+    /* the owner checks whether the witness was given up meanwhile */
 
     lease->missing(lease, created);
 }
 
 
-/* 1: the renewal does not count, there will be another one */
+/* returns 1 if the renewal does not count; another one is scheduled */
 
 static ngx_uint_t
 ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
@@ -659,7 +664,7 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
                       read->raft_term, read->cluster_id);
     }
 
-    /* members behind a proxy may be of several terms for a while */
+    /* members behind a proxy may be in different terms for a while */
 
     now = ngx_etcd_clock();
 

@@ -2,37 +2,38 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * LeaseKeepAlive of etcd's v3 API: all leases that a client keeps in a
+ * LeaseKeepAlive of etcd's v3 API (Lease): all leases that a client keeps in a
  * cluster, on one stream.
  *
- * A lease is valid up to its deadline: the time at which the last renewal that
- * counts was sent, and its TTL, less a margin.  etcd counts from a later time,
- * so nobody else gets what the lease holds before.
+ * A lease is valid up to its deadline: the time when the last renewal that
+ * counts was sent, plus the TTL, less a margin.  etcd counts from a later time,
+ * so no other client can get the lease's keys before the deadline.
  *
- * An answer alone does not make a renewal count: up to 3.4.30 and 3.5.12 a
+ * An answer alone does not make a renewal count: up to etcd 3.4.30 and 3.5.12 a
  * raft leader whose disk stands still answers although it was deposed, and the
- * next leader has expired the lease (etcd issue 15247).  So a key is read,
- * linearizably, after the answer.  The renewal counts if
+ * next leader has expired the lease (etcd issue 15247).  So a key, the witness,
+ * is read, linearizably, after the answer.  The renewal counts if
  *
  *     the same cluster answers the read, with the raft term of the renewal's
  *         answer: then the raft leader that renewed the lease led a quorum
- *         after that;
- *     and the key is there with its create revision, where the lease stands
- *         for a key: then it is the same history (ngx_etcd_history.h), and
- *         nobody has deleted the key behind a watch that hangs.
+ *         after the renewal;
+ *     and the witness exists with its create revision, if it must exist: then
+ *         the history is the same (ngx_etcd_history.h), and no other client
+ *         has deleted the key behind a watch that hangs.
  *
- * Why equal terms prove it: a header's raft term is that of the last entry
- * which the endpoint has applied, and a member does not forward a renewal to
- * the leader of an older term than that.  The endpoint fills in the header of
- * the renewal before it renews.  So the renewal was made in this term or a
- * later one.  The read was confirmed in this term or an earlier one: a leader
- * confirms reads only after it has committed an entry of its own term.  Hence
- * all three are the same term, and a term has one leader.  A later term in the
- * read leaves open when the former leader was deposed: the renewal does not
- * count, and the lease is renewed again.  Where a proxy does not say the term,
- * the read itself has to do.
+ * Equal terms prove this for the following reasons.  A header's raft term is
+ * that of the last entry that the endpoint has applied, and a member does not
+ * forward a renewal to the leader of an older term.  The endpoint fills in the
+ * header before it renews the lease.  So the renewal was made in the header's
+ * term or a later one.  The read was confirmed in the header's term or an
+ * earlier one: a leader confirms reads only after it has committed an entry of
+ * its own term.  Hence all three terms are the same, and a term has one leader.
+ * If the read has a later term, the former leader may have been deposed before
+ * the renewal: the renewal does not count, and is repeated.  A proxy that does
+ * not report terms leaves the read alone as the proof.
  *
- * An endpoint that does not answer both in time is left for another one.
+ * An endpoint that does not answer the renewal and the read in time is left for
+ * another one.
  */
 
 
@@ -46,14 +47,14 @@
 #include <ngx_etcd_quorum_read.h>
 
 
-#define NGX_ETCD_LEASE_MIN_TTL     2        /* seconds; etcd's own minimum */
+#define NGX_ETCD_LEASE_MIN_TTL     2        /* seconds; minimum of etcd */
 #define NGX_ETCD_LEASE_MAX_TTL     86400    /* seconds */
 
-#define NGX_ETCD_LEASE_MAX_MARGIN  1000     /* ms; else a tenth of the TTL */
+#define NGX_ETCD_LEASE_MAX_MARGIN  1000     /* ms; a tenth of the TTL if less */
 
 #define NGX_ETCD_LEASE_IN_FLIGHT   4        /* unanswered requests of a lease */
 
-/* an endpoint has that long to answer at least, however short the TTL is */
+/* ms that an endpoint has to answer at least, for any TTL */
 
 #define NGX_ETCD_LEASE_PATIENCE    200      /* ms */
 
@@ -62,56 +63,57 @@ typedef struct ngx_etcd_lease_stream_s  ngx_etcd_lease_stream_t;
 typedef struct ngx_etcd_lease_s   ngx_etcd_lease_t;
 
 
-/* handlers may forget their own lease and keep others, no more than that */
+/* handlers may forget their own lease and keep others, but nothing else */
 
 struct ngx_etcd_lease_s {
     /* set by the caller, the rest zeroed */
 
     int64_t                      id;
-    ngx_msec_t                   ttl;          /* as granted */
+    ngx_msec_t                   ttl;          /* ms, as granted */
     uint64_t                     deadline;     /* ngx_etcd_clock() */
 
     /*
-     * Names the key that is read to confirm a renewal, and its create
-     * revision, or 0 where the key need not be there.  NULL: renewals count
-     * without a read.
+     * Returns the witness, with the namespace, and its create revision, or 0 if
+     * the key need not exist.  NULL: renewals count without a read.
      */
     void                       (*witness)(ngx_etcd_lease_t *lease,
                                           ngx_str_t *key, int64_t *created);
 
     /*
-     * The witness of that create revision is not there: its owner gives up
-     * what it stands for.  Another witness is read next.
+     * The witness with that create revision does not exist: the owner gives up
+     * what depends on this key.  Another witness is read next.
      */
     void                       (*missing)(ngx_etcd_lease_t *lease,
                                           int64_t created);
 
-    /* a read that is not permitted to the user confirms as well */
+    /* PERMISSION_DENIED for the read confirms a renewal as well */
     ngx_uint_t                   shared;
 
-    /* ttl and deadline are new */
+    /* ttl and deadline have changed */
     void                       (*renewed)(ngx_etcd_lease_t *lease);
 
-    /* called once: it is not kept any more, etcd may still have it */
+    /*
+     * Called once: the lease is not kept any more, but etcd may still have it.
+     */
     void                       (*lost)(ngx_etcd_lease_t *lease, char *reason);
     void                        *data;
 
     /* private */
 
     ngx_queue_t                  queue;
-    uint64_t                     renewal;      /* when the next is due */
+    uint64_t                     renewal;      /* time of the next renewal */
     uint64_t                     sent[NGX_ETCD_LEASE_IN_FLIGHT];
-    ngx_uint_t                   nsent;        /* the oldest first */
+    ngx_uint_t                   nsent;        /* oldest first */
     ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_quorum_read_t       read;
-    uint64_t                     answered;     /* when the renewal that is to
-                                                  be confirmed was sent; 0:
-                                                  there is none */
+    uint64_t                     answered;     /* when the renewal to be
+                                                  confirmed was sent; 0: none */
     ngx_msec_t                   answered_ttl;
     uint64_t                     cluster_id;   /* of that answer */
     uint64_t                     raft_term;    /* likewise; 0: not known */
     int64_t                      created;      /* of the witness */
-    ngx_uint_t                   doubts;       /* in a row */
+    ngx_uint_t                   doubts;       /* renewals in a row without
+                                                  confirmation */
     unsigned                     kept:1;
 };
 
@@ -121,31 +123,41 @@ struct ngx_etcd_lease_stream_s {
     ngx_etcd_grpc_call_t         call;
     ngx_etcd_waiter_t            waiter;
     ngx_event_t                  reopen;       /* the stream */
-    ngx_event_t                  timer;        /* what is due next */
+    ngx_event_t                  timer;        /* next request, deadline or
+                                                  timeout */
     ngx_queue_t                  leases;
     ngx_uint_t                   failures;
     ngx_uint_t                   token;        /* its generation */
     unsigned                     open:1;
-    unsigned                     answered:1;   /* this stream, at all */
+    unsigned                     answered:1;   /* a response came on this
+                                                  stream */
 };
 
 
-/* opens a stream while there is a lease to be kept; NULL: no memory */
+/*
+ * Opens a stream while there is a lease to keep.  Returns NULL if there is no
+ * memory.
+ */
 ngx_etcd_lease_stream_t *ngx_etcd_lease_stream_create(
     ngx_etcd_cluster_t *cluster);
 
-/* ends the stream; leases are not touched any more, and live on in etcd */
+/* Ends the stream.  Leases are forgotten, and remain in etcd. */
 void ngx_etcd_lease_stream_destroy(ngx_etcd_lease_stream_t *leases);
 
-/* keeps a lease, whose first renewal is due at once if now is set */
+/*
+ * Keeps a granted lease.  Its first renewal is made at once if "now" is set,
+ * else after a third of the TTL.
+ */
 void ngx_etcd_lease_keep(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease,
     ngx_uint_t now);
 
-/* it is not kept any more, and no handler called; it lives on in etcd */
+/*
+ * The lease is not kept any more, and no handler is called; it remains in etcd.
+ */
 void ngx_etcd_lease_forget(ngx_etcd_lease_t *lease);
 
-/* the deadline of a lease that was asked for at that time */
+/* returns the deadline of a lease requested at "sent", with a TTL in ms */
 uint64_t ngx_etcd_lease_deadline(uint64_t sent, ngx_msec_t ttl);
 
 

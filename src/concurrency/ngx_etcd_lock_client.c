@@ -182,7 +182,7 @@ ngx_etcd_lock_client_end(ngx_etcd_lock_session_t *locks,
         return;
     }
 
-    /* what is on its way may not be what the revocation finds */
+    /* etcd refuses a put that it processes after the revocation */
 
     ngx_etcd_session_end(&locks->session, ngx_etcd_lock_client_ended, locks);
 }
@@ -208,7 +208,7 @@ ngx_etcd_lock_client_ended(void *data)
 static void
 ngx_etcd_lock_client_changed(void *data)
 {
-    /* nobody is shown the state of this client */
+    /* the state of this client is not displayed */
 }
 
 
@@ -233,7 +233,7 @@ ngx_etcd_lock_client_held(ngx_etcd_session_t *session)
 static void
 ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session)
 {
-    /* whoever needs to know the deadline looks at it */
+    /* the mutexes read the deadline when they need it */
 }
 
 
@@ -256,8 +256,8 @@ ngx_etcd_lock_client_found(void *data, ngx_str_t *key, ngx_uint_t number,
 
 
 /*
- * A put with a lease that is revoked is refused, however late it comes: where
- * nothing is held or waited for, another lease ends the search.
+ * etcd refuses a put with a revoked lease, however late it comes.  So if no
+ * lock is held or waited for, another lease ends the search.
  */
 
 static void
@@ -273,8 +273,8 @@ ngx_etcd_lock_client_swept(void *data)
 
 
 /*
- * The youngest of the keys that are held stands for all: a history that has it
- * has those that were put before.
+ * The youngest held key is the witness for all: a history that has this key has
+ * the keys that were put before.
  */
 
 static void
@@ -298,7 +298,7 @@ ngx_etcd_lock_client_witness(ngx_etcd_session_t *session, ngx_str_t *key,
 }
 
 
-/* unless it was released while it was read */
+/* unless the lock was released while its key was read */
 
 static void
 ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
@@ -314,9 +314,10 @@ ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
 
 
 /*
- * Of the mutexes that are held, the one created at that revision; 0: the last
- * one.  Those that were put a moment ago are likely to be over before a read
- * is answered, and do not count then.
+ * Returns the held mutex created at that revision, or, if it is 0, the one
+ * created last; NULL: none.  Mutexes held for less than
+ * NGX_ETCD_LOCK_SESSION_YOUNG ms are ignored: they are likely to be released
+ * before a read is answered.
  */
 
 static ngx_etcd_mutex_t *

@@ -73,7 +73,10 @@ ngx_etcd_lock_poll_arm(ngx_etcd_lock_session_t *locks)
 }
 
 
-/* A queue that is asked for goes to the end: then the others come first. */
+/*
+ * A polled lock queue goes to the end of the list: the others come first the
+ * next time.
+ */
 
 static void
 ngx_etcd_lock_queue_poll_timer(ngx_event_t *ev)
@@ -157,7 +160,7 @@ ngx_etcd_lock_poll_waiting(ngx_etcd_lock_queue_t *lock_queue)
 }
 
 
-/* one key more than there are permits shows a tie at the end */
+/* the limit is one more than the permits, to detect equal create revisions */
 
 static void
 ngx_etcd_lock_poll_ask(ngx_etcd_lock_queue_t *lock_queue)
@@ -230,7 +233,9 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
 }
 
 
-/* the own key, still waiting, that holds one of the permits */
+/*
+ * returns a waiting key of this client that holds one of the permits, or NULL
+ */
 
 static ngx_etcd_lock_queue_key_t *
 ngx_etcd_lock_poll_first(ngx_etcd_lock_queue_t *lock_queue,
@@ -275,7 +280,9 @@ ngx_etcd_lock_poll_first(ngx_etcd_lock_queue_t *lock_queue,
 }
 
 
-/* 1: the watch is in force, and has not reported what a poll knows for long */
+/*
+ * returns 1 if the watch is active, but still has not reported what a poll has
+ */
 
 static ngx_uint_t
 ngx_etcd_lock_poll_lags(ngx_etcd_lock_queue_t *lock_queue)

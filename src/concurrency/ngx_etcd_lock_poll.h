@@ -2,18 +2,19 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Polls of locks that are waited for.
+ * Polls of locks that requests wait for.
  *
- * A watch may be silent since nothing happens, or since what happened is stuck:
- * after a partition TCP sends again with pauses of seconds, and an endpoint may
- * lag behind the cluster.  While a key of ours waits and its lock queue's watch
- * is silent, etcd is asked for the first keys of the lock queue by a
- * linearizable Range.  An own key that is among the first holds the lock,
- * whatever the watch knows: keys that are put later are created later.  A watch
- * that has not reported the same a while later is taken to another endpoint.
+ * A watch may be silent because nothing happens, or because events are delayed:
+ * after a partition, TCP retransmits with pauses of seconds, and an endpoint
+ * may lag behind the cluster.  While a key of this client waits and the watch
+ * of its lock queue is silent, a linearizable Range reads the first keys of the
+ * lock queue.  If the waiting key is among the first, it holds the lock,
+ * whatever the watch has reported: keys that are put later have higher create
+ * revisions.  If the watch does not report the same within
+ * NGX_ETCD_LOCK_POLL_LAG ms, the watch stream goes to another endpoint.
  *
- * All lock queues of a worker share one timer: at most _QUEUES Ranges are sent
- * in _TICK ms, to the lock queues in turn.
+ * All lock queues of a worker share one timer: each time, at most
+ * NGX_ETCD_LOCK_POLL_QUEUES of them are polled, in turn.
  */
 
 
@@ -26,15 +27,15 @@
 #include <ngx_etcd_lock_queue.h>
 
 
-/* ms for which a watch is silent before its lock queue is polled */
+/* ms that a watch is silent before its lock queue is polled */
 
 #define NGX_ETCD_LOCK_POLL_QUIET     250
 
-/* ms between two looks at all lock queues, at least; up to twice as long */
+/* ms between two checks of all lock queues, plus a random time up to as much */
 
 #define NGX_ETCD_LOCK_POLL_TICK      100
 
-/* lock queues that are polled at one look */
+/* lock queues polled per check */
 
 #define NGX_ETCD_LOCK_POLL_QUEUES    4
 
@@ -46,7 +47,7 @@
 void ngx_etcd_lock_poll_init(ngx_etcd_lock_session_t *locks);
 void ngx_etcd_lock_poll_done(ngx_etcd_lock_session_t *locks);
 
-/* a key of the lock queue waits: the lock queue is polled while one does */
+/* a key of the lock queue waits: polls the lock queue while a key does */
 void ngx_etcd_lock_poll_start(ngx_etcd_lock_queue_t *lock_queue);
 
 

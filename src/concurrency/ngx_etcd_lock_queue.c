@@ -106,7 +106,7 @@ ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue)
 void
 ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
 {
-    /* without memory it is tried again by the next that waits */
+    /* without memory, the next waiting key tries again */
 
     if (!lock_queue->watched) {
         lock_queue->watched = (ngx_etcd_mirror_start(&lock_queue->mirror,
@@ -123,8 +123,8 @@ ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
     ngx_etcd_lock_queue_key_t  *key;
 
     /*
-     * One at a time: those that are put by one transaction are created at
-     * the same revision, and nobody could tell which is the first.
+     * One key at a time: keys put by one transaction have the same create
+     * revision, which leaves their order open.
      */
 
     if (lock_queue->acquiring
@@ -177,7 +177,7 @@ ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
         return 0;
     }
 
-    /* only who has seen the own key has seen all that were before it */
+    /* a state with the own key has all earlier keys as well */
 
     own = ngx_etcd_mirror_find(mirror, key);
 
@@ -285,7 +285,7 @@ ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
 }
 
 
-/* what etcd tells of an own key holds whatever else is known */
+/* the deletion of a key of this client is valid even if the list is not */
 
 static void
 ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
@@ -330,7 +330,7 @@ ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 }
 
 
-/* keys of ours that a newer list does not have */
+/* finds keys of this client that are missing in a newer list */
 
 static void
 ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
@@ -423,7 +423,7 @@ ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
 }
 
 
-/* LEASE or LEASE-NUMBER, in hexadecimal digits */
+/* returns 1 if the name is not LEASE or LEASE-NUMBER in hexadecimal digits */
 
 static ngx_uint_t
 ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key)

@@ -2,12 +2,12 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A lock queue: all keys below the prefix of one lock, ours and others', in the
- * order of their creation.  The first ones, as many as there are permits, hold
- * it; whoever comes may only be first when the others are gone.
+ * A lock queue: all keys below the prefix of one lock, of this client and of
+ * others, in the order of their creation.  The first keys, as many as there are
+ * permits, hold the lock.
  *
- * The prefix is watched when somebody waits, or has held a key for a while,
- * and then on until it is closed: what others do is seen at once.
+ * The prefix is watched from the time when a key waits, or has been held for a
+ * while, until the lock queue is closed.
  */
 
 
@@ -37,19 +37,19 @@ typedef enum {
 typedef struct ngx_etcd_lock_queue_key_s  ngx_etcd_lock_queue_key_t;
 
 
-/* what a lock queue calls of a key of ours */
+/* handlers of a key of this client */
 
 typedef struct {
-    /* PENDING: its turn to be put */
+    /* PENDING: the key may be put now */
     void                       (*put)(ngx_etcd_lock_queue_key_t *key);
 
-    /* WAITING: others came or went, and the key is known to be there */
+    /* WAITING: keys came or went, and the key exists */
     void                       (*look)(ngx_etcd_lock_queue_key_t *key);
 
-    /* WAITING: a linearizable read has shown it among the first ones */
+    /* WAITING: a linearizable read has found the key among the first ones */
     void                       (*first)(ngx_etcd_lock_queue_key_t *key);
 
-    /* it is not there any more */
+    /* the key does not exist any more */
     void                       (*gone)(ngx_etcd_lock_queue_key_t *key);
 } ngx_etcd_lock_queue_key_handlers_t;
 
@@ -59,26 +59,26 @@ struct ngx_etcd_lock_queue_key_s {
     ngx_queue_t                               queue;
     ngx_etcd_lock_queue_key_state_e           state;
     int64_t                                   created; /* create revision; 0:
-                                                      none */
+                                                          none */
     ngx_str_t                                 key; /* with the namespace */
-    ngx_str_t                                 own; /* without */
+    ngx_str_t                                 own; /* without the namespace */
 };
 
 
-/* a part of a lock_queue, that ngx_etcd_lock_poll.c keeps */
+/* state of ngx_etcd_lock_poll.c in a lock queue */
 
 typedef struct {
     ngx_etcd_range_t             range;
-    ngx_msec_t                   heard;        /* when the watch or a poll has
-                                                  said something */
-    ngx_msec_t                   ahead;        /* since when a poll knows what
-                                                  the watch has not said */
+    ngx_msec_t                   heard;        /* when the watch or a poll last
+                                                  reported something */
+    ngx_msec_t                   ahead;        /* since when a poll is ahead of
+                                                  the watch */
     unsigned                     asking:1;
     unsigned                     missed:1;     /* "ahead" is set */
 } ngx_etcd_lock_queue_poll_t;
 
 
-/* numbers of keys that are kept to be used again */
+/* numbers of keys that are kept for reuse */
 
 #define NGX_ETCD_LOCK_QUEUE_FREE  8
 
@@ -90,27 +90,29 @@ typedef struct {
     ngx_str_t                    prefix;       /* without the namespace, with
                                                   the slash; must stay */
     ngx_uint_t                   permits;
-    ngx_pool_t                  *pool;         /* its own */
+    ngx_pool_t                  *pool;         /* of this lock queue */
 
-    /* a key that was given up is gone */
+    /* a released key is deleted, or was dropped with its lease */
     void                       (*left)(void *data);
 
-    /* keys below the prefix, ours or others', have come or gone */
+    /* keys below the prefix, of any client, have come or gone */
     void                       (*seen)(void *data);
     void                        *data;
 
     /* private */
 
-    ngx_queue_t                  queue;        /* the locks's */
-    ngx_queue_t                  keys;         /* ours */
-    ngx_str_t                    from;         /* with the namespace */
+    ngx_queue_t                  queue;        /* in locks->lock_queues */
+    ngx_queue_t                  keys;         /* of this client */
+    ngx_str_t                    from;         /* the range, with the
+                                                  namespace */
     ngx_str_t                    to;
     ngx_etcd_mirror_t            mirror;       /* of all keys */
-    ngx_queue_t                  leaving;      /* ours, to be deleted */
+    ngx_queue_t                  leaving;      /* released keys of this
+                                                  client */
     ngx_etcd_lock_queue_poll_t   poll;
     ngx_uint_t                   free[NGX_ETCD_LOCK_QUEUE_FREE];
-    ngx_uint_t                   nfree;        /* numbers to be used again */
-    int64_t                      lease;        /* that they belong to */
+    ngx_uint_t                   nfree;        /* in free[] */
+    int64_t                      lease;        /* of the numbers in free[] */
     unsigned                     acquiring:1;  /* a key is being put */
     unsigned                     watched:1;
     unsigned                     news:1;       /* keys have come or gone */
@@ -121,39 +123,44 @@ typedef struct {
 ngx_int_t ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue);
 
 /*
- * None of our keys is left.  NGX_AGAIN: not now, later.  Its pool is the
- * caller's to destroy after that.
+ * To be called when no key of this client is left.  NGX_AGAIN: not possible
+ * now, call again later.  After NGX_OK the caller destroys the pool.
  */
 ngx_int_t ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue);
 
-/* from now on its prefix is watched */
+/* watches the prefix from now on */
 void ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue);
 
-/* puts the next of the keys that are to be put, if none is on its way */
+/* puts the next pending key, unless another one is being put */
 void ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue);
 
-/* 1: the key, which was put at that revision, is known to be gone */
+/*
+ * Returns 1 if the key, which was put at that revision, is known to be gone.
+ * The key is without the namespace, as below.
+ */
 ngx_uint_t ngx_etcd_lock_queue_lost(ngx_etcd_lock_queue_t *lock_queue,
     ngx_str_t *key, int64_t created);
 
-/* 1: the key, which was put at that revision, is among the first ones */
+/*
+ * returns 1 if the key, which was put at that revision, is among the first ones
+ */
 ngx_uint_t ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
     ngx_str_t *key, int64_t created);
 
 /*
- * Whether there are others than that key of ours, which was put at that
- * revision: NGX_OK, nobody; NGX_BUSY, somebody; NGX_AGAIN, it is not known.
+ * Tells whether the lock queue has other keys than this one, which was put at
+ * that revision.  NGX_OK: no; NGX_BUSY: yes; NGX_AGAIN: not known.
  */
 ngx_int_t ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue,
     ngx_str_t *key, int64_t created);
 
-/* the watch or a poll has said something */
+/* the watch or a poll has reported something */
 void ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue);
 
-/* the lock queue is not polled any more */
+/* ends a running poll */
 void ngx_etcd_lock_queue_stop_poll(ngx_etcd_lock_queue_t *lock_queue);
 
-/* what was seen may not be all: to be read again */
+/* the observed keys may be incomplete: reads all keys again */
 void ngx_etcd_lock_queue_doubt(ngx_etcd_lock_queue_t *lock_queue);
 
 

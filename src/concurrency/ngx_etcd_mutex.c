@@ -13,7 +13,7 @@
 #include <ngx_etcd_clock.h>
 
 
-/* "LEASE-NUMBER", hexadecimal */
+/* LEASE-NUMBER, hexadecimal */
 
 #define NGX_ETCD_MUTEX_NAME_LEN  (16 + 1 + 16)
 
@@ -208,7 +208,7 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
 
     } else if (!ngx_etcd_mutex_leased(mutex)) {
 
-        /* what was put is gone with its lease, or never will be put */
+        /* the lease is lost: the key is gone with it, or will never be put */
 
         ngx_etcd_mutex_again(mutex);
 
@@ -224,7 +224,7 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
         if (ngx_etcd_lock_queue_lost(lock_queue, &mutex->entry.own,
                                      mutex->entry.created)) {
 
-            /* the watch has reported that before */
+            /* the watch has already reported the deletion */
 
             ngx_etcd_mutex_gone(mutex);
 
@@ -365,7 +365,7 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
     if (status != NGX_ETCD_GRPC_OK) {
 
-        /* it may be there, or not: asked again while there is the lease */
+        /* the key may exist or not: read again while the lease is held */
 
         ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
 
@@ -451,7 +451,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 }
 
 
-/* it will be put anew, by another name: the last of all */
+/* The key will be put again with another name, behind all other keys. */
 
 static void
 ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
@@ -464,7 +464,7 @@ ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
 }
 
 
-/* nothing of it goes on by itself */
+/* stops the read and the timer */
 
 static void
 ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
@@ -502,7 +502,7 @@ ngx_etcd_mutex_timer(ngx_event_t *ev)
 }
 
 
-/* 1: what it has put, if anything, is there by the lease that is kept now */
+/* returns 1 if the lease of the key is the one that is held now */
 
 static ngx_uint_t
 ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
@@ -574,8 +574,9 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
     mutex->stepping = 1;
 
     /*
-     * Where nobody is known to wait, the transaction of the next acquire may
-     * take it along: etcd writes once then, and that acquire is not behind.
+     * If no key is known to wait, the deletion is sent with the transaction of
+     * the next acquire: etcd writes once, and the new key does not find the old
+     * one.
      */
 
     if (mutex->lock_queue != NULL && !mutex->lock_queue->watched) {
@@ -617,8 +618,8 @@ ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
 
 
 /*
- * The key was put once and is deleted: what of that comes late finds another
- * create revision.
+ * The key was put once, and is deleted.  A late request for it finds another
+ * create revision, so the number can be used again.
  */
 
 static void
@@ -639,7 +640,7 @@ ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
 }
 
 
-/* the lock_queue, or the locks, has one less that is on its way out */
+/* leaves the queue of released mutexes, and tells the lock queue */
 
 static void
 ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
@@ -741,7 +742,7 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
     case NGX_ETCD_MUTEX_ACQUIRING:
         if (ngx_etcd_txn_batch_withdraw(&mutex->step) != NGX_OK) {
 
-            /* seen when it is answered */
+            /* ngx_etcd_mutex_written() sees the loss */
 
             return;
         }
@@ -769,7 +770,7 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
 }
 
 
-/* their keys go with the lease; what was sent has yet to be answered */
+/* the keys go with the lease; mutexes with unanswered requests stay */
 
 void
 ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)

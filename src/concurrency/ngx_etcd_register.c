@@ -56,7 +56,7 @@ ngx_etcd_register_start(ngx_etcd_register_t *reg)
         return NGX_OK;
     }
 
-    /* the history may have become another one since that process has put it */
+    /* the history may have changed since the other process has put the key */
 
     reg->history = reg->leases->cluster->history - 1;
 
@@ -184,7 +184,7 @@ ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason)
 }
 
 
-/* whether it is there is seen by the watch */
+/* The witness need not exist: the watch observes the key. */
 
 static void
 ngx_etcd_register_witness(ngx_etcd_session_t *session, ngx_str_t *key,
@@ -231,7 +231,7 @@ ngx_etcd_register_listed(ngx_etcd_watch_t *watch, int64_t revision)
     if (reg->history != watch->stream->cluster->history) {
         reg->history = watch->stream->cluster->history;
 
-        /* the put had a revision that this history may be far from */
+        /* the revision of the put may be far above those of the new history */
 
         reg->hold.created = ngx_min(reg->hold.created, revision);
     }
@@ -269,7 +269,7 @@ ngx_etcd_register_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
 }
 
 
-/* it is put all the same, but not watched over */
+/* the key is put all the same, but not restored after a deletion */
 
 static void
 ngx_etcd_register_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
@@ -293,7 +293,7 @@ ngx_etcd_register_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 }
 
 
-/* others may begin with it */
+/* the watched prefix includes longer keys */
 
 static void
 ngx_etcd_register_see(ngx_etcd_register_t *reg, Etcd__KeyValue *kv,
@@ -379,7 +379,7 @@ ngx_etcd_register_check(ngx_etcd_register_t *reg)
 
     if (reg->lease == NGX_ETCD_REGISTER_NONE) {
 
-        /* put when the time is over, by this same way */
+        /* the timer leads to this function again, which puts the key */
 
         reg->hold.created = 0;
         ngx_add_timer(&reg->timer, NGX_ETCD_REGISTER_PAUSE);

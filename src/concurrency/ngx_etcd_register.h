@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A key that is there while its owner is: it is put with a session's lease,
- * and put again when the lease was lost or the key deleted.  One that
- * somebody else puts over it is left to him until it is gone.
+ * A key that exists while this instance does: it is put with a session's lease,
+ * and put again when the lease was lost or the key deleted.  If another client
+ * overwrites the key, the key is left alone until it is deleted.
  */
 
 
@@ -19,7 +19,7 @@
 #include <ngx_etcd_watch.h>
 
 
-/* before a key that was deleted is put again */
+/* ms until a deleted key is put again */
 
 #define NGX_ETCD_REGISTER_PAUSE  1000     /* ms */
 
@@ -37,12 +37,12 @@ struct ngx_etcd_register_s {
     ngx_str_t                    value;
     time_t                       ttl;          /* seconds */
 
-    /* the hold may be another one; as of an election's */
+    /* "hold" may have changed; see ngx_etcd_election_t */
     ngx_int_t                  (*changed)(ngx_etcd_register_t *reg);
     void                        *data;
 
-    ngx_etcd_lease_state_t       hold;         /* created: revision of the
-                                                  last put with that lease */
+    ngx_etcd_lease_state_t       hold;         /* created: revision of the last
+                                                  put with that lease */
 
     /* private */
 
@@ -51,13 +51,16 @@ struct ngx_etcd_register_s {
     ngx_etcd_txn_t               txn;
     ngx_event_t                  timer;
     ngx_uint_t                   failures;
-    int64_t                      revision;     /* what is seen is as of it */
-    ngx_uint_t                   history;      /* the cluster's, of the last
+    int64_t                      revision;     /* of the last report of the
+                                                  watch */
+    ngx_uint_t                   history;      /* cluster->history at the last
                                                   put or list */
-    int64_t                      lease;        /* of the key that is seen; -1:
-                                                  there is none */
-    unsigned                     equal:1;      /* its value */
-    unsigned                     present:1;    /* of the list: it was in it */
+    int64_t                      lease;        /* of the observed key; -1: no
+                                                  key */
+    unsigned                     equal:1;      /* the observed value is
+                                                  "value" */
+    unsigned                     present:1;    /* the present list has the
+                                                  key */
     unsigned                     synced:1;
     unsigned                     writing:1;
     unsigned                     taken:1;      /* was logged */
@@ -66,16 +69,17 @@ struct ngx_etcd_register_s {
 
 
 /*
- * Registers from now on, going on with hold where its lease is not 0.  The
- * watch stream is to be destroyed before the registration is closed.
+ * Registers from now on.  If hold.lease is not 0, continues with that lease.
+ * The watch stream must be destroyed before the registration is closed.
+ * NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_register_start(ngx_etcd_register_t *reg);
 
-/* takes the key away; as of ngx_etcd_session_end() */
+/* deletes the key with its lease; see ngx_etcd_session_end() */
 void ngx_etcd_register_end(ngx_etcd_register_t *reg,
     void (*ended)(void *data), void *data);
 
-/* lease and key live on for who goes on with them */
+/* keeps lease and key in etcd for a process that continues with them */
 void ngx_etcd_register_close(ngx_etcd_register_t *reg);
 
 

@@ -97,7 +97,7 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
     session->unary.cluster = session->leases->cluster;
     session->unary.data = session;
 
-    /* all that a session asks for may be asked for twice */
+    /* LeaseGrant (with an id) and LeaseRevoke may be repeated */
 
     session->unary.idempotent = 1;
 }
@@ -154,7 +154,7 @@ ngx_etcd_session_end(ngx_etcd_session_t *session,
     session->ended = ended;
     session->ended_data = data;
 
-    /* one that is being asked for may be there already */
+    /* a lease that is being requested may already exist */
 
     if (state == NGX_ETCD_SESSION_HELD || state == NGX_ETCD_SESSION_GRANTING) {
         session->former = session->lease.id;
@@ -271,8 +271,8 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     } else if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && unary->unknown) {
 
         /*
-         * It exists already: an attempt that was not answered was processed
-         * after all, and the server's TTL is not less than what was asked for.
+         * The lease already exists: etcd has processed an earlier attempt.  The
+         * granted TTL is not less than the requested one.
          */
 
         ttl = session->ttl;
@@ -301,7 +301,7 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
     session->reported = 0;
 
-    /* a third of the TTL may have passed: renewed at once */
+    /* a third of the TTL may have passed: renew at once */
 
     ngx_etcd_session_hold(session, sent != unary->last);
 
@@ -309,7 +309,7 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 }
 
 
-/* of an unknown outcome: what there may be is revoked before the next one */
+/* if the outcome is unknown, the lease is revoked before the next request */
 
 static void
 ngx_etcd_session_refused(ngx_etcd_session_t *session,
@@ -394,13 +394,13 @@ ngx_etcd_session_revoked(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
     if (ngx_etcd_backoff_retriable(status)) {
 
-        /* its key may still be there, and in the way of the next one */
+        /* keys of the lease may still exist, and block those of the next one */
 
         ngx_etcd_session_again(session);
         return;
     }
 
-    /* it is gone, or was so before, or is not ours to revoke */
+    /* the lease was revoked, did not exist, or this user may not revoke it */
 
     session->former = 0;
 
@@ -503,7 +503,7 @@ ngx_etcd_session_history(void *data)
 }
 
 
-/* any positive number, made so that no two clients ever choose the same */
+/* a random positive number: two clients do not choose the same one */
 
 static int64_t
 ngx_etcd_session_id(void)

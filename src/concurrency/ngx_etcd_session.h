@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A session: a lease that is granted, kept, and, when it was lost, replaced by
- * another one.  What belongs to it in etcd ends with it.
+ * A session: a lease that is granted, kept, and, after a loss, replaced by
+ * another one.  The keys that have the lease end with it.
  */
 
 
@@ -18,7 +18,7 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-/* a lease that was kept for so long does not count as one that fails */
+/* ms; a lease that was kept for longer resets the backoff */
 
 #define NGX_ETCD_SESSION_PROVED  10000    /* ms */
 
@@ -26,26 +26,27 @@
 typedef struct ngx_etcd_session_s  ngx_etcd_session_t;
 
 
-/* what one process holds in etcd, for another one to go on with */
+/* state of one process in etcd, for another process to continue with */
 
 typedef struct {
     int64_t                      lease;        /* 0: none */
     ngx_msec_t                   ttl;
     uint64_t                     deadline;     /* ngx_etcd_clock() */
-    int64_t                      created;      /* create revision of its key;
-                                                  0: it is not there yet */
-    uint64_t                     until;        /* an election is won up to
-                                                  then; 0: it is not */
+    int64_t                      created;      /* create revision of its key; 0:
+                                                  not put yet */
+    uint64_t                     until;        /* leads an election up to this
+                                                  ngx_etcd_clock(); 0: does not
+                                                  lead */
 } ngx_etcd_lease_state_t;
 
 
 typedef enum {
     NGX_ETCD_SESSION_CLOSED = 0,
-    NGX_ETCD_SESSION_WAITING,        /* the timer goes on */
-    NGX_ETCD_SESSION_REVOKING,       /* what is left of a lost lease */
+    NGX_ETCD_SESSION_WAITING,        /* until the timer expires */
+    NGX_ETCD_SESSION_REVOKING,       /* a lost lease */
     NGX_ETCD_SESSION_GRANTING,
-    NGX_ETCD_SESSION_HELD,           /* there is a lease, and it is kept */
-    NGX_ETCD_SESSION_ENDING          /* revoked for good */
+    NGX_ETCD_SESSION_HELD,           /* the lease is kept */
+    NGX_ETCD_SESSION_ENDING          /* revoking the lease for good */
 } ngx_etcd_session_state_e;
 
 
@@ -54,34 +55,37 @@ struct ngx_etcd_session_s {
 
     ngx_etcd_lease_stream_t     *leases;
     ngx_str_t                    name;         /* for logs */
-    time_t                       ttl;          /* seconds to be asked for */
+    time_t                       ttl;          /* seconds, requested */
 
     /*
-     * What belongs to the session excludes others.  When etcd has another
-     * history, of which nothing is known, the session is given up, and there
-     * is none for another TTL: what others have held in the former history is
-     * over then.
+     * The keys of the session exclude other clients.  When etcd turns out to
+     * have another history, which is unknown, the session gives up its lease
+     * and requests no other one for another TTL: the locks of others in the
+     * former history have ended by then.
      */
     ngx_uint_t                   exclusive;
 
-    /* as of a lease; witness may be NULL */
+    /* see ngx_etcd_lease_t; witness may be NULL */
     void                       (*witness)(ngx_etcd_session_t *session,
                                           ngx_str_t *key, int64_t *created);
     void                       (*missing)(ngx_etcd_session_t *session,
                                           int64_t created);
 
-    /* there is a lease: another one than before, or that was adopted */
+    /* a lease was granted */
     void                       (*held)(ngx_etcd_session_t *session);
 
-    /* its deadline has moved */
+    /* the deadline of the lease has moved */
     void                       (*renewed)(ngx_etcd_session_t *session);
 
-    /* it is lost, and lease.id still what it was; another one will be held */
+    /*
+     * The lease is lost; lease.id is still that of the lost lease.  Another one
+     * will be requested.
+     */
     void                       (*lost)(ngx_etcd_session_t *session,
                                        char *reason);
     void                        *data;
 
-    /* valid while it is held */
+    /* valid in HELD */
 
     ngx_etcd_lease_t             lease;
 
@@ -93,45 +97,49 @@ struct ngx_etcd_session_s {
     Etcd__LeaseRevokeRequest     revoke;
     ngx_event_t                  timer;
     ngx_uint_t                   failures;     /* in a row */
-    uint64_t                     since;        /* when it was held */
-    int64_t                      former;       /* to be revoked; 0: none */
+    uint64_t                     since;        /* when HELD began */
+    int64_t                      former;       /* lease to be revoked; 0:
+                                                  none */
     ngx_etcd_history_listener_t  history;
-    uint64_t                     rest;         /* no lease is asked for before
-                                                  that, ngx_etcd_clock() */
+    uint64_t                     rest;         /* no lease is requested before
+                                                  this ngx_etcd_clock() */
     void                       (*ended)(void *data);
     void                        *ended_data;
     unsigned                     reported:1;
 };
 
 
-/* asks for a lease until there is one; handlers are called later */
+/* requests a lease until one is granted; handlers are called later */
 void ngx_etcd_session_start(ngx_etcd_session_t *session);
 
 /*
- * Goes on with a lease that another process has kept up to now, if it is still
- * valid by its deadline, and replaces it otherwise.  Handlers are called later;
- * held() only for another lease: the state says what it was.
+ * Continues with a lease that another process has kept up to now, if its
+ * deadline has not passed, or else replaces it.  Handlers are called later;
+ * held() is called only for another lease: see the state after this returns.
  */
 void ngx_etcd_session_adopt(ngx_etcd_session_t *session,
     ngx_etcd_lease_state_t *hold);
 
-/* while it is held: gives up the lease for another one; lost() is called */
+/* in HELD: replaces the lease by another one; lost() is called */
 void ngx_etcd_session_replace(ngx_etcd_session_t *session, char *reason);
 
-/* the same, for a lease that nothing in use depends on */
+/* the same for a lease without keys in use: not logged as a loss */
 void ngx_etcd_session_give_up(ngx_etcd_session_t *session, char *reason);
 
-/* somebody waits for a lease: a longer pause ends soon */
+/* a request waits for a lease: shortens a pause to NGX_ETCD_BACKOFF_URGENT */
 void ngx_etcd_session_hasten(ngx_etcd_session_t *session);
 
 /*
- * Revokes the lease, for good: nothing but ended() is called any more, maybe
- * before this returns, when it is gone or cannot be revoked.
+ * Revokes the lease for good.  No handler but ended() is called any more, when
+ * the lease is gone or cannot be revoked, possibly before this returns.
  */
 void ngx_etcd_session_end(ngx_etcd_session_t *session,
     void (*ended)(void *data), void *data);
 
-/* no handler is called any more; a lease lives on for who adopts it */
+/*
+ * No handler is called any more.  The lease remains in etcd for a process that
+ * adopts it.
+ */
 void ngx_etcd_session_close(ngx_etcd_session_t *session);
 
 
