@@ -13,52 +13,52 @@
 #include <ngx_etcd_siphash.h>
 
 
-#define ngx_etcd_hash_table_at(map, n)    ((n) & ((map)->nplaces - 1))
+#define ngx_etcd_hash_table_at(table, n)    ((n) & ((table)->nplaces - 1))
 
 
-static ngx_int_t ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *map);
-static void ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *map, ngx_str_t *str,
-    uint32_t hash);
+static ngx_int_t ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table);
+static void ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *table,
+    ngx_str_t *str, uint32_t hash);
 
 
 void
-ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *map, ngx_log_t *log)
+ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *table, ngx_log_t *log)
 {
-    ngx_memzero(map, sizeof(ngx_etcd_hash_table_t));
+    ngx_memzero(table, sizeof(ngx_etcd_hash_table_t));
 
-    map->log = log;
+    table->log = log;
 }
 
 
 void
-ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *map)
+ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *table)
 {
-    if (map->nplaces != 0) {
-        ngx_free(map->places);
+    if (table->nplaces != 0) {
+        ngx_free(table->places);
     }
 
-    ngx_etcd_hash_table_init(map, map->log);
+    ngx_etcd_hash_table_init(table, table->log);
 }
 
 
 void *
-ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *map, ngx_str_t *str)
+ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *table, ngx_str_t *str)
 {
     uint32_t                      hash;
     ngx_uint_t                    i;
     ngx_etcd_hash_table_place_t  *place;
 
-    if (map->nplaces == 0) {
+    if (table->nplaces == 0) {
         return NULL;
     }
 
     hash = ngx_etcd_siphash(str);
 
-    for (i = ngx_etcd_hash_table_at(map, hash);
+    for (i = ngx_etcd_hash_table_at(table, hash);
          /* void */ ;
-         i = ngx_etcd_hash_table_at(map, i + 1))
+         i = ngx_etcd_hash_table_at(table, i + 1))
     {
-        place = &map->places[i];
+        place = &table->places[i];
 
         if (place->str == NULL) {
             return NULL;
@@ -75,27 +75,28 @@ ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *map, ngx_str_t *str)
 
 
 ngx_int_t
-ngx_etcd_hash_table_insert(ngx_etcd_hash_table_t *map, ngx_str_t *str)
+ngx_etcd_hash_table_insert(ngx_etcd_hash_table_t *table, ngx_str_t *str)
 {
-    if (map->n >= map->nplaces / 4 * 3
-        && ngx_etcd_hash_table_grow(map) != NGX_OK)
+    if (table->n >= table->nplaces / 4 * 3
+        && ngx_etcd_hash_table_grow(table) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    ngx_etcd_hash_table_put(map, str, ngx_etcd_siphash(str));
-    map->n++;
+    ngx_etcd_hash_table_put(table, str, ngx_etcd_siphash(str));
+    table->n++;
 
     return NGX_OK;
 }
 
 
 void *
-ngx_etcd_hash_table_add(ngx_etcd_hash_table_t *map, ngx_str_t *str, size_t size)
+ngx_etcd_hash_table_add(ngx_etcd_hash_table_t *table, ngx_str_t *str,
+    size_t size)
 {
     ngx_str_t  *object;
 
-    object = ngx_calloc(size + str->len, map->log);
+    object = ngx_calloc(size + str->len, table->log);
     if (object == NULL) {
         return NULL;
     }
@@ -104,7 +105,7 @@ ngx_etcd_hash_table_add(ngx_etcd_hash_table_t *map, ngx_str_t *str, size_t size)
     object->data = (u_char *) object + size;
     ngx_memcpy(object->data, str->data, str->len);
 
-    if (ngx_etcd_hash_table_insert(map, object) != NGX_OK) {
+    if (ngx_etcd_hash_table_insert(table, object) != NGX_OK) {
         ngx_free(object);
         return NULL;
     }
@@ -114,10 +115,10 @@ ngx_etcd_hash_table_add(ngx_etcd_hash_table_t *map, ngx_str_t *str, size_t size)
 
 
 ngx_int_t
-ngx_etcd_hash_table_reserve(ngx_etcd_hash_table_t *map, ngx_uint_t n)
+ngx_etcd_hash_table_reserve(ngx_etcd_hash_table_t *table, ngx_uint_t n)
 {
-    while (map->n + n > map->nplaces / 4 * 3) {
-        if (ngx_etcd_hash_table_grow(map) != NGX_OK) {
+    while (table->n + n > table->nplaces / 4 * 3) {
+        if (ngx_etcd_hash_table_grow(table) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -127,16 +128,16 @@ ngx_etcd_hash_table_reserve(ngx_etcd_hash_table_t *map, ngx_uint_t n)
 
 
 void
-ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *map, ngx_str_t *str)
+ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *table, ngx_str_t *str)
 {
     ngx_uint_t                    i, j, home;
     ngx_etcd_hash_table_place_t  *places;
 
-    places = map->places;
-    i = ngx_etcd_hash_table_at(map, ngx_etcd_siphash(str));
+    places = table->places;
+    i = ngx_etcd_hash_table_at(table, ngx_etcd_siphash(str));
 
     while (places[i].str != str) {
-        i = ngx_etcd_hash_table_at(map, i + 1);
+        i = ngx_etcd_hash_table_at(table, i + 1);
     }
 
     /*
@@ -144,51 +145,50 @@ ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *map, ngx_str_t *str)
      * then fills the gap that this leaves
      */
 
-    for (j = ngx_etcd_hash_table_at(map, i + 1);
+    for (j = ngx_etcd_hash_table_at(table, i + 1);
          places[j].str != NULL;
-         j = ngx_etcd_hash_table_at(map, j + 1))
+         j = ngx_etcd_hash_table_at(table, j + 1))
     {
         home = places[j].hash;
 
-        if (ngx_etcd_hash_table_at(map,
-                                   j - home) >= ngx_etcd_hash_table_at(map,
-                                                                       j - i)) {
+        if (ngx_etcd_hash_table_at(table, j - home)
+            >= ngx_etcd_hash_table_at(table, j - i))
+        {
             places[i] = places[j];
             i = j;
         }
     }
 
     places[i].str = NULL;
-    map->n--;
+    table->n--;
 }
 
 
 static ngx_int_t
-ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *map)
+ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table)
 {
     ngx_uint_t                    i, n;
     ngx_etcd_hash_table_place_t  *places, *old;
 
-    if (ngx_etcd_siphash_init(map->log) != NGX_OK) {
+    if (ngx_etcd_siphash_init(table->log) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    n = map->nplaces;
-    old = map->places;
+    n = table->nplaces;
+    old = table->places;
 
-    places = ngx_calloc(ngx_max(n * 2,
-                                16) * sizeof(ngx_etcd_hash_table_place_t),
-                        map->log);
+    places = ngx_calloc(ngx_max(n * 2, 16)
+                        * sizeof(ngx_etcd_hash_table_place_t), table->log);
     if (places == NULL) {
         return NGX_ERROR;
     }
 
-    map->places = places;
-    map->nplaces = ngx_max(n * 2, 16);
+    table->places = places;
+    table->nplaces = ngx_max(n * 2, 16);
 
     for (i = 0; i < n; i++) {
         if (old[i].str != NULL) {
-            ngx_etcd_hash_table_put(map, old[i].str, old[i].hash);
+            ngx_etcd_hash_table_put(table, old[i].str, old[i].hash);
         }
     }
 
@@ -201,17 +201,17 @@ ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *map)
 
 
 static void
-ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *map, ngx_str_t *str,
+ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *table, ngx_str_t *str,
     uint32_t hash)
 {
     ngx_uint_t  i;
 
-    i = ngx_etcd_hash_table_at(map, hash);
+    i = ngx_etcd_hash_table_at(table, hash);
 
-    while (map->places[i].str != NULL) {
-        i = ngx_etcd_hash_table_at(map, i + 1);
+    while (table->places[i].str != NULL) {
+        i = ngx_etcd_hash_table_at(table, i + 1);
     }
 
-    map->places[i].str = str;
-    map->places[i].hash = hash;
+    table->places[i].str = str;
+    table->places[i].hash = hash;
 }

@@ -30,16 +30,16 @@ typedef struct {
 } ngx_etcd_hash_table_t;
 
 
-void ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *map, ngx_log_t *log);
+void ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *table, ngx_log_t *log);
 
 /* the objects remain, their owner is the caller */
-void ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *map);
+void ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *table);
 
 /* returns NULL if there is no such object */
-void *ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *map, ngx_str_t *str);
+void *ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *table, ngx_str_t *str);
 
 /* The key must be new.  NGX_ERROR: no memory. */
-ngx_int_t ngx_etcd_hash_table_insert(ngx_etcd_hash_table_t *map,
+ngx_int_t ngx_etcd_hash_table_insert(ngx_etcd_hash_table_t *table,
     ngx_str_t *str);
 
 /*
@@ -48,17 +48,18 @@ ngx_int_t ngx_etcd_hash_table_insert(ngx_etcd_hash_table_t *map,
  * behind the object.  The caller frees the object with ngx_free() after its
  * removal.
  */
-void *ngx_etcd_hash_table_add(ngx_etcd_hash_table_t *map, ngx_str_t *str,
+void *ngx_etcd_hash_table_add(ngx_etcd_hash_table_t *table, ngx_str_t *str,
     size_t size);
 
 /*
  * Makes room: the next n insertions neither fail nor take time for growth.
  * NGX_ERROR: no memory.
  */
-ngx_int_t ngx_etcd_hash_table_reserve(ngx_etcd_hash_table_t *map, ngx_uint_t n);
+ngx_int_t ngx_etcd_hash_table_reserve(ngx_etcd_hash_table_t *table,
+    ngx_uint_t n);
 
 /* the object must be in the table, and is not freed */
-void ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *map, ngx_str_t *str);
+void ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *table, ngx_str_t *str);
 
 
 #endif /* _NGX_ETCD_HASH_TABLE_H_INCLUDED_ */

@@ -65,7 +65,8 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_etcd_walk_t         walk;
     ngx_etcd_hash_table_t  *keys;
 
-    keys = (index->mirror != NULL) ? &index->mirror->entries.map : &index->keys;
+    keys = (index->mirror != NULL) ? &index->mirror->entries.table
+                                   : &index->keys;
 
     ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
 

@@ -280,7 +280,7 @@ ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
 
     mirror = watch->data;
 
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, mirror->entries.map.log, 0,
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, mirror->entries.table.log, 0,
                    "etcd mirror \"%V\": listed at revision %L, %ui keys",
                    &watch->prefix, revision, mirror->entries.n);
 
@@ -382,7 +382,7 @@ ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
     if (mirror->reported != NGX_ETCD_GRPC_OK) {
         mirror->reported = NGX_ETCD_GRPC_OK;
 
-        ngx_log_error(NGX_LOG_NOTICE, mirror->entries.map.log, 0,
+        ngx_log_error(NGX_LOG_NOTICE, mirror->entries.table.log, 0,
                       "%V: %s \"%V\" can be read again", &mirror->name,
                       mirror->watch.exact ? "key" : "prefix",
                       &mirror->watch.prefix);
@@ -412,7 +412,7 @@ ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
         level = NGX_LOG_DEBUG;
     }
 
-    ngx_log_error(level, mirror->entries.map.log, 0,
+    ngx_log_error(level, mirror->entries.table.log, 0,
                   "%V: %s \"%V\" cannot be read: %s: %V", &mirror->name,
                   mirror->watch.exact ? "key" : "prefix",
                   &mirror->watch.prefix, ngx_etcd_grpc_status_name(status),

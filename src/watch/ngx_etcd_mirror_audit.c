@@ -77,7 +77,7 @@ ngx_etcd_mirror_audit_start(ngx_etcd_mirror_audit_t *audit)
 
     timer->handler = ngx_etcd_mirror_audit_timer;
     timer->data = audit;
-    timer->log = audit->entries->map.log;
+    timer->log = audit->entries->table.log;
     timer->cancelable = 1;
 
     ngx_etcd_mirror_audit_schedule(audit);
@@ -188,7 +188,7 @@ ngx_etcd_mirror_audit_run(ngx_etcd_mirror_audit_t *audit)
     ngx_pool_t                   *pool;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    pool = ngx_create_pool(1024, audit->entries->map.log);
+    pool = ngx_create_pool(1024, audit->entries->table.log);
     if (pool == NULL) {
         return NULL;
     }
@@ -248,7 +248,7 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
     }
 
     if (run->revision <= 0) {
-        ngx_log_error(NGX_LOG_INFO, audit->entries->map.log, 0,
+        ngx_log_error(NGX_LOG_INFO, audit->entries->table.log, 0,
                       "%V: no audit: %s: %V", audit->name,
                       ngx_etcd_grpc_status_name(status), text);
 
@@ -282,7 +282,7 @@ ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
         && (audit->watch->stream->cluster->proved < run->asked
             || audit->watch->stream->reached < run->revision))
     {
-        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->entries->map.log, 0,
+        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->entries->table.log, 0,
                        "etcd mirror \"%V\": audit put off, nothing proves "
                        "that the watch has passed revision %L",
                        &audit->watch->prefix, run->revision);
@@ -367,7 +367,7 @@ ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
     if (status != NGX_ETCD_GRPC_OK
         || !ngx_etcd_mirror_audit_undisturbed(audit))
     {
-        ngx_log_error(NGX_LOG_INFO, audit->entries->map.log, 0,
+        ngx_log_error(NGX_LOG_INFO, audit->entries->table.log, 0,
                       "%V: audit at revision %L was not completed: %s: %V",
                       audit->name, run->revision,
                       ngx_etcd_grpc_status_name(status), text);
@@ -383,7 +383,7 @@ ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
         return;
     }
 
-    ngx_log_error(NGX_LOG_INFO, audit->entries->map.log, 0,
+    ngx_log_error(NGX_LOG_INFO, audit->entries->table.log, 0,
                   "%V: audit at revision %L found nothing", audit->name,
                   run->revision);
 
@@ -474,7 +474,7 @@ ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit)
     run = audit->run;
     cluster = audit->watch->stream->cluster;
 
-    ngx_log_error(NGX_LOG_WARN, audit->entries->map.log, 0,
+    ngx_log_error(NGX_LOG_WARN, audit->entries->table.log, 0,
                   "%V: %s \"%V\": %ui keys were not what etcd had at revision "
                   "%L, first \"%V\", reading all again", audit->name,
                   audit->watch->exact ? "key" : "prefix",

@@ -39,7 +39,7 @@ ngx_etcd_mirror_entry_init(ngx_etcd_mirror_entries_t *entries, ngx_log_t *log)
         entries->entry_size = sizeof(ngx_etcd_mirror_entry_t);
     }
 
-    ngx_etcd_hash_table_init(&entries->map, log);
+    ngx_etcd_hash_table_init(&entries->table, log);
     ngx_queue_init(&entries->queue);
     ngx_rbtree_init(&entries->tree, &entries->sentinel,
                     ngx_etcd_mirror_entry_insert);
@@ -62,14 +62,14 @@ ngx_etcd_mirror_entry_done(ngx_etcd_mirror_entries_t *entries)
 
     entries->n = 0;
 
-    ngx_etcd_hash_table_done(&entries->map);
+    ngx_etcd_hash_table_done(&entries->table);
 }
 
 
 ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_entry_find(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
 {
-    return ngx_etcd_hash_table_find(&entries->map, key);
+    return ngx_etcd_hash_table_find(&entries->table, key);
 }
 
 
@@ -81,7 +81,7 @@ ngx_etcd_mirror_entry_create(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
 
     size = ngx_etcd_mirror_entry_size(entries, key);
 
-    entry = ngx_etcd_hash_table_add(&entries->map, key, size - key->len);
+    entry = ngx_etcd_hash_table_add(&entries->table, key, size - key->len);
     if (entry == NULL) {
         return NULL;
     }
@@ -118,7 +118,7 @@ ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_entries_t *entries,
     entries->size -= ngx_etcd_mirror_entry_size(entries, &entry->key);
 
     ngx_queue_remove(&entry->queue);
-    ngx_etcd_hash_table_remove(&entries->map, &entry->key);
+    ngx_etcd_hash_table_remove(&entries->table, &entry->key);
 }
 
 
@@ -142,7 +142,7 @@ ngx_etcd_mirror_entry_value(ngx_etcd_mirror_entries_t *entries,
     ProtobufCBinaryData *bytes, ngx_str_t *value)
 {
     value->len = ngx_min(bytes->len, entries->keep);
-    value->data = ngx_alloc(value->len + 1, entries->map.log);
+    value->data = ngx_alloc(value->len + 1, entries->table.log);
 
     if (value->data == NULL) {
         return NGX_ERROR;

@@ -70,7 +70,7 @@ typedef struct {
 
     /* read-only for the owner */
 
-    ngx_etcd_hash_table_t        map;          /* by key */
+    ngx_etcd_hash_table_t        table;        /* by key */
     ngx_uint_t                   n;            /* number of entries, counted by
                                                   the owner */
     size_t                       size;         /* bytes of memory of all
