@@ -11,7 +11,7 @@
 #include <ngx_etcd_backoff.h>
 
 
-static void ngx_etcd_channel_init_link(ngx_etcd_channel_t *channel,
+static void ngx_etcd_channel_init_subchannel(ngx_etcd_channel_t *channel,
     ngx_etcd_subchannel_t *subchannel);
 static void ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel);
 static ngx_uint_t ngx_etcd_channel_held(ngx_etcd_channel_t *channel);
@@ -47,8 +47,8 @@ ngx_etcd_channel_init(ngx_etcd_channel_t *channel, ngx_etcd_cluster_t *cluster,
     channel->subchannel = &channel->subchannels[0];
     channel->spare = &channel->subchannels[1];
 
-    ngx_etcd_channel_init_link(channel, channel->subchannel);
-    ngx_etcd_channel_init_link(channel, channel->spare);
+    ngx_etcd_channel_init_subchannel(channel, channel->subchannel);
+    ngx_etcd_channel_init_subchannel(channel, channel->spare);
 
     channel->timer.handler = ngx_etcd_channel_timer;
     channel->timer.data = channel;
@@ -65,7 +65,7 @@ ngx_etcd_channel_init(ngx_etcd_channel_t *channel, ngx_etcd_cluster_t *cluster,
 
 
 static void
-ngx_etcd_channel_init_link(ngx_etcd_channel_t *channel,
+ngx_etcd_channel_init_subchannel(ngx_etcd_channel_t *channel,
     ngx_etcd_subchannel_t *subchannel)
 {
     subchannel->cluster = channel->cluster;

@@ -52,8 +52,8 @@ typedef struct {
     ngx_etcd_unary_t             unary;
     ngx_etcd_txn_batch_t        *batch;
     ngx_queue_t                  queue;
-    ngx_queue_t                  steps;
-    ngx_uint_t                   nsteps;
+    ngx_queue_t                  ops;
+    ngx_uint_t                   nops;
     ngx_pool_t                  *pool;
     Etcd__TxnRequest             request;      /* of several ops */
     Etcd__RequestOp             *failure[1];   /* of the request */
@@ -61,23 +61,23 @@ typedef struct {
 
 
 static void ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *step);
+    ngx_etcd_txn_op_t *op);
 static void ngx_etcd_txn_batch_flush(ngx_event_t *ev);
 static ngx_uint_t ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch,
-    ngx_queue_t *steps);
+    ngx_queue_t *ops);
 static ngx_uint_t ngx_etcd_txn_batch_blocked(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *step);
+    ngx_etcd_txn_op_t *op);
 static ngx_int_t ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch);
 static Etcd__TxnRequest *ngx_etcd_txn_batch_request(
     ngx_etcd_txn_batch_call_t *call);
 static void ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *step);
+    ngx_etcd_txn_op_t *op);
 static void ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *step);
+    ngx_etcd_txn_op_t *op);
 static void ngx_etcd_txn_batch_remove(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *step);
+    ngx_etcd_txn_op_t *op);
 static void ngx_etcd_txn_batch_compare(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *step);
+    ngx_etcd_txn_op_t *op);
 static void ngx_etcd_txn_batch_answer(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
     ngx_pool_t *pool);
@@ -94,7 +94,7 @@ static void ngx_etcd_txn_batch_alone(Etcd__TxnResponse *response,
     ngx_etcd_txn_batch_outcome_t *outcome);
 static void ngx_etcd_txn_batch_nested(Etcd__NestedTxnResponse *response,
     ngx_etcd_txn_batch_outcome_t *outcome);
-static void ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *step,
+static void ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *op,
     ngx_etcd_txn_batch_outcome_t *outcome, int64_t revision);
 
 
@@ -106,7 +106,7 @@ ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
 
     batch->cluster = cluster;
 
-    ngx_queue_init(&batch->steps);
+    ngx_queue_init(&batch->ops);
     ngx_queue_init(&batch->calls);
 
     batch->post.handler = ngx_etcd_txn_batch_flush;
@@ -144,15 +144,15 @@ ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch)
         ngx_destroy_pool(call->pool);
     }
 
-    ngx_queue_init(&batch->steps);
+    ngx_queue_init(&batch->ops);
     batch->ncalls = 0;
 }
 
 
 void
-ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
+ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
 {
-    ngx_etcd_txn_batch_insert(batch, step);
+    ngx_etcd_txn_batch_insert(batch, op);
 
     ngx_post_event(&batch->post, &ngx_posted_events);
 }
@@ -160,9 +160,9 @@ ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
 
 void
 ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *step)
+    ngx_etcd_txn_op_t *op)
 {
-    ngx_etcd_txn_batch_insert(batch, step);
+    ngx_etcd_txn_batch_insert(batch, op);
 
     if (!batch->timer.timer_set) {
         ngx_add_timer(&batch->timer, NGX_ETCD_TXN_BATCH_LAZY);
@@ -171,27 +171,27 @@ ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
 
 
 static void
-ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
+ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
 {
-    step->alone = 0;
-    step->waiting = 1;
-    step->unknown = 0;
+    op->alone = 0;
+    op->waiting = 1;
+    op->unknown = 0;
 
-    ngx_queue_insert_tail(&batch->steps, &step->queue);
+    ngx_queue_insert_tail(&batch->ops, &op->queue);
 }
 
 
 ngx_int_t
-ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *step)
+ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *op)
 {
     /* etcd may have processed an op that is sent again, alone */
 
-    if (!step->waiting || step->alone) {
+    if (!op->waiting || op->alone) {
         return NGX_DECLINED;
     }
 
-    step->waiting = 0;
-    ngx_queue_remove(&step->queue);
+    op->waiting = 0;
+    ngx_queue_remove(&op->queue);
 
     return NGX_OK;
 }
@@ -204,7 +204,7 @@ ngx_etcd_txn_batch_flush(ngx_event_t *ev)
 
     batch = ev->data;
 
-    while (!ngx_queue_empty(&batch->steps)
+    while (!ngx_queue_empty(&batch->ops)
            && batch->ncalls < NGX_ETCD_TXN_BATCH_CALLS)
     {
         if (ngx_etcd_txn_batch_send(batch) != NGX_OK) {
@@ -235,10 +235,10 @@ ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch)
     call->batch = batch;
     call->pool = pool;
 
-    ngx_queue_init(&call->steps);
-    call->nsteps = ngx_etcd_txn_batch_take(batch, &call->steps);
+    ngx_queue_init(&call->ops);
+    call->nops = ngx_etcd_txn_batch_take(batch, &call->ops);
 
-    if (call->nsteps == 0) {
+    if (call->nops == 0) {
         goto failed;
     }
 
@@ -285,36 +285,36 @@ failed:
 /* takes as many ops as a Txn may have; an op with "alone" set goes alone */
 
 static ngx_uint_t
-ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *steps)
+ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *ops)
 {
     ngx_uint_t          n;
     ngx_queue_t        *q, *next;
-    ngx_etcd_txn_op_t  *step;
+    ngx_etcd_txn_op_t  *op;
 
     n = 0;
 
-    for (q = ngx_queue_head(&batch->steps);
-         q != ngx_queue_sentinel(&batch->steps) && n < NGX_ETCD_TXN_BATCH_STEPS;
+    for (q = ngx_queue_head(&batch->ops);
+         q != ngx_queue_sentinel(&batch->ops) && n < NGX_ETCD_TXN_BATCH_OPS;
          q = next)
     {
         next = ngx_queue_next(q);
-        step = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
+        op = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
-        if (step->alone && n != 0) {
+        if (op->alone && n != 0) {
             break;
         }
 
-        if (ngx_etcd_txn_batch_blocked(batch, step)) {
+        if (ngx_etcd_txn_batch_blocked(batch, op)) {
             continue;
         }
 
         ngx_queue_remove(q);
-        ngx_queue_insert_tail(steps, q);
+        ngx_queue_insert_tail(ops, q);
 
-        step->waiting = 0;
+        op->waiting = 0;
         n++;
 
-        if (step->alone) {
+        if (op->alone) {
             break;
         }
     }
@@ -329,14 +329,14 @@ ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *steps)
  */
 
 static ngx_uint_t
-ngx_etcd_txn_batch_blocked(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
+ngx_etcd_txn_batch_blocked(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
 {
     ngx_str_t                  *key;
     ngx_queue_t                *q, *s;
     ngx_etcd_txn_op_t          *other;
     ngx_etcd_txn_batch_call_t  *call;
 
-    if (step->lease == 0) {
+    if (op->lease == 0) {
         return 0;
     }
 
@@ -346,16 +346,16 @@ ngx_etcd_txn_batch_blocked(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *step)
     {
         call = ngx_queue_data(q, ngx_etcd_txn_batch_call_t, queue);
 
-        for (s = ngx_queue_head(&call->steps);
-             s != ngx_queue_sentinel(&call->steps);
+        for (s = ngx_queue_head(&call->ops);
+             s != ngx_queue_sentinel(&call->ops);
              s = ngx_queue_next(s))
         {
             other = ngx_queue_data(s, ngx_etcd_txn_op_t, queue);
             key = &other->key;
 
             if (other->lease == 0
-                && key->len > step->from.len
-                && ngx_memcmp(key->data, step->from.data, step->from.len) == 0)
+                && key->len > op->from.len
+                && ngx_memcmp(key->data, op->from.data, op->from.len) == 0)
             {
                 return 1;
             }
@@ -375,8 +375,8 @@ ngx_etcd_txn_batch_request(ngx_etcd_txn_batch_call_t *call)
     ngx_etcd_txn_batch_part_t  *parts;
 
     parts = ngx_pcalloc(call->pool,
-                        sizeof(ngx_etcd_txn_batch_part_t) * call->nsteps);
-    ops = ngx_palloc(call->pool, sizeof(Etcd__RequestOp *) * call->nsteps);
+                        sizeof(ngx_etcd_txn_batch_part_t) * call->nops);
+    ops = ngx_palloc(call->pool, sizeof(Etcd__RequestOp *) * call->nops);
 
     if (parts == NULL || ops == NULL) {
         return NULL;
@@ -384,8 +384,8 @@ ngx_etcd_txn_batch_request(ngx_etcd_txn_batch_call_t *call)
 
     i = 0;
 
-    for (q = ngx_queue_head(&call->steps);
-         q != ngx_queue_sentinel(&call->steps);
+    for (q = ngx_queue_head(&call->ops);
+         q != ngx_queue_sentinel(&call->ops);
          q = ngx_queue_next(q))
     {
         ngx_etcd_txn_batch_part(&parts[i],
@@ -404,14 +404,14 @@ ngx_etcd_txn_batch_request(ngx_etcd_txn_batch_call_t *call)
         i++;
     }
 
-    if (call->nsteps == 1) {
+    if (call->nops == 1) {
         return &parts[0].txn;
     }
 
     etcd__txn_request__init(&call->request);
 
     call->request.success = ops;
-    call->request.n_success = call->nsteps;
+    call->request.n_success = call->nops;
 
     /*
      * etcd with a full database rejects puts, but does not find them in nested
@@ -430,7 +430,7 @@ ngx_etcd_txn_batch_request(ngx_etcd_txn_batch_call_t *call)
 
 static void
 ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *step)
+    ngx_etcd_txn_op_t *op)
 {
     etcd__txn_request__init(&part->txn);
     etcd__request_op__init(&part->write_op);
@@ -439,23 +439,23 @@ ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
     part->txn.success = part->success;
     part->txn.n_success = 1;
 
-    if (step->lease != 0) {
-        ngx_etcd_txn_batch_compare(part, step);
-        ngx_etcd_txn_batch_put(part, step);
+    if (op->lease != 0) {
+        ngx_etcd_txn_batch_compare(part, op);
+        ngx_etcd_txn_batch_put(part, op);
         return;
     }
 
-    if (step->created != 0 || step->latest != 0) {
-        ngx_etcd_txn_batch_compare(part, step);
+    if (op->created != 0 || op->latest != 0) {
+        ngx_etcd_txn_batch_compare(part, op);
     }
 
-    ngx_etcd_txn_batch_remove(part, step);
+    ngx_etcd_txn_batch_remove(part, op);
 }
 
 
 static void
 ngx_etcd_txn_batch_compare(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *step)
+    ngx_etcd_txn_op_t *op)
 {
     Etcd__Compare  *compare;
 
@@ -464,14 +464,14 @@ ngx_etcd_txn_batch_compare(ngx_etcd_txn_batch_part_t *part,
 
     compare->result = ETCD__COMPARE__COMPARE_RESULT__EQUAL;
     compare->target = ETCD__COMPARE__COMPARE_TARGET__CREATE;
-    compare->key.data = step->key.data;
-    compare->key.len = step->key.len;
+    compare->key.data = op->key.data;
+    compare->key.len = op->key.len;
     compare->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
-    compare->create_revision = step->lease ? 0 : step->created;
+    compare->create_revision = op->lease ? 0 : op->created;
 
-    if (step->lease == 0 && step->created == 0) {
+    if (op->lease == 0 && op->created == 0) {
         compare->result = ETCD__COMPARE__COMPARE_RESULT__LESS;
-        compare->create_revision = step->latest + 1;
+        compare->create_revision = op->latest + 1;
     }
 
     part->compares[0] = compare;
@@ -481,23 +481,23 @@ ngx_etcd_txn_batch_compare(ngx_etcd_txn_batch_part_t *part,
 
 
 static void
-ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *step)
+ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *op)
 {
     etcd__put_request__init(&part->put);
 
-    part->put.key.data = step->key.data;
-    part->put.key.len = step->key.len;
-    part->put.lease = step->lease;
+    part->put.key.data = op->key.data;
+    part->put.key.len = op->key.len;
+    part->put.lease = op->lease;
 
     part->write_op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
     part->write_op.request_put = &part->put;
 
     etcd__range_request__init(&part->count);
 
-    part->count.key.data = step->from.data;
-    part->count.key.len = step->from.len;
-    part->count.range_end.data = step->to.data;
-    part->count.range_end.len = step->to.len;
+    part->count.key.data = op->from.data;
+    part->count.key.len = op->from.len;
+    part->count.range_end.data = op->to.data;
+    part->count.range_end.len = op->to.len;
     part->count.count_only = 1;
 
     etcd__request_op__init(&part->count_op);
@@ -510,8 +510,8 @@ ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *step)
 
     etcd__range_request__init(&part->read);
 
-    part->read.key.data = step->key.data;
-    part->read.key.len = step->key.len;
+    part->read.key.data = op->key.data;
+    part->read.key.len = op->key.len;
 
     etcd__request_op__init(&part->read_op);
 
@@ -526,12 +526,12 @@ ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *step)
 
 static void
 ngx_etcd_txn_batch_remove(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *step)
+    ngx_etcd_txn_op_t *op)
 {
     etcd__delete_range_request__init(&part->remove);
 
-    part->remove.key.data = step->key.data;
-    part->remove.key.len = step->key.len;
+    part->remove.key.data = op->key.data;
+    part->remove.key.len = op->key.len;
 
     part->write_op.request_case =
                                 ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
@@ -564,7 +564,7 @@ ngx_etcd_txn_batch_answer(ngx_etcd_unary_t *unary,
 
     if (status != NGX_ETCD_GRPC_OK
         && !ngx_etcd_backoff_retriable(status)
-        && call->nsteps > 1)
+        && call->nops > 1)
     {
         ngx_etcd_txn_batch_split(call, status, text);
 
@@ -588,28 +588,28 @@ ngx_etcd_txn_batch_split(ngx_etcd_txn_batch_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
     ngx_queue_t           *q, *prev;
-    ngx_etcd_txn_op_t     *step;
+    ngx_etcd_txn_op_t     *op;
     ngx_etcd_txn_batch_t  *batch;
 
     batch = call->batch;
 
-    for (q = ngx_queue_last(&call->steps);
-         q != ngx_queue_sentinel(&call->steps);
+    for (q = ngx_queue_last(&call->ops);
+         q != ngx_queue_sentinel(&call->ops);
          q = prev)
     {
         prev = ngx_queue_prev(q);
-        step = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
+        op = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
-        if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && step->lease != 0) {
+        if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && op->lease != 0) {
             continue;
         }
 
         ngx_queue_remove(q);
-        ngx_queue_insert_head(&batch->steps, q);
+        ngx_queue_insert_head(&batch->ops, q);
 
-        step->waiting = 1;
-        step->alone = 1;
-        step->unknown |= ngx_etcd_txn_batch_unknown(call);
+        op->waiting = 1;
+        op->alone = 1;
+        op->unknown |= ngx_etcd_txn_batch_unknown(call);
     }
 
     ngx_etcd_txn_batch_end(call, status, text, NULL);
@@ -623,7 +623,7 @@ ngx_etcd_txn_batch_end(ngx_etcd_txn_batch_call_t *call,
     int64_t                        revision;
     ngx_uint_t                     i, n;
     ngx_queue_t                   *q;
-    ngx_etcd_txn_op_t             *step;
+    ngx_etcd_txn_op_t             *op;
     ngx_etcd_txn_batch_t          *batch;
     ngx_etcd_txn_batch_outcome_t   outcome;
 
@@ -632,30 +632,30 @@ ngx_etcd_txn_batch_end(ngx_etcd_txn_batch_call_t *call,
     ngx_queue_remove(&call->queue);
     batch->ncalls--;
 
-    n = call->nsteps;
+    n = call->nops;
     revision = (status == NGX_ETCD_GRPC_OK && response != NULL)
                ? response->header->revision : 0;
 
-    for (i = 0; !ngx_queue_empty(&call->steps); i++) {
-        q = ngx_queue_head(&call->steps);
+    for (i = 0; !ngx_queue_empty(&call->ops); i++) {
+        q = ngx_queue_head(&call->ops);
         ngx_queue_remove(q);
 
-        step = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
+        op = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
-        step->unknown |= ngx_etcd_txn_batch_unknown(call);
+        op->unknown |= ngx_etcd_txn_batch_unknown(call);
 
         if (revision != 0
             && ngx_etcd_txn_batch_outcome(response, i, n, &outcome) == NGX_OK)
         {
-            ngx_etcd_txn_batch_result(step, &outcome, revision);
+            ngx_etcd_txn_batch_result(op, &outcome, revision);
         }
 
-        step->done(step, status, text);
+        op->done(op, status, text);
     }
 
     ngx_destroy_pool(call->pool);
 
-    if (!ngx_queue_empty(&batch->steps)) {
+    if (!ngx_queue_empty(&batch->ops)) {
         ngx_post_event(&batch->post, &ngx_posted_events);
     }
 }
@@ -669,7 +669,7 @@ ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,
 {
     ngx_uint_t                     i;
     ngx_queue_t                   *q;
-    ngx_etcd_txn_op_t             *step;
+    ngx_etcd_txn_op_t             *op;
     ngx_etcd_txn_batch_outcome_t   outcome;
 
     if (response->header == NULL || response->header->revision <= 0) {
@@ -678,19 +678,19 @@ ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,
 
     i = 0;
 
-    for (q = ngx_queue_head(&call->steps);
-         q != ngx_queue_sentinel(&call->steps);
+    for (q = ngx_queue_head(&call->ops);
+         q != ngx_queue_sentinel(&call->ops);
          q = ngx_queue_next(q))
     {
-        step = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
+        op = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
-        if (ngx_etcd_txn_batch_outcome(response, i++, call->nsteps, &outcome)
+        if (ngx_etcd_txn_batch_outcome(response, i++, call->nops, &outcome)
             != NGX_OK)
         {
             return 0;
         }
 
-        if (step->lease != 0 && outcome.range == NULL) {
+        if (op->lease != 0 && outcome.range == NULL) {
             return 0;
         }
     }
@@ -773,28 +773,28 @@ ngx_etcd_txn_batch_nested(Etcd__NestedTxnResponse *response,
 
 
 static void
-ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *step,
+ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *op,
     ngx_etcd_txn_batch_outcome_t *outcome, int64_t revision)
 {
     Etcd__RangeResponse  *range;
 
-    step->revision = revision;
-    step->found = 0;
-    step->count = 0;
+    op->revision = revision;
+    op->found = 0;
+    op->count = 0;
 
-    if (step->lease == 0) {
+    if (op->lease == 0) {
         return;
     }
 
     range = outcome->range;
 
     if (outcome->succeeded) {
-        step->found = revision;
-        step->count = range->count;
+        op->found = revision;
+        op->count = range->count;
         return;
     }
 
-    if (range->n_kvs != 0 && range->kvs[0]->lease == step->lease) {
-        step->found = range->kvs[0]->create_revision;
+    if (range->n_kvs != 0 && range->kvs[0]->lease == op->lease) {
+        op->found = range->kvs[0]->create_revision;
     }
 }

@@ -22,7 +22,7 @@
 
 /* ops of one Txn: etcd takes 128 operations, nested ones included */
 
-#define NGX_ETCD_TXN_BATCH_STEPS  64
+#define NGX_ETCD_TXN_BATCH_OPS  64
 
 #define NGX_ETCD_TXN_BATCH_CALLS 3      /* unanswered at a time */
 
@@ -57,7 +57,7 @@ struct ngx_etcd_txn_op_s {
                                                   may have; 0: any */
 
     /* called once; the op may be added again, or freed, in here */
-    void                       (*done)(ngx_etcd_txn_op_t *step,
+    void                       (*done)(ngx_etcd_txn_op_t *op,
                                        ngx_etcd_grpc_status_e status,
                                        ngx_str_t *text);
     void                        *data;
@@ -83,7 +83,7 @@ struct ngx_etcd_txn_op_s {
 
 struct ngx_etcd_txn_batch_s {
     ngx_etcd_cluster_t          *cluster;
-    ngx_queue_t                  steps;        /* to be sent, in order */
+    ngx_queue_t                  ops;          /* to be sent, in order */
     ngx_queue_t                  calls;        /* unanswered */
     ngx_uint_t                   ncalls;
     ngx_event_t                  post;
@@ -106,17 +106,17 @@ void ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch);
  * the put are done before it.
  */
 void ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *step);
+    ngx_etcd_txn_op_t *op);
 
 /* likewise, but the op waits up to _LAZY ms for others to be sent with */
 void ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *step);
+    ngx_etcd_txn_op_t *op);
 
 /* NGX_OK: the op was not sent and is removed; NGX_DECLINED: it was sent */
-ngx_int_t ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *step);
+ngx_int_t ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *op);
 
 /* 1 if the op is not sent yet */
-#define ngx_etcd_txn_op_waiting(step)  ((step)->waiting)
+#define ngx_etcd_txn_op_waiting(op)  ((op)->waiting)
 
 
 #endif /* _NGX_ETCD_TXN_BATCH_H_INCLUDED_ */

@@ -29,7 +29,7 @@ static void ngx_etcd_mutex_deleted_key(ngx_etcd_lock_queue_key_t *key);
 static void ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
     ngx_etcd_lock_queue_key_state_e state);
 static void ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step,
+static void ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
@@ -43,7 +43,7 @@ static void ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_timer(ngx_event_t *ev);
 static ngx_uint_t ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *step,
+static void ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex);
@@ -105,7 +105,7 @@ ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
 {
     ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
 
-    ngx_etcd_txn_op_t  *step;
+    ngx_etcd_txn_op_t  *op;
 
     mutex->lease = mutex->locks->session.lease.id;
     mutex->entry.created = 0;
@@ -114,19 +114,19 @@ ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
     ngx_etcd_mutex_name(mutex);
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_ACQUIRING);
 
-    step = &mutex->step;
+    op = &mutex->op;
 
-    step->key = mutex->entry.key;
-    step->from = mutex->lock_queue->from;
-    step->to = mutex->lock_queue->to;
-    step->lease = mutex->lease;
-    step->created = 0;
-    step->done = ngx_etcd_mutex_written;
-    step->data = mutex;
+    op->key = mutex->entry.key;
+    op->from = mutex->lock_queue->from;
+    op->to = mutex->lock_queue->to;
+    op->lease = mutex->lease;
+    op->created = 0;
+    op->done = ngx_etcd_mutex_written;
+    op->data = mutex;
 
-    mutex->stepping = 1;
+    mutex->writing = 1;
 
-    ngx_etcd_txn_batch_add(&mutex->locks->batch, step);
+    ngx_etcd_txn_batch_add(&mutex->locks->batch, op);
 }
 
 
@@ -182,19 +182,19 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 
 
 static void
-ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
+ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
     ngx_etcd_mutex_t       *mutex;
     ngx_etcd_lock_queue_t  *lock_queue;
 
-    mutex = step->data;
+    mutex = op->data;
     lock_queue = mutex->lock_queue;
 
-    mutex->stepping = 0;
+    mutex->writing = 0;
     lock_queue->acquiring = 0;
 
-    if (step->unknown) {
+    if (op->unknown) {
         mutex->doubtful = 1;
 
         if (ngx_etcd_mutex_leased(mutex)) {
@@ -203,7 +203,7 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
     }
 
     if (mutex->entry.state == NGX_ETCD_MUTEX_RELEASING) {
-        mutex->entry.created = (status == NGX_ETCD_GRPC_OK) ? step->found : 0;
+        mutex->entry.created = (status == NGX_ETCD_GRPC_OK) ? op->found : 0;
         ngx_etcd_mutex_delete(mutex);
 
     } else if (!ngx_etcd_mutex_leased(mutex)) {
@@ -215,11 +215,11 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
     } else if (status != NGX_ETCD_GRPC_OK) {
         ngx_etcd_mutex_refused(mutex, status, text);
 
-    } else if (step->found == 0) {
+    } else if (op->found == 0) {
         ngx_etcd_mutex_again(mutex);
 
     } else {
-        mutex->entry.created = step->found;
+        mutex->entry.created = op->found;
 
         if (ngx_etcd_lock_queue_lost(lock_queue, &mutex->entry.own,
                                      mutex->entry.created)) {
@@ -228,8 +228,8 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
 
             ngx_etcd_mutex_gone(mutex);
 
-        } else if (step->count > 0
-                   && (uint64_t) step->count <= lock_queue->permits)
+        } else if (op->count > 0
+                   && (uint64_t) op->count <= lock_queue->permits)
         {
             ngx_etcd_mutex_hold(mutex);
 
@@ -531,9 +531,9 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_RELEASING);
 
     if (state == NGX_ETCD_MUTEX_ACQUIRING
-        && ngx_etcd_txn_batch_withdraw(&mutex->step) == NGX_OK)
+        && ngx_etcd_txn_batch_withdraw(&mutex->op) == NGX_OK)
     {
-        mutex->stepping = 0;
+        mutex->writing = 0;
         lock_queue->acquiring = 0;
         state = NGX_ETCD_MUTEX_PENDING;
     }
@@ -546,7 +546,7 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 
     ngx_queue_insert_tail(&lock_queue->leaving, &mutex->entry.queue);
 
-    if (!mutex->stepping) {
+    if (!mutex->writing) {
         ngx_etcd_mutex_delete(mutex);
     }
 }
@@ -555,7 +555,7 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_txn_op_t  *step;
+    ngx_etcd_txn_op_t  *op;
 
     if (!ngx_etcd_mutex_leased(mutex)) {
         ngx_etcd_mutex_leave(mutex);
@@ -563,15 +563,15 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
         return;
     }
 
-    step = &mutex->step;
+    op = &mutex->op;
 
-    step->key = mutex->entry.key;
-    step->lease = 0;
-    step->created = mutex->entry.created;
-    step->done = ngx_etcd_mutex_deleted;
-    step->data = mutex;
+    op->key = mutex->entry.key;
+    op->lease = 0;
+    op->created = mutex->entry.created;
+    op->done = ngx_etcd_mutex_deleted;
+    op->data = mutex;
 
-    mutex->stepping = 1;
+    mutex->writing = 1;
 
     /*
      * If no key is known to wait, the deletion is sent with the transaction of
@@ -580,23 +580,23 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
      */
 
     if (mutex->lock_queue != NULL && !mutex->lock_queue->watched) {
-        ngx_etcd_txn_batch_add_lazy(&mutex->locks->batch, step);
+        ngx_etcd_txn_batch_add_lazy(&mutex->locks->batch, op);
         return;
     }
 
-    ngx_etcd_txn_batch_add(&mutex->locks->batch, step);
+    ngx_etcd_txn_batch_add(&mutex->locks->batch, op);
 }
 
 
 static void
-ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *step, ngx_etcd_grpc_status_e status,
+ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
     ngx_etcd_mutex_t    *mutex;
     ngx_etcd_cluster_t  *cluster;
 
-    mutex = step->data;
-    mutex->stepping = 0;
+    mutex = op->data;
+    mutex->writing = 0;
 
     if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
         cluster = mutex->locks->cluster;
@@ -686,7 +686,7 @@ ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue)
          q = ngx_queue_next(q))
     {
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, entry.queue);
-        n += !ngx_etcd_txn_op_waiting(&mutex->step);
+        n += !ngx_etcd_txn_op_waiting(&mutex->op);
     }
 
     return n;
@@ -715,7 +715,7 @@ ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
     mutex->entry.state = NGX_ETCD_MUTEX_RELEASING;
     mutex->locks = locks;
     mutex->lease = locks->session.lease.id;
-    mutex->step.latest = revision;
+    mutex->op.latest = revision;
 
     mutex->entry.key.data = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
     mutex->entry.key.len = key->len;
@@ -740,14 +740,14 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
     switch (mutex->entry.state) {
 
     case NGX_ETCD_MUTEX_ACQUIRING:
-        if (ngx_etcd_txn_batch_withdraw(&mutex->step) != NGX_OK) {
+        if (ngx_etcd_txn_batch_withdraw(&mutex->op) != NGX_OK) {
 
             /* ngx_etcd_mutex_written() sees the loss */
 
             return;
         }
 
-        mutex->stepping = 0;
+        mutex->writing = 0;
         mutex->lock_queue->acquiring = 0;
 
         /* fall through */
@@ -782,8 +782,8 @@ ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
         next = ngx_queue_next(q);
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, entry.queue);
 
-        if (!all && mutex->stepping
-            && ngx_etcd_txn_batch_withdraw(&mutex->step) != NGX_OK)
+        if (!all && mutex->writing
+            && ngx_etcd_txn_batch_withdraw(&mutex->op) != NGX_OK)
         {
             continue;
         }

@@ -61,10 +61,10 @@ struct ngx_etcd_mutex_s {
     uint64_t                     since;        /* of HELD, ngx_etcd_clock() */
     int64_t                      lease;
     ngx_rbtree_node_t            number;       /* in the key's name */
-    ngx_etcd_txn_op_t            step;
+    ngx_etcd_txn_op_t            op;
     ngx_etcd_range_t             read;
     ngx_event_t                  timer;
-    unsigned                     stepping:1;
+    unsigned                     writing:1;
     unsigned                     young:1;
     unsigned                     doubtful:1;   /* etcd may put the key once
                                                   more */
