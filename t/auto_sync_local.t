@@ -82,7 +82,7 @@ http {
 
 EOC
 
-my $reason = 'it leads to the own machine';
+my $reason = 'it is an address of the local machine';
 
 
 sub learned {

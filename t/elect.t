@@ -86,7 +86,7 @@ $etcd->revoke($election->leader->{lease});
 $nginx->comes_to_say(':', 'before all others: nobody leads');
 ok(wait_for(sub { candidates() == 3 }, 5), 'nginx campaigns');
 stays { $nginx->says } ':', 'but does not lead', 0.5;
-says_once(qr/there is no leader.*created together/);
+says_once(qr/there is no leader.*has its create revision/);
 $etcd->del("$name/12ac");
 $nginx->comes_to_say('x:', 'one is deleted: the other one leads');
 $etcd->put("$name/12ab", 'x' x 4096);

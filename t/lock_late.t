@@ -190,7 +190,7 @@ $visit->leave();
 is($http->receive->{status}, 200, 'the lock was held');
 
 ok(wait_for(sub {
-       $nginx->count_log(qr/is given up: old puts may still come/)
+       $nginx->count_log(qr/is given up: etcd may still process old puts/)
    }, 30), 'the lease is given up when no lock is held');
 
 is(ask($nginx), '200: ' . LOCKS, 'and there is another one');

@@ -190,16 +190,16 @@ registers('two', 'revoked: put again');
 isnt(key()->{lease}, $lease, 'with another lease');
 
 $etcd->put('/team/nginx/1', 'mine');
-ok(wait_for(sub { $nginx->count_log(qr/put by somebody else/) }, 5),
-   'put by somebody else: said');
+ok(wait_for(sub { $nginx->count_log(qr/is owned by another client/) }, 5),
+   'owned by another client: logged');
 $lease = lease();
-keeps_lease(TTL / 2, 'it is left to him');
-is(key()->{value}, 'mine', 'as he put it');
+keeps_lease(TTL / 2, 'it is not overwritten');
+is(key()->{value}, 'mine', 'the value is the other one');
 
 $etcd->del('/team/nginx/1');
 registers('two', 'and taken back when it is gone');
-is($nginx->count_log(qr/put by somebody else/), 1, 'it was said once');
-$nginx->expect(qr/put by somebody else/);
+is($nginx->count_log(qr/is owned by another client/), 1, 'it was logged once');
+$nginx->expect(qr/is owned by another client/);
 
 # etcd is away
 

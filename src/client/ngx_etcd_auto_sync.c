@@ -250,7 +250,7 @@ ngx_etcd_auto_sync_take(ngx_etcd_auto_sync_t *sync, ngx_pool_t *pool,
         && ngx_etcd_endpoints_merge_add(&cluster->endpoints, pool, endpoint)
            != NGX_OK)
     {
-        reason = "there are as many endpoints as there can be";
+        reason = "there are too many endpoints";
     }
 
     return reason;
@@ -290,7 +290,7 @@ ngx_etcd_auto_sync_unfit(ngx_etcd_cluster_conf_t *conf,
     /* a local address means another host here than on the member */
 
     if (endpoint->local && !ngx_etcd_cluster_local(conf)) {
-        return "it leads to the own machine";
+        return "it is an address of the local machine";
     }
 
     return NULL;

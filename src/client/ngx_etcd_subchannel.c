@@ -138,7 +138,7 @@ ngx_etcd_subchannel_resolved(void *data)
     ngx_etcd_subchannel_foreign(subchannel);
 
     if (subchannel->naddrs == 0) {
-        ngx_str_set(&reason, "it leads to the own machine");
+        ngx_str_set(&reason, "it is an address of the local machine");
         ngx_etcd_subchannel_fail(subchannel, &reason);
         return;
     }

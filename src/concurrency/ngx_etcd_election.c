@@ -414,7 +414,7 @@ ngx_etcd_election_first(ngx_etcd_election_t *election)
 
     if (next != NULL && next->create_revision == first->create_revision) {
         ngx_etcd_election_report(election, first,
-                                 "another one was created together with it");
+                                 "another one has its create revision");
         return NULL;
     }
 
@@ -577,7 +577,8 @@ ngx_etcd_election_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
         election->hold.created = kv->create_revision;
 
     } else {
-        ngx_etcd_session_replace(&election->session, "its key is not ours");
+        ngx_etcd_session_replace(&election->session,
+                                 "another client has its key");
         return;
     }
 

@@ -658,8 +658,8 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
     if (!cluster->foreign) {
         ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                       "etcd cluster \"%V\": lease %xL: a renewal in raft term "
-                      "%uL of cluster %xL does not count, a read after it is "
-                      "of term %uL of cluster %xL", &cluster->conf->name,
+                      "%uL of cluster %xL does not count, a later read has "
+                      "term %uL of cluster %xL", &cluster->conf->name,
                       lease->id, lease->raft_term, lease->cluster_id,
                       read->raft_term, read->cluster_id);
     }

@@ -267,7 +267,7 @@ ngx_etcd_lock_client_swept(void *data)
 
     if (ngx_etcd_sweep_over(&locks->sweep)) {
         ngx_etcd_session_give_up(&locks->session,
-                                 "old puts may still come");
+                                 "etcd may still process old puts");
     }
 }
 

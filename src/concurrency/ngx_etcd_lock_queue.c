@@ -259,8 +259,8 @@ ngx_etcd_lock_queue_doubt(ngx_etcd_lock_queue_t *lock_queue)
     cluster = lock_queue->locks->cluster;
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
-                  "etcd cluster \"%V\": lock \"%V\" has been waited for for "
-                  "long, reading its keys again", &cluster->conf->name,
+                  "etcd cluster \"%V\": lock \"%V\": a key has waited for "
+                  "long, reading all keys again", &cluster->conf->name,
                   &lock_queue->prefix);
 
     if (lock_queue->watched) {

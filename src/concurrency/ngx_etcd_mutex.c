@@ -279,7 +279,7 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
 
     if (!ngx_etcd_lock_session_valid(locks)) {
         ngx_etcd_mutex_again(mutex);
-        ngx_etcd_session_replace(&locks->session, "its deadline is over");
+        ngx_etcd_session_replace(&locks->session, "its deadline has passed");
         return;
     }
 

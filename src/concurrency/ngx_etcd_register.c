@@ -391,8 +391,8 @@ ngx_etcd_register_check(ngx_etcd_register_t *reg)
         cluster = reg->leases->cluster;
 
         ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
-                      "etcd cluster \"%V\": %V was put by somebody else "
-                      "(lease %xL), it is left to him",
+                      "etcd cluster \"%V\": %V is owned by another client "
+                      "(lease %xL), not overwriting it",
                       &cluster->conf->name, &reg->name, reg->lease);
     }
 }

@@ -475,8 +475,8 @@ ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit)
     cluster = audit->watch->stream->cluster;
 
     ngx_log_error(NGX_LOG_WARN, audit->entries->table.log, 0,
-                  "%V: %s \"%V\": %ui keys were not what etcd had at revision "
-                  "%L, first \"%V\", reading all again", audit->name,
+                  "%V: %s \"%V\": %ui keys differ from etcd at revision %L, "
+                  "first \"%V\", listing again", audit->name,
                   audit->watch->exact ? "key" : "prefix",
                   &audit->watch->prefix, run->found, run->revision,
                   ngx_etcd_shown_bytes(run->first, run->first_len));

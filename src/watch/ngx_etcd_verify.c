@@ -333,8 +333,8 @@ ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response,
     cluster->resyncs++;
 
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
-                  "etcd cluster \"%V\": prefix \"%V\": the watch at revision "
-                  "%L does not have what etcd has, listing again",
+                  "etcd cluster \"%V\": prefix \"%V\": the watch differs "
+                  "from etcd at revision %L, listing again",
                   &cluster->conf->name, &verify->range->prefix,
                   *verify->revision);
 

@@ -183,9 +183,9 @@ ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events,
     cluster->resyncs++;
 
     ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
-                  "etcd cluster \"%V\": prefix \"%V\": changes that belong "
-                  "together take %uz bytes, which is more than %d times "
-                  "\"max_message_size\", listing again",
+                  "etcd cluster \"%V\": prefix \"%V\": buffered events take "
+                  "%uz bytes, more than %d times \"max_message_size\", "
+                  "listing again",
                   &cluster->conf->name, &events->range->prefix, events->size,
                   NGX_ETCD_WATCH_EVENTS_MAX);
 

@@ -638,7 +638,7 @@ ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
     if (other || back) {
         ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                       "etcd cluster \"%V\": %s (cluster id %xL, was %xL; "
-                      "revision %L, was %L), reading everything again",
+                      "revision %L, was %L), listing again",
                       &cluster->conf->name,
                       other ? "another cluster answers"
                             : "the revision went back",
@@ -704,8 +704,8 @@ ngx_etcd_watch_stream_mixed(ngx_etcd_watch_stream_t *stream)
     cluster = stream->cluster;
 
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
-                  "etcd cluster \"%V\": answers of watches were mixed up, as "
-                  "by a proxy: reading everything again",
+                  "etcd cluster \"%V\": answers of watches were mixed up by a "
+                  "proxy, listing again",
                   &cluster->conf->name);
 
     stream->serial = 1;
