@@ -35,7 +35,7 @@ void ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *table, ngx_log_t *log);
 /* the objects remain, their owner is the caller */
 void ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *table);
 
-/* returns NULL if there is no such object */
+/* Returns NULL if there is no such object. */
 void *ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *table, ngx_str_t *str);
 
 /* The key must be new.  NGX_ERROR: no memory. */

@@ -73,7 +73,7 @@ ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
 }
 
 
-/* removes the scheme, and rejects a path, user, query or fragment */
+/* Removes the scheme, and rejects a path, user, query or fragment. */
 
 static char *
 ngx_etcd_url_scheme(ngx_etcd_endpoint_t *endpoint, ngx_str_t *rest)

@@ -43,7 +43,7 @@ char *ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
  */
 ngx_uint_t ngx_etcd_url_local(struct sockaddr *sa);
 
-/* returns 1 if scheme, host and port are the same */
+/* Returns 1 if scheme, host and port are the same. */
 ngx_uint_t ngx_etcd_url_equal(ngx_etcd_endpoint_t *one,
     ngx_etcd_endpoint_t *other);
 

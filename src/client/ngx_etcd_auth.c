@@ -639,7 +639,7 @@ ngx_etcd_auth_drop(ngx_str_t *token)
 }
 
 
-/* returns 1 if the error is about the token, not about the request */
+/* Returns 1 if the error is about the token, not about the request. */
 
 static ngx_uint_t
 ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status, ngx_str_t *text)

@@ -83,13 +83,13 @@ struct ngx_etcd_auth_s {
 };
 
 
-/* allocates from the cluster's pool; returns NULL if there is no memory */
+/* Allocates from the cluster's pool; returns NULL if there is no memory. */
 ngx_etcd_auth_t *ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster);
 
-/* must be called while the channels exist; waiters are not called */
+/* Must be called while the channels exist; waiters are not called. */
 void ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth);
 
-/* returns 1 if calls may be made now */
+/* Returns 1 if calls may be made now. */
 ngx_uint_t ngx_etcd_auth_ready(ngx_etcd_auth_t *auth);
 
 /*

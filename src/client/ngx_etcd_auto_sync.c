@@ -209,8 +209,8 @@ ngx_etcd_auto_sync_url(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url)
 
 
 /*
- * returns NULL if the endpoints have taken over the pool, or why the URL cannot
- * be used
+ * Returns NULL if the endpoints have taken over the pool, or why the URL cannot
+ * be used.
  */
 
 static char *

@@ -42,10 +42,10 @@ struct ngx_etcd_auto_sync_s {
 };
 
 
-/* allocates from the cluster's pool; returns NULL if there is no memory */
+/* Allocates from the cluster's pool; returns NULL if there is no memory. */
 ngx_etcd_auto_sync_t *ngx_etcd_auto_sync_create(ngx_etcd_cluster_t *cluster);
 
-/* must be called while the channels exist */
+/* Must be called while the channels exist. */
 void ngx_etcd_auto_sync_destroy(ngx_etcd_auto_sync_t *sync);
 
 

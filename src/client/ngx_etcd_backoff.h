@@ -25,15 +25,15 @@
 #define NGX_ETCD_BACKOFF_URGENT  500
 
 
-/* returns a random time from 1 to min(BASE * 2^failures, MAX or URGENT) ms */
+/* Returns a random time from 1 to min(BASE * 2^failures, MAX or URGENT) ms. */
 ngx_msec_t ngx_etcd_backoff(ngx_etcd_cluster_t *cluster, ngx_uint_t failures);
 
 /* a pause that would end later ends within URGENT ms */
 void ngx_etcd_backoff_hasten(ngx_event_t *timer);
 
 /*
- * returns 1 if a call that failed with this status may succeed at another
- * endpoint, or later
+ * Returns 1 if a call that failed with this status may succeed at another
+ * endpoint, or later.
  */
 ngx_uint_t ngx_etcd_backoff_retriable(ngx_etcd_grpc_status_e status);
 

@@ -94,7 +94,7 @@ void ngx_etcd_channel_wait(ngx_etcd_channel_t *channel,
  */
 void ngx_etcd_channel_linger(ngx_etcd_channel_t *channel);
 
-/* shortens a pause before the next attempt to NGX_ETCD_BACKOFF_URGENT */
+/* Shortens a pause before the next attempt to NGX_ETCD_BACKOFF_URGENT. */
 void ngx_etcd_channel_hasten(ngx_etcd_channel_t *channel);
 
 /* a call was answered: earlier failures do not count any more */

@@ -70,7 +70,7 @@ ngx_etcd_list_cancel(ngx_etcd_list_t *list)
 }
 
 
-/* frees the pages that are not passed on, and the start of the next one */
+/* Frees the pages that are not passed on, and the start of the next one. */
 
 static void
 ngx_etcd_list_drop(ngx_etcd_list_t *list)
@@ -152,7 +152,7 @@ ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 }
 
 
-/* begins to pass on list->page */
+/* Begins to pass on list->page. */
 
 static void
 ngx_etcd_list_turn(ngx_etcd_list_t *list)

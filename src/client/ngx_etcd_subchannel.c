@@ -184,7 +184,7 @@ ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel)
 }
 
 
-/* connects to addrs[tried] */
+/* Connects to addrs[tried]. */
 
 static ngx_int_t
 ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)

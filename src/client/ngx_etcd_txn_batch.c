@@ -282,7 +282,7 @@ failed:
 }
 
 
-/* takes as many ops as a Txn may have; an op with "alone" set goes alone */
+/* Takes as many ops as a Txn may have; an op with "alone" set goes alone. */
 
 static ngx_uint_t
 ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *ops)
@@ -661,7 +661,7 @@ ngx_etcd_txn_batch_end(ngx_etcd_txn_batch_call_t *call,
 }
 
 
-/* returns 1 if the response has all parts that are read later */
+/* Returns 1 if the response has all parts that are read later. */
 
 static ngx_uint_t
 ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,

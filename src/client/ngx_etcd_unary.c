@@ -95,7 +95,7 @@ ngx_etcd_unary_cancel(ngx_etcd_unary_t *unary)
 }
 
 
-/* ends everything that is under way, but keeps the response */
+/* Ends everything that is under way, but keeps the response. */
 
 static void
 ngx_etcd_unary_stop(ngx_etcd_unary_t *unary)
@@ -401,7 +401,7 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
 
 /*
- * leaves the endpoint, unless it is slow only because it sends another answer
+ * Leaves the endpoint, unless it is slow only because it sends another answer.
  */
 
 static void

@@ -61,7 +61,7 @@ ngx_etcd_waiter_drop_all(ngx_queue_t *queue)
 }
 
 
-/* takes the first waiter off the queue; NULL: the queue is empty */
+/* Takes the first waiter off the queue; NULL: the queue is empty. */
 
 static ngx_etcd_waiter_t *
 ngx_etcd_waiter_next(ngx_queue_t *queue)

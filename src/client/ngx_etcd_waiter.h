@@ -28,10 +28,10 @@ typedef struct {
 } ngx_etcd_waiter_t;
 
 
-/* joins the queue, unless the waiter is in one already */
+/* Joins the queue, unless the waiter is in one already. */
 void ngx_etcd_waiter_wait(ngx_etcd_waiter_t *waiter, ngx_queue_t *queue);
 
-/* leaves the queue, if the waiter is in one */
+/* Leaves the queue, if the waiter is in one. */
 void ngx_etcd_waiter_forget(ngx_etcd_waiter_t *waiter);
 
 /*
@@ -40,7 +40,7 @@ void ngx_etcd_waiter_forget(ngx_etcd_waiter_t *waiter);
  */
 void ngx_etcd_waiter_wake_all(ngx_queue_t *queue);
 
-/* empties the queue without calling the waiters */
+/* Empties the queue without calling the waiters. */
 void ngx_etcd_waiter_drop_all(ngx_queue_t *queue);
 
 

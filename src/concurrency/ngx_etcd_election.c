@@ -212,7 +212,7 @@ ngx_etcd_election_close(ngx_etcd_election_t *election)
 }
 
 
-/* requests for a lost lease do not matter any more */
+/* Requests for a lost lease do not matter any more. */
 
 static void
 ngx_etcd_election_drop(ngx_etcd_election_t *election)
@@ -323,7 +323,7 @@ ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
 }
 
 
-/* returns 1 if the candidates are known */
+/* Returns 1 if the candidates are known. */
 
 static ngx_uint_t
 ngx_etcd_election_synced(ngx_etcd_election_t *election)
@@ -332,7 +332,9 @@ ngx_etcd_election_synced(ngx_etcd_election_t *election)
 }
 
 
-/* derives the state from everything that is known, and takes the next action */
+/*
+ * Derives the state from everything that is known, and takes the next action.
+ */
 
 static void
 ngx_etcd_election_advance(ngx_etcd_election_t *election)
@@ -360,7 +362,7 @@ ngx_etcd_election_advance(ngx_etcd_election_t *election)
 }
 
 
-/* finds the leader */
+/* Finds the leader. */
 
 static void
 ngx_etcd_election_look(ngx_etcd_election_t *election)
@@ -443,7 +445,7 @@ ngx_etcd_election_report(ngx_etcd_election_t *election,
 }
 
 
-/* puts or reads this client's key if necessary */
+/* Puts or reads this client's key if necessary. */
 
 static void
 ngx_etcd_election_stand(ngx_etcd_election_t *election)
@@ -521,7 +523,7 @@ ngx_etcd_election_publish(ngx_etcd_election_t *election)
 }
 
 
-/* campaigns, or proclaims a new value if the key exists */
+/* Campaigns, or proclaims a new value if the key exists. */
 
 static void
 ngx_etcd_election_write(ngx_etcd_election_t *election)

@@ -95,11 +95,11 @@ struct ngx_etcd_election_s {
  */
 ngx_int_t ngx_etcd_election_start(ngx_etcd_election_t *election);
 
-/* resigns; see ngx_etcd_session_end() */
+/* Resigns; see ngx_etcd_session_end(). */
 void ngx_etcd_election_end(ngx_etcd_election_t *election,
     void (*ended)(void *data), void *data);
 
-/* keeps lease and key in etcd for a process that continues with them */
+/* Keeps lease and key in etcd for a process that continues with them. */
 void ngx_etcd_election_close(ngx_etcd_election_t *election);
 
 

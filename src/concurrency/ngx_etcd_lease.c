@@ -370,7 +370,7 @@ ngx_etcd_lease_stream_timer(ngx_event_t *ev)
 }
 
 
-/* does what is due, and sets the timer */
+/* Does what is due, and sets the timer. */
 
 static void
 ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
@@ -634,7 +634,7 @@ ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease)
 }
 
 
-/* returns 1 if the renewal does not count; another one is scheduled */
+/* Returns 1 if the renewal does not count; another one is scheduled. */
 
 static ngx_uint_t
 ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)

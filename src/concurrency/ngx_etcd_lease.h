@@ -157,7 +157,7 @@ void ngx_etcd_lease_keep(ngx_etcd_lease_stream_t *leases,
  */
 void ngx_etcd_lease_forget(ngx_etcd_lease_t *lease);
 
-/* returns the deadline of a lease requested at "sent", with a TTL in ms */
+/* Returns the deadline of a lease requested at "sent", with a TTL in ms. */
 uint64_t ngx_etcd_lease_deadline(uint64_t sent, ngx_msec_t ttl);
 
 

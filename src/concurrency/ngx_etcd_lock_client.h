@@ -31,7 +31,7 @@ ngx_etcd_lock_session_t *ngx_etcd_lock_client_create(
  */
 void ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks);
 
-/* requests a lease, unless there is one or one is being requested */
+/* Requests a lease, unless there is one or one is being requested. */
 void ngx_etcd_lock_client_start(ngx_etcd_lock_session_t *locks);
 
 /*

@@ -234,7 +234,7 @@ ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
 
 
 /*
- * returns a waiting key of this client that holds one of the permits, or NULL
+ * Returns a waiting key of this client that holds one of the permits, or NULL.
  */
 
 static ngx_etcd_lock_queue_key_t *
@@ -281,7 +281,7 @@ ngx_etcd_lock_poll_first(ngx_etcd_lock_queue_t *lock_queue,
 
 
 /*
- * returns 1 if the watch is active, but still has not reported what a poll has
+ * Returns 1 if the watch is active, but still has not reported what a poll has.
  */
 
 static ngx_uint_t

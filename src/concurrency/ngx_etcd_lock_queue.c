@@ -330,7 +330,7 @@ ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 }
 
 
-/* finds keys of this client that are missing in a newer list */
+/* Finds keys of this client that are missing in a newer list. */
 
 static void
 ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
@@ -423,7 +423,7 @@ ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
 }
 
 
-/* returns 1 if the name is not LEASE or LEASE-NUMBER in hexadecimal digits */
+/* Returns 1 if the name is not LEASE or LEASE-NUMBER in hexadecimal digits. */
 
 static ngx_uint_t
 ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key)

@@ -128,10 +128,10 @@ ngx_int_t ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue);
  */
 ngx_int_t ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue);
 
-/* watches the prefix from now on */
+/* Watches the prefix from now on. */
 void ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue);
 
-/* puts the next pending key, unless another one is being put */
+/* Puts the next pending key, unless another one is being put. */
 void ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue);
 
 /*
@@ -141,9 +141,7 @@ void ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue);
 ngx_uint_t ngx_etcd_lock_queue_lost(ngx_etcd_lock_queue_t *lock_queue,
     ngx_str_t *key, int64_t created);
 
-/*
- * returns 1 if the key, which was put at that revision, is among the first ones
- */
+/* Returns 1 if the key, put at that revision, is among the first ones. */
 ngx_uint_t ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
     ngx_str_t *key, int64_t created);
 
@@ -157,7 +155,7 @@ ngx_int_t ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue,
 /* the watch or a poll has reported something */
 void ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue);
 
-/* ends a running poll */
+/* Ends a running poll. */
 void ngx_etcd_lock_queue_stop_poll(ngx_etcd_lock_queue_t *lock_queue);
 
 /* the observed keys may be incomplete: reads all keys again */

@@ -69,7 +69,7 @@ void ngx_etcd_lock_session_know(ngx_etcd_lock_session_t *locks,
 void ngx_etcd_lock_session_enter(ngx_etcd_lock_session_t *locks);
 void ngx_etcd_lock_session_leave(ngx_etcd_lock_session_t *locks);
 
-/* returns 1 if the lease is held, and no other client can have its keys now */
+/* Returns 1 if the lease is held, and no other client can have its keys now. */
 ngx_uint_t ngx_etcd_lock_session_valid(ngx_etcd_lock_session_t *locks);
 
 

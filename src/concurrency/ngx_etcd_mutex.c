@@ -464,7 +464,7 @@ ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
 }
 
 
-/* stops the read and the timer */
+/* Stops the read and the timer. */
 
 static void
 ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
@@ -502,7 +502,7 @@ ngx_etcd_mutex_timer(ngx_event_t *ev)
 }
 
 
-/* returns 1 if the lease of the key is the one that is held now */
+/* Returns 1 if the lease of the key is the one that is held now. */
 
 static ngx_uint_t
 ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
@@ -640,7 +640,7 @@ ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
 }
 
 
-/* leaves the queue of released mutexes, and tells the lock queue */
+/* Leaves the queue of released mutexes, and tells the lock queue. */
 
 static void
 ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)

@@ -75,11 +75,11 @@ struct ngx_etcd_register_s {
  */
 ngx_int_t ngx_etcd_register_start(ngx_etcd_register_t *reg);
 
-/* deletes the key with its lease; see ngx_etcd_session_end() */
+/* Deletes the key with its lease; see ngx_etcd_session_end(). */
 void ngx_etcd_register_end(ngx_etcd_register_t *reg,
     void (*ended)(void *data), void *data);
 
-/* keeps lease and key in etcd for a process that continues with them */
+/* Keeps lease and key in etcd for a process that continues with them. */
 void ngx_etcd_register_close(ngx_etcd_register_t *reg);
 
 

@@ -109,7 +109,7 @@ struct ngx_etcd_session_s {
 };
 
 
-/* requests a lease until one is granted; handlers are called later */
+/* Requests a lease until one is granted; handlers are called later. */
 void ngx_etcd_session_start(ngx_etcd_session_t *session);
 
 /*

@@ -75,7 +75,7 @@ void ngx_etcd_fresh_init(ngx_etcd_fresh_t *fresh, ngx_etcd_cluster_t *cluster,
     ngx_int_t (*ask)(void *data), void *data);
 void ngx_etcd_fresh_done(ngx_etcd_fresh_t *fresh);
 
-/* adds to the numbers of watches in force, and of reasons against proofs */
+/* Adds to the numbers of watches in force, and of reasons against proofs. */
 void ngx_etcd_fresh_count(ngx_etcd_fresh_t *fresh, ngx_int_t in_force,
     ngx_int_t behind);
 
@@ -88,7 +88,7 @@ void ngx_etcd_fresh_answered(ngx_etcd_fresh_t *fresh);
 /* the stream has ended: its requests get no answers */
 void ngx_etcd_fresh_ended(ngx_etcd_fresh_t *fresh);
 
-/* requests progress now, if the answer can be a proof */
+/* Requests progress now, if the answer can be a proof. */
 void ngx_etcd_fresh_ask(ngx_etcd_fresh_t *fresh);
 
 

@@ -354,7 +354,7 @@ ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 }
 
 
-/* removes all entries that are not in the list */
+/* Removes all entries that are not in the list. */
 
 static void
 ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror)
@@ -559,7 +559,7 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
 }
 
 
-/* returns 1 if a listed key is the one that the entry already has */
+/* Returns 1 if a listed key is the one that the entry already has. */
 
 static ngx_uint_t
 ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
@@ -573,7 +573,7 @@ ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
 }
 
 
-/* calls removed() for a deleted key without an entry */
+/* Calls removed() for a deleted key without an entry. */
 
 static void
 ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)

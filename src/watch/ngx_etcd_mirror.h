@@ -179,7 +179,7 @@ void ngx_etcd_mirror_hold(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry);
 
 
-/* returns NULL if there is no such entry */
+/* Returns NULL if there is no such entry. */
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_find(ngx_etcd_mirror_t *mirror,
     ngx_str_t *key);
 

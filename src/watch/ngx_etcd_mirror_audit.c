@@ -432,7 +432,7 @@ ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit, Etcd__KeyValue *kv)
 }
 
 
-/* finds the entries whose keys are not in etcd */
+/* Finds the entries whose keys are not in etcd. */
 
 static void
 ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit)

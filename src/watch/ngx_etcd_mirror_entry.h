@@ -87,10 +87,10 @@ typedef struct {
 void ngx_etcd_mirror_entry_init(ngx_etcd_mirror_entries_t *entries,
     ngx_log_t *log);
 
-/* frees all entries that are not held */
+/* Frees all entries that are not held. */
 void ngx_etcd_mirror_entry_done(ngx_etcd_mirror_entries_t *entries);
 
-/* returns NULL if there is no such entry */
+/* Returns NULL if there is no such entry. */
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_find(
     ngx_etcd_mirror_entries_t *entries, ngx_str_t *key);
 
@@ -101,7 +101,7 @@ ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_find(
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_create(
     ngx_etcd_mirror_entries_t *entries, ngx_str_t *key);
 
-/* takes the entry out of the hash table; it must have no place in the order */
+/* Takes the entry out of the hash table; it must have no place in the order. */
 void ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 
@@ -109,7 +109,7 @@ void ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_entries_t *entries,
 void ngx_etcd_mirror_entry_free(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 
-/* copies the first "keep" bytes; NGX_ERROR: no memory */
+/* Copies the first "keep" bytes; NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_mirror_entry_value(ngx_etcd_mirror_entries_t *entries,
     ProtobufCBinaryData *bytes, ngx_str_t *value);
 
@@ -120,7 +120,7 @@ ngx_int_t ngx_etcd_mirror_entry_value(ngx_etcd_mirror_entries_t *entries,
 void ngx_etcd_mirror_entry_keep(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry, ngx_str_t *value);
 
-/* adds the entry to the order, if there is one, or removes it */
+/* Adds the entry to the order, if there is one, or removes it. */
 void ngx_etcd_mirror_entry_place(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 void ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,

@@ -165,7 +165,7 @@ ngx_etcd_sweep_key(ngx_etcd_sweep_t *sweep, ngx_str_t *key, int64_t revision)
 }
 
 
-/* returns the number in a name LEASE-NUMBER of this lease, or NGX_ERROR */
+/* Returns the number in a name LEASE-NUMBER of this lease, or NGX_ERROR. */
 
 static ngx_int_t
 ngx_etcd_sweep_number(ngx_etcd_sweep_t *sweep, ngx_str_t *key)

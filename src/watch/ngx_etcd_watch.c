@@ -276,7 +276,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 }
 
 
-/* brings the watch from its revision, or from none, to that of the header */
+/* Brings the watch from its revision, or from none, to that of the header. */
 
 static void
 ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
@@ -315,7 +315,7 @@ ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
 }
 
 
-/* creates the watch again, at its revision, or after a list */
+/* Creates the watch again, at its revision, or after a list. */
 
 static void
 ngx_etcd_watch_replay(ngx_etcd_watch_t *watch)
@@ -545,7 +545,7 @@ ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 }
 
 
-/* takes the watch off the stream, in any state */
+/* Takes the watch off the stream, in any state. */
 
 static void
 ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)

@@ -143,10 +143,10 @@ ngx_int_t ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream,
  */
 ngx_int_t ngx_etcd_watch_remove(ngx_etcd_watch_t *watch);
 
-/* forgets the revision and lists again, after "delay" ms */
+/* Forgets the revision and lists again, after "delay" ms. */
 void ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay);
 
-/* returns 1 if the watch is in force */
+/* Returns 1 if the watch is in force. */
 ngx_uint_t ngx_etcd_watch_active(ngx_etcd_watch_t *watch);
 
 

@@ -96,10 +96,10 @@ void ngx_etcd_watch_events_progress(ngx_etcd_watch_events_t *events,
 void ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events);
 void ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events);
 
-/* returns 1 if events have arrived that can be passed on and were not */
+/* Returns 1 if events have arrived that can be passed on and were not. */
 ngx_uint_t ngx_etcd_watch_events_pending(ngx_etcd_watch_events_t *events);
 
-/* frees all buffered events; no handler is called */
+/* Frees all buffered events; no handler is called. */
 void ngx_etcd_watch_events_drop(ngx_etcd_watch_events_t *events);
 
 

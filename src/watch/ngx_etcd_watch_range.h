@@ -32,15 +32,15 @@ ngx_int_t ngx_etcd_watch_range_init(ngx_etcd_watch_range_t *range,
     ngx_pool_t *pool, ngx_str_t *key_namespace, ngx_str_t *prefix,
     ngx_uint_t exact);
 
-/* returns 1 if the key, with the namespace, is in the range */
+/* Returns 1 if the key, with the namespace, is in the range. */
 ngx_uint_t ngx_etcd_watch_range_contains(ngx_etcd_watch_range_t *range,
     ProtobufCBinaryData *key);
 
-/* removes the namespace from a key of the range */
+/* Removes the namespace from a key of the range. */
 void ngx_etcd_watch_range_strip(ngx_etcd_watch_range_t *range,
     ProtobufCBinaryData *key);
 
-/* sets the keys of the request to the range */
+/* Sets the keys of the request to the range. */
 void ngx_etcd_watch_range_set(ngx_etcd_watch_range_t *range,
     Etcd__RangeRequest *request);
 

@@ -133,14 +133,14 @@ struct ngx_etcd_watch_stream_s {
 };
 
 
-/* returns NULL if there is no memory */
+/* Returns NULL if there is no memory. */
 ngx_etcd_watch_stream_t *ngx_etcd_watch_stream_create(
     ngx_etcd_cluster_t *cluster);
 
-/* ends the stream; members are not called any more, except for stop() */
+/* Ends the stream; members are not called any more, except for stop(). */
 void ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream);
 
-/* opens the stream if there is a connection, and advances all members */
+/* Opens the stream if there is a connection, and advances all members. */
 void ngx_etcd_watch_stream_advance(ngx_etcd_watch_stream_t *stream);
 
 
@@ -149,7 +149,7 @@ void ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
     ngx_etcd_watch_stream_member_t *member);
 void ngx_etcd_watch_stream_remove(ngx_etcd_watch_stream_member_t *member);
 
-/* returns 1 if ngx_etcd_watch_stream_create_watch() may be called now */
+/* Returns 1 if ngx_etcd_watch_stream_create_watch() may be called now. */
 ngx_uint_t ngx_etcd_watch_stream_accepts(ngx_etcd_watch_stream_t *stream);
 
 /*
@@ -164,7 +164,7 @@ ngx_int_t ngx_etcd_watch_stream_create_watch(
 void ngx_etcd_watch_stream_activate(ngx_etcd_watch_stream_member_t *member,
     int64_t id);
 
-/* tells etcd to end the watch of that id, which has no member */
+/* Tells etcd to end the watch of that id, which has no member. */
 void ngx_etcd_watch_stream_cancel(ngx_etcd_watch_stream_t *stream, int64_t id);
 
 /* In any state.  Later responses of etcd to this watch are dropped. */
@@ -177,7 +177,7 @@ void ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member);
  */
 ngx_int_t ngx_etcd_watch_stream_progress(ngx_etcd_watch_stream_t *stream);
 
-/* leaves the endpoint, and logs the reason; the stream goes to another one */
+/* Leaves the endpoint, and logs the reason; the stream goes to another one. */
 void ngx_etcd_watch_stream_leave(ngx_etcd_watch_stream_t *stream,
     ngx_str_t *reason);
 
