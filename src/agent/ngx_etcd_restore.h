@@ -22,9 +22,9 @@ typedef struct {
                                               declared */
     ngx_array_t              *values;      /* of ngx_etcd_value_conf_t *,
                                               likewise */
-    ngx_pool_t               *pool;        /* for the moment */
-    ngx_etcd_state_t          state;       /* cluster and namespace: what the
-                                              text must be of; the rest is
+    ngx_pool_t               *pool;        /* temporary */
+    ngx_etcd_state_t          state;       /* cluster and namespace that the
+                                              text must have; the rest is
                                               filled in */
     ngx_uint_t                nmembers;
     ngx_str_t                 reason;      /* from the pool */

@@ -39,8 +39,8 @@ struct ngx_etcd_failsafe_s {
 
     /* logged so far */
 
-    unsigned                       used:1;      /* the leader is used on */
-    unsigned                       told:1;      /* it is not */
+    unsigned                       used:1;      /* the leader stays in use */
+    unsigned                       told:1;      /* the leader is not used */
     size_t                         reason_len;
     u_char                         reason[NGX_ETCD_FAILSAFE_REASON];
 };

@@ -40,11 +40,11 @@ typedef struct ngx_etcd_failsafe_s  ngx_etcd_failsafe_t;
 /* The APIs to ask: the first one is the leader's. */
 
 typedef struct {
-    ngx_str_t                   leader;     /* its name */
+    ngx_str_t                   leader;     /* name of the leader */
     uint64_t                    term;       /* create_revision */
     ngx_etcd_probe_target_t    *targets;
-    ngx_uint_t                  n;          /* 0: no API, */
-    char                       *reason;     /* why not */
+    ngx_uint_t                  n;          /* 0: no API */
+    char                       *reason;     /* why there is no API */
 } ngx_etcd_failsafe_targets_t;
 
 

@@ -25,16 +25,18 @@
 
 
 typedef struct {
-    ngx_etcd_mirror_entry_t          entry;        /* first; of an own key, or
-                                                      one that is gone: just
-                                                      its key, queue, and
-                                                      mod_revision of what was
-                                                      read last, 0: read it */
+    ngx_etcd_mirror_entry_t          entry;        /* must be the first field;
+                                                      an own key, or a key that
+                                                      is gone, uses only key,
+                                                      queue, and mod_revision:
+                                                      of the last value read;
+                                                      0: read the value */
     ngx_etcd_reg_t                  *regs;
-    ngx_etcd_member_host_t          *hosts;        /* of its members */
-    uint32_t                         reason;       /* invalid: hash of why, and
-                                                      of the revision where a
-                                                      new one is reported */
+    ngx_etcd_member_host_t          *hosts;        /* host names of members */
+    uint32_t                         reason;       /* of an invalid key: hash of
+                                                      the reason, and of the
+                                                      revision if each revision
+                                                      is reported */
     unsigned                         mark:29;      /* of the last selection */
     unsigned                         invalid:1;
     unsigned                         gone:1;

@@ -49,9 +49,9 @@ struct ngx_etcd_leader_s {
     ngx_etcd_service_t               *service;
     ngx_etcd_leader_conf_t           *conf;
     const ngx_etcd_leader_source_t   *source;
-    void                             *ctx;       /* the format's */
-    ngx_pool_t                       *pool;      /* while it selects */
-    unsigned                          changed:1; /* since it selected */
+    void                             *ctx;       /* of the source */
+    ngx_pool_t                       *pool;      /* during a selection */
+    unsigned                          changed:1; /* since the last selection */
 };
 
 

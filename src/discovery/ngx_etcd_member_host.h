@@ -23,14 +23,14 @@ typedef struct ngx_etcd_member_host_s  ngx_etcd_member_host_t;
 
 
 struct ngx_etcd_member_host_s {
-    ngx_etcd_resolver_use_t         use;        /* first; its handler is the
-                                                   owner's */
+    ngx_etcd_resolver_use_t         use;        /* must be the first field;
+                                                   the owner sets its handler */
     ngx_etcd_member_host_t         *next;
-    void                           *owner;      /* the owner's */
+    void                           *owner;      /* used by the handler */
     in_port_t                       port;
     ngx_etcd_member_attr_t          attr;       /* of the last get() */
-    ngx_etcd_resolver_address_t     sole;       /* the address that is used,
-                                                   where it is one of them;
+    ngx_etcd_resolver_address_t     sole;       /* the address in use, if it
+                                                   is one of the host's;
                                                    socklen 0: none yet */
     unsigned                        seen:1;
 };

@@ -32,8 +32,8 @@ typedef struct {
 /* one key of a group */
 
 typedef struct {
-    ngx_etcd_mirror_entry_t      entry;        /* first */
-    ngx_queue_t                  queue;        /* of its group */
+    ngx_etcd_mirror_entry_t      entry;        /* must be the first field */
+    ngx_queue_t                  queue;        /* in the group */
     ngx_etcd_multi_key_t        *group;        /* NULL: not yet */
 } ngx_etcd_multi_key_part_t;
 
@@ -413,7 +413,7 @@ ngx_etcd_multi_key_part(json_t *object, ngx_etcd_mirror_entry_t *entry)
         value = json_null();
     }
 
-    /* the names are among those of the format */
+    /* the format knows the name */
 
     ngx_etcd_multi_key_split(&entry->key, &path, &name);
 

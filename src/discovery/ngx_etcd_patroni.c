@@ -19,10 +19,11 @@ typedef struct {
     ngx_etcd_leader_t         *leader;
     ngx_etcd_patroni_hosts_t   hosts;         /* of members and APIs */
 
-    /* the member that is asked to confirm that it leads */
+    /* a member is asked to confirm by its API that it leads */
 
     ngx_etcd_confirm_t         confirm;
-    ngx_str_t                  asked;         /* key; own memory */
+    ngx_str_t                  asked;         /* key of the member;
+                                                 own memory */
     int64_t                    term;          /* create_revision */
     ngx_uint_t                 wanted;        /* by the present selection */
 
@@ -33,7 +34,7 @@ typedef struct {
 /* the state of a member, from its own key */
 
 typedef struct {
-    uint64_t                   location;      /* of its write-ahead log */
+    uint64_t                   location;      /* in the write-ahead log */
     unsigned                   running:1;
     unsigned                   located:1;
     unsigned                   noloadbalance:1;

@@ -50,11 +50,13 @@ typedef enum {
 typedef struct {
     ngx_etcd_leader_format_e   format;
     ngx_etcd_role_e            role;
-    ngx_str_t                  watched;      /* the prefix of all of it */
+    ngx_str_t                  watched;      /* prefix of all keys below */
     ngx_str_t                  key;          /* of the leader; election: none;
                                                 Vitess: prefix of candidates */
-    ngx_str_t                  members;      /* prefix of the keys that it may
-                                                name; empty: it is the value */
+    ngx_str_t                  members;      /* prefix of the members' keys,
+                                                one of which the leader's value
+                                                names; empty: the value is the
+                                                member */
     ngx_str_t                  failover;     /* key of an order to hand over;
                                                 Patroni's alone */
     ngx_str_t                  sync;         /* Patroni's other keys; empty: */

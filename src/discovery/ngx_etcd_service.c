@@ -354,8 +354,8 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
 
 
 /*
- * After a reload the same prefix may be read in another way: then every value
- * is read again.  set->params changes when all of it is published.
+ * After a reload the values of a prefix may be decoded in another way: then
+ * every value is read again.  set->params changes when all are published.
  */
 
 static void

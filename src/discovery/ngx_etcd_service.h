@@ -106,14 +106,14 @@ typedef struct {
     ngx_etcd_member_conf_t       member;
     const ngx_etcd_method_t     *method;        /* of balancing */
     ngx_uint_t                   keep;          /* on_empty=keep */
-    ngx_uint_t                   awaited;       /* some may wait for it */
+    ngx_uint_t                   awaited;       /* "etcd_wait" uses it */
     ngx_array_t                  statics;       /* of ngx_etcd_member_t */
     uint32_t                     params;        /* hash of how values are
                                                    read */
     const ngx_etcd_source_t     *source;        /* of ngx_etcd_source() */
     ngx_etcd_leader_conf_t      *leader;        /* NULL: "etcd_members" */
     uint32_t                     kind;          /* of the set; 0: members */
-    ngx_etcd_table_conf_t        rules;         /* of its tables */
+    ngx_etcd_table_conf_t        rules;         /* of the tables */
 
     ngx_etcd_zone_t             *zone;
     ngx_etcd_member_set_t       *set;           /* from declare() on */
@@ -126,15 +126,17 @@ struct ngx_etcd_service_s {
     ngx_log_t                   *log;
     ngx_etcd_mirror_t            mirror;        /* of the prefix */
     const ngx_etcd_source_t     *source;
-    void                        *ctx;           /* the source's */
+    void                        *ctx;           /* of the source */
     ngx_etcd_member_diff_t       diff;         /* between mirror and set */
 
-    uint64_t                     verified;      /* ngx_etcd_clock(): the watch;
-                                                   the set when all is
-                                                   published */
-    uint64_t                     arrived;       /* the first of its events, by
+    uint64_t                     verified;      /* ngx_etcd_clock() of the last
+                                                   verification of the watch;
+                                                   valid for the set when all
+                                                   changes are published */
+    uint64_t                     arrived;       /* arrival of the first event
+                                                   of the batch, by
                                                    ngx_etcd_time_budget_now();
-                                                   0: there is none */
+                                                   0: no event */
     ngx_event_t                  publish;       /* posted */
     ngx_event_t                  retry;         /* the mutex was held */
 

@@ -18,8 +18,8 @@
 
 struct ngx_etcd_slot_address_s {
     ngx_str_t            bytes;        /* first */
-    ngx_etcd_node_t     *newest;       /* tree of its registrations */
-    ngx_etcd_reg_t      *selected;     /* the one on the selected list */
+    ngx_etcd_node_t     *newest;       /* tree of all registrations */
+    ngx_etcd_reg_t      *selected;     /* on slots->selected */
     uint32_t             slot;
 };
 

@@ -28,14 +28,14 @@ typedef struct ngx_etcd_slot_address_s  ngx_etcd_slot_address_t;
 /* one member that a key registers, as it is when the batch is published */
 
 struct ngx_etcd_reg_s {
-    ngx_etcd_newest_node_t           node;      /* of its address */
+    ngx_etcd_newest_node_t           node;      /* in address->newest */
     ngx_etcd_reg_t                  *next;
-    ngx_etcd_reg_t                 **link;      /* the pointer to it */
-    ngx_etcd_reg_t                 **list;      /* the list that it is on */
+    ngx_etcd_reg_t                 **link;      /* pointer to this one */
+    ngx_etcd_reg_t                 **list;      /* head of its list */
     ngx_etcd_slot_address_t         *address;
     ngx_etcd_entry_t                *entry;     /* in shared memory */
     uint32_t                         slot;
-    unsigned                         seen:1;    /* the owner's */
+    unsigned                         seen:1;    /* used by the owner */
     unsigned                         gone:1;    /* kept by on_empty=keep */
 };
 
@@ -44,9 +44,9 @@ typedef struct {
     ngx_etcd_member_set_t           *set;
     ngx_log_t                       *log;
     ngx_etcd_hash_table_t            addresses;
-    ngx_etcd_reg_t                 **selected;  /* the list whose addresses
-                                                   point to its registrations */
-    uint32_t                         serial;    /* the last one */
+    ngx_etcd_reg_t                 **selected;  /* list whose registrations
+                                                   the addresses point to */
+    uint32_t                         serial;    /* last serial given */
 
     uint32_t                        *next_free;  /* by slot */
     ngx_uint_t                       nslots;
