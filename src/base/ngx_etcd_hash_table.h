@@ -30,6 +30,7 @@ typedef struct {
 } ngx_etcd_hash_table_t;
 
 
+/* an empty table, without memory until the first insertion */
 void ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *table, ngx_log_t *log);
 
 /* the objects remain, their owner is the caller */

@@ -75,6 +75,7 @@ void ngx_etcd_endpoints_init(ngx_etcd_endpoints_t *endpoints,
     ngx_array_t *array, ngx_log_t *log);
 void ngx_etcd_endpoints_done(ngx_etcd_endpoints_t *endpoints);
 
+/* Returns the home, which exists at all times. */
 ngx_etcd_place_t *ngx_etcd_endpoints_home(ngx_etcd_endpoints_t *endpoints);
 
 /*
@@ -85,6 +86,7 @@ ngx_etcd_place_t *ngx_etcd_endpoints_home(ngx_etcd_endpoints_t *endpoints);
 ngx_etcd_place_t *ngx_etcd_endpoints_choose(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *except);
 
+/* Returns the number of endpoints, at least 1. */
 ngx_uint_t ngx_etcd_endpoints_count(ngx_etcd_endpoints_t *endpoints);
 
 /*
@@ -110,6 +112,7 @@ void ngx_etcd_endpoints_failed(ngx_etcd_endpoints_t *endpoints,
 void ngx_etcd_endpoints_set_current(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
 
+/* The state of an endpoint, and whether a member has advertised it. */
 ngx_etcd_endpoint_state_e ngx_etcd_endpoints_state(ngx_etcd_place_t *place);
 ngx_uint_t ngx_etcd_endpoints_learned(ngx_etcd_place_t *place);
 

@@ -81,7 +81,11 @@ struct ngx_etcd_list_s {
     unsigned                     begun:1;
 };
 
+
+/* Handlers are never called before this returns. */
 void ngx_etcd_list_start(ngx_etcd_list_t *list);
+
+/* No handler is called any more; does nothing if no list is running. */
 void ngx_etcd_list_cancel(ngx_etcd_list_t *list);
 
 

@@ -65,6 +65,10 @@ struct ngx_etcd_txn_s {
  */
 void ngx_etcd_txn_start(ngx_etcd_txn_t *txn);
 
+/*
+ * done() is not called any more; does nothing if no call is running.  A request
+ * that was sent may still be processed.
+ */
 void ngx_etcd_txn_cancel(ngx_etcd_txn_t *txn);
 
 

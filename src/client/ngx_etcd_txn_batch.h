@@ -91,6 +91,7 @@ struct ngx_etcd_txn_batch_s {
 };
 
 
+/* The memory of the batch is the caller's. */
 void ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
     ngx_etcd_cluster_t *cluster);
 

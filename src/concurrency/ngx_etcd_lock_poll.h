@@ -44,6 +44,7 @@
 #define NGX_ETCD_LOCK_POLL_LAG       1000
 
 
+/* for the lock client: done() ends all polls */
 void ngx_etcd_lock_poll_init(ngx_etcd_lock_session_t *locks);
 void ngx_etcd_lock_poll_done(ngx_etcd_lock_session_t *locks);
 

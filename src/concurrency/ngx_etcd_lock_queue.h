@@ -120,6 +120,7 @@ typedef struct {
 } ngx_etcd_lock_queue_t;
 
 
+/* Joins the lock queue to the session.  NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue);
 
 /*

@@ -71,6 +71,7 @@ typedef struct {
 } ngx_etcd_fresh_t;
 
 
+/* After done() nothing is a proof any more. */
 void ngx_etcd_fresh_init(ngx_etcd_fresh_t *fresh, ngx_etcd_cluster_t *cluster,
     ngx_int_t (*ask)(void *data), void *data);
 void ngx_etcd_fresh_done(ngx_etcd_fresh_t *fresh);

@@ -84,6 +84,7 @@ typedef struct {
 } ngx_etcd_mirror_entries_t;
 
 
+/* No entries yet; the log is also that of later allocations. */
 void ngx_etcd_mirror_entry_init(ngx_etcd_mirror_entries_t *entries,
     ngx_log_t *log);
 

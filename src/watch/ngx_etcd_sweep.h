@@ -59,6 +59,7 @@ typedef struct {
 } ngx_etcd_sweep_t;
 
 
+/* No key is known, and no search is running. */
 void ngx_etcd_sweep_init(ngx_etcd_sweep_t *sweep);
 
 /* the key LEASE-NUMBER is known from now on; the caller owns the node */

@@ -24,6 +24,7 @@
 ngx_int_t ngx_etcd_watch_request_create(ngx_etcd_grpc_call_t *call,
     ngx_str_t *key, ngx_str_t *range_end, int64_t revision);
 
+/* Ends the watch of that id. */
 ngx_int_t ngx_etcd_watch_request_cancel(ngx_etcd_grpc_call_t *call,
     int64_t id);
 
