@@ -15,6 +15,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_connection_count.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_eevdf.h>
 

@@ -12,7 +12,7 @@
 static ngx_int_t ngx_etcd_index_read(ngx_etcd_index_t *index,
     ngx_etcd_zone_t *zone, ngx_uint_t force);
 static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index,
-    ngx_etcd_walk_t *walk);
+    ngx_etcd_entry_walk_t *walk);
 static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
     ngx_etcd_entry_t *entry);
 static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
@@ -62,13 +62,13 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_uint_t force)
 {
     ngx_int_t               rc;
-    ngx_etcd_walk_t         walk;
+    ngx_etcd_entry_walk_t   walk;
     ngx_etcd_hash_table_t  *keys;
 
     keys = (index->mirror != NULL) ? &index->mirror->entries.table
                                    : &index->keys;
 
-    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+    ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
     do {
         if (ngx_etcd_hash_table_reserve(keys,
@@ -97,13 +97,13 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
 
 
 static ngx_int_t
-ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_walk_t *walk)
+ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_entry_walk_t *walk)
 {
     ngx_uint_t  i;
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
 
-        if (!ngx_etcd_walk_next(index->slots.set, walk)) {
+        if (!ngx_etcd_entry_walk_next(index->slots.set, walk)) {
             return NGX_OK;
         }
 

@@ -62,7 +62,7 @@ ngx_etcd_lock_status_queue(ngx_etcd_lock_t *lock)
         q = ngx_queue_head(&lock->waiters);
         first = ngx_queue_data(q, ngx_etcd_grant_t, queue);
 
-        ngx_etcd_lock_row_waiting(lock->row, lock->nwaiters, first->since);
+        ngx_etcd_lock_table_waiting(lock->row, lock->nwaiters, first->since);
     }
 }
 
@@ -75,7 +75,7 @@ ngx_etcd_lock_status_holder(ngx_etcd_lock_key_t *key)
     }
 
     if (key->row != NULL) {
-        ngx_etcd_lock_row_held(key->row, key->grant->token, ngx_current_msec);
+        ngx_etcd_lock_table_held(key->row, key->grant->token, ngx_current_msec);
     }
 }
 
@@ -109,7 +109,7 @@ ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
         key.len--;
     }
 
-    return ngx_etcd_lock_row_add(table, lock->name->stats, &key);
+    return ngx_etcd_lock_table_add(table, lock->name->stats, &key);
 }
 
 
@@ -135,7 +135,7 @@ static void
 ngx_etcd_lock_hide(ngx_etcd_lock_t *lock, ngx_etcd_lock_row_t **row)
 {
     if (*row != NULL) {
-        ngx_etcd_lock_row_remove(lock->locks->table, *row);
+        ngx_etcd_lock_table_remove(lock->locks->table, *row);
         *row = NULL;
     }
 }

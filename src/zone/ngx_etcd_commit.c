@@ -13,10 +13,10 @@
 /* the state of a walk through a partly committed set */
 
 typedef struct {
-    ngx_etcd_walk_t     walk;
-    ngx_etcd_entry_t   *newest;          /* of the slot, so far */
-    ngx_uint_t          nmembers;
-    ngx_uint_t          found;           /* set->moving is in a slot */
+    ngx_etcd_entry_walk_t   walk;
+    ngx_etcd_entry_t       *newest;      /* of the slot, so far */
+    ngx_uint_t              nmembers;
+    ngx_uint_t              found;       /* set->moving is in a slot */
 } ngx_etcd_repair_t;
 
 
@@ -427,7 +427,7 @@ ngx_etcd_member_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
         more = 1;
 
         for (i = 0; i < NGX_ETCD_ENTRY_PIECE && more; i++) {
-            more = ngx_etcd_walk_next(set, &repair.walk);
+            more = ngx_etcd_entry_walk_next(set, &repair.walk);
 
             if (more && repair.walk.entry != NULL) {
                 ngx_etcd_member_set_repair_entry(set, &repair);
@@ -451,8 +451,8 @@ static void
 ngx_etcd_member_set_repair_entry(ngx_etcd_member_set_t *set,
     ngx_etcd_repair_t *repair)
 {
-    ngx_etcd_walk_t   *walk;
-    ngx_etcd_entry_t  *entry;
+    ngx_etcd_entry_t       *entry;
+    ngx_etcd_entry_walk_t  *walk;
 
     walk = &repair->walk;
     entry = walk->entry;
@@ -467,7 +467,7 @@ ngx_etcd_member_set_repair_entry(ngx_etcd_member_set_t *set,
         repair->newest = entry;
     }
 
-    if (ngx_etcd_walk_last(walk)) {
+    if (ngx_etcd_entry_walk_last(walk)) {
         ngx_etcd_member_set_slot(set, walk->n)->entry = repair->newest;
         repair->nmembers++;
     }

@@ -182,9 +182,10 @@ ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1, ngx_etcd_entry_t *entry2)
 
 
 ngx_uint_t
-ngx_etcd_walk_next(ngx_etcd_member_set_t *set, ngx_etcd_walk_t *walk)
+ngx_etcd_entry_walk_next(ngx_etcd_member_set_t *set,
+    ngx_etcd_entry_walk_t *walk)
 {
-    if (!ngx_etcd_walk_last(walk)) {
+    if (!ngx_etcd_entry_walk_last(walk)) {
         walk->entry = walk->entry->next;
         return 1;
     }

@@ -74,15 +74,15 @@ typedef struct {
 
     ngx_uint_t                       next;         /* next slot */
     ngx_etcd_entry_t                *first;        /* of the slot */
-} ngx_etcd_walk_t;
+} ngx_etcd_entry_walk_t;
 
 
 /* Moves to the next entry or free slot; returns 0 at the end. */
-ngx_uint_t ngx_etcd_walk_next(ngx_etcd_member_set_t *set,
-    ngx_etcd_walk_t *walk);
+ngx_uint_t ngx_etcd_entry_walk_next(ngx_etcd_member_set_t *set,
+    ngx_etcd_entry_walk_t *walk);
 
 /* 1 if the entry is the last one of its slot */
-#define ngx_etcd_walk_last(walk)                                              \
+#define ngx_etcd_entry_walk_last(walk)                                        \
     ((walk)->entry == NULL || (walk)->entry->next == (walk)->first)
 
 

@@ -11,7 +11,7 @@
 
 
 static void ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table);
-static ngx_int_t ngx_etcd_lock_row_read(ngx_etcd_lock_row_t *row,
+static ngx_int_t ngx_etcd_lock_table_copy(ngx_etcd_lock_row_t *row,
     ngx_etcd_lock_entry_t *entry);
 
 
@@ -106,7 +106,7 @@ ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table)
     ngx_uint_t  i;
 
     for (i = 0; i < NGX_ETCD_LOCK_TABLE_ROWS; i++) {
-        ngx_etcd_lock_row_remove(table, &table->rows[i]);
+        ngx_etcd_lock_table_remove(table, &table->rows[i]);
     }
 }
 
@@ -121,8 +121,8 @@ ngx_etcd_lock_table_leave(ngx_etcd_lock_table_t *table)
 
 
 ngx_etcd_lock_row_t *
-ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table, ngx_etcd_lock_stats_t *lock,
-    ngx_str_t *key)
+ngx_etcd_lock_table_add(ngx_etcd_lock_table_t *table,
+    ngx_etcd_lock_stats_t *lock, ngx_str_t *key)
 {
     ngx_uint_t            n;
     ngx_etcd_lock_row_t  *row;
@@ -149,7 +149,8 @@ ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table, ngx_etcd_lock_stats_t *lock,
 
 
 void
-ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table, ngx_etcd_lock_row_t *row)
+ngx_etcd_lock_table_remove(ngx_etcd_lock_table_t *table,
+    ngx_etcd_lock_row_t *row)
 {
     ngx_etcd_seqlock_write(&row->lock);
 
@@ -162,7 +163,7 @@ ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table, ngx_etcd_lock_row_t *row)
 
 
 void
-ngx_etcd_lock_row_held(ngx_etcd_lock_row_t *row, uint64_t token,
+ngx_etcd_lock_table_held(ngx_etcd_lock_row_t *row, uint64_t token,
     ngx_msec_t since)
 {
     ngx_etcd_seqlock_write(&row->lock);
@@ -176,7 +177,7 @@ ngx_etcd_lock_row_held(ngx_etcd_lock_row_t *row, uint64_t token,
 
 
 void
-ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
+ngx_etcd_lock_table_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
     ngx_msec_t since)
 {
     ngx_etcd_seqlock_write(&row->lock);
@@ -226,7 +227,7 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
             continue;
         }
 
-        if (ngx_etcd_lock_row_read(row, &entries[*n]) == NGX_OK
+        if (ngx_etcd_lock_table_copy(row, &entries[*n]) == NGX_OK
             && entries[*n].lock == lock
             && entries[*n].state == state)
         {
@@ -245,7 +246,8 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
 
 
 static ngx_int_t
-ngx_etcd_lock_row_read(ngx_etcd_lock_row_t *row, ngx_etcd_lock_entry_t *entry)
+ngx_etcd_lock_table_copy(ngx_etcd_lock_row_t *row,
+    ngx_etcd_lock_entry_t *entry)
 {
     ngx_etcd_seqlock_reader_t  reader;
 

@@ -72,14 +72,14 @@ void ngx_etcd_lock_table_leave(ngx_etcd_lock_table_t *table);
 
 
 /* Called by the owner: allocates an empty row; NULL: all rows are in use. */
-ngx_etcd_lock_row_t *ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table,
+ngx_etcd_lock_row_t *ngx_etcd_lock_table_add(ngx_etcd_lock_table_t *table,
     ngx_etcd_lock_stats_t *lock, ngx_str_t *key);
-void ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table,
+void ngx_etcd_lock_table_remove(ngx_etcd_lock_table_t *table,
     ngx_etcd_lock_row_t *row);
 
-void ngx_etcd_lock_row_held(ngx_etcd_lock_row_t *row, uint64_t token,
+void ngx_etcd_lock_table_held(ngx_etcd_lock_row_t *row, uint64_t token,
     ngx_msec_t since);
-void ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
+void ngx_etcd_lock_table_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
     ngx_msec_t since);
 
 

@@ -69,10 +69,9 @@ struct ngx_etcd_entry_s {
 
 
 /*
- * A member and its counters, shared by all workers.  A counter carries the
- * member's unique id in its upper half: an update through a stale reference
- * has no effect.  Slots are never returned to the slab: a stale reference
- * always points to a slot.
+ * A member and its counters (ngx_etcd_counter.h), shared by all workers: an
+ * update through a stale reference has no effect.  Slots are never returned
+ * to the slab: a stale reference always points to a slot.
  */
 
 typedef struct {
@@ -342,24 +341,6 @@ void ngx_etcd_member_set_arrived(ngx_etcd_member_set_t *set, uint64_t time);
  */
 ngx_int_t ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t force);
-
-
-/* Returns a shared counter of a member; 0 if the member is gone. */
-
-static ngx_inline ngx_uint_t
-ngx_etcd_counter_get(ngx_etcd_atomic64_t *word, uint32_t uid)
-{
-    uint64_t  value;
-
-    value = __atomic_load_n(word, __ATOMIC_RELAXED);
-
-    return (value >> 32 == uid) ? (ngx_uint_t) (value & 0xffffffff) : 0;
-}
-
-
-ngx_uint_t ngx_etcd_counter_add(ngx_etcd_atomic64_t *word, uint32_t uid,
-    ngx_int_t n);
-void ngx_etcd_counter_set(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t n);
 
 
 #endif /* _NGX_ETCD_MEMBER_SET_H_INCLUDED_ */

@@ -95,7 +95,7 @@ ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
 
-        if (!ngx_etcd_walk_next(snapshot->set, &snapshot->walk)) {
+        if (!ngx_etcd_entry_walk_next(snapshot->set, &snapshot->walk)) {
             return NGX_OK;
         }
 
@@ -130,7 +130,7 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
         return NGX_ERROR;
     }
 
-    ngx_memzero(&snapshot->walk, sizeof(ngx_etcd_walk_t));
+    ngx_memzero(&snapshot->walk, sizeof(ngx_etcd_entry_walk_t));
 
     snapshot->entries = NULL;
     snapshot->ncopied = 0;

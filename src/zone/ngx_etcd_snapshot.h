@@ -51,7 +51,7 @@ typedef struct {
     ngx_uint_t                commits;
 
     ngx_etcd_copy_t          *entries;
-    ngx_etcd_walk_t           walk;
+    ngx_etcd_entry_walk_t     walk;
     ngx_uint_t                ncopied;     /* slots and entries */
     ngx_uint_t                piece;
 } ngx_etcd_snapshot_t;

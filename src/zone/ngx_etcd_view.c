@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_view.h>
 
 

@@ -55,7 +55,7 @@ ngx_etcd_lock_table_leave(ngx_etcd_lock_table_t *table)
 
 
 ngx_etcd_lock_row_t *
-ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table,
+ngx_etcd_lock_table_add(ngx_etcd_lock_table_t *table,
     ngx_etcd_lock_stats_t *stats, ngx_str_t *key)
 {
     abort();
@@ -63,7 +63,7 @@ ngx_etcd_lock_row_add(ngx_etcd_lock_table_t *table,
 
 
 void
-ngx_etcd_lock_row_held(ngx_etcd_lock_row_t *row, uint64_t token,
+ngx_etcd_lock_table_held(ngx_etcd_lock_row_t *row, uint64_t token,
     ngx_msec_t since)
 {
     abort();
@@ -71,7 +71,7 @@ ngx_etcd_lock_row_held(ngx_etcd_lock_row_t *row, uint64_t token,
 
 
 void
-ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t waiting,
+ngx_etcd_lock_table_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t waiting,
     ngx_msec_t since)
 {
     abort();
@@ -79,7 +79,8 @@ ngx_etcd_lock_row_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t waiting,
 
 
 void
-ngx_etcd_lock_row_remove(ngx_etcd_lock_table_t *table, ngx_etcd_lock_row_t *row)
+ngx_etcd_lock_table_remove(ngx_etcd_lock_table_t *table,
+    ngx_etcd_lock_row_t *row)
 {
     abort();
 }

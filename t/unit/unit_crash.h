@@ -20,6 +20,7 @@
 #include <ngx_etcd_shared_value.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_connection_count.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_election_slot.h>

@@ -443,7 +443,7 @@ ngx_etcd_crash_wanted(ngx_uint_t n, uint32_t slot, ngx_etcd_entry_t *entry,
  */
 
 static void
-ngx_etcd_crash_list_entry(ngx_uint_t n, ngx_etcd_walk_t *walk,
+ngx_etcd_crash_list_entry(ngx_uint_t n, ngx_etcd_entry_walk_t *walk,
     ngx_uint_t *there, ngx_etcd_entry_t **olds)
 {
     ngx_uint_t               i, same;
@@ -488,19 +488,19 @@ ngx_etcd_crash_list(ngx_uint_t n)
     ngx_str_t                key, payload;
     ngx_uint_t               i;
     ngx_uint_t               there[NGX_ETCD_CRASH_ENTRIES];
-    ngx_etcd_walk_t          walk;
     ngx_etcd_entry_t        *entry, *olds[NGX_ETCD_CRASH_ENTRIES];
+    ngx_etcd_entry_walk_t    walk;
     ngx_etcd_member_set_t   *set;
     ngx_etcd_crash_entry_t  *wanted;
 
     ngx_memzero(there, sizeof(there));
     ngx_memzero(olds, sizeof(olds));
-    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+    ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
     set = ngx_etcd_crash.sets[n];
 
     ngx_etcd_crash_begin();
 
-    while (ngx_etcd_walk_next(set, &walk)) {
+    while (ngx_etcd_entry_walk_next(set, &walk)) {
         if (walk.entry != NULL) {
             ngx_etcd_crash_list_entry(n, &walk, there, olds);
         }

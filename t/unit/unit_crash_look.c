@@ -94,15 +94,15 @@ ngx_etcd_crash_read_slot(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 uint64_t
 ngx_etcd_crash_content(ngx_etcd_member_set_t *set)
 {
-    uint64_t           sum, hash;
-    ngx_etcd_walk_t    walk;
-    ngx_etcd_entry_t  *entry;
+    uint64_t               sum, hash;
+    ngx_etcd_entry_t      *entry;
+    ngx_etcd_entry_walk_t  walk;
 
     sum = 0;
 
-    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+    ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
-    while (ngx_etcd_walk_next(set, &walk)) {
+    while (ngx_etcd_entry_walk_next(set, &walk)) {
 
         entry = walk.entry;
 
@@ -177,8 +177,8 @@ ngx_etcd_crash_requests(ngx_etcd_member_set_t *set)
 static void
 ngx_etcd_crash_look_set(ngx_etcd_crash_state_t *state, ngx_uint_t n)
 {
-    ngx_etcd_walk_t          walk;
     ngx_etcd_entry_t        *entry;
+    ngx_etcd_entry_walk_t    walk;
     ngx_etcd_member_set_t   *set;
     ngx_etcd_crash_entry_t  *copy;
 
@@ -196,9 +196,9 @@ ngx_etcd_crash_look_set(ngx_etcd_crash_state_t *state, ngx_uint_t n)
     state->requests[n] = ngx_etcd_crash_requests(set);
     state->invalid[n] = ngx_etcd_crash_hash_invalid(set);
 
-    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+    ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
-    while (ngx_etcd_walk_next(set, &walk)) {
+    while (ngx_etcd_entry_walk_next(set, &walk)) {
 
         entry = walk.entry;
 

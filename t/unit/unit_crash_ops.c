@@ -434,10 +434,10 @@ ngx_etcd_crash_lock(void)
     ngx_str_t             key = ngx_string("a lock");
     ngx_etcd_lock_row_t  *row;
 
-    row = ngx_etcd_lock_row_add(ngx_etcd_crash.table, ngx_etcd_crash.stats,
-                                &key);
-    ngx_etcd_lock_row_waiting(row, 1, 1);
-    ngx_etcd_lock_row_held(row, 7, 2);
+    row = ngx_etcd_lock_table_add(ngx_etcd_crash.table, ngx_etcd_crash.stats,
+                                  &key);
+    ngx_etcd_lock_table_waiting(row, 1, 1);
+    ngx_etcd_lock_table_held(row, 7, 2);
 
     ngx_etcd_crash.row = row;
 }
@@ -446,7 +446,7 @@ ngx_etcd_crash_lock(void)
 static void
 ngx_etcd_crash_lock_end(void)
 {
-    ngx_etcd_lock_row_remove(ngx_etcd_crash.table, ngx_etcd_crash.row);
+    ngx_etcd_lock_table_remove(ngx_etcd_crash.table, ngx_etcd_crash.row);
     ngx_etcd_lock_table_leave(ngx_etcd_crash.table);
 }
 

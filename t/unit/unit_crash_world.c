@@ -33,11 +33,11 @@ ngx_etcd_crash_begin(void)
 static ngx_etcd_entry_t *
 ngx_etcd_crash_find(ngx_etcd_member_set_t *set, uint32_t slot, ngx_str_t *key)
 {
-    ngx_etcd_walk_t  walk;
+    ngx_etcd_entry_walk_t  walk;
 
-    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+    ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
-    while (ngx_etcd_walk_next(set, &walk)) {
+    while (ngx_etcd_entry_walk_next(set, &walk)) {
         if (walk.n == slot
             && walk.entry != NULL
             && walk.entry->key_len == key->len
@@ -147,17 +147,17 @@ ngx_etcd_crash_newest(ngx_etcd_entry_t *entry, ngx_uint_t n,
 static ngx_etcd_entry_t *
 ngx_etcd_crash_shown(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
-    uint32_t           slot;
-    ngx_uint_t         i;
-    ngx_etcd_walk_t    walk;
-    ngx_etcd_entry_t   newest, *shown;
+    uint32_t               slot;
+    ngx_uint_t             i;
+    ngx_etcd_entry_t       newest, *shown;
+    ngx_etcd_entry_walk_t  walk;
 
     shown = NULL;
     slot = ngx_etcd_crash_batch[n].slot;
 
-    ngx_memzero(&walk, sizeof(ngx_etcd_walk_t));
+    ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
-    while (ngx_etcd_walk_next(set, &walk)) {
+    while (ngx_etcd_entry_walk_next(set, &walk)) {
         if (walk.n == slot && walk.entry != NULL) {
             ngx_etcd_crash_newest(walk.entry, n + 1, &newest, &shown);
         }

@@ -1,0 +1,42 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A counter of a member, in shared memory: the member's unique id in the
+ * upper half, the number in the lower half.  A stale pointer to the slot of
+ * another member changes nothing.
+ */
+
+
+#ifndef _NGX_ETCD_COUNTER_H_INCLUDED_
+#define _NGX_ETCD_COUNTER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_zone.h>
+
+
+/* Returns the number; 0 if the member is gone. */
+
+static ngx_inline ngx_uint_t
+ngx_etcd_counter_get(ngx_etcd_atomic64_t *word, uint32_t uid)
+{
+    uint64_t  value;
+
+    value = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+    return (value >> 32 == uid) ? (ngx_uint_t) (value & 0xffffffff) : 0;
+}
+
+
+/*
+ * Adds n, but not below 0, and returns the new number; 0 if the member is
+ * gone.
+ */
+ngx_uint_t ngx_etcd_counter_add(ngx_etcd_atomic64_t *word, uint32_t uid,
+    ngx_int_t n);
+void ngx_etcd_counter_set(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t n);
+
+
+#endif /* _NGX_ETCD_COUNTER_H_INCLUDED_ */
