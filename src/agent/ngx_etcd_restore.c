@@ -575,7 +575,7 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
         commit.revision = sets[i].revision;
         commit.force = 1;
 
-        if (ngx_etcd_member_set_commit(restore->zone, set, &commit) != NGX_OK) {
+        if (ngx_etcd_commit(restore->zone, set, &commit) != NGX_OK) {
             return ngx_etcd_restore_refuse(restore, "the zone is locked");
         }
 

@@ -48,7 +48,7 @@ ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_member_set_recover(diff->zone, diff->set) != NGX_OK) {
+    if (ngx_etcd_commit_recover(diff->zone, diff->set) != NGX_OK) {
         return NGX_ERROR;
     }
 

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member_set_inherit.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_member_resolve.h>
 #include <ngx_etcd_time_budget.h>
@@ -151,7 +152,7 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
         commit.done = 0;
 
         if (op.entry == NULL
-            || ngx_etcd_member_set_commit(zone, set, &commit) != NGX_OK)
+            || ngx_etcd_commit(zone, set, &commit) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -531,7 +532,7 @@ ngx_etcd_service_publish(ngx_event_t *ev)
     commit.force = 0;
     commit.changed = diff->changed;
 
-    rc = ngx_etcd_member_set_commit(diff->zone, diff->set, &commit);
+    rc = ngx_etcd_commit(diff->zone, diff->set, &commit);
 
     diff->done = commit.done;
     diff->changed = commit.changed;

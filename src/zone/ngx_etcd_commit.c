@@ -20,34 +20,34 @@ typedef struct {
 } ngx_etcd_repair_t;
 
 
-static ngx_int_t ngx_etcd_member_set_own(ngx_etcd_zone_t *zone,
+static ngx_int_t ngx_etcd_commit_own(ngx_etcd_zone_t *zone,
     ngx_uint_t force);
-static void ngx_etcd_member_set_commit_piece(ngx_etcd_zone_t *zone,
+static void ngx_etcd_commit_piece(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit);
-static void ngx_etcd_member_set_complete(ngx_etcd_member_set_t *set,
+static void ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation);
-static ngx_uint_t ngx_etcd_member_set_piece(ngx_etcd_commit_t *commit);
-static ngx_uint_t ngx_etcd_member_set_apply(ngx_etcd_zone_t *zone,
+static ngx_uint_t ngx_etcd_commit_end(ngx_etcd_commit_t *commit);
+static ngx_uint_t ngx_etcd_commit_apply(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_op_t *op);
-static void ngx_etcd_member_set_term(ngx_etcd_zone_t *zone,
+static void ngx_etcd_commit_term(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint64_t term);
-static void ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone,
+static void ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot);
-static void ngx_etcd_member_set_event(ngx_etcd_zone_t *zone,
+static void ngx_etcd_commit_event(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_op_t *op, ngx_uint_t added,
     ngx_uint_t removed);
-static ngx_int_t ngx_etcd_member_set_discard(ngx_etcd_zone_t *zone,
+static ngx_int_t ngx_etcd_commit_discard(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);
-static ngx_int_t ngx_etcd_member_set_repair(ngx_etcd_zone_t *zone,
+static ngx_int_t ngx_etcd_commit_repair(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);
-static void ngx_etcd_member_set_repair_entry(ngx_etcd_member_set_t *set,
+static void ngx_etcd_commit_repair_entry(ngx_etcd_member_set_t *set,
     ngx_etcd_repair_t *repair);
-static void ngx_etcd_member_set_repaired(ngx_etcd_zone_t *zone,
+static void ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_repair_t *repair);
 
 
 static ngx_int_t
-ngx_etcd_member_set_own(ngx_etcd_zone_t *zone, ngx_uint_t force)
+ngx_etcd_commit_own(ngx_etcd_zone_t *zone, ngx_uint_t force)
 {
     if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NGX_BUSY;
@@ -63,18 +63,18 @@ ngx_etcd_member_set_own(ngx_etcd_zone_t *zone, ngx_uint_t force)
 
 
 ngx_int_t
-ngx_etcd_member_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+ngx_etcd_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit)
 {
     ngx_int_t  rc;
 
     for ( ;; ) {
-        rc = ngx_etcd_member_set_own(zone, commit->force);
+        rc = ngx_etcd_commit_own(zone, commit->force);
         if (rc != NGX_OK) {
             return rc;
         }
 
-        ngx_etcd_member_set_commit_piece(zone, set, commit);
+        ngx_etcd_commit_piece(zone, set, commit);
 
         ngx_etcd_zone_unlock(zone);
 
@@ -98,7 +98,7 @@ ngx_etcd_member_set_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
  */
 
 static void
-ngx_etcd_member_set_commit_piece(ngx_etcd_zone_t *zone,
+ngx_etcd_commit_piece(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit)
 {
     ngx_uint_t           last, changed;
@@ -113,12 +113,12 @@ ngx_etcd_member_set_commit_piece(ngx_etcd_zone_t *zone,
     set->commits++;
 
     op = commit->ops->elts;
-    last = ngx_etcd_member_set_piece(commit);
+    last = ngx_etcd_commit_end(commit);
     generation = set->generation;
     changed = 0;
 
     for ( /* void */ ; commit->done < last; commit->done++) {
-        if (ngx_etcd_member_set_apply(zone, set, &op[commit->done])) {
+        if (ngx_etcd_commit_apply(zone, set, &op[commit->done])) {
             set->ring[++generation % NGX_ETCD_MEMBER_SET_RING] =
                                                      op[commit->done].slot;
             changed = 1;
@@ -146,12 +146,12 @@ ngx_etcd_member_set_commit_piece(ngx_etcd_zone_t *zone,
         return;
     }
 
-    ngx_etcd_member_set_complete(set, commit, generation);
+    ngx_etcd_commit_complete(set, commit, generation);
 }
 
 
 static void
-ngx_etcd_member_set_complete(ngx_etcd_member_set_t *set,
+ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation)
 {
     set->arrived = 0;
@@ -180,7 +180,7 @@ ngx_etcd_member_set_complete(ngx_etcd_member_set_t *set,
 /* Returns the index of the first operation after the next piece. */
 
 static ngx_uint_t
-ngx_etcd_member_set_piece(ngx_etcd_commit_t *commit)
+ngx_etcd_commit_end(ngx_etcd_commit_t *commit)
 {
     ngx_uint_t      last, most;
     ngx_etcd_op_t  *op;
@@ -198,7 +198,7 @@ ngx_etcd_member_set_piece(ngx_etcd_commit_t *commit)
 
 
 static ngx_uint_t
-ngx_etcd_member_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+ngx_etcd_commit_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_op_t *op)
 {
     ngx_uint_t         added, changed;
@@ -214,7 +214,7 @@ ngx_etcd_member_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     case NGX_ETCD_OP_PUT:
 
         if (before == NULL) {
-            ngx_etcd_slot_occupy(zone, set, slot);
+            ngx_etcd_commit_occupy(zone, set, slot);
             added = 1;
         }
 
@@ -223,7 +223,7 @@ ngx_etcd_member_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
          * that was already published.
          */
 
-        ngx_etcd_member_set_term(zone, set, op->entry->create_revision);
+        ngx_etcd_commit_term(zone, set, op->entry->create_revision);
 
         op->entry->serial = op->serial;
         ngx_etcd_entry_publish(set, slot, op->entry);
@@ -253,7 +253,7 @@ ngx_etcd_member_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     changed = (slot->entry != before);
 
     if (changed) {
-        ngx_etcd_member_set_event(zone, set, op, added, slot->entry == NULL);
+        ngx_etcd_commit_event(zone, set, op, added, slot->entry == NULL);
     }
 
     if (op->old != NULL
@@ -272,7 +272,7 @@ ngx_etcd_member_set_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
  */
 
 static void
-ngx_etcd_member_set_term(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+ngx_etcd_commit_term(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint64_t term)
 {
     ngx_etcd_redo_t  redo;
@@ -289,7 +289,7 @@ ngx_etcd_member_set_term(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 
 static void
-ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_slot_t *slot)
 {
     uint32_t         uid;
@@ -322,7 +322,7 @@ ngx_etcd_slot_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 
 static void
-ngx_etcd_member_set_event(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+ngx_etcd_commit_event(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_op_t *op, ngx_uint_t added, ngx_uint_t removed)
 {
     ngx_str_t          key;
@@ -349,14 +349,14 @@ ngx_etcd_member_set_event(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 
 ngx_int_t
-ngx_etcd_member_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     ngx_int_t  rc;
 
-    rc = ngx_etcd_member_set_discard(zone, set);
+    rc = ngx_etcd_commit_discard(zone, set);
 
     if (rc == NGX_OK && set->dirty) {
-        rc = ngx_etcd_member_set_repair(zone, set);
+        rc = ngx_etcd_commit_repair(zone, set);
     }
 
     return (rc == NGX_BUSY) ? NGX_AGAIN : rc;
@@ -369,13 +369,13 @@ ngx_etcd_member_set_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
  */
 
 static ngx_int_t
-ngx_etcd_member_set_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     ngx_int_t   rc;
     ngx_uint_t  i, more;
 
     do {
-        rc = ngx_etcd_member_set_own(zone, 0);
+        rc = ngx_etcd_commit_own(zone, 0);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -410,7 +410,7 @@ ngx_etcd_member_set_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
  */
 
 static ngx_int_t
-ngx_etcd_member_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     ngx_int_t          rc;
     ngx_uint_t         i, more;
@@ -419,7 +419,7 @@ ngx_etcd_member_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
     ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
 
     do {
-        rc = ngx_etcd_member_set_own(zone, 0);
+        rc = ngx_etcd_commit_own(zone, 0);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -430,12 +430,12 @@ ngx_etcd_member_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
             more = ngx_etcd_entry_walk_next(set, &repair.walk);
 
             if (more && repair.walk.entry != NULL) {
-                ngx_etcd_member_set_repair_entry(set, &repair);
+                ngx_etcd_commit_repair_entry(set, &repair);
             }
         }
 
         if (!more) {
-            ngx_etcd_member_set_repaired(zone, set, &repair);
+            ngx_etcd_commit_repaired(zone, set, &repair);
         }
 
         ngx_etcd_zone_unlock(zone);
@@ -448,7 +448,7 @@ ngx_etcd_member_set_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 
 
 static void
-ngx_etcd_member_set_repair_entry(ngx_etcd_member_set_t *set,
+ngx_etcd_commit_repair_entry(ngx_etcd_member_set_t *set,
     ngx_etcd_repair_t *repair)
 {
     ngx_etcd_entry_t       *entry;
@@ -475,7 +475,7 @@ ngx_etcd_member_set_repair_entry(ngx_etcd_member_set_t *set,
 
 
 static void
-ngx_etcd_member_set_repaired(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_repair_t *repair)
 {
     ngx_etcd_entry_t  *entry;
@@ -495,78 +495,4 @@ ngx_etcd_member_set_repaired(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     if (set->torn == 0) {
         set->torn = ngx_max(ngx_current_msec, 1);
     }
-}
-
-
-ngx_int_t
-ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_str_t *key, ngx_str_t *reason, uint64_t revision)
-{
-    size_t                len;
-    ngx_int_t             rc;
-    ngx_etcd_redo_t       redo;
-    ngx_etcd_invalid_t   *invalid, **p;
-
-    if (key->len > NGX_ETCD_MEMBER_SET_MAX_KEY
-        || (reason == NULL && set->invalid == NULL))
-    {
-        return NGX_OK;
-    }
-
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    for (p = &set->invalid; *p != NULL; p = &(*p)->next) {
-        invalid = *p;
-
-        if (invalid->key_len == key->len
-            && ngx_memcmp(invalid->bytes, key->data, key->len) == 0)
-        {
-            redo.n = 0;
-
-            ngx_etcd_redo_set(&redo, p, invalid->next);
-            ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid - 1);
-
-            ngx_etcd_redo_write(&zone->sh->redo, &redo);
-
-            ngx_slab_free_locked(zone->shpool, invalid);
-            break;
-        }
-    }
-
-    rc = NGX_OK;
-
-    if (reason != NULL && set->ninvalid < NGX_ETCD_MEMBER_SET_MAX_INVALID) {
-        len = offsetof(ngx_etcd_invalid_t, bytes) + key->len + reason->len;
-        invalid = ngx_slab_alloc_locked(zone->shpool, len);
-
-        if (invalid != NULL) {
-            invalid->mod_revision = revision;
-            invalid->key_len = key->len;
-            invalid->len = reason->len;
-
-            ngx_memcpy(ngx_cpymem(invalid->bytes, key->data, key->len),
-                       reason->data, reason->len);
-
-            invalid->next = set->invalid;
-
-            redo.n = 0;
-
-            ngx_etcd_redo_set(&redo, &set->invalid, invalid);
-            ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid + 1);
-
-            ngx_etcd_redo_write(&zone->sh->redo, &redo);
-
-            ngx_etcd_zone_event(zone, &set->object.name, key,
-                                NGX_ETCD_CHANGE_INVALID, revision);
-
-        } else {
-            rc = NGX_ERROR;
-        }
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return rc;
 }

@@ -62,7 +62,7 @@ typedef struct {
  * between pieces.  To avoid a split within the operations of one revision, a
  * piece may be twice as long.  A piece becomes visible at once if it ends
  * with a revision, otherwise with the next piece.  If an owner is killed
- * during a commit, ngx_etcd_member_set_recover() makes the next owner list the
+ * during a commit, ngx_etcd_commit_recover() makes the next owner list the
  * set again.
  *
  *     NGX_OK        all operations are done,
@@ -70,7 +70,7 @@ typedef struct {
  *     NGX_BUSY      the mutex was held: call again,
  *     NGX_DECLINED  the process no longer owns the zone.
  */
-ngx_int_t ngx_etcd_member_set_commit(ngx_etcd_zone_t *zone,
+ngx_int_t ngx_etcd_commit(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit);
 
 /*
@@ -80,17 +80,8 @@ ngx_int_t ngx_etcd_member_set_commit(ngx_etcd_zone_t *zone,
  * workers read the set again after a commit that sets a revision.  NGX_OK,
  * NGX_AGAIN (the mutex was held) or NGX_DECLINED.
  */
-ngx_int_t ngx_etcd_member_set_recover(ngx_etcd_zone_t *zone,
+ngx_int_t ngx_etcd_commit_recover(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);
-
-/*
- * Called by the owner: sets why the value of a key is invalid; a NULL reason
- * removes the record (the value is valid or deleted).  A key that is too long
- * is not recorded.  NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone is full).
- */
-ngx_int_t ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_str_t *key, ngx_str_t *reason,
-    uint64_t revision);
 
 
 #endif /* _NGX_ETCD_COMMIT_H_INCLUDED_ */

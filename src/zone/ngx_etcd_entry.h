@@ -8,7 +8,7 @@
  *
  * The "next" links form a consistent ring after every single store, so that a
  * process may be killed at any point.  The "prev" links are for the owner
- * only; ngx_etcd_member_set_recover() rebuilds them.
+ * only; ngx_etcd_commit_recover() rebuilds them.
  *
  * All functions are called by the owner.  The caller holds the mutex, unless
  * a function says otherwise.

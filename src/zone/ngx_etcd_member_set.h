@@ -233,16 +233,6 @@ ngx_etcd_member_set_t *ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_id_t *id);
 
 /*
- * Called by the master: copies the shown entries, without counters, from the
- * same set in the zone of the previous configuration, which had another size.
- * If that set has further entries, or changes during the copy, the new set is
- * listed again.  NGX_OK (also if there is no such set), NGX_AGAIN, or
- * NGX_ERROR (the zone is too small).
- */
-ngx_int_t ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from);
-
-/*
  * Called by the master: enables counting of requests that wait for a member.
  * NGX_OK, or NGX_ERROR: the zone is too small, or its mutex is held.
  */
@@ -341,6 +331,15 @@ void ngx_etcd_member_set_arrived(ngx_etcd_member_set_t *set, uint64_t time);
  */
 ngx_int_t ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t force);
+
+/*
+ * Called by the owner: sets why the value of a key is invalid; a NULL reason
+ * removes the record (the value is valid or deleted).  A key that is too long
+ * is not recorded.  NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone is full).
+ */
+ngx_int_t ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_str_t *key, ngx_str_t *reason,
+    uint64_t revision);
 
 
 #endif /* _NGX_ETCD_MEMBER_SET_H_INCLUDED_ */

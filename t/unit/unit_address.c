@@ -113,7 +113,7 @@ ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
 {
     ngx_etcd_key_t  *key;
 
-    if (ngx_etcd_member_set_recover(keys->zone, keys->set) != NGX_OK
+    if (ngx_etcd_commit_recover(keys->zone, keys->set) != NGX_OK
         || ngx_etcd_index_create(&keys->index, keys->zone, keys->set, NULL,
                                  0, keys->pool->log)
            != NGX_OK)
@@ -139,7 +139,7 @@ ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
         }
     }
 
-    return ngx_etcd_member_set_commit(keys->zone, keys->set, &keys->commit);
+    return ngx_etcd_commit(keys->zone, keys->set, &keys->commit);
 }
 
 
@@ -428,7 +428,7 @@ ngx_etcd_unit_batch(ngx_etcd_unit_keys_t *keys, ngx_uint_t n, ngx_uint_t owners)
     }
 
     for ( ;; ) {
-        rc = ngx_etcd_member_set_commit(keys->zone, keys->set, &keys->commit);
+        rc = ngx_etcd_commit(keys->zone, keys->set, &keys->commit);
 
         if (rc == NGX_OK) {
             return ngx_etcd_unit_check(keys, 0);
@@ -513,7 +513,7 @@ ngx_etcd_unit_traced(ngx_etcd_unit_keys_t *keys,
 static void
 ngx_etcd_unit_publish(ngx_etcd_unit_keys_t *keys)
 {
-    (void) ngx_etcd_member_set_commit(keys->zone, keys->set, &keys->commit);
+    (void) ngx_etcd_commit(keys->zone, keys->set, &keys->commit);
 }
 
 

@@ -398,7 +398,7 @@ ngx_etcd_crash_take_over(void)
             && ngx_strcmp(ngx_etcd_crash.broken, "recover") != 0)
         {
             ngx_etcd_crash_done(
-                ngx_etcd_member_set_recover(zone, ngx_etcd_crash.sets[n]),
+                ngx_etcd_commit_recover(zone, ngx_etcd_crash.sets[n]),
                 "recover a set");
         }
     }

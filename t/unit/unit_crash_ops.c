@@ -151,8 +151,8 @@ ngx_etcd_crash_prepare_recover(void)
 static void
 ngx_etcd_crash_recover(void)
 {
-    (void) ngx_etcd_member_set_recover(&ngx_etcd_crash.zone,
-                                       ngx_etcd_crash.sets[0]);
+    (void) ngx_etcd_commit_recover(&ngx_etcd_crash.zone,
+                                   ngx_etcd_crash.sets[0]);
 }
 
 

@@ -203,7 +203,7 @@ ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     commit.ops = &ops;
     commit.revision = revision;
 
-    if (ngx_etcd_member_set_commit(zone, set, &commit) != NGX_OK) {
+    if (ngx_etcd_commit(zone, set, &commit) != NGX_OK) {
         abort();
     }
 }

@@ -63,7 +63,7 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     commit.revision = set->revision + 1;
     commit.force = 1;
 
-    return ngx_etcd_member_set_commit(zone, set, &commit);
+    return ngx_etcd_commit(zone, set, &commit);
 }
 
 

@@ -1,0 +1,188 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_commit.h>
+#include <ngx_etcd_member_set_inherit.h>
+
+
+/* attempts to read the set of another zone */
+
+#define NGX_ETCD_MEMBER_SET_INHERIT_TRIES  32
+
+
+/* a set that is filled from another zone */
+
+typedef struct {
+    ngx_etcd_zone_t       *zone;
+    ngx_etcd_member_set_t *set;
+    ngx_etcd_member_set_t *from;              /* the source */
+    ngx_uint_t             commits;      /* of the source at the start */
+    ngx_uint_t             more;         /* the source has entries that are not
+                                            shown */
+    ngx_uint_t             torn;         /* the source was partly committed */
+} ngx_etcd_heir_t;
+
+
+static ngx_etcd_member_set_t *ngx_etcd_member_set_inherit_from(
+    ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir);
+static ngx_int_t ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
+    ngx_etcd_slot_t *slot);
+
+
+ngx_int_t
+ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_zone_t *from)
+{
+    uint32_t                       id;
+    ngx_int_t                      rc;
+    ngx_uint_t                     i;
+    ngx_etcd_heir_t                heir;
+    ngx_etcd_member_set_t         *old;
+    ngx_etcd_member_set_reader_t   reader;
+
+    ngx_memzero(&heir, sizeof(ngx_etcd_heir_t));
+    ngx_memzero(&reader, sizeof(ngx_etcd_member_set_reader_t));
+
+    heir.zone = zone;
+    heir.set = set;
+    reader.any = 1;
+
+    if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    old = ngx_etcd_member_set_inherit_from(from, &heir);
+    id = (old != NULL) ? old->object.id : 0;
+
+    ngx_etcd_zone_unlock(from);
+
+    if (old == NULL) {
+        return NGX_OK;
+    }
+
+    rc = NGX_AGAIN;
+
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_INHERIT_TRIES && rc == NGX_AGAIN; i++) {
+        rc = ngx_etcd_member_set_read(from, old, id, &reader, 0,
+                                      ngx_etcd_member_set_inherit_slot, &heir);
+    }
+
+    if (rc != NGX_OK || ngx_etcd_zone_lock_patient(from) != NGX_OK) {
+        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_AGAIN;
+    }
+
+    if (old->object.id == id) {
+        set->state = old->state;
+        set->params = old->params;
+        set->verified = old->verified;
+
+        set->revision = (heir.more || old->unfinished
+                         || old->commits != heir.commits)
+                        ? 0 : old->revision;
+
+        if (heir.torn || old->dirty) {
+            set->dirty = 1;
+            set->torn = ngx_max(ngx_current_msec, 1);
+            set->revision = 0;
+        }
+    }
+
+    ngx_etcd_zone_unlock(from);
+
+    return NGX_OK;
+}
+
+
+static ngx_etcd_member_set_t *
+ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir)
+{
+    ngx_etcd_member_set_t  *old;
+
+    old = ngx_etcd_object_find(from, &ngx_etcd_member_set_type,
+                               &heir->set->object);
+
+    if (old != NULL) {
+        heir->from = old;
+        heir->commits = old->commits;
+    }
+
+    return old;
+}
+
+
+/*
+ * The caller holds the mutex of the source zone; no other process knows the
+ * target set.
+ */
+
+static ngx_int_t
+ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
+    ngx_etcd_slot_t *slot)
+{
+    ngx_etcd_heir_t *heir = data;
+
+    ngx_int_t               rc;
+    ngx_str_t               key;
+    ngx_array_t             ops;
+    ngx_etcd_op_t           op;
+    ngx_etcd_member_set_t  *set;
+    ngx_etcd_entry_t       *entry;
+    ngx_etcd_commit_t       commit;
+
+    set = heir->set;
+    entry = slot->entry;
+    heir->torn |= heir->from->dirty;
+
+    while (n >= set->nslots) {
+        if (ngx_etcd_member_set_grow(heir->zone, set, 1) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_memzero(&op, sizeof(ngx_etcd_op_t));
+    ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
+
+    op.op = NGX_ETCD_OP_REMOVE;
+    op.slot = n;
+    op.old = ngx_etcd_member_set_slot(set, n)->entry;
+
+    if (entry == NULL && op.old == NULL) {
+        return NGX_OK;
+    }
+
+    if (entry != NULL) {
+        heir->more |= (entry->next != entry);
+
+        key.data = ngx_etcd_entry_key(entry);
+        key.len = entry->key_len;
+
+        op.entry = ngx_etcd_entry_create(heir->zone, set, &key,
+                                         ngx_etcd_entry_payload(entry),
+                                         entry->len, &rc);
+        if (op.entry == NULL) {
+            return NGX_ERROR;
+        }
+
+        op.entry->create_revision = entry->create_revision;
+        op.entry->mod_revision = entry->mod_revision;
+        op.entry->gone = entry->gone;
+
+        op.op = NGX_ETCD_OP_PUT;
+        op.shown = op.entry;
+        op.revision = entry->mod_revision;
+    }
+
+    ops.elts = &op;
+    ops.nelts = 1;
+
+    commit.ops = &ops;
+    commit.force = 1;
+
+    return (ngx_etcd_commit(heir->zone, set, &commit) == NGX_OK)
+           ? NGX_OK : NGX_ERROR;
+}
