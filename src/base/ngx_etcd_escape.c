@@ -9,12 +9,6 @@
 #include <ngx_etcd_escape.h>
 
 
-typedef struct {
-    ngx_str_t   text;
-    u_char      buf[NGX_ETCD_ESCAPED(NGX_ETCD_ESCAPE_SHOWN)];
-} ngx_etcd_escape_slot_t;
-
-
 #define ngx_etcd_escape_is_control(ch)  ((ch) < 0x20 || (ch) == 0x7f)
 
 
@@ -47,38 +41,8 @@ ngx_etcd_escape(u_char *p, ngx_str_t *text, size_t shown)
 }
 
 
-ngx_str_t *
-ngx_etcd_shown(ngx_str_t *text)
-{
-    ngx_etcd_escape_slot_t  *slot;
-
-    static ngx_uint_t              next;
-    static ngx_etcd_escape_slot_t  slots[NGX_ETCD_ESCAPE_SLOTS];
-
-    slot = &slots[next++ % NGX_ETCD_ESCAPE_SLOTS];
-
-    slot->text.data = slot->buf;
-    slot->text.len = ngx_etcd_escape(slot->buf, text, NGX_ETCD_ESCAPE_SHOWN)
-                     - slot->buf;
-
-    return &slot->text;
-}
-
-
-ngx_str_t *
-ngx_etcd_shown_bytes(const u_char *data, size_t len)
-{
-    ngx_str_t  bytes;
-
-    bytes.data = (u_char *) data;
-    bytes.len = len;
-
-    return ngx_etcd_shown(&bytes);
-}
-
-
 ngx_uint_t
-ngx_etcd_has_control(const u_char *data, size_t len)
+ngx_etcd_escape_has_control(const u_char *data, size_t len)
 {
     size_t  i;
 

@@ -15,9 +15,6 @@
 #include <ngx_core.h>
 
 
-#define NGX_ETCD_ESCAPE_SHOWN   256    /* bytes of one text */
-#define NGX_ETCD_ESCAPE_SLOTS   8      /* texts in one log line */
-
 /* maximum length of an escaped text of "shown" bytes */
 #define NGX_ETCD_ESCAPED(shown)  (4 * (shown) + sizeof("...") - 1)
 
@@ -30,15 +27,8 @@
  */
 u_char *ngx_etcd_escape(u_char *p, ngx_str_t *text, size_t shown);
 
-/*
- * Returns the escaped text as an argument for "%V" in a log line.  The result
- * is valid until NGX_ETCD_ESCAPE_SLOTS more texts have been escaped.
- */
-ngx_str_t *ngx_etcd_shown(ngx_str_t *text);
-ngx_str_t *ngx_etcd_shown_bytes(const u_char *data, size_t len);
-
 /* Returns 1 if there is a control byte (below 0x20, or 0x7f). */
-ngx_uint_t ngx_etcd_has_control(const u_char *data, size_t len);
+ngx_uint_t ngx_etcd_escape_has_control(const u_char *data, size_t len);
 
 
 #endif /* _NGX_ETCD_ESCAPE_H_INCLUDED_ */

@@ -127,7 +127,9 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     /* the value is also the value of a variable */
 
-    if (ngx_etcd_has_control(campaign->value.data, campaign->value.len)) {
+    if (ngx_etcd_escape_has_control(campaign->value.data,
+                                    campaign->value.len))
+    {
         return "has a value with a control byte";
     }
 

@@ -113,7 +113,7 @@ ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         ngx_str_set(otherwise, "");
     }
 
-    if (ngx_etcd_has_control(otherwise->data, otherwise->len)) {
+    if (ngx_etcd_escape_has_control(otherwise->data, otherwise->len)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"default=\" of \"%V\" has a control byte",
                            &value[1]);

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
+#include <ngx_etcd_shown.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_variable.h>
 
@@ -294,7 +295,7 @@ void
 ngx_etcd_variable_value(ngx_str_t *name, ngx_variable_value_t *v, u_char *data,
     size_t len)
 {
-    if (ngx_etcd_has_control(data, len)) {
+    if (ngx_etcd_escape_has_control(data, len)) {
         v->valid = 0;
         v->not_found = 1;
 

@@ -117,11 +117,11 @@ ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
         return reason;
     }
 
-    if (!ngx_etcd_has_control(value->data, value->len)) {
+    if (!ngx_etcd_escape_has_control(value->data, value->len)) {
         return NULL;
     }
 
-    for (i = 0; !ngx_etcd_has_control(&value->data[i], 1); i++) {
+    for (i = 0; !ngx_etcd_escape_has_control(&value->data[i], 1); i++) {
         /* void */
     }
 

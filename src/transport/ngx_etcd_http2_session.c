@@ -9,7 +9,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_escape.h>
+#include <ngx_etcd_shown.h>
 #include <ngx_etcd_http2_session.h>
 #include <ngx_etcd_secret.h>
 

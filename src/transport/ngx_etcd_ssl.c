@@ -149,13 +149,13 @@ ngx_etcd_ssl_context_create(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
 
     pool = ngx_create_pool(NGX_ETCD_SSL_POOL_SIZE, log);
     if (pool == NULL) {
-        (void) ngx_etcd_ssl_fail(error, &ssl->ciphers, "no memory");
+        (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
         return NULL;
     }
 
     context = ngx_pcalloc(pool, sizeof(ngx_etcd_ssl_context_t));
     if (context == NULL) {
-        (void) ngx_etcd_ssl_fail(error, &ssl->ciphers, "no memory");
+        (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
         ngx_destroy_pool(pool);
         return NULL;
     }
@@ -167,7 +167,7 @@ ngx_etcd_ssl_context_create(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
     ngx_queue_init(&context->sessions);
 
     if (ngx_ssl_create(&context->ssl, ssl->protocols, NULL) != NGX_OK) {
-        (void) ngx_etcd_ssl_fail(error, &ssl->ciphers, "no memory");
+        (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
 
         if (context->ssl.ctx != NULL) {
             SSL_CTX_free(context->ssl.ctx);
@@ -178,7 +178,7 @@ ngx_etcd_ssl_context_create(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
     }
 
     if (ngx_etcd_ssl_settings(ssl, context->ssl.ctx, error) != NGX_OK
-        || ngx_etcd_ssl_files(ssl, context->ssl.ctx, error) != NGX_OK
+        || ngx_etcd_ssl_file_load(ssl->files, context->ssl.ctx, error) != NGX_OK
         || ngx_etcd_ssl_commands(ssl, context->ssl.ctx, error) != NGX_OK
         || ngx_ssl_client_session_cache(NULL, &context->ssl, 1) != NGX_OK)
     {
@@ -203,15 +203,15 @@ ngx_etcd_ssl_settings(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
     if (!ssl->http1
         && SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn) - 1) != 0)
     {
-        return ngx_etcd_ssl_fail(error, &ssl->ciphers, "no memory");
+        return ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
     }
 
     if (ssl->ciphers.value.len != 0
         && SSL_CTX_set_cipher_list(ctx, (char *) ssl->ciphers.value.data) == 0)
     {
-        return ngx_etcd_ssl_fail(error, &ssl->ciphers,
-                                 "invalid ciphers \"%V\"",
-                                 &ssl->ciphers.value);
+        return ngx_etcd_ssl_error(error, &ssl->ciphers,
+                                  "invalid ciphers \"%V\"",
+                                  &ssl->ciphers.value);
     }
 
     if (ssl->verify) {
@@ -242,7 +242,7 @@ ngx_etcd_ssl_commands(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 
     cctx = SSL_CONF_CTX_new();
     if (cctx == NULL) {
-        return ngx_etcd_ssl_fail(error, command, "no memory");
+        return ngx_etcd_ssl_error(error, command, "no memory");
     }
 
     SSL_CONF_CTX_set_flags(cctx, SSL_CONF_FLAG_FILE|SSL_CONF_FLAG_CLIENT
@@ -257,14 +257,14 @@ ngx_etcd_ssl_commands(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
                          (char *) command[i].value.data)
             <= 0)
         {
-            rc = ngx_etcd_ssl_fail(error, &command[i],
-                                   "invalid command \"%V %V\"",
-                                   &command[i].key, &command[i].value);
+            rc = ngx_etcd_ssl_error(error, &command[i],
+                                    "invalid command \"%V %V\"",
+                                    &command[i].key, &command[i].value);
         }
     }
 
     if (rc == NGX_OK && SSL_CONF_CTX_finish(cctx) != 1) {
-        rc = ngx_etcd_ssl_fail(error, command, "invalid commands");
+        rc = ngx_etcd_ssl_error(error, command, "invalid commands");
     }
 
     SSL_CONF_CTX_free(cctx);

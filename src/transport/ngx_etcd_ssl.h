@@ -14,33 +14,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_ssl_error.h>
+#include <ngx_etcd_ssl_file.h>
 
-
-#define NGX_ETCD_SSL_REASON    512
 
 /* cached sessions, one an endpoint: more than the endpoints of a cluster */
 #define NGX_ETCD_SSL_SESSIONS  32
-
-
-typedef enum {
-    NGX_ETCD_SSL_CERTIFICATE = 0,
-    NGX_ETCD_SSL_KEY,
-    NGX_ETCD_SSL_PASSWORDS,
-    NGX_ETCD_SSL_TRUSTED,
-    NGX_ETCD_SSL_CRL,
-    NGX_ETCD_SSL_FILES
-} ngx_etcd_ssl_file_e;
-
-
-/* A directive.  The value is zero-terminated, and empty if not configured. */
-
-typedef struct {
-    ngx_str_t                  key;           /* ssl_conf_command only */
-    ngx_str_t                  value;
-    char                      *directive;
-    u_char                    *file;          /* configuration file */
-    ngx_uint_t                 line;
-} ngx_etcd_ssl_option_t;
 
 
 /* The state of a file; all zero if stat() failed. */
@@ -51,13 +30,6 @@ typedef struct {
     off_t                      size;
     struct timespec            changed;
 } ngx_etcd_ssl_stat_t;
-
-
-typedef struct {
-    ngx_etcd_ssl_option_t     *option;        /* the faulty directive */
-    ngx_str_t                  text;
-    u_char                     buf[NGX_ETCD_SSL_REASON];
-} ngx_etcd_ssl_error_t;
 
 
 /*
@@ -124,23 +96,6 @@ ngx_ssl_session_t *ngx_etcd_ssl_session_get(ngx_etcd_ssl_context_t *context,
     ngx_addr_t *addr, ngx_str_t *name);
 void ngx_etcd_ssl_session_put(ngx_etcd_ssl_context_t *context,
     ngx_addr_t *addr, ngx_str_t *name, ngx_ssl_session_t *session);
-
-/*
- * Writes the reason of an OpenSSL error: "no start line", "No such file or
- * directory".  Returns the end.
- */
-u_char *ngx_etcd_ssl_reason(u_char *buf, u_char *last, u_long error);
-
-
-/*
- * In ngx_etcd_ssl_file.c: loads the files into the SSL_CTX; on NGX_ERROR the
- * error is set.
- */
-
-ngx_int_t ngx_etcd_ssl_files(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
-    ngx_etcd_ssl_error_t *error);
-ngx_int_t ngx_etcd_ssl_fail(ngx_etcd_ssl_error_t *error,
-    ngx_etcd_ssl_option_t *option, const char *fmt, ...);
 
 
 #endif /* _NGX_ETCD_SSL_H_INCLUDED_ */

@@ -1,43 +1,43 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * Loads the files of a context.  nginx's own functions need an ngx_conf_t and
- * log failures at "emerg".
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_ssl.h>
+#include <ngx_etcd_ssl_file.h>
 
 
-#define NGX_ETCD_SSL_PASSWORD  1024     /* maximum length */
+#define NGX_ETCD_SSL_FILE_PASSWORD  1024     /* maximum length */
 
 
 typedef struct {
     ngx_uint_t   asked;                 /* the key is encrypted */
     size_t       len;
-    char         text[NGX_ETCD_SSL_PASSWORD];
+    char         text[NGX_ETCD_SSL_FILE_PASSWORD];
 } ngx_etcd_ssl_password_t;
 
 
-static ngx_int_t ngx_etcd_ssl_certificate(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
+static ngx_int_t ngx_etcd_ssl_file_certificate(ngx_etcd_ssl_option_t *files,
+    SSL_CTX *ctx, ngx_etcd_ssl_error_t *error);
+static ngx_int_t ngx_etcd_ssl_file_key(ngx_etcd_ssl_option_t *files,
+    SSL_CTX *ctx, ngx_etcd_ssl_password_t *password,
     ngx_etcd_ssl_error_t *error);
-static ngx_int_t ngx_etcd_ssl_key(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
-    ngx_etcd_ssl_password_t *password, ngx_etcd_ssl_error_t *error);
-static ngx_int_t ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
-    ngx_etcd_ssl_password_t *password, ngx_etcd_ssl_error_t *error);
-static int ngx_etcd_ssl_password(char *buf, int size, int rwflag, void *data);
-static ngx_int_t ngx_etcd_ssl_trusted(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
+static ngx_int_t ngx_etcd_ssl_file_key_passwords(ngx_etcd_ssl_option_t *files,
+    SSL_CTX *ctx, ngx_etcd_ssl_password_t *password,
     ngx_etcd_ssl_error_t *error);
+static int ngx_etcd_ssl_file_password(char *buf, int size, int rwflag,
+    void *data);
+static ngx_int_t ngx_etcd_ssl_file_trusted(ngx_etcd_ssl_option_t *files,
+    SSL_CTX *ctx, ngx_etcd_ssl_error_t *error);
 static ngx_int_t ngx_etcd_ssl_file_fail(ngx_etcd_ssl_error_t *error,
     ngx_etcd_ssl_option_t *file, char *what);
 
 
 ngx_int_t
-ngx_etcd_ssl_files(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
+ngx_etcd_ssl_file_load(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     ngx_etcd_ssl_error_t *error)
 {
     ngx_int_t                rc;
@@ -49,13 +49,13 @@ ngx_etcd_ssl_files(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 
     /* without a callback OpenSSL prompts on the terminal */
 
-    SSL_CTX_set_default_passwd_cb(ctx, ngx_etcd_ssl_password);
+    SSL_CTX_set_default_passwd_cb(ctx, ngx_etcd_ssl_file_password);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, &password);
 
-    rc = ngx_etcd_ssl_certificate(ssl, ctx, error);
+    rc = ngx_etcd_ssl_file_certificate(files, ctx, error);
 
-    if (rc == NGX_OK && ssl->files[NGX_ETCD_SSL_KEY].value.len != 0) {
-        rc = ngx_etcd_ssl_key(ssl, ctx, &password, error);
+    if (rc == NGX_OK && files[NGX_ETCD_SSL_KEY].value.len != 0) {
+        rc = ngx_etcd_ssl_file_key(files, ctx, &password, error);
     }
 
     SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
@@ -63,7 +63,7 @@ ngx_etcd_ssl_files(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
     ngx_explicit_memzero(&password, sizeof(ngx_etcd_ssl_password_t));
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_ssl_trusted(ssl, ctx, error);
+        rc = ngx_etcd_ssl_file_trusted(files, ctx, error);
     }
 
     ERR_clear_error();
@@ -73,12 +73,12 @@ ngx_etcd_ssl_files(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 
 
 static ngx_int_t
-ngx_etcd_ssl_certificate(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
+ngx_etcd_ssl_file_certificate(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     ngx_etcd_ssl_error_t *error)
 {
     ngx_etcd_ssl_option_t  *file;
 
-    file = &ssl->files[NGX_ETCD_SSL_CERTIFICATE];
+    file = &files[NGX_ETCD_SSL_CERTIFICATE];
 
     if (file->value.len != 0
         && SSL_CTX_use_certificate_chain_file(ctx, (char *) file->value.data)
@@ -92,21 +92,21 @@ ngx_etcd_ssl_certificate(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 
 
 static ngx_int_t
-ngx_etcd_ssl_key(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
+ngx_etcd_ssl_file_key(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     ngx_etcd_ssl_password_t *password, ngx_etcd_ssl_error_t *error)
 {
     ngx_int_t               rc;
     ngx_etcd_ssl_option_t  *file;
 
-    if (ssl->files[NGX_ETCD_SSL_PASSWORDS].value.len != 0) {
-        rc = ngx_etcd_ssl_key_passwords(ssl, ctx, password, error);
+    if (files[NGX_ETCD_SSL_PASSWORDS].value.len != 0) {
+        rc = ngx_etcd_ssl_file_key_passwords(files, ctx, password, error);
 
         if (rc != NGX_DECLINED) {
             return rc;
         }
     }
 
-    file = &ssl->files[NGX_ETCD_SSL_KEY];
+    file = &files[NGX_ETCD_SSL_KEY];
     password->len = 0;
 
     if (SSL_CTX_use_PrivateKey_file(ctx, (char *) file->value.data,
@@ -120,24 +120,24 @@ ngx_etcd_ssl_key(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
         return ngx_etcd_ssl_file_fail(error, file, "certificate key");
     }
 
-    if (ssl->files[NGX_ETCD_SSL_PASSWORDS].value.len == 0) {
-        return ngx_etcd_ssl_fail(error, file,
-                                 "cannot load certificate key \"%V\": it is "
-                                 "encrypted and there is no "
-                                 "\"ssl_password_file\"", &file->value);
+    if (files[NGX_ETCD_SSL_PASSWORDS].value.len == 0) {
+        return ngx_etcd_ssl_error(error, file,
+                                  "cannot load certificate key \"%V\": it is "
+                                  "encrypted and there is no "
+                                  "\"ssl_password_file\"", &file->value);
     }
 
-    return ngx_etcd_ssl_fail(error, file,
-                             "cannot load certificate key \"%V\": no password "
-                             "in \"%V\" decrypts it", &file->value,
-                             &ssl->files[NGX_ETCD_SSL_PASSWORDS].value);
+    return ngx_etcd_ssl_error(error, file,
+                              "cannot load certificate key \"%V\": no password "
+                              "in \"%V\" decrypts it", &file->value,
+                              &files[NGX_ETCD_SSL_PASSWORDS].value);
 }
 
 
 /* Tries the passwords line by line; NGX_DECLINED: none matches. */
 
 static ngx_int_t
-ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
+ngx_etcd_ssl_file_key_passwords(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     ngx_etcd_ssl_password_t *password, ngx_etcd_ssl_error_t *error)
 {
     int                     n;
@@ -147,8 +147,8 @@ ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
     ngx_int_t               rc;
     ngx_etcd_ssl_option_t  *file;
 
-    file = &ssl->files[NGX_ETCD_SSL_PASSWORDS];
-    key = (char *) ssl->files[NGX_ETCD_SSL_KEY].value.data;
+    file = &files[NGX_ETCD_SSL_PASSWORDS];
+    key = (char *) files[NGX_ETCD_SSL_KEY].value.data;
 
     bio = BIO_new_file((char *) file->value.data, "r");
     if (bio == NULL) {
@@ -164,7 +164,7 @@ ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
     rc = NGX_DECLINED;
 
     while (rc == NGX_DECLINED) {
-        n = BIO_gets(bio, password->text, NGX_ETCD_SSL_PASSWORD);
+        n = BIO_gets(bio, password->text, NGX_ETCD_SSL_FILE_PASSWORD);
 
         if (n <= 0) {
             break;
@@ -200,7 +200,7 @@ ngx_etcd_ssl_key_passwords(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 
 
 static int
-ngx_etcd_ssl_password(char *buf, int size, int rwflag, void *data)
+ngx_etcd_ssl_file_password(char *buf, int size, int rwflag, void *data)
 {
     ngx_etcd_ssl_password_t *password = data;
 
@@ -221,14 +221,14 @@ ngx_etcd_ssl_password(char *buf, int size, int rwflag, void *data)
 
 
 static ngx_int_t
-ngx_etcd_ssl_trusted(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
+ngx_etcd_ssl_file_trusted(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     ngx_etcd_ssl_error_t *error)
 {
     X509_STORE             *store;
     X509_LOOKUP            *lookup;
     ngx_etcd_ssl_option_t  *file;
 
-    file = &ssl->files[NGX_ETCD_SSL_TRUSTED];
+    file = &files[NGX_ETCD_SSL_TRUSTED];
 
     if (file->value.len != 0
         && SSL_CTX_load_verify_locations(ctx, (char *) file->value.data, NULL)
@@ -237,7 +237,7 @@ ngx_etcd_ssl_trusted(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
         return ngx_etcd_ssl_file_fail(error, file, "trusted certificates");
     }
 
-    file = &ssl->files[NGX_ETCD_SSL_CRL];
+    file = &files[NGX_ETCD_SSL_CRL];
 
     if (file->value.len == 0) {
         return NGX_OK;
@@ -268,51 +268,12 @@ ngx_etcd_ssl_file_fail(ngx_etcd_ssl_error_t *error, ngx_etcd_ssl_option_t *file,
     char *what)
 {
     u_char  *p;
-    u_char   reason[NGX_ETCD_SSL_REASON / 4];
+    u_char   reason[NGX_ETCD_SSL_ERROR_LEN / 4];
 
-    p = ngx_etcd_ssl_reason(reason, reason + sizeof(reason), ERR_peek_error());
+    p = ngx_etcd_ssl_error_reason(reason, reason + sizeof(reason),
+                                  ERR_peek_error());
 
-    return ngx_etcd_ssl_fail(error, file, "cannot load %s \"%V\": %*s",
-                             what, &file->value, (size_t) (p - reason),
-                             reason);
-}
-
-
-ngx_int_t
-ngx_etcd_ssl_fail(ngx_etcd_ssl_error_t *error, ngx_etcd_ssl_option_t *option,
-    const char *fmt, ...)
-{
-    u_char   *p;
-    va_list   args;
-
-    va_start(args, fmt);
-    p = ngx_vslprintf(error->buf, error->buf + NGX_ETCD_SSL_REASON, fmt, args);
-    va_end(args);
-
-    error->option = option;
-    error->text.data = error->buf;
-    error->text.len = p - error->buf;
-
-    return NGX_ERROR;
-}
-
-
-u_char *
-ngx_etcd_ssl_reason(u_char *buf, u_char *last, u_long error)
-{
-    const char  *text;
-
-    /* OpenSSL 3 has no strings for system errors */
-
-    if (ERR_GET_LIB(error) == ERR_LIB_SYS) {
-        return ngx_strerror(ERR_GET_REASON(error), buf, last - buf);
-    }
-
-    text = ERR_reason_error_string(error);
-
-    if (text == NULL) {
-        return ngx_slprintf(buf, last, "OpenSSL error %08xl", error);
-    }
-
-    return ngx_slprintf(buf, last, "%s", text);
+    return ngx_etcd_ssl_error(error, file, "cannot load %s \"%V\": %*s",
+                              what, &file->value, (size_t) (p - reason),
+                              reason);
 }

@@ -298,7 +298,7 @@ ngx_etcd_tls_info(const ngx_ssl_conn_t *ssl_conn, int where, int ret)
                 tls->hello = 1;
             }
 
-            p = ngx_etcd_ssl_reason(text, text + sizeof(text), error);
+            p = ngx_etcd_ssl_error_reason(text, text + sizeof(text), error);
 
             ngx_etcd_tls_reason(tls, "TLS handshake failed: %*s",
                                 (size_t) (p - text), text);

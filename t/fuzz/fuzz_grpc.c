@@ -191,7 +191,7 @@ fuzz_done(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 {
     fuzz_check(status <= NGX_ETCD_GRPC_UNAUTHENTICATED);
     fuzz_check(text->len <= NGX_ETCD_GRPC_TEXT);
-    fuzz_check(!ngx_etcd_has_control(text->data, text->len));
+    fuzz_check(!ngx_etcd_escape_has_control(text->data, text->len));
 
     fuzz_ended++;
 }

@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
+#include <ngx_etcd_shown.h>
 #include "unit.h"
 
 
@@ -22,7 +23,7 @@ char *
 ngx_etcd_unit_escape(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     u_char      *p;
-    u_char       buf[32 + NGX_ETCD_ESCAPED(NGX_ETCD_ESCAPE_SHOWN)];
+    u_char       buf[32 + NGX_ETCD_ESCAPED(NGX_ETCD_SHOWN_LEN)];
     ngx_str_t   *value, *shown, text, other;
     ngx_uint_t   i;
 
@@ -36,12 +37,12 @@ ngx_etcd_unit_escape(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     shown = ngx_etcd_shown(&text);
 
-    for (i = 1; i < NGX_ETCD_ESCAPE_SLOTS; i++) {
+    for (i = 1; i < NGX_ETCD_SHOWN_SLOTS; i++) {
         (void) ngx_etcd_shown(&other);
     }
 
     p = ngx_snprintf(buf, sizeof(buf), "escape: %ui %V\n",
-                     ngx_etcd_has_control(text.data, text.len), shown);
+                     ngx_etcd_escape_has_control(text.data, text.len), shown);
 
     (void) ngx_write_fd(ngx_stdout, buf, p - buf);
 
