@@ -6,7 +6,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_grpc_stream.h>
+#include <ngx_etcd_grpc.h>
+#include <ngx_etcd_grpc_response.h>
 #include <ngx_etcd_secret.h>
 
 
@@ -31,8 +32,6 @@ static ngx_int_t ngx_etcd_grpc_open(ngx_etcd_http2_t *h2,
 static void ngx_etcd_grpc_set_header(nghttp2_nv *nv, const char *name,
     const u_char *value, size_t len);
 static size_t ngx_etcd_grpc_timeout(u_char *buf, ngx_msec_t timeout);
-static ngx_etcd_grpc_call_t *ngx_etcd_grpc_detach(
-    ngx_etcd_grpc_stream_t *stream);
 static void ngx_etcd_grpc_deadline_handler(ngx_event_t *ev);
 
 static ssize_t ngx_etcd_grpc_read_handler(ngx_etcd_http2_stream_t *h2s,
@@ -45,48 +44,16 @@ static void ngx_etcd_grpc_free_handler(ngx_etcd_http2_stream_t *h2s);
 
 
 static const ngx_etcd_http2_stream_handlers_t  ngx_etcd_grpc_handlers = {
-    ngx_etcd_grpc_begin_handler,
-    ngx_etcd_grpc_header_handler,
-    ngx_etcd_grpc_end_handler,
-    ngx_etcd_grpc_data_handler,
-    ngx_etcd_grpc_last_handler,
+    ngx_etcd_grpc_response_begin,
+    ngx_etcd_grpc_response_header,
+    ngx_etcd_grpc_response_end,
+    ngx_etcd_grpc_response_data,
+    ngx_etcd_grpc_response_last,
     ngx_etcd_grpc_read_handler,
     ngx_etcd_grpc_closed_handler,
     ngx_etcd_grpc_failed_handler,
     ngx_etcd_grpc_free_handler
 };
-
-
-static char  *ngx_etcd_grpc_status_names[] = {
-    "ok",
-    "cancelled",
-    "unknown",
-    "invalid argument",
-    "deadline exceeded",
-    "not found",
-    "already exists",
-    "permission denied",
-    "resource exhausted",
-    "failed precondition",
-    "aborted",
-    "out of range",
-    "unimplemented",
-    "internal",
-    "unavailable",
-    "data loss",
-    "unauthenticated"
-};
-
-
-char *
-ngx_etcd_grpc_status_name(ngx_etcd_grpc_status_e status)
-{
-    if (status > NGX_ETCD_GRPC_UNAUTHENTICATED) {
-        status = NGX_ETCD_GRPC_UNKNOWN;
-    }
-
-    return ngx_etcd_grpc_status_names[status];
-}
 
 
 ngx_int_t
@@ -309,65 +276,9 @@ ngx_etcd_grpc_cancel(ngx_etcd_grpc_call_t *call)
                    0, "etcd grpc %uD: %s: cancel",
                    stream->http2.id, call->method);
 
-    (void) ngx_etcd_grpc_detach(stream);
+    (void) ngx_etcd_grpc_stream_detach(stream);
 
     ngx_etcd_http2_stream_reset(&stream->http2, NGHTTP2_CANCEL);
-}
-
-
-static ngx_etcd_grpc_call_t *
-ngx_etcd_grpc_detach(ngx_etcd_grpc_stream_t *stream)
-{
-    ngx_etcd_grpc_call_t  *call;
-
-    call = stream->call;
-
-    if (stream->deadline.timer_set) {
-        ngx_del_timer(&stream->deadline);
-    }
-
-    stream->call = NULL;
-    call->stream = NULL;
-
-    return call;
-}
-
-
-void
-ngx_etcd_grpc_finish(ngx_etcd_grpc_stream_t *stream,
-    ngx_etcd_grpc_status_e status, const char *fmt, ...)
-{
-    u_char                *p;
-    va_list                args;
-    ngx_str_t              text;
-    ngx_etcd_grpc_call_t  *call;
-    u_char                 buf[NGX_ETCD_GRPC_TEXT];
-
-    if (stream->call == NULL) {
-        return;
-    }
-
-    va_start(args, fmt);
-    p = ngx_vslprintf(buf, buf + NGX_ETCD_GRPC_TEXT, fmt, args);
-    va_end(args);
-
-    text.data = buf;
-    text.len = p - buf;
-
-    call = ngx_etcd_grpc_detach(stream);
-
-    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, ngx_etcd_http2_log(stream->http2.h2),
-                   0, "etcd grpc %uD: %s: %s: \"%V\"",
-                   stream->http2.id, call->method,
-                   ngx_etcd_grpc_status_name(status), &text);
-
-    if (!stream->http2.sent) {
-        call->unprocessed = 1;
-    }
-
-    ngx_etcd_http2_stream_reset(&stream->http2, NGHTTP2_CANCEL);
-
-    call->done(call, status, &text);
 }
 
 
@@ -376,8 +287,8 @@ ngx_etcd_grpc_deadline_handler(ngx_event_t *ev)
 {
     ngx_etcd_grpc_stream_t  *stream = ev->data;
 
-    ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_DEADLINE_EXCEEDED,
-                         "no answer in %M ms", stream->call->timeout);
+    ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_DEADLINE_EXCEEDED,
+                                "no answer in %M ms", stream->call->timeout);
 }
 
 
@@ -464,16 +375,16 @@ ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s, uint32_t code)
         break;
     }
 
-    ngx_etcd_grpc_finish(stream, status, "stream was closed: %s",
-                         nghttp2_http2_strerror(code));
+    ngx_etcd_grpc_stream_finish(stream, status, "stream was closed: %s",
+                                nghttp2_http2_strerror(code));
 }
 
 
 static void
 ngx_etcd_grpc_failed_handler(ngx_etcd_http2_stream_t *h2s, ngx_str_t *reason)
 {
-    ngx_etcd_grpc_finish((ngx_etcd_grpc_stream_t *) h2s,
-                         NGX_ETCD_GRPC_UNAVAILABLE, "%V", reason);
+    ngx_etcd_grpc_stream_finish((ngx_etcd_grpc_stream_t *) h2s,
+                                NGX_ETCD_GRPC_UNAVAILABLE, "%V", reason);
 }
 
 
@@ -490,7 +401,7 @@ ngx_etcd_grpc_free_handler(ngx_etcd_http2_stream_t *h2s)
                                 NULL);
     }
 
-    ngx_etcd_grpc_body_free(stream);
+    ngx_etcd_grpc_response_free(stream);
 
     ngx_free(stream);
 }

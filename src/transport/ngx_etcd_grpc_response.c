@@ -1,9 +1,6 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * The response of a gRPC call: header blocks, status, and messages.  Messages
- * are independent of the bounds of DATA frames.
  */
 
 
@@ -11,8 +8,8 @@
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_shown.h>
+#include <ngx_etcd_grpc_response.h>
 #include <ngx_etcd_message.h>
-#include <ngx_etcd_grpc_stream.h>
 
 
 /* a buffer up to this size is kept for the next messages of the stream */
@@ -49,7 +46,7 @@ static void ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream,
 
 
 void
-ngx_etcd_grpc_begin_handler(ngx_etcd_http2_stream_t *h2s)
+ngx_etcd_grpc_response_begin(ngx_etcd_http2_stream_t *h2s)
 {
     ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
 
@@ -58,7 +55,7 @@ ngx_etcd_grpc_begin_handler(ngx_etcd_http2_stream_t *h2s)
 
 
 void
-ngx_etcd_grpc_header_handler(ngx_etcd_http2_stream_t *h2s, ngx_str_t *name,
+ngx_etcd_grpc_response_header(ngx_etcd_http2_stream_t *h2s, ngx_str_t *name,
     ngx_str_t *value)
 {
     ngx_int_t                 n;
@@ -152,7 +149,7 @@ ngx_etcd_grpc_set_type(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
 
 
 void
-ngx_etcd_grpc_end_handler(ngx_etcd_http2_stream_t *h2s, ngx_uint_t last)
+ngx_etcd_grpc_response_end(ngx_etcd_http2_stream_t *h2s, ngx_uint_t last)
 {
     ngx_etcd_grpc_stream_t   *stream = (ngx_etcd_grpc_stream_t *) h2s;
     ngx_etcd_grpc_headers_t  *h;
@@ -179,11 +176,11 @@ ngx_etcd_grpc_end_handler(ngx_etcd_http2_stream_t *h2s, ngx_uint_t last)
 
 
 void
-ngx_etcd_grpc_last_handler(ngx_etcd_http2_stream_t *h2s)
+ngx_etcd_grpc_response_last(ngx_etcd_http2_stream_t *h2s)
 {
-    ngx_etcd_grpc_finish((ngx_etcd_grpc_stream_t *) h2s,
-                         NGX_ETCD_GRPC_UNKNOWN,
-                         "response ended without grpc-status");
+    ngx_etcd_grpc_stream_finish((ngx_etcd_grpc_stream_t *) h2s,
+                                NGX_ETCD_GRPC_UNKNOWN,
+                                "response ended without grpc-status");
 }
 
 
@@ -197,14 +194,14 @@ ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
     h = &stream->headers;
 
     if (!h->has_status) {
-        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_UNKNOWN,
-                             "response ended without grpc-status");
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_UNKNOWN,
+                                    "response ended without grpc-status");
         return;
     }
 
     if (h->grpc_status == NGX_ETCD_GRPC_OK && stream->body.nprefix) {
-        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
-                             "response ended inside of a message");
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                                    "response ended inside of a message");
         return;
     }
 
@@ -214,7 +211,7 @@ ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
     text.data = shown;
     text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_GRPC_TEXT) - shown;
 
-    ngx_etcd_grpc_finish(stream, h->grpc_status, "%V", &text);
+    ngx_etcd_grpc_stream_finish(stream, h->grpc_status, "%V", &text);
 }
 
 
@@ -253,14 +250,14 @@ ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream)
     }
 
     if (h->grpc_type) {
-        ngx_etcd_grpc_finish(stream, status, "got HTTP status %ui",
-                             h->http_status);
+        ngx_etcd_grpc_stream_finish(stream, status, "got HTTP status %ui",
+                                    h->http_status);
 
     } else {
-        ngx_etcd_grpc_finish(stream, status, "not a gRPC response: "
-                             "HTTP status %ui, content type \"%V\"",
-                             h->http_status,
-                             ngx_etcd_shown_bytes(h->type, h->type_len));
+        ngx_etcd_grpc_stream_finish(stream, status, "not a gRPC response: "
+                                    "HTTP status %ui, content type \"%V\"",
+                                    h->http_status,
+                                    ngx_etcd_shown_bytes(h->type, h->type_len));
     }
 }
 
@@ -268,7 +265,7 @@ ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream)
 /* A handler may end the call: check stream->call again after each step. */
 
 void
-ngx_etcd_grpc_data_handler(ngx_etcd_http2_stream_t *h2s, u_char *p, size_t n)
+ngx_etcd_grpc_response_data(ngx_etcd_http2_stream_t *h2s, u_char *p, size_t n)
 {
     size_t                   m;
     ngx_etcd_grpc_body_t    *body;
@@ -331,8 +328,8 @@ ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream)
     p = body->prefix;
 
     if (p[0] != 0) {
-        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
-                             "got an unexpected compressed message");
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                                    "got an unexpected compressed message");
         return NGX_ERROR;
     }
 
@@ -344,9 +341,10 @@ ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream)
 
     if (body->len > max) {
         stream->call->oversize = 1;
-        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
-                             "got a message of %uz bytes, which is more than "
-                             "\"max_message_size\" of %uz", body->len, max);
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                                    "got a message of %uz bytes, which is "
+                                    "more than \"max_message_size\" of %uz",
+                                    body->len, max);
         return NGX_ERROR;
     }
 
@@ -355,7 +353,7 @@ ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream)
 
 
 void
-ngx_etcd_grpc_body_free(ngx_etcd_grpc_stream_t *stream)
+ngx_etcd_grpc_response_free(ngx_etcd_grpc_stream_t *stream)
 {
     ngx_etcd_grpc_body_t  *body;
 
@@ -394,9 +392,10 @@ ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
 
         data = ngx_etcd_grpc_body_grow(stream, size);
         if (data == NULL) {
-            ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
-                                 "no memory for a message of %uz bytes",
-                                 body->len);
+            ngx_etcd_grpc_stream_finish(stream,
+                                        NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                                        "no memory for a message of %uz bytes",
+                                        body->len);
             return NGX_ERROR;
         }
 
@@ -432,7 +431,7 @@ ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream, size_t size)
 
     if (data != NULL && body->data != NULL) {
         ngx_memcpy(data, body->data, body->got);
-        ngx_etcd_grpc_body_free(stream);
+        ngx_etcd_grpc_response_free(stream);
     }
 
     return data;
@@ -457,8 +456,9 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
 
     pool = ngx_create_pool(size, ngx_cycle->log);
     if (pool == NULL) {
-        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
-                             "no memory for a message of %uz bytes", len);
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                                    "no memory for a message of %uz bytes",
+                                    len);
         return;
     }
 
@@ -470,7 +470,7 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
     body->got = 0;
 
     if (body->size > NGX_ETCD_GRPC_BODY_KEEP) {
-        ngx_etcd_grpc_body_free(stream);
+        ngx_etcd_grpc_response_free(stream);
     }
 
     if (message == NULL) {
@@ -486,8 +486,8 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
     }
 
     if (rc == NGX_ERROR) {
-        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
-                             "message was not accepted");
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                                    "message was not accepted");
     }
 }
 
@@ -499,14 +499,16 @@ ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream, size_t len,
     ngx_uint_t exceeded)
 {
     if (!exceeded) {
-        ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_INTERNAL,
-                             "could not read a message of %uz bytes", len);
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                                    "could not read a message of %uz bytes",
+                                    len);
         return;
     }
 
     stream->call->oversize = 1;
-    ngx_etcd_grpc_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
-                         "got a message of %uz bytes in more than %d parts, "
-                         "or that needs more than %d bytes beside its own",
-                         len, NGX_ETCD_MESSAGE_PARTS, NGX_ETCD_MESSAGE_WORK);
+    ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                                "got a message of %uz bytes in more than %d "
+                                "parts, or that needs more than %d bytes "
+                                "beside its own", len,
+                                NGX_ETCD_MESSAGE_PARTS, NGX_ETCD_MESSAGE_WORK);
 }

@@ -2,8 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The two parts of a gRPC call: sending and ending (ngx_etcd_grpc.c), and the
- * response (ngx_etcd_grpc_response.c).  Private to these files.
+ * The HTTP/2 stream of a gRPC call: shared by what sends the request
+ * (ngx_etcd_grpc.c) and what reads the response (ngx_etcd_grpc_response.c).
+ * Private to these files.
  */
 
 
@@ -14,8 +15,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_grpc_call.h>
+#include <ngx_etcd_http2.h>
 #include <ngx_etcd_http2_stream.h>
-#include <ngx_etcd_grpc.h>
 
 
 /* length-prefixed message: compressed flag and 4 bytes of length */
@@ -72,28 +74,18 @@ struct ngx_etcd_grpc_stream_s {
 
 
 /*
+ * Separates the call, which must not have ended, from its stream; returns the
+ * call.
+ */
+ngx_etcd_grpc_call_t *ngx_etcd_grpc_stream_detach(
+    ngx_etcd_grpc_stream_t *stream);
+
+/*
  * Ends the call unless the call has ended; calls done() last.  A stream that
  * the peer has not closed is reset.
  */
-void ngx_etcd_grpc_finish(ngx_etcd_grpc_stream_t *stream,
+void ngx_etcd_grpc_stream_finish(ngx_etcd_grpc_stream_t *stream,
     ngx_etcd_grpc_status_e status, const char *fmt, ...);
-
-/*
- * Frees the partly received message; clears the memory first if the call is
- * marked as secret.
- */
-void ngx_etcd_grpc_body_free(ngx_etcd_grpc_stream_t *stream);
-
-/* the handlers of ngx_etcd_http2_stream_handlers_t for gRPC */
-
-void ngx_etcd_grpc_begin_handler(ngx_etcd_http2_stream_t *h2s);
-void ngx_etcd_grpc_header_handler(ngx_etcd_http2_stream_t *h2s,
-    ngx_str_t *name, ngx_str_t *value);
-void ngx_etcd_grpc_end_handler(ngx_etcd_http2_stream_t *h2s,
-    ngx_uint_t last);
-void ngx_etcd_grpc_data_handler(ngx_etcd_http2_stream_t *h2s, u_char *p,
-    size_t n);
-void ngx_etcd_grpc_last_handler(ngx_etcd_http2_stream_t *h2s);
 
 
 #endif /* _NGX_ETCD_GRPC_STREAM_H_INCLUDED_ */

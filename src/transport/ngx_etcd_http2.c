@@ -10,9 +10,11 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_shown.h>
-#include <ngx_etcd_http2_session.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_http2.h>
+#include <ngx_etcd_http2_session.h>
+#include <ngx_etcd_http2_stream.h>
+#include <ngx_etcd_shown.h>
 
 
 #define NGX_ETCD_HTTP2_POOL_SIZE     1024
@@ -175,8 +177,7 @@ ngx_etcd_http2_wait(ngx_etcd_http2_t *h2, ngx_msec_t time)
 ngx_uint_t
 ngx_etcd_http2_usable(ngx_etcd_http2_t *h2)
 {
-    return h2->state == ngx_etcd_http2_ready
-           && nghttp2_session_check_request_allowed(h2->session);
+    return ngx_etcd_http2_state_usable(h2);
 }
 
 
@@ -208,7 +209,7 @@ ngx_etcd_http2_connected_handler(void *data)
 
     h2->state = ngx_etcd_http2_handshake;
 
-    ngx_etcd_http2_post(h2);
+    ngx_etcd_http2_state_post(h2);
 }
 
 
@@ -247,13 +248,13 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
     }
 
     if (rc < 0) {
-        ngx_etcd_http2_reason(h2, "HTTP/2 error: %s",
-                              nghttp2_strerror((int) rc));
+        ngx_etcd_http2_state_reason(h2, "HTTP/2 error: %s",
+                                    nghttp2_strerror((int) rc));
         ngx_etcd_http2_fail(h2, &h2->reason);
         return;
     }
 
-    ngx_etcd_http2_post(h2);
+    ngx_etcd_http2_state_post(h2);
 
     if (h2->pong) {
         h2->pong = 0;
@@ -282,10 +283,10 @@ ngx_etcd_http2_output_handler(void *data, u_char **buf)
     }
 
     if (n < 0) {
-        ngx_etcd_http2_reason(h2, "HTTP/2 error: %s",
-                              nghttp2_strerror((int) n));
+        ngx_etcd_http2_state_reason(h2, "HTTP/2 error: %s",
+                                    nghttp2_strerror((int) n));
         h2->broken = 1;
-        ngx_etcd_http2_post(h2);
+        ngx_etcd_http2_state_post(h2);
         return 0;
     }
 
@@ -301,25 +302,14 @@ ngx_etcd_http2_failed_handler(void *data, ngx_str_t *reason)
     ngx_etcd_http2_t  *h2 = data;
 
     if (h2->reason.len == 0 && h2->state == ngx_etcd_http2_handshake) {
-        ngx_etcd_http2_reason(h2, "%V before HTTP/2 SETTINGS%s", reason,
-                              (h2->conf.ssl != NULL || h2->nfirst != 0)
-                              ? "" : ", is this an https endpoint?");
+        ngx_etcd_http2_state_reason(h2, "%V before HTTP/2 SETTINGS%s", reason,
+                                    (h2->conf.ssl != NULL || h2->nfirst != 0)
+                                    ? "" : ", is this an https endpoint?");
     }
 
     /* an earlier complaint of the peer says more than the end of the stream */
 
     ngx_etcd_http2_fail(h2, h2->reason.len ? &h2->reason : reason);
-}
-
-
-void
-ngx_etcd_http2_post(ngx_etcd_http2_t *h2)
-{
-    if (h2->state == ngx_etcd_http2_closed) {
-        return;
-    }
-
-    ngx_post_event(&h2->work, &ngx_posted_events);
 }
 
 
@@ -338,7 +328,7 @@ ngx_etcd_http2_work_handler(ngx_event_t *ev)
         || !(nghttp2_session_want_read(h2->session)
              || nghttp2_session_want_write(h2->session)))
     {
-        ngx_etcd_http2_reason(h2, "HTTP/2 session ended");
+        ngx_etcd_http2_state_reason(h2, "HTTP/2 session ended");
         ngx_etcd_http2_fail(h2, &h2->reason);
         return;
     }
@@ -363,7 +353,7 @@ ngx_etcd_http2_work_handler(ngx_event_t *ev)
     if ((h2->state == ngx_etcd_http2_draining && h2->nstreams == 0)
         || (h2->state == ngx_etcd_http2_handshake && h2->goaway))
     {
-        ngx_etcd_http2_reason(h2, "HTTP/2 session ended");
+        ngx_etcd_http2_state_reason(h2, "HTTP/2 session ended");
         ngx_etcd_http2_fail(h2, &h2->reason);
     }
 }
@@ -380,7 +370,7 @@ ngx_etcd_http2_drain(ngx_etcd_http2_t *h2)
     if (nghttp2_session_get_next_stream_id(h2->session)
         > NGX_MAX_INT32_VALUE)
     {
-        ngx_etcd_http2_reason(h2, "stream ids are exhausted");
+        ngx_etcd_http2_state_reason(h2, "stream ids are exhausted");
     }
 
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
@@ -427,13 +417,14 @@ ngx_etcd_http2_timer_handler(ngx_event_t *ev)
     switch (h2->state) {
 
     case ngx_etcd_http2_connecting:
-        ngx_etcd_http2_reason(h2, "%s timed out",
-                              ngx_etcd_connection_action(h2->connection));
+        ngx_etcd_http2_state_reason(h2, "%s timed out",
+                                    ngx_etcd_connection_action(h2->connection));
         ngx_etcd_http2_fail(h2, &h2->reason);
         return;
 
     case ngx_etcd_http2_handshake:
-        ngx_etcd_http2_reason(h2, "timed out waiting for HTTP/2 SETTINGS");
+        ngx_etcd_http2_state_reason(h2,
+                                    "timed out waiting for HTTP/2 SETTINGS");
         ngx_etcd_http2_fail(h2, &h2->reason);
         return;
 
@@ -461,7 +452,8 @@ ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
         silence = ngx_current_msec - h2->pinged;
 
         if (silence >= h2->conf.ping_timeout) {
-            ngx_etcd_http2_reason(h2, "no answer to PING in %M ms", silence);
+            ngx_etcd_http2_state_reason(h2, "no answer to PING in %M ms",
+                                        silence);
             ngx_etcd_http2_fail(h2, &h2->reason);
             return;
         }
@@ -502,7 +494,7 @@ ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
 
     ngx_add_timer(&h2->timer, h2->conf.ping_timeout);
 
-    ngx_etcd_http2_post(h2);
+    ngx_etcd_http2_state_post(h2);
 }
 
 
@@ -536,8 +528,8 @@ ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf, size_t n)
     }
 
     if (p[0] == 0x15 && p[1] == 0x03) {
-        ngx_etcd_http2_reason(h2, "no HTTP/2: got a TLS alert, "
-                              "is this an https endpoint?");
+        ngx_etcd_http2_state_reason(h2, "no HTTP/2: got a TLS alert, "
+                                    "is this an https endpoint?");
         return NGX_ERROR;
     }
 
@@ -548,13 +540,14 @@ ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf, size_t n)
     }
 
     if (p == h2->first) {
-        ngx_etcd_http2_reason(h2, "no HTTP/2: got bytes 0x%02xi%02xi%02xi%02xi",
-                              p[0], p[1], p[2], p[3]);
+        ngx_etcd_http2_state_reason(h2, "no HTTP/2: got bytes "
+                                    "0x%02xi%02xi%02xi%02xi",
+                                    p[0], p[1], p[2], p[3]);
         return NGX_ERROR;
     }
 
-    ngx_etcd_http2_reason(h2, "no HTTP/2: got \"%V\"",
-                          ngx_etcd_shown_bytes(h2->first, p - h2->first));
+    ngx_etcd_http2_state_reason(h2, "no HTTP/2: got \"%V\"",
+                                ngx_etcd_shown_bytes(h2->first, p - h2->first));
     return NGX_ERROR;
 }
 
@@ -582,39 +575,12 @@ ngx_etcd_http2_check_flood(ngx_etcd_http2_t *h2, size_t n)
     }
 
     if (h2->overhead > NGX_ETCD_HTTP2_OVERHEAD) {
-        ngx_etcd_http2_reason(h2, "HTTP/2 flood: got %z bytes without payload "
-                              "in a second", h2->overhead);
+        ngx_etcd_http2_state_reason(h2, "HTTP/2 flood: got %z bytes without "
+                                    "payload in a second", h2->overhead);
         return NGX_ERROR;
     }
 
     return NGX_OK;
-}
-
-
-void
-ngx_etcd_http2_payload(ngx_etcd_http2_t *h2, size_t n)
-{
-    h2->overhead -= 2 * n;
-}
-
-
-void
-ngx_etcd_http2_reason(ngx_etcd_http2_t *h2, const char *fmt, ...)
-{
-    u_char   *p;
-    va_list   args;
-
-    if (h2->reason.len) {
-        return;
-    }
-
-    va_start(args, fmt);
-    p = ngx_vslprintf(h2->reason_buf, h2->reason_buf + NGX_ETCD_HTTP2_REASON,
-                      fmt, args);
-    va_end(args);
-
-    h2->reason.data = h2->reason_buf;
-    h2->reason.len = p - h2->reason_buf;
 }
 
 

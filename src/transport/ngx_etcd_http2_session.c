@@ -3,7 +3,7 @@
  * Copyright (C) nginx-etcd contributors
  *
  * nghttp2 must not be called recursively from its callbacks: the callbacks
- * only set state, and ngx_etcd_http2_post() schedules the consequences.
+ * only set state, and ngx_etcd_http2_state_post() schedules the consequences.
  */
 
 
@@ -11,6 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_http2_session.h>
+#include <ngx_etcd_http2_stream.h>
 #include <ngx_etcd_secret.h>
 
 
@@ -45,9 +46,6 @@ static int ngx_etcd_http2_before_frame_send(nghttp2_session *session,
     const nghttp2_frame *frame, void *data);
 static int ngx_etcd_http2_on_error(nghttp2_session *session, int code,
     const char *msg, size_t len, void *data);
-static ssize_t ngx_etcd_http2_on_read(nghttp2_session *session, int32_t id,
-    uint8_t *buf, size_t length, uint32_t *flags, nghttp2_data_source *source,
-    void *data);
 
 
 ngx_int_t
@@ -130,100 +128,6 @@ ngx_etcd_http2_settings(ngx_etcd_http2_t *h2)
 }
 
 
-ngx_int_t
-ngx_etcd_http2_stream_open(ngx_etcd_http2_t *h2,
-    ngx_etcd_http2_stream_t *stream, nghttp2_nv *headers, size_t n)
-{
-    int32_t                id;
-    nghttp2_data_provider  provider;
-
-    if (!ngx_etcd_http2_usable(h2)) {
-        return NGX_ERROR;
-    }
-
-    provider.source.ptr = stream;
-    provider.read_callback = ngx_etcd_http2_on_read;
-
-    id = nghttp2_submit_request(h2->session, NULL, headers, n, &provider,
-                                stream);
-    if (id < 0) {
-        ngx_log_error(NGX_LOG_INFO, &h2->log, 0,
-                      "could not open a stream: %s", nghttp2_strerror(id));
-        return NGX_ERROR;
-    }
-
-    stream->id = id;
-    stream->h2 = h2;
-
-    ngx_queue_insert_tail(&h2->streams, &stream->queue);
-
-    if (h2->nstreams++ == 0) {
-
-        /*
-         * an idle connection receives nothing: restart the liveness interval
-         */
-        h2->quiet = ngx_current_msec;
-
-        if (h2->conf.ping_interval && !h2->timer.timer_set) {
-            ngx_add_timer(&h2->timer, h2->conf.ping_interval);
-        }
-    }
-
-    ngx_etcd_http2_post(h2);
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream)
-{
-    if (!stream->deferred) {
-        return;
-    }
-
-    stream->deferred = 0;
-
-    /* fails if the stream is being closed: closed() follows */
-    (void) nghttp2_session_resume_data(stream->h2->session, stream->id);
-
-    ngx_etcd_http2_post(stream->h2);
-}
-
-
-void
-ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
-{
-    int32_t            left;
-    ngx_etcd_http2_t  *h2;
-
-    h2 = stream->h2;
-
-    if ((stream->local_ended && stream->remote_ended)
-        || h2->state == ngx_etcd_http2_closed)
-    {
-        return;
-    }
-
-    /* nghttp2 discards DATA of a reset stream without a callback */
-
-    left = nghttp2_session_get_stream_local_window_size(h2->session,
-                                                        stream->id);
-    if (left > 0) {
-        h2->unheard += left;
-    }
-
-    /*
-     * If there is no memory for RST_STREAM, the stream stays until the peer
-     * closes it, which is harmless: the stream has no call.
-     */
-    (void) nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
-                                     code);
-
-    ngx_etcd_http2_post(h2);
-}
-
-
 static int
 ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
     const nghttp2_frame *frame, void *data)
@@ -272,7 +176,7 @@ ngx_etcd_http2_on_header(nghttp2_session *session, const nghttp2_frame *frame,
     stream->header_size += namelen + valuelen + 32;
 
     if (stream->nblocks <= NGX_ETCD_HTTP2_BLOCKS) {
-        ngx_etcd_http2_payload(h2, namelen + valuelen);
+        ngx_etcd_http2_state_payload(h2, namelen + valuelen);
     }
 
     if (stream->header_size > NGX_ETCD_HTTP2_HEADERS_SIZE) {
@@ -367,11 +271,11 @@ ngx_etcd_http2_goaway(ngx_etcd_http2_t *h2, const nghttp2_goaway *frame)
         && ngx_memcmp(frame->opaque_data, pings, len) == 0)
     {
         h2->too_many_pings = 1;
-        ngx_etcd_http2_reason(h2, "got GOAWAY: %s: %s", code, pings);
+        ngx_etcd_http2_state_reason(h2, "got GOAWAY: %s: %s", code, pings);
         return;
     }
 
-    ngx_etcd_http2_reason(h2, "got GOAWAY: %s", code);
+    ngx_etcd_http2_state_reason(h2, "got GOAWAY: %s", code);
 }
 
 
@@ -389,7 +293,7 @@ ngx_etcd_http2_on_data_chunk(nghttp2_session *session, uint8_t flags,
     stream = nghttp2_session_get_stream_user_data(session, id);
 
     if (stream != NULL) {
-        ngx_etcd_http2_payload(h2, n);
+        ngx_etcd_http2_state_payload(h2, n);
         stream->handlers->data(stream, (u_char *) p, n);
     }
 
@@ -423,7 +327,7 @@ ngx_etcd_http2_on_stream_close(nghttp2_session *session, int32_t id,
     stream->handlers->free(stream);
 
     /* the connection may be draining and this stream its last one */
-    ngx_etcd_http2_post(h2);
+    ngx_etcd_http2_state_post(h2);
 
     return 0;
 }
@@ -446,7 +350,7 @@ ngx_etcd_http2_before_frame_send(nghttp2_session *session,
 
         len = frame->goaway.opaque_data_len;
 
-        ngx_etcd_http2_reason(h2, "HTTP/2 error: %s%s%V",
+        ngx_etcd_http2_state_reason(h2, "HTTP/2 error: %s%s%V",
                               nghttp2_http2_strerror(frame->goaway.error_code),
                               len ? ": " : "",
                               ngx_etcd_shown_bytes(frame->goaway.opaque_data,
@@ -473,35 +377,9 @@ ngx_etcd_http2_on_error(nghttp2_session *session, int code, const char *msg,
     size_t len, void *data)
 {
     ngx_log_debug1(NGX_LOG_DEBUG_EVENT,
-                   ngx_etcd_http2_log((ngx_etcd_http2_t *) data), 0,
+                   &((ngx_etcd_http2_t *) data)->log, 0,
                    "etcd http2: %V",
                    ngx_etcd_shown_bytes((u_char *) msg, len));
 
     return 0;
-}
-
-
-static ssize_t
-ngx_etcd_http2_on_read(nghttp2_session *session, int32_t id, uint8_t *buf,
-    size_t length, uint32_t *flags, nghttp2_data_source *source, void *data)
-{
-    ssize_t                   n;
-    ngx_uint_t                last;
-    ngx_etcd_http2_stream_t  *stream = source->ptr;
-
-    last = 0;
-
-    n = stream->handlers->read(stream, buf, length, &last);
-
-    if (n == NGX_AGAIN) {
-        stream->deferred = 1;
-        return NGHTTP2_ERR_DEFERRED;
-    }
-
-    if (last) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-        stream->local_ended = 1;
-    }
-
-    return n;
 }

@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_http2.h>
+#include <ngx_etcd_http2_conf.h>
 #include <nghttp2/nghttp2.h>
 
 
@@ -93,9 +93,6 @@ void ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream);
 /* Has no effect on a stream that both sides have ended: closed() follows. */
 void ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream,
     uint32_t code);
-
-ngx_etcd_http2_conf_t *ngx_etcd_http2_conf(ngx_etcd_http2_t *h2);
-ngx_log_t *ngx_etcd_http2_log(ngx_etcd_http2_t *h2);
 
 
 #endif /* _NGX_ETCD_HTTP2_STREAM_H_INCLUDED_ */

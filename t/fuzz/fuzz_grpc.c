@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
+#include <ngx_etcd_grpc.h>
 #include <ngx_etcd_grpc_stream.h>
 #include <ngx_etcd_proto.pb-c.h>
 #include "fuzz.h"
