@@ -1,30 +1,14 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * Peak EWMA (from Finagle) with the power of two choices (Mitzenmacher 1996):
- * the peer with the lower expected cost of two, each drawn in proportion to
- * its weight.
- *
- * The cost of a peer is its latency, as measured by this worker, times one
- * plus the number of its connections per weight.  Latency is the time from
- * the choice of the peer to the end of the response or, in stream over TCP,
- * to the established connection.  A latency above the average replaces the
- * average at once ("peak").  A lower latency is averaged with the known one,
- * whose weight halves every NGX_ETCD_EWMA_HALF ms.  The average also decays
- * without samples, so that a slow peer is tried again.  A peer without
- * samples gets the average of all peers.
- *
- * Latencies vary randomly: the second peer is chosen only if its cost is a
- * quarter lower, and NGX_ETCD_EWMA_MIN is added to all latencies so that
- * differences below a millisecond matter little.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_balance.h>
+#include <ngx_etcd_ewma.h>
+#include <ngx_etcd_pick.h>
 
 
 /* powers of 2: the code divides by them often */
@@ -58,7 +42,7 @@ static ngx_inline void ngx_etcd_ewma_measure(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, uint64_t elapsed);
 
 
-const ngx_etcd_method_t  ngx_etcd_method_ewma = {
+const ngx_etcd_method_t  ngx_etcd_ewma_method = {
     ngx_string("ewma"),
     ngx_null_string,
     NGX_ETCD_NEEDS_SUMS,

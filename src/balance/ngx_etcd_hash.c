@@ -1,23 +1,14 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * Picks by a key like nginx's "hash" and "hash ... consistent" (ketama) do
- * for servers with the same addresses and weights.  Members that cannot be
- * used keep their places, and the next member is searched for like in nginx.
- *
- * nginx's "hash" orders servers by the configuration; this one orders members
- * by their addresses as text.
- *
- * During slow start a member gets a part of its keys, which only grows; the
- * other keys are mapped as if the member did not exist.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_balance.h>
+#include <ngx_etcd_hash.h>
 #include <ngx_etcd_health.h>
+#include <ngx_etcd_pick.h>
 
 
 #define NGX_ETCD_HASH_TRIES  20
@@ -36,16 +27,16 @@ static ngx_etcd_peer_t *ngx_etcd_hash_next(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group, uint64_t weight);
 static ngx_inline uint32_t ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key);
 static uint32_t ngx_etcd_hash_digits(uint32_t crc, uint32_t n);
-static ngx_etcd_peer_t *ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick,
+static ngx_etcd_peer_t *ngx_etcd_hash_consistent_pick(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group);
-static ngx_etcd_peer_t *ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick,
+static ngx_etcd_peer_t *ngx_etcd_hash_consistent_owner(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group, ngx_etcd_point_t *point,
     ngx_etcd_ring_place_t *place);
 static ngx_inline ngx_uint_t ngx_etcd_hash_usable(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
 
 
-const ngx_etcd_method_t  ngx_etcd_method_hash = {
+const ngx_etcd_method_t  ngx_etcd_hash_method = {
     ngx_string("hash"),
     ngx_null_string,
     NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_ORDER,
@@ -56,11 +47,11 @@ const ngx_etcd_method_t  ngx_etcd_method_hash = {
     NULL
 };
 
-const ngx_etcd_method_t  ngx_etcd_method_consistent = {
+const ngx_etcd_method_t  ngx_etcd_hash_consistent_method = {
     ngx_string("hash"),
     ngx_string("consistent"),
     NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_RING,
-    ngx_etcd_consistent_pick,
+    ngx_etcd_hash_consistent_pick,
     NULL,
     NULL,
     NULL,
@@ -167,7 +158,8 @@ ngx_etcd_hash_digits(uint32_t crc, uint32_t n)
 
 
 static ngx_etcd_peer_t *
-ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+ngx_etcd_hash_consistent_pick(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group)
 {
     uint32_t                hash;
     ngx_uint_t              skipped;
@@ -196,7 +188,7 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
         }
 
         hash = point->hash;
-        peer = ngx_etcd_consistent_owner(pick, group, point, &place);
+        peer = ngx_etcd_hash_consistent_owner(pick, group, point, &place);
 
         if (peer != NULL && ngx_etcd_hash_usable(pick, group, peer)) {
             pick->hash = hash;
@@ -223,8 +215,9 @@ ngx_etcd_consistent_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
  */
 
 static ngx_etcd_peer_t *
-ngx_etcd_consistent_owner(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
-    ngx_etcd_point_t *point, ngx_etcd_ring_place_t *place)
+ngx_etcd_hash_consistent_owner(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group, ngx_etcd_point_t *point,
+    ngx_etcd_ring_place_t *place)
 {
     uint32_t           hash;
     ngx_uint_t         n;

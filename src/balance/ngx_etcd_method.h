@@ -59,12 +59,4 @@ struct ngx_etcd_method_s {
 };
 
 
-extern const ngx_etcd_method_t  ngx_etcd_method_round_robin;
-extern const ngx_etcd_method_t  ngx_etcd_method_least_conn;
-extern const ngx_etcd_method_t  ngx_etcd_method_random;
-extern const ngx_etcd_method_t  ngx_etcd_method_hash;
-extern const ngx_etcd_method_t  ngx_etcd_method_consistent;
-extern const ngx_etcd_method_t  ngx_etcd_method_ewma;
-
-
 #endif /* _NGX_ETCD_METHOD_H_INCLUDED_ */

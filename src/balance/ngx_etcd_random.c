@@ -1,16 +1,13 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * The power of two choices (Mitzenmacher 1996): the peer with fewer
- * connections for its weight of two peers, each drawn in proportion to its
- * weight.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_balance.h>
+#include <ngx_etcd_random.h>
+#include <ngx_etcd_pick.h>
 
 
 static ngx_etcd_peer_t *ngx_etcd_random_pick(ngx_etcd_pick_t *pick,
@@ -19,7 +16,7 @@ static ngx_uint_t ngx_etcd_random_better(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
 
 
-const ngx_etcd_method_t  ngx_etcd_method_random = {
+const ngx_etcd_method_t  ngx_etcd_random_method = {
     ngx_string("random"),
     ngx_null_string,
     NGX_ETCD_NEEDS_SUMS,

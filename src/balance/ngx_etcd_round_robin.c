@@ -1,17 +1,16 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * Weighted rotation (ngx_etcd_eevdf.h).
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_balance.h>
+#include <ngx_etcd_round_robin.h>
+#include <ngx_etcd_pick.h>
 
 
-const ngx_etcd_method_t  ngx_etcd_method_round_robin = {
+const ngx_etcd_method_t  ngx_etcd_round_robin_method = {
     ngx_string("round_robin"),
     ngx_null_string,
     NGX_ETCD_NEEDS_TURN,

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
+#include <ngx_etcd_pick.h>
 #include <ngx_etcd_upstream.h>
 
 

@@ -143,7 +143,7 @@ ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_str_null(&none);
 
-    upstream->method = ngx_etcd_method_find(&value[1], &none);
+    upstream->method = ngx_etcd_balance_method(&value[1], &none);
 
     if (upstream->method == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -189,7 +189,7 @@ ngx_etcd_upstream_method(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
         return NGX_OK;
     }
 
-    upstream->method = ngx_etcd_method_find(&value[1], &value[n]);
+    upstream->method = ngx_etcd_balance_method(&value[1], &value[n]);
 
     if (upstream->method == NULL || cf->args->nelts > n + 1) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
@@ -402,7 +402,7 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
     ngx_etcd_member_conf_t   *member;
 
     if (upstream->method == NULL) {
-        upstream->method = ngx_etcd_method_default;
+        upstream->method = ngx_etcd_balance_default;
     }
 
     upstream->service->method = upstream->method;

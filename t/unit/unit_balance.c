@@ -60,6 +60,7 @@
 #include <ngx_event.h>
 #include <sys/wait.h>
 #include <ngx_etcd_balance.h>
+#include <ngx_etcd_pick.h>
 #include "unit_members.h"
 
 
@@ -209,7 +210,7 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
     id.prefix.data = buf;
     id.prefix.len = ngx_sprintf(buf, "%ui", ++ngx_etcd_unit_next) - buf;
 
-    ngx_etcd_unit_method = ngx_etcd_method_find(method, parameter);
+    ngx_etcd_unit_method = ngx_etcd_balance_method(method, parameter);
     ngx_etcd_unit_set = ngx_etcd_member_set_declare(&ngx_etcd_unit_zone, &id);
     ngx_etcd_unit_nworkers = nworkers;
 

@@ -1,0 +1,569 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_pick.h>
+
+
+/* least_conn: maximum of candidates with outdated numbers per pick */
+
+#define NGX_ETCD_PICK_LOOKS  256
+
+/* attempts to pick a peer if other workers take the last free connection */
+
+#define NGX_ETCD_PICK_RACES  64
+
+#define ngx_etcd_pick_method(pick)  ((pick)->table->primary.method)
+
+
+static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick);
+static ngx_inline ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group);
+static ngx_int_t ngx_etcd_pick_take(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_t *peer);
+static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_t *peer);
+static ngx_etcd_peer_t *ngx_etcd_pick_again(ngx_etcd_pick_t *pick);
+static ngx_inline void ngx_etcd_pick_worked(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_t *peer);
+static void ngx_etcd_pick_failed(ngx_peer_connection_t *pc,
+    ngx_etcd_pick_t *pick);
+static ngx_uint_t ngx_etcd_pick_outdated(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer);
+static void ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group);
+static void ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group);
+
+
+ngx_int_t
+ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, void (*close)(void *data),
+    void *data)
+{
+    pick->user = ngx_pcalloc(pick->pool, sizeof(ngx_etcd_peer_user_t));
+    if (pick->user == NULL) {
+        return NGX_ERROR;
+    }
+
+    pick->user->close = close;
+    pick->user->data = data;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_int_t         rc;
+    ngx_uint_t        i;
+    ngx_etcd_peer_t  *peer;
+
+    if (pick->early) {
+        pick->early = 0;
+        return NGX_OK;
+    }
+
+    /*
+     * nginx increments pc->tries again only if a cached connection was
+     * broken: the peer may be tried again on a new connection.
+     */
+
+    if (pick->cached) {
+        pick->cached = 0;
+        pick->tried[pick->ntried - 1].again = (pc->tries > pick->tries);
+    }
+
+    pick->peer = NULL;
+
+    pc->cached = 0;
+    pc->connection = NULL;
+
+    for (i = 0; i < NGX_ETCD_PICK_RACES; i++) {
+        peer = ngx_etcd_pick_choose(pick);
+
+        if (peer == NULL) {
+            break;
+        }
+
+        rc = ngx_etcd_pick_take(pick, peer);
+
+        if (rc == NGX_OK) {
+            pc->sockaddr = peer->sockaddr;
+            pc->socklen = peer->socklen;
+            pc->name = &peer->name;
+            return NGX_OK;
+        }
+
+        if (rc == NGX_ERROR) {
+            break;
+        }
+    }
+
+    pc->name = pick->name;
+
+    return NGX_BUSY;
+}
+
+
+ngx_int_t
+ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_pick_get(pc, pick);
+
+    pick->early = (rc == NGX_OK);
+
+    return rc;
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_choose(ngx_etcd_pick_t *pick)
+{
+    ngx_etcd_peer_t   *peer;
+    ngx_etcd_table_t  *table;
+
+    table = pick->table;
+
+    if (table->conf->max_stale != 0 && ngx_etcd_table_expired(table)) {
+        return NULL;
+    }
+
+    peer = ngx_etcd_pick_from(pick, &table->primary);
+
+    if (peer == NULL) {
+        peer = ngx_etcd_pick_from(pick, &table->backup);
+    }
+
+    if (peer == NULL) {
+        peer = ngx_etcd_pick_again(pick);
+    }
+
+    return peer;
+}
+
+
+static ngx_inline ngx_etcd_peer_t *
+ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    group->picks++;
+
+    if (ngx_etcd_peer_group_unwell(group) != 0) {
+        ngx_etcd_health_sweep(pick->table, group);
+    }
+
+    if (ngx_etcd_peer_group_usable(group) == 0) {
+        return NULL;
+    }
+
+    return ngx_etcd_pick_method(pick)->pick(pick, group);
+}
+
+
+/* NGX_BUSY: another worker has reached max_conns of the peer. */
+
+static ngx_int_t
+ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    ngx_int_t  conns;
+
+    conns = ngx_etcd_connection_count_take(peer->slot, peer->cell, peer->uid,
+                                           peer->attr.max_conns);
+    if (conns == NGX_BUSY) {
+        return NGX_BUSY;
+    }
+
+    if (ngx_etcd_pick_remember(pick, peer) != NGX_OK) {
+        ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
+        return NGX_ERROR;
+    }
+
+    (void) __atomic_fetch_add(&peer->slot->requests, 1, __ATOMIC_RELAXED);
+
+    /* the start of a new try of a failed peer, as in nginx */
+
+    if (ngx_etcd_peer_suspect(peer)
+        && peer->attr.max_fails
+        && ngx_time() - peer->slot->checked > peer->attr.fail_timeout)
+    {
+        peer->slot->checked = ngx_time();
+    }
+
+    pick->peer = peer;
+
+    if (ngx_etcd_pick_method(pick)->taken != NULL) {
+        ngx_etcd_pick_method(pick)->taken(pick, peer->group, peer, conns);
+    }
+
+    if (pick->user != NULL) {
+        ngx_etcd_peer_enter(peer, pick->user);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_pick_remember(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_try_t  *tried;
+
+    /* the first try is in "first"; the array grows to 2, 4, 8 and so on */
+
+    if (pick->ntried != 0 && (pick->ntried & (pick->ntried - 1)) == 0) {
+        tried = ngx_palloc(pick->pool,
+                           2 * pick->ntried * sizeof(ngx_etcd_try_t));
+        if (tried == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(tried, pick->tried, pick->ntried * sizeof(ngx_etcd_try_t));
+
+        pick->tried = tried;
+    }
+
+    ngx_etcd_peer_ref(peer);
+
+    tried = &pick->tried[pick->ntried++];
+    tried->peer = peer;
+    tried->again = 0;
+
+    return NGX_OK;
+}
+
+
+/* The last resort: a peer that failed on a cached connection only. */
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_again(ngx_etcd_pick_t *pick)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < pick->ntried; i++) {
+        if (pick->tried[i].again && !pick->tried[i].peer->gone) {
+            pick->tried[i].again = 0;
+            return pick->tried[i].peer;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < pick->ntried; i++) {
+        if (pick->tried[i].peer->uid == peer->uid) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+void
+ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_etcd_peer_t  *peer;
+
+    peer = pick->peer;
+
+    if (peer == NULL) {
+        return;
+    }
+
+    if (state & NGX_PEER_FAILED) {
+        pick->cached = pc->cached;
+        ngx_etcd_pick_failed(pc, pick);
+
+    } else {
+        ngx_etcd_pick_worked(pick, peer);
+    }
+
+    pick->peer = NULL;
+
+    if (pick->user != NULL) {
+        ngx_etcd_peer_leave(pick->user);
+    }
+
+    ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
+
+    /* update the current object of the member, if the member still exists */
+
+    peer = ngx_etcd_table_current(pick->table, peer);
+
+    if (peer != NULL) {
+        if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
+            || peer->deficit != 0)
+        {
+            (void) ngx_etcd_health_check(pick->table, peer->group, peer);
+        }
+
+        if (ngx_etcd_pick_method(pick)->freed != NULL) {
+            ngx_etcd_pick_method(pick)->freed(peer->group, peer);
+        }
+    }
+
+    if (pc->tries) {
+        pc->tries--;
+    }
+
+    pick->tries = pc->tries;
+}
+
+
+void
+ngx_etcd_pick_works(ngx_etcd_pick_t *pick)
+{
+    if (pick->peer != NULL) {
+        ngx_etcd_pick_worked(pick, pick->peer);
+    }
+}
+
+
+static ngx_inline void
+ngx_etcd_pick_worked(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_health_worked(peer);
+
+    if (ngx_etcd_pick_method(pick)->works == NULL) {
+        return;
+    }
+
+    peer = ngx_etcd_table_current(pick->table, peer);
+
+    if (peer != NULL) {
+        ngx_etcd_pick_method(pick)->works(pick, peer->group, peer);
+    }
+}
+
+
+static void
+ngx_etcd_pick_failed(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
+{
+    ngx_uint_t        fails;
+    ngx_etcd_peer_t  *peer;
+
+    peer = ngx_etcd_table_current(pick->table, pick->peer);
+
+    if (peer == NULL) {
+        return;
+    }
+
+    fails = ngx_etcd_health_failed(pick->table, peer->group, peer);
+
+    if (fails != 0 && fails == peer->attr.max_fails) {
+        ngx_log_error(NGX_LOG_WARN, pc->log, 0,
+                      "upstream \"%V\": member %V temporarily disabled",
+                      pick->name, &peer->name);
+    }
+
+    if (ngx_etcd_pick_method(pick)->failed != NULL) {
+        ngx_etcd_pick_method(pick)->failed(pick, peer->group, peer);
+    }
+}
+
+
+#if (NGX_SSL)
+
+ngx_int_t
+ngx_etcd_pick_set_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    if (pick->peer == NULL || pick->peer->ssl_session == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_ssl_set_session(pc->connection, pick->peer->ssl_session);
+}
+
+
+void
+ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_ssl_session_t  *session;
+
+    if (pick->peer == NULL) {
+        return;
+    }
+
+    session = ngx_ssl_get_session(pc->connection);
+
+    if (session == NULL) {
+        return;
+    }
+
+    if (pick->peer->ssl_session != NULL) {
+        ngx_ssl_free_session(pick->peer->ssl_session);
+    }
+
+    pick->peer->ssl_session = session;
+}
+
+#endif
+
+
+ngx_etcd_peer_t *
+ngx_etcd_pick_eevdf(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    ngx_uint_t              looks;
+    ngx_etcd_peer_t        *peer;
+    ngx_etcd_eevdf_link_t  *link;
+
+    ngx_etcd_pick_set_aside(pick, group);
+
+    looks = 0;
+
+    for ( ;; ) {
+        link = ngx_etcd_eevdf_next(&group->eevdf);
+
+        if (link == NULL) {
+            peer = NULL;
+            break;
+        }
+
+        peer = ngx_queue_data(link, ngx_etcd_peer_t, eevdf);
+
+        /* an unusable peer was parked: the next one differs */
+
+        if (!ngx_etcd_health_usable(pick->table, group, peer)) {
+            continue;
+        }
+
+        if (looks++ < NGX_ETCD_PICK_LOOKS
+            && ngx_etcd_pick_outdated(group, peer))
+        {
+            continue;
+        }
+
+        ngx_etcd_eevdf_take(&group->eevdf, &peer->eevdf);
+        break;
+    }
+
+    ngx_etcd_pick_put_back(pick, group);
+
+    return peer;
+}
+
+
+/* Returns 1 if the peer has more connections than the rotation assumed. */
+
+static ngx_uint_t
+ngx_etcd_pick_outdated(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
+{
+    ngx_uint_t  known, conns;
+
+    if (!(group->method->needs & NGX_ETCD_NEEDS_CONNS)) {
+        return 0;
+    }
+
+    known = ngx_etcd_eevdf_conns(&peer->eevdf);
+    conns = ngx_etcd_peer_conns(peer);
+
+    ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
+
+    return conns > known;
+}
+
+
+/*
+ * Removes the peers that the request has tried from the rotation; their
+ * number is small.
+ */
+
+static void
+ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    ngx_uint_t        i;
+    ngx_etcd_peer_t  *peer;
+
+    for (i = 0; i < pick->ntried; i++) {
+        peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
+
+        if (peer != NULL
+            && peer->group == group
+            && ngx_etcd_eevdf_taken_by(&peer->eevdf))
+        {
+            ngx_etcd_eevdf_remove(&group->eevdf, &peer->eevdf);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    ngx_uint_t        i, conns;
+    ngx_etcd_peer_t  *peer;
+
+    for (i = 0; i < pick->ntried; i++) {
+        peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
+
+        if (peer == NULL
+            || peer->group != group
+            || ngx_etcd_eevdf_taken_by(&peer->eevdf)
+            || peer->weight == 0)
+        {
+            continue;
+        }
+
+        conns = (group->method->needs & NGX_ETCD_NEEDS_CONNS)
+                ? ngx_etcd_peer_conns(peer) : 0;
+
+        if (ngx_etcd_eevdf_add(&group->eevdf, &peer->eevdf, peer->weight, conns)
+            != NGX_OK)
+        {
+            ngx_etcd_peer_group_place(group, peer, NGX_ETCD_REGION_PARKED, 0);
+        }
+    }
+}
+
+
+ngx_etcd_peer_t *
+ngx_etcd_pick_any(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    ngx_uint_t        i, n;
+    ngx_etcd_peer_t  *peer;
+
+    n = ngx_etcd_peer_group_usable(group);
+    i = (n != 0) ? (ngx_uint_t) ngx_random() % n : 0;
+
+    /* a parked peer is replaced by another one at the same position */
+
+    for ( /* void */ ; n != 0; n--) {
+
+        if (ngx_etcd_peer_group_usable(group) == 0) {
+            break;
+        }
+
+        peer = group->peers[i % ngx_etcd_peer_group_usable(group)];
+
+        if (ngx_etcd_pick_usable(pick, group, peer)) {
+            return peer;
+        }
+
+        if (peer->weight != 0) {
+            i++;
+        }
+    }
+
+    return NULL;
+}
