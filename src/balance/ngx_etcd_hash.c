@@ -256,7 +256,8 @@ ngx_etcd_hash_usable(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     }
 
     return ngx_etcd_health_whole(group, peer)
-           || (ngx_etcd_health_check(pick->table, group, peer)
+           || (ngx_etcd_health_check(group, peer,
+                                     ngx_etcd_table_counts(pick->table))
                && pick->crc % NGX_ETCD_PEER_UNIT
                   < ngx_etcd_health_level(peer));
 }

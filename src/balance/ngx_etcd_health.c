@@ -10,9 +10,8 @@
 #include <ngx_etcd_health.h>
 
 
-static ngx_uint_t ngx_etcd_health_counts(ngx_etcd_table_t *table);
-static ngx_uint_t ngx_etcd_health_able(ngx_etcd_table_t *table,
-    ngx_etcd_peer_t *peer);
+static ngx_uint_t ngx_etcd_health_able(ngx_etcd_peer_t *peer,
+    ngx_uint_t counts);
 static uint32_t ngx_etcd_health_weight(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 static uint32_t ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group,
@@ -20,8 +19,8 @@ static uint32_t ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group,
 
 
 ngx_uint_t
-ngx_etcd_health_check(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer)
+ngx_etcd_health_check(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
+    ngx_uint_t counts)
 {
     uint32_t           weight;
     ngx_etcd_region_e  region;
@@ -31,7 +30,7 @@ ngx_etcd_health_check(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group,
     if (peer->attr.down || peer->attr.drain) {
         region = NGX_ETCD_REGION_BARRED;
 
-    } else if (!ngx_etcd_health_able(table, peer)) {
+    } else if (!ngx_etcd_health_able(peer, counts)) {
         region = NGX_ETCD_REGION_PARKED;
 
     } else {
@@ -50,19 +49,10 @@ ngx_etcd_health_check(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group,
 }
 
 
-/* As in nginx, a sole member is never unavailable. */
-
 static ngx_uint_t
-ngx_etcd_health_counts(ngx_etcd_table_t *table)
+ngx_etcd_health_able(ngx_etcd_peer_t *peer, ngx_uint_t counts)
 {
-    return table->nmembers > 1 || table->conf->sole;
-}
-
-
-static ngx_uint_t
-ngx_etcd_health_able(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
-{
-    if (ngx_etcd_health_counts(table) && ngx_etcd_peer_failed(peer)) {
+    if (counts && ngx_etcd_peer_failed(peer)) {
         return 0;
     }
 
@@ -126,7 +116,7 @@ ngx_etcd_health_level(ngx_etcd_peer_t *peer)
 
 
 void
-ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group)
+ngx_etcd_health_sweep(ngx_etcd_peer_group_t *group, ngx_uint_t counts)
 {
     ngx_uint_t        i, n;
     ngx_msec_t        elapsed;
@@ -154,7 +144,7 @@ ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group)
     for (n *= 2; n > 0 && i > group->ends[NGX_ETCD_REGION_WHOLE]; n--) {
         peer = group->peers[i - 1];
 
-        (void) ngx_etcd_health_check(table, group, peer);
+        (void) ngx_etcd_health_check(group, peer, counts);
 
         if (group->peers[i - 1] == peer) {
             i--;
@@ -164,14 +154,14 @@ ngx_etcd_health_sweep(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group)
 
 
 ngx_uint_t
-ngx_etcd_health_failed(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer)
+ngx_etcd_health_failed(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
+    ngx_uint_t counts)
 {
     time_t      now;
     uint32_t    lost;
     ngx_uint_t  fails;
 
-    if (!ngx_etcd_health_counts(table)) {
+    if (!counts) {
         return 0;
     }
 

@@ -22,7 +22,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_table.h>
+#include <ngx_etcd_peer_group.h>
 
 
 #define NGX_ETCD_HEALTH_FEW    16
@@ -31,9 +31,11 @@
 
 /*
  * Moves the peer to the region of its state; returns 1 if the peer is usable.
+ * "counts" is ngx_etcd_table_counts() of the table, here and below: whether
+ * failures count.
  */
-ngx_uint_t ngx_etcd_health_check(ngx_etcd_table_t *table,
-    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
+ngx_uint_t ngx_etcd_health_check(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer, ngx_uint_t counts);
 
 /*
  * 1 if the peer has all of its weight and no limit, slow start or failure can
@@ -44,20 +46,19 @@ ngx_uint_t ngx_etcd_health_check(ngx_etcd_table_t *table,
      && ((peer)->attr.max_conns | (peer)->attr.slow_start) == 0               \
      && !ngx_etcd_peer_suspect(peer))
 
-#define ngx_etcd_health_usable(table, group, peer)                            \
+#define ngx_etcd_health_usable(group, peer, counts)                           \
     (ngx_etcd_health_whole(group, peer)                                       \
-     || ngx_etcd_health_check(table, group, peer))
+     || ngx_etcd_health_check(group, peer, counts))
 
 /* Checks parked and light peers again when due; called before a pick. */
-void ngx_etcd_health_sweep(ngx_etcd_table_t *table,
-    ngx_etcd_peer_group_t *group);
+void ngx_etcd_health_sweep(ngx_etcd_peer_group_t *group, ngx_uint_t counts);
 
 /*
  * A connection to the peer has failed.  Returns the number of failures, over
  * all workers, since the last success; 0: failures are not counted.
  */
-ngx_uint_t ngx_etcd_health_failed(ngx_etcd_table_t *table,
-    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
+ngx_uint_t ngx_etcd_health_failed(ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer, ngx_uint_t counts);
 
 /* The peer works; resets earlier failures. */
 void ngx_etcd_health_recovered(ngx_etcd_peer_t *peer);

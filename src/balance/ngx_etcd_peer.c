@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_weighted_tree.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_peer.h>
 

@@ -158,7 +158,7 @@ ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
     group->picks++;
 
     if (ngx_etcd_peer_group_unwell(group) != 0) {
-        ngx_etcd_health_sweep(pick->table, group);
+        ngx_etcd_health_sweep(group, ngx_etcd_table_counts(pick->table));
     }
 
     if (ngx_etcd_peer_group_usable(group) == 0) {
@@ -311,7 +311,8 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
             || peer->deficit != 0)
         {
-            (void) ngx_etcd_health_check(pick->table, peer->group, peer);
+            (void) ngx_etcd_health_check(peer->group, peer,
+                                         ngx_etcd_table_counts(pick->table));
         }
 
         if (ngx_etcd_pick_method(pick)->freed != NULL) {
@@ -365,7 +366,8 @@ ngx_etcd_pick_failed(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
         return;
     }
 
-    fails = ngx_etcd_health_failed(pick->table, peer->group, peer);
+    fails = ngx_etcd_health_failed(peer->group, peer,
+                                   ngx_etcd_table_counts(pick->table));
 
     if (fails != 0 && fails == peer->attr.max_fails) {
         ngx_log_error(NGX_LOG_WARN, pc->log, 0,
@@ -444,7 +446,9 @@ ngx_etcd_pick_eevdf(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 
         /* an unusable peer was parked: the next one differs */
 
-        if (!ngx_etcd_health_usable(pick->table, group, peer)) {
+        if (!ngx_etcd_health_usable(group, peer,
+                                    ngx_etcd_table_counts(pick->table)))
+        {
             continue;
         }
 

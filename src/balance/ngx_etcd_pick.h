@@ -170,7 +170,8 @@ ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
 
 #define ngx_etcd_pick_usable(pick, group, peer)                               \
     (((pick)->ntried == 0 || !ngx_etcd_pick_tried(pick, peer))                \
-     && ngx_etcd_health_usable((pick)->table, group, peer))
+     && ngx_etcd_health_usable(group, peer,                                   \
+                               ngx_etcd_table_counts((pick)->table)))
 
 /* Returns 1 if the request was sent to the peer before. */
 ngx_uint_t ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer);

@@ -7,16 +7,17 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_health.h>
+#include <ngx_etcd_gauge.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_table.h>
-#include <ngx_etcd_wait_queue.h>
 
 
 #define NGX_ETCD_TABLE_PIECE  64     /* slots per check of the clock */
 
 
+static ngx_uint_t ngx_etcd_table_wakes(void *data);
+static void ngx_etcd_table_waiting(void *data, ngx_uint_t n);
 static ngx_int_t ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until);
 static ngx_int_t ngx_etcd_table_refresh(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
@@ -63,12 +64,33 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
 
     table->priority = NGX_ETCD_MEMBER_MAX_PRIORITY;
 
-    ngx_queue_init(&table->held);
+    ngx_etcd_wait_queue_init(&table->wait_queue, ngx_etcd_table_wakes,
+                             ngx_etcd_table_waiting, table, log);
 
     ngx_etcd_peer_group_init(&table->primary, method, log);
     ngx_etcd_peer_group_init(&table->backup, method, log);
 
     return ngx_etcd_table_work(table, 0);
+}
+
+
+static ngx_uint_t
+ngx_etcd_table_wakes(void *data)
+{
+    return ngx_etcd_table_usable(data);
+}
+
+
+static void
+ngx_etcd_table_waiting(void *data, ngx_uint_t n)
+{
+    ngx_etcd_table_t *table = data;
+
+    /* a set with another id is not this table's set any more */
+
+    if (table->set->object.id == table->set_id && table->set->waiting != NULL) {
+        ngx_etcd_gauge_set(table->set->waiting, n);
+    }
 }
 
 
@@ -135,7 +157,7 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
     }
 
     if (rc == NGX_OK && ngx_etcd_table_usable(table)) {
-        ngx_etcd_wait_queue_wake(table);
+        ngx_etcd_wait_queue_wake(&table->wait_queue);
     }
 
     if (rc == NGX_OK) {
@@ -358,7 +380,7 @@ ngx_etcd_table_tick(ngx_etcd_table_t *table)
     }
 
     if (ngx_etcd_table_usable(table)) {
-        ngx_etcd_wait_queue_wake(table);
+        ngx_etcd_wait_queue_wake(&table->wait_queue);
         return;
     }
 
@@ -485,7 +507,7 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
         ngx_etcd_peer_group_add(group, peer);
     }
 
-    (void) ngx_etcd_health_check(table, group, peer);
+    (void) ngx_etcd_health_check(group, peer, ngx_etcd_table_counts(table));
 }
 
 
@@ -609,7 +631,7 @@ ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
     ngx_etcd_peer_group_remove(peer->group, peer);
     ngx_etcd_peer_group_add(group, peer);
 
-    (void) ngx_etcd_health_check(table, group, peer);
+    (void) ngx_etcd_health_check(group, peer, ngx_etcd_table_counts(table));
 
     return NGX_OK;
 }

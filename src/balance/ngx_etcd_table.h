@@ -15,7 +15,9 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_member_set.h>
+#include <ngx_etcd_health.h>
 #include <ngx_etcd_peer_group.h>
+#include <ngx_etcd_wait_queue.h>
 
 
 /* The differences of a table of leaders.  All zero: a table of members. */
@@ -59,10 +61,7 @@ typedef struct {
     ngx_queue_t                  left;             /* users to be notified */
     ngx_event_t                  tell;             /* posted event */
 
-    ngx_queue_t                  held;             /* wait queue */
-    ngx_uint_t                   nheld;
-    ngx_event_t                  wake;             /* posted: a peer is
-                                                      usable */
+    ngx_etcd_wait_queue_t        wait_queue;       /* requests */
 } ngx_etcd_table_t;
 
 
@@ -107,6 +106,11 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
  */
 #define ngx_etcd_table_backup(table, attr)                                    \
     ((attr)->backup || (attr)->priority > (table)->priority)
+
+/* 1 if failures count: as in nginx, a sole member is never unavailable */
+
+#define ngx_etcd_table_counts(table)                                          \
+    ((table)->nmembers > 1 || (table)->conf->sole)
 
 /* 1 if the set of a leader was removed, which is not a change of the set */
 

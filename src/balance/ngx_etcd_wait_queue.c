@@ -7,27 +7,44 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_gauge.h>
 #include <ngx_etcd_wait_queue.h>
 
 
-static void ngx_etcd_wait_queue_count(ngx_etcd_table_t *table, ngx_int_t n);
+static void ngx_etcd_wait_queue_count(ngx_etcd_wait_queue_t *wait_queue,
+    ngx_int_t n);
 static void ngx_etcd_wait_queue_timer(ngx_event_t *ev);
 static void ngx_etcd_wait_queue_run(ngx_event_t *ev);
 
 
+void
+ngx_etcd_wait_queue_init(ngx_etcd_wait_queue_t *wait_queue,
+    ngx_uint_t (*usable)(void *data), void (*changed)(void *data, ngx_uint_t n),
+    void *data, ngx_log_t *log)
+{
+    ngx_queue_init(&wait_queue->entries);
+
+    wait_queue->wake.handler = ngx_etcd_wait_queue_run;
+    wait_queue->wake.data = wait_queue;
+    wait_queue->wake.log = log;
+
+    wait_queue->usable = usable;
+    wait_queue->changed = changed;
+    wait_queue->data = data;
+}
+
+
 ngx_int_t
 ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
-    ngx_etcd_table_t *table, ngx_msec_t timeout, ngx_uint_t limit,
+    ngx_etcd_wait_queue_t *wait_queue, ngx_msec_t timeout, ngx_uint_t limit,
     ngx_log_t *log)
 {
     ngx_etcd_wait_queue_cancel(entry);
 
-    if (table->nheld >= limit) {
+    if (wait_queue->n >= limit) {
         return NGX_BUSY;
     }
 
-    entry->table = table;
+    entry->wait_queue = wait_queue;
     entry->since = ngx_current_msec;
 
     entry->timer.handler = ngx_etcd_wait_queue_timer;
@@ -40,8 +57,8 @@ ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
 
     ngx_add_timer(&entry->timer, timeout);
 
-    ngx_queue_insert_tail(&table->held, &entry->queue);
-    ngx_etcd_wait_queue_count(table, 1);
+    ngx_queue_insert_tail(&wait_queue->entries, &entry->queue);
+    ngx_etcd_wait_queue_count(wait_queue, 1);
 
     return NGX_OK;
 }
@@ -50,32 +67,28 @@ ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
 void
 ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry)
 {
-    if (entry->table == NULL) {
+    if (entry->wait_queue == NULL) {
         return;
     }
 
     ngx_queue_remove(&entry->queue);
-    ngx_etcd_wait_queue_count(entry->table, -1);
+    ngx_etcd_wait_queue_count(entry->wait_queue, -1);
 
     if (entry->timer.timer_set) {
         ngx_del_timer(&entry->timer);
     }
 
-    entry->table = NULL;
+    entry->wait_queue = NULL;
     entry->waited += ngx_current_msec - entry->since;
 }
 
 
 static void
-ngx_etcd_wait_queue_count(ngx_etcd_table_t *table, ngx_int_t n)
+ngx_etcd_wait_queue_count(ngx_etcd_wait_queue_t *wait_queue, ngx_int_t n)
 {
-    table->nheld += n;
+    wait_queue->n += n;
 
-    /* a set with another id is not this table's set any more */
-
-    if (table->set->object.id == table->set_id && table->set->waiting != NULL) {
-        ngx_etcd_gauge_set(table->set->waiting, table->nheld);
-    }
+    wait_queue->changed(wait_queue->data, wait_queue->n);
 }
 
 
@@ -93,17 +106,13 @@ ngx_etcd_wait_queue_timer(ngx_event_t *ev)
 
 
 void
-ngx_etcd_wait_queue_wake(ngx_etcd_table_t *table)
+ngx_etcd_wait_queue_wake(ngx_etcd_wait_queue_t *wait_queue)
 {
-    if (table->nheld == 0) {
+    if (wait_queue->n == 0) {
         return;
     }
 
-    table->wake.handler = ngx_etcd_wait_queue_run;
-    table->wake.data = table;
-    table->wake.log = table->log;
-
-    ngx_post_event(&table->wake, &ngx_posted_events);
+    ngx_post_event(&wait_queue->wake, &ngx_posted_events);
 }
 
 
@@ -112,25 +121,26 @@ ngx_etcd_wait_queue_run(ngx_event_t *ev)
 {
     ngx_uint_t                    i, n;
     ngx_queue_t                  *q;
-    ngx_etcd_table_t             *table;
+    ngx_etcd_wait_queue_t        *wait_queue;
     ngx_etcd_wait_queue_entry_t  *entry;
 
-    table = ev->data;
-    n = ngx_min(table->nheld, NGX_ETCD_WAIT_QUEUE_BATCH);
+    wait_queue = ev->data;
+    n = ngx_min(wait_queue->n, NGX_ETCD_WAIT_QUEUE_BATCH);
 
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, ev->log, 0,
-                   "etcd: %ui of %ui that are held go on", n, table->nheld);
+                   "etcd: %ui of %ui that are held go on", n, wait_queue->n);
 
     for (i = 0; i < n; i++) {
 
         /* a handler may end other waits, and peers may be gone again */
 
-        if (ngx_queue_empty(&table->held) || !ngx_etcd_table_usable(table))
+        if (ngx_queue_empty(&wait_queue->entries)
+            || !wait_queue->usable(wait_queue->data))
         {
             return;
         }
 
-        q = ngx_queue_head(&table->held);
+        q = ngx_queue_head(&wait_queue->entries);
         entry = ngx_queue_data(q, ngx_etcd_wait_queue_entry_t, queue);
 
         ngx_etcd_wait_queue_cancel(entry);
@@ -138,7 +148,7 @@ ngx_etcd_wait_queue_run(ngx_event_t *ev)
         entry->handler(entry);
     }
 
-    if (table->nheld != 0) {
-        ngx_post_event(&table->wake, &ngx_posted_next_events);
+    if (wait_queue->n != 0) {
+        ngx_post_event(&wait_queue->wake, &ngx_posted_next_events);
     }
 }

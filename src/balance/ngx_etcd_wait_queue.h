@@ -3,7 +3,7 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Requests and sessions of this worker that wait for a usable peer in a
- * table.
+ * table, to which the queue belongs.
  */
 
 
@@ -14,7 +14,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_table.h>
 
 
 /* requests resumed at once; then other events of the worker are handled */
@@ -24,6 +23,21 @@
 
 typedef struct ngx_etcd_wait_queue_entry_s  ngx_etcd_wait_queue_entry_t;
 
+
+typedef struct {
+    ngx_queue_t                entries;       /* the oldest first */
+    ngx_uint_t                 n;
+    ngx_event_t                wake;          /* posted: a peer is usable */
+
+    /* returns 1 while a peer is usable */
+    ngx_uint_t               (*usable)(void *data);
+
+    /* called after each change of the number of entries */
+    void                     (*changed)(void *data, ngx_uint_t n);
+    void                      *data;
+} ngx_etcd_wait_queue_t;
+
+
 /*
  * A waiting request or session, zeroed except for handler and data.  The
  * caller owns the memory and must cancel before freeing it.
@@ -31,7 +45,7 @@ typedef struct ngx_etcd_wait_queue_entry_s  ngx_etcd_wait_queue_entry_t;
 
 struct ngx_etcd_wait_queue_entry_s {
     ngx_queue_t                queue;
-    ngx_etcd_table_t          *table;         /* NULL: not waiting */
+    ngx_etcd_wait_queue_t     *wait_queue;    /* NULL: not waiting */
     ngx_event_t                timer;
     ngx_msec_t                 since;
     ngx_msec_t                 waited;        /* ms, total of completed
@@ -45,19 +59,24 @@ struct ngx_etcd_wait_queue_entry_s {
 };
 
 
+/* Initializes a zeroed queue. */
+void ngx_etcd_wait_queue_init(ngx_etcd_wait_queue_t *wait_queue,
+    ngx_uint_t (*usable)(void *data), void (*changed)(void *data, ngx_uint_t n),
+    void *data, ngx_log_t *log);
+
 /*
- * Starts waiting, for at most "timeout" ms, if fewer than "limit" wait for
- * the table.  NGX_OK, or NGX_BUSY.
+ * Starts waiting, for at most "timeout" ms, if fewer than "limit" wait in the
+ * queue.  NGX_OK, or NGX_BUSY.
  */
 ngx_int_t ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
-    ngx_etcd_table_t *table, ngx_msec_t timeout, ngx_uint_t limit,
+    ngx_etcd_wait_queue_t *wait_queue, ngx_msec_t timeout, ngx_uint_t limit,
     ngx_log_t *log);
 
 /* Has no effect if not waiting. */
 void ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry);
 
-/* The table has a usable peer: resumes all that wait, oldest first. */
-void ngx_etcd_wait_queue_wake(ngx_etcd_table_t *table);
+/* There is a usable peer: resumes all that wait, oldest first. */
+void ngx_etcd_wait_queue_wake(ngx_etcd_wait_queue_t *wait_queue);
 
 
 #endif /* _NGX_ETCD_WAIT_QUEUE_H_INCLUDED_ */

@@ -192,8 +192,8 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_wait_queue_entry_t *entry,
         return NGX_DECLINED;
     }
 
-    if (ngx_etcd_wait_queue_begin(entry, &wait->service->table,
-                              wait->timeout - waited, wait->limit, log)
+    if (ngx_etcd_wait_queue_begin(entry, &wait->service->table.wait_queue,
+                                  wait->timeout - waited, wait->limit, log)
         == NGX_OK)
     {
         ngx_log_error(NGX_LOG_INFO, log, 0,

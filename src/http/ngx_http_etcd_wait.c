@@ -101,7 +101,7 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again)
     }
 
     if (!needed) {
-        ngx_etcd_wait_queue_wake(&elcf->wait->service->table);
+        ngx_etcd_wait_queue_wake(&elcf->wait->service->table.wait_queue);
     }
 
     ngx_http_etcd_wait_detach(r);
@@ -187,7 +187,7 @@ ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
 
         ctx = cln->data;
 
-        if (ctx->request == r && ctx->peer && ctx->entry.table != NULL) {
+        if (ctx->request == r && ctx->peer && ctx->entry.wait_queue != NULL) {
             ngx_etcd_wait_queue_cancel(&ctx->entry);
             return 1;
         }
