@@ -9,6 +9,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_metrics.h>
+#include <ngx_etcd_status_json.h>
 #include <ngx_http_etcd_accept.h>
 #include <ngx_http_etcd_output.h>
 #include <ngx_http_etcd_page.h>
@@ -58,13 +60,13 @@ static const ngx_http_etcd_format_t  ngx_http_etcd_formats[] = {
 
     { ngx_string("prometheus"), ngx_string("text/plain"), ngx_string("0.0.4"),
       ngx_string("text/plain; version=0.0.4; charset=utf-8"),
-      ngx_etcd_status_metrics, 0 },
+      ngx_etcd_metrics, 0 },
 
     { ngx_string("prometheus"), ngx_string("application/openmetrics-text"),
       ngx_string("1.0.0"),
       ngx_string("application/openmetrics-text; version=1.0.0; "
                  "charset=utf-8"),
-      ngx_etcd_status_metrics, 1 },
+      ngx_etcd_metrics, 1 },
 
     { ngx_null_string, ngx_null_string, ngx_null_string, ngx_null_string,
       NULL, 0 }
@@ -196,6 +198,7 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
+    status->remaining = (format->parts == ngx_etcd_status_json);
     status->openmetrics = format->openmetrics;
     status->members = elcf->status.members;
 

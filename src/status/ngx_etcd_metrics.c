@@ -1,15 +1,12 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * The status as metrics: loops over the tables of fields.  The samples of one
- * metric must be adjacent: the sums of upstreams are computed first, in one
- * pass over their members.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_metrics.h>
 #include <ngx_etcd_status_field.h>
 
 
@@ -40,7 +37,7 @@ static ngx_int_t ngx_etcd_metrics_eof(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 
 
-const ngx_etcd_status_part_t  ngx_etcd_status_metrics[] = {
+const ngx_etcd_status_part_t  ngx_etcd_metrics[] = {
     { ngx_etcd_metrics_count, &ngx_etcd_status_upstreams },
     { ngx_etcd_metrics_walk, &ngx_etcd_status_nginx },
     { ngx_etcd_metrics_walk, &ngx_etcd_status_clusters },

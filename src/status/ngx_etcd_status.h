@@ -63,6 +63,8 @@ struct ngx_etcd_status_s {
     ngx_array_t                   list;       /* copied at once */
     ngx_pool_t                   *temp;       /* for list, or NULL */
 
+    ngx_uint_t                    remaining;  /* ask how long leases of
+                                                 leaders last */
     ngx_uint_t                    openmetrics; /* format of metrics */
     ngx_uint_t                    members;    /* include metrics of members */
 
@@ -82,12 +84,6 @@ struct ngx_etcd_status_s {
 
     ngx_etcd_view_t               view;
 };
-
-
-/* The formats. */
-
-extern const ngx_etcd_status_part_t  ngx_etcd_status_json[];
-extern const ngx_etcd_status_part_t  ngx_etcd_status_metrics[];
 
 
 /*

@@ -1,15 +1,12 @@
 
 /*
  * Copyright (C) nginx-etcd contributors
- *
- * The status as JSON: loops over the tables of fields.  What may be long is
- * written in pieces: members, invalid values, holders and waiters of locks,
- * and events.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_status_json.h>
 #include <ngx_etcd_status_field.h>
 
 

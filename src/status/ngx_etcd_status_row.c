@@ -93,7 +93,7 @@ ngx_etcd_status_row_election(ngx_etcd_status_t *status)
 
     ngx_etcd_status_object_election(&status->object.election,
                                     campaigns[status->row],
-                                    status->parts == ngx_etcd_status_json);
+                                    status->remaining);
 
     return &status->object.election;
 }
