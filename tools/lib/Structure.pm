@@ -115,10 +115,28 @@ sub strange_names {
 }
 
 
+# The header of a module, ngx_http_etcd_module.c, may be ngx_http_etcd.h: the
+# other files of a module declare its ngx_module_t there, with the structures
+# of its configuration.
+
+my %no_header = (
+
+    # A configuration is found by its module, so that ngx_etcd_conf.h, the
+    # header of the configuration, declares ngx_etcd_module for lower rooms.
+
+    'ngx_etcd_module.c' => 1,
+);
+
+
 sub without_header {
     my ($text) = @_;
 
-    return grep { /\.c$/ && !exists($text->{ s/\.c$/.h/r }) } sort keys %$text;
+    return grep {
+        /\.c$/
+            && !$no_header{basename($_)}
+            && !exists($text->{ s/\.c$/.h/r })
+            && !exists($text->{ s/(?:_module)?\.c$/.h/r });
+    } sort keys %$text;
 }
 
 1;
