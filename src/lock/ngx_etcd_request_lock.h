@@ -80,7 +80,7 @@ ngx_uint_t ngx_etcd_request_lock_same(ngx_etcd_request_lock_t *rl,
 /* Releases all locks that the owner holds or awaits, the newest first. */
 void ngx_etcd_request_lock_release(ngx_pool_t *pool, void *owner);
 
-/* What http and stream do for the locks of an owner, each in its own way. */
+/* The part of http or stream in taking the locks of an owner. */
 
 typedef struct {
     void                        *owner;
