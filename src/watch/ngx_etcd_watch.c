@@ -436,10 +436,15 @@ ngx_etcd_watch_relist(void *data, ngx_uint_t foreign)
     watch->revision = 0;
     watch->foreign |= foreign;
 
-    /* in other states the watch lists anyway, or when its create is answered */
+    /*
+     * In other states the watch lists anyway, or when its create is answered;
+     * a list that has begun would mix keys of two histories.
+     */
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE
-        || watch->state == NGX_ETCD_WATCH_LISTED)
+        || watch->state == NGX_ETCD_WATCH_LISTED
+        || (watch->state == NGX_ETCD_WATCH_LISTING && foreign
+            && watch->reader.begun))
     {
         ngx_etcd_watch_detach(watch);
         watch->state = NGX_ETCD_WATCH_NEW;
@@ -592,9 +597,7 @@ ngx_etcd_watch_refused(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 static void
 ngx_etcd_watch_timer(ngx_event_t *ev)
 {
-    ngx_etcd_watch_t  *watch;
-
-    watch = ev->data;
+    ngx_etcd_watch_t *watch = ev->data;
 
     ngx_etcd_watch_rest(watch);
 
@@ -718,9 +721,7 @@ ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision)
 static void
 ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 {
-    ngx_etcd_watch_t  *watch;
-
-    watch = list->data;
+    ngx_etcd_watch_t *watch = list->data;
 
     watch->volume = 0;
     ngx_etcd_verify_list(&watch->verify);
@@ -732,10 +733,9 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 static ngx_int_t
 ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
 {
-    size_t             i;
-    ngx_etcd_watch_t  *watch;
+    ngx_etcd_watch_t *watch = list->data;
 
-    watch = list->data;
+    size_t  i;
 
     ngx_etcd_verify_keys(&watch->verify, n);
 
