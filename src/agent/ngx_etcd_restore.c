@@ -10,8 +10,7 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_attribute.h>
-#include <ngx_etcd_index.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_restore.h>
 
 
@@ -25,7 +24,7 @@ typedef struct {
     json_t                   *members;
     uint32_t                  params;
     uint64_t                  revision;
-    ngx_array_t               ops;         /* of ngx_etcd_op_t */
+    ngx_etcd_member_diff_t    diff;
 } ngx_etcd_restore_set_t;
 
 
@@ -37,21 +36,21 @@ static ngx_int_t ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what,
     ngx_str_t *is, ngx_str_t *wanted);
 static ngx_int_t ngx_etcd_restore_sets(ngx_etcd_restore_t *restore,
     json_t *content);
+static ngx_int_t ngx_etcd_restore_set(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set, json_t *upstreams);
 static ngx_int_t ngx_etcd_restore_find(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *set, json_t *upstreams);
 static ngx_int_t ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index);
+    ngx_etcd_restore_set_t *set);
 static ngx_int_t ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *set, json_t *json, ngx_str_t *key,
     ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_restore_address(ngx_etcd_restore_t *restore,
     ngx_etcd_decode_t *d, ngx_etcd_member_t *member, json_t *json,
     ngx_str_t *address);
-static ngx_int_t ngx_etcd_restore_entry(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index, json_t *json,
-    ngx_str_t *key, ngx_etcd_member_t *member);
-static ngx_int_t ngx_etcd_restore_slot(ngx_etcd_restore_t *restore,
-    ngx_etcd_index_t *index, ngx_etcd_member_t *member, uint32_t *slot);
+static ngx_int_t ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
+    ngx_etcd_member_diff_t *diff, json_t *json, ngx_str_t *name,
+    ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *sets);
 
@@ -229,7 +228,6 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
     json_t                    *upstreams;
     ngx_int_t                  rc;
     ngx_uint_t                 i;
-    ngx_etcd_index_t           index;
     ngx_etcd_restore_set_t    *sets;
     ngx_etcd_service_conf_t  **services;
 
@@ -246,38 +244,59 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
         return ngx_etcd_restore_refuse(restore, "no memory");
     }
 
-    for (i = 0; i < restore->services->nelts; i++) {
+    rc = NGX_OK;
+
+    for (i = 0; rc == NGX_OK && i < restore->services->nelts; i++) {
         sets[i].service = services[i];
 
-        if (!services[i]->source->restorable) {
-            continue;
-        }
-
-        if (ngx_etcd_restore_find(restore, &sets[i], upstreams) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        if (sets[i].members == NULL) {
-            continue;
-        }
-
-        if (ngx_etcd_index_create(&index, restore->zone, services[i]->set, NULL,
-                                  1, ngx_cycle->log)
-            != NGX_OK)
-        {
-            return ngx_etcd_restore_refuse(restore, "no memory");
-        }
-
-        rc = ngx_etcd_restore_members(restore, &sets[i], &index);
-
-        ngx_etcd_index_destroy(&index);
-
-        if (rc != NGX_OK) {
-            return NGX_ERROR;
+        if (services[i]->source->restorable) {
+            rc = ngx_etcd_restore_set(restore, &sets[i], upstreams);
         }
     }
 
-    return ngx_etcd_restore_commit(restore, sets);
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_restore_commit(restore, sets);
+    }
+
+    for (i = 0; i < restore->services->nelts; i++) {
+        ngx_etcd_member_diff_destroy(&sets[i].diff);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_set(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
+    json_t *upstreams)
+{
+    ngx_int_t                rc;
+    ngx_etcd_member_diff_t  *diff;
+
+    if (ngx_etcd_restore_find(restore, set, upstreams) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (set->members == NULL) {
+        return NGX_OK;
+    }
+
+    diff = &set->diff;
+
+    diff->zone = restore->zone;
+    diff->set = set->service->set;
+    diff->log = ngx_cycle->log;
+    diff->unowned = 1;
+
+    if (ngx_etcd_member_diff_open(diff) != NGX_OK) {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    rc = ngx_etcd_restore_members(restore, set);
+
+    ngx_etcd_member_diff_close(diff);
+
+    return rc;
 }
 
 
@@ -343,28 +362,19 @@ ngx_etcd_restore_find(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
 
 static ngx_int_t
 ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set, ngx_etcd_index_t *index)
+    ngx_etcd_restore_set_t *set)
 {
-    size_t              i, n;
+    size_t              i;
     json_t             *json;
     ngx_str_t           key;
     ngx_etcd_member_t   member;
 
-    n = json_array_size(set->members);
-
-    if (ngx_array_init(&set->ops, restore->pool, ngx_max(n, 1),
-                       sizeof(ngx_etcd_op_t))
-        != NGX_OK)
-    {
-        return ngx_etcd_restore_refuse(restore, "no memory");
-    }
-
-    for (i = 0; i < n; i++) {
-        json = json_array_get(set->members, i);
+    json_array_foreach(set->members, i, json) {
 
         if (ngx_etcd_restore_member(restore, set, json, &key, &member)
                 != NGX_OK
-            || ngx_etcd_restore_entry(restore, set, index, json, &key, &member)
+            || ngx_etcd_restore_register(restore, &set->diff, json, &key,
+                                         &member)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -399,14 +409,8 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
                                        key->len);
     }
 
-    ngx_memzero(&d, sizeof(ngx_etcd_decode_t));
-    ngx_str_set(&reason, "no memory");
-
-    d.conf = &set->service->member;
-    d.key = *key;
-    d.pool = restore->pool;
-    d.members = &members;
-    d.reason = &reason;
+    ngx_etcd_decode_init(&d, &set->service->member, key, restore->pool,
+                         &members, &reason);
 
     members.elts = member;
     members.nelts = 0;
@@ -473,83 +477,55 @@ ngx_etcd_restore_address(ngx_etcd_restore_t *restore, ngx_etcd_decode_t *d,
 }
 
 
+/*
+ * The members of a key may be scattered over the file, so each is registered
+ * without a search.  A key that has an address twice is read again by the
+ * agent.
+ */
+
 static ngx_int_t
-ngx_etcd_restore_entry(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
-    ngx_etcd_index_t *index, json_t *json, ngx_str_t *key,
+ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
+    ngx_etcd_member_diff_t *diff, json_t *json, ngx_str_t *name,
     ngx_etcd_member_t *member)
 {
-    size_t             len;
-    u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
-    uint32_t           slot;
-    uint64_t           created, modified;
-    ngx_int_t          rc;
-    ngx_etcd_op_t     *op;
-    ngx_etcd_key_t    *node;
-    ngx_etcd_reg_t    *reg;
-    ngx_etcd_entry_t  *entry;
+    uint64_t         created, modified;
+    ngx_int_t        rc;
+    ngx_etcd_key_t  *key;
+    Etcd__KeyValue   kv;
 
     if (ngx_etcd_restore_number(restore, json, "create_revision", &created)
             != NGX_OK
         || ngx_etcd_restore_number(restore, json, "mod_revision", &modified)
-           != NGX_OK
-        || ngx_etcd_restore_slot(restore, index, member, &slot) != NGX_OK)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    len = ngx_etcd_member_pack(payload, member);
+    etcd__key_value__init(&kv);
 
-    entry = ngx_etcd_entry_create(restore->zone, set->service->set, key,
-                                  payload, len, &rc);
-    if (entry == NULL) {
+    kv.create_revision = created;
+    kv.mod_revision = modified;
+
+    key = ngx_etcd_member_diff_key(diff, name);
+
+    rc = (key != NULL) ? ngx_etcd_member_diff_register(diff, key, NULL, &kv,
+                                                       member)
+                       : NGX_ERROR;
+
+    if (rc == NGX_DECLINED) {
         return ngx_etcd_restore_refuse(restore, "the \"zone\" is too small "
                                        "for its members");
     }
 
-    entry->create_revision = created;
-    entry->mod_revision = modified;
-    entry->gone = json_is_true(json_object_get(json, "gone"));
-
-    node = ngx_etcd_index_key(index, key);
-    op = ngx_array_push(&set->ops);
-    reg = node ? ngx_etcd_index_add(index, node, entry, slot) : NULL;
-
-    if (reg == NULL || op == NULL) {
+    if (rc != NGX_OK) {
         return ngx_etcd_restore_refuse(restore, "no memory");
     }
 
-    op->op = NGX_ETCD_OP_PUT;
-    op->slot = slot;
-    op->serial = reg->node.serial;
-    op->entry = entry;
-    op->old = NULL;
-    op->shown = ngx_etcd_slot_index_shown(reg);
-    op->revision = modified;
+    key->regs->entry->gone = json_is_true(json_object_get(json, "gone"));
 
     restore->nmembers++;
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_restore_slot(ngx_etcd_restore_t *restore, ngx_etcd_index_t *index,
-    ngx_etcd_member_t *member, uint32_t *slot)
-{
-    switch (ngx_etcd_slot_index_slot(&index->slots, restore->zone, 1,
-                                     (u_char *) &member->sockaddr,
-                                     member->socklen, slot))
-    {
-    case NGX_OK:
-        return NGX_OK;
-
-    case NGX_AGAIN:
-        return ngx_etcd_restore_refuse(restore, "no memory");
-
-    default: /* NGX_ERROR */
-        return ngx_etcd_restore_refuse(restore, "the \"zone\" is too small "
-                                       "for its members");
-    }
 }
 
 
@@ -571,7 +547,7 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
 
         ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
 
-        commit.ops = &sets[i].ops;
+        commit.ops = sets[i].diff.ops;
         commit.revision = sets[i].revision;
         commit.force = 1;
 

@@ -48,12 +48,14 @@ ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_commit_recover(diff->zone, diff->set) != NGX_OK) {
+    if (!diff->unowned
+        && ngx_etcd_commit_recover(diff->zone, diff->set) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
     if (ngx_etcd_index_create(&diff->index, diff->zone, diff->set,
-                              diff->mirror, 0, diff->log)
+                              diff->mirror, diff->unowned, diff->log)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -412,6 +414,20 @@ ngx_int_t
 ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     Etcd__KeyValue *kv, ngx_etcd_member_t *member)
 {
+    ngx_etcd_reg_t  *reg;
+
+    reg = ngx_etcd_index_reg(&diff->index, key,
+                             (u_char *) &member->sockaddr, member->socklen);
+
+    return ngx_etcd_member_diff_register(diff, key, reg, kv, member);
+}
+
+
+ngx_int_t
+ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, Etcd__KeyValue *kv,
+    ngx_etcd_member_t *member)
+{
     size_t             len;
     u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
     uint32_t           slot;
@@ -419,7 +435,6 @@ ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_int_t          rc;
     ngx_str_t          none;
     ngx_etcd_op_t     *op;
-    ngx_etcd_reg_t    *reg;
     ngx_etcd_entry_t  *entry, *old;
 
     ngx_str_set(&none, "");
@@ -427,9 +442,6 @@ ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
     created = (kv != NULL) ? kv->create_revision : 0;
     modified = (kv != NULL) ? kv->mod_revision : 0;
-
-    reg = ngx_etcd_index_reg(&diff->index, key,
-                             (u_char *) &member->sockaddr, member->socklen);
 
     if (reg != NULL) {
         reg->seen = 1;
@@ -521,7 +533,8 @@ ngx_etcd_member_diff_slot(ngx_etcd_member_diff_t *diff,
 {
     ngx_int_t  rc;
 
-    rc = ngx_etcd_slot_index_slot(&diff->index.slots, diff->zone, 0,
+    rc = ngx_etcd_slot_index_slot(&diff->index.slots, diff->zone,
+                                  diff->unowned,
                                   (u_char *) &member->sockaddr,
                                   member->socklen, slot);
 

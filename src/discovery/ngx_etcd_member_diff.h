@@ -4,7 +4,8 @@
  *
  * The difference between the members that keys register and the members of a
  * set.  Compares what a key registers with the index of the set, and adds the
- * operations that make the set equal to a batch.  Private to the discovery.
+ * operations that make the set equal to a batch.  The discovery's, and the
+ * state file's.
  */
 
 
@@ -38,6 +39,8 @@ struct ngx_etcd_member_diff_s {
     unsigned                     strict:1;      /* an invalid key has no
                                                    members */
     unsigned                     sole:1;        /* a host has one address */
+    unsigned                     unowned:1;     /* the master's, in a set that
+                                                   no owner knows */
 
     /* Called after addresses of a host name have changed the batch. */
     void                       (*resolved)(void *data);
@@ -135,6 +138,14 @@ ngx_int_t ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff,
  */
 ngx_int_t ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
+
+/*
+ * The same for a caller that knows the key's registration of that address.
+ * NULL: there is none; then the new one is the first of key->regs.
+ */
+ngx_int_t ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, Etcd__KeyValue *kv,
+    ngx_etcd_member_t *member);
 
 /* Returns 1 if the key has members with that create_revision. */
 ngx_uint_t ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff,
