@@ -236,6 +236,11 @@ forged('a long value', qr/a value of 4097 bytes/,
        content => { values => [ value(value => 'x' x 4097) ] });
 forged('a value of a variable that is gone, and one', undef,
        content => { values => [ value() ] });
+forged('three keys with one address', undef,
+       members => [ member(), member(key => '/m/2'), member(key => '/m/3') ]);
+forged('a key that has one address twice', undef,
+       members => [ member(), member(key => '/m/2'),
+                    member(mod_revision => 6) ]);
 forged('of an upstream that is gone', undef,
        upstream => { name => 'gone' }, members => [ member() ]);
 
