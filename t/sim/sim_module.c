@@ -13,6 +13,7 @@
  */
 
 
+#include "test_module.h"
 #include "sim_world.h"
 #include <ngx_etcd_siphash.h>
 #include <sys/wait.h>
@@ -45,46 +46,7 @@ static ngx_command_t  sim_commands[] = {
 };
 
 
-static ngx_core_module_t  sim_module_ctx = {
-    ngx_string("etcd_sim"),
-    NULL,
-    NULL
-};
-
-
-static ngx_module_t  sim_module = {
-    NGX_MODULE_V1,
-    &sim_module_ctx,                       /* module context */
-    sim_commands,                          /* module directives */
-    NGX_CORE_MODULE,                       /* module type */
-    NULL,                                  /* init master */
-    NULL,                                  /* init module */
-    NULL,                                  /* init process */
-    NULL,                                  /* init thread */
-    NULL,                                  /* exit thread */
-    NULL,                                  /* exit process */
-    NULL,                                  /* exit master */
-    NGX_MODULE_V1_PADDING
-};
-
-
-/* what nginx looks for in a dynamic module */
-
-ngx_module_t  *ngx_modules[] = {
-    &sim_module,
-    NULL
-};
-
-
-char  *ngx_module_names[] = {
-    "sim_module",
-    NULL
-};
-
-
-char  *ngx_module_order[] = {
-    NULL
-};
+test_module(sim_module, sim_commands);
 
 
 static char *

@@ -15,6 +15,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "test_module.h"
 #include "ngx_etcd_tap.h"
 
 
@@ -47,32 +48,7 @@ static ngx_command_t  ngx_etcd_tap_commands[] = {
 };
 
 
-static ngx_core_module_t  ngx_etcd_tap_module_ctx = {
-    ngx_string("etcd_tap"),
-    NULL,
-    NULL
-};
-
-
-static ngx_module_t  ngx_etcd_tap_module = {
-    NGX_MODULE_V1,
-    &ngx_etcd_tap_module_ctx,              /* module context */
-    ngx_etcd_tap_commands,                 /* module directives */
-    NGX_CORE_MODULE,                       /* module type */
-    NULL,                                  /* init master */
-    NULL,                                  /* init module */
-    NULL,                                  /* init process */
-    NULL,                                  /* init thread */
-    NULL,                                  /* exit thread */
-    NULL,                                  /* exit process */
-    NULL,                                  /* exit master */
-    NGX_MODULE_V1_PADDING
-};
-
-
-ngx_module_t  *ngx_modules[] = { &ngx_etcd_tap_module, NULL };
-char  *ngx_module_names[] = { "ngx_etcd_tap_module", NULL };
-char  *ngx_module_order[] = { NULL };
+test_module(ngx_etcd_tap_module, ngx_etcd_tap_commands);
 
 
 static struct {

@@ -37,6 +37,7 @@
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include "test_module.h"
 #include "unit_crash.h"
 
 
@@ -98,34 +99,7 @@ static ngx_command_t  ngx_etcd_crash_commands[] = {
 };
 
 
-static ngx_core_module_t  ngx_etcd_crash_module_ctx = {
-    ngx_string("etcd_unit_crash"),
-    NULL,
-    NULL
-};
-
-
-static ngx_module_t  ngx_etcd_crash_module = {
-    NGX_MODULE_V1,
-    &ngx_etcd_crash_module_ctx,            /* module context */
-    ngx_etcd_crash_commands,               /* module directives */
-    NGX_CORE_MODULE,                       /* module type */
-    NULL,                                  /* init master */
-    NULL,                                  /* init module */
-    NULL,                                  /* init process */
-    NULL,                                  /* init thread */
-    NULL,                                  /* exit thread */
-    NULL,                                  /* exit process */
-    NULL,                                  /* exit master */
-    NGX_MODULE_V1_PADDING
-};
-
-
-/* what nginx looks for in a dynamic module */
-
-ngx_module_t  *ngx_modules[] = { &ngx_etcd_crash_module, NULL };
-char  *ngx_module_names[] = { "ngx_etcd_unit_crash_module", NULL };
-char  *ngx_module_order[] = { NULL };
+test_module(ngx_etcd_unit_crash_module, ngx_etcd_crash_commands);
 
 
 ngx_etcd_crash_t                   ngx_etcd_crash;

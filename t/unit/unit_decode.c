@@ -18,6 +18,7 @@
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_parameter.h>
+#include "test_module.h"
 #include "unit.h"
 
 
@@ -93,34 +94,7 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
 };
 
 
-static ngx_core_module_t  ngx_etcd_unit_module_ctx = {
-    ngx_string("etcd_unit"),
-    NULL,
-    NULL
-};
-
-
-static ngx_module_t  ngx_etcd_unit_module = {
-    NGX_MODULE_V1,
-    &ngx_etcd_unit_module_ctx,             /* module context */
-    ngx_etcd_unit_commands,                /* module directives */
-    NGX_CORE_MODULE,                       /* module type */
-    NULL,                                  /* init master */
-    NULL,                                  /* init module */
-    NULL,                                  /* init process */
-    NULL,                                  /* init thread */
-    NULL,                                  /* exit thread */
-    NULL,                                  /* exit process */
-    NULL,                                  /* exit master */
-    NGX_MODULE_V1_PADDING
-};
-
-
-/* what nginx looks for in a dynamic module */
-
-ngx_module_t  *ngx_modules[] = { &ngx_etcd_unit_module, NULL };
-char  *ngx_module_names[] = { "ngx_etcd_unit_module", NULL };
-char  *ngx_module_order[] = { NULL };
+test_module(ngx_etcd_unit_module, ngx_etcd_unit_commands);
 
 
 char *

@@ -35,6 +35,7 @@
  */
 
 
+#include "test_module.h"
 #include "unit_mirror.h"
 
 
@@ -109,46 +110,7 @@ static ngx_command_t  ngx_etcd_unit_mirror_commands[] = {
 };
 
 
-static ngx_core_module_t  ngx_etcd_unit_mirror_module_ctx = {
-    ngx_string("etcd_unit_mirror"),
-    NULL,
-    NULL
-};
-
-
-static ngx_module_t  ngx_etcd_unit_mirror_module = {
-    NGX_MODULE_V1,
-    &ngx_etcd_unit_mirror_module_ctx,      /* module context */
-    ngx_etcd_unit_mirror_commands,         /* module directives */
-    NGX_CORE_MODULE,                       /* module type */
-    NULL,                                  /* init master */
-    NULL,                                  /* init module */
-    NULL,                                  /* init process */
-    NULL,                                  /* init thread */
-    NULL,                                  /* exit thread */
-    NULL,                                  /* exit process */
-    NULL,                                  /* exit master */
-    NGX_MODULE_V1_PADDING
-};
-
-
-/* what nginx looks for in a dynamic module */
-
-ngx_module_t  *ngx_modules[] = {
-    &ngx_etcd_unit_mirror_module,
-    NULL
-};
-
-
-char  *ngx_module_names[] = {
-    "ngx_etcd_unit_mirror_module",
-    NULL
-};
-
-
-char  *ngx_module_order[] = {
-    NULL
-};
+test_module(ngx_etcd_unit_mirror_module, ngx_etcd_unit_mirror_commands);
 
 
 char *
