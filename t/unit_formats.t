@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The tests in C of src/formats, t/unit/test_*.c.
+# The tests in C of src/formats, t/unit/formats.
 
 use strict;
 use warnings;

@@ -4,34 +4,17 @@
  */
 
 
-/* what is tested allocates by the functions below, see Makefile */
-
-#undef ngx_alloc
-#undef ngx_calloc
-#undef ngx_palloc
-#undef ngx_pcalloc
-#undef ngx_pnalloc
-#undef ngx_array_push
-
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "test_module.h"
 #include "ngx_etcd_tap.h"
 
 
-void *ngx_etcd_tap_alloc(size_t size, ngx_log_t *log);
-void *ngx_etcd_tap_calloc(size_t size, ngx_log_t *log);
-void *ngx_etcd_tap_palloc(ngx_pool_t *pool, size_t size);
-void *ngx_etcd_tap_pcalloc(ngx_pool_t *pool, size_t size);
-void *ngx_etcd_tap_pnalloc(ngx_pool_t *pool, size_t size);
-void *ngx_etcd_tap_array_push(ngx_array_t *a);
-
 static char *ngx_etcd_tap(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static ngx_uint_t ngx_etcd_tap_test(ngx_etcd_tap_test_t *test,
     ngx_log_t *log);
-static void ngx_etcd_tap_run(ngx_etcd_tap_test_t *test, ngx_uint_t failing,
-    ngx_log_t *log);
-static ngx_uint_t ngx_etcd_tap_fails(void);
+static ngx_uint_t ngx_etcd_tap_run(ngx_etcd_tap_test_t *test,
+    ngx_uint_t failing, ngx_log_t *log);
 static void ngx_etcd_tap_print(char *fmt, ...);
 
 
@@ -51,11 +34,7 @@ static ngx_command_t  ngx_etcd_tap_commands[] = {
 test_module(ngx_etcd_tap_module, ngx_etcd_tap_commands);
 
 
-static struct {
-    ngx_uint_t  failing;          /* number of the allocation; 0: none */
-    ngx_uint_t  allocations;
-    ngx_uint_t  failed;           /* checks */
-} ngx_etcd_tap_state;
+static ngx_uint_t  ngx_etcd_tap_failed;         /* checks of a test */
 
 
 static char *
@@ -99,20 +78,20 @@ ngx_etcd_tap(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static ngx_uint_t
 ngx_etcd_tap_test(ngx_etcd_tap_test_t *test, ngx_log_t *log)
 {
-    ngx_uint_t  failing;
+    ngx_uint_t  failing, complete;
 
-    ngx_etcd_tap_state.failed = 0;
+    ngx_etcd_tap_failed = 0;
 
     for (failing = 0; /* void */ ; failing++) {
-        ngx_etcd_tap_run(test, failing, log);
+        complete = ngx_etcd_tap_run(test, failing, log);
 
-        if (ngx_etcd_tap_state.failed) {
+        if (ngx_etcd_tap_failed) {
             break;
         }
 
         /* the test had fewer allocations */
 
-        if (failing != 0 && !ngx_etcd_tap_starved()) {
+        if (failing != 0 && complete) {
             return 1;
         }
     }
@@ -125,42 +104,40 @@ ngx_etcd_tap_test(ngx_etcd_tap_test_t *test, ngx_log_t *log)
 }
 
 
-static void
+/* Returns 1 if no allocation has failed. */
+
+static ngx_uint_t
 ngx_etcd_tap_run(ngx_etcd_tap_test_t *test, ngx_uint_t failing,
     ngx_log_t *log)
 {
+    ngx_uint_t   complete;
     ngx_pool_t  *pool;
 
     pool = ngx_create_pool(4096, log);
 
     if (pool == NULL) {
         ngx_etcd_tap_fail("pool != NULL", __FILE__, __LINE__);
-        return;
+        return 0;
     }
 
-    ngx_etcd_tap_state.failing = failing;
-    ngx_etcd_tap_state.allocations = 0;
+    test_alloc_fail(failing);
 
     test->run(pool);
 
-    ngx_etcd_tap_state.failing = failing;
+    complete = !test_alloc_failed();
+
+    test_alloc_fail(0);
 
     ngx_destroy_pool(pool);
-}
 
-
-ngx_uint_t
-ngx_etcd_tap_starved(void)
-{
-    return ngx_etcd_tap_state.failing != 0
-           && ngx_etcd_tap_state.allocations >= ngx_etcd_tap_state.failing;
+    return complete;
 }
 
 
 void
 ngx_etcd_tap_fail(char *what, char *file, int line)
 {
-    ngx_etcd_tap_state.failed = 1;
+    ngx_etcd_tap_failed = 1;
 
     ngx_etcd_tap_print("# %s:%d: %s\n", file, line, what);
 }
@@ -188,7 +165,9 @@ ngx_etcd_tap_bytes(ngx_pool_t *pool, char *bytes, size_t len)
     ngx_str_t           *text;
     ngx_pool_cleanup_t  *cln;
 
+    test_alloc_pause();
     cln = ngx_pool_cleanup_add(pool, sizeof(ngx_str_t));
+    test_alloc_resume();
 
     if (cln == NULL) {
         abort();
@@ -230,53 +209,4 @@ ngx_etcd_tap_print(char *fmt, ...)
     va_end(args);
 
     (void) ngx_write_fd(ngx_stdout, buf, p - buf);
-}
-
-
-static ngx_uint_t
-ngx_etcd_tap_fails(void)
-{
-    return ++ngx_etcd_tap_state.allocations == ngx_etcd_tap_state.failing;
-}
-
-
-void *
-ngx_etcd_tap_alloc(size_t size, ngx_log_t *log)
-{
-    return ngx_etcd_tap_fails() ? NULL : ngx_alloc(size, log);
-}
-
-
-void *
-ngx_etcd_tap_calloc(size_t size, ngx_log_t *log)
-{
-    return ngx_etcd_tap_fails() ? NULL : ngx_calloc(size, log);
-}
-
-
-void *
-ngx_etcd_tap_palloc(ngx_pool_t *pool, size_t size)
-{
-    return ngx_etcd_tap_fails() ? NULL : ngx_palloc(pool, size);
-}
-
-
-void *
-ngx_etcd_tap_pcalloc(ngx_pool_t *pool, size_t size)
-{
-    return ngx_etcd_tap_fails() ? NULL : ngx_pcalloc(pool, size);
-}
-
-
-void *
-ngx_etcd_tap_pnalloc(ngx_pool_t *pool, size_t size)
-{
-    return ngx_etcd_tap_fails() ? NULL : ngx_pnalloc(pool, size);
-}
-
-
-void *
-ngx_etcd_tap_array_push(ngx_array_t *a)
-{
-    return ngx_etcd_tap_fails() ? NULL : ngx_array_push(a);
 }

@@ -8,7 +8,7 @@
  *     etcd_tap;
  *
  * Each test runs once as it is, then once for each of its allocations, with
- * this allocation failing.
+ * this allocation failing; test_alloc_failed() says whether it has.
  */
 
 
@@ -18,6 +18,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "test_alloc.h"
 
 
 typedef struct {
@@ -43,9 +44,6 @@ extern ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[];
         return;                                                               \
     }
 
-
-/* Returns 1 if an allocation has failed in this run. */
-ngx_uint_t ngx_etcd_tap_starved(void);
 
 void ngx_etcd_tap_fail(char *what, char *file, int line);
 ngx_uint_t ngx_etcd_tap_same(ngx_str_t *text, char *wanted, char *file,

@@ -242,7 +242,7 @@ ngx_etcd_unit_step(ngx_etcd_unit_script_t *script, ngx_str_t *field)
         printf(" stop=%d", (int) ngx_etcd_mirror_stop(mirror));
 
     } else if (ngx_etcd_unit_is(field, "oom")) {
-        ngx_etcd_unit_world.failing = ngx_etcd_unit_number(&field[1]);
+        test_alloc_fail(ngx_etcd_unit_number(&field[1]));
 
     } else if (!ngx_etcd_unit_step_watch(script, field)
                && !ngx_etcd_unit_step_event(script, field)

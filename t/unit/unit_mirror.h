@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_mirror.h>
+#include "test_alloc.h"
 
 
 /* what the mirror has asked its watch for */
@@ -27,10 +28,6 @@ typedef struct {
     ngx_etcd_range_t            *range;        /* under way; NULL: none */
     ngx_etcd_list_t             *list;
     ngx_uint_t                   repaired;     /* the cluster has changed */
-
-    ngx_uint_t                   failing;      /* that many allocations from
-                                                  now one fails; 0: none does */
-    ngx_uint_t                   allocs;
 } ngx_etcd_unit_world_t;
 
 

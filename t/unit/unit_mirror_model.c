@@ -140,15 +140,15 @@ ngx_etcd_unit_mirror_model(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     model->revision = 10;
 
     for (i = 0; i < steps; i++) {
-        ngx_etcd_unit_world.failing = ngx_etcd_model_chance(failures)
-                                      ? random() % 6 + 1 : 0;
+        test_alloc_fail(ngx_etcd_model_chance(failures) ? random() % 6 + 1
+                                                        : 0);
         ngx_etcd_model_step(model);
         ngx_etcd_model_check(model);
     }
 
     /* in the end it has everything */
 
-    ngx_etcd_unit_world.failing = 0;
+    test_alloc_fail(0);
 
     while (!mirror->synced || model->next != model->nevents) {
         ngx_etcd_model_lists(model);

@@ -7,25 +7,9 @@
  */
 
 
-/* the mirror's allocations are ours, see Makefile */
-
-#undef ngx_alloc
-#undef ngx_calloc
-#undef ngx_create_pool
-#undef ngx_palloc
-#undef ngx_pcalloc
-
 #include "unit_mirror.h"
 
 
-void *ngx_etcd_unit_alloc(size_t size, ngx_log_t *log);
-void *ngx_etcd_unit_calloc(size_t size, ngx_log_t *log);
-ngx_pool_t *ngx_etcd_unit_create_pool(size_t size, ngx_log_t *log);
-void *ngx_etcd_unit_palloc(ngx_pool_t *pool, size_t size);
-void *ngx_etcd_unit_pcalloc(ngx_pool_t *pool, size_t size);
-
-
-static ngx_uint_t ngx_etcd_unit_fails(void);
 static void ngx_etcd_unit_changed(void *data);
 
 
@@ -39,6 +23,7 @@ ngx_etcd_unit_world_reset(ngx_log_t *log)
 
     world = &ngx_etcd_unit_world;
     ngx_memzero(world, sizeof(ngx_etcd_unit_world_t));
+    test_alloc_fail(0);
 
     world->cluster.conf = &world->conf;
     world->cluster.log = log;
@@ -69,51 +54,6 @@ ngx_etcd_unit_kv(Etcd__KeyValue *kv, u_char *key, size_t len, int64_t created,
     kv->version = (created != 0) ? modified - created + 1 : 0;
     kv->value.data = value;
     kv->value.len = value_len;
-}
-
-
-static ngx_uint_t
-ngx_etcd_unit_fails(void)
-{
-    ngx_etcd_unit_world.allocs++;
-
-    return ngx_etcd_unit_world.failing != 0
-           && --ngx_etcd_unit_world.failing == 0;
-}
-
-
-void *
-ngx_etcd_unit_alloc(size_t size, ngx_log_t *log)
-{
-    return ngx_etcd_unit_fails() ? NULL : ngx_alloc(size, log);
-}
-
-
-void *
-ngx_etcd_unit_calloc(size_t size, ngx_log_t *log)
-{
-    return ngx_etcd_unit_fails() ? NULL : ngx_calloc(size, log);
-}
-
-
-ngx_pool_t *
-ngx_etcd_unit_create_pool(size_t size, ngx_log_t *log)
-{
-    return ngx_etcd_unit_fails() ? NULL : ngx_create_pool(size, log);
-}
-
-
-void *
-ngx_etcd_unit_pcalloc(ngx_pool_t *pool, size_t size)
-{
-    return ngx_etcd_unit_fails() ? NULL : ngx_pcalloc(pool, size);
-}
-
-
-void *
-ngx_etcd_unit_palloc(ngx_pool_t *pool, size_t size)
-{
-    return ngx_etcd_unit_fails() ? NULL : ngx_palloc(pool, size);
 }
 
 

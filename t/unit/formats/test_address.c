@@ -96,7 +96,7 @@ test_address_names(ngx_pool_t *pool)
                                   tap_string(pool, "A.Example.:81"), 0);
     }
 
-    if (ngx_etcd_tap_starved()) {
+    if (test_alloc_failed()) {
         tap_check(rc == NGX_ERROR);
         tap_text(&reason, "no memory");
         return;
@@ -110,7 +110,7 @@ test_address_names(ngx_pool_t *pool)
 
     rc = ngx_etcd_address_set(&d, member, "host", tap_string(pool, "b"), 80);
 
-    tap_check(rc == (ngx_etcd_tap_starved() ? NGX_ERROR : NGX_OK));
+    tap_check(rc == (test_alloc_failed() ? NGX_ERROR : NGX_OK));
 
     if (rc != NGX_OK) {
         tap_text(&reason, "no memory");

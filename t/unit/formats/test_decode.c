@@ -96,7 +96,7 @@ test_decode_given(ngx_pool_t *pool)
                                &members, &reason);
     json_decref(object);
 
-    if (ngx_etcd_tap_starved()) {
+    if (test_alloc_failed()) {
         tap_check(rc == NGX_ERROR && members.nelts == 0);
         tap_text(&reason, "no memory");
         return;
@@ -137,7 +137,7 @@ test_decode_reasons(ngx_pool_t *pool)
 
         tap_check(rc == NGX_ERROR);
 
-        if (ngx_etcd_tap_starved()) {
+        if (test_alloc_failed()) {
             tap_text(&reason, "no memory");
             return;
         }

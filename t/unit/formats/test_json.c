@@ -33,7 +33,7 @@ test_json_valid(ngx_pool_t *pool)
     for (i = 0; texts[i] != NULL; i++) {
         rc = ngx_etcd_json_read(&json, tap_string(pool, texts[i]), 0);
 
-        if (ngx_etcd_tap_starved()) {
+        if (test_alloc_failed()) {
             tap_check(rc == NGX_ERROR && json.root == NULL);
             return;
         }
@@ -82,7 +82,7 @@ test_json_broken(ngx_pool_t *pool)
                                                    cases[i].len),
                                 0);
 
-        if (ngx_etcd_tap_starved()) {
+        if (test_alloc_failed()) {
             tap_check(rc == NGX_ERROR);
             return;
         }
@@ -103,7 +103,7 @@ test_json_tail(ngx_pool_t *pool)
     rc = ngx_etcd_json_read(&json, tap_bytes(pool, "{\"a\":1} x\0", 10),
                             JSON_DISABLE_EOF_CHECK);
 
-    if (ngx_etcd_tap_starved()) {
+    if (test_alloc_failed()) {
         tap_check(rc == NGX_ERROR);
         return;
     }
@@ -118,7 +118,7 @@ test_json_tail(ngx_pool_t *pool)
     rc = ngx_etcd_json_read(&json, tap_bytes(pool, "{\"a\":1\0}", 8),
                             JSON_DISABLE_EOF_CHECK);
 
-    tap_check(rc == NGX_DECLINED || ngx_etcd_tap_starved());
+    tap_check(rc == NGX_DECLINED || test_alloc_failed());
 }
 
 
@@ -144,7 +144,7 @@ test_json_limits(ngx_pool_t *pool)
             rc = ngx_etcd_json_read(&json, text, 0);
         }
 
-        if (ngx_etcd_tap_starved()) {
+        if (test_alloc_failed()) {
             tap_check(rc == NGX_ERROR);
             return;
         }
@@ -200,7 +200,7 @@ test_json_repeated(ngx_pool_t *pool, char *begin, char *element, char *end)
 
     rc = ngx_etcd_json_read(&json, text, 0);
 
-    if (ngx_etcd_tap_starved()) {
+    if (test_alloc_failed()) {
         tap_check(rc == NGX_OK || rc == NGX_ERROR);
 
     } else {
@@ -232,7 +232,7 @@ test_json_words(ngx_pool_t *pool)
     rc = ngx_etcd_json_read(&json, tap_string(pool,
                             "[null,true,false,-7,-0,1e3,\"a\",[],{}]"), 0);
 
-    if (ngx_etcd_tap_starved()) {
+    if (test_alloc_failed()) {
         tap_check(rc == NGX_ERROR);
         return;
     }

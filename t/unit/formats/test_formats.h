@@ -35,7 +35,7 @@ char *test_conf(ngx_pool_t *pool, char *format, char *prefix,
     do {                                                                      \
         ngx_str_t  *result = test_decode(pool, format, key, value);           \
                                                                               \
-        if (ngx_etcd_tap_starved()) {                                         \
+        if (test_alloc_failed()) {                                            \
             tap_text(result, "invalid: no memory");                           \
             return;                                                           \
         }                                                                     \

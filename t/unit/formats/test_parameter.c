@@ -46,7 +46,7 @@ test_parameter_invalid(ngx_pool_t *pool)
 
         tap_check(err != NULL);
 
-        if (ngx_etcd_tap_starved()) {
+        if (test_alloc_failed()) {
             tap_text(tap_string(pool, err), "no memory");
             return;
         }
@@ -72,7 +72,7 @@ test_parameter_many(ngx_pool_t *pool)
 
     err = test_conf(pool, line, "/", &conf);
 
-    if (ngx_etcd_tap_starved()) {
+    if (test_alloc_failed()) {
         tap_text(tap_string(pool, err), "no memory");
         return;
     }
@@ -84,7 +84,7 @@ test_parameter_many(ngx_pool_t *pool)
 
     tap_check(err != NULL);
     tap_text(tap_string(pool, err),
-             ngx_etcd_tap_starved() ? "no memory" : "too many pointers");
+             test_alloc_failed() ? "no memory" : "too many pointers");
 }
 
 
@@ -96,7 +96,7 @@ test_parameter_hash(ngx_pool_t *pool)
     if (test_conf(pool, "json tag=a:b tag=c:d", "/a/b", &one) != NULL
         || test_conf(pool, "json tag=c:d tag=a:b", "/a/", &two) != NULL)
     {
-        tap_check(ngx_etcd_tap_starved());
+        tap_check(test_alloc_failed());
         return;
     }
 

@@ -1,0 +1,30 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Allocations that fail.  The linker option --wrap leads the calls of the
+ * functions in test_alloc.c from all objects of a test's module there, see
+ * Makefile; calls inside of nginx and of libraries are not affected.
+ */
+
+
+#ifndef _TEST_ALLOC_H_INCLUDED_
+#define _TEST_ALLOC_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* The n-th allocation from now on fails; 0: none does. */
+void test_alloc_fail(ngx_uint_t n);
+
+/* Returns 1 if that allocation has failed. */
+ngx_uint_t test_alloc_failed(void);
+
+/* Allocations in between are not counted and do not fail; may be nested. */
+void test_alloc_pause(void);
+void test_alloc_resume(void);
+
+
+#endif /* _TEST_ALLOC_H_INCLUDED_ */
