@@ -113,6 +113,8 @@ ngx_etcd_tap_run(ngx_etcd_tap_test_t *test, ngx_uint_t failing,
     ngx_uint_t   complete;
     ngx_pool_t  *pool;
 
+    test_alloc_forget();
+
     pool = ngx_create_pool(4096, log);
 
     if (pool == NULL) {
@@ -129,6 +131,10 @@ ngx_etcd_tap_run(ngx_etcd_tap_test_t *test, ngx_uint_t failing,
     test_alloc_fail(0);
 
     ngx_destroy_pool(pool);
+
+    if (test_alloc_left() != 0 && !ngx_etcd_tap_failed) {
+        ngx_etcd_tap_fail("memory is left", __FILE__, __LINE__);
+    }
 
     return complete;
 }

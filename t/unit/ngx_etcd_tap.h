@@ -8,7 +8,8 @@
  *     etcd_tap;
  *
  * Each test runs once as it is, then once for each of its allocations, with
- * this allocation failing; test_alloc_failed() says whether it has.
+ * this allocation failing; test_alloc_failed() says whether it has.  Memory
+ * that is left after a run is a failure.
  */
 
 
@@ -38,7 +39,17 @@ extern ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[];
         return;                                                               \
     }
 
-/* The same for texts: a failure shows both. */
+/* What has to hold unless an allocation has failed; the test ends likewise. */
+#define tap_expect(what)                                                      \
+    if (!(what)) {                                                            \
+        if (!test_alloc_failed()) {                                           \
+            ngx_etcd_tap_fail(#what, __FILE__, __LINE__);                     \
+        }                                                                     \
+                                                                              \
+        return;                                                               \
+    }
+
+/* The same as tap_check() for texts: a failure shows both. */
 #define tap_text(text, wanted)                                                \
     if (!ngx_etcd_tap_same(text, wanted, __FILE__, __LINE__)) {               \
         return;                                                               \

@@ -26,5 +26,12 @@ ngx_uint_t test_alloc_failed(void);
 void test_alloc_pause(void);
 void test_alloc_resume(void);
 
+/*
+ * The number of blocks, pools and mappings that are allocated since
+ * test_alloc_forget() and not freed.
+ */
+void test_alloc_forget(void);
+ngx_uint_t test_alloc_left(void);
+
 
 #endif /* _TEST_ALLOC_H_INCLUDED_ */
