@@ -40,8 +40,13 @@ static ngx_uint_t  ngx_etcd_tap_failed;         /* checks of a test */
 static char *
 ngx_etcd_tap(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_uint_t             n, failed;
+    ngx_uint_t             n, failed, level;
     ngx_etcd_tap_test_t   *test, **table;
+
+    /* failures are logged, as they are meant to be */
+
+    level = cf->log->log_level;
+    cf->log->log_level = NGX_LOG_STDERR;
 
     n = 0;
 
@@ -68,6 +73,8 @@ ngx_etcd_tap(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
             failed = 1;
         }
     }
+
+    cf->log->log_level = level;
 
     return failed ? "failed" : NGX_CONF_OK;
 }

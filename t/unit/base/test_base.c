@@ -1,0 +1,26 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_etcd_tap.h"
+
+
+extern ngx_etcd_tap_test_t  test_siphash[];
+extern ngx_etcd_tap_test_t  test_escape[];
+extern ngx_etcd_tap_test_t  test_hash_table[];
+extern ngx_etcd_tap_test_t  test_url[];
+
+
+/* the key of SipHash is drawn once: its test is the first */
+
+ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
+    test_siphash,
+    test_escape,
+    test_hash_table,
+    test_url,
+    NULL
+};
