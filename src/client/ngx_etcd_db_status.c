@@ -87,10 +87,13 @@ ngx_etcd_db_status_nospace(Etcd__StatusResponse *response)
     for (i = 0; i < response->n_errors; i++) {
         error = &response->errors[i];
 
-        if (ngx_strlcasestrn(error->data, error->data + error->len,
-                             (u_char *) NGX_ETCD_DB_STATUS_ALARM,
-                             sizeof(NGX_ETCD_DB_STATUS_ALARM) - 2)
-            != NULL)
+        /* the data of an empty one are NULL */
+
+        if (error->len != 0
+            && ngx_strlcasestrn(error->data, error->data + error->len,
+                                (u_char *) NGX_ETCD_DB_STATUS_ALARM,
+                                sizeof(NGX_ETCD_DB_STATUS_ALARM) - 2)
+               != NULL)
         {
             return 1;
         }
