@@ -223,11 +223,8 @@ ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch)
     ngx_etcd_txn_batch_call_t  *call;
 
     pool = ngx_create_pool(4096, batch->cluster->log);
-    if (pool == NULL) {
-        goto failed;
-    }
-
-    call = ngx_pcalloc(pool, sizeof(ngx_etcd_txn_batch_call_t));
+    call = (pool != NULL)
+           ? ngx_pcalloc(pool, sizeof(ngx_etcd_txn_batch_call_t)) : NULL;
     if (call == NULL) {
         goto failed;
     }
@@ -237,7 +234,6 @@ ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch)
 
     ngx_queue_init(&call->ops);
     call->nops = ngx_etcd_txn_batch_take(batch, &call->ops);
-
     if (call->nops == 0) {
         goto failed;
     }
@@ -276,7 +272,11 @@ failed:
         ngx_destroy_pool(pool);
     }
 
-    /* the ops are sent after the next ngx_etcd_txn_batch_add(), or answer */
+    /* the ops are sent after ngx_etcd_txn_batch_add(), an answer, or a pause */
+
+    if (batch->ncalls == 0) {
+        ngx_add_timer(&batch->timer, NGX_ETCD_BACKOFF_BASE);
+    }
 
     return NGX_ERROR;
 }
