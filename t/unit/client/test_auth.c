@@ -1,0 +1,243 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_auth.h>
+#include "test_etcd.h"
+
+
+static ngx_uint_t         test_auth_woken;
+static ngx_etcd_waiter_t  test_auth_waiter;
+
+
+static void
+test_auth_handler(void *data)
+{
+    test_auth_woken++;
+}
+
+
+static ngx_etcd_auth_t *
+test_auth_init(ngx_pool_t *pool, char *user)
+{
+    test_auth_woken = 0;
+    ngx_memzero(&test_auth_waiter, sizeof(ngx_etcd_waiter_t));
+    test_auth_waiter.handler = test_auth_handler;
+
+    test_etcd_conf(pool, 2);
+
+    test_etcd.conf.user = *tap_string(pool, user);
+    test_etcd.conf.password = *tap_string(pool, "secret");
+    ngx_str_set(&test_etcd.conf.password_file, "/nonexistent");
+
+    if (test_etcd_create(pool) != NGX_OK) {
+        return NULL;
+    }
+
+    return test_etcd.cluster->auth;
+}
+
+
+static ngx_etcd_grpc_stream_t *
+test_auth_asked(ngx_msec_t time)
+{
+    test_loop_pass(time);
+
+    return test_etcd_call("/etcdserverpb.Auth/Authenticate", 0);
+}
+
+
+static void
+test_auth_token(ngx_etcd_grpc_stream_t *call, char *token)
+{
+    Etcd__AuthenticateResponse  response;
+
+    etcd__authenticate_response__init(&response);
+
+    response.token.data = (u_char *) token;
+    response.token.len = ngx_strlen(token);
+
+    test_etcd_answer(call, &response.base);
+}
+
+
+static void
+test_auth_nobody(ngx_pool_t *pool)
+{
+    ngx_str_t         text = ngx_string("etcdserver: user name is empty");
+    ngx_uint_t        generation;
+    ngx_keyval_t      md;
+    ngx_etcd_auth_t  *auth;
+
+    auth = test_auth_init(pool, "");
+    tap_expect(auth != NULL);
+
+    tap_check(ngx_etcd_auth_ready(auth));
+    tap_check(ngx_etcd_auth_metadata(auth, &md, &generation) == 0);
+    tap_check(!ngx_etcd_auth_outdated(auth, generation));
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+    tap_check(test_auth_woken == 0);
+    test_loop_run();
+    tap_check(test_auth_woken == 1);
+
+    /* etcd wants a user: it is asked again later */
+
+    tap_check(!ngx_etcd_auth_refused(auth, generation,
+                                     NGX_ETCD_GRPC_PERMISSION_DENIED, &text));
+    tap_check(ngx_etcd_auth_refused(auth, generation,
+                                    NGX_ETCD_GRPC_INVALID_ARGUMENT, &text));
+    tap_check(!ngx_etcd_auth_ready(auth) && auth->unauthorized);
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+    test_loop_pass(NGX_ETCD_AUTH_BACKOFF_MAX);
+    tap_check(test_auth_woken == 2 && ngx_etcd_auth_ready(auth));
+
+    ngx_etcd_auth_accepted(auth);
+    tap_check(!auth->unauthorized);
+}
+
+
+static void
+test_auth_asks(ngx_pool_t *pool)
+{
+    ngx_str_t                   text = ngx_string("etcdserver: invalid auth "
+                                                  "token");
+    ngx_uint_t                  generation, former;
+    ngx_keyval_t                md;
+    ngx_etcd_auth_t            *auth;
+    ngx_etcd_grpc_stream_t     *call;
+    Etcd__AuthenticateRequest  *request;
+
+    auth = test_auth_init(pool, "nginx");
+    tap_expect(auth != NULL);
+
+    tap_check(!ngx_etcd_auth_ready(auth));
+    tap_check(test_auth_asked(1000) == NULL);
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+    call = test_auth_asked(0);
+    tap_expect(call != NULL);
+    tap_check(call->call->secret && call->call->timeout == 1000);
+
+    request = (Etcd__AuthenticateRequest *)
+              test_etcd_request(pool, call,
+                                &etcd__authenticate_request__descriptor);
+    tap_check(request->name.len == 5 && request->password.len == 6);
+    tap_check(ngx_memcmp(request->password.data, "secret", 6) == 0);
+
+    test_auth_token(call, "first");
+    test_loop_run();
+
+    tap_expect(ngx_etcd_auth_ready(auth));
+    tap_check(test_auth_woken == 1);
+    tap_check(ngx_etcd_auth_metadata(auth, &md, &former) == 1);
+    tap_text(&md.key, "token");
+    tap_text(&md.value, "first");
+
+    /* it is refused: one answer is for all, also those that come late */
+
+    tap_check(ngx_etcd_auth_refused(auth, former,
+                                    NGX_ETCD_GRPC_UNAUTHENTICATED, &text));
+    tap_check(!ngx_etcd_auth_ready(auth));
+    tap_check(ngx_etcd_auth_refused(auth, former,
+                                    NGX_ETCD_GRPC_UNAUTHENTICATED, &text));
+    tap_check(ngx_etcd_auth_outdated(auth, former));
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+    call = test_auth_asked(0);
+    tap_expect(call != NULL);
+
+    test_auth_token(call, "second");
+    test_loop_run();
+    tap_expect(ngx_etcd_auth_ready(auth));
+
+    tap_check(ngx_etcd_auth_metadata(auth, &md, &generation) == 1);
+    tap_check(generation != former);
+    tap_text(&md.value, "second");
+
+    tap_check(ngx_etcd_auth_refused(auth, former,
+                                    NGX_ETCD_GRPC_UNAUTHENTICATED, &text));
+    tap_check(ngx_etcd_auth_refused(auth, former,
+                                    NGX_ETCD_GRPC_PERMISSION_DENIED, &text));
+    tap_check(!ngx_etcd_auth_refused(auth, generation,
+                                     NGX_ETCD_GRPC_PERMISSION_DENIED, &text));
+    tap_check(ngx_etcd_auth_ready(auth));
+}
+
+
+/* Tokens that would break a header, and none. */
+
+static void
+test_auth_broken(ngx_pool_t *pool)
+{
+    ngx_uint_t               i;
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_grpc_stream_t  *call;
+
+    static char *tokens[] = { "", "a b", "a\r\nx: y", "t\xc3\xb6ken", "\x7f" };
+
+    auth = test_auth_init(pool, "nginx");
+    tap_expect(auth != NULL);
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+
+    for (i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
+        call = test_auth_asked(3000);
+        tap_expect(call != NULL);
+
+        test_auth_token(call, tokens[i]);
+        tap_check(!ngx_etcd_auth_ready(auth) && test_auth_woken == 0);
+    }
+
+    call = test_auth_asked(3000);
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_OK, "");
+    tap_check(!ngx_etcd_auth_ready(auth) && !auth->unauthorized);
+}
+
+
+static void
+test_auth_denied(ngx_pool_t *pool)
+{
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_grpc_stream_t  *call;
+
+    auth = test_auth_init(pool, "nginx");
+    tap_expect(auth != NULL);
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+    call = test_auth_asked(0);
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_INVALID_ARGUMENT,
+                   "etcdserver: authentication failed, invalid user ID or "
+                   "password");
+    tap_check(auth->unauthorized && !ngx_etcd_auth_ready(auth));
+
+    /* without auth there it goes on without a token */
+
+    call = test_auth_asked(NGX_ETCD_AUTH_BACKOFF_MAX);
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_FAILED_PRECONDITION,
+                   "etcdserver: authentication is not enabled");
+    test_loop_run();
+
+    tap_check(ngx_etcd_auth_ready(auth) && !auth->unauthorized);
+    tap_check(auth->token.len == 0 && test_auth_woken == 1);
+}
+
+
+ngx_etcd_tap_test_t  test_auth[] = {
+    { "auth: no user", test_auth_nobody },
+    { "auth: tokens", test_auth_asks },
+    { "auth: tokens that are none", test_auth_broken },
+    { "auth: refused, and disabled", test_auth_denied },
+    { NULL, NULL }
+};
