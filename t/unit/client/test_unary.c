@@ -1,0 +1,359 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_range.h>
+#include "test_etcd.h"
+
+
+typedef struct {
+    ngx_etcd_unary_t       unary;
+    Etcd__RangeRequest     request;
+    int64_t                count;        /* of the response */
+} test_unary_t;
+
+
+static test_unary_t  test_call;
+
+
+static void
+test_unary_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    test_etcd_done(status, text);
+
+    if (response != NULL) {
+        test_call.count = ((Etcd__RangeResponse *) response)->count;
+        ngx_destroy_pool(pool);
+    }
+}
+
+
+/* The call is cancelled with the pool, before the cluster is destroyed. */
+
+static void
+test_unary_cancel(void *data)
+{
+    ngx_etcd_unary_cancel(&test_call.unary);
+}
+
+
+static ngx_etcd_unary_t *
+test_unary_start(ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t    *unary;
+    ngx_pool_cleanup_t  *cln;
+
+    if (test_etcd_create(pool) != NGX_OK) {
+        return NULL;
+    }
+
+    test_alloc_pause();
+    cln = ngx_pool_cleanup_add(pool, 0);
+    test_alloc_resume();
+
+    if (cln == NULL) {
+        abort();
+    }
+
+    cln->handler = test_unary_cancel;
+
+    unary = &test_call.unary;
+    ngx_memzero(&test_call, sizeof(test_unary_t));
+    etcd__range_request__init(&test_call.request);
+
+    test_call.request.key.data = (u_char *) "k";
+    test_call.request.key.len = 1;
+
+    unary->cluster = test_etcd.cluster;
+    unary->method = "/etcdserverpb.KV/Range";
+    unary->name = "test";
+    unary->request = &test_call.request.base;
+    unary->response = &etcd__range_response__descriptor;
+    unary->idempotent = 1;
+    unary->done = test_unary_done;
+
+    return unary;
+}
+
+
+static void
+test_unary_ok(ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t        *unary;
+    Etcd__RangeRequest      *request;
+    Etcd__RangeResponse      range;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    ngx_etcd_unary_start(unary);
+    tap_check(test_etcd.done == 0);
+
+    test_loop_run();
+    call = test_etcd_range(0);
+    tap_expect(call != NULL && call->ended);
+    tap_check(call->token.len == 0 && call->call->timeout == 500);
+
+    request = (Etcd__RangeRequest *)
+              test_etcd_request(pool, call, &etcd__range_request__descriptor);
+    tap_check(request->key.len == 1);
+
+    etcd__range_response__init(&range);
+    range.count = 77;
+    test_etcd_answer(call, &range.base);
+
+    tap_check(test_etcd.done == 1 && test_etcd.status == NGX_ETCD_GRPC_OK);
+    tap_check(test_call.count == 77);
+    tap_check(!unary->unknown && (!unary->repeated || test_alloc_failed()));
+}
+
+
+/* The deadline of an attempt is doubled; each is made at another endpoint. */
+
+static void
+test_unary_attempts(ngx_pool_t *pool)
+{
+    ngx_uint_t               where;
+    ngx_etcd_unary_t        *unary;
+    Etcd__RangeResponse      range;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    ngx_etcd_unary_start(unary);
+    test_loop_run();
+    tap_expect(test_etcd_range(0) != NULL);
+
+    where = test_etcd_where(test_etcd_range(0)->h2);
+
+    test_loop_pass(500 + 1);
+    call = test_etcd_range(0);
+    tap_expect(call != NULL && test_etcd.started == 2);
+    tap_check(call->call->timeout == 1000);
+    tap_check(test_etcd_where(call->h2) != where);
+    tap_check(test_etcd.done == 0);
+
+    etcd__range_response__init(&range);
+    test_etcd_answer(call, &range.base);
+
+    tap_check(test_etcd.done == 1 && test_etcd.status == NGX_ETCD_GRPC_OK);
+    tap_check(unary->repeated && !unary->unknown);
+}
+
+
+/* No answer at all: after request_timeout, not before. */
+
+static void
+test_unary_timeout(ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t  *unary;
+
+    test_etcd_conf(pool, 3);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    test_etcd.down = 1;
+    ngx_etcd_unary_start(unary);
+
+    test_loop_pass(4999);
+    tap_check(test_etcd.done == 0);
+
+    test_loop_pass(1);
+    tap_check(test_etcd.done == 1);
+    tap_check(test_etcd.status == NGX_ETCD_GRPC_UNAVAILABLE);
+    tap_text(&test_etcd.text, "no endpoint answered in time");
+    tap_check(test_etcd.connects >= 6 && test_etcd.started == 0);
+}
+
+
+/* What may have been processed is not repeated, unless it may be. */
+
+static void
+test_unary_once(ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    unary->idempotent = 0;
+    ngx_etcd_unary_start(unary);
+    test_loop_run();
+
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    call->call->unprocessed = 1;
+    test_etcd_fail(call, NGX_ETCD_GRPC_UNAVAILABLE, "refused");
+    tap_check(test_etcd.done == 0);
+
+    test_loop_pass(1000);
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_UNAVAILABLE, "broken");
+    tap_check(test_etcd.done == 1 && unary->unknown);
+    tap_text(&test_etcd.text, "broken");
+}
+
+
+static void
+test_unary_final(ngx_pool_t *pool)
+{
+    ngx_uint_t               i;
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_grpc_stream_t  *call;
+
+    static ngx_etcd_grpc_status_e  finals[] = {
+        NGX_ETCD_GRPC_INVALID_ARGUMENT, NGX_ETCD_GRPC_NOT_FOUND,
+        NGX_ETCD_GRPC_PERMISSION_DENIED, NGX_ETCD_GRPC_FAILED_PRECONDITION,
+        NGX_ETCD_GRPC_OUT_OF_RANGE, NGX_ETCD_GRPC_UNIMPLEMENTED
+    };
+
+    test_etcd_conf(pool, 1);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    for (i = 0; i < sizeof(finals) / sizeof(finals[0]); i++) {
+        ngx_etcd_unary_start(unary);
+        test_loop_pass(100);
+        call = test_etcd_range(0);
+        tap_expect(call != NULL);
+
+        test_etcd_fail(call, finals[i], "no");
+        tap_check(test_etcd.done == i + 1 && test_etcd.status == finals[i]);
+        tap_check(!unary->unknown);
+    }
+
+    /* too much for one message is so each time */
+
+    ngx_etcd_unary_start(unary);
+    test_loop_pass(100);
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    call->call->oversize = 1;
+    test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED, "too long");
+    tap_check(test_etcd.done == i + 1 && unary->oversize);
+
+    /* a full database is not waited for if that is not wanted */
+
+    unary->roomy = 1;
+    ngx_etcd_unary_start(unary);
+    test_loop_pass(100);
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                   "etcdserver: mvcc: database space exceeded");
+    tap_check(test_etcd.done == i + 2);
+    tap_check(test_etcd.status == NGX_ETCD_GRPC_FAILED_PRECONDITION);
+}
+
+
+/* Answers that are none: two messages, or OK without one. */
+
+static void
+test_unary_odd(ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t        *unary;
+    Etcd__RangeResponse      range;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 1);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    etcd__range_response__init(&range);
+
+    ngx_etcd_unary_start(unary);
+    test_loop_run();
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    test_etcd_message(call, &range.base);
+    test_etcd_message(call, &range.base);
+    tap_check(test_etcd.done == 0);
+
+    test_loop_pass(400);
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_OK, "");
+    tap_check(test_etcd.done == 0);
+
+    test_loop_pass(400);
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    /* it is cancelled with its answer */
+
+    test_etcd_message(call, &range.base);
+    ngx_etcd_unary_cancel(unary);
+    ngx_etcd_unary_cancel(unary);
+
+    test_loop_pass(10000);
+    tap_check(test_etcd.done == 0);
+}
+
+
+/* A copy goes over the streams' connection, and the first answer counts. */
+
+static void
+test_unary_hedge(ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t        *unary;
+    Etcd__RangeResponse      range;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    test_etcd.cluster->hedges = 1;
+    (void) ngx_etcd_channel_get(test_etcd.cluster->streams);
+    test_loop_run();
+
+    unary->timeout = 20000;
+    ngx_etcd_unary_start(unary);
+    test_loop_run();
+    tap_expect(test_etcd_range(0) != NULL && test_etcd_range(1) == NULL);
+
+    test_etcd_range(0)->call->timeout = 0;
+    ngx_del_timer(&test_etcd_range(0)->deadline);
+    test_loop_pass(1000);
+
+    call = test_etcd_range(1);
+    tap_expect(call != NULL);
+    tap_check(call->request.len == test_etcd_range(0)->request.len);
+
+    etcd__range_response__init(&range);
+    range.count = 5;
+    test_etcd_answer(call, &range.base);
+
+    tap_check(test_etcd.done == 1 && test_call.count == 5);
+    tap_check(test_etcd_range(0) == NULL && unary->repeated);
+}
+
+
+ngx_etcd_tap_test_t  test_unary[] = {
+    { "unary: an answer", test_unary_ok },
+    { "unary: attempts", test_unary_attempts },
+    { "unary: no answer", test_unary_timeout },
+    { "unary: what is not repeated", test_unary_once },
+    { "unary: answers that are final", test_unary_final },
+    { "unary: answers that are none", test_unary_odd },
+    { "unary: a copy", test_unary_hedge },
+    { NULL, NULL }
+};
