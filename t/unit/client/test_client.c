@@ -1,0 +1,40 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_etcd_tap.h"
+
+
+extern ngx_etcd_tap_test_t  test_auth[];
+extern ngx_etcd_tap_test_t  test_auto_sync[];
+extern ngx_etcd_tap_test_t  test_backoff[];
+extern ngx_etcd_tap_test_t  test_channel[];
+extern ngx_etcd_tap_test_t  test_endpoints[];
+extern ngx_etcd_tap_test_t  test_history[];
+extern ngx_etcd_tap_test_t  test_password[];
+extern ngx_etcd_tap_test_t  test_range[];
+extern ngx_etcd_tap_test_t  test_status[];
+extern ngx_etcd_tap_test_t  test_txn[];
+extern ngx_etcd_tap_test_t  test_unary[];
+extern ngx_etcd_tap_test_t  test_waiter[];
+
+
+ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
+    test_auth,
+    test_auto_sync,
+    test_backoff,
+    test_channel,
+    test_endpoints,
+    test_history,
+    test_password,
+    test_range,
+    test_status,
+    test_txn,
+    test_unary,
+    test_waiter,
+    NULL
+};
