@@ -1,0 +1,794 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Tables of a set in a zone of one process: what is picked of them, and who
+ * waits for them.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_balance.h>
+#include <ngx_etcd_wait_queue.h>
+#include <sys/mman.h>
+#include "ngx_etcd_tap.h"
+#include "test_loop.h"
+#include "../unit_members.h"
+
+
+#define TEST_TABLE_ZONE   (4 * 1024 * 1024)
+#define TEST_TABLE_WAITS  200
+#define TEST_TABLE_NONE   -1
+
+
+static struct {
+    ngx_etcd_zone_t                zone;
+    ngx_etcd_member_set_t         *set;
+    ngx_etcd_table_t               table;
+    ngx_etcd_table_conf_t          conf;
+    ngx_uint_t                     made;
+    ngx_time_t                     time;
+    volatile ngx_time_t           *former;
+    ngx_pool_t                    *pool;
+    ngx_str_t                      name;
+
+    ngx_etcd_wait_queue_entry_t    waits[TEST_TABLE_WAITS];
+    ngx_uint_t                     woken[TEST_TABLE_WAITS];
+    ngx_uint_t                     nwoken;
+    ngx_uint_t                     closed;
+} test_world;
+
+
+static char  *test_table_methods[] = {
+    "round_robin", "least_conn", "random", "hash", "hash consistent", "ewma"
+};
+
+#define TEST_TABLE_METHODS  6
+
+
+static void
+test_table_destroy(void *data)
+{
+    test_alloc_pause();
+
+    if (test_world.made) {
+        ngx_etcd_table_done(&test_world.table);
+    }
+
+    ngx_etcd_connection_count_leave(&test_world.zone);
+    ngx_cached_time = test_world.former;
+
+    (void) munmap(data, TEST_TABLE_ZONE);
+
+    test_alloc_resume();
+}
+
+
+/* An empty set in a zone of its own, and its table with this method. */
+
+static ngx_int_t
+test_table_init(ngx_pool_t *pool, char *text)
+{
+    void                      *addr;
+    char                      *second;
+    ngx_int_t                  rc;
+    ngx_str_t                  method, parameter;
+    ngx_shm_zone_t             shm_zone;
+    ngx_slab_pool_t           *sp;
+    ngx_pool_cleanup_t        *cln;
+    ngx_etcd_member_set_id_t   id;
+
+    test_loop_init(pool->log);
+    test_alloc_pause();
+
+    ngx_memzero(&test_world, sizeof(test_world));
+
+    addr = mmap(NULL, TEST_TABLE_ZONE, PROT_READ|PROT_WRITE,
+                MAP_ANON|MAP_SHARED, -1, 0);
+    cln = ngx_pool_cleanup_add(pool, 0);
+
+    if (addr == MAP_FAILED || cln == NULL) {
+        abort();
+    }
+
+    sp = addr;
+    sp->end = (u_char *) addr + TEST_TABLE_ZONE;
+    sp->min_shift = 3;
+    sp->addr = addr;
+
+    ngx_memzero(&shm_zone, sizeof(ngx_shm_zone_t));
+    shm_zone.shm.addr = addr;
+    shm_zone.shm.size = TEST_TABLE_ZONE;
+    shm_zone.shm.log = pool->log;
+
+    if (ngx_shmtx_create(&sp->mutex, &sp->lock, NULL) != NGX_OK) {
+        abort();
+    }
+
+    ngx_slab_init(sp);
+
+    test_world.former = ngx_cached_time;
+    test_world.time = *ngx_cached_time;
+    ngx_cached_time = &test_world.time;
+
+    test_world.pool = pool;
+    ngx_str_set(&test_world.name, "test");
+
+    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
+    id.name = test_world.name;
+    id.prefix = test_world.name;
+
+    ngx_process_slot = 0;
+
+    if (ngx_etcd_zone_init(&test_world.zone, &shm_zone, NULL) != NGX_OK) {
+        abort();
+    }
+
+    test_world.set = ngx_etcd_member_set_declare(&test_world.zone, &id);
+
+    if (test_world.set == NULL) {
+        abort();
+    }
+
+    ngx_etcd_connection_count_enter(&test_world.zone);
+
+    cln->handler = test_table_destroy;
+    cln->data = addr;
+
+    second = strchr(text, ' ');
+    method.data = (u_char *) text;
+    method.len = second ? (size_t) (second - text) : ngx_strlen(text);
+    parameter.data = (u_char *) (second ? second + 1 : "");
+    parameter.len = ngx_strlen(parameter.data);
+
+    test_alloc_resume();
+
+    rc = ngx_etcd_table_init(&test_world.table, &test_world.conf,
+                             &test_world.zone, test_world.set,
+                             ngx_etcd_method_find(&method, &parameter),
+                             pool->log);
+    test_world.made = 1;
+
+    return rc;
+}
+
+
+/* Adds n members from this number on, with a parameter or NULL. */
+
+static void
+test_table_add(ngx_uint_t from, ngx_uint_t n, char *parameter)
+{
+    ngx_str_t  value;
+
+    test_alloc_pause();
+
+    if (parameter != NULL) {
+        value = *tap_string(test_world.pool, parameter);
+        value = *tap_bytes(test_world.pool, parameter, value.len + 1);
+        value.len--;
+    }
+
+    if (ngx_etcd_unit_add(&test_world.zone, test_world.set, from, n, &value,
+                          parameter != NULL)
+        != NGX_OK)
+    {
+        abort();
+    }
+
+    test_alloc_resume();
+}
+
+
+static void
+test_table_remove(ngx_uint_t from, ngx_uint_t n)
+{
+    test_alloc_pause();
+
+    if (ngx_etcd_unit_remove(&test_world.zone, test_world.set, from, n)
+        != NGX_OK)
+    {
+        abort();
+    }
+
+    test_alloc_resume();
+}
+
+
+/* Follows the set; memory is short once at the most. */
+
+static ngx_int_t
+test_table_follow(void)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  i;
+
+    rc = NGX_BUSY;
+
+    for (i = 0; i < 100 && rc != NGX_OK; i++) {
+        rc = ngx_etcd_table_sync(&test_world.table);
+
+        if (rc == NGX_BUSY && !test_alloc_failed()) {
+            return NGX_ERROR;
+        }
+    }
+
+    return rc;
+}
+
+
+static void
+test_table_close(void *data)
+{
+    test_world.closed++;
+}
+
+
+/* Picks one peer: its number, or -1. */
+
+static ngx_int_t
+test_table_pick(ngx_etcd_pick_t *pick, ngx_str_t *key)
+{
+    ngx_peer_connection_t  pc;
+
+    ngx_memzero(&pc, sizeof(ngx_peer_connection_t));
+    pc.log = test_world.pool->log;
+    pc.tries = 1;
+
+    (void) ngx_etcd_pick_init(pick, &test_world.table, &test_world.name,
+                              test_world.pool);
+
+    if (key != NULL) {
+        pick->key = *key;
+    }
+
+    if (ngx_etcd_pick_tell(pick, test_table_close, NULL) != NGX_OK
+        || ngx_etcd_pick_get(&pc, pick) != NGX_OK)
+    {
+        ngx_etcd_pick_done(pick);
+        return TEST_TABLE_NONE;
+    }
+
+    return pick->peer->index;
+}
+
+
+/* Ends the use of the peer. */
+
+static void
+test_table_end(ngx_etcd_pick_t *pick, ngx_uint_t state)
+{
+    ngx_peer_connection_t  pc;
+
+    ngx_memzero(&pc, sizeof(ngx_peer_connection_t));
+    pc.log = test_world.pool->log;
+    pc.tries = 1;
+
+    ngx_etcd_pick_free(&pc, pick, state);
+    ngx_etcd_pick_done(pick);
+}
+
+
+/* How many of n requests each of the first eight peers gets. */
+
+static void
+test_table_count(ngx_uint_t n, ngx_uint_t *counts)
+{
+    ngx_int_t        k;
+    ngx_uint_t       i;
+    ngx_etcd_pick_t  pick;
+
+    ngx_memzero(counts, 8 * sizeof(ngx_uint_t));
+
+    for (i = 0; i < n; i++) {
+        k = test_table_pick(&pick, NULL);
+
+        if (k != TEST_TABLE_NONE) {
+            counts[k]++;
+            test_table_end(&pick, 0);
+        }
+
+        ngx_current_msec++;
+    }
+}
+
+
+/* A table has what its set has, with every method, also after a shortage. */
+
+static void
+test_table_set(ngx_pool_t *pool, char *method)
+{
+    ngx_etcd_table_t  *table;
+
+    table = &test_world.table;
+
+    tap_expect(test_table_init(pool, method) == NGX_OK);
+    tap_check(!ngx_etcd_table_usable(table));
+
+    test_table_add(0, 5, "weight=3");
+    tap_check(test_table_follow() == NGX_OK);
+    tap_check(table->nmembers == 5);
+    tap_check(ngx_etcd_peer_group_all(&table->primary) == 5);
+    tap_check(ngx_etcd_table_usable(table));
+
+    test_table_add(5, 1, "down");
+    test_table_add(6, 1, "drain");
+    test_table_add(7, 1, "backup");
+    test_table_remove(0, 2);
+    tap_check(test_table_follow() == NGX_OK);
+    tap_check(table->nmembers == 6 && table->slots[0] == NULL);
+    tap_check(ngx_etcd_peer_group_all(&table->primary) == 5);
+    tap_check(ngx_etcd_peer_group_all(&table->backup) == 1);
+
+    /* the lowest priority is the primary group, the others are backups */
+
+    test_table_add(8, 2, "priority=5");
+    tap_check(test_table_follow() == NGX_OK);
+    tap_check(ngx_etcd_peer_group_all(&table->backup) == 3);
+
+    /* other attributes, and everything gone */
+
+    test_table_add(2, 3, "weight=9");
+    tap_check(test_table_follow() == NGX_OK);
+    tap_check(table->slots[2]->attr.weight == 9);
+    tap_check(ngx_etcd_peer_group_all(&table->primary) == 5);
+
+    test_table_add(10, 40, NULL);
+    tap_check(test_table_follow() == NGX_OK);
+    tap_check(ngx_etcd_peer_group_all(&table->primary) == 45);
+
+    test_table_remove(2, 48);
+    tap_check(test_table_follow() == NGX_OK);
+    tap_check(table->nmembers == 0 && !ngx_etcd_table_usable(table));
+    tap_check(ngx_etcd_table_first(table) == NULL);
+}
+
+
+static void
+test_table_follows(ngx_pool_t *pool)
+{
+    ngx_uint_t   i;
+    ngx_pool_t  *own;
+
+    for (i = 0; i < TEST_TABLE_METHODS; i++) {
+        test_alloc_pause();
+        own = ngx_create_pool(1024, pool->log);
+        test_alloc_resume();
+
+        test_table_set(own, test_table_methods[i]);
+
+        ngx_destroy_pool(own);
+    }
+}
+
+
+/* Each peer once for a request, then none; connections are counted. */
+
+static void
+test_table_tries(ngx_pool_t *pool)
+{
+    ngx_int_t               rc;
+    ngx_str_t               key = ngx_string("a key");
+    ngx_uint_t              i, k, n, seen;
+    ngx_pool_t             *own;
+    ngx_etcd_pick_t         pick;
+    ngx_peer_connection_t   pc;
+
+    for (i = 0; i < TEST_TABLE_METHODS; i++) {
+        test_alloc_pause();
+        own = ngx_create_pool(1024, pool->log);
+
+        tap_check(test_table_init(own, test_table_methods[i]) == NGX_OK);
+        test_table_add(0, 4, NULL);
+        test_table_add(4, 1, "down");
+        test_table_add(5, 1, "backup");
+        tap_check(test_table_follow() == NGX_OK);
+
+        ngx_memzero(&pc, sizeof(ngx_peer_connection_t));
+        pc.log = pool->log;
+        pc.tries = 1;
+
+        n = ngx_etcd_pick_init(&pick, &test_world.table, &test_world.name,
+                               own);
+        tap_check(n == 5);
+        pick.key = key;
+        seen = 0;
+
+        for (k = 0; k < n; k++) {
+            rc = ngx_etcd_pick_get(&pc, &pick);
+            tap_check(rc == NGX_OK);
+            tap_check((seen & (1 << pick.peer->index)) == 0);
+
+            /* the backup is the last one */
+
+            tap_check((pick.peer->index == 5) == (k == 4));
+            seen |= 1 << pick.peer->index;
+
+            tap_check(ngx_etcd_peer_conns(pick.peer) == 1);
+            ngx_etcd_pick_free(&pc, &pick, NGX_PEER_FAILED);
+        }
+
+        tap_check(seen == 0x2f);
+        tap_check(ngx_etcd_pick_get(&pc, &pick) == NGX_BUSY);
+        tap_check(pc.name == &test_world.name);
+
+        ngx_etcd_pick_done(&pick);
+
+        for (k = 0; k < 6; k++) {
+            tap_check(ngx_etcd_peer_conns(test_world.table.slots[k]) == 0);
+        }
+
+        ngx_destroy_pool(own);
+        test_alloc_resume();
+    }
+}
+
+
+static void
+test_table_weights(ngx_pool_t *pool)
+{
+    ngx_uint_t   i, counts[8];
+    ngx_pool_t  *own;
+
+    static char *methods[] = { "round_robin", "least_conn", "random", "ewma" };
+
+    test_alloc_pause();
+
+    for (i = 0; i < 4; i++) {
+        own = ngx_create_pool(1024, pool->log);
+
+        tap_check(test_table_init(own, methods[i]) == NGX_OK);
+        test_table_add(0, 2, "weight=1");
+        test_table_add(2, 1, "weight=2");
+        tap_check(test_table_follow() == NGX_OK);
+
+        test_table_count(4000, counts);
+
+        tap_check(counts[0] > 850 && counts[0] < 1150);
+        tap_check(counts[1] > 850 && counts[1] < 1150);
+        tap_check(counts[2] > 1800 && counts[2] < 2200);
+
+        ngx_destroy_pool(own);
+    }
+
+    test_alloc_resume();
+}
+
+
+/* Connections that stay go by weights; who has lost some gets the next. */
+
+static void
+test_table_conns(ngx_pool_t *pool)
+{
+    ngx_int_t                k;
+    ngx_uint_t               i, j, counts[2];
+    ngx_pool_t              *own;
+
+    static char             *methods[] = { "least_conn", "random" };
+    static ngx_etcd_pick_t   picks[50];
+
+    test_alloc_pause();
+
+    for (i = 0; i < 2; i++) {
+        own = ngx_create_pool(1024, pool->log);
+
+        tap_check(test_table_init(own, methods[i]) == NGX_OK);
+        test_table_add(0, 1, "weight=1");
+        test_table_add(1, 1, "weight=3");
+        tap_check(test_table_follow() == NGX_OK);
+
+        ngx_memzero(counts, sizeof(counts));
+
+        for (j = 0; j < 40; j++) {
+            k = test_table_pick(&picks[j], NULL);
+            tap_check(k == 0 || k == 1);
+            counts[k]++;
+        }
+
+        tap_check(counts[0] >= 9 && counts[0] <= 11);
+
+        for (j = 0; j < 40; j++) {
+            if (picks[j].peer->index == 0) {
+                test_table_end(&picks[j], 0);
+            }
+        }
+
+        for (j = 40; j < 48; j++) {
+            tap_check(test_table_pick(&picks[j], NULL) == 0);
+        }
+
+        for (j = 0; j < 48; j++) {
+            if (picks[j].peer != NULL) {
+                test_table_end(&picks[j], 0);
+            }
+        }
+
+        ngx_destroy_pool(own);
+    }
+
+    test_alloc_resume();
+}
+
+
+/* Failures park a peer for a while; then it has a part of its weight. */
+
+static void
+test_table_failures(ngx_pool_t *pool)
+{
+    ngx_int_t        k;
+    ngx_uint_t       i, counts[8];
+    ngx_etcd_pick_t  pick;
+
+    test_alloc_pause();
+
+    tap_check(test_table_init(pool, "round_robin") == NGX_OK);
+    test_table_add(0, 2, "max_fails=2");
+    tap_check(test_table_follow() == NGX_OK);
+
+    for (i = 0; i < 4; i++) {
+        k = test_table_pick(&pick, NULL);
+        test_table_end(&pick, (k == 0) ? NGX_PEER_FAILED : 0);
+    }
+
+    test_table_count(100, counts);
+    tap_check(counts[0] == 0 && counts[1] == 100);
+    tap_check(ngx_etcd_peer_failed(test_world.table.slots[0]));
+
+    test_world.time.sec += 9;
+    test_table_count(100, counts);
+    tap_check(counts[0] == 0);
+
+    test_world.time.sec += 2;
+    ngx_current_msec += 11000;
+    test_table_count(100, counts);
+    tap_check(counts[0] > 0);
+
+    for (i = 0; i < 50; i++) {
+        test_table_count(100, counts);
+    }
+
+    tap_check(counts[0] == 50 && counts[1] == 50);
+
+    /* both: the last resort is none */
+
+    for (i = 0; i < 4; i++) {
+        if (test_table_pick(&pick, NULL) != TEST_TABLE_NONE) {
+            test_table_end(&pick, NGX_PEER_FAILED);
+        }
+    }
+
+    test_table_count(10, counts);
+    tap_check(counts[0] == 0 && counts[1] == 0);
+
+    /* requests do not wait for that */
+
+    tap_check(ngx_etcd_table_usable(&test_world.table));
+
+    test_alloc_resume();
+}
+
+
+static void
+test_table_max_conns(ngx_pool_t *pool)
+{
+    ngx_int_t        one, two;
+    ngx_etcd_pick_t  first, second, third;
+
+    test_alloc_pause();
+
+    tap_check(test_table_init(pool, "least_conn") == NGX_OK);
+    test_table_add(0, 2, "max_conns=1");
+    tap_check(test_table_follow() == NGX_OK);
+
+    one = test_table_pick(&first, NULL);
+    two = test_table_pick(&second, NULL);
+    tap_check(one != two && one != TEST_TABLE_NONE && two != TEST_TABLE_NONE);
+    tap_check(test_table_pick(&third, NULL) == TEST_TABLE_NONE);
+    tap_check(ngx_etcd_peer_group_usable(&test_world.table.primary) == 0);
+
+    test_table_end(&first, 0);
+    tap_check(test_table_pick(&third, NULL) == one);
+
+    test_table_end(&second, 0);
+    test_table_end(&third, 0);
+
+    test_alloc_resume();
+}
+
+
+/* A key stays where it is, but for those of the peer that comes or goes. */
+
+static void
+test_table_keys(ngx_pool_t *pool)
+{
+    u_char            buf[NGX_INT_T_LEN];
+    ngx_str_t         key;
+    ngx_uint_t        i, moved;
+    ngx_etcd_pick_t   pick;
+
+    static ngx_int_t  before[1000];
+
+    test_alloc_pause();
+
+    tap_check(test_table_init(pool, "hash consistent") == NGX_OK);
+    test_table_add(0, 7, NULL);
+    tap_check(test_table_follow() == NGX_OK);
+
+    moved = 0;
+
+    for (i = 0; i < 2000; i++) {
+        key.data = buf;
+        key.len = ngx_sprintf(buf, "%ui", i % 1000) - buf;
+
+        if (i < 1000) {
+            before[i] = test_table_pick(&pick, &key);
+            test_table_end(&pick, 0);
+            continue;
+        }
+
+        if (i == 1000) {
+            test_table_remove(3, 1);
+            tap_check(test_table_follow() == NGX_OK);
+        }
+
+        if (test_table_pick(&pick, &key) != before[i - 1000]) {
+            tap_check(before[i - 1000] == 3);
+            moved++;
+        }
+
+        test_table_end(&pick, 0);
+    }
+
+    tap_check(moved > 80 && moved < 220);
+
+    test_alloc_resume();
+}
+
+
+/* Users of a peer are told when it leaves, unless they have left before. */
+
+static void
+test_table_users(ngx_pool_t *pool)
+{
+    ngx_int_t         one, two;
+    ngx_etcd_pick_t   pick, other;
+
+    tap_expect(test_table_init(pool, "round_robin") == NGX_OK);
+
+    test_world.conf.close = 1;
+    test_table_add(0, 2, NULL);
+    tap_check(test_table_follow() == NGX_OK);
+
+    one = test_table_pick(&pick, NULL);
+    two = test_table_pick(&other, NULL);
+
+    if (two != TEST_TABLE_NONE) {
+        test_table_end(&other, 0);
+    }
+
+    test_table_remove(0, 2);
+    tap_check(test_table_follow() == NGX_OK);
+    tap_check(test_world.closed == 0);
+
+    test_loop_run();
+    tap_check(test_world.closed == (one != TEST_TABLE_NONE));
+
+    /* the picked peer is there until it is not used any more */
+
+    if (one != TEST_TABLE_NONE) {
+        tap_text(&pick.peer->name, "10.0.0.0:80");
+        tap_check(ngx_etcd_table_current(&test_world.table, pick.peer)
+                  == NULL);
+        test_table_end(&pick, 0);
+    }
+
+    tap_expect(one == 0 && two == 1);
+}
+
+
+static void
+test_table_woken(ngx_etcd_wait_queue_entry_t *entry)
+{
+    test_world.woken[test_world.nwoken++] = entry - test_world.waits;
+
+    if (entry->data != NULL) {
+        ngx_etcd_wait_queue_cancel(entry->data);
+    }
+}
+
+
+/* Requests that wait go on in their order, some at a time; or in time. */
+
+static void
+test_table_waits(ngx_pool_t *pool)
+{
+    ngx_uint_t                     i;
+    ngx_etcd_wait_queue_entry_t   *waits;
+
+    test_alloc_pause();
+
+    tap_check(test_table_init(pool, "round_robin") == NGX_OK);
+
+    waits = test_world.waits;
+
+    for (i = 0; i < TEST_TABLE_WAITS; i++) {
+        waits[i].handler = test_table_woken;
+
+        tap_check(ngx_etcd_wait_queue_begin(&waits[i], &test_world.table,
+                                            i == 7 ? 100 : 1000, 150,
+                                            pool->log)
+                  == (i < 150 ? NGX_OK : NGX_BUSY));
+    }
+
+    tap_check(test_world.table.nheld == 150);
+
+    test_loop_pass(100);
+    tap_check(test_world.nwoken == 1 && test_world.woken[0] == 7);
+    tap_check(waits[7].waited == 100 && test_world.table.nheld == 149);
+
+    ngx_etcd_wait_queue_cancel(&waits[8]);
+    ngx_etcd_wait_queue_cancel(&waits[8]);
+    tap_check(test_world.table.nheld == 148);
+
+    /* without a peer nobody goes on */
+
+    ngx_etcd_wait_queue_wake(&test_world.table);
+    test_loop_run();
+    tap_check(test_world.nwoken == 1);
+
+    /* a handler may end other waits */
+
+    waits[0].data = &waits[1];
+    waits[2].data = &waits[149];
+
+    test_table_add(0, 1, NULL);
+    tap_check(test_table_follow() == NGX_OK);
+    tap_check(test_world.nwoken == 1);
+
+    ngx_event_process_posted((ngx_cycle_t *) ngx_cycle, &ngx_posted_events);
+    tap_check(test_world.nwoken == 1 + NGX_ETCD_WAIT_QUEUE_BATCH);
+
+    test_loop_run();
+    tap_check(test_world.nwoken == 147 && test_world.table.nheld == 0);
+    tap_check(test_world.woken[1] == 0 && test_world.woken[2] == 2);
+
+    for (i = 3; i < test_world.nwoken; i++) {
+        tap_check(test_world.woken[i] > test_world.woken[i - 1]);
+    }
+
+    tap_check(test_loop_idle());
+
+    test_alloc_resume();
+}
+
+
+static void
+test_table_method_names(ngx_pool_t *pool)
+{
+    ngx_str_t  none = ngx_null_string;
+    ngx_str_t  hash = ngx_string("hash");
+    ngx_str_t  consistent = ngx_string("consistent");
+    ngx_str_t  other = ngx_string("hashes");
+
+    tap_check(ngx_etcd_method_find(&hash, &none) == &ngx_etcd_method_hash);
+    tap_check(ngx_etcd_method_find(&hash, &consistent)
+              == &ngx_etcd_method_consistent);
+    tap_check(ngx_etcd_method_find(&other, &none) == NULL);
+    tap_check(ngx_etcd_method_find(&hash, &other) == NULL);
+    tap_check(ngx_etcd_method_find(&none, &none) == NULL);
+}
+
+
+ngx_etcd_tap_test_t  test_table[] = {
+    { "table: follows its set", test_table_follows },
+    { "pick: each peer once", test_table_tries },
+    { "pick: weights", test_table_weights },
+    { "pick: connections", test_table_conns },
+    { "health: failures", test_table_failures },
+    { "health: max_conns", test_table_max_conns },
+    { "hash: keys stay", test_table_keys },
+    { "peer: users", test_table_users },
+    { "wait queue", test_table_waits },
+    { "methods: names", test_table_method_names },
+    { NULL, NULL }
+};
