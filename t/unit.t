@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
 # The decoder of keys and values for itself: attributes that no other test
-# sees, limits, and random input; the map that keys are found by; the word that
-# owners of an election slot write; seqlocks; and how the log shows texts of
-# others.
+# sees, limits, and random input; the word that owners of an election slot
+# write; and seqlocks.
 
 use strict;
 use warnings;
@@ -476,19 +475,6 @@ is($kinds{other}, undef, 'random input: all results are of three kinds')
 cmp_ok($kinds{$_} // 0, '>', 0, "some are: $_") for qw(member invalid nothing);
 
 
-# names of which half are in the map at a time: few, and many
-
-for my $names (1, 10, 24, 20_000) {
-    my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
-        "load_module $module;\netcd_map $names 100000 @{[ SEED ]};\n");
-    my ($inserted, $removed, $wrong) = $output =~ /^map: (\d+) (\d+) (\d+)$/m;
-
-    is($wrong, 0, "a map of $names names: what is there is found")
-        or diag($output);
-    cmp_ok($removed, '>', 40_000, 'of which many were removed');
-    is($inserted + $removed, 100_000, 'and inserted');
-}
-
 # the time up to which the instance leads, written by one owner after another:
 # who has read it before the other wrote writes it all the same
 
@@ -512,51 +498,6 @@ for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
         "load_module $module;\netcd_seqlock;\n");
 
     like($output, qr/^seqlock: ok$/m, 'a seqlock and a latch');
-}
-
-
-# texts of others in the log: [BYTES, CONTROL, SHOWN]; all bytes, too
-
-{
-    my $all = join('', map { chr } 0 .. 255);
-
-    my @cases = (
-        ['', 0, ''],
-        ['/services/api one~', 0, '/services/api one~'],
-        ["a\r\n[alert]", 1, 'a\x0d\x0a[alert]'],
-        ["\0", 1, '\x00'],
-        ["\x1f \x7f\x80\xff", 1, '\x1f \x7f\x80\xff'],
-        ["\xc3\xa4", 0, '\xc3\xa4'],
-        ['a" is "\\x0a', 0, 'a\" is \"\\\\x0a'],
-        ['x' x 256, 0, 'x' x 256],
-        ['x' x 257, 0, 'x' x 256 . '...'],
-        ["\xff" x 1000, 0, '\xff' x 256 . '...'],
-        ['x' x 300 . "\n", 1, 'x' x 256 . '...'],
-        [$all, 1, $all =~ s/["\\]/\\$&/gr
-                       =~ s/[^ -~]/sprintf('\x%02x', ord($&))/ger],
-    );
-
-    my $nginx = Nginx->new(modules => ['etcd']);
-    my ($ok, $output) = $nginx->configtest(join("\n",
-        "load_module $module;",
-        map({ 'etcd_escape "' . word($nginx, $_->[0]) . '";' } @cases), ''));
-
-    is_deeply([$output =~ /^escape: (\d .*)$/mg],
-              [map { "$_->[1] $_->[2]" } @cases], 'texts are escaped')
-        or diag($output);
-}
-
-
-# Names that an unkeyed hash cannot tell apart would all be in one row.  Of
-# 16384 random values of 32 bits fewer than 10 pairs are equal.
-
-{
-    my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
-        "load_module $module;\netcd_map_flood 14;\n");
-    my ($names, $hashes) = $output =~ /^map: (\d+) (\d+)$/m;
-
-    is($names, 16384, 'a map of names with one MurmurHash2') or diag($output);
-    cmp_ok($hashes // 0, '>', 16374, 'has a hash for each of them');
 }
 
 finish();

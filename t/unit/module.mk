@@ -17,3 +17,7 @@ TEST_CFLAGS = -g -W -Wall -Wno-unused-parameter -Werror -fPIC \
 
 # those of the modules in BUILD
 SANITIZERS = $(filter -fsanitize=%,$(shell grep '^CFLAGS' $(BUILD)/Makefile))
+
+# The modules' own object of a source file, where there is one.
+addon = $(wildcard $(BUILD)/addon/$(notdir $(patsubst %/,%,$(dir $1)))/$(notdir \
+            $(1:.c=.o)))

@@ -17,14 +17,11 @@
 
 char *ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_bench(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_etcd_unit_escape(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_etcd_unit_map(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_unit_election_slot(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_unit_seqlock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_etcd_unit_map_flood(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* format and parameters; these begin with the argument of that number */
 ngx_int_t ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member,

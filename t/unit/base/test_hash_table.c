@@ -11,8 +11,9 @@
 #include "ngx_etcd_tap.h"
 
 
-#define TEST_HASH_TABLE_NAMES  1500
-#define TEST_HASH_TABLE_STEPS  30000
+#define TEST_HASH_TABLE_NAMES  20000
+#define TEST_HASH_TABLE_STEPS  100000
+#define TEST_HASH_TABLE_LOOKS  32
 
 
 /* an object begins with its string */
@@ -108,50 +109,76 @@ test_hash_table_reserve(ngx_pool_t *pool)
 }
 
 
-/* Names that come and go, of which a half is there: what is there is found. */
+static ngx_str_t   test_hash_table_names[TEST_HASH_TABLE_NAMES];
+static u_char      test_hash_table_there[TEST_HASH_TABLE_NAMES];
+
+
+/*
+ * Inserts and removes one of n names; then all of them are looked for where
+ * they are few, and some where they are many.  Returns 1 if what is there is
+ * found, and nothing else.
+ */
+
+static ngx_uint_t
+test_hash_table_step(ngx_etcd_hash_table_t *table, ngx_uint_t n)
+{
+    ngx_str_t   *name;
+    ngx_uint_t   i, k;
+
+    k = random() % n;
+    name = &test_hash_table_names[k];
+
+    if (test_hash_table_there[k]) {
+        ngx_etcd_hash_table_remove(table, name);
+
+    } else if (ngx_etcd_hash_table_insert(table, name) != NGX_OK) {
+        return 0;
+    }
+
+    test_hash_table_there[k] ^= 1;
+
+    for (i = 0; i < ngx_min(n, TEST_HASH_TABLE_LOOKS); i++, k++) {
+        name = &test_hash_table_names[k % n];
+
+        if ((ngx_etcd_hash_table_find(table, name) == name)
+            != test_hash_table_there[k % n])
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
 
 static void
 test_hash_table_random(ngx_pool_t *pool)
 {
-    ngx_uint_t              i, k, n, removed;
+    ngx_uint_t              i, j, n;
     ngx_etcd_hash_table_t   table;
 
-    static ngx_str_t        names[TEST_HASH_TABLE_NAMES];
-    static u_char           bytes[TEST_HASH_TABLE_NAMES][8];
-    static u_char           there[TEST_HASH_TABLE_NAMES];
+    static u_char      bytes[TEST_HASH_TABLE_NAMES][8];
+    static ngx_uint_t  sizes[] = { 1, 10, 24, TEST_HASH_TABLE_NAMES };
 
     srandom(1);
     test_alloc_pause();
 
-    for (n = 3; n <= TEST_HASH_TABLE_NAMES; n *= 20) {
+    for (j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++) {
+        n = sizes[j];
+
         ngx_etcd_hash_table_init(&table, pool->log);
-        ngx_memzero(there, sizeof(there));
-        removed = 0;
+        ngx_memzero(test_hash_table_there, sizeof(test_hash_table_there));
 
         for (i = 0; i < n; i++) {
-            names[i].data = bytes[i];
-            names[i].len = ngx_sprintf(bytes[i], "%ui", i) - bytes[i];
+            test_hash_table_names[i].data = bytes[i];
+            test_hash_table_names[i].len = ngx_sprintf(bytes[i], "%ui", i)
+                                           - bytes[i];
         }
 
         for (i = 0; i < TEST_HASH_TABLE_STEPS; i++) {
-            k = random() % n;
-
-            tap_check((ngx_etcd_hash_table_find(&table, &names[k]) != NULL)
-                      == there[k]);
-
-            if (there[k]) {
-                ngx_etcd_hash_table_remove(&table, &names[k]);
-                removed++;
-
-            } else {
-                tap_check(ngx_etcd_hash_table_insert(&table, &names[k])
-                          == NGX_OK);
-            }
-
-            there[k] ^= 1;
+            tap_check(test_hash_table_step(&table, n));
         }
 
-        tap_check(removed > TEST_HASH_TABLE_STEPS / 3);
         ngx_etcd_hash_table_done(&table);
     }
 
