@@ -12,7 +12,6 @@
 extern ngx_etcd_tap_test_t  test_eevdf[];
 extern ngx_etcd_tap_test_t  test_ring[];
 extern ngx_etcd_tap_test_t  test_table[];
-extern ngx_etcd_tap_test_t  test_treap[];
 extern ngx_etcd_tap_test_t  test_weighted_tree[];
 
 
@@ -20,7 +19,6 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_eevdf,
     test_ring,
     test_table,
-    test_treap,
     test_weighted_tree,
     NULL
 };

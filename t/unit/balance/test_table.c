@@ -10,6 +10,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_balance.h>
+#include <ngx_etcd_hash.h>
+#include <ngx_etcd_pick.h>
 #include <ngx_etcd_wait_queue.h>
 #include <sys/mman.h>
 #include "ngx_etcd_tap.h"
@@ -146,7 +148,7 @@ test_table_init(ngx_pool_t *pool, char *text)
 
     rc = ngx_etcd_table_init(&test_world.table, &test_world.conf,
                              &test_world.zone, test_world.set,
-                             ngx_etcd_method_find(&method, &parameter),
+                             ngx_etcd_balance_method(&method, &parameter),
                              pool->log);
     test_world.made = 1;
 
@@ -703,36 +705,38 @@ static void
 test_table_waits(ngx_pool_t *pool)
 {
     ngx_uint_t                     i;
+    ngx_etcd_wait_queue_t         *queue;
     ngx_etcd_wait_queue_entry_t   *waits;
 
     test_alloc_pause();
 
     tap_check(test_table_init(pool, "round_robin") == NGX_OK);
 
+    queue = &test_world.table.wait_queue;
     waits = test_world.waits;
 
     for (i = 0; i < TEST_TABLE_WAITS; i++) {
         waits[i].handler = test_table_woken;
 
-        tap_check(ngx_etcd_wait_queue_begin(&waits[i], &test_world.table,
+        tap_check(ngx_etcd_wait_queue_begin(&waits[i], queue,
                                             i == 7 ? 100 : 1000, 150,
                                             pool->log)
                   == (i < 150 ? NGX_OK : NGX_BUSY));
     }
 
-    tap_check(test_world.table.nheld == 150);
+    tap_check(queue->n == 150);
 
     test_loop_pass(100);
     tap_check(test_world.nwoken == 1 && test_world.woken[0] == 7);
-    tap_check(waits[7].waited == 100 && test_world.table.nheld == 149);
+    tap_check(waits[7].waited == 100 && queue->n == 149);
 
     ngx_etcd_wait_queue_cancel(&waits[8]);
     ngx_etcd_wait_queue_cancel(&waits[8]);
-    tap_check(test_world.table.nheld == 148);
+    tap_check(queue->n == 148);
 
     /* without a peer nobody goes on */
 
-    ngx_etcd_wait_queue_wake(&test_world.table);
+    ngx_etcd_wait_queue_wake(queue);
     test_loop_run();
     tap_check(test_world.nwoken == 1);
 
@@ -749,7 +753,7 @@ test_table_waits(ngx_pool_t *pool)
     tap_check(test_world.nwoken == 1 + NGX_ETCD_WAIT_QUEUE_BATCH);
 
     test_loop_run();
-    tap_check(test_world.nwoken == 147 && test_world.table.nheld == 0);
+    tap_check(test_world.nwoken == 147 && queue->n == 0);
     tap_check(test_world.woken[1] == 0 && test_world.woken[2] == 2);
 
     for (i = 3; i < test_world.nwoken; i++) {
@@ -770,12 +774,12 @@ test_table_method_names(ngx_pool_t *pool)
     ngx_str_t  consistent = ngx_string("consistent");
     ngx_str_t  other = ngx_string("hashes");
 
-    tap_check(ngx_etcd_method_find(&hash, &none) == &ngx_etcd_method_hash);
-    tap_check(ngx_etcd_method_find(&hash, &consistent)
-              == &ngx_etcd_method_consistent);
-    tap_check(ngx_etcd_method_find(&other, &none) == NULL);
-    tap_check(ngx_etcd_method_find(&hash, &other) == NULL);
-    tap_check(ngx_etcd_method_find(&none, &none) == NULL);
+    tap_check(ngx_etcd_balance_method(&hash, &none) == &ngx_etcd_hash_method);
+    tap_check(ngx_etcd_balance_method(&hash, &consistent)
+              == &ngx_etcd_hash_consistent_method);
+    tap_check(ngx_etcd_balance_method(&other, &none) == NULL);
+    tap_check(ngx_etcd_balance_method(&hash, &other) == NULL);
+    tap_check(ngx_etcd_balance_method(&none, &none) == NULL);
 }
 
 

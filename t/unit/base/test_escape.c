@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
+#include <ngx_etcd_shown.h>
 #include "ngx_etcd_tap.h"
 
 
@@ -57,12 +58,13 @@ test_escape_bytes(ngx_pool_t *pool)
             tap_check(*p >= 0x20 && *p < 0x7f);
         }
 
-        tap_check(ngx_etcd_has_control(&byte, 1) == (i < 0x20 || i == 0x7f));
+        tap_check(ngx_etcd_escape_has_control(&byte, 1)
+                  == (i < 0x20 || i == 0x7f));
     }
 
-    tap_check(ngx_etcd_has_control((u_char *) "", 0) == 0);
-    tap_check(ngx_etcd_has_control((u_char *) "ab\x01", 2) == 0);
-    tap_check(ngx_etcd_has_control((u_char *) "ab\x01", 3) == 1);
+    tap_check(ngx_etcd_escape_has_control((u_char *) "", 0) == 0);
+    tap_check(ngx_etcd_escape_has_control((u_char *) "ab\x01", 2) == 0);
+    tap_check(ngx_etcd_escape_has_control((u_char *) "ab\x01", 3) == 1);
 }
 
 
@@ -73,16 +75,16 @@ test_escape_limits(ngx_pool_t *pool)
 {
     u_char     *end;
     ngx_str_t  *buf, *shown;
-    char        text[NGX_ETCD_ESCAPE_SHOWN + 1];
+    char        text[NGX_ETCD_SHOWN_LEN + 1];
 
     ngx_memset(text, 'x', sizeof(text));
 
     shown = ngx_etcd_shown(tap_bytes(pool, text, sizeof(text) - 1));
-    tap_check(shown->len == NGX_ETCD_ESCAPE_SHOWN);
+    tap_check(shown->len == NGX_ETCD_SHOWN_LEN);
 
     shown = ngx_etcd_shown(tap_bytes(pool, text, sizeof(text)));
-    tap_check(shown->len == NGX_ETCD_ESCAPE_SHOWN + 3);
-    tap_check(ngx_memcmp(shown->data + NGX_ETCD_ESCAPE_SHOWN, "...", 3) == 0);
+    tap_check(shown->len == NGX_ETCD_SHOWN_LEN + 3);
+    tap_check(ngx_memcmp(shown->data + NGX_ETCD_SHOWN_LEN, "...", 3) == 0);
 
     /* the cut is before bytes that would be escaped */
 
@@ -98,7 +100,7 @@ test_escape_limits(ngx_pool_t *pool)
     tap_check(end - buf->data == 3);
 
     shown = ngx_etcd_shown(tap_bytes(pool, text, sizeof(text)));
-    tap_check(shown->len == NGX_ETCD_ESCAPED(NGX_ETCD_ESCAPE_SHOWN));
+    tap_check(shown->len == NGX_ETCD_ESCAPED(NGX_ETCD_SHOWN_LEN));
 }
 
 
@@ -108,17 +110,17 @@ static void
 test_escape_slots(ngx_pool_t *pool)
 {
     char         text[2];
-    ngx_str_t   *shown[NGX_ETCD_ESCAPE_SLOTS];
+    ngx_str_t   *shown[NGX_ETCD_SHOWN_SLOTS];
     ngx_uint_t   i;
 
     text[1] = '\0';
 
-    for (i = 0; i < NGX_ETCD_ESCAPE_SLOTS; i++) {
+    for (i = 0; i < NGX_ETCD_SHOWN_SLOTS; i++) {
         text[0] = 'a' + i;
         shown[i] = ngx_etcd_shown(tap_string(pool, text));
     }
 
-    for (i = 0; i < NGX_ETCD_ESCAPE_SLOTS; i++) {
+    for (i = 0; i < NGX_ETCD_SHOWN_SLOTS; i++) {
         text[0] = 'a' + i;
         tap_text(shown[i], text);
     }
