@@ -163,6 +163,7 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
 
     if (!list->begun) {
         list->begun = 1;
+        list->history = list->cluster->history;
 
         if (list->pinned == 0) {
             list->revision = (response->header != NULL)

@@ -76,6 +76,8 @@ struct ngx_etcd_list_s {
     ngx_etcd_list_page_t         page;        /* being passed on */
     ngx_etcd_list_page_t         ahead;       /* the next one, if it came */
     size_t                       taken;       /* keys passed on */
+    ngx_uint_t                   history;     /* the cluster's, of the first
+                                                 page */
     ngx_event_t                  work;
     unsigned                     running:1;
     unsigned                     begun:1;
@@ -84,6 +86,10 @@ struct ngx_etcd_list_s {
 
 /* Handlers are never called before this returns. */
 void ngx_etcd_list_start(ngx_etcd_list_t *list);
+
+/* Returns 1 if the list has keys of a former history (ngx_etcd_history.h). */
+#define ngx_etcd_list_outdated(list)                                          \
+    ((list)->begun && (list)->history != (list)->cluster->history)
 
 /* No handler is called any more; does nothing if no list is running. */
 void ngx_etcd_list_cancel(ngx_etcd_list_t *list);

@@ -443,8 +443,8 @@ ngx_etcd_watch_relist(void *data, ngx_uint_t foreign)
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE
         || watch->state == NGX_ETCD_WATCH_LISTED
-        || (watch->state == NGX_ETCD_WATCH_LISTING && foreign
-            && watch->reader.begun))
+        || (watch->state == NGX_ETCD_WATCH_LISTING
+            && ngx_etcd_list_outdated(&watch->reader)))
     {
         ngx_etcd_watch_detach(watch);
         watch->state = NGX_ETCD_WATCH_NEW;
