@@ -47,7 +47,7 @@ ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log)
     peer->key.len = entry->key_len;
     ngx_memcpy(p, ngx_etcd_entry_key(entry), entry->key_len);
 
-    ngx_queue_init(&peer->tenants);
+    ngx_queue_init(&peer->users);
 
     peer->refs = 1;
     peer->slot = slot;
@@ -73,10 +73,10 @@ ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old)
      */
 
     if (peer->create_revision == old->create_revision
-        && !ngx_queue_empty(&old->tenants))
+        && !ngx_queue_empty(&old->users))
     {
-        ngx_queue_add(&peer->tenants, &old->tenants);
-        ngx_queue_init(&old->tenants);
+        ngx_queue_add(&peer->users, &old->users);
+        ngx_queue_init(&old->users);
     }
 
     if (peer->attr.weight == old->attr.weight) {
@@ -110,7 +110,7 @@ ngx_etcd_peer_destroy(ngx_etcd_peer_t *peer)
 void
 ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_peer_user_t *user)
 {
-    ngx_queue_insert_tail(&peer->tenants, &user->queue);
+    ngx_queue_insert_tail(&peer->users, &user->queue);
     user->staying = 1;
 }
 

@@ -81,7 +81,7 @@ struct ngx_etcd_peer_s {
     ngx_etcd_eevdf_link_t        eevdf;
     ngx_etcd_weighted_tree_t    *weighted;
     ngx_etcd_share_t            *share;            /* in the ring */
-    ngx_queue_t                  tenants;          /* of ngx_etcd_peer_user_t */
+    ngx_queue_t                  users;            /* of ngx_etcd_peer_user_t */
 #if (NGX_SSL)
     ngx_ssl_session_t           *ssl_session;
 #endif

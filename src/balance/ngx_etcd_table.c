@@ -404,12 +404,12 @@ ngx_etcd_table_tick(ngx_etcd_table_t *table)
 static void
 ngx_etcd_table_leave(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
-    if (ngx_queue_empty(&peer->tenants)) {
+    if (ngx_queue_empty(&peer->users)) {
         return;
     }
 
-    ngx_queue_add(&table->left, &peer->tenants);
-    ngx_queue_init(&peer->tenants);
+    ngx_queue_add(&table->left, &peer->users);
+    ngx_queue_init(&peer->users);
 
     ngx_post_event(&table->tell, &ngx_posted_events);
 }
