@@ -44,7 +44,7 @@ static ngx_etcd_peer_group_t *ngx_etcd_table_tier(ngx_etcd_table_t *table,
 
 ngx_int_t
 ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
-    ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set, uint32_t set_id,
     const ngx_etcd_method_t *method, ngx_log_t *log)
 {
     ngx_memzero(table, sizeof(ngx_etcd_table_t));
@@ -58,7 +58,7 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     table->conf = conf;
     table->zone = zone;
     table->set = set;
-    table->set_id = set->object.id;
+    table->set_id = set_id;
     table->reader.since = ngx_etcd_time_budget_now();
     table->log = log;
 

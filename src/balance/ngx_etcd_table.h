@@ -67,12 +67,13 @@ typedef struct {
 
 /*
  * Creates a table and reads the whole set without a time limit; for a
- * starting process.
+ * starting process.  "set_id" is the set's id when it was declared: a newer
+ * configuration may have removed the set since.
  */
 ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
     ngx_etcd_table_conf_t *conf, ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, const ngx_etcd_method_t *method,
-    ngx_log_t *log);
+    ngx_etcd_member_set_t *set, uint32_t set_id,
+    const ngx_etcd_method_t *method, ngx_log_t *log);
 void ngx_etcd_table_done(ngx_etcd_table_t *table);
 
 /*

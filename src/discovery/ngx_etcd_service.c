@@ -84,6 +84,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 
     conf->zone = zone;
     conf->set = set;
+    conf->set_id = set->object.id;
 
     /* the agent updates a set that exists: it may have an owner */
 

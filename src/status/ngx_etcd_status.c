@@ -137,7 +137,7 @@ ngx_etcd_status_open(ngx_etcd_status_t *status,
     (void) ngx_etcd_table_sync(&service->table);
 
     rc = ngx_etcd_view_open(&status->view, service->zone, service->set,
-                            service->table.set_id);
+                            service->set_id);
 
     if (rc == NGX_AGAIN) {
         return NGX_BUSY;

@@ -60,6 +60,7 @@ my $ALARMING = qr/\[(?:alert|crit|emerg)\]|exited on signal|$SANITIZER/;
 
 
 # etcd => $etcd, modules => ['etcd', 'http', 'stream'] (default: as needed),
+# first => $path (a module of the tests, loaded before all others),
 # ports => { PORT => 8080 } (default: any), user => 'nobody nogroup' (of the
 # workers, where we are root), sanitizer => 'OPTION=VALUE' (more of them),
 # place => $place: in a network namespace, listening on %%HOST%%
@@ -74,6 +75,7 @@ sub new {
     my $self = bless {
         dir      => $dir,
         modules  => $options{modules},
+        first    => $options{first},
         user     => $options{user} // 'root',
         asan     => $options{sanitizer} // '',
         place    => $options{place},
@@ -215,6 +217,8 @@ sub load_modules {
         my ($system) = built_with() =~ /--modules-path=(\S+)/;
         unshift @files, "$system/ngx_stream_module.so";
     }
+
+    unshift @files, $self->{first} // ();
 
     return join(' ', map { "load_module $_;" } @files);
 }

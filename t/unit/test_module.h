@@ -14,10 +14,14 @@
 
 /*
  * Defines a core module that consists of directives, and the symbols that
- * nginx looks up in the shared object of a dynamic module.
+ * nginx looks up in the shared object of a dynamic module.  "start" is called
+ * by each process that starts; it may be NULL.
  */
 
 #define test_module(name, commands)                                           \
+    test_module_start(name, commands, NULL)
+
+#define test_module_start(name, commands, start)                              \
                                                                               \
     static ngx_core_module_t  name##_ctx = {                                  \
         ngx_string(#name),                                                    \
@@ -33,7 +37,7 @@
         NGX_CORE_MODULE,                   /* module type */                  \
         NULL,                              /* init master */                  \
         NULL,                              /* init module */                  \
-        NULL,                              /* init process */                 \
+        start,                             /* init process */                 \
         NULL,                              /* init thread */                  \
         NULL,                              /* exit thread */                  \
         NULL,                              /* exit process */                 \

@@ -205,6 +205,7 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
 
         if (ngx_etcd_table_init(&worker->table, &ngx_etcd_unit_rules,
                                 &worker->zone, ngx_etcd_unit_set,
+                                ngx_etcd_unit_set->object.id,
                                 ngx_etcd_unit_method, ngx_etcd_unit_log)
             != NGX_OK)
         {

@@ -148,6 +148,7 @@ test_table_init(ngx_pool_t *pool, char *text)
 
     rc = ngx_etcd_table_init(&test_world.table, &test_world.conf,
                              &test_world.zone, test_world.set,
+                             test_world.set->object.id,
                              ngx_etcd_balance_method(&method, &parameter),
                              pool->log);
     test_world.made = 1;
@@ -361,6 +362,51 @@ test_table_follows(ngx_pool_t *pool)
 
         ngx_destroy_pool(own);
     }
+}
+
+
+/*
+ * A process that starts late: the set is that of another upstream by then.
+ */
+
+static void
+test_table_reused(ngx_pool_t *pool)
+{
+    uint32_t                   former;
+    ngx_etcd_table_t           table;
+    ngx_etcd_member_set_t     *set;
+    ngx_etcd_member_set_id_t   id;
+
+    tap_expect(test_table_init(pool, "round_robin") == NGX_OK);
+    test_alloc_pause();
+
+    set = test_world.set;
+    former = set->object.id;
+
+    ngx_etcd_object_retire(&test_world.zone, &ngx_etcd_member_set_type,
+                           &set->object);
+
+    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
+    ngx_str_set(&id.name, "another");
+
+    tap_check(ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone,
+                                  set, former, test_world.table.primary.method,
+                                  pool->log)
+              == NGX_OK);
+    ngx_etcd_table_done(&table);
+
+    tap_check(ngx_etcd_member_set_declare(&test_world.zone, &id) == set);
+    test_table_add(0, 3, NULL);
+
+    tap_check(ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone,
+                                  set, former, test_world.table.primary.method,
+                                  pool->log)
+              == NGX_OK);
+    tap_check(table.nmembers == 0);
+    tap_check(!ngx_etcd_table_usable(&table));
+    ngx_etcd_table_done(&table);
+
+    test_alloc_resume();
 }
 
 
@@ -785,6 +831,7 @@ test_table_method_names(ngx_pool_t *pool)
 
 ngx_etcd_tap_test_t  test_table[] = {
     { "table: follows its set", test_table_follows },
+    { "table: its set is another's", test_table_reused },
     { "pick: each peer once", test_table_tries },
     { "pick: weights", test_table_weights },
     { "pick: connections", test_table_conns },
