@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A worker that starts when a newer configuration has removed an upstream of
-# its own: it must not read what has become of the memory.
+# A worker that starts when a newer configuration has removed upstreams, values
+# and elections of its own: it must not use what has become of the memory.
 
 use strict;
 use warnings;
@@ -29,16 +29,21 @@ $etcd->put('/services/two/b', $two->address);
 
 my $nginx = Nginx->new(etcd => $etcd, first => $late)->set(
     FILE => 'none',
-    UPSTREAMS => '',
 );
 
 
-# a configuration with these upstreams
+# a configuration with these upstreams, and a value, an election and a lock of
+# this name
 
 sub config {
-    my (%upstreams) = @_;
+    my ($name, %upstreams) = @_;
 
-    return <<'EOF' . join('', map { "upstream $_ { $upstreams{$_} }\n" }
+    my $upstreams = join("\n", map { "upstream $_ { $upstreams{$_} }" }
+                               sort keys %upstreams);
+
+    $nginx->set(NAME => $name, UPSTREAMS => $upstreams);
+
+    return <<'EOF';
 
 worker_processes 1;
 etcd_late %%DIR%%/%%FILE%%;
@@ -46,14 +51,22 @@ etcd_late %%DIR%%/%%FILE%%;
 etcd {
     endpoints %%ETCD%%;
     zone 1m;
+
+    election %%NAME%% /elections/%%NAME%%;
 }
 
 http {
-EOF
-                              sort keys %upstreams) . <<'EOF';
+    %%UPSTREAMS%%
+
+    etcd_set $value /values/%%NAME%% default=none;
 
     server {
         listen 127.0.0.1:%%PORT%%;
+
+        location /lock {
+            etcd_lock /locks/%%NAME%%;
+            return 200 "$value $etcd_leader_%%NAME%%";
+        }
 
         location / {
             proxy_pass http://$arg_to;
@@ -108,8 +121,8 @@ for my $case (
 
     $nginx->set(FILE => 'none');
 
-    $nginx->pid ? $nginx->reload(config(%before))
-                : $nginx->start(config(%before));
+    $nginx->pid ? $nginx->reload(config('before', %before))
+                : $nginx->start(config('before', %before));
 
     ok(comes_to_have('leader', 'one'), "$name: before");
 
@@ -118,7 +131,7 @@ for my $case (
     my $file = $nginx->write_file('waits', '');
 
     $nginx->set(FILE => 'waits');
-    ok($nginx->reload(config(%before)), 'a reload');
+    ok($nginx->reload(config('before', %before)), 'a reload');
 
     my $pid = wait_for {
         (grep { $nginx->title($_) =~ /master/ } $nginx->children)[0]
@@ -130,7 +143,7 @@ for my $case (
         $nginx->set(FILE => 'none');
         my $upstreams = $n ? $next : \%other;
 
-        ok($nginx->reload(config(%$upstreams)), 'another reload');
+        ok($nginx->reload(config("after$n", %$upstreams)), 'another reload');
         ok(comes_to_have(sort keys %$upstreams), 'without them');
     }
 
