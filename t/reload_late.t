@@ -33,7 +33,7 @@ my $nginx = Nginx->new(etcd => $etcd, first => $late)->set(
 
 
 # a configuration with these upstreams, and a value, an election and a lock of
-# this name
+# this name, if there is one
 
 sub config {
     my ($name, %upstreams) = @_;
@@ -41,7 +41,12 @@ sub config {
     my $upstreams = join("\n", map { "upstream $_ { $upstreams{$_} }" }
                                sort keys %upstreams);
 
-    $nginx->set(NAME => $name, UPSTREAMS => $upstreams);
+    $nginx->set(
+        UPSTREAMS => $upstreams,
+        ELECTION => $name ? "election $name /elections/$name;" : '',
+        VALUE => $name ? "etcd_set \$value /values/$name default=none;" : '',
+        LOCK => $name ? "etcd_lock /locks/$name;" : '',
+    );
 
     return <<'EOF';
 
@@ -52,20 +57,19 @@ etcd {
     endpoints %%ETCD%%;
     zone 1m;
 
-    election %%NAME%% /elections/%%NAME%%;
+    %%ELECTION%%
 }
 
 http {
     %%UPSTREAMS%%
-
-    etcd_set $value /values/%%NAME%% default=none;
+    %%VALUE%%
 
     server {
         listen 127.0.0.1:%%PORT%%;
 
         location /lock {
-            etcd_lock /locks/%%NAME%%;
-            return 200 "$value $etcd_leader_%%NAME%%";
+            %%LOCK%%
+            return 204;
         }
 
         location / {
@@ -113,25 +117,22 @@ my %after = (
     two => 'etcd_members /services/two/;',
 );
 
-for my $case (
-    ['nothing has come in their place', \%other],
-    ['other upstreams have come in their place', \%after])
-{
-    my ($name, $next) = @$case;
+# the next worker of the configuration of before waits while the file is there
 
+my $file;
+
+sub start_late {
     $nginx->set(FILE => 'none');
 
     $nginx->pid ? $nginx->reload(config('before', %before))
                 : $nginx->start(config('before', %before));
 
-    ok(comes_to_have('leader', 'one'), "$name: before");
+    ok(comes_to_have('leader', 'one'), 'its upstreams are there');
 
-    # the next worker waits while the file is there
-
-    my $file = $nginx->write_file('waits', '');
-
+    $file = $nginx->write_file('waits', '');
     $nginx->set(FILE => 'waits');
     ok($nginx->reload(config('before', %before)), 'a reload');
+    $nginx->set(FILE => 'none');
 
     my $pid = wait_for {
         (grep { $nginx->title($_) =~ /master/ } $nginx->children)[0]
@@ -139,19 +140,46 @@ for my $case (
 
     ok($pid, 'its worker starts late');
 
-    for my $n (0, 1) {
-        $nginx->set(FILE => 'none');
-        my $upstreams = $n ? $next : \%other;
+    return $pid;
+}
 
-        ok($nginx->reload(config("after$n", %$upstreams)), 'another reload');
-        ok(comes_to_have(sort keys %$upstreams), 'without them');
-    }
+
+sub goes_on {
+    my ($pid) = @_;
 
     unlink($file) or die "$file: $!\n";
 
     ok(wait_for(sub { !grep { $_ == $pid } $nginx->children }, 20),
-       'the late worker ends');
+       'it ends');
     is($nginx->count_log(qr/ $pid exited with code 0/), 1, 'in order');
 }
+
+
+# nothing has come in their place, or other upstreams have
+
+for my $next (\%other, \%after) {
+    my $pid = start_late();
+
+    for my $upstreams (\%other, $next) {
+        ok($nginx->reload(config('after', %$upstreams)), 'another reload');
+        ok(comes_to_have(sort keys %$upstreams), 'removes them');
+    }
+
+    goes_on($pid);
+}
+
+# there is no agent any more: it does not become the agent of what is no more
+
+my $pid = start_late();
+
+ok($nginx->reload(config('', %other)), 'another reload');
+ok(comes_to_have(sort keys %other), 'removes them');
+ok($nginx->reload(config('')), 'the last reload');
+ok(wait_for(sub { !$nginx->status->{agent}{pid} }, 20), 'removes the agent');
+
+goes_on($pid);
+
+is($nginx->count_log(qr/ $pid#$pid: .*this worker is the agent/), 0,
+   'it was not the agent');
 
 finish();

@@ -282,7 +282,7 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
     if (owner == 0
         || ngx_etcd_zone_owner_epoch(owner) < agent->zone->epoch)
     {
-        return 1;
+        return ngx_etcd_conf_declared(agent->conf);
     }
 
     if (ngx_etcd_zone_owner_epoch(owner) > agent->zone->epoch) {

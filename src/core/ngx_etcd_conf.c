@@ -154,3 +154,21 @@ ngx_etcd_conf_add_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
 
     return service;
 }
+
+
+ngx_uint_t
+ngx_etcd_conf_declared(ngx_etcd_conf_t *conf)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_service_conf_t  **services;
+
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        if (services[i]->set->object.id != services[i]->set_id) {
+            return 0;
+        }
+    }
+
+    return 1;
+}

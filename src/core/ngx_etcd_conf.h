@@ -85,5 +85,11 @@ ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
     ngx_etcd_conf_t *conf, ngx_str_t *name);
 
+/*
+ * Returns 0 if an agent of a newer configuration has removed a set: this
+ * process has started late, or the newer configuration needs no agent any more.
+ */
+ngx_uint_t ngx_etcd_conf_declared(ngx_etcd_conf_t *conf);
+
 
 #endif /* _NGX_ETCD_CONF_H_INCLUDED_ */
