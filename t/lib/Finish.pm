@@ -23,9 +23,10 @@ my @started;
 my $dir;
 
 
-# an interrupted test runs its END blocks, and so stops what it started
+# an interrupted test runs its END blocks, and so stops what it started, also
+# when prove has ended and nobody reads the test's output any more
 
-$SIG{$_} = sub { exit 1 } for qw(HUP INT TERM);
+$SIG{$_} = sub { exit 1 } for qw(HUP INT TERM PIPE);
 
 
 sub later {

@@ -44,7 +44,7 @@ sub build_unit {
     my ($path, $output) = make_unit(@_);
 
     Test::More::is($output, '', 'the test module builds without a warning');
-    Test::More::BAIL_OUT('no test module') if !$path;
+    $path or die "no test module\n";
 
     return $path;
 }
