@@ -10,10 +10,22 @@ use File::Basename qw(basename);
 use Finish;
 
 use constant {
-    GO      => '/usr/lib/go-1.19/bin/go',
     GOPATH  => '/usr/share/gocode',
-    MISSING => 'golang-1.19 and golang-etcd-server-dev are not installed',
+    ETCD    => 'go.etcd.io/etcd/',
+    MISSING => 'golang-go and golang-etcd-server-dev are not installed',
 };
+
+
+# Go's own place is that of its release
+
+sub go { (grep { -x } glob('/usr/lib/go/bin/go /usr/lib/go-*/bin/go'))[0] }
+
+
+# etcd's client has one import path in 3.4, and another one since 3.5
+
+sub client {
+    return (grep { -d GOPATH . '/src/' . ETCD . $_ } 'clientv3', 'client/v3')[0];
+}
 
 
 # the binary of a source file; undef: there is no Go, or not etcd's client
@@ -21,14 +33,25 @@ use constant {
 sub build {
     my ($source) = @_;
 
-    my $binary = test_dir() . '/' . basename($source, '.go');
+    my $name = basename($source, '.go');
+    my $binary = test_dir() . "/$name";
+    my $go = go() // return;
+    my $client = client() // return;
 
-    -x GO && -d GOPATH . '/src/go.etcd.io/etcd/clientv3' or return;
+    open(my $in, '<', $source) or die "open $source: $!\n";
+
+    my $text = do { local $/; <$in> };
+
+    $text =~ s{"\Q${\ ETCD}\Eclientv3}{"${\ ETCD}$client}g;
+
+    open(my $out, '>', "$binary.go") or die "open $binary.go: $!\n";
+    print $out $text;
+    close($out) or die "write $binary.go: $!\n";
 
     local @ENV{qw(GOPATH GO111MODULE GOCACHE)} =
         (GOPATH, 'off', test_dir() . '/go');
 
-    system(GO, 'build', '-o', $binary, $source) == 0
+    system($go, 'build', '-o', $binary, "$binary.go") == 0
         or die "$source does not compile\n";
 
     return $binary;

@@ -214,13 +214,29 @@ sub load_modules {
     if (($stream || grep { $_ eq 'stream' } @modules)
         && built_with() =~ /--with-stream=dynamic/)
     {
-        my ($system) = built_with() =~ /--modules-path=(\S+)/;
-        unshift @files, "$system/ngx_stream_module.so";
+        unshift @files, stream_module();
     }
 
     unshift @files, $self->{first} // ();
 
     return join(' ', map { "load_module $_;" } @files);
+}
+
+
+# nginx's own: where nginx looks for it, or beside a binary that was not
+# installed
+
+sub stream_module {
+    my ($prefix) = built_with() =~ /--prefix=(\S+)/;
+    my ($modules) = built_with() =~ /--modules-path=(\S+)/;
+
+    $prefix //= '/usr/local/nginx';
+    $modules //= 'modules';
+    $modules = "$prefix/$modules" if $modules !~ m{^/};
+
+    my @files = map { "$_/ngx_stream_module.so" } $modules, dirname(binary());
+
+    return (grep { -e } @files)[0] // $files[0];
 }
 
 
@@ -378,12 +394,14 @@ sub children {
 }
 
 
+# without the number of the configuration, with which Angie's titles end
+
 sub title {
     my ($self, $pid) = @_;
 
     open(my $file, '<', "/proc/$pid/cmdline") or return '';
 
-    return (<$file> // '') =~ s/[\0 ]+$//r;
+    return (<$file> // '') =~ s/[\0 ]+$//r =~ s/ #\d+$//r;
 }
 
 
@@ -464,7 +482,7 @@ sub end {
 sub is_ours {
     my ($self, $pid) = @_;
 
-    return is_running($pid) && $self->title($pid) =~ /^nginx: /;
+    return is_running($pid) && $self->title($pid) =~ /^(?:nginx|angie): /;
 }
 
 

@@ -215,6 +215,10 @@ sub config {
                                      Patroni::PASSWORD);
     my $etcd = $cluster->{etcd}->port;
 
+    # of several releases any one will do
+
+    my ($programs) = glob('/usr/lib/postgresql/*/bin');
+
     return <<"EOF";
 scope: $scope
 name: $self->{name}
@@ -243,7 +247,7 @@ postgresql:
   listen: 127.0.0.1:$self->{port}
   connect_address: 127.0.0.1:$self->{port}
   data_dir: $self->{dir}/data
-  bin_dir: /usr/lib/postgresql/15/bin
+  bin_dir: $programs
   pgpass: $self->{dir}/pgpass
   pg_hba:
     - host all all 127.0.0.1/32 scram-sha-256
