@@ -312,6 +312,7 @@ ngx_etcd_restore_find(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
     ngx_str_t                 name, prefix;
     ngx_etcd_service_conf_t  *service;
 
+    params = 0;
     service = set->service;
 
     for (i = 0; i < json_array_size(upstreams); i++) {
