@@ -15,7 +15,7 @@ PROVE   = prove -j$(J) --timer
 CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
-.PHONY: all packages demo test test-patroni soak crash sim mutations bench \
+.PHONY: all packages demo test matrix test-patroni soak crash sim mutations bench \
         asan fuzz lint figures install clean help
 
 # nginx is not in the PATH of Debian's ordinary users
@@ -39,6 +39,15 @@ test: all
 	@$(CHOICE) tools/packages test browser
 	@$(MAKE) -s $(BUILD)/fake_etcd
 	@$(CHECK) $(PROVE) $(T)
+
+# of NGINX_SRC here, only a tree of one's own is nginx for the cell "mainline"
+
+MATRIX = debian12 debian13 sid $(if $(OWN_SRC),mainline)
+OWN_SRC = $(filter-out /usr/share/nginx/src,$(NGINX_SRC))
+
+matrix:
+	@tools/packages matrix
+	@NGINX_SRC=$(OWN_SRC) ETCD= T='$(T)' J=$(J) tools/matrix $(MATRIX)
 
 test-patroni: all
 	@$(CHOICE) tools/packages test patroni
@@ -110,6 +119,8 @@ help:
 	@echo 'make demo       see it work: etcd, backends and nginx on port 8080'
 	@echo '                (PORT=8081: another port, DEMO_ONCE=1: do not stay)'
 	@echo 'make test       run all tests, T=t/load.t runs one'
+	@echo 'make matrix     all this in clean roots of Debian 12, 13 and sid, and'
+	@echo '                with NGINX_SRC= on Debian 12 (MATRIX=debian13 chooses)'
 	@echo 'make test-patroni'
 	@echo '                run PostgreSQL under Patroni behind nginx'
 	@echo 'make soak       storms of faults for SOAK=600 seconds: never two'
