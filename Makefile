@@ -15,8 +15,8 @@ PROVE   = prove -j$(J) --timer
 CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
-.PHONY: all packages demo test matrix test-patroni soak crash sim mutations bench \
-        asan fuzz lint figures install clean help
+.PHONY: all packages demo test matrix test-patroni soak crash sim mutations \
+        bench asan fuzz lint figures install clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin

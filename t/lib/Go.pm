@@ -24,7 +24,9 @@ sub go { (grep { -x } glob('/usr/lib/go/bin/go /usr/lib/go-*/bin/go'))[0] }
 # etcd's client has one import path in 3.4, and another one since 3.5
 
 sub client {
-    return (grep { -d GOPATH . '/src/' . ETCD . $_ } 'clientv3', 'client/v3')[0];
+    my @paths = ('clientv3', 'client/v3');
+
+    return (grep { -d GOPATH . '/src/' . ETCD . $_ } @paths)[0];
 }
 
 
