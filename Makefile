@@ -16,7 +16,7 @@ CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
 .PHONY: all packages demo test matrix test-patroni soak crash sim mutations \
-        bench asan fuzz lint figures install clean help
+        bench asan fuzz lint figures install deb clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -111,6 +111,11 @@ figures:
 install: all
 	@$(CHOICE) DESTDIR=$(DESTDIR) tools/install $(BUILD)
 
+deb: packages
+	@$(CHOICE) tools/packages deb
+	@tools/deb $(BUILD)/deb
+	@tools/deb_check $(BUILD)/deb
+
 clean:
 	rm -rf $(BUILD)
 
@@ -140,6 +145,7 @@ help:
 	@echo 'make lint       check style and layering'
 	@echo 'make figures    count lines, functions, comments, cycles'
 	@echo 'make install    install the modules (DESTDIR= is honoured)'
+	@echo 'make deb        build Debian packages into build/deb/'
 	@echo 'make clean      remove build/'
 	@echo
 	@echo 'NGINX=          the nginx binary           (nginx)'
