@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_version.h>
 #include <ngx_http_etcd.h>
 #include <ngx_http_etcd_gate.h>
 #include <ngx_http_etcd_lock.h>
@@ -29,6 +30,10 @@ static void ngx_http_etcd_note(ngx_conf_t *cf,
     ngx_http_etcd_loc_conf_t *conf);
 static ngx_int_t ngx_http_etcd_add_check(ngx_conf_t *cf);
 static ngx_int_t ngx_http_etcd_precontent(ngx_http_request_t *r);
+
+
+/* not used, but needed: see ngx_etcd_version.h */
+const char  *const ngx_http_etcd_version = ngx_etcd_version;
 
 
 static ngx_conf_enum_t  ngx_http_etcd_lock_lost[] = {

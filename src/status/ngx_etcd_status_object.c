@@ -12,6 +12,7 @@
 #include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_db_space.h>
 #include <ngx_etcd_status_object.h>
+#include <ngx_etcd_version.h>
 
 
 static void ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
+#include <ngx_etcd_version.h>
 #include <ngx_stream_etcd.h>
 #include <ngx_stream_etcd_gate.h>
 #include <ngx_stream_etcd_lock.h>
@@ -25,6 +26,10 @@ static void ngx_stream_etcd_wrap_servers(ngx_conf_t *cf);
 static void ngx_stream_etcd_content(ngx_stream_session_t *s);
 static ngx_int_t ngx_stream_etcd_admit(ngx_stream_session_t *s,
     ngx_stream_etcd_srv_conf_t *escf);
+
+
+/* not used, but needed: see ngx_etcd_version.h */
+const char  *const ngx_stream_etcd_version = ngx_etcd_version;
 
 
 static ngx_conf_enum_t  ngx_stream_etcd_lock_lost[] = {

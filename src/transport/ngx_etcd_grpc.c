@@ -9,6 +9,7 @@
 #include <ngx_etcd_grpc.h>
 #include <ngx_etcd_grpc_response.h>
 #include <ngx_etcd_secret.h>
+#include <ngx_etcd_version.h>
 
 
 /* pseudo-headers and fixed headers; the metadata of the call is added */

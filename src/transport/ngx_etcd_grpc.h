@@ -17,10 +17,6 @@
 #include <ngx_etcd_http2.h>
 
 
-/* sent in "user-agent" */
-#define NGX_ETCD_VERSION  "0.1.0"
-
-
 /*
  * Starts a call on a usable connection.  On NGX_ERROR the call was not
  * started and done() will not be called.  No handler is called before this
