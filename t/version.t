@@ -41,6 +41,13 @@ like(text_of('CHANGES'), qr/^Changes with nginx-etcd \Q$version\E$/m,
 like(text_of('debian/changelog'), qr/^nginx-etcd \(\Q$version\E-/,
      'the packages of Debian have it');
 
+my $nginx_org = 'packaging/nginx-org';
+
+like(text_of("$nginx_org/contrib/src/nginx-etcd/version"),
+     qr/^NGINX_ETCD_VERSION := \Q$version\E$/m, 'those of nginx.org have it');
+like(text_of("$nginx_org/docs/nginx-module-etcd.xml"),
+     qr/ver="\Q$version\E"/, 'and their changes');
+
 # The name of the symbol, with another version in it.
 
 my $other = $symbol =~ tr/0-9/9/r;
