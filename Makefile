@@ -16,7 +16,7 @@ CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
 .PHONY: all packages demo test matrix test-patroni soak crash sim mutations \
-        bench asan fuzz lint figures install deb clean help
+        bench asan fuzz lint figures install deb deb-test clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -116,6 +116,12 @@ deb: packages
 	@tools/deb $(BUILD)/deb
 	@tools/deb_check $(BUILD)/deb
 
+SUITE =
+
+deb-test: packages
+	@$(CHOICE) tools/packages root
+	@tools/deb_test $(BUILD)/deb-test $(SUITE)
+
 clean:
 	rm -rf $(BUILD)
 
@@ -146,6 +152,8 @@ help:
 	@echo 'make figures    count lines, functions, comments, cycles'
 	@echo 'make install    install the modules (DESTDIR= is honoured)'
 	@echo 'make deb        build Debian packages into build/deb/'
+	@echo 'make deb-test   install, upgrade and remove them in a clean root of'
+	@echo '                Debian (SUITE=trixie: another one than this)'
 	@echo 'make clean      remove build/'
 	@echo
 	@echo 'NGINX=          the nginx binary           (nginx)'
