@@ -694,7 +694,9 @@ ngx_etcd_agent_published(void *data, ngx_uint_t changed)
 {
     ngx_etcd_agent_t *agent = data;
 
-    ngx_etcd_agent_proved(agent);
+    /* what is published now is of a cluster that the zone may not know yet */
+
+    ngx_etcd_agent_changed(agent);
 
     if (!changed) {
         return;
@@ -710,7 +712,7 @@ ngx_etcd_agent_published(void *data, ngx_uint_t changed)
 static void
 ngx_etcd_agent_written(void *data)
 {
-    ngx_etcd_agent_proved(data);
+    ngx_etcd_agent_changed(data);
 }
 
 
