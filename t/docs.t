@@ -354,6 +354,7 @@ ok(wait_for(sub {
 
     $cluster->{state} eq 'synced'
         && grep({ $_->{learned} } @{ $cluster->{endpoints} })
+        && grep({ $_->{version} } @{ $cluster->{endpoints} })
         && @{ $status->{upstreams}{api}{invalid} }
         && grep({ $_->{reason} } @{ $status->{upstreams}{api}{members} })
         && $status->{variables}{'$rate'}{reason}

@@ -87,7 +87,10 @@ sub conns_are {
 
 wait_for {
     my $status = $nginx->status;
-    $status && $status->{clusters}{default}{state} eq 'synced'
+    my $cluster = $status && $status->{clusters}{default};
+
+    $cluster && $cluster->{state} eq 'synced'
+             && grep({ $_->{version} } @{ $cluster->{endpoints} });
 } 10, 'the first list';
 
 $etcd->put('/services/api/up', $one->address);
@@ -150,7 +153,8 @@ is(take($default, 'endpoint'), $etcd->url, 'endpoint');
 
 my $endpoints = take($default, 'endpoints');
 
-is_deeply($endpoints->[0], { url => $etcd->url, state => 'connected' },
+is_deeply($endpoints->[0], { url => $etcd->url, state => 'connected',
+                             version => $etcd->version },
           'endpoints: the one in use');
 is(take($endpoints->[1], 'url'), "http://$nobody", 'endpoints: the other');
 like(take($endpoints->[1], 'state'), qr/^(?:unused|failed)$/,

@@ -14,6 +14,7 @@
 #include <ngx_etcd_process.h>
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_retire.h>
+#include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_watch.h>
@@ -74,7 +75,6 @@ static void ngx_etcd_agent_exited(void *data);
 static void ngx_etcd_agent_changed(void *data);
 static void ngx_etcd_agent_proved(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_published(void *data, ngx_uint_t changed);
-static void ngx_etcd_agent_written(void *data);
 static void ngx_etcd_agent_lost(void *data);
 static void ngx_etcd_agent_woken(ngx_event_t *ev);
 static void ngx_etcd_agent_sync(ngx_etcd_agent_t *agent);
@@ -392,6 +392,7 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
     agent->stream = ngx_etcd_watch_stream_create(agent->cluster);
 
     if (agent->stream == NULL
+        || ngx_etcd_server_faults_ask(agent->cluster, agent->conf) != NGX_OK
         || ngx_array_init(&agent->services, agent->cluster->pool,
                           agent->conf->services.nelts,
                           sizeof(ngx_etcd_service_t *))
@@ -435,6 +436,8 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
 }
 
 
+/* No wake-up is needed: values are read from the zone on demand. */
+
 static ngx_int_t
 ngx_etcd_agent_values(ngx_etcd_agent_t *agent)
 {
@@ -445,7 +448,7 @@ ngx_etcd_agent_values(ngx_etcd_agent_t *agent)
     agent->values = ngx_etcd_value_create(&agent->conf->values, agent->zone,
                                           agent->stream,
                                           agent->cluster->pool,
-                                          ngx_etcd_agent_written,
+                                          ngx_etcd_agent_changed,
                                           ngx_etcd_agent_lost, agent,
                                           agent->log);
 
@@ -704,15 +707,6 @@ ngx_etcd_agent_published(void *data, ngx_uint_t changed)
 
     ngx_etcd_wakeup_signal(agent->wakeup, agent->log);
     ngx_etcd_agent_sync(agent);
-}
-
-
-/* No wake-up is needed: values are read from the zone on demand. */
-
-static void
-ngx_etcd_agent_written(void *data)
-{
-    ngx_etcd_agent_changed(data);
 }
 
 

@@ -13,6 +13,7 @@
 #include <ngx_etcd_channel.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_history.h>
+#include <ngx_etcd_server_version.h>
 
 
 ngx_etcd_cluster_t *
@@ -78,6 +79,10 @@ ngx_etcd_client_destroy(ngx_etcd_cluster_t *cluster)
 {
     if (cluster->auto_sync != NULL) {
         ngx_etcd_auto_sync_destroy(cluster->auto_sync);
+    }
+
+    if (cluster->server_version != NULL) {
+        ngx_etcd_server_version_destroy(cluster->server_version);
     }
 
     ngx_etcd_auth_destroy(cluster->auth);

@@ -37,6 +37,7 @@ typedef struct ngx_etcd_cluster_s    ngx_etcd_cluster_t;
 typedef struct ngx_etcd_channel_s    ngx_etcd_channel_t;
 typedef struct ngx_etcd_auth_s       ngx_etcd_auth_t;
 typedef struct ngx_etcd_auto_sync_s  ngx_etcd_auto_sync_t;
+typedef struct ngx_etcd_server_version_s  ngx_etcd_server_version_t;
 
 
 /* made by the configuration, constant while a client uses it */
@@ -81,6 +82,7 @@ struct ngx_etcd_cluster_s {
 
     ngx_etcd_endpoints_t         endpoints;
     ngx_etcd_auto_sync_t        *auto_sync;     /* NULL: off */
+    ngx_etcd_server_version_t   *server_version;  /* NULL: nobody asks */
 
     uint64_t                     cluster_id;    /* 0: not known yet */
     int64_t                      revision;      /* the highest seen by watches;

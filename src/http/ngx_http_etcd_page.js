@@ -36,10 +36,15 @@ function endpoints(cell) {
 
         const url = make(line, 'span', 'code');
 
+        line.append(' ');
+
+        const version = make(line, 'span');
+
         return [line, (endpoint) => {
             write(state, endpoint.state);
             set(state, 'className', 'badge ' + toneOf(endpoint.state));
             write(url, endpoint.url);
+            write(version, endpoint.version || '');
         }];
     });
 }

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_client.h>
+#include <ngx_etcd_server_faults.h>
 
 
 static ngx_etcd_worker_locks_t *ngx_etcd_worker_locks_create(
@@ -67,6 +68,11 @@ ngx_etcd_worker_locks_create(ngx_etcd_conf_t *conf)
     locks->client = ngx_etcd_lock_client_create(&conf->client, conf->lock_ttl,
                                                   log);
     if (locks->client == NULL) {
+        return NULL;
+    }
+
+    if (ngx_etcd_server_faults_ask(locks->client->cluster, conf) != NGX_OK) {
+        ngx_etcd_lock_client_destroy(locks->client);
         return NULL;
     }
 

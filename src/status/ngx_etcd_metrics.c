@@ -41,6 +41,7 @@ const ngx_etcd_status_part_t  ngx_etcd_metrics[] = {
     { ngx_etcd_metrics_count, &ngx_etcd_status_upstreams },
     { ngx_etcd_metrics_walk, &ngx_etcd_status_nginx },
     { ngx_etcd_metrics_walk, &ngx_etcd_status_clusters },
+    { ngx_etcd_metrics_walk, &ngx_etcd_status_endpoints },
     { ngx_etcd_metrics_walk, &ngx_etcd_status_upstreams },
     { ngx_etcd_metrics_members, &ngx_etcd_status_members },
     { ngx_etcd_metrics_walk, &ngx_etcd_status_elections },

@@ -83,7 +83,19 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_nginx_labels[] = {
 static const ngx_etcd_status_field_t  ngx_etcd_status_endpoint_fields[] = {
     ngx_etcd_status_field("url", TEXT, endpoint, url),
     ngx_etcd_status_field("state", TEXT, endpoint, state),
+    ngx_etcd_status_field("version", OPTIONAL, endpoint, version),
     ngx_etcd_status_field("learned", BOOLEAN, endpoint, learned),
+    ngx_etcd_status_metric(NUMBER, endpoint, known,
+        ngx_etcd_metric_info("nginx_etcd_endpoint",
+            "Version of etcd that the endpoint runs.")),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_endpoint_labels[] = {
+    ngx_etcd_status_label("cluster", endpoint, cluster),
+    ngx_etcd_status_label("endpoint", endpoint, url),
+    ngx_etcd_status_label("version", endpoint, version),
     ngx_etcd_status_end
 };
 
@@ -364,6 +376,11 @@ const ngx_etcd_status_kind_t  ngx_etcd_status_nginx = {
 const ngx_etcd_status_kind_t  ngx_etcd_status_clusters = {
     "clusters", ngx_etcd_status_cluster_fields, ngx_etcd_status_cluster_labels,
     ngx_etcd_status_row_cluster
+};
+
+const ngx_etcd_status_kind_t  ngx_etcd_status_endpoints = {
+    NULL, ngx_etcd_status_endpoint_fields, ngx_etcd_status_endpoint_labels,
+    ngx_etcd_status_row_endpoint
 };
 
 const ngx_etcd_status_kind_t  ngx_etcd_status_upstreams = {

@@ -64,6 +64,7 @@ struct ngx_etcd_status_kind_s {
 
 extern const ngx_etcd_status_kind_t  ngx_etcd_status_nginx;
 extern const ngx_etcd_status_kind_t  ngx_etcd_status_clusters;
+extern const ngx_etcd_status_kind_t  ngx_etcd_status_endpoints;
 extern const ngx_etcd_status_kind_t  ngx_etcd_status_upstreams;
 extern const ngx_etcd_status_kind_t  ngx_etcd_status_stream_upstreams;
 extern const ngx_etcd_status_kind_t  ngx_etcd_status_members;

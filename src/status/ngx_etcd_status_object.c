@@ -11,6 +11,7 @@
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_db_space.h>
+#include <ngx_etcd_server_versions.h>
 #include <ngx_etcd_status_object.h>
 #include <ngx_etcd_version.h>
 
@@ -18,6 +19,8 @@
 static void ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
     ngx_etcd_zone_space_t *space);
 static int64_t ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf);
+static void ngx_etcd_status_object_version(
+    ngx_etcd_status_endpoint_t *endpoint, ngx_etcd_zone_t *zone);
 static void ngx_etcd_status_object_endpoints(
     ngx_etcd_status_cluster_t *cluster, ngx_etcd_conf_t *ecf);
 static void ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
@@ -209,6 +212,9 @@ ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
         ngx_etcd_status_object_str(&shown->url, ep->url, ep->url_len);
         shown->state = ngx_etcd_status_endpoint_states[ep->state & 3];
         shown->learned = ep->learned ? 1 : NGX_ETCD_STATUS_ABSENT;
+        shown->cluster = ecf->name;
+
+        ngx_etcd_status_object_version(shown, &ecf->zone);
 
         cluster->endpoint_states[ep->state & 3]++;
 
@@ -220,6 +226,28 @@ ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
     cluster->endpoints.elts = cluster->list;
     cluster->endpoints.nelts = cluster->known.n;
     cluster->endpoints.size = sizeof(ngx_etcd_status_endpoint_t);
+}
+
+
+static void
+ngx_etcd_status_object_version(ngx_etcd_status_endpoint_t *endpoint,
+    ngx_etcd_zone_t *zone)
+{
+    uint64_t  version;
+
+    version = ngx_etcd_server_versions_get(zone, &endpoint->url);
+
+    endpoint->version.data = NULL;
+    endpoint->version.len = 0;
+    endpoint->known = NGX_ETCD_STATUS_ABSENT;
+
+    if (version != 0) {
+        endpoint->version.data = endpoint->version_text;
+        endpoint->version.len =
+            ngx_etcd_server_version_text(endpoint->version_text, version)
+            - endpoint->version_text;
+        endpoint->known = 1;
+    }
 }
 
 

@@ -19,6 +19,7 @@
 #include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_server_version.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_view.h>
 
@@ -89,9 +90,14 @@ typedef struct {
 
 
 typedef struct {
+    ngx_str_t                  cluster;
     ngx_str_t                  url;
     ngx_str_t                  state;
+    ngx_str_t                  version;       /* no data: unknown */
     int64_t                    learned;
+    int64_t                    known;         /* 1: the version */
+
+    u_char                     version_text[NGX_ETCD_SERVER_VERSION_LEN];
 } ngx_etcd_status_endpoint_t;
 
 

@@ -66,6 +66,32 @@ ngx_etcd_status_row_cluster(ngx_etcd_status_t *status)
 
 
 void *
+ngx_etcd_status_row_endpoint(ngx_etcd_status_t *status)
+{
+    ngx_uint_t                  i, row;
+    ngx_etcd_conf_t           **ecf;
+    ngx_etcd_status_cluster_t  *cluster;
+
+    ecf = status->conf->clusters.elts;
+    row = status->row;
+
+    for (i = 0; i < status->conf->clusters.nelts; i++) {
+        cluster = &status->object.cluster;
+
+        ngx_etcd_status_object_cluster(cluster, ecf[i]);
+
+        if (row < cluster->endpoints.nelts) {
+            return &cluster->list[row];
+        }
+
+        row -= cluster->endpoints.nelts;
+    }
+
+    return NULL;
+}
+
+
+void *
 ngx_etcd_status_row_upstream(ngx_etcd_status_t *status)
 {
     ngx_etcd_status_upstream_t  *upstreams;

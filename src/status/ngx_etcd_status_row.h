@@ -19,6 +19,7 @@
 
 void *ngx_etcd_status_row_nginx(ngx_etcd_status_t *status);
 void *ngx_etcd_status_row_cluster(ngx_etcd_status_t *status);
+void *ngx_etcd_status_row_endpoint(ngx_etcd_status_t *status);
 void *ngx_etcd_status_row_upstream(ngx_etcd_status_t *status);
 void *ngx_etcd_status_row_election(ngx_etcd_status_t *status);
 void *ngx_etcd_status_row_lock(ngx_etcd_status_t *status);

@@ -31,6 +31,9 @@
 #define NGX_ETCD_ZONE_MAX_ENDPOINTS  16
 #define NGX_ETCD_ZONE_URL_LEN        256     /* bytes shown of an endpoint */
 
+#define NGX_ETCD_ZONE_VERSIONS       32      /* endpoints whose version is
+                                                remembered */
+
 #define NGX_ETCD_ZONE_ROWS           64      /* processes with a row of
                                                 connection counts */
 #define NGX_ETCD_ZONE_NO_ROW         NGX_ETCD_ZONE_ROWS
@@ -125,6 +128,14 @@ typedef struct {
 } ngx_etcd_zone_endpoints_t;
 
 
+/* The version of an endpoint, ngx_etcd_server_versions.h. */
+
+typedef struct {
+    ngx_etcd_atomic64_t              id;           /* of the URL; 0: unused */
+    ngx_etcd_atomic64_t              version;
+} ngx_etcd_zone_version_t;
+
+
 typedef struct {
     ngx_etcd_atomic64_t              owner;        /* epoch << 32 | pid */
     ngx_atomic_t                     heartbeat;    /* ngx_current_msec */
@@ -136,6 +147,9 @@ typedef struct {
 
     ngx_etcd_seqlock_t               endpoints_lock;
     ngx_etcd_zone_endpoints_t        endpoints;
+
+    ngx_etcd_zone_version_t          versions[NGX_ETCD_ZONE_VERSIONS];
+    ngx_atomic_t                     warned;       /* of a version */
 
     ngx_queue_t                      objects[NGX_ETCD_ZONE_LISTS];
     ngx_queue_t                      unused[NGX_ETCD_ZONE_LISTS];

@@ -192,6 +192,10 @@ on_call(nghttp2_session *session, stream_t *s)
     char         code[16], *text;
     nghttp2_nv   nv[4];
 
+    if (is_aside(s)) {
+        return;
+    }
+
     ncalls++;
     s->conn->calls++;
 

@@ -27,10 +27,13 @@ static int        nconns;
 static const char  usage_text[] =
 "usage: fake_etcd PORT MODE [--kv KEY=VALUE]... [--event KEY=VALUE]...\n"
 "                 [--cluster-id N] [--revision N] [--max-streams N]\n"
-"                 [--only METHOD] [--answer METHOD=FILE]...\n"
+"                 [--etcd-version VERSION] [--only METHOD]\n"
+"                 [--answer METHOD=FILE]...\n"
 "\n"
 "Answers KV/Range from --kv and Watch with created, at revision 100, and\n"
 "prints a line with milliseconds for each connection, call and PING.\n"
+"Maintenance/Status tells the version (3.4.0): modes are not about it, and\n"
+"do not count it, but for those with METHOD.\n"
 "If there are --event, they happen 200 ms after the first watch, as puts of\n"
 "one revision, deletions where a key starts with \"-\"; on a stream the last\n"
 "watch of the first event's key gets them.\n"
@@ -112,9 +115,27 @@ ends_watches(void)
 
 
 int
+is_status(stream_t *s)
+{
+    return strcmp(s->method, "/etcdserverpb.Maintenance/Status") == 0;
+}
+
+
+/* a call that modes are not about unless they are asked to be */
+
+int
+is_aside(stream_t *s)
+{
+    return is_status(s)
+           && (fake.only == NULL || strstr(s->method, fake.only) == NULL);
+}
+
+
+int
 is_mode_of(stream_t *s, const char *name)
 {
     return is_mode(name)
+           && !is_aside(s)
            && (fake.only == NULL || strstr(s->method, fake.only) != NULL);
 }
 
@@ -376,6 +397,9 @@ set_options(int argc, char **argv)
         } else if (strcmp(argv[i], "--max-streams") == 0) {
             fake.max_streams = strtoul(argv[i + 1], NULL, 0);
 
+        } else if (strcmp(argv[i], "--etcd-version") == 0) {
+            fake.version = argv[i + 1];
+
         } else if (strcmp(argv[i], "--only") == 0) {
             fake.only = argv[i + 1];
 
@@ -409,6 +433,7 @@ main(int argc, char **argv)
 
     fake.revision = 100;
     fake.cluster_id = 0xfa4e;
+    fake.version = "3.4.0";
     fake.max_streams = 1000;
 
     snprintf(fake.name, sizeof(fake.name), "%.*s",

@@ -98,6 +98,7 @@ typedef struct {
     int64_t               event_revision;  /* 0: they are to come */
     int64_t               revision;
     uint64_t              cluster_id;
+    char                 *version;
     uint32_t              max_streams;
 
     const char           *answers[FAKE_MAX_ANSWERS];   /* METHOD=FILE */
@@ -112,6 +113,8 @@ extern fake_t  fake;
 
 long now_ms(void);
 int is_mode(const char *name);
+int is_status(stream_t *s);
+int is_aside(stream_t *s);
 int is_mode_of(stream_t *s, const char *name);
 long mode_number(long otherwise);
 int ends_watches(void);

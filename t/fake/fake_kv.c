@@ -448,6 +448,26 @@ send_events(stream_t *s)
 }
 
 
+static void
+status(stream_t *s)
+{
+    Etcd__ResponseHeader  h;
+    Etcd__StatusResponse  res;
+
+    etcd__status_response__init(&res);
+    fill_header(&h, s->conn);
+
+    res.header = &h;
+    res.version.data = (uint8_t *) fake.version;
+    res.version.len = strlen(fake.version);
+
+    printf("%ld status conn=%d\n", now_ms(), s->conn->number);
+
+    queue_message(s, &res.base);
+    answer(s, 1);
+}
+
+
 /* bytes that no message of ours would make */
 
 static int
@@ -527,6 +547,11 @@ on_message(stream_t *s, uint8_t *p, size_t n)
 
     if (strcmp(s->method, "/etcdserverpb.KV/Range") == 0) {
         range(s, p, n);
+        return;
+    }
+
+    if (is_status(s)) {
+        status(s);
         return;
     }
 

@@ -439,6 +439,17 @@ sub restore_data {
 }
 
 
+# its release, as 3.5.30
+
+sub version {
+    my ($self) = @_;
+
+    my $answer = $self->{http}->get('/version');
+
+    return decode_json($answer->{body})->{etcdserver};
+}
+
+
 # one metric by its name, labels included where it has some: the sum of all
 # lines that begin so
 

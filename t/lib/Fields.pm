@@ -41,9 +41,10 @@ sub json {
     while (my ($name, $table) = splice(@kinds, 0, 2)) {
         $name =~ s/"//g;
 
-        # members are below upstreams, and so are those of stream
+        # members are below upstreams, and so are those of stream; endpoints
+        # are below clusters
 
-        next if $table eq 'ngx_etcd_status_member_fields'
+        next if $table =~ /^ngx_etcd_status_(?:member|endpoint)_fields$/
                 || $name eq 'stream_upstreams';
 
         push @fields, fields($table, $name eq 'NULL' ? ''

@@ -1,0 +1,292 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_server_version.h>
+#include <ngx_etcd_auth.h>
+#include <ngx_etcd_channel.h>
+
+
+#define NGX_ETCD_SERVER_VERSION_MAX  65535     /* of each of its numbers */
+
+
+/* faults of the versions of a series before those that mend them */
+
+typedef struct {
+    uint64_t    series;                         /* the first of the next one */
+    uint64_t    leases;                         /* mends renewals */
+    uint64_t    reads;                          /* mends reads, is the later
+                                                   one */
+} ngx_etcd_server_fault_t;
+
+
+static void ngx_etcd_server_version_ready(void *data);
+static void ngx_etcd_server_version_call(ngx_etcd_server_version_t *asker,
+    ngx_etcd_http2_t *h2);
+static ngx_int_t ngx_etcd_server_version_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+static void ngx_etcd_server_version_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+
+
+static const ngx_etcd_server_fault_t  ngx_etcd_server_version_faults[] = {
+
+    { ngx_etcd_server_version(3, 5, 0) - 1,
+      ngx_etcd_server_version(3, 4, 38), ngx_etcd_server_version(3, 4, 42) },
+
+    { ngx_etcd_server_version(3, 6, 0) - 1,
+      ngx_etcd_server_version(3, 5, 23), ngx_etcd_server_version(3, 5, 28) },
+
+    { ngx_etcd_server_version(3, 7, 0) - 1,
+      ngx_etcd_server_version(3, 6, 5), ngx_etcd_server_version(3, 6, 9) },
+
+    { 0, 0, 0 }
+};
+
+
+ngx_int_t
+ngx_etcd_server_version_ask(ngx_etcd_cluster_t *cluster,
+    ngx_etcd_server_version_pt known, void *data)
+{
+    ngx_etcd_server_version_t  *asker;
+
+    asker = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_server_version_t));
+    if (asker == NULL) {
+        return NGX_ERROR;
+    }
+
+    asker->cluster = cluster;
+    asker->known = known;
+    asker->data = data;
+
+    etcd__status_request__init(&asker->request);
+
+    asker->waiter.handler = ngx_etcd_server_version_ready;
+    asker->waiter.data = asker;
+
+    cluster->server_version = asker;
+
+    ngx_etcd_channel_wait(cluster->streams, &asker->waiter);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_server_version_destroy(ngx_etcd_server_version_t *asker)
+{
+    ngx_etcd_waiter_forget(&asker->waiter);
+
+    if (asker->calling) {
+        asker->calling = 0;
+        ngx_etcd_grpc_cancel(&asker->call);
+    }
+}
+
+
+/* the channel is ready, or the token */
+
+static void
+ngx_etcd_server_version_ready(void *data)
+{
+    ngx_etcd_server_version_t *asker = data;
+
+    ngx_etcd_http2_t    *h2;
+    ngx_etcd_channel_t  *streams;
+
+    streams = asker->cluster->streams;
+
+    /* a channel that is idle is not to connect because of this */
+
+    h2 = (streams->state == NGX_ETCD_CHANNEL_READY)
+         ? ngx_etcd_channel_get(streams) : NULL;
+
+    if (h2 != NULL && !asker->calling) {
+
+        if (!ngx_etcd_auth_ready(asker->cluster->auth)) {
+            ngx_etcd_auth_wait(asker->cluster->auth, &asker->waiter);
+            return;
+        }
+
+        ngx_etcd_server_version_call(asker, h2);
+    }
+
+    ngx_etcd_channel_wait(streams, &asker->waiter);
+}
+
+
+static void
+ngx_etcd_server_version_call(ngx_etcd_server_version_t *asker,
+    ngx_etcd_http2_t *h2)
+{
+    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_cluster_t    *cluster;
+    ngx_etcd_grpc_call_t  *call;
+
+    cluster = asker->cluster;
+
+    call = &asker->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.Maintenance/Status";
+    call->response = &etcd__status_response__descriptor;
+    call->timeout = cluster->conf->request_timeout;
+    call->metadata = md;
+    call->nmetadata = ngx_etcd_auth_metadata(cluster->auth, md, &asker->token);
+    call->message = ngx_etcd_server_version_message;
+    call->done = ngx_etcd_server_version_ended;
+    call->data = asker;
+
+    asker->version = 0;
+    asker->place = cluster->streams->subchannel->place;
+
+    /* without memory this connection is not asked */
+
+    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+        return;
+    }
+
+    if (ngx_etcd_grpc_send(call, &asker->request.base) != NGX_OK) {
+        ngx_etcd_grpc_cancel(call);
+        return;
+    }
+
+    asker->calling = 1;
+
+    ngx_etcd_grpc_end(call);
+}
+
+
+static ngx_int_t
+ngx_etcd_server_version_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    Etcd__StatusResponse       *response;
+    ngx_etcd_server_version_t  *asker;
+
+    asker = call->data;
+    response = (Etcd__StatusResponse *) message;
+
+    asker->version = ngx_etcd_server_version_parse(response->version.data,
+                                                   response->version.len);
+    return NGX_OK;
+}
+
+
+/* A failed call is not repeated: the version is not needed for anything. */
+
+static void
+ngx_etcd_server_version_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_auth_t            *auth;
+    ngx_etcd_cluster_t         *cluster;
+    ngx_etcd_server_version_t  *asker;
+
+    asker = call->data;
+    asker->calling = 0;
+
+    cluster = asker->cluster;
+    auth = cluster->auth;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+
+        if (asker->version != 0) {
+            asker->known(asker->data, &asker->place->endpoint->url,
+                         asker->version);
+        }
+
+        return;
+    }
+
+    if (ngx_etcd_auth_refused(auth, asker->token, status, text)) {
+        ngx_etcd_waiter_forget(&asker->waiter);
+        ngx_etcd_auth_wait(auth, &asker->waiter);
+        return;
+    }
+
+    if (!ngx_etcd_backoff_retriable(status)) {
+        ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                      "etcd cluster \"%V\": endpoint %V does not tell its "
+                      "version: %s: %V", &cluster->conf->name,
+                      &asker->place->endpoint->url,
+                      ngx_etcd_grpc_status_name(status), text);
+    }
+}
+
+
+uint64_t
+ngx_etcd_server_version_parse(u_char *p, size_t len)
+{
+    u_char      *last;
+    uint64_t     version;
+    ngx_uint_t   i, n, digits;
+
+    last = p + len;
+    version = 0;
+
+    for (i = 0; i < 3; i++) {
+
+        if (i != 0 && (p == last || *p++ != '.')) {
+            return 0;
+        }
+
+        n = 0;
+
+        for (digits = 0; p < last && *p >= '0' && *p <= '9'; digits++) {
+            n = n * 10 + (*p++ - '0');
+
+            if (n > NGX_ETCD_SERVER_VERSION_MAX) {
+                return 0;
+            }
+        }
+
+        if (digits == 0) {
+            return 0;
+        }
+
+        version = version << 16 | n;
+    }
+
+    return version << 8 | (p == last || *p != '-');
+}
+
+
+u_char *
+ngx_etcd_server_version_text(u_char *p, uint64_t version)
+{
+    return ngx_sprintf(p, "%uL.%uL.%uL%s", version >> 40,
+                       (version >> 24) & 0xffff, (version >> 8) & 0xffff,
+                       (version & 1) ? "" : "-pre");
+}
+
+
+char *
+ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended)
+{
+    const ngx_etcd_server_fault_t  *fault;
+
+    for (fault = ngx_etcd_server_version_faults; fault->series; fault++) {
+
+        if (version >= fault->series) {
+            continue;
+        }
+
+        *mended = fault->reads;
+
+        if (version < fault->leases) {
+            return "linearizable reads may be stale, and leases may be renewed "
+                   "that have been revoked";
+        }
+
+        return (version < fault->reads) ? "linearizable reads may be stale"
+                                        : NULL;
+    }
+
+    return NULL;
+}

@@ -1,0 +1,88 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The version of etcd that an endpoint runs (Status of etcd's v3 API,
+ * Maintenance), asked once on each connection of the streams channel, and which
+ * of its faults concern the safety of elections and locks.
+ *
+ * The reads channel is not asked: an answer to this would hide that the
+ * endpoint answers no reads (see ngx_etcd_unary_blame()).
+ */
+
+
+#ifndef _NGX_ETCD_SERVER_VERSION_H_INCLUDED_
+#define _NGX_ETCD_SERVER_VERSION_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_grpc.h>
+#include <ngx_etcd_waiter.h>
+#include <ngx_etcd_proto.pb-c.h>
+
+
+/*
+ * A version is a number that grows with the versions.  A pre-release of 3.6.0
+ * ("3.6.0-rc.1") is lower than 3.6.0.  0: unknown.
+ */
+
+#define ngx_etcd_server_version(major, minor, patch)                          \
+    ((uint64_t) (major) << 40 | (uint64_t) (minor) << 24                      \
+     | (uint64_t) (patch) << 8 | 1)
+
+/* "65535.65535.65535-pre" */
+
+#define NGX_ETCD_SERVER_VERSION_LEN  21
+
+
+/* The URL is valid until this returns. */
+typedef void (*ngx_etcd_server_version_pt)(void *data, ngx_str_t *url,
+    uint64_t version);
+
+
+struct ngx_etcd_server_version_s {
+    ngx_etcd_cluster_t           *cluster;
+    ngx_etcd_server_version_pt    known;
+    void                         *data;
+    ngx_etcd_waiter_t             waiter;       /* for the channel, or the
+                                                   token */
+    ngx_etcd_grpc_call_t          call;
+    Etcd__StatusRequest           request;
+    ngx_etcd_place_t             *place;
+    ngx_uint_t                    token;        /* its generation */
+    uint64_t                      version;
+    unsigned                      calling:1;
+};
+
+
+/*
+ * known() is called for each connection that tells the version, never before
+ * this returns.  Allocates from the cluster's pool, and is destroyed with the
+ * client.
+ */
+ngx_int_t ngx_etcd_server_version_ask(ngx_etcd_cluster_t *cluster,
+    ngx_etcd_server_version_pt known, void *data);
+
+/* Must be called while the channels exist. */
+void ngx_etcd_server_version_destroy(ngx_etcd_server_version_t *asker);
+
+/* Returns the version of a text such as "3.5.30", or 0. */
+uint64_t ngx_etcd_server_version_parse(u_char *p, size_t len);
+
+/*
+ * Writes up to NGX_ETCD_SERVER_VERSION_LEN bytes and returns the end.  A
+ * pre-release is "3.6.0-pre".
+ */
+u_char *ngx_etcd_server_version_text(u_char *p, uint64_t version);
+
+/*
+ * Returns what is wrong with a version and sets "mended" to the first version
+ * without that in the same series, or in the next one that has one; NULL:
+ * nothing is known to be wrong.
+ */
+char *ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended);
+
+
+#endif /* _NGX_ETCD_SERVER_VERSION_H_INCLUDED_ */

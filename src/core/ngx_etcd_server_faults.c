@@ -1,0 +1,90 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_campaign.h>
+#include <ngx_etcd_server_faults.h>
+#include <ngx_etcd_server_version.h>
+#include <ngx_etcd_server_versions.h>
+#include <ngx_etcd_shown.h>
+
+
+static void ngx_etcd_server_faults_known(void *data, ngx_str_t *url,
+    uint64_t version);
+static ngx_uint_t ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf);
+static void ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
+    uint64_t version, char *fault, uint64_t mended);
+
+
+ngx_int_t
+ngx_etcd_server_faults_ask(ngx_etcd_cluster_t *cluster, ngx_etcd_conf_t *conf)
+{
+    return ngx_etcd_server_version_ask(cluster, ngx_etcd_server_faults_known,
+                                       conf);
+}
+
+
+static void
+ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
+{
+    ngx_etcd_conf_t *conf = data;
+
+    char      *fault;
+    uint64_t   mended;
+
+    ngx_etcd_server_versions_set(&conf->zone, url, version);
+
+    fault = ngx_etcd_server_version_fault(version, &mended);
+
+    if (fault != NULL
+        && ngx_etcd_server_faults_matter(conf)
+        && ngx_etcd_server_versions_first(&conf->zone))
+    {
+        ngx_etcd_server_faults_warn(conf, url, version, fault, mended);
+    }
+}
+
+
+/* a registration harms nobody when it stays too long */
+
+static ngx_uint_t
+ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t  **campaigns;
+
+    if (conf->locks.nelts != 0) {
+        return 1;
+    }
+
+    campaigns = conf->campaigns.elts;
+
+    for (i = 0; i < conf->campaigns.nelts; i++) {
+        if (campaigns[i]->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
+    uint64_t version, char *fault, uint64_t mended)
+{
+    u_char  has[NGX_ETCD_SERVER_VERSION_LEN + 1];
+    u_char  needs[NGX_ETCD_SERVER_VERSION_LEN + 1];
+
+    *ngx_etcd_server_version_text(has, version) = '\0';
+    *ngx_etcd_server_version_text(needs, mended) = '\0';
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "etcd cluster \"%V\": endpoint %V runs etcd %s, in which %s: "
+                  "for elections and locks upgrade it to %s or later",
+                  &conf->name, ngx_etcd_shown(url), has, fault, needs);
+}
