@@ -44,6 +44,10 @@ ngx_etcd_auto_sync_create(ngx_etcd_cluster_t *cluster)
 
     etcd__member_list_request__init(&sync->request);
 
+    /* a member that is cut off does not know who was added or removed */
+
+    sync->request.linearizable = 1;
+
     sync->unary.cluster = cluster;
     sync->unary.method = "/etcdserverpb.Cluster/MemberList";
     sync->unary.name = "member list";

@@ -468,6 +468,34 @@ status(stream_t *s)
 }
 
 
+/* of a member that knows nobody */
+
+static void
+members(stream_t *s, uint8_t *p, size_t n)
+{
+    Etcd__ResponseHeader       h;
+    Etcd__MemberListRequest   *req;
+    Etcd__MemberListResponse   res;
+
+    req = etcd__member_list_request__unpack(NULL, n, p);
+    if (req == NULL) {
+        return;
+    }
+
+    etcd__member_list_response__init(&res);
+    fill_header(&h, s->conn);
+    res.header = &h;
+
+    printf("%ld members conn=%d linearizable=%d\n", now_ms(), s->conn->number,
+           req->linearizable);
+
+    queue_message(s, &res.base);
+    answer(s, 1);
+
+    etcd__member_list_request__free_unpacked(req, NULL);
+}
+
+
 /* bytes that no message of ours would make */
 
 static int
@@ -552,6 +580,11 @@ on_message(stream_t *s, uint8_t *p, size_t n)
 
     if (is_status(s)) {
         status(s);
+        return;
+    }
+
+    if (strcmp(s->method, "/etcdserverpb.Cluster/MemberList") == 0) {
+        members(s, p, n);
         return;
     }
 
