@@ -430,12 +430,24 @@ sub restore {
 sub restore_data {
     my ($self, $file) = @_;
 
-    remove_tree($self->{data});
-    $self->manage('snapshot', 'restore', $file,
+    my @command = ('snapshot', 'restore', $file,
         '--name', $self->{name},
         '--data-dir', $self->{data},
         '--initial-cluster', $self->{cluster},
         '--initial-advertise-peer-urls', $self->peer_url);
+
+    remove_tree($self->{data});
+
+    # etcdutl is of 3.5 and later, etcdctl of 3.6 does this no more
+
+    if ((run('etcdutl', 'version'))[0] != 0) {
+        $self->manage(@command);
+        return;
+    }
+
+    my ($status, $output) = run('etcdutl', @command);
+
+    $status == 0 or die "etcdutl @command: $output\n";
 }
 
 
