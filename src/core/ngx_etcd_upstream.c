@@ -20,7 +20,7 @@ static void ngx_etcd_upstream_place(ngx_conf_t *cf,
 static ngx_int_t ngx_etcd_upstream_add(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream);
 static ngx_int_t ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream,
-    ngx_addr_t *addr, ngx_etcd_member_attr_t *attr);
+    ngx_addr_t *addr, ngx_etcd_member_attr_t *attr, ngx_str_t *route);
 
 
 ngx_str_t  ngx_etcd_upstream_placeholder_name = ngx_string("etcd_members");
@@ -328,7 +328,7 @@ ngx_etcd_upstream_placeholder(ngx_conf_t *cf)
 ngx_int_t
 ngx_etcd_upstream_server(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     ngx_str_t *name, ngx_addr_t *addrs, ngx_uint_t n,
-    ngx_etcd_member_attr_t *attr)
+    ngx_etcd_member_attr_t *attr, ngx_str_t *route)
 {
     ngx_uint_t  i;
 
@@ -342,7 +342,9 @@ ngx_etcd_upstream_server(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     }
 
     for (i = 0; i < n; i++) {
-        if (ngx_etcd_upstream_address(upstream, &addrs[i], attr) != NGX_OK) {
+        if (ngx_etcd_upstream_address(upstream, &addrs[i], attr, route)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }
@@ -365,7 +367,7 @@ ngx_etcd_upstream_refuse_name(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 
 static ngx_int_t
 ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
-    ngx_etcd_member_attr_t *attr)
+    ngx_etcd_member_attr_t *attr, ngx_str_t *route)
 {
     ngx_etcd_member_t  *member;
 
@@ -389,6 +391,11 @@ ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
     member->name_len = addr->name.len;
 
     member->attr = *attr;
+
+    if (route != NULL) {
+        member->route_len = ngx_min(route->len, NGX_ETCD_MEMBER_MAX_ROUTE);
+        ngx_memcpy(member->route, route->data, member->route_len);
+    }
 
     return NGX_OK;
 }

@@ -73,10 +73,13 @@ extern ngx_str_t  ngx_etcd_upstream_placeholder_name;
     (attr)->down = (server)->down;                                            \
     (attr)->backup = (server)->backup
 
-/* Adds a static server with n addresses; logs errors. */
+/*
+ * Adds a static server with n addresses; logs errors.  The route may be NULL
+ * or empty.
+ */
 ngx_int_t ngx_etcd_upstream_server(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_str_t *name, ngx_addr_t *addrs,
-    ngx_uint_t n, ngx_etcd_member_attr_t *attr);
+    ngx_uint_t n, ngx_etcd_member_attr_t *attr, ngx_str_t *route);
 
 /* Logs that the "resolve" parameter of a server is not supported. */
 void ngx_etcd_upstream_refuse_name(ngx_conf_t *cf,

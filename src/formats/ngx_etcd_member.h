@@ -22,6 +22,9 @@
 
 #define NGX_ETCD_MEMBER_MAX_HOST    253
 
+/* as nginx limits "route=" of a server */
+#define NGX_ETCD_MEMBER_MAX_ROUTE   32
+
 
 /* The attributes of a member; copied, not pointing into a message of etcd. */
 
@@ -52,6 +55,11 @@ typedef struct {
                                                     * "[::1]:80", "unix:/s"
                                                     */
     ngx_etcd_member_attr_t          attr;
+
+    size_t                          route_len;     /* 0: none */
+    u_char                          route[NGX_ETCD_MEMBER_MAX_ROUTE];
+                                                   /* names the member in
+                                                      sticky sessions */
 
     /*
      * For a member registered by host name (lower case).  Until the name is

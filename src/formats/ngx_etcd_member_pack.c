@@ -12,7 +12,8 @@
 #define NGX_ETCD_MEMBER_PACK_DOWN    0x01
 #define NGX_ETCD_MEMBER_PACK_BACKUP  0x02
 #define NGX_ETCD_MEMBER_PACK_DRAIN   0x04
-#define NGX_ETCD_MEMBER_PACK_HOST    0x08     /* follows the name */
+#define NGX_ETCD_MEMBER_PACK_ROUTE   0x08     /* follows the name */
+#define NGX_ETCD_MEMBER_PACK_HOST    0x10     /* comes last */
 
 
 /* no pointers and no padding: payloads are compared as bytes */
@@ -57,6 +58,7 @@ ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member)
     head.flags = (attr->down ? NGX_ETCD_MEMBER_PACK_DOWN : 0)
                  | (attr->backup ? NGX_ETCD_MEMBER_PACK_BACKUP : 0)
                  | (attr->drain ? NGX_ETCD_MEMBER_PACK_DRAIN : 0)
+                 | (member->route_len ? NGX_ETCD_MEMBER_PACK_ROUTE : 0)
                  | (member->host.len ? NGX_ETCD_MEMBER_PACK_HOST : 0);
     head.socklen = (uint8_t) member->socklen;
     head.name_len = (uint16_t) member->name_len;
@@ -65,6 +67,11 @@ ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member)
     p = ngx_cpymem(payload, &head, sizeof(ngx_etcd_member_pack_head_t));
     p = ngx_cpymem(p, &member->sockaddr, member->socklen);
     p = ngx_cpymem(p, member->name, member->name_len);
+
+    if (member->route_len != 0) {
+        *p++ = (u_char) member->route_len;
+        p = ngx_cpymem(p, member->route, member->route_len);
+    }
 
     if (member->host.len != 0) {
         host.len = (uint16_t) member->host.len;
@@ -110,6 +117,16 @@ ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload)
     record->name.data = record->sockaddr + record->socklen;
     record->name.len = head.name_len;
 
+    p = record->name.data + record->name.len;
+
+    record->route.len = 0;
+
+    if (head.flags & NGX_ETCD_MEMBER_PACK_ROUTE) {
+        record->route.len = *p++;
+        record->route.data = p;
+        p += record->route.len;
+    }
+
     record->unresolved = 0;
     record->host.len = 0;
 
@@ -120,7 +137,6 @@ ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload)
     ngx_memcpy(&family, record->sockaddr + offsetof(struct sockaddr, sa_family),
                sizeof(sa_family_t));
 
-    p = record->name.data + record->name.len;
     ngx_memcpy(&host, p, sizeof(ngx_etcd_member_pack_host_t));
 
     record->unresolved = (family == AF_UNSPEC);

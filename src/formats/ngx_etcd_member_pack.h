@@ -17,7 +17,7 @@
 
 #define NGX_ETCD_MEMBER_PACK_MAX                                              \
     (24 + sizeof(ngx_sockaddr_t) + NGX_ETCD_MEMBER_NAME_LEN                   \
-     + 10 + NGX_ETCD_MEMBER_MAX_HOST)
+     + 1 + NGX_ETCD_MEMBER_MAX_ROUTE + 10 + NGX_ETCD_MEMBER_MAX_HOST)
 
 
 /* An unpacked payload; points into the payload. */
@@ -27,6 +27,7 @@ typedef struct {
     u_char                  *sockaddr;     /* unaligned */
     socklen_t                socklen;
     ngx_str_t                name;
+    ngx_str_t                route;        /* len 0: none */
 
     ngx_str_t                host;         /* len 0: registered by address */
     in_port_t                port;

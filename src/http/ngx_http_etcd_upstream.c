@@ -160,8 +160,14 @@ ngx_http_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 
         ngx_etcd_upstream_server_attr(&attr, &server[i]);
 
+        if (ngx_http_etcd_server_drains(&server[i])) {
+            attr.down = 0;
+            attr.drain = 1;
+        }
+
         if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
-                                     server[i].addrs, server[i].naddrs, &attr)
+                                     server[i].addrs, server[i].naddrs, &attr,
+                                     ngx_http_etcd_server_route(&server[i]))
             != NGX_OK)
         {
             return NGX_ERROR;

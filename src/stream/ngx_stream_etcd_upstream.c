@@ -161,7 +161,8 @@ ngx_stream_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
         ngx_etcd_upstream_server_attr(&attr, &server[i]);
 
         if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
-                                     server[i].addrs, server[i].naddrs, &attr)
+                                     server[i].addrs, server[i].naddrs, &attr,
+                                     NULL)
             != NGX_OK)
         {
             return NGX_ERROR;

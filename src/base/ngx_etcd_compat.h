@@ -28,6 +28,32 @@
 #define ngx_stream_etcd_server_resolves(server)  0
 #endif
 
+/*
+ * 1.29.6: "sticky".  The balancer is asked for the peer of a session by
+ * pc->hint, and says in pc->sid which peer was picked.
+ */
+
+#if (NGX_HTTP_UPSTREAM_SID)
+#define NGX_ETCD_HAVE_SID                        1
+#define ngx_etcd_sid_hint(pc)                    (pc)->hint
+#define ngx_etcd_sid_picked(pc, text)            (pc)->sid = text
+#define ngx_http_etcd_server_route(server)       (&(server)->sid)
+#else
+#define NGX_ETCD_HAVE_SID                        0
+#define ngx_etcd_sid_hint(pc)                    NULL
+#define ngx_etcd_sid_picked(pc, text)
+#define ngx_http_etcd_server_route(server)       NULL
+#endif
+
+/* 1.29.6: "server ... drain", which is a value of "down" */
+
+#if (NGX_HTTP_UPSTREAM_STICKY)
+#define ngx_http_etcd_server_drains(server)                                   \
+    (((server)->down & NGX_HTTP_UPSTREAM_DRAINING) != 0)
+#else
+#define ngx_http_etcd_server_drains(server)      0
+#endif
+
 /* 1.23.0: headers with the same name are linked */
 
 #if (nginx_version >= 1023000)
