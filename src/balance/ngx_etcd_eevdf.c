@@ -386,6 +386,19 @@ ngx_etcd_eevdf_take(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link)
 }
 
 
+void
+ngx_etcd_eevdf_charge(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link)
+{
+    if (link->bucket->group->start <= eevdf->time) {
+        ngx_etcd_eevdf_take(eevdf, link);
+        return;
+    }
+
+    ngx_queue_remove(&link->queue);
+    ngx_queue_insert_tail(&link->bucket->links, &link->queue);
+}
+
+
 /* Carries the rounding remainder over to later steps. */
 
 static uint64_t

@@ -113,6 +113,14 @@ ngx_etcd_eevdf_link_t *ngx_etcd_eevdf_next(ngx_etcd_eevdf_t *eevdf);
 /* Uses up a turn of the link. */
 void ngx_etcd_eevdf_take(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link);
 
+/*
+ * Uses up a turn of a link that was not the next one.  A link whose weight has
+ * had its share is not charged again: links of this weight are at most one
+ * turn in arrears.
+ */
+void ngx_etcd_eevdf_charge(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_link_t *link);
+
 /* Sets the number of connections; without memory the former number stays. */
 void ngx_etcd_eevdf_load(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     uint32_t conns);

@@ -310,11 +310,60 @@ test_eevdf_memory(ngx_pool_t *pool)
 }
 
 
+/* Turns out of order count, but at most one of them is owed. */
+
+static void
+test_eevdf_charge(ngx_pool_t *pool)
+{
+    ngx_uint_t        i;
+    ngx_etcd_eevdf_t  eevdf;
+
+    if (test_eevdf_init(&eevdf, pool->log, 2, 1) != NGX_OK
+        || ngx_etcd_eevdf_reweigh(&eevdf, &test_eevdf_links[1].link, 640)
+           != NGX_OK)
+    {
+        test_eevdf_done(&eevdf);
+        return;
+    }
+
+    /* one in ten is charged: the turns of the light one are used up */
+
+    for (i = 0; i < 1000; i++) {
+
+        if (i % 10 == 0) {
+            ngx_etcd_eevdf_charge(&eevdf, &test_eevdf_links[0].link);
+        }
+
+        (void) test_eevdf_turn(&eevdf);
+    }
+
+    tap_check(test_eevdf_links[0].turns <= 2);
+
+    /* far more than its share, then its share again */
+
+    for (i = 0; i < 1000; i++) {
+        ngx_etcd_eevdf_charge(&eevdf, &test_eevdf_links[0].link);
+    }
+
+    test_eevdf_links[0].turns = 0;
+
+    for (i = 0; i < 110; i++) {
+        (void) test_eevdf_turn(&eevdf);
+    }
+
+    tap_check(test_eevdf_links[0].turns >= 8);
+    tap_check(test_eevdf_links[0].turns <= 11);
+
+    test_eevdf_done(&eevdf);
+}
+
+
 ngx_etcd_tap_test_t  test_eevdf[] = {
     { "EEVDF: equals", test_eevdf_equal },
     { "EEVDF: shares", test_eevdf_shares },
     { "EEVDF: changes", test_eevdf_changes },
     { "EEVDF: connections", test_eevdf_conns },
     { "EEVDF: memory", test_eevdf_memory },
+    { "EEVDF: turns out of order", test_eevdf_charge },
     { NULL, NULL }
 };
