@@ -298,18 +298,18 @@ for my $method ('least_conn', 'ip_hash', 'random', 'random two least_conn',
             '"etcd_members" in AT is replaced by another balancing method in '
             . 'upstream "api": use "etcd_balance"', 6);
     refused("$method before", upstream("$method;", $members),
-            '"etcd_members" directive must be before "keepalive", and cannot '
-            . 'be used with another balancing method: use "etcd_balance" '
-            . 'in AT', 7);
+            '"etcd_members" directive must be before "keepalive" and '
+            . '"sticky", and cannot be used with another balancing method: '
+            . 'use "etcd_balance" in AT', 7);
 }
 
 # since 1.29.7 the order does not matter, and nobody can see it
 
 if (Nginx::version() < 1029007) {
     refused('keepalive before', upstream('keepalive 4;', $members),
-            '"etcd_members" directive must be before "keepalive", and cannot '
-            . 'be used with another balancing method: use "etcd_balance" '
-            . 'in AT', 7);
+            '"etcd_members" directive must be before "keepalive" and '
+            . '"sticky", and cannot be used with another balancing method: '
+            . 'use "etcd_balance" in AT', 7);
 
 } else {
     passes('keepalive before', upstream('keepalive 4;', $members));

@@ -61,6 +61,13 @@ ngx_etcd_health_able(ngx_etcd_peer_t *peer, ngx_uint_t counts)
 }
 
 
+ngx_uint_t
+ngx_etcd_health_serves(ngx_etcd_peer_t *peer, ngx_uint_t counts)
+{
+    return !peer->attr.down && ngx_etcd_health_able(peer, counts);
+}
+
+
 static uint32_t
 ngx_etcd_health_weight(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {

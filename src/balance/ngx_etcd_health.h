@@ -50,6 +50,12 @@ ngx_uint_t ngx_etcd_health_check(ngx_etcd_peer_group_t *group,
     (ngx_etcd_health_whole(group, peer)                                       \
      || ngx_etcd_health_check(group, peer, counts))
 
+/*
+ * Returns 1 if the peer may be used for a session that is bound to it, which
+ * goes on while the peer is drained.
+ */
+ngx_uint_t ngx_etcd_health_serves(ngx_etcd_peer_t *peer, ngx_uint_t counts);
+
 /* Checks parked and light peers again when due; called before a pick. */
 void ngx_etcd_health_sweep(ngx_etcd_peer_group_t *group, ngx_uint_t counts);
 

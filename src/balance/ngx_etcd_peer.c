@@ -103,6 +103,10 @@ ngx_etcd_peer_destroy(ngx_etcd_peer_t *peer)
         ngx_free(peer->weighted);
     }
 
+    if (peer->sid != NULL) {
+        ngx_free(peer->sid);
+    }
+
     ngx_free(peer);
 }
 

@@ -28,6 +28,7 @@
 typedef struct ngx_etcd_peer_s   ngx_etcd_peer_t;
 typedef struct ngx_etcd_weighted_tree_s  ngx_etcd_weighted_tree_t;
 typedef struct ngx_etcd_share_s  ngx_etcd_share_t;
+typedef struct ngx_etcd_sid_s    ngx_etcd_sid_t;
 typedef struct ngx_etcd_peer_group_s  ngx_etcd_peer_group_t;
 
 
@@ -81,6 +82,8 @@ struct ngx_etcd_peer_s {
     ngx_etcd_eevdf_link_t        eevdf;
     ngx_etcd_weighted_tree_t    *weighted;
     ngx_etcd_share_t            *share;            /* in the ring */
+    ngx_etcd_sid_t              *sid;              /* NULL: no sessions are
+                                                      bound to peers */
     ngx_queue_t                  users;            /* of ngx_etcd_peer_user_t */
 #if (NGX_SSL)
     ngx_ssl_session_t           *ssl_session;

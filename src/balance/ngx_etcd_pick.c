@@ -21,14 +21,23 @@
 #define ngx_etcd_pick_method(pick)  ((pick)->table->primary.method)
 
 
-static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick);
+static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick,
+    ngx_str_t *hint);
 static ngx_inline ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group);
+    ngx_etcd_peer_group_t *group, ngx_str_t *hint);
+static ngx_etcd_peer_t *ngx_etcd_pick_bound(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group, ngx_str_t *hint);
+static ngx_uint_t ngx_etcd_pick_serves(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_t *peer);
+static ngx_uint_t ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint);
+static void ngx_etcd_pick_undo(ngx_etcd_pick_t *pick);
 static ngx_int_t ngx_etcd_pick_take(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_etcd_peer_t *ngx_etcd_pick_again(ngx_etcd_pick_t *pick);
+static void ngx_etcd_pick_release(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_t *peer);
 static ngx_inline void ngx_etcd_pick_worked(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static void ngx_etcd_pick_failed(ngx_peer_connection_t *pc,
@@ -68,7 +77,12 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
 
     if (pick->early) {
         pick->early = 0;
-        return NGX_OK;
+
+        if (ngx_etcd_pick_keeps(pick, ngx_etcd_sid_hint(pc))) {
+            return NGX_OK;
+        }
+
+        ngx_etcd_pick_undo(pick);
     }
 
     /*
@@ -87,7 +101,7 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
     pc->connection = NULL;
 
     for (i = 0; i < NGX_ETCD_PICK_RACES; i++) {
-        peer = ngx_etcd_pick_choose(pick);
+        peer = ngx_etcd_pick_choose(pick, ngx_etcd_sid_hint(pc));
 
         if (peer == NULL) {
             break;
@@ -99,6 +113,7 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
             pc->sockaddr = peer->sockaddr;
             pc->socklen = peer->socklen;
             pc->name = &peer->name;
+            ngx_etcd_sid_picked(pc, peer->sid ? &peer->sid->id : NULL);
             return NGX_OK;
         }
 
@@ -127,7 +142,7 @@ ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
 
 
 static ngx_etcd_peer_t *
-ngx_etcd_pick_choose(ngx_etcd_pick_t *pick)
+ngx_etcd_pick_choose(ngx_etcd_pick_t *pick, ngx_str_t *hint)
 {
     ngx_etcd_peer_t   *peer;
     ngx_etcd_table_t  *table;
@@ -138,10 +153,10 @@ ngx_etcd_pick_choose(ngx_etcd_pick_t *pick)
         return NULL;
     }
 
-    peer = ngx_etcd_pick_from(pick, &table->primary);
+    peer = ngx_etcd_pick_from(pick, &table->primary, hint);
 
     if (peer == NULL) {
-        peer = ngx_etcd_pick_from(pick, &table->backup);
+        peer = ngx_etcd_pick_from(pick, &table->backup, hint);
     }
 
     if (peer == NULL) {
@@ -153,12 +168,28 @@ ngx_etcd_pick_choose(ngx_etcd_pick_t *pick)
 
 
 static ngx_inline ngx_etcd_peer_t *
-ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
+    ngx_str_t *hint)
 {
+    ngx_etcd_peer_t  *peer;
+
     group->picks++;
 
     if (ngx_etcd_peer_group_unwell(group) != 0) {
         ngx_etcd_health_sweep(group, ngx_etcd_table_counts(pick->table));
+    }
+
+    if (hint != NULL) {
+        peer = ngx_etcd_pick_bound(pick, group, hint);
+
+        if (peer != NULL) {
+
+            if (ngx_etcd_eevdf_taken_by(&peer->eevdf)) {
+                ngx_etcd_eevdf_charge(&group->eevdf, &peer->eevdf);
+            }
+
+            return peer;
+        }
     }
 
     if (ngx_etcd_peer_group_usable(group) == 0) {
@@ -166,6 +197,91 @@ ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
     }
 
     return ngx_etcd_pick_method(pick)->pick(pick, group);
+}
+
+
+/* Returns the peer of the session, if it is in the group and may be used. */
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_bound(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
+    ngx_str_t *hint)
+{
+    ngx_etcd_peer_t  *peer;
+
+    peer = NULL;
+
+    do {
+        peer = ngx_etcd_sid_find(&pick->table->sids, hint, peer);
+
+    } while (peer != NULL
+             && (peer->group != group || !ngx_etcd_pick_serves(pick, peer)));
+
+    return peer;
+}
+
+
+/*
+ * A member that drains keeps its sessions.  A drained leader does not: it is
+ * about to hand over, or not ready.
+ */
+
+static ngx_uint_t
+ngx_etcd_pick_serves(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    if (pick->table->conf->leader && peer->attr.drain) {
+        return 0;
+    }
+
+    return (pick->ntried == 0 || !ngx_etcd_pick_tried(pick, peer))
+           && ngx_etcd_health_serves(peer, ngx_etcd_table_counts(pick->table));
+}
+
+
+/*
+ * Returns 1 if the early peer stays: it was picked before the session was
+ * known, which may be bound to another peer.
+ */
+
+static ngx_uint_t
+ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint)
+{
+    ngx_etcd_peer_t   *peer, *bound;
+    ngx_etcd_table_t  *table;
+
+    peer = pick->peer;
+    table = pick->table;
+
+    if (hint == NULL
+        || (peer->sid != NULL
+            && peer->sid->id.len == hint->len
+            && ngx_memcmp(peer->sid->id.data, hint->data, hint->len) == 0))
+    {
+        return 1;
+    }
+
+    bound = ngx_etcd_pick_bound(pick, &table->primary, hint);
+
+    if (bound == NULL && peer->group == &table->backup) {
+        bound = ngx_etcd_pick_bound(pick, &table->backup, hint);
+    }
+
+    return bound == NULL;
+}
+
+
+/* Gives back a peer that was not used. */
+
+static void
+ngx_etcd_pick_undo(ngx_etcd_pick_t *pick)
+{
+    ngx_etcd_peer_t  *peer;
+
+    peer = pick->peer;
+
+    (void) __atomic_fetch_sub(&peer->slot->requests, 1, __ATOMIC_RELAXED);
+
+    ngx_etcd_pick_release(pick, peer);
+    ngx_etcd_peer_unref(pick->tried[--pick->ntried].peer);
 }
 
 
@@ -295,6 +411,21 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         ngx_etcd_pick_worked(pick, peer);
     }
 
+    ngx_etcd_pick_release(pick, peer);
+
+    if (pc->tries) {
+        pc->tries--;
+    }
+
+    pick->tries = pc->tries;
+}
+
+
+/* The peer has one connection less. */
+
+static void
+ngx_etcd_pick_release(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
     pick->peer = NULL;
 
     if (pick->user != NULL) {
@@ -319,12 +450,6 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
             ngx_etcd_pick_method(pick)->freed(peer->group, peer);
         }
     }
-
-    if (pc->tries) {
-        pc->tries--;
-    }
-
-    pick->tries = pc->tries;
 }
 
 

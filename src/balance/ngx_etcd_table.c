@@ -21,6 +21,8 @@ static void ngx_etcd_table_waiting(void *data, ngx_uint_t n);
 static ngx_int_t ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until);
 static ngx_int_t ngx_etcd_table_refresh(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
+static ngx_int_t ngx_etcd_table_identify(ngx_etcd_table_t *table,
+    ngx_etcd_peer_t *peer);
 static ngx_uint_t ngx_etcd_table_resolved(ngx_etcd_slot_t *slot);
 static ngx_int_t ngx_etcd_table_reserve(ngx_etcd_table_t *table);
 static ngx_int_t ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until);
@@ -63,6 +65,8 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     table->log = log;
 
     table->priority = NGX_ETCD_MEMBER_MAX_PRIORITY;
+
+    ngx_etcd_sid_init(&table->sids);
 
     ngx_etcd_wait_queue_init(&table->wait_queue, ngx_etcd_table_wakes,
                              ngx_etcd_table_waiting, table, log);
@@ -274,7 +278,9 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
         peer->index = n;
         peer->cell = ngx_etcd_connection_count_cell(table->zone, table->set, n);
 
-        if (ngx_etcd_peer_group_prepare(&table->primary, peer) != NGX_OK) {
+        if (ngx_etcd_peer_group_prepare(&table->primary, peer) != NGX_OK
+            || ngx_etcd_table_identify(table, peer) != NGX_OK)
+        {
             ngx_etcd_peer_unref(peer);
             return NGX_ERROR;
         }
@@ -283,6 +289,24 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
     ngx_etcd_table_replace(table, n, peer);
 
     return NGX_OK;
+}
+
+
+/* Gives a session id to the peer, if the table has any. */
+
+static ngx_int_t
+ngx_etcd_table_identify(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_member_pack_t  record;
+
+    if (!table->conf->sids) {
+        return NGX_OK;
+    }
+
+    ngx_etcd_member_pack_read(&record,
+                              ngx_etcd_entry_payload(peer->slot->entry));
+
+    return ngx_etcd_sid_create(peer, &record.route, table->log);
 }
 
 
@@ -493,6 +517,10 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
             ngx_etcd_peer_group_remove(old->group, old);
         }
 
+        if (old->sid != NULL) {
+            ngx_etcd_sid_remove(&table->sids, old);
+        }
+
         ngx_etcd_table_leave(table, old);
 
         old->gone = 1;
@@ -501,6 +529,10 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
 
     if (peer == NULL) {
         return;
+    }
+
+    if (peer->sid != NULL) {
+        ngx_etcd_sid_add(&table->sids, peer);
     }
 
     if (!stays) {

@@ -17,10 +17,14 @@
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_health.h>
 #include <ngx_etcd_peer_group.h>
+#include <ngx_etcd_sid.h>
 #include <ngx_etcd_wait_queue.h>
 
 
-/* The differences of a table of leaders.  All zero: a table of members. */
+/*
+ * The differences of a table of leaders, and of one with sessions.  All zero:
+ * a table of members.
+ */
 
 typedef struct {
     ngx_msec_t                   max_stale;        /* ms, maximum age of the
@@ -32,6 +36,7 @@ typedef struct {
     unsigned                     close:1;          /* notify users of peers */
     unsigned                     failsafe:1;       /* without a proof, use a
                                                       confirmed leader */
+    unsigned                     sids:1;           /* peers have session ids */
 } ngx_etcd_table_conf_t;
 
 
@@ -57,6 +62,8 @@ typedef struct {
 
     ngx_etcd_peer_group_t        primary;
     ngx_etcd_peer_group_t        backup;
+
+    ngx_etcd_treap_t             sids;             /* peers by session id */
 
     ngx_queue_t                  left;             /* users to be notified */
     ngx_event_t                  tell;             /* posted event */

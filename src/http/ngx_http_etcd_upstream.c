@@ -41,8 +41,8 @@ ngx_http_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     if (uscf->peer.init_upstream != NULL) {
-        return "must be before \"keepalive\", and cannot be used with "
-               "another balancing method: use \"etcd_balance\"";
+        return "must be before \"keepalive\" and \"sticky\", and cannot be "
+               "used with another balancing method: use \"etcd_balance\"";
     }
 
     uscf->peer.init_upstream = ngx_http_etcd_init_upstream;
@@ -126,6 +126,12 @@ ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
     }
 
     peers->name = &us->host;
+
+    /* "sticky" calls this function instead of nginx */
+
+    escf->upstream.service->rules.sids =
+        (NGX_ETCD_HAVE_SID
+         && us->peer.init_upstream != ngx_http_etcd_init_upstream);
 
     us->peer.data = peers;
     us->peer.init = ngx_http_etcd_init_peer;

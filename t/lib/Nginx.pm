@@ -151,6 +151,17 @@ sub version {
 }
 
 
+# does it know what is in this configuration, without modules of ours
+
+sub accepts {
+    my ($text) = @_;
+
+    my ($ok) = Nginx->new(modules => [])->configtest($text);
+
+    return $ok;
+}
+
+
 # configuration
 
 sub write_config {

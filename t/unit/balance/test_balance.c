@@ -11,6 +11,7 @@
 
 extern ngx_etcd_tap_test_t  test_eevdf[];
 extern ngx_etcd_tap_test_t  test_ring[];
+extern ngx_etcd_tap_test_t  test_sid[];
 extern ngx_etcd_tap_test_t  test_table[];
 extern ngx_etcd_tap_test_t  test_weighted_tree[];
 
@@ -18,6 +19,7 @@ extern ngx_etcd_tap_test_t  test_weighted_tree[];
 ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_eevdf,
     test_ring,
+    test_sid,
     test_table,
     test_weighted_tree,
     NULL
