@@ -43,7 +43,10 @@ struct ngx_etcd_method_s {
                                   ngx_etcd_peer_group_t *group,
                                   ngx_etcd_peer_t *peer, ngx_uint_t conns);
 
-    /* the peer has answered or, in stream, is connected; or NULL */
+    /*
+     * The peer has answered or, in stream, is connected; or NULL.  Where nginx
+     * tells of the header, called for the header, and again for the end.
+     */
     void                 (*works)(ngx_etcd_pick_t *pick,
                                   ngx_etcd_peer_group_t *group,
                                   ngx_etcd_peer_t *peer);

@@ -40,6 +40,8 @@ static void ngx_etcd_pick_release(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_inline void ngx_etcd_pick_worked(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
+static ngx_inline void ngx_etcd_pick_answered(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_t *peer);
 static void ngx_etcd_pick_failed(ngx_peer_connection_t *pc,
     ngx_etcd_pick_t *pick);
 static ngx_uint_t ngx_etcd_pick_outdated(ngx_etcd_peer_group_t *group,
@@ -462,11 +464,26 @@ ngx_etcd_pick_works(ngx_etcd_pick_t *pick)
 }
 
 
+void
+ngx_etcd_pick_header(ngx_etcd_pick_t *pick)
+{
+    if (pick->peer != NULL) {
+        ngx_etcd_pick_answered(pick, pick->peer);
+    }
+}
+
+
 static ngx_inline void
 ngx_etcd_pick_worked(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
     ngx_etcd_health_worked(peer);
+    ngx_etcd_pick_answered(pick, peer);
+}
 
+
+static ngx_inline void
+ngx_etcd_pick_answered(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
     if (ngx_etcd_pick_method(pick)->works == NULL) {
         return;
     }

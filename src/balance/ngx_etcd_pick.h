@@ -137,6 +137,12 @@ void ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data,
 /* The peer has answered, although the connection continues. */
 void ngx_etcd_pick_works(ngx_etcd_pick_t *pick);
 
+/*
+ * The peer has begun to answer: the latency is known, but the answer may
+ * still fail.
+ */
+void ngx_etcd_pick_header(ngx_etcd_pick_t *pick);
+
 #if (NGX_SSL)
 
 /* Get and save the peer's TLS session, which is cached by this worker. */

@@ -45,6 +45,15 @@
 #define ngx_http_etcd_server_route(server)       NULL
 #endif
 
+/* 1.29.6: notification of the header; ngx_http.h comes before this file */
+
+#ifdef NGX_HTTP_UPSTREAM_NOTIFY_HEADER
+#define ngx_http_etcd_notify_header(type)                                     \
+    ((type) == NGX_HTTP_UPSTREAM_NOTIFY_HEADER)
+#else
+#define ngx_http_etcd_notify_header(type)        0
+#endif
+
 /* 1.29.6: "server ... drain", which is a value of "down" */
 
 #if (NGX_HTTP_UPSTREAM_STICKY)

@@ -20,6 +20,8 @@ static ngx_int_t ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us);
 static ngx_int_t ngx_http_etcd_first_peer(ngx_http_request_t *r,
     ngx_etcd_peer_data_t *pd);
+static void ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type);
 static void ngx_http_etcd_close(void *data);
 
 
@@ -214,6 +216,10 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
         ngx_http_set_ctx(r, pd, ngx_http_etcd_module);
     }
 
+    if (escf->upstream.method->works != NULL) {
+        r->upstream->peer.notify = ngx_http_etcd_notify_peer;
+    }
+
     if (ngx_etcd_pick_tell(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -273,6 +279,16 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
     }
 
     return NGX_ERROR;
+}
+
+
+static void
+ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    if (ngx_http_etcd_notify_header(type)) {
+        ngx_etcd_pick_header(data);
+    }
 }
 
 
