@@ -289,8 +289,13 @@ refused('no cluster at all', $http,
 
 # other methods
 
+my $has_least_time = Nginx::accepts(
+    'http { upstream u { least_time header; server 127.0.0.1; } }'
+);
+
 for my $method ('least_conn', 'ip_hash', 'random', 'random two least_conn',
-                'hash $uri', 'hash $uri consistent')
+                'hash $uri', 'hash $uri consistent',
+                $has_least_time ? 'least_time header' : ())
 {
     my ($name) = $method =~ /^(\w+)/;
 
@@ -301,6 +306,23 @@ for my $method ('least_conn', 'ip_hash', 'random', 'random two least_conn',
             '"etcd_members" directive must be before "keepalive" and '
             . '"sticky", and cannot be used with another balancing method: '
             . 'use "etcd_balance" in AT', 7);
+}
+
+# "sticky" after us, and then a method in the place of both
+
+if (Nginx::accepts('http { upstream u { server 127.0.0.1; sticky cookie s; } }'))
+{
+    for my $line ($members, 'etcd_leader /db/leader;') {
+        passes("sticky after $line", upstream($line, 'sticky cookie s;'));
+        refused('sticky before', upstream('sticky cookie s;', $line),
+                '"' . $line =~ s/ .*//sr . '" directive must be before '
+                . '"keepalive" and "sticky", and cannot be used with another '
+                . 'balancing method: use "etcd_balance" in AT', 7);
+        refused('least_conn after sticky',
+                upstream($line, 'sticky cookie s;', 'least_conn;'),
+                '"' . $line =~ s/ .*//sr . '" in AT is replaced by another '
+                . 'balancing method in upstream "api": use "etcd_balance"', 6);
+    }
 }
 
 # since 1.29.7 the order does not matter, and nobody can see it
@@ -428,7 +450,13 @@ if (Nginx::version() >= 1027003) {
 SKIP: {
     skip 'this nginx has no stream', 1 if !Nginx::has('stream');
 
-    for my $method ('least_conn', 'random', 'hash $remote_addr') {
+    my $has_least_time = Nginx::accepts(
+        'stream { upstream u { least_time connect; server 127.0.0.1:1; } }'
+    );
+
+    for my $method ('least_conn', 'random', 'hash $remote_addr',
+                    $has_least_time ? 'least_time connect' : ())
+    {
         my ($name) = $method =~ /^(\w+)/;
 
         refused("stream: $method after", stream($members, "$method;"),
