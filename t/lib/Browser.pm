@@ -172,13 +172,15 @@ sub press {
 }
 
 
-# all that was said since the start
+# all that was said since the start, but for what an empty window of Chromium
+# says of its own pages: on a busy machine, that fonts come slowly
 
 sub console {
     my ($self) = @_;
 
     push @{ $self->{console} },
-        map { "$_->{level} $_->{message}" } @{ $self->log('browser') };
+        map { "$_->{level} $_->{message}" }
+        grep { $_->{message} !~ m{^chrome://} } @{ $self->log('browser') };
 
     return @{ $self->{console} };
 }
