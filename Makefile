@@ -118,7 +118,7 @@ deb: packages
 
 SUITE =
 
-deb-test: packages
+deb-test:
 	@$(CHOICE) tools/packages root
 	@tools/deb_test $(BUILD)/deb-test $(SUITE)
 
