@@ -188,6 +188,7 @@ static void
 ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
 {
     ngx_str_t                 raw, text;
+    ngx_etcd_grpc_status_e    status;
     ngx_etcd_grpc_headers_t  *h;
     u_char                    shown[NGX_ETCD_ESCAPED(NGX_ETCD_GRPC_TEXT)];
 
@@ -211,7 +212,13 @@ ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
     text.data = shown;
     text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_GRPC_TEXT) - shown;
 
-    ngx_etcd_grpc_stream_finish(stream, h->grpc_status, "%V", &text);
+    status = h->grpc_status;
+
+    if (status == NGX_ETCD_GRPC_UNKNOWN) {
+        status = ngx_etcd_grpc_status_of(&raw);
+    }
+
+    ngx_etcd_grpc_stream_finish(stream, status, "%V", &text);
 }
 
 

@@ -35,6 +35,13 @@ typedef enum {
 } ngx_etcd_grpc_status_e;
 
 
+/*
+ * Returns the status that an error of etcd with this text has.  "etcd
+ * grpc-proxy" passes most errors on with the same text, and the status UNKNOWN.
+ * UNKNOWN: etcd has no such error, or its status makes no difference.
+ */
+ngx_etcd_grpc_status_e ngx_etcd_grpc_status_of(ngx_str_t *text);
+
 /* Returns "unavailable", "permission denied" and so on, for logs. */
 char *ngx_etcd_grpc_status_name(ngx_etcd_grpc_status_e status);
 
