@@ -258,6 +258,29 @@ all_follow('etcd was away: so is the next one');
 one_leads('one of them leads after that, too');
 all_registered('all are registered after that, too');
 
+# A lease that etcd has let expire cannot be revoked: what a proxy says of that
+# is understood, and another lease is granted.
+
+sub leases { map { $_->{key} => $_->{lease} } $etcd->list('/nginx/') }
+
+sub lost { $_[0]->count_log(qr{registration "/nginx/\d+": lease \w+ is lost}) }
+
+my %former = leases();
+my %before = map { $_ => lost($_) } @nginxes;
+
+$etcd->freeze();
+ok(wait_for(sub { !grep { lost($_) == $before{$_} } @nginxes }, 30,
+            'lost leases'), 'etcd stands still: all leases are lost');
+$etcd->thaw();
+
+ok(wait_for(sub {
+    my %now = leases();
+
+    keys(%now) == @nginxes
+        && !grep { $now{$_} eq $former{$_} } keys %now;
+}, 30, 'new leases'), 'then all are registered with others');
+one_leads('and one of them leads');
+
 # a leader that ends gives way
 
 my $leader;
