@@ -66,6 +66,8 @@ add('down', servers => ['a', 'b down', 'c']);
 add('drained', servers => ['a drain', 'b drain']);
 add('backup', servers => ["a max_fails=1 $LONG", 'b backup']);
 add('full', servers => ['a max_conns=1', 'b max_conns=1', 'c']);
+add('routes', servers => ['a route=one', 'b route=two', 'c']);
+add('twice', servers => ["a route=one max_fails=1 $LONG", 'b route=one', 'c']);
 add('lone', servers => ['a']);
 
 my $learn = 'sticky learn create=$upstream_http_x_session'
@@ -245,6 +247,20 @@ same('full', sub {
     return $native->tried($client->receive), $while =~ /^[bc]=200/ ? 1 : 0,
            browse($path, session('a'));
 }, 'a session of a server with max_conns');
+
+same('routes', sub {
+    my ($ask, $path) = @_;
+
+    return (map { browse($path, { id => $_ }) } qw(two one two)),
+           browse($path, session('c')),
+           browse($path, session('b')) =~ /=200 (?:one|two|$ids{c})$/ ? 1 : 0;
+}, 'route=');
+
+same('twice', sub {
+    my ($ask, $path) = @_;
+
+    return map { browse($path, { id => 'one' }) } 1 .. 3;
+}, 'a route of two: the first one');
 
 same('lone', sub { my ($ask, $path) = @_;
                    $backend{a}->set(status => 500);

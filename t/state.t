@@ -177,7 +177,7 @@ $etcd->put('/services/api/1', $at1);
 $etcd->put('/services/api/2',
            "{\"address\":\"$at2\",\"weight\":2,\"max_fails\":7,"
            . '"fail_timeout":"1m","max_conns":9,"slow_start":"1500ms",'
-           . '"drain":false}');
+           . '"drain":false,"route":"two"}');
 $etcd->txn([put => '/keep/1', $at1], [put => '/keep/2', $at2]);
 $etcd->put('/static/1', $at2);
 $etcd->put("/odd/\x01\"\n", '[::1]:80');
@@ -192,6 +192,7 @@ ok(wait_for(sub { slurp("$dir/team.json") =~ m{"key":"/services/api/t"} }, 10),
    'those of another cluster in another file');
 like(slurp("$dir/team.json"), qr{"namespace":\{"base64":"L/8="\}},
      'bytes that are no text');
+is(saved()->{api}{members}{'/services/api/2'}{route}, 'two', 'with a route');
 is_deeply([sort keys %{ saved()->{static}{members} }], ['/static/1'],
           'static servers are not');
 

@@ -272,6 +272,21 @@ my @bad = (
      "$at w3 f1 c0 t10 s0", 'address=/a weight=/w/x'],
     ['a time at a pointer', 'json', '/k', "{\"a\":\"$at\",\"s\":\"5s\"}",
      "$at w1 f1 c0 t10 s5000", 'address=/a slow_start=/s'],
+    ['a route', 'json', '/k', "{\"address\":\"$at\",\"route\":\"a-1\"}",
+     "$at $rest ra-1"],
+    ['a long route', 'json', '/k', "{\"address\":\"$at\",\"route\":\""
+     . 'r' x 32 . '"}', "$at $rest r" . 'r' x 32],
+    ['a route that is too long', 'json', '/k',
+     "{\"address\":\"$at\",\"route\":\"" . 'r' x 33 . '"}', "$at $rest"],
+    (map { ["no route: $_", 'json', '/k',
+            "{\"address\":\"$at\",\"route\":$_}", "$at $rest"] }
+         '""', '7', '{"a":"b"}', '"a b"', '"a;b"', '"a,b"', '"a\\"b"',
+         '"a\\\\b"', '"a\\nb"', '"\\u00e4"'),
+    ['a route at a pointer', 'json', '/k',
+     "{\"a\":\"$at\",\"b\":{\"c\":\"one\"},\"route\":\"two\"}",
+     "$at $rest rone", 'address=/a route=/b/c'],
+    ['no pointer to a route', 'json', '/k',
+     "{\"a\":\"$at\",\"route\":\"two\"}", "$at $rest", 'address=/a'],
     ['precedence', 'json', '/k', "{\"a\":\"$at\",\"p\":-7}",
      "$at w1 f1 c0 t10 s0 p32775", 'address=/a precedence=/p'],
 );

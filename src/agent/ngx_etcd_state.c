@@ -231,6 +231,16 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
                      "backup", (int) attr->backup,
                      "drain", (int) attr->drain);
 
+    if (record.route.len != 0
+        && json_object_set_new(json, "route",
+                               json_stringn((char *) record.route.data,
+                                            record.route.len))
+           != 0)
+    {
+        json_decref(json);
+        return NGX_ERROR;
+    }
+
     if (record.host.len != 0
         && ngx_etcd_state_host(json, &record) != NGX_OK)
     {

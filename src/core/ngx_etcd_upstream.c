@@ -393,8 +393,8 @@ ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
     member->attr = *attr;
 
     if (route != NULL) {
-        member->route_len = ngx_min(route->len, NGX_ETCD_MEMBER_MAX_ROUTE);
-        ngx_memcpy(member->route, route->data, member->route_len);
+        member->route.len = ngx_min(route->len, NGX_ETCD_MEMBER_MAX_ROUTE);
+        ngx_memcpy(member->route.data, route->data, member->route.len);
     }
 
     return NGX_OK;

@@ -51,6 +51,7 @@ ngx_etcd_member_host_get(ngx_etcd_resolver_t *resolver,
     }
 
     host->attr = member->attr;
+    host->route = member->route;
     host->seen = 1;
 
     return host;

@@ -29,6 +29,7 @@ struct ngx_etcd_member_host_s {
     void                           *owner;      /* used by the handler */
     in_port_t                       port;
     ngx_etcd_member_attr_t          attr;       /* of the last get() */
+    ngx_etcd_route_t                route;      /* the same */
     ngx_etcd_resolver_address_t     sole;       /* the address in use, if it
                                                    is one of the host's;
                                                    socklen 0: none yet */

@@ -411,6 +411,7 @@ ngx_etcd_member_resolve_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
         member->host = *ngx_etcd_resolver_text(host->use.name);
         member->port = host->port;
         member->attr = host->attr;
+        member->route = host->route;
     }
 
     return NGX_OK;
@@ -426,6 +427,9 @@ ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
     ngx_memzero(member, sizeof(ngx_etcd_member_t));
 
     member->attr = record->attr;
+
+    member->route.len = record->route.len;
+    ngx_memcpy(member->route.data, record->route.data, record->route.len);
 
     if (record->host.len != 0) {
         member->host = record->host;

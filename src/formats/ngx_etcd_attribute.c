@@ -32,7 +32,8 @@ typedef enum {
     NGX_ETCD_ATTR_INTEGER = 0,
     NGX_ETCD_ATTR_SECONDS,
     NGX_ETCD_ATTR_MSECS,
-    NGX_ETCD_ATTR_FLAG
+    NGX_ETCD_ATTR_FLAG,
+    NGX_ETCD_ATTR_TEXT
 } ngx_etcd_attr_type_e;
 
 
@@ -46,6 +47,7 @@ typedef struct {
 } ngx_etcd_attr_t;
 
 
+static void ngx_etcd_attribute_route(ngx_etcd_route_t *route, json_t *value);
 static ngx_int_t ngx_etcd_attribute_json(const ngx_etcd_attr_t *row,
     ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row,
@@ -131,7 +133,14 @@ static const ngx_etcd_attr_t  ngx_etcd_attrs[] = {
       0,
       1,
       0,
-      NGX_ETCD_ATTR_NOT_FLAG }
+      NGX_ETCD_ATTR_NOT_FLAG },
+
+    { ngx_string("route"),
+      NGX_ETCD_ATTR_TEXT,
+      0,
+      0,
+      0,
+      NULL }
 };
 
 
@@ -148,6 +157,7 @@ ngx_etcd_field_t  ngx_etcd_attribute_fields[] = {
     { ngx_string("/down"), NGX_ETCD_ATTR_DOWN, 0, ngx_null_string },
     { ngx_string("/backup"), NGX_ETCD_ATTR_BACKUP, 0, ngx_null_string },
     { ngx_string("/drain"), NGX_ETCD_ATTR_DRAIN, 0, ngx_null_string },
+    { ngx_string("/route"), NGX_ETCD_ATTR_ROUTE, 0, ngx_null_string },
 
     { ngx_null_string, 0, 0, ngx_null_string }
 };
@@ -207,6 +217,11 @@ ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
     row = &ngx_etcd_attrs[field->id];
 
+    if (row->type == NGX_ETCD_ATTR_TEXT) {
+        ngx_etcd_attribute_route(&member->route, value);
+        return NGX_OK;
+    }
+
     if (ngx_etcd_attribute_json(row, field, value, &n) == NGX_OK) {
         ngx_etcd_attribute_apply(member, field, n);
         return NGX_OK;
@@ -219,6 +234,39 @@ ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     return ngx_etcd_decode_invalid_json(d,
                                       ngx_etcd_json_pointer_name(&field->path),
                                       value, row->otherwise);
+}
+
+
+/*
+ * A value that cannot be a route is ignored: applications may have had another
+ * use for the name.  nginx sends the route in a cookie.
+ */
+
+static void
+ngx_etcd_attribute_route(ngx_etcd_route_t *route, json_t *value)
+{
+    u_char      c;
+    ngx_str_t   text;
+    ngx_uint_t  i;
+
+    if (ngx_etcd_json_string(value, &text) != NGX_OK
+        || text.len > NGX_ETCD_MEMBER_MAX_ROUTE)
+    {
+        return;
+    }
+
+    for (i = 0; i < text.len; i++) {
+        c = text.data[i];
+
+        if (c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';'
+            || c == '\\')
+        {
+            return;
+        }
+    }
+
+    route->len = text.len;
+    ngx_memcpy(route->data, text.data, text.len);
 }
 
 
@@ -482,6 +530,7 @@ ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
         attr->drain |= (value != 0);
         break;
 
+    case NGX_ETCD_ATTR_ROUTE:
     case NGX_ETCD_ATTR_N:
         break;
     }

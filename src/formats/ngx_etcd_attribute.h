@@ -26,6 +26,7 @@ typedef enum {
     NGX_ETCD_ATTR_DOWN,
     NGX_ETCD_ATTR_BACKUP,
     NGX_ETCD_ATTR_DRAIN,
+    NGX_ETCD_ATTR_ROUTE,
     NGX_ETCD_ATTR_N
 } ngx_etcd_attr_id_e;
 

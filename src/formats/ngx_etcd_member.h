@@ -44,6 +44,14 @@ typedef struct {
 } ngx_etcd_member_attr_t;
 
 
+/* Names a member in sessions, instead of its address. */
+
+typedef struct {
+    size_t                          len;           /* 0: none */
+    u_char                          data[NGX_ETCD_MEMBER_MAX_ROUTE];
+} ngx_etcd_route_t;
+
+
 typedef struct {
     ngx_sockaddr_t                  sockaddr;
     socklen_t                       socklen;
@@ -56,10 +64,7 @@ typedef struct {
                                                     */
     ngx_etcd_member_attr_t          attr;
 
-    size_t                          route_len;     /* 0: none */
-    u_char                          route[NGX_ETCD_MEMBER_MAX_ROUTE];
-                                                   /* names the member in
-                                                      sticky sessions */
+    ngx_etcd_route_t                route;
 
     /*
      * For a member registered by host name (lower case).  Until the name is

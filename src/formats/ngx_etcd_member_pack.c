@@ -58,7 +58,7 @@ ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member)
     head.flags = (attr->down ? NGX_ETCD_MEMBER_PACK_DOWN : 0)
                  | (attr->backup ? NGX_ETCD_MEMBER_PACK_BACKUP : 0)
                  | (attr->drain ? NGX_ETCD_MEMBER_PACK_DRAIN : 0)
-                 | (member->route_len ? NGX_ETCD_MEMBER_PACK_ROUTE : 0)
+                 | (member->route.len ? NGX_ETCD_MEMBER_PACK_ROUTE : 0)
                  | (member->host.len ? NGX_ETCD_MEMBER_PACK_HOST : 0);
     head.socklen = (uint8_t) member->socklen;
     head.name_len = (uint16_t) member->name_len;
@@ -68,9 +68,9 @@ ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member)
     p = ngx_cpymem(p, &member->sockaddr, member->socklen);
     p = ngx_cpymem(p, member->name, member->name_len);
 
-    if (member->route_len != 0) {
-        *p++ = (u_char) member->route_len;
-        p = ngx_cpymem(p, member->route, member->route_len);
+    if (member->route.len != 0) {
+        *p++ = (u_char) member->route.len;
+        p = ngx_cpymem(p, member->route.data, member->route.len);
     }
 
     if (member->host.len != 0) {
@@ -119,7 +119,7 @@ ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload)
 
     p = record->name.data + record->name.len;
 
-    record->route.len = 0;
+    ngx_str_null(&record->route);
 
     if (head.flags & NGX_ETCD_MEMBER_PACK_ROUTE) {
         record->route.len = *p++;

@@ -282,6 +282,11 @@ ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
                          attr->down ? " down" : "",
                          attr->backup ? " backup" : "",
                          attr->drain ? " drain" : "");
+
+        if (m[i].route.len != 0) {
+            p = ngx_slprintf(p, buf + sizeof(buf) - 1, " r%*s",
+                             m[i].route.len, m[i].route.data);
+        }
     }
 
     if (rc == NGX_DECLINED) {

@@ -37,8 +37,8 @@ test_member_pack_all(ngx_pool_t *pool)
     for (i = 0; i < 2; i++) {
 
         if (i == 1) {
-            member.route_len = NGX_ETCD_MEMBER_MAX_ROUTE;
-            ngx_memset(member.route, 'r', member.route_len);
+            member.route.len = NGX_ETCD_MEMBER_MAX_ROUTE;
+            ngx_memset(member.route.data, 'r', member.route.len);
             member.host.len = NGX_ETCD_MEMBER_MAX_HOST;
             member.host.data = tap_string(pool, "host")->data;
             member.host.len = 4;
@@ -63,7 +63,7 @@ test_member_pack_all(ngx_pool_t *pool)
                   == 0);
         tap_check(pack.name.len == member.name_len);
         tap_check(!pack.unresolved);
-        tap_check(pack.route.len == member.route_len);
+        tap_check(pack.route.len == member.route.len);
     }
 
     tap_text(&pack.route, "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr");
