@@ -277,15 +277,15 @@ ngx_etcd_crash_again(void)
 static ngx_etcd_crash_kind_e
 ngx_etcd_crash_kind(void)
 {
-    char     *name;
-    Dl_info   info;
+    Dl_info      info;
+    const char  *name;
 
     if (dladdr(ngx_etcd_crash_at, &info) == 0 || info.dli_fname == NULL) {
         return NGX_ETCD_CRASH_LIBRARY;
     }
 
     name = strrchr(info.dli_fname, '/');
-    name = (name != NULL) ? name + 1 : (char *) info.dli_fname;
+    name = (name != NULL) ? name + 1 : info.dli_fname;
 
     if (strncmp(name, "ngx_", 4) == 0) {
         return NGX_ETCD_CRASH_MODULE;
