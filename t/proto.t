@@ -25,6 +25,7 @@ my %ours_is = map { $_ => ['bytes', 'string'] } qw(
     AuthenticateRequest.password
     AuthenticateResponse.token
     Member.name
+    StatusResponse.version
 );
 $ours_is{$_} = ['repeated bytes', 'repeated string']
     for qw(Member.peerURLs Member.clientURLs StatusResponse.errors);
@@ -35,7 +36,8 @@ $ours_is{'WatchResponse.events'} = ['repeated bytes', 'repeated Event'];
 
 # of later versions than the files that are installed
 
-my %newer = map { $_ => 1 } qw(StatusResponse.dbSizeQuota);
+my %newer = map { $_ => 1 } qw(MemberListRequest.linearizable
+                               StatusResponse.dbSizeQuota);
 
 
 sub text_of {
