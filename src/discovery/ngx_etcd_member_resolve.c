@@ -428,8 +428,10 @@ ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
 
     member->attr = record->attr;
 
-    member->route.len = record->route.len;
-    ngx_memcpy(member->route.data, record->route.data, record->route.len);
+    if (record->route.len != 0) {
+        member->route.len = record->route.len;
+        ngx_memcpy(member->route.data, record->route.data, record->route.len);
+    }
 
     if (record->host.len != 0) {
         member->host = record->host;
