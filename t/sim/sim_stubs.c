@@ -11,6 +11,7 @@
 #include <ngx_etcd_lookup.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_lock_table.h>
+#include <ngx_etcd_server_faults.h>
 
 
 ngx_module_t  ngx_etcd_module;
@@ -35,6 +36,15 @@ void
 ngx_etcd_lookup_cancel(ngx_etcd_lookup_t *lookup)
 {
     /* nothing is looked up */
+}
+
+
+/* the model is of no release */
+
+ngx_int_t
+ngx_etcd_server_faults_ask(ngx_etcd_cluster_t *cluster, ngx_etcd_conf_t *conf)
+{
+    return NGX_OK;
 }
 
 
