@@ -68,7 +68,8 @@ struct sim_proc_s {
     sim_actor_t              *actor;
     void                     *data;         /* the actor's */
     ngx_uint_t                lives;
-    uint64_t                  started;      /* the present one */
+    uint64_t                  heard;        /* the first linearizable answer
+                                               in the present one; 0: none */
 };
 
 

@@ -23,6 +23,7 @@ static void sim_call_answer(ngx_etcd_grpc_stream_t *stream, u_char *data,
     size_t len, ngx_uint_t last, ngx_etcd_grpc_status_e status, char *text,
     uint64_t time);
 static void sim_call_returned(sim_event_t *ev);
+static void sim_call_heard(ngx_etcd_grpc_stream_t *stream);
 static void sim_call_received(void *data);
 
 
@@ -521,6 +522,21 @@ sim_call_returned(sim_event_t *ev)
 }
 
 
+/* Reads and transactions are linearizable; streams are not. */
+
+static void
+sim_call_heard(ngx_etcd_grpc_stream_t *stream)
+{
+    static char  kv[] = "/etcdserverpb.KV/";
+
+    if (stream->h2->proc->heard == 0
+        && ngx_strncmp(stream->method, kv, sizeof(kv) - 1) == 0)
+    {
+        stream->h2->proc->heard = sim.now;
+    }
+}
+
+
 /* in the process */
 
 static void
@@ -557,6 +573,8 @@ sim_call_received(void *data)
             ngx_destroy_pool(pool);
             return;
         }
+
+        sim_call_heard(stream);
 
         rc = stream->call->message(stream->call, response, pool);
 

@@ -217,7 +217,7 @@ sim_proc_start(sim_proc_t *proc)
     proc->cycle.pool = proc->pool;
     proc->alive = 1;
     proc->lives++;
-    proc->started = sim.now;
+    proc->heard = 0;
     proc->stopped = 0;
 
     sim_trace("%s starts: %s", proc->name, proc->actor->name);
