@@ -146,8 +146,13 @@ my @cases = (
      "$abc audit answer:7 settled:1:6 akey:a:1:1",
      '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit'],
     ['an audit of a revision that was not told of', '-',
-     "$abc audit answer:7 settled:1:7 akey:a:1:1 akey:b:2:4 adone:0",
+     "$abc audit answer:7 settled:1:7 settled:1:7 akey:a:1:1 akey:b:2:4 "
+     . 'adone:0',
      '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again'],
+    ['an audit of an endpoint that has just caught up', '-',
+     "$abc audit answer:7 settled:1:7 akey:a:1:1 put:b:2:7:v events:7 "
+     . 'settled:1:7 akey:a:1:1 akey:b:2:7 akey:c:3:3 adone:0',
+     '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit ~b:7=v @7 repairs=0'],
     ['an audit that fails', '-', "$abc audit answer:5 akey:a:1:1 adone:14",
      '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=0'],
     ['an audit of a watch that is interrupted', '-',

@@ -14,8 +14,10 @@
 
 typedef enum {
     NGX_ETCD_MIRROR_AUDIT_ASKING = 0,   /* the revision is requested */
-    NGX_ETCD_MIRROR_AUDIT_SETTLING,     /* until the watch has passed the
+    NGX_ETCD_MIRROR_AUDIT_REACHING,     /* until the endpoint has reached the
                                            revision */
+    NGX_ETCD_MIRROR_AUDIT_SETTLING,     /* until its events have come, or
+                                           should have */
     NGX_ETCD_MIRROR_AUDIT_LISTING
 } ngx_etcd_mirror_audit_state_e;
 
@@ -235,7 +237,7 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
     audit = range->data;
     run = audit->run;
 
-    run->state = NGX_ETCD_MIRROR_AUDIT_SETTLING;
+    run->state = NGX_ETCD_MIRROR_AUDIT_REACHING;
     run->asked = ngx_etcd_clock();
 
     if (response != NULL) {
@@ -269,6 +271,7 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
 /*
  * All events before the revision should have arrived, unless the endpoint
  * itself has not reached the revision: such an endpoint is alive all the same.
+ * One that has just reached it tells each watch in a message of its own.
  */
 
 static void
@@ -278,9 +281,13 @@ ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
 
     run = audit->run;
 
-    if (audit->revision(audit->data) < run->revision
-        && (audit->watch->stream->cluster->proved < run->asked
-            || audit->watch->stream->reached < run->revision))
+    if (audit->revision(audit->data) >= run->revision) {
+        ngx_etcd_mirror_audit_list(audit);
+        return;
+    }
+
+    if (audit->watch->stream->cluster->proved < run->asked
+        || audit->watch->stream->reached < run->revision)
     {
         ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->entries->table.log, 0,
                        "etcd mirror \"%V\": audit put off, nothing proves "
@@ -288,6 +295,12 @@ ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
                        &audit->watch->prefix, run->revision);
 
         ngx_etcd_mirror_audit_schedule(audit);
+        return;
+    }
+
+    if (run->state == NGX_ETCD_MIRROR_AUDIT_REACHING) {
+        run->state = NGX_ETCD_MIRROR_AUDIT_SETTLING;
+        ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
         return;
     }
 
