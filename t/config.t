@@ -310,9 +310,7 @@ for my $method ('least_conn', 'ip_hash', 'random', 'random two least_conn',
 
 # "sticky" after us, and then a method in the place of both
 
-if (Nginx::accepts('http { upstream u { server 127.0.0.1;'
-                   . ' sticky cookie s; } }'))
-{
+if (Nginx::has_sticky()) {
     for my $line ($members, 'etcd_leader /db/leader;') {
         passes("sticky after $line", upstream($line, 'sticky cookie s;'));
         refused('sticky before', upstream('sticky cookie s;', $line),

@@ -25,8 +25,7 @@ use constant {
     FAIL_TIMEOUT => 3600,
 };
 
-Nginx::accepts('http { upstream u { server 127.0.0.1; sticky cookie s; } }')
-    or plan(skip_all => 'this nginx has no sticky');
+Nginx::has_sticky() or plan(skip_all => 'this nginx has no sticky');
 
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(qw(a b c d));

@@ -30,10 +30,11 @@
 
 /*
  * 1.29.6: "sticky".  The balancer is asked for the peer of a session by
- * pc->hint, and says in pc->sid which peer was picked.
+ * pc->hint, and says in pc->sid which peer was picked.  "sticky" of Angie has
+ * another interface.
  */
 
-#if (NGX_HTTP_UPSTREAM_SID)
+#if (NGX_HTTP_UPSTREAM_SID && !defined angie_version)
 #define NGX_ETCD_HAVE_SID                        1
 #define ngx_etcd_sid_hint(pc)                    (pc)->hint
 #define ngx_etcd_sid_picked(pc, text)            (pc)->sid = text

@@ -162,6 +162,15 @@ sub accepts {
 }
 
 
+# nginx's "sticky", not that of others
+
+sub has_sticky {
+    return built_with() =~ /^nginx version: nginx/m && accepts(
+        'http { upstream u { server 127.0.0.1; sticky cookie s; } }'
+    );
+}
+
+
 # configuration
 
 sub write_config {
