@@ -697,7 +697,7 @@ ngx_etcd_agent_published(void *data, ngx_uint_t changed)
 {
     ngx_etcd_agent_t *agent = data;
 
-    /* what is published now is of a cluster that the zone may not know yet */
+    /* the zone may not know yet to which cluster the data belongs */
 
     ngx_etcd_agent_changed(agent);
 
