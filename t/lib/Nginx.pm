@@ -107,7 +107,16 @@ sub set {
 }
 
 
-sub binary { $ENV{TEST_NGINX_BINARY} || 'nginx' }
+# with its path: who is replaced executes what it was started as
+
+sub binary {
+    my $binary = $ENV{TEST_NGINX_BINARY} || 'nginx';
+
+    my ($path) = grep { -x } map { "$_/$binary" } split(/:/, $ENV{PATH});
+
+    return $binary =~ m{/} ? $binary : $path // $binary;
+}
+
 sub modules_dir { abs_path($ENV{TEST_NGINX_MODULES} || "$top/build") }
 
 sub dir { $_[0]{dir} }
@@ -393,6 +402,46 @@ sub reload {
 }
 
 
+# Another nginx takes over the sockets, as with an upgrade of the binary.  The
+# former one stays until keep() has ended one of both: the 'new' or the 'former'
+# one is kept.
+
+sub replace {
+    my ($self) = @_;
+
+    my $former = $self->{pid};
+
+    kill('USR2', $former);
+
+    wait_for {
+        my $pid = $self->read_pid() // $former;
+
+        $pid != $former && ($self->{pid} = $pid)
+    } START, 'another nginx.pid' or return 0;
+
+    $self->{former} = $former;
+
+    return wait_for { $self->workers() >= ($self->{processes} // 1) } START,
+                    'other workers';
+}
+
+
+sub keep {
+    my ($self, $which) = @_;
+
+    my ($ends, $stays) = (delete $self->{former}, $self->{pid});
+
+    ($ends, $stays) = ($stays, $ends) if $which eq 'former';
+
+    kill('QUIT', $ends);
+
+    $self->{pid} = $stays;
+    $self->{workers} = {};
+
+    return wait_for { !is_running($ends) } 10, 'one of both to end';
+}
+
+
 # pids of the workers that take connections, and of those on their way out
 
 sub workers { grep { $_[0]->title($_) =~ /worker process$/ } $_[0]->children }
@@ -476,6 +525,7 @@ sub end {
 
     my $pid = $self->{pid} // return 1;
 
+    $self->keep('new') if $self->{former};
     $self->children();
     kill('CONT', grep { $self->is_ours($_) } keys %{ $self->{workers} });
     kill($signal, $pid);
