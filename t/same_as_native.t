@@ -81,40 +81,7 @@ $native->add('asis', servers => [qw(a b)]);
 $native->add('closed', servers => [qw(a b)], upstream => 'keepalive 4;',
              location => $kept);
 
-my ($upstreams, $locations) = $native->config;
-
-my $nginx = Nginx->new(etcd => $etcd)->start(<<"END");
-
-worker_processes 1;
-
-etcd {
-    endpoints %%ETCD%%;
-}
-
-http {
-    $upstreams
-
-    server {
-        listen 127.0.0.1:%%PORT%%;
-
-        add_header X-Tried \$upstream_addr always;
-        add_header X-Status \$upstream_status always;
-
-        location /status {
-            etcd_status;
-        }
-
-        $locations
-    }
-}
-
-END
-
-ok(wait_for(sub {
-    my $upstreams = $nginx->status->{upstreams};
-
-    return !grep { !@{ $_->{members} } } values %$upstreams;
-}, 20), 'nginx knows all members');
+my $nginx = $native->start();
 
 
 sub same { return $native->same($nginx, @_) }

@@ -49,40 +49,7 @@ add('off', servers => \@four, location => 'proxy_next_upstream off;');
 add('least', servers => ['a weight=2', 'b', 'c'],
     native => 'least_conn;', etcd => 'etcd_balance least_conn;');
 
-my ($upstreams, $servers) = $native->config;
-
-my $nginx = Nginx->new(etcd => $etcd)->start(<<"END");
-
-worker_processes 1;
-
-etcd {
-    endpoints %%ETCD%%;
-}
-
-http {
-    server {
-        listen 127.0.0.1:%%PORT%%;
-
-        location /status {
-            etcd_status;
-        }
-    }
-}
-
-stream {
-    log_format tried '\$server_port \$status \$upstream_addr';
-
-    $upstreams
-    $servers
-}
-
-END
-
-ok(wait_for(sub {
-    my $upstreams = $nginx->status->{stream_upstreams};
-
-    return !grep { !@{ $_->{members} } } values %$upstreams;
-}, 20), 'nginx knows all members');
+my $nginx = $native->start_stream();
 
 
 sub same { return $native->same_stream($nginx, @_) }

@@ -7,13 +7,13 @@ package Native;
 #     $native->add('NAME', servers => ['a weight=2', 'b backup'],
 #                  native => 'least_conn;', etcd => 'etcd_balance least_conn;',
 #                  upstream => 'keepalive 2;', location => '...');
-#     $native->config;                       # http blocks, for Nginx->start
+#     my $nginx = $native->start();
 #     $native->same($nginx, 'NAME', sub { my ($ask) = @_; $ask->() }, 'TEST');
 #
 # The code of a test runs for each of the two and returns what it saw; both must
 # have seen the same.  $ask->(NAME => VALUE) makes a request with these headers
 # and says who was tried, with which result: 'a=500 b=200'.  For stream there
-# are add_stream and same_stream.
+# are add_stream, start_stream and same_stream.
 
 use strict;
 use warnings;
@@ -22,6 +22,7 @@ use JSON::PP;
 use Test::More ();
 
 use Line;
+use Nginx;
 use Wait;
 
 
@@ -114,7 +115,79 @@ sub add_upstreams {
 }
 
 
-sub config { return @{ $_[0] }{qw(upstreams locations)} }
+# an nginx with all of them, which knows the members
+
+sub start {
+    my ($self) = @_;
+
+    return $self->know('upstreams', <<"END");
+
+    $self->{upstreams}
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        add_header X-Tried \$upstream_addr always;
+        add_header X-Status \$upstream_status always;
+
+        location /status {
+            etcd_status;
+        }
+
+        $self->{locations}
+    }
+}
+END
+}
+
+
+sub start_stream {
+    my ($self) = @_;
+
+    return $self->know('stream_upstreams', <<"END");
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+stream {
+    log_format tried '\$server_port \$status \$upstream_addr';
+
+    $self->{upstreams}
+    $self->{locations}
+}
+END
+}
+
+
+sub know {
+    my ($self, $upstreams, $config) = @_;
+
+    my $nginx = Nginx->new(etcd => $self->{etcd})->start(<<"END");
+
+worker_processes 1;
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+$config
+END
+
+    Test::More::ok(wait_for(sub {
+        my $known = $nginx->status->{$upstreams};
+
+        return !grep { !@{ $_->{members} } } values %$known;
+    }, 20), 'nginx knows all members');
+
+    return $nginx;
+}
 
 
 # what has been tried, as told by the headers X-Tried and X-Status
