@@ -84,7 +84,7 @@ sub client {
 sub registers { @{ $_[0]{registers} } }
 
 
-# named "NAME-REGISTER"
+# named "NAME-REGISTER"; returns the pids of clients, which end with the answer
 
 sub bait {
     my ($self, $nginx, $stay, $name) = @_;
@@ -93,12 +93,18 @@ sub bait {
 
     $self->{pids} = [grep { waitpid($_, WNOHANG) == 0 } @{ $self->{pids} }];
 
-    for my $register (@{ $self->{registers} }) {
-        push @{ $self->{pids} }, $self->fork_client(sub {
+    my @pids = map {
+        my $register = $_;
+
+        $self->fork_client(sub {
             $self->ask(request => "$name-$register", nginx => $nginx,
                        register => $register, stay => $stay);
         });
-    }
+    } @{ $self->{registers} };
+
+    push @{ $self->{pids} }, @pids;
+
+    return @pids;
 }
 
 

@@ -13,8 +13,8 @@ package Disturber;
 #
 # When a storm begins, requests are inside by the nginx that its first fault is
 # done to.  After a storm every nginx is asked for every lock, and the calm goes
-# on until each lock was granted once, CALM seconds at most.  Nginxes have a way
-# each to the members, see Netns.
+# on until it has answered and each lock was granted once, CALM seconds at most.
+# Nginxes have a way each to the members, see Netns.
 
 use strict;
 use warnings;
@@ -22,6 +22,7 @@ use warnings;
 use List::Util qw(max);
 use Time::HiRes qw(sleep time);
 
+use Process;
 use Storm;
 use Wait;
 
@@ -256,13 +257,13 @@ sub calm {
     my $registers = $self->{registers};
     my $mark = $registers->mark;
     my $name = 'q' . ++$self->{calms};
+    my @pids = map { $self->{contenders}->bait($_, 0, "$name-$_") }
+               0 .. $#{ $self->{nginxes} };
 
-    $self->{contenders}->bait($_, 0, "$name-$_")
-        for 0 .. $#{ $self->{nginxes} };
-
-    my $granted = wait_for {
-        !grep { !$registers->count('enter', "$name-\\d-$_\"", $mark) }
-              $self->{contenders}->registers
+    wait_for {
+        !grep { is_running($_) } @pids
+        and !grep { !$registers->count('enter', undef, $mark, $_) }
+                  $self->{contenders}->registers
     } CALM, 'all locks to be granted';
 }
 

@@ -89,16 +89,19 @@ sub history {
 
 
 # How often something has happened, without decoding all of it; to requests
-# whose names begin with a pattern, and since a mark.
+# whose names begin with a pattern, since a mark, and of one register.
 
 sub count {
-    my ($self, $what, $name, $mark) = @_;
+    my ($self, $what, $name, $mark, $register) = @_;
 
     open(my $file, '<', $self->{file}) or return 0;
     seek($file, $mark, 0) if $mark;
 
-    return scalar(grep { /"what":"$what"/ && (!defined $name
-                         || /"request":"$name/) } <$file>);
+    return scalar(grep {
+        /"what":"$what"/
+        && (!defined $name || /"request":"$name/)
+        && (!defined $register || /"register":"$register"/)
+    } <$file>);
 }
 
 
