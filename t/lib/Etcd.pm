@@ -648,6 +648,28 @@ sub has_forgotten {
 sub fingerprint { substr(sha256_hex($_[0]), 0, 12) }
 
 
+# Those of the tokens, as of tokens(), that are in a text.  Where a token is
+# known by its fingerprint, whatever looks like a token is compared: more digits
+# than its own may follow it.
+
+sub tokens_in {
+    my ($text, @tokens) = @_;
+
+    my %known = map { $_ => 1 } @tokens;
+    my %found = map { $_ => 1 } grep { index($text, $_) >= 0 } @tokens;
+
+    while ($text =~ /([A-Za-z]{16}\.)(\d{1,20})/g) {
+        my ($name, $number) = ($1, $2);
+
+        $found{$_} = 1 for grep { $known{$_} }
+                           map { fingerprint($name . substr($number, 0, $_)) }
+                           1 .. length($number);
+    }
+
+    return grep { $found{$_} } @tokens;
+}
+
+
 sub encode { return encode_base64($_[0], '') }
 
 
