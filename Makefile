@@ -46,7 +46,7 @@ MATRIX = debian12 debian13 sid $(if $(OWN_SRC),mainline)
 OWN_SRC = $(filter-out /usr/share/nginx/src,$(NGINX_SRC))
 
 matrix:
-	@tools/packages matrix
+	@tools/packages root
 	@NGINX_SRC=$(OWN_SRC) ETCD= T='$(T)' J=$(J) tools/matrix $(MATRIX)
 
 test-patroni: all
