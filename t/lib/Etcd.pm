@@ -255,6 +255,12 @@ sub call {
         $answer = $self->post($path, $request);
     }
 
+    # etcd gives up after five seconds, which a busy machine may take
+
+    if ($answer->{status} == 503 && $answer->{body} =~ /request timed out/) {
+        $answer = $self->post($path, $request);
+    }
+
     if ($answer->{status} != 200) {
         die "etcd: $path: $answer->{status} ", $answer->{error} // '',
             "$answer->{body}\n";
