@@ -78,7 +78,8 @@ my $text = Example::text('leader', 'etcd')
     =~ s/on_change=close/on_change=keep/r
     =~ s/fail_timeout=1s/'fail_timeout=' . (TTL + 1) . 's'/er
     =~ s/(etcd_wait orders) 5s/$1 60s queue=16384/r
-    =~ s/events \{\n/events {\n    worker_connections 16384;\n/r;
+    =~ s/events \{\n/events {\n    worker_connections 16384;\n/r
+    =~ s/events/worker_rlimit_nofile 16384;\n\nevents/r;
 
 my $nginx = Nginx->new(etcd => $etcd)->start($text);
 my $term = 'a0000';
