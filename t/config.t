@@ -326,7 +326,7 @@ if (Nginx::has_sticky()) {
 
 # since 1.29.7 the order does not matter, and nobody can see it
 
-if (Nginx::version() < 1029007) {
+if (!Nginx::keeps_by_default()) {
     refused('keepalive before', upstream('keepalive 4;', $members),
             '"etcd_members" directive must be before "keepalive" and '
             . '"sticky", and cannot be used with another balancing method: '
@@ -436,7 +436,7 @@ for (['key', '/db/leader'], ['vitess', '/db/leader/locks/']) {
 }
 # names that nginx itself would resolve: in silence, it did not
 
-if (Nginx::version() >= 1027003) {
+if (Nginx::has_resolve()) {
     refused('a server with resolve',
             upstream('zone api 64k;', 'resolver 127.0.0.1:1;',
                      'server api.test:1 resolve;', $members),

@@ -14,15 +14,18 @@
 #include <ngx_core.h>
 
 
-/* 1.27.3: "server NAME resolve", which has a placeholder as its address */
+/*
+ * 1.27.3: "server NAME resolve", which has a placeholder as its address; not
+ * in freenginx
+ */
 
-#if (nginx_version >= 1027003 && NGX_HTTP_UPSTREAM_ZONE)
+#if (nginx_version >= 1027003 && !defined freenginx && NGX_HTTP_UPSTREAM_ZONE)
 #define ngx_http_etcd_server_resolves(server)    ((server)->host.len != 0)
 #else
 #define ngx_http_etcd_server_resolves(server)    0
 #endif
 
-#if (nginx_version >= 1027003 && NGX_STREAM_UPSTREAM_ZONE)
+#if (nginx_version >= 1027003 && !defined freenginx && NGX_STREAM_UPSTREAM_ZONE)
 #define ngx_stream_etcd_server_resolves(server)  ((server)->host.len != 0)
 #else
 #define ngx_stream_etcd_server_resolves(server)  0

@@ -171,12 +171,33 @@ sub accepts {
 }
 
 
-# nginx's "sticky", not that of others
+# Angie, and freenginx, whose versions are their own: neither has everything of
+# the nginx of that number
+
+sub is_angie { built_with() =~ /^Angie version/m }
+sub is_freenginx { built_with() =~ m{^nginx version: freenginx/}m }
+sub is_nginx { !is_angie() && !is_freenginx() }
+
+
+# nginx's "sticky", not Angie's
 
 sub has_sticky {
-    return built_with() =~ /^nginx version: nginx/m && accepts(
+    return !is_angie() && accepts(
         'http { upstream u { server 127.0.0.1; sticky cookie s; } }'
     );
+}
+
+
+# connections to upstreams are kept without "keepalive"
+
+sub keeps_by_default { is_nginx() && version() >= 1029007 }
+
+
+# "server NAME resolve"
+
+sub has_resolve {
+    return accepts('http { resolver 127.0.0.1:1; upstream u { zone u 64k;'
+                   . ' server u.test resolve; } }');
 }
 
 
