@@ -21,6 +21,8 @@
 #define ngx_etcd_pick_method(pick)  ((pick)->table->primary.method)
 
 
+static ngx_inline void ngx_etcd_pick_address(ngx_peer_connection_t *pc,
+    ngx_etcd_peer_t *peer);
 static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick,
     ngx_str_t *hint);
 static ngx_inline ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
@@ -30,7 +32,6 @@ static ngx_etcd_peer_t *ngx_etcd_pick_bound(ngx_etcd_pick_t *pick,
 static ngx_uint_t ngx_etcd_pick_serves(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_uint_t ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint);
-static void ngx_etcd_pick_undo(ngx_etcd_pick_t *pick);
 static ngx_int_t ngx_etcd_pick_take(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
@@ -81,6 +82,7 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
         pick->early = 0;
 
         if (ngx_etcd_pick_keeps(pick, ngx_etcd_sid_hint(pc))) {
+            ngx_etcd_pick_address(pc, pick->peer);
             return NGX_OK;
         }
 
@@ -112,9 +114,7 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
         rc = ngx_etcd_pick_take(pick, peer);
 
         if (rc == NGX_OK) {
-            pc->sockaddr = peer->sockaddr;
-            pc->socklen = peer->socklen;
-            pc->name = &peer->name;
+            ngx_etcd_pick_address(pc, peer);
             ngx_etcd_sid_picked(pc, peer->sid ? &peer->sid->id : NULL);
             return NGX_OK;
         }
@@ -139,7 +139,20 @@ ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
 
     pick->early = (rc == NGX_OK);
 
+    /* Angie does not call pc->get if there is an address */
+
+    pc->sockaddr = NULL;
+
     return rc;
+}
+
+
+static ngx_inline void
+ngx_etcd_pick_address(ngx_peer_connection_t *pc, ngx_etcd_peer_t *peer)
+{
+    pc->sockaddr = peer->sockaddr;
+    pc->socklen = peer->socklen;
+    pc->name = &peer->name;
 }
 
 
@@ -271,9 +284,7 @@ ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint)
 }
 
 
-/* Gives back a peer that was not used. */
-
-static void
+void
 ngx_etcd_pick_undo(ngx_etcd_pick_t *pick)
 {
     ngx_etcd_peer_t  *peer;

@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
+#include <ngx_etcd_compat.h>
 #include <ngx_etcd_health.h>
 #include <ngx_etcd_method.h>
 #include <ngx_etcd_table.h>
@@ -40,6 +41,8 @@ typedef struct {
  */
 
 struct ngx_etcd_pick_s {
+    NGX_ETCD_PEER_HEAD                             /* see ngx_etcd_compat.h */
+
     ngx_etcd_table_t            *table;
     ngx_str_t                   *name;             /* upstream name */
     ngx_pool_t                  *pool;
@@ -153,11 +156,19 @@ void ngx_etcd_pick_save_session(ngx_peer_connection_t *pc, void *data);
 #endif
 
 
+/* Gives back the peer of ngx_etcd_pick_early(), which is not used. */
+void ngx_etcd_pick_undo(ngx_etcd_pick_t *pick);
+
+
 /* Drops the references: names and keys of peers are invalid afterwards. */
 
 static ngx_inline void
 ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
 {
+    if (pick->early) {
+        ngx_etcd_pick_undo(pick);
+    }
+
     if (pick->user != NULL) {
         ngx_etcd_peer_leave(pick->user);
     }

@@ -49,6 +49,48 @@
 #define ngx_http_etcd_server_route(server)       NULL
 #endif
 
+/*
+ * Angie finds the request or session of a peer connection in pc->ctx, has to
+ * be asked for notifications, and takes the data of every balancer for those
+ * of its round robin: of an upstream with "zone" it reads the current peer,
+ * and "sticky" reads the list of peers.
+ *
+ * So the data of balancers begin with NGX_ETCD_PEER_HEAD.  A balancer sets
+ * the head; "none" is a peer of zeroes.  Whatever wraps a balancer copies the
+ * head of the wrapped data, after each "get" as well.
+ */
+
+#ifdef angie_version
+
+typedef struct {
+    ngx_uint_t                                   generation;
+    void                                        *peers;
+    void                                        *current;
+} ngx_etcd_peer_head_t;
+
+#define NGX_ETCD_PEER_HEAD                       ngx_etcd_peer_head_t  head;
+
+#define ngx_etcd_peer_head_set(data, list, none)                              \
+    (data)->head.generation = (list)->generation ? *(list)->generation : 0;   \
+    (data)->head.peers = list;                                                \
+    (data)->head.current = none
+
+#define ngx_etcd_peer_head_copy(wrapper, wrapped)                             \
+    (wrapper)->head = *(ngx_etcd_peer_head_t *) (wrapped)
+
+#define ngx_etcd_peer_owner(pc, owner)           (pc)->ctx = owner
+#define ngx_etcd_peer_notify(pc, types)          (pc)->notify_mask |= types
+
+#else
+
+#define NGX_ETCD_PEER_HEAD
+#define ngx_etcd_peer_head_set(data, list, none)
+#define ngx_etcd_peer_head_copy(wrapper, wrapped)
+#define ngx_etcd_peer_owner(pc, owner)
+#define ngx_etcd_peer_notify(pc, types)
+
+#endif
+
 /* 1.29.6: notification of the header; ngx_http.h comes before this file */
 
 #ifdef NGX_HTTP_UPSTREAM_NOTIFY_HEADER

@@ -51,6 +51,7 @@ typedef struct {
     ngx_http_complex_value_t  *key;        /* NULL: the method has no key */
     ngx_http_upstream_init_peer_pt  init_peer;  /* the balancer's, saved by
                                                    _gate.c */
+    ngx_http_upstream_rr_peer_t  *none;    /* of zeroes */
 } ngx_http_etcd_srv_conf_t;
 
 

@@ -25,6 +25,7 @@ typedef struct {
 /* the wrapped functions and data of the balancer */
 
 typedef struct {
+    NGX_ETCD_PEER_HEAD
     ngx_http_request_t              *request;
     ngx_etcd_admission_t            *admission;
     void                            *data;
@@ -269,6 +270,8 @@ ngx_http_etcd_gate_wrap_peer(ngx_http_request_t *r,
     peer->request = r;
     peer->admission = admission;
 
+    ngx_etcd_peer_head_copy(peer, pc->data);
+
     peer->data = pc->data;
     peer->get = pc->get;
     peer->free = pc->free;
@@ -301,8 +304,14 @@ ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
 {
     ngx_http_etcd_gate_peer_t *peer = data;
 
+    ngx_int_t  rc;
+
     if (ngx_etcd_admission_valid(peer->admission, pc->log)) {
-        return peer->get(pc, peer->data);
+        rc = peer->get(pc, peer->data);
+
+        ngx_etcd_peer_head_copy(peer, peer->data);
+
+        return rc;
     }
 
     ngx_http_etcd_gate_refuse(peer->request);

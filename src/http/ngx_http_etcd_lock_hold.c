@@ -42,6 +42,7 @@ typedef struct {
 /* the replaced functions of one request or subrequest */
 
 struct ngx_http_etcd_lock_guard_s {
+    NGX_ETCD_PEER_HEAD
     ngx_http_etcd_lock_guard_t     *next;
     ngx_http_etcd_lock_ctx_t       *ctx;
     ngx_http_request_t             *request;
@@ -380,6 +381,8 @@ ngx_http_etcd_lock_hold_wrap(ngx_http_upstream_t *u,
         u->finalize_request = ngx_http_etcd_lock_hold_finalize;
     }
 
+    ngx_etcd_peer_head_copy(guard, pc->data);
+
     guard->data = pc->data;
     pc->data = guard;
 
@@ -430,7 +433,13 @@ ngx_http_etcd_lock_hold_get_peer(ngx_peer_connection_t *pc, void *data)
 {
     ngx_http_etcd_lock_guard_t *guard = data;
 
-    return guard->get(pc, guard->data);
+    ngx_int_t  rc;
+
+    rc = guard->get(pc, guard->data);
+
+    ngx_etcd_peer_head_copy(guard, guard->data);
+
+    return rc;
 }
 
 

@@ -119,7 +119,7 @@ ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
 
     /*
      * "zone" copies nginx's own list of peers and other modules read it: an
-     * empty list must exist.
+     * empty list must exist, and a peer for those that read the current one.
      */
 
     peers = ngx_pcalloc(cf->pool, sizeof(ngx_http_upstream_rr_peers_t));
@@ -134,6 +134,12 @@ ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
     escf->upstream.service->rules.sids =
         (NGX_ETCD_HAVE_SID
          && us->peer.init_upstream != ngx_http_etcd_init_upstream);
+
+    escf->none = ngx_pcalloc(cf->pool,
+                             sizeof(ngx_http_upstream_rr_peer_t));
+    if (escf->none == NULL) {
+        return NGX_ERROR;
+    }
 
     us->peer.data = peers;
     us->peer.init = ngx_http_etcd_init_peer;
@@ -216,8 +222,15 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
         ngx_http_set_ctx(r, pd, ngx_http_etcd_module);
     }
 
+    ngx_etcd_peer_head_set(&pd->pick,
+                           (ngx_http_upstream_rr_peers_t *) us->peer.data,
+                           escf->none);
+    ngx_etcd_peer_owner(&r->upstream->peer, r);
+
     if (escf->upstream.method->works != NULL) {
         r->upstream->peer.notify = ngx_http_etcd_notify_peer;
+        ngx_etcd_peer_notify(&r->upstream->peer,
+                             NGX_HTTP_UPSTREAM_NOTIFY_HEADER);
     }
 
     if (ngx_etcd_pick_tell(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {

@@ -42,6 +42,7 @@ typedef struct {
                                                      ngx_stream_etcd_gate.c */
     ngx_stream_content_handler_pt  content;  /* of the server, called when the
                                                 session is admitted */
+    ngx_stream_upstream_rr_peer_t  *none;  /* of zeroes */
 } ngx_stream_etcd_srv_conf_t;
 
 

@@ -25,6 +25,7 @@ typedef struct {
 /* the wrapped functions and data of the balancer */
 
 typedef struct {
+    NGX_ETCD_PEER_HEAD
     ngx_etcd_admission_t              *admission;
     void                              *data;
     ngx_event_get_peer_pt              get;
@@ -216,6 +217,8 @@ ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
 
     peer->admission = admission;
 
+    ngx_etcd_peer_head_copy(peer, pc->data);
+
     peer->data = pc->data;
     peer->get = pc->get;
     peer->free = pc->free;
@@ -248,8 +251,17 @@ ngx_stream_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
 {
     ngx_stream_etcd_gate_peer_t *peer = data;
 
-    return ngx_etcd_admission_valid(peer->admission, pc->log)
-           ? peer->get(pc, peer->data) : NGX_ERROR;
+    ngx_int_t  rc;
+
+    if (!ngx_etcd_admission_valid(peer->admission, pc->log)) {
+        return NGX_ERROR;
+    }
+
+    rc = peer->get(pc, peer->data);
+
+    ngx_etcd_peer_head_copy(peer, peer->data);
+
+    return rc;
 }
 
 

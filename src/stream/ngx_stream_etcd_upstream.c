@@ -117,7 +117,7 @@ ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
 
     /*
      * "zone" copies nginx's own list of peers and other modules read it: an
-     * empty list must exist.
+     * empty list must exist, and a peer for those that read the current one.
      */
 
     peers = ngx_pcalloc(cf->pool, sizeof(ngx_stream_upstream_rr_peers_t));
@@ -126,6 +126,12 @@ ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
     }
 
     peers->name = &us->host;
+
+    escf->none = ngx_pcalloc(cf->pool,
+                             sizeof(ngx_stream_upstream_rr_peer_t));
+    if (escf->none == NULL) {
+        return NGX_ERROR;
+    }
 
     us->peer.data = peers;
     us->peer.init = ngx_stream_etcd_init_peer;
@@ -203,7 +209,13 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
         return NGX_ERROR;
     }
 
+    ngx_etcd_peer_head_set(&pd->pick,
+                           (ngx_stream_upstream_rr_peers_t *) us->peer.data,
+                           escf->none);
+    ngx_etcd_peer_owner(pc, s);
+
     pc->notify = ngx_stream_etcd_notify_peer;
+    ngx_etcd_peer_notify(pc, NGX_STREAM_UPSTREAM_NOTIFY_CONNECT);
 
     if (ngx_etcd_pick_tell(&pd->pick, ngx_stream_etcd_close, s) != NGX_OK) {
         return NGX_ERROR;
