@@ -23,7 +23,7 @@ use constant {
     STALLED => 0.03,
 };
 
-Nginx::has_sticky()
+Nginx::has_sticky() || Nginx::is_angie()
     or plan(skip_all => 'this nginx does not tell of headers');
 
 my $stall = Stall->watch();

@@ -87,6 +87,10 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
 
+        location /status {
+            etcd_status;
+        }
+
         location /members {
             proxy_pass http://members;
         }
@@ -211,9 +215,14 @@ sub answered {
 
 ok(wait_for(sub { $nginx->get('/gated')->{status} == 200 }, 20), 'it leads');
 
-for my $path (qw(members ewma waited)) {
-    ok(wait_for(sub { (asked("/$path", 2))[1] eq 'a=1 b=1' }, 20),
-       "$path: both are there");
+for my $name (qw(members ewma cookies cookies_zone)) {
+    ok(wait_for(sub { keys %{ $nginx->upstream($name)->members } == 2 }, 20),
+       "$name: both are there");
+}
+
+for my $name (qw(members routes routes_zone)) {
+    ok(wait_for(sub { keys %{ $nginx->stream($name)->members } == 2 }, 20),
+       "stream: $name: both are there");
 }
 
 answered($_) for map { "/$_" } qw(members servers gated locked both waited
@@ -229,7 +238,8 @@ for my $path (map { "/$_" } qw(members ewma servers gated locked both waited
     my ($bodies, $requests) = asked($path, 4);
 
     is($bodies, 'b=4', "$path: all are answered by the other one");
-    like($requests, qr/^a=[1-4] b=4$/, "$path: after a try");
+    like($requests, $path eq '/ewma' ? qr/^a=\d b=4$/ : qr/^a=[1-4] b=4$/,
+         "$path: after a try");
 }
 
 $backends[0]->set(status => 200);

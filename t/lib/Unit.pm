@@ -89,7 +89,7 @@ sub unit {
 
     Test::More::ok($ok, "run: $commands[0]") or Test::More::diag($output);
 
-    return map { /^(\w+): ?(.*)$/ && $1 !~ /^(?:nginx|sync)$/
+    return map { /^(\w+): ?(.*)$/ && $1 !~ /^(?:nginx|angie|sync)$/
                  ? [split(' ', $2)] : () } split(/\n/, $output);
 }
 
