@@ -161,6 +161,15 @@ test_table_tries(ngx_pool_t *pool)
         pc.log = pool->log;
         pc.tries = 1;
 
+        /* picked early, and never used: it has no connection afterwards */
+
+        (void) ngx_etcd_pick_init(&pick, &test_world.table, &test_world.name,
+                                  own);
+        pick.key = key;
+        tap_check(ngx_etcd_pick_early(&pc, &pick) == NGX_OK);
+        tap_check(pc.sockaddr == NULL);
+        ngx_etcd_pick_done(&pick);
+
         n = ngx_etcd_pick_init(&pick, &test_world.table, &test_world.name,
                                own);
         tap_check(n == 5);
