@@ -263,6 +263,15 @@ ngx_etcd_grpc_end(ngx_etcd_grpc_call_t *call)
 
 
 void
+ngx_etcd_grpc_hold(ngx_etcd_grpc_call_t *call, ngx_uint_t hold)
+{
+    if (call->stream != NULL) {
+        ngx_etcd_http2_stream_hold(&call->stream->http2, hold);
+    }
+}
+
+
+void
 ngx_etcd_grpc_cancel(ngx_etcd_grpc_call_t *call)
 {
     ngx_etcd_grpc_stream_t  *stream;

@@ -40,6 +40,12 @@ ngx_int_t ngx_etcd_grpc_send(ngx_etcd_grpc_call_t *call,
 void ngx_etcd_grpc_end(ngx_etcd_grpc_call_t *call);
 
 /*
+ * While a call is held, the peer soon stops to send messages; those that are
+ * under way are still delivered.  Has no effect on an ended call.
+ */
+void ngx_etcd_grpc_hold(ngx_etcd_grpc_call_t *call, ngx_uint_t hold);
+
+/*
  * Ends the call with RST_STREAM(CANCEL).  done() is not called, and the
  * transport does not access the call afterwards.  Has no effect on an ended
  * call.

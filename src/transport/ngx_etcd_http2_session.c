@@ -15,7 +15,6 @@
 #include <ngx_etcd_secret.h>
 
 
-#define NGX_ETCD_HTTP2_STREAM_WINDOW      (4 * 1024 * 1024)
 #define NGX_ETCD_HTTP2_CONNECTION_WINDOW  (16 * 1024 * 1024)
 #define NGX_ETCD_HTTP2_MAX_STREAMS        100
 

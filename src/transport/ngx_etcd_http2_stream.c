@@ -77,6 +77,30 @@ ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream)
 
 
 void
+ngx_etcd_http2_stream_hold(ngx_etcd_http2_stream_t *stream, ngx_uint_t hold)
+{
+    ngx_etcd_http2_t  *h2;
+
+    h2 = stream->h2;
+
+    if (stream->remote_ended || h2->state == ngx_etcd_http2_closed) {
+        return;
+    }
+
+    /*
+     * A window of 0 takes back nothing that the peer was granted: nghttp2 sends
+     * no WINDOW_UPDATE.  Without memory for one the stream stands still.
+     */
+    (void) nghttp2_session_set_local_window_size(h2->session,
+                                         NGHTTP2_FLAG_NONE, stream->id,
+                                         hold ? 0
+                                              : NGX_ETCD_HTTP2_STREAM_WINDOW);
+
+    ngx_etcd_http2_state_post(h2);
+}
+
+
+void
 ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
 {
     int32_t            left;

@@ -17,7 +17,8 @@
 
 
 /* limit of one header block, counted as in RFC 9113, section 6.5.2 */
-#define NGX_ETCD_HTTP2_HEADERS_SIZE  65536
+#define NGX_ETCD_HTTP2_HEADERS_SIZE   65536
+#define NGX_ETCD_HTTP2_STREAM_WINDOW  (4 * 1024 * 1024)
 
 
 typedef struct ngx_etcd_http2_stream_s  ngx_etcd_http2_stream_t;
@@ -89,6 +90,13 @@ ngx_int_t ngx_etcd_http2_stream_open(ngx_etcd_http2_t *h2,
 
 /* Makes read() be called again after NGX_AGAIN. */
 void ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream);
+
+/*
+ * Holds the stream: the peer may send what is left of the stream's window, and
+ * goes on with the rest when the stream is no longer held.
+ */
+void ngx_etcd_http2_stream_hold(ngx_etcd_http2_stream_t *stream,
+    ngx_uint_t hold);
 
 /* Has no effect on a stream that both sides have ended: closed() follows. */
 void ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream,

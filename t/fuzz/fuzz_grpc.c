@@ -219,6 +219,12 @@ ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream)
 
 
 void
+ngx_etcd_http2_stream_hold(ngx_etcd_http2_stream_t *stream, ngx_uint_t hold)
+{
+}
+
+
+void
 ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
 {
 }

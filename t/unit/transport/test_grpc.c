@@ -8,9 +8,15 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_http2_stream.h>
 #include <ngx_etcd_version.h>
 #include "test_peer.h"
 
+
+/* messages that are more than two windows, and bytes of each */
+
+#define TEST_GRPC_HELD  140
+#define TEST_GRPC_PART  65536
 
 #define TEST_GRPC_REQUEST                                                     \
     ":method: POST;:scheme: http;:path: /etcdserverpb.KV/Range;"              \
@@ -147,6 +153,51 @@ test_grpc_streaming(ngx_pool_t *pool)
 }
 
 
+/* The peer of a call that is held sends a window, and the rest when not. */
+
+static void
+test_grpc_hold(ngx_pool_t *pool)
+{
+    u_char       *p;
+    ngx_str_t     body;
+    ngx_uint_t    i;
+    test_call_t  *call;
+
+    tap_expect(test_peer_ready(pool) == NGX_OK);
+
+    call = test_call_start(pool, 0);
+    tap_expect(call != NULL);
+
+    /* a field that is unknown; a length of 4 bytes */
+
+    body.len = TEST_GRPC_HELD * (TEST_GRPC_PART + 10);
+    body.data = calloc(1, body.len);
+
+    if (body.data == NULL) {
+        abort();
+    }
+
+    for (p = body.data, i = 0; i < TEST_GRPC_HELD; i++) {
+        p = ngx_cpymem(p, "\0\0\1\0\5\x7a\x80\x80\x84\0", 10);
+        p += TEST_GRPC_PART;
+    }
+
+    ngx_etcd_grpc_hold(&call->call, 1);
+    test_peer_answer(TEST_OK, &body, NULL);
+
+    i = test_peer.answered;
+    ngx_etcd_grpc_hold(&call->call, 0);
+    test_peer_run();
+
+    free(body.data);
+
+    tap_expect(i == NGX_ETCD_HTTP2_STREAM_WINDOW);
+    tap_expect(call->messages == TEST_GRPC_HELD && call->done == 1);
+
+    ngx_etcd_grpc_hold(&call->call, 1);
+}
+
+
 static void
 test_grpc_deadline(ngx_pool_t *pool)
 {
@@ -265,6 +316,7 @@ ngx_etcd_tap_test_t  test_grpc[] = {
     { "gRPC: grpc-timeout", test_grpc_timeout },
     { "gRPC: metadata", test_grpc_metadata },
     { "gRPC: messages of a stream", test_grpc_streaming },
+    { "gRPC: held", test_grpc_hold },
     { "gRPC: deadline", test_grpc_deadline },
     { "gRPC: calls that are not sent", test_grpc_unprocessed },
     { "gRPC: RST_STREAM", test_grpc_reset },
