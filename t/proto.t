@@ -30,13 +30,15 @@ my %ours_is = map { $_ => ['bytes', 'string'] } qw(
 $ours_is{$_} = ['repeated bytes', 'repeated string']
     for qw(Member.peerURLs Member.clientURLs StatusResponse.errors);
 
-# and events are unpacked one by one
+# and events, and keys of a stream, are unpacked one by one
 
 $ours_is{'WatchResponse.events'} = ['repeated bytes', 'repeated Event'];
+$ours_is{'NestedRangeResponse.kvs'} = ['repeated bytes', 'repeated KeyValue'];
 
 # of later versions than the files that are installed
 
 my %newer = map { $_ => 1 } qw(MemberListRequest.linearizable
+                               RangeStreamResponse.range_response
                                StatusResponse.dbSizeQuota);
 
 
@@ -163,8 +165,9 @@ SKIP: {
 
     # the answers to a nested Txn: theirs nest without end
 
-    my %theirs_is = (NestedTxnResponse => 'TxnResponse',
-                     NestedResponseOp  => 'ResponseOp');
+    my %theirs_is = (NestedTxnResponse   => 'TxnResponse',
+                     NestedResponseOp    => 'ResponseOp',
+                     NestedRangeResponse => 'RangeResponse');
 
     for my $name (sort keys %$ours) {
         next if $newer{$name} && !$theirs->{$name};

@@ -602,5 +602,6 @@ ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
     }
 
     channel->state = state;
+    channel->connection += (state == NGX_ETCD_CHANNEL_READY);
     channel->cluster->changed(channel->cluster->data);
 }

@@ -8,25 +8,30 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_list.h>
-
-
-/* "more" without keys: the next page would have to begin with the same key */
-
-#define ngx_etcd_list_more(response)                                          \
-    ((response)->more && (response)->n_kvs != 0)
+#include <ngx_etcd_message.h>
 
 
 static void ngx_etcd_list_drop(ngx_etcd_list_t *list);
-static void ngx_etcd_list_free(ngx_etcd_list_page_t *page);
 static void ngx_etcd_list_ask(ngx_etcd_list_t *list);
 static void ngx_etcd_list_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool);
+static void ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
+    Etcd__NestedRangeResponse *response, ngx_pool_t *pool);
+static void ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_list_add(ngx_etcd_list_t *list,
+    ngx_etcd_list_page_t *page);
 static void ngx_etcd_list_turn(ngx_etcd_list_t *list);
+static void ngx_etcd_list_begin(ngx_etcd_list_t *list);
 static void ngx_etcd_list_work(ngx_event_t *ev);
+static ngx_int_t ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n);
+static ngx_int_t ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t n,
+    Etcd__KeyValue **kvs, ngx_pool_t *pool);
+static void ngx_etcd_list_go_on(ngx_etcd_list_t *list);
 static void ngx_etcd_list_unusable(ngx_etcd_list_t *list);
 static ngx_int_t ngx_etcd_list_advance(ngx_etcd_list_t *list,
-    Etcd__RangeResponse *response);
+    Etcd__KeyValue *last);
 static void ngx_etcd_list_failed(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_list_end(ngx_etcd_list_t *list,
@@ -39,6 +44,7 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
     list->running = 1;
     list->begun = 0;
     list->revision = list->pinned;
+    list->connection = 0;
 
     if (list->limit == 0) {
         list->limit = NGX_ETCD_LIST_PAGE;
@@ -47,6 +53,13 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
     list->range.cluster = list->cluster;
     list->range.done = ngx_etcd_list_answer;
     list->range.data = list;
+
+    list->stream.cluster = list->cluster;
+    list->stream.chunk = ngx_etcd_list_chunk;
+    list->stream.done = ngx_etcd_list_streamed;
+    list->stream.data = list;
+
+    ngx_queue_init(&list->pages);
 
     list->work.handler = ngx_etcd_list_work;
     list->work.data = list;
@@ -66,6 +79,7 @@ ngx_etcd_list_cancel(ngx_etcd_list_t *list)
     list->running = 0;
 
     ngx_etcd_range_cancel(&list->range);
+    ngx_etcd_list_stream_cancel(&list->stream);
     ngx_etcd_list_drop(list);
 }
 
@@ -75,12 +89,25 @@ ngx_etcd_list_cancel(ngx_etcd_list_t *list)
 static void
 ngx_etcd_list_drop(ngx_etcd_list_t *list)
 {
+    ngx_queue_t           *q;
+    ngx_etcd_list_page_t  *page;
+
     if (list->work.posted) {
         ngx_delete_posted_event(&list->work);
     }
 
-    ngx_etcd_list_free(&list->page);
-    ngx_etcd_list_free(&list->ahead);
+    if (list->page != NULL) {
+        ngx_destroy_pool(list->page->pool);
+        list->page = NULL;
+    }
+
+    while (!ngx_queue_empty(&list->pages)) {
+        q = ngx_queue_head(&list->pages);
+        ngx_queue_remove(q);
+
+        page = ngx_queue_data(q, ngx_etcd_list_page_t, queue);
+        ngx_destroy_pool(page->pool);
+    }
 
     if (list->next != NULL) {
         ngx_free(list->next);
@@ -90,19 +117,14 @@ ngx_etcd_list_drop(ngx_etcd_list_t *list)
 
 
 static void
-ngx_etcd_list_free(ngx_etcd_list_page_t *page)
-{
-    if (page->response != NULL) {
-        page->response = NULL;
-        ngx_destroy_pool(page->pool);
-    }
-}
-
-
-static void
 ngx_etcd_list_ask(ngx_etcd_list_t *list)
 {
+    ngx_uint_t           connection;
     Etcd__RangeRequest  *request;
+
+    connection = list->connection;
+    list->connection = 0;
+    list->asking = 1;
 
     request = &list->range.request;
 
@@ -112,7 +134,6 @@ ngx_etcd_list_ask(ngx_etcd_list_t *list)
     request->key.len = list->key.len;
     request->range_end.data = list->range_end.data;
     request->range_end.len = list->range_end.len;
-    request->limit = list->limit;
     request->revision = list->revision;
     request->serializable = list->serializable;
     request->keys_only = list->keys_only;
@@ -122,6 +143,14 @@ ngx_etcd_list_ask(ngx_etcd_list_t *list)
         request->key.len = *(size_t *) list->next;
     }
 
+    if (ngx_etcd_list_stream_start(&list->stream, request, connection)
+        == NGX_OK)
+    {
+        return;
+    }
+
+    request->limit = list->limit;
+
     ngx_etcd_range_start(&list->range);
 }
 
@@ -130,62 +159,153 @@ static void
 ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
     ngx_str_t *text, Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
-    ngx_etcd_list_t  *list;
+    ngx_etcd_list_t       *list;
+    ngx_etcd_list_page_t  *page;
 
     list = range->data;
+    list->asking = 0;
 
     if (status != NGX_ETCD_GRPC_OK) {
         ngx_etcd_list_failed(list, status, text);
         return;
     }
 
-    if (list->page.response != NULL) {
-        list->ahead.response = response;
-        list->ahead.pool = pool;
-        return;
-    }
+    list->connection = range->unary.connection;
 
-    list->page.response = response;
-    list->page.pool = pool;
+    /* one may be passed on, and no other waits */
 
-    ngx_etcd_list_turn(list);
+    page = &list->own[list->page == &list->own[0]];
+
+    page->pool = pool;
+    page->n = response->n_kvs;
+    page->kvs = response->kvs;
+    page->packed = NULL;
+    page->revision = (response->header != NULL) ? response->header->revision
+                                                : 0;
+
+    /* without keys, the next page would have to begin with the same key */
+
+    page->more = (response->more && response->n_kvs != 0);
+
+    ngx_etcd_list_add(list, page);
 }
 
 
-/* Begins to pass on list->page. */
-
 static void
-ngx_etcd_list_turn(ngx_etcd_list_t *list)
+ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
+    Etcd__NestedRangeResponse *response, ngx_pool_t *pool)
 {
-    Etcd__RangeResponse  *response;
+    ngx_etcd_list_t       *list;
+    ngx_etcd_list_page_t  *page;
 
-    response = list->page.response;
+    list = stream->data;
 
-    if (!list->begun) {
-        list->begun = 1;
-        list->history = list->cluster->history;
+    page = ngx_pcalloc(pool, sizeof(ngx_etcd_list_page_t));
 
-        if (list->pinned == 0) {
-            list->revision = (response->header != NULL)
-                             ? response->header->revision : 0;
-        }
-
-        list->begin(list);
-    }
-
-    if (list->revision <= 0
-        || (ngx_etcd_list_more(response)
-            && ngx_etcd_list_advance(list, response) != NGX_OK))
-    {
+    if (page == NULL) {
+        ngx_destroy_pool(pool);
         ngx_etcd_list_unusable(list);
         return;
     }
 
-    if (ngx_etcd_list_more(response)) {
-        ngx_etcd_list_ask(list);
+    page->pool = pool;
+    page->n = response->n_kvs;
+    page->packed = response->kvs;
+
+    ngx_etcd_list_stream_hold(stream, list->page != NULL);
+
+    ngx_etcd_list_add(list, page);
+}
+
+
+/* The keys that came are passed on before the next page is requested. */
+
+static void
+ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t        level;
+    ngx_etcd_list_t  *list;
+
+    list = stream->data;
+
+    list->asking = 0;
+    list->more = (status != NGX_ETCD_GRPC_OK);
+
+    if (list->more) {
+        level = (status == NGX_ETCD_GRPC_UNIMPLEMENTED) ? NGX_LOG_DEBUG
+                                                        : NGX_LOG_INFO;
+
+        ngx_log_error(level, list->cluster->log, 0,
+                      "etcd cluster \"%V\": list goes on in pages: %s: %V",
+                      &list->cluster->conf->name,
+                      ngx_etcd_grpc_status_name(status), text);
     }
 
+    if (list->page == NULL) {
+        ngx_etcd_list_go_on(list);
+
+    } else if (list->more
+               && list->page->packed == NULL
+               && ngx_queue_empty(&list->pages))
+    {
+        /* no chunk came: the next key is known */
+
+        ngx_etcd_list_ask(list);
+    }
+}
+
+
+static void
+ngx_etcd_list_add(ngx_etcd_list_t *list, ngx_etcd_list_page_t *page)
+{
+    ngx_queue_insert_tail(&list->pages, &page->queue);
+
+    if (list->page == NULL) {
+        ngx_etcd_list_turn(list);
+    }
+}
+
+
+/* Begins to pass on the next page. */
+
+static void
+ngx_etcd_list_turn(ngx_etcd_list_t *list)
+{
+    ngx_queue_t           *q;
+    ngx_etcd_list_page_t  *page;
+
+    q = ngx_queue_head(&list->pages);
+    ngx_queue_remove(q);
+
+    page = ngx_queue_data(q, ngx_etcd_list_page_t, queue);
+
+    list->page = page;
     list->taken = 0;
+
+    ngx_etcd_list_stream_hold(&list->stream, !ngx_queue_empty(&list->pages));
+
+    if (!list->begun) {
+        ngx_etcd_list_begin(list);
+    }
+
+    if (list->revision <= 0) {
+        ngx_etcd_list_unusable(list);
+        return;
+    }
+
+    if (page->packed == NULL) {
+        list->more = page->more;
+    }
+
+    if (page->more) {
+        if (ngx_etcd_list_advance(list, page->kvs[page->n - 1]) != NGX_OK) {
+            ngx_etcd_list_unusable(list);
+            return;
+        }
+
+        ngx_etcd_list_ask(list);
+    }
 
     /* the request for the next page is sent before the keys are passed on */
 
@@ -194,47 +314,136 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
 
 
 static void
+ngx_etcd_list_begin(ngx_etcd_list_t *list)
+{
+    list->begun = 1;
+    list->history = list->cluster->history;
+
+    if (list->pinned == 0) {
+        list->revision = list->page->revision;
+    }
+
+    list->begin(list);
+}
+
+
+static void
 ngx_etcd_list_work(ngx_event_t *ev)
 {
-    size_t                n;
-    ngx_str_t             text;
-    ngx_uint_t            more;
-    ngx_etcd_list_t      *list;
-    Etcd__RangeResponse  *response;
+    size_t                 n;
+    ngx_etcd_list_t       *list;
+    ngx_etcd_list_page_t  *page;
 
     list = ev->data;
-    response = list->page.response;
+    page = list->page;
 
-    n = ngx_min(response->n_kvs - list->taken, NGX_ETCD_LIST_PIECE);
+    n = ngx_min(page->n - list->taken, NGX_ETCD_LIST_PIECE);
 
-    if (list->keys(list, response->kvs + list->taken, n) != NGX_OK) {
+    if (ngx_etcd_list_piece(list, n) != NGX_OK) {
         ngx_etcd_list_unusable(list);
         return;
     }
 
     list->taken += n;
 
-    if (list->taken < response->n_kvs) {
+    if (list->taken < page->n) {
         ngx_post_event(&list->work, &ngx_posted_next_events);
         return;
     }
 
-    more = ngx_etcd_list_more(response);
+    list->page = NULL;
+    ngx_destroy_pool(page->pool);
 
-    ngx_etcd_list_free(&list->page);
+    if (ngx_queue_empty(&list->pages)) {
+        ngx_etcd_list_go_on(list);
 
-    if (!more) {
-        ngx_str_null(&text);
-        ngx_etcd_list_end(list, NGX_ETCD_GRPC_OK, &text);
+    } else {
+        ngx_etcd_list_turn(list);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n)
+{
+    ngx_int_t              rc;
+    ngx_pool_t            *pool;
+    Etcd__KeyValue        *kvs[NGX_ETCD_LIST_PIECE];
+    ngx_etcd_list_page_t  *page;
+
+    page = list->page;
+
+    if (page->packed == NULL) {
+        return list->keys(list, page->kvs + list->taken, n);
+    }
+
+    pool = ngx_create_pool(NGX_ETCD_LIST_POOL, list->cluster->log);
+    if (pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_list_unpack(list, n, kvs, pool);
+
+    if (rc == NGX_OK) {
+        rc = list->keys(list, kvs, n);
+    }
+
+    ngx_destroy_pool(pool);
+
+    return rc;
+}
+
+
+/*
+ * A stream may end after each chunk: the list then goes on after the last key
+ * that was unpacked, which keys() may change.
+ */
+
+static ngx_int_t
+ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t n, Etcd__KeyValue **kvs,
+    ngx_pool_t *pool)
+{
+    size_t                i;
+    ngx_uint_t            exceeded;
+    ProtobufCBinaryData  *packed;
+
+    packed = list->page->packed + list->taken;
+
+    for (i = 0; i < n; i++) {
+        kvs[i] = (Etcd__KeyValue *) ngx_etcd_message_unpack(
+                                     &etcd__key_value__descriptor, pool,
+                                     packed[i].data, packed[i].len, &exceeded);
+        if (kvs[i] == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (list->taken + n < list->page->n || n == 0) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_list_advance(list, kvs[n - 1]);
+}
+
+
+/* No page is left to pass on. */
+
+static void
+ngx_etcd_list_go_on(ngx_etcd_list_t *list)
+{
+    ngx_str_t  text;
+
+    if (list->asking) {
         return;
     }
 
-    if (list->ahead.response != NULL) {
-        list->page = list->ahead;
-        list->ahead.response = NULL;
-
-        ngx_etcd_list_turn(list);
+    if (list->more) {
+        ngx_etcd_list_ask(list);
+        return;
     }
+
+    ngx_str_null(&text);
+    ngx_etcd_list_end(list, NGX_ETCD_GRPC_OK, &text);
 }
 
 
@@ -244,6 +453,7 @@ ngx_etcd_list_unusable(ngx_etcd_list_t *list)
     ngx_str_t  text = ngx_string("the response could not be used");
 
     ngx_etcd_range_cancel(&list->range);
+    ngx_etcd_list_stream_cancel(&list->stream);
     ngx_etcd_list_end(list, NGX_ETCD_GRPC_INTERNAL, &text);
 }
 
@@ -251,21 +461,21 @@ ngx_etcd_list_unusable(ngx_etcd_list_t *list)
 /* the next page starts at the last key of this page and a zero byte */
 
 static ngx_int_t
-ngx_etcd_list_advance(ngx_etcd_list_t *list, Etcd__RangeResponse *response)
+ngx_etcd_list_advance(ngx_etcd_list_t *list, Etcd__KeyValue *last)
 {
-    u_char               *next;
-    ProtobufCBinaryData  *last;
+    size_t   len;
+    u_char  *next;
 
-    last = &response->kvs[response->n_kvs - 1]->key;
+    len = last->key.len;
 
-    next = ngx_alloc(sizeof(size_t) + last->len + 1, list->cluster->log);
+    next = ngx_alloc(sizeof(size_t) + len + 1, list->cluster->log);
     if (next == NULL) {
         return NGX_ERROR;
     }
 
-    *(size_t *) next = last->len + 1;
-    ngx_memcpy(next + sizeof(size_t), last->data, last->len);
-    next[sizeof(size_t) + last->len] = '\0';
+    *(size_t *) next = len + 1;
+    ngx_memcpy(next + sizeof(size_t), last->key.data, len);
+    next[sizeof(size_t) + len] = '\0';
 
     if (list->next != NULL) {
         ngx_free(list->next);

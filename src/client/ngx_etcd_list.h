@@ -3,7 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * A list of all keys in a range (Range of etcd's v3 API, KV), read in pages at
- * one revision.
+ * one revision.  After a first page, RangeStream brings the rest where etcd has
+ * it (ngx_etcd_list_stream.h): each chunk is handled as another page.
  */
 
 
@@ -14,12 +15,14 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_list_stream.h>
 #include <ngx_etcd_range.h>
 
 
 #define NGX_ETCD_LIST_PAGE   8192       /* keys, reduced after an oversize or
                                            late answer */
 #define NGX_ETCD_LIST_PIECE  128        /* keys passed to keys() at a time */
+#define NGX_ETCD_LIST_POOL   16384      /* of a piece that is unpacked */
 
 
 typedef struct ngx_etcd_list_s   ngx_etcd_list_t;
@@ -32,8 +35,13 @@ typedef struct ngx_etcd_list_s   ngx_etcd_list_t;
  */
 
 typedef struct {
-    Etcd__RangeResponse         *response;     /* NULL: none */
+    ngx_queue_t                  queue;
     ngx_pool_t                  *pool;
+    size_t                       n;            /* keys */
+    Etcd__KeyValue             **kvs;
+    ProtobufCBinaryData         *packed;       /* of a chunk, in place of kvs */
+    int64_t                      revision;     /* of the header */
+    unsigned                     more:1;
 } ngx_etcd_list_page_t;
 
 
@@ -71,16 +79,21 @@ struct ngx_etcd_list_s {
     /* private */
 
     ngx_etcd_range_t             range;
+    ngx_etcd_list_stream_t       stream;
     int64_t                      revision;
     u_char                      *next;        /* first key of the next page */
-    ngx_etcd_list_page_t         page;        /* being passed on */
-    ngx_etcd_list_page_t         ahead;       /* the next one, if it came */
+    ngx_etcd_list_page_t         own[2];      /* of Range, and not chunks */
+    ngx_etcd_list_page_t        *page;        /* being passed on */
+    ngx_queue_t                  pages;       /* the next ones that came */
     size_t                       taken;       /* keys passed on */
+    ngx_uint_t                   connection;  /* has answered the last page */
     ngx_uint_t                   history;     /* the cluster's, of the first
                                                  page */
     ngx_event_t                  work;
     unsigned                     running:1;
     unsigned                     begun:1;
+    unsigned                     asking:1;    /* a page, or a stream */
+    unsigned                     more:1;      /* after the pages that came */
 };
 
 

@@ -188,6 +188,7 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     unary->started = ngx_current_msec;
     unary->last = ngx_etcd_clock();
     unary->mark = ngx_etcd_history_mark(unary->cluster);
+    unary->connection = unary->cluster->reads->connection;
 
     if (unary->first == 0) {
         unary->first = unary->last;
@@ -651,6 +652,7 @@ ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
     unary->pool = hedge->pool;
     unary->last = hedge->sent;
     unary->mark = hedge->mark;
+    unary->connection = 0;
 
     hedge->message = NULL;
     hedge->pool = NULL;

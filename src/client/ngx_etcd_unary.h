@@ -102,6 +102,12 @@ struct ngx_etcd_unary_s {
     uint64_t                            first;    /* ngx_etcd_clock() */
     uint64_t                            last;
 
+    /*
+     * valid in done(): the reads channel's connection that the last attempt was
+     * sent on; 0: a copy was answered
+     */
+    ngx_uint_t                          connection;
+
     /* valid in done(): for ngx_etcd_history_check() of a linearizable answer */
     ngx_etcd_history_mark_t             mark;
 

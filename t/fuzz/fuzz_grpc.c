@@ -49,7 +49,9 @@ static const ProtobufCMessageDescriptor  *fuzz_responses[] = {
     &etcd__put_response__descriptor,
     &etcd__status_response__descriptor,
     &etcd__txn_response__descriptor,
-    &etcd__event__descriptor
+    &etcd__event__descriptor,
+    &etcd__range_stream_response__descriptor,
+    &etcd__key_value__descriptor
 };
 
 

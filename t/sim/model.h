@@ -119,6 +119,7 @@ typedef struct {
     ngx_uint_t                nmembers;
 
     ngx_str_t                 denied;       /* a prefix; empty: nothing */
+    ngx_uint_t                list_chunk;   /* keys; 0: no RangeStream */
 } model_t;
 
 
@@ -216,6 +217,13 @@ typedef struct {
 /* one unary call at a member, done now */
 void model_call(model_member_t *member, char *method, u_char *data, size_t len,
     model_answer_t *answer);
+
+/*
+ * one chunk of RangeStream; 1: the request is now that for the next one.  The
+ * revision is 0 at first.
+ */
+ngx_uint_t model_call_list(model_member_t *member, u_char **data, size_t *len,
+    int64_t *revision, model_answer_t *answer);
 
 /* one message of a LeaseKeepAlive stream; 0: there is no answer */
 ngx_uint_t model_keep_alive(model_member_t *member, u_char *data, size_t len,

@@ -110,12 +110,80 @@ model_call(model_member_t *member, char *method, u_char *data, size_t len,
 
 
 ngx_uint_t
+model_call_list(model_member_t *member, u_char **data, size_t *len,
+    int64_t *revision, model_answer_t *answer)
+{
+    ngx_uint_t                  more;
+    Etcd__KeyValue             *last;
+    Etcd__RangeRequest         *request;
+    ProtobufCBinaryData        *packed;
+    Etcd__NestedRangeResponse  *range;
+    Etcd__RangeStreamResponse   stream;
+
+    if (model.list_chunk == 0) {
+        model_refuse(answer, NGX_ETCD_GRPC_UNIMPLEMENTED, "unknown method");
+        return 0;
+    }
+
+    request = model_unpack(etcd__range_request, *data, *len);
+    request->limit = model.list_chunk;
+
+    model_call_range(member, request, answer);
+
+    if (answer->status != NGX_ETCD_GRPC_OK) {
+        protobuf_c_message_free_unpacked(&request->base, NULL);
+        return 0;
+    }
+
+    range = model_unpack(etcd__nested_range_response, answer->data,
+                         answer->len);
+    more = range->more;
+
+    if (*revision == 0) {
+        *revision = range->header->revision;
+    }
+
+    range->header->revision = *revision;
+
+    if (more) {
+        packed = &range->kvs[range->n_kvs - 1];
+        last = model_unpack(etcd__key_value, packed->data, packed->len);
+
+        free(request->key.data);
+        request->key.len = last->key.len + 1;
+        request->key.data = calloc(1, request->key.len);
+        ngx_memcpy(request->key.data, last->key.data, last->key.len);
+
+        *len = protobuf_c_message_get_packed_size(&request->base);
+        *data = sim_alloc(*len);
+        (void) protobuf_c_message_pack(&request->base, *data);
+
+        protobuf_c_message_free_unpacked(&last->base, NULL);
+        protobuf_c_message_free_unpacked(&range->header->base, NULL);
+        range->header = NULL;
+        range->more = 0;
+    }
+
+    etcd__range_stream_response__init(&stream);
+    stream.range_response = range;
+    model_answer(answer, &stream.base);
+
+    protobuf_c_message_free_unpacked(&range->base, NULL);
+    protobuf_c_message_free_unpacked(&request->base, NULL);
+
+    return more;
+}
+
+
+ngx_uint_t
 model_is_local(char *method, u_char *data, size_t len)
 {
     ngx_uint_t           local;
     Etcd__RangeRequest  *request;
 
-    if (ngx_strcmp(method, "/etcdserverpb.KV/Range") != 0) {
+    if (ngx_strcmp(method, "/etcdserverpb.KV/Range") != 0
+        && ngx_strcmp(method, "/etcdserverpb.KV/RangeStream") != 0)
+    {
         return 0;
     }
 

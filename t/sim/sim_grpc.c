@@ -16,6 +16,7 @@ static void sim_call_detach(ngx_etcd_grpc_stream_t *stream);
 static void sim_call_reset(sim_event_t *ev);
 static void sim_call_arrived(sim_event_t *ev);
 static void sim_call_unary(sim_message_t *message);
+static void sim_call_list(sim_message_t *message);
 static ngx_uint_t sim_call_refused(sim_message_t *message);
 static ngx_uint_t sim_call_waits(sim_message_t *message);
 static void sim_call_streamed(sim_message_t *message);
@@ -89,6 +90,10 @@ ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
         stream->kind = SIM_CALL_KEEP;
     }
 
+    if (ngx_strcmp(call->method, "/etcdserverpb.KV/RangeStream") == 0) {
+        stream->kind = SIM_CALL_LIST;
+    }
+
     stream->deadline.handler = sim_call_deadline;
     stream->deadline.data = stream;
     stream->deadline.log = &sim.log;
@@ -142,6 +147,13 @@ void
 ngx_etcd_grpc_end(ngx_etcd_grpc_call_t *call)
 {
     /* calls with one message are known */
+}
+
+
+void
+ngx_etcd_grpc_hold(ngx_etcd_grpc_call_t *call, ngx_uint_t hold)
+{
+    /* all that is sent fits into a window */
 }
 
 
@@ -239,7 +251,7 @@ sim_call_arrived(sim_event_t *ev)
         return;
     }
 
-    if (stream->kind == SIM_CALL_UNARY) {
+    if (stream->kind == SIM_CALL_UNARY || stream->kind == SIM_CALL_LIST) {
         if (!message->left) {
             message->left = 1;
             message->lucky = 1;
@@ -275,6 +287,11 @@ sim_call_unary(sim_message_t *message)
         || sim_call_refused(message)
         || (!local && sim_call_waits(message)))
     {
+        return;
+    }
+
+    if (stream->kind == SIM_CALL_LIST) {
+        sim_call_list(message);
         return;
     }
 
@@ -314,6 +331,39 @@ sim_call_unary(sim_message_t *message)
 
     sim_call_answer(stream, answer.data, answer.len, 1, answer.status,
                     answer.text, time);
+}
+
+
+/* Each chunk is what the member has when it comes to that. */
+
+static void
+sim_call_list(sim_message_t *message)
+{
+    ngx_uint_t               more;
+    uint64_t                 time;
+    model_answer_t           answer;
+    model_member_t          *member;
+    ngx_etcd_grpc_stream_t  *stream;
+
+    stream = message->stream;
+    member = stream->h2->member;
+
+    more = model_call_list(member, &message->data, &message->len,
+                           &message->revision, &answer);
+
+    sim_trace("etcd: a chunk of %s at member %ui: %s %s",
+              stream->h2->proc->name, member->index,
+              ngx_etcd_grpc_status_name(answer.status), answer.text);
+
+    time = member->apply.index ? ngx_max(sim.now, member->apply.time)
+                               : sim.now;
+
+    sim_call_answer(stream, answer.data, answer.len, !more, answer.status,
+                    answer.text, time);
+
+    if (more && !stream->h2->broken && !stream->over) {
+        sim_add(&message->event, time + 1 + sim_net_work());
+    }
 }
 
 

@@ -164,6 +164,12 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
 
     ngx_etcd_mirror_init(mirror, &sim.log);
 
+    /* lists of several pages, without another random number */
+
+    if (sim.seed % 5 < 2) {
+        mirror->watch.reader.limit = 2;
+    }
+
     if (ngx_etcd_mirror_start(mirror, all->stream) != NGX_OK) {
         abort();
     }

@@ -20,6 +20,7 @@
 
 typedef enum {
     SIM_CALL_UNARY = 0,
+    SIM_CALL_LIST,
     SIM_CALL_WATCH,
     SIM_CALL_KEEP
 } sim_call_e;
@@ -87,6 +88,7 @@ typedef struct {
                                                breaks meanwhile */
     ngx_uint_t                late;         /* it has waited already */
     ngx_uint_t                left;         /* the server */
+    int64_t                   revision;     /* of the first chunk of a list */
     ngx_uint_t                last;
     ngx_etcd_grpc_status_e    status;
     char                     *text;

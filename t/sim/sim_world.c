@@ -87,6 +87,7 @@ sim_world_init(void)
               sim.end / SIM_SECOND);
 
     model_init(1 + sim_below(SIM_MEMBERS));
+    model.list_chunk = (sim.seed % 2) ? 0 : 3;
     sim_net_init();
 
     sim_world_conf();

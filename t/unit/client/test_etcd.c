@@ -284,6 +284,13 @@ ngx_etcd_grpc_end(ngx_etcd_grpc_call_t *call)
 }
 
 
+void
+ngx_etcd_grpc_hold(ngx_etcd_grpc_call_t *call, ngx_uint_t hold)
+{
+    call->stream->held = hold;
+}
+
+
 static void
 test_etcd_drop(ngx_etcd_grpc_stream_t *stream)
 {
@@ -458,6 +465,42 @@ test_etcd_answer(ngx_etcd_grpc_stream_t *stream, ProtobufCMessage *response)
         stream->h2->conf.alive(stream->h2->conf.data);
         test_etcd_end(stream, NGX_ETCD_GRPC_OK, "");
     }
+}
+
+
+void
+test_etcd_keys(ngx_etcd_grpc_stream_t *call, u_char letter, ngx_uint_t n,
+    ngx_uint_t more, int64_t revision)
+{
+    ngx_uint_t             i;
+    Etcd__RangeResponse    range;
+    Etcd__ResponseHeader   header;
+
+    static Etcd__KeyValue   kv[TEST_ETCD_KEYS], *kvs[TEST_ETCD_KEYS];
+    static u_char           keys[TEST_ETCD_KEYS][4];
+
+    etcd__range_response__init(&range);
+    etcd__response_header__init(&header);
+
+    for (i = 0; i < n; i++) {
+        etcd__key_value__init(&kv[i]);
+        ngx_sprintf(keys[i], "%c%03ui", letter, i);
+        kv[i].key.data = keys[i];
+        kv[i].key.len = 4;
+        kv[i].create_revision = 17;
+        kvs[i] = &kv[i];
+    }
+
+    header.cluster_id = 7;
+    header.revision = revision;
+    header.raft_term = 3;
+
+    range.header = &header;
+    range.kvs = kvs;
+    range.n_kvs = n;
+    range.more = more;
+
+    test_etcd_answer(call, &range.base);
 }
 
 

@@ -25,6 +25,7 @@
 
 #define TEST_ETCD_ENDPOINTS  4
 #define TEST_ETCD_TEXT       512
+#define TEST_ETCD_KEYS       300      /* of an answer, at most */
 
 
 typedef struct {
@@ -55,6 +56,7 @@ struct ngx_etcd_grpc_stream_s {
     ngx_etcd_grpc_call_t        *call;
     ngx_event_t                  deadline;
     ngx_uint_t                   ended;
+    ngx_uint_t                   held;
     ngx_str_t                    request;
     ngx_str_t                    token;
 };
@@ -86,6 +88,10 @@ void test_etcd_answer(ngx_etcd_grpc_stream_t *stream,
 void test_etcd_fail(ngx_etcd_grpc_stream_t *stream,
     ngx_etcd_grpc_status_e status, char *text);
 
+/* Answers a Range with n keys that begin with this letter. */
+void test_etcd_keys(ngx_etcd_grpc_stream_t *stream, u_char letter,
+    ngx_uint_t n, ngx_uint_t more, int64_t revision);
+
 /* Sends a message only, or ends the call only. */
 void test_etcd_message(ngx_etcd_grpc_stream_t *stream,
     ProtobufCMessage *response);
@@ -103,6 +109,9 @@ ngx_uint_t test_etcd_where(ngx_etcd_http2_t *h2);
 /* What a done() handler of a test was told. */
 void test_etcd_done(ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
+
+#define test_etcd_range_stream()                                              \
+    test_etcd_call("/etcdserverpb.KV/RangeStream", 0)
 
 #define test_etcd_range(n)  test_etcd_call("/etcdserverpb.KV/Range", n)
 

@@ -6,24 +6,16 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_list.h>
+#include <ngx_etcd_range.h>
 #include <ngx_etcd_quorum_read.h>
 #include "test_etcd.h"
-
-
-#define TEST_RANGE_KEYS  300
 
 
 /* what consumers were told */
 
 static struct {
-    ngx_etcd_list_t         list;
     ngx_etcd_range_t        range;
     ngx_etcd_quorum_read_t  read;
-    ngx_uint_t              begun;
-    ngx_uint_t              keys;
-    ngx_uint_t              most;          /* keys at a time */
-    ngx_int_t               rc;            /* of keys() */
     int64_t                 revision;
 } test_range_state;
 
@@ -71,33 +63,6 @@ test_range_range_done(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
 
 static void
-test_range_begin(ngx_etcd_list_t *list)
-{
-    test_range_state.begun++;
-    test_range_state.keys = 0;
-}
-
-
-static ngx_int_t
-test_range_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
-{
-    test_range_state.keys += n;
-    test_range_state.most = ngx_max(test_range_state.most, n);
-
-    return test_range_state.rc;
-}
-
-
-static void
-test_range_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, int64_t revision)
-{
-    test_etcd_done(status, text);
-    test_range_state.revision = revision;
-}
-
-
-static void
 test_range_read_done(ngx_etcd_quorum_read_t *read,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
@@ -108,7 +73,6 @@ test_range_read_done(ngx_etcd_quorum_read_t *read,
 static void
 test_range_cleanup(void *data)
 {
-    ngx_etcd_list_cancel(&test_range_state.list);
     ngx_etcd_quorum_read_cancel(&test_range_state.read);
 
     if (test_range_state.range.unary.cluster != NULL) {
@@ -140,13 +104,6 @@ test_range_init(ngx_pool_t *pool)
 
     ngx_memzero(&test_range_state, sizeof(test_range_state));
 
-    test_range_state.list.cluster = test_etcd.cluster;
-    test_range_state.list.key = *tap_string(pool, "/a");
-    test_range_state.list.range_end = *tap_string(pool, "/b");
-    test_range_state.list.begin = test_range_begin;
-    test_range_state.list.keys = test_range_keys;
-    test_range_state.list.done = test_range_list_done;
-
     test_range_state.range.cluster = test_etcd.cluster;
     test_range_state.range.done = test_range_range_done;
     etcd__range_request__init(&test_range_state.range.request);
@@ -156,44 +113,6 @@ test_range_init(ngx_pool_t *pool)
     test_range_state.read.done = test_range_read_done;
 
     return NGX_OK;
-}
-
-
-/* Answers with n keys that begin with this letter. */
-
-static void
-test_range_answer(ngx_etcd_grpc_stream_t *call, u_char letter, ngx_uint_t n,
-    ngx_uint_t more, int64_t revision)
-{
-    ngx_uint_t             i;
-    Etcd__RangeResponse    range;
-    Etcd__ResponseHeader   header;
-
-    static Etcd__KeyValue   kv[TEST_RANGE_KEYS], *kvs[TEST_RANGE_KEYS];
-    static u_char           keys[TEST_RANGE_KEYS][4];
-
-    etcd__range_response__init(&range);
-    etcd__response_header__init(&header);
-
-    for (i = 0; i < n; i++) {
-        etcd__key_value__init(&kv[i]);
-        ngx_sprintf(keys[i], "%c%03ui", letter, i);
-        kv[i].key.data = keys[i];
-        kv[i].key.len = 4;
-        kv[i].create_revision = 17;
-        kvs[i] = &kv[i];
-    }
-
-    header.cluster_id = 7;
-    header.revision = revision;
-    header.raft_term = 3;
-
-    range.header = &header;
-    range.kvs = kvs;
-    range.n_kvs = n;
-    range.more = more;
-
-    test_etcd_answer(call, &range.base);
 }
 
 
@@ -209,7 +128,7 @@ test_range_range(ngx_pool_t *pool)
     call = test_etcd_range(0);
     tap_expect(call != NULL);
 
-    test_range_answer(call, 'a', 1, 0, 50);
+    test_etcd_keys(call, 'a', 1, 0, 50);
     tap_check(test_etcd.done == 1 && test_etcd.status == NGX_ETCD_GRPC_OK);
     tap_check(test_range_state.revision == 50);
 
@@ -224,161 +143,9 @@ test_range_range(ngx_pool_t *pool)
     call = test_etcd_range(0);
     tap_expect(call != NULL);
 
-    test_range_answer(call, 'a', 1, 0, 20);
+    test_etcd_keys(call, 'a', 1, 0, 20);
     tap_check(test_etcd.done == 2 && test_etcd.cluster->history == 0);
     tap_check(test_etcd.cluster->linearized == 50);
-}
-
-
-/* Pages of one revision; the next is asked for while one is handed on. */
-
-static void
-test_range_pages(ngx_pool_t *pool)
-{
-    Etcd__RangeRequest      *request;
-    ngx_etcd_grpc_stream_t  *call;
-
-    tap_expect(test_range_init(pool) == NGX_OK);
-
-    ngx_etcd_list_start(&test_range_state.list);
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-
-    request = (Etcd__RangeRequest *)
-              test_etcd_request(pool, call, &etcd__range_request__descriptor);
-    tap_check(request->limit == NGX_ETCD_LIST_PAGE && request->revision == 0);
-
-    test_range_answer(call, 'a', TEST_RANGE_KEYS, 1, 50);
-    tap_expect(test_range_state.begun == 1 && test_etcd.done == 0);
-    tap_check(test_range_state.keys == 0);
-
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-
-    request = (Etcd__RangeRequest *)
-              test_etcd_request(pool, call, &etcd__range_request__descriptor);
-    tap_check(request->revision == 50 && request->key.len == 5);
-    tap_check(ngx_memcmp(request->key.data, "a299", 5) == 0);
-
-    /* it is answered first, with another revision in its header */
-
-    test_range_answer(call, 'b', 2, 0, 60);
-    tap_check(test_etcd.done == 0);
-
-    test_loop_run();
-    tap_check(test_etcd.done == 1 && test_etcd.status == NGX_ETCD_GRPC_OK);
-    tap_check(test_range_state.keys == TEST_RANGE_KEYS + 2);
-    tap_check(test_range_state.most == NGX_ETCD_LIST_PIECE);
-    tap_check(test_range_state.revision == 50 && test_range_state.begun == 1);
-}
-
-
-/* A compacted revision begins again; smaller pages after one too large. */
-
-static void
-test_range_again(ngx_pool_t *pool)
-{
-    Etcd__RangeRequest      *request;
-    ngx_etcd_grpc_stream_t  *call;
-
-    tap_expect(test_range_init(pool) == NGX_OK);
-
-    ngx_etcd_list_start(&test_range_state.list);
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-
-    call->call->oversize = 1;
-    test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED, "too long");
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-
-    request = (Etcd__RangeRequest *)
-              test_etcd_request(pool, call, &etcd__range_request__descriptor);
-    tap_check(request->limit == NGX_ETCD_LIST_PAGE / 8);
-
-    test_range_answer(call, 'a', 2, 1, 50);
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL && test_range_state.keys == 2);
-
-    test_etcd_fail(call, NGX_ETCD_GRPC_OUT_OF_RANGE, "compacted");
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL && test_etcd.done == 0);
-
-    request = (Etcd__RangeRequest *)
-              test_etcd_request(pool, call, &etcd__range_request__descriptor);
-    tap_check(request->revision == 0 && request->key.len == 2);
-
-    test_range_answer(call, 'a', 1, 0, 70);
-    test_loop_run();
-    tap_check(test_etcd.done == 1 && test_range_state.begun == 2);
-    tap_check(test_range_state.keys == 1 && test_range_state.revision == 70);
-
-    /* a revision that the caller wants is compacted */
-
-    test_range_state.list.pinned = 30;
-    ngx_etcd_list_start(&test_range_state.list);
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-
-    test_etcd_fail(call, NGX_ETCD_GRPC_OUT_OF_RANGE, "compacted");
-    tap_check(test_etcd.done == 2);
-    tap_check(test_etcd.status == NGX_ETCD_GRPC_OUT_OF_RANGE);
-}
-
-
-/* Lists that cannot be used, or are not wanted any more. */
-
-static void
-test_range_unusable(ngx_pool_t *pool)
-{
-    ngx_etcd_grpc_stream_t  *call;
-
-    tap_expect(test_range_init(pool) == NGX_OK);
-
-    ngx_etcd_list_start(&test_range_state.list);
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-
-    test_range_answer(call, 'a', 1, 0, 0);
-    tap_check(test_etcd.done == 1);
-    tap_check(test_etcd.status == NGX_ETCD_GRPC_INTERNAL);
-
-    test_range_state.rc = NGX_ERROR;
-    ngx_etcd_list_start(&test_range_state.list);
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-
-    test_range_answer(call, 'a', 2, 1, 50);
-    test_loop_run();
-    tap_expect(test_etcd.done == 2);
-    tap_check(test_etcd.status == NGX_ETCD_GRPC_INTERNAL);
-    tap_check(test_etcd_range(0) == NULL);
-
-    /* with a page, and with one ahead */
-
-    test_range_state.rc = NGX_OK;
-    ngx_etcd_list_start(&test_range_state.list);
-    test_loop_run();
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-
-    test_range_answer(call, 'a', 2, 1, 60);
-    call = test_etcd_range(0);
-    tap_expect(call != NULL);
-    test_range_answer(call, 'b', 2, 1, 60);
-
-    ngx_etcd_list_cancel(&test_range_state.list);
-    ngx_etcd_list_cancel(&test_range_state.list);
-    test_loop_run();
-    tap_check(test_etcd.done == 2);
 }
 
 
@@ -406,7 +173,7 @@ test_range_quorum(ngx_pool_t *pool)
               test_etcd_request(pool, call, &etcd__range_request__descriptor);
     tap_check(request->keys_only && !request->serializable);
 
-    test_range_answer(call, 'a', 1, 0, 50);
+    test_etcd_keys(call, 'a', 1, 0, 50);
     tap_check(test_etcd.done == 1 && test_etcd.status == NGX_ETCD_GRPC_OK);
     tap_check(test_range_state.read.cluster_id == 7
               && test_range_state.read.raft_term == 3
@@ -415,7 +182,7 @@ test_range_quorum(ngx_pool_t *pool)
     /* no such key; an answer that is none; one that fails; one nobody wants */
 
     tap_expect(ngx_etcd_quorum_read_start(&test_range_state.read) == NGX_OK);
-    test_range_answer(test_etcd_range(0), 'a', 0, 0, 50);
+    test_etcd_keys(test_etcd_range(0), 'a', 0, 0, 50);
     tap_check(test_etcd.done == 2 && test_range_state.read.created == 0);
 
     tap_expect(ngx_etcd_quorum_read_start(&test_range_state.read) == NGX_OK);
@@ -442,9 +209,6 @@ test_range_quorum(ngx_pool_t *pool)
 ngx_etcd_tap_test_t  test_range[] = {
     { "range: the end of a prefix", test_range_prefix_end },
     { "range: an answer", test_range_range },
-    { "list: pages", test_range_pages },
-    { "list: again", test_range_again },
-    { "list: unusable, and cancelled", test_range_unusable },
     { "quorum read", test_range_quorum },
     { NULL, NULL }
 };
