@@ -29,6 +29,13 @@ header(const char *name, const char *value)
 }
 
 
+static int
+ends_stream(stream_t *s)
+{
+    return is_mode("stream-end") && strstr(s->method, "RangeStream");
+}
+
+
 static ssize_t
 on_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
     uint32_t *flags, nghttp2_data_source *source, void *data)
@@ -56,7 +63,8 @@ on_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
         if (!is_mode_of(s, "no-status")) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
 
-            nv[0] = header("grpc-status", ends_watches() && s->nwatches
+            nv[0] = header("grpc-status", (ends_watches() && s->nwatches)
+                                          || ends_stream(s)
                                           ? fake.arg : "0");
             nv[1] = header("grpc-message", "");
 
@@ -113,6 +121,23 @@ answer(stream_t *s, int last)
     provider.read_callback = on_read;
 
     nghttp2_submit_response(s->conn->session, s->id, nv, n, &provider);
+}
+
+
+/* trailers only */
+
+void
+refuse(stream_t *s, const char *code, const char *text)
+{
+    nghttp2_nv  nv[4];
+
+    nv[0] = header(":status", "200");
+    nv[1] = header("content-type", "application/grpc");
+    nv[2] = header("grpc-status", code);
+    nv[3] = header("grpc-message", text);
+
+    nghttp2_submit_response(s->conn->session, s->id, nv, 4, NULL);
+    s->answered = 1;
 }
 
 
@@ -190,7 +215,7 @@ static void
 on_call(nghttp2_session *session, stream_t *s)
 {
     char         code[16], *text;
-    nghttp2_nv   nv[4];
+    nghttp2_nv   nv[2];
 
     if (is_aside(s)) {
         return;
@@ -212,12 +237,7 @@ on_call(nghttp2_session *session, stream_t *s)
         text = strchr(fake.arg, ':');
         snprintf(code, sizeof(code), "%ld", mode_number(0));
 
-        nv[0] = header(":status", "200");
-        nv[1] = header("content-type", "application/grpc");
-        nv[2] = header("grpc-status", code);
-        nv[3] = header("grpc-message", text ? text + 1 : "");
-        nghttp2_submit_response(session, s->id, nv, 4, NULL);
-        s->answered = 1;
+        refuse(s, code, text ? text + 1 : "");
 
     } else if (is_mode_of(s, "http-status") && fake.arg) {
         nv[0] = header(":status", fake.arg);

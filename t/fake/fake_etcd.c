@@ -28,7 +28,7 @@ static const char  usage_text[] =
 "usage: fake_etcd PORT MODE [--kv KEY=VALUE]... [--event KEY=VALUE]...\n"
 "                 [--cluster-id N] [--revision N] [--max-streams N]\n"
 "                 [--etcd-version VERSION] [--only METHOD]\n"
-"                 [--answer METHOD=FILE]...\n"
+"                 [--answer METHOD=FILE]... [--chunk N]\n"
 "\n"
 "Answers KV/Range from --kv and Watch with created, at revision 100, and\n"
 "prints a line with milliseconds for each connection, call and PING.\n"
@@ -39,6 +39,9 @@ static const char  usage_text[] =
 "watch of the first event's key gets them.\n"
 "Each message of a call whose path ends with METHOD is answered by the bytes\n"
 "of FILE as a message, and so ends the call.\n"
+"With --chunk, KV/Range answers at most N keys, and KV/RangeStream sends\n"
+"chunks of N, and the header with the last one; without, as etcd before 3.7,\n"
+"UNIMPLEMENTED.\n"
 "A mode changes this, where it is about calls for those with METHOD only:\n"
 "\n"
 "  ok                         nothing else\n"
@@ -69,6 +72,10 @@ static const char  usage_text[] =
 "  withhold-counted:MS        the same, MS after keys have been counted\n"
 "  counts-more:N              the Nth Range and later ones count a key more\n"
 "                             than there is\n"
+"  stream-end:CODE            RangeStream ends with status CODE after a chunk\n"
+"  stream-bare                it sends no header\n"
+"  stream-back                the revision of its header is 1\n"
+"  stream-stop                it sends nothing after the first chunk\n"
 "  stray                      the first event goes to watch 77 and the second\n"
 "                             to watch -1, which nobody has\n"
 "  descending                 watch ids from 1000 down\n"
@@ -393,6 +400,9 @@ set_options(int argc, char **argv)
 
         } else if (strcmp(argv[i], "--revision") == 0) {
             fake.revision = strtoll(argv[i + 1], NULL, 0);
+
+        } else if (strcmp(argv[i], "--chunk") == 0) {
+            fake.chunk = strtoul(argv[i + 1], NULL, 0);
 
         } else if (strcmp(argv[i], "--max-streams") == 0) {
             fake.max_streams = strtoul(argv[i + 1], NULL, 0);

@@ -100,6 +100,7 @@ typedef struct {
     uint64_t              cluster_id;
     char                 *version;
     uint32_t              max_streams;
+    size_t                chunk;           /* keys of a page; 0: any */
 
     const char           *answers[FAKE_MAX_ANSWERS];   /* METHOD=FILE */
     int                   nanswers;
@@ -121,6 +122,7 @@ int ends_watches(void);
 
 void conn_session(conn_t *c);
 void answer(stream_t *s, int last);
+void refuse(stream_t *s, const char *code, const char *text);
 void end_running(stream_t *s);
 void free_stream(stream_t *s);
 

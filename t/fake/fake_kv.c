@@ -173,7 +173,9 @@ range(stream_t *s, uint8_t *p, size_t n)
             continue;
         }
 
-        if (req->limit && (int64_t) res.n_kvs >= req->limit) {
+        if ((req->limit && (int64_t) res.n_kvs >= req->limit)
+            || (fake.chunk && res.n_kvs >= fake.chunk))
+        {
             res.more = 1;
             continue;
         }
@@ -197,6 +199,87 @@ range(stream_t *s, uint8_t *p, size_t n)
     if (req->count_only) {
         release_events();
     }
+
+    etcd__range_request__free_unpacked(req, NULL);
+}
+
+
+static int
+is_last(int i, Etcd__RangeRequest *req)
+{
+    while (++i < fake.kvs.n) {
+        if (in_range(&fake.kvs.pairs[i], &req->key, &req->range_end)) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static void
+range_stream(stream_t *s, uint8_t *p, size_t n)
+{
+    int                         i, last;
+    Etcd__KeyValue              kv;
+    Etcd__RangeRequest         *req;
+    Etcd__ResponseHeader        h;
+    Etcd__RangeStreamResponse   res;
+    Etcd__NestedRangeResponse   range;
+    ProtobufCBinaryData         packed[FAKE_MAX_PAIRS];
+
+    req = etcd__range_request__unpack(NULL, n, p);
+    if (req == NULL) {
+        return;
+    }
+
+    printf("%ld stream conn=%d key=%.*s revision=%ld limit=%ld\n", now_ms(),
+           s->conn->number, (int) req->key.len, (char *) req->key.data,
+           (long) req->revision, (long) req->limit);
+
+    if (fake.chunk == 0) {
+        refuse(s, "12", "unknown method RangeStream");
+        etcd__range_request__free_unpacked(req, NULL);
+        return;
+    }
+
+    etcd__range_stream_response__init(&res);
+    etcd__nested_range_response__init(&range);
+    res.range_response = &range;
+    range.kvs = packed;
+
+    for (i = 0, last = 0; i < fake.kvs.n && !last; i++) {
+        if (!in_range(&fake.kvs.pairs[i], &req->key, &req->range_end)) {
+            continue;
+        }
+
+        fill_kv(&kv, &fake.kvs.pairs[i]);
+        packed[range.n_kvs].len = etcd__key_value__get_packed_size(&kv);
+        packed[range.n_kvs].data = malloc(packed[range.n_kvs].len);
+        etcd__key_value__pack(&kv, packed[range.n_kvs++].data);
+
+        last = is_last(i, req);
+
+        if (range.n_kvs < fake.chunk && !last) {
+            continue;
+        }
+
+        if (last && !is_mode("stream-bare")) {
+            fill_header(&h, s->conn);
+            h.revision = is_mode("stream-back") ? 1 : h.revision;
+            range.header = &h;
+        }
+
+        queue_message(s, &res.base);
+
+        while (range.n_kvs) {
+            free(packed[--range.n_kvs].data);
+        }
+
+        last = last || is_mode("stream-end") || is_mode("stream-stop");
+    }
+
+    answer(s, !is_mode("stream-stop"));
 
     etcd__range_request__free_unpacked(req, NULL);
 }
@@ -575,6 +658,11 @@ on_message(stream_t *s, uint8_t *p, size_t n)
 
     if (strcmp(s->method, "/etcdserverpb.KV/Range") == 0) {
         range(s, p, n);
+        return;
+    }
+
+    if (strcmp(s->method, "/etcdserverpb.KV/RangeStream") == 0) {
+        range_stream(s, p, n);
         return;
     }
 

@@ -21,6 +21,8 @@ package Chaos;
 #     $chaos->cut_in();                 # or not after all
 #     $chaos->counts->{cuts};           # how often that was done
 #     $chaos->counts->{accepted}; ...{open}; ...{times}
+#     $chaos->set(seek => '9560a9');    # these bytes, in hexadecimal, on their
+#     $chaos->counts->{found};          # way to the server, in one piece
 #
 # What set() says holds for connections that are open, too, but for greeting
 # and cut_after; a value of 0 ends it.
@@ -131,7 +133,7 @@ sub stop {
 # the proxy's side
 
 my (%links, %behaviour, $listening, $target, $port);
-my ($accepted, $cuts) = (0, 0);
+my ($accepted, $cuts, $found) = (0, 0, 0);
 my @times;
 
 
@@ -215,6 +217,7 @@ sub obey {
     print $socket encode_json({
         accepted => $accepted,
         cuts     => $cuts,
+        found    => $found,
         open     => scalar(keys %links),
         times    => \@times,
     }), "\n";
@@ -319,6 +322,10 @@ sub receive {
 
     if (!defined $n) {
         return $!{EAGAIN} || $!{EINTR};
+    }
+
+    if ($behaviour{seek} && $way->{name} eq 'up') {
+        $found += () = $data =~ /\Q${\ pack('H*', $behaviour{seek}) }/g;
     }
 
     if ($behaviour{late} && $way->{name} eq 'up') {

@@ -32,6 +32,7 @@ sub new {
 }
 
 
+sub port { $_[0]{port} }
 sub endpoints { "http://127.0.0.1:$_[0]{port}" }
 
 
