@@ -16,7 +16,7 @@ static void ngx_etcd_list_ask(ngx_etcd_list_t *list);
 static void ngx_etcd_list_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
+static ngx_int_t ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
     Etcd__NestedRangeResponse *response, ngx_pool_t *pool);
 static void ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
@@ -60,6 +60,7 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
     list->stream.data = list;
 
     ngx_queue_init(&list->pages);
+    list->npages = 0;
 
     list->work.handler = ngx_etcd_list_work;
     list->work.data = list;
@@ -179,7 +180,7 @@ ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
     page->pool = pool;
     page->n = response->n_kvs;
     page->kvs = response->kvs;
-    page->packed = NULL;
+    page->chunk = 0;
     page->revision = (response->header != NULL) ? response->header->revision
                                                 : 0;
 
@@ -191,7 +192,7 @@ ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 }
 
 
-static void
+static ngx_int_t
 ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
     Etcd__NestedRangeResponse *response, ngx_pool_t *pool)
 {
@@ -200,21 +201,27 @@ ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
 
     list = stream->data;
 
-    page = ngx_pcalloc(pool, sizeof(ngx_etcd_list_page_t));
+    /* within a window, which is granted, chunks may be many */
 
+    if (list->npages == NGX_ETCD_LIST_QUEUE) {
+        return NGX_ERROR;
+    }
+
+    page = ngx_pcalloc(pool, sizeof(ngx_etcd_list_page_t));
     if (page == NULL) {
-        ngx_destroy_pool(pool);
-        ngx_etcd_list_unusable(list);
-        return;
+        return NGX_ERROR;
     }
 
     page->pool = pool;
     page->n = response->n_kvs;
     page->packed = response->kvs;
+    page->chunk = 1;
 
     ngx_etcd_list_stream_hold(stream, list->page != NULL);
 
     ngx_etcd_list_add(list, page);
+
+    return NGX_OK;
 }
 
 
@@ -246,7 +253,7 @@ ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
         ngx_etcd_list_go_on(list);
 
     } else if (list->more
-               && list->page->packed == NULL
+               && !list->page->chunk
                && ngx_queue_empty(&list->pages))
     {
         /* no chunk came: the next key is known */
@@ -260,6 +267,7 @@ static void
 ngx_etcd_list_add(ngx_etcd_list_t *list, ngx_etcd_list_page_t *page)
 {
     ngx_queue_insert_tail(&list->pages, &page->queue);
+    list->npages++;
 
     if (list->page == NULL) {
         ngx_etcd_list_turn(list);
@@ -277,6 +285,7 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
 
     q = ngx_queue_head(&list->pages);
     ngx_queue_remove(q);
+    list->npages--;
 
     page = ngx_queue_data(q, ngx_etcd_list_page_t, queue);
 
@@ -294,7 +303,7 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
         return;
     }
 
-    if (page->packed == NULL) {
+    if (!page->chunk) {
         list->more = page->more;
     }
 
@@ -373,7 +382,7 @@ ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n)
 
     page = list->page;
 
-    if (page->packed == NULL) {
+    if (!page->chunk) {
         return list->keys(list, page->kvs + list->taken, n);
     }
 

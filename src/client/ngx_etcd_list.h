@@ -23,6 +23,7 @@
                                            late answer */
 #define NGX_ETCD_LIST_PIECE  128        /* keys passed to keys() at a time */
 #define NGX_ETCD_LIST_POOL   16384      /* of a piece that is unpacked */
+#define NGX_ETCD_LIST_QUEUE  256        /* chunks that wait: each has a pool */
 
 
 typedef struct ngx_etcd_list_s   ngx_etcd_list_t;
@@ -41,6 +42,7 @@ typedef struct {
     Etcd__KeyValue             **kvs;
     ProtobufCBinaryData         *packed;       /* of a chunk, in place of kvs */
     int64_t                      revision;     /* of the header */
+    unsigned                     chunk:1;
     unsigned                     more:1;
 } ngx_etcd_list_page_t;
 
@@ -85,6 +87,7 @@ struct ngx_etcd_list_s {
     ngx_etcd_list_page_t         own[2];      /* of Range, and not chunks */
     ngx_etcd_list_page_t        *page;        /* being passed on */
     ngx_queue_t                  pages;       /* the next ones that came */
+    ngx_uint_t                   npages;
     size_t                       taken;       /* keys passed on */
     ngx_uint_t                   connection;  /* has answered the last page */
     ngx_uint_t                   history;     /* the cluster's, of the first

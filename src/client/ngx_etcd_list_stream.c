@@ -219,9 +219,8 @@ ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
     stream->progress = ngx_current_msec;
     stream->cluster->reads->streamed = stream->connection;
 
-    stream->chunk(stream, response, pool);
-
-    return NGX_DONE;
+    return (stream->chunk(stream, response, pool) == NGX_OK) ? NGX_DONE
+                                                             : NGX_ERROR;
 }
 
 

@@ -39,8 +39,11 @@ struct ngx_etcd_list_stream_s {
 
     ngx_etcd_cluster_t          *cluster;
 
-    /* The keys of one or more chunks are the callee's, with their pool. */
-    void                       (*chunk)(ngx_etcd_list_stream_t *stream,
+    /*
+     * OK: the callee destroys the pool, which has the chunk.  ERROR ends the
+     * call; done() follows.
+     */
+    ngx_int_t                  (*chunk)(ngx_etcd_list_stream_t *stream,
                                         Etcd__NestedRangeResponse *response,
                                         ngx_pool_t *pool);
 

@@ -561,6 +561,33 @@ test_list_stray(ngx_pool_t *pool)
 }
 
 
+/* Chunks that wait are not too many. */
+
+static void
+test_list_flood(ngx_pool_t *pool)
+{
+    ngx_uint_t               i;
+    ngx_etcd_grpc_stream_t  *call;
+
+    tap_expect(test_list_init(pool) == NGX_OK);
+
+    call = test_list_first();
+    tap_expect(call != NULL);
+
+    for (i = 0; i < NGX_ETCD_LIST_QUEUE; i++) {
+        test_list_chunk(call, 'b', 1, 0);
+        tap_expect(test_etcd_range_stream() == call && call->held);
+    }
+
+    test_list_chunk(call, 'c', 1, 0);
+    tap_check(test_etcd_range_stream() == NULL && test_etcd.done == 0);
+
+    test_loop_run();
+    tap_expect(test_list_state.keys == NGX_ETCD_LIST_QUEUE + 2);
+    tap_expect(test_etcd_range(0) != NULL);
+}
+
+
 /* Silence ends it, but not while it is held, nor with other input. */
 
 static void
@@ -618,6 +645,7 @@ ngx_etcd_tap_test_t  test_list[] = {
     { "list: no streams", test_list_unimplemented },
     { "list: a stream that is cut", test_list_cut },
     { "list: a stream that is none", test_list_stray },
+    { "list: many chunks", test_list_flood },
     { "list: a silent stream", test_list_silence },
     { NULL, NULL }
 };
