@@ -110,7 +110,8 @@ my $second = $nginx->begin('/locked');
 # at the other nginx, or in the queue of the same worker
 
 ok(wait_for(sub {
-    $lock->keys('/locks/one') == 2 || ($lock->list('/locks/one', 'waiters') // 0)
+    $lock->keys('/locks/one') == 2
+    || ($lock->list('/locks/one', 'waiters') // 0)
 }, 10), 'another request waits for the lock');
 
 $two->set(hang => 0);

@@ -15,6 +15,7 @@ extern ngx_etcd_tap_test_t  test_hash_table[];
 extern ngx_etcd_tap_test_t  test_password[];
 extern ngx_etcd_tap_test_t  test_treap[];
 extern ngx_etcd_tap_test_t  test_url[];
+extern ngx_etcd_tap_test_t  test_waiter[];
 
 
 /* the key of SipHash is drawn once: its test is the first */
@@ -26,5 +27,6 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_password,
     test_treap,
     test_url,
+    test_waiter,
     NULL
 };

@@ -20,7 +20,6 @@ extern ngx_etcd_tap_test_t  test_range[];
 extern ngx_etcd_tap_test_t  test_status[];
 extern ngx_etcd_tap_test_t  test_txn[];
 extern ngx_etcd_tap_test_t  test_unary[];
-extern ngx_etcd_tap_test_t  test_waiter[];
 
 
 ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
@@ -35,6 +34,5 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_status,
     test_txn,
     test_unary,
-    test_waiter,
     NULL
 };
