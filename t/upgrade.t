@@ -84,6 +84,12 @@ $nginx->comes_to_say('one');
 ok(wait_for(sub { $nginx->leads && registration()->{lease} }, 10),
    'this nginx leads and is registered');
 
+# by this file the other one has members before it has asked etcd
+
+ok(wait_for(sub {
+    grep { index($_, $one->address) >= 0 } $nginx->lines_of('state/default.json')
+}, 10), 'its state is saved');
+
 my ($registered, $leader) = (registration(), leader());
 my $new = Load->start($nginx->port, clients => 2, pause => 0.01);
 my $kept = Load->start($nginx->port, clients => 2, keepalive => 1,
