@@ -101,6 +101,8 @@ typedef struct {
     char                 *version;
     uint32_t              max_streams;
     size_t                chunk;           /* keys of a page; 0: any */
+    int                   watched;         /* the first connection with a
+                                              watch */
 
     const char           *answers[FAKE_MAX_ANSWERS];   /* METHOD=FILE */
     int                   nanswers;

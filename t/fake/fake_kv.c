@@ -21,8 +21,8 @@ revision_of(conn_t *c)
     if (is_mode("revision") && fake.arg) {
         second = strchr(fake.arg, ':');
 
-        return (c->number == 1 || second == NULL) ? atol(fake.arg)
-                                                  : atol(second + 1);
+        return (c->number == fake.watched || second == NULL)
+               ? atol(fake.arg) : atol(second + 1);
     }
 
     return fake.revision;
@@ -321,6 +321,10 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
                                      "desc = etcdserver: permission denied";
     const char           *bad;
     Etcd__WatchResponse   res;
+
+    if (fake.watched == 0) {
+        fake.watched = s->conn->number;
+    }
 
     printf("%ld created conn=%d key=%.*s\n", now_ms(), s->conn->number,
            (int) req->key.len, (char *) req->key.data);
