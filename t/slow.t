@@ -28,8 +28,10 @@ use constant {
     START    => 6 * ($ENV{TEST_SLOWER} || 1),
     TIMES    => 10,
 
-    # seconds that others seem to need, which is nearly what the slow one does
-    STALLED  => 0.05,
+    # seconds that the slow one needs, and that others seem to need when that is
+    # nearly as much
+    SLOW     => 0.1 * ($ENV{TEST_SLOWER} || 1),
+    STALLED  => 0.05 * ($ENV{TEST_SLOWER} || 1),
 };
 
 my $stall = Stall->watch();
@@ -96,7 +98,7 @@ for my $name (qw(least_conn ewma)) {
 }
 
 $_->set(delay => 0.005) for @backends;
-$slow->set(delay => 0.1);
+$slow->set(delay => SLOW);
 
 
 sub requests {
