@@ -113,9 +113,16 @@ ngx_etcd_siphash_create(void)
 uint32_t
 ngx_etcd_siphash(ngx_str_t *str)
 {
+    return (uint32_t) ngx_etcd_siphash_long(str);
+}
+
+
+uint64_t
+ngx_etcd_siphash_long(ngx_str_t *str)
+{
     size_t               len;
     u_char               out[NGX_ETCD_SIPHASH_SIZE];
-    uint32_t             hash;
+    uint64_t             hash;
     ngx_etcd_siphash_t  *state;
 
     state = &ngx_etcd_siphash_state;
@@ -131,7 +138,7 @@ ngx_etcd_siphash(ngx_str_t *str)
     (void) EVP_MAC_update(state->mac, str->data, str->len);
     (void) EVP_MAC_final(state->mac, out, &len, NGX_ETCD_SIPHASH_SIZE);
 
-    ngx_memcpy(&hash, out, sizeof(uint32_t));
+    ngx_memcpy(&hash, out, sizeof(uint64_t));
 
     return hash;
 }

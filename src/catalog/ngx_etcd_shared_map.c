@@ -1,0 +1,254 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_shared_map.h>
+
+
+/* nodes of a chain that a reader follows: a torn chain may be circular */
+
+#define NGX_ETCD_SHARED_MAP_STEPS  1024
+
+
+#define ngx_etcd_shared_map_chain(map, hash)                                  \
+    (&(map)->chains[(hash) & ((map)->nchains - 1)])
+
+
+static void ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_map_t *to);
+static ngx_etcd_shared_node_t *ngx_etcd_shared_map_search(
+    ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map, uint64_t hash,
+    ngx_etcd_shared_map_match_pt match, void *data);
+
+
+ngx_int_t
+ngx_etcd_shared_map_size(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
+    ngx_uint_t nodes)
+{
+    ngx_uint_t               n;
+    ngx_etcd_shared_map_t    to;
+    ngx_etcd_shared_node_t **chains;
+
+    for (n = 16; n < nodes; n *= 2) { /* void */ }
+
+    if (n == map->nchains) {
+        return NGX_OK;
+    }
+
+    to.nchains = n;
+    to.chains = ngx_slab_calloc_locked(zone->shpool,
+                                       n * sizeof(ngx_etcd_shared_node_t *));
+    if (to.chains == NULL) {
+        return NGX_ERROR;
+    }
+
+    chains = map->chains;
+
+    /* the master is not killed by a worker's crash: no redo log is needed */
+
+    ngx_etcd_seqlock_write(&map->lock);
+
+    ngx_etcd_shared_map_move(map, &to);
+
+    map->chains = to.chains;
+    map->nchains = to.nchains;
+
+    ngx_etcd_seqlock_written(&map->lock);
+
+    if (chains != NULL) {
+        ngx_slab_free_locked(zone->shpool, chains);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map, ngx_etcd_shared_map_t *to)
+{
+    ngx_uint_t               i;
+    ngx_etcd_shared_node_t  *node, *next, **chain;
+
+    for (i = 0; i < map->nchains; i++) {
+        for (node = map->chains[i]; node != NULL; node = next) {
+            next = node->next;
+
+            chain = ngx_etcd_shared_map_chain(to, node->hash);
+            node->next = *chain;
+            *chain = node;
+        }
+    }
+}
+
+
+void
+ngx_etcd_shared_map_done(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map)
+{
+    ngx_etcd_redo_t          redo;
+    ngx_etcd_shared_node_t **chains;
+
+    chains = map->chains;
+
+    if (chains == NULL) {
+        return;
+    }
+
+    redo.n = 0;
+
+    ngx_etcd_redo_set(&redo, &map->nchains, 0);
+    ngx_etcd_redo_set(&redo, &map->chains, NULL);
+
+    ngx_etcd_shared_map_write(zone, map, &redo);
+
+    ngx_slab_free_locked(zone->shpool, chains);
+}
+
+
+void
+ngx_etcd_shared_map_add(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo)
+{
+    ngx_etcd_shared_node_t  **chain;
+
+    chain = ngx_etcd_shared_map_chain(map, node->hash);
+
+    ngx_etcd_redo_set(redo, &node->next, *chain);
+    ngx_etcd_redo_set(redo, chain, node);
+    ngx_etcd_redo_set(redo, &map->n, map->n + 1);
+}
+
+
+void
+ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo)
+{
+    ngx_etcd_shared_node_t  **link;
+
+    for (link = ngx_etcd_shared_map_chain(map, node->hash);
+         *link != node;
+         link = &(*link)->next)
+    {
+        /* void */
+    }
+
+    ngx_etcd_redo_set(redo, link, node->next);
+    ngx_etcd_redo_set(redo, &map->n, map->n - 1);
+}
+
+
+/*
+ * A process that is killed in between leaves the number of the lock odd; the
+ * next change makes it even.  Until then readers lock the mutex.
+ */
+
+void
+ngx_etcd_shared_map_write(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
+    ngx_etcd_redo_t *redo)
+{
+    ngx_etcd_seqlock_write(&map->lock);
+
+    ngx_etcd_redo_write(&zone->sh->redo, redo);
+
+    ngx_etcd_seqlock_written(&map->lock);
+}
+
+
+ngx_int_t
+ngx_etcd_shared_map_find(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
+    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data)
+{
+    ngx_etcd_shared_node_t     *node;
+    ngx_etcd_seqlock_reader_t   reader;
+
+    ngx_etcd_seqlock_read(&reader, &map->lock);
+
+    while (ngx_etcd_seqlock_try(&reader)) {
+        node = ngx_etcd_shared_map_search(zone, map, hash, match, data);
+
+        if (ngx_etcd_seqlock_valid(&reader)) {
+            return (node != NULL) ? NGX_OK : NGX_DECLINED;
+        }
+    }
+
+    /* the writer is preempted or was killed */
+
+    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    node = ngx_etcd_shared_map_search(zone, map, hash, match, data);
+
+    ngx_etcd_zone_unlock(zone);
+
+    return (node != NULL) ? NGX_OK : NGX_DECLINED;
+}
+
+
+ngx_etcd_shared_node_t *
+ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
+    ngx_etcd_shared_map_t *map, uint64_t hash,
+    ngx_etcd_shared_map_match_pt match, void *data)
+{
+    return ngx_etcd_shared_map_search(zone, map, hash, match, data);
+}
+
+
+/* A chain that is read without the mutex may end in memory of any use. */
+
+static ngx_etcd_shared_node_t *
+ngx_etcd_shared_map_search(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
+    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data)
+{
+    ngx_uint_t                i, nchains;
+    ngx_etcd_shared_node_t   *node, **chain, **chains;
+
+    chains = map->chains;
+    nchains = map->nchains;
+
+    if (nchains == 0) {
+        return NULL;
+    }
+
+    chain = &chains[hash & (nchains - 1)];
+
+    if (!ngx_etcd_shared_map_inside(zone, chain, sizeof(*chain))) {
+        return NULL;
+    }
+
+    node = *chain;
+
+    for (i = 0; i < NGX_ETCD_SHARED_MAP_STEPS && node != NULL; i++) {
+
+        if (!ngx_etcd_shared_map_inside(zone, node,
+                                        sizeof(ngx_etcd_shared_node_t)))
+        {
+            return NULL;
+        }
+
+        if (node->hash == hash && match(data, node)) {
+            return node;
+        }
+
+        node = node->next;
+    }
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_shared_map_inside(ngx_etcd_zone_t *zone, void *p, size_t len)
+{
+    u_char  *start, *at;
+
+    at = p;
+    start = (u_char *) zone->shpool;
+
+    return at >= start
+           && at < zone->shpool->end
+           && len <= (size_t) (zone->shpool->end - at);
+}

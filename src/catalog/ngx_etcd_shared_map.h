@@ -1,0 +1,100 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A hash table in a zone: nodes by name.  The owner of the zone adds and
+ * removes nodes under the mutex; every worker finds them without a lock, by a
+ * seqlock.
+ *
+ * A node may be removed and its memory be used again while a worker reads it:
+ * what a match handler has read counts only if ngx_etcd_shared_map_find()
+ * returns NGX_OK afterwards.  Until then any length in it may be wrong, and
+ * no pointer in it may be followed unless it is inside the zone.
+ */
+
+
+#ifndef _NGX_ETCD_SHARED_MAP_H_INCLUDED_
+#define _NGX_ETCD_SHARED_MAP_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_redo.h>
+#include <ngx_etcd_seqlock.h>
+#include <ngx_etcd_siphash.h>
+#include <ngx_etcd_zone.h>
+
+
+typedef struct ngx_etcd_shared_node_s  ngx_etcd_shared_node_t;
+
+struct ngx_etcd_shared_node_s {
+    ngx_etcd_shared_node_t          *next;         /* in the chain */
+    uint64_t                         hash;         /* of the name */
+};
+
+
+/* All zero: a map without chains, which has no nodes. */
+
+typedef struct {
+    ngx_etcd_seqlock_t               lock;
+    ngx_etcd_shared_node_t         **chains;
+    ngx_uint_t                       nchains;      /* a power of 2 */
+    ngx_uint_t                       n;            /* nodes */
+} ngx_etcd_shared_map_t;
+
+
+/*
+ * Gives the map chains for that many nodes; present nodes move.  Called by the
+ * master, which holds the mutex.  NGX_ERROR: the zone is full.
+ */
+ngx_int_t ngx_etcd_shared_map_size(ngx_etcd_zone_t *zone,
+    ngx_etcd_shared_map_t *map, ngx_uint_t nodes);
+
+/* Frees the chains, which are empty.  The caller holds the mutex. */
+void ngx_etcd_shared_map_done(ngx_etcd_zone_t *zone,
+    ngx_etcd_shared_map_t *map);
+
+/* The hash of a name: equal in all processes of a master. */
+#define ngx_etcd_shared_map_hash(name)  ngx_etcd_siphash_long(name)
+
+/*
+ * Add the stores that link or unlink a node to a redo log, which takes one
+ * such change.  The caller holds the mutex, and then calls
+ * ngx_etcd_shared_map_write().
+ */
+void ngx_etcd_shared_map_add(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo);
+void ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo);
+
+/* ngx_etcd_redo_write() for a log with such a change. */
+void ngx_etcd_shared_map_write(ngx_etcd_zone_t *zone,
+    ngx_etcd_shared_map_t *map, ngx_etcd_redo_t *redo);
+
+/* Returns 1 if the node has the name that is searched for. */
+typedef ngx_uint_t (*ngx_etcd_shared_map_match_pt)(void *data,
+    ngx_etcd_shared_node_t *node);
+
+/*
+ * Finds the node with that hash for which the handler returns 1.  The handler
+ * may copy from the node; it is called again if the map has changed meanwhile.
+ *
+ *     NGX_OK        the node was found, what the handler has copied is valid,
+ *     NGX_DECLINED  there is no such node,
+ *     NGX_AGAIN     the map is being changed, or the mutex was held.
+ */
+ngx_int_t ngx_etcd_shared_map_find(ngx_etcd_zone_t *zone,
+    ngx_etcd_shared_map_t *map, uint64_t hash,
+    ngx_etcd_shared_map_match_pt match, void *data);
+
+/* The same for a caller that holds the mutex; NULL: there is none. */
+ngx_etcd_shared_node_t *ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
+    ngx_etcd_shared_map_t *map, uint64_t hash,
+    ngx_etcd_shared_map_match_pt match, void *data);
+
+/* Returns 1 if these bytes are inside the zone and may be read. */
+ngx_uint_t ngx_etcd_shared_map_inside(ngx_etcd_zone_t *zone, void *p,
+    size_t len);
+
+
+#endif /* _NGX_ETCD_SHARED_MAP_H_INCLUDED_ */
