@@ -175,7 +175,7 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     services = conf->services.elts;
 
     for (i = 0; i < conf->services.nelts; i++) {
-        (void) ngx_etcd_table_init(&services[i]->table, &services[i]->rules,
+        (void) ngx_etcd_table_init(services[i]->table, &services[i]->rules,
                                    agent->zone, services[i]->set,
                                    services[i]->set_id, services[i]->method,
                                    cycle->log);
@@ -213,7 +213,7 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
         services = agent[i].conf->services.elts;
 
         for (n = 0; n < agent[i].conf->services.nelts; n++) {
-            ngx_etcd_table_done(&services[n]->table);
+            ngx_etcd_table_done(services[n]->table);
         }
 
         ngx_etcd_connection_count_leave(agent[i].zone);
@@ -761,7 +761,7 @@ ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
     services = agent->conf->services.elts;
 
     for (i = 0; i < agent->conf->services.nelts; i++) {
-        rc = ngx_etcd_table_sync(&services[i]->table);
+        rc = ngx_etcd_table_sync(services[i]->table);
 
         /* after the other events of this cycle */
 
@@ -784,7 +784,7 @@ ngx_etcd_agent_tables(ngx_etcd_agent_t *agent)
     services = agent->conf->services.elts;
 
     for (i = 0; i < agent->conf->services.nelts; i++) {
-        ngx_etcd_table_tick(&services[i]->table);
+        ngx_etcd_table_tick(services[i]->table);
     }
 }
 

@@ -145,6 +145,11 @@ ngx_etcd_conf_add_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
 
     service->name = *name;
 
+    service->table = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_table_t));
+    if (service->table == NULL) {
+        return NULL;
+    }
+
     p = ngx_array_push(&conf->services);
     if (p == NULL) {
         return NULL;

@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_peer_data.h>
-#include <ngx_etcd_peer_data.h>
 
 
 static ngx_etcd_conf_t *ngx_etcd_peer_data_cluster(void);
@@ -95,7 +94,7 @@ ngx_etcd_peer_data_revision(ngx_etcd_peer_data_t *pd)
      * empty, unless this worker is still reading the set.
      */
 
-    table = &pd->upstream->service->table;
+    table = pd->pick.table;
 
     return ngx_etcd_table_stale(table) ? 0 : table->set->revision;
 }

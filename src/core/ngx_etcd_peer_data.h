@@ -108,18 +108,15 @@ ngx_etcd_peer_data_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
 }
 
 
-/* Sets the balancer's fields of pc, from the current table. */
+/* Sets the balancer's fields of pc, from the table as it is now. */
 
 static ngx_inline void
-ngx_etcd_peer_data_connect(ngx_etcd_peer_data_t *pd,
+ngx_etcd_peer_data_connect(ngx_etcd_peer_data_t *pd, ngx_etcd_table_t *table,
     ngx_peer_connection_t *pc, ngx_pool_t *pool)
 {
-    ngx_uint_t                tries;
-    ngx_etcd_service_conf_t  *service;
+    ngx_uint_t  tries;
 
-    service = pd->upstream->service;
-
-    tries = ngx_etcd_pick_init(&pd->pick, &service->table, &service->name,
+    tries = ngx_etcd_pick_init(&pd->pick, table, &pd->upstream->service->name,
                                pool);
 
     pc->data = &pd->pick;
@@ -133,18 +130,18 @@ ngx_etcd_peer_data_connect(ngx_etcd_peer_data_t *pd,
 }
 
 
-/* Creates and connects peer data. */
+/* Creates peer data for a table of the upstream, and connects them. */
 
 static ngx_inline ngx_etcd_peer_data_t *
 ngx_etcd_peer_data_create(ngx_etcd_upstream_t *upstream,
-    ngx_peer_connection_t *pc, ngx_pool_t *pool)
+    ngx_etcd_table_t *table, ngx_peer_connection_t *pc, ngx_pool_t *pool)
 {
     ngx_etcd_peer_data_t  *pd;
 
     pd = ngx_etcd_peer_data_alloc(upstream, pool, pc->log);
 
     if (pd != NULL) {
-        ngx_etcd_peer_data_connect(pd, pc, pool);
+        ngx_etcd_peer_data_connect(pd, table, pc, pool);
     }
 
     return pd;

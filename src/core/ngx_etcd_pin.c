@@ -16,20 +16,17 @@ static ngx_uint_t ngx_etcd_pin_same(ngx_etcd_peer_t *one,
 
 
 ngx_etcd_peer_data_t *
-ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream, void *owner,
-    ngx_pool_t *pool, ngx_log_t *log)
+ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream, ngx_etcd_table_t *table,
+    void *owner, ngx_pool_t *pool, ngx_log_t *log)
 {
-    ngx_etcd_peer_data_t     *pd;
-    ngx_etcd_service_conf_t  *service;
+    ngx_etcd_peer_data_t  *pd;
 
     pd = ngx_etcd_peer_data_alloc(upstream, pool, log);
     if (pd == NULL) {
         return NULL;
     }
 
-    service = upstream->service;
-
-    (void) ngx_etcd_pick_init(&pd->pick, &service->table, &service->name,
+    (void) ngx_etcd_pick_init(&pd->pick, table, &upstream->service->name,
                               pool);
 
     ngx_memzero(&pd->pin, sizeof(ngx_etcd_pin_t));
@@ -48,7 +45,7 @@ ngx_etcd_pin_read(ngx_etcd_peer_data_t *pd)
     pin = &pd->pin;
 
     if (pin->reads++ == 0) {
-        table = &pd->upstream->service->table;
+        table = pd->pick.table;
 
         ngx_etcd_table_follow(table);
 
@@ -69,7 +66,7 @@ ngx_etcd_pin_connect(ngx_etcd_peer_data_t *pd, ngx_peer_connection_t *pc,
 {
     /* the table may be newer than the pin: pc->get uses the pinned peer */
 
-    ngx_etcd_peer_data_connect(pd, pc, pool);
+    ngx_etcd_peer_data_connect(pd, pd->pick.table, pc, pool);
 
     pc->get = ngx_etcd_pin_get;
 }
@@ -122,7 +119,7 @@ ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
         return 0;
     }
 
-    peer = ngx_etcd_table_first(&pd->upstream->service->table);
+    peer = ngx_etcd_table_first(pd->pick.table);
 
     return peer != NULL && ngx_etcd_pin_same(peer, pd->pin.peer);
 }

@@ -36,7 +36,7 @@
  * read.  They exist as long as the pool.  NULL: no memory.
  */
 ngx_etcd_peer_data_t *ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream,
-    void *owner, ngx_pool_t *pool, ngx_log_t *log);
+    ngx_etcd_table_t *table, void *owner, ngx_pool_t *pool, ngx_log_t *log);
 
 /*
  * Returns the leader that the request is built for: the current one at the

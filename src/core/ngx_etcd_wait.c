@@ -173,17 +173,17 @@ ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
 
 
 ngx_uint_t
-ngx_etcd_wait_needed(ngx_etcd_wait_t *wait)
+ngx_etcd_wait_needed(ngx_etcd_table_t *table)
 {
-    ngx_etcd_table_follow(&wait->service->table);
+    ngx_etcd_table_follow(table);
 
-    return !ngx_etcd_table_usable(&wait->service->table);
+    return !ngx_etcd_table_usable(table);
 }
 
 
 ngx_int_t
-ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_wait_queue_entry_t *entry,
-    ngx_msec_t waited, ngx_log_t *log)
+ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
+    ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log)
 {
     if (waited >= wait->timeout) {
         ngx_log_error(NGX_LOG_INFO, log, 0,
@@ -192,7 +192,7 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_wait_queue_entry_t *entry,
         return NGX_DECLINED;
     }
 
-    if (ngx_etcd_wait_queue_begin(entry, &wait->service->table.wait_queue,
+    if (ngx_etcd_wait_queue_begin(entry, &table->wait_queue,
                                   wait->timeout - waited, wait->limit, log)
         == NGX_OK)
     {

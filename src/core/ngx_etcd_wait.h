@@ -43,15 +43,16 @@ char *ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_etcd_wait_t **wait,
 /* Called after the configuration was read: finds the upstreams. */
 ngx_int_t ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
 
-/* Returns 1 if the upstream has no usable peer. */
-ngx_uint_t ngx_etcd_wait_needed(ngx_etcd_wait_t *wait);
+/* Returns 1 if the table of the upstream has no usable peer. */
+ngx_uint_t ngx_etcd_wait_needed(ngx_etcd_table_t *table);
 
 /*
- * Starts a wait of a request that has waited for "waited" ms before.
+ * Starts a wait, for a peer of the table, of a request that has waited for
+ * "waited" ms before.
  * NGX_AGAIN: the handler will be called; NGX_DECLINED: the time is over;
  * NGX_BUSY: too many requests wait, which is logged.
  */
-ngx_int_t ngx_etcd_wait_begin(ngx_etcd_wait_t *wait,
+ngx_int_t ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
     ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log);
 
 

@@ -118,7 +118,7 @@ typedef struct {
     ngx_etcd_zone_t             *zone;
     ngx_etcd_member_set_t       *set;           /* from declare() on */
     uint32_t                     set_id;        /* of the set then */
-    ngx_etcd_table_t             table;         /* of each worker */
+    ngx_etcd_table_t            *table;         /* of each worker */
 } ngx_etcd_service_conf_t;
 
 

@@ -54,8 +54,9 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
     pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
     if (!ngx_etcd_pin_owned(pd, r->upstream)) {
-        pd = ngx_etcd_pin_create(&escf->upstream, r->upstream, r->pool,
-                                    r->connection->log);
+        pd = ngx_etcd_pin_create(&escf->upstream,
+                                 escf->upstream.service->table, r->upstream,
+                                 r->pool, r->connection->log);
         if (pd == NULL) {
             return NGX_ERROR;
         }

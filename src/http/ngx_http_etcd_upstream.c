@@ -200,6 +200,7 @@ static ngx_int_t
 ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
+    ngx_etcd_table_t          *table;
     ngx_etcd_peer_data_t      *pd;
     ngx_http_etcd_srv_conf_t  *escf;
 
@@ -211,10 +212,12 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
         ngx_etcd_pin_connect(pd, &r->upstream->peer, r->pool);
 
     } else {
-        ngx_etcd_table_follow(&escf->upstream.service->table);
+        table = escf->upstream.service->table;
 
-        pd = ngx_etcd_peer_data_create(&escf->upstream, &r->upstream->peer,
-                                      r->pool);
+        ngx_etcd_table_follow(table);
+
+        pd = ngx_etcd_peer_data_create(&escf->upstream, table,
+                                       &r->upstream->peer, r->pool);
         if (pd == NULL) {
             return NGX_ERROR;
         }
@@ -283,7 +286,7 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
         return NGX_OK;
     }
 
-    if (ngx_http_etcd_wait_peer(r, again) != NGX_AGAIN) {
+    if (ngx_http_etcd_wait_peer(r, pd->pick.table, again) != NGX_AGAIN) {
         return NGX_OK;
     }
 

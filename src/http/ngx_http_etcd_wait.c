@@ -26,7 +26,7 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_etcd_wait_begin(ngx_http_request_t *r,
-    ngx_etcd_wait_t *wait, ngx_uint_t peer);
+    ngx_etcd_wait_t *wait, ngx_etcd_table_t *table, ngx_uint_t peer);
 static void ngx_http_etcd_wait_detach(ngx_http_request_t *r);
 static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
     ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
@@ -49,15 +49,22 @@ ngx_int_t
 ngx_http_etcd_wait_handler(ngx_http_request_t *r)
 {
     ngx_int_t                  rc;
+    ngx_etcd_table_t          *table;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    if (elcf->wait == NULL || !ngx_etcd_wait_needed(elcf->wait)) {
+    if (elcf->wait == NULL) {
         return NGX_DECLINED;
     }
 
-    rc = ngx_http_etcd_wait_begin(r, elcf->wait, 0);
+    table = elcf->wait->service->table;
+
+    if (!ngx_etcd_wait_needed(table)) {
+        return NGX_DECLINED;
+    }
+
+    rc = ngx_http_etcd_wait_begin(r, elcf->wait, table, 0);
 
     if (rc == NGX_BUSY) {
         return NGX_HTTP_SERVICE_UNAVAILABLE;
@@ -83,25 +90,26 @@ ngx_http_etcd_wait_for(ngx_http_request_t *r, ngx_etcd_service_conf_t *service)
 
 
 ngx_int_t
-ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again)
+ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_etcd_table_t *table,
+    ngx_uint_t again)
 {
     ngx_uint_t                 needed;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    needed = ngx_etcd_wait_needed(elcf->wait);
+    needed = ngx_etcd_wait_needed(table);
 
     if (!needed && !again) {
         return NGX_DECLINED;
     }
 
-    if (ngx_http_etcd_wait_begin(r, elcf->wait, 1) != NGX_AGAIN) {
+    if (ngx_http_etcd_wait_begin(r, elcf->wait, table, 1) != NGX_AGAIN) {
         return NGX_DECLINED;
     }
 
     if (!needed) {
-        ngx_etcd_wait_queue_wake(&elcf->wait->service->table.wait_queue);
+        ngx_etcd_wait_queue_wake(&table->wait_queue);
     }
 
     ngx_http_etcd_wait_detach(r);
@@ -151,7 +159,7 @@ ngx_http_etcd_wait_detach(ngx_http_request_t *r)
 
 static ngx_int_t
 ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
-    ngx_uint_t peer)
+    ngx_etcd_table_t *table, ngx_uint_t peer)
 {
     ngx_msec_t                 waited;
     ngx_http_etcd_wait_ctx_t  *ctx;
@@ -169,7 +177,8 @@ ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
         return NGX_ERROR;
     }
 
-    return ngx_etcd_wait_begin(wait, &ctx->entry, waited, r->connection->log);
+    return ngx_etcd_wait_begin(wait, table, &ctx->entry, waited,
+                               r->connection->log);
 }
 
 

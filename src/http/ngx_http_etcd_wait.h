@@ -32,7 +32,8 @@ ngx_uint_t ngx_http_etcd_wait_for(ngx_http_request_t *r,
  * if "again" is set and there is a peer.  NGX_DECLINED: there is nothing to
  * wait for.
  */
-ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_uint_t again);
+ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r,
+    ngx_etcd_table_t *table, ngx_uint_t again);
 
 /* Ends a wait for a peer; returns 1 if the request was waiting. */
 ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);

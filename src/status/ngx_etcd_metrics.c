@@ -106,7 +106,7 @@ ngx_etcd_metrics_add(ngx_etcd_status_t *status,
 
         ngx_etcd_member_pack_read(&record, member->payload);
 
-        state = ngx_etcd_status_object_member_state(&upstream->service->table,
+        state = ngx_etcd_status_object_member_state(upstream->service->table,
                                                     &record);
 
         upstream->states[state]++;

@@ -134,7 +134,7 @@ ngx_etcd_status_open(ngx_etcd_status_t *status,
 
     /* the table knows the lowest priority: update it */
 
-    (void) ngx_etcd_table_sync(&service->table);
+    (void) ngx_etcd_table_sync(service->table);
 
     rc = ngx_etcd_view_open(&status->view, service->zone, service->set,
                             service->set_id);

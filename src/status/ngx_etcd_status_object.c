@@ -460,13 +460,13 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->terms = NGX_ETCD_STATUS_ABSENT;
 
     if (service->rules.failsafe) {
-        upstream->failsafe = ngx_etcd_table_failsafe(&service->table);
+        upstream->failsafe = ngx_etcd_table_failsafe(service->table);
     }
 
     /* an upstream whose only peer is the leader */
 
     if (service->rules.sole) {
-        upstream->has_leader = ngx_etcd_table_usable(&service->table);
+        upstream->has_leader = ngx_etcd_table_usable(service->table);
         upstream->terms = view->terms;
     }
 }
@@ -485,7 +485,7 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     member->name = record.name;
     member->weight = record.attr.weight;
     member->state = ngx_etcd_status_member_states[
-                  ngx_etcd_status_object_member_state(&upstream->service->table,
+                  ngx_etcd_status_object_member_state(upstream->service->table,
                                                       &record)];
     member->cluster = upstream->cluster;
     member->module = upstream->module;

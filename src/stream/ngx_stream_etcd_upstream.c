@@ -187,6 +187,7 @@ static ngx_int_t
 ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
+    ngx_etcd_table_t            *table;
     ngx_etcd_peer_data_t        *pd;
     ngx_peer_connection_t       *pc;
     ngx_stream_etcd_srv_conf_t  *escf;
@@ -200,11 +201,14 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
      * another update might find none if other workers change the zone.
      */
 
+    table = escf->upstream.service->table;
+
     if (!ngx_stream_etcd_wait_for(s, escf->upstream.service)) {
-        ngx_etcd_table_follow(&escf->upstream.service->table);
+        ngx_etcd_table_follow(table);
     }
 
-    pd = ngx_etcd_peer_data_create(&escf->upstream, pc, s->connection->pool);
+    pd = ngx_etcd_peer_data_create(&escf->upstream, table, pc,
+                                   s->connection->pool);
     if (pd == NULL) {
         return NGX_ERROR;
     }

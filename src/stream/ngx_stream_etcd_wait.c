@@ -38,12 +38,19 @@ ngx_int_t
 ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
 {
     ngx_int_t                    rc;
+    ngx_etcd_table_t            *table;
     ngx_stream_etcd_srv_conf_t  *escf;
     ngx_stream_etcd_wait_ctx_t  *ctx;
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
-    if (escf->wait == NULL || !ngx_etcd_wait_needed(escf->wait)) {
+    if (escf->wait == NULL) {
+        return NGX_DECLINED;
+    }
+
+    table = escf->wait->service->table;
+
+    if (!ngx_etcd_wait_needed(table)) {
         return NGX_DECLINED;
     }
 
@@ -52,7 +59,7 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_wait_begin(escf->wait, &ctx->entry, ctx->entry.waited,
+    rc = ngx_etcd_wait_begin(escf->wait, table, &ctx->entry, ctx->entry.waited,
                              s->connection->log);
 
     if (rc == NGX_BUSY) {
