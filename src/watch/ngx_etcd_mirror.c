@@ -9,12 +9,19 @@
 #include <ngx_event.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_mirror_entry.h>
+#include <ngx_etcd_watch_denial.h>
 
 
 static ngx_uint_t ngx_etcd_mirror_wanted(void *data, ngx_str_t *key);
+static ngx_etcd_mirror_entry_t *ngx_etcd_mirror_audit_find(void *data,
+    ngx_str_t *key);
+static ngx_etcd_mirror_entry_t *ngx_etcd_mirror_audit_next(void *data,
+    ngx_etcd_mirror_entry_t *entry);
 static int64_t ngx_etcd_mirror_known_revision(void *data);
 static void ngx_etcd_mirror_differs(void *data);
 
+static void ngx_etcd_mirror_join(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_watch_stream_t *stream);
 static void ngx_etcd_mirror_list(ngx_etcd_watch_t *watch);
 static ngx_int_t ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch,
     Etcd__KeyValue **kvs, size_t n);
@@ -29,8 +36,6 @@ static void ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision);
 static void ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
-static ngx_int_t ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror,
-    Etcd__Event *event);
 static ngx_int_t ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv, ngx_uint_t listed);
 static void ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror,
@@ -52,8 +57,10 @@ ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log)
 
     audit->name = &mirror->name;
     audit->watch = &mirror->watch;
-    audit->entries = &mirror->entries;
+    audit->log = log;
     audit->wants = ngx_etcd_mirror_wanted;
+    audit->find = ngx_etcd_mirror_audit_find;
+    audit->next = ngx_etcd_mirror_audit_next;
     audit->revision = ngx_etcd_mirror_known_revision;
     audit->differs = ngx_etcd_mirror_differs;
     audit->data = mirror;
@@ -66,6 +73,21 @@ ngx_etcd_mirror_wanted(void *data, ngx_str_t *key)
     ngx_etcd_mirror_t *mirror = data;
 
     return mirror->wants == NULL || mirror->wants(mirror, key);
+}
+
+
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_audit_find(void *data, ngx_str_t *key)
+{
+    return ngx_etcd_mirror_find(data, key);
+}
+
+
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_audit_next(void *data, ngx_etcd_mirror_entry_t *entry)
+{
+    return (entry == NULL) ? ngx_etcd_mirror_first(data)
+                           : ngx_etcd_mirror_next(data, entry);
 }
 
 
@@ -106,6 +128,35 @@ ngx_int_t
 ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror,
     ngx_etcd_watch_stream_t *stream)
 {
+    ngx_etcd_mirror_join(mirror, stream);
+
+    if (ngx_etcd_watch_add(stream, &mirror->watch) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    mirror->started = 1;
+
+    ngx_etcd_mirror_audit_start(&mirror->audit);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_mirror_feed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_watch_stream_t *stream, int64_t revision)
+{
+    mirror->watch.stream = stream;
+    mirror->watch.revision = revision;
+
+    ngx_etcd_mirror_join(mirror, stream);
+}
+
+
+static void
+ngx_etcd_mirror_join(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_watch_stream_t *stream)
+{
     ngx_etcd_watch_t  *watch;
 
     watch = &mirror->watch;
@@ -120,16 +171,6 @@ ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror,
     mirror->synced = (watch->revision != 0);
     mirror->revision = watch->revision;
     mirror->history = stream->cluster->history;
-
-    if (ngx_etcd_watch_add(stream, watch) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    mirror->started = 1;
-
-    ngx_etcd_mirror_audit_start(&mirror->audit);
-
-    return NGX_OK;
 }
 
 
@@ -139,6 +180,11 @@ ngx_etcd_mirror_again(ngx_etcd_mirror_t *mirror, ngx_msec_t delay)
     mirror->synced = 0;
     mirror->listing = 0;
     mirror->distrust = 1;
+
+    if (mirror->relist != NULL) {
+        mirror->relist(mirror->fanout, delay);
+        return;
+    }
 
     ngx_etcd_mirror_audit_void(&mirror->audit);
     ngx_etcd_watch_again(&mirror->watch, delay);
@@ -322,6 +368,13 @@ ngx_etcd_mirror_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
         }
     }
 
+    ngx_etcd_mirror_passed(mirror, revision);
+}
+
+
+void
+ngx_etcd_mirror_passed(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
     if (mirror->synced) {
         ngx_etcd_mirror_report(mirror, revision);
     }
@@ -379,14 +432,8 @@ ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror)
 static void
 ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    if (mirror->reported != NGX_ETCD_GRPC_OK) {
-        mirror->reported = NGX_ETCD_GRPC_OK;
-
-        ngx_log_error(NGX_LOG_NOTICE, mirror->entries.table.log, 0,
-                      "%V: %s \"%V\" can be read again", &mirror->name,
-                      mirror->watch.exact ? "key" : "prefix",
-                      &mirror->watch.prefix);
-    }
+    ngx_etcd_watch_denial_over(&mirror->reported, &mirror->name,
+                               &mirror->watch, mirror->entries.table.log);
 
     mirror->refused = 0;
     mirror->revision = ngx_max(mirror->revision, revision);
@@ -401,26 +448,8 @@ static void
 ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_uint_t  level;
-
-    level = (mirror->reported == status) ? NGX_LOG_INFO : NGX_LOG_ERR;
-
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
-
-        /* the fault concerns the whole cluster, and was logged for it */
-
-        level = NGX_LOG_DEBUG;
-    }
-
-    ngx_log_error(level, mirror->entries.table.log, 0,
-                  "%V: %s \"%V\" cannot be read: %s: %V", &mirror->name,
-                  mirror->watch.exact ? "key" : "prefix",
-                  &mirror->watch.prefix, ngx_etcd_grpc_status_name(status),
-                  text);
-
-    if (status != NGX_ETCD_GRPC_UNAUTHENTICATED) {
-        mirror->reported = status;
-    }
+    ngx_etcd_watch_denial(&mirror->reported, &mirror->name, &mirror->watch,
+                          status, text, mirror->entries.table.log);
 
     mirror->refused = 1;
 
@@ -430,7 +459,7 @@ ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
 {
     ngx_str_t                 key;

@@ -106,6 +106,13 @@ struct ngx_etcd_mirror_s {
     void                        *data;
 
     /*
+     * Set by a fan-out (ngx_etcd_fanout.h), which feeds the mirror in place of
+     * a watch: the mirror needs a list.
+     */
+    void                       (*relist)(void *data, ngx_msec_t delay);
+    void                        *fanout;
+
+    /*
      * The caller sets the watched keys and the options before
      * ngx_etcd_mirror_start(): prefix, exact, revision, prompt,
      * verify_interval, verified, pool.  watch.data is the mirror.
@@ -168,6 +175,20 @@ ngx_int_t ngx_etcd_mirror_stop(ngx_etcd_mirror_t *mirror);
  * the same, for use after the watch stream was destroyed, or before the start
  */
 void ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror);
+
+
+/*
+ * For a fan-out.  The mirror has no watch of its own: it is complete up to that
+ * revision (0: to be listed), its lists and events come by the handlers of
+ * mirror->watch, and it is not audited.  ngx_etcd_mirror_event() applies one
+ * event; when all events up to a revision were applied,
+ * ngx_etcd_mirror_passed() reports the revision.  NGX_ERROR: no memory.
+ */
+void ngx_etcd_mirror_feed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_watch_stream_t *stream, int64_t revision);
+ngx_int_t ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror,
+    Etcd__Event *event);
+void ngx_etcd_mirror_passed(ngx_etcd_mirror_t *mirror, int64_t revision);
 
 
 /*

@@ -79,7 +79,7 @@ ngx_etcd_mirror_audit_start(ngx_etcd_mirror_audit_t *audit)
 
     timer->handler = ngx_etcd_mirror_audit_timer;
     timer->data = audit;
-    timer->log = audit->entries->table.log;
+    timer->log = audit->log;
     timer->cancelable = 1;
 
     ngx_etcd_mirror_audit_schedule(audit);
@@ -190,7 +190,7 @@ ngx_etcd_mirror_audit_run(ngx_etcd_mirror_audit_t *audit)
     ngx_pool_t                   *pool;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    pool = ngx_create_pool(1024, audit->entries->table.log);
+    pool = ngx_create_pool(1024, audit->log);
     if (pool == NULL) {
         return NULL;
     }
@@ -250,7 +250,7 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
     }
 
     if (run->revision <= 0) {
-        ngx_log_error(NGX_LOG_INFO, audit->entries->table.log, 0,
+        ngx_log_error(NGX_LOG_INFO, audit->log, 0,
                       "%V: no audit: %s: %V", audit->name,
                       ngx_etcd_grpc_status_name(status), text);
 
@@ -289,7 +289,7 @@ ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
     if (audit->watch->stream->cluster->proved < run->asked
         || audit->watch->stream->reached < run->revision)
     {
-        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->entries->table.log, 0,
+        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->log, 0,
                        "etcd mirror \"%V\": audit put off, nothing proves "
                        "that the watch has passed revision %L",
                        &audit->watch->prefix, run->revision);
@@ -380,7 +380,7 @@ ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
     if (status != NGX_ETCD_GRPC_OK
         || !ngx_etcd_mirror_audit_undisturbed(audit))
     {
-        ngx_log_error(NGX_LOG_INFO, audit->entries->table.log, 0,
+        ngx_log_error(NGX_LOG_INFO, audit->log, 0,
                       "%V: audit at revision %L was not completed: %s: %V",
                       audit->name, run->revision,
                       ngx_etcd_grpc_status_name(status), text);
@@ -396,7 +396,7 @@ ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
         return;
     }
 
-    ngx_log_error(NGX_LOG_INFO, audit->entries->table.log, 0,
+    ngx_log_error(NGX_LOG_INFO, audit->log, 0,
                   "%V: audit at revision %L found nothing", audit->name,
                   run->revision);
 
@@ -417,11 +417,11 @@ ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit, Etcd__KeyValue *kv)
     key.data = kv->key.data;
     key.len = kv->key.len;
 
-    if (audit->wants != NULL && !audit->wants(audit->data, &key)) {
+    if (!audit->wants(audit->data, &key)) {
         return;
     }
 
-    entry = ngx_etcd_mirror_entry_find(audit->entries, &key);
+    entry = audit->find(audit->data, &key);
 
     if (entry == NULL) {
         hash = ngx_murmur_hash2(key.data, key.len);
@@ -455,9 +455,9 @@ ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit)
 
     run = audit->run;
 
-    for (entry = ngx_etcd_mirror_entry_first(audit->entries);
+    for (entry = audit->next(audit->data, NULL);
          entry != NULL;
-         entry = ngx_etcd_mirror_entry_next(audit->entries, entry))
+         entry = audit->next(audit->data, entry))
     {
         if (entry->audited != audit->mark
             && entry->mod_revision <= run->revision)
@@ -487,7 +487,7 @@ ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit)
     run = audit->run;
     cluster = audit->watch->stream->cluster;
 
-    ngx_log_error(NGX_LOG_WARN, audit->entries->table.log, 0,
+    ngx_log_error(NGX_LOG_WARN, audit->log, 0,
                   "%V: %s \"%V\": %ui keys differ from etcd at revision %L, "
                   "first \"%V\", listing again", audit->name,
                   audit->watch->exact ? "key" : "prefix",

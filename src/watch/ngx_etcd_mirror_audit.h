@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Audit of a mirror: at intervals its entries are compared with the keys in
- * etcd.  etcd 3.4 can lose events (of slow consumers, and around compactions),
+ * Audit of a mirror, or of the mirrors of a fan-out: at intervals the entries
+ * are compared with the keys in etcd.  etcd 3.4 can lose events (of slow consumers, and around compactions),
  * and an etcd whose data was replaced while this client was not connected
  * resumes a watch without notice if its revision is past the client's.  Only an
  * audit finds such a difference.
@@ -61,10 +61,17 @@ typedef struct {
 
     ngx_str_t                     *name;       /* prefix of log messages */
     ngx_etcd_watch_t              *watch;
-    ngx_etcd_mirror_entries_t     *entries;
+    ngx_log_t                     *log;
 
-    /* 0: the key is ignored.  NULL: all keys are wanted. */
+    /* 0: the key is ignored */
     ngx_uint_t                   (*wants)(void *data, ngx_str_t *key);
+
+    /* returns the entry of a key; NULL: there is none */
+    ngx_etcd_mirror_entry_t     *(*find)(void *data, ngx_str_t *key);
+
+    /* returns the entry after that one (NULL: the first one); NULL: end */
+    ngx_etcd_mirror_entry_t     *(*next)(void *data,
+                                         ngx_etcd_mirror_entry_t *entry);
 
     /* returns the revision of the entries; 0: not known */
     int64_t                      (*revision)(void *data);
