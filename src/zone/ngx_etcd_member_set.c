@@ -101,7 +101,8 @@ int64_t
 ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set)
 {
     return (set->state == NGX_ETCD_MEMBER_SET_SYNCED)
-           ? ngx_etcd_zone_since(&set->verified) : -1;
+           ? ngx_etcd_zone_since(set->proof ? set->proof : &set->verified)
+           : -1;
 }
 
 

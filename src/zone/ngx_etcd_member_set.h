@@ -203,6 +203,14 @@ struct ngx_etcd_member_set_s {
     uint32_t                         params;       /* hash of the parameters
                                                       that values were decoded
                                                       with */
+
+    /* of a set of a prefix with variables */
+
+    ngx_etcd_atomic64_t             *proof;        /* in place of verified, for
+                                                      all sets of the prefix;
+                                                      NULL: verified */
+    ngx_atomic_t                     used;         /* ngx_current_msec of the
+                                                      last request; 0: none */
 };
 
 
@@ -248,7 +256,7 @@ int64_t ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set);
 
 /*
  * Called by the owner: the set was equal to etcd's data at that time of
- * ngx_etcd_clock().
+ * ngx_etcd_clock().  Has no effect on a set whose proof is another one's.
  */
 void ngx_etcd_member_set_verify(ngx_etcd_member_set_t *set, uint64_t time);
 

@@ -28,8 +28,6 @@ typedef struct {
 } ngx_etcd_heir_t;
 
 
-static ngx_etcd_member_set_t *ngx_etcd_member_set_inherit_from(
-    ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir);
 static ngx_int_t ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
 
@@ -38,11 +36,30 @@ ngx_int_t
 ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_zone_t *from)
 {
-    uint32_t                       id;
+    uint32_t                id;
+    ngx_etcd_member_set_t  *old;
+
+    if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    old = ngx_etcd_object_find(from, &ngx_etcd_member_set_type, &set->object);
+    id = (old != NULL) ? old->object.id : 0;
+
+    ngx_etcd_zone_unlock(from);
+
+    return (old != NULL) ? ngx_etcd_member_set_copy(zone, set, from, old, id)
+                         : NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_member_set_copy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_zone_t *from, ngx_etcd_member_set_t *old, uint32_t id)
+{
     ngx_int_t                      rc;
     ngx_uint_t                     i;
     ngx_etcd_heir_t                heir;
-    ngx_etcd_member_set_t         *old;
     ngx_etcd_member_set_reader_t   reader;
 
     ngx_memzero(&heir, sizeof(ngx_etcd_heir_t));
@@ -50,20 +67,9 @@ ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     heir.zone = zone;
     heir.set = set;
+    heir.from = old;
+    heir.commits = old->commits;
     reader.any = 1;
-
-    if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    old = ngx_etcd_member_set_inherit_from(from, &heir);
-    id = (old != NULL) ? old->object.id : 0;
-
-    ngx_etcd_zone_unlock(from);
-
-    if (old == NULL) {
-        return NGX_OK;
-    }
 
     rc = NGX_AGAIN;
 
@@ -95,23 +101,6 @@ ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_zone_unlock(from);
 
     return NGX_OK;
-}
-
-
-static ngx_etcd_member_set_t *
-ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *from, ngx_etcd_heir_t *heir)
-{
-    ngx_etcd_member_set_t  *old;
-
-    old = ngx_etcd_object_find(from, &ngx_etcd_member_set_type,
-                               &heir->set->object);
-
-    if (old != NULL) {
-        heir->from = old;
-        heir->commits = old->commits;
-    }
-
-    return old;
 }
 
 

@@ -25,5 +25,10 @@
 ngx_int_t ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from);
 
+/* The same from a set that the caller knows, with the id of that set. */
+ngx_int_t ngx_etcd_member_set_copy(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from,
+    ngx_etcd_member_set_t *old, uint32_t id);
+
 
 #endif /* _NGX_ETCD_MEMBER_SET_INHERIT_H_INCLUDED_ */

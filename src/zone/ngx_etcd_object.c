@@ -85,16 +85,34 @@ static ngx_etcd_object_t *
 ngx_etcd_object_create(ngx_etcd_zone_t *zone,
     const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id)
 {
+    ngx_etcd_redo_t     redo;
+    ngx_etcd_object_t  *object;
+
+    redo.n = 0;
+
+    object = ngx_etcd_object_prepare(zone, type, id, &redo);
+
+    if (object != NULL) {
+        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+    }
+
+    return object;
+}
+
+
+void *
+ngx_etcd_object_prepare(ngx_etcd_zone_t *zone,
+    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id,
+    ngx_etcd_redo_t *redo)
+{
     size_t                   len;
     u_char                  *data;
     ngx_queue_t             *unused;
-    ngx_etcd_redo_t          redo;
     ngx_etcd_object_t       *object;
     ngx_etcd_zone_shared_t  *sh;
 
     sh = zone->sh;
     unused = &sh->unused[type->list];
-    redo.n = 0;
 
     len = id->name.len + id->prefix.len;
 
@@ -107,7 +125,7 @@ ngx_etcd_object_create(ngx_etcd_zone_t *zone,
         object = ngx_queue_data(ngx_queue_head(unused), ngx_etcd_object_t,
                                 queue);
 
-        ngx_etcd_redo_remove(&redo, &object->queue);
+        ngx_etcd_redo_remove(redo, &object->queue);
         type->clear(object);
 
     } else {
@@ -132,8 +150,9 @@ ngx_etcd_object_create(ngx_etcd_zone_t *zone,
 
     __atomic_store_n(&object->id, ++sh->next_id, __ATOMIC_RELEASE);
 
-    ngx_etcd_redo_insert_tail(&redo, &sh->objects[type->list], &object->queue);
-    ngx_etcd_redo_write(&sh->redo, &redo);
+    object->epoch = zone->epoch;
+
+    ngx_etcd_redo_insert_tail(redo, &sh->objects[type->list], &object->queue);
 
     return object;
 }

@@ -62,6 +62,16 @@ void *ngx_etcd_object_declare(ngx_etcd_zone_t *zone,
     const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id);
 
 /*
+ * For a set of objects that its user finds by itself: creates an object without
+ * a search; the caller holds the mutex.  The stores that make it known are
+ * added to the redo log, which the caller writes, together with its own.
+ * NULL: the zone is full.
+ */
+void *ngx_etcd_object_prepare(ngx_etcd_zone_t *zone,
+    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id,
+    ngx_etcd_redo_t *redo);
+
+/*
  * Returns the object with the identity of another one, which may be in another
  * zone; NULL: there is none.  The caller holds the mutex.
  */

@@ -11,6 +11,8 @@
 #include <ngx_etcd_time_budget.h>
 
 
+static ngx_int_t ngx_etcd_retire_run(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, uint64_t until);
 static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone);
 static ngx_uint_t ngx_etcd_retire_set(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t *left);
@@ -25,7 +27,25 @@ static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone,
 ngx_int_t
 ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
 {
-    ngx_uint_t  more;
+    return ngx_etcd_retire_run(zone, NULL, until);
+}
+
+
+ngx_int_t
+ngx_etcd_retire_one(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint64_t until)
+{
+    return ngx_etcd_retire_run(zone, set, until);
+}
+
+
+/* The set may be NULL: all old sets. */
+
+static ngx_int_t
+ngx_etcd_retire_run(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint64_t until)
+{
+    ngx_uint_t  more, left;
 
     for ( ;; ) {
         if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
@@ -37,7 +57,10 @@ ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
             return NGX_DECLINED;
         }
 
-        more = ngx_etcd_retire_piece(zone);
+        left = NGX_ETCD_ENTRY_PIECE;
+
+        more = (set != NULL) ? !ngx_etcd_retire_set(zone, set, &left)
+                             : ngx_etcd_retire_piece(zone);
 
         ngx_etcd_zone_unlock(zone);
 

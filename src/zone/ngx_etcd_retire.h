@@ -27,5 +27,12 @@
  */
 ngx_int_t ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until);
 
+/*
+ * The same for one set, which the caller has made old: its epoch is 0.  If the
+ * process is killed, the next owner's ngx_etcd_retire_sets() goes on.
+ */
+ngx_int_t ngx_etcd_retire_one(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, uint64_t until);
+
 
 #endif /* _NGX_ETCD_RETIRE_H_INCLUDED_ */

@@ -53,6 +53,7 @@ typedef enum {
     NGX_ETCD_ZONE_ELECTION_SLOTS,
     NGX_ETCD_ZONE_SHARED_VALUES,
     NGX_ETCD_ZONE_LOCK_STATS,
+    NGX_ETCD_ZONE_SET_MAPS,
     NGX_ETCD_ZONE_LISTS
 } ngx_etcd_zone_list_e;
 

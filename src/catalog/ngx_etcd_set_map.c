@@ -1,0 +1,587 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_member_set_inherit.h>
+#include <ngx_etcd_set_map.h>
+
+
+/*
+ * Sets of a map are objects of the zone like those of a fixed prefix.  This
+ * bit of the variant tells them apart.
+ */
+
+#define NGX_ETCD_SET_MAP_VARIANT  0x80000000
+
+/* sets that are copied or freed at a time */
+
+#define NGX_ETCD_SET_MAP_PIECE    128
+
+
+#define ngx_etcd_set_map_node(q)                                              \
+    (ngx_queue_data(q, ngx_etcd_set_node_t, queue))
+
+
+static void ngx_etcd_set_map_clear(void *data);
+static void ngx_etcd_set_map_renew(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map);
+static ngx_int_t ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map, ngx_etcd_zone_t *from, ngx_etcd_set_map_t *old,
+    uint32_t *after, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone);
+static void ngx_etcd_set_map_free(void *data, void *object);
+static ngx_etcd_set_node_t *ngx_etcd_set_map_create(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map, ngx_str_t *prefix);
+static void ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node, ngx_uint_t old);
+static ngx_uint_t ngx_etcd_set_map_match(void *data,
+    ngx_etcd_shared_node_t *node);
+
+
+/* a search for a prefix */
+
+typedef struct {
+    ngx_etcd_zone_t       *zone;
+    ngx_str_t             *prefix;
+    ngx_etcd_set_found_t  *found;
+} ngx_etcd_set_map_search_t;
+
+
+static const ngx_etcd_object_type_t  ngx_etcd_set_map_type = {
+    NGX_ETCD_ZONE_SET_MAPS, sizeof(ngx_etcd_set_map_t), ngx_etcd_set_map_clear
+};
+
+
+static void
+ngx_etcd_set_map_clear(void *data)
+{
+    u_char *p = data;
+
+    ngx_memzero(p + offsetof(ngx_etcd_set_map_t, map),
+                sizeof(ngx_etcd_set_map_t) - offsetof(ngx_etcd_set_map_t,
+                                                      map));
+}
+
+
+ngx_etcd_set_map_t *
+ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone, ngx_etcd_member_set_id_t *id,
+    ngx_uint_t limit)
+{
+    ngx_int_t              rc;
+    ngx_etcd_set_map_t    *map;
+    ngx_etcd_object_id_t   object;
+
+    /* workers inherit the key of the hashes */
+
+    if (ngx_etcd_siphash_init(ngx_cycle->log) != NGX_OK) {
+        return NULL;
+    }
+
+    object.variant = id->kind << 1 | id->stream;
+    object.name = id->name;
+    object.prefix = id->prefix;
+
+    map = ngx_etcd_object_declare(zone, &ngx_etcd_set_map_type, &object);
+
+    if (map == NULL || ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NULL;
+    }
+
+    if (map->nodes.next == NULL) {
+        ngx_queue_init(&map->nodes);
+    }
+
+    rc = ngx_etcd_shared_map_size(zone, &map->map, ngx_max(limit, map->map.n));
+
+    if (rc == NGX_OK) {
+        map->limit = limit;
+        ngx_etcd_set_map_renew(zone, map);
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return (rc == NGX_OK) ? map : NULL;
+}
+
+
+/* The sets of a map are declared with it.  Called under the mutex. */
+
+static void
+ngx_etcd_set_map_renew(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
+{
+    ngx_etcd_set_node_t  *node;
+
+    for (node = ngx_etcd_set_map_first(map);
+         node != NULL;
+         node = ngx_etcd_set_map_next(map, node))
+    {
+        node->set->object.epoch = zone->epoch;
+    }
+}
+
+
+/*
+ * The former owner may still change its map: the sets are listed under the
+ * mutex, and each is copied if it still exists.
+ */
+
+ngx_int_t
+ngx_etcd_set_map_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_etcd_zone_t *from)
+{
+    ngx_int_t            n, rc;
+    uint32_t             after;
+    ngx_pool_t          *pool;
+    ngx_etcd_set_map_t  *old;
+
+    if (ngx_etcd_zone_lock_patient(from) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    old = ngx_etcd_object_find(from, &ngx_etcd_set_map_type, &map->object);
+
+    ngx_etcd_zone_unlock(from);
+
+    if (old == NULL) {
+        return NGX_OK;
+    }
+
+    map->state = old->state;
+    map->revision = old->revision;
+    map->verified = old->verified;
+
+    after = 0;
+
+    do {
+        pool = ngx_create_pool(4096, ngx_cycle->log);
+        if (pool == NULL) {
+            return NGX_ERROR;
+        }
+
+        n = ngx_etcd_set_map_inherit_some(zone, map, from, old, &after, pool);
+
+        ngx_destroy_pool(pool);
+
+    } while (n > 0);
+
+    rc = n;
+
+    if (rc != NGX_OK) {
+        map->revision = 0;
+    }
+
+    return rc;
+}
+
+
+/* Returns the number of sets, or an error. */
+
+static ngx_int_t
+ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_etcd_zone_t *from, ngx_etcd_set_map_t *old, uint32_t *after,
+    ngx_pool_t *pool)
+{
+    ngx_int_t              i, n, rc;
+    ngx_str_t              prefixes[NGX_ETCD_SET_MAP_PIECE];
+    ngx_etcd_set_node_t   *node;
+    ngx_etcd_set_found_t   found[NGX_ETCD_SET_MAP_PIECE];
+
+    n = ngx_etcd_set_map_list(from, old, *after, found, prefixes,
+                              NGX_ETCD_SET_MAP_PIECE, pool);
+
+    for (i = 0; i < n; i++) {
+        *after = found[i].set_id;
+
+        node = ngx_etcd_set_map_add(zone, map, &prefixes[i],
+                                    found[i].set->waiting != NULL, 1, &rc);
+
+        if (node != NULL) {
+            rc = ngx_etcd_member_set_copy(zone, node->set, from, found[i].set,
+                                          found[i].set_id);
+        }
+
+        if (rc == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+
+        if (rc != NGX_OK) {
+
+            /* the set has just been removed, or changes: it is listed */
+
+            map->revision = 0;
+        }
+    }
+
+    return n;
+}
+
+
+ngx_int_t
+ngx_etcd_set_map_retire_old(ngx_etcd_zone_t *zone)
+{
+    ngx_int_t  rc;
+
+    do {
+        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+            return NGX_AGAIN;
+        }
+
+        rc = ngx_etcd_set_map_retire_piece(zone);
+
+        ngx_etcd_zone_unlock(zone);
+        ngx_etcd_zone_pause();
+
+    } while (rc == NGX_AGAIN);
+
+    return ngx_etcd_object_retire_old(zone, &ngx_etcd_set_map_type,
+                                      ngx_etcd_set_map_free, zone);
+}
+
+
+/* Frees nodes of old maps, whose sets were retired.  NGX_AGAIN: some are left. */
+
+static ngx_int_t
+ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone)
+{
+    ngx_uint_t            left;
+    ngx_queue_t          *q, *list;
+    ngx_etcd_set_map_t   *map;
+    ngx_etcd_set_node_t  *node;
+
+    left = NGX_ETCD_SET_MAP_PIECE;
+    list = &zone->sh->objects[NGX_ETCD_ZONE_SET_MAPS];
+
+    for (q = ngx_queue_head(list);
+         q != ngx_queue_sentinel(list);
+         q = ngx_queue_next(q))
+    {
+        map = ngx_queue_data(q, ngx_etcd_set_map_t, object.queue);
+
+        if (!ngx_etcd_object_old(zone, &map->object)) {
+            continue;
+        }
+
+        for (node = ngx_etcd_set_map_first(map);
+             node != NULL;
+             node = ngx_etcd_set_map_first(map))
+        {
+            if (left-- == 0) {
+                return NGX_AGAIN;
+            }
+
+            ngx_etcd_set_map_unlink(zone, map, node, 0);
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* Called under the mutex. */
+
+static void
+ngx_etcd_set_map_free(void *data, void *object)
+{
+    ngx_etcd_set_map_t *map = object;
+
+    ngx_etcd_shared_map_done(data, &map->map);
+}
+
+
+ngx_etcd_set_node_t *
+ngx_etcd_set_map_add(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_str_t *prefix, ngx_uint_t waiting, ngx_uint_t force, ngx_int_t *rc)
+{
+    ngx_etcd_set_node_t  *node;
+
+    if (map->map.n >= map->limit) {
+        *rc = NGX_DECLINED;
+        return NULL;
+    }
+
+    *rc = NGX_AGAIN;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NULL;
+    }
+
+    node = NULL;
+
+    if (force || ngx_etcd_zone_owned(zone)) {
+        node = ngx_etcd_set_map_create(zone, map, prefix);
+        *rc = (node != NULL) ? NGX_OK : NGX_ERROR;
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    if (node != NULL
+        && waiting
+        && ngx_etcd_member_set_count_waiting(zone, node->set) != NGX_OK)
+    {
+        ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
+                      "etcd: waiting requests of \"%V\" are not counted: "
+                      "the zone is full", prefix);
+    }
+
+    return node;
+}
+
+
+/* Set and node become known together, also if the process is killed. */
+
+static ngx_etcd_set_node_t *
+ngx_etcd_set_map_create(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_str_t *prefix)
+{
+    ngx_etcd_redo_t        redo;
+    ngx_etcd_set_node_t   *node;
+    ngx_etcd_object_id_t   id;
+
+    node = ngx_slab_alloc_locked(zone->shpool,
+                                 offsetof(ngx_etcd_set_node_t, prefix)
+                                 + prefix->len);
+    if (node == NULL) {
+        return NULL;
+    }
+
+    id.variant = map->object.variant ^ NGX_ETCD_SET_MAP_VARIANT;
+    id.name = map->object.name;
+    id.prefix = *prefix;
+
+    redo.n = 0;
+
+    node->set = ngx_etcd_object_prepare(zone, &ngx_etcd_member_set_type, &id,
+                                        &redo);
+    if (node->set == NULL) {
+        ngx_slab_free_locked(zone->shpool, node);
+        return NULL;
+    }
+
+    node->set->proof = &map->verified;
+    node->set->used = 0;
+    node->set_id = node->set->object.id;
+    node->node.hash = ngx_etcd_shared_map_hash(prefix);
+    node->len = prefix->len;
+    ngx_memcpy(node->prefix, prefix->data, prefix->len);
+
+    ngx_etcd_redo_insert_tail(&redo, &map->nodes, &node->queue);
+    ngx_etcd_shared_map_add(&map->map, &node->node, &redo);
+    ngx_etcd_shared_map_write(zone, &map->map, &redo);
+
+    return node;
+}
+
+
+ngx_int_t
+ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_etcd_set_node_t *node)
+{
+    ngx_uint_t  owned;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    owned = ngx_etcd_zone_owned(zone);
+
+    if (owned) {
+        ngx_etcd_set_map_unlink(zone, map, node, 1);
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return owned ? NGX_OK : NGX_AGAIN;
+}
+
+
+/* "old": the set has to be retired. */
+
+static void
+ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_etcd_set_node_t *node, ngx_uint_t old)
+{
+    ngx_etcd_redo_t  redo;
+
+    redo.n = 0;
+
+    if (old) {
+        ngx_etcd_redo_set(&redo, &node->set->object.epoch, 0);
+    }
+
+    ngx_etcd_redo_remove(&redo, &node->queue);
+    ngx_etcd_shared_map_remove(&map->map, &node->node, &redo);
+    ngx_etcd_shared_map_write(zone, &map->map, &redo);
+
+    ngx_slab_free_locked(zone->shpool, node);
+}
+
+
+ngx_etcd_set_node_t *
+ngx_etcd_set_map_first(ngx_etcd_set_map_t *map)
+{
+    return ngx_queue_empty(&map->nodes)
+           ? NULL : ngx_etcd_set_map_node(ngx_queue_head(&map->nodes));
+}
+
+
+ngx_etcd_set_node_t *
+ngx_etcd_set_map_next(ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node)
+{
+    ngx_queue_t  *q;
+
+    q = ngx_queue_next(&node->queue);
+
+    return (q != ngx_queue_sentinel(&map->nodes)) ? ngx_etcd_set_map_node(q)
+                                                  : NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    uint32_t after, ngx_etcd_set_found_t *found, ngx_str_t *prefixes,
+    ngx_uint_t n, ngx_pool_t *pool)
+{
+    ngx_uint_t            i;
+    ngx_etcd_set_node_t  *node;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    i = 0;
+
+    for (node = ngx_etcd_set_map_first(map);
+         node != NULL && i < n;
+         node = ngx_etcd_set_map_next(map, node))
+    {
+        if (node->set_id <= after) {
+            continue;
+        }
+
+        prefixes[i].len = node->len;
+        prefixes[i].data = ngx_pnalloc(pool, node->len);
+
+        if (prefixes[i].data == NULL) {
+            ngx_etcd_zone_unlock(zone);
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(prefixes[i].data, node->prefix, node->len);
+
+        found[i].set = node->set;
+        found[i].set_id = node->set_id;
+        i++;
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return i;
+}
+
+
+ngx_int_t
+ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_str_t *prefix, ngx_etcd_set_found_t *found)
+{
+    ngx_etcd_set_map_search_t  search;
+
+    search.zone = zone;
+    search.prefix = prefix;
+    search.found = found;
+
+    return ngx_etcd_shared_map_find(zone, &map->map,
+                                    ngx_etcd_shared_map_hash(prefix),
+                                    ngx_etcd_set_map_match, &search);
+}
+
+
+static ngx_uint_t
+ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
+{
+    ngx_etcd_set_map_search_t *search = data;
+
+    ngx_etcd_set_node_t  *sn;
+
+    sn = (ngx_etcd_set_node_t *) node;
+
+    if (!ngx_etcd_shared_map_inside(search->zone, sn,
+                                    offsetof(ngx_etcd_set_node_t, prefix)
+                                    + search->prefix->len)
+        || sn->len != search->prefix->len
+        || ngx_memcmp(sn->prefix, search->prefix->data, sn->len) != 0)
+    {
+        return 0;
+    }
+
+    search->found->set = sn->set;
+    search->found->set_id = sn->set_id;
+
+    return 1;
+}
+
+
+/* There is one writer, the owner. */
+
+void
+ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map, ngx_etcd_member_set_t *set)
+{
+    ngx_atomic_uint_t  generation;
+
+    generation = map->generation;
+
+    map->ring[generation % NGX_ETCD_SET_MAP_RING] = set;
+
+    __atomic_store_n(&map->generation, generation + 1, __ATOMIC_RELEASE);
+}
+
+
+void
+ngx_etcd_set_map_changed_all(ngx_etcd_set_map_t *map)
+{
+    __atomic_store_n(&map->generation,
+                     map->generation + NGX_ETCD_SET_MAP_RING + 1,
+                     __ATOMIC_RELEASE);
+}
+
+
+/*
+ * A place of the ring is written before the generation: of the oldest places
+ * one may be overwritten while it is read.
+ */
+
+ngx_int_t
+ngx_etcd_set_map_follow(ngx_etcd_set_map_t *map,
+    ngx_atomic_uint_t *generation,
+    void (*handler)(void *data, ngx_etcd_member_set_t *set), void *data)
+{
+    ngx_atomic_uint_t       from, to, i;
+    ngx_etcd_member_set_t  *set;
+
+    from = *generation;
+    to = __atomic_load_n(&map->generation, __ATOMIC_ACQUIRE);
+
+    *generation = to;
+
+    for (i = from; i != to; i++) {
+
+        if (to - i >= NGX_ETCD_SET_MAP_RING) {
+            return NGX_DECLINED;
+        }
+
+        set = map->ring[i % NGX_ETCD_SET_MAP_RING];
+
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+
+        if (map->generation - i >= NGX_ETCD_SET_MAP_RING) {
+            return NGX_DECLINED;
+        }
+
+        handler(data, set);
+    }
+
+    return NGX_OK;
+}

@@ -1,0 +1,149 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The sets of an upstream whose prefix holds variables: a set has the members
+ * below one prefix, which is found by that prefix.  The owner of the zone adds
+ * and removes sets; every worker finds them without a lock, and learns from a
+ * ring which sets have changed.
+ */
+
+
+#ifndef _NGX_ETCD_SET_MAP_H_INCLUDED_
+#define _NGX_ETCD_SET_MAP_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_member_set.h>
+#include <ngx_etcd_shared_map.h>
+
+
+#define NGX_ETCD_SET_MAP_RING  256           /* changed sets remembered */
+
+
+/* A set of a map. */
+
+typedef struct {
+    ngx_etcd_shared_node_t           node;
+    ngx_queue_t                      queue;        /* in map->nodes */
+    ngx_etcd_member_set_t           *set;
+    uint32_t                         set_id;
+    uint32_t                         len;
+    u_char                           prefix[1];
+} ngx_etcd_set_node_t;
+
+
+/* Fields after the queue are written by the owner, and read without a lock. */
+
+typedef struct {
+    ngx_etcd_object_t                object;       /* name: of the upstream;
+                                                      prefix: with variables */
+    ngx_etcd_shared_map_t            map;
+    ngx_queue_t                      nodes;
+    ngx_uint_t                       limit;        /* of sets */
+
+    ngx_atomic_t                     state;        /* as that of a set */
+    ngx_etcd_atomic64_t              revision;     /* all sets are complete up
+                                                      to it; 0: list */
+    ngx_etcd_atomic64_t              verified;     /* as that of a set, for all
+                                                      sets */
+    ngx_atomic_t                     over;         /* keys of sets beyond the
+                                                      limit */
+    ngx_atomic_t                     unmatched;    /* keys that belong to no
+                                                      set */
+
+    ngx_atomic_t                     generation;   /* number of changes */
+    ngx_etcd_member_set_t           *ring[NGX_ETCD_SET_MAP_RING];
+} ngx_etcd_set_map_t;
+
+
+/* What a worker has found. */
+
+typedef struct {
+    ngx_etcd_member_set_t           *set;
+    uint32_t                         set_id;
+} ngx_etcd_set_found_t;
+
+
+/*
+ * Called by the master: finds the map or makes an empty one.  The sets of a
+ * map that exists are kept, also those beyond a lower limit.  NULL: the zone is
+ * too small, or its mutex is held.
+ */
+ngx_etcd_set_map_t *ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_id_t *id, ngx_uint_t limit);
+
+/*
+ * Called by the master: copies the sets of the same map from the zone of the
+ * previous configuration, which had another size.  NGX_OK, NGX_AGAIN, or
+ * NGX_ERROR (the zone is too small).
+ */
+ngx_int_t ngx_etcd_set_map_inherit(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map, ngx_etcd_zone_t *from);
+
+/*
+ * Called by the owner, after ngx_etcd_retire_sets(): frees the maps that its
+ * configuration has not declared.  NGX_OK or NGX_AGAIN.
+ */
+ngx_int_t ngx_etcd_set_map_retire_old(ngx_etcd_zone_t *zone);
+
+/*
+ * Called by the owner, or by the master with "force": adds a set with that
+ * prefix, which the map must not have.  "waiting": waiting requests are
+ * counted.  NULL: *rc is NGX_DECLINED (there are "limit" sets), NGX_ERROR (the
+ * zone is full), or NGX_AGAIN (the mutex was held, or the process does not own
+ * the zone).
+ */
+ngx_etcd_set_node_t *ngx_etcd_set_map_add(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map, ngx_str_t *prefix, ngx_uint_t waiting,
+    ngx_uint_t force, ngx_int_t *rc);
+
+/*
+ * Called by the owner: takes a set out of the map and frees the node; the
+ * caller then frees the set by ngx_etcd_retire_one().  NGX_OK, or NGX_AGAIN:
+ * nothing was done.
+ */
+ngx_int_t ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node);
+
+/* The nodes, for the owner and the master; NULL: end. */
+ngx_etcd_set_node_t *ngx_etcd_set_map_first(ngx_etcd_set_map_t *map);
+ngx_etcd_set_node_t *ngx_etcd_set_map_next(ngx_etcd_set_map_t *map,
+    ngx_etcd_set_node_t *node);
+
+/*
+ * The prefixes of the sets, for the status of any worker: copies up to n nodes
+ * that follow the set with the id "after", in the order of their creation, and
+ * returns their number; each prefix is allocated from the pool.  NGX_AGAIN:
+ * the mutex was held; NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    uint32_t after, ngx_etcd_set_found_t *found, ngx_str_t *prefixes,
+    ngx_uint_t n, ngx_pool_t *pool);
+
+/*
+ * Finds the set of a prefix: NGX_OK, NGX_DECLINED, or NGX_AGAIN (see
+ * ngx_etcd_shared_map_find()).
+ */
+ngx_int_t ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_str_t *prefix, ngx_etcd_set_found_t *found);
+
+/* Called by the owner: workers read that set again. */
+void ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map,
+    ngx_etcd_member_set_t *set);
+
+/* The same for all sets: a former owner may have been killed before. */
+void ngx_etcd_set_map_changed_all(ngx_etcd_set_map_t *map);
+
+/*
+ * Called by a worker: calls the handler for each set that has changed since
+ * *generation, which is updated.  NGX_DECLINED: there are too many, and all
+ * sets may have changed.
+ */
+ngx_int_t ngx_etcd_set_map_follow(ngx_etcd_set_map_t *map,
+    ngx_atomic_uint_t *generation,
+    void (*handler)(void *data, ngx_etcd_member_set_t *set), void *data);
+
+
+#endif /* _NGX_ETCD_SET_MAP_H_INCLUDED_ */
