@@ -177,7 +177,7 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     for (i = 0; i < conf->services.nelts; i++) {
         (void) ngx_etcd_table_init(services[i]->table, &services[i]->rules,
                                    agent->zone, services[i]->set,
-                                   services[i]->set_id, services[i]->method,
+                                   services[i]->set_id, services[i]->method, 0,
                                    cycle->log);
     }
 

@@ -47,7 +47,7 @@ static ngx_etcd_peer_group_t *ngx_etcd_table_tier(ngx_etcd_table_t *table,
 ngx_int_t
 ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set, uint32_t set_id,
-    const ngx_etcd_method_t *method, ngx_log_t *log)
+    const ngx_etcd_method_t *method, uint64_t until, ngx_log_t *log)
 {
     ngx_memzero(table, sizeof(ngx_etcd_table_t));
 
@@ -74,14 +74,25 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     ngx_etcd_peer_group_init(&table->primary, method, log);
     ngx_etcd_peer_group_init(&table->backup, method, log);
 
-    return ngx_etcd_table_work(table, 0);
+    return ngx_etcd_table_work(table, until);
 }
 
 
 static ngx_uint_t
 ngx_etcd_table_wakes(void *data)
 {
-    return ngx_etcd_table_usable(data);
+    ngx_etcd_table_t *table = data;
+
+    return table->given_up || ngx_etcd_table_usable(table);
+}
+
+
+void
+ngx_etcd_table_give_up(ngx_etcd_table_t *table)
+{
+    table->given_up = 1;
+
+    ngx_etcd_wait_queue_wake(&table->wait_queue);
 }
 
 
@@ -105,6 +116,10 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
 
     if (table->tell.posted) {
         ngx_delete_posted_event(&table->tell);
+    }
+
+    if (table->wait_queue.wake.posted) {
+        ngx_delete_posted_event(&table->wait_queue.wake);
     }
 
     ngx_etcd_peer_group_done(&table->primary);

@@ -69,18 +69,23 @@ typedef struct {
     ngx_event_t                  tell;             /* posted event */
 
     ngx_etcd_wait_queue_t        wait_queue;       /* requests */
+
+    ngx_uint_t                   users;            /* requests that have the
+                                                      table */
+    unsigned                     given_up:1;       /* requests do not wait for
+                                                      it any more */
 } ngx_etcd_table_t;
 
 
 /*
- * Creates a table and reads the whole set without a time limit; for a
- * starting process.  "set_id" is the set's id when it was declared: a newer
- * configuration may have removed the set since.
+ * Creates a table and reads the set by ngx_etcd_table_work(), whose result is
+ * returned; a starting process has no time limit.  "set_id" is the set's id
+ * when it was declared: a newer configuration may have removed the set since.
  */
 ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
     ngx_etcd_table_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint32_t set_id,
-    const ngx_etcd_method_t *method, ngx_log_t *log);
+    const ngx_etcd_method_t *method, uint64_t until, ngx_log_t *log);
 void ngx_etcd_table_done(ngx_etcd_table_t *table);
 
 /*
@@ -149,6 +154,11 @@ ngx_uint_t ngx_etcd_table_expired(ngx_etcd_table_t *table);
 
 /* Returns 1 if a leader is used without a proof because it was confirmed. */
 ngx_uint_t ngx_etcd_table_failsafe(ngx_etcd_table_t *table);
+
+/*
+ * The set is gone for good: requests that wait go on.
+ */
+void ngx_etcd_table_give_up(ngx_etcd_table_t *table);
 
 /*
  * Called periodically, for transitions of leaders that are not changes:

@@ -28,6 +28,8 @@ ngx_etcd_peer_data_cleanup(void *data)
         ngx_etcd_peer_data_unpin(pd);
     }
 
+    pd->table->users--;
+
     ngx_etcd_peer_data_poison(pd);
 
     /* keep cleanup.next: the pool is iterating over the cleanup list */
@@ -94,7 +96,7 @@ ngx_etcd_peer_data_revision(ngx_etcd_peer_data_t *pd)
      * empty, unless this worker is still reading the set.
      */
 
-    table = pd->pick.table;
+    table = pd->table;
 
     return ngx_etcd_table_stale(table) ? 0 : table->set->revision;
 }

@@ -34,6 +34,7 @@ typedef struct {
 struct ngx_etcd_peer_data_s {
     ngx_etcd_pick_t        pick;
     ngx_etcd_upstream_t   *upstream;
+    ngx_etcd_table_t      *table;
     ngx_etcd_pin_t         pin;
     ngx_pool_cleanup_t     cleanup;
     ngx_etcd_peer_data_t  *next;          /* if spare */
@@ -76,8 +77,8 @@ void ngx_etcd_peer_data_cleanup(void *data);
  */
 
 static ngx_inline ngx_etcd_peer_data_t *
-ngx_etcd_peer_data_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
-    ngx_log_t *log)
+ngx_etcd_peer_data_alloc(ngx_etcd_upstream_t *upstream,
+    ngx_etcd_table_t *table, ngx_pool_t *pool, ngx_log_t *log)
 {
     ngx_etcd_peer_data_t  *pd;
 
@@ -102,7 +103,10 @@ ngx_etcd_peer_data_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
     pool->cleanup = &pd->cleanup;
 
     pd->upstream = upstream;
+    pd->table = table;
     pd->pin.owner = NULL;
+
+    table->users++;
 
     return pd;
 }
@@ -111,13 +115,13 @@ ngx_etcd_peer_data_alloc(ngx_etcd_upstream_t *upstream, ngx_pool_t *pool,
 /* Sets the balancer's fields of pc, from the table as it is now. */
 
 static ngx_inline void
-ngx_etcd_peer_data_connect(ngx_etcd_peer_data_t *pd, ngx_etcd_table_t *table,
+ngx_etcd_peer_data_connect(ngx_etcd_peer_data_t *pd,
     ngx_peer_connection_t *pc, ngx_pool_t *pool)
 {
     ngx_uint_t  tries;
 
-    tries = ngx_etcd_pick_init(&pd->pick, table, &pd->upstream->service->name,
-                               pool);
+    tries = ngx_etcd_pick_init(&pd->pick, pd->table,
+                               &pd->upstream->service->name, pool);
 
     pc->data = &pd->pick;
     pc->get = ngx_etcd_pick_get;
@@ -138,10 +142,10 @@ ngx_etcd_peer_data_create(ngx_etcd_upstream_t *upstream,
 {
     ngx_etcd_peer_data_t  *pd;
 
-    pd = ngx_etcd_peer_data_alloc(upstream, pool, pc->log);
+    pd = ngx_etcd_peer_data_alloc(upstream, table, pool, pc->log);
 
     if (pd != NULL) {
-        ngx_etcd_peer_data_connect(pd, table, pc, pool);
+        ngx_etcd_peer_data_connect(pd, pc, pool);
     }
 
     return pd;

@@ -21,7 +21,7 @@ ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream, ngx_etcd_table_t *table,
 {
     ngx_etcd_peer_data_t  *pd;
 
-    pd = ngx_etcd_peer_data_alloc(upstream, pool, log);
+    pd = ngx_etcd_peer_data_alloc(upstream, table, pool, log);
     if (pd == NULL) {
         return NULL;
     }
@@ -45,7 +45,7 @@ ngx_etcd_pin_read(ngx_etcd_peer_data_t *pd)
     pin = &pd->pin;
 
     if (pin->reads++ == 0) {
-        table = pd->pick.table;
+        table = pd->table;
 
         ngx_etcd_table_follow(table);
 
@@ -66,7 +66,7 @@ ngx_etcd_pin_connect(ngx_etcd_peer_data_t *pd, ngx_peer_connection_t *pc,
 {
     /* the table may be newer than the pin: pc->get uses the pinned peer */
 
-    ngx_etcd_peer_data_connect(pd, pd->pick.table, pc, pool);
+    ngx_etcd_peer_data_connect(pd, pc, pool);
 
     pc->get = ngx_etcd_pin_get;
 }
@@ -119,7 +119,7 @@ ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
         return 0;
     }
 
-    peer = ngx_etcd_table_first(pd->pick.table);
+    peer = ngx_etcd_table_first(pd->table);
 
     return peer != NULL && ngx_etcd_pin_same(peer, pd->pin.peer);
 }

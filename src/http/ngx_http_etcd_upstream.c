@@ -286,7 +286,7 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
         return NGX_OK;
     }
 
-    if (ngx_http_etcd_wait_peer(r, pd->pick.table, again) != NGX_AGAIN) {
+    if (ngx_http_etcd_wait_peer(r, pd->table, again) != NGX_AGAIN) {
         return NGX_OK;
     }
 

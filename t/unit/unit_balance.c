@@ -206,7 +206,7 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
         if (ngx_etcd_table_init(&worker->table, &ngx_etcd_unit_rules,
                                 &worker->zone, ngx_etcd_unit_set,
                                 ngx_etcd_unit_set->object.id,
-                                ngx_etcd_unit_method, ngx_etcd_unit_log)
+                                ngx_etcd_unit_method, 0, ngx_etcd_unit_log)
             != NGX_OK)
         {
             return NGX_ERROR;

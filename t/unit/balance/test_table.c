@@ -116,7 +116,7 @@ test_table_reused(ngx_pool_t *pool)
 
     tap_check(ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone,
                                   set, former, test_world.table.primary.method,
-                                  pool->log)
+                                  0, pool->log)
               == NGX_OK);
     ngx_etcd_table_done(&table);
 
@@ -125,7 +125,7 @@ test_table_reused(ngx_pool_t *pool)
 
     tap_check(ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone,
                                   set, former, test_world.table.primary.method,
-                                  pool->log)
+                                  0, pool->log)
               == NGX_OK);
     tap_check(table.nmembers == 0);
     tap_check(!ngx_etcd_table_usable(&table));

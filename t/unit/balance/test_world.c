@@ -116,7 +116,7 @@ test_table_init(ngx_pool_t *pool, char *text)
                              &test_world.zone, test_world.set,
                              test_world.set->object.id,
                              ngx_etcd_balance_method(&method, &parameter),
-                             pool->log);
+                             0, pool->log);
     test_world.made = 1;
 
     return rc;

@@ -1,0 +1,451 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_table_cache.h>
+#include <ngx_etcd_time_budget.h>
+
+
+/* attempts to read a set for its first request */
+
+#define NGX_ETCD_TABLE_CACHE_TRIES  16
+
+/* tables that one tick gives up */
+
+#define NGX_ETCD_TABLE_CACHE_IDLE   64
+
+
+#define ngx_etcd_table_cache_at(q)                                            \
+    (ngx_queue_data(q, ngx_etcd_cached_table_t, queue))
+
+#define ngx_etcd_table_cache_of(str, field)                                   \
+    ((str) ? (ngx_etcd_cached_table_t *)                                      \
+             ((u_char *) (str) - offsetof(ngx_etcd_cached_table_t, field))    \
+           : NULL)
+
+
+static ngx_etcd_cached_table_t *ngx_etcd_table_cache_find(
+    ngx_etcd_table_cache_t *cache, ngx_str_t *prefix);
+static ngx_etcd_cached_table_t *ngx_etcd_table_cache_add(
+    ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+    ngx_etcd_set_found_t *found);
+static ngx_etcd_cached_table_t *ngx_etcd_table_cache_create(
+    ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+    ngx_etcd_member_set_t *set);
+static void ngx_etcd_table_cache_read(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached, uint32_t set_id);
+static void ngx_etcd_table_cache_leave(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached);
+static ngx_uint_t ngx_etcd_table_cache_busy(ngx_etcd_cached_table_t *cached);
+static void ngx_etcd_table_cache_free(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached);
+static void ngx_etcd_table_cache_changed(void *data,
+    ngx_etcd_member_set_t *set);
+static ngx_int_t ngx_etcd_table_cache_update(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached);
+static ngx_int_t ngx_etcd_table_cache_pass(ngx_etcd_table_cache_t *cache);
+static ngx_uint_t ngx_etcd_table_cache_idle(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached);
+
+
+void
+ngx_etcd_table_cache_init(ngx_etcd_table_cache_t *cache)
+{
+    ngx_etcd_hash_table_init(&cache->by_prefix, cache->log);
+    ngx_etcd_hash_table_init(&cache->by_set, cache->log);
+
+    ngx_queue_init(&cache->used);
+    ngx_queue_init(&cache->former);
+
+    cache->generation = cache->map->generation;
+    cache->cursor = NULL;
+    cache->n = 0;
+    cache->unfinished = 0;
+}
+
+
+void
+ngx_etcd_table_cache_done(ngx_etcd_table_cache_t *cache)
+{
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(&cache->used)) {
+        q = ngx_queue_head(&cache->used);
+        ngx_etcd_table_cache_leave(cache, ngx_etcd_table_cache_at(q));
+    }
+
+    while (!ngx_queue_empty(&cache->former)) {
+        q = ngx_queue_head(&cache->former);
+        ngx_etcd_table_cache_free(cache, ngx_etcd_table_cache_at(q));
+    }
+
+    ngx_etcd_hash_table_done(&cache->by_prefix);
+    ngx_etcd_hash_table_done(&cache->by_set);
+}
+
+
+ngx_etcd_table_t *
+ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+    ngx_int_t *rc)
+{
+    ngx_etcd_set_found_t      found;
+    ngx_etcd_cached_table_t  *cached;
+
+    cached = ngx_etcd_table_cache_find(cache, prefix);
+
+    if (cached == NULL) {
+        *rc = ngx_etcd_set_map_find(cache->zone, cache->map, prefix, &found);
+
+        if (*rc != NGX_OK) {
+            return NULL;
+        }
+
+        cached = ngx_etcd_table_cache_add(cache, prefix, &found);
+
+        if (cached == NULL) {
+            *rc = NGX_ERROR;
+            return NULL;
+        }
+
+    } else if (cached->asked != ngx_current_msec) {
+        ngx_queue_remove(&cached->queue);
+        ngx_queue_insert_head(&cache->used, &cached->queue);
+    }
+
+    cached->asked = ngx_current_msec;
+    cached->set->used = ngx_current_msec;
+
+    *rc = NGX_OK;
+
+    return &cached->table;
+}
+
+
+/* The set of a table may be gone, and the prefix have another one. */
+
+static ngx_etcd_cached_table_t *
+ngx_etcd_table_cache_find(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix)
+{
+    ngx_str_t                *str;
+    ngx_etcd_cached_table_t  *cached;
+
+    str = ngx_etcd_hash_table_find(&cache->by_prefix, prefix);
+    cached = ngx_etcd_table_cache_of(str, prefix);
+
+    if (cached == NULL || cached->set->object.id == cached->table.set_id) {
+        return cached;
+    }
+
+    ngx_etcd_table_cache_leave(cache, cached);
+
+    return NULL;
+}
+
+
+static ngx_etcd_cached_table_t *
+ngx_etcd_table_cache_add(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+    ngx_etcd_set_found_t *found)
+{
+    ngx_str_t                *str, key;
+    ngx_etcd_cached_table_t  *cached;
+
+    /* the struct of a former set may be used again for this one */
+
+    key.data = (u_char *) &found->set;
+    key.len = sizeof(ngx_etcd_member_set_t *);
+
+    str = ngx_etcd_hash_table_find(&cache->by_set, &key);
+
+    if (str != NULL) {
+        ngx_etcd_table_cache_leave(cache,
+                                   ngx_etcd_table_cache_of(str, set_key));
+    }
+
+    cached = ngx_etcd_table_cache_create(cache, prefix, found->set);
+
+    if (cached == NULL) {
+        return NULL;
+    }
+
+    if (ngx_etcd_hash_table_insert(&cache->by_prefix, &cached->prefix)
+        != NGX_OK)
+    {
+        ngx_free(cached);
+        return NULL;
+    }
+
+    if (ngx_etcd_hash_table_insert(&cache->by_set, &cached->set_key)
+        != NGX_OK)
+    {
+        ngx_etcd_hash_table_remove(&cache->by_prefix, &cached->prefix);
+        ngx_free(cached);
+        return NULL;
+    }
+
+    ngx_queue_insert_head(&cache->used, &cached->queue);
+    cache->n++;
+
+    ngx_etcd_table_cache_read(cache, cached, found->set_id);
+
+    return cached;
+}
+
+
+static ngx_etcd_cached_table_t *
+ngx_etcd_table_cache_create(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+    ngx_etcd_member_set_t *set)
+{
+    ngx_etcd_cached_table_t  *cached;
+
+    cached = ngx_calloc(sizeof(ngx_etcd_cached_table_t) + prefix->len,
+                        cache->log);
+    if (cached == NULL) {
+        return NULL;
+    }
+
+    cached->prefix.data = (u_char *) (cached + 1);
+    cached->prefix.len = prefix->len;
+    ngx_memcpy(cached->prefix.data, prefix->data, prefix->len);
+
+    cached->set = set;
+    cached->set_key.data = (u_char *) &cached->set;
+    cached->set_key.len = sizeof(ngx_etcd_member_set_t *);
+
+    return cached;
+}
+
+
+/*
+ * A request waits for the first read: a set is small, or has its first members
+ * in time.
+ */
+
+static void
+ngx_etcd_table_cache_read(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached, uint32_t set_id)
+{
+    uint64_t           until;
+    ngx_int_t          rc;
+    ngx_uint_t         i;
+    ngx_etcd_table_t  *table;
+
+    table = &cached->table;
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    rc = ngx_etcd_table_init(table, cache->rules, cache->zone, cached->set,
+                             set_id, cache->method, until, cache->log);
+
+    for (i = 0; i < NGX_ETCD_TABLE_CACHE_TRIES; i++) {
+
+        if (rc != NGX_BUSY || table->nmembers != 0) {
+            break;
+        }
+
+        rc = ngx_etcd_table_work(table, until);
+    }
+
+    /* ngx_etcd_table_cache_sync() goes on */
+
+    cache->unfinished |= (rc != NGX_OK);
+}
+
+
+/* Takes the table out of the cache; requests in flight still use it. */
+
+static void
+ngx_etcd_table_cache_leave(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached)
+{
+    if (cache->cursor == &cached->queue) {
+        cache->cursor = ngx_queue_next(cache->cursor);
+    }
+
+    ngx_etcd_hash_table_remove(&cache->by_prefix, &cached->prefix);
+    ngx_etcd_hash_table_remove(&cache->by_set, &cached->set_key);
+
+    ngx_queue_remove(&cached->queue);
+    ngx_queue_insert_tail(&cache->former, &cached->queue);
+
+    /* requests that wait find out that there is no such set any more */
+
+    ngx_etcd_table_give_up(&cached->table);
+}
+
+
+static ngx_uint_t
+ngx_etcd_table_cache_busy(ngx_etcd_cached_table_t *cached)
+{
+    return cached->table.users != 0 || cached->table.wait_queue.n != 0;
+}
+
+
+static void
+ngx_etcd_table_cache_free(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached)
+{
+    ngx_queue_remove(&cached->queue);
+    cache->n--;
+
+    ngx_etcd_table_done(&cached->table);
+    ngx_free(cached);
+}
+
+
+ngx_int_t
+ngx_etcd_table_cache_sync(ngx_etcd_table_cache_t *cache)
+{
+    if (ngx_etcd_set_map_follow(cache->map, &cache->generation,
+                                ngx_etcd_table_cache_changed, cache)
+        != NGX_OK)
+    {
+        cache->unfinished = 1;
+    }
+
+    if (!cache->unfinished && cache->cursor == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_table_cache_pass(cache);
+}
+
+
+static void
+ngx_etcd_table_cache_changed(void *data, ngx_etcd_member_set_t *set)
+{
+    ngx_etcd_table_cache_t *cache = data;
+
+    ngx_str_t                *str, key;
+    ngx_etcd_cached_table_t  *cached;
+
+    key.data = (u_char *) &set;
+    key.len = sizeof(ngx_etcd_member_set_t *);
+
+    str = ngx_etcd_hash_table_find(&cache->by_set, &key);
+    cached = ngx_etcd_table_cache_of(str, set_key);
+
+    if (cached != NULL && ngx_etcd_table_cache_update(cache, cached) != NGX_OK)
+    {
+        cache->unfinished = 1;
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_table_cache_update(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached)
+{
+    if (cached->set->object.id != cached->table.set_id) {
+        ngx_etcd_table_cache_leave(cache, cached);
+        return NGX_OK;
+    }
+
+    return ngx_etcd_table_sync(&cached->table);
+}
+
+
+/*
+ * Updates all tables, some at a time: this worker has missed changes, or a
+ * table could not be updated.
+ */
+
+static ngx_int_t
+ngx_etcd_table_cache_pass(ngx_etcd_table_cache_t *cache)
+{
+    uint64_t      until;
+    ngx_queue_t  *q;
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    if (cache->cursor == NULL) {
+        cache->cursor = ngx_queue_head(&cache->used);
+        cache->unfinished = 0;
+    }
+
+    while (cache->cursor != ngx_queue_sentinel(&cache->used)) {
+        q = cache->cursor;
+        cache->cursor = ngx_queue_next(q);
+
+        if (ngx_etcd_table_cache_update(cache, ngx_etcd_table_cache_at(q))
+            != NGX_OK)
+        {
+            cache->unfinished = 1;
+        }
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+    }
+
+    cache->cursor = NULL;
+
+    return cache->unfinished ? NGX_BUSY : NGX_OK;
+}
+
+
+void
+ngx_etcd_table_cache_tick(ngx_etcd_table_cache_t *cache)
+{
+    ngx_uint_t    i;
+    ngx_queue_t  *q, *next;
+
+    for (q = ngx_queue_head(&cache->former);
+         q != ngx_queue_sentinel(&cache->former);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+
+        if (!ngx_etcd_table_cache_busy(ngx_etcd_table_cache_at(q))) {
+            ngx_etcd_table_cache_free(cache, ngx_etcd_table_cache_at(q));
+        }
+    }
+
+    q = ngx_queue_last(&cache->used);
+
+    for (i = 0;
+         i < NGX_ETCD_TABLE_CACHE_IDLE && q != ngx_queue_sentinel(&cache->used);
+         i++)
+    {
+        next = ngx_queue_prev(q);
+
+        if (!ngx_etcd_table_cache_idle(cache, ngx_etcd_table_cache_at(q))) {
+            break;
+        }
+
+        q = next;
+    }
+
+    if (!cache->rules->leader) {
+        return;
+    }
+
+    for (q = ngx_queue_head(&cache->used);
+         q != ngx_queue_sentinel(&cache->used);
+         q = ngx_queue_next(q))
+    {
+        ngx_etcd_table_tick(&ngx_etcd_table_cache_at(q)->table);
+    }
+}
+
+
+/* Gives up a table that is idle; returns 0 if it was used lately. */
+
+static ngx_uint_t
+ngx_etcd_table_cache_idle(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached)
+{
+    if (ngx_current_msec - cached->asked < cache->idle) {
+        return 0;
+    }
+
+    if (!ngx_etcd_table_cache_busy(cached)) {
+        ngx_etcd_table_cache_leave(cache, cached);
+        ngx_etcd_table_cache_free(cache, cached);
+    }
+
+    return 1;
+}
