@@ -242,7 +242,7 @@ ngx_etcd_set_map_retire_old(ngx_etcd_zone_t *zone)
 }
 
 
-/* Frees nodes of old maps, whose sets were retired.  NGX_AGAIN: some are left. */
+/* Frees nodes of maps whose sets were retired.  NGX_AGAIN: some are left. */
 
 static ngx_int_t
 ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone)

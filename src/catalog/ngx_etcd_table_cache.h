@@ -37,7 +37,7 @@ typedef struct {
                                                   the last request ends */
     ngx_atomic_uint_t            generation;   /* of the map */
     ngx_queue_t                 *cursor;       /* of a pass over all tables */
-    ngx_uint_t                   n;            /* tables, former ones included */
+    ngx_uint_t                   n;            /* tables, with former ones */
     unsigned                     unfinished:1; /* a table is not up to date */
 } ngx_etcd_table_cache_t;
 

@@ -18,7 +18,7 @@ my ($target, $dir) = @ARGV;
 my $count = 0;
 
 my %seeds = (decode => \&decode, json => \&json, grpc => \&grpc,
-             status => \&status);
+             status => \&status, pattern => \&pattern);
 
 $seeds{$target // ''} && defined $dir or die "usage: seeds.pl TARGET DIR\n";
 write_seed($_) for $seeds{$target}->();
@@ -80,6 +80,18 @@ sub status {
 
     return map { my $name = $_; map { "$_$name" } "\0", "\x05", "\xff" }
            @names;
+}
+
+
+sub pattern {
+    my @patterns = ('/services/$service/', '/s/${a}/$b/c/$d', '/routes/$host',
+                    '/dubbo/$service/providers/', '/a$x/', '/$x', '/a/$/b',
+                    '/a/$b//c', '/a/${b', '/a/$b$c/', '/a/' . '$x/' x 9);
+    my @keys = ('/services/api/1', '/s/1/2/c/3', '/routes/a.example',
+                '/dubbo/x/providers/y', '/s//2/c/3', '/services/../1',
+                "/services/\0/1", '/services/' . 'x' x 256 . '/1');
+
+    return map { my $pattern = $_; map { "$pattern\n$_" } @keys } @patterns;
 }
 
 
