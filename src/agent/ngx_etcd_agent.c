@@ -43,6 +43,7 @@ struct ngx_etcd_agent_s {
     ngx_etcd_cluster_t      *cluster;
     ngx_etcd_watch_stream_t *stream;
     ngx_array_t              services; /* ngx_etcd_service_t * */
+    ngx_etcd_service_owner_t owner;    /* of the services */
     ngx_etcd_values_t       *values;   /* NULL: there are none */
     ngx_etcd_campaigner_t   *campaigner; /* NULL: nothing to hold */
     ngx_uint_t               endpoints; /* version in the zone */
@@ -74,6 +75,8 @@ static void ngx_etcd_agent_exit(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_exited(void *data);
 static void ngx_etcd_agent_changed(void *data);
 static void ngx_etcd_agent_proved(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_service_published(ngx_etcd_service_t *service,
+    ngx_uint_t changed);
 static void ngx_etcd_agent_published(void *data, ngx_uint_t changed);
 static void ngx_etcd_agent_lost(void *data);
 static void ngx_etcd_agent_woken(ngx_event_t *ev);
@@ -401,6 +404,12 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
         return NGX_ERROR;
     }
 
+    agent->owner.stream = agent->stream;
+    agent->owner.published = ngx_etcd_agent_service_published;
+    agent->owner.lost = ngx_etcd_agent_lost;
+    agent->owner.data = agent;
+    agent->owner.log = agent->log;
+
     confs = agent->conf->services.elts;
 
     for (i = 0; i < agent->conf->services.nelts; i++) {
@@ -409,11 +418,8 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
             return NGX_ERROR;
         }
 
-        *service = ngx_etcd_service_create(confs[i], agent->stream,
-                                           agent->cluster->pool,
-                                           ngx_etcd_agent_published,
-                                           ngx_etcd_agent_lost, agent,
-                                           agent->log);
+        *service = ngx_etcd_service_create(confs[i], &agent->owner,
+                                           agent->cluster->pool);
         if (*service == NULL) {
             agent->services.nelts--;
             return NGX_ERROR;
@@ -689,6 +695,14 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
     }
 
     __atomic_store_n(word, proved, __ATOMIC_RELEASE);
+}
+
+
+static void
+ngx_etcd_agent_service_published(ngx_etcd_service_t *service,
+    ngx_uint_t changed)
+{
+    ngx_etcd_agent_published(service->owner->data, changed);
 }
 
 

@@ -197,7 +197,7 @@ ngx_etcd_leader_again(ngx_etcd_leader_t *leader)
         ngx_etcd_leader_select(leader);
     }
 
-    ngx_post_event(&service->publish, &ngx_posted_events);
+    ngx_etcd_service_post(service);
 }
 
 

@@ -25,6 +25,7 @@ static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
 static void ngx_etcd_service_resolved(void *data);
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
+static void ngx_etcd_service_post_next(ngx_etcd_service_t *service);
 static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
 static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
 static void ngx_etcd_service_params(ngx_etcd_service_t *service);
@@ -41,7 +42,7 @@ static void ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status);
 static void ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time);
 
-static void ngx_etcd_service_publish(ngx_event_t *ev);
+static void ngx_etcd_service_publish_handler(ngx_event_t *ev);
 static void ngx_etcd_service_full(ngx_etcd_service_t *service);
 static void ngx_etcd_service_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
@@ -173,9 +174,7 @@ ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf)
 
 ngx_etcd_service_t *
 ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
-    void (*published)(void *data, ngx_uint_t changed),
-    void (*lost)(void *data), void *data, ngx_log_t *log)
+    ngx_etcd_service_owner_t *owner, ngx_pool_t *pool)
 {
     ngx_etcd_service_t  *service;
 
@@ -185,18 +184,16 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     }
 
     service->conf = conf;
-        service->log = log;
-    service->published = published;
-    service->lost = lost;
-    service->data = data;
+    service->owner = owner;
+    service->log = owner->log;
 
-    service->publish.handler = ngx_etcd_service_publish;
+    service->publish.handler = ngx_etcd_service_publish_handler;
     service->publish.data = service;
-    service->publish.log = log;
+    service->publish.log = owner->log;
 
     service->retry.handler = ngx_etcd_service_retry;
     service->retry.data = service;
-    service->retry.log = log;
+    service->retry.log = owner->log;
     service->retry.cancelable = 1;
 
     service->source = conf->source;
@@ -226,7 +223,9 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
                                       || !service->source->indexed)
                                      ? 0 : service->diff.set->revision;
 
-    if (ngx_etcd_mirror_start(&service->mirror, stream) != NGX_OK) {
+    if (owner->stream != NULL
+        && ngx_etcd_mirror_start(&service->mirror, owner->stream) != NGX_OK)
+    {
         ngx_etcd_service_destroy(service);
         return NULL;
     }
@@ -268,7 +267,7 @@ ngx_etcd_service_resolved(void *data)
 {
     ngx_etcd_service_t *service = data;
 
-    ngx_post_event(&service->publish, &ngx_posted_events);
+    ngx_etcd_service_post(service);
 }
 
 
@@ -349,7 +348,7 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
     ngx_etcd_service_params(service);
     ngx_etcd_member_diff_statics(&service->diff);
 
-    ngx_post_event(&service->publish, &ngx_posted_events);
+    ngx_etcd_service_post(service);
 
     return NGX_OK;
 }
@@ -426,7 +425,7 @@ ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
 
         /* the list may not end: publish() starts it again soon */
 
-        ngx_post_event(&service->publish, &ngx_posted_events);
+        ngx_etcd_service_post(service);
     }
 }
 
@@ -468,7 +467,7 @@ ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 
     ngx_etcd_member_diff_decoded(&service->diff);
 
-    ngx_post_event(&service->publish, &ngx_posted_events);
+    ngx_etcd_service_post(service);
 }
 
 
@@ -502,17 +501,22 @@ ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
 }
 
 
+static void
+ngx_etcd_service_publish_handler(ngx_event_t *ev)
+{
+    ngx_etcd_service_publish(ev->data);
+}
+
+
 /* Publishes the batch, in several rounds of the event loop if need be. */
 
-static void
-ngx_etcd_service_publish(ngx_event_t *ev)
+void
+ngx_etcd_service_publish(ngx_etcd_service_t *service)
 {
     ngx_int_t                rc;
     ngx_etcd_commit_t        commit;
-    ngx_etcd_service_t      *service;
     ngx_etcd_member_diff_t  *diff;
 
-    service = ev->data;
     diff = &service->diff;
 
     if (!diff->broken) {
@@ -547,7 +551,7 @@ ngx_etcd_service_publish(ngx_event_t *ev)
         return;
 
     case NGX_AGAIN:
-        ngx_post_event(&service->publish, &ngx_posted_next_events);
+        ngx_etcd_service_post_next(service);
         return;
 
     case NGX_BUSY:
@@ -555,7 +559,7 @@ ngx_etcd_service_publish(ngx_event_t *ev)
         return;
 
     default: /* NGX_DECLINED */
-        service->lost(service->data);
+        service->owner->lost(service->owner->data);
         return;
     }
 }
@@ -620,7 +624,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
         ngx_etcd_member_set_verify(diff->set, service->verified);
     }
 
-    service->published(service->data, changed);
+    service->owner->published(service, changed);
 }
 
 
@@ -628,6 +632,32 @@ ngx_uint_t
 ngx_etcd_service_pending(ngx_etcd_service_t *service)
 {
     return service->publish.posted || service->busy || service->diff.broken;
+}
+
+
+void
+ngx_etcd_service_post(ngx_etcd_service_t *service)
+{
+    if (service->owner->queue != NULL) {
+        service->owner->queue(service);
+
+    } else {
+        ngx_post_event(&service->publish, &ngx_posted_events);
+    }
+}
+
+
+/* After other work of this worker. */
+
+static void
+ngx_etcd_service_post_next(ngx_etcd_service_t *service)
+{
+    if (service->owner->queue != NULL) {
+        service->owner->queue(service);
+
+    } else {
+        ngx_post_event(&service->publish, &ngx_posted_next_events);
+    }
 }
 
 
@@ -649,5 +679,5 @@ ngx_etcd_service_retry(ngx_event_t *ev)
         return;
     }
 
-    ngx_post_event(&service->publish, &ngx_posted_events);
+    ngx_etcd_service_post(service);
 }

@@ -108,6 +108,8 @@ typedef struct {
     ngx_uint_t                   keep;          /* on_empty=keep */
     ngx_uint_t                   awaited;       /* "etcd_wait" uses it */
     ngx_array_t                  statics;       /* of ngx_etcd_member_t */
+    ngx_uint_t                   catalog;       /* 1: of an
+                                                   ngx_etcd_catalog_conf_t */
     uint32_t                     params;        /* hash of how values are
                                                    read */
     const ngx_etcd_source_t     *source;        /* of ngx_etcd_source() */
@@ -122,8 +124,38 @@ typedef struct {
 } ngx_etcd_service_conf_t;
 
 
+/*
+ * What runs a service: the agent, or the catalog of the service.  It exists as
+ * long as its services.
+ */
+
+typedef struct {
+    ngx_etcd_watch_stream_t     *stream;        /* NULL: the mirror is fed by
+                                                   the owner */
+
+    /*
+     * The batch is in the zone, and whether it has changed anything visible;
+     * the service must not be destroyed in there.
+     */
+    void                       (*published)(ngx_etcd_service_t *service,
+                                            ngx_uint_t changed);
+
+    /*
+     * The owner calls ngx_etcd_service_publish() soon.  NULL: the service has
+     * its own event for that.
+     */
+    void                       (*queue)(ngx_etcd_service_t *service);
+
+    /* another process owns the zone */
+    void                       (*lost)(void *data);
+    void                        *data;
+    ngx_log_t                   *log;
+} ngx_etcd_service_owner_t;
+
+
 struct ngx_etcd_service_s {
     ngx_etcd_service_conf_t     *conf;
+    ngx_etcd_service_owner_t    *owner;
     ngx_log_t                   *log;
     ngx_etcd_mirror_t            mirror;        /* of the prefix */
     const ngx_etcd_source_t     *source;
@@ -143,14 +175,6 @@ struct ngx_etcd_service_s {
 
     unsigned                     full:1;        /* was logged */
     unsigned                     busy:1;        /* the mutex was held */
-
-    /*
-     * Handlers of the owner: the batch is in the zone, and whether it has
-     * changed anything visible; another process owns the zone.
-     */
-    void                       (*published)(void *data, ngx_uint_t changed);
-    void                       (*lost)(void *data);
-    void                        *data;
 };
 
 
@@ -181,9 +205,13 @@ int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf);
  * watch.  Memory is of the pool; NULL: no memory.
  */
 ngx_etcd_service_t *ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
-    void (*published)(void *data, ngx_uint_t changed),
-    void (*lost)(void *data), void *data, ngx_log_t *log);
+    ngx_etcd_service_owner_t *owner, ngx_pool_t *pool);
+
+/* The batch has changed: it is published soon. */
+void ngx_etcd_service_post(ngx_etcd_service_t *service);
+
+/* Publishes the batch, or a part of it: for the owner's queue. */
+void ngx_etcd_service_publish(ngx_etcd_service_t *service);
 
 /* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_service_pending(ngx_etcd_service_t *service);
