@@ -44,6 +44,7 @@ struct ngx_etcd_agent_s {
     ngx_etcd_watch_stream_t *stream;
     ngx_array_t              services; /* ngx_etcd_service_t * */
     ngx_etcd_service_owner_t owner;    /* of the services */
+    ngx_array_t              catalogs; /* ngx_etcd_catalog_t * */
     ngx_etcd_values_t       *values;   /* NULL: there are none */
     ngx_etcd_campaigner_t   *campaigner; /* NULL: nothing to hold */
     ngx_uint_t               endpoints; /* version in the zone */
@@ -63,6 +64,8 @@ static ngx_uint_t ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent,
 static void ngx_etcd_agent_claim(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_enter_handler(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_agent_enter(ngx_etcd_agent_t *agent);
+static ngx_int_t ngx_etcd_agent_catalogs(ngx_etcd_agent_t *agent);
+static ngx_int_t ngx_etcd_agent_load(ngx_etcd_agent_t *agent);
 static ngx_int_t ngx_etcd_agent_values(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent);
@@ -81,6 +84,7 @@ static void ngx_etcd_agent_published(void *data, ngx_uint_t changed);
 static void ngx_etcd_agent_lost(void *data);
 static void ngx_etcd_agent_woken(ngx_event_t *ev);
 static void ngx_etcd_agent_sync(ngx_etcd_agent_t *agent);
+static void ngx_etcd_agent_synced(ngx_etcd_agent_t *agent, ngx_int_t rc);
 static void ngx_etcd_agent_tables(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_sync_handler(ngx_event_t *ev);
 
@@ -137,6 +141,7 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     ngx_etcd_conf_t *conf, ngx_fd_t wakeup)
 {
     ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
     ngx_memzero(agent, sizeof(ngx_etcd_agent_t));
@@ -184,6 +189,12 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
                                    cycle->log);
     }
 
+    catalogs = conf->catalogs.elts;
+
+    for (i = 0; i < conf->catalogs.nelts; i++) {
+        ngx_etcd_catalog_worker(catalogs[i], cycle->log);
+    }
+
     ngx_etcd_agent_tick(&agent->tick);
 
     return NGX_OK;
@@ -195,6 +206,7 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
 {
     ngx_uint_t                 i, n;
     ngx_etcd_agent_t          *agent;
+    ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
     if (ngx_etcd_agents == NULL) {
@@ -217,6 +229,12 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
 
         for (n = 0; n < agent[i].conf->services.nelts; n++) {
             ngx_etcd_table_done(services[n]->table);
+        }
+
+        catalogs = agent[i].conf->catalogs.elts;
+
+        for (n = 0; n < agent[i].conf->catalogs.nelts; n++) {
+            ngx_etcd_table_cache_done(&catalogs[n]->cache);
         }
 
         ngx_etcd_connection_count_leave(agent[i].zone);
@@ -276,6 +294,7 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
 
     if (ngx_exiting
         || (agent->conf->services.nelts == 0
+            && agent->conf->catalogs.nelts == 0
             && agent->conf->values.nelts == 0
             && !ngx_etcd_campaigner_wanted(agent->conf)))
     {
@@ -340,8 +359,13 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
 
     rc = ngx_etcd_retire_sets(agent->zone, ngx_etcd_time_budget_now()
                                            + NGX_ETCD_TIME_BUDGET);
-    if (rc == NGX_OK) {
+
+    if (rc == NGX_OK && agent->cluster == NULL) {
         rc = ngx_etcd_agent_enter(agent);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_agent_load(agent);
     }
 
     switch (rc) {
@@ -376,7 +400,9 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
     ngx_etcd_service_t       **service;
     ngx_etcd_service_conf_t  **confs;
 
-    if (ngx_etcd_shared_value_retire_old(agent->zone) != NGX_OK) {
+    if (ngx_etcd_set_map_retire_old(agent->zone) != NGX_OK
+        || ngx_etcd_shared_value_retire_old(agent->zone) != NGX_OK)
+    {
         return NGX_BUSY;
     }
 
@@ -399,6 +425,10 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
         || ngx_array_init(&agent->services, agent->cluster->pool,
                           agent->conf->services.nelts,
                           sizeof(ngx_etcd_service_t *))
+           != NGX_OK
+        || ngx_array_init(&agent->catalogs, agent->cluster->pool,
+                          ngx_max(agent->conf->catalogs.nelts, 1),
+                          sizeof(ngx_etcd_catalog_t *))
            != NGX_OK)
     {
         return NGX_ERROR;
@@ -426,7 +456,9 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
         }
     }
 
-    if (ngx_etcd_agent_values(agent) != NGX_OK) {
+    if (ngx_etcd_agent_catalogs(agent) != NGX_OK
+        || ngx_etcd_agent_values(agent) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -439,6 +471,57 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
                                                    agent->log, &rc);
 
     return (agent->campaigner != NULL) ? NGX_OK : rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_agent_catalogs(ngx_etcd_agent_t *agent)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_catalog_t       **catalog;
+    ngx_etcd_catalog_conf_t  **confs;
+
+    confs = agent->conf->catalogs.elts;
+
+    for (i = 0; i < agent->conf->catalogs.nelts; i++) {
+        catalog = ngx_array_push(&agent->catalogs);
+
+        *catalog = ngx_etcd_catalog_create(confs[i], agent->cluster->pool,
+                                           ngx_etcd_agent_published,
+                                           ngx_etcd_agent_lost, agent,
+                                           agent->log);
+        if (*catalog == NULL) {
+            agent->catalogs.nelts--;
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* Reads the sets of catalogs, which may be thousands: NGX_AGAIN in between. */
+
+static ngx_int_t
+ngx_etcd_agent_load(ngx_etcd_agent_t *agent)
+{
+    uint64_t              until;
+    ngx_int_t             rc;
+    ngx_uint_t            i;
+    ngx_etcd_catalog_t  **catalogs;
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+    catalogs = agent->catalogs.elts;
+
+    for (i = 0; i < agent->catalogs.nelts; i++) {
+        rc = ngx_etcd_catalog_load(catalogs[i], agent->stream, until);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -499,6 +582,7 @@ static void
 ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
 {
     ngx_uint_t            i;
+    ngx_etcd_catalog_t  **catalogs;
     ngx_etcd_service_t  **services;
 
     if (agent->cluster == NULL) {
@@ -529,6 +613,14 @@ ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
     }
 
     agent->services.nelts = 0;
+
+    catalogs = agent->catalogs.elts;
+
+    for (i = 0; i < agent->catalogs.nelts; i++) {
+        ngx_etcd_catalog_destroy(catalogs[i]);
+    }
+
+    agent->catalogs.nelts = 0;
 
     ngx_etcd_client_destroy(agent->cluster);
     agent->cluster = NULL;
@@ -672,6 +764,7 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
 {
     uint64_t              proved;
     ngx_uint_t            i;
+    ngx_etcd_catalog_t  **catalogs;
     ngx_etcd_service_t  **services;
     ngx_etcd_atomic64_t  *word;
 
@@ -686,6 +779,14 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
 
     for (i = 0; i < agent->services.nelts; i++) {
         if (ngx_etcd_service_pending(services[i])) {
+            return;
+        }
+    }
+
+    catalogs = agent->catalogs.elts;
+
+    for (i = 0; i < agent->catalogs.nelts; i++) {
+        if (ngx_etcd_catalog_pending(catalogs[i])) {
             return;
         }
     }
@@ -768,23 +869,35 @@ ngx_etcd_agent_woken(ngx_event_t *ev)
 static void
 ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
 {
-    ngx_int_t                  rc;
     ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
     services = agent->conf->services.elts;
 
     for (i = 0; i < agent->conf->services.nelts; i++) {
-        rc = ngx_etcd_table_sync(services[i]->table);
+        ngx_etcd_agent_synced(agent, ngx_etcd_table_sync(services[i]->table));
+    }
 
-        /* after the other events of this cycle */
+    catalogs = agent->conf->catalogs.elts;
 
-        if (rc == NGX_AGAIN) {
-            ngx_post_event(&agent->sync, &ngx_posted_next_events);
+    for (i = 0; i < agent->conf->catalogs.nelts; i++) {
+        ngx_etcd_agent_synced(agent,
+                              ngx_etcd_table_cache_sync(&catalogs[i]->cache));
+    }
+}
 
-        } else if (rc != NGX_OK && !agent->sync.timer_set) {
-            ngx_add_timer(&agent->sync, NGX_ETCD_AGENT_SYNC);
-        }
+
+/* Continues an incomplete update, after the other events of this cycle. */
+
+static void
+ngx_etcd_agent_synced(ngx_etcd_agent_t *agent, ngx_int_t rc)
+{
+    if (rc == NGX_AGAIN) {
+        ngx_post_event(&agent->sync, &ngx_posted_next_events);
+
+    } else if (rc != NGX_OK && !agent->sync.timer_set) {
+        ngx_add_timer(&agent->sync, NGX_ETCD_AGENT_SYNC);
     }
 }
 
@@ -793,12 +906,19 @@ static void
 ngx_etcd_agent_tables(ngx_etcd_agent_t *agent)
 {
     ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
     services = agent->conf->services.elts;
 
     for (i = 0; i < agent->conf->services.nelts; i++) {
         ngx_etcd_table_tick(services[i]->table);
+    }
+
+    catalogs = agent->conf->catalogs.elts;
+
+    for (i = 0; i < agent->conf->catalogs.nelts; i++) {
+        ngx_etcd_table_cache_tick(&catalogs[i]->cache);
     }
 }
 

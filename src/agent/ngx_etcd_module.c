@@ -387,6 +387,7 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
 
     ngx_uint_t                 i;
     ngx_etcd_conf_t           *ecf, *former;
+    ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
     ecf = shm_zone->data;
@@ -420,6 +421,20 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
         }
     }
 
+    catalogs = ecf->catalogs.elts;
+
+    for (i = 0; i < ecf->catalogs.nelts; i++) {
+        ngx_etcd_service_resolver(&catalogs[i]->service, ecf->client.resolver,
+                                  ecf->client.resolver_timeout);
+
+        if (ngx_etcd_catalog_declare(catalogs[i], &ecf->zone,
+                                     former ? &former->zone : NULL)
+            != NGX_OK)
+        {
+            goto failed;
+        }
+    }
+
     if (ngx_etcd_campaign_declare(ecf, former ? &former->zone : NULL)
         != NGX_OK
         || ngx_etcd_lock_conf_declare(ecf) != NGX_OK
@@ -442,7 +457,8 @@ failed:
                   "too small for %ui upstreams, %ui elections and "
                   "registrations, %ui locks, and %ui variables",
                   &ecf->name, ecf->file, ecf->line, shm_zone->shm.size,
-                  ecf->services.nelts, ecf->campaigns.nelts,
+                  ecf->services.nelts + ecf->catalogs.nelts,
+                  ecf->campaigns.nelts,
                   ecf->locks.nelts, ecf->values.nelts);
 
     return NGX_ERROR;

@@ -108,6 +108,9 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
     if (ngx_array_init(&ecf->services, cf->pool, 4,
                        sizeof(void *))
         != NGX_OK
+        || ngx_array_init(&ecf->catalogs, cf->pool, 1,
+                          sizeof(void *))
+           != NGX_OK
         || ngx_array_init(&ecf->campaigns, cf->pool, 1,
                           sizeof(void *))
            != NGX_OK
@@ -161,16 +164,52 @@ ngx_etcd_conf_add_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
 }
 
 
+ngx_etcd_catalog_conf_t *
+ngx_etcd_conf_add_catalog(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
+    ngx_str_t *name)
+{
+    ngx_etcd_catalog_conf_t  *catalog, **p;
+
+    catalog = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_catalog_conf_t));
+    if (catalog == NULL) {
+        return NULL;
+    }
+
+    catalog->service.name = *name;
+    catalog->service.catalog = 1;
+    catalog->limit = NGX_ETCD_CATALOG_LIMIT;
+    catalog->idle = NGX_ETCD_CATALOG_IDLE;
+
+    p = ngx_array_push(&conf->catalogs);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = catalog;
+
+    return catalog;
+}
+
+
 ngx_uint_t
 ngx_etcd_conf_declared(ngx_etcd_conf_t *conf)
 {
     ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
     services = conf->services.elts;
 
     for (i = 0; i < conf->services.nelts; i++) {
         if (services[i]->set->object.id != services[i]->set_id) {
+            return 0;
+        }
+    }
+
+    catalogs = conf->catalogs.elts;
+
+    for (i = 0; i < conf->catalogs.nelts; i++) {
+        if (catalogs[i]->map->object.id != catalogs[i]->map_id) {
             return 0;
         }
     }

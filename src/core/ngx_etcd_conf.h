@@ -13,6 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_catalog.h>
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_value.h>
@@ -33,6 +34,7 @@ typedef struct {
     size_t                     zone_size;
     ngx_etcd_zone_t            zone;
     ngx_array_t                services;      /* ngx_etcd_service_conf_t * */
+    ngx_array_t                catalogs;      /* ngx_etcd_catalog_conf_t * */
     ngx_array_t                campaigns;     /* ngx_etcd_campaign_t * */
     ngx_array_t                values;        /* ngx_etcd_value_conf_t * */
     ngx_array_t                locks;         /* ngx_etcd_lock_name_t * */
@@ -83,6 +85,10 @@ ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 
 /* Adds a service, zeroed except for the name; NULL: no memory. */
 ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
+    ngx_etcd_conf_t *conf, ngx_str_t *name);
+
+/* The same for a prefix with variables. */
+ngx_etcd_catalog_conf_t *ngx_etcd_conf_add_catalog(ngx_conf_t *cf,
     ngx_etcd_conf_t *conf, ngx_str_t *name);
 
 /*

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_members_conf.h>
+#include <ngx_etcd_catalog.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_parameter.h>
@@ -19,9 +20,10 @@ static char *ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
 char *
 ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 {
-    char        *rv;
-    ngx_str_t   *value, name;
-    ngx_uint_t   i;
+    char                     *rv;
+    ngx_str_t                *value, name;
+    ngx_uint_t                i;
+    ngx_etcd_catalog_conf_t  *catalog;
 
     value = cf->args->elts;
 
@@ -44,7 +46,14 @@ ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     }
 
     if (rv == NGX_CONF_OK) {
-        rv = ngx_etcd_parameter_complete(&service->member, &service->prefix);
+
+        /* a set has the members of one service: no name is compared */
+
+        catalog = ngx_etcd_catalog_of(service);
+
+        rv = ngx_etcd_parameter_complete(&service->member,
+                                         catalog ? &catalog->pattern.literal
+                                                 : &service->prefix);
     }
 
     return rv;
@@ -75,7 +84,11 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
     }
 
     err = "invalid value";
-    rc = ngx_etcd_parameter(&service->member, value, cf->pool, &err);
+    rc = ngx_etcd_members_conf_sets(service, value);
+
+    if (rc == NGX_DECLINED) {
+        rc = ngx_etcd_parameter(&service->member, value, cf->pool, &err);
+    }
 
     if (rc == NGX_DECLINED) {
         rc = ngx_etcd_attribute_parameter(value, &service->member.defaults);
@@ -90,6 +103,45 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
                        rc == NGX_DECLINED ? "" : err);
 
     return NGX_CONF_ERROR;
+}
+
+
+ngx_int_t
+ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service, ngx_str_t *value)
+{
+    ngx_str_t                 s;
+    ngx_int_t                 n;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    catalog = ngx_etcd_catalog_of(service);
+
+    if (catalog == NULL) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_strncmp(value->data, "limit=", 6) == 0) {
+        n = ngx_atoi(value->data + 6, value->len - 6);
+
+        if (n <= 0 || n > NGX_ETCD_CATALOG_MAX_LIMIT) {
+            return NGX_ERROR;
+        }
+
+        catalog->limit = n;
+
+        return NGX_OK;
+    }
+
+    if (ngx_strncmp(value->data, "idle=", 5) == 0) {
+        s.data = value->data + 5;
+        s.len = value->len - 5;
+
+        catalog->idle = ngx_parse_time(&s, 0);
+
+        return (catalog->idle == (ngx_msec_t) NGX_ERROR || catalog->idle == 0)
+               ? NGX_ERROR : NGX_OK;
+    }
+
+    return NGX_DECLINED;
 }
 
 

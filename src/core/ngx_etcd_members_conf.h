@@ -26,4 +26,12 @@ char *ngx_etcd_members_conf_format(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *name);
 
 
+/*
+ * Reads "limit=" and "idle=", which a prefix with variables has.  NGX_DECLINED:
+ * another parameter; NGX_ERROR: an invalid value.
+ */
+ngx_int_t ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service,
+    ngx_str_t *value);
+
+
 #endif /* _NGX_ETCD_MEMBERS_CONF_H_INCLUDED_ */

@@ -112,6 +112,7 @@ ngx_etcd_peer_data_known(ngx_etcd_conf_t *cluster)
 {
     uint64_t                   known;
     ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
     known = cluster->zone.sh->cluster.revision;
@@ -119,6 +120,12 @@ ngx_etcd_peer_data_known(ngx_etcd_conf_t *cluster)
 
     for (i = 0; i < cluster->services.nelts; i++) {
         known = ngx_max(known, services[i]->set->revision);
+    }
+
+    catalogs = cluster->catalogs.elts;
+
+    for (i = 0; i < cluster->catalogs.nelts; i++) {
+        known = ngx_max(known, catalogs[i]->map->revision);
     }
 
     return known;
@@ -131,7 +138,8 @@ ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd)
     ngx_etcd_conf_t  *cluster;
 
     if (pd != NULL) {
-        return ngx_etcd_service_staleness(pd->upstream->service);
+        return ngx_etcd_service_staleness(pd->upstream->service,
+                                          pd->table->set);
     }
 
     cluster = ngx_etcd_peer_data_cluster();

@@ -13,6 +13,12 @@
 #include <ngx_etcd_source.h>
 
 
+static ngx_etcd_service_conf_t *ngx_etcd_upstream_service(ngx_conf_t *cf,
+    ngx_etcd_upstream_t *upstream, ngx_str_t *name);
+static ngx_int_t ngx_etcd_upstream_pattern(ngx_conf_t *cf,
+    ngx_etcd_catalog_conf_t *catalog);
+static ngx_int_t ngx_etcd_upstream_rooted(ngx_etcd_upstream_t *upstream,
+    ngx_log_t *log);
 static ngx_int_t ngx_etcd_upstream_method(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream);
 static void ngx_etcd_upstream_place(ngx_conf_t *cf,
@@ -57,7 +63,7 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
         return NGX_CONF_ERROR;
     }
 
-    service = ngx_etcd_conf_add_service(cf, upstream->cluster, name);
+    service = ngx_etcd_upstream_service(cf, upstream, name);
 
     if (service == NULL
         || ngx_etcd_upstream_add(cf, upstream) != NGX_OK
@@ -85,6 +91,52 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     }
 
     return rv;
+}
+
+
+/* A prefix with variables makes a catalog. */
+
+static ngx_etcd_service_conf_t *
+ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_str_t *name)
+{
+    ngx_str_t                *value;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    value = cf->args->elts;
+
+    if (!ngx_etcd_pattern_has_variable(&value[1])) {
+        return ngx_etcd_conf_add_service(cf, upstream->cluster, name);
+    }
+
+    catalog = ngx_etcd_conf_add_catalog(cf, upstream->cluster, name);
+
+    return (catalog != NULL
+            && ngx_etcd_upstream_pattern(cf, catalog) == NGX_OK)
+           ? &catalog->service : NULL;
+}
+
+
+/* Whether a namespace precedes the prefix is known later. */
+
+static ngx_int_t
+ngx_etcd_upstream_pattern(ngx_conf_t *cf, ngx_etcd_catalog_conf_t *catalog)
+{
+    char       *err;
+    ngx_int_t   rc;
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    rc = ngx_etcd_pattern_parse(&catalog->pattern, &value[1], 1, cf->pool,
+                                &err);
+
+    if (rc == NGX_DECLINED) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid prefix \"%V\": %s",
+                           &value[1], err);
+    }
+
+    return rc;
 }
 
 
@@ -467,6 +519,10 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
             return NGX_ERROR;
         }
 
+        if (ngx_etcd_upstream_rooted(upstream, log) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
         if (!upstream->initialized) {
             ngx_log_error(NGX_LOG_EMERG, log, 0,
                           "\"%V\" in %s:%ui is replaced by another "
@@ -479,4 +535,34 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
     }
 
     return NGX_OK;
+}
+
+
+/* All keys of etcd must not be watched by mistake. */
+
+static ngx_int_t
+ngx_etcd_upstream_rooted(ngx_etcd_upstream_t *upstream, ngx_log_t *log)
+{
+    ngx_str_t                *literal;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    catalog = ngx_etcd_catalog_of(upstream->service);
+
+    if (catalog == NULL || upstream->cluster->client.key_namespace.len != 0) {
+        return NGX_OK;
+    }
+
+    literal = &catalog->pattern.literal;
+
+    if (literal->len != 0 && !(literal->len == 1 && literal->data[0] == '/')) {
+        return NGX_OK;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, log, 0,
+                  "\"%V\" in %s:%ui: prefix \"%V\" needs a literal part "
+                  "before its first variable, or a \"namespace\" in \"etcd\"",
+                  &upstream->directive, upstream->file, upstream->line,
+                  &catalog->pattern.text);
+
+    return NGX_ERROR;
 }

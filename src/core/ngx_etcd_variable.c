@@ -27,6 +27,8 @@ static ngx_int_t ngx_etcd_variable_member_revision(ngx_str_t *name,
     ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_revision(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_set(ngx_str_t *name,
+    ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_staleness(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_uint_t ngx_etcd_variable_of_election(ngx_str_t *name,
@@ -54,6 +56,7 @@ ngx_etcd_member_variable_t  ngx_etcd_member_variables[] = {
 ngx_etcd_variable_t  ngx_etcd_variables[] = {
 
     { ngx_string("etcd_revision"), ngx_etcd_variable_revision },
+    { ngx_string("etcd_set"), ngx_etcd_variable_set },
     { ngx_string("etcd_staleness"), ngx_etcd_variable_staleness },
     { ngx_null_string, NULL }
 };
@@ -97,6 +100,27 @@ ngx_etcd_variable_revision(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
 {
     return ngx_etcd_variable_number(name, v, ngx_etcd_peer_data_revision(pd),
                                     pool);
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_set(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
+{
+    ngx_str_t                 set;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    catalog = (pd != NULL) ? ngx_etcd_catalog_of(pd->upstream->service) : NULL;
+
+    if (catalog == NULL) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    ngx_etcd_catalog_set_name(catalog, pd->table, &set);
+    ngx_etcd_variable_value(name, v, set.data, set.len);
+
+    return NGX_OK;
 }
 
 

@@ -13,6 +13,8 @@
 static char *ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait);
 static ngx_etcd_service_conf_t *ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf,
     ngx_etcd_wait_t *wait);
+static ngx_uint_t ngx_etcd_wait_is(ngx_etcd_wait_t *wait,
+    ngx_etcd_service_conf_t *service);
 
 
 char *
@@ -135,7 +137,8 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
             return NGX_ERROR;
         }
 
-        wait[i]->service->awaited = 1;
+        wait[i]->service->awaited = ngx_max(wait[i]->service->awaited,
+                                            wait[i]->timeout);
     }
 
     return NGX_OK;
@@ -149,6 +152,7 @@ ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
 {
     ngx_uint_t                 i, n;
     ngx_etcd_conf_t          **clusters;
+    ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
     clusters = emcf->clusters.elts;
@@ -157,18 +161,32 @@ ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
         services = clusters[i]->services.elts;
 
         for (n = 0; n < clusters[i]->services.nelts; n++) {
-            if (services[n]->stream == wait->stream
-                && services[n]->name.len == wait->upstream.len
-                && ngx_strncasecmp(services[n]->name.data,
-                                   wait->upstream.data, wait->upstream.len)
-                   == 0)
-            {
+            if (ngx_etcd_wait_is(wait, services[n])) {
                 return services[n];
+            }
+        }
+
+        catalogs = clusters[i]->catalogs.elts;
+
+        for (n = 0; n < clusters[i]->catalogs.nelts; n++) {
+            if (ngx_etcd_wait_is(wait, &catalogs[n]->service)) {
+                return &catalogs[n]->service;
             }
         }
     }
 
     return NULL;
+}
+
+
+static ngx_uint_t
+ngx_etcd_wait_is(ngx_etcd_wait_t *wait, ngx_etcd_service_conf_t *service)
+{
+    return service->stream == wait->stream
+           && service->name.len == wait->upstream.len
+           && ngx_strncasecmp(service->name.data, wait->upstream.data,
+                              wait->upstream.len)
+              == 0;
 }
 
 

@@ -62,7 +62,6 @@ const ngx_etcd_leader_source_t  ngx_etcd_leader_vitess = {
 ngx_int_t
 ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
-    ngx_msec_t               stale;
     ngx_etcd_watch_t        *watch;
     ngx_etcd_leader_t       *leader;
     ngx_etcd_leader_conf_t  *conf;
@@ -81,12 +80,10 @@ ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
     service->ctx = leader;
     service->diff.sole = ngx_etcd_role_sole(conf->role);
 
-    stale = service->conf->rules.max_stale;
     watch = &service->mirror.watch;
 
     watch->prefix = conf->watched;
-    watch->verify_interval = (stale ? stale : NGX_ETCD_SERVICE_STALE)
-                             / NGX_ETCD_SERVICE_VERIFICATIONS;
+    watch->verify_interval = ngx_etcd_service_interval(service->conf);
 
     return (leader->source->create != NULL)
            ? leader->source->create(leader, pool) : NGX_OK;

@@ -164,10 +164,23 @@ ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 }
 
 
-int64_t
-ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf)
+ngx_msec_t
+ngx_etcd_service_interval(ngx_etcd_service_conf_t *conf)
 {
-    return conf->source->verified ? ngx_etcd_member_set_staleness(conf->set)
+    ngx_msec_t  stale;
+
+    stale = conf->rules.max_stale;
+
+    return (stale ? stale : NGX_ETCD_SERVICE_STALE)
+           / NGX_ETCD_SERVICE_VERIFICATIONS;
+}
+
+
+int64_t
+ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf,
+    ngx_etcd_member_set_t *set)
+{
+    return conf->source->verified ? ngx_etcd_member_set_staleness(set)
                                   : ngx_etcd_zone_staleness(conf->zone);
 }
 

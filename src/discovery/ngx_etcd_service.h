@@ -106,7 +106,8 @@ typedef struct {
     ngx_etcd_member_conf_t       member;
     const ngx_etcd_method_t     *method;        /* of balancing */
     ngx_uint_t                   keep;          /* on_empty=keep */
-    ngx_uint_t                   awaited;       /* "etcd_wait" uses it */
+    ngx_msec_t                   awaited;       /* longest wait of "etcd_wait"
+                                                   for it; 0: none */
     ngx_array_t                  statics;       /* of ngx_etcd_member_t */
     ngx_uint_t                   catalog;       /* 1: of an
                                                    ngx_etcd_catalog_conf_t */
@@ -194,11 +195,12 @@ ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
 
 /*
- * Returns the ms since the last proof: for a leader, that etcd still has it
+ * Returns the ms since the last proof of a set: for a leader, that etcd still has it
  * (ngx_etcd_verify.h); for members, that etcd answers (ngx_etcd_fresh.h).
  * -1: there was none.
  */
-int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf);
+int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf,
+    ngx_etcd_member_set_t *set);
 
 /*
  * Called by the agent, which owns the zone: reads the set and resumes its
@@ -215,6 +217,12 @@ void ngx_etcd_service_publish(ngx_etcd_service_t *service);
 
 /* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_service_pending(ngx_etcd_service_t *service);
+
+/*
+ * ms between verifications of the watch of a source that is verified
+ * (ngx_etcd_verify.h).
+ */
+ngx_msec_t ngx_etcd_service_interval(ngx_etcd_service_conf_t *conf);
 
 /* Must be called after the watch stream was destroyed. */
 void ngx_etcd_service_destroy(ngx_etcd_service_t *service);

@@ -64,6 +64,7 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_wait_t              *wait;    /* NULL: off */
+    ngx_uint_t                    unknown_status;
     ngx_etcd_require_leader_t     gate;
     ngx_http_etcd_status_conf_t   status;
     ngx_array_t                  *locks;   /* ngx_etcd_lock_conf_t; NULL:

@@ -50,7 +50,7 @@ static ngx_conf_enum_t  ngx_http_etcd_lock_hold[] = {
 };
 
 
-static ngx_conf_num_bounds_t  ngx_http_etcd_lock_status_bounds = {
+static ngx_conf_num_bounds_t  ngx_http_etcd_status_bounds = {
     ngx_conf_check_num_bounds, 400, 599
 };
 
@@ -84,6 +84,13 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       NGX_HTTP_SRV_CONF_OFFSET,
       offsetof(ngx_http_etcd_srv_conf_t, upstream),
       NULL },
+
+    { ngx_string("etcd_unknown_status"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_etcd_loc_conf_t, unknown_status),
+      &ngx_http_etcd_status_bounds },
 
     { ngx_string("etcd_wait"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE123,
@@ -120,14 +127,14 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       ngx_conf_set_num_slot,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_etcd_loc_conf_t, lock_status),
-      &ngx_http_etcd_lock_status_bounds },
+      &ngx_http_etcd_status_bounds },
 
     { ngx_string("etcd_lock_unavailable_status"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_num_slot,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_etcd_loc_conf_t, lock_unavailable),
-      &ngx_http_etcd_lock_status_bounds },
+      &ngx_http_etcd_status_bounds },
 
     { ngx_string("etcd_lock_lost"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -226,6 +233,7 @@ ngx_http_etcd_create_loc_conf(ngx_conf_t *cf)
     }
 
     elcf->wait = NGX_CONF_UNSET_PTR;
+    elcf->unknown_status = NGX_CONF_UNSET_UINT;
     elcf->locks = NGX_CONF_UNSET_PTR;
     elcf->lock_status = NGX_CONF_UNSET_UINT;
     elcf->lock_unavailable = NGX_CONF_UNSET_UINT;
@@ -246,6 +254,7 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_etcd_loc_conf_t *conf = child;
 
     ngx_conf_merge_ptr_value(conf->wait, prev->wait, NULL);
+    ngx_conf_merge_uint_value(conf->unknown_status, prev->unknown_status, 404);
     ngx_conf_merge_ptr_value(conf->locks, prev->locks, NULL);
     ngx_conf_merge_uint_value(conf->lock_status, prev->lock_status,
                               NGX_ETCD_LOCK_STATUS);

@@ -10,6 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_pin.h>
 
 
@@ -23,6 +24,8 @@ static ngx_http_upstream_srv_conf_t *ngx_http_etcd_pin_find(
 ngx_int_t
 ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
 {
+    ngx_int_t                      rc;
+    ngx_etcd_table_t              *table;
     ngx_etcd_peer_data_t          *pd;
     ngx_http_etcd_srv_conf_t      *escf;
     ngx_http_upstream_srv_conf_t  *uscf;
@@ -54,9 +57,14 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
     pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
     if (!ngx_etcd_pin_owned(pd, r->upstream)) {
-        pd = ngx_etcd_pin_create(&escf->upstream,
-                                 escf->upstream.service->table, r->upstream,
-                                 r->pool, r->connection->log);
+        table = ngx_http_etcd_catalog_table(r, escf->upstream.service, &rc);
+
+        if (table == NULL) {
+            return (rc == NGX_DECLINED) ? NGX_OK : NGX_ERROR;
+        }
+
+        pd = ngx_etcd_pin_create(&escf->upstream, table, r->upstream, r->pool,
+                                 r->connection->log);
         if (pd == NULL) {
             return NGX_ERROR;
         }

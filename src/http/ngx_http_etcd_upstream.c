@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_wait.h>
@@ -40,6 +41,10 @@ ngx_http_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (rv != NGX_CONF_OK) {
         return rv;
+    }
+
+    if (ngx_http_etcd_catalog_variables(cf, &escf->upstream) != NGX_OK) {
+        return NGX_CONF_ERROR;
     }
 
     if (uscf->peer.init_upstream != NULL) {
@@ -200,6 +205,7 @@ static ngx_int_t
 ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
+    ngx_int_t                  rc;
     ngx_etcd_table_t          *table;
     ngx_etcd_peer_data_t      *pd;
     ngx_http_etcd_srv_conf_t  *escf;
@@ -212,7 +218,11 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
         ngx_etcd_pin_connect(pd, &r->upstream->peer, r->pool);
 
     } else {
-        table = escf->upstream.service->table;
+        table = ngx_http_etcd_catalog_table(r, escf->upstream.service, &rc);
+
+        if (table == NULL) {
+            return ngx_http_etcd_catalog_refuse(r, rc);
+        }
 
         ngx_etcd_table_follow(table);
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_gate.h>
 #include <ngx_http_etcd_lock_hold.h>
@@ -27,7 +28,6 @@ typedef struct {
 
 static ngx_int_t ngx_http_etcd_wait_begin(ngx_http_request_t *r,
     ngx_etcd_wait_t *wait, ngx_etcd_table_t *table, ngx_uint_t peer);
-static void ngx_http_etcd_wait_detach(ngx_http_request_t *r);
 static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
     ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
     ngx_msec_t *waited);
@@ -58,9 +58,11 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    table = elcf->wait->service->table;
+    table = ngx_http_etcd_catalog_table(r, elcf->wait->service, &rc);
 
-    if (!ngx_etcd_wait_needed(table)) {
+    /* a set that does not exist is refused later */
+
+    if (table == NULL || !ngx_etcd_wait_needed(table)) {
         return NGX_DECLINED;
     }
 
@@ -120,14 +122,7 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_etcd_table_t *table,
 }
 
 
-/*
- * Makes nginx treat the request as having left its upstream, which nginx
- * derives from the missing cleanup: on the balancer's error nginx only drops
- * a reference.  The upstream itself remains, including a lock in the cache,
- * and ngx_http_upstream_init() starts it again and pushes another state.
- */
-
-static void
+void
 ngx_http_etcd_wait_detach(ngx_http_request_t *r)
 {
     ngx_http_upstream_t  *u;

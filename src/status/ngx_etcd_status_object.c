@@ -453,7 +453,7 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->generation = view->generation;
     upstream->revision = view->revision;
     upstream->ninvalid = view->ninvalid;
-    upstream->staleness = ngx_etcd_service_staleness(service);
+    upstream->staleness = ngx_etcd_service_staleness(service, service->set);
     upstream->waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
     upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;

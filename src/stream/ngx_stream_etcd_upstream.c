@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
+#include <ngx_stream_etcd_catalog.h>
 #include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_wait.h>
 
@@ -37,6 +38,10 @@ ngx_stream_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (rv != NGX_CONF_OK) {
         return rv;
+    }
+
+    if (ngx_stream_etcd_catalog_variables(cf, &escf->upstream) != NGX_OK) {
+        return NGX_CONF_ERROR;
     }
 
     if (uscf->peer.init_upstream != NULL) {
@@ -187,6 +192,7 @@ static ngx_int_t
 ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
+    ngx_int_t                    rc;
     ngx_etcd_table_t            *table;
     ngx_etcd_peer_data_t        *pd;
     ngx_peer_connection_t       *pc;
@@ -201,7 +207,11 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
      * another update might find none if other workers change the zone.
      */
 
-    table = escf->upstream.service->table;
+    table = ngx_stream_etcd_catalog_table(s, escf->upstream.service, &rc);
+
+    if (table == NULL) {
+        return ngx_stream_etcd_catalog_refuse(s, escf->upstream.service, rc);
+    }
 
     if (!ngx_stream_etcd_wait_for(s, escf->upstream.service)) {
         ngx_etcd_table_follow(table);

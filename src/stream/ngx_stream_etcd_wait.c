@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
+#include <ngx_stream_etcd_catalog.h>
 #include <ngx_stream_etcd_pause.h>
 #include <ngx_stream_etcd_wait.h>
 
@@ -48,9 +49,11 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
         return NGX_DECLINED;
     }
 
-    table = escf->wait->service->table;
+    table = ngx_stream_etcd_catalog_table(s, escf->wait->service, &rc);
 
-    if (!ngx_etcd_wait_needed(table)) {
+    /* a set that does not exist is refused later */
+
+    if (table == NULL || !ngx_etcd_wait_needed(table)) {
         return NGX_DECLINED;
     }
 

@@ -1,0 +1,963 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_catalog.h>
+#include <ngx_etcd_fanout.h>
+#include <ngx_etcd_retire.h>
+#include <ngx_etcd_shown.h>
+#include <ngx_etcd_time_budget.h>
+
+
+/* ms between looks for sets that have been empty for long enough */
+
+#define NGX_ETCD_CATALOG_SWEEP  500
+
+
+/* A set of the catalog, with its service. */
+
+typedef struct {
+    ngx_str_t                    prefix;       /* must be the first field
+                                                  (ngx_etcd_hash_table.h) */
+    ngx_etcd_fanout_part_t       part;
+    ngx_etcd_catalog_t          *catalog;
+    ngx_pool_t                  *pool;         /* of the service */
+    ngx_etcd_service_conf_t      conf;
+    ngx_etcd_service_t          *service;
+    ngx_etcd_set_node_t         *node;
+    ngx_queue_t                  queue;        /* in publish, or in empty */
+    ngx_msec_t                   emptied;      /* ngx_current_msec */
+    unsigned                     queued:1;     /* in catalog->publish */
+    unsigned                     pending:1;    /* counted in npending */
+    unsigned                     empty:1;      /* in catalog->empty */
+} ngx_etcd_catalog_set_t;
+
+
+struct ngx_etcd_catalog_s {
+    ngx_etcd_catalog_conf_t     *conf;
+    ngx_etcd_zone_t             *zone;
+    ngx_etcd_set_map_t          *map;
+    ngx_etcd_fanout_t            fanout;
+    ngx_etcd_hash_table_t        sets;         /* ngx_etcd_catalog_set_t */
+    ngx_etcd_service_owner_t     owner;        /* of the services */
+
+    ngx_queue_t                  publish;      /* sets to be published */
+    ngx_queue_t                  empty;        /* sets that may go, the longest
+                                                  empty first */
+    ngx_event_t                  run;          /* posted: publishes sets */
+    ngx_event_t                  sweep;        /* of empty sets */
+    ngx_event_t                  again;        /* lists all keys again */
+
+    ngx_etcd_set_node_t         *next;         /* of the map, while loading */
+    int64_t                      revision;     /* of the fan-out */
+    int64_t                      resume;       /* from the map; 0: list */
+    uint64_t                     verified;     /* ngx_etcd_clock() */
+    ngx_uint_t                   npending;     /* sets that are not in the zone
+                                                  yet */
+
+    unsigned                     changed:1;    /* tell the workers */
+    unsigned                     loading:1;
+    unsigned                     retire:1;     /* a removed set is not freed
+                                                  yet */
+    unsigned                     over:1;       /* reported */
+    unsigned                     full:1;       /* reported */
+    unsigned                     unmatched:1;  /* reported */
+
+    void                       (*published)(void *data, ngx_uint_t changed);
+    ngx_log_t                   *log;
+};
+
+
+#define ngx_etcd_catalog_set(q)                                               \
+    (ngx_queue_data(q, ngx_etcd_catalog_set_t, queue))
+
+/* the set of a service */
+
+#define ngx_etcd_catalog_set_of(service)                                      \
+    ((ngx_etcd_catalog_set_t *)                                               \
+     ((u_char *) (service)->conf - offsetof(ngx_etcd_catalog_set_t, conf)))
+
+
+static ngx_uint_t ngx_etcd_catalog_wants(void *data, ngx_str_t *key);
+static ngx_etcd_fanout_part_t *ngx_etcd_catalog_find(
+    ngx_etcd_fanout_t *fanout, ngx_str_t *key, ngx_uint_t create);
+static void ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout);
+static void ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout,
+    int64_t revision);
+static void ngx_etcd_catalog_denied(ngx_etcd_fanout_t *fanout,
+    ngx_etcd_grpc_status_e status);
+static void ngx_etcd_catalog_verified(ngx_etcd_watch_t *watch, uint64_t time);
+
+static void ngx_etcd_catalog_report_unmatched(ngx_etcd_catalog_t *catalog,
+    ngx_str_t *key);
+static ngx_etcd_catalog_set_t *ngx_etcd_catalog_add(
+    ngx_etcd_catalog_t *catalog, ngx_str_t *prefix);
+static void ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog,
+    ngx_str_t *prefix, ngx_int_t rc);
+static ngx_etcd_catalog_set_t *ngx_etcd_catalog_set_create(
+    ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node);
+static ngx_int_t ngx_etcd_catalog_set_service(ngx_etcd_catalog_t *catalog,
+    ngx_etcd_catalog_set_t *set);
+static void ngx_etcd_catalog_set_destroy(ngx_etcd_catalog_set_t *set);
+
+static void ngx_etcd_catalog_queue(ngx_etcd_service_t *service);
+static void ngx_etcd_catalog_run(ngx_event_t *ev);
+static void ngx_etcd_catalog_published(ngx_etcd_service_t *service,
+    ngx_uint_t changed);
+static void ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set);
+static void ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog);
+
+static ngx_uint_t ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set);
+static void ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set);
+static void ngx_etcd_catalog_sweep(ngx_event_t *ev);
+static ngx_int_t ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set);
+static void ngx_etcd_catalog_again(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_etcd_catalog_declare(ngx_etcd_catalog_conf_t *conf, ngx_etcd_zone_t *zone,
+    ngx_etcd_zone_t *old)
+{
+    ngx_uint_t                 fresh;
+    ngx_etcd_service_conf_t   *service;
+    ngx_etcd_member_set_id_t   id;
+
+    service = &conf->service;
+
+    id.stream = service->stream;
+    id.kind = service->kind;
+    id.name = service->name;
+    id.prefix = conf->pattern.text;
+
+    conf->map = ngx_etcd_set_map_declare(zone, &id, conf->limit);
+    if (conf->map == NULL) {
+        return NGX_ERROR;
+    }
+
+    conf->map_id = conf->map->object.id;
+    service->zone = zone;
+
+    fresh = (conf->map->map.n == 0 && conf->map->revision == 0);
+
+    if (fresh && old != NULL
+        && ngx_etcd_set_map_inherit(zone, conf->map, old) == NGX_ERROR)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_catalog_worker(ngx_etcd_catalog_conf_t *conf, ngx_log_t *log)
+{
+    ngx_etcd_table_cache_t  *cache;
+
+    cache = &conf->cache;
+
+    cache->zone = conf->service.zone;
+    cache->map = conf->map;
+    cache->rules = &conf->service.rules;
+    cache->method = conf->service.method;
+    cache->idle = conf->idle;
+    cache->log = log;
+
+    ngx_etcd_table_cache_init(cache);
+}
+
+
+ngx_etcd_table_t *
+ngx_etcd_catalog_table(ngx_etcd_catalog_conf_t *conf, ngx_str_t *values,
+    ngx_int_t *rc)
+{
+    u_char     buf[NGX_ETCD_PATTERN_PREFIX];
+    ngx_str_t  prefix;
+
+    *rc = ngx_etcd_pattern_prefix(&conf->pattern, values, buf, &prefix);
+
+    return (*rc == NGX_OK) ? ngx_etcd_table_cache_get(&conf->cache, &prefix, rc)
+                           : NULL;
+}
+
+
+void
+ngx_etcd_catalog_set_name(ngx_etcd_catalog_conf_t *conf,
+    ngx_etcd_table_t *table, ngx_str_t *name)
+{
+    ngx_etcd_cached_table_t  *cached;
+
+    cached = (ngx_etcd_cached_table_t *) table;
+
+    ngx_etcd_pattern_name(&conf->pattern, &cached->prefix, name);
+}
+
+
+ngx_etcd_catalog_t *
+ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
+    void (*published)(void *data, ngx_uint_t changed),
+    void (*lost)(void *data), void *data, ngx_log_t *log)
+{
+    u_char              *p;
+    ngx_str_t           *name;
+    ngx_etcd_fanout_t   *fanout;
+    ngx_etcd_catalog_t  *catalog;
+
+    name = &conf->service.name;
+
+    catalog = ngx_pcalloc(pool, sizeof(ngx_etcd_catalog_t));
+    p = ngx_pnalloc(pool, sizeof("etcd: upstream \"\"") - 1 + name->len);
+
+    if (catalog == NULL || p == NULL) {
+        return NULL;
+    }
+
+    catalog->conf = conf;
+    catalog->zone = conf->service.zone;
+    catalog->map = conf->map;
+    catalog->published = published;
+    catalog->log = log;
+
+    catalog->owner.published = ngx_etcd_catalog_published;
+    catalog->owner.queue = ngx_etcd_catalog_queue;
+    catalog->owner.lost = lost;
+    catalog->owner.data = data;
+    catalog->owner.log = log;
+
+    ngx_etcd_hash_table_init(&catalog->sets, log);
+    ngx_queue_init(&catalog->publish);
+    ngx_queue_init(&catalog->empty);
+
+    catalog->run.handler = ngx_etcd_catalog_run;
+    catalog->run.data = catalog;
+    catalog->run.log = log;
+
+    catalog->sweep.handler = ngx_etcd_catalog_sweep;
+    catalog->sweep.data = catalog;
+    catalog->sweep.log = log;
+    catalog->sweep.cancelable = 1;
+
+    catalog->again.handler = ngx_etcd_catalog_again;
+    catalog->again.data = catalog;
+    catalog->again.log = log;
+    catalog->again.cancelable = 1;
+
+    fanout = &catalog->fanout;
+
+    fanout->name.data = p;
+    fanout->name.len = ngx_sprintf(p, "etcd: upstream \"%V\"", name) - p;
+    fanout->find = ngx_etcd_catalog_find;
+    fanout->wants = ngx_etcd_catalog_wants;
+    fanout->list = ngx_etcd_catalog_list;
+    fanout->complete = ngx_etcd_catalog_complete;
+    fanout->denied = ngx_etcd_catalog_denied;
+    fanout->data = catalog;
+
+    fanout->watch.prefix = conf->pattern.literal;
+    fanout->watch.verified = ngx_etcd_catalog_verified;
+
+    if (conf->service.source->verified) {
+        fanout->watch.verify_interval =
+                                  ngx_etcd_service_interval(&conf->service);
+    }
+
+    ngx_etcd_fanout_init(fanout, log);
+
+    catalog->loading = 1;
+    catalog->next = ngx_etcd_set_map_first(catalog->map);
+    catalog->resume = conf->service.source->indexed ? conf->map->revision : 0;
+
+    return catalog;
+}
+
+
+ngx_int_t
+ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
+    ngx_etcd_watch_stream_t *stream, uint64_t until)
+{
+    ngx_etcd_set_node_t     *node;
+    ngx_etcd_catalog_set_t  *set;
+
+    while (catalog->next != NULL) {
+        node = catalog->next;
+        catalog->next = ngx_etcd_set_map_next(catalog->map, node);
+
+        set = ngx_etcd_catalog_set_create(catalog, node);
+        if (set == NULL) {
+            return NGX_ERROR;
+        }
+
+        if (set->service->mirror.watch.revision == 0) {
+            catalog->resume = 0;
+        }
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+    }
+
+    if (!catalog->loading) {
+        return NGX_OK;
+    }
+
+    catalog->loading = 0;
+
+    /* a former owner may have been killed before it told the workers */
+
+    ngx_etcd_set_map_changed_all(catalog->map);
+
+    catalog->revision = catalog->resume;
+    catalog->fanout.watch.revision = catalog->resume;
+
+    return ngx_etcd_fanout_start(&catalog->fanout, stream);
+}
+
+
+ngx_uint_t
+ngx_etcd_catalog_pending(ngx_etcd_catalog_t *catalog)
+{
+    return catalog->loading
+           || catalog->npending != 0
+           || ngx_etcd_fanout_pending(&catalog->fanout);
+}
+
+
+void
+ngx_etcd_catalog_destroy(ngx_etcd_catalog_t *catalog)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_catalog_set_t  *set;
+
+    while (!ngx_queue_empty(&catalog->fanout.parts)) {
+        q = ngx_queue_head(&catalog->fanout.parts);
+        set = (ngx_etcd_catalog_set_t *)
+              ((u_char *) q - offsetof(ngx_etcd_catalog_set_t, part.queue));
+
+        ngx_etcd_catalog_set_destroy(set);
+    }
+
+    ngx_etcd_hash_table_done(&catalog->sets);
+    ngx_etcd_fanout_stop(&catalog->fanout);
+
+    if (catalog->run.posted) {
+        ngx_delete_posted_event(&catalog->run);
+    }
+
+    if (catalog->sweep.timer_set) {
+        ngx_del_timer(&catalog->sweep);
+    }
+
+    if (catalog->again.timer_set) {
+        ngx_del_timer(&catalog->again);
+    }
+}
+
+
+/* The audit asks for keys that the catalog should have. */
+
+static ngx_uint_t
+ngx_etcd_catalog_wants(void *data, ngx_str_t *key)
+{
+    ngx_etcd_fanout_t *fanout = data;
+
+    size_t               len;
+    ngx_str_t            prefix;
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = fanout->data;
+    len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
+
+    if (len == 0) {
+        return 0;
+    }
+
+    prefix.data = key->data;
+    prefix.len = len;
+
+    return catalog->map->over == 0
+           || ngx_etcd_hash_table_find(&catalog->sets, &prefix) != NULL;
+}
+
+
+static ngx_etcd_fanout_part_t *
+ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
+    ngx_uint_t create)
+{
+    ngx_str_t                prefix;
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    catalog = fanout->data;
+
+    prefix.data = key->data;
+    prefix.len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
+
+    if (prefix.len == 0) {
+        if (create) {
+            ngx_etcd_catalog_report_unmatched(catalog, key);
+        }
+
+        return NULL;
+    }
+
+    set = ngx_etcd_hash_table_find(&catalog->sets, &prefix);
+
+    if (set == NULL && create) {
+        set = ngx_etcd_catalog_add(catalog, &prefix);
+    }
+
+    return (set != NULL) ? &set->part : NULL;
+}
+
+
+static void
+ngx_etcd_catalog_report_unmatched(ngx_etcd_catalog_t *catalog, ngx_str_t *key)
+{
+    catalog->map->unmatched++;
+
+    if (catalog->unmatched) {
+        return;
+    }
+
+    catalog->unmatched = 1;
+
+    ngx_log_error(NGX_LOG_WARN, catalog->log, 0,
+                  "etcd: upstream \"%V\": key \"%V\" does not match \"%V\", "
+                  "it is not used, and neither are others like it",
+                  &catalog->conf->service.name, ngx_etcd_shown(key),
+                  &catalog->conf->pattern.text);
+}
+
+
+static ngx_etcd_catalog_set_t *
+ngx_etcd_catalog_add(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix)
+{
+    ngx_int_t                rc;
+    ngx_etcd_set_node_t     *node;
+    ngx_etcd_catalog_set_t  *set;
+
+    node = ngx_etcd_set_map_add(catalog->zone, catalog->map, prefix,
+                                catalog->conf->service.awaited, 0, &rc);
+    if (node == NULL) {
+        ngx_etcd_catalog_refused(catalog, prefix, rc);
+        return NULL;
+    }
+
+    set = ngx_etcd_catalog_set_create(catalog, node);
+
+    if (set == NULL) {
+
+        /* the set stays in the map, and has no service until the next list */
+
+        (void) ngx_etcd_set_map_remove(catalog->zone, catalog->map, node);
+        ngx_etcd_catalog_refused(catalog, prefix, NGX_AGAIN);
+    }
+
+    return set;
+}
+
+
+static void
+ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
+    ngx_int_t rc)
+{
+    ngx_etcd_set_map_t  *map;
+
+    map = catalog->map;
+
+    if (rc == NGX_AGAIN) {
+        if (!catalog->again.timer_set) {
+            ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_BUSY);
+        }
+
+        return;
+    }
+
+    map->over++;
+
+    if (rc == NGX_DECLINED) {
+        if (!catalog->over) {
+            catalog->over = 1;
+            ngx_log_error(NGX_LOG_ERR, catalog->log, 0,
+                          "etcd: upstream \"%V\": \"%V\" is not used, since "
+                          "there are %ui sets: \"limit=%ui\"",
+                          &catalog->conf->service.name, ngx_etcd_shown(prefix),
+                          map->map.n, map->limit);
+        }
+
+        return;
+    }
+
+    map->state = NGX_ETCD_MEMBER_SET_FULL;
+
+    if (!catalog->full) {
+        catalog->full = 1;
+        ngx_log_error(NGX_LOG_ERR, catalog->log, 0,
+                      "etcd: upstream \"%V\": no room for \"%V\" beside the "
+                      "%ui sets present: the zone is full",
+                      &catalog->conf->service.name, ngx_etcd_shown(prefix),
+                      map->map.n);
+    }
+
+    if (!catalog->again.timer_set) {
+        ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_FULL);
+    }
+}
+
+
+static ngx_etcd_catalog_set_t *
+ngx_etcd_catalog_set_create(ngx_etcd_catalog_t *catalog,
+    ngx_etcd_set_node_t *node)
+{
+    ngx_str_t                prefix;
+    ngx_etcd_catalog_set_t  *set;
+
+    prefix.data = node->prefix;
+    prefix.len = node->len;
+
+    set = ngx_etcd_hash_table_add(&catalog->sets, &prefix,
+                                  sizeof(ngx_etcd_catalog_set_t));
+    if (set == NULL) {
+        return NULL;
+    }
+
+    set->catalog = catalog;
+    set->node = node;
+
+    if (ngx_etcd_catalog_set_service(catalog, set) != NGX_OK) {
+
+        if (set->pool != NULL) {
+            ngx_destroy_pool(set->pool);
+        }
+
+        ngx_etcd_hash_table_remove(&catalog->sets, &set->prefix);
+        ngx_free(set);
+
+        return NULL;
+    }
+
+    set->part.mirror = &set->service->mirror;
+
+    ngx_etcd_fanout_add(&catalog->fanout, &set->part);
+
+    /* a set that a former owner has left empty */
+
+    if (catalog->resume != 0 && catalog->loading
+        && ngx_etcd_catalog_set_empty(set))
+    {
+        ngx_etcd_catalog_emptied(set);
+    }
+
+    return set;
+}
+
+
+static ngx_int_t
+ngx_etcd_catalog_set_service(ngx_etcd_catalog_t *catalog,
+    ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_service_conf_t  *conf;
+
+    set->pool = ngx_create_pool(2048, catalog->log);
+    if (set->pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    conf = &set->conf;
+
+    *conf = catalog->conf->service;
+
+    conf->prefix = set->prefix;
+    conf->set = set->node->set;
+    conf->set_id = set->node->set_id;
+
+    if (catalog->conf->leader != NULL
+        && catalog->conf->leader(conf, set->pool) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    set->service = ngx_etcd_service_create(conf, &catalog->owner, set->pool);
+
+    return (set->service != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+static void
+ngx_etcd_catalog_set_destroy(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = set->catalog;
+
+    if (set->queued || set->empty) {
+        ngx_queue_remove(&set->queue);
+    }
+
+    if (set->pending) {
+        catalog->npending--;
+    }
+
+    ngx_etcd_fanout_remove(&catalog->fanout, &set->part);
+    ngx_etcd_service_destroy(set->service);
+    ngx_destroy_pool(set->pool);
+
+    ngx_etcd_hash_table_remove(&catalog->sets, &set->prefix);
+    ngx_free(set);
+}
+
+
+static void
+ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = fanout->data;
+
+    catalog->map->over = 0;
+    catalog->map->unmatched = 0;
+}
+
+
+static void
+ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout, int64_t revision)
+{
+    ngx_etcd_set_map_t  *map;
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = fanout->data;
+    catalog->revision = revision;
+    map = catalog->map;
+
+    if (map->over == 0) {
+        catalog->over = 0;
+        catalog->full = 0;
+    }
+
+    if (map->unmatched == 0) {
+        catalog->unmatched = 0;
+    }
+
+    if (!catalog->full) {
+        map->state = NGX_ETCD_MEMBER_SET_SYNCED;
+    }
+
+    ngx_etcd_catalog_settled(catalog);
+
+    /* also without a change: the position in etcd has moved */
+
+    if (!catalog->run.posted) {
+        ngx_post_event(&catalog->run, &ngx_posted_events);
+    }
+}
+
+
+static void
+ngx_etcd_catalog_denied(ngx_etcd_fanout_t *fanout,
+    ngx_etcd_grpc_status_e status)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = fanout->data;
+
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
+        catalog->map->state = NGX_ETCD_MEMBER_SET_DENIED;
+    }
+}
+
+
+static void
+ngx_etcd_catalog_verified(ngx_etcd_watch_t *watch, uint64_t time)
+{
+    ngx_etcd_fanout_t   *fanout;
+    ngx_etcd_catalog_t  *catalog;
+
+    fanout = watch->data;
+    catalog = fanout->data;
+
+    catalog->verified = time;
+
+    ngx_etcd_catalog_settled(catalog);
+}
+
+
+/* A service has changes. */
+
+static void
+ngx_etcd_catalog_queue(ngx_etcd_service_t *service)
+{
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    set = ngx_etcd_catalog_set_of(service);
+    catalog = set->catalog;
+
+    if (set->queued) {
+        return;
+    }
+
+    if (set->empty) {
+        set->empty = 0;
+        ngx_queue_remove(&set->queue);
+    }
+
+    set->queued = 1;
+    ngx_queue_insert_tail(&catalog->publish, &set->queue);
+
+    if (!set->pending) {
+        set->pending = 1;
+        catalog->npending++;
+    }
+
+    if (!catalog->run.posted) {
+        ngx_post_event(&catalog->run, &ngx_posted_events);
+    }
+}
+
+
+/* Publishes sets, some at a time, and tells the workers once. */
+
+static void
+ngx_etcd_catalog_run(ngx_event_t *ev)
+{
+    uint64_t                 until;
+    ngx_uint_t               changed;
+    ngx_queue_t             *q;
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    catalog = ev->data;
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    while (!ngx_queue_empty(&catalog->publish)) {
+        q = ngx_queue_head(&catalog->publish);
+        set = ngx_etcd_catalog_set(q);
+
+        ngx_queue_remove(q);
+        set->queued = 0;
+
+        ngx_etcd_service_publish(set->service);
+        ngx_etcd_catalog_settle(set);
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            break;
+        }
+    }
+
+    if (!ngx_queue_empty(&catalog->publish) && !ev->posted) {
+        ngx_post_event(ev, &ngx_posted_next_events);
+    }
+
+    changed = catalog->changed;
+    catalog->changed = 0;
+
+    catalog->published(catalog->owner.data, changed);
+}
+
+
+static void
+ngx_etcd_catalog_published(ngx_etcd_service_t *service, ngx_uint_t changed)
+{
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    if (!changed) {
+        return;
+    }
+
+    set = ngx_etcd_catalog_set_of(service);
+    catalog = set->catalog;
+
+    catalog->changed = 1;
+
+    ngx_etcd_set_map_changed(catalog->map, set->conf.set);
+}
+
+
+/* Called after an attempt to publish a set. */
+
+static void
+ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = set->catalog;
+
+    if (set->queued || ngx_etcd_service_pending(set->service)) {
+        return;
+    }
+
+    if (set->pending) {
+        set->pending = 0;
+        catalog->npending--;
+
+        ngx_etcd_catalog_settled(catalog);
+    }
+
+    if (ngx_etcd_catalog_set_empty(set)) {
+        ngx_etcd_catalog_emptied(set);
+    }
+}
+
+
+/* All that was reported is in the zone. */
+
+static void
+ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
+{
+    ngx_etcd_set_map_t  *map;
+
+    if (ngx_etcd_catalog_pending(catalog)
+        || !catalog->fanout.synced
+        || !ngx_etcd_zone_owned(catalog->zone))
+    {
+        return;
+    }
+
+    map = catalog->map;
+
+    /* the next agent lists the keys that had no room */
+
+    map->revision = (map->over != 0) ? 0 : catalog->revision;
+
+    if (catalog->verified > map->verified) {
+        __atomic_store_n(&map->verified, catalog->verified, __ATOMIC_RELEASE);
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_service_t  *service;
+
+    service = set->service;
+
+    return service->mirror.entries.n == 0
+           && service->diff.indexed
+           && ngx_queue_empty(&service->diff.index.gone)
+           && ngx_queue_empty(&service->diff.index.present);
+}
+
+
+/*
+ * The last key of a set is gone.  Where requests wait for members ("etcd_wait")
+ * the set stays for as long as a request may wait.
+ */
+
+static void
+ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = set->catalog;
+
+    if (set->empty || set->queued) {
+        return;
+    }
+
+    set->empty = 1;
+    set->emptied = ngx_current_msec;
+    ngx_queue_insert_tail(&catalog->empty, &set->queue);
+
+    if (!catalog->sweep.timer_set) {
+        ngx_add_timer(&catalog->sweep, catalog->conf->service.awaited == 0
+                                       ? 1 : NGX_ETCD_CATALOG_SWEEP);
+    }
+}
+
+
+static void
+ngx_etcd_catalog_sweep(ngx_event_t *ev)
+{
+    uint64_t                 until;
+    ngx_queue_t             *q;
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    catalog = ev->data;
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    if (catalog->retire) {
+        catalog->retire = (ngx_etcd_retire_sets(catalog->zone, until)
+                           != NGX_OK);
+    }
+
+    while (!ngx_queue_empty(&catalog->empty)) {
+        q = ngx_queue_head(&catalog->empty);
+        set = ngx_etcd_catalog_set(q);
+
+        if (ngx_current_msec - set->emptied < catalog->conf->service.awaited
+            || ngx_etcd_catalog_remove(set) != NGX_OK
+            || ngx_etcd_time_budget_now() >= until)
+        {
+            break;
+        }
+    }
+
+    if ((catalog->retire || !ngx_queue_empty(&catalog->empty))
+        && !ev->timer_set)
+    {
+        ngx_add_timer(ev, ngx_queue_empty(&catalog->empty)
+                          || catalog->conf->service.awaited == 0
+                          ? NGX_ETCD_CATALOG_BUSY : NGX_ETCD_CATALOG_SWEEP);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_catalog_t     *catalog;
+    ngx_etcd_member_set_t  *former;
+
+    catalog = set->catalog;
+    former = set->conf.set;
+
+    if (ngx_etcd_set_map_remove(catalog->zone, catalog->map, set->node)
+        != NGX_OK)
+    {
+        return NGX_AGAIN;
+    }
+
+    ngx_etcd_catalog_set_destroy(set);
+
+    if (ngx_etcd_retire_one(catalog->zone, former,
+                            ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET)
+        != NGX_OK)
+    {
+        catalog->retire = 1;
+    }
+
+    ngx_etcd_set_map_changed(catalog->map, former);
+
+    catalog->changed = 1;
+
+    if (!catalog->run.posted) {
+        ngx_post_event(&catalog->run, &ngx_posted_events);
+    }
+
+    /* there is room for a set that was beyond the limit */
+
+    if (catalog->map->over != 0 && !catalog->again.timer_set) {
+        ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_FULL);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_catalog_again(ngx_event_t *ev)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = ev->data;
+
+    ngx_etcd_fanout_again(&catalog->fanout, 0);
+}
