@@ -275,7 +275,7 @@ $first = $nginx->http;
 $first->send('GET', '/kept');
 ok(wait_for(sub { $backend->requests == 1 }, 10), 'the backend works');
 $first->close;
-wait_for { $nginx->count_log(qr/upstream \S+ has closed/) >= 9 } 10, 'it';
+wait_for { $nginx->count_log(qr/upstream \S+ has answered/) >= 9 } 10, 'it';
 $lock->holds('/locks/kept', 1, 'a lock is kept');
 is($backend->counts->{open}, 1, 'as the connection is');
 $backend->set(hang => 0);

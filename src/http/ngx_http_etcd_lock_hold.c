@@ -19,6 +19,7 @@
 #include <ngx_http.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_lock_linger.h>
+#include <ngx_http_etcd_lock_response.h>
 
 
 /* ms; or the read timeout of the upstream, if longer */
@@ -532,8 +533,8 @@ ngx_http_etcd_lock_hold_time(ngx_http_etcd_lock_guard_t *guard)
 static ngx_uint_t
 ngx_http_etcd_lock_hold_answered(ngx_http_etcd_lock_guard_t *guard)
 {
-    off_t                 length;
-    ngx_http_upstream_t  *u;
+    ngx_http_upstream_t            *u;
+    ngx_http_etcd_lock_response_t   response;
 
     u = guard->request->upstream;
 
@@ -542,9 +543,9 @@ ngx_http_etcd_lock_hold_answered(ngx_http_etcd_lock_guard_t *guard)
     }
 
     if (!u->header_sent) {
-        length = u->headers_in.content_length_n;
+        ngx_http_etcd_lock_response_init(&response, guard->request);
 
-        return length >= 0 && u->buffer.last - u->buffer.pos >= length;
+        return ngx_http_etcd_lock_response_ended(&response);
     }
 
     if (u->buffering) {

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_http_etcd_lock_linger.h>
+#include <ngx_http_etcd_lock_response.h>
 
 
 #define NGX_HTTP_ETCD_LOCK_LINGER_BUFFER  4096
@@ -33,8 +34,8 @@ typedef struct {
     ngx_http_request_t             *request;   /* invalid after the detach */
     ngx_str_t                       name;
     ngx_msec_t                      max;
-    unsigned                        answered:1;
-    unsigned                        half_closed:1;
+    ngx_uint_t                      half_closed;
+    ngx_http_etcd_lock_response_t   response;
 } ngx_http_etcd_lock_peer_t;
 
 
@@ -102,11 +103,12 @@ ngx_http_etcd_lock_linger_add(ngx_http_etcd_lock_linger_t *linger,
     peer->connection = c;
     peer->request = r;
     peer->max = max;
-    peer->answered = (u->state->bytes_received != 0);
+
+    ngx_http_etcd_lock_response_init(&peer->response, r);
 
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                  "etcd: locks are kept until upstream %V has closed its "
-                  "connection, for %Mms at most", name, max);
+                  "etcd: locks are kept until upstream %V has answered, "
+                  "for %Mms at most", name, max);
 
     ngx_queue_insert_tail(&linger->peers, &peer->queue);
 
@@ -180,7 +182,10 @@ ngx_http_etcd_lock_linger_read(ngx_event_t *rev)
 
     if (rev->timedout) {
         rev->timedout = 0;
-        ngx_http_etcd_lock_linger_half_close(peer);
+
+        if (ngx_http_etcd_lock_response_paused(&peer->response)) {
+            ngx_http_etcd_lock_linger_half_close(peer);
+        }
     }
 
     if (ngx_http_etcd_lock_linger_discard(peer) != NGX_OK
@@ -190,13 +195,15 @@ ngx_http_etcd_lock_linger_read(ngx_event_t *rev)
         return;
     }
 
-    if (peer->answered && !peer->half_closed) {
+    if (ngx_http_etcd_lock_response_paused(&peer->response)
+        && !peer->half_closed)
+    {
         ngx_add_timer(rev, NGX_HTTP_ETCD_LOCK_LINGER_QUIET);
     }
 }
 
 
-/* NGX_DONE: the upstream has closed the connection. */
+/* NGX_DONE: the response or the connection has ended. */
 
 static ngx_int_t
 ngx_http_etcd_lock_linger_discard(ngx_http_etcd_lock_peer_t *peer)
@@ -209,6 +216,10 @@ ngx_http_etcd_lock_linger_discard(ngx_http_etcd_lock_peer_t *peer)
     c = peer->connection;
 
     for (i = 0; i < NGX_HTTP_ETCD_LOCK_LINGER_READS; i++) {
+        if (ngx_http_etcd_lock_response_ended(&peer->response)) {
+            return NGX_DONE;
+        }
+
         n = c->recv(c, buf, NGX_HTTP_ETCD_LOCK_LINGER_BUFFER);
 
         if (n == NGX_AGAIN) {
@@ -219,7 +230,7 @@ ngx_http_etcd_lock_linger_discard(ngx_http_etcd_lock_peer_t *peer)
             return NGX_DONE;
         }
 
-        peer->answered = 1;
+        ngx_http_etcd_lock_response_read(&peer->response, buf, n);
     }
 
     ngx_post_event(c->read, &ngx_posted_events);
@@ -263,8 +274,7 @@ ngx_http_etcd_lock_linger_write(ngx_event_t *wev)
     if (!ngx_etcd_lock_hold_empty(&peer->linger->hold)) {
         ngx_log_error(NGX_LOG_WARN, c->log, 0,
                       "etcd: locks are released although upstream %V has not "
-                      "closed its connection for %Mms", &peer->name,
-                      peer->max);
+                      "answered for %Mms", &peer->name, peer->max);
     }
 
     ngx_http_etcd_lock_linger_over(peer);

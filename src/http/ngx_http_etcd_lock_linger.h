@@ -5,14 +5,15 @@
  * Connections to upstreams that nginx has given up while the upstream may
  * still work on the request: the client has closed its connection, or a
  * timeout has expired.  Such a connection is taken from the request and read
- * until the upstream closes it, for a limited time.  The locks of the request
- * are kept until then.
+ * until the response ends or the upstream closes the connection, for a limited
+ * time.  The locks of the request are kept until then.
  *
- * The data of the upstream is discarded.  The upstream notices nothing, until
- * it has begun to answer and has then sent nothing for
- * NGX_HTTP_ETCD_LOCK_LINGER_QUIET: nginx then shuts down its side of the
- * connection (TCP half-close), so that an upstream that keeps connections
- * alive also closes the connection.
+ * The data of the upstream is discarded, and the upstream notices nothing.  If
+ * the end of the response cannot be found for certain (see
+ * ngx_http_etcd_lock_response.h), the response seems to have ended, and the
+ * upstream sends nothing for NGX_HTTP_ETCD_LOCK_LINGER_QUIET, nginx shuts down
+ * its side of the connection (TCP half-close), so that an upstream that keeps
+ * connections alive closes the connection.
  *
  * One linger serves a main request with all its subrequests.  The linger is
  * not allocated from the request's pool, and frees itself when it is detached
