@@ -63,6 +63,8 @@ my %fake = (
     map({ ("late$_" => Fake->new()) } 1 .. Stall::TIMES),
     off  => Fake->new()->start('withhold:0', @kv, @events),
     lead => Fake->new()->start('withhold:0', @kv, '--event', '-/s/1='),
+    elect => Fake->new()->start('withhold:0', '--kv', '/e/1=one',
+                                '--event', '-/e/1='),
     group => Fake->new()->start('withhold:0', @parts),
     value => Fake->new()->start('withhold:0', @kv, @events),
 );
@@ -83,10 +85,12 @@ my $nginx = Nginx->new()->set(
     RESET => $chaos->endpoints,
     FAKES => join('', map {
         "etcd $_ { endpoints " . $fake{$_}->endpoints . '; audit_interval '
-            . ($_ eq 'off' ? 0 : '200ms') . "; zone 512k; }\n"
+            . (/off|elect/ ? 0 : '200ms') . '; zone 512k; '
+            . (/elect/ ? 'election lost /e ttl=2s; ' : '') . "}\n"
     } keys %fake),
     UPSTREAMS => join('', map {
         $_ eq 'lead' ? "upstream lead { etcd_leader /s cluster=lead; }\n"
+        : $_ eq 'elect' ? ''
         : $_ eq 'group' ? 'upstream group { etcd_members /s/ cluster=group '
                           . "format=traefik; }\n"
         : $_ eq 'value' ? "etcd_set \$changed /s/1 cluster=value;\n"
@@ -120,6 +124,10 @@ http {
 
         location /values {
             return 200 "$changed $new";
+        }
+
+        location /leader {
+            return 200 "<$etcd_leader_lost>";
         }
     }
 }
@@ -188,6 +196,11 @@ $nginx->upstream('lead')->shows(
     'a leader whose end was lost is followed by the next');
 repairs('lead', 0, 'which its own verification found, before an audit');
 cmp_ok($nginx->cluster('lead')->{resyncs}, '>=', 1, 'and listed again for');
+
+ok(wait_for(sub { $nginx->get('/leader')->{body} eq '<>' }, 10),
+   'a candidate whose end was lost is no leader for longer than its TTL');
+ok(wait_for(sub { $nginx->cluster('elect')->{resyncs} }, 10),
+   'candidates are listed again');
 
 $nginx->upstream('group')->shows({ '/s/1' => '127.0.0.1:1 5 up',
                                    '/s/2' => '127.0.0.1:2 1 up',

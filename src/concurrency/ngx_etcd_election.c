@@ -31,6 +31,8 @@ static void ngx_etcd_election_complete(ngx_etcd_mirror_t *mirror,
     int64_t revision);
 static void ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status);
+static void ngx_etcd_election_verified(ngx_etcd_watch_t *watch,
+    uint64_t time);
 static ngx_uint_t ngx_etcd_election_synced(ngx_etcd_election_t *election);
 
 static void ngx_etcd_election_advance(ngx_etcd_election_t *election);
@@ -129,6 +131,8 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 
     mirror->watch.prefix.data = election->own.data;
     mirror->watch.prefix.len = p - election->own.data;
+    mirror->watch.verify_interval = election->verify_interval;
+    mirror->watch.verified = ngx_etcd_election_verified;
 
     session = &election->session;
 
@@ -320,6 +324,21 @@ ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status)
 {
     ngx_etcd_election_advance(mirror->data);
+}
+
+
+static void
+ngx_etcd_election_verified(ngx_etcd_watch_t *watch, uint64_t time)
+{
+    ngx_etcd_mirror_t    *mirror;
+    ngx_etcd_election_t  *election;
+
+    mirror = watch->data;
+    election = mirror->data;
+
+    if (!mirror->listing && ngx_etcd_election_synced(election)) {
+        election->verified(election, time);
+    }
 }
 
 

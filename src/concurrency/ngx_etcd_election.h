@@ -54,6 +54,15 @@ struct ngx_etcd_election_s {
      */
     ngx_int_t                  (*changed)(ngx_etcd_election_t *election,
                                           ngx_uint_t seen);
+
+    /*
+     * ms; if not 0, the candidates are verified at such intervals
+     * (ngx_etcd_verify.h): at that ngx_etcd_clock() those that were last "seen"
+     * were all that etcd had
+     */
+    ngx_msec_t                   verify_interval;
+    void                       (*verified)(ngx_etcd_election_t *election,
+                                           uint64_t time);
     void                        *data;
 
     ngx_etcd_lease_state_t       hold;

@@ -217,9 +217,11 @@ ngx_int_t
 ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
     ngx_etcd_election_slot_view_t *view)
 {
-    int64_t                   age;
-    ngx_msec_t                bound;
-    ngx_etcd_cluster_conf_t  *client;
+    int64_t  age;
+
+    /* first: the view is then as new as the proof, or newer */
+
+    age = ngx_etcd_zone_since(&campaign->slot->verified);
 
     if (ngx_etcd_election_slot_view(campaign->slot, campaign->id,
                                     view) != NGX_OK
@@ -232,11 +234,6 @@ ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
         return NGX_OK;
     }
 
-    client = &campaign->cluster->client;
-
-    age = ngx_etcd_zone_staleness(&campaign->cluster->zone);
-    bound = ngx_max((ngx_msec_t) campaign->ttl * 1000,
-                    client->ping_interval + client->ping_timeout);
-
-    return (age >= 0 && (uint64_t) age <= bound) ? NGX_OK : NGX_DECLINED;
+    return (age >= 0 && age <= (int64_t) campaign->ttl * 1000)
+           ? NGX_OK : NGX_DECLINED;
 }

@@ -80,8 +80,8 @@ int64_t ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
     ngx_etcd_election_slot_view_t *view);
 
 /*
- * Copies the last known leader.  NGX_DECLINED: there is no leader, or the
- * last contact with etcd is too old.
+ * Copies the last known leader.  NGX_DECLINED: there is no leader, or another
+ * candidate that was not verified for longer than the TTL.
  */
 ngx_int_t ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
     ngx_etcd_election_slot_view_t *view);

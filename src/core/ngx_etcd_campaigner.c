@@ -22,6 +22,10 @@
 #define NGX_ETCD_CAMPAIGNER_ASK   1000
 #define NGX_ETCD_CAMPAIGNER_LOOK  5000
 
+/* verifications of the candidates in a TTL */
+
+#define NGX_ETCD_CAMPAIGNER_VERIFICATIONS  3
+
 
 typedef struct {
     ngx_etcd_campaigner_t        *campaigner;
@@ -37,6 +41,7 @@ typedef struct {
     unsigned                asking:1;
     unsigned                started:1;
     unsigned                leading:1;    /* logged as leading */
+    unsigned                hidden:1;     /* the view is to be published */
 } ngx_etcd_run_t;
 
 
@@ -76,6 +81,8 @@ static void ngx_etcd_campaigner_told(ngx_etcd_lease_ttl_t *lease_ttl,
 static void ngx_etcd_campaigner_view(ngx_etcd_run_t *run,
     ngx_etcd_mirror_entry_t *leader, int64_t revision);
 static void ngx_etcd_campaigner_show(ngx_etcd_run_t *run);
+static void ngx_etcd_campaigner_verified(ngx_etcd_election_t *election,
+    uint64_t time);
 static void ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until);
 static void ngx_etcd_campaigner_log(ngx_etcd_run_t *run,
     ngx_etcd_lease_state_t *hold);
@@ -362,6 +369,9 @@ ngx_etcd_campaigner_elect(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
     election->ttl = run->conf->ttl;
     election->hold = *hold;
     election->changed = ngx_etcd_campaigner_elected;
+    election->verify_interval = (ngx_msec_t) run->conf->ttl * 1000
+                                / NGX_ETCD_CAMPAIGNER_VERIFICATIONS;
+    election->verified = ngx_etcd_campaigner_verified;
     election->data = run;
 
     if (ngx_etcd_election_start(election) != NGX_OK) {
@@ -569,13 +579,36 @@ ngx_etcd_campaigner_view(ngx_etcd_run_t *run, ngx_etcd_mirror_entry_t *leader,
 }
 
 
-/* If the mutex is held, the view is published at the next renewal. */
+/*
+ * If the mutex is held, the view is published at the next renewal or
+ * verification.
+ */
 
 static void
 ngx_etcd_campaigner_show(ngx_etcd_run_t *run)
 {
-    (void) ngx_etcd_election_slot_show(run->campaigner->zone, run->conf->slot,
-                                       &run->view);
+    run->hidden = (ngx_etcd_election_slot_show(run->campaigner->zone,
+                                               run->conf->slot, &run->view)
+                   != NGX_OK);
+}
+
+
+static void
+ngx_etcd_campaigner_verified(ngx_etcd_election_t *election, uint64_t time)
+{
+    ngx_etcd_run_t  *run = election->data;
+
+    if (!ngx_etcd_campaigner_acts(run->campaigner)) {
+        return;
+    }
+
+    if (run->hidden) {
+        ngx_etcd_campaigner_show(run);
+    }
+
+    if (!run->hidden) {
+        ngx_etcd_election_slot_verify(run->conf->slot, time);
+    }
 }
 
 

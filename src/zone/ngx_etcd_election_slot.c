@@ -73,6 +73,7 @@ ngx_etcd_election_slot_take(void *data, void *former)
 
     slot->hold = old->hold;
     slot->until = old->until;
+    slot->verified = old->verified;
     ngx_etcd_election_slot_write_view(slot, &old->view);
 }
 
@@ -204,6 +205,15 @@ ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
     }
 
     return rc;
+}
+
+
+void
+ngx_etcd_election_slot_verify(ngx_etcd_election_slot_t *slot, uint64_t time)
+{
+    if (time > slot->verified) {
+        __atomic_store_n(&slot->verified, time, __ATOMIC_RELEASE);
+    }
 }
 
 
