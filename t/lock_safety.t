@@ -336,7 +336,7 @@ sub describe_idle {
 
 
 for (['after the last fault', $disturber->calms(0)],
-     ['after the lease of the dead', $disturber->calms(1)])
+     ['after the end of the leases of the dead', $disturber->calms(1)])
 {
     my ($when, @calms) = @$_;
     my @times = idle(@calms);
@@ -349,7 +349,9 @@ for (['after the last fault', $disturber->calms(0)],
        "a free lock is granted in time, $when") or diag("TEST_SEED=$seed");
 }
 
-push @table, ['requests', scalar(@requests)],
+push @table, ['seconds that a lease was left after a storm and its TTL',
+              sprintf('%.3f', $disturber->outlived)],
+             ['requests', scalar(@requests)],
              ['requests answered 200', scalar(grep { $_->{status} == 200 }
                                               @requests)];
 

@@ -9,6 +9,8 @@ package Disturber;
 #     $disturber->go_on(SECONDS, ['first', 'storm'], ['second']);
 #     $disturber->disturbed; $disturber->killed;        # see LockHistory
 #     $disturber->calms(0);     # ([FROM, UNTIL], ...), without faults
+#     $disturber->outlived;     # seconds that leases of dead workers were left
+#                               # in etcd, after a storm and their TTL
 #     $disturber->summary;
 #
 # When a storm begins, requests are inside by the nginx that its first fault is
@@ -19,7 +21,7 @@ package Disturber;
 use strict;
 use warnings;
 
-use List::Util qw(max);
+use List::Util qw(max min);
 use Time::HiRes qw(sleep time);
 
 use Process;
@@ -32,7 +34,14 @@ use constant {
     INSIDE  => 2,       # so many at least
     COMING  => 2,       # seconds for them
     CALM    => 25,
-    EXPIRES => 1,       # a lease has ended for certain so long after its TTL
+    LOOKS   => 0.05,    # seconds between looks at leases
+
+    # A lease has ended for certain so many seconds after its TTL.  The next
+    # leader of raft extends each lease to the whole TTL and an election timeout
+    # (1 s); it looks for leases that have ended every 0.5 s, and revokes them
+    # by a proposal.
+
+    EXPIRES => 2,
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -51,7 +60,7 @@ sub new {
         nginxes => scalar(@{ $self->{nginxes} }),
         faults  => $self->faults,
         before  => sub { $self->bait(@_) },
-        calm    => sub { $self->calm },
+        calm    => sub { $self->calm(@_) },
     );
 
     return $self;
@@ -65,7 +74,8 @@ sub killed { @{ $_[0]{killed} } }
 
 
 # The calms of the storms in which no worker died, or those in which some did:
-# these begin when etcd must have ended the leases of the dead.
+# these begin when the leases of the dead were seen to be gone from etcd, or
+# when etcd must have ended them.
 
 sub calms {
     my ($self, $died) = @_;
@@ -78,8 +88,18 @@ sub calms {
                           && $_->[1] < $storm->{until} } $self->killed;
 
         !$dead == !$died
-            ? [$storm->{until} + ($dead ? $expires : 0), $storm->{next}] : ();
+            ? [$dead ? min($storm->{until} + $expires,
+                           $self->{gone}{ $storm->{until} })
+                     : $storm->{until}, $storm->{next}] : ();
     } $self->{storm}->storms;
+}
+
+
+sub outlived {
+    my ($self) = @_;
+
+    return max(0, map { $self->{gone}{$_} - $_ - $self->{ttl} }
+                      keys %{ $self->{gone} });
 }
 
 
@@ -252,7 +272,12 @@ sub bait {
 # LockHistory finds out whether that has taken too long.
 
 sub calm {
-    my ($self) = @_;
+    my ($self, $from) = @_;
+
+    my %left = map { ($_->{lease} => 1) } $self->ask('list', $self->{locks});
+    my $looked = 0;
+
+    $self->{gone}{$from} = $from;
 
     my $registers = $self->{registers};
     my $mark = $registers->mark;
@@ -261,11 +286,32 @@ sub calm {
                0 .. $#{ $self->{nginxes} };
 
     wait_for {
+        if (time() > $looked + LOOKS) {
+            $looked = time();
+            $self->look($from, \%left);
+        }
+
         !grep { is_running($_) } @pids
         and !grep { !$registers->count('enter', undef, $mark, $_) }
                   $self->{contenders}->registers
     } CALM, 'all locks to be granted';
 }
+
+
+# The keys of a lease go with it.
+
+sub look {
+    my ($self, $from, $left) = @_;
+
+    my %leases = map { ($_ => 1) } $self->ask('leases');
+    my @gone = grep { !$leases{$_} } keys %$left;
+
+    $self->{gone}{$from} = time() if @gone;
+    delete @$left{@gone};
+}
+
+
+sub ask { my $self = shift; return $self->{cluster}->ask(@_) }
 
 
 1;
