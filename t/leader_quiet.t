@@ -2,7 +2,8 @@
 
 # A leader stays while nothing is written to etcd, for as long as etcd proves
 # that it leads; a watch that has missed an event is noticed without an audit,
-# and a state that cannot be proved is not "synced".
+# and a state that cannot be proved is not "synced".  A real etcd has three
+# members.
 
 use strict;
 use warnings;
@@ -14,7 +15,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 use Backend;
-use Etcd;
+use Cluster;
 use Fake;
 use Finish;
 use Nginx;
@@ -31,12 +32,12 @@ use constant {
 };
 
 my $stall = Stall->watch();
-my $etcd = Etcd->new()->start();
-my $away = Etcd->new()->start();
+my $etcd = Cluster->new(3)->start();
+my $away = Cluster->new(3)->start();
 my ($one) = Backend->start('one');
 
-$_->put('/db/1', $one->address) for $etcd, $away;
-$away->stop();
+$_->ask('put', '/db/1', $one->address) for $etcd, $away;
+$_->kill for $away->members;
 
 # etcd deletes the key, and never says so, or begins to say so, in a fragment
 # of an answer whose rest never comes; etcd has a key that it never shows
@@ -169,25 +170,26 @@ sub stays {
 }
 
 
-my $revision = $etcd->revision;
+my $revision = $etcd->ask('revision');
 
 stays('db', 'nothing is written');
-is($etcd->revision, $revision, 'indeed');
+is($etcd->ask('revision'), $revision, 'indeed');
 
 # etcd comes back as it was
 
 is($nginx->who('away'), 502, 'etcd is away: there is no leader');
 isnt($nginx->cluster('away')->{state}, 'synced', 'and the status says so');
 
-$away->start();
+$away->revive();
 stays('away', 'etcd comes back, and nothing is written');
 
 # written to, elsewhere and here
 
-$etcd->put('/elsewhere', 'x');
+$etcd->ask('put', '/elsewhere', 'x');
 stays('db', 'another key is written');
 
-my $changed = $etcd->put('/db/1', '{"address":"' . $one->address . '"}');
+my $changed = $etcd->ask('put', '/db/1',
+                         '{"address":"' . $one->address . '"}');
 
 Upstream->new($nginx, 'db')->sees($changed);
 stays('db', 'the key is written');

@@ -4,7 +4,8 @@
 # gone, and leases from before are there.  A lock whose key is gone is given up
 # before an nginx that knew the former history lets anybody in, and so is a
 # leadership.  It shows in the revision or, where that is past what was seen, in
-# the raft term: an nginx is frozen until etcd is as the test wants it.
+# the raft term: an nginx is frozen until etcd is as the test wants it.  There
+# are three members of etcd.
 
 use strict;
 use warnings;
@@ -16,16 +17,17 @@ use IO::Select;
 use Test::More;
 
 use Backend;
-use Etcd;
+use Cluster;
 use Finish;
 use Nginx;
 use Wait;
 
-use constant TTL => 8;
+use constant {
+    TTL   => 8,
+    TERMS => 10,        # more than a restored cluster needs for its leader
+};
 
-# a cluster in which a leader was elected once more than in a restored one
-
-my $etcd = Etcd->new()->start()->restart();
+my $etcd = Cluster->new(3)->start();
 my $backend = Backend->start('one');
 my $free = Backend->start('free');
 
@@ -65,11 +67,37 @@ END
 sub start {
     my ($name) = @_;
 
-    return Nginx->new(etcd => $etcd)->set(NAME => $name, TTL => TTL,
-                                          ONE => $backend->address,
-                                          FREE => $free->address)
-                                    ->start($config);
+    return Nginx->new()->set(ETCD => $etcd->endpoints, NAME => $name,
+                             TTL => TTL, ONE => $backend->address,
+                             FREE => $free->address)
+                       ->start($config);
 }
+
+
+# the raft term
+
+sub term {
+    return ($etcd->leader->call('maintenance/status', {}))->{raftTerm};
+}
+
+
+# one leader of raft after another
+
+sub elect_often {
+    wait_for {
+        my $leader = $etcd->leader;
+        my ($next) = grep { $_ != $leader } $etcd->members;
+        my $id = $next->call('maintenance/status', {})->{header}{member_id};
+
+        eval { $leader->call('maintenance/transfer-leadership',
+                             { targetID => $id }) };
+
+        term() >= TERMS;
+    } 60, 'terms';
+}
+
+
+sub count { scalar(my @kvs = $etcd->ask('list', $_[0])) }
 
 
 sub logged {
@@ -85,15 +113,17 @@ sub freeze { $_->freeze($_->workers) for @_ }
 sub thaw { $_->thaw($_->workers) for @_ }
 
 
+elect_often();
+
 my $first = start('first');
 my $second = start('second');
 
 is($_->get('/free?name=' . $_->port)->{status}, 200, 'a lease for locks')
     for $first, $second;
-wait_for { $etcd->count('/elections/ingress/') == 2 } 20, 'the candidates';
+wait_for { count('/elections/ingress/') == 2 } 20, 'the candidates';
 wait_for { $first->leads || $second->leads } 20, 'the leader';
 
-my $snapshot = $etcd->save();
+my $snapshot = $etcd->leader->save;
 
 $backend->reset;
 $backend->set(hang => 1);
@@ -101,16 +131,19 @@ $backend->set(hang => 1);
 my $holder = $first->begin('/lock');
 
 wait_for { $backend->requests == 1 } 10, 'the first request';
-is($etcd->count('/locks/one/'), 1, 'the lock is held');
+is(count('/locks/one/'), 1, 'the lock is held');
 
 my ($leader, $other) = $first->leads ? ($first, $second) : ($second, $first);
 
 # the restored etcd is past all revisions that an nginx has seen
 
-$etcd->put("/more/$_", $_) for 1 .. 20;
+my $before = term();
+
+$etcd->ask('put', "/more/$_", $_) for 1 .. 20;
 freeze($first, $second);
 $etcd->restore($snapshot);
-$etcd->put("/other/$_", $_) for 1 .. 40;
+$etcd->ask('put', "/other/$_", $_) for 1 .. 40;
+cmp_ok(term(), '<', $before, 'the raft term is lower in the restored cluster');
 thaw($first, $second);
 
 my $waiter = $second->begin('/lock');
@@ -145,12 +178,12 @@ is(logged($_, 'the revision went back'), 0, 'the revision shows nothing')
 $backend->set(hang => 0);
 is($waiter->receive->{status}, 200, 'its request succeeds');
 
-# restored once more, with the same term: the revision is lower than one that
-# the first nginx has seen, also where leases of the second one expire meanwhile
+# restored once more: the revision is lower than one that the first nginx has
+# seen, also where leases of the second one expire meanwhile
 
-wait_for { $etcd->count('/locks/one/') == 0 } 10, 'the lock to be free';
+wait_for { count('/locks/one/') == 0 } 10, 'the lock to be free';
 
-$snapshot = $etcd->save();
+$snapshot = $etcd->leader->save;
 
 $backend->reset;
 $backend->set(hang => 1);
@@ -159,7 +192,7 @@ $holder = $first->begin('/lock');
 
 wait_for { $backend->requests == 1 } 10, 'the third request';
 
-$etcd->put("/more/$_", $_) for 1 .. 20;
+$etcd->ask('put', "/more/$_", $_) for 1 .. 20;
 is($first->get('/free?name=seen')->{status}, 200, 'the first sees a revision');
 
 freeze($second);
