@@ -32,6 +32,10 @@
  * the renewal: the renewal does not count, and is repeated.  A proxy that does
  * not report terms leaves the read alone as the proof.
  *
+ * If etcd refuses the read of a shared lease with PERMISSION_DENIED, the
+ * renewal counts without a comparison of terms: etcd has confirmed the read
+ * before it refuses, but the refusal has no header.
+ *
  * An endpoint that does not answer the renewal and the read in time is left for
  * another one.
  */
