@@ -81,28 +81,6 @@ sub watched {
 }
 
 
-# moves the leadership of etcd to that member
-
-sub lead {
-    my ($member) = @_;
-
-    return wait_for {
-        my $leader = $cluster->leader_now or return;
-
-        return 1 if $leader == $member;
-
-        eval {
-            my $id = $member->call('maintenance/status', {});
-
-            $leader->call('maintenance/transfer-leadership',
-                          { targetID => $id->{header}{member_id} });
-        };
-
-        return;
-    } 20, 'another leader of etcd';
-}
-
-
 # A member whose disk stands still takes itself for the leader: it is not asked.
 
 sub elect {
@@ -128,7 +106,8 @@ for my $round (['a follower of etcd', 'one', 'two'],
     my $watched = watched();
     my @others = grep { $_ != $watched } $cluster->members;
 
-    ok(lead($role =~ /leader/ ? $watched : $others[0]), "$role is watched");
+    ok($cluster->lead($role =~ /leader/ ? $watched : $others[0]),
+       "$role is watched");
     is(who(), $former, "$role: $former leads on");
 
     my $disk = Disk->still($watched);

@@ -64,13 +64,14 @@ sub revive {
 }
 
 
-# all members lose what came after the snapshot, see Etcd
+# all members lose what came after the snapshot, see Etcd; with options of the
+# restore
 
 sub restore {
-    my ($self, $file) = @_;
+    my ($self, $file, @options) = @_;
 
     $_->kill for $self->members;
-    $_->restore_data($file) for $self->members;
+    $_->restore_data($file, @options) for $self->members;
 
     return $self->revive();
 }
@@ -110,6 +111,29 @@ sub leader_now {
     my ($leader) = grep { $_->metric('etcd_server_is_leader') } $self->running;
 
     return $leader;
+}
+
+
+# Moves the leadership to that member.  A member whose disk stands still takes
+# itself for the leader.
+
+sub lead {
+    my ($self, $member) = @_;
+
+    return wait_for {
+        my $leader = $self->leader_now or return;
+
+        return 1 if $leader == $member;
+
+        eval {
+            my $id = $member->call('maintenance/status', {});
+
+            $leader->call('maintenance/transfer-leadership',
+                          { targetID => $id->{header}{member_id} });
+        };
+
+        return;
+    } 20, 'another leader of etcd';
 }
 
 

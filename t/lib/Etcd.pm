@@ -434,13 +434,13 @@ sub restore {
 
 
 sub restore_data {
-    my ($self, $file) = @_;
+    my ($self, $file, @options) = @_;
 
     my @command = ('snapshot', 'restore', $file,
         '--name', $self->{name},
         '--data-dir', $self->{data},
         '--initial-cluster', $self->{cluster},
-        '--initial-advertise-peer-urls', $self->peer_url);
+        '--initial-advertise-peer-urls', $self->peer_url, @options);
 
     remove_tree($self->{data});
 
