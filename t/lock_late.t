@@ -5,8 +5,9 @@
 # holds.  nginx finds and deletes them.
 #
 # A member that goes on also reads that the call was cancelled, and most often
-# that comes first.  Here a proxy keeps what was asked for, and nothing else, so
-# that it is processed in any case.
+# that comes first.  So a proxy keeps what was asked for, and nothing else, and
+# that is processed in any case.  Then the same with a real member of three,
+# whatever it processes.
 
 use strict;
 use warnings;
@@ -18,10 +19,12 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 use Chaos;
+use Cluster;
 use Control;
 use Door;
 use Etcd;
 use Finish;
+use Http;
 use Nginx;
 use Wait;
 
@@ -34,6 +37,7 @@ use constant {
     GONE  => 2,                 # seconds after its appearance
     QUIET => 4,
     LOOK  => 0.05,
+    PATIENCE => 60,
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -92,44 +96,55 @@ my $other = Nginx->new(etcd => $etcd)->set(
 my @paths = map { "/lock$_" } 1 .. LOCKS;
 
 
-# the way that the locks' requests go
+# the URL that the locks' requests of an nginx go to
 
 sub asked {
-    my ($url) = $nginx->error_log =~ /.*connecting to (\S+) for reads/s;
+    my ($who) = @_;
 
-    return (grep { $_->url eq $url } @ways)[0];
+    my ($url) = $who->error_log =~ /.*connecting to (\S+) for reads/s;
+
+    return $url;
 }
 
 
 # what all locks answer at the same time
 
-sub ask {
+sub ask { statuses(begin($_[0])) }
+
+
+sub begin {
     my ($who) = @_;
 
-    my @asked = map {
-        my $http = $who->http;
+    return map {
+        my $http = Http->new($who->port, timeout => PATIENCE);
 
         $http->send('GET', $_, '', Connection => 'close');
         $http;
     } @paths;
+}
 
+
+sub statuses {
     my %statuses;
 
-    $statuses{ $_->receive->{status} }++ for @asked;
+    $statuses{ $_->receive->{status} }++ for @_;
 
     return join(' ', map { "$_: $statuses{$_}" } sort keys %statuses);
 }
 
 
 # For how long each key was there that appeared since, in seconds, without those
-# that the machine did not give; until none has been there for QUIET.
+# that the machine did not give; until none has been there for QUIET, and if
+# some are expected, not before the first one.
 
 sub lives {
+    my ($from, $expected) = @_;
+
     my (%first, %last);
     my $seen = time();
 
     wait_for {
-        my @keys = map { $_->{key} } $etcd->list('/locks/');
+        my @keys = map { $_->{key} } $from->list('/locks/');
         my $now = time();
 
         for my $key (@keys) {
@@ -137,7 +152,7 @@ sub lives {
             $last{$key} = $now;
         }
 
-        $seen = $now if @keys || !%first;
+        $seen = $now if @keys || $expected && !%first;
         sleep(LOOK);
 
         $control->lasted($seen, time()) >= QUIET * $slower;
@@ -157,7 +172,7 @@ $http->send('GET', '/held', '', Connection => 'close');
 
 my $visit = $door->enters(20) // die "nobody comes in\n";
 
-my $way = asked();
+my ($way) = grep { $_->url eq asked($nginx) } @ways;
 my $from = time();
 
 $way->set(late => 1);
@@ -165,12 +180,19 @@ $way->set(late => 1);
 is(ask($nginx), '200: ' . LOCKS, 'etcd is asked another way');
 ok(wait_for(sub { !$etcd->list('/locks/') }, 10), 'the locks are given up');
 
-my $pause = $from + PAUSE - time();
+sub rest {
+    my ($from) = @_;
 
-sleep($pause) if $pause > 0;
+    my $pause = $from + PAUSE - time();
+
+    sleep($pause) if $pause > 0;
+}
+
+
+rest($from);
 $way->set(late => 0);
 
-my @lives = lives();
+my @lives = lives($etcd, 1);
 
 cmp_ok(scalar(@lives), '>', 0, 'keys are put late');
 is(scalar(grep { $_ > GONE * $slower } @lives), 0,
@@ -194,6 +216,48 @@ ok(wait_for(sub {
    }, 30), 'the lease is given up when no lock is held');
 
 is(ask($nginx), '200: ' . LOCKS, 'and there is another one');
+
+# the member that one nginx goes to stands still, with what it was asked for
+
+my $cluster = Cluster->new(3)->start();
+my ($third, $fourth) = map {
+    Nginx->new()->set(ETCD => $cluster->endpoints, DOOR => $door->address,
+                      TTL => TTL, WAIT => $_)->start($config)
+} 'wait=30s', '';
+
+for my $role ('a follower', 'the leader') {
+    is(ask($third), '200: ' . LOCKS, "$role: all locks are free");
+
+    my $still = $cluster->member_at(asked($third));
+    my ($running) = grep { $_ != $still } $cluster->members;
+
+    ok($cluster->lead($role eq 'a follower' ? $running : $still),
+       "$role is asked");
+
+    my @asked = begin($third);
+
+    $still->freeze;
+    $from = time();
+
+    is(statuses(@asked), '200: ' . LOCKS, "$role stands still meanwhile");
+    is(ask($third), '200: ' . LOCKS, "$role: all locks are free");
+    isnt(asked($third), $still->url, "$role: another member is asked");
+
+    rest($from);
+    $still->thaw;
+
+    @lives = lives($running);
+
+    is(scalar(grep { $_ > GONE * $slower } @lives), 0,
+       "$role: no key is without an owner for longer");
+    is(scalar(@left = $running->list('/locks/')), 0, "$role: none is left");
+    is(ask($fourth), '200: ' . LOCKS, "$role: another nginx gets all locks");
+
+    note(sprintf('%s: %d keys, the longest was there for %.2f s', $role,
+                 scalar(@lives), (sort { $b <=> $a } @lives)[0] // 0));
+
+    $cluster->wait_healthy();
+}
 
 $control->finished();
 
