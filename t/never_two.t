@@ -12,6 +12,9 @@
 # Where one has arrived before another one was begun, the order of the two is
 # certain: tokens must not go back then.  A former leader that says yes after
 # the next one did so is found by that, however short it is.
+#
+# Requests with a token, of those that "etcd_require_leader" lets in, and of
+# those that go to the leader by "etcd_leader", reach the token's nginx alone.
 
 use strict;
 use warnings;
@@ -61,17 +64,39 @@ worker_processes 2;
 
 etcd {
     endpoints %%ETCD%%;
-    election ingress /elections/ingress value=%%NAME%% ttl=%%TTL%%s;
+    election ingress /elections/ingress value=%%HOST%%:%%PORT%% ttl=%%TTL%%s;
     connect_timeout 500ms;
 }
 
 http {
+    upstream leader {
+        etcd_leader /elections/ingress;
+    }
+
+    proxy_connect_timeout 500ms;
+    proxy_read_timeout 2s;
+
     server {
         listen %%HOST%%:%%PORT%%;
 
         location / {
             set $token $etcd_election_revision_ingress;
             return 200 "$msec $token $etcd_is_leader_ingress";
+        }
+
+        location = /required {
+            etcd_require_leader ingress;
+            proxy_set_header X-Token $etcd_election_revision_ingress;
+            proxy_pass http://%%HOST%%:%%PORT%%/reached;
+        }
+
+        location = /leader {
+            proxy_set_header X-Token $etcd_member_revision;
+            proxy_pass http://leader/reached;
+        }
+
+        location = /reached {
+            return 200 "%%NAME%% $http_x_token";
         }
     }
 }
@@ -87,10 +112,10 @@ my @nginxes = map {
 } $net->nginxes;
 
 
-# who asks an nginx, and writes down "BEGUN ARRIVED TOKEN"
+# a process that calls ask() all the time, and writes down what that returns
 
 sub observe {
-    my ($nginx, $file) = @_;
+    my ($file, $ask) = @_;
 
     my $parent = $$;
     my $pid = fork() // die "fork: $!\n";
@@ -99,22 +124,11 @@ sub observe {
 
     @SIG{qw(HUP INT TERM)} = ('DEFAULT') x 3;
 
-    # on a kept connection: what is in it when a stopped worker goes on is read
-    # before any timer of that worker is looked at
-
-    my $http = $nginx->http;
-
     open(my $out, '>', $file) or POSIX::_exit(1);
     $out->autoflush(1);
 
     while (getppid() == $parent) {
-        my $sent = time();
-        my $answer = $http->get('/');
-        my $arrived = time();
-
-        print {$out} max($sent, $1), " $arrived $2\n"
-            if ($answer->{body} // '') =~ /^([\d.]+) (\d+) 1$/;
-
+        print {$out} $ask->();
         sleep(PAUSE);
     }
 
@@ -122,18 +136,61 @@ sub observe {
 }
 
 
-sub answers {
-    my ($file, $who) = @_;
+# "BEGUN ARRIVED TOKEN"; on a kept connection: what is in it when a stopped
+# worker goes on is read before any timer of that worker is looked at
+
+sub observe_leader {
+    my ($nginx, $file) = @_;
+
+    my $http = $nginx->http;
+
+    return observe($file, sub {
+        my $sent = time();
+        my $answer = $http->get('/');
+        my $arrived = time();
+
+        return ($answer->{body} // '') =~ /^([\d.]+) (\d+) 1$/
+            ? (max($sent, $1), " $arrived $2\n") : ();
+    });
+}
+
+
+# "PATH WHO TOKEN": who got a request with that token
+
+sub observe_requests {
+    my ($nginx, $file) = @_;
+
+    my @paths = qw(required leader);
+
+    return observe($file, sub {
+        my $path = shift @paths;
+
+        push @paths, $path;
+
+        my $answer = $nginx->get("/$path");
+
+        return ($answer->{body} // '') =~ /^(nginx\d+) (\d+)$/
+            ? "$path $1 $2\n" : ();
+    });
+}
+
+
+# whole lines
+
+sub observed {
+    my ($file) = @_;
 
     open(my $in, '<', $file) or die "open $file: $!\n";
 
-    return map {
-        my ($begun, $arrived, $token) = split;
+    return map { [split] } grep { /\n\z/ } <$in>;
+}
 
-        defined $token
-            ? { who => $who, begun => $begun, arrived => $arrived,
-                token => $token } : ();
-    } <$in>;
+
+sub answers {
+    my ($file, $who) = @_;
+
+    return map { { who => $who, begun => $_->[0], arrived => $_->[1],
+                   token => $_->[2] } } observed($file);
 }
 
 
@@ -301,7 +358,9 @@ sub leaders { grep { says_yes($_) } @nginxes }
 ok(wait_for(sub { leaders() == 1 }, 20), 'one of them leads');
 
 my @files = map { test_dir() . "/answers$_" } 1 .. NGINXES;
-my @observers = map { observe($nginxes[$_], $files[$_]) } 0 .. NGINXES - 1;
+my @observers = map { observe_leader($nginxes[$_], $files[$_]),
+                      observe_requests($nginxes[$_], "$files[$_].requests") }
+                0 .. NGINXES - 1;
 
 my (@slow, @leaderless);
 
@@ -342,6 +401,23 @@ for (@answers) {
 }
 
 is("@shared", '', 'every token is of one nginx');
+
+# whom requests with a token have reached
+
+my (%reached, @astray);
+
+for (map { observed("$_.requests") } @files) {
+    my ($path, $who, $token) = @$_;
+    my $holder = $holder{$token} //= $who;
+
+    $reached{$path}++;
+    push @astray, "$path: $token of $holder reached $who" if $holder ne $who;
+}
+
+is("@astray[0 .. ($#astray < 9 ? $#astray : 9)]", '',
+   'requests with a token reach its nginx alone') or diag("TEST_SEED=$seed");
+cmp_ok($reached{$_} // 0, '>', $soak, "/$_: there were requests")
+    for qw(required leader);
 
 # in the order in which they were begun: the highest that had arrived by then
 
@@ -402,6 +478,10 @@ my $summary = join("\n", $storm->summary, "TEST_SEED=$seed",
                    map { sprintf('%-66s %s', @$_) }
                    ['answers of former leaders', $late],
                    ['tokens of two leaders', scalar(@shared)],
+                   ['requests that reached another one than the token\'s',
+                    scalar(@astray)],
+                   ['requests with a token', $reached{required}
+                                             + $reached{leader}],
                    ['answers', scalar(@answers)],
                    ['leaders', scalar(keys %holder)],
                    ['seconds until somebody led after the last fault',
