@@ -25,6 +25,7 @@ use Finish;
 use LockHistory;
 use Netns;
 use Nginx;
+use Process;
 use Register;
 use Wait;
 
@@ -208,9 +209,16 @@ my $others = Contenders->start(\@nginxes, ['restored'], clients => 4,
 for my $n (1 .. ($ENV{TEST_SOAK} ? 5 : 1)) {
     my $snapshot = ($cluster->members)[0]->save;
     my $mark = $registers->mark;
+    my ($tries, @pids) = 0;
 
-    $others->bait($n % NGINXES, STAYS, "r$n");
-    wait_for { $registers->count('enter', "r$n-", $mark) } 20, 'the request';
+    # an nginx that has noticed the restore before lets nobody in for a while
+
+    wait_for {
+        @pids = $others->bait($n % NGINXES, STAYS, "r$n." . ++$tries)
+            if !grep { is_running($_) } @pids;
+
+        $registers->count('enter', "r$n\\.", $mark);
+    } 4 * LONG, 'the request' or die "nobody has the lock\n";
 
     $cluster->restore($snapshot);
     $mark = $registers->mark;
