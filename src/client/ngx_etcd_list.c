@@ -25,6 +25,7 @@ static void ngx_etcd_list_add(ngx_etcd_list_t *list,
 static void ngx_etcd_list_turn(ngx_etcd_list_t *list);
 static void ngx_etcd_list_begin(ngx_etcd_list_t *list);
 static void ngx_etcd_list_work(ngx_event_t *ev);
+static size_t ngx_etcd_list_next(ngx_etcd_list_t *list);
 static ngx_int_t ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n);
 static ngx_int_t ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t n,
     Etcd__KeyValue **kvs, ngx_pool_t *pool);
@@ -346,7 +347,7 @@ ngx_etcd_list_work(ngx_event_t *ev)
     list = ev->data;
     page = list->page;
 
-    n = ngx_min(page->n - list->taken, NGX_ETCD_LIST_PIECE);
+    n = ngx_etcd_list_next(list);
 
     if (ngx_etcd_list_piece(list, n) != NGX_OK) {
         ngx_etcd_list_unusable(list);
@@ -369,6 +370,38 @@ ngx_etcd_list_work(ngx_event_t *ev)
     } else {
         ngx_etcd_list_turn(list);
     }
+}
+
+
+/* Returns the number of keys of the next piece: at least 1, if any is left. */
+
+static size_t
+ngx_etcd_list_next(ngx_etcd_list_t *list)
+{
+    size_t                 n, left, bytes;
+    Etcd__KeyValue        *kv;
+    ngx_etcd_list_page_t  *page;
+
+    page = list->page;
+    left = ngx_min(page->n - list->taken, NGX_ETCD_LIST_PIECE);
+    bytes = 0;
+
+    for (n = 0; n < left; n++) {
+
+        if (page->chunk) {
+            bytes += page->packed[list->taken + n].len;
+
+        } else {
+            kv = page->kvs[list->taken + n];
+            bytes += kv->key.len + kv->value.len;
+        }
+
+        if (n > 0 && bytes > NGX_ETCD_LIST_BYTES) {
+            break;
+        }
+    }
+
+    return n;
 }
 
 

@@ -22,6 +22,8 @@
 #define NGX_ETCD_LIST_PAGE   8192       /* keys, reduced after an oversize or
                                            late answer */
 #define NGX_ETCD_LIST_PIECE  128        /* keys passed to keys() at a time */
+#define NGX_ETCD_LIST_BYTES  65536      /* of these keys and values, or one
+                                           key with more */
 #define NGX_ETCD_LIST_POOL   16384      /* of a piece that is unpacked */
 #define NGX_ETCD_LIST_QUEUE  256        /* chunks that wait: each has a pool */
 

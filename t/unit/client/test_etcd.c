@@ -478,6 +478,7 @@ test_etcd_keys(ngx_etcd_grpc_stream_t *call, u_char letter, ngx_uint_t n,
 
     static Etcd__KeyValue   kv[TEST_ETCD_KEYS], *kvs[TEST_ETCD_KEYS];
     static u_char           keys[TEST_ETCD_KEYS][4];
+    static u_char           value[TEST_ETCD_VALUE];
 
     etcd__range_response__init(&range);
     etcd__response_header__init(&header);
@@ -488,6 +489,8 @@ test_etcd_keys(ngx_etcd_grpc_stream_t *call, u_char letter, ngx_uint_t n,
         kv[i].key.data = keys[i];
         kv[i].key.len = 4;
         kv[i].create_revision = 17;
+        kv[i].value.data = value;
+        kv[i].value.len = test_etcd.value;
         kvs[i] = &kv[i];
     }
 

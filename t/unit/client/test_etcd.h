@@ -26,6 +26,7 @@
 #define TEST_ETCD_ENDPOINTS  4
 #define TEST_ETCD_TEXT       512
 #define TEST_ETCD_KEYS       300      /* of an answer, at most */
+#define TEST_ETCD_VALUE      30000    /* bytes of a value, at most */
 
 
 typedef struct {
@@ -38,6 +39,8 @@ typedef struct {
     ngx_uint_t                   connects;
     ngx_uint_t                   changes;
     ngx_uint_t                   started;      /* calls, ever */
+    size_t                       value;        /* bytes of each value that is
+                                                  sent */
 
     /* of the handler of a test */
 

@@ -278,7 +278,8 @@ test_list_chunk(ngx_etcd_grpc_stream_t *call, u_char letter, ngx_uint_t n,
     Etcd__RangeStreamResponse  stream;
     Etcd__NestedRangeResponse  range;
 
-    static u_char               kvs[TEST_ETCD_KEYS][32];
+    static u_char               kvs[TEST_ETCD_KEYS][TEST_ETCD_VALUE + 32];
+    static u_char               value[TEST_ETCD_VALUE];
     static ProtobufCBinaryData  packed[TEST_ETCD_KEYS];
 
     etcd__range_stream_response__init(&stream);
@@ -292,6 +293,8 @@ test_list_chunk(ngx_etcd_grpc_stream_t *call, u_char letter, ngx_uint_t n,
         ngx_sprintf(key, "%c%03ui", letter, i);
         kv.key.data = key;
         kv.key.len = 4;
+        kv.value.data = value;
+        kv.value.len = test_etcd.value;
 
         packed[i].data = kvs[i];
         packed[i].len = etcd__key_value__pack(&kv, kvs[i]);
@@ -382,6 +385,43 @@ test_list_stream(ngx_pool_t *pool)
     tap_check(test_etcd_range_stream() == NULL);
     test_loop_run();
     tap_check(test_etcd.done == 2);
+}
+
+
+/* Large values come a few at a time, from a page and from a chunk. */
+
+static void
+test_list_bytes(ngx_pool_t *pool)
+{
+    ngx_etcd_grpc_stream_t  *call;
+
+    tap_expect(test_list_init(pool) == NGX_OK);
+    test_etcd.value = TEST_ETCD_VALUE;
+
+    call = test_list_first();
+    tap_expect(call != NULL);
+
+    test_list_chunk(call, 'b', 7, 0);
+    tap_expect(test_etcd_range_stream() == call);
+
+    test_loop_run();
+    tap_expect(test_list_state.keys == 9 && test_etcd.done == 0);
+    tap_check(test_list_state.most
+              == NGX_ETCD_LIST_BYTES / (TEST_ETCD_VALUE + 4));
+
+    /* the list goes on after the last key of all pieces */
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_UNAVAILABLE, "left");
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    test_list_state.most = 0;
+    test_etcd_keys(call, 'c', 7, 0, 60);
+    test_loop_run();
+    tap_check(test_etcd.done == 1 && test_etcd.status == NGX_ETCD_GRPC_OK);
+    tap_check(test_list_state.keys == 16);
+    tap_check(test_list_state.most
+              == NGX_ETCD_LIST_BYTES / (TEST_ETCD_VALUE + 4));
 }
 
 
@@ -641,6 +681,7 @@ ngx_etcd_tap_test_t  test_list[] = {
     { "list: again", test_list_again },
     { "list: unusable, and cancelled", test_list_unusable },
     { "list: the rest in a stream", test_list_stream },
+    { "list: pieces of large values", test_list_bytes },
     { "list: a stream of another history", test_list_stream_history },
     { "list: no streams", test_list_unimplemented },
     { "list: a stream that is cut", test_list_cut },
