@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use List::Util qw(max);
 use Test::More;
 
 use Etcd;
@@ -24,6 +25,9 @@ use constant {
     TOGETHER => 256,       # events of one revision, at most
     FROM     => 100,       # the revision of the list
     BATCH    => 100,
+    LARGE    => 40,
+    VALUE    => 60_000,
+    MOST     => 65_536,    # events of several revisions take that at most
 };
 
 
@@ -40,6 +44,17 @@ sub event {
     return field(11, BYTES, field(2, BYTES, $kv . field(2, VARINT, $revision)
                                             . field(4, VARINT, 1)
                                             . field(5, BYTES, $address)));
+}
+
+
+# as JSON with many elements
+
+sub large {
+    my ($n) = @_;
+
+    my $begin = '{"address":"' . address($n, 80) . '","x":[0';
+
+    return $begin . ',0' x ((VALUE - length($begin)) / 2) . ']}';
 }
 
 
@@ -62,15 +77,17 @@ my $one = watch((map { event($_, FROM + 1, address($_, 80)) } 0 .. KEYS - 1),
                 (map { event($_, FROM + 2, address($_, 81)) } 0 .. KEYS - 2),
                 event(KEYS - 1, FROM + 2));
 
+my $large = watch(map { event($_, FROM + 1 + $_, large($_)) } 0 .. LARGE - 1);
+
 my %fake = map {
     ($_->[0] => Fake->new()->start('ok', '--answer', 'Watch='
                                    . $nginx->write_file(@$_)))
-} ['own', $own], ['one', $one];
+} ['own', $own], ['one', $one], ['large', $large];
 
 my $etcd = Etcd->new()->start();
 
 $nginx->set(OWN => $fake{own}->endpoints, ONE => $fake{one}->endpoints,
-            ETCD => $etcd->endpoints)->start(<<'EOC');
+            LARGE => $fake{large}->endpoints, ETCD => $etcd->endpoints)->start(<<'EOC');
 
 error_log %%DIR%%/debug.log debug;
 
@@ -82,6 +99,10 @@ etcd own {
 etcd one {
     endpoints %%ONE%%;
     zone 16m;
+}
+
+etcd large {
+    endpoints %%LARGE%%;
 }
 
 etcd {
@@ -96,6 +117,10 @@ http {
 
     upstream one {
         etcd_members /s/ cluster=one;
+    }
+
+    upstream large {
+        etcd_members /s/ cluster=large;
     }
 
     upstream real {
@@ -135,6 +160,10 @@ sub comes {
 
 comes('own', KEYS, 80, FROM + KEYS);
 comes('one', KEYS - 1, 81, FROM + 2);
+
+# large ones come one at a time
+
+comes('large', LARGE, 80, FROM + LARGE);
 
 # a real one, whose messages are in fragments; workers that stood still have
 # much to read
@@ -187,14 +216,19 @@ $real->shows({ '/s/1' => address(1, 82) . ' 1 up' }, 'and one is put');
 
 SKIP: {
     Nginx::built_with() =~ /--with-debug/
-        or skip 'nginx writes no debugging log', 2;
+        or skip 'nginx writes no debugging log', 4;
 
     open(my $log, '<', $nginx->dir . '/debug.log') or die "debug.log: $!\n";
 
-    my @pieces = map { /: (\d+) events are handed on/ ? $1 : () } <$log>;
+    my @pieces = map {
+        /: (\d+) events of (\d+) bytes are handed on/ ? [$1, $2] : ()
+    } <$log>;
+    my @large = grep { $_->[1] > VALUE } @pieces;
 
     cmp_ok(scalar(@pieces), '>', 4 * KEYS / TOGETHER, 'they come in pieces');
-    cmp_ok((sort { $b <=> $a } @pieces)[0], '<=', TOGETHER, 'none is large');
+    cmp_ok(max(map { $_->[0] } @pieces), '<=', TOGETHER, 'none is large');
+    cmp_ok(scalar(@large), '>=', LARGE, 'large ones, too');
+    cmp_ok(max(map { $_->[1] } @large), '<=', MOST, 'none of them is larger');
 }
 
 finish();

@@ -253,6 +253,42 @@ ngx_etcd_message_cleanup(void *data)
 }
 
 
+size_t
+ngx_etcd_message_memory(ngx_pool_t *pool)
+{
+    size_t                     size;
+    ngx_pool_t                *p;
+    ngx_queue_t               *q, *large;
+    ngx_pool_cleanup_t        *cln;
+    ngx_etcd_message_block_t  *block;
+
+    size = 0;
+
+    for (p = pool; p != NULL; p = p->d.next) {
+        size += p->d.end - (u_char *) p;
+    }
+
+    for (cln = pool->cleanup; cln != NULL; cln = cln->next) {
+
+        if (cln->handler != ngx_etcd_message_cleanup) {
+            continue;
+        }
+
+        large = cln->data;
+
+        for (q = ngx_queue_head(large);
+             q != ngx_queue_sentinel(large);
+             q = ngx_queue_next(q))
+        {
+            block = ngx_queue_data(q, ngx_etcd_message_block_t, queue);
+            size += sizeof(ngx_etcd_message_block_t) + block->size;
+        }
+    }
+
+    return size;
+}
+
+
 static void *
 ngx_etcd_message_alloc(void *data, size_t size)
 {

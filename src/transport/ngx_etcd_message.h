@@ -35,5 +35,8 @@ ProtobufCMessage *ngx_etcd_message_unpack(
     const ProtobufCMessageDescriptor *descriptor, ngx_pool_t *pool,
     u_char *data, size_t len, ngx_uint_t *exceeded);
 
+/* Returns the bytes of a pool with messages, free ones included. */
+size_t ngx_etcd_message_memory(ngx_pool_t *pool);
+
 
 #endif /* _NGX_ETCD_MESSAGE_H_INCLUDED_ */

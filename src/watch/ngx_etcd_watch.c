@@ -641,11 +641,7 @@ ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
 static void
 ngx_etcd_watch_overflow(void *data)
 {
-    ngx_etcd_watch_t *watch = data;
-
-    ngx_etcd_watch_detach(watch);
-    watch->revision = 0;
-    watch->state = NGX_ETCD_WATCH_NEW;
+    ngx_etcd_watch_again(data, 0);
 }
 
 

@@ -11,34 +11,54 @@
 #include <ngx_etcd_message.h>
 
 
-/* buffered events take up to so many times max_message_size */
+/* buffered events of a stream take up to so many times max_message_size */
 #define NGX_ETCD_WATCH_EVENTS_MAX  4
 
-/* bytes of a message beside its events, roughly */
-#define NGX_ETCD_WATCH_EVENTS_MESSAGE  4096
+
+/* a buffered message, in its own pool */
+
+typedef struct {
+    ngx_queue_t           queue;
+    ngx_pool_t           *pool;
+    size_t                size;      /* bytes of the pool */
+    ProtobufCBinaryData  *packed;
+    size_t                n;
+} ngx_etcd_watch_message_t;
 
 
 typedef struct {
-    Etcd__Event  *events[NGX_ETCD_WATCH_TOGETHER];
-    size_t        n;
-    int64_t       revision;          /* all its events are in the piece, or
+    Etcd__Event          *events[NGX_ETCD_WATCH_TOGETHER];
+    size_t                n;
+    size_t                size;      /* bytes */
+    size_t                last;      /* events before the last revision */
+    int64_t               before;    /* revision of these */
+    int64_t               revision;  /* all its events are in the piece, or
                                         before */
-    int64_t       newest;            /* highest mod_revision of an event */
+    int64_t               newest;    /* highest mod_revision of an event */
 } ngx_etcd_watch_piece_t;
 
 
+static ngx_uint_t ngx_etcd_watch_events_small(Etcd__WatchResponse *response);
 static ngx_int_t ngx_etcd_watch_events_keep(ngx_etcd_watch_events_t *events,
     Etcd__WatchResponse *response, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events);
+static void ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events);
 static ngx_uint_t ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events,
-    Etcd__WatchResponse *response);
+    size_t size);
 static void ngx_etcd_watch_events_post(ngx_etcd_watch_events_t *events);
 static void ngx_etcd_watch_events_handler(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events,
     ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_watch_events_fill(ngx_etcd_watch_events_t *events,
+    ngx_pool_t *pool, ngx_etcd_watch_piece_t *piece);
+static void ngx_etcd_watch_events_pass(ngx_etcd_watch_events_t *events,
+    size_t n);
+static void ngx_etcd_watch_events_free(ngx_etcd_watch_events_t *events,
+    ngx_etcd_watch_message_t *message);
 static ngx_int_t ngx_etcd_watch_events_piece(ngx_etcd_watch_events_t *events,
     ProtobufCBinaryData *packed, size_t n, ngx_pool_t *pool,
     ngx_etcd_watch_piece_t *piece);
+static ngx_uint_t ngx_etcd_watch_events_full(ngx_etcd_watch_piece_t *piece,
+    size_t size, int64_t revision);
 static Etcd__Event *ngx_etcd_watch_events_unpack(
     ngx_etcd_watch_events_t *events, ProtobufCBinaryData *packed,
     ngx_pool_t *pool);
@@ -53,16 +73,18 @@ ngx_etcd_watch_events_add(ngx_etcd_watch_events_t *events,
     ngx_etcd_watch_piece_t  piece;
 
     if (response->fragment
-        || events->packed != NULL
+        || events->buffering
         || events->held
-        || response->n_events > NGX_ETCD_WATCH_PIECE)
+        || !ngx_etcd_watch_events_small(response))
     {
         return ngx_etcd_watch_events_keep(events, response, pool);
     }
 
+    ngx_memzero(&piece, sizeof(ngx_etcd_watch_piece_t));
+
     if (ngx_etcd_watch_events_piece(events, response->events,
                                     response->n_events, pool, &piece)
-        != NGX_OK)
+        == NGX_ERROR)
     {
         return NGX_ERROR;
     }
@@ -73,51 +95,59 @@ ngx_etcd_watch_events_add(ngx_etcd_watch_events_t *events,
 }
 
 
-/*
- * A cleanup of events->pool destroys the pools of the messages, together with
- * the last event.
- */
+/* Returns 1 if all events are one piece. */
+
+static ngx_uint_t
+ngx_etcd_watch_events_small(Etcd__WatchResponse *response)
+{
+    size_t  i, size;
+
+    if (response->n_events > NGX_ETCD_WATCH_PIECE) {
+        return 0;
+    }
+
+    size = 0;
+
+    for (i = 0; i < response->n_events; i++) {
+        size += response->events[i].len;
+    }
+
+    return size <= NGX_ETCD_WATCH_BYTES || response->n_events == 1;
+}
+
 
 static ngx_int_t
 ngx_etcd_watch_events_keep(ngx_etcd_watch_events_t *events,
     Etcd__WatchResponse *response, ngx_pool_t *pool)
 {
-    size_t                n;
-    ngx_pool_cleanup_t   *cln;
-    ProtobufCBinaryData  *packed;
+    ngx_etcd_watch_message_t  *message;
 
-    if (events->packed == NULL
-        && ngx_etcd_watch_events_begin(events) != NGX_OK)
-    {
+    message = ngx_palloc(pool, sizeof(ngx_etcd_watch_message_t));
+    if (message == NULL) {
         return NGX_ERROR;
     }
 
-    if (!ngx_etcd_watch_events_fit(events, response)) {
+    message->pool = pool;
+    message->size = ngx_etcd_message_memory(pool);
+    message->packed = response->events;
+    message->n = response->n_events;
+
+    if (!ngx_etcd_watch_events_fit(events, message->size)) {
         events->overflow(events->data);
         return NGX_OK;
     }
 
-    n = response->n_events;
-
-    if (n > 0) {
-        packed = ngx_array_push_n(events->packed, n);
-        if (packed == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(packed, response->events, n * sizeof(ProtobufCBinaryData));
+    if (!events->buffering) {
+        ngx_etcd_watch_events_begin(events);
     }
 
-    cln = ngx_pool_cleanup_add(events->pool, 0);
-    if (cln == NULL) {
-        return NGX_ERROR;
-    }
+    ngx_queue_insert_tail(&events->messages, &message->queue);
 
-    cln->handler = (ngx_pool_cleanup_pt) ngx_destroy_pool;
-    cln->data = pool;
+    events->stream->buffered += message->size;
+    events->kept += message->n;
 
     if (!response->fragment) {
-        events->whole = events->packed->nelts;
+        events->whole = events->kept;
         ngx_etcd_watch_events_post(events);
     }
 
@@ -125,58 +155,34 @@ ngx_etcd_watch_events_keep(ngx_etcd_watch_events_t *events,
 }
 
 
-static ngx_int_t
+static void
 ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events)
 {
-    ngx_log_t  *log;
-
-    log = events->stream->cluster->log;
-
-    events->pool = ngx_create_pool(4096, log);
-    if (events->pool == NULL) {
-        return NGX_ERROR;
-    }
-
     ngx_etcd_fresh_count(&events->stream->fresh, 0, 1);
 
-    events->size = 0;
+    ngx_queue_init(&events->messages);
+
+    events->buffering = 1;
+    events->taken = 0;
+    events->kept = 0;
     events->whole = 0;
-    events->handed = 0;
     events->progress = 0;
 
     events->post.handler = ngx_etcd_watch_events_handler;
     events->post.data = events;
-    events->post.log = log;
-
-    events->packed = ngx_array_create(events->pool, 64,
-                                      sizeof(ProtobufCBinaryData));
-    if (events->packed == NULL) {
-        ngx_etcd_watch_events_drop(events);
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
+    events->post.log = events->stream->cluster->log;
 }
 
 
 static ngx_uint_t
-ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events,
-    Etcd__WatchResponse *response)
+ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events, size_t size)
 {
-    size_t               i;
     ngx_etcd_cluster_t  *cluster;
 
-    for (i = 0; i < response->n_events; i++) {
-        events->size += sizeof(ProtobufCBinaryData) + response->events[i].len;
-    }
-
-    events->size += NGX_ETCD_WATCH_EVENTS_MESSAGE;
-
     cluster = events->stream->cluster;
+    size += events->stream->buffered;
 
-    if (events->size
-        <= cluster->conf->max_message_size * NGX_ETCD_WATCH_EVENTS_MAX)
-    {
+    if (size <= cluster->conf->max_message_size * NGX_ETCD_WATCH_EVENTS_MAX) {
         return 1;
     }
 
@@ -186,7 +192,7 @@ ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events,
                   "etcd cluster \"%V\": prefix \"%V\": buffered events take "
                   "%uz bytes, more than %d times \"max_message_size\", "
                   "listing again",
-                  &cluster->conf->name, &events->range->prefix, events->size,
+                  &cluster->conf->name, &events->range->prefix, size,
                   NGX_ETCD_WATCH_EVENTS_MAX);
 
     return 0;
@@ -197,7 +203,7 @@ void
 ngx_etcd_watch_events_progress(ngx_etcd_watch_events_t *events,
     int64_t revision)
 {
-    if (events->packed != NULL) {
+    if (events->buffering) {
         events->progress = revision;
         return;
     }
@@ -221,7 +227,7 @@ ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events)
 {
     events->held = 0;
 
-    if (events->packed != NULL) {
+    if (events->buffering) {
         ngx_etcd_watch_events_post(events);
     }
 }
@@ -230,7 +236,7 @@ ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events)
 ngx_uint_t
 ngx_etcd_watch_events_pending(ngx_etcd_watch_events_t *events)
 {
-    return events->packed != NULL && events->handed < events->whole;
+    return events->buffering && events->whole != 0;
 }
 
 
@@ -269,28 +275,23 @@ ngx_etcd_watch_events_handler(ngx_event_t *ev)
 static ngx_int_t
 ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
 {
-    int64_t                  revision;
-    ProtobufCBinaryData     *packed;
-    ngx_etcd_watch_piece_t   piece;
+    int64_t                 revision;
+    ngx_etcd_watch_piece_t  piece;
 
-    packed = (ProtobufCBinaryData *) events->packed->elts + events->handed;
+    ngx_memzero(&piece, sizeof(ngx_etcd_watch_piece_t));
 
-    if (ngx_etcd_watch_events_piece(events, packed,
-                                    events->whole - events->handed, pool,
-                                    &piece)
-        != NGX_OK)
-    {
+    if (ngx_etcd_watch_events_fill(events, pool, &piece) == NGX_ERROR) {
         return NGX_ERROR;
     }
 
-    events->handed += piece.n;
+    ngx_etcd_watch_events_pass(events, piece.n);
 
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, events->stream->cluster->log, 0,
-                   "etcd watch \"%V\": %uz events are handed on, %uz are left",
-                   &events->range->prefix, piece.n,
-                   (size_t) (events->whole - events->handed));
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, events->stream->cluster->log, 0,
+                   "etcd watch \"%V\": %uz events of %uz bytes are handed on, "
+                   "%uz are left", &events->range->prefix, piece.n, piece.size,
+                   events->whole);
 
-    if (events->handed < events->whole) {
+    if (events->whole != 0) {
         ngx_etcd_watch_events_post(events);
     }
 
@@ -298,7 +299,7 @@ ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
 
     /* the handler may have dropped all events */
 
-    if (events->packed == NULL || events->handed < events->packed->nelts) {
+    if (!events->buffering || !ngx_queue_empty(&events->messages)) {
         return NGX_OK;
     }
 
@@ -312,8 +313,80 @@ ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
 }
 
 
+static ngx_int_t
+ngx_etcd_watch_events_fill(ngx_etcd_watch_events_t *events, ngx_pool_t *pool,
+    ngx_etcd_watch_piece_t *piece)
+{
+    size_t                     n, left, taken;
+    ngx_int_t                  rc;
+    ngx_queue_t               *q;
+    ngx_etcd_watch_message_t  *message;
+
+    left = events->whole;
+    taken = events->taken;
+
+    for (q = ngx_queue_head(&events->messages);
+         left != 0;
+         q = ngx_queue_next(q))
+    {
+        message = ngx_queue_data(q, ngx_etcd_watch_message_t, queue);
+
+        n = ngx_min(message->n - taken, left);
+
+        rc = ngx_etcd_watch_events_piece(events, message->packed + taken, n,
+                                         pool, piece);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        left -= n;
+        taken = 0;
+    }
+
+    return NGX_OK;
+}
+
+
+/* Takes n events, and frees messages that are passed on. */
+
+static void
+ngx_etcd_watch_events_pass(ngx_etcd_watch_events_t *events, size_t n)
+{
+    ngx_queue_t               *q;
+    ngx_etcd_watch_message_t  *message;
+
+    events->taken += n;
+    events->kept -= n;
+    events->whole -= n;
+
+    while (!ngx_queue_empty(&events->messages)) {
+        q = ngx_queue_head(&events->messages);
+        message = ngx_queue_data(q, ngx_etcd_watch_message_t, queue);
+
+        if (events->taken < message->n) {
+            break;
+        }
+
+        events->taken -= message->n;
+        ngx_etcd_watch_events_free(events, message);
+    }
+}
+
+
+static void
+ngx_etcd_watch_events_free(ngx_etcd_watch_events_t *events,
+    ngx_etcd_watch_message_t *message)
+{
+    events->stream->buffered -= message->size;
+
+    ngx_queue_remove(&message->queue);
+    ngx_destroy_pool(message->pool);
+}
+
+
 /*
- * fills the piece with whole revisions, unless one revision has too many events
+ * Adds events to the piece: whole revisions, unless one revision has too many
+ * events.  NGX_DONE: the piece is full.
  */
 
 static ngx_int_t
@@ -321,37 +394,70 @@ ngx_etcd_watch_events_piece(ngx_etcd_watch_events_t *events,
     ProtobufCBinaryData *packed, size_t n, ngx_pool_t *pool,
     ngx_etcd_watch_piece_t *piece)
 {
+    size_t        i;
     int64_t       revision;
     Etcd__Event  *event;
 
-    piece->revision = 0;
+    for (i = 0; i < n; i++) {
 
-    for (piece->n = 0; piece->n < n; piece->n++) {
-
-        event = ngx_etcd_watch_events_unpack(events, &packed[piece->n], pool);
+        event = ngx_etcd_watch_events_unpack(events, &packed[i], pool);
         if (event == NULL) {
             return NGX_ERROR;
         }
 
         revision = (event->kv != NULL) ? event->kv->mod_revision : 0;
 
-        if (piece->n >= NGX_ETCD_WATCH_PIECE && revision > piece->revision) {
-            break;
+        if (ngx_etcd_watch_events_full(piece, packed[i].len, revision)) {
+            return NGX_DONE;
         }
 
-        piece->revision = ngx_max(piece->revision, revision);
-
-        if (piece->n == NGX_ETCD_WATCH_TOGETHER) {
-            piece->newest = piece->revision--;
-            return NGX_OK;
+        if (revision > piece->revision) {
+            piece->before = piece->revision;
+            piece->last = piece->n;
+            piece->revision = revision;
+            piece->newest = revision;
         }
 
-        piece->events[piece->n] = event;
+        piece->size += packed[i].len;
+        piece->events[piece->n++] = event;
     }
 
-    piece->newest = piece->revision;
-
     return NGX_OK;
+}
+
+
+/* A revision that would be split by earlier ones is left for the next piece. */
+
+static ngx_uint_t
+ngx_etcd_watch_events_full(ngx_etcd_watch_piece_t *piece, size_t size,
+    int64_t revision)
+{
+    if (piece->n == 0) {
+        return 0;
+    }
+
+    size += piece->size;
+
+    if (revision > piece->revision) {
+        return piece->n >= NGX_ETCD_WATCH_PIECE || size > NGX_ETCD_WATCH_BYTES;
+    }
+
+    if (piece->n < NGX_ETCD_WATCH_TOGETHER
+        && size <= NGX_ETCD_WATCH_TOGETHER_BYTES)
+    {
+        return 0;
+    }
+
+    if (piece->last != 0) {
+        piece->n = piece->last;
+        piece->revision = piece->before;
+        piece->newest = piece->before;
+
+    } else {
+        piece->revision--;
+    }
+
+    return 1;
 }
 
 
@@ -412,11 +518,15 @@ ngx_etcd_watch_events_deliver(ngx_etcd_watch_events_t *events,
 void
 ngx_etcd_watch_events_drop(ngx_etcd_watch_events_t *events)
 {
+    ngx_queue_t  *q;
+
     events->held = 0;
 
-    if (events->pool == NULL) {
+    if (!events->buffering) {
         return;
     }
+
+    events->buffering = 0;
 
     ngx_etcd_fresh_count(&events->stream->fresh, 0, -1);
 
@@ -424,7 +534,10 @@ ngx_etcd_watch_events_drop(ngx_etcd_watch_events_t *events)
         ngx_delete_posted_event(&events->post);
     }
 
-    ngx_destroy_pool(events->pool);
-    events->pool = NULL;
-    events->packed = NULL;
+    while (!ngx_queue_empty(&events->messages)) {
+        q = ngx_queue_head(&events->messages);
+        ngx_etcd_watch_events_free(events,
+                                   ngx_queue_data(q, ngx_etcd_watch_message_t,
+                                                  queue));
+    }
 }

@@ -30,12 +30,15 @@
 
 
 /*
- * A piece has up to _PIECE events, and more of its last revision, up to
- * _TOGETHER, which is twice the maximum number of operations of a Txn by etcd's
- * default (--max-txn-ops).
+ * A piece has up to _PIECE events of up to _BYTES, and more of one revision, up
+ * to _TOGETHER and _TOGETHER_BYTES.  The number of events is twice the maximum
+ * number of operations of a Txn by etcd's default (--max-txn-ops).  An event is
+ * never split.
  */
-#define NGX_ETCD_WATCH_PIECE     128
-#define NGX_ETCD_WATCH_TOGETHER  256
+#define NGX_ETCD_WATCH_PIECE           128
+#define NGX_ETCD_WATCH_BYTES           65536
+#define NGX_ETCD_WATCH_TOGETHER        256
+#define NGX_ETCD_WATCH_TOGETHER_BYTES  262144
 
 
 typedef struct {
@@ -67,15 +70,15 @@ typedef struct {
 
     /* private */
 
-    ngx_array_t                 *packed;       /* of ProtobufCBinaryData; NULL:
-                                                  no events are buffered */
-    ngx_pool_t                  *pool;
-    size_t                       size;         /* bytes */
-    ngx_uint_t                   whole;        /* events of complete
+    ngx_queue_t                  messages;     /* buffered */
+    size_t                       taken;        /* events of the first message
+                                                  that were passed on */
+    size_t                       kept;         /* events to be passed on */
+    size_t                       whole;        /* of these, events of complete
                                                   responses */
-    ngx_uint_t                   handed;       /* events passed on */
     int64_t                      progress;
     ngx_event_t                  post;         /* the next piece */
+    unsigned                     buffering:1;
     unsigned                     held:1;
 } ngx_etcd_watch_events_t;
 

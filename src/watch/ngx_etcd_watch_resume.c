@@ -15,6 +15,8 @@ static void ngx_etcd_watch_resume_timer(ngx_event_t *ev);
 static void ngx_etcd_watch_resume_done(ngx_etcd_stream_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response);
+static ngx_uint_t ngx_etcd_watch_resume_is_large(
+    Etcd__RangeResponse *response);
 
 
 void
@@ -159,11 +161,30 @@ ngx_etcd_watch_resume_done(ngx_etcd_stream_range_t *range,
                   *resume->revision + 1, resume->at,
                   ngx_etcd_grpc_status_name(status), text);
 
-    if (response != NULL && response->more) {
+    if (response != NULL
+        && (response->more || ngx_etcd_watch_resume_is_large(response)))
+    {
         response = NULL;
     }
 
     resume->done(resume->data, response, resume->at);
+}
+
+
+/* All keys of the answer are used at once. */
+
+static ngx_uint_t
+ngx_etcd_watch_resume_is_large(Etcd__RangeResponse *response)
+{
+    size_t  i, bytes;
+
+    bytes = 0;
+
+    for (i = 0; i < response->n_kvs; i++) {
+        bytes += response->kvs[i]->key.len + response->kvs[i]->value.len;
+    }
+
+    return bytes > NGX_ETCD_WATCH_RESUME_BYTES;
 }
 
 

@@ -37,7 +37,9 @@
 /* limits of a Range on the connection of the watch */
 
 #define NGX_ETCD_WATCH_RESUME_KEYS    1000
-#define NGX_ETCD_WATCH_RESUME_VOLUME  65000    /* bytes of keys and values */
+#define NGX_ETCD_WATCH_RESUME_VOLUME  65000    /* bytes of keys and values,
+                                                  when last listed */
+#define NGX_ETCD_WATCH_RESUME_BYTES   262144   /* of the answer */
 #define NGX_ETCD_WATCH_RESUME_TIME    500      /* ms */
 
 

@@ -101,6 +101,8 @@ struct ngx_etcd_watch_stream_s {
                                                   members */
     int64_t                      reached;      /* revision of the endpoint */
     ngx_uint_t                   token;        /* its generation */
+    size_t                       buffered;     /* bytes of events, counted by
+                                                  the members */
 
     /* private */
 
