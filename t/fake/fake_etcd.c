@@ -65,6 +65,8 @@ static const char  usage_text[] =
 "  fragments[:MS]             events in one fragment each, the last MS later\n"
 "  fragments-cut              as before, but closes the first connection\n"
 "                             that got fragments in place of the last one\n"
+"  fragments-endless:N        fragments of N empty events without end, for the\n"
+"                             first watch\n"
 "  watch-create-cancel[:TEXT] a watch of a key with TEXT (bad) in it is\n"
 "                             created and canceled at once, with id -1\n"
 "  withhold:MS                events happen before the watch is created, and\n"

@@ -468,6 +468,42 @@ commit_events(void)
 }
 
 
+/* to the first watch, as fast as they are read */
+
+static void
+send_endless(stream_t *s)
+{
+    static int64_t        watch = -1;
+    Etcd__WatchResponse   res;
+
+    if (watch == -1) {
+        watch = s->event_watch;
+    }
+
+    s->event_time = 0;
+
+    if (s->event_watch != watch) {
+        return;
+    }
+
+    s->event_time = now_ms() + 1;
+
+    if (s->sent < s->nout) {
+        return;
+    }
+
+    etcd__watch_response__init(&res);
+    res.watch_id = watch;
+    res.fragment = 1;
+    res.n_events = mode_number(1);
+    res.events = calloc(res.n_events, sizeof(ProtobufCBinaryData));
+
+    watch_response(s, &res);
+
+    free(res.events);
+}
+
+
 void
 send_events(stream_t *s)
 {
@@ -478,6 +514,11 @@ send_events(stream_t *s)
     Etcd__KeyValue        kv;
     Etcd__WatchResponse   res;
     ProtobufCBinaryData   packed[FAKE_MAX_PAIRS];
+
+    if (is_mode("fragments-endless")) {
+        send_endless(s);
+        return;
+    }
 
     fragments = strncmp(fake.name, "fragments", 9) == 0;
     n = (fragments || is_mode("stray")) ? 1 : fake.events.n;
