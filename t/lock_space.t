@@ -12,6 +12,7 @@ use lib "$FindBin::Bin/lib";
 use Test::More;
 
 use Backend;
+use Docs;
 use Etcd;
 use Fake;
 use Finish;
@@ -97,6 +98,26 @@ sub metric {
     return Metrics->of($nginx, '/status?format=prometheus')
         ->value("nginx_etcd_cluster_db_$name", cluster => 'default', %labels);
 }
+
+
+# the lines that the documentation quotes, by how they begin; N and QUOTA stand
+# for numbers
+
+my %quoted = do {
+    my ($page) = grep { $_->path eq 'docs/locks.md' } Docs::pages();
+    my @rows = $page->prose =~ /^\| `the database (.*?)` \| (\w+) \|/mg;
+    my %lines;
+
+    while (my ($line, $level) = splice(@rows, 0, 2)) {
+        my $level_of = $level eq 'warning' ? 'warn' : $level;
+        my $text = quotemeta($line) =~ s/\b(?:N|QUOTA)\b/\\d+/gr;
+
+        $lines{$line =~ /^(is almost full|is full|has room)/ ? $1 : $line} =
+            qr/\[$level_of\].*"default":\ the\ database\ $text$/;
+    }
+
+    %lines;
+};
 
 
 sub logged { return $nginx->count_log(qr/"$_[0]": the database $_[1]/) }
@@ -243,6 +264,25 @@ ok(wait_for(sub {
 is(logged('default', 'is full'), 1, 'and do not repeat it');
 
 
+# nobody asks any more, and again
+
+my $conf = $blocks . $http;
+
+for (['no KEY with variables', $conf =~ s/\$(?:uri|arg_k);/constant;/gr],
+     ['db_check 0', $conf =~ s/db_check 50ms/db_check 0/r])
+{
+    my ($name, $text) = @$_;
+
+    ok($nginx->reload($text, gone => 1), "a reload with $name");
+    is(metric($_), undef, "$name: there is no $_")
+        for qw(size_bytes quota_bytes nospace);
+}
+
+ok($nginx->reload($conf, gone => 1), 'a reload as before');
+ok(wait_for(sub { (metric('nospace') // 0) == 1 }, 20, 'the state'),
+   'the state is shown again');
+
+
 # room again
 
 $etcd->compact;
@@ -255,6 +295,12 @@ ok(wait_for(sub { $nginx->get('/x')->{status} == 404 }, 20, 'a lock'),
    'locks are taken again');
 is(logged('constant', '.'), 0, 'cluster "constant" was not asked');
 is(logged('off', '.'), 0, 'nor was cluster "off"');
+
+
+is_deeply([sort keys %quoted], ['has room', 'is almost full', 'is full'],
+          'the documentation quotes these lines');
+is($nginx->count_log($quoted{$_}), logged('default', $_),
+   "as nginx writes them: $_") for sort keys %quoted;
 $nginx->quit;
 
 

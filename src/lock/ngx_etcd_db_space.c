@@ -24,7 +24,6 @@ typedef struct {
 } ngx_etcd_db_space_t;
 
 
-static ngx_uint_t ngx_etcd_db_space_wanted(ngx_etcd_conf_t *conf);
 static void ngx_etcd_db_space_init(ngx_etcd_db_space_t *space,
     ngx_etcd_conf_t *conf, ngx_log_t *log);
 static void ngx_etcd_db_space_timer(ngx_event_t *ev);
@@ -82,7 +81,7 @@ ngx_etcd_db_space_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
 }
 
 
-static ngx_uint_t
+ngx_uint_t
 ngx_etcd_db_space_wanted(ngx_etcd_conf_t *conf)
 {
     ngx_uint_t              i;

@@ -49,6 +49,12 @@ typedef enum {
 ngx_int_t ngx_etcd_db_space_start(ngx_cycle_t *cycle,
     ngx_etcd_main_conf_t *conf);
 
+/*
+ * Returns 1 if etcd is asked: "db_check" is not 0, and a KEY has variables.
+ * Otherwise the zone may have the answer to a former configuration.
+ */
+ngx_uint_t ngx_etcd_db_space_wanted(ngx_etcd_conf_t *conf);
+
 /* Called when the worker exits. */
 void ngx_etcd_db_space_stop(void);
 

@@ -17,7 +17,7 @@
 
 
 static void ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
-    ngx_etcd_zone_space_t *space);
+    ngx_etcd_conf_t *ecf);
 static int64_t ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf);
 static void ngx_etcd_status_object_version(
     ngx_etcd_status_endpoint_t *endpoint, ngx_etcd_zone_t *zone);
@@ -138,31 +138,39 @@ ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
     cluster->zone.used = ngx_etcd_zone_used(&ecf->zone);
     cluster->zone.stall = ecf->zone.sh->stall;
 
-    ngx_etcd_status_object_database(cluster, &ecf->zone.sh->space);
+    ngx_etcd_status_object_database(cluster, ecf);
     ngx_etcd_status_object_endpoints(cluster, ecf);
 }
 
 
 static void
 ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
-    ngx_etcd_zone_space_t *space)
+    ngx_etcd_conf_t *ecf)
 {
-    cluster->db_size = space->size;
-    cluster->db_quota = space->quota;
-    cluster->db_nospace = (space->state == NGX_ETCD_DB_SPACE_NONE);
+    ngx_etcd_zone_space_t  *space;
 
-    if (cluster->db_size == 0) {
-        cluster->db_size = NGX_ETCD_STATUS_ABSENT;
+    cluster->db_size = NGX_ETCD_STATUS_ABSENT;
+    cluster->db_quota = NGX_ETCD_STATUS_ABSENT;
+    cluster->db_nospace = NGX_ETCD_STATUS_ABSENT;
+
+    if (!ngx_etcd_db_space_wanted(ecf)) {
+        return;
     }
 
-    if (cluster->db_quota == 0) {
-        cluster->db_quota = NGX_ETCD_STATUS_ABSENT;
+    space = &ecf->zone.sh->space;
+
+    if (space->size != 0) {
+        cluster->db_size = space->size;
     }
 
-    if (space->state == NGX_ETCD_DB_SPACE_UNKNOWN
-        || space->state == NGX_ETCD_DB_SPACE_REFUSED)
+    if (space->quota != 0) {
+        cluster->db_quota = space->quota;
+    }
+
+    if (space->state != NGX_ETCD_DB_SPACE_UNKNOWN
+        && space->state != NGX_ETCD_DB_SPACE_REFUSED)
     {
-        cluster->db_nospace = NGX_ETCD_STATUS_ABSENT;
+        cluster->db_nospace = (space->state == NGX_ETCD_DB_SPACE_NONE);
     }
 }
 
