@@ -121,8 +121,10 @@ my ($core) = wait_for(sub { glob("$dir/*") }, 10, 'a core')
              ? glob("$dir/*") : ();
 
 if (!defined $core) {
-    diag('there is no core dump here: limits, or the system, forbid it');
-    ok(1, 'nothing to look at');
+    SKIP: {
+        skip 'there is no core dump: limits, or the system, forbid it', 6;
+    }
+
     finish();
     exit;
 }

@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use POSIX ();
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -20,7 +21,10 @@ use Nginx;
 use Upstream;
 use Wait;
 
-use constant ATTEMPTS => 32;      # in 4 seconds; a busy loop makes hundreds
+use constant {
+    ATTEMPTS => 32,       # in 4 seconds; a busy loop makes hundreds
+    SHARE    => 0.5,      # of a CPU; who reads all the frames takes all of it
+};
 
 # a frame each, in hexadecimal; nghttp2 itself limits SETTINGS
 
@@ -49,6 +53,8 @@ my $nginx = Nginx->new(etcd => $etcd)->set(
         . $backend->address . "; }\n"
     } sort keys %peer),
 )->start(<<'EOC');
+
+worker_processes 1;
 
 %%CLUSTERS%%
 
@@ -82,6 +88,19 @@ Upstream->new($nginx, 'good')->shows({ '/s/1' => $backend->address . ' 1 up' },
                                      'members of a good cluster are there');
 
 
+# seconds of CPU time that the worker has taken
+
+my ($worker) = $nginx->workers;
+
+sub taken {
+    open(my $file, '<', "/proc/$worker/stat") or die "stat: $!\n";
+
+    my ($user, $system) = (split(/ /, <$file> =~ s/^.*\) //r))[11, 12];
+
+    return ($user + $system) / POSIX::sysconf(&POSIX::_SC_CLK_TCK);
+}
+
+
 sub connections { $peer{$_[0]}->count(qr/ open /) }
 
 
@@ -96,6 +115,9 @@ for my $name (sort keys %peer) {
            "$name: not without pause");
 }
 
+cmp_ok(taken(), '<', SHARE * (time() - $began),
+       'the worker has time for other things');
+is_deeply([$nginx->workers], [$worker], 'and is the same');
 is($nginx->get('/')->{body}, 'one', 'members are served meanwhile');
 
 finish();

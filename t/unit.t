@@ -506,6 +506,20 @@ for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
 }
 
 
+# the hash of a key, which nobody can know beforehand: each process has its own
+
+my @hashes = map {
+    my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
+        "load_module $module;\n" . "etcd_siphash key;\n" x 2);
+
+    [$output =~ /^siphash: ([0-9a-f]{8})$/mg];
+} 1 .. 2;
+
+is(@{ $hashes[$_] }, 2, 'a process hashes') for 0, 1;
+is($hashes[$_][0], $hashes[$_][1], 'always alike') for 0, 1;
+isnt($hashes[0][0], $hashes[1][0], 'another process has other hashes');
+
+
 # data that one process writes while others read
 
 {

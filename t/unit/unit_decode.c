@@ -18,6 +18,7 @@
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_parameter.h>
+#include <ngx_etcd_siphash.h>
 #include "test_module.h"
 #include "unit.h"
 
@@ -30,6 +31,8 @@
 static ngx_int_t ngx_etcd_unit_file(u_char *name, ngx_str_t *bytes);
 static void ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members,
     ngx_str_t *reason);
+static char *ngx_etcd_unit_siphash(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 
 
 static ngx_command_t  ngx_etcd_unit_commands[] = {
@@ -58,6 +61,13 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
     { ngx_string("etcd_election_slot"),
       NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
       ngx_etcd_unit_election_slot,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("etcd_siphash"),
+      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_unit_siphash,
       0,
       0,
       NULL },
@@ -299,4 +309,23 @@ ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
     *p++ = LF;
 
     (void) ngx_write_fd(ngx_stdout, buf, p - buf);
+}
+
+
+/* Writes the hash of a key, as this process has it. */
+
+static char *
+ngx_etcd_unit_siphash(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    if (ngx_etcd_siphash_init(cf->log) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    printf("siphash: %08x\n", (unsigned) ngx_etcd_siphash(&value[1]));
+
+    return NGX_CONF_OK;
 }
