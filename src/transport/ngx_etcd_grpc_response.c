@@ -469,10 +469,24 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
         return;
     }
 
-    message = ngx_etcd_message_unpack(stream->call->response, pool, data, len,
-                                      &exceeded);
-
     body = &stream->body;
+
+    if (data == body->data && len > NGX_ETCD_GRPC_BODY_KEEP
+        && !stream->call->secret)
+    {
+        size = body->size;
+
+        body->data = NULL;
+        body->size = 0;
+
+        message = ngx_etcd_message_unpack_owned(stream->call->response, pool,
+                                                data, len, size, &exceeded);
+
+    } else {
+        message = ngx_etcd_message_unpack(stream->call->response, pool, data,
+                                          len, &exceeded);
+    }
+
     body->nprefix = 0;
     body->got = 0;
 

@@ -44,6 +44,21 @@ typedef struct {
 } ngx_etcd_message_block_t;
 
 
+/* a message that was taken over */
+
+typedef struct {
+    u_char        *data;
+    size_t         size;
+} ngx_etcd_message_owned_t;
+
+
+static ngx_int_t ngx_etcd_message_own(ngx_pool_t *pool, u_char *data,
+    size_t size);
+static const ProtobufCFieldDescriptor *ngx_etcd_message_bytes(
+    const ProtobufCMessageDescriptor *descriptor);
+static ngx_int_t ngx_etcd_message_split(const ProtobufCFieldDescriptor *bytes,
+    u_char *data, size_t len, ProtobufCBinaryData *elts, size_t *n,
+    u_char *rest, size_t *nrest);
 static ngx_int_t ngx_etcd_message_count(
     const ProtobufCMessageDescriptor *descriptor, u_char *p, u_char *last,
     ngx_uint_t *left);
@@ -53,6 +68,7 @@ static ngx_int_t ngx_etcd_message_varint(u_char **p, u_char *last,
     uint64_t *n);
 static ngx_queue_t *ngx_etcd_message_large(ngx_pool_t *pool);
 static void ngx_etcd_message_cleanup(void *data);
+static void ngx_etcd_message_release(void *data);
 static void *ngx_etcd_message_alloc(void *data, size_t size);
 static void ngx_etcd_message_free(void *data, void *p);
 
@@ -97,6 +113,156 @@ ngx_etcd_message_unpack(const ProtobufCMessageDescriptor *descriptor,
     *exceeded = budget.exceeded;
 
     return message;
+}
+
+
+ProtobufCMessage *
+ngx_etcd_message_unpack_owned(const ProtobufCMessageDescriptor *descriptor,
+    ngx_pool_t *pool, u_char *data, size_t len, size_t size,
+    ngx_uint_t *exceeded)
+{
+    size_t                           n, nrest;
+    u_char                          *rest;
+    ProtobufCMessage                *message;
+    ProtobufCBinaryData             *elts;
+    ngx_etcd_message_budget_t        budget;
+    const ProtobufCFieldDescriptor  *bytes;
+
+    *exceeded = 0;
+
+    if (ngx_etcd_message_own(pool, data, size) != NGX_OK) {
+        return NULL;
+    }
+
+    bytes = ngx_etcd_message_bytes(descriptor);
+
+    if (bytes == NULL) {
+        return ngx_etcd_message_unpack(descriptor, pool, data, len, exceeded);
+    }
+
+    if (ngx_etcd_message_split(bytes, data, len, NULL, &n, NULL, &nrest)
+        != NGX_OK)
+    {
+        *exceeded = (n >= NGX_ETCD_MESSAGE_PARTS);
+        return NULL;
+    }
+
+    budget.exceeded = 0;
+    budget.pool = pool;
+    budget.left = n * sizeof(ProtobufCBinaryData) + nrest;
+
+    budget.large = ngx_etcd_message_large(pool);
+    if (budget.large == NULL) {
+        return NULL;
+    }
+
+    elts = ngx_etcd_message_alloc(&budget, n * sizeof(ProtobufCBinaryData));
+    rest = ngx_etcd_message_alloc(&budget, nrest);
+
+    if (elts == NULL || rest == NULL) {
+        return NULL;
+    }
+
+    (void) ngx_etcd_message_split(bytes, data, len, elts, &n, rest, &nrest);
+
+    message = ngx_etcd_message_unpack(descriptor, pool, rest, nrest, exceeded);
+
+    if (message != NULL) {
+        *(size_t *) ((u_char *) message + bytes->quantifier_offset) = n;
+        *(ProtobufCBinaryData **) ((u_char *) message + bytes->offset) = elts;
+    }
+
+    return message;
+}
+
+
+static ngx_int_t
+ngx_etcd_message_own(ngx_pool_t *pool, u_char *data, size_t size)
+{
+    ngx_pool_cleanup_t        *cln;
+    ngx_etcd_message_owned_t  *owned;
+
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_message_owned_t));
+
+    if (cln == NULL) {
+        ngx_free(data);
+        return NGX_ERROR;
+    }
+
+    owned = cln->data;
+    owned->data = data;
+    owned->size = size;
+
+    cln->handler = ngx_etcd_message_release;
+
+    return NGX_OK;
+}
+
+
+static const ProtobufCFieldDescriptor *
+ngx_etcd_message_bytes(const ProtobufCMessageDescriptor *descriptor)
+{
+    unsigned  i;
+
+    for (i = 0; i < descriptor->n_fields; i++) {
+        if (descriptor->fields[i].label == PROTOBUF_C_LABEL_REPEATED
+            && descriptor->fields[i].type == PROTOBUF_C_TYPE_BYTES)
+        {
+            return &descriptor->fields[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Counts or fills the elements of the field, and the rest of the message.
+ * NGX_ERROR: malformed, or *n is NGX_ETCD_MESSAGE_PARTS.
+ */
+
+static ngx_int_t
+ngx_etcd_message_split(const ProtobufCFieldDescriptor *bytes, u_char *data,
+    size_t len, ProtobufCBinaryData *elts, size_t *n, u_char *rest,
+    size_t *nrest)
+{
+    u_char                    *p, *start, *last;
+    ngx_etcd_message_field_t   field;
+
+    p = data;
+    last = data + len;
+
+    *n = 0;
+    *nrest = 0;
+
+    while (p < last) {
+        start = p;
+
+        if (ngx_etcd_message_field(&p, last, &field) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (field.number != bytes->id || field.data == NULL) {
+
+            if (rest != NULL) {
+                ngx_memcpy(rest + *nrest, start, p - start);
+            }
+
+            *nrest += p - start;
+            continue;
+        }
+
+        if (elts != NULL) {
+            elts[*n].data = field.data;
+            elts[*n].len = field.len;
+        }
+
+        if (++*n >= NGX_ETCD_MESSAGE_PARTS) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -253,6 +419,15 @@ ngx_etcd_message_cleanup(void *data)
 }
 
 
+static void
+ngx_etcd_message_release(void *data)
+{
+    ngx_etcd_message_owned_t *owned = data;
+
+    ngx_free(owned->data);
+}
+
+
 size_t
 ngx_etcd_message_memory(ngx_pool_t *pool)
 {
@@ -269,6 +444,11 @@ ngx_etcd_message_memory(ngx_pool_t *pool)
     }
 
     for (cln = pool->cleanup; cln != NULL; cln = cln->next) {
+
+        if (cln->handler == ngx_etcd_message_release) {
+            size += ((ngx_etcd_message_owned_t *) cln->data)->size;
+            continue;
+        }
 
         if (cln->handler != ngx_etcd_message_cleanup) {
             continue;

@@ -35,6 +35,15 @@ ProtobufCMessage *ngx_etcd_message_unpack(
     const ProtobufCMessageDescriptor *descriptor, ngx_pool_t *pool,
     u_char *data, size_t len, ngx_uint_t *exceeded);
 
+/*
+ * The same, for size bytes from malloc() of which len are the message: they are
+ * taken over in any case, and freed with the pool.  Elements of a repeated
+ * bytes field of the message itself are not copied, but point into them.
+ */
+ProtobufCMessage *ngx_etcd_message_unpack_owned(
+    const ProtobufCMessageDescriptor *descriptor, ngx_pool_t *pool,
+    u_char *data, size_t len, size_t size, ngx_uint_t *exceeded);
+
 /* Returns the bytes of a pool with messages, free ones included. */
 size_t ngx_etcd_message_memory(ngx_pool_t *pool);
 

@@ -38,7 +38,7 @@
 #define NGX_ETCD_WATCH_PIECE           128
 #define NGX_ETCD_WATCH_BYTES           65536
 #define NGX_ETCD_WATCH_TOGETHER        256
-#define NGX_ETCD_WATCH_TOGETHER_BYTES  262144
+#define NGX_ETCD_WATCH_TOGETHER_BYTES  131072
 
 
 typedef struct {
