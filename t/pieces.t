@@ -77,7 +77,8 @@ my $one = watch((map { event($_, FROM + 1, address($_, 80)) } 0 .. KEYS - 1),
                 (map { event($_, FROM + 2, address($_, 81)) } 0 .. KEYS - 2),
                 event(KEYS - 1, FROM + 2));
 
-my $large = watch(map { event($_, FROM + 1 + $_, large($_)) } 0 .. LARGE - 1);
+my $large = watch(map { event($_, FROM + 1 + $_, large($_)) }
+                  0 .. LARGE - 1);
 
 my %fake = map {
     ($_->[0] => Fake->new()->start('ok', '--answer', 'Watch='
@@ -87,7 +88,8 @@ my %fake = map {
 my $etcd = Etcd->new()->start();
 
 $nginx->set(OWN => $fake{own}->endpoints, ONE => $fake{one}->endpoints,
-            LARGE => $fake{large}->endpoints, ETCD => $etcd->endpoints)->start(<<'EOC');
+            LARGE => $fake{large}->endpoints,
+            ETCD => $etcd->endpoints)->start(<<'EOC');
 
 error_log %%DIR%%/debug.log debug;
 
