@@ -92,8 +92,8 @@ struct ngx_etcd_watch_s {
 
     /*
      * All events up to the revision and none of later ones, except for a
-     * revision with more than NGX_ETCD_WATCH_TOGETHER events: parts of it may
-     * come before, some events more than once.
+     * revision with more than NGX_ETCD_WATCH_TOGETHER events, or more than
+     * _TOGETHER_BYTES: parts of it may come before, some events more than once.
      */
     void                       (*events)(ngx_etcd_watch_t *watch,
                                          Etcd__Event **events, size_t n,
