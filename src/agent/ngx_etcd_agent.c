@@ -13,6 +13,7 @@
 #include <ngx_etcd_client.h>
 #include <ngx_etcd_process.h>
 #include <ngx_etcd_worker_locks.h>
+#include <ngx_etcd_worker_tables.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
@@ -84,8 +85,6 @@ static void ngx_etcd_agent_published(void *data, ngx_uint_t changed);
 static void ngx_etcd_agent_lost(void *data);
 static void ngx_etcd_agent_woken(ngx_event_t *ev);
 static void ngx_etcd_agent_sync(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_synced(ngx_etcd_agent_t *agent, ngx_int_t rc);
-static void ngx_etcd_agent_tables(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_sync_handler(ngx_event_t *ev);
 
 
@@ -140,10 +139,6 @@ static ngx_int_t
 ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     ngx_etcd_conf_t *conf, ngx_fd_t wakeup)
 {
-    ngx_uint_t                 i;
-    ngx_etcd_catalog_conf_t  **catalogs;
-    ngx_etcd_service_conf_t  **services;
-
     ngx_memzero(agent, sizeof(ngx_etcd_agent_t));
 
     agent->conf = conf;
@@ -180,20 +175,7 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
 
     ngx_etcd_connection_count_enter(agent->zone);
 
-    services = conf->services.elts;
-
-    for (i = 0; i < conf->services.nelts; i++) {
-        (void) ngx_etcd_table_init(services[i]->table, &services[i]->rules,
-                                   agent->zone, services[i]->set,
-                                   services[i]->set_id, services[i]->method, 0,
-                                   cycle->log);
-    }
-
-    catalogs = conf->catalogs.elts;
-
-    for (i = 0; i < conf->catalogs.nelts; i++) {
-        ngx_etcd_catalog_worker(catalogs[i], cycle->log);
-    }
+    ngx_etcd_worker_tables_init(conf, cycle->log);
 
     ngx_etcd_agent_tick(&agent->tick);
 
@@ -204,10 +186,8 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
 void
 ngx_etcd_agent_stop(ngx_cycle_t *cycle)
 {
-    ngx_uint_t                 i, n;
-    ngx_etcd_agent_t          *agent;
-    ngx_etcd_catalog_conf_t  **catalogs;
-    ngx_etcd_service_conf_t  **services;
+    ngx_uint_t         i;
+    ngx_etcd_agent_t  *agent;
 
     if (ngx_etcd_agents == NULL) {
         return;
@@ -225,17 +205,7 @@ ngx_etcd_agent_stop(ngx_cycle_t *cycle)
         ngx_etcd_agent_leave(&agent[i]);
         ngx_etcd_zone_release(agent[i].zone);
 
-        services = agent[i].conf->services.elts;
-
-        for (n = 0; n < agent[i].conf->services.nelts; n++) {
-            ngx_etcd_table_done(services[n]->table);
-        }
-
-        catalogs = agent[i].conf->catalogs.elts;
-
-        for (n = 0; n < agent[i].conf->catalogs.nelts; n++) {
-            ngx_etcd_table_cache_done(&catalogs[n]->cache);
-        }
+        ngx_etcd_worker_tables_done(agent[i].conf);
 
         ngx_etcd_connection_count_leave(agent[i].zone);
     }
@@ -281,7 +251,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
     /* fallback if a wake-up was missed or is unavailable */
 
     ngx_etcd_agent_sync(agent);
-    ngx_etcd_agent_tables(agent);
+    ngx_etcd_worker_tables_tick(agent->conf);
 
     ngx_add_timer(&agent->tick, NGX_ETCD_AGENT_TICK);
 }
@@ -866,59 +836,20 @@ ngx_etcd_agent_woken(ngx_event_t *ev)
 }
 
 
+/* Continues an incomplete update after the other events of this cycle. */
+
 static void
 ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
 {
-    ngx_uint_t                 i;
-    ngx_etcd_catalog_conf_t  **catalogs;
-    ngx_etcd_service_conf_t  **services;
+    ngx_int_t  rc;
 
-    services = agent->conf->services.elts;
+    rc = ngx_etcd_worker_tables_sync(agent->conf);
 
-    for (i = 0; i < agent->conf->services.nelts; i++) {
-        ngx_etcd_agent_synced(agent, ngx_etcd_table_sync(services[i]->table));
-    }
-
-    catalogs = agent->conf->catalogs.elts;
-
-    for (i = 0; i < agent->conf->catalogs.nelts; i++) {
-        ngx_etcd_agent_synced(agent,
-                              ngx_etcd_table_cache_sync(&catalogs[i]->cache));
-    }
-}
-
-
-/* Continues an incomplete update, after the other events of this cycle. */
-
-static void
-ngx_etcd_agent_synced(ngx_etcd_agent_t *agent, ngx_int_t rc)
-{
     if (rc == NGX_AGAIN) {
         ngx_post_event(&agent->sync, &ngx_posted_next_events);
 
     } else if (rc != NGX_OK && !agent->sync.timer_set) {
         ngx_add_timer(&agent->sync, NGX_ETCD_AGENT_SYNC);
-    }
-}
-
-
-static void
-ngx_etcd_agent_tables(ngx_etcd_agent_t *agent)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_catalog_conf_t  **catalogs;
-    ngx_etcd_service_conf_t  **services;
-
-    services = agent->conf->services.elts;
-
-    for (i = 0; i < agent->conf->services.nelts; i++) {
-        ngx_etcd_table_tick(services[i]->table);
-    }
-
-    catalogs = agent->conf->catalogs.elts;
-
-    for (i = 0; i < agent->conf->catalogs.nelts; i++) {
-        ngx_etcd_table_cache_tick(&catalogs[i]->cache);
     }
 }
 

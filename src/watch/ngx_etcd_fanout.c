@@ -243,7 +243,7 @@ ngx_etcd_fanout_list(ngx_etcd_watch_t *watch)
 }
 
 
-/* The keys of a part come one after another, so that runs of keys are passed. */
+/* Keys of a part come one after another: passes runs of keys. */
 
 static ngx_int_t
 ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)

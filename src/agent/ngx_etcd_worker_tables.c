@@ -1,0 +1,108 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_worker_tables.h>
+
+
+/* the result of several updates: another round is needed, and how soon */
+
+#define ngx_etcd_worker_tables_both(rc, other)                                \
+    ((rc) == NGX_AGAIN || (other) == NGX_OK ? (rc) : (other))
+
+
+void
+ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_log_t *log)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
+    ngx_etcd_service_conf_t  **services;
+
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        (void) ngx_etcd_table_init(services[i]->table, &services[i]->rules,
+                                   &conf->zone, services[i]->set,
+                                   services[i]->set_id, services[i]->method, 0,
+                                   log);
+    }
+
+    catalogs = conf->catalogs.elts;
+
+    for (i = 0; i < conf->catalogs.nelts; i++) {
+        ngx_etcd_catalog_worker(catalogs[i], log);
+    }
+}
+
+
+void
+ngx_etcd_worker_tables_done(ngx_etcd_conf_t *conf)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
+    ngx_etcd_service_conf_t  **services;
+
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        ngx_etcd_table_done(services[i]->table);
+    }
+
+    catalogs = conf->catalogs.elts;
+
+    for (i = 0; i < conf->catalogs.nelts; i++) {
+        ngx_etcd_table_cache_done(&catalogs[i]->cache);
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_worker_tables_sync(ngx_etcd_conf_t *conf)
+{
+    ngx_int_t                  rc, one;
+    ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
+    ngx_etcd_service_conf_t  **services;
+
+    rc = NGX_OK;
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        one = ngx_etcd_table_sync(services[i]->table);
+        rc = ngx_etcd_worker_tables_both(rc, one);
+    }
+
+    catalogs = conf->catalogs.elts;
+
+    for (i = 0; i < conf->catalogs.nelts; i++) {
+        one = ngx_etcd_table_cache_sync(&catalogs[i]->cache);
+        rc = ngx_etcd_worker_tables_both(rc, one);
+    }
+
+    return rc;
+}
+
+
+void
+ngx_etcd_worker_tables_tick(ngx_etcd_conf_t *conf)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
+    ngx_etcd_service_conf_t  **services;
+
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        ngx_etcd_table_tick(services[i]->table);
+    }
+
+    catalogs = conf->catalogs.elts;
+
+    for (i = 0; i < conf->catalogs.nelts; i++) {
+        ngx_etcd_table_cache_tick(&catalogs[i]->cache);
+    }
+}
