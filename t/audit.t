@@ -18,6 +18,7 @@ use Etcd;
 use Fake;
 use Finish;
 use Nginx;
+use Protobuf;
 use Stall;
 use Upstream;
 use Wait;
@@ -67,6 +68,7 @@ my %fake = (
                                 '--event', '-/e/1='),
     group => Fake->new()->start('withhold:0', @parts),
     value => Fake->new()->start('withhold:0', @kv, @events),
+    reg => Fake->new(),
 );
 
 # what is read at once after a reconnect is less than this
@@ -81,12 +83,25 @@ for (my $n = 1; $n <= MANY; $n += 100) {
 
 sub address { '10.0.' . int($_[0] / 250) . '.' . $_[0] % 250 . ':80' }
 
-my $nginx = Nginx->new()->set(
+my $nginx = Nginx->new();
+
+# the key of a registration is deleted: its lease is granted, with a TTL, and
+# each Txn puts the key
+
+$fake{reg}->start('withhold:0', '--kv', '/r=own', '--event', '-/r=',
+    '--answer', 'LeaseGrant=' . $nginx->write_file('grant',
+        answer_header() . field(2, VARINT, 1) . field(3, VARINT, 600)),
+    '--answer', 'Txn=' . $nginx->write_file('txn',
+        answer_header() . field(2, VARINT, 1)));
+
+$nginx->set(
     RESET => $chaos->endpoints,
     FAKES => join('', map {
         "etcd $_ { endpoints " . $fake{$_}->endpoints . '; audit_interval '
             . (/off|elect/ ? 0 : '200ms') . '; zone 512k; '
-            . (/elect/ ? 'election lost /e ttl=2s; ' : '') . "}\n"
+            . (/elect/ ? 'election lost /e ttl=2s; ' : '')
+            . (/reg/ ? 'register /r value=own ttl=600s; ' : '') . "}
+"
     } keys %fake),
     UPSTREAMS => join('', map {
         $_ eq 'lead' ? "upstream lead { etcd_leader /s cluster=lead; }\n"
@@ -213,6 +228,10 @@ ok(wait_for(sub {
     $nginx->get('/values')->{body} eq '127.0.0.1:2001 127.0.0.1:1004';
 }, 10), 'values of keys: an audit repairs them');
 repairs('value', 2, 'both of them');
+
+ok(wait_for(sub { $fake{reg}->count(qr{/Txn}) > 1 }, 10),
+   'a registration whose deletion was lost: an audit has it put again');
+repairs('reg', 1, 'its key');
 
 $nginx->upstream('off')->shows($before, 'audit_interval 0: no audit');
 is($fake{off}->count(qr/ count /), 0, 'at all');

@@ -169,7 +169,8 @@ my $poor = nginx('poor');
 
 my @refused = ('election "ingress": prefix "/elections/ingress/" cannot be '
                    . 'read', 'election "ingress": campaign failed',
-               'registration "/nginx/poor" cannot be watched',
+               'registration "/nginx/poor": key "/nginx/poor" cannot be '
+                   . 'read',
                'registration "/nginx/poor" cannot be put');
 
 for my $refused (@refused) {

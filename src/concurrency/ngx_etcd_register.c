@@ -10,9 +10,6 @@
 #include <ngx_etcd_register.h>
 
 
-#define NGX_ETCD_REGISTER_NONE  -1
-
-
 static ngx_int_t ngx_etcd_register_init(ngx_etcd_register_t *reg);
 static void ngx_etcd_register_drop(ngx_etcd_register_t *reg);
 static void ngx_etcd_register_held(ngx_etcd_session_t *session);
@@ -22,16 +19,8 @@ static void ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason);
 static void ngx_etcd_register_witness(ngx_etcd_session_t *session,
     ngx_str_t *key, int64_t *created);
 
-static void ngx_etcd_register_list(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_register_keys(ngx_etcd_watch_t *watch,
-    Etcd__KeyValue **kvs, size_t n);
-static void ngx_etcd_register_listed(ngx_etcd_watch_t *watch, int64_t revision);
-static void ngx_etcd_register_events(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n, int64_t revision);
-static void ngx_etcd_register_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_register_see(ngx_etcd_register_t *reg, Etcd__KeyValue *kv,
-    ngx_uint_t deleted);
+static void ngx_etcd_register_complete(ngx_etcd_mirror_t *mirror,
+    int64_t revision);
 
 static void ngx_etcd_register_advance(ngx_etcd_register_t *reg);
 static void ngx_etcd_register_check(ngx_etcd_register_t *reg);
@@ -46,7 +35,7 @@ ngx_int_t
 ngx_etcd_register_start(ngx_etcd_register_t *reg)
 {
     if (ngx_etcd_register_init(reg) != NGX_OK
-        || ngx_etcd_watch_add(reg->stream, &reg->watch) != NGX_OK)
+        || ngx_etcd_mirror_start(&reg->mirror, reg->stream) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -73,9 +62,10 @@ ngx_etcd_register_start(ngx_etcd_register_t *reg)
 static ngx_int_t
 ngx_etcd_register_init(ngx_etcd_register_t *reg)
 {
+    u_char              *p;
     ngx_str_t           *ns;
     ngx_etcd_txn_t      *txn;
-    ngx_etcd_watch_t    *watch;
+    ngx_etcd_mirror_t   *mirror;
     ngx_etcd_cluster_t  *cluster;
     ngx_etcd_session_t  *session;
 
@@ -99,15 +89,29 @@ ngx_etcd_register_init(ngx_etcd_register_t *reg)
     txn->done = ngx_etcd_register_written;
     txn->data = reg;
 
-    watch = &reg->watch;
+    mirror = &reg->mirror;
 
-    watch->prefix = reg->key;
-    watch->list = ngx_etcd_register_list;
-    watch->keys = ngx_etcd_register_keys;
-    watch->listed = ngx_etcd_register_listed;
-    watch->events = ngx_etcd_register_events;
-    watch->failed = ngx_etcd_register_failed;
-    watch->data = reg;
+    /* one byte more tells a longer value from an equal one */
+
+    mirror->entries.keep = reg->value.len + 1;
+    mirror->complete = ngx_etcd_register_complete;
+    mirror->data = reg;
+
+    mirror->watch.prefix = reg->key;
+    mirror->watch.exact = 1;
+
+    ngx_etcd_mirror_init(mirror, cluster->log);
+
+    p = ngx_pnalloc(reg->pool, sizeof("etcd cluster \"\": ") - 1
+                               + cluster->conf->name.len + reg->name.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    mirror->name.data = p;
+    mirror->name.len = ngx_sprintf(p, "etcd cluster \"%V\": %V",
+                                   &cluster->conf->name, &reg->name)
+                       - p;
 
     session = &reg->session;
 
@@ -143,6 +147,7 @@ ngx_etcd_register_close(ngx_etcd_register_t *reg)
 {
     ngx_etcd_register_drop(reg);
     ngx_etcd_session_close(&reg->session);
+    ngx_etcd_mirror_destroy(&reg->mirror);
 }
 
 
@@ -184,7 +189,7 @@ ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason)
 }
 
 
-/* The witness need not exist: the watch observes the key. */
+/* The witness need not exist: the mirror has the key. */
 
 static void
 ngx_etcd_register_witness(ngx_etcd_session_t *session, ngx_str_t *key,
@@ -198,125 +203,23 @@ ngx_etcd_register_witness(ngx_etcd_session_t *session, ngx_str_t *key,
 
 
 static void
-ngx_etcd_register_list(ngx_etcd_watch_t *watch)
+ngx_etcd_register_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    ngx_etcd_register_t  *reg = watch->data;
+    ngx_uint_t            history;
+    ngx_etcd_register_t  *reg;
 
-    reg->present = 0;
-}
+    reg = mirror->data;
+    history = reg->leases->cluster->history;
 
-
-static ngx_int_t
-ngx_etcd_register_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
-{
-    size_t  i;
-
-    for (i = 0; i < n; i++) {
-        ngx_etcd_register_see(watch->data, kvs[i], 0);
-    }
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_register_listed(ngx_etcd_watch_t *watch, int64_t revision)
-{
-    ngx_etcd_register_t  *reg = watch->data;
-
-    if (!reg->present) {
-        reg->lease = NGX_ETCD_REGISTER_NONE;
-    }
-
-    if (reg->history != watch->stream->cluster->history) {
-        reg->history = watch->stream->cluster->history;
+    if (mirror->relisted && reg->history != history) {
+        reg->history = history;
 
         /* the revision of the put may be far above those of the new history */
 
         reg->hold.created = ngx_min(reg->hold.created, revision);
     }
 
-    reg->synced = 1;
-    reg->revision = revision;
-
     ngx_etcd_register_advance(reg);
-}
-
-
-static void
-ngx_etcd_register_events(ngx_etcd_watch_t *watch, Etcd__Event **events,
-    size_t n, int64_t revision)
-{
-    size_t                i;
-    ngx_etcd_register_t  *reg;
-
-    reg = watch->data;
-
-    for (i = 0; i < n; i++) {
-        ngx_etcd_register_see(reg, events[i]->kv,
-                              events[i]->type
-                              == ETCD__EVENT__EVENT_TYPE__DELETE);
-    }
-
-    if (watch->revision != 0) {
-        reg->synced = 1;
-        reg->denied = 0;
-    }
-
-    reg->revision = revision;
-
-    ngx_etcd_register_advance(reg);
-}
-
-
-/* the key is put all the same, but not restored after a deletion */
-
-static void
-ngx_etcd_register_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_uint_t            level;
-    ngx_etcd_cluster_t   *cluster;
-    ngx_etcd_register_t  *reg;
-
-    reg = watch->data;
-    cluster = reg->leases->cluster;
-    level = reg->denied ? NGX_LOG_INFO : NGX_LOG_WARN;
-
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": %V cannot be watched: %s: %V",
-                  &cluster->conf->name, &reg->name,
-                  ngx_etcd_grpc_status_name(status), text);
-
-    reg->denied = 1;
-    reg->synced = 0;
-}
-
-
-/* the watched prefix includes longer keys */
-
-static void
-ngx_etcd_register_see(ngx_etcd_register_t *reg, Etcd__KeyValue *kv,
-    ngx_uint_t deleted)
-{
-    if (kv->key.len != reg->key.len
-        || ngx_memcmp(kv->key.data, reg->key.data, reg->key.len) != 0)
-    {
-        return;
-    }
-
-    if (deleted) {
-        reg->lease = NGX_ETCD_REGISTER_NONE;
-        return;
-    }
-
-    reg->present = 1;
-    reg->lease = kv->lease;
-    reg->equal = (kv->value.len == reg->value.len
-                  && (kv->value.len == 0
-                      || ngx_memcmp(kv->value.data, reg->value.data,
-                                    reg->value.len)
-                         == 0));
 }
 
 
@@ -356,33 +259,46 @@ ngx_etcd_register_advance(ngx_etcd_register_t *reg)
 static void
 ngx_etcd_register_check(ngx_etcd_register_t *reg)
 {
-    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_mirror_entry_t  *entry;
 
     if (reg->hold.created == 0) {
         ngx_etcd_register_write(reg);
         return;
     }
 
-    if (!reg->synced || reg->revision < reg->hold.created) {
+    mirror = &reg->mirror;
+
+    /* a key that cannot be read is put, but not put again after a deletion */
+
+    if (!mirror->synced || mirror->refused
+        || mirror->revision < reg->hold.created)
+    {
         return;
     }
 
-    if (reg->lease == reg->hold.lease) {
-        reg->taken = 0;
+    entry = ngx_etcd_mirror_find(mirror, &reg->key);
 
-        if (!reg->equal) {
-            ngx_etcd_register_write(reg);
-        }
-
-        return;
-    }
-
-    if (reg->lease == NGX_ETCD_REGISTER_NONE) {
+    if (entry == NULL) {
 
         /* the timer leads to this function again, which puts the key */
 
         reg->hold.created = 0;
         ngx_add_timer(&reg->timer, NGX_ETCD_REGISTER_PAUSE);
+        return;
+    }
+
+    if (entry->lease == reg->hold.lease) {
+        reg->taken = 0;
+
+        if (entry->value.len != reg->value.len
+            || ngx_memcmp(entry->value.data, reg->value.data, reg->value.len)
+               != 0)
+        {
+            ngx_etcd_register_write(reg);
+        }
+
         return;
     }
 
@@ -393,7 +309,7 @@ ngx_etcd_register_check(ngx_etcd_register_t *reg)
         ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                       "etcd cluster \"%V\": %V is owned by another client "
                       "(lease %xL), not overwriting it",
-                      &cluster->conf->name, &reg->name, reg->lease);
+                      &cluster->conf->name, &reg->name, entry->lease);
     }
 }
 

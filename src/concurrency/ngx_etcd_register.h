@@ -14,9 +14,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_mirror.h>
 #include <ngx_etcd_session.h>
 #include <ngx_etcd_txn.h>
-#include <ngx_etcd_watch.h>
 
 
 /* ms until a deleted key is put again */
@@ -47,24 +47,14 @@ struct ngx_etcd_register_s {
     /* private */
 
     ngx_etcd_session_t           session;
-    ngx_etcd_watch_t             watch;
+    ngx_etcd_mirror_t            mirror;       /* of the key */
     ngx_etcd_txn_t               txn;
     ngx_event_t                  timer;
     ngx_uint_t                   failures;
-    int64_t                      revision;     /* of the last report of the
-                                                  watch */
     ngx_uint_t                   history;      /* cluster->history at the last
                                                   put or list */
-    int64_t                      lease;        /* of the observed key; -1: no
-                                                  key */
-    unsigned                     equal:1;      /* the observed value is
-                                                  "value" */
-    unsigned                     present:1;    /* the present list has the
-                                                  key */
-    unsigned                     synced:1;
     unsigned                     writing:1;
     unsigned                     taken:1;      /* was logged */
-    unsigned                     denied:1;     /* was logged */
 };
 
 
