@@ -10,6 +10,7 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_attribute.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_restore.h>
 
@@ -72,15 +73,18 @@ static ngx_int_t ngx_etcd_restore_refuse(ngx_etcd_restore_t *restore, char *fmt,
 ngx_int_t
 ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
 {
-    json_t                        *root, *content;
+    json_t                        *content;
     ngx_int_t                      rc;
-    json_error_t                   error;
+    ngx_etcd_json_t                json;
     ngx_etcd_shared_value_view_t  *views;
 
-    root = json_loadb((char *) text->data, text->len,
-                      JSON_REJECT_DUPLICATES, &error);
+    rc = ngx_etcd_json_parse(&json, text, 0);
 
-    if (root == NULL) {
+    if (rc == NGX_ERROR) {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    if (rc != NGX_OK) {
 
         /*
          * the text of the error would show a part of the file, which may be
@@ -89,17 +93,17 @@ ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
 
         return ngx_etcd_restore_refuse(restore,
                                        "line %d, column %d is no valid JSON",
-                                       error.line, error.column);
+                                       json.error.line, json.error.column);
     }
 
     views = ngx_pcalloc(restore->pool, ngx_max(restore->values->nelts, 1)
                                        * sizeof(ngx_etcd_shared_value_view_t));
 
-    rc = (views != NULL) ? ngx_etcd_restore_check(restore, text, root)
+    rc = (views != NULL) ? ngx_etcd_restore_check(restore, text, json.root)
                          : ngx_etcd_restore_refuse(restore, "no memory");
 
     if (rc == NGX_OK) {
-        content = json_object_get(root, "content");
+        content = json_object_get(json.root, "content");
 
         rc = ngx_etcd_restore_state(restore, content);
 
@@ -116,7 +120,7 @@ ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
         ngx_etcd_restore_fill(restore, views);
     }
 
-    json_decref(root);
+    ngx_etcd_json_done(&json);
 
     return rc;
 }

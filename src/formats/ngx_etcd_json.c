@@ -35,6 +35,25 @@ static __thread ngx_etcd_json_t  *ngx_etcd_json_current;
 ngx_int_t
 ngx_etcd_json_read(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
 {
+    if (text->len > NGX_ETCD_JSON_MAX_TEXT) {
+        json->start = NULL;
+        json->root = NULL;
+
+        return ngx_etcd_json_refuse(json, "text too long");
+    }
+
+    return ngx_etcd_json_parse(json, text, flags);
+}
+
+
+/*
+ * Of a long text most of the block is never touched: it takes addresses, not
+ * memory.
+ */
+
+ngx_int_t
+ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
+{
     u_char         *zero;
     size_t          len, size;
     json_free_t     release;
@@ -44,10 +63,6 @@ ngx_etcd_json_read(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
     json->start = NULL;
 
     len = text->len;
-
-    if (len > NGX_ETCD_JSON_MAX_TEXT) {
-        return ngx_etcd_json_refuse(json, "text too long");
-    }
 
     /* jansson reads over a zero byte behind a number */
 
@@ -109,7 +124,7 @@ static ngx_int_t
 ngx_etcd_json_refuse(ngx_etcd_json_t *json, char *what)
 {
     json->error.line = 1;
-    json->error.column = 1;
+    json->error.column = 0;
 
     (void) ngx_cpystrn((u_char *) json->error.text, (u_char *) what,
                        JSON_ERROR_TEXT_LENGTH);

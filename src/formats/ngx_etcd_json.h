@@ -38,14 +38,18 @@ typedef struct {
 
 
 /*
- * Parses a text, whose root is an array or an object.  Zero bytes, "\u0000",
- * and two members of an object with one name are refused.  The only flag is
- * JSON_DISABLE_EOF_CHECK: bytes after the root are ignored.
+ * Parses a text of any length, whose root is an array or an object.  Zero
+ * bytes, "\u0000", and two members of an object with one name are refused.
+ * The only flag is JSON_DISABLE_EOF_CHECK: bytes after the root are ignored.
  *
  *     NGX_OK        json->root is set; ngx_etcd_json_done() has to follow,
  *     NGX_DECLINED  not JSON: json->error is set,
  *     NGX_ERROR     no memory.
  */
+ngx_int_t ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text,
+    size_t flags);
+
+/* The same; a text longer than NGX_ETCD_JSON_MAX_TEXT is refused. */
 ngx_int_t ngx_etcd_json_read(ngx_etcd_json_t *json, ngx_str_t *text,
     size_t flags);
 

@@ -160,6 +160,44 @@ test_json_limits(ngx_pool_t *pool)
 }
 
 
+static void
+test_json_long(ngx_pool_t *pool)
+{
+    ngx_int_t         rc;
+    ngx_str_t         text;
+    ngx_etcd_json_t   json;
+
+    static u_char  buf[4 * NGX_ETCD_JSON_MAX_TEXT];
+
+    ngx_memset(buf + 2, 'a', sizeof(buf) - 4);
+
+    buf[0] = '[';
+    buf[1] = '"';
+    buf[sizeof(buf) - 2] = '"';
+    buf[sizeof(buf) - 1] = ']';
+
+    text.data = buf;
+    text.len = sizeof(buf);
+
+    rc = ngx_etcd_json_parse(&json, &text, 0);
+
+    if (test_alloc_failed()) {
+        tap_check(rc == NGX_ERROR);
+        return;
+    }
+
+    tap_check(rc == NGX_OK);
+    tap_check(json_string_length(json_array_get(json.root, 0))
+              == sizeof(buf) - 4);
+
+    ngx_etcd_json_done(&json);
+
+    buf[sizeof(buf) - 1] = ' ';
+
+    tap_check(ngx_etcd_json_parse(&json, &text, 0) == NGX_DECLINED);
+}
+
+
 /* the texts whose values take the most memory for a byte */
 
 static void
@@ -262,6 +300,7 @@ ngx_etcd_tap_test_t  test_json[] = {
     { "JSON: broken", test_json_broken },
     { "JSON: with a tail", test_json_tail },
     { "JSON: limits", test_json_limits },
+    { "JSON: longer than a value", test_json_long },
     { "JSON: memory", test_json_memory },
     { "JSON: words", test_json_words },
     { NULL, NULL }
