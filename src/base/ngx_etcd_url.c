@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_uri.h>
 #include <ngx_etcd_url.h>
 
 
@@ -13,8 +14,8 @@
 #define NGX_ETCD_URL_SHAPE      "it is not \"http://ADDRESS:PORT\""
 
 
-static char *ngx_etcd_url_scheme(ngx_etcd_endpoint_t *endpoint,
-    ngx_str_t *rest);
+static char *ngx_etcd_url_authority(ngx_etcd_endpoint_t *endpoint,
+    ngx_str_t *authority);
 static char *ngx_etcd_url_name(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
     ngx_url_t *u);
 static char *ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
@@ -33,7 +34,7 @@ ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
     u.default_port = 2379;
     u.no_resolve = 1;
 
-    rv = ngx_etcd_url_scheme(endpoint, &u.url);
+    rv = ngx_etcd_url_authority(endpoint, &u.url);
 
     if (rv != NULL) {
         return rv;
@@ -73,50 +74,58 @@ ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
 }
 
 
-/* Removes the scheme, and rejects a path, user, query or fragment. */
+/*
+ * Returns host and port.  The scheme may be missing; a user, a path but "/", a
+ * query or a fragment is rejected.
+ */
 
 static char *
-ngx_etcd_url_scheme(ngx_etcd_endpoint_t *endpoint, ngx_str_t *rest)
+ngx_etcd_url_authority(ngx_etcd_endpoint_t *endpoint, ngx_str_t *authority)
 {
-    u_char  *p;
+    u_char          *p, *end, *last;
+    ngx_str_t       *text;
+    ngx_etcd_uri_t   uri;
 
-    *rest = endpoint->url;
+    text = &endpoint->url;
 
-    if (rest->len > NGX_ETCD_URL_MAX) {
+    if (text->len > NGX_ETCD_URL_MAX) {
         return "it is too long";
     }
 
-    if (rest->len >= 8
-        && ngx_strncasecmp(rest->data, (u_char *) "https://", 8) == 0)
+    (void) ngx_etcd_uri_parse(&uri, text);
+
+    if (uri.scheme.len == 5
+        && ngx_strncasecmp(uri.scheme.data, (u_char *) "https", 5) == 0)
     {
         endpoint->secure = 1;
-        rest->data += 8;
-        rest->len -= 8;
 
-    } else if (rest->len >= 7
-               && ngx_strncasecmp(rest->data, (u_char *) "http://", 7) == 0)
+    } else if (uri.scheme.len != 0
+               && (uri.scheme.len != 4
+                   || ngx_strncasecmp(uri.scheme.data, (u_char *) "http", 4)
+                      != 0))
     {
-        rest->data += 7;
-        rest->len -= 7;
+        return NGX_ETCD_URL_SHAPE;
     }
 
-    if (rest->len != 0 && rest->data[rest->len - 1] == '/') {
-        rest->len--;
+    *authority = uri.authority;
+
+    last = text->data + text->len;
+    end = authority->data + authority->len;
+
+    if (uri.user.len != 0
+        || last - end > 1
+        || (end < last && *end != '/'))
+    {
+        return NGX_ETCD_URL_SHAPE;
     }
 
-    if (rest->len == 0) {
-        return "no host";
-    }
-
-    for (p = rest->data; p < rest->data + rest->len; p++) {
-        if (*p == '/' || *p == '@' || *p == '?' || *p == '#'
-            || *p <= ' ' || *p >= 0x7f)
-        {
+    for (p = authority->data; p < end; p++) {
+        if (*p <= ' ' || *p >= 0x7f) {
             return NGX_ETCD_URL_SHAPE;
         }
     }
 
-    return NULL;
+    return authority->len ? NULL : "no host";
 }
 
 

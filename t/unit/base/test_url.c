@@ -97,7 +97,8 @@ test_url_invalid(ngx_pool_t *pool)
 
     static char *cases[] = {
         "", "http://", "https:///", "/", "http:///path", "http://host/path",
-        "http://user@host", "host?x", "host#x", "ho st", "host\r\nx: y",
+        "http://user@host", "http://@host", "host?x", "host?", "host#x", "//",
+        "://host", "ho st", "host\r\nx: y",
         "ho\xc3\xa4st", "host:0", "host:65536", "host:-1", "host:x", "host:",
         "ftp://host", "unix:/run/etcd.sock", "http://unix:/run/etcd.sock",
         "http://http://host", "[::1", "[::1]x", "[]", "host:1:2", "ho*st",

@@ -26,7 +26,6 @@ extern ngx_etcd_tap_test_t  test_json_pointer[];
 extern ngx_etcd_tap_test_t  test_member_pack[];
 extern ngx_etcd_tap_test_t  test_parameter[];
 extern ngx_etcd_tap_test_t  test_pattern[];
-extern ngx_etcd_tap_test_t  test_uri[];
 extern ngx_etcd_tap_test_t  test_utf8[];
 
 
@@ -42,7 +41,6 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_member_pack,
     test_parameter,
     test_pattern,
-    test_uri,
     test_utf8,
     NULL
 };

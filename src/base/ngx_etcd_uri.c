@@ -39,27 +39,27 @@ ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text)
     p = text->data;
     last = p + text->len;
 
+    url->scheme.data = p;
+    url->scheme.len = 0;
+
     end = ngx_strlchr(p, last, ':');
 
-    if (end == NULL || end == p || last - end < 3
-        || end[1] != '/' || end[2] != '/')
+    if (end != NULL && end != p && last - end >= 3
+        && end[1] == '/' && end[2] == '/')
     {
-        return "is not a URL";
+        url->scheme.len = end - p;
+        p = end + 3;
     }
 
-    url->scheme.data = p;
-    url->scheme.len = end - p;
-
-    p = end + 3;
     end = ngx_etcd_uri_part(p, last, '/', '?', '#');
+
+    url->user.data = p;
 
     while ((at = ngx_strlchr(p, end, '@')) != NULL) {
         p = at + 1;
     }
 
-    if (p == end) {
-        return "has no host";
-    }
+    url->user.len = p - url->user.data;
 
     url->authority.data = p;
     url->authority.len = end - p;
@@ -73,7 +73,11 @@ ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text)
     url->query.data = p;
     url->query.len = ngx_etcd_uri_part(p, last, '#', '#', '#') - p;
 
-    return NULL;
+    if (url->scheme.len == 0) {
+        return "is not a URL";
+    }
+
+    return url->authority.len ? NULL : "has no host";
 }
 
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * URLs and query arguments as registries write them.
+ * URLs (RFC 3986) and query arguments: their parts.
  */
 
 
@@ -14,17 +14,21 @@
 #include <ngx_core.h>
 
 
-/* parts of the text */
+/* parts of the text; where one is missing, its length is 0 */
 
 typedef struct {
     ngx_str_t                       scheme;
+    ngx_str_t                       user;          /* with the "@" */
     ngx_str_t                       authority;     /* host and port, without
                                                       user */
     ngx_str_t                       query;         /* without the "?" */
 } ngx_etcd_uri_t;
 
 
-/* Returns NULL, or what is wrong with the URL. */
+/*
+ * Returns NULL, or what is wrong with the URL: the scheme or the host is
+ * missing.  The parts are set anyway.
+ */
 char *ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text);
 
 /* Returns the default port of a scheme; 0: none. */

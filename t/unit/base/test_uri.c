@@ -22,6 +22,7 @@ test_uri_parse(ngx_pool_t *pool)
         { "x://me:it@you@a?c?d", "x", "a", "c?d" },
         { "x://a#b?c", "x", "a", "" },
         { "x://[::1]:80", "x", "[::1]:80", "" },
+        { "x:a://b", NULL, "is not a URL", NULL },
         { "://a", NULL, "is not a URL", NULL },
         { "x:/a", NULL, "is not a URL", NULL },
         { "a", NULL, "is not a URL", NULL },
