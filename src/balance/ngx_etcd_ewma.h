@@ -8,12 +8,18 @@
  *
  * The cost of a peer is its latency, as measured by this worker, times one
  * plus the number of its connections per weight.  Latency is the time from
- * the choice of the peer to the end of the response or, in stream over TCP,
- * to the established connection.  A latency above the average replaces the
- * average at once ("peak").  A lower latency is averaged with the known one,
- * whose weight halves every NGX_ETCD_EWMA_HALF ms.  The average also decays
- * without samples, so that a slow peer is tried again.  A peer without
- * samples gets the average of all peers.
+ * the choice of the peer
+ *
+ *     in http, to the header of the response, if nginx tells of the header
+ *         (since nginx 1.29.6), otherwise to its end;
+ *     in stream over TCP, to the established connection;
+ *     in stream over UDP, to the end of the session.
+ *
+ * A latency above the average replaces the average at once ("peak").  A lower
+ * latency is averaged with the known one, whose weight halves every
+ * NGX_ETCD_EWMA_HALF ms.  The average also decays without samples, so that a
+ * slow peer is tried again.  A peer without samples gets the average of all
+ * peers.
  *
  * Latencies vary randomly: the second peer is chosen only if its cost is a
  * quarter lower, and NGX_ETCD_EWMA_MIN is added to all latencies so that
