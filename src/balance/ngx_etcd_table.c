@@ -40,7 +40,7 @@ static ngx_int_t ngx_etcd_table_reorder(ngx_etcd_table_t *table,
 static ngx_uint_t ngx_etcd_table_lowest(ngx_etcd_table_t *table);
 static ngx_int_t ngx_etcd_table_move(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
-static ngx_etcd_peer_group_t *ngx_etcd_table_tier(ngx_etcd_table_t *table,
+static ngx_etcd_peer_group_t *ngx_etcd_table_peer_group(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
 
 
@@ -576,7 +576,7 @@ ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
         table->unranked = table->nslots;
     }
 
-    return ngx_etcd_table_tier(table, peer);
+    return ngx_etcd_table_peer_group(table, peer);
 }
 
 
@@ -665,7 +665,7 @@ ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
     ngx_etcd_peer_group_t  *group;
 
-    group = ngx_etcd_table_tier(table, peer);
+    group = ngx_etcd_table_peer_group(table, peer);
 
     if (group == peer->group) {
         return NGX_OK;
@@ -685,7 +685,7 @@ ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 
 
 static ngx_etcd_peer_group_t *
-ngx_etcd_table_tier(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+ngx_etcd_table_peer_group(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
     return ngx_etcd_table_backup(table, &peer->attr) ? &table->backup
                                                      : &table->primary;

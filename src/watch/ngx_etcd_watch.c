@@ -36,7 +36,7 @@ static void ngx_etcd_watch_refused(ngx_etcd_watch_t *watch,
 static void ngx_etcd_watch_rest(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_detach(ngx_etcd_watch_t *watch);
 
-static void ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch,
+static void ngx_etcd_watch_continue(ngx_etcd_watch_t *watch,
     Etcd__ResponseHeader *header);
 static void ngx_etcd_watch_replay(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response,
@@ -271,7 +271,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
     }
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
-        ngx_etcd_watch_catch_up(watch, response->header);
+        ngx_etcd_watch_continue(watch, response->header);
     }
 }
 
@@ -279,7 +279,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 /* Brings the watch from its revision, or from none, to that of the header. */
 
 static void
-ngx_etcd_watch_catch_up(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
+ngx_etcd_watch_continue(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
 {
     if (watch->from_now) {
 
