@@ -3,7 +3,7 @@
  * Copyright (C) nginx-etcd contributors
  *
  * The "election" and "register" directives, and the state of an election for
- * gates and variables.
+ * etcd_require_leader and variables.
  */
 
 

@@ -50,8 +50,8 @@ void ngx_etcd_campaigner_tick(ngx_etcd_campaigner_t *campaigner);
 void ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner);
 
 /*
- * Resigns for good.  When this function returns, gates are closed.  done() is
- * called when etcd has answered, possibly before the return.
+ * Resigns for good.  When this function returns, etcd_require_leader refuses.
+ * done() is called when etcd has answered, possibly before the return.
  */
 void ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
     void (*done)(void *data), void *data);

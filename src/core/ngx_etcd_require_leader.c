@@ -10,29 +10,29 @@
 
 
 static char *ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
-    ngx_etcd_require_leader_t *gate, ngx_str_t *value);
+    ngx_etcd_require_leader_t *require, ngx_str_t *value);
 
 
 void
-ngx_etcd_require_leader_init(ngx_etcd_require_leader_t *gate)
+ngx_etcd_require_leader_init(ngx_etcd_require_leader_t *require)
 {
-    gate->campaign = NGX_CONF_UNSET_PTR;
-    gate->status = NGX_ETCD_REQUIRE_LEADER_STATUS;
+    require->campaign = NGX_CONF_UNSET_PTR;
+    require->status = NGX_ETCD_REQUIRE_LEADER_STATUS;
 }
 
 
 void
-ngx_etcd_require_leader_merge(ngx_etcd_require_leader_t *gate,
+ngx_etcd_require_leader_merge(ngx_etcd_require_leader_t *require,
     ngx_etcd_require_leader_t *prev)
 {
-    if (gate->campaign != NGX_CONF_UNSET_PTR) {
+    if (require->campaign != NGX_CONF_UNSET_PTR) {
         return;
     }
 
-    *gate = *prev;
+    *require = *prev;
 
-    if (gate->campaign == NGX_CONF_UNSET_PTR) {
-        gate->campaign = NULL;
+    if (require->campaign == NGX_CONF_UNSET_PTR) {
+        require->campaign = NULL;
     }
 }
 
@@ -43,35 +43,35 @@ ngx_etcd_require_leader_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     char  *p = conf;
 
     ngx_str_t                  *value;
-    ngx_etcd_require_leader_t  *gate;
+    ngx_etcd_require_leader_t  *require;
 
-    gate = (ngx_etcd_require_leader_t *) (p + cmd->offset);
+    require = (ngx_etcd_require_leader_t *) (p + cmd->offset);
 
-    if (gate->campaign != NGX_CONF_UNSET_PTR) {
+    if (require->campaign != NGX_CONF_UNSET_PTR) {
         return "is duplicate";
     }
 
     value = cf->args->elts;
 
     if (ngx_strcmp(value[1].data, "off") == 0 && cf->args->nelts == 2) {
-        gate->campaign = NULL;
+        require->campaign = NULL;
         return NGX_CONF_OK;
     }
 
-    gate->campaign = ngx_etcd_campaign_get(cf, &value[1]);
-    if (gate->campaign == NULL) {
+    require->campaign = ngx_etcd_campaign_get(cf, &value[1]);
+    if (require->campaign == NULL) {
         return NGX_CONF_ERROR;
     }
 
     return (cf->args->nelts == 3)
-           ? ngx_etcd_require_leader_set_status(cf, gate, &value[2])
+           ? ngx_etcd_require_leader_set_status(cf, require, &value[2])
            : NGX_CONF_OK;
 }
 
 
 static char *
 ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
-    ngx_etcd_require_leader_t *gate, ngx_str_t *value)
+    ngx_etcd_require_leader_t *require, ngx_str_t *value)
 {
     ngx_int_t  status;
 
@@ -89,14 +89,14 @@ ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
         return NGX_CONF_ERROR;
     }
 
-    gate->status = status;
+    require->status = status;
 
     return NGX_CONF_OK;
 }
 
 
 ngx_int_t
-ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *gate,
+ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
     ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,
     ngx_log_t *log)
 {
@@ -107,15 +107,16 @@ ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *gate,
                                                         : NGX_DECLINED;
     }
 
-    term = ngx_etcd_campaign_term(gate->campaign);
+    term = ngx_etcd_campaign_term(require->campaign);
 
     if (term == 0) {
         ngx_log_error(NGX_LOG_INFO, log, 0,
                       "etcd cluster \"%V\": %V: this nginx does not lead",
-                      &gate->campaign->cluster->name, &gate->campaign->label);
+                      &require->campaign->cluster->name,
+                      &require->campaign->label);
         return NGX_DECLINED;
     }
 
-    return ngx_etcd_admission_create(pool, owner, gate->campaign, term)
+    return ngx_etcd_admission_create(pool, owner, require->campaign, term)
            ? NGX_OK : NGX_ERROR;
 }

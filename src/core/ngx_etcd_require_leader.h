@@ -24,8 +24,8 @@ typedef struct {
 } ngx_etcd_require_leader_t;
 
 
-void ngx_etcd_require_leader_init(ngx_etcd_require_leader_t *gate);
-void ngx_etcd_require_leader_merge(ngx_etcd_require_leader_t *gate,
+void ngx_etcd_require_leader_init(ngx_etcd_require_leader_t *require);
+void ngx_etcd_require_leader_merge(ngx_etcd_require_leader_t *require,
     ngx_etcd_require_leader_t *prev);
 
 /*
@@ -39,7 +39,7 @@ char *ngx_etcd_require_leader_require(ngx_conf_t *cf, ngx_command_t *cmd,
  * NGX_ERROR.  If the owner already has an admission, only its term is
  * checked: NGX_DECLINED if the term has ended.
  */
-ngx_int_t ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *gate,
+ngx_int_t ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
     ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,
     ngx_log_t *log);
 

@@ -40,9 +40,9 @@ typedef struct {
     unsigned                   checks:1;   /* a location has a directive that
                                               is checked in a phase */
     unsigned                   locks:1;    /* a location has etcd_lock */
-    unsigned                   gates:1;    /* a location has
-                                              etcd_require_leader */
-    ngx_array_t                wrapped;    /* see ngx_http_etcd_gate.c */
+    unsigned                   require_leader:1;  /* a location has
+                                                     etcd_require_leader */
+    ngx_array_t                wrapped;    /* see _require_leader.c */
 } ngx_http_etcd_main_conf_t;
 
 
@@ -50,7 +50,7 @@ typedef struct {
     ngx_etcd_upstream_t        upstream;
     ngx_http_complex_value_t  *key;        /* NULL: the method has no key */
     ngx_http_upstream_init_peer_pt  init_peer;  /* the balancer's, saved by
-                                                   _gate.c */
+                                                   _require_leader.c */
     ngx_http_upstream_rr_peer_t  *none;    /* of zeroes */
 } ngx_http_etcd_srv_conf_t;
 
@@ -65,7 +65,7 @@ typedef struct {
 typedef struct {
     ngx_etcd_wait_t              *wait;    /* NULL: off */
     ngx_uint_t                    unknown_status;
-    ngx_etcd_require_leader_t     gate;
+    ngx_etcd_require_leader_t     require_leader;
     ngx_http_etcd_status_conf_t   status;
     ngx_array_t                  *locks;   /* ngx_etcd_lock_conf_t; NULL:
                                               none */

@@ -9,7 +9,7 @@
 #include <ngx_http.h>
 #include <ngx_etcd_version.h>
 #include <ngx_http_etcd.h>
-#include <ngx_http_etcd_gate.h>
+#include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_output.h>
@@ -104,7 +104,7 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
                         |NGX_CONF_TAKE12,
       ngx_etcd_require_leader_require,
       NGX_HTTP_LOC_CONF_OFFSET,
-      offsetof(ngx_http_etcd_loc_conf_t, gate),
+      offsetof(ngx_http_etcd_loc_conf_t, require_leader),
       NULL },
 
     { ngx_string("etcd_set"),
@@ -241,7 +241,7 @@ ngx_http_etcd_create_loc_conf(ngx_conf_t *cf)
     elcf->lock_hold = NGX_CONF_UNSET_UINT;
     elcf->lock_max_hold = NGX_CONF_UNSET_MSEC;
     elcf->status.members = NGX_CONF_UNSET_UINT;
-    ngx_etcd_require_leader_init(&elcf->gate);
+    ngx_etcd_require_leader_init(&elcf->require_leader);
 
     return elcf;
 }
@@ -266,7 +266,7 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_ETCD_LOCK_HOLD_UPSTREAM);
     ngx_conf_merge_msec_value(conf->lock_max_hold, prev->lock_max_hold,
                               NGX_CONF_UNSET_MSEC);
-    ngx_etcd_require_leader_merge(&conf->gate, &prev->gate);
+    ngx_etcd_require_leader_merge(&conf->require_leader, &prev->require_leader);
     ngx_http_etcd_status_merge(&conf->status, &prev->status);
     ngx_http_etcd_note(cf, conf);
 
@@ -288,12 +288,12 @@ ngx_http_etcd_note(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *conf)
         emcf->locks = 1;
     }
 
-    if (conf->gate.campaign != NULL) {
-        emcf->gates = 1;
+    if (conf->require_leader.campaign != NULL) {
+        emcf->require_leader = 1;
     }
 
     if (conf->locks != NULL || conf->wait != NULL
-        || conf->gate.campaign != NULL)
+        || conf->require_leader.campaign != NULL)
     {
         emcf->checks = 1;
     }
@@ -315,7 +315,9 @@ ngx_http_etcd_init(ngx_conf_t *cf)
         ngx_http_etcd_lock_add_filters();
     }
 
-    if (emcf->gates && ngx_http_etcd_gate_init(cf) != NGX_OK) {
+    if (emcf->require_leader
+        && ngx_http_etcd_require_leader_init(cf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -362,7 +364,7 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
 
     /* check again after each wait */
 
-    rc = ngx_http_etcd_gate_handler(r);
+    rc = ngx_http_etcd_require_leader_handler(r);
 
     if (rc != NGX_DECLINED) {
         return rc;

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_gate.h>
+#include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_pin.h>
 #include <ngx_http_etcd_upstream.h>
@@ -138,7 +138,7 @@ ngx_http_etcd_election_variable(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    admission = ngx_http_etcd_gate_admission(r, campaign);
+    admission = ngx_http_etcd_require_leader_admission(r, campaign);
 
     return ngx_etcd_variable_election(name, campaign, admission, v, r->pool);
 }

@@ -9,7 +9,7 @@
 #include <ngx_http.h>
 #include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_client.h>
-#include <ngx_http_etcd_gate.h>
+#include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_pause.h>
 #include <ngx_http_etcd_wait.h>
@@ -286,7 +286,7 @@ ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
 }
 
 
-/* Calls the balancer again; the gate may have been closed meanwhile. */
+/* Calls the balancer again; this nginx may not lead any more. */
 
 static void
 ngx_http_etcd_wait_connect(ngx_http_request_t *r)
@@ -301,7 +301,7 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
     r->read_event_handler = ngx_http_block_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
 
-    rc = ngx_http_etcd_gate_handler(r);
+    rc = ngx_http_etcd_require_leader_handler(r);
 
     if (rc == NGX_DECLINED) {
         ngx_http_upstream_init(r);

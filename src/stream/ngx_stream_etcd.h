@@ -24,9 +24,9 @@
 
 typedef struct {
     ngx_uint_t                   locks;    /* 1: a server has etcd_lock */
-    ngx_uint_t                   gates;    /* 1: a server has
-                                              etcd_require_leader */
-    ngx_array_t                  wrapped;  /* see ngx_stream_etcd_gate.c */
+    ngx_uint_t                   require_leader;  /* 1: a server has
+                                                     etcd_require_leader */
+    ngx_array_t                  wrapped;  /* see _require_leader.c */
 } ngx_stream_etcd_main_conf_t;
 
 
@@ -34,12 +34,12 @@ typedef struct {
     ngx_etcd_upstream_t          upstream;
     ngx_stream_complex_value_t  *key;      /* NULL: the method has no key */
     ngx_etcd_wait_t             *wait;     /* NULL: off */
-    ngx_etcd_require_leader_t    gate;
+    ngx_etcd_require_leader_t    require_leader;
     ngx_array_t                 *locks;    /* ngx_etcd_lock_conf_t; NULL:
                                               none */
     ngx_uint_t                   lock_lost;  /* ngx_etcd_lock_lost_e */
     ngx_stream_upstream_init_peer_pt  init_peer;  /* the balancer's, saved by
-                                                     ngx_stream_etcd_gate.c */
+                                                     _require_leader.c */
     ngx_stream_content_handler_pt  content;  /* of the server, called when the
                                                 session is admitted */
     ngx_stream_upstream_rr_peer_t  *none;  /* of zeroes */

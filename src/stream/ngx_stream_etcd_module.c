@@ -9,7 +9,7 @@
 #include <ngx_stream.h>
 #include <ngx_etcd_version.h>
 #include <ngx_stream_etcd.h>
-#include <ngx_stream_etcd_gate.h>
+#include <ngx_stream_etcd_require_leader.h>
 #include <ngx_stream_etcd_lock.h>
 #include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_variable.h>
@@ -80,7 +80,7 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
       NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1,
       ngx_etcd_require_leader_require,
       NGX_STREAM_SRV_CONF_OFFSET,
-      offsetof(ngx_stream_etcd_srv_conf_t, gate),
+      offsetof(ngx_stream_etcd_srv_conf_t, require_leader),
       NULL },
 
     { ngx_string("etcd_lock"),
@@ -149,7 +149,7 @@ ngx_stream_etcd_create_srv_conf(ngx_conf_t *cf)
     escf->wait = NGX_CONF_UNSET_PTR;
     escf->locks = NGX_CONF_UNSET_PTR;
     escf->lock_lost = NGX_CONF_UNSET_UINT;
-    ngx_etcd_require_leader_init(&escf->gate);
+    ngx_etcd_require_leader_init(&escf->require_leader);
 
     return escf;
 }
@@ -167,7 +167,7 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_ptr_value(conf->locks, prev->locks, NULL);
     ngx_conf_merge_uint_value(conf->lock_lost, prev->lock_lost,
                               NGX_ETCD_LOCK_CLOSE);
-    ngx_etcd_require_leader_merge(&conf->gate, &prev->gate);
+    ngx_etcd_require_leader_merge(&conf->require_leader, &prev->require_leader);
 
     emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
 
@@ -175,8 +175,8 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
         emcf->locks = 1;
     }
 
-    if (conf->gate.campaign != NULL) {
-        emcf->gates = 1;
+    if (conf->require_leader.campaign != NULL) {
+        emcf->require_leader = 1;
     }
 
     return NGX_CONF_OK;
@@ -194,7 +194,9 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    if (emcf->gates && ngx_stream_etcd_gate_init(cf) != NGX_OK) {
+    if (emcf->require_leader
+        && ngx_stream_etcd_require_leader_init(cf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -252,7 +254,7 @@ ngx_stream_etcd_wrap_servers(ngx_conf_t *cf)
     for (i = 0; i < cmcf->servers.nelts; i++) {
         escf = cscf[i]->ctx->srv_conf[ngx_stream_etcd_module.ctx_index];
 
-        if (escf->gate.campaign == NULL
+        if (escf->require_leader.campaign == NULL
             && escf->wait == NULL
             && escf->locks == NULL)
         {
@@ -307,7 +309,7 @@ ngx_stream_etcd_admit(ngx_stream_session_t *s,
 
     /* check again after each wait */
 
-    rc = ngx_stream_etcd_gate_handler(s);
+    rc = ngx_stream_etcd_require_leader_handler(s);
 
     if (rc != NGX_DECLINED) {
         return rc;

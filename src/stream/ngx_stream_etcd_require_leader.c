@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_gate.h>
+#include <ngx_stream_etcd_require_leader.h>
 
 
 /* an upstream without a srv_conf: "proxy_pass" to an address */
@@ -19,7 +19,7 @@
 typedef struct {
     ngx_stream_upstream_srv_conf_t    *upstream;
     ngx_stream_upstream_init_peer_pt   init_peer;
-} ngx_stream_etcd_gate_upstream_t;
+} ngx_stream_etcd_require_leader_upstream_t;
 
 
 /* the wrapped functions and data of the balancer */
@@ -35,51 +35,53 @@ typedef struct {
     ngx_event_set_peer_session_pt      set_session;
     ngx_event_save_peer_session_pt     save_session;
 #endif
-} ngx_stream_etcd_gate_peer_t;
+} ngx_stream_etcd_require_leader_peer_t;
 
 
-static ngx_int_t ngx_stream_etcd_gate_wrap(ngx_stream_etcd_main_conf_t *emcf,
-    ngx_stream_upstream_srv_conf_t *us);
-static ngx_int_t ngx_stream_etcd_gate_init_peer(ngx_stream_session_t *s,
-    ngx_stream_upstream_srv_conf_t *us);
-static ngx_stream_upstream_init_peer_pt ngx_stream_etcd_gate_original(
+static ngx_int_t ngx_stream_etcd_require_leader_wrap(
+    ngx_stream_etcd_main_conf_t *emcf, ngx_stream_upstream_srv_conf_t *us);
+static ngx_int_t ngx_stream_etcd_require_leader_init_peer(
     ngx_stream_session_t *s, ngx_stream_upstream_srv_conf_t *us);
-static ngx_int_t ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
-    ngx_etcd_admission_t *admission);
-static ngx_int_t ngx_stream_etcd_gate_get(ngx_peer_connection_t *pc,
+static ngx_stream_upstream_init_peer_pt ngx_stream_etcd_require_leader_original(
+    ngx_stream_session_t *s, ngx_stream_upstream_srv_conf_t *us);
+static ngx_int_t ngx_stream_etcd_require_leader_wrap_peer(
+    ngx_stream_session_t *s, ngx_etcd_admission_t *admission);
+static ngx_int_t ngx_stream_etcd_require_leader_get(ngx_peer_connection_t *pc,
     void *data);
-static void ngx_stream_etcd_gate_free(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state);
-static void ngx_stream_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t type);
+static void ngx_stream_etcd_require_leader_free(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t state);
+static void ngx_stream_etcd_require_leader_notify(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t type);
 #if (NGX_SSL)
-static ngx_int_t ngx_stream_etcd_gate_set_session(ngx_peer_connection_t *pc,
-    void *data);
-static void ngx_stream_etcd_gate_save_session(ngx_peer_connection_t *pc,
-    void *data);
+static ngx_int_t ngx_stream_etcd_require_leader_set_session(
+    ngx_peer_connection_t *pc, void *data);
+static void ngx_stream_etcd_require_leader_save_session(
+    ngx_peer_connection_t *pc, void *data);
 #endif
 
 
 ngx_int_t
-ngx_stream_etcd_gate_handler(ngx_stream_session_t *s)
+ngx_stream_etcd_require_leader_handler(ngx_stream_session_t *s)
 {
     ngx_int_t                    rc;
     ngx_pool_t                  *pool;
-    ngx_etcd_require_leader_t   *gate;
+    ngx_etcd_admission_t        *admission;
+    ngx_etcd_require_leader_t   *require;
     ngx_stream_etcd_srv_conf_t  *escf;
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
-    gate = &escf->gate;
+    require = &escf->require_leader;
 
-    if (gate->campaign == NULL) {
+    if (require->campaign == NULL) {
         return NGX_DECLINED;
     }
 
     pool = s->connection->pool;
 
-    rc = ngx_etcd_require_leader_enter(gate,
-                             ngx_etcd_admission_find(pool, s, gate->campaign),
-                             pool, s, s->connection->log);
+    admission = ngx_etcd_admission_find(pool, s, require->campaign);
+
+    rc = ngx_etcd_require_leader_enter(require, admission, pool, s,
+                                       s->connection->log);
 
     switch (rc) {
 
@@ -96,7 +98,7 @@ ngx_stream_etcd_gate_handler(ngx_stream_session_t *s)
 
 
 ngx_int_t
-ngx_stream_etcd_gate_init(ngx_conf_t *cf)
+ngx_stream_etcd_require_leader_init(ngx_conf_t *cf)
 {
     ngx_uint_t                         i;
     ngx_stream_etcd_main_conf_t       *emcf;
@@ -108,7 +110,7 @@ ngx_stream_etcd_gate_init(ngx_conf_t *cf)
                                                 ngx_stream_upstream_module);
 
     if (ngx_array_init(&emcf->wrapped, cf->pool, 4,
-                       sizeof(ngx_stream_etcd_gate_upstream_t))
+                       sizeof(ngx_stream_etcd_require_leader_upstream_t))
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -117,7 +119,7 @@ ngx_stream_etcd_gate_init(ngx_conf_t *cf)
     uscf = umcf->upstreams.elts;
 
     for (i = 0; i < umcf->upstreams.nelts; i++) {
-        if (ngx_stream_etcd_gate_wrap(emcf, uscf[i]) != NGX_OK) {
+        if (ngx_stream_etcd_require_leader_wrap(emcf, uscf[i]) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -127,11 +129,11 @@ ngx_stream_etcd_gate_init(ngx_conf_t *cf)
 
 
 static ngx_int_t
-ngx_stream_etcd_gate_wrap(ngx_stream_etcd_main_conf_t *emcf,
+ngx_stream_etcd_require_leader_wrap(ngx_stream_etcd_main_conf_t *emcf,
     ngx_stream_upstream_srv_conf_t *us)
 {
-    ngx_stream_etcd_srv_conf_t       *escf;
-    ngx_stream_etcd_gate_upstream_t  *wrapped;
+    ngx_stream_etcd_srv_conf_t                 *escf;
+    ngx_stream_etcd_require_leader_upstream_t  *wrapped;
 
     if (us->srv_conf != NULL) {
         escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
@@ -147,44 +149,44 @@ ngx_stream_etcd_gate_wrap(ngx_stream_etcd_main_conf_t *emcf,
         wrapped->init_peer = us->peer.init;
     }
 
-    us->peer.init = ngx_stream_etcd_gate_init_peer;
+    us->peer.init = ngx_stream_etcd_require_leader_init_peer;
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_stream_etcd_gate_init_peer(ngx_stream_session_t *s,
+ngx_stream_etcd_require_leader_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
     ngx_int_t                    rc;
     ngx_etcd_admission_t        *admission;
     ngx_stream_etcd_srv_conf_t  *escf;
 
-    rc = ngx_stream_etcd_gate_original(s, us)(s, us);
+    rc = ngx_stream_etcd_require_leader_original(s, us)(s, us);
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
-    if (rc != NGX_OK || escf->gate.campaign == NULL) {
+    if (rc != NGX_OK || escf->require_leader.campaign == NULL) {
         return rc;
     }
 
     admission = ngx_etcd_admission_find(s->connection->pool, s,
-                                        escf->gate.campaign);
+                                        escf->require_leader.campaign);
 
-    return (admission != NULL) ? ngx_stream_etcd_gate_wrap_peer(s, admission)
-                               : NGX_OK;
+    return (admission != NULL)
+           ? ngx_stream_etcd_require_leader_wrap_peer(s, admission) : NGX_OK;
 }
 
 
 static ngx_stream_upstream_init_peer_pt
-ngx_stream_etcd_gate_original(ngx_stream_session_t *s,
+ngx_stream_etcd_require_leader_original(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
-    ngx_uint_t                        i;
-    ngx_stream_etcd_srv_conf_t       *escf;
-    ngx_stream_etcd_main_conf_t      *emcf;
-    ngx_stream_etcd_gate_upstream_t  *wrapped;
+    ngx_uint_t                                  i;
+    ngx_stream_etcd_srv_conf_t                 *escf;
+    ngx_stream_etcd_main_conf_t                *emcf;
+    ngx_stream_etcd_require_leader_upstream_t  *wrapped;
 
     if (us->srv_conf != NULL) {
         escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
@@ -202,13 +204,14 @@ ngx_stream_etcd_gate_original(ngx_stream_session_t *s,
 
 
 static ngx_int_t
-ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
+ngx_stream_etcd_require_leader_wrap_peer(ngx_stream_session_t *s,
     ngx_etcd_admission_t *admission)
 {
-    ngx_peer_connection_t        *pc;
-    ngx_stream_etcd_gate_peer_t  *peer;
+    ngx_peer_connection_t                  *pc;
+    ngx_stream_etcd_require_leader_peer_t  *peer;
 
-    peer = ngx_palloc(s->connection->pool, sizeof(ngx_stream_etcd_gate_peer_t));
+    peer = ngx_palloc(s->connection->pool,
+                      sizeof(ngx_stream_etcd_require_leader_peer_t));
     if (peer == NULL) {
         return NGX_ERROR;
     }
@@ -224,20 +227,20 @@ ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
     peer->free = pc->free;
 
     pc->data = peer;
-    pc->get = ngx_stream_etcd_gate_get;
-    pc->free = ngx_stream_etcd_gate_free;
+    pc->get = ngx_stream_etcd_require_leader_get;
+    pc->free = ngx_stream_etcd_require_leader_free;
 
     if (pc->notify != NULL) {
         peer->notify = pc->notify;
-        pc->notify = ngx_stream_etcd_gate_notify;
+        pc->notify = ngx_stream_etcd_require_leader_notify;
     }
 
 #if (NGX_SSL)
     peer->set_session = pc->set_session;
     peer->save_session = pc->save_session;
 
-    pc->set_session = ngx_stream_etcd_gate_set_session;
-    pc->save_session = ngx_stream_etcd_gate_save_session;
+    pc->set_session = ngx_stream_etcd_require_leader_set_session;
+    pc->save_session = ngx_stream_etcd_require_leader_save_session;
 #endif
 
     return NGX_OK;
@@ -247,9 +250,9 @@ ngx_stream_etcd_gate_wrap_peer(ngx_stream_session_t *s,
 /* Called before each try. */
 
 static ngx_int_t
-ngx_stream_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
+ngx_stream_etcd_require_leader_get(ngx_peer_connection_t *pc, void *data)
 {
-    ngx_stream_etcd_gate_peer_t *peer = data;
+    ngx_stream_etcd_require_leader_peer_t *peer = data;
 
     ngx_int_t  rc;
 
@@ -266,20 +269,20 @@ ngx_stream_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
 
 
 static void
-ngx_stream_etcd_gate_free(ngx_peer_connection_t *pc, void *data,
+ngx_stream_etcd_require_leader_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state)
 {
-    ngx_stream_etcd_gate_peer_t *peer = data;
+    ngx_stream_etcd_require_leader_peer_t *peer = data;
 
     peer->free(pc, peer->data, state);
 }
 
 
 static void
-ngx_stream_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
+ngx_stream_etcd_require_leader_notify(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t type)
 {
-    ngx_stream_etcd_gate_peer_t *peer = data;
+    ngx_stream_etcd_require_leader_peer_t *peer = data;
 
     peer->notify(pc, peer->data, type);
 }
@@ -288,18 +291,20 @@ ngx_stream_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
 #if (NGX_SSL)
 
 static ngx_int_t
-ngx_stream_etcd_gate_set_session(ngx_peer_connection_t *pc, void *data)
+ngx_stream_etcd_require_leader_set_session(ngx_peer_connection_t *pc,
+    void *data)
 {
-    ngx_stream_etcd_gate_peer_t *peer = data;
+    ngx_stream_etcd_require_leader_peer_t *peer = data;
 
     return peer->set_session(pc, peer->data);
 }
 
 
 static void
-ngx_stream_etcd_gate_save_session(ngx_peer_connection_t *pc, void *data)
+ngx_stream_etcd_require_leader_save_session(ngx_peer_connection_t *pc,
+    void *data)
 {
-    ngx_stream_etcd_gate_peer_t *peer = data;
+    ngx_stream_etcd_require_leader_peer_t *peer = data;
 
     peer->save_session(pc, peer->data);
 }

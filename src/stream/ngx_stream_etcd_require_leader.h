@@ -6,8 +6,8 @@
  */
 
 
-#ifndef _NGX_STREAM_ETCD_GATE_H_INCLUDED_
-#define _NGX_STREAM_ETCD_GATE_H_INCLUDED_
+#ifndef _NGX_STREAM_ETCD_REQUIRE_LEADER_H_INCLUDED_
+#define _NGX_STREAM_ETCD_REQUIRE_LEADER_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -17,13 +17,13 @@
 
 
 /* NGX_DECLINED: the session is admitted. */
-ngx_int_t ngx_stream_etcd_gate_handler(ngx_stream_session_t *s);
+ngx_int_t ngx_stream_etcd_require_leader_handler(ngx_stream_session_t *s);
 
 /*
  * Called after the configuration was read, if a server has
  * etcd_require_leader.
  */
-ngx_int_t ngx_stream_etcd_gate_init(ngx_conf_t *cf);
+ngx_int_t ngx_stream_etcd_require_leader_init(ngx_conf_t *cf);
 
 
-#endif /* _NGX_STREAM_ETCD_GATE_H_INCLUDED_ */
+#endif /* _NGX_STREAM_ETCD_REQUIRE_LEADER_H_INCLUDED_ */

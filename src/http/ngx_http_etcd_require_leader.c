@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_gate.h>
+#include <ngx_http_etcd_require_leader.h>
 
 
 /* an upstream without a srv_conf: "proxy_pass" to an address */
@@ -19,7 +19,7 @@
 typedef struct {
     ngx_http_upstream_srv_conf_t    *upstream;
     ngx_http_upstream_init_peer_pt   init_peer;
-} ngx_http_etcd_gate_upstream_t;
+} ngx_http_etcd_require_leader_upstream_t;
 
 
 /* the wrapped functions and data of the balancer */
@@ -36,30 +36,31 @@ typedef struct {
     ngx_event_set_peer_session_pt    set_session;
     ngx_event_save_peer_session_pt   save_session;
 #endif
-} ngx_http_etcd_gate_peer_t;
+} ngx_http_etcd_require_leader_peer_t;
 
 
-static ngx_int_t ngx_http_etcd_gate_body_filter(ngx_http_request_t *r,
+static ngx_int_t ngx_http_etcd_require_leader_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
-static ngx_int_t ngx_http_etcd_gate_wrap(ngx_http_etcd_main_conf_t *emcf,
+static ngx_int_t ngx_http_etcd_require_leader_wrap(
+    ngx_http_etcd_main_conf_t *emcf, ngx_http_upstream_srv_conf_t *us);
+static ngx_int_t ngx_http_etcd_require_leader_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_etcd_gate_init_peer(ngx_http_request_t *r,
-    ngx_http_upstream_srv_conf_t *us);
-static ngx_http_upstream_init_peer_pt ngx_http_etcd_gate_original(
+static ngx_http_upstream_init_peer_pt ngx_http_etcd_require_leader_original(
     ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_etcd_gate_wrap_peer(ngx_http_request_t *r,
+static ngx_int_t ngx_http_etcd_require_leader_wrap_peer(ngx_http_request_t *r,
     ngx_etcd_admission_t *admission);
-static ngx_int_t ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data);
-static void ngx_http_etcd_gate_refuse(ngx_http_request_t *r);
-static void ngx_http_etcd_gate_refused(ngx_http_request_t *r);
-static void ngx_http_etcd_gate_free(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state);
-static void ngx_http_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t type);
-#if (NGX_SSL)
-static ngx_int_t ngx_http_etcd_gate_set_session(ngx_peer_connection_t *pc,
+static ngx_int_t ngx_http_etcd_require_leader_get(ngx_peer_connection_t *pc,
     void *data);
-static void ngx_http_etcd_gate_save_session(ngx_peer_connection_t *pc,
+static void ngx_http_etcd_require_leader_refuse(ngx_http_request_t *r);
+static void ngx_http_etcd_require_leader_refused(ngx_http_request_t *r);
+static void ngx_http_etcd_require_leader_free(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t state);
+static void ngx_http_etcd_require_leader_notify(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t type);
+#if (NGX_SSL)
+static ngx_int_t ngx_http_etcd_require_leader_set_session(
+    ngx_peer_connection_t *pc, void *data);
+static void ngx_http_etcd_require_leader_save_session(ngx_peer_connection_t *pc,
     void *data);
 #endif
 
@@ -68,22 +69,24 @@ static ngx_http_request_body_filter_pt  ngx_http_next_request_body_filter;
 
 
 ngx_int_t
-ngx_http_etcd_gate_handler(ngx_http_request_t *r)
+ngx_http_etcd_require_leader_handler(ngx_http_request_t *r)
 {
     ngx_int_t                   rc;
-    ngx_etcd_require_leader_t  *gate;
+    ngx_etcd_admission_t       *admission;
+    ngx_etcd_require_leader_t  *require;
     ngx_http_etcd_loc_conf_t   *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
-    gate = &elcf->gate;
+    require = &elcf->require_leader;
 
-    if (gate->campaign == NULL) {
+    if (require->campaign == NULL) {
         return NGX_DECLINED;
     }
 
-    rc = ngx_etcd_require_leader_enter(gate,
-                             ngx_http_etcd_gate_admission(r, gate->campaign),
-                             r->pool, r, r->connection->log);
+    admission = ngx_http_etcd_require_leader_admission(r, require->campaign);
+
+    rc = ngx_etcd_require_leader_enter(require, admission, r->pool, r,
+                                       r->connection->log);
 
     switch (rc) {
 
@@ -91,7 +94,7 @@ ngx_http_etcd_gate_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
 
     case NGX_DECLINED:
-        return gate->status;
+        return require->status;
 
     default:
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -100,7 +103,7 @@ ngx_http_etcd_gate_handler(ngx_http_request_t *r)
 
 
 ngx_etcd_admission_t *
-ngx_http_etcd_gate_admission(ngx_http_request_t *r,
+ngx_http_etcd_require_leader_admission(ngx_http_request_t *r,
     ngx_etcd_campaign_t *campaign)
 {
     ngx_etcd_admission_t  *admission;
@@ -118,7 +121,7 @@ ngx_http_etcd_gate_admission(ngx_http_request_t *r,
 
 
 ngx_int_t
-ngx_http_etcd_gate_init(ngx_conf_t *cf)
+ngx_http_etcd_require_leader_init(ngx_conf_t *cf)
 {
     ngx_uint_t                       i;
     ngx_http_etcd_main_conf_t       *emcf;
@@ -129,7 +132,7 @@ ngx_http_etcd_gate_init(ngx_conf_t *cf)
     umcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_upstream_module);
 
     if (ngx_array_init(&emcf->wrapped, cf->pool, 4,
-                       sizeof(ngx_http_etcd_gate_upstream_t))
+                       sizeof(ngx_http_etcd_require_leader_upstream_t))
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -138,13 +141,13 @@ ngx_http_etcd_gate_init(ngx_conf_t *cf)
     uscf = umcf->upstreams.elts;
 
     for (i = 0; i < umcf->upstreams.nelts; i++) {
-        if (ngx_http_etcd_gate_wrap(emcf, uscf[i]) != NGX_OK) {
+        if (ngx_http_etcd_require_leader_wrap(emcf, uscf[i]) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
     ngx_http_next_request_body_filter = ngx_http_top_request_body_filter;
-    ngx_http_top_request_body_filter = ngx_http_etcd_gate_body_filter;
+    ngx_http_top_request_body_filter = ngx_http_etcd_require_leader_body_filter;
 
     return NGX_OK;
 }
@@ -157,21 +160,22 @@ ngx_http_etcd_gate_init(ngx_conf_t *cf)
  */
 
 static ngx_int_t
-ngx_http_etcd_gate_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+ngx_http_etcd_require_leader_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
     ngx_etcd_admission_t      *admission;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    if (elcf->gate.campaign != NULL) {
-        admission = ngx_http_etcd_gate_admission(r, elcf->gate.campaign);
+    if (elcf->require_leader.campaign != NULL) {
+        admission = ngx_http_etcd_require_leader_admission(r,
+                                           elcf->require_leader.campaign);
 
         if (admission != NULL
             && !ngx_etcd_admission_valid(admission, r->connection->log))
         {
             r->keepalive = 0;
-            return elcf->gate.status;
+            return elcf->require_leader.status;
         }
     }
 
@@ -180,11 +184,11 @@ ngx_http_etcd_gate_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 
 
 static ngx_int_t
-ngx_http_etcd_gate_wrap(ngx_http_etcd_main_conf_t *emcf,
+ngx_http_etcd_require_leader_wrap(ngx_http_etcd_main_conf_t *emcf,
     ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_http_etcd_srv_conf_t       *escf;
-    ngx_http_etcd_gate_upstream_t  *wrapped;
+    ngx_http_etcd_srv_conf_t                 *escf;
+    ngx_http_etcd_require_leader_upstream_t  *wrapped;
 
     if (us->srv_conf != NULL) {
         escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
@@ -200,43 +204,44 @@ ngx_http_etcd_gate_wrap(ngx_http_etcd_main_conf_t *emcf,
         wrapped->init_peer = us->peer.init;
     }
 
-    us->peer.init = ngx_http_etcd_gate_init_peer;
+    us->peer.init = ngx_http_etcd_require_leader_init_peer;
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_http_etcd_gate_init_peer(ngx_http_request_t *r,
+ngx_http_etcd_require_leader_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
     ngx_int_t                  rc;
     ngx_etcd_admission_t      *admission;
     ngx_http_etcd_loc_conf_t  *elcf;
 
-    rc = ngx_http_etcd_gate_original(r, us)(r, us);
+    rc = ngx_http_etcd_require_leader_original(r, us)(r, us);
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    if (rc != NGX_OK || elcf->gate.campaign == NULL) {
+    if (rc != NGX_OK || elcf->require_leader.campaign == NULL) {
         return rc;
     }
 
-    admission = ngx_http_etcd_gate_admission(r, elcf->gate.campaign);
+    admission = ngx_http_etcd_require_leader_admission(r,
+                                           elcf->require_leader.campaign);
 
-    return (admission != NULL) ? ngx_http_etcd_gate_wrap_peer(r, admission)
-                               : NGX_OK;
+    return (admission != NULL)
+           ? ngx_http_etcd_require_leader_wrap_peer(r, admission) : NGX_OK;
 }
 
 
 static ngx_http_upstream_init_peer_pt
-ngx_http_etcd_gate_original(ngx_http_request_t *r,
+ngx_http_etcd_require_leader_original(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_uint_t                      i;
-    ngx_http_etcd_srv_conf_t       *escf;
-    ngx_http_etcd_main_conf_t      *emcf;
-    ngx_http_etcd_gate_upstream_t  *wrapped;
+    ngx_uint_t                                i;
+    ngx_http_etcd_srv_conf_t                 *escf;
+    ngx_http_etcd_main_conf_t                *emcf;
+    ngx_http_etcd_require_leader_upstream_t  *wrapped;
 
     if (us->srv_conf != NULL) {
         escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
@@ -254,13 +259,13 @@ ngx_http_etcd_gate_original(ngx_http_request_t *r,
 
 
 static ngx_int_t
-ngx_http_etcd_gate_wrap_peer(ngx_http_request_t *r,
+ngx_http_etcd_require_leader_wrap_peer(ngx_http_request_t *r,
     ngx_etcd_admission_t *admission)
 {
-    ngx_peer_connection_t      *pc;
-    ngx_http_etcd_gate_peer_t  *peer;
+    ngx_peer_connection_t                *pc;
+    ngx_http_etcd_require_leader_peer_t  *peer;
 
-    peer = ngx_palloc(r->pool, sizeof(ngx_http_etcd_gate_peer_t));
+    peer = ngx_palloc(r->pool, sizeof(ngx_http_etcd_require_leader_peer_t));
     if (peer == NULL) {
         return NGX_ERROR;
     }
@@ -277,20 +282,20 @@ ngx_http_etcd_gate_wrap_peer(ngx_http_request_t *r,
     peer->free = pc->free;
 
     pc->data = peer;
-    pc->get = ngx_http_etcd_gate_get;
-    pc->free = ngx_http_etcd_gate_free;
+    pc->get = ngx_http_etcd_require_leader_get;
+    pc->free = ngx_http_etcd_require_leader_free;
 
     if (pc->notify != NULL) {
         peer->notify = pc->notify;
-        pc->notify = ngx_http_etcd_gate_notify;
+        pc->notify = ngx_http_etcd_require_leader_notify;
     }
 
 #if (NGX_SSL)
     peer->set_session = pc->set_session;
     peer->save_session = pc->save_session;
 
-    pc->set_session = ngx_http_etcd_gate_set_session;
-    pc->save_session = ngx_http_etcd_gate_save_session;
+    pc->set_session = ngx_http_etcd_require_leader_set_session;
+    pc->save_session = ngx_http_etcd_require_leader_save_session;
 #endif
 
     return NGX_OK;
@@ -300,9 +305,9 @@ ngx_http_etcd_gate_wrap_peer(ngx_http_request_t *r,
 /* Called before each try. */
 
 static ngx_int_t
-ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
+ngx_http_etcd_require_leader_get(ngx_peer_connection_t *pc, void *data)
 {
-    ngx_http_etcd_gate_peer_t *peer = data;
+    ngx_http_etcd_require_leader_peer_t *peer = data;
 
     ngx_int_t  rc;
 
@@ -314,7 +319,7 @@ ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
         return rc;
     }
 
-    ngx_http_etcd_gate_refuse(peer->request);
+    ngx_http_etcd_require_leader_refuse(peer->request);
 
     return NGX_ERROR;
 }
@@ -328,7 +333,7 @@ ngx_http_etcd_gate_get(ngx_peer_connection_t *pc, void *data)
  */
 
 static void
-ngx_http_etcd_gate_refuse(ngx_http_request_t *r)
+ngx_http_etcd_require_leader_refuse(ngx_http_request_t *r)
 {
     ngx_http_upstream_t  *u;
 
@@ -347,12 +352,12 @@ ngx_http_etcd_gate_refuse(ngx_http_request_t *r)
     r->main->count += 2;
     (*u->cleanup)(r);
 
-    r->write_event_handler = ngx_http_etcd_gate_refused;
+    r->write_event_handler = ngx_http_etcd_require_leader_refused;
 }
 
 
 static void
-ngx_http_etcd_gate_refused(ngx_http_request_t *r)
+ngx_http_etcd_require_leader_refused(ngx_http_request_t *r)
 {
     ngx_http_etcd_loc_conf_t  *elcf;
 
@@ -360,25 +365,25 @@ ngx_http_etcd_gate_refused(ngx_http_request_t *r)
 
     r->write_event_handler = ngx_http_request_empty_handler;
 
-    ngx_http_finalize_request(r, elcf->gate.status);
+    ngx_http_finalize_request(r, elcf->require_leader.status);
 }
 
 
 static void
-ngx_http_etcd_gate_free(ngx_peer_connection_t *pc, void *data,
+ngx_http_etcd_require_leader_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state)
 {
-    ngx_http_etcd_gate_peer_t *peer = data;
+    ngx_http_etcd_require_leader_peer_t *peer = data;
 
     peer->free(pc, peer->data, state);
 }
 
 
 static void
-ngx_http_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
+ngx_http_etcd_require_leader_notify(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t type)
 {
-    ngx_http_etcd_gate_peer_t *peer = data;
+    ngx_http_etcd_require_leader_peer_t *peer = data;
 
     peer->notify(pc, peer->data, type);
 }
@@ -387,18 +392,18 @@ ngx_http_etcd_gate_notify(ngx_peer_connection_t *pc, void *data,
 #if (NGX_SSL)
 
 static ngx_int_t
-ngx_http_etcd_gate_set_session(ngx_peer_connection_t *pc, void *data)
+ngx_http_etcd_require_leader_set_session(ngx_peer_connection_t *pc, void *data)
 {
-    ngx_http_etcd_gate_peer_t *peer = data;
+    ngx_http_etcd_require_leader_peer_t *peer = data;
 
     return peer->set_session(pc, peer->data);
 }
 
 
 static void
-ngx_http_etcd_gate_save_session(ngx_peer_connection_t *pc, void *data)
+ngx_http_etcd_require_leader_save_session(ngx_peer_connection_t *pc, void *data)
 {
-    ngx_http_etcd_gate_peer_t *peer = data;
+    ngx_http_etcd_require_leader_peer_t *peer = data;
 
     peer->save_session(pc, peer->data);
 }
