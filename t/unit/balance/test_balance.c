@@ -10,7 +10,13 @@
 
 
 extern ngx_etcd_tap_test_t  test_eevdf[];
+extern ngx_etcd_tap_test_t  test_ewma[];
+extern ngx_etcd_tap_test_t  test_hash[];
+extern ngx_etcd_tap_test_t  test_health[];
+extern ngx_etcd_tap_test_t  test_least_conn[];
+extern ngx_etcd_tap_test_t  test_random[];
 extern ngx_etcd_tap_test_t  test_ring[];
+extern ngx_etcd_tap_test_t  test_round_robin[];
 extern ngx_etcd_tap_test_t  test_sid[];
 extern ngx_etcd_tap_test_t  test_table[];
 extern ngx_etcd_tap_test_t  test_weighted_tree[];
@@ -18,7 +24,13 @@ extern ngx_etcd_tap_test_t  test_weighted_tree[];
 
 ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_eevdf,
+    test_ewma,
+    test_hash,
+    test_health,
+    test_least_conn,
+    test_random,
     test_ring,
+    test_round_robin,
     test_sid,
     test_table,
     test_weighted_tree,
