@@ -17,7 +17,9 @@ extern ngx_etcd_tap_test_t  test_endpoints[];
 extern ngx_etcd_tap_test_t  test_history[];
 extern ngx_etcd_tap_test_t  test_list[];
 extern ngx_etcd_tap_test_t  test_range[];
+extern ngx_etcd_tap_test_t  test_server_version[];
 extern ngx_etcd_tap_test_t  test_status[];
+extern ngx_etcd_tap_test_t  test_stream_range[];
 extern ngx_etcd_tap_test_t  test_txn[];
 extern ngx_etcd_tap_test_t  test_unary[];
 
@@ -31,7 +33,9 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_history,
     test_list,
     test_range,
+    test_server_version,
     test_status,
+    test_stream_range,
     test_txn,
     test_unary,
     NULL
