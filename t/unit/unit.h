@@ -17,8 +17,6 @@
 
 char *ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_unit_bench(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-char *ngx_etcd_unit_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
 char *ngx_etcd_unit_election_slot(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_unit_seqlock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

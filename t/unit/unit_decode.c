@@ -51,13 +51,6 @@ static ngx_command_t  ngx_etcd_unit_commands[] = {
       0,
       NULL },
 
-    { ngx_string("etcd_resolver"),
-      NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
-      ngx_etcd_unit_resolver,
-      0,
-      0,
-      NULL },
-
     { ngx_string("etcd_election_slot"),
       NGX_MAIN_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
       ngx_etcd_unit_election_slot,

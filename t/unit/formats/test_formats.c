@@ -25,6 +25,7 @@ extern ngx_etcd_tap_test_t  test_json_layout[];
 extern ngx_etcd_tap_test_t  test_json_pointer[];
 extern ngx_etcd_tap_test_t  test_member_pack[];
 extern ngx_etcd_tap_test_t  test_parameter[];
+extern ngx_etcd_tap_test_t  test_patroni_url[];
 extern ngx_etcd_tap_test_t  test_pattern[];
 extern ngx_etcd_tap_test_t  test_utf8[];
 
@@ -40,6 +41,7 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_json_pointer,
     test_member_pack,
     test_parameter,
+    test_patroni_url,
     test_pattern,
     test_utf8,
     NULL
