@@ -105,11 +105,22 @@ sim_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* the seed is to be known, whatever else is broken */
+/*
+ * The seed is to be known, whatever else is broken; and the invariant, if the
+ * worker dies when all is given back afterwards.
+ */
 
 static void
 sim_signal(int signo)
 {
+    if (sim.failed != NULL) {
+        printf("sim: seed %lu failed at step %lu: %s: %s\n",
+               (unsigned long) sim.seed, (unsigned long) sim.step, sim.failed,
+               sim.reason);
+        fflush(stdout);
+        _exit(2);
+    }
+
     printf("sim: seed %lu failed at step %lu: signal %d: %s\n",
            (unsigned long) sim.seed, (unsigned long) sim.step, signo,
            (signo == SIGALRM) ? "a handler does not return"
