@@ -20,7 +20,7 @@ use File::Basename qw(dirname);
 use Nginx;
 use Tls;
 
-my ($ca, $cert);
+my ($ca, $cert, $crl);
 my $dir = abs_path(dirname(__FILE__) . '/../../conf-examples');
 
 
@@ -64,9 +64,11 @@ sub check {
 
     $ca //= Tls->new('ca');
     $cert //= $ca->issue('client');
+    $crl //= $ca->crl;
 
-    $nginx->write_secret('etcd.password', "secret\n");
+    $nginx->write_secret($_, "secret\n") for 'etcd.password', 'client.password';
     Tls::join_files($nginx->dir . '/ca.crt', $ca->cert);
+    Tls::join_files($nginx->dir . '/ca.crl', $crl);
     $cert->install($nginx->dir, 'client');
 
     return $nginx->configtest($text);
