@@ -13,6 +13,7 @@ use File::Path qw(remove_tree);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
+use Becomes ();
 use Chaos;
 use Etcd;
 use Fake;
@@ -182,8 +183,8 @@ sub repairs {
 
         wait_for {
             $found ||= $nginx->cluster($late)->{repairs};
-            Upstream::text($nginx->upstream($late)->members)
-                eq Upstream::text($after);
+            Becomes::text($nginx->upstream($late)->members)
+                eq Becomes::text($after);
         } 20, 'late events';
 
         return !$found;

@@ -13,6 +13,7 @@ use List::Util qw(max);
 use Test::More;
 
 use Backend;
+use Becomes ();
 use Chaos;
 use Cluster;
 use Etcd;
@@ -252,7 +253,7 @@ for my $name (@movers) {
     my %wanted = map { ("/s/$_->[0]" => "$_->[1] 1 up") }
         [1, address(0)], $value % 2 ? [2, address(1)] : (), [3, $last];
 
-    wait_for { Upstream::text($upstream->members) eq Upstream::text(\%wanted) }
+    wait_for { Becomes::text($upstream->members) eq Becomes::text(\%wanted) }
         10, "$name: all changes";
 
     is_deeply($upstream->members, \%wanted, "$name: has seen all changes");

@@ -13,6 +13,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 use Backend;
+use Becomes ();
 use Cluster;
 use Etcd;
 use Finish;
@@ -135,11 +136,11 @@ churn()->sees($revision);
 my $in_etcd;
 
 wait_for {
-    my $now = Upstream::text(churn()->members);
+    my $now = Becomes::text(churn()->members);
 
     $in_etcd = { map { $_->{key} => "$_->{value} 1 up" }
                      $cluster->ask('list', '/churn/') };
-    $now eq Upstream::text($in_etcd);
+    $now eq Becomes::text($in_etcd);
 } 10, 'the same members';
 
 is_deeply(churn()->members, $in_etcd, 'the members are those of etcd');

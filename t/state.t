@@ -20,6 +20,7 @@ use Finish;
 use Http;
 use Load;
 use Nginx;
+use Slurp;
 use Wait;
 
 
@@ -100,16 +101,6 @@ http {
 EOC
 
 
-sub slurp {
-    my ($path) = @_;
-
-    open(my $in, '<:raw', $path) or return '';
-    local $/;
-
-    return <$in> // '';
-}
-
-
 # the file, decoded: { upstream => { revision, members => { key => member } } }
 
 sub saved {
@@ -188,7 +179,8 @@ $etcd->put('/odd/down', '{"address":"127.0.0.9:80","down":true}');
 $nginx->start($config);
 
 ok(keeps('api', '/services/api/1', '/services/api/2'), 'members are saved');
-ok(wait_for(sub { slurp("$dir/team.json") =~ m{"key":"/services/api/t"} }, 10),
+ok(wait_for(sub { (eval { slurp("$dir/team.json") } // '')
+                      =~ m{"key":"/services/api/t"} }, 10),
    'those of another cluster in another file');
 like(slurp("$dir/team.json"), qr{"namespace":\{"base64":"L/8="\}},
      'bytes that are no text');

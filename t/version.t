@@ -14,16 +14,7 @@ use Test::More;
 use Docs;
 use Finish;
 use Nginx;
-
-
-sub slurp {
-    my ($path) = @_;
-
-    open(my $file, '<:raw', $path) or die "open $path: $!\n";
-    local $/;
-
-    return scalar(<$file>);
-}
+use Slurp;
 
 
 sub text_of { slurp(Docs::top() . "/$_[0]") }

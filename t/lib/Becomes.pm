@@ -3,6 +3,7 @@ package Becomes;
 # Tests of what is asked again and again.
 #
 #     becomes { $nginx->says } 'wanted', 'NAME', SECONDS;   # 10; as of Wait
+#     becomes { $api->members } { KEY => 'VALUE' }, 'NAME';
 #     stays { $nginx->says } 'wanted', 'NAME', SECONDS;     # all the time
 
 use strict;
@@ -24,13 +25,23 @@ sub becomes(&$$;$) {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
+    my $text = text($wanted);
     my $seen;
 
-    my $is = wait_for { ($seen = $ask->() // '') eq $wanted } $seconds // 10,
-        $name;
+    wait_for { text($seen = $ask->() // '') eq $text } $seconds // 10, $name;
 
-    return Test::More::ok($is, $name)
-           || Test::More::diag("seen: $seen\nwanted: $wanted") && 0;
+    return Test::More::is_deeply($seen, $wanted, $name);
+}
+
+
+# a hash as lines, to be compared
+
+sub text {
+    my ($value) = @_;
+
+    return ref($value) ? join("\n", map { "$_ => $value->{$_}" }
+                                    sort keys %$value)
+                       : $value;
 }
 
 

@@ -11,6 +11,8 @@ use warnings;
 use Cwd qw(abs_path);
 use File::Basename qw(dirname);
 
+use Slurp;
+
 my $file = abs_path(dirname(__FILE__))
            . '/../../src/status/ngx_etcd_status_field.c';
 
@@ -19,15 +21,7 @@ my $file = abs_path(dirname(__FILE__))
 my %named = map { $_ => 1 } qw(clusters upstreams elections locks variables);
 
 my $string = qr/"([^"]*)"/;
-my $text = slurp();
-
-
-sub slurp {
-    open(my $in, '<', $file) or die "open $file: $!\n";
-    local $/;
-
-    return <$in> =~ s/^#define (?:.*\\\n)*.*$//mgr;
-}
+my $text = slurp($file) =~ s/^#define (?:.*\\\n)*.*$//mgr;
 
 
 sub json {

@@ -13,6 +13,7 @@ use warnings;
 
 use Test::More ();
 
+use Becomes ();
 use Metrics;
 use Wait;
 
@@ -85,18 +86,16 @@ sub metrics {
 }
 
 
-sub holds { $_[0]->becomes($_[1], 'held', @_[2, 3]) }
-sub waits { $_[0]->becomes($_[1], 'waiting', @_[2, 3]) }
+sub holds { $_[0]->counted($_[1], 'held', @_[2, 3]) }
+sub waits { $_[0]->counted($_[1], 'waiting', @_[2, 3]) }
 
 
-sub becomes {
+sub counted {
     my ($self, $name, $what, $n, $test) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 2;
 
-    wait_for { $self->count($name, $what) == $n } 10, "$name: $test";
-
-    return Test::More::is($self->count($name, $what), $n, $test);
+    return Becomes::becomes { $self->count($name, $what) } $n, $test;
 }
 
 

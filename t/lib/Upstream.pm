@@ -120,7 +120,7 @@ sub shows {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    return $self->becomes(members => $members, $name);
+    return $self->comes_to_be(members => $members, $name);
 }
 
 
@@ -129,7 +129,7 @@ sub shows_by_address {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    return $self->becomes(by_address => $members, $name);
+    return $self->comes_to_be(by_address => $members, $name);
 }
 
 
@@ -138,27 +138,16 @@ sub reports {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    return $self->becomes(invalid => $invalid, $name);
+    return $self->comes_to_be(invalid => $invalid, $name);
 }
 
 
-sub becomes {
+sub comes_to_be {
     my ($self, $what, $wanted, $name) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    my $text = text($wanted);
-
-    wait_for { text($self->$what) eq $text } 10, "$self->{name}: $name";
-
-    return Test::More::is_deeply($self->$what, $wanted, $name);
-}
-
-
-sub text {
-    my ($hash) = @_;
-
-    return join("\n", map { "$_ => $hash->{$_}" } sort keys %$hash);
+    return Becomes::becomes { $self->$what } $wanted, $name;
 }
 
 
