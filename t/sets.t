@@ -286,7 +286,8 @@ $etcd->start;
 $etcd->put('/services/back/1', $at1);
 goes('/s/back', 'one', 'it is back');
 
-like(join('', $nginx->lines_of('access.log')), qr{^/s/api 200 \[api\]$}m, 'the access log has it');
+like(join('', $nginx->lines_of('access.log')), qr{^/s/api 200 \[api\]$}m,
+     'the access log has $etcd_set');
 
 
 finish();

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_agent_services.h>
 #include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_client.h>
@@ -43,10 +44,7 @@ struct ngx_etcd_agent_s {
 
     ngx_etcd_cluster_t      *cluster;
     ngx_etcd_watch_stream_t *stream;
-    ngx_array_t              services; /* ngx_etcd_service_t * */
-    ngx_etcd_service_owner_t owner;    /* of the services */
-    ngx_array_t              catalogs; /* ngx_etcd_catalog_t * */
-    ngx_etcd_values_t       *values;   /* NULL: there are none */
+    ngx_etcd_agent_services_t  services;
     ngx_etcd_campaigner_t   *campaigner; /* NULL: nothing to hold */
     ngx_uint_t               endpoints; /* version in the zone */
 };
@@ -65,9 +63,6 @@ static ngx_uint_t ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent,
 static void ngx_etcd_agent_claim(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_enter_handler(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_agent_enter(ngx_etcd_agent_t *agent);
-static ngx_int_t ngx_etcd_agent_catalogs(ngx_etcd_agent_t *agent);
-static ngx_int_t ngx_etcd_agent_load(ngx_etcd_agent_t *agent);
-static ngx_int_t ngx_etcd_agent_values(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave_handler(ngx_event_t *ev);
@@ -79,8 +74,6 @@ static void ngx_etcd_agent_exit(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_exited(void *data);
 static void ngx_etcd_agent_changed(void *data);
 static void ngx_etcd_agent_proved(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_service_published(ngx_etcd_service_t *service,
-    ngx_uint_t changed);
 static void ngx_etcd_agent_published(void *data, ngx_uint_t changed);
 static void ngx_etcd_agent_lost(void *data);
 static void ngx_etcd_agent_woken(ngx_event_t *ev);
@@ -335,7 +328,7 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
     }
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_agent_load(agent);
+        rc = ngx_etcd_agent_services_load(&agent->services);
     }
 
     switch (rc) {
@@ -365,10 +358,8 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
 static ngx_int_t
 ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
 {
-    ngx_int_t                  rc;
-    ngx_uint_t                 i;
-    ngx_etcd_service_t       **service;
-    ngx_etcd_service_conf_t  **confs;
+    ngx_int_t                   rc;
+    ngx_etcd_agent_services_t  *services;
 
     if (ngx_etcd_set_map_retire_old(agent->zone) != NGX_OK
         || ngx_etcd_shared_value_retire_old(agent->zone) != NGX_OK)
@@ -391,44 +382,23 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
     agent->stream = ngx_etcd_watch_stream_create(agent->cluster);
 
     if (agent->stream == NULL
-        || ngx_etcd_server_faults_ask(agent->cluster, agent->conf) != NGX_OK
-        || ngx_array_init(&agent->services, agent->cluster->pool,
-                          agent->conf->services.nelts,
-                          sizeof(ngx_etcd_service_t *))
-           != NGX_OK
-        || ngx_array_init(&agent->catalogs, agent->cluster->pool,
-                          ngx_max(agent->conf->catalogs.nelts, 1),
-                          sizeof(ngx_etcd_catalog_t *))
-           != NGX_OK)
+        || ngx_etcd_server_faults_ask(agent->cluster, agent->conf) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    agent->owner.stream = agent->stream;
-    agent->owner.published = ngx_etcd_agent_service_published;
-    agent->owner.lost = ngx_etcd_agent_lost;
-    agent->owner.data = agent;
-    agent->owner.log = agent->log;
+    services = &agent->services;
 
-    confs = agent->conf->services.elts;
+    services->conf = agent->conf;
+    services->stream = agent->stream;
+    services->pool = agent->cluster->pool;
+    services->published = ngx_etcd_agent_published;
+    services->changed = ngx_etcd_agent_changed;
+    services->lost = ngx_etcd_agent_lost;
+    services->data = agent;
+    services->log = agent->log;
 
-    for (i = 0; i < agent->conf->services.nelts; i++) {
-        service = ngx_array_push(&agent->services);
-        if (service == NULL) {
-            return NGX_ERROR;
-        }
-
-        *service = ngx_etcd_service_create(confs[i], &agent->owner,
-                                           agent->cluster->pool);
-        if (*service == NULL) {
-            agent->services.nelts--;
-            return NGX_ERROR;
-        }
-    }
-
-    if (ngx_etcd_agent_catalogs(agent) != NGX_OK
-        || ngx_etcd_agent_values(agent) != NGX_OK)
-    {
+    if (ngx_etcd_agent_services_create(services) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -441,77 +411,6 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
                                                    agent->log, &rc);
 
     return (agent->campaigner != NULL) ? NGX_OK : rc;
-}
-
-
-static ngx_int_t
-ngx_etcd_agent_catalogs(ngx_etcd_agent_t *agent)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_catalog_t       **catalog;
-    ngx_etcd_catalog_conf_t  **confs;
-
-    confs = agent->conf->catalogs.elts;
-
-    for (i = 0; i < agent->conf->catalogs.nelts; i++) {
-        catalog = ngx_array_push(&agent->catalogs);
-
-        *catalog = ngx_etcd_catalog_create(confs[i], agent->cluster->pool,
-                                           ngx_etcd_agent_published,
-                                           ngx_etcd_agent_lost, agent,
-                                           agent->log);
-        if (*catalog == NULL) {
-            agent->catalogs.nelts--;
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-/* Reads the sets of catalogs, which may be thousands: NGX_AGAIN in between. */
-
-static ngx_int_t
-ngx_etcd_agent_load(ngx_etcd_agent_t *agent)
-{
-    uint64_t              until;
-    ngx_int_t             rc;
-    ngx_uint_t            i;
-    ngx_etcd_catalog_t  **catalogs;
-
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-    catalogs = agent->catalogs.elts;
-
-    for (i = 0; i < agent->catalogs.nelts; i++) {
-        rc = ngx_etcd_catalog_load(catalogs[i], agent->stream, until);
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-/* No wake-up is needed: values are read from the zone on demand. */
-
-static ngx_int_t
-ngx_etcd_agent_values(ngx_etcd_agent_t *agent)
-{
-    if (agent->conf->values.nelts == 0) {
-        return NGX_OK;
-    }
-
-    agent->values = ngx_etcd_value_create(&agent->conf->values, agent->zone,
-                                          agent->stream,
-                                          agent->cluster->pool,
-                                          ngx_etcd_agent_changed,
-                                          ngx_etcd_agent_lost, agent,
-                                          agent->log);
-
-    return (agent->values != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -551,10 +450,6 @@ ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
 static void
 ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
 {
-    ngx_uint_t            i;
-    ngx_etcd_catalog_t  **catalogs;
-    ngx_etcd_service_t  **services;
-
     if (agent->cluster == NULL) {
         return;
     }
@@ -571,26 +466,7 @@ ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
         agent->campaigner = NULL;
     }
 
-    if (agent->values != NULL) {
-        ngx_etcd_value_destroy(agent->values);
-        agent->values = NULL;
-    }
-
-    services = agent->services.elts;
-
-    for (i = 0; i < agent->services.nelts; i++) {
-        ngx_etcd_service_destroy(services[i]);
-    }
-
-    agent->services.nelts = 0;
-
-    catalogs = agent->catalogs.elts;
-
-    for (i = 0; i < agent->catalogs.nelts; i++) {
-        ngx_etcd_catalog_destroy(catalogs[i]);
-    }
-
-    agent->catalogs.nelts = 0;
+    ngx_etcd_agent_services_destroy(&agent->services);
 
     ngx_etcd_client_destroy(agent->cluster);
     agent->cluster = NULL;
@@ -733,9 +609,6 @@ static void
 ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
 {
     uint64_t              proved;
-    ngx_uint_t            i;
-    ngx_etcd_catalog_t  **catalogs;
-    ngx_etcd_service_t  **services;
     ngx_etcd_atomic64_t  *word;
 
     proved = agent->cluster->proved;
@@ -745,35 +618,11 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
         return;
     }
 
-    services = agent->services.elts;
-
-    for (i = 0; i < agent->services.nelts; i++) {
-        if (ngx_etcd_service_pending(services[i])) {
-            return;
-        }
-    }
-
-    catalogs = agent->catalogs.elts;
-
-    for (i = 0; i < agent->catalogs.nelts; i++) {
-        if (ngx_etcd_catalog_pending(catalogs[i])) {
-            return;
-        }
-    }
-
-    if (agent->values != NULL && ngx_etcd_value_pending(agent->values)) {
+    if (ngx_etcd_agent_services_pending(&agent->services)) {
         return;
     }
 
     __atomic_store_n(word, proved, __ATOMIC_RELEASE);
-}
-
-
-static void
-ngx_etcd_agent_service_published(ngx_etcd_service_t *service,
-    ngx_uint_t changed)
-{
-    ngx_etcd_agent_published(service->owner->data, changed);
 }
 
 

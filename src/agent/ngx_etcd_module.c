@@ -427,7 +427,7 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
         ngx_etcd_service_resolver(&catalogs[i]->service, ecf->client.resolver,
                                   ecf->client.resolver_timeout);
 
-        if (ngx_etcd_catalog_declare(catalogs[i], &ecf->zone,
+        if (ngx_etcd_catalog_conf_declare(catalogs[i], &ecf->zone,
                                      former ? &former->zone : NULL)
             != NGX_OK)
         {

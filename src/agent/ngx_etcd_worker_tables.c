@@ -34,7 +34,7 @@ ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_log_t *log)
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        ngx_etcd_catalog_worker(catalogs[i], log);
+        ngx_etcd_catalog_conf_worker(catalogs[i], log);
     }
 }
 

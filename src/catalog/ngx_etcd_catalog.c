@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_catalog.h>
+#include <ngx_etcd_catalog_set.h>
 #include <ngx_etcd_fanout.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_shown.h>
@@ -17,25 +18,6 @@
 /* ms between looks for sets that have been empty for long enough */
 
 #define NGX_ETCD_CATALOG_SWEEP  500
-
-
-/* A set of the catalog, with its service. */
-
-typedef struct {
-    ngx_str_t                    prefix;       /* must be the first field
-                                                  (ngx_etcd_hash_table.h) */
-    ngx_etcd_fanout_part_t       part;
-    ngx_etcd_catalog_t          *catalog;
-    ngx_pool_t                  *pool;         /* of the service */
-    ngx_etcd_service_conf_t      conf;
-    ngx_etcd_service_t          *service;
-    ngx_etcd_set_node_t         *node;
-    ngx_queue_t                  queue;        /* in publish, or in empty */
-    ngx_msec_t                   emptied;      /* ngx_current_msec */
-    unsigned                     queued:1;     /* in catalog->publish */
-    unsigned                     pending:1;    /* counted in npending */
-    unsigned                     empty:1;      /* in catalog->empty */
-} ngx_etcd_catalog_set_t;
 
 
 struct ngx_etcd_catalog_s {
@@ -73,16 +55,6 @@ struct ngx_etcd_catalog_s {
 };
 
 
-#define ngx_etcd_catalog_set(q)                                               \
-    (ngx_queue_data(q, ngx_etcd_catalog_set_t, queue))
-
-/* the set of a service */
-
-#define ngx_etcd_catalog_set_of(service)                                      \
-    ((ngx_etcd_catalog_set_t *)                                               \
-     ((u_char *) (service)->conf - offsetof(ngx_etcd_catalog_set_t, conf)))
-
-
 static ngx_uint_t ngx_etcd_catalog_wants(void *data, ngx_str_t *key);
 static ngx_etcd_fanout_part_t *ngx_etcd_catalog_find(
     ngx_etcd_fanout_t *fanout, ngx_str_t *key, ngx_uint_t create);
@@ -99,11 +71,9 @@ static ngx_etcd_catalog_set_t *ngx_etcd_catalog_add(
     ngx_etcd_catalog_t *catalog, ngx_str_t *prefix);
 static void ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog,
     ngx_str_t *prefix, ngx_int_t rc);
-static ngx_etcd_catalog_set_t *ngx_etcd_catalog_set_create(
+static ngx_etcd_catalog_set_t *ngx_etcd_catalog_make(
     ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node);
-static ngx_int_t ngx_etcd_catalog_set_service(ngx_etcd_catalog_t *catalog,
-    ngx_etcd_catalog_set_t *set);
-static void ngx_etcd_catalog_set_destroy(ngx_etcd_catalog_set_t *set);
+static void ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set);
 
 static void ngx_etcd_catalog_queue(ngx_etcd_service_t *service);
 static void ngx_etcd_catalog_run(ngx_event_t *ev);
@@ -112,90 +82,10 @@ static void ngx_etcd_catalog_published(ngx_etcd_service_t *service,
 static void ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set);
 static void ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog);
 
-static ngx_uint_t ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set);
 static void ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set);
 static void ngx_etcd_catalog_sweep(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set);
 static void ngx_etcd_catalog_again(ngx_event_t *ev);
-
-
-ngx_int_t
-ngx_etcd_catalog_declare(ngx_etcd_catalog_conf_t *conf, ngx_etcd_zone_t *zone,
-    ngx_etcd_zone_t *old)
-{
-    ngx_uint_t                 fresh;
-    ngx_etcd_service_conf_t   *service;
-    ngx_etcd_member_set_id_t   id;
-
-    service = &conf->service;
-
-    id.stream = service->stream;
-    id.kind = service->kind;
-    id.name = service->name;
-    id.prefix = conf->pattern.text;
-
-    conf->map = ngx_etcd_set_map_declare(zone, &id, conf->limit);
-    if (conf->map == NULL) {
-        return NGX_ERROR;
-    }
-
-    conf->map_id = conf->map->object.id;
-    service->zone = zone;
-
-    fresh = (conf->map->map.n == 0 && conf->map->revision == 0);
-
-    if (fresh && old != NULL
-        && ngx_etcd_set_map_inherit(zone, conf->map, old) == NGX_ERROR)
-    {
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_catalog_worker(ngx_etcd_catalog_conf_t *conf, ngx_log_t *log)
-{
-    ngx_etcd_table_cache_t  *cache;
-
-    cache = &conf->cache;
-
-    cache->zone = conf->service.zone;
-    cache->map = conf->map;
-    cache->rules = &conf->service.rules;
-    cache->method = conf->service.method;
-    cache->idle = conf->idle;
-    cache->log = log;
-
-    ngx_etcd_table_cache_init(cache);
-}
-
-
-ngx_etcd_table_t *
-ngx_etcd_catalog_table(ngx_etcd_catalog_conf_t *conf, ngx_str_t *values,
-    ngx_int_t *rc)
-{
-    u_char     buf[NGX_ETCD_PATTERN_PREFIX];
-    ngx_str_t  prefix;
-
-    *rc = ngx_etcd_pattern_prefix(&conf->pattern, values, buf, &prefix);
-
-    return (*rc == NGX_OK) ? ngx_etcd_table_cache_get(&conf->cache, &prefix, rc)
-                           : NULL;
-}
-
-
-void
-ngx_etcd_catalog_set_name(ngx_etcd_catalog_conf_t *conf,
-    ngx_etcd_table_t *table, ngx_str_t *name)
-{
-    ngx_etcd_cached_table_t  *cached;
-
-    cached = (ngx_etcd_cached_table_t *) table;
-
-    ngx_etcd_pattern_name(&conf->pattern, &cached->prefix, name);
-}
 
 
 ngx_etcd_catalog_t *
@@ -287,7 +177,7 @@ ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
         node = catalog->next;
         catalog->next = ngx_etcd_set_map_next(catalog->map, node);
 
-        set = ngx_etcd_catalog_set_create(catalog, node);
+        set = ngx_etcd_catalog_make(catalog, node);
         if (set == NULL) {
             return NGX_ERROR;
         }
@@ -338,7 +228,7 @@ ngx_etcd_catalog_destroy(ngx_etcd_catalog_t *catalog)
         set = (ngx_etcd_catalog_set_t *)
               ((u_char *) q - offsetof(ngx_etcd_catalog_set_t, part.queue));
 
-        ngx_etcd_catalog_set_destroy(set);
+        ngx_etcd_catalog_drop(set);
     }
 
     ngx_etcd_hash_table_done(&catalog->sets);
@@ -448,7 +338,7 @@ ngx_etcd_catalog_add(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix)
         return NULL;
     }
 
-    set = ngx_etcd_catalog_set_create(catalog, node);
+    set = ngx_etcd_catalog_make(catalog, node);
 
     if (set == NULL) {
 
@@ -510,40 +400,25 @@ ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
 }
 
 
+/* The set of a node, with its service. */
+
 static ngx_etcd_catalog_set_t *
-ngx_etcd_catalog_set_create(ngx_etcd_catalog_t *catalog,
-    ngx_etcd_set_node_t *node)
+ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node)
 {
-    ngx_str_t                prefix;
     ngx_etcd_catalog_set_t  *set;
 
-    prefix.data = node->prefix;
-    prefix.len = node->len;
-
-    set = ngx_etcd_hash_table_add(&catalog->sets, &prefix,
-                                  sizeof(ngx_etcd_catalog_set_t));
+    set = ngx_etcd_catalog_set_create(&catalog->sets, node,
+                                      &catalog->conf->service,
+                                      catalog->conf->leader, &catalog->owner);
     if (set == NULL) {
         return NULL;
     }
 
     set->catalog = catalog;
-    set->node = node;
-
-    if (ngx_etcd_catalog_set_service(catalog, set) != NGX_OK) {
-
-        if (set->pool != NULL) {
-            ngx_destroy_pool(set->pool);
-        }
-
-        ngx_etcd_hash_table_remove(&catalog->sets, &set->prefix);
-        ngx_free(set);
-
-        return NULL;
-    }
-
-    set->part.mirror = &set->service->mirror;
 
     ngx_etcd_fanout_add(&catalog->fanout, &set->part);
+
+    ngx_etcd_catalog_queue(set->service);
 
     /* a set that a former owner has left empty */
 
@@ -557,39 +432,8 @@ ngx_etcd_catalog_set_create(ngx_etcd_catalog_t *catalog,
 }
 
 
-static ngx_int_t
-ngx_etcd_catalog_set_service(ngx_etcd_catalog_t *catalog,
-    ngx_etcd_catalog_set_t *set)
-{
-    ngx_etcd_service_conf_t  *conf;
-
-    set->pool = ngx_create_pool(2048, catalog->log);
-    if (set->pool == NULL) {
-        return NGX_ERROR;
-    }
-
-    conf = &set->conf;
-
-    *conf = catalog->conf->service;
-
-    conf->prefix = set->prefix;
-    conf->set = set->node->set;
-    conf->set_id = set->node->set_id;
-
-    if (catalog->conf->leader != NULL
-        && catalog->conf->leader(conf, set->pool) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    set->service = ngx_etcd_service_create(conf, &catalog->owner, set->pool);
-
-    return (set->service != NULL) ? NGX_OK : NGX_ERROR;
-}
-
-
 static void
-ngx_etcd_catalog_set_destroy(ngx_etcd_catalog_set_t *set)
+ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set)
 {
     ngx_etcd_catalog_t  *catalog;
 
@@ -604,11 +448,7 @@ ngx_etcd_catalog_set_destroy(ngx_etcd_catalog_set_t *set)
     }
 
     ngx_etcd_fanout_remove(&catalog->fanout, &set->part);
-    ngx_etcd_service_destroy(set->service);
-    ngx_destroy_pool(set->pool);
-
-    ngx_etcd_hash_table_remove(&catalog->sets, &set->prefix);
-    ngx_free(set);
+    ngx_etcd_catalog_set_destroy(&catalog->sets, set);
 }
 
 
@@ -697,7 +537,9 @@ ngx_etcd_catalog_queue(ngx_etcd_service_t *service)
     set = ngx_etcd_catalog_set_of(service);
     catalog = set->catalog;
 
-    if (set->queued) {
+    /* a service that is being created is queued afterwards */
+
+    if (catalog == NULL || set->queued) {
         return;
     }
 
@@ -736,7 +578,7 @@ ngx_etcd_catalog_run(ngx_event_t *ev)
 
     while (!ngx_queue_empty(&catalog->publish)) {
         q = ngx_queue_head(&catalog->publish);
-        set = ngx_etcd_catalog_set(q);
+        set = ngx_etcd_catalog_set_at(q);
 
         ngx_queue_remove(q);
         set->queued = 0;
@@ -831,20 +673,6 @@ ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
 }
 
 
-static ngx_uint_t
-ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
-{
-    ngx_etcd_service_t  *service;
-
-    service = set->service;
-
-    return service->mirror.entries.n == 0
-           && service->diff.indexed
-           && ngx_queue_empty(&service->diff.index.gone)
-           && ngx_queue_empty(&service->diff.index.present);
-}
-
-
 /*
  * The last key of a set is gone.  Where requests wait for members ("etcd_wait")
  * the set stays for as long as a request may wait.
@@ -890,7 +718,7 @@ ngx_etcd_catalog_sweep(ngx_event_t *ev)
 
     while (!ngx_queue_empty(&catalog->empty)) {
         q = ngx_queue_head(&catalog->empty);
-        set = ngx_etcd_catalog_set(q);
+        set = ngx_etcd_catalog_set_at(q);
 
         if (ngx_current_msec - set->emptied < catalog->conf->service.awaited
             || ngx_etcd_catalog_remove(set) != NGX_OK
@@ -925,7 +753,7 @@ ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set)
         return NGX_AGAIN;
     }
 
-    ngx_etcd_catalog_set_destroy(set);
+    ngx_etcd_catalog_drop(set);
 
     if (ngx_etcd_retire_one(catalog->zone, former,
                             ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET)

@@ -200,8 +200,9 @@ ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
                                     found[i].set->waiting != NULL, 1, &rc);
 
         if (node != NULL) {
-            rc = ngx_etcd_member_set_copy(zone, node->set, from, found[i].set,
-                                          found[i].set_id);
+            rc = ngx_etcd_member_set_inherit_from(zone, node->set, from,
+                                                  found[i].set,
+                                                  found[i].set_id);
         }
 
         if (rc == NGX_ERROR) {

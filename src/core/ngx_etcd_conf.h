@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_catalog.h>
+#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_value.h>

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_members_conf.h>
-#include <ngx_etcd_catalog.h>
+#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_parameter.h>

@@ -117,7 +117,7 @@ ngx_etcd_variable_set(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
         return NGX_OK;
     }
 
-    ngx_etcd_catalog_set_name(catalog, pd->table, &set);
+    ngx_etcd_catalog_conf_set_name(catalog, pd->table, &set);
     ngx_etcd_variable_value(name, v, set.data, set.len);
 
     return NGX_OK;

@@ -195,9 +195,9 @@ ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
 
 /*
- * Returns the ms since the last proof of a set: for a leader, that etcd still has it
- * (ngx_etcd_verify.h); for members, that etcd answers (ngx_etcd_fresh.h).
- * -1: there was none.
+ * Returns the ms since the last proof of a set: for a leader, that etcd still
+ * has it (ngx_etcd_verify.h); for members, that etcd answers
+ * (ngx_etcd_fresh.h).  -1: there was none.
  */
 int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf,
     ngx_etcd_member_set_t *set);

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_http_etcd_catalog.h>
-#include <ngx_http_etcd_wait.h>
+#include <ngx_http_etcd_pause.h>
 
 
 ngx_int_t
@@ -75,7 +75,7 @@ ngx_http_etcd_catalog_table(ngx_http_request_t *r,
         values[i].len = vv->len;
     }
 
-    return ngx_etcd_catalog_table(catalog, values, rc);
+    return ngx_etcd_catalog_conf_table(catalog, values, rc);
 }
 
 
@@ -111,7 +111,7 @@ ngx_http_etcd_catalog_refuse(ngx_http_request_t *r, ngx_int_t rc)
 
 #endif
 
-    ngx_http_etcd_wait_detach(r);
+    ngx_http_etcd_pause_detach(r);
     ngx_http_finalize_request(r, status);
 
     return NGX_ERROR;

@@ -53,3 +53,31 @@ ngx_http_etcd_pause_write(ngx_http_request_t *r)
         ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 }
+
+
+void
+ngx_http_etcd_pause_detach(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    *u->cleanup = NULL;
+    u->cleanup = NULL;
+    u->state = NULL;
+
+    /* the request is built again: this would be taken for its body */
+    u->request_bufs = NULL;
+
+    /* no balancer was called */
+    u->peer.get = NULL;
+
+    if (r->upstream_states->nelts != 0) {
+        r->upstream_states->nelts--;
+
+    } else {
+        r->upstream_states = NULL;
+    }
+
+    r->main->count++;
+}

@@ -28,5 +28,14 @@ ngx_uint_t ngx_http_etcd_pause_active(ngx_http_request_t *r);
 /* Runs the phases again, from the handler that has paused the request. */
 void ngx_http_etcd_pause_end(ngx_http_request_t *r);
 
+/*
+ * Called by the balancer: makes nginx treat the request as having left its
+ * upstream, which nginx derives from the missing cleanup: on the balancer's
+ * error nginx only drops a reference.  The upstream itself remains, including a
+ * lock in the cache, and ngx_http_upstream_init() starts it again and pushes
+ * another state.
+ */
+void ngx_http_etcd_pause_detach(ngx_http_request_t *r);
+
 
 #endif /* _NGX_HTTP_ETCD_PAUSE_H_INCLUDED_ */

@@ -114,39 +114,11 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_etcd_table_t *table,
         ngx_etcd_wait_queue_wake(&table->wait_queue);
     }
 
-    ngx_http_etcd_wait_detach(r);
+    ngx_http_etcd_pause_detach(r);
 
     ngx_http_etcd_pause(r);
 
     return NGX_AGAIN;
-}
-
-
-void
-ngx_http_etcd_wait_detach(ngx_http_request_t *r)
-{
-    ngx_http_upstream_t  *u;
-
-    u = r->upstream;
-
-    *u->cleanup = NULL;
-    u->cleanup = NULL;
-    u->state = NULL;
-
-    /* the request is built again: this would be taken for its body */
-    u->request_bufs = NULL;
-
-    /* no balancer was called */
-    u->peer.get = NULL;
-
-    if (r->upstream_states->nelts != 0) {
-        r->upstream_states->nelts--;
-
-    } else {
-        r->upstream_states = NULL;
-    }
-
-    r->main->count++;
 }
 
 

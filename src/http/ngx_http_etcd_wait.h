@@ -35,15 +35,6 @@ ngx_uint_t ngx_http_etcd_wait_for(ngx_http_request_t *r,
 ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r,
     ngx_etcd_table_t *table, ngx_uint_t again);
 
-/*
- * Called by the balancer: makes nginx treat the request as having left its
- * upstream, which nginx derives from the missing cleanup: on the balancer's
- * error nginx only drops a reference.  The upstream itself remains, including a
- * lock in the cache, and ngx_http_upstream_init() starts it again and pushes
- * another state.
- */
-void ngx_http_etcd_wait_detach(ngx_http_request_t *r);
-
 /* Ends a wait for a peer; returns 1 if the request was waiting. */
 ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);
 

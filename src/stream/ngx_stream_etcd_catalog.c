@@ -74,7 +74,7 @@ ngx_stream_etcd_catalog_table(ngx_stream_session_t *s,
         values[i].len = vv->len;
     }
 
-    return ngx_etcd_catalog_table(catalog, values, rc);
+    return ngx_etcd_catalog_conf_table(catalog, values, rc);
 }
 
 

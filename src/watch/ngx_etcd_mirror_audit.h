@@ -3,10 +3,10 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Audit of a mirror, or of the mirrors of a fan-out: at intervals the entries
- * are compared with the keys in etcd.  etcd 3.4 can lose events (of slow consumers, and around compactions),
- * and an etcd whose data was replaced while this client was not connected
- * resumes a watch without notice if its revision is past the client's.  Only an
- * audit finds such a difference.
+ * are compared with the keys in etcd.  etcd 3.4 can lose events (of slow
+ * consumers, and around compactions), and an etcd whose data was replaced while
+ * this client was not connected resumes a watch without notice if its revision
+ * is past the client's.  Only an audit finds such a difference.
  *
  * An audit reads the present revision, linearizably, waits until the mirror has
  * passed it, and then lists the keys at that revision, without values.  These

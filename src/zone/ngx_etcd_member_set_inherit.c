@@ -48,14 +48,16 @@ ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     ngx_etcd_zone_unlock(from);
 
-    return (old != NULL) ? ngx_etcd_member_set_copy(zone, set, from, old, id)
-                         : NGX_OK;
+    return (old != NULL)
+           ? ngx_etcd_member_set_inherit_from(zone, set, from, old, id)
+           : NGX_OK;
 }
 
 
 ngx_int_t
-ngx_etcd_member_set_copy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_zone_t *from, ngx_etcd_member_set_t *old, uint32_t id)
+ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from,
+    ngx_etcd_member_set_t *old, uint32_t id)
 {
     ngx_int_t                      rc;
     ngx_uint_t                     i;

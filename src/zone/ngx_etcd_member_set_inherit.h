@@ -26,7 +26,7 @@ ngx_int_t ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from);
 
 /* The same from a set that the caller knows, with the id of that set. */
-ngx_int_t ngx_etcd_member_set_copy(ngx_etcd_zone_t *zone,
+ngx_int_t ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from,
     ngx_etcd_member_set_t *old, uint32_t id);
 

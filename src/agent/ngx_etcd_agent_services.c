@@ -1,0 +1,228 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_agent_services.h>
+#include <ngx_etcd_time_budget.h>
+
+
+static ngx_int_t ngx_etcd_agent_services_all(
+    ngx_etcd_agent_services_t *services);
+static ngx_int_t ngx_etcd_agent_services_catalogs(
+    ngx_etcd_agent_services_t *services);
+static ngx_int_t ngx_etcd_agent_services_values(
+    ngx_etcd_agent_services_t *services);
+static void ngx_etcd_agent_services_published(ngx_etcd_service_t *service,
+    ngx_uint_t changed);
+
+
+ngx_int_t
+ngx_etcd_agent_services_create(ngx_etcd_agent_services_t *services)
+{
+    ngx_etcd_conf_t           *conf;
+    ngx_etcd_service_owner_t  *owner;
+
+    conf = services->conf;
+
+    if (ngx_array_init(&services->services, services->pool,
+                       ngx_max(conf->services.nelts, 1),
+                       sizeof(ngx_etcd_service_t *))
+        != NGX_OK
+        || ngx_array_init(&services->catalogs, services->pool,
+                          ngx_max(conf->catalogs.nelts, 1),
+                          sizeof(ngx_etcd_catalog_t *))
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    owner = &services->owner;
+
+    owner->stream = services->stream;
+    owner->published = ngx_etcd_agent_services_published;
+    owner->lost = services->lost;
+    owner->data = services->data;
+    owner->log = services->log;
+
+    if (ngx_etcd_agent_services_all(services) != NGX_OK
+        || ngx_etcd_agent_services_catalogs(services) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_agent_services_values(services);
+}
+
+
+static ngx_int_t
+ngx_etcd_agent_services_all(ngx_etcd_agent_services_t *services)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_service_t       **service;
+    ngx_etcd_service_conf_t  **confs;
+
+    confs = services->conf->services.elts;
+
+    for (i = 0; i < services->conf->services.nelts; i++) {
+        service = ngx_array_push(&services->services);
+
+        *service = ngx_etcd_service_create(confs[i], &services->owner,
+                                           services->pool);
+        if (*service == NULL) {
+            services->services.nelts--;
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_agent_services_catalogs(ngx_etcd_agent_services_t *services)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_catalog_t       **catalog;
+    ngx_etcd_catalog_conf_t  **confs;
+
+    confs = services->conf->catalogs.elts;
+
+    for (i = 0; i < services->conf->catalogs.nelts; i++) {
+        catalog = ngx_array_push(&services->catalogs);
+
+        *catalog = ngx_etcd_catalog_create(confs[i], services->pool,
+                                           services->published,
+                                           services->lost, services->data,
+                                           services->log);
+        if (*catalog == NULL) {
+            services->catalogs.nelts--;
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* No wake-up is needed: values are read from the zone on demand. */
+
+static ngx_int_t
+ngx_etcd_agent_services_values(ngx_etcd_agent_services_t *services)
+{
+    ngx_etcd_conf_t  *conf;
+
+    conf = services->conf;
+
+    if (conf->values.nelts == 0) {
+        return NGX_OK;
+    }
+
+    services->values = ngx_etcd_value_create(&conf->values, &conf->zone,
+                                             services->stream, services->pool,
+                                             services->changed,
+                                             services->lost, services->data,
+                                             services->log);
+
+    return (services->values != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_etcd_agent_services_load(ngx_etcd_agent_services_t *services)
+{
+    uint64_t              until;
+    ngx_int_t             rc;
+    ngx_uint_t            i;
+    ngx_etcd_catalog_t  **catalogs;
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+    catalogs = services->catalogs.elts;
+
+    for (i = 0; i < services->catalogs.nelts; i++) {
+        rc = ngx_etcd_catalog_load(catalogs[i], services->stream, until);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+ngx_etcd_agent_services_pending(ngx_etcd_agent_services_t *services)
+{
+    ngx_uint_t            i;
+    ngx_etcd_catalog_t  **catalogs;
+    ngx_etcd_service_t  **list;
+
+    list = services->services.elts;
+
+    for (i = 0; i < services->services.nelts; i++) {
+        if (ngx_etcd_service_pending(list[i])) {
+            return 1;
+        }
+    }
+
+    catalogs = services->catalogs.elts;
+
+    for (i = 0; i < services->catalogs.nelts; i++) {
+        if (ngx_etcd_catalog_pending(catalogs[i])) {
+            return 1;
+        }
+    }
+
+    return services->values != NULL
+           && ngx_etcd_value_pending(services->values);
+}
+
+
+void
+ngx_etcd_agent_services_destroy(ngx_etcd_agent_services_t *services)
+{
+    ngx_uint_t            i;
+    ngx_etcd_catalog_t  **catalogs;
+    ngx_etcd_service_t  **list;
+
+    if (services->values != NULL) {
+        ngx_etcd_value_destroy(services->values);
+        services->values = NULL;
+    }
+
+    list = services->services.elts;
+
+    for (i = 0; i < services->services.nelts; i++) {
+        ngx_etcd_service_destroy(list[i]);
+    }
+
+    services->services.nelts = 0;
+
+    catalogs = services->catalogs.elts;
+
+    for (i = 0; i < services->catalogs.nelts; i++) {
+        ngx_etcd_catalog_destroy(catalogs[i]);
+    }
+
+    services->catalogs.nelts = 0;
+}
+
+
+static void
+ngx_etcd_agent_services_published(ngx_etcd_service_t *service,
+    ngx_uint_t changed)
+{
+    ngx_etcd_service_owner_t   *owner;
+    ngx_etcd_agent_services_t  *services;
+
+    owner = service->owner;
+    services = (ngx_etcd_agent_services_t *)
+               ((u_char *) owner - offsetof(ngx_etcd_agent_services_t, owner));
+
+    services->published(owner->data, changed);
+}

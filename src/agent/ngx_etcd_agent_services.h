@@ -1,0 +1,63 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * All that the agent watches for the workers: the services of upstreams, the
+ * catalogs of upstreams whose prefix holds variables, and values.
+ */
+
+
+#ifndef _NGX_ETCD_AGENT_SERVICES_H_INCLUDED_
+#define _NGX_ETCD_AGENT_SERVICES_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_catalog.h>
+#include <ngx_etcd_conf.h>
+
+
+typedef struct {
+    /* set by the agent, the rest zeroed */
+
+    ngx_etcd_conf_t             *conf;
+    ngx_etcd_watch_stream_t     *stream;
+    ngx_pool_t                  *pool;
+
+    /*
+     * Changes are in the zone, and whether anything visible has changed; a
+     * value is in the zone; another process owns the zone.
+     */
+    void                       (*published)(void *data, ngx_uint_t changed);
+    void                       (*changed)(void *data);
+    void                       (*lost)(void *data);
+    void                        *data;
+    ngx_log_t                   *log;
+
+    /* private */
+
+    ngx_etcd_service_owner_t     owner;        /* of the services */
+    ngx_array_t                  services;     /* ngx_etcd_service_t * */
+    ngx_array_t                  catalogs;     /* ngx_etcd_catalog_t * */
+    ngx_etcd_values_t           *values;       /* NULL: there are none */
+} ngx_etcd_agent_services_t;
+
+
+/* NGX_ERROR: no memory; destroy() frees what there is. */
+ngx_int_t ngx_etcd_agent_services_create(ngx_etcd_agent_services_t *services);
+
+/*
+ * Reads the sets of catalogs from the zone, which may be thousands.  NGX_OK,
+ * NGX_AGAIN: call again after other work, or NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_agent_services_load(ngx_etcd_agent_services_t *services);
+
+/* Returns 1 while reported changes are not in the zone yet. */
+ngx_uint_t ngx_etcd_agent_services_pending(
+    ngx_etcd_agent_services_t *services);
+
+/* Must be called after the watch stream was destroyed. */
+void ngx_etcd_agent_services_destroy(ngx_etcd_agent_services_t *services);
+
+
+#endif /* _NGX_ETCD_AGENT_SERVICES_H_INCLUDED_ */

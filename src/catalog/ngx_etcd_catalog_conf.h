@@ -1,0 +1,84 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * An upstream whose prefix holds variables, as the configuration and the
+ * workers know it: its pattern, its map of sets, and a worker's tables.
+ */
+
+
+#ifndef _NGX_ETCD_CATALOG_CONF_H_INCLUDED_
+#define _NGX_ETCD_CATALOG_CONF_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_pattern.h>
+#include <ngx_etcd_service.h>
+#include <ngx_etcd_set_map.h>
+#include <ngx_etcd_table_cache.h>
+
+
+#define NGX_ETCD_CATALOG_LIMIT  1024         /* sets, by default */
+#define NGX_ETCD_CATALOG_MAX_LIMIT  1000000
+#define NGX_ETCD_CATALOG_IDLE   600000       /* ms, by default */
+
+
+/* Made by the configuration, lives as long as the cycle. */
+
+typedef struct {
+    ngx_etcd_service_conf_t      service;      /* must be the first field: of
+                                                  each set, but for prefix, set
+                                                  and leader */
+    ngx_etcd_pattern_t           pattern;
+    ngx_int_t                    variables[NGX_ETCD_PATTERN_VARIABLES];
+                                               /* their indices in nginx */
+    ngx_uint_t                   limit;        /* of sets */
+    ngx_msec_t                   idle;         /* of a worker's tables */
+
+    /* sets conf->leader for the prefix of a set; NULL: members */
+    ngx_int_t                  (*leader)(ngx_etcd_service_conf_t *conf,
+                                         ngx_pool_t *pool);
+
+    ngx_etcd_set_map_t          *map;          /* from declare() on */
+    ngx_uint_t                   map_id;
+    ngx_etcd_table_cache_t       cache;        /* of each worker */
+} ngx_etcd_catalog_conf_t;
+
+
+/* The catalog of a service's configuration; NULL: the prefix is fixed. */
+
+#define ngx_etcd_catalog_of(conf)                                             \
+    ((conf)->catalog ? (ngx_etcd_catalog_conf_t *) (conf) : NULL)
+
+
+/*
+ * Called by the master when the zone exists: finds or makes the map of sets.
+ * The map of a new zone is copied from the old zone, if there is one.
+ */
+ngx_int_t ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
+    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
+
+/*
+ * Called in each worker: makes its cache of tables, which
+ * ngx_etcd_table_cache_done() frees.
+ */
+void ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
+    ngx_log_t *log);
+
+/*
+ * The table of the set with these values of the variables, as
+ * ngx_etcd_table_cache_get(); *rc is NGX_DECLINED if no set can have them.
+ */
+ngx_etcd_table_t *ngx_etcd_catalog_conf_table(ngx_etcd_catalog_conf_t *conf,
+    ngx_str_t *values, ngx_int_t *rc);
+
+/*
+ * The name of the set of such a table, for "$etcd_set": its prefix behind the
+ * literal part.
+ */
+void ngx_etcd_catalog_conf_set_name(ngx_etcd_catalog_conf_t *conf,
+    ngx_etcd_table_t *table, ngx_str_t *name);
+
+
+#endif /* _NGX_ETCD_CATALOG_CONF_H_INCLUDED_ */

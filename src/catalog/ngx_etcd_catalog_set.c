@@ -1,0 +1,118 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_catalog_set.h>
+
+
+#define NGX_ETCD_CATALOG_SET_POOL  2048
+
+
+static ngx_int_t ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
+    ngx_etcd_service_conf_t *template,
+    ngx_int_t (*leader)(ngx_etcd_service_conf_t *conf, ngx_pool_t *pool),
+    ngx_etcd_service_owner_t *owner);
+static void ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
+    ngx_etcd_catalog_set_t *set);
+
+
+ngx_etcd_catalog_set_t *
+ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
+    ngx_etcd_set_node_t *node, ngx_etcd_service_conf_t *template,
+    ngx_int_t (*leader)(ngx_etcd_service_conf_t *conf, ngx_pool_t *pool),
+    ngx_etcd_service_owner_t *owner)
+{
+    ngx_str_t                prefix;
+    ngx_etcd_catalog_set_t  *set;
+
+    prefix.data = node->prefix;
+    prefix.len = node->len;
+
+    set = ngx_etcd_hash_table_add(sets, &prefix,
+                                  sizeof(ngx_etcd_catalog_set_t));
+    if (set == NULL) {
+        return NULL;
+    }
+
+    set->node = node;
+    set->pool = ngx_create_pool(NGX_ETCD_CATALOG_SET_POOL, owner->log);
+
+    if (set->pool == NULL
+        || ngx_etcd_catalog_set_service(set, template, leader, owner)
+           != NGX_OK)
+    {
+        ngx_etcd_catalog_set_free(sets, set);
+        return NULL;
+    }
+
+    set->part.mirror = &set->service->mirror;
+
+    return set;
+}
+
+
+static ngx_int_t
+ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
+    ngx_etcd_service_conf_t *template,
+    ngx_int_t (*leader)(ngx_etcd_service_conf_t *conf, ngx_pool_t *pool),
+    ngx_etcd_service_owner_t *owner)
+{
+    ngx_etcd_service_conf_t  *conf;
+
+    conf = &set->conf;
+
+    *conf = *template;
+
+    conf->prefix = set->prefix;
+    conf->set = set->node->set;
+    conf->set_id = set->node->set_id;
+
+    if (leader != NULL && leader(conf, set->pool) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    set->service = ngx_etcd_service_create(conf, owner, set->pool);
+
+    return (set->service != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+void
+ngx_etcd_catalog_set_destroy(ngx_etcd_hash_table_t *sets,
+    ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_service_destroy(set->service);
+    ngx_etcd_catalog_set_free(sets, set);
+}
+
+
+static void
+ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
+    ngx_etcd_catalog_set_t *set)
+{
+    if (set->pool != NULL) {
+        ngx_destroy_pool(set->pool);
+    }
+
+    ngx_etcd_hash_table_remove(sets, &set->prefix);
+    ngx_free(set);
+}
+
+
+ngx_uint_t
+ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_service_t  *service;
+
+    service = set->service;
+
+    return service->mirror.entries.n == 0
+           && service->diff.indexed
+           && ngx_queue_empty(&service->diff.index.gone)
+           && ngx_queue_empty(&service->diff.index.present);
+}

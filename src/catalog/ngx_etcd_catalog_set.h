@@ -1,0 +1,69 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A set of a catalog as the agent has it, with the service of its members.
+ */
+
+
+#ifndef _NGX_ETCD_CATALOG_SET_H_INCLUDED_
+#define _NGX_ETCD_CATALOG_SET_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_fanout.h>
+#include <ngx_etcd_hash_table.h>
+#include <ngx_etcd_service.h>
+#include <ngx_etcd_set_map.h>
+
+
+typedef struct {
+    ngx_str_t                    prefix;       /* must be the first field
+                                                  (ngx_etcd_hash_table.h) */
+    ngx_etcd_fanout_part_t       part;
+    void                        *catalog;      /* set by the catalog */
+    ngx_pool_t                  *pool;         /* of the service */
+    ngx_etcd_service_conf_t      conf;
+    ngx_etcd_service_t          *service;
+    ngx_etcd_set_node_t         *node;
+
+    /* of the catalog */
+
+    ngx_queue_t                  queue;        /* sets to be published, or
+                                                  empty sets */
+    ngx_msec_t                   emptied;      /* ngx_current_msec */
+    unsigned                     queued:1;     /* to be published */
+    unsigned                     pending:1;    /* not in the zone yet */
+    unsigned                     empty:1;      /* in the queue of empty sets */
+} ngx_etcd_catalog_set_t;
+
+
+#define ngx_etcd_catalog_set_at(q)                                            \
+    (ngx_queue_data(q, ngx_etcd_catalog_set_t, queue))
+
+/* the set of a service */
+
+#define ngx_etcd_catalog_set_of(service)                                      \
+    ((ngx_etcd_catalog_set_t *)                                               \
+     ((u_char *) (service)->conf - offsetof(ngx_etcd_catalog_set_t, conf)))
+
+
+/*
+ * Adds the set of a node to the table, with a service that differs from the
+ * template in its prefix and set, and, if the handler is not NULL, in its
+ * leader.  The mirror of part is that of the service.  NULL: no memory.
+ */
+ngx_etcd_catalog_set_t *ngx_etcd_catalog_set_create(
+    ngx_etcd_hash_table_t *sets, ngx_etcd_set_node_t *node,
+    ngx_etcd_service_conf_t *template,
+    ngx_int_t (*leader)(ngx_etcd_service_conf_t *conf, ngx_pool_t *pool),
+    ngx_etcd_service_owner_t *owner);
+void ngx_etcd_catalog_set_destroy(ngx_etcd_hash_table_t *sets,
+    ngx_etcd_catalog_set_t *set);
+
+/* Returns 1 if there are no keys, and no members that are kept. */
+ngx_uint_t ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set);
+
+
+#endif /* _NGX_ETCD_CATALOG_SET_H_INCLUDED_ */
