@@ -12,6 +12,8 @@
 
 
 static void ngx_etcd_member_set_clear(void *data);
+static ngx_int_t ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone,
+    ngx_etcd_slot_t ***dir, ngx_uint_t chunk);
 static ngx_int_t ngx_etcd_member_set_page(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_slot_t **page);
 static ngx_int_t ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone,
@@ -152,6 +154,48 @@ ngx_etcd_member_set_slot(ngx_etcd_member_set_t *set, ngx_uint_t n)
 }
 
 
+/*
+ * Makes room for a chunk.  Most sets are small: the first directory begins with
+ * room for a few chunks.  A process that is killed between the two stores
+ * leaves some bytes that are not used any more.
+ */
+
+static ngx_int_t
+ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone, ngx_etcd_slot_t ***dir,
+    ngx_uint_t chunk)
+{
+    ngx_uint_t         n;
+    ngx_etcd_slot_t  **old, **new;
+
+    old = *dir;
+
+    if (old != NULL && chunk != NGX_ETCD_MEMBER_SET_SMALL) {
+        return NGX_OK;
+    }
+
+    n = (chunk < NGX_ETCD_MEMBER_SET_SMALL) ? NGX_ETCD_MEMBER_SET_SMALL
+                                            : NGX_ETCD_MEMBER_SET_CHUNKS;
+
+    new = ngx_slab_calloc_locked(zone->shpool, n * sizeof(ngx_etcd_slot_t *));
+    if (new == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (old != NULL) {
+        ngx_memcpy(new, old, NGX_ETCD_MEMBER_SET_SMALL
+                             * sizeof(ngx_etcd_slot_t *));
+    }
+
+    __atomic_store_n(dir, new, __ATOMIC_RELEASE);
+
+    if (old != NULL) {
+        ngx_slab_free_locked(zone->shpool, old);
+    }
+
+    return NGX_OK;
+}
+
+
 ngx_int_t
 ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_uint_t force)
@@ -177,13 +221,7 @@ ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     chunk = set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
     dir = &set->dirs[chunk / NGX_ETCD_MEMBER_SET_CHUNKS];
 
-    if (*dir == NULL) {
-        *dir = ngx_slab_calloc_locked(zone->shpool,
-                                      NGX_ETCD_MEMBER_SET_CHUNKS
-                                      * sizeof(ngx_etcd_slot_t *));
-    }
-
-    if (*dir != NULL) {
+    if (ngx_etcd_member_set_directory(zone, dir, chunk) == NGX_OK) {
         chunk %= NGX_ETCD_MEMBER_SET_CHUNKS;
         rc = ngx_etcd_member_set_page(zone, set, &(*dir)[chunk]);
     }

@@ -34,6 +34,8 @@
 
 #define NGX_ETCD_MEMBER_SET_SLOTS    64      /* a chunk: one page */
 #define NGX_ETCD_MEMBER_SET_CHUNKS   512     /* a directory: one page */
+#define NGX_ETCD_MEMBER_SET_SMALL    8       /* of them, in the first directory
+                                                of a small set */
 #define NGX_ETCD_MEMBER_SET_DIRS     64
 #define NGX_ETCD_MEMBER_SET_MAX_SLOTS  (NGX_ETCD_MEMBER_SET_SLOTS              \
                                       * NGX_ETCD_MEMBER_SET_CHUNKS            \
