@@ -12,6 +12,7 @@ use lib "$FindBin::Bin/lib";
 use File::Path qw(remove_tree);
 use POSIX ();
 use Test::More;
+use Time::HiRes qw(time);
 
 use Chaos;
 use Etcd;
@@ -80,6 +81,19 @@ sub away {
 }
 
 
+# The watches are created again: a proof is younger than this call.
+
+sub in_force {
+    my $begun = time();
+
+    wait_for {
+        my $staleness = $nginx->cluster()->{staleness_ms};
+
+        $staleness >= 0 && $staleness < 1000 * (time() - $begun)
+    } 20, 'a proof';
+}
+
+
 sub reads {
     my ($name) = @_;
 
@@ -113,6 +127,7 @@ is($nginx->cluster()->{resyncs}, 0,
 my $generation = $nginx->upstream('few')->generation;
 
 away(sub { });
+in_force();
 $etcd->put('/few/5', member(1005, 1));
 $nginx->upstream('few')->shows({ '/few/1' => '127.0.0.1:1001 5 up',
                                  map { ("/few/$_" => "127.0.0.1:100$_ 1 up") }
