@@ -27,6 +27,8 @@ extern ngx_etcd_tap_test_t  test_member_pack[];
 extern ngx_etcd_tap_test_t  test_parameter[];
 extern ngx_etcd_tap_test_t  test_patroni_url[];
 extern ngx_etcd_tap_test_t  test_pattern[];
+extern ngx_etcd_tap_test_t  test_pem[];
+extern ngx_etcd_tap_test_t  test_split[];
 extern ngx_etcd_tap_test_t  test_utf8[];
 
 
@@ -43,6 +45,8 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_parameter,
     test_patroni_url,
     test_pattern,
+    test_pem,
+    test_split,
     test_utf8,
     NULL
 };
