@@ -10,6 +10,7 @@
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_grpc_response.h>
 #include <ngx_etcd_message.h>
+#include <ngx_etcd_secret.h>
 
 
 /* a buffer up to this size is kept for the next messages of the stream */
@@ -370,7 +371,9 @@ ngx_etcd_grpc_response_free(ngx_etcd_grpc_stream_t *stream)
         return;
     }
 
-    if (stream->call == NULL || stream->call->secret) {
+    if (stream->call == NULL || stream->call->secret
+        || ngx_etcd_secret_received)
+    {
         ngx_explicit_memzero(body->data, body->size);
     }
 
@@ -430,7 +433,7 @@ ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream, size_t size)
 
     body = &stream->body;
 
-    if (!stream->call->secret) {
+    if (!stream->call->secret && !ngx_etcd_secret_received) {
         return realloc(body->data, size);
     }
 
@@ -472,7 +475,7 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
     body = &stream->body;
 
     if (data == body->data && len > NGX_ETCD_GRPC_BODY_KEEP
-        && !stream->call->secret)
+        && !stream->call->secret && !ngx_etcd_secret_received)
     {
         size = body->size;
 
@@ -490,7 +493,7 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
     body->nprefix = 0;
     body->got = 0;
 
-    if (body->size > NGX_ETCD_GRPC_BODY_KEEP) {
+    if (body->size > NGX_ETCD_GRPC_BODY_KEEP || ngx_etcd_secret_received) {
         ngx_etcd_grpc_response_free(stream);
     }
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_message.h>
+#include <ngx_etcd_secret.h>
 
 
 /* added for the structures of an empty message */
@@ -40,6 +41,7 @@ typedef struct {
 
 typedef struct {
     ngx_queue_t    queue;
+    ngx_uint_t     secret;         /* 1: cleared when it is released */
     size_t         size;           /* must be last; 0: small */
 } ngx_etcd_message_block_t;
 
@@ -68,9 +70,10 @@ static ngx_int_t ngx_etcd_message_varint(u_char **p, u_char *last,
     uint64_t *n);
 static ngx_queue_t *ngx_etcd_message_large(ngx_pool_t *pool);
 static void ngx_etcd_message_cleanup(void *data);
-static void ngx_etcd_message_release(void *data);
+static void ngx_etcd_message_owned_cleanup(void *data);
 static void *ngx_etcd_message_alloc(void *data, size_t size);
 static void ngx_etcd_message_free(void *data, void *p);
+static void ngx_etcd_message_release(ngx_etcd_message_block_t *block);
 
 
 ProtobufCMessage *
@@ -193,7 +196,7 @@ ngx_etcd_message_own(ngx_pool_t *pool, u_char *data, size_t size)
     owned->data = data;
     owned->size = size;
 
-    cln->handler = ngx_etcd_message_release;
+    cln->handler = ngx_etcd_message_owned_cleanup;
 
     return NGX_OK;
 }
@@ -413,14 +416,14 @@ ngx_etcd_message_cleanup(void *data)
 
     while (!ngx_queue_empty(large)) {
         q = ngx_queue_head(large);
-        ngx_queue_remove(q);
-        ngx_free(ngx_queue_data(q, ngx_etcd_message_block_t, queue));
+        ngx_etcd_message_release(ngx_queue_data(q, ngx_etcd_message_block_t,
+                                                queue));
     }
 }
 
 
 static void
-ngx_etcd_message_release(void *data)
+ngx_etcd_message_owned_cleanup(void *data)
 {
     ngx_etcd_message_owned_t *owned = data;
 
@@ -445,7 +448,7 @@ ngx_etcd_message_memory(ngx_pool_t *pool)
 
     for (cln = pool->cleanup; cln != NULL; cln = cln->next) {
 
-        if (cln->handler == ngx_etcd_message_release) {
+        if (cln->handler == ngx_etcd_message_owned_cleanup) {
             size += ((ngx_etcd_message_owned_t *) cln->data)->size;
             continue;
         }
@@ -482,7 +485,7 @@ ngx_etcd_message_alloc(void *data, size_t size)
         return NULL;
     }
 
-    if (size <= NGX_ETCD_MESSAGE_SMALL) {
+    if (size <= NGX_ETCD_MESSAGE_SMALL && !ngx_etcd_secret_received) {
         small = ngx_palloc(budget->pool, sizeof(size_t) + size);
         if (small == NULL) {
             return NULL;
@@ -494,13 +497,18 @@ ngx_etcd_message_alloc(void *data, size_t size)
         return small + 1;
     }
 
-    block = ngx_alloc(sizeof(ngx_etcd_message_block_t) + size,
-                      budget->pool->log);
+    block = ngx_etcd_secret_received
+            ? ngx_etcd_secret_malloc(sizeof(ngx_etcd_message_block_t) + size,
+                                     NULL)
+            : ngx_alloc(sizeof(ngx_etcd_message_block_t) + size,
+                        budget->pool->log);
+
     if (block == NULL) {
         return NULL;
     }
 
     budget->left -= size;
+    block->secret = ngx_etcd_secret_received;
     block->size = size;
     ngx_queue_insert_tail(budget->large, &block->queue);
 
@@ -524,6 +532,20 @@ ngx_etcd_message_free(void *data, void *p)
     block = (ngx_etcd_message_block_t *) p - 1;
 
     budget->left += block->size;
+
+    ngx_etcd_message_release(block);
+}
+
+
+static void
+ngx_etcd_message_release(ngx_etcd_message_block_t *block)
+{
     ngx_queue_remove(&block->queue);
-    ngx_free(block);
+
+    if (block->secret) {
+        ngx_etcd_secret_release(block, NULL);
+
+    } else {
+        ngx_free(block);
+    }
 }

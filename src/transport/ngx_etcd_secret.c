@@ -25,6 +25,9 @@ typedef union {
 static void ngx_etcd_secret_cleanup(void *data);
 
 
+ngx_uint_t  ngx_etcd_secret_received;
+
+
 void *
 ngx_etcd_secret_alloc(size_t size, ngx_log_t *log)
 {

@@ -39,4 +39,11 @@ void *ngx_etcd_secret_realloc(void *p, size_t size, void *data);
 void ngx_etcd_secret_release(void *p, void *data);
 
 
+/*
+ * 1: answers of etcd may have private keys, in this process and from now on:
+ * whatever an answer is copied to is cleared.
+ */
+extern ngx_uint_t  ngx_etcd_secret_received;
+
+
 #endif /* _NGX_ETCD_SECRET_H_INCLUDED_ */
