@@ -20,6 +20,8 @@
 
 static void ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_map_t *to);
+static ngx_etcd_shared_node_t **ngx_etcd_shared_map_link(
+    ngx_etcd_shared_map_t *map, ngx_etcd_shared_node_t *node);
 static ngx_etcd_shared_node_t *ngx_etcd_shared_map_search(
     ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map, uint64_t hash,
     ngx_etcd_shared_map_match_pt match, void *data);
@@ -126,6 +128,27 @@ void
 ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo)
 {
+    ngx_etcd_redo_set(redo, ngx_etcd_shared_map_link(map, node), node->next);
+    ngx_etcd_redo_set(redo, &map->n, map->n - 1);
+}
+
+
+void
+ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node, ngx_etcd_shared_node_t *other,
+    ngx_etcd_redo_t *redo)
+{
+    ngx_etcd_redo_set(redo, &other->next, node->next);
+    ngx_etcd_redo_set(redo, ngx_etcd_shared_map_link(map, node), other);
+}
+
+
+/* Returns the pointer that points to the node. */
+
+static ngx_etcd_shared_node_t **
+ngx_etcd_shared_map_link(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node)
+{
     ngx_etcd_shared_node_t  **link;
 
     for (link = ngx_etcd_shared_map_chain(map, node->hash);
@@ -135,8 +158,7 @@ ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
         /* void */
     }
 
-    ngx_etcd_redo_set(redo, link, node->next);
-    ngx_etcd_redo_set(redo, &map->n, map->n - 1);
+    return link;
 }
 
 

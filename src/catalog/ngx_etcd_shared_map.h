@@ -67,6 +67,11 @@ void ngx_etcd_shared_map_add(ngx_etcd_shared_map_t *map,
 void ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo);
 
+/* The same with another node that takes the place of a node of its name. */
+void ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node, ngx_etcd_shared_node_t *other,
+    ngx_etcd_redo_t *redo);
+
 /* ngx_etcd_redo_write() for a log with such a change. */
 void ngx_etcd_shared_map_write(ngx_etcd_zone_t *zone,
     ngx_etcd_shared_map_t *map, ngx_etcd_redo_t *redo);

@@ -54,6 +54,7 @@ typedef enum {
     NGX_ETCD_ZONE_SHARED_VALUES,
     NGX_ETCD_ZONE_LOCK_STATS,
     NGX_ETCD_ZONE_SET_MAPS,
+    NGX_ETCD_ZONE_VALUE_MAPS,
     NGX_ETCD_ZONE_LISTS
 } ngx_etcd_zone_list_e;
 
@@ -142,6 +143,7 @@ typedef struct {
     ngx_atomic_t                     heartbeat;    /* ngx_current_msec */
     ngx_atomic_t                     epoch;        /* of the newest
                                                       configuration */
+    ngx_atomic_t                     secret;       /* not for core dumps */
     ngx_etcd_redo_t                  redo;         /* protected by the mutex */
     ngx_etcd_zone_cluster_t          cluster;
     ngx_etcd_zone_space_t            space;
@@ -181,6 +183,7 @@ typedef struct {
     ngx_etcd_zone_shared_t          *sh;
     ngx_uint_t                       epoch;        /* of this cycle */
     ngx_uint_t                       row;          /* of this process */
+    ngx_uint_t                       hidden;       /* from its core dumps */
 } ngx_etcd_zone_t;
 
 

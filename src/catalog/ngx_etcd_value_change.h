@@ -1,0 +1,61 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Changes of a value map by the owner of the zone, under the mutex.
+ */
+
+
+#ifndef _NGX_ETCD_VALUE_CHANGE_H_INCLUDED_
+#define _NGX_ETCD_VALUE_CHANGE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_value_map.h>
+
+
+typedef enum {
+    NGX_ETCD_VALUE_PUT = 0,
+    NGX_ETCD_VALUE_REFUSE,           /* an invalid value */
+    NGX_ETCD_VALUE_REMOVE
+} ngx_etcd_value_op_e;
+
+
+typedef struct {
+    ngx_etcd_value_op_e              op;
+    uint64_t                         revision;
+    ngx_str_t                        key;          /* without the literal
+                                                      part */
+    ngx_str_t                        value;
+
+    ngx_uint_t                       made;         /* 0: nothing has changed */
+    ngx_etcd_change_e                change;
+    ngx_etcd_value_node_t           *node;         /* private */
+} ngx_etcd_value_change_t;
+
+
+/* Returns 1 if the map has just this value.  Called by the owner. */
+ngx_uint_t ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t *change);
+
+/*
+ * Called by the owner, which holds the mutex: makes the changes, each of
+ * another key.  Readers see all or none of them.  Returns 1 if a key was not
+ * added: the limit is reached, or the zone is full ("full" is set).
+ */
+ngx_uint_t ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t **changes, ngx_uint_t n, ngx_uint_t *full);
+
+/*
+ * Called by the owner before it changes the map: frees what a killed owner has
+ * left.  NGX_OK or NGX_BUSY.
+ */
+ngx_int_t ngx_etcd_value_change_recover(ngx_etcd_value_map_conf_t *conf);
+
+/* Clears and frees the nodes of a list.  The caller holds the mutex. */
+void ngx_etcd_value_change_free(ngx_etcd_zone_t *zone,
+    ngx_etcd_shared_node_t **list);
+
+
+#endif /* _NGX_ETCD_VALUE_CHANGE_H_INCLUDED_ */

@@ -1,0 +1,132 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * A value map: the values of all keys that match patterns with the same
+ * literal part, in shared memory.  The owner of the zone changes the map under
+ * the mutex; every worker finds the value of a key without a lock.
+ *
+ * A node is never changed but replaced; only "refused" of a node is stored in
+ * place.  Nodes that are not in the map, since they are about to be added or
+ * were removed, are in the list "spare" or "dead" of the map: if the owner is
+ * killed, the next one frees them.
+ */
+
+
+#ifndef _NGX_ETCD_VALUE_MAP_H_INCLUDED_
+#define _NGX_ETCD_VALUE_MAP_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_object.h>
+#include <ngx_etcd_pattern.h>
+#include <ngx_etcd_shared_map.h>
+#include <ngx_etcd_shared_value.h>
+
+
+#define NGX_ETCD_VALUE_MAP_LIMIT      10240    /* default number of values */
+#define NGX_ETCD_VALUE_MAP_MAX_LIMIT  1000000
+#define NGX_ETCD_VALUE_MAP_SIZE       4096     /* default bytes of a value */
+#define NGX_ETCD_VALUE_MAP_MAX_SIZE   65536
+
+
+typedef struct {
+    ngx_etcd_shared_node_t           node;
+    uint64_t                         modified;     /* mod_revision of the
+                                                      value; 0: no valid value
+                                                      was seen */
+    ngx_etcd_atomic64_t              refused;      /* mod_revision of a newer
+                                                      value that was refused;
+                                                      0: none */
+    uint32_t                         key_len;
+    uint32_t                         len;
+    u_char                           data[1];      /* the key without the
+                                                      literal part, the value */
+} ngx_etcd_value_node_t;
+
+
+/* All zero but the object: an empty map, not read yet. */
+
+typedef struct {
+    ngx_etcd_object_t                object;       /* name: the literal part
+                                                      with the namespace;
+                                                      variant: secret */
+    ngx_etcd_shared_map_t            map;
+    ngx_etcd_shared_node_t          *spare;
+    ngx_etcd_shared_node_t          *dead;
+
+    /* written by the owner only */
+
+    ngx_etcd_atomic64_t              revision;     /* the map is complete as of
+                                                      it; 0: never read */
+    ngx_atomic_t                     state;
+                                         /* ngx_etcd_shared_value_state_e */
+    ngx_atomic_t                     changes;      /* of values */
+    ngx_atomic_t                     over;         /* keys beyond the limit, or
+                                                      for which there is no
+                                                      room in the zone */
+    ngx_atomic_t                     invalid;      /* keys whose newest value is
+                                                      refused */
+} ngx_etcd_value_map_t;
+
+
+/* made by the configuration; exists as long as the cycle */
+
+typedef struct {
+    ngx_str_t                        name;         /* of the first variable */
+    ngx_str_t                        literal;      /* without the namespace */
+    ngx_array_t                      patterns;     /* of
+                                                 ngx_etcd_value_pattern_t * */
+    ngx_uint_t                       secret;       /* type=pem */
+    ngx_uint_t                       limit;        /* sum of all patterns */
+    size_t                           max_size;     /* the greatest */
+
+    ngx_etcd_zone_t                 *zone;         /* from declare() on */
+    ngx_etcd_value_map_t            *map;
+    ngx_uint_t                       id;
+    u_char                          *copy;         /* max_size bytes of this
+                                                      process; NULL: secret */
+} ngx_etcd_value_map_conf_t;
+
+
+typedef struct {
+    ngx_etcd_pattern_t               pattern;
+    ngx_uint_t                       limit;
+    size_t                           max_size;
+} ngx_etcd_value_pattern_t;
+
+
+/* Returns the first pattern that the whole key matches; NULL: none. */
+ngx_etcd_value_pattern_t *ngx_etcd_value_map_wants(
+    ngx_etcd_value_map_conf_t *conf, ngx_str_t *key);
+
+/* Returns the node of a key, for the owner or under the mutex; or NULL. */
+ngx_etcd_value_node_t *ngx_etcd_value_map_find(
+    ngx_etcd_value_map_conf_t *conf, ngx_str_t *key);
+
+/*
+ * Calls the handler for a part of the nodes, under the mutex; *chain is 0 at
+ * first.  NGX_OK: the end; NGX_AGAIN: call again; NGX_BUSY: the mutex was
+ * held.  NGX_ERROR: returned by the handler, the chain is to be read again.
+ */
+typedef ngx_int_t (*ngx_etcd_value_map_each_pt)(void *data,
+    ngx_etcd_value_node_t *node);
+
+ngx_int_t ngx_etcd_value_map_each(ngx_etcd_value_map_conf_t *conf,
+    ngx_uint_t *chain, ngx_etcd_value_map_each_pt handler, void *data);
+
+/*
+ * Copies the value of a key, given without the literal part, into buf, which
+ * has max_size bytes.  *version is another number after each change of the
+ * map.  Any process may call this function.
+ *
+ *     NGX_OK        value is set,
+ *     NGX_DECLINED  there is no such key, or it has no valid value,
+ *     NGX_AGAIN     the map cannot be read now.
+ */
+ngx_int_t ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf,
+    ngx_str_t *key, u_char *buf, ngx_str_t *value, uint64_t *version);
+
+
+#endif /* _NGX_ETCD_VALUE_MAP_H_INCLUDED_ */
