@@ -1,0 +1,173 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_value_conf.h>
+
+
+static ngx_etcd_value_map_conf_t *ngx_etcd_value_conf_map(ngx_array_t *maps,
+    ngx_str_t *name, ngx_str_t *literal, ngx_uint_t secret, ngx_pool_t *pool);
+static ngx_etcd_value_pattern_t *ngx_etcd_value_conf_pattern(
+    ngx_etcd_value_map_conf_t *map, ngx_etcd_pattern_t *pattern,
+    ngx_pool_t *pool);
+static ngx_uint_t ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one,
+    ngx_etcd_pattern_t *two);
+static ngx_uint_t ngx_etcd_value_conf_same(ngx_str_t *one, ngx_str_t *two);
+
+
+ngx_etcd_value_map_conf_t *
+ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
+    ngx_etcd_value_pattern_t *pattern, ngx_uint_t secret, ngx_pool_t *pool)
+{
+    ngx_etcd_value_pattern_t   *p;
+    ngx_etcd_value_map_conf_t  *map;
+
+    map = ngx_etcd_value_conf_map(maps, name, &pattern->pattern.literal,
+                                  secret, pool);
+    if (map == NULL) {
+        return NULL;
+    }
+
+    p = ngx_etcd_value_conf_pattern(map, &pattern->pattern, pool);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    map->limit -= p->limit;
+
+    p->limit = ngx_max(p->limit, pattern->limit);
+    p->max_size = ngx_max(p->max_size, pattern->max_size);
+
+    map->limit += p->limit;
+
+    if (p->max_size <= map->max_size) {
+        return map;
+    }
+
+    map->max_size = p->max_size;
+
+    if (!secret) {
+        map->copy = ngx_pnalloc(pool, map->max_size);
+        if (map->copy == NULL) {
+            return NULL;
+        }
+    }
+
+    return map;
+}
+
+
+static ngx_etcd_value_map_conf_t *
+ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name, ngx_str_t *literal,
+    ngx_uint_t secret, ngx_pool_t *pool)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_value_map_conf_t   *map, **p;
+
+    p = maps->elts;
+
+    for (i = 0; i < maps->nelts; i++) {
+        if (p[i]->secret == secret
+            && ngx_etcd_value_conf_same(&p[i]->literal, literal))
+        {
+            return p[i];
+        }
+    }
+
+    map = ngx_pcalloc(pool, sizeof(ngx_etcd_value_map_conf_t));
+
+    if (map == NULL
+        || ngx_array_init(&map->patterns, pool, 2,
+                          sizeof(ngx_etcd_value_pattern_t *))
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    map->name = *name;
+    map->literal = *literal;
+    map->secret = secret;
+
+    p = ngx_array_push(maps);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = map;
+
+    return map;
+}
+
+
+static ngx_etcd_value_pattern_t *
+ngx_etcd_value_conf_pattern(ngx_etcd_value_map_conf_t *map,
+    ngx_etcd_pattern_t *pattern, ngx_pool_t *pool)
+{
+    ngx_uint_t                  i;
+    ngx_etcd_value_pattern_t  **p;
+
+    p = map->patterns.elts;
+
+    for (i = 0; i < map->patterns.nelts; i++) {
+        if (ngx_etcd_value_conf_alike(&p[i]->pattern, pattern)) {
+            return p[i];
+        }
+    }
+
+    p = ngx_array_push(&map->patterns);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = ngx_pcalloc(pool, sizeof(ngx_etcd_value_pattern_t));
+
+    if (*p != NULL) {
+        (*p)->pattern = *pattern;
+    }
+
+    return *p;
+}
+
+
+/* Returns 1 if both patterns, with the same literal part, match the same. */
+
+static ngx_uint_t
+ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one, ngx_etcd_pattern_t *two)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_pattern_segment_t  *first, *second;
+
+    if (one->segments.nelts != two->segments.nelts) {
+        return 0;
+    }
+
+    first = one->segments.elts;
+    second = two->segments.elts;
+
+    for (i = 0; i < one->segments.nelts; i++) {
+
+        if (first[i].variable != second[i].variable) {
+            return 0;
+        }
+
+        if (!first[i].variable
+            && !ngx_etcd_value_conf_same(&first[i].text, &second[i].text))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_value_conf_same(ngx_str_t *one, ngx_str_t *two)
+{
+    return one->len == two->len
+           && ngx_memcmp(one->data, two->data, one->len) == 0;
+}

@@ -1,0 +1,323 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_value_object.h>
+
+#include <sys/mman.h>
+
+
+/* nodes that are freed at a time under the mutex */
+#define NGX_ETCD_VALUE_OBJECT_PIECE  256
+
+
+static ngx_str_t *ngx_etcd_value_object_name(ngx_etcd_value_map_conf_t *conf,
+    ngx_str_t *ns, ngx_str_t *name);
+static void ngx_etcd_value_object_clear(void *object);
+static ngx_int_t ngx_etcd_value_object_inherit(
+    ngx_etcd_value_map_conf_t *conf, ngx_etcd_zone_t *old);
+static void ngx_etcd_value_object_take(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_map_t *from);
+static ngx_uint_t ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone);
+static ngx_uint_t ngx_etcd_value_object_empty(ngx_etcd_zone_t *zone,
+    ngx_etcd_value_map_t *map, ngx_uint_t *left);
+
+
+static const ngx_etcd_object_type_t  ngx_etcd_value_object_type = {
+    NGX_ETCD_ZONE_VALUE_MAPS, sizeof(ngx_etcd_value_map_t),
+    ngx_etcd_value_object_clear
+};
+
+
+ngx_int_t
+ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
+    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
+{
+    ngx_int_t             rc;
+    ngx_etcd_object_id_t  id;
+
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+
+    /* workers have the key of hashes from their master */
+
+    if (ngx_etcd_siphash_init(ngx_cycle->log) != NGX_OK
+        || ngx_etcd_value_object_name(conf, ns, &id.name) == NULL)
+    {
+        return NGX_ERROR;
+    }
+
+    id.variant = conf->secret;
+
+    conf->zone = zone;
+    conf->map = ngx_etcd_object_declare(zone, &ngx_etcd_value_object_type, &id);
+
+    ngx_free(id.name.data);
+
+    if (conf->map == NULL || ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    conf->id = conf->map->object.id;
+
+    rc = ngx_etcd_shared_map_size(zone, &conf->map->map, conf->limit);
+
+    ngx_etcd_zone_unlock(zone);
+
+    if (conf->secret) {
+        zone->sh->secret = 1;
+        ngx_etcd_value_object_hide(zone);
+    }
+
+    return (rc == NGX_OK && old != NULL)
+           ? ngx_etcd_value_object_inherit(conf, old) : rc;
+}
+
+
+/* The whole literal part: namespaces differ.  ngx_free() the name's data. */
+
+static ngx_str_t *
+ngx_etcd_value_object_name(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
+    ngx_str_t *name)
+{
+    u_char  *p;
+
+    name->len = ns->len + conf->literal.len;
+    name->data = ngx_alloc(ngx_max(name->len, 1), ngx_cycle->log);
+
+    if (name->data == NULL) {
+        return NULL;
+    }
+
+    p = ngx_cpymem(name->data, ns->data, ns->len);
+    ngx_memcpy(p, conf->literal.data, conf->literal.len);
+
+    return name;
+}
+
+
+/* The number of the seqlock goes on, so that readers notice. */
+
+static void
+ngx_etcd_value_object_clear(void *object)
+{
+    ngx_etcd_value_map_t *map = object;
+
+    map->map.chains = NULL;
+    map->map.nchains = 0;
+    map->map.n = 0;
+
+    map->spare = NULL;
+    map->dead = NULL;
+    map->revision = 0;
+    map->state = NGX_ETCD_SHARED_VALUE_LOADING;
+    map->changes = 0;
+    map->over = 0;
+    map->invalid = 0;
+}
+
+
+static ngx_int_t
+ngx_etcd_value_object_inherit(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_zone_t *old)
+{
+    ngx_etcd_value_map_t  *from;
+
+    if (ngx_etcd_zone_lock_patient(old) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    from = ngx_etcd_object_find(old, &ngx_etcd_value_object_type,
+                                &conf->map->object);
+    if (from != NULL) {
+        ngx_etcd_value_object_take(conf, from);
+    }
+
+    ngx_etcd_zone_unlock(old);
+
+    return NGX_OK;
+}
+
+
+/* The mutex of the new zone, which no other process uses, is not needed. */
+
+static void
+ngx_etcd_value_object_take(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_map_t *from)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_node_t   *node;
+    ngx_etcd_shared_node_t  *next;
+    ngx_etcd_value_change_t  change;
+
+    ngx_memzero(&change, sizeof(ngx_etcd_value_change_t));
+
+    for (i = 0; i < from->map.nchains; i++) {
+        for (next = from->map.chains[i]; next != NULL; next = next->next) {
+            node = (ngx_etcd_value_node_t *) next;
+
+            change.op = NGX_ETCD_VALUE_PUT;
+            change.revision = node->modified;
+            change.key.data = node->data;
+            change.key.len = node->key_len;
+            change.value.data = node->data + node->key_len;
+            change.value.len = node->len;
+
+            if (node->modified != 0) {
+                ngx_etcd_value_object_restore(conf, &change);
+            }
+
+            if (node->refused != 0) {
+                change.op = NGX_ETCD_VALUE_REFUSE;
+                change.revision = node->refused;
+                change.value.len = 0;
+
+                ngx_etcd_value_object_restore(conf, &change);
+            }
+        }
+    }
+
+    conf->map->revision = from->revision;
+    conf->map->state = from->state;
+    conf->map->over = from->over;
+}
+
+
+void
+ngx_etcd_value_object_hide(ngx_etcd_zone_t *zone)
+{
+    size_t  size;
+
+    if (!zone->sh->secret || zone->hidden) {
+        return;
+    }
+
+    zone->hidden = 1;
+    size = zone->shpool->end - (u_char *) zone->shpool;
+
+    /* fails on a kernel without core dumps */
+
+    (void) madvise(zone->shpool, size, MADV_DONTDUMP);
+}
+
+
+void
+ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t *change)
+{
+    ngx_uint_t                full;
+    ngx_etcd_value_change_t  *changes;
+
+    if (change->value.len > conf->max_size) {
+        return;
+    }
+
+    full = 0;
+    changes = change;
+
+    (void) ngx_etcd_value_change(conf, &changes, 1, &full);
+}
+
+
+ngx_int_t
+ngx_etcd_value_object_retire_old(ngx_etcd_zone_t *zone, uint64_t until)
+{
+    ngx_uint_t  more;
+
+    for ( ;; ) {
+        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+            return NGX_BUSY;
+        }
+
+        if (!ngx_etcd_zone_owned(zone)) {
+            ngx_etcd_zone_unlock(zone);
+            return NGX_BUSY;
+        }
+
+        more = ngx_etcd_value_object_retire_piece(zone);
+
+        ngx_etcd_zone_unlock(zone);
+
+        if (!more) {
+            return NGX_OK;
+        }
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
+        ngx_etcd_zone_pause();
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone)
+{
+    ngx_uint_t             left;
+    ngx_queue_t           *q, *next, *list;
+    ngx_etcd_value_map_t  *map;
+
+    left = NGX_ETCD_VALUE_OBJECT_PIECE;
+    list = &zone->sh->objects[NGX_ETCD_ZONE_VALUE_MAPS];
+
+    for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = next) {
+        next = ngx_queue_next(q);
+        map = ngx_queue_data(q, ngx_etcd_value_map_t, object.queue);
+
+        if (!ngx_etcd_object_old(zone, &map->object)) {
+            continue;
+        }
+
+        if (!ngx_etcd_value_object_empty(zone, map, &left)) {
+            return 1;
+        }
+
+        ngx_etcd_shared_map_done(zone, &map->map);
+        ngx_etcd_object_retire(zone, &ngx_etcd_value_object_type, &map->object);
+    }
+
+    return 0;
+}
+
+
+/* Returns 1 if the map has no nodes any more. */
+
+static ngx_uint_t
+ngx_etcd_value_object_empty(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
+    ngx_uint_t *left)
+{
+    ngx_uint_t               i;
+    ngx_etcd_redo_t          redo;
+    ngx_etcd_shared_node_t  *node;
+
+    ngx_etcd_value_change_free(zone, &map->spare);
+    ngx_etcd_value_change_free(zone, &map->dead);
+
+    for (i = 0; i < map->map.nchains; i++) {
+
+        while ((node = map->map.chains[i]) != NULL) {
+
+            if (*left == 0) {
+                return 0;
+            }
+
+            (*left)--;
+
+            redo.n = 0;
+            ngx_etcd_shared_map_remove(&map->map, node, &redo);
+            ngx_etcd_redo_set(&redo, &node->next, map->dead);
+            ngx_etcd_redo_set(&redo, &map->dead, node);
+
+            ngx_etcd_shared_map_write(zone, &map->map, &redo);
+
+            ngx_etcd_value_change_free(zone, &map->dead);
+        }
+    }
+
+    return 1;
+}
