@@ -621,7 +621,10 @@ ngx_etcd_restore_value(ngx_etcd_restore_t *restore, json_t *json,
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_value_refuse(&value, buf, &reason) != NULL) {
+    if (ngx_etcd_value_refuse(&value, NGX_ETCD_SHARED_VALUE_MAX_VALUE, buf,
+                              &reason)
+        != NULL)
+    {
         return ngx_etcd_restore_refuse(restore, "a %V", &reason);
     }
 

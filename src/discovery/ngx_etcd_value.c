@@ -101,18 +101,18 @@ ngx_etcd_value_get(ngx_etcd_value_conf_t *conf)
 /* A refused value leaves the last valid one in use. */
 
 ngx_str_t *
-ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf, ngx_str_t *reason)
+ngx_etcd_value_refuse(ngx_str_t *value, size_t max, u_char *buf,
+    ngx_str_t *reason)
 {
     char    *what;
     size_t   i;
 
     reason->data = buf;
 
-    if (value->len > NGX_ETCD_SHARED_VALUE_MAX_VALUE) {
+    if (value->len > max) {
         reason->len = ngx_snprintf(buf, NGX_ETCD_VALUE_REASON,
-                                   "value of %uz bytes, at most "
-                                   ngx_value(NGX_ETCD_SHARED_VALUE_MAX_VALUE)
-                                   " are allowed", value->len)
+                                   "value of %uz bytes, at most %uz are "
+                                   "allowed", value->len, max)
                       - buf;
         return reason;
     }
@@ -293,7 +293,10 @@ ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
     value = mirror->data;
     view = &value->view;
 
-    if (ngx_etcd_value_refuse(&entry->value, buf, &reason) != NULL) {
+    if (ngx_etcd_value_refuse(&entry->value, NGX_ETCD_SHARED_VALUE_MAX_VALUE,
+                              buf, &reason)
+        != NULL)
+    {
         ngx_etcd_value_invalid(value, entry->mod_revision, &reason);
         return;
     }

@@ -46,12 +46,12 @@ ngx_int_t ngx_etcd_value_declare(ngx_etcd_value_conf_t *conf, ngx_str_t *ns,
 ngx_etcd_shared_value_view_t *ngx_etcd_value_get(ngx_etcd_value_conf_t *conf);
 
 /*
- * Returns NULL if a variable may have the value, otherwise the reason why not,
- * which is written into the buffer.
+ * Returns NULL if a variable may have the value, of at most "max" bytes,
+ * otherwise the reason why not, which is written into the buffer.
  */
 #define NGX_ETCD_VALUE_REASON  128
 
-ngx_str_t *ngx_etcd_value_refuse(ngx_str_t *value, u_char *buf,
+ngx_str_t *ngx_etcd_value_refuse(ngx_str_t *value, size_t max, u_char *buf,
     ngx_str_t *reason);
 
 

@@ -1,0 +1,81 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Feeds a value map, while the agent runs, from a mirror of the literal part.
+ *
+ *     Changes of one revision become visible together.
+ *
+ *     An invalid value is reported once, and leaves the last valid one in use.
+ *
+ *     A key beyond the limit, or for which the zone has no room, is not used;
+ *     keys that are in the map stay.  When a key is removed, the prefix is
+ *     listed again, since there may be room now.
+ *
+ *     A new agent lists the prefix.  Present values stay in use meanwhile;
+ *     those whose keys are not in the list are removed at its end.
+ */
+
+
+#ifndef _NGX_ETCD_VALUE_FEED_H_INCLUDED_
+#define _NGX_ETCD_VALUE_FEED_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_mirror.h>
+#include <ngx_etcd_value.h>
+#include <ngx_etcd_value_change.h>
+
+
+typedef struct {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_value_map_conf_t   *conf;
+    ngx_log_t                   *log;
+
+    /* the zone is up to date; it has another owner */
+    void                       (*written)(void *data);
+    void                       (*lost)(void *data);
+    void                        *data;
+
+    /* private */
+
+    ngx_etcd_mirror_t            mirror;
+    ngx_event_t                  work;         /* continues */
+    ngx_etcd_value_change_t    **changes;      /* not in the zone yet */
+    ngx_uint_t                   n;
+    ngx_uint_t                   size;         /* of the array */
+    ngx_uint_t                   ready;        /* of complete revisions */
+    ngx_uint_t                   next;
+    int64_t                      revision;     /* the last complete one */
+    ngx_uint_t                   chain;        /* to be swept */
+
+    unsigned                     sweep:1;
+    unsigned                     failed:1;     /* no memory for a change */
+    unsigned                     full:1;       /* the zone */
+    unsigned                     room:1;       /* a key was removed */
+    unsigned                     reported:1;   /* that keys are not used */
+} ngx_etcd_value_feed_t;
+
+
+/* NGX_BUSY: the mutex was held; NGX_ERROR: no memory. */
+ngx_int_t ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
+    ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool);
+
+/* Must be called after the watch stream was destroyed. */
+void ngx_etcd_value_feed_stop(ngx_etcd_value_feed_t *feed);
+
+/* Returns 1 while reported changes are not in the zone yet. */
+ngx_uint_t ngx_etcd_value_feed_pending(ngx_etcd_value_feed_t *feed);
+
+/*
+ * Returns NULL if the key of a map may have the value, otherwise the reason
+ * why not, which is written into the buffer of NGX_ETCD_VALUE_REASON bytes.
+ */
+ngx_str_t *ngx_etcd_value_feed_refuse(ngx_etcd_value_map_conf_t *conf,
+    ngx_str_t *key, ngx_str_t *value, u_char *buf, ngx_str_t *reason);
+
+
+#endif /* _NGX_ETCD_VALUE_FEED_H_INCLUDED_ */
