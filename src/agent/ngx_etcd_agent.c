@@ -19,6 +19,8 @@
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_value_catalog.h>
+#include <ngx_etcd_value_object.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_wakeup.h>
 
@@ -240,6 +242,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
     /* retry if the mutex was held when this worker started */
 
     ngx_etcd_connection_count_enter(agent->zone);
+    ngx_etcd_value_object_hide(agent->zone);
 
     /* fallback if a wake-up was missed or is unavailable */
 
@@ -258,7 +261,7 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
     if (ngx_exiting
         || (agent->conf->services.nelts == 0
             && agent->conf->catalogs.nelts == 0
-            && agent->conf->values.nelts == 0
+            && agent->conf->values.nelts + agent->conf->value_maps.nelts == 0
             && !ngx_etcd_campaigner_wanted(agent->conf)))
     {
         return 0;
@@ -353,7 +356,7 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
 }
 
 
-/* NGX_OK, NGX_BUSY: the mutex was held, or NGX_ERROR. */
+/* NGX_OK, NGX_AGAIN, NGX_BUSY: the mutex was held, or NGX_ERROR. */
 
 static ngx_int_t
 ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
@@ -361,10 +364,14 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
     ngx_int_t                   rc;
     ngx_etcd_agent_services_t  *services;
 
-    if (ngx_etcd_set_map_retire_old(agent->zone) != NGX_OK
-        || ngx_etcd_shared_value_retire_old(agent->zone) != NGX_OK)
-    {
+    if (ngx_etcd_set_map_retire_old(agent->zone) != NGX_OK) {
         return NGX_BUSY;
+    }
+
+    rc = ngx_etcd_value_catalog_retire(agent->zone);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     agent->cluster = ngx_etcd_client_create(&agent->conf->client,

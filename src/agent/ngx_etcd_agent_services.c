@@ -118,15 +118,15 @@ ngx_etcd_agent_services_values(ngx_etcd_agent_services_t *services)
 
     conf = services->conf;
 
-    if (conf->values.nelts == 0) {
-        return NGX_OK;
-    }
-
-    services->values = ngx_etcd_value_create(&conf->values, &conf->zone,
-                                             services->stream, services->pool,
-                                             services->changed,
-                                             services->lost, services->data,
-                                             services->log);
+    services->values = ngx_etcd_value_catalog_create(&conf->values,
+                                                     &conf->value_maps,
+                                                     &conf->zone,
+                                                     services->stream,
+                                                     services->pool,
+                                                     services->changed,
+                                                     services->lost,
+                                                     services->data,
+                                                     services->log);
 
     return (services->values != NULL) ? NGX_OK : NGX_ERROR;
 }
@@ -179,7 +179,7 @@ ngx_etcd_agent_services_pending(ngx_etcd_agent_services_t *services)
     }
 
     return services->values != NULL
-           && ngx_etcd_value_pending(services->values);
+           && ngx_etcd_value_catalog_pending(services->values);
 }
 
 
@@ -191,7 +191,7 @@ ngx_etcd_agent_services_destroy(ngx_etcd_agent_services_t *services)
     ngx_etcd_service_t  **list;
 
     if (services->values != NULL) {
-        ngx_etcd_value_destroy(services->values);
+        ngx_etcd_value_catalog_destroy(services->values);
         services->values = NULL;
     }
 

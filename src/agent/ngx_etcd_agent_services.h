@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_conf.h>
+#include <ngx_etcd_value_catalog.h>
 
 
 typedef struct {
@@ -39,7 +40,7 @@ typedef struct {
     ngx_etcd_service_owner_t     owner;        /* of the services */
     ngx_array_t                  services;     /* ngx_etcd_service_t * */
     ngx_array_t                  catalogs;     /* ngx_etcd_catalog_t * */
-    ngx_etcd_values_t           *values;       /* NULL: there are none */
+    ngx_etcd_value_catalog_t    *values;
 } ngx_etcd_agent_services_t;
 
 

@@ -17,6 +17,7 @@
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_value.h>
+#include <ngx_etcd_value_map.h>
 #include <ngx_etcd_zone.h>
 
 
@@ -37,6 +38,7 @@ typedef struct {
     ngx_array_t                catalogs;      /* ngx_etcd_catalog_conf_t * */
     ngx_array_t                campaigns;     /* ngx_etcd_campaign_t * */
     ngx_array_t                values;        /* ngx_etcd_value_conf_t * */
+    ngx_array_t                value_maps;    /* ngx_etcd_value_map_conf_t * */
     ngx_array_t                locks;         /* ngx_etcd_lock_name_t * */
     time_t                     lock_ttl;
     ngx_uint_t                 lock_waiters;
