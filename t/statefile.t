@@ -232,8 +232,8 @@ forged('a value of no revision', qr/there is no valid "mod_revision"/,
        content => { values => [ value(mod_revision => 'x') ] });
 forged('a value of two lines', qr/a value has LF at byte 2/,
        content => { values => [ value(value => "a\nb") ] });
-forged('a long value', qr/a value of 4097 bytes/,
-       content => { values => [ value(value => 'x' x 4097) ] });
+forged('a long value', qr/a value of 65537 bytes/,
+       content => { values => [ value(value => 'x' x 65537) ] });
 forged('a value of a variable that is gone, and one', undef,
        content => { values => [ value() ] });
 forged('three keys with one address', undef,

@@ -13,6 +13,7 @@
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_restore.h>
+#include <ngx_etcd_restore_map.h>
 
 
 #define NGX_ETCD_RESTORE_REASON  1024
@@ -59,6 +60,9 @@ static ngx_int_t ngx_etcd_restore_values(ngx_etcd_restore_t *restore,
     json_t *content, ngx_etcd_shared_value_view_t *views);
 static ngx_int_t ngx_etcd_restore_value(ngx_etcd_restore_t *restore,
     json_t *json, ngx_etcd_shared_value_view_t *views);
+static ngx_int_t ngx_etcd_restore_view(ngx_etcd_restore_t *restore,
+    ngx_str_t *key, ngx_str_t *value, ngx_etcd_shared_value_view_t *view,
+    ngx_etcd_shared_value_view_t *views);
 static void ngx_etcd_restore_fill(ngx_etcd_restore_t *restore,
     ngx_etcd_shared_value_view_t *views);
 
@@ -99,8 +103,16 @@ ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text)
     views = ngx_pcalloc(restore->pool, ngx_max(restore->values->nelts, 1)
                                        * sizeof(ngx_etcd_shared_value_view_t));
 
-    rc = (views != NULL) ? ngx_etcd_restore_check(restore, text, json.root)
-                         : ngx_etcd_restore_refuse(restore, "no memory");
+    if (views == NULL
+        || ngx_array_init(&restore->changes, restore->pool, 16,
+                          sizeof(ngx_etcd_restore_map_t))
+           != NGX_OK)
+    {
+        rc = ngx_etcd_restore_refuse(restore, "no memory");
+
+    } else {
+        rc = ngx_etcd_restore_check(restore, text, json.root);
+    }
 
     if (rc == NGX_OK) {
         content = json_object_get(json.root, "content");
@@ -602,10 +614,7 @@ static ngx_int_t
 ngx_etcd_restore_value(ngx_etcd_restore_t *restore, json_t *json,
     ngx_etcd_shared_value_view_t *views)
 {
-    u_char                         buf[NGX_ETCD_VALUE_REASON];
-    ngx_str_t                      key, value, reason;
-    ngx_uint_t                     i;
-    ngx_etcd_value_conf_t        **confs;
+    ngx_str_t                      key, value;
     ngx_etcd_shared_value_view_t   view;
 
     ngx_memzero(&view, sizeof(ngx_etcd_shared_value_view_t));
@@ -621,24 +630,48 @@ ngx_etcd_restore_value(ngx_etcd_restore_t *restore, json_t *json,
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_value_refuse(&value, NGX_ETCD_SHARED_VALUE_MAX_VALUE, buf,
-                              &reason)
+    if (ngx_etcd_restore_map_add(&restore->changes, restore->value_maps, &key,
+                                 &value, view.modified)
+        != NGX_OK)
+    {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    return ngx_etcd_restore_view(restore, &key, &value, &view, views);
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_view(ngx_etcd_restore_t *restore, ngx_str_t *key,
+    ngx_str_t *value, ngx_etcd_shared_value_view_t *view,
+    ngx_etcd_shared_value_view_t *views)
+{
+    u_char                   buf[NGX_ETCD_VALUE_REASON];
+    ngx_str_t                reason;
+    ngx_uint_t               i;
+    ngx_etcd_value_conf_t  **confs;
+
+    if (ngx_etcd_value_refuse(value, NGX_ETCD_VALUE_MAP_MAX_SIZE, buf, &reason)
         != NULL)
     {
         return ngx_etcd_restore_refuse(restore, "a %V", &reason);
     }
 
-    view.len = value.len;
-    ngx_memcpy(view.value, value.data, value.len);
-
     confs = restore->values->elts;
 
     for (i = 0; i < restore->values->nelts; i++) {
-        if (confs[i]->key.len == key.len
-            && ngx_memcmp(confs[i]->key.data, key.data, key.len) == 0)
+
+        if (value->len > NGX_ETCD_SHARED_VALUE_MAX_VALUE
+            || confs[i]->key.len != key->len
+            || ngx_memcmp(confs[i]->key.data, key->data, key->len) != 0)
         {
-            views[i] = view;
+            continue;
         }
+
+        view->len = value->len;
+        ngx_memcpy(view->value, value->data, value->len);
+
+        views[i] = *view;
     }
 
     return NGX_OK;
@@ -657,6 +690,8 @@ ngx_etcd_restore_fill(ngx_etcd_restore_t *restore,
     for (i = 0; i < restore->values->nelts; i++) {
         ngx_etcd_shared_value_fill(confs[i]->shared, &views[i]);
     }
+
+    ngx_etcd_restore_map_fill(&restore->changes);
 }
 
 

@@ -133,8 +133,9 @@ ngx_etcd_state_file_init(ngx_etcd_state_file_t *sf, ngx_etcd_conf_t *conf,
                                ngx_max(conf->services.nelts, 1)
                                * sizeof(ngx_etcd_state_file_mark_t));
 
-    sf->versions = ngx_pcalloc(cycle->pool, ngx_max(conf->values.nelts, 1)
-                                               * sizeof(uint64_t));
+    sf->versions = ngx_pcalloc(cycle->pool,
+                               (conf->values.nelts + conf->value_maps.nelts + 1)
+                               * sizeof(uint64_t));
 
     return (sf->marks != NULL && sf->versions != NULL) ? NGX_OK
                                                              : NGX_ERROR;
@@ -199,8 +200,9 @@ ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
 static ngx_uint_t
 ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf)
 {
-    ngx_uint_t               i;
-    ngx_etcd_value_conf_t  **values;
+    ngx_uint_t                   i;
+    ngx_etcd_value_conf_t      **values;
+    ngx_etcd_value_map_conf_t  **maps;
 
     values = sf->conf->values.elts;
 
@@ -208,6 +210,17 @@ ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf)
         (void) ngx_etcd_value_get(values[i]);
 
         if (!sf->saved || values[i]->version != sf->versions[i]) {
+            return 1;
+        }
+    }
+
+    maps = sf->conf->value_maps.elts;
+
+    for (i = 0; i < sf->conf->value_maps.nelts; i++) {
+        if (!sf->saved
+            || maps[i]->map->changes
+               != sf->versions[sf->conf->values.nelts + i])
+        {
             return 1;
         }
     }
@@ -286,8 +299,12 @@ ngx_etcd_state_file_done(void *data)
 
         values = save->values.elts;
 
-        for (i = 0; i < save->values.nelts; i++) {
+        for (i = 0; i < sf->conf->values.nelts; i++) {
             sf->versions[i] = values[i].version;
+        }
+
+        for (i = 0; i < sf->conf->value_maps.nelts; i++) {
+            sf->versions[sf->conf->values.nelts + i] = save->changes[i];
         }
 
         sf->saved = 1;
@@ -453,6 +470,7 @@ ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
     restore.zone = &conf->zone;
     restore.services = &conf->services;
     restore.values = &conf->values;
+    restore.value_maps = &conf->value_maps;
     restore.pool = pool;
     restore.state.cluster = conf->name;
     restore.state.key_namespace = conf->client.key_namespace;

@@ -44,7 +44,7 @@ typedef struct {
     ngx_log_t                  *log;
     ngx_etcd_state_save_t      *save;      /* in progress, or NULL */
     ngx_etcd_state_file_mark_t *marks;        /* one a service */
-    uint64_t                   *versions;  /* one a value */
+    uint64_t                   *versions;  /* one a value, one a map */
     ngx_event_t                 event;     /* next step */
     ngx_msec_t                  started;   /* time of the last save */
     unsigned                  saved:1;     /* marks are valid */

@@ -13,6 +13,9 @@
 static ngx_int_t ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_values(ngx_etcd_state_save_t *save);
+static ngx_int_t ngx_etcd_state_save_maps(ngx_etcd_state_save_t *save);
+static ngx_int_t ngx_etcd_state_save_node(void *data,
+    ngx_etcd_value_node_t *node);
 
 #if (NGX_THREADS)
 static void ngx_etcd_state_save_thread(void *data, ngx_log_t *log);
@@ -52,6 +55,13 @@ ngx_etcd_state_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
         || ngx_etcd_atomic_file_init(&save->file, &conf->state_file, pool)
            != NGX_OK)
     {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    save->changes = ngx_pcalloc(pool, ngx_max(conf->value_maps.nelts, 1)
+                                      * sizeof(ngx_atomic_uint_t));
+    if (save->changes == NULL) {
         ngx_destroy_pool(pool);
         return NULL;
     }
@@ -164,7 +174,15 @@ ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save)
         }
     }
 
-    return ngx_etcd_state_save_copied(save);
+    if (save->values.nelts == 0) {
+        if (ngx_etcd_state_save_values(save) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    rc = ngx_etcd_state_save_maps(save);
+
+    return (rc == NGX_OK) ? ngx_etcd_state_save_copied(save) : rc;
 }
 
 
@@ -177,7 +195,6 @@ ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save)
 static ngx_int_t
 ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
 {
-    ngx_int_t                  rc;
     ngx_uint_t                 i;
     ngx_etcd_conf_t           *conf;
     ngx_etcd_state_t          *state;
@@ -197,10 +214,8 @@ ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
         }
     }
 
-    rc = ngx_etcd_state_save_values(save);
-
-    if (rc == NGX_ERROR || (rc == NGX_DECLINED && save->known.nelts == 0)) {
-        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+    if (save->known.nelts == 0 && !save->values_known) {
+        return NGX_OK;
     }
 
     conf = save->conf;
@@ -221,23 +236,23 @@ ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
 }
 
 
-/* NGX_DECLINED: no value is known. */
-
 static ngx_int_t
 ngx_etcd_state_save_values(ngx_etcd_state_save_t *save)
 {
-    ngx_int_t                      rc;
     ngx_uint_t                     i;
     ngx_etcd_value_conf_t        **confs;
     ngx_etcd_state_value_t        *value;
     ngx_etcd_shared_value_view_t  *view;
 
-    rc = NGX_DECLINED;
     confs = save->conf->values.elts;
 
     for (i = 0; i < save->conf->values.nelts; i++) {
         view = ngx_etcd_value_get(confs[i]);
+
         value = ngx_array_push(&save->values);
+        if (value == NULL) {
+            return NGX_ERROR;
+        }
 
         value->key = confs[i]->key;
 
@@ -256,11 +271,86 @@ ngx_etcd_state_save_values(ngx_etcd_state_save_t *save)
         ngx_memcpy(value->value.data, view->value, view->len);
 
         if (value->revision != 0 || value->modified != 0) {
-            rc = NGX_OK;
+            save->values_known = 1;
         }
     }
 
-    return rc;
+    return NGX_OK;
+}
+
+
+/* Copies the values of maps in pieces; private keys are not saved. */
+
+static ngx_int_t
+ngx_etcd_state_save_maps(ngx_etcd_state_save_t *save)
+{
+    ngx_int_t                    rc;
+    ngx_etcd_value_map_conf_t  **maps;
+
+    maps = save->conf->value_maps.elts;
+
+    while (save->map < save->conf->value_maps.nelts) {
+
+        if (save->chain == 0) {
+            save->changes[save->map] = maps[save->map]->map->changes;
+        }
+
+        if (!maps[save->map]->secret) {
+            rc = ngx_etcd_value_map_each(maps[save->map], &save->chain,
+                                         ngx_etcd_state_save_node, save);
+            if (rc != NGX_OK) {
+                return rc;
+            }
+        }
+
+        save->map++;
+        save->chain = 0;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_state_save_node(void *data, ngx_etcd_value_node_t *node)
+{
+    ngx_etcd_state_save_t *save = data;
+
+    u_char                      *p;
+    size_t                       len;
+    ngx_str_t                   *literal;
+    ngx_etcd_state_value_t      *value;
+    ngx_etcd_value_map_conf_t  **maps;
+
+    if (node->modified == 0) {
+        return NGX_OK;
+    }
+
+    maps = save->conf->value_maps.elts;
+    literal = &maps[save->map]->literal;
+    len = literal->len + node->key_len + node->len;
+
+    value = ngx_array_push(&save->values);
+    p = ngx_pnalloc(save->pool, ngx_max(len, 1));
+
+    if (value == NULL || p == NULL) {
+        return NGX_ERROR;
+    }
+
+    value->key.data = p;
+    value->key.len = literal->len + node->key_len;
+    value->value.data = p + value->key.len;
+    value->value.len = node->len;
+    value->revision = 0;
+    value->modified = node->modified;
+    value->version = 0;
+
+    p = ngx_cpymem(p, literal->data, literal->len);
+    ngx_memcpy(p, node->data, node->key_len + node->len);
+
+    save->values_known = 1;
+
+    return NGX_OK;
 }
 
 

@@ -52,8 +52,12 @@ struct ngx_etcd_state_save_s {
     ngx_array_t                 snapshots; /* ngx_etcd_snapshot_t, one a
                                              service */
     ngx_array_t                 known;    /* snapshots to save */
-    ngx_array_t                 values;   /* ngx_etcd_state_value_t, one a
-                                             key */
+    ngx_array_t                 values;   /* ngx_etcd_state_value_t: one a
+                                             key, then those of maps */
+    ngx_uint_t                  values_known;   /* 1: one at least */
+    ngx_uint_t                  map;      /* to be copied */
+    ngx_uint_t                  chain;    /* of it */
+    ngx_atomic_uint_t          *changes;  /* of each map, before its copy */
     ngx_etcd_state_text_t       text;
     ngx_etcd_atomic_file_t      file;
     ngx_uint_t                  canceled;
