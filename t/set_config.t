@@ -38,8 +38,7 @@ sub refused {
 
 for (['', 'invalid number of arguments in "etcd_set" directive'],
      ['$v', 'invalid number of arguments in "etcd_set" directive'],
-     ['$v /k default=1 cluster=default more',
-      'invalid number of arguments in "etcd_set" directive'],
+     ['$v /k default=1 cluster=default more', 'invalid parameter "more"'],
      ['v /k', 'invalid variable name "v"'],
      ['$ /k', 'invalid variable name "$"'],
      ['$a-b /k', 'invalid variable name "$a-b"'],
@@ -53,6 +52,38 @@ for (['', 'invalid number of arguments in "etcd_set" directive'],
      ['$v /k cluster=a cluster=b', 'duplicate parameter "cluster=b"'],
      ['$v /k cluster=', 'invalid parameter "cluster="'],
      ['$v /k cluster=none', 'unknown etcd cluster "none"'],
+     ['$v /k limit=5', 'parameter "limit=5" needs a key with variables'],
+     ['$v /k max_size=5', 'parameter "max_size=5" needs a key with variables'],
+     ['$v /k type=pem', 'parameter "type=pem" needs a key with variables'],
+     ['$v /k split=', 'parameter "split=" is empty'],
+     ['$v /$host', 'invalid key "/$host" of "etcd_set" in '],
+     ['$v $host', 'invalid key "$host" of "etcd_set" in '],
+     ['$v /k/$host/', 'invalid key "/k/$host/": it ends with a slash'],
+     ['$v /k$host', '"/k$host": a segment mixes text and a variable'],
+     ['$v /k/$host.b', 'a segment mixes text and a variable'],
+     ['$v /k/$host//b', 'it has "//" after a variable'],
+     ['$v /k/$', 'a variable has no name'],
+     ['$v "/k/${host"', 'a variable has no closing bracket'],
+     ['$v ' . '/k' x 1 . '/$host' x 9, 'it has more than 8 variables'],
+     ['$v /k/$nosuch',
+      'unknown "nosuch" variable in the key of "etcd_set" in '],
+     ['$v /k/$host limit=0', 'parameter "limit=0" is invalid'],
+     ['$v /k/$host limit=x', 'parameter "limit=x" is invalid'],
+     ['$v /k/$host limit=1000001', 'parameter "limit=1000001" is invalid'],
+     ['$v /k/$host max_size=0', 'parameter "max_size=0" is invalid'],
+     ['$v /k/$host max_size=65k', 'parameter "max_size=65k" is invalid'],
+     ['$v /k/$host type=text', 'parameter "type=text" is unknown'],
+     ['$v /k/$host type=pem default=a',
+      'parameter "default=a" is not for "type=pem"'],
+     ['$v /k/$host default=a type=pem', '"type=pem" has no "default='],
+     ['$v /k/$host type=pem split=$uri',
+      '"split=" and "type=pem" of "$v" exclude each other'],
+     ['$v /k/$host default_file=a',
+      'parameter "default_file=a" needs "type=pem" before it'],
+     ['$v /k/$host type=pem default_file=/nonexistent',
+      'parameter "default_file=/nonexistent" cannot be opened'],
+     ['$v /k/$host type=pem default_file=nginx.conf',
+      'parameter "default_file=nginx.conf" is invalid'],
      ['$args /k', 'variable "$args" is already defined'],
      ['$uri /k', 'the duplicate "uri" variable'])
 {
@@ -76,5 +107,11 @@ my ($ok, $output) = Nginx->new()->configtest(
     server('etcd_set $v /k;', 'set $v 1;', 'etcd_set $w /k default=;'));
 
 ok($ok, 'set may change it') or diag($output);
+
+($ok, $output) = Nginx->new()->configtest(
+    server('etcd_set $v /$host/${uri}/$arg_a;', 'etcd_set $w $HOST;')
+    =~ s/endpoints/namespace \/n\/; endpoints/r);
+
+ok($ok, 'a namespace: the literal part may be empty') or diag($output);
 
 finish();

@@ -304,7 +304,8 @@ ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf)
     if (ngx_etcd_upstream_check(emcf, cycle->log) != NGX_OK
         || ngx_etcd_wait_check(emcf, cycle->log) != NGX_OK
         || ngx_etcd_campaign_check(emcf, cycle->log) != NGX_OK
-        || ngx_etcd_lock_conf_check(emcf, cycle->log) != NGX_OK)
+        || ngx_etcd_lock_conf_check(emcf, cycle->log) != NGX_OK
+        || ngx_etcd_set_variable_check(emcf, cycle->log) != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -458,8 +459,8 @@ failed:
                   "registrations, %ui locks, and %ui variables",
                   &ecf->name, ecf->file, ecf->line, shm_zone->shm.size,
                   ecf->services.nelts + ecf->catalogs.nelts,
-                  ecf->campaigns.nelts,
-                  ecf->locks.nelts, ecf->values.nelts);
+                  ecf->campaigns.nelts, ecf->locks.nelts,
+                  ecf->values.nelts + ecf->value_maps.nelts);
 
     return NGX_ERROR;
 }

@@ -7,24 +7,77 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
+#include <ngx_etcd_pem.h>
+#include <ngx_etcd_secret.h>
 #include <ngx_etcd_set_variable.h>
+#include <ngx_etcd_shown.h>
+#include <ngx_etcd_split.h>
 #include <ngx_etcd_upstream.h>
+#include <ngx_etcd_value_conf.h>
+#include <ngx_etcd_value_object.h>
 #include <ngx_etcd_variable.h>
+
+
+typedef struct {
+    ngx_str_t                  name;          /* including "=" */
+    ngx_uint_t                 variables;     /* only if the key has some */
+    char                    *(*set)(ngx_conf_t *cf,
+                                    ngx_etcd_set_variable_t *sv,
+                                    ngx_str_t *value);
+} ngx_etcd_set_variable_parameter_t;
 
 
 static ngx_int_t ngx_etcd_set_variable_arguments(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv);
+static ngx_int_t ngx_etcd_set_variable_parameters(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv);
+static ngx_int_t ngx_etcd_set_variable_parameter(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *value, ngx_uint_t *seen);
+static char *ngx_etcd_set_variable_default(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
+static char *ngx_etcd_set_variable_default_file(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
+static char *ngx_etcd_set_variable_read(ngx_fd_t fd, ngx_pool_t *pool,
+    ngx_str_t *content);
+static char *ngx_etcd_set_variable_limit(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
+static char *ngx_etcd_set_variable_max_size(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
+static char *ngx_etcd_set_variable_split(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
+static char *ngx_etcd_set_variable_type(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
+
 static ngx_uint_t ngx_etcd_set_variable_is_name(ngx_str_t *name);
+static ngx_uint_t ngx_etcd_set_variable_same(ngx_str_t *one, ngx_str_t *two);
 static ngx_etcd_value_conf_t *ngx_etcd_set_variable_value(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv, ngx_str_t *key);
+static ngx_int_t ngx_etcd_set_variable_pattern(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv);
+static ngx_int_t ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv,
+    ngx_str_t *key, ngx_str_t *value);
+
+
+static ngx_etcd_set_variable_parameter_t  ngx_etcd_set_parameters[] = {
+
+    { ngx_string("default="), 0, ngx_etcd_set_variable_default },
+    { ngx_string("default_file="), 1, ngx_etcd_set_variable_default_file },
+    { ngx_string("limit="), 1, ngx_etcd_set_variable_limit },
+    { ngx_string("max_size="), 1, ngx_etcd_set_variable_max_size },
+    { ngx_string("split="), 0, ngx_etcd_set_variable_split },
+    { ngx_string("type="), 1, ngx_etcd_set_variable_type },
+
+    { ngx_null_string, 0, NULL }
+};
 
 
 ngx_etcd_set_variable_t *
-ngx_etcd_set_variable_add(ngx_conf_t *cf)
+ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
 {
-    ngx_str_t                *value;
-    ngx_etcd_set_variable_t  *sv, **p;
-    ngx_etcd_main_conf_t     *emcf;
+    ngx_str_t                 *value;
+    ngx_etcd_main_conf_t      *emcf;
+    ngx_etcd_set_variable_t   *sv, **p;
+    ngx_etcd_value_pattern_t   pattern;
 
     value = cf->args->elts;
 
@@ -34,6 +87,10 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf)
     }
 
     sv->name = value[1];
+    sv->stream = stream;
+    sv->key = value[2];
+    sv->limit = NGX_ETCD_VALUE_MAP_LIMIT;
+    sv->max_size = NGX_ETCD_VALUE_MAP_SIZE;
     sv->file = cf->conf_file->file.name.data;
     sv->line = cf->conf_file->line;
 
@@ -41,9 +98,22 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf)
         return NULL;
     }
 
-    sv->value = ngx_etcd_set_variable_value(cf, sv, &value[2]);
-    if (sv->value == NULL) {
-        return NULL;
+    if (!ngx_etcd_pattern_has_variable(&sv->key)) {
+        sv->value = ngx_etcd_set_variable_value(cf, sv, &sv->key);
+        if (sv->value == NULL) {
+            return NULL;
+        }
+
+    } else {
+        pattern.pattern = sv->pattern;
+        pattern.limit = sv->limit;
+        pattern.max_size = sv->max_size;
+
+        sv->map = ngx_etcd_value_conf_add(&sv->cluster->value_maps, &sv->name,
+                                          &pattern, sv->secret, cf->pool);
+        if (sv->map == NULL) {
+            return NULL;
+        }
     }
 
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
@@ -63,8 +133,7 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf)
 static ngx_int_t
 ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
-    ngx_str_t   *value, *otherwise;
-    ngx_uint_t   i;
+    ngx_str_t  *value;
 
     value = cf->args->elts;
 
@@ -85,7 +154,24 @@ ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         return NGX_ERROR;
     }
 
-    otherwise = &sv->otherwise;
+    if (ngx_etcd_pattern_has_variable(&sv->key)
+        && ngx_etcd_set_variable_pattern(cf, sv) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_set_variable_parameters(cf, sv);
+}
+
+
+static ngx_int_t
+ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    ngx_str_t   *value;
+    ngx_uint_t   i, seen;
+
+    value = cf->args->elts;
+    seen = 0;
 
     for (i = 3; i < cf->args->nelts; i++) {
 
@@ -93,34 +179,259 @@ ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
             continue;
         }
 
-        if (ngx_strncmp(value[i].data, "default=", 8) != 0) {
+        if (ngx_etcd_set_variable_parameter(cf, sv, &value[i], &seen)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    if (!sv->secret) {
+
+        if (ngx_etcd_escape_has_control(sv->otherwise.data, sv->otherwise.len))
+        {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\"", &value[i]);
+                               "\"default=\" of \"%V\" has a control byte",
+                               &value[1]);
             return NGX_ERROR;
         }
 
-        if (otherwise->data != NULL) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "duplicate parameter \"%V\"", &value[i]);
-            return NGX_ERROR;
-        }
-
-        otherwise->data = value[i].data + 8;
-        otherwise->len = value[i].len - 8;
+        return NGX_OK;
     }
 
-    if (otherwise->data == NULL) {
-        ngx_str_set(otherwise, "");
-    }
-
-    if (ngx_etcd_escape_has_control(otherwise->data, otherwise->len)) {
+    if (sv->split.data != NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"default=\" of \"%V\" has a control byte",
-                           &value[1]);
+                           "\"split=\" and \"type=pem\" of \"%V\" exclude "
+                           "each other", &value[1]);
         return NGX_ERROR;
     }
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_set_variable_parameter(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value, ngx_uint_t *seen)
+{
+    char                               *err;
+    ngx_str_t                           rest;
+    ngx_uint_t                          i;
+    ngx_etcd_set_variable_parameter_t  *parameter;
+
+    for (i = 0; ngx_etcd_set_parameters[i].set != NULL; i++) {
+        parameter = &ngx_etcd_set_parameters[i];
+
+        if (value->len < parameter->name.len
+            || ngx_strncmp(value->data, parameter->name.data,
+                           parameter->name.len)
+               != 0)
+        {
+            continue;
+        }
+
+        if (*seen & (1 << i)) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "duplicate parameter \"%V\"", value);
+            return NGX_ERROR;
+        }
+
+        if (parameter->variables && sv->pattern.nvariables == 0) {
+            err = "needs a key with variables";
+
+        } else {
+            rest.data = value->data + parameter->name.len;
+            rest.len = value->len - parameter->name.len;
+
+            err = parameter->set(cf, sv, &rest);
+        }
+
+        if (err == NULL) {
+            *seen |= 1 << i;
+            return NGX_OK;
+        }
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "parameter \"%V\" %s", value,
+                           err);
+        return NGX_ERROR;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                       value);
+
+    return NGX_ERROR;
+}
+
+
+static char *
+ngx_etcd_set_variable_default(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value)
+{
+    if (sv->secret) {
+        return "is not for \"type=pem\", which has \"default_file=\"";
+    }
+
+    sv->otherwise = *value;
+
+    return NULL;
+}
+
+
+/* The content is read with the rights of the master, once. */
+
+static char *
+ngx_etcd_set_variable_default_file(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value)
+{
+    char       *err;
+    ngx_fd_t    fd;
+    ngx_str_t   path;
+
+    if (!sv->secret) {
+        return "needs \"type=pem\" before it";
+    }
+
+    path = *value;
+
+    if (path.len == 0
+        || ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK)
+    {
+        return "has no path";
+    }
+
+    fd = ngx_open_file(path.data, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK,
+                       NGX_FILE_OPEN, 0);
+
+    if (fd == NGX_INVALID_FILE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           ngx_open_file_n " \"%V\" failed", &path);
+        return "cannot be opened";
+    }
+
+    err = ngx_etcd_set_variable_read(fd, cf->pool, &sv->otherwise);
+
+    (void) ngx_close_file(fd);
+
+    if (err != NULL) {
+        return err;
+    }
+
+    err = ngx_etcd_pem_check(&sv->otherwise);
+
+    if (err != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\": %s", &path, err);
+        return "is invalid";
+    }
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_set_variable_read(ngx_fd_t fd, ngx_pool_t *pool, ngx_str_t *content)
+{
+    off_t            size;
+    ssize_t          n;
+    ngx_file_info_t  fi;
+
+    if (ngx_fd_info(fd, &fi) == NGX_FILE_ERROR || !ngx_is_file(&fi)) {
+        return "is not a regular file";
+    }
+
+    size = ngx_file_size(&fi);
+
+    if (size > NGX_ETCD_VALUE_MAP_MAX_SIZE) {
+        return "is larger than 64k";
+    }
+
+    content->data = ngx_etcd_secret_palloc(pool, size + 1);
+    if (content->data == NULL) {
+        return "cannot be read: no memory";
+    }
+
+    n = ngx_read_fd(fd, content->data, size);
+
+    if (n != size) {
+        return "cannot be read";
+    }
+
+    content->len = size;
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_set_variable_limit(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    n = ngx_atoi(value->data, value->len);
+
+    if (n <= 0 || n > NGX_ETCD_VALUE_MAP_MAX_LIMIT) {
+        return "is invalid, it must be a number from 1 to 1000000";
+    }
+
+    sv->limit = n;
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_set_variable_max_size(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value)
+{
+    ssize_t  size;
+
+    size = ngx_parse_size(value);
+
+    if (size <= 0 || size > NGX_ETCD_VALUE_MAP_MAX_SIZE) {
+        return "is invalid, it must be a size from 1 to 64k";
+    }
+
+    sv->max_size = size;
+
+    return NULL;
+}
+
+
+/* The caller compiles the text. */
+
+static char *
+ngx_etcd_set_variable_split(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value)
+{
+    if (value->len == 0) {
+        return "is empty";
+    }
+
+    sv->split = *value;
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_set_variable_type(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value)
+{
+    if (value->len != 3 || ngx_strncmp(value->data, "pem", 3) != 0) {
+        return "is unknown, the only type is \"pem\"";
+    }
+
+    if (sv->stream) {
+        return "is for http only";
+    }
+
+    if (sv->otherwise.data != NULL) {
+        return "has no \"default=\", but \"default_file=\"";
+    }
+
+    sv->secret = 1;
+
+    return NULL;
 }
 
 
@@ -145,6 +456,14 @@ ngx_etcd_set_variable_is_name(ngx_str_t *name)
 }
 
 
+static ngx_uint_t
+ngx_etcd_set_variable_same(ngx_str_t *one, ngx_str_t *two)
+{
+    return one->len == two->len
+           && ngx_memcmp(one->data, two->data, one->len) == 0;
+}
+
+
 /* A key with several variables is watched once. */
 
 static ngx_etcd_value_conf_t *
@@ -159,9 +478,7 @@ ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
     p = values->elts;
 
     for (i = 0; i < values->nelts; i++) {
-        if (p[i]->key.len == key->len
-            && ngx_memcmp(p[i]->key.data, key->data, key->len) == 0)
-        {
+        if (ngx_etcd_set_variable_same(&p[i]->key, key)) {
             return p[i];
         }
     }
@@ -185,11 +502,63 @@ ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
 }
 
 
+/* A namespace, which may come later, lets the literal part be empty. */
+
+static ngx_int_t
+ngx_etcd_set_variable_pattern(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    char       *err;
+    ngx_int_t   rc;
+
+    rc = ngx_etcd_pattern_parse(&sv->pattern, &sv->key, 1, cf->pool, &err);
+
+    if (rc == NGX_OK && sv->pattern.below) {
+        err = "it ends with a slash, but names a key";
+        rc = NGX_DECLINED;
+    }
+
+    if (rc == NGX_DECLINED) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid key \"%V\": %s",
+                           &sv->key, err);
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
+{
+    ngx_uint_t                  i;
+    ngx_etcd_set_variable_t  **sv;
+
+    sv = emcf->set_variables.elts;
+
+    for (i = 0; i < emcf->set_variables.nelts; i++) {
+        if (sv[i]->map != NULL
+            && sv[i]->pattern.literal.len <= 1
+            && sv[i]->cluster->client.key_namespace.len == 0)
+        {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "invalid key \"%V\" of \"etcd_set\" in %s:%ui: "
+                          "nothing but \"/\" precedes its first variable, all "
+                          "keys of etcd would be watched",
+                          ngx_etcd_shown(&sv[i]->key), sv[i]->file,
+                          sv[i]->line);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
 ngx_int_t
 ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 {
-    ngx_uint_t               i;
-    ngx_etcd_value_conf_t  **values;
+    ngx_uint_t                   i;
+    ngx_etcd_value_conf_t      **values;
+    ngx_etcd_value_map_conf_t  **maps;
 
     values = ecf->values.elts;
 
@@ -202,6 +571,34 @@ ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
         }
     }
 
+    maps = ecf->value_maps.elts;
+
+    for (i = 0; i < ecf->value_maps.nelts; i++) {
+        if (ngx_etcd_value_object_declare(maps[i], &ecf->client.key_namespace,
+                                       &ecf->zone, old)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_set_variable_key(ngx_etcd_set_variable_t *sv, ngx_str_t *values,
+    u_char *buf, ngx_str_t *key)
+{
+    ngx_str_t  prefix;
+
+    if (ngx_etcd_pattern_prefix(&sv->pattern, values, buf, &prefix) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_pattern_name(&sv->pattern, &prefix, key);
+
     return NGX_OK;
 }
 
@@ -209,31 +606,96 @@ ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 /* Copies the value: a request keeps its value when the key changes. */
 
 ngx_int_t
-ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_variable_value_t *v,
-    ngx_pool_t *pool)
+ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
+    ngx_str_t *split, ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    u_char                        *p;
-    ngx_str_t                      name;
-    ngx_etcd_shared_value_view_t  *view;
+    char       *err;
+    u_char     *p;
+    ngx_int_t   rc;
+    ngx_str_t   name, value;
 
     name.data = sv->name.data + 1;
     name.len = sv->name.len - 1;
 
-    view = ngx_etcd_value_get(sv->value);
+    rc = ngx_etcd_set_variable_read_value(sv, key, &value);
 
-    if (view->modified == 0) {
-        ngx_etcd_variable_value(&name, v, sv->otherwise.data,
-                                sv->otherwise.len);
-        return NGX_OK;
+    if (rc == NGX_OK && split != NULL) {
+        rc = ngx_etcd_split_pick(&value,
+                                 ngx_murmur_hash2(split->data, split->len),
+                                 pool, &value, &err);
+        if (rc == NGX_DECLINED) {
+            ngx_etcd_set_variable_report(sv, err);
+        }
+
+    } else if (rc == NGX_OK) {
+        p = ngx_pnalloc(pool, ngx_max(value.len, 1));
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(p, value.data, value.len);
+        value.data = p;
     }
 
-    p = ngx_pnalloc(pool, ngx_max(view->len, 1));
-    if (p == NULL) {
+    if (rc == NGX_ERROR) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(p, view->value, view->len);
-    ngx_etcd_variable_value(&name, v, p, view->len);
+    if (rc != NGX_OK) {
+        value = sv->otherwise;
+
+        if (value.data == NULL) {
+            ngx_str_set(&value, "");
+        }
+    }
+
+    ngx_etcd_variable_value(&name, v, value.data, value.len);
 
     return NGX_OK;
+}
+
+
+/* The value is valid until the next call.  NGX_DECLINED: there is none. */
+
+static ngx_int_t
+ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
+    ngx_str_t *value)
+{
+    uint64_t                       version;
+    ngx_etcd_shared_value_view_t  *view;
+
+    if (sv->map != NULL) {
+        if (key == NULL
+            || ngx_etcd_value_map_get(sv->map, key, sv->map->copy, value,
+                                      &version)
+               != NGX_OK)
+        {
+            return NGX_DECLINED;
+        }
+
+        return NGX_OK;
+    }
+
+    view = ngx_etcd_value_get(sv->value);
+
+    value->data = view->value;
+    value->len = view->len;
+
+    return (view->modified != 0) ? NGX_OK : NGX_DECLINED;
+}
+
+
+void
+ngx_etcd_set_variable_report(ngx_etcd_set_variable_t *sv, char *why)
+{
+    if (sv->reported) {
+        return;
+    }
+
+    sv->reported = 1;
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "etcd: variable \"%V\" of \"etcd_set\" in %s:%ui has no "
+                  "value: %s", ngx_etcd_shown(&sv->name), sv->file, sv->line,
+                  why);
 }

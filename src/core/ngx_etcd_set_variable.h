@@ -4,6 +4,10 @@
  *
  * Variables with the values of keys: the "etcd_set" directive and the
  * evaluation in a request.
+ *
+ * A key without variables has a shared value (ngx_etcd_value.h).  Keys of a
+ * pattern are in a value map (ngx_etcd_value_map.h); all patterns of a cluster
+ * with the same literal part share one.
  */
 
 
@@ -18,16 +22,31 @@
 
 typedef struct {
     ngx_str_t                  name;          /* including "$" */
+    ngx_uint_t                 stream;        /* 1: of the stream module */
     ngx_etcd_conf_t           *cluster;
-    ngx_etcd_value_conf_t     *value;
-    ngx_str_t                  otherwise;     /* default= */
+    ngx_str_t                  key;           /* as configured */
+    ngx_etcd_value_conf_t     *value;         /* NULL: the key has variables */
+    ngx_etcd_value_map_conf_t *map;           /* NULL: it has none */
+    ngx_etcd_pattern_t         pattern;       /* of the map */
+    ngx_str_t                  otherwise;     /* default=, or the content of
+                                                 default_file= */
+    ngx_str_t                  split;         /* no data: none */
+    ngx_uint_t                 limit;
+    size_t                     max_size;
+    ngx_uint_t                 secret;        /* type=pem */
+    ngx_uint_t                 reported;      /* by this worker */
     u_char                    *file;
     ngx_uint_t                 line;
 } ngx_etcd_set_variable_t;
 
 
 /* Handles the directive at hand.  NULL: invalid (logged), or no memory. */
-ngx_etcd_set_variable_t *ngx_etcd_set_variable_add(ngx_conf_t *cf);
+ngx_etcd_set_variable_t *ngx_etcd_set_variable_add(ngx_conf_t *cf,
+    ngx_uint_t stream);
+
+/* Called after the whole configuration was read. */
+ngx_int_t ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf,
+    ngx_log_t *log);
 
 /*
  * Called by the master when the zone exists; results as of
@@ -37,11 +56,24 @@ ngx_int_t ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_t *old);
 
 /*
- * Reads the current value; memory is allocated from the pool.  NGX_OK or
- * NGX_ERROR.
+ * Makes the key of the values that the variables of the pattern have, in buf
+ * of NGX_ETCD_PATTERN_PREFIX bytes; "key" is without the literal part, as in
+ * the map.  NGX_DECLINED: there is no such key.
+ */
+ngx_int_t ngx_etcd_set_variable_key(ngx_etcd_set_variable_t *sv,
+    ngx_str_t *values, u_char *buf, ngx_str_t *key);
+
+/*
+ * Reads the current value; memory is allocated from the pool.  "key" is that
+ * in the map, NULL: none; "split" is the text whose hash picks a name.  Not
+ * for secrets.  NGX_OK or NGX_ERROR.
  */
 ngx_int_t ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
+    ngx_str_t *key, ngx_str_t *split, ngx_variable_value_t *v,
+    ngx_pool_t *pool);
+
+/* Reports once in this worker why the variable has no value. */
+void ngx_etcd_set_variable_report(ngx_etcd_set_variable_t *sv, char *why);
 
 
 #endif /* _NGX_ETCD_SET_VARIABLE_H_INCLUDED_ */

@@ -335,6 +335,17 @@ ngx_etcd_variable_value(ngx_str_t *name, ngx_variable_value_t *v, u_char *data,
 }
 
 
+void
+ngx_etcd_variable_pem(ngx_variable_value_t *v, ngx_str_t *pem)
+{
+    v->len = pem->len;
+    v->data = pem->data;
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+}
+
+
 static void
 ngx_etcd_variable_report(ngx_str_t *name, u_char *data, size_t len)
 {

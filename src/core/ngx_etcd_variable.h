@@ -71,4 +71,11 @@ ngx_int_t ngx_etcd_variable_election(ngx_str_t *name,
 ngx_int_t ngx_etcd_variable_used(ngx_conf_t *cf, ngx_str_t *name);
 
 
+/*
+ * Sets a certificate or private key in PEM, which has line feeds, for nothing
+ * but "ssl_certificate" and "ssl_certificate_key".
+ */
+void ngx_etcd_variable_pem(ngx_variable_value_t *v, ngx_str_t *pem);
+
+
 #endif /* _NGX_ETCD_VARIABLE_H_INCLUDED_ */

@@ -108,8 +108,7 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       NULL },
 
     { ngx_string("etcd_set"),
-      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
-                        |NGX_CONF_TAKE2|NGX_CONF_TAKE3|NGX_CONF_TAKE4,
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_2MORE,
       ngx_http_etcd_set,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,

@@ -7,22 +7,22 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_shown.h>
 #include <ngx_http_etcd_set.h>
-
-
-/* the value of a variable in a context and its nested contexts */
-
-typedef struct {
-    ngx_http_variable_t      *variable;
-    ngx_etcd_set_variable_t  *sv;
-} ngx_http_etcd_set_t;
+#include <ngx_http_etcd_set_key.h>
 
 
 static ngx_http_variable_t *ngx_http_etcd_set_variable(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv);
+static ngx_int_t ngx_http_etcd_set_compile(ngx_conf_t *cf,
+    ngx_http_etcd_set_t *set);
+static ngx_int_t ngx_http_etcd_set_known(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv);
+static ngx_uint_t ngx_http_etcd_set_exists(ngx_http_core_main_conf_t *cmcf,
+    ngx_str_t *name);
 static ngx_int_t ngx_http_etcd_set_get(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
-static ngx_etcd_set_variable_t *ngx_http_etcd_set_find(ngx_array_t *sets,
+static ngx_http_etcd_set_t *ngx_http_etcd_set_find(ngx_array_t *sets,
     ngx_http_variable_t *variable);
 
 
@@ -35,7 +35,7 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_etcd_set_t      *set;
     ngx_etcd_set_variable_t  *sv;
 
-    sv = ngx_etcd_set_variable_add(cf);
+    sv = ngx_etcd_set_variable_add(cf, 0);
     if (sv == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -66,8 +66,56 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     set->variable = variable;
     set->sv = sv;
+    set->split = NULL;
 
-    return NGX_CONF_OK;
+    return (ngx_http_etcd_set_compile(cf, set) == NGX_OK) ? NGX_CONF_OK
+                                                          : NGX_CONF_ERROR;
+}
+
+
+/* Finds the variables of the key, and compiles the text of split=. */
+
+static ngx_int_t
+ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_http_etcd_set_t *set)
+{
+    ngx_int_t                         *index;
+    ngx_uint_t                         i;
+    ngx_etcd_set_variable_t           *sv;
+    ngx_etcd_pattern_segment_t        *segment;
+    ngx_http_compile_complex_value_t   ccv;
+
+    sv = set->sv;
+    index = set->indices;
+    segment = sv->pattern.segments.elts;
+
+    for (i = 0; i < sv->pattern.segments.nelts; i++) {
+        if (!segment[i].variable) {
+            continue;
+        }
+
+        *index = ngx_http_get_variable_index(cf, &segment[i].text);
+
+        if (*index++ == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (sv->split.data == NULL) {
+        return NGX_OK;
+    }
+
+    set->split = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (set->split == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = &sv->split;
+    ccv.complex_value = set->split;
+
+    return ngx_http_compile_complex_value(&ccv);
 }
 
 
@@ -161,6 +209,14 @@ ngx_http_etcd_set_check(ngx_conf_t *cf)
     variables = emcf->set_variables.elts;
 
     for (i = 0; i < emcf->set_variables.nelts; i++) {
+        if (variables[i]->stream) {
+            continue;
+        }
+
+        if (ngx_http_etcd_set_known(cf, variables[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
         name.data = variables[i]->name.data + 1;
         name.len = variables[i]->name.len - 1;
 
@@ -184,29 +240,103 @@ ngx_http_etcd_set_check(ngx_conf_t *cf)
 }
 
 
+/* nginx would not say where the variable is used. */
+
+static ngx_int_t
+ngx_http_etcd_set_known(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    ngx_uint_t                   i;
+    ngx_http_core_main_conf_t   *cmcf;
+    ngx_etcd_pattern_segment_t  *segment;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+    segment = sv->pattern.segments.elts;
+
+    for (i = 0; i < sv->pattern.segments.nelts; i++) {
+        if (segment[i].variable
+            && !ngx_http_etcd_set_exists(cmcf, &segment[i].text))
+        {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "unknown \"%V\" variable in the key of \"etcd_set\" "
+                          "in %s:%ui", ngx_etcd_shown(&segment[i].text),
+                          sv->file, sv->line);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_http_etcd_set_exists(ngx_http_core_main_conf_t *cmcf, ngx_str_t *name)
+{
+    ngx_uint_t            i;
+    ngx_hash_key_t       *key;
+    ngx_http_variable_t  *prefix;
+
+    key = cmcf->variables_keys->keys.elts;
+
+    for (i = 0; i < cmcf->variables_keys->keys.nelts; i++) {
+        if (key[i].key.len == name->len
+            && ngx_strncasecmp(key[i].key.data, name->data, name->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    prefix = cmcf->prefix_variables.elts;
+
+    for (i = 0; i < cmcf->prefix_variables.nelts; i++) {
+        if (name->len >= prefix[i].name.len
+            && ngx_strncasecmp(prefix[i].name.data, name->data,
+                               prefix[i].name.len)
+               == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 static ngx_int_t
 ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
-    ngx_etcd_set_variable_t   *sv;
+    u_char                     buf[NGX_ETCD_PATTERN_PREFIX];
+    ngx_int_t                  rc;
+    ngx_str_t                  key, split;
+    ngx_http_etcd_set_t       *set;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    sv = ngx_http_etcd_set_find(elcf->sets,
-                                     (ngx_http_variable_t *) data);
-    if (sv == NULL) {
+    set = ngx_http_etcd_set_find(elcf->sets, (ngx_http_variable_t *) data);
+
+    if (set == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    return ngx_etcd_set_variable_get(sv, v, r->pool);
+    rc = ngx_http_etcd_set_key(r, set, buf, &key);
+
+    if (rc == NGX_ERROR
+        || (set->split != NULL
+            && ngx_http_complex_value(r, set->split, &split) != NGX_OK))
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_set_variable_get(set->sv, (rc == NGX_OK) ? &key : NULL,
+                                     set->split ? &split : NULL, v, r->pool);
 }
 
 
 /* NULL: the variable has no value in this context. */
 
-static ngx_etcd_set_variable_t *
+static ngx_http_etcd_set_t *
 ngx_http_etcd_set_find(ngx_array_t *sets, ngx_http_variable_t *variable)
 {
     ngx_uint_t            i;
@@ -220,7 +350,7 @@ ngx_http_etcd_set_find(ngx_array_t *sets, ngx_http_variable_t *variable)
 
     for (i = 0; i < sets->nelts; i++) {
         if (set[i].variable == variable) {
-            return set[i].sv;
+            return &set[i];
         }
     }
 

@@ -22,7 +22,7 @@ ngx_int_t ngx_http_etcd_set_merge(ngx_conf_t *cf,
 
 /*
  * Called after the configuration was read: checks that no other directive has
- * redefined the variables.
+ * redefined the variables, and that those of keys exist.
  */
 ngx_int_t ngx_http_etcd_set_check(ngx_conf_t *cf);
 
