@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_etcd_shown.h>
+#include <ngx_http_etcd_pem.h>
 #include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_set_key.h>
 
@@ -318,6 +319,10 @@ ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     if (set == NULL) {
         v->not_found = 1;
         return NGX_OK;
+    }
+
+    if (set->sv->secret) {
+        return ngx_http_etcd_pem_get(r, elcf->sets, set, v);
     }
 
     rc = ngx_http_etcd_set_key(r, set, buf, &key);
