@@ -11,6 +11,7 @@
 #include <ngx_stream_etcd.h>
 #include <ngx_stream_etcd_require_leader.h>
 #include <ngx_stream_etcd_lock.h>
+#include <ngx_stream_etcd_set.h>
 #include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_variable.h>
 #include <ngx_stream_etcd_wait.h>
@@ -81,6 +82,13 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
       ngx_etcd_require_leader_require,
       NGX_STREAM_SRV_CONF_OFFSET,
       offsetof(ngx_stream_etcd_srv_conf_t, require_leader),
+      NULL },
+
+    { ngx_string("etcd_set"),
+      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_2MORE,
+      ngx_stream_etcd_set,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      0,
       NULL },
 
     { ngx_string("etcd_lock"),
@@ -179,7 +187,8 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
         emcf->require_leader = 1;
     }
 
-    return NGX_CONF_OK;
+    return (ngx_stream_etcd_set_merge(cf, prev, conf) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -201,6 +210,10 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
     }
 
     ngx_stream_etcd_wrap_servers(cf);
+
+    if (ngx_stream_etcd_set_check(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     return ngx_stream_etcd_variable_check(cf);
 }

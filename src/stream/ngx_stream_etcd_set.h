@@ -1,0 +1,30 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The directive "etcd_set" in stream.
+ */
+
+
+#ifndef _NGX_STREAM_ETCD_SET_H_INCLUDED_
+#define _NGX_STREAM_ETCD_SET_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_stream.h>
+#include <ngx_stream_etcd.h>
+
+
+char *ngx_stream_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_stream_etcd_set_merge(ngx_conf_t *cf,
+    ngx_stream_etcd_srv_conf_t *prev, ngx_stream_etcd_srv_conf_t *conf);
+
+/*
+ * Called after the configuration was read: checks that no other directive has
+ * redefined the variables, and that those of keys exist.
+ */
+ngx_int_t ngx_stream_etcd_set_check(ngx_conf_t *cf);
+
+
+#endif /* _NGX_STREAM_ETCD_SET_H_INCLUDED_ */
