@@ -265,6 +265,7 @@ etcd {
 }
 http {
     etcd_set $rate /flags/rate;
+    etcd_set $backend /routes/$host;
     upstream postgres {
         etcd_leader /service/batman format=patroni failsafe=on;
     }

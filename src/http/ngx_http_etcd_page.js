@@ -231,12 +231,15 @@ function electionsOf(status) {
 }
 
 
-// while there is no value it is the default
+// while there is no value it is the default; a key with variables has many
 
 function variablesOf(status) {
     return byName(status.variables).map((row) => ({
         ...row,
-        value: row.value ?? row.default,
+        value: row.values === undefined ? row.value ?? row.default
+            : `${row.values} of ${row.limit} keys`
+              + (row.unused ? `, ${row.unused} not used` : '')
+              + (row.invalid ? `, ${row.invalid} invalid` : ''),
     }));
 }
 

@@ -46,6 +46,7 @@ const ngx_etcd_status_part_t  ngx_etcd_metrics[] = {
     { ngx_etcd_metrics_members, &ngx_etcd_status_members },
     { ngx_etcd_metrics_walk, &ngx_etcd_status_elections },
     { ngx_etcd_metrics_walk, &ngx_etcd_status_locks },
+    { ngx_etcd_metrics_walk, &ngx_etcd_status_variables },
     { ngx_etcd_metrics_eof, NULL },
     { NULL, NULL }
 };

@@ -346,6 +346,23 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_variable_fields[] = {
     ngx_etcd_status_field("revision", NUMBER, variable, revision),
     ngx_etcd_status_field("reason", OPTIONAL, variable, reason),
     ngx_etcd_status_field("invalid_revision", NUMBER, variable, refused),
+    ngx_etcd_status_both("values", NUMBER, variable, values,
+        ngx_etcd_metric_gauge("nginx_etcd_variable_values",
+            "Keys that match a key with variables, and are used.")),
+    ngx_etcd_status_field("limit", NUMBER, variable, limit),
+    ngx_etcd_status_both("unused", NUMBER, variable, unused,
+        ngx_etcd_metric_gauge("nginx_etcd_variable_unused_values",
+            "Keys for which there is no room.")),
+    ngx_etcd_status_both("invalid", NUMBER, variable, invalid,
+        ngx_etcd_metric_gauge("nginx_etcd_variable_invalid_values",
+            "Keys whose newest value is not used.")),
+    ngx_etcd_status_end
+};
+
+
+static const ngx_etcd_status_field_t  ngx_etcd_status_variable_labels[] = {
+    ngx_etcd_status_label("cluster", variable, cluster),
+    ngx_etcd_status_label("variable", variable, name),
     ngx_etcd_status_end
 };
 
@@ -408,8 +425,8 @@ const ngx_etcd_status_kind_t  ngx_etcd_status_locks = {
 };
 
 const ngx_etcd_status_kind_t  ngx_etcd_status_variables = {
-    "variables", ngx_etcd_status_variable_fields, NULL,
-    ngx_etcd_status_row_variable
+    "variables", ngx_etcd_status_variable_fields,
+    ngx_etcd_status_variable_labels, ngx_etcd_status_row_variable
 };
 
 const ngx_etcd_status_kind_t  ngx_etcd_status_zone = {

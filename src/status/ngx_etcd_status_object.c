@@ -37,6 +37,10 @@ static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_leaders_state(
     ngx_etcd_conf_t *ecf);
 static void ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
     ngx_etcd_member_pack_t *record);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_maps_state(
+    ngx_etcd_conf_t *ecf);
+static void ngx_etcd_status_object_map(ngx_etcd_status_variable_t *variable,
+    ngx_etcd_value_map_t *map);
 static void ngx_etcd_status_object_variable_state(ngx_str_t *state,
     ngx_etcd_shared_value_view_t *view);
 static void ngx_etcd_status_object_str(ngx_str_t *str, u_char *data,
@@ -184,6 +188,7 @@ ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf)
 
     if (ecf->services.nelts == 0
         && ecf->values.nelts == 0
+        && ecf->value_maps.nelts == 0
         && !ngx_etcd_campaigner_wanted(ecf))
     {
         return NGX_ETCD_STATUS_ABSENT;
@@ -363,6 +368,29 @@ ngx_etcd_status_object_values_state(ngx_etcd_conf_t *ecf)
         }
     }
 
+    return ngx_etcd_status_object_maps_state(ecf);
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_object_maps_state(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_value_map_conf_t  **maps;
+
+    maps = ecf->value_maps.elts;
+
+    for (i = 0; i < ecf->value_maps.nelts; i++) {
+
+        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
+            return NGX_ETCD_STATUS_SYNCING;
+        }
+
+        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_DENIED) {
+            return NGX_ETCD_STATUS_DENIED;
+        }
+    }
+
     return ngx_etcd_status_object_fresh_state(ecf);
 }
 
@@ -380,7 +408,9 @@ ngx_etcd_status_object_fresh_state(ngx_etcd_conf_t *ecf)
 
     /* without watches there are no proofs */
 
-    if (age < 0 && (ecf->services.nelts != 0 || ecf->values.nelts != 0)) {
+    if (age < 0
+        && ecf->services.nelts + ecf->values.nelts + ecf->value_maps.nelts != 0)
+    {
         return NGX_ETCD_STATUS_SYNCING;
     }
 
@@ -642,19 +672,34 @@ ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
 {
     ngx_etcd_shared_value_view_t  *view;
 
-    view = ngx_etcd_value_get(sv->value);
-
     variable->name = sv->name;
     variable->cluster = sv->cluster->name;
-    variable->key = sv->value->key;
-    variable->otherwise = sv->otherwise;
-    variable->revision = view->modified;
+    variable->key = sv->key;
     variable->refused = NGX_ETCD_STATUS_ABSENT;
-
-    ngx_etcd_status_object_variable_state(&variable->state, view);
+    variable->values = NGX_ETCD_STATUS_ABSENT;
+    variable->limit = NGX_ETCD_STATUS_ABSENT;
+    variable->unused = NGX_ETCD_STATUS_ABSENT;
+    variable->invalid = NGX_ETCD_STATUS_ABSENT;
 
     ngx_str_null(&variable->value);
     ngx_str_null(&variable->reason);
+    ngx_str_set(&variable->otherwise, "");
+
+    if (!sv->secret && sv->otherwise.data != NULL) {
+        variable->otherwise = sv->otherwise;
+    }
+
+    if (sv->map != NULL) {
+        variable->limit = sv->map->limit;
+        ngx_etcd_status_object_map(variable, sv->map->map);
+        return;
+    }
+
+    view = ngx_etcd_value_get(sv->value);
+
+    variable->revision = view->modified;
+
+    ngx_etcd_status_object_variable_state(&variable->state, view);
 
     if (view->modified != 0) {
         ngx_etcd_status_object_str(&variable->value, view->value, view->len);
@@ -664,6 +709,33 @@ ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
         variable->refused = view->refused;
         ngx_etcd_status_object_str(&variable->reason, view->reason,
                                     view->reason_len);
+    }
+}
+
+
+/* Values themselves are not shown: there may be many, and private keys. */
+
+static void
+ngx_etcd_status_object_map(ngx_etcd_status_variable_t *variable,
+    ngx_etcd_value_map_t *map)
+{
+    variable->revision = map->revision;
+    variable->values = map->map.n;
+    variable->unused = map->over;
+    variable->invalid = map->invalid;
+
+    switch (map->state) {
+
+    case NGX_ETCD_SHARED_VALUE_SYNCED:
+        ngx_str_set(&variable->state, "set");
+        break;
+
+    case NGX_ETCD_SHARED_VALUE_DENIED:
+        ngx_str_set(&variable->state, "denied");
+        break;
+
+    default: /* NGX_ETCD_SHARED_VALUE_LOADING */
+        ngx_str_set(&variable->state, "unknown");
     }
 }
 

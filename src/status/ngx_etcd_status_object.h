@@ -230,6 +230,13 @@ typedef struct {
     int64_t                    revision;
     ngx_str_t                  reason;        /* no data: nothing is refused */
     int64_t                    refused;       /* revision of what is refused */
+
+    /* of a key with variables: of all keys in its map */
+
+    int64_t                    values;
+    int64_t                    limit;
+    int64_t                    unused;
+    int64_t                    invalid;
 } ngx_etcd_status_variable_t;
 
 

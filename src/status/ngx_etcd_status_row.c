@@ -227,6 +227,9 @@ ngx_etcd_status_row_same(ngx_etcd_set_variable_t *one,
     ngx_etcd_set_variable_t *two)
 {
     return one->value == two->value
+           && one->map == two->map
+           && one->key.len == two->key.len
+           && ngx_memcmp(one->key.data, two->key.data, one->key.len) == 0
            && one->otherwise.len == two->otherwise.len
            && (one->otherwise.len == 0
                || ngx_memcmp(one->otherwise.data, two->otherwise.data,
