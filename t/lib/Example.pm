@@ -69,7 +69,7 @@ sub check {
     $nginx->write_secret($_, "secret\n") for 'etcd.password', 'client.password';
     Tls::join_files($nginx->dir . '/ca.crt', $ca->cert);
     Tls::join_files($nginx->dir . '/ca.crl', $crl);
-    $cert->install($nginx->dir, 'client');
+    $cert->install($nginx->dir, $_) for qw(client default);
 
     return $nginx->configtest($text);
 }
