@@ -47,7 +47,8 @@ my $results = $ENV{BENCH_RESULTS} || "$dir/RESULTS.md";
 
 # in the order of the file
 
-my @titles = ('Propagation', 'Request cost', 'Locks',
+my @titles = ('Propagation', 'Request cost', 'Certificates in etcd',
+              'Locks',
               'Locks: where there are none', 'Balancing', 'Two workers',
               'Instructions', 'Requests while members change',
               'One slow member', 'Beside HAProxy and reloads',
