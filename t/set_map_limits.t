@@ -23,7 +23,7 @@ use constant {
 };
 
 my $etcd = Etcd->new()->start();
-my $nginx = Nginx->new(etcd => $etcd);
+my $nginx = Nginx->new(etcd => $etcd, sanitizer => 'quarantine_size_mb=0');
 
 my $config = <<'EOC';
 
@@ -141,6 +141,10 @@ becomes {
 is($nginx->count_log(qr{keys below "/full/" are not used: the "zone" is full}),
    1, 'this is reported');
 is(body('/full?name=1'), '1' x 8000, 'those that do have their values');
+$etcd->put('/full/1', 'b' x 8100);
+becomes { length(body('/full?name=1')) } 8000, 'a change does not fit either';
+$etcd->del_prefix("/full/1$_") for 0 .. 9;
+becomes { length(body('/full?name=1')) } 8100, 'until there is room', 30;
 $etcd->del_prefix('/full/1');
 becomes { numbers('full') } 'values=8 unused=0 invalid=0', 'there is room';
 is(body('/full?name=9'), '9' x 8000, 'and it is used');

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_restore_map.h>
-#include <ngx_etcd_value_feed.h>
+#include <ngx_etcd_value_conf.h>
 
 
 /* A value that the map may not have any more is dropped. */
@@ -29,7 +29,7 @@ ngx_etcd_restore_map_add(ngx_array_t *changes, ngx_array_t *maps,
         if (modified == 0
             || conf[i]->secret
             || ngx_etcd_value_map_wants(conf[i], key) == NULL
-            || ngx_etcd_value_feed_refuse(conf[i], key, value, buf, &reason)
+            || ngx_etcd_value_conf_refuse(conf[i], key, value, buf, &reason)
                != NULL)
         {
             continue;

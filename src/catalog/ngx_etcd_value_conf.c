@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_pem.h>
 #include <ngx_etcd_value_conf.h>
 
 
@@ -170,4 +171,39 @@ ngx_etcd_value_conf_same(ngx_str_t *one, ngx_str_t *two)
 {
     return one->len == two->len
            && ngx_memcmp(one->data, two->data, one->len) == 0;
+}
+
+
+ngx_str_t *
+ngx_etcd_value_conf_refuse(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
+    ngx_str_t *value, u_char *buf, ngx_str_t *reason)
+{
+    char                       *why;
+    size_t                      max;
+    ngx_uint_t                  i;
+    ngx_etcd_value_pattern_t  **patterns;
+
+    patterns = conf->patterns.elts;
+    max = 0;
+
+    for (i = 0; i < conf->patterns.nelts; i++) {
+        if (ngx_etcd_pattern_match(&patterns[i]->pattern, key) == key->len) {
+            max = ngx_max(max, patterns[i]->max_size);
+        }
+    }
+
+    if (!conf->secret || value->len > max) {
+        return ngx_etcd_value_refuse(value, max, buf, reason);
+    }
+
+    why = ngx_etcd_pem_check(value);
+
+    if (why == NULL) {
+        return NULL;
+    }
+
+    reason->data = (u_char *) why;
+    reason->len = ngx_strlen(why);
+
+    return reason;
 }

@@ -7,11 +7,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_pem.h>
 #include <ngx_etcd_secret.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_time_budget.h>
-#include <ngx_etcd_value.h>
+#include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_value_feed.h>
 
 
@@ -20,6 +19,9 @@
 
 /* ms until the prefix is listed again, since there may be room now */
 #define NGX_ETCD_VALUE_FEED_AGAIN  1000
+
+/* the same while the zone is full: others may have freed memory */
+#define NGX_ETCD_VALUE_FEED_FULL   10000
 
 /* changes of one revision that are made at once */
 #define NGX_ETCD_VALUE_FEED_GROUP  NGX_ETCD_WATCH_TOGETHER
@@ -74,6 +76,9 @@ static ngx_int_t ngx_etcd_value_feed_node(void *data,
     ngx_etcd_value_node_t *node);
 static void ngx_etcd_value_feed_done(ngx_etcd_value_feed_t *feed);
 static void ngx_etcd_value_feed_over(ngx_etcd_value_feed_t *feed);
+static void ngx_etcd_value_feed_again(ngx_etcd_value_feed_t *feed,
+    ngx_msec_t delay);
+static void ngx_etcd_value_feed_again_handler(ngx_event_t *ev);
 
 
 ngx_int_t
@@ -95,6 +100,11 @@ ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
     feed->work.data = feed;
     feed->work.log = feed->log;
     feed->work.cancelable = 1;
+
+    feed->again.handler = ngx_etcd_value_feed_again_handler;
+    feed->again.data = feed;
+    feed->again.log = feed->log;
+    feed->again.cancelable = 1;
 
     mirror->wants = ngx_etcd_value_feed_wants;
     mirror->changed = ngx_etcd_value_feed_changed;
@@ -134,6 +144,10 @@ ngx_etcd_value_feed_stop(ngx_etcd_value_feed_t *feed)
 
     if (feed->work.posted) {
         ngx_delete_posted_event(&feed->work);
+    }
+
+    if (feed->again.timer_set) {
+        ngx_del_timer(&feed->again);
     }
 
     for (i = feed->next; i < feed->n; i++) {
@@ -186,7 +200,7 @@ ngx_etcd_value_feed_changed(ngx_etcd_mirror_t *mirror,
     change.key.len = entry->key.len - len;
     change.value = entry->value;
 
-    if (ngx_etcd_value_feed_refuse(feed->conf, &entry->key, &entry->value, buf,
+    if (ngx_etcd_value_conf_refuse(feed->conf, &entry->key, &entry->value, buf,
                                    &reason)
         != NULL)
     {
@@ -283,41 +297,6 @@ ngx_etcd_value_feed_denied(ngx_etcd_mirror_t *mirror,
     {
         feed->conf->map->state = NGX_ETCD_SHARED_VALUE_DENIED;
     }
-}
-
-
-ngx_str_t *
-ngx_etcd_value_feed_refuse(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
-    ngx_str_t *value, u_char *buf, ngx_str_t *reason)
-{
-    char                       *why;
-    size_t                      max;
-    ngx_uint_t                  i;
-    ngx_etcd_value_pattern_t  **patterns;
-
-    patterns = conf->patterns.elts;
-    max = 0;
-
-    for (i = 0; i < conf->patterns.nelts; i++) {
-        if (ngx_etcd_pattern_match(&patterns[i]->pattern, key) == key->len) {
-            max = ngx_max(max, patterns[i]->max_size);
-        }
-    }
-
-    if (!conf->secret || value->len > max) {
-        return ngx_etcd_value_refuse(value, max, buf, reason);
-    }
-
-    why = ngx_etcd_pem_check(value);
-
-    if (why == NULL) {
-        return NULL;
-    }
-
-    reason->data = (u_char *) why;
-    reason->len = ngx_strlen(why);
-
-    return reason;
 }
 
 
@@ -729,7 +708,10 @@ ngx_etcd_value_feed_done(ngx_etcd_value_feed_t *feed)
 }
 
 
-/* Reports once that keys are not used. */
+/*
+ * Reports once that keys are not used, or have a former value since the zone
+ * is full, and lists them again when there may be room.
+ */
 
 static void
 ngx_etcd_value_feed_over(ngx_etcd_value_feed_t *feed)
@@ -744,9 +726,8 @@ ngx_etcd_value_feed_over(ngx_etcd_value_feed_t *feed)
     over = ngx_max(feed->mirror.entries.n, map->map.n) - map->map.n;
     map->over = over;
 
-    if (over == 0) {
+    if (over == 0 && !feed->full) {
         feed->reported = 0;
-        feed->full = 0;
         feed->room = 0;
         return;
     }
@@ -761,9 +742,46 @@ ngx_etcd_value_feed_over(ngx_etcd_value_feed_t *feed)
                                  : "\"limit=\" is reached");
     }
 
-    if (feed->room && (feed->full || map->map.n < conf->limit)) {
-        feed->room = 0;
-        feed->full = 0;
-        ngx_etcd_mirror_again(&feed->mirror, NGX_ETCD_VALUE_FEED_AGAIN);
+    if (feed->full) {
+        ngx_etcd_value_feed_again(feed, feed->room ? NGX_ETCD_VALUE_FEED_AGAIN
+                                                   : NGX_ETCD_VALUE_FEED_FULL);
+
+    } else if (feed->room && map->map.n < conf->limit) {
+        ngx_etcd_value_feed_again(feed, NGX_ETCD_VALUE_FEED_AGAIN);
     }
+}
+
+
+/* Until then the watch goes on. */
+
+static void
+ngx_etcd_value_feed_again(ngx_etcd_value_feed_t *feed, ngx_msec_t delay)
+{
+    ngx_msec_int_t  left;
+
+    if (feed->again.timer_set) {
+        left = (ngx_msec_int_t) (feed->again.timer.key - ngx_current_msec);
+
+        if (left <= (ngx_msec_int_t) delay) {
+            return;
+        }
+
+        ngx_del_timer(&feed->again);
+    }
+
+    ngx_add_timer(&feed->again, delay);
+}
+
+
+static void
+ngx_etcd_value_feed_again_handler(ngx_event_t *ev)
+{
+    ngx_etcd_value_feed_t  *feed;
+
+    feed = ev->data;
+
+    feed->room = 0;
+    feed->full = 0;
+
+    ngx_etcd_mirror_again(&feed->mirror, 0);
 }

@@ -9,8 +9,8 @@
  *     An invalid value is reported once, and leaves the last valid one in use.
  *
  *     A key beyond the limit, or for which the zone has no room, is not used;
- *     keys that are in the map stay.  When a key is removed, the prefix is
- *     listed again, since there may be room now.
+ *     keys that are in the map stay.  When a key is removed, and while the
+ *     zone is full, the prefix is listed again: there may be room now.
  *
  *     A new agent lists the prefix.  Present values stay in use meanwhile;
  *     those whose keys are not in the list are removed at its end.
@@ -25,7 +25,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_mirror.h>
-#include <ngx_etcd_value.h>
 #include <ngx_etcd_value_change.h>
 
 
@@ -44,6 +43,7 @@ typedef struct {
 
     ngx_etcd_mirror_t            mirror;
     ngx_event_t                  work;         /* continues */
+    ngx_event_t                  again;        /* lists the prefix again */
     ngx_etcd_value_change_t    **changes;      /* not in the zone yet */
     ngx_uint_t                   n;
     ngx_uint_t                   size;         /* of the array */
@@ -69,13 +69,6 @@ void ngx_etcd_value_feed_stop(ngx_etcd_value_feed_t *feed);
 
 /* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_value_feed_pending(ngx_etcd_value_feed_t *feed);
-
-/*
- * Returns NULL if the key of a map may have the value, otherwise the reason
- * why not, which is written into the buffer of NGX_ETCD_VALUE_REASON bytes.
- */
-ngx_str_t *ngx_etcd_value_feed_refuse(ngx_etcd_value_map_conf_t *conf,
-    ngx_str_t *key, ngx_str_t *value, u_char *buf, ngx_str_t *reason);
 
 
 #endif /* _NGX_ETCD_VALUE_FEED_H_INCLUDED_ */
