@@ -69,6 +69,14 @@ add('routes', servers => ['a route=one', 'b route=two', 'c']);
 add('twice', servers => ["a route=one max_fails=1 $LONG", 'b route=one', 'c']);
 add('lone', servers => ['a']);
 
+my $route = 'sticky route $arg_route $cookie_r;';
+my @routes = ('a route=one', "b route=two max_fails=1 $LONG", 'c');
+
+add('route', servers => \@routes, upstream => $route);
+add('route_failing', servers => \@routes, upstream => $route);
+add('route_drain', servers => [$routes[0], 'b route=two drain', 'c'],
+    upstream => $route);
+
 my $learn = 'sticky learn create=$upstream_http_x_session'
     . ' lookup=$arg_session zone=%s:1m';
 
@@ -233,6 +241,70 @@ same('lone', sub { my ($ask, $path) = @_;
                    my @all = map { browse($path, session('a')) } 1 .. 2;
                    return @all, browse($path, session('b')) },
      'the only one');
+
+# routes that a request names itself: of several variables the first one that is
+# not empty is used
+
+
+sub routed {
+    my ($path, $route, $cookie) = @_;
+
+    return $native->tried(
+        $nginx->get($path . (defined $route ? "?route=$route" : ''),
+                    defined $cookie ? (Cookie => "r=$cookie") : ()));
+}
+
+
+# who answers, in any order
+
+sub whoever {
+    my %seen = map { $_ => 1 } @_;
+
+    return join(' ', sort keys %seen);
+}
+
+
+sub documented {
+    my ($seen, @wanted) = @_;
+
+    is_deeply($seen, \@wanted, 'they did what nginx documents');
+}
+
+
+documented(same('route', sub {
+    my ($ask, $path) = @_;
+
+    return (map { routed($path, $_) } qw(two one two), $ids{c}),
+           (map { routed($path, undef, $_) } qw(two one)),
+           routed($path, 'one', 'two'), routed($path, '', 'two');
+}, 'known routes'), map { "$_=200" } qw(b a b c b a a b));
+
+documented(same('route', sub {
+    my ($ask, $path) = @_;
+
+    return whoever(map { routed($path, 'none') } 1 .. 20),
+           whoever(map { routed($path, 'none', 'two') } 1 .. 20),
+           whoever(map { routed($path) } 1 .. 20);
+}, 'unknown routes'), ('a=200 b=200 c=200') x 3);
+
+documented(same('route_drain', sub {
+    my ($ask, $path) = @_;
+
+    return (map { routed($path, 'two') } 1 .. 4),
+           whoever(map { routed($path, 'none') } 1 .. 20);
+}, 'the route of a server that drains'), ('b=200') x 4, 'a=200 c=200');
+
+documented(same('route_failing', sub {
+    my ($ask, $path) = @_;
+
+    $backend{b}->set(status => 500);
+    my $first = routed($path, 'two') =~ s/ [ac]=200/ another/r;
+    $backend{b}->set(status => 200);
+
+    return $first, whoever(map { routed($path, 'two') } 1 .. 20),
+           routed($path, 'one');
+}, 'the route of a server that has failed'),
+           'b=500 another', 'a=200 c=200', 'a=200');
 
 for my $name (qw(learn header)) {
     same($name, sub {
