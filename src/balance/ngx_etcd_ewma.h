@@ -12,8 +12,9 @@
  *
  *     in http, to the header of the response, if nginx tells of the header
  *         (since nginx 1.29.6), otherwise to its end;
- *     in stream over TCP, to the established connection;
- *     in stream over UDP, to the end of the session.
+ *     in stream, to the first byte of the response, if nginx tells of it (since
+ *         nginx 1.31.0), otherwise over TCP to the established connection, over
+ *         UDP to the end of the session.
  *
  * A latency above the average replaces the average at once ("peak").  A lower
  * latency is averaged with the known one, whose weight halves every

@@ -18,6 +18,10 @@
 
 #define NGX_ETCD_PICK_RACES  64
 
+/* ms, the longest tick of a kernel */
+
+#define NGX_ETCD_PICK_TICK   10
+
 #define ngx_etcd_pick_method(pick)  ((pick)->table->primary.method)
 
 
@@ -416,6 +420,11 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         return;
     }
 
+    if (pick->connected) {
+        pick->connected = 0;
+        pick->begun.tv_sec = 0;
+    }
+
     if (state & NGX_PEER_FAILED) {
         pick->cached = pc->cached;
         ngx_etcd_pick_failed(pc, pick);
@@ -476,11 +485,50 @@ ngx_etcd_pick_works(ngx_etcd_pick_t *pick)
 
 
 void
+ngx_etcd_pick_connected(ngx_etcd_pick_t *pick)
+{
+    if (pick->peer != NULL) {
+        ngx_etcd_health_worked(pick->peer);
+        pick->connected = 1;
+    }
+}
+
+
+void
 ngx_etcd_pick_header(ngx_etcd_pick_t *pick)
 {
     if (pick->peer != NULL) {
         ngx_etcd_pick_answered(pick, pick->peer);
     }
+}
+
+
+void
+ngx_etcd_pick_began(ngx_etcd_pick_t *pick, ngx_msec_t ago)
+{
+    int64_t          elapsed;
+    struct timespec  now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+
+    elapsed = (int64_t) (now.tv_sec - pick->begun.tv_sec) * 1000
+              + (now.tv_nsec - pick->begun.tv_nsec) / 1000000;
+
+    /* "ago" comes from a coarse clock */
+
+    if (elapsed <= (int64_t) ago + NGX_ETCD_PICK_TICK) {
+        return;
+    }
+
+    now.tv_sec -= ago / 1000;
+    now.tv_nsec -= (long) (ago % 1000) * 1000000;
+
+    if (now.tv_nsec < 0) {
+        now.tv_nsec += 1000000000;
+        now.tv_sec--;
+    }
+
+    pick->begun = now;
 }
 
 

@@ -60,6 +60,8 @@ struct ngx_etcd_pick_s {
                                                       cached one, and failed */
     unsigned                     early:1;          /* peer is chosen, not
                                                       returned yet */
+    unsigned                     connected:1;      /* without an answer, there
+                                                      is no latency */
     uint32_t                     tries;            /* pc->tries after the
                                                       pick */
     ngx_etcd_peer_user_t        *user;             /* or NULL */
@@ -141,10 +143,24 @@ void ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data,
 void ngx_etcd_pick_works(ngx_etcd_pick_t *pick);
 
 /*
+ * The peer has accepted the connection, which is a success.  The latency ends
+ * with ngx_etcd_pick_header(); if that is not called, it is not measured.
+ */
+void ngx_etcd_pick_connected(ngx_etcd_pick_t *pick);
+
+/*
  * The peer has begun to answer: the latency is known, but the answer may
  * still fail.
  */
 void ngx_etcd_pick_header(ngx_etcd_pick_t *pick);
+
+/* 1 if the latency of the peer in use is being measured */
+
+#define ngx_etcd_pick_measures(pick)                                          \
+    ((pick)->peer != NULL && (pick)->begun.tv_sec != 0)
+
+/* The latency begins no earlier than this number of ms ago. */
+void ngx_etcd_pick_began(ngx_etcd_pick_t *pick, ngx_msec_t ago);
 
 #if (NGX_SSL)
 

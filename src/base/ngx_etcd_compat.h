@@ -100,6 +100,20 @@ typedef struct {
 #define ngx_http_etcd_notify_header(type)        0
 #endif
 
+/*
+ * 1.31.0: notification of the first byte from the peer; ngx_stream.h comes
+ * before this file
+ */
+
+#if (defined NGX_STREAM_UPSTREAM_NOTIFY_FIRST_BYTE && !defined angie_version)
+#define NGX_STREAM_ETCD_HAVE_FIRST_BYTE          1
+#define ngx_stream_etcd_notify_first_byte(type)                               \
+    ((type) == NGX_STREAM_UPSTREAM_NOTIFY_FIRST_BYTE)
+#else
+#define NGX_STREAM_ETCD_HAVE_FIRST_BYTE          0
+#define ngx_stream_etcd_notify_first_byte(type)  0
+#endif
+
 /* 1.29.6: "server ... drain", which is a value of "down" */
 
 #if (NGX_HTTP_UPSTREAM_STICKY)

@@ -20,6 +20,8 @@ static ngx_int_t ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us);
 static void ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc,
     void *data, ngx_uint_t type);
+static void ngx_stream_etcd_first_byte(ngx_connection_t *c,
+    ngx_etcd_pick_t *pick);
 static void ngx_stream_etcd_close(void *data);
 
 
@@ -247,17 +249,62 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 }
 
 
-/* A TCP session may be long: the connect counts as success. */
+/*
+ * A TCP session may be long: the connect counts as success.  For the latency
+ * the first byte counts, where nginx tells of it and the kernel knows when
+ * the client has spoken last.
+ */
 
 static void
 ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t type)
 {
-    if (type == NGX_STREAM_UPSTREAM_NOTIFY_CONNECT
-        && pc->connection->type == SOCK_STREAM)
+    if (ngx_stream_etcd_notify_first_byte(type)) {
+        ngx_stream_etcd_first_byte(pc->connection, data);
+        return;
+    }
+
+    if (type != NGX_STREAM_UPSTREAM_NOTIFY_CONNECT
+        || pc->connection->type != SOCK_STREAM)
     {
+        return;
+    }
+
+    if (NGX_STREAM_ETCD_HAVE_FIRST_BYTE && pc->sockaddr->sa_family != AF_UNIX) {
+        ngx_etcd_pick_connected(data);
+
+    } else {
         ngx_etcd_pick_works(data);
     }
+}
+
+
+/*
+ * The time in which a client is silent is no latency: over TCP, the latency
+ * begins with what was sent last.  The end of a session is no answer.
+ */
+
+static void
+ngx_stream_etcd_first_byte(ngx_connection_t *c, ngx_etcd_pick_t *pick)
+{
+    socklen_t        len;
+    struct tcp_info  info;
+
+    if (!ngx_etcd_pick_measures(pick) || c->read->eof) {
+        return;
+    }
+
+    if (c->type == SOCK_STREAM) {
+        len = sizeof(struct tcp_info);
+
+        if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1) {
+            return;
+        }
+
+        ngx_etcd_pick_began(pick, info.tcpi_last_data_sent);
+    }
+
+    ngx_etcd_pick_header(pick);
 }
 
 

@@ -10,7 +10,7 @@ package Datagram;
 #     $client->hear(0.1);                   # within that many seconds
 #
 # 40123 is the port that it came from.  What begins with a backend's name is
-# not answered by it: "a, be silent".
+# not answered by it: "a, be silent", or later: "a, wait 0.15".
 
 use strict;
 use warnings;
@@ -18,6 +18,7 @@ use warnings;
 use IO::Select;
 use IO::Socket::INET;
 use POSIX ();
+use Time::HiRes qw(sleep);
 
 use Finish;
 use Port;
@@ -94,7 +95,10 @@ sub answer {
 
     my $times = $text =~ / x(\d+)$/ ? $1 : 1;
 
-    if ($text =~ /^\Q$name\E\b/) {
+    if ($text =~ /^\Q$name\E, wait (\S+)/) {
+        sleep($1);
+
+    } elsif ($text =~ /^\Q$name\E\b/) {
         return;
     }
 
