@@ -76,8 +76,14 @@ ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, void (*close)(void *data),
 ngx_int_t
 ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
 {
-    ngx_etcd_pick_t *pick = data;
+    return ngx_etcd_pick_get_bound(pc, data, ngx_etcd_sid_hint(pc));
+}
 
+
+ngx_int_t
+ngx_etcd_pick_get_bound(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick,
+    ngx_str_t *hint)
+{
     ngx_int_t         rc;
     ngx_uint_t        i;
     ngx_etcd_peer_t  *peer;
@@ -85,7 +91,7 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
     if (pick->early) {
         pick->early = 0;
 
-        if (ngx_etcd_pick_keeps(pick, ngx_etcd_sid_hint(pc))) {
+        if (ngx_etcd_pick_keeps(pick, hint)) {
             ngx_etcd_pick_address(pc, pick->peer);
             return NGX_OK;
         }
@@ -109,7 +115,7 @@ ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
     pc->connection = NULL;
 
     for (i = 0; i < NGX_ETCD_PICK_RACES; i++) {
-        peer = ngx_etcd_pick_choose(pick, ngx_etcd_sid_hint(pc));
+        peer = ngx_etcd_pick_choose(pick, hint);
 
         if (peer == NULL) {
             break;

@@ -127,6 +127,12 @@ ngx_int_t ngx_etcd_pick_enter(ngx_etcd_pick_t *pick,
 ngx_int_t ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data);
 
 /*
+ * ngx_etcd_pick_get() for a session, whose id nginx gives in pc; NULL: none.
+ */
+ngx_int_t ngx_etcd_pick_get_bound(ngx_peer_connection_t *pc,
+    ngx_etcd_pick_t *pick, ngx_str_t *hint);
+
+/*
  * Picks the peer that the next ngx_etcd_pick_get() returns, or returns
  * NGX_BUSY like ngx_etcd_pick_get() would, so that the caller can wait for a
  * peer.
