@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The version of etcd that an endpoint runs is in the status and in the metrics,
-# and nginx warns once of one that is not safe for elections and locks, where
-# there are any.
+# and nginx warns once of one that is not safe for leaders, elections and locks,
+# where there are any.
 
 use strict;
 use warnings;
@@ -55,14 +55,15 @@ my (@blocks, @upstreams, %fakes);
 
 
 sub block {
-    my ($name, $version, $directive) = @_;
+    my ($name, $version, $directive, $upstream) = @_;
 
     $fakes{$name} = Fake->new()->start('ok', '--etcd-version', $version);
 
     push @blocks, "etcd $name {",
         'endpoints ' . $fakes{$name}->endpoints . ';', 'zone 256k;',
         $directive ? "$directive;" : (), '}';
-    push @upstreams, "upstream $name { etcd_members /m/ cluster=$name; }";
+    push @upstreams, "upstream $name { " . ($upstream // 'etcd_members /m/')
+        . " cluster=$name; }";
 }
 
 
@@ -70,7 +71,11 @@ for my $i (0 .. $#cases) {
     block("c$i", $cases[$i][0], $election =~ s/NAME/e$i/r);
 }
 
-# nobody elects, nobody locks
+# the proof of a leader is a read
+
+block('leads', '3.4.23', undef, 'etcd_leader /l');
+
+# nobody elects, nobody locks, nobody follows a leader
 
 block('members', '3.4.23');
 block('registers', '3.4.23', 'register /r/1 value=here');
@@ -122,13 +127,18 @@ for my $i (0 .. $#cases) {
     is(scalar(@warnings), $fault ? 1 : 0, "$says: how many warnings");
 
     if ($fault) {
-        my $text = "endpoint $url runs etcd $shown, in which $fault: "
-                   . "for elections and locks upgrade it to $mended or later";
+        my $text = "endpoint $url runs etcd $shown, in which $fault: for "
+                   . 'leaders, elections and locks upgrade it to '
+                   . "$mended or later";
 
         like($warnings[0], qr/ \Q$text\E$/,
              "$says: says what, where, and what mends it");
     }
 }
+
+asked('leads');
+ok(wait_for(sub { warnings('leads') }, 10), 'a leader: a warning');
+is(scalar(warnings('leads')), 1, 'a leader: one');
 
 for my $name (qw(members registers)) {
     ok(wait_for(sub { (endpoint($name)->{version} // '') eq '3.4.23' }, 10),

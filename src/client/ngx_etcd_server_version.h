@@ -4,7 +4,7 @@
  *
  * The version of etcd that an endpoint runs (Status of etcd's v3 API,
  * Maintenance), asked once on each connection of the streams channel, and which
- * of its faults concern the safety of elections and locks.
+ * of its faults concern the safety of leaders, elections and locks.
  *
  * The reads channel is not asked: an answer to this would hide that the
  * endpoint answers no reads (see ngx_etcd_unary_blame()).

@@ -10,6 +10,7 @@
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_server_version.h>
 #include <ngx_etcd_server_versions.h>
+#include <ngx_etcd_service.h>
 #include <ngx_etcd_shown.h>
 
 
@@ -49,16 +50,28 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
 }
 
 
-/* a registration harms nobody when it stays too long */
+/*
+ * A registration harms nobody when it stays too long, nor does a stale member.
+ * The proof of a leader is a read.
+ */
 
 static ngx_uint_t
 ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf)
 {
-    ngx_uint_t             i;
-    ngx_etcd_campaign_t  **campaigns;
+    ngx_uint_t                 i;
+    ngx_etcd_campaign_t      **campaigns;
+    ngx_etcd_service_conf_t  **services;
 
     if (conf->locks.nelts != 0) {
         return 1;
+    }
+
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        if (services[i]->leader != NULL) {
+            return 1;
+        }
     }
 
     campaigns = conf->campaigns.elts;
@@ -85,6 +98,6 @@ ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "etcd cluster \"%V\": endpoint %V runs etcd %s, in which %s: "
-                  "for elections and locks upgrade it to %s or later",
+                  "for leaders, elections and locks upgrade it to %s or later",
                   &conf->name, ngx_etcd_shown(url), has, fault, needs);
 }

@@ -3,8 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Has a client of a cluster ask its endpoints for their version: the zone
- * remembers it for the status, and a version with faults that concern elections
- * and locks is logged, once, if the configuration has any.
+ * remembers it for the status, and a version with faults that concern leaders,
+ * elections and locks is logged, once, if the configuration has any.
  */
 
 
