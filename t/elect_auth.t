@@ -193,6 +193,16 @@ is(scalar($etcd->list('/elections/')) + scalar($etcd->list('/nginx/')), 0,
    'nothing of it is in etcd');
 is(said($poor, 'alert|crit|emerg', ''), 0, 'nothing is worse than that');
 
+# etcd tells its version, or refuses that to all but root: then it is noted
+
+
+sub untold { said($poor, 'notice', 'endpoint \S+ does not tell its version,') }
+sub version { $poor->status->{clusters}{default}{endpoints}[0]{version} }
+
+
+ok(wait_for(sub { untold() || defined version() }, 10), 'the version is asked');
+is(untold(), defined version() ? 0 : 1, 'noted once if it is not told');
+
 # from then on
 
 grant('poor');

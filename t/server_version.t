@@ -2,7 +2,7 @@
 
 # The version of etcd that an endpoint runs is in the status and in the metrics,
 # and nginx warns once of one that is not safe for leaders, elections and locks,
-# where there are any.
+# where there are any.  It says once that an endpoint does not tell its version.
 
 use strict;
 use warnings;
@@ -57,7 +57,10 @@ my (@blocks, @upstreams, %fakes);
 sub block {
     my ($name, $version, $directive, $upstream) = @_;
 
-    $fakes{$name} = Fake->new()->start('ok', '--etcd-version', $version);
+    $fakes{$name} = Fake->new()->start(defined $version
+        ? ('ok', '--etcd-version', $version)
+        : ('trailers-only:7:etcdserver: permission denied',
+           '--only', 'Status'));
 
     push @blocks, "etcd $name {",
         'endpoints ' . $fakes{$name}->endpoints . ';', 'zone 256k;',
@@ -79,6 +82,11 @@ block('leads', '3.4.23', undef, 'etcd_leader /l');
 
 block('members', '3.4.23');
 block('registers', '3.4.23', 'register /r/1 value=here');
+
+# etcd 3.5.30 tells the version to nobody but root
+
+block('untold', undef, $election =~ s/NAME/untold/r);
+block('unasked', undef);
 
 my $nginx = Nginx->new();
 my $config = join("\n", 'worker_processes 2;',
@@ -146,11 +154,37 @@ for my $name (qw(members registers)) {
     is(scalar(warnings($name)), 0, "$name: nothing to warn of");
 }
 
+sub notices {
+    my ($name) = @_;
+
+    return $nginx->count_log(
+        qr/\[notice\].* "$name": endpoint \S+ does not tell its version,/);
+}
+
+
+# a call that has ended and was refused
+
+sub refused {
+    my ($name, $times) = @_;
+
+    return wait_for(sub {
+        $fakes{$name}->count(qr{ /etcdserverpb.Maintenance/Status$}) >= $times
+    }, 10, "$name is asked");
+}
+
+
+ok(wait_for(sub { notices('untold') }, 10), 'no version is told: a notice');
+is(endpoint('untold')->{version}, undef, 'no version is shown');
+ok(refused('unasked', 1), 'members only: the version is asked');
+is(notices('unasked'), 0, 'members only: there is nothing to say');
+
 # another agent, another connection, another configuration
 
 ok($nginx->reload(), 'a reload');
 ok(wait_for(sub { $fakes{c1}->count(qr/ status /) > 1 }, 10), 'asks again');
 is(scalar(warnings('c1')), 1, 'and does not warn again');
+ok(refused('untold', 2), 'asks again where it is refused');
+is(notices('untold'), 1, 'nor says again that a version is not told');
 
 # an upgrade is seen with the next connection
 

@@ -210,13 +210,19 @@ ngx_etcd_server_version_ended(ngx_etcd_grpc_call_t *call,
         return;
     }
 
-    /* etcd 3.5.30 with users tells it to root alone */
-
     ngx_log_debug4(NGX_LOG_DEBUG_EVENT, cluster->log, 0,
                    "etcd cluster \"%V\": endpoint %V does not tell its "
                    "version: %s: %V", &cluster->conf->name,
                    &asker->place->endpoint->url,
                    ngx_etcd_grpc_status_name(status), text);
+
+    /* etcd 3.5.30 with users tells it to root alone */
+
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
+        || status == NGX_ETCD_GRPC_UNIMPLEMENTED)
+    {
+        asker->known(asker->data, &asker->place->endpoint->url, 0);
+    }
 }
 
 

@@ -37,7 +37,7 @@
 #define NGX_ETCD_SERVER_VERSION_LEN  21
 
 
-/* The URL is valid until this returns. */
+/* Version 0: it is refused.  The URL is valid until this returns. */
 typedef void (*ngx_etcd_server_version_pt)(void *data, ngx_str_t *url,
     uint64_t version);
 
@@ -58,9 +58,9 @@ struct ngx_etcd_server_version_s {
 
 
 /*
- * known() is called for each connection that tells the version, never before
- * this returns.  Allocates from the cluster's pool, and is destroyed with the
- * client.
+ * known() is called for each connection that tells the version, or refuses to
+ * tell it, never before this returns.  Allocates from the cluster's pool, and
+ * is destroyed with the client.
  */
 ngx_int_t ngx_etcd_server_version_ask(ngx_etcd_cluster_t *cluster,
     ngx_etcd_server_version_pt known, void *data);

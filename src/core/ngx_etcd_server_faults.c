@@ -17,6 +17,8 @@
 static void ngx_etcd_server_faults_known(void *data, ngx_str_t *url,
     uint64_t version);
 static ngx_uint_t ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf);
+static void ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf,
+    ngx_str_t *url);
 static void ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
     uint64_t version, char *fault, uint64_t mended);
 
@@ -37,13 +39,19 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
     char      *fault;
     uint64_t   mended;
 
+    if (version == 0) {
+        ngx_etcd_server_faults_untold(conf, url);
+        return;
+    }
+
     ngx_etcd_server_versions_set(&conf->zone, url, version);
 
     fault = ngx_etcd_server_version_fault(version, &mended);
 
     if (fault != NULL
         && ngx_etcd_server_faults_matter(conf)
-        && ngx_etcd_server_versions_first(&conf->zone))
+        && ngx_etcd_server_versions_first(&conf->zone,
+                                          NGX_ETCD_SERVER_VERSIONS_FAULT))
     {
         ngx_etcd_server_faults_warn(conf, url, version, fault, mended);
     }
@@ -83,6 +91,21 @@ ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf)
     }
 
     return 0;
+}
+
+
+static void
+ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf, ngx_str_t *url)
+{
+    if (ngx_etcd_server_faults_matter(conf)
+        && ngx_etcd_server_versions_first(&conf->zone,
+                                          NGX_ETCD_SERVER_VERSIONS_UNTOLD))
+    {
+        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                      "etcd cluster \"%V\": endpoint %V does not tell its "
+                      "version, which is not checked",
+                      &conf->name, ngx_etcd_shown(url));
+    }
 }
 
 

@@ -4,7 +4,8 @@
  *
  * Has a client of a cluster ask its endpoints for their version: the zone
  * remembers it for the status, and a version with faults that concern leaders,
- * elections and locks is logged, once, if the configuration has any.
+ * elections and locks is logged, once, if the configuration has any; so is an
+ * endpoint that refuses to tell its version.
  */
 
 

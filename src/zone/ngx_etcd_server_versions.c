@@ -62,9 +62,10 @@ ngx_etcd_server_versions_get(ngx_etcd_zone_t *zone, ngx_str_t *url)
 
 
 ngx_uint_t
-ngx_etcd_server_versions_first(ngx_etcd_zone_t *zone)
+ngx_etcd_server_versions_first(ngx_etcd_zone_t *zone, ngx_uint_t what)
 {
-    return ngx_atomic_cmp_set(&zone->sh->warned, 0, 1);
+    return (__atomic_fetch_or(&zone->sh->warned, what, __ATOMIC_ACQ_REL) & what)
+           == 0;
 }
 
 

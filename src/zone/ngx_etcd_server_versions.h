@@ -22,11 +22,17 @@ void ngx_etcd_server_versions_set(ngx_etcd_zone_t *zone, ngx_str_t *url,
 /* Returns the version of the endpoint with this URL; 0: unknown. */
 uint64_t ngx_etcd_server_versions_get(ngx_etcd_zone_t *zone, ngx_str_t *url);
 
+/* what is said once, of any endpoint */
+
+#define NGX_ETCD_SERVER_VERSIONS_FAULT   1
+#define NGX_ETCD_SERVER_VERSIONS_UNTOLD  2
+
 /*
- * Returns 1 once in the life of the zone: the caller, of all processes, is the
- * first one.
+ * Returns 1 once in the life of the zone for each of these: the caller, of all
+ * processes, is the first one.
  */
-ngx_uint_t ngx_etcd_server_versions_first(ngx_etcd_zone_t *zone);
+ngx_uint_t ngx_etcd_server_versions_first(ngx_etcd_zone_t *zone,
+    ngx_uint_t what);
 
 
 #endif /* _NGX_ETCD_SERVER_VERSIONS_H_INCLUDED_ */

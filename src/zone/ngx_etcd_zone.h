@@ -152,7 +152,8 @@ typedef struct {
     ngx_etcd_zone_endpoints_t        endpoints;
 
     ngx_etcd_zone_version_t          versions[NGX_ETCD_ZONE_VERSIONS];
-    ngx_atomic_t                     warned;       /* of a version */
+    ngx_atomic_t                     warned;       /* bits, see ngx_etcd_
+                                                      server_versions.h */
 
     ngx_queue_t                      objects[NGX_ETCD_ZONE_LISTS];
     ngx_queue_t                      unused[NGX_ETCD_ZONE_LISTS];
