@@ -67,6 +67,27 @@ $native->add('missing', servers => [map { "$_ max_fails=1 $LONG" } qw(a b c)],
 $native->add('refused', servers => [map { "$_ max_fails=2 $LONG" } qw(a b c)],
              location => 'proxy_next_upstream error;');
 
+# by status: each is tried elsewhere, and two of them are no failure
+
+my @statuses = qw(502 503 504 403 429);
+
+for my $status (@statuses) {
+    $native->add("status$status",
+                 location => "proxy_next_upstream http_$status;",
+                 servers => ["a max_fails=1 $LONG", "b max_fails=1 $LONG"]);
+}
+
+my @pair = ("a max_fails=1 $LONG", "b max_fails=1 $LONG");
+
+$native->add('invalid', servers => \@pair,
+             location => 'proxy_next_upstream invalid_header;');
+$native->add('timeout', servers => \@pair,
+             location => 'proxy_next_upstream timeout; proxy_read_timeout 1s;');
+$native->add('late', servers => ['a max_fails=0', 'b max_fails=0'],
+             location => "$fails proxy_next_upstream_timeout 1s;");
+$native->add('posted', servers => \@pair,
+             location => 'proxy_next_upstream http_500 non_idempotent;');
+
 my $kept = 'proxy_http_version 1.1; proxy_set_header Connection "";';
 
 $native->add('kept', servers => [qw(a b)], upstream => 'keepalive 4;',
@@ -80,6 +101,11 @@ $native->add('default', servers => [qw(a b)], location => $kept);
 $native->add('asis', servers => [qw(a b)]);
 $native->add('closed', servers => [qw(a b)], upstream => 'keepalive 4;',
              location => $kept);
+
+$native->add('idle', servers => ['a'], location => $kept,
+             upstream => 'keepalive 4; keepalive_timeout 1s;');
+$native->add('old', servers => ['a'], location => $kept,
+             upstream => 'keepalive 4; keepalive_time 1s;');
 
 my $nginx = $native->start();
 
@@ -300,8 +326,8 @@ same('least', sub {
 
 # the next upstream
 
-# Whose turn it is after a request that was passed on is not the same: who was
-# tried is compared in any order then.
+# Whose turn it is after a request that was passed on is not the same, which is
+# exception 1 of docs/upstream.md: who was tried is compared in any order then.
 
 for my $name (qw(next tries off)) {
     same($name, sub {
@@ -349,6 +375,53 @@ seen(same('refused', sub {
      'a=502 another=200', 'a=502 another=200', 200, 'b: 2', 'c: 2', 'none: 9',
      'none=502');
 
+for my $status (@statuses) {
+    my $fails = $status != 403;
+
+    seen(same("status$status", sub {
+        my ($ask) = @_;
+
+        $backend{a}->set(status => $status);
+
+        return $ask->(), (grep { /a=/ } map { $ask->() } 1 .. 4) ? 'again'
+                                                                 : 'no more';
+    }, 'a status'), "a=$status b=200", $fails ? 'no more' : 'again');
+}
+
+seen(same('invalid', sub {
+    my ($ask) = @_;
+
+    $backend{a}->set(headers => { "X\0" => 'invalid' });
+
+    return map { $ask->() } 1 .. 3;
+}, 'an invalid header'), 'a=502 b=200', 'b=200', 'b=200');
+
+seen(same('timeout', sub {
+    my ($ask) = @_;
+
+    $backend{a}->set(hang => 1);
+
+    return map { $ask->() } 1 .. 3;
+}, 'no answer in time'), 'a=504 b=200', 'b=200', 'b=200');
+
+seen(same('late', sub {
+    my ($ask) = @_;
+
+    $backend{$_}->set(status => 500, delay => 1.2) for qw(a b);
+    my $late = $ask->() =~ s/\w+=/any=/r;
+    $backend{$_}->set(delay => 0) for qw(a b);
+
+    return $late, scalar(() = $ask->() =~ /=500/g);
+}, 'proxy_next_upstream_timeout'), 'any=500', 2);
+
+seen(same('posted', sub {
+    my ($ask, $path) = @_;
+
+    breaks('a');
+
+    return map { $native->tried($nginx->http->post($path, 'body')) } 1 .. 2;
+}, 'non_idempotent'), 'a=500 b=200', 'b=200');
+
 # kept connections
 
 my $keeps = Nginx::keeps_by_default();
@@ -375,6 +448,23 @@ for my $name (qw(default asis)) {
               'without "keepalive"'),
          $keeps ? (1, 1) : (5, 5));
 }
+
+seen(same('idle', sub {
+    my ($ask) = @_;
+
+    $ask->() for 1 .. 2;
+    my $closed = wait_for { !$backend{a}->counts->{open} } 20, 'the end';
+    $ask->();
+
+    return $closed ? 'closed' : 'open', connections('a');
+}, 'keepalive_timeout'), 'closed', 2);
+
+seen(same('old', sub {
+    my ($ask) = @_;
+
+    return (wait_for { $ask->(); $backend{a}->counts->{connections} == 2 } 20,
+            'another connection') ? 'another one' : 'the same';
+}, 'keepalive_time'), 'another one');
 
 same('closed', sub {
     my ($ask) = @_;

@@ -9,8 +9,11 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use IO::Socket::INET;
 use Test::More;
+use Time::HiRes qw(time);
 
+use Datagram;
 use Etcd;
 use Finish;
 use Line;
@@ -23,7 +26,8 @@ Nginx::has('stream') or plan(skip_all => 'this nginx has no stream');
 my $etcd = Etcd->new()->start();
 my @backends = Line->start(qw(a b c d));
 my %backend = map { $_->name => $_ } @backends;
-my $native = Native->new($etcd, @backends);
+my $silent = Silent->new('s');
+my $native = Native->new($etcd, @backends, $silent, Datagram->start(qw(u v)));
 
 my $LONG = 'fail_timeout=3600';
 
@@ -48,6 +52,19 @@ add('tries', servers => \@four, location => 'proxy_next_upstream_tries 2;');
 add('off', servers => \@four, location => 'proxy_next_upstream off;');
 add('least', servers => ['a weight=2', 'b', 'c'],
     native => 'least_conn;', etcd => 'etcd_balance least_conn;');
+
+add('again', servers => ['a fail_timeout=1', 'b fail_timeout=1']);
+add('heavy', servers => ["a weight=6 max_fails=3 $LONG",
+                         "b weight=6 max_fails=3 $LONG"]);
+add('late', servers => ["s max_fails=0", "a backup"],
+    location => 'proxy_connect_timeout 1200ms;'
+                . ' proxy_next_upstream_timeout 1s;');
+add('intime', servers => ["s max_fails=0", "a backup"],
+    location => 'proxy_connect_timeout 200ms;'
+                . ' proxy_next_upstream_timeout 1h;');
+add('datagrams', udp => 1, servers => ["u max_fails=1 $LONG",
+                                       "v max_fails=1 $LONG"],
+    location => 'proxy_responses 1; proxy_timeout 1s;');
 
 my $nginx = $native->start_stream();
 
@@ -133,6 +150,72 @@ same('backup', sub {
     return @all, $ask->();
 }, 'backups serve when the others have failed');
 
+# After fail_timeout one session tries it; if that fails, no more do.  All has
+# to happen in one fail_timeout: on a machine that stood still it is done again.
+
+seen(same('again', sub {
+    my ($ask) = @_;
+
+    for (1 .. 20) {
+        $backend{a}->down;
+        $ask->() for 1 .. 4;
+
+        my $start;
+
+        wait_for {
+            $start = time();
+            $ask->() =~ /a/;
+        } 10, 'another try' or return 'never tried again';
+
+        my @next = map { $ask->() } 1 .. 6;
+
+        return "next @next" if time() - $start < 0.9;
+    }
+
+    return 'no luck';
+}, 'one session tries a failed one'), 'next ' . join(' ', ('b=200') x 6));
+
+seen(same('again', sub {
+    my ($ask) = @_;
+
+    $backend{a}->down;
+    $ask->() for 1 .. 2;
+    $backend{a}->up;
+
+    return (wait_for { $ask->() =~ /^a=200/ } 10, 'a') ? 'it is back' : 'never';
+}, 'it comes back'), 'it is back');
+
+same('heavy', sub {
+    my ($ask) = @_;
+
+    # one failure costs a third of the weight, which comes back
+
+    $backend{a}->down;
+    my @failed = grep { /a/ } map { $ask->() } 1 .. 2;
+    $backend{a}->up;
+
+    my %tally;
+
+    $tally{$_}++ for map { $ask->() } 1 .. 60;
+
+    return @failed, map { "$_: $tally{$_}" } sort keys %tally;
+}, 'a weight that is lost and regained');
+
+seen(same('late', sub { $_[0]->() }, 'proxy_next_upstream_timeout'), 's=502');
+seen(same('intime', sub { $_[0]->() }, 'and in time'), 's a=200');
+
+seen(same('datagrams', sub {
+    my ($ask) = @_;
+
+    my @all = map { $ask->() } 1 .. 4;
+
+    # one of these two goes to it
+
+    push @all, sort map { $ask->('u, be silent') } 1 .. 2;
+
+    return @all, map { $ask->() } 1 .. 4;
+}, 'UDP'), map({ "$_=200" } qw(u v u v)), 'u=502', ('v=200') x 5);
+
 for my $name (qw(next tries off)) {
     same($name, sub {
         my ($ask) = @_;
@@ -181,3 +264,33 @@ same('least', sub {
 }, 'least_conn by weight');
 
 finish();
+
+
+# a server that is listening, and whose queue is full: a connect takes for ever
+
+package Silent;
+
+
+sub new {
+    my ($class, $name) = @_;
+
+    my $socket = IO::Socket::INET->new(
+        LocalAddr => '127.0.0.1',
+        Listen    => 1,
+    ) or die "listen: $!\n";
+
+    my @clients = map {
+        IO::Socket::INET->new(
+            PeerAddr => '127.0.0.1',
+            PeerPort => $socket->sockport,
+            Blocking => 0,
+        )
+    } 1 .. 4;
+
+    return bless { name => $name, socket => $socket, clients => \@clients },
+                 $class;
+}
+
+
+sub name { $_[0]{name} }
+sub address { '127.0.0.1:' . $_[0]{socket}->sockport }

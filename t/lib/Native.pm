@@ -13,7 +13,8 @@ package Native;
 # The code of a test runs for each of the two and returns what it saw; both must
 # have seen the same.  $ask->(NAME => VALUE) makes a request with these headers
 # and says who was tried, with which result: 'a=500 b=200'.  For stream there
-# are add_stream, start_stream and same_stream.
+# are add_stream, start_stream and same_stream; with "udp => 1" its servers are
+# of Datagram, and $ask->(TEXT) sends a text.
 
 use strict;
 use warnings;
@@ -21,6 +22,7 @@ use warnings;
 use JSON::PP;
 use Test::More ();
 
+use Datagram;
 use Line;
 use Nginx;
 use Wait;
@@ -73,9 +75,13 @@ sub add_stream {
 
     $self->add_upstreams($name, %options);
 
+    my $udp = $options{udp} ? ' udp' : '';
+
+    $self->{udp}{$name} = $options{udp};
+
     for my $kind (qw(native etcd)) {
         $self->{locations} .= "server {\n"
-            . "listen 127.0.0.1:%%PORT_${name}_$kind%%;\n"
+            . "listen 127.0.0.1:%%PORT_${name}_$kind%%$udp;\n"
             . "proxy_pass ${name}_$kind;\n"
             . "access_log %%DIR%%/tried.log tried;\n"
             . ($options{location} // '') . "\n}\n";
@@ -206,7 +212,7 @@ sub tried {
 sub reset {
     my ($self) = @_;
 
-    for my $backend (values %{ $self->{backends} }) {
+    for my $backend (grep { $_->can('reset') } values %{ $self->{backends} }) {
         $backend->up;
         $backend->set(status => 200, delay => 0, hang => 0, once => 0,
                       headers => {});
@@ -238,20 +244,24 @@ sub same_stream {
     return $self->compare($name, $test, sub {
         my $port = $nginx->port("PORT_${name}_$_[0]");
 
-        return $code->(sub { $self->session($nginx, $port) }, $port);
+        my $client = $self->{udp}{$name} ? 'Datagram::Client' : 'Line::Client';
+
+        return $code->(sub { $self->session($nginx, $client, $port, @_) },
+                       $port);
     });
 }
 
 
 sub session {
-    my ($self, $nginx, $port) = @_;
+    my ($self, $nginx, $class, $port, $text) = @_;
 
     my $lines = sub { grep { /^$port / } $nginx->lines_of('tried.log') };
     my $before = $lines->();
-    my $client = Line::Client->new($port);
+    my $client = $class->new($port);
 
-    $client->ask('who');
-    $client->close;
+    $client->tell($text // 'who');
+    $client->hear if !defined $text;
+    $client->close if $client->can('close');
 
     my @lines;
 
