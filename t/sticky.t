@@ -11,6 +11,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use Digest::MD5 qw(md5_hex);
+use JSON::PP;
 use Test::More;
 
 use Backend;
@@ -99,6 +100,11 @@ http {
 
     upstream leads {
         etcd_leader /election;
+        sticky cookie sid path=/;
+    }
+
+    upstream replicas {
+        etcd_leader /patroni format=patroni role=replica;
         sticky cookie sid path=/;
     }
 
@@ -336,6 +342,54 @@ is(answers('leads', id('b')), 'a', 'a session of a candidate is the leader\'s');
 $etcd->del('/election/1');
 $nginx->leads_to('leads', 'b');
 is(answers('leads', id('a')), 'b', 'a session does not keep a former leader');
+
+# a session stays with its replica while that has this role
+
+
+sub replica {
+    my ($name, $state) = @_;
+
+    $etcd->put("/patroni/members/$name", encode_json({
+        conn_url => "postgres://$at{$name}/db",
+        state    => $state // 'running',
+        role     => 'replica',
+    }));
+}
+
+
+sub replicas_are {
+    my ($names, $test) = @_;
+
+    becomes {
+        join(' ', sort map { my $member = $_;
+                             grep { $member->{address} eq $at{$_} } keys %at }
+                       @{ $nginx->upstream('replicas')->status->{members} })
+    } $names, $test;
+}
+
+
+replica($_) for qw(a b c);
+$etcd->put('/patroni/leader', 'a');
+replicas_are('b c', 'two replicas');
+
+any_of('replicas', undef, 'b c', 'new sessions go to all replicas');
+is(answers('replicas', id($_)), $_, "a session stays with replica $_")
+    for qw(b c);
+any_of('replicas', id('a'), 'b c', 'a session of the leader goes to replicas');
+
+$etcd->put('/patroni/leader', 'b');
+replicas_are('a c', 'another leader');
+any_of('replicas', id('b'), 'a c',
+       'a session does not stay with a replica that leads now');
+is(answers('replicas', id('c')), 'c', 'another one is where it was');
+
+$etcd->put('/patroni/leader', 'a');
+replicas_are('b c', 'it is a replica again');
+is(answers('replicas', id('b')), 'b', 'and has its sessions again');
+
+replica('b', 'starting');
+replicas_are('c', 'it does not run');
+is(answers('replicas', id('b')), 'c', 'its sessions go to the other one');
 
 is($nginx->count_log(qr/does not support sticky/), 0,
    'nginx found an id for each session');
