@@ -16,7 +16,7 @@ CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
 
 .PHONY: all packages demo test matrix test-patroni soak crash sim mutations \
-        bench asan fuzz lint figures install deb deb-test clean help
+        bench asan fuzz lint warnings figures install deb deb-test clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -104,6 +104,10 @@ fuzz: packages
 lint:
 	@tools/lint
 
+warnings: packages
+	@$(CHOICE) tools/packages warnings
+	@$(CHOICE) tools/warnings $(BUILD)/warnings
+
 figures:
 	@$(CHOICE) tools/packages figures
 	@tools/figures
@@ -149,6 +153,7 @@ help:
 	@echo 'make fuzz       fuzz what reads values and gRPC, and what writes the'
 	@echo '                status (FUZZ_SECONDS=600 each)'
 	@echo 'make lint       check style and layering'
+	@echo 'make warnings   compile with gcc and clang, -Wall -Wextra -Werror'
 	@echo 'make figures    count lines, functions, comments, cycles'
 	@echo 'make install    install the modules (DESTDIR= is honoured)'
 	@echo 'make deb        build Debian packages into build/deb/'
