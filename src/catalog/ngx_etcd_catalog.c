@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_catalog_set.h>
+#include <ngx_etcd_dormant.h>
 #include <ngx_etcd_fanout.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_shown.h>
@@ -27,6 +28,7 @@ struct ngx_etcd_catalog_s {
     ngx_etcd_fanout_t            fanout;
     ngx_etcd_hash_table_t        sets;         /* ngx_etcd_catalog_set_t */
     ngx_etcd_service_owner_t     owner;        /* of the services */
+    ngx_etcd_dormant_t           dormant;
 
     ngx_queue_t                  publish;      /* sets to be published */
     ngx_queue_t                  empty;        /* sets that may go, the longest
@@ -56,6 +58,8 @@ struct ngx_etcd_catalog_s {
 
 
 static ngx_uint_t ngx_etcd_catalog_wants(void *data, ngx_str_t *key);
+static ngx_uint_t ngx_etcd_catalog_uses(ngx_etcd_catalog_t *catalog,
+    ngx_str_t *key, size_t len);
 static ngx_etcd_fanout_part_t *ngx_etcd_catalog_find(
     ngx_etcd_fanout_t *fanout, ngx_str_t *key, ngx_uint_t create);
 static void ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout);
@@ -76,6 +80,7 @@ static ngx_etcd_catalog_set_t *ngx_etcd_catalog_make(
 static void ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set);
 
 static void ngx_etcd_catalog_queue(ngx_etcd_service_t *service);
+static void ngx_etcd_catalog_sleep(ngx_etcd_service_t *service);
 static void ngx_etcd_catalog_run(ngx_event_t *ev);
 static void ngx_etcd_catalog_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
@@ -115,6 +120,8 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
 
     catalog->owner.published = ngx_etcd_catalog_published;
     catalog->owner.queue = ngx_etcd_catalog_queue;
+    catalog->owner.dormant = ngx_etcd_catalog_sleep;
+    catalog->owner.idle = 2 * conf->idle;
     catalog->owner.lost = lost;
     catalog->owner.data = data;
     catalog->owner.log = log;
@@ -122,6 +129,7 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
     ngx_etcd_hash_table_init(&catalog->sets, log);
     ngx_queue_init(&catalog->publish);
     ngx_queue_init(&catalog->empty);
+    ngx_etcd_dormant_init(&catalog->dormant, catalog->map, log);
 
     catalog->run.handler = ngx_etcd_catalog_run;
     catalog->run.data = catalog;
@@ -233,6 +241,7 @@ ngx_etcd_catalog_destroy(ngx_etcd_catalog_t *catalog)
 
     ngx_etcd_hash_table_done(&catalog->sets);
     ngx_etcd_fanout_stop(&catalog->fanout);
+    ngx_etcd_dormant_done(&catalog->dormant);
 
     if (catalog->run.posted) {
         ngx_delete_posted_event(&catalog->run);
@@ -262,7 +271,7 @@ ngx_etcd_catalog_wants(void *data, ngx_str_t *key)
     catalog = fanout->data;
     len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
 
-    if (len == 0) {
+    if (len == 0 || !ngx_etcd_catalog_uses(catalog, key, len)) {
         return 0;
     }
 
@@ -273,6 +282,33 @@ ngx_etcd_catalog_wants(void *data, ngx_str_t *key)
            || ngx_etcd_hash_table_find(&catalog->sets, &prefix) != NULL;
 }
 
+
+/* Returns 0 if the set with a prefix of that length ignores the key. */
+
+static ngx_uint_t
+ngx_etcd_catalog_uses(ngx_etcd_catalog_t *catalog, ngx_str_t *key, size_t len)
+{
+    ngx_str_t                 name;
+    ngx_etcd_service_conf_t  *conf;
+
+    conf = &catalog->conf->service;
+
+    if (conf->source->wants == NULL) {
+        return 1;
+    }
+
+    name = *key;
+
+    if (conf->leader != NULL) {
+        name.data += len;
+        name.len -= len;
+    }
+
+    return conf->source->wants(conf, &name);
+}
+
+
+/* A key that its set would ignore makes no set. */
 
 static ngx_etcd_fanout_part_t *
 ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
@@ -297,7 +333,9 @@ ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
 
     set = ngx_etcd_hash_table_find(&catalog->sets, &prefix);
 
-    if (set == NULL && create) {
+    if (set == NULL && create
+        && ngx_etcd_catalog_uses(catalog, key, prefix.len))
+    {
         set = ngx_etcd_catalog_add(catalog, &prefix);
     }
 
@@ -409,7 +447,7 @@ ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node)
 
     set = ngx_etcd_catalog_set_create(&catalog->sets, node,
                                       &catalog->conf->service,
-                                      catalog->conf->leader, &catalog->owner);
+                                      &catalog->owner);
     if (set == NULL) {
         return NULL;
     }
@@ -447,6 +485,7 @@ ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set)
         catalog->npending--;
     }
 
+    ngx_etcd_dormant_remove(&set->dormant);
     ngx_etcd_fanout_remove(&catalog->fanout, &set->part);
     ngx_etcd_catalog_set_destroy(&catalog->sets, set);
 }
@@ -559,6 +598,21 @@ ngx_etcd_catalog_queue(ngx_etcd_service_t *service)
     if (!catalog->run.posted) {
         ngx_post_event(&catalog->run, &ngx_posted_events);
     }
+}
+
+
+/* A leader is not asked for its confirmation until a request comes. */
+
+static void
+ngx_etcd_catalog_sleep(ngx_etcd_service_t *service)
+{
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    set = ngx_etcd_catalog_set_of(service);
+    catalog = set->catalog;
+
+    ngx_etcd_dormant_add(&catalog->dormant, &set->dormant, service);
 }
 
 

@@ -23,7 +23,7 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     id.stream = service->stream;
     id.kind = service->kind;
     id.name = service->name;
-    id.prefix = conf->pattern.text;
+    id.prefix = service->prefix;
 
     conf->map = ngx_etcd_set_map_declare(zone, &id, conf->limit);
     if (conf->map == NULL) {

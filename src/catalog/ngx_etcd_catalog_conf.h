@@ -36,10 +36,6 @@ typedef struct {
     ngx_uint_t                   limit;        /* of sets */
     ngx_msec_t                   idle;         /* of a worker's tables */
 
-    /* sets conf->leader for the prefix of a set; NULL: members */
-    ngx_int_t                  (*leader)(ngx_etcd_service_conf_t *conf,
-                                         ngx_pool_t *pool);
-
     ngx_etcd_set_map_t          *map;          /* from declare() on */
     ngx_uint_t                   map_id;
     ngx_etcd_table_cache_t       cache;        /* of each worker */

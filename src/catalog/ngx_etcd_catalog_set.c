@@ -8,15 +8,14 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_catalog_set.h>
+#include <ngx_etcd_leader_keys.h>
 
 
 #define NGX_ETCD_CATALOG_SET_POOL  2048
 
 
 static ngx_int_t ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
-    ngx_etcd_service_conf_t *template,
-    ngx_int_t (*leader)(ngx_etcd_service_conf_t *conf, ngx_pool_t *pool),
-    ngx_etcd_service_owner_t *owner);
+    ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner);
 static void ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set);
 
@@ -24,7 +23,6 @@ static void ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
 ngx_etcd_catalog_set_t *
 ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
     ngx_etcd_set_node_t *node, ngx_etcd_service_conf_t *template,
-    ngx_int_t (*leader)(ngx_etcd_service_conf_t *conf, ngx_pool_t *pool),
     ngx_etcd_service_owner_t *owner)
 {
     ngx_str_t                prefix;
@@ -43,8 +41,7 @@ ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
     set->pool = ngx_create_pool(NGX_ETCD_CATALOG_SET_POOL, owner->log);
 
     if (set->pool == NULL
-        || ngx_etcd_catalog_set_service(set, template, leader, owner)
-           != NGX_OK)
+        || ngx_etcd_catalog_set_service(set, template, owner) != NGX_OK)
     {
         ngx_etcd_catalog_set_free(sets, set);
         return NULL;
@@ -58,9 +55,7 @@ ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
 
 static ngx_int_t
 ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
-    ngx_etcd_service_conf_t *template,
-    ngx_int_t (*leader)(ngx_etcd_service_conf_t *conf, ngx_pool_t *pool),
-    ngx_etcd_service_owner_t *owner)
+    ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner)
 {
     ngx_etcd_service_conf_t  *conf;
 
@@ -72,7 +67,9 @@ ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
     conf->set = set->node->set;
     conf->set_id = set->node->set_id;
 
-    if (leader != NULL && leader(conf, set->pool) != NGX_OK) {
+    if (conf->leader != NULL
+        && ngx_etcd_leader_keys_join(conf, set->pool) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 

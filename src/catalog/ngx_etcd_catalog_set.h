@@ -12,6 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_dormant.h>
 #include <ngx_etcd_fanout.h>
 #include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_service.h>
@@ -27,6 +28,7 @@ typedef struct {
     ngx_etcd_service_conf_t      conf;
     ngx_etcd_service_t          *service;
     ngx_etcd_set_node_t         *node;
+    ngx_etcd_dormant_set_t       dormant;
 
     /* of the catalog */
 
@@ -51,14 +53,12 @@ typedef struct {
 
 /*
  * Adds the set of a node to the table, with a service that differs from the
- * template in its prefix and set, and, if the handler is not NULL, in its
- * leader.  The mirror of part is that of the service.  NULL: no memory.
+ * template in its prefix, its set, and the keys of its leader.  The mirror of
+ * part is that of the service.  NULL: no memory.
  */
 ngx_etcd_catalog_set_t *ngx_etcd_catalog_set_create(
     ngx_etcd_hash_table_t *sets, ngx_etcd_set_node_t *node,
-    ngx_etcd_service_conf_t *template,
-    ngx_int_t (*leader)(ngx_etcd_service_conf_t *conf, ngx_pool_t *pool),
-    ngx_etcd_service_owner_t *owner);
+    ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner);
 void ngx_etcd_catalog_set_destroy(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set);
 

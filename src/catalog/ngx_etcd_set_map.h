@@ -53,6 +53,11 @@ typedef struct {
     ngx_atomic_t                     unmatched;    /* keys that belong to no
                                                       set */
 
+    ngx_atomic_t                     asked;        /* number of requests that
+                                                      were the first to use a
+                                                      set, or the first after
+                                                      the idle time */
+
     ngx_atomic_t                     generation;   /* number of changes */
     ngx_etcd_member_set_t           *ring[NGX_ETCD_SET_MAP_RING];
 } ngx_etcd_set_map_t;

@@ -29,6 +29,8 @@
            : NULL)
 
 
+static void ngx_etcd_table_cache_used(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_member_set_t *set);
 static ngx_etcd_cached_table_t *ngx_etcd_table_cache_find(
     ngx_etcd_table_cache_t *cache, ngx_str_t *prefix);
 static ngx_etcd_cached_table_t *ngx_etcd_table_cache_add(
@@ -118,11 +120,36 @@ ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
     }
 
     cached->asked = ngx_current_msec;
-    cached->set->used = ngx_current_msec;
+    ngx_etcd_table_cache_used(cache, cached->set);
 
     *rc = NGX_OK;
 
     return &cached->table;
+}
+
+
+/* The agent learns that a set is used which was not used lately. */
+
+static void
+ngx_etcd_table_cache_used(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_member_set_t *set)
+{
+    ngx_msec_t  used;
+
+    used = set->used;
+
+    if (used == ngx_current_msec) {
+        return;
+    }
+
+    set->used = ngx_current_msec;
+
+    if (used == 0
+        || (ngx_msec_int_t) (ngx_current_msec - used)
+           >= (ngx_msec_int_t) cache->idle)
+    {
+        ngx_atomic_fetch_add(&cache->map->asked, 1);
+    }
 }
 
 
@@ -390,8 +417,9 @@ ngx_etcd_table_cache_pass(ngx_etcd_table_cache_t *cache)
 void
 ngx_etcd_table_cache_tick(ngx_etcd_table_cache_t *cache)
 {
-    ngx_uint_t    i;
-    ngx_queue_t  *q, *next;
+    ngx_uint_t                i;
+    ngx_queue_t              *q, *next;
+    ngx_etcd_cached_table_t  *cached;
 
     for (q = ngx_queue_head(&cache->former);
          q != ngx_queue_sentinel(&cache->former);
@@ -427,7 +455,17 @@ ngx_etcd_table_cache_tick(ngx_etcd_table_cache_t *cache)
          q != ngx_queue_sentinel(&cache->used);
          q = ngx_queue_next(q))
     {
-        ngx_etcd_table_tick(&ngx_etcd_table_cache_at(q)->table);
+        cached = ngx_etcd_table_cache_at(q);
+
+        ngx_etcd_table_tick(&cached->table);
+
+        /* sessions that go on, or wait, use a leader, too */
+
+        if (ngx_etcd_table_cache_busy(cached)
+            && cached->set->object.id == cached->table.set_id)
+        {
+            ngx_etcd_table_cache_used(cache, cached->set);
+        }
     }
 }
 

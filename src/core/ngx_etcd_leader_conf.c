@@ -311,8 +311,22 @@ static char *
 ngx_etcd_leader_conf_param(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     ngx_str_t *value, ngx_uint_t *seen)
 {
+    char                     *err;
+    ngx_int_t                 rc;
     ngx_uint_t                bit;
     ngx_etcd_leader_param_t  *param;
+
+    rc = ngx_etcd_members_conf_sets(service, value, &err);
+
+    if (rc == NGX_OK) {
+        return NGX_CONF_OK;
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\": %s",
+                           value, err);
+        return NGX_CONF_ERROR;
+    }
 
     for (param = ngx_etcd_leader_params; param->name.len; param++) {
         if (ngx_strncmp(value->data, param->name.data, param->name.len) == 0) {

@@ -83,8 +83,7 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
         return NGX_CONF_OK;
     }
 
-    err = "invalid value";
-    rc = ngx_etcd_members_conf_sets(service, value);
+    rc = ngx_etcd_members_conf_sets(service, value, &err);
 
     if (rc == NGX_DECLINED) {
         rc = ngx_etcd_parameter(&service->member, value, cf->pool, &err);
@@ -107,19 +106,30 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
 
 
 ngx_int_t
-ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service, ngx_str_t *value)
+ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service, ngx_str_t *value,
+    char **err)
 {
     ngx_str_t                 s;
     ngx_int_t                 n;
+    ngx_uint_t                limit;
     ngx_etcd_catalog_conf_t  *catalog;
+
+    limit = (ngx_strncmp(value->data, "limit=", 6) == 0);
+
+    if (!limit && ngx_strncmp(value->data, "idle=", 5) != 0) {
+        return NGX_DECLINED;
+    }
 
     catalog = ngx_etcd_catalog_of(service);
 
     if (catalog == NULL) {
-        return NGX_DECLINED;
+        *err = "the prefix has no variable";
+        return NGX_ERROR;
     }
 
-    if (ngx_strncmp(value->data, "limit=", 6) == 0) {
+    *err = "invalid value";
+
+    if (limit) {
         n = ngx_atoi(value->data + 6, value->len - 6);
 
         if (n <= 0 || n > NGX_ETCD_CATALOG_MAX_LIMIT) {
@@ -131,17 +141,13 @@ ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service, ngx_str_t *value)
         return NGX_OK;
     }
 
-    if (ngx_strncmp(value->data, "idle=", 5) == 0) {
-        s.data = value->data + 5;
-        s.len = value->len - 5;
+    s.data = value->data + 5;
+    s.len = value->len - 5;
 
-        catalog->idle = ngx_parse_time(&s, 0);
+    catalog->idle = ngx_parse_time(&s, 0);
 
-        return (catalog->idle == (ngx_msec_t) NGX_ERROR || catalog->idle == 0)
-               ? NGX_ERROR : NGX_OK;
-    }
-
-    return NGX_DECLINED;
+    return (catalog->idle == (ngx_msec_t) NGX_ERROR || catalog->idle == 0)
+           ? NGX_ERROR : NGX_OK;
 }
 
 

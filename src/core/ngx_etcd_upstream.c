@@ -9,6 +9,7 @@
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
+#include <ngx_etcd_leader_keys.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_source.h>
 
@@ -16,7 +17,9 @@
 static ngx_etcd_service_conf_t *ngx_etcd_upstream_service(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_str_t *name);
 static ngx_int_t ngx_etcd_upstream_pattern(ngx_conf_t *cf,
-    ngx_etcd_catalog_conf_t *catalog);
+    ngx_etcd_catalog_conf_t *catalog, ngx_str_t *text);
+static char *ngx_etcd_upstream_leader(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service);
 static ngx_int_t ngx_etcd_upstream_rooted(ngx_etcd_upstream_t *upstream,
     ngx_log_t *log);
 static ngx_int_t ngx_etcd_upstream_method(ngx_conf_t *cf,
@@ -83,7 +86,7 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     upstream->service = service;
     ngx_etcd_upstream_place(cf, upstream);
 
-    rv = leader ? ngx_etcd_leader_conf(cf, service)
+    rv = leader ? ngx_etcd_upstream_leader(cf, service)
                 : ngx_etcd_members_conf(cf, service);
 
     if (rv == NGX_CONF_OK) {
@@ -112,7 +115,7 @@ ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     catalog = ngx_etcd_conf_add_catalog(cf, upstream->cluster, name);
 
     return (catalog != NULL
-            && ngx_etcd_upstream_pattern(cf, catalog) == NGX_OK)
+            && ngx_etcd_upstream_pattern(cf, catalog, &value[1]) == NGX_OK)
            ? &catalog->service : NULL;
 }
 
@@ -120,23 +123,51 @@ ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 /* Whether a namespace precedes the prefix is known later. */
 
 static ngx_int_t
-ngx_etcd_upstream_pattern(ngx_conf_t *cf, ngx_etcd_catalog_conf_t *catalog)
+ngx_etcd_upstream_pattern(ngx_conf_t *cf, ngx_etcd_catalog_conf_t *catalog,
+    ngx_str_t *text)
 {
     char       *err;
     ngx_int_t   rc;
-    ngx_str_t  *value;
 
-    value = cf->args->elts;
-
-    rc = ngx_etcd_pattern_parse(&catalog->pattern, &value[1], 1, cf->pool,
-                                &err);
+    rc = ngx_etcd_pattern_parse(&catalog->pattern, text, 1, cf->pool, &err);
 
     if (rc == NGX_DECLINED) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid prefix \"%V\": %s",
-                           &value[1], err);
+                           text, err);
     }
 
     return rc;
+}
+
+
+/* The keys of a leader may be below another prefix than the configured one. */
+
+static char *
+ngx_etcd_upstream_leader(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    char                     *rv;
+    ngx_str_t                 watched;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    rv = ngx_etcd_leader_conf(cf, service);
+    catalog = ngx_etcd_catalog_of(service);
+
+    if (rv != NGX_CONF_OK || catalog == NULL) {
+        return rv;
+    }
+
+    watched = service->leader->watched;
+
+    if (ngx_etcd_leader_keys_cut(service->leader) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" and \"members=%V\" must be below a common "
+                           "directory that has all variables",
+                           &service->prefix, &service->leader->members);
+        return NGX_CONF_ERROR;
+    }
+
+    return (ngx_etcd_upstream_pattern(cf, catalog, &watched) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

@@ -125,5 +125,11 @@ ngx_etcd_confirm_again(ngx_etcd_confirm_t *confirm, ngx_str_t *reason)
 static void
 ngx_etcd_confirm_timer(ngx_event_t *ev)
 {
-    ngx_etcd_confirm_ask(ev->data);
+    ngx_etcd_confirm_t  *confirm;
+
+    confirm = ev->data;
+
+    if (confirm->used(confirm->data)) {
+        ngx_etcd_confirm_ask(confirm);
+    }
 }

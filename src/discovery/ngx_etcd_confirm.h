@@ -37,6 +37,9 @@ typedef struct {
     char                       *path;
     ngx_uint_t                (*accept)(ngx_str_t *body);  /* of a 200 */
     void                      (*confirmed)(void *data);    /* once a start */
+    ngx_uint_t                (*used)(void *data);  /* 0: nobody waits for the
+                                                       leader, the request was
+                                                       cancelled */
     void                       *data;
 
     /* private */

@@ -53,6 +53,7 @@ static ngx_int_t ngx_etcd_failsafe_copy(ngx_etcd_failsafe_t *failsafe,
 static void ngx_etcd_failsafe_free(ngx_etcd_failsafe_t *failsafe);
 static void ngx_etcd_failsafe_timer(ngx_event_t *ev);
 static void ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe);
+static void ngx_etcd_failsafe_rest(ngx_etcd_failsafe_t *failsafe);
 static void ngx_etcd_failsafe_ask(ngx_etcd_failsafe_t *failsafe, uint64_t now);
 static void ngx_etcd_failsafe_done(void *data, ngx_uint_t status,
     ngx_str_t *text);
@@ -201,9 +202,31 @@ ngx_etcd_failsafe_free(ngx_etcd_failsafe_t *failsafe)
 static void
 ngx_etcd_failsafe_timer(ngx_event_t *ev)
 {
-    ngx_etcd_failsafe_tick(ev->data);
+    ngx_uint_t            used;
+    ngx_etcd_failsafe_t  *failsafe;
 
-    ngx_add_timer(ev, NGX_ETCD_FAILSAFE_TICK);
+    failsafe = ev->data;
+    used = ngx_etcd_service_used(failsafe->service);
+
+    if (used) {
+        ngx_etcd_failsafe_tick(failsafe);
+
+    } else {
+        ngx_etcd_failsafe_rest(failsafe);
+    }
+
+    ngx_add_timer(ev, used ? NGX_ETCD_FAILSAFE_TICK
+                           : NGX_ETCD_FAILSAFE_UNUSED);
+}
+
+
+static void
+ngx_etcd_failsafe_rest(ngx_etcd_failsafe_t *failsafe)
+{
+    if (failsafe->asked != 0) {
+        ngx_etcd_failsafe_end(failsafe);
+        failsafe->asked = 0;
+    }
 }
 
 
@@ -227,10 +250,7 @@ ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
     if (failsafe->targets.n == 0
         || staleness < (int64_t) (service->conf->rules.max_stale / 2))
     {
-        if (failsafe->asked != 0) {
-            ngx_etcd_failsafe_end(failsafe);
-            failsafe->asked = 0;
-        }
+        ngx_etcd_failsafe_rest(failsafe);
 
     } else if (now - failsafe->asked >= NGX_ETCD_FAILSAFE_INTERVAL
                || (failsafe->silent && failsafe->pending == 0))

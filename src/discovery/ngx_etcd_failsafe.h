@@ -27,6 +27,8 @@
  */
 
 #define NGX_ETCD_FAILSAFE_TICK      100
+#define NGX_ETCD_FAILSAFE_UNUSED    1000    /* check of a leader that no request
+                                               uses */
 #define NGX_ETCD_FAILSAFE_INTERVAL  1000
 #define NGX_ETCD_FAILSAFE_TIMEOUT   800
 

@@ -102,22 +102,20 @@ ngx_etcd_leader_destroy(ngx_etcd_service_t *service)
 
 
 ngx_uint_t
-ngx_etcd_leader_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+ngx_etcd_leader_wants(ngx_etcd_service_conf_t *service, ngx_str_t *key)
 {
-    ngx_etcd_leader_t       *leader;
-    ngx_etcd_service_t      *service;
-    ngx_etcd_leader_conf_t  *conf;
+    ngx_etcd_leader_conf_t          *conf;
+    const ngx_etcd_leader_source_t  *source;
 
-    service = mirror->data;
-    leader = service->ctx;
-    conf = leader->conf;
+    conf = service->leader;
+    source = (const ngx_etcd_leader_source_t *) service->source;
 
-    return leader->source->candidate(conf, key)
+    return source->candidate(conf, key)
            || ngx_etcd_leader_is(key, &conf->failover)
            || ngx_etcd_leader_is(key, &conf->sync)
            || ngx_etcd_leader_is(key, &conf->config)
            || ngx_etcd_leader_is(key, &conf->failsafe)
-           || (conf->members.len != 0
+           || (conf->members.data != NULL
                && ngx_etcd_leader_below(key, &conf->members));
 }
 
@@ -148,7 +146,8 @@ ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
 static ngx_uint_t
 ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other)
 {
-    return key->len == other->len
+    return other->data != NULL
+           && key->len == other->len
            && ngx_memcmp(key->data, other->data, key->len) == 0;
 }
 

@@ -81,7 +81,8 @@ extern const ngx_etcd_leader_source_t  ngx_etcd_leader_vitess;
 ngx_int_t ngx_etcd_leader_create(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
 void ngx_etcd_leader_destroy(ngx_etcd_service_t *service);
-ngx_uint_t ngx_etcd_leader_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key);
+ngx_uint_t ngx_etcd_leader_wants(ngx_etcd_service_conf_t *service,
+    ngx_str_t *key);
 void ngx_etcd_leader_changed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry);
 void ngx_etcd_leader_complete(ngx_etcd_service_t *service);

@@ -41,7 +41,7 @@ typedef struct {
 static ngx_int_t ngx_etcd_multi_key_start(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
 static void ngx_etcd_multi_key_stop(ngx_etcd_service_t *service);
-static ngx_uint_t ngx_etcd_multi_key_wants(ngx_etcd_mirror_t *mirror,
+static ngx_uint_t ngx_etcd_multi_key_wants(ngx_etcd_service_conf_t *conf,
     ngx_str_t *key);
 static void ngx_etcd_multi_key_changed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry);
@@ -119,17 +119,13 @@ ngx_etcd_multi_key_stop(ngx_etcd_service_t *service)
 
 
 static ngx_uint_t
-ngx_etcd_multi_key_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+ngx_etcd_multi_key_wants(ngx_etcd_service_conf_t *conf, ngx_str_t *key)
 {
-    ngx_str_t            path, name;
-    ngx_etcd_service_t  *service;
-
-    service = mirror->data;
+    ngx_str_t  path, name;
 
     ngx_etcd_multi_key_split(key, &path, &name);
 
-    return path.len != 0
-           && ngx_etcd_format_part(service->conf->member.format, &name);
+    return path.len != 0 && ngx_etcd_format_part(conf->member.format, &name);
 }
 
 

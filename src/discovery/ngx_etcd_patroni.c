@@ -61,6 +61,7 @@ static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
     ngx_str_t *asked, int64_t term, ngx_etcd_probe_target_t *target);
 static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
 static void ngx_etcd_patroni_again(void *data);
+static ngx_uint_t ngx_etcd_patroni_used(void *data);
 static void ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *term);
 static char *ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
@@ -115,6 +116,7 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
     patroni->confirm.path = NGX_ETCD_PATRONI_PRIMARY;
     patroni->confirm.accept = ngx_etcd_patroni_api_primary;
     patroni->confirm.confirmed = ngx_etcd_patroni_again;
+    patroni->confirm.used = ngx_etcd_patroni_used;
     patroni->confirm.data = patroni;
 
     if (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER) {
@@ -156,6 +158,23 @@ ngx_etcd_patroni_again(void *data)
     ngx_etcd_patroni_t *patroni = data;
 
     ngx_etcd_leader_again(patroni->leader);
+}
+
+
+/* The selection cancels requests for a leader that nobody uses. */
+
+static ngx_uint_t
+ngx_etcd_patroni_used(void *data)
+{
+    ngx_etcd_patroni_t *patroni = data;
+
+    if (ngx_etcd_service_used(patroni->leader->service)) {
+        return 1;
+    }
+
+    ngx_etcd_leader_again(patroni->leader);
+
+    return 0;
 }
 
 
@@ -327,12 +346,20 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term)
 {
     ngx_str_t                *asked, url;
+    ngx_etcd_service_t       *service;
     ngx_etcd_probe_target_t   target;
 
-    if (ngx_etcd_member_diff_uses(&patroni->leader->service->diff, &member->key,
+    service = patroni->leader->service;
+
+    if (ngx_etcd_member_diff_uses(&service->diff, &member->key,
                                   term->create_revision))
     {
         return 1;
+    }
+
+    if (!ngx_etcd_service_used(service)) {
+        service->owner->dormant(service);
+        return 0;
     }
 
     if (ngx_etcd_patroni_api_read(&patroni->hosts, member, &url) != NGX_OK

@@ -45,7 +45,11 @@ typedef enum {
 #define NGX_ETCD_LEADER_ANY_LAG  ((uint64_t) -1)
 
 
-/* made by configuration, constant afterwards */
+/*
+ * Made by configuration, constant afterwards.  A key that is not needed has no
+ * data; one of a prefix with variables is relative, and may be empty
+ * (ngx_etcd_leader_keys.h).
+ */
 
 typedef struct {
     ngx_etcd_leader_format_e   format;
@@ -55,12 +59,12 @@ typedef struct {
                                                 Vitess: prefix of candidates */
     ngx_str_t                  members;      /* prefix of the members' keys,
                                                 one of which the leader's value
-                                                names; empty: the value is the
+                                                names; none: the value is the
                                                 member */
     ngx_str_t                  failover;     /* key of an order to hand over;
                                                 Patroni's alone */
-    ngx_str_t                  sync;         /* Patroni's other keys; empty: */
-    ngx_str_t                  config;       /* not needed */
+    ngx_str_t                  sync;         /* Patroni's other keys */
+    ngx_str_t                  config;
     ngx_str_t                  failsafe;
     uint64_t                   max_lag;      /* bytes, or ANY_LAG */
     ngx_uint_t                 confirm;      /* by the member's own API */

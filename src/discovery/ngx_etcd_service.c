@@ -30,6 +30,8 @@ static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
 static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
 static void ngx_etcd_service_params(ngx_etcd_service_t *service);
 
+static ngx_uint_t ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror,
+    ngx_str_t *key);
 static void ngx_etcd_service_list(ngx_etcd_mirror_t *mirror);
 static void ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry);
@@ -176,6 +178,22 @@ ngx_etcd_service_interval(ngx_etcd_service_conf_t *conf)
 }
 
 
+/* The time is one of another process: it may be later than this one's. */
+
+ngx_uint_t
+ngx_etcd_service_used(ngx_etcd_service_t *service)
+{
+    ngx_msec_t      used;
+    ngx_msec_int_t  idle;
+
+    idle = service->owner->idle;
+    used = service->conf->set->used;
+
+    return idle == 0
+           || (used != 0 && (ngx_msec_int_t) (ngx_current_msec - used) < idle);
+}
+
+
 int64_t
 ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf,
     ngx_etcd_member_set_t *set)
@@ -304,7 +322,7 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
 
     mirror->entries.keep = service->source->keep;
     mirror->entries.entry_size = service->source->entry_size;
-    mirror->wants = service->source->wants;
+    mirror->wants = service->source->wants ? ngx_etcd_service_wants : NULL;
     mirror->list = ngx_etcd_service_list;
     mirror->changed = ngx_etcd_service_changed;
     mirror->removed = ngx_etcd_service_removed;
@@ -408,6 +426,15 @@ ngx_etcd_service_reopen(ngx_etcd_service_t *service)
     service->diff.broken = 0;
 
     ngx_etcd_mirror_again(&service->mirror, 0);
+}
+
+
+static ngx_uint_t
+ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    return service->source->wants(service->conf, key);
 }
 
 

@@ -36,6 +36,7 @@
 
 
 typedef struct ngx_etcd_service_s       ngx_etcd_service_t;
+typedef struct ngx_etcd_service_conf_s  ngx_etcd_service_conf_t;
 
 
 /*
@@ -76,8 +77,11 @@ typedef struct {
                                          ngx_pool_t *pool);
     void                       (*destroy)(ngx_etcd_service_t *service);
 
-    /* As in the mirror. */
-    ngx_uint_t                 (*wants)(ngx_etcd_mirror_t *mirror,
+    /*
+     * Returns 0 if the key is ignored.  NULL: no key is.  The keys of a leader
+     * whose prefix has variables are relative (ngx_etcd_leader_keys.h).
+     */
+    ngx_uint_t                 (*wants)(ngx_etcd_service_conf_t *conf,
                                         ngx_str_t *key);
 
     /* As in the mirror; called also while the service is broken. */
@@ -99,7 +103,7 @@ typedef struct {
  * the cycle.
  */
 
-typedef struct {
+struct ngx_etcd_service_conf_s {
     ngx_str_t                    name;          /* of the upstream */
     ngx_uint_t                   stream;
     ngx_str_t                    prefix;
@@ -122,7 +126,7 @@ typedef struct {
     ngx_etcd_member_set_t       *set;           /* from declare() on */
     uint32_t                     set_id;        /* of the set then */
     ngx_etcd_table_t            *table;         /* of each worker */
-} ngx_etcd_service_conf_t;
+};
 
 
 /*
@@ -146,6 +150,14 @@ typedef struct {
      * its own event for that.
      */
     void                       (*queue)(ngx_etcd_service_t *service);
+
+    /*
+     * The APIs of members are asked only for a service that a request has used
+     * within this number of ms; 0: for each.  After dormant() the owner calls
+     * ngx_etcd_leader_again() when the service is used.
+     */
+    ngx_msec_t                   idle;
+    void                       (*dormant)(ngx_etcd_service_t *service);
 
     /* another process owns the zone */
     void                       (*lost)(void *data);
@@ -217,6 +229,9 @@ void ngx_etcd_service_publish(ngx_etcd_service_t *service);
 
 /* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_service_pending(ngx_etcd_service_t *service);
+
+/* Returns 1 if a request has used the service within owner->idle ms. */
+ngx_uint_t ngx_etcd_service_used(ngx_etcd_service_t *service);
 
 /*
  * ms between verifications of the watch of a source that is verified

@@ -1,0 +1,34 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The keys of a leader whose prefix has variables.  The catalog's template has
+ * them without the watched prefix; the leader of a set has them behind the
+ * prefix of the set.
+ */
+
+
+#ifndef _NGX_ETCD_LEADER_KEYS_H_INCLUDED_
+#define _NGX_ETCD_LEADER_KEYS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_service.h>
+
+
+/*
+ * Takes the watched prefix off all keys.  NGX_DECLINED: a key has a variable
+ * behind this prefix, and nothing was done.
+ */
+ngx_int_t ngx_etcd_leader_keys_cut(ngx_etcd_leader_conf_t *leader);
+
+/*
+ * Gives the service, which has the template's leader, a leader with keys below
+ * its own prefix; memory is of the pool.  NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_leader_keys_join(ngx_etcd_service_conf_t *service,
+    ngx_pool_t *pool);
+
+
+#endif /* _NGX_ETCD_LEADER_KEYS_H_INCLUDED_ */
