@@ -186,10 +186,25 @@ ok($session{a}->is_closed(20), 'its leader changes: closed');
 is($session{b}->ask('still'), 'pg2: still', 'that of another tenant stays');
 goes('primary', 'a', 'pg2', 'the next one goes to the new leader');
 
-$session{a} = Sni->new($nginx->port('PORT_primary'), 'a.db.test');
-is($session{a}->who, 'pg2', 'a session of the new leader');
+my @sessions = map { Sni->new($nginx->port('PORT_primary'), 'a.db.test') }
+    1 .. 20;
+is(scalar(grep { $_->who eq 'pg2' } @sessions), 20, 'sessions of the new one');
+
+# a worker that sleeps learns of this when the set is gone
+
+my $agent = $nginx->status->{agent}{pid};
+my $lines = $nginx->count_log(qr/no such set in upstream "primary"/);
+my @asleep = grep { $_ != $agent } $nginx->workers;
+
+$nginx->freeze($_) for @asleep;
 $etcd->del_prefix('/service/a/');
-ok($session{a}->is_closed(20), 'all keys of the tenant go: closed');
+ok((wait_for {
+        Sni->new($nginx->port('PORT_primary'), 'a.db.test');
+        $nginx->count_log(qr/no such set in upstream "primary"/) > $lines;
+    } 20, 'the end of the tenant'), 'all keys of the tenant go');
+$nginx->thaw($_) for @asleep;
+
+is(scalar(grep { $_->is_closed(20) } @sessions), 20, 'its sessions are closed');
 is($session{b}->ask('still'), 'pg2: still', 'that of another tenant stays');
 
 

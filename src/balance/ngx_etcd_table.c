@@ -92,6 +92,12 @@ ngx_etcd_table_give_up(ngx_etcd_table_t *table)
 {
     table->given_up = 1;
 
+    /* without a limit of time: a leader's table is small */
+
+    if (ngx_etcd_table_orphaned(table)) {
+        (void) ngx_etcd_table_work(table, 0);
+    }
+
     ngx_etcd_wait_queue_wake(&table->wait_queue);
 }
 

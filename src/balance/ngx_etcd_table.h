@@ -156,7 +156,8 @@ ngx_uint_t ngx_etcd_table_expired(ngx_etcd_table_t *table);
 ngx_uint_t ngx_etcd_table_failsafe(ngx_etcd_table_t *table);
 
 /*
- * The set is gone for good: requests that wait go on.
+ * The set is gone for good: requests that wait go on, and users of a leader
+ * are notified.
  */
 void ngx_etcd_table_give_up(ngx_etcd_table_t *table);
 

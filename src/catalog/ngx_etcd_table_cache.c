@@ -429,6 +429,12 @@ ngx_etcd_table_cache_tick(ngx_etcd_table_cache_t *cache)
 
         if (!ngx_etcd_table_cache_busy(ngx_etcd_table_cache_at(q))) {
             ngx_etcd_table_cache_free(cache, ngx_etcd_table_cache_at(q));
+
+        } else if (cache->rules->leader) {
+
+            /* there may have been no memory when the set went */
+
+            (void) ngx_etcd_table_sync(&ngx_etcd_table_cache_at(q)->table);
         }
     }
 
