@@ -434,6 +434,79 @@ for (['key', '/db/leader'], ['vitess', '/db/leader/locks/']) {
             "\"$_->[1]\" and \"members=/hosts/\" must be below a common "
             . 'directory in AT', 6);
 }
+
+# prefixes with variables
+
+for my $directive ('etcd_members', 'etcd_leader') {
+    my $namespaced = sub {
+        return upstream("$directive $_[0];")
+            =~ s/^etcd \{$/etcd {\n    namespace spaced;/mr;
+    };
+
+    for (
+        ['/services/$host/'],
+        ['/services/$host'],
+        ['/services/${host}/v/$request_method/ limit=1 idle=1s'],
+    ) {
+        passes("$directive $_->[0]", upstream("$directive $_->[0];"));
+    }
+
+    passes("$directive: a variable in a namespace", $namespaced->('$host/'));
+
+    for ('$host/', '/$host/', '$host') {
+        my $shown = ($directive eq 'etcd_leader') ? s/[^\/]\K$/\//r : $_;
+
+        refused("$directive $_", upstream("$directive $_;"),
+                "\"$directive\" in AT: prefix \"$shown\" needs a literal part "
+                . 'before its first variable, or a "namespace" in "etcd"', 6);
+    }
+
+    for (
+        ['/services/x$host/', 'a segment mixes text and a variable'],
+        ['/services/$host-x/', 'a segment mixes text and a variable'],
+        ['/services/${host}x/', 'a segment mixes text and a variable'],
+        ['/services/${host/', 'a variable has no closing bracket'],
+        ['/services/$/', 'a variable has no name'],
+        ['/services/$host//', 'it has "//" after a variable'],
+        ['/services' . '/$host' x 9, 'it has more than 8 variables'],
+    ) {
+        my ($prefix, $what) = @$_;
+
+        refused("$directive $prefix", upstream("$directive \"$prefix\";"),
+                "invalid prefix \"$prefix\": $what in AT", 6);
+    }
+
+    for (qw(limit=0 limit=-1 limit=many limit=1000001 idle=0 idle=long)) {
+        refused("$directive $_", upstream("$directive /services/\$host/ $_;"),
+                "invalid parameter \"$_\": invalid value in AT", 6);
+    }
+
+    for (qw(limit=1 idle=1s)) {
+        refused("$directive $_ with a fixed prefix",
+                upstream("$directive /services/api/ $_;"),
+                "invalid parameter \"$_\": the prefix has no variable in AT",
+                6);
+    }
+
+    refused("$directive: an unknown variable",
+            upstream("$directive /services/\$nothing/;"),
+            'unknown "nothing" variable', 0);
+}
+
+for (
+    ['/db/$host/leader format=key members=/db/$host/members/'],
+    ['/db/$host/leader format=key members=/db/$host/'],
+    ['/db/$host format=patroni role=replica limit=10'],
+    ['/vt/$host format=vitess members=/vt/$host/hosts/'],
+) {
+    passes("etcd_leader $_->[0]", upstream("etcd_leader $_->[0];"));
+}
+
+refused('members= of all services',
+        upstream('etcd_leader /db/$host/leader format=key members=/db/hosts/;'),
+        '"/db/$host/leader" and "members=/db/hosts/" must be below a common '
+        . 'directory that has all variables in AT', 6);
+
 # names that nginx itself would resolve: in silence, it did not
 
 if (Nginx::has_resolve()) {

@@ -316,6 +316,7 @@ ngx_etcd_leader_conf_param(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     ngx_uint_t                bit;
     ngx_etcd_leader_param_t  *param;
 
+    err = "invalid value";
     rc = ngx_etcd_members_conf_sets(service, value, &err);
 
     if (rc == NGX_OK) {

@@ -83,6 +83,7 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
         return NGX_CONF_OK;
     }
 
+    err = "invalid value";
     rc = ngx_etcd_members_conf_sets(service, value, &err);
 
     if (rc == NGX_DECLINED) {
@@ -126,8 +127,6 @@ ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service, ngx_str_t *value,
         *err = "the prefix has no variable";
         return NGX_ERROR;
     }
-
-    *err = "invalid value";
 
     if (limit) {
         n = ngx_atoi(value->data + 6, value->len - 6);

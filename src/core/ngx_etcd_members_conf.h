@@ -28,7 +28,7 @@ char *ngx_etcd_members_conf_format(ngx_conf_t *cf,
 
 /*
  * Reads "limit=" and "idle=", which a prefix with variables has.  NGX_DECLINED:
- * another parameter; NGX_ERROR: invalid, *err says why.
+ * another parameter; NGX_ERROR: invalid, *err may say why.
  */
 ngx_int_t ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service,
     ngx_str_t *value, char **err);
