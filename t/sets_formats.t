@@ -238,8 +238,9 @@ for my $name (qw(least_conn ewma random allowed slow)) {
 }
 
 is(got('foreign', 'a'), 502, 'etcd_allow: no member is allowed');
-ok((wait_for { $nginx->error_log =~ m{"foreign": key .*/s/a/1.* is invalid} } 20,
-    'the report'), 'which is reported');
+ok((wait_for {
+        $nginx->error_log =~ m{"foreign": key .*/s/a/1.* is invalid};
+    } 20, 'the report'), 'which is reported');
 
 
 # static servers are members of each set, and of no set that does not exist

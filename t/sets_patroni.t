@@ -261,7 +261,8 @@ is($nginx->count_log(qr/"safe": no proof.*stays in use/), 1,
 $etcd->start;
 goes('stale', 'a', 'pg1', 'etcd is back');
 
-ok((grep { /\d a 200$/ } $nginx->lines_of('stream.log')), '$etcd_set in stream');
+ok((grep { /\d a 200$/ } $nginx->lines_of('stream.log')),
+   '$etcd_set in stream');
 
 
 finish();

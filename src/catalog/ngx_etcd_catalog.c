@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_catalog_set.h>
-#include <ngx_etcd_dormant.h>
 #include <ngx_etcd_fanout.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_shown.h>
@@ -58,8 +57,6 @@ struct ngx_etcd_catalog_s {
 
 
 static ngx_uint_t ngx_etcd_catalog_wants(void *data, ngx_str_t *key);
-static ngx_uint_t ngx_etcd_catalog_uses(ngx_etcd_catalog_t *catalog,
-    ngx_str_t *key, size_t len);
 static ngx_etcd_fanout_part_t *ngx_etcd_catalog_find(
     ngx_etcd_fanout_t *fanout, ngx_str_t *key, ngx_uint_t create);
 static void ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout);
@@ -80,7 +77,6 @@ static ngx_etcd_catalog_set_t *ngx_etcd_catalog_make(
 static void ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set);
 
 static void ngx_etcd_catalog_queue(ngx_etcd_service_t *service);
-static void ngx_etcd_catalog_sleep(ngx_etcd_service_t *service);
 static void ngx_etcd_catalog_run(ngx_event_t *ev);
 static void ngx_etcd_catalog_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
@@ -120,7 +116,7 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
 
     catalog->owner.published = ngx_etcd_catalog_published;
     catalog->owner.queue = ngx_etcd_catalog_queue;
-    catalog->owner.dormant = ngx_etcd_catalog_sleep;
+    catalog->owner.dormant = ngx_etcd_catalog_set_sleep;
     catalog->owner.idle = 2 * conf->idle;
     catalog->owner.lost = lost;
     catalog->owner.data = data;
@@ -264,51 +260,24 @@ ngx_etcd_catalog_wants(void *data, ngx_str_t *key)
 {
     ngx_etcd_fanout_t *fanout = data;
 
-    size_t               len;
     ngx_str_t            prefix;
     ngx_etcd_catalog_t  *catalog;
 
     catalog = fanout->data;
-    len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
-
-    if (len == 0 || !ngx_etcd_catalog_uses(catalog, key, len)) {
-        return 0;
-    }
 
     prefix.data = key->data;
-    prefix.len = len;
+    prefix.len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
+
+    if (prefix.len == 0
+        || !ngx_etcd_catalog_conf_wants(catalog->conf, key, prefix.len))
+    {
+        return 0;
+    }
 
     return catalog->map->over == 0
            || ngx_etcd_hash_table_find(&catalog->sets, &prefix) != NULL;
 }
 
-
-/* Returns 0 if the set with a prefix of that length ignores the key. */
-
-static ngx_uint_t
-ngx_etcd_catalog_uses(ngx_etcd_catalog_t *catalog, ngx_str_t *key, size_t len)
-{
-    ngx_str_t                 name;
-    ngx_etcd_service_conf_t  *conf;
-
-    conf = &catalog->conf->service;
-
-    if (conf->source->wants == NULL) {
-        return 1;
-    }
-
-    name = *key;
-
-    if (conf->leader != NULL) {
-        name.data += len;
-        name.len -= len;
-    }
-
-    return conf->source->wants(conf, &name);
-}
-
-
-/* A key that its set would ignore makes no set. */
 
 static ngx_etcd_fanout_part_t *
 ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
@@ -334,7 +303,7 @@ ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
     set = ngx_etcd_hash_table_find(&catalog->sets, &prefix);
 
     if (set == NULL && create
-        && ngx_etcd_catalog_uses(catalog, key, prefix.len))
+        && ngx_etcd_catalog_conf_wants(catalog->conf, key, prefix.len))
     {
         set = ngx_etcd_catalog_add(catalog, &prefix);
     }
@@ -453,6 +422,7 @@ ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node)
     }
 
     set->catalog = catalog;
+    set->dormant.list = &catalog->dormant;
 
     ngx_etcd_fanout_add(&catalog->fanout, &set->part);
 
@@ -598,21 +568,6 @@ ngx_etcd_catalog_queue(ngx_etcd_service_t *service)
     if (!catalog->run.posted) {
         ngx_post_event(&catalog->run, &ngx_posted_events);
     }
-}
-
-
-/* A leader is not asked for its confirmation until a request comes. */
-
-static void
-ngx_etcd_catalog_sleep(ngx_etcd_service_t *service)
-{
-    ngx_etcd_catalog_t      *catalog;
-    ngx_etcd_catalog_set_t  *set;
-
-    set = ngx_etcd_catalog_set_of(service);
-    catalog = set->catalog;
-
-    ngx_etcd_dormant_add(&catalog->dormant, &set->dormant, service);
 }
 
 

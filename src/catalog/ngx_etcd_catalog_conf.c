@@ -77,6 +77,30 @@ ngx_etcd_catalog_conf_table(ngx_etcd_catalog_conf_t *conf, ngx_str_t *values,
 }
 
 
+ngx_uint_t
+ngx_etcd_catalog_conf_wants(ngx_etcd_catalog_conf_t *conf, ngx_str_t *key,
+    size_t len)
+{
+    ngx_str_t                 name;
+    ngx_etcd_service_conf_t  *service;
+
+    service = &conf->service;
+
+    if (service->source->wants == NULL) {
+        return 1;
+    }
+
+    name = *key;
+
+    if (service->leader != NULL) {
+        name.data += len;
+        name.len -= len;
+    }
+
+    return service->source->wants(service, &name);
+}
+
+
 void
 ngx_etcd_catalog_conf_set_name(ngx_etcd_catalog_conf_t *conf,
     ngx_etcd_table_t *table, ngx_str_t *name)

@@ -70,6 +70,13 @@ ngx_etcd_table_t *ngx_etcd_catalog_conf_table(ngx_etcd_catalog_conf_t *conf,
     ngx_str_t *values, ngx_int_t *rc);
 
 /*
+ * Returns 0 if the set with a prefix of that length, of the key, ignores the
+ * key.
+ */
+ngx_uint_t ngx_etcd_catalog_conf_wants(ngx_etcd_catalog_conf_t *conf,
+    ngx_str_t *key, size_t len);
+
+/*
  * The name of the set of such a table, for "$etcd_set": its prefix behind the
  * literal part.
  */

@@ -101,6 +101,17 @@ ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
 }
 
 
+void
+ngx_etcd_catalog_set_sleep(ngx_etcd_service_t *service)
+{
+    ngx_etcd_catalog_set_t  *set;
+
+    set = ngx_etcd_catalog_set_of(service);
+
+    ngx_etcd_dormant_add(&set->dormant, service);
+}
+
+
 ngx_uint_t
 ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
 {

@@ -28,7 +28,7 @@ typedef struct {
     ngx_etcd_service_conf_t      conf;
     ngx_etcd_service_t          *service;
     ngx_etcd_set_node_t         *node;
-    ngx_etcd_dormant_set_t       dormant;
+    ngx_etcd_dormant_set_t       dormant;      /* list is set by the catalog */
 
     /* of the catalog */
 
@@ -61,6 +61,9 @@ ngx_etcd_catalog_set_t *ngx_etcd_catalog_set_create(
     ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner);
 void ngx_etcd_catalog_set_destroy(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set);
+
+/* The leader of a set is not asked for its confirmation until it is used. */
+void ngx_etcd_catalog_set_sleep(ngx_etcd_service_t *service);
 
 /* Returns 1 if there are no keys, and no members that are kept. */
 ngx_uint_t ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set);

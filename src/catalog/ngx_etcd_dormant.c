@@ -40,12 +40,15 @@ ngx_etcd_dormant_done(ngx_etcd_dormant_t *dormant)
 
 
 void
-ngx_etcd_dormant_add(ngx_etcd_dormant_t *dormant, ngx_etcd_dormant_set_t *set,
-    ngx_etcd_service_t *service)
+ngx_etcd_dormant_add(ngx_etcd_dormant_set_t *set, ngx_etcd_service_t *service)
 {
+    ngx_etcd_dormant_t  *dormant;
+
     if (set->service != NULL) {
         return;
     }
+
+    dormant = set->list;
 
     set->service = service;
     ngx_queue_insert_tail(&dormant->sets, &set->queue);

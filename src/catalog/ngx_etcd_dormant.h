@@ -24,14 +24,6 @@
 #define NGX_ETCD_DORMANT_INTERVAL  50
 
 
-/* Embedded in the owner's object of a set; all zero: awake. */
-
-typedef struct {
-    ngx_queue_t                  queue;
-    ngx_etcd_service_t          *service;      /* NULL: awake */
-} ngx_etcd_dormant_set_t;
-
-
 typedef struct {
     ngx_queue_t                  sets;
     ngx_event_t                  look;
@@ -41,13 +33,22 @@ typedef struct {
 } ngx_etcd_dormant_t;
 
 
+/* Embedded in the owner's object of a set; the owner sets the list. */
+
+typedef struct {
+    ngx_etcd_dormant_t          *list;
+    ngx_queue_t                  queue;
+    ngx_etcd_service_t          *service;      /* NULL: awake */
+} ngx_etcd_dormant_set_t;
+
+
 void ngx_etcd_dormant_init(ngx_etcd_dormant_t *dormant,
     ngx_etcd_set_map_t *map, ngx_log_t *log);
 void ngx_etcd_dormant_done(ngx_etcd_dormant_t *dormant);
 
 /* The leader selects again when a request uses the set. */
-void ngx_etcd_dormant_add(ngx_etcd_dormant_t *dormant,
-    ngx_etcd_dormant_set_t *set, ngx_etcd_service_t *service);
+void ngx_etcd_dormant_add(ngx_etcd_dormant_set_t *set,
+    ngx_etcd_service_t *service);
 
 /* Has no effect on a set that is awake. */
 void ngx_etcd_dormant_remove(ngx_etcd_dormant_set_t *set);
