@@ -2,8 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Reads the text of a state (ngx_etcd_state.h) into sets and shared values that
- * are empty.
+ * A state that is being read from its text (ngx_etcd_state.h).
  */
 
 
@@ -36,13 +35,16 @@ typedef struct {
 
 
 /*
- * Called by the master, for a zone that no other process knows yet:
- *
- *     NGX_OK        the sets and shared values have the members, values and
- *                   revisions of the text; data of others is dropped,
- *     NGX_ERROR     nothing was changed; restore->reason is set.
+ * Read a field of an object of the text: a string, which may be of any bytes,
+ * or a number that is not negative.  NGX_ERROR: restore->reason is set.
  */
-ngx_int_t ngx_etcd_restore(ngx_etcd_restore_t *restore, ngx_str_t *text);
+ngx_int_t ngx_etcd_restore_bytes(ngx_etcd_restore_t *restore, json_t *object,
+    char *name, ngx_str_t *value);
+ngx_int_t ngx_etcd_restore_number(ngx_etcd_restore_t *restore, json_t *object,
+    char *name, uint64_t *value);
+
+/* Sets restore->reason and returns NGX_ERROR. */
+ngx_int_t ngx_etcd_restore_refuse(ngx_etcd_restore_t *restore, char *fmt, ...);
 
 
 #endif /* _NGX_ETCD_RESTORE_H_INCLUDED_ */

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_restore.h>
+#include <ngx_etcd_restore_state.h>
 #include <ngx_etcd_state_save.h>
 #include <ngx_etcd_state_file.h>
 
@@ -486,7 +486,7 @@ ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
     }
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_restore(&restore, &text);
+        rc = ngx_etcd_restore_state_text(&restore, &text);
     }
 
     if (rc == NGX_ERROR) {
