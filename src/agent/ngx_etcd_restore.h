@@ -19,6 +19,8 @@ typedef struct {
     ngx_etcd_zone_t          *zone;
     ngx_array_t              *services;    /* of ngx_etcd_service_conf_t *,
                                               declared */
+    ngx_array_t              *catalogs;    /* of ngx_etcd_catalog_conf_t *,
+                                              likewise */
     ngx_array_t              *values;      /* of ngx_etcd_value_conf_t *,
                                               likewise */
     ngx_array_t              *value_maps;  /* of ngx_etcd_value_map_conf_t *,

@@ -12,6 +12,7 @@
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_member_diff.h>
+#include <ngx_etcd_restore_catalog.h>
 #include <ngx_etcd_restore_value.h>
 #include <ngx_etcd_restore_state.h>
 #include <ngx_etcd_restore_map.h>
@@ -36,10 +37,16 @@ static ngx_int_t ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what,
     ngx_str_t *is, ngx_str_t *wanted);
 static ngx_int_t ngx_etcd_restore_sets(ngx_etcd_restore_t *restore,
     json_t *content);
+static ngx_int_t ngx_etcd_restore_services(ngx_etcd_restore_t *restore,
+    ngx_array_t *sets, json_t *upstreams);
+static ngx_int_t ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore,
+    ngx_array_t *sets, json_t *upstreams, ngx_etcd_catalog_conf_t *catalog);
+static ngx_int_t ngx_etcd_restore_matches(ngx_etcd_restore_t *restore,
+    json_t *json, ngx_etcd_service_conf_t *service, ngx_str_t *prefix);
+static ngx_int_t ngx_etcd_restore_take(ngx_etcd_restore_t *restore,
+    ngx_array_t *sets, ngx_etcd_service_conf_t *service, json_t *json);
 static ngx_int_t ngx_etcd_restore_set(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set, json_t *upstreams);
-static ngx_int_t ngx_etcd_restore_find(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set, json_t *upstreams);
+    ngx_etcd_restore_set_t *set);
 static ngx_int_t ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_set_t *set);
 static ngx_int_t ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
@@ -52,7 +59,7 @@ static ngx_int_t ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
     ngx_etcd_member_diff_t *diff, json_t *json, ngx_str_t *name,
     ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *sets);
+    ngx_array_t *array);
 
 
 ngx_int_t
@@ -225,58 +232,249 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
     json_t                    *upstreams;
     ngx_int_t                  rc;
     ngx_uint_t                 i;
-    ngx_etcd_restore_set_t    *sets;
-    ngx_etcd_service_conf_t  **services;
+    ngx_array_t                sets;
+    ngx_etcd_restore_set_t    *set;
+    ngx_etcd_catalog_conf_t  **catalogs;
 
-    services = restore->services->elts;
     upstreams = json_object_get(content, "upstreams");
 
     if (!json_is_array(upstreams)) {
         return ngx_etcd_restore_refuse(restore, "it has no \"upstreams\"");
     }
 
-    sets = ngx_pcalloc(restore->pool, restore->services->nelts
-                                      * sizeof(ngx_etcd_restore_set_t));
-    if (sets == NULL) {
+    if (ngx_array_init(&sets, restore->pool, 16, sizeof(ngx_etcd_restore_set_t))
+        != NGX_OK)
+    {
         return ngx_etcd_restore_refuse(restore, "no memory");
     }
 
-    rc = NGX_OK;
+    rc = ngx_etcd_restore_services(restore, &sets, upstreams);
 
-    for (i = 0; rc == NGX_OK && i < restore->services->nelts; i++) {
-        sets[i].service = services[i];
+    catalogs = restore->catalogs->elts;
 
-        if (services[i]->source->restorable) {
-            rc = ngx_etcd_restore_set(restore, &sets[i], upstreams);
-        }
+    for (i = 0; rc == NGX_OK && i < restore->catalogs->nelts; i++) {
+        rc = ngx_etcd_restore_catalog(restore, &sets, upstreams, catalogs[i]);
+    }
+
+    set = sets.elts;
+
+    for (i = 0; rc == NGX_OK && i < sets.nelts; i++) {
+        rc = ngx_etcd_restore_set(restore, &set[i]);
     }
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_restore_commit(restore, sets);
+        rc = ngx_etcd_restore_commit(restore, &sets);
     }
 
-    for (i = 0; i < restore->services->nelts; i++) {
-        ngx_etcd_member_diff_destroy(&sets[i].diff);
+    for (i = 0; i < sets.nelts; i++) {
+        ngx_etcd_member_diff_destroy(&set[i].diff);
+    }
+
+    for (i = 0; rc != NGX_OK && i < restore->catalogs->nelts; i++) {
+        ngx_etcd_set_map_drop(restore->zone, catalogs[i]->map);
+        ngx_etcd_restore_catalog_complete(catalogs[i], 0);
     }
 
     return rc;
 }
 
 
+/* The upstreams of the text that have the name and the prefix of a service. */
+
 static ngx_int_t
-ngx_etcd_restore_set(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
+ngx_etcd_restore_services(ngx_etcd_restore_t *restore, ngx_array_t *sets,
     json_t *upstreams)
 {
-    ngx_int_t                rc;
-    ngx_etcd_member_diff_t  *diff;
+    size_t                     n;
+    json_t                    *json;
+    ngx_int_t                  rc;
+    ngx_str_t                  prefix;
+    ngx_uint_t                 i;
+    ngx_etcd_service_conf_t  **services;
 
-    if (ngx_etcd_restore_find(restore, set, upstreams) != NGX_OK) {
+    services = restore->services->elts;
+
+    for (i = 0; i < restore->services->nelts; i++) {
+
+        if (!services[i]->source->restorable) {
+            continue;
+        }
+
+        json_array_foreach(upstreams, n, json) {
+            rc = ngx_etcd_restore_matches(restore, json, services[i], &prefix);
+
+            if (rc == NGX_ERROR) {
+                return NGX_ERROR;
+            }
+
+            if (rc == NGX_OK
+                && prefix.len == services[i]->prefix.len
+                && ngx_memcmp(prefix.data, services[i]->prefix.data, prefix.len)
+                   == 0)
+            {
+                if (ngx_etcd_restore_take(restore, sets, services[i], json)
+                    != NGX_OK)
+                {
+                    return NGX_ERROR;
+                }
+
+                break;
+            }
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Any upstream of the text with the name of the catalog may be one of its
+ * sets.  The sets are all there are if they are of the same prefix with
+ * variables; the lowest revision is that of the text.
+ */
+
+static ngx_int_t
+ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore, ngx_array_t *sets,
+    json_t *upstreams, ngx_etcd_catalog_conf_t *catalog)
+{
+    size_t                    n;
+    json_t                   *json, *head;
+    uint64_t                  revision;
+    ngx_int_t                 rc;
+    ngx_str_t                 prefix, pattern;
+    ngx_etcd_restore_set_t   *set;
+    ngx_etcd_service_conf_t  *service;
+
+    if (!catalog->service.source->restorable) {
+        return NGX_OK;
+    }
+
+    revision = UINT64_MAX;
+
+    json_array_foreach(upstreams, n, json) {
+        rc = ngx_etcd_restore_matches(restore, json, &catalog->service,
+                                      &prefix);
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_restore_catalog_set(catalog, &prefix, restore->pool,
+                                              &service);
+            if (rc == NGX_DECLINED) {
+                revision = 0;
+            }
+        }
+
+        if (rc == NGX_DECLINED) {
+            continue;
+        }
+
+        if (rc != NGX_OK
+            || ngx_etcd_restore_take(restore, sets, service, json) != NGX_OK)
+        {
+            return (restore->reason.len != 0)
+                   ? NGX_ERROR
+                   : ngx_etcd_restore_refuse(restore, "the \"zone\" is too "
+                                             "small for its sets");
+        }
+
+        head = json_object_get(json, "upstream");
+        set = sets->elts;
+        set += sets->nelts - 1;
+
+        if (json_object_get(head, "pattern") == NULL
+            || ngx_etcd_restore_bytes(restore, head, "pattern", &pattern)
+               != NGX_OK
+            || pattern.len != catalog->pattern.text.len
+            || ngx_memcmp(pattern.data, catalog->pattern.text.data, pattern.len)
+               != 0)
+        {
+            revision = 0;
+        }
+
+        revision = ngx_min(revision, set->revision);
+    }
+
+    if (revision == UINT64_MAX) {
+        revision = 0;
+    }
+
+    ngx_etcd_restore_catalog_complete(catalog, revision);
+
+    return NGX_OK;
+}
+
+
+/*
+ * Returns NGX_OK, and the prefix, for an upstream of the text with the name of
+ * the service; NGX_DECLINED for others.
+ */
+
+static ngx_int_t
+ngx_etcd_restore_matches(ngx_etcd_restore_t *restore, json_t *json,
+    ngx_etcd_service_conf_t *service, ngx_str_t *prefix)
+{
+    json_t     *head;
+    ngx_str_t   name;
+
+    head = json_object_get(json, "upstream");
+
+    if (ngx_etcd_restore_bytes(restore, head, "name", &name) != NGX_OK
+        || ngx_etcd_restore_bytes(restore, head, "prefix", prefix) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
-    if (set->members == NULL) {
-        return NGX_OK;
+    return (json_is_true(json_object_get(head, "stream"))
+                == (service->stream != 0)
+            && name.len == service->name.len
+            && ngx_memcmp(name.data, service->name.data, name.len) == 0)
+           ? NGX_OK : NGX_DECLINED;
+}
+
+
+/* The service has the members of that upstream of the text. */
+
+static ngx_int_t
+ngx_etcd_restore_take(ngx_etcd_restore_t *restore, ngx_array_t *sets,
+    ngx_etcd_service_conf_t *service, json_t *json)
+{
+    json_t                  *head;
+    uint64_t                 params;
+    ngx_etcd_restore_set_t  *set;
+
+    set = ngx_array_push(sets);
+    if (set == NULL) {
+        return ngx_etcd_restore_refuse(restore, "no memory");
     }
+
+    ngx_memzero(set, sizeof(ngx_etcd_restore_set_t));
+
+    set->service = service;
+    head = json_object_get(json, "upstream");
+
+    if (ngx_etcd_restore_number(restore, head, "params", &params) != NGX_OK
+        || ngx_etcd_restore_number(restore, head, "revision", &set->revision)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    set->params = (uint32_t) params;
+    set->members = json_object_get(json, "members");
+
+    if (!json_is_array(set->members)) {
+        return ngx_etcd_restore_refuse(restore,
+                                       "upstream \"%V\" has no \"members\"",
+                                       &service->name);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_set(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set)
+{
+    ngx_int_t                rc;
+    ngx_etcd_member_diff_t  *diff;
 
     diff = &set->diff;
 
@@ -294,67 +492,6 @@ ngx_etcd_restore_set(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
     ngx_etcd_member_diff_close(diff);
 
     return rc;
-}
-
-
-/* Finds the set's members in the text, if there are any. */
-
-static ngx_int_t
-ngx_etcd_restore_find(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set,
-    json_t *upstreams)
-{
-    size_t                    i;
-    json_t                   *json, *head;
-    uint64_t                  params;
-    ngx_str_t                 name, prefix;
-    ngx_etcd_service_conf_t  *service;
-
-    params = 0;
-    service = set->service;
-
-    for (i = 0; i < json_array_size(upstreams); i++) {
-        json = json_array_get(upstreams, i);
-        head = json_object_get(json, "upstream");
-
-        if (ngx_etcd_restore_bytes(restore, head, "name", &name) != NGX_OK
-            || ngx_etcd_restore_bytes(restore, head, "prefix", &prefix)
-               != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        if (json_is_true(json_object_get(head, "stream"))
-                != (service->stream != 0)
-            || name.len != service->name.len
-            || ngx_memcmp(name.data, service->name.data, name.len) != 0
-            || prefix.len != service->prefix.len
-            || ngx_memcmp(prefix.data, service->prefix.data, prefix.len) != 0)
-        {
-            continue;
-        }
-
-        if (ngx_etcd_restore_number(restore, head, "params", &params)
-                != NGX_OK
-            || ngx_etcd_restore_number(restore, head, "revision",
-                                       &set->revision)
-               != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        set->params = (uint32_t) params;
-        set->members = json_object_get(json, "members");
-
-        if (!json_is_array(set->members)) {
-            return ngx_etcd_restore_refuse(restore,
-                                           "upstream \"%V\" has no "
-                                           "\"members\"", &service->name);
-        }
-
-        break;
-    }
-
-    return NGX_OK;
 }
 
 
@@ -528,19 +665,16 @@ ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
 
 
 static ngx_int_t
-ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *sets)
+ngx_etcd_restore_commit(ngx_etcd_restore_t *restore, ngx_array_t *array)
 {
-    ngx_uint_t              i;
-    ngx_etcd_commit_t       commit;
-    ngx_etcd_member_set_t  *set;
+    ngx_uint_t               i;
+    ngx_etcd_commit_t        commit;
+    ngx_etcd_member_set_t   *set;
+    ngx_etcd_restore_set_t  *sets;
 
-    for (i = 0; i < restore->services->nelts; i++) {
+    sets = array->elts;
 
-        if (sets[i].members == NULL) {
-            continue;
-        }
-
+    for (i = 0; i < array->nelts; i++) {
         set = sets[i].service->set;
 
         ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));

@@ -18,6 +18,7 @@ static ngx_int_t ngx_etcd_state_begin(ngx_etcd_state_text_t *text);
 static ngx_int_t ngx_etcd_state_end(ngx_etcd_state_text_t *text);
 static ngx_int_t ngx_etcd_state_open(ngx_etcd_state_text_t *text,
     ngx_etcd_snapshot_t *snapshot);
+static json_t *ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot);
 static ngx_int_t ngx_etcd_state_member(ngx_etcd_state_text_t *text,
     ngx_etcd_copy_t *copy);
 static ngx_int_t ngx_etcd_state_host(json_t *json,
@@ -164,8 +165,6 @@ ngx_etcd_state_end(ngx_etcd_state_text_t *text)
 static ngx_int_t
 ngx_etcd_state_open(ngx_etcd_state_text_t *text, ngx_etcd_snapshot_t *snapshot)
 {
-    json_t  *json;
-
     if (text->n != 1 && ngx_etcd_state_literal(text, ",") != NGX_OK) {
         return NGX_ERROR;
     }
@@ -173,6 +172,26 @@ ngx_etcd_state_open(ngx_etcd_state_text_t *text, ngx_etcd_snapshot_t *snapshot)
     if (ngx_etcd_state_literal(text, "\n{\"upstream\":") != NGX_OK) {
         return NGX_ERROR;
     }
+
+    if (ngx_etcd_state_json(text, ngx_etcd_state_upstream(snapshot)) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    text->open = 1;
+    text->nmembers = 0;
+    text->copy = snapshot->entries;
+
+    return ngx_etcd_state_literal(text, ",\"members\":[");
+}
+
+
+/* NULL: no memory. */
+
+static json_t *
+ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot)
+{
+    json_t  *json;
 
     json = json_pack("{s:o, s:b, s:o, s:I, s:I}",
                      "name",
@@ -185,15 +204,17 @@ ngx_etcd_state_open(ngx_etcd_state_text_t *text, ngx_etcd_snapshot_t *snapshot)
                      "params", (json_int_t) snapshot->params,
                      "revision", (json_int_t) snapshot->revision);
 
-    if (ngx_etcd_state_json(text, json) != NGX_OK) {
-        return NGX_ERROR;
+    if (snapshot->id != 0
+        && json_object_set_new(json, "pattern",
+                               ngx_etcd_state_bytes(snapshot->pattern.data,
+                                                    snapshot->pattern.len))
+           != 0)
+    {
+        json_decref(json);
+        return NULL;
     }
 
-    text->open = 1;
-    text->nmembers = 0;
-    text->copy = snapshot->entries;
-
-    return ngx_etcd_state_literal(text, ",\"members\":[");
+    return json;
 }
 
 

@@ -18,6 +18,9 @@
  *     ]}
  *     }
  *
+ * Each set of a prefix with variables is an upstream that also has "pattern",
+ * the prefix with variables.
+ *
  * A member by host name also has "host", "port" and "whole_weight"; its
  * "address" is one of the addresses of the host, or empty if none is known.
  *

@@ -19,6 +19,9 @@
 static char *ngx_etcd_state_file_threads(ngx_conf_t *cf);
 static ngx_uint_t ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf,
     ngx_msec_t elapsed);
+static ngx_uint_t ngx_etcd_state_file_changed(ngx_etcd_state_file_t *sf,
+    ngx_etcd_state_save_mark_t *mark, ngx_atomic_uint_t generation,
+    ngx_uint_t commits, ngx_msec_t elapsed);
 static ngx_uint_t ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf);
 static void ngx_etcd_state_file_start(ngx_etcd_state_file_t *sf);
 static void ngx_etcd_state_file_event(ngx_event_t *ev);
@@ -130,8 +133,8 @@ ngx_etcd_state_file_init(ngx_etcd_state_file_t *sf, ngx_etcd_conf_t *conf,
     }
 
     sf->marks = ngx_pcalloc(cycle->pool,
-                               ngx_max(conf->services.nelts, 1)
-                               * sizeof(ngx_etcd_state_file_mark_t));
+                            (1 + conf->services.nelts + conf->catalogs.nelts)
+                            * sizeof(ngx_etcd_state_save_mark_t));
 
     sf->versions = ngx_pcalloc(cycle->pool,
                                (conf->values.nelts + conf->value_maps.nelts + 1)
@@ -166,25 +169,33 @@ ngx_etcd_state_file_tick(ngx_etcd_state_file_t *sf)
 static ngx_uint_t
 ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
 {
-    ngx_uint_t                 i;
-    ngx_etcd_member_set_t     *set;
-    ngx_etcd_service_conf_t  **services;
+    ngx_uint_t                    i;
+    ngx_etcd_set_map_t           *map;
+    ngx_etcd_member_set_t        *set;
+    ngx_etcd_catalog_conf_t     **catalogs;
+    ngx_etcd_service_conf_t     **services;
+    ngx_etcd_state_save_mark_t   *mark;
 
     services = sf->conf->services.elts;
+    mark = sf->marks;
 
     for (i = 0; i < sf->conf->services.nelts; i++) {
         set = services[i]->set;
 
-        if (!sf->saved
-            || set->generation != sf->marks[i].generation)
+        if (ngx_etcd_state_file_changed(sf, mark++, set->generation,
+                                        set->commits, elapsed))
         {
-            if (elapsed >= NGX_ETCD_STATE_FILE_INTERVAL) {
-                return 1;
-            }
+            return 1;
         }
+    }
 
-        if (set->commits != sf->marks[i].commits
-            && elapsed >= NGX_ETCD_STATE_FILE_REVISION)
+    catalogs = sf->conf->catalogs.elts;
+
+    for (i = 0; i < sf->conf->catalogs.nelts; i++) {
+        map = catalogs[i]->map;
+
+        if (ngx_etcd_state_file_changed(sf, mark++, map->generation,
+                                        map->revision, elapsed))
         {
             return 1;
         }
@@ -192,6 +203,21 @@ ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
 
     return elapsed >= NGX_ETCD_STATE_FILE_INTERVAL
            && ngx_etcd_state_file_values(sf);
+}
+
+
+static ngx_uint_t
+ngx_etcd_state_file_changed(ngx_etcd_state_file_t *sf,
+    ngx_etcd_state_save_mark_t *mark, ngx_atomic_uint_t generation,
+    ngx_uint_t commits, ngx_msec_t elapsed)
+{
+    if (elapsed >= NGX_ETCD_STATE_FILE_INTERVAL
+        && (!sf->saved || generation != mark->generation))
+    {
+        return 1;
+    }
+
+    return elapsed >= NGX_ETCD_STATE_FILE_REVISION && commits != mark->commits;
 }
 
 
@@ -279,7 +305,6 @@ ngx_etcd_state_file_done(void *data)
 
     ngx_uint_t               i;
     ngx_etcd_state_save_t   *save;
-    ngx_etcd_snapshot_t     *snapshots;
     ngx_etcd_state_value_t  *values;
 
     save = sf->save;
@@ -290,12 +315,9 @@ ngx_etcd_state_file_done(void *data)
     }
 
     if (save->rc == NGX_OK && !save->canceled) {
-        snapshots = save->snapshots.elts;
-
-        for (i = 0; i < save->snapshots.nelts; i++) {
-            sf->marks[i].generation = snapshots[i].generation;
-            sf->marks[i].commits = snapshots[i].commits;
-        }
+        ngx_memcpy(sf->marks, save->marks,
+                   (sf->conf->services.nelts + sf->conf->catalogs.nelts)
+                   * sizeof(ngx_etcd_state_save_mark_t));
 
         values = save->values.elts;
 
@@ -469,6 +491,7 @@ ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
 
     restore.zone = &conf->zone;
     restore.services = &conf->services;
+    restore.catalogs = &conf->catalogs;
     restore.values = &conf->values;
     restore.value_maps = &conf->value_maps;
     restore.pool = pool;

@@ -29,21 +29,13 @@
 #define NGX_ETCD_STATE_FILE_LIMIT  8
 
 
-/* The state of a set at the last save. */
-
-typedef struct {
-    ngx_atomic_uint_t         generation;
-    ngx_uint_t                commits;
-} ngx_etcd_state_file_mark_t;
-
-
 /* The state file of an agent; exists as long as the worker. */
 
 typedef struct {
     ngx_etcd_conf_t            *conf;
     ngx_log_t                  *log;
     ngx_etcd_state_save_t      *save;      /* in progress, or NULL */
-    ngx_etcd_state_file_mark_t *marks;        /* one a service */
+    ngx_etcd_state_save_mark_t *marks;     /* of the last save */
     uint64_t                   *versions;  /* one a value, one a map */
     ngx_event_t                 event;     /* next step */
     ngx_msec_t                  started;   /* time of the last save */

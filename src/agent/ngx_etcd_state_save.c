@@ -10,8 +10,17 @@
 #include <ngx_etcd_state_save.h>
 
 
+/* sets that are listed at a time */
+
+#define NGX_ETCD_STATE_SAVE_PIECE  256
+
+
+static ngx_int_t ngx_etcd_state_save_list(ngx_etcd_state_save_t *save);
+static ngx_int_t ngx_etcd_state_save_sets(ngx_etcd_state_save_t *save,
+    ngx_etcd_catalog_conf_t *catalog, uint64_t since);
 static ngx_int_t ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save);
+static ngx_int_t ngx_etcd_state_save_known(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_values(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_maps(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_node(void *data,
@@ -43,6 +52,10 @@ ngx_etcd_state_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
     save = ngx_pcalloc(pool, sizeof(ngx_etcd_state_save_t));
 
     if (save == NULL
+        || (save->marks = ngx_pcalloc(pool, (n + conf->catalogs.nelts)
+                                            * sizeof(
+                                                  ngx_etcd_state_save_mark_t)))
+           == NULL
         || ngx_array_init(&save->snapshots, pool, n,
                           sizeof(ngx_etcd_snapshot_t))
            != NGX_OK
@@ -114,6 +127,9 @@ ngx_etcd_state_save_step(ngx_etcd_state_save_t *save)
 
     switch (save->state) {
 
+    case NGX_ETCD_STATE_SAVE_LISTING:
+        return ngx_etcd_state_save_list(save);
+
     case NGX_ETCD_STATE_SAVE_COPYING:
         return ngx_etcd_state_save_copy(save);
 
@@ -144,6 +160,91 @@ ngx_etcd_state_save_step(ngx_etcd_state_save_t *save)
 
         return ngx_etcd_atomic_file_publish(&save->file);
     }
+}
+
+
+/*
+ * All sets are listed before the first one is copied: one that is made anew
+ * meanwhile is copied at most once.
+ */
+
+static ngx_int_t
+ngx_etcd_state_save_list(ngx_etcd_state_save_t *save)
+{
+    ngx_int_t                    n;
+    ngx_etcd_conf_t             *conf;
+    ngx_etcd_catalog_conf_t    **catalogs, *catalog;
+    ngx_etcd_state_save_mark_t  *mark;
+
+    conf = save->conf;
+    catalogs = conf->catalogs.elts;
+
+    while (save->catalog < conf->catalogs.nelts) {
+        catalog = catalogs[save->catalog];
+        mark = &save->marks[conf->services.nelts + save->catalog];
+
+        if (save->after == 0) {
+            mark->generation = catalog->map->generation;
+            mark->commits = catalog->map->revision;
+        }
+
+        n = catalog->service.source->restorable
+            ? ngx_etcd_state_save_sets(save, catalog, mark->commits) : 0;
+
+        if (n != 0) {
+            return n;
+        }
+
+        save->catalog++;
+        save->after = 0;
+    }
+
+    save->state = NGX_ETCD_STATE_SAVE_COPYING;
+
+    return NGX_AGAIN;
+}
+
+
+/*
+ * Lists some sets of a catalog: 0, if there are no more.  Any of them may be
+ * newer than the revision up to which all are complete.  The next owner
+ * resumes there.
+ */
+
+static ngx_int_t
+ngx_etcd_state_save_sets(ngx_etcd_state_save_t *save,
+    ngx_etcd_catalog_conf_t *catalog, uint64_t since)
+{
+    ngx_int_t              i, n;
+    ngx_str_t              prefixes[NGX_ETCD_STATE_SAVE_PIECE];
+    ngx_etcd_snapshot_t   *snapshot;
+    ngx_etcd_set_found_t   found[NGX_ETCD_STATE_SAVE_PIECE];
+
+    n = ngx_etcd_set_map_list(&save->conf->zone, catalog->map, catalog->map_id,
+                              save->after, found, prefixes,
+                              NGX_ETCD_STATE_SAVE_PIECE, save->pool);
+    if (n <= 0) {
+        return (n == NGX_AGAIN) ? NGX_BUSY : n;
+    }
+
+    for (i = 0; i < n; i++) {
+        snapshot = ngx_array_push(&save->snapshots);
+        if (snapshot == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_snapshot_init(snapshot, &save->conf->zone, found[i].set,
+                               &catalog->service.name, &prefixes[i],
+                               save->log);
+
+        snapshot->id = found[i].set_id;
+        snapshot->since = since;
+        snapshot->pattern = catalog->pattern.text;
+
+        save->after = found[i].set_id;
+    }
+
+    return NGX_AGAIN;
 }
 
 
@@ -195,26 +296,18 @@ ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save)
 static ngx_int_t
 ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
 {
-    ngx_uint_t                 i;
-    ngx_etcd_conf_t           *conf;
-    ngx_etcd_state_t          *state;
-    ngx_etcd_snapshot_t       *snapshots, *known;
-    ngx_etcd_service_conf_t  **services;
-    ngx_etcd_zone_cluster_t   *zc;
+    ngx_int_t                 known;
+    ngx_etcd_conf_t          *conf;
+    ngx_etcd_state_t         *state;
+    ngx_etcd_zone_cluster_t  *zc;
 
-    services = save->conf->services.elts;
-    snapshots = save->snapshots.elts;
+    known = ngx_etcd_state_save_known(save);
 
-    for (i = 0; i < save->snapshots.nelts; i++) {
-        if (services[i]->source->restorable
-            && ngx_etcd_state_known(&snapshots[i]))
-        {
-            known = ngx_array_push(&save->known);
-            *known = snapshots[i];
-        }
+    if (known == NGX_ERROR) {
+        return NGX_ERROR;
     }
 
-    if (save->known.nelts == 0 && !save->values_known) {
+    if (known == NGX_DECLINED && !save->values_known) {
         return NGX_OK;
     }
 
@@ -233,6 +326,57 @@ ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
     save->state = NGX_ETCD_STATE_SAVE_ENCODING;
 
     return NGX_AGAIN;
+}
+
+
+/* NGX_DECLINED: no set is known. */
+
+static ngx_int_t
+ngx_etcd_state_save_known(ngx_etcd_state_save_t *save)
+{
+    ngx_uint_t                   i, n;
+    ngx_etcd_snapshot_t         *snapshots, *known;
+    ngx_etcd_service_conf_t    **services;
+    ngx_etcd_state_save_mark_t  *marks;
+
+    n = save->conf->services.nelts;
+    services = save->conf->services.elts;
+    snapshots = save->snapshots.elts;
+    marks = save->marks;
+
+    for (i = 0; i < save->snapshots.nelts; i++) {
+
+        if (i < n) {
+            marks[i].generation = snapshots[i].generation;
+            marks[i].commits = snapshots[i].commits;
+        }
+
+        if (i < n ? services[i]->source->restorable
+                    && ngx_etcd_state_known(&snapshots[i])
+                  : snapshots[i].entries != NULL)
+        {
+            known = ngx_array_push(&save->known);
+            if (known == NULL) {
+                return NGX_ERROR;
+            }
+
+            *known = snapshots[i];
+        }
+    }
+
+    if (save->known.nelts != 0) {
+        return NGX_OK;
+    }
+
+    /* the last set may have gone */
+
+    for (i = 0; i < save->conf->catalogs.nelts; i++) {
+        if (marks[n + i].commits != 0) {
+            return NGX_OK;
+        }
+    }
+
+    return NGX_DECLINED;
 }
 
 

@@ -28,7 +28,8 @@ typedef struct ngx_etcd_state_save_s  ngx_etcd_state_save_t;
 
 
 typedef enum {
-    NGX_ETCD_STATE_SAVE_COPYING = 0,            /* always in the event loop */
+    NGX_ETCD_STATE_SAVE_LISTING = 0,            /* always in the event loop */
+    NGX_ETCD_STATE_SAVE_COPYING,                /* likewise */
     NGX_ETCD_STATE_SAVE_ENCODING,
     NGX_ETCD_STATE_SAVE_WRITING,
     NGX_ETCD_STATE_SAVE_DONE
@@ -42,15 +43,29 @@ typedef enum {
 } ngx_etcd_state_save_holder_e;
 
 
+/* What tells whether something has changed. */
+
+typedef struct {
+    ngx_atomic_uint_t         generation;
+    ngx_uint_t                commits;    /* of a prefix with variables: the
+                                             revision of its sets */
+} ngx_etcd_state_save_mark_t;
+
+
 struct ngx_etcd_state_save_s {
     ngx_etcd_conf_t            *conf;
     ngx_pool_t                 *pool;
     ngx_log_t                  *log;
     ngx_etcd_state_save_state_e state;
     ngx_int_t                   rc;       /* of the last step */
+    ngx_uint_t                  catalog;  /* whose sets are being listed */
+    uint32_t                    after;    /* its last set that was listed */
     ngx_uint_t                  copied;   /* number of complete snapshots */
     ngx_array_t                 snapshots; /* ngx_etcd_snapshot_t, one a
-                                             service */
+                                             service, then one a set of
+                                             catalogs */
+    ngx_etcd_state_save_mark_t *marks;    /* one a service, then one a
+                                             catalog */
     ngx_array_t                 known;    /* snapshots to save */
     ngx_array_t                 values;   /* ngx_etcd_state_value_t: one a
                                              key, then those of maps */

@@ -190,8 +190,8 @@ ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_etcd_set_node_t   *node;
     ngx_etcd_set_found_t   found[NGX_ETCD_SET_MAP_PIECE];
 
-    n = ngx_etcd_set_map_list(from, old, *after, found, prefixes,
-                              NGX_ETCD_SET_MAP_PIECE, pool);
+    n = ngx_etcd_set_map_list(from, old, old->object.id, *after, found,
+                              prefixes, NGX_ETCD_SET_MAP_PIECE, pool);
 
     for (i = 0; i < n; i++) {
         *after = found[i].set_id;
@@ -421,6 +421,26 @@ ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 }
 
 
+void
+ngx_etcd_set_map_drop(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
+{
+    ngx_etcd_set_node_t  *node;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return;
+    }
+
+    for (node = ngx_etcd_set_map_first(map);
+         node != NULL;
+         node = ngx_etcd_set_map_first(map))
+    {
+        ngx_etcd_set_map_unlink(zone, map, node, 1);
+    }
+
+    ngx_etcd_zone_unlock(zone);
+}
+
+
 ngx_etcd_set_node_t *
 ngx_etcd_set_map_first(ngx_etcd_set_map_t *map)
 {
@@ -443,8 +463,8 @@ ngx_etcd_set_map_next(ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node)
 
 ngx_int_t
 ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    uint32_t after, ngx_etcd_set_found_t *found, ngx_str_t *prefixes,
-    ngx_uint_t n, ngx_pool_t *pool)
+    uint32_t id, uint32_t after, ngx_etcd_set_found_t *found,
+    ngx_str_t *prefixes, ngx_uint_t n, ngx_pool_t *pool)
 {
     ngx_uint_t            i;
     ngx_etcd_set_node_t  *node;
@@ -454,8 +474,9 @@ ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     }
 
     i = 0;
+    node = (map->object.id == id) ? ngx_etcd_set_map_first(map) : NULL;
 
-    for (node = ngx_etcd_set_map_first(map);
+    for ( /* void */ ;
          node != NULL && i < n;
          node = ngx_etcd_set_map_next(map, node))
     {

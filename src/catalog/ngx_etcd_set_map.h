@@ -112,20 +112,27 @@ ngx_etcd_set_node_t *ngx_etcd_set_map_add(ngx_etcd_zone_t *zone,
 ngx_int_t ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node);
 
+/*
+ * Called by the master for a map that no worker knows: takes all sets out; the
+ * first owner frees them.
+ */
+void ngx_etcd_set_map_drop(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map);
+
 /* The nodes, for the owner and the master; NULL: end. */
 ngx_etcd_set_node_t *ngx_etcd_set_map_first(ngx_etcd_set_map_t *map);
 ngx_etcd_set_node_t *ngx_etcd_set_map_next(ngx_etcd_set_map_t *map,
     ngx_etcd_set_node_t *node);
 
 /*
- * The prefixes of the sets, for the status of any worker: copies up to n nodes
- * that follow the set with the id "after", in the order of their creation, and
- * returns their number; each prefix is allocated from the pool.  NGX_AGAIN:
- * the mutex was held; NGX_ERROR: no memory.
+ * The prefixes of the sets, for any process: copies up to n nodes that follow
+ * the set with the id "after", in the order of their creation, and returns
+ * their number; each prefix is allocated from the pool.  A map that no longer
+ * has the id "id" has none.  NGX_AGAIN: the mutex was held; NGX_ERROR: no
+ * memory.
  */
 ngx_int_t ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    uint32_t after, ngx_etcd_set_found_t *found, ngx_str_t *prefixes,
-    ngx_uint_t n, ngx_pool_t *pool);
+    uint32_t id, uint32_t after, ngx_etcd_set_found_t *found,
+    ngx_str_t *prefixes, ngx_uint_t n, ngx_pool_t *pool);
 
 /*
  * Finds the set of a prefix: NGX_OK, NGX_DECLINED, or NGX_AGAIN (see

@@ -9,9 +9,15 @@
 #include <ngx_etcd_snapshot.h>
 
 
+/* bytes of a pool for a member; thousands of sets may have few members each */
+
+#define NGX_ETCD_SNAPSHOT_POOL  256
+
+
 static ngx_int_t ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot);
 static ngx_int_t ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot);
 static ngx_int_t ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot);
+static ngx_int_t ngx_etcd_snapshot_removed(ngx_etcd_snapshot_t *snapshot);
 static ngx_int_t ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot,
     ngx_etcd_entry_t *entry);
 
@@ -58,6 +64,10 @@ static ngx_int_t
 ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot)
 {
     ngx_int_t  rc;
+
+    if (snapshot->id != 0 && snapshot->set->object.id != snapshot->id) {
+        return ngx_etcd_snapshot_removed(snapshot);
+    }
 
     if (snapshot->pool == NULL || snapshot->commits != snapshot->set->commits)
     {
@@ -125,7 +135,9 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
 
     ngx_etcd_snapshot_destroy(snapshot);
 
-    snapshot->pool = ngx_create_pool(4096, snapshot->log);
+    snapshot->pool = ngx_create_pool(ngx_min(4096, NGX_ETCD_SNAPSHOT_POOL
+                                                   * (1 + set->nmembers)),
+                                     snapshot->log);
     if (snapshot->pool == NULL) {
         return NGX_ERROR;
     }
@@ -146,6 +158,22 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
 
     snapshot->revision = (set->ninvalid == 0 && !set->unfinished)
                          ? set->revision : 0;
+
+    if (snapshot->id != 0 && snapshot->revision != 0) {
+        snapshot->revision = snapshot->since;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_snapshot_removed(ngx_etcd_snapshot_t *snapshot)
+{
+    ngx_etcd_snapshot_destroy(snapshot);
+
+    snapshot->entries = NULL;
+    snapshot->revision = 0;
 
     return NGX_OK;
 }

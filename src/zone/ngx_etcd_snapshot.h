@@ -44,6 +44,13 @@ typedef struct {
 
     ngx_str_t                 name;
     ngx_str_t                 prefix;
+
+    /* of a set that may be removed meanwhile, for a prefix with variables */
+
+    uint32_t                  id;          /* of the set; 0: it stays */
+    uint64_t                  since;       /* in place of the set's revision */
+    ngx_str_t                 pattern;     /* the prefix with variables */
+
     ngx_uint_t                stream;
     uint32_t                  params;
     uint64_t                  revision;    /* 0: list the set again */
@@ -58,7 +65,7 @@ typedef struct {
 
 
 /*
- * name and prefix belong to the configuration and must outlive the snapshot.
+ * name and prefix must outlive the snapshot.
  */
 void ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot,
     ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set, ngx_str_t *name,
@@ -67,7 +74,8 @@ void ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot,
 /*
  * Copies the next piece, or restarts if the set has changed:
  *
- *     NGX_OK        the snapshot is complete,
+ *     NGX_OK        the snapshot is complete; that of a set that was removed
+ *                   is empty and has no revision,
  *     NGX_AGAIN     pieces are left: call again,
  *     NGX_BUSY      the mutex was held, or the set is partly committed,
  *     NGX_DECLINED  the process no longer owns the zone,
