@@ -124,6 +124,7 @@ my @troubles = (
      state => 'up', upstream => 'api'],
     [NginxEtcdInvalidValues => 'nginx_etcd_upstream_invalid_values', 0, 1],
     [NginxEtcdKeysNotUsed => 'nginx_etcd_variable_unused_values', 0, 1],
+    [NginxEtcdSetsOverLimit => 'nginx_etcd_upstream_sets_over_limit', 0, 1],
     [NginxEtcdZoneNearlyFull => 'nginx_etcd_zone_used_bytes', 10, 95],
     [NginxEtcdEventsLost => 'nginx_etcd_cluster_repairs_total', 0, '0+1'],
     [NginxEtcdSlowChanges => 'nginx_etcd_change_visible_seconds_bucket',

@@ -546,6 +546,29 @@ ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
 }
 
 
+void
+ngx_etcd_set_map_former(ngx_etcd_set_map_t *map, ngx_etcd_member_set_t *set)
+{
+    uint64_t          requests;
+    ngx_uint_t        n;
+    ngx_etcd_slot_t  *slot;
+
+    requests = set->requests;
+
+    for (n = 0; /* void */ ; n++) {
+        slot = ngx_etcd_member_set_slot(set, n);
+
+        if (slot == NULL) {
+            break;
+        }
+
+        requests += slot->requests;
+    }
+
+    map->requests += requests;
+}
+
+
 /* There is one writer, the owner. */
 
 void

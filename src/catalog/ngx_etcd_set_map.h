@@ -57,6 +57,7 @@ typedef struct {
                                                       were the first to use a
                                                       set, or the first after
                                                       the idle time */
+    ngx_etcd_atomic64_t              requests;     /* of former sets */
 
     ngx_atomic_t                     generation;   /* number of changes */
     ngx_etcd_member_set_t           *ring[NGX_ETCD_SET_MAP_RING];
@@ -140,6 +141,10 @@ ngx_int_t ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
  */
 ngx_int_t ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefix, ngx_etcd_set_found_t *found);
+
+/* Called by the owner for a removed set: its requests stay in the sums. */
+void ngx_etcd_set_map_former(ngx_etcd_set_map_t *map,
+    ngx_etcd_member_set_t *set);
 
 /* Called by the owner: workers read that set again. */
 void ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map,

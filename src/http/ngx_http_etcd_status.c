@@ -42,6 +42,10 @@ static ngx_str_t *ngx_http_etcd_status_name(ngx_http_request_t *r,
     ngx_str_t *name, ngx_str_t *arg);
 static const ngx_http_etcd_format_t *ngx_http_etcd_status_find(
     ngx_str_t *name);
+static ngx_int_t ngx_http_etcd_status_asked(ngx_http_request_t *r,
+    ngx_etcd_status_t *status);
+static ngx_int_t ngx_http_etcd_status_arg(ngx_http_request_t *r, char *name,
+    ngx_str_t *value);
 static ngx_int_t ngx_http_etcd_status_headers(ngx_http_request_t *r,
     const ngx_http_etcd_format_t *format);
 
@@ -202,7 +206,65 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
     status->openmetrics = format->openmetrics;
     status->members = elcf->status.members;
 
+    if (format->parts == ngx_etcd_status_json
+        && ngx_http_etcd_status_asked(r, status) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
     return ngx_http_etcd_output(r, status);
+}
+
+
+/* One upstream, sets whose name has a part, and sets after a number. */
+
+static ngx_int_t
+ngx_http_etcd_status_asked(ngx_http_request_t *r, ngx_etcd_status_t *status)
+{
+    ngx_int_t  n;
+    ngx_str_t  from;
+
+    if (ngx_http_etcd_status_arg(r, "upstream", &status->only) != NGX_OK
+        || ngx_http_etcd_status_arg(r, "set", &status->like) != NGX_OK
+        || ngx_http_etcd_status_arg(r, "from", &from) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    n = ngx_atoi(from.data, from.len);
+    status->after = (n == NGX_ERROR) ? 0 : (uint32_t) n;
+
+    return NGX_OK;
+}
+
+
+/* An argument of the request, decoded; empty: there is none. */
+
+static ngx_int_t
+ngx_http_etcd_status_arg(ngx_http_request_t *r, char *name, ngx_str_t *value)
+{
+    u_char     *src, *dst;
+    ngx_str_t   arg;
+
+    ngx_str_null(value);
+
+    if (ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &arg) != NGX_OK) {
+        return NGX_OK;
+    }
+
+    dst = ngx_pnalloc(r->pool, arg.len + 1);
+    if (dst == NULL) {
+        return NGX_ERROR;
+    }
+
+    src = arg.data;
+    value->data = dst;
+
+    ngx_unescape_uri(&dst, &src, arg.len, 0);
+
+    value->len = dst - value->data;
+
+    return NGX_OK;
 }
 
 

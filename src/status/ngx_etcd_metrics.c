@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_metrics.h>
 #include <ngx_etcd_status_field.h>
+#include <ngx_etcd_status_sets.h>
 
 
 /* of an object, of a state, and "le" of a histogram */
@@ -17,6 +18,8 @@
 
 static ngx_int_t ngx_etcd_metrics_count(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
+static ngx_int_t ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream);
 static void ngx_etcd_metrics_add(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 static ngx_int_t ngx_etcd_metrics_members(ngx_etcd_status_t *status,
@@ -66,6 +69,10 @@ ngx_etcd_metrics_count(ngx_etcd_status_t *status,
         return NGX_OK;
     }
 
+    if (upstream->catalog != NULL) {
+        return ngx_etcd_metrics_count_sets(status, upstream);
+    }
+
     if (status->stage == 0) {
         rc = ngx_etcd_status_open(status, upstream);
         if (rc != NGX_OK) {
@@ -87,6 +94,51 @@ ngx_etcd_metrics_count(ngx_etcd_status_t *status,
 
         status->stage = 0;
         status->row++;
+    }
+
+    return NGX_AGAIN;
+}
+
+
+/* Sums over all sets of a prefix with variables. */
+
+static ngx_int_t
+ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_int_t               rc;
+    ngx_uint_t              i;
+    ngx_etcd_status_set_t  *set;
+
+    if (status->stage == 0) {
+        ngx_etcd_status_object_catalog(upstream);
+        ngx_etcd_status_sets_start(status, 0);
+
+        status->stage = 1;
+    }
+
+    rc = ngx_etcd_status_sets_read(status, upstream);
+
+    if (rc == NGX_DONE) {
+        status->stage = 0;
+        status->row++;
+
+        return NGX_AGAIN;
+    }
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    set = &status->object.set;
+
+    upstream->waiting += set->waiting;
+    upstream->requests += set->requests;
+    upstream->conns += set->conns;
+    upstream->fails += set->fails;
+
+    for (i = 0; i < NGX_ETCD_STATUS_STATES; i++) {
+        upstream->states[i] += set->states[i];
     }
 
     return NGX_AGAIN;
@@ -200,6 +252,14 @@ ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
     upstream = ngx_etcd_status_upstreams.row(status);
     if (upstream == NULL) {
         return NGX_OK;
+    }
+
+    if (upstream->catalog != NULL) {
+
+        /* there may be too many */
+
+        status->row++;
+        return NGX_AGAIN;
     }
 
     if (status->items == 0) {

@@ -46,6 +46,7 @@ ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status)
     ngx_uint_t                   i, n;
     ngx_etcd_conf_t            **ecf;
     ngx_etcd_service_conf_t    **services;
+    ngx_etcd_catalog_conf_t    **catalogs;
     ngx_etcd_status_upstream_t  *upstream;
 
     if (ngx_array_init(&status->upstreams, status->pool, 4,
@@ -67,6 +68,18 @@ ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status)
             }
 
             ngx_etcd_status_object_upstream(upstream, ecf[i], services[n]);
+        }
+
+        catalogs = ecf[i]->catalogs.elts;
+
+        for (n = 0; n < ecf[i]->catalogs.nelts; n++) {
+            upstream = ngx_array_push(&status->upstreams);
+            if (upstream == NULL) {
+                return NGX_ERROR;
+            }
+
+            ngx_etcd_status_object_upstream(upstream, ecf[i],
+                                            &catalogs[n]->service);
         }
     }
 
@@ -134,7 +147,9 @@ ngx_etcd_status_open(ngx_etcd_status_t *status,
 
     /* the table knows the lowest priority: update it */
 
-    (void) ngx_etcd_table_sync(service->table);
+    if (service->table != NULL) {
+        (void) ngx_etcd_table_sync(service->table);
+    }
 
     rc = ngx_etcd_view_open(&status->view, service->zone, service->set,
                             service->set_id);

@@ -63,6 +63,21 @@ struct ngx_etcd_status_s {
     ngx_array_t                   list;       /* copied at once */
     ngx_pool_t                   *temp;       /* for list, or NULL */
 
+    /* what is asked for */
+
+    ngx_str_t                     only;       /* this upstream; no data: all */
+    ngx_str_t                     like;       /* part of the names of sets */
+    uint32_t                      after;      /* sets after that id */
+
+    /* the walk through the sets of an upstream (ngx_etcd_status_sets.h) */
+
+    ngx_uint_t                    listed;     /* of list, read so far */
+    ngx_uint_t                    reading;    /* the view of a set is open */
+    ngx_uint_t                    shown;
+    uint32_t                      last_set;   /* id of the last set read */
+    ngx_etcd_status_upstream_t    one;        /* a set as an upstream */
+    ngx_etcd_service_conf_t       conf_one;
+
     ngx_uint_t                    remaining;  /* ask how long leases of
                                                  leaders last */
     ngx_uint_t                    openmetrics; /* format of metrics */
@@ -75,6 +90,7 @@ struct ngx_etcd_status_s {
         ngx_etcd_status_zone_t      zone;
         ngx_etcd_status_cluster_t   cluster;
         ngx_etcd_status_member_t    member;
+        ngx_etcd_status_set_t       set;
         ngx_etcd_status_election_t  election;
         ngx_etcd_status_lock_t      lock;
         ngx_etcd_status_lock_row_t  lock_row;

@@ -207,6 +207,17 @@ const ngx_etcd_status_field_t  ngx_etcd_status_invalid_fields[] = {
 };
 
 
+const ngx_etcd_status_field_t  ngx_etcd_status_set_fields[] = {
+    ngx_etcd_status_field("name", TEXT, set, name),
+    ngx_etcd_status_field("members", NUMBER, set, members),
+    ngx_etcd_status_field("up", NUMBER, set, up),
+    ngx_etcd_status_field("requests", NUMBER, set, requests),
+    ngx_etcd_status_field("conns", NUMBER, set, conns),
+    ngx_etcd_status_field("fails", NUMBER, set, fails),
+    ngx_etcd_status_end
+};
+
+
 static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
     ngx_etcd_status_field("cluster", TEXT, upstream, cluster),
     ngx_etcd_status_field("prefix", TEXT, upstream, prefix),
@@ -247,6 +258,16 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
     ngx_etcd_status_both("failsafe", BOOLEAN, upstream, failsafe,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_failsafe",
             "Whether a stale leader is used on, as its own API confirms.")),
+    ngx_etcd_status_both("sets", NUMBER, upstream, sets,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_sets",
+            "Sets of a prefix with variables.")),
+    ngx_etcd_status_field("limit", NUMBER, upstream, limit),
+    ngx_etcd_status_both("over_limit", NUMBER, upstream, over,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_sets_over_limit",
+            "Keys of sets for which there is no room.")),
+    ngx_etcd_status_field("unmatched", NUMBER, upstream, unmatched),
+    ngx_etcd_status_field("tables", NUMBER, upstream, tables),
+    ngx_etcd_status_stream("list", ngx_etcd_status_set_fields),
     ngx_etcd_status_stream("members", ngx_etcd_status_member_fields),
     ngx_etcd_status_stream("invalid", ngx_etcd_status_invalid_fields),
     ngx_etcd_status_end

@@ -77,6 +77,7 @@ extern const ngx_etcd_status_kind_t  ngx_etcd_status_events;
 
 /* Of the objects in streams. */
 
+extern const ngx_etcd_status_field_t  ngx_etcd_status_set_fields[];
 extern const ngx_etcd_status_field_t  ngx_etcd_status_invalid_fields[];
 extern const ngx_etcd_status_field_t  ngx_etcd_status_holder_fields[];
 extern const ngx_etcd_status_field_t  ngx_etcd_status_waiter_fields[];

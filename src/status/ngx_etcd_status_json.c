@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_status_json.h>
 #include <ngx_etcd_status_field.h>
+#include <ngx_etcd_status_sets.h>
 
 
 #define NGX_ETCD_STATUS_JSON_ROWS  16       /* rows of a list per step */
@@ -23,6 +24,16 @@ typedef enum {
 } ngx_etcd_status_json_stage_e;
 
 
+/* the stages of a prefix with variables */
+
+typedef enum {
+    NGX_ETCD_STATUS_JSON_SUMS = 0,
+    NGX_ETCD_STATUS_JSON_SETS,
+    NGX_ETCD_STATUS_JSON_FIND,
+    NGX_ETCD_STATUS_JSON_ONE            /* then those of an upstream */
+} ngx_etcd_status_json_catalog_e;
+
+
 /* the stages of a lock: the head, then one stage for each table */
 
 #define NGX_ETCD_STATUS_JSON_HOLDERS  1
@@ -36,6 +47,13 @@ static ngx_int_t ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
+static ngx_uint_t ngx_etcd_status_json_wanted(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stream);
+static ngx_int_t ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream);
+static ngx_int_t ngx_etcd_status_json_sets(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream);
+static ngx_int_t ngx_etcd_status_json_one(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_open(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 static ngx_int_t ngx_etcd_status_json_members(ngx_etcd_status_t *status,
@@ -110,7 +128,9 @@ ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
     stream = (kind == &ngx_etcd_status_stream_upstreams);
     upstream = kind->row(status);
 
-    while (upstream != NULL && upstream->service->stream != stream) {
+    while (upstream != NULL
+           && !ngx_etcd_status_json_wanted(status, upstream, stream))
+    {
         status->row++;
         upstream = kind->row(status);
     }
@@ -120,7 +140,8 @@ ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
         return NGX_OK;
     }
 
-    rc = ngx_etcd_status_json_upstream(status, upstream);
+    rc = upstream->catalog ? ngx_etcd_status_json_catalog(status, upstream)
+                           : ngx_etcd_status_json_upstream(status, upstream);
 
     if (rc != NGX_OK) {
         return rc;
@@ -160,6 +181,161 @@ ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
 
     default: /* NGX_ETCD_STATUS_JSON_INVALID */
         return ngx_etcd_status_json_invalid(status);
+    }
+
+    if (rc == NGX_OK) {
+        status->stage++;
+        status->items = 0;
+        rc = NGX_AGAIN;
+    }
+
+    return rc;
+}
+
+
+static ngx_uint_t
+ngx_etcd_status_json_wanted(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stream)
+{
+    ngx_str_t  *only;
+
+    only = &status->only;
+
+    return upstream->service->stream == stream
+           && (only->len == 0
+               || (only->len == upstream->name.len
+                   && ngx_memcmp(only->data, upstream->name.data, only->len)
+                      == 0));
+}
+
+
+/* Sets are listed only for an upstream that is asked for. */
+
+static ngx_int_t
+ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_int_t  rc;
+
+    switch (status->stage) {
+
+    case NGX_ETCD_STATUS_JSON_SUMS:
+        ngx_etcd_status_object_catalog(upstream);
+
+        upstream->waiting = NGX_ETCD_STATUS_ABSENT;
+
+        ngx_etcd_status_json_name(status, &upstream->name);
+        ngx_etcd_text_buffer_literal(&status->out, "{");
+        ngx_etcd_status_json_fields(&status->out,
+                                    ngx_etcd_status_upstreams.fields, upstream);
+
+        if (status->only.len == 0) {
+            ngx_etcd_text_buffer_literal(&status->out, "}");
+            return NGX_OK;
+        }
+
+        ngx_etcd_text_buffer_literal(&status->out, ",\"list\":[");
+        ngx_etcd_status_sets_start(status, status->after);
+
+        rc = NGX_OK;
+        break;
+
+    case NGX_ETCD_STATUS_JSON_SETS:
+        rc = ngx_etcd_status_json_sets(status, upstream);
+        break;
+
+    case NGX_ETCD_STATUS_JSON_FIND:
+        rc = ngx_etcd_status_sets_find(status, upstream);
+
+        if (rc == NGX_DECLINED) {
+            ngx_etcd_text_buffer_literal(&status->out, "}");
+            return NGX_OK;
+        }
+
+        break;
+
+    default: /* NGX_ETCD_STATUS_JSON_ONE and what follows */
+        return ngx_etcd_status_json_one(status);
+    }
+
+    if (rc == NGX_OK) {
+        status->stage++;
+        status->items = 0;
+        rc = NGX_AGAIN;
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_status_json_sets(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_status_sets_read(status, upstream);
+
+    if (rc == NGX_OK) {
+        ngx_etcd_status_json_item(status, ngx_etcd_status_set_fields,
+                                  &status->object.set);
+
+        if (++status->shown < NGX_ETCD_STATUS_SETS_PAGE) {
+            return NGX_AGAIN;
+        }
+
+        ngx_etcd_text_buffer_printf(&status->out, "],\"next\":%uD",
+                                    status->last_set);
+        return NGX_OK;
+    }
+
+    if (rc == NGX_DONE) {
+        ngx_etcd_text_buffer_literal(&status->out, "],\"next\":null");
+        return NGX_OK;
+    }
+
+    return rc;
+}
+
+
+/* The set as an upstream of a fixed prefix. */
+
+static ngx_int_t
+ngx_etcd_status_json_one(ngx_etcd_status_t *status)
+{
+    ngx_int_t  rc;
+
+    switch (status->stage - NGX_ETCD_STATUS_JSON_ONE) {
+
+    case NGX_ETCD_STATUS_JSON_HEAD:
+        rc = ngx_etcd_status_open(status, &status->one);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        ngx_etcd_text_buffer_literal(&status->out, ",\"set\":{");
+        ngx_etcd_status_json_fields(&status->out,
+                                    ngx_etcd_status_upstreams.fields,
+                                    &status->one);
+        ngx_etcd_text_buffer_literal(&status->out, ",\"members\":[");
+        break;
+
+    case NGX_ETCD_STATUS_JSON_MEMBERS:
+        rc = ngx_etcd_status_json_members(status, &status->one);
+        break;
+
+    case NGX_ETCD_STATUS_JSON_LIST:
+        rc = ngx_etcd_status_json_list(status);
+        break;
+
+    default: /* NGX_ETCD_STATUS_JSON_INVALID */
+        rc = ngx_etcd_status_json_invalid(status);
+
+        if (rc == NGX_OK) {
+            ngx_etcd_text_buffer_literal(&status->out, "}");
+        }
+
+        return rc;
     }
 
     if (rc == NGX_OK) {

@@ -29,12 +29,16 @@ static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_cluster_state(
     ngx_etcd_conf_t *ecf);
 static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_sets_state(
     ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_set_state(
+    ngx_etcd_member_set_state_e state);
 static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_values_state(
     ngx_etcd_conf_t *ecf);
 static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_fresh_state(
     ngx_etcd_conf_t *ecf);
 static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_leaders_state(
     ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_leader_state(
+    ngx_etcd_service_conf_t *service, int64_t age);
 static void ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
     ngx_etcd_member_pack_t *record);
 static ngx_etcd_status_cluster_state_e ngx_etcd_status_object_maps_state(
@@ -187,6 +191,7 @@ ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf)
     ngx_msec_int_t  silence;
 
     if (ecf->services.nelts == 0
+        && ecf->catalogs.nelts == 0
         && ecf->values.nelts == 0
         && ecf->value_maps.nelts == 0
         && !ngx_etcd_campaigner_wanted(ecf))
@@ -314,32 +319,52 @@ ngx_etcd_status_object_cluster_state(ngx_etcd_conf_t *ecf)
 static ngx_etcd_status_cluster_state_e
 ngx_etcd_status_object_sets_state(ngx_etcd_conf_t *ecf)
 {
-    ngx_uint_t                    i;
-    ngx_etcd_service_conf_t     **services;
-    ngx_etcd_member_set_state_e   state;
+    ngx_uint_t                        i;
+    ngx_etcd_service_conf_t         **services;
+    ngx_etcd_catalog_conf_t         **catalogs;
+    ngx_etcd_status_cluster_state_e   state;
 
     services = ecf->services.elts;
 
     for (i = 0; i < ecf->services.nelts; i++) {
-        state = services[i]->set->state;
+        state = ngx_etcd_status_object_set_state(services[i]->set->state);
 
-        switch (state) {
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
+        }
+    }
 
-        case NGX_ETCD_MEMBER_SET_SYNCED:
-            break;
+    catalogs = ecf->catalogs.elts;
 
-        case NGX_ETCD_MEMBER_SET_LOADING:
-            return NGX_ETCD_STATUS_SYNCING;
+    for (i = 0; i < ecf->catalogs.nelts; i++) {
+        state = ngx_etcd_status_object_set_state(catalogs[i]->map->state);
 
-        case NGX_ETCD_MEMBER_SET_DENIED:
-            return NGX_ETCD_STATUS_DENIED;
-
-        case NGX_ETCD_MEMBER_SET_FULL:
-            return NGX_ETCD_STATUS_FULL;
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
         }
     }
 
     return ngx_etcd_status_object_values_state(ecf);
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_object_set_state(ngx_etcd_member_set_state_e state)
+{
+    switch (state) {
+
+    case NGX_ETCD_MEMBER_SET_LOADING:
+        return NGX_ETCD_STATUS_SYNCING;
+
+    case NGX_ETCD_MEMBER_SET_DENIED:
+        return NGX_ETCD_STATUS_DENIED;
+
+    case NGX_ETCD_MEMBER_SET_FULL:
+        return NGX_ETCD_STATUS_FULL;
+
+    default: /* NGX_ETCD_MEMBER_SET_SYNCED */
+        return NGX_ETCD_STATUS_SYNCED;
+    }
 }
 
 
@@ -409,7 +434,8 @@ ngx_etcd_status_object_fresh_state(ngx_etcd_conf_t *ecf)
     /* without watches there are no proofs */
 
     if (age < 0
-        && ecf->services.nelts + ecf->values.nelts + ecf->value_maps.nelts != 0)
+        && ecf->services.nelts + ecf->catalogs.nelts + ecf->values.nelts
+           + ecf->value_maps.nelts != 0)
     {
         return NGX_ETCD_STATUS_SYNCING;
     }
@@ -425,34 +451,54 @@ ngx_etcd_status_object_fresh_state(ngx_etcd_conf_t *ecf)
 static ngx_etcd_status_cluster_state_e
 ngx_etcd_status_object_leaders_state(ngx_etcd_conf_t *ecf)
 {
-    int64_t                    age;
-    ngx_uint_t                 i;
-    ngx_msec_t                 stale;
-    ngx_etcd_service_conf_t  **services;
+    int64_t                           age;
+    ngx_uint_t                        i;
+    ngx_etcd_service_conf_t         **services;
+    ngx_etcd_catalog_conf_t         **catalogs;
+    ngx_etcd_status_cluster_state_e   state;
 
     services = ecf->services.elts;
 
     for (i = 0; i < ecf->services.nelts; i++) {
-
-        if (!services[i]->source->verified) {
-            continue;
-        }
-
         age = ngx_etcd_member_set_staleness(services[i]->set);
+        state = ngx_etcd_status_object_leader_state(services[i], age);
 
-        if (age < 0) {
-            return NGX_ETCD_STATUS_SYNCING;
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
         }
+    }
 
-        stale = services[i]->rules.max_stale ? services[i]->rules.max_stale
-                                             : NGX_ETCD_SERVICE_STALE;
+    catalogs = ecf->catalogs.elts;
 
-        if (age > (int64_t) stale) {
-            return NGX_ETCD_STATUS_STALE;
+    for (i = 0; i < ecf->catalogs.nelts; i++) {
+        age = ngx_etcd_zone_since(&catalogs[i]->map->verified);
+        state = ngx_etcd_status_object_leader_state(&catalogs[i]->service, age);
+
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
         }
     }
 
     return NGX_ETCD_STATUS_SYNCED;
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_object_leader_state(ngx_etcd_service_conf_t *service,
+    int64_t age)
+{
+    ngx_msec_t  stale;
+
+    if (!service->source->verified) {
+        return NGX_ETCD_STATUS_SYNCED;
+    }
+
+    stale = service->rules.max_stale ? service->rules.max_stale
+                                     : NGX_ETCD_SERVICE_STALE;
+
+    return (age < 0) ? NGX_ETCD_STATUS_SYNCING
+           : (age > (int64_t) stale) ? NGX_ETCD_STATUS_STALE
+           : NGX_ETCD_STATUS_SYNCED;
 }
 
 
@@ -466,6 +512,12 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
     upstream->cluster = ecf->name;
     upstream->prefix = service->prefix;
     upstream->service = service;
+    upstream->catalog = ngx_etcd_catalog_of(service);
+    upstream->sets = NGX_ETCD_STATUS_ABSENT;
+    upstream->limit = NGX_ETCD_STATUS_ABSENT;
+    upstream->over = NGX_ETCD_STATUS_ABSENT;
+    upstream->unmatched = NGX_ETCD_STATUS_ABSENT;
+    upstream->tables = NGX_ETCD_STATUS_ABSENT;
 
     ngx_str_set(&upstream->module, "http");
 
@@ -475,6 +527,33 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
 
     upstream->kind.data = (u_char *) service->source->kind;
     upstream->kind.len = ngx_strlen(service->source->kind);
+}
+
+
+void
+ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_etcd_set_map_t       *map;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    catalog = upstream->catalog;
+    map = catalog->map;
+
+    upstream->prefix = catalog->pattern.text;
+    upstream->generation = map->generation;
+    upstream->revision = map->revision;
+    upstream->staleness = catalog->service.source->verified
+                          ? ngx_etcd_zone_since(&map->verified)
+                          : ngx_etcd_zone_staleness(catalog->service.zone);
+    upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
+    upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
+    upstream->terms = NGX_ETCD_STATUS_ABSENT;
+    upstream->requests = map->requests;
+    upstream->sets = map->map.n;
+    upstream->limit = map->limit;
+    upstream->over = map->over;
+    upstream->unmatched = map->unmatched;
+    upstream->tables = catalog->cache.n;
 }
 
 
@@ -496,6 +575,10 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;
+
+    if (service->table == NULL) {
+        return;
+    }
 
     if (service->rules.failsafe) {
         upstream->failsafe = ngx_etcd_table_failsafe(service->table);
@@ -588,8 +671,8 @@ ngx_etcd_status_object_member_state(ngx_etcd_table_t *table,
         return NGX_ETCD_STATUS_DRAIN;
     }
 
-    return ngx_etcd_table_backup(table, attr) ? NGX_ETCD_STATUS_BACKUP
-                                              : NGX_ETCD_STATUS_UP;
+    return (table ? ngx_etcd_table_backup(table, attr) : attr->backup)
+           ? NGX_ETCD_STATUS_BACKUP : NGX_ETCD_STATUS_UP;
 }
 
 

@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_campaign.h>
+#include <ngx_etcd_catalog.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_conf.h>
@@ -149,8 +150,31 @@ typedef struct {
     int64_t                    terms;         /* number of leaders seen */
     ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
 
+    /* of a prefix with variables */
+
+    int64_t                    sets;
+    int64_t                    limit;
+    int64_t                    over;          /* keys beyond the limit */
+    int64_t                    unmatched;     /* keys of no set */
+    int64_t                    tables;        /* of this worker */
+
     ngx_etcd_service_conf_t   *service;
+    ngx_etcd_catalog_conf_t   *catalog;       /* NULL: a fixed prefix */
 } ngx_etcd_status_upstream_t;
+
+
+/* The sums over the members of a set. */
+
+typedef struct {
+    ngx_str_t                  name;
+    int64_t                    members;
+    int64_t                    up;
+    int64_t                    waiting;
+    int64_t                    requests;
+    int64_t                    conns;
+    int64_t                    fails;
+    ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
+} ngx_etcd_status_set_t;
 
 
 typedef struct {
@@ -262,6 +286,9 @@ void ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
 void ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_conf_t *ecf, ngx_etcd_service_conf_t *service);
 
+/* Sets what is known of a prefix with variables as a whole. */
+void ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream);
+
 /* Sets what the view says, and what changes meanwhile. */
 void ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_view_t *view);
@@ -269,6 +296,7 @@ void ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
 void ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     ngx_etcd_status_upstream_t *upstream, ngx_etcd_view_member_t *view);
 
+/* Without a table, the priorities of other members are not known. */
 ngx_etcd_status_member_state_e ngx_etcd_status_object_member_state(
     ngx_etcd_table_t *table, ngx_etcd_member_pack_t *record);
 

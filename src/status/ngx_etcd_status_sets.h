@@ -1,0 +1,46 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Walks through the sets of an upstream whose prefix holds variables, a few
+ * members at a time.
+ */
+
+
+#ifndef _NGX_ETCD_STATUS_SETS_H_INCLUDED_
+#define _NGX_ETCD_STATUS_SETS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_status.h>
+
+
+#define NGX_ETCD_STATUS_SETS_PAGE  100       /* sets in the JSON */
+
+
+/* Starts after the set with that id. */
+void ngx_etcd_status_sets_start(ngx_etcd_status_t *status, uint32_t after);
+
+/*
+ * Reads the next members of the current set into status->view, and adds to
+ * its sums in status->object.set.
+ *
+ *     NGX_OK        the set is complete,
+ *     NGX_AGAIN     call again; view->n may be 0,
+ *     NGX_BUSY      the mutex was held: call again later,
+ *     NGX_DONE      there are no more sets,
+ *     NGX_ERROR     no memory.
+ */
+ngx_int_t ngx_etcd_status_sets_read(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream);
+
+/*
+ * Finds the set with the name status->like, and makes it status->one.
+ * NGX_OK, NGX_DECLINED, NGX_BUSY, or NGX_ERROR.
+ */
+ngx_int_t ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream);
+
+
+#endif /* _NGX_ETCD_STATUS_SETS_H_INCLUDED_ */

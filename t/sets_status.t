@@ -1,0 +1,165 @@
+#!/usr/bin/perl
+
+# The status of a prefix with variables: sums, its sets in pages, and one set.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use JSON::PP;
+use Test::More;
+
+use Backend;
+use Etcd;
+use Finish;
+use Nginx;
+use Wait;
+
+my $etcd = Etcd->new()->start();
+my ($one, $two) = Backend->start('one', 'two');
+my $nginx = Nginx->new(etcd => $etcd);
+
+$etcd->put(sprintf('/services/s%03d/1', $_), $one->address) for 1 .. 150;
+$etcd->put('/services/web/1', $one->address);
+$etcd->put('/services/web/2', '{"address":"' . $two->address
+           . '","backup":true}');
+$etcd->put('/services/web/bad', 'no address');
+$etcd->put('/fixed/1', $one->address);
+$etcd->put('/services/short', $one->address);
+
+$nginx->start(<<'EOC');
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+    upstream services {
+        etcd_members /services/$service/ limit=151;
+    }
+
+    upstream fixed {
+        etcd_members /fixed/;
+    }
+
+    map $uri $service {
+        "~^/s/(?<name>.*)$" $name;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location = /status { etcd_status; }
+        location = /metrics { etcd_status prometheus; }
+        location /s/ { proxy_pass http://services; }
+    }
+}
+
+EOC
+
+
+sub status {
+    return decode_json($nginx->get("/status?$_[0]")->{body})->{upstreams};
+}
+
+sub sums { return status('')->{services} }
+sub names { return map { $_->{name} } @{ $_[0]{list} } }
+
+sub metric {
+    my ($name) = @_;
+
+    my $text = $nginx->get('/metrics')->{body};
+
+    return $text =~ /^\Q$name\E\{[^}]*upstream="services"[^}]*\} (\S+)$/m
+           ? $1 : undef;
+}
+
+
+ok((wait_for { sums()->{sets} == 151 } 20, 'all sets'), 'the number of sets');
+
+my $sums = sums();
+
+is($sums->{prefix}, '/services/$service/', 'the prefix with its variables');
+is($sums->{kind}, 'members', 'the kind');
+is($sums->{limit}, 151, 'the limit');
+is($sums->{over_limit}, 0, 'nothing is beyond it');
+is($sums->{unmatched}, 1, 'a key that matches nothing');
+is($sums->{tables}, 0, 'no service was used');
+ok(!exists($sums->{list}), 'sets are not listed unless asked for');
+ok(!exists(status('')->{fixed}{sets}), 'a fixed prefix has none');
+
+is($nginx->get('/s/web')->{status}, 200, 'a request');
+is($nginx->get('/s/s007')->{status}, 200, 'and another one');
+ok((wait_for { sums()->{tables} == 2 } 10, 'tables'), 'two services are used');
+
+# pages
+
+my $page = status('upstream=services');
+
+is_deeply([keys %$page], ['services'], 'only the upstream that was asked for');
+is(scalar(names($page->{services})), 100, 'a page');
+
+my $next = status("upstream=services&from=$page->{services}{next}")->{services};
+
+is(scalar(names($next)), 51, 'the rest');
+is($next->{next}, undef, 'and no more');
+
+my %seen = map { $_ => 1 } names($page->{services}), names($next);
+
+is(keys %seen, 151, 'each set once');
+
+# a search, and one set
+
+my $found = status('upstream=services&set=s00')->{services};
+
+is_deeply([sort(names($found))], [map { "s00$_" } 1 .. 9], 'a part of names');
+ok(!exists($found->{set}), 'no set has that name');
+
+$found = status('upstream=services&set=%77eb')->{services};
+
+is_deeply($found->{list}, [{ name => 'web', members => 2, up => 1,
+                             requests => 1, conns => 0, fails => 0 }],
+          'the sums of a set');
+is($found->{set}{prefix}, '/services/web/', 'the set itself');
+is_deeply({ map { $_->{key} => $_->{state} } @{ $found->{set}{members} } },
+          { '/services/web/1' => 'up', '/services/web/2' => 'backup' },
+          'its members');
+is($found->{set}{invalid}[0]{key}, '/services/web/bad', 'its invalid values');
+is_deeply(status('upstream=services&set=nothing')->{services}{list}, [],
+          'nothing is found');
+is_deeply(status('upstream=none'), {}, 'no such upstream');
+
+for my $odd ('from=x', 'from=-1', 'from=99999999999999999999', 'set=%00',
+             'set=' . 'x' x 5000, 'set=%ff', 'set=a/../b')
+{
+    is($nginx->get("/status?upstream=services&$odd")->{status}, 200,
+       substr($odd, 0, 30));
+}
+
+# metrics
+
+is(metric('nginx_etcd_upstream_sets'), 151, 'the metric of sets');
+is(metric('nginx_etcd_upstream_sets_over_limit'), 0, 'none beyond the limit');
+is(metric('nginx_etcd_upstream_requests_total'), 2, 'requests are summed');
+like($nginx->get('/metrics')->{body},
+     qr/^nginx_etcd_upstream_members\{[^}]*"services",state="up"\} 151$/m,
+     'so are members');
+
+# a set that goes
+
+$etcd->del('/services/s007/1');
+ok((wait_for { sums()->{sets} == 150 } 10, 'a set goes'), 'a set goes');
+is(metric('nginx_etcd_upstream_requests_total'), 2, 'its requests stay');
+$etcd->put('/services/s007/1', $one->address);
+ok((wait_for { sums()->{sets} == 151 } 10, 'it comes'), 'it comes again');
+
+# the limit
+
+$etcd->put('/services/toomany/1', $one->address);
+ok((wait_for { sums()->{over_limit} } 10, 'beyond the limit'),
+   'keys beyond the limit are counted');
+ok(metric('nginx_etcd_upstream_sets_over_limit'), 'the metric too');
+
+finish();
