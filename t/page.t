@@ -129,7 +129,7 @@ my $page = $nginx->get('/html');
 my $policy = $page->{headers}{'content-security-policy'};
 
 is($page->{status}, 200, 'the page');
-cmp_ok(length($page->{body}), '<', 40_000, 'is small');
+cmp_ok(length($page->{body}), '<', 42_000, 'is small');
 is(scalar(() = $page->{body} =~ /(?:https?:)?\/\/\w+\./g), 1,
    'and names no other place, but for the name of SVG');
 like($policy, qr/^default-src 'none'; script-src (?:'sha256-[^']+' ?)+; style-/,

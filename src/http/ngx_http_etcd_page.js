@@ -65,6 +65,23 @@ function upstreamName(cell) {
 }
 
 
+function serviceName(cell) {
+    const button = make(cell, 'button');
+    let mine;
+
+    button.type = 'button';
+    button.onclick = () => {
+        $('service').value = mine.name;
+        searchServices();
+    };
+
+    return (row) => {
+        mine = row;
+        write(button, row.name);
+    };
+}
+
+
 const numbers = (...names) => names.map(([name, label]) => (
     { name, label, className: 'num', cell: figure(name, count) }));
 
@@ -97,9 +114,25 @@ const tables = {
         { name: 'type', label: 'Type', className: 'some',
           cell: shown((row) => row.type) },
         coded('where', 'Prefix'),
-        ...numbers(['up', 'Up'], ['total', 'Members'], ['bad', 'Invalid'],
-                   ['waiting', 'Waiting'], ['revision', 'Revision']),
+        ...numbers(['sets', 'Services'], ['up', 'Up'], ['total', 'Members'],
+                   ['bad', 'Invalid'], ['waiting', 'Waiting'],
+                   ['revision', 'Revision']),
     ], 'name'),
+
+    services: new Table('services', 'No service is found.', [
+        named('Service', serviceName),
+        ...numbers(['up', 'Up'], ['members', 'Members'], ['conns', 'Conns'],
+                   ['fails', 'Fails'], ['requests', 'Requests']),
+    ], 'name'),
+
+    service: new Table('service-members', 'It has no members.', [
+        { name: 'address', label: 'Address', className: 'main',
+          cell: code('address') },
+        stated('state', 'State'),
+        coded('key', 'Key'),
+        ...numbers(['weight', 'Weight'], ['conns', 'Conns'],
+                   ['fails', 'Fails'], ['requests', 'Requests']),
+    ], 'address'),
 
     members: new Table('members', 'No member is found.', [
         { name: 'address', label: 'Address', className: 'main',
@@ -189,8 +222,9 @@ function upstreamsOf(status) {
                 id: module + ' ' + name,
                 type: upstreamType(module, upstream),
                 where: upstream.cluster + ' ' + upstream.prefix,
-                up: members.filter((member) => member.state === 'up').length,
-                total: members.length,
+                up: upstream.members
+                    && members.filter(({ state }) => state === 'up').length,
+                total: upstream.members && members.length,
                 bad: (upstream.invalid || []).length,
             };
         }));
@@ -478,6 +512,66 @@ function search() {
 }
 
 
+// the services of a prefix with variables: the first ones whose name has what
+// is in the box, and the one that has that name
+
+const choices = [];
+let catalogs = [];
+let question = 0;
+
+function showCatalogs(upstreams) {
+    catalogs = upstreams.filter((upstream) => upstream.sets !== undefined);
+
+    pool(choices, catalogs, () => {
+        const choice = make($('of'), 'option');
+
+        return [choice, (upstream) => {
+            write(choice, upstream.type + ' ' + upstream.name);
+            set(choice, 'value', upstream.id);
+        }];
+    });
+
+    set($('services'), 'hidden', catalogs.length === 0);
+    set($('of'), 'hidden', catalogs.length < 2);
+}
+
+
+async function askServices() {
+    const mine = ++question;
+    const chosen = catalogs.find(({ id }) => id === $('of').value)
+        || catalogs[0];
+
+    if (!chosen) {
+        return;
+    }
+
+    const status = await ask({ upstream: chosen.name,
+                               set: $('service').value.trim() });
+    const [found] = upstreamsOf(status).filter(({ id }) => id === chosen.id);
+
+    if (mine !== question) {
+        return;
+    }
+
+    tables.services.show(found?.list || []);
+    set($('service-members'), 'hidden', !found?.set);
+
+    if (found?.set) {
+        write($('service-members-title'), 'Service ' + found.set.prefix);
+        tables.service.show(found.set.members);
+    }
+}
+
+
+function searchServices() {
+    tables.services.first = 0;
+    askServices().then(
+        () => say(plural(tables.services.rows.length, 'service', 'services')
+                  + ' found'),
+        (error) => failed(error.message));
+}
+
+
 // null: all of them
 
 function choose(upstream) {
@@ -510,6 +604,7 @@ function show(status) {
     showSummary(summary(status, upstreams, members));
     tables.clusters.show(byName(status.clusters));
     tables.upstreams.show(upstreams);
+    showCatalogs(upstreams);
     tables.members.show(found());
     tables.elections.show(electionsOf(status));
     tables.locks.show(byName(status.locks));
@@ -541,10 +636,12 @@ function failed(reason) {
 }
 
 
-async function ask() {
+async function ask(what) {
     const url = new URL(location.pathname + location.search, location.origin);
 
-    url.searchParams.set('format', 'json');
+    for (const [name, value] of entries({ ...what, format: 'json' })) {
+        url.searchParams.set(name, value);
+    }
 
     const answer = await fetch(url, {
         cache: 'no-store',
@@ -576,6 +673,7 @@ async function poll() {
 
     try {
         show(await ask());
+        await askServices();
         view.last = new Date();
         state('ok', 'Live ' + clock(view.last));
         set($('banner'), 'hidden', true);
@@ -620,6 +718,8 @@ for (const [value, label] of [['', 'All states'], ['up', 'up'],
 $('pause').onclick = () => pause(!view.paused);
 $('search').oninput = search;
 $('find').oninput = find;
+$('service').oninput = searchServices;
+$('of').onchange = searchServices;
 $('state').onchange = search;
 $('only').onclick = () => choose(null);
 
