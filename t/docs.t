@@ -273,6 +273,10 @@ http {
     upstream api {
         etcd_members /services/api/;
     }
+
+    upstream routed {
+        etcd_members /routed/$arg_service/;
+    }
     server {
         listen 127.0.0.1:%%PORT%%;
         location /status {
@@ -295,6 +299,7 @@ $etcd->put('/services/api/1', '127.0.0.1:8080');
 $etcd->put('/services/api/2', 'nothing');
 $etcd->put('/services/api/3', 'nobody.test:80');
 $etcd->put('/flags/rate', "two\nlines");
+$etcd->put('/routed/web/1', '127.0.0.1:8080');
 $etcd->put('/services/db/1', '127.0.0.1:5432');
 
 my $dns = Dns->start();
@@ -333,14 +338,14 @@ sub fields {
 }
 
 
-# an upstream that is empty has no fields
+# an upstream that is empty has no fields; "next" is of a page of sets
 
 sub fields_of {
     my ($status) = @_;
 
     my %fields = map { $_ => 1 } fields($status);
 
-    delete $fields{upstreams};
+    delete @fields{qw(upstreams upstreams.NAME.next)};
 
     return sort keys %fields;
 }
@@ -361,8 +366,15 @@ ok(wait_for(sub {
         && $status->{variables}{'$rate'}{reason}
         && @{ $status->{locks}{'/locks/orders'}{holders} }
         && @{ $status->{locks}{'/locks/orders'}{waiters} }
-        && $status->{elections}{jobs}{leader};
+        && $status->{elections}{jobs}{leader}
+        && $status->{upstreams}{routed}{sets};
 }, 20), 'there is a status');
+
+# its sets are shown to those who ask for them
+
+my $routed = decode_json($nginx->get('/status?upstream=routed')->{body});
+
+$status->{upstreams}{routed} = $routed->{upstreams}{routed};
 
 my @fields = grep { !/^nginx_etcd_/ } $page{'docs/status.md'}->first_column;
 
