@@ -92,7 +92,8 @@ EOF_SCRIPT
 $browser->open('http://127.0.0.1:' . $nginx->port . '/status');
 
 reads('#upstreams td.main', 'fixed|services', 'both upstreams');
-is(text('#upstreams td:nth-child(4)'), "\x{2013}|121", 'the number of services');
+is(text('#upstreams td:nth-child(4)'), "\x{2013}|121",
+   'the number of services');
 is(text('#upstreams td:nth-child(3)'),
    'default /fixed/|default /services/$service/', 'and the prefix');
 reads('#services .foot span', "1\x{2013}50 of 100", 'the first services');

@@ -33,7 +33,8 @@ ngx_etcd_restore_value_read(ngx_etcd_restore_t *restore, json_t *content,
     }
 
     for (i = 0; i < json_array_size(values); i++) {
-        if (ngx_etcd_restore_value_one(restore, json_array_get(values, i), views)
+        if (ngx_etcd_restore_value_one(restore, json_array_get(values, i),
+                                       views)
             != NGX_OK)
         {
             return NGX_ERROR;

@@ -22,25 +22,13 @@
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_server_version.h>
 #include <ngx_etcd_set_variable.h>
+#include <ngx_etcd_status_cluster.h>
 #include <ngx_etcd_view.h>
 
 
 /* a number that does not exist: neither a field nor a sample */
 
 #define NGX_ETCD_STATUS_ABSENT  INT64_MIN
-
-
-typedef enum {
-    NGX_ETCD_STATUS_IDLE = 0,
-    NGX_ETCD_STATUS_CONNECTING,
-    NGX_ETCD_STATUS_UNAUTHORIZED,
-    NGX_ETCD_STATUS_SYNCING,
-    NGX_ETCD_STATUS_DENIED,
-    NGX_ETCD_STATUS_FULL,
-    NGX_ETCD_STATUS_STALE,
-    NGX_ETCD_STATUS_SYNCED           /* every prefix and key was read, and the
-                                        last proof of this state is recent */
-} ngx_etcd_status_cluster_state_e;
 
 
 typedef enum {

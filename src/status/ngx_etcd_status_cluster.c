@@ -1,0 +1,232 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_agent_view.h>
+#include <ngx_etcd_status_cluster.h>
+
+
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_sets(
+    ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_set(
+    ngx_etcd_member_set_state_e state);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_values(
+    ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_fresh(
+    ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_leaders(
+    ngx_etcd_conf_t *ecf);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_leader(
+    ngx_etcd_service_conf_t *service, int64_t age);
+static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_maps(
+    ngx_etcd_conf_t *ecf);
+
+
+ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_state(ngx_etcd_conf_t *ecf)
+{
+    switch (ecf->zone.sh->cluster.state) {
+
+    case NGX_ETCD_AGENT_IDLE:
+        return NGX_ETCD_STATUS_IDLE;
+
+    case NGX_ETCD_AGENT_CONNECTING:
+        return NGX_ETCD_STATUS_CONNECTING;
+
+    case NGX_ETCD_AGENT_UNAUTHORIZED:
+        return NGX_ETCD_STATUS_UNAUTHORIZED;
+
+    default:
+        return ngx_etcd_status_cluster_sets(ecf);
+    }
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_sets(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t                        i;
+    ngx_etcd_service_conf_t         **services;
+    ngx_etcd_catalog_conf_t         **catalogs;
+    ngx_etcd_status_cluster_state_e   state;
+
+    services = ecf->services.elts;
+
+    for (i = 0; i < ecf->services.nelts; i++) {
+        state = ngx_etcd_status_cluster_set(services[i]->set->state);
+
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
+        }
+    }
+
+    catalogs = ecf->catalogs.elts;
+
+    for (i = 0; i < ecf->catalogs.nelts; i++) {
+        state = ngx_etcd_status_cluster_set(catalogs[i]->map->state);
+
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
+        }
+    }
+
+    return ngx_etcd_status_cluster_values(ecf);
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_set(ngx_etcd_member_set_state_e state)
+{
+    switch (state) {
+
+    case NGX_ETCD_MEMBER_SET_LOADING:
+        return NGX_ETCD_STATUS_SYNCING;
+
+    case NGX_ETCD_MEMBER_SET_DENIED:
+        return NGX_ETCD_STATUS_DENIED;
+
+    case NGX_ETCD_MEMBER_SET_FULL:
+        return NGX_ETCD_STATUS_FULL;
+
+    default: /* NGX_ETCD_MEMBER_SET_SYNCED */
+        return NGX_ETCD_STATUS_SYNCED;
+    }
+}
+
+
+/* The worst state of the values of keys. */
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_values(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_conf_t  **values;
+
+    values = ecf->values.elts;
+
+    for (i = 0; i < ecf->values.nelts; i++) {
+
+        switch (ngx_etcd_value_get(values[i])->state) {
+
+        case NGX_ETCD_SHARED_VALUE_SYNCED:
+            break;
+
+        case NGX_ETCD_SHARED_VALUE_LOADING:
+            return NGX_ETCD_STATUS_SYNCING;
+
+        case NGX_ETCD_SHARED_VALUE_DENIED:
+            return NGX_ETCD_STATUS_DENIED;
+        }
+    }
+
+    return ngx_etcd_status_cluster_maps(ecf);
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_maps(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_value_map_conf_t  **maps;
+
+    maps = ecf->value_maps.elts;
+
+    for (i = 0; i < ecf->value_maps.nelts; i++) {
+
+        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
+            return NGX_ETCD_STATUS_SYNCING;
+        }
+
+        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_DENIED) {
+            return NGX_ETCD_STATUS_DENIED;
+        }
+    }
+
+    return ngx_etcd_status_cluster_fresh(ecf);
+}
+
+
+/* Everything was read: checks the age of the proofs. */
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_fresh(ngx_etcd_conf_t *ecf)
+{
+    int64_t     age;
+    ngx_uint_t  patience;
+
+    age = ngx_etcd_zone_staleness(&ecf->zone);
+    patience = ecf->zone.sh->cluster.patience;
+
+    /* without watches there are no proofs */
+
+    if (age < 0
+        && ecf->services.nelts + ecf->catalogs.nelts + ecf->values.nelts
+           + ecf->value_maps.nelts != 0)
+    {
+        return NGX_ETCD_STATUS_SYNCING;
+    }
+
+    if (patience != 0 && age > (int64_t) patience) {
+        return NGX_ETCD_STATUS_STALE;
+    }
+
+    return ngx_etcd_status_cluster_leaders(ecf);
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_leaders(ngx_etcd_conf_t *ecf)
+{
+    int64_t                           age;
+    ngx_uint_t                        i;
+    ngx_etcd_service_conf_t         **services;
+    ngx_etcd_catalog_conf_t         **catalogs;
+    ngx_etcd_status_cluster_state_e   state;
+
+    services = ecf->services.elts;
+
+    for (i = 0; i < ecf->services.nelts; i++) {
+        age = ngx_etcd_member_set_staleness(services[i]->set);
+        state = ngx_etcd_status_cluster_leader(services[i], age);
+
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
+        }
+    }
+
+    catalogs = ecf->catalogs.elts;
+
+    for (i = 0; i < ecf->catalogs.nelts; i++) {
+        age = ngx_etcd_zone_since(&catalogs[i]->map->verified);
+        state = ngx_etcd_status_cluster_leader(&catalogs[i]->service, age);
+
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
+        }
+    }
+
+    return NGX_ETCD_STATUS_SYNCED;
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_leader(ngx_etcd_service_conf_t *service,
+    int64_t age)
+{
+    ngx_msec_t  stale;
+
+    if (!service->source->verified) {
+        return NGX_ETCD_STATUS_SYNCED;
+    }
+
+    stale = service->rules.max_stale ? service->rules.max_stale
+                                     : NGX_ETCD_SERVICE_STALE;
+
+    return (age < 0) ? NGX_ETCD_STATUS_SYNCING
+           : (age > (int64_t) stale) ? NGX_ETCD_STATUS_STALE
+           : NGX_ETCD_STATUS_SYNCED;
+}
