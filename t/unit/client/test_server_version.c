@@ -233,14 +233,17 @@ test_server_version_refused(ngx_pool_t *pool)
 
     test_etcd_fail(call, NGX_ETCD_GRPC_UNAUTHENTICATED, "no token");
     tap_check(test_etcd.cluster->auth->unauthorized);
+    tap_check(test_server_version_state.told == 0);
 
     call = test_server_version_call(NGX_ETCD_AUTH_BACKOFF_MAX);
     tap_expect(call != NULL);
 
+    test_server_version_state.version = 1;
     test_etcd_fail(call, NGX_ETCD_GRPC_PERMISSION_DENIED, "root only");
 
     tap_check(test_server_version_call(TEST_SERVER_VERSION_WAIT) == NULL);
-    tap_check(test_server_version_state.told == 0);
+    tap_check(test_server_version_state.told == 1);
+    tap_check(test_server_version_state.version == 0);
 }
 
 
