@@ -88,7 +88,8 @@ asan: packages
 	@tools/asan $(ASAN)
 	@$(MAKE) -s $(ASAN)/fake_etcd
 	@TEST_NGINX_BINARY=$(ASAN)/nginx/nginx TEST_NGINX_MODULES=$(ASAN) \
-	    TEST_SLOWER=4 $(if $(ETCD),tools/etcd $(BUILD) $(ETCD)) \
+	    TEST_SLOWER=4 TEST_NAMES=100 \
+	    $(if $(ETCD),tools/etcd $(BUILD) $(ETCD)) \
 	    $(PROVE) $(T)
 
 # beside the modules, whose protobuf-c code it uses
