@@ -133,6 +133,10 @@ ngx_etcd_status_sets_wanted(ngx_etcd_status_t *status, ngx_str_t *name)
 {
     size_t  i;
 
+    if (status->like.len == 0) {
+        return 1;
+    }
+
     for (i = 0; i + status->like.len <= name->len; i++) {
         if (ngx_memcmp(name->data + i, status->like.data, status->like.len)
             == 0)
