@@ -171,7 +171,8 @@ same([grep { my $name = $_; !$known{$name}
      'and no other one is');
 
 same([$documented{etcd_leader}{syntax} =~ /\b(\w+)=/g],
-     [qw(limit idle), map { s/=$//r } Source::strings('ngx_etcd_leader_params')],
+     [qw(limit idle),
+      map { s/=$//r } Source::strings('ngx_etcd_leader_params')],
      'etcd_leader: its parameters');
 
 my $formats = $page{'docs/formats.md'};

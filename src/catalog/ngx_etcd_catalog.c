@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_catalog_set.h>
-#include <ngx_etcd_fanout.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_time_budget.h>
