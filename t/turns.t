@@ -24,6 +24,9 @@ use constant {
     LIMIT => 0.06,      # s of CPU time: reading a message of 15 MB is a turn
 };
 
+plan(skip_all => 'a sanitizer takes time of its own')
+    if Nginx::built_with() =~ /-fsanitize/;
+
 my $slower = $ENV{TEST_SLOWER} || 1;
 
 

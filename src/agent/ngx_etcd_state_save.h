@@ -43,7 +43,7 @@ typedef enum {
 } ngx_etcd_state_save_holder_e;
 
 
-/* What tells whether something has changed. */
+/* The marks that tell whether something has changed. */
 
 typedef struct {
     ngx_atomic_uint_t         generation;

@@ -64,7 +64,7 @@ typedef struct {
 } ngx_etcd_set_map_t;
 
 
-/* What a worker has found. */
+/* The result of a search. */
 
 typedef struct {
     ngx_etcd_member_set_t           *set;

@@ -130,8 +130,8 @@ struct ngx_etcd_service_conf_s {
 
 
 /*
- * What runs a service: the agent, or the catalog of the service.  It exists as
- * long as its services.
+ * The owner that runs services: the agent, or a catalog.  It exists as long as
+ * its services.
  */
 
 typedef struct {

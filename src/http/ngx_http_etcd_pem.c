@@ -37,7 +37,7 @@ typedef struct {
 } ngx_http_etcd_pem_value_t;
 
 
-/* What a request has read. */
+/* The texts that a request has read. */
 
 typedef struct {
     ngx_pool_t                *pool;

@@ -63,7 +63,7 @@ struct ngx_etcd_status_s {
     ngx_array_t                   list;       /* copied at once */
     ngx_pool_t                   *temp;       /* for list, or NULL */
 
-    /* what is asked for */
+    /* the arguments of the request */
 
     ngx_str_t                     only;       /* this upstream; no data: all */
     ngx_str_t                     like;       /* part of the names of sets */
