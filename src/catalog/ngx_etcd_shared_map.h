@@ -7,9 +7,10 @@
  * seqlock.
  *
  * A node may be removed and its memory be used again while a worker reads it:
- * what a match handler has read counts only if ngx_etcd_shared_map_find()
- * returns NGX_OK afterwards.  Until then any length in it may be wrong, and
- * no pointer in it may be followed unless it is inside the zone.
+ * the data that a match handler has read count only if
+ * ngx_etcd_shared_map_find() returns NGX_OK afterwards.  Until then any length
+ * in it may be wrong, and no pointer in it may be followed unless it is inside
+ * the zone.
  */
 
 

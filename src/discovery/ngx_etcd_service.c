@@ -25,7 +25,8 @@ static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
 static void ngx_etcd_service_resolved(void *data);
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
-static void ngx_etcd_service_post_next(ngx_etcd_service_t *service);
+static void ngx_etcd_service_enqueue(ngx_etcd_service_t *service,
+    ngx_queue_t *posted);
 static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
 static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
 static void ngx_etcd_service_params(ngx_etcd_service_t *service);
@@ -591,7 +592,7 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
         return;
 
     case NGX_AGAIN:
-        ngx_etcd_service_post_next(service);
+        ngx_etcd_service_enqueue(service, &ngx_posted_next_events);
         return;
 
     case NGX_BUSY:
@@ -678,25 +679,18 @@ ngx_etcd_service_pending(ngx_etcd_service_t *service)
 void
 ngx_etcd_service_post(ngx_etcd_service_t *service)
 {
-    if (service->owner->queue != NULL) {
-        service->owner->queue(service);
-
-    } else {
-        ngx_post_event(&service->publish, &ngx_posted_events);
-    }
+    ngx_etcd_service_enqueue(service, &ngx_posted_events);
 }
 
 
-/* After other work of this worker. */
-
 static void
-ngx_etcd_service_post_next(ngx_etcd_service_t *service)
+ngx_etcd_service_enqueue(ngx_etcd_service_t *service, ngx_queue_t *posted)
 {
     if (service->owner->queue != NULL) {
         service->owner->queue(service);
 
     } else {
-        ngx_post_event(&service->publish, &ngx_posted_next_events);
+        ngx_post_event(&service->publish, posted);
     }
 }
 
