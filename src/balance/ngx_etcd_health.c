@@ -12,6 +12,8 @@
 
 static ngx_uint_t ngx_etcd_health_able(ngx_etcd_peer_t *peer,
     ngx_uint_t counts);
+static ngx_uint_t ngx_etcd_health_trusted(ngx_etcd_peer_t *peer,
+    ngx_uint_t counts);
 static uint32_t ngx_etcd_health_weight(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 static uint32_t ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group,
@@ -52,12 +54,33 @@ ngx_etcd_health_check(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 static ngx_uint_t
 ngx_etcd_health_able(ngx_etcd_peer_t *peer, ngx_uint_t counts)
 {
-    if (counts && ngx_etcd_peer_failed(peer)) {
+    if ((counts & NGX_ETCD_HEALTH_FAILURES) && ngx_etcd_peer_failed(peer)) {
+        return 0;
+    }
+
+    if (ngx_etcd_peer_judged(peer) && !ngx_etcd_health_trusted(peer, counts)) {
         return 0;
     }
 
     return peer->attr.max_conns == 0
            || ngx_etcd_peer_conns(peer) < peer->attr.max_conns;
+}
+
+
+/* Returns 1 if no verdict keeps requests off the peer. */
+
+static ngx_uint_t
+ngx_etcd_health_trusted(ngx_etcd_peer_t *peer, ngx_uint_t counts)
+{
+    ngx_uint_t  verdict;
+
+    verdict = ngx_etcd_peer_verdict(peer);
+
+    if (!(counts & NGX_ETCD_HEALTH_CHECKS)) {
+        verdict &= ~NGX_ETCD_VERDICT_FAILED;
+    }
+
+    return verdict == 0;
 }
 
 
@@ -164,11 +187,10 @@ ngx_uint_t
 ngx_etcd_health_failed(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     ngx_uint_t counts)
 {
-    time_t      now;
-    uint32_t    lost;
+    uint32_t    now, lost;
     ngx_uint_t  fails;
 
-    if (!counts) {
+    if (!(counts & NGX_ETCD_HEALTH_FAILURES)) {
         return 0;
     }
 
@@ -181,7 +203,7 @@ ngx_etcd_health_failed(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
         return 0;
     }
 
-    now = ngx_time();
+    now = (uint32_t) ngx_time();
 
     peer->slot->accessed = now;
     peer->slot->checked = now;

@@ -25,26 +25,30 @@
 #include <ngx_etcd_peer_group.h>
 
 
+/* what counts */
+
+#define NGX_ETCD_HEALTH_FAILURES  0x01
+#define NGX_ETCD_HEALTH_CHECKS    0x02
+
 #define NGX_ETCD_HEALTH_FEW    16
 #define NGX_ETCD_HEALTH_SWEEP  100     /* ms */
 
 
 /*
  * Moves the peer to the region of its state; returns 1 if the peer is usable.
- * "counts" is ngx_etcd_table_counts() of the table, here and below: whether
- * failures count.
+ * "counts" is ngx_etcd_table_counts() of the table, here and below.
  */
 ngx_uint_t ngx_etcd_health_check(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, ngx_uint_t counts);
 
 /*
- * 1 if the peer has all of its weight and no limit, slow start or failure can
- * change that.  A deficit is checked when it arises.
+ * 1 if the peer has all of its weight and no limit, slow start, failure or
+ * verdict can change that.  A deficit is checked when it arises.
  */
 #define ngx_etcd_health_whole(group, peer)                                    \
     ((peer)->pos < (group)->ends[NGX_ETCD_REGION_WHOLE]                       \
      && ((peer)->attr.max_conns | (peer)->attr.slow_start) == 0               \
-     && !ngx_etcd_peer_suspect(peer))
+     && (ngx_etcd_peer_suspect(peer) | ngx_etcd_peer_judged(peer)) == 0)
 
 #define ngx_etcd_health_usable(group, peer, counts)                           \
     (ngx_etcd_health_whole(group, peer)                                       \

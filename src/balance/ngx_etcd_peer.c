@@ -134,5 +134,5 @@ ngx_etcd_peer_failed(ngx_etcd_peer_t *peer)
 {
     return peer->attr.max_fails != 0
            && ngx_etcd_peer_fails(peer) >= peer->attr.max_fails
-           && ngx_time() - peer->slot->checked <= peer->attr.fail_timeout;
+           && ngx_etcd_peer_idle(peer) <= peer->attr.fail_timeout;
 }

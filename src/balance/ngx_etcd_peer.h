@@ -142,5 +142,16 @@ ngx_uint_t ngx_etcd_peer_failed(ngx_etcd_peer_t *peer);
 #define ngx_etcd_peer_suspect(peer)                                           \
     ((uint32_t) __atomic_load_n(&(peer)->slot->fails, __ATOMIC_RELAXED))
 
+/* 0: no verdict (NGX_ETCD_VERDICT_); otherwise one, maybe on another member */
+#define ngx_etcd_peer_judged(peer)                                            \
+    ((uint32_t) __atomic_load_n(&(peer)->slot->verdict, __ATOMIC_RELAXED))
+
+#define ngx_etcd_peer_verdict(peer)                                           \
+    ngx_etcd_counter_get(&(peer)->slot->verdict, (peer)->uid)
+
+/* s since a failed peer was tried; another worker's clock may be ahead */
+#define ngx_etcd_peer_idle(peer)                                              \
+    ((int64_t) (int32_t) ((uint32_t) ngx_time() - (peer)->slot->checked))
+
 
 #endif /* _NGX_ETCD_PEER_H_INCLUDED_ */

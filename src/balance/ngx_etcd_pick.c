@@ -332,9 +332,9 @@ ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 
     if (ngx_etcd_peer_suspect(peer)
         && peer->attr.max_fails
-        && ngx_time() - peer->slot->checked > peer->attr.fail_timeout)
+        && ngx_etcd_peer_idle(peer) > peer->attr.fail_timeout)
     {
-        peer->slot->checked = ngx_time();
+        peer->slot->checked = (uint32_t) ngx_time();
     }
 
     pick->peer = peer;

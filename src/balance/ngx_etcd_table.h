@@ -120,10 +120,16 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 #define ngx_etcd_table_backup(table, attr)                                    \
     ((attr)->backup || (attr)->priority > (table)->priority)
 
-/* 1 if failures count: as in nginx, a sole member is never unavailable */
+/*
+ * What counts (NGX_ETCD_HEALTH_): failures, unless the member is the sole one,
+ * which as in nginx is never unavailable; and failed checks, unless too many
+ * have failed.
+ */
 
 #define ngx_etcd_table_counts(table)                                          \
-    ((table)->nmembers > 1 || (table)->conf->sole)
+    ((((table)->nmembers > 1 || (table)->conf->sole)                          \
+      ? NGX_ETCD_HEALTH_FAILURES : 0)                                         \
+     | ((table)->set->panic ? 0 : NGX_ETCD_HEALTH_CHECKS))
 
 /* 1 if the set of a leader was removed, which is not a change of the set */
 

@@ -71,6 +71,17 @@ struct ngx_etcd_entry_s {
 
 
 /*
+ * What is known of a member besides what etcd says, written by the owner: it
+ * keeps requests off the member until the bits are cleared.  A panic
+ * (set->panic) suspends NGX_ETCD_VERDICT_FAILED.
+ */
+
+#define NGX_ETCD_VERDICT_FAILED      0x01    /* its checks have failed */
+#define NGX_ETCD_VERDICT_UNPROVEN    0x02    /* no check has succeeded yet */
+#define NGX_ETCD_VERDICT_EJECTED     0x04    /* fails more than others */
+
+
+/*
  * A member and its counters (ngx_etcd_counter.h), shared by all workers: an
  * update through a stale reference has no effect.  Slots are never returned
  * to the slab: a stale reference always points to a slot.
@@ -80,9 +91,11 @@ typedef struct {
     ngx_etcd_atomic64_t              conns;        /* uid << 32 | number */
     ngx_etcd_atomic64_t              fails;        /* uid << 32 | number */
     ngx_etcd_atomic64_t              requests;
-    volatile time_t                  accessed;     /* time of the last
-                                                      failure */
-    volatile time_t                  checked;
+    ngx_etcd_atomic64_t              verdict;      /* uid << 32 |
+                                                      NGX_ETCD_VERDICT_ */
+    volatile uint32_t                accessed;     /* time of the last
+                                                      failure, s */
+    volatile uint32_t                checked;
     ngx_etcd_entry_t                *entry;        /* the newest entry,
                                                       which is shown; older
                                                       ones are in its ring;
@@ -186,6 +199,9 @@ struct ngx_etcd_member_set_s {
     ngx_etcd_gauge_t                *waiting;      /* requests that wait for
                                                       a member; NULL: not
                                                       counted */
+    ngx_atomic_t                     panic;        /* too few members pass
+                                                      their checks: a failed
+                                                      check keeps nothing off */
 
     /* for metrics */
 

@@ -105,7 +105,8 @@ ngx_etcd_crash_set(ngx_etcd_member_set_t *set)
         nmembers++;
 
         if (slot->uid == 0 || slot->conns >> 32 != slot->uid
-            || slot->fails >> 32 != slot->uid)
+            || slot->fails >> 32 != slot->uid
+            || slot->verdict >> 32 != slot->uid)
         {
             ngx_etcd_crash_fault("the counters of slot %lu are not its own",
                                  (unsigned long) n);

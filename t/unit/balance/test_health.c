@@ -83,6 +83,59 @@ test_health_full(ngx_pool_t *pool)
 }
 
 
+/*
+ * A verdict parks a peer, also for its sessions; with too few members left, a
+ * failed check does not.  The verdict on a former member of the slot is void.
+ */
+
+static void
+test_health_verdict(ngx_pool_t *pool)
+{
+    ngx_uint_t        both;
+    ngx_etcd_peer_t  *peer;
+
+    peer = test_health_init(pool, NULL);
+    tap_expect(peer != NULL);
+
+    both = NGX_ETCD_HEALTH_FAILURES|NGX_ETCD_HEALTH_CHECKS;
+
+    tap_check(ngx_etcd_health_usable(group, peer, both));
+
+    ngx_etcd_counter_set(&peer->slot->verdict, peer->uid,
+                         NGX_ETCD_VERDICT_FAILED);
+
+    tap_check(!ngx_etcd_health_usable(group, peer, both));
+    tap_check(test_health_is(peer, PARKED) && peer->weight == 0);
+    tap_check(!ngx_etcd_health_serves(peer, both));
+
+    tap_check(ngx_etcd_table_counts(&test_world.table)
+              & NGX_ETCD_HEALTH_CHECKS);
+    test_world.table.set->panic = 1;
+    tap_check(!(ngx_etcd_table_counts(&test_world.table)
+                & NGX_ETCD_HEALTH_CHECKS));
+
+    tap_check(ngx_etcd_health_usable(group, peer, NGX_ETCD_HEALTH_FAILURES));
+    tap_check(test_health_is(peer, WHOLE));
+    tap_check(!ngx_etcd_health_usable(group, peer, both));
+
+    ngx_etcd_counter_set(&peer->slot->verdict, peer->uid,
+                         NGX_ETCD_VERDICT_UNPROVEN);
+    tap_check(!ngx_etcd_health_usable(group, peer, NGX_ETCD_HEALTH_FAILURES));
+
+    ngx_etcd_counter_set(&peer->slot->verdict, peer->uid,
+                         NGX_ETCD_VERDICT_EJECTED);
+    tap_check(!ngx_etcd_health_usable(group, peer, NGX_ETCD_HEALTH_FAILURES));
+
+    ngx_etcd_counter_set(&peer->slot->verdict, peer->uid, 0);
+    ngx_etcd_health_sweep(group, both);
+    tap_check(test_health_is(peer, WHOLE));
+
+    peer->slot->verdict = (uint64_t) (peer->uid + 1) << 32
+                          | NGX_ETCD_VERDICT_FAILED;
+    tap_check(ngx_etcd_health_usable(group, peer, both));
+}
+
+
 /* max_fails failures park a peer for fail_timeout, and take its weight */
 
 static void
@@ -233,6 +286,7 @@ test_health_sweep(ngx_pool_t *pool)
 ngx_etcd_tap_test_t  test_health[] = {
     { "health: down and drained", test_health_barred },
     { "health: max_conns", test_health_full },
+    { "health: verdicts", test_health_verdict },
     { "health: failures", test_health_failed },
     { "health: a removed member", test_health_removed },
     { "health: slow start", test_health_slow_start },
