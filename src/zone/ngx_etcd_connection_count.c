@@ -43,9 +43,6 @@ static ngx_uint_t ngx_etcd_connection_count_settle_set(
     ngx_etcd_connection_count_walk_t *walk);
 static ngx_uint_t ngx_etcd_connection_count_settle_chunk(ngx_etcd_slot_t *slots,
     ngx_etcd_atomic64_t *cells, ngx_uint_t *left);
-static ngx_etcd_chunk_t *ngx_etcd_connection_count_chunk(
-    ngx_etcd_member_set_t *set,
-    ngx_uint_t n);
 
 
 void
@@ -230,7 +227,7 @@ ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
 
         walk->left--;
         slots = ngx_etcd_member_set_slot(set, walk->n);
-        cells = ngx_etcd_connection_count_chunk(set, walk->n)->rows[walk->row];
+        cells = ngx_etcd_member_set_chunk(set, walk->n)->rows[walk->row];
 
         if (cells != NULL
             && !ngx_etcd_connection_count_settle_chunk(slots, cells,
@@ -274,14 +271,6 @@ ngx_etcd_connection_count_settle_chunk(ngx_etcd_slot_t *slots,
 }
 
 
-static ngx_etcd_chunk_t *
-ngx_etcd_connection_count_chunk(ngx_etcd_member_set_t *set, ngx_uint_t n)
-{
-    return (ngx_etcd_chunk_t *)
-           ngx_etcd_member_set_slot(set, n - n % NGX_ETCD_MEMBER_SET_SLOTS);
-}
-
-
 ngx_etcd_atomic64_t *
 ngx_etcd_connection_count_cell(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t n)
@@ -293,7 +282,7 @@ ngx_etcd_connection_count_cell(ngx_etcd_zone_t *zone,
         return NULL;
     }
 
-    cells = &ngx_etcd_connection_count_chunk(set, n)->rows[zone->row];
+    cells = &ngx_etcd_member_set_chunk(set, n)->rows[zone->row];
 
     if (*cells == NULL) {
 

@@ -16,6 +16,8 @@ static ngx_int_t ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone,
     ngx_etcd_slot_t ***dir, ngx_uint_t chunk);
 static ngx_int_t ngx_etcd_member_set_page(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_slot_t **page);
+static ngx_int_t ngx_etcd_member_set_notes(ngx_etcd_zone_t *zone,
+    ngx_etcd_chunk_t *chunk);
 static ngx_int_t ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint32_t id,
     ngx_etcd_member_set_reader_t *reader);
@@ -260,6 +262,85 @@ ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
     return NGX_OK;
+}
+
+
+ngx_etcd_note_t *
+ngx_etcd_member_set_note(ngx_etcd_member_set_t *set, ngx_uint_t n)
+{
+    ngx_etcd_note_t   *notes;
+    ngx_etcd_chunk_t  *chunk;
+
+    chunk = ngx_etcd_member_set_chunk(set, n);
+    if (chunk == NULL) {
+        return NULL;
+    }
+
+    notes = __atomic_load_n(&chunk->notes, __ATOMIC_ACQUIRE);
+
+    return notes ? &notes[n % NGX_ETCD_MEMBER_SET_SLOTS] : NULL;
+}
+
+
+ngx_etcd_chunk_t *
+ngx_etcd_member_set_chunk(ngx_etcd_member_set_t *set, ngx_uint_t n)
+{
+    return (ngx_etcd_chunk_t *)
+               ngx_etcd_member_set_slot(set,
+                                        n - n % NGX_ETCD_MEMBER_SET_SLOTS);
+}
+
+
+ngx_int_t
+ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  n;
+
+    rc = NGX_OK;
+
+    for (n = 0;
+         n < set->nslots && rc == NGX_OK;
+         n += NGX_ETCD_MEMBER_SET_SLOTS)
+    {
+        if (ngx_etcd_member_set_note(set, n) == NULL) {
+            rc = ngx_etcd_member_set_notes(zone,
+                                           ngx_etcd_member_set_chunk(set, n));
+        }
+    }
+
+    return rc;
+}
+
+
+/*
+ * Makes the notes of a chunk.  A process that is killed between the two stores
+ * leaves a page that is not used any more.
+ */
+
+static ngx_int_t
+ngx_etcd_member_set_notes(ngx_etcd_zone_t *zone, ngx_etcd_chunk_t *chunk)
+{
+    ngx_etcd_note_t  *notes;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    if (!ngx_etcd_zone_owned(zone)) {
+        ngx_etcd_zone_unlock(zone);
+        return NGX_DECLINED;
+    }
+
+    notes = ngx_slab_calloc_locked(zone->shpool, NGX_ETCD_MEMBER_SET_SLOTS
+                                                 * sizeof(ngx_etcd_note_t));
+    if (notes != NULL) {
+        __atomic_store_n(&chunk->notes, notes, __ATOMIC_RELEASE);
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return notes ? NGX_OK : NGX_ERROR;
 }
 
 

@@ -107,11 +107,45 @@ typedef struct {
 } ngx_etcd_slot_t;
 
 
-/* a page of slots, and for each process the cells of its connection counts */
+/*
+ * What the owner notes on a member, in sets that are checked or whose failing
+ * members are ejected.  The owner zeroes a note whose uid is not that of its
+ * slot, and writes all fields but the two counters, which workers count.
+ */
+
+typedef struct {
+    ngx_etcd_atomic64_t              answers;      /* uid << 32 | number */
+    ngx_etcd_atomic64_t              errors;       /* uid << 32 | number */
+    uint32_t                         uid;          /* 0: none */
+
+    /* by checks */
+
+    uint32_t                         since;        /* of the result, s */
+    uint32_t                         took;         /* us, the last check */
+    uint16_t                         result;
+    uint16_t                         status;       /* of HTTP or gRPC */
+    uint32_t                         row;          /* equal results in a row */
+    uint32_t                         checks;
+
+    /* by ejections */
+
+    uint32_t                         until;        /* s; 0: not ejected */
+    uint16_t                         level;        /* doublings of the time */
+    uint16_t                         reserved;
+    uint32_t                         ejections;
+    uint32_t                         pad[2];
+} ngx_etcd_note_t;
+
+
+/*
+ * A page of slots, and for each process the cells of its connection counts.
+ * Notes stay with the page, like the cells: a stale reference points to a note.
+ */
 
 typedef struct {
     ngx_etcd_slot_t                  slots[NGX_ETCD_MEMBER_SET_SLOTS];
     ngx_etcd_atomic64_t             *rows[NGX_ETCD_ZONE_ROWS];
+    ngx_etcd_note_t                 *notes;        /* NULL: none */
 } ngx_etcd_chunk_t;
 
 
@@ -290,6 +324,26 @@ ngx_uint_t ngx_etcd_member_set_confirmed(ngx_etcd_member_set_t *set);
 /* Returns NULL if there is no such slot. */
 ngx_etcd_slot_t *ngx_etcd_member_set_slot(ngx_etcd_member_set_t *set,
     ngx_uint_t n);
+
+/* The chunk of a slot. */
+ngx_etcd_chunk_t *ngx_etcd_member_set_chunk(ngx_etcd_member_set_t *set,
+    ngx_uint_t n);
+
+
+/*
+ * The note on a slot.  NULL: there is no such slot, or no note.  The note may
+ * be on a former member: see uid.
+ */
+ngx_etcd_note_t *ngx_etcd_member_set_note(ngx_etcd_member_set_t *set,
+    ngx_uint_t n);
+
+/*
+ * Called by the owner: makes notes for all slots, as far as that is not done.
+ * NGX_OK, NGX_AGAIN (the mutex was held), NGX_DECLINED (another process owns
+ * the zone), or NGX_ERROR (the zone is full).
+ */
+ngx_int_t ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set);
 
 
 /* The position of a reading worker.  All zero: nothing was read. */

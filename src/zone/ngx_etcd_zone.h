@@ -34,7 +34,7 @@
 #define NGX_ETCD_ZONE_VERSIONS       32      /* endpoints whose version is
                                                 remembered */
 
-#define NGX_ETCD_ZONE_ROWS           64      /* processes with a row of
+#define NGX_ETCD_ZONE_ROWS           63      /* processes with a row of
                                                 connection counts */
 #define NGX_ETCD_ZONE_NO_ROW         NGX_ETCD_ZONE_ROWS
 
