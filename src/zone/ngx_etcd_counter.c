@@ -56,3 +56,26 @@ ngx_etcd_counter_set(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t n)
         }
     }
 }
+
+
+ngx_uint_t
+ngx_etcd_counter_bits(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t set,
+    uint32_t clear)
+{
+    uint64_t  old, new;
+
+    old = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+    do {
+        new = (old | set) & ~(uint64_t) clear;
+
+        if (old >> 32 != uid || new == old) {
+            return 0;
+        }
+
+    } while (!__atomic_compare_exchange_n(word, &old, new, 0,
+                                          __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+
+    return 1;
+}

@@ -38,5 +38,12 @@ ngx_uint_t ngx_etcd_counter_add(ngx_etcd_atomic64_t *word, uint32_t uid,
     ngx_int_t n);
 void ngx_etcd_counter_set(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t n);
 
+/*
+ * For a word of bits: sets and clears some.  Returns 1 if that has changed the
+ * word; 0 also if the member is gone.
+ */
+ngx_uint_t ngx_etcd_counter_bits(ngx_etcd_atomic64_t *word, uint32_t uid,
+    uint32_t set, uint32_t clear);
+
 
 #endif /* _NGX_ETCD_COUNTER_H_INCLUDED_ */

@@ -291,6 +291,31 @@ ngx_etcd_member_set_chunk(ngx_etcd_member_set_t *set, ngx_uint_t n)
 }
 
 
+ngx_etcd_note_t *
+ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set, ngx_uint_t n)
+{
+    ngx_etcd_note_t  *note;
+    ngx_etcd_slot_t  *slot;
+
+    slot = ngx_etcd_member_set_slot(set, n);
+    note = ngx_etcd_member_set_note(set, n);
+
+    if (note == NULL || slot->entry == NULL) {
+        return NULL;
+    }
+
+    if (note->uid != slot->uid) {
+        ngx_memzero(note, sizeof(ngx_etcd_note_t));
+
+        note->answers = (uint64_t) slot->uid << 32;
+        note->errors = (uint64_t) slot->uid << 32;
+        note->uid = slot->uid;
+    }
+
+    return note;
+}
+
+
 ngx_int_t
 ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {

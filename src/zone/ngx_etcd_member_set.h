@@ -338,6 +338,13 @@ ngx_etcd_note_t *ngx_etcd_member_set_note(ngx_etcd_member_set_t *set,
     ngx_uint_t n);
 
 /*
+ * Called by the owner: the note on the present member of a slot.  A note on a
+ * former member begins anew.  NULL: the slot is free, or has no note.
+ */
+ngx_etcd_note_t *ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set,
+    ngx_uint_t n);
+
+/*
  * Called by the owner: makes notes for all slots, as far as that is not done.
  * NGX_OK, NGX_AGAIN (the mutex was held), NGX_DECLINED (another process owns
  * the zone), or NGX_ERROR (the zone is full).
