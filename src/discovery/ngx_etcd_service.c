@@ -27,6 +27,8 @@ static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
 static void ngx_etcd_service_enqueue(ngx_etcd_service_t *service,
     ngx_queue_t *posted);
+static ngx_int_t ngx_etcd_service_attendants(ngx_etcd_service_t *service,
+    ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
 static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
 static void ngx_etcd_service_params(ngx_etcd_service_t *service);
@@ -255,14 +257,44 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
                                       || !service->source->indexed)
                                      ? 0 : service->diff.set->revision;
 
-    if (owner->stream != NULL
-        && ngx_etcd_mirror_start(&service->mirror, owner->stream) != NGX_OK)
+    if (ngx_etcd_service_attendants(service, pool) != NGX_OK
+        || (owner->stream != NULL
+            && ngx_etcd_mirror_start(&service->mirror, owner->stream)
+               != NGX_OK))
     {
         ngx_etcd_service_destroy(service);
         return NULL;
     }
 
     return service;
+}
+
+
+void
+ngx_etcd_service_attend(ngx_etcd_service_conf_t *conf,
+    ngx_etcd_attendant_t *attendant)
+{
+    conf->attendants[conf->nattendants++] = *attendant;
+}
+
+
+static ngx_int_t
+ngx_etcd_service_attendants(ngx_etcd_service_t *service, ngx_pool_t *pool)
+{
+    ngx_uint_t             i;
+    ngx_etcd_attendant_t  *attendant;
+
+    for (i = 0; i < service->conf->nattendants; i++) {
+        attendant = &service->conf->attendants[i];
+
+        service->attendants[i] = attendant->create(service, attendant->conf,
+                                                   pool);
+        if (service->attendants[i] == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -343,6 +375,14 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
 void
 ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 {
+    ngx_uint_t  i;
+
+    for (i = 0; i < service->conf->nattendants; i++) {
+        if (service->attendants[i] != NULL) {
+            service->conf->attendants[i].destroy(service->attendants[i]);
+        }
+    }
+
     if (service->source->destroy != NULL) {
         service->source->destroy(service);
     }

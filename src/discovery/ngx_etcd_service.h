@@ -26,6 +26,8 @@
 #define NGX_ETCD_SERVICE_BUSY  50
 #define NGX_ETCD_SERVICE_FULL  5000
 
+#define NGX_ETCD_SERVICE_ATTENDANTS  4
+
 /*
  * Verifications of a leader's watch within max_stale: two of three may be
  * late.  With max_stale=off, within this number of ms.
@@ -99,6 +101,20 @@ typedef struct {
 
 
 /*
+ * What else the agent does for a set while it has the service, as checks of
+ * the members.  create() is called when the index has been made, and returns
+ * NULL if there is no memory; memory is of the pool.
+ */
+
+typedef struct {
+    void                      *(*create)(ngx_etcd_service_t *service,
+                                         void *conf, ngx_pool_t *pool);
+    void                       (*destroy)(void *data);
+    void                        *conf;
+} ngx_etcd_attendant_t;
+
+
+/*
  * One "etcd_members" or "etcd_leader": made by configuration, lives as long as
  * the cycle.
  */
@@ -121,6 +137,9 @@ struct ngx_etcd_service_conf_s {
     ngx_etcd_leader_conf_t      *leader;        /* NULL: "etcd_members" */
     uint32_t                     kind;          /* of the set; 0: members */
     ngx_etcd_table_conf_t        rules;         /* of the tables */
+
+    ngx_etcd_attendant_t         attendants[NGX_ETCD_SERVICE_ATTENDANTS];
+    ngx_uint_t                   nattendants;
 
     ngx_etcd_zone_t             *zone;
     ngx_etcd_member_set_t       *set;           /* from declare() on */
@@ -185,6 +204,7 @@ struct ngx_etcd_service_s {
                                                    0: no event */
     ngx_event_t                  publish;       /* posted */
     ngx_event_t                  retry;         /* the mutex was held */
+    void                        *attendants[NGX_ETCD_SERVICE_ATTENDANTS];
 
     unsigned                     full:1;        /* was logged */
     unsigned                     busy:1;        /* the mutex was held */
@@ -197,6 +217,13 @@ struct ngx_etcd_service_s {
  */
 void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
     ngx_resolver_t *resolver, ngx_msec_t timeout);
+
+/*
+ * Called while the configuration is read: adds an attendant; there are
+ * NGX_ETCD_SERVICE_ATTENDANTS at most.
+ */
+void ngx_etcd_service_attend(ngx_etcd_service_conf_t *conf,
+    ngx_etcd_attendant_t *attendant);
 
 /*
  * Called by the master when the zone exists: finds or makes the set, with the
