@@ -281,8 +281,11 @@ ngx_etcd_service_attend(ngx_etcd_service_conf_t *conf,
 static ngx_int_t
 ngx_etcd_service_attendants(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
+    uint32_t               others;
     ngx_uint_t             i;
     ngx_etcd_attendant_t  *attendant;
+
+    others = NGX_ETCD_VERDICT_CHECKS|NGX_ETCD_VERDICT_EJECTED;
 
     for (i = 0; i < service->conf->nattendants; i++) {
         attendant = &service->conf->attendants[i];
@@ -292,7 +295,11 @@ ngx_etcd_service_attendants(ngx_etcd_service_t *service, ngx_pool_t *pool)
         if (service->attendants[i] == NULL) {
             return NGX_ERROR;
         }
+
+        others &= ~attendant->verdicts;
     }
+
+    ngx_etcd_member_set_pardon(service->conf->set, others);
 
     return NGX_OK;
 }

@@ -111,6 +111,8 @@ typedef struct {
                                          void *conf, ngx_pool_t *pool);
     void                       (*destroy)(void *data);
     void                        *conf;
+    uint32_t                     verdicts;      /* bits that it sets: without
+                                                   it they are cleared */
 } ngx_etcd_attendant_t;
 
 

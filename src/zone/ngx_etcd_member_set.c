@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_time_budget.h>
 
@@ -313,6 +314,34 @@ ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set, ngx_uint_t n)
     }
 
     return note;
+}
+
+
+void
+ngx_etcd_member_set_pardon(ngx_etcd_member_set_t *set, uint32_t bits)
+{
+    ngx_uint_t        n;
+    ngx_etcd_note_t  *note;
+    ngx_etcd_slot_t  *slot;
+
+    if (bits & NGX_ETCD_VERDICT_FAILED) {
+        set->panic = 0;
+    }
+
+    for (n = 0; n < set->nslots; n++) {
+        slot = ngx_etcd_member_set_slot(set, n);
+
+        if (!ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0, bits)) {
+            continue;
+        }
+
+        note = ngx_etcd_member_set_note(set, n);
+
+        if (note != NULL && (bits & NGX_ETCD_VERDICT_EJECTED)) {
+            note->until = 0;
+            note->level = 0;
+        }
+    }
 }
 
 

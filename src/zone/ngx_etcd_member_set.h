@@ -80,6 +80,8 @@ struct ngx_etcd_entry_s {
 #define NGX_ETCD_VERDICT_UNPROVEN    0x02    /* no check has succeeded yet */
 #define NGX_ETCD_VERDICT_EJECTED     0x04    /* fails more than others */
 
+#define NGX_ETCD_VERDICT_CHECKS      0x03    /* by checks */
+
 
 /*
  * A member and its counters (ngx_etcd_counter.h), shared by all workers: an
@@ -133,7 +135,8 @@ typedef struct {
     uint16_t                         level;        /* doublings of the time */
     uint16_t                         reserved;
     uint32_t                         ejections;
-    uint32_t                         pad[2];
+    uint32_t                         rested;       /* s, level last changed */
+    uint32_t                         pad;
 } ngx_etcd_note_t;
 
 
@@ -252,6 +255,8 @@ struct ngx_etcd_member_set_s {
                                                       reused slots */
     ngx_etcd_atomic64_t              requests_shown;
 
+    ngx_atomic_t                     ejections;    /* number of them */
+
     uint32_t                         params;       /* hash of the parameters
                                                       that values were decoded
                                                       with */
@@ -343,6 +348,12 @@ ngx_etcd_note_t *ngx_etcd_member_set_note(ngx_etcd_member_set_t *set,
  */
 ngx_etcd_note_t *ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set,
     ngx_uint_t n);
+
+/*
+ * Called by the owner: clears bits of the verdicts on all members, for a
+ * configuration that would never clear them.
+ */
+void ngx_etcd_member_set_pardon(ngx_etcd_member_set_t *set, uint32_t bits);
 
 /*
  * Called by the owner: makes notes for all slots, as far as that is not done.
