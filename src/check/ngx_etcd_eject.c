@@ -1,0 +1,490 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_counter.h>
+#include <ngx_etcd_eject.h>
+#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_shown.h>
+#include <ngx_etcd_time_budget.h>
+
+
+/* slots between two looks at the clock */
+
+#define NGX_ETCD_EJECT_PIECE  64
+
+
+static void ngx_etcd_eject_timer(ngx_event_t *ev);
+static ngx_int_t ngx_etcd_eject_prepare(ngx_etcd_eject_t *eject);
+static ngx_int_t ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n);
+static void ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    time_t now);
+static ngx_uint_t ngx_etcd_eject_offered(ngx_etcd_slot_t *slot);
+static void ngx_etcd_eject_tally(ngx_etcd_eject_t *eject,
+    ngx_etcd_eject_member_t *member, ngx_etcd_note_t *note);
+static void ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_etcd_note_t *note, time_t now);
+static void ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now);
+static ngx_uint_t ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject,
+    ngx_etcd_eject_member_t *member);
+static int ngx_libc_cdecl ngx_etcd_eject_worst(const void *one,
+    const void *two);
+static void ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    time_t now);
+static void ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n);
+
+
+void
+ngx_etcd_eject_start(ngx_etcd_eject_t *eject)
+{
+    eject->timer.handler = ngx_etcd_eject_timer;
+    eject->timer.data = eject;
+    eject->timer.log = eject->log;
+    eject->timer.cancelable = 1;
+
+    ngx_add_timer(&eject->timer, eject->conf->window / NGX_ETCD_EJECT_STEPS);
+}
+
+
+void
+ngx_etcd_eject_stop(ngx_etcd_eject_t *eject)
+{
+    if (eject->timer.timer_set) {
+        ngx_del_timer(&eject->timer);
+    }
+
+    if (eject->timer.posted) {
+        ngx_delete_posted_event(&eject->timer);
+    }
+
+    if (eject->members != NULL) {
+        ngx_free(eject->members);
+        ngx_free(eject->candidates);
+
+        eject->members = NULL;
+        eject->allocated = 0;
+    }
+}
+
+
+static void
+ngx_etcd_eject_timer(ngx_event_t *ev)
+{
+    ngx_etcd_eject_t  *eject;
+
+    eject = ev->data;
+
+    if (ngx_etcd_zone_owned(eject->zone)
+        && (eject->service == NULL || ngx_etcd_service_used(eject->service))
+        && ngx_etcd_eject_step(eject, ngx_time()) == NGX_AGAIN)
+    {
+        ngx_post_event(ev, &ngx_posted_next_events);
+        return;
+    }
+
+    ngx_add_timer(ev, eject->conf->window / NGX_ETCD_EJECT_STEPS);
+}
+
+
+ngx_int_t
+ngx_etcd_eject_step(ngx_etcd_eject_t *eject, time_t now)
+{
+    uint64_t  until;
+
+    if (eject->next == 0) {
+        if (ngx_etcd_eject_prepare(eject) != NGX_OK) {
+            return NGX_OK;
+        }
+    }
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    while (eject->next < ngx_min(eject->allocated, eject->set->nslots)) {
+        ngx_etcd_eject_read(eject, eject->next, now);
+
+        if (++eject->next % NGX_ETCD_EJECT_PIECE == 0
+            && ngx_etcd_time_budget_now() >= until)
+        {
+            return NGX_AGAIN;
+        }
+    }
+
+    eject->next = 0;
+    eject->step = (eject->step + 1) % NGX_ETCD_EJECT_STEPS;
+
+    ngx_etcd_eject_judge(eject, now);
+
+    return NGX_OK;
+}
+
+
+/* A step begins.  NGX_ERROR: no memory, the step is left out. */
+
+static ngx_int_t
+ngx_etcd_eject_prepare(ngx_etcd_eject_t *eject)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_member_set_annotate(eject->zone, eject->set);
+
+    if (rc == NGX_ERROR && !eject->full) {
+        eject->full = 1;
+        ngx_log_error(NGX_LOG_ERR, eject->log, 0,
+                      "etcd: upstream \"%V\": the zone is full, \"etcd_eject\" "
+                      "does not count all members: increase \"zone\"",
+                      eject->name);
+    }
+
+    if (eject->set->nslots > eject->allocated
+        && ngx_etcd_eject_grow(eject, eject->set->nslots) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    eject->sum.answers = 0;
+    eject->sum.errors = 0;
+    eject->nmembers = 0;
+    eject->nejected = 0;
+    eject->ncandidates = 0;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n)
+{
+    ngx_etcd_eject_member_t     *members;
+    ngx_etcd_eject_candidate_t  *candidates;
+
+    members = ngx_calloc(n * sizeof(ngx_etcd_eject_member_t), eject->log);
+    if (members == NULL) {
+        return NGX_ERROR;
+    }
+
+    candidates = ngx_alloc(n * sizeof(ngx_etcd_eject_candidate_t), eject->log);
+    if (candidates == NULL) {
+        ngx_free(members);
+        return NGX_ERROR;
+    }
+
+    if (eject->members != NULL) {
+        ngx_memcpy(members, eject->members,
+                   eject->allocated * sizeof(ngx_etcd_eject_member_t));
+        ngx_free(eject->members);
+        ngx_free(eject->candidates);
+    }
+
+    eject->members = members;
+    eject->candidates = candidates;
+    eject->allocated = n;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
+{
+    ngx_etcd_note_t             *note;
+    ngx_etcd_eject_member_t     *member;
+    ngx_etcd_eject_candidate_t  *candidate;
+
+    note = ngx_etcd_member_set_own_note(eject->set, n);
+    member = &eject->members[n];
+
+    if (note == NULL) {
+        member->uid = 0;
+        return;
+    }
+
+    if (member->uid != note->uid) {
+        ngx_memzero(member, sizeof(ngx_etcd_eject_member_t));
+        member->uid = note->uid;
+    }
+
+    ngx_etcd_eject_tally(eject, member, note);
+    ngx_etcd_eject_age(eject, n, note, now);
+
+    if (!ngx_etcd_eject_offered(ngx_etcd_member_set_slot(eject->set, n))) {
+        return;
+    }
+
+    eject->nmembers++;
+
+    if (note->until != 0) {
+        eject->nejected++;
+        return;
+    }
+
+    eject->sum.answers += member->sum.answers;
+    eject->sum.errors += member->sum.errors;
+
+    if (member->sum.answers >= eject->conf->min
+        && member->sum.errors * 100
+           >= member->sum.answers * eject->conf->errors)
+    {
+        candidate = &eject->candidates[eject->ncandidates++];
+
+        candidate->slot = n;
+        candidate->share = (ngx_uint_t) member->sum.errors * 1000
+                           / member->sum.answers;
+    }
+}
+
+
+/* A member that is down, drained or fails its checks gets no requests. */
+
+static ngx_uint_t
+ngx_etcd_eject_offered(ngx_etcd_slot_t *slot)
+{
+    ngx_etcd_member_pack_t  record;
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    return !record.attr.down
+           && !record.attr.drain
+           && !(ngx_etcd_counter_get(&slot->verdict, slot->uid)
+                & (NGX_ETCD_VERDICT_FAILED|NGX_ETCD_VERDICT_UNPROVEN));
+}
+
+
+/* The oldest step of the window gives way to what was counted since then. */
+
+static void
+ngx_etcd_eject_tally(ngx_etcd_eject_t *eject, ngx_etcd_eject_member_t *member,
+    ngx_etcd_note_t *note)
+{
+    ngx_etcd_eject_count_t  *step, total;
+
+    total.answers = ngx_etcd_counter_get(&note->answers, note->uid);
+    total.errors = ngx_etcd_counter_get(&note->errors, note->uid);
+
+    step = &member->steps[eject->step];
+
+    member->sum.answers -= step->answers;
+    member->sum.errors -= step->errors;
+
+    /* what an earlier agent has seen does not count again */
+
+    if (member->fresh) {
+        step->answers = total.answers - member->total.answers;
+        step->errors = total.errors - member->total.errors;
+
+    } else {
+        step->answers = 0;
+        step->errors = 0;
+        member->fresh = 1;
+    }
+
+    member->sum.answers += step->answers;
+    member->sum.errors += step->errors;
+    member->total = total;
+}
+
+
+/* The member is used again when its time is over, and judged anew. */
+
+static void
+ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_etcd_note_t *note, time_t now)
+{
+    ngx_etcd_slot_t         *slot;
+    ngx_etcd_member_pack_t   record;
+
+    if (note->until == 0) {
+
+        if (note->level != 0
+            && (int32_t) ((uint32_t) now - note->rested)
+               >= (int32_t) eject->conf->time)
+        {
+            note->level--;
+            note->rested = (uint32_t) now;
+        }
+
+        return;
+    }
+
+    if ((int32_t) ((uint32_t) now - note->until) < 0) {
+        return;
+    }
+
+    note->until = 0;
+    note->rested = (uint32_t) now;
+
+    ngx_memzero(&eject->members[n].sum, sizeof(ngx_etcd_eject_count_t));
+    ngx_memzero(eject->members[n].steps, sizeof(eject->members[n].steps));
+
+    slot = ngx_etcd_member_set_slot(eject->set, n);
+
+    (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0,
+                                 NGX_ETCD_VERDICT_EJECTED);
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    ngx_log_error(NGX_LOG_NOTICE, eject->log, 0,
+                  "etcd: upstream \"%V\": member %V is used again after its "
+                  "ejection", eject->name, ngx_etcd_shown(&record.name));
+}
+
+
+/* Ejects the members that stick out, the worst first. */
+
+static void
+ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_eject_candidate_t  *candidate;
+
+    candidate = eject->candidates;
+
+    ngx_qsort(candidate, eject->ncandidates,
+              sizeof(ngx_etcd_eject_candidate_t), ngx_etcd_eject_worst);
+
+    for (i = 0; i < eject->ncandidates; i++) {
+
+        if (!ngx_etcd_eject_sticks_out(eject,
+                                       &eject->members[candidate[i].slot]))
+        {
+            continue;
+        }
+
+        if ((eject->nejected + 1) * 100 > eject->conf->max * eject->nmembers) {
+            ngx_etcd_eject_refuse(eject, candidate[i].slot);
+            return;
+        }
+
+        ngx_etcd_eject_member(eject, candidate[i].slot, now);
+    }
+
+    eject->limited = 0;
+}
+
+
+static int ngx_libc_cdecl
+ngx_etcd_eject_worst(const void *one, const void *two)
+{
+    const ngx_etcd_eject_candidate_t  *a, *b;
+
+    a = one;
+    b = two;
+
+    return (a->share < b->share) - (a->share > b->share);
+}
+
+
+/*
+ * Compared with all others that are in use: if all fail alike, the cause is
+ * elsewhere.
+ */
+
+static ngx_uint_t
+ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject,
+    ngx_etcd_eject_member_t *member)
+{
+    ngx_etcd_eject_count_t  others;
+
+    others.answers = eject->sum.answers - member->sum.answers;
+    others.errors = eject->sum.errors - member->sum.errors;
+
+    return others.answers >= eject->conf->min
+           && (uint64_t) member->sum.errors * others.answers
+              >= (uint64_t) NGX_ETCD_EJECT_FACTOR * others.errors
+                 * member->sum.answers;
+}
+
+
+static void
+ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
+{
+    time_t                    time;
+    ngx_etcd_note_t          *note;
+    ngx_etcd_slot_t          *slot;
+    ngx_etcd_eject_count_t    others;
+    ngx_etcd_member_pack_t    record;
+    ngx_etcd_eject_member_t  *member;
+
+    slot = ngx_etcd_member_set_slot(eject->set, n);
+    note = ngx_etcd_member_set_note(eject->set, n);
+    member = &eject->members[n];
+
+    time = eject->conf->time << note->level;
+
+    note->until = (uint32_t) (now + time);
+    note->ejections++;
+
+    if (note->level < NGX_ETCD_EJECT_DOUBLINGS) {
+        note->level++;
+    }
+
+    eject->set->ejections++;
+    eject->nejected++;
+
+    (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid,
+                                 NGX_ETCD_VERDICT_EJECTED, 0);
+
+    eject->sum.answers -= member->sum.answers;
+    eject->sum.errors -= member->sum.errors;
+
+    others = eject->sum;
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    ngx_log_error(NGX_LOG_WARN, eject->log, 0,
+                  "etcd: upstream \"%V\": member %V is ejected for %T s: %uD "
+                  "of its last %uD answers were errors, %uD of %uD of the "
+                  "others'", eject->name, ngx_etcd_shown(&record.name), time,
+                  member->sum.errors, member->sum.answers, others.errors,
+                  others.answers);
+}
+
+
+/* Reported once, until no member has to be spared. */
+
+static void
+ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n)
+{
+    ngx_etcd_slot_t         *slot;
+    ngx_etcd_member_pack_t   record;
+
+    if (eject->limited) {
+        return;
+    }
+
+    eject->limited = 1;
+
+    slot = ngx_etcd_member_set_slot(eject->set, n);
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    ngx_log_error(NGX_LOG_WARN, eject->log, 0,
+                  "etcd: upstream \"%V\": member %V fails but is not ejected: "
+                  "with %ui of %ui members ejected, one more is over "
+                  "\"max=%ui%%\"", eject->name, ngx_etcd_shown(&record.name),
+                  eject->nejected, eject->nmembers, eject->conf->max);
+}
+
+
+void
+ngx_etcd_eject_count(ngx_etcd_member_set_t *set, ngx_uint_t slot, uint32_t uid,
+    ngx_uint_t error)
+{
+    ngx_etcd_note_t  *note;
+
+    note = ngx_etcd_member_set_note(set, slot);
+
+    if (note == NULL) {
+        return;
+    }
+
+    (void) ngx_etcd_counter_add(&note->answers, uid, 1);
+
+    if (error) {
+        (void) ngx_etcd_counter_add(&note->errors, uid, 1);
+    }
+}

@@ -1,0 +1,130 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * Ejection of members that fail more than others (outlier detection).  Workers
+ * count the answers of each member in its note; the agent compares them at
+ * intervals, and keeps requests off a member for a time by
+ * NGX_ETCD_VERDICT_EJECTED.
+ *
+ * A member is ejected if, within the window,
+ *
+ *     it gave at least "min" answers, and so did the others,
+ *     at least "errors" percent of them are errors, and
+ *     that share is at least NGX_ETCD_EJECT_FACTOR times the others',
+ *
+ * the worst first, as long as no more than "max" percent of the members are
+ * ejected.  The time doubles with each ejection, and falls back after the
+ * member has been used without another one for as long.
+ */
+
+
+#ifndef _NGX_ETCD_EJECT_H_INCLUDED_
+#define _NGX_ETCD_EJECT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_member_set.h>
+#include <ngx_etcd_service.h>
+
+
+#define NGX_ETCD_EJECT_STEPS      10       /* of a window */
+#define NGX_ETCD_EJECT_FACTOR     2
+#define NGX_ETCD_EJECT_DOUBLINGS  6        /* of the time at most */
+
+#define NGX_ETCD_EJECT_STATUSES   600      /* 100 .. 599 */
+#define NGX_ETCD_EJECT_WORDS      (NGX_ETCD_EJECT_STATUSES / 32 + 1)
+
+
+typedef struct {
+    ngx_uint_t                       errors;       /* percent */
+    ngx_uint_t                       min;
+    ngx_uint_t                       max;          /* percent */
+    ngx_msec_t                       window;
+    time_t                           time;
+    uint32_t                         statuses[NGX_ETCD_EJECT_WORDS];
+                                                   /* bits: errors */
+} ngx_etcd_eject_conf_t;
+
+
+/* the answers of a member in one step of the window */
+
+typedef struct {
+    uint32_t                         answers;
+    uint32_t                         errors;
+} ngx_etcd_eject_count_t;
+
+
+typedef struct {
+    uint32_t                         uid;
+    unsigned                         fresh:1;      /* total is known */
+    ngx_etcd_eject_count_t           total;        /* in the note, when last
+                                                      read */
+    ngx_etcd_eject_count_t           sum;          /* of the steps */
+    ngx_etcd_eject_count_t           steps[NGX_ETCD_EJECT_STEPS];
+} ngx_etcd_eject_member_t;
+
+
+typedef struct {
+    ngx_uint_t                       slot;
+    ngx_uint_t                       share;        /* of errors, per mille */
+} ngx_etcd_eject_candidate_t;
+
+
+/* the agent's */
+
+typedef struct {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_eject_conf_t           *conf;
+    ngx_etcd_service_t              *service;      /* NULL: in use */
+    ngx_etcd_zone_t                 *zone;
+    ngx_etcd_member_set_t           *set;
+    ngx_str_t                       *name;         /* of the upstream */
+    ngx_log_t                       *log;
+
+    /* private */
+
+    ngx_event_t                      timer;
+    ngx_uint_t                       step;         /* of the window */
+    ngx_uint_t                       next;         /* slot of a step that is not
+                                                      finished */
+    ngx_etcd_eject_count_t           sum;          /* of members in use */
+    ngx_uint_t                       nmembers;
+    ngx_uint_t                       nejected;
+    ngx_etcd_eject_member_t         *members;      /* by slot */
+    ngx_uint_t                       allocated;
+    ngx_etcd_eject_candidate_t      *candidates;   /* of a step */
+    ngx_uint_t                       ncandidates;
+    unsigned                         limited:1;    /* was logged */
+    unsigned                         full:1;       /* was logged */
+} ngx_etcd_eject_t;
+
+
+/* Begins and ends the comparison of a set by the owner of its zone. */
+void ngx_etcd_eject_start(ngx_etcd_eject_t *eject);
+void ngx_etcd_eject_stop(ngx_etcd_eject_t *eject);
+
+/*
+ * One step, at a time in s.  NGX_OK, or NGX_AGAIN: the time budget is over,
+ * call again.
+ */
+ngx_int_t ngx_etcd_eject_step(ngx_etcd_eject_t *eject, time_t now);
+
+/*
+ * Called by workers: a member has answered, or failed to.  Without a note
+ * nothing is counted.
+ */
+void ngx_etcd_eject_count(ngx_etcd_member_set_t *set, ngx_uint_t slot,
+    uint32_t uid, ngx_uint_t error);
+
+/* 1 if a status of HTTP is an error */
+
+#define ngx_etcd_eject_status(conf, status)                                   \
+    ((status) < NGX_ETCD_EJECT_STATUSES                                       \
+     && ((conf)->statuses[(status) / 32] >> (status) % 32 & 1))
+
+
+#endif /* _NGX_ETCD_EJECT_H_INCLUDED_ */

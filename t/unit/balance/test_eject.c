@@ -1,0 +1,323 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_eject.h>
+#include "test_world.h"
+
+
+static ngx_etcd_eject_conf_t  test_eject_conf;
+static ngx_etcd_eject_t       test_eject;
+
+
+/* Sets are in use. */
+
+ngx_uint_t
+ngx_etcd_service_used(ngx_etcd_service_t *service)
+{
+    return 1;
+}
+
+
+static void
+test_eject_destroy(void *data)
+{
+    ngx_etcd_eject_stop(&test_eject);
+}
+
+
+static ngx_int_t
+test_eject_init(ngx_pool_t *pool, ngx_uint_t members, ngx_uint_t max)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    ngx_memzero(&test_eject, sizeof(ngx_etcd_eject_t));
+
+    if (test_table_init(pool, "round_robin") != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    cln = ngx_pool_cleanup_add(pool, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = test_eject_destroy;
+
+    test_table_add(0, members, NULL);
+
+    (void) ngx_etcd_zone_claim(&test_world.zone, 0);
+
+    test_eject_conf.errors = 50;
+    test_eject_conf.min = 10;
+    test_eject_conf.max = max;
+    test_eject_conf.time = 30;
+
+    test_eject.conf = &test_eject_conf;
+    test_eject.zone = &test_world.zone;
+    test_eject.set = test_world.set;
+    test_eject.name = &test_world.name;
+    test_eject.log = pool->log;
+
+    return ngx_etcd_eject_step(&test_eject, 1000);
+}
+
+
+static void
+test_eject_answers(ngx_uint_t n, ngx_uint_t answers, ngx_uint_t errors)
+{
+    ngx_uint_t        i;
+    ngx_etcd_slot_t  *slot;
+
+    slot = ngx_etcd_member_set_slot(test_world.set, n);
+
+    for (i = 0; i < answers; i++) {
+        ngx_etcd_eject_count(test_world.set, n, slot->uid, i < errors);
+    }
+}
+
+
+/* a bit for each ejected member */
+
+static ngx_uint_t
+test_eject_out(void)
+{
+    ngx_uint_t        n, out;
+    ngx_etcd_slot_t  *slot;
+
+    out = 0;
+
+    for (n = 0; n < 8; n++) {
+        slot = ngx_etcd_member_set_slot(test_world.set, n);
+
+        if (ngx_etcd_counter_get(&slot->verdict, slot->uid)
+            & NGX_ETCD_VERDICT_EJECTED)
+        {
+            out |= 1 << n;
+        }
+    }
+
+    return out;
+}
+
+
+#define test_eject_at(now)  (void) ngx_etcd_eject_step(&test_eject, now)
+
+
+/* enough answers, enough errors, and more of them than the others */
+
+static void
+test_eject_sticks_out(ngx_pool_t *pool)
+{
+    tap_expect(test_eject_init(pool, 4, 100) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 9, 9);
+    test_eject_answers(1, 20, 0);
+    test_eject_at(1001);
+    tap_check(test_eject_out() == 0);
+
+    /* the window has the answers of both steps */
+
+    test_eject_answers(0, 1, 1);
+    test_eject_at(1002);
+    tap_check(test_eject_out() == 1);
+
+    test_eject_answers(2, 20, 9);
+    test_eject_at(1003);
+    tap_check(test_eject_out() == 1);
+
+    test_eject_answers(2, 1, 1);
+    test_eject_answers(2, 1, 1);
+    test_eject_at(1004);
+    tap_check(test_eject_out() == 5);
+
+    tap_check(test_world.set->ejections == 2);
+}
+
+
+/* All fail, one a little more: the cause is elsewhere. */
+
+static void
+test_eject_alike(ngx_pool_t *pool)
+{
+    tap_expect(test_eject_init(pool, 4, 100) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 100, 100);
+    test_eject_answers(1, 100, 60);
+    test_eject_answers(2, 100, 60);
+    test_eject_answers(3, 100, 60);
+    test_eject_at(1001);
+    tap_check(test_eject_out() == 0);
+}
+
+
+/* The others must be known, too. */
+
+static void
+test_eject_few(ngx_pool_t *pool)
+{
+    tap_expect(test_eject_init(pool, 2, 100) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 100, 100);
+    test_eject_answers(1, 9, 0);
+    test_eject_at(1001);
+    tap_check(test_eject_out() == 0);
+}
+
+
+/* Never more than max=; the worst first. */
+
+static void
+test_eject_max(ngx_pool_t *pool)
+{
+    tap_expect(test_eject_init(pool, 8, 25) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 100, 60);
+    test_eject_answers(1, 100, 80);
+    test_eject_answers(2, 100, 70);
+    test_eject_answers(3, 1000, 0);
+    test_eject_at(1001);
+    tap_check(test_eject_out() == 6);
+}
+
+
+/* Only members that may be used count for max=. */
+
+static void
+test_eject_unusable(ngx_pool_t *pool)
+{
+    ngx_etcd_slot_t  *slot;
+
+    tap_expect(test_eject_init(pool, 8, 25) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    slot = ngx_etcd_member_set_slot(test_world.set, 7);
+    ngx_etcd_counter_set(&slot->verdict, slot->uid, NGX_ETCD_VERDICT_FAILED);
+
+    test_eject_answers(0, 100, 60);
+    test_eject_answers(1, 100, 80);
+    test_eject_answers(3, 1000, 0);
+    test_eject_at(1001);
+    tap_check(test_eject_out() == 2);
+    tap_check(test_eject.limited);
+}
+
+
+/* The time doubles, and falls back; a member that returns begins anew. */
+
+static void
+test_eject_time(ngx_pool_t *pool)
+{
+    time_t            now;
+    ngx_uint_t        i;
+    ngx_etcd_note_t  *note;
+
+    tap_expect(test_eject_init(pool, 4, 25) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    now = 1000;
+
+    for (i = 0; i < NGX_ETCD_EJECT_DOUBLINGS + 2; i++) {
+        test_eject_answers(0, 20, 20);
+        test_eject_answers(1, 20, 0);
+        test_eject_at(++now);
+        tap_check(test_eject_out() == 1);
+
+        now += (time_t) 30 << ngx_min(i, NGX_ETCD_EJECT_DOUBLINGS);
+
+        test_eject_at(now - 1);
+        tap_check(test_eject_out() == 1);
+
+        /* its former errors do not count again */
+
+        test_eject_at(now);
+        tap_check(test_eject_out() == 0);
+    }
+
+    note = ngx_etcd_member_set_note(test_world.set, 0);
+    tap_check(note->level == NGX_ETCD_EJECT_DOUBLINGS);
+
+    test_eject_at(now + 29);
+    tap_check(note->level == NGX_ETCD_EJECT_DOUBLINGS);
+    test_eject_at(now + 30);
+    tap_check(note->level == NGX_ETCD_EJECT_DOUBLINGS - 1);
+}
+
+
+/* Steps leave the window; another member in the slot has no past. */
+
+static void
+test_eject_window(ngx_pool_t *pool)
+{
+    ngx_uint_t  i;
+
+    tap_expect(test_eject_init(pool, 4, 25) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 9, 9);
+    test_eject_answers(1, 20, 0);
+
+    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
+        test_eject_at(1001 + i);
+    }
+
+    tap_check(test_eject.members[0].sum.answers == 9);
+    test_eject_at(1020);
+    tap_check(test_eject.members[0].sum.answers == 0);
+
+    test_eject_answers(0, 9, 9);
+    test_eject_answers(1, 20, 0);
+    test_eject_at(1021);
+
+    test_table_remove(0, 1);
+    test_table_add(0, 1, NULL);
+
+    test_eject_at(1022);
+    test_eject_answers(0, 1, 1);
+    test_eject_at(1023);
+    tap_check(test_eject_out() == 0);
+    tap_check(test_eject.members[0].sum.answers == 1);
+}
+
+
+/* What an agent finds, and what one that has no use for it leaves. */
+
+static void
+test_eject_pardon(ngx_pool_t *pool)
+{
+    tap_expect(test_eject_init(pool, 4, 25) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 20, 20);
+    test_eject_answers(1, 20, 0);
+    test_eject_at(1001);
+    tap_check(test_eject_out() == 1);
+
+    ngx_etcd_member_set_pardon(test_world.set, NGX_ETCD_VERDICT_CHECKS);
+    tap_check(test_eject_out() == 1);
+
+    ngx_etcd_member_set_pardon(test_world.set, NGX_ETCD_VERDICT_EJECTED);
+    tap_check(test_eject_out() == 0);
+    tap_check(ngx_etcd_member_set_note(test_world.set, 0)->until == 0);
+}
+
+
+ngx_etcd_tap_test_t  test_eject_table[] = {
+    { "eject: members that stick out", test_eject_sticks_out },
+    { "eject: all fail alike", test_eject_alike },
+    { "eject: few answers of the others", test_eject_few },
+    { "eject: no more than max", test_eject_max },
+    { "eject: members that are not used", test_eject_unusable },
+    { "eject: the time", test_eject_time },
+    { "eject: the window", test_eject_window },
+    { "eject: pardon", test_eject_pardon },
+    { NULL, NULL }
+};
