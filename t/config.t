@@ -553,7 +553,11 @@ SKIP: {
             . '"127.0.0.1:1" in upstream "api"', 6);
     refused('stream: etcd_members twice', stream($members, $members),
             '"etcd_members" directive is duplicate in AT', 7);
-    refused('stream: etcd_allow twice',
+    refused('stream: etcd_eject with a status',
+        stream($members, 'etcd_eject errors=50% status=500;'),
+        'invalid parameter "status=500": there is no status in stream in AT',
+        7);
+refused('stream: etcd_allow twice',
             stream($members, 'etcd_allow ::/0;', 'etcd_allow ::/0;'),
             '"etcd_allow" directive is duplicate in AT', 8);
     refused('stream: etcd_status', stream_server('etcd_status;'),
@@ -645,6 +649,32 @@ refused('etcd_allow alone',
         . 'in its upstream', 7);
 refused('etcd_balance outside', location('etcd_balance random;'),
         '"etcd_balance" directive is not allowed here in AT', 7);
+refused('etcd_eject alone',
+        upstream('server 127.0.0.1:1;', 'etcd_eject errors=50%;'),
+        '"etcd_eject" in AT is without "etcd_members" or "etcd_leader" '
+        . 'in its upstream', 7);
+refused('etcd_eject twice', upstream($members, 'etcd_eject errors=50%;',
+                                     'etcd_eject errors=50%;'),
+        '"etcd_eject" directive is duplicate in AT', 8);
+refused('etcd_eject without errors', upstream($members, 'etcd_eject min=3;'),
+        '"etcd_eject" needs the parameter "errors=" in AT', 7);
+refused('etcd_eject with a parameter twice',
+        upstream($members, 'etcd_eject errors=50% min=3 min=4;'),
+        'duplicate parameter "min=4" in AT', 7);
+refused("etcd_eject $_", upstream($members, "etcd_eject errors=50% $_;"),
+        "invalid parameter \"$_\" in AT", 7)
+    for qw(error=50% once);
+refused("etcd_eject $_", upstream($members, "etcd_eject $_;"),
+        "invalid parameter \"$_\": invalid value in AT", 7)
+    for qw(errors=0% errors=101% errors=50 errors=% max=0% max=-1% min=0
+           min=x window=999ms window=2h window= time=0 time=25h time=soon
+           status= status=99 status=600 status=599-500 status=500, status=5xx
+           status=500-599-600);
+refused('etcd_eject of a leader',
+        upstream('etcd_leader /a/;', 'etcd_eject errors=50%;'),
+        '"etcd_eject" cannot be used together with "etcd_leader" in AT: a '
+        . 'leader is not chosen by its errors', 6);
+
 refused('etcd_allow of no network', upstream($members, 'etcd_allow home;'),
         'invalid network "home" in AT', 7);
 refused('etcd_allow twice', upstream($members, 'etcd_allow 10.0.0.0/8;',
@@ -708,6 +738,9 @@ passes('all of an upstream', upstream(
     'etcd_allow 10.0.0.0/8 fd00::/8 127.0.0.1 unix:;', 'keepalive 8;',
     'keepalive_timeout 10s;',
 ));
+passes("etcd_eject $_", upstream($members, "etcd_eject errors=$_;"))
+    for '1%', '100% status=500', '50% status=500-502,504,599 window=1s min=1 '
+        . 'time=1 max=100%';
 passes('etcd_status', location('etcd_status;'));
 passes("etcd_status $_", location("etcd_status $_;"))
     for qw(json prometheus html);

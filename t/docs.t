@@ -278,8 +278,24 @@ http {
     upstream routed {
         etcd_members /routed/$arg_service/;
     }
+
+    upstream sick {
+        etcd_members /sick/;
+        etcd_eject errors=50% window=1s min=1 time=1h max=50%;
+    }
+    server {
+        listen 127.0.0.1:%%PORT_GOOD%%;
+        return 200;
+    }
+    server {
+        listen 127.0.0.1:%%PORT_BAD%%;
+        return 500;
+    }
     server {
         listen 127.0.0.1:%%PORT%%;
+        location /sick {
+            proxy_pass http://sick;
+        }
         location /status {
             etcd_status;
         }
@@ -307,6 +323,9 @@ my $dns = Dns->start();
 my $door = Door->new();
 my $nginx = Nginx->new(etcd => $proxy)
     ->set(DNS => $dns->address, DOOR => $door->address)->start($config);
+
+$etcd->put("/sick/$_", '127.0.0.1:' . $nginx->port("PORT_$_"))
+    for qw(GOOD BAD);
 
 # one that holds a lock, and one that waits
 
@@ -355,6 +374,7 @@ sub fields_of {
 my $status;
 
 ok(wait_for(sub {
+    $nginx->get('/sick');
     $status = $nginx->status() or return;
 
     my $cluster = $status->{clusters}{default};
@@ -368,7 +388,8 @@ ok(wait_for(sub {
         && @{ $status->{locks}{'/locks/orders'}{holders} }
         && @{ $status->{locks}{'/locks/orders'}{waiters} }
         && $status->{elections}{jobs}{leader}
-        && $status->{upstreams}{routed}{sets};
+        && $status->{upstreams}{routed}{sets}
+        && $status->{upstreams}{sick}{ejections};
 }, 20), 'there is a status');
 
 # its sets are shown to those who ask for them

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 
-# conf-examples/discovery.conf and balance.conf do what they say.
+# conf-examples/discovery.conf, balance.conf and resilience.conf do what they
+# say.
 
 use strict;
 use warnings;
@@ -89,5 +90,24 @@ for my $n (1 .. 5) {
 
 is_deeply([grep { !/^[1-4]$/ } keys %{ $nginx->tally('/search/', 20) }], [],
           'balance.conf: the search answers');
+
+$nginx->stop();
+$etcd->del_prefix('/services/');
+
+# as the comment of resilience.conf goes
+
+$nginx = Nginx->new(etcd => $etcd)->start(Example::text('resilience', 'etcd'));
+$api = Upstream->new($nginx, 'api');
+
+$etcd->put("/services/api/$_", $all[$_ - 1]->address) for 1 .. 3;
+$one->set(status => 500);
+
+ok(wait_for(sub {
+    $nginx->tally('/', 24);
+    ($api->members->{'/services/api/1'} // '') =~ / ejected$/;
+}, 20), 'resilience.conf: the server that fails is ejected');
+
+is_deeply([sort keys %{ $nginx->tally('/', 20) }], [2, 3],
+          'resilience.conf: the others answer');
 
 finish();

@@ -41,6 +41,13 @@ struct ngx_etcd_peer_data_s {
 };
 
 
+/* the peer data of a pick */
+
+#define ngx_etcd_peer_data_of(p)                                              \
+    ((ngx_etcd_peer_data_t *) ((u_char *) (p)                                 \
+                               - offsetof(ngx_etcd_peer_data_t, pick)))
+
+
 /* AddressSanitizer reports accesses to spare peer datas */
 
 #if (__SANITIZE_ADDRESS__)

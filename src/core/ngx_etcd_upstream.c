@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_upstream.h>
+#include <ngx_etcd_eject_conf.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_leader_keys.h>
@@ -345,6 +346,27 @@ ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+char *
+ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char *p = conf;
+
+    ngx_etcd_upstream_t  *upstream;
+
+    upstream = (ngx_etcd_upstream_t *) (p + cmd->offset);
+
+    if (upstream->eject != NULL) {
+        return "is duplicate";
+    }
+
+    upstream->eject = ngx_etcd_eject_conf(cf, cmd->post != NULL);
+
+    return (upstream->eject != NULL
+            && ngx_etcd_upstream_add(cf, upstream) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
 static void
 ngx_etcd_upstream_place(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 {
@@ -497,6 +519,10 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
 
     upstream->service->method = upstream->method;
 
+    if (upstream->eject != NULL) {
+        ngx_etcd_eject_conf_use(upstream->eject, upstream->service);
+    }
+
     member = &upstream->service->member;
 
     member->allow = upstream->allow;
@@ -551,6 +577,15 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
         }
 
         if (ngx_etcd_upstream_rooted(upstream, log) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (upstream->eject != NULL && upstream->service->leader != NULL) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"etcd_eject\" cannot be used together with "
+                          "\"etcd_leader\" in %s:%ui: a leader is not "
+                          "chosen by its errors",
+                          upstream->file, upstream->line);
             return NGX_ERROR;
         }
 

@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_balance.h>
+#include <ngx_etcd_eject.h>
 
 
 /* An "upstream" block; all zero: no directive of this module was seen. */
@@ -27,6 +28,7 @@ typedef struct {
                                                    compiled */
     ngx_array_t                 *allow;         /* ngx_cidr_t; NULL: all */
     ngx_uint_t                   allow_unix;
+    ngx_etcd_eject_conf_t       *eject;         /* NULL: none */
     ngx_uint_t                   initialized;   /* the module's balancer is
                                                    used */
     ngx_str_t                    directive;     /* etcd_members or etcd_leader,
@@ -49,6 +51,9 @@ char *ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 char *ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* etcd_eject, for http if cmd->post is NULL, else for stream */
+char *ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
  * nginx and its methods refuse a block without servers.  This placeholder

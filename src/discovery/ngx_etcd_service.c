@@ -278,6 +278,21 @@ ngx_etcd_service_attend(ngx_etcd_service_conf_t *conf,
 }
 
 
+ngx_uint_t
+ngx_etcd_service_judges(ngx_etcd_service_conf_t *conf, uint32_t bits)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < conf->nattendants; i++) {
+        if (conf->attendants[i].verdicts & bits) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 static ngx_int_t
 ngx_etcd_service_attendants(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {

@@ -227,6 +227,10 @@ void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
 void ngx_etcd_service_attend(ngx_etcd_service_conf_t *conf,
     ngx_etcd_attendant_t *attendant);
 
+/* Returns 1 if an attendant sets one of these bits of verdicts. */
+ngx_uint_t ngx_etcd_service_judges(ngx_etcd_service_conf_t *conf,
+    uint32_t bits);
+
 /*
  * Called by the master when the zone exists: finds or makes the set, with the
  * static servers.  The set of a new zone is copied from the old zone, if there

@@ -707,12 +707,10 @@ function pause(paused) {
 }
 
 
-for (const [value, label] of [['', 'All states'], ['up', 'up'],
-                              ['backup', 'backup'], ['drain', 'drain'],
-                              ['down', 'down'],
-                              ['unresolved', 'unresolved']])
+for (const word of ['', 'up', 'backup', 'drain', 'down', 'unresolved',
+                    'unproven', 'unhealthy', 'ejected'])
 {
-    make($('state'), 'option', '', label).value = value;
+    make($('state'), 'option', '', word || 'All states').value = word;
 }
 
 $('pause').onclick = () => pause(!view.paused);

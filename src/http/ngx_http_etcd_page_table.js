@@ -16,9 +16,9 @@ const number = new Intl.NumberFormat('en');
 const TONES = {
     ok: ['up', 'synced', 'connected', 'add', 'leads', 'holds'],
     warn: ['drain', 'connecting', 'syncing', 'stale', 'idle', 'update',
-           'waits'],
+           'unproven', 'waits'],
     bad: ['down', 'failed', 'unauthorized', 'denied', 'zone full',
-          'unresolved', 'invalid'],
+          'unresolved', 'invalid', 'unhealthy', 'ejected'],
 };
 
 const tones = new Map(Object.entries(TONES).flatMap(

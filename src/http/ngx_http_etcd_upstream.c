@@ -23,6 +23,8 @@ static ngx_int_t ngx_http_etcd_first_peer(ngx_http_request_t *r,
     ngx_etcd_peer_data_t *pd);
 static void ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t type);
+static void ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state);
 static void ngx_http_etcd_close(void *data);
 
 
@@ -246,6 +248,10 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
                              NGX_HTTP_UPSTREAM_NOTIFY_HEADER);
     }
 
+    if (escf->upstream.eject != NULL) {
+        r->upstream->peer.free = ngx_http_etcd_free_peer;
+    }
+
     if (ngx_etcd_pick_tell(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -315,6 +321,37 @@ ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
     if (ngx_http_etcd_notify_header(type)) {
         ngx_etcd_pick_header(data);
     }
+}
+
+
+/* Without a status nobody knows whether the peer would have answered. */
+
+static void
+ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_uint_t             failed, status;
+    ngx_http_upstream_t   *u;
+    ngx_etcd_peer_data_t  *pd;
+
+    u = (ngx_http_upstream_t *)
+            ((u_char *) pc - offsetof(ngx_http_upstream_t, peer));
+
+    pd = ngx_etcd_peer_data_of(pick);
+    failed = (state & NGX_PEER_FAILED) != 0;
+    status = u->state->status;
+
+    if (pick->peer != NULL && (failed || status != 0)) {
+        ngx_etcd_eject_count(pick->table->set, pick->peer->index,
+                             pick->peer->uid,
+                             failed
+                             || ngx_etcd_eject_status(pd->upstream->eject,
+                                                      status));
+    }
+
+    ngx_etcd_pick_free(pc, data, state);
 }
 
 

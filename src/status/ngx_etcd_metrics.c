@@ -160,7 +160,7 @@ ngx_etcd_metrics_add(ngx_etcd_status_t *status,
         ngx_etcd_member_pack_read(&record, member->payload);
 
         state = ngx_etcd_status_object_member_state(upstream->service->table,
-                                                    &record);
+                                                    &record, member->verdict);
 
         upstream->states[state]++;
         upstream->conns += member->conns;

@@ -183,6 +183,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_member_fields[] = {
     ngx_etcd_status_both("fails", NUMBER, member, view.fails,
         ngx_etcd_metric_gauge("nginx_etcd_member_failures",
             "Failures that are counted against the member now.")),
+    ngx_etcd_status_field("ejected_for", NUMBER, member, ejected),
     ngx_etcd_status_field("requests", NUMBER, member, view.requests),
     ngx_etcd_status_field("mod_revision", NUMBER, member, view.mod_revision),
     ngx_etcd_status_end
@@ -255,6 +256,9 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
     ngx_etcd_status_metric(NUMBER, upstream, terms,
         ngx_etcd_metric_counter("nginx_etcd_upstream_leader_changes",
             "Leaders that were seen, the first one included.")),
+    ngx_etcd_status_both("ejections", NUMBER, upstream, ejections,
+        ngx_etcd_metric_counter("nginx_etcd_upstream_ejections",
+            "Ejections of members that failed more than others.")),
     ngx_etcd_status_both("failsafe", BOOLEAN, upstream, failsafe,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_failsafe",
             "Whether a stale leader is used on, as its own API confirms.")),

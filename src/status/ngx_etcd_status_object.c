@@ -53,6 +53,9 @@ ngx_str_t  ngx_etcd_status_member_states[] = {
     ngx_string("drain"),
     ngx_string("down"),
     ngx_string("unresolved"),
+    ngx_string("unproven"),
+    ngx_string("unhealthy"),
+    ngx_string("ejected"),
     ngx_null_string
 };
 
@@ -326,6 +329,7 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
     upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;
+    upstream->ejections = NGX_ETCD_STATUS_ABSENT;
     upstream->requests = map->requests;
     upstream->sets = map->map.n;
     upstream->limit = map->limit;
@@ -353,6 +357,11 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;
+    upstream->ejections = NGX_ETCD_STATUS_ABSENT;
+
+    if (ngx_etcd_service_judges(service, NGX_ETCD_VERDICT_EJECTED)) {
+        upstream->ejections = service->set->ejections;
+    }
 
     if (service->table == NULL) {
         return;
@@ -385,7 +394,14 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     member->weight = record.attr.weight;
     member->state = ngx_etcd_status_member_states[
                   ngx_etcd_status_object_member_state(upstream->service->table,
-                                                      &record)];
+                                                      &record, view->verdict)];
+    member->ejected = NGX_ETCD_STATUS_ABSENT;
+
+    if (view->note.until != 0) {
+        member->ejected = ngx_max((int32_t) (view->note.until
+                                             - (uint32_t) ngx_time()), 0);
+    }
+
     member->cluster = upstream->cluster;
     member->module = upstream->module;
     member->upstream = upstream->name;
@@ -431,7 +447,7 @@ ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
 
 ngx_etcd_status_member_state_e
 ngx_etcd_status_object_member_state(ngx_etcd_table_t *table,
-    ngx_etcd_member_pack_t *record)
+    ngx_etcd_member_pack_t *record, ngx_uint_t verdict)
 {
     ngx_etcd_member_attr_t  *attr;
 
@@ -447,6 +463,18 @@ ngx_etcd_status_object_member_state(ngx_etcd_table_t *table,
 
     if (attr->drain) {
         return NGX_ETCD_STATUS_DRAIN;
+    }
+
+    if (verdict & NGX_ETCD_VERDICT_UNPROVEN) {
+        return NGX_ETCD_STATUS_UNPROVEN;
+    }
+
+    if (verdict & NGX_ETCD_VERDICT_FAILED) {
+        return NGX_ETCD_STATUS_UNHEALTHY;
+    }
+
+    if (verdict & NGX_ETCD_VERDICT_EJECTED) {
+        return NGX_ETCD_STATUS_EJECTED;
     }
 
     return (table ? ngx_etcd_table_backup(table, attr) : attr->backup)

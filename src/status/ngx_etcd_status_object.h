@@ -37,6 +37,9 @@ typedef enum {
     NGX_ETCD_STATUS_DRAIN,
     NGX_ETCD_STATUS_DOWN,
     NGX_ETCD_STATUS_UNRESOLVED,
+    NGX_ETCD_STATUS_UNPROVEN,
+    NGX_ETCD_STATUS_UNHEALTHY,
+    NGX_ETCD_STATUS_EJECTED,
     NGX_ETCD_STATUS_STATES
 } ngx_etcd_status_member_state_e;
 
@@ -136,6 +139,7 @@ typedef struct {
     int64_t                    fails;
     int64_t                    has_leader;
     int64_t                    terms;         /* number of leaders seen */
+    int64_t                    ejections;
     ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
 
     /* of a prefix with variables */
@@ -173,6 +177,7 @@ typedef struct {
                                                  not used; no data: none */
     ngx_str_t                  state;
     int64_t                    weight;
+    int64_t                    ejected;       /* s, the rest */
 
     ngx_str_t                  cluster;
     ngx_str_t                  module;
@@ -286,7 +291,8 @@ void ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
 
 /* Without a table, the priorities of other members are not known. */
 ngx_etcd_status_member_state_e ngx_etcd_status_object_member_state(
-    ngx_etcd_table_t *table, ngx_etcd_member_pack_t *record);
+    ngx_etcd_table_t *table, ngx_etcd_member_pack_t *record,
+    ngx_uint_t verdict);
 
 /*
  * "remaining" is set only if "ask" is 1: to know it, the owner of the zone asks

@@ -213,7 +213,8 @@ ngx_etcd_status_sets_add(ngx_etcd_status_t *status)
 
         ngx_etcd_member_pack_read(&record, member->payload);
 
-        state = ngx_etcd_status_object_member_state(NULL, &record);
+        state = ngx_etcd_status_object_member_state(NULL, &record,
+                                                    member->verdict);
 
         set->states[state]++;
         set->members++;

@@ -70,6 +70,13 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
       offsetof(ngx_stream_etcd_srv_conf_t, upstream),
       NULL },
 
+    { ngx_string("etcd_eject"),
+      NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
+      ngx_etcd_upstream_eject,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      offsetof(ngx_stream_etcd_srv_conf_t, upstream),
+      &ngx_stream_etcd_module },
+
     { ngx_string("etcd_wait"),
       NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE123,
       ngx_stream_etcd_wait,

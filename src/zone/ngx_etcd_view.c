@@ -11,6 +11,8 @@
 
 
 static ngx_int_t ngx_etcd_view_lock(ngx_etcd_view_t *view);
+static void ngx_etcd_view_note(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot,
+    ngx_etcd_note_t *copy);
 static ngx_uint_t ngx_etcd_view_take(ngx_etcd_view_t *view,
     ngx_etcd_slot_t *slot, u_char **p);
 static ngx_int_t ngx_etcd_view_copy_invalid(ngx_etcd_member_set_t *set,
@@ -142,10 +144,30 @@ ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
     member->requests = slot->requests;
     member->conns = ngx_etcd_counter_get(&slot->conns, slot->uid);
     member->fails = ngx_etcd_counter_get(&slot->fails, slot->uid);
+    member->verdict = ngx_etcd_counter_get(&slot->verdict, slot->uid);
+
+    ngx_etcd_view_note(view, slot, &member->note);
 
     *p = ngx_cpymem(*p, entry->bytes, len);
 
     return 1;
+}
+
+
+static void
+ngx_etcd_view_note(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot,
+    ngx_etcd_note_t *copy)
+{
+    ngx_etcd_note_t  *note;
+
+    note = ngx_etcd_member_set_note(view->set, view->next);
+
+    if (note != NULL && note->uid == slot->uid) {
+        *copy = *note;
+
+    } else {
+        ngx_memzero(copy, sizeof(ngx_etcd_note_t));
+    }
 }
 
 

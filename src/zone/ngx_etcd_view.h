@@ -34,6 +34,8 @@ typedef struct {
     uint64_t                   requests;
     uint64_t                   conns;
     uint64_t                   fails;
+    ngx_uint_t                 verdict;     /* NGX_ETCD_VERDICT_ */
+    ngx_etcd_note_t            note;        /* of zeroes: none */
 } ngx_etcd_view_member_t;
 
 
