@@ -239,6 +239,7 @@ static ngx_int_t
 ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_slot_t **page)
 {
+    ngx_uint_t        i;
     ngx_etcd_redo_t   redo;
     ngx_etcd_slot_t  *chunk;
 
@@ -246,6 +247,13 @@ ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     chunk = zone->sh->chunks;
 
     if (chunk != NULL) {
+
+        /* requests of the set that had the chunk before */
+
+        for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
+            chunk[i].requests = 0;
+        }
+
         ngx_etcd_redo_set(&redo, &zone->sh->chunks, (void *) chunk[0].entry);
         ngx_etcd_redo_set(&redo, &chunk[0].entry, NULL);
 
