@@ -762,7 +762,6 @@ ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set)
     }
 
     ngx_etcd_catalog_drop(set);
-    ngx_etcd_set_map_former(catalog->map, former);
 
     if (ngx_etcd_retire_one(catalog->zone, former,
                             ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET)

@@ -36,6 +36,7 @@ static ngx_int_t ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone);
 static void ngx_etcd_set_map_free(void *data, void *object);
 static ngx_etcd_set_node_t *ngx_etcd_set_map_create(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_str_t *prefix);
+static uint64_t ngx_etcd_set_map_requests(ngx_etcd_member_set_t *set);
 static void ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node, ngx_uint_t old);
 static ngx_uint_t ngx_etcd_set_map_match(void *data,
@@ -399,7 +400,30 @@ ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 }
 
 
-/* "old": the set has to be retired. */
+static uint64_t
+ngx_etcd_set_map_requests(ngx_etcd_member_set_t *set)
+{
+    uint64_t          requests;
+    ngx_uint_t        n;
+    ngx_etcd_slot_t  *slot;
+
+    requests = set->requests;
+
+    for (n = 0; /* void */ ; n++) {
+        slot = ngx_etcd_member_set_slot(set, n);
+
+        if (slot == NULL) {
+            break;
+        }
+
+        requests += slot->requests;
+    }
+
+    return requests;
+}
+
+
+/* "old": the set has to be retired, and its requests are kept. */
 
 static void
 ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
@@ -411,6 +435,9 @@ ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
     if (old) {
         ngx_etcd_redo_set(&redo, &node->set->object.epoch, 0);
+        ngx_etcd_redo_set(&redo, &map->requests,
+                          map->requests
+                          + ngx_etcd_set_map_requests(node->set));
     }
 
     ngx_etcd_redo_remove(&redo, &node->queue);
@@ -444,8 +471,13 @@ ngx_etcd_set_map_drop(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
 ngx_etcd_set_node_t *
 ngx_etcd_set_map_first(ngx_etcd_set_map_t *map)
 {
-    return ngx_queue_empty(&map->nodes)
-           ? NULL : ngx_etcd_set_map_node(ngx_queue_head(&map->nodes));
+    /* a map whose declaration has failed has no queue */
+
+    if (map->nodes.next == NULL || ngx_queue_empty(&map->nodes)) {
+        return NULL;
+    }
+
+    return ngx_etcd_set_map_node(ngx_queue_head(&map->nodes));
 }
 
 
@@ -543,29 +575,6 @@ ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
     search->found->set_id = sn->set_id;
 
     return 1;
-}
-
-
-void
-ngx_etcd_set_map_former(ngx_etcd_set_map_t *map, ngx_etcd_member_set_t *set)
-{
-    uint64_t          requests;
-    ngx_uint_t        n;
-    ngx_etcd_slot_t  *slot;
-
-    requests = set->requests;
-
-    for (n = 0; /* void */ ; n++) {
-        slot = ngx_etcd_member_set_slot(set, n);
-
-        if (slot == NULL) {
-            break;
-        }
-
-        requests += slot->requests;
-    }
-
-    map->requests += requests;
 }
 
 

@@ -106,9 +106,9 @@ ngx_etcd_set_node_t *ngx_etcd_set_map_add(ngx_etcd_zone_t *zone,
     ngx_uint_t force, ngx_int_t *rc);
 
 /*
- * Called by the owner: takes a set out of the map and frees the node; the
- * caller then frees the set by ngx_etcd_retire_one().  NGX_OK, or NGX_AGAIN:
- * nothing was done.
+ * Called by the owner: takes a set out of the map, whose sums keep the requests
+ * of the set, and frees the node; the caller then frees the set by
+ * ngx_etcd_retire_one().  NGX_OK, or NGX_AGAIN: nothing was done.
  */
 ngx_int_t ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node);
@@ -141,10 +141,6 @@ ngx_int_t ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
  */
 ngx_int_t ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefix, ngx_etcd_set_found_t *found);
-
-/* Called by the owner for a removed set: its requests stay in the sums. */
-void ngx_etcd_set_map_former(ngx_etcd_set_map_t *map,
-    ngx_etcd_member_set_t *set);
 
 /* Called by the owner: workers read that set again. */
 void ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map,

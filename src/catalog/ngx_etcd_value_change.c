@@ -11,13 +11,13 @@
 
 static ngx_int_t ngx_etcd_value_change_prepare(
     ngx_etcd_value_map_conf_t *conf, ngx_etcd_value_change_t *change,
-    ngx_uint_t *room);
+    ngx_etcd_value_step_t *step, ngx_uint_t *room);
+static ngx_uint_t ngx_etcd_value_change_once(ngx_etcd_value_map_t *map,
+    ngx_uint_t n);
 static ngx_etcd_value_node_t *ngx_etcd_value_change_node(
     ngx_etcd_value_map_conf_t *conf, ngx_etcd_value_change_t *change);
-static void ngx_etcd_value_change_commit(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t *change);
-static ngx_uint_t ngx_etcd_value_change_kind(ngx_etcd_value_change_t *change,
-    ngx_etcd_value_node_t *old);
+static ngx_etcd_change_e ngx_etcd_value_change_kind(
+    ngx_etcd_value_change_t *change, ngx_etcd_value_node_t *old);
 
 
 ngx_uint_t
@@ -25,31 +25,33 @@ ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t **changes, ngx_uint_t n, ngx_uint_t *full)
 {
     ngx_int_t              rc;
-    ngx_uint_t             i, over, room;
+    ngx_uint_t             i, over, room, nsteps;
     ngx_etcd_value_map_t  *map;
 
     map = conf->map;
     over = 0;
+    nsteps = 0;
     room = (map->map.n < conf->limit) ? conf->limit - map->map.n : 0;
 
     /* the nodes first: the time in which readers have to wait is short then */
 
     for (i = 0; i < n; i++) {
-        rc = ngx_etcd_value_change_prepare(conf, changes[i], &room);
+        rc = ngx_etcd_value_change_prepare(conf, changes[i],
+                                           &map->steps[nsteps], &room);
 
-        if (rc != NGX_OK) {
+        if (rc == NGX_DECLINED || rc == NGX_ERROR) {
             over = 1;
             *full |= (rc == NGX_ERROR);
         }
+
+        changes[i]->made = (rc == NGX_OK);
+
+        if (rc == NGX_OK) {
+            nsteps = ngx_etcd_value_change_once(map, nsteps + 1);
+        }
     }
 
-    ngx_etcd_seqlock_write(&map->map.lock);
-
-    for (i = n; i > 0; i--) {
-        ngx_etcd_value_change_commit(conf, changes[i - 1]);
-    }
-
-    ngx_etcd_seqlock_written(&map->map.lock);
+    ngx_etcd_value_map_apply(conf->zone, map, nsteps);
 
     map->changes++;
 
@@ -59,48 +61,77 @@ ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
 }
 
 
-/* NGX_DECLINED: the limit is reached; NGX_ERROR: the zone is full. */
+/*
+ * Writes the step of the change.  NGX_DONE: there is none; NGX_DECLINED: the
+ * limit is reached; NGX_ERROR: the zone is full.
+ */
 
 static ngx_int_t
 ngx_etcd_value_change_prepare(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t *change, ngx_uint_t *room)
+    ngx_etcd_value_change_t *change, ngx_etcd_value_step_t *step,
+    ngx_uint_t *room)
 {
-    ngx_uint_t              is_new;
-    ngx_etcd_value_map_t   *map;
-    ngx_etcd_value_node_t  *node;
+    ngx_etcd_value_map_t  *map;
 
     map = conf->map;
-    change->node = NULL;
+
+    step->old = ngx_etcd_value_map_find(conf, &change->key);
+    step->node = NULL;
+    step->refused = (change->op == NGX_ETCD_VALUE_REFUSE) ? change->revision
+                                                          : 0;
+
+    change->change = ngx_etcd_value_change_kind(change, step->old);
 
     if (change->op == NGX_ETCD_VALUE_REMOVE) {
+        return (step->old != NULL) ? NGX_OK : NGX_DONE;
+    }
+
+    if (step->old == NULL) {
+        if (*room == 0) {
+            return NGX_DECLINED;
+        }
+
+    } else if (change->op == NGX_ETCD_VALUE_REFUSE) {
         return NGX_OK;
     }
 
-    node = ngx_etcd_value_map_find(conf, &change->key);
+    step->node = ngx_etcd_value_change_node(conf, change);
 
-    is_new = (node == NULL);
-
-    if (is_new && *room == 0) {
-        return NGX_DECLINED;
-    }
-
-    if (!is_new && change->op == NGX_ETCD_VALUE_REFUSE) {
-        return NGX_OK;
-    }
-
-    node = ngx_etcd_value_change_node(conf, change);
-
-    if (node == NULL) {
+    if (step->node == NULL) {
         return NGX_ERROR;
     }
 
-    node->node.next = map->spare;
-    map->spare = &node->node;
+    step->node->node.next = map->spare;
+    map->spare = &step->node->node;
 
-    change->node = node;
-    *room -= is_new;
+    *room -= (step->old == NULL);
 
     return NGX_OK;
+}
+
+
+/*
+ * Drops the former step of the same node: etcd sends one event of a key in a
+ * revision, but no answer may break the map.  Returns the number of steps.
+ */
+
+static ngx_uint_t
+ngx_etcd_value_change_once(ngx_etcd_value_map_t *map, ngx_uint_t n)
+{
+    ngx_uint_t              i;
+    ngx_etcd_value_step_t  *steps;
+
+    steps = map->steps;
+
+    for (i = 0; i < n - 1; i++) {
+        if (steps[i].old != NULL && steps[i].old == steps[n - 1].old) {
+            ngx_memmove(&steps[i], &steps[i + 1],
+                        (n - 1 - i) * sizeof(ngx_etcd_value_step_t));
+            return n - 1;
+        }
+    }
+
+    return n;
 }
 
 
@@ -139,80 +170,21 @@ ngx_etcd_value_change_node(ngx_etcd_value_map_conf_t *conf,
 }
 
 
-/* Links the node of the change, which is the first of the spare ones. */
-
-static void
-ngx_etcd_value_change_commit(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t *change)
-{
-    ngx_etcd_redo_t          redo;
-    ngx_etcd_value_map_t    *map;
-    ngx_etcd_value_node_t   *old;
-    ngx_etcd_shared_node_t  *node;
-
-    map = conf->map;
-    old = ngx_etcd_value_map_find(conf, &change->key);
-    node = (change->node != NULL) ? &change->node->node : NULL;
-
-    change->made = ngx_etcd_value_change_kind(change, old);
-
-    if (!change->made) {
-        return;
-    }
-
-    redo.n = 0;
-
-    ngx_etcd_redo_set(&redo, &map->invalid,
-                      map->invalid
-                      + (change->op == NGX_ETCD_VALUE_REFUSE)
-                      - (old != NULL && old->refused != 0));
-
-    if (node != NULL) {
-        ngx_etcd_redo_set(&redo, &map->spare, node->next);
-    }
-
-    if (old == NULL) {
-        ngx_etcd_shared_map_add(&map->map, node, &redo);
-
-    } else if (node == NULL && change->op == NGX_ETCD_VALUE_REFUSE) {
-        ngx_etcd_redo_set(&redo, &old->refused, change->revision);
-
-    } else {
-        if (node != NULL) {
-            ngx_etcd_shared_map_replace(&map->map, &old->node, node, &redo);
-
-        } else {
-            ngx_etcd_shared_map_remove(&map->map, &old->node, &redo);
-        }
-
-        ngx_etcd_redo_set(&redo, &old->node.next, map->dead);
-        ngx_etcd_redo_set(&redo, &map->dead, &old->node);
-    }
-
-    ngx_etcd_redo_write(&conf->zone->sh->redo, &redo);
-}
-
-
-/* Returns 0 if there is nothing to do: there is no node, or no room for it. */
-
-static ngx_uint_t
+static ngx_etcd_change_e
 ngx_etcd_value_change_kind(ngx_etcd_value_change_t *change,
     ngx_etcd_value_node_t *old)
 {
     switch (change->op) {
 
     case NGX_ETCD_VALUE_REMOVE:
-        change->change = NGX_ETCD_CHANGE_REMOVE;
-        return old != NULL;
+        return NGX_ETCD_CHANGE_REMOVE;
 
     case NGX_ETCD_VALUE_REFUSE:
-        change->change = NGX_ETCD_CHANGE_INVALID;
-        return old != NULL || change->node != NULL;
+        return NGX_ETCD_CHANGE_INVALID;
 
     default: /* NGX_ETCD_VALUE_PUT */
-        change->change = (old != NULL && old->modified != 0)
-                         ? NGX_ETCD_CHANGE_UPDATE : NGX_ETCD_CHANGE_ADD;
-        return change->node != NULL;
+        return (old != NULL && old->modified != 0) ? NGX_ETCD_CHANGE_UPDATE
+                                                   : NGX_ETCD_CHANGE_ADD;
     }
 }
 
@@ -246,8 +218,6 @@ ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
 }
 
 
-/* An odd number of the seqlock would make each reader lock the mutex. */
-
 ngx_int_t
 ngx_etcd_value_change_recover(ngx_etcd_value_map_conf_t *conf)
 {
@@ -259,9 +229,7 @@ ngx_etcd_value_change_recover(ngx_etcd_value_map_conf_t *conf)
 
     map = conf->map;
 
-    if (map->map.lock & 1) {
-        ngx_etcd_seqlock_written(&map->map.lock);
-    }
+    ngx_etcd_value_map_finish(conf->zone, map);
 
     ngx_etcd_value_change_free(conf->zone, &map->spare);
     ngx_etcd_value_change_free(conf->zone, &map->dead);

@@ -31,7 +31,6 @@ typedef struct {
 
     ngx_uint_t                       made;         /* 0: nothing has changed */
     ngx_etcd_change_e                change;
-    ngx_etcd_value_node_t           *node;         /* private */
 } ngx_etcd_value_change_t;
 
 
@@ -40,16 +39,17 @@ ngx_uint_t ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change);
 
 /*
- * Called by the owner, which holds the mutex: makes the changes, each of
- * another key.  Readers see all or none of them.  Returns 1 if a key was not
+ * Called by the owner, which holds the mutex: makes the changes, up to
+ * NGX_ETCD_VALUE_MAP_STEPS; a key that is removed may be put by a later one.
+ * Readers see all or none of them.  Returns 1 if a key was not
  * added: the limit is reached, or the zone is full ("full" is set).
  */
 ngx_uint_t ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t **changes, ngx_uint_t n, ngx_uint_t *full);
 
 /*
- * Called by the owner before it changes the map: frees what a killed owner has
- * left.  NGX_OK or NGX_BUSY.
+ * Called by the owner before it changes the map: makes the changes and frees
+ * the nodes that a killed owner has left.  NGX_OK or NGX_BUSY.
  */
 ngx_int_t ngx_etcd_value_change_recover(ngx_etcd_value_map_conf_t *conf);
 

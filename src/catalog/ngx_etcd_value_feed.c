@@ -24,7 +24,11 @@
 #define NGX_ETCD_VALUE_FEED_FULL   10000
 
 /* changes of one revision that are made at once */
-#define NGX_ETCD_VALUE_FEED_GROUP  NGX_ETCD_WATCH_TOGETHER
+#define NGX_ETCD_VALUE_FEED_GROUP  NGX_ETCD_VALUE_MAP_STEPS
+
+#if (NGX_ETCD_VALUE_FEED_GROUP < NGX_ETCD_WATCH_TOGETHER)
+#error "events that come together cannot be stored together"
+#endif
 
 /* the revision of removals by a list, which are made after its values */
 #define NGX_ETCD_VALUE_FEED_LAST   ((uint64_t) -1)

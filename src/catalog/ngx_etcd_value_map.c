@@ -28,6 +28,9 @@ typedef struct {
 
 static ngx_uint_t ngx_etcd_value_map_match(void *data,
     ngx_etcd_shared_node_t *node);
+static void ngx_etcd_value_map_step(ngx_etcd_zone_t *zone,
+    ngx_etcd_value_map_t *map);
+static void ngx_etcd_value_map_wait(ngx_etcd_value_map_conf_t *conf);
 
 
 ngx_etcd_value_pattern_t *
@@ -107,6 +110,80 @@ ngx_etcd_value_map_match(void *data, ngx_etcd_shared_node_t *node)
 }
 
 
+void
+ngx_etcd_value_map_apply(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
+    ngx_uint_t nsteps)
+{
+    ngx_etcd_seqlock_write(&map->map.lock);
+
+    /* from now on all of the steps are made */
+
+    __atomic_store_n(&map->nsteps, nsteps, __ATOMIC_RELEASE);
+
+    ngx_etcd_value_map_finish(zone, map);
+}
+
+
+/* The number of the seqlock is odd until then: no reader sees a part. */
+
+void
+ngx_etcd_value_map_finish(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map)
+{
+    while (map->nsteps != 0) {
+        ngx_etcd_value_map_step(zone, map);
+    }
+
+    if (map->map.lock & 1) {
+        ngx_etcd_seqlock_written(&map->map.lock);
+    }
+}
+
+
+static void
+ngx_etcd_value_map_step(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map)
+{
+    ngx_etcd_redo_t         redo;
+    ngx_etcd_value_node_t  *old, *node;
+    ngx_etcd_value_step_t  *step;
+
+    step = &map->steps[map->nsteps - 1];
+    old = step->old;
+    node = step->node;
+
+    redo.n = 0;
+
+    ngx_etcd_redo_set(&redo, &map->nsteps, map->nsteps - 1);
+    ngx_etcd_redo_set(&redo, &map->invalid,
+                      map->invalid + (step->refused != 0)
+                      - (old != NULL && old->refused != 0));
+
+    if (node != NULL) {
+        ngx_etcd_redo_set(&redo, &map->spare, node->node.next);
+    }
+
+    if (old == NULL) {
+        ngx_etcd_shared_map_add(&map->map, &node->node, &redo);
+
+    } else if (node == NULL && step->refused != 0) {
+        ngx_etcd_redo_set(&redo, &old->refused, step->refused);
+
+    } else {
+        if (node != NULL) {
+            ngx_etcd_shared_map_replace(&map->map, &old->node, &node->node,
+                                        &redo);
+
+        } else {
+            ngx_etcd_shared_map_remove(&map->map, &old->node, &redo);
+        }
+
+        ngx_etcd_redo_set(&redo, &old->node.next, map->dead);
+        ngx_etcd_redo_set(&redo, &map->dead, &old->node);
+    }
+
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+}
+
+
 ngx_int_t
 ngx_etcd_value_map_each(ngx_etcd_value_map_conf_t *conf, ngx_uint_t *chain,
     ngx_etcd_value_map_each_pt handler, void *data)
@@ -178,6 +255,11 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
     for (i = 0; i < NGX_ETCD_VALUE_MAP_TRIES; i++) {
         *version = __atomic_load_n(&map->map.lock, __ATOMIC_ACQUIRE);
 
+        if (*version & 1) {
+            ngx_etcd_value_map_wait(conf);
+            continue;
+        }
+
         search.modified = 0;
         rc = ngx_etcd_shared_map_find(conf->zone, &map->map, hash,
                                       ngx_etcd_value_map_match, &search);
@@ -187,8 +269,6 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
         {
             break;
         }
-
-        /* the owner is preempted while it changes the map */
 
         ngx_sched_yield();
     }
@@ -208,4 +288,20 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
     value->len = search.len;
 
     return NGX_OK;
+}
+
+
+/* The owner changes the map, or was killed while it did. */
+
+static void
+ngx_etcd_value_map_wait(ngx_etcd_value_map_conf_t *conf)
+{
+    if (ngx_etcd_zone_lock(conf->zone) != NGX_OK) {
+        ngx_sched_yield();
+        return;
+    }
+
+    ngx_etcd_value_map_finish(conf->zone, conf->map);
+
+    ngx_etcd_zone_unlock(conf->zone);
 }

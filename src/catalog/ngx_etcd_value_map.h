@@ -10,6 +10,10 @@
  * place.  Nodes that are not in the map, since they are about to be added or
  * were removed, are in the list "spare" or "dead" of the map: if the owner is
  * killed, the next one frees them.
+ *
+ * The changes of a revision are written down as steps before the first one is
+ * made.  If the owner is killed in between, whoever locks the mutex next makes
+ * the rest of them: a reader sees all of them or none.
  */
 
 
@@ -29,6 +33,7 @@
 #define NGX_ETCD_VALUE_MAP_MAX_LIMIT  1000000
 #define NGX_ETCD_VALUE_MAP_SIZE       4096     /* default bytes of a value */
 #define NGX_ETCD_VALUE_MAP_MAX_SIZE   65536
+#define NGX_ETCD_VALUE_MAP_STEPS      256      /* made together */
 
 
 typedef struct {
@@ -46,6 +51,17 @@ typedef struct {
 } ngx_etcd_value_node_t;
 
 
+/* A change of one key. */
+
+typedef struct {
+    ngx_etcd_value_node_t           *old;          /* NULL: is added */
+    ngx_etcd_value_node_t           *node;         /* takes the place of old;
+                                                      NULL: old is removed, or
+                                                      refused */
+    uint64_t                         refused;      /* of old; 0: is removed */
+} ngx_etcd_value_step_t;
+
+
 /* All zero but the object: an empty map, not read yet. */
 
 typedef struct {
@@ -55,6 +71,9 @@ typedef struct {
     ngx_etcd_shared_map_t            map;
     ngx_etcd_shared_node_t          *spare;
     ngx_etcd_shared_node_t          *dead;
+    ngx_uint_t                       nsteps;       /* to be made, the last one
+                                                      first */
+    ngx_etcd_value_step_t            steps[NGX_ETCD_VALUE_MAP_STEPS];
 
     /* written by the owner only */
 
@@ -104,6 +123,16 @@ ngx_etcd_value_pattern_t *ngx_etcd_value_map_wants(
 /* Returns the node of a key, for the owner or under the mutex; or NULL. */
 ngx_etcd_value_node_t *ngx_etcd_value_map_find(
     ngx_etcd_value_map_conf_t *conf, ngx_str_t *key);
+
+/*
+ * Makes "nsteps" steps, which the caller has written, each of another key; or
+ * those that are left of a killed process.  The nodes of the steps are in the
+ * list "spare", that of the last step first.  The caller holds the mutex.
+ */
+void ngx_etcd_value_map_apply(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
+    ngx_uint_t nsteps);
+void ngx_etcd_value_map_finish(ngx_etcd_zone_t *zone,
+    ngx_etcd_value_map_t *map);
 
 /*
  * Calls the handler for a part of the nodes, under the mutex; *chain is 0 at

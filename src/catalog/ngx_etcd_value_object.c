@@ -64,6 +64,8 @@ ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
 
     conf->id = conf->map->object.id;
 
+    ngx_etcd_value_map_finish(zone, conf->map);
+
     rc = ngx_etcd_shared_map_size(zone, &conf->map->map, conf->limit);
 
     ngx_etcd_zone_unlock(zone);
@@ -134,6 +136,7 @@ ngx_etcd_value_object_inherit(ngx_etcd_value_map_conf_t *conf,
     from = ngx_etcd_object_find(old, &ngx_etcd_value_object_type,
                                 &conf->map->object);
     if (from != NULL) {
+        ngx_etcd_value_map_finish(old, from);
         ngx_etcd_value_object_take(conf, from);
     }
 
@@ -295,6 +298,7 @@ ngx_etcd_value_object_empty(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
     ngx_etcd_redo_t          redo;
     ngx_etcd_shared_node_t  *node;
 
+    ngx_etcd_value_map_finish(zone, map);
     ngx_etcd_value_change_free(zone, &map->spare);
     ngx_etcd_value_change_free(zone, &map->dead);
 

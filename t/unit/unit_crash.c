@@ -33,6 +33,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_siphash.h>
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -594,7 +595,11 @@ ngx_etcd_crash_command(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     shared = ngx_etcd_crash_map(sizeof(ngx_etcd_crash_shared_t),
                                 MAP_SHARED|MAP_NORESERVE);
 
-    if (points == NGX_ERROR || ngx_etcd_crash_zone == NULL || shared == NULL) {
+    /* both times with the same hashes */
+
+    if (points == NGX_ERROR || ngx_etcd_crash_zone == NULL || shared == NULL
+        || ngx_etcd_siphash_init(cf->log) != NGX_OK)
+    {
         return "cannot start";
     }
 

@@ -6,7 +6,7 @@
  * each instruction that changes the zone, unit_crash_world.c makes a zone,
  * unit_crash_ops.c has what that process does in there, unit_crash_look.c what
  * can be seen of it, and unit_crash_check.c what the next owner does and what
- * must be true then.
+ * must be true then.  unit_crash_map.c has all this of keys with variables.
  */
 
 
@@ -26,6 +26,7 @@
 #include <ngx_etcd_election_slot.h>
 #include <ngx_etcd_snapshot.h>
 #include <ngx_etcd_view.h>
+#include "unit_crash_map.h"
 
 
 #define NGX_ETCD_CRASH_ZONE     (512 * 1024)
@@ -91,6 +92,7 @@ typedef struct {
     ngx_uint_t                    nevents;
     ngx_uint_t                    held;                         /* gauges */
     uint64_t                      measured;                     /* histogram */
+    ngx_etcd_crash_map_state_t    maps;
 
     /* structures of the zone, in use or to be used again */
 

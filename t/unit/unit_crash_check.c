@@ -190,6 +190,8 @@ ngx_etcd_crash_invariants(void)
                                           object.queue));
     }
 
+    ngx_etcd_crash_map_invariants();
+
 #define ngx_etcd_crash_lost(what)                                             \
     if (now.what < ngx_min(ngx_etcd_crash.before->what,                       \
                            ngx_etcd_crash.after->what))                       \
@@ -393,6 +395,7 @@ ngx_etcd_crash_take_over(void)
 
     ngx_etcd_crash_done(ngx_etcd_shared_value_retire_old(zone),
                         "retire shared values");
+    ngx_etcd_crash_map_take_over();
 
     for (n = 0; n < NGX_ETCD_CRASH_SETS; n++) {
         if (ngx_etcd_crash.sets[n]->object.id == ngx_etcd_crash.ids[n]
@@ -572,6 +575,8 @@ ngx_etcd_crash_catch_up(void)
             ngx_etcd_crash_sums(n);
         }
     }
+
+    ngx_etcd_crash_map_catch_up();
 }
 
 
@@ -638,6 +643,7 @@ ngx_etcd_crash_check(void)
 
     ngx_etcd_crash_readers("nobody owns it", 0);
     ngx_etcd_crash_words("nobody owns it");
+    ngx_etcd_crash_map_readers("nobody owns it", 0);
     ngx_etcd_crash_view();
 
     ngx_etcd_crash_take_over();
@@ -646,17 +652,20 @@ ngx_etcd_crash_check(void)
     ngx_etcd_crash_complete();
     ngx_etcd_crash_readers("taken over", 0);
     ngx_etcd_crash_words("taken over");
+    ngx_etcd_crash_map_readers("taken over", 0);
 
     ngx_etcd_crash_catch_up();
     ngx_etcd_crash_lock_tables();
 
     ngx_etcd_crash_invariants();
     ngx_etcd_crash_readers("listed", 1);
+    ngx_etcd_crash_map_readers("listed", 1);
 
     room = ngx_etcd_crash_fill();
 
     ngx_etcd_crash_invariants();
     ngx_etcd_crash_readers("the zone is full", 1);
+    ngx_etcd_crash_map_readers("the zone is full", 1);
 
     return (room < ngx_etcd_crash.after->room)
            ? ngx_etcd_crash.after->room - room : 0;

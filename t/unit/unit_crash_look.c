@@ -391,6 +391,7 @@ ngx_etcd_crash_look(ngx_etcd_crash_state_t *state)
 
     ngx_etcd_crash_look_words(state);
     ngx_etcd_crash_look_events(state);
+    ngx_etcd_crash_map_look(&state->maps);
     ngx_etcd_crash_structures(state);
 }
 

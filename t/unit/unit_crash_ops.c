@@ -476,6 +476,22 @@ ngx_etcd_crash_measure(void)
 
 
 static void
+ngx_etcd_crash_prepare_map_retire(void)
+{
+    ngx_etcd_crash_prepare_retire();
+    ngx_etcd_crash_retire();
+}
+
+
+static void
+ngx_etcd_crash_prepare_values_retire(void)
+{
+    ngx_etcd_crash_prepare_map_retire();
+    ngx_etcd_crash_map_retire();
+}
+
+
+static void
 ngx_etcd_crash_endpoints(void)
 {
     ngx_etcd_crash_says(2);
@@ -568,5 +584,14 @@ const ngx_etcd_crash_op_t  ngx_etcd_crash_ops[] = {
     { "endpoints",     nothing,               run(endpoints) },
     { "owner",         nothing,               run(owner) },
     { "event",         prepare(event),        run(event) },
+    { "set_add",       nothing,               run(set_add) },
+    { "set_again",     run(set_remove),       run(set_add) },
+    { "set_remove",    nothing,               run(set_remove) },
+    { "map_declare",   nothing,               run(map_declare) },
+    { "map_retire",    prepare(map_retire),   run(map_retire) },
+    { "values",        nothing,               run(values) },
+    { "values_twice",  nothing,               run(values_twice) },
+    { "values_declare", nothing,              run(map_declare_values) },
+    { "values_retire", prepare(values_retire), run(values_retire) },
     { NULL,            NULL,                  NULL }
 };

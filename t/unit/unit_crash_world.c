@@ -521,6 +521,10 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
     ngx_etcd_crash_writes(1);
     ngx_etcd_crash_says(1);
 
+    if (ngx_etcd_crash_map_world(&crash->zone) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     crash->table = ngx_etcd_lock_table_claim(&crash->zone);
 
     return ngx_etcd_crash_counts();
