@@ -38,14 +38,19 @@ etcd {
 http {
     upstream services {
         etcd_members /services/$service/ limit=151;
+        keepalive 4;
     }
 
     upstream fixed {
         etcd_members /fixed/;
     }
 
+    upstream other {
+        etcd_members /other/$service/;
+    }
+
     map $uri $service {
-        "~^/s/(?<name>.*)$" $name;
+        "~^/[os]/(?<name>.*)$" $name;
     }
 
     server {
@@ -53,7 +58,9 @@ http {
 
         location = /status { etcd_status; }
         location = /metrics { etcd_status prometheus; }
+        location = /members { etcd_status prometheus members=on; }
         location /s/ { proxy_pass http://services; }
+        location /o/ { etcd_wait other 30s; proxy_pass http://other; }
     }
 }
 
@@ -151,6 +158,82 @@ is(metric('nginx_etcd_upstream_requests_total'), 2, 'requests are summed');
 like($nginx->get('/metrics')->{body},
      qr/^nginx_etcd_upstream_members\{[^}]*"services",state="up"\} 151$/m,
      'so are members');
+
+# metrics of one set
+
+sub samples {
+    my ($path) = @_;
+
+    return [sort grep { !/^#/ } split(/\n/, $nginx->get($path)->{body})];
+}
+
+my $of = '{cluster="default",module="http",upstream="services",set="web"';
+my $samples = samples('/metrics?set=web');
+
+is_deeply([grep { !/\Q$of\E/ } @$samples], [], 'only samples of that set');
+is_deeply([grep { /_upstream_members\{/ } @$samples],
+          [map { "nginx_etcd_upstream_members$of,state=\"$_->[0]\"} $_->[1]" }
+           [backup => 1], [down => 0], [drain => 0], [ejected => 0],
+           [unhealthy => 0], [unproven => 0], [unresolved => 0], [up => 1]], 'its members are counted');
+ok((grep { $_ eq "nginx_etcd_upstream_requests_total$of} 1" } @$samples),
+   'its requests');
+ok((grep { $_ eq "nginx_etcd_upstream_invalid_values$of} 1" } @$samples),
+   'its invalid values');
+ok(!(grep { /_upstream_sets/ } @$samples), 'a set has no sets');
+is_deeply([map { /upstream="(\w+)"/ } grep { /_member_weight/ }
+           @{ samples('/members') }], ['fixed'],
+          'members of sets have no samples');
+is_deeply([grep { /_member_weight\{/ } @{ samples('/members?set=web') }],
+          [map { "nginx_etcd_member_weight$of,address=\"" . $_->[0]->address
+                 . "\",key=\"/services/web/$_->[1]\"} 1" }
+           sort { $a->[0]->address cmp $b->[0]->address }
+           [$one, 1], [$two, 2]], 'but with the set they have');
+
+for my $none ('set=no', 'set=we', 'set=web&upstream=other',
+              'set=web&upstream=fixed', 'set=%00')
+{
+    is_deeply(samples("/metrics?$none"), [], "$none has no samples");
+}
+
+# priorities
+
+$etcd->put('/services/web/3', '{"address":"' . $one->address
+           . '","priority":5}');
+$etcd->put('/services/web/2', '{"address":"' . $two->address
+           . '","priority":3}');
+$etcd->put('/services/web/1', '{"address":"' . $one->address
+           . '","priority":4}');
+
+sub web { return status('upstream=services&set=web')->{services} }
+
+sub states {
+    return { map { $_->{key} => $_->{state} } @{ web()->{set}{members} } };
+}
+
+ok((wait_for { states()->{'/services/web/2'} eq 'up' } 10, 'priorities'),
+   'the lowest priority is up');
+is_deeply([sort values %{ states() }], [qw(backup up)],
+          'the other one is a backup, though the worker has no table of it');
+is(web()->{list}[0]{up}, 1, 'as in the sums');
+like($nginx->get('/metrics?set=web')->{body}, qr/state="up"\} 1$/m,
+     'and in metrics');
+$etcd->del('/services/web/3');
+
+# requests that wait
+
+is(status('')->{other}{waiting}, 0, 'nobody waits');
+$etcd->put('/other/a/1', '{"address":"' . $one->address . '","down":true}');
+$etcd->put('/other/b/1', '{"address":"' . $one->address . '","down":true}');
+ok((wait_for { status('')->{other}{sets} == 2 } 10, 'two sets'), 'two sets');
+
+my @waiting = map { $nginx->http } 1 .. 3;
+
+$waiting[$_]->send(GET => '/o/' . (qw(a b b))[$_]) for 0 .. 2;
+
+ok((wait_for { status('')->{other}{waiting} == 3 } 10, 'the sum'),
+   'waiting requests are summed');
+$etcd->put("/other/$_/1", $one->address) for qw(a b);
+ok((wait_for { status('')->{other}{waiting} == 0 } 10, 'none'), 'none waits');
 
 # a set that goes
 

@@ -206,10 +206,12 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
     status->openmetrics = format->openmetrics;
     status->members = elcf->status.members;
 
-    if (format->parts == ngx_etcd_status_json
-        && ngx_http_etcd_status_asked(r, status) != NGX_OK)
-    {
+    if (ngx_http_etcd_status_asked(r, status) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (format->parts == ngx_etcd_metrics && status->like.len != 0) {
+        status->parts = ngx_etcd_metrics_set;
     }
 
     return ngx_http_etcd_output(r, status);

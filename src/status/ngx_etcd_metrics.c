@@ -16,6 +16,8 @@
 #define NGX_ETCD_METRICS_LABELS  8
 
 
+static ngx_int_t ngx_etcd_metrics_find(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_metrics_count(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
@@ -53,6 +55,56 @@ const ngx_etcd_status_part_t  ngx_etcd_metrics[] = {
     { ngx_etcd_metrics_eof, NULL },
     { NULL, NULL }
 };
+
+
+const ngx_etcd_status_part_t  ngx_etcd_metrics_set[] = {
+    { ngx_etcd_metrics_find, &ngx_etcd_status_upstreams },
+    { ngx_etcd_metrics_count, &ngx_etcd_status_upstreams },
+    { ngx_etcd_metrics_walk, &ngx_etcd_status_upstreams },
+    { ngx_etcd_metrics_members, &ngx_etcd_status_members },
+    { ngx_etcd_metrics_eof, NULL },
+    { NULL, NULL }
+};
+
+
+/* Upstreams that have the set become that set; no others are shown. */
+
+static ngx_int_t
+ngx_etcd_metrics_find(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind)
+{
+    ngx_int_t                    rc;
+    ngx_etcd_status_upstream_t  *upstream;
+
+    upstream = kind->row(status);
+    if (upstream == NULL) {
+        return NGX_OK;
+    }
+
+    rc = (upstream->catalog != NULL
+          && ngx_etcd_status_wanted(status, upstream))
+         ? ngx_etcd_status_sets_find(status, upstream) : NGX_DECLINED;
+
+    if (rc == NGX_OK) {
+        *upstream = status->one;
+        upstream->set = status->like;
+        status->row++;
+
+        return NGX_AGAIN;
+    }
+
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
+    status->upstreams.nelts--;
+
+    ngx_memmove(upstream, upstream + 1,
+                (status->upstreams.nelts - status->row)
+                * sizeof(ngx_etcd_status_upstream_t));
+
+    return NGX_AGAIN;
+}
 
 
 /* Stage 0: open the view of the row; stage 1: read the view. */
@@ -159,8 +211,8 @@ ngx_etcd_metrics_add(ngx_etcd_status_t *status,
 
         ngx_etcd_member_pack_read(&record, member->payload);
 
-        state = ngx_etcd_status_object_member_state(upstream->service->table,
-                                                    &record, member->verdict);
+        state = ngx_etcd_status_object_member_state(upstream->lowest, &record,
+                                                    member->verdict);
 
         upstream->states[state]++;
         upstream->conns += member->conns;
@@ -301,6 +353,7 @@ ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
 {
     void                           *value;
     int64_t                         number;
+    ngx_str_t                      *text;
     ngx_uint_t                      n;
     ngx_etcd_metric_label_t         labels[NGX_ETCD_METRICS_LABELS];
     const ngx_etcd_status_field_t  *label;
@@ -308,8 +361,14 @@ ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
     n = 0;
 
     for (label = kind->labels; label->type != NGX_ETCD_STATUS_END; label++) {
+        text = ngx_etcd_status_at(object, label);
+
+        if (label->type == NGX_ETCD_STATUS_OPTIONAL && text->data == NULL) {
+            continue;
+        }
+
         labels[n].name = (const char *) label->name.data;
-        labels[n++].value = *(ngx_str_t *) ngx_etcd_status_at(object, label);
+        labels[n++].value = *text;
     }
 
     value = ngx_etcd_status_at(object, field);

@@ -136,6 +136,20 @@ ngx_etcd_status_run(ngx_etcd_status_t *status, uint64_t until, size_t size)
 }
 
 
+ngx_uint_t
+ngx_etcd_status_wanted(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_str_t  *only;
+
+    only = &status->only;
+
+    return only->len == 0
+           || (only->len == upstream->name.len
+               && ngx_memcmp(only->data, upstream->name.data, only->len) == 0);
+}
+
+
 ngx_int_t
 ngx_etcd_status_open(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream)
@@ -149,6 +163,7 @@ ngx_etcd_status_open(ngx_etcd_status_t *status,
 
     if (service->table != NULL) {
         (void) ngx_etcd_table_sync(service->table);
+        upstream->lowest = service->table->priority;
     }
 
     rc = ngx_etcd_view_open(&status->view, service->zone, service->set,

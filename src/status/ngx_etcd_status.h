@@ -76,7 +76,6 @@ struct ngx_etcd_status_s {
     ngx_uint_t                    shown;
     uint32_t                      last_set;   /* id of the last set read */
     ngx_etcd_status_upstream_t    one;        /* a set as an upstream */
-    ngx_etcd_service_conf_t       conf_one;
 
     ngx_uint_t                    remaining;  /* ask how long leases of
                                                  leaders last */
@@ -120,6 +119,10 @@ ngx_int_t ngx_etcd_status_run(ngx_etcd_status_t *status, uint64_t until,
 
 
 /* The functions below are for the formats. */
+
+/* Returns 1 unless the request asks for another upstream. */
+ngx_uint_t ngx_etcd_status_wanted(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream);
 
 /*
  * Open and read the view of an upstream.  The results are those of the view,

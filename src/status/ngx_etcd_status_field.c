@@ -194,6 +194,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_member_labels[] = {
     ngx_etcd_status_label("cluster", member, cluster),
     ngx_etcd_status_label("module", member, module),
     ngx_etcd_status_label("upstream", member, upstream),
+    ngx_etcd_status_field("set", OPTIONAL, member, set),
     ngx_etcd_status_label("address", member, name),
     ngx_etcd_status_label("key", member, view.key),
     ngx_etcd_status_end
@@ -282,6 +283,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_labels[] = {
     ngx_etcd_status_label("cluster", upstream, cluster),
     ngx_etcd_status_label("module", upstream, module),
     ngx_etcd_status_label("upstream", upstream, name),
+    ngx_etcd_status_field("set", OPTIONAL, upstream, set),
     ngx_etcd_status_end
 };
 

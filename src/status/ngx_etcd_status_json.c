@@ -28,7 +28,8 @@ typedef enum {
 /* the stages of a prefix with variables */
 
 typedef enum {
-    NGX_ETCD_STATUS_JSON_SUMS = 0,
+    NGX_ETCD_STATUS_JSON_BEGIN = 0,
+    NGX_ETCD_STATUS_JSON_SUMS,
     NGX_ETCD_STATUS_JSON_SETS,
     NGX_ETCD_STATUS_JSON_FIND,
     NGX_ETCD_STATUS_JSON_ONE            /* then those of an upstream */
@@ -48,8 +49,6 @@ static ngx_int_t ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
-static ngx_uint_t ngx_etcd_status_json_wanted(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stream);
 static ngx_int_t ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 static ngx_int_t ngx_etcd_status_json_sets(ngx_etcd_status_t *status,
@@ -122,7 +121,8 @@ ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
     upstream = kind->row(status);
 
     while (upstream != NULL
-           && !ngx_etcd_status_json_wanted(status, upstream, stream))
+           && (upstream->service->stream != stream
+               || !ngx_etcd_status_wanted(status, upstream)))
     {
         status->row++;
         upstream = kind->row(status);
@@ -186,22 +186,6 @@ ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
 }
 
 
-static ngx_uint_t
-ngx_etcd_status_json_wanted(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stream)
-{
-    ngx_str_t  *only;
-
-    only = &status->only;
-
-    return upstream->service->stream == stream
-           && (only->len == 0
-               || (only->len == upstream->name.len
-                   && ngx_memcmp(only->data, upstream->name.data, only->len)
-                      == 0));
-}
-
-
 /* Sets are listed only for an upstream that is asked for. */
 
 static ngx_int_t
@@ -212,10 +196,19 @@ ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
 
     switch (status->stage) {
 
-    case NGX_ETCD_STATUS_JSON_SUMS:
+    case NGX_ETCD_STATUS_JSON_BEGIN:
         ngx_etcd_status_object_catalog(upstream);
+        ngx_etcd_status_sets_start(status, 0);
 
-        upstream->waiting = NGX_ETCD_STATUS_ABSENT;
+        status->stage++;
+        return NGX_AGAIN;
+
+    case NGX_ETCD_STATUS_JSON_SUMS:
+        rc = ngx_etcd_status_sets_waiting(status, upstream);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
 
         ngx_etcd_status_json_name(status, &upstream->name);
         ngx_etcd_text_buffer_literal(&status->out, "{");

@@ -293,6 +293,7 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
     upstream->cluster = ecf->name;
     upstream->prefix = service->prefix;
     upstream->service = service;
+    upstream->lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
     upstream->catalog = ngx_etcd_catalog_of(service);
     upstream->sets = NGX_ETCD_STATUS_ABSENT;
     upstream->limit = NGX_ETCD_STATUS_ABSENT;
@@ -393,7 +394,7 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     member->name = record.name;
     member->weight = record.attr.weight;
     member->state = ngx_etcd_status_member_states[
-                  ngx_etcd_status_object_member_state(upstream->service->table,
+                  ngx_etcd_status_object_member_state(upstream->lowest,
                                                       &record, view->verdict)];
     member->ejected = NGX_ETCD_STATUS_ABSENT;
 
@@ -405,6 +406,7 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     member->cluster = upstream->cluster;
     member->module = upstream->module;
     member->upstream = upstream->name;
+    member->set = upstream->set;
 
     ngx_str_null(&member->host);
     ngx_str_null(&member->reason);
@@ -446,7 +448,7 @@ ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
 
 
 ngx_etcd_status_member_state_e
-ngx_etcd_status_object_member_state(ngx_etcd_table_t *table,
+ngx_etcd_status_object_member_state(ngx_uint_t lowest,
     ngx_etcd_member_pack_t *record, ngx_uint_t verdict)
 {
     ngx_etcd_member_attr_t  *attr;
@@ -477,8 +479,8 @@ ngx_etcd_status_object_member_state(ngx_etcd_table_t *table,
         return NGX_ETCD_STATUS_EJECTED;
     }
 
-    return (table ? ngx_etcd_table_backup(table, attr) : attr->backup)
-           ? NGX_ETCD_STATUS_BACKUP : NGX_ETCD_STATUS_UP;
+    return (attr->backup || attr->priority > lowest) ? NGX_ETCD_STATUS_BACKUP
+                                                     : NGX_ETCD_STATUS_UP;
 }
 
 

@@ -149,6 +149,10 @@ typedef struct {
     int64_t                    over;          /* keys beyond the limit */
     int64_t                    unmatched;     /* keys of no set */
     int64_t                    tables;        /* of this worker */
+    ngx_str_t                  set;           /* one of its sets; no data: all
+                                                 of them */
+
+    ngx_uint_t                 lowest;        /* priority of primary members */
 
     ngx_etcd_service_conf_t   *service;
     ngx_etcd_catalog_conf_t   *catalog;       /* NULL: a fixed prefix */
@@ -159,6 +163,7 @@ typedef struct {
 
 typedef struct {
     ngx_str_t                  name;
+    ngx_uint_t                 lowest;        /* priority of primary members */
     int64_t                    members;
     int64_t                    up;
     int64_t                    waiting;
@@ -182,6 +187,7 @@ typedef struct {
     ngx_str_t                  cluster;
     ngx_str_t                  module;
     ngx_str_t                  upstream;
+    ngx_str_t                  set;           /* no data: none */
     ngx_str_t                  name;          /* address, or why there is
                                                  none */
 
@@ -289,10 +295,9 @@ void ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
 void ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     ngx_etcd_status_upstream_t *upstream, ngx_etcd_view_member_t *view);
 
-/* Without a table, the priorities of other members are not known. */
+/* A member with a higher priority than the lowest one is a backup. */
 ngx_etcd_status_member_state_e ngx_etcd_status_object_member_state(
-    ngx_etcd_table_t *table, ngx_etcd_member_pack_t *record,
-    ngx_uint_t verdict);
+    ngx_uint_t lowest, ngx_etcd_member_pack_t *record, ngx_uint_t verdict);
 
 /*
  * "remaining" is set only if "ask" is 1: to know it, the owner of the zone asks

@@ -27,6 +27,8 @@ static ngx_uint_t ngx_etcd_status_sets_wanted(ngx_etcd_status_t *status,
 static ngx_int_t ngx_etcd_status_sets_list(ngx_etcd_status_t *status,
     ngx_etcd_catalog_conf_t *catalog);
 static void ngx_etcd_status_sets_add(ngx_etcd_status_t *status);
+static ngx_int_t ngx_etcd_status_sets_search(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream);
 
 
 void
@@ -117,6 +119,7 @@ ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
     ngx_memzero(set, sizeof(ngx_etcd_status_set_t));
 
     set->name = item->name;
+    set->lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
     set->waiting = item->found.set->waiting
                    ? ngx_etcd_gauge_sum(item->found.set->waiting) : 0;
 
@@ -197,10 +200,12 @@ ngx_etcd_status_sets_list(ngx_etcd_status_t *status,
 }
 
 
+/* Members of a lower priority than all before make these backups. */
+
 static void
 ngx_etcd_status_sets_add(ngx_etcd_status_t *status)
 {
-    ngx_uint_t                      i;
+    ngx_uint_t                      i, priority;
     ngx_etcd_status_set_t          *set;
     ngx_etcd_member_pack_t          record;
     ngx_etcd_view_member_t         *member;
@@ -213,15 +218,56 @@ ngx_etcd_status_sets_add(ngx_etcd_status_t *status)
 
         ngx_etcd_member_pack_read(&record, member->payload);
 
-        state = ngx_etcd_status_object_member_state(NULL, &record,
+        state = ngx_etcd_status_object_member_state(set->lowest, &record,
                                                     member->verdict);
+        priority = record.attr.priority;
+
+        if (state == NGX_ETCD_STATUS_UP && priority < set->lowest) {
+            set->lowest = priority;
+            set->states[NGX_ETCD_STATUS_BACKUP]
+                += set->states[NGX_ETCD_STATUS_UP];
+            set->states[NGX_ETCD_STATUS_UP] = 0;
+        }
 
         set->states[state]++;
         set->members++;
-        set->up += (state == NGX_ETCD_STATUS_UP);
         set->conns += member->conns;
         set->fails += member->fails;
     }
+
+    set->up = set->states[NGX_ETCD_STATUS_UP];
+}
+
+
+ngx_int_t
+ngx_etcd_status_sets_waiting(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_int_t                     rc;
+    ngx_uint_t                    i;
+    ngx_etcd_gauge_t             *waiting;
+    ngx_etcd_status_sets_item_t  *item;
+
+    if (upstream->service->awaited == 0) {
+        return NGX_OK;
+    }
+
+    rc = ngx_etcd_status_sets_list(status, upstream->catalog);
+
+    if (rc != NGX_OK) {
+        return (rc == NGX_DONE) ? NGX_OK : rc;
+    }
+
+    item = status->list.elts;
+
+    for (i = 0; i < status->list.nelts; i++) {
+        waiting = item[i].found.set->waiting;
+
+        upstream->waiting += waiting ? ngx_etcd_gauge_sum(waiting) : 0;
+        status->last_set = item[i].found.set_id;
+    }
+
+    return NGX_AGAIN;
 }
 
 
@@ -229,11 +275,45 @@ ngx_int_t
 ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream)
 {
+    ngx_int_t  rc;
+
+    if (!status->reading) {
+        return ngx_etcd_status_sets_search(status, upstream);
+    }
+
+    /* the lowest priority has to be known before the first member is shown */
+
+    rc = ngx_etcd_status_read(status);
+
+    if (rc == NGX_BUSY) {
+        return NGX_BUSY;
+    }
+
+    ngx_etcd_status_sets_add(status);
+
+    if (rc != NGX_DONE) {
+        return NGX_AGAIN;
+    }
+
+    status->one.lowest = status->object.set.lowest;
+    status->reading = 0;
+
+    return NGX_OK;
+}
+
+
+/* NGX_AGAIN: the set is found, and its view is open. */
+
+static ngx_int_t
+ngx_etcd_status_sets_search(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
     u_char                      *p;
     ngx_int_t                    rc;
     ngx_str_t                    prefix;
     ngx_etcd_pattern_t          *pattern;
     ngx_etcd_set_found_t         found;
+    ngx_etcd_service_conf_t     *service;
     ngx_etcd_catalog_conf_t     *catalog;
     ngx_etcd_status_upstream_t  *one;
 
@@ -261,19 +341,30 @@ ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
         return (rc == NGX_AGAIN) ? NGX_BUSY : NGX_DECLINED;
     }
 
-    status->conf_one = catalog->service;
+    rc = ngx_etcd_view_open(&status->view, catalog->service.zone, found.set,
+                            found.set_id);
+    if (rc != NGX_OK) {
+        return (rc == NGX_AGAIN) ? NGX_BUSY : NGX_DECLINED;
+    }
+
+    service = ngx_palloc(status->pool, sizeof(ngx_etcd_service_conf_t));
+    if (service == NULL) {
+        return NGX_ERROR;
+    }
+
+    *service = catalog->service;
+
+    service->catalog = 0;
+    service->prefix = prefix;
+    service->set = found.set;
+    service->set_id = found.set_id;
+    service->table = NULL;
 
     one = &status->one;
     *one = *upstream;
 
-    status->conf_one.catalog = 0;
-    status->conf_one.prefix = prefix;
-    status->conf_one.set = found.set;
-    status->conf_one.set_id = found.set_id;
-    status->conf_one.table = NULL;
-
     one->catalog = NULL;
-    one->service = &status->conf_one;
+    one->service = service;
     one->prefix = prefix;
     one->sets = NGX_ETCD_STATUS_ABSENT;
     one->limit = NGX_ETCD_STATUS_ABSENT;
@@ -281,5 +372,10 @@ ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
     one->unmatched = NGX_ETCD_STATUS_ABSENT;
     one->tables = NGX_ETCD_STATUS_ABSENT;
 
-    return NGX_OK;
+    ngx_memzero(&status->object.set, sizeof(ngx_etcd_status_set_t));
+
+    status->object.set.lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
+    status->reading = 1;
+
+    return NGX_AGAIN;
 }

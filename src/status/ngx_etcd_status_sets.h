@@ -36,8 +36,15 @@ ngx_int_t ngx_etcd_status_sets_read(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 
 /*
+ * Adds the waiting requests of all sets to upstream->waiting, some sets at a
+ * time.  NGX_OK, NGX_AGAIN, NGX_BUSY, or NGX_ERROR.
+ */
+ngx_int_t ngx_etcd_status_sets_waiting(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream);
+
+/*
  * Finds the set with the name status->like, and makes it status->one.
- * NGX_OK, NGX_DECLINED, NGX_BUSY, or NGX_ERROR.
+ * NGX_OK, NGX_AGAIN, NGX_DECLINED, NGX_BUSY, or NGX_ERROR.
  */
 ngx_int_t ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
