@@ -7,23 +7,13 @@
  */
 
 
-#include "sim_world.h"
+#include "sim_mirror.h"
 #include <ngx_etcd_client.h>
-#include <ngx_etcd_mirror.h>
 #include <ngx_etcd_siphash.h>
 
 
 #define SIM_MIRRORS      3
 #define SIM_MIRROR_KEYS  10
-
-
-typedef struct {
-    ngx_etcd_mirror_t         mirror;
-    sim_proc_t               *proc;
-    ngx_uint_t                store;        /* its history */
-    ngx_int_t                 n;            /* entries, as was told */
-    ngx_uint_t                stopped;
-} sim_mirror_t;
 
 
 typedef struct {
@@ -62,8 +52,6 @@ static void sim_mirror_removed(ngx_etcd_mirror_t *mirror,
 static void sim_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision);
 static void sim_mirror_verified(ngx_etcd_watch_t *watch, uint64_t time);
 
-static char *sim_mirror_differs(sim_mirror_t *m, model_store_t *store,
-    int64_t revision);
 static ngx_uint_t sim_mirror_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key);
 
 static void sim_mirror_write(sim_event_t *ev);
@@ -120,18 +108,11 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
     ngx_etcd_mirror_t  *mirror;
 
     m = &all->mirrors[i];
-    m->proc = proc;
     m->store = model.store->number;
 
     mirror = &m->mirror;
-    mirror->data = m;
-    ngx_str_set(&mirror->name, "sim");
     mirror->entries.order = sim_below(3);
     mirror->entries.keep = sim_chance(2) ? 64 : 0;
-    mirror->entries.entry_size = sizeof(sim_mirror_entry_t);
-    mirror->changed = sim_mirror_changed;
-    mirror->removed = sim_mirror_removed;
-    mirror->complete = sim_mirror_complete;
 
     /*
      * A history that has come further than the former one is noticed by reads
@@ -162,7 +143,7 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
         mirror->watch.verified = sim_mirror_verified;
     }
 
-    ngx_etcd_mirror_init(mirror, &sim.log);
+    sim_mirror_init(m, proc);
 
     /* lists of several pages, without another random number */
 
@@ -172,6 +153,37 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
 
     if (ngx_etcd_mirror_start(mirror, all->stream) != NGX_OK) {
         abort();
+    }
+}
+
+
+void
+sim_mirror_init(sim_mirror_t *m, sim_proc_t *proc)
+{
+    ngx_etcd_mirror_t  *mirror;
+
+    m->proc = proc;
+
+    mirror = &m->mirror;
+    mirror->data = m;
+    ngx_str_set(&mirror->name, "sim");
+    mirror->entries.entry_size = sizeof(sim_mirror_entry_t);
+    mirror->changed = sim_mirror_changed;
+    mirror->removed = sim_mirror_removed;
+    mirror->complete = sim_mirror_complete;
+
+    ngx_etcd_mirror_init(mirror, &sim.log);
+}
+
+
+void
+sim_mirror_destroy(sim_mirror_t *m)
+{
+    ngx_etcd_mirror_destroy(&m->mirror);
+
+    if (m->mirror.entries.size != 0) {
+        sim_fail("no memory is lost", "%uz bytes of a mirror",
+                 m->mirror.entries.size);
     }
 }
 
@@ -191,12 +203,7 @@ sim_mirror_stop(sim_proc_t *proc)
     ngx_etcd_watch_stream_destroy(all->stream);
 
     for (i = 0; i < all->n; i++) {
-        ngx_etcd_mirror_destroy(&all->mirrors[i].mirror);
-
-        if (all->mirrors[i].mirror.entries.size != 0) {
-            sim_fail("no memory is lost", "%uz bytes of a mirror",
-                     all->mirrors[i].mirror.entries.size);
-        }
+        sim_mirror_destroy(&all->mirrors[i]);
     }
 
     ngx_etcd_client_destroy(all->cluster);
@@ -412,9 +419,7 @@ sim_mirror_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 }
 
 
-/* NULL: it is what the store had */
-
-static char *
+char *
 sim_mirror_differs(sim_mirror_t *m, model_store_t *store, int64_t revision)
 {
     size_t               i;

@@ -33,6 +33,7 @@ extern sim_world_t  sim_world;
 
 
 extern sim_actor_t  sim_mirror_actor;
+extern sim_actor_t  sim_fanout_actor;
 extern sim_actor_t  sim_lock_actor;
 extern sim_actor_t  sim_election_actor;
 extern sim_actor_t  sim_register_actor;
