@@ -47,7 +47,9 @@ my $results = $ENV{BENCH_RESULTS} || "$dir/RESULTS.md";
 
 # in the order of the file
 
-my @titles = ('Propagation', 'Request cost', 'Certificates in etcd',
+my @titles = ('Propagation', 'A new service', 'Request cost',
+              'Prefix with variables',
+              'Instructions of a prefix with variables', 'Certificates in etcd',
               'Locks',
               'Locks: where there are none', 'Balancing', 'Two workers',
               'Instructions', 'Requests while members change',
