@@ -300,7 +300,8 @@ is($writer->status->{failsafe}, JSON::PP::true, 'the status says so');
 like($nginx->get('/metrics')->{body},
      qr/^nginx_etcd_upstream_failsafe\{[^}]*upstream="writer"[^}]*\} 1$/m,
      'and the metrics');
-is($nginx->count_log(qr/"writer".* stays in use: its API confirms it/),
+is($nginx->count_log(
+       qr{"writer".* of "/[^"]+" stays in use: its API confirms it}),
    $has_stream ? 2 : 1, 'and one line of the log');
 is($nginx->count_log(qr/"none".*Patroni has no key "failsafe"/), 1,
    'the log says why another leader is not used');
@@ -347,7 +348,7 @@ ok(wait_for(sub { $nginx->get('/to/off')->{body} eq 'pg1' }, 30 * $slower),
 is($nginx->get('/to/writer')->{body}, 'pg1', 'the same one');
 is($writer->status->{failsafe}, JSON::PP::false, 'failsafe is not in use');
 ok(wait_for(sub {
-    $nginx->count_log(qr/"writer": etcd confirms the leader again/)
+    $nginx->count_log(qr{"writer": etcd confirms the leader of "/[^"]+" again})
 }, 5), 'the log says so');
 wait_for { $nginx->status->{clusters}{default}{staleness_ms}
            < MAX_STALE * 500 } 10, 'fresh';

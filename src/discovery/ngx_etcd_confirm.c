@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_confirm.h>
+#include <ngx_etcd_shown.h>
 
 
 static void ngx_etcd_confirm_ask(ngx_etcd_confirm_t *confirm);
@@ -107,9 +108,11 @@ ngx_etcd_confirm_again(ngx_etcd_confirm_t *confirm, ngx_str_t *reason)
         if (!confirm->late) {
             confirm->late = 1;
             ngx_log_error(NGX_LOG_ERR, confirm->log, 0,
-                          "etcd: %V has not confirmed that it leads within "
-                          "%d s, it is not used: %V",
+                          "etcd: upstream \"%V\": leader %V of \"%V\" has not "
+                          "confirmed that it leads within %d s, it is not "
+                          "used: %V", confirm->upstream,
                           ngx_etcd_probe_name(&confirm->probe),
+                          ngx_etcd_shown(confirm->prefix),
                           NGX_ETCD_CONFIRM_BOUND / 1000, reason);
         }
     }

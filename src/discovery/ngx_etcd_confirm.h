@@ -34,6 +34,8 @@ typedef struct {
     /* set by the caller, the rest zeroed */
 
     ngx_log_t                  *log;
+    ngx_str_t                  *upstream;  /* and its prefix, for the log */
+    ngx_str_t                  *prefix;
     char                       *path;
     ngx_uint_t                (*accept)(ngx_str_t *body);  /* of a 200 */
     void                      (*confirmed)(void *data);    /* once a start */

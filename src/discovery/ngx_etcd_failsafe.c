@@ -424,20 +424,23 @@ ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
     if (used && !failsafe->used) {
         ngx_log_error(NGX_LOG_WARN, service->log, 0,
                       "etcd: upstream \"%V\": no proof from etcd for %L ms, "
-                      "leader \"%V\" stays in use: its API confirms it",
-                      &service->conf->name, staleness,
-                      ngx_etcd_shown(&failsafe->targets.leader));
+                      "leader \"%V\" of \"%V\" stays in use: its API confirms "
+                      "it", &service->conf->name, staleness,
+                      ngx_etcd_shown(&failsafe->targets.leader),
+                      ngx_etcd_shown(&service->conf->prefix));
 
     } else if (!used && failsafe->used && !stale) {
         ngx_log_error(NGX_LOG_NOTICE, service->log, 0,
-                      "etcd: upstream \"%V\": etcd confirms the leader again",
-                      &service->conf->name);
+                      "etcd: upstream \"%V\": etcd confirms the leader of "
+                      "\"%V\" again", &service->conf->name,
+                      ngx_etcd_shown(&service->conf->prefix));
 
     } else if (!used && stale && (failsafe->used || !failsafe->told)) {
         ngx_log_error(NGX_LOG_ERR, service->log, 0,
                       "etcd: upstream \"%V\": no proof from etcd for %L ms, "
-                      "the leader is not used: %V",
-                      &service->conf->name, staleness, &reason);
+                      "the leader of \"%V\" is not used: %V",
+                      &service->conf->name, staleness,
+                      ngx_etcd_shown(&service->conf->prefix), &reason);
         failsafe->told = 1;
     }
 

@@ -113,6 +113,8 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
     leader->service->diff.sole = 1;
 
     patroni->confirm.log = leader->service->log;
+    patroni->confirm.upstream = &leader->service->conf->name;
+    patroni->confirm.prefix = &leader->service->conf->prefix;
     patroni->confirm.path = NGX_ETCD_PATRONI_PRIMARY;
     patroni->confirm.accept = ngx_etcd_patroni_api_primary;
     patroni->confirm.confirmed = ngx_etcd_patroni_again;
