@@ -668,8 +668,8 @@ refused("etcd_eject $_", upstream($members, "etcd_eject $_;"),
         "invalid parameter \"$_\": invalid value in AT", 7)
     for qw(errors=0% errors=101% errors=50 errors=% max=0% max=-1% min=0
            min=x window=999ms window=2h window= time=0 time=25h time=soon
-           status= status=99 status=600 status=599-500 status=500, status=5xx
-           status=500-599-600);
+           status= status=99 status=600 status=599-500 status=5xx
+           status=500-599-600), 'status=500,';
 refused('etcd_eject of a leader',
         upstream('etcd_leader /a/;', 'etcd_eject errors=50%;'),
         '"etcd_eject" cannot be used together with "etcd_leader" in AT: a '
