@@ -341,6 +341,11 @@ ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now)
     ngx_uint_t                   i;
     ngx_etcd_eject_candidate_t  *candidate;
 
+    if (eject->ncandidates == 0) {
+        eject->limited = 0;
+        return;
+    }
+
     candidate = eject->candidates;
 
     ngx_qsort(candidate, eject->ncandidates,
