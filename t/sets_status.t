@@ -172,8 +172,9 @@ my $samples = samples('/metrics?set=web');
 
 is_deeply([grep { !/\Q$of\E/ } @$samples], [], 'only samples of that set');
 is_deeply([grep { /_upstream_members\{/ } @$samples],
-          [map { "nginx_etcd_upstream_members$of,state=\"$_->[0]\"} $_->[1]" }
-           [backup => 1], [down => 0], [drain => 0], [ejected => 0],
+          [map {
+              "nginx_etcd_upstream_members$of,state=\"$_->[0]\"} $_->[1]"
+           } [backup => 1], [down => 0], [drain => 0], [ejected => 0],
            [unhealthy => 0], [unproven => 0], [unresolved => 0], [up => 1]], 'its members are counted');
 ok((grep { $_ eq "nginx_etcd_upstream_requests_total$of} 1" } @$samples),
    'its requests');
