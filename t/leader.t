@@ -470,8 +470,9 @@ all_say(db => 'one', 'who leads when it is back');
 
 $nginx->reload($config =~ s{etcd_members}{etcd_leader}r
                        =~ s{etcd_leader /election/db;}{etcd_members /key/;}r);
+all_say(all => 'one', 'members become candidates');
 still_says(all => $etcd->put('/election/db/c0', $at2), 'one',
-           'members become candidates');
+           'and the first of them leads');
 
 # a start: nothing is known of a leader until etcd says it
 

@@ -551,6 +551,11 @@ sub end {
     kill('CONT', grep { $self->is_ours($_) } keys %{ $self->{workers} });
     kill($signal, $pid);
 
+    # after TERM the master kills workers that take longer than a second
+
+    $self->expect(qr/worker process \d+ exited on signal 9$/)
+        if $signal eq 'TERM';
+
     my $ended = wait_for { !is_running($pid) } 10, "nginx to end by $signal";
 
     for my $process ($pid, keys %{ $self->{workers} }) {
