@@ -41,6 +41,7 @@ use Http;
 use Line;
 use Port;
 use Process;
+use Slurp;
 use Upstream;
 use Wait;
 
@@ -551,10 +552,8 @@ sub end {
     kill('CONT', grep { $self->is_ours($_) } keys %{ $self->{workers} });
     kill($signal, $pid);
 
-    # after TERM the master kills workers that take longer than a second
-
-    $self->expect(qr/worker process \d+ exited on signal 9$/)
-        if $signal eq 'TERM';
+    # after TERM nginx kills workers that take longer than a second
+    $self->expect(qr/process \d+ exited on signal 9$/) if $signal eq 'TERM';
 
     my $ended = wait_for { !is_running($pid) } 10, "nginx to end by $signal";
 
@@ -568,7 +567,6 @@ sub end {
 
     delete $self->{pid};
     $self->{workers} = {};
-
     return $ended;
 }
 
@@ -790,15 +788,7 @@ sub problems {
 sub sanitizer_reports {
     my ($self) = @_;
 
-    my @reports;
-
-    for my $path (glob("$self->{dir}/sanitizer.*")) {
-        open(my $file, '<', $path) or next;
-        local $/;
-        push @reports, <$file>;
-    }
-
-    return @reports;
+    return map { slurp($_) } glob("$self->{dir}/sanitizer.*");
 }
 
 
