@@ -30,10 +30,12 @@ my %ours_is = map { $_ => ['bytes', 'string'] } qw(
 $ours_is{$_} = ['repeated bytes', 'repeated string']
     for qw(Member.peerURLs Member.clientURLs StatusResponse.errors);
 
-# and events, and keys of a stream, are unpacked one by one
+# and events, and keys of lists, are unpacked one by one
 
 $ours_is{'WatchResponse.events'} = ['repeated bytes', 'repeated Event'];
 $ours_is{'NestedRangeResponse.kvs'} = ['repeated bytes', 'repeated KeyValue'];
+$ours_is{'RangeStreamResponse.range_response'} = ['repeated bytes',
+                                                  'RangeResponse'];
 
 # of later versions than the files that are installed
 

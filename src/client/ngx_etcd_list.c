@@ -11,11 +11,12 @@
 #include <ngx_etcd_message.h>
 
 
+static void ngx_etcd_list_init_unary(ngx_etcd_list_t *list);
 static void ngx_etcd_list_drop(ngx_etcd_list_t *list);
 static void ngx_etcd_list_ask(ngx_etcd_list_t *list);
-static void ngx_etcd_list_answer(ngx_etcd_range_t *range,
+static void ngx_etcd_list_answer(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool);
+    ProtobufCMessage *message, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
     Etcd__NestedRangeResponse *response, ngx_pool_t *pool);
 static void ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
@@ -27,12 +28,13 @@ static void ngx_etcd_list_begin(ngx_etcd_list_t *list);
 static void ngx_etcd_list_work(ngx_event_t *ev);
 static size_t ngx_etcd_list_next(ngx_etcd_list_t *list);
 static ngx_int_t ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n);
-static ngx_int_t ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t n,
-    Etcd__KeyValue **kvs, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t from,
+    size_t n, Etcd__KeyValue **kvs, ngx_pool_t *pool);
 static void ngx_etcd_list_go_on(ngx_etcd_list_t *list);
 static void ngx_etcd_list_unusable(ngx_etcd_list_t *list);
-static ngx_int_t ngx_etcd_list_advance(ngx_etcd_list_t *list,
-    Etcd__KeyValue *last);
+static ngx_int_t ngx_etcd_list_advance(ngx_etcd_list_t *list);
+static u_char *ngx_etcd_list_after(ngx_etcd_list_t *list,
+    ProtobufCBinaryData *key);
 static void ngx_etcd_list_failed(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_list_end(ngx_etcd_list_t *list,
@@ -51,9 +53,7 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
         list->limit = NGX_ETCD_LIST_PAGE;
     }
 
-    list->range.cluster = list->cluster;
-    list->range.done = ngx_etcd_list_answer;
-    list->range.data = list;
+    ngx_etcd_list_init_unary(list);
 
     list->stream.cluster = list->cluster;
     list->stream.chunk = ngx_etcd_list_chunk;
@@ -71,6 +71,26 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
 }
 
 
+/* A Range, whose keys are unpacked later, piece by piece. */
+
+static void
+ngx_etcd_list_init_unary(ngx_etcd_list_t *list)
+{
+    ngx_etcd_unary_t  *unary;
+
+    unary = &list->unary;
+
+    unary->cluster = list->cluster;
+    unary->method = "/etcdserverpb.KV/Range";
+    unary->name = "range";
+    unary->request = &list->request.base;
+    unary->response = &etcd__nested_range_response__descriptor;
+    unary->idempotent = 1;
+    unary->done = ngx_etcd_list_answer;
+    unary->data = list;
+}
+
+
 void
 ngx_etcd_list_cancel(ngx_etcd_list_t *list)
 {
@@ -80,7 +100,7 @@ ngx_etcd_list_cancel(ngx_etcd_list_t *list)
 
     list->running = 0;
 
-    ngx_etcd_range_cancel(&list->range);
+    ngx_etcd_unary_cancel(&list->unary);
     ngx_etcd_list_stream_cancel(&list->stream);
     ngx_etcd_list_drop(list);
 }
@@ -128,7 +148,7 @@ ngx_etcd_list_ask(ngx_etcd_list_t *list)
     list->connection = 0;
     list->asking = 1;
 
-    request = &list->range.request;
+    request = &list->request;
 
     etcd__range_request__init(request);
 
@@ -153,18 +173,19 @@ ngx_etcd_list_ask(ngx_etcd_list_t *list)
 
     request->limit = list->limit;
 
-    ngx_etcd_range_start(&list->range);
+    ngx_etcd_unary_start(&list->unary);
 }
 
 
 static void
-ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, Etcd__RangeResponse *response, ngx_pool_t *pool)
+ngx_etcd_list_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *message, ngx_pool_t *pool)
 {
-    ngx_etcd_list_t       *list;
-    ngx_etcd_list_page_t  *page;
+    ngx_etcd_list_t            *list;
+    ngx_etcd_list_page_t       *page;
+    Etcd__NestedRangeResponse  *response;
 
-    list = range->data;
+    list = unary->data;
     list->asking = 0;
 
     if (status != NGX_ETCD_GRPC_OK) {
@@ -172,7 +193,13 @@ ngx_etcd_list_answer(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    list->connection = range->unary.connection;
+    response = (Etcd__NestedRangeResponse *) message;
+
+    if (!list->serializable) {
+        ngx_etcd_history_check(list->cluster, response->header, &unary->mark);
+    }
+
+    list->connection = unary->connection;
 
     /* one may be passed on, and no other waits */
 
@@ -215,7 +242,7 @@ ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
 
     page->pool = pool;
     page->n = response->n_kvs;
-    page->packed = response->kvs;
+    page->kvs = response->kvs;
     page->chunk = 1;
 
     ngx_etcd_list_stream_hold(stream, list->page != NULL);
@@ -308,18 +335,18 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
         list->more = page->more;
     }
 
-    if (page->more) {
-        if (ngx_etcd_list_advance(list, page->kvs[page->n - 1]) != NGX_OK) {
-            ngx_etcd_list_unusable(list);
-            return;
-        }
+    if (ngx_etcd_list_advance(list) != NGX_OK) {
+        ngx_etcd_list_unusable(list);
+        return;
+    }
 
+    if (page->more) {
         ngx_etcd_list_ask(list);
     }
 
     /* the request for the next page is sent before the keys are passed on */
 
-    ngx_post_event(&list->work, &ngx_posted_events);
+    ngx_post_event(&list->work, &ngx_posted_next_events);
 }
 
 
@@ -379,7 +406,6 @@ static size_t
 ngx_etcd_list_next(ngx_etcd_list_t *list)
 {
     size_t                 n, left, bytes;
-    Etcd__KeyValue        *kv;
     ngx_etcd_list_page_t  *page;
 
     page = list->page;
@@ -388,13 +414,7 @@ ngx_etcd_list_next(ngx_etcd_list_t *list)
 
     for (n = 0; n < left; n++) {
 
-        if (page->chunk) {
-            bytes += page->packed[list->taken + n].len;
-
-        } else {
-            kv = page->kvs[list->taken + n];
-            bytes += kv->key.len + kv->value.len;
-        }
+        bytes += page->kvs[list->taken + n].len;
 
         if (n > 0 && bytes > NGX_ETCD_LIST_BYTES) {
             break;
@@ -408,23 +428,16 @@ ngx_etcd_list_next(ngx_etcd_list_t *list)
 static ngx_int_t
 ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n)
 {
-    ngx_int_t              rc;
-    ngx_pool_t            *pool;
-    Etcd__KeyValue        *kvs[NGX_ETCD_LIST_PIECE];
-    ngx_etcd_list_page_t  *page;
-
-    page = list->page;
-
-    if (!page->chunk) {
-        return list->keys(list, page->kvs + list->taken, n);
-    }
+    ngx_int_t        rc;
+    ngx_pool_t      *pool;
+    Etcd__KeyValue  *kvs[NGX_ETCD_LIST_PIECE];
 
     pool = ngx_create_pool(NGX_ETCD_LIST_POOL, list->cluster->log);
     if (pool == NULL) {
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_list_unpack(list, n, kvs, pool);
+    rc = ngx_etcd_list_unpack(list, list->taken, n, kvs, pool);
 
     if (rc == NGX_OK) {
         rc = list->keys(list, kvs, n);
@@ -436,20 +449,15 @@ ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n)
 }
 
 
-/*
- * A stream may end after each chunk: the list then goes on after the last key
- * that was unpacked, which keys() may change.
- */
-
 static ngx_int_t
-ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t n, Etcd__KeyValue **kvs,
-    ngx_pool_t *pool)
+ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t from, size_t n,
+    Etcd__KeyValue **kvs, ngx_pool_t *pool)
 {
     size_t                i;
     ngx_uint_t            exceeded;
     ProtobufCBinaryData  *packed;
 
-    packed = list->page->packed + list->taken;
+    packed = list->page->kvs + from;
 
     for (i = 0; i < n; i++) {
         kvs[i] = (Etcd__KeyValue *) ngx_etcd_message_unpack(
@@ -460,11 +468,7 @@ ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t n, Etcd__KeyValue **kvs,
         }
     }
 
-    if (list->taken + n < list->page->n || n == 0) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_list_advance(list, kvs[n - 1]);
+    return NGX_OK;
 }
 
 
@@ -494,30 +498,47 @@ ngx_etcd_list_unusable(ngx_etcd_list_t *list)
 {
     ngx_str_t  text = ngx_string("the response could not be used");
 
-    ngx_etcd_range_cancel(&list->range);
+    ngx_etcd_unary_cancel(&list->unary);
     ngx_etcd_list_stream_cancel(&list->stream);
     ngx_etcd_list_end(list, NGX_ETCD_GRPC_INTERNAL, &text);
 }
 
 
-/* the next page starts at the last key of this page and a zero byte */
+/*
+ * The next page starts at the last key of this page and a zero byte.  A stream
+ * may end after each chunk.
+ */
 
 static ngx_int_t
-ngx_etcd_list_advance(ngx_etcd_list_t *list, Etcd__KeyValue *last)
+ngx_etcd_list_advance(ngx_etcd_list_t *list)
 {
-    size_t   len;
-    u_char  *next;
+    u_char                *next;
+    ngx_pool_t            *pool;
+    Etcd__KeyValue        *last;
+    ngx_etcd_list_page_t  *page;
 
-    len = last->key.len;
+    page = list->page;
 
-    next = ngx_alloc(sizeof(size_t) + len + 1, list->cluster->log);
-    if (next == NULL) {
+    if (page->n == 0 || !(page->more || page->chunk)) {
+        return NGX_OK;
+    }
+
+    pool = ngx_create_pool(NGX_ETCD_LIST_POOL, list->cluster->log);
+    if (pool == NULL) {
         return NGX_ERROR;
     }
 
-    *(size_t *) next = len + 1;
-    ngx_memcpy(next + sizeof(size_t), last->key.data, len);
-    next[sizeof(size_t) + len] = '\0';
+    next = NULL;
+
+    if (ngx_etcd_list_unpack(list, page->n - 1, 1, &last, pool) == NGX_OK) {
+        next = ngx_etcd_list_after(list, &last->key);
+    }
+
+    ngx_destroy_pool(pool);
+
+    if (next == NULL) {
+        return NGX_ERROR;
+    }
 
     if (list->next != NULL) {
         ngx_free(list->next);
@@ -526,6 +547,25 @@ ngx_etcd_list_advance(ngx_etcd_list_t *list, Etcd__KeyValue *last)
     list->next = next;
 
     return NGX_OK;
+}
+
+
+/* Returns the key and a zero byte, after their length; NULL: no memory. */
+
+static u_char *
+ngx_etcd_list_after(ngx_etcd_list_t *list, ProtobufCBinaryData *key)
+{
+    u_char  *next;
+
+    next = ngx_alloc(sizeof(size_t) + key->len + 1, list->cluster->log);
+
+    if (next != NULL) {
+        *(size_t *) next = key->len + 1;
+        ngx_memcpy(next + sizeof(size_t), key->data, key->len);
+        next[sizeof(size_t) + key->len] = '\0';
+    }
+
+    return next;
 }
 
 
@@ -550,7 +590,7 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     /* the page was too large, or took too long: continue with smaller pages */
 
-    if ((list->range.unary.oversize
+    if ((list->unary.oversize
          || status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED)
         && list->limit > 1)
     {

@@ -16,7 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_list_stream.h>
-#include <ngx_etcd_range.h>
+#include <ngx_etcd_unary.h>
 
 
 #define NGX_ETCD_LIST_PAGE   8192       /* keys, reduced after an oversize or
@@ -41,8 +41,7 @@ typedef struct {
     ngx_queue_t                  queue;
     ngx_pool_t                  *pool;
     size_t                       n;            /* keys */
-    Etcd__KeyValue             **kvs;
-    ProtobufCBinaryData         *packed;       /* of a chunk, in place of kvs */
+    ProtobufCBinaryData         *kvs;          /* packed */
     int64_t                      revision;     /* of the header */
     unsigned                     chunk:1;
     unsigned                     more:1;
@@ -82,7 +81,8 @@ struct ngx_etcd_list_s {
 
     /* private */
 
-    ngx_etcd_range_t             range;
+    Etcd__RangeRequest           request;
+    ngx_etcd_unary_t             unary;
     ngx_etcd_list_stream_t       stream;
     int64_t                      revision;
     u_char                      *next;        /* first key of the next page */

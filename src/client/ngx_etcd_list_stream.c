@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_list_stream.h>
 #include <ngx_etcd_auth.h>
+#include <ngx_etcd_message.h>
 
 
 static ngx_int_t ngx_etcd_list_stream_call(ngx_etcd_list_stream_t *stream,
@@ -17,6 +18,8 @@ static void ngx_etcd_list_stream_stop(ngx_etcd_list_stream_t *stream);
 static void ngx_etcd_list_stream_timer(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
+static Etcd__NestedRangeResponse *ngx_etcd_list_stream_unpack(
+    Etcd__RangeStreamResponse *message, ngx_pool_t *pool);
 static ngx_uint_t ngx_etcd_list_stream_is_usable(
     ngx_etcd_list_stream_t *stream, Etcd__NestedRangeResponse *response);
 static void ngx_etcd_list_stream_ended(ngx_etcd_grpc_call_t *call,
@@ -199,7 +202,8 @@ ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
     Etcd__NestedRangeResponse  *response;
 
     stream = call->data;
-    response = ((Etcd__RangeStreamResponse *) message)->range_response;
+    response = ngx_etcd_list_stream_unpack(
+                                (Etcd__RangeStreamResponse *) message, pool);
 
     if (response == NULL
         || !ngx_etcd_list_stream_is_usable(stream, response))
@@ -221,6 +225,26 @@ ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
 
     return (stream->chunk(stream, response, pool) == NGX_OK) ? NGX_DONE
                                                              : NGX_ERROR;
+}
+
+
+static Etcd__NestedRangeResponse *
+ngx_etcd_list_stream_unpack(Etcd__RangeStreamResponse *message,
+    ngx_pool_t *pool)
+{
+    ngx_uint_t            exceeded;
+    ProtobufCBinaryData  *packed;
+
+    if (message->n_range_response != 1) {
+        return NULL;
+    }
+
+    packed = message->range_response;
+
+    return (Etcd__NestedRangeResponse *) ngx_etcd_message_unpack_in_place(
+                                    &etcd__nested_range_response__descriptor,
+                                    pool, packed->data, packed->len,
+                                    &exceeded);
 }
 
 

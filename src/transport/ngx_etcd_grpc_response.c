@@ -33,10 +33,14 @@ static void ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream);
 static ngx_int_t ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream);
 static ngx_int_t ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream,
     u_char *p, size_t n);
-static u_char *ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream,
+static ngx_uint_t ngx_etcd_grpc_body_is_secret(
+    ngx_etcd_grpc_stream_t *stream);
+static ngx_int_t ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream,
     size_t size);
 static void ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream,
     u_char *data, size_t len);
+static ProtobufCMessage *ngx_etcd_grpc_unpack(ngx_etcd_grpc_stream_t *stream,
+    ngx_pool_t *pool, u_char *data, size_t len, ngx_uint_t *exceeded);
 static void ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream,
     size_t len, ngx_uint_t exceeded);
 
@@ -316,7 +320,7 @@ ngx_etcd_grpc_response_data(ngx_etcd_http2_stream_t *h2s, u_char *p, size_t n)
             return;
 
         } else if (body->got == body->len) {
-            ngx_etcd_grpc_deliver(stream, body->data, body->len);
+            ngx_etcd_grpc_deliver(stream, body->buf.data, body->len);
         }
 
         p += m;
@@ -363,24 +367,14 @@ ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream)
 void
 ngx_etcd_grpc_response_free(ngx_etcd_grpc_stream_t *stream)
 {
-    ngx_etcd_grpc_body_t  *body;
+    ngx_etcd_message_owned_t  *buf;
 
-    body = &stream->body;
+    buf = &stream->body.buf;
 
-    if (body->data == NULL) {
-        return;
+    if (buf->data != NULL) {
+        ngx_etcd_message_disown(buf);
+        ngx_memzero(buf, sizeof(ngx_etcd_message_owned_t));
     }
-
-    if (stream->call == NULL || stream->call->secret
-        || ngx_etcd_secret_received)
-    {
-        ngx_explicit_memzero(body->data, body->size);
-    }
-
-    ngx_free(body->data);
-
-    body->data = NULL;
-    body->size = 0;
 }
 
 
@@ -389,34 +383,38 @@ ngx_etcd_grpc_response_free(ngx_etcd_grpc_stream_t *stream)
 static ngx_int_t
 ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
 {
-    u_char                *data;
     size_t                 size;
     ngx_etcd_grpc_body_t  *body;
 
     body = &stream->body;
 
-    if (n > body->size - body->got) {
+    if (n > body->buf.size - body->got
+        || (ngx_etcd_grpc_body_is_secret(stream) && !body->buf.secret))
+    {
         size = ngx_max(body->got + n, body->got * 2);
         size = ngx_max(size, NGX_ETCD_GRPC_BODY_SMALL);
         size = ngx_min(size, body->len);
 
-        data = ngx_etcd_grpc_body_grow(stream, size);
-        if (data == NULL) {
+        if (ngx_etcd_grpc_body_grow(stream, size) != NGX_OK) {
             ngx_etcd_grpc_stream_finish(stream,
                                         NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
                                         "no memory for a message of %uz bytes",
                                         body->len);
             return NGX_ERROR;
         }
-
-        body->data = data;
-        body->size = size;
     }
 
-    ngx_memcpy(body->data + body->got, p, n);
+    ngx_memcpy(body->buf.data + body->got, p, n);
     body->got += n;
 
     return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_grpc_body_is_secret(ngx_etcd_grpc_stream_t *stream)
+{
+    return stream->call->secret || ngx_etcd_secret_received;
 }
 
 
@@ -425,26 +423,31 @@ ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
  * block: a secret is copied and cleared here.
  */
 
-static u_char *
+static ngx_int_t
 ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream, size_t size)
 {
-    u_char                *data;
-    ngx_etcd_grpc_body_t  *body;
+    ngx_etcd_grpc_body_t      *body;
+    ngx_etcd_message_owned_t   buf;
 
     body = &stream->body;
 
-    if (!stream->call->secret && !ngx_etcd_secret_received) {
-        return realloc(body->data, size);
+    buf.size = size;
+    buf.secret = ngx_etcd_grpc_body_is_secret(stream);
+    buf.data = buf.secret ? ngx_etcd_secret_malloc(size, NULL)
+                          : realloc(body->buf.data, size);
+
+    if (buf.data == NULL) {
+        return NGX_ERROR;
     }
 
-    data = ngx_alloc(size, ngx_etcd_http2_log(stream->http2.h2));
-
-    if (data != NULL && body->data != NULL) {
-        ngx_memcpy(data, body->data, body->got);
+    if (buf.secret && body->buf.data != NULL) {
+        ngx_memcpy(buf.data, body->buf.data, body->got);
         ngx_etcd_grpc_response_free(stream);
     }
 
-    return data;
+    body->buf = buf;
+
+    return NGX_OK;
 }
 
 
@@ -472,28 +475,14 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
         return;
     }
 
+    message = ngx_etcd_grpc_unpack(stream, pool, data, len, &exceeded);
+
     body = &stream->body;
-
-    if (data == body->data && len > NGX_ETCD_GRPC_BODY_KEEP
-        && !stream->call->secret && !ngx_etcd_secret_received)
-    {
-        size = body->size;
-
-        body->data = NULL;
-        body->size = 0;
-
-        message = ngx_etcd_message_unpack_owned(stream->call->response, pool,
-                                                data, len, size, &exceeded);
-
-    } else {
-        message = ngx_etcd_message_unpack(stream->call->response, pool, data,
-                                          len, &exceeded);
-    }
 
     body->nprefix = 0;
     body->got = 0;
 
-    if (body->size > NGX_ETCD_GRPC_BODY_KEEP || ngx_etcd_secret_received) {
+    if (body->buf.size > NGX_ETCD_GRPC_BODY_KEEP || ngx_etcd_secret_received) {
         ngx_etcd_grpc_response_free(stream);
     }
 
@@ -513,6 +502,34 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
         ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
                                     "message was not accepted");
     }
+}
+
+
+/* The pool takes over a long message: elements of lists are not copied. */
+
+static ProtobufCMessage *
+ngx_etcd_grpc_unpack(ngx_etcd_grpc_stream_t *stream, ngx_pool_t *pool,
+    u_char *data, size_t len, ngx_uint_t *exceeded)
+{
+    ngx_etcd_message_owned_t  buf;
+
+    buf = stream->body.buf;
+
+    if (data != buf.data || len <= NGX_ETCD_GRPC_BODY_KEEP) {
+        return ngx_etcd_message_unpack(stream->call->response, pool, data,
+                                       len, exceeded);
+    }
+
+    ngx_memzero(&stream->body.buf, sizeof(ngx_etcd_message_owned_t));
+
+    *exceeded = 0;
+
+    if (ngx_etcd_message_own(pool, &buf) != NGX_OK) {
+        return NULL;
+    }
+
+    return ngx_etcd_message_unpack_in_place(stream->call->response, pool, data,
+                                            len, exceeded);
 }
 
 

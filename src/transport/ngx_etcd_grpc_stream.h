@@ -18,6 +18,7 @@
 #include <ngx_etcd_grpc_call.h>
 #include <ngx_etcd_http2.h>
 #include <ngx_etcd_http2_stream.h>
+#include <ngx_etcd_message.h>
 
 
 /* length-prefixed message: compressed flag and 4 bytes of length */
@@ -52,8 +53,7 @@ typedef struct {
 
     size_t                     len;            /* announced length */
     size_t                     got;            /* bytes received */
-    size_t                     size;           /* allocated size of data */
-    u_char                    *data;
+    ngx_etcd_message_owned_t   buf;            /* no data: none */
 } ngx_etcd_grpc_body_t;
 
 

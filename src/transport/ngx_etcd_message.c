@@ -46,16 +46,6 @@ typedef struct {
 } ngx_etcd_message_block_t;
 
 
-/* a message that was taken over */
-
-typedef struct {
-    u_char        *data;
-    size_t         size;
-} ngx_etcd_message_owned_t;
-
-
-static ngx_int_t ngx_etcd_message_own(ngx_pool_t *pool, u_char *data,
-    size_t size);
 static const ProtobufCFieldDescriptor *ngx_etcd_message_bytes(
     const ProtobufCMessageDescriptor *descriptor);
 static ngx_int_t ngx_etcd_message_split(const ProtobufCFieldDescriptor *bytes,
@@ -120,9 +110,8 @@ ngx_etcd_message_unpack(const ProtobufCMessageDescriptor *descriptor,
 
 
 ProtobufCMessage *
-ngx_etcd_message_unpack_owned(const ProtobufCMessageDescriptor *descriptor,
-    ngx_pool_t *pool, u_char *data, size_t len, size_t size,
-    ngx_uint_t *exceeded)
+ngx_etcd_message_unpack_in_place(const ProtobufCMessageDescriptor *descriptor,
+    ngx_pool_t *pool, u_char *data, size_t len, ngx_uint_t *exceeded)
 {
     size_t                           n, nrest;
     u_char                          *rest;
@@ -133,13 +122,15 @@ ngx_etcd_message_unpack_owned(const ProtobufCMessageDescriptor *descriptor,
 
     *exceeded = 0;
 
-    if (ngx_etcd_message_own(pool, data, size) != NGX_OK) {
-        return NULL;
-    }
-
     bytes = ngx_etcd_message_bytes(descriptor);
 
     if (bytes == NULL) {
+
+        if (len > NGX_ETCD_MESSAGE_WHOLE) {
+            *exceeded = 1;
+            return NULL;
+        }
+
         return ngx_etcd_message_unpack(descriptor, pool, data, len, exceeded);
     }
 
@@ -176,29 +167,6 @@ ngx_etcd_message_unpack_owned(const ProtobufCMessageDescriptor *descriptor,
     }
 
     return message;
-}
-
-
-static ngx_int_t
-ngx_etcd_message_own(ngx_pool_t *pool, u_char *data, size_t size)
-{
-    ngx_pool_cleanup_t        *cln;
-    ngx_etcd_message_owned_t  *owned;
-
-    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_message_owned_t));
-
-    if (cln == NULL) {
-        ngx_free(data);
-        return NGX_ERROR;
-    }
-
-    owned = cln->data;
-    owned->data = data;
-    owned->size = size;
-
-    cln->handler = ngx_etcd_message_owned_cleanup;
-
-    return NGX_OK;
 }
 
 
@@ -422,12 +390,42 @@ ngx_etcd_message_cleanup(void *data)
 }
 
 
+ngx_int_t
+ngx_etcd_message_own(ngx_pool_t *pool, ngx_etcd_message_owned_t *owned)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_message_owned_t));
+
+    if (cln == NULL) {
+        ngx_etcd_message_disown(owned);
+        return NGX_ERROR;
+    }
+
+    *(ngx_etcd_message_owned_t *) cln->data = *owned;
+
+    cln->handler = ngx_etcd_message_owned_cleanup;
+
+    return NGX_OK;
+}
+
+
 static void
 ngx_etcd_message_owned_cleanup(void *data)
 {
-    ngx_etcd_message_owned_t *owned = data;
+    ngx_etcd_message_disown(data);
+}
 
-    ngx_free(owned->data);
+
+void
+ngx_etcd_message_disown(ngx_etcd_message_owned_t *owned)
+{
+    if (owned->secret) {
+        ngx_etcd_secret_release(owned->data, NULL);
+
+    } else {
+        ngx_free(owned->data);
+    }
 }
 
 

@@ -19,12 +19,14 @@
  * Limits for unpacking one message, so that a peer cannot turn a message of
  * max_message_size into much memory or a long pause: memory beyond the bytes
  * of the message is at most GROWTH times its length, and at most WORK bytes;
- * the number of fields on all levels is at most PARTS.  A page of a list has
- * NGX_ETCD_LIST_PAGE keys with up to eight fields each.
+ * the number of fields on all levels is at most PARTS.  A message that is
+ * copied as a whole has at most WHOLE bytes, unless it is short enough to
+ * arrive at once.
  */
 #define NGX_ETCD_MESSAGE_GROWTH  64
 #define NGX_ETCD_MESSAGE_WORK    (4 * 1024 * 1024)
 #define NGX_ETCD_MESSAGE_PARTS   100000
+#define NGX_ETCD_MESSAGE_WHOLE   (4 * 1024 * 1024)
 
 /*
  * Unpacks len bytes into memory that is released with the pool.  Returns NULL
@@ -36,13 +38,29 @@ ProtobufCMessage *ngx_etcd_message_unpack(
     u_char *data, size_t len, ngx_uint_t *exceeded);
 
 /*
- * The same, for size bytes from malloc() of which len are the message: they are
- * taken over in any case, and freed with the pool.  Elements of a repeated
- * bytes field of the message itself are not copied, but point into them.
+ * The same, for bytes that stay as long as the pool: elements of a repeated
+ * bytes field of the message itself are not copied, but point into them.  A
+ * message without such a field has at most WHOLE bytes.
  */
-ProtobufCMessage *ngx_etcd_message_unpack_owned(
+ProtobufCMessage *ngx_etcd_message_unpack_in_place(
     const ProtobufCMessageDescriptor *descriptor, ngx_pool_t *pool,
-    u_char *data, size_t len, size_t size, ngx_uint_t *exceeded);
+    u_char *data, size_t len, ngx_uint_t *exceeded);
+
+
+/* bytes from realloc(), or "secret": from ngx_etcd_secret_malloc() */
+
+typedef struct {
+    u_char                      *data;
+    size_t                       size;
+    ngx_uint_t                   secret;
+} ngx_etcd_message_owned_t;
+
+/* The pool frees the bytes; if there is no memory, they are freed at once. */
+ngx_int_t ngx_etcd_message_own(ngx_pool_t *pool,
+    ngx_etcd_message_owned_t *owned);
+
+/* Frees the bytes. */
+void ngx_etcd_message_disown(ngx_etcd_message_owned_t *owned);
 
 /* Returns the bytes of a pool with messages, free ones included. */
 size_t ngx_etcd_message_memory(ngx_pool_t *pool);

@@ -42,6 +42,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_list.h>
 #include <ngx_etcd_mirror_entry.h>
+#include <ngx_etcd_range.h>
 #include <ngx_etcd_watch.h>
 
 

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_watch_range.h>
-#include <ngx_etcd_list.h>
+#include <ngx_etcd_range.h>
 
 
 ngx_int_t

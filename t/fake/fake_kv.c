@@ -226,7 +226,7 @@ range_stream(stream_t *s, uint8_t *p, size_t n)
     Etcd__ResponseHeader        h;
     Etcd__RangeStreamResponse   res;
     Etcd__NestedRangeResponse   range;
-    ProtobufCBinaryData         packed[FAKE_MAX_PAIRS];
+    ProtobufCBinaryData         chunk, packed[FAKE_MAX_PAIRS];
 
     req = etcd__range_request__unpack(NULL, n, p);
     if (req == NULL) {
@@ -245,7 +245,8 @@ range_stream(stream_t *s, uint8_t *p, size_t n)
 
     etcd__range_stream_response__init(&res);
     etcd__nested_range_response__init(&range);
-    res.range_response = &range;
+    res.range_response = &chunk;
+    res.n_range_response = 1;
     range.kvs = packed;
 
     for (i = 0, last = 0; i < fake.kvs.n && !last; i++) {
@@ -270,7 +271,13 @@ range_stream(stream_t *s, uint8_t *p, size_t n)
             range.header = &h;
         }
 
+        chunk.len = etcd__nested_range_response__get_packed_size(&range);
+        chunk.data = malloc(chunk.len);
+        etcd__nested_range_response__pack(&range, chunk.data);
+
         queue_message(s, &res.base);
+
+        free(chunk.data);
 
         while (range.n_kvs) {
             free(packed[--range.n_kvs].data);

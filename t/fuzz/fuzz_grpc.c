@@ -51,7 +51,8 @@ static const ProtobufCMessageDescriptor  *fuzz_responses[] = {
     &etcd__txn_response__descriptor,
     &etcd__event__descriptor,
     &etcd__range_stream_response__descriptor,
-    &etcd__key_value__descriptor
+    &etcd__key_value__descriptor,
+    &etcd__nested_range_response__descriptor
 };
 
 

@@ -116,7 +116,7 @@ model_call_list(model_member_t *member, u_char **data, size_t *len,
     ngx_uint_t                  more;
     Etcd__KeyValue             *last;
     Etcd__RangeRequest         *request;
-    ProtobufCBinaryData        *packed;
+    ProtobufCBinaryData        *packed, chunk;
     Etcd__NestedRangeResponse  *range;
     Etcd__RangeStreamResponse   stream;
 
@@ -164,10 +164,14 @@ model_call_list(model_member_t *member, u_char **data, size_t *len,
         range->more = 0;
     }
 
-    etcd__range_stream_response__init(&stream);
-    stream.range_response = range;
-    model_answer(answer, &stream.base);
+    chunk.len = protobuf_c_message_get_packed_size(&range->base);
+    chunk.data = sim_alloc(chunk.len);
+    (void) protobuf_c_message_pack(&range->base, chunk.data);
 
+    etcd__range_stream_response__init(&stream);
+    stream.range_response = &chunk;
+    stream.n_range_response = 1;
+    model_answer(answer, &stream.base);
     protobuf_c_message_free_unpacked(&range->base, NULL);
     protobuf_c_message_free_unpacked(&request->base, NULL);
 
