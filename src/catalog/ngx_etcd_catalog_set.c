@@ -122,5 +122,6 @@ ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
     return service->mirror.entries.n == 0
            && service->diff.indexed
            && ngx_queue_empty(&service->diff.index.gone)
+           && ngx_queue_empty(&service->diff.index.kept)
            && ngx_queue_empty(&service->diff.index.present);
 }

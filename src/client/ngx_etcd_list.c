@@ -374,6 +374,11 @@ ngx_etcd_list_work(ngx_event_t *ev)
     list = ev->data;
     page = list->page;
 
+    if (page == NULL) {
+        ngx_etcd_list_go_on(list);
+        return;
+    }
+
     n = ngx_etcd_list_next(list);
 
     if (ngx_etcd_list_piece(list, n) != NGX_OK) {
@@ -432,6 +437,10 @@ ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n)
     ngx_pool_t      *pool;
     Etcd__KeyValue  *kvs[NGX_ETCD_LIST_PIECE];
 
+    if (n == 0) {
+        return NGX_OK;
+    }
+
     pool = ngx_create_pool(NGX_ETCD_LIST_POOL, list->cluster->log);
     if (pool == NULL) {
         return NGX_ERROR;
@@ -477,6 +486,7 @@ ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t from, size_t n,
 static void
 ngx_etcd_list_go_on(ngx_etcd_list_t *list)
 {
+    ngx_int_t  rc;
     ngx_str_t  text;
 
     if (list->asking) {
@@ -485,6 +495,18 @@ ngx_etcd_list_go_on(ngx_etcd_list_t *list)
 
     if (list->more) {
         ngx_etcd_list_ask(list);
+        return;
+    }
+
+    rc = list->keys(list, NULL, 0);
+
+    if (rc == NGX_AGAIN) {
+        ngx_post_event(&list->work, &ngx_posted_next_events);
+        return;
+    }
+
+    if (rc != NGX_OK) {
+        ngx_etcd_list_unusable(list);
         return;
     }
 

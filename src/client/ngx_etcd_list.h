@@ -66,7 +66,11 @@ struct ngx_etcd_list_s {
      */
     void                       (*begin)(ngx_etcd_list_t *list);
 
-    /* some keys, valid until this returns; NGX_ERROR ends the list */
+    /*
+     * Some keys, valid until this returns; NGX_ERROR ends the list.  No keys:
+     * all of them came; NGX_AGAIN: call it again in the next cycle, before
+     * done().
+     */
     ngx_int_t                  (*keys)(ngx_etcd_list_t *list,
                                        Etcd__KeyValue **kvs, size_t n);
 

@@ -18,6 +18,7 @@ static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
 static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
     ngx_str_t *name, ngx_uint_t gone, int64_t revision);
 static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
+static void ngx_etcd_index_touch(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 static void ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_key_t *gone);
 
@@ -36,6 +37,7 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_etcd_hash_table_init(&index->keys, log);
     ngx_queue_init(&index->present);
     ngx_queue_init(&index->gone);
+    ngx_queue_init(&index->kept);
 
     rc = ngx_etcd_slot_index_init(&index->slots, set, log);
 
@@ -237,6 +239,8 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
     ngx_queue_t     *q;
     ngx_etcd_key_t  *key;
 
+    ngx_etcd_index_unkeep(index);
+
     while (!ngx_queue_empty(&index->gone)) {
         q = ngx_queue_head(&index->gone);
         ngx_etcd_index_forget(index, ngx_etcd_index_key_at(q));
@@ -400,6 +404,24 @@ ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 
 
 void
+ngx_etcd_index_keep(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    ngx_queue_remove(&key->entry.queue);
+    ngx_queue_insert_tail(&index->kept, &key->entry.queue);
+}
+
+
+void
+ngx_etcd_index_unkeep(ngx_etcd_index_t *index)
+{
+    if (!ngx_queue_empty(&index->kept)) {
+        ngx_queue_add(&index->gone, &index->kept);
+        ngx_queue_init(&index->kept);
+    }
+}
+
+
+void
 ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
     ngx_etcd_key_t  *gone;
@@ -489,6 +511,7 @@ ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 
     if (reg != NULL) {
         index->live += first;
+        ngx_etcd_index_touch(index, key);
     }
 
     return reg;
@@ -505,6 +528,18 @@ ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 }
 
 
+void
+ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, ngx_etcd_entry_t *entry, uint64_t revision)
+{
+    ngx_etcd_slot_index_renew(&index->slots, reg, entry, revision);
+
+    if (key != NULL) {
+        ngx_etcd_index_touch(index, key);
+    }
+}
+
+
 ngx_etcd_entry_t *
 ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_reg_t *reg)
@@ -513,9 +548,27 @@ ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 
     shown = ngx_etcd_slot_index_remove(&index->slots, reg);
 
-    if (key != NULL && key->regs == NULL && !key->gone) {
+    if (key == NULL) {
+        return shown;
+    }
+
+    if (key->regs == NULL && !key->gone) {
         index->live--;
     }
 
+    ngx_etcd_index_touch(index, key);
+
     return shown;
+}
+
+
+/* The members of a kept key, as of a host name, may change. */
+
+static void
+ngx_etcd_index_touch(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    if (key->gone) {
+        ngx_queue_remove(&key->entry.queue);
+        ngx_queue_insert_head(&index->gone, &key->entry.queue);
+    }
 }

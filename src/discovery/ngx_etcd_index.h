@@ -52,6 +52,8 @@ typedef struct {
     ngx_etcd_hash_table_t            keys;         /* all others */
     ngx_queue_t                      present;      /* own keys not gone */
     ngx_queue_t                      gone;
+    ngx_queue_t                      kept;         /* gone, but their members
+                                                      stay */
     ngx_etcd_reg_t                  *statics;      /* without a key */
     ngx_uint_t                       live;         /* present with a member */
 } ngx_etcd_index_t;
@@ -91,6 +93,13 @@ void ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
 /*
+ * The members of a key that is gone stay.  unkeep() makes all such keys be
+ * gone only.
+ */
+void ngx_etcd_index_keep(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+void ngx_etcd_index_unkeep(ngx_etcd_index_t *index);
+
+/*
  * Moves a key to or from the keys that are gone.  An entry of the mirror is
  * gone when the mirror has removed it, and present when the mirror has the key
  * again: the entry then gets the registrations of the key.  NGX_ERROR: no
@@ -105,6 +114,10 @@ void ngx_etcd_index_distrust(ngx_etcd_index_t *index);
 /* Adds a registration to a key, or to the static servers (NULL). */
 ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_entry_t *entry, uint32_t slot);
+
+/* A registration of a key, or of the static servers (NULL), has a new entry. */
+void ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, ngx_etcd_entry_t *entry, uint64_t revision);
 
 /*
  * The registration of an address by a key, or by the static servers (NULL).

@@ -10,6 +10,7 @@
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_diff.h>
+#include <ngx_etcd_time_budget.h>
 
 
 static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
@@ -25,7 +26,7 @@ static void ngx_etcd_member_diff_invalid(ngx_etcd_member_diff_t *diff,
 static void ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key);
 static ngx_int_t ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_reg_t *reg, uint64_t modified);
+    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t modified);
 static ngx_int_t ngx_etcd_member_diff_slot(ngx_etcd_member_diff_t *diff,
     ngx_etcd_member_t *member, uint32_t *slot);
 static ngx_etcd_entry_t *ngx_etcd_member_diff_entry(
@@ -33,6 +34,8 @@ static ngx_etcd_entry_t *ngx_etcd_member_diff_entry(
     ngx_int_t *rc);
 static ngx_int_t ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff,
     ngx_int_t rc);
+static void ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key);
 static void ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key);
 static ngx_int_t ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff,
@@ -456,7 +459,7 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
                 return NGX_OK;
             }
 
-            return ngx_etcd_member_diff_touch(diff, reg, modified);
+            return ngx_etcd_member_diff_touch(diff, key, reg, modified);
         }
 
     } else {
@@ -485,7 +488,7 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
     op->entry = entry;
 
     if (reg != NULL) {
-        ngx_etcd_slot_index_renew(&diff->index.slots, reg, entry, modified);
+        ngx_etcd_index_renew(&diff->index, key, reg, entry, modified);
 
     } else {
         reg = ngx_etcd_index_add(&diff->index, key, entry, slot);
@@ -507,8 +510,8 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
 /* Updates the revision of an unchanged member. */
 
 static ngx_int_t
-ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_reg_t *reg,
-    uint64_t modified)
+ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, uint64_t modified)
 {
     ngx_etcd_op_t  *op;
 
@@ -518,7 +521,7 @@ ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_reg_t *reg,
         return NGX_ERROR;
     }
 
-    ngx_etcd_slot_index_renew(&diff->index.slots, reg, reg->entry, modified);
+    ngx_etcd_index_renew(&diff->index, key, reg, reg->entry, modified);
 
     op->serial = reg->node.serial;
     op->shown = ngx_etcd_slot_index_shown(reg);
@@ -610,60 +613,72 @@ ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
 }
 
 
-/*
- * Removes the members of deleted keys, unless on_empty=keep and no other
- * members are left.
- */
-
-void
-ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff)
+ngx_int_t
+ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff, uint64_t until)
 {
-    ngx_uint_t       keep;
-    ngx_queue_t     *q, *next;
-    ngx_etcd_op_t   *op;
-    ngx_etcd_key_t  *key;
-    ngx_etcd_reg_t  *reg;
+    ngx_uint_t         keep;
+    ngx_etcd_key_t    *key;
+    ngx_etcd_index_t  *index;
 
-    keep = (diff->keep && diff->index.live == 0);
-
-    for (q = ngx_queue_head(&diff->index.gone);
-         q != ngx_queue_sentinel(&diff->index.gone);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        key = ngx_etcd_index_key_at(q);
-
-        if (!keep || key->regs == NULL) {
-            ngx_etcd_member_diff_remove(diff, key);
-            continue;
-        }
-
-        for (reg = key->regs; reg != NULL; reg = reg->next) {
-            if (reg->gone) {
-                continue;
-            }
-
-            op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_GONE, reg->slot,
-                                         reg->entry, 0);
-            if (op == NULL) {
-                return;
-            }
-
-            op->shown = ngx_etcd_slot_index_shown(reg);
-            reg->gone = 1;
-        }
-
-        if (!diff->kept) {
-            diff->kept = 1;
-            ngx_log_error(NGX_LOG_WARN, diff->log, 0,
-                          "etcd: upstream \"%V\": prefix \"%V\" is empty, "
-                          "its last members are kept",
-                          diff->name, diff->prefix);
-        }
-    }
+    index = &diff->index;
+    keep = (diff->keep && index->live == 0);
 
     if (!keep) {
         diff->kept = 0;
+        ngx_etcd_index_unkeep(index);
+    }
+
+    while (!ngx_queue_empty(&index->gone) && !diff->broken) {
+        key = ngx_etcd_index_key_at(ngx_queue_head(&index->gone));
+
+        if (keep && key->regs != NULL) {
+            ngx_etcd_member_diff_keep(diff, key);
+
+        } else {
+            ngx_etcd_member_diff_remove(diff, key);
+        }
+
+        if (ngx_etcd_time_budget_now() >= until
+            && !ngx_queue_empty(&index->gone))
+        {
+            return NGX_AGAIN;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* Marks the members of a key as gone. */
+
+static void
+ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
+{
+    ngx_etcd_op_t   *op;
+    ngx_etcd_reg_t  *reg;
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        if (reg->gone) {
+            continue;
+        }
+
+        op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_GONE, reg->slot,
+                                     reg->entry, 0);
+        if (op == NULL) {
+            return;
+        }
+
+        op->shown = ngx_etcd_slot_index_shown(reg);
+        reg->gone = 1;
+    }
+
+    ngx_etcd_index_keep(&diff->index, key);
+
+    if (!diff->kept) {
+        diff->kept = 1;
+        ngx_log_error(NGX_LOG_WARN, diff->log, 0,
+                      "etcd: upstream \"%V\": prefix \"%V\" is empty, "
+                      "its last members are kept", diff->name, diff->prefix);
     }
 }
 

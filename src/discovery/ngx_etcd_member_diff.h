@@ -153,9 +153,11 @@ ngx_uint_t ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff,
 
 /*
  * Removes the members of keys that are gone, unless on_empty=keep and no other
- * members are left.
+ * members are left.  NGX_AGAIN: at that ngx_etcd_time_budget_now() some keys
+ * are left; the batch is not complete.
  */
-void ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff);
+ngx_int_t ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff,
+    uint64_t until);
 
 /* Registers the static servers of this configuration. */
 void ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff);

@@ -622,8 +622,13 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
 
     diff = &service->diff;
 
-    if (!diff->broken) {
-        ngx_etcd_member_diff_gone(diff);
+    commit.until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    if (!diff->broken
+        && ngx_etcd_member_diff_gone(diff, commit.until) == NGX_AGAIN)
+    {
+        ngx_etcd_service_enqueue(service, &ngx_posted_next_events);
+        return;
     }
 
     if (diff->broken) {
@@ -636,7 +641,6 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
     commit.ops = diff->ops;
     commit.done = diff->done;
     commit.revision = diff->revision;
-    commit.until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
     commit.force = 0;
     commit.changed = diff->changed;
 

@@ -22,6 +22,7 @@
 static void ngx_etcd_fanout_list(ngx_etcd_watch_t *watch);
 static ngx_int_t ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch,
     Etcd__KeyValue **kvs, size_t n);
+static ngx_int_t ngx_etcd_fanout_sweep(ngx_etcd_fanout_t *fanout);
 static void ngx_etcd_fanout_listed(ngx_etcd_watch_t *watch, int64_t revision);
 static void ngx_etcd_fanout_events(ngx_etcd_watch_t *watch,
     Etcd__Event **events, size_t n, int64_t revision);
@@ -165,6 +166,10 @@ ngx_etcd_fanout_add(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 void
 ngx_etcd_fanout_remove(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 {
+    if (fanout->sweep == &part->queue) {
+        fanout->sweep = ngx_queue_next(&part->queue);
+    }
+
     ngx_queue_remove(&part->queue);
 
     if (part->touched || part->listed) {
@@ -224,6 +229,7 @@ ngx_etcd_fanout_list(ngx_etcd_watch_t *watch)
     ngx_etcd_mirror_audit_void(&fanout->audit);
 
     fanout->round++;
+    fanout->sweep = NULL;
     fanout->listing = 1;
     fanout->synced = 0;
 
@@ -257,6 +263,10 @@ ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
     part = NULL;
     from = 0;
 
+    if (n == 0) {
+        return ngx_etcd_fanout_sweep(fanout);
+    }
+
     for (i = 0; i <= n; i++) {
         next = (i < n) ? ngx_etcd_fanout_find(fanout, kvs[i], 1) : NULL;
 
@@ -276,6 +286,43 @@ ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 
         part = next;
         from = i;
+    }
+
+    return NGX_OK;
+}
+
+
+/* Removes keys of some parts at a time. */
+
+static ngx_int_t
+ngx_etcd_fanout_sweep(ngx_etcd_fanout_t *fanout)
+{
+    uint64_t                 until;
+    ngx_etcd_watch_t        *watch;
+    ngx_etcd_fanout_part_t  *part;
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    if (fanout->sweep == NULL) {
+        fanout->sweep = ngx_queue_head(&fanout->parts);
+    }
+
+    while (fanout->sweep != ngx_queue_sentinel(&fanout->parts)) {
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
+        part = ngx_etcd_fanout_part(fanout->sweep);
+        watch = &part->mirror->watch;
+
+        ngx_etcd_fanout_begin(fanout, part);
+
+        if (watch->keys(watch, NULL, 0) == NGX_AGAIN) {
+            return NGX_AGAIN;
+        }
+
+        fanout->sweep = ngx_queue_next(fanout->sweep);
     }
 
     return NGX_OK;

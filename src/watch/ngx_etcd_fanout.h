@@ -6,7 +6,8 @@
  * which part, and so to which mirror, a key belongs; parts may come and go at
  * any time.  A part that has no event costs nothing.
  *
- * A list reaches each part when its first key comes, and is ended for all
+ * A list reaches each part when its first key comes.  Keys that the list does
+ * not have are removed in pieces, part by part; then the list is ended for all
  * parts in pieces; a part gets no event before its list has ended.  All parts
  * are listed together.
  */
@@ -86,6 +87,9 @@ struct ngx_etcd_fanout_s {
     uint32_t                     round;        /* number of lists */
     int64_t                      list_revision;
     ngx_queue_t                  touched;      /* parts with events */
+    ngx_queue_t                 *sweep;        /* the next part whose missing
+                                                  keys are removed; NULL: the
+                                                  first one */
     ngx_queue_t                  listed;       /* parts whose list has to be
                                                   ended */
     ngx_event_t                  finish;       /* posted: ends lists */

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_mirror_entry.h>
+#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_watch_denial.h>
 
 
@@ -31,7 +32,7 @@ static void ngx_etcd_mirror_events(ngx_etcd_watch_t *watch,
 static void ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
-static void ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror);
+static ngx_int_t ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror);
 static void ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision);
 static void ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
@@ -269,6 +270,7 @@ ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
     ngx_etcd_mirror_audit_void(&mirror->audit);
 
     mirror->generation++;
+    mirror->sweep = NULL;
     mirror->listing = 1;
     mirror->synced = 0;
 
@@ -300,6 +302,10 @@ ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 
     mirror = watch->data;
 
+    if (n == 0) {
+        return ngx_etcd_mirror_sweep(mirror);
+    }
+
     for (i = 0; i < n; i++) {
         key.data = kvs[i]->key.data;
         key.len = kvs[i]->key.len;
@@ -329,8 +335,6 @@ ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
     ngx_log_debug3(NGX_LOG_DEBUG_EVENT, mirror->entries.table.log, 0,
                    "etcd mirror \"%V\": listed at revision %L, %ui keys",
                    &watch->prefix, revision, mirror->entries.n);
-
-    ngx_etcd_mirror_sweep(mirror);
 
     mirror->listing = 0;
     mirror->synced = 1;
@@ -407,25 +411,44 @@ ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 }
 
 
-/* Removes all entries that are not in the list. */
+/*
+ * Removes entries that are not in the list.  NGX_AGAIN: others are left.  No
+ * event is applied in between, so mirror->sweep stays an entry.
+ */
 
-static void
+static ngx_int_t
 ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror)
 {
-    ngx_queue_t              *q, *next;
+    uint64_t                  until;
+    ngx_uint_t                left;
+    ngx_queue_t              *q;
     ngx_etcd_mirror_entry_t  *entry;
 
-    for (q = ngx_queue_head(&mirror->entries.queue);
-         q != ngx_queue_sentinel(&mirror->entries.queue);
-         q = next)
-    {
-        next = ngx_queue_next(q);
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+    left = (mirror->piece != 0) ? mirror->piece : NGX_ETCD_MIRROR_PIECE;
+
+    q = (mirror->sweep != NULL) ? mirror->sweep
+                                : ngx_queue_head(&mirror->entries.queue);
+
+    while (q != ngx_queue_sentinel(&mirror->entries.queue)) {
+
+        if (left == 0 || ngx_etcd_time_budget_now() >= until) {
+            mirror->sweep = q;
+            return NGX_AGAIN;
+        }
+
         entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
+        q = ngx_queue_next(q);
 
         if (entry->generation != mirror->generation) {
             ngx_etcd_mirror_remove(mirror, entry, entry->mod_revision);
+            left--;
         }
     }
+
+    mirror->sweep = q;
+
+    return NGX_OK;
 }
 
 

@@ -14,7 +14,8 @@
  * Rules:
  *
  *     A list replaces everything: keys that it does not contain are removed at
- *     its end.  A list that ends early removes nothing.
+ *     its end, in pieces, before complete() is called.  A list that ends early
+ *     removes nothing.
  *
  *     Events are applied in the order of mod_revision.  An event is ignored if
  *     it is older than the last list or than the entry of its key, or if it
@@ -44,6 +45,10 @@
 /* ms until a mirror that had no memory for an event lists again */
 
 #define NGX_ETCD_MIRROR_AGAIN  1000
+
+/* entries that a list removes at a time, within NGX_ETCD_TIME_BUDGET */
+
+#define NGX_ETCD_MIRROR_PIECE  128
 
 
 typedef struct ngx_etcd_mirror_s  ngx_etcd_mirror_t;
@@ -135,6 +140,11 @@ struct ngx_etcd_mirror_s {
     /* private */
 
     unsigned                     started:1;
+    ngx_uint_t                   piece;        /* entries removed at a time; 0:
+                                                  _MIRROR_PIECE */
+    ngx_queue_t                 *sweep;        /* the next entry that may be
+                                                  missing in the list; NULL: the
+                                                  first one */
     uint32_t                     generation;   /* of the last list */
     int64_t                      listed;       /* revision of the last list */
     ngx_uint_t                   history;      /* cluster->history */

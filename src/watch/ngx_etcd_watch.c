@@ -334,6 +334,7 @@ ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response, int64_t revision)
 {
     ngx_etcd_watch_t *watch = data;
 
+    ngx_int_t  rc;
     ngx_str_t  text;
 
     if (response == NULL) {
@@ -348,16 +349,26 @@ ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response, int64_t revision)
 
     ngx_etcd_watch_list_begin(&watch->reader);
 
-    if (ngx_etcd_watch_list_keys(&watch->reader, response->kvs,
-                                 response->n_kvs)
-        != NGX_OK)
-    {
-        ngx_str_set(&text, "the response could not be used");
-        ngx_etcd_watch_refused(watch, NGX_ETCD_GRPC_INTERNAL, &text);
-        return;
+    rc = ngx_etcd_watch_list_keys(&watch->reader, response->kvs,
+                                  response->n_kvs);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_watch_list_keys(&watch->reader, NULL, 0);
     }
 
-    ngx_etcd_watch_caught_up(watch, revision);
+    if (rc == NGX_OK) {
+        ngx_etcd_watch_caught_up(watch, revision);
+
+    } else if (rc == NGX_AGAIN) {
+
+        /* many keys are gone: a list removes them in pieces */
+
+        ngx_etcd_watch_again(watch, 0);
+
+    } else {
+        ngx_str_set(&text, "the response could not be used");
+        ngx_etcd_watch_refused(watch, NGX_ETCD_GRPC_INTERNAL, &text);
+    }
 }
 
 
@@ -786,11 +797,4 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
     }
 
     ngx_etcd_watch_stream_advance(stream);
-}
-
-
-ngx_uint_t
-ngx_etcd_watch_active(ngx_etcd_watch_t *watch)
-{
-    return watch->state == NGX_ETCD_WATCH_ACTIVE;
 }

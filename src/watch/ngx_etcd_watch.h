@@ -82,11 +82,15 @@ struct ngx_etcd_watch_s {
     /* A list begins.  An earlier list that did not end is void. */
     void                       (*list)(ngx_etcd_watch_t *watch);
 
-    /* some keys of the list; NGX_ERROR ends the list, which is then repeated */
+    /*
+     * Some keys of the list; NGX_ERROR ends the list, which is then repeated.
+     * No keys: other ones do not exist; NGX_AGAIN: work is left, call it again
+     * before listed().
+     */
     ngx_int_t                  (*keys)(ngx_etcd_watch_t *watch,
                                        Etcd__KeyValue **kvs, size_t n);
 
-    /* the list is complete: other keys do not exist */
+    /* the list is complete */
     void                       (*listed)(ngx_etcd_watch_t *watch,
                                          int64_t revision);
 
@@ -147,7 +151,8 @@ ngx_int_t ngx_etcd_watch_remove(ngx_etcd_watch_t *watch);
 void ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay);
 
 /* Returns 1 if the watch is in force. */
-ngx_uint_t ngx_etcd_watch_active(ngx_etcd_watch_t *watch);
+#define ngx_etcd_watch_active(watch)                                          \
+    ((watch)->state == NGX_ETCD_WATCH_ACTIVE)
 
 
 #endif /* _NGX_ETCD_WATCH_H_INCLUDED_ */

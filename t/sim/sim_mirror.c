@@ -145,10 +145,11 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
 
     sim_mirror_init(m, proc);
 
-    /* lists of several pages, without another random number */
+    /* lists of several pages and pieces, without another random number */
 
     if (sim.seed % 5 < 2) {
         mirror->watch.reader.limit = 2;
+        mirror->piece = 1;
     }
 
     if (ngx_etcd_mirror_start(mirror, all->stream) != NGX_OK) {

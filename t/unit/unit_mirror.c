@@ -296,6 +296,7 @@ ngx_etcd_unit_step_watch(ngx_etcd_unit_script_t *script, ngx_str_t *field)
 
     if (ngx_etcd_unit_is(field, "listed")) {
         watch->revision = ngx_max(watch->revision, revision);
+        while (watch->keys(watch, NULL, 0) == NGX_AGAIN) { /* void */ }
         watch->listed(watch, revision);
         watch->foreign = 0;
 

@@ -355,6 +355,7 @@ ngx_etcd_model_lists(ngx_etcd_model_t *model)
     watch->revision = revision;
     ngx_etcd_model_seek(model, revision);
 
+    while (watch->keys(watch, NULL, 0) == NGX_AGAIN) { /* void */ }
     watch->listed(watch, revision);
     watch->foreign = 0;
 
@@ -399,7 +400,7 @@ ngx_etcd_model_pages(ngx_etcd_model_t *model, int64_t revision)
             i--;
         }
 
-        if (watch->keys(watch, kvs, n) != NGX_OK) {
+        if (n != 0 && watch->keys(watch, kvs, n) != NGX_OK) {
             model->failed++;
             return 0;
         }
@@ -534,6 +535,7 @@ ngx_etcd_model_break(ngx_etcd_model_t *model)
 
     watch->revision = revision;
     ngx_etcd_model_seek(model, revision);
+    while (watch->keys(watch, NULL, 0) == NGX_AGAIN) { /* void */ }
     watch->listed(watch, revision);
     watch->foreign = 0;
 }

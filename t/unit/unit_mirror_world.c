@@ -83,13 +83,6 @@ ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
 }
 
 
-ngx_uint_t
-ngx_etcd_watch_active(ngx_etcd_watch_t *watch)
-{
-    return watch->state == NGX_ETCD_WATCH_ACTIVE;
-}
-
-
 void
 ngx_etcd_fresh_ask(ngx_etcd_fresh_t *fresh)
 {
