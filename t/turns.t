@@ -21,7 +21,9 @@ use Wait;
 
 use constant {
     FROM  => 100,
-    LIMIT => 0.06,      # s of CPU time: reading a message of 15 MB is a turn
+    LIMIT => 0.01,      # s of CPU time
+    ONE   => 0.02,      # of one key of 15 MB, which is copied at once
+    TRIES => 3,         # a busy machine has slower caches: the best one counts
 };
 
 plan(skip_all => 'a sanitizer takes time of its own')
@@ -51,32 +53,71 @@ sub kv {
 }
 
 
-# [NAME, METHOD, KEYS, BYTES, EVENTS_OF_ONE_REVISION]
+sub kvs {
+    my ($keys, $bytes) = @_;
 
-for (
-    ['many events',                'Watch', 40_000, 300],
-    ['large events',               'Watch', 256, 60_000],
-    ['large ones of one revision', 'Watch', 256, 60_000, 1],
-    ['many keys',                  'Range', 8000, 1900],
-    ['large keys',                 'Range', 256, 60_000],
-)
-{
-    my ($name, $method, $keys, $bytes, $one) = @$_;
+    return join('', map { field(2, BYTES, kv($_, 5, $bytes)) } 0 .. $keys - 1);
+}
 
-    my $watch = $method eq 'Watch';
-    my $last = FROM + ($watch ? ($one ? 1 : $keys) : 0);
-    my $answer = answer_header(FROM) . ($watch ? field(3, VARINT, 1) : '');
 
-    for my $n (0 .. $keys - 1) {
-        my $kv = kv($n, $watch ? FROM + 1 + ($one ? 0 : $n) : 5, $bytes);
+sub range { answer_header(FROM) . kvs(@_) }
 
-        $answer .= $watch ? field(11, BYTES, field(2, BYTES, $kv))
-                          : field(2, BYTES, $kv);
-    }
 
+# The revisions of the events are the following ones, or all the next one.
+
+sub watch {
+    my ($keys, $bytes, $one) = @_;
+
+    return answer_header(FROM) . field(3, VARINT, 1)
+           . join('', map { field(11, BYTES,
+                                  field(2, BYTES, kv($_, FROM + 1
+                                                         + ($one ? 0 : $_),
+                                                     $bytes))) }
+                      0 .. $keys - 1);
+}
+
+
+# as many fields as memory for one key allows, and 15 MB
+
+sub one_key {
+    return answer_header(FROM)
+           . field(2, BYTES, kv(0, 5, 100) . field(15, VARINT, 1) x 40_000
+                             . field(14, BYTES, 'x' x 15_000_000));
+}
+
+
+# a page, and the rest of the list in one message
+
+sub stream {
+    my ($keys, $bytes) = @_;
+
+    my $page = answer_header(FROM) . kvs(1, 100) . field(3, VARINT, 1);
+    my $rest = field(1, BYTES, range($keys, $bytes));
+
+    return (Range => $page, RangeStream => $rest);
+}
+
+
+# A watch that always begins with the news that its revision is compacted: the
+# prefix is listed again.
+
+sub compacted {
+    return answer_header(FROM) . field(3, VARINT, 1) . field(4, VARINT, 1)
+           . field(5, VARINT, FROM + 1);
+}
+
+
+# Returns whether all came, and the seconds of the longest turn.
+
+sub measure {
+    my ($name, $last, %answers) = @_;
+
+    my $later = delete $answers{later};
     my $nginx = Nginx->new();
-    my $fake = Fake->new()->start('ok', '--answer', "$method="
-                                  . $nginx->write_file('answer', $answer));
+    my %files = map { $_ => $nginx->write_file($_, $answers{$_}) }
+                keys %answers;
+    my $fake = Fake->new()->start('ok', map { ('--answer', "$_=$files{$_}") }
+                                        sort keys %files);
     my $turns = Turn->measure(sub {
         $nginx->set(ETCD => $fake->endpoints)->start(<<'EOC');
 
@@ -106,22 +147,54 @@ EOC
 
     my ($pid) = $nginx->workers;
     my $s = Upstream->new($nginx, 's');
+    my $came = wait_for(sub { ($s->status->{revision} // 0) == $last }, 60,
+                        $name);
 
-    ok(wait_for(sub { ($s->status->{revision} // 0) == $last }, 60, $name),
-       "$name: all of them come");
+    if ($later) {
+        rename($nginx->write_file('later', $later), $files{Range})
+            or die "rename: $!\n";
 
-    SKIP: {
-        Nginx::built_with() =~ /-fsanitize/
-            and skip 'a sanitizer has its own time', 1;
-
-        my $longest = $turns->longest($pid);
-
-        cmp_ok($longest, '<', LIMIT * $slower, "$name: the longest turn");
-        note("$name: $longest s");
+        $came = wait_for(sub { $s->status->{revision} == $last + 1 }, 60,
+                         "$name, later");
     }
+
+    my $longest = $turns->longest($pid);
 
     $nginx->quit;
     $fake->stop;
+
+    return ($came, $longest);
+}
+
+
+# [NAME, REVISION, METHOD => ANSWER, ...]; "later": another answer to Range
+
+for (
+    ['many events', FROM + 40_000, Watch => watch(40_000, 300)],
+    ['large events', FROM + 256, Watch => watch(256, 60_000)],
+    ['large ones of one revision', FROM + 1, Watch => watch(256, 60_000, 1)],
+    ['many keys', FROM, Range => range(8000, 1900)],
+    ['small keys', FROM, Range => range(99_000, 140)],
+    ['large keys', FROM, Range => range(256, 60_000)],
+    ['one key', FROM, Range => one_key()],
+    ['vanished keys', FROM, Range => range(40_000, 50), Watch => compacted(),
+     later => answer_header(FROM + 1)],
+    ['many keys in a stream', FROM, stream(8000, 1900)],
+    ['large keys in a stream', FROM, stream(256, 60_000)],
+)
+{
+    my ($came, $longest);
+    my $limit = ($_->[0] eq 'one key' ? ONE : LIMIT) * $slower;
+
+    for my $try (1 .. TRIES) {
+        ($came, $longest) = measure(@$_);
+
+        note("$_->[0]: $longest s");
+        last if !$came || $longest < $limit;
+    }
+
+    ok($came, "$_->[0]: all of them come");
+    cmp_ok($longest, '<', $limit, "$_->[0]: the longest turn");
 }
 
 finish();
