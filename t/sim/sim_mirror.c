@@ -252,9 +252,22 @@ sim_mirror_timer(ngx_event_t *ev)
 static void
 sim_mirror_check(sim_proc_t *proc)
 {
-    sim_mirrors_t  *all;
+    ngx_uint_t         i;
+    sim_mirrors_t     *all;
+    ngx_etcd_watch_t  *watch;
 
     all = proc->data;
+
+    for (i = 0; i < all->n; i++) {
+        watch = &all->mirrors[i].mirror.watch;
+
+        if (watch->verify.behind != 0
+            && ngx_etcd_watch_events_pending(&watch->pieces))
+        {
+            sim_fail("a watch whose events wait is not behind",
+                     "%s: %ui answers", proc->name, watch->verify.behind);
+        }
+    }
 
     if (all->cluster->repairs != 0 && model.nstores == 1) {
         sim_fail("an audit finds nothing", "%ui keys at %s",
