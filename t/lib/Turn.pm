@@ -1,12 +1,14 @@
 package Turn;
 
 # How long a turn of the event loop takes: what else a worker has to do waits
-# for so long.  It is measured by loop.c, in CPU time, which a busy machine does
-# not lengthen.
+# for so long; and how long the mutex of a zone is held, for which other workers
+# wait.  It is measured by loop.c, in CPU time, which a busy machine does not
+# lengthen.
 #
 #     my $turns = Turn->measure(sub { $nginx->start($config) });
 #     ...
 #     $turns->longest($pid);        # seconds of one turn of that worker
+#     $turns->longest_hold($pid);   # seconds of one hold
 
 use strict;
 use warnings;
@@ -39,12 +41,17 @@ sub measure {
 }
 
 
-sub longest {
-    my ($self, $pid) = @_;
+sub longest { $_[0]->most($_[1], 'turn') }
+
+sub longest_hold { $_[0]->most($_[1], 'hold') }
+
+
+sub most {
+    my ($self, $pid, $what) = @_;
 
     open(my $file, '<', $self->{file}) or return 0;
 
-    return max(0, map { /^$pid (\d+)$/ ? $1 / 1e6 : () } <$file>);
+    return max(0, map { /^$pid $what (\d+)$/ ? $1 / 1e6 : () } <$file>);
 }
 
 
