@@ -16,13 +16,17 @@ use Etcd;
 use Fake;
 use Finish;
 use Nginx;
+use Protobuf;
 use Upstream;
 use Wait;
 
 use constant {
     SIZE => 12 * 1024 * 1024,
-    MOST => 2 * (2 * 12 + 4) * 1024 + 8 * 1024,     # KB, of two such answers
+    MOST => 2 * (2 * 12 + 6) * 1024 + 8 * 1024,     # KB, of two such answers
                                                     # and 8 MB of others
+    LONG => 15_900_000,
+    ROOM => 2 * 16 * 1024 + 6 * 1024 + 2 * 1024,    # KB, of a long one, and
+                                                    # 2 MB of what it causes
     KEYS => 40_000,
 };
 
@@ -89,7 +93,7 @@ my $says = qr/got a message of \d+ bytes in more than \d+ parts/;
 # KB that a worker has had at most
 
 sub peak {
-    my ($pid) = $nginx->workers;
+    my ($pid) = ($_[0] // $nginx)->workers;
 
     open(my $file, '<', "/proc/$pid/status") or die "status: $!\n";
     local $/;
@@ -131,5 +135,91 @@ $etcd->put('/many/next', '127.0.0.1:2');
 
 $many->shows({ '/many/next' => '127.0.0.1:2 1 up' },
              'all of them are deleted at once');
+
+$nginx->quit;
+
+
+# KB that a worker takes at most, until it has that revision, or says so
+
+sub takes {
+    my ($until, %answers) = @_;
+
+    my $own = Nginx->new(sanitizer => 'quarantine_size_mb=0');
+    my $fake = Fake->new()->start('ok', map {
+        ('--answer', "$_=" . $own->write_file($_, $answers{$_}))
+    } sort keys %answers);
+
+    $own->set(ETCD => $fake->endpoints)->start(<<'EOC');
+
+worker_processes 1;
+
+etcd {
+    endpoints %%ETCD%%;
+    zone 1m;
+}
+
+http {
+    upstream s {
+        etcd_members /s/;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+    my $s = Upstream->new($own, 's');
+
+    ok(wait_for(sub { ref($until) ? $own->count_log($until)
+                                  : ($s->status->{revision} // 0) == $until },
+                20, $until), 'a long answer');
+
+    my $peak = peak($own);
+
+    $own->quit;
+    $fake->stop;
+
+    return $peak;
+}
+
+
+# Long answers within the limits: deletions of keys that are not there, keys
+# that have nothing, a key, and one that is refused for a text of that length.
+
+my $created = answer_header(100) . field(3, VARINT, 1);
+my $kv = sub { field(1, BYTES, "/s/$_[0]") . field(3, VARINT, 50) };
+my $base = takes(100, Range => answer_header(100) . field(2, BYTES, $kv->(1)));
+
+for (
+    ['changes', 101 + 99_000, Watch => $created . join('', map {
+        field(11, BYTES, field(1, VARINT, 1)
+              . field(2, BYTES, field(1, BYTES, "/s/$_")
+                                . field(3, VARINT, 101 + $_)
+                                . field(5, BYTES, 'x' x 130)))
+    } 1 .. 99_000)],
+    ['a key', 100, Range => answer_header(100)
+     . field(2, BYTES, $kv->(1) . field(5, BYTES, 'x' x LONG))],
+    ['a text', $says,
+     Watch => $created . field(4, VARINT, 1)
+              . field(6, BYTES, 'x' x LONG)],
+)
+{
+    my ($name, $said, %answers) = @$_;
+    my $peak = takes($said, %answers);
+
+    SKIP: {
+        Nginx::built_with() =~ /-fsanitize/
+            and skip 'a sanitizer has its own memory', 1;
+
+        cmp_ok($peak - $base, '<', ROOM, "$name: memory is bounded");
+        note("$name: ", $peak - $base, ' KB');
+    }
+}
 
 finish();

@@ -141,6 +141,11 @@ ngx_etcd_message_unpack_in_place(const ProtobufCMessageDescriptor *descriptor,
         return NULL;
     }
 
+    if (nrest > NGX_ETCD_MESSAGE_REST) {
+        *exceeded = 1;
+        return NULL;
+    }
+
     budget.exceeded = 0;
     budget.pool = pool;
     budget.left = n * sizeof(ProtobufCBinaryData) + nrest;

@@ -21,12 +21,15 @@
  * of the message is at most GROWTH times its length, and at most WORK bytes;
  * the number of fields on all levels is at most PARTS.  A message that is
  * copied as a whole has at most WHOLE bytes, unless it is short enough to
- * arrive at once.
+ * arrive at once; one whose elements are not copied has at most REST bytes of
+ * other fields.  So a message, together with one of its elements that is
+ * unpacked, takes at most twice its length and 6 MB.
  */
 #define NGX_ETCD_MESSAGE_GROWTH  64
 #define NGX_ETCD_MESSAGE_WORK    (4 * 1024 * 1024)
 #define NGX_ETCD_MESSAGE_PARTS   100000
 #define NGX_ETCD_MESSAGE_WHOLE   (4 * 1024 * 1024)
+#define NGX_ETCD_MESSAGE_REST    65536
 
 /*
  * Unpacks len bytes into memory that is released with the pool.  Returns NULL
@@ -39,8 +42,7 @@ ProtobufCMessage *ngx_etcd_message_unpack(
 
 /*
  * The same, for bytes that stay as long as the pool: elements of a repeated
- * bytes field of the message itself are not copied, but point into them.  A
- * message without such a field has at most WHOLE bytes.
+ * bytes field of the message itself are not copied, but point into them.
  */
 ProtobufCMessage *ngx_etcd_message_unpack_in_place(
     const ProtobufCMessageDescriptor *descriptor, ngx_pool_t *pool,
