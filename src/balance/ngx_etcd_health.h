@@ -25,7 +25,7 @@
 #include <ngx_etcd_peer_group.h>
 
 
-/* what counts */
+/* "counts": these keep requests off a peer */
 
 #define NGX_ETCD_HEALTH_FAILURES  0x01
 #define NGX_ETCD_HEALTH_CHECKS    0x02

@@ -44,8 +44,9 @@ struct ngx_etcd_method_s {
                                   ngx_etcd_peer_t *peer, ngx_uint_t conns);
 
     /*
-     * The peer has answered or, in stream, is connected; or NULL.  Where nginx
-     * tells of the header, called for the header, and again for the end.
+     * The peer has answered or, in stream, is connected; or NULL.  An nginx
+     * that tells of the header calls this for the header, and again for the
+     * end.
      */
     void                 (*works)(ngx_etcd_pick_t *pick,
                                   ngx_etcd_peer_group_t *group,

@@ -121,9 +121,8 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
     ((attr)->backup || (attr)->priority > (table)->priority)
 
 /*
- * What counts (NGX_ETCD_HEALTH_): failures, unless the member is the sole one,
- * which as in nginx is never unavailable; and failed checks, unless too many
- * have failed.
+ * The bits (NGX_ETCD_HEALTH_) that count: failures, unless the member is the
+ * sole one, as in nginx; and failed checks, unless too many have failed.
  */
 
 #define ngx_etcd_table_counts(table)                                          \

@@ -8,14 +8,14 @@
  * are written; a reader copies them, and copies again if the number has
  * changed meanwhile.
  *
- * What a reader copies may be torn until ngx_etcd_seqlock_valid() says that it
+ * The copy of a reader may be torn until ngx_etcd_seqlock_valid() says that it
  * is not: a length in it may be any number and must be clamped before it is
  * used, a pointer in it must not be followed.
  *
  * A writer that is killed leaves the number odd, and readers without data,
  * until the next write.  A latch (seqcount_latch_t in Linux) avoids this by
- * two copies of the data: the writer fills the spare one, and the number says
- * which one is current.
+ * two copies of the data: the writer fills the spare one, and the number names
+ * the current one.
  *
  *     write:                               read:
  *

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Treaps (Seidel, Aragon 1996): search trees balanced by random priorities,
- * whose nodes may aggregate the nodes below.  Insertion and removal take
+ * Treaps (Seidel, Aragon 1996): search trees balanced by random priorities.
+ * A node may aggregate the nodes below it.  Insertion and removal take
  * O(log n) expected steps.
  */
 

@@ -682,7 +682,7 @@ ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
 
 
 /*
- * The last key of a set is gone.  Where requests wait for members ("etcd_wait")
+ * The last key of a set is gone.  If requests wait for members ("etcd_wait"),
  * the set stays for as long as a request may wait.
  */
 

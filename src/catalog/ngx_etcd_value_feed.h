@@ -8,12 +8,12 @@
  *
  *     An invalid value is reported once, and leaves the last valid one in use.
  *
- *     A key beyond the limit, or for which the zone has no room, is not used;
- *     keys that are in the map stay.  When a key is removed, and while the
- *     zone is full, the prefix is listed again: there may be room now.
+ *     A key beyond the limit is not used, nor is a key without room in the
+ *     zone; keys that are in the map stay.  When a key is removed, and while
+ *     the zone is full, the prefix is listed again: there may be room now.
  *
  *     A new agent lists the prefix.  Present values stay in use meanwhile;
- *     those whose keys are not in the list are removed at its end.
+ *     at the end of the list, values without a key in it are removed.
  */
 
 

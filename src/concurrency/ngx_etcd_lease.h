@@ -85,7 +85,7 @@ struct ngx_etcd_lease_s {
 
     /*
      * The witness with that create revision does not exist: the owner gives up
-     * what depends on this key.  Another witness is read next.
+     * everything that depends on this key.  Another witness is read next.
      */
     void                       (*missing)(ngx_etcd_lease_t *lease,
                                           int64_t created);

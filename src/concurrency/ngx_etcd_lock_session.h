@@ -56,8 +56,8 @@ typedef struct {
 
 /*
  * Tells the prefix of a lock, including the namespace.  The first prefix is
- * kept: a key of that name is the witness of renewals while no lock is held
- * whose key could be.  Without memory, the next prefix is kept.
+ * kept: a key of that name is the witness of renewals while the key of no held
+ * lock can be one.  Without memory, the next prefix is kept.
  */
 void ngx_etcd_lock_session_know(ngx_etcd_lock_session_t *locks,
     ngx_str_t *prefix);

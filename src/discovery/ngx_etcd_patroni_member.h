@@ -24,14 +24,14 @@ typedef struct {
 
 
 /*
- * While it selects: the member that the value of a key describes, with its
- * address, which may be one that is known of its host name.
+ * Called while the leader is selected: makes the member that the value of a
+ * key describes.  A host name is replaced by an address that is known of it.
  *
- *     NGX_OK        it has an address,
+ *     NGX_OK        the member has an address,
  *     NGX_AGAIN     its host name is being resolved for the first time,
  *     NGX_DECLINED  its host name has no address: *reason says why,
- *     NGX_ERROR     there is no member, and *reason, unless it is empty, says
- *                   what is wrong with the value.
+ *     NGX_ERROR     there is no member: *reason names the fault of the value,
+ *                   unless it is empty.
  */
 ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,

@@ -80,8 +80,8 @@ typedef struct {
     void                       (*destroy)(ngx_etcd_service_t *service);
 
     /*
-     * Returns 0 if the key is ignored.  NULL: no key is.  The keys of a leader
-     * whose prefix has variables are relative (ngx_etcd_leader_keys.h).
+     * Returns 0 if the key is ignored.  NULL: no key is.  If the prefix of a
+     * leader has variables, the keys are relative (ngx_etcd_leader_keys.h).
      */
     ngx_uint_t                 (*wants)(ngx_etcd_service_conf_t *conf,
                                         ngx_str_t *key);
@@ -101,8 +101,8 @@ typedef struct {
 
 
 /*
- * What else the agent does for a set while it has the service, as checks of
- * the members.  create() is called when the index has been made, and returns
+ * An attendant works for a set while the agent has the service: it checks the
+ * members, for example.  create() is called when the index is made, and returns
  * NULL if there is no memory; memory is of the pool.
  */
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Where in a JSON object the parts of members are.
+ * The places of a member's parts in a JSON object.
  */
 
 

@@ -9,7 +9,7 @@
  * the next one.  With "linger" the key is kept for a moment before its
  * release.
  *
- * What a request waits for and holds is a grant (ngx_etcd_grant.h).
+ * A request waits for a grant, and holds it (ngx_etcd_grant.h).
  */
 
 

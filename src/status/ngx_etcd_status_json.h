@@ -2,9 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The status as JSON: loops over the tables of fields.  What may be long is
- * written in pieces: members, invalid values, holders and waiters of locks,
- * and events.
+ * The status as JSON: loops over the tables of fields.  Long lists are written
+ * in pieces: members, invalid values, holders and waiters of locks, and events.
  */
 
 

@@ -71,9 +71,9 @@ struct ngx_etcd_entry_s {
 
 
 /*
- * What is known of a member besides what etcd says, written by the owner: it
- * keeps requests off the member until the bits are cleared.  A panic
- * (set->panic) suspends NGX_ETCD_VERDICT_FAILED.
+ * The verdict of the owner on a member, besides what etcd says: it keeps
+ * requests off the member until the bits are cleared.  A panic (set->panic)
+ * suspends NGX_ETCD_VERDICT_FAILED.
  */
 
 #define NGX_ETCD_VERDICT_FAILED      0x01    /* its checks have failed */
@@ -110,9 +110,9 @@ typedef struct {
 
 
 /*
- * What the owner notes on a member, in sets that are checked or whose failing
- * members are ejected.  The owner zeroes a note whose uid is not that of its
- * slot, and writes all fields but the two counters, which workers count.
+ * A note of the owner on a member, in sets that are checked or eject failing
+ * members.  The owner zeroes a note if its uid is not that of its slot, and
+ * writes all fields but the two counters, which workers count.
  */
 
 typedef struct {

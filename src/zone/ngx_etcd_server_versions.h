@@ -22,7 +22,7 @@ void ngx_etcd_server_versions_set(ngx_etcd_zone_t *zone, ngx_str_t *url,
 /* Returns the version of the endpoint with this URL; 0: unknown. */
 uint64_t ngx_etcd_server_versions_get(ngx_etcd_zone_t *zone, ngx_str_t *url);
 
-/* what is said once, of any endpoint */
+/* bits of "what": messages that are logged once, for any endpoint */
 
 #define NGX_ETCD_SERVER_VERSIONS_FAULT   1
 #define NGX_ETCD_SERVER_VERSIONS_UNTOLD  2
