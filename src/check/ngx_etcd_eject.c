@@ -270,7 +270,7 @@ ngx_etcd_eject_tally(ngx_etcd_eject_t *eject, ngx_etcd_eject_member_t *member,
     member->sum.answers -= step->answers;
     member->sum.errors -= step->errors;
 
-    /* what an earlier agent has seen does not count again */
+    /* answers that an earlier agent has seen do not count */
 
     if (member->fresh) {
         step->answers = total.answers - member->total.answers;
