@@ -9,7 +9,8 @@ use warnings;
 use Exporter qw(import);
 use File::Basename qw(basename dirname);
 
-our @EXPORT_OK = qw(cycles exported strange_names without_header);
+our @EXPORT_OK = qw(comments cycles exported strange_names vague
+                    without_header);
 
 
 # Sets of files of one folder each of which includes all others, by way of
@@ -137,6 +138,38 @@ sub without_header {
             && !exists($text->{ s/\.c$/.h/r })
             && !exists($text->{ s/(?:_module)?\.c$/.h/r });
     } sort keys %$text;
+}
+
+
+# Comments: [FILE, LINE, TEXT], from the first word on; the first one of a file
+# begins after the copyright.
+
+sub comments {
+    my ($text) = @_;
+
+    my @found;
+
+    for my $file (sort keys %$text) {
+        while ($text->{$file} =~ m{/\*(.*?)\*/}gs) {
+            my ($comment, $at) = ($1, $-[0]);
+
+            $comment =~ s/^.*Copyright.*\n//m;
+            $comment =~ /([[:alpha:]].*)/ or next;
+
+            my $line = 1 + (substr($text->{$file}, 0, $at) =~ tr/\n//);
+
+            push @found, [$file, $line, $1];
+        }
+    }
+
+    return @found;
+}
+
+
+# those that begin with a pronoun instead of their subject
+
+sub vague {
+    return grep { $_->[2] =~ /^(?:who|what|whose|those|where|which)\b/i } @_;
 }
 
 1;
