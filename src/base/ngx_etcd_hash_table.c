@@ -16,6 +16,7 @@
 #define ngx_etcd_hash_table_at(table, n)    ((n) & ((table)->nplaces - 1))
 
 
+static ngx_inline uint32_t ngx_etcd_hash_table_hash(ngx_str_t *str);
 static ngx_int_t ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table);
 static void ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *table,
     ngx_str_t *str, uint32_t hash);
@@ -34,7 +35,7 @@ void
 ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *table)
 {
     if (table->nplaces != 0) {
-        ngx_free(table->places);
+        ngx_free(table->objects);
     }
 
     ngx_etcd_hash_table_init(table, table->log);
@@ -44,33 +45,47 @@ ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *table)
 void *
 ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *table, ngx_str_t *str)
 {
-    uint32_t                      hash;
-    ngx_uint_t                    i;
-    ngx_etcd_hash_table_place_t  *place;
+    uint32_t     hash;
+    ngx_str_t   *object;
+    ngx_uint_t   i;
 
     if (table->nplaces == 0) {
         return NULL;
     }
 
-    hash = ngx_etcd_siphash(str);
+    hash = ngx_etcd_hash_table_hash(str);
 
     for (i = ngx_etcd_hash_table_at(table, hash);
-         /* void */ ;
+         table->hashes[i] != 0;
          i = ngx_etcd_hash_table_at(table, i + 1))
     {
-        place = &table->places[i];
-
-        if (place->str == NULL) {
-            return NULL;
+        if (table->hashes[i] != hash) {
+            continue;
         }
 
-        if (place->hash == hash
-            && place->str->len == str->len
-            && ngx_memcmp(place->str->data, str->data, str->len) == 0)
+        object = table->objects[i];
+
+        if (object->len == str->len
+            && ngx_memcmp(object->data, str->data, str->len) == 0)
         {
-            return place->str;
+            return object;
         }
     }
+
+    return NULL;
+}
+
+
+/* 0 is the hash of a free place. */
+
+static ngx_inline uint32_t
+ngx_etcd_hash_table_hash(ngx_str_t *str)
+{
+    uint32_t  hash;
+
+    hash = (uint32_t) ngx_etcd_siphash(str);
+
+    return hash ? hash : 1;
 }
 
 
@@ -83,7 +98,7 @@ ngx_etcd_hash_table_insert(ngx_etcd_hash_table_t *table, ngx_str_t *str)
         return NGX_ERROR;
     }
 
-    ngx_etcd_hash_table_put(table, str, ngx_etcd_siphash(str));
+    ngx_etcd_hash_table_put(table, str, ngx_etcd_hash_table_hash(str));
     table->n++;
 
     return NGX_OK;
@@ -130,13 +145,11 @@ ngx_etcd_hash_table_reserve(ngx_etcd_hash_table_t *table, ngx_uint_t n)
 void
 ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *table, ngx_str_t *str)
 {
-    ngx_uint_t                    i, j, home;
-    ngx_etcd_hash_table_place_t  *places;
+    ngx_uint_t  i, j, home;
 
-    places = table->places;
-    i = ngx_etcd_hash_table_at(table, ngx_etcd_siphash(str));
+    i = ngx_etcd_hash_table_at(table, ngx_etcd_hash_table_hash(str));
 
-    while (places[i].str != str) {
+    while (table->objects[i] != str) {
         i = ngx_etcd_hash_table_at(table, i + 1);
     }
 
@@ -146,20 +159,22 @@ ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *table, ngx_str_t *str)
      */
 
     for (j = ngx_etcd_hash_table_at(table, i + 1);
-         places[j].str != NULL;
+         table->hashes[j] != 0;
          j = ngx_etcd_hash_table_at(table, j + 1))
     {
-        home = places[j].hash;
+        home = table->hashes[j];
 
         if (ngx_etcd_hash_table_at(table, j - home)
             >= ngx_etcd_hash_table_at(table, j - i))
         {
-            places[i] = places[j];
+            table->objects[i] = table->objects[j];
+            table->hashes[i] = table->hashes[j];
             i = j;
         }
     }
 
-    places[i].str = NULL;
+    table->objects[i] = NULL;
+    table->hashes[i] = 0;
     table->n--;
 }
 
@@ -167,33 +182,34 @@ ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *table, ngx_str_t *str)
 static ngx_int_t
 ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table)
 {
-    ngx_uint_t                    i, n;
-    ngx_etcd_hash_table_place_t  *places, *old;
+    ngx_uint_t              i, n;
+    ngx_etcd_hash_table_t   old;
 
     if (ngx_etcd_siphash_init(table->log) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    n = table->nplaces;
-    old = table->places;
+    old = *table;
+    n = ngx_max(old.nplaces * 2, 16);
 
-    places = ngx_calloc(ngx_max(n * 2, 16)
-                        * sizeof(ngx_etcd_hash_table_place_t), table->log);
-    if (places == NULL) {
+    table->objects = ngx_calloc(n * (sizeof(ngx_str_t *) + sizeof(uint32_t)),
+                                table->log);
+    if (table->objects == NULL) {
+        *table = old;
         return NGX_ERROR;
     }
 
-    table->places = places;
-    table->nplaces = ngx_max(n * 2, 16);
+    table->hashes = (uint32_t *) &table->objects[n];
+    table->nplaces = n;
 
-    for (i = 0; i < n; i++) {
-        if (old[i].str != NULL) {
-            ngx_etcd_hash_table_put(table, old[i].str, old[i].hash);
+    for (i = 0; i < old.nplaces; i++) {
+        if (old.hashes[i] != 0) {
+            ngx_etcd_hash_table_put(table, old.objects[i], old.hashes[i]);
         }
     }
 
-    if (n != 0) {
-        ngx_free(old);
+    if (old.nplaces != 0) {
+        ngx_free(old.objects);
     }
 
     return NGX_OK;
@@ -208,10 +224,10 @@ ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *table, ngx_str_t *str,
 
     i = ngx_etcd_hash_table_at(table, hash);
 
-    while (table->places[i].str != NULL) {
+    while (table->hashes[i] != 0) {
         i = ngx_etcd_hash_table_at(table, i + 1);
     }
 
-    table->places[i].str = str;
-    table->places[i].hash = hash;
+    table->objects[i] = str;
+    table->hashes[i] = hash;
 }

@@ -2,9 +2,10 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A hash table of objects that begin with an ngx_str_t, their key.  The places
- * hold the hashes: a lookup costs one cache miss, and another one if the object
- * is found, while a tree of 100 000 objects costs one at each of its levels.
+ * A hash table of objects that begin with an ngx_str_t, their key.  A lookup
+ * costs a cache miss for the hashes, and two more if the object is found, while
+ * a tree of 100 000 objects costs one at each of its levels.  Hashes and
+ * pointers are arrays of their own: an array of both would have gaps.
  */
 
 
@@ -17,13 +18,8 @@
 
 
 typedef struct {
-    ngx_str_t                   *str;          /* the object; NULL: free */
-    uint32_t                     hash;
-} ngx_etcd_hash_table_place_t;
-
-
-typedef struct {
-    ngx_etcd_hash_table_place_t *places;
+    ngx_str_t                  **objects;      /* by place */
+    uint32_t                    *hashes;       /* by place; 0: free */
     ngx_uint_t                   nplaces;      /* a power of 2, or 0 */
     ngx_uint_t                   n;            /* places in use */
     ngx_log_t                   *log;
