@@ -23,7 +23,7 @@ ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log)
 
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
 
-    /* the address comes first because it must be aligned */
+    /* the address comes first: it must be aligned */
 
     peer = ngx_alloc(sizeof(ngx_etcd_peer_t) + record.socklen
                      + record.name.len + entry->key_len, log);
@@ -33,11 +33,9 @@ ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log)
 
     ngx_memzero(peer, sizeof(ngx_etcd_peer_t));
 
-    p = (u_char *) peer + sizeof(ngx_etcd_peer_t);
-
-    peer->sockaddr = (struct sockaddr *) p;
     peer->socklen = record.socklen;
-    p = ngx_cpymem(p, record.sockaddr, record.socklen);
+    p = ngx_cpymem(ngx_etcd_peer_sockaddr(peer), record.sockaddr,
+                   record.socklen);
 
     peer->name.data = p;
     peer->name.len = record.name.len;

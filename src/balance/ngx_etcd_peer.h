@@ -62,7 +62,6 @@ struct ngx_etcd_peer_s {
                                                       none */
     ngx_str_t                    name;
     ngx_str_t                    key;              /* empty: a static server */
-    struct sockaddr             *sockaddr;
     uint64_t                     create_revision;
     uint64_t                     mod_revision;
     ngx_etcd_member_attr_t       attr;
@@ -89,6 +88,10 @@ struct ngx_etcd_peer_s {
     ngx_ssl_session_t           *ssl_session;
 #endif
 };
+
+
+/* the address of "socklen" bytes follows the peer */
+#define ngx_etcd_peer_sockaddr(peer)  ((struct sockaddr *) ((peer) + 1))
 
 
 /*

@@ -160,7 +160,7 @@ ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
 static ngx_inline void
 ngx_etcd_pick_address(ngx_peer_connection_t *pc, ngx_etcd_peer_t *peer)
 {
-    pc->sockaddr = peer->sockaddr;
+    pc->sockaddr = ngx_etcd_peer_sockaddr(peer);
     pc->socklen = peer->socklen;
     pc->name = &peer->name;
 }

@@ -137,8 +137,8 @@ ngx_etcd_pin_same(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
            || (one->create_revision == two->create_revision
                && one->key.len == two->key.len
                && ngx_memcmp(one->key.data, two->key.data, one->key.len) == 0
-               && ngx_cmp_sockaddr(one->sockaddr, one->socklen,
-                                   two->sockaddr, two->socklen, 1)
+               && ngx_cmp_sockaddr(ngx_etcd_peer_sockaddr(one), one->socklen,
+                                   ngx_etcd_peer_sockaddr(two), two->socklen, 1)
                   == NGX_OK);
 }
 

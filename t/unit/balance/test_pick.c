@@ -70,7 +70,7 @@ test_pick_get(ngx_etcd_pick_t *pick, ngx_str_t *hint)
     pc.tries = 1;
 
     if (ngx_etcd_pick_get_bound(&pc, pick, hint) != NGX_OK
-        || pc.sockaddr != pick->peer->sockaddr)
+        || pc.sockaddr != ngx_etcd_peer_sockaddr(pick->peer))
     {
         return TEST_TABLE_NONE;
     }
