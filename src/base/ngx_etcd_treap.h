@@ -23,6 +23,7 @@ struct ngx_etcd_node_s {
     ngx_etcd_node_t     *left;
     ngx_etcd_node_t     *right;
     uint32_t             priority;   /* random, fixed; 0: not drawn yet */
+    uint32_t             data;       /* the owner's */
 };
 
 

@@ -500,7 +500,7 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
         reg->seen = 1;
     }
 
-    op->serial = reg->node.serial;
+    op->serial = ngx_etcd_newest_serial(&reg->node);
     op->shown = ngx_etcd_slot_index_shown(reg);
 
     return NGX_OK;
@@ -523,7 +523,7 @@ ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
     ngx_etcd_index_renew(&diff->index, key, reg, reg->entry, modified);
 
-    op->serial = reg->node.serial;
+    op->serial = ngx_etcd_newest_serial(&reg->node);
     op->shown = ngx_etcd_slot_index_shown(reg);
 
     return NGX_OK;

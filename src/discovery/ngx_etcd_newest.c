@@ -77,8 +77,8 @@ ngx_etcd_newest_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
         return (a->revision < b->revision) ? -1 : 1;
     }
 
-    if (a->serial != b->serial) {
-        return (a->serial < b->serial) ? -1 : 1;
+    if (one->data != two->data) {
+        return (one->data < two->data) ? -1 : 1;
     }
 
     return (one < two) ? -1 : (one > two);

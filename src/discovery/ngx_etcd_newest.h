@@ -20,8 +20,11 @@
 typedef struct {
     ngx_etcd_node_t      node;       /* first */
     uint64_t             revision;   /* constant while it is in a tree */
-    uint32_t             serial;     /* likewise */
 } ngx_etcd_newest_node_t;
+
+
+/* the serial of an entry, likewise */
+#define ngx_etcd_newest_serial(n)    ((n)->node.data)
 
 
 /*

@@ -14,25 +14,26 @@
     ((ngx_etcd_reg_t *) ((u_char *) (n) - offsetof(ngx_etcd_reg_t, node)))
 
 
-/* an address in use */
+/* An address in use; all its registrations have its slot. */
 
 struct ngx_etcd_slot_address_s {
     ngx_str_t            bytes;        /* first */
     ngx_etcd_node_t     *newest;       /* tree of all registrations */
-    ngx_etcd_reg_t      *selected;     /* on slots->selected */
-    uint32_t             slot;
+    ngx_etcd_reg_t      *selected;     /* on slots->selected; NULL: none */
 };
 
 
 static ngx_int_t ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots);
 static ngx_int_t ngx_etcd_slot_index_grown(ngx_etcd_slot_index_t *slots);
-static ngx_etcd_slot_address_t *ngx_etcd_slot_index_address(
-    ngx_etcd_slot_index_t *slots, u_char *sockaddr, socklen_t socklen);
+static ngx_str_t ngx_etcd_slot_index_bytes(u_char *sockaddr,
+    socklen_t socklen);
+static void ngx_etcd_slot_index_select(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t **list);
 static ngx_int_t ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t *reg);
 static ngx_etcd_entry_t *ngx_etcd_slot_index_release(
     ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg);
-static ngx_etcd_entry_t *ngx_etcd_slot_index_newest(
+static ngx_etcd_reg_t *ngx_etcd_slot_index_newest(
     ngx_etcd_slot_address_t *address);
 
 
@@ -131,13 +132,15 @@ ngx_int_t
 ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots, ngx_etcd_zone_t *zone,
     ngx_uint_t force, u_char *sockaddr, socklen_t socklen, uint32_t *slot)
 {
+    ngx_str_t                 bytes;
     ngx_int_t                 rc;
     ngx_etcd_slot_address_t  *address;
 
-    address = ngx_etcd_slot_index_address(slots, sockaddr, socklen);
+    bytes = ngx_etcd_slot_index_bytes(sockaddr, socklen);
+    address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
 
     if (address != NULL) {
-        *slot = address->slot;
+        *slot = ngx_etcd_slot_index_newest(address)->slot;
         return NGX_OK;
     }
 
@@ -159,16 +162,24 @@ ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots, ngx_etcd_zone_t *zone,
 }
 
 
-static ngx_etcd_slot_address_t *
-ngx_etcd_slot_index_address(ngx_etcd_slot_index_t *slots, u_char *sockaddr,
-    socklen_t socklen)
+/* The bytes of an address without the padding of an IPv4 address. */
+
+static ngx_str_t
+ngx_etcd_slot_index_bytes(u_char *sockaddr, socklen_t socklen)
 {
-    ngx_str_t  bytes;
+    ngx_str_t    bytes;
+    sa_family_t  family;
+
+    /* the address in an entry is not aligned */
+
+    ngx_memcpy(&family, sockaddr + offsetof(struct sockaddr, sa_family),
+               sizeof(sa_family_t));
 
     bytes.data = sockaddr;
-    bytes.len = socklen;
+    bytes.len = (family == AF_INET) ? offsetof(struct sockaddr_in, sin_zero)
+                                    : socklen;
 
-    return ngx_etcd_hash_table_find(&slots->addresses, &bytes);
+    return bytes;
 }
 
 
@@ -176,6 +187,7 @@ ngx_etcd_reg_t *
 ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
     ngx_etcd_entry_t *entry, uint32_t slot)
 {
+    uint32_t         serial;
     ngx_etcd_reg_t  *reg;
 
     reg = ngx_calloc(sizeof(ngx_etcd_reg_t), slots->log);
@@ -189,8 +201,9 @@ ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
 
     /* an entry gets its serial when it is published */
 
-    reg->node.serial = entry->serial ? entry->serial : ++slots->serial;
-    slots->serial = ngx_max(slots->serial, reg->node.serial);
+    serial = entry->serial ? entry->serial : ++slots->serial;
+    slots->serial = ngx_max(slots->serial, serial);
+    ngx_etcd_newest_serial(&reg->node) = serial;
 
     if (ngx_etcd_slot_index_hold(slots, reg) != NGX_OK) {
         ngx_free(reg);
@@ -199,7 +212,6 @@ ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
 
     reg->next = *list;
     reg->link = list;
-    reg->list = list;
 
     if (reg->next != NULL) {
         reg->next->link = &reg->next;
@@ -219,25 +231,47 @@ ngx_etcd_reg_t *
 ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
     u_char *sockaddr, socklen_t socklen)
 {
-    ngx_etcd_reg_t           *reg;
+    ngx_str_t                 bytes;
     ngx_etcd_slot_address_t  *address;
 
-    if (slots->selected != list) {
-        slots->selected = list;
+    if (*list == NULL) {
+        return NULL;
+    }
 
+    if (slots->selected != list) {
+        ngx_etcd_slot_index_select(slots, list);
+    }
+
+    bytes = ngx_etcd_slot_index_bytes(sockaddr, socklen);
+    address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
+
+    return (address != NULL) ? address->selected : NULL;
+}
+
+
+/*
+ * Selects a list that is not empty, or none (NULL).  A list that becomes empty
+ * is not selected any more: its owner may free it.
+ */
+
+static void
+ngx_etcd_slot_index_select(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list)
+{
+    ngx_etcd_reg_t  *reg;
+
+    if (slots->selected != NULL) {
+        for (reg = *slots->selected; reg != NULL; reg = reg->next) {
+            reg->address->selected = NULL;
+        }
+    }
+
+    slots->selected = list;
+
+    if (list != NULL) {
         for (reg = *list; reg != NULL; reg = reg->next) {
             reg->address->selected = reg;
         }
     }
-
-    address = ngx_etcd_slot_index_address(slots, sockaddr, socklen);
-
-    /* the pointer may be left from a list that was selected before */
-
-    return (address != NULL
-            && address->selected != NULL
-            && address->selected->list == list)
-           ? address->selected : NULL;
 }
 
 
@@ -252,20 +286,15 @@ ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
 
-    address = ngx_etcd_slot_index_address(slots, record.sockaddr,
-                                          record.socklen);
+    bytes = ngx_etcd_slot_index_bytes(record.sockaddr, record.socklen);
+    address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
 
     if (address == NULL) {
-        bytes.data = record.sockaddr;
-        bytes.len = record.socklen;
-
         address = ngx_etcd_hash_table_add(&slots->addresses, &bytes,
                                           sizeof(ngx_etcd_slot_address_t));
         if (address == NULL) {
             return NGX_ERROR;
         }
-
-        address->slot = reg->slot;
 
         /* a slot that is read from the set is not one of the free slots */
 
@@ -294,7 +323,7 @@ ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
     reg->entry = entry;
     reg->gone = 0;
     reg->node.revision = revision;
-    reg->node.serial = ++slots->serial;
+    ngx_etcd_newest_serial(&reg->node) = ++slots->serial;
 
     ngx_etcd_newest_insert(newest, &reg->node);
 }
@@ -303,18 +332,14 @@ ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
 ngx_etcd_entry_t *
 ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg)
 {
-    return ngx_etcd_slot_index_newest(reg->address);
+    return ngx_etcd_slot_index_newest(reg->address)->entry;
 }
 
 
-static ngx_etcd_entry_t *
+static ngx_etcd_reg_t *
 ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address)
 {
-    ngx_etcd_newest_node_t  *node;
-
-    node = ngx_etcd_newest_first(address->newest);
-
-    return (node != NULL) ? ngx_etcd_slot_index_reg(node)->entry : NULL;
+    return ngx_etcd_slot_index_reg(ngx_etcd_newest_first(address->newest));
 }
 
 
@@ -329,6 +354,10 @@ ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
         reg->next->link = reg->link;
     }
 
+    if (slots->selected != NULL && *slots->selected == NULL) {
+        slots->selected = NULL;
+    }
+
     shown = ngx_etcd_slot_index_release(slots, reg);
     ngx_free(reg);
 
@@ -341,7 +370,6 @@ ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 static ngx_etcd_entry_t *
 ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 {
-    ngx_etcd_entry_t         *shown;
     ngx_etcd_slot_address_t  *address;
 
     address = reg->address;
@@ -352,12 +380,11 @@ ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 
     ngx_etcd_newest_remove(&address->newest, &reg->node);
 
-    shown = ngx_etcd_slot_index_newest(address);
-    if (shown != NULL) {
-        return shown;
+    if (address->newest != NULL) {
+        return ngx_etcd_slot_index_newest(address)->entry;
     }
 
-    ngx_etcd_slot_index_free(slots, address->slot);
+    ngx_etcd_slot_index_free(slots, reg->slot);
 
     ngx_etcd_hash_table_remove(&slots->addresses, &address->bytes);
     ngx_free(address);
@@ -370,7 +397,7 @@ void
 ngx_etcd_slot_index_move(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **from,
     ngx_etcd_reg_t **to)
 {
-    ngx_etcd_reg_t  *reg;
+    ngx_etcd_slot_index_select(slots, NULL);
 
     *to = *from;
     *from = NULL;
@@ -378,10 +405,4 @@ ngx_etcd_slot_index_move(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **from,
     if (*to != NULL) {
         (*to)->link = to;
     }
-
-    for (reg = *to; reg != NULL; reg = reg->next) {
-        reg->list = to;
-    }
-
-    slots->selected = NULL;
 }

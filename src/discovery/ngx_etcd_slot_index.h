@@ -31,7 +31,6 @@ struct ngx_etcd_reg_s {
     ngx_etcd_newest_node_t           node;      /* in address->newest */
     ngx_etcd_reg_t                  *next;
     ngx_etcd_reg_t                 **link;      /* pointer to this one */
-    ngx_etcd_reg_t                 **list;      /* head of its list */
     ngx_etcd_slot_address_t         *address;
     ngx_etcd_entry_t                *entry;     /* in shared memory */
     uint32_t                         slot;

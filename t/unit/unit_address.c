@@ -172,7 +172,7 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 
         ngx_etcd_slot_index_renew(&keys->index.slots, reg, reg->entry,
                                   revision);
-        op->serial = reg->node.serial;
+        op->serial = ngx_etcd_newest_serial(&reg->node);
         op->shown = ngx_etcd_slot_index_shown(reg);
 
         return NGX_OK;
@@ -197,7 +197,7 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
         reg = ngx_etcd_index_add(&keys->index, key, entry, slot);
     }
 
-    op->serial = reg->node.serial;
+    op->serial = ngx_etcd_newest_serial(&reg->node);
     op->shown = ngx_etcd_slot_index_shown(reg);
 
     return NGX_OK;
@@ -631,7 +631,7 @@ ngx_etcd_unit_oldest(ngx_etcd_unit_keys_t *keys)
 
     ngx_etcd_slot_index_renew(&keys->index.slots, reg, reg->entry,
                               op->revision);
-    op->serial = reg->node.serial;
+    op->serial = ngx_etcd_newest_serial(&reg->node);
     op->shown = ngx_etcd_slot_index_shown(reg);
 
     ngx_etcd_unit_publish(keys);
