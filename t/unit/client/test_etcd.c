@@ -560,6 +560,7 @@ test_etcd_conf(ngx_pool_t *pool, ngx_uint_t endpoints)
     conf = &test_etcd.conf;
 
     ngx_str_set(&conf->name, "test");
+    ngx_str_set(&conf->key_namespace, "");
 
     conf->endpoints.elts = test_etcd.endpoints;
     conf->endpoints.nelts = endpoints;
