@@ -26,7 +26,6 @@ static void ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static ngx_int_t ngx_etcd_watch_stream_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_watch_stream_ask(void *data);
 static void ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
     Etcd__ResponseHeader *header);
 static void ngx_etcd_watch_stream_history(void *data);
@@ -61,7 +60,7 @@ ngx_etcd_watch_stream_create(ngx_etcd_cluster_t *cluster)
     stream->overdue.log = cluster->log;
     stream->overdue.cancelable = 1;
 
-    ngx_etcd_fresh_init(&stream->fresh, cluster, ngx_etcd_watch_stream_ask,
+    ngx_etcd_fresh_init(&stream->fresh, cluster, ngx_etcd_watch_stream_progress,
                         stream);
 
     stream->history.changed = ngx_etcd_watch_stream_history;
@@ -163,15 +162,18 @@ ngx_int_t
 ngx_etcd_watch_stream_create_watch(ngx_etcd_watch_stream_member_t *member,
     ngx_str_t *key, ngx_str_t *range_end, int64_t revision)
 {
-    ngx_int_t                 rc;
     ngx_etcd_watch_stream_t  *stream;
 
     stream = member->stream;
 
-    rc = ngx_etcd_watch_request_create(&stream->call, key, range_end,
-                                       revision);
-    if (rc != NGX_OK) {
-        return rc;
+    if (ngx_etcd_watch_request_create(&stream->call, key, range_end, revision)
+        != NGX_OK)
+    {
+        /* no memory: nothing else may advance the watch */
+
+        ngx_add_timer(&stream->timer, ngx_etcd_backoff(stream->cluster, 0));
+
+        return NGX_ERROR;
     }
 
     member->state = NGX_ETCD_WATCH_STREAM_CREATING;
@@ -772,8 +774,10 @@ ngx_etcd_watch_stream_find(ngx_etcd_watch_stream_t *stream, int64_t id)
 
 
 ngx_int_t
-ngx_etcd_watch_stream_progress(ngx_etcd_watch_stream_t *stream)
+ngx_etcd_watch_stream_progress(void *data)
 {
+    ngx_etcd_watch_stream_t *stream = data;
+
     if (!stream->open) {
         return NGX_DECLINED;
     }
@@ -790,11 +794,4 @@ ngx_etcd_watch_stream_cancel(ngx_etcd_watch_stream_t *stream, int64_t id)
     if (stream->open) {
         (void) ngx_etcd_watch_request_cancel(&stream->call, id);
     }
-}
-
-
-static ngx_int_t
-ngx_etcd_watch_stream_ask(void *data)
-{
-    return ngx_etcd_watch_stream_progress(data);
 }

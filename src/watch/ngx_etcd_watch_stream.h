@@ -156,7 +156,7 @@ ngx_uint_t ngx_etcd_watch_stream_accepts(ngx_etcd_watch_stream_t *stream);
 
 /*
  * Requests a watch for a detached member; a revision of 0 means from now on.
- * Returns NGX_OK or the result of ngx_etcd_grpc_send().
+ * NGX_ERROR: no memory; all members are advanced again soon.
  */
 ngx_int_t ngx_etcd_watch_stream_create_watch(
     ngx_etcd_watch_stream_member_t *member,
@@ -174,10 +174,10 @@ void ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member);
 
 
 /*
- * Requests the endpoint's revision; the answer stores it in "reached".
- * NGX_DECLINED: the stream is not open.
+ * Requests the endpoint's revision; the answer stores it in "reached".  data is
+ * an ngx_etcd_watch_stream_t.  NGX_DECLINED: the stream is not open.
  */
-ngx_int_t ngx_etcd_watch_stream_progress(ngx_etcd_watch_stream_t *stream);
+ngx_int_t ngx_etcd_watch_stream_progress(void *data);
 
 /* Leaves the endpoint, and logs the reason; the stream goes to another one. */
 void ngx_etcd_watch_stream_leave(ngx_etcd_watch_stream_t *stream,

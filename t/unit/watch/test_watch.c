@@ -1,0 +1,18 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_etcd_tap.h"
+
+
+extern ngx_etcd_tap_test_t  test_watch_stream[];
+
+
+ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
+    test_watch_stream,
+    NULL
+};
