@@ -10,15 +10,19 @@
 
 
 extern ngx_etcd_tap_test_t  test_fresh[];
+extern ngx_etcd_tap_test_t  test_sweep[];
 extern ngx_etcd_tap_test_t  test_watch_events[];
 extern ngx_etcd_tap_test_t  test_watch_range[];
+extern ngx_etcd_tap_test_t  test_watch_request[];
 extern ngx_etcd_tap_test_t  test_watch_stream[];
 
 
 ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_fresh,
+    test_sweep,
     test_watch_events,
     test_watch_range,
+    test_watch_request,
     test_watch_stream,
     NULL
 };

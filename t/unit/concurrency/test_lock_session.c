@@ -1,0 +1,106 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_clock.h>
+#include <ngx_etcd_lock_session.h>
+#include "client/test_etcd.h"
+
+
+static ngx_etcd_lock_session_t *
+test_lock_session_init(ngx_pool_t *pool)
+{
+    static ngx_etcd_lock_session_t  locks;
+
+    test_etcd_conf(pool, 1);
+
+    if (test_etcd_create(pool) != NGX_OK) {
+        return NULL;
+    }
+
+    ngx_memzero(&locks, sizeof(ngx_etcd_lock_session_t));
+    locks.cluster = test_etcd.cluster;
+
+    return &locks;
+}
+
+
+/* The first prefix is kept, unless there was no memory for it. */
+
+static void
+test_lock_session_prefix(ngx_pool_t *pool)
+{
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = test_lock_session_init(pool);
+    tap_expect(locks != NULL);
+
+    ngx_etcd_lock_session_know(locks, tap_string(pool, "ns/one"));
+    ngx_etcd_lock_session_know(locks, tap_string(pool, "ns/two"));
+
+    if (test_alloc_failed()) {
+        tap_text(&locks->prefix, "ns/two");
+        return;
+    }
+
+    tap_text(&locks->prefix, "ns/one");
+}
+
+
+static void
+test_lock_session_valid(ngx_pool_t *pool)
+{
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = test_lock_session_init(pool);
+    tap_expect(locks != NULL);
+
+    locks->session.lease.deadline = ngx_etcd_clock() + 1;
+    tap_check(!ngx_etcd_lock_session_valid(locks));
+
+    locks->session.state = NGX_ETCD_SESSION_HELD;
+    tap_check(ngx_etcd_lock_session_valid(locks));
+
+    /* another history may have given its keys to others */
+
+    locks->cluster->foreign = 1;
+    tap_check(!ngx_etcd_lock_session_valid(locks));
+    locks->cluster->foreign = 0;
+
+    ngx_current_msec++;
+    tap_check(!ngx_etcd_lock_session_valid(locks));
+}
+
+
+/* Pauses are short from the first lock to the last one. */
+
+static void
+test_lock_session_urgent(ngx_pool_t *pool)
+{
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = test_lock_session_init(pool);
+    tap_expect(locks != NULL);
+
+    ngx_etcd_lock_session_enter(locks);
+    ngx_etcd_lock_session_enter(locks);
+    tap_check(locks->cluster->urgent);
+
+    ngx_etcd_lock_session_leave(locks);
+    tap_check(locks->cluster->urgent);
+
+    ngx_etcd_lock_session_leave(locks);
+    tap_check(!locks->cluster->urgent);
+}
+
+
+ngx_etcd_tap_test_t  test_lock_session[] = {
+    { "lock session: a prefix", test_lock_session_prefix },
+    { "lock session: validity", test_lock_session_valid },
+    { "lock session: urgency", test_lock_session_urgent },
+    { NULL, NULL }
+};
