@@ -615,6 +615,7 @@ ngx_etcd_watch_stream_message(ngx_etcd_grpc_call_t *call,
  * A lower revision on a new stream means a member that lags, or a cluster
  * restored from a backup; another id means another cluster.  A linearizable
  * list decides.  (Later responses of several watches may overtake each other.)
+ * The history changes first: lists of the former one that have begun end then.
  */
 
 static void
@@ -649,12 +650,13 @@ ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
 
         stream->doubted = 1;
         cluster->resyncs++;
-        ngx_etcd_watch_stream_relist(stream, 1);
-    }
 
-    if (other) {
-        ngx_etcd_history_change(cluster, header);
-        stream->relisted = cluster->history;
+        if (other) {
+            ngx_etcd_history_change(cluster, header);
+            stream->relisted = cluster->history;
+        }
+
+        ngx_etcd_watch_stream_relist(stream, 1);
     }
 
     cluster->cluster_id = header->cluster_id;

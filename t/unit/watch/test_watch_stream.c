@@ -109,14 +109,36 @@ test_watch_begin(ngx_pool_t *pool, ngx_uint_t prompt)
 }
 
 
+/* A message of that cluster on the stream. */
+
+static void
+test_watch_message(ngx_etcd_grpc_stream_t *call, uint64_t id,
+    ngx_uint_t created)
+{
+    Etcd__WatchResponse   response;
+    Etcd__ResponseHeader  header;
+
+    etcd__response_header__init(&header);
+    etcd__watch_response__init(&response);
+
+    header.cluster_id = id;
+    header.revision = 10;
+    header.raft_term = 3;
+
+    response.header = &header;
+    response.created = created;
+    response.watch_id = created ? 0 : -1;
+
+    test_etcd_message(call, &response.base);
+}
+
+
 /* Answers the create that was sent last, unless it has an answer. */
 
 static void
 test_watch_create(ngx_pool_t *pool)
 {
     Etcd__WatchRequest      *request;
-    Etcd__WatchResponse      response;
-    Etcd__ResponseHeader     header;
     ngx_etcd_grpc_stream_t  *call;
 
     call = test_etcd_call("/etcdserverpb.Watch/Watch", 0);
@@ -135,17 +157,7 @@ test_watch_create(ngx_pool_t *pool)
         return;
     }
 
-    etcd__response_header__init(&header);
-    etcd__watch_response__init(&response);
-
-    header.cluster_id = 7;
-    header.revision = 10;
-    header.raft_term = 3;
-
-    response.header = &header;
-    response.created = 1;
-
-    test_etcd_message(call, &response.base);
+    test_watch_message(call, 7, 1);
 }
 
 
@@ -190,8 +202,41 @@ test_watch_created_first(ngx_pool_t *pool)
 }
 
 
+/* A list that has begun begins again if another cluster answers the stream. */
+
+static void
+test_watch_another_cluster(ngx_pool_t *pool)
+{
+    Etcd__RangeRequest      *request;
+    ngx_etcd_grpc_stream_t  *call;
+
+    tap_expect(test_watch_begin(pool, 0) == NGX_OK);
+
+    test_loop_pass(1000);
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+    test_etcd_keys(call, 'a', 3, 1, 10);
+
+    test_loop_pass(1000);
+    call = test_etcd_call("/etcdserverpb.Watch/Watch", 0);
+    tap_expect(call != NULL && test_watch_state.keys == 3);
+    test_watch_message(call, 8, 0);
+
+    test_loop_pass(1000);
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+
+    request = (Etcd__RangeRequest *)
+              test_etcd_request(pool, call, &etcd__range_request__descriptor);
+
+    tap_check(request->key.len == 1 && request->revision == 0);
+    tap_check(test_watch_state.listed == 0);
+}
+
+
 ngx_etcd_tap_test_t  test_watch_stream[] = {
     { "watch stream: a list, then a watch", test_watch_listed_first },
     { "watch stream: a watch, then a list", test_watch_created_first },
+    { "watch stream: another cluster", test_watch_another_cluster },
     { NULL, NULL }
 };
