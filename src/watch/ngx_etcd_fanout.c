@@ -439,10 +439,11 @@ ngx_etcd_fanout_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
             /* ngx_etcd_fanout_again() may free the events */
 
             ngx_etcd_fanout_again(fanout, NGX_ETCD_MIRROR_AGAIN);
+            ngx_etcd_fanout_passed(fanout, 0);
 
             ngx_str_set(&text, "no memory");
             ngx_etcd_fanout_refuse(fanout, NGX_ETCD_GRPC_INTERNAL, &text);
-            break;
+            return;
         }
     }
 
@@ -493,7 +494,10 @@ ngx_etcd_fanout_event(ngx_etcd_fanout_t *fanout, Etcd__Event *event)
 }
 
 
-/* Only parts with events are told of a revision. */
+/*
+ * Only parts with events are told of a revision; 0: some events are missing,
+ * and parts are told at the end of the next list.
+ */
 
 static void
 ngx_etcd_fanout_passed(ngx_etcd_fanout_t *fanout, int64_t revision)
@@ -508,7 +512,9 @@ ngx_etcd_fanout_passed(ngx_etcd_fanout_t *fanout, int64_t revision)
         ngx_queue_remove(q);
         part->touched = 0;
 
-        ngx_etcd_mirror_passed(part->mirror, revision);
+        if (revision != 0) {
+            ngx_etcd_mirror_passed(part->mirror, revision);
+        }
     }
 }
 
