@@ -55,6 +55,7 @@ struct sim_proc_s {
     uint64_t                  clock;        /* its reading */
     uint64_t                  stopped;      /* it does not run before that */
     ngx_uint_t                alive;
+    ngx_uint_t                starting;     /* a new life begins */
 
     ngx_rbtree_t              timers;
     ngx_rbtree_node_t         sentinel;
@@ -121,6 +122,8 @@ typedef struct {
     ngx_uint_t                trace;
 
     ngx_uint_t                faults;       /* bits of sim_fault_e */
+    ngx_uint_t                scarce;       /* 1 in so many allocations fails;
+                                               0: none does */
     ngx_uint_t                calm;         /* faults are over */
     uint64_t                  end;          /* of the faults */
 
@@ -208,6 +211,11 @@ typedef struct {
 } sim_input_t;
 
 void sim_proc_input(sim_proc_t *proc, sim_input_t *input);
+
+
+/* sim_memory.c: returns 1 if the process gets no memory now */
+
+ngx_uint_t sim_memory_fails(void);
 
 
 /* sim_http2.c: connections */

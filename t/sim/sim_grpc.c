@@ -25,6 +25,7 @@ static void sim_call_answer(ngx_etcd_grpc_stream_t *stream, u_char *data,
     uint64_t time);
 static void sim_call_returned(sim_event_t *ev);
 static void sim_call_heard(ngx_etcd_grpc_stream_t *stream);
+static void sim_call_unread(ngx_etcd_grpc_stream_t *stream, ngx_pool_t *pool);
 static void sim_call_received(void *data);
 
 
@@ -72,7 +73,7 @@ ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
 {
     ngx_etcd_grpc_stream_t  *stream;
 
-    if (h2->state != SIM_H2_READY) {
+    if (h2->state != SIM_H2_READY || sim_memory_fails()) {
         return NGX_ERROR;
     }
 
@@ -122,7 +123,7 @@ ngx_etcd_grpc_send(ngx_etcd_grpc_call_t *call, ProtobufCMessage *request)
 
     stream = call->stream;
 
-    if (stream == NULL || stream->call != call) {
+    if (stream == NULL || stream->call != call || sim_memory_fails()) {
         return NGX_ERROR;
     }
 
@@ -587,6 +588,25 @@ sim_call_heard(ngx_etcd_grpc_stream_t *stream)
 }
 
 
+/* The message cannot be unpacked: because of a lack of memory, if any. */
+
+static void
+sim_call_unread(ngx_etcd_grpc_stream_t *stream, ngx_pool_t *pool)
+{
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+
+    if (sim.scarce == 0 || sim.calm) {
+        sim_fail("a message cannot be read", "%s", stream->method);
+        return;
+    }
+
+    sim_call_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                    "no memory for a message");
+}
+
+
 /* in the process */
 
 static void
@@ -615,12 +635,12 @@ sim_call_received(void *data)
     if (message->data != NULL) {
         pool = ngx_create_pool(1024, &sim.log);
 
-        response = ngx_etcd_message_unpack(stream->call->response, pool,
-                                           message->data, message->len,
-                                           &exceeded);
+        response = pool ? ngx_etcd_message_unpack(stream->call->response, pool,
+                                                  message->data, message->len,
+                                                  &exceeded)
+                        : NULL;
         if (response == NULL) {
-            sim_fail("a message cannot be read", "%s", stream->method);
-            ngx_destroy_pool(pool);
+            sim_call_unread(stream, pool);
             return;
         }
 

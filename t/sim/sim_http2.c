@@ -79,6 +79,10 @@ ngx_etcd_http2_connect(ngx_etcd_http2_conf_t *conf, ngx_log_t *log)
     ngx_etcd_http2_t     *h2;
     struct sockaddr_in   *sin;
 
+    if (sim_memory_fails()) {
+        return NULL;
+    }
+
     sin = (struct sockaddr_in *) conf->addr->sockaddr;
     member = &model.members[ntohl(sin->sin_addr.s_addr) & 0xff];
 

@@ -223,7 +223,9 @@ sim_proc_start(sim_proc_t *proc)
     sim_trace("%s starts: %s", proc->name, proc->actor->name);
 
     sim_enter(proc);
+    proc->starting = 1;
     proc->actor->start(proc);
+    proc->starting = 0;
     sim_leave();
 }
 
