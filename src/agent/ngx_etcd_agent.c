@@ -356,7 +356,7 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
 }
 
 
-/* NGX_OK, NGX_AGAIN, NGX_BUSY: the mutex was held, or NGX_ERROR. */
+/* The values of ngx_etcd_retire_sets(), or NGX_ERROR. */
 
 static ngx_int_t
 ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)

@@ -22,8 +22,8 @@ typedef struct ngx_etcd_value_catalog_s  ngx_etcd_value_catalog_t;
 
 /*
  * Called by the agent, which owns the zone, before it makes a catalog: frees
- * objects that its configuration has not declared.  NGX_OK; NGX_AGAIN: call
- * again; NGX_BUSY: the mutex was held.
+ * objects that its configuration has not declared.  Returns the values of
+ * ngx_etcd_retire_sets().
  */
 ngx_int_t ngx_etcd_value_catalog_retire(ngx_etcd_zone_t *zone);
 

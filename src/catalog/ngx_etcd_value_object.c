@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_retire.h>
 #include <ngx_etcd_value_object.h>
 
 #include <sys/mman.h>
@@ -23,7 +23,8 @@ static ngx_int_t ngx_etcd_value_object_inherit(
     ngx_etcd_value_map_conf_t *conf, ngx_etcd_zone_t *old);
 static void ngx_etcd_value_object_take(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_map_t *from);
-static ngx_uint_t ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone);
+static ngx_uint_t ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone,
+    void *data);
 static ngx_uint_t ngx_etcd_value_object_empty(ngx_etcd_zone_t *zone,
     ngx_etcd_value_map_t *map, ngx_uint_t *left);
 
@@ -229,37 +230,13 @@ ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
 ngx_int_t
 ngx_etcd_value_object_retire_old(ngx_etcd_zone_t *zone, uint64_t until)
 {
-    ngx_uint_t  more;
-
-    for ( ;; ) {
-        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-            return NGX_BUSY;
-        }
-
-        if (!ngx_etcd_zone_owned(zone)) {
-            ngx_etcd_zone_unlock(zone);
-            return NGX_BUSY;
-        }
-
-        more = ngx_etcd_value_object_retire_piece(zone);
-
-        ngx_etcd_zone_unlock(zone);
-
-        if (!more) {
-            return NGX_OK;
-        }
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
-
-        ngx_etcd_zone_pause();
-    }
+    return ngx_etcd_retire_run(zone, ngx_etcd_value_object_retire_piece, NULL,
+                               until);
 }
 
 
 static ngx_uint_t
-ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone)
+ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone, void *data)
 {
     ngx_uint_t             left;
     ngx_queue_t           *q, *next, *list;

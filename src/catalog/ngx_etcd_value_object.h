@@ -35,8 +35,7 @@ void ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
 
 /*
  * Called by the owner: frees maps that its configuration has not declared.
- * NGX_OK; NGX_AGAIN: the time is over, call again; NGX_BUSY: the mutex was
- * held, or the process no longer owns the zone.
+ * Returns the values of ngx_etcd_retire_sets().
  */
 ngx_int_t ngx_etcd_value_object_retire_old(ngx_etcd_zone_t *zone,
     uint64_t until);

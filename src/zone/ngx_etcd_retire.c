@@ -11,9 +11,8 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_retire_run(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, uint64_t until);
-static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone);
+static ngx_uint_t ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data);
+static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone, void *data);
 static ngx_uint_t ngx_etcd_retire_set(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t *left);
 static ngx_uint_t ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone,
@@ -27,7 +26,7 @@ static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone,
 ngx_int_t
 ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
 {
-    return ngx_etcd_retire_run(zone, NULL, until);
+    return ngx_etcd_retire_run(zone, ngx_etcd_retire_old, NULL, until);
 }
 
 
@@ -35,17 +34,16 @@ ngx_int_t
 ngx_etcd_retire_one(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint64_t until)
 {
-    return ngx_etcd_retire_run(zone, set, until);
+    return ngx_etcd_retire_run(zone, ngx_etcd_retire_piece, set, until);
 }
 
 
-/* The set may be NULL: all old sets. */
-
-static ngx_int_t
-ngx_etcd_retire_run(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+ngx_int_t
+ngx_etcd_retire_run(ngx_etcd_zone_t *zone,
+    ngx_uint_t (*piece)(ngx_etcd_zone_t *zone, void *data), void *data,
     uint64_t until)
 {
-    ngx_uint_t  more, left;
+    ngx_uint_t  more;
 
     for ( ;; ) {
         if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
@@ -57,10 +55,7 @@ ngx_etcd_retire_run(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
             return NGX_DECLINED;
         }
 
-        left = NGX_ETCD_ENTRY_PIECE;
-
-        more = (set != NULL) ? !ngx_etcd_retire_set(zone, set, &left)
-                             : ngx_etcd_retire_piece(zone);
+        more = piece(zone, data);
 
         ngx_etcd_zone_unlock(zone);
 
@@ -77,8 +72,23 @@ ngx_etcd_retire_run(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 }
 
 
+/* A piece of one set. */
+
 static ngx_uint_t
-ngx_etcd_retire_piece(ngx_etcd_zone_t *zone)
+ngx_etcd_retire_piece(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_uint_t  left;
+
+    left = NGX_ETCD_ENTRY_PIECE;
+
+    return !ngx_etcd_retire_set(zone, data, &left);
+}
+
+
+/* A piece of all old sets. */
+
+static ngx_uint_t
+ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data)
 {
     ngx_uint_t              left;
     ngx_queue_t            *q, *next, *sets;

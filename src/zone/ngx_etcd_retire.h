@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Frees the sets of former configurations, piece by piece.
+ * Frees the sets, and by ngx_etcd_retire_run() other objects, of former
+ * configurations, piece by piece.
  */
 
 
@@ -33,6 +34,14 @@ ngx_int_t ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until);
  */
 ngx_int_t ngx_etcd_retire_one(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint64_t until);
+
+/*
+ * The same by piece(), which is called under the mutex, and returns 1 if
+ * something is left.
+ */
+ngx_int_t ngx_etcd_retire_run(ngx_etcd_zone_t *zone,
+    ngx_uint_t (*piece)(ngx_etcd_zone_t *zone, void *data), void *data,
+    uint64_t until);
 
 
 #endif /* _NGX_ETCD_RETIRE_H_INCLUDED_ */
