@@ -580,6 +580,9 @@ sub waits {
     my ($name, $module, $block, $line) = @_;
 
     passes("${name}etcd_wait", $block->('etcd_wait api 1s queue=1;'));
+    passes("${name}etcd_wait full", $block->('etcd_wait api 1s full;'));
+    passes("${name}etcd_wait full and queue",
+           $block->('etcd_wait api 1s full queue=1;'));
     passes("${name}etcd_wait off", $block->('etcd_wait off;'));
     passes("${name}etcd_wait in capitals", $block->('etcd_wait API 500ms;'));
 
@@ -588,8 +591,10 @@ sub waits {
             '"etcd_wait" directive needs an upstream and a time, or "off"',
         'etcd_wait;' =>
             'invalid number of arguments in "etcd_wait" directive',
-        'etcd_wait api 1s queue=1 2;' =>
+        'etcd_wait api 1s queue=1 full 2;' =>
             'invalid number of arguments in "etcd_wait" directive',
+        'etcd_wait api 1s queue=1 2;'  => 'invalid parameter "2"',
+        'etcd_wait api 1s full=1;'     => 'invalid parameter "full=1"',
         'etcd_wait api soon;'          => 'invalid time "soon"',
         'etcd_wait api 0;'             => 'invalid time "0"',
         'etcd_wait api -1s;'           => 'invalid time "-1s"',

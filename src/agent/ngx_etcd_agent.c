@@ -12,6 +12,7 @@
 #include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_client.h>
+#include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_process.h>
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_worker_tables.h>
@@ -108,9 +109,10 @@ ngx_etcd_agent_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
      */
 
     if (conf->clusters.nelts != 0
-        && ngx_etcd_wakeup_listen(cycle, conf->wakeup, ngx_etcd_agent_woken,
-                                  NULL)
-           == NGX_ERROR)
+        && (ngx_etcd_wakeup_listen(cycle, conf->wakeup, ngx_etcd_agent_woken,
+                                   NULL)
+            == NGX_ERROR
+            || ngx_etcd_conn_queue_start(cycle, conf->queue_wakeup) != NGX_OK))
     {
         return NGX_ERROR;
     }

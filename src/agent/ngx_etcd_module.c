@@ -270,6 +270,7 @@ ngx_etcd_create_conf(ngx_cycle_t *cycle)
     }
 
     emcf->wakeup = NGX_ETCD_WAKEUP_NONE;
+    emcf->queue_wakeup = NGX_ETCD_WAKEUP_NONE;
 
     return emcf;
 }
@@ -328,18 +329,23 @@ ngx_etcd_init_module(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
-    /* reuse the eventfd: workers of the old configuration use it too */
+    /* reuse the eventfds: workers of the old configuration use them too */
 
     if (cycle->old_cycle != NULL && cycle->old_cycle->conf_ctx != NULL) {
         old = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->old_cycle->conf_ctx,
                                                     ngx_etcd_module);
         if (old != NULL) {
             emcf->wakeup = old->wakeup;
+            emcf->queue_wakeup = old->queue_wakeup;
         }
     }
 
     if (emcf->wakeup == NGX_ETCD_WAKEUP_NONE) {
         emcf->wakeup = ngx_etcd_wakeup_create(cycle->log);
+    }
+
+    if (emcf->queues && emcf->queue_wakeup == NGX_ETCD_WAKEUP_NONE) {
+        emcf->queue_wakeup = ngx_etcd_wakeup_create(cycle->log);
     }
 
     ecf = emcf->clusters.elts;

@@ -42,7 +42,7 @@ ngx_etcd_restore_catalog_set(ngx_etcd_catalog_conf_t *catalog,
     }
 
     node = ngx_etcd_set_map_add(zone, catalog->map, prefix,
-                                catalog->service.awaited, 1, &rc);
+                                ngx_etcd_catalog_conf_waits(catalog), 1, &rc);
     if (node == NULL) {
         return (rc == NGX_DECLINED) ? NGX_DECLINED : NGX_ERROR;
     }

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_worker_tables.h>
 
 
@@ -49,6 +50,7 @@ ngx_etcd_worker_tables_done(ngx_etcd_conf_t *conf)
     services = conf->services.elts;
 
     for (i = 0; i < conf->services.nelts; i++) {
+        ngx_etcd_conn_queue_done(services[i]->table);
         ngx_etcd_table_done(services[i]->table);
     }
 

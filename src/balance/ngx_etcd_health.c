@@ -12,6 +12,8 @@
 
 static ngx_uint_t ngx_etcd_health_able(ngx_etcd_peer_t *peer,
     ngx_uint_t counts);
+static ngx_uint_t ngx_etcd_health_sound(ngx_etcd_peer_t *peer,
+    ngx_uint_t counts);
 static ngx_uint_t ngx_etcd_health_trusted(ngx_etcd_peer_t *peer,
     ngx_uint_t counts);
 static uint32_t ngx_etcd_health_weight(ngx_etcd_peer_group_t *group,
@@ -54,16 +56,20 @@ ngx_etcd_health_check(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 static ngx_uint_t
 ngx_etcd_health_able(ngx_etcd_peer_t *peer, ngx_uint_t counts)
 {
+    return ngx_etcd_health_sound(peer, counts)
+           && (peer->attr.max_conns == 0
+               || ngx_etcd_peer_conns(peer) < peer->attr.max_conns);
+}
+
+
+static ngx_uint_t
+ngx_etcd_health_sound(ngx_etcd_peer_t *peer, ngx_uint_t counts)
+{
     if ((counts & NGX_ETCD_HEALTH_FAILURES) && ngx_etcd_peer_failed(peer)) {
         return 0;
     }
 
-    if (ngx_etcd_peer_judged(peer) && !ngx_etcd_health_trusted(peer, counts)) {
-        return 0;
-    }
-
-    return peer->attr.max_conns == 0
-           || ngx_etcd_peer_conns(peer) < peer->attr.max_conns;
+    return !ngx_etcd_peer_judged(peer) || ngx_etcd_health_trusted(peer, counts);
 }
 
 
@@ -142,6 +148,32 @@ ngx_etcd_health_level(ngx_etcd_peer_t *peer)
 
     return 1 + ngx_max(elapsed, 0) * (NGX_ETCD_PEER_UNIT - 1)
                / (int64_t) peer->attr.slow_start;
+}
+
+
+ngx_uint_t
+ngx_etcd_health_swept(ngx_etcd_peer_group_t *group, ngx_uint_t counts)
+{
+    if (ngx_etcd_peer_group_unwell(group) != 0) {
+        ngx_etcd_health_sweep(group, counts);
+    }
+
+    return ngx_etcd_peer_group_usable(group) != 0;
+}
+
+
+ngx_uint_t
+ngx_etcd_health_busy(ngx_etcd_peer_group_t *group, ngx_uint_t counts)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < ngx_etcd_peer_group_tries(group); i++) {
+        if (ngx_etcd_health_sound(group->peers[i], counts)) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

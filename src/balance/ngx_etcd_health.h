@@ -60,8 +60,19 @@ ngx_uint_t ngx_etcd_health_check(ngx_etcd_peer_group_t *group,
  */
 ngx_uint_t ngx_etcd_health_serves(ngx_etcd_peer_t *peer, ngx_uint_t counts);
 
+/*
+ * Returns 1 if a peer of the group, which has connections or not, is kept from
+ * requests by nothing else.
+ */
+ngx_uint_t ngx_etcd_health_busy(ngx_etcd_peer_group_t *group,
+    ngx_uint_t counts);
+
 /* Checks parked and light peers again when due; called before a pick. */
 void ngx_etcd_health_sweep(ngx_etcd_peer_group_t *group, ngx_uint_t counts);
+
+/* Returns 1 if a peer is usable, after such a check. */
+ngx_uint_t ngx_etcd_health_swept(ngx_etcd_peer_group_t *group,
+    ngx_uint_t counts);
 
 /*
  * A connection to the peer has failed.  Returns the number of failures, over

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_pick.h>
 
 
@@ -477,6 +478,10 @@ ngx_etcd_pick_release(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
         if (ngx_etcd_pick_method(pick)->freed != NULL) {
             ngx_etcd_pick_method(pick)->freed(peer->group, peer);
         }
+    }
+
+    if (pick->table->conf->queue) {
+        ngx_etcd_conn_queue_freed(pick->table);
     }
 }
 

@@ -83,6 +83,14 @@ struct ngx_etcd_pick_s {
 };
 
 
+/* the next pick begins as the first one did */
+
+#define ngx_etcd_pick_restart(pick)                                           \
+    (pick)->hash = 0;                                                         \
+    (pick)->rehash = 0;                                                       \
+    (pick)->hashed = 0
+
+
 /*
  * Starts picking from the current table; returns the number of peers to try.
  */

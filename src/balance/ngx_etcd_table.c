@@ -17,7 +17,7 @@
 
 
 static ngx_uint_t ngx_etcd_table_wakes(void *data);
-static void ngx_etcd_table_waiting(void *data, ngx_uint_t n);
+static void ngx_etcd_table_wake(ngx_etcd_table_t *table);
 static ngx_int_t ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until);
 static ngx_int_t ngx_etcd_table_refresh(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
@@ -98,11 +98,22 @@ ngx_etcd_table_give_up(ngx_etcd_table_t *table)
         (void) ngx_etcd_table_work(table, 0);
     }
 
-    ngx_etcd_wait_queue_wake(&table->wait_queue);
+    ngx_etcd_table_wake(table);
 }
 
 
 static void
+ngx_etcd_table_wake(ngx_etcd_table_t *table)
+{
+    ngx_etcd_wait_queue_wake(&table->wait_queue);
+
+    if (table->conn_queue != NULL) {
+        ngx_etcd_wait_queue_wake(table->conn_queue);
+    }
+}
+
+
+void
 ngx_etcd_table_waiting(void *data, ngx_uint_t n)
 {
     ngx_etcd_table_t *table = data;
@@ -110,7 +121,7 @@ ngx_etcd_table_waiting(void *data, ngx_uint_t n)
     /* a set with another id is not this table's set any more */
 
     if (table->set->object.id == table->set_id && table->set->waiting != NULL) {
-        ngx_etcd_gauge_set(table->set->waiting, n);
+        ngx_etcd_gauge_set(table->set->waiting, ngx_etcd_table_waits(table));
     }
 }
 
@@ -182,7 +193,7 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
     }
 
     if (rc == NGX_OK && ngx_etcd_table_usable(table)) {
-        ngx_etcd_wait_queue_wake(&table->wait_queue);
+        ngx_etcd_table_wake(table);
     }
 
     if (rc == NGX_OK) {

@@ -37,6 +37,8 @@ typedef struct {
     unsigned                     failsafe:1;       /* without a proof, use a
                                                       confirmed leader */
     unsigned                     sids:1;           /* peers have session ids */
+    unsigned                     queue:1;          /* requests wait for
+                                                      connections, too */
 } ngx_etcd_table_conf_t;
 
 
@@ -69,6 +71,9 @@ typedef struct {
     ngx_event_t                  tell;             /* posted event */
 
     ngx_etcd_wait_queue_t        wait_queue;       /* requests */
+    ngx_etcd_wait_queue_t       *conn_queue;       /* of an
+                                                      ngx_etcd_conn_queue_t;
+                                                      NULL: none yet */
 
     ngx_uint_t                   users;            /* requests that have the
                                                       table */
@@ -76,6 +81,15 @@ typedef struct {
                                                       it any more */
 } ngx_etcd_table_t;
 
+
+/* the number of requests that wait */
+
+#define ngx_etcd_table_waits(table)                                           \
+    ((table)->wait_queue.n                                                    \
+     + ((table)->conn_queue ? (table)->conn_queue->n : 0))
+
+/* Called after each change of this number: counts the requests in the zone. */
+void ngx_etcd_table_waiting(void *data, ngx_uint_t n);
 
 /*
  * Creates a table and reads the set by ngx_etcd_table_work(), whose result is

@@ -10,6 +10,8 @@
 #include <ngx_etcd_wait_queue.h>
 
 
+static void ngx_etcd_wait_queue_insert(ngx_etcd_wait_queue_t *wait_queue,
+    ngx_etcd_wait_queue_entry_t *entry);
 static void ngx_etcd_wait_queue_count(ngx_etcd_wait_queue_t *wait_queue,
     ngx_int_t n);
 static void ngx_etcd_wait_queue_timer(ngx_event_t *ev);
@@ -57,10 +59,59 @@ ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
 
     ngx_add_timer(&entry->timer, timeout);
 
-    ngx_queue_insert_tail(&wait_queue->entries, &entry->queue);
+    ngx_etcd_wait_queue_insert(wait_queue, entry);
     ngx_etcd_wait_queue_count(wait_queue, 1);
 
     return NGX_OK;
+}
+
+
+/* A request that has waited before is older than most. */
+
+static void
+ngx_etcd_wait_queue_insert(ngx_etcd_wait_queue_t *wait_queue,
+    ngx_etcd_wait_queue_entry_t *entry)
+{
+    ngx_queue_t                  *q;
+    ngx_etcd_wait_queue_entry_t  *other;
+
+    if (!entry->begun) {
+        entry->begun = 1;
+        entry->first = entry->since;
+
+        ngx_queue_insert_tail(&wait_queue->entries, &entry->queue);
+        return;
+    }
+
+    for (q = ngx_queue_head(&wait_queue->entries);
+         q != ngx_queue_sentinel(&wait_queue->entries);
+         q = ngx_queue_next(q))
+    {
+        other = ngx_queue_data(q, ngx_etcd_wait_queue_entry_t, queue);
+
+        if ((ngx_msec_int_t) (other->first - entry->first) > 0) {
+            break;
+        }
+    }
+
+    ngx_queue_insert_tail(q, &entry->queue);
+}
+
+
+ngx_uint_t
+ngx_etcd_wait_queue_passes(ngx_etcd_wait_queue_t *wait_queue,
+    ngx_etcd_wait_queue_entry_t *entry)
+{
+    ngx_etcd_wait_queue_entry_t  *first;
+
+    if (wait_queue->n == 0) {
+        return 1;
+    }
+
+    first = ngx_etcd_wait_queue_first(wait_queue);
+
+    return entry != NULL && entry->begun
+           && (ngx_msec_int_t) (first->first - entry->first) >= 0;
 }
 
 
@@ -120,7 +171,6 @@ static void
 ngx_etcd_wait_queue_run(ngx_event_t *ev)
 {
     ngx_uint_t                    i, n;
-    ngx_queue_t                  *q;
     ngx_etcd_wait_queue_t        *wait_queue;
     ngx_etcd_wait_queue_entry_t  *entry;
 
@@ -140,8 +190,7 @@ ngx_etcd_wait_queue_run(ngx_event_t *ev)
             return;
         }
 
-        q = ngx_queue_head(&wait_queue->entries);
-        entry = ngx_queue_data(q, ngx_etcd_wait_queue_entry_t, queue);
+        entry = ngx_etcd_wait_queue_first(wait_queue);
 
         ngx_etcd_wait_queue_cancel(entry);
 

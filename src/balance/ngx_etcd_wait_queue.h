@@ -3,7 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Requests and sessions of this worker that wait for a usable peer in a
- * table, to which the queue belongs.
+ * table, or for a connection to one.  A request that waits again takes its
+ * former place.
  */
 
 
@@ -48,6 +49,9 @@ struct ngx_etcd_wait_queue_entry_s {
     ngx_etcd_wait_queue_t     *wait_queue;    /* NULL: not waiting */
     ngx_event_t                timer;
     ngx_msec_t                 since;
+    ngx_msec_t                 first;         /* begin of the first wait, of
+                                                 any queue */
+    ngx_uint_t                 begun;
     ngx_msec_t                 waited;        /* ms, total of completed
                                                  waits */
 
@@ -71,6 +75,19 @@ void ngx_etcd_wait_queue_init(ngx_etcd_wait_queue_t *wait_queue,
 ngx_int_t ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
     ngx_etcd_wait_queue_t *wait_queue, ngx_msec_t timeout, ngx_uint_t limit,
     ngx_log_t *log);
+
+/*
+ * Returns 1 if the request, which does not wait, may pass those that do: it
+ * came before all of them.  NULL: it has just come.
+ */
+ngx_uint_t ngx_etcd_wait_queue_passes(ngx_etcd_wait_queue_t *wait_queue,
+    ngx_etcd_wait_queue_entry_t *entry);
+
+/* the oldest; the queue must not be empty */
+
+#define ngx_etcd_wait_queue_first(q)                                          \
+    (ngx_queue_data(ngx_queue_head(&(q)->entries),                            \
+                    ngx_etcd_wait_queue_entry_t, queue))
 
 /* Has no effect if not waiting. */
 void ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry);

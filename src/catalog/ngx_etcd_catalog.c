@@ -338,7 +338,8 @@ ngx_etcd_catalog_add(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix)
     ngx_etcd_catalog_set_t  *set;
 
     node = ngx_etcd_set_map_add(catalog->zone, catalog->map, prefix,
-                                catalog->conf->service.awaited, 0, &rc);
+                                ngx_etcd_catalog_conf_waits(catalog->conf), 0,
+                                &rc);
     if (node == NULL) {
         ngx_etcd_catalog_refused(catalog, prefix, rc);
         return NULL;
@@ -419,6 +420,11 @@ ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node)
     if (set == NULL) {
         return NULL;
     }
+
+    /* a former configuration may have counted less */
+
+    ngx_etcd_set_map_count(catalog->zone, node,
+                           ngx_etcd_catalog_conf_waits(catalog->conf));
 
     set->catalog = catalog;
     set->dormant.list = &catalog->dormant;

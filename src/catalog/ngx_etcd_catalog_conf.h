@@ -48,6 +48,12 @@ typedef struct {
     ((conf)->catalog ? (ngx_etcd_catalog_conf_t *) (conf) : NULL)
 
 
+/* What the sets count of waiting requests, as for ngx_etcd_set_map_add(). */
+
+#define ngx_etcd_catalog_conf_waits(conf)                                     \
+    (((conf)->service.awaited ? NGX_ETCD_SET_MAP_WAITING : 0)                 \
+     | ((conf)->service.rules.queue ? NGX_ETCD_SET_MAP_QUEUE : 0))
+
 /*
  * Called by the master when the zone exists: finds or makes the map of sets.
  * The map of a new zone is copied from the old zone, if there is one.

@@ -198,7 +198,8 @@ ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
         *after = found[i].set_id;
 
         node = ngx_etcd_set_map_add(zone, map, &prefixes[i],
-                                    found[i].set->waiting != NULL, 1, &rc);
+                                    ngx_etcd_set_map_waits(found[i].set), 1,
+                                    &rc);
 
         if (node != NULL) {
             rc = ngx_etcd_member_set_inherit_from(zone, node->set, from,
@@ -320,16 +321,27 @@ ngx_etcd_set_map_add(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
     ngx_etcd_zone_unlock(zone);
 
-    if (node != NULL
-        && waiting
-        && ngx_etcd_member_set_count_waiting(zone, node->set) != NGX_OK)
-    {
-        ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
-                      "etcd: waiting requests of \"%V\" are not counted: "
-                      "the zone is full", prefix);
+    if (node != NULL) {
+        ngx_etcd_set_map_count(zone, node, waiting);
     }
 
     return node;
+}
+
+
+void
+ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_set_node_t *node,
+    ngx_uint_t waiting)
+{
+    if (((waiting & NGX_ETCD_SET_MAP_WAITING)
+         && ngx_etcd_member_set_count_waiting(zone, node->set) != NGX_OK)
+        || ((waiting & NGX_ETCD_SET_MAP_QUEUE)
+            && ngx_etcd_member_set_add_queue(zone, node->set) != NGX_OK))
+    {
+        ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
+                      "etcd: waiting requests of \"%V\" are not counted: "
+                      "the zone is full", &node->set->object.prefix);
+    }
 }
 
 

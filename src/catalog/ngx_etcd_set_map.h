@@ -94,16 +94,29 @@ ngx_int_t ngx_etcd_set_map_inherit(ngx_etcd_zone_t *zone,
  */
 ngx_int_t ngx_etcd_set_map_retire_old(ngx_etcd_zone_t *zone);
 
+/* waiting requests are counted; requests wait for connections as well */
+
+#define NGX_ETCD_SET_MAP_WAITING  0x01
+#define NGX_ETCD_SET_MAP_QUEUE    0x02
+
+#define ngx_etcd_set_map_waits(set)                                           \
+    (((set)->waiting ? NGX_ETCD_SET_MAP_WAITING : 0)                          \
+     | ((set)->queue ? NGX_ETCD_SET_MAP_QUEUE : 0))
+
 /*
  * Called by the owner, or by the master with "force": adds a set with that
- * prefix, which the map must not have.  "waiting": waiting requests are
- * counted.  NULL: *rc is NGX_DECLINED (there are "limit" sets), NGX_ERROR (the
+ * prefix, which the map must not have.  "waiting": what is counted of waiting
+ * requests.  NULL: *rc is NGX_DECLINED (there are "limit" sets), NGX_ERROR (the
  * zone is full), or NGX_AGAIN (the mutex was held, or the process does not own
  * the zone).
  */
 ngx_etcd_set_node_t *ngx_etcd_set_map_add(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_str_t *prefix, ngx_uint_t waiting,
     ngx_uint_t force, ngx_int_t *rc);
+
+/* Called by the owner: counts waiting requests of a set that exists. */
+void ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_set_node_t *node,
+    ngx_uint_t waiting);
 
 /*
  * Called by the owner: takes a set out of the map, whose sums keep the requests

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_table_cache.h>
 #include <ngx_etcd_time_budget.h>
 
@@ -307,7 +308,8 @@ ngx_etcd_table_cache_leave(ngx_etcd_table_cache_t *cache,
 static ngx_uint_t
 ngx_etcd_table_cache_busy(ngx_etcd_cached_table_t *cached)
 {
-    return cached->table.users != 0 || cached->table.wait_queue.n != 0;
+    return cached->table.users != 0
+           || ngx_etcd_table_waits(&cached->table) != 0;
 }
 
 
@@ -318,6 +320,7 @@ ngx_etcd_table_cache_free(ngx_etcd_table_cache_t *cache,
     ngx_queue_remove(&cached->queue);
     cache->n--;
 
+    ngx_etcd_conn_queue_done(&cached->table);
     ngx_etcd_table_done(&cached->table);
     ngx_free(cached);
 }

@@ -64,6 +64,9 @@ typedef struct {
     ngx_array_t                set_variables; /* ngx_etcd_set_variable_t * of
                                                  all clusters */
     ngx_fd_t                   wakeup;
+    ngx_uint_t                 queues;        /* 1: requests may wait for
+                                                 connections */
+    ngx_fd_t                   queue_wakeup;
 } ngx_etcd_main_conf_t;
 
 

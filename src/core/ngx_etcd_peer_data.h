@@ -119,6 +119,23 @@ ngx_etcd_peer_data_alloc(ngx_etcd_upstream_t *upstream,
 }
 
 
+/* Sets the balancer's fields of pc, for a pick that has begun. */
+
+static ngx_inline void
+ngx_etcd_peer_data_attach(ngx_etcd_peer_data_t *pd, ngx_peer_connection_t *pc,
+    ngx_uint_t tries)
+{
+    pc->data = &pd->pick;
+    pc->get = ngx_etcd_pick_get;
+    pc->free = ngx_etcd_pick_free;
+    pc->tries = ngx_max(tries, 1);
+#if (NGX_SSL)
+    pc->set_session = ngx_etcd_pick_set_session;
+    pc->save_session = ngx_etcd_pick_save_session;
+#endif
+}
+
+
 /* Sets the balancer's fields of pc, from the table as it is now. */
 
 static ngx_inline void
@@ -130,14 +147,7 @@ ngx_etcd_peer_data_connect(ngx_etcd_peer_data_t *pd,
     tries = ngx_etcd_pick_init(&pd->pick, pd->table,
                                &pd->upstream->service->name, pool);
 
-    pc->data = &pd->pick;
-    pc->get = ngx_etcd_pick_get;
-    pc->free = ngx_etcd_pick_free;
-    pc->tries = ngx_max(tries, 1);
-#if (NGX_SSL)
-    pc->set_session = ngx_etcd_pick_set_session;
-    pc->save_session = ngx_etcd_pick_save_session;
-#endif
+    ngx_etcd_peer_data_attach(pd, pc, tries);
 }
 
 

@@ -11,8 +11,12 @@
 
 
 static char *ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait);
+static ngx_int_t ngx_etcd_wait_parameter(ngx_etcd_wait_t *wait,
+    ngx_str_t *value);
 static ngx_etcd_service_conf_t *ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf,
     ngx_etcd_wait_t *wait);
+static void ngx_etcd_wait_many(ngx_etcd_wait_t *wait,
+    ngx_etcd_wait_queue_t *queue, ngx_etcd_table_t *table, ngx_log_t *log);
 static ngx_uint_t ngx_etcd_wait_is(ngx_etcd_wait_t *wait,
     ngx_etcd_service_conf_t *service);
 
@@ -72,8 +76,8 @@ ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_etcd_wait_t **wait, ngx_uint_t stream)
 static char *
 ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
 {
-    ngx_int_t   n;
-    ngx_str_t  *value;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
 
     value = cf->args->elts;
 
@@ -94,25 +98,41 @@ ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
 
     wait->limit = NGX_ETCD_WAIT_QUEUE;
 
-    if (cf->args->nelts == 3) {
-        return NGX_CONF_OK;
+    for (i = 3; i < cf->args->nelts; i++) {
+        if (ngx_etcd_wait_parameter(wait, &value[i]) != NGX_OK) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
+        }
     }
 
-    n = NGX_ERROR;
+    return NGX_CONF_OK;
+}
 
-    if (ngx_strncmp(value[3].data, "queue=", 6) == 0) {
-        n = ngx_atoi(value[3].data + 6, value[3].len - 6);
+
+static ngx_int_t
+ngx_etcd_wait_parameter(ngx_etcd_wait_t *wait, ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    if (ngx_strcmp(value->data, "full") == 0) {
+        wait->full = 1;
+        return NGX_OK;
     }
+
+    if (ngx_strncmp(value->data, "queue=", 6) != 0) {
+        return NGX_ERROR;
+    }
+
+    n = ngx_atoi(value->data + 6, value->len - 6);
 
     if (n == NGX_ERROR || n == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
-                           &value[3]);
-        return NGX_CONF_ERROR;
+        return NGX_ERROR;
     }
 
     wait->limit = n;
 
-    return NGX_CONF_OK;
+    return NGX_OK;
 }
 
 
@@ -139,6 +159,8 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 
         wait[i]->service->awaited = ngx_max(wait[i]->service->awaited,
                                             wait[i]->timeout);
+        wait[i]->service->rules.queue |= wait[i]->full;
+        emcf->queues |= wait[i]->full;
     }
 
     return NGX_OK;
@@ -199,30 +221,90 @@ ngx_etcd_wait_needed(ngx_etcd_table_t *table)
 }
 
 
+ngx_uint_t
+ngx_etcd_wait_yields(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
+    ngx_etcd_wait_queue_entry_t *entry)
+{
+    return wait->full
+           && table->conn_queue != NULL
+           && !ngx_etcd_wait_queue_passes(table->conn_queue, entry);
+}
+
+
+ngx_etcd_wait_queue_t *
+ngx_etcd_wait_queue(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table)
+{
+    if (ngx_etcd_wait_needed(table)) {
+        return &table->wait_queue;
+    }
+
+    return (wait->full && ngx_etcd_conn_queue_waits(table))
+           ? ngx_etcd_conn_queue_get(table) : NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_wait_refuses(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
+    ngx_log_t *log)
+{
+    if (!wait->full
+        || table->conn_queue == NULL
+        || table->conn_queue->n == 0
+        || ngx_etcd_table_waits(table) < wait->limit)
+    {
+        return 0;
+    }
+
+    ngx_etcd_wait_many(wait, table->conn_queue, table, log);
+
+    return 1;
+}
+
+
 ngx_int_t
 ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
-    ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log)
+    ngx_etcd_wait_queue_t *queue, ngx_etcd_wait_queue_entry_t *entry,
+    ngx_msec_t waited, ngx_log_t *log)
 {
+    char        *what;
+    ngx_uint_t   other;
+
+    what = (queue == &table->wait_queue) ? "member"
+                                         : "connection to a member";
+
     if (waited >= wait->timeout) {
         ngx_log_error(NGX_LOG_INFO, log, 0,
-                      "timed out waiting for a member of upstream \"%V\"",
+                      "timed out waiting for a %s of upstream \"%V\"", what,
                       &wait->upstream);
         return NGX_DECLINED;
     }
 
-    if (ngx_etcd_wait_queue_begin(entry, &table->wait_queue,
-                                  wait->timeout - waited, wait->limit, log)
-        == NGX_OK)
+    other = ngx_etcd_table_waits(table) - queue->n;
+
+    if (other < wait->limit
+        && ngx_etcd_wait_queue_begin(entry, queue, wait->timeout - waited,
+                                     wait->limit - other, log)
+           == NGX_OK)
     {
         ngx_log_error(NGX_LOG_INFO, log, 0,
-                      "waiting for a member of upstream \"%V\"",
+                      "waiting for a %s of upstream \"%V\"", what,
                       &wait->upstream);
         return NGX_AGAIN;
     }
 
-    ngx_log_error(NGX_LOG_ERR, log, 0,
-                  "no usable member in upstream \"%V\", and %ui requests wait "
-                  "already", &wait->upstream, wait->limit);
+    ngx_etcd_wait_many(wait, queue, table, log);
 
     return NGX_BUSY;
+}
+
+
+static void
+ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_etcd_wait_queue_t *queue,
+    ngx_etcd_table_t *table, ngx_log_t *log)
+{
+    ngx_log_error(NGX_LOG_ERR, log, 0,
+                  "no %s member in upstream \"%V\", and %ui requests wait "
+                  "already",
+                  (queue == &table->wait_queue) ? "usable" : "free",
+                  &wait->upstream, wait->limit);
 }

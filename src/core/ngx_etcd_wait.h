@@ -14,6 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
+#include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_wait_queue.h>
 
 
@@ -26,8 +27,12 @@ typedef struct {
                                                  module */
     ngx_msec_t                 timeout;
     ngx_uint_t                 limit;         /* per worker and upstream */
+    ngx_uint_t                 full;          /* 1: also for a connection, if
+                                                 all peers are at max_conns */
     ngx_etcd_service_conf_t   *service;       /* set after the configuration
                                                  was read */
+    void                      *module;        /* stream: nginx's upstream, once
+                                                 it was used */
     u_char                    *file;
     ngx_uint_t                 line;
 } ngx_etcd_wait_t;
@@ -47,13 +52,37 @@ ngx_int_t ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
 ngx_uint_t ngx_etcd_wait_needed(ngx_etcd_table_t *table);
 
 /*
- * Starts a wait, for a peer of the table, of a request that has waited for
+ * Returns 1 if the request must not take a connection yet, since others have
+ * waited longer for one.  The entry is that of the request, NULL if it has not
+ * waited.
+ */
+ngx_uint_t ngx_etcd_wait_yields(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
+    ngx_etcd_wait_queue_entry_t *entry);
+
+/*
+ * Returns the queue in which a request waits that got no peer: for a peer or,
+ * if a peer may get a connection, for that.  NULL: there is nothing to wait
+ * for.
+ */
+ngx_etcd_wait_queue_t *ngx_etcd_wait_queue(ngx_etcd_wait_t *wait,
+    ngx_etcd_table_t *table);
+
+/*
+ * Returns 1 if the queue for connections is so long that a request which has
+ * just come may not wait in it, which is logged.
+ */
+ngx_uint_t ngx_etcd_wait_refuses(ngx_etcd_wait_t *wait,
+    ngx_etcd_table_t *table, ngx_log_t *log);
+
+/*
+ * Starts a wait, in a queue of the table, of a request that has waited for
  * "waited" ms before.
  * NGX_AGAIN: the handler will be called; NGX_DECLINED: the time is over;
  * NGX_BUSY: too many requests wait, which is logged.
  */
 ngx_int_t ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
-    ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log);
+    ngx_etcd_wait_queue_t *queue, ngx_etcd_wait_queue_entry_t *entry,
+    ngx_msec_t waited, ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_WAIT_H_INCLUDED_ */

@@ -83,7 +83,9 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 
     if (set == NULL
         || (conf->awaited
-            && ngx_etcd_member_set_count_waiting(zone, set) != NGX_OK))
+            && ngx_etcd_member_set_count_waiting(zone, set) != NGX_OK)
+        || (conf->rules.queue
+            && ngx_etcd_member_set_add_queue(zone, set) != NGX_OK))
     {
         return NGX_ERROR;
     }

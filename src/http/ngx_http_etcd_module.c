@@ -100,7 +100,7 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       &ngx_http_etcd_status_bounds },
 
     { ngx_string("etcd_wait"),
-      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE123,
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1234,
       ngx_http_etcd_wait,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,

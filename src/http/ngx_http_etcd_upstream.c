@@ -297,6 +297,7 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
     }
 
     if (!again
+        && !ngx_http_etcd_wait_yields(r, pd->table)
         && ngx_etcd_pick_early(&r->upstream->peer, &pd->pick) == NGX_OK)
     {
         return NGX_OK;

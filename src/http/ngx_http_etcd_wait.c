@@ -27,7 +27,11 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_etcd_wait_begin(ngx_http_request_t *r,
-    ngx_etcd_wait_t *wait, ngx_etcd_table_t *table, ngx_uint_t peer);
+    ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
+    ngx_etcd_wait_queue_t *queue, ngx_uint_t peer);
+static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_find_ctx(
+    ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
+    ngx_msec_t *waited);
 static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
     ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
     ngx_msec_t *waited);
@@ -62,11 +66,19 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
 
     /* a set that does not exist is refused later */
 
-    if (table == NULL || !ngx_etcd_wait_needed(table)) {
+    if (table == NULL) {
         return NGX_DECLINED;
     }
 
-    rc = ngx_http_etcd_wait_begin(r, elcf->wait, table, 0);
+    if (!ngx_etcd_wait_needed(table)) {
+
+        /* a connection is waited for when the request is ready for it */
+
+        return ngx_etcd_wait_refuses(elcf->wait, table, r->connection->log)
+               ? NGX_HTTP_SERVICE_UNAVAILABLE : NGX_DECLINED;
+    }
+
+    rc = ngx_http_etcd_wait_begin(r, elcf->wait, table, &table->wait_queue, 0);
 
     if (rc == NGX_BUSY) {
         return NGX_HTTP_SERVICE_UNAVAILABLE;
@@ -91,27 +103,53 @@ ngx_http_etcd_wait_for(ngx_http_request_t *r, ngx_etcd_service_conf_t *service)
 }
 
 
+ngx_uint_t
+ngx_http_etcd_wait_yields(ngx_http_request_t *r, ngx_etcd_table_t *table)
+{
+    ngx_msec_t                 waited;
+    ngx_http_etcd_loc_conf_t  *elcf;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    if (!ngx_etcd_wait_yields(elcf->wait, table, NULL)) {
+        return 0;
+    }
+
+    ctx = ngx_http_etcd_wait_find_ctx(r, elcf->wait->service, &waited);
+
+    return ctx == NULL || ngx_etcd_wait_yields(elcf->wait, table, &ctx->entry);
+}
+
+
 ngx_int_t
 ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_etcd_table_t *table,
     ngx_uint_t again)
 {
     ngx_uint_t                 needed;
+    ngx_etcd_wait_queue_t     *queue;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    needed = ngx_etcd_wait_needed(table);
+    queue = ngx_etcd_wait_queue(elcf->wait, table);
+    needed = (queue != NULL);
 
-    if (!needed && !again) {
-        return NGX_DECLINED;
+    if (!needed) {
+
+        if (!again) {
+            return NGX_DECLINED;
+        }
+
+        queue = &table->wait_queue;
     }
 
-    if (ngx_http_etcd_wait_begin(r, elcf->wait, table, 1) != NGX_AGAIN) {
+    if (ngx_http_etcd_wait_begin(r, elcf->wait, table, queue, 1) != NGX_AGAIN) {
         return NGX_DECLINED;
     }
 
     if (!needed) {
-        ngx_etcd_wait_queue_wake(&table->wait_queue);
+        ngx_etcd_wait_queue_wake(queue);
     }
 
     ngx_http_etcd_pause_detach(r);
@@ -126,7 +164,7 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_etcd_table_t *table,
 
 static ngx_int_t
 ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
-    ngx_etcd_table_t *table, ngx_uint_t peer)
+    ngx_etcd_table_t *table, ngx_etcd_wait_queue_t *queue, ngx_uint_t peer)
 {
     ngx_msec_t                 waited;
     ngx_http_etcd_wait_ctx_t  *ctx;
@@ -144,7 +182,7 @@ ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
         return NGX_ERROR;
     }
 
-    return ngx_etcd_wait_begin(wait, table, &ctx->entry, waited,
+    return ngx_etcd_wait_begin(wait, table, queue, &ctx->entry, waited,
                                r->connection->log);
 }
 
@@ -184,6 +222,38 @@ ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
     ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
 {
     ngx_http_cleanup_t        *cln;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    ctx = ngx_http_etcd_wait_find_ctx(r, service, waited);
+
+    if (ctx != NULL) {
+        return ctx;
+    }
+
+    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_wait_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(ngx_http_etcd_wait_ctx_t));
+
+    cln->handler = ngx_http_etcd_wait_cleanup;
+
+    ctx->request = r;
+    ctx->service = service;
+    ctx->entry.handler = ngx_http_etcd_wait_over;
+    ctx->entry.data = ctx;
+
+    return ctx;
+}
+
+
+static ngx_http_etcd_wait_ctx_t *
+ngx_http_etcd_wait_find_ctx(ngx_http_request_t *r,
+    ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
+{
+    ngx_http_cleanup_t        *cln;
     ngx_http_etcd_wait_ctx_t  *ctx, *found;
 
     found = NULL;
@@ -208,26 +278,7 @@ ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
         }
     }
 
-    if (found != NULL) {
-        return found;
-    }
-
-    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_wait_ctx_t));
-    if (cln == NULL) {
-        return NULL;
-    }
-
-    ctx = cln->data;
-    ngx_memzero(ctx, sizeof(ngx_http_etcd_wait_ctx_t));
-
-    cln->handler = ngx_http_etcd_wait_cleanup;
-
-    ctx->request = r;
-    ctx->service = service;
-    ctx->entry.handler = ngx_http_etcd_wait_over;
-    ctx->entry.data = ctx;
-
-    return ctx;
+    return found;
 }
 
 
@@ -276,8 +327,15 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
     rc = ngx_http_etcd_require_leader_handler(r);
 
     if (rc == NGX_DECLINED) {
+
+        /* as for a content handler: the request may end at once */
+
+        r->main->count++;
+
         ngx_http_upstream_init(r);
         ngx_http_etcd_lock_hold_attach(r);
+
+        ngx_http_finalize_request(r, NGX_DONE);
 
     } else {
         ngx_http_finalize_request(r, rc);

@@ -25,6 +25,10 @@ ngx_int_t ngx_http_etcd_wait_handler(ngx_http_request_t *r);
 ngx_uint_t ngx_http_etcd_wait_for(ngx_http_request_t *r,
     ngx_etcd_service_conf_t *service);
 
+/* Returns 1 if other requests come first, as ngx_etcd_wait_yields(). */
+ngx_uint_t ngx_http_etcd_wait_yields(ngx_http_request_t *r,
+    ngx_etcd_table_t *table);
+
 /*
  * Called by the balancer when it has no first peer.  NGX_AGAIN: the request
  * is held; the balancer returns NGX_ERROR, which does not end the request.

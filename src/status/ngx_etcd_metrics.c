@@ -185,6 +185,7 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
     set = &status->object.set;
 
     upstream->waiting += set->waiting;
+    upstream->queued += set->queued;
     upstream->requests += set->requests;
     upstream->conns += set->conns;
     upstream->fails += set->fails;

@@ -355,6 +355,7 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->ninvalid = view->ninvalid;
     upstream->staleness = ngx_etcd_service_staleness(service, service->set);
     upstream->waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
+    upstream->queued = ngx_etcd_member_set_queue_sum(service->set);
     upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;

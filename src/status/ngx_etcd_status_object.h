@@ -132,6 +132,7 @@ typedef struct {
     int64_t                    revision;
     int64_t                    staleness;     /* ms; -1: never proved */
     int64_t                    waiting;
+    int64_t                    queued;        /* of those, for connections */
     int64_t                    failsafe;
     int64_t                    ninvalid;
     int64_t                    requests;
@@ -167,6 +168,7 @@ typedef struct {
     int64_t                    members;
     int64_t                    up;
     int64_t                    waiting;
+    int64_t                    queued;
     int64_t                    requests;
     int64_t                    conns;
     int64_t                    fails;

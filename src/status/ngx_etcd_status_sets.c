@@ -122,6 +122,7 @@ ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
     set->lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
     set->waiting = item->found.set->waiting
                    ? ngx_etcd_gauge_sum(item->found.set->waiting) : 0;
+    set->queued = ngx_etcd_member_set_queue_sum(item->found.set);
 
     status->reading = 1;
 
@@ -264,6 +265,7 @@ ngx_etcd_status_sets_waiting(ngx_etcd_status_t *status,
         waiting = item[i].found.set->waiting;
 
         upstream->waiting += waiting ? ngx_etcd_gauge_sum(waiting) : 0;
+        upstream->queued += ngx_etcd_member_set_queue_sum(item[i].found.set);
         status->last_set = item[i].found.set_id;
     }
 

@@ -78,7 +78,7 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
       &ngx_stream_etcd_module },
 
     { ngx_string("etcd_wait"),
-      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE123,
+      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1234,
       ngx_stream_etcd_wait,
       NGX_STREAM_SRV_CONF_OFFSET,
       0,
@@ -313,6 +313,8 @@ ngx_stream_etcd_content(ngx_stream_session_t *s)
     default:
         ngx_stream_finalize_session(s, rc);
     }
+
+    ngx_stream_etcd_wait_release();
 }
 
 

@@ -21,6 +21,9 @@ static ngx_int_t ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 static void ngx_stream_etcd_answered(ngx_etcd_pick_t *pick, ngx_uint_t error);
 static void ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
+static void ngx_stream_etcd_connect(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us, ngx_etcd_peer_data_t *pd,
+    ngx_peer_connection_t *pc);
 static void ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc,
     void *data, ngx_uint_t type);
 static void ngx_stream_etcd_first_byte(ngx_connection_t *c,
@@ -207,6 +210,15 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 
     pc = &s->upstream->peer;
 
+    pd = ngx_stream_etcd_wait_reserved(s, &escf->upstream);
+
+    if (pd != NULL) {
+        ngx_etcd_peer_data_attach(pd, pc, pd->pick.tries);
+        ngx_stream_etcd_connect(s, us, pd, pc);
+
+        return NGX_OK;
+    }
+
     /*
      * A session that has waited for the upstream has just found a member;
      * another update might find none if other workers change the zone.
@@ -222,11 +234,51 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
         ngx_etcd_table_follow(table);
     }
 
+    return ngx_stream_etcd_upstream_prepare(s, us, table, pc) ? NGX_OK
+                                                              : NGX_ERROR;
+}
+
+
+ngx_etcd_peer_data_t *
+ngx_stream_etcd_upstream_prepare(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us, ngx_etcd_table_t *table,
+    ngx_peer_connection_t *pc)
+{
+    ngx_etcd_peer_data_t        *pd;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+
     pd = ngx_etcd_peer_data_create(&escf->upstream, table, pc,
                                    s->connection->pool);
     if (pd == NULL) {
-        return NGX_ERROR;
+        return NULL;
     }
+
+    ngx_stream_etcd_connect(s, us, pd, pc);
+
+    if (ngx_etcd_pick_tell(&pd->pick, ngx_stream_etcd_close, s) != NGX_OK) {
+        return NULL;
+    }
+
+    if (escf->key != NULL
+        && ngx_stream_complex_value(s, escf->key, &pd->pick.key) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    return pd;
+}
+
+
+static void
+ngx_stream_etcd_connect(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us, ngx_etcd_peer_data_t *pd,
+    ngx_peer_connection_t *pc)
+{
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
 
     ngx_etcd_peer_head_set(&pd->pick,
                            (ngx_stream_upstream_rr_peers_t *) us->peer.data,
@@ -240,19 +292,7 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
         pc->free = ngx_stream_etcd_free_peer;
     }
 
-    if (ngx_etcd_pick_tell(&pd->pick, ngx_stream_etcd_close, s) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
     ngx_stream_set_ctx(s, pd, ngx_stream_etcd_module);
-
-    if (escf->key != NULL
-        && ngx_stream_complex_value(s, escf->key, &pd->pick.key) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
 }
 
 

@@ -22,6 +22,14 @@ char *ngx_stream_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
+/*
+ * Makes peer data for a session, which picks from the table for the upstream.
+ * NULL: no memory.
+ */
+ngx_etcd_peer_data_t *ngx_stream_etcd_upstream_prepare(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us, ngx_etcd_table_t *table,
+    ngx_peer_connection_t *pc);
+
 /* Ends a session that is being proxied, in any state, at once. */
 void ngx_stream_etcd_upstream_cut(ngx_stream_session_t *s);
 

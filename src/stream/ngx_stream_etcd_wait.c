@@ -9,21 +9,36 @@
 #include <ngx_stream.h>
 #include <ngx_stream_etcd_catalog.h>
 #include <ngx_stream_etcd_pause.h>
+#include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_wait.h>
 
 
 typedef struct {
     ngx_stream_session_t       *session;
     ngx_etcd_wait_queue_entry_t entry;
+    ngx_etcd_peer_data_t       *pd;       /* with "full"; NULL: none yet */
 } ngx_stream_etcd_wait_ctx_t;
 
 
+static ngx_int_t ngx_stream_etcd_wait_begin(ngx_stream_session_t *s,
+    ngx_etcd_table_t *table, ngx_etcd_wait_queue_t *queue);
+static ngx_int_t ngx_stream_etcd_wait_full(ngx_stream_session_t *s,
+    ngx_etcd_table_t *table);
+static ngx_int_t ngx_stream_etcd_wait_reserve(ngx_stream_etcd_wait_ctx_t *ctx,
+    ngx_etcd_wait_t *wait, ngx_etcd_table_t *table);
+static ngx_stream_upstream_srv_conf_t *ngx_stream_etcd_wait_upstream(
+    ngx_stream_session_t *s, ngx_etcd_wait_t *wait);
 static ngx_stream_etcd_wait_ctx_t *ngx_stream_etcd_wait_get_ctx(
     ngx_stream_session_t *s);
 static ngx_stream_etcd_wait_ctx_t *ngx_stream_etcd_wait_find_ctx(
     ngx_stream_session_t *s);
 static void ngx_stream_etcd_wait_cleanup(void *data);
 static void ngx_stream_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry);
+
+
+/* the session that is being handed over with a reserved connection */
+
+static ngx_stream_etcd_wait_ctx_t  *ngx_stream_etcd_wait_holder;
 
 
 char *
@@ -41,7 +56,6 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
     ngx_int_t                    rc;
     ngx_etcd_table_t            *table;
     ngx_stream_etcd_srv_conf_t  *escf;
-    ngx_stream_etcd_wait_ctx_t  *ctx;
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
@@ -53,17 +67,36 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
 
     /* a set that does not exist is refused later */
 
-    if (table == NULL || !ngx_etcd_wait_needed(table)) {
+    if (table == NULL) {
         return NGX_DECLINED;
     }
+
+    if (ngx_etcd_wait_needed(table)) {
+        return ngx_stream_etcd_wait_begin(s, table, &table->wait_queue);
+    }
+
+    return escf->wait->full ? ngx_stream_etcd_wait_full(s, table)
+                            : NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_wait_begin(ngx_stream_session_t *s, ngx_etcd_table_t *table,
+    ngx_etcd_wait_queue_t *queue)
+{
+    ngx_int_t                    rc;
+    ngx_stream_etcd_srv_conf_t  *escf;
+    ngx_stream_etcd_wait_ctx_t  *ctx;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
     ctx = ngx_stream_etcd_wait_get_ctx(s);
     if (ctx == NULL) {
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_wait_begin(escf->wait, table, &ctx->entry, ctx->entry.waited,
-                             s->connection->log);
+    rc = ngx_etcd_wait_begin(escf->wait, table, queue, &ctx->entry,
+                             ctx->entry.waited, s->connection->log);
 
     if (rc == NGX_BUSY) {
         return NGX_STREAM_SERVICE_UNAVAILABLE;
@@ -82,6 +115,149 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
     }
 
     return rc;
+}
+
+
+/*
+ * The proxy cannot wait when it picks a peer, and another worker may take the
+ * last connection at any time: the connection is reserved here.
+ */
+
+static ngx_int_t
+ngx_stream_etcd_wait_full(ngx_stream_session_t *s, ngx_etcd_table_t *table)
+{
+    ngx_int_t                    rc;
+    ngx_etcd_wait_queue_t       *queue;
+    ngx_stream_etcd_srv_conf_t  *escf;
+    ngx_stream_etcd_wait_ctx_t  *ctx;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    ctx = ngx_stream_etcd_wait_get_ctx(s);
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (!ngx_etcd_wait_yields(escf->wait, table, &ctx->entry)) {
+
+        rc = ngx_stream_etcd_wait_reserve(ctx, escf->wait, table);
+
+        if (rc != NGX_BUSY) {
+            return (rc == NGX_OK) ? NGX_DECLINED : NGX_ERROR;
+        }
+    }
+
+    queue = ngx_etcd_wait_queue(escf->wait, table);
+
+    return (queue != NULL) ? ngx_stream_etcd_wait_begin(s, table, queue)
+                           : NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_wait_reserve(ngx_stream_etcd_wait_ctx_t *ctx,
+    ngx_etcd_wait_t *wait, ngx_etcd_table_t *table)
+{
+    ngx_int_t                        rc;
+    ngx_peer_connection_t            pc;
+    ngx_stream_session_t            *s;
+    ngx_stream_upstream_srv_conf_t  *us;
+
+    s = ctx->session;
+    us = ngx_stream_etcd_wait_upstream(s, wait);
+
+    ngx_stream_etcd_wait_release();
+
+    ngx_memzero(&pc, sizeof(ngx_peer_connection_t));
+
+    pc.log = s->connection->log;
+
+    if (ctx->pd == NULL || ctx->pd->table != table) {
+        ctx->pd = ngx_stream_etcd_upstream_prepare(s, us, table, &pc);
+
+        if (ctx->pd == NULL) {
+            return NGX_ERROR;
+        }
+
+        ctx->pd->pick.tries = pc.tries;
+    }
+
+    ngx_etcd_pick_restart(&ctx->pd->pick);
+
+    rc = ngx_etcd_pick_early(&pc, &ctx->pd->pick);
+
+    if (rc == NGX_OK) {
+        ngx_stream_etcd_wait_holder = ctx;
+    }
+
+    return rc;
+}
+
+
+static ngx_stream_upstream_srv_conf_t *
+ngx_stream_etcd_wait_upstream(ngx_stream_session_t *s, ngx_etcd_wait_t *wait)
+{
+    ngx_uint_t                         i;
+    ngx_stream_etcd_srv_conf_t        *escf;
+    ngx_stream_upstream_srv_conf_t   **uscf;
+    ngx_stream_upstream_main_conf_t   *umcf;
+
+    umcf = ngx_stream_get_module_main_conf(s, ngx_stream_upstream_module);
+    uscf = umcf->upstreams.elts;
+
+    /* there is one, as ngx_etcd_wait_check() has found the service */
+
+    for (i = 0; wait->module == NULL && i < umcf->upstreams.nelts; i++) {
+
+        if (uscf[i]->srv_conf == NULL) {
+            continue;
+        }
+
+        escf = ngx_stream_conf_upstream_srv_conf(uscf[i],
+                                                 ngx_stream_etcd_module);
+
+        if (escf->upstream.service == wait->service) {
+            wait->module = uscf[i];
+        }
+    }
+
+    return wait->module;
+}
+
+
+ngx_etcd_peer_data_t *
+ngx_stream_etcd_wait_reserved(ngx_stream_session_t *s,
+    ngx_etcd_upstream_t *upstream)
+{
+    ngx_stream_etcd_wait_ctx_t  *ctx;
+
+    ctx = ngx_stream_etcd_wait_holder;
+
+    if (ctx == NULL || ctx->session != s || ctx->pd->upstream != upstream) {
+        return NULL;
+    }
+
+    ngx_stream_etcd_wait_holder = NULL;
+
+    return ctx->pd;
+}
+
+
+void
+ngx_stream_etcd_wait_release(void)
+{
+    ngx_etcd_pick_t  *pick;
+
+    if (ngx_stream_etcd_wait_holder == NULL) {
+        return;
+    }
+
+    pick = &ngx_stream_etcd_wait_holder->pd->pick;
+
+    pick->early = 0;
+    ngx_etcd_pick_undo(pick);
+
+    ngx_stream_etcd_wait_holder = NULL;
 }
 
 
@@ -159,6 +335,10 @@ ngx_stream_etcd_wait_cleanup(void *data)
     ngx_stream_etcd_wait_ctx_t *ctx = data;
 
     ngx_etcd_wait_queue_cancel(&ctx->entry);
+
+    if (ngx_stream_etcd_wait_holder == ctx) {
+        ngx_stream_etcd_wait_holder = NULL;
+    }
 }
 
 

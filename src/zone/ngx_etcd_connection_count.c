@@ -237,6 +237,12 @@ ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
         }
     }
 
+    /* its waiting requests are gone, too */
+
+    if (set->queue != NULL) {
+        ngx_etcd_member_set_queued(set, walk->row, 0, 0);
+    }
+
     return 1;
 }
 

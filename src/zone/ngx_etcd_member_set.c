@@ -13,6 +13,7 @@
 
 
 static void ngx_etcd_member_set_clear(void *data);
+static void *ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone, size_t size);
 static ngx_int_t ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone,
     ngx_etcd_slot_t ***dir, ngx_uint_t chunk);
 static ngx_int_t ngx_etcd_member_set_page(ngx_etcd_zone_t *zone,
@@ -54,8 +55,8 @@ ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_member_set_id_t *id)
 
 
 /*
- * Keeps the gauge: like slots, the gauge is never freed, because a process
- * may still count in it.
+ * Keeps the gauge and the queue: like slots, they are never freed, because a
+ * process may still count in them.
  */
 
 static void
@@ -78,6 +79,10 @@ ngx_etcd_member_set_clear(void *data)
     if (set->waiting != NULL) {
         ngx_memzero(set->waiting, sizeof(ngx_etcd_gauge_t));
     }
+
+    if (set->queue != NULL) {
+        ngx_memzero(set->queue, sizeof(ngx_etcd_member_set_queue_t));
+    }
 }
 
 
@@ -85,20 +90,85 @@ ngx_int_t
 ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set)
 {
-    if (set->waiting != NULL) {
-        return NGX_OK;
+    if (set->waiting == NULL) {
+        set->waiting = ngx_etcd_member_set_alloc(zone,
+                                                 sizeof(ngx_etcd_gauge_t));
     }
+
+    return set->waiting ? NGX_OK : NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_etcd_member_set_add_queue(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set)
+{
+    if (set->queue == NULL) {
+        set->queue = ngx_etcd_member_set_alloc(
+                                         zone,
+                                         sizeof(ngx_etcd_member_set_queue_t));
+    }
+
+    return set->queue ? NGX_OK : NGX_ERROR;
+}
+
+
+static void *
+ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone, size_t size)
+{
+    void  *p;
 
     if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_ERROR;
+        return NULL;
     }
 
-    set->waiting = ngx_slab_calloc_locked(zone->shpool,
-                                          sizeof(ngx_etcd_gauge_t));
+    p = ngx_slab_calloc_locked(zone->shpool, size);
 
     ngx_etcd_zone_unlock(zone);
 
-    return set->waiting ? NGX_OK : NGX_ERROR;
+    return p;
+}
+
+
+void
+ngx_etcd_member_set_queued(ngx_etcd_member_set_t *set, ngx_uint_t row,
+    ngx_uint_t n, ngx_msec_t since)
+{
+    uint64_t                      bit, value;
+    ngx_etcd_member_set_queue_t  *queue;
+
+    queue = set->queue;
+
+    bit = (uint64_t) 1 << row;
+    value = n ? (uint64_t) (uint32_t) since << 32 | (uint32_t) n : 0;
+
+    __atomic_store_n(&queue->rows[row], value, __ATOMIC_RELEASE);
+
+    if (n != 0 && !(queue->waits & bit)) {
+        (void) __atomic_fetch_or(&queue->waits, bit, __ATOMIC_SEQ_CST);
+
+    } else if (n == 0 && (queue->waits & bit)) {
+        (void) __atomic_fetch_and(&queue->waits, ~bit, __ATOMIC_SEQ_CST);
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_member_set_queue_sum(ngx_etcd_member_set_t *set)
+{
+    ngx_uint_t  i, sum;
+
+    sum = 0;
+
+    if (set->queue == NULL) {
+        return 0;
+    }
+
+    for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
+        sum += (uint32_t) set->queue->rows[i];
+    }
+
+    return sum;
 }
 
 

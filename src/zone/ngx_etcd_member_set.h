@@ -180,6 +180,20 @@ typedef struct {
 } ngx_etcd_arrival_t;
 
 
+/*
+ * The requests that wait for a connection to a member (ngx_etcd_conn_queue.h):
+ * each process with a row writes its own.
+ */
+
+typedef struct {
+    ngx_etcd_atomic64_t              waits;        /* bits: rows that are not
+                                                      0 */
+    ngx_etcd_atomic64_t              rows[NGX_ETCD_ZONE_ROWS];
+                                                   /* since when the oldest
+                                                      waits << 32 | number */
+} ngx_etcd_member_set_queue_t;
+
+
 typedef enum {
     NGX_ETCD_MEMBER_SET_LOADING = 0, /* not listed yet */
     NGX_ETCD_MEMBER_SET_SYNCED,
@@ -236,6 +250,8 @@ struct ngx_etcd_member_set_s {
     ngx_etcd_gauge_t                *waiting;      /* requests that wait for
                                                       a member; NULL: not
                                                       counted */
+    ngx_etcd_member_set_queue_t     *queue;        /* NULL: no request waits
+                                                      for a connection */
     ngx_atomic_t                     panic;        /* too few members pass
                                                       their checks: a failed
                                                       check keeps nothing off */
@@ -303,6 +319,17 @@ ngx_etcd_member_set_t *ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone,
  */
 ngx_int_t ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);
+
+/* The same for requests that wait for a connection. */
+ngx_int_t ngx_etcd_member_set_add_queue(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set);
+
+/* Sets the number of requests in a row, and since when the oldest waits. */
+void ngx_etcd_member_set_queued(ngx_etcd_member_set_t *set, ngx_uint_t row,
+    ngx_uint_t n, ngx_msec_t since);
+
+/* Returns the number of requests in all rows. */
+ngx_uint_t ngx_etcd_member_set_queue_sum(ngx_etcd_member_set_t *set);
 
 /*
  * Returns the time in ms since the set was last verified to be equal to
