@@ -299,6 +299,10 @@ http {
         location /status {
             etcd_status;
         }
+        location /full {
+            etcd_wait api 1s full;
+            proxy_pass http://api;
+        }
         location /lock {
             etcd_lock /locks/orders orders wait=600s;
             proxy_pass http://%%DOOR%%;

@@ -16,6 +16,7 @@ use Backend;
 use Etcd;
 use Example;
 use Finish;
+use Http;
 use Nginx;
 use Upstream;
 use Wait;
@@ -109,5 +110,21 @@ ok(wait_for(sub {
 
 is_deeply([sort keys %{ $nginx->tally('/', 20) }], [2, 3],
           'resilience.conf: the others answer');
+
+$etcd->put('/services/reports/1', $four->address);
+$nginx->upstream('reports')->sees($etcd->revision);
+$four->set(hang => 1);
+
+my @reports = map {
+    my $client = $nginx->http;
+
+    $client->send('GET', '/reports/');
+    $client;
+} 1 .. 5;
+
+$nginx->upstream('reports')->holds(3, 'resilience.conf: two reports at a time');
+$four->set(hang => 0);
+is(Http::statuses(@reports), '200 200 200 200 200',
+   'resilience.conf: in turn all are made');
 
 finish();

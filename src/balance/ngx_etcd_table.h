@@ -189,7 +189,7 @@ void ngx_etcd_table_tick(ngx_etcd_table_t *table);
 
 /*
  * Returns 1 if there is a peer that may be picked.  Failing peers and peers
- * with max_conns connections count: requests wait for changes in etcd only.
+ * with max_conns connections count: see ngx_etcd_conn_queue.h for those.
  * A sole leader does not count while it fails or has no proof; it may count
  * again without a change in etcd.
  */

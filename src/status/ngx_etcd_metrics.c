@@ -185,7 +185,11 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
     set = &status->object.set;
 
     upstream->waiting += set->waiting;
-    upstream->queued += set->queued;
+
+    if (upstream->queued != NGX_ETCD_STATUS_ABSENT) {
+        upstream->queued += set->queued;
+    }
+
     upstream->requests += set->requests;
     upstream->conns += set->conns;
     upstream->fails += set->fails;

@@ -331,6 +331,8 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;
     upstream->ejections = NGX_ETCD_STATUS_ABSENT;
+    upstream->queued = catalog->service.rules.queue ? 0
+                                                    : NGX_ETCD_STATUS_ABSENT;
     upstream->requests = map->requests;
     upstream->sets = map->map.n;
     upstream->limit = map->limit;
@@ -355,7 +357,9 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->ninvalid = view->ninvalid;
     upstream->staleness = ngx_etcd_service_staleness(service, service->set);
     upstream->waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
-    upstream->queued = ngx_etcd_member_set_queue_sum(service->set);
+    upstream->queued = service->rules.queue
+                       ? (int64_t) ngx_etcd_member_set_queue_sum(service->set)
+                       : NGX_ETCD_STATUS_ABSENT;
     upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;

@@ -265,7 +265,12 @@ ngx_etcd_status_sets_waiting(ngx_etcd_status_t *status,
         waiting = item[i].found.set->waiting;
 
         upstream->waiting += waiting ? ngx_etcd_gauge_sum(waiting) : 0;
-        upstream->queued += ngx_etcd_member_set_queue_sum(item[i].found.set);
+
+        if (upstream->queued != NGX_ETCD_STATUS_ABSENT) {
+            upstream->queued +=
+                            ngx_etcd_member_set_queue_sum(item[i].found.set);
+        }
+
         status->last_set = item[i].found.set_id;
     }
 
