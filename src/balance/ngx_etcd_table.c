@@ -28,6 +28,7 @@ static ngx_int_t ngx_etcd_table_reserve(ngx_etcd_table_t *table);
 static ngx_int_t ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until);
 static void ngx_etcd_table_leave(ngx_etcd_table_t *table,
     ngx_etcd_peer_t *peer);
+static void ngx_etcd_table_notify(void *data, ngx_queue_t *users);
 static void ngx_etcd_table_tell(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_table_grow(ngx_etcd_table_t *table, ngx_uint_t n);
 static void ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
@@ -65,6 +66,12 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     table->log = log;
 
     table->priority = NGX_ETCD_MEMBER_MAX_PRIORITY;
+
+    table->closing.conf = &conf->closing;
+    table->closing.due = ngx_etcd_table_notify;
+    table->closing.data = table;
+
+    ngx_etcd_closing_init(&table->closing, log);
 
     ngx_etcd_sid_init(&table->sids);
 
@@ -134,6 +141,8 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
     if (table->tell.posted) {
         ngx_delete_posted_event(&table->tell);
     }
+
+    ngx_etcd_closing_done(&table->closing);
 
     if (table->wait_queue.wake.posted) {
         ngx_delete_posted_event(&table->wait_queue.wake);
@@ -455,8 +464,6 @@ ngx_etcd_table_tick(ngx_etcd_table_t *table)
 }
 
 
-/* Notifies users by a posted event: their handlers call the table again. */
-
 static void
 ngx_etcd_table_leave(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
@@ -464,8 +471,24 @@ ngx_etcd_table_leave(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
         return;
     }
 
-    ngx_queue_add(&table->left, &peer->users);
-    ngx_queue_init(&peer->users);
+    if (table->conf->closing.after != 0) {
+        ngx_etcd_closing_leave(&table->closing, peer);
+
+    } else {
+        ngx_etcd_table_notify(table, &peer->users);
+    }
+}
+
+
+/* Notifies users by a posted event: their handlers call the table again. */
+
+static void
+ngx_etcd_table_notify(void *data, ngx_queue_t *users)
+{
+    ngx_etcd_table_t *table = data;
+
+    ngx_queue_add(&table->left, users);
+    ngx_queue_init(users);
 
     ngx_post_event(&table->tell, &ngx_posted_events);
 }
@@ -521,13 +544,14 @@ static void
 ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
     ngx_etcd_peer_t *peer)
 {
-    ngx_uint_t              stays;
+    ngx_uint_t              stays, drained;
     ngx_etcd_peer_t        *old;
     ngx_etcd_peer_group_t  *group;
 
     old = table->slots[n];
     group = (peer != NULL) ? ngx_etcd_table_admit(table, peer) : NULL;
     stays = 0;
+    drained = 0;
 
     table->slots[n] = peer;
     table->nmembers += (peer != NULL);
@@ -537,6 +561,7 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
 
         if (peer != NULL && peer->uid == old->uid) {
             ngx_etcd_peer_inherit(peer, old);
+            drained = old->attr.drain;
 
             stays = (peer->attr.weight == old->attr.weight
                      && group == old->group);
@@ -561,6 +586,10 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
 
     if (peer == NULL) {
         return;
+    }
+
+    if (table->conf->closing.after != 0) {
+        ngx_etcd_closing_come(&table->closing, peer, drained);
     }
 
     if (peer->sid != NULL) {

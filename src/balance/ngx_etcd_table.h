@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_member_set.h>
+#include <ngx_etcd_closing.h>
 #include <ngx_etcd_health.h>
 #include <ngx_etcd_peer_group.h>
 #include <ngx_etcd_sid.h>
@@ -29,6 +30,7 @@
 typedef struct {
     ngx_msec_t                   max_stale;        /* ms, maximum age of the
                                                       proof; 0: no limit */
+    ngx_etcd_closing_conf_t      closing;          /* with "close" */
     unsigned                     leader:1;         /* clear if the set is
                                                       removed */
     unsigned                     sole:1;           /* max_fails applies to a
@@ -69,6 +71,8 @@ typedef struct {
 
     ngx_queue_t                  left;             /* users to be notified */
     ngx_event_t                  tell;             /* posted event */
+    ngx_etcd_closing_t           closing;          /* users to be notified
+                                                      later */
 
     ngx_etcd_wait_queue_t        wait_queue;       /* requests */
     ngx_etcd_wait_queue_t       *conn_queue;       /* of an

@@ -708,8 +708,9 @@ ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set)
     ngx_queue_insert_tail(&catalog->empty, &set->queue);
 
     if (!catalog->sweep.timer_set) {
-        ngx_add_timer(&catalog->sweep, catalog->conf->service.awaited == 0
-                                       ? 1 : NGX_ETCD_CATALOG_SWEEP);
+        ngx_add_timer(&catalog->sweep,
+                      ngx_etcd_catalog_conf_lingers(catalog->conf) == 0
+                      ? 1 : NGX_ETCD_CATALOG_SWEEP);
     }
 }
 
@@ -734,7 +735,8 @@ ngx_etcd_catalog_sweep(ngx_event_t *ev)
         q = ngx_queue_head(&catalog->empty);
         set = ngx_etcd_catalog_set_at(q);
 
-        if (ngx_current_msec - set->emptied < catalog->conf->service.awaited
+        if (ngx_current_msec - set->emptied
+                < ngx_etcd_catalog_conf_lingers(catalog->conf)
             || ngx_etcd_catalog_remove(set) != NGX_OK
             || ngx_etcd_time_budget_now() >= until)
         {
@@ -746,7 +748,7 @@ ngx_etcd_catalog_sweep(ngx_event_t *ev)
         && !ev->timer_set)
     {
         ngx_add_timer(ev, ngx_queue_empty(&catalog->empty)
-                          || catalog->conf->service.awaited == 0
+                          || ngx_etcd_catalog_conf_lingers(catalog->conf) == 0
                           ? NGX_ETCD_CATALOG_BUSY : NGX_ETCD_CATALOG_SWEEP);
     }
 }

@@ -33,6 +33,11 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     conf->map_id = conf->map->object.id;
     service->zone = zone;
 
+    service->rules.closing.upstream = &service->name;
+    service->rules.closing.object = &conf->map->object;
+    service->rules.closing.id = conf->map_id;
+    service->rules.closing.closed = &conf->map->closed;
+
     fresh = (conf->map->map.n == 0 && conf->map->revision == 0);
 
     if (fresh && old != NULL

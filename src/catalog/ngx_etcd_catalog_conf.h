@@ -48,6 +48,11 @@ typedef struct {
     ((conf)->catalog ? (ngx_etcd_catalog_conf_t *) (conf) : NULL)
 
 
+/* ms that a set without members stays: for requests, and for close_after */
+
+#define ngx_etcd_catalog_conf_lingers(conf)                                   \
+    ngx_max((conf)->service.awaited, (conf)->service.rules.closing.after)
+
 /* What the sets count of waiting requests, as for ngx_etcd_set_map_add(). */
 
 #define ngx_etcd_catalog_conf_waits(conf)                                     \

@@ -58,6 +58,8 @@ typedef struct {
                                                       set, or the first after
                                                       the idle time */
     ngx_etcd_atomic64_t              requests;     /* of former sets */
+    ngx_etcd_atomic64_t              closed;       /* connections closed by
+                                                      close_after */
 
     ngx_atomic_t                     generation;   /* number of changes */
     ngx_etcd_member_set_t           *ring[NGX_ETCD_SET_MAP_RING];

@@ -15,6 +15,8 @@
 
 static char *ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value);
+static ngx_int_t ngx_etcd_members_conf_close(ngx_etcd_service_conf_t *service,
+    ngx_str_t *value);
 
 
 char *
@@ -84,7 +86,11 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
     }
 
     err = "invalid value";
-    rc = ngx_etcd_members_conf_sets(service, value, &err);
+    rc = ngx_etcd_members_conf_close(service, value);
+
+    if (rc == NGX_DECLINED) {
+        rc = ngx_etcd_members_conf_sets(service, value, &err);
+    }
 
     if (rc == NGX_DECLINED) {
         rc = ngx_etcd_parameter(&service->member, value, cf->pool, &err);
@@ -103,6 +109,32 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
                        rc == NGX_DECLINED ? "" : err);
 
     return NGX_CONF_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_members_conf_close(ngx_etcd_service_conf_t *service, ngx_str_t *value)
+{
+    ngx_str_t   s;
+    ngx_msec_t  time;
+
+    if (ngx_strncmp(value->data, "close_after=", 12) != 0) {
+        return NGX_DECLINED;
+    }
+
+    s.data = value->data + 12;
+    s.len = value->len - 12;
+
+    time = ngx_parse_time(&s, 0);
+
+    if (time == (ngx_msec_t) NGX_ERROR || time == 0) {
+        return NGX_ERROR;
+    }
+
+    service->rules.close = 1;
+    service->rules.closing.after = time;
+
+    return NGX_OK;
 }
 
 

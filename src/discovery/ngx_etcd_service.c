@@ -94,6 +94,11 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     conf->set = set;
     conf->set_id = set->object.id;
 
+    conf->rules.closing.upstream = &conf->name;
+    conf->rules.closing.object = &set->object;
+    conf->rules.closing.id = set->object.id;
+    conf->rules.closing.closed = &set->closed;
+
     /* the agent updates a set that exists: it may have an owner */
 
     if (set->generation != 0 || set->nslots != 0) {

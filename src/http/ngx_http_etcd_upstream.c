@@ -357,8 +357,8 @@ ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
 
 
 /*
- * Called when the peer in use is no longer the leader, in any state of the
- * request.  The request ends as if the connection to the peer had failed,
+ * Called when the peer in use is no longer the leader, or when a member has
+ * left for close_after, in any state of the request.  The request ends as if the connection to the peer had failed,
  * without another try.  The connection is closed by nginx's handling of a
  * client abort; this function then finalizes the request.
  */
@@ -368,7 +368,8 @@ ngx_http_etcd_close(void *data)
 {
     ngx_http_request_t *r = data;
 
-    ngx_http_upstream_t  *u;
+    ngx_http_upstream_t   *u;
+    ngx_etcd_peer_data_t  *pd;
 
     u = r->upstream;
 
@@ -376,9 +377,13 @@ ngx_http_etcd_close(void *data)
         return;
     }
 
-    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                  "etcd: closing connection to former leader %V",
-                  u->peer.name);
+    pd = ngx_http_etcd_upstream_peer_data(r);
+
+    if (pd != NULL && pd->upstream->service->rules.leader) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "etcd: closing connection to former leader %V",
+                      u->peer.name);
+    }
 
     ngx_http_etcd_upstream_cut(r, NGX_HTTP_BAD_GATEWAY);
 }

@@ -25,6 +25,7 @@ static void ngx_etcd_status_object_endpoints(
     ngx_etcd_status_cluster_t *cluster, ngx_etcd_conf_t *ecf);
 static void ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_endpoints_t *endpoints);
+static int64_t ngx_etcd_status_object_closed(ngx_etcd_table_conf_t *rules);
 static void ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
     ngx_etcd_member_pack_t *record);
 static void ngx_etcd_status_object_map(ngx_etcd_status_variable_t *variable,
@@ -312,6 +313,16 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
 }
 
 
+/* Connections are closed by a parameter of "etcd_members". */
+
+static int64_t
+ngx_etcd_status_object_closed(ngx_etcd_table_conf_t *rules)
+{
+    return rules->closing.after ? (int64_t) *rules->closing.closed
+                                : NGX_ETCD_STATUS_ABSENT;
+}
+
+
 void
 ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
 {
@@ -331,6 +342,7 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;
     upstream->ejections = NGX_ETCD_STATUS_ABSENT;
+    upstream->closed = ngx_etcd_status_object_closed(&catalog->service.rules);
     upstream->queued = catalog->service.rules.queue ? 0
                                                     : NGX_ETCD_STATUS_ABSENT;
     upstream->requests = map->requests;
@@ -357,6 +369,7 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->ninvalid = view->ninvalid;
     upstream->staleness = ngx_etcd_service_staleness(service, service->set);
     upstream->waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
+    upstream->closed = ngx_etcd_status_object_closed(&service->rules);
     upstream->queued = service->rules.queue
                        ? (int64_t) ngx_etcd_member_set_queue_sum(service->set)
                        : NGX_ETCD_STATUS_ABSENT;

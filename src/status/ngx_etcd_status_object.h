@@ -133,6 +133,7 @@ typedef struct {
     int64_t                    staleness;     /* ms; -1: never proved */
     int64_t                    waiting;
     int64_t                    queued;        /* of those, for connections */
+    int64_t                    closed;        /* by close_after */
     int64_t                    failsafe;
     int64_t                    ninvalid;
     int64_t                    requests;

@@ -383,16 +383,25 @@ ngx_stream_etcd_first_byte(ngx_connection_t *c, ngx_etcd_pick_t *pick)
 }
 
 
-/* Called when the peer in use is no longer the leader. */
+/*
+ * Called when the peer in use is no longer the leader, or a member has left for
+ * close_after.
+ */
 
 static void
 ngx_stream_etcd_close(void *data)
 {
     ngx_stream_session_t *s = data;
 
-    ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                  "etcd: closing connection to former leader %V",
-                  s->upstream->peer.name);
+    ngx_etcd_peer_data_t  *pd;
+
+    pd = ngx_stream_etcd_upstream_peer_data(s);
+
+    if (pd->upstream->service->rules.leader) {
+        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
+                      "etcd: closing connection to former leader %V",
+                      s->upstream->peer.name);
+    }
 
     /* a UDP session that awaits responses must not count as a failure */
 

@@ -273,6 +273,9 @@ struct ngx_etcd_member_set_s {
 
     ngx_atomic_t                     ejections;    /* number of them */
 
+    ngx_etcd_atomic64_t              closed;       /* connections closed by
+                                                      close_after */
+
     uint32_t                         params;       /* hash of the parameters
                                                       that values were decoded
                                                       with */
