@@ -437,6 +437,20 @@ for (['key', '/db/leader'], ['vitess', '/db/leader/locks/']) {
 
 # prefixes with variables
 
+# close_after
+
+for ('/services/api/ close_after=10m', '/services/$host/ close_after=500ms') {
+    passes("etcd_members $_", upstream("etcd_members $_;"));
+}
+
+for (qw(close_after=0 close_after=-1s close_after=soon close_after=)) {
+    refused("etcd_members $_", upstream("etcd_members /services/api/ $_;"),
+            "invalid parameter \"$_\": invalid value in AT", 6);
+}
+
+refused('close_after of a leader', upstream('etcd_leader /db close_after=1m;'),
+        'invalid parameter "close_after=1m" in AT', 6);
+
 for my $directive ('etcd_members', 'etcd_leader') {
     my $namespaced = sub {
         return upstream("$directive $_[0];")

@@ -272,7 +272,7 @@ http {
     }
 
     upstream api {
-        etcd_members /services/api/;
+        etcd_members /services/api/ close_after=1m;
     }
 
     upstream routed {

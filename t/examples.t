@@ -111,6 +111,12 @@ ok(wait_for(sub {
 is_deeply([sort keys %{ $nginx->tally('/', 20) }], [2, 3],
           'resilience.conf: the others answer');
 
+$etcd->put('/services/chat/1', $two->address);
+$nginx->upstream('chat')->sees($etcd->revision);
+is($nginx->get('/chat/')->{body}, 2, 'resilience.conf: a chat');
+is($nginx->upstream('chat')->status->{closed}, 0,
+   'resilience.conf: what is closed is counted');
+
 $etcd->put('/services/reports/1', $four->address);
 $nginx->upstream('reports')->sees($etcd->revision);
 $four->set(hang => 1);
