@@ -176,7 +176,7 @@ becomes { closed($db) } 8, 'they are counted';
 is($stays->ask('b'), 'l1: b', 'without the parameter nothing is closed');
 
 my @logged = $nginx->error_log
-    =~ /\[info\].*upstream "db": closing (\d+) connections to former member \Q$l1\E/g;
+    =~ /\[info\].*"db": closing (\d+) connections to former member \Q$l1\E/g;
 
 my $sum = 0;
 

@@ -232,7 +232,8 @@ my @clients = map {
     $client;
 } 1 .. 10;
 
-is($nginx->upstream('order')->status->{queued}, 10, 'they wait for connections');
+is($nginx->upstream('order')->status->{queued}, 10,
+   'they wait for connections');
 is($nginx->get('/vain')->{status}, 502, 'the time is over: 502');
 
 # of three, each worker holds one at most
@@ -346,8 +347,8 @@ is(Http::statuses($first), '200', 'the first as well');
 # failing members are not full
 
 $two->down;
-$etcd->txn([put => '/fails/1', "{\"address\":\"$at2\",\"max_conns\":1}"],
-           [put => '/fails/2', "{\"address\":\"127.0.0.1:1\",\"max_conns\":1}"]);
+$etcd->txn([put => '/fails/1', member($at2, 1)],
+           [put => '/fails/2', member('127.0.0.1:1', 1)]);
 $nginx->upstream('fails')->sees($etcd->revision);
 is($nginx->get('/fails')->{status}, 502, 'members that fail');
 is($nginx->get('/fails')->{status}, 502, 'are not waited for');

@@ -241,7 +241,8 @@ ngx_etcd_conn_queue_write(ngx_etcd_conn_queue_t *queue)
     table = queue->table;
     row = table->zone->row;
 
-    if (row == NGX_ETCD_ZONE_NO_ROW || ngx_etcd_conn_queue_shared(table) == NULL)
+    if (row == NGX_ETCD_ZONE_NO_ROW
+        || ngx_etcd_conn_queue_shared(table) == NULL)
     {
         return;
     }
@@ -343,7 +344,9 @@ ngx_etcd_conn_queue_oldest(ngx_etcd_conn_queue_t *queue, ngx_msec_int_t ahead)
                  + ahead;
     }
 
-    for (bits = ngx_etcd_conn_queue_others(queue->table); bits; bits &= bits - 1) {
+    bits = ngx_etcd_conn_queue_others(queue->table);
+
+    for ( /* void */ ; bits != 0; bits &= bits - 1) {
         row = queue->table->set->queue->rows[__builtin_ctzll(bits)];
 
         if (row == 0

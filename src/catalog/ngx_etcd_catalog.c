@@ -421,11 +421,6 @@ ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node)
         return NULL;
     }
 
-    /* a former configuration may have counted less */
-
-    ngx_etcd_set_map_count(catalog->zone, node,
-                           ngx_etcd_catalog_conf_waits(catalog->conf));
-
     set->catalog = catalog;
     set->dormant.list = &catalog->dormant;
 
@@ -708,9 +703,8 @@ ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set)
     ngx_queue_insert_tail(&catalog->empty, &set->queue);
 
     if (!catalog->sweep.timer_set) {
-        ngx_add_timer(&catalog->sweep,
-                      ngx_etcd_catalog_conf_lingers(catalog->conf) == 0
-                      ? 1 : NGX_ETCD_CATALOG_SWEEP);
+        ngx_add_timer(&catalog->sweep, catalog->conf->linger == 0
+                                       ? 1 : NGX_ETCD_CATALOG_SWEEP);
     }
 }
 
@@ -735,8 +729,7 @@ ngx_etcd_catalog_sweep(ngx_event_t *ev)
         q = ngx_queue_head(&catalog->empty);
         set = ngx_etcd_catalog_set_at(q);
 
-        if (ngx_current_msec - set->emptied
-                < ngx_etcd_catalog_conf_lingers(catalog->conf)
+        if (ngx_current_msec - set->emptied < catalog->conf->linger
             || ngx_etcd_catalog_remove(set) != NGX_OK
             || ngx_etcd_time_budget_now() >= until)
         {
@@ -748,7 +741,7 @@ ngx_etcd_catalog_sweep(ngx_event_t *ev)
         && !ev->timer_set)
     {
         ngx_add_timer(ev, ngx_queue_empty(&catalog->empty)
-                          || ngx_etcd_catalog_conf_lingers(catalog->conf) == 0
+                          || catalog->conf->linger == 0
                           ? NGX_ETCD_CATALOG_BUSY : NGX_ETCD_CATALOG_SWEEP);
     }
 }

@@ -31,6 +31,8 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     }
 
     conf->map_id = conf->map->object.id;
+    conf->linger = ngx_max(service->awaited, service->rules.closing.after);
+
     service->zone = zone;
 
     service->rules.closing.upstream = &service->name;

@@ -35,6 +35,9 @@ typedef struct {
                                                /* their indices in nginx */
     ngx_uint_t                   limit;        /* of sets */
     ngx_msec_t                   idle;         /* of a worker's tables */
+    ngx_msec_t                   linger;       /* of a set without members:
+                                                  for etcd_wait, and for
+                                                  close_after */
 
     ngx_etcd_set_map_t          *map;          /* from declare() on */
     ngx_uint_t                   map_id;
@@ -47,11 +50,6 @@ typedef struct {
 #define ngx_etcd_catalog_of(conf)                                             \
     ((conf)->catalog ? (ngx_etcd_catalog_conf_t *) (conf) : NULL)
 
-
-/* ms that a set without members stays: for requests, and for close_after */
-
-#define ngx_etcd_catalog_conf_lingers(conf)                                   \
-    ngx_max((conf)->service.awaited, (conf)->service.rules.closing.after)
 
 /* What the sets count of waiting requests, as for ngx_etcd_set_map_add(). */
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_catalog_set.h>
 #include <ngx_etcd_leader_keys.h>
 
@@ -25,8 +26,9 @@ ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
     ngx_etcd_set_node_t *node, ngx_etcd_service_conf_t *template,
     ngx_etcd_service_owner_t *owner)
 {
-    ngx_str_t                prefix;
-    ngx_etcd_catalog_set_t  *set;
+    ngx_str_t                 prefix;
+    ngx_etcd_catalog_set_t   *set;
+    ngx_etcd_catalog_conf_t  *catalog;
 
     prefix.data = node->prefix;
     prefix.len = node->len;
@@ -48,6 +50,13 @@ ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
     }
 
     set->part.mirror = &set->service->mirror;
+
+    /* a former configuration may have counted less */
+
+    catalog = ngx_etcd_catalog_of(template);
+
+    ngx_etcd_set_map_count(template->zone, node,
+                           ngx_etcd_catalog_conf_waits(catalog));
 
     return set;
 }

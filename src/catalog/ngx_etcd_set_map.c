@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_member_set_inherit.h>
 #include <ngx_etcd_set_map.h>
+#include <ngx_etcd_shown.h>
 
 
 /*
@@ -340,7 +341,8 @@ ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_set_node_t *node,
     {
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
                       "etcd: waiting requests of \"%V\" are not counted: "
-                      "the zone is full", &node->set->object.prefix);
+                      "the zone is full",
+                      ngx_etcd_shown(&node->set->object.prefix));
     }
 }
 

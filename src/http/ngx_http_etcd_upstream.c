@@ -358,9 +358,10 @@ ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
 
 /*
  * Called when the peer in use is no longer the leader, or when a member has
- * left for close_after, in any state of the request.  The request ends as if the connection to the peer had failed,
- * without another try.  The connection is closed by nginx's handling of a
- * client abort; this function then finalizes the request.
+ * left for close_after, in any state of the request.  The request ends as if
+ * the connection to the peer had failed, without another try.  The connection
+ * is closed by nginx's handling of a client abort; this function then
+ * finalizes the request.
  */
 
 static void
@@ -379,7 +380,7 @@ ngx_http_etcd_close(void *data)
 
     pd = ngx_http_etcd_upstream_peer_data(r);
 
-    if (pd != NULL && pd->upstream->service->rules.leader) {
+    if (pd == NULL || pd->upstream->service->rules.leader) {
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                       "etcd: closing connection to former leader %V",
                       u->peer.name);

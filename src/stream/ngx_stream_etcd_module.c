@@ -14,6 +14,7 @@
 #include <ngx_stream_etcd_set.h>
 #include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_variable.h>
+#include <ngx_stream_etcd_reserve.h>
 #include <ngx_stream_etcd_wait.h>
 
 
@@ -314,7 +315,7 @@ ngx_stream_etcd_content(ngx_stream_session_t *s)
         ngx_stream_finalize_session(s, rc);
     }
 
-    ngx_stream_etcd_wait_release();
+    ngx_stream_etcd_reserve_release();
 }
 
 

@@ -8,8 +8,8 @@
 #include <ngx_core.h>
 #include <ngx_stream.h>
 #include <ngx_stream_etcd_catalog.h>
+#include <ngx_stream_etcd_reserve.h>
 #include <ngx_stream_etcd_upstream.h>
-#include <ngx_stream_etcd_wait.h>
 
 
 static ngx_int_t ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
@@ -21,6 +21,8 @@ static ngx_int_t ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 static void ngx_stream_etcd_answered(ngx_etcd_pick_t *pick, ngx_uint_t error);
 static void ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
+static ngx_uint_t ngx_stream_etcd_waits(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service);
 static void ngx_stream_etcd_connect(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us, ngx_etcd_peer_data_t *pd,
     ngx_peer_connection_t *pc);
@@ -210,7 +212,7 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 
     pc = &s->upstream->peer;
 
-    pd = ngx_stream_etcd_wait_reserved(s, &escf->upstream);
+    pd = ngx_stream_etcd_reserve_take(s, &escf->upstream);
 
     if (pd != NULL) {
         ngx_etcd_peer_data_attach(pd, pc, pd->pick.tries);
@@ -230,12 +232,26 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
         return ngx_stream_etcd_catalog_refuse(s, escf->upstream.service, rc);
     }
 
-    if (!ngx_stream_etcd_wait_for(s, escf->upstream.service)) {
+    if (!ngx_stream_etcd_waits(s, escf->upstream.service)) {
         ngx_etcd_table_follow(table);
     }
 
     return ngx_stream_etcd_upstream_prepare(s, us, table, pc) ? NGX_OK
                                                               : NGX_ERROR;
+}
+
+
+/* Returns 1 if connections to this server wait for that upstream. */
+
+static ngx_uint_t
+ngx_stream_etcd_waits(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service)
+{
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    return escf->wait != NULL && escf->wait->service == service;
 }
 
 

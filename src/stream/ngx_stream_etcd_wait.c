@@ -9,6 +9,7 @@
 #include <ngx_stream.h>
 #include <ngx_stream_etcd_catalog.h>
 #include <ngx_stream_etcd_pause.h>
+#include <ngx_stream_etcd_reserve.h>
 #include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_wait.h>
 
@@ -34,11 +35,6 @@ static ngx_stream_etcd_wait_ctx_t *ngx_stream_etcd_wait_find_ctx(
     ngx_stream_session_t *s);
 static void ngx_stream_etcd_wait_cleanup(void *data);
 static void ngx_stream_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry);
-
-
-/* the session that is being handed over with a reserved connection */
-
-static ngx_stream_etcd_wait_ctx_t  *ngx_stream_etcd_wait_holder;
 
 
 char *
@@ -158,21 +154,19 @@ static ngx_int_t
 ngx_stream_etcd_wait_reserve(ngx_stream_etcd_wait_ctx_t *ctx,
     ngx_etcd_wait_t *wait, ngx_etcd_table_t *table)
 {
-    ngx_int_t                        rc;
     ngx_peer_connection_t            pc;
     ngx_stream_session_t            *s;
     ngx_stream_upstream_srv_conf_t  *us;
 
     s = ctx->session;
-    us = ngx_stream_etcd_wait_upstream(s, wait);
-
-    ngx_stream_etcd_wait_release();
-
-    ngx_memzero(&pc, sizeof(ngx_peer_connection_t));
-
-    pc.log = s->connection->log;
 
     if (ctx->pd == NULL || ctx->pd->table != table) {
+        us = ngx_stream_etcd_wait_upstream(s, wait);
+
+        ngx_memzero(&pc, sizeof(ngx_peer_connection_t));
+
+        pc.log = s->connection->log;
+
         ctx->pd = ngx_stream_etcd_upstream_prepare(s, us, table, &pc);
 
         if (ctx->pd == NULL) {
@@ -182,15 +176,7 @@ ngx_stream_etcd_wait_reserve(ngx_stream_etcd_wait_ctx_t *ctx,
         ctx->pd->pick.tries = pc.tries;
     }
 
-    ngx_etcd_pick_restart(&ctx->pd->pick);
-
-    rc = ngx_etcd_pick_early(&pc, &ctx->pd->pick);
-
-    if (rc == NGX_OK) {
-        ngx_stream_etcd_wait_holder = ctx;
-    }
-
-    return rc;
+    return ngx_stream_etcd_reserve(s, ctx->pd);
 }
 
 
@@ -222,54 +208,6 @@ ngx_stream_etcd_wait_upstream(ngx_stream_session_t *s, ngx_etcd_wait_t *wait)
     }
 
     return wait->module;
-}
-
-
-ngx_etcd_peer_data_t *
-ngx_stream_etcd_wait_reserved(ngx_stream_session_t *s,
-    ngx_etcd_upstream_t *upstream)
-{
-    ngx_stream_etcd_wait_ctx_t  *ctx;
-
-    ctx = ngx_stream_etcd_wait_holder;
-
-    if (ctx == NULL || ctx->session != s || ctx->pd->upstream != upstream) {
-        return NULL;
-    }
-
-    ngx_stream_etcd_wait_holder = NULL;
-
-    return ctx->pd;
-}
-
-
-void
-ngx_stream_etcd_wait_release(void)
-{
-    ngx_etcd_pick_t  *pick;
-
-    if (ngx_stream_etcd_wait_holder == NULL) {
-        return;
-    }
-
-    pick = &ngx_stream_etcd_wait_holder->pd->pick;
-
-    pick->early = 0;
-    ngx_etcd_pick_undo(pick);
-
-    ngx_stream_etcd_wait_holder = NULL;
-}
-
-
-ngx_uint_t
-ngx_stream_etcd_wait_for(ngx_stream_session_t *s,
-    ngx_etcd_service_conf_t *service)
-{
-    ngx_stream_etcd_srv_conf_t  *escf;
-
-    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
-
-    return escf->wait != NULL && escf->wait->service == service;
 }
 
 
@@ -336,9 +274,7 @@ ngx_stream_etcd_wait_cleanup(void *data)
 
     ngx_etcd_wait_queue_cancel(&ctx->entry);
 
-    if (ngx_stream_etcd_wait_holder == ctx) {
-        ngx_stream_etcd_wait_holder = NULL;
-    }
+    ngx_stream_etcd_reserve_forget(ctx->session);
 }
 
 
