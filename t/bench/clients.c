@@ -15,6 +15,8 @@
  */
 
 
+#define _GNU_SOURCE           /* strcasestr() */
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -146,7 +148,7 @@ client_complete(client_t *client)
 
     client->buffer[client->got] = '\0';
     end = strstr(client->buffer, "\r\n\r\n");
-    length = strstr(client->buffer, "\r\nContent-Length: ");
+    length = strcasestr(client->buffer, "\r\nContent-Length: ");
 
     return end != NULL && length != NULL && length < end
            && client->got >= (size_t) (end + 4 - client->buffer)
