@@ -173,6 +173,9 @@ is($nginx->line('db')->ask('b'), 'l2: b', 'removed: others take its place');
 is($sessions[0]->ask('b'), 'l1: b', 'a session goes on for a time');
 closes($since, 'removed', @sessions);
 becomes { closed($db) } 8, 'they are counted';
+like($nginx->get('/status', Accept => 'text/plain')->{body},
+     qr/^nginx_etcd_upstream_closed_total\{[^}]*"db"[^}]*\} 8$/m,
+     'and in the metrics');
 is($stays->ask('b'), 'l1: b', 'without the parameter nothing is closed');
 
 my @logged = $nginx->error_log

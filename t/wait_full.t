@@ -82,6 +82,10 @@ http {
 
     UPSTREAMS
 
+    upstream lead {
+        etcd_leader /lead format=key max_conns=1;
+    }
+
     upstream sets {
         etcd_members /sets/$arg_set/;
     }
@@ -111,6 +115,12 @@ http {
         location /off {
             etcd_wait order 600s;
             proxy_pass http://order;
+        }
+
+        location /lead {
+            etcd_wait lead 600s full;
+            proxy_pass http://lead;
+            proxy_set_header X-Leader $etcd_member_key;
         }
 
         location /sets {
@@ -234,6 +244,9 @@ my @clients = map {
 
 is($nginx->upstream('order')->status->{queued}, 10,
    'they wait for connections');
+like($nginx->get('/status', Accept => 'text/plain')->{body},
+     qr/^nginx_etcd_upstream_queued_requests\{[^}]*"order"[^}]*\} 10$/m,
+     'and in the metrics');
 is($nginx->get('/vain')->{status}, 502, 'the time is over: 502');
 
 # of three, each worker holds one at most
@@ -353,6 +366,19 @@ $nginx->upstream('fails')->sees($etcd->revision);
 is($nginx->get('/fails')->{status}, 502, 'members that fail');
 is($nginx->get('/fails')->{status}, 502, 'are not waited for');
 $two->up;
+
+# a leader, for which the request is built
+
+$etcd->put('/lead', $at1);
+wait_for { $nginx->get('/lead')->{status} == 200 } 10, 'a leader';
+$first = occupy('lead');
+@clients = map { hold('lead') } 1 .. 3;
+$nginx->upstream('lead')->holds(3, 'a leader that is full');
+$etcd->put('/lead', $at2);
+is(Http::statuses(@clients), '200 200 200', 'another one takes all');
+is($nginx->get('/lead')->{body}, 'two', 'indeed');
+$one->set(hang => 0);
+is(Http::statuses($first), '200', 'and the first is answered');
 
 # a prefix with variables
 
