@@ -154,11 +154,23 @@ ngx_etcd_health_level(ngx_etcd_peer_t *peer)
 ngx_uint_t
 ngx_etcd_health_swept(ngx_etcd_peer_group_t *group, ngx_uint_t counts)
 {
+    ngx_etcd_peer_t  *peer;
+
     if (ngx_etcd_peer_group_unwell(group) != 0) {
         ngx_etcd_health_sweep(group, counts);
     }
 
-    return ngx_etcd_peer_group_usable(group) != 0;
+    /* the last pick may have filled the first peer, which is parked then */
+
+    while (ngx_etcd_peer_group_usable(group) != 0) {
+        peer = group->peers[0];
+
+        if (ngx_etcd_health_usable(group, peer, counts)) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
