@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_hash.h>
 #include <ngx_etcd_health.h>
-#include <ngx_etcd_pick.h>
+#include <ngx_etcd_pick_eevdf.h>
 
 
 #define NGX_ETCD_HASH_TRIES  20

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_least_conn.h>
-#include <ngx_etcd_pick.h>
+#include <ngx_etcd_pick_eevdf.h>
 
 
 #define NGX_ETCD_LEAST_CONN_LOOKS  10

@@ -223,10 +223,6 @@ ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
 /* Returns 1 if the request was sent to the peer before. */
 ngx_uint_t ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer);
 
-/* Returns the next usable peer of the rotation and uses up its turn. */
-ngx_etcd_peer_t *ngx_etcd_pick_eevdf(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group);
-
 /*
  * Returns a random usable peer, for the case that few are left to try or the
  * drawn ones are unusable.

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_round_robin.h>
-#include <ngx_etcd_pick.h>
+#include <ngx_etcd_pick_eevdf.h>
 
 
 const ngx_etcd_method_t  ngx_etcd_round_robin_method = {
