@@ -149,6 +149,7 @@ ngx_etcd_peer_group_add(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
     peer->since = group->picks;
     peer->pos = group->ends[NGX_ETCD_REGION_BARRED]++;
     group->peers[peer->pos] = peer;
+    group->whole += peer->attr.weight;
 
     if (group->sums != NULL) {
 
@@ -180,6 +181,7 @@ ngx_etcd_peer_group_remove(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
     ngx_etcd_peer_group_swap(group, peer->pos,
                              ngx_etcd_peer_group_all(group) - 1);
     group->ends[NGX_ETCD_REGION_BARRED]--;
+    group->whole -= peer->attr.weight;
 
     if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)) {
         ngx_etcd_weighted_tree_remove(&group->weighted, peer);

@@ -42,6 +42,8 @@ struct ngx_etcd_peer_group_s {
     ngx_uint_t                   allocated;
     ngx_uint_t                   ends[NGX_ETCD_REGIONS];
     uint64_t                     weight;           /* total, in units */
+    uint64_t                     whole;            /* total of all peers, not
+                                                      in units */
     uint32_t                     heaviest;         /* upper limit of weights */
 
     /* structures that the method needs */

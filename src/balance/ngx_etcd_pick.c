@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_conn_queue.h>
+#include <ngx_etcd_near.h>
 #include <ngx_etcd_pick.h>
 
 
@@ -25,6 +26,8 @@
 static ngx_inline void ngx_etcd_pick_address(ngx_peer_connection_t *pc,
     ngx_etcd_peer_t *peer);
 static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick,
+    ngx_str_t *hint);
+static ngx_etcd_peer_t *ngx_etcd_pick_nearest(ngx_etcd_pick_t *pick,
     ngx_str_t *hint);
 static ngx_inline ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group, ngx_str_t *hint);
@@ -169,7 +172,12 @@ ngx_etcd_pick_choose(ngx_etcd_pick_t *pick, ngx_str_t *hint)
         return NULL;
     }
 
-    peer = ngx_etcd_pick_from(pick, &table->primary, hint);
+    if (ngx_etcd_peer_group_all(&table->near) != 0) {
+        peer = ngx_etcd_pick_nearest(pick, hint);
+
+    } else {
+        peer = ngx_etcd_pick_from(pick, &table->primary, hint);
+    }
 
     if (peer == NULL) {
         peer = ngx_etcd_pick_from(pick, &table->backup, hint);
@@ -180,6 +188,34 @@ ngx_etcd_pick_choose(ngx_etcd_pick_t *pick, ngx_str_t *hint)
     }
 
     return peer;
+}
+
+
+/* A session stays with its peer, preferred or not. */
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_nearest(ngx_etcd_pick_t *pick, ngx_str_t *hint)
+{
+    ngx_etcd_peer_t        *peer;
+    ngx_etcd_peer_group_t  *first, *second;
+
+    first = &pick->table->primary;
+    second = &pick->table->near;
+
+    if (hint != NULL && ngx_etcd_pick_bound(pick, second, hint) != NULL) {
+        return ngx_etcd_pick_from(pick, second, hint);
+    }
+
+    if ((hint == NULL || ngx_etcd_pick_bound(pick, first, hint) == NULL)
+        && ngx_etcd_near_due(pick->table, &pick->key))
+    {
+        first = second;
+        second = &pick->table->primary;
+    }
+
+    peer = ngx_etcd_pick_from(pick, first, hint);
+
+    return (peer != NULL) ? peer : ngx_etcd_pick_from(pick, second, hint);
 }
 
 
@@ -276,6 +312,10 @@ ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint)
     }
 
     bound = ngx_etcd_pick_bound(pick, &table->primary, hint);
+
+    if (bound == NULL) {
+        bound = ngx_etcd_pick_bound(pick, &table->near, hint);
+    }
 
     if (bound == NULL && peer->group == &table->backup) {
         bound = ngx_etcd_pick_bound(pick, &table->backup, hint);

@@ -108,7 +108,8 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     ngx_memzero(&pick->peer, offsetof(ngx_etcd_pick_t, first)
                              - offsetof(ngx_etcd_pick_t, peer));
 
-    return ngx_etcd_peer_group_tries(&table->primary)
+    return ngx_etcd_peer_group_tries(&table->near)
+           + ngx_etcd_peer_group_tries(&table->primary)
            + ngx_etcd_peer_group_tries(&table->backup);
 }
 

@@ -80,6 +80,7 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
 
     ngx_etcd_peer_group_init(&table->primary, method, log);
     ngx_etcd_peer_group_init(&table->backup, method, log);
+    ngx_etcd_peer_group_init(&table->near, method, log);
 
     return ngx_etcd_table_work(table, until);
 }
@@ -148,6 +149,7 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
         ngx_delete_posted_event(&table->wait_queue.wake);
     }
 
+    ngx_etcd_peer_group_done(&table->near);
     ngx_etcd_peer_group_done(&table->primary);
     ngx_etcd_peer_group_done(&table->backup);
 
@@ -203,6 +205,10 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
 
     if (rc == NGX_OK && ngx_etcd_table_usable(table)) {
         ngx_etcd_table_wake(table);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_vnodes_run(&table->near.vnodes, until);
     }
 
     if (rc == NGX_OK) {
@@ -269,8 +275,9 @@ ngx_etcd_table_first(ngx_etcd_table_t *table)
 {
     ngx_etcd_peer_group_t  *group;
 
-    group = (ngx_etcd_peer_group_tries(&table->primary) != 0) ? &table->primary
-                                                       : &table->backup;
+    group = (ngx_etcd_peer_group_tries(&table->near) != 0) ? &table->near
+            : (ngx_etcd_peer_group_tries(&table->primary) != 0)
+              ? &table->primary : &table->backup;
 
     if (ngx_etcd_peer_group_tries(group) == 0) {
         return NULL;
@@ -376,7 +383,9 @@ ngx_etcd_table_resolved(ngx_etcd_slot_t *slot)
 static ngx_int_t
 ngx_etcd_table_reserve(ngx_etcd_table_t *table)
 {
-    return (ngx_etcd_peer_group_reserve(&table->primary) == NGX_OK
+    return ((table->conf->spill == 0
+             || ngx_etcd_peer_group_reserve(&table->near) == NGX_OK)
+            && ngx_etcd_peer_group_reserve(&table->primary) == NGX_OK
             && ngx_etcd_peer_group_reserve(&table->backup) == NGX_OK)
            ? NGX_OK : NGX_ERROR;
 }
@@ -627,7 +636,8 @@ ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 
 
 /*
- * The peers with the lowest priority are primary, all others are backup.
+ * The peers with the lowest priority are near or primary, all others are
+ * backup.
  * Nothing is moved while the lowest priority stays the same, which is always
  * so without priorities.  Otherwise peers are moved piece by piece; searching
  * for the lowest priority takes no longer than one piece.
@@ -642,6 +652,7 @@ ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until)
         rc = ngx_etcd_table_reorder(table, until);
 
         if (rc != NGX_OK
+            || ngx_etcd_peer_group_tries(&table->near) != 0
             || ngx_etcd_peer_group_tries(&table->primary) != 0
             || table->priority == NGX_ETCD_MEMBER_MAX_PRIORITY)
         {
@@ -733,8 +744,12 @@ ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 static ngx_etcd_peer_group_t *
 ngx_etcd_table_peer_group(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
-    return ngx_etcd_table_backup(table, &peer->attr) ? &table->backup
-                                                     : &table->primary;
+    if (ngx_etcd_table_backup(table, &peer->attr)) {
+        return &table->backup;
+    }
+
+    return (peer->attr.near && table->conf->spill != 0) ? &table->near
+                                                        : &table->primary;
 }
 
 

@@ -31,6 +31,10 @@ typedef struct {
     ngx_msec_t                   max_stale;        /* ms, maximum age of the
                                                       proof; 0: no limit */
     ngx_etcd_closing_conf_t      closing;          /* with "close" */
+    ngx_uint_t                   spill;            /* percent of the preferred
+                                                      peers' weight that is
+                                                      enough; 0: none is
+                                                      preferred */
     unsigned                     leader:1;         /* clear if the set is
                                                       removed */
     unsigned                     sole:1;           /* max_fails applies to a
@@ -57,15 +61,21 @@ typedef struct {
     ngx_etcd_peer_t            **slots;            /* by slot, or NULL */
     ngx_uint_t                   nslots;
     ngx_uint_t                   nmembers;
-    ngx_uint_t                   priority;         /* of primary: the lowest of
+    ngx_uint_t                   priority;         /* of near and primary:
+                                                      the lowest of
                                                       all peers that may be
                                                       picked */
     ngx_uint_t                   unranked;         /* slots 0 .. unranked - 1
                                                       are not moved to their
                                                       peer group yet */
 
+    ngx_etcd_peer_group_t        near;             /* preferred; empty without
+                                                      conf->spill */
     ngx_etcd_peer_group_t        primary;
     ngx_etcd_peer_group_t        backup;
+    uint32_t                     spilled;          /* share of the next request
+                                                      that goes to others, in
+                                                      NGX_ETCD_NEAR_UNIT */
 
     ngx_etcd_treap_t             sids;             /* peers by session id */
 

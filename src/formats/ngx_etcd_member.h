@@ -41,6 +41,8 @@ typedef struct {
     unsigned                        down:1;        /* never used */
     unsigned                        backup:1;      /* if no other is left */
     unsigned                        drain:1;       /* no new sessions */
+    unsigned                        near:1;        /* has the tag of
+                                                      "etcd_prefer" */
 } ngx_etcd_member_attr_t;
 
 
@@ -101,6 +103,9 @@ typedef struct {
                                                       "/" */
     ngx_array_t                    *tags;          /* ngx_keyval_t, all
                                                       required; or NULL */
+    ngx_keyval_t                    prefer;        /* the tag of members that
+                                                      are preferred; an empty
+                                                      key: none */
     uint32_t                        hash;          /* of the parameters */
     ngx_array_t                    *allow;         /* ngx_cidr_t, or NULL:
                                                       all */

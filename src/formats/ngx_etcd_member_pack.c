@@ -14,6 +14,7 @@
 #define NGX_ETCD_MEMBER_PACK_DRAIN   0x04
 #define NGX_ETCD_MEMBER_PACK_ROUTE   0x08     /* follows the name */
 #define NGX_ETCD_MEMBER_PACK_HOST    0x10     /* comes last */
+#define NGX_ETCD_MEMBER_PACK_NEAR    0x20
 
 
 /* no pointers and no padding: payloads are compared as bytes */
@@ -59,7 +60,8 @@ ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member)
                  | (attr->backup ? NGX_ETCD_MEMBER_PACK_BACKUP : 0)
                  | (attr->drain ? NGX_ETCD_MEMBER_PACK_DRAIN : 0)
                  | (member->route.len ? NGX_ETCD_MEMBER_PACK_ROUTE : 0)
-                 | (member->host.len ? NGX_ETCD_MEMBER_PACK_HOST : 0);
+                 | (member->host.len ? NGX_ETCD_MEMBER_PACK_HOST : 0)
+                 | (attr->near ? NGX_ETCD_MEMBER_PACK_NEAR : 0);
     head.socklen = (uint8_t) member->socklen;
     head.name_len = (uint16_t) member->name_len;
     head.priority = (uint16_t) attr->priority;
@@ -110,6 +112,7 @@ ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload)
     attr->down = (head.flags & NGX_ETCD_MEMBER_PACK_DOWN) ? 1 : 0;
     attr->backup = (head.flags & NGX_ETCD_MEMBER_PACK_BACKUP) ? 1 : 0;
     attr->drain = (head.flags & NGX_ETCD_MEMBER_PACK_DRAIN) ? 1 : 0;
+    attr->near = (head.flags & NGX_ETCD_MEMBER_PACK_NEAR) ? 1 : 0;
 
     record->sockaddr = payload + sizeof(ngx_etcd_member_pack_head_t);
     record->socklen = head.socklen;

@@ -86,6 +86,12 @@ ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     for (i = 0; i < nvalues; i++) {
 
+        if (ngx_strncmp(value[i].data, "near ", 5) == 0) {
+            member.attr.near = 1;
+            value[i].data += 5;
+            value[i].len -= 5;
+        }
+
         if (sscanf((char *) value[i].data, "weights=%d-%d", &least, &most)
             == 2)
         {
@@ -103,6 +109,7 @@ ngx_etcd_unit_add(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
         } else if (ngx_strcmp(value[i].data, "backup") == 0) {
             member.attr.backup = 1;
+
 
         } else if (ngx_etcd_attribute_parameter(&value[i], &member.attr)
                    != NGX_OK)

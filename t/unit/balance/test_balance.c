@@ -15,6 +15,7 @@ extern ngx_etcd_tap_test_t  test_ewma[];
 extern ngx_etcd_tap_test_t  test_hash[];
 extern ngx_etcd_tap_test_t  test_health[];
 extern ngx_etcd_tap_test_t  test_least_conn[];
+extern ngx_etcd_tap_test_t  test_near[];
 extern ngx_etcd_tap_test_t  test_pick[];
 extern ngx_etcd_tap_test_t  test_random[];
 extern ngx_etcd_tap_test_t  test_ring[];
@@ -31,6 +32,7 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_hash,
     test_health,
     test_least_conn,
+    test_near,
     test_pick,
     test_random,
     test_ring,

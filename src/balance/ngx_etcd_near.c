@@ -1,0 +1,66 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_near.h>
+
+
+uint32_t
+ngx_etcd_near_share(ngx_etcd_table_t *table)
+{
+    uint64_t                enough, usable;
+    ngx_etcd_peer_group_t  *near;
+
+    near = &table->near;
+
+    usable = near->weight * 100;
+    enough = near->whole * NGX_ETCD_PEER_UNIT * table->conf->spill;
+
+    if (usable >= enough) {
+        return NGX_ETCD_NEAR_UNIT;
+    }
+
+    return (uint32_t) ((double) usable * NGX_ETCD_NEAR_UNIT / (double) enough);
+}
+
+
+ngx_uint_t
+ngx_etcd_near_due(ngx_etcd_table_t *table, ngx_str_t *key)
+{
+    uint32_t                share;
+    ngx_etcd_peer_group_t  *near;
+
+    near = &table->near;
+
+    /* the weight is that of this moment */
+
+    if (ngx_etcd_peer_group_unwell(near) != 0) {
+        ngx_etcd_health_sweep(near, ngx_etcd_table_counts(table));
+    }
+
+    share = ngx_etcd_near_share(table);
+
+    if (share == NGX_ETCD_NEAR_UNIT) {
+        return 1;
+    }
+
+    /* another hash than the one that chooses among peers */
+
+    if (key->len != 0) {
+        return (ngx_murmur_hash2(key->data, key->len) >> 16) < share;
+    }
+
+    table->spilled += NGX_ETCD_NEAR_UNIT - share;
+
+    if (table->spilled < NGX_ETCD_NEAR_UNIT) {
+        return 1;
+    }
+
+    table->spilled -= NGX_ETCD_NEAR_UNIT;
+
+    return 0;
+}
