@@ -14,6 +14,11 @@ use Conf;
 use Finish;
 use Nginx;
 
+# for "etcd_prefer"
+
+$ENV{ETCD_ZONE} = 'a';
+$ENV{ETCD_EMPTY} = '';
+
 
 # a server of stream, or a location, that may wait for the upstreams api and
 # static, its lines given: the first one is line 9
@@ -694,6 +699,44 @@ refused('etcd_eject of a leader',
         '"etcd_eject" cannot be used together with "etcd_leader" in AT: a '
         . 'leader is not chosen by its errors', 6);
 
+refused('etcd_prefer alone',
+        upstream('server 127.0.0.1:1;', 'etcd_prefer zone:a;'),
+        '"etcd_prefer" in AT is without "etcd_members" or "etcd_leader" '
+        . 'in its upstream', 7);
+refused('etcd_prefer twice', upstream($members, 'etcd_prefer zone:a;',
+                                      'etcd_prefer zone:b;'),
+        '"etcd_prefer" directive is duplicate in AT', 8);
+refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
+        "invalid tag \"$_\": it is not \"TAG:VALUE\" in AT", 7)
+    for qw(zone :a);
+refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
+        "invalid tag \"$_\": its value is empty in AT", 7)
+    for qw(zone: zone:env:ETCD_EMPTY);
+refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
+        "invalid tag \"$_\": there is no such variable in the environment "
+        . 'in AT', 7)
+    for qw(zone:env:ETCD_NO_SUCH zone:env:);
+refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
+        "invalid tag \"$_\": the only variable is \"\$hostname\", as the "
+        . 'whole value in AT', 7)
+    for 'zone:$zone', 'zone:$hostname.a';
+refused("etcd_prefer $_", upstream($members, "etcd_prefer zone:a $_;"),
+        "invalid parameter \"$_\": it is not \"spill=PERCENT%\" in AT", 7)
+    for qw(spill=70 spill=% spil=70% 70%);
+refused("etcd_prefer $_", upstream($members, "etcd_prefer zone:a $_;"),
+        "invalid parameter \"$_\": it must be from 1% to 100% in AT", 7)
+    for qw(spill=0% spill=101% spill=-1% spill=7.5%);
+refused('etcd_prefer of a leader',
+        upstream('etcd_leader /a/;', 'etcd_prefer zone:a;'),
+        '"etcd_prefer" cannot be used together with "etcd_leader" in AT: only '
+        . '"etcd_members" has members to prefer', 6);
+refused("etcd_prefer, $_", upstream("etcd_members /a/ $_;",
+                                    'etcd_prefer zone:a;'),
+        '"etcd_prefer" cannot be used together with "etcd_members" in AT: the '
+        . 'format has no tags', 6)
+    for map({ "format=$_" } qw(plain key traefik upsync dolphinscheduler)),
+        'format=json address=/a';
+
 refused('etcd_allow of no network', upstream($members, 'etcd_allow home;'),
         'invalid network "home" in AT', 7);
 refused('etcd_allow twice', upstream($members, 'etcd_allow 10.0.0.0/8;',
@@ -760,6 +803,9 @@ passes('all of an upstream', upstream(
 passes("etcd_eject $_", upstream($members, "etcd_eject errors=$_;"))
     for '1%', '100% status=500', '50% status=500-502,504,599 window=1s min=1 '
         . 'time=1 max=100%';
+passes("etcd_prefer $_", upstream("etcd_prefer $_;", $members))
+    for 'zone:a', 'zone:a:b spill=1%', 'host:$hostname spill=100%',
+        'zone:env:ETCD_ZONE';
 passes('etcd_status', location('etcd_status;'));
 passes("etcd_status $_", location("etcd_status $_;"))
     for qw(json prometheus html);

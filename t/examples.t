@@ -133,4 +133,12 @@ $four->set(hang => 0);
 is(Http::statuses(@reports), '200 200 200 200 200',
    'resilience.conf: in turn all are made');
 
+$etcd->put("/services/web/$_", sprintf('{"address":"%s","tags":{"zone":"%s"}}',
+           $all[$_ - 1]->address, $_ == 2 ? 'a' : 'b')) for 1 .. 3;
+
+ok(wait_for(sub { keys %{ Upstream->new($nginx, 'web')->members } == 3 }, 20),
+   'resilience.conf: three members, one of them in the zone');
+is_deeply([sort keys %{ $nginx->tally('/web', 20) }], [2],
+          'resilience.conf: the zone first');
+
 finish();

@@ -561,6 +561,7 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
         && ngx_etcd_attribute_read(&d, made, ngx_etcd_attribute_fields, json)
            == NGX_OK)
     {
+        made->attr.near = json_is_true(json_object_get(json, "near"));
         return NGX_OK;
     }
 

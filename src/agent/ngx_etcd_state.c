@@ -234,7 +234,7 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
     (void) ngx_sprintf(slow_start, "%uDms%Z", attr->slow_start);
 
     json = json_pack("{s:o, s:I, s:I, s:b, s:o,"
-                     " s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:b, s:b}",
+                     " s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:b, s:b, s:b}",
                      "key",
                      ngx_etcd_state_bytes(copy->key.data, copy->key.len),
                      "create_revision", (json_int_t) copy->create_revision,
@@ -250,7 +250,8 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
                      "priority", (json_int_t) attr->priority,
                      "down", (int) attr->down,
                      "backup", (int) attr->backup,
-                     "drain", (int) attr->drain);
+                     "drain", (int) attr->drain,
+                     "near", (int) attr->near);
 
     if (record.route.len != 0
         && json_object_set_new(json, "route",

@@ -347,6 +347,31 @@ ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 char *
+ngx_etcd_upstream_prefer(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char *p = conf;
+
+    char                 *rv;
+    ngx_etcd_upstream_t  *upstream;
+
+    upstream = (ngx_etcd_upstream_t *) (p + cmd->offset);
+
+    if (upstream->prefer.spill != 0) {
+        return "is duplicate";
+    }
+
+    rv = ngx_etcd_prefer(cf, &upstream->prefer);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    return (ngx_etcd_upstream_add(cf, upstream) == NGX_OK) ? NGX_CONF_OK
+                                                           : NGX_CONF_ERROR;
+}
+
+
+char *
 ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char *p = conf;
@@ -549,6 +574,8 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
                          member->allow->nelts * sizeof(ngx_cidr_t));
     }
 
+    ngx_etcd_prefer_use(&upstream->prefer, upstream->service, &hash);
+
     ngx_crc32_final(hash);
 
     upstream->service->params = hash;
@@ -559,6 +586,7 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
 ngx_int_t
 ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
+    char                  *why;
     ngx_uint_t             i;
     ngx_etcd_upstream_t   *upstream, **upstreams;
 
@@ -586,6 +614,16 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
                           "\"etcd_leader\" in %s:%ui: a leader is not "
                           "chosen by its errors",
                           upstream->file, upstream->line);
+            return NGX_ERROR;
+        }
+
+        why = ngx_etcd_prefer_check(&upstream->prefer, upstream->service);
+
+        if (why != NULL) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"etcd_prefer\" cannot be used together with "
+                          "\"%V\" in %s:%ui: %s", &upstream->directive,
+                          upstream->file, upstream->line, why);
             return NGX_ERROR;
         }
 

@@ -15,6 +15,7 @@
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_balance.h>
 #include <ngx_etcd_eject.h>
+#include <ngx_etcd_prefer.h>
 
 
 /* An "upstream" block; all zero: no directive of this module was seen. */
@@ -29,6 +30,7 @@ typedef struct {
     ngx_array_t                 *allow;         /* ngx_cidr_t; NULL: all */
     ngx_uint_t                   allow_unix;
     ngx_etcd_eject_conf_t       *eject;         /* NULL: none */
+    ngx_etcd_prefer_t            prefer;
     ngx_uint_t                   initialized;   /* the module's balancer is
                                                    used */
     ngx_str_t                    directive;     /* etcd_members or etcd_leader,
@@ -41,7 +43,7 @@ typedef struct {
 
 /*
  * Handlers of the directives.  After etcd_balance the caller compiles the
- * key, if any.  For etcd_balance and etcd_allow, conf has an
+ * key, if any.  For etcd_balance, etcd_allow and etcd_prefer, conf has an
  * ngx_etcd_upstream_t at the command's offset.
  */
 
@@ -51,6 +53,7 @@ char *ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 char *ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_upstream_prefer(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* etcd_eject, for http if cmd->post is NULL, else for stream */
 char *ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

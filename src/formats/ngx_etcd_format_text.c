@@ -181,6 +181,10 @@ ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
         return rc;
     }
 
+    member->attr.near = (d->conf->prefer.key.len != 0
+                         && ngx_etcd_query_tagged(url->query,
+                                                  &d->conf->prefer));
+
     return ngx_etcd_query_fields(d, member, fields, url->query);
 }
 

@@ -22,6 +22,10 @@ static ngx_int_t ngx_etcd_layout_node(ngx_etcd_decode_t *d,
     json_t *node);
 static ngx_uint_t ngx_etcd_layout_chosen(ngx_etcd_decode_t *d,
     json_t *node);
+static void ngx_etcd_layout_prefer(ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, json_t *node);
+static ngx_uint_t ngx_etcd_layout_has(ngx_keyval_t *tag, json_t *own,
+    json_t *common);
 static ngx_uint_t ngx_etcd_layout_is(json_t *value,
     ngx_str_t *wanted);
 static ngx_int_t ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d,
@@ -172,6 +176,8 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
 
     member->attr.priority = d->layout->priority;
 
+    ngx_etcd_layout_prefer(d, member, NULL);
+
     return ngx_etcd_attribute_value(d, member, &ngx_etcd_layout_weight, weight);
 }
 
@@ -226,8 +232,6 @@ ngx_uint_t
 ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf, json_t *own,
     json_t *common)
 {
-    json_t        *value;
-    ngx_str_t     *name;
     ngx_uint_t     i;
     ngx_keyval_t  *tag;
 
@@ -238,20 +242,42 @@ ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf, json_t *own,
     tag = conf->tags->elts;
 
     for (i = 0; i < conf->tags->nelts; i++) {
-        name = &tag[i].key;
-
-        value = json_object_getn(own, (char *) name->data, name->len);
-
-        if (value == NULL) {
-            value = json_object_getn(common, (char *) name->data, name->len);
-        }
-
-        if (!ngx_etcd_layout_is(value, &tag[i].value)) {
+        if (!ngx_etcd_layout_has(&tag[i], own, common)) {
             return 0;
         }
     }
 
     return 1;
+}
+
+
+static void
+ngx_etcd_layout_prefer(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    json_t *node)
+{
+    member->attr.near = (d->conf->prefer.key.len != 0
+                         && ngx_etcd_layout_has(&d->conf->prefer,
+                                   ngx_etcd_layout_get(node, &d->layout->tags),
+                                   ngx_etcd_layout_get(d->object,
+                                                       &d->layout->tags)));
+}
+
+
+static ngx_uint_t
+ngx_etcd_layout_has(ngx_keyval_t *tag, json_t *own, json_t *common)
+{
+    json_t     *value;
+    ngx_str_t  *name;
+
+    name = &tag->key;
+
+    value = json_object_getn(own, (char *) name->data, name->len);
+
+    if (value == NULL) {
+        value = json_object_getn(common, (char *) name->data, name->len);
+    }
+
+    return ngx_etcd_layout_is(value, &tag->value);
 }
 
 
@@ -369,6 +395,8 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
     }
 
     member->attr.priority = layout->priority;
+
+    ngx_etcd_layout_prefer(d, member, node);
 
     return ngx_etcd_attribute_read(d, member, layout->fields, node);
 }

@@ -306,10 +306,7 @@ ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
         return "has \"scheme=\", but the format has no schemes";
     }
 
-    if (conf->tags != NULL
-        && (!(conf->format->takes & NGX_ETCD_TAKES_TAG)
-            || (layout != NULL && layout->tags.data == NULL)))
-    {
+    if (conf->tags != NULL && !ngx_etcd_parameter_tags(conf)) {
         return "has \"tag=\", but the format has no tags";
     }
 
@@ -326,4 +323,12 @@ ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
     conf->name.len = last - p;
 
     return NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_parameter_tags(ngx_etcd_member_conf_t *conf)
+{
+    return (conf->format->takes & NGX_ETCD_TAKES_TAG)
+           && (conf->layout == NULL || conf->layout->tags.data != NULL);
 }

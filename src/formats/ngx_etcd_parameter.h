@@ -27,5 +27,8 @@ ngx_int_t ngx_etcd_parameter(ngx_etcd_member_conf_t *conf,
 char *ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf,
     ngx_str_t *prefix);
 
+/* Returns 1 if values may have tags. */
+ngx_uint_t ngx_etcd_parameter_tags(ngx_etcd_member_conf_t *conf);
+
 
 #endif /* _NGX_ETCD_PARAMETER_H_INCLUDED_ */

@@ -71,6 +71,13 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
       offsetof(ngx_stream_etcd_srv_conf_t, upstream),
       NULL },
 
+    { ngx_string("etcd_prefer"),
+      NGX_STREAM_UPS_CONF|NGX_CONF_TAKE12,
+      ngx_etcd_upstream_prefer,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      offsetof(ngx_stream_etcd_srv_conf_t, upstream),
+      NULL },
+
     { ngx_string("etcd_eject"),
       NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
       ngx_etcd_upstream_eject,

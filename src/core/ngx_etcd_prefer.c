@@ -1,0 +1,175 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_parameter.h>
+#include <ngx_etcd_prefer.h>
+
+
+static char *ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag,
+    ngx_str_t *text);
+static char *ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value);
+static char *ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text);
+
+
+char *
+ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
+{
+    char       *err;
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    err = ngx_etcd_prefer_tag(cf, &prefer->tag, &value[1]);
+
+    if (err != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid tag \"%V\": %s",
+                           &value[1], err);
+        return NGX_CONF_ERROR;
+    }
+
+    prefer->spill = NGX_ETCD_PREFER_SPILL;
+
+    if (cf->args->nelts == 3) {
+        err = ngx_etcd_prefer_spill(&prefer->spill, &value[2]);
+    }
+
+    if (err != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\": %s", &value[2], err);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/* Returns NULL, or what is wrong. */
+
+static char *
+ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag, ngx_str_t *text)
+{
+    u_char  *colon;
+
+    colon = ngx_strlchr(text->data, text->data + text->len, ':');
+
+    if (colon == NULL || colon == text->data) {
+        return "it is not \"TAG:VALUE\"";
+    }
+
+    tag->key.data = text->data;
+    tag->key.len = colon - text->data;
+
+    tag->value.data = colon + 1;
+    tag->value.len = text->data + text->len - tag->value.data;
+
+    return ngx_etcd_prefer_value(cf, &tag->value);
+}
+
+
+/* The value is a constant of this start or reload of nginx. */
+
+static char *
+ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value)
+{
+    char  *text;
+
+    if (value->len == sizeof("$hostname") - 1
+        && ngx_strncmp(value->data, "$hostname", value->len) == 0)
+    {
+        *value = cf->cycle->hostname;
+
+    } else if (ngx_strlchr(value->data, value->data + value->len, '$')
+               != NULL)
+    {
+        return "the only variable is \"$hostname\", as the whole value";
+
+    } else if (ngx_strncmp(value->data, "env:", 4) == 0) {
+
+        /* the text of a directive ends with a null character */
+
+        text = getenv((char *) value->data + 4);
+
+        if (text == NULL) {
+            return "there is no such variable in the environment";
+        }
+
+        value->len = ngx_strlen(text);
+        value->data = ngx_pnalloc(cf->pool, value->len + 1);
+
+        if (value->data == NULL) {
+            return "no memory";
+        }
+
+        ngx_memcpy(value->data, text, value->len + 1);
+    }
+
+    return (value->len != 0) ? NULL : "its value is empty";
+}
+
+
+static char *
+ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text)
+{
+    ngx_int_t  n;
+
+    if (text->len < sizeof("spill=1%") - 1
+        || ngx_strncmp(text->data, "spill=", 6) != 0
+        || text->data[text->len - 1] != '%')
+    {
+        return "it is not \"spill=PERCENT%\"";
+    }
+
+    n = ngx_atoi(text->data + 6, text->len - 7);
+
+    if (n < 1 || n > 100) {
+        return "it must be from 1% to 100%";
+    }
+
+    *spill = n;
+
+    return NULL;
+}
+
+
+void
+ngx_etcd_prefer_use(ngx_etcd_prefer_t *prefer,
+    ngx_etcd_service_conf_t *service, uint32_t *hash)
+{
+    ngx_keyval_t  *tag;
+
+    if (prefer->spill == 0) {
+        return;
+    }
+
+    tag = &prefer->tag;
+
+    service->member.prefer = *tag;
+    service->rules.spill = prefer->spill;
+
+    ngx_crc32_update(hash, (u_char *) "prefer", 6);
+    ngx_crc32_update(hash, tag->key.data, tag->key.len);
+    ngx_crc32_update(hash, (u_char *) ":", 1);
+    ngx_crc32_update(hash, tag->value.data, tag->value.len);
+}
+
+
+char *
+ngx_etcd_prefer_check(ngx_etcd_prefer_t *prefer,
+    ngx_etcd_service_conf_t *service)
+{
+    if (prefer->spill == 0) {
+        return NULL;
+    }
+
+    if (service->leader != NULL) {
+        return "only \"etcd_members\" has members to prefer";
+    }
+
+    return ngx_etcd_parameter_tags(&service->member) ? NULL
+                                                     : "the format has no tags";
+}
