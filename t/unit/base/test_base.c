@@ -12,6 +12,7 @@
 extern ngx_etcd_tap_test_t  test_siphash[];
 extern ngx_etcd_tap_test_t  test_escape[];
 extern ngx_etcd_tap_test_t  test_hash_table[];
+extern ngx_etcd_tap_test_t  test_http_answer[];
 extern ngx_etcd_tap_test_t  test_password[];
 extern ngx_etcd_tap_test_t  test_treap[];
 extern ngx_etcd_tap_test_t  test_uri[];
@@ -25,6 +26,7 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_siphash,
     test_escape,
     test_hash_table,
+    test_http_answer,
     test_password,
     test_treap,
     test_uri,
