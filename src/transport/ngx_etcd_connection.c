@@ -42,6 +42,7 @@ struct ngx_etcd_connection_s {
     ngx_log_t                    *log;
 
     u_char                       *in;
+    size_t                        nin;
     ngx_buf_t                    *out;
 
     /* bytes returned by output() that did not fit into the buffer */
@@ -51,10 +52,15 @@ struct ngx_etcd_connection_s {
     /* posted when connect() fails at once: reports the error in "err" */
     ngx_event_t                   refused;
     ngx_err_t                     err;
+
+    unsigned                      accepted:1;
 };
 
 
-static ngx_buf_t *ngx_etcd_connection_buf(ngx_pool_t *pool, size_t size);
+static void *ngx_etcd_connection_palloc(ngx_etcd_connection_t *conn,
+    size_t size);
+static ngx_buf_t *ngx_etcd_connection_buf(ngx_etcd_connection_t *conn,
+    size_t size);
 static ngx_int_t ngx_etcd_connection_open(ngx_etcd_connection_t *conn);
 static void ngx_etcd_connection_setup(ngx_etcd_connection_t *conn,
     ngx_connection_t *c);
@@ -88,14 +94,16 @@ ngx_etcd_connection_create(ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool,
     conn->pool = pool;
     conn->log = log;
 
-    /* passwords and tokens pass through both buffers */
+    conn->nin = conf->buffer ? conf->buffer : NGX_ETCD_CONNECTION_INPUT;
 
-    conn->in = ngx_etcd_secret_palloc(pool, NGX_ETCD_CONNECTION_INPUT);
+    conn->in = ngx_etcd_connection_palloc(conn, conn->nin);
     if (conn->in == NULL) {
         return NULL;
     }
 
-    conn->out = ngx_etcd_connection_buf(pool, NGX_ETCD_CONNECTION_OUTPUT);
+    conn->out = ngx_etcd_connection_buf(conn, conf->buffer
+                                              ? conf->buffer
+                                              : NGX_ETCD_CONNECTION_OUTPUT);
     if (conn->out == NULL) {
         return NULL;
     }
@@ -108,17 +116,27 @@ ngx_etcd_connection_create(ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool,
 }
 
 
+/* Passwords and tokens of etcd pass through both buffers. */
+
+static void *
+ngx_etcd_connection_palloc(ngx_etcd_connection_t *conn, size_t size)
+{
+    return conn->conf.buffer ? ngx_palloc(conn->pool, size)
+                             : ngx_etcd_secret_palloc(conn->pool, size);
+}
+
+
 static ngx_buf_t *
-ngx_etcd_connection_buf(ngx_pool_t *pool, size_t size)
+ngx_etcd_connection_buf(ngx_etcd_connection_t *conn, size_t size)
 {
     ngx_buf_t  *b;
 
-    b = ngx_calloc_buf(pool);
+    b = ngx_calloc_buf(conn->pool);
     if (b == NULL) {
         return NULL;
     }
 
-    b->start = ngx_etcd_secret_palloc(pool, size);
+    b->start = ngx_etcd_connection_palloc(conn, size);
     if (b->start == NULL) {
         return NULL;
     }
@@ -279,6 +297,8 @@ ngx_etcd_connection_connected(ngx_etcd_connection_t *conn)
         return NGX_ERROR;
     }
 
+    conn->accepted = 1;
+
     if (ngx_tcp_nodelay(c) != NGX_OK) {
         ngx_etcd_connection_fail(conn, "could not set TCP_NODELAY");
         return NGX_ERROR;
@@ -353,6 +373,13 @@ ngx_etcd_connection_action(ngx_etcd_connection_t *conn)
 }
 
 
+ngx_uint_t
+ngx_etcd_connection_accepted(ngx_etcd_connection_t *conn)
+{
+    return conn->accepted;
+}
+
+
 static void
 ngx_etcd_connection_read_handler(ngx_event_t *rev)
 {
@@ -392,7 +419,7 @@ ngx_etcd_connection_read(ngx_etcd_connection_t *conn)
 
         ngx_set_socket_errno(0);
 
-        n = c->recv(c, conn->in, NGX_ETCD_CONNECTION_INPUT);
+        n = c->recv(c, conn->in, conn->nin);
 
         if (n == NGX_AGAIN) {
             break;

@@ -51,6 +51,12 @@ typedef struct {
     void                     (*failed)(void *data, ngx_str_t *reason);
 
     void                      *data;
+
+    /*
+     * 0: large buffers, which are not in core dumps; otherwise the bytes of
+     * small ones
+     */
+    size_t                     buffer;
 } ngx_etcd_connection_conf_t;
 
 
@@ -68,6 +74,12 @@ ngx_etcd_connection_t *ngx_etcd_connection_create(
  * Names the pending action before connected(): "connect()", "TLS handshake".
  */
 char *ngx_etcd_connection_action(ngx_etcd_connection_t *conn);
+
+/*
+ * Returns 1 if the peer has accepted the connection, whatever came of it; may
+ * be called when the connection is closed.
+ */
+ngx_uint_t ngx_etcd_connection_accepted(ngx_etcd_connection_t *conn);
 
 /*
  * Sends what output() returns; the rest follows when the socket is writable.

@@ -126,6 +126,7 @@ ngx_etcd_http2_init(ngx_etcd_http2_t *h2)
     conf.output = ngx_etcd_http2_output_handler;
     conf.failed = ngx_etcd_http2_failed_handler;
     conf.data = h2;
+    conf.buffer = h2->conf.buffer;
 
     h2->connection = ngx_etcd_connection_create(&conf, h2->pool, &h2->log);
     if (h2->connection == NULL) {

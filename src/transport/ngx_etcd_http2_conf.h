@@ -38,6 +38,7 @@ typedef struct {
     ngx_msec_t                 ping_interval;      /* 0: never ping */
     ngx_msec_t                 ping_timeout;
     size_t                     max_message_size;   /* of one gRPC message */
+    size_t                     buffer;             /* of the connection */
 
     /* the peer's SETTINGS arrived: calls may be started */
     void                     (*ready)(void *data);

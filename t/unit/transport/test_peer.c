@@ -55,6 +55,13 @@ ngx_etcd_connection_action(ngx_etcd_connection_t *conn)
 }
 
 
+ngx_uint_t
+ngx_etcd_connection_accepted(ngx_etcd_connection_t *conn)
+{
+    return 1;
+}
+
+
 void
 ngx_etcd_connection_flush(ngx_etcd_connection_t *conn)
 {

@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * One GET request of HTTP/1.1 to one address, over TLS if the target says so.
+ * One attempt to connect to an address, over TLS if the target says so, and to
+ * get an answer of HTTP/1.1 to one request.
  */
 
 
@@ -14,11 +15,23 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_connection.h>
+#include <ngx_etcd_http_answer.h>
 
 
 #define NGX_ETCD_PROBE_HOST     256      /* bytes: a host name and a zero */
 #define NGX_ETCD_PROBE_REQUEST  512
 #define NGX_ETCD_PROBE_ANSWER   8192     /* a longer one is cut off */
+
+
+typedef enum {
+    NGX_ETCD_PROBE_OK = 0,           /* connected, or answered */
+    NGX_ETCD_PROBE_CONNECT,          /* the connection was not accepted */
+    NGX_ETCD_PROBE_TLS,
+    NGX_ETCD_PROBE_TIMEOUT,
+    NGX_ETCD_PROBE_CLOSED,           /* before the end of an answer */
+    NGX_ETCD_PROBE_INVALID,          /* not an answer of HTTP/1 */
+    NGX_ETCD_PROBE_RESOURCES         /* of this process */
+} ngx_etcd_probe_error_e;
 
 
 /* zeroed before it is filled: targets are compared byte by byte */
@@ -35,6 +48,18 @@ typedef struct {
 } ngx_etcd_probe_target_t;
 
 
+/* What is asked of whom; all of it stays until the probe has ended. */
+
+typedef struct {
+    ngx_addr_t                  addr;
+    ngx_etcd_ssl_t             *ssl;     /* NULL: http */
+    ngx_str_t                   ssl_name;
+    ngx_str_t                   request; /* len 0: only to connect */
+    ngx_uint_t                  bodyless;    /* the answer's header is enough */
+    ngx_msec_t                  timeout;
+} ngx_etcd_probe_conf_t;
+
+
 typedef struct {
     /* set by the caller, the rest zeroed */
 
@@ -43,26 +68,33 @@ typedef struct {
     /*
      * Called once for each request, from the event loop: the status and the
      * body of the answer, or 0 and the reason why there is none.  The text
-     * stays until the next request.
+     * stays until the next request.  The probe may be freed in there.
      */
     void                      (*done)(void *data, ngx_uint_t status,
                                       ngx_str_t *text);
     void                       *data;
 
+    /*
+     * Valid in done().  Of an answer whose end did not come in time there are
+     * the status and a part of the body.
+     */
+    ngx_etcd_probe_error_e      error;
+
     /* private */
 
     ngx_etcd_probe_target_t     target;
-    ngx_addr_t                  addr;
+    ngx_etcd_probe_conf_t       conf;
     ngx_event_t                 timer;   /* ends the request */
     ngx_event_t                 result;  /* posted: done() is due */
     ngx_pool_t                 *pool;    /* of a request */
     ngx_etcd_connection_t      *conn;
     ngx_log_t                   conn_log;
     ngx_uint_t                  asking;
+    ngx_uint_t                  connected;
+    ngx_uint_t                  sent;
     ngx_uint_t                  status;
     ngx_str_t                   text;
-    size_t                      sent;
-    size_t                      request_len;
+    ngx_etcd_http_answer_t      http;
     size_t                      answer_len;
     u_char                      request[NGX_ETCD_PROBE_REQUEST];
     u_char                      answer[NGX_ETCD_PROBE_ANSWER];
@@ -76,11 +108,14 @@ typedef struct {
 void ngx_etcd_probe_start(ngx_etcd_probe_t *probe,
     ngx_etcd_probe_target_t *target, char *path, ngx_msec_t timeout);
 
+/* The same, for any request, or only for a connection. */
+void ngx_etcd_probe_send(ngx_etcd_probe_t *probe, ngx_etcd_probe_conf_t *conf);
+
 /* May be called at any time, also within done(). */
 void ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe);
 
-/* The host and port of the target, as in the Host header, for the log. */
-#define ngx_etcd_probe_name(probe)  (&(probe)->addr.name)
+/* The address of the target; of an API as in the Host header, for the log. */
+#define ngx_etcd_probe_name(probe)  (&(probe)->conf.addr.name)
 
 
 #endif /* _NGX_ETCD_PROBE_H_INCLUDED_ */
