@@ -18,6 +18,8 @@
 
 static ngx_uint_t ngx_etcd_table_wakes(void *data);
 static void ngx_etcd_table_wake(ngx_etcd_table_t *table);
+static ngx_uint_t ngx_etcd_table_proven(ngx_etcd_table_t *table,
+    ngx_etcd_peer_group_t *group);
 static ngx_int_t ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until);
 static ngx_int_t ngx_etcd_table_refresh(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
@@ -179,6 +181,12 @@ ngx_etcd_table_sync(ngx_etcd_table_t *table)
         && !ngx_etcd_table_orphaned(table)
         && !table->unfinished)
     {
+        /* a member may have been proven, which is not a change */
+
+        if (table->wait_queue.n != 0 && ngx_etcd_table_usable(table)) {
+            ngx_etcd_wait_queue_wake(&table->wait_queue);
+        }
+
         return NGX_OK;
     }
 
@@ -266,7 +274,30 @@ ngx_etcd_table_usable(ngx_etcd_table_t *table)
     peer = ngx_etcd_table_first(table);
 
     return peer != NULL
-           && (!table->conf->sole || !ngx_etcd_peer_failed(peer));
+           && (!table->conf->sole || !ngx_etcd_peer_failed(peer))
+           && (!table->set->mandatory
+               || ngx_etcd_table_proven(table, &table->near)
+               || ngx_etcd_table_proven(table, &table->primary)
+               || ngx_etcd_table_proven(table, &table->backup));
+}
+
+
+/* A member that no check has found to work yet does not count. */
+
+static ngx_uint_t
+ngx_etcd_table_proven(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < ngx_etcd_peer_group_tries(group); i++) {
+        if (!(ngx_etcd_peer_verdict(group->peers[i])
+              & NGX_ETCD_VERDICT_UNPROVEN))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

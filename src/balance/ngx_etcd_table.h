@@ -203,7 +203,8 @@ void ngx_etcd_table_tick(ngx_etcd_table_t *table);
 
 /*
  * Returns 1 if there is a peer that may be picked.  Failing peers and peers
- * with max_conns connections count: see ngx_etcd_conn_queue.h for those.
+ * with max_conns connections count (see ngx_etcd_conn_queue.h for those), peers
+ * that need a first check that succeeds do not.
  * A sole leader does not count while it fails or has no proof; it may count
  * again without a change in etcd.
  */

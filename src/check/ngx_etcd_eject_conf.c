@@ -302,6 +302,7 @@ ngx_etcd_eject_conf_use(ngx_etcd_eject_conf_t *conf,
 
     attendant.create = ngx_etcd_eject_conf_create;
     attendant.destroy = ngx_etcd_eject_conf_destroy;
+    attendant.published = NULL;
     attendant.conf = conf;
     attendant.verdicts = NGX_ETCD_VERDICT_EJECTED;
 

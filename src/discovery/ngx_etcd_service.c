@@ -105,6 +105,8 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
         return NGX_OK;
     }
 
+    set->mandatory = conf->mandatory;
+
     if (old != NULL
         && ngx_etcd_member_set_inherit(zone, set, old) == NGX_ERROR)
     {
@@ -239,6 +241,8 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
 
     service->source = conf->source;
 
+    conf->set->mandatory = conf->mandatory;
+
     ngx_etcd_service_diff(service);
 
     if (ngx_etcd_service_mirror(service, pool) != NGX_OK
@@ -288,42 +292,27 @@ ngx_etcd_service_attend(ngx_etcd_service_conf_t *conf,
 ngx_uint_t
 ngx_etcd_service_judges(ngx_etcd_service_conf_t *conf, uint32_t bits)
 {
-    ngx_uint_t  i;
-
-    for (i = 0; i < conf->nattendants; i++) {
-        if (conf->attendants[i].verdicts & bits) {
-            return 1;
-        }
-    }
-
-    return 0;
+    return (ngx_etcd_attendant_verdicts(conf->attendants, conf->nattendants)
+            & bits)
+           != 0;
 }
 
+
+/* Clears verdicts of a former configuration that nobody sets any more. */
 
 static ngx_int_t
 ngx_etcd_service_attendants(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
-    uint32_t               others;
-    ngx_uint_t             i;
-    ngx_etcd_attendant_t  *attendant;
+    ngx_etcd_service_conf_t  *conf;
 
-    others = NGX_ETCD_VERDICT_CHECKS|NGX_ETCD_VERDICT_EJECTED;
+    conf = service->conf;
 
-    for (i = 0; i < service->conf->nattendants; i++) {
-        attendant = &service->conf->attendants[i];
+    ngx_etcd_member_set_pardon(conf->set,
+        (NGX_ETCD_VERDICT_CHECKS|NGX_ETCD_VERDICT_EJECTED)
+        & ~ngx_etcd_attendant_verdicts(conf->attendants, conf->nattendants));
 
-        service->attendants[i] = attendant->create(service, attendant->conf,
-                                                   pool);
-        if (service->attendants[i] == NULL) {
-            return NGX_ERROR;
-        }
-
-        others &= ~attendant->verdicts;
-    }
-
-    ngx_etcd_member_set_pardon(service->conf->set, others);
-
-    return NGX_OK;
+    return ngx_etcd_attendant_create(conf->attendants, conf->nattendants,
+                                     service, pool, service->attendants);
 }
 
 
@@ -404,13 +393,9 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
 void
 ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 {
-    ngx_uint_t  i;
-
-    for (i = 0; i < service->conf->nattendants; i++) {
-        if (service->attendants[i] != NULL) {
-            service->conf->attendants[i].destroy(service->attendants[i]);
-        }
-    }
+    ngx_etcd_attendant_destroy(service->conf->attendants,
+                               service->conf->nattendants,
+                               service->attendants);
 
     if (service->source->destroy != NULL) {
         service->source->destroy(service);
@@ -738,7 +723,20 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
         ngx_etcd_member_set_verify(diff->set, service->verified);
     }
 
+    ngx_etcd_attendant_published(service->conf->attendants,
+                                 service->conf->nattendants,
+                                 service->attendants);
+
     service->owner->published(service, changed);
+}
+
+
+void
+ngx_etcd_service_touch(ngx_etcd_service_t *service)
+{
+    service->diff.changed = 1;
+
+    ngx_etcd_service_post(service);
 }
 
 

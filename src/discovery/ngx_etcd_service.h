@@ -14,6 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_attendant.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_member_diff.h>
@@ -37,7 +38,6 @@
 #define NGX_ETCD_SERVICE_STALE          15000
 
 
-typedef struct ngx_etcd_service_s       ngx_etcd_service_t;
 typedef struct ngx_etcd_service_conf_s  ngx_etcd_service_conf_t;
 
 
@@ -101,22 +101,6 @@ typedef struct {
 
 
 /*
- * An attendant works for a set while the agent has the service: it checks the
- * members, for example.  create() is called when the index is made, and returns
- * NULL if there is no memory; memory is of the pool.
- */
-
-typedef struct {
-    void                      *(*create)(ngx_etcd_service_t *service,
-                                         void *conf, ngx_pool_t *pool);
-    void                       (*destroy)(void *data);
-    void                        *conf;
-    uint32_t                     verdicts;      /* bits that it sets: without
-                                                   it they are cleared */
-} ngx_etcd_attendant_t;
-
-
-/*
  * One "etcd_members" or "etcd_leader": made by configuration, lives as long as
  * the cycle.
  */
@@ -142,6 +126,8 @@ struct ngx_etcd_service_conf_s {
 
     ngx_etcd_attendant_t         attendants[NGX_ETCD_SERVICE_ATTENDANTS];
     ngx_uint_t                   nattendants;
+    ngx_uint_t                   mandatory;     /* a new member is unproven
+                                                   until a check succeeds */
 
     ngx_etcd_zone_t             *zone;
     ngx_etcd_member_set_t       *set;           /* from declare() on */
@@ -259,6 +245,12 @@ void ngx_etcd_service_post(ngx_etcd_service_t *service);
 
 /* Publishes the batch, or a part of it: for the owner's queue. */
 void ngx_etcd_service_publish(ngx_etcd_service_t *service);
+
+/*
+ * Wakes the workers as if members had changed: requests that wait for a member
+ * look again.
+ */
+void ngx_etcd_service_touch(ngx_etcd_service_t *service);
 
 /* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_service_pending(ngx_etcd_service_t *service);

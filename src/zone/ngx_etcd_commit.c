@@ -302,7 +302,8 @@ ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     slot->uid = uid;
     slot->conns = (uint64_t) uid << 32;
     slot->fails = (uint64_t) uid << 32;
-    slot->verdict = (uint64_t) uid << 32;
+    slot->verdict = (uint64_t) uid << 32
+                    | (set->mandatory ? NGX_ETCD_VERDICT_UNPROVEN : 0);
     slot->accessed = 0;
     slot->checked = 0;
 

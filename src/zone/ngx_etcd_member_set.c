@@ -72,9 +72,9 @@ ngx_etcd_member_set_clear(void *data)
                 offsetof(ngx_etcd_member_set_t, waiting)
                 - offsetof(ngx_etcd_member_set_t, generation));
 
-    ngx_memzero(p + offsetof(ngx_etcd_member_set_t, arrived),
+    ngx_memzero(p + offsetof(ngx_etcd_member_set_t, panic),
                 sizeof(ngx_etcd_member_set_t) - offsetof(ngx_etcd_member_set_t,
-                                                         arrived));
+                                                         panic));
 
     if (set->waiting != NULL) {
         ngx_memzero(set->waiting, sizeof(ngx_etcd_gauge_t));

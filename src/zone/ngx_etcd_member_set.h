@@ -255,6 +255,10 @@ struct ngx_etcd_member_set_s {
     ngx_atomic_t                     panic;        /* too few members pass
                                                       their checks: a failed
                                                       check keeps nothing off */
+    ngx_atomic_t                     mandatory;    /* a new member is
+                                                      unproven */
+    ngx_etcd_atomic64_t              checks;       /* that were made */
+    ngx_etcd_atomic64_t              check_failures;
 
     /* for metrics */
 

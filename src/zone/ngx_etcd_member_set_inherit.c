@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_commit.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_member_set_inherit.h>
 
 
@@ -30,6 +31,8 @@ typedef struct {
 
 static ngx_int_t ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
+static void ngx_etcd_member_set_inherit_verdict(ngx_etcd_slot_t *slot,
+    ngx_etcd_slot_t *from);
 
 
 ngx_int_t
@@ -174,6 +177,25 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
     commit.ops = &ops;
     commit.force = 1;
 
-    return (ngx_etcd_commit(heir->zone, set, &commit) == NGX_OK)
-           ? NGX_OK : NGX_ERROR;
+    if (ngx_etcd_commit(heir->zone, set, &commit) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (entry != NULL) {
+        ngx_etcd_member_set_inherit_verdict(ngx_etcd_member_set_slot(set, n),
+                                            slot);
+    }
+
+    return NGX_OK;
+}
+
+
+/* A member that was in use is not unproven because the zone is another one. */
+
+static void
+ngx_etcd_member_set_inherit_verdict(ngx_etcd_slot_t *slot,
+    ngx_etcd_slot_t *from)
+{
+    ngx_etcd_counter_set(&slot->verdict, slot->uid,
+                         ngx_etcd_counter_get(&from->verdict, from->uid));
 }

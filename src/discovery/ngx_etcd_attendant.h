@@ -1,0 +1,55 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What else the agent does for a set.
+ */
+
+
+#ifndef _NGX_ETCD_ATTENDANT_H_INCLUDED_
+#define _NGX_ETCD_ATTENDANT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+typedef struct ngx_etcd_service_s  ngx_etcd_service_t;
+
+
+/*
+ * What the agent does while it has the service of a set, as checks of its
+ * members.  create() is called when the index has been made, and returns
+ * NULL if there is no memory; memory is of the pool.
+ */
+
+typedef struct {
+    void                      *(*create)(ngx_etcd_service_t *service,
+                                         void *conf, ngx_pool_t *pool);
+    void                       (*destroy)(void *data);
+
+    /* Changes are in the zone.  NULL: does not matter. */
+    void                       (*published)(void *data);
+    void                        *conf;
+    uint32_t                     verdicts;      /* bits that it sets: without
+                                                   it they are cleared */
+} ngx_etcd_attendant_t;
+
+
+/*
+ * Of n attendants of a service; data[] has what create() returns.  NGX_ERROR:
+ * no memory.
+ */
+ngx_int_t ngx_etcd_attendant_create(ngx_etcd_attendant_t *attendants,
+    ngx_uint_t n, ngx_etcd_service_t *service, ngx_pool_t *pool, void **data);
+void ngx_etcd_attendant_destroy(ngx_etcd_attendant_t *attendants,
+    ngx_uint_t n, void **data);
+void ngx_etcd_attendant_published(ngx_etcd_attendant_t *attendants,
+    ngx_uint_t n, void **data);
+
+/* Returns the bits that one of them sets. */
+uint32_t ngx_etcd_attendant_verdicts(ngx_etcd_attendant_t *attendants,
+    ngx_uint_t n);
+
+
+#endif /* _NGX_ETCD_ATTENDANT_H_INCLUDED_ */
