@@ -10,6 +10,7 @@
 
 
 extern ngx_etcd_tap_test_t  test_eevdf[];
+extern ngx_etcd_tap_test_t  test_check[];
 extern ngx_etcd_tap_test_t  test_eject_table[];
 extern ngx_etcd_tap_test_t  test_ewma[];
 extern ngx_etcd_tap_test_t  test_hash[];
@@ -27,6 +28,7 @@ extern ngx_etcd_tap_test_t  test_weighted_tree[];
 
 ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_eevdf,
+    test_check,
     test_eject_table,
     test_ewma,
     test_hash,

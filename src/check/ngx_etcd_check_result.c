@@ -1,0 +1,79 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_check_result.h>
+
+
+static char  *ngx_etcd_check_results[] = {
+    "none",
+    "ok",
+    "connect",
+    "tls",
+    "timeout",
+    "closed",
+    "invalid",
+    "status",
+    "body",
+    "grpc status",
+    "not serving"
+};
+
+
+void
+ngx_etcd_check_result_text(ngx_uint_t result, ngx_uint_t status, u_char *buf,
+    ngx_str_t *text)
+{
+    u_char  *p, *last;
+
+    last = buf + NGX_ETCD_CHECK_RESULT_TEXT;
+
+    if (result >= NGX_ETCD_CHECK_RESULTS) {
+        result = NGX_ETCD_CHECK_NONE;
+    }
+
+    p = ngx_slprintf(buf, last, "%s", ngx_etcd_check_results[result]);
+
+    if (result == NGX_ETCD_CHECK_STATUS || result == NGX_ETCD_CHECK_GRPC_STATUS)
+    {
+        p = ngx_slprintf(p, last, " %ui", status);
+    }
+
+    text->data = buf;
+    text->len = p - buf;
+}
+
+
+/*
+ * The first success proves a member.  One that has failed as often as it may
+ * has to succeed several times.
+ */
+
+ngx_uint_t
+ngx_etcd_check_result_count(ngx_etcd_check_conf_t *conf,
+    ngx_etcd_check_row_t *row, ngx_uint_t ok, ngx_uint_t verdict)
+{
+    if (row->ok != ok) {
+        row->ok = ok;
+        row->row = 0;
+    }
+
+    if (row->row != NGX_MAX_UINT32_VALUE) {
+        row->row++;
+    }
+
+    if (!ok) {
+        return (row->row >= conf->fails) ? verdict | NGX_ETCD_VERDICT_FAILED
+                                         : verdict;
+    }
+
+    if ((verdict & NGX_ETCD_VERDICT_FAILED) && row->row < conf->rises) {
+        return verdict;
+    }
+
+    return verdict & ~(NGX_ETCD_VERDICT_FAILED|NGX_ETCD_VERDICT_UNPROVEN);
+}

@@ -1,0 +1,61 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * What came of a check, and what it means for the member.
+ */
+
+
+#ifndef _NGX_ETCD_CHECK_RESULT_H_INCLUDED_
+#define _NGX_ETCD_CHECK_RESULT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_check_conf.h>
+#include <ngx_etcd_member_set.h>
+
+
+/* in the zone: the numbers do not change */
+
+typedef enum {
+    NGX_ETCD_CHECK_NONE = 0,         /* was not checked, or it says nothing */
+    NGX_ETCD_CHECK_OK,
+    NGX_ETCD_CHECK_CONNECT,          /* the connection was not accepted */
+    NGX_ETCD_CHECK_TLS,
+    NGX_ETCD_CHECK_TIMEOUT,
+    NGX_ETCD_CHECK_CLOSED,           /* before the end of an answer */
+    NGX_ETCD_CHECK_INVALID,          /* no answer of the protocol */
+    NGX_ETCD_CHECK_STATUS,           /* of HTTP, and it is another one */
+    NGX_ETCD_CHECK_BODY,             /* does not match */
+    NGX_ETCD_CHECK_GRPC_STATUS,      /* the call has failed */
+    NGX_ETCD_CHECK_NOT_SERVING,
+    NGX_ETCD_CHECK_RESULTS
+} ngx_etcd_check_result_e;
+
+
+/* bytes of "gRPC status 4294967295" */
+
+#define NGX_ETCD_CHECK_RESULT_TEXT  32
+
+
+/* what a member's results of this process are, one after the other */
+
+typedef struct {
+    uint32_t                   row;           /* equal ones */
+    ngx_uint_t                 ok;            /* do they succeed? */
+} ngx_etcd_check_row_t;
+
+
+/* Names a result in buf, which has NGX_ETCD_CHECK_RESULT_TEXT bytes. */
+void ngx_etcd_check_result_text(ngx_uint_t result, ngx_uint_t status,
+    u_char *buf, ngx_str_t *text);
+
+/*
+ * Counts a result, and returns the verdict that follows from the present one.
+ */
+ngx_uint_t ngx_etcd_check_result_count(ngx_etcd_check_conf_t *conf,
+    ngx_etcd_check_row_t *row, ngx_uint_t ok, ngx_uint_t verdict);
+
+
+#endif /* _NGX_ETCD_CHECK_RESULT_H_INCLUDED_ */
