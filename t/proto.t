@@ -43,6 +43,10 @@ my %newer = map { $_ => 1 } qw(MemberListRequest.linearizable
                                RangeStreamResponse.range_response
                                StatusResponse.dbSizeQuota);
 
+# and of another service
+
+$newer{$_} = 1 for qw(HealthCheckRequest.service HealthCheckResponse.status);
+
 
 sub text_of {
     my ($path) = @_;

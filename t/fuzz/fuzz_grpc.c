@@ -48,6 +48,7 @@ static const ProtobufCMessageDescriptor  *fuzz_responses[] = {
     &etcd__member_list_response__descriptor,
     &etcd__put_response__descriptor,
     &etcd__status_response__descriptor,
+    &etcd__health_check_response__descriptor,
     &etcd__txn_response__descriptor,
     &etcd__event__descriptor,
     &etcd__range_stream_response__descriptor,

@@ -1,0 +1,269 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_check_grpc.h>
+
+
+/* bytes of an answer, which is a number, and of the connection's buffers */
+
+#define NGX_ETCD_CHECK_GRPC_MESSAGE  1024
+#define NGX_ETCD_CHECK_GRPC_BUFFER   4096
+
+/* HealthCheckResponse.ServingStatus */
+
+#define NGX_ETCD_CHECK_GRPC_SERVING  1
+
+
+static void ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc);
+static void ngx_etcd_check_grpc_ready(void *data);
+static void ngx_etcd_check_grpc_alive(void *data);
+static void ngx_etcd_check_grpc_pong(void *data, uint64_t sent);
+static void ngx_etcd_check_grpc_closed(void *data, ngx_str_t *reason);
+static ngx_int_t ngx_etcd_check_grpc_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+static void ngx_etcd_check_grpc_done(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_check_grpc_timer(ngx_event_t *ev);
+static void ngx_etcd_check_grpc_end(ngx_etcd_check_grpc_t *grpc,
+    ngx_etcd_check_result_e result, ngx_str_t *text);
+static void ngx_etcd_check_grpc_ended(ngx_event_t *ev);
+
+
+static ngx_str_t  ngx_etcd_check_grpc_none = ngx_null_string;
+
+
+void
+ngx_etcd_check_grpc_start(ngx_etcd_check_grpc_t *grpc)
+{
+    grpc->timer.handler = ngx_etcd_check_grpc_timer;
+    grpc->timer.data = grpc;
+    grpc->timer.log = grpc->log;
+    grpc->timer.cancelable = 1;
+
+    grpc->ended.handler = ngx_etcd_check_grpc_ended;
+    grpc->ended.data = grpc;
+    grpc->ended.log = grpc->log;
+
+    ngx_etcd_check_grpc_connect(grpc);
+
+    if (grpc->h2 == NULL) {
+        ngx_etcd_check_grpc_end(grpc, NGX_ETCD_CHECK_NONE,
+                                &ngx_etcd_check_grpc_none);
+        return;
+    }
+
+    ngx_add_timer(&grpc->timer, grpc->conf->timeout);
+}
+
+
+static void
+ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
+{
+    ngx_etcd_http2_conf_t  conf;
+
+    ngx_memzero(&conf, sizeof(ngx_etcd_http2_conf_t));
+
+    conf.addr = &grpc->addr;
+    conf.authority = grpc->conf->authority;
+    conf.name = grpc->addr.name;
+    conf.ssl = grpc->conf->ssl;
+    conf.ssl_name = grpc->conf->ssl_name;
+    conf.connect_timeout = grpc->conf->timeout;
+    conf.max_message_size = NGX_ETCD_CHECK_GRPC_MESSAGE;
+    conf.buffer = NGX_ETCD_CHECK_GRPC_BUFFER;
+    conf.ready = ngx_etcd_check_grpc_ready;
+    conf.alive = ngx_etcd_check_grpc_alive;
+    conf.pong = ngx_etcd_check_grpc_pong;
+    conf.draining = ngx_etcd_check_grpc_alive;
+    conf.closed = ngx_etcd_check_grpc_closed;
+    conf.data = grpc;
+
+    grpc->h2 = ngx_etcd_http2_connect(&conf, grpc->log);
+}
+
+
+void
+ngx_etcd_check_grpc_cancel(ngx_etcd_check_grpc_t *grpc)
+{
+    ngx_etcd_http2_t  *h2;
+
+    if (grpc->timer.timer_set) {
+        ngx_del_timer(&grpc->timer);
+    }
+
+    if (grpc->ended.posted) {
+        ngx_delete_posted_event(&grpc->ended);
+    }
+
+    h2 = grpc->h2;
+    grpc->h2 = NULL;
+
+    if (h2 != NULL) {
+        ngx_etcd_grpc_cancel(&grpc->call);
+        ngx_etcd_http2_close(h2);
+    }
+}
+
+
+static void
+ngx_etcd_check_grpc_ready(void *data)
+{
+    ngx_etcd_check_grpc_t *grpc = data;
+
+    ngx_str_t             *service;
+    ngx_etcd_grpc_call_t  *call;
+
+    service = &grpc->conf->service;
+
+    etcd__health_check_request__init(&grpc->request);
+
+    grpc->request.service.data = service->data;
+    grpc->request.service.len = service->len;
+
+    call = &grpc->call;
+
+    call->method = "/grpc.health.v1.Health/Check";
+    call->response = &etcd__health_check_response__descriptor;
+    call->timeout = grpc->conf->timeout;
+    call->message = ngx_etcd_check_grpc_message;
+    call->done = ngx_etcd_check_grpc_done;
+    call->data = grpc;
+
+    if (ngx_etcd_grpc_start(grpc->h2, call) != NGX_OK) {
+        ngx_etcd_check_grpc_end(grpc, NGX_ETCD_CHECK_NONE,
+                                &ngx_etcd_check_grpc_none);
+        return;
+    }
+
+    if (ngx_etcd_grpc_send(call, &grpc->request.base) != NGX_OK) {
+        ngx_etcd_grpc_cancel(call);
+        ngx_etcd_check_grpc_end(grpc, NGX_ETCD_CHECK_NONE,
+                                &ngx_etcd_check_grpc_none);
+        return;
+    }
+
+    ngx_etcd_grpc_end(call);
+}
+
+
+static void
+ngx_etcd_check_grpc_alive(void *data)
+{
+    /* void */
+}
+
+
+static void
+ngx_etcd_check_grpc_pong(void *data, uint64_t sent)
+{
+    /* void */
+}
+
+
+/* An open call has ended before. */
+
+static void
+ngx_etcd_check_grpc_closed(void *data, ngx_str_t *reason)
+{
+    ngx_etcd_check_grpc_t *grpc = data;
+
+    ngx_etcd_check_result_e  result;
+
+    grpc->h2 = NULL;
+
+    if (ngx_strncmp(reason->data, "connect()", ngx_min(reason->len, 9)) == 0) {
+        result = NGX_ETCD_CHECK_CONNECT;
+
+    } else {
+        result = grpc->conf->ssl ? NGX_ETCD_CHECK_TLS : NGX_ETCD_CHECK_CLOSED;
+    }
+
+    ngx_etcd_check_grpc_end(grpc, result, reason);
+}
+
+
+static ngx_int_t
+ngx_etcd_check_grpc_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_etcd_check_grpc_t *grpc = call->data;
+
+    grpc->answered = 1;
+    grpc->serving = ((Etcd__HealthCheckResponse *) message)->status;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_check_grpc_done(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_check_grpc_t *grpc = call->data;
+
+    ngx_etcd_check_result_e  result;
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        grpc->status = status;
+        result = NGX_ETCD_CHECK_GRPC_STATUS;
+
+    } else if (!grpc->answered) {
+        result = NGX_ETCD_CHECK_INVALID;
+
+    } else {
+        result = (grpc->serving == NGX_ETCD_CHECK_GRPC_SERVING)
+                 ? NGX_ETCD_CHECK_OK : NGX_ETCD_CHECK_NOT_SERVING;
+    }
+
+    ngx_etcd_check_grpc_end(grpc, result, text);
+}
+
+
+static void
+ngx_etcd_check_grpc_timer(ngx_event_t *ev)
+{
+    ngx_etcd_check_grpc_end(ev->data, NGX_ETCD_CHECK_TIMEOUT,
+                            &ngx_etcd_check_grpc_none);
+}
+
+
+/* The first result counts: a connection may be closed after the answer. */
+
+static void
+ngx_etcd_check_grpc_end(ngx_etcd_check_grpc_t *grpc,
+    ngx_etcd_check_result_e result, ngx_str_t *text)
+{
+    if (grpc->ended.posted) {
+        return;
+    }
+
+    grpc->result = result;
+    grpc->len = ngx_min(text->len, sizeof(grpc->bytes));
+
+    ngx_memcpy(grpc->bytes, text->data, grpc->len);
+
+    ngx_post_event(&grpc->ended, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_check_grpc_ended(ngx_event_t *ev)
+{
+    ngx_str_t               why;
+    ngx_etcd_check_grpc_t  *grpc;
+
+    grpc = ev->data;
+
+    ngx_etcd_check_grpc_cancel(grpc);
+
+    why.data = grpc->bytes;
+    why.len = grpc->len;
+
+    grpc->done(grpc->data, grpc->result, grpc->status, &why);
+}

@@ -1,0 +1,73 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * One check of one member.
+ */
+
+
+#ifndef _NGX_ETCD_CHECK_PROBE_H_INCLUDED_
+#define _NGX_ETCD_CHECK_PROBE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_check_grpc.h>
+#include <ngx_etcd_check_result.h>
+#include <ngx_etcd_member.h>
+#include <ngx_etcd_probe.h>
+
+
+typedef struct ngx_etcd_check_probe_s  ngx_etcd_check_probe_t;
+
+
+struct ngx_etcd_check_probe_s {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_check_conf_t     *conf;
+    ngx_sockaddr_t             sockaddr;
+    socklen_t                  socklen;
+    ngx_str_t                  name;         /* of the member */
+    u_char                     name_text[NGX_ETCD_MEMBER_NAME_LEN];
+    ngx_log_t                 *log;
+
+    /*
+     * Called once, from the event loop, unless the check is stopped.  The text
+     * says more about a failure; it is valid in there only.  The check is
+     * freed when the handler returns.
+     */
+    void                     (*done)(ngx_etcd_check_probe_t *probe,
+                                     ngx_str_t *text);
+    void                      *data;
+    uint32_t                   uid;          /* of the member */
+    uint32_t                   slot;
+    ngx_queue_t                queue;        /* of the caller */
+
+    /* valid in done() */
+
+    ngx_etcd_check_result_e    result;
+    ngx_uint_t                 status;
+    uint32_t                   took;         /* us */
+
+    /* private */
+
+    uint64_t                   begun;        /* time_budget_now() */
+
+    union {
+        ngx_etcd_probe_t       http;         /* or TCP */
+        ngx_etcd_check_grpc_t  grpc;
+    } u;
+};
+
+
+/* NULL: no memory. */
+ngx_etcd_check_probe_t *ngx_etcd_check_probe_create(
+    ngx_etcd_check_conf_t *conf, ngx_log_t *log);
+
+void ngx_etcd_check_probe_start(ngx_etcd_check_probe_t *probe);
+
+/* Frees the check: done() is not called. */
+void ngx_etcd_check_probe_stop(ngx_etcd_check_probe_t *probe);
+
+
+#endif /* _NGX_ETCD_CHECK_PROBE_H_INCLUDED_ */
