@@ -1,0 +1,799 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_check.h>
+#include <ngx_etcd_check_probe.h>
+#include <ngx_etcd_check_schedule.h>
+#include <ngx_etcd_counter.h>
+#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_shown.h>
+
+
+/* A member as this process knows it, beside its slot. */
+
+typedef struct {
+    uint32_t                    uid;          /* 0: none that is checked */
+    ngx_etcd_check_row_t        row;
+    unsigned                    fresh:1;      /* was never checked */
+    unsigned                    running:1;
+    unsigned                    counted:1;    /* for a panic */
+    unsigned                    failed:1;     /* of them */
+} ngx_etcd_check_slot_t;
+
+
+typedef struct {
+    ngx_etcd_service_t         *service;
+    ngx_etcd_check_conf_t      *conf;
+    ngx_etcd_zone_t            *zone;
+    ngx_etcd_member_set_t      *set;
+    ngx_log_t                  *log;
+    ngx_log_t                   quiet;        /* for connections: there are
+                                                 many */
+
+    ngx_event_t                 tick;
+    ngx_etcd_check_schedule_t   schedule;
+    ngx_uint_t                  next;         /* slot of the next turn */
+    ngx_queue_t                 probes;
+
+    ngx_atomic_uint_t           generation;   /* of the set, as known */
+    ngx_etcd_check_slot_t      *slots;
+    ngx_uint_t                  nslots;
+
+    ngx_uint_t                  nmembers;     /* that are checked */
+    ngx_uint_t                  nfresh;       /* of them */
+    ngx_uint_t                  ncounted;
+    ngx_uint_t                  nfailed;
+
+    unsigned                    noted:1;      /* notes were made */
+    unsigned                    full:1;       /* as far as there is room */
+} ngx_etcd_check_t;
+
+
+static void *ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
+    ngx_pool_t *pool);
+static void ngx_etcd_check_destroy(void *data);
+static void ngx_etcd_check_published(void *data);
+
+static void ngx_etcd_check_update(ngx_etcd_check_t *check);
+static ngx_int_t ngx_etcd_check_grow(ngx_etcd_check_t *check);
+static void ngx_etcd_check_annotate(ngx_etcd_check_t *check);
+static void ngx_etcd_check_look(ngx_etcd_check_t *check, ngx_uint_t n);
+static ngx_uint_t ngx_etcd_check_wanted(ngx_etcd_slot_t *slot,
+    ngx_uint_t *drains);
+static void ngx_etcd_check_forget(ngx_etcd_check_t *check,
+    ngx_etcd_check_slot_t *slot);
+static void ngx_etcd_check_count(ngx_etcd_check_t *check,
+    ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict);
+static void ngx_etcd_check_panic(ngx_etcd_check_t *check);
+
+static void ngx_etcd_check_tick(ngx_event_t *ev);
+static void ngx_etcd_check_rest(ngx_etcd_check_t *check, ngx_msec_t wait);
+static ngx_msec_t ngx_etcd_check_run(ngx_etcd_check_t *check);
+static void ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left);
+static ngx_msec_t ngx_etcd_check_turns(ngx_etcd_check_t *check,
+    ngx_uint_t *left);
+static ngx_uint_t ngx_etcd_check_room(ngx_etcd_check_t *check);
+static void ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n);
+
+static void ngx_etcd_check_done(ngx_etcd_check_probe_t *probe,
+    ngx_str_t *text);
+static void ngx_etcd_check_judge(ngx_etcd_check_t *check,
+    ngx_etcd_check_probe_t *probe, ngx_str_t *text);
+static void ngx_etcd_check_note(ngx_etcd_check_t *check,
+    ngx_etcd_check_probe_t *probe, ngx_uint_t ok);
+static void ngx_etcd_check_verdict(ngx_etcd_check_t *check,
+    ngx_etcd_check_probe_t *probe, ngx_uint_t old, ngx_uint_t verdict,
+    ngx_str_t *text);
+static void ngx_etcd_check_failed(ngx_etcd_check_t *check,
+    ngx_etcd_check_probe_t *probe, ngx_str_t *text);
+static void ngx_etcd_check_passed(ngx_etcd_check_t *check,
+    ngx_etcd_check_probe_t *probe, ngx_uint_t old);
+
+
+void
+ngx_etcd_check_attend(ngx_etcd_service_conf_t *service,
+    ngx_etcd_check_conf_t *conf)
+{
+    ngx_etcd_attendant_t  attendant;
+
+    attendant.create = ngx_etcd_check_create;
+    attendant.destroy = ngx_etcd_check_destroy;
+    attendant.published = ngx_etcd_check_published;
+    attendant.conf = conf;
+    attendant.verdicts = NGX_ETCD_VERDICT_CHECKS;
+
+    ngx_etcd_service_attend(service, &attendant);
+
+    service->mandatory = conf->mandatory;
+}
+
+
+static void *
+ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
+    ngx_pool_t *pool)
+{
+    ngx_etcd_check_t  *check;
+
+    check = ngx_pcalloc(pool, sizeof(ngx_etcd_check_t));
+    if (check == NULL) {
+        return NULL;
+    }
+
+    check->service = service;
+    check->conf = conf;
+    check->zone = service->conf->zone;
+    check->set = service->conf->set;
+    check->log = service->log;
+    check->quiet = *service->log;
+
+    if (check->quiet.log_level == NGX_LOG_INFO) {
+        check->quiet.log_level = NGX_LOG_NOTICE;
+    }
+
+    ngx_queue_init(&check->probes);
+
+    check->tick.handler = ngx_etcd_check_tick;
+    check->tick.data = check;
+    check->tick.log = check->log;
+    check->tick.cancelable = 1;
+
+    if (!check->conf->mandatory) {
+
+        /* of a former configuration */
+
+        ngx_etcd_member_set_pardon(check->set, NGX_ETCD_VERDICT_UNPROVEN);
+    }
+
+    /* the service has not read the set yet, and may have to wait for that */
+
+    ngx_add_timer(&check->tick, NGX_ETCD_CHECK_TICK);
+
+    return check;
+}
+
+
+static void
+ngx_etcd_check_destroy(void *data)
+{
+    ngx_etcd_check_t *check = data;
+
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(&check->probes)) {
+        q = ngx_queue_head(&check->probes);
+        ngx_queue_remove(q);
+
+        ngx_etcd_check_probe_stop(ngx_queue_data(q, ngx_etcd_check_probe_t,
+                                                 queue));
+    }
+
+    if (check->tick.timer_set) {
+        ngx_del_timer(&check->tick);
+    }
+
+    if (check->slots != NULL) {
+        ngx_free(check->slots);
+        check->slots = NULL;
+    }
+}
+
+
+static void
+ngx_etcd_check_published(void *data)
+{
+    ngx_etcd_check_t *check = data;
+
+    if (check->generation != check->set->generation
+        || check->nslots != check->set->nslots)
+    {
+        ngx_etcd_check_rest(check, NGX_ETCD_CHECK_TICK);
+    }
+}
+
+
+/* Looks at the slots that have changed: there is no other writer. */
+
+static void
+ngx_etcd_check_update(ngx_etcd_check_t *check)
+{
+    ngx_uint_t              n, all;
+    ngx_atomic_uint_t       from, to;
+    ngx_etcd_member_set_t  *set;
+
+    set = check->set;
+    from = check->generation;
+    to = set->generation;
+    all = (check->slots == NULL);
+
+    if (from == to && check->nslots == set->nslots && check->noted) {
+        return;
+    }
+
+    if (check->nslots != set->nslots) {
+        if (ngx_etcd_check_grow(check) != NGX_OK) {
+            return;
+        }
+
+        check->noted = 0;
+    }
+
+    if (!check->noted) {
+        ngx_etcd_check_annotate(check);
+    }
+
+    if (all || from < set->base || to - from > NGX_ETCD_MEMBER_SET_RING) {
+
+        for (n = 0; n < check->nslots; n++) {
+            ngx_etcd_check_look(check, n);
+        }
+
+        from = to;
+    }
+
+    while (from != to) {
+        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
+
+        if (n < check->nslots) {
+            ngx_etcd_check_look(check, n);
+        }
+    }
+
+    check->generation = to;
+
+    ngx_etcd_check_panic(check);
+}
+
+
+static ngx_int_t
+ngx_etcd_check_grow(ngx_etcd_check_t *check)
+{
+    ngx_uint_t              nslots;
+    ngx_etcd_check_slot_t  *slots;
+
+    nslots = check->set->nslots;
+
+    slots = ngx_calloc(nslots * sizeof(ngx_etcd_check_slot_t), check->log);
+    if (slots == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (check->slots != NULL) {
+        ngx_memcpy(slots, check->slots,
+                   check->nslots * sizeof(ngx_etcd_check_slot_t));
+        ngx_free(check->slots);
+    }
+
+    check->slots = slots;
+    check->nslots = nslots;
+
+    return NGX_OK;
+}
+
+
+/* Without notes there are verdicts, and nothing to show why. */
+
+static void
+ngx_etcd_check_annotate(ngx_etcd_check_t *check)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_member_set_annotate(check->zone, check->set);
+
+    check->noted = (rc != NGX_AGAIN);
+
+    if (rc != NGX_ERROR) {
+        check->full = 0;
+
+    } else if (!check->full) {
+        check->full = 1;
+
+        ngx_log_error(NGX_LOG_ERR, check->log, 0,
+                      "etcd: upstream \"%V\": no room for results of checks: "
+                      "the zone is full, increase \"zone\" in \"etcd\"",
+                      &check->service->conf->name);
+    }
+}
+
+
+static void
+ngx_etcd_check_look(ngx_etcd_check_t *check, ngx_uint_t n)
+{
+    ngx_uint_t              drains;
+    ngx_etcd_note_t        *note;
+    ngx_etcd_slot_t        *member;
+    ngx_etcd_check_slot_t  *slot;
+
+    slot = &check->slots[n];
+    member = ngx_etcd_member_set_slot(check->set, n);
+
+    if (!ngx_etcd_check_wanted(member, &drains)) {
+        ngx_etcd_check_forget(check, slot);
+        return;
+    }
+
+    if (slot->uid != member->uid) {
+        ngx_etcd_check_forget(check, slot);
+
+        note = ngx_etcd_member_set_own_note(check->set, n);
+
+        slot->uid = member->uid;
+        slot->fresh = (note == NULL || note->checks == 0);
+
+        check->nmembers++;
+        check->nfresh += slot->fresh;
+    }
+
+    ngx_etcd_check_count(check, slot, drains,
+                         ngx_etcd_counter_get(&member->verdict, member->uid));
+}
+
+
+/*
+ * A member that drains is checked, since its sessions go on; one that is down
+ * gets no request in any case.
+ */
+
+static ngx_uint_t
+ngx_etcd_check_wanted(ngx_etcd_slot_t *slot, ngx_uint_t *drains)
+{
+    ngx_etcd_member_pack_t  record;
+
+    *drains = 0;
+
+    if (slot->entry == NULL) {
+        return 0;
+    }
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    *drains = record.attr.drain;
+
+    return !record.attr.down && !record.unresolved;
+}
+
+
+static void
+ngx_etcd_check_forget(ngx_etcd_check_t *check, ngx_etcd_check_slot_t *slot)
+{
+    if (slot->uid != 0) {
+        check->nmembers--;
+        check->nfresh -= slot->fresh;
+        check->ncounted -= slot->counted;
+        check->nfailed -= slot->failed;
+    }
+
+    ngx_memzero(slot, sizeof(ngx_etcd_check_slot_t));
+}
+
+
+/* A member that drains, or is not known to work yet, is no share of any. */
+
+static void
+ngx_etcd_check_count(ngx_etcd_check_t *check, ngx_etcd_check_slot_t *slot,
+    ngx_uint_t drains, ngx_uint_t verdict)
+{
+    ngx_uint_t  failed, counted;
+
+    failed = ((verdict & NGX_ETCD_VERDICT_FAILED) != 0);
+    counted = !drains && (failed || !(verdict & NGX_ETCD_VERDICT_UNPROVEN));
+    failed = (failed && counted);
+
+    check->ncounted += counted;
+    check->ncounted -= slot->counted;
+    check->nfailed += failed;
+    check->nfailed -= slot->failed;
+
+    slot->counted = counted;
+    slot->failed = failed;
+}
+
+
+static void
+ngx_etcd_check_panic(ngx_etcd_check_t *check)
+{
+    ngx_uint_t  panic;
+
+    panic = (check->ncounted - check->nfailed) * 100
+            < check->ncounted * check->conf->panic;
+
+    if (panic == check->set->panic) {
+        return;
+    }
+
+    check->set->panic = panic;
+
+    if (panic) {
+        ngx_log_error(NGX_LOG_ERR, check->log, 0,
+                      "etcd: upstream \"%V\": panic, since checks of %ui of "
+                      "%ui members fail: failed checks keep no requests off",
+                      &check->service->conf->name, check->nfailed,
+                      check->ncounted);
+
+    } else {
+        ngx_log_error(NGX_LOG_NOTICE, check->log, 0,
+                      "etcd: upstream \"%V\": no panic any more, checks of %ui "
+                      "of %ui members fail",
+                      &check->service->conf->name, check->nfailed,
+                      check->ncounted);
+    }
+}
+
+
+static void
+ngx_etcd_check_tick(ngx_event_t *ev)
+{
+    ngx_msec_t         wait;
+    ngx_etcd_check_t  *check;
+
+    check = ev->data;
+    wait = NGX_ETCD_CHECK_DORMANT;
+
+    /* an agent that owns the zone no longer leaves soon */
+
+    if (ngx_etcd_zone_owned(check->zone)) {
+        ngx_etcd_check_update(check);
+
+        if (check->slots != NULL && ngx_etcd_service_used(check->service)) {
+            wait = ngx_etcd_check_run(check);
+        }
+    }
+
+    ngx_etcd_check_rest(check, wait);
+}
+
+
+/* The next tick comes in so many ms, or earlier. */
+
+static void
+ngx_etcd_check_rest(ngx_etcd_check_t *check, ngx_msec_t wait)
+{
+    ngx_event_t  *tick;
+
+    tick = &check->tick;
+
+    if (tick->timer_set
+        && (ngx_msec_int_t) (tick->timer.key - ngx_current_msec)
+           <= (ngx_msec_int_t) wait)
+    {
+        return;
+    }
+
+    ngx_add_timer(tick, wait);
+}
+
+
+/* Returns the ms until there is something to do. */
+
+static ngx_msec_t
+ngx_etcd_check_run(ngx_etcd_check_t *check)
+{
+    ngx_uint_t  left;
+    ngx_msec_t  wait;
+
+    left = NGX_ETCD_CHECK_BATCH;
+
+    ngx_etcd_check_first(check, &left);
+
+    wait = ngx_etcd_check_turns(check, &left);
+
+    if (check->nfresh != 0) {
+        wait = 0;
+    }
+
+    return ngx_max(wait, NGX_ETCD_CHECK_TICK);
+}
+
+
+/* Begins the first checks of members. */
+
+static void
+ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left)
+{
+    ngx_uint_t  n;
+
+    for (n = 0; n < check->nslots && check->nfresh != 0; n++) {
+
+        if (!check->slots[n].fresh) {
+            continue;
+        }
+
+        if (*left == 0 || !ngx_etcd_check_room(check)) {
+            return;
+        }
+
+        (*left)--;
+        ngx_etcd_check_start(check, n);
+    }
+}
+
+
+/* Begins the checks whose turn it is; returns the ms until the next one. */
+
+static ngx_msec_t
+ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
+{
+    ngx_msec_t                  wait;
+    ngx_etcd_check_schedule_t  *schedule;
+
+    schedule = &check->schedule;
+
+    for ( ;; ) {
+
+        if (check->next >= check->nslots) {
+            wait = ngx_etcd_check_schedule_left(schedule, ngx_current_msec);
+
+            if (wait != 0 || check->nslots == 0) {
+                return wait;
+            }
+
+            ngx_etcd_check_schedule_round(schedule, ngx_current_msec,
+                                          check->conf->interval,
+                                          check->conf->jitter, ngx_random());
+            check->next = 0;
+            check->noted &= !check->full;
+
+            if (check->conf->ssl != NULL) {
+                ngx_etcd_ssl_refresh(check->conf->ssl, "upstream",
+                                     &check->service->conf->name, check->log);
+            }
+
+            if (check->nmembers == 0) {
+                return schedule->length;
+            }
+        }
+
+        if (check->slots[check->next].uid == 0) {
+            check->next++;
+            continue;
+        }
+
+        wait = ngx_etcd_check_schedule_wait(schedule, ngx_current_msec,
+                                            check->nmembers);
+        if (wait != 0) {
+            return wait;
+        }
+
+        if (*left == 0 || !ngx_etcd_check_room(check)) {
+            return 0;
+        }
+
+        (*left)--;
+        schedule->done++;
+
+        ngx_etcd_check_start(check, check->next++);
+    }
+}
+
+
+/* Most connections of the worker are for requests. */
+
+static ngx_uint_t
+ngx_etcd_check_room(ngx_etcd_check_t *check)
+{
+    return check->conf->running < ngx_min(NGX_ETCD_CHECK_PROBES,
+                                          ngx_cycle->connection_n / 4 + 1);
+}
+
+
+static void
+ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
+{
+    ngx_etcd_slot_t         *member;
+    ngx_etcd_check_slot_t   *slot;
+    ngx_etcd_member_pack_t   record;
+    ngx_etcd_check_probe_t  *probe;
+
+    slot = &check->slots[n];
+    member = ngx_etcd_member_set_slot(check->set, n);
+
+    check->nfresh -= slot->fresh;
+    slot->fresh = 0;
+
+    /* an interval may be shorter than the time of a check */
+
+    if (slot->running || slot->uid != member->uid) {
+        return;
+    }
+
+    probe = ngx_etcd_check_probe_create(check->conf, &check->quiet);
+    if (probe == NULL) {
+        return;
+    }
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(member->entry));
+
+    ngx_memcpy(&probe->sockaddr, record.sockaddr, record.socklen);
+    probe->socklen = record.socklen;
+
+    ngx_memcpy(probe->name_text, record.name.data, record.name.len);
+    probe->name.data = probe->name_text;
+    probe->name.len = record.name.len;
+
+    probe->done = ngx_etcd_check_done;
+    probe->data = check;
+    probe->uid = member->uid;
+    probe->slot = n;
+
+    slot->running = 1;
+    ngx_queue_insert_tail(&check->probes, &probe->queue);
+
+    ngx_etcd_check_probe_start(probe);
+}
+
+
+static void
+ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
+{
+    ngx_etcd_check_t       *check;
+    ngx_etcd_check_slot_t  *slot;
+
+    check = probe->data;
+
+    ngx_queue_remove(&probe->queue);
+
+    ngx_etcd_check_update(check);
+
+    slot = &check->slots[probe->slot];
+
+    if (slot->uid != probe->uid) {
+
+        /* the member is gone, or down */
+
+        return;
+    }
+
+    slot->running = 0;
+
+    /* a process that ends breaks its connections itself */
+
+    if (probe->result == NGX_ETCD_CHECK_NONE
+        || ngx_quit || ngx_terminate || ngx_exiting
+        || !ngx_etcd_zone_owned(check->zone))
+    {
+        return;
+    }
+
+    ngx_etcd_check_judge(check, probe, text);
+}
+
+
+static void
+ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_str_t *text)
+{
+    ngx_uint_t              ok, old, verdict;
+    ngx_etcd_slot_t        *member;
+    ngx_etcd_check_slot_t  *slot;
+
+    slot = &check->slots[probe->slot];
+    member = ngx_etcd_member_set_slot(check->set, probe->slot);
+
+    ok = (probe->result == NGX_ETCD_CHECK_OK);
+
+    ngx_etcd_check_note(check, probe, ok);
+
+    old = ngx_etcd_counter_get(&member->verdict, probe->uid)
+          & NGX_ETCD_VERDICT_CHECKS;
+    verdict = ngx_etcd_check_result_count(check->conf, &slot->row, ok, old);
+
+    if (verdict != old) {
+        ngx_etcd_check_verdict(check, probe, old, verdict, text);
+    }
+}
+
+
+static void
+ngx_etcd_check_note(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_uint_t ok)
+{
+    ngx_etcd_note_t        *note;
+    ngx_etcd_member_set_t  *set;
+
+    set = check->set;
+
+    (void) __atomic_fetch_add(&set->checks, 1, __ATOMIC_RELAXED);
+
+    if (!ok) {
+        (void) __atomic_fetch_add(&set->check_failures, 1, __ATOMIC_RELAXED);
+    }
+
+    note = ngx_etcd_member_set_own_note(set, probe->slot);
+    if (note == NULL) {
+        return;
+    }
+
+    if (note->result == NGX_ETCD_CHECK_NONE
+        || (note->result == NGX_ETCD_CHECK_OK) != ok)
+    {
+        note->since = (uint32_t) ngx_time();
+        note->row = 0;
+    }
+
+    note->result = probe->result;
+    note->status = (uint16_t) probe->status;
+    note->took = probe->took;
+    note->row++;
+    note->checks++;
+}
+
+
+static void
+ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_uint_t old, ngx_uint_t verdict, ngx_str_t *text)
+{
+    ngx_uint_t        drains;
+    ngx_etcd_slot_t  *member;
+
+    member = ngx_etcd_member_set_slot(check->set, probe->slot);
+
+    /* before the verdict: a worker may pick the member right after it */
+
+    if ((old & ~verdict)
+        && (member->started != 0 || (old & NGX_ETCD_VERDICT_FAILED)))
+    {
+        member->started = ngx_etcd_slot_now();
+    }
+
+    (void) ngx_etcd_counter_bits(&member->verdict, probe->uid, verdict,
+                                 old & ~verdict);
+
+    if (verdict & ~old) {
+        ngx_etcd_check_failed(check, probe, text);
+
+    } else {
+        ngx_etcd_check_passed(check, probe, old & ~verdict);
+    }
+
+    (void) ngx_etcd_check_wanted(member, &drains);
+
+    ngx_etcd_check_count(check, &check->slots[probe->slot], drains, verdict);
+    ngx_etcd_check_panic(check);
+}
+
+
+/* The member gets no more requests; one that a guard holds is let go here. */
+
+static void
+ngx_etcd_check_failed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_str_t *text)
+{
+    u_char     buf[NGX_ETCD_CHECK_RESULT_TEXT];
+    ngx_str_t  reason;
+
+    ngx_etcd_check_result_text(probe->result, probe->status, buf, &reason);
+
+    ngx_log_error(NGX_LOG_WARN, check->log, 0,
+                  "etcd: upstream \"%V\": the check of member %V has failed, "
+                  "%ui in a row: %V%s%V",
+                  &check->service->conf->name, ngx_etcd_shown(&probe->name),
+                  check->conf->fails, &reason, text->len ? ", " : "",
+                  ngx_etcd_shown(text));
+}
+
+
+static void
+ngx_etcd_check_passed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_uint_t old)
+{
+    if (old & NGX_ETCD_VERDICT_FAILED) {
+        ngx_log_error(NGX_LOG_NOTICE, check->log, 0,
+                      "etcd: upstream \"%V\": the check of member %V succeeds "
+                      "again", &check->service->conf->name,
+                      ngx_etcd_shown(&probe->name));
+    }
+
+    if (old & NGX_ETCD_VERDICT_UNPROVEN) {
+        ngx_log_error(NGX_LOG_INFO, check->log, 0,
+                      "etcd: upstream \"%V\": the first check of member %V "
+                      "has succeeded", &check->service->conf->name,
+                      ngx_etcd_shown(&probe->name));
+
+        ngx_etcd_service_touch(check->service);
+    }
+}
