@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_upstream.h>
+#include <ngx_etcd_check_directive.h>
 #include <ngx_etcd_eject_conf.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
@@ -392,6 +393,22 @@ ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+char *
+ngx_etcd_upstream_checks(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_str_t *name)
+{
+    if (upstream->check != NULL) {
+        return "is duplicate";
+    }
+
+    upstream->check = ngx_etcd_check_directive(cf, name);
+
+    return (upstream->check != NULL
+            && ngx_etcd_upstream_add(cf, upstream) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
 static void
 ngx_etcd_upstream_place(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 {
@@ -548,6 +565,10 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
         ngx_etcd_eject_conf_use(upstream->eject, upstream->service);
     }
 
+    if (upstream->check != NULL) {
+        ngx_etcd_check_attend(upstream->service, upstream->check);
+    }
+
     member = &upstream->service->member;
 
     member->allow = upstream->allow;
@@ -600,6 +621,14 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
                           "\"%V\" in %s:%ui is without \"etcd_members\" or "
                           "\"etcd_leader\" in its upstream",
                           &upstream->directive,
+                          upstream->file, upstream->line);
+            return NGX_ERROR;
+        }
+
+        if (upstream->check != NULL && upstream->service->leader != NULL) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"etcd_check\" cannot be used together with "
+                          "\"etcd_leader\" in %s:%ui: etcd says who leads",
                           upstream->file, upstream->line);
             return NGX_ERROR;
         }

@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_balance.h>
+#include <ngx_etcd_check_conf.h>
 #include <ngx_etcd_eject.h>
 #include <ngx_etcd_prefer.h>
 
@@ -29,6 +30,7 @@ typedef struct {
                                                    compiled */
     ngx_array_t                 *allow;         /* ngx_cidr_t; NULL: all */
     ngx_uint_t                   allow_unix;
+    ngx_etcd_check_conf_t       *check;         /* NULL: none */
     ngx_etcd_eject_conf_t       *eject;         /* NULL: none */
     ngx_etcd_prefer_t            prefer;
     ngx_uint_t                   initialized;   /* the module's balancer is
@@ -57,6 +59,10 @@ char *ngx_etcd_upstream_prefer(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* etcd_eject, for http if cmd->post is NULL, else for stream */
 char *ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* etcd_check; the name is that of the upstream */
+char *ngx_etcd_upstream_checks(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_str_t *name);
 
 /*
  * nginx and its methods refuse a block without servers.  This placeholder

@@ -99,6 +99,13 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       offsetof(ngx_http_etcd_srv_conf_t, upstream),
       NULL },
 
+    { ngx_string("etcd_check"),
+      NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
+      ngx_http_etcd_upstream_checks,
+      NGX_HTTP_SRV_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("etcd_unknown_status"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_num_slot,

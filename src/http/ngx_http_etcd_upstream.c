@@ -110,6 +110,19 @@ ngx_http_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+char *
+ngx_http_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_etcd_srv_conf_t *escf = conf;
+
+    ngx_http_upstream_srv_conf_t  *uscf;
+
+    uscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_upstream_module);
+
+    return ngx_etcd_upstream_checks(cf, &escf->upstream, &uscf->host);
+}
+
+
 static ngx_int_t
 ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
 {

@@ -21,6 +21,8 @@ char *ngx_http_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+char *ngx_http_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 
 /*
  * Ends a request that uses an upstream: closes the connection to the

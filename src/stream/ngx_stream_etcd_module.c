@@ -85,6 +85,13 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
       offsetof(ngx_stream_etcd_srv_conf_t, upstream),
       &ngx_stream_etcd_module },
 
+    { ngx_string("etcd_check"),
+      NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
+      ngx_stream_etcd_upstream_checks,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("etcd_wait"),
       NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1234,
       ngx_stream_etcd_wait,

@@ -115,6 +115,19 @@ ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+char *
+ngx_stream_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_stream_etcd_srv_conf_t *escf = conf;
+
+    ngx_stream_upstream_srv_conf_t  *uscf;
+
+    uscf = ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_upstream_module);
+
+    return ngx_etcd_upstream_checks(cf, &escf->upstream, &uscf->host);
+}
+
+
 static ngx_int_t
 ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
     ngx_stream_upstream_srv_conf_t *us)

@@ -21,6 +21,8 @@ char *ngx_stream_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+char *ngx_stream_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 
 /*
  * Makes peer data for a session, which picks from the table for the upstream.
