@@ -281,6 +281,7 @@ http {
 
     upstream sick {
         etcd_members /sick/;
+        etcd_check tcp interval=100ms timeout=100ms;
         etcd_eject errors=50% window=1s min=1 time=1h max=50%;
     }
     server {
@@ -393,7 +394,8 @@ ok(wait_for(sub {
         && @{ $status->{locks}{'/locks/orders'}{waiters} }
         && $status->{elections}{jobs}{leader}
         && $status->{upstreams}{routed}{sets}
-        && $status->{upstreams}{sick}{ejections};
+        && $status->{upstreams}{sick}{ejections}
+        && $status->{upstreams}{sick}{checks};
 }, 20), 'there is a status');
 
 # its sets are shown to those who ask for them

@@ -370,6 +370,15 @@ is(text('#members td.main'), '127.0.0.9:80|127.0.0.10:80',
 is(text('#members .badge'), 'new|unresolved', 'other states');
 is(text('#invalid td:nth-child(4)'), $evil, 'why a member is not used');
 is(text('#events time'), 'then', 'other times');
+$browser->execute('show(JSON.parse(arguments[0]))', encode_json({
+    upstreams => { x => { members => [
+        { address => '127.0.0.9:80', state => 'unhealthy',
+          check => 'status 500', check_row => 4 },
+        { address => '127.0.0.8:80', state => 'up', check => 'timeout' },
+    ] } },
+}));
+is(text('#invalid td:nth-child(4)'), 'check: status 500, 4 in a row',
+   'why checks keep requests off a member');
 $browser->execute('show({})');
 is(text('#members .empty'), 'No member is found.', 'nothing at all');
 $browser->click('#pause');

@@ -278,12 +278,17 @@ function variablesOf(status) {
 }
 
 
-// values that are refused, and addresses
+// values that are refused, addresses, and members that fail their checks
 
 function unusedOf(upstreams, variables) {
     return [
         ...upstreams.flatMap(({ name, invalid, members }) => [
-            ...(invalid || []), ...members.filter((member) => member.reason),
+            ...(invalid || []),
+            ...members.filter((one) => one.reason || /^un[hp]/.test(one.state))
+                .map((one) => ({
+                    reason: `check: ${one.check}, ${one.check_row} in a row`,
+                    ...one,
+                })),
         ].map((row) => ({ ...row, upstream: name }))),
         ...variables.filter((row) => row.reason).map((row) => ({
             ...row, upstream: row.name, mod_revision: row.invalid_revision,

@@ -164,6 +164,15 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
 
     if (status->stage == 0) {
         ngx_etcd_status_object_catalog(upstream);
+
+        if (ngx_etcd_service_judges(upstream->service,
+                                    NGX_ETCD_VERDICT_CHECKS))
+        {
+            upstream->checks = 0;
+            upstream->check_failures = 0;
+            upstream->panic = 0;
+        }
+
         ngx_etcd_status_sets_start(status, 0);
 
         status->stage = 1;
@@ -193,6 +202,12 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
     upstream->requests += set->requests;
     upstream->conns += set->conns;
     upstream->fails += set->fails;
+
+    if (upstream->checks != NGX_ETCD_STATUS_ABSENT) {
+        upstream->checks += set->checks;
+        upstream->check_failures += set->check_failures;
+        upstream->panic += set->panic;
+    }
 
     for (i = 0; i < NGX_ETCD_STATUS_STATES; i++) {
         upstream->states[i] += set->states[i];

@@ -26,6 +26,10 @@ static void ngx_etcd_status_object_endpoints(
 static void ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_endpoints_t *endpoints);
 static int64_t ngx_etcd_status_object_closed(ngx_etcd_table_conf_t *rules);
+static void ngx_etcd_status_object_checks(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_member_set_t *set);
+static void ngx_etcd_status_object_check(ngx_etcd_status_member_t *member,
+    ngx_etcd_view_member_t *view);
 static void ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
     ngx_etcd_member_pack_t *record);
 static void ngx_etcd_status_object_map(ngx_etcd_status_variable_t *variable,
@@ -345,6 +349,7 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
     upstream->closed = ngx_etcd_status_object_closed(&catalog->service.rules);
     upstream->queued = catalog->service.rules.queue ? 0
                                                     : NGX_ETCD_STATUS_ABSENT;
+    ngx_etcd_status_object_checks(upstream, NULL);
     upstream->requests = map->requests;
     upstream->sets = map->map.n;
     upstream->limit = map->limit;
@@ -382,6 +387,13 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
         upstream->ejections = service->set->ejections;
     }
 
+    if (ngx_etcd_service_judges(service, NGX_ETCD_VERDICT_CHECKS)) {
+        ngx_etcd_status_object_checks(upstream, service->set);
+
+    } else {
+        ngx_etcd_status_object_checks(upstream, NULL);
+    }
+
     if (service->table == NULL) {
         return;
     }
@@ -396,6 +408,19 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
         upstream->has_leader = ngx_etcd_table_usable(service->table);
         upstream->terms = view->terms;
     }
+}
+
+
+/* NULL: members are not checked. */
+
+static void
+ngx_etcd_status_object_checks(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_member_set_t *set)
+{
+    upstream->checks = set ? (int64_t) set->checks : NGX_ETCD_STATUS_ABSENT;
+    upstream->check_failures = set ? (int64_t) set->check_failures
+                                   : NGX_ETCD_STATUS_ABSENT;
+    upstream->panic = set ? (int64_t) set->panic : NGX_ETCD_STATUS_ABSENT;
 }
 
 
@@ -421,6 +446,8 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
                                              - (uint32_t) ngx_time()), 0);
     }
 
+    ngx_etcd_status_object_check(member, view);
+
     member->cluster = upstream->cluster;
     member->module = upstream->module;
     member->upstream = upstream->name;
@@ -441,6 +468,35 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     if (record.unresolved) {
         member->address = member->host;
     }
+}
+
+
+static void
+ngx_etcd_status_object_check(ngx_etcd_status_member_t *member,
+    ngx_etcd_view_member_t *view)
+{
+    ngx_etcd_note_t  *note;
+
+    note = &view->note;
+
+    ngx_str_null(&member->check);
+    member->check_for = NGX_ETCD_STATUS_ABSENT;
+    member->check_took = NGX_ETCD_STATUS_ABSENT;
+    member->check_row = NGX_ETCD_STATUS_ABSENT;
+    member->check_up = NGX_ETCD_STATUS_ABSENT;
+
+    if (note->result == NGX_ETCD_CHECK_NONE) {
+        return;
+    }
+
+    ngx_etcd_check_result_text(note->result, note->status, member->check_text,
+                               &member->check);
+
+    member->check_for = ngx_max((int32_t) ((uint32_t) ngx_time()
+                                           - note->since), 0);
+    member->check_took = note->took;
+    member->check_row = note->row;
+    member->check_up = !(view->verdict & NGX_ETCD_VERDICT_CHECKS);
 }
 
 

@@ -14,6 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_check_result.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_lock_conf.h>
@@ -142,6 +143,10 @@ typedef struct {
     int64_t                    has_leader;
     int64_t                    terms;         /* number of leaders seen */
     int64_t                    ejections;
+    int64_t                    checks;
+    int64_t                    check_failures;
+    int64_t                    panic;         /* of a prefix with variables:
+                                                 number of sets */
     ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
 
     /* of a prefix with variables */
@@ -173,6 +178,9 @@ typedef struct {
     int64_t                    requests;
     int64_t                    conns;
     int64_t                    fails;
+    int64_t                    checks;
+    int64_t                    check_failures;
+    int64_t                    panic;
     ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
 } ngx_etcd_status_set_t;
 
@@ -186,6 +194,12 @@ typedef struct {
     ngx_str_t                  state;
     int64_t                    weight;
     int64_t                    ejected;       /* s, the rest */
+    ngx_str_t                  check;         /* the last result; no data: not
+                                                 checked */
+    int64_t                    check_for;     /* s */
+    int64_t                    check_took;    /* us */
+    int64_t                    check_row;
+    int64_t                    check_up;
 
     ngx_str_t                  cluster;
     ngx_str_t                  module;
@@ -197,6 +211,7 @@ typedef struct {
     u_char                     host_text[NGX_ETCD_MEMBER_MAX_HOST
                                          + sizeof(":65535")];
     u_char                     reason_text[128];
+    u_char                     check_text[NGX_ETCD_CHECK_RESULT_TEXT];
 } ngx_etcd_status_member_t;
 
 
