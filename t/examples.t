@@ -141,4 +141,17 @@ ok(wait_for(sub { keys %{ Upstream->new($nginx, 'web')->members } == 3 }, 20),
 is_deeply([sort keys %{ $nginx->tally('/web', 20) }], [2],
           'resilience.conf: the zone first');
 
+my $shop = Upstream->new($nginx, 'shop');
+
+$etcd->put("/services/shop/$_", $all[$_ - 1]->address) for 1 .. 3;
+
+ok(wait_for(sub {
+    (join(' ', map { / (\w+)$/ } map { $shop->members->{"/services/shop/$_"}
+                                       // ' none' } 1 .. 3)
+     eq 'unproven up up')
+}, 20), 'resilience.conf: a server has to prove that it works');
+
+is_deeply([sort keys %{ $nginx->tally('/shop/', 20) }], [2, 3],
+          'resilience.conf: others have done so');
+
 finish();
