@@ -18,7 +18,7 @@ my ($target, $dir) = @ARGV;
 my $count = 0;
 
 my %seeds = (decode => \&decode, json => \&json, grpc => \&grpc,
-             status => \&status, pattern => \&pattern);
+             status => \&status, pattern => \&pattern, http => \&http);
 
 $seeds{$target // ''} && defined $dir or die "usage: seeds.pl TARGET DIR\n";
 write_seed($_) for $seeds{$target}->();
@@ -92,6 +92,21 @@ sub pattern {
                 "/services/\0/1", '/services/' . 'x' x 256 . '/1');
 
     return map { my $pattern = $_; map { "$pattern\n$_" } @keys } @patterns;
+}
+
+
+sub http {
+    my $ok = "HTTP/1.1 200 OK\r\n";
+    my $chunked = "Transfer-Encoding: chunked\r\n";
+    my @answers = (
+        "${ok}Content-Length: 2\r\n\r\nok", "$ok\r\nok",
+        "$ok$chunked\r\n1\r\no\r\n2;a=b\r\nka\r\n0\r\nA: b\r\n\r\n",
+        "HTTP/1.0 404\nA: b\n c\n\n", "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n${ok}Content-Length: 0\r\n\r\n",
+        "$ok$chunked\r\nffffffff\r\nx",
+    );
+
+    return map { my $answer = $_; map { chr($_) . $answer } 1, 7 } @answers;
 }
 
 
