@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The tests in C of src/balance, t/unit/balance.
+# The tests in C of src/balance and src/methods, t/unit/balance.
 
 use strict;
 use warnings;
