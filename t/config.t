@@ -14,11 +14,6 @@ use Conf;
 use Finish;
 use Nginx;
 
-# for "etcd_prefer"
-
-$ENV{ETCD_ZONE} = 'a';
-$ENV{ETCD_EMPTY} = '';
-
 
 # a server of stream, or a location, that may wait for the upstreams api and
 # static, its lines given: the first one is line 9
@@ -673,70 +668,6 @@ refused('etcd_allow alone',
         . 'in its upstream', 7);
 refused('etcd_balance outside', location('etcd_balance random;'),
         '"etcd_balance" directive is not allowed here in AT', 7);
-refused('etcd_eject alone',
-        upstream('server 127.0.0.1:1;', 'etcd_eject errors=50%;'),
-        '"etcd_eject" in AT is without "etcd_members" or "etcd_leader" '
-        . 'in its upstream', 7);
-refused('etcd_eject twice', upstream($members, 'etcd_eject errors=50%;',
-                                     'etcd_eject errors=50%;'),
-        '"etcd_eject" directive is duplicate in AT', 8);
-refused('etcd_eject without errors', upstream($members, 'etcd_eject min=3;'),
-        '"etcd_eject" needs the parameter "errors=" in AT', 7);
-refused('etcd_eject with a parameter twice',
-        upstream($members, 'etcd_eject errors=50% min=3 min=4;'),
-        'duplicate parameter "min=4" in AT', 7);
-refused("etcd_eject $_", upstream($members, "etcd_eject errors=50% $_;"),
-        "invalid parameter \"$_\" in AT", 7)
-    for qw(error=50% once);
-refused("etcd_eject $_", upstream($members, "etcd_eject $_;"),
-        "invalid parameter \"$_\": invalid value in AT", 7)
-    for qw(errors=0% errors=101% errors=50 errors=% max=0% max=-1% min=0
-           min=x window=999ms window=2h window= time=0 time=25h time=soon
-           status= status=99 status=600 status=599-500 status=5xx
-           status=500-599-600), 'status=500,';
-refused('etcd_eject of a leader',
-        upstream('etcd_leader /a/;', 'etcd_eject errors=50%;'),
-        '"etcd_eject" cannot be used together with "etcd_leader" in AT: a '
-        . 'leader is not chosen by its errors', 6);
-
-refused('etcd_prefer alone',
-        upstream('server 127.0.0.1:1;', 'etcd_prefer zone:a;'),
-        '"etcd_prefer" in AT is without "etcd_members" or "etcd_leader" '
-        . 'in its upstream', 7);
-refused('etcd_prefer twice', upstream($members, 'etcd_prefer zone:a;',
-                                      'etcd_prefer zone:b;'),
-        '"etcd_prefer" directive is duplicate in AT', 8);
-refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
-        "invalid tag \"$_\": it is not \"TAG:VALUE\" in AT", 7)
-    for qw(zone :a);
-refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
-        "invalid tag \"$_\": its value is empty in AT", 7)
-    for qw(zone: zone:env:ETCD_EMPTY);
-refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
-        "invalid tag \"$_\": there is no such variable in the environment "
-        . 'in AT', 7)
-    for qw(zone:env:ETCD_NO_SUCH zone:env:);
-refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
-        "invalid tag \"$_\": the only variable is \"\$hostname\", as the "
-        . 'whole value in AT', 7)
-    for 'zone:$zone', 'zone:$hostname.a';
-refused("etcd_prefer $_", upstream($members, "etcd_prefer zone:a $_;"),
-        "invalid parameter \"$_\": it is not \"spill=PERCENT%\" in AT", 7)
-    for qw(spill=70 spill=% spil=70% 70%);
-refused("etcd_prefer $_", upstream($members, "etcd_prefer zone:a $_;"),
-        "invalid parameter \"$_\": it must be from 1% to 100% in AT", 7)
-    for qw(spill=0% spill=101% spill=-1% spill=7.5%);
-refused('etcd_prefer of a leader',
-        upstream('etcd_leader /a/;', 'etcd_prefer zone:a;'),
-        '"etcd_prefer" cannot be used together with "etcd_leader" in AT: only '
-        . '"etcd_members" has members to prefer', 6);
-refused("etcd_prefer, $_", upstream("etcd_members /a/ $_;",
-                                    'etcd_prefer zone:a;'),
-        '"etcd_prefer" cannot be used together with "etcd_members" in AT: the '
-        . 'format has no tags', 6)
-    for map({ "format=$_" } qw(plain key traefik upsync dolphinscheduler)),
-        'format=json address=/a';
-
 refused('etcd_allow of no network', upstream($members, 'etcd_allow home;'),
         'invalid network "home" in AT', 7);
 refused('etcd_allow twice', upstream($members, 'etcd_allow 10.0.0.0/8;',
@@ -800,12 +731,6 @@ passes('all of an upstream', upstream(
     'etcd_allow 10.0.0.0/8 fd00::/8 127.0.0.1 unix:;', 'keepalive 8;',
     'keepalive_timeout 10s;',
 ));
-passes("etcd_eject $_", upstream($members, "etcd_eject errors=$_;"))
-    for '1%', '100% status=500', '50% status=500-502,504,599 window=1s min=1 '
-        . 'time=1 max=100%';
-passes("etcd_prefer $_", upstream("etcd_prefer $_;", $members))
-    for 'zone:a', 'zone:a:b spill=1%', 'host:$hostname spill=100%',
-        'zone:env:ETCD_ZONE';
 passes('etcd_status', location('etcd_status;'));
 passes("etcd_status $_", location("etcd_status $_;"))
     for qw(json prometheus html);

@@ -23,7 +23,7 @@
 typedef struct {
     ngx_msec_t                   after;            /* ms; 0: at once */
     ngx_str_t                   *upstream;         /* its name */
-    ngx_etcd_object_t           *object;           /* what "closed" is in */
+    ngx_etcd_object_t           *object;           /* that has "closed" */
     uint32_t                     id;
     ngx_etcd_atomic64_t         *closed;           /* number of users */
 } ngx_etcd_closing_conf_t;

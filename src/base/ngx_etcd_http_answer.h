@@ -34,7 +34,7 @@ typedef struct {
     ngx_etcd_http_answer_state_e   state;
     ngx_uint_t                     status;     /* valid behind its line; final,
                                                   if the header is complete */
-    size_t                         body;       /* where the body begins */
+    size_t                         body;       /* the beginning of the body */
     size_t                         len;        /* of the body so far */
 
     /* private */

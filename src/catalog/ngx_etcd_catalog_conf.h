@@ -51,7 +51,7 @@ typedef struct {
     ((conf)->catalog ? (ngx_etcd_catalog_conf_t *) (conf) : NULL)
 
 
-/* What the sets count of waiting requests, as for ngx_etcd_set_map_add(). */
+/* The waiting requests that sets count, as for ngx_etcd_set_map_add(). */
 
 #define ngx_etcd_catalog_conf_waits(conf)                                     \
     (((conf)->service.awaited ? NGX_ETCD_SET_MAP_WAITING : 0)                 \

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What came of a check, and what it means for the member.
+ * The result of a check, and its meaning for the member.
  */
 
 
@@ -39,7 +39,7 @@ typedef enum {
 #define NGX_ETCD_CHECK_RESULT_TEXT  32
 
 
-/* what a member's results of this process are, one after the other */
+/* the results of a member in this process, one after the other */
 
 typedef struct {
     uint32_t                   row;           /* equal ones */

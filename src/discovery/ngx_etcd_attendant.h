@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What else the agent does for a set.
+ * Attendants: other work of the agent for a set.
  */
 
 
@@ -18,7 +18,7 @@ typedef struct ngx_etcd_service_s  ngx_etcd_service_t;
 
 
 /*
- * What the agent does while it has the service of a set, as checks of its
+ * Work of the agent while it has the service of a set, as checks of its
  * members.  create() is called when the index has been made, and returns
  * NULL if there is no memory; memory is of the pool.
  */

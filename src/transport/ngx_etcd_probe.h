@@ -48,7 +48,7 @@ typedef struct {
 } ngx_etcd_probe_target_t;
 
 
-/* What is asked of whom; all of it stays until the probe has ended. */
+/* The question and its address; all of it stays until the probe has ended. */
 
 typedef struct {
     ngx_addr_t                  addr;
