@@ -177,7 +177,7 @@ within($cut, TTL, 'the request with the lock is cut');
 within($moved, TTL + SOON * $slower, 'another member is used');
 
 is($holder->receive->{status}, 503, 'the client is told');
-is($two->get('/lock?id=second&stay=0')->{status}, 200,
+is($two->patient->get('/lock?id=second&stay=0')->{status}, 200,
    'the next one has the lock');
 
 $disk->moves();
