@@ -96,7 +96,12 @@ ngx_etcd_value_object_name(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
         return NULL;
     }
 
-    p = ngx_cpymem(name->data, ns->data, ns->len);
+    p = name->data;
+
+    if (ns->len != 0) {
+        p = ngx_cpymem(p, ns->data, ns->len);
+    }
+
     ngx_memcpy(p, conf->literal.data, conf->literal.len);
 
     return name;
