@@ -10,6 +10,7 @@
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_set_inherit.h>
 #include <ngx_etcd_service.h>
+#include <ngx_etcd_static.h>
 #include <ngx_etcd_member_resolve.h>
 #include <ngx_etcd_time_budget.h>
 
@@ -19,8 +20,6 @@
 #define NGX_ETCD_SERVICE_MEMBER  512
 
 
-static ngx_int_t ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set);
 static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
 static void ngx_etcd_service_resolved(void *data);
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
@@ -117,64 +116,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
         return NGX_OK;
     }
 
-    return ngx_etcd_service_seed(conf, zone, set);
-}
-
-
-/*
- * Static servers are members without a key: they are usable before etcd
- * answers.
- */
-
-static ngx_int_t
-ngx_etcd_service_seed(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set)
-{
-    size_t              len;
-    u_char              payload[NGX_ETCD_MEMBER_PACK_MAX];
-    ngx_int_t           rc;
-    ngx_str_t           key;
-    ngx_uint_t          i;
-    ngx_array_t         ops;
-    ngx_etcd_op_t       op;
-    ngx_etcd_commit_t   commit;
-    ngx_etcd_member_t  *member;
-
-    ngx_str_set(&key, "");
-    ngx_memzero(&op, sizeof(ngx_etcd_op_t));
-    ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
-
-    op.op = NGX_ETCD_OP_PUT;
-    ops.elts = &op;
-    ops.nelts = 1;
-
-    commit.ops = &ops;
-    commit.force = 1;
-
-    member = conf->statics.elts;
-
-    for (i = 0; i < conf->statics.nelts; i++) {
-
-        if (i == set->nslots && ngx_etcd_member_set_grow(zone, set,
-                                                         1) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        len = ngx_etcd_member_pack(payload, &member[i]);
-
-        op.slot = i;
-        op.entry = ngx_etcd_entry_create(zone, set, &key, payload, len, &rc);
-        op.shown = op.entry;
-        commit.done = 0;
-
-        if (op.entry == NULL
-            || ngx_etcd_commit(zone, set, &commit) != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
+    return ngx_etcd_static_seed(&conf->statics, zone, set);
 }
 
 
