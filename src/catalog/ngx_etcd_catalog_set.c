@@ -17,6 +17,7 @@
 
 static ngx_int_t ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
     ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner);
+static ngx_uint_t ngx_etcd_catalog_set_unused(ngx_etcd_service_t *service);
 static void ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set);
 
@@ -121,6 +122,22 @@ ngx_etcd_catalog_set_sleep(ngx_etcd_service_t *service)
 }
 
 
+/* A key by which an operator releases held members is none of a member. */
+
+static ngx_uint_t
+ngx_etcd_catalog_set_unused(ngx_etcd_service_t *service)
+{
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = &service->mirror;
+
+    return mirror->entries.n == 0
+           || (mirror->entries.n == 1
+               && ngx_etcd_guard_is_release(&service->guard,
+                                        &ngx_etcd_mirror_first(mirror)->key));
+}
+
+
 ngx_uint_t
 ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
 {
@@ -128,9 +145,10 @@ ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
 
     service = set->service;
 
-    return service->mirror.entries.n == 0
+    return ngx_etcd_catalog_set_unused(service)
            && service->diff.indexed
            && ngx_queue_empty(&service->diff.index.gone)
            && ngx_queue_empty(&service->diff.index.kept)
+           && ngx_queue_empty(&service->diff.index.held)
            && ngx_queue_empty(&service->diff.index.present);
 }

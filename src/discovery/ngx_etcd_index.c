@@ -18,6 +18,7 @@ static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
 static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
     ngx_str_t *name, ngx_uint_t gone, int64_t revision);
 static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
+static void ngx_etcd_index_unhold(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 static void ngx_etcd_index_touch(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 static void ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_key_t *gone);
@@ -38,6 +39,7 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_queue_init(&index->present);
     ngx_queue_init(&index->gone);
     ngx_queue_init(&index->kept);
+    ngx_queue_init(&index->held);
 
     rc = ngx_etcd_slot_index_init(&index->slots, set, log);
 
@@ -241,6 +243,11 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
 
     ngx_etcd_index_unkeep(index);
 
+    while (!ngx_queue_empty(&index->held)) {
+        q = ngx_queue_head(&index->held);
+        ngx_etcd_index_forget(index, ngx_etcd_index_key_at(q));
+    }
+
     while (!ngx_queue_empty(&index->gone)) {
         q = ngx_queue_head(&index->gone);
         ngx_etcd_index_forget(index, ngx_etcd_index_key_at(q));
@@ -306,6 +313,7 @@ void
 ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
     ngx_etcd_index_clear(index, key);
+    ngx_etcd_index_unhold(index, key);
 
     ngx_queue_remove(&key->entry.queue);
     ngx_etcd_hash_table_remove(&index->keys, &key->entry.key);
@@ -422,6 +430,41 @@ ngx_etcd_index_unkeep(ngx_etcd_index_t *index)
 
 
 void
+ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    if (!key->held) {
+        key->held = 1;
+        index->nheld++;
+    }
+
+    ngx_queue_remove(&key->entry.queue);
+    ngx_queue_insert_tail(&index->held, &key->entry.queue);
+}
+
+
+void
+ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    ngx_etcd_index_unhold(index, key);
+
+    key->freed = 1;
+
+    ngx_queue_remove(&key->entry.queue);
+    ngx_queue_insert_tail(&index->gone, &key->entry.queue);
+}
+
+
+static void
+ngx_etcd_index_unhold(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    if (key->held) {
+        key->held = 0;
+        index->nheld--;
+    }
+}
+
+
+void
 ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
     ngx_etcd_key_t  *gone;
@@ -440,7 +483,10 @@ ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
         return;
     }
 
+    ngx_etcd_index_unhold(index, key);
+
     key->gone = 0;
+    key->freed = 0;
 
     if (key->regs != NULL) {
         index->live++;
@@ -562,7 +608,7 @@ ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 }
 
 
-/* The members of a kept key, as of a host name, may change. */
+/* The members of a kept or held key, as of a host name, may change. */
 
 static void
 ngx_etcd_index_touch(ngx_etcd_index_t *index, ngx_etcd_key_t *key)

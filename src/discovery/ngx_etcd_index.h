@@ -37,9 +37,13 @@ typedef struct {
                                                       the reason, and of the
                                                       revision if each revision
                                                       is reported */
-    unsigned                         mark:29;      /* of the last selection */
+    unsigned                         mark:27;      /* of the last selection */
     unsigned                         invalid:1;
     unsigned                         gone:1;
+    unsigned                         held:1;       /* gone, and counted in
+                                                      index->nheld */
+    unsigned                         freed:1;      /* gone, and not held again
+                                                      */
     unsigned                         twice:1;      /* an owner was killed while
                                                       it replaced an entry */
 } ngx_etcd_key_t;
@@ -53,7 +57,10 @@ typedef struct {
     ngx_queue_t                      present;      /* own keys not gone */
     ngx_queue_t                      gone;
     ngx_queue_t                      kept;         /* gone, but their members
-                                                      stay */
+                                                      stay: on_empty=keep */
+    ngx_queue_t                      held;         /* the same by the guard */
+    ngx_uint_t                       nheld;        /* held keys, here or in
+                                                      "gone" */
     ngx_etcd_reg_t                  *statics;      /* without a key */
     ngx_uint_t                       live;         /* present with a member */
 } ngx_etcd_index_t;
@@ -98,6 +105,10 @@ void ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
  */
 void ngx_etcd_index_keep(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_unkeep(ngx_etcd_index_t *index);
+
+/* The same for a key that the guard holds; release() of one key. */
+void ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+void ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
 /*
  * Moves a key to or from the keys that are gone.  An entry of the mirror is

@@ -36,6 +36,8 @@ static ngx_int_t ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff,
     ngx_int_t rc);
 static void ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key);
+static void ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_uint_t held);
 static void ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key);
 static ngx_int_t ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff,
@@ -631,7 +633,16 @@ ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff, uint64_t until)
     while (!ngx_queue_empty(&index->gone) && !diff->broken) {
         key = ngx_etcd_index_key_at(ngx_queue_head(&index->gone));
 
-        if (keep && key->regs != NULL) {
+        if (key->regs == NULL) {
+            ngx_etcd_member_diff_remove(diff, key);
+
+        } else if (diff->guard != NULL
+                   && ngx_etcd_guard_holds(diff->guard, key))
+        {
+            ngx_etcd_member_diff_mark(diff, key, 1);
+            ngx_etcd_index_hold(index, key);
+
+        } else if (keep) {
             ngx_etcd_member_diff_keep(diff, key);
 
         } else {
@@ -649,29 +660,10 @@ ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff, uint64_t until)
 }
 
 
-/* Marks the members of a key as gone. */
-
 static void
 ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
 {
-    ngx_etcd_op_t   *op;
-    ngx_etcd_reg_t  *reg;
-
-    for (reg = key->regs; reg != NULL; reg = reg->next) {
-        if (reg->gone) {
-            continue;
-        }
-
-        op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_GONE, reg->slot,
-                                     reg->entry, 0);
-        if (op == NULL) {
-            return;
-        }
-
-        op->shown = ngx_etcd_slot_index_shown(reg);
-        reg->gone = 1;
-    }
-
+    ngx_etcd_member_diff_mark(diff, key, 0);
     ngx_etcd_index_keep(&diff->index, key);
 
     if (!diff->kept) {
@@ -679,6 +671,47 @@ ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
         ngx_log_error(NGX_LOG_WARN, diff->log, 0,
                       "etcd: upstream \"%V\": prefix \"%V\" is empty, "
                       "its last members are kept", diff->name, diff->prefix);
+    }
+}
+
+
+/*
+ * Marks the members of a key as held or kept.  A held member is older than any
+ * registration of its address: one in another history has a lower revision
+ * than the former ones, and is shown.
+ */
+
+static void
+ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_uint_t held)
+{
+    ngx_uint_t       mark;
+    ngx_etcd_op_t   *op;
+    ngx_etcd_reg_t  *reg;
+
+    mark = held ? NGX_ETCD_ENTRY_HELD : NGX_ETCD_ENTRY_KEPT;
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+
+        if (reg->gone == mark) {
+            continue;
+        }
+
+        op = ngx_etcd_member_diff_op(diff, held ? NGX_ETCD_OP_HOLD
+                                                : NGX_ETCD_OP_KEEP,
+                                     reg->slot, reg->entry, 0);
+        if (op == NULL) {
+            return;
+        }
+
+        if (held) {
+            ngx_etcd_index_renew(&diff->index, key, reg, reg->entry, 0);
+        }
+
+        op->serial = ngx_etcd_newest_serial(&reg->node);
+        op->shown = ngx_etcd_slot_index_shown(reg);
+
+        reg->gone = mark;
     }
 }
 

@@ -17,6 +17,7 @@
 #include <ngx_core.h>
 #include <jansson.h>
 #include <ngx_etcd_commit.h>
+#include <ngx_etcd_guard.h>
 #include <ngx_etcd_index.h>
 
 
@@ -35,6 +36,7 @@ struct ngx_etcd_member_diff_s {
     ngx_etcd_mirror_t           *mirror;        /* of the index; NULL: the
                                                    index has own keys */
     ngx_log_t                   *log;
+    ngx_etcd_guard_t            *guard;         /* NULL: none */
     unsigned                     keep:1;        /* on_empty=keep */
     unsigned                     strict:1;      /* an invalid key has no
                                                    members */
@@ -64,7 +66,7 @@ struct ngx_etcd_member_diff_s {
     ngx_uint_t                   changed;       /* by the published ones */
     uint64_t                     revision;      /* 0: not known */
 
-    unsigned                     mark:29;       /* of the last selection */
+    unsigned                     mark:27;       /* of the last selection */
     ngx_uint_t                   skipped;       /* members without room */
     unsigned                     indexed:1;
     unsigned                     kept:1;        /* was logged */
@@ -152,9 +154,9 @@ ngx_uint_t ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff,
     ngx_str_t *key, uint64_t create_revision);
 
 /*
- * Removes the members of keys that are gone, unless on_empty=keep and no other
- * members are left.  NGX_AGAIN: at that ngx_etcd_time_budget_now() some keys
- * are left; the batch is not complete.
+ * Removes the members of keys that are gone, unless the guard holds them, or
+ * on_empty=keep and no other members are left.  NGX_AGAIN: at that
+ * ngx_etcd_time_budget_now() some keys are left; the batch is not complete.
  */
 ngx_int_t ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff,
     uint64_t until);

@@ -21,6 +21,7 @@
 
 
 static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
+static void ngx_etcd_service_guard(ngx_etcd_service_t *service);
 static void ngx_etcd_service_resolved(void *data);
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
@@ -34,6 +35,7 @@ static void ngx_etcd_service_params(ngx_etcd_service_t *service);
 
 static ngx_uint_t ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror,
     ngx_str_t *key);
+static void ngx_etcd_service_foreign(ngx_etcd_mirror_t *mirror);
 static void ngx_etcd_service_list(ngx_etcd_mirror_t *mirror);
 static void ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry);
@@ -186,6 +188,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     conf->set->mandatory = conf->mandatory;
 
     ngx_etcd_service_diff(service);
+    ngx_etcd_service_guard(service);
 
     if (ngx_etcd_service_mirror(service, pool) != NGX_OK
         || (service->source->create != NULL
@@ -284,7 +287,36 @@ ngx_etcd_service_diff(ngx_etcd_service_t *service)
 }
 
 
-/* Addresses of a host name have changed: the difference is published. */
+static void
+ngx_etcd_service_guard(ngx_etcd_service_t *service)
+{
+    ngx_etcd_guard_t         *guard;
+    ngx_etcd_service_conf_t  *conf;
+
+    guard = &service->guard;
+    conf = service->conf;
+
+    guard->conf = &conf->guard;
+    guard->index = &service->diff.index;
+    guard->mirror = &service->mirror;
+    guard->zone = conf->zone;
+    guard->set = conf->set;
+    guard->name = &conf->name;
+    guard->prefix = &conf->prefix;
+    guard->log = service->log;
+    guard->released = ngx_etcd_service_resolved;
+    guard->data = service;
+
+    ngx_etcd_guard_init(guard);
+
+    service->diff.guard = guard;
+}
+
+
+/*
+ * Addresses of a host name have changed, or keys are not held any more: the
+ * difference is published.
+ */
 
 static void
 ngx_etcd_service_resolved(void *data)
@@ -321,6 +353,7 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
     mirror->removed = ngx_etcd_service_removed;
     mirror->complete = ngx_etcd_service_complete;
     mirror->denied = ngx_etcd_service_denied;
+    mirror->foreign = ngx_etcd_service_foreign;
     mirror->data = service;
 
     mirror->watch.prefix = service->conf->prefix;
@@ -342,6 +375,8 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
     if (service->source->destroy != NULL) {
         service->source->destroy(service);
     }
+
+    ngx_etcd_guard_done(&service->guard);
 
     if (service->publish.posted) {
         ngx_delete_posted_event(&service->publish);
@@ -372,6 +407,8 @@ ngx_etcd_service_open(ngx_etcd_service_t *service)
     if (service->diff.set->dirty) {
         ngx_etcd_index_distrust(&service->diff.index);
     }
+
+    ngx_etcd_guard_opened(&service->guard);
 
     ngx_etcd_service_params(service);
     ngx_etcd_member_diff_statics(&service->diff);
@@ -431,7 +468,17 @@ ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
     ngx_etcd_service_t  *service = mirror->data;
 
-    return service->source->wants(service->conf, key);
+    return service->source->wants(service->conf, key)
+           || ngx_etcd_guard_is_release(&service->guard, key);
+}
+
+
+static void
+ngx_etcd_service_foreign(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    ngx_etcd_guard_foreign(&service->guard);
 }
 
 
@@ -454,6 +501,17 @@ ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
     ngx_etcd_service_t  *service = mirror->data;
+
+    if (ngx_etcd_guard_is_release(&service->guard, &entry->key)) {
+
+        /* a list may have a key that was written long ago */
+
+        if (!mirror->listing) {
+            ngx_etcd_guard_release(&service->guard);
+        }
+
+        return;
+    }
 
     ngx_etcd_service_arrived(service);
     service->source->changed(service, entry);
@@ -499,6 +557,10 @@ ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 
         if (service->source->complete != NULL) {
             service->source->complete(service);
+        }
+
+        if (mirror->relisted) {
+            ngx_etcd_guard_listed(&service->guard);
         }
     }
 
@@ -558,11 +620,18 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
 
     commit.until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
 
+    /* the guard looks at all keys that a list does not contain */
+
     if (!diff->broken
-        && ngx_etcd_member_diff_gone(diff, commit.until) == NGX_AGAIN)
+        && !(service->mirror.listing && service->conf->guard.hold != 0))
     {
-        ngx_etcd_service_enqueue(service, &ngx_posted_next_events);
-        return;
+
+        if (ngx_etcd_member_diff_gone(diff, commit.until) == NGX_AGAIN) {
+            ngx_etcd_service_enqueue(service, &ngx_posted_next_events);
+            return;
+        }
+
+        ngx_etcd_guard_passed(&service->guard);
     }
 
     if (diff->broken) {

@@ -112,6 +112,7 @@ struct ngx_etcd_service_conf_s {
     ngx_etcd_member_conf_t       member;
     const ngx_etcd_method_t     *method;        /* of balancing */
     ngx_uint_t                   keep;          /* on_empty=keep */
+    ngx_etcd_guard_conf_t        guard;         /* of members */
     ngx_msec_t                   awaited;       /* longest wait of "etcd_wait"
                                                    for it; 0: none */
     ngx_array_t                  statics;       /* of ngx_etcd_member_t */
@@ -181,6 +182,7 @@ struct ngx_etcd_service_s {
     const ngx_etcd_source_t     *source;
     void                        *ctx;           /* of the source */
     ngx_etcd_member_diff_t       diff;         /* between mirror and set */
+    ngx_etcd_guard_t             guard;        /* not of leaders */
 
     uint64_t                     verified;      /* ngx_etcd_clock() of the last
                                                    verification of the watch;

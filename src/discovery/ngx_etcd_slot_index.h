@@ -35,7 +35,7 @@ struct ngx_etcd_reg_s {
     ngx_etcd_entry_t                *entry;     /* in shared memory */
     uint32_t                         slot;
     unsigned                         seen:1;    /* used by the owner */
-    unsigned                         gone:1;    /* kept by on_empty=keep */
+    unsigned                         gone:2;    /* NGX_ETCD_ENTRY_ */
 };
 
 

@@ -235,8 +235,14 @@ ngx_etcd_commit_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         op->old->gone = 0;
         break;
 
-    case NGX_ETCD_OP_GONE:
-        op->old->gone = 1;
+    case NGX_ETCD_OP_KEEP:
+        op->old->gone = NGX_ETCD_ENTRY_KEPT;
+        break;
+
+    case NGX_ETCD_OP_HOLD:
+        op->old->mod_revision = 0;
+        op->old->serial = op->serial;
+        op->old->gone = NGX_ETCD_ENTRY_HELD;
         break;
 
     case NGX_ETCD_OP_REMOVE:

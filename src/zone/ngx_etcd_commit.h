@@ -20,7 +20,9 @@ typedef enum {
     NGX_ETCD_OP_PUT = 0,             /* put entry into slot; replaces old */
     NGX_ETCD_OP_TOUCH,               /* update mod_revision and serial of
                                         old */
-    NGX_ETCD_OP_GONE,                /* mark old as gone; old stays */
+    NGX_ETCD_OP_KEEP,                /* mark old as kept; old stays */
+    NGX_ETCD_OP_HOLD,                /* mark old as held, with revision 0 and
+                                        a serial */
     NGX_ETCD_OP_REMOVE               /* remove old from slot */
 } ngx_etcd_op_e;
 

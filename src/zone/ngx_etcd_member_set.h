@@ -61,10 +61,15 @@ struct ngx_etcd_entry_s {
     uint32_t                         serial;       /* order within a
                                                       revision */
     uint16_t                         len;          /* length of the payload */
-    uint16_t                         gone;         /* deleted, kept by
-                                                      on_empty=keep */
+    uint16_t                         gone;         /* NGX_ETCD_ENTRY_ */
     u_char                           bytes[1];
 };
+
+/* entry->gone: why a member stays though its key is deleted; 0: it is not */
+
+#define NGX_ETCD_ENTRY_KEPT          1       /* kept by on_empty=keep */
+#define NGX_ETCD_ENTRY_HELD          2       /* held by the guard: older than
+                                                any other entry of the slot */
 
 #define ngx_etcd_entry_key(e)        ((e)->bytes)
 #define ngx_etcd_entry_payload(e)    ((e)->bytes + (e)->key_len)
@@ -276,6 +281,13 @@ struct ngx_etcd_member_set_s {
     ngx_etcd_atomic64_t              requests_shown;
 
     ngx_atomic_t                     ejections;    /* number of them */
+
+    ngx_etcd_atomic64_t              held_until;   /* ngx_etcd_clock() until
+                                                      which members are held; 0:
+                                                      none is */
+    ngx_atomic_t                     holds;        /* members that were held */
+    ngx_atomic_t                     dry_holds;    /* members that would have
+                                                      been */
 
     ngx_etcd_atomic64_t              closed;       /* connections closed by
                                                       close_after */

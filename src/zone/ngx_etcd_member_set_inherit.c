@@ -91,6 +91,7 @@ ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
         set->state = old->state;
         set->params = old->params;
         set->verified = old->verified;
+        set->held_until = old->held_until;
 
         set->revision = (heir.more || old->unfinished
                          || old->commits != heir.commits)

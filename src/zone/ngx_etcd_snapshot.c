@@ -148,6 +148,7 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
     snapshot->ncopied = 0;
     snapshot->stream = ngx_etcd_member_set_stream(set);
     snapshot->params = set->params;
+    snapshot->held_until = set->held_until;
     snapshot->generation = set->generation;
     snapshot->commits = set->commits;
 

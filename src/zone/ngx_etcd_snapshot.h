@@ -31,7 +31,7 @@ struct ngx_etcd_copy_s {
     uint64_t                  mod_revision;
     ngx_str_t                 key;
     u_char                   *payload;
-    ngx_uint_t                gone;
+    ngx_uint_t                gone;        /* NGX_ETCD_ENTRY_ */
 };
 
 
@@ -54,6 +54,7 @@ typedef struct {
     ngx_uint_t                stream;
     uint32_t                  params;
     uint64_t                  revision;    /* 0: list the set again */
+    uint64_t                  held_until;
     ngx_atomic_uint_t         generation;
     ngx_uint_t                commits;
 

@@ -145,6 +145,7 @@ ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
     member->conns = ngx_etcd_counter_get(&slot->conns, slot->uid);
     member->fails = ngx_etcd_counter_get(&slot->fails, slot->uid);
     member->verdict = ngx_etcd_counter_get(&slot->verdict, slot->uid);
+    member->held = (slot->entry->gone == NGX_ETCD_ENTRY_HELD);
 
     ngx_etcd_view_note(view, slot, &member->note);
 

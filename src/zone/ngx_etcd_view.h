@@ -35,6 +35,7 @@ typedef struct {
     uint64_t                   conns;
     uint64_t                   fails;
     ngx_uint_t                 verdict;     /* NGX_ETCD_VERDICT_ */
+    ngx_uint_t                 held;        /* the member is */
     ngx_etcd_note_t            note;        /* of zeroes: none */
 } ngx_etcd_view_member_t;
 

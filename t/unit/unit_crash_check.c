@@ -475,7 +475,9 @@ ngx_etcd_crash_list_entry(ngx_uint_t n, ngx_etcd_entry_walk_t *walk,
     there[i] = 1;
 
     if (wanted->gone) {
-        ngx_etcd_crash_op(set, NGX_ETCD_OP_GONE, walk->n, entry, 0);
+        ngx_etcd_crash_op(set, wanted->gone == NGX_ETCD_ENTRY_HELD
+                               ? NGX_ETCD_OP_HOLD : NGX_ETCD_OP_KEEP,
+                          walk->n, entry, 0);
 
     } else if (wanted->mod_revision != entry->mod_revision) {
         ngx_etcd_crash_op(set, NGX_ETCD_OP_TOUCH, walk->n, entry,

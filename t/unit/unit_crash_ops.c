@@ -59,7 +59,19 @@ ngx_etcd_crash_touch(void)
     ngx_etcd_crash_begin();
     ngx_etcd_crash_do_key(0, NGX_ETCD_OP_TOUCH, 0, "a");
     ngx_etcd_crash_do_key(0, NGX_ETCD_OP_TOUCH, 2, "c2");
-    ngx_etcd_crash_do_key(0, NGX_ETCD_OP_GONE, 1, "b");
+    ngx_etcd_crash_do_key(0, NGX_ETCD_OP_KEEP, 1, "b");
+    ngx_etcd_crash_commit(0);
+}
+
+
+/* the newest key of a member, and the only one of another */
+
+static void
+ngx_etcd_crash_hold(void)
+{
+    ngx_etcd_crash_begin();
+    ngx_etcd_crash_do_key(0, NGX_ETCD_OP_HOLD, 2, "c3");
+    ngx_etcd_crash_do_key(0, NGX_ETCD_OP_HOLD, 3, "d");
     ngx_etcd_crash_commit(0);
 }
 
@@ -546,6 +558,7 @@ const ngx_etcd_crash_op_t  ngx_etcd_crash_ops[] = {
     { "change",        nothing,               run(change) },
     { "lead",          nothing,               run(lead) },
     { "touch",         nothing,               run(touch) },
+    { "hold",          nothing,               run(hold) },
     { "remove",        nothing,               run(remove) },
     { "move",          nothing,               run(move) },
     { "pieces",        nothing,               run(pieces) },

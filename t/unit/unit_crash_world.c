@@ -129,8 +129,8 @@ ngx_etcd_crash_newest(ngx_etcd_entry_t *entry, ngx_uint_t n,
             return;
         }
 
-        if (op->op == NGX_ETCD_OP_TOUCH) {
-            now.mod_revision = op->revision;
+        if (op->op == NGX_ETCD_OP_TOUCH || op->op == NGX_ETCD_OP_HOLD) {
+            now.mod_revision = (op->op == NGX_ETCD_OP_HOLD) ? 0 : op->revision;
             now.serial = op->serial;
         }
     }

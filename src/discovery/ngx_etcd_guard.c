@@ -1,0 +1,488 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_clock.h>
+#include <ngx_etcd_counter.h>
+#include <ngx_etcd_guard.h>
+#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_shown.h>
+
+
+static void ngx_etcd_guard_turn(ngx_etcd_guard_t *guard);
+static ngx_uint_t ngx_etcd_guard_floor(ngx_etcd_guard_t *guard);
+static void ngx_etcd_guard_hold(ngx_etcd_guard_t *guard);
+static void ngx_etcd_guard_spare(ngx_etcd_guard_t *guard);
+static void ngx_etcd_guard_count(ngx_etcd_guard_t *guard);
+
+static void ngx_etcd_guard_wake(ngx_etcd_guard_t *guard);
+static void ngx_etcd_guard_tick(ngx_event_t *ev);
+static void ngx_etcd_guard_tell(ngx_etcd_guard_t *guard);
+static ngx_uint_t ngx_etcd_guard_over(ngx_etcd_guard_t *guard);
+static ngx_uint_t ngx_etcd_guard_failed(ngx_etcd_guard_t *guard);
+static ngx_uint_t ngx_etcd_guard_fails(ngx_etcd_guard_t *guard,
+    ngx_etcd_key_t *key);
+static void ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why);
+
+
+void
+ngx_etcd_guard_init(ngx_etcd_guard_t *guard)
+{
+    guard->tick.handler = ngx_etcd_guard_tick;
+    guard->tick.data = guard;
+    guard->tick.log = guard->log;
+    guard->tick.cancelable = 1;
+
+    guard->turned = ngx_current_msec;
+}
+
+
+void
+ngx_etcd_guard_done(ngx_etcd_guard_t *guard)
+{
+    if (guard->tick.timer_set) {
+        ngx_del_timer(&guard->tick);
+    }
+}
+
+
+void
+ngx_etcd_guard_foreign(ngx_etcd_guard_t *guard)
+{
+    guard->foreign = 1;
+}
+
+
+void
+ngx_etcd_guard_listed(ngx_etcd_guard_t *guard)
+{
+    if (guard->foreign) {
+        guard->reason = NGX_ETCD_GUARD_HISTORY;
+
+    } else if (guard->index->live == 0) {
+        guard->reason = NGX_ETCD_GUARD_EMPTY;
+    }
+
+    guard->foreign = 0;
+}
+
+
+ngx_uint_t
+ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
+{
+    ngx_etcd_index_t  *index;
+
+    if (guard->conf->hold == 0 || key->freed) {
+        return 0;
+    }
+
+    /* the key was held before its members changed, or by a former agent */
+
+    if (key->held || key->regs->gone == NGX_ETCD_ENTRY_HELD) {
+        ngx_etcd_guard_wake(guard);
+        return 1;
+    }
+
+    if (guard->reason == NGX_ETCD_GUARD_SHARE) {
+        index = guard->index;
+
+        if (index->live + index->nheld + guard->spared
+            >= ngx_etcd_guard_floor(guard))
+        {
+            return 0;
+        }
+
+        if (guard->conf->dry) {
+            ngx_etcd_guard_spare(guard);
+            return 0;
+        }
+    }
+
+    ngx_etcd_guard_hold(guard);
+
+    return 1;
+}
+
+
+/* Begins as many new parts of the window as have passed. */
+
+static void
+ngx_etcd_guard_turn(ngx_etcd_guard_t *guard)
+{
+    ngx_uint_t  n;
+    ngx_msec_t  part, past;
+
+    part = ngx_max(guard->conf->window / NGX_ETCD_GUARD_BUCKETS, 1);
+    past = ngx_current_msec - guard->turned;
+
+    if (past < part) {
+        return;
+    }
+
+    guard->turned += past / part * part;
+
+    n = ngx_min(past / part, NGX_ETCD_GUARD_BUCKETS + 1);
+
+    ngx_memmove(&guard->most[n], guard->most,
+                (NGX_ETCD_GUARD_BUCKETS + 1 - n) * sizeof(uint32_t));
+    ngx_memzero(guard->most, n * sizeof(uint32_t));
+}
+
+
+/* Returns the number of keys that have to stay. */
+
+static ngx_uint_t
+ngx_etcd_guard_floor(ngx_etcd_guard_t *guard)
+{
+    ngx_uint_t  i, most;
+
+    ngx_etcd_guard_turn(guard);
+
+    most = 0;
+
+    for (i = 0; i <= NGX_ETCD_GUARD_BUCKETS; i++) {
+        most = ngx_max(most, guard->most[i]);
+    }
+
+    return (most * guard->conf->keep + 99) / 100;
+}
+
+
+static void
+ngx_etcd_guard_hold(ngx_etcd_guard_t *guard)
+{
+    guard->set->held_until = ngx_etcd_clock() + guard->conf->hold;
+    guard->set->holds++;
+
+    ngx_etcd_guard_count(guard);
+}
+
+
+static void
+ngx_etcd_guard_spare(ngx_etcd_guard_t *guard)
+{
+    guard->spared_until = ngx_etcd_clock() + guard->conf->hold;
+    guard->spared++;
+    guard->set->dry_holds++;
+
+    ngx_etcd_guard_count(guard);
+}
+
+
+static void
+ngx_etcd_guard_count(ngx_etcd_guard_t *guard)
+{
+    if (guard->untold++ == 0) {
+        guard->cause = guard->reason;
+    }
+
+    ngx_etcd_guard_wake(guard);
+}
+
+
+void
+ngx_etcd_guard_opened(ngx_etcd_guard_t *guard)
+{
+    ngx_etcd_guard_turn(guard);
+
+    guard->most[0] = ngx_max(guard->most[0], guard->index->live);
+}
+
+
+void
+ngx_etcd_guard_passed(ngx_etcd_guard_t *guard)
+{
+    ngx_etcd_guard_opened(guard);
+
+    guard->reason = NGX_ETCD_GUARD_SHARE;
+}
+
+
+ngx_uint_t
+ngx_etcd_guard_is_release(ngx_etcd_guard_t *guard, ngx_str_t *key)
+{
+    size_t      len;
+    ngx_str_t  *prefix;
+
+    prefix = guard->prefix;
+    len = sizeof(NGX_ETCD_GUARD_RELEASE) - 1;
+
+    if (guard->conf->hold == 0
+        || key->len < len
+        || ngx_memcmp(key->data + key->len - len, NGX_ETCD_GUARD_RELEASE, len)
+           != 0)
+    {
+        return 0;
+    }
+
+    len = key->len - len;
+
+    if (prefix->len == 0 || prefix->data[prefix->len - 1] != '/') {
+
+        if (len == 0 || key->data[len - 1] != '/') {
+            return 0;
+        }
+
+        len--;
+    }
+
+    return len == prefix->len
+           && ngx_memcmp(key->data, prefix->data, len) == 0;
+}
+
+
+void
+ngx_etcd_guard_release(ngx_etcd_guard_t *guard)
+{
+    guard->spared = 0;
+
+    if (guard->index->nheld != 0) {
+        ngx_etcd_guard_release_all(guard, "the key \"" NGX_ETCD_GUARD_RELEASE
+                                          "\" was written");
+    }
+}
+
+
+static void
+ngx_etcd_guard_wake(ngx_etcd_guard_t *guard)
+{
+    if (!guard->tick.timer_set) {
+        ngx_add_timer(&guard->tick, NGX_ETCD_GUARD_TICK);
+    }
+}
+
+
+static void
+ngx_etcd_guard_tick(ngx_event_t *ev)
+{
+    ngx_etcd_guard_t  *guard;
+
+    guard = ev->data;
+
+    if (guard->untold) {
+        ngx_etcd_guard_tell(guard);
+    }
+
+    if (guard->spared != 0 && ngx_etcd_clock() >= guard->spared_until) {
+        guard->spared = 0;
+    }
+
+    if (guard->index->nheld == 0) {
+        guard->set->held_until = 0;
+
+    } else if (ngx_etcd_guard_over(guard)) {
+        ngx_etcd_guard_release_all(guard, "the time to hold them is over");
+
+    } else if (ngx_etcd_guard_failed(guard)) {
+        guard->released(guard->data);
+    }
+
+    if (guard->index->nheld + guard->spared != 0) {
+        ngx_etcd_guard_wake(guard);
+
+    } else {
+        guard->told = 0;
+    }
+}
+
+
+/* One line for all keys that are held at a time. */
+
+static void
+ngx_etcd_guard_tell(ngx_etcd_guard_t *guard)
+{
+    char                   *why;
+    ngx_str_t              *name, *prefix;
+    ngx_etcd_guard_conf_t  *conf;
+
+    static char  *causes[] = {
+        "too large a share to be believed",
+        "all that there were",
+        "etcd has another history"
+    };
+
+    if (!guard->told) {
+        conf = guard->conf;
+        prefix = guard->prefix;
+
+        name = guard->name;
+        why = causes[guard->cause];
+
+        ngx_log_error(NGX_LOG_WARN, guard->log, 0,
+                      "etcd: upstream \"%V\": %ui keys of prefix \"%V\" are "
+                      "gone, %s: their members %s held for %Ms; the key "
+                      "\"" NGX_ETCD_GUARD_RELEASE "\" below the prefix "
+                      "releases them",
+                      name, guard->untold, ngx_etcd_shown(prefix), why,
+                      guard->index->nheld ? "are" : "would be",
+                      conf->hold / 1000);
+    }
+
+    guard->told = 1;
+    guard->untold = 0;
+}
+
+
+/*
+ * The time ends with the first proof after it that etcd answers.  If etcd was
+ * silent at the end, services get a while to register again.
+ */
+
+static ngx_uint_t
+ngx_etcd_guard_over(ngx_etcd_guard_t *guard)
+{
+    int64_t                 silent;
+    uint64_t                now, past;
+    ngx_msec_t              hold;
+    ngx_etcd_member_set_t  *set;
+
+    set = guard->set;
+    now = ngx_etcd_clock();
+    hold = guard->conf->hold;
+
+    /* the index was made again before the release was published */
+
+    if (set->held_until == 0) {
+        return 1;
+    }
+
+    /* a former configuration may have had a longer time */
+
+    if (set->held_until > now) {
+        set->held_until = ngx_min(set->held_until, now + hold);
+        return 0;
+    }
+
+    past = now - set->held_until;
+    silent = ngx_etcd_zone_staleness(guard->zone);
+
+    if (silent < 0 || silent > (int64_t) past) {
+        ngx_etcd_fresh_ask(&guard->mirror->watch.stream->fresh);
+        return 0;
+    }
+
+    if (past - silent > NGX_ETCD_GUARD_SILENT) {
+        set->held_until = now + ngx_min(hold, NGX_ETCD_GUARD_CALM);
+        return 0;
+    }
+
+    return 1;
+}
+
+
+/*
+ * Releases held keys whose members fail; returns their number.  If all fail,
+ * the cause is another one, and they stay.
+ */
+
+static ngx_uint_t
+ngx_etcd_guard_failed(ngx_etcd_guard_t *guard)
+{
+    ngx_uint_t         i, n, failed;
+    ngx_queue_t       *q, *held;
+    ngx_etcd_key_t    *key;
+    ngx_etcd_index_t  *index;
+
+    index = guard->index;
+    held = &index->held;
+    n = ngx_min(index->nheld, NGX_ETCD_GUARD_PIECE);
+    failed = 0;
+
+    /* keys that fail go to the head, the others to the tail */
+
+    for (i = 0, q = ngx_queue_head(held);
+         i < n && q != ngx_queue_sentinel(held);
+         i++)
+    {
+        key = ngx_etcd_index_key_at(q);
+        q = ngx_queue_next(q);
+
+        ngx_queue_remove(&key->entry.queue);
+
+        if (ngx_etcd_guard_fails(guard, key)) {
+            ngx_queue_insert_head(held, &key->entry.queue);
+            failed++;
+
+        } else {
+            ngx_queue_insert_tail(held, &key->entry.queue);
+        }
+    }
+
+    if (failed == i && index->live == 0) {
+        return 0;
+    }
+
+    for (i = 0; i < failed; i++) {
+        key = ngx_etcd_index_key_at(ngx_queue_head(held));
+
+        ngx_log_error(NGX_LOG_NOTICE, guard->log, 0,
+                      "etcd: upstream \"%V\": key \"%V\" is not held any "
+                      "more: its members fail", guard->name,
+                      ngx_etcd_shown(&key->entry.key));
+
+        ngx_etcd_index_release(index, key);
+    }
+
+    return failed;
+}
+
+
+/* Returns 1 if each member of the key fails. */
+
+static ngx_uint_t
+ngx_etcd_guard_fails(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
+{
+    ngx_etcd_reg_t          *reg;
+    ngx_etcd_slot_t         *slot;
+    ngx_etcd_member_pack_t   record;
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        slot = ngx_etcd_member_set_slot(guard->set, reg->slot);
+
+        if (!guard->set->panic
+            && (ngx_etcd_counter_get(&slot->verdict, slot->uid)
+                & NGX_ETCD_VERDICT_FAILED))
+        {
+            continue;
+        }
+
+        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
+
+        if (record.attr.max_fails == 0
+            || ngx_etcd_counter_get(&slot->fails, slot->uid)
+               < record.attr.max_fails)
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static void
+ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why)
+{
+    ngx_queue_t  *held;
+
+    held = &guard->index->held;
+
+    ngx_log_error(NGX_LOG_WARN, guard->log, 0,
+                  "etcd: upstream \"%V\": %ui keys of prefix \"%V\" are not "
+                  "held any more: %s", guard->name, guard->index->nheld,
+                  ngx_etcd_shown(guard->prefix), why);
+
+    guard->set->held_until = 0;
+
+    while (!ngx_queue_empty(held)) {
+        ngx_etcd_index_release(guard->index,
+                               ngx_etcd_index_key_at(ngx_queue_head(held)));
+    }
+
+    guard->released(guard->data);
+}
