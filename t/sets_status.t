@@ -175,6 +175,7 @@ is_deeply([grep { /_upstream_members\{/ } @$samples],
           [map {
               "nginx_etcd_upstream_members$of,state=\"$_->[0]\"} $_->[1]"
            } [backup => 1], [down => 0], [drain => 0], [ejected => 0],
+           [held => 0],
            [unhealthy => 0], [unproven => 0], [unresolved => 0], [up => 1]],
           'its members are counted');
 ok((grep { $_ eq "nginx_etcd_upstream_requests_total$of} 1" } @$samples),

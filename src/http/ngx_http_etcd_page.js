@@ -713,7 +713,7 @@ function pause(paused) {
 
 
 for (const word of ['', 'up', 'backup', 'drain', 'down', 'unresolved',
-                    'unproven', 'unhealthy', 'ejected'])
+                    'unproven', 'unhealthy', 'ejected', 'held'])
 {
     make($('state'), 'option', '', word || 'All states').value = word;
 }

@@ -16,7 +16,7 @@ const number = new Intl.NumberFormat('en');
 const TONES = {
     ok: ['up', 'synced', 'connected', 'add', 'leads', 'holds'],
     warn: ['drain', 'connecting', 'syncing', 'stale', 'idle', 'update',
-           'unproven', 'waits'],
+           'unproven', 'waits', 'held'],
     bad: ['down', 'failed', 'unauthorized', 'denied', 'zone full',
           'unresolved', 'invalid', 'unhealthy', 'ejected'],
 };

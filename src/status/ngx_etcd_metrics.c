@@ -232,7 +232,7 @@ ngx_etcd_metrics_add(ngx_etcd_status_t *status,
         ngx_etcd_member_pack_read(&record, member->payload);
 
         state = ngx_etcd_status_object_member_state(upstream->lowest, &record,
-                                                    member->verdict);
+                                                    member);
 
         upstream->states[state]++;
         upstream->conns += member->conns;

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_campaigner.h>
@@ -26,7 +27,9 @@ static void ngx_etcd_status_object_endpoints(
 static void ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_endpoints_t *endpoints);
 static int64_t ngx_etcd_status_object_closed(ngx_etcd_table_conf_t *rules);
-static void ngx_etcd_status_object_checks(ngx_etcd_status_upstream_t *upstream,
+static void ngx_etcd_status_object_absent(
+    ngx_etcd_status_upstream_t *upstream);
+static void ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_member_set_t *set);
 static void ngx_etcd_status_object_check(ngx_etcd_status_member_t *member,
     ngx_etcd_view_member_t *view);
@@ -61,6 +64,7 @@ ngx_str_t  ngx_etcd_status_member_states[] = {
     ngx_string("unproven"),
     ngx_string("unhealthy"),
     ngx_string("ejected"),
+    ngx_string("held"),
     ngx_null_string
 };
 
@@ -342,14 +346,10 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
     upstream->staleness = catalog->service.source->verified
                           ? ngx_etcd_zone_since(&map->verified)
                           : ngx_etcd_zone_staleness(catalog->service.zone);
-    upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
-    upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
-    upstream->terms = NGX_ETCD_STATUS_ABSENT;
-    upstream->ejections = NGX_ETCD_STATUS_ABSENT;
+    ngx_etcd_status_object_absent(upstream);
     upstream->closed = ngx_etcd_status_object_closed(&catalog->service.rules);
     upstream->queued = catalog->service.rules.queue ? 0
                                                     : NGX_ETCD_STATUS_ABSENT;
-    ngx_etcd_status_object_checks(upstream, NULL);
     upstream->requests = map->requests;
     upstream->sets = map->map.n;
     upstream->limit = map->limit;
@@ -378,20 +378,20 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->queued = service->rules.queue
                        ? (int64_t) ngx_etcd_member_set_queue_sum(service->set)
                        : NGX_ETCD_STATUS_ABSENT;
-    upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
-    upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
-    upstream->terms = NGX_ETCD_STATUS_ABSENT;
-    upstream->ejections = NGX_ETCD_STATUS_ABSENT;
+    ngx_etcd_status_object_absent(upstream);
+
+    if (service->guard.hold != 0) {
+        ngx_etcd_status_object_guard(upstream, service->set);
+    }
 
     if (ngx_etcd_service_judges(service, NGX_ETCD_VERDICT_EJECTED)) {
         upstream->ejections = service->set->ejections;
     }
 
     if (ngx_etcd_service_judges(service, NGX_ETCD_VERDICT_CHECKS)) {
-        ngx_etcd_status_object_checks(upstream, service->set);
-
-    } else {
-        ngx_etcd_status_object_checks(upstream, NULL);
+        upstream->checks = service->set->checks;
+        upstream->check_failures = service->set->check_failures;
+        upstream->panic = service->set->panic;
     }
 
     if (service->table == NULL) {
@@ -411,16 +411,42 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
 }
 
 
-/* NULL: members are not checked. */
+/* Clears the numbers that only some upstreams have. */
 
 static void
-ngx_etcd_status_object_checks(ngx_etcd_status_upstream_t *upstream,
+ngx_etcd_status_object_absent(ngx_etcd_status_upstream_t *upstream)
+{
+    upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
+    upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
+    upstream->terms = NGX_ETCD_STATUS_ABSENT;
+    upstream->ejections = NGX_ETCD_STATUS_ABSENT;
+    upstream->holds = NGX_ETCD_STATUS_ABSENT;
+    upstream->would_hold = NGX_ETCD_STATUS_ABSENT;
+    upstream->held = NGX_ETCD_STATUS_ABSENT;
+    upstream->checks = NGX_ETCD_STATUS_ABSENT;
+    upstream->check_failures = NGX_ETCD_STATUS_ABSENT;
+    upstream->panic = NGX_ETCD_STATUS_ABSENT;
+}
+
+
+static void
+ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_member_set_t *set)
 {
-    upstream->checks = set ? (int64_t) set->checks : NGX_ETCD_STATUS_ABSENT;
-    upstream->check_failures = set ? (int64_t) set->check_failures
-                                   : NGX_ETCD_STATUS_ABSENT;
-    upstream->panic = set ? (int64_t) set->panic : NGX_ETCD_STATUS_ABSENT;
+    uint64_t  now, until;
+
+    upstream->holds = set->holds;
+
+    if (upstream->service->guard.dry) {
+        upstream->would_hold = set->dry_holds;
+    }
+
+    until = set->held_until;
+
+    if (until != 0) {
+        now = ngx_etcd_clock();
+        upstream->held = (until > now) ? (int64_t) (until - now) / 1000 : 0;
+    }
 }
 
 
@@ -438,7 +464,7 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     member->weight = record.attr.weight;
     member->state = ngx_etcd_status_member_states[
                   ngx_etcd_status_object_member_state(upstream->lowest,
-                                                      &record, view->verdict)];
+                                                      &record, view)];
     member->ejected = NGX_ETCD_STATUS_ABSENT;
 
     if (view->note.until != 0) {
@@ -523,7 +549,7 @@ ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
 
 ngx_etcd_status_member_state_e
 ngx_etcd_status_object_member_state(ngx_uint_t lowest,
-    ngx_etcd_member_pack_t *record, ngx_uint_t verdict)
+    ngx_etcd_member_pack_t *record, ngx_etcd_view_member_t *view)
 {
     ngx_etcd_member_attr_t  *attr;
 
@@ -541,16 +567,20 @@ ngx_etcd_status_object_member_state(ngx_uint_t lowest,
         return NGX_ETCD_STATUS_DRAIN;
     }
 
-    if (verdict & NGX_ETCD_VERDICT_UNPROVEN) {
+    if (view->verdict & NGX_ETCD_VERDICT_UNPROVEN) {
         return NGX_ETCD_STATUS_UNPROVEN;
     }
 
-    if (verdict & NGX_ETCD_VERDICT_FAILED) {
+    if (view->verdict & NGX_ETCD_VERDICT_FAILED) {
         return NGX_ETCD_STATUS_UNHEALTHY;
     }
 
-    if (verdict & NGX_ETCD_VERDICT_EJECTED) {
+    if (view->verdict & NGX_ETCD_VERDICT_EJECTED) {
         return NGX_ETCD_STATUS_EJECTED;
+    }
+
+    if (view->held) {
+        return NGX_ETCD_STATUS_HELD;
     }
 
     return (attr->backup || attr->priority > lowest) ? NGX_ETCD_STATUS_BACKUP

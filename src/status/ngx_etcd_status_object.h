@@ -41,6 +41,7 @@ typedef enum {
     NGX_ETCD_STATUS_UNPROVEN,
     NGX_ETCD_STATUS_UNHEALTHY,
     NGX_ETCD_STATUS_EJECTED,
+    NGX_ETCD_STATUS_HELD,
     NGX_ETCD_STATUS_STATES
 } ngx_etcd_status_member_state_e;
 
@@ -143,6 +144,9 @@ typedef struct {
     int64_t                    has_leader;
     int64_t                    terms;         /* number of leaders seen */
     int64_t                    ejections;
+    int64_t                    holds;
+    int64_t                    would_hold;
+    int64_t                    held;          /* s, the rest */
     int64_t                    checks;
     int64_t                    check_failures;
     int64_t                    panic;         /* of a prefix with variables:
@@ -315,7 +319,8 @@ void ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
 
 /* A member with a higher priority than the lowest one is a backup. */
 ngx_etcd_status_member_state_e ngx_etcd_status_object_member_state(
-    ngx_uint_t lowest, ngx_etcd_member_pack_t *record, ngx_uint_t verdict);
+    ngx_uint_t lowest, ngx_etcd_member_pack_t *record,
+    ngx_etcd_view_member_t *view);
 
 /*
  * "remaining" is set only if "ask" is 1: to know it, the owner of the zone asks

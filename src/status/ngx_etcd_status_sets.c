@@ -223,7 +223,7 @@ ngx_etcd_status_sets_add(ngx_etcd_status_t *status)
         ngx_etcd_member_pack_read(&record, member->payload);
 
         state = ngx_etcd_status_object_member_state(set->lowest, &record,
-                                                    member->verdict);
+                                                    member);
         priority = record.attr.priority;
 
         if (state == NGX_ETCD_STATUS_UP && priority < set->lowest) {
