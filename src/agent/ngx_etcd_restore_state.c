@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_shown.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_attribute.h>
@@ -25,6 +26,7 @@ typedef struct {
     json_t                   *members;
     uint32_t                  params;
     uint64_t                  revision;
+    uint64_t                  held_until;  /* ngx_etcd_clock(); 0: none */
     ngx_etcd_member_diff_t    diff;
 } ngx_etcd_restore_set_t;
 
@@ -43,6 +45,7 @@ static ngx_int_t ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore,
     ngx_array_t *sets, json_t *upstreams, ngx_etcd_catalog_conf_t *catalog);
 static ngx_int_t ngx_etcd_restore_matches(ngx_etcd_restore_t *restore,
     json_t *json, ngx_etcd_service_conf_t *service, ngx_str_t *prefix);
+static uint64_t ngx_etcd_restore_held(json_t *until);
 static ngx_int_t ngx_etcd_restore_take(ngx_etcd_restore_t *restore,
     ngx_array_t *sets, ngx_etcd_service_conf_t *service, json_t *json);
 static ngx_int_t ngx_etcd_restore_set(ngx_etcd_restore_t *restore,
@@ -430,6 +433,24 @@ ngx_etcd_restore_matches(ngx_etcd_restore_t *restore, json_t *json,
 }
 
 
+/* Returns the time of ngx_etcd_clock(); 0: no member is held. */
+
+static uint64_t
+ngx_etcd_restore_held(json_t *until)
+{
+    int64_t  left;
+
+    if (!json_is_integer(until)) {
+        return 0;
+    }
+
+    left = json_integer_value(until) - ngx_time();
+    left = ngx_min(ngx_max(left, 0), NGX_ETCD_GUARD_LONGEST / 1000);
+
+    return ngx_etcd_clock() + left * 1000;
+}
+
+
 /* The service has the members of that upstream of the text. */
 
 static ngx_int_t
@@ -458,6 +479,8 @@ ngx_etcd_restore_take(ngx_etcd_restore_t *restore, ngx_array_t *sets,
     }
 
     set->params = (uint32_t) params;
+    set->held_until = ngx_etcd_restore_held(json_object_get(head,
+                                                            "held_until"));
     set->members = json_object_get(json, "members");
 
     if (!json_is_array(set->members)) {
@@ -657,7 +680,10 @@ ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
         return ngx_etcd_restore_refuse(restore, "no memory");
     }
 
-    key->regs->entry->gone = json_is_true(json_object_get(json, "gone"));
+    if (json_is_true(json_object_get(json, "gone"))) {
+        key->regs->entry->gone = json_is_true(json_object_get(json, "held"))
+                                 ? NGX_ETCD_ENTRY_HELD : NGX_ETCD_ENTRY_KEPT;
+    }
 
     restore->nmembers++;
 
@@ -689,6 +715,7 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore, ngx_array_t *array)
         }
 
         set->params = sets[i].params;
+        set->held_until = sets[i].held_until;
 
         if (sets[i].revision != 0) {
             set->state = NGX_ETCD_MEMBER_SET_SYNCED;

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_sha1.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_state.h>
 
@@ -18,6 +19,7 @@ static ngx_int_t ngx_etcd_state_begin(ngx_etcd_state_text_t *text);
 static ngx_int_t ngx_etcd_state_end(ngx_etcd_state_text_t *text);
 static ngx_int_t ngx_etcd_state_open(ngx_etcd_state_text_t *text,
     ngx_etcd_snapshot_t *snapshot);
+static json_int_t ngx_etcd_state_time(uint64_t time);
 static json_t *ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot);
 static ngx_int_t ngx_etcd_state_member(ngx_etcd_state_text_t *text,
     ngx_etcd_copy_t *copy);
@@ -188,6 +190,16 @@ ngx_etcd_state_open(ngx_etcd_state_text_t *text, ngx_etcd_snapshot_t *snapshot)
 
 /* NULL: no memory. */
 
+
+/* A time of ngx_etcd_clock(), in s since the epoch: it outlives a boot. */
+
+static json_int_t
+ngx_etcd_state_time(uint64_t time)
+{
+    return ngx_time() + ((int64_t) (time - ngx_etcd_clock()) + 500) / 1000;
+}
+
+
 static json_t *
 ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot)
 {
@@ -203,6 +215,16 @@ ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot)
                                           snapshot->prefix.len),
                      "params", (json_int_t) snapshot->params,
                      "revision", (json_int_t) snapshot->revision);
+
+    if (snapshot->held_until != 0
+        && json_object_set_new(json, "held_until",
+                               json_integer(ngx_etcd_state_time(
+                                                     snapshot->held_until)))
+           != 0)
+    {
+        json_decref(json);
+        return NULL;
+    }
 
     if (snapshot->id != 0
         && json_object_set_new(json, "pattern",
@@ -239,7 +261,7 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
                      ngx_etcd_state_bytes(copy->key.data, copy->key.len),
                      "create_revision", (json_int_t) copy->create_revision,
                      "mod_revision", (json_int_t) copy->mod_revision,
-                     "gone", (int) copy->gone,
+                     "gone", (int) (copy->gone != 0),
                      "address",
                      ngx_etcd_state_bytes(record.name.data, record.name.len),
                      "weight", (json_int_t) attr->weight,
@@ -252,6 +274,13 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
                      "backup", (int) attr->backup,
                      "drain", (int) attr->drain,
                      "near", (int) attr->near);
+
+    if (copy->gone == NGX_ETCD_ENTRY_HELD
+        && json_object_set_new(json, "held", json_true()) != 0)
+    {
+        json_decref(json);
+        return NGX_ERROR;
+    }
 
     if (record.route.len != 0
         && json_object_set_new(json, "route",

@@ -19,7 +19,8 @@
  *     }
  *
  * Each set of a prefix with variables is an upstream that also has "pattern",
- * the prefix with variables.
+ * the prefix with variables.  While members are held, "held_until" is the end
+ * of that in seconds since 1970, and each such member has "held":true.
  *
  * A member by host name also has "host", "port" and "whole_weight"; its
  * "address" is one of the addresses of the host, or empty if none is known.
