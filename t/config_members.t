@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Parameters of etcd_eject and etcd_prefer: what nginx -t refuses, with which
-# words and where, and what passes.
+# Parameters of etcd_eject, etcd_guard and etcd_prefer: what nginx -t refuses,
+# with which words and where, and what passes.
 
 use strict;
 use warnings;
@@ -46,6 +46,35 @@ refused('etcd_eject of a leader',
 passes("etcd_eject $_", upstream($members, "etcd_eject errors=$_;"))
     for '1%', '100% status=500', '50% status=500-502,504,599 window=1s min=1 '
         . 'time=1 max=100%';
+
+# the guard
+
+refused('etcd_guard alone',
+        upstream('server 127.0.0.1:1;', 'etcd_guard off;'),
+        '"etcd_guard" in AT is without "etcd_members" or "etcd_leader" '
+        . 'in its upstream', 7);
+refused('etcd_guard twice', upstream($members, 'etcd_guard off;',
+                                     'etcd_guard keep=50%;'),
+        '"etcd_guard" directive is duplicate in AT', 8);
+refused("etcd_guard $_->[0]", upstream($members, "etcd_guard $_->[0];"),
+        'invalid parameter "' . $_->[0] =~ s/.* //r . "\": $_->[1] in AT", 7)
+    for ['keep=1% keep=2%', 'it is duplicate'],
+        map({ ["keep=$_", 'it is not "keep=PERCENT%"'] } '', '%', '50'),
+        map({ ["keep=$_", 'it must be from 1% to 100%'] } qw(0% 101% x% 5.5%)),
+        map({ [$_, 'it must be a time from 1s to 7d'] }
+            qw(window=999ms window= hold=0 hold=soon hold=8d)),
+        map({ [$_, 'there are "keep=", "window=", "hold=", and "dry_run"'] }
+            qw(on dry_run=1 dry=1 off=1 =), 'hold=1m off');
+refused("etcd_guard $_ alone", upstream($members, "etcd_guard $_;"),
+        '"window=" and "dry_run" of "etcd_guard" need the parameter "keep=" '
+        . 'in AT', 7)
+    for qw(window=1m dry_run);
+refused('etcd_guard of a leader',
+        upstream('etcd_leader /a/;', 'etcd_guard off;'),
+        '"etcd_guard" cannot be used together with "etcd_leader" in AT: a '
+        . 'former leader is not used', 6);
+passes("etcd_guard $_", upstream($members, "etcd_guard $_;"))
+    for 'off', 'hold=1s', 'keep=1%', 'keep=100% window=1h hold=7d dry_run';
 
 # nearness
 

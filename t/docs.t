@@ -109,7 +109,8 @@ sub number {
 
 # what ngx_conf_init_value() does not set
 
-my %proved = map { $_ => 1 } qw(etcd_balance etcd_wait ssl_protocols);
+my %proved = map { $_ => 1 } qw(etcd_balance etcd_guard etcd_wait
+                                ssl_protocols);
 
 my $defaults = Source::defaults();
 
@@ -279,8 +280,14 @@ http {
         etcd_members /routed/$arg_service/;
     }
 
+    upstream held {
+        etcd_members /held/;
+        etcd_guard keep=100%;
+    }
+
     upstream sick {
         etcd_members /sick/;
+        etcd_guard keep=1% dry_run;
         etcd_check tcp interval=100ms timeout=100ms;
         etcd_eject errors=50% window=1s min=1 time=1h max=50%;
     }
@@ -323,6 +330,7 @@ $etcd->put('/services/api/3', 'nobody.test:80');
 $etcd->put('/flags/rate', "two\nlines");
 $etcd->put('/routed/web/1', '127.0.0.1:8080');
 $etcd->put('/services/db/1', '127.0.0.1:5432');
+$etcd->put('/held/1', '127.0.0.1:8080');
 
 my $dns = Dns->start();
 my $door = Door->new();
@@ -378,6 +386,10 @@ sub fields_of {
 
 my $status;
 
+Upstream->new($nginx, 'held')->comes_to_be(
+    members => { '/held/1' => '127.0.0.1:8080 1 up' }, 'a member that goes');
+$etcd->del('/held/1');
+
 ok(wait_for(sub {
     $nginx->get('/sick');
     $status = $nginx->status() or return;
@@ -395,6 +407,7 @@ ok(wait_for(sub {
         && $status->{elections}{jobs}{leader}
         && $status->{upstreams}{routed}{sets}
         && $status->{upstreams}{sick}{ejections}
+        && defined $status->{upstreams}{held}{held_for}
         && $status->{upstreams}{sick}{checks};
 }, 20), 'there is a status');
 

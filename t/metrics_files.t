@@ -124,6 +124,8 @@ my @troubles = (
      state => 'up', upstream => 'api'],
     [NginxEtcdUnhealthyMembers => 'nginx_etcd_upstream_members', 0, 1,
      state => 'unhealthy', upstream => 'api'],
+    [NginxEtcdMembersHeld => 'nginx_etcd_upstream_members', 0, 1,
+     state => 'held', upstream => 'api'],
     [NginxEtcdPanic => 'nginx_etcd_upstream_panic', 0, 1],
     [NginxEtcdInvalidValues => 'nginx_etcd_upstream_invalid_values', 0, 1],
     [NginxEtcdKeysNotUsed => 'nginx_etcd_variable_unused_values', 0, 1],

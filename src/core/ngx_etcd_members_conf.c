@@ -13,9 +13,23 @@
 #include <ngx_etcd_parameter.h>
 
 
+/* parameters of "etcd_guard" that were seen, in the order of their names */
+
+#define NGX_ETCD_MEMBERS_CONF_KEEP      0x01
+#define NGX_ETCD_MEMBERS_CONF_WINDOW    0x02
+#define NGX_ETCD_MEMBERS_CONF_HOLD      0x04
+#define NGX_ETCD_MEMBERS_CONF_DRY_RUN   0x08
+
+
 static char *ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value);
 static ngx_int_t ngx_etcd_members_conf_close(ngx_etcd_service_conf_t *service,
+    ngx_str_t *value);
+static char *ngx_etcd_members_conf_guard_parameter(
+    ngx_etcd_guard_conf_t *guard, ngx_str_t *value, ngx_uint_t *seen);
+static char *ngx_etcd_members_conf_guard_keep(ngx_etcd_guard_conf_t *guard,
+    ngx_str_t *value);
+static char *ngx_etcd_members_conf_guard_time(ngx_msec_t *time,
     ngx_str_t *value);
 
 
@@ -179,6 +193,155 @@ ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service, ngx_str_t *value,
 
     return (catalog->idle == (ngx_msec_t) NGX_ERROR || catalog->idle == 0)
            ? NGX_ERROR : NGX_OK;
+}
+
+
+void
+ngx_etcd_members_conf_guarded(ngx_etcd_guard_conf_t *guard)
+{
+    ngx_memzero(guard, sizeof(ngx_etcd_guard_conf_t));
+
+    guard->window = NGX_ETCD_GUARD_WINDOW;
+    guard->hold = NGX_ETCD_GUARD_HOLD;
+}
+
+
+char *
+ngx_etcd_members_conf_guard(ngx_conf_t *cf, ngx_etcd_guard_conf_t *guard)
+{
+    char        *err;
+    ngx_str_t   *value;
+    ngx_uint_t   i, seen;
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
+        ngx_memzero(guard, sizeof(ngx_etcd_guard_conf_t));
+        return NGX_CONF_OK;
+    }
+
+    ngx_etcd_members_conf_guarded(guard);
+
+    seen = 0;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        err = ngx_etcd_members_conf_guard_parameter(guard, &value[i], &seen);
+
+        if (err != NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\": %s", &value[i], err);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    if (guard->keep == 0 && (seen & (NGX_ETCD_MEMBERS_CONF_WINDOW
+                                     |NGX_ETCD_MEMBERS_CONF_DRY_RUN)))
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"window=\" and \"dry_run\" of \"%V\" need the "
+                           "parameter \"keep=\"", &value[0]);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/* Returns NULL, or what is wrong. */
+
+static char *
+ngx_etcd_members_conf_guard_parameter(ngx_etcd_guard_conf_t *guard,
+    ngx_str_t *value, ngx_uint_t *seen)
+{
+    u_char      *equals;
+    ngx_str_t    rest;
+    ngx_uint_t   i;
+
+    static ngx_str_t  names[] = {
+        ngx_string("keep="),
+        ngx_string("window="),
+        ngx_string("hold="),
+        ngx_string("dry_run"),
+        ngx_null_string
+    };
+
+    equals = ngx_strlchr(value->data, value->data + value->len, '=');
+
+    rest.data = equals ? equals + 1 : value->data + value->len;
+    rest.len = value->data + value->len - rest.data;
+
+    for (i = 0; names[i].len != 0; i++) {
+        if (value->len - rest.len == names[i].len
+            && ngx_strncmp(value->data, names[i].data, names[i].len) == 0)
+        {
+            break;
+        }
+    }
+
+    if (*seen & 1 << i) {
+        return "it is duplicate";
+    }
+
+    *seen |= 1 << i;
+
+    switch (1 << i) {
+
+    case NGX_ETCD_MEMBERS_CONF_KEEP:
+        return ngx_etcd_members_conf_guard_keep(guard, &rest);
+
+    case NGX_ETCD_MEMBERS_CONF_WINDOW:
+        return ngx_etcd_members_conf_guard_time(&guard->window, &rest);
+
+    case NGX_ETCD_MEMBERS_CONF_HOLD:
+        return ngx_etcd_members_conf_guard_time(&guard->hold, &rest);
+
+    case NGX_ETCD_MEMBERS_CONF_DRY_RUN:
+        guard->dry = 1;
+        return NULL;
+
+    default:
+        return "there are \"keep=\", \"window=\", \"hold=\", and "
+               "\"dry_run\"";
+    }
+}
+
+
+static char *
+ngx_etcd_members_conf_guard_keep(ngx_etcd_guard_conf_t *guard,
+    ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    if (value->len < 2 || value->data[value->len - 1] != '%') {
+        return "it is not \"keep=PERCENT%\"";
+    }
+
+    n = ngx_atoi(value->data, value->len - 1);
+
+    if (n < 1 || n > 100) {
+        return "it must be from 1% to 100%";
+    }
+
+    guard->keep = n;
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_members_conf_guard_time(ngx_msec_t *time, ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    n = ngx_parse_time(value, 0);
+
+    if (n < 1000 || n > NGX_ETCD_GUARD_LONGEST) {
+        return "it must be a time from 1s to 7d";
+    }
+
+    *time = n;
+
+    return NULL;
 }
 
 

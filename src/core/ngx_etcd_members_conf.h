@@ -21,6 +21,13 @@
  */
 char *ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service);
 
+/* Sets what the guard does without "etcd_guard". */
+void ngx_etcd_members_conf_guarded(ngx_etcd_guard_conf_t *guard);
+
+/* Reads "etcd_guard" into zeroes; logs errors. */
+char *ngx_etcd_members_conf_guard(ngx_conf_t *cf,
+    ngx_etcd_guard_conf_t *guard);
+
 /* Sets the format of values, logs errors; NULL: the default. */
 char *ngx_etcd_members_conf_format(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *name);

@@ -373,6 +373,33 @@ ngx_etcd_upstream_prefer(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 char *
+ngx_etcd_upstream_guard(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char *p = conf;
+
+    char                 *rv;
+    ngx_etcd_upstream_t  *upstream;
+
+    upstream = (ngx_etcd_upstream_t *) (p + cmd->offset);
+
+    if (upstream->guarded) {
+        return "is duplicate";
+    }
+
+    rv = ngx_etcd_members_conf_guard(cf, &upstream->guard);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    upstream->guarded = 1;
+
+    return (ngx_etcd_upstream_add(cf, upstream) == NGX_OK) ? NGX_CONF_OK
+                                                           : NGX_CONF_ERROR;
+}
+
+
+char *
 ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char *p = conf;
@@ -561,6 +588,13 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
 
     upstream->service->method = upstream->method;
 
+    if (upstream->guarded) {
+        upstream->service->guard = upstream->guard;
+
+    } else if (upstream->service->leader == NULL) {
+        ngx_etcd_members_conf_guarded(&upstream->service->guard);
+    }
+
     if (upstream->eject != NULL) {
         ngx_etcd_eject_conf_use(upstream->eject, upstream->service);
     }
@@ -643,6 +677,14 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
                           "\"etcd_leader\" in %s:%ui: a leader is not "
                           "chosen by its errors",
                           upstream->file, upstream->line);
+            return NGX_ERROR;
+        }
+
+        if (upstream->guarded && upstream->service->leader != NULL) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"etcd_guard\" cannot be used together with "
+                          "\"etcd_leader\" in %s:%ui: a former leader is not "
+                          "used", upstream->file, upstream->line);
             return NGX_ERROR;
         }
 

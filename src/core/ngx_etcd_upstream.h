@@ -32,6 +32,8 @@ typedef struct {
     ngx_uint_t                   allow_unix;
     ngx_etcd_check_conf_t       *check;         /* NULL: none */
     ngx_etcd_eject_conf_t       *eject;         /* NULL: none */
+    ngx_etcd_guard_conf_t        guard;
+    ngx_uint_t                   guarded;       /* by "etcd_guard" */
     ngx_etcd_prefer_t            prefer;
     ngx_uint_t                   initialized;   /* the module's balancer is
                                                    used */
@@ -45,8 +47,8 @@ typedef struct {
 
 /*
  * Handlers of the directives.  After etcd_balance the caller compiles the
- * key, if any.  For etcd_balance, etcd_allow and etcd_prefer, conf has an
- * ngx_etcd_upstream_t at the command's offset.
+ * key, if any.  For etcd_balance, etcd_allow, etcd_prefer and etcd_guard, conf
+ * has an ngx_etcd_upstream_t at the command's offset.
  */
 
 /* etcd_members and etcd_leader */
@@ -56,6 +58,7 @@ char *ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_upstream_prefer(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_upstream_guard(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* etcd_eject, for http if cmd->post is NULL, else for stream */
 char *ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

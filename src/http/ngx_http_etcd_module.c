@@ -92,6 +92,13 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       offsetof(ngx_http_etcd_srv_conf_t, upstream),
       NULL },
 
+    { ngx_string("etcd_guard"),
+      NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
+      ngx_etcd_upstream_guard,
+      NGX_HTTP_SRV_CONF_OFFSET,
+      offsetof(ngx_http_etcd_srv_conf_t, upstream),
+      NULL },
+
     { ngx_string("etcd_eject"),
       NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
       ngx_etcd_upstream_eject,

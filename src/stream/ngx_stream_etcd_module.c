@@ -78,6 +78,13 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
       offsetof(ngx_stream_etcd_srv_conf_t, upstream),
       NULL },
 
+    { ngx_string("etcd_guard"),
+      NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
+      ngx_etcd_upstream_guard,
+      NGX_STREAM_SRV_CONF_OFFSET,
+      offsetof(ngx_stream_etcd_srv_conf_t, upstream),
+      NULL },
+
     { ngx_string("etcd_eject"),
       NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
       ngx_etcd_upstream_eject,
