@@ -58,6 +58,11 @@ http {
         etcd_check http interval=200ms timeout=200ms rises=1 fails=2;
     }
 
+    upstream slowly {
+        etcd_members /slowly/;
+        etcd_guard keep=60% window=1s;
+    }
+
     upstream kept {
         etcd_members /kept/ on_empty=keep;
         etcd_guard keep=50% hold=2s;
@@ -100,7 +105,7 @@ my $nginx = Nginx->new(etcd => $etcd)
     ->start($configuration);
 
 my %upstream = map { $_ => Upstream->new($nginx, $_) }
-    qw(s plain dry brief checked kept);
+    qw(s plain dry brief checked slowly kept);
 $upstream{tcp} = Upstream->new($nginx, 'tcp', 'stream');
 
 
@@ -287,6 +292,22 @@ wait_for {
 } 20, 'only the registered one';
 pass('it goes when there is another one');
 $_->up for @backends[0, 1];
+
+# Two of three may go, but not two of four: what was there before the window
+# does not count.
+
+$etcd->del('/slowly/d');
+becomes('slowly', 'a:up b:up c:up', 'one of four goes');
+$etcd->del('/slowly/c');
+wait_for {
+    if (members('slowly') eq 'a:up b:up c:held') {
+        register('slowly', 'c');
+        becomes('slowly', 'a:up b:up c:up', 'held, and registered again');
+        $etcd->del('/slowly/c');
+    }
+    members('slowly') eq 'a:up b:up';
+} 10, 'the window to pass';
+pass('one of three goes after the window');
 
 # on_empty=keep goes on where the guard ends
 

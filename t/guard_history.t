@@ -193,6 +193,11 @@ wait_for { $nginx->count_log(qr/upstream "s": .* etcd has another history/) }
 is($nginx->count_log(qr/upstream "s": \d+ keys .* held/), 1,
    'one line says so');
 
+wait_for { $nginx->count_log(qr/upstream "tenants": .* are held/) == 2 } 10,
+    'the lines of the sets';
+is($nginx->count_log(qr/\[warn\].* upstream "tenants": .* are held/), 1,
+   'one warning for all sets');
+
 $etcd->put('/twice/xa', $at{a});
 becomes('twice', 'a:up b:held c:held', 'one of two keys of a member');
 
@@ -249,6 +254,17 @@ $etcd->put('/s/later', '127.0.0.1:9');
 becomes('s', '127.0.0.1:9:up a:up b:up c:up', 'a member after the snapshot');
 $etcd->restore($snapshot);
 becomes('s', '127.0.0.1:9:held a:up b:up c:up', 'it is held');
+
+# a list that is empty, of the same history
+
+$nginx->quit();
+$etcd->del_prefix('/s/');
+$etcd->compact();
+$nginx->start();
+becomes('s', '127.0.0.1:9:held a:held b:held c:held', 'an empty list');
+wait_for { $nginx->count_log(qr/upstream "s": .* all that there were/) } 10,
+    'the log line';
+register($_, $backends[$_]) for 0 .. 2;
 
 # an etcd that is silent: the time does not end
 

@@ -23,6 +23,7 @@ static void ngx_etcd_guard_count(ngx_etcd_guard_t *guard);
 static void ngx_etcd_guard_wake(ngx_etcd_guard_t *guard);
 static void ngx_etcd_guard_tick(ngx_event_t *ev);
 static void ngx_etcd_guard_tell(ngx_etcd_guard_t *guard);
+static ngx_uint_t ngx_etcd_guard_level(ngx_etcd_guard_t *guard);
 static ngx_uint_t ngx_etcd_guard_over(ngx_etcd_guard_t *guard);
 static ngx_uint_t ngx_etcd_guard_failed(ngx_etcd_guard_t *guard);
 static ngx_uint_t ngx_etcd_guard_fails(ngx_etcd_guard_t *guard,
@@ -298,6 +299,7 @@ ngx_etcd_guard_tell(ngx_etcd_guard_t *guard)
 {
     char                   *why;
     ngx_str_t              *name, *prefix;
+    ngx_uint_t              level;
     ngx_etcd_guard_conf_t  *conf;
 
     static char  *causes[] = {
@@ -312,8 +314,9 @@ ngx_etcd_guard_tell(ngx_etcd_guard_t *guard)
 
         name = guard->name;
         why = causes[guard->cause];
+        level = ngx_etcd_guard_level(guard);
 
-        ngx_log_error(NGX_LOG_WARN, guard->log, 0,
+        ngx_log_error(level, guard->log, 0,
                       "etcd: upstream \"%V\": %ui keys of prefix \"%V\" are "
                       "gone, %s: their members %s held for %Ms; the key "
                       "\"" NGX_ETCD_GUARD_RELEASE "\" below the prefix "
@@ -325,6 +328,25 @@ ngx_etcd_guard_tell(ngx_etcd_guard_t *guard)
 
     guard->told = 1;
     guard->untold = 0;
+}
+
+
+/* Thousands of sets may lose their keys together. */
+
+static ngx_uint_t
+ngx_etcd_guard_level(ngx_etcd_guard_t *guard)
+{
+    if (guard->told_at == NULL) {
+        return NGX_LOG_WARN;
+    }
+
+    if (ngx_time() - *guard->told_at < NGX_ETCD_GUARD_QUIET) {
+        return NGX_LOG_INFO;
+    }
+
+    *guard->told_at = ngx_time();
+
+    return NGX_LOG_WARN;
 }
 
 
@@ -468,11 +490,13 @@ ngx_etcd_guard_fails(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
 static void
 ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why)
 {
+    ngx_uint_t    level;
     ngx_queue_t  *held;
 
     held = &guard->index->held;
+    level = ngx_etcd_guard_level(guard);
 
-    ngx_log_error(NGX_LOG_WARN, guard->log, 0,
+    ngx_log_error(level, guard->log, 0,
                   "etcd: upstream \"%V\": %ui keys of prefix \"%V\" are not "
                   "held any more: %s", guard->name, guard->index->nheld,
                   ngx_etcd_shown(guard->prefix), why);

@@ -37,6 +37,7 @@
 #define NGX_ETCD_GUARD_CALM     60000    /* ms more if etcd was silent then */
 
 #define NGX_ETCD_GUARD_TICK     1000     /* ms */
+#define NGX_ETCD_GUARD_QUIET    60       /* s between lines on sets */
 #define NGX_ETCD_GUARD_PIECE    1024     /* held keys looked at in a tick */
 #define NGX_ETCD_GUARD_BUCKETS  8        /* of a window */
 
@@ -73,6 +74,9 @@ typedef struct {
     ngx_str_t                   *name;         /* of the upstream */
     ngx_str_t                   *prefix;
     ngx_log_t                   *log;
+    time_t                      *told_at;      /* of all sets of a prefix with
+                                                  variables: the last line above
+                                                  "info"; NULL: no such set */
 
     /* Keys were released: the service publishes what that changes. */
     void                       (*released)(void *data);

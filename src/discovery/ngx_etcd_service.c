@@ -304,6 +304,7 @@ ngx_etcd_service_guard(ngx_etcd_service_t *service)
     guard->name = &conf->name;
     guard->prefix = &conf->prefix;
     guard->log = service->log;
+    guard->told_at = conf->catalog ? &service->owner->told_at : NULL;
     guard->released = ngx_etcd_service_resolved;
     guard->data = service;
 

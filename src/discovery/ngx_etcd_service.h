@@ -165,6 +165,7 @@ typedef struct {
      * ngx_etcd_leader_again() when the service is used.
      */
     ngx_msec_t                   idle;
+    time_t                       told_at;       /* of the guards of a catalog */
     void                       (*dormant)(ngx_etcd_service_t *service);
 
     /* another process owns the zone */
