@@ -89,6 +89,7 @@ http {
 
     upstream one {
         etcd_members /s/ cluster=one on_empty=keep;
+        etcd_guard off;
     }
 
     server {

@@ -64,6 +64,7 @@ http {
 
     upstream api {
         etcd_members /s/;
+        etcd_guard off;
         keepalive 8;
     }
 
