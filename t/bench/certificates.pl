@@ -2,6 +2,7 @@
 
 # CPU time of the workers per TLS handshake: certificate and key from etcd over
 # static ones, and beside files that nginx's variables name; in the same nginx.
+# With nginx 1.27.4 and later, both also with its cache of certificates.
 
 use strict;
 use warnings;
@@ -23,10 +24,17 @@ use constant {
     SECONDS => $ENV{BENCH_SECONDS} || 1,
 };
 
-my @orders = (
-    [qw(STATIC ETCD FILE CONTROL)], [qw(CONTROL FILE ETCD STATIC)],
-    [qw(ETCD STATIC CONTROL FILE)], [qw(FILE CONTROL STATIC ETCD)],
-);
+my $caches = Nginx::version() >= 1027004;
+
+# each kind of certificate is in each place of the order equally often
+
+my @kinds = (qw(STATIC ETCD FILE CONTROL), $caches ? qw(ETCD_KEPT FILE_KEPT)
+                                                    : ());
+my @orders = map {
+    my @order = (@kinds[$_ .. $#kinds], @kinds[0 .. $_ - 1]);
+
+    (\@order, [reverse @order]);
+} 0 .. $#kinds;
 
 my $config = <<'EOF_CONFIG';
 
@@ -67,9 +75,25 @@ http {
         ssl_certificate %%DIR%%/$server_addr.crt;
         ssl_certificate_key %%DIR%%/$server_addr.key;
     }
+
+    %%KEPT%%
 }
 
 EOF_CONFIG
+
+my $kept = join('', map { <<"EOF_SERVER" }
+    server {
+        listen 127.0.0.1:%%PORT_$_->[0]%% ssl;
+        ssl_certificate $_->[1];
+        ssl_certificate_key $_->[2];
+        ssl_certificate_cache max=2000;
+    }
+
+EOF_SERVER
+    ['ETCD_KEPT', 'data:$cert', 'data:$key'],
+    ['FILE_KEPT', map { "%%DIR%%/\$server_addr.$_" } qw(crt key)]);
+
+$config =~ s/%%KEPT%%/$caches ? $kept : ''/e;
 
 my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd);
@@ -80,7 +104,9 @@ my ($crt, $key) = map { Tls::read_file($_) } @$pair;
 $nginx->write_file('127.0.0.1.crt', $crt);
 $nginx->write_file('127.0.0.1.key', $key);
 
-for my $name (1 .. NAMES - 1, $nginx->port('PORT_ETCD')) {
+my @names = map { $nginx->port("PORT_$_") } grep { /^ETCD/ } @kinds;
+
+for my $name (1 .. NAMES - @names, @names) {
     $etcd->txn([put => "/certs/$name/crt", $crt],
                [put => "/certs/$name/key", $key]);
 }
@@ -152,12 +178,16 @@ CPU time of a worker per full TLS 1.3 handshake, in microseconds, with an ECDSA
 key (P-256): with `type=pem`, of $names names in etcd; with files that a
 variable names; over a static certificate. $number rounds, $seconds s of
 `openssl s_time -new` for each, in several orders. The control is the static
-certificate once more.
+certificate once more.@{[$caches ? " The cache is `ssl_certificate_cache`."
+                                 : '']}
 END
     table(['certificate', 'us', 'over static'],
           ['static', (column('STATIC'))[0], '1'],
           ['in etcd, `type=pem`', column('ETCD')],
           ['in files, named by a variable', column('FILE')],
+          ($caches ? (['in etcd, with the cache', column('ETCD_KEPT')],
+                      ['in files, with the cache', column('FILE_KEPT')])
+                   : ()),
           ['control', column('CONTROL')]));
 
 finish();
