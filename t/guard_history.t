@@ -266,6 +266,41 @@ wait_for { $nginx->count_log(qr/upstream "s": .* all that there were/) } 10,
     'the log line';
 register($_, $backends[$_]) for 0 .. 2;
 
+# another history that is not empty, seen first by another agent, or by an nginx
+# that has only its state file
+
+wait_for { members('s') =~ /\ba:up b:up c:up/ } 10, 'registered again';
+$etcd->kill();
+remove_tree($etcd->{data});
+$nginx->kill_worker($nginx->status->{agent}{pid});
+wait_for { ($nginx->status // {})->{agent} } 10, 'the next agent';
+$etcd->start();
+$etcd->put('/s/a', $at{a});
+becomes('s', '127.0.0.1:9:held a:up b:held c:held',
+        'wiped while there was no agent');
+
+# revisions go back only if there were more of them
+
+register($_, $backends[$_]) for 0 .. 2;
+becomes('s', '127.0.0.1:9:held a:up b:up c:up', 'registered again');
+$nginx->quit();
+wipe();
+$etcd->put('/s/new', $at{b});
+$nginx->start();
+becomes('s', '127.0.0.1:9:held a:held b:up c:held',
+        'wiped while there was no nginx');
+register($_, $backends[$_]) for 0 .. 2;
+$etcd->put('/s/mark', $at{a});
+wait_for { slurp($nginx->dir . '/state/default.json') =~ m{/s/mark} } 10,
+    'the state file';
+$nginx->crash();
+wipe();
+$etcd->put('/s/c', $at{c});
+$nginx->start();
+becomes('s', '127.0.0.1:9:held a:held b:held c:up',
+        'wiped while nginx was killed');
+register($_, $backends[$_]) for 0 .. 2;
+
 # an etcd that is silent: the time does not end
 
 $nginx->reload($configuration =~ s/(etcd_members .s.;)/$1
