@@ -61,6 +61,7 @@ http {
 
     upstream api {
         etcd_members /services/api/;
+        etcd_guard off;
     }
 
     upstream keep {
@@ -70,6 +71,7 @@ http {
     upstream static {
         server %%ONE%% weight=3;
         etcd_members /static/;
+        etcd_guard off;
     }
 
     upstream odd {
