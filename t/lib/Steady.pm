@@ -1,6 +1,6 @@
 package Steady;
 
-# Clients that write at a steady rate, see steady.c.
+# Clients that write at a steady rate, or with get => 1 read; see steady.c.
 #
 #     my $load = Steady->start($nginx->port, rate => 1000);
 #     ...
@@ -48,7 +48,8 @@ sub start {
     my $self = bless {
         rate => $options{rate},
         file => $file,
-        pid  => spawn($file, compile(), $port, $options{rate}, LONGEST),
+        pid  => spawn($file, compile(), $port, $options{rate}, LONGEST,
+                      $options{get} ? 'get' : ()),
     }, $class;
 
     Finish::later($self);

@@ -4,11 +4,12 @@
  *
  * Clients that write at a steady rate, however long the answers take:
  *
- *     steady PORT RATE SECONDS
+ *     steady PORT RATE SECONDS [get]
  *
  * until SIGTERM, and not for longer than SECONDS.  One half of the requests is
  * sent over a new connection each, the other half over connections that are
- * kept; one half of both are POST, the other PUT, to /1, /2 and so on.
+ * kept; one half of both are POST, the other PUT, to /1, /2 and so on.  With
+ * "get" all are GET.
  *
  * Prints a line per request when it is over: its number, the method, when it
  * was sent and when it ended (of the clock of the day, in seconds), and the
@@ -59,7 +60,7 @@ struct client_s {
 
 
 static int                    epoll;
-static int                    busy;
+static int                    busy, get;
 static client_t              *idle;
 static struct sockaddr_in     server;
 static volatile sig_atomic_t  stopped;
@@ -94,6 +95,10 @@ now(clockid_t clock)
 static char *
 method_of(long number)
 {
+    if (get) {
+        return "GET";
+    }
+
     return (number & 2) ? "POST" : "PUT";
 }
 
@@ -216,9 +221,10 @@ write_one(long number)
     client->out_sent = 0;
     client->out_len = snprintf(client->out, sizeof(client->out),
                                "%s /%ld HTTP/1.1\r\nHost: localhost\r\n"
-                               "Content-Length: 2\r\n%s\r\nok",
-                               method_of(number), number,
-                               client->kept ? "" : "Connection: close\r\n");
+                               "%s%s\r\n%s", method_of(number), number,
+                               get ? "" : "Content-Length: 2\r\n",
+                               client->kept ? "" : "Connection: close\r\n",
+                               get ? "" : "ok");
     busy++;
 
     send_rest(client);
@@ -337,10 +343,12 @@ main(int argc, char **argv)
     struct rlimit     limit;
     struct sigaction  action;
 
-    if (argc != 4) {
-        fprintf(stderr, "usage: steady PORT RATE SECONDS\n");
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: steady PORT RATE SECONDS [get]\n");
         return 2;
     }
+
+    get = (argc == 5);
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 
