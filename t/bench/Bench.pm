@@ -7,8 +7,8 @@ package Bench;
 # place of the one that an earlier run has left.
 #
 # For trying: BENCH_RESULTS=FILE writes elsewhere, and BENCH_ROUNDS,
-# BENCH_SECONDS, BENCH_REQUESTS, BENCH_SIZES, BENCH_CYCLES, BENCH_CHANGES and
-# BENCH_KILLS make runs shorter.
+# BENCH_SECONDS, BENCH_REQUESTS, BENCH_SIZES, BENCH_CYCLES, BENCH_CHANGES,
+# BENCH_KILLS and BENCH_FAULTS make runs shorter.
 
 use strict;
 use warnings;
@@ -53,7 +53,7 @@ my @titles = ('Propagation', 'A new service', 'Request cost',
               'Locks',
               'Locks: where there are none', 'Balancing', 'Two workers',
               'Instructions', 'Requests while members change',
-              'Checks of members', 'One slow member',
+              'Checks of members', 'Faults', 'One slow member',
               'Beside HAProxy and reloads', 'A queue beside HAProxy',
               'Picking a member', 'Loading members', 'Changing a member',
               'Decoding values', 'Status', 'Memory', 'Memory after changes',
