@@ -25,6 +25,8 @@ static ngx_int_t ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n);
 static void ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n,
     time_t now);
 static ngx_uint_t ngx_etcd_eject_offered(ngx_etcd_slot_t *slot);
+static void ngx_etcd_eject_rate(ngx_etcd_eject_t *eject,
+    ngx_etcd_eject_count_t *sum);
 static void ngx_etcd_eject_tally(ngx_etcd_eject_t *eject,
     ngx_etcd_eject_member_t *member, ngx_etcd_note_t *note);
 static void ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
@@ -119,6 +121,11 @@ ngx_etcd_eject_step(ngx_etcd_eject_t *eject, time_t now)
 
     ngx_etcd_eject_judge(eject, now);
 
+    eject->pardon = (eject->nejected != 0
+                     && eject->nwell == 0
+                     && (eject->nbad != 0
+                         || eject->nejected == eject->nmembers));
+
     return NGX_OK;
 }
 
@@ -150,6 +157,8 @@ ngx_etcd_eject_prepare(ngx_etcd_eject_t *eject)
     eject->sum.errors = 0;
     eject->nmembers = 0;
     eject->nejected = 0;
+    eject->nwell = 0;
+    eject->nbad = 0;
     eject->ncandidates = 0;
 
     return NGX_OK;
@@ -225,6 +234,8 @@ ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
     eject->sum.answers += member->sum.answers;
     eject->sum.errors += member->sum.errors;
 
+    ngx_etcd_eject_rate(eject, &member->sum);
+
     if (member->sum.answers >= eject->conf->min
         && member->sum.errors * 100
            >= member->sum.answers * eject->conf->errors)
@@ -251,6 +262,20 @@ ngx_etcd_eject_offered(ngx_etcd_slot_t *slot)
            && !record.attr.drain
            && !(ngx_etcd_counter_get(&slot->verdict, slot->uid)
                 & (NGX_ETCD_VERDICT_FAILED|NGX_ETCD_VERDICT_UNPROVEN));
+}
+
+
+/* A bad member fails too often for any other one to stick out beside it. */
+
+static void
+ngx_etcd_eject_rate(ngx_etcd_eject_t *eject, ngx_etcd_eject_count_t *sum)
+{
+    if ((uint64_t) NGX_ETCD_EJECT_FACTOR * sum->errors > sum->answers) {
+        eject->nbad++;
+
+    } else if (sum->answers != 0) {
+        eject->nwell++;
+    }
 }
 
 
@@ -310,7 +335,7 @@ ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
         return;
     }
 
-    if ((int32_t) ((uint32_t) now - note->until) < 0) {
+    if ((int32_t) ((uint32_t) now - note->until) < 0 && !eject->pardon) {
         return;
     }
 
@@ -329,7 +354,8 @@ ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
 
     ngx_log_error(NGX_LOG_NOTICE, eject->log, 0,
                   "etcd: upstream \"%V\": member %V is used again after its "
-                  "ejection", eject->name, ngx_etcd_shown(&record.name));
+                  "ejection%s", eject->name, ngx_etcd_shown(&record.name),
+                  eject->pardon ? ", since no other member works" : "");
 }
 
 

@@ -16,6 +16,9 @@
  * the worst first, as long as no more than "max" percent of the members are
  * ejected.  The time doubles with each ejection, and falls back after the
  * member has been used without another one for as long.
+ *
+ * All ejections end before their time when no other member works: a member
+ * that always fails would not stick out any more.
  */
 
 
@@ -94,10 +97,14 @@ typedef struct {
     ngx_etcd_eject_count_t           sum;          /* of members in use */
     ngx_uint_t                       nmembers;
     ngx_uint_t                       nejected;
+    ngx_uint_t                       nwell;        /* in use, and work */
+    ngx_uint_t                       nbad;         /* in use, and do not */
     ngx_etcd_eject_member_t         *members;      /* by slot */
     ngx_uint_t                       allocated;
     ngx_etcd_eject_candidate_t      *candidates;   /* of a step */
     ngx_uint_t                       ncandidates;
+    unsigned                         pardon:1;     /* the next step ends all
+                                                      ejections */
     unsigned                         limited:1;    /* was logged */
     unsigned                         full:1;       /* was logged */
 } ngx_etcd_eject_t;

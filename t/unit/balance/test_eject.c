@@ -288,6 +288,89 @@ test_eject_window(ngx_pool_t *pool)
 }
 
 
+/* When all others fail, too, those that are ejected are used again. */
+
+static void
+test_eject_none_works(ngx_pool_t *pool)
+{
+    ngx_uint_t  n;
+
+    tap_expect(test_eject_init(pool, 4, 25) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 20, 20);
+    test_eject_answers(1, 20, 10);
+    test_eject_at(1001);
+    tap_check(test_eject_out() == 1);
+
+    /* one of them is just good enough */
+
+    test_eject_answers(2, 1, 1);
+    test_eject_at(1002);
+    test_eject_at(1003);
+    tap_check(test_eject_out() == 1);
+
+    test_eject_answers(1, 1, 1);
+    test_eject_at(1004);
+    tap_check(test_eject_out() == 1);
+    test_eject_at(1005);
+    tap_check(test_eject_out() == 0);
+
+    /* nobody is known to fail */
+
+    for (n = 0; n < NGX_ETCD_EJECT_STEPS; n++) {
+        test_eject_at(1006 + n);
+    }
+
+    test_eject_answers(0, 20, 20);
+    test_eject_answers(1, 20, 0);
+    test_eject_at(1020);
+    tap_check(test_eject_out() == 1);
+
+    for (n = 0; n < NGX_ETCD_EJECT_STEPS; n++) {
+        test_eject_at(1021);
+    }
+
+    tap_check(test_eject.sum.answers == 0);
+    test_eject_at(1021);
+    tap_check(test_eject_out() == 1);
+}
+
+
+/* The others fail their checks. */
+
+static void
+test_eject_none_left(ngx_pool_t *pool)
+{
+    ngx_uint_t        n;
+    ngx_etcd_slot_t  *slot;
+
+    tap_expect(test_eject_init(pool, 4, 50) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 20, 20);
+    test_eject_answers(1, 20, 20);
+    test_eject_answers(2, 80, 0);
+    test_eject_at(1001);
+    tap_check(test_eject_out() == 3);
+
+    for (n = 2; n < 4; n++) {
+        test_eject_at(1002);
+        test_eject_at(1003);
+        tap_check(test_eject_out() == 3);
+
+        slot = ngx_etcd_member_set_slot(test_world.set, n);
+        ngx_etcd_counter_set(&slot->verdict, slot->uid,
+                             NGX_ETCD_VERDICT_FAILED);
+    }
+
+    test_eject_at(1004);
+    tap_check(test_eject_out() == 3);
+    test_eject_at(1005);
+    tap_check(test_eject_out() == 0);
+}
+
+
 /* What an agent finds, and what one that has no use for it leaves. */
 
 static void
@@ -318,6 +401,8 @@ ngx_etcd_tap_test_t  test_eject_table[] = {
     { "eject: members that are not used", test_eject_unusable },
     { "eject: the time", test_eject_time },
     { "eject: the window", test_eject_window },
+    { "eject: no other member works", test_eject_none_works },
+    { "eject: no other member is left", test_eject_none_left },
     { "eject: pardon", test_eject_pardon },
     { NULL, NULL }
 };

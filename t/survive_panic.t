@@ -1,0 +1,166 @@
+#!/usr/bin/perl
+
+# Nearly all members fail at once, and the others were ejected before: when
+# nobody is left who works, ejected members get requests again.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Test::More;
+
+use Backend;
+use Etcd;
+use Finish;
+use Nginx;
+use Upstream;
+use Wait;
+
+my $etcd = Etcd->new()->start();
+my @backends = Backend->start(qw(a b c d e));
+my ($first, @others) = @backends;
+
+for my $prefix (qw(checked never plain)) {
+    $etcd->put("/$prefix/$_->{name}", $_->address) for @backends;
+}
+
+# no ejection is over before the test is
+
+my $nginx = Nginx->new(etcd => $etcd)->start(<<'EOC');
+
+worker_processes 2;
+
+etcd {
+    endpoints %%ETCD%%;
+}
+
+http {
+    upstream checked {
+        etcd_members /checked/ fail_timeout=1s;
+        etcd_check http interval=200ms timeout=200ms;
+        etcd_eject errors=50% window=1s min=2 time=1h max=30%;
+    }
+
+    upstream never {
+        etcd_members /never/ fail_timeout=1s;
+        etcd_check tcp interval=200ms timeout=200ms panic=0;
+        etcd_eject errors=50% window=1s min=2 time=1h max=50%;
+    }
+
+    upstream plain {
+        etcd_members /plain/ fail_timeout=1s;
+        etcd_eject errors=50% window=1s min=2 time=1h max=30%;
+    }
+
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+
+        location /checked { proxy_pass http://checked; }
+        location /never   { proxy_pass http://never; }
+        location /plain   { proxy_pass http://plain; }
+
+        location /status {
+            etcd_status;
+        }
+    }
+}
+
+EOC
+
+sub state {
+    my ($upstream, $backend) = @_;
+
+    my $member = Upstream->new($nginx, $upstream)->member($backend->address);
+
+    return ($member // {})->{state} // '';
+}
+
+sub panics { Upstream->new($nginx, $_[0])->status->{panic} }
+
+
+# who answers, of all workers; a status that is no answer of a member
+
+sub answering {
+    my ($upstream) = @_;
+
+    return join(' ', sort keys %{ $nginx->tally("/$upstream", 24) });
+}
+
+
+# these fail some requests, and work ever after
+
+sub eject {
+    my ($upstream, @members) = @_;
+
+    $_->set(status => 500) for @members;
+
+    wait_for {
+        answering($upstream);
+        !grep { state($upstream, $_) ne 'ejected' } @members;
+    } 20, "ejections of $upstream";
+
+    $_->set(status => 200) for @members;
+}
+
+
+sub all_answer {
+    my ($upstream, $who, $name) = @_;
+
+    wait_for { answering($upstream) eq $who } 30, "$upstream: $name";
+    is(answering($upstream), $who, "$upstream: $name");
+}
+
+
+for my $upstream (qw(checked never plain)) {
+    all_answer($upstream, 'a b c d e', 'members');
+}
+
+# one of five is ejected, three of the others fail
+
+eject('checked', $first);
+is(answering('checked'), 'b c d e', 'a member that has failed is ejected');
+
+$_->set(status => 500) for @others[1 .. 3];
+wait_for { panics('checked') } 20, 'a panic';
+all_answer('checked', '500 b', 'a panic alone does not end an ejection');
+
+$_->set(status => 200) for @others;
+wait_for { !panics('checked') } 20, 'the end of the panic';
+all_answer('checked', 'b c d e', 'the panic is over');
+
+# then all others
+
+$_->down for @others;
+all_answer('checked', 'a', 'an ejected member is asked if no other one works');
+ok(wait_for(sub {
+    $nginx->count_log(qr/"checked": .* ejection, since no other member works/)
+}, 20), 'its ejection ends, which is reported');
+
+$_->up for @others;
+all_answer('checked', 'a b c d e', 'they are back');
+
+# two are ejected, three fail their checks, and no panic is allowed
+
+eject('never', $first, $others[0]);
+is(answering('never'), 'c d e', 'two members are ejected');
+
+$_->down for @others[1 .. 3];
+all_answer('never', 'a b', 'panic=0: ejected members are asked');
+
+$_->up for @others;
+all_answer('never', 'a b c d e', 'panic=0: the others are back');
+
+# without checks
+
+eject('plain', $first);
+is(answering('plain'), 'b c d e', 'without checks: a member is ejected');
+
+$_->down for @others;
+all_answer('plain', 'a', 'without checks: it is asked when the others fail');
+
+$_->up for @others;
+all_answer('plain', 'a b c d e', 'without checks: the others are back');
+
+finish();
