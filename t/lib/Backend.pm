@@ -7,6 +7,7 @@ package Backend;
 #     $a->set(status => 500, delay => 0.2); # from now on
 #     $a->set(hang => 1);                   # answers nothing,
 #     $a->set(hang => 0);                   # then all that were asked of it
+#     $a->set(abort => 1);                  # resets connections
 #     $a->down; $a->up;                     # refuses connections
 #     $a->requests; $a->reset;
 #
@@ -22,6 +23,7 @@ use IO::Select;
 use IO::Socket::INET;
 use JSON::PP;
 use POSIX ();
+use Socket qw(SOL_SOCKET SO_LINGER);
 use Time::HiRes qw(time);
 
 use Finish;
@@ -87,7 +89,8 @@ sub port { $_[0]{port} }
 sub address { "127.0.0.1:$_[0]{port}" }
 
 
-# status, delay (seconds), hang, once, body, headers => { NAME => VALUE }
+# status, delay (seconds), hang, abort, once, body,
+# headers => { NAME => VALUE }
 
 sub set {
     my ($self, %behaviour) = @_;
@@ -311,6 +314,12 @@ sub next_request {
 
     if ($backend->{most} < $backend->{active}) {
         $backend->{most} = $backend->{active};
+    }
+
+    if ($backend->{behaviour}{abort}) {
+        setsockopt($client->{socket}, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0));
+        drop($client);
+        return;
     }
 
     if ($backend->{behaviour}{hang}) {
