@@ -30,9 +30,9 @@ use Rivals;
 use Steady;
 use Wait;
 
-# What is in the upstream beside etcd_check and etcd_eject.
+# 1: the modules have "etcd_guard", which is measured beside them without it
 
-use constant GUARD => '';
+use constant GUARD => 0;
 
 use constant {
     SECONDS => $ENV{BENCH_SECONDS} || 20,       # of a fault
@@ -53,18 +53,19 @@ use constant {
 };
 
 my %half = (members => 'ten', sides => ['nginx', 'haproxy']);
+my %etcd = (members => 'ten', followed => 1,
+            sides => ['nginx', GUARD ? 'guard' : (), 'haproxy']);
 my %panic = (members => 'ten', sides => ['nginx', 'no panic', 'haproxy']);
 
 # seconds: times SECONDS; followed: HAProxy's file is written as etcd has it
 
 my @faults = (
-    { %half, id => 'a', name => 'etcd is wiped', followed => 1,
+    { %etcd, id => 'a', name => 'etcd is wiped',
       begin => \&wipe, end => \&register },
-    { %half, id => 'b', name => 'the prefix is deleted', followed => 1,
+    { %etcd, id => 'b', name => 'the prefix is deleted',
       begin => sub { $_[0]{etcd}->del_prefix(Rivals::PREFIX) },
       end => \&register },
-    { %half, id => 'c', name => 'all leases expire', followed => 1,
-      seconds => 3, leases => 1,
+    { %etcd, id => 'c', name => 'all leases expire', seconds => 3, leases => 1,
       begin => sub { kill('USR1', $_[0]{services}{pid}) },
       end => sub { kill('USR2', $_[0]{services}{pid}) } },
     { %half, id => 'd', name => 'half are black-holed',
@@ -90,7 +91,11 @@ my @faults = (
 );
 
 my %names = (nginx => 'nginx', haproxy => 'HAProxy',
-             'no panic' => 'nginx, `panic=0`');
+             'no panic' => 'nginx, `panic=0`',
+             guard => 'nginx, `etcd_guard keep=50%`');
+
+my %more = ('no panic' => { panic => 0 },
+            guard => { guard => 'etcd_guard keep=50%;' });
 
 
 sub order {
@@ -266,13 +271,12 @@ sub scene {
     for my $side (@sides) {
         $scene->{$side} = $side eq 'haproxy'
             ? Rivals::haproxy($scene->{addresses}, %options)
-            : Rivals::nginx($scene->{etcd}, guard => GUARD, %options,
-                            $side eq 'nginx' ? () : (panic => 0));
+            : Rivals::nginx($scene->{etcd}, %options, %{ $more{$side} // {} });
     }
 
     $scene->{haproxy}->follow($scene->{etcd}) if $fault->{followed};
 
-    for my $nginx (grep { $_ } @$scene{'nginx', 'no panic'}) {
+    for my $nginx (map { $scene->{$_} } grep { $_ ne 'haproxy' } @sides) {
         wait_for { up($nginx) == @{ $scene->{addresses} } } 60, 'members'
             or die "members are not up\n";
     }
@@ -395,14 +399,13 @@ run_round($ENV{BENCH_FAULTS}) for 1 .. ROUNDS;
 
 my ($seconds, $rate, $after, $tries, $ttl, $outage, $long)
     = (SECONDS, RATE, AFTER, Rivals::TRIES, TTL, 3 * SECONDS, 2.5 * SECONDS);
-my $guard = GUARD ? '`' . GUARD . '`' : 'no `etcd_guard`';
 
 publish('Faults', <<"END",
 Ten members, of which some go wrong for $seconds s, under $rate requests a
 second, each sent when it is due, half of them over new connections: to nginx,
 with `etcd_check http interval=2s mandatory` and `etcd_eject errors=50%
-max=34%`, as in resilience.conf, and with $guard; and at the same time to
-HAProxy, whose servers are these members, with `option httpchk`, `inter 2s fall
+max=34%`, as in resilience.conf; and at the same time to HAProxy,
+whose servers are these members, with `option httpchk`, `inter 2s fall
 3 rise 2`, `observe layer7`, `on-error mark-down`, `option redispatch 1` and
 `retry-on conn-failure empty-response response-timeout`. Both have two workers
 or threads, 1 s to connect, 3 s for an answer, 1 s for a check, and $tries
