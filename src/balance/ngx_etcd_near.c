@@ -9,6 +9,9 @@
 #include <ngx_etcd_near.h>
 
 
+static ngx_uint_t ngx_etcd_near_turn(ngx_etcd_table_t *table, ngx_str_t *key);
+
+
 uint32_t
 ngx_etcd_near_share(ngx_etcd_table_t *table)
 {
@@ -31,7 +34,6 @@ ngx_etcd_near_share(ngx_etcd_table_t *table)
 ngx_uint_t
 ngx_etcd_near_due(ngx_etcd_table_t *table, ngx_str_t *key)
 {
-    uint32_t                share;
     ngx_etcd_peer_group_t  *near;
 
     near = &table->near;
@@ -41,6 +43,26 @@ ngx_etcd_near_due(ngx_etcd_table_t *table, ngx_str_t *key)
     if (ngx_etcd_peer_group_unwell(near) != 0) {
         ngx_etcd_health_sweep(near, ngx_etcd_table_counts(table));
     }
+
+    if (ngx_etcd_near_turn(table, key)) {
+        return 1;
+    }
+
+    /*
+     * Peers regain weight with picks: without this one, peers that have all
+     * failed would have no share, and so no picks.
+     */
+
+    near->picks++;
+
+    return 0;
+}
+
+
+static ngx_uint_t
+ngx_etcd_near_turn(ngx_etcd_table_t *table, ngx_str_t *key)
+{
+    uint32_t  share;
 
     share = ngx_etcd_near_share(table);
 

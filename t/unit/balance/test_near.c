@@ -135,7 +135,8 @@ test_near_method(ngx_pool_t *pool, char *method)
 
 
 static void
-test_near_shares(ngx_pool_t *pool)
+test_near_each(ngx_pool_t *pool,
+    void (*test)(ngx_pool_t *pool, char *method))
 {
     ngx_uint_t   i;
     ngx_pool_t  *own;
@@ -145,10 +146,17 @@ test_near_shares(ngx_pool_t *pool)
         own = ngx_create_pool(1024, pool->log);
         test_alloc_resume();
 
-        test_near_method(own, test_near_methods[i]);
+        test(own, test_near_methods[i]);
 
         ngx_destroy_pool(own);
     }
+}
+
+
+static void
+test_near_shares(ngx_pool_t *pool)
+{
+    test_near_each(pool, test_near_method);
 }
 
 
@@ -218,6 +226,54 @@ test_near_failing(ngx_pool_t *pool)
     test_near_is(TEST_NEAR_PICKS * 2 / 5);
 
     test_alloc_resume();
+}
+
+
+/*
+ * The last preferred members have failed: when they may be tried again, they
+ * regain their weight with the requests that go to others, too.
+ */
+
+static void
+test_near_back(ngx_pool_t *pool, char *method)
+{
+    u_char           text[NGX_INT_T_LEN];
+    ngx_int_t        k;
+    ngx_str_t        key;
+    ngx_uint_t       i;
+    ngx_etcd_pick_t  pick;
+
+    tap_expect(test_near_init(pool, method, 100) == NGX_OK);
+    test_alloc_pause();
+
+    test_near_set(0, TEST_NEAR_PREFERRED, "near weight=2000");
+
+    for (i = 0; i < TEST_NEAR_PICKS; i++) {
+        key.data = text;
+        key.len = ngx_sprintf(text, "%ui", i) - text;
+
+        k = test_table_pick(&pick, &key);
+        test_table_end(&pick, (k < TEST_NEAR_PREFERRED) ? NGX_PEER_FAILED : 0);
+    }
+
+    test_near_is(0);
+
+    test_world.time.sec += 11;
+
+    /* one unit of weight for each request */
+
+    (void) test_near_count();
+    (void) test_near_count();
+    test_near_is(TEST_NEAR_PICKS);
+
+    test_alloc_resume();
+}
+
+
+static void
+test_near_returns(ngx_pool_t *pool)
+{
+    test_near_each(pool, test_near_back);
 }
 
 
@@ -350,6 +406,7 @@ ngx_etcd_tap_test_t  test_near[] = {
     { "near: shares, by each method", test_near_shares },
     { "near: the limits of spill", test_near_spill },
     { "near: members that fail or are full", test_near_failing },
+    { "near: members that have all failed", test_near_returns },
     { "near: keys", test_near_hash },
     { "near: keys on a ring", test_near_consistent },
     { "near: sessions", test_near_bound },
