@@ -172,7 +172,8 @@ ngx_etcd_conn_queue_available(ngx_etcd_table_t *table)
     counts = ngx_etcd_table_counts(table);
 
     return ngx_etcd_table_usable(table)
-           && (ngx_etcd_health_swept(&table->primary, counts)
+           && (ngx_etcd_health_swept(&table->near, counts)
+               || ngx_etcd_health_swept(&table->primary, counts)
                || ngx_etcd_health_swept(&table->backup, counts));
 }
 
@@ -184,7 +185,8 @@ ngx_etcd_conn_queue_waits(ngx_etcd_table_t *table)
 
     counts = ngx_etcd_table_counts(table);
 
-    return ngx_etcd_health_busy(&table->primary, counts)
+    return ngx_etcd_health_busy(&table->near, counts)
+           || ngx_etcd_health_busy(&table->primary, counts)
            || ngx_etcd_health_busy(&table->backup, counts);
 }
 
