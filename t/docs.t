@@ -274,6 +274,7 @@ http {
 
     upstream api {
         etcd_members /services/api/ close_after=1m;
+        etcd_prefer zone:eu-1a;
     }
 
     upstream routed {

@@ -127,6 +127,7 @@ my @troubles = (
     [NginxEtcdMembersHeld => 'nginx_etcd_upstream_members', 0, 1,
      state => 'held', upstream => 'api'],
     [NginxEtcdPanic => 'nginx_etcd_upstream_panic', 0, 1],
+    [NginxEtcdFewPreferred => 'nginx_etcd_upstream_near_ratio', 1, '0.5'],
     [NginxEtcdInvalidValues => 'nginx_etcd_upstream_invalid_values', 0, 1],
     [NginxEtcdKeysNotUsed => 'nginx_etcd_variable_unused_values', 0, 1],
     [NginxEtcdSetsOverLimit => 'nginx_etcd_upstream_sets_over_limit', 0, 1],

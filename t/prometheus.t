@@ -343,7 +343,7 @@ is_deeply([sort keys %types], [$all->families], 'the same in both');
 is($types{nginx_etcd_build}, 'info', 'an info');
 is($types{nginx_etcd_change_visible_seconds}, 'histogram', 'a histogram');
 is_deeply([sort map { $_->[0] } grep { $_->[2] } @families],
-          [grep { /_(?:seconds|bytes)$/ } $all->families], 'units');
+          [grep { /_(?:seconds|bytes|ratio)$/ } $all->families], 'units');
 
 # names that are to be escaped
 

@@ -10,6 +10,7 @@
 
 
 static ngx_uint_t ngx_etcd_near_turn(ngx_etcd_table_t *table, ngx_str_t *key);
+static void ngx_etcd_near_look(ngx_etcd_peer_group_t *group, ngx_uint_t counts);
 
 
 uint32_t
@@ -85,4 +86,48 @@ ngx_etcd_near_turn(ngx_etcd_table_t *table, ngx_str_t *key)
     table->spilled -= NGX_ETCD_NEAR_UNIT;
 
     return 0;
+}
+
+
+uint32_t
+ngx_etcd_near_now(ngx_etcd_table_t *table)
+{
+    ngx_uint_t              counts;
+    ngx_etcd_peer_group_t  *near;
+
+    near = &table->near;
+    counts = ngx_etcd_table_counts(table);
+
+    if (ngx_etcd_peer_group_unwell(near) != 0) {
+        ngx_etcd_health_sweep(near, counts);
+    }
+
+    ngx_etcd_near_look(near, counts);
+
+    if (ngx_etcd_peer_group_usable(near) == 0) {
+        return 0;
+    }
+
+    return ngx_etcd_health_swept(&table->primary, counts)
+           ? ngx_etcd_near_share(table) : NGX_ETCD_NEAR_UNIT;
+}
+
+
+/* A request checks a peer with all of its weight only when it picks it. */
+
+static void
+ngx_etcd_near_look(ngx_etcd_peer_group_t *group, ngx_uint_t counts)
+{
+    ngx_uint_t        i, n;
+    ngx_etcd_peer_t  *peer;
+
+    i = group->ends[NGX_ETCD_REGION_WHOLE];
+
+    /* a peer that moves swaps places with one that was checked */
+
+    for (n = ngx_min(i, NGX_ETCD_NEAR_LOOK); n > 0; n--) {
+        peer = group->peers[--i];
+
+        (void) ngx_etcd_health_usable(group, peer, counts);
+    }
 }

@@ -24,9 +24,18 @@
 
 #define NGX_ETCD_NEAR_UNIT  65536
 
+#define NGX_ETCD_NEAR_LOOK  256
+
 
 /* Returns the share of requests that goes to the preferred peers. */
 uint32_t ngx_etcd_near_share(ngx_etcd_table_t *table);
+
+/*
+ * Returns the share of requests that goes to the preferred peers now, for the
+ * status: looks at peers that no request has tried lately, at most at
+ * NGX_ETCD_NEAR_LOOK of them.
+ */
+uint32_t ngx_etcd_near_now(ngx_etcd_table_t *table);
 
 /*
  * Returns 1 if the request goes to the preferred peers.  With a key, the hash

@@ -129,6 +129,17 @@ ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
 }
 
 
+ngx_etcd_table_t *
+ngx_etcd_table_cache_look(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix)
+{
+    ngx_etcd_cached_table_t  *cached;
+
+    cached = ngx_etcd_table_cache_find(cache, prefix);
+
+    return cached ? &cached->table : NULL;
+}
+
+
 /* The agent learns that a set is used which was not used lately. */
 
 static void

@@ -68,6 +68,10 @@ void ngx_etcd_table_cache_done(ngx_etcd_table_cache_t *cache);
 ngx_etcd_table_t *ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache,
     ngx_str_t *prefix, ngx_int_t *rc);
 
+/* Returns the table if there is one, which does not count as its use. */
+ngx_etcd_table_t *ngx_etcd_table_cache_look(ngx_etcd_table_cache_t *cache,
+    ngx_str_t *prefix);
+
 /*
  * Called when the worker was woken: updates the tables whose sets have
  * changed.  Returns as ngx_etcd_table_sync().

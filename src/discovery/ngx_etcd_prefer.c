@@ -13,6 +13,7 @@
 static char *ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag,
     ngx_str_t *text);
 static char *ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value);
+static char *ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_keyval_t *tag);
 static char *ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text);
 
 
@@ -53,6 +54,7 @@ ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
 static char *
 ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag, ngx_str_t *text)
 {
+    char    *err;
     u_char  *colon;
 
     colon = ngx_strlchr(text->data, text->data + text->len, ':');
@@ -67,7 +69,32 @@ ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag, ngx_str_t *text)
     tag->value.data = colon + 1;
     tag->value.len = text->data + text->len - tag->value.data;
 
-    return ngx_etcd_prefer_value(cf, &tag->value);
+    err = ngx_etcd_prefer_value(cf, &tag->value);
+
+    return err ? err : ngx_etcd_prefer_copy(cf, tag);
+}
+
+
+/* Writes the name and the value, as evaluated, into one text. */
+
+static char *
+ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_keyval_t *tag)
+{
+    u_char  *p;
+
+    p = ngx_pnalloc(cf->pool, tag->key.len + 1 + tag->value.len);
+
+    if (p == NULL) {
+        return "no memory";
+    }
+
+    tag->key.data = ngx_cpymem(p, tag->key.data, tag->key.len) - tag->key.len;
+    p += tag->key.len;
+    *p++ = ':';
+    ngx_memcpy(p, tag->value.data, tag->value.len);
+    tag->value.data = p;
+
+    return NULL;
 }
 
 
@@ -98,14 +125,8 @@ ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value)
             return "there is no such variable in the environment";
         }
 
+        value->data = (u_char *) text;
         value->len = ngx_strlen(text);
-        value->data = ngx_pnalloc(cf->pool, value->len + 1);
-
-        if (value->data == NULL) {
-            return "no memory";
-        }
-
-        ngx_memcpy(value->data, text, value->len + 1);
     }
 
     return (value->len != 0) ? NULL : "its value is empty";
@@ -140,21 +161,27 @@ void
 ngx_etcd_prefer_use(ngx_etcd_prefer_t *prefer,
     ngx_etcd_service_conf_t *service, uint32_t *hash)
 {
-    ngx_keyval_t  *tag;
+    ngx_str_t  text;
 
     if (prefer->spill == 0) {
         return;
     }
 
-    tag = &prefer->tag;
-
-    service->member.prefer = *tag;
+    service->member.prefer = prefer->tag;
     service->rules.spill = prefer->spill;
 
+    ngx_etcd_prefer_text(&prefer->tag, &text);
+
     ngx_crc32_update(hash, (u_char *) "prefer", 6);
-    ngx_crc32_update(hash, tag->key.data, tag->key.len);
-    ngx_crc32_update(hash, (u_char *) ":", 1);
-    ngx_crc32_update(hash, tag->value.data, tag->value.len);
+    ngx_crc32_update(hash, text.data, text.len);
+}
+
+
+void
+ngx_etcd_prefer_text(ngx_keyval_t *tag, ngx_str_t *str)
+{
+    str->data = tag->key.data;
+    str->len = tag->key.len + 1 + tag->value.len;
 }
 
 

@@ -140,7 +140,7 @@ const tables = {
         stated('state', 'State'),
         coded('key', 'Key'),
         { name: 'upstream', label: 'Upstream', className: 'wide some',
-          cell: shown((row) => row.upstream) },
+          cell: shown((row) => row.upstream + (row.near ? ', near' : '')) },
         ...numbers(['weight', 'Weight'], ['conns', 'Conns'],
                    ['fails', 'Fails'], ['requests', 'Requests']),
         timed('rate', 'Req/s', rate),
@@ -200,12 +200,10 @@ const byName = (object) => entries(object).map(
     ([name, value]) => ({ ...value, name }));
 
 
-function upstreamType(module, upstream) {
-    if (upstream.kind !== 'leader') {
-        return module;
-    }
-
-    return module + (upstream.failsafe ? ' leader (failsafe)' : ' leader');
+function upstreamType(module, { kind, failsafe, near_percent, prefer }) {
+    return module + (kind === 'leader' ? ' leader' : '')
+        + (failsafe ? ' (failsafe)' : '')
+        + (near_percent >= 0 ? `, ${near_percent} % ${prefer}` : '');
 }
 
 

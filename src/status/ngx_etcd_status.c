@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_status.h>
+#include <ngx_etcd_status_near.h>
 
 
 static ngx_int_t ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status);
@@ -68,6 +69,7 @@ ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status)
             }
 
             ngx_etcd_status_object_upstream(upstream, ecf[i], services[n]);
+            ngx_etcd_status_near_upstream(upstream);
         }
 
         catalogs = ecf[i]->catalogs.elts;
@@ -80,6 +82,7 @@ ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status)
 
             ngx_etcd_status_object_upstream(upstream, ecf[i],
                                             &catalogs[n]->service);
+            ngx_etcd_status_near_upstream(upstream);
         }
     }
 
@@ -174,6 +177,7 @@ ngx_etcd_status_open(ngx_etcd_status_t *status,
     }
 
     ngx_etcd_status_object_update(upstream, &status->view);
+    ngx_etcd_status_near_share(upstream, service->table);
 
     return NGX_OK;
 }

@@ -462,6 +462,8 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     member->address = record.name;
     member->name = record.name;
     member->weight = record.attr.weight;
+    member->near = upstream->service->rules.spill ? record.attr.near
+                                                  : NGX_ETCD_STATUS_ABSENT;
     member->state = ngx_etcd_status_member_states[
                   ngx_etcd_status_object_member_state(upstream->lowest,
                                                       &record, view)];

@@ -137,6 +137,9 @@ typedef struct {
     int64_t                    queued;        /* of those, for connections */
     int64_t                    closed;        /* by close_after */
     int64_t                    failsafe;
+    ngx_str_t                  prefer;        /* no data: none */
+    int64_t                    near_percent;
+    int64_t                    near_ratio;    /* millionths */
     int64_t                    ninvalid;
     int64_t                    requests;
     int64_t                    conns;
@@ -197,6 +200,7 @@ typedef struct {
                                                  not used; no data: none */
     ngx_str_t                  state;
     int64_t                    weight;
+    int64_t                    near;
     int64_t                    ejected;       /* s, the rest */
     ngx_str_t                  check;         /* the last result; no data: not
                                                  checked */
@@ -303,7 +307,9 @@ void ngx_etcd_status_object_zone(ngx_etcd_status_zone_t *zone,
 void ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
     ngx_etcd_conf_t *ecf);
 
-/* Zeroes the sums; sets all else but what a view of the set says. */
+/*
+ * Zeroes the sums; sets all else but what a view of the set says, and nearness.
+ */
 void ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_conf_t *ecf, ngx_etcd_service_conf_t *service);
 

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_status_near.h>
 #include <ngx_etcd_status_sets.h>
 
 
@@ -381,6 +382,11 @@ ngx_etcd_status_sets_search(ngx_etcd_status_t *status,
     one->over = NGX_ETCD_STATUS_ABSENT;
     one->unmatched = NGX_ETCD_STATUS_ABSENT;
     one->tables = NGX_ETCD_STATUS_ABSENT;
+
+    /* without a request for the set, this worker has no table of it */
+
+    ngx_etcd_status_near_share(one, ngx_etcd_table_cache_look(&catalog->cache,
+                                                              &prefix));
 
     ngx_memzero(&status->object.set, sizeof(ngx_etcd_status_set_t));
 
