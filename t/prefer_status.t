@@ -48,7 +48,7 @@ sub register {
 
 my %all = map { $_ => '' } qw(a b c d);
 
-register($_, %all) for qw(api fails sets/t sets/u static);
+register($_, %all) for qw(api check eject fails sets/t sets/u static);
 $etcd->put("/host/$_", sprintf('{"address":"%s","tags":{"host":"%s"}}',
                                $backends{$_}->address, $_ eq 'a'
                                ? lc(hostname()) : 'other')) for qw(a b);
@@ -84,6 +84,18 @@ http {
     upstream api {
         etcd_members /api/;
         etcd_prefer zone:env:PREFER_ZONE;
+    }
+
+    upstream check {
+        etcd_members /check/;
+        etcd_check tcp interval=200ms timeout=200ms;
+        etcd_prefer zone:near;
+    }
+
+    upstream eject {
+        etcd_members /eject/;
+        etcd_eject errors=50% window=1s min=1 time=1h max=50%;
+        etcd_prefer zone:near;
     }
 
     upstream fails {
@@ -128,6 +140,7 @@ http {
         location = /status { etcd_status; }
         location = /metrics { etcd_status prometheus members=on; }
         location /api { proxy_pass http://api; }
+        location /eject { proxy_pass http://eject; }
         location /fails { proxy_pass http://fails; }
         location /sets { proxy_pass http://sets; }
     }
@@ -159,6 +172,18 @@ sub share {
                  module => 'http');
 
     is(sprintf('%.0f', 100 * $ratio), $percent, "$name: the metric");
+}
+
+
+# the same, with requests
+
+sub share_after {
+    my ($path, $name, $percent, $what) = @_;
+
+    becomes {
+        $nginx->get($path);
+        upstream($name)->{near_percent};
+    } $percent, "$name: $what";
 }
 
 
@@ -273,7 +298,20 @@ is(of_idle('fails'), 100, 'all members work');
 $backends{a}->down;
 is($busy->get('/fails')->{status}, 200, 'a request') for 1 .. 2;
 is(of_idle('fails'), 71, 'a failure of another worker');
-$backends{a}->up;
+
+# a failed check, the panic in which it is ignored, and an ejection
+
+share('check', 71, 'one of two fails its checks');
+$backends{$_}->down for qw(b c);
+share('check', 100, 'a panic: checks are ignored');
+$backends{$_}->up for qw(a b c);
+becomes { scalar grep { $_->{state} eq 'up' }
+                      @{ upstream('check')->{members} } } 4, 'all are up again';
+share('check', 100, 'all of them');
+
+$backends{a}->set(status => 500);
+share_after('/eject', 'eject', 71, 'one of two is ejected');
+$backends{a}->set(status => 200);
 
 
 # a set: a worker that has used it tells the share
@@ -303,5 +341,7 @@ register('sets/t', b => '"drain":true');
 becomes { set('t')->{set}{near_percent} } 71, 'a set: one of two is drained';
 ok(!exists(set('u')->{set}{near_percent}), 'another set: not used');
 is(set('t')->{tables}, 1, 'looking makes no table');
+is($idle->get('/sets?set=u')->{status}, 200, 'a request for it');
+is(set('u')->{set}{near_percent}, 100, 'a share of its own');
 
 finish();
