@@ -108,8 +108,15 @@ sub eject {
 sub all_answer {
     my ($upstream, $who, $name) = @_;
 
-    wait_for { answering($upstream) eq $who } 30, "$upstream: $name";
-    is(answering($upstream), $who, "$upstream: $name");
+    my $answering = '';
+
+    # a check of a busy machine may be late, and its member out for a moment
+
+    eval {
+        wait_for { ($answering = answering($upstream)) eq $who } 30, $name;
+    };
+
+    is($answering, $who, "$upstream: $name");
 }
 
 
@@ -120,7 +127,7 @@ for my $upstream (qw(checked never plain)) {
 # one of five is ejected, three of the others fail
 
 eject('checked', $first);
-is(answering('checked'), 'b c d e', 'a member that has failed is ejected');
+all_answer('checked', 'b c d e', 'a member that has failed is ejected');
 
 $_->set(status => 500) for @others[1 .. 3];
 wait_for { panics('checked') } 20, 'a panic';
@@ -144,7 +151,7 @@ all_answer('checked', 'a b c d e', 'they are back');
 # two are ejected, three fail their checks, and no panic is allowed
 
 eject('never', $first, $others[0]);
-is(answering('never'), 'c d e', 'two members are ejected');
+all_answer('never', 'c d e', 'two members are ejected');
 
 $_->down for @others[1 .. 3];
 all_answer('never', 'a b', 'panic=0: ejected members are asked');
@@ -155,7 +162,7 @@ all_answer('never', 'a b c d e', 'panic=0: the others are back');
 # without checks
 
 eject('plain', $first);
-is(answering('plain'), 'b c d e', 'without checks: a member is ejected');
+all_answer('plain', 'b c d e', 'without checks: a member is ejected');
 
 $_->down for @others;
 all_answer('plain', 'a', 'without checks: it is asked when the others fail');
