@@ -49,7 +49,8 @@ my $results = $ENV{BENCH_RESULTS} || "$dir/RESULTS.md";
 
 my @titles = ('Propagation', 'A new service', 'Request cost',
               'Prefix with variables',
-              'Instructions of a prefix with variables', 'Certificates in etcd',
+              'Instructions of a prefix with variables', 'Nearness',
+              'Certificates in etcd',
               'Locks',
               'Locks: where there are none', 'Balancing', 'Two workers',
               'Instructions', 'Requests while members change',
