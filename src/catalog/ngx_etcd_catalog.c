@@ -8,9 +8,9 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_catalog.h>
+#include <ngx_etcd_catalog_report.h>
 #include <ngx_etcd_catalog_set.h>
 #include <ngx_etcd_retire.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_time_budget.h>
 
 
@@ -46,12 +46,9 @@ struct ngx_etcd_catalog_s {
     unsigned                     loading:1;
     unsigned                     retire:1;     /* a removed set is not freed
                                                   yet */
-    unsigned                     over:1;       /* reported */
-    unsigned                     full:1;       /* reported */
-    unsigned                     unmatched:1;  /* reported */
 
+    ngx_etcd_catalog_report_t    report;
     void                       (*published)(void *data, ngx_uint_t changed);
-    ngx_log_t                   *log;
 };
 
 
@@ -65,8 +62,6 @@ static void ngx_etcd_catalog_denied(ngx_etcd_fanout_t *fanout,
     ngx_etcd_grpc_status_e status);
 static void ngx_etcd_catalog_verified(ngx_etcd_watch_t *watch, uint64_t time);
 
-static void ngx_etcd_catalog_report_unmatched(ngx_etcd_catalog_t *catalog,
-    ngx_str_t *key);
 static ngx_etcd_catalog_set_t *ngx_etcd_catalog_add(
     ngx_etcd_catalog_t *catalog, ngx_str_t *prefix);
 static void ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog,
@@ -111,7 +106,9 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
     catalog->zone = conf->service.zone;
     catalog->map = conf->map;
     catalog->published = published;
-    catalog->log = log;
+
+    catalog->report.conf = conf;
+    catalog->report.log = log;
 
     catalog->owner.published = ngx_etcd_catalog_published;
     catalog->owner.queue = ngx_etcd_catalog_queue;
@@ -293,7 +290,7 @@ ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
 
     if (prefix.len == 0) {
         if (create) {
-            ngx_etcd_catalog_report_unmatched(catalog, key);
+            ngx_etcd_catalog_report_unmatched(&catalog->report, key);
         }
 
         return NULL;
@@ -308,25 +305,6 @@ ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
     }
 
     return (set != NULL) ? &set->part : NULL;
-}
-
-
-static void
-ngx_etcd_catalog_report_unmatched(ngx_etcd_catalog_t *catalog, ngx_str_t *key)
-{
-    catalog->map->unmatched++;
-
-    if (catalog->unmatched) {
-        return;
-    }
-
-    catalog->unmatched = 1;
-
-    ngx_log_error(NGX_LOG_WARN, catalog->log, 0,
-                  "etcd: upstream \"%V\": key \"%V\" does not match \"%V\", "
-                  "it is not used, and neither are others like it",
-                  &catalog->conf->service.name, ngx_etcd_shown(key),
-                  &catalog->conf->pattern.text);
 }
 
 
@@ -363,10 +341,6 @@ static void
 ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
     ngx_int_t rc)
 {
-    ngx_etcd_set_map_t  *map;
-
-    map = catalog->map;
-
     if (rc == NGX_AGAIN) {
         if (!catalog->again.timer_set) {
             ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_BUSY);
@@ -375,31 +349,12 @@ ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
         return;
     }
 
-    map->over++;
-
     if (rc == NGX_DECLINED) {
-        if (!catalog->over) {
-            catalog->over = 1;
-            ngx_log_error(NGX_LOG_ERR, catalog->log, 0,
-                          "etcd: upstream \"%V\": \"%V\" is not used, since "
-                          "there are %ui sets: \"limit=%ui\"",
-                          &catalog->conf->service.name, ngx_etcd_shown(prefix),
-                          map->map.n, map->limit);
-        }
-
+        ngx_etcd_catalog_report_over(&catalog->report, prefix);
         return;
     }
 
-    map->state = NGX_ETCD_MEMBER_SET_FULL;
-
-    if (!catalog->full) {
-        catalog->full = 1;
-        ngx_log_error(NGX_LOG_ERR, catalog->log, 0,
-                      "etcd: upstream \"%V\": no room for \"%V\" beside the "
-                      "%ui sets present: the zone is full",
-                      &catalog->conf->service.name, ngx_etcd_shown(prefix),
-                      map->map.n);
-    }
+    ngx_etcd_catalog_report_full(&catalog->report, prefix);
 
     if (!catalog->again.timer_set) {
         ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_FULL);
@@ -476,25 +431,12 @@ ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout)
 static void
 ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout, int64_t revision)
 {
-    ngx_etcd_set_map_t  *map;
     ngx_etcd_catalog_t  *catalog;
 
     catalog = fanout->data;
     catalog->revision = revision;
-    map = catalog->map;
 
-    if (map->over == 0) {
-        catalog->over = 0;
-        catalog->full = 0;
-    }
-
-    if (map->unmatched == 0) {
-        catalog->unmatched = 0;
-    }
-
-    if (!catalog->full) {
-        map->state = NGX_ETCD_MEMBER_SET_SYNCED;
-    }
+    ngx_etcd_catalog_report_listed(&catalog->report);
 
     ngx_etcd_catalog_settled(catalog);
 
