@@ -189,6 +189,10 @@ ngx_etcd_fanout_remove(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 void
 ngx_etcd_fanout_again(ngx_etcd_fanout_t *fanout, ngx_msec_t delay)
 {
+    if (!fanout->started) {
+        return;
+    }
+
     fanout->synced = 0;
     fanout->listing = 0;
 

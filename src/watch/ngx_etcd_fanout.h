@@ -120,7 +120,10 @@ void ngx_etcd_fanout_add(ngx_etcd_fanout_t *fanout,
 void ngx_etcd_fanout_remove(ngx_etcd_fanout_t *fanout,
     ngx_etcd_fanout_part_t *part);
 
-/* Lists all parts again, after "delay" ms. */
+/*
+ * Lists all parts again, after "delay" ms.  Before the start it does nothing:
+ * the owner starts a fan-out whose parts are not complete without a revision.
+ */
 void ngx_etcd_fanout_again(ngx_etcd_fanout_t *fanout, ngx_msec_t delay);
 
 /* Returns 1 while parts wait for the end of their list. */
