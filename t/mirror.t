@@ -166,6 +166,18 @@ my @cases = (
     ['an audit without memory for a deletion', '-',
      "$abc audit answer:7 oom:1 del:a:6 events:7 adone:0",
      '+a:1=x +b:4=y +c:3=z listed@5 asks -a:6 @7 no-audit'],
+    ['an audit whose next entry is deleted', '-',
+     "$abc audit answer:5 akey:a:1:1 akey:b:2:4 akey:c:3:3 alook del:b:6 "
+     . 'events:6 alook adone:0',
+     '+a:1=x +b:4=y +c:3=z listed@5 asks -b:6 @6 repairs=0'],
+    ['an audit whose next entry is deleted, and was not listed', '-',
+     "$abc audit answer:5 akey:a:1:1 akey:c:3:3 alook del:b:6 events:6 "
+     . 'adone:0',
+     '+a:1=x +b:4=y +c:3=z listed@5 asks -b:6 @6 repairs=1 again'],
+    ['an audit whose next entry changes its place', 'mod',
+     "$abc audit answer:5 akey:a:1:1 akey:b:2:4 alook put:b:2:6:v events:6 "
+     . 'alook adone:0',
+     '+a:1=x +b:4=y +c:3=z listed@5 asks ~b:6=v @6 repairs=1 again'],
     ['an audit of wanted keys', 'wants',
      'list key:a:1:1:x listed:5 created audit answer:5 akey:xa:1:1 akey:a:1:1 '
      . 'adone:0',

@@ -594,13 +594,15 @@ ngx_etcd_fanout_next(void *data, ngx_etcd_mirror_entry_t *entry)
         q = ngx_queue_head(&fanout->parts);
 
     } else {
-        entry = ngx_etcd_mirror_next(fanout->cursor->mirror, entry);
+        entry = ngx_etcd_mirror_entry_any(&fanout->cursor->mirror->entries,
+                                          entry);
         q = ngx_queue_next(&fanout->cursor->queue);
     }
 
     while (entry == NULL && q != ngx_queue_sentinel(&fanout->parts)) {
         fanout->cursor = ngx_etcd_fanout_part(q);
-        entry = ngx_etcd_mirror_first(fanout->cursor->mirror);
+        entry = ngx_etcd_mirror_entry_any(&fanout->cursor->mirror->entries,
+                                          NULL);
         q = ngx_queue_next(q);
     }
 

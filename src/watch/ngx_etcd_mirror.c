@@ -87,8 +87,9 @@ ngx_etcd_mirror_audit_find(void *data, ngx_str_t *key)
 static ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_audit_next(void *data, ngx_etcd_mirror_entry_t *entry)
 {
-    return (entry == NULL) ? ngx_etcd_mirror_first(data)
-                           : ngx_etcd_mirror_next(data, entry);
+    ngx_etcd_mirror_t *mirror = data;
+
+    return ngx_etcd_mirror_entry_any(&mirror->entries, entry);
 }
 
 

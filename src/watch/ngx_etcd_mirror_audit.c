@@ -10,6 +10,7 @@
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_mirror_audit.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_time_budget.h>
 
 
 typedef enum {
@@ -36,6 +37,11 @@ struct ngx_etcd_mirror_audit_run_s {
     ngx_rbtree_t                   deleted;    /* keys */
     ngx_rbtree_node_t              sentinel;
     ngx_uint_t                     ndeleted;
+
+    ngx_etcd_mirror_entry_t       *entry;      /* the next one to look at;
+                                                  NULL: end */
+    unsigned                       looking:1;  /* for entries whose keys are not
+                                                  in etcd */
 
     ngx_uint_t                     found;      /* number of differences */
     size_t                         first_len;
@@ -64,7 +70,8 @@ static void ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
 static void ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit,
     Etcd__KeyValue *kv);
-static void ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit);
+static ngx_int_t ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit);
+static void ngx_etcd_mirror_audit_look(ngx_etcd_mirror_audit_t *audit);
 static void ngx_etcd_mirror_audit_found(ngx_etcd_mirror_audit_run_t *run,
     ngx_str_t *key);
 static void ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit);
@@ -358,6 +365,10 @@ ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
         return NGX_ERROR;
     }
 
+    if (n == 0) {
+        return ngx_etcd_mirror_audit_missing(audit);
+    }
+
     for (i = 0; i < n; i++) {
         ngx_etcd_watch_range_strip(&audit->watch->range, &kvs[i]->key);
         ngx_etcd_mirror_audit_key(audit, kvs[i]);
@@ -388,8 +399,6 @@ ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
         ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
-
-    ngx_etcd_mirror_audit_missing(audit);
 
     if (run->found != 0) {
         ngx_etcd_mirror_audit_repair(audit);
@@ -445,26 +454,54 @@ ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit, Etcd__KeyValue *kv)
 }
 
 
-/* Finds the entries whose keys are not in etcd. */
+/*
+ * Finds the entries whose keys are not in etcd.  NGX_AGAIN: others are left.
+ * Events may come in between.
+ */
+
+static ngx_int_t
+ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit)
+{
+    uint64_t                      until;
+    ngx_uint_t                    n;
+    ngx_etcd_mirror_audit_run_t  *run;
+
+    run = audit->run;
+
+    if (!run->looking) {
+        run->looking = 1;
+        run->entry = audit->next(audit->data, NULL);
+    }
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    for (n = 1; run->entry != NULL; n++) {
+
+        ngx_etcd_mirror_audit_look(audit);
+
+        if (n == audit->piece || ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+    }
+
+    return NGX_OK;
+}
+
 
 static void
-ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit)
+ngx_etcd_mirror_audit_look(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_entry_t      *entry;
     ngx_etcd_mirror_audit_run_t  *run;
 
     run = audit->run;
+    entry = run->entry;
 
-    for (entry = audit->next(audit->data, NULL);
-         entry != NULL;
-         entry = audit->next(audit->data, entry))
-    {
-        if (entry->audited != audit->mark
-            && entry->mod_revision <= run->revision)
-        {
-            ngx_etcd_mirror_audit_found(run, &entry->key);
-        }
+    if (entry->audited != audit->mark && entry->mod_revision <= run->revision) {
+        ngx_etcd_mirror_audit_found(run, &entry->key);
     }
+
+    run->entry = audit->next(audit->data, entry);
 }
 
 
@@ -513,6 +550,15 @@ ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_audit_t *audit, ngx_str_t *key)
 
     if (run == NULL) {
         return;
+    }
+
+    /* the entry will be freed */
+
+    if (run->entry != NULL
+        && run->entry->key.len == key->len
+        && ngx_memcmp(run->entry->key.data, key->data, key->len) == 0)
+    {
+        ngx_etcd_mirror_audit_look(audit);
     }
 
     if (run->ndeleted++ == NGX_ETCD_MIRROR_AUDIT_DELETED) {

@@ -70,7 +70,10 @@ typedef struct {
     /* returns the entry of a key; NULL: there is none */
     ngx_etcd_mirror_entry_t     *(*find)(void *data, ngx_str_t *key);
 
-    /* returns the entry after that one (NULL: the first one); NULL: end */
+    /*
+     * Returns the entry after that one (NULL: the first one), in an order that
+     * no change of an entry affects; NULL: end.
+     */
     ngx_etcd_mirror_entry_t     *(*next)(void *data,
                                          ngx_etcd_mirror_entry_t *entry);
 
@@ -86,6 +89,9 @@ typedef struct {
     ngx_event_t                    timer;      /* start of the next audit, or of
                                                   its list */
     ngx_etcd_mirror_audit_run_t   *run;        /* NULL: no audit is running */
+    ngx_uint_t                     piece;      /* entries looked at a time; 0:
+                                                  a time budget alone limits
+                                                  them */
     unsigned                       mark:31;    /* of the last audit */
 } ngx_etcd_mirror_audit_t;
 
@@ -100,7 +106,7 @@ void ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit);
 /* a list replaces the entries: ends a running audit */
 void ngx_etcd_mirror_audit_void(ngx_etcd_mirror_audit_t *audit);
 
-/* the watch has reported the deletion of the key */
+/* the watch has reported the deletion of the key, whose entry still exists */
 void ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_audit_t *audit,
     ngx_str_t *key);
 

@@ -204,6 +204,16 @@ ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,
 
 
 ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_entry_any(ngx_etcd_mirror_entries_t *entries,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    return ngx_etcd_mirror_entry_from(entries,
+                                      ngx_queue_next(entry ? &entry->queue
+                                                           : &entries->queue));
+}
+
+
+ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_entry_first(ngx_etcd_mirror_entries_t *entries)
 {
     ngx_rbtree_t  *tree;

@@ -127,6 +127,13 @@ void ngx_etcd_mirror_entry_place(ngx_etcd_mirror_entries_t *entries,
 void ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 
+/*
+ * Returns the entry after that one (NULL: the first one) in the sequence in
+ * which the entries were created; NULL: end.
+ */
+ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_any(
+    ngx_etcd_mirror_entries_t *entries, ngx_etcd_mirror_entry_t *entry);
+
 /* all entries, in the order if there is one; NULL: end */
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_first(
     ngx_etcd_mirror_entries_t *entries);

@@ -150,6 +150,7 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
     if (sim.seed % 5 < 2) {
         mirror->watch.reader.limit = 2;
         mirror->piece = 1;
+        mirror->audit.piece = 1;
     }
 
     if (ngx_etcd_mirror_start(mirror, all->stream) != NGX_OK) {
