@@ -139,8 +139,19 @@ ngx_etcd_agent_services_load(ngx_etcd_agent_services_t *services)
     ngx_int_t             rc;
     ngx_uint_t            i;
     ngx_etcd_catalog_t  **catalogs;
+    ngx_etcd_service_t  **list;
 
     until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+    list = services->services.elts;
+
+    for (i = 0; i < services->services.nelts; i++) {
+        rc = ngx_etcd_service_load(list[i], until);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
     catalogs = services->catalogs.elts;
 
     for (i = 0; i < services->catalogs.nelts; i++) {

@@ -48,8 +48,9 @@ typedef struct {
 ngx_int_t ngx_etcd_agent_services_create(ngx_etcd_agent_services_t *services);
 
 /*
- * Reads the sets of catalogs from the zone, which may be thousands.  NGX_OK,
- * NGX_AGAIN: call again after other work, or NGX_ERROR: no memory.
+ * Reads the sets from the zone, which may be thousands, and have any number of
+ * members.  NGX_OK, NGX_AGAIN: call again after other work, or NGX_ERROR: no
+ * memory.
  */
 ngx_int_t ngx_etcd_agent_services_load(ngx_etcd_agent_services_t *services);
 

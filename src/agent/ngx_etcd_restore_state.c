@@ -506,7 +506,7 @@ ngx_etcd_restore_set(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set)
     diff->log = ngx_cycle->log;
     diff->unowned = 1;
 
-    if (ngx_etcd_member_diff_open(diff) != NGX_OK) {
+    if (ngx_etcd_member_diff_open(diff, 0, 0) != NGX_OK) {
         return ngx_etcd_restore_refuse(restore, "no memory");
     }
 

@@ -36,6 +36,8 @@ struct ngx_etcd_catalog_s {
     ngx_event_t                  again;        /* lists all keys again */
 
     ngx_etcd_set_node_t         *next;         /* of the map, while loading */
+    ngx_etcd_catalog_set_t      *part;         /* that is being loaded, or
+                                                  NULL */
     int64_t                      revision;     /* of the fan-out */
     int64_t                      resume;       /* from the map; 0: list */
     uint64_t                     verified;     /* ngx_etcd_clock() */
@@ -52,6 +54,8 @@ struct ngx_etcd_catalog_s {
 };
 
 
+static ngx_int_t ngx_etcd_catalog_load_set(ngx_etcd_catalog_t *catalog,
+    uint64_t until);
 static ngx_uint_t ngx_etcd_catalog_wants(void *data, ngx_str_t *key);
 static ngx_etcd_fanout_part_t *ngx_etcd_catalog_find(
     ngx_etcd_fanout_t *fanout, ngx_str_t *key, ngx_uint_t create);
@@ -170,20 +174,14 @@ ngx_int_t
 ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
     ngx_etcd_watch_stream_t *stream, uint64_t until)
 {
-    ngx_etcd_set_node_t     *node;
-    ngx_etcd_catalog_set_t  *set;
+    ngx_int_t  rc;
 
-    while (catalog->next != NULL) {
-        node = catalog->next;
-        catalog->next = ngx_etcd_set_map_next(catalog->map, node);
+    while (catalog->part != NULL || catalog->next != NULL) {
 
-        set = ngx_etcd_catalog_make(catalog, node);
-        if (set == NULL) {
-            return NGX_ERROR;
-        }
+        rc = ngx_etcd_catalog_load_set(catalog, until);
 
-        if (set->service->mirror.watch.revision == 0) {
-            catalog->resume = 0;
+        if (rc != NGX_OK) {
+            return rc;
         }
 
         if (ngx_etcd_time_budget_now() >= until) {
@@ -205,6 +203,47 @@ ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
     catalog->fanout.watch.revision = catalog->resume;
 
     return ngx_etcd_fanout_start(&catalog->fanout, stream);
+}
+
+
+/* Makes the next set of the map, or goes on with it. */
+
+static ngx_int_t
+ngx_etcd_catalog_load_set(ngx_etcd_catalog_t *catalog, uint64_t until)
+{
+    ngx_int_t                rc;
+    ngx_etcd_set_node_t     *node;
+    ngx_etcd_catalog_set_t  *set;
+
+    set = catalog->part;
+
+    if (set == NULL) {
+        node = catalog->next;
+        catalog->next = ngx_etcd_set_map_next(catalog->map, node);
+
+        set = ngx_etcd_catalog_make(catalog, node);
+        if (set == NULL) {
+            return NGX_ERROR;
+        }
+
+        catalog->part = set;
+    }
+
+    rc = ngx_etcd_service_load(set->service, until);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    catalog->part = NULL;
+
+    if (set->service->diff.broken || set->conf.set->revision == 0) {
+        catalog->resume = 0;
+    }
+
+    ngx_etcd_catalog_queue(set->service);
+
+    return NGX_OK;
 }
 
 
@@ -331,7 +370,11 @@ ngx_etcd_catalog_add(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix)
 
         (void) ngx_etcd_set_map_remove(catalog->zone, catalog->map, node);
         ngx_etcd_catalog_refused(catalog, prefix, NGX_AGAIN);
+        return NULL;
     }
+
+    (void) ngx_etcd_service_load(set->service, 0);
+    ngx_etcd_catalog_queue(set->service);
 
     return set;
 }
@@ -362,7 +405,7 @@ ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
 }
 
 
-/* The set of a node, with its service. */
+/* The set of a node, with its service, which is not loaded yet. */
 
 static ngx_etcd_catalog_set_t *
 ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node)
@@ -380,16 +423,6 @@ ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node)
     set->dormant.list = &catalog->dormant;
 
     ngx_etcd_fanout_add(&catalog->fanout, &set->part);
-
-    ngx_etcd_catalog_queue(set->service);
-
-    /* a set that a former owner has left empty */
-
-    if (catalog->resume != 0 && catalog->loading
-        && ngx_etcd_catalog_set_empty(set))
-    {
-        ngx_etcd_catalog_emptied(set);
-    }
 
     return set;
 }

@@ -14,7 +14,8 @@
 #include <ngx_core.h>
 
 
-typedef struct ngx_etcd_service_s  ngx_etcd_service_t;
+typedef struct ngx_etcd_service_s       ngx_etcd_service_t;
+typedef struct ngx_etcd_service_conf_s  ngx_etcd_service_conf_t;
 
 
 /*
@@ -37,19 +38,24 @@ typedef struct {
 
 
 /*
- * Of n attendants of a service; data[] has what create() returns.  NGX_ERROR:
- * no memory.
+ * Called while the configuration is read; there are
+ * NGX_ETCD_SERVICE_ATTENDANTS at most.
  */
-ngx_int_t ngx_etcd_attendant_create(ngx_etcd_attendant_t *attendants,
-    ngx_uint_t n, ngx_etcd_service_t *service, ngx_pool_t *pool, void **data);
-void ngx_etcd_attendant_destroy(ngx_etcd_attendant_t *attendants,
-    ngx_uint_t n, void **data);
-void ngx_etcd_attendant_published(ngx_etcd_attendant_t *attendants,
-    ngx_uint_t n, void **data);
+void ngx_etcd_attendant_add(ngx_etcd_service_conf_t *conf,
+    ngx_etcd_attendant_t *attendant);
 
-/* Returns the bits that one of them sets. */
-uint32_t ngx_etcd_attendant_verdicts(ngx_etcd_attendant_t *attendants,
-    ngx_uint_t n);
+/* Returns 1 if an attendant sets one of these bits of verdicts. */
+ngx_uint_t ngx_etcd_attendant_judges(ngx_etcd_service_conf_t *conf,
+    uint32_t bits);
+
+/*
+ * Of all attendants of a service.  create() also clears verdicts of a former
+ * configuration that nobody sets any more.  NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_attendant_create(ngx_etcd_service_t *service,
+    ngx_pool_t *pool);
+void ngx_etcd_attendant_destroy(ngx_etcd_service_t *service);
+void ngx_etcd_attendant_published(ngx_etcd_service_t *service);
 
 
 #endif /* _NGX_ETCD_ATTENDANT_H_INCLUDED_ */

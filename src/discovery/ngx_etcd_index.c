@@ -7,12 +7,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_index.h>
+#include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_index_read(ngx_etcd_index_t *index,
-    ngx_etcd_zone_t *zone, ngx_uint_t force);
-static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index,
-    ngx_etcd_entry_walk_t *walk);
+static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index);
 static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
     ngx_etcd_entry_t *entry);
 static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
@@ -25,12 +23,9 @@ static void ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 
 
 ngx_int_t
-ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
-    ngx_log_t *log)
+ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_member_set_t *set,
+    ngx_etcd_mirror_t *mirror, ngx_log_t *log)
 {
-    ngx_int_t  rc;
-
     ngx_memzero(index, sizeof(ngx_etcd_index_t));
 
     index->mirror = mirror;
@@ -41,40 +36,23 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     ngx_queue_init(&index->kept);
     ngx_queue_init(&index->held);
 
-    rc = ngx_etcd_slot_index_init(&index->slots, set, log);
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_index_read(index, zone, force);
-    }
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_index_invalid(index);
-    }
-
-    if (rc != NGX_OK) {
-        ngx_etcd_index_destroy(index);
-    }
-
-    return rc;
+    return ngx_etcd_slot_index_init(&index->slots, set, log);
 }
 
 
 /* Reads the set under the mutex, in pieces: checks the owner for each piece. */
 
-static ngx_int_t
+ngx_int_t
 ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
-    ngx_uint_t force)
+    ngx_uint_t force, uint64_t until)
 {
     ngx_int_t               rc;
-    ngx_etcd_entry_walk_t   walk;
     ngx_etcd_hash_table_t  *keys;
 
     keys = (index->mirror != NULL) ? &index->mirror->entries.table
                                    : &index->keys;
 
-    ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
-
-    do {
+    for ( ;; ) {
         if (ngx_etcd_hash_table_reserve(keys,
                                         NGX_ETCD_MEMBER_SET_SLOTS) != NGX_OK
             || ngx_etcd_hash_table_reserve(&index->slots.addresses,
@@ -85,25 +63,36 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
         }
 
         if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-            return NGX_AGAIN;
+            return NGX_BUSY;
         }
 
         rc = (force || ngx_etcd_zone_owned(zone))
-             ? ngx_etcd_index_piece(index, &walk) : NGX_DECLINED;
+             ? ngx_etcd_index_piece(index) : NGX_DECLINED;
 
         ngx_etcd_zone_unlock(zone);
+
+        if (rc == NGX_OK) {
+            return ngx_etcd_index_invalid(index);
+        }
+
+        if (rc != NGX_AGAIN
+            || (until != 0 && ngx_etcd_time_budget_now() >= until))
+        {
+            return rc;
+        }
+
         ngx_etcd_zone_pause();
-
-    } while (rc == NGX_AGAIN);
-
-    return rc;
+    }
 }
 
 
 static ngx_int_t
-ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_entry_walk_t *walk)
+ngx_etcd_index_piece(ngx_etcd_index_t *index)
 {
-    ngx_uint_t  i;
+    ngx_uint_t              i;
+    ngx_etcd_entry_walk_t  *walk;
+
+    walk = &index->walk;
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
 
@@ -197,7 +186,9 @@ ngx_etcd_index_imported(ngx_etcd_index_t *index, ngx_str_t *name,
         ngx_etcd_index_leave(index, key);
     }
 
-    key->entry.mod_revision = ngx_max(key->entry.mod_revision, revision);
+    if (!index->distrust) {
+        key->entry.mod_revision = ngx_max(key->entry.mod_revision, revision);
+    }
 
     return key;
 }
@@ -394,6 +385,21 @@ ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 
 
 void
+ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark)
+{
+    ngx_etcd_key_t  *key, *next;
+
+    for (key = ngx_etcd_index_first(index); key != NULL; key = next) {
+        next = ngx_etcd_index_next(index, key);
+
+        if (key->mark != mark) {
+            (void) ngx_etcd_index_gone(index, key);
+        }
+    }
+}
+
+
+void
 ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
     if (key->gone) {
@@ -522,20 +528,6 @@ ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     gone->hosts = NULL;
 
     ngx_etcd_index_forget(index, gone);
-}
-
-
-void
-ngx_etcd_index_distrust(ngx_etcd_index_t *index)
-{
-    ngx_etcd_key_t  *key;
-
-    for (key = ngx_etcd_index_first(index);
-         key != NULL;
-         key = ngx_etcd_index_next(index, key))
-    {
-        key->entry.mod_revision = 0;
-    }
 }
 
 

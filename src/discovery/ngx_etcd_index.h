@@ -19,6 +19,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_entry.h>
 #include <ngx_etcd_member_host.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_slot_index.h>
@@ -63,17 +64,32 @@ typedef struct {
                                                       "gone" */
     ngx_etcd_reg_t                  *statics;      /* without a key */
     ngx_uint_t                       live;         /* present with a member */
+    ngx_etcd_entry_walk_t            walk;         /* of what was read */
+    unsigned                         distrust:1;   /* set by the owner: the
+                                                      revisions of keys that
+                                                      are read are forgotten,
+                                                      so that every value is
+                                                      read again */
 } ngx_etcd_index_t;
 
 
+/* An empty index of the set.  NGX_ERROR: no memory. */
+ngx_int_t ngx_etcd_index_create(ngx_etcd_index_t *index,
+    ngx_etcd_member_set_t *set, ngx_etcd_mirror_t *mirror, ngx_log_t *log);
+
 /*
  * Reads the set of a zone that the caller owns; the master passes "force" for
- * a set that no owner knows yet.  NGX_AGAIN: the mutex was held; NGX_DECLINED:
- * the caller is not the owner any more; NGX_ERROR: no memory.
+ * a set that no owner knows yet.  The set must not change until all is read.
+ *
+ *     NGX_OK        all is read,
+ *     NGX_AGAIN     "until", a time of ngx_etcd_time_budget_now(), was reached
+ *                   (0: no limit): call again,
+ *     NGX_BUSY      the mutex was held: call again,
+ *     NGX_DECLINED  the caller is not the owner any more,
+ *     NGX_ERROR     no memory.
  */
-ngx_int_t ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_mirror_t *mirror, ngx_uint_t force,
-    ngx_log_t *log);
+ngx_int_t ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
+    ngx_uint_t force, uint64_t until);
 void ngx_etcd_index_destroy(ngx_etcd_index_t *index);
 
 ngx_etcd_key_t *ngx_etcd_index_find(ngx_etcd_index_t *index, ngx_str_t *key);
@@ -119,8 +135,8 @@ void ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 ngx_int_t ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
-/* Forgets the revisions of all keys, so that every value is read again. */
-void ngx_etcd_index_distrust(ngx_etcd_index_t *index);
+/* All own keys with another mark are gone. */
+void ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark);
 
 /* Adds a registration to a key, or to the static servers (NULL). */
 ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,

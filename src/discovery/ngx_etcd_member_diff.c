@@ -13,6 +13,8 @@
 #include <ngx_etcd_time_budget.h>
 
 
+static ngx_int_t ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff,
+    ngx_uint_t distrust);
 static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason,
     int64_t created, int64_t modified);
@@ -47,27 +49,59 @@ static ngx_etcd_op_t *ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff,
 
 
 ngx_int_t
-ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff)
+ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust,
+    uint64_t until)
+{
+    ngx_int_t  rc;
+
+    rc = diff->opening ? NGX_OK : ngx_etcd_member_diff_begin(diff, distrust);
+
+    if (rc == NGX_OK && !diff->unowned) {
+        rc = ngx_etcd_commit_recover(diff->zone, diff->set, &diff->repair,
+                                     until);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_index_read(&diff->index, diff->zone, diff->unowned,
+                                 until);
+    }
+
+    if (rc == NGX_AGAIN) {
+        return NGX_AGAIN;
+    }
+
+    if (rc != NGX_OK) {
+        ngx_etcd_member_diff_close(diff);
+        return NGX_ERROR;
+    }
+
+    diff->opening = 0;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust)
 {
     if (ngx_etcd_member_diff_batch(diff) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (!diff->unowned
-        && ngx_etcd_commit_recover(diff->zone, diff->set) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
+    ngx_memzero(&diff->repair, sizeof(ngx_etcd_repair_t));
 
-    if (ngx_etcd_index_create(&diff->index, diff->zone, diff->set,
-                              diff->mirror, diff->unowned, diff->log)
+    diff->adopt = NULL;
+    diff->revision = 0;
+    diff->indexed = 1;
+    diff->opening = 1;
+
+    if (ngx_etcd_index_create(&diff->index, diff->set, diff->mirror, diff->log)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    diff->indexed = 1;
-    diff->revision = 0;
+    diff->index.distrust = distrust;
 
     return NGX_OK;
 }
@@ -79,6 +113,7 @@ ngx_etcd_member_diff_close(ngx_etcd_member_diff_t *diff)
     if (diff->indexed) {
         ngx_etcd_index_destroy(&diff->index);
         diff->indexed = 0;
+        diff->opening = 0;
     }
 }
 
@@ -288,18 +323,7 @@ ngx_etcd_member_diff_select(ngx_etcd_member_diff_t *diff)
 void
 ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff)
 {
-    ngx_etcd_key_t    *key, *next;
-    ngx_etcd_index_t  *index;
-
-    index = &diff->index;
-
-    for (key = ngx_etcd_index_first(index); key != NULL; key = next) {
-        next = ngx_etcd_index_next(index, key);
-
-        if (key->mark != diff->mark) {
-            (void) ngx_etcd_index_gone(index, key);
-        }
-    }
+    ngx_etcd_index_sweep(&diff->index, diff->mark);
 }
 
 
@@ -358,8 +382,7 @@ ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
     key->invalid = 0;
 
     if (ngx_etcd_member_set_invalid(diff->zone, diff->set, &key->entry.key,
-                                    NULL,
-                                    0)
+                                    NULL, 0)
         == NGX_AGAIN)
     {
         diff->broken = 1;
@@ -582,8 +605,6 @@ ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff, ngx_int_t rc)
     return NGX_DECLINED;
 }
 
-
-/* Registers the static servers of this configuration. */
 
 void
 ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)

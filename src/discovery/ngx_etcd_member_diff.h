@@ -55,6 +55,10 @@ struct ngx_etcd_member_diff_s {
     ngx_etcd_resolver_t         *resolver;      /* NULL: no host names */
 
     ngx_etcd_index_t             index;
+    ngx_etcd_repair_t            repair;        /* of the set, while opening */
+    ngx_etcd_key_t              *adopt;         /* the next one whose host names
+                                                   are adopted; NULL: the first
+                                                   one */
     ngx_pool_t                  *scratch;       /* of one decoding; NULL: there
                                                    was none since decoded() */
 
@@ -69,18 +73,26 @@ struct ngx_etcd_member_diff_s {
     unsigned                     mark:27;       /* of the last selection */
     ngx_uint_t                   skipped;       /* members without room */
     unsigned                     indexed:1;
+    unsigned                     opening:1;     /* only a part is indexed */
     unsigned                     kept:1;        /* was logged */
     unsigned                     broken:1;      /* index and set may differ */
 };
 
 
 /*
- * Makes the index from the set as it is, and an empty batch.  NGX_ERROR: no
- * memory, or the mutex was held.
+ * Makes the index from the set as it is, and an empty batch.  "distrust": every
+ * value is to be read again.
+ *
+ *     NGX_OK     done,
+ *     NGX_AGAIN  "until", a time of ngx_etcd_time_budget_now(), was reached (0:
+ *                no limit): call again, with no other call in between,
+ *     NGX_ERROR  no memory, the mutex was held, or another process owns the
+ *                zone; there is no index.
  */
-ngx_int_t ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff);
+ngx_int_t ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff,
+    ngx_uint_t distrust, uint64_t until);
 
-/* Frees the index. */
+/* Frees the index, or what there is of it. */
 void ngx_etcd_member_diff_close(ngx_etcd_member_diff_t *diff);
 
 /* Frees all. */

@@ -11,8 +11,11 @@
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_member_resolve.h>
+#include <ngx_etcd_time_budget.h>
 
 
+static ngx_int_t ngx_etcd_member_resolve_adopt_key(
+    ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key);
 static ngx_etcd_member_host_t *ngx_etcd_member_resolve_get(
     ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_member_t *member);
@@ -70,38 +73,58 @@ ngx_etcd_member_resolve_refuse(void *data, struct sockaddr *sa)
 }
 
 
-void
-ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff)
+ngx_int_t
+ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff, uint64_t until)
 {
-    ngx_etcd_key_t          *key;
+    ngx_etcd_key_t  *key;
+
+    if (diff->resolver == NULL) {
+        return NGX_OK;
+    }
+
+    for (key = diff->adopt ? diff->adopt : ngx_etcd_index_first(&diff->index);
+         key != NULL;
+         key = ngx_etcd_index_next(&diff->index, key))
+    {
+        if (until != 0 && ngx_etcd_time_budget_now() >= until
+            && key != diff->adopt)
+        {
+            diff->adopt = key;
+            return NGX_AGAIN;
+        }
+
+        if (ngx_etcd_member_resolve_adopt_key(diff, key) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_member_resolve_adopt_key(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key)
+{
     ngx_etcd_reg_t          *reg;
     ngx_etcd_member_t        member;
     ngx_etcd_member_pack_t   record;
 
-    if (diff->resolver == NULL) {
-        return;
-    }
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
 
-    for (key = ngx_etcd_index_first(&diff->index);
-         key != NULL;
-         key = ngx_etcd_index_next(&diff->index, key))
-    {
-        for (reg = key->regs; reg != NULL; reg = reg->next) {
-            ngx_etcd_member_pack_read(&record,
-                                   ngx_etcd_entry_payload(reg->entry));
+        if (record.host.len == 0) {
+            continue;
+        }
 
-            if (record.host.len == 0) {
-                continue;
-            }
+        ngx_etcd_member_resolve_template(&member, &record);
 
-            ngx_etcd_member_resolve_template(&member, &record);
-
-            if (ngx_etcd_member_resolve_get(diff, key, &member) == NULL) {
-                diff->broken = 1;
-                return;
-            }
+        if (ngx_etcd_member_resolve_get(diff, key, &member) == NULL) {
+            return NGX_ERROR;
         }
     }
+
+    return NGX_OK;
 }
 
 

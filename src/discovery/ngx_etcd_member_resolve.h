@@ -23,8 +23,13 @@
 ngx_int_t ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff,
     ngx_pool_t *pool);
 
-/* Resolves the names that the set has. */
-void ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff);
+/*
+ * Resolves the names that the set has.  NGX_OK, NGX_AGAIN: at that
+ * ngx_etcd_time_budget_now() (0: no limit) some are left, call again; or
+ * NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff,
+    uint64_t until);
 
 /*
  * Registers a member by host name: all known addresses of the host, or one of

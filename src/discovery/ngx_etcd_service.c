@@ -21,17 +21,16 @@
 
 
 static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
-static void ngx_etcd_service_guard(ngx_etcd_service_t *service);
 static void ngx_etcd_service_resolved(void *data);
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
 static void ngx_etcd_service_enqueue(ngx_etcd_service_t *service,
     ngx_queue_t *posted);
-static ngx_int_t ngx_etcd_service_attendants(ngx_etcd_service_t *service,
-    ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service);
+static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service,
+    uint64_t until);
 static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
-static void ngx_etcd_service_params(ngx_etcd_service_t *service);
+static ngx_int_t ngx_etcd_service_index(ngx_etcd_service_t *service,
+    uint64_t until);
 
 static ngx_uint_t ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror,
     ngx_str_t *key);
@@ -188,7 +187,7 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     conf->set->mandatory = conf->mandatory;
 
     ngx_etcd_service_diff(service);
-    ngx_etcd_service_guard(service);
+    ngx_etcd_guard_init(&service->guard, service);
 
     if (ngx_etcd_service_mirror(service, pool) != NGX_OK
         || (service->source->create != NULL
@@ -201,23 +200,9 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         return NULL;
     }
 
-    if (ngx_etcd_service_open(service) != NGX_OK) {
+    service->loading = 1;
 
-        /* the mutex was held, or there was no memory: tried again */
-
-        service->diff.broken = 1;
-        ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
-    }
-
-    service->mirror.watch.revision = (service->diff.broken
-                                      || !service->source->indexed)
-                                     ? 0 : service->diff.set->revision;
-
-    if (ngx_etcd_service_attendants(service, pool) != NGX_OK
-        || (owner->stream != NULL
-            && ngx_etcd_mirror_start(&service->mirror, owner->stream)
-               != NGX_OK))
-    {
+    if (ngx_etcd_attendant_create(service, pool) != NGX_OK) {
         ngx_etcd_service_destroy(service);
         return NULL;
     }
@@ -226,38 +211,43 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
 }
 
 
-void
-ngx_etcd_service_attend(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_attendant_t *attendant)
+ngx_int_t
+ngx_etcd_service_load(ngx_etcd_service_t *service, uint64_t until)
 {
-    conf->attendants[conf->nattendants++] = *attendant;
-}
+    ngx_int_t           rc;
+    ngx_etcd_mirror_t  *mirror;
 
+    if (!service->loading) {
+        return NGX_OK;
+    }
 
-ngx_uint_t
-ngx_etcd_service_judges(ngx_etcd_service_conf_t *conf, uint32_t bits)
-{
-    return (ngx_etcd_attendant_verdicts(conf->attendants, conf->nattendants)
-            & bits)
-           != 0;
-}
+    rc = ngx_etcd_service_open(service, until);
 
+    if (rc == NGX_AGAIN) {
+        return NGX_AGAIN;
+    }
 
-/* Clears verdicts of a former configuration that nobody sets any more. */
+    service->loading = 0;
 
-static ngx_int_t
-ngx_etcd_service_attendants(ngx_etcd_service_t *service, ngx_pool_t *pool)
-{
-    ngx_etcd_service_conf_t  *conf;
+    if (rc != NGX_OK) {
 
-    conf = service->conf;
+        /* the mutex was held, or there was no memory: tried again */
 
-    ngx_etcd_member_set_pardon(conf->set,
-        (NGX_ETCD_VERDICT_CHECKS|NGX_ETCD_VERDICT_EJECTED)
-        & ~ngx_etcd_attendant_verdicts(conf->attendants, conf->nattendants));
+        service->diff.broken = 1;
+        ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
+    }
 
-    return ngx_etcd_attendant_create(conf->attendants, conf->nattendants,
-                                     service, pool, service->attendants);
+    if (service->owner->stream == NULL) {
+        return NGX_OK;
+    }
+
+    mirror = &service->mirror;
+
+    mirror->watch.revision = (service->diff.broken
+                              || !service->source->indexed)
+                             ? 0 : service->diff.set->revision;
+
+    return ngx_etcd_mirror_start(mirror, service->owner->stream);
 }
 
 
@@ -274,6 +264,7 @@ ngx_etcd_service_diff(ngx_etcd_service_t *service)
     diff->prefix = &conf->prefix;
     diff->member = &conf->member;
     diff->statics = &conf->statics;
+    diff->guard = &service->guard;
     diff->keep = conf->keep;
     diff->strict = service->source->strict;
 
@@ -287,37 +278,7 @@ ngx_etcd_service_diff(ngx_etcd_service_t *service)
 }
 
 
-static void
-ngx_etcd_service_guard(ngx_etcd_service_t *service)
-{
-    ngx_etcd_guard_t         *guard;
-    ngx_etcd_service_conf_t  *conf;
-
-    guard = &service->guard;
-    conf = service->conf;
-
-    guard->conf = &conf->guard;
-    guard->index = &service->diff.index;
-    guard->mirror = &service->mirror;
-    guard->zone = conf->zone;
-    guard->set = conf->set;
-    guard->name = &conf->name;
-    guard->prefix = &conf->prefix;
-    guard->log = service->log;
-    guard->told_at = conf->catalog ? &service->owner->told_at : NULL;
-    guard->released = ngx_etcd_service_resolved;
-    guard->data = service;
-
-    ngx_etcd_guard_init(guard);
-
-    service->diff.guard = guard;
-}
-
-
-/*
- * Addresses of a host name have changed, or keys are not held any more: the
- * difference is published.
- */
+/* Addresses of a host name have changed: the difference is published. */
 
 static void
 ngx_etcd_service_resolved(void *data)
@@ -369,9 +330,7 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
 void
 ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 {
-    ngx_etcd_attendant_destroy(service->conf->attendants,
-                               service->conf->nattendants,
-                               service->attendants);
+    ngx_etcd_attendant_destroy(service);
 
     if (service->source->destroy != NULL) {
         service->source->destroy(service);
@@ -392,49 +351,59 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 }
 
 
-/* Makes the index from the set as it is, and an empty batch. */
+/*
+ * Makes the index from the set as it is, and an empty batch.  The values of
+ * ngx_etcd_member_diff_open().
+ */
 
 static ngx_int_t
-ngx_etcd_service_open(ngx_etcd_service_t *service)
+ngx_etcd_service_open(ngx_etcd_service_t *service, uint64_t until)
 {
-    if (ngx_etcd_member_diff_open(&service->diff) != NGX_OK) {
-        return NGX_ERROR;
+    ngx_int_t                rc;
+    ngx_etcd_member_diff_t  *diff;
+
+    diff = &service->diff;
+    rc = NGX_OK;
+
+    if (!diff->indexed || diff->opening) {
+        rc = ngx_etcd_service_index(service, until);
     }
 
-    ngx_etcd_member_resolve_adopt(&service->diff);
-
-    /* the set may have a part of a revision */
-
-    if (service->diff.set->dirty) {
-        ngx_etcd_index_distrust(&service->diff.index);
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_member_resolve_adopt(diff, until);
     }
 
-    ngx_etcd_guard_opened(&service->guard);
+    if (rc == NGX_OK) {
+        ngx_etcd_guard_opened(&service->guard);
+        ngx_etcd_member_diff_statics(diff);
+        ngx_etcd_service_post(service);
+    }
 
-    ngx_etcd_service_params(service);
-    ngx_etcd_member_diff_statics(&service->diff);
-
-    ngx_etcd_service_post(service);
-
-    return NGX_OK;
+    return rc;
 }
 
 
 /*
- * After a reload the values of a prefix may be decoded in another way: then
- * every value is read again.  set->params changes when all are published.
+ * Every value is read again if the set may have a part of a revision, or if the
+ * values of the prefix may be decoded in another way after a reload.
+ * set->params changes when all are published.
  */
 
-static void
-ngx_etcd_service_params(ngx_etcd_service_t *service)
+static ngx_int_t
+ngx_etcd_service_index(ngx_etcd_service_t *service, uint64_t until)
 {
-    if (service->diff.set->params == service->conf->params) {
-        return;
+    ngx_uint_t              other;
+    ngx_etcd_member_set_t  *set;
+
+    set = service->diff.set;
+    other = (set->params != service->conf->params);
+
+    if (other) {
+        set->revision = 0;
     }
 
-    ngx_etcd_index_distrust(&service->diff.index);
-
-    service->diff.set->revision = 0;
+    return ngx_etcd_member_diff_open(&service->diff, set->dirty || other,
+                                     until);
 }
 
 
@@ -452,7 +421,7 @@ ngx_etcd_service_reopen(ngx_etcd_service_t *service)
 
     ngx_etcd_member_diff_close(&service->diff);
 
-    if (ngx_etcd_service_open(service) != NGX_OK) {
+    if (ngx_etcd_service_open(service, 0) != NGX_OK) {
         service->diff.broken = 1;
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
         return;
@@ -617,6 +586,10 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
     ngx_etcd_commit_t        commit;
     ngx_etcd_member_diff_t  *diff;
 
+    if (service->loading) {
+        return;
+    }
+
     diff = &service->diff;
 
     commit.until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
@@ -735,9 +708,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
         ngx_etcd_member_set_verify(diff->set, service->verified);
     }
 
-    ngx_etcd_attendant_published(service->conf->attendants,
-                                 service->conf->nattendants,
-                                 service->attendants);
+    ngx_etcd_attendant_published(service);
 
     service->owner->published(service, changed);
 }
@@ -755,7 +726,10 @@ ngx_etcd_service_touch(ngx_etcd_service_t *service)
 ngx_uint_t
 ngx_etcd_service_pending(ngx_etcd_service_t *service)
 {
-    return service->publish.posted || service->busy || service->diff.broken;
+    return service->loading
+           || service->publish.posted
+           || service->busy
+           || service->diff.broken;
 }
 
 

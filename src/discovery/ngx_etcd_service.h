@@ -38,9 +38,6 @@
 #define NGX_ETCD_SERVICE_STALE          15000
 
 
-typedef struct ngx_etcd_service_conf_s  ngx_etcd_service_conf_t;
-
-
 /*
  * A source tells which members the keys of a service's mirror are.  A service
  * is a mirror and a source: all differences between kinds of services are in
@@ -199,6 +196,7 @@ struct ngx_etcd_service_s {
 
     unsigned                     full:1;        /* was logged */
     unsigned                     busy:1;        /* the mutex was held */
+    unsigned                     loading:1;     /* the set is not read yet */
 };
 
 
@@ -208,17 +206,6 @@ struct ngx_etcd_service_s {
  */
 void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
     ngx_resolver_t *resolver, ngx_msec_t timeout);
-
-/*
- * Called while the configuration is read: adds an attendant; there are
- * NGX_ETCD_SERVICE_ATTENDANTS at most.
- */
-void ngx_etcd_service_attend(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_attendant_t *attendant);
-
-/* Returns 1 if an attendant sets one of these bits of verdicts. */
-ngx_uint_t ngx_etcd_service_judges(ngx_etcd_service_conf_t *conf,
-    uint32_t bits);
 
 /*
  * Called by the master when the zone exists: finds or makes the set, with the
@@ -237,11 +224,19 @@ int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf,
     ngx_etcd_member_set_t *set);
 
 /*
- * Called by the agent, which owns the zone: reads the set and resumes its
- * watch.  Memory is of the pool; NULL: no memory.
+ * Called by the agent, which owns the zone.  Memory is of the pool; NULL: no
+ * memory.
  */
 ngx_etcd_service_t *ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     ngx_etcd_service_owner_t *owner, ngx_pool_t *pool);
+
+/*
+ * Called once after that: reads the set, and resumes its watch, unless the
+ * owner feeds the mirror.  NGX_OK, NGX_AGAIN: at that
+ * ngx_etcd_time_budget_now() (0: no limit) a part of the set is left, call
+ * again; or NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_service_load(ngx_etcd_service_t *service, uint64_t until);
 
 /* The batch has changed: it is published soon. */
 void ngx_etcd_service_post(ngx_etcd_service_t *service);

@@ -165,7 +165,7 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
     if (status->stage == 0) {
         ngx_etcd_status_object_catalog(upstream);
 
-        if (ngx_etcd_service_judges(upstream->service,
+        if (ngx_etcd_attendant_judges(upstream->service,
                                     NGX_ETCD_VERDICT_CHECKS))
         {
             upstream->checks = 0;

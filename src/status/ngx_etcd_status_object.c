@@ -384,11 +384,11 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
         ngx_etcd_status_object_guard(upstream, service->set);
     }
 
-    if (ngx_etcd_service_judges(service, NGX_ETCD_VERDICT_EJECTED)) {
+    if (ngx_etcd_attendant_judges(service, NGX_ETCD_VERDICT_EJECTED)) {
         upstream->ejections = service->set->ejections;
     }
 
-    if (ngx_etcd_service_judges(service, NGX_ETCD_VERDICT_CHECKS)) {
+    if (ngx_etcd_attendant_judges(service, NGX_ETCD_VERDICT_CHECKS)) {
         upstream->checks = service->set->checks;
         upstream->check_failures = service->set->check_failures;
         upstream->panic = service->set->panic;

@@ -10,16 +10,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-/* the state of a walk through a partly committed set */
-
-typedef struct {
-    ngx_etcd_entry_walk_t   walk;
-    ngx_etcd_entry_t       *newest;      /* of the slot, so far */
-    ngx_uint_t              nmembers;
-    ngx_uint_t              found;       /* set->moving is in a slot */
-} ngx_etcd_repair_t;
-
-
 static ngx_int_t ngx_etcd_commit_own(ngx_etcd_zone_t *zone,
     ngx_uint_t force);
 static void ngx_etcd_commit_piece(ngx_etcd_zone_t *zone,
@@ -37,9 +27,9 @@ static void ngx_etcd_commit_event(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_op_t *op, ngx_uint_t added,
     ngx_uint_t removed);
 static ngx_int_t ngx_etcd_commit_discard(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set);
+    ngx_etcd_member_set_t *set, uint64_t until);
 static ngx_int_t ngx_etcd_commit_repair(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set);
+    ngx_etcd_member_set_t *set, ngx_etcd_repair_t *repair, uint64_t until);
 static void ngx_etcd_commit_repair_entry(ngx_etcd_member_set_t *set,
     ngx_etcd_repair_t *repair);
 static void ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone,
@@ -357,17 +347,24 @@ ngx_etcd_commit_event(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 
 ngx_int_t
-ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_repair_t *repair, uint64_t until)
 {
     ngx_int_t  rc;
 
-    rc = ngx_etcd_commit_discard(zone, set);
-
-    if (rc == NGX_OK && set->dirty) {
-        rc = ngx_etcd_commit_repair(zone, set);
+    if (repair->done) {
+        return NGX_OK;
     }
 
-    return (rc == NGX_BUSY) ? NGX_AGAIN : rc;
+    rc = ngx_etcd_commit_discard(zone, set, until);
+
+    if (rc == NGX_OK && set->dirty) {
+        rc = ngx_etcd_commit_repair(zone, set, repair, until);
+    }
+
+    repair->done = (rc == NGX_OK);
+
+    return rc;
 }
 
 
@@ -377,12 +374,13 @@ ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
  */
 
 static ngx_int_t
-ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint64_t until)
 {
     ngx_int_t   rc;
     ngx_uint_t  i, more;
 
-    do {
+    for ( ;; ) {
         rc = ngx_etcd_commit_own(zone, 0);
         if (rc != NGX_OK) {
             return rc;
@@ -403,11 +401,17 @@ ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
         }
 
         ngx_etcd_zone_unlock(zone);
+
+        if (!more) {
+            return NGX_OK;
+        }
+
+        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
         ngx_etcd_zone_pause();
-
-    } while (more);
-
-    return NGX_OK;
+    }
 }
 
 
@@ -418,15 +422,13 @@ ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
  */
 
 static ngx_int_t
-ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_repair_t *repair, uint64_t until)
 {
-    ngx_int_t          rc;
-    ngx_uint_t         i, more;
-    ngx_etcd_repair_t  repair;
+    ngx_int_t   rc;
+    ngx_uint_t  i, more;
 
-    ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
-
-    do {
+    for ( ;; ) {
         rc = ngx_etcd_commit_own(zone, 0);
         if (rc != NGX_OK) {
             return rc;
@@ -435,23 +437,29 @@ ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
         more = 1;
 
         for (i = 0; i < NGX_ETCD_ENTRY_PIECE && more; i++) {
-            more = ngx_etcd_entry_walk_next(set, &repair.walk);
+            more = ngx_etcd_entry_walk_next(set, &repair->walk);
 
-            if (more && repair.walk.entry != NULL) {
-                ngx_etcd_commit_repair_entry(set, &repair);
+            if (more && repair->walk.entry != NULL) {
+                ngx_etcd_commit_repair_entry(set, repair);
             }
         }
 
         if (!more) {
-            ngx_etcd_commit_repaired(zone, set, &repair);
+            ngx_etcd_commit_repaired(zone, set, repair);
         }
 
         ngx_etcd_zone_unlock(zone);
+
+        if (!more) {
+            return NGX_OK;
+        }
+
+        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
         ngx_etcd_zone_pause();
-
-    } while (more);
-
-    return NGX_OK;
+    }
 }
 
 

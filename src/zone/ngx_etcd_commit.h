@@ -59,6 +59,18 @@ typedef struct {
 } ngx_etcd_commit_t;
 
 
+/* The repair of a partly committed set, zeroed at first. */
+
+typedef struct {
+    ngx_etcd_entry_walk_t            walk;
+    ngx_etcd_entry_t                *newest;       /* of the slot, so far */
+    ngx_uint_t                       nmembers;
+    ngx_uint_t                       found;        /* set->moving is in a
+                                                      slot */
+    ngx_uint_t                       done;
+} ngx_etcd_repair_t;
+
+
 /*
  * Publishes the operations from "done" on, in pieces.  The mutex is released
  * between pieces.  To avoid a split within the operations of one revision, a
@@ -79,11 +91,16 @@ ngx_int_t ngx_etcd_commit(ngx_etcd_zone_t *zone,
  * Called by the owner after taking over, or to abandon a commit: repairs a
  * partly committed set.  An entry that was being replaced may remain beside
  * its replacement.  A partly committed set has revision 0 afterwards, and
- * workers read the set again after a commit that sets a revision.  NGX_OK,
- * NGX_AGAIN (the mutex was held) or NGX_DECLINED.
+ * workers read the set again after a commit that sets a revision.
+ *
+ *     NGX_OK        the set is repaired,
+ *     NGX_AGAIN     "until", a time of ngx_etcd_time_budget_now(), was reached
+ *                   (0: no limit): call again,
+ *     NGX_BUSY      the mutex was held: call again,
+ *     NGX_DECLINED  the process no longer owns the zone.
  */
 ngx_int_t ngx_etcd_commit_recover(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set);
+    ngx_etcd_member_set_t *set, ngx_etcd_repair_t *repair, uint64_t until);
 
 
 #endif /* _NGX_ETCD_COMMIT_H_INCLUDED_ */

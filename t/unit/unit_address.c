@@ -111,12 +111,16 @@ ngx_etcd_unit_delete(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 static ngx_int_t
 ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
 {
-    ngx_etcd_key_t  *key;
+    ngx_etcd_key_t     *key;
+    ngx_etcd_repair_t   repair;
 
-    if (ngx_etcd_commit_recover(keys->zone, keys->set) != NGX_OK
-        || ngx_etcd_index_create(&keys->index, keys->zone, keys->set, NULL,
-                                 0, keys->pool->log)
-           != NGX_OK)
+    ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
+
+    if (ngx_etcd_commit_recover(keys->zone, keys->set, &repair, 0) != NGX_OK
+        || ngx_etcd_index_create(&keys->index, keys->set, NULL,
+                                 keys->pool->log)
+           != NGX_OK
+        || ngx_etcd_index_read(&keys->index, keys->zone, 0, 0) != NGX_OK)
     {
         return NGX_ERROR;
     }

@@ -372,8 +372,9 @@ ngx_etcd_crash_hold(void *data, ngx_etcd_election_slot_hold_t *hold)
 void
 ngx_etcd_crash_take_over(void)
 {
-    ngx_uint_t        n;
-    ngx_etcd_zone_t  *zone;
+    ngx_uint_t          n;
+    ngx_etcd_zone_t    *zone;
+    ngx_etcd_repair_t   repair;
 
     zone = &ngx_etcd_crash.zone;
 
@@ -401,8 +402,11 @@ ngx_etcd_crash_take_over(void)
         if (ngx_etcd_crash.sets[n]->object.id == ngx_etcd_crash.ids[n]
             && ngx_strcmp(ngx_etcd_crash.broken, "recover") != 0)
         {
+            ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
+
             ngx_etcd_crash_done(
-                ngx_etcd_commit_recover(zone, ngx_etcd_crash.sets[n]),
+                ngx_etcd_commit_recover(zone, ngx_etcd_crash.sets[n], &repair,
+                                        0),
                 "recover a set");
         }
     }

@@ -163,8 +163,12 @@ ngx_etcd_crash_prepare_recover(void)
 static void
 ngx_etcd_crash_recover(void)
 {
+    ngx_etcd_repair_t  repair;
+
+    ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
+
     (void) ngx_etcd_commit_recover(&ngx_etcd_crash.zone,
-                                   ngx_etcd_crash.sets[0]);
+                                   ngx_etcd_crash.sets[0], &repair, 0);
 }
 
 
