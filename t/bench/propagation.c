@@ -243,7 +243,7 @@ dial(int port)
 }
 
 
-/* what is written here always fits into the socket's buffer */
+/* The bytes written here always fit into the socket's buffer. */
 
 static void
 write_all(int fd, char *data)
@@ -372,7 +372,7 @@ make_request(char *path, char *body)
 }
 
 
-/* who accepts a connection is not ours to choose: connect until all have */
+/* Any worker may accept a connection: connects until each one has. */
 
 static void
 find_workers(int port)

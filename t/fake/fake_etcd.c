@@ -320,7 +320,7 @@ serve(int fd)
         return;
     }
 
-    /* what is due comes before what is asked meanwhile is answered */
+    /* Messages that are due go before the answers to new requests. */
 
     for (i = 1; i < n && !is_due(); i++) {
         if (fds[i].revents) {

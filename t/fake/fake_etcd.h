@@ -78,7 +78,7 @@ struct stream_s {
     int                   nheld;
     long                  held_time;
 
-    /* what is left to send of the events, and when */
+    /* the events that are left to send, and when */
     int                   next_event;
     int64_t               event_watch;
     long                  event_time;

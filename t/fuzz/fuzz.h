@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the fuzzers share.  A finding is an abort.
+ * Functions that the fuzzers share.  A finding is an abort.
  */
 
 

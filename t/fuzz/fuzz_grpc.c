@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What a peer answers to a gRPC call, above HTTP/2: header blocks, and bodies
- * in pieces.  An input is a byte with the number of the call's response, one
+ * Answers of a peer to a gRPC call, above HTTP/2: header blocks, and bodies in
+ * pieces.  An input is a byte with the number of the call's response, one
  * of flags, then steps: a byte that chooses what comes, and what it needs.
  */
 

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the status writes of names and keys: as JSON, and as labels of metrics.
+ * Names and keys as the status writes them: as JSON, and as labels of metrics.
  * An input is a byte that says how much of a buffer was written before, then
  * the name.  What was written is read again.
  */

@@ -181,7 +181,7 @@ connect_client(int kept)
 }
 
 
-/* what cannot be sent yet is sent when the connection is writable */
+/* Bytes that cannot be sent yet are sent when the connection is writable. */
 
 static void
 send_rest(client_t *client)

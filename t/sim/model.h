@@ -133,7 +133,7 @@ typedef struct {
     ngx_queue_t               watches;
     model_member_t           *member;
     int64_t                   ids;
-    void                     *data;         /* where answers go */
+    void                     *data;         /* of the answers */
     ngx_uint_t                open;
     sim_event_t               progress;     /* of all its watches */
     ngx_uint_t                asked;        /* it is to be told, once all are

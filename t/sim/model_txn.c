@@ -13,7 +13,7 @@
 #define MODEL_TXN_OPS  128
 
 
-/* which branch each Txn takes, nested ones included, in order */
+/* the branch that each Txn takes, nested ones included, in order */
 
 typedef struct {
     ngx_uint_t                taken[MODEL_TXN_OPS + 1];

@@ -231,7 +231,7 @@ model_watch_progress(sim_event_t *ev)
 }
 
 
-/* what was asked for is answered when every watch of the stream is synced */
+/* A progress request is answered when all watches of the stream are synced. */
 
 static void
 model_watch_answer(model_stream_t *stream)

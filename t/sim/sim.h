@@ -61,7 +61,7 @@ struct sim_proc_s {
     ngx_rbtree_node_t         sentinel;
     ngx_queue_t               posted;
     ngx_queue_t               posted_next;
-    ngx_queue_t               inbox;        /* what came while it stood */
+    ngx_queue_t               inbox;        /* came while it stood */
     sim_event_t               wake;
 
     ngx_cycle_t               cycle;
@@ -74,7 +74,7 @@ struct sim_proc_s {
 };
 
 
-/* what a process does */
+/* the part of a process */
 
 struct sim_actor_s {
     char                     *name;
@@ -183,7 +183,7 @@ ngx_uint_t sim_step(void);
 
 void sim_proc_init(sim_proc_t *proc, ngx_uint_t index);
 
-/* what runs between these runs in the process, with its timers and clock */
+/* the work of the process between these runs, with its timers and clock */
 void sim_enter(sim_proc_t *proc);
 void sim_leave(void);
 

@@ -43,7 +43,7 @@ sim_actor_t  sim_election_actor = {
 };
 
 
-/* what a process leaves in shared memory */
+/* the state that a process leaves in shared memory */
 
 static ngx_etcd_lease_state_t  sim_election_holds[SIM_PROCS];
 

@@ -212,7 +212,7 @@ sim_fanout_settled(sim_proc_t *proc)
 
     if (sim_fanout_writer.index) {
 
-        /* what follows is told of as well */
+        /* The fan-out tells of the following keys as well. */
 
         if (sim.now < sim.end + SIM_SECOND) {
             return 0;

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What goes wrong, and when.
+ * The faults, and their times.
  */
 
 

@@ -211,7 +211,7 @@ sim_h2_timer(ngx_event_t *ev)
 }
 
 
-/* what the handlers of this round have to say */
+/* the frames of this round's handlers */
 
 static void
 sim_h2_work(ngx_event_t *ev)
@@ -413,7 +413,7 @@ sim_net_break(sim_proc_t *proc, ngx_int_t member)
 
         sim_h2_break(h2);
 
-        /* where nobody tells, a PING finds out */
+        /* A PING finds out if nobody tells. */
 
         if (h2->state == SIM_H2_CONNECTING || !sim_chance(5)) {
             sim_add(&h2->event, sim_net_down(h2));

@@ -25,7 +25,7 @@ typedef struct {
 } sim_mirrors_t;
 
 
-/* what the consumer was told of an entry */
+/* the last that the consumer was told of an entry */
 
 typedef struct {
     ngx_etcd_mirror_entry_t   entry;
@@ -307,7 +307,7 @@ sim_mirror_settled(sim_proc_t *proc)
 
     if (sim_mirror_writer.index) {
 
-        /* what follows is told of as well */
+        /* The mirror tells of the following keys as well. */
 
         if (sim.now < sim.end + SIM_SECOND) {
             return 0;
@@ -496,8 +496,8 @@ sim_mirror_differs(sim_mirror_t *m, model_store_t *store, int64_t revision)
 
 
 /*
- * What is verified as of a time is what etcd had then or later: an answer may
- * overtake the events of keys that are gone again.
+ * A mirror that is verified as of a time has what etcd had then or later: an
+ * answer may overtake the events of keys that are gone again.
  */
 
 static void

@@ -45,7 +45,7 @@ sim_actor_t  sim_register_actor = {
 };
 
 
-/* what a process leaves in shared memory */
+/* the state that a process leaves in shared memory */
 
 static ngx_etcd_lease_state_t  sim_register_holds[SIM_PROCS][SIM_REGISTERS];
 

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the client could call of other rooms and never does here: there is no
- * TLS, no name to be looked up, and no shared memory.
+ * Functions of other rooms that the client never calls here: there is no TLS,
+ * no name to be looked up, and no shared memory.
  */
 
 

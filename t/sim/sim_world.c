@@ -409,9 +409,9 @@ sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key, int64_t created,
     }
 
     /*
-     * What was got in a former history is to be given up, since others may
-     * have what was theirs again; but who goes on with a key that is there,
-     * and has had no answer in that history, does not know of it.
+     * Locks and leaderships of a former history are to be given up, since
+     * others may have theirs again; but a process that goes on with a key that
+     * is there, and has had no answer in that history, does not know of it.
      */
 
     if (rec != NULL && end == NULL

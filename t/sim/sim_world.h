@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What a seed is about: which processes there are and what they do, how they
- * are configured, and the phases: faults; calm, in which everything has to
+ * The world of a seed: the processes, what they do and how they are
+ * configured, and the phases: faults; calm, in which everything has to
  * come right; and the end, when all leave.
  */
 

@@ -32,14 +32,14 @@ typedef struct {
 extern ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[];
 
 
-/* What has to hold in every run; the test ends where it does not. */
+/* A condition of every run; the test ends where it does not hold. */
 #define tap_check(what)                                                       \
     if (!(what)) {                                                            \
         ngx_etcd_tap_fail(#what, __FILE__, __LINE__);                         \
         return;                                                               \
     }
 
-/* What has to hold unless an allocation has failed; the test ends likewise. */
+/* The same, unless an allocation has failed. */
 #define tap_expect(what)                                                      \
     if (!(what)) {                                                            \
         if (!test_alloc_failed()) {                                           \

@@ -165,7 +165,7 @@ test_alloc_add(void *p)
 }
 
 
-/* What was not allocated here is ignored: libraries return memory. */
+/* Memory that was not allocated here is ignored: libraries return it. */
 
 static void
 test_alloc_remove(void *p)

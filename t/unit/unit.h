@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the directives of the unit test's module share.
+ * Functions that the directives of the unit test's module share.
  */
 
 
@@ -25,7 +25,7 @@ char *ngx_etcd_unit_seqlock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member,
     ngx_uint_t first);
 
-/* what a word stands for, in memory of its own */
+/* the bytes that a word stands for, in memory of their own */
 ngx_int_t ngx_etcd_unit_bytes(ngx_str_t *hex, ngx_str_t *bytes);
 
 

@@ -311,7 +311,7 @@ ngx_etcd_unit_whole(ngx_etcd_unit_keys_t *keys)
 }
 
 
-/* what is wrong with a slot's ring; the model is made from it, or checked */
+/* the fault of a slot's ring; the model is made from it, or checked */
 
 static char *
 ngx_etcd_unit_slot(ngx_etcd_unit_keys_t *keys, ngx_etcd_slot_t *slot,

@@ -495,7 +495,7 @@ ngx_etcd_unit_show(char *what, ngx_uint_t from, ngx_uint_t n)
 }
 
 
-/* what another worker finds that was slower than all others */
+/* the set as the slowest of all workers finds it */
 
 static void
 ngx_etcd_unit_take(ngx_uint_t n, ngx_uint_t max)

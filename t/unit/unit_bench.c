@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the decoder costs, as a directive:
+ * The cost of the decoder, as a directive:
  *
  *     etcd_decode_bench FORMAT KEY VALUE ROUNDS [PARAMETER ...];
  *

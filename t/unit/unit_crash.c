@@ -119,7 +119,7 @@ static u_char                      ngx_etcd_crash_was[NGX_ETCD_CRASH_WRITE];
 static void                       *ngx_etcd_crash_at;
 
 
-/* where the process was killed, and how this went wrong */
+/* the instruction at which the process was killed, and the fault */
 
 static void
 ngx_etcd_crash_report(char *reason)
@@ -440,7 +440,7 @@ ngx_etcd_crash_watch(void)
 }
 
 
-/* what the operation would make of the zone, if nobody killed it */
+/* the zone as the operation would leave it, if nobody killed it */
 
 static void
 ngx_etcd_crash_whole(void)

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the parts of the crash test share: unit_crash.c stops a process after
- * each instruction that changes the zone, unit_crash_world.c makes a zone,
+ * Declarations of the crash test: unit_crash.c stops a process after each
+ * instruction that changes the zone, unit_crash_world.c makes a zone,
  * unit_crash_ops.c has what that process does in there, unit_crash_look.c what
  * can be seen of it, and unit_crash_check.c what the next owner does and what
  * must be true then.  unit_crash_map.c has all this of keys with variables.
@@ -58,7 +58,7 @@ typedef struct {
 } ngx_etcd_crash_entry_t;
 
 
-/* what a reader has of a set */
+/* a reader's copy of a set */
 
 typedef struct {
     ngx_etcd_member_set_reader_t reader;
@@ -121,12 +121,12 @@ typedef struct {
     ngx_etcd_atomic64_t       *note;           /* of the connection counts */
     uint64_t                   revision;       /* last written */
 
-    ngx_pid_t                  victim;         /* who is killed */
-    ngx_pid_t                  other;          /* who lives on */
+    ngx_pid_t                  victim;         /* is killed */
+    ngx_pid_t                  other;          /* lives on */
 
     ngx_uint_t                 twice;          /* the next owner was killed */
-    char                      *broken;         /* what a next owner does not
-                                                  do, or empty */
+    char                      *broken;         /* a next owner omits this, or
+                                                  empty */
     ngx_etcd_crash_state_t    *before;
     ngx_etcd_crash_state_t    *after;
 } ngx_etcd_crash_t;

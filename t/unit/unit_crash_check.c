@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What must be true of a zone that a killed process leaves.
+ * The conditions that a zone must meet after a process was killed.
  */
 
 
@@ -207,7 +207,7 @@ ngx_etcd_crash_invariants(void)
 }
 
 
-/* what a worker has that knew all before, and one that knew nothing */
+/* the tables of a worker that knew all before, and one that knew nothing */
 
 static void
 ngx_etcd_crash_readers(char *when, ngx_uint_t whole)
@@ -446,8 +446,8 @@ ngx_etcd_crash_wanted(ngx_uint_t n, uint32_t slot, ngx_etcd_entry_t *entry,
 
 
 /*
- * What is there, and should be there in another way, or not at all.  A process
- * that was killed while it replaced an entry leaves both.
+ * Entries that should be there in another way, or not at all.  A process that
+ * was killed while it replaced an entry leaves both.
  */
 
 static void
@@ -490,7 +490,7 @@ ngx_etcd_crash_list_entry(ngx_uint_t n, ngx_etcd_entry_walk_t *walk,
 }
 
 
-/* what etcd has, which is what the one who was killed wanted to write */
+/* the keys in etcd, which the killed process wanted to write */
 
 static void
 ngx_etcd_crash_list(ngx_uint_t n)
@@ -586,7 +586,7 @@ ngx_etcd_crash_catch_up(void)
 }
 
 
-/* what shows locks has a next process, too */
+/* The rows that show locks have a next process, too. */
 
 static void
 ngx_etcd_crash_lock_tables(void)

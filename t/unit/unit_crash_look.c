@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What can be seen of a zone.
+ * The visible state of a zone.
  */
 
 
@@ -250,7 +250,7 @@ ngx_etcd_crash_look_events(ngx_etcd_crash_state_t *state)
 }
 
 
-/* what is read without the mutex */
+/* fields that are read without the mutex */
 
 void
 ngx_etcd_crash_look_words(ngx_etcd_crash_state_t *state)
@@ -322,7 +322,7 @@ ngx_etcd_crash_chunks(ngx_etcd_member_set_t *set)
 }
 
 
-/* those that are in use, and those that are not */
+/* pages in use, and free pages */
 
 static ngx_uint_t
 ngx_etcd_crash_objects(ngx_etcd_zone_list_e list, size_t size, char *what)
@@ -396,7 +396,7 @@ ngx_etcd_crash_look(ngx_etcd_crash_state_t *state)
 }
 
 
-/* what is free still, filled: who uses it as well loses what it has */
+/* Fills free memory: an object that uses it as well loses its data. */
 
 size_t
 ngx_etcd_crash_fill(void)

@@ -19,7 +19,7 @@
 #define NGX_ETCD_CRASH_MAP_NAMES  5          /* of sets, and of values */
 
 
-/* what workers find: before an operation, or after it */
+/* the maps as workers find them: before an operation, or after it */
 
 typedef struct {
     ngx_uint_t                 sets[NGX_ETCD_CRASH_MAP_NAMES];  /* 0, 1 */
@@ -32,20 +32,20 @@ typedef struct {
 /* maps with something in them */
 ngx_int_t ngx_etcd_crash_map_world(ngx_etcd_zone_t *zone);
 
-/* what can be seen now */
+/* the state that can be seen now */
 void ngx_etcd_crash_map_look(ngx_etcd_crash_map_state_t *state);
 
-/* what the next owner does: takes the maps over, and lists */
+/* The next owner takes the maps over, and lists. */
 void ngx_etcd_crash_map_take_over(void);
 void ngx_etcd_crash_map_catch_up(void);
 
 /*
- * What must be true at any time: a worker sees what was before or what is
- * after.  "whole": it sees what is after.
+ * The condition at any time: a worker sees the state before or the state
+ * after.  "whole": it sees the state after.
  */
 void ngx_etcd_crash_map_readers(char *when, ngx_uint_t whole);
 
-/* what must be true of the lists, once the zone has an owner again */
+/* the condition of the lists, once the zone has an owner again */
 void ngx_etcd_crash_map_invariants(void);
 
 

@@ -142,7 +142,7 @@ ngx_etcd_crash_newest(ngx_etcd_entry_t *entry, ngx_uint_t n,
 }
 
 
-/* what the slot of operation n shows after it, as the agent's tree knows it */
+/* the entry that operation n's slot shows after it, by the agent's tree */
 
 static ngx_etcd_entry_t *
 ngx_etcd_crash_shown(ngx_etcd_member_set_t *set, ngx_uint_t n)
@@ -454,7 +454,7 @@ ngx_etcd_crash_counts(void)
 {
     ngx_etcd_zone_t  other;
 
-    /* who lives on, and who will be killed, which has more of them */
+    /* the process that lives on, and the victim, which has more of them */
 
     other = ngx_etcd_crash.zone;
     ngx_pid = ngx_etcd_crash.other;

@@ -158,7 +158,7 @@ ngx_etcd_unit_remove(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 }
 
 
-/* who does not own the zone, and then who does: by how many slots it grows */
+/* a process without the zone, then the owner: the slots that a set grows by */
 
 void
 ngx_etcd_unit_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)

@@ -18,7 +18,7 @@
 #include "test_alloc.h"
 
 
-/* what the mirror has asked its watch for */
+/* the mirror's requests to its watch */
 
 typedef struct {
     ngx_etcd_cluster_t           cluster;

@@ -53,7 +53,7 @@ typedef struct {
     ngx_uint_t              next;              /* event to be delivered */
     ngx_uint_t              split;             /* a part of a revision was */
 
-    /* what the consumer was told */
+    /* the last that the consumer was told */
     ngx_etcd_model_key_t    told[NGX_ETCD_MODEL_KEYS];
 
     ngx_uint_t              checks;
@@ -541,7 +541,7 @@ ngx_etcd_model_break(ngx_etcd_model_t *model)
 }
 
 
-/* what comes next is later than that */
+/* The next revision is later than that. */
 
 static void
 ngx_etcd_model_seek(ngx_etcd_model_t *model, int64_t revision)

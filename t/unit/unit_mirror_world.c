@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What is below a mirror: this module is linked so that the mirror's own calls
+ * The world below a mirror: this module is linked so that the mirror's calls
  * end here, and not in the client.
  */
 

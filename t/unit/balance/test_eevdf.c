@@ -155,7 +155,7 @@ test_eevdf_shares(ngx_pool_t *pool)
 }
 
 
-/* Who comes, goes, or weighs something else gets no burst and no pause. */
+/* A peer that comes, goes, or changes its weight gets no burst, no pause. */
 
 static void
 test_eevdf_changes(ngx_pool_t *pool)

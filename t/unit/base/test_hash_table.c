@@ -71,7 +71,7 @@ test_hash_table_add(ngx_pool_t *pool)
 }
 
 
-/* What was reserved needs no memory. */
+/* Reserved places need no memory. */
 
 static void
 test_hash_table_reserve(ngx_pool_t *pool)

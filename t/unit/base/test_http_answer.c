@@ -119,7 +119,7 @@ test_http_answer_read(ngx_pool_t *pool, test_http_answer_t *test, size_t step)
 
     ngx_memzero(&answer, sizeof(ngx_etcd_http_answer_t));
 
-    /* what has not arrived is not there: a sanitizer would see it read */
+    /* A sanitizer would see a read behind the bytes that have arrived. */
 
     len = ngx_strlen(test->text);
     before = NULL;

@@ -17,7 +17,7 @@
 static char  test_password_file[] = "/tmp/nginx-etcd-password-XXXXXX";
 
 
-/* What is read from a file of these bytes: the fault, or the password. */
+/* Reads a file of these bytes: returns the fault, or the password. */
 
 static char *
 test_password_of(char *bytes, size_t n, mode_t mode, ngx_str_t *password)

@@ -61,7 +61,7 @@ test_waiter_wake(ngx_pool_t *pool)
 
     test_waiter_init(test, &queue);
 
-    /* who waits already waits once; who waits again waits for the next time */
+    /* A waiter waits once; one that waits again waits for the next time. */
 
     ngx_etcd_waiter_wait(&test[0].waiter, &queue);
     test[1].again = 1;

@@ -121,7 +121,7 @@ test_auto_sync_urls(ngx_pool_t *pool)
     test_auto_sync_answer(call, "m1", 0, less, 7);
     tap_expect(ngx_etcd_endpoints_count(endpoints) == 3);
 
-    /* what cannot be used */
+    /* URLs that cannot be used */
 
     call = test_auto_sync_asked(13000);
     tap_expect(call != NULL);

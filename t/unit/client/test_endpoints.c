@@ -216,7 +216,7 @@ test_endpoints_learned(ngx_pool_t *pool)
     tap_check(list->current == -1 && list->home < 3);
     tap_check(list->version != version);
 
-    /* those of the configuration stay, and there is room for so many */
+    /* The configured ones stay, and there is room for so many. */
 
     ngx_etcd_endpoints_merge_begin(list);
 

@@ -109,7 +109,7 @@ ngx_etcd_http2_t *test_etcd_connection(ngx_uint_t n);
 /* Its last byte: 1 for "http://10.0.0.1:2379". */
 ngx_uint_t test_etcd_where(ngx_etcd_http2_t *h2);
 
-/* What a done() handler of a test was told. */
+/* The arguments of a done() handler of a test. */
 void test_etcd_done(ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
 

@@ -143,7 +143,7 @@ test_history_other(ngx_pool_t *pool)
         tap_check(cluster->raft_term == cases[i].term);
     }
 
-    /* what watches have seen counts */
+    /* Revisions that watches have seen count. */
 
     cluster = test_history_init(pool);
     test_history_answer(cluster, 7, 100, 5, NULL);

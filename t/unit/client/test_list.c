@@ -10,7 +10,7 @@
 #include "test_etcd.h"
 
 
-/* what consumers were told */
+/* the arguments of the consumers' handlers */
 
 static struct {
     ngx_etcd_list_t         list;

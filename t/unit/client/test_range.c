@@ -11,7 +11,7 @@
 #include "test_etcd.h"
 
 
-/* what consumers were told */
+/* the arguments of the consumers' handlers */
 
 static struct {
     ngx_etcd_range_t        range;

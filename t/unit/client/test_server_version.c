@@ -13,7 +13,7 @@
 #define TEST_SERVER_VERSION_WAIT  20000     /* ms */
 
 
-/* what was told */
+/* the arguments of the handler */
 
 static struct {
     ngx_uint_t   told;

@@ -109,7 +109,7 @@ test_stream_range_answer(ngx_pool_t *pool)
     tap_check(!test_stream_range_state.range.running);
     tap_check(test_etcd.cluster->linearized == 50);
 
-    /* what one endpoint has by itself says nothing of the history */
+    /* An endpoint's own data say nothing of the history. */
 
     test_stream_range_state.request.serializable = 1;
     tap_expect(test_stream_range_start() == NGX_OK);

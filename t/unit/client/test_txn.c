@@ -263,7 +263,7 @@ test_txn_one(ngx_pool_t *pool)
 }
 
 
-/* What one round of the loop asks for goes as one. */
+/* The operations of one round of the loop go as one. */
 
 static void
 test_txn_together(ngx_pool_t *pool)
@@ -473,7 +473,7 @@ test_txn_broken(ngx_pool_t *pool)
 }
 
 
-/* What is in no hurry goes with the next, or soon. */
+/* An operation without hurry goes with the next one, or soon. */
 
 static void
 test_txn_lazy(ngx_pool_t *pool)

@@ -175,7 +175,7 @@ test_unary_timeout(ngx_pool_t *pool)
 }
 
 
-/* What may have been processed is not repeated, unless it may be. */
+/* A call that may have been processed is repeated only if idempotent. */
 
 static void
 test_unary_once(ngx_pool_t *pool)

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * What the tests of src/formats share.
+ * Functions that the tests of src/formats share.
  */
 
 

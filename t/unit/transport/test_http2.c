@@ -77,7 +77,7 @@ test_http2_settings(ngx_pool_t *pool)
 }
 
 
-/* What is at the other end, if that is no HTTP/2 server. */
+/* The other end, if that is no HTTP/2 server. */
 
 static void
 test_http2_strangers(ngx_pool_t *pool)

@@ -164,7 +164,7 @@ test_lookup_addresses(ngx_pool_t *pool)
     tap_check(test_look.done == 2);
     tap_check(lookup->naddrs == NGX_ETCD_LOOKUP_ADDRS);
 
-    /* what no sockaddr holds is left out */
+    /* Addresses that no sockaddr holds are left out. */
 
     ngx_etcd_lookup_start(lookup, pool->log);
     test_look.addrs[0].socklen = sizeof(ngx_sockaddr_t) + 1;

@@ -32,7 +32,7 @@ typedef struct {
     ngx_uint_t                   blocked;      /* nothing is sent */
     ngx_keyval_t                *metadata;     /* of calls; or NULL */
 
-    /* what the owner of the connection was told */
+    /* the arguments of the owner's handlers */
 
     ngx_uint_t                   ready;
     ngx_uint_t                   alive;

@@ -46,7 +46,7 @@ typedef struct {
     test_resolver_user_t       users[TEST_RESOLVER_USERS];
     ngx_etcd_resolver_name_t  *asked[TEST_RESOLVER_USERS];
     ngx_uint_t                 nasked;
-    u_char                    *p;                /* what has happened */
+    u_char                    *p;                /* the log of events */
     u_char                     text[TEST_RESOLVER_TEXT];
 } test_resolver_t;
 
@@ -480,7 +480,7 @@ test_resolver_many(ngx_pool_t *pool)
 }
 
 
-/* What nobody uses is forgotten, in any state. */
+/* A name that nobody uses is forgotten, in any state. */
 
 static void
 test_resolver_unused(ngx_pool_t *pool)

@@ -10,7 +10,7 @@
 #include "ngx_etcd_tap.h"
 
 
-/* what was cleared last: the linker leads the call here, see Makefile */
+/* the block cleared last: the linker leads the call here, see Makefile */
 
 void __real_ngx_explicit_memzero(void *p, size_t n);
 void __wrap_ngx_explicit_memzero(void *p, size_t n);
@@ -148,7 +148,7 @@ test_secret_calloc(ngx_pool_t *pool)
 }
 
 
-/* What fits stays; the old block is cleared, or is kept if there is none. */
+/* A fitting block stays; the old one is cleared, or kept if there is none. */
 
 static void
 test_secret_realloc(ngx_pool_t *pool)
