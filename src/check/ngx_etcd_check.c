@@ -108,7 +108,7 @@ ngx_etcd_check_attend(ngx_etcd_service_conf_t *service,
     attendant.conf = conf;
     attendant.verdicts = NGX_ETCD_VERDICT_CHECKS;
 
-    ngx_etcd_attendant_add(service, &attendant);
+    ngx_etcd_attendant_add(&service->attendants, &attendant);
 
     service->mandatory = conf->mandatory;
 }

@@ -306,7 +306,7 @@ ngx_etcd_eject_conf_use(ngx_etcd_eject_conf_t *conf,
     attendant.conf = conf;
     attendant.verdicts = NGX_ETCD_VERDICT_EJECTED;
 
-    ngx_etcd_attendant_add(service, &attendant);
+    ngx_etcd_attendant_add(&service->attendants, &attendant);
 }
 
 

@@ -7,37 +7,37 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_attendant.h>
-#include <ngx_etcd_service.h>
 
 
-static uint32_t ngx_etcd_attendant_verdicts(ngx_etcd_service_conf_t *conf);
+static uint32_t ngx_etcd_attendant_verdicts(
+    ngx_etcd_attendants_t *attendants);
 
 
 void
-ngx_etcd_attendant_add(ngx_etcd_service_conf_t *conf,
+ngx_etcd_attendant_add(ngx_etcd_attendants_t *attendants,
     ngx_etcd_attendant_t *attendant)
 {
-    conf->attendants[conf->nattendants++] = *attendant;
+    attendants->list[attendants->n++] = *attendant;
 }
 
 
 ngx_uint_t
-ngx_etcd_attendant_judges(ngx_etcd_service_conf_t *conf, uint32_t bits)
+ngx_etcd_attendant_judges(ngx_etcd_attendants_t *attendants, uint32_t bits)
 {
-    return (ngx_etcd_attendant_verdicts(conf) & bits) != 0;
+    return (ngx_etcd_attendant_verdicts(attendants) & bits) != 0;
 }
 
 
 static uint32_t
-ngx_etcd_attendant_verdicts(ngx_etcd_service_conf_t *conf)
+ngx_etcd_attendant_verdicts(ngx_etcd_attendants_t *attendants)
 {
     uint32_t    verdicts;
     ngx_uint_t  i;
 
     verdicts = 0;
 
-    for (i = 0; i < conf->nattendants; i++) {
-        verdicts |= conf->attendants[i].verdicts;
+    for (i = 0; i < attendants->n; i++) {
+        verdicts |= attendants->list[i].verdicts;
     }
 
     return verdicts;
@@ -45,29 +45,25 @@ ngx_etcd_attendant_verdicts(ngx_etcd_service_conf_t *conf)
 
 
 ngx_int_t
-ngx_etcd_attendant_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
+ngx_etcd_attendant_create(ngx_etcd_attendants_t *attendants,
+    ngx_etcd_service_t *service, ngx_etcd_member_set_t *set, ngx_pool_t *pool,
+    void **data)
 {
-    void                     *data;
-    ngx_uint_t                i;
-    ngx_etcd_attendant_t     *attendant;
-    ngx_etcd_service_conf_t  *conf;
+    ngx_uint_t             i;
+    ngx_etcd_attendant_t  *attendant;
 
-    conf = service->conf;
-
-    ngx_etcd_member_set_pardon(conf->set,
+    ngx_etcd_member_set_pardon(set,
                                (NGX_ETCD_VERDICT_CHECKS
                                 |NGX_ETCD_VERDICT_EJECTED)
-                               & ~ngx_etcd_attendant_verdicts(conf));
+                               & ~ngx_etcd_attendant_verdicts(attendants));
 
-    for (i = 0; i < conf->nattendants; i++) {
-        attendant = &conf->attendants[i];
-        data = attendant->create(service, attendant->conf, pool);
+    for (i = 0; i < attendants->n; i++) {
+        attendant = &attendants->list[i];
+        data[i] = attendant->create(service, attendant->conf, pool);
 
-        if (data == NULL) {
+        if (data[i] == NULL) {
             return NGX_ERROR;
         }
-
-        service->attendants[i] = data;
     }
 
     return NGX_OK;
@@ -75,29 +71,26 @@ ngx_etcd_attendant_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
 
 
 void
-ngx_etcd_attendant_destroy(ngx_etcd_service_t *service)
+ngx_etcd_attendant_destroy(ngx_etcd_attendants_t *attendants, void **data)
 {
     ngx_uint_t  i;
 
-    for (i = 0; i < service->conf->nattendants; i++) {
-        if (service->attendants[i] != NULL) {
-            service->conf->attendants[i].destroy(service->attendants[i]);
+    for (i = 0; i < attendants->n; i++) {
+        if (data[i] != NULL) {
+            attendants->list[i].destroy(data[i]);
         }
     }
 }
 
 
 void
-ngx_etcd_attendant_published(ngx_etcd_service_t *service)
+ngx_etcd_attendant_published(ngx_etcd_attendants_t *attendants, void **data)
 {
-    ngx_uint_t             i;
-    ngx_etcd_attendant_t  *attendant;
+    ngx_uint_t  i;
 
-    for (i = 0; i < service->conf->nattendants; i++) {
-        attendant = &service->conf->attendants[i];
-
-        if (attendant->published != NULL) {
-            attendant->published(service->attendants[i]);
+    for (i = 0; i < attendants->n; i++) {
+        if (attendants->list[i].published != NULL) {
+            attendants->list[i].published(data[i]);
         }
     }
 }

@@ -12,10 +12,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_member_set.h>
 
 
-typedef struct ngx_etcd_service_s       ngx_etcd_service_t;
-typedef struct ngx_etcd_service_conf_s  ngx_etcd_service_conf_t;
+#define NGX_ETCD_ATTENDANTS  4               /* of a service, at most */
+
+
+typedef struct ngx_etcd_service_s  ngx_etcd_service_t;
 
 
 /*
@@ -37,25 +40,34 @@ typedef struct {
 } ngx_etcd_attendant_t;
 
 
-/*
- * Called while the configuration is read; there are
- * NGX_ETCD_SERVICE_ATTENDANTS at most.
- */
-void ngx_etcd_attendant_add(ngx_etcd_service_conf_t *conf,
+/* of all zeroes: none */
+
+typedef struct {
+    ngx_etcd_attendant_t         list[NGX_ETCD_ATTENDANTS];
+    ngx_uint_t                   n;
+} ngx_etcd_attendants_t;
+
+
+/* Called while the configuration is read: there is room for them all. */
+void ngx_etcd_attendant_add(ngx_etcd_attendants_t *attendants,
     ngx_etcd_attendant_t *attendant);
 
 /* Returns 1 if an attendant sets one of these bits of verdicts. */
-ngx_uint_t ngx_etcd_attendant_judges(ngx_etcd_service_conf_t *conf,
+ngx_uint_t ngx_etcd_attendant_judges(ngx_etcd_attendants_t *attendants,
     uint32_t bits);
 
 /*
- * Of all attendants of a service.  create() also clears verdicts of a former
- * configuration that nobody sets any more.  NGX_ERROR: no memory.
+ * Of all attendants of a service: data[] has what their create() returns.
+ * Verdicts of a former configuration that nobody sets any more are cleared.
+ * NGX_ERROR: no memory.
  */
-ngx_int_t ngx_etcd_attendant_create(ngx_etcd_service_t *service,
-    ngx_pool_t *pool);
-void ngx_etcd_attendant_destroy(ngx_etcd_service_t *service);
-void ngx_etcd_attendant_published(ngx_etcd_service_t *service);
+ngx_int_t ngx_etcd_attendant_create(ngx_etcd_attendants_t *attendants,
+    ngx_etcd_service_t *service, ngx_etcd_member_set_t *set, ngx_pool_t *pool,
+    void **data);
+void ngx_etcd_attendant_destroy(ngx_etcd_attendants_t *attendants,
+    void **data);
+void ngx_etcd_attendant_published(ngx_etcd_attendants_t *attendants,
+    void **data);
 
 
 #endif /* _NGX_ETCD_ATTENDANT_H_INCLUDED_ */

@@ -11,7 +11,6 @@
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_guard.h>
 #include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_service.h>
 #include <ngx_etcd_shown.h>
 
 
@@ -33,21 +32,8 @@ static void ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why);
 
 
 void
-ngx_etcd_guard_init(ngx_etcd_guard_t *guard, ngx_etcd_service_t *service)
+ngx_etcd_guard_init(ngx_etcd_guard_t *guard)
 {
-    ngx_etcd_service_conf_t  *conf;
-
-    conf = service->conf;
-
-    guard->service = service;
-    guard->conf = &conf->guard;
-    guard->index = &service->diff.index;
-    guard->set = conf->set;
-    guard->name = &conf->name;
-    guard->prefix = &conf->prefix;
-    guard->log = service->log;
-    guard->told_at = conf->catalog ? &service->owner->told_at : NULL;
-
     guard->tick.handler = ngx_etcd_guard_tick;
     guard->tick.data = guard;
     guard->tick.log = guard->log;
@@ -294,7 +280,7 @@ ngx_etcd_guard_tick(ngx_event_t *ev)
         ngx_etcd_guard_release_all(guard, "the time to hold them is over");
 
     } else if (ngx_etcd_guard_failed(guard)) {
-        ngx_etcd_service_post(guard->service);
+        guard->released(guard->data);
     }
 
     if (guard->index->nheld + guard->spared != 0) {
@@ -395,10 +381,10 @@ ngx_etcd_guard_over(ngx_etcd_guard_t *guard)
     }
 
     past = now - set->held_until;
-    silent = ngx_etcd_zone_staleness(guard->service->conf->zone);
+    silent = ngx_etcd_zone_staleness(guard->zone);
 
     if (silent < 0 || silent > (int64_t) past) {
-        ngx_etcd_fresh_ask(&guard->service->mirror.watch.stream->fresh);
+        ngx_etcd_fresh_ask(&guard->mirror->watch.stream->fresh);
         return 0;
     }
 
@@ -522,5 +508,5 @@ ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why)
                                ngx_etcd_index_key_at(ngx_queue_head(held)));
     }
 
-    ngx_etcd_service_post(guard->service);
+    guard->released(guard->data);
 }

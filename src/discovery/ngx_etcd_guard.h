@@ -26,7 +26,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_attendant.h>
 #include <ngx_etcd_index.h>
 
 
@@ -65,9 +64,12 @@ typedef enum {
 
 
 typedef struct {
+    /* set by the caller before init(), the rest zeroed */
+
     ngx_etcd_guard_conf_t       *conf;
-    ngx_etcd_service_t          *service;
     ngx_etcd_index_t            *index;
+    ngx_etcd_mirror_t           *mirror;
+    ngx_etcd_zone_t             *zone;
     ngx_etcd_member_set_t       *set;
     ngx_str_t                   *name;         /* of the upstream */
     ngx_str_t                   *prefix;
@@ -75,6 +77,12 @@ typedef struct {
     time_t                      *told_at;      /* of all sets of a prefix with
                                                   variables: the last line above
                                                   "info"; NULL: no such set */
+
+    /* Keys were released: the service publishes what that changes. */
+    void                       (*released)(void *data);
+    void                        *data;
+
+    /* private */
 
     uint32_t                     most[NGX_ETCD_GUARD_BUCKETS + 1];
                                                /* registered keys */
@@ -93,11 +101,7 @@ typedef struct {
 } ngx_etcd_guard_t;
 
 
-/*
- * Called when the service knows its configuration, set and owner.  Keys that are
- * released later are published by ngx_etcd_service_post().
- */
-void ngx_etcd_guard_init(ngx_etcd_guard_t *guard, ngx_etcd_service_t *service);
+void ngx_etcd_guard_init(ngx_etcd_guard_t *guard);
 void ngx_etcd_guard_done(ngx_etcd_guard_t *guard);
 
 /* The index was made from the set. */

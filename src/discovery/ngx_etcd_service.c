@@ -21,6 +21,7 @@
 
 
 static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
+static void ngx_etcd_service_guard(ngx_etcd_service_t *service);
 static void ngx_etcd_service_resolved(void *data);
 static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
     ngx_pool_t *pool);
@@ -169,7 +170,9 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         return NULL;
     }
 
+    service->loading = 1;
     service->conf = conf;
+    service->source = conf->source;
     service->owner = owner;
     service->log = owner->log;
 
@@ -182,27 +185,23 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     service->retry.log = owner->log;
     service->retry.cancelable = 1;
 
-    service->source = conf->source;
-
     conf->set->mandatory = conf->mandatory;
 
     ngx_etcd_service_diff(service);
-    ngx_etcd_guard_init(&service->guard, service);
+    ngx_etcd_service_guard(service);
 
     if (ngx_etcd_service_mirror(service, pool) != NGX_OK
         || (service->source->create != NULL
-            && service->source->create(service, pool) != NGX_OK))
+            && service->source->create(service, pool) != NGX_OK)
+        || ngx_etcd_member_resolve_create(&service->diff, pool) != NGX_OK)
     {
         return NULL;
     }
 
-    if (ngx_etcd_member_resolve_create(&service->diff, pool) != NGX_OK) {
-        return NULL;
-    }
-
-    service->loading = 1;
-
-    if (ngx_etcd_attendant_create(service, pool) != NGX_OK) {
+    if (ngx_etcd_attendant_create(&conf->attendants, service, conf->set,
+                                  pool, service->attendants)
+        != NGX_OK)
+    {
         ngx_etcd_service_destroy(service);
         return NULL;
     }
@@ -278,7 +277,35 @@ ngx_etcd_service_diff(ngx_etcd_service_t *service)
 }
 
 
-/* Addresses of a host name have changed: the difference is published. */
+static void
+ngx_etcd_service_guard(ngx_etcd_service_t *service)
+{
+    ngx_etcd_guard_t         *guard;
+    ngx_etcd_service_conf_t  *conf;
+
+    guard = &service->guard;
+    conf = service->conf;
+
+    guard->conf = &conf->guard;
+    guard->index = &service->diff.index;
+    guard->mirror = &service->mirror;
+    guard->zone = conf->zone;
+    guard->set = conf->set;
+    guard->name = &conf->name;
+    guard->prefix = &conf->prefix;
+    guard->log = service->log;
+    guard->told_at = conf->catalog ? &service->owner->told_at : NULL;
+    guard->released = ngx_etcd_service_resolved;
+    guard->data = service;
+
+    ngx_etcd_guard_init(guard);
+}
+
+
+/*
+ * Addresses of a host name have changed, or keys are not held any more: the
+ * difference is published.
+ */
 
 static void
 ngx_etcd_service_resolved(void *data)
@@ -330,7 +357,8 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
 void
 ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 {
-    ngx_etcd_attendant_destroy(service);
+    ngx_etcd_attendant_destroy(&service->conf->attendants,
+                               service->attendants);
 
     if (service->source->destroy != NULL) {
         service->source->destroy(service);
@@ -518,9 +546,7 @@ ngx_etcd_service_arrived(ngx_etcd_service_t *service)
 static void
 ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    ngx_etcd_service_t  *service;
-
-    service = mirror->data;
+    ngx_etcd_service_t  *service = mirror->data;
 
     if (!service->diff.broken) {
         service->diff.revision = revision;
@@ -708,7 +734,8 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
         ngx_etcd_member_set_verify(diff->set, service->verified);
     }
 
-    ngx_etcd_attendant_published(service);
+    ngx_etcd_attendant_published(&service->conf->attendants,
+                                 service->attendants);
 
     service->owner->published(service, changed);
 }
@@ -718,7 +745,6 @@ void
 ngx_etcd_service_touch(ngx_etcd_service_t *service)
 {
     service->diff.changed = 1;
-
     ngx_etcd_service_post(service);
 }
 

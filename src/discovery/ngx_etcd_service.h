@@ -27,8 +27,6 @@
 #define NGX_ETCD_SERVICE_BUSY  50
 #define NGX_ETCD_SERVICE_FULL  5000
 
-#define NGX_ETCD_SERVICE_ATTENDANTS  4
-
 /*
  * Verifications of a leader's watch within max_stale: two of three may be
  * late.  With max_stale=off, within this number of ms.
@@ -36,6 +34,9 @@
 
 #define NGX_ETCD_SERVICE_VERIFICATIONS  3
 #define NGX_ETCD_SERVICE_STALE          15000
+
+
+typedef struct ngx_etcd_service_conf_s  ngx_etcd_service_conf_t;
 
 
 /*
@@ -122,8 +123,7 @@ struct ngx_etcd_service_conf_s {
     uint32_t                     kind;          /* of the set; 0: members */
     ngx_etcd_table_conf_t        rules;         /* of the tables */
 
-    ngx_etcd_attendant_t         attendants[NGX_ETCD_SERVICE_ATTENDANTS];
-    ngx_uint_t                   nattendants;
+    ngx_etcd_attendants_t        attendants;
     ngx_uint_t                   mandatory;     /* a new member is unproven
                                                    until a check succeeds */
 
@@ -192,7 +192,7 @@ struct ngx_etcd_service_s {
                                                    0: no event */
     ngx_event_t                  publish;       /* posted */
     ngx_event_t                  retry;         /* the mutex was held */
-    void                        *attendants[NGX_ETCD_SERVICE_ATTENDANTS];
+    void                        *attendants[NGX_ETCD_ATTENDANTS];
 
     unsigned                     full:1;        /* was logged */
     unsigned                     busy:1;        /* the mutex was held */

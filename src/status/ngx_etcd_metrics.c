@@ -165,8 +165,8 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
     if (status->stage == 0) {
         ngx_etcd_status_object_catalog(upstream);
 
-        if (ngx_etcd_attendant_judges(upstream->service,
-                                    NGX_ETCD_VERDICT_CHECKS))
+        if (ngx_etcd_attendant_judges(&upstream->service->attendants,
+                                      NGX_ETCD_VERDICT_CHECKS))
         {
             upstream->checks = 0;
             upstream->check_failures = 0;

@@ -384,11 +384,15 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
         ngx_etcd_status_object_guard(upstream, service->set);
     }
 
-    if (ngx_etcd_attendant_judges(service, NGX_ETCD_VERDICT_EJECTED)) {
+    if (ngx_etcd_attendant_judges(&service->attendants,
+                                  NGX_ETCD_VERDICT_EJECTED))
+    {
         upstream->ejections = service->set->ejections;
     }
 
-    if (ngx_etcd_attendant_judges(service, NGX_ETCD_VERDICT_CHECKS)) {
+    if (ngx_etcd_attendant_judges(&service->attendants,
+                                  NGX_ETCD_VERDICT_CHECKS))
+    {
         upstream->checks = service->set->checks;
         upstream->check_failures = service->set->check_failures;
         upstream->panic = service->set->panic;
@@ -433,7 +437,7 @@ static void
 ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_member_set_t *set)
 {
-    uint64_t  now, until;
+    int64_t  left;
 
     upstream->holds = set->holds;
 
@@ -441,11 +445,9 @@ ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
         upstream->would_hold = set->dry_holds;
     }
 
-    until = set->held_until;
-
-    if (until != 0) {
-        now = ngx_etcd_clock();
-        upstream->held = (until > now) ? (int64_t) (until - now) / 1000 : 0;
+    if (set->held_until != 0) {
+        left = set->held_until - ngx_etcd_clock();
+        upstream->held = ngx_max(left, 0) / 1000;
     }
 }
 

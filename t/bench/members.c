@@ -160,7 +160,7 @@ answer(client_t *client)
 
     done(client);
 
-    /* what closed meanwhile is noticed by epoll */
+    /* epoll tells of connections that were closed meanwhile */
 
     (void) send(client->fd, text, n, MSG_NOSIGNAL);
 }

@@ -371,7 +371,7 @@ test_eject_none_left(ngx_pool_t *pool)
 }
 
 
-/* What an agent finds, and what one that has no use for it leaves. */
+/* An agent clears the verdicts that it has no use for, and only these. */
 
 static void
 test_eject_pardon(ngx_pool_t *pool)
