@@ -35,9 +35,9 @@ sub start {
     $self->{pid} = spawn("$fifo.log", @within, compile(), $self->{port}, $fifo);
     Finish::later($self);
 
-    # until it reads, an order could not be written
+    # for reading, too: that does not wait for the other end
 
-    open($self->{orders}, '>', $fifo) or die "open $fifo: $!\n";
+    open($self->{orders}, '+<', $fifo) or die "open $fifo: $!\n";
     $self->{orders}->autoflush(1);
 
     return $self;

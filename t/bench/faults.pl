@@ -397,8 +397,9 @@ sub row {
 $| = 1;
 run_round($ENV{BENCH_FAULTS}) for 1 .. ROUNDS;
 
-my ($seconds, $rate, $after, $tries, $ttl, $outage, $long)
-    = (SECONDS, RATE, AFTER, Rivals::TRIES, TTL, 3 * SECONDS, 2.5 * SECONDS);
+my ($seconds, $rate, $rounds, $after) = (SECONDS, RATE, ROUNDS, AFTER);
+my ($tries, $ttl, $outage, $long) = (Rivals::TRIES, TTL, 3 * SECONDS,
+                                     2.5 * SECONDS);
 
 publish('Faults', <<"END",
 Ten members, of which some go wrong for $seconds s, under $rate requests a
@@ -412,7 +413,8 @@ or threads, 1 s to connect, 3 s for an answer, 1 s for a check, and $tries
 attempts. A request has failed if its answer is not 200: the share of all that
 were sent while the fault lasted, their p99, and how long after its begin the
 last one was sent that failed; and the same of those that were sent in the
-$after s after its end, when members work, or are registered, again.
+$after s after its end, when members work, or are registered, again. Rounds:
+$rounds.
 END
     table(['fault', 'by', 'failed, %', 'p99, ms', 'last one after, s',
            'failed afterwards, %', 'last one after, s'],
