@@ -30,10 +30,6 @@ use Rivals;
 use Steady;
 use Wait;
 
-# 1: the modules have "etcd_guard", which is measured beside them without it
-
-use constant GUARD => 0;
-
 use constant {
     SECONDS => $ENV{BENCH_SECONDS} || 20,       # of a fault
     ROUNDS  => $ENV{BENCH_ROUNDS} || 3,
@@ -54,7 +50,7 @@ use constant {
 
 my %half = (members => 'ten', sides => ['nginx', 'haproxy']);
 my %etcd = (members => 'ten', followed => 1,
-            sides => ['nginx', GUARD ? 'guard' : (), 'haproxy']);
+            sides => ['nginx', 'guard', 'haproxy']);
 my %panic = (members => 'ten', sides => ['nginx', 'no panic', 'haproxy']);
 
 # seconds: times SECONDS; followed: HAProxy's file is written as etcd has it
