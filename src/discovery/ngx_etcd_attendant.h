@@ -23,8 +23,8 @@ typedef struct ngx_etcd_service_s  ngx_etcd_service_t;
 
 /*
  * Work of the agent while it has the service of a set, as checks of its
- * members.  create() is called when the index has been made, and returns
- * NULL if there is no memory; memory is of the pool.
+ * members.  create() is called before the index is made, and returns NULL if
+ * there is no memory; memory is of the pool.
  */
 
 typedef struct {

@@ -201,6 +201,12 @@ ngx_etcd_guard_passed(ngx_etcd_guard_t *guard)
     ngx_etcd_guard_opened(guard);
 
     guard->reason = NGX_ETCD_GUARD_SHARE;
+
+    /* all were registered again before this process became the agent */
+
+    if (guard->index->nheld == 0) {
+        guard->set->held_until = 0;
+    }
 }
 
 
@@ -264,6 +270,13 @@ ngx_etcd_guard_tick(ngx_event_t *ev)
     ngx_etcd_guard_t  *guard;
 
     guard = ev->data;
+
+    /* the index is about to be made again */
+
+    if (!guard->index->complete) {
+        ngx_etcd_guard_wake(guard);
+        return;
+    }
 
     if (guard->untold) {
         ngx_etcd_guard_tell(guard);

@@ -72,6 +72,7 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
         ngx_etcd_zone_unlock(zone);
 
         if (rc == NGX_OK) {
+            index->complete = 1;
             return ngx_etcd_index_invalid(index);
         }
 
@@ -231,6 +232,8 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
 {
     ngx_queue_t     *q;
     ngx_etcd_key_t  *key;
+
+    index->complete = 0;
 
     ngx_etcd_index_unkeep(index);
 

@@ -65,6 +65,7 @@ typedef struct {
     ngx_etcd_reg_t                  *statics;      /* without a key */
     ngx_uint_t                       live;         /* present with a member */
     ngx_etcd_entry_walk_t            walk;         /* of what was read */
+    unsigned                         complete:1;   /* all is read */
     unsigned                         distrust:1;   /* set by the owner: the
                                                       revisions of keys that
                                                       are read are forgotten,
