@@ -63,6 +63,20 @@ sub kvs {
 sub range { answer_header(FROM) . kvs(@_) }
 
 
+# keys of a format of which several make a member
+
+sub urls {
+    my ($keys) = @_;
+
+    return answer_header(FROM) . join('', map {
+        field(2, BYTES, field(1, BYTES, "/s/$_/url") . field(2, VARINT, 5)
+                        . field(3, VARINT, 5) . field(4, VARINT, 1)
+                        . field(5, BYTES, sprintf('http://127.1.%d.%d:80',
+                                                  $_ / 256, $_ % 256)))
+    } 0 .. $keys - 1);
+}
+
+
 # The revisions of the events are the following ones, or all the next one.
 
 sub watch {
@@ -113,13 +127,15 @@ sub measure {
     my ($name, $last, %answers) = @_;
 
     my $later = delete $answers{later};
+    my $format = delete $answers{format} // 'auto';
     my $nginx = Nginx->new();
     my %files = map { $_ => $nginx->write_file($_, $answers{$_}) }
                 keys %answers;
     my $fake = Fake->new()->start('ok', map { ('--answer', "$_=$files{$_}") }
                                         sort keys %files);
     my $turns = Turn->measure(sub {
-        $nginx->set(ETCD => $fake->endpoints)->start(<<'EOC');
+        $nginx->set(ETCD => $fake->endpoints, FORMAT => $format)
+            ->start(<<'EOC');
 
 worker_processes 1;
 
@@ -130,7 +146,7 @@ etcd {
 
 http {
     upstream s {
-        etcd_members /s/;
+        etcd_members /s/ format=%%FORMAT%%;
     }
 
     server {
@@ -167,7 +183,8 @@ EOC
 }
 
 
-# [NAME, REVISION, METHOD => ANSWER, ...]; "later": another answer to Range
+# [NAME, REVISION, METHOD => ANSWER, ...]; "later": another answer to Range;
+# "format": not the default
 
 for (
     ['many events', FROM + 40_000, Watch => watch(40_000, 300)],
@@ -179,6 +196,10 @@ for (
     ['one key', FROM, Range => one_key()],
     ['vanished keys', FROM, Range => range(40_000, 50), Watch => compacted(),
      later => answer_header(FROM + 1)],
+    ['members of keys', FROM, Range => urls(40_000), format => 'traefik'],
+    ['vanished members of keys', FROM, Range => urls(40_000),
+     Watch => compacted(), later => answer_header(FROM + 1),
+     format => 'traefik'],
     ['many keys in a stream', FROM, stream(8000, 1900)],
     ['large keys in a stream', FROM, stream(256, 60_000)],
 )

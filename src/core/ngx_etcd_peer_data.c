@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_source.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_peer_data.h>
@@ -138,7 +139,7 @@ ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd)
     ngx_etcd_conf_t  *cluster;
 
     if (pd != NULL) {
-        return ngx_etcd_service_staleness(pd->upstream->service,
+        return ngx_etcd_source_staleness(pd->upstream->service,
                                           pd->table->set);
     }
 

@@ -195,7 +195,7 @@ uint64_t ngx_etcd_peer_data_revision(ngx_etcd_peer_data_t *pd);
  */
 uint64_t ngx_etcd_peer_data_known(ngx_etcd_conf_t *cluster);
 
-/* ngx_etcd_service_staleness(); without peer data, of the first cluster. */
+/* ngx_etcd_source_staleness(); without peer data, of the first cluster. */
 int64_t ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd);
 
 

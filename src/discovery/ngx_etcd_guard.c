@@ -14,6 +14,7 @@
 #include <ngx_etcd_shown.h>
 
 
+static void ngx_etcd_guard_judge(ngx_etcd_guard_t *guard);
 static void ngx_etcd_guard_turn(ngx_etcd_guard_t *guard);
 static ngx_uint_t ngx_etcd_guard_floor(ngx_etcd_guard_t *guard);
 static void ngx_etcd_guard_hold(ngx_etcd_guard_t *guard);
@@ -62,13 +63,25 @@ ngx_etcd_guard_foreign(ngx_etcd_guard_t *guard)
 void
 ngx_etcd_guard_listed(ngx_etcd_guard_t *guard)
 {
+    guard->listed = 1;
+}
+
+
+/* The reason holds for all keys that are gone until guard_passed(). */
+
+static void
+ngx_etcd_guard_judge(ngx_etcd_guard_t *guard)
+{
     if (guard->foreign) {
         guard->reason = NGX_ETCD_GUARD_HISTORY;
 
-    } else if (guard->index->live == 0) {
+    } else if (guard->index->live == 0
+               && guard->reason == NGX_ETCD_GUARD_SHARE)
+    {
         guard->reason = NGX_ETCD_GUARD_EMPTY;
     }
 
+    guard->listed = 0;
     guard->foreign = 0;
 }
 
@@ -87,6 +100,10 @@ ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
     if (key->held || key->regs->gone == NGX_ETCD_ENTRY_HELD) {
         ngx_etcd_guard_wake(guard);
         return 1;
+    }
+
+    if (guard->listed) {
+        ngx_etcd_guard_judge(guard);
     }
 
     if (guard->reason == NGX_ETCD_GUARD_SHARE) {
@@ -199,6 +216,10 @@ void
 ngx_etcd_guard_passed(ngx_etcd_guard_t *guard)
 {
     ngx_etcd_guard_opened(guard);
+
+    if (guard->listed) {
+        ngx_etcd_guard_judge(guard);
+    }
 
     guard->reason = NGX_ETCD_GUARD_SHARE;
 

@@ -97,6 +97,8 @@ typedef struct {
     ngx_event_t                  tick;
     unsigned                     foreign:1;    /* the list at hand is of another
                                                   history */
+    unsigned                     listed:1;     /* a list is complete, and was
+                                                  not judged */
     unsigned                     told:1;       /* that members are held */
 } ngx_etcd_guard_t;
 
@@ -111,8 +113,8 @@ void ngx_etcd_guard_opened(ngx_etcd_guard_t *guard);
 void ngx_etcd_guard_foreign(ngx_etcd_guard_t *guard);
 
 /*
- * A list is complete: index->gone has the keys that it does not contain; none
- * of them was removed since it began.
+ * A list is complete: keys that it does not contain will be gone before
+ * guard_passed() is called, and none was removed since it began.
  */
 void ngx_etcd_guard_listed(ngx_etcd_guard_t *guard);
 

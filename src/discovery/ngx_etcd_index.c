@@ -387,17 +387,25 @@ ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 }
 
 
-void
-ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark)
+/* Keys with the mark are behind all others: they came to the end. */
+
+ngx_int_t
+ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark, uint64_t until)
 {
-    ngx_etcd_key_t  *key, *next;
+    ngx_etcd_key_t  *key;
 
-    for (key = ngx_etcd_index_first(index); key != NULL; key = next) {
-        next = ngx_etcd_index_next(index, key);
+    for ( ;; ) {
+        key = ngx_etcd_index_first(index);
 
-        if (key->mark != mark) {
-            (void) ngx_etcd_index_gone(index, key);
+        if (key == NULL || key->mark == mark) {
+            return NGX_OK;
         }
+
+        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
+        (void) ngx_etcd_index_gone(index, key);
     }
 }
 
@@ -488,17 +496,15 @@ ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
         return;
     }
 
-    if (!key->gone) {
-        return;
-    }
+    if (key->gone) {
+        ngx_etcd_index_unhold(index, key);
 
-    ngx_etcd_index_unhold(index, key);
+        key->gone = 0;
+        key->freed = 0;
 
-    key->gone = 0;
-    key->freed = 0;
-
-    if (key->regs != NULL) {
-        index->live++;
+        if (key->regs != NULL) {
+            index->live++;
+        }
     }
 
     ngx_queue_remove(&key->entry.queue);

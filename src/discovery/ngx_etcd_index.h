@@ -130,14 +130,19 @@ void ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 /*
  * Moves a key to or from the keys that are gone.  An entry of the mirror is
  * gone when the mirror has removed it, and present when the mirror has the key
- * again: the entry then gets the registrations of the key.  NGX_ERROR: no
- * memory; the key has lost its registrations.
+ * again: the entry then gets the registrations of the key.  An own key that is
+ * present becomes the last one.  NGX_ERROR: no memory; the key has lost its
+ * registrations.
  */
 ngx_int_t ngx_etcd_index_gone(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
-/* All own keys with another mark are gone. */
-void ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark);
+/*
+ * Own keys with another mark are gone; those with the mark became present after
+ * them.  NGX_AGAIN: "until" was reached (0: no limit): call again.
+ */
+ngx_int_t ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark,
+    uint64_t until);
 
 /* Adds a registration to a key, or to the static servers (NULL). */
 ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,

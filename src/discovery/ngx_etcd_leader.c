@@ -214,7 +214,7 @@ ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
 
     ngx_etcd_member_diff_select(&service->diff);
     leader->source->select(leader);
-    ngx_etcd_member_diff_sweep(&service->diff);
+    (void) ngx_etcd_member_diff_sweep(&service->diff, 0);
 
     ngx_destroy_pool(leader->pool);
     leader->pool = NULL;

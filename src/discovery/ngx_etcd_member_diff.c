@@ -320,10 +320,10 @@ ngx_etcd_member_diff_select(ngx_etcd_member_diff_t *diff)
 }
 
 
-void
-ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff)
+ngx_int_t
+ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff, uint64_t until)
 {
-    ngx_etcd_index_sweep(&diff->index, diff->mark);
+    return ngx_etcd_index_sweep(&diff->index, diff->mark, until);
 }
 
 

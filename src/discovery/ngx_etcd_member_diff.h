@@ -125,10 +125,12 @@ ngx_etcd_key_t *ngx_etcd_member_diff_key(ngx_etcd_member_diff_t *diff,
 
 /*
  * Begin and end a selection of own keys: a key that was neither returned by
- * ngx_etcd_member_diff_key() nor used in between is gone.
+ * ngx_etcd_member_diff_key() nor used in between is gone.  NGX_AGAIN: at that
+ * ngx_etcd_time_budget_now() (0: no limit) some of these are left.
  */
 void ngx_etcd_member_diff_select(ngx_etcd_member_diff_t *diff);
-void ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff);
+ngx_int_t ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff,
+    uint64_t until);
 
 /*
  * Registers the members of a selected key, with the revisions in kv; or

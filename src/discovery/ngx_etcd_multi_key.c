@@ -9,6 +9,7 @@
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_multi_key.h>
+#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_utf8.h>
 
 
@@ -16,7 +17,13 @@
 
 typedef struct {
     ngx_etcd_hash_table_t        map;          /* of groups, by their path */
-    ngx_queue_t                  groups;       /* changed ones first */
+    ngx_queue_t                  groups;       /* changed ones first, then those
+                                                  of former lists */
+    uint32_t                     list;         /* number of lists */
+    unsigned                     ready:1;      /* all changes of a revision are
+                                                  known, and to be registered */
+    unsigned                     sweep:1;      /* then keys that are not in the
+                                                  list are gone */
 } ngx_etcd_multi_keys_t;
 
 
@@ -25,7 +32,9 @@ typedef struct {
     ngx_queue_t                  queue;
     ngx_queue_t                  parts;
     int64_t                      revision;     /* of the last change */
-    ngx_uint_t                   changed;
+    uint32_t                     list;         /* the last one after which the
+                                                  group was registered */
+    unsigned                     changed:1;
 } ngx_etcd_multi_key_t;
 
 
@@ -48,6 +57,8 @@ static void ngx_etcd_multi_key_changed(ngx_etcd_service_t *service,
 static void ngx_etcd_multi_key_removed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry);
 static void ngx_etcd_multi_key_complete(ngx_etcd_service_t *service);
+static ngx_int_t ngx_etcd_multi_key_proceed(ngx_etcd_service_t *service,
+    uint64_t until);
 
 static void ngx_etcd_multi_key_split(ngx_str_t *key, ngx_str_t *path,
     ngx_str_t *name);
@@ -59,6 +70,8 @@ static void ngx_etcd_multi_key_destroy(ngx_etcd_multi_keys_t *groups,
     ngx_etcd_multi_key_t *group);
 static void ngx_etcd_multi_key_touch(ngx_etcd_multi_keys_t *groups,
     ngx_etcd_multi_key_t *group, int64_t revision);
+static ngx_int_t ngx_etcd_multi_key_register_all(ngx_etcd_service_t *service,
+    uint64_t until);
 static void ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
     ngx_etcd_multi_key_t *group);
 static json_t *ngx_etcd_multi_key_value(ngx_etcd_multi_key_t *group);
@@ -77,6 +90,7 @@ const ngx_etcd_source_t  ngx_etcd_multi_key_source = {
     .changed = ngx_etcd_multi_key_changed,
     .removed = ngx_etcd_multi_key_removed,
     .complete = ngx_etcd_multi_key_complete,
+    .proceed = ngx_etcd_multi_key_proceed,
 };
 
 
@@ -85,7 +99,7 @@ ngx_etcd_multi_key_start(ngx_etcd_service_t *service, ngx_pool_t *pool)
 {
     ngx_etcd_multi_keys_t  *groups;
 
-    groups = ngx_palloc(pool, sizeof(ngx_etcd_multi_keys_t));
+    groups = ngx_pcalloc(pool, sizeof(ngx_etcd_multi_keys_t));
     if (groups == NULL) {
         return NGX_ERROR;
     }
@@ -181,48 +195,88 @@ ngx_etcd_multi_key_removed(ngx_etcd_service_t *service,
 }
 
 
-/*
- * Registers the changed groups; after a list, all groups: keys of other groups
- * are gone.
- */
+/* After a list, all groups are registered: keys of other groups are gone. */
 
 static void
 ngx_etcd_multi_key_complete(ngx_etcd_service_t *service)
 {
-    ngx_uint_t              all;
-    ngx_queue_t            *q, *next;
+    ngx_etcd_multi_keys_t  *groups;
+
+    groups = service->ctx;
+    groups->ready = 1;
+
+    if (service->mirror.relisted) {
+        groups->list++;
+        groups->sweep = 1;
+        ngx_etcd_member_diff_select(&service->diff);
+    }
+}
+
+
+/* All groups are registered after the next list, if there is to be one. */
+
+static ngx_int_t
+ngx_etcd_multi_key_proceed(ngx_etcd_service_t *service, uint64_t until)
+{
+    ngx_int_t               rc;
+    ngx_etcd_multi_keys_t  *groups;
+
+    groups = service->ctx;
+    rc = NGX_OK;
+
+    if (groups->ready && service->mirror.synced) {
+        rc = ngx_etcd_multi_key_register_all(service, until);
+
+        ngx_etcd_member_diff_decoded(&service->diff);
+    }
+
+    if (rc == NGX_OK) {
+        groups->ready = 0;
+        groups->sweep = 0;
+    }
+
+    return rc;
+}
+
+
+/* A group that is registered goes to the end of the queue. */
+
+static ngx_int_t
+ngx_etcd_multi_key_register_all(ngx_etcd_service_t *service, uint64_t until)
+{
+    ngx_queue_t            *q;
     ngx_etcd_multi_keys_t  *groups;
     ngx_etcd_multi_key_t   *group;
 
     groups = service->ctx;
-    all = service->mirror.relisted;
 
-    if (all) {
-        ngx_etcd_member_diff_select(&service->diff);
-    }
+    while (!ngx_queue_empty(&groups->groups)) {
 
-    for (q = ngx_queue_head(&groups->groups);
-         q != ngx_queue_sentinel(&groups->groups);
-         q = next)
-    {
-        next = ngx_queue_next(q);
+        q = ngx_queue_head(&groups->groups);
         group = ngx_queue_data(q, ngx_etcd_multi_key_t, queue);
 
-        if (!group->changed && !all) {
+        if (!group->changed && group->list == groups->list) {
             break;
         }
 
+        if (ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
         group->changed = 0;
+        group->list = groups->list;
         ngx_etcd_multi_key_register(service, group);
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&groups->groups, q);
 
         if (ngx_queue_empty(&group->parts)) {
             ngx_etcd_multi_key_destroy(groups, group);
         }
     }
 
-    if (all) {
-        ngx_etcd_member_diff_sweep(&service->diff);
-    }
+    return groups->sweep ? ngx_etcd_member_diff_sweep(&service->diff, until)
+                         : NGX_OK;
 }
 
 

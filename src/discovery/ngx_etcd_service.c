@@ -150,15 +150,6 @@ ngx_etcd_service_used(ngx_etcd_service_t *service)
 }
 
 
-int64_t
-ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_member_set_t *set)
-{
-    return conf->source->verified ? ngx_etcd_member_set_staleness(set)
-                                  : ngx_etcd_zone_staleness(conf->zone);
-}
-
-
 ngx_etcd_service_t *
 ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     ngx_etcd_service_owner_t *owner, ngx_pool_t *pool)
@@ -625,13 +616,17 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
     if (!diff->broken
         && !(service->mirror.listing && service->conf->guard.hold != 0))
     {
-
-        if (ngx_etcd_member_diff_gone(diff, commit.until) == NGX_AGAIN) {
+        if ((service->source->proceed != NULL
+             && service->source->proceed(service, commit.until) == NGX_AGAIN)
+            || ngx_etcd_member_diff_gone(diff, commit.until) == NGX_AGAIN)
+        {
             ngx_etcd_service_enqueue(service, &ngx_posted_next_events);
             return;
         }
 
-        ngx_etcd_guard_passed(&service->guard);
+        if (!diff->broken) {
+            ngx_etcd_guard_passed(&service->guard);
+        }
     }
 
     if (diff->broken) {

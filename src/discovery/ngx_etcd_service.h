@@ -95,6 +95,15 @@ typedef struct {
      * broken: registers what has changed.
      */
     void                       (*complete)(ngx_etcd_service_t *service);
+
+    /*
+     * Called before changes are published, after the former handlers, unless
+     * the service is broken: registers what has changed, if complete() has not
+     * done it.  NGX_OK, or NGX_AGAIN: at that ngx_etcd_time_budget_now() a part
+     * of it is left.
+     */
+    ngx_int_t                  (*proceed)(ngx_etcd_service_t *service,
+                                          uint64_t until);
 } ngx_etcd_source_t;
 
 
@@ -214,14 +223,6 @@ void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
  */
 ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
-
-/*
- * Returns the ms since the last proof of a set: for a leader, that etcd still
- * has it (ngx_etcd_verify.h); for members, that etcd answers
- * (ngx_etcd_fresh.h).  -1: there was none.
- */
-int64_t ngx_etcd_service_staleness(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_member_set_t *set);
 
 /*
  * Called by the agent, which owns the zone.  Memory is of the pool; NULL: no

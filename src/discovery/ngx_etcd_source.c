@@ -33,3 +33,12 @@ ngx_etcd_source(ngx_etcd_service_conf_t *conf)
     return ngx_etcd_format_grouped(conf->member.format)
            ? &ngx_etcd_multi_key_source : &ngx_etcd_single_key_source;
 }
+
+
+int64_t
+ngx_etcd_source_staleness(ngx_etcd_service_conf_t *conf,
+    ngx_etcd_member_set_t *set)
+{
+    return conf->source->verified ? ngx_etcd_member_set_staleness(set)
+                                  : ngx_etcd_zone_staleness(conf->zone);
+}

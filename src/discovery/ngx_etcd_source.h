@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The choice of a service's source.
+ * The choice of a service's source, and what depends on it.
  */
 
 
@@ -17,6 +17,14 @@
 
 /* The source for a configuration that is complete. */
 const ngx_etcd_source_t *ngx_etcd_source(ngx_etcd_service_conf_t *conf);
+
+/*
+ * Returns the ms since the last proof of a set: for a leader, that etcd still
+ * has it (ngx_etcd_verify.h); for members, that etcd answers
+ * (ngx_etcd_fresh.h).  -1: there was none.
+ */
+int64_t ngx_etcd_source_staleness(ngx_etcd_service_conf_t *conf,
+    ngx_etcd_member_set_t *set);
 
 
 #endif /* _NGX_ETCD_SOURCE_H_INCLUDED_ */

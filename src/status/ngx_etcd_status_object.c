@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_source.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_agent_view.h>
@@ -372,7 +373,7 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->generation = view->generation;
     upstream->revision = view->revision;
     upstream->ninvalid = view->ninvalid;
-    upstream->staleness = ngx_etcd_service_staleness(service, service->set);
+    upstream->staleness = ngx_etcd_source_staleness(service, service->set);
     upstream->waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
     upstream->closed = ngx_etcd_status_object_closed(&service->rules);
     upstream->queued = service->rules.queue
