@@ -258,10 +258,11 @@ becomes('s', '127.0.0.1:9:held a:up b:up c:up', 'it is held');
 # a list that is empty, of the same history
 
 $nginx->quit();
-$etcd->del_prefix('/s/');
+$etcd->del_prefix($_) for '/s/', 'traefik/';
 $etcd->compact();
 $nginx->start();
 becomes('s', '127.0.0.1:9:held a:held b:held c:held', 'an empty list');
+becomes('traefik', 'a:held b:held c:held', 'one of several keys each');
 wait_for { $nginx->count_log(qr/upstream "s": .* all that there were/) } 10,
     'the log line';
 register($_, $backends[$_]) for 0 .. 2;
