@@ -52,6 +52,7 @@ etcd {
 http {
     upstream services {
         etcd_members /services/;
+        etcd_guard off;
     }
 
     server {
