@@ -128,13 +128,15 @@ sub measure {
 
     my $later = delete $answers{later};
     my $format = delete $answers{format} // 'auto';
+    my $check = delete $answers{check};
     my $nginx = Nginx->new();
     my %files = map { $_ => $nginx->write_file($_, $answers{$_}) }
                 keys %answers;
     my $fake = Fake->new()->start('ok', map { ('--answer', "$_=$files{$_}") }
                                         sort keys %files);
     my $turns = Turn->measure(sub {
-        $nginx->set(ETCD => $fake->endpoints, FORMAT => $format)
+        $nginx->set(ETCD => $fake->endpoints, FORMAT => $format,
+                    CHECK => $check ? 'etcd_check tcp;' : '')
             ->start(<<'EOC');
 
 worker_processes 1;
@@ -147,6 +149,7 @@ etcd {
 http {
     upstream s {
         etcd_members /s/ format=%%FORMAT%%;
+        %%CHECK%%
     }
 
     server {
@@ -166,6 +169,11 @@ EOC
     my $came = wait_for(sub { ($s->status->{revision} // 0) == $last }, 60,
                         $name);
 
+    if ($check) {
+        $came &&= wait_for { grep { $_->{check} }
+                             @{ $s->status->{members} } } 60, "$name: checks";
+    }
+
     if ($later) {
         rename($nginx->write_file('later', $later), $files{Range})
             or die "rename: $!\n";
@@ -184,7 +192,7 @@ EOC
 
 
 # [NAME, REVISION, METHOD => ANSWER, ...]; "later": another answer to Range;
-# "format": not the default
+# "format": not the default; "check": members are checked
 
 for (
     ['many events', FROM + 40_000, Watch => watch(40_000, 300)],
@@ -200,6 +208,7 @@ for (
     ['vanished members of keys', FROM, Range => urls(40_000),
      Watch => compacted(), later => answer_header(FROM + 1),
      format => 'traefik'],
+    ['many checked members', FROM, Range => range(40_000, 50), check => 1],
     ['many keys in a stream', FROM, stream(8000, 1900)],
     ['large keys in a stream', FROM, stream(256, 60_000)],
 )

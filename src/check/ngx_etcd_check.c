@@ -8,11 +8,13 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_check.h>
+#include <ngx_etcd_check_panic.h>
 #include <ngx_etcd_check_probe.h>
 #include <ngx_etcd_check_schedule.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_shown.h>
+#include <ngx_etcd_time_budget.h>
 
 
 /* A member as this process knows it, beside its slot. */
@@ -44,6 +46,8 @@ typedef struct {
     ngx_atomic_uint_t           generation;   /* of the set, as known */
     ngx_etcd_check_slot_t      *slots;
     ngx_uint_t                  nslots;
+    ngx_uint_t                  look;         /* the next slot to look at */
+    ngx_uint_t                  left;         /* number of slots to look at */
 
     ngx_uint_t                  nmembers;     /* that are checked */
     ngx_uint_t                  nfresh;       /* of them */
@@ -63,14 +67,13 @@ static void ngx_etcd_check_published(void *data);
 static void ngx_etcd_check_update(ngx_etcd_check_t *check);
 static ngx_int_t ngx_etcd_check_grow(ngx_etcd_check_t *check);
 static void ngx_etcd_check_annotate(ngx_etcd_check_t *check);
+static void ngx_etcd_check_look_all(ngx_etcd_check_t *check);
 static void ngx_etcd_check_look(ngx_etcd_check_t *check, ngx_uint_t n);
-static ngx_uint_t ngx_etcd_check_wanted(ngx_etcd_slot_t *slot,
-    ngx_uint_t *drains);
 static void ngx_etcd_check_forget(ngx_etcd_check_t *check,
     ngx_etcd_check_slot_t *slot);
 static void ngx_etcd_check_count(ngx_etcd_check_t *check,
     ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict);
-static void ngx_etcd_check_panic(ngx_etcd_check_t *check);
+static void ngx_etcd_check_counted(ngx_etcd_check_t *check);
 
 static void ngx_etcd_check_tick(ngx_event_t *ev);
 static void ngx_etcd_check_rest(ngx_etcd_check_t *check, ngx_msec_t wait);
@@ -211,7 +214,11 @@ ngx_etcd_check_update(ngx_etcd_check_t *check)
     to = set->generation;
     all = (check->slots == NULL);
 
-    if (from == to && check->nslots == set->nslots && check->noted) {
+    if (from == to
+        && check->nslots == set->nslots
+        && check->noted
+        && check->left == 0)
+    {
         return;
     }
 
@@ -228,13 +235,11 @@ ngx_etcd_check_update(ngx_etcd_check_t *check)
     }
 
     if (all || from < set->base || to - from > NGX_ETCD_MEMBER_SET_RING) {
-
-        for (n = 0; n < check->nslots; n++) {
-            ngx_etcd_check_look(check, n);
-        }
-
+        check->left = check->nslots;
         from = to;
     }
+
+    ngx_etcd_check_look_all(check);
 
     while (from != to) {
         n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
@@ -246,7 +251,32 @@ ngx_etcd_check_update(ngx_etcd_check_t *check)
 
     check->generation = to;
 
-    ngx_etcd_check_panic(check);
+    ngx_etcd_check_counted(check);
+}
+
+
+/* Looks at some slots: if all begin anew, this goes on around. */
+
+static void
+ngx_etcd_check_look_all(ngx_etcd_check_t *check)
+{
+    uint64_t  until;
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    while (check->left != 0) {
+
+        if (check->look >= check->nslots) {
+            check->look = 0;
+        }
+
+        ngx_etcd_check_look(check, check->look++);
+        check->left--;
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return;
+        }
+    }
 }
 
 
@@ -312,7 +342,7 @@ ngx_etcd_check_look(ngx_etcd_check_t *check, ngx_uint_t n)
     slot = &check->slots[n];
     member = ngx_etcd_member_set_slot(check->set, n);
 
-    if (!ngx_etcd_check_wanted(member, &drains)) {
+    if (!ngx_etcd_check_probe_wanted(member, &drains)) {
         ngx_etcd_check_forget(check, slot);
         return;
     }
@@ -331,30 +361,6 @@ ngx_etcd_check_look(ngx_etcd_check_t *check, ngx_uint_t n)
 
     ngx_etcd_check_count(check, slot, drains,
                          ngx_etcd_counter_get(&member->verdict, member->uid));
-}
-
-
-/*
- * A member that drains is checked, since its sessions go on; one that is down
- * gets no request in any case.
- */
-
-static ngx_uint_t
-ngx_etcd_check_wanted(ngx_etcd_slot_t *slot, ngx_uint_t *drains)
-{
-    ngx_etcd_member_pack_t  record;
-
-    *drains = 0;
-
-    if (slot->entry == NULL) {
-        return 0;
-    }
-
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
-
-    *drains = record.attr.drain;
-
-    return !record.attr.down && !record.unresolved;
 }
 
 
@@ -394,33 +400,15 @@ ngx_etcd_check_count(ngx_etcd_check_t *check, ngx_etcd_check_slot_t *slot,
 }
 
 
+/* The numbers are known when all slots were looked at. */
+
 static void
-ngx_etcd_check_panic(ngx_etcd_check_t *check)
+ngx_etcd_check_counted(ngx_etcd_check_t *check)
 {
-    ngx_uint_t  panic;
-
-    panic = (check->ncounted - check->nfailed) * 100
-            < check->ncounted * check->conf->panic;
-
-    if (panic == check->set->panic) {
-        return;
-    }
-
-    check->set->panic = panic;
-
-    if (panic) {
-        ngx_log_error(NGX_LOG_ERR, check->log, 0,
-                      "etcd: upstream \"%V\": panic, since checks of %ui of "
-                      "%ui members fail: failed checks keep no requests off",
-                      &check->service->conf->name, check->nfailed,
-                      check->ncounted);
-
-    } else {
-        ngx_log_error(NGX_LOG_NOTICE, check->log, 0,
-                      "etcd: upstream \"%V\": no panic any more, checks of %ui "
-                      "of %ui members fail",
-                      &check->service->conf->name, check->nfailed,
-                      check->ncounted);
+    if (check->left == 0) {
+        ngx_etcd_check_panic(check->set, &check->service->conf->name,
+                             check->conf->panic, check->ncounted,
+                             check->nfailed, check->log);
     }
 }
 
@@ -439,7 +427,12 @@ ngx_etcd_check_tick(ngx_event_t *ev)
     if (ngx_etcd_zone_owned(check->zone)) {
         ngx_etcd_check_update(check);
 
-        if (check->slots != NULL && ngx_etcd_service_used(check->service)) {
+        if (check->left != 0) {
+            wait = NGX_ETCD_CHECK_TICK;
+
+        } else if (check->slots != NULL
+                   && ngx_etcd_service_used(check->service))
+        {
             wait = ngx_etcd_check_run(check);
         }
     }
@@ -750,10 +743,10 @@ ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
         ngx_etcd_check_passed(check, probe, old & ~verdict);
     }
 
-    (void) ngx_etcd_check_wanted(member, &drains);
+    (void) ngx_etcd_check_probe_wanted(member, &drains);
 
     ngx_etcd_check_count(check, &check->slots[probe->slot], drains, verdict);
-    ngx_etcd_check_panic(check);
+    ngx_etcd_check_counted(check);
 }
 
 

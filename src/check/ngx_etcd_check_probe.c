@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_check_probe.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_time_budget.h>
 
 
@@ -34,6 +35,25 @@ static ngx_etcd_check_result_e  ngx_etcd_check_probe_results[] = {
     NGX_ETCD_CHECK_INVALID,
     NGX_ETCD_CHECK_NONE                  /* NGX_ETCD_PROBE_RESOURCES */
 };
+
+
+ngx_uint_t
+ngx_etcd_check_probe_wanted(ngx_etcd_slot_t *slot, ngx_uint_t *drains)
+{
+    ngx_etcd_member_pack_t  record;
+
+    *drains = 0;
+
+    if (slot->entry == NULL) {
+        return 0;
+    }
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    *drains = record.attr.drain;
+
+    return !record.attr.down && !record.unresolved;
+}
 
 
 ngx_etcd_check_probe_t *

@@ -15,6 +15,7 @@
 #include <ngx_etcd_check_grpc.h>
 #include <ngx_etcd_check_result.h>
 #include <ngx_etcd_member.h>
+#include <ngx_etcd_member_set.h>
 #include <ngx_etcd_probe.h>
 
 
@@ -59,6 +60,13 @@ struct ngx_etcd_check_probe_s {
     } u;
 };
 
+
+/*
+ * Returns 1 if the member of a slot is checked.  One that drains is, since its
+ * sessions go on; one that is down gets no request in any case.
+ */
+ngx_uint_t ngx_etcd_check_probe_wanted(ngx_etcd_slot_t *slot,
+    ngx_uint_t *drains);
 
 /* NULL: no memory. */
 ngx_etcd_check_probe_t *ngx_etcd_check_probe_create(
