@@ -63,6 +63,11 @@ http {
         etcd_guard keep=60% window=1s;
     }
 
+    upstream steady {
+        etcd_members /steady/;
+        etcd_guard keep=50% window=1s;
+    }
+
     upstream kept {
         etcd_members /kept/ on_empty=keep;
         etcd_guard keep=50% hold=2s;
@@ -105,7 +110,7 @@ my $nginx = Nginx->new(etcd => $etcd)
     ->start($configuration);
 
 my %upstream = map { $_ => Upstream->new($nginx, $_) }
-    qw(s plain dry brief checked slowly kept);
+    qw(s plain dry brief checked slowly steady kept);
 $upstream{tcp} = Upstream->new($nginx, 'tcp', 'stream');
 
 
@@ -264,6 +269,12 @@ pass('the time is over');
 is($nginx->count_log(qr/"brief": \d keys .* the time to hold them is over/), 1,
    'reported');
 ok(!exists $upstream{brief}->status->{held_for}, 'nothing is held');
+
+# by now more than a window has passed without a change
+
+$etcd->del_prefix('/steady/');
+wait_for { members('steady') =~ /^\S+:held \S+:held$/ } 10, 'held members';
+pass('members that were there for longer than the window are counted');
 
 # a member that fails is not held, but for all of them
 

@@ -127,12 +127,15 @@ ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
 }
 
 
-/* Begins as many new parts of the window as have passed. */
+/*
+ * Begins as many new parts of the window as have passed.  Nothing has changed
+ * since the last guard_passed(): its number is that of all of them.
+ */
 
 static void
 ngx_etcd_guard_turn(ngx_etcd_guard_t *guard)
 {
-    ngx_uint_t  n;
+    ngx_uint_t  i, n;
     ngx_msec_t  part, past;
 
     part = ngx_max(guard->conf->window / NGX_ETCD_GUARD_BUCKETS, 1);
@@ -148,7 +151,10 @@ ngx_etcd_guard_turn(ngx_etcd_guard_t *guard)
 
     ngx_memmove(&guard->most[n], guard->most,
                 (NGX_ETCD_GUARD_BUCKETS + 1 - n) * sizeof(uint32_t));
-    ngx_memzero(guard->most, n * sizeof(uint32_t));
+
+    for (i = 0; i < n; i++) {
+        guard->most[i] = guard->registered;
+    }
 }
 
 
@@ -208,7 +214,8 @@ ngx_etcd_guard_opened(ngx_etcd_guard_t *guard)
 {
     ngx_etcd_guard_turn(guard);
 
-    guard->most[0] = ngx_max(guard->most[0], guard->index->live);
+    guard->registered = guard->index->live;
+    guard->most[0] = ngx_max(guard->most[0], guard->registered);
 }
 
 

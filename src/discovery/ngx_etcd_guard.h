@@ -85,7 +85,8 @@ typedef struct {
     /* private */
 
     uint32_t                     most[NGX_ETCD_GUARD_BUCKETS + 1];
-                                               /* registered keys */
+                                               /* registered keys, at most */
+    uint32_t                     registered;   /* at the last guard_passed() */
     ngx_msec_t                   turned;       /* start of most[0] */
     ngx_etcd_guard_reason_e      reason;       /* of the keys that are gone */
     ngx_uint_t                   spared;       /* keys that a dry run would
