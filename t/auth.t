@@ -539,19 +539,27 @@ for my $n (1 .. 2) {
 
     my $got = $three->count_log(qr/is authenticated/);
     my $unanswered = $three->count_log(qr/authentication failed/);
+    my $began = time();
 
     $used->kill();
     ok(wait_for(sub { $cluster->running == 2 && $cluster->leader_now() }, 20),
        "three members: one is killed, $n");
     follows($three, $other, 's1', "three members: another goes on, $n");
     turns($three, 'synced', "three members: nothing is missing, $n");
-    is($three->count_log(qr/is authenticated/), $got + 1,
-       "three members: with one new token, $n");
+
+    # a token may expire before all is read on a machine that is busy
+
+    my $most = 1 + int((time() - $began) / TTL);
+    my $new = $three->count_log(qr/is authenticated/) - $got;
+
+    ok($new >= 1 && $new <= $most, "three members: with one new token, $n")
+        or diag("$new, at most $most");
 
     # while a leader is elected: etcd may do later what it has not answered
 
     $unanswered = $three->count_log(qr/authentication failed/) - $unanswered;
-    cmp_ok($other->count_log($authenticated), '<=', $before + 1 + $unanswered,
+    cmp_ok($other->count_log($authenticated), '<=',
+           $before + $most + $unanswered,
            "three members: and asked for no other, $n");
 
     $used->launch();
