@@ -188,9 +188,6 @@ ngx_etcd_state_open(ngx_etcd_state_text_t *text, ngx_etcd_snapshot_t *snapshot)
 }
 
 
-/* NULL: no memory. */
-
-
 /* A time of ngx_etcd_clock(), in s since the epoch: it outlives a boot. */
 
 static json_int_t
@@ -199,6 +196,8 @@ ngx_etcd_state_time(uint64_t time)
     return ngx_time() + ((int64_t) (time - ngx_etcd_clock()) + 500) / 1000;
 }
 
+
+/* NULL: no memory. */
 
 static json_t *
 ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot)

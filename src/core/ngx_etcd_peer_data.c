@@ -6,10 +6,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_source.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_peer_data.h>
+#include <ngx_etcd_source.h>
 
 
 static ngx_etcd_conf_t *ngx_etcd_peer_data_cluster(void);
@@ -140,7 +140,7 @@ ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd)
 
     if (pd != NULL) {
         return ngx_etcd_source_staleness(pd->upstream->service,
-                                          pd->table->set);
+                                         pd->table->set);
     }
 
     cluster = ngx_etcd_peer_data_cluster();
