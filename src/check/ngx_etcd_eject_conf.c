@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_eject_conf.h>
+#include <ngx_etcd_parameter.h>
 
 
 /* of a window, of a time: nginx's notation */
@@ -40,7 +41,6 @@ static ngx_int_t ngx_etcd_eject_conf_time(ngx_etcd_eject_conf_t *conf,
     ngx_str_t *value);
 static ngx_int_t ngx_etcd_eject_conf_max(ngx_etcd_eject_conf_t *conf,
     ngx_str_t *value);
-static ngx_int_t ngx_etcd_eject_conf_percent(ngx_str_t *value, ngx_uint_t *n);
 static void *ngx_etcd_eject_conf_create(ngx_etcd_service_t *service,
     void *conf, ngx_pool_t *pool);
 static void ngx_etcd_eject_conf_destroy(void *data);
@@ -151,7 +151,7 @@ ngx_etcd_eject_conf_parameter(ngx_conf_t *cf, ngx_etcd_eject_conf_t *conf,
 static ngx_int_t
 ngx_etcd_eject_conf_errors(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
 {
-    return ngx_etcd_eject_conf_percent(value, &conf->errors);
+    return ngx_etcd_parameter_percent(value, &conf->errors);
 }
 
 
@@ -267,30 +267,7 @@ ngx_etcd_eject_conf_time(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
 static ngx_int_t
 ngx_etcd_eject_conf_max(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
 {
-    return ngx_etcd_eject_conf_percent(value, &conf->max);
-}
-
-
-/* 1% .. 100% */
-
-static ngx_int_t
-ngx_etcd_eject_conf_percent(ngx_str_t *value, ngx_uint_t *n)
-{
-    ngx_int_t  percent;
-
-    if (value->len == 0 || value->data[value->len - 1] != '%') {
-        return NGX_ERROR;
-    }
-
-    percent = ngx_atoi(value->data, value->len - 1);
-
-    if (percent < 1 || percent > 100) {
-        return NGX_ERROR;
-    }
-
-    *n = percent;
-
-    return NGX_OK;
+    return ngx_etcd_parameter_percent(value, &conf->max);
 }
 
 

@@ -310,21 +310,17 @@ static char *
 ngx_etcd_members_conf_guard_keep(ngx_etcd_guard_conf_t *guard,
     ngx_str_t *value)
 {
-    ngx_int_t  n;
+    switch (ngx_etcd_parameter_percent(value, &guard->keep)) {
 
-    if (value->len < 2 || value->data[value->len - 1] != '%') {
+    case NGX_OK:
+        return NULL;
+
+    case NGX_DECLINED:
         return "it is not \"keep=PERCENT%\"";
-    }
 
-    n = ngx_atoi(value->data, value->len - 1);
-
-    if (n < 1 || n > 100) {
+    default: /* NGX_ERROR */
         return "it must be from 1% to 100%";
     }
-
-    guard->keep = n;
-
-    return NULL;
 }
 
 

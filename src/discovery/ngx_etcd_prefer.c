@@ -136,24 +136,29 @@ ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value)
 static char *
 ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text)
 {
-    ngx_int_t  n;
+    ngx_int_t  rc;
+    ngx_str_t  rest;
 
-    if (text->len < sizeof("spill=1%") - 1
-        || ngx_strncmp(text->data, "spill=", 6) != 0
-        || text->data[text->len - 1] != '%')
-    {
-        return "it is not \"spill=PERCENT%\"";
+    rc = NGX_DECLINED;
+
+    if (ngx_strncmp(text->data, "spill=", 6) == 0) {
+        rest.data = text->data + 6;
+        rest.len = text->len - 6;
+
+        rc = ngx_etcd_parameter_percent(&rest, spill);
     }
 
-    n = ngx_atoi(text->data + 6, text->len - 7);
+    switch (rc) {
 
-    if (n < 1 || n > 100) {
+    case NGX_OK:
+        return NULL;
+
+    case NGX_DECLINED:
+        return "it is not \"spill=PERCENT%\"";
+
+    default: /* NGX_ERROR */
         return "it must be from 1% to 100%";
     }
-
-    *spill = n;
-
-    return NULL;
 }
 
 

@@ -326,6 +326,27 @@ ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
 }
 
 
+ngx_int_t
+ngx_etcd_parameter_percent(ngx_str_t *text, ngx_uint_t *percent)
+{
+    ngx_int_t  n;
+
+    if (text->len < 2 || text->data[text->len - 1] != '%') {
+        return NGX_DECLINED;
+    }
+
+    n = ngx_atoi(text->data, text->len - 1);
+
+    if (n < 1 || n > 100) {
+        return NGX_ERROR;
+    }
+
+    *percent = n;
+
+    return NGX_OK;
+}
+
+
 ngx_uint_t
 ngx_etcd_parameter_tags(ngx_etcd_member_conf_t *conf)
 {
