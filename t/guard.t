@@ -13,6 +13,7 @@ use lib "$FindBin::Bin/lib";
 use Test::More;
 
 use Backend;
+use Becomes;
 use Etcd;
 use Finish;
 use Http;
@@ -125,28 +126,13 @@ sub register {
 }
 
 
-# the members of an upstream as "a:up b:held"
-
-sub members {
-    my ($name) = @_;
-
-    my %who = reverse %at;
-
-    return join ' ', sort map { "$who{$_->{address}}:$_->{state}" }
-        @{ $upstream{$name}->status->{members} // [] };
-}
+sub members { $upstream{$_[0]}->states(%at) }
 
 
-sub becomes {
+sub shows {
     my ($name, $wanted, $what) = @_;
 
-    my $is = '';
-
-    eval {
-        wait_for { ($is = members($name)) eq $wanted } 10, $what;
-    };
-
-    return is($is, $wanted, $what);
+    return becomes { members($name) } $wanted, $what;
 }
 
 
@@ -160,18 +146,18 @@ sub used {
 
 
 register($_, qw(a b c d)) for keys %upstream;
-becomes($_, 'a:up b:up c:up d:up', "the members of $_") for sort keys %upstream;
+shows($_, 'a:up b:up c:up d:up', "the members of $_") for sort keys %upstream;
 
 # some may go
 
 $etcd->del('/s/d');
-becomes('s', 'a:up b:up c:up', 'one goes');
+shows('s', 'a:up b:up c:up', 'one goes');
 
 # a mass delete: as many go as may
 
 $etcd->del_prefix('/s/');
 $etcd->del_prefix('/plain/');
-becomes('plain', '', 'no guard without the directive: deletes are believed');
+shows('plain', '', 'no guard without the directive: deletes are believed');
 
 wait_for { members('s') =~ /^\S+:held \S+:held$/ } 10, 'held members';
 pass('half of those in the last minute stay');
@@ -207,7 +193,7 @@ like($nginx->error_log,
 
 $etcd->put("/s/$first", $at{$first});
 $etcd->put('/s/other', $at{$second});
-becomes('s', "$first:up $second:up", 'registered again, also by another key');
+shows('s', "$first:up $second:up", 'registered again, also by another key');
 is($upstream{s}->member($at{$second})->{key}, '/s/other', 'the other key');
 
 # the key of the one that is still held is released by the operator
@@ -215,7 +201,7 @@ is($upstream{s}->member($at{$second})->{key}, '/s/other', 'the other key');
 $etcd->del_prefix('/s/');
 wait_for { members('s') =~ /held/ } 10, 'held again';
 $etcd->put('/s/.release', '');
-becomes('s', '', 'released by an operator');
+shows('s', '', 'released by an operator');
 is_deeply($upstream{s}->invalid, {}, 'the key ".release" is no member');
 is($nginx->count_log(
        qr{"s":\ \d\ keys\ of\ prefix\ "/s/"\ are\ not\ held\ any\ more:
@@ -224,7 +210,7 @@ is($nginx->count_log(
 # the key that was left there does not release what is held later
 
 register('s', qw(a b c d));
-becomes('s', 'a:up b:up c:up d:up', 'registered again');
+shows('s', 'a:up b:up c:up d:up', 'registered again');
 $etcd->del($_) for map { "/s/$_" } qw(a b c d);
 wait_for { members('s') =~ /^\S+:held \S+:held$/ } 10, 'held';
 
@@ -233,21 +219,21 @@ my $held = members('s');
 pass('held beside a former key ".release"');
 $nginx->kill_worker($nginx->status->{agent}{pid});
 wait_for { ($nginx->status // {})->{agent} } 10, 'the next agent';
-becomes('s', $held, 'another agent');
+shows('s', $held, 'another agent');
 is(used('s'), join(' ', $held =~ /(\w):/g), 'they are used');
 
 # a reload keeps what is held; without the guard all go
 
 $nginx->reload();
-becomes('s', $held, 'after a reload');
+shows('s', $held, 'after a reload');
 cmp_ok($upstream{s}->status->{held_for}, '<=', 600, 'with the time left');
 $nginx->set(GUARD => 'etcd_guard off;')->reload($configuration);
-becomes('s', '', 'a reload without the guard releases them');
+shows('s', '', 'a reload without the guard releases them');
 
 # a dry run
 
 $etcd->del_prefix('/dry/');
-becomes('dry', '', 'a dry run holds nothing');
+shows('dry', '', 'a dry run holds nothing');
 is($upstream{dry}->status->{would_hold}, 3, 'but counts');
 is($upstream{dry}->status->{holds}, 0, 'as what was not held');
 wait_for { $nginx->count_log(qr/upstream "dry": 3 keys .* would be held/) } 10,
@@ -279,13 +265,13 @@ pass('members that were there for longer than the window are counted');
 # a member that fails is not held, but for all of them
 
 $etcd->del_prefix('/checked/');
-becomes('checked', 'a:held b:held c:held d:held', 'all of them');
+shows('checked', 'a:held b:held c:held d:held', 'all of them');
 $backends[0]->down;
-becomes('checked', 'b:held c:held d:held', 'one that fails its checks goes');
+shows('checked', 'b:held c:held d:held', 'one that fails its checks goes');
 $backends[0]->up;
 
 $etcd->del_prefix('/tcp/');
-becomes('tcp', 'a:held b:held', 'in stream');
+shows('tcp', 'a:held b:held', 'in stream');
 $backends[0]->down;
 wait_for {
     Http->new($nginx->port('PORT_TCP'))->get('/');
@@ -308,12 +294,12 @@ $_->up for @backends[0, 1];
 # does not count.
 
 $etcd->del('/slowly/d');
-becomes('slowly', 'a:up b:up c:up', 'one of four goes');
+shows('slowly', 'a:up b:up c:up', 'one of four goes');
 $etcd->del('/slowly/c');
 wait_for {
     if (members('slowly') eq 'a:up b:up c:held') {
         register('slowly', 'c');
-        becomes('slowly', 'a:up b:up c:up', 'held, and registered again');
+        shows('slowly', 'a:up b:up c:up', 'held, and registered again');
         $etcd->del('/slowly/c');
     }
     members('slowly') eq 'a:up b:up';
@@ -324,7 +310,7 @@ pass('one of three goes after the window');
 
 $etcd->del_prefix('/kept/');
 wait_for { members('kept') =~ /held/ } 10, 'held';
-becomes('kept', 'a:up b:up c:up d:up',
+shows('kept', 'a:up b:up c:up d:up',
         'on_empty=keep: the last ones stay for good');
 is(used('kept'), 'a b c d', 'and are used');
 

@@ -13,6 +13,7 @@ use File::Path qw(remove_tree);
 use Test::More;
 
 use Backend;
+use Becomes;
 use Dns;
 use Etcd;
 use Finish;
@@ -105,29 +106,13 @@ sub register {
 }
 
 
-# the members of an upstream as "a:up b:held"
-
-sub members {
-    my ($name) = @_;
-
-    my %who = reverse %at;
-
-    return join ' ', sort map { ($who{$_->{address}} // $_->{address})
-                                . ":$_->{state}" }
-        @{ $upstream{$name}->status->{members} // [] };
-}
+sub members { $upstream{$_[0]}->states(%at) }
 
 
-sub becomes {
+sub shows {
     my ($name, $wanted, $what) = @_;
 
-    my $is = '';
-
-    eval {
-        wait_for { ($is = members($name)) eq $wanted } 10, $what;
-    };
-
-    return is($is, $wanted, $what);
+    return becomes { members($name) } $wanted, $what;
 }
 
 
@@ -154,9 +139,9 @@ $dns->set("$_.test", ['127.0.0.1']) for qw(a b c);
 register($_, $backends[$_]) for 0 .. 2;
 $etcd->put('/leader/a', $at{a});
 
-becomes($_, 'a:up b:up c:up', "the members of $_")
+shows($_, 'a:up b:up c:up', "the members of $_")
     for qw(s off twice names traefik);
-becomes('leader', 'a:up', 'the leader');
+shows('leader', 'a:up', 'the leader');
 wait_for { used("tenants?tenant=$_") eq 'a b c' } 10, "tenant $_"
     for qw(one two);
 
@@ -168,19 +153,19 @@ my $load = Load->start($nginx->port, path => '/to/s', clients => 4);
 
 wait_for { $backends[0]->requests > 100 } 10, 'the load';
 wipe();
-becomes('s', 'a:held b:held c:held', 'wiped: all members are held');
-becomes('twice', 'a:held b:held c:held', 'members of several keys');
-becomes('names', 'a:held b:held c:held', 'members by host name');
-becomes('traefik', 'a:held b:held c:held', 'members of several keys each');
-becomes('off', '', 'without the guard they go');
-becomes('leader', '', 'a leader is not held');
+shows('s', 'a:held b:held c:held', 'wiped: all members are held');
+shows('twice', 'a:held b:held c:held', 'members of several keys');
+shows('names', 'a:held b:held c:held', 'members by host name');
+shows('traefik', 'a:held b:held c:held', 'members of several keys each');
+shows('off', '', 'without the guard they go');
+shows('leader', '', 'a leader is not held');
 
 is(used("tenants?tenant=$_"), 'a b c', "a set: tenant $_") for qw(one two);
 
 # new members beside those that are held
 
 $etcd->put('/s/new', $at{b});
-becomes('s', 'a:held b:up c:held', 'registered again by another key');
+shows('s', 'a:held b:up c:held', 'registered again by another key');
 is($upstream{s}->member($at{b})->{key}, '/s/new', 'the key is the new one');
 
 my $seen = $load->results();
@@ -199,17 +184,17 @@ is($nginx->count_log(qr/\[warn\].* upstream "tenants": .* are held/), 1,
    'one warning for all sets');
 
 $etcd->put('/twice/xa', $at{a});
-becomes('twice', 'a:up b:held c:held', 'one of two keys of a member');
+shows('twice', 'a:up b:held c:held', 'one of two keys of a member');
 
 # another agent, a reload, and a start from the state file
 
 $nginx->kill_worker($nginx->status->{agent}{pid});
 wait_for { ($nginx->status // {})->{agent} } 10, 'the next agent';
-becomes('s', 'a:held b:up c:held', 'another agent');
+shows('s', 'a:held b:up c:held', 'another agent');
 is(used('tenants?tenant=one'), 'a b c', 'and the sets');
 
 $nginx->reload(undef, gone => 1);
-becomes('s', 'a:held b:up c:held', 'after a reload');
+shows('s', 'a:held b:up c:held', 'after a reload');
 is(used('tenants?tenant=two'), 'a b c', 'and the sets');
 
 my $left = $upstream{s}->status->{held_for};
@@ -219,10 +204,10 @@ wait_for { slurp($nginx->dir . '/state/default.json') =~ /"held_until"/ } 10,
 
 $nginx->quit();
 $nginx->start();
-becomes('s', 'a:held b:up c:held', 'after a restart');
-becomes('twice', 'a:up b:held c:held', 'several keys after a restart');
-becomes('names', 'a:held b:held c:held', 'host names after a restart');
-becomes('traefik', 'a:held b:held c:held', 'several keys each after a restart');
+shows('s', 'a:held b:up c:held', 'after a restart');
+shows('twice', 'a:up b:held c:held', 'several keys after a restart');
+shows('names', 'a:held b:held c:held', 'host names after a restart');
+shows('traefik', 'a:held b:held c:held', 'several keys each after a restart');
 is(used('tenants?tenant=one'), 'a b c', 'the sets after a restart');
 cmp_ok($upstream{s}->status->{held_for}, '<=', $left,
        'the time goes on, not anew');
@@ -231,9 +216,9 @@ cmp_ok($upstream{s}->status->{held_for}, '>', 0, 'and is not over');
 # an operator
 
 $etcd->put('/twice/.release', '1');
-becomes('twice', 'a:up', 'released');
+shows('twice', 'a:up', 'released');
 $etcd->put('traefik/http/services/web/.release', '1');
-becomes('traefik', '', 'released: several keys each');
+shows('traefik', '', 'released: several keys each');
 $etcd->put('/tenants/one/.release', '1');
 wait_for { used('tenants?tenant=one') eq '404' } 10, 'the set to go';
 pass('released: a set is gone');
@@ -249,11 +234,11 @@ pass('at the end of the time, what is registered stays');
 # a snapshot of former times
 
 $etcd->restore($snapshot);
-becomes('s', 'a:up b:up c:up', 'all are registered in the snapshot');
+shows('s', 'a:up b:up c:up', 'all are registered in the snapshot');
 $etcd->put('/s/later', '127.0.0.1:9');
-becomes('s', '127.0.0.1:9:up a:up b:up c:up', 'a member after the snapshot');
+shows('s', '127.0.0.1:9:up a:up b:up c:up', 'a member after the snapshot');
 $etcd->restore($snapshot);
-becomes('s', '127.0.0.1:9:held a:up b:up c:up', 'it is held');
+shows('s', '127.0.0.1:9:held a:up b:up c:up', 'it is held');
 
 # a list that is empty, of the same history
 
@@ -261,8 +246,8 @@ $nginx->quit();
 $etcd->del_prefix($_) for '/s/', 'traefik/';
 $etcd->compact();
 $nginx->start();
-becomes('s', '127.0.0.1:9:held a:held b:held c:held', 'an empty list');
-becomes('traefik', 'a:held b:held c:held', 'one of several keys each');
+shows('s', '127.0.0.1:9:held a:held b:held c:held', 'an empty list');
+shows('traefik', 'a:held b:held c:held', 'one of several keys each');
 wait_for { $nginx->count_log(qr/upstream "s": .* all that there were/) } 10,
     'the log line';
 register($_, $backends[$_]) for 0 .. 2;
@@ -277,18 +262,18 @@ $nginx->kill_worker($nginx->status->{agent}{pid});
 wait_for { ($nginx->status // {})->{agent} } 10, 'the next agent';
 $etcd->start();
 $etcd->put('/s/a', $at{a});
-becomes('s', '127.0.0.1:9:held a:up b:held c:held',
+shows('s', '127.0.0.1:9:held a:up b:held c:held',
         'wiped while there was no agent');
 
 # revisions go back only if there were more of them
 
 register($_, $backends[$_]) for 0 .. 2;
-becomes('s', '127.0.0.1:9:held a:up b:up c:up', 'registered again');
+shows('s', '127.0.0.1:9:held a:up b:up c:up', 'registered again');
 $nginx->quit();
 wipe();
 $etcd->put('/s/new', $at{b});
 $nginx->start();
-becomes('s', '127.0.0.1:9:held a:held b:up c:held',
+shows('s', '127.0.0.1:9:held a:held b:up c:held',
         'wiped while there was no nginx');
 register($_, $backends[$_]) for 0 .. 2;
 $etcd->put('/s/mark', $at{a});
@@ -298,7 +283,7 @@ $nginx->crash();
 wipe();
 $etcd->put('/s/c', $at{c});
 $nginx->start();
-becomes('s', '127.0.0.1:9:held a:held b:held c:up',
+shows('s', '127.0.0.1:9:held a:held b:held c:up',
         'wiped while nginx was killed');
 register($_, $backends[$_]) for 0 .. 2;
 
@@ -306,9 +291,9 @@ register($_, $backends[$_]) for 0 .. 2;
 
 $nginx->reload($configuration =~ s/(etcd_members .s.;)/$1
 etcd_guard hold=5s;/r);
-becomes('s', 'a:up b:up c:up', 'a shorter time is for what is held, too');
+shows('s', 'a:up b:up c:up', 'a shorter time is for what is held, too');
 wipe();
-becomes('s', 'a:held b:held c:held', 'wiped again');
+shows('s', 'a:held b:held c:held', 'wiped again');
 $etcd->kill();
 wait_for { ($upstream{s}->status->{staleness_ms} // 0) > 13_000 } 30,
     'a silence';

@@ -65,6 +65,19 @@ sub by_address {
 }
 
 
+# the members as "a:up b:held", by the names of addresses, or the addresses
+
+sub states {
+    my ($self, %at) = @_;
+
+    my %who = reverse %at;
+
+    return join ' ', sort map { ($who{$_->{address}} // $_->{address})
+                                . ":$_->{state}" }
+        @{ $self->status->{members} // [] };
+}
+
+
 # one member as the status has it, by its address
 
 sub member {
