@@ -125,9 +125,9 @@ ngx_etcd_value_node_t *ngx_etcd_value_map_find(
     ngx_etcd_value_map_conf_t *conf, ngx_str_t *key);
 
 /*
- * Makes "nsteps" steps, which the caller has written, each of another key; or
- * those that are left of a killed process.  The nodes of the steps are in the
- * list "spare", that of the last step first.  The caller holds the mutex.
+ * Makes "nsteps" steps, each of another key.  The caller has written them, or a
+ * killed process has left them.  The nodes of the steps are in the list
+ * "spare", that of the last step first.  The caller holds the mutex.
  */
 void ngx_etcd_value_map_apply(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
     ngx_uint_t nsteps);
