@@ -22,7 +22,8 @@
 
 static void ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc);
 static void ngx_etcd_check_grpc_ready(void *data);
-static void ngx_etcd_check_grpc_alive(void *data);
+static void ngx_etcd_check_grpc_alive(void *data, ngx_uint_t answer);
+static void ngx_etcd_check_grpc_draining(void *data);
 static void ngx_etcd_check_grpc_pong(void *data, uint64_t sent);
 static void ngx_etcd_check_grpc_closed(void *data, ngx_str_t *reason);
 static ngx_int_t ngx_etcd_check_grpc_message(ngx_etcd_grpc_call_t *call,
@@ -80,7 +81,7 @@ ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
     conf.ready = ngx_etcd_check_grpc_ready;
     conf.alive = ngx_etcd_check_grpc_alive;
     conf.pong = ngx_etcd_check_grpc_pong;
-    conf.draining = ngx_etcd_check_grpc_alive;
+    conf.draining = ngx_etcd_check_grpc_draining;
     conf.closed = ngx_etcd_check_grpc_closed;
     conf.data = grpc;
 
@@ -153,7 +154,14 @@ ngx_etcd_check_grpc_ready(void *data)
 
 
 static void
-ngx_etcd_check_grpc_alive(void *data)
+ngx_etcd_check_grpc_alive(void *data, ngx_uint_t answer)
+{
+    /* void */
+}
+
+
+static void
+ngx_etcd_check_grpc_draining(void *data)
 {
     /* void */
 }

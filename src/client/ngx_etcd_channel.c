@@ -22,7 +22,8 @@ static void ngx_etcd_channel_report(ngx_etcd_channel_t *channel,
     ngx_str_t *reason);
 static void ngx_etcd_channel_timer(ngx_event_t *ev);
 static void ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel);
-static void ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel);
+static void ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel,
+    ngx_uint_t answer);
 static void ngx_etcd_channel_pong(ngx_etcd_subchannel_t *subchannel,
     uint64_t sent);
 static void ngx_etcd_channel_draining(ngx_etcd_subchannel_t *subchannel);
@@ -374,7 +375,7 @@ ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel)
 
 
 static void
-ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel)
+ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel, ngx_uint_t answer)
 {
     ngx_etcd_channel_t  *channel;
     ngx_etcd_cluster_t  *cluster;
@@ -386,7 +387,9 @@ ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel)
         return;
     }
 
-    channel->heard = ngx_current_msec;
+    if (answer) {
+        channel->heard = ngx_current_msec;
+    }
 
     if (channel->outage && ngx_etcd_channel_held(channel)) {
         ngx_etcd_channel_resumed(channel);

@@ -67,7 +67,8 @@ struct ngx_etcd_channel_s {
     ngx_uint_t                   connected;     /* 1 after the first time */
     ngx_uint_t                   outage;        /* was logged */
     ngx_uint_t                   answered;      /* a call on this connection */
-    ngx_msec_t                   heard;         /* time of the last input */
+    ngx_msec_t                   heard;         /* when a part of some answer
+                                                   was last received */
     ngx_event_t                  timer;
     ngx_event_t                  rebalance;
     ngx_queue_t                  waiters;

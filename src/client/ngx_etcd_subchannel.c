@@ -21,7 +21,7 @@ static void ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
     ngx_etcd_endpoint_t *endpoint);
 static void ngx_etcd_subchannel_refused(ngx_event_t *ev);
 static void ngx_etcd_subchannel_ready(void *data);
-static void ngx_etcd_subchannel_alive(void *data);
+static void ngx_etcd_subchannel_alive(void *data, ngx_uint_t answer);
 static void ngx_etcd_subchannel_pong(void *data, uint64_t sent);
 static void ngx_etcd_subchannel_draining(void *data);
 static void ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason);
@@ -299,11 +299,11 @@ ngx_etcd_subchannel_ready(void *data)
 
 
 static void
-ngx_etcd_subchannel_alive(void *data)
+ngx_etcd_subchannel_alive(void *data, ngx_uint_t answer)
 {
     ngx_etcd_subchannel_t *subchannel = data;
 
-    subchannel->alive(subchannel);
+    subchannel->alive(subchannel, answer);
 }
 
 

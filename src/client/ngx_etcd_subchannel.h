@@ -39,7 +39,8 @@ struct ngx_etcd_subchannel_s {
 
     /* see ngx_etcd_http2_conf_t */
     void                       (*ready)(ngx_etcd_subchannel_t *subchannel);
-    void                       (*alive)(ngx_etcd_subchannel_t *subchannel);
+    void                       (*alive)(ngx_etcd_subchannel_t *subchannel,
+                                        ngx_uint_t answer);
     void                       (*pong)(ngx_etcd_subchannel_t *subchannel,
                                        uint64_t sent);
     void                       (*draining)(ngx_etcd_subchannel_t *subchannel);

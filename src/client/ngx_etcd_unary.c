@@ -39,6 +39,8 @@ static void ngx_etcd_unary_again(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_unary_blame(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static ngx_msec_t ngx_etcd_unary_patience(ngx_etcd_unary_t *unary);
+static ngx_msec_t ngx_etcd_unary_timeout(ngx_etcd_unary_t *unary);
 static void ngx_etcd_unary_finish(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
@@ -68,9 +70,7 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->first = 0;
     unary->last = 0;
 
-    unary->deadline = ngx_current_msec
-                      + (unary->timeout ? unary->timeout
-                                : unary->cluster->conf->request_timeout);
+    unary->deadline = ngx_current_msec + ngx_etcd_unary_timeout(unary);
 
     unary->waiter.handler = ngx_etcd_unary_ready;
     unary->waiter.data = unary;
@@ -402,7 +402,9 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
 
 /*
- * Leaves the endpoint, unless it is slow only because it sends another answer.
+ * Leaves the endpoint, unless it is slow only because it sends another answer,
+ * or the attempt was short beside the failures before it: where all endpoints
+ * are slow, leaving one ends the calls that it would have answered.
  */
 
 static void
@@ -414,10 +416,40 @@ ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     reads = unary->cluster->reads;
 
     if (status == NGX_ETCD_GRPC_UNAVAILABLE
-        || (ngx_msec_int_t) (reads->heard - unary->started) < 0)
+        || ((ngx_msec_int_t) (reads->heard - unary->started) < 0
+            && ngx_current_msec - unary->started
+               >= ngx_etcd_unary_patience(unary)))
     {
         ngx_etcd_channel_failed(reads, text);
     }
+}
+
+
+/*
+ * As long as an attempt after as many failures as the channel had in a row, but
+ * every call must have time to leave: a quarter of its timeout is enough.
+ */
+
+static ngx_msec_t
+ngx_etcd_unary_patience(ngx_etcd_unary_t *unary)
+{
+    ngx_msec_t  patience, quarter;
+    ngx_uint_t  failures;
+
+    failures = unary->cluster->reads->failures;
+    quarter = ngx_etcd_unary_timeout(unary) / 4;
+
+    patience = NGX_ETCD_UNARY_ATTEMPT << ngx_min(failures, 16);
+
+    return ngx_min(patience, ngx_max(quarter, NGX_ETCD_UNARY_ATTEMPT));
+}
+
+
+static ngx_msec_t
+ngx_etcd_unary_timeout(ngx_etcd_unary_t *unary)
+{
+    return unary->timeout ? unary->timeout
+                          : unary->cluster->conf->request_timeout;
 }
 
 

@@ -218,6 +218,7 @@ static void
 ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
 {
     ssize_t            rc;
+    ngx_uint_t         answer;
     ngx_etcd_http2_t  *h2 = data;
 
     if (!h2->settings && ngx_etcd_http2_check_peer(h2, buf, n) != NGX_OK) {
@@ -262,7 +263,10 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
         h2->conf.pong(h2->conf.data, h2->ping_sent);
     }
 
-    h2->conf.alive(h2->conf.data);
+    answer = h2->answer;
+    h2->answer = 0;
+
+    h2->conf.alive(h2->conf.data, answer);
 }
 
 

@@ -43,8 +43,12 @@ typedef struct {
     /* the peer's SETTINGS arrived: calls may be started */
     void                     (*ready)(void *data);
 
-    /* something was received: the peer was alive at ngx_current_msec */
-    void                     (*alive)(void *data);
+    /*
+     * Something was received: the peer was alive at ngx_current_msec.  "answer"
+     * is 1 if a part of the answer to some call was among it: a peer that
+     * serves no calls may still send PING, SETTINGS and WINDOW_UPDATE.
+     */
+    void                     (*alive)(void *data, ngx_uint_t answer);
 
     /*
      * A PING was answered.  "sent" is the ngx_etcd_clock() reading at the

@@ -13,6 +13,7 @@ void
 ngx_etcd_http2_state_payload(ngx_etcd_http2_t *h2, size_t n)
 {
     h2->overhead -= 2 * n;
+    h2->answer = 1;
 }
 
 

@@ -74,12 +74,13 @@ struct ngx_etcd_http2_s {
     unsigned                 ping:1;           /* nothing received since the
                                                   PING */
     unsigned                 pong:1;           /* the last PING was answered */
+    unsigned                 answer:1;         /* payload is being received */
     unsigned                 too_many_pings:1;
     unsigned                 disowned:1;       /* closed by the owner */
 };
 
 
-/* Counts n of the bytes being received as payload. */
+/* Counts n of the bytes being received as payload: parts of an answer. */
 void ngx_etcd_http2_state_payload(ngx_etcd_http2_t *h2, size_t n);
 
 /*

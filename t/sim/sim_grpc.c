@@ -625,7 +625,7 @@ sim_call_received(void *data)
     h2 = stream->h2;
 
     if (h2->state == SIM_H2_READY) {
-        h2->conf->alive(h2->conf->data);
+        h2->conf->alive(h2->conf->data, 1);
     }
 
     if (stream->call == NULL) {

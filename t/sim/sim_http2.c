@@ -174,7 +174,7 @@ sim_h2_input(void *data)
 
     ngx_add_timer(&h2->timer, h2->conf->ping_interval);
 
-    h2->conf->alive(h2->conf->data);
+    h2->conf->alive(h2->conf->data, 0);
 
     if (h2->state == SIM_H2_READY) {
         h2->conf->ready(h2->conf->data);
@@ -278,7 +278,7 @@ sim_h2_pong(void *data)
     h2->conf->pong(h2->conf->data, sent);
 
     if (h2->state == SIM_H2_READY) {
-        h2->conf->alive(h2->conf->data);
+        h2->conf->alive(h2->conf->data, 0);
     }
 }
 

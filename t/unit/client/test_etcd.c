@@ -453,6 +453,13 @@ test_etcd_message(ngx_etcd_grpc_stream_t *stream, ProtobufCMessage *response)
 
 
 void
+test_etcd_alive(ngx_etcd_grpc_stream_t *stream, ngx_uint_t answer)
+{
+    stream->h2->conf.alive(stream->h2->conf.data, answer);
+}
+
+
+void
 test_etcd_answer(ngx_etcd_grpc_stream_t *stream, ProtobufCMessage *response)
 {
     ngx_etcd_grpc_call_t  *call;
@@ -462,7 +469,7 @@ test_etcd_answer(ngx_etcd_grpc_stream_t *stream, ProtobufCMessage *response)
     test_etcd_message(stream, response);
 
     if (call->stream == stream) {
-        stream->h2->conf.alive(stream->h2->conf.data);
+        test_etcd_alive(stream, 1);
         test_etcd_end(stream, NGX_ETCD_GRPC_OK, "");
     }
 }

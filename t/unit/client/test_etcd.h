@@ -85,6 +85,9 @@ ProtobufCMessage *test_etcd_request(ngx_pool_t *pool,
     ngx_etcd_grpc_stream_t *stream,
     const ProtobufCMessageDescriptor *descriptor);
 
+/* The connection of a call receives something: "answer" is of the handler. */
+void test_etcd_alive(ngx_etcd_grpc_stream_t *stream, ngx_uint_t answer);
+
 /* Answers a call: with a message and OK, or with another status. */
 void test_etcd_answer(ngx_etcd_grpc_stream_t *stream,
     ProtobufCMessage *response);

@@ -150,6 +150,84 @@ test_unary_attempts(ngx_pool_t *pool)
 }
 
 
+/*
+ * An attempt is heard half-way: a PING does not keep the channel at an endpoint
+ * that does not answer, a part of another answer does.
+ */
+
+static void
+test_unary_silence(ngx_pool_t *pool)
+{
+    ngx_uint_t               answer, where;
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    for (answer = 0; answer < 2; answer++) {
+        ngx_etcd_unary_start(unary);
+        test_loop_run();
+
+        call = test_etcd_range(0);
+        tap_expect(call != NULL && call->call->timeout == 500);
+
+        where = test_etcd_where(call->h2);
+
+        test_loop_pass(250);
+        tap_expect(test_etcd_range(0) == call);
+        test_etcd_alive(call, answer);
+        test_loop_pass(250 + 1);
+
+        call = test_etcd_range(0);
+        tap_expect(call != NULL && call->call->timeout == 1000);
+        tap_check((test_etcd_where(call->h2) == where) == answer);
+
+        ngx_etcd_unary_cancel(unary);
+        ngx_etcd_channel_succeeded(test_etcd.cluster->reads);
+    }
+}
+
+
+/*
+ * The second endpoint is slow, too: a short attempt does not leave it, and does
+ * not end the call that waits there.  The next attempt is long enough.
+ */
+
+static void
+test_unary_patience(ngx_pool_t *pool)
+{
+    ngx_uint_t               where;
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    ngx_etcd_unary_start(unary);
+    test_loop_pass(500 + 1);
+    tap_expect(test_etcd_range(0) != NULL && test_etcd.started == 2);
+
+    where = test_etcd_where(test_etcd_range(0)->h2);
+
+    ngx_etcd_unary_cancel(unary);
+    ngx_etcd_unary_start(unary);
+    test_loop_pass(500 + 1);
+
+    call = test_etcd_range(0);
+    tap_expect(call != NULL && call->call->timeout == 1000);
+    tap_check(test_etcd_where(call->h2) == where || test_alloc_failed());
+
+    test_loop_pass(1000 + NGX_ETCD_BACKOFF_URGENT);
+
+    call = test_etcd_range(0);
+    tap_expect(call != NULL && test_etcd.started == 5);
+    tap_check(test_etcd_where(call->h2) != where || test_alloc_failed());
+}
+
+
 /* No answer at all: after request_timeout, not before. */
 
 static void
@@ -350,6 +428,8 @@ test_unary_hedge(ngx_pool_t *pool)
 ngx_etcd_tap_test_t  test_unary[] = {
     { "unary: an answer", test_unary_ok },
     { "unary: attempts", test_unary_attempts },
+    { "unary: another answer, and none", test_unary_silence },
+    { "unary: slow endpoints", test_unary_patience },
     { "unary: no answer", test_unary_timeout },
     { "unary: what is not repeated", test_unary_once },
     { "unary: answers that are final", test_unary_final },

@@ -242,6 +242,13 @@ test_http2_pong(ngx_pool_t *pool)
 
     test_loop_pass(9999);
     tap_expect(test_peer.pings == 1 && test_peer.closed == 0);
+
+    /* no frame of the connection is a part of the answer to the call */
+
+    tap_check(test_peer.alive != 0 && test_peer.answers == 0);
+
+    test_peer_answer(TEST_OK, NULL, NULL);
+    tap_check(test_peer.answers != 0 || test_alloc_failed());
 }
 
 

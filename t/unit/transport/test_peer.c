@@ -114,9 +114,10 @@ test_peer_ready_handler(void *data)
 
 
 static void
-test_peer_alive_handler(void *data)
+test_peer_alive_handler(void *data, ngx_uint_t answer)
 {
     test_peer.alive++;
+    test_peer.answers += answer;
 }
 
 

@@ -36,6 +36,7 @@ typedef struct {
 
     ngx_uint_t                   ready;
     ngx_uint_t                   alive;
+    ngx_uint_t                   answers;      /* parts of answers arrived */
     ngx_uint_t                   pongs;
     ngx_uint_t                   drainings;
     ngx_uint_t                   closed;
