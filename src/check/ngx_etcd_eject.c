@@ -27,17 +27,22 @@ static void ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n,
 static ngx_uint_t ngx_etcd_eject_offered(ngx_etcd_slot_t *slot);
 static void ngx_etcd_eject_rate(ngx_etcd_eject_t *eject,
     ngx_etcd_eject_count_t *sum);
+static void ngx_etcd_eject_nominate(ngx_etcd_eject_t *eject, ngx_uint_t n);
+static void ngx_etcd_eject_extend(ngx_etcd_eject_t *eject,
+    ngx_etcd_eject_member_t *member, ngx_uint_t n, ngx_etcd_eject_part_t *part);
+static ngx_uint_t ngx_etcd_eject_fails(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_etcd_eject_part_t *part);
 static void ngx_etcd_eject_tally(ngx_etcd_eject_t *eject,
     ngx_etcd_eject_member_t *member, ngx_etcd_note_t *note);
 static void ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
     ngx_etcd_note_t *note, time_t now);
 static void ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now);
 static ngx_uint_t ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject,
-    ngx_etcd_eject_member_t *member);
+    ngx_etcd_eject_member_t *member, ngx_etcd_eject_part_t *part);
 static int ngx_libc_cdecl ngx_etcd_eject_worst(const void *one,
     const void *two);
 static void ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    time_t now);
+    ngx_etcd_eject_part_t *part, time_t now);
 static void ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n);
 
 
@@ -117,9 +122,10 @@ ngx_etcd_eject_step(ngx_etcd_eject_t *eject, time_t now)
     }
 
     eject->next = 0;
-    eject->step = (eject->step + 1) % NGX_ETCD_EJECT_STEPS;
 
     ngx_etcd_eject_judge(eject, now);
+
+    eject->step = (eject->step + 1) % NGX_ETCD_EJECT_STEPS;
 
     eject->pardon = (eject->nejected != 0
                      && eject->nwell == 0
@@ -153,8 +159,7 @@ ngx_etcd_eject_prepare(ngx_etcd_eject_t *eject)
         return NGX_ERROR;
     }
 
-    eject->sum.answers = 0;
-    eject->sum.errors = 0;
+    ngx_memzero(eject->steps, sizeof(eject->steps));
     eject->nmembers = 0;
     eject->nejected = 0;
     eject->nwell = 0;
@@ -200,9 +205,9 @@ ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n)
 static void
 ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
 {
-    ngx_etcd_note_t             *note;
-    ngx_etcd_eject_member_t     *member;
-    ngx_etcd_eject_candidate_t  *candidate;
+    ngx_uint_t                i;
+    ngx_etcd_note_t          *note;
+    ngx_etcd_eject_member_t  *member;
 
     note = ngx_etcd_member_set_own_note(eject->set, n);
     member = &eject->members[n];
@@ -231,21 +236,80 @@ ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
         return;
     }
 
-    eject->sum.answers += member->sum.answers;
-    eject->sum.errors += member->sum.errors;
+    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
+        eject->steps[i].answers += member->steps[i].answers;
+        eject->steps[i].errors += member->steps[i].errors;
+    }
 
     ngx_etcd_eject_rate(eject, &member->sum);
 
-    if (member->sum.answers >= eject->conf->min
-        && member->sum.errors * 100
-           >= member->sum.answers * eject->conf->errors)
-    {
-        candidate = &eject->candidates[eject->ncandidates++];
-
-        candidate->slot = n;
-        candidate->share = (ngx_uint_t) member->sum.errors * 1000
-                           / member->sum.answers;
+    if (member->sum.errors != 0) {
+        ngx_etcd_eject_nominate(eject, n);
     }
+}
+
+
+/* Candidates are compared with the others when all have been read. */
+
+static void
+ngx_etcd_eject_nominate(ngx_etcd_eject_t *eject, ngx_uint_t n)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_eject_part_t        part;
+    ngx_etcd_eject_candidate_t  *candidate;
+
+    ngx_memzero(&part, sizeof(ngx_etcd_eject_part_t));
+
+    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
+        ngx_etcd_eject_extend(eject, &eject->members[n], i, &part);
+
+        if (ngx_etcd_eject_fails(eject, i, &part)) {
+            candidate = &eject->candidates[eject->ncandidates++];
+
+            candidate->slot = n;
+            candidate->share = (ngx_uint_t) part.own.errors * 1000
+                               / part.own.answers;
+            return;
+        }
+    }
+}
+
+
+/* Adds the n-th newest step, from 0; the part has the newer ones. */
+
+static void
+ngx_etcd_eject_extend(ngx_etcd_eject_t *eject, ngx_etcd_eject_member_t *member,
+    ngx_uint_t n, ngx_etcd_eject_part_t *part)
+{
+    ngx_etcd_eject_count_t  *all, *own;
+
+    n = (eject->step + NGX_ETCD_EJECT_STEPS - n) % NGX_ETCD_EJECT_STEPS;
+
+    own = &member->steps[n];
+    all = &eject->steps[n];
+
+    part->own.answers += own->answers;
+    part->own.errors += own->errors;
+    part->others.answers += all->answers - own->answers;
+    part->others.errors += all->errors - own->errors;
+}
+
+
+/* "n" is the oldest step of the part. */
+
+static ngx_uint_t
+ngx_etcd_eject_fails(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_etcd_eject_part_t *part)
+{
+    uint32_t  enough;
+
+    enough = (n == NGX_ETCD_EJECT_STEPS - 1) ? part->own.answers
+                                             : part->own.errors;
+
+    return enough >= eject->conf->min
+           && part->own.answers != 0
+           && (uint64_t) part->own.errors * 100
+              >= (uint64_t) part->own.answers * eject->conf->errors;
 }
 
 
@@ -365,6 +429,7 @@ static void
 ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now)
 {
     ngx_uint_t                   i;
+    ngx_etcd_eject_part_t        part;
     ngx_etcd_eject_candidate_t  *candidate;
 
     if (eject->ncandidates == 0) {
@@ -380,7 +445,8 @@ ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now)
     for (i = 0; i < eject->ncandidates; i++) {
 
         if (!ngx_etcd_eject_sticks_out(eject,
-                                       &eject->members[candidate[i].slot]))
+                                       &eject->members[candidate[i].slot],
+                                       &part))
         {
             continue;
         }
@@ -390,7 +456,7 @@ ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now)
             return;
         }
 
-        ngx_etcd_eject_member(eject, candidate[i].slot, now);
+        ngx_etcd_eject_member(eject, candidate[i].slot, &part, now);
     }
 
     eject->limited = 0;
@@ -410,33 +476,43 @@ ngx_etcd_eject_worst(const void *one, const void *two)
 
 
 /*
- * Compared with all others that are in use: if all fail alike, the cause is
- * elsewhere.
+ * Compared with all others that are in use, over the same steps: if all fail
+ * alike, the cause is elsewhere.
  */
 
 static ngx_uint_t
 ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject,
-    ngx_etcd_eject_member_t *member)
+    ngx_etcd_eject_member_t *member, ngx_etcd_eject_part_t *part)
 {
-    ngx_etcd_eject_count_t  others;
+    ngx_uint_t  n;
 
-    others.answers = eject->sum.answers - member->sum.answers;
-    others.errors = eject->sum.errors - member->sum.errors;
+    ngx_memzero(part, sizeof(ngx_etcd_eject_part_t));
 
-    return others.answers >= eject->conf->min
-           && (uint64_t) member->sum.errors * others.answers
-              >= (uint64_t) NGX_ETCD_EJECT_FACTOR * others.errors
-                 * member->sum.answers;
+    for (n = 0; n < NGX_ETCD_EJECT_STEPS; n++) {
+        ngx_etcd_eject_extend(eject, member, n, part);
+
+        if (ngx_etcd_eject_fails(eject, n, part)
+            && part->others.answers >= eject->conf->min
+            && (uint64_t) part->own.errors * part->others.answers
+               >= (uint64_t) NGX_ETCD_EJECT_FACTOR * part->others.errors
+                  * part->own.answers)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
 static void
-ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
+ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_etcd_eject_part_t *part, time_t now)
 {
     time_t                    time;
+    ngx_uint_t                i;
     ngx_etcd_note_t          *note;
     ngx_etcd_slot_t          *slot;
-    ngx_etcd_eject_count_t    others;
     ngx_etcd_member_pack_t    record;
     ngx_etcd_eject_member_t  *member;
 
@@ -459,10 +535,10 @@ ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
     (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid,
                                  NGX_ETCD_VERDICT_EJECTED, 0);
 
-    eject->sum.answers -= member->sum.answers;
-    eject->sum.errors -= member->sum.errors;
-
-    others = eject->sum;
+    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
+        eject->steps[i].answers -= member->steps[i].answers;
+        eject->steps[i].errors -= member->steps[i].errors;
+    }
 
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
 
@@ -470,8 +546,8 @@ ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
                   "etcd: upstream \"%V\": member %V is ejected for %T s: %uD "
                   "of its last %uD answers were errors, %uD of %uD of the "
                   "others'", eject->name, ngx_etcd_shown(&record.name), time,
-                  member->sum.errors, member->sum.answers, others.errors,
-                  others.answers);
+                  part->own.errors, part->own.answers, part->others.errors,
+                  part->others.answers);
 }
 
 

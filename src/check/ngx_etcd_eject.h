@@ -13,8 +13,13 @@
  *     at least "errors" percent of them are errors, and
  *     that share is at least NGX_ETCD_EJECT_FACTOR times the others',
  *
- * the worst first, as long as no more than "max" percent of the members are
- * ejected.  The time doubles with each ejection, and falls back after the
+ * or if the same is true of some newest steps of the window, and at least "min"
+ * of its answers in them are errors: then the good answers before its fault do
+ * not keep it.  Errors are asked for there, not only answers, since ten parts
+ * of a window give chance ten times as often an occasion as the whole.
+ *
+ * The worst comes first, as long as no more than "max" percent of the members
+ * are ejected.  The time doubles with each ejection, and falls back after the
  * member has been used without another one for as long.
  *
  * All ejections end before their time when no other member works: a member
@@ -52,7 +57,7 @@ typedef struct {
 } ngx_etcd_eject_conf_t;
 
 
-/* the answers of a member in one step of the window */
+/* the answers in one step of the window, or in several */
 
 typedef struct {
     uint32_t                         answers;
@@ -68,6 +73,14 @@ typedef struct {
     ngx_etcd_eject_count_t           sum;          /* of the steps */
     ngx_etcd_eject_count_t           steps[NGX_ETCD_EJECT_STEPS];
 } ngx_etcd_eject_member_t;
+
+
+/* the newest steps of the window */
+
+typedef struct {
+    ngx_etcd_eject_count_t           own;          /* of a member */
+    ngx_etcd_eject_count_t           others;       /* in use */
+} ngx_etcd_eject_part_t;
 
 
 typedef struct {
@@ -94,7 +107,8 @@ typedef struct {
     ngx_uint_t                       step;         /* of the window */
     ngx_uint_t                       next;         /* slot of a step that is not
                                                       finished */
-    ngx_etcd_eject_count_t           sum;          /* of members in use */
+    ngx_etcd_eject_count_t           steps[NGX_ETCD_EJECT_STEPS];
+                                                   /* of members in use */
     ngx_uint_t                       nmembers;
     ngx_uint_t                       nejected;
     ngx_uint_t                       nwell;        /* in use, and work */

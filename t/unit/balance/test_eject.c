@@ -252,6 +252,47 @@ test_eject_time(ngx_pool_t *pool)
 }
 
 
+/*
+ * A member begins to fail after good answers: it need not give as many bad
+ * ones as good ones, but "min" of them, alone among the others.
+ */
+
+static void
+test_eject_newest(ngx_pool_t *pool)
+{
+    tap_expect(test_eject_init(pool, 4, 100) == NGX_OK);
+    tap_expect(test_eject.allocated != 0);
+
+    test_eject_answers(0, 100, 0);
+    test_eject_answers(1, 100, 0);
+    test_eject_answers(2, 100, 0);
+    test_eject_at(1001);
+
+    /* the first has too few errors, the second too few among its answers */
+
+    test_eject_answers(0, 9, 9);
+    test_eject_answers(1, 30, 14);
+    test_eject_answers(2, 30, 0);
+    test_eject_at(1002);
+    tap_check(test_eject_out() == 0);
+
+    /* two steps together */
+
+    test_eject_answers(0, 1, 1);
+    test_eject_answers(1, 30, 0);
+    test_eject_answers(2, 30, 0);
+    test_eject_at(1003);
+    tap_check(test_eject_out() == 1);
+
+    /* the others fail, too, now; what they gave before does not count */
+
+    test_eject_answers(1, 100, 90);
+    test_eject_answers(2, 100, 60);
+    test_eject_at(1004);
+    tap_check(test_eject_out() == 1);
+}
+
+
 /* Steps leave the window; another member in the slot has no past. */
 
 static void
@@ -331,7 +372,7 @@ test_eject_none_works(ngx_pool_t *pool)
         test_eject_at(1021);
     }
 
-    tap_check(test_eject.sum.answers == 0);
+    tap_check(test_eject.members[1].sum.answers == 0);
     test_eject_at(1021);
     tap_check(test_eject_out() == 1);
 }
@@ -400,6 +441,7 @@ ngx_etcd_tap_test_t  test_eject_table[] = {
     { "eject: no more than max", test_eject_max },
     { "eject: members that are not used", test_eject_unusable },
     { "eject: the time", test_eject_time },
+    { "eject: the newest steps of the window", test_eject_newest },
     { "eject: the window", test_eject_window },
     { "eject: no other member works", test_eject_none_works },
     { "eject: no other member is left", test_eject_none_left },
