@@ -155,6 +155,17 @@ ngx_etcd_auth_metadata(ngx_etcd_auth_t *auth, ngx_keyval_t *md,
 }
 
 
+void
+ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
+    ngx_str_t *text)
+{
+    if (auth->token.len != 0) {
+        (void) ngx_etcd_auth_refused(auth, generation,
+                                     NGX_ETCD_GRPC_UNAUTHENTICATED, text);
+    }
+}
+
+
 ngx_uint_t
 ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)

@@ -115,6 +115,14 @@ ngx_uint_t ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
 /*
+ * A call with a token was not answered.  An etcd that was restored from a
+ * backup delays a call until it applies the raft index in the call's token,
+ * possibly forever: the next call gets another token.
+ */
+void ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
+    ngx_str_t *text);
+
+/*
  * Returns 1 if PERMISSION_DENIED for a call of this generation says nothing
  * about the user, because the call carried no token, or not the current one.
  * (Without a token, etcd takes the common name of the client certificate as the

@@ -329,8 +329,7 @@ static void
 ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease)
 {
-    ngx_str_t         text;
-    ngx_etcd_auth_t  *auth;
+    ngx_str_t  text;
 
     if (lease->answered == 0) {
         ngx_str_set(&text, "no answer to a keepalive");
@@ -339,13 +338,10 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
     }
 
     ngx_str_set(&text, "no answer to a linearizable read after a keepalive");
-    auth = leases->cluster->auth;
 
-    /* a restored etcd may never apply the raft index in the token */
-
-    if (lease->read.range.running && auth->token.len != 0) {
-        (void) ngx_etcd_auth_refused(auth, lease->read.range.token,
-                                     NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+    if (lease->read.range.running) {
+        ngx_etcd_auth_unanswered(leases->cluster->auth,
+                                 lease->read.range.token, &text);
     }
 
     ngx_etcd_lease_stream_leave(leases, &text);
