@@ -29,7 +29,8 @@
  * Limits: the stream has "hasleader" set, so that a member that loses its
  * leader ends the stream, but only after three election timeouts (3 s unless
  * etcd is configured otherwise).  A member whose disk stands still applies
- * nothing, and gives proofs all the same.  Consumers that depend on one prefix
+ * nothing, and gives proofs all the same, until it is found out
+ * (ngx_etcd_watch_quorum.h).  Consumers that depend on one prefix
  * have its watch verified (ngx_etcd_verify.h), and use
  * ngx_etcd_member_set_staleness().
  */

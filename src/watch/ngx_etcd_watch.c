@@ -118,7 +118,7 @@ ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
     watch->member.handlers = &ngx_etcd_watch_handlers;
     watch->member.data = watch;
 
-    ngx_etcd_watch_stream_add(stream, &watch->member);
+    ngx_etcd_watch_stream_add(stream, &watch->member, &watch->range.key);
     ngx_etcd_watch_stream_advance(stream);
 
     return NGX_OK;

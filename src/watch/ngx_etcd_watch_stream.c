@@ -63,6 +63,9 @@ ngx_etcd_watch_stream_create(ngx_etcd_cluster_t *cluster)
     ngx_etcd_fresh_init(&stream->fresh, cluster, ngx_etcd_watch_stream_progress,
                         stream);
 
+    ngx_etcd_watch_quorum_init(&stream->quorum, cluster,
+                               ngx_etcd_watch_stream_leave, stream);
+
     stream->history.changed = ngx_etcd_watch_stream_history;
     stream->history.data = stream;
 
@@ -86,6 +89,7 @@ ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream)
     ngx_etcd_history_forget(&stream->history);
     ngx_etcd_waiter_forget(&stream->waiter);
     ngx_etcd_fresh_done(&stream->fresh);
+    ngx_etcd_watch_quorum_stop(&stream->quorum);
 
     if (stream->timer.timer_set) {
         ngx_del_timer(&stream->timer);
@@ -132,9 +136,11 @@ ngx_etcd_watch_stream_advance(ngx_etcd_watch_stream_t *stream)
 
 void
 ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
-    ngx_etcd_watch_stream_member_t *member)
+    ngx_etcd_watch_stream_member_t *member, ngx_str_t *key)
 {
     member->stream = stream;
+
+    ngx_etcd_watch_quorum_know(&stream->quorum, key);
 
     ngx_queue_insert_tail(&stream->members, &member->queue);
 }
@@ -352,6 +358,8 @@ ngx_etcd_watch_stream_open(ngx_etcd_watch_stream_t *stream)
     stream->reached = 0;
     stream->answered = 0;
     stream->stale = 0;
+
+    ngx_etcd_watch_quorum_start(&stream->quorum);
 }
 
 
@@ -486,21 +494,15 @@ ngx_etcd_watch_stream_expect(ngx_etcd_watch_stream_t *stream)
 }
 
 
-/*
- * The connection may be alive all the same: an etcd that was restored from a
- * backup delays a call until it applies the raft index in the call's token,
- * possibly forever.
- */
+/* The connection may be alive all the same. */
 
 static void
 ngx_etcd_watch_stream_overdue(ngx_event_t *ev)
 {
     ngx_str_t                 text;
-    ngx_etcd_auth_t          *auth;
     ngx_etcd_watch_stream_t  *stream;
 
     stream = ev->data;
-    auth = stream->cluster->auth;
 
     if (!stream->open || stream->ncreating == 0) {
         return;
@@ -508,15 +510,8 @@ ngx_etcd_watch_stream_overdue(ngx_event_t *ev)
 
     ngx_str_set(&text, "no answer to a watch");
 
-    if (auth->token.len != 0) {
-        (void) ngx_etcd_auth_refused(auth, stream->token,
-                                     NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
-    }
-
-    ngx_etcd_watch_stream_end(stream);
-
-    ngx_etcd_channel_failed(stream->cluster->streams, &text);
-    ngx_etcd_watch_stream_open(stream);
+    ngx_etcd_auth_unanswered(stream->cluster->auth, stream->token, &text);
+    ngx_etcd_watch_stream_leave(stream, &text);
 }
 
 
@@ -543,6 +538,7 @@ ngx_etcd_watch_stream_release(ngx_etcd_watch_stream_t *stream)
     }
 
     ngx_etcd_fresh_ended(&stream->fresh);
+    ngx_etcd_watch_quorum_stop(&stream->quorum);
 
     for (q = ngx_queue_head(&stream->members);
          q != ngx_queue_sentinel(&stream->members);
@@ -720,8 +716,10 @@ ngx_etcd_watch_stream_mixed(ngx_etcd_watch_stream_t *stream)
 
 
 void
-ngx_etcd_watch_stream_leave(ngx_etcd_watch_stream_t *stream, ngx_str_t *reason)
+ngx_etcd_watch_stream_leave(void *data, ngx_str_t *reason)
 {
+    ngx_etcd_watch_stream_t *stream = data;
+
     ngx_etcd_watch_stream_end(stream);
 
     ngx_etcd_channel_failed(stream->cluster->streams, reason);

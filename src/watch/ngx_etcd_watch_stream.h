@@ -21,6 +21,7 @@
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_fresh.h>
 #include <ngx_etcd_history.h>
+#include <ngx_etcd_watch_quorum.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
@@ -97,6 +98,7 @@ typedef struct {
 struct ngx_etcd_watch_stream_s {
     ngx_etcd_cluster_t          *cluster;
     ngx_etcd_fresh_t             fresh;
+    ngx_etcd_watch_quorum_t      quorum;
     ngx_uint_t                   nlisting;     /* running lists, counted by the
                                                   members */
     int64_t                      reached;      /* revision of the endpoint */
@@ -146,9 +148,11 @@ void ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream);
 void ngx_etcd_watch_stream_advance(ngx_etcd_watch_stream_t *stream);
 
 
-/* a detached member joins or leaves */
+/* A detached member, of which "key" is the first one watched, joins. */
 void ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
-    ngx_etcd_watch_stream_member_t *member);
+    ngx_etcd_watch_stream_member_t *member, ngx_str_t *key);
+
+/* A detached member leaves. */
 void ngx_etcd_watch_stream_remove(ngx_etcd_watch_stream_member_t *member);
 
 /* Returns 1 if ngx_etcd_watch_stream_create_watch() may be called now. */
@@ -179,9 +183,11 @@ void ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member);
  */
 ngx_int_t ngx_etcd_watch_stream_progress(void *data);
 
-/* Leaves the endpoint, and logs the reason; the stream goes to another one. */
-void ngx_etcd_watch_stream_leave(ngx_etcd_watch_stream_t *stream,
-    ngx_str_t *reason);
+/*
+ * Leaves the endpoint, and logs the reason; the stream goes to another one.
+ * data is an ngx_etcd_watch_stream_t.
+ */
+void ngx_etcd_watch_stream_leave(void *data, ngx_str_t *reason);
 
 /*
  * A response belonged to another member: a proxy has answered creates out of

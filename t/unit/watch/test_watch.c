@@ -14,6 +14,7 @@ extern ngx_etcd_tap_test_t  test_sweep[];
 extern ngx_etcd_tap_test_t  test_watch_events[];
 extern ngx_etcd_tap_test_t  test_watch_range[];
 extern ngx_etcd_tap_test_t  test_watch_request[];
+extern ngx_etcd_tap_test_t  test_watch_quorum[];
 extern ngx_etcd_tap_test_t  test_watch_stream[];
 
 
@@ -23,6 +24,7 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_watch_events,
     test_watch_range,
     test_watch_request,
+    test_watch_quorum,
     test_watch_stream,
     NULL
 };
