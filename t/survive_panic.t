@@ -120,6 +120,29 @@ sub all_answer {
 }
 
 
+# Members work again.  When the checks of a busy machine were late, requests may
+# have failed at one of them while an ejected one worked: it is ejected then.
+
+sub back {
+    my ($upstream, $most, $name) = @_;
+
+    my ($answering, $used);
+
+    eval {
+        wait_for {
+            $used = join(' ', map { $_->name }
+                              grep { state($upstream, $_) ne 'ejected' }
+                              @backends);
+            ($answering = answering($upstream)) eq $used
+        } 30, $name;
+    };
+
+    is($answering, $used, "$upstream: $name");
+    cmp_ok(@backends - split(' ', $used), '<=', $most,
+           "$upstream: no more than max= are ejected");
+}
+
+
 for my $upstream (qw(checked never plain)) {
     all_answer($upstream, 'a b c d e', 'members');
 }
@@ -146,7 +169,7 @@ ok(wait_for(sub {
 }, 20), 'its ejection ends, which is reported');
 
 $_->up for @others;
-all_answer('checked', 'a b c d e', 'they are back');
+back('checked', 1, 'they are back');
 
 # two are ejected, three fail their checks, and no panic is allowed
 
@@ -157,7 +180,7 @@ $_->down for @others[1 .. 3];
 all_answer('never', 'a b', 'panic=0: ejected members are asked');
 
 $_->up for @others;
-all_answer('never', 'a b c d e', 'panic=0: the others are back');
+back('never', 2, 'panic=0: the others are back');
 
 # without checks
 
@@ -168,6 +191,6 @@ $_->down for @others;
 all_answer('plain', 'a', 'without checks: it is asked when the others fail');
 
 $_->up for @others;
-all_answer('plain', 'a b c d e', 'without checks: the others are back');
+back('plain', 1, 'without checks: the others are back');
 
 finish();
