@@ -89,7 +89,7 @@ sub port { $_[0]{port} }
 sub address { "127.0.0.1:$_[0]{port}" }
 
 
-# status, delay (seconds), hang, abort, once, body,
+# options: status, delay (seconds), hang, abort, once, body,
 # headers => { NAME => VALUE }
 
 sub set {
@@ -103,12 +103,12 @@ sub down { $_[0]->tell({ listen => 0 }) }
 sub up   { $_[0]->tell({ listen => 1 }) }
 
 
-# requests, connections and open (connections now), most (requests at a time)
+# { requests, connections, open (connections now), most (requests at a time) }
 
 sub counts { $_[0]->tell({}) }
 sub requests { $_[0]->counts->{requests} }
 
-# what a class of its own keeps of requests, as of Told
+# records of requests by a subclass, such as Told
 
 sub seen { @{ $_[0]->counts->{seen} } }
 sub reset { $_[0]->tell({ reset => 1 }) }
@@ -164,7 +164,7 @@ sub serve {
 
             } elsif (!defined fileno($socket)) {
 
-                # closed while the others were served
+                # The connection was closed while others were served.
 
             } elsif (my $backend = $owner{fileno($socket)}) {
                 add_client($socket, $backend);
@@ -189,7 +189,7 @@ sub clear {
 }
 
 
-# an order comes on a connection of its own and is small enough for one read
+# An order comes on a connection of its own and is small enough for one read.
 
 sub obey {
     my ($control, $backends, $owner) = @_;
@@ -331,7 +331,7 @@ sub next_request {
         $client->{at} = time() + $delay;
         push @timers, $client;
 
-        # as a rule they are in order already
+        # Deadlines come in order as a rule.
 
         @timers = sort { $a->{at} <=> $b->{at} } @timers
             if @timers > 1 && $timers[-2]{at} > $client->{at};
@@ -342,8 +342,8 @@ sub next_request {
 }
 
 
-# Takes one request from the client's input, if it is complete: true then.
-# How it is answered may be told by what is left in the client.
+# Takes one request from the client's input: true if it is complete.  A subclass
+# may leave in the client how the request is to be answered.
 
 sub take_request {
     my ($self, $client) = @_;

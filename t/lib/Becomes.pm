@@ -1,6 +1,6 @@
 package Becomes;
 
-# Tests of what is asked again and again.
+# Tests of values that are read again and again.
 #
 #     becomes { $nginx->says } 'wanted', 'NAME', SECONDS;   # 10; as of Wait
 #     becomes { $api->members } { KEY => 'VALUE' }, 'NAME';
@@ -34,7 +34,7 @@ sub becomes(&$$;$) {
 }
 
 
-# a hash as lines, to be compared
+# a hash as lines, for a comparison
 
 sub text {
     my ($value) = @_;

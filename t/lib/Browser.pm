@@ -63,7 +63,7 @@ sub start {
 }
 
 
-# nothing but what the page itself does
+# Chromium makes no requests of its own.
 
 sub capabilities {
     my ($self) = @_;
@@ -118,7 +118,7 @@ sub scheme {
 }
 
 
-# windows have a least width; what a page sees of one has none
+# A window has a least width; the width that a page sees of it has none.
 
 sub resize {
     my ($self, $width, $height) = @_;
@@ -157,8 +157,8 @@ sub find {
 sub click { $_[0]->ask('element/' . $_[0]->find($_[1]) . '/click') }
 
 
-# each a character, or one that WebDriver stands for a key by: "\x{E004}" is
-# that of Tab
+# Keys are characters, or characters by which WebDriver names a key: "\x{E004}"
+# is Tab.
 
 sub press {
     my ($self, @keys) = @_;
@@ -172,8 +172,8 @@ sub press {
 }
 
 
-# all that was said since the start, but for what an empty window of Chromium
-# says of its own pages: on a busy machine, that fonts come slowly
+# Returns all messages since the start, except those of Chromium about pages of
+# an empty window: on a busy machine it reports that fonts come slowly.
 
 sub console {
     my ($self) = @_;
@@ -186,7 +186,7 @@ sub console {
 }
 
 
-# all that the page has asked for: an empty window of Chromium has much, too
+# Returns the requests of the page, without those of an empty window.
 
 sub requests {
     my ($self) = @_;

@@ -278,7 +278,8 @@ sub way {
 }
 
 
-# who only gets a greeting: what it says is read, so that no RST destroys it
+# A client that only gets a greeting: its bytes are read, so that no RST
+# destroys the greeting.
 
 sub drain {
     my ($link) = @_;
@@ -345,7 +346,7 @@ sub receive {
 }
 
 
-# false where the connection is to be cut, or was by its owner
+# Returns false if the connection is to be cut, or its owner has ended it.
 
 sub forward {
     my ($way) = @_;

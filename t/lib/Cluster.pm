@@ -33,8 +33,8 @@ sub new {
 
 sub members { @{ $_[0]{members} } }
 
-# all their URLs, as they go after nginx's "endpoints"; with places, by the way
-# of that number
+# the URLs of all members, as the value of nginx's "endpoints"; with places, by
+# the way of that number
 sub endpoints { join(' ', map { $_->endpoints($_[1]) } $_[0]->members) }
 
 sub running { grep { $_->pid && $_->is_healthy } $_[0]->members }
@@ -53,7 +53,7 @@ sub start {
 }
 
 
-# those that do not run are started again, with what they had
+# Members that do not run are started again, with their data.
 
 sub revive {
     my ($self) = @_;
@@ -64,8 +64,8 @@ sub revive {
 }
 
 
-# all members lose what came after the snapshot, see Etcd; with options of the
-# restore
+# All members lose the changes after the snapshot, see Etcd; options are those
+# of the restore.
 
 sub restore {
     my ($self, $file, @options) = @_;
@@ -96,7 +96,7 @@ sub member_at {
 }
 
 
-# the member that leads; undef as long as there is none
+# the leader; undef as long as there is none
 
 sub leader {
     my ($self) = @_;
@@ -137,8 +137,8 @@ sub lead {
 }
 
 
-# While a leader is elected nothing can be written.  What failed may have been
-# done, so this is for what may be done twice.
+# Nothing can be written while a leader is elected.  A call that failed may have
+# been done, so that only calls which may be done twice are made by this.
 
 sub ask {
     my ($self, $method, @arguments) = @_;

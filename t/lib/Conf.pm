@@ -55,7 +55,7 @@ sub upstream {
 }
 
 
-# the same in stream
+# a stream upstream with these lines
 
 sub stream { return upstream(@_) =~ s/^http /stream /mr }
 
@@ -89,7 +89,7 @@ sub passes {
 }
 
 
-# what "password_file" may find
+# files for "password_file"
 
 sub write_passwords {
     my ($nginx) = @_;

@@ -39,10 +39,10 @@ use Wait;
 
 use constant {
     SHORT     => 0.01,
-    LONG      => 0.02,          # of them
+    LONG      => 0.02,          # the share of requests that stay long
     IMPATIENT => 0.03,
-    PATIENCE  => 0.3,           # of those, in seconds
-    ANSWER    => 60,            # no answer for so long is none
+    PATIENCE  => 0.3,           # of impatient clients, at most, in seconds
+    ANSWER    => 60,            # seconds: a later answer counts as none
     PAUSE     => 0.005,
 };
 

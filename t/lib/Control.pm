@@ -73,7 +73,7 @@ sub start {
 }
 
 
-# as lines of an upstream
+# "server" lines for an upstream
 
 sub servers { join(' ', map { "server $_ max_fails=0;" } @_) }
 
@@ -101,7 +101,7 @@ sub beside {
 sub nginx { $_[0]{nginx} }
 
 
-# seconds between two times, without those that the machine did not give
+# seconds between two times, without the time that the machine did not give
 
 sub lasted {
     my ($self, $from, $until) = @_;
@@ -110,8 +110,8 @@ sub lasted {
 }
 
 
-# the machine stood still, as of Stall, or the control was not served: each
-# moment counts once
+# Seconds in which the machine stood still, see Stall, or the control was not
+# served: each moment counts once.
 
 sub since {
     my ($self, $from, $until) = @_;
@@ -134,8 +134,8 @@ sub since {
 }
 
 
-# what it returns, which is true, or else false when the machine had nothing
-# else to do
+# Returns the value of the code, which is true, or else false when the machine
+# had nothing else to do.
 
 sub again {
     my ($self, $code) = @_;
@@ -151,7 +151,7 @@ sub again {
 }
 
 
-# [from, until] of each such moment since then, in order
+# [FROM, UNTIL] of each such moment since a time, in order
 
 sub moments {
     my ($self, $from) = @_;
@@ -163,8 +163,8 @@ sub moments {
 }
 
 
-# the longest time without an answer since then: so long somebody else may have
-# to wait, too, at another moment
+# The longest time without an answer since a time: another client may have to
+# wait as long at another moment.
 
 sub longest {
     my ($self, $from) = @_;
@@ -187,7 +187,7 @@ sub pauses {
 }
 
 
-# when it answered, in order; the log has whole lines
+# times of the control's answers, in order; the log has whole lines
 
 sub answers {
     my ($self) = @_;

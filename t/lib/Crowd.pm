@@ -71,7 +71,7 @@ sub enter {
 }
 
 
-# those who have an answer, and those who go without
+# Removes the clients that have their answer, and those that leave without one.
 
 sub look_after {
     my ($clients, $seen) = @_;

@@ -34,7 +34,7 @@ use Wait;
 
 use constant {
     CALLS => 'fdatasync,fsync',
-    STILL => 1800 * 1000,           # in ms; microseconds have to fit in 31 bits
+    STILL => 1800 * 1000,           # ms; in us it has to fit in 31 bits
 };
 
 my $count = 0;
@@ -67,7 +67,7 @@ sub why_not {
 }
 
 
-# strace is to make the fsync() of a child fail
+# strace makes the fsync() of a child fail.
 
 sub probe {
     pipe(my $input, my $go) or die "pipe: $!\n";
@@ -124,7 +124,7 @@ sub trace {
     $self->attach(CALLS . ':delay_enter=' . int($ms * 1000))
         or die 'strace does not trace etcd: ', $self->output, "\n";
 
-    # where another one traces it already, that one is to let go
+    # Etcd stops the trace before it ends the process.
 
     $etcd->{disk} = $self;
 
@@ -192,7 +192,7 @@ sub has_ended {
 }
 
 
-# true from the first call that was delayed
+# true as soon as a call was delayed
 
 sub waits {
     my ($self) = @_;
@@ -215,7 +215,7 @@ sub moves {
 sub stop { $_[0]->detach() }
 
 
-# strace has ended already if the process that it traced has
+# strace ends by itself if the process that it traces has ended.
 
 sub detach {
     my ($self) = @_;

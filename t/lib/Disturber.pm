@@ -29,10 +29,10 @@ use Storm;
 use Wait;
 
 use constant {
-    SETTLES => 1,       # until nginx has seen what was done to it
-    STAY    => 5,       # TTLs that somebody is inside meanwhile, at most
-    INSIDE  => 2,       # so many at least
-    COMING  => 2,       # seconds for them
+    SETTLES => 1,       # seconds until nginx has noticed a fault
+    STAY    => 5,       # TTLs that a request stays inside meanwhile, at most
+    INSIDE  => 2,       # at least so many requests are inside
+    COMING  => 2,       # seconds for these requests to come
     CALM    => 25,
     LOOKS   => 0.05,    # seconds between looks at leases
 
@@ -139,7 +139,8 @@ sub faults {
             my (undef, $n) = @_;
             my $nginx = $self->{nginxes}[$n];
 
-            # in the middle of a reload nginx itself complains of what it leaves
+            # nginx complains of connections that it leaves in the middle of a
+            # reload.
 
             $nginx->children == $nginx->workers or return;
             $self->dies($n, sub { $_[0]->stop; $_[0]->start });
@@ -224,7 +225,7 @@ sub dies {
 }
 
 
-# one of the keys, the oldest one in every second case
+# a key that is drawn, every second time the oldest one
 
 sub a_key {
     my ($self, $draw) = @_;
@@ -269,7 +270,7 @@ sub bait {
 }
 
 
-# LockHistory finds out whether that has taken too long.
+# LockHistory finds out whether the return to calm took too long.
 
 sub calm {
     my ($self, $from) = @_;

@@ -175,7 +175,8 @@ sub answer {
 }
 
 
-# what the test has set last; to decode much for each query takes its time
+# The names as the test has set them last; decoding takes its time, and is done
+# once for each set.
 
 sub names {
     my ($self) = @_;
@@ -193,7 +194,7 @@ sub names {
 }
 
 
-# one question is all that nginx asks at a time
+# A query of nginx has one question.
 
 sub parse {
     my ($query) = @_;

@@ -30,7 +30,7 @@ my $top = abs_path(dirname(__FILE__) . '/../..');
 sub top { $top }
 
 
-# all texts of that kind that are ours
+# all pages of documentation that belong to the project
 
 sub pages {
     my @paths;
@@ -74,7 +74,7 @@ sub page {
 sub path { $_[0]{path} }
 sub fences { @{ $_[0]{fences} } }
 
-# what stands outside of fences, and what of it is no code in the lines
+# the lines outside of fences
 sub prose { join("\n", @{ $_[0]{prose} }) }
 
 
@@ -158,7 +158,7 @@ sub entries {
 }
 
 
-# all of all pages, those of directives and those of variables
+# the directives of all pages, and their variables
 
 sub directives { grep { $_->{name} !~ /^\$/ } map { $_->entries } pages() }
 sub variables  { grep { $_->{name} =~ /^\$/ } map { $_->entries } pages() }

@@ -93,7 +93,7 @@ sub leave {
 }
 
 
-# what can be read is the end
+# A client that is inside sends nothing: bytes to be read are its end.
 
 sub is_gone {
     my ($self) = @_;

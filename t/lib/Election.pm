@@ -1,6 +1,6 @@
 package Election;
 
-# What etcd, and what nginx, say of an election.
+# An election as etcd, and as nginx, tell of it.
 #
 #     my $election = Election->new($etcd, '/elections/ingress');
 #     $election->leader;          # the first candidate: { key, value,
@@ -12,7 +12,7 @@ package Election;
 #     my $other = Election->campaign($etcd, 'NAME', 'VALUE');
 #     $other->wins;  $other->resign;  $other->crash;
 #
-# See Holder for those that want a lock.
+# See Holder for programs that want a lock.
 
 use strict;
 use warnings;
@@ -31,7 +31,7 @@ sub new {
 }
 
 
-# all, the first one first
+# all candidates, the first one first
 
 sub candidates {
     my ($self) = @_;
@@ -46,7 +46,7 @@ sub candidates {
 sub leader { ($_[0]->candidates)[0] }
 
 
-# waits until the one with that value leads; returns it
+# Waits until the candidate with that value leads; returns the candidate.
 
 sub led_by {
     my ($self, $value, $seconds) = @_;

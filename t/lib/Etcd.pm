@@ -58,7 +58,7 @@ sub new {
 }
 
 
-# in memory where there is room: its fsync() calls are what takes long
+# Data is in memory if there is room: fsync() takes long.
 
 sub data_dir {
     my ($name, $disk) = @_;
@@ -78,7 +78,7 @@ sub port { $_[0]{port} }
 sub pid  { $_[0]{pid} }
 sub place { $_[0]{place} }
 
-# as nginx, its peers and the test reach it
+# URLs for nginx, for the peers of this etcd, and for the test
 sub url { $_[0]->url_by('address', $_[0]{port}, $_[1]) }
 sub peer_url { $_[0]->url_by('peer_address', $_[0]{peer}) }
 sub test_url { $_[0]->url_by('test_address', $_[0]{port}) }
@@ -86,7 +86,7 @@ sub test_url { $_[0]->url_by('test_address', $_[0]{port}) }
 sub tls_port { $_[0]{tls_port} }
 sub tls_url { "https://127.0.0.1:$_[0]{tls_port}" }
 
-# what goes after nginx's "endpoints"; with a place, by the way of that number
+# the value of nginx's "endpoints"; with a place, by the way of that number
 sub endpoints { $_[0]{tls} ? $_[0]->tls_url : $_[0]->url($_[1]) }
 
 
@@ -99,7 +99,7 @@ sub url_by {
 }
 
 
-# a connection of the test's own to it; options as those of Http
+# a connection of the test to this etcd, with the options of Http
 
 sub http {
     my ($self, %options) = @_;
@@ -300,7 +300,8 @@ sub get {
 }
 
 
-# all of a prefix, each as { key, value, create_revision, mod_revision, ... }
+# all keys of a prefix, each as
+# { key, value, create_revision, mod_revision, ... }
 
 sub list {
     my ($self, $prefix) = @_;
@@ -404,8 +405,8 @@ sub compact {
 }
 
 
-# What etcd is now into a file, and later back to it: with restore() it loses
-# what came after, on the same URLs.
+# Saves etcd's present state in a file.  restore() brings that state back, on
+# the same URLs, and loses all later changes.
 
 sub save {
     my ($self) = @_;
@@ -425,7 +426,7 @@ sub restore {
     $self->restore_data($file);
     $self->start();
 
-    # a token from before would have to wait for a revision to come
+    # A token of before would wait for a revision that does not come.
 
     $self->as_root($self->{root}) if $self->{root};
 
@@ -444,7 +445,7 @@ sub restore_data {
 
     remove_tree($self->{data});
 
-    # etcdutl is of 3.5 and later, etcdctl of 3.6 does this no more
+    # etcdutl exists since 3.5; etcdctl of 3.6 does not restore any more.
 
     if ((run('etcdutl', 'version'))[0] != 0) {
         $self->manage(@command);
@@ -457,7 +458,7 @@ sub restore_data {
 }
 
 
-# its release, as 3.5.30
+# the release of this etcd: "3.5.30"
 
 sub version {
     my ($self) = @_;
@@ -468,8 +469,8 @@ sub version {
 }
 
 
-# one metric by its name, labels included where it has some: the sum of all
-# lines that begin so
+# A metric by its name, with its labels, or without: then the sum of all lines
+# of that name.
 
 sub metric {
     my ($self, $name) = @_;
@@ -486,8 +487,8 @@ sub metric {
 }
 
 
-# The real command line client; returns its exit status and output, without
-# what it complains of though it succeeds: that of 3.5 logs its attempts.
+# Runs etcdctl; returns its exit status and output, without complaints of a
+# command that succeeds: etcdctl 3.5 logs its attempts.
 
 sub etcdctl {
     my ($self, @arguments) = @_;
@@ -541,7 +542,7 @@ sub revoke_read {
 }
 
 
-# etcdctl would ask a terminal
+# etcdctl would ask for the password on a terminal.
 
 sub user_passwd {
     my ($self, $name, $password) = @_;
@@ -641,7 +642,7 @@ sub logged_tokens {
 }
 
 
-# is the token of that name, as of tokens(), not known any more
+# true if a token of that name, as tokens() has found it, is not known any more
 
 sub has_forgotten {
     my ($self, $user, $token) = @_;
@@ -654,9 +655,9 @@ sub has_forgotten {
 sub fingerprint { substr(sha256_hex($_[0]), 0, 12) }
 
 
-# Those of the tokens, as of tokens(), that are in a text.  Where a token is
-# known by its fingerprint, whatever looks like a token is compared: more digits
-# than its own may follow it.
+# Returns the tokens, of those that tokens() has found, that are in a text.  If
+# a token is known by its fingerprint, everything that looks like a token is
+# compared: more digits than its own may follow it.
 
 sub tokens_in {
     my ($text, @tokens) = @_;
@@ -686,7 +687,7 @@ sub put_op {
 }
 
 
-# one operation of a transaction
+# an operation of a transaction
 
 sub request_op {
     my ($what, @arguments) = @_;

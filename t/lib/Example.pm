@@ -40,7 +40,7 @@ sub text {
 }
 
 
-# any configuration
+# any configuration, with the ports and paths of the test
 
 sub adapt {
     my ($text) = @_;
@@ -55,7 +55,7 @@ sub adapt {
 }
 
 
-# whether nginx takes it: the files that it names are there, (1 or 0, output)
+# Runs nginx -t, with the files that the configuration names: (1 or 0, output)
 
 sub check {
     my ($text) = @_;

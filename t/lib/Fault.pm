@@ -37,7 +37,7 @@ use constant {
     MEMBERS   => 6,
     CONVERGED => 5,
     GROWN     => 256,
-    SANITIZED => 32,            # times what is freed and not used again
+    SANITIZED => 32,            # times: freed memory is not used again
     FLOOD     => 10,
     GAP       => 1,
 };
@@ -116,7 +116,7 @@ sub start {
         truth => $options{truth},
     }, $class;
 
-    # one that never leaves
+    # a member that never leaves
 
     $etcds[0]->put('/s/0', $backends[0]->address) if @etcds;
 
@@ -145,7 +145,7 @@ sub start {
 }
 
 
-# a sanitizer would keep what is freed, and memory grow
+# A sanitizer would keep freed memory, so that memory would grow.
 
 sub nginx { Nginx->new(sanitizer => 'quarantine_size_mb=0') }
 
@@ -159,8 +159,9 @@ sub endpoint { $_[0]->cluster->{endpoint} // '' }
 sub revision { $_[0]{api}->status->{revision} // 0 }
 
 
-# times => N does it again and again: memory is compared with that after the
-# first time; late => SECONDS: what the network alone delays changes by
+# times => N makes the fault again and again: memory is compared with memory
+# after the first time; late => SECONDS: the delay that the network alone adds
+# to changes.
 
 sub fault {
     my ($self, $name, $begin, $end, %options) = @_;
@@ -180,7 +181,7 @@ sub fault {
 }
 
 
-# cuts all connections of these ways: true as soon as there are others
+# Cuts all connections of these ways: true as soon as there are others.
 
 sub reconnects {
     my ($self, @ways) = @_;
@@ -195,7 +196,7 @@ sub reconnects {
 }
 
 
-# the same in two halves, so that something else may happen between them
+# fault() in two halves, so that something else may happen between them
 
 sub begin {
     my ($self, $name, $begin) = @_;
@@ -230,8 +231,8 @@ sub end {
 sub pause { $_[0]{invariant}->writer->pause() }
 
 
-# What is true is read while nothing changes it.  Members may be the same at
-# revisions that nginx has still to pass.
+# The truth is read from etcd while nothing changes it.  Members may be the same
+# at revisions that nginx has still to pass.
 
 sub over {
     my ($self, $end) = @_;
@@ -376,7 +377,7 @@ sub is_quiet {
 }
 
 
-# those lines at notice or above that came more than FLOOD times in a minute
+# lines at notice or above that came more than FLOOD times in a minute
 
 sub floods {
     my @lines = @_;

@@ -1,6 +1,6 @@
 package Fields;
 
-# What the tables of src/status/ngx_etcd_status_field.c say.
+# The fields and metrics in the tables of src/status/ngx_etcd_status_field.c.
 #
 #     Fields::json();       # 'clusters.NAME.endpoints[].url', ...
 #     Fields::metrics();    # { NAME => TYPE }, as in the text format
@@ -16,7 +16,7 @@ use Slurp;
 my $file = abs_path(dirname(__FILE__))
            . '/../../src/status/ngx_etcd_status_field.c';
 
-# objects that are there by name
+# objects whose fields are below a name
 
 my %named = map { $_ => 1 } qw(clusters upstreams elections locks variables);
 

@@ -23,8 +23,8 @@ my @started;
 my $dir;
 
 
-# an interrupted test runs its END blocks, and so stops what it started, also
-# when prove has ended and nobody reads the test's output any more
+# An interrupted test runs its END blocks, and so stops all that it started,
+# also when prove has ended and nobody reads the test's output any more.
 
 $SIG{$_} = sub { exit 1 } for qw(HUP INT TERM PIPE);
 
@@ -38,7 +38,7 @@ sub later {
 }
 
 
-# one directory per test; TEST_KEEP=1 leaves it in place
+# Each test has a directory; TEST_KEEP=1 leaves it in place.
 
 sub test_dir {
     $dir //= tempdir('nginx-etcd-XXXXXX', TMPDIR => 1);

@@ -16,7 +16,7 @@ use constant {
 };
 
 
-# Go's own place is that of its release
+# Go is in a directory of its release.
 
 sub go { (grep { -x } glob('/usr/lib/go/bin/go /usr/lib/go-*/bin/go'))[0] }
 
@@ -30,7 +30,7 @@ sub client {
 }
 
 
-# the binary of a source file; undef: there is no Go, or not etcd's client
+# Builds a program; returns its path, or undef without Go or etcd's client.
 
 sub build {
     my ($source) = @_;

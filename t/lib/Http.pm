@@ -84,7 +84,7 @@ sub send {
 sub receive {
     my ($self) = @_;
 
-    # whoever begins to wait now has not waited yet
+    # Each wait has the whole timeout.
 
     $self->{left} = $self->{timeout};
 
@@ -127,7 +127,7 @@ sub connect {
     $self->{error} = undef;
     $self->{reused} = 0;
 
-    # what can be read between two requests is the end of the connection
+    # Between two requests only the end of the connection can be read.
 
     if ($self->{socket} && !IO::Select->new($self->{socket})->can_read(0)) {
         return $self->{reused} = 1;
@@ -192,7 +192,7 @@ sub write_all {
 }
 
 
-# reads once into the buffer; false at the end, on error and on timeout
+# Reads once into the buffer; false at the end, on error and on timeout.
 
 sub fill {
     my ($self) = @_;
@@ -304,7 +304,7 @@ sub take_chunks {
 }
 
 
-# all that comes from a socket to its end
+# all bytes of a socket, to its end
 
 sub read_all {
     my ($socket) = @_;

@@ -145,7 +145,7 @@ sub begun {
 sub is_open { !$_[0]{closed} && !$_[0]{goaway} }
 
 
-# reads until that is so
+# Reads until the condition is true.
 
 sub wait {
     my ($self, $condition) = @_;
@@ -221,7 +221,7 @@ sub take_frame {
 }
 
 
-# nginx puts it first, after changes of the table's size
+# nginx puts :status first, after changes of the table's size.
 
 sub status_of {
     my ($block) = @_;

@@ -1,6 +1,6 @@
 package Invariant;
 
-# Who is deleted gets no request: a check that runs beside anything else.
+# A deleted member gets no request: a check that runs beside anything else.
 #
 #     my $invariant = Invariant->start($nginx, [$etcd], { KEY => ADDRESS });
 #     ...
@@ -80,16 +80,16 @@ sub writer { $_[0]{writer} }
 
 sub control { $_[0]{control} }
 
-# seconds between two times, without those that the machine did not give
+# seconds between two times, without the time that the machine did not give
 
 sub lasted { my $self = shift; $self->{control}->lasted(@_) }
 
 
-# seconds more than LATE, from now on
+# Allows seconds more than LATE, from now on.
 sub allow { $_[0]{late} = (LATE + ($_[1] // 0)) * $slower }
 
 
-# a test of all requests since the last one; returns what was looked at
+# A test of all requests since the last test; returns the result of look().
 
 sub holds {
     my ($self, $name) = @_;
@@ -137,7 +137,7 @@ sub look {
 }
 
 
-# the longest time between two of them, if it is LONG at all
+# the longest time between two requests, if it is LONG at all
 
 sub gap {
     my ($self, @times) = @_;
@@ -184,9 +184,9 @@ sub parse {
 }
 
 
-# { ADDRESS => [{ from, until, revision, since }, ...] }: when it was surely
-# deleted, from the answer to the deletion until the next put is sent, and since
-# when etcd counts revisions so
+# { ADDRESS => [{ from, until, revision, since }, ...] }: the times for which
+# the member was surely deleted, from the answer to the deletion until the next
+# put is sent, and the time since which etcd counts these revisions
 
 sub deletions {
     my ($members, @history) = @_;
@@ -221,7 +221,7 @@ sub deletions {
 }
 
 
-# what is wrong with a request
+# Returns the fault of a request.
 
 sub judge {
     my ($self, $request, $deleted) = @_;
@@ -249,7 +249,7 @@ sub too_late {
 
     my ($from, $until) = @$deletion{qw(from until)};
 
-    # what is logged is rounded to milliseconds
+    # Times in the log are rounded to milliseconds.
 
     if ($request->{begin} <= $from + 0.002
         || $request->{end} >= $until - 0.002)

@@ -105,7 +105,7 @@ sub is_closed {
 }
 
 
-# reads once; false at the end of the connection and of the time
+# Reads once; false at the end of the connection and of the time.
 
 sub fill {
     my ($self, $left) = @_;
@@ -134,7 +134,7 @@ sub close {
 }
 
 
-# the end of what we say
+# The client has sent everything.
 
 sub shutdown {
     my ($self) = @_;
@@ -143,8 +143,8 @@ sub shutdown {
 }
 
 
-# how often each backend answered so many connections, one after the other; ''
-# is no answer
+# Counts how many of so many connections, one after the other, each backend
+# answered; '' is no answer.
 
 sub tally {
     my ($port, $n) = @_;

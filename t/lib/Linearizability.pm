@@ -47,7 +47,7 @@ sub lock {
 }
 
 
-# the state: the highest token, then those that hold the lock
+# State: the highest token, then the clients that hold the lock.
 
 sub lock_step {
     my ($permits, $state, $operation) = @_;
@@ -71,7 +71,7 @@ sub lock_step {
 }
 
 
-# the state: the highest token, and its leader
+# State: the highest token, and its leader.
 
 sub election {
     return {
@@ -91,7 +91,8 @@ sub election {
 
 # Depth first.  A configuration is the set of operations that have taken effect,
 # and the state; operations are in the order of their calls.  "first" is the
-# first one that is not in the set, "later" has those after it that are.
+# first operation that is not in the set, "later" has the operations after it
+# that are.
 
 sub check {
     my ($model, @operations) = @_;
@@ -135,7 +136,7 @@ sub check {
 }
 
 
-# Those that may be next: none that was called after another one had returned.
+# Operations that may be next: none was called after another one had returned.
 
 sub candidates {
     my ($at, $operations) = @_;
@@ -156,7 +157,7 @@ sub candidates {
         $end = $return if $return < $end;
     }
 
-    # those that may have had no effect are tried last
+    # Operations that may have had no effect are tried last.
 
     return sort { ($operations->[$a]{maybe} // 0)
                   <=> ($operations->[$b]{maybe} // 0)
@@ -166,7 +167,7 @@ sub candidates {
 }
 
 
-# is nothing left but what may have had no effect
+# true if only operations are left that may have had no effect
 
 sub done {
     my ($at, $operations) = @_;

@@ -61,7 +61,7 @@ sub ask {
     my %seen = (requests => 0, failed => [], last => {});
     my @headers = $self->{keepalive} ? () : (Connection => 'close');
 
-    # nobody stops them when the test was killed
+    # A test that is killed cannot stop its clients: they end by themselves.
 
     my $test = getppid();
 

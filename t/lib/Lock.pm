@@ -99,7 +99,7 @@ sub counted {
 }
 
 
-# no key is below it any more
+# Waits until no key is below the prefix any more.
 
 sub gone {
     my ($self, $name, $test) = @_;

@@ -1,8 +1,8 @@
 package LockHistory;
 
-# What is wrong with a history of locks: of registers, see Register, and of the
-# clients that asked for them, see Contenders.  Pure: it reads and waits for
-# nothing.
+# Finds faults in a history of locks: of registers, see Register, and of the
+# clients that asked for them, see Contenders.  Pure: reads nothing, and waits
+# for nothing.
 #
 #     my $history = LockHistory->new(
 #         events    => [...],           # of registers, in their order
@@ -77,7 +77,7 @@ sub events {
 }
 
 
-# the client has seen that it may not have been inside
+# The client of the request has seen that it may not have been inside.
 
 sub is_cut {
     my ($self, $event) = @_;
@@ -88,7 +88,7 @@ sub is_cut {
 }
 
 
-# does nginx keep the lock although it has no client
+# true if nginx keeps the lock although the request has no client
 
 sub keeps {
     my ($self, $request) = @_;
@@ -102,12 +102,12 @@ sub keeps {
 }
 
 
-# is there no client any more, for no fault of nginx or etcd
+# true if a request has no client, for no fault of nginx or etcd
 
 sub alone { $_[0]{left} || $_[0]{status} == 504 }
 
 
-# was that nginx in one of these times, between two others?
+# true if an nginx was in one of these times, between two others
 
 sub met {
     my ($times, $nginx, $from, $until) = @_;
@@ -127,7 +127,7 @@ sub was_disturbed {
 }
 
 
-# writes that were made of what was no longer there
+# writes that were based on a value that had changed
 
 sub lost_updates {
     my ($self, $register) = @_;
@@ -155,9 +155,9 @@ sub lost_updates {
 }
 
 
-# More inside than there are permits, and not because some had been cut.  Each
-# text begins with "succeeded" if all have got 200, "left" if some clients have
-# left or timed out, "cut" if some got another answer, but too late.
+# More requests are inside than there are permits, and not because some had been
+# cut.  Each text begins with "succeeded" if all have got 200, "left" if some
+# clients have left or timed out, "cut" if some got another answer too late.
 
 sub overlaps {
     my ($self, $register) = @_;
@@ -187,7 +187,7 @@ sub overlaps {
 }
 
 
-# the worst that befell one of those that are inside together
+# the worst that happened to a request of those that are inside together
 
 sub kind {
     my ($self, @inside) = @_;
@@ -212,7 +212,7 @@ sub ends {
 }
 
 
-# it was cut, and if that was too late, its nginx could not help it
+# The request was cut; if the cut came too late, its nginx could not help it.
 
 sub excused {
     my ($self, $inside, $event, $gone) = @_;
@@ -236,8 +236,8 @@ sub describe {
 }
 
 
-# Each token is that of one request; where there is one permit, who comes later
-# has a higher one, if nothing cut it.
+# Each token belongs to one request; with one permit, a later request has a
+# higher token, unless one of the requests was cut.
 
 sub tokens {
     my ($self, $register) = @_;
@@ -269,7 +269,8 @@ sub tokens {
 }
 
 
-# a register refused who had not been cut, though nothing had disturbed it
+# refusals by a register of requests that were not cut, though nothing had
+# disturbed their nginx
 
 sub stale {
     my ($self, $register) = @_;
@@ -284,7 +285,7 @@ sub stale {
 }
 
 
-# a client may leave, and be cut off where its nginx was killed
+# Clients may leave, or be cut off when their nginx is killed.
 
 sub unanswered {
     my ($self) = @_;
@@ -348,7 +349,7 @@ sub free_times {
 }
 
 
-# those in which some request had not got in yet
+# the times in which some request had not got in yet
 
 sub waiting_times {
     my ($self, $register) = @_;
@@ -432,7 +433,7 @@ sub operations {
 }
 
 
-# what no order of the operations of a correct lock explains
+# the operations, if no order of them suits a correct lock
 
 sub unexplained {
     my ($self, $register) = @_;

@@ -1,6 +1,6 @@
 package Metrics;
 
-# What etcd_status says as metrics, in either text format.
+# Metrics as etcd_status writes them, in either text format.
 #
 #     my $metrics = Metrics->of($nginx, '/metrics');
 #     $metrics->value('nginx_etcd_upstream_members', upstream => 'api',
@@ -113,7 +113,7 @@ sub key {
 }
 
 
-# names without what counters and infos have behind them
+# the names of metrics, without the suffixes of counters and infos
 
 sub families {
     my ($self) = @_;
@@ -129,7 +129,8 @@ sub families {
 sub types { $_[0]{types} }
 
 
-# the only sample that has these labels, and maybe others; undef: there is none
+# the value of the only sample that has these labels, and maybe others; undef
+# without such a sample
 
 sub value {
     my ($self, $name, %labels) = @_;
@@ -155,7 +156,7 @@ sub values {
 }
 
 
-# a test: a command has nothing against a file; returns what it says
+# Tests that a command accepts a file; returns the command's output.
 
 sub judges {
     my ($name, @command) = @_;

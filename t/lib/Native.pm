@@ -1,6 +1,6 @@
 package Native;
 
-# The same servers twice in one nginx: as "server" lines, and in etcd.
+# Servers that are in one nginx twice: as "server" lines, and in etcd.
 #
 #     my $native = Native->new($etcd, @backends);
 #
@@ -68,7 +68,7 @@ sub add {
 }
 
 
-# the same in stream, where "location" is for the server
+# an upstream of stream; "location" goes into its server{}
 
 sub add_stream {
     my ($self, $name, %options) = @_;
@@ -103,7 +103,7 @@ sub add_upstreams {
         $lines .= 'server ' . $self->{backends}{$who}->address
             . " @parameters;\n";
 
-        # in the order of the lines
+        # Keys are in the order of the lines.
 
         $self->{etcd}->put(sprintf('/%s/%02d', $name, ++$number),
                            $self->value(@$server));
@@ -121,7 +121,7 @@ sub add_upstreams {
 }
 
 
-# an nginx with all of them, which knows the members
+# Starts an nginx with all upstreams, and waits until it knows the members.
 
 sub start {
     my ($self) = @_;
@@ -196,7 +196,7 @@ END
 }
 
 
-# what has been tried, as told by the headers X-Tried and X-Status
+# Returns the tries, as the headers X-Tried and X-Status tell of them.
 
 sub tried {
     my ($self, $answer) = @_;

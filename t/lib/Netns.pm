@@ -179,13 +179,13 @@ sub address { net($_[1] // 1) . ".$_[0]{number}" }
 sub peer_address { "10.0.0.$_[0]{number}" }
 sub test_address { "10.0.2.$_[0]{number}" }
 
-# how its links are called where they end
+# the name of a link at its other end
 sub far_name { "peer$_[0]{number}" }
 
-# does it lose its own ends too when it is cut off
+# The place loses its own ends, too, when it is cut off.
 sub is_told { 1 }
 
-# a command, to be run there
+# the beginning of a command that runs in the namespace
 sub within { ('nsenter', "--net=/proc/$_[0]{pid}/ns/net", @_[1 .. $#_]) }
 
 # all links of nginx to etcd that end here, or those of one way

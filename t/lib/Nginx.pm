@@ -108,7 +108,8 @@ sub set {
 }
 
 
-# with its path: who is replaced executes what it was started as
+# The path is absolute: an nginx that is replaced executes the name by which it
+# was started.
 
 sub binary {
     my $binary = $ENV{TEST_NGINX_BINARY} || 'nginx';
@@ -133,7 +134,7 @@ sub port {
 }
 
 
-# what the binary was configured with
+# the parameters of configure, and the version, of the binary
 
 sub built_with {
     $built_with //= (run(binary(), '-V'))[1];
@@ -142,7 +143,7 @@ sub built_with {
 }
 
 
-# is it built with all of these: has('stream', 'http_v2_module')
+# true if the binary has all of these: has('stream', 'http_v2_module')
 
 sub has {
     my @modules = @_;
@@ -151,7 +152,7 @@ sub has {
 }
 
 
-# "1.22.1" as a number to compare: 1022001
+# The version as a number: 1022001 for 1.22.1.
 
 sub version {
     my ($major, $minor, $patch) =
@@ -161,7 +162,7 @@ sub version {
 }
 
 
-# does it know what is in this configuration, without modules of ours
+# true if nginx accepts a configuration without modules of this project
 
 sub accepts {
     my ($text) = @_;
@@ -180,7 +181,7 @@ sub is_freenginx { built_with() =~ m{^nginx version: freenginx/}m }
 sub is_nginx { !is_angie() && !is_freenginx() }
 
 
-# nginx's "sticky", not Angie's
+# true for nginx's "sticky", which is not Angie's
 
 sub has_sticky {
     return !is_angie() && accepts(
@@ -189,12 +190,12 @@ sub has_sticky {
 }
 
 
-# connections to upstreams are kept without "keepalive"
+# true if connections to upstreams are kept without "keepalive"
 
 sub keeps_by_default { is_nginx() && version() >= 1029007 }
 
 
-# "server NAME resolve"
+# true if nginx has "server NAME resolve"
 
 sub has_resolve {
     return accepts('http { resolver 127.0.0.1:1; upstream u { zone u 64k;'
@@ -209,7 +210,7 @@ sub write_config {
 
     $text =~ s/%%(\w+)%%/$self->value($1)/ge;
 
-    # on lines that are there already, so that messages name the right one
+    # Additions go on lines that exist, so that messages name the right line.
 
     $text =~ s/^(http\s*\{)/$1 . $self->http_paths()/me;
 
@@ -306,7 +307,7 @@ sub write_file {
 }
 
 
-# one that only its owner may read; returns its path
+# a file that only its owner may read; returns its path
 
 sub write_secret {
     my ($self, $name, $text) = @_;
@@ -320,7 +321,7 @@ sub write_secret {
 }
 
 
-# as root the workers stay root: they have to enter the test's directory
+# Workers of root stay root: they have to enter the test's directory.
 
 sub command {
     my ($self, $log, @arguments) = @_;
@@ -339,7 +340,7 @@ sub command {
 sub run_nginx {
     my ($self, @command) = @_;
 
-    # nginx takes this one for the sockets of its predecessor
+    # nginx takes this variable for the sockets of its predecessor.
 
     delete local $ENV{NGINX};
 
@@ -350,7 +351,7 @@ sub run_nginx {
 }
 
 
-# what `nginx -t` says: (1 or 0, its output)
+# Runs `nginx -t`: (1 or 0, its output)
 
 sub configtest {
     my ($self, $text) = @_;
@@ -382,7 +383,7 @@ sub start {
     wait_for { $self->{pid} = $self->read_pid() } START, 'nginx.pid'
         or die "nginx did not start\n";
 
-    # all of them: a test may compare them with those that it sees later
+    # All workers run: a test may compare them with workers that it sees later.
 
     wait_for { $self->workers() >= ($self->{processes} // 1) } START, 'workers'
         or die "no workers\n";
@@ -485,7 +486,8 @@ sub children {
 }
 
 
-# without the number of the configuration, with which Angie's titles end
+# The title is without the number of the configuration, with which Angie's
+# titles end.
 
 sub title {
     my ($self, $pid) = @_;
@@ -496,7 +498,7 @@ sub title {
 }
 
 
-# kills one worker; the line about that in the log is then no surprise
+# Kills one worker; the line about that in the log is expected then.
 
 sub kill_worker {
     my ($self, $pid, $signal) = @_;
@@ -519,7 +521,7 @@ sub quit { $_[0]->end('QUIT') }
 sub stop { $_[0]->end('TERM') }
 
 
-# as in a power failure: master and workers at once, the pid file stays
+# A power failure: master and workers end at once, the pid file stays.
 
 sub crash {
     my ($self) = @_;
@@ -530,7 +532,7 @@ sub crash {
 
     my $ended = wait_for { !grep { is_running($_) } @pids } 10, 'all to die';
 
-    # who starts next may look whether they are there; init buries them
+    # The next nginx may look whether they are there; init buries them.
 
     wait_for { !grep { kill(0, $_) } @pids } 10, 'all to be gone';
 
@@ -571,7 +573,7 @@ sub end {
 }
 
 
-# by the time we look, a pid may be somebody else's
+# The pid may belong to another process by now.
 
 sub is_ours {
     my ($self, $pid) = @_;
@@ -598,8 +600,7 @@ sub http {
 }
 
 
-# how often each answer came: { body => times }; what failed counts as its
-# status
+# How often each answer came: { body => times }; a failure counts as its status.
 
 sub tally {
     my ($self, $path, $n, $concurrency) = @_;
@@ -615,7 +616,7 @@ sub tally {
 }
 
 
-# etcd_status, decoded; undef when there is no such answer
+# Returns the status, decoded; undef without an answer.
 
 sub status {
     my ($self, $path) = @_;
@@ -628,7 +629,7 @@ sub status {
 }
 
 
-# what it says about one cluster; one upstream, of http or stream, as an object
+# the status of one cluster; one upstream, of http or stream, as an object
 
 sub cluster {
     my ($self, $name) = @_;
@@ -641,7 +642,7 @@ sub upstream { return Upstream->new(@_) }
 sub stream { return Upstream->new(@_, 'stream') }
 
 
-# whom "/to/NAME" leads to: the body, or a status that is not 200
+# the backend that "/to/NAME" leads to: the body, or a status that is not 200
 
 sub who {
     my ($self, $name) = @_;
@@ -652,7 +653,7 @@ sub who {
 }
 
 
-# true as soon as it leads to that one
+# Waits until "/to/NAME" leads to that backend.
 
 sub leads_to {
     my ($self, $name, $who) = @_;
@@ -661,7 +662,7 @@ sub leads_to {
 }
 
 
-# what "/" says, and a test: it says so soon
+# the body of "/", and a test that "/" soon has this body
 
 sub says { $_[0]->get('/')->{body} }
 
@@ -688,17 +689,17 @@ sub comes_to_use {
 }
 
 
-# whether it leads, as "/leads" says it
+# true if this nginx leads, as "/leads" says
 
 sub leads { ($_[0]->get('/leads')->{body} // '') eq '1' }
 
 
-# a client of lines that is at %%PORT_NAME%%
+# a client of the line protocol for the port %%PORT_NAME%%
 
 sub line { Line::Client->new($_[0]->port("PORT_$_[1]")) }
 
 
-# a client that has asked, and one that can wait for minutes
+# a client that has sent a request, and one that can wait for minutes
 
 sub begin {
     my ($self, $path) = @_;
@@ -753,7 +754,8 @@ sub count_log {
 }
 
 
-# lines of error.log that check() would complain about and that are as wanted
+# Lines of error.log that match this are wanted: check() does not complain about
+# them.
 
 sub expect {
     my ($self, @patterns) = @_;

@@ -88,7 +88,7 @@ sub start {
 
     $_->start() for $self->members;
 
-    # the first one makes the data, the others copy it
+    # The first member makes the data, the others copy it.
 
     wait_for { $self->healthy } 120, 'a healthy cluster of Patroni'
         or die "Patroni does not start\n" . $self->logs;
@@ -104,7 +104,7 @@ sub stop {
 }
 
 
-# a primary, and all others follow it synchronously or stand by to
+# true with a primary, which all others follow synchronously or stand by to
 
 sub healthy {
     my ($self) = @_;
@@ -116,7 +116,7 @@ sub healthy {
 }
 
 
-# by what its members say themselves, not by etcd
+# the primary as the members tell, not as etcd does
 
 sub primary {
     my ($self) = @_;
@@ -125,7 +125,7 @@ sub primary {
 }
 
 
-# to any other member than the present primary: returns at once
+# Switches over to any other member: returns at once.
 
 sub switchover {
     my ($self) = @_;
@@ -151,7 +151,7 @@ sub connect {
 
     $seconds //= 5;
 
-    # not there where this module is only looked at
+    # DBI may be missing where this file is only checked.
 
     require DBI;
 
@@ -215,7 +215,7 @@ sub config {
                                      Patroni::PASSWORD);
     my $etcd = $cluster->{etcd}->port;
 
-    # of several releases any one will do
+    # Of several releases of PostgreSQL any one will do.
 
     my ($programs) = glob('/usr/lib/postgresql/*/bin');
 
@@ -268,7 +268,7 @@ EOF
 }
 
 
-# what Patroni says of it: 200 or anything else
+# true if Patroni answers 200 for the path
 
 sub answers {
     my ($self, $path) = @_;
@@ -311,7 +311,7 @@ sub freeze { kill('STOP', $_[0]->processes) }
 sub thaw   { kill('CONT', $_[0]->processes) }
 
 
-# as if its machine had lost power; start() brings it back
+# The machine loses power; start() brings it back.
 
 sub crash {
     my ($self) = @_;
@@ -340,7 +340,7 @@ sub stop {
     Process::stop_child($self->{pid}, 'TERM', 30);
     $self->{pid} = undef;
 
-    # a Patroni that was killed leaves its PostgreSQL behind
+    # A Patroni that was killed leaves its PostgreSQL behind.
 
     kill('KILL', grep { Process::is_running($_) } @pids);
 }

@@ -25,7 +25,7 @@ use constant {
 my $count = 0;
 
 
-# makes the table, on the primary
+# Makes the table, on the primary.
 
 sub create_table {
     my ($port) = @_;
@@ -37,7 +37,7 @@ sub create_table {
 }
 
 
-# all that is in the table
+# all rows of the table
 
 sub written {
     my ($port) = @_;
@@ -114,7 +114,7 @@ sub stop {
 }
 
 
-# { begun, ended, ok, id, error }, in order, of those that ended since then
+# { begun, ended, ok, id, error }, in order, of writes that ended since a time
 
 sub writes {
     my ($self, $since) = @_;
@@ -141,7 +141,7 @@ sub acknowledged { map { $_->{id} } grep { $_->{ok} } $_[0]->writes }
 sub failed { grep { !$_->{ok} } $_[0]->writes($_[1]) }
 
 
-# has written since then
+# true if the client has written since a time
 
 sub writes_since {
     my ($self, $since) = @_;
@@ -151,7 +151,7 @@ sub writes_since {
 }
 
 
-# when the first write after then was acknowledged
+# the time at which the first write after a time was acknowledged
 
 sub first_after {
     my ($self, $time) = @_;
@@ -162,7 +162,7 @@ sub first_after {
 }
 
 
-# the longest time in which nothing was acknowledged, in seconds
+# the longest time without an acknowledged write, in seconds
 
 sub outage {
     my ($self, $since) = @_;
@@ -175,7 +175,7 @@ sub outage {
 }
 
 
-# the longest that one write took, whether it was acknowledged or failed
+# the longest time of one write, acknowledged or failed
 
 sub stuck {
     my ($self, $since) = @_;

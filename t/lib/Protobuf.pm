@@ -34,7 +34,7 @@ sub field {
 }
 
 
-# as the fake one's other answers: cluster, member, revision, term
+# the header of the fake's other answers: cluster, member, revision, term
 
 sub answer_header {
     my ($revision) = @_;

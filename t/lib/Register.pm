@@ -88,8 +88,8 @@ sub history {
 }
 
 
-# How often something has happened, without decoding all of it; to requests
-# whose names begin with a pattern, since a mark, and of one register.
+# How often an event has happened, without decoding the whole history; to
+# requests whose names begin with a pattern, since a mark, and of one register.
 
 sub count {
     my ($self, $what, $name, $mark, $register) = @_;
@@ -144,7 +144,7 @@ sub serve {
         my %ready = map { $_ => 1 }
             $select->can_read(defined $pause && $pause < 0 ? 0 : $pause);
 
-        # who is cut now was so before another one came
+        # Requests that are cut now are cut before another one comes.
 
         my @ready = grep { $_->{socket} && $ready{ $_->{socket} } }
             map { $visits{$_} } sort { $a <=> $b } keys %visits;
@@ -202,7 +202,7 @@ sub read_from {
         return;
     }
 
-    # the client may still read what it is answered
+    # The client may still read its answer.
 
     if (!$n && defined $visit->{end}) {
         note('gone', $visit);

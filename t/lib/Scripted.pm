@@ -168,7 +168,7 @@ sub read_from {
 }
 
 
-# when the next step is to come
+# Sets the time of the next step.
 
 sub wind {
     my ($client, $now) = @_;

@@ -1,6 +1,6 @@
 package Source;
 
-# What the tables in src/ say.
+# The contents of the tables in src/.
 #
 #     Source::directives();       # { NAME => { contexts, field } }
 #     Source::defaults();         # { FIELD => VALUE }, as expressions in C
@@ -85,7 +85,7 @@ sub add_contexts {
 }
 
 
-# what is set where nothing was said, or nothing to inherit
+# values of directives that were neither given nor inherited
 
 sub defaults {
     my %defaults;
@@ -138,7 +138,7 @@ sub strings {
 }
 
 
-# "name=" that something is compared with
+# names that the code compares with, as "name="
 
 sub parameters {
     my %names = map { $_ => 1 }

@@ -132,8 +132,8 @@ sub since {
 }
 
 
-# what it returns, which is true, or else false without a stall of so many
-# seconds
+# Returns the value of the code, which is true, or else false without a stall of
+# so many seconds.
 
 sub again {
     my ($self, $least, $code) = @_;

@@ -58,7 +58,7 @@ sub start {
 }
 
 
-# no more of them, and what became of all
+# Ends the clients; returns the results of all requests.
 
 sub results {
     my ($self) = @_;
@@ -89,7 +89,7 @@ sub stop {
 }
 
 
-# how many, how many a second, and the longest of all
+# the number of requests, their rate, and the longest of all
 
 sub describe {
     my (@requests) = @_;

@@ -45,13 +45,13 @@ use Wait;
 use constant {
     MOST    => 4,
     SPREAD  => 3,
-    SHORTER => 6,           # without TEST_SOAK no fault lasts for longer
-    ONE     => 0.8,         # of the storms have one victim among the members
-    NOTICES => 0.3,         # seconds that the write for a disk is waited for
+    SHORTER => 6,           # limit of a fault, in seconds, without TEST_SOAK
+    ONE     => 0.8,         # the share of storms with one victim
+    NOTICES => 0.3,         # seconds for the write that a disk is to delay
     STILL   => 3,           # disks stand still more often than other faults
 };
 
-# [SECONDS, what it does]
+# [SECONDS, the fault's code]
 
 my %faults = (
     'etcd killed' => [4, sub {
@@ -191,7 +191,8 @@ sub draw {
 }
 
 
-# Both need no etcd: etcd may not answer.  Undefined: none that runs.
+# Both find the member without etcd, which may not answer.  Undefined if no
+# member runs.
 
 sub member {
     my ($self) = @_;
@@ -236,11 +237,11 @@ sub disk {
 
     $etcd // return;
 
-    # etcd may be traced already, or end meanwhile
+    # The etcd may be traced already, or end meanwhile.
 
     my $disk = eval { Disk->$how($etcd, @options) } // return;
 
-    # a quiet etcd writes nothing, and would not notice
+    # A quiet etcd writes nothing, and would not notice.
 
     $etcd->http(timeout => NOTICES)->post('/v3/kv/put',
                                           '{"key":"L2Rpc2s=","value":"MQ=="}');
@@ -264,8 +265,8 @@ sub rage {
 }
 
 
-# what is going to happen in one storm: [NAME, ...], or as the seed says; of
-# the names, those that are available
+# Returns the faults of a storm: [NAME, ...], or as the seed draws them; of the
+# names, those that are available.
 
 sub plan {
     my ($self, $wanted) = @_;
@@ -349,7 +350,8 @@ sub blow {
 }
 
 
-# the times at which it is to be undone
+# Begins a fault; returns the time of its end and the code that ends it, or
+# nothing if the fault ends by itself.
 
 sub begin {
     my ($self, $fault) = @_;

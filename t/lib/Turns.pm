@@ -57,7 +57,7 @@ sub take {
     stays { $nginx->says } 'nginx:1', 'nginx leads on', 0.5;
     ok(!$other->has_won, "$who waits");
 
-    # whose lease is revoked goes to the end of the queue
+    # A candidate whose lease is revoked goes to the end of the queue.
 
     $etcd->revoke($election->leader->{lease});
 

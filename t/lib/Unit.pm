@@ -38,7 +38,7 @@ sub make_unit {
 }
 
 
-# tests: it builds
+# Tests that the module builds.
 
 sub build_unit {
     my ($path, $output) = make_unit(@_);
@@ -67,7 +67,7 @@ sub run_tests {
 }
 
 
-# what the commands answer: 1 if they could be run, and the output
+# Runs commands: 1 if they could be run, and the output
 
 sub run_unit {
     my ($module, @commands) = @_;
@@ -78,7 +78,8 @@ sub run_unit {
 }
 
 
-# tests: they can; what those but sync answer, each as a list without its name
+# Tests that the commands can be run; returns the answers of all commands except
+# sync, each as a list without its name.
 
 sub unit {
     my @commands = @_;
@@ -94,7 +95,7 @@ sub unit {
 }
 
 
-# any of them
+# a random element
 
 sub one_of { return $_[int(rand(@_))] }
 

@@ -1,6 +1,6 @@
 package Upstream;
 
-# What etcd_status says about one upstream.
+# An upstream as etcd_status shows it.
 #
 #     my $api = Upstream->new($nginx, 'api');
 #     my $db = Upstream->new($nginx, 'db', 'stream');
@@ -78,7 +78,7 @@ sub states {
 }
 
 
-# one member as the status has it, by its address
+# the status of one member, by its address
 
 sub member {
     my ($self, $address) = @_;
@@ -100,12 +100,12 @@ sub invalid {
 }
 
 
-# how many etcd_wait holds for it
+# the number of requests that etcd_wait holds for the upstream
 
 sub waiting { $_[0]->status->{waiting} // 0 }
 
 
-# a test: as many are held
+# A test: etcd_wait holds so many requests.
 
 sub holds {
     my ($self, $n, $name) = @_;
@@ -116,7 +116,7 @@ sub holds {
 }
 
 
-# waits until nginx knows what the revision did
+# Waits until nginx knows the change of a revision.
 
 sub sees {
     my ($self, $revision) = @_;
@@ -126,7 +126,7 @@ sub sees {
 }
 
 
-# tests: members, or invalid keys, become those that are wanted
+# Tests: members, or invalid keys, become as wanted.
 
 sub shows {
     my ($self, $members, $name) = @_;

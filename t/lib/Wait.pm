@@ -84,7 +84,7 @@ sub can_read {
 
     my $select = IO::Select->new($socket);
 
-    # a signal is no timeout
+    # A signal is no timeout.
 
     while (1) {
         my $tick = max(0, min($$left, TICK));
@@ -99,7 +99,7 @@ sub can_read {
 }
 
 
-# of a processor, that a process gets which wants to run now, at most 1
+# the share of a processor, at most 1, for a process that wants to run now
 
 sub share {
     $processors //= processors();

@@ -1,6 +1,6 @@
 package Writer;
 
-# Members come and go in etcd all the time, and when is written down.
+# Members come and go in etcd all the time; a history has the times.
 #
 #     my $writer = Writer->start([$cluster->members],
 #                                { KEY => ADDRESS, ... }, root => 'password');
@@ -73,8 +73,8 @@ sub start {
 }
 
 
-# returns when the last change has been answered, and the history tells of what
-# is lost until now, also where it was paused before
+# Returns when the last change has been answered, and the history tells of lost
+# changes up to now, also if the writer was paused before.
 
 sub pause {
     my ($self) = @_;
@@ -97,7 +97,7 @@ sub resume {
 }
 
 
-# that of the Nth pause
+# the file of the Nth pause
 
 sub file {
     my ($self, $what, $n) = @_;
@@ -140,7 +140,7 @@ sub stop {
 }
 
 
-# the writer's own side
+# the writer's own process
 
 sub work {
     my ($self) = @_;
@@ -190,8 +190,8 @@ sub change {
 }
 
 
-# the revision at which these were executed, which make the number be $number;
-# nothing if it is not what it was, and changes are lost
+# Executes operations that make the number $number; returns their revision, or
+# nothing if the number is not the former one: changes are lost.
 
 sub execute {
     my ($self, $stopped, $number, @operations) = @_;
@@ -212,7 +212,7 @@ sub execute {
 }
 
 
-# a key, and what to do with it; nothing if it has to wait
+# Chooses a key and an operation; nothing if the writer has to wait.
 
 sub choose {
     my ($self) = @_;
@@ -249,7 +249,7 @@ sub transaction {
 }
 
 
-# the answer, or nothing: then the next attempt goes to another member
+# Returns the answer, or nothing: the next attempt goes to another member then.
 
 sub attempt {
     my ($self, $body) = @_;
@@ -284,7 +284,7 @@ sub authenticate {
 }
 
 
-# the number that is there now, and the revision at which it was written
+# Returns the present number, and the revision at which it was written.
 
 sub number_of {
     my ($answer, $wanted) = @_;
