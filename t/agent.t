@@ -83,7 +83,7 @@ sub is_worker {
         "a worker $pid";
 }
 
-# how often that worker has become the agent
+# the number of times that a worker has become the agent
 
 sub claims {
     my ($pid) = @_;
@@ -92,7 +92,7 @@ sub claims {
 }
 
 
-# the time from a change in etcd to the status that shows it
+# A change in etcd shows in the status within a time.
 
 sub change_arrives {
     my ($within, $name) = @_;
@@ -142,7 +142,7 @@ for my $n (1 .. 2) {
 
     change_arrives(1, "the stopped agent runs again, $n");
 
-    # it may become the agent again where the other one stands still
+    # The worker may become the agent again if the other one stands still.
 
     ok(agent() != $agent
        || wait_for(sub { claims($agent) > $claims }, 10, 'a claim'),
@@ -153,7 +153,7 @@ my $seen = $load->results();
 
 cmp_ok($seen->{requests}, '>', 100, 'there was load');
 
-# a killed worker takes with it what it was serving: 4 clients, 5 kills
+# A killed worker takes its requests with it: 4 clients, 5 kills.
 
 cmp_ok(scalar(@{ $seen->{failed} }), '<=', 20,
        'only what killed workers were serving has failed')

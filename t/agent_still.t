@@ -61,8 +61,8 @@ sub changes {
 }
 
 
-# true if the agent is who it was; another one may be that if the machine stands
-# still in earnest between the two
+# true if the agent is the same worker as before; if the machine really stands
+# still meanwhile, another worker may be the agent
 
 sub stand_still {
     my $agent = $nginx->status->{agent}{pid};

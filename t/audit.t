@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Audits: what a watch should have reported and did not is found by comparing
-# keys, and repaired; what is on its way is left alone.
+# Audits: events that a watch should have reported and did not are found by
+# comparing keys, and repaired; events that are on their way are left alone.
 
 use strict;
 use warnings;
@@ -26,12 +26,12 @@ use Wait;
 
 use constant {
     BUSY    => 6,                       # seconds, at least
-    AUDITS  => 2,                       # in that time, which is longer
-    CHANGES => 201,                     # where there are less of them
+    AUDITS  => 2,                       # at least, however long they take
+    CHANGES => 201,                     # at least
     PATIENT => 60,
     MANY    => 1500,                    # three pages of an audit
     SETTLE  => 2,
-    STALLED => 0.5,                     # events may come after SETTLE by that
+    STALLED => 0.5,                     # seconds that an event may be late by
 };
 
 
@@ -44,13 +44,13 @@ my $chaos = Chaos->start($reset->port);
 
 my @kv = map { ('--kv', "/s/$_=127.0.0.1:100$_") } 1 .. 3;
 
-# a member changes, one is new, one goes: never told, or a second after an
-# audit has begun
+# A member changes, another is new, a third goes: these events never come, or a
+# second after an audit has begun.
 
 my @events = map { ('--event', $_) } '/s/1=127.0.0.1:2001',
     '/s/4=127.0.0.1:1004', '-/s/3=';
 
-# members of several keys: one of them changes, one goes, one is new
+# Members of several keys: one changes, one goes, one is new.
 
 my @parts = ((map { ('--kv', $_) }
               '/s/1/url=http://127.0.0.1:1', '/s/1/weight=1',
@@ -72,7 +72,7 @@ my %fake = (
     reg => Fake->new(),
 );
 
-# what is read at once after a reconnect is less than this
+# These values are too long for a read after a reconnect: nginx lists the keys.
 
 $reset->put("/s/$_", qq({"address":"127.0.0.1:100$_","note":")
                      . ($_ == 1 ? 'x' x 65_000 : '') . '"}') for 1 .. 3;
@@ -86,8 +86,8 @@ sub address { '10.0.' . int($_[0] / 250) . '.' . $_[0] % 250 . ':80' }
 
 my $nginx = Nginx->new();
 
-# the key of a registration is deleted: its lease is granted, with a TTL, and
-# each Txn puts the key
+# The key of a registration is deleted; its lease is granted, with a TTL, and
+# each Txn puts the key.
 
 $fake{reg}->start('withhold:0', '--kv', '/r=own', '--event', '-/r=',
     '--answer', 'LeaseGrant=' . $nginx->write_file('grant',
@@ -168,8 +168,8 @@ sub repairs {
     is($nginx->cluster($name)->{repairs}, $wanted, $what);
 }
 
-# What comes late comes in time: by another etcd that is started for it, where
-# the machine has made it later.
+# Late events come in time.  If the machine has delayed them, another etcd tries
+# again.
 
 {
     my $n = 0;
@@ -195,7 +195,7 @@ sub repairs {
            'they were on their way when an audit had begun');
 }
 
-# what never comes is found, once it should have come
+# An event that never comes is found, once it should have come.
 
 $nginx->upstream('lost')->shows($after,
                                 'lost events: an audit repairs the members');
@@ -238,7 +238,7 @@ $nginx->upstream('off')->shows($before, 'audit_interval 0: no audit');
 is($fake{off}->count(qr/ count /), 0, 'at all');
 
 
-# another history at the same address, with a revision past ours
+# Another history is at the same address, with a revision past the known one.
 
 {
     my @history = map { [$_, "127.0.0.1:100$_"] } 1 .. 3;
@@ -260,8 +260,8 @@ is($fake{off}->count(qr/ count /), 0, 'at all');
     remove_tree($reset->{data});
     $reset->start();
 
-    # one is gone, one came at the same revision as before, with another
-    # value, one is new
+    # A member is gone, another came at the same revision as before, with
+    # another value, a third is new.
 
     $reset->put('/s/1', '127.0.0.1:3001');
     $reset->put('/s/4', '127.0.0.1:1004');
@@ -282,7 +282,7 @@ is($fake{off}->count(qr/ count /), 0, 'at all');
 }
 
 
-# changes all the time, of 1500 members: nothing to be found
+# 1500 members change all the time: audits find nothing.
 
 $nginx->quit();
 

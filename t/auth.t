@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
-# Authentication towards etcd: one token for all that is asked, another one
-# when etcd does not accept it any more, and nothing that works stopped
-# meanwhile.
+# Authentication towards etcd: one token for all requests, another one when etcd
+# does not accept it any more, and nothing that works is stopped meanwhile.
 
 use strict;
 use warnings;
@@ -41,7 +40,8 @@ my $authenticated = qr/authenticated a user.*"user-name":"nginx"/;
 my $wrong = qr/invalid authentication was requested.*"user":"nginx"/;
 
 
-# without a user where it is undef; each prefix is an upstream of its own name
+# A configuration, without a user if $user is undef; each prefix is an upstream
+# of its own name.
 
 sub config {
     my ($user, @names) = @_;
@@ -95,7 +95,7 @@ sub turns {
 }
 
 
-# a change of that upstream is seen
+# Changes of an upstream arrive.
 
 my $serial = 0;
 
@@ -133,7 +133,7 @@ sub with_user {
 }
 
 
-# the newest one
+# the newest token of the user
 
 sub token { ($_[0]->tokens('nginx'))[-1] }
 
@@ -151,7 +151,7 @@ sub token_expires {
 }
 
 
-# enabled before nginx starts
+# Authentication is enabled before nginx starts.
 
 my @names = map { "s$_" } 1 .. PREFIXES;
 my $etcd = Etcd->new(args => [@args, '--auth-token-ttl=' . TTL])->start();
@@ -175,7 +175,7 @@ is($etcd->count_log($authenticated), 1,
    'two workers and ' . PREFIXES . ' prefixes authenticate once');
 is($etcd->count_log($wrong), 0, 'with the right password');
 
-# the token expires
+# The token expires.
 
 token_expires($etcd, 'the token expires');
 follows($nginx, $etcd, 's2', 'a watch outlives its token');
@@ -186,7 +186,7 @@ follows($nginx, $etcd, 's3', 'a new connection gets another one');
 turns($nginx, 'synced', 'for all prefixes');
 is($etcd->count_log($authenticated), 2, 'and asks for it once');
 
-# soon enough for the token, or with the next one
+# A connection is lost soon enough for the token, or the next token is used.
 
 my $tokens;
 
@@ -253,7 +253,7 @@ is($etcd->count_log($authenticated), $before + 1, 'one token is asked for');
 logged($nginx, 'notice', 'user "nginx" is authenticated', 1, 'it says so');
 follows($nginx, $etcd, 's8', 'changes are followed');
 
-# other rights
+# The user gets more rights.
 
 $etcd->grant_read('nginx', '/closed/');
 turns($nginx, 'synced', 'a right is granted');
@@ -273,7 +273,7 @@ $etcd->grant_read('nginx', '/closed/');
 turns($nginx, 'synced', 'the right is given back');
 follows($nginx, $etcd, 'closed', 'and used');
 
-# secrets are not logged
+# The log has no secrets.
 
 my $log = $nginx->error_log;
 my @tokens = $etcd->tokens('nginx');
@@ -282,7 +282,7 @@ cmp_ok(scalar(@tokens), '>=', 4, 'tokens are known');
 is_deeply([Etcd::tokens_in($log, @tokens, $password)], [],
           'neither tokens nor the password are logged');
 
-# refused from the start
+# etcd refuses the user from the start.
 
 for (['nginx', 'wrong', 'a wrong password'],
      ['stranger', $password, 'an unknown user'])
@@ -311,7 +311,7 @@ for (['nginx', 'wrong', 'a wrong password'],
     $refused->stop();
 }
 
-# no user where one is required
+# etcd requires a user, and nginx has none.
 
 my $nobody = nginx($etcd, '')->start(config(undef, 's1', 's2'));
 
@@ -325,13 +325,14 @@ turns($nobody, 'synced', 'no user: none is needed any more');
 follows($nobody, $etcd, 's1', 'no user: changes are followed');
 follows($nginx, $etcd, 's1', 'disabled: watches go on');
 
-# disabled and enabled again
+# Authentication is disabled and enabled again.
 
 $proxy->cut();
 follows($nginx, $etcd, 's2', 'disabled: a new connection goes without');
 turns($nginx, 'synced', 'disabled: nothing is missing');
 
-# since 3.5 etcd takes any token meanwhile: who has none asks for one
+# Since 3.5 etcd takes any token while authentication is disabled: a client
+# without a token asks for one.
 
 my $not_enabled = 'authentication is not enabled there';
 
@@ -352,7 +353,7 @@ follows($nginx, $etcd, 's4', 'enabled again: a new connection gets a token');
 turns($nginx, 'synced', 'enabled again: nothing is missing');
 is($etcd->count_log($authenticated), $before + 1, 'enabled again: one token');
 
-# enabled while nginx runs, which has never had a token
+# Authentication is enabled while an nginx runs that has never had a token.
 
 $etcd->auth_disable();
 
@@ -376,7 +377,7 @@ is($etcd->count_log($authenticated), $before + 1, 'enabled: one token');
 $early->stop();
 $nobody->stop();
 
-# workers that may not read the file
+# Workers may not read the password file.
 
 SKIP: {
     skip 'only root can start workers of another user', 5 if $> != 0;
@@ -398,7 +399,7 @@ SKIP: {
 
 $nginx->stop();
 
-# the example
+# the example configuration
 
 {
     $etcd->grant_read('nginx', '/services/');
@@ -434,7 +435,7 @@ my $signed = nginx($way, $password)->start(config('nginx', 's1', 's2'));
 
 turns($signed, 'synced', 'signed: everything is read');
 
-# another right, which makes all tokens old, and others for our own
+# Grants another right, which makes all tokens old; the test gets new ones.
 
 sub change_roles {
     my ($prefix) = @_;
@@ -467,8 +468,8 @@ is($signed->count_log(qr/needs a new token: .*auth store is old/), 4,
    'signed: because of what has changed');
 $signed->stop();
 
-# A restored etcd has not come to the point where the token was made, and keeps
-# whoever shows it waiting for that.
+# A restored etcd has not come to the revision at which the token was made, and
+# keeps requests with the token waiting until it has.
 
 my $older = with_user(Etcd->new(args => \@args)->start(), '/s');
 
@@ -486,8 +487,8 @@ follows($patient, $older, 's1', 'restored: changes are followed');
 turns($patient, 'synced', 'restored: all prefixes are read');
 $patient->stop();
 
-# over TLS, which is another HTTP/2 server of etcd's, the token is the same
-# thing, and the only time it is safe to send one
+# With TLS, the only safe way to send a token, etcd has another HTTP/2 server:
+# tokens are the same there.
 
 my $ca = Tls->new('ca');
 my $identity = $ca->issue('server', san => 'IP:127.0.0.1');
@@ -509,7 +510,8 @@ $tls->reload();
 follows($tls, $secure, 's2', 'TLS: a new token is got');
 $tls->stop();
 
-# another member does not know a token for as long
+# A member does not know the token of another member for as long as that one
+# does.
 
 my $cluster = Cluster->new(3, args => [@args, '--auth-token-ttl=' . TTL]);
 
@@ -527,8 +529,8 @@ for my $n (1 .. 2) {
     my ($used) = grep { $_->url eq $url } $cluster->members;
     my ($other, $third) = grep { $_->url ne $url } $cluster->members;
 
-    # each member counts for itself, and nginx may go to either, or get another
-    # token for what it reads there meanwhile
+    # Each member counts for itself, and nginx may go to either, or meanwhile
+    # get another token for its reads.
 
     ok(wait_for(sub {
         my $token = token($other);
@@ -547,7 +549,7 @@ for my $n (1 .. 2) {
     follows($three, $other, 's1', "three members: another goes on, $n");
     turns($three, 'synced', "three members: nothing is missing, $n");
 
-    # a token may expire before all is read on a machine that is busy
+    # On a busy machine a token may expire before all is read.
 
     my $most = 1 + int((time() - $began) / TTL);
     my $new = $three->count_log(qr/is authenticated/) - $got;
@@ -555,7 +557,7 @@ for my $n (1 .. 2) {
     ok($new >= 1 && $new <= $most, "three members: with one new token, $n")
         or diag("$new, at most $most");
 
-    # while a leader is elected: etcd may do later what it has not answered
+    # While a leader is elected, etcd may do later what it has not answered.
 
     $unanswered = $three->count_log(qr/authentication failed/) - $unanswered;
     cmp_ok($other->count_log($authenticated), '<=',

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# auto_sync: endpoints that the members advertise are added to those of the
-# configuration, and go when they are advertised no more.
+# auto_sync: endpoints that members advertise are added to those of the
+# configuration, and go when no member advertises them any more.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ use Port;
 use Upstream;
 use Wait;
 
-# who leads the members is not to change by itself
+# The leader of the cluster is not to change by itself.
 
 my @calm = ('--heartbeat-interval=100', '--election-timeout=1000');
 
@@ -91,13 +91,12 @@ sub learns {
 }
 
 
-# a member that is added and does not run yet, and one that advertises what
-# nobody can reach
+# members that the test adds, by name
 
 my %added;
 
 
-# how many member lists etcd has been asked for
+# the number of member lists that etcd has sent
 
 sub lists {
     my $sum = 0;
@@ -114,7 +113,7 @@ sub lists {
 }
 
 
-# long enough for what is known now to be in use
+# Waits until the endpoints known now are in use: two more lists.
 
 sub synced_again {
     my $lists = lists();
@@ -131,7 +130,7 @@ learns(\@others, 'the other members are learned');
 
 my $load = Load->start($nginx->port, clients => 2);
 
-# etcd does not take another one before it has seen the last one run
+# etcd takes another member only after it has seen the last one run.
 
 sub add {
     my ($name, $learner, @args) = @_;
@@ -151,7 +150,7 @@ sub add {
                          '--peer-urls', $member->peer_url))[0] == 0
     }, 20, 'member add'), "$name is added");
 
-    # a learner is never healthy
+    # A learner is never healthy.
 
     return sub {
         $member->launch($cluster_now);
@@ -199,15 +198,13 @@ is($nginx->count_log(qr/\[warn\].*URL "\Q$_\E" is ignored: $ignored{$_}/), 1,
 
 is(scalar(endpoints('off')), 1, 'without auto_sync nothing is learned');
 
-# one that is removed
+# etcd does not remove a member as long as others may be away.
 
 sub remove {
     my ($name) = @_;
 
     my $id = member($name)->{id};
     my $output;
-
-    # nor does it lose one as long as others may be away
 
     ok(wait_for(sub {
         (my $failed, $output) = $first->etcdctl('member', 'remove', $id);
@@ -221,7 +218,8 @@ remove('fifth');
 remove('fourth');
 learns(\@others, 'members that were removed are forgotten');
 
-# one that learns what the others have, and may not be asked before it has
+# A learner copies the data of the others, and may not be asked before it is
+# promoted.
 
 add('sixth', ['--learner'])->();
 synced_again();
@@ -236,7 +234,7 @@ remove('sixth');
 learns(\@others, 'until it is removed');
 
 
-# All that was configured is gone: what was learned takes over.
+# All configured endpoints are gone: learned endpoints take over.
 
 $first->kill();
 

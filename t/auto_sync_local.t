@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# auto_sync: what members advertise must not lead to the own machine, in
-# whatever way that is written, where no endpoint of the configuration does.
+# auto_sync: endpoints that members advertise must not lead to the own machine,
+# in whatever way they are written, if no endpoint of the configuration does.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ use Nginx;
 use Port;
 use Wait;
 
-# the configuration has a name, of which nothing says where it leads
+# The configuration has a name that does not show where it leads.
 
 my $dns = Dns->start();
 
@@ -27,7 +27,7 @@ $dns->set('inside.test' => ['127.0.0.1']);
 
 my $port = free_port();
 
-# others listen there, too, as a foreign service on this machine would
+# A foreign service on this machine would listen at these addresses, too.
 
 my @local = map { "http://$_:$port" } '127.0.0.1', '127.1.2.3', '0.0.0.0',
             '[::1]', '[::]', '[::ffff:127.0.0.1]', '[::ffff:7f01:203]',
@@ -105,13 +105,13 @@ for my $url (@local) {
 ok(wait_for(sub { learned('here') =~ /127\.1\.2\.3/ }, 10, 'all'),
    'where the configuration has one, others are learned, too');
 
-# nothing but the learned ones is left: one of them leads here, without anybody
-# seeing that in its name
+# Only learned endpoints are left: one of them leads to this machine, which its
+# name does not show.
 
 my $gone = qr{"default": endpoint http://etcd\.test:.* could not be resolved};
 my $inside = qr{"default": endpoint http://inside\.test:.* $reason};
 
-# nginx keeps an answer to the end of the second, whatever its TTL
+# nginx keeps an answer to the end of the second, whatever the TTL is.
 
 $dns->set('etcd.test' => undef);
 $etcd->kill();

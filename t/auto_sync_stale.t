@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# auto_sync: a member that is cut off from the others is not asked who they are,
-# where etcd can tell (3.5 and later).
+# auto_sync: a member that is cut off from the others is not asked for members,
+# if etcd can tell that it is (3.5 and later).
 
 use strict;
 use warnings;
@@ -66,7 +66,7 @@ sub endpoints { @{ $nginx->status->{clusters}{real}{endpoints} } }
 
 ok(wait_for(sub { endpoints() == 3 }, 10), 'a real one tells them');
 
-# only this one is left to ask, and does not know who is a member
+# Only the first member is left to ask, and it does not know the members.
 
 sub told {
     return $first->metric('grpc_server_handled_total{grpc_code="OK",'

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Endpoints that are no etcd at all: one line in the log says what is wrong,
+# Endpoints that are no etcd at all: one line in the log tells the fault,
 # attempts become rarer, and nothing else is disturbed.
 
 use strict;
@@ -22,7 +22,7 @@ use Port;
 use Upstream;
 use Wait;
 
-# in as many SECONDS as it takes
+# ATTEMPTS and CPU are limits for SECONDS.
 
 use constant {
     SECONDS  => 4,
@@ -33,8 +33,9 @@ use constant {
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
-# What it is, and what the log says about it.  A peer that closes at once has
-# "closed" or "reset" the connection, as it has read our first bytes or not.
+# Kinds of peers, and their lines in the log.  A peer that closes at once has
+# "closed" or "reset" the connection, depending on whether it has read our first
+# bytes.
 
 my %peers = (
     http1    => ['http1', qr/no HTTP\/2: got "HTTP\/1\.1 400 Bad Request"/],
@@ -81,7 +82,8 @@ for my $name (keys %greetings) {
     $connections{$name} = sub { $chaos->counts->{accepted} };
 }
 
-# only one is silent: what others say is waited for, however long it takes
+# Only one peer is silent: answers of the others are waited for, however long
+# they take.
 
 my $nobody = free_port();
 my $clusters = join('', map {
@@ -143,7 +145,7 @@ http {
 EOC
 
 
-# of all workers, in seconds
+# CPU time of all workers, in seconds
 
 sub cpu {
     my $ticks = 0;
@@ -172,7 +174,7 @@ $good->shows({ '/s/1' => $backend->address . ' 1 up' },
 
 my ($cpu, $since) = (cpu(), time());
 
-# the measured time
+# the time that is measured
 
 sleep(SECONDS);
 
@@ -212,7 +214,7 @@ ok(wait_for(sub {
     $nginx->status->{clusters}{http1}{endpoints}[0]{state} eq 'failed'
 }, 10, 'a failed endpoint'), 'and that the endpoint failed');
 
-# an etcd comes up where garbage was
+# An etcd takes the place of the garbage.
 
 $peer{garbage}->set(greeting => 0);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Who is picked: by each method, when members fail or are full, and when a
-# request is passed on.
+# The choice of members: by each method, when members fail or are full, and when
+# a request is passed on.
 
 use strict;
 use warnings;
@@ -20,11 +20,12 @@ use Upstream;
 use Wait;
 
 use constant {
-    FAIL_TIMEOUT => 8,                  # what is asked in it takes far less
+    FAIL_TIMEOUT => 8,                  # requests take far less
     WORKERS      => 4,
     RANDOM       => 3000,
 
-    # a right one is above this less than once in 10^6 (two degrees of freedom)
+    # Chi-square of a right distribution is above this less than once in 10^6
+    # (two degrees of freedom).
     CHI_SQUARE   => 27.63,
 };
 
@@ -118,7 +119,8 @@ sub json {
 }
 
 
-# NAME => what a value says of it: the whole upstream, in both nginx
+# NAME => fields of the member's value: replaces the members of an upstream, in
+# both nginx.
 
 sub set {
     my ($upstream, %members) = @_;
@@ -146,7 +148,8 @@ sub set {
 }
 
 
-# requests under way at the same time, each with its backend before the next
+# N requests under way at the same time, each with its backend before the next
+# one is sent
 
 sub hang {
     my ($server, $path, $n, @names) = @_;
@@ -177,7 +180,7 @@ sub asked {
 sub counts { return join(' ', map { $_ . $backend{$_}->requests } @_) }
 
 
-# the most turns that somebody had before or after its time
+# the most turns by which a member was early or late
 
 sub deviation {
     my ($weights, @order) = @_;
@@ -264,7 +267,7 @@ is(counts(qw(a b)), 'a1 b1',
 $backend{$_}->set(hang => 0) for qw(a b);
 is(scalar(grep { $_->receive->{status} == 200 } @hanging), 2, 'all answered');
 
-# one request tries each member once
+# A request tries each member once.
 
 for my $method (@methods) {
     set($method, map { $_ => '' } qw(a b c d e f));
@@ -303,7 +306,7 @@ is_deeply($single->tally('/to/backup', 6), { c => 6 },
 set(backup => a => '"down":true', b => '"drain":true');
 is($single->get('/to/backup')->{status}, 502, 'none takes requests');
 
-# a single member is never unavailable
+# A single member is never unavailable.
 
 set(alone => a => '');
 $backend{a}->set(status => 500);
@@ -311,7 +314,7 @@ is_deeply($single->tally('/to/alone', 10), { 500 => 10 },
           'a lone member fails');
 is($backend{a}->requests, 10, 'and is asked each time');
 
-# connections that are kept
+# kept connections
 
 set(kept => a => '', b => '');
 is_deeply($single->tally('/keep/kept', 20), { a => 10, b => 10 },
@@ -323,13 +326,14 @@ $backend{$_}->reset for qw(a b);
 is_deeply($single->tally('/to/kept', 20), { a => 10, b => 10 },
           'twenty that are not to be kept');
 
-# since 1.29.7 connections are kept unless that is turned off; also by Angie
+# Since 1.29.7 connections are kept unless that is turned off; Angie keeps them,
+# too.
 
 is(join(' ', map { $backend{$_}->counts->{connections} } qw(a b)),
    Nginx::version() < 1029007 || Nginx::is_freenginx() ? '9 9' : '0 0',
    'over the two, and new ones from then on where nginx keeps none');
 
-# what all workers share: a connection to each of them
+# a connection to each worker
 
 my %client;
 
@@ -346,7 +350,7 @@ my @clients = map { $client{$_} } sort keys %client;
 is(scalar(@clients), WORKERS, 'a connection to every worker');
 
 
-# all that these get, each so many times
+# the answers to N requests of each client
 
 sub everywhere {
     my ($n, $path) = @_;
@@ -399,7 +403,7 @@ my $fails = Upstream->new($nginx, 'fails');
 $backend{a}->set(status => 500);
 $backend{a}->reset;
 
-# before the last of them
+# the time before the last failure
 
 my $failed;
 

@@ -35,7 +35,7 @@ my (%pem, $model);
 $nginx->set(ETCD => $etcd->endpoints, DIR => $nginx->dir);
 
 
-# a certificate and a key of their own: [CRT, KEY]
+# makes a certificate and its key: [CRT, KEY]
 
 sub make {
     my ($name) = @_;
@@ -53,8 +53,8 @@ sub make {
 }
 
 
-# the model's for another name of this length, which nobody has signed: the
-# server does not mind
+# The model's certificate for another name of this length.  Nobody has signed
+# it, which the server does not mind.
 
 sub alike {
     my ($name) = @_;
@@ -75,7 +75,7 @@ sub put {
 }
 
 
-# whose certificate a handshake is answered with, and which one
+# the subject and the certificate of a handshake's answer
 
 sub handshake {
     my ($name) = @_;
@@ -131,7 +131,7 @@ $nginx->write_secret('default.key', $default->[1]);
 
 my $config = Example::text('certificates', 'etcd');
 
-# what must not show a key, is asked to
+# outputs that must not show a key, though the configuration asks for it
 
 $config =~ s/^http \{/http {
     log_format keys '\$key \$cert';
@@ -192,7 +192,7 @@ serves('new.test', $pem{'new.test'}, 'a new one');
 $etcd->txn([del => '/certs/new.test/crt'], [del => '/certs/new.test/key']);
 serves('new.test', $default, 'a deleted one');
 
-# what is broken
+# broken certificates and keys
 
 my $encrypted = do {
     my ($status, $output) = run('openssl', 'ec', '-aes128', '-passout',

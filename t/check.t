@@ -124,7 +124,7 @@ sub becomes {
     } 20, "$upstream: $backend->{name} is $state";
 }
 
-# who answers, of all workers
+# the names of backends that answer, over all workers
 
 sub answering {
     my ($path) = @_;
@@ -249,8 +249,8 @@ is(answering('/kept'), 'c d', 'no panic');
 is($nginx->count_log(qr/"kept": no panic any more/), 1,
    'its end is reported once');
 
-# a reload, another zone, and the death of the agent keep what is known: $one
-# fails the first check only then
+# A reload, another zone, and the death of the agent keep the results: only $one
+# fails the first check then.
 
 my $failures = sub {
     $nginx->count_log(qr/"kept": the check of member \S+ has failed/)
@@ -280,7 +280,7 @@ $_->set(status => 200) for @backends;
 becomes('kept', $_, 'up') for @backends;
 is(answering('/kept'), 'a b c d', 'the agent that took over checks');
 
-# without the directive all are used
+# Without the directive all members are used.
 
 $one->set(status => 500);
 becomes('kept', $one, 'unhealthy');

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 
-# What nginx -t refuses of "etcd_check", with which words, and what passes.
+# Parameters of "etcd_check" that nginx -t refuses, with their messages, and
+# others that pass.
 
 use strict;
 use warnings;

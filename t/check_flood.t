@@ -38,7 +38,7 @@ my $sanitized = Nginx::built_with() =~ /-fsanitize/;
 my $ok = "HTTP/1.1 200 OK\r\n";
 my $chunked = "${ok}Transfer-Encoding: chunked\r\n\r\n";
 
-# [the beginning, what follows without end, the result of a check by HTTP]
+# [the beginning, the endless rest, the result of a check by HTTP]
 
 my %floods = (
     body      => ["$ok\r\n", 'x', 'ok'],
@@ -54,7 +54,7 @@ my %floods = (
     trailer   => ["${chunked}0\r\n", "X-Y: z\r\n", 'ok'],
 );
 
-# a frame each, as of t/flood.t, and one that begins a message of 1 GB
+# Each is one frame, as in t/flood.t, or the begin of a message of 1 GB.
 
 my %frames = (
     window_update => '000004080000000000' . '00000001',
@@ -209,7 +209,7 @@ sub memory {
 }
 
 
-# bytes that each connection has taken
+# bytes that each connection of a server took
 
 sub taken {
     my ($name) = @_;
@@ -220,7 +220,7 @@ sub taken {
 }
 
 
-# each one was checked so often again
+# true if each server was checked so many times
 
 sub checked {
     my ($times) = @_;

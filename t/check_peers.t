@@ -32,7 +32,7 @@ use constant HOLES => 8;
 
 plan(skip_all => 'this nginx has no HTTP/2') if !Nginx::has('http_v2_module');
 
-# what is sent to its addresses is not heard of again
+# Packets to addresses behind this link get no answer.
 
 Netns::ip('link', 'add', 'hole', 'type', 'veth', 'peer', 'name', 'nowhere');
 Netns::ip('addr', 'add', '10.9.0.1/24', 'dev', 'hole');
@@ -227,7 +227,7 @@ sub become {
 }
 
 
-# every second one is not there: requests go to the others, and none fails
+# Every second member is not there: requests go to the others, and none fails.
 
 $etcd->put("/holes/a$_", $backends[$_ - 1]->address) for 1 .. HOLES;
 $etcd->put("/holes/z$_", "10.9.0.1$_:80") for 1 .. HOLES;

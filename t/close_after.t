@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# close_after of etcd_members: what is on a member that was removed or drained
-# is closed after a time, unless the member comes back before.
+# close_after of etcd_members: connections to a member that was removed or
+# drained are closed after a time, unless the member comes back before.
 
 use strict;
 use warnings;
@@ -138,7 +138,7 @@ sub upgrade {
 sub closed { $_[0]->status->{closed} }
 
 
-# sessions that were closed: not before the time
+# Sessions are closed, but not before the time.
 
 sub closes {
     my ($since, $name, @clients) = @_;
@@ -187,7 +187,8 @@ $sum += $_ for @logged;
 cmp_ok(scalar(@logged), '<=', 2, 'one line in the log of each worker');
 is($sum, 8, 'with the number');
 
-# one comes back, one does not: the one whose time is later is the watch
+# A member comes back, another does not: the member with the later time is the
+# one to watch.
 
 $etcd->put('/db/1', $l1);
 $db->shows({ '/db/1' => "$l1 1 up", '/db/2' => "$l2 1 up" }, 'two members');
@@ -223,7 +224,7 @@ for my $case (
        scalar(@{ $on->{l1} }), "$name, and back in time: nothing is closed");
     $db->sees($etcd->put('/db/2', $l2));
 
-    # it leaves once more
+    # The member leaves once more.
 
     $since = time();
     $db->sees($leave1->());
@@ -231,7 +232,7 @@ for my $case (
     $db->sees($etcd->put('/db/1', $l1));
 }
 
-# drained, then removed: the time is not begun anew
+# Drained, then removed: the time does not begin anew.
 
 my $on = two_sessions();
 
@@ -241,7 +242,7 @@ $db->sees($etcd->del('/db/1'));
 closes($since, 'drained, then removed', @{ $on->{l1} });
 $db->sees($etcd->put('/db/1', $l1));
 
-# another change closes nothing
+# Another change closes nothing.
 
 $on = two_sessions();
 $db->sees($etcd->put('/db/1', "{\"address\":\"$l1\",\"weight\":3}"));
@@ -328,7 +329,7 @@ $etcd->put('/sets/a/1', $one->address);
 closes($since, 'of another set', $other);
 is($upgraded->ask('more'), 'one: more', 'a member of a set comes back in time');
 
-# kept connections to a member that is removed are used no more
+# Kept connections to a removed member are not used any more.
 
 $etcd->put('/kept/1', $one->address);
 $nginx->upstream('kept')->shows({ '/kept/1' => $one->address . ' 1 up' },

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 
-# What nginx -t refuses, with which words and where, and what passes.
+# Configurations that nginx -t refuses, with message and line, and others that
+# pass.
 
 use strict;
 use warnings;
@@ -308,7 +309,7 @@ for my $method ('least_conn', 'ip_hash', 'random', 'random two least_conn',
             . 'use "etcd_balance" in AT', 7);
 }
 
-# "sticky" after us, and then a method in the place of both
+# "sticky" is allowed after etcd_members, but no method after it.
 
 if (Nginx::has_sticky()) {
     for my $line ($members, 'etcd_leader /db/leader;') {
@@ -324,7 +325,7 @@ if (Nginx::has_sticky()) {
     }
 }
 
-# since 1.29.7 the order does not matter, and nobody can see it
+# Since 1.29.7 the order does not matter, and modules cannot see it.
 
 if (!Nginx::keeps_by_default()) {
     refused('keepalive before', upstream('keepalive 4;', $members),
@@ -521,7 +522,7 @@ refused('members= of all services',
         '"/db/$host/leader" and "members=/db/hosts/" must be below a common '
         . 'directory that has all variables in AT', 6);
 
-# names that nginx itself would resolve: in silence, it did not
+# Names that nginx itself would resolve are refused: they were never resolved.
 
 if (Nginx::has_resolve()) {
     refused('a server with resolve',
@@ -681,7 +682,7 @@ refused('etcd_status twice', location('etcd_status;', 'etcd_status;'),
 refused('etcd_status in server', "http {\nserver {\netcd_status;\n}\n}\n",
         '"etcd_status" directive is not allowed here in AT', 3);
 
-# that is seen when the static servers do not fit into the zone
+# nginx finds out when the static servers do not fit into the zone.
 
 my @upstreams = map {
     "    upstream u$_ {\n        etcd_members /$_/;\n"
@@ -694,7 +695,7 @@ refused('a zone too small for its upstreams',
         . 'small for 40 upstreams, 0 elections and registrations, 0 locks, '
         . 'and 0 variables', 1);
 
-# what passes
+# configurations that pass
 
 passes('an empty configuration', '');
 passes('the modules unused', "http {\n}\n");

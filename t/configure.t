@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# "config" refuses what the modules cannot be built for, and says why.  It runs
-# in a shell with the variables that nginx's configure has.
+# "config" refuses systems that the modules cannot be built for, and says why.
+# It runs in a shell with the variables that nginx's configure has.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ my ($status, $output) = configure(4);
 is($status, 1, 'a 32-bit system: configure fails');
 like($output, qr/ $SENTENCE$/m, 'and says why');
 
-# goes on to what only configure has
+# This part needs functions of configure.
 
 unlike((configure(8))[1], qr/$SENTENCE/, 'a 64-bit system');
 

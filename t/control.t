@@ -25,7 +25,8 @@ my $door = Door->new();
 my $evil = "\r\nSet-Cookie: stolen=1\r\nX-Rest: ";
 my $plain = "\xc3\xa4\xff \"|\\~";
 
-# what leads in the election of that name, by a key that no nginx has put
+# values of the leaders of elections, by the name of the election; their keys
+# were put by no nginx
 
 my %leader = (
     crlf  => "a$evil",
@@ -145,7 +146,7 @@ stream {
 EOF
 
 
-# the bytes of an answer as they are; the visitor of the door, if there is one
+# Returns the bytes of an answer, and the visitor of the door, if there is one.
 
 sub ask {
     my ($port, $request, $visited) = @_;
@@ -180,7 +181,7 @@ sub header {
 sub reported { $nginx->count_log(qr/\Q$_[0]\E" has no value, .* control/) }
 
 
-# it is proved who leads, in all elections, and nginx knows its members
+# All elections have a leader that is proved, and nginx knows the members.
 
 
 ok(wait_for(sub { (get('/terms'))[0] =~ /\r\n\r\n\d+(?:\|\d+){$#names}$/ }, 10,
@@ -239,7 +240,7 @@ ask($nginx->port('PORT_2'), "GET / HTTP/1.0\r\n\r\n", 1);
 wait_for { $nginx->lines_of('key.log') } 10, 'the log';
 is(join('', $nginx->lines_of('key.log')), "[]\n", 'stream: keys');
 
-# what shows them as they are has rules of its own
+# Outputs with all bytes have escapes of their own.
 
 is($nginx->status->{elections}{crlf}{leader}, $leader{crlf},
    'the status has all bytes');

@@ -137,7 +137,7 @@ my $memory = do { local $/; <$file> };
 sub words { grep { index($memory, $_) >= 0 } @_ }
 
 
-# one of the test's own shows that tokens are found
+# A token of the test's own shows that tokens are found.
 
 my $own = $etcd->call('auth/authenticate',
                       { name => $user, password => $password })->{token};

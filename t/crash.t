@@ -23,8 +23,8 @@ use Unit;
 
 use constant {
     POINTS  => 2600,
-    FEW     => 250,             # where something is sure to be found
-    LEAST   => 800,             # points that there are
+    FEW     => 250,             # enough to find a broken owner
+    LEAST   => 800,             # at least so many points exist
     SHOWN   => 40,
 };
 
@@ -36,8 +36,8 @@ plan(skip_all => "single steps are made on x86_64, not on $machine")
 my $module = build_unit('ngx_etcd_unit_crash_module');
 
 
-# what happens at so many points (0: all of them); the next owner does
-# everything but that
+# Kills at so many points (0: all of them); the next owner leaves out the step
+# $broken, if one is given.
 
 sub crash {
     my ($points, $broken) = @_;
@@ -56,7 +56,7 @@ sub crash {
 }
 
 
-# the line of the code where the process was killed, as far as that is known
+# the line of the code where the process was killed, if it is known
 
 sub place {
     my ($fault) = @_;
@@ -87,14 +87,14 @@ is($all->{found}, 0, 'the next owner makes good whatever they left')
     or diag(join("\n", map { place($_) } grep { defined }
                        @faults[0 .. SHOWN - 1]));
 
-# what nobody has any more is no more than what was written just then
+# A kill loses no more of the zone than was being written.
 
 is_deeply([grep { $all->{lost}{$_} > 8192 } sort keys %{ $all->{lost} }], [],
           'no kill takes more than two pages of the zone')
     or diag(explain($all->{lost}));
 
-# a next owner at fault: lists are not counted again, sets that were half given
-# back stay so, and nobody releases the mutex
+# Owners at fault: lists are not counted again, sets that were given back in
+# part stay so, and nobody releases the mutex.
 
 for my $broken (qw(recover retire unlock values)) {
     cmp_ok(crash(FEW, $broken)->{found}, '>', 0,

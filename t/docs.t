@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # The documentation and the code have the same directives, variables, formats,
-# parameters and fields, and links lead to what is there.
+# parameters and fields, and all links have targets.
 
 use strict;
 use warnings;
@@ -36,7 +36,7 @@ sub same {
 }
 
 
-# 'http, server; stream, server' and the like, as the code says it
+# contexts in the notation of the code, from 'http, server; stream, server'
 
 sub contexts {
     my ($text) = @_;
@@ -57,7 +57,7 @@ sub contexts {
 }
 
 
-# directives: all of them, where they may stand, and what is so without them
+# directives: each has an entry with its contexts and its default
 
 my $code = Source::directives();
 my %documented = map { $_->{name} => $_ } Docs::directives();
@@ -82,7 +82,8 @@ same([$index->prose =~ /^\| (\[\w+\]\(.*) \|$/mg],
      'the index has them, each with its Context');
 
 
-# 2m and 120000, 8m and 8 * 1024 * 1024, on and 1; words are what they are
+# Numbers with units and products are equal: 2m and 120000, 8m and 8 * 1024 *
+# 1024; words stay words.
 
 sub number {
     my ($text, $unit) = @_;
@@ -107,7 +108,7 @@ sub number {
 }
 
 
-# what ngx_conf_init_value() does not set
+# directives whose default ngx_conf_init_value() does not set
 
 my %proved = map { $_ => 1 } qw(etcd_balance etcd_guard etcd_wait
                                 ssl_protocols);
@@ -132,7 +133,7 @@ for my $field (sort keys %$defaults) {
 same([grep { $documented{$_}{default} ne '-' } keys %documented],
      [keys %proved], 'no other one has a Default');
 
-# variables, and those that begin so
+# variables, and prefixes of variables
 
 my @names = (Source::strings('ngx_etcd_member_variables'),
              Source::strings('ngx_etcd_variables'),
@@ -156,7 +157,7 @@ my %syntax = map { $_ => 1 }
 
 delete $syntax{ATTRIBUTE};
 
-# nginx itself reads those of "resolver"
+# nginx itself reads the parameters of "resolver".
 
 delete @syntax{qw(valid ipv4 ipv6)};
 
@@ -181,7 +182,7 @@ my $formats = $page{'docs/formats.md'};
 same([grep { $formats->prose !~ /`\Q$_\E=`/ } @attributes, @paths], [],
      'each pointer is among the formats');
 
-# those that are not pointers nginx itself may tell
+# Parameters that are no pointers: nginx tells whether it knows them.
 
 my $tester = Nginx->new();
 
@@ -253,7 +254,7 @@ for my $page (@pages) {
        $page->path . ': no anchor is there twice');
 }
 
-# the status: an nginx that has something of everything
+# the status of an nginx that has something of everything
 
 my $etcd = Etcd->new()->start();
 my $proxy = Chaos->start($etcd->port);
@@ -341,7 +342,7 @@ my $nginx = Nginx->new(etcd => $proxy)
 $etcd->put("/sick/$_", '127.0.0.1:' . $nginx->port("PORT_$_"))
     for qw(GOOD BAD);
 
-# one that holds a lock, and one that waits
+# One request holds a lock, another waits.
 
 my @clients = map { $nginx->http } 1, 2;
 
@@ -372,7 +373,7 @@ sub fields {
 }
 
 
-# an upstream that is empty has no fields; "next" is of a page of sets
+# An empty upstream has no fields; "next" belongs to a page of sets.
 
 sub fields_of {
     my ($status) = @_;
@@ -412,7 +413,7 @@ ok(wait_for(sub {
         && $status->{upstreams}{sick}{checks};
 }, 20), 'there is a status');
 
-# its sets are shown to those who ask for them
+# Only a request for an upstream shows the upstream's sets.
 
 my $routed = decode_json($nginx->get('/status?upstream=routed')->{body});
 

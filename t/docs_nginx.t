@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
-# Every configuration in the documentation is one that nginx takes, and so is
-# every example; each of these says what it is for, is linked to, and is
-# exercised by a test.
+# nginx accepts every configuration in the documentation, and every example;
+# each example says what it is for, is linked to, and is exercised by a test.
 
 use strict;
 use warnings;
@@ -17,10 +16,10 @@ use Example;
 use Finish;
 use Nginx;
 
-# What follows ```nginx is a mark: "context=X" for what may stand in an X,
-# "modules" for load_module lines, and "foreign" for what needs other modules.
-# Without one it is all but the modules, "events" and maybe "etcd".  Here are
-# the blocks around an X:
+# A mark after ```nginx tells what a block contains: "context=X" directives of
+# an X, "modules" load_module lines, and "foreign" directives of other modules.
+# A block without a mark is a configuration but for the modules, "events" and
+# maybe "etcd".  The blocks around an X:
 
 my %around = (
     etcd     => 'etcd { endpoints http://127.0.0.1:2379; %s }',
@@ -33,7 +32,7 @@ my %around = (
 my $has_stream = Nginx::has('stream');
 
 
-# what a fragment speaks of and does not say itself
+# Adds the blocks that a fragment refers to and does not contain.
 
 sub surround {
     my ($text) = @_;
@@ -73,7 +72,7 @@ for my $page (Docs::pages()) {
     for my $fence (grep { $_->{language} eq 'nginx' } $page->fences) {
         my $where = $page->path . ":$fence->{line}";
 
-        # of other modules
+        # directives of other modules
 
         next if $fence->{mark} eq 'foreign';
 

@@ -95,7 +95,7 @@ my $nginx = Nginx->new(etcd => $etcd)
     ->start($configuration);
 
 
-# asks until the condition is true, with a connection for each request
+# Sends requests until the condition is true, with a connection for each.
 
 sub ask_until(&$$) {
     my ($done, $path, $what) = @_;
@@ -112,7 +112,7 @@ sub ejected {
     return $nginx->count_log(qr/member \Q@{[$backend->address]}\E is ejected/);
 }
 
-# a request to each, some times over: nobody else is asked while one is ejected
+# the backends that answer requests
 
 sub asked {
     my ($path) = @_;
@@ -127,7 +127,7 @@ sub asked {
 wait_for { keys %{ Upstream->new($nginx, 's')->members } == 4 } 10, 'members';
 wait_for { asked('/s') eq 'a b c d' } 10, 'all are asked';
 
-# some errors are no reason
+# Some errors are no reason to eject a member.
 
 $bad->set(status => 404);
 asked('/s');
@@ -164,7 +164,7 @@ ask_until { ejected($bad) == 2 } '/s', 'it fails again';
 is($nginx->count_log(qr/is ejected for @{[2 * TIME]} s/), 1,
    'the time doubles');
 
-# a reload keeps the ejection, one without the directive ends it
+# A reload keeps the ejection, a reload without the directive ends it.
 
 $nginx->reload();
 is(asked('/s'), 'b c d', 'after a reload');
@@ -173,14 +173,14 @@ $nginx->set(EJECT => '')->reload($configuration);
 wait_for { asked('/s') eq 'a b c d' } 10, 'ejections without the directive';
 pass('a reload without the directive ends the ejection');
 
-# all fail alike
+# All members fail alike.
 
 $_->set(status => 503) for @backends;
 asked('/alike') for 1 .. 5;
 
 is(asked('/alike'), 'a b c d', 'no member is ejected if all fail');
 
-# never more than max=
+# No more members are ejected than "max=" allows.
 
 $_->set(status => 200) for @backends;
 $bad->set(status => 500);

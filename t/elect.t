@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# One election with candidates that are no nginx: etcdctl, keys that the dead
-# have left, and keys that are no candidates at all.
+# One election with candidates other than nginx: etcdctl, keys that dead
+# candidates have left, and keys that are no candidates at all.
 
 use strict;
 use warnings;
@@ -31,7 +31,7 @@ my $nginx = Nginx->new(etcd => $etcd)->start(Turns::CONFIG);
 sub candidates { scalar(my @all = $election->candidates) }
 
 
-# in the log
+# A line of the log that has the pattern comes once.
 
 sub says_once {
     my ($pattern) = @_;
@@ -45,7 +45,7 @@ sub says_once {
 
 Turns::take($etcd, $nginx, $name, 'etcdctl');
 
-# a key that one of the dead has left: up to its TTL
+# A dead candidate has left a key: it leads up to its TTL.
 
 $nginx->stop();
 ok(wait_for(sub { candidates() == 0 }, 5), 'nobody is a candidate');
@@ -55,7 +55,7 @@ my $dead = $etcd->grant(TTL);
 $etcd->put(sprintf('%s/%x', $name, $dead), 'dead', lease => $dead);
 $nginx->start();
 
-# its time counts from when it was seen
+# nginx counts the TTL of the dead one from when it saw the key.
 
 sub says_while_kept {
     $etcd->call('lease/keepalive', { ID => $dead });
@@ -100,8 +100,8 @@ is(Election->view($nginx, 'ingress')->{leader}, '', 'which the status shows');
 $etcd->del("$name/12ab");
 $nginx->comes_to_say('nginx:1', 'it is gone: nginx leads');
 
-# names of decimal digits, as of npm's etcd3: it is the key's own lease that
-# tells them from others
+# Names of decimal digits, as npm's etcd3 puts them: the key's own lease tells
+# them from names of hexadecimal digits.
 
 my $own = $etcd->grant(600);
 my $other = $etcd->grant(600);

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Elections, registrations and leaders where etcd wants to know who asks: with
-# rights on exactly what they need, and without them, which is reported once and
-# is no leader, until there are some.
+# Elections, registrations and leaders with authentication: with rights on
+# exactly the keys that they need, and without rights, which is reported once,
+# and leads to no leader until rights are granted.
 
 use strict;
 use warnings;
@@ -78,7 +78,7 @@ http {
 EOF
 
 
-# with all that it needs and nothing else
+# Grants all rights that nginx needs, and no others.
 
 sub grant {
     my ($user) = @_;
@@ -116,7 +116,7 @@ sub is_registered {
 }
 
 
-# how often that was said at a level
+# how often the log has a text at a level
 
 sub said {
     my ($nginx, $level, $text) = @_;
@@ -125,7 +125,7 @@ sub said {
 }
 
 
-# all is well
+# Everything works.
 
 sub works {
     my ($nginx, $user) = @_;
@@ -154,7 +154,7 @@ my ($candidate) = Election->new($etcd, '/elections/ingress')->candidates;
 is($candidate->{value}, 'rich', 'its key is that of the election');
 is(said($rich, '\w+', 'denied'), 0, 'nothing is refused');
 
-# it waits for etcd, but not for long
+# An nginx that ends waits for etcd, but not for long.
 
 ok($stall->again(RESIGN, sub {
     $rich->start() if !$rich->pid;
@@ -163,7 +163,7 @@ ok($stall->again(RESIGN, sub {
     !$etcd->list('/elections/') && !defined $etcd->get('/nginx/rich');
 }), 'it ends: it has resigned, and is not registered any more');
 
-# none
+# no rights
 
 my $poor = nginx('poor');
 
@@ -193,7 +193,7 @@ is(scalar($etcd->list('/elections/')) + scalar($etcd->list('/nginx/')), 0,
    'nothing of it is in etcd');
 is(said($poor, 'alert|crit|emerg', ''), 0, 'nothing is worse than that');
 
-# etcd tells its version, or refuses that to all but root: then it is noted
+# etcd tells its version, or only to root: nginx notes that in the log.
 
 
 sub untold { said($poor, 'notice', 'endpoint \S+ does not tell its version,') }
@@ -203,12 +203,13 @@ sub version { $poor->status->{clusters}{default}{endpoints}[0]{version} }
 ok(wait_for(sub { untold() || defined version() }, 10), 'the version is asked');
 is(untold(), defined version() ? 0 : 1, 'noted once if it is not told');
 
-# from then on
+# Rights that are granted later are used.
 
 grant('poor');
 works($poor, 'poor');
 
-# they are taken away again: what was held is given up in time, if not before
+# The rights are taken away again: leadership and registration are given up in
+# time, if not before.
 
 $etcd->manage('role', 'revoke-permission', '--prefix=true', 'poor', $_)
     for '/elections/ingress/', '/leader/';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# What nginx -t refuses of elections and registrations, with which words and
-# where, and what passes.
+# Elections and registrations that nginx -t refuses, with message and line, and
+# others that pass.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# One election with etcd's own client in Go.
+# An election with etcd's own client in Go.
 
 use strict;
 use warnings;

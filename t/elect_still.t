@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # The member of etcd that nginx is connected to follows another one, and cannot
-# apply, since its disk stands still.  Keys are deleted that it does not miss:
+# apply, since its disk stands still.  It does not notice that keys are deleted:
 # the leader stops leading, the request with the lock is cut, and nobody takes
 # the former leader for the leader, all within the TTL.  All nginxes go to
 # another member.
@@ -28,7 +28,7 @@ Disk::need();
 
 use constant {
     TTL  => 6,
-    SOON => 2,      # for what takes place when the TTL is over
+    SOON => 2,      # seconds for effects that come when the TTL is over
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -39,7 +39,7 @@ my $register = Register->start(one => 0);
 my $leader = $cluster->leader;
 my ($still) = grep { $_ != $leader } $cluster->members;
 
-# all connections begin at that member
+# All connections begin at that member.
 
 my %ways = map { ($_ => Chaos->start($_->port)) } $cluster->members;
 my @closed = map { $ways{$_} } grep { $_ != $still } $cluster->members;
@@ -99,7 +99,7 @@ sub endpoint { $_[0]->status->{clusters}{default}{endpoint} // '' }
 sub known { $_[0]->get('/leader')->{body} }
 
 
-# in order of their keys: one, another client, two
+# Candidates in the order of their keys: one, another client, two.
 
 my $one = start('one');
 
@@ -132,7 +132,7 @@ my ($held) = $cluster->ask('list', '/locks/one/');
 is($term->{value}, 'one', 'the key of the leader');
 
 
-# its disk stands still; something is written, so that it waits for its disk
+# The disk of that member stands still; a write makes the member wait for it.
 
 my $disk = Disk->still($still);
 

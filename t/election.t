@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# An nginx campaigns: what gates and variables say, and what becomes of the
-# leadership when processes end, leases and keys are lost, and etcd is away.
+# An nginx campaigns: gates and variables, and the leadership when processes
+# end, leases and keys are lost, and etcd is away.
 
 use strict;
 use warnings;
@@ -19,13 +19,13 @@ use Nginx;
 use Stall;
 use Wait;
 
-# of a lease that is waited for, and of one that no test waits for: what is gone
-# of that was given up
+# The TTL of a lease that tests wait for, and of a lease that no test waits for:
+# if that one is gone, it was given up.
 
 use constant {
     TTL     => 6,
     LONG    => 600,
-    STALLED => 1,               # seconds that may be why a lease is lost
+    STALLED => 1,               # a stall of so many seconds may lose a lease
 };
 
 my $stall = Stall->watch();
@@ -97,9 +97,9 @@ sub same {
               $name);
 }
 
-# For so long nothing else is said, by any worker, and the key is the same.  The
-# lease is lost if the machine stands still when it is to be renewed: it is
-# looked at again then.
+# For so long all workers give the same answer, and the key is the same.  The
+# lease is lost if the machine stands still when it is to be renewed: the test
+# tries again then.
 
 sub leads_on {
     my ($wanted, $seconds, $name) = @_;
@@ -197,9 +197,9 @@ $leader = $election->leader;
 my @workers = $nginx->workers;
 my $agent = agent();
 
-# kept connections to the workers that are not the agent: these know only what
-# it has written, and the time.  (The event loop looks at timers first when it
-# goes on, so that the lease has been given up by then, most likely.)
+# Kept connections to the workers that are not the agent: these know only the
+# agent's last state, and the time.  (The event loop looks at timers first when
+# it goes on, so that the lease has been given up by then, most likely.)
 
 my @asked;
 
@@ -225,7 +225,7 @@ is(scalar(grep { /:1$/ } @first), 0, 'the first answers after that say no')
 $nginx->thaw($agent);
 $nginx->comes_to_say('two:1', 'and it wins again', 20);
 
-# without etcd: the last request that was let in had been sent in time
+# Without etcd, the last request that was let in had been sent in time.
 
 $leader = $election->leader;
 $etcd->kill();
@@ -244,8 +244,8 @@ is($nginx->says() =~ /:1$/, '', 'and so do variables');
 $etcd->start();
 $nginx->comes_to_say('two:1', 'etcd is back: it leads again', 20);
 
-# The end.  nginx tells etcd, and waits but a moment for the answer: if there
-# was none since the machine stood still, it has to do so again.
+# The end.  nginx tells etcd, and waits only a moment for the answer: if etcd
+# gave none because the machine stood still, the test tries again.
 
 my $slow = $nginx->http;
 

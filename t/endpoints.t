@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Many clients on one cluster: how they spread over its endpoints, leave one
+# Many clients of one cluster: they spread over its endpoints, leave an endpoint
 # that fails, and come back to it.
 
 use strict;
@@ -31,7 +31,7 @@ use constant {
 };
 
 
-# who leads the members is not to change by itself
+# The leader of the cluster is not to change by itself.
 
 my $cluster = Cluster->new(3, args => ['--heartbeat-interval=100',
                                        '--election-timeout=2000'])->start();
@@ -45,11 +45,11 @@ sub address { $backends[$_[0]]->address }
 
 $_->put('/s/1', address(0)) for $cluster->any, $etcd;
 
-# it is there, but no connection to it lasts
+# The bad endpoint is there, but no connection to it lasts.
 
 $bad->set(cut_after => 1);
 
-# What fails does so at once, by what it does: nobody leaves an endpoint only
+# Endpoints fail at once, and by what they do: nobody leaves an endpoint only
 # because it is slow.
 
 my $patient = 'connect_timeout 60s; ping_timeout 60s; rebalance';
@@ -102,7 +102,7 @@ EOF
 sub clusters { $nginx->status->{clusters} }
 
 
-# { CLIENT => the URL it uses }
+# { CLIENT => the URL of its endpoint }
 
 sub in_use {
     my $all = clusters();
@@ -111,7 +111,7 @@ sub in_use {
 }
 
 
-# { URL => how many of those are there }
+# { URL => the number of clients there }
 
 sub crowd {
     my ($where) = @_;
@@ -143,7 +143,7 @@ sub states {
 }
 
 
-# what nginx says of the cluster's clients
+# errors in the log about the cluster's clients
 
 sub errors { grep { /\[error\].*"c\d+"/ } split(/\n/, $nginx->error_log) }
 
@@ -158,9 +158,9 @@ is(scalar(keys %$spread), 3, 'they use all three endpoints')
     or diag(explain($spread));
 cmp_ok(max(values %$spread), '<', CLIENTS * 0.75, 'and no one much more');
 
-# Of three endpoints one answers: who has failed at both others does not go back
-# to the first of them, unless the time for which that is set aside happens to
-# be very short.  (One in six would without it.)
+# Of three endpoints one answers: a client that has failed at both others does
+# not go back to the first of them, unless the time for which that endpoint is
+# set aside happens to be very short.  (Otherwise one in six would.)
 
 my %tries;
 
@@ -173,8 +173,8 @@ cmp_ok(scalar(grep { $tries{$_} > 3 } @seekers), '<=', 4,
 cmp_ok(scalar(grep { $tries{$_} > 1 } @seekers), '>=', SEEKERS / 3,
        'and most had to look for another one');
 
-# An endpoint whose time has come is asked again; with others that work nobody
-# asks one that does not.
+# An endpoint that was set aside is asked again after a time; while others work,
+# nobody asks it.
 
 ok(!grep({ $_ eq $bad->url } values %{ in_use(@loners) }),
    'nobody uses the bad endpoint');
@@ -184,7 +184,7 @@ cmp_ok(scalar(grep { $_ eq 'failed' } states($bad->url, @loners)), '>', 0,
 my $asked = $bad->counts->{accepted};
 
 
-# A member is killed: not the leader, whose end the others would feel too.
+# A member is killed, but not the leader: the others would feel its end, too.
 
 my $leader = $cluster->leader;
 my ($dead) = grep { $_ != $leader } $cluster->members;
@@ -216,7 +216,7 @@ is(scalar(grep { $now{$_} ne $home->{$_} } @stayers), 0,
 is(clusters()->{$stayers[0]}{reconnects}, $before{$stayers[0]},
    'and has not reconnected');
 
-# each client looks after it now and then
+# Each client looks after its endpoint now and then.
 
 ok(wait_for(sub { $nginx->count_log(qr/is not back: /) >= @movers }, 20,
             'attempts'), 'they look after it');
@@ -228,7 +228,7 @@ my $reconnects = clusters();
 $dead->launch($dead->{cluster});
 $dead->wait_healthy();
 
-# meanwhile things change, and no change is lost
+# Keys change meanwhile, and no change is lost.
 
 my $value = 0;
 
@@ -241,7 +241,7 @@ ok(wait_for(sub {
     !grep { $where->{$_} ne $home->{$_} } @clients;
 }, 30, 'the return'), 'all return to where they were');
 
-# (two keys with one address would be one member)
+# (Two keys with one address would be one member.)
 
 my $last = '127.0.0.1:1';
 
@@ -272,7 +272,7 @@ is(scalar(@{ $seen->{failed} }), 0, 'no request failed')
     or diag(Load::describe($seen));
 
 
-# set aside, but never given up
+# The endpoint is set aside, but never given up.
 
 is($bad->counts->{accepted}, $asked, 'nobody has asked the bad one since');
 

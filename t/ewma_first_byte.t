@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# In stream the time of an answer is that of its first byte, where nginx tells
+# In stream the time of an answer is the time of its first byte, if nginx tells
 # of it (1.31.0 and later): a member that accepts at once and answers late is
-# slow.  What is no answer is not measured.
+# slow.  A session without an answer is not measured.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ use Upstream;
 use Wait;
 
 use constant {
-    LATE    => 0.15,                    # seconds until the late one answers
+    LATE    => 0.15,                    # seconds until the late member answers
     SILENT  => 0.5,                     # how long a client says nothing
     STALLED => 0.03,
     ASKED   => 20,
@@ -122,7 +122,8 @@ ok(wait_for(sub { 4 == grep { members($_) == 2 } keys %members }, 20),
    'two members each');
 
 
-# a session: who answers when the client has been silent for this time
+# Opens a session, and returns the member that answers a client that was silent
+# for a time.
 
 sub who {
     my ($name, $silent) = @_;
@@ -167,7 +168,7 @@ ok($stall->again(STALLED, sub {
 }), 'a client that is silent at first makes nobody slow');
 
 
-# A session without an answer ends in some way: is its member picked as before?
+# A session ends without an answer: is its member picked as often as before?
 
 sub picked_after {
     my ($end) = @_;

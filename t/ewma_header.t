@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# With ewma the time of an answer is that of its header, where nginx tells of
-# headers (1.29.6 and later): a member whose answers are long is not slow.
+# With ewma the time of an answer is the time of its header, if nginx tells of
+# headers (1.29.6 and later): a member with long answers is not slow.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ use Stall;
 use Upstream;
 
 use constant {
-    LATE    => 0.15,                    # seconds until the late one answers
+    LATE    => 0.15,                    # seconds until the late member answers
     STALLED => 0.03,
 };
 
@@ -34,7 +34,7 @@ $late->set(delay => LATE);
 
 my $nginx = Nginx->new(etcd => $etcd);
 
-# the answers of "long" begin at once and take twice as long in all
+# Answers of "long" begin at once and take twice as long in all.
 
 $nginx->write_file('long', 'x' x 2048);
 $nginx->start(<<'END');

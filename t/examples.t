@@ -25,7 +25,7 @@ my $etcd = Etcd->new()->start();
 my ($one, $two, $three, $four) = Backend->start(1 .. 4);
 my @all = ($one, $two, $three, $four);
 
-# as the comment of discovery.conf goes
+# the steps in the comment of discovery.conf
 
 my $nginx = Nginx->new(etcd => $etcd)->start(Example::text('discovery',
                                                            'etcd'));
@@ -48,7 +48,7 @@ is_deeply($nginx->tally('/', 10), { 2 => 10 }, 'discovery.conf: the other one');
 $nginx->stop();
 $etcd->del_prefix('/services/');
 
-# as the comment of balance.conf goes
+# the steps in the comment of balance.conf
 
 my @values = map { { address => $_->address } } @all;
 
@@ -95,7 +95,7 @@ is_deeply([grep { !/^[1-4]$/ } keys %{ $nginx->tally('/search/', 20) }], [],
 $nginx->stop();
 $etcd->del_prefix('/services/');
 
-# as the comment of resilience.conf goes
+# the steps in the comment of resilience.conf
 
 $nginx = Nginx->new(etcd => $etcd)->start(Example::text('resilience', 'etcd'));
 $api = Upstream->new($nginx, 'api');

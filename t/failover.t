@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Endpoints that fail: the next one at once, then with growing, random pauses;
-# nginx serves on with what it knows, and learns what it missed.
+# Endpoints that fail: nginx tries the next one at once, then with growing,
+# random pauses; it serves on with its members, and catches up on changes.
 
 use strict;
 use warnings;
@@ -125,14 +125,14 @@ for my $n (0 .. PROXIES - 1) {
 my $load = Load->start($nginx->port, clients => 2);
 
 
-# Ten endpoints that now close every connection at once: when each of them is
-# tried again is a matter of chance within limits.
+# Ten endpoints close every connection at once from now on: the time of each
+# attempt is random within limits.
 
 my @began = map { scalar(@{ $_->set(cut_after => 1)->{times} }) } @proxies;
 
 $_->cut() for @proxies;
 
-# seconds between two times for which the machine did not stand still
+# seconds between two times, without stalls of the machine
 
 sub lasted {
     my ($from, $until) = @_;
@@ -141,7 +141,7 @@ sub lasted {
 }
 
 
-# meanwhile: the member in use dies, another one takes over
+# Meanwhile, the member in use dies, and another one takes over.
 
 sub member_in_use {
     my $url = $nginx->cluster('three')->{endpoint};
@@ -185,14 +185,14 @@ my ($failed) = grep { $_->{url} eq $dead->url }
 
 is($failed->{state}, 'failed', 'the status tells which one failed');
 
-# the raft leader may be the one that died
+# The killed member may have been raft's leader.
 
 $cluster->ask('put', '/s/3', address(2));
 $nginx->upstream('three')->shows(members(@both, [3, address(2)]),
                                  'changes arrive through it');
 
-# Without a majority there is no leader, which the stream has to say: it asked
-# for that.
+# Without a majority there is no leader, and the stream has to say so, since
+# nginx asked for that.
 
 my ($survivor, $second) = $cluster->running;
 
@@ -211,7 +211,7 @@ $nginx->upstream('three')->shows(members(@both),
 is($nginx->cluster('three')->{resyncs}, 0, 'it went on at the next revision');
 
 
-# one etcd alone: SIGTERM (a bare end of the connection), SIGKILL
+# A single etcd ends: by SIGTERM (a bare end of the connection), and SIGKILL.
 
 for my $signal ('stop', 'kill') {
     my $reconnects = $nginx->cluster('one')->{reconnects};
@@ -234,7 +234,7 @@ for my $signal ('stop', 'kill') {
     is($nginx->cluster('one')->{resyncs}, 0, "$signal: no list was needed");
 }
 
-# and with nothing left of its data
+# etcd loses all its data.
 
 $etcd->kill();
 remove_tree($etcd->{data});
@@ -251,14 +251,14 @@ $nginx->upstream('one')->shows(members([2, address(1)], [4, address(2)]),
                                'they become what it has now');
 
 
-# the same for a fake that comes back with a lower revision, or another id
+# A fake loses its data: it comes back with a lower revision, or another id.
 
 my %back = (
     lower => ['--revision', 90],
     other => ['--cluster-id', 77, '--revision', 100],
 );
 
-# another agent reads what is little once more
+# Another agent reads small prefixes once more.
 
 sub agents { $nginx->count_log(qr/"$_[0]": this worker is the agent/) }
 
@@ -284,7 +284,7 @@ for my $name (sort keys %back) {
 
 is($nginx->cluster('other')->{cluster_id}, '4d', 'the status has the new id');
 
-# the fake gives a key the same revision again
+# The fake gives a changed key its former revision.
 
 $past{changed}->stop();
 $past{changed}->start('ok', @history[0 .. 2], '/s/2=127.0.0.1:2002',
@@ -302,7 +302,7 @@ is(scalar(@{ $seen->{failed} }), 0, 'no request failed')
     or diag(Load::describe($seen));
 
 
-# by now the ten have been tried often enough
+# The ten endpoints have been tried often enough by now.
 
 ok(wait_for(sub {
     !grep { $proxies[$_]->counts->{accepted} < $began[$_] + ATTEMPTS }

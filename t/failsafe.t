@@ -307,7 +307,7 @@ is($nginx->count_log(qr/"none".*Patroni has no key "failsafe"/), 1,
    'the log says why another leader is not used');
 cmp_ok($api{$_}->requests, '>', 0, "$_ is asked") for qw(pg1 pg2 pg3);
 
-# what ends it
+# ends of the failsafe state
 
 says('pg1', 503, 'replica');
 used(writer => '502', ENDS * $slower, 'the primary says that it is none');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# What an etcd does to its data: history is compacted, the database is
-# defragmented, or replaced by an older one.
+# Faults in an etcd's data: history is compacted, the database is defragmented,
+# or replaced by an older one.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ use Wait;
 
 use constant {
     CHANGES => 20,
-    STALLED => 0.5,             # seconds that may have made an agent hang
+    STALLED => 0.5,             # a stall of so many seconds counts
 };
 
 
@@ -30,7 +30,7 @@ my $test = Fault->start(etcds => [$etcd], endpoints => $way->url,
                         ping_timeout => '20s');
 
 
-# members are changed so often
+# Waits until the members were changed so often.
 
 sub changed {
     my $revision = $etcd->revision() + CHANGES;
@@ -41,7 +41,7 @@ sub changed {
 
 sub resyncs { $test->cluster->{resyncs} // 0 }
 
-# so few members are read at once after a reconnect, or listed where that fails
+# Few members are read at once after a reconnect, or listed if that fails.
 
 sub readings { resyncs() + $test->log_has(qr/: read from revision .*: ok/) }
 
@@ -50,7 +50,7 @@ my $compactions = 0;
 
 $test->fault('compaction while nginx is away', sub {
 
-    # what is cut off is read again, and counts as one
+    # A read that is cut off is made again, and counts as one.
 
     wait_for { readings() >= $readings + $compactions } 20, 'the one before';
     $compactions++;
@@ -65,8 +65,8 @@ $test->fault('compaction while nginx is away', sub {
 cmp_ok(readings(), '>=', $readings + $compactions,
        'members were read again for that');
 
-# a worker that stands still is no agent any more, and the next one may come too
-# late
+# A worker that stands still is no agent any more, and the next agent may come
+# too late.
 
 my $resyncs;
 

@@ -23,7 +23,7 @@ sub in_use { $cluster->member_at($test->endpoint) }
 sub revive { $cluster->revive() }
 
 
-# what nginx has to notice is given the time for that
+# nginx gets time to notice a fault.
 
 sub noticed {
     my ($state) = @_;

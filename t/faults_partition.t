@@ -43,8 +43,8 @@ sub in_use {
 sub pings { $test->log_has(qr/no answer to PING/) }
 
 
-# until nginx uses another member; seconds in which the machine did not stand
-# still
+# Waits until nginx uses another member; returns the seconds, without stalls of
+# the machine.
 
 sub left {
     my ($etcd) = @_;
@@ -62,7 +62,7 @@ sub left {
 
 my $cut;
 
-# alone without its peers: it knows nothing new, and says so
+# A member without its peers learns nothing, and says so.
 
 $test->fault('the member in use loses its peers', sub {
     my $pings = pings();
@@ -70,7 +70,8 @@ $test->fault('the member in use loses its peers', sub {
     $cut = in_use();
     $net->isolate($cut->place);
 
-    # the leader's silence, three times, and what the stream needs to end
+    # three times the leader's silence, and the time that the stream needs to
+    # end
 
     cmp_ok(left($cut), '<=', (INTERVAL - 1) * $slower,
            'a minority is left soon');
@@ -82,12 +83,14 @@ $test->fault('the member in use loses its peers', sub {
     $cluster->wait_healthy();
 });
 
-# a leader that is cut off is one for as long as its lease; the others elect
+# A leader that is cut off remains one up to the end of its lease; the others
+# elect another.
 
 $test->fault('the leader is in use and loses its peers', sub {
     my $leads;
 
-    # it may not be for long: members elect another one where they stand still
+    # The member in use may not lead for long: others are elected when it stands
+    # still.
 
     for (1 .. 20) {
         $cut = in_use();
@@ -107,7 +110,7 @@ $test->fault('the leader is in use and loses its peers', sub {
     $cluster->wait_healthy();
 });
 
-# half-open: no answer, no RST, and the member itself is well
+# half-open: no answer and no RST, though the member itself is well
 
 $test->fault('the way to the member in use is cut', sub {
     my $pings = pings();
@@ -121,7 +124,7 @@ $test->fault('the way to the member in use is cut', sub {
     ok($cut->wait_healthy(), 'the member is well');
 }, sub { $cut->place->show() });
 
-# all ways at a time: what is known serves on
+# All ways are broken at a time: nginx serves on with its members.
 
 $test->fault('the ways to all members are cut', sub {
     $_->place->hide() for $cluster->members;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# An etcd that misbehaves for a while: what it does to calls, to the watch
-# alone, and to a watch that runs.
+# An etcd that misbehaves for a while: towards calls, towards the watch alone,
+# and towards a watch that runs.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ use Fault;
 use Finish;
 use Wait;
 
-# how often a fault is to be met, and seconds for that
+# the number of times that nginx has to meet a fault, and seconds for that
 
 use constant {
     SETS     => 4,
@@ -28,7 +28,7 @@ use constant {
 
 my @watch = ('--only', 'Watch');
 
-# its mode, and what its log has when nginx has met it
+# [NAME, the fake's mode, the line of its log when nginx has met the fault]
 
 my @faults = (
     ['GOAWAY without streams in flight', ['goaway-drain:1'], ' call '],
@@ -62,8 +62,8 @@ my @faults = (
 
 my @backends = Backend->start(6);
 
-# Several at a time: most of the time goes by with waiting for an nginx that
-# has been disappointed before.
+# Several faults run at a time: most of the time goes by with waiting for an
+# nginx that has been disappointed before.
 
 my @sets = map { {
     fake     => Fake->new(),
@@ -84,7 +84,7 @@ sub start {
 }
 
 
-# puts of one revision, soon after there is a watch
+# Starts the fake with puts of one revision, soon after a watch begins.
 
 sub with_events {
     my ($set, $mode, %events) = @_;
@@ -97,7 +97,7 @@ sub with_events {
 }
 
 
-# well again, and with something new
+# The fake is well again, and has a change.
 
 sub well {
     my ($set) = @_;
@@ -108,7 +108,7 @@ sub well {
 }
 
 
-# fragments are sent for a revision that nginx does not know yet
+# Fragments are of a revision that nginx does not know yet.
 
 sub fragments {
     with_events($_[0], 'fragments-cut',

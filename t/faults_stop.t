@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # A member of a cluster that is stopped for a minute, and an etcd that is gone
-# for a minute.  Elsewhere certificates, tokens and passwords change meanwhile.
+# for a minute.  Meanwhile certificates, tokens and passwords of another etcd
+# change.
 
 use strict;
 use warnings;
@@ -30,7 +31,7 @@ use constant {
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
-# a cluster, and nginx
+# a cluster, and its nginx
 
 my $cluster = Cluster->new(3)->start();
 my $stop = Fault->start(etcds => [$cluster->members]);
@@ -49,14 +50,14 @@ $stop->begin('SIGSTOP of the member in use for a minute', sub {
            'after ping_interval and ping_timeout');
 });
 
-# an etcd that is gone as long, and another nginx
+# an etcd that is gone for as long, and its nginx
 
 my $lone = Etcd->new()->start();
 my $gone = Fault->start(etcds => [$lone], pause => 0.05);
 
 $gone->begin('no etcd for a minute', sub { $lone->kill() });
 
-# an etcd with TLS, and one more
+# an etcd with TLS, and its nginx
 
 my $dir = test_dir();
 my $ca = Tls->new('ca');
@@ -93,7 +94,7 @@ my $test = Fault->start(
                  . 'user nginx; password_file password;',
 );
 
-# the newest one
+# the newest token of nginx
 
 sub token { ($etcd->tokens('nginx'))[-1] }
 
@@ -103,7 +104,8 @@ $test->fault('certificates are replaced', sub {
     ok($test->reconnects($way), 'the new ones are used');
 }, sub { }, times => 2);
 
-# by those of another authority: both are trusted while they are replaced
+# The new certificates are of another authority: both are trusted while they are
+# replaced.
 
 $test->fault('the authority is replaced', sub {
     my $old = $ca->cert;
@@ -115,8 +117,8 @@ $test->fault('the authority is replaced', sub {
     ok($test->reconnects($way), 'its certificates are used');
 }, sub { $etcd->restart() });
 
-# without a token etcd takes the name in the certificate for the user's: nginx
-# is denied what it asks for, not asked for a token
+# Without a token, etcd takes the name in the certificate for the user's: it
+# denies nginx the calls, and does not ask for a token.
 
 $test->fault('authentication is enabled', sub {
     $etcd->auth_enable('root-secret');
@@ -153,7 +155,7 @@ $test->fault('authentication is disabled', sub {
 
 $test->finished();
 
-# what is left of the minute is what the test is about
+# The member stays stopped for the whole minute.
 
 sleep(0.1) while time() < $start + STOPPED;
 

@@ -38,7 +38,7 @@ sub in_use { (grep { $_->url eq $test->endpoint } @ways)[0] }
 sub all { my @set = @_; $_->set(@set) for @ways }
 
 
-# members keep being changed, and nginx follows
+# Members change all the time, and nginx follows.
 
 sub changes {
     my ($name) = @_;
@@ -64,7 +64,8 @@ $test->fault('a delay', sub {
 $test->fault('connections are reset', sub { $test->reconnects(@ways) },
              sub { }, times => 5);
 
-# in the middle of a frame, wherever that is: the first ones, then later ones
+# Connections break in the middle of a frame, wherever that is: the first ones,
+# then later ones.
 
 $test->fault('connections are reset after some bytes', sub {
     for my $n (map { 7 * $_ } 1 .. 12) {
@@ -99,7 +100,7 @@ for my $held ('hold_up', 'hold_down') {
     $test->fault("half-open: $held", sub {
         $half = in_use();
 
-        # as long as changes come, the connection has not failed
+        # A connection on which changes arrive has not failed.
 
         $test->pause();
         $start = time();

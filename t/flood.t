@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Endpoints that send frames without end, of kinds that carry nothing: they are
-# left as soon as that is seen, attempts become rarer, and others are served.
+# Endpoints that send frames without end, of kinds that carry nothing: nginx
+# leaves them as soon as it sees that, attempts become rarer, and others are
+# served.
 
 use strict;
 use warnings;
@@ -23,10 +24,10 @@ use Wait;
 
 use constant {
     ATTEMPTS => 32,       # in 4 seconds; a busy loop makes hundreds
-    SHARE    => 0.5,      # of a CPU; who reads all the frames takes all of it
+    SHARE    => 0.5,      # of a CPU: to read all frames takes all of it
 };
 
-# a frame each, in hexadecimal; nghttp2 itself limits SETTINGS
+# Each is one frame, in hexadecimal; nghttp2 itself limits SETTINGS.
 
 my %frames = (
     window_update => '000004080000000000' . '00000001',

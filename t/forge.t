@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# What others wrote gets into the error log as a part of a line: keys of etcd
-# that nginx did not put, and texts of a server.
+# Texts of others in the error log as part of a line: keys of etcd that nginx
+# did not put, and texts of a server.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ use Nginx;
 use Protobuf;
 use Wait;
 
-# a line as nginx writes them, of a time that is none of ours
+# a line as nginx writes it, of an impossible time
 
 my $forged = "1999/12/31 23:59:59 [warn] 1#1: forged \"line\"\e[2J\x7f\xff";
 my $escaped = '1999/12/31 23:59:59 [warn] 1#1: forged \"line\"\x1b[2J\x7f'
@@ -45,7 +45,7 @@ $etcd->put("/elections/e/x\n$forged", 'x');
 $etcd->put('/members/1', "not\n$forged");
 $etcd->put("/members/2\n$forged", 'not one');
 
-# all levels, where there are debug ones
+# all levels, if nginx has debug levels
 
 local $ENV{TEST_LOG} = 'debug';
 
@@ -121,7 +121,7 @@ says('why a server refuses', "refused\\x0d\\x0a$escaped");
 
 is($nginx->get('/')->{body}, '', 'who is no candidate is no value');
 
-# and no line is theirs
+# No line of the log was written by others.
 
 $nginx->quit();
 

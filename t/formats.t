@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Every value format, from a real etcd to the members that etcd_status shows
-# and to who answers; those of other systems as these write them (t/formats/).
+# Every value format, from a real etcd to the members that etcd_status shows and
+# to the backends that answer; formats of other systems as these write them
+# (t/formats/).
 
 use strict;
 use warnings;
@@ -29,8 +30,9 @@ use constant {
                  . 'key is no address',
 };
 
-# below /FORMAT/: [KEY, VALUE, 'ADDRESS WEIGHT STATE'], or a reference to the
-# reason for which it is no member, or nothing where the key is none of ours
+# Below /FORMAT/: [KEY, VALUE, 'ADDRESS WEIGHT STATE'], or a reference to the
+# reason for which it is no member, or nothing if the key belongs to something
+# else.
 
 my @plain = (
     ['v4', '10.1.0.1:8080', '10.1.0.1:8080 1 up'],
@@ -179,7 +181,7 @@ my @upsync = (
     ['x', '{}', \'last segment of the key "x" has no port'],
 );
 
-# each shape, as it is told from the others
+# Each shape is told from the others.
 
 my @auto = (
     ['plain', '10.7.0.1:80', '10.7.0.1:80 1 up'],
@@ -214,7 +216,7 @@ my %formats = (
     auto   => \@auto,
 );
 
-# every attribute has a default, and what a value says goes before it
+# Every attribute has a default, and a value's own attribute goes before it.
 
 my @defaults = (
     ['none', '{"address":"10.8.0.1:80"}', '10.8.0.1:80 5 up'],
@@ -332,7 +334,7 @@ for my $format (sort keys %formats) {
 check_values('defaults', \@defaults);
 
 
-# a value may hold several members, so they are told apart by their addresses
+# A value may hold several members: they are told apart by their addresses.
 
 sub check_corpus {
     my ($set) = @_;
@@ -379,7 +381,7 @@ sub generations {
 
 check_corpus($_) for @corpus;
 
-# all of it again: new revisions, and nothing else
+# All values are put again: new revisions change nothing.
 
 my $generations = generations();
 my $used = $nginx->status->{zone}{used};
@@ -392,7 +394,7 @@ is_deeply(generations(), $generations,
           'corpus: written again, nothing has changed');
 cmp_ok($nginx->status->{zone}{used}, '<=', $used, 'and nothing more is kept');
 
-# who answers: two backends by IPv4, one by IPv6, one by a socket
+# backends by the member's address: two of IPv4, one of IPv6, one socket
 
 my $socket = 'unix:' . $nginx->dir . '/socket';
 

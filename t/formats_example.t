@@ -22,7 +22,7 @@ my ($backend, $canary) = Backend->start('one', 'canary');
 my $address = $backend->address;
 my ($host, $port) = split(/:/, $address);
 
-# files, ports and modules are the test's
+# Files, ports and modules are the test's.
 
 my $text = Tls::read_file("$FindBin::Bin/../conf-examples/formats.conf");
 
@@ -41,7 +41,7 @@ sub kratos {
 }
 
 
-# a key and a value for each
+# a key and a value for each upstream
 
 my %registered = (
     greet      => ['greet.rpc/7587870460981677828', $address],

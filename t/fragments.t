@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# A response in fragments that never ends: what is kept of it is bounded, and
+# A response in fragments that never ends: the memory for it is bounded, and
 # counts as much as it takes.
 
 use strict;
@@ -55,7 +55,7 @@ EOC
 my ($pid) = $nginx->workers;
 
 
-# KB that the worker has had at most
+# the most KB that the worker has had
 
 sub peak {
     open(my $file, '<', "/proc/$pid/status") or die "status: $!\n";

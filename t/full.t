@@ -76,7 +76,7 @@ sub large { @{ ($nginx->status // return 0)->{upstreams}{large}{members} } }
 sub state { ($nginx->status // return '')->{clusters}{default}{state} }
 
 
-# who comes first has room
+# The first upstream in the zone has room.
 
 $small->shows({ '/small/1' => '127.0.0.1:1001 1 up',
                 '/small/2' => '127.0.0.1:1002 1 up' },
@@ -110,7 +110,7 @@ my ($size) = $nginx->error_log() =~ /set "zone" in "etcd" to (\d+m) or more/;
 
 like($size, qr/^[1-4]m$/, 'and which size would do');
 
-# reading again and again must not disturb the others, nor fill the log
+# To read again and again must not disturb the others, nor fill the log.
 
 my $reads = $etcd->metric('etcd_debugging_mvcc_range_total');
 
@@ -125,7 +125,7 @@ $small->shows({ '/small/1' => '127.0.0.1:1001 1 up' },
 is($nginx->count_log($line), 1, 'it is not said again');
 is($nginx->count_log(qr/cannot be read/), 0, 'and no watch is lost for it');
 
-# members leave, and others get their room
+# Members leave, and others get their room.
 
 my $left = int($there / 2);
 my @gone = ($left .. MEMBERS - 1);
