@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# What a watch missed while its connection was away is read at once, and what
-# comes meanwhile is kept: nothing is lost, nothing goes back.
+# Changes that a watch missed while its connection was away are read at once,
+# and events that come meanwhile are kept: nothing is lost, nothing goes back.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ my $etcd = Etcd->new()->start();
 my $chaos = Chaos->start($etcd->port);
 my $nginx = Nginx->new()->set(CHAOS => $chaos->endpoints);
 
-# a connection ends when it is cut, and not because something takes long
+# A connection ends when it is cut, and not because an answer takes long.
 
 $nginx->start(<<'EOC');
 
@@ -64,7 +64,7 @@ EOC
 sub member { qq({"address":"127.0.0.1:$_[0]","weight":$_[1]}) }
 
 
-# while the connection is away
+# Changes are made while the connection is away.
 
 sub away {
     my ($changes) = @_;
@@ -105,7 +105,7 @@ $etcd->put("/few/$_", member("100$_", 1)) for 1 .. 3;
 $nginx->upstream('few')->shows({ map { ("/few/$_" => "127.0.0.1:100$_ 1 up") }
                                  1 .. 3 }, 'members');
 
-# a change, one more, one less; and compacted, so that nobody else can tell
+# A change, a new key, a deletion; compacted, so that no watch can tell of them.
 
 away(sub {
     $etcd->put('/few/1', member(1001, 5));
@@ -135,7 +135,7 @@ $nginx->upstream('few')->shows({ '/few/1' => '127.0.0.1:1001 5 up',
 is(reads('few'), 1, 'nothing is read where nothing was missed');
 is($nginx->upstream('few')->generation, $generation + 1, 'and nothing changes');
 
-# more keys than are read at once
+# More keys change than are read at once.
 
 for (my $n = 0; $n < 1100; $n += 100) {
     $etcd->txn(map { [put => "/many/$_", '127.0.0.1:' . (2000 + $_)] }
@@ -155,8 +155,8 @@ ok(wait_for(sub {
     !$members->{'/many/7'} && $members->{'/many/2000'}
 }, 10, 'events'), 'more than is read at once: etcd tells what was missed');
 
-# another history, with a revision past ours: one is gone, one came at the same
-# revision as before with another value
+# Another history has a revision past the known one: a key is gone, another came
+# at the same revision as before with another value.
 
 {
     my $known = $etcd->revision();
@@ -183,8 +183,8 @@ ok(wait_for(sub {
 $etcd->del_prefix($_) for '/many/', '/few/';
 $nginx->upstream('few')->shows({}, 'empty');
 
-# Changes all the time, each weight greater than the one before, while the
-# connection is cut again and again.
+# Members change all the time, each weight greater than the one before, while
+# the connection is cut again and again.
 
 my $writer = fork() // die "fork: $!\n";
 

@@ -57,7 +57,7 @@ my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd)->start(conf());
 our $web = Upstream->new($nginx, 'web');
 
-# in pieces, as somebody types them
+# Parts come one at a time, as if somebody typed them.
 
 $etcd->put(at('0/weight'), '3');
 $etcd->put(at('1/url'), 'http://10.0.0.2:80');
@@ -78,7 +78,7 @@ shows('and one that goes',
 $etcd->del(at('0/url'));
 shows('without a URL it is none', at(1) => '10.0.0.2:80 5 up');
 
-# one revision
+# a single revision
 
 $etcd->txn([put => at('0/url'), 'http://10.0.0.3'], [put => at('0/weight'), 0],
            [del => at('1/weight')], [put => at('2/url'), 'http://10.0.0.4'],
@@ -93,7 +93,7 @@ $web->sees($etcd->txn([put => at('0/url'), 'http://10.0.0.3:80/'],
                       [put => at('2/preservePath'), 'false']));
 is($web->generation, $generation, 'what says the same again changes nothing');
 
-# what cannot be read: the member stays until it can
+# A member whose new value cannot be read stays until the value can be read.
 
 $etcd->put(at('1/weight'), 'heavy');
 $web->reports({ at(1) => 'weight "heavy" is not an integer from 0 to 65535' },
@@ -113,7 +113,7 @@ is_deeply([keys %{ $web->invalid }], [at(2)], 'a value that is too long');
 $etcd->put(at('2/url'), 'http://10.0.0.5');
 $web->reports({}, 'all is well again');
 
-# another agent knows of no single part, and etcd goes on
+# The next agent knows none of the parts, and etcd goes on.
 
 sub agent { $nginx->status->{agent}{pid} }
 
@@ -131,7 +131,7 @@ $etcd->put(at('1/url'), 'http://10.0.0.6');
 shows('the next one knows the other parts',
       at(0) => '10.0.0.3:80 1 up', at(1) => '10.0.0.6:80 7 up');
 
-# so does that of a reload, and one that reads in another way
+# The agent after a reload knows all parts, too, also with another way to read.
 
 ok($nginx->reload(conf('weight=4'), gone => 1), 'a reload');
 shows('with another default',
@@ -142,8 +142,9 @@ shows('none is of that scheme');
 $etcd->put(at('0/url'), 'https://10.0.0.3');
 shows('but one', at(0) => '10.0.0.3:443 1 up');
 
-# compacted while away; a watch from the revision of the compaction on, not
-# from before, would lose the deletion, which is for audits to find
+# Changes are compacted while the connection is away; a watch from the revision
+# of the compaction on, not from before, would lose the deletion, which is for
+# audits to find.
 
 $nginx->freeze($_) for $nginx->workers;
 $etcd->stop();

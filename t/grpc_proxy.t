@@ -130,8 +130,8 @@ sub all_registered {
 }
 
 
-# the leader of the election /db, and for how long it was not proved: nobody
-# leads where that is too long
+# the key of the leader in the election /db, which nobody follows if it was not
+# proved for too long
 
 my $leading;
 
@@ -173,7 +173,7 @@ sub elect {
 }
 
 
-# a quiet time that is longer than MAX_STALE, in which proofs come
+# Proofs come in a quiet time that is longer than MAX_STALE.
 
 sub is_proved {
     my ($nginx) = @_;
@@ -193,7 +193,7 @@ sub is_proved {
 }
 
 
-# what etcd sees of one nginx, which has watches of all kinds
+# etcd's view of one nginx that has watches of all kinds
 
 put();
 elect(1);
@@ -207,7 +207,7 @@ ok(is_proved($nginxes[0]), 'that it leads is proved while nothing happens');
 
 my $alone = streams();
 
-# and more
+# more nginxes
 
 push @nginxes, map { nginx($_) } 2 .. NGINXES;
 all_registered(NGINXES . ' nginxes: all are registered');
@@ -230,7 +230,7 @@ sub keepalives {
 wait_for { keepalives() } 20, 'renewals';
 is(keepalives(), 1, 'and one stream of leases');
 
-# the proxy goes, and what changes meanwhile is not missed
+# The proxy goes, and changes meanwhile are not missed.
 
 $proxy->stop();
 put();
@@ -247,7 +247,7 @@ all_follow('so is the next one');
 one_leads('one of them leads after it');
 all_registered('all are registered after it');
 
-# so does etcd
+# etcd restarts, too.
 
 $etcd->restart();
 put();
@@ -258,8 +258,8 @@ all_follow('etcd was away: so is the next one');
 one_leads('one of them leads after that, too');
 all_registered('all are registered after that, too');
 
-# A lease that etcd has let expire cannot be revoked: what a proxy says of that
-# is understood, and another lease is granted.
+# A lease that etcd has let expire cannot be revoked: nginx understands the
+# proxy's answer, and another lease is granted.
 
 sub leases { map { $_->{key} => $_->{lease} } $etcd->list('/nginx/') }
 
@@ -281,7 +281,7 @@ ok(wait_for(sub {
 }, 30, 'new leases'), 'then all are registered with others');
 one_leads('and one of them leads');
 
-# a leader that ends gives way
+# A leader that ends gives way.
 
 my $leader;
 

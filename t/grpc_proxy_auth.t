@@ -1,7 +1,6 @@
 #!/usr/bin/perl
 
-# What etcd refuses to a user it refuses through "etcd grpc-proxy", too: that is
-# no outage.
+# Refusals of etcd to a user, through "etcd grpc-proxy": they are no outage.
 
 use strict;
 use warnings;
@@ -69,7 +68,7 @@ ok(wait_for(sub { cluster()->{state} eq 'denied' }, 20), 'and may not');
 is($nginx->count_log(qr/\[error\].*$denied/), 1, 'is reported');
 is($nginx->count_log(qr/endpoint .* failed/), 0, 'and is no outage');
 
-# it is tried again
+# nginx tries a refused prefix again.
 
 $etcd->grant_read('nginx', '/theirs/');
 ok(wait_for(sub { cluster()->{state} eq 'synced' }, 30), 'the right is given');

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# "etcd_guard": keys that are gone at once, deleted or by leases that expired
-# together: their members stay in use until they are registered again, fail,
-# are released, or the time is over.
+# "etcd_guard": many keys go at once, deleted or by leases that expire together:
+# their members stay in use until they are registered again, fail, are released,
+# or the time is over.
 
 use strict;
 use warnings;
@@ -148,12 +148,12 @@ sub used {
 register($_, qw(a b c d)) for keys %upstream;
 shows($_, 'a:up b:up c:up d:up', "the members of $_") for sort keys %upstream;
 
-# some may go
+# A single member may go.
 
 $etcd->del('/s/d');
 shows('s', 'a:up b:up c:up', 'one goes');
 
-# a mass delete: as many go as may
+# A mass delete: as many members go as may.
 
 $etcd->del_prefix('/s/');
 $etcd->del_prefix('/plain/');
@@ -189,14 +189,14 @@ like($nginx->error_log,
         \ the\ key\ "\.release"\ below\ the\ prefix\ releases\ them}x,
      'it says what, why, and what to do');
 
-# registered again, by its key or by another one
+# A member is registered again, by its key or by another one.
 
 $etcd->put("/s/$first", $at{$first});
 $etcd->put('/s/other', $at{$second});
 shows('s', "$first:up $second:up", 'registered again, also by another key');
 is($upstream{s}->member($at{$second})->{key}, '/s/other', 'the other key');
 
-# the key of the one that is still held is released by the operator
+# The operator releases the key of the member that is still held.
 
 $etcd->del_prefix('/s/');
 wait_for { members('s') =~ /held/ } 10, 'held again';
@@ -207,7 +207,7 @@ is($nginx->count_log(
        qr{"s":\ \d\ keys\ of\ prefix\ "/s/"\ are\ not\ held\ any\ more:
           \ the\ key\ ".release"\ was\ written}x), 1, 'reported');
 
-# the key that was left there does not release what is held later
+# A key of the operator that was left there does not release later members.
 
 register('s', qw(a b c d));
 shows('s', 'a:up b:up c:up d:up', 'registered again');
@@ -222,7 +222,7 @@ wait_for { ($nginx->status // {})->{agent} } 10, 'the next agent';
 shows('s', $held, 'another agent');
 is(used('s'), join(' ', $held =~ /(\w):/g), 'they are used');
 
-# a reload keeps what is held; without the guard all go
+# A reload keeps held members; without the guard all go.
 
 $nginx->reload();
 shows('s', $held, 'after a reload');
@@ -256,13 +256,13 @@ is($nginx->count_log(qr/"brief": \d keys .* the time to hold them is over/), 1,
    'reported');
 ok(!exists $upstream{brief}->status->{held_for}, 'nothing is held');
 
-# by now more than a window has passed without a change
+# By now more than a window has passed without a change.
 
 $etcd->del_prefix('/steady/');
 wait_for { members('steady') =~ /^\S+:held \S+:held$/ } 10, 'held members';
 pass('members that were there for longer than the window are counted');
 
-# a member that fails is not held, but for all of them
+# A member that fails is not held, unless all fail.
 
 $etcd->del_prefix('/checked/');
 shows('checked', 'a:held b:held c:held d:held', 'all of them');
@@ -290,8 +290,8 @@ wait_for {
 pass('it goes when there is another one');
 $_->up for @backends[0, 1];
 
-# Two of three may go, but not two of four: what was there before the window
-# does not count.
+# Two of three members may go, but not two of four: members of before the window
+# do not count.
 
 $etcd->del('/slowly/d');
 shows('slowly', 'a:up b:up c:up', 'one of four goes');
@@ -306,7 +306,7 @@ wait_for {
 } 10, 'the window to pass';
 pass('one of three goes after the window');
 
-# on_empty=keep goes on where the guard ends
+# on_empty=keep holds members after the guard.
 
 $etcd->del_prefix('/kept/');
 wait_for { members('kept') =~ /held/ } 10, 'held';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# An etcd that comes back empty, or as it once was: the members that it has
-# lost are held without any directive, with keys and sets of all kinds.
+# An etcd that comes back empty, or in a former state: its lost members are held
+# without any directive, with keys and sets of all kinds.
 
 use strict;
 use warnings;
@@ -125,7 +125,7 @@ sub used {
 }
 
 
-# etcd loses all its data, and is there again
+# etcd loses all its data, and starts again.
 
 sub wipe {
     $etcd->kill();
@@ -162,7 +162,7 @@ shows('leader', '', 'a leader is not held');
 
 is(used("tenants?tenant=$_"), 'a b c', "a set: tenant $_") for qw(one two);
 
-# new members beside those that are held
+# New members come beside those that are held.
 
 $etcd->put('/s/new', $at{b});
 shows('s', 'a:held b:up c:held', 'registered again by another key');
@@ -240,7 +240,7 @@ shows('s', '127.0.0.1:9:up a:up b:up c:up', 'a member after the snapshot');
 $etcd->restore($snapshot);
 shows('s', '127.0.0.1:9:held a:up b:up c:up', 'it is held');
 
-# a list that is empty, of the same history
+# an empty list of the same history
 
 $nginx->quit();
 $etcd->del_prefix($_) for '/s/', 'traefik/';
@@ -252,8 +252,8 @@ wait_for { $nginx->count_log(qr/upstream "s": .* all that there were/) } 10,
     'the log line';
 register($_, $backends[$_]) for 0 .. 2;
 
-# another history that is not empty, seen first by another agent, or by an nginx
-# that has only its state file
+# Another history that is not empty is seen first by another agent, or by an
+# nginx that has only its state file.
 
 wait_for { members('s') =~ /\ba:up b:up c:up/ } 10, 'registered again';
 $etcd->kill();
@@ -265,7 +265,7 @@ $etcd->put('/s/a', $at{a});
 shows('s', '127.0.0.1:9:held a:up b:held c:held',
         'wiped while there was no agent');
 
-# revisions go back only if there were more of them
+# Revisions go back only if there were more of them.
 
 register($_, $backends[$_]) for 0 .. 2;
 shows('s', '127.0.0.1:9:held a:up b:up c:up', 'registered again');
@@ -287,7 +287,7 @@ shows('s', '127.0.0.1:9:held a:held b:held c:up',
         'wiped while nginx was killed');
 register($_, $backends[$_]) for 0 .. 2;
 
-# an etcd that is silent: the time does not end
+# An etcd is silent: the time does not end.
 
 $nginx->reload($configuration =~ s/(etcd_members .s.;)/$1
 etcd_guard hold=5s;/r);

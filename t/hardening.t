@@ -37,7 +37,7 @@ sub readelf {
 }
 
 
-# of checked variants of functions, only the core module is sure to use some
+# Only the core module is sure to use checked variants of functions.
 
 for my $module (grep { -e } @modules) {
     my $name = $module =~ s/.*\///r;

@@ -26,11 +26,11 @@ use constant KEYS => 10_000;
 
 my $etcd = Etcd->new()->start();
 
-# all refuse connections: who was asked is in the log
+# All members refuse connections: the log tells which were asked.
 
 my $port = free_port();
 
-# NAME => [members, weight of a member, those that are down, parameter]
+# NAME => [members, weight of a member, members that are down, parameter]
 
 my %sets = (
     plain      => [40, sub { 1 }, {}, ''],
@@ -55,7 +55,7 @@ sub upstreams {
 
     my ($n, $weight, $down, $parameter) = @{ $sets{$name} };
 
-    # in the order of their addresses as text
+    # nginx's servers are in the order of their addresses as text.
 
     my %servers = map {
         my $state = $down->{$_} ? ' down' : '';
@@ -154,7 +154,7 @@ for my $name (sort keys %sets) {
 }
 
 
-# [native, ours] for each key, by requests one behind the other
+# [native, ours] for each key, by requests one after the other
 
 sub choices {
     my ($name) = @_;
@@ -229,7 +229,7 @@ for my $name (sort keys %sets) {
            "$name: to many members");
 }
 
-# a key that is empty: round robin
+# An empty key: round robin.
 
 for (['plain', 17], ['broken', 10]) {
     my ($name, $more) = @$_;

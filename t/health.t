@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Balancing for itself: members that fail, are full, or start slowly, several
-# workers, one that is killed, and keys when members leave.
+# Balancing alone: members that fail, are full, or start slowly, several
+# workers, a worker that is killed, and keys when members leave.
 
 use strict;
 use warnings;
@@ -25,7 +25,8 @@ sub sum { my $sum = 0; $sum += $_ for @_; return $sum }
 sub different { return scalar(keys %{ { map { $_ => 1 } @_ } }) }
 
 
-# a request tries each once, whatever the method; all failed, as in nginx
+# A request tries each member once, whatever the method; if all failed, as nginx
+# does.
 
 for my $method (@methods, @hashes) {
     my ($tried, $after, $picks) = unit(
@@ -41,7 +42,8 @@ for my $method (@methods, @hashes) {
     cmp_ok(sum(map { $_ >= 0 } @$picks), '==', 6, "$method: all can be");
 }
 
-# who failed is out of the way, and back after fail_timeout; max_fails=0 never
+# A failed member is out of the way, and back after fail_timeout; with
+# max_fails=0 it never is.
 
 for my $method (@methods) {
     my ($n) = unit(
@@ -70,7 +72,7 @@ for my $method (@methods) {
     is(different(@$never), 4, "$method: max_fails=0");
 }
 
-# weight that is lost by a failure comes back, one a pick
+# Weight that is lost by a failure comes back, one a pick.
 
 my (undef, undef, $lost) = unit(
     'set 1 round_robin', 'add 0 1 weight=100 max_fails=4', 'add 1 1 weight=100',
@@ -81,7 +83,7 @@ my $first = grep { $_ == 0 } @$lost[0 .. 49];
 cmp_ok($first, '>', 20, 'a member that has failed once gets less');
 cmp_ok($first, '<', 25, 'of a hundred a quarter less, then gradually more');
 
-# one that is alone is never unavailable
+# A lone member is never unavailable.
 
 for my $method (@methods, @hashes) {
     my (undef, undef, $alone) = unit(
@@ -92,8 +94,8 @@ for my $method (@methods, @hashes) {
     is("@$alone", '0 0', "$method: one member that fails");
 }
 
-# others that come and go touch nothing of who stays: connections, failures, and
-# the weight that was lost by one
+# Members that come and go touch nothing of the others: connections, failures,
+# and the weight that a member has lost.
 
 my @others = map { ('add 2 300 weight=3', 'sync 0', 'remove 2 300', 'sync 0') }
              1 .. 3;
@@ -118,8 +120,8 @@ my ($lost_less) = (unit(
 is("@$lost_less[0 .. 49]", "@$lost[0 .. 49]",
    'and the weight that one has lost');
 
-# slow start: of one that is new, of one that is back from failure, and of
-# none that was there from the first; and the share at any time
+# Slow start: of a new member, of one that is back from failure, not of members
+# from the first; and the share at any time.
 
 my %picks = (round_robin => 6400, least_conn => 6400, random => 64_000,
              ewma => 64_000, hash => 64_000, 'hash consistent' => 64_000);
@@ -152,7 +154,7 @@ is(different(@$failed), 1, 'one of two has failed');
 cmp_ok(sum(map { $_ != $failed->[0] } @$slow), '<', 4,
        'back from failure: it starts slowly');
 
-# least_conn over workers: each sees what the other has open
+# least_conn over workers: each sees the connections of the other.
 
 my (undef, $a, undef, $b, undef, $both, undef, $all) = unit(
     'set 2 least_conn', 'add 0 10', 'open 0 15', 'conns 0 10',
@@ -164,7 +166,8 @@ is(join('', sort @$a), '1111122222', 'least_conn: one worker');
 is(join('', @$b), '3' x 10, 'least_conn: another fills up what it has left');
 cmp_ok(max(@$all), '<=', 2, 'least_conn: and what it closes');
 
-# a sum of weights of 2500: nobody looks at all of a thousand, and yet
+# Weights of 2500 in sum: no pick looks at all of a thousand members, and yet
+# connections are in proportion to the weights.
 
 my @opens = map { ("open 0 50", "open 1 50", "open 2 50", "open 3 50") }
                 1 .. 10;
@@ -195,7 +198,7 @@ is(join(' ', map { "@$_" } unit('set 1 round_robin', 'add 0 1', 'take 0 2',
                                 'take 0 2', 'take 0 2', 'take 0 0')),
    '1 2 busy 3', 'whoever is too late gets none');
 
-# a worker that is killed
+# A worker is killed.
 
 my (undef, undef, $before, undef, $after, undef, $again) = unit(
     'set 2 round_robin', 'add 0 10', 'open 0 30', 'open 1 20', 'conns 0 10',
@@ -206,15 +209,16 @@ is("@$before", '5 ' x 9 . '5', 'connections of two workers');
 is("@$after", '2 ' x 9 . '2', 'one is killed: those of the other');
 is("@$again", '0 ' x 9 . '0', 'and none at the end');
 
-# likewise, many of them, to many members: in pieces
+# A killed worker had many connections, to many members: they are given back in
+# pieces.
 
 my $others = (unit('set 2 round_robin', 'add 0 20000', 'open 0 50000',
                    'open 1 20000', 'kill 0', 'conns 0 20000'))[3];
 
 is(sum(@{ $others // [] }), 20_000, 'of thousands those of the other worker');
 
-# a member that leaves moves its own keys only; so does one that comes back,
-# and a change of weight moves as many as it has to
+# A member that leaves or comes back moves its own keys only; a change of weight
+# moves no more keys than necessary.
 
 my ($was, $left, $down, $is, $more) = unit(
     'set 1 hash consistent', 'add 0 50', 'sync 0', 'keys 0 ' . KEYS,
@@ -225,7 +229,7 @@ my ($was, $left, $down, $is, $more) = unit(
 );
 
 
-# keys that two differ in, but those of the member in either
+# the number of keys in which two results differ, without keys of the member
 
 sub moved {
     my ($one, $two, $member) = @_;
@@ -250,7 +254,7 @@ cmp_ok(sum(map { $_ == 20 } @$more), '>',
 
 is(moved($was, $down, 9), 0, 'hash: who is down moves its own keys');
 
-# thousands of changes at once, in pieces, end where they would at once
+# Thousands of changes at once, in pieces, have the same result as all at once.
 
 for my $method ('round_robin', @hashes) {
     my @changes = ('add 0 1000 weights=1-3', 'sync 1', 'remove 100 700',

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Tens of thousands of keys of one address, which come, are all written anew in
-# another order, and vanish: the mutex of the zone, for which other workers wait
-# in the path of a request, is held for a moment each time.
+# Tens of thousands of keys of one address come, are all written anew in another
+# order, and vanish: the mutex of the zone, for which other workers wait in the
+# path of a request, is held for a moment each time.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ use constant {
     KEYS  => 40_000,
     FROM  => 100,
     LIMIT => 0.001,     # s of CPU time
-    TRIES => 3,         # a busy machine has slower caches: the best one counts
+    TRIES => 3,         # a busy machine has slower caches: the best run counts
 };
 
 plan(skip_all => 'a sanitizer takes time of its own')
@@ -34,7 +34,7 @@ plan(skip_all => 'a sanitizer takes time of its own')
 my $slower = $ENV{TEST_SLOWER} || 1;
 
 
-# a list at that revision; the code tells the revision of the n-th key
+# a list at a revision; the code returns the revision of the n-th key
 
 sub range {
     my ($at, $keys, $revision) = @_;

@@ -75,7 +75,7 @@ my %good = ('/api/good' => "$at1 1 up");
 sub json { return "{\"address\":\"$at2\",$_[0]}" }
 
 
-# how often the log reports this key at this revision
+# the number of times that the log reports this key at this revision
 
 sub reports {
     my ($key, $revision, $rest) = @_;
@@ -122,7 +122,7 @@ my @values = (
      . 'allowed in an address'],
 );
 
-# a key that never was valid, then one that was
+# Keys are invalid: one that never was valid, then one that was.
 
 for my $key ('/api/bad', '/api/was/bad') {
     my $was = $key eq '/api/was/bad' ? 1 : 0;
@@ -157,7 +157,8 @@ for my $key ('/api/bad', '/api/was/bad') {
 is_deeply([sort keys %{ $nginx->tally('/', 16) }], ['one', 'two'],
           'all members answer');
 
-# once: also when it is read again by another agent, and after that forgotten
+# An invalid key is reported once, also when another agent reads it again; then
+# it is forgotten.
 
 my %reported = %{ $api->invalid };
 my $log = $nginx->count_log(qr/is invalid/);
@@ -189,7 +190,7 @@ $etcd->del('/api/was/bad');
 $api->shows(\%good, 'deleted while invalid: its member goes');
 $api->reports({}, 'and is no longer reported');
 
-# many of them, among good ones
+# many invalid keys among valid ones
 
 $etcd->txn((map { [put => "/api/many/$_", "bad $_"] } 1 .. 60),
            [put => '/api/third', $at3],
@@ -237,7 +238,7 @@ is($nginx->count_log(qr/k\.\.\." at revision $revision is invalid: key "k*/),
 $bytes->shows({}, 'and is no member');
 $etcd->del($long);
 
-# a key that would write lines of its own into logs
+# A key tries to write lines of its own into logs.
 
 my $forged = "2026/01/01 00:00:00 [notice] 1#1: forged\r\n\e[31m\x7f\"\\";
 
@@ -258,7 +259,7 @@ my $events = $nginx->status->{events};
 
 is($events->[0]{key}, "/bytes/\n$forged", 'its events are valid JSON as well');
 
-# a request is logged after its answer
+# A request is logged after its answer.
 
 my @lines;
 

@@ -28,8 +28,8 @@ use constant {
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
-# requests that never were: a member is deleted at 100, revision 7, and put
-# again at 200
+# Invented requests: a member is deleted at 100, revision 7, and put again at
+# 200.
 
 my $late = 0.1 * $slower;
 my $judge = bless { late => $late }, 'Invariant';
@@ -48,7 +48,7 @@ my $deleted = Invariant::deletions(
     { key => '/s/3', op => 'del', sent => 319, done => 320, revision => 9 },
 );
 
-# name, begin, staleness, revision, addresses, what is wrong
+# name, begin, staleness, revision, addresses, fault
 
 for (['before', 99.95, 0.01, 6, 'A', ''],
      ['soon after', 100 + $late / 2, 0.01, 6, 'A', ''],
@@ -80,7 +80,7 @@ for (['before', 99.95, 0.01, 6, 'A', ''],
 like($judge->judge(Invariant::parse("150 0.001 502 7 0.010 A\n"), $deleted),
      qr/^failed/, 'a request that fails: found');
 
-# lines of a log
+# writes lines of a log
 
 sub logged {
     my ($n, $apart, $level, $text) = @_;
@@ -97,7 +97,7 @@ my @flood = Fault::floods(logged(11, 5, 'error', 'N#1: one'),
 
 is_deeply(\@flood, ['11 times: N#N: one'], 'more than ten lines in a minute');
 
-# an nginx that follows etcd, one that does so too late, and one that does not
+# Three nginxes: one follows etcd, one follows too late, one does not.
 
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(5);
@@ -174,7 +174,7 @@ sub found {
     my $invariant = Invariant->start($nginx, [$etcd], \%members);
     my $end = time() + SECONDS * $slower;
 
-    # the measured time, and until there was enough to be found
+    # the measured time, which goes on until enough was found
 
     sleep(0.1) while time() < $end;
 
@@ -205,8 +205,8 @@ $chaos->set(delay => 0.3 * $slower);
 cmp_ok(scalar(grep { / s before: / } found('etcd_members /s/;')), '>', 3,
        'so are those that are removed too late');
 
-# An nginx that stops serving is found; where a control is not served either, it
-# is not nginx's fault.
+# An nginx that stops serving is found; if a control is not served either, it is
+# not nginx's fault.
 
 {
     my $nginx = watching('etcd_members /s/;');
@@ -245,7 +245,8 @@ cmp_ok(scalar(grep { / s before: / } found('etcd_members /s/;')), '>', 3,
     $nginx->stop();
 }
 
-# etcd loses changes, and the writer says so: also when it has nothing to change
+# etcd loses changes, and the writer notices, also when it has nothing to
+# change.
 
 for my $idle (0, 1) {
     my $writer = Writer->start([$etcd], \%members);

@@ -82,7 +82,7 @@ my $tally = $nginx->tally('/', 20);
 is($tally->{one} + $tally->{two}, 20, 'nor of two, both closed') or
     diag(explain($tally));
 
-# an answer is an answer, on whatever connection
+# An error is an answer, on a kept or a new connection.
 
 $_->set(once => 0, status => 500) for $one, $two;
 $nginx->tally('/next', 4);
@@ -94,7 +94,7 @@ is_deeply([$one->requests, $two->requests], [10, 10],
 
 $_->set(status => 200) for $one, $two;
 
-# a member that leaves is not asked again, whatever connection there is
+# A member that leaves is not asked again, kept connections or not.
 
 $one->set(once => 0);
 $two->set(once => 0);

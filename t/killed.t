@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Connections that several workers have: a worker that is killed takes its own
-# along, and max_conns holds whoever is faster.
+# Connections of several workers: a worker that is killed takes its own along,
+# and max_conns holds for all.
 
 use strict;
 use warnings;
@@ -100,7 +100,7 @@ sub total {
 }
 
 
-# so many requests under way: (worker => [clients])
+# N requests under way: (worker => [clients])
 
 sub hang {
     my ($n) = @_;
@@ -127,7 +127,7 @@ my %clients = hang(30);
 is(conns(), '10 10 10', 'thirty connections, counted over all workers');
 cmp_ok(keys %clients, '>', 1, 'of several workers');
 
-# whoever it is: its successor, or the agent, finds what it had
+# The successor of a killed worker, or the agent, finds its connections.
 
 for my $worker ((sort keys %clients)[0, 1]) {
     my $before = total();
@@ -157,7 +157,7 @@ is(scalar(grep { $_->receive->{status} == 200 } $client,
 ok(wait_for(sub { total() == 0 }, 10, 'no connections'),
    'none is left at the end') or diag(conns());
 
-# a reload: workers of both configurations count
+# A reload: workers of both configurations count.
 
 $_->set(hang => 1) for @backends;
 %clients = hang(12);

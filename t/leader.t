@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Requests follow a leader: an election's first candidate, Vitess's, what one
-# key says, or who is named.  One member is used, or none.
+# Requests follow a leader: an election's first candidate, a Vitess election's,
+# the member in one key, or the member that a key names.  One member is used, or
+# none.
 
 use strict;
 use warnings;
@@ -91,7 +92,7 @@ my %upstream = map { $_ => Upstream->new($nginx, $_) }
     qw(db all json key named vitess ids);
 
 
-# tests: nobody but the one wanted answers, whichever worker is asked
+# Tests that nobody but the wanted backend answers, whichever worker is asked.
 
 sub all_say {
     my ($name, $who, $what) = @_;
@@ -109,7 +110,7 @@ sub all_say {
 }
 
 
-# the same, and what the revision did is known by now
+# all_say(), once nginx knows the change of the revision
 
 sub still_says {
     my ($name, $revision, $who, $what) = @_;
@@ -142,7 +143,7 @@ is($upstream{db}->status->{prefix}, '/election/db/',
 
 is($nginx->who('db'), 502, 'nobody has campaigned: 502');
 
-# who is asked may stand still for a while, but not each time
+# The worker that is asked may stand still for a while, but not each time.
 
 ok(wait_for(sub {
     my $start = time();
@@ -199,7 +200,7 @@ $etcd->put('/election/db/b2', $at1);
 all_say(db => 'three', 'one with a short lease');
 ok(wait_for(sub { $nginx->who('db') eq 'one' }, 30), 'its lease expires');
 
-# a leader moves, without another election
+# A leader moves without another election.
 
 my $before = $etcd->put('/election/db/b2', $at2);
 
@@ -279,7 +280,7 @@ still_says(json => $etcd->put('/election/json/b',
     ok(wait_for(sub { $nginx->who('db') eq 'two' }, 10),
        'the first one resigns');
 
-    # it resigns once it knows that it has won
+    # The second candidate resigns once it knows that it has won.
 
     wait_for { lines_of($log) =~ /\Q$at2\E/ } 10, 'the second one';
     stop_child($two, 'INT');
@@ -346,7 +347,7 @@ all_say(named => 502, 'the member goes, the name stays');
 my $elections = '/vitess/global/elections';
 
 
-# who takes part, what it is called, and its lease
+# A candidate of an election takes part by a key under its lease.
 
 sub takes_part {
     my ($election, $id) = @_;
@@ -379,8 +380,8 @@ my $vt3 = takes_part(main => $at3);
 $etcd->revoke($vt1->{lease});
 all_say(vitess => 'two', 'its lease ends: the next one');
 
-# the lowest mod_revision, so that who writes anew is behind all others, and
-# the token still grows
+# The lowest mod_revision leads: a candidate that is put again is behind all
+# others, and the token still grows.
 
 $token = $etcd->put($vt2->{key}, $at2, lease => $vt2->{lease});
 all_say(vitess => 'three', 'who is written anew is the last one');
@@ -401,7 +402,7 @@ like((values %{ $upstream{vitess}->invalid })[0], qr/another candidate/,
 $etcd->del("$elections/main/locks/1");
 all_say(vitess => 'one', 'until one of them is gone');
 
-# an id, and members in whose prefix the candidates are, too
+# The key has an id; the prefix of the members has the candidates, too.
 
 $etcd->put('/vitess/global/zone1-100', $at1);
 $etcd->put('/vitess/global/zone1-101', $at2);
@@ -428,7 +429,7 @@ $upstream{ids}->reports({
 $etcd->put('/vitess/global/zone1-100', $at2);
 all_say(ids => 'two', 'it comes');
 
-# what outlives what
+# Leaders outlive the agent, and a reload.
 
 $etcd->put('/election/db/c1', $at1);
 $etcd->put('/election/db/c2', $at2);
@@ -451,7 +452,7 @@ still_says(db => $etcd->put('/election/db/c3', $at3), 'two',
 $etcd->del('/election/db/c2');
 all_say(db => 'three', 'and the next one is known');
 
-# what nobody saw, for it was compacted
+# A change that no watch saw, as it was compacted.
 
 still_says(db => $etcd->put('/election/db/c4', $at1), 'three',
            'before etcd is away');
@@ -466,7 +467,7 @@ $etcd->put('/other', 'so that the deletion is not the newest revision');
 $etcd->compact();
 all_say(db => 'one', 'who leads when it is back');
 
-# another way to select is another set: nobody leads by what members were
+# Another way to select makes another set: nobody leads by the former members.
 
 $nginx->reload($config =~ s{etcd_members}{etcd_leader}r
                        =~ s{etcd_leader /election/db;}{etcd_members /key/;}r);
@@ -474,7 +475,7 @@ all_say(all => 'one', 'members become candidates');
 still_says(all => $etcd->put('/election/db/c0', $at2), 'one',
            'and the first of them leads');
 
-# a start: nothing is known of a leader until etcd says it
+# A start: no leader is known until etcd tells it.
 
 wait_for { -s $nginx->dir . '/state/default.json' } 10, 'the state file';
 $nginx->quit();

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# on_change=close: what is on its way to a former leader ends when it leads no
-# more, in whatever state, and is not sent to another one.
+# on_change=close: requests and sessions at a former leader end when it leads no
+# more, in whatever state, and are not sent to another one.
 
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ my $etcd = Etcd->new()->start();
 my ($one, $two) = Begun->start('one', 'two');
 my ($line1, $line2) = Line->start('l1', 'l2');
 
-# a listener whose queue is full: connections to it do not get through
+# a listener with a full queue: connections to it do not get through
 
 my $full = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 0);
 my @queue = map {
@@ -164,7 +164,7 @@ END
 
 $config .= $stream if $has_stream;
 
-# without TLS nothing is said either
+# Without TLS the leader hears nothing from the client, either.
 
 my $nginx = Nginx->new(etcd => $etcd)->set(
     TLS => Nginx::built_with() =~ /--with-stream_ssl_module/ ? 'proxy_ssl on;'
@@ -174,7 +174,8 @@ my %upstream = map { $_ => Upstream->new($nginx, $_) } qw(db kept cached);
 my $term = 'a';
 
 
-# another leader of that address, all of a sudden; none: nobody any more
+# Makes the address lead in another term, in one transaction; without an address
+# nobody leads.
 
 sub lead {
     my ($address, $prefix) = @_;
@@ -197,7 +198,7 @@ sub leads {
 }
 
 
-# what was asked at the leader is there
+# Waits until the leader has the request.
 
 sub wait_asked {
     my ($backend, $n) = @_;
@@ -213,7 +214,7 @@ sub wait_left {
 }
 
 
-# whether somebody connects to the one that is not reached
+# true if a connection to the member that cannot be reached is tried
 
 sub connecting {
     my ($upstream) = @_;
@@ -224,7 +225,7 @@ sub connecting {
 }
 
 
-# that it was at once, but for what the machine stood still
+# true if no more time than AT_ONCE has passed, without the time of stalls
 
 sub at_once {
     my ($since) = @_;
@@ -233,7 +234,7 @@ sub at_once {
 }
 
 
-# the answer, and that it came in time
+# the answer, and whether it came in time
 
 sub answer_of {
     my ($http, $since) = @_;
@@ -255,12 +256,12 @@ sub raw {
 }
 
 
-# a leader is used when it is proved that it is one
+# A leader is used once it is proved to be one.
 
 wait_for { $nginx->status->{clusters}{default}{staleness_ms} >= 0 } 10,
     'a proof';
 
-# nothing was answered yet
+# The leader has answered nothing yet.
 
 for my $method (qw(GET POST)) {
     leads($one->address);
@@ -288,7 +289,7 @@ for my $method (qw(GET POST)) {
 ok(wait_for(sub { $nginx->log_of_access =~ m{^/wait/POST 502 502 \S+$}m }, 10),
    'it is logged as a failure of the upstream');
 
-# the same, when it goes without another one
+# The leader goes, and there is no other one.
 
 leads($one->address);
 $_->reset for $one, $two;
@@ -310,7 +311,7 @@ $_->reset for $one, $two;
     ok(wait_left($one), 'its connection is closed');
 }
 
-# a page for it
+# An error page answers such a request.
 
 leads($one->address);
 $_->reset for $one, $two;
@@ -329,7 +330,7 @@ $_->reset for $one, $two;
        'the client\'s connection is good for another request');
 }
 
-# TLS that does not come about
+# a TLS handshake that does not end
 
 leads($one->address);
 
@@ -343,7 +344,7 @@ leads($one->address);
     ok(wait_left($one), 'its connection is closed');
 }
 
-# a connection that does not come about
+# a connection that is never established
 
 leads('127.0.0.1:' . $full->sockport);
 
@@ -415,7 +416,7 @@ leads($one->address);
 
     is($client->ask('hello'), 'one: hello', 'another protocol');
 
-    # the same leader, said again
+    # The same leader is put again.
 
     my ($kv) = $etcd->list('/db/');
 
@@ -433,7 +434,7 @@ leads($one->address);
     ok(at_once($since), 'at once');
 }
 
-# of a worker that shuts down
+# The session of a worker that shuts down ends, too.
 
 {
     my $client = upgrade();
@@ -447,7 +448,7 @@ leads($one->address);
     ok(wait_for(sub { !$nginx->leaving }, 10), 'and it can exit');
 }
 
-# the reload takes away the upstream
+# The reload takes away the upstream.
 
 {
     my $client = upgrade();
@@ -487,7 +488,7 @@ $one->set(hang => 1);
     is($http->receive_once->{body}, 'one', 'what is on its way is answered');
 }
 
-# no leader at all, many times, under load
+# No leader at all, many times, under load.
 
 {
     my @clients;
@@ -542,7 +543,7 @@ SKIP: {
     is(Line::Client->new($nginx->port('PORT_LINES'))->ask('hello'),
        'l2: hello', 'stream: the next leader');
 
-    # it reads nothing, so that much waits to be sent
+    # The leader reads nothing, so that much waits to be sent.
 
     $follow->('127.0.0.1:' . $full->sockport);
     $client = Line::Client->new($nginx->port('PORT_LINES'));
@@ -551,7 +552,7 @@ SKIP: {
     lead($line1->address, '/lines');
     ok($client->is_closed(), 'stream: while it connects');
 
-    # to it a handshake may look like lines
+    # The leader may take a handshake for lines.
 
     $line1->set(hang => 1);
     $client = Line::Client->new($nginx->port('PORT_TLS'));
@@ -577,7 +578,7 @@ SKIP: {
     ok(wait_left($line1), 'stream: no connection is left');
 }
 
-# an exiting worker says what it has left open
+# An exiting worker logs connections that it has left open.
 
 ok($nginx->quit(), 'a graceful end');
 

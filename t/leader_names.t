@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A leader whose host name has several addresses: sessions stay at the address
-# that they have for as long as the name has it, in whatever order a name server
-# says them.
+# A leader whose host name has several addresses: sessions stay at their address
+# for as long as the name has it, in whatever order a name server returns
+# addresses.
 
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ use Port;
 use Upstream;
 use Wait;
 
-# of two addresses the first one is another one at every second rotation
+# Every second rotation puts another of two addresses first.
 
 use constant {
     ROTATIONS => 8,
@@ -35,7 +35,7 @@ my $etcd = Etcd->new()->start();
 my $dns = Dns->start(rotate => 1);
 my ($line) = Line->start('pg');
 
-# PostgreSQL is at each address of the loopback interface
+# PostgreSQL listens at each address of the loopback interface.
 
 my $nginx = Nginx->new(etcd => $etcd)->set(
     DNS  => $dns->address,
@@ -93,7 +93,7 @@ my @names = sort keys %host;
 my %upstream = map { $_ => Upstream->new($nginx, $_, 'stream') } @names;
 
 
-# as Patroni does again and again, with another location
+# Patroni puts a member again and again, with another location.
 
 sub put_member {
     return $etcd->put('/service/batman/members/pg1', encode_json({
@@ -115,7 +115,7 @@ sub addresses {
 }
 
 
-# until each name was asked for so many times again
+# Waits until each name was asked for so many times again.
 
 sub rounds {
     my ($n) = @_;
@@ -129,7 +129,7 @@ sub rounds {
 }
 
 
-# a session to where the leader is
+# a session with the leader
 
 sub session {
     my ($name) = @_;
@@ -175,7 +175,7 @@ resolves(['127.0.0.1', '127.0.0.2']);
 rounds(ROUNDS);
 stays($_, "127.0.0.2:$pg", 'with a lower one beside it,') for @names;
 
-# the agent of another configuration has chosen no address
+# The agent of a new configuration has chosen no address yet.
 
 ok($nginx->reload(), 'reload');
 rounds(ROUNDS);

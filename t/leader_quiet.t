@@ -23,7 +23,7 @@ use Stall;
 use Upstream;
 use Wait;
 
-# each proof may be late by a third of max_stale: STALLED is less than that
+# Each proof may be late by a third of max_stale: STALLED is less than that.
 
 use constant {
     MAX_STALE => 2,
@@ -39,8 +39,8 @@ my ($one) = Backend->start('one');
 $_->ask('put', '/db/1', $one->address) for $etcd, $away;
 $_->kill for $away->members;
 
-# etcd deletes the key, and never says so, or begins to say so, in a fragment
-# of an answer whose rest never comes; etcd has a key that it never shows
+# LOST deletes the key, and never says so; PART begins to say so, in a fragment
+# of an answer whose rest never comes; COUNTS has a key that it never shows.
 
 my @kv = ('--kv', '/db/1=127.0.0.1:1001');
 
@@ -121,8 +121,8 @@ http {
 EOC
 
 
-# Asks until so many proofs were seen: the staleness has fallen.  Returns how
-# many requests had no leader, and the greatest staleness.
+# Sends requests until so many proofs were seen: the staleness has fallen.
+# Returns the number of requests without a leader, and the greatest staleness.
 
 sub observe {
     my ($name) = @_;
@@ -175,7 +175,7 @@ my $revision = $etcd->ask('revision');
 stays('db', 'nothing is written');
 is($etcd->ask('revision'), $revision, 'indeed');
 
-# etcd comes back as it was
+# etcd comes back as it was.
 
 is($nginx->who('away'), 502, 'etcd is away: there is no leader');
 isnt($nginx->cluster('away')->{state}, 'synced', 'and the status says so');
@@ -183,7 +183,7 @@ isnt($nginx->cluster('away')->{state}, 'synced', 'and the status says so');
 $away->revive();
 stays('away', 'etcd comes back, and nothing is written');
 
-# written to, elsewhere and here
+# Keys are written, another one and the leader's.
 
 $etcd->ask('put', '/elsewhere', 'x');
 stays('db', 'another key is written');
@@ -194,7 +194,7 @@ my $changed = $etcd->ask('put', '/db/1',
 Upstream->new($nginx, 'db')->sees($changed);
 stays('db', 'the key is written');
 
-# an event that is lost, or half sent; the stream that sends halves stays stale
+# An event is lost, or sent in half; the stream that sends halves stays stale.
 
 sub found {
     my ($name) = @_;
@@ -215,7 +215,7 @@ for my $name (qw(lost part)) {
        1, "$name: the log says so");
 }
 
-# what etcd counts never agrees with what it shows, from some time on
+# From some time on, the counts of etcd never agree with its lists.
 
 ok(wait_for(sub { $nginx->cluster('counts')->{state} eq 'stale' }, 20, 'stale'),
    'a state that cannot be proved is "stale"');

@@ -27,7 +27,7 @@ my ($one, $two, $other) = Told->start(qw(one two other));
 my ($fast) = Told::FastCgi->start('fast');
 my ($uwsgi) = Told::Uwsgi->start('uwsgi');
 
-# what speaks HTTP/2 is another nginx
+# Another nginx is the upstream that speaks HTTP/2.
 
 my $grpc = Nginx->new();
 
@@ -247,7 +247,8 @@ my $db = Upstream->new($nginx, 'db');
 my $terms = 0;
 
 
-# another leader of /election/NAME, in another term, and nginx knows; its token
+# Makes an address lead /election/NAME, in another term, waits until nginx
+# knows, and returns the token.
 
 sub leads {
     my ($address, $name) = @_;
@@ -270,7 +271,7 @@ sub leads {
 sub body { $nginx->get($_[0])->{body} }
 
 
-# after a start a leader is used once it is proved to be one
+# After a start, a leader is used once it is proved to be one.
 
 sub works {
     my ($path) = @_;
@@ -279,7 +280,7 @@ sub works {
 }
 
 
-# a request that nginx has, with a part of its body
+# a request of which nginx has the header and a part of the body
 
 sub late {
     my ($path) = @_;
@@ -299,7 +300,7 @@ sub late {
 
 
 sub rest { my ($socket) = @_; print $socket 'x' x BODY; return $socket }
-# what the leader is told, by everything that leads to it
+# tokens that a leader gets, by all directives that lead to it
 
 my $token = leads($one->address);
 
@@ -355,7 +356,7 @@ SKIP: {
     is(body('/grpc'), "grpc $token", 'gRPC');
 }
 
-# a body that takes its time, while another one begins to lead
+# A body takes its time, while another leader begins to lead.
 
 for my $path (qw(/db /named /kept /held /mapped)) {
     $token = leads($one->address);
@@ -386,7 +387,7 @@ for my $path (qw(/db /named /kept /held /mapped)) {
          '/unbuffered: it went to whoever led when it was sent');
 }
 
-# nobody leads when the body is there
+# Nobody leads when the body is there.
 
 {
     leads($one->address);
@@ -418,7 +419,7 @@ for my $path (qw(/held /mapped /store)) {
     is($one->requests, 0, "$path: and to nobody else");
 }
 
-# a reload meanwhile
+# nginx is reloaded while the request is held.
 
 {
     leads($one->address);
@@ -433,7 +434,7 @@ for my $path (qw(/held /mapped /store)) {
     like(Http::read_all($client), qr{two $token$}, 'the old worker sends it');
 }
 
-# a cached value is no reason to send the former leader's token
+# A variable was cached for a former leader: the request is not sent.
 
 {
     leads($one->address);
@@ -452,7 +453,7 @@ for my $path (qw(/held /mapped /store)) {
        'and the log says why');
 }
 
-# another try: the connection was one that was kept, and breaks
+# A kept connection breaks: the request is tried again.
 
 {
     $token = leads($one->address);
@@ -477,7 +478,7 @@ for my $path (qw(/held /mapped /store)) {
     $one->up;
 }
 
-# whoever is asked instead is told its own token
+# A server that is asked in place of the leader gets its own token.
 
 {
     leads($one->address);
@@ -487,7 +488,7 @@ for my $path (qw(/held /mapped /store)) {
     $one->up;
 }
 
-# what went nowhere shows nothing
+# A request that was sent nowhere shows no token.
 
 {
     leads($one->address);

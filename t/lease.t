@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# A lease is kept through the failure of the member that renews it: another one
-# is asked before half of the TTL is over, also when the connection looks alive.
+# A lease is kept through the failure of the member that renews it: another
+# member is asked before half of the TTL is over, also when the connection looks
+# alive.
 
 use strict;
 use warnings;
@@ -24,7 +25,7 @@ use constant TTL => 10;
 
 my $control = Control->start();
 
-# who leads the members is not to change by itself
+# The leader of the cluster is not to change by itself.
 
 my $cluster = Cluster->new(3, args => ['--heartbeat-interval=100',
                                        '--election-timeout=2000'])->start();
@@ -61,7 +62,7 @@ sub in_use { $nginx->status->{clusters}{default}{endpoint} }
 
 sub key { Election->new($cluster->any, '/e/main')->leader->{key} }
 
-# it leads all the time until then, with the same key
+# nginx leads for so many seconds, with the same key.
 
 sub leads_on {
     my ($key, $seconds, $name) = @_;
@@ -82,7 +83,7 @@ sub id {
 }
 
 
-# another member leads the cluster
+# Moves the leadership of the cluster to another member.
 
 sub resign_from {
     my ($member) = @_;
@@ -106,7 +107,7 @@ ok(wait_for(sub { $nginx->says() eq '1' }, 10), 'it leads');
 
 my $key = key();
 
-# a follower, so that nothing but the renewals is held up
+# The member in use is a follower, so that only the renewals are held up.
 
 for my $fault (qw(freeze kill)) {
     my $member = $cluster->member_at(in_use());

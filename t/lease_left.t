@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# What is left of the lease of a leader that is another one, in the status:
-# etcd is asked for that while somebody looks, and else not at all.
+# The time that the lease of another leader has left, in the status: etcd is
+# asked for it while somebody looks, and otherwise not at all.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ use Wait;
 use constant {
     LONG  => 600,
     OWN   => 60,
-    QUIET => 3,                         # seconds; asked is once in each of them
+    QUIET => 3,                         # seconds; nginx asks etcd once in these
 };
 
 my $etcd = Etcd->new()->start();
@@ -87,14 +87,14 @@ cmp_ok($before, '<=', LONG * 1000, 'not more than its TTL');
 ok(wait_for(sub { left('other') <= $before - 2000 }), 'it becomes less');
 cmp_ok(asked(), '<=', time() - $start + 2, 'asked once a second at most');
 
-# renewed
+# The lease is renewed.
 
 my $less = left('other');
 
 $etcd->call('lease/keepalive', { ID => $lease });
 ok(wait_for(sub { left('other') > $less }), 'more when it was renewed');
 
-# nobody looks any more
+# Nobody looks any more.
 
 my ($last, $since) = (-1, 0);
 
@@ -105,12 +105,12 @@ ok(wait_for(sub {
        return time() - $since >= QUIET;
    }, 30), 'nobody looks any more: nobody asks');
 
-# this nginx leads
+# This nginx leads.
 
 $etcd->revoke($lease);
 ok(wait_for(sub { $nginx->get('/')->{body} eq 'own' }), 'this nginx leads');
 
-# as long as nginx did not know that, a look would have been a question
+# nginx knows the TTL of its own lease: a look at the status asks nobody.
 
 my $told = asked();
 

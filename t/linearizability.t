@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The checker of histories accepts those that some order explains, and no
-# others.  It is one of our own: porcupine is not packaged, and the histories
-# are written by tests in Perl.
+# The checker of histories accepts histories that some order explains, and no
+# others.  The checker is the project's own: porcupine is not packaged, and the
+# histories are written by tests in Perl.
 
 use strict;
 use warnings;
@@ -23,8 +23,8 @@ use constant {
 
 my $lock = Linearizability::lock();
 
-# "WHO CALL RETURN TOKEN": an acquisition; "WHO CALL RETURN": a release.  RETURN
-# "-": no answer; "?": an unknown outcome.
+# "WHO CALL RETURN TOKEN" is an acquisition, "WHO CALL RETURN" a release; RETURN
+# is "-" for no answer, and "?" for an unknown outcome.
 
 sub operations {
     return map {
@@ -120,7 +120,7 @@ like(election('a 1 2 5', 'b 3 4 7', 'a 5 6 5'), qr/lead by a with 5/,
 like(election('a 1 2 5', 'b 3 4 5'), qr/lead by b/,
      'rejected: two leaders of one term');
 
-# the same as all orders tried out
+# explains a history by trying all orders
 
 sub explains {
     my ($model, $state, @operations) = @_;
@@ -165,7 +165,7 @@ my @differ = grep {
 is(scalar(@differ), 0, 'random histories: as all orders tried out');
 cmp_ok($times{$_} // 0, '>', RANDOM / 10, "of both kinds: $_") for 0, 1;
 
-# long ones, of a lock that works, and what a defect makes of them
+# long histories of a lock that works, and the same with a defect
 
 sub long {
     my $at = 0;
@@ -189,7 +189,7 @@ for (1 .. 10) {
     my $n = int(rand(LONG - 2)) * 2;
     my $who = $history[$n + 2]{who};
 
-    # somebody had it already before the release was asked for
+    # Another one had the lock before its release was asked for.
 
     $history[$n + 2]{return} = $history[$n + 1]{call} - 0.001;
     $history[$n + 2]{call} = min($history[$n + 2]{call},

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # Lists: in pages at one revision, made again when that is compacted, and
-# compared with what is known.
+# compared with the known members.
 
 use strict;
 use warnings;
@@ -39,7 +39,7 @@ for (my $n = 1; $n <= KEYS; $n += OPS) {
     $etcd->txn(map { [put => key($_), address($_)] } $n .. $n + OPS - 1);
 }
 
-# what is read at once after a reconnect is less than this
+# These values are too long for a read after a reconnect: nginx lists the keys.
 
 sub wordy {
     my ($backend) = @_;
@@ -101,7 +101,8 @@ my $nginx = Nginx->new()->set(CHAOS  => $chaos->endpoints,
 sub ranges { $etcd->metric('etcd_debugging_mvcc_range_total') }
 
 
-# how many are shown: decoding them takes longer than all the rest
+# the number of members in the status: decoding them takes longer than all the
+# rest
 
 sub many {
     my $body = $nginx->get('/status')->{body};
@@ -111,7 +112,7 @@ sub many {
 
 
 # The first page is held in the middle, and the revision that it names is
-# compacted: the next one cannot be had.  Returns how often the log says so.
+# compacted: the next page cannot be had.  Returns how often the log says so.
 
 sub compacted_between {
     $nginx->stop();
@@ -141,7 +142,7 @@ sub compacted_between {
 }
 
 
-# a page that is held for half a second is asked for again, as it is by then
+# A page that is held for half a second is asked for again, at a later revision.
 
 my $compacted;
 
@@ -177,7 +178,7 @@ ok(wait_for(sub { many() == 0 }, 10, 'an event of all keys'),
    'a prefix that is deleted at once');
 
 
-# compacted while it was away, with nothing changed: nothing changes
+# A compaction while the connection was away, and no change: nothing changes.
 
 my $both = { map { ("/api/$_" => $backends[$_]->address . ' 1 up') } 0, 1 };
 
@@ -187,7 +188,7 @@ is($nginx->tally('/', 20)->{$_->name}, 10, 'requests to ' . $_->name)
     for @backends[0, 1];
 
 
-# while the connection is down: changes, and a compaction that covers them
+# Keys change while the connection is down, and a compaction covers them.
 
 sub compacted_while_away {
     my ($changes) = @_;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Lists of more than a page: the rest is asked for in one RangeStream, once on a
-# connection that does not know it.
+# Lists of more than a page: the rest comes by one RangeStream, which is asked
+# for once on a connection that does not know it.
 
 use strict;
 use warnings;
@@ -36,7 +36,7 @@ sub few { map { sprintf('/few/%02d', $_) } 0 .. FEW - 1 }
 sub address { '10.0.' . int($_[0] / 250) . '.' . $_[0] % 250 . ':80' }
 
 
-# what answers how, and how many pages are asked for
+# NAME => [pages that nginx asks for, the fake's mode]
 
 my @only = ('--only', 'RangeStream');
 
@@ -129,7 +129,7 @@ EOC
 sub members { scalar(keys %{ $nginx->upstream($_[0])->members }) }
 
 
-# a page, or a stream, took longer than it may on a machine that is not busy
+# A page, or a stream, took longer than it may on a machine that is not busy.
 
 sub was_late {
     my ($name) = @_;
@@ -137,7 +137,7 @@ sub was_late {
     my $late = $nginx->count_log(qr/"$name": (?:range\ failed|list\ continues
                                     |list\ goes\ on\ in\ pages:\ deadline)/x);
 
-    # the next agent lists what is not complete yet once more
+    # The next agent lists an incomplete prefix once more.
 
     my $agents = $nginx->count_log(qr/"$name": this worker is the agent/);
 
@@ -168,7 +168,7 @@ like($served{serves}->lines(qr/ stream /)->[0],
      'at the revision of the first page, after its last key');
 
 
-# a real etcd, which has none of it
+# a real etcd, which does not know RangeStream
 
 sub audited {
     my ($name) = @_;

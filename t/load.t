@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The modules load into the nginx they were built for, also into one that has
-# no stream.
+# The modules load into the nginx that they were built for, also if it has no
+# stream.
 
 use strict;
 use warnings;
@@ -80,7 +80,8 @@ SKIP: {
     is($socket && <$socket>, 'there', 'stream answers');
 }
 
-# without nginx's own module of stream, ours names what it misses
+# Without nginx's stream module, the project's stream module names the missing
+# symbol.
 
 SKIP: {
     skip 'stream is no module of its own', 2
@@ -100,7 +101,7 @@ SKIP: {
          'and the message says which is missing');
 }
 
-# the client's symbols come from the first module
+# The client's symbols come from the first module.
 
 my ($ok, $output) = Nginx->new(modules => ['http'])->configtest($http);
 

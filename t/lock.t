@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# etcd_lock for http: one request at a time, whoever asks.  Times to wait are
+# etcd_lock for http: one request at a time, from any client.  Waiting times are
 # longer than any test may take, unless their end is what is tested.
 
 use strict;
@@ -120,7 +120,7 @@ my $lock = Lock->new($nginx, $etcd, '/ns');
 sub get { return $nginx->http->get(@_) }
 
 
-# nothing is asked of etcd before a lock is
+# nginx asks etcd nothing before a request needs a lock.
 
 is_deeply([$etcd->leases], [], 'no lease without a request for a lock');
 is(get('/free')->{headers}{'x-status'}, undef, 'no lock, no status');
@@ -139,8 +139,8 @@ cmp_ok($next->{headers}{'x-token'}, '>', $answer->{headers}{'x-token'},
 $lock->gone('/locks/one', 'nothing is left in etcd');
 
 
-# Many at a time, in two workers: all are there before the first one leaves, of
-# as many that may be inside.
+# Many requests at a time, in two workers: all are there before the first one
+# leaves, of as many as may be inside.
 
 sub crowd {
     my ($path, $inside) = @_;
@@ -265,7 +265,7 @@ $backend->set(hang => 0);
 is(get('/one')->{status}, 200, 'the lock is free');
 
 
-# the queue is bounded in each worker
+# The queue is bounded in each worker.
 
 $backend->set(hang => 1);
 $holder = $nginx->begin('/full');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# However a request ends, its lock is given up; and its answer waits for
-# nothing of that.
+# However a request ends, its lock is given up; and its answer does not wait for
+# that.
 
 use strict;
 use warnings;
@@ -69,7 +69,7 @@ my $lock = Lock->new($nginx, $etcd);
 sub acquired { $lock->count('/locks/one', 'acquired') }
 
 
-# a request that holds the lock: its client
+# the client of a request that holds the lock
 
 sub holding {
     my ($path, $name) = @_;
@@ -94,7 +94,7 @@ $lock->gone('/locks/one', 'refused: it is given up');
 
 $backend->set(hang => 1);
 
-# while it waits it has the lock, which may be over when we look
+# The request has the lock while it waits; that may be over when the test looks.
 
 my $acquired = acquired();
 
@@ -105,7 +105,7 @@ $lock->gone('/locks/one', 'no answer in time: it is given up');
 holding('/', 'a client goes away')->close;
 $lock->gone('/locks/one', 'a client goes away: it is given up');
 
-# a worker that shuts down has a second for its requests
+# A worker that shuts down has a second for its requests.
 
 my $cut = holding('/', 'a worker shuts down');
 
@@ -113,7 +113,8 @@ $nginx->reload();
 $lock->gone('/locks/one', 'a worker shuts down: it is given up in time');
 isnt($cut->receive->{status} // 0, 200, 'and the request is cut');
 
-# an etcd that does not answer any more has to be told, but not waited for
+# etcd does not answer any more: it has to be told, but the request does not
+# wait for it.
 
 my $last = holding('/', 'etcd hangs');
 

@@ -27,11 +27,11 @@ $text =~ s/127\.0\.0\.1:9000/%%ONE%%/g;
 $text =~ s{(?=        # one request at a time for each)}
           {        location = /status { etcd_status; }\n\n};
 
-# a rate that does not hang on the time that the test takes
+# a rate that does not depend on the time that the test takes
 
 $text =~ s{rate=10r/s}{rate=1r/m};
 
-# they all are to wait until the test has looked at them
+# All requests are to wait until the test has looked at them.
 
 $text =~ s/ wait=5s/ wait=60s/g;
 
@@ -83,7 +83,7 @@ $lock->gone("/locks/$_", "$_: nothing is left")
     for qw(orders reports jobs catalog);
 is($nginx->get('/jobs/nightly')->{status}, 200, 'the job may run again');
 
-# a client that goes through the orders: 21 at once, of which it had three
+# A client goes through the orders: 21 at once, of which 3 were its share.
 
 my %got;
 

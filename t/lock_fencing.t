@@ -32,8 +32,8 @@ my $rows = 'SELECT changes();';
 my $database = test_dir() . '/orders.db';
 
 
-# runs statements with these values; returns what they print, or how many rows
-# were changed
+# Runs statements with these values; returns their output, or the number of
+# changed rows.
 
 sub sql {
     my ($text, %values) = @_;
@@ -58,7 +58,7 @@ sub table {
 
 # Two holders add to the state, one 10 and one 1.  The first reads and stands
 # still; the second reads; the first goes on and writes; the second writes.
-# Returns the state, and the sum of what they believe to have added.
+# Returns the state, and the sum that they believe to have reached.
 
 sub schedule {
     my ($read, $write) = @_;
@@ -90,7 +90,7 @@ is($state, 101, 'raised at the read: the state');
 is($believed, 101, 'the first holder knows that its write was refused');
 
 
-# what else may happen
+# other reads and writes
 
 table();
 is(sql($read, id => 7, token => 6), 100, 'a holder reads');

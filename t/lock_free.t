@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# A lock that is free is granted to who waits for it as soon as etcd answers
+# A free lock is granted to the next request in line as soon as etcd answers
 # again after a fault: within a second of the first linearizable write and read
 # that a plain client, which asks all the time, gets answered.  The client and
 # nginx share the machine, so both are as slow as it is.
@@ -73,7 +73,7 @@ sub nginx {
 }
 
 
-# the member that this nginx's connection for "reads" or "streams" goes to
+# the member that nginx's connection for "reads" or "streams" goes to
 
 sub member_of {
     my ($nginx, $what) = @_;
@@ -84,7 +84,7 @@ sub member_of {
 }
 
 
-# a key before that of nginx, without a time to live that matters
+# a key before the key of nginx, with a long time to live
 
 sub other_key {
     my ($lock, $ttl) = @_;
@@ -114,7 +114,7 @@ sub wait_in_line {
     wait_for { keys_of($lock) == 2 } 10, 'it waits'
         or die "no key is put\n";
 
-    # its watch is in force, and has been silent
+    # The watch of the waiter is in force, and has been silent.
 
     sleep(1);
 
@@ -122,7 +122,7 @@ sub wait_in_line {
 }
 
 
-# etcd answers: the time at which it does
+# Waits until etcd answers; returns that time.
 
 sub answers {
     my ($member) = @_;
@@ -154,7 +154,7 @@ sub granted_within {
 }
 
 
-# the watch is stuck: what its endpoint sends vanishes, and TCP repeats it late
+# The watch is stuck: packets of its endpoint vanish, and TCP repeats them late.
 
 my $nginx = nginx();
 my $key = other_key('stuck');
@@ -170,7 +170,7 @@ granted_within($http, answers($other), 'all connections cut');
 $nginx->quit;
 
 
-# the endpoint of the watch stands still, and goes on
+# The endpoint of the watch stands still, and goes on.
 
 $nginx = nginx();
 $key = other_key('still');
@@ -187,7 +187,7 @@ $cluster->wait_healthy();
 $nginx->quit;
 
 
-# there is no quorum for long, and then there is
+# etcd has no quorum for long, and then has one again.
 
 $nginx = nginx();
 $key = other_key('quorum');
@@ -202,7 +202,7 @@ granted_within($http, time(), 'no quorum');
 $nginx->quit;
 
 
-# a request ends while the member that nginx asks stands still
+# A request ends while the member that nginx asks stands still.
 
 my $backend = Backend->start('one');
 
@@ -234,7 +234,7 @@ $cluster->wait_healthy();
 $_->quit for $nginx, $waiter;
 
 
-# the leader is killed, and the lease of the holder ends
+# The leader is killed, and the lease of the holder ends.
 
 $nginx = nginx();
 $key = other_key('dead', 2);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The judge of locks finds what it is meant to find, in histories that never
-# were, and in one of registers that no lock is in front of.
+# The judge of locks finds all faults in invented histories, and in a real one
+# of registers without a lock.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ use Wait;
 
 use constant LATE => 0.5;
 
-# [WHAT, REQUEST, TOKEN or VALUE], each a second after the one before
+# [WHAT, REQUEST, TOKEN or VALUE]: each event is a second after the one before.
 
 sub events {
     my $at = 100;
@@ -94,7 +94,7 @@ finds('lost_updates', 'c read 0, and wrote 1 over 2', 'later ones',
       [['enter', 'c', 4, 1, 0], @turns, ['write', 'c', 1]],
       { %fine, c => 200 });
 
-# who is inside
+# overlaps
 
 my @disturbed = (disturbed => [[0, 101, 102]]);
 
@@ -225,7 +225,7 @@ like(join('', history(\@both, \%fine)->overlaps('r')), qr/^succeeded:/,
 like(join('', history(\@both, { a => 503, b => 200 })->overlaps('r')),
      qr/^cut:/, 'overlaps: one was cut');
 
-# as operations
+# checks of linearizability
 
 sub explained {
     my ($wanted, $name, @history) = @_;
@@ -244,7 +244,7 @@ explained(1, 'two with two permits', \@both, \%fine, @pair);
 explained(0, 'not a token that goes back', [tokens(['a', 6], ['b', 5])],
           \%fine);
 
-# when nobody is inside
+# the times in which nobody is inside
 
 sub idle {
     my ($events, $requests, @within) = @_;
@@ -260,7 +260,7 @@ sub idle {
 sub waits { map { { request => $_->[0], register => 'r', sent => $_->[1],
                     arrived => $_->[2], status => 200, nginx => 0 } } @_ }
 
-# a is inside from 101 to 102, b from 105 to 106
+# Request a is inside from 101 to 102, b from 105 to 106.
 
 my @late = ($turns[0], $turns[1], ['enter', 'b', 6, 3, 1], $turns[3]);
 
@@ -277,7 +277,7 @@ is(idle(\@late, [waits(['a', 101, 102], ['b', 101, 106], ['c', 104, 109])],
 is(idle(\@late, [waits(['a', 101, 102])], [100, 110]), '',
    'idle: nobody waits');
 
-# registers, of which nobody keeps the clients apart
+# registers without a lock that keeps clients apart
 
 my $registers = Register->start(open => 0, fenced => 1);
 my $nginx = Nginx->new(modules => [])->set(REGISTER => $registers->address)

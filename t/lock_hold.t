@@ -142,7 +142,7 @@ EOF_CONFIG
 my $lock = Lock->new($nginx, $etcd);
 
 
-# a request that works for so many seconds: its client
+# a request that works for so many seconds; returns its client
 
 sub begin {
     my ($path, $id, $stay) = @_;
@@ -168,7 +168,7 @@ sub begun {
 sub wrote { $register->count('write', "$_[0]-$_[1]") }
 
 
-# what happened to requests of that path, and in which order
+# events of requests of that path, in their order
 
 sub history {
     my ($path) = @_;
@@ -183,7 +183,7 @@ my $in_turn = qr/^enter-first write-first enter-second write-second$/;
 my $mixed = qr/^enter-first enter-second /;
 
 
-# one request, which leaves while it is with the backend, and the next one
+# A request is abandoned while it is with the backend, and the next one comes.
 
 sub in_turn {
     my ($path, $leaves, $wanted, $what) = @_;
@@ -220,7 +220,7 @@ in_turn('next', $late, qr/^(?:enter-first\ ){2}(?:write-first\ ){2}
         'a timeout, twice');
 
 
-# HTTP/2: a stream is reset, a connection closed
+# HTTP/2: a stream is reset, a connection is closed.
 
 my $client = Http2->new($nginx->port('PORT_H2'));
 
@@ -239,7 +239,7 @@ for (['reset', sub { $client->cancel($_[0]) }],
 }
 
 
-# what the status says, and a lock that is lost after its request
+# the status, and a lock that is lost after its request
 
 my $first = begin('left', 'lost', 5);
 
@@ -257,7 +257,7 @@ is($nginx->count_log(qr/is lost after its request has ended/), 1,
    'which is reported');
 
 
-# not for ever
+# A lock is not kept for ever.
 
 $first = begin('bounded', 'first', 100);
 begun('bounded', 'first');
@@ -268,7 +268,7 @@ is($nginx->count_log(qr/locks are released although upstream/), 1,
    'which is reported');
 
 
-# connections that are kept alive, and tunnels
+# kept connections, and tunnels
 
 $backend->set(hang => 1);
 $first = $nginx->http;
@@ -289,7 +289,7 @@ $first->close;
 $lock->gone('/locks/upgrade', 'a tunnel ends with its client');
 
 
-# a worker that ends stays for it
+# A worker that ends stays until the backend is done.
 
 $first = begin('left', 'reload', 3);
 begun('left', 'reload');

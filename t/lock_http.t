@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Where in a request's life a lock is taken and given up: redirects and error
-# pages, subrequests, several locks, HTTP/2, what runs before and after.
+# The time in a request's life at which a lock is taken and given up: redirects
+# and error pages, subrequests, several locks, HTTP/2, phases before and after.
 
 use strict;
 use warnings;
@@ -142,7 +142,7 @@ my $lock = Lock->new($nginx, $etcd);
 sub revision { return $etcd->revision }
 
 
-# an index is an internal redirect, to a location with the same lock
+# An index is an internal redirect, to a location with the same lock.
 
 my $before = revision();
 
@@ -186,7 +186,7 @@ $lock->gone('/locks/guarded', 'as the request has');
 $backend->set(delay => 0);
 
 
-# several locks: many requests that take two each, in all orders
+# Several locks: many requests that take two each, in all orders.
 
 $backend->reset;
 $backend->set(delay => 0.002);

@@ -96,7 +96,7 @@ sub two {
 }
 
 
-# one after another
+# The two requests have the lock one after the other.
 
 my $client = Http2->new($nginx->port('PORT_H2'));
 my ($holder, $waiter) = two($client, '/', 'in turn');
@@ -106,7 +106,7 @@ $backend->set(hang => 0);
 is($client->answer($_), '200 one', 'each is answered') for $holder, $waiter;
 is($backend->requests, 2, 'and was there once');
 
-# the one that waits is cancelled, and the one that holds
+# The request that waits is cancelled, then the request that holds the lock.
 
 ($holder, $waiter) = two($client, '/', 'cancel');
 
@@ -121,7 +121,7 @@ ok(wait_for(sub { $backend->requests == 2 }, 10), 'it has its turn');
 $backend->set(hang => 0);
 is($client->answer($waiter), '200 one', 'and is answered');
 
-# a lost one
+# The lock is lost.
 
 for (['/', qr/^503 /, 'nothing of it was sent'],
      ['/begun', qr/^reset$/, 'its answer had begun'])
@@ -146,7 +146,7 @@ for (['/', qr/^503 /, 'nothing of it was sent'],
 
 ok($client->is_open, 'it was good all the time');
 
-# all at once
+# The connection ends with both requests.
 
 ($holder, $waiter) = two($client, '/', 'the client is gone');
 

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# One lock that nginx, etcdctl and programs with etcd's own client want.
+# A lock that nginx, etcdctl and programs with etcd's own client want.
 
 use strict;
 use warnings;
@@ -60,7 +60,7 @@ my ($nginx, $second) = map {
 } 1 .. 2;
 
 
-# keys of those that want the lock, in the order of the queue
+# the keys of all that want the lock, in the order of the queue
 
 sub queue {
     return sort { $a->{create_revision} <=> $b->{create_revision} }
@@ -98,7 +98,7 @@ sub let_out {
 }
 
 
-# while nothing is to happen
+# Nobody may enter meanwhile.
 
 sub nobody_enters {
     my ($name) = @_;
@@ -114,7 +114,7 @@ sub take_turns {
 
     my $want = sub { Holder->want($etcd, NAME, @program) };
 
-    # nginx has it first
+    # nginx has the lock first.
 
     my $http = ask($nginx);
     my $visit = $door->enters(10);
@@ -139,7 +139,7 @@ sub take_turns {
     is($nginx->get('/now?key=one')->{status}, 423,
        'nginx does not get it at once');
 
-    # and then the other one
+    # The other nginx has the lock next.
 
     ok($other->resign, "$who is done");
     $visit = $door->enters(10);
@@ -147,7 +147,7 @@ sub take_turns {
     let_out($visit, $third, 'and it is done');
     queue_is(0, 'nobody is left');
 
-    # one that dies is waited out
+    # The key of a program that dies is waited out.
 
     my $dies = $want->();
 
@@ -164,7 +164,7 @@ sub take_turns {
     $visit = $door->enters(10);
     ok($visit, 'until its end: nginx has the lock');
 
-    # one that leaves while it waits leaves no gap
+    # A program that leaves while it waits leaves no gap.
 
     my ($leaves, $last) = ($want->());
 
@@ -184,7 +184,7 @@ sub take_turns {
 }
 
 
-# its lease ends when that is wanted, and not sooner
+# etcdctl's lease ends when the test wants that, and not sooner.
 
 take_turns('etcdctl', 'etcdctl', '--endpoints', $etcd->url, 'lock', '--ttl',
            60);

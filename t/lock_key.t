@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The KEY of etcd_lock, which clients may choose: one that is empty, of one lock
-# or of several, for http and stream, a map that lets nothing else through than
-# what is expected, and long ones.
+# The KEY of etcd_lock, which clients may choose: an empty one, of one lock or
+# of several, for http and stream, a map that lets only expected values through,
+# and long ones.
 
 use strict;
 use warnings;
@@ -143,7 +143,7 @@ sub tokens {
 }
 
 
-# one lock
+# a request with one lock
 
 is(tokens('/refuse?k=1'), '200 1', 'a key');
 is(tokens("/refuse$_"), '400 0', "no key: /refuse$_")
@@ -155,7 +155,7 @@ is($nginx->count_log(qr/key "\$arg_k" of lock "\/locks\/refuse" is empty/), 4,
    'the log says which key is empty');
 
 
-# several: all keys but those with "empty=pass" have to be there
+# Several locks: all keys but those with "empty=pass" have to be there.
 
 is(tokens('/two?a=1&b=1&c=1'), '200 3', 'three keys');
 is(tokens('/two?a=1&b=1'), '200 2', 'one may be empty');
@@ -169,7 +169,7 @@ is(tokens($_), '400 0', "a key less: $_")
 is($etcd->revision, $before, 'who is refused takes none of the others');
 
 
-# a map as the documentation has it
+# the map of the documentation
 
 is(tokens('/orders?id=17'), '200 1', 'an expected key');
 is(tokens("/orders?$_"), '400 0', "one that is not: $_")
@@ -178,8 +178,8 @@ is($nginx->get('/orders?id=1&id=2')->{headers}{'x-order'}, 1,
    'the backend is told the key that the lock has');
 
 
-# Long ones: what etcd has of them is bounded, different ones are different
-# locks, and none is that of a short one.
+# Long keys: their names in etcd are bounded, different keys are different
+# locks, and none is the lock of a short key.
 
 $backend->set(hang => 1);
 
@@ -217,7 +217,7 @@ $_->receive for @clients;
 $lock->gone('/locks/long', 'nothing is left');
 
 
-# the shell lines of the documentation take the same lock
+# The shell lines of the documentation take the same lock.
 
 my ($shell) = map { $_->{text} =~ /^(key=.*?)^etcdctl /ms }
               Docs::page('docs/locks.md')->fences;

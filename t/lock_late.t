@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A member of etcd that was stopped may process what it was asked for when it
-# goes on, long after nginx has given that up, and put keys of locks that nobody
-# holds.  nginx finds and deletes them.
+# A member of etcd that was stopped may process requests when it goes on, long
+# after nginx has given them up, and put keys of locks that nobody holds.  nginx
+# finds and deletes them.
 #
 # A member that goes on also reads that the call was cancelled, and most often
 # that comes first.  So a proxy keeps what was asked for, and nothing else, and
@@ -28,13 +28,13 @@ use Http;
 use Nginx;
 use Wait;
 
-# PAUSE: nothing that nginx repeats lasts for so long
+# PAUSE is longer than anything that nginx repeats.
 
 use constant {
     LOCKS => 24,
     TTL   => 60,
     PAUSE => 16,
-    GONE  => 2,                 # seconds after its appearance
+    GONE  => 2,                 # seconds after a key's appearance
     QUIET => 4,
     LOOK  => 0.05,
     PATIENCE => 60,
@@ -96,7 +96,7 @@ my $other = Nginx->new(etcd => $etcd)->set(
 my @paths = map { "/lock$_" } 1 .. LOCKS;
 
 
-# the URL that the locks' requests of an nginx go to
+# the URL that the requests of an nginx's locks go to
 
 sub asked {
     my ($who) = @_;
@@ -107,7 +107,7 @@ sub asked {
 }
 
 
-# what all locks answer at the same time
+# the statuses of requests for all locks at the same time
 
 sub ask { statuses(begin($_[0])) }
 
@@ -133,9 +133,9 @@ sub statuses {
 }
 
 
-# For how long each key was there that appeared since, in seconds, without those
-# that the machine did not give; until none has been there for QUIET, and if
-# some are expected, not before the first one.
+# The seconds for which each key was there that appeared since a time, without
+# the time that the machine did not give; waits until no key has been there for
+# QUIET, and, if keys are expected, for the first one.
 
 sub lives {
     my ($from, $expected) = @_;
@@ -164,7 +164,7 @@ sub lives {
 
 is(ask($nginx), '200: ' . LOCKS, 'all locks are free');
 
-# while a lock is held, there is no other lease
+# While a lock is held, there is no other lease.
 
 my $http = $nginx->http;
 
@@ -206,7 +206,7 @@ note(sprintf('%d keys, the longest was there for %.2f s', scalar(@lives),
 cmp_ok($nginx->count_log(qr/was put after its request was given up/), '>', 0,
        'the log says so');
 
-# another lease ends the search
+# Another lease ends the search.
 
 $visit->leave();
 is($http->receive->{status}, 200, 'the lock was held');
@@ -217,7 +217,7 @@ ok(wait_for(sub {
 
 is(ask($nginx), '200: ' . LOCKS, 'and there is another one');
 
-# the member that one nginx goes to stands still, with what it was asked for
+# The member that an nginx uses stands still, with the requests of that nginx.
 
 my $cluster = Cluster->new(3)->start();
 my ($third, $fourth) = map {

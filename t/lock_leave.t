@@ -104,7 +104,7 @@ for my $name (qw(one handoff)) {
 }
 
 
-# a key of somebody else, of any name
+# a foreign key, of any name
 
 $etcd->put('/locks/foreign/not-a-lease', 'x');
 is($nginx->get('/foreign')->{status}, 423, 'a foreign key counts');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # "linger=": a lock that is released is kept for a moment, for the next request
-# of the same worker, unless anybody else wants it.
+# of the same worker, unless another worker wants it.
 
 use strict;
 use warnings;
@@ -76,7 +76,7 @@ my $lock = Lock->new($nginx, $etcd);
 my $last = 0;
 
 
-# tokens grow with every request, whichever nginx it comes to
+# Tokens grow with every request, at any nginx.
 
 sub take {
     my ($from, $path) = @_;
@@ -91,8 +91,8 @@ sub take {
 }
 
 
-# the lock is kept, and the worker knows that nobody else is there: within the
-# ten seconds of a key it is likely to find that out
+# The lock is kept, and the worker knows that nobody else is there: within the
+# ten seconds of a key it is likely to find that out.
 
 sub is_kept {
     my ($path, $name) = @_;
@@ -114,7 +114,7 @@ sub is_kept {
 }
 
 
-# without it, and with it
+# without "linger=", and with it
 
 my $before = $etcd->revision;
 
@@ -136,14 +136,14 @@ take($nginx, '/long');
 is(scalar(grep { $_ eq $key } $lock->keys('/locks/long')), 1, 'as before');
 
 
-# the time is over
+# The time is over.
 
 take($nginx, '/short') for 1 .. 2;
 $last = 0;
 $lock->gone('/locks/short', 'a lock that nobody takes is given up');
 
 
-# another nginx does not wait until it is over
+# Another nginx does not wait until the time is over.
 
 for (1 .. 3) {
     is_kept('/long', 'a lock is kept');
@@ -158,7 +158,7 @@ for (1 .. 3) {
     $last = $answer->{headers}{'x-token'};
 }
 
-# nor do those of other programs, which put a key
+# Another program, which puts a key, does not wait either.
 
 is_kept('/long', 'a lock is kept');
 $etcd->put('/locks/long/1', '');
@@ -167,7 +167,8 @@ ok(wait_for(sub { "@{[$lock->keys('/locks/long')]}" eq '/locks/long/1' }, 20,
 $etcd->del('/locks/long/1');
 
 
-# a request of this worker does not get it before another nginx that waits
+# Another nginx waits: the next request of this worker does not get the lock
+# first.
 
 $backend->set(hang => 1);
 
@@ -198,7 +199,7 @@ cmp_ok($tokens[2], '>', $tokens[1], 'and that by the third');
 $last = $tokens[2];
 
 
-# what is kept may be lost
+# A kept lock may be lost.
 
 is_kept('/long', 'a lock is kept');
 $etcd->del($lock->keys('/locks/long'));
@@ -212,7 +213,7 @@ is_kept('/long', 'and kept');
 is($lock->count('/locks/long', 'lost'), 0, 'no request has lost anything');
 
 
-# a token is never given twice, however often a key is passed on
+# A token is never given twice, however often a key is passed on.
 
 my $http = $nginx->http;
 my $grows = 0;
@@ -231,7 +232,7 @@ cmp_ok(scalar(keys %created), '>', 1, 'beyond what a key has tokens for');
 cmp_ok(scalar(keys %created), '<', MANY / 2, 'most requests write nothing');
 
 
-# a worker that ends keeps nothing
+# A worker that ends keeps nothing.
 
 is_kept('/long', 'a lock is kept');
 $_->quit for $nginx, $second;

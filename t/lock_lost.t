@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # Locks that are lost while requests hold them: such a request is cut, before
-# anybody else can have the lock, or told.  Where a lease is not meant to end it
-# does so later than any test may take.
+# any other request can have the lock, or told.  Leases that are not meant to
+# end are longer than any test may take.
 
 use strict;
 use warnings;
@@ -142,7 +142,7 @@ sub requests { return $backend->requests }
 $backend->set(hang => 1);
 
 
-# its key is deleted
+# The key is deleted.
 
 my $holder = hold('cut');
 my $waiter = begin('/cut');
@@ -177,7 +177,7 @@ is($answer->{status}, 200, 'continue: the request goes on');
 is($answer->{headers}{'x-status'}, 'lost', 'and is told');
 
 
-# while it waits for another lock
+# The request loses its lock while it waits for another lock.
 
 $backend->set(hang => 1);
 $holder = hold('second');
@@ -191,7 +191,7 @@ $backend->set(hang => 0);
 is($holder->receive->{status}, 200, 'the other one is still held');
 
 
-# while its body is read
+# The request loses its lock while its body is read.
 
 $waiter = $nginx->http;
 $waiter->send('POST', '/body', undef, 'Content-Length' => 10);
@@ -202,7 +202,7 @@ is($waiter->receive_once->{status}, 503, 'is cut');
 is(requests(), $n, 'and never sent');
 
 
-# the lease is revoked
+# The lease is revoked.
 
 $backend->set(hang => 1);
 $holder = hold('cut');
@@ -214,7 +214,7 @@ is($nginx->get('/cut')->{status}, 200, 'with another one locks are to be had');
 isnt(($etcd->leases)[0], $lease, 'which is another');
 
 
-# a worker that ends
+# A worker ends.
 
 $backend->set(hang => 1);
 $holder = hold('cut');
@@ -226,7 +226,7 @@ is(scalar(() = $etcd->leases), 0, 'and leaves nothing');
 is($nginx->get('/cut')->{status}, 200, 'the new one has the lock');
 
 
-# etcd does not answer: the lock is lost by its deadline
+# etcd does not answer: the lock is lost by its deadline.
 
 $nginx->set(TTL => TTL, REQUEST => 1);
 $nginx->reload($config, gone => 1);
@@ -242,7 +242,7 @@ ok(wait_for(sub { $nginx->get('/now')->{status} == 200 }, 20),
    'until it is back');
 
 
-# the worker was stopped for longer than that
+# The worker is stopped for longer than the deadline.
 
 $backend->set(hang => 1);
 $holder = hold('cut');
@@ -259,7 +259,7 @@ ok(wait_for(sub { $nginx->get('/cut')->{status} == 200 }, 20),
    'and goes on');
 
 
-# a worker that is killed
+# A worker is killed.
 
 $nginx->set(TTL => 2 * TTL, REQUEST => LONG);
 $nginx->reload($config, gone => 1);
@@ -279,8 +279,8 @@ $lock->holds('/locks/cut', 0, 'nothing of it is counted');
 $lock->gone('/locks/cut', 'or left');
 
 
-# It waits but a moment for etcd's answer: if there was none since the machine
-# stood still, it has to do so again.
+# On a fast exit nginx waits only a moment for etcd's answer: if etcd gave none
+# because the machine stood still, the test tries again.
 
 $nginx->set(TTL => LONG);
 $nginx->reload($config, gone => 1);

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A connection that is cut at every byte of an acquire, and of a release, of a
-# lock: nginx cannot know what has become of it in etcd.  Nobody holds it for
-# longer than the TTL afterwards, and never two at a time.
+# A connection is cut at every byte of an acquire, and of a release, of a lock:
+# nginx cannot know the outcome in etcd.  Nobody holds the lock for longer than
+# the TTL afterwards, and never two at a time.
 
 use strict;
 use warnings;
@@ -22,19 +22,19 @@ use Nginx;
 use Register;
 use Wait;
 
-# SLOTS locks at a time, each with a way of its own to etcd that is cut.  It is
-# cut at every byte with TEST_SOAK, and else at every STRIDE-th one, from
-# another one on each time.
+# SLOTS locks at a time, each with a way of its own to etcd that is cut: at
+# every byte with TEST_SOAK, and otherwise at every STRIDE-th byte, each time
+# from another one on.
 
 use constant {
     SLOTS  => 8,
     STRIDE => $ENV{TEST_SOAK} ? 1 : 9,
 
-    # nothing is renewed while somebody stays: bytes of that would be cut first
+    # No lease is renewed while a request stays: the bytes of that would be cut.
 
     TTL    => 10,
     SHORT  => 0.02,
-    LONG   => 0.3,              # for the cut to be prepared meanwhile
+    LONG   => 0.3,              # long enough to prepare the cut
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -46,7 +46,7 @@ my @names = map { "lock$_" } 1 .. SLOTS;
 my $registers = Register->start(map { $_ => 0 } @names);
 
 
-# who is cut comes by /cut, and the next one by /next
+# Requests that are cut come by /cut, and the next ones by /next.
 
 sub config {
     my $clusters = join('', map { <<"EOF_CLUSTER" } 0 .. $#names);
@@ -97,7 +97,7 @@ my $nginx = Nginx->new(etcd => $etcd)->set(REGISTER => $registers->address)
 my (@requests, $asked);
 
 
-# requests are under way until answer()
+# Requests are under way until answer().
 
 sub ask {
     my ($slot, $kind, $stay) = @_;
@@ -138,7 +138,7 @@ sub all_answer {
 }
 
 
-# connected again, and with a lease
+# nginx has connected again, and has a lease.
 
 sub ready {
     my (@slots) = @_;
@@ -150,8 +150,8 @@ sub ready {
 }
 
 
-# one round: the bytes of each slot; those that were cut, or nothing if there
-# was nothing left to be cut
+# Makes one round, with the bytes of each slot after which its connection is
+# cut; returns the slots that were cut, or nothing if no bytes were left.
 
 sub round {
     my ($what, $way, %bytes) = @_;

@@ -59,7 +59,7 @@ http {
 
 EOF_CONFIG
 
-# a sanitizer would keep what is freed
+# A sanitizer would keep freed memory.
 
 my @nginxes = map {
     Nginx->new(etcd => $etcd, sanitizer => 'quarantine_size_mb=0')
@@ -71,7 +71,7 @@ sub workers { map { $_->workers } @nginxes }
 sub memory { sum(map { Fault::anonymous($_) } workers()) }
 
 
-# clients of the other requests, of all the nginxes' workers
+# open files of all workers
 
 sub files {
     return sum(map { my @files = glob("/proc/$_/fd/*"); scalar(@files) }
@@ -91,7 +91,8 @@ sub gauges {
 sub come {
     my ($path, $n, $at_once) = @_;
 
-    # somebody else has the lock until many have left: no turn is too soon
+    # A foreign key has the lock until many clients have left: no turn is too
+    # soon.
 
     my $other = "/locks$path/0";
     my $many = $n / 100;
@@ -121,7 +122,8 @@ sub come {
 
 for my $path ('/one', '/handed') {
 
-    # first more of them than later on, which is what memory is needed for
+    # Memory is needed for the most requests at a time: there are more of them
+    # at first than later.
 
     come($path, REQUESTS / 5, AT_ONCE * 2);
     come($path, REQUESTS / 5, AT_ONCE);
@@ -130,8 +132,8 @@ for my $path ('/one', '/handed') {
     my $most = GROWN * (Nginx::built_with() =~ /-fsanitize/ ? SANITIZED : 1);
     my $grown;
 
-    # where the machine stood still there were more at a time than before,
-    # once; what is lost is lost each time
+    # After a stall there may be more requests at a time than before, once; a
+    # leak grows each time.
 
     for (1 .. TIMES) {
         my $memory = memory();

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # A lock whose client has left is kept until the response has ended: a backend
-# that has sent something, and works on, is not done.  Each backend gives up its
+# that has sent a part, and works on, is not done.  Each backend gives up its
 # work when nginx shuts down the connection.
 
 use strict;
@@ -64,7 +64,7 @@ my %rows = (
     scgi    => [scgi => 1, [0, "Status: 200 OK\r\n${cgi}begun"],
                            [LEFT, 'ok'], [0, undef]],
 
-    # nginx is the backend, and sends SETTINGS at once; or speaks TLS
+    # An nginx is the backend, which sends SETTINGS at once, or speaks TLS.
 
     grpc    => [grpc => 0, [LEFT, "${ok}Content-Length: 2\r\n\r\nok"]],
     grpc_begun => [grpc => 1, [0, "${ok}Content-Length: 7\r\n\r\nbegun"],
@@ -80,7 +80,7 @@ my $backends = Scripted->start(map { my (undef, undef, @steps) = @{ $rows{$_} };
 my $server = Tls->new('ca')->issue('server', san => 'IP:127.0.0.1');
 
 
-# one server of HTTP/2, and two with TLS
+# a server of HTTP/2, and two with TLS
 
 my $through = Nginx->new();
 
@@ -131,7 +131,7 @@ my %pass = (
                      . $through->port('PORT_TLS') },
 );
 
-# with and without buffers, where the body has begun
+# with and without buffers, for answers with a body that has begun
 
 my $locations = join('', map {
     my ($name, $buffering) = split(/-/);
@@ -197,7 +197,7 @@ sub ask {
 }
 
 
-# with buffers, nginx sends the header at once, and the rest when it likes
+# With buffers, nginx sends the header at once, and the rest later.
 
 sub begun {
     my ($socket, $mode) = @_;
@@ -218,7 +218,8 @@ sub method { $_[0] eq 'head' ? 'HEAD' : 'POST' }
 sub began { scalar(grep { $_ eq 'began' } $backends->history($_[0])) }
 
 
-# the first client of each leaves; the second one comes while the first works
+# The first client of each backend leaves; the second one comes while the first
+# request is still worked on.
 
 my %modes = map { my $row = $rows{$_};
                   ($_ => [$row->[0] eq 'http' && $row->[1] ? qw(on off)
@@ -255,7 +256,7 @@ for my $turn (0, 1) {
         20, 'nginx to notice that';
     $backends->go;
 
-    # nobody else is asked for before, or the order of locks would be luck
+    # The next requests come only now, or the order of locks would be luck.
 
     my %next = map { my ($name, $mode) = @$_;
                      ($name => ask("/$name/$mode", method($name))) } @now;
@@ -265,7 +266,7 @@ for my $turn (0, 1) {
 
         my $head = readline($next{$name}) // '';
 
-        # an nginx before 1.29 takes the interim response for the response
+        # An nginx before 1.29 takes the interim response for the response.
 
         like($head, qr/^HTTP\S+ (?:200|103) /,
              "$name, buffers $mode: the next one");

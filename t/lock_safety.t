@@ -36,12 +36,12 @@ use constant {
     CLIENTS => 10,
     TTL     => 2,
     LATE    => 0.5,
-    MARGIN  => 0.2,     # that nginx has until etcd gives a lock away
+    MARGIN  => 0.2,     # seconds for nginx before etcd gives a lock away
     SETTLES => 1,
-    IDLE    => 1,       # a free lock is granted within that time; where other
-    SHARED  => 5,       # tests take the CPU, too: long before a hang of 10 s
+    IDLE    => 1,       # s within which a free lock is granted; if other
+    SHARED  => 5,       # tests take the CPU, too: before a hang of 10 s
     LONG    => 15,      # the TTL of locks that outlive a restore of etcd
-    STAYS   => 10,      # so long is somebody inside meanwhile
+    STAYS   => 10,      # seconds that a request is inside meanwhile
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -52,7 +52,7 @@ my $idle = $ENV{TEST_SOAK} ? IDLE : SHARED;
 srand($seed);
 diag("TEST_SEED=$seed") if $ENV{TEST_SOAK};
 
-# whether the register checks tokens, and how many may be inside
+# NAME => [whether the register checks tokens, how many may be inside]
 
 my %locks = (
     fenced        => [1, 1],
@@ -177,7 +177,7 @@ my $disturber = Disturber->new(
 my @table;
 
 
-# There is to be none of it.
+# A test: nothing of that kind was found.
 
 sub counts {
     my ($name, @found) = @_;
@@ -201,7 +201,7 @@ ok(wait_for(sub { $registers->count('write') > $before + 20 }, 60),
 ok($contenders->end(), 'clients end');
 
 # etcd is restored from a snapshot that does not know the key of the request
-# that is inside; tokens begin anew by that
+# that is inside; tokens begin anew.
 
 my $others = Contenders->start(\@nginxes, ['restored'], clients => 4,
                                long => TTL, name => 'o');
@@ -211,7 +211,7 @@ for my $n (1 .. ($ENV{TEST_SOAK} ? 5 : 1)) {
     my $mark = $registers->mark;
     my ($tries, @pids) = 0;
 
-    # an nginx that has noticed the restore before lets nobody in for a while
+    # An nginx that has noticed the former restore lets nobody in for a while.
 
     wait_for {
         @pids = $others->bait($n % NGINXES, STAYS, "r$n." . ++$tries)
@@ -223,7 +223,7 @@ for my $n (1 .. ($ENV{TEST_SOAK} ? 5 : 1)) {
     $cluster->restore($snapshot);
     $mark = $registers->mark;
 
-    # nobody is let in for as long as locks of the former history may be held
+    # Nobody is let in for as long as locks of the former history may be held.
 
     ok(wait_for(sub { $registers->count('enter', 'o', $mark) }, 2 * LONG),
        'the lock is granted after a restore');
@@ -231,7 +231,7 @@ for my $n (1 .. ($ENV{TEST_SOAK} ? 5 : 1)) {
 
 ok($others->end(), 'their clients end');
 
-# what is left
+# locks, keys and leases that are left
 
 sub busy {
     return grep { $_->{held} || $_->{waiting} }
@@ -249,8 +249,8 @@ $_->quit for @nginxes;
 wait_for { !leases() } LONG * 2, 'all leases to be gone';
 counts('leases left over', leases());
 
-# when the machine itself has stopped, or a control had no answer, for longer
-# than nginx can make up for
+# the times in which the machine stood still, or a control had no answer, for
+# longer than nginx can make up for
 
 sub stalls {
     return map { [undef, $_->[0], $_->[1] + SETTLES * $slower] }
@@ -258,7 +258,7 @@ sub stalls {
 }
 
 
-# when an nginx has lost locks: the log knows seconds
+# the times at which an nginx has lost locks: the log has seconds
 
 sub lost {
     my ($n) = @_;
@@ -272,7 +272,7 @@ sub lost {
 }
 
 
-# what happened
+# the history of all
 
 my @events = $registers->history;
 my @requests = ($contenders->history, $others->history);
@@ -316,7 +316,7 @@ for my $lock (@all) {
                                sort keys %$statuses));
 }
 
-# the same clients where there is no lock
+# The same clients fail if there is no lock.
 
 cmp_ok(scalar($history->$_('open')), '>', 0, "without a lock: $_")
     for qw(lost_updates overlaps);

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Where clients write to etcd, by locks whose KEY has variables, nginx says when
-# the database has little room left: once for each change, and by metrics.
+# Space of etcd: if clients write to etcd, by locks whose KEY has variables,
+# nginx says when the database has little room left, once for each change, and
+# by metrics.
 
 use strict;
 use warnings;
@@ -100,8 +101,8 @@ sub metric {
 }
 
 
-# the lines that the documentation quotes, by how they begin; N and QUOTA stand
-# for numbers
+# the lines that the documentation quotes, by their first words; N and QUOTA
+# stand for numbers
 
 my %quoted = do {
     my ($page) = grep { $_->path eq 'docs/locks.md' } Docs::pages();
@@ -123,7 +124,7 @@ my %quoted = do {
 sub logged { return $nginx->count_log(qr/"$_[0]": the database $_[1]/) }
 
 
-# how often anybody has, by what etcd counts
+# the number of questions for the status, as etcd counts them
 
 sub asked {
     my $text = $etcd->http->get('/metrics')->{body};
@@ -158,12 +159,12 @@ sub together {
 }
 
 
-# a value that is overwritten: etcd keeps them all
+# A value is overwritten again and again: etcd keeps all versions.
 
 sub fill { return eval { $etcd->put('/fill', VALUE) } }
 
 
-# what the database has without what is free, everything being written
+# bytes that the database uses, when all is written
 
 sub used {
     my $before = asked();
@@ -178,7 +179,7 @@ sub used {
 }
 
 
-# room enough
+# There is room enough.
 
 ok(wait_for(sub { metric('size_bytes') }, 20, 'a size'), 'etcd is asked');
 is(metric('quota_bytes'), QUOTA, 'the quota is the configured one');
@@ -189,7 +190,7 @@ asks_again('and asked again');
 is(logged('default', 'is almost full'), 0, 'nothing is said');
 
 
-# a request takes as much as the documentation says, at most
+# A request takes as much as the documentation says, at most.
 
 for my $segment ('1' x 8, 'x' x 24 . '~' . '0' x 64) {
     my $key = $segment =~ /~/ ? 'y' x 80 : $segment;
@@ -215,7 +216,7 @@ for my $segment ('1' x 8, 'x' x 24 . '~' . '0' x 64) {
 }
 
 
-# little room
+# There is little room.
 
 while (!logged('default', 'is almost full')) {
     my $before = asked();
@@ -231,7 +232,7 @@ is(logged('default', 'is almost full'), 1, 'which is not repeated');
 is($nginx->get('/x')->{status}, 404, 'locks are taken');
 
 
-# none: writes fail before etcd raises the alarm, by one of them
+# There is no room: writes fail before etcd raises the alarm, by one of them.
 
 $backend->set(hang => 1);
 
@@ -264,7 +265,7 @@ ok(wait_for(sub {
 is(logged('default', 'is full'), 1, 'and do not repeat it');
 
 
-# nobody asks any more, and again
+# Without a reason to ask, nginx asks no more; then it does again.
 
 my $conf = $blocks . $http;
 
@@ -283,7 +284,7 @@ ok(wait_for(sub { (metric('nospace') // 0) == 1 }, 20, 'the state'),
    'the state is shown again');
 
 
-# room again
+# There is room again.
 
 $etcd->compact;
 $etcd->manage('defrag');
@@ -304,7 +305,7 @@ is($nginx->count_log($quoted{$_}), logged('default', $_),
 $nginx->quit;
 
 
-# without rights: the size, or one line that it is not known
+# A user without rights gets the size, or one line tells that it is not known.
 
 $etcd->user_add('nginx', 'secret', '/locks/');
 $etcd->grant_right('nginx', 'readwrite', '/locks/');
@@ -330,7 +331,7 @@ is(metric('quota_bytes'), metric('size_bytes') && 2147483648,
 $user->quit;
 
 
-# an etcd that knows its quota (3.6): numbers in the way of protobuf
+# An etcd knows its quota (3.6): numbers in the encoding of protobuf.
 
 sub number {
     my ($n) = @_;
@@ -380,7 +381,7 @@ for (
 }
 
 
-# one that does not say, as a proxy may be
+# An etcd that does not tell, as a proxy may be.
 
 $fake->stop();
 $fake->start('trailers-only:12:unimplemented', '--only', 'Status');

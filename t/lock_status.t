@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Who holds a lock and who waits for it, in the status of every worker: what a
-# worker has counts as long as it lives, and as far as there is room.
+# Holders of a lock and requests that wait for it, in the status of every
+# worker: requests of a worker count as long as it lives, and as far as there is
+# room.
 
 use strict;
 use warnings;
@@ -22,7 +23,7 @@ use Wait;
 
 use constant {
     WORKERS => 2,
-    ROWS    => 64,           # of a worker
+    ROWS    => 64,           # rows of a worker
 };
 
 my $etcd = Etcd->new()->start();
@@ -85,7 +86,7 @@ my $nginx = Nginx->new(etcd => $etcd)
 my $lock = Lock->new($nginx, $etcd);
 
 
-# clients, which are asked for nothing more; closed with what is returned
+# N clients that send one request each, and are closed with the returned list
 
 sub come {
     my ($n, $path) = @_;
@@ -108,7 +109,7 @@ sub tokens_of { ordered(map { $_->{token} } holders($_[0])) }
 sub waiting { sum0(map { $_->{waiting} } waiters($_[0])) }
 
 
-# somebody who comes in and stays: of those who left, some had just come in
+# A visitor that stays: some of the clients that left had just come in.
 
 sub enters {
     my $visit;
@@ -120,7 +121,7 @@ sub enters {
 }
 
 
-# a holder is who came in by that visit
+# The holder is the request of that visit.
 
 sub is_holder {
     my ($holder, $visit, $key, $name) = @_;
@@ -136,11 +137,11 @@ sub is_holder {
 }
 
 
-# nobody
+# no requests
 
 is_deeply($lock->list('/locks/key', $_), [], "no $_") for qw(holders waiters);
 
-# one
+# one request
 
 my @first = come(1, '/key?k=a/b%3C');
 my $visit = enters();
@@ -155,7 +156,7 @@ my ($then) = holders('/locks/key');
 ok(wait_for(sub { (holders('/locks/key'))[0]{held_ms} > $then->{held_ms} }, 10),
    'the time goes by');
 
-# the same in every worker
+# Every worker shows the same.
 
 my %workers;
 
@@ -169,7 +170,7 @@ wait_for {
 
 is_deeply([values %workers], [(1) x WORKERS], 'every worker shows it');
 
-# others for that key, and for another one
+# Others come for that key, and for another one.
 
 my @others = come(6, '/key?k=a/b%3C');
 my @another = come(1, '/key?k=2');
@@ -204,7 +205,7 @@ $lock->holds('/locks/key', 0, 'nobody holds it');
 is_deeply($lock->list('/locks/key', $_), [], "there are no $_ any more")
     for qw(holders waiters);
 
-# without a key, and with more permits
+# requests without a key, and with more permits
 
 my @name = come(1, '/name');
 my $named = enters();
@@ -223,7 +224,7 @@ is(waiting('/locks/permits'), 2, 'as is shown');
 $_->close() for @permits;
 $lock->gone('/locks/permits', 'they leave');
 
-# from hand to hand within a worker
+# The lock goes from hand to hand within a worker.
 
 my @hands = come(10, '/handoff');
 
@@ -239,7 +240,7 @@ cmp_ok($lock->count('/locks/handoff', 'handoffs'), '>', 0, 'there were hands');
 $_->close() for @hands;
 $lock->gone('/locks/handoff', 'nobody is left');
 
-# more keys than a worker has rows for
+# There are more keys than a worker has rows for.
 
 my $long = 'x' x 200;
 my @many = come(1, "/key?k=$long");
@@ -276,7 +277,7 @@ $lock->gone('/locks/key', 'all leave again');
 is_deeply($lock->list('/locks/key', $_), [], "there are no $_ then")
     for qw(holders waiters);
 
-# a worker that is killed
+# A worker is killed.
 
 my @for_life = map { come(1, "/key?k=$_") } 1 .. 40;
 my @lives = map { enters() } 1 .. 40;
@@ -299,7 +300,7 @@ is_deeply([tokens_of('/locks/key')],
           [tokens(@survive, @backs)],
           'and the next one shows its own');
 
-# a reload: who is still inside is shown beside those who come
+# A reload: requests that are still inside are shown beside new ones.
 
 ok($nginx->reload(), 'a reload');
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A worker that was stopped until its lock was somebody else's: what it finds
-# when it goes on, an answer of the upstream, comes too late.
+# A worker that was stopped until its lock was granted to another client: the
+# answer of the upstream that it finds when it goes on comes too late.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ use Line;
 use Nginx;
 use Wait;
 
-# long enough for all that is done before a worker is stopped
+# long enough for all steps before a worker is stopped
 
 use constant TTL => 5;
 
@@ -60,8 +60,8 @@ http {
 EOF_CONFIG
 
 
-# the answer to a request that is let out while nobody runs; begin is done
-# before that
+# the answer to a request that is let out while the worker stands still; $begin
+# is called before that
 
 sub stopped {
     my ($path, $begin) = @_;
@@ -90,7 +90,7 @@ sub stopped {
 is(stopped('/')->{status}, 503, 'its lock is gone: no success');
 is(stopped('/continue')->{status}, 200, 'etcd_lock_lost continue: the answer');
 
-# the header has been sent
+# The header has been sent.
 
 my $answer = stopped('/', sub {
     my ($visit, $http) = @_;
@@ -142,7 +142,7 @@ EOF_STREAM
 
     ok($client->is_closed(), 'a connection: it is closed');
 
-    # it has seen all that came before this
+    # The backend has read all earlier bytes when it answers the probe.
 
     Line::Client->new($backend->port)->ask('probe');
     is($backend->requests, $asked + 1, 'and what came is not passed on');
@@ -153,7 +153,7 @@ is(join('', map { s/\n/ /r } $nginx->lines_of('status.log')),
    'lost lost lost ', '$etcd_lock_status says why');
 is($nginx->count_log(qr/lock "\/locks\/one" is lost/), 3, 'so does the log');
 
-# and it goes on
+# The worker goes on.
 
 my $http = $nginx->http;
 

@@ -119,7 +119,7 @@ END
 
 my $lock = Lock->new($nginx, $etcd);
 
-# one at a time
+# Sessions have the lock one at a time.
 
 my $first = $nginx->line('wait');
 
@@ -143,7 +143,7 @@ $second->close;
 $lock->gone('/locks/wait', 'nothing is left');
 
 
-# what ssl_preread has found may be a lock's key
+# The name that ssl_preread has found may be a lock's key.
 
 $first = $nginx->line('client');
 
@@ -159,7 +159,7 @@ $second->close;
 $lock->gone('/locks/named', 'nothing is left');
 
 
-# http and stream share a lock
+# http and stream share a lock.
 
 $first = $nginx->line('now');
 is($first->ask('a'), 'one: a', 'a connection has a lock');
@@ -198,7 +198,7 @@ $first->close;
 $lock->gone("/locks/$_", "nothing is left of $_") for qw(on shared zzz);
 
 
-# what is logged
+# the log
 
 my %seen;
 

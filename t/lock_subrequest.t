@@ -101,7 +101,7 @@ EOF_CONFIG
 my $lock = Lock->new($nginx, $etcd);
 
 
-# "TOKENS:STATUS" as the backend has got them from that request
+# "TOKENS:STATUS" of a request, as the backend has received them
 
 sub got {
     my ($id) = @_;

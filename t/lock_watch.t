@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# What a request knows of the keys of a lock: it does not wait for a key that is
+# The keys of a lock as a request knows them: it does not wait for a key that is
 # gone, when the connection of the watch is lost while the keys are listed for
 # the first time; and it does not hold the lock by a key of its own that was
 # deleted before etcd's answer to the put came.
@@ -24,8 +24,8 @@ use Nginx;
 use Wait;
 
 # nginx lists everything again after ten seconds, in any case: SOON is before
-# that.  The list must not be answered before all is prepared, which takes
-# luck: so it is done ROUNDS times.
+# that.  The list must not be answered before all is prepared, which takes luck:
+# the test runs ROUNDS times.
 
 use constant {
     ROUNDS => 3,
@@ -78,7 +78,7 @@ http {
 EOF_CONFIG
 
 
-# the way that requests go, or watches
+# the way of the requests, or of the watches
 
 sub way {
     my ($nginx, $what) = @_;
@@ -145,7 +145,7 @@ for my $round (1 .. ROUNDS) {
 
     $etcd->put($passer, 'again');
 
-    # for the event to arrive
+    # The event arrives.
 
     sleep(DELAY / 2);
     $streams->set(refuse => 1);
@@ -204,8 +204,8 @@ for my $round (1 .. ROUNDS) {
     $etcd->del($own->{key});
 
     # Another key is put, or the same once more, by a copy of the request that
-    # nginx sends where the answer takes long.  Where the answer has come first,
-    # the request was cut.
+    # nginx sends if the answer takes long.  If the answer has come first, the
+    # request was cut.
 
     ok(wait_for(sub {
            grep({ $_->{create_revision} > $own->{create_revision} }
