@@ -15,7 +15,7 @@ use Test::More;
 my $dir = tempdir(CLEANUP => 1);
 my $log = "$dir/roots/debian12";
 
-# a root in which one step fails, or prints what a test run would print
+# a root in which a step fails, or prints the output of a test run
 
 my $ROOT = <<'END';
 #!/bin/sh

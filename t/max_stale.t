@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# max_stale: who cannot be proved to lead any more does not lead, and members
-# are not affected.
+# max_stale: a leader that cannot be proved to lead any more does not lead, and
+# members are not affected.
 
 use strict;
 use warnings;
@@ -22,7 +22,8 @@ use Nginx;
 use Stall;
 use Wait;
 
-# proofs come three times as often: what is late by twice that is no failure
+# Proofs come three times as often as max_stale needs: to be late by twice that
+# is no failure.
 
 use constant {
     MAX_STALE => 5,
@@ -123,8 +124,8 @@ my $nginx = Nginx->new()->set(
 sub staleness { $nginx->status->{upstreams}{db}{staleness_ms} / 1000 }
 
 
-# that there was no leader from then on was neither too soon nor too late, by
-# when the last proof was, as nginx says it
+# The leader ended neither too soon nor too late, by the time of the last proof
+# as nginx tells it.
 
 sub in_time {
     my ($ended, $name) = @_;
@@ -144,7 +145,7 @@ ok($nginx->leads_to(db => 'one'), 'a leader, once it is proved');
 ok($nginx->leads_to(usual => 'one'), 'by default');
 ok($nginx->leads_to(trusted => 'one'), 'without a limit');
 
-# nothing happens, and nginx asks for proofs: often enough
+# Nothing happens, and nginx asks for proofs often enough.
 
 ok($stall->again(STALLED, sub {
     my $end = time() + 1.5 * MAX_STALE;
@@ -160,7 +161,7 @@ ok($stall->again(STALLED, sub {
     return $failed == 0;
 }), 'it leads while nothing happens');
 
-# etcd says nothing more
+# etcd sends nothing more.
 
 $one->set(hang => 1);
 $one->reset;
@@ -186,7 +187,7 @@ my $ended = time();
 is($answer->{status}, 502, 'on_change=close: a request on its way ends');
 in_time($ended, 'on_change=close');
 
-# the backend hangs: whoever is let in is not answered, and is with it
+# The backend hangs: a request that is let in is with it, and not answered.
 
 my $usual = $nginx->patient();
 
@@ -215,12 +216,12 @@ my $waiting = $nginx->patient();
 
 $waiting->send('GET', '/to/waiting');
 
-# workers that come now know nothing better
+# New workers know nothing better.
 
 ok($nginx->reload(), 'a reload');
 is($nginx->who('db'), 502, 'it makes nobody a leader');
 
-# who led meanwhile nobody knows: the list says it
+# Nobody knows who led meanwhile: the list tells.
 
 $etcd->txn([del => '/db/1'], [put => '/db/2', $two->address]);
 is($nginx->who('trusted'), 'one', 'what comes of max_stale=off');
@@ -241,7 +242,7 @@ if ($has_stream) {
     }, 10, 'a session'), 'sessions');
 }
 
-# etcd stands still, with all connections open
+# etcd stands still, with all connections open.
 
 $etcd->freeze();
 ok($nginx->leads_to(db => '502'), 'etcd is stopped');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# How keys become members: which keys are one member, what is no change at
-# all, what an empty prefix means, and what stands beside discovered members.
+# Keys become members: several keys of one member, changes that are none, empty
+# prefixes, and servers beside discovered members.
 
 use strict;
 use warnings;
@@ -190,7 +190,7 @@ $same->shows({ '/same/2' => "$at1 7 up" }, 'the older key goes first');
 $etcd->del('/same/2');
 $same->shows({}, 'then the newer one');
 
-# what changes nothing
+# rewrites that change nothing
 
 my %rewrites = (
     'the same bytes'  => "{\"address\":\"$at2\",\"weight\":2}",
@@ -233,7 +233,7 @@ $same->shows({ '/same/n' => "$at2 3 up" }, 'a change of weight');
 is($same->generation, $generation + 1, 'is an update');
 is($same->member($at2)->{requests}, 5, 'of the same member');
 
-# keys that change places
+# Keys change places.
 
 $same->sees($etcd->txn([del => '/same/n'], [put => '/same/m', json($at2)]));
 $same->shows({ '/same/m' => "$at2 1 up" }, 'deleted and put in one txn');

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # Answers that are made to take memory and time: millions of empty parts in a
-# message of a length that is allowed.  The worker refuses them as soon as it
-# has spent what a message may take, and goes on with others.
+# message of an allowed length.  The worker refuses them as soon as they have
+# taken all that a message may take, and goes on with others.
 
 use strict;
 use warnings;
@@ -90,7 +90,7 @@ EOC
 my $says = qr/got a message of \d+ bytes in more than \d+ parts/;
 
 
-# KB that a worker has had at most
+# the most KB that a worker has had
 
 sub peak {
     my ($pid) = ($_[0] // $nginx)->workers;
@@ -118,7 +118,7 @@ SKIP: {
 cmp_ok($nginx->count_log($says), '>', 0, 'the log says why it is refused');
 is_deeply([$nginx->workers], [$pid], 'the worker lives');
 
-# what is no attack, but as long: the keys are listed instead
+# An answer that is no attack, but as long: the keys are listed instead.
 
 for my $from (map { $_ * 100 } 0 .. KEYS / 100 - 1) {
     $etcd->txn(map { [put => "/many/$_", 'x'] } $from .. $from + 99);
@@ -139,7 +139,7 @@ $many->shows({ '/many/next' => '127.0.0.1:2 1 up' },
 $nginx->quit;
 
 
-# KB that a worker takes at most, until it has that revision, or says so
+# the most KB that a worker takes until it has that revision, or refuses it
 
 sub takes {
     my ($until, %answers) = @_;
@@ -190,7 +190,7 @@ EOC
 
 
 # Long answers within the limits: deletions of keys that are not there, keys
-# that have nothing, a key, and one that is refused for a text of that length.
+# without contents, a key, and one that is refused for a text of that length.
 
 my $created = answer_header(100) . field(3, VARINT, 1);
 my $kv = sub { field(1, BYTES, "/s/$_[0]") . field(3, VARINT, 50) };

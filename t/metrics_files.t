@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
-# docs/status.md, and the dashboard and the alerts in conf-examples/, name the
-# metrics that there are; the alerts come when they should, and metrics.conf
-# works.
+# docs/status.md, and the dashboard and the alerts in conf-examples/, name
+# metrics that exist; the alerts come when they should, and metrics.conf works.
 
 use strict;
 use warnings;
@@ -63,7 +62,7 @@ for my $name (keys %documented) {
 }
 
 
-# every metric that a file names is there
+# Every metric that a file names exists.
 
 sub names_metrics {
     my ($file, @texts) = @_;
@@ -91,7 +90,8 @@ is(join(' ', grep { !$used->{$_} && !/_(?:sum|count)$/ } sort keys %names), '',
 is(scalar(@panels), scalar(keys %{{ map { $_->{id} => 1 } @panels }}),
    'each of its panels has a number');
 
-# every expression of it is one: as rules, with what Grafana puts in
+# Every expression of the dashboard is valid: it is checked as a rule, with the
+# values that Grafana puts in.
 
 my $rule = 0;
 my $rules = join('', "groups:\n- name: dashboard\n  rules:\n", map {
@@ -108,7 +108,7 @@ like(judges('alerts.yml is valid', 'promtool', 'check', 'rules',
      'as promtool says');
 names_metrics('alerts.yml', Tls::read_file("$top/conf-examples/alerts.yml"));
 
-# what goes wrong is alerted, and a nginx without trouble is not
+# Each trouble raises its alert, and an nginx without trouble raises none.
 
 my @troubles = (
     [NginxEtcdStale => 'nginx_etcd_cluster_staleness_seconds', '0', '+Inf'],

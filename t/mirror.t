@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The mirror for itself: what its handlers are told of lists and events in any
-# order, and what it has beside a model of etcd.
+# The mirror alone: the calls of its handlers for lists and events in any order,
+# and its contents beside a model of etcd.
 
 use strict;
 use warnings;
@@ -190,7 +190,7 @@ my @told = run_directives(map { "etcd_mirror $_->[1] $_->[2]" } @cases);
 
 is(shift @told, $_->[3], $_->[0]) for @cases;
 
-# an allocation fails, each of them in turn: afterwards a list has everything
+# Each allocation fails in turn: afterwards a list has everything.
 
 my $steps = 'list key:a:1:1:x key:b:2:4:y listed:5 created '
             . 'put:c:6:6:z put:a:1:6:v del:b:6 events:6';

@@ -82,8 +82,8 @@ http {
 EOC
 
 
-# until a name was asked for again and answered, so many times: what is asked
-# for meanwhile was asked for, too
+# Waits until a name was asked for again and answered, so many times: other
+# names that are asked for meanwhile were asked for, too.
 
 sub rounds {
     my ($n, $name) = @_;
@@ -112,7 +112,7 @@ sub reason {
 }
 
 
-# until that is the reason of a member that has addresses, or there is none
+# Waits until a member that has addresses has that reason, or there is none.
 
 sub unused {
     my ($wanted, $name, $host) = @_;
@@ -180,7 +180,7 @@ $nginx->upstream('plain')->reports({
     '/api/six' => "address \"six.test:80\" $reason",
 }, 'without a resolver they are invalid');
 
-# what cannot be resolved
+# names that cannot be resolved
 
 my %unresolved = map { ("$_.test:80" => "$_.test:80 unresolved") }
     qw(none failure silent foreign);
@@ -235,7 +235,7 @@ $dns->set('two.test' => ['127.0.0.2', '127.0.0.3', '127.0.0.2']);
 rounds(2, 'two.test');
 is($api->generation, $generation, 'another order is no change');
 
-# failures keep what was there
+# Failures keep the former addresses.
 
 $dns->set('web.test' => 'failure');
 $dns->set('two.test' => undef);
@@ -257,7 +257,7 @@ unused('2 may not be, 0 are too many', 'with what was refused',
        'foreign.test:80');
 is($api->generation, $generation, 'nothing has changed');
 
-# an agent that does not know the names
+# An agent does not know the names.
 
 my $agent = $nginx->status->{agent}{pid};
 
@@ -301,7 +301,7 @@ is($api->generation, $generation, 'always the same');
 $etcd->del('/api/many');
 $api->shows_by_address({ %api }, 'it goes');
 
-# (after what was asked before it went)
+# (Questions from before the deletion are over after a round.)
 
 rounds(1);
 
@@ -383,7 +383,7 @@ Upstream->new($example, 'api')->shows_by_address(
     { "127.0.0.1:$port" => '/services/api/blue 1 up' }, 'the example');
 is($example->get('/')->{body}, 'one', 'example: a request');
 
-# many members, few names, each of which is valid for an hour
+# many members of few names, each of which is valid for an hour
 
 my $long = Dns->start(ttl => 3600);
 my $big = Nginx->new(etcd => $etcd)->set(LONG => $long->address);
@@ -419,7 +419,7 @@ http {
 
 EOC
 
-# what is decoded here takes seconds to decode
+# To decode the status takes seconds: its text is searched.
 
 my $up = 0;
 

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # An answer to a Txn that holds another one, which holds another one, thousands
-# of times: protobuf-c would unpack it by recursion.  The worker lives, and says
-# what is wrong with it.
+# of times: protobuf-c would unpack it by recursion.  The worker lives, and logs
+# the fault of the answer.
 
 use strict;
 use warnings;

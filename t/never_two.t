@@ -44,9 +44,9 @@ use constant {
     NGINXES => 3,
     TTL     => 2,
     PAUSE   => 0.01,
-    LEADING => 0.7,     # of the faults meet who leads
-    LATE    => 1.5,     # TTLs after which an nginx that is cut off has lost
-    CALM    => 25,      # until somebody leads again
+    LEADING => 0.7,     # the share of faults that meet a leader
+    LATE    => 1.5,     # TTLs after which an nginx that is cut off is out
+    CALM    => 25,      # seconds until an nginx leads again
 };
 
 my $soak = $ENV{TEST_SOAK} || 60;
@@ -112,7 +112,7 @@ my @nginxes = map {
 } $net->nginxes;
 
 
-# a process that calls ask() all the time, and writes down what that returns
+# a process that calls ask() all the time, and writes down the results
 
 sub observe {
     my ($file, $ask) = @_;
@@ -136,8 +136,8 @@ sub observe {
 }
 
 
-# "BEGUN ARRIVED TOKEN"; on a kept connection: what is in it when a stopped
-# worker goes on is read before any timer of that worker is looked at
+# "BEGUN ARRIVED TOKEN"; on a kept connection: requests that are in it when a
+# stopped worker goes on are read before any timer of that worker.
 
 sub observe_leader {
     my ($nginx, $file) = @_;
@@ -155,7 +155,7 @@ sub observe_leader {
 }
 
 
-# "PATH WHO TOKEN": who got a request with that token
+# "PATH WHO TOKEN": the server that got a request with that token
 
 sub observe_requests {
     my ($nginx, $file) = @_;
@@ -194,8 +194,8 @@ sub answers {
 }
 
 
-# Does that with an etcd and the leader's key.  Without a majority, or with a
-# leader whose lease has ended meanwhile, nothing can be done.
+# Calls the code with an etcd and the leader's key.  Without a majority, or with
+# a leader whose lease has ended meanwhile, nothing can be done.
 
 sub of_leader {
     my ($change) = @_;
@@ -211,9 +211,9 @@ sub of_leader {
 }
 
 
-# An nginx that is cut off hears no more that it has lost: whether what it sends
-# vanishes, or it is told at once that there is no way, and its connections with
-# it.  It can be asked all the time.
+# An nginx that is cut off does not hear that it has lost its key: its packets
+# vanish, or it is told at once that there is no way, and its connections end.
+# It can be asked all the time.
 
 my (@unheard, @leading, %cut, %stopped);
 
@@ -244,7 +244,7 @@ sub cut_off {
 }
 
 
-# who leads, or whom the seed says
+# a leader, or the nginx that the seed draws
 
 sub target {
     my ($n, $draw) = @_;
@@ -309,7 +309,8 @@ my %faults = (
     'restart' => [0, sub {
         my $nginx = target(@_[1, 2]);
 
-        # in the middle of a reload nginx itself complains of what it leaves
+        # In the middle of a reload nginx itself complains of connections that
+        # it leaves.
 
         $nginx->children == $nginx->workers or return;
         $nginx->quit;
@@ -402,7 +403,7 @@ for (@answers) {
 
 is("@shared", '', 'every token is of one nginx');
 
-# whom requests with a token have reached
+# servers that requests with a token have reached
 
 my (%reached, @astray);
 
@@ -419,7 +420,8 @@ is("@astray[0 .. ($#astray < 9 ? $#astray : 9)]", '',
 cmp_ok($reached{$_} // 0, '>', $soak, "/$_: there were requests")
     for qw(required leader);
 
-# in the order in which they were begun: the highest that had arrived by then
+# In the order in which requests were begun: the highest token that had arrived
+# by then.
 
 my @arrived = sort { $a->{arrived} <=> $b->{arrived} } @answers;
 my ($highest, @late) = ({ token => 0 });

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What newer nginx has for upstreams, with members and leaders from etcd: HTTP/2
-# to upstreams (1.29.4), tunnels (1.31.0) and version 2 of the PROXY protocol
-# (1.31.4).
+# Features of newer nginx for upstreams, with members and leaders from etcd:
+# HTTP/2 to upstreams (1.29.4), tunnels (1.31.0) and version 2 of the PROXY
+# protocol (1.31.4).
 
 use strict;
 use warnings;
@@ -183,7 +183,7 @@ SKIP: {
     becomes { $tally->() } 'one HTTP/2.0: 10, two HTTP/2.0: 10',
         'HTTP/2: two members in turn';
 
-    # the request waits for a leader, and is cut when there is another one
+    # The request waits for a leader, and is cut when another one leads.
 
     $client->send('GET', '/');
     wait_for { $nginx->upstream('leads')->status->{waiting} } 10, 'a waiter';

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
 # An instance that registers itself with another key each time it starts, and
-# never takes one away: thousands of keys of one address.  Whatever is done
-# with them, the agent stays the agent, an election its winner, and requests
-# are answered.
+# never deletes a key: thousands of keys of one address.  Whatever is done with
+# them, the agent stays the agent, an election its winner, and requests are
+# answered.
 
 use strict;
 use warnings;
@@ -29,8 +29,8 @@ use constant {
     KILLS => 12,
     PART  => 2000,              # keys that are registered before a kill
     ROOM  => 65536,             # of the zone: pages that are not full
-    STILL => 0.5,               # of the machine: who is taken for dead then
-                                # says nothing about nginx
+    STILL => 0.5,               # s: after such a stall a lost agent says
+                                # nothing about nginx
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -105,7 +105,7 @@ sub agents { $nginx->count_log(qr/this worker is the agent/) }
 sub lost { $nginx->count_log(qr/this nginx does not lead any more/) }
 
 
-# tests: since the last such test there were so many others
+# Tests that since the last such test so many workers became the agent.
 
 my $agents = agents();
 my $lost = lost();
@@ -127,7 +127,7 @@ sub stays {
 }
 
 
-# all keys again: newest last, or their order by revision is another one
+# Puts all keys again: newest last, or in another order by revision.
 
 sub register {
     my (@numbers) = @_;
@@ -138,7 +138,7 @@ sub register {
 }
 
 
-# the one key that shows
+# The key is the only one that shows.
 
 sub shows {
     my ($key, $name) = @_;
@@ -147,7 +147,7 @@ sub shows {
 }
 
 
-# seconds that the longest request took since the line, by the control
+# seconds that the longest request took since a time, by the control
 
 sub longest {
     my ($from) = @_;
@@ -188,7 +188,7 @@ my ($longest, $lines) = longest(0);
 
 cmp_ok($longest, '<', $slower, 'no request waited for it');
 
-# all others are gone at once, and come back: a list
+# All other keys go at once, and come back: a list.
 
 $etcd->del_prefix('/many/0');
 shows('/many/first', 'all but one are deleted in one revision');
@@ -196,7 +196,7 @@ register(1 .. KEYS);
 shows($newest, 'they are there again');
 stays(0, 'the agent has not changed');
 
-# a reload that reads every value anew
+# A reload reads every value anew.
 
 my ($leader) = $etcd->list('/elect/');
 
@@ -205,13 +205,13 @@ ok($nginx->reload($config), 'reloaded');
 ok(wait_for(sub { (($many->member($address) // {})->{weight} // 0) == 5 }, 60,
             'weight'), 'with another weight of all');
 
-# its zone has another size; then the set is given up
+# The zone has another size; then the set is given up.
 
 $nginx->set(ZONE => '80m');
 ok($nginx->reload($config), 'reloaded with another zone');
 shows($newest, 'what shows is the same');
 
-# a second set of them comes, and is given up
+# A second set of the keys comes, and is given up.
 
 $nginx->set(ALSO => 'upstream also { etcd_members /many/; }');
 ok($nginx->reload($config), 'reloaded with another upstream of them');
@@ -223,7 +223,7 @@ ok($nginx->reload($config), 'reloaded without it');
 wait_for { !$nginx->leaving } 30, 'old workers';
 stays(4, 'one agent for each of four reloads');
 
-# all of them at once
+# All keys go at once.
 
 $etcd->del_prefix('/many/0');
 shows('/many/first', 'all but one are deleted');
@@ -244,7 +244,7 @@ is_deeply($seen_others->{failed}, [], 'of the others neither')
 cmp_ok($seen->{requests}, '>', $seen_others->{requests} / 3,
        'they had as many answers');
 
-# the agent is killed again and again, in the midst of it
+# The agent is killed again and again, amid the changes.
 
 my $used = $nginx->status->{zone}{used};
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The status as a page, in a browser: when it is sent and with which headers,
-# what it shows while members come and go, and that what etcd holds stays text.
+# The status as a page, in a browser: its conditions and headers, its contents
+# while members come and go; and keys and values of etcd stay text.
 
 use strict;
 use warnings;
@@ -90,7 +90,7 @@ EOF_CONFIG
 my $api = Upstream->new($nginx, 'api');
 
 
-# which of the two is sent
+# the type of the answer: the page, or JSON
 
 sub type_of {
     my ($path, @accept) = @_;
@@ -158,7 +158,7 @@ like($head, qr/\r\n\r\n\z/, 'without a body');
 my $browser = Browser->start();
 my $url = 'http://127.0.0.1:' . $nginx->port . '/status';
 
-# the texts of what a selector finds and shows
+# the texts of elements that a selector finds and shows
 
 sub texts {
     my ($selector) = @_;
@@ -181,7 +181,7 @@ sub reads {
     return becomes { text($selector) } $wanted, $name, 20;
 }
 
-# what the page does by itself every second, now and to its end
+# The page polls by itself every second; this call polls once, to its end.
 
 sub poll { $browser->execute('return poll()') }
 
@@ -210,7 +210,7 @@ is(text('#events .badge'), 'add|add', 'changes');
 is(text('#members td:nth-child(2)'), 'up|backup', 'states');
 is(text('#members td:nth-child(5)'), '1|7', 'weights');
 
-# they come and go while it is open
+# Members come and go while the page is open.
 
 $nginx->get('/to') for 1 .. 3;
 reads('#members td:nth-child(8)', '3|0', 'requests are counted');
@@ -288,7 +288,7 @@ is(text('#members td.main'), '127.0.0.2:80', 'those in one state');
 choose_state('');
 is(count('#members tbody tr'), 2, 'in any');
 
-# it asks for nothing while it is paused, or hidden
+# The page asks for nothing while it is paused, or hidden.
 
 $browser->click('#pause');
 is(text('#pause[aria-pressed=true]'), 'Pause', 'a pause');
@@ -316,7 +316,8 @@ $browser->execute('delete document.hidden;'
 wait_for { count('#members tbody tr') == 2 } 20, 'two members';
 is(count('#members tbody tr'), 2, 'and it does when it is seen again');
 
-# what this nginx has not, and what it might say one day
+# A status with parts that this nginx does not have, and parts of a later
+# version.
 
 $browser->click('#pause');
 wait_for { !$browser->execute('return view.busy') } 10, 'an answer';
@@ -399,7 +400,7 @@ isnt($browser->execute(
     $light, 'dark is another colour');
 $browser->resize(1280, 900);
 
-# many
+# many members
 
 for my $batch (0 .. MANY / BATCH - 1) {
     $etcd->txn(map {
@@ -416,7 +417,7 @@ is(count('#events li'), 64, 'and the last 64 changes');
 cmp_ok($browser->execute('return document.querySelectorAll("*").length'), '<',
        3000, 'of few elements');
 
-# the quickest of some searches: others fall into what else the machine does
+# the shortest time of some searches: others include other work of the machine
 
 
 sub search_time {
@@ -442,7 +443,7 @@ $browser->click('#members .foot button:last-child');
 like(text('#members .foot span'), qr/^51\W100 of 10,002$/, 'the next page');
 is(count('#members tbody tr'), ROWS, 'is as long');
 
-# what it did
+# requests and messages of the page
 
 my @requests = $browser->requests;
 
@@ -451,7 +452,7 @@ is_deeply([grep { $_ ne $url && $_ ne "$url?format=json" && !/^data:/ }
            @requests], [], 'and for nothing else but JSON');
 is_deeply([$browser->console], [], 'the browser has no complaints');
 
-# what it cannot do, whatever were wrong with it
+# actions that the page cannot do, whatever is wrong with it
 
 my $backend = 'http://' . $one->address . '/';
 

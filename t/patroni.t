@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# What Patroni writes into etcd, and who is used by it: the leader, replicas,
-# all; those that have confirmed that they lead; those with a name.
+# Keys that Patroni writes into etcd, and members that are used: the leader,
+# replicas, all; members that have confirmed that they lead; members with a
+# name.
 
 use strict;
 use warnings;
@@ -144,7 +145,7 @@ sub put { $etcd->put(member_key($_[0]), value(@_)) }
 sub lead { $etcd->put('/service/batman/leader', $_[0]) }
 
 
-# tests: who is used is all of these, and nobody else, in every worker
+# Tests that all of these are used, and nobody else, in every worker.
 
 sub used {
     my ($name, $who, $what) = @_;
@@ -155,7 +156,7 @@ sub used {
 }
 
 
-# the same, once it is known what the revision did
+# used(), once nginx knows the change of the revision
 
 sub still_used {
     my ($name, $revision, @rest) = @_;
@@ -168,7 +169,7 @@ sub still_used {
 }
 
 
-# siblings alone
+# Sibling keys alone make no members.
 
 for my $sibling (qw(config initialize failover history status sync failsafe)) {
     $etcd->put("/service/batman/$sibling", '{"conn_url":"127.0.0.1:1"}');
@@ -198,7 +199,7 @@ my $answer = $nginx->get('/to/writer');
 
 is($answer->{headers}{'x-token'}, $token, 'the token is the leader key\'s');
 
-# what is rewritten every few seconds
+# Keys that are rewritten every few seconds change nothing.
 
 $_->sees($token) for values %upstream;
 
@@ -251,7 +252,7 @@ lead('pg2');
 used(writer => 'pg2', 'the next one');
 used(readers => 'pg1 pg3', 'its replicas');
 
-# a switchover under way: nobody new goes to who is to leave
+# During a switchover nothing new is sent to the leader that is to leave.
 
 for my $order ('{"leader":"pg2","member":"pg3"}', '{"leader":"pg2"}',
                '{"member":"pg3"}')
@@ -285,8 +286,8 @@ for my $state ('stopping', 'crashed', 'starting', undef) {
     used(writer => 'pg2', 'it runs');
 }
 
-# a former leader that was stopped overwrites the key by a plain put, when its
-# own key is gone
+# A former leader that was stopped overwrites the key by a plain put, when its
+# own key is gone.
 
 $etcd->del(member_key('pg1'));
 still_used(writer => lead('pg1'), 502,
@@ -299,7 +300,7 @@ put('pg1');
 used(writer => 'pg1', 'its key is there again');
 $upstream{writer}->reports({}, 'nothing to report');
 
-# a lease expires: leader and member go in one revision
+# A lease expires: leader and member go in one revision.
 
 $etcd->txn([del => '/service/batman/leader'], [del => member_key('pg1')]);
 used(writer => 502, 'leader and member go');
@@ -378,7 +379,7 @@ $dns->set('pg2.test' => ['127.0.0.1']);
 used(readers => 'pg1 pg2', 'an answer, at last');
 put($_) for qw(pg2 pg3);
 
-# confirm=api: nobody has confirmed anything so far
+# confirm=api: nobody has confirmed anything so far.
 
 used(sure => 502, 'nobody that does not say that it is primary');
 is($upstream{allowed}->invalid->{ member_key('pg3') },
@@ -428,7 +429,7 @@ used(sure => 502, 'another term is to be confirmed');
 $api{pg1}->set(status => 200);
 used(sure => 'pg1', 'it is');
 
-# Patroni says 200 before PostgreSQL is promoted
+# Patroni answers 200 before PostgreSQL is promoted.
 
 $api{pg2}->set(status => 200, body => '{"state":"running","role":"replica"}');
 lead('pg2');
@@ -444,7 +445,7 @@ for my $role (qw(master primary)) {
 
 $api{pg2}->set(body => undef);
 
-# APIs that hang, are away, break off, and say something else
+# APIs hang, are away, break off, and send other answers.
 
 for my $case (
     ['hangs', sub { $api{pg2}->set(hang => 1, status => 200) },
@@ -465,7 +466,7 @@ for my $case (
     used(sure => 'pg2', 'and not for ever');
 }
 
-# URLs that cannot be asked
+# URLs that no API can have
 
 $api{pg3}->set(status => 503);
 lead('pg3');
@@ -489,7 +490,7 @@ $dns->set('api.test' => ['127.0.0.1']);
 put('pg3', api_url => 'http://api.test:' . $api{pg3}->port . '/patroni');
 used(sure => 'pg3', 'an API by name');
 
-# the bound: after it, seldom, and said once
+# After the bound the API is asked seldom, and the log says so once.
 
 my $said = $nginx->count_log(qr/not confirmed that it leads/);
 
@@ -576,7 +577,7 @@ is(Upstream->new($nginx, 'pooled')->invalid->{'/service/roles/members/pg1'},
 role_put('pg1', proxy_url => 'postgres://' . $pg{pg2}->address . '/db');
 used(pooled => 'pg2', 'proxy_url');
 
-# the agent ends while it asks
+# The agent ends while it asks.
 
 $api{pg2}->set(status => 503);
 put('pg2');

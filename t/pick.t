@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Balancing for itself, without etcd and connections: who is picked how often,
-# also while members come and go.  What is random is the same each time.
+# Balancing alone, without etcd and connections: how often each member is
+# picked, also while members come and go.  Random picks are the same each time.
 
 use strict;
 use warnings;
@@ -19,7 +19,8 @@ use Unit;
 use constant {
     PICKS => 1_000_000,
 
-    # 99 % of right ones are below: degrees of freedom of 10 and 100 members
+    # 99 % of right distributions are below: degrees of freedom of 10 and 100
+    # members.
 
     CHI_10  => 21.67,
     CHI_100 => 134.64,
@@ -28,7 +29,7 @@ use constant {
 my @methods = ('round_robin', 'least_conn', 'random', 'ewma');
 my @hashes = ('hash', 'hash consistent');
 
-# as often as weights say
+# Members are picked in proportion to their weights.
 
 for my $method (@methods) {
     my ($equal, $weights) = unit(
@@ -47,8 +48,8 @@ for my $method (@methods) {
     cmp_ok($weights->[2], '<', 1, "$method: nor are others");
 }
 
-# as many keys as weights say: a member has 160 points for each, which makes
-# its share differ by some 1/sqrt(160)
+# Keys go to members in proportion to their weights: a member has 160 points for
+# each unit, which makes its share differ by some 1/sqrt(160).
 
 for my $method (@hashes) {
     my @keys = @{ (unit("set 1 $method", 'add 0 10 weight=10', 'sync 0',
@@ -61,9 +62,9 @@ for my $method (@hashes) {
            $method eq 'hash' ? 0.05 : 0.15, "$method: about as many");
 }
 
-# a hundred members with weights from 1 on: the part of all keys that is each
-# one's, where nginx takes 15 bits of a CRC modulo the sum of weights, or the
-# next of 160 points for each unit of weight
+# The part of all keys that each of a hundred members with weights from 1 on
+# gets: nginx takes 15 bits of a CRC modulo the sum of weights, or the next of
+# 160 points for each unit of weight.
 
 sub shares_of_hash {
     my @shares = (0) x 100;
@@ -122,7 +123,7 @@ for my $method (@hashes) {
     cmp_ok($chi, '<', CHI_100, "$method: as many keys as it has to be");
 }
 
-# the order of equals, and weights that do not divide each other
+# the order of equal members, and weights that do not divide each other
 
 my ($order, $odd, $large, $one, $none) = unit(
     'set 1 round_robin', 'add 0 4', 'order 0 12',
@@ -159,7 +160,7 @@ for my $method (@methods) {
     }
 }
 
-# members come and go: nobody is owed or given more than a turn by it
+# Members come and go: nobody is owed or given more than a turn by it.
 
 my @changes = unit(
     'set 1 round_robin', 'add 0 50 weights=1-10', 'order 0 137',
@@ -180,7 +181,7 @@ cmp_ok(max(map { $_->[2] } @picks), '<', 2,
 is(join(' ', map { "@$_" } grep { @$_ == 1 } @changes[-11 .. -2]),
    '5 6 7 8 9 0 1 2 3 4', 'a member that is written anew keeps its turn');
 
-# many that come at once, and one that leaves and comes: no burst
+# Many members come at once, and one leaves and comes: no burst.
 
 my (undef, $new, undef, $flap) = unit(
     'set 1 round_robin', 'add 0 100', 'order 0 1234', 'add 100 100',
@@ -192,9 +193,9 @@ my (undef, $new, undef, $flap) = unit(
 cmp_ok($new->[2], '<', 2, 'round_robin: a hundred come at once');
 cmp_ok($flap->[2], '<', 1, 'round_robin: one goes and comes again');
 
-# what thousands of members cost is done in pieces: steps, and the most members
-# and points of a hash ring in one of them.  A reader looks at 64 slots at a
-# time, but at all of the last 256 changes; how long that takes is measured by
+# The work for thousands of members is done in pieces: steps, and the most
+# members and points of a hash ring in one of them.  A reader looks at 64 slots
+# at a time, but at all of the last 256 changes; the time of that is measured by
 # the benchmarks.
 
 use constant {
@@ -234,7 +235,7 @@ for my $method (@methods, @hashes) {
            "$method: of so many points at most");
 }
 
-# a step says whether it can be gone on with: not while somebody else writes
+# A step tells whether it can be gone on with: not while another process writes.
 
 is(join(' ', map { $_->[0] } unit('set 1 round_robin', 'add 0 10000', 'call 0',
                                   'call 0 held', 'call 0 torn', 'call 0',
@@ -268,8 +269,8 @@ is((unit('set 1 hash consistent', 'add 0 243 weight=100', 'sync 0',
          'ring 0'))[0][0], 243 * 100 * 160,
    'up to there as many points as nginx has');
 
-# Whatever happened before, and wherever it was interrupted, workers have the
-# same ring.  The sum of weights crosses the limit again and again.
+# Workers have the same ring after any events, wherever a step was interrupted.
+# The sum of weights crosses the limit again and again.
 
 {
     my @commands = ('set 2 hash consistent');
@@ -297,18 +298,18 @@ is((unit('set 1 hash consistent', 'add 0 243 weight=100', 'sync 0',
     cmp_ok($last->[1], '<=', KB, 'in 64 MB');
 }
 
-# a worker that was the agent changes nothing after another one has taken over
+# A worker that was the agent changes nothing after another one has taken over.
 
 is_deeply([unit('set 1 round_robin', 'add 0 3', 'grow')],
           [[qw(again 0 done 64)]], 'the owner alone adds slots');
 
-# a process that holds the mutex is put aside: a reload does not fail for that
+# A process that holds the mutex is put aside: a reload does not fail for that.
 
 is_deeply([unit('set 1 round_robin', 'held 100')], [[qw(again done)]],
           'the master waits for the mutex');
 
-# the lowest priority serves, whatever number it is, and others as they would
-# without those that do not
+# The members of the lowest priority serve, whatever number it is, and share as
+# they would without the others.
 
 sub range {
     my @sorted = sort { $a <=> $b } @_;
@@ -337,7 +338,7 @@ for my $method (@methods, @hashes) {
     is_deeply($got[2], $got[0], "$method: keys go where they went before");
 }
 
-# none, one, and a key that is empty
+# no member, one member, and an empty key
 
 for my $method (@methods, @hashes) {
     my @got = unit(
@@ -353,8 +354,8 @@ for my $method (@methods, @hashes) {
            "$method: without a key all get as much");
 }
 
-# keys, and a sum of weights of more than 2^31: nginx's "hash" knows 2^15 keys,
-# which are all of the first member's then
+# Keys, and a sum of weights of more than 2^31: nginx's "hash" knows 2^15 keys,
+# all of which are the first member's then.
 
 for my $method (@hashes) {
     my ($keys) = unit("set 1 $method",
@@ -366,7 +367,7 @@ for my $method (@hashes) {
     is(max(@$keys), $method eq 'hash' ? 0 : 2, "$method: as nginx does it");
 }
 
-# what takes no requests
+# members that take no requests
 
 for my $method (@methods, @hashes) {
     my @got = unit(

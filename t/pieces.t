@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Events that come many at a time are handed on in pieces, so that requests are
+# Many events that come at a time are handed on in pieces, so that requests are
 # served in between: in order, all of them, and once.
 
 use strict;
@@ -47,7 +47,7 @@ sub event {
 }
 
 
-# as JSON with many elements
+# a JSON value with many elements
 
 sub large {
     my ($n) = @_;
@@ -61,8 +61,8 @@ sub large {
 sub address { sprintf('127.1.%d.%d:%d', $_[0] / 256, $_[0] % 256, $_[1]) }
 
 
-# Watch's created = 3, with the id 0: what happened comes with it, and again
-# where nginx lists again, since the fake one is at its first revision
+# Watch's created = 3, with the id 0: events come with it, and again if nginx
+# lists again, since the fake is at its first revision.
 
 sub watch {
     return answer_header(FROM) . field(3, VARINT, 1) . join('', @_);
@@ -163,12 +163,12 @@ sub comes {
 comes('own', KEYS, 80, FROM + KEYS);
 comes('one', KEYS - 1, 81, FROM + 2);
 
-# large ones come one at a time
+# Large events come one at a time.
 
 comes('large', LARGE, 80, FROM + LARGE);
 
-# a real one, whose messages are in fragments; workers that stood still have
-# much to read
+# A real etcd, whose messages are in fragments: workers that stood still have
+# much to read.
 
 my $real = Upstream->new($nginx, 'real');
 
@@ -208,13 +208,13 @@ $nginx->thaw($_) for @workers;
 reached($revision, 'changes of some time at once');
 is_deeply($real->members, expected(KEYS, 81), 'the last of each counts');
 
-# one revision changes everything
+# One revision changes everything.
 
 $revision = $etcd->del_prefix('/s/');
 reached($etcd->put('/s/1', address(1, 82)), 'all are deleted at once');
 $real->shows({ '/s/1' => address(1, 82) . ' 1 up' }, 'and one is put');
 
-# how many had their turn together, of all of these
+# the most members of these that changed together
 
 SKIP: {
     Nginx::built_with() =~ /--with-debug/

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Silence: a process that is stopped, a network that swallows everything, and
-# a server that does not want to be asked so often.
+# Silence: a process that is stopped, a network that swallows everything, and a
+# server that refuses frequent PINGs.
 
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ use Nginx;
 use Upstream;
 use Wait;
 
-# an answer may be late by a stall: ping_timeout is longer than those are
+# An answer may be late by a stall: ping_timeout is longer than stalls are.
 
 use constant {
     INTERVAL => 5,
@@ -34,7 +34,7 @@ my $slower = $ENV{TEST_SLOWER} || 1;
 
 my $control = Control->start();
 
-# one etcd behind two ways to it; another way to the second is cut half
+# Two etcds; two ways lead to the second one.
 
 my @etcd = map { Etcd->new()->start() } 1 .. 2;
 my ($backend) = Backend->start('one');
@@ -108,7 +108,7 @@ Upstream->new($nginx, $_)->shows({ '/s/1' => $backend->address . ' 1 up' },
 Upstream->new($nginx, 'calm')->shows({ '/s/1' => '127.0.0.1:1001 1 up' },
                                      'calm: members');
 
-# whichever of its two endpoints is in use goes deaf and dumb
+# The endpoint in use goes deaf and dumb.
 
 my $url = $nginx->cluster('half')->{endpoint};
 my ($used) = grep { $_->url eq $url } @chaos;
@@ -127,7 +127,7 @@ sub until_log {
     } 3 * INTERVAL, "a PING of $name";
 }
 
-# from the last proof on, which is when it was heard last
+# The time counts from the last proof, which is the last message.
 
 my $waited = until_log('stopped') // 0;
 my $found = time();
@@ -136,7 +136,7 @@ my $heard = $found - $nginx->cluster('stopped')->{staleness_ms} / 1000;
 cmp_ok($waited, '>=', TIMEOUT * 1000,
        'a stopped etcd is found by PING, after ping_timeout');
 
-# nginx counts that from a clock that it may have read long before the proof
+# nginx counts from a clock that it may have read long before the proof.
 
 cmp_ok($found - $heard, '>=', INTERVAL + TIMEOUT / 2, 'and ping_interval');
 cmp_ok($control->lasted($heard, $found), '<=',
@@ -155,7 +155,7 @@ is($nginx->get('/')->{body}, 'one', 'requests are served meanwhile');
 cmp_ok($nginx->cluster('stopped')->{staleness_ms}, '>=', INTERVAL * 1000,
        'the status tells how old the data is');
 
-# while it hangs it is tried again, but not often
+# An endpoint that hangs is tried again, but not often.
 
 $etcd[0]->thaw();
 $etcd[0]->put('/s/3', '127.0.0.1:1003');
@@ -166,7 +166,7 @@ Upstream->new($nginx, 'stopped')->shows(
 
 is($nginx->count_log(qr/\[error\].*"stopped"/), 1, 'one line about that');
 
-# the fake says GOAWAY too_many_pings at the first PING of a connection
+# The fake says GOAWAY too_many_pings at the first PING of a connection.
 
 ok(wait_for(sub { $fake->count(qr/ ping /) >= 2 }, 4 * INTERVAL, 'two pings'),
    'a server that gets too many PINGs');
@@ -174,7 +174,8 @@ ok(wait_for(sub { $fake->count(qr/ ping /) >= 2 }, 4 * INTERVAL, 'two pings'),
 my @pings = @{ $fake->lines(qr/ ping /) };
 
 
-# of a connection, from its begin to its PING; how many watches it has
+# the seconds from the begin of a connection to its PING; the number of its
+# watches
 
 sub pinged_after {
     my ($conn) = $_[0] =~ / (conn=\d+)$/;

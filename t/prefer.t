@@ -20,7 +20,7 @@ use Nginx;
 use Upstream;
 use Wait;
 
-# in turns: a multiple of what any share below is a part of
+# in turns: a multiple of the denominators of all shares below
 
 use constant REQUESTS => 40;
 
@@ -29,7 +29,7 @@ my @backends = Backend->start(qw(a b c d));
 my @lines = Line->start(qw(a b c d));
 my %zones = (a => 'near', b => 'near', c => 'far', d => 'far');
 
-# writes all members; the parameters are of some, by name
+# Writes all members; some of them, by name, have parameters.
 
 sub register {
     my ($prefix, $all, %more) = @_;
@@ -106,7 +106,7 @@ my $nginx = Nginx->new(etcd => $etcd)->set(ZONE => 'zone:near')
     ->start($configuration);
 
 
-# how many requests go to each zone
+# { ZONE => the number of its requests }
 
 sub zones {
     my ($path) = @_;
@@ -169,7 +169,7 @@ becomes('/tenants?tenant=t',
         'a set: weights count');
 
 
-# keys stay where they are, half of them elsewhere
+# Keys stay at their members, and half of them go to another zone.
 
 becomes('/key?key=1', { near => REQUESTS }, 'by hash');
 register('key', \@backends, a => ',"drain":true');
@@ -187,7 +187,7 @@ cmp_ok(scalar(grep { $zones{$_} eq 'near' } values %owner), '>', 0,
        'by hash: other keys stay in the zone');
 
 
-# a member that fails
+# A member fails.
 
 my ($bad) = grep { $_->name eq 'a' } @backends;
 
@@ -219,14 +219,14 @@ SKIP: {
 }
 
 
-# another tag: values are read again
+# Another tag: values are read again.
 
 $nginx->set(ZONE => 'zone:far');
 $nginx->reload($configuration);
 becomes('/s', { far => REQUESTS }, 'another zone after a reload');
 
 
-# the state file alone
+# The state file has the tags.
 
 $nginx->quit;
 $etcd->stop;

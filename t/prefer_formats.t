@@ -18,8 +18,8 @@ use Nginx;
 
 my $etcd = Etcd->new()->start();
 
-# [name, parameters, the preference, [key, value] ... and what members become:
-# 1 if they are preferred]
+# [name, parameters, the preference, [key, value] ..., and for each member 1 if
+# it is preferred]
 
 my @cases = (
     ['json', '', 'zone:a',
@@ -194,7 +194,8 @@ for my $case (@cases) {
 }
 
 
-# a member whose tag changes, and the older key of one whose newest goes away
+# A member's tag changes, and the newest key of a member goes away: the older
+# one counts.
 
 $etcd->put('/json/1', '{"address":"10.0.0.1:1","tags":{"zone":"b"}}');
 becomes { near('json')->{'10.0.0.1:1'} } 0, 'a tag changes';

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # "etcd_prefer" with each method: preferred members that are drained, full, in
-# slow start, backups, or back after failures, and beside static servers; what
-# a reload changes; requests that wait for full members.
+# slow start, backups, or back after failures, and beside static servers;
+# changes by a reload; requests that wait for full members.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ use Http;
 use Nginx;
 use Wait;
 
-# a multiple of what any share below is a part of
+# a multiple of the denominators of all shares below
 
 use constant REQUESTS => 40;
 
@@ -40,7 +40,7 @@ my %zones = (a => 'near', b => 'near', e => 'near',
              c => 'far', d => 'far', f => 'far');
 my %revisions;
 
-# writes members of a prefix, each with its own part of the JSON
+# Writes members of a prefix, each with its own part of the JSON.
 
 sub register {
     my ($prefix, %members) = @_;
@@ -123,7 +123,7 @@ my $nginx = Nginx->new(etcd => $etcd)
     ->start($config);
 
 
-# how many of requests with different keys go to each zone
+# { ZONE => the number of its requests, with different keys }
 
 sub zones {
     my ($name) = @_;
@@ -140,8 +140,8 @@ sub zones {
 }
 
 
-# once nginx knows the last change: the share is exact but by a hash of keys,
-# and among members of a group that a method does not ask in turn
+# Once nginx knows the last change, the share is exact except by a hash of keys,
+# and except among members of a group that a method does not ask in turn.
 
 sub goes {
     my ($name, $near, $what) = @_;
@@ -163,7 +163,7 @@ sub goes {
 }
 
 
-# a request that stays on the member that gets it
+# a request that stays at its member
 
 sub hold {
     my ($name, $key) = @_;
@@ -192,7 +192,7 @@ for my $name (@methods) {
     register($name, a => '"drain":true');
     goes($name, REQUESTS / 2, 'one of two is drained');
 
-    # in slow start, a day long, a member counts for nearly nothing
+    # In slow start, a day long, a member counts for nearly nothing.
 
     $revisions{$name} = $etcd->del("/$name/a");
     goes($name, REQUESTS, 'one of two is removed');
@@ -200,7 +200,7 @@ for my $name (@methods) {
     register($name, a => '"slow_start":"1d"');
     goes($name, REQUESTS / 2, 'one of two starts slowly');
 
-    # full, all of the zone or half of it
+    # All members of the zone are full, or half of them.
 
     register($name, a => '"max_conns":1', b => '"down":true');
 
@@ -221,7 +221,7 @@ for my $name (@methods) {
        "$name: who was held is answered");
     goes($name, REQUESTS / 2, 'room in half of the zone');
 
-    # backups, near or not, after all others
+    # Backups, near or not, come after all others.
 
     register($name, (map { $_ => '"down":true' } qw(a b c d)),
              map { $_ => '"backup":true' } qw(e f));
@@ -233,7 +233,7 @@ for my $name (@methods) {
 }
 
 
-# the whole zone fails, and comes back
+# The whole zone fails, and comes back.
 
 goes('fails', REQUESTS, 'all to the same zone');
 $_->down for @backends{qw(a b)};
@@ -243,14 +243,14 @@ $_->up for @backends{qw(a b)};
 becomes { zones('fails') } { near => REQUESTS }, 'the zone is back', 30;
 
 
-# static servers are of no zone
+# Static servers belong to no zone.
 
 goes('static', REQUESTS, 'static servers are not preferred');
 register('static', map { $_ => '"down":true' } qw(a b c d));
 goes('static', 0, 'a static server is left');
 
 
-# a reload with another share, without the directive, and with it again
+# A reload with another share, without the directive, and with it again.
 
 register('reload', a => '"drain":true');
 goes('reload', REQUESTS / 2, 'one of two is drained');
@@ -269,7 +269,7 @@ $nginx->reload($config);
 becomes { zones('reload') } { far => REQUESTS }, 'with it again';
 
 
-# requests wait for full members that are all preferred
+# Requests wait for full members that are all preferred.
 
 $_->set(hang => 1) for @backends{qw(a b)};
 
@@ -283,7 +283,7 @@ $_->set(hang => 0) for @backends{qw(a b)};
 is(Http::statuses(@clients), '200 200 200', 'and is answered');
 
 
-# without etcd, members keep the tags that they had
+# Without etcd, members keep their tags.
 
 $etcd->stop;
 $nginx->set(RELOAD => 'etcd_prefer zone:near;');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # "etcd_prefer" in the status: the preference, the share of requests that goes
-# to preferred members, and which these are, in JSON and in metrics.
+# to preferred members, and the preferred members, in JSON and in metrics.
 
 use strict;
 use warnings;
@@ -175,7 +175,7 @@ sub share {
 }
 
 
-# the same, with requests
+# share(), once requests have come
 
 sub share_after {
     my ($path, $name, $percent, $what) = @_;
@@ -229,7 +229,7 @@ SKIP: {
 }
 
 
-# what changes the share
+# changes of the share
 
 register('api', a => '"drain":true');
 share('api', 71, 'one of two is drained');
@@ -250,7 +250,7 @@ $nginx->upstream('api')->sees(register('api', b => '"weight":2'));
 register('api', a => '"slow_start":"1d"');
 share('api', 96, 'a third starts slowly: it has 1/64 of its weight');
 
-# a connection that fills a member, and a failure, which another worker shows
+# A connection that fills a member, and a failure: another worker shows both.
 
 my %clients;
 
@@ -314,7 +314,7 @@ share_after('/eject', 'eject', 71, 'one of two is ejected');
 $backends{a}->set(status => 200);
 
 
-# a set: a worker that has used it tells the share
+# A set: a worker that has used it tells the share.
 
 sub set {
     return decode_json($idle->get("/status?upstream=sets&set=$_[0]")->{body})

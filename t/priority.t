@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Members with priorities: those with the lowest one serve, whatever number it
-# is, the others when none of these can; in every worker, as members come and
+# Members with priorities: the members of the lowest one serve, whatever number
+# it is, the others when none of these can; in every worker, as members come and
 # go.  And registries that write all the time without a meaning.
 
 use strict;
@@ -91,7 +91,7 @@ sub shows {
 }
 
 
-# who answers, over both workers
+# the backends that answer, over both workers
 
 sub answers {
     my ($name) = @_;
@@ -131,7 +131,7 @@ $etcd->txn(map { skydns($_->[0], $_->[1], 65535) } ['a', $a], ['b', $b],
 shows('the last priority there is', a => 'up', b => 'up', c => 'up');
 is(answers('dns'), 'a b c', 'all serve');
 
-# beside a static backup, which is one at any priority
+# a static backup beside the members, which is one at any priority
 
 my $static = Upstream->new($nginx, 'static');
 
@@ -141,7 +141,7 @@ $static->sees($etcd->del_prefix('/skydns/'));
 $dns->shows({}, 'no member is left');
 is(answers('static'), 's', 'then it serves');
 
-# the highest goes first, and a member that drains is none to wait for
+# The highest priority goes first, and nobody waits for a member that drains.
 
 my $apisix = Upstream->new($nginx, 'apisix');
 my @nodes = map { my ($host, $port) = split(/:/, $_->address);
@@ -163,7 +163,7 @@ $apisix->shows_by_address({ $a->address => '/apisix/upstreams/1 1 drain',
                'APISIX: with that drained the next one is');
 is(answers('apisix'), 'b', 'APISIX: and serves');
 
-# written all the time: nothing changes but what is used of it
+# Registries write all the time: only changes of used fields count.
 
 my $rpcx = Upstream->new($nginx, 'rpcx');
 my $heartbeat = Upstream->new($nginx, 'heartbeat');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # etcd_status as metrics: both formats as Prometheus's own programs read them,
-# what they say, and who gets which.
+# their contents, and the format for each request.
 
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ use Nginx;
 use Upstream;
 use Wait;
 
-# names and values that no format may fall for; the upstream's is no UTF-8
+# names and values to confuse a format; the upstream's is no UTF-8
 
 my $script = '<script>"\\' . "\n\x01\xc3\xa4";
 my $odd = "q\"b\\\xff";
@@ -124,7 +124,7 @@ sub metrics { Metrics->of($nginx, '/metrics') }
 sub value { metrics()->value(@_) }
 
 
-# a value, once it is as wanted
+# A value becomes as wanted.
 
 sub reaches {
     my ($wanted, $name, %labels) = @_;
@@ -149,7 +149,7 @@ sub promtool_accepts {
 }
 
 
-# the families as the client library of Python reads OpenMetrics
+# the families as the client library of Python reads them in OpenMetrics
 
 sub families_of {
     my ($body) = @_;
@@ -203,7 +203,7 @@ reaches($last, 'nginx_etcd_upstream_revision', %in);
 is(value('nginx_etcd_upstream_members', module => 'stream', state => 'up'), 0,
    'an upstream of stream with the same name');
 
-# each by two workers
+# Both workers see each change.
 
 reaches(2 * $changes, 'nginx_etcd_change_visible_seconds_count',
         cluster => 'default');
@@ -245,14 +245,14 @@ is(value('nginx_etcd_cluster_repairs_total', cluster => 'default'), 0,
 is(value('nginx_etcd_cluster_resyncs_total', cluster => 'default'), 0,
    'resyncs');
 
-# requests: never less, whoever comes and goes
+# Requests are never fewer, whichever members come and go.
 
 $nginx->get('/api') for 1 .. 7;
 reaches(7, 'nginx_etcd_upstream_requests_total', %in);
 $api->sees($etcd->del('/api/1'));
 reaches(7, 'nginx_etcd_upstream_requests_total', %in);
 
-# others take its place, whichever that was
+# Other members take its place, whichever place that was.
 
 $api->sees($etcd->txn(map { [put => "/api/n$_", "127.0.1.$_:80"] } 1 .. 100));
 reaches(7, 'nginx_etcd_upstream_requests_total', %in);
@@ -280,7 +280,7 @@ $one->set(hang => 0);
 $client->receive;
 reaches(0, 'nginx_etcd_upstream_connections', %in);
 
-# a member that fails
+# A member fails.
 
 $etcd->del($_) for '/api/1', '/api/3';
 $api->sees($etcd->put('/api/6', '{"address":"127.0.0.1:1","max_fails":9}'));
@@ -345,7 +345,7 @@ is($types{nginx_etcd_change_visible_seconds}, 'histogram', 'a histogram');
 is_deeply([sort map { $_->[0] } grep { $_->[2] } @families],
           [grep { /_(?:seconds|bytes|ratio)$/ } $all->families], 'units');
 
-# names that are to be escaped
+# names that have to be escaped
 
 my $shown = $script =~ s/\x01/\\x01/r;
 
@@ -376,7 +376,7 @@ ok(wait_for(sub { exists $api->invalid->{$bad} }, 10, 'a key'),
    'a key that is no UTF-8, in JSON');
 promtool_accepts($nginx->get('/members')->{body}, 'after it');
 
-# who gets which: [path, Accept, what]
+# [path, Accept, the type of the answer]
 
 my %formats = (
     json => 'application/json',
@@ -460,7 +460,7 @@ cmp_ok(value('nginx_etcd_cluster_reconnects_total', cluster => 'default'),
 my $requests = value('nginx_etcd_upstream_requests_total', %in);
 my $visible = -1;
 
-# until all workers have what came with etcd
+# Waits until all workers have the revisions that came with etcd.
 
 wait_for {
     my $before = $visible;

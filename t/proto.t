@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# proto/etcd.proto against etcd's own files: each message, field and value that
-# we have is there, with the same number and type.
+# proto/etcd.proto against etcd's own files: each of its messages, fields and
+# values is there, with the same number and type.
 
 use strict;
 use warnings;
@@ -17,7 +17,8 @@ my $sources = '/usr/share/gocode/src/go.etcd.io/etcd';
 my @files = map { "$sources/$_.proto" }
     'etcdserver/etcdserverpb/rpc', 'mvcc/mvccpb/kv';
 
-# ours differ on purpose: no peer can fail us with bytes that are no UTF-8
+# The project's types differ on purpose: bytes that are no UTF-8 must not make
+# an answer fail.
 
 my %ours_is = map { $_ => ['bytes', 'string'] } qw(
     WatchResponse.cancel_reason
@@ -30,20 +31,20 @@ my %ours_is = map { $_ => ['bytes', 'string'] } qw(
 $ours_is{$_} = ['repeated bytes', 'repeated string']
     for qw(Member.peerURLs Member.clientURLs StatusResponse.errors);
 
-# and events, and keys of lists, are unpacked one by one
+# Events, and keys of lists, are unpacked one by one.
 
 $ours_is{'WatchResponse.events'} = ['repeated bytes', 'repeated Event'];
 $ours_is{'NestedRangeResponse.kvs'} = ['repeated bytes', 'repeated KeyValue'];
 $ours_is{'RangeStreamResponse.range_response'} = ['repeated bytes',
                                                   'RangeResponse'];
 
-# of later versions than the files that are installed
+# messages of later versions than the installed files
 
 my %newer = map { $_ => 1 } qw(MemberListRequest.linearizable
                                RangeStreamResponse.range_response
                                StatusResponse.dbSizeQuota);
 
-# and of another service
+# messages of another service
 
 $newer{$_} = 1 for qw(HealthCheckRequest.service HealthCheckResponse.status);
 
@@ -86,7 +87,7 @@ sub parse {
         } elsif (@where && $before =~ /^(.*?)\s*=\s*(\d+)$/s) {
             my ($left, $number) = ($1, $2);
 
-            # a oneof is no level of names
+            # A oneof is no level of names.
 
             my @names = map { $_->[1] } grep { $_->[0] =~ /^(?:message|enum)$/ }
                 @where;
@@ -112,7 +113,7 @@ is_deeply($ours->{'WatchRequest.create_request'}, ['WatchCreateRequest', 1],
           'one of a oneof');
 is_deeply($ours->{'Event.EventType.DELETE'}, ['', 1], 'a value of an enum');
 
-# protobuf-c unpacks by recursion: no answer can hold another one of its kind
+# protobuf-c unpacks by recursion: no answer can hold another one of its kind.
 
 {
     my %holds;
@@ -130,7 +131,7 @@ is_deeply($ours->{'Event.EventType.DELETE'}, ['', 1], 'a value of an enum');
     is_deeply([grep { depth($_, \%holds) > 8 } @answers], [],
               'no answer nests without end');
 
-    # and each of them is fuzzed
+    # Each message is fuzzed.
 
     my $fuzzed = text_of("$FindBin::Bin/fuzz/fuzz_grpc.c");
     my %nested = map { $_ => 1 } map { @$_ } @holds{@answers};
@@ -169,7 +170,7 @@ SKIP: {
 
     my $theirs = parse(join('', map { text_of($_) } @files));
 
-    # the answers to a nested Txn: theirs nest without end
+    # The answers to a nested Txn: etcd's messages nest without end.
 
     my %theirs_is = (NestedTxnResponse   => 'TxnResponse',
                      NestedResponseOp    => 'ResponseOp',

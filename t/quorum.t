@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
 # The disk of etcd's raft leader stands still: the others depose it, and expire
-# the leases that it has, but it answers renewals all the same (up to 3.4.30 and
-# 3.5.12).  An nginx that is connected to that member alone must not lead, nor
-# hold a lock, when another nginx does.
+# its leases, but it answers renewals all the same (up to 3.4.30 and 3.5.12).
+# An nginx that is connected to that member alone must not lead, nor hold a
+# lock, when another nginx does.
 
 use strict;
 use warnings;
@@ -69,7 +69,7 @@ sub start {
 }
 
 
-# the second is asked after the first has said yes
+# The second is asked after the first has said yes.
 
 sub both_lead { $_[0]->leads && $_[1]->leads }
 
@@ -95,7 +95,7 @@ is($deposed, $cluster->leader, 'the leader of raft is still the same');
 
 my $disk = Disk->still($deposed);
 
-# what is written has the leader wait for its disk; it is not answered
+# A write makes the leader wait for its disk, and is not answered.
 
 my $writer = $others[0]->http;
 
@@ -111,7 +111,7 @@ wait_for { $both += both_lead($far, $near);
 ok($far->leads, 'another nginx leads');
 is($backend->requests, 2, 'and has the lock');
 
-# and for as long as the former one could go on
+# the time for which the former leader could go on
 
 my $end = time() + 2 * TTL;
 wait_for { $both += both_lead($far, $near); time() >= $end } 4 * TTL, 'a while';

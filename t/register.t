@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# An nginx registers itself: the key is there while it is, and no longer.
+# An nginx registers itself: the key is there while nginx is, and no longer.
 
 use strict;
 use warnings;
@@ -19,13 +19,13 @@ use Nginx;
 use Stall;
 use Wait;
 
-# by LASTING it is seen that a key is deleted: it does not end by itself
+# A key of LASTING does not end by itself: nginx has deleted it.
 
 use constant {
     TTL     => 6,
     LASTING => 600,
     RESIGN  => 0.05,            # seconds; nginx waits for 0.1 s and more
-    STALLED => 1,               # seconds that may be why a lease is lost
+    STALLED => 1,               # a stall of so many seconds may lose a lease
 };
 
 my $stall = Stall->watch();
@@ -76,7 +76,7 @@ sub key {
 
 sub lease { key()->{lease} // 'none' }
 
-# with the other key
+# The instance is registered, and the other key is there.
 
 sub is_registered {
     my ($value) = @_;
@@ -93,7 +93,7 @@ sub registers {
     return ok(wait_for(sub { is_registered($value) }, 20, $value), $name);
 }
 
-# both are
+# Both keys are gone.
 
 sub are_gone {
     return wait_for { !%{ key() } && !defined $etcd->get('/team/nginx/10') }
@@ -101,8 +101,8 @@ sub are_gone {
 }
 
 
-# Ended in that way, it takes its keys along: etcd is waited for, but not for
-# long.
+# An nginx that ends in that way takes its keys along: it waits for etcd, but
+# not for long.
 
 my $slow;
 
@@ -126,8 +126,8 @@ sub takes_along {
     }), $name);
 }
 
-# It is there all the time, with that lease.  If the machine stands still when
-# that is to be renewed it is lost, and looked at again.
+# The key is there all the time, with its lease.  The lease may be lost if the
+# machine stands still when it is to be renewed: the test tries again then.
 
 my $lease;
 
@@ -180,7 +180,7 @@ ok($nginx->reload($config, gone => 1), 'a reload with another value');
 registers('two', 'is put');
 is(key()->{lease}, $lease, 'with the same lease');
 
-# what others do to it
+# changes of the key by others
 
 $etcd->del('/team/nginx/1');
 registers('two', 'deleted: put again');

@@ -102,7 +102,7 @@ sub requests {
 ok(wait_for(sub { members() eq expected(1, 0 .. 2) }, 10),
    'members are there');
 
-# counters and the watch position stay
+# Counters and the watch position stay.
 
 $nginx->tally('/', 30, 2);
 
@@ -113,7 +113,7 @@ is(requests(), 30, 'requests are counted');
 ok($nginx->reload(undef, gone => 1), 'reloaded');
 is(requests(), 30, 'counters survive a reload');
 
-# the other workers may serve before there is another agent
+# The other workers may serve before there is another agent.
 
 ok(wait_for(sub { $nginx->status->{agent}{epoch} > $before->{agent}{epoch} },
             10), 'the agent is one of the new configuration');
@@ -133,7 +133,7 @@ is($etcd->metric('etcd_debugging_mvcc_range_total'), $ranges,
 $etcd->del('/services/api/3');
 ok(wait_for(sub { members() eq expected(1, 0 .. 2) }, 10), 'removed');
 
-# parameters and static servers change
+# Parameters and static servers change.
 
 $nginx->set(PARAMETERS => 'weight=5');
 ok($nginx->reload($config), 'reloaded with another weight');
@@ -148,7 +148,7 @@ $nginx->set(SERVER => '', PARAMETERS => '');
 ok($nginx->reload($config), 'reloaded without it');
 ok(wait_for(sub { members() eq expected(1, 0 .. 2) }, 10), 'it has gone');
 
-# a configuration that is refused changes nothing
+# A configuration that is refused changes nothing.
 
 my $broken = $config =~ s/keepalive 8;/keepalive none;/r;
 
@@ -173,7 +173,7 @@ my $reloaded = 0;
 for my $n (1 .. 20) {
     my $weight = 1 + $n % 3;
 
-    # on every other reload the zone is another one, of another size
+    # On every other reload the zone is another one, of another size.
 
     $nginx->set(ZONE => $n % 4 < 2 ? '1m' : '2m',
                 PARAMETERS => "weight=$weight");

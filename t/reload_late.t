@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A worker that starts when a newer configuration has removed upstreams, values
-# and elections of its own: it must not use what has become of the memory.
+# A worker that starts when a newer configuration has removed its upstreams,
+# values and elections: it must not use memory that has another use now.
 
 use strict;
 use warnings;
@@ -86,8 +86,8 @@ EOF
 }
 
 
-# the agent is a worker of the new configuration, which has removed the former
-# upstreams before it reads its own
+# The agent is a worker of the new configuration, which has removed the former
+# upstreams before it reads its own.
 
 sub comes_to_have {
     my (@upstreams) = @_;
@@ -117,7 +117,7 @@ my %after = (
     two => 'etcd_members /services/two/;',
 );
 
-# the next worker of the configuration of before waits while the file is there
+# The next worker of the former configuration waits while the file is there.
 
 my $file;
 
@@ -155,7 +155,7 @@ sub goes_on {
 }
 
 
-# nothing has come in their place, or other upstreams have
+# Nothing has taken the place of the upstreams, or others have.
 
 for my $next (\%other, \%after) {
     my $pid = start_late();
@@ -168,7 +168,8 @@ for my $next (\%other, \%after) {
     goes_on($pid);
 }
 
-# there is no agent any more: it does not become the agent of what is no more
+# There is no agent any more: the late worker does not become the agent of
+# upstreams that were removed.
 
 my $pid = start_late();
 

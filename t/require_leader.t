@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# etcd_require_leader in http and stream: who is let in, and where it holds.
-# And conf-examples/singleton.conf.
+# etcd_require_leader in http and stream: the requests that are let in, and the
+# places where it holds.  And conf-examples/singleton.conf.
 
 use strict;
 use warnings;
@@ -115,7 +115,7 @@ for my $name (qw(inherits off if page denied)) {
 
 sub status { $nginx->get($_[0])->{status} }
 
-# what comes on a connection to the port of that name, to its end
+# all bytes of a connection to the port of that name, to its end
 
 sub all_of {
     my ($name) = @_;
@@ -138,7 +138,7 @@ is(status('/denied'), 403, 'denied');
 is(status('/page'), 200, 'no error page');
 is(all_of('GATED'), 'in:m:1', 'stream: let in');
 
-# somebody else leads
+# Another candidate leads.
 
 $etcd->revoke($election->leader->{lease});
 
@@ -148,7 +148,7 @@ $nginx->stop();
 $etcd->put(sprintf('/e/main/%x', $lease), 'else', lease => $lease);
 $nginx->start();
 
-# for longer than what it may not have resigned from lasts
+# A former lease may still last, if nginx could not resign.
 
 ok(wait_for(sub { Election->view($nginx, 'other')->{is_leader} }, 30),
    'it leads in another election');

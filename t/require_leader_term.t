@@ -143,7 +143,7 @@ sub term {
 }
 
 
-# this nginx leads no more, and leads again by another key; its term
+# This nginx leads no more, and leads again by another key; returns its term.
 
 sub next_term {
     my $before = $election->leader->{create_revision};
@@ -237,7 +237,7 @@ for my $path (qw(/address /named /ours /variable)) {
          'an error page that is not gated');
 }
 
-# the header is sent already, with the token of its term
+# The header is sent already, with the token of its term.
 
 {
     $one->reset;
@@ -252,7 +252,7 @@ for my $path (qw(/address /named /ours /variable)) {
     is(join(' ', $one->seen), '', '/unbuffered: it is never complete');
 }
 
-# another server is not tried
+# Another server is not tried.
 
 {
     $one->set(hang => 1);

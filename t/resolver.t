@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Host names in endpoints: asked of a name server when a connection is wanted,
-# with nobody waiting for the answer.
+# Host names in endpoints: nginx asks a name server when it wants a connection,
+# and no request waits for the answer.
 
 use strict;
 use warnings;
@@ -35,7 +35,7 @@ my $dns = Dns->start();
 
 $etcd->put('/s/1', $address);
 
-# nothing listens at 127.0.0.2 and 127.0.0.3
+# Nothing listens at 127.0.0.2 and 127.0.0.3.
 
 my @here = ('127.0.0.1');
 
@@ -138,14 +138,14 @@ logs(qr/"wrong": endpoint https:\S+ failed for .*wrong\.test/,
 is($nginx->cluster($_)->{state}, 'connecting', "$_: state")
     for qw(dead nowhere silent failed wrong);
 
-# what was not there may come
+# Names that did not exist may come.
 
 $dns->set("$_.test" => \@here) for qw(dead nowhere silent failed);
 
 $nginx->upstream($_)->shows($members, "$_: members, once the name is right")
     for qw(dead nowhere silent failed);
 
-# each connection asks again
+# Each connection asks again.
 
 my $queries = $dns->queries('here.test');
 
@@ -163,7 +163,7 @@ $etcd->put('/s/2', '127.0.0.1:1');
 $nginx->upstream('here')->shows({ %$members, '/s/2' => '127.0.0.1:1 1 up' },
                                 'and back');
 
-# requests never wait for a name server
+# Requests never wait for a name server.
 
 my $seen = $load->results();
 

@@ -24,7 +24,7 @@ use Wait;
 
 use constant {
     TTL   => 8,
-    TERMS => 10,        # more than a restored cluster needs for its leader
+    TERMS => 10,        # more than a restored cluster needs
 };
 
 my $etcd = Cluster->new(3)->start();
@@ -81,7 +81,7 @@ sub term {
 }
 
 
-# one leader of raft after another
+# Elects one leader of raft after another.
 
 sub elect_often {
     while (term() < TERMS) {
@@ -103,7 +103,7 @@ sub logged {
 }
 
 
-# there is one worker
+# Each nginx has one worker.
 
 sub freeze { $_->freeze($_->workers) for @_ }
 sub thaw { $_->thaw($_->workers) for @_ }
@@ -131,7 +131,7 @@ is(count('/locks/one/'), 1, 'the lock is held');
 
 my ($leader, $other) = $first->leads ? ($first, $second) : ($second, $first);
 
-# the restored etcd is past all revisions that an nginx has seen
+# The restored etcd is past all revisions that an nginx has seen.
 
 my $before = term();
 
@@ -144,7 +144,7 @@ thaw($first, $second);
 
 my $waiter = $second->begin('/lock');
 
-# The other nginx lets nobody in for another TTL: its first answer shows it that
+# The other nginx lets nobody in for another TTL: its first answer tells it that
 # there is another history.
 
 my ($inside, $two_lead) = (0, 0);
@@ -174,8 +174,8 @@ is(logged($_, 'the revision went back'), 0, 'the revision shows nothing')
 $backend->set(hang => 0);
 is($waiter->receive->{status}, 200, 'its request succeeds');
 
-# restored once more: the revision is lower than one that the first nginx has
-# seen, also where leases of the second one expire meanwhile
+# etcd is restored once more: the revision is lower than one that the first
+# nginx has seen, also if leases of the second one expire meanwhile.
 
 wait_for { count('/locks/one/') == 0 } 10, 'the lock to be free';
 

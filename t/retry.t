@@ -1,7 +1,6 @@
 #!/usr/bin/perl
 
-# What is asked of an etcd that answers late, or whose answer ends in an
-# unusual way.
+# Requests to an etcd that answers late, or whose answer ends in an unusual way.
 
 use strict;
 use warnings;
@@ -44,10 +43,10 @@ EOF
 
 
 # The raft leader of a cluster has died, and the others take their time to elect
-# another one.  What is proposed meanwhile is lost, and etcd says so only after
-# its own time, 9 s here: who asks again soon has an answer as soon as there is
-# a leader.  One of the two stands still until somebody has asked: a leader
-# needs both.
+# another one.  Proposals are lost meanwhile, and etcd says so only after its
+# own time, 9 s here: a client that tries again soon has an answer as soon as
+# there is a leader.  One of the two stands still until a client has asked: a
+# leader needs both.
 
 {
     my $cluster = Cluster->new(3, args => ['--heartbeat-interval=200',
@@ -64,7 +63,7 @@ EOF
                 MORE => 'register /nginx/1 value=here;');
     $nginx->start($config);
 
-    # the attempt's own time is over, or that of another call, which leaves
+    # The attempt's own time is over, or the time of another call, which leaves.
 
     my $given_up = qr/lease grant failed: (?x:
         deadline[ ]exceeded:[ ]no[ ] | unavailable:[ ]connection[ ]was[ ]closed

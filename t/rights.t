@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The rights that docs/operating.md gives to nginx, by its own commands, are
-# what the configuration there needs: all of them, and no other ones.
+# The rights that docs/operating.md gives to nginx, by its own commands, are the
+# rights that the configuration there needs: all of them, and no others.
 
 use strict;
 use warnings;
@@ -67,7 +67,7 @@ sub start {
 }
 
 
-# what of it works: names, joined
+# the names of working parts, joined
 
 sub works {
     my ($etcd, $nginx) = @_;
@@ -108,7 +108,7 @@ my ($etcd, $nginx) = start(@commands);
 can_do($etcd, $nginx, 'members leader election register lock',
        'the rights are enough');
 
-# what works may still have to be proved
+# The working parts may still have to be proved.
 
 my $state;
 
@@ -123,7 +123,7 @@ ok(wait_for(sub {
     @{ $nginx->status('/')->{upstreams}{api}{members} } == 2
 }, 20), 'and changes are seen');
 
-# no other ones
+# The user has no other rights.
 
 my @user = ('--user', "nginx:$password");
 
@@ -143,7 +143,7 @@ for my $attempt (
     like($output, qr/permission denied/, "denied: @$attempt");
 }
 
-# it waits for etcd, but not for long
+# An nginx that ends waits for etcd, but not for long.
 
 ok($stall->again(RESIGN, sub {
     $nginx->start() if !$nginx->pid;
@@ -153,7 +153,7 @@ ok($stall->again(RESIGN, sub {
         && !$etcd->list('/elections/jobs/');
 }), 'and it may take its key away, and resign');
 
-# and none of them is too much
+# None of the rights is too much.
 
 my %missing = (
     '/services/api/'     => 'leader election register lock',

@@ -24,7 +24,7 @@ use Wait;
 
 use constant {
     PAUSE => 0.01,                      # seconds between two changes
-    SOME  => 30,                        # of them, whatever else
+    SOME  => 30,                        # changes at least
 };
 
 
@@ -112,7 +112,8 @@ my $load = Load->start($nginx->port, clients => 2);
 for my $member (@members) {
     my $name = $member->{name};
 
-    # the one in use is among them, wherever the watch goes to meanwhile
+    # The endpoint in use is among the members, wherever the watch goes
+    # meanwhile.
 
     $member->stop();
     change_until(sub { $nginx->cluster()->{endpoint} ne $member->url
@@ -131,7 +132,7 @@ my $revision = $cluster->ask('put', '/churn/last', address(0));
 
 churn()->sees($revision);
 
-# what had no answer may be done later than that
+# Changes without an answer may be made later.
 
 my $in_etcd;
 

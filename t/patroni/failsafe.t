@@ -78,7 +78,7 @@ my $kept = PgClient->start($to_writer, keep => 1);
 
 ok(writing(), 'both clients write');
 
-# etcd is away for longer than the lease of the leader's key
+# etcd is away for longer than the lease of the leader's key.
 
 my $primary = $patroni->primary;
 my $since = without_etcd();
@@ -92,7 +92,7 @@ is(scalar($_->failed($since)), 0, 'without an error') for $new, $kept;
 cmp_ok($_->outage($since), '<', MAX_STALE, 'and without a pause')
     for $new, $kept;
 
-# a replica that is away has Patroni demote the primary
+# A replica is away: Patroni demotes the primary.
 
 my ($replica) = grep { $_ != $primary } $patroni->members;
 
@@ -100,7 +100,7 @@ $replica->crash();
 ends('Patroni demotes the primary', sub { !$primary->answers('/primary') });
 with_etcd($replica);
 
-# a primary that dies
+# The primary dies.
 
 $primary = $patroni->primary;
 without_etcd();
@@ -130,7 +130,8 @@ sub staleness { $nginx->status->{clusters}{default}{staleness_ms} / 1000 }
 sub in_use { $writer->status->{failsafe} }
 
 
-# until nothing but failsafe mode keeps the leader; returns when it began
+# Waits until only failsafe mode keeps the leader; returns the time at which
+# that began.
 
 sub without_etcd {
     wait_for { keys %{ failsafe() } == $patroni->members } 60,

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # PostgreSQL under Patroni: writers reach the primary and nobody else, without
-# an error where waiting helps, whatever becomes of the primary.
+# an error if waiting helps, in all faults of the primary.
 
 use strict;
 use warnings;
@@ -128,14 +128,14 @@ sub writing {
 }
 
 
-# breaks the primary; both clients are to write to another one
+# Breaks the primary; both clients are to write to another one.
 
 sub fault {
     my ($name, $break) = @_;
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    # only a synchronous replica may take over
+    # Only a synchronous replica may take over.
 
     wait_for { $patroni->healthy } 120, "a healthy cluster";
 
