@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # An upstream of "server" lines and one of the same servers in etcd, side by
-# side in one nginx: what nginx's documentation says about servers holds for
-# members, and they do the same in each step.
+# side in one nginx: nginx's documentation of servers holds for members, and
+# both do the same in each step.
 
 use strict;
 use warnings;
@@ -67,7 +67,8 @@ $native->add('missing', servers => [map { "$_ max_fails=1 $LONG" } qw(a b c)],
 $native->add('refused', servers => [map { "$_ max_fails=2 $LONG" } qw(a b c)],
              location => 'proxy_next_upstream error;');
 
-# by status: each is tried elsewhere, and two of them are no failure
+# Failures by status: each is tried elsewhere, and two of them are none for the
+# member.
 
 my @statuses = qw(502 503 504 403 429);
 
@@ -113,7 +114,7 @@ my $nginx = $native->start();
 sub same { return $native->same($nginx, @_) }
 
 
-# a test that both did this and not, say, nothing
+# A test that both upstreams did this, and nothing else.
 
 sub seen {
     my ($seen, @wanted) = @_;
@@ -122,7 +123,7 @@ sub seen {
 }
 
 
-# how often each of them was tried
+# the number of tries of each
 
 sub tally {
     my %tally;
@@ -138,7 +139,7 @@ sub breaks { $backend{$_}->set(status => 500) for @_ }
 sub works { $backend{$_}->set(status => 200) for @_ }
 
 
-# who is picked
+# choices
 
 seen(same('plain', sub { map { $_[0]->() } 1 .. 6 }, 'in turn'),
      map { "$_=200" } qw(a b c a b c));
@@ -159,8 +160,8 @@ seen(same('lone', sub { breaks('a'); map { $_[0]->() } 1 .. 3 },
           'the only one is never unavailable'),
      ('a=500') x 3);
 
-# the last try is no failure: its answer is passed on; to Angie and freenginx it
-# is one
+# The last try is no failure: its answer is passed on; to Angie and freenginx it
+# is a failure.
 
 my $is_nginx = Nginx::is_nginx();
 
@@ -198,7 +199,7 @@ seen(same('never', sub { breaks('a'); map { $_[0]->() } 1 .. 4 },
 same('heavy', sub {
     my ($ask) = @_;
 
-    # one failure costs a third of the weight, which comes back
+    # A failure costs a third of the weight, which comes back.
 
     breaks('a');
     my @failed = grep { /a=500/ } map { $ask->() } 1 .. 2;
@@ -208,8 +209,9 @@ same('heavy', sub {
 }, 'a weight that is lost and regained');
 
 
-# After fail_timeout one request tries it; if that fails, no more do.  All has
-# to happen in one fail_timeout: on a machine that stood still it is done again.
+# After fail_timeout one request tries the member; if that fails, no more do.
+# All has to happen in one fail_timeout: on a machine that stood still the test
+# tries again.
 
 sub tries_again {
     my ($ask) = @_;
@@ -307,7 +309,7 @@ same('least', sub {
 
     my @clients;
 
-    # one after the other: the next one sees the connection
+    # Requests come one after the other: the next one sees the connection.
 
     for my $n (1 .. 8) {
         push @clients, $nginx->begin($path);
@@ -326,8 +328,8 @@ same('least', sub {
 
 # the next upstream
 
-# Whose turn it is after a request that was passed on is not the same, which is
-# exception 1 of docs/upstream.md: who was tried is compared in any order then.
+# The order after a request that was passed on is not the same, which is
+# exception 1 of docs/upstream.md: tries are compared in any order then.
 
 for my $name (qw(next tries off)) {
     same($name, sub {
@@ -339,7 +341,8 @@ for my $name (qw(next tries off)) {
         breaks(qw(a b c d));
         push @all, map { scalar(() = $ask->() =~ /=500/g) } 1 .. 5;
 
-        # what is not idempotent is sent once, and then Angie answers nothing
+        # A request that is not idempotent is sent once, and then Angie answers
+        # nothing.
 
         return @all if Nginx::is_angie();
 
@@ -469,7 +472,7 @@ seen(same('old', sub {
 same('closed', sub {
     my ($ask) = @_;
 
-    # idle connections of a are gone
+    # Idle connections of a are gone.
 
     $ask->() for 1 .. 2;
     $backend{a}->down;

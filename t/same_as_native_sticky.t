@@ -31,7 +31,8 @@ my @three = map { "$_ max_fails=1 $LONG" } qw(a b c);
 my $cookie = 'sticky cookie sid;';
 my $number = 0;
 
-# a name for each, since a server that has failed does not come back
+# Each test has its own upstreams, since a server that has failed does not come
+# back.
 
 sub add {
     my ($name, %options) = @_;
@@ -93,7 +94,7 @@ my $nginx = $native->start();
 sub same { return $native->same($nginx, @_) }
 
 
-# a session of a browser: who was tried, and which one its cookie names then
+# a session of a browser: the tries, and the server that its cookie names then
 
 my %ids;
 
@@ -111,7 +112,7 @@ sub browse {
 }
 
 
-# the session of one of them, which is the same in both upstreams
+# the session of a server, which is the same in both upstreams
 
 sub session { return { id => $ids{$_[0]} } }
 
@@ -137,7 +138,7 @@ for my $method (sort keys %methods) {
 
         my $session = session('b');
 
-        # it fails, and who is next may be any
+        # The server fails, and the next one may be any.
 
         $backend{b}->set(status => 500);
         my @first = browse($path, $session) =~ s/ [ac]=.*//r;
@@ -172,7 +173,7 @@ same('turns', sub {
         $new{substr(browse($path, {}), 0, 1)}++;
     }
 
-    # of five turns, b has one, and more than that for its sessions
+    # Of five turns, b has one, and more than that for its sessions.
 
     return map { "$_: " . int((($new{$_} // 0) + 5) / 10) } qw(a b c);
 }, 'turns of new sessions');
@@ -242,8 +243,7 @@ same('lone', sub { my ($ask, $path) = @_;
                    return @all, browse($path, session('b')) },
      'the only one');
 
-# routes that a request names itself: of several variables the first one that is
-# not empty is used
+# Requests name their routes: the first variable that is not empty is used.
 
 
 sub routed {
@@ -255,7 +255,7 @@ sub routed {
 }
 
 
-# who answers, in any order
+# the answers, in any order
 
 sub whoever {
     my %seen = map { $_ => 1 } @_;

@@ -150,8 +150,9 @@ same('backup', sub {
     return @all, $ask->();
 }, 'backups serve when the others have failed');
 
-# After fail_timeout one session tries it; if that fails, no more do.  All has
-# to happen in one fail_timeout: on a machine that stood still it is done again.
+# After fail_timeout one session tries the member; if that fails, no more do.
+# All has to happen in one fail_timeout: on a machine that stood still the test
+# tries again.
 
 seen(same('again', sub {
     my ($ask) = @_;
@@ -188,7 +189,7 @@ seen(same('again', sub {
 same('heavy', sub {
     my ($ask) = @_;
 
-    # one failure costs a third of the weight, which comes back
+    # A failure costs a third of the weight, which comes back.
 
     $backend{a}->down;
     my @failed = grep { /a/ } map { $ask->() } 1 .. 2;
@@ -209,7 +210,7 @@ seen(same('datagrams', sub {
 
     my @all = map { $ask->() } 1 .. 4;
 
-    # one of these two goes to it
+    # One of these two datagrams goes to the failing server.
 
     push @all, sort map { $ask->('u, be silent') } 1 .. 2;
 
@@ -266,7 +267,7 @@ same('least', sub {
 finish();
 
 
-# a server that is listening, and whose queue is full: a connect takes for ever
+# A server listens, and its queue is full: a connect takes for ever.
 
 package Silent;
 

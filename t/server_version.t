@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
 # The version of etcd that an endpoint runs is in the status and in the metrics,
-# and nginx warns once of one that is not safe for leaders, elections and locks,
-# where there are any.  It says once that an endpoint does not tell its version.
+# and nginx warns once of a version that is not safe for leaders, elections and
+# locks, if there are any.  It logs once that an endpoint does not tell its
+# version.
 
 use strict;
 use warnings;
@@ -25,7 +26,7 @@ my $LEASES = "$READS, and leases may be renewed that have been revoked";
 my $election = 'election NAME /e value=here';
 
 
-# what etcd says, how it is shown, what is wrong, since when it is not
+# [etcd's version, the shown version, the fault, the version without the fault]
 
 my @cases = (
     ['3.3.27',        '3.3.27',    $LEASES, '3.4.42'],
@@ -74,16 +75,16 @@ for my $i (0 .. $#cases) {
     block("c$i", $cases[$i][0], $election =~ s/NAME/e$i/r);
 }
 
-# the proof of a leader is a read
+# The proof of a leader is a read.
 
 block('leads', '3.4.23', undef, 'etcd_leader /l');
 
-# nobody elects, nobody locks, nobody follows a leader
+# The cluster has no elections, no locks, no leaders.
 
 block('members', '3.4.23');
 block('registers', '3.4.23', 'register /r/1 value=here');
 
-# etcd 3.5.30 tells the version to nobody but root
+# etcd 3.5.30 tells the version to nobody but root.
 
 block('untold', undef, $election =~ s/NAME/untold/r);
 block('unasked', undef);
@@ -186,7 +187,7 @@ is(scalar(warnings('c1')), 1, 'and does not warn again');
 ok(refused('untold', 2), 'asks again where it is refused');
 is(notices('untold'), 1, 'nor says again that a version is not told');
 
-# an upgrade is seen with the next connection
+# An upgrade shows with the next connection.
 
 $fakes{c1}->stop();
 $fakes{c1}->start('ok', '--etcd-version', '3.4.42');
@@ -194,7 +195,7 @@ ok(wait_for(sub { endpoint('c1')->{version} eq '3.4.42' }, 20),
    'an upgrade is seen');
 ok($nginx->quit(), 'nginx quits');
 
-# a real one: whoever it is, with a client of locks that has no agent
+# a real etcd of any version, with a client of locks that has no agent
 
 my $etcd = Etcd->new()->start();
 my $version = $etcd->version;

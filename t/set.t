@@ -116,7 +116,7 @@ sub get { return $nginx->get($_[0])->{body} }
 sub variable { ($nginx->status // return {})->{variables}{"\$$_[0]"} // {} }
 
 
-# the next request, of every worker, has it once one has had it
+# Every worker has the value once one request has had it.
 
 sub all_say {
     my ($path, $wanted, $name) = @_;
@@ -150,7 +150,7 @@ sub says {
 }
 
 
-# what is there, and what is not
+# keys that exist, and keys that do not
 
 $etcd->put('/flags/flag/below', 'a longer key');
 $etcd->put('/flags/flagged', 'another one');
@@ -190,7 +190,7 @@ is_deeply([map { $_->{upstream} . ' ' . $_->{change} }
           [map { "\$flag $_" } qw(add remove update update add)],
           'the time line');
 
-# by place
+# values by place: http, server, location
 
 is(get('/place'), 'server', 'a server has a key of its own');
 is(get('/place/own'), 'own', 'so has a location');
@@ -203,7 +203,7 @@ is_deeply([sort map { $_->{key} }
           ['/place/http', '/place/own', '/place/server'],
           'the status shows all of them');
 
-# what is refused
+# values that are refused
 
 for my $case (["one\ntwo", 'LF at byte 4'], ["\r\nX-Evil: 1", 'CR at byte 1'],
               ["a\0b", 'NUL at byte 2'],
@@ -241,7 +241,7 @@ is($nginx->count_log(qr/revision $bad is invalid: .* its default is used/),
 $etcd->del('/flags/rate');
 says('rate', 'default', 'null', 'a refused one is deleted');
 
-# where it is used
+# directives that use a value
 
 $etcd->put('/flags/flag', '1');
 wait_for { $nginx->get('/if')->{status} == 503 } 10, 'if';
@@ -264,7 +264,7 @@ ok(length($http->take_until("\r\n\r\n")), 'limit_rate: the head');
 cmp_ok(length($http->{buffer}), '<', 300_000, 'limit_rate: not all at once');
 $http->close();
 
-# a request keeps what it has seen
+# A request keeps the value that it has seen.
 
 $etcd->put('/flags/flag', 'on');
 all_say('/', 'on|b|on|theirs|on', 'on');
@@ -359,7 +359,7 @@ says('flag', 'invalid', 'less', 'what was refused is read again');
 $etcd->put('/flags/flag', 'back');
 all_say('/', "back|\xff|back|theirs|off", 'etcd is back');
 
-# a user who may read that very key and no other
+# a user that may read that very key and no other
 
 $etcd->put('/flags/secret', 'x');
 $etcd->manage('user', 'add', 'nginx:secret');

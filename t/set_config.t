@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# What nginx -t refuses of etcd_set, with which words and where.
+# Parameters of etcd_set that nginx -t refuses, with message and line.
 
 use strict;
 use warnings;

@@ -102,7 +102,7 @@ sub says {
 }
 
 
-# what is there, and what is not
+# keys that exist, and keys that do not
 
 my $port = $nginx->port('PORT_S');
 
@@ -174,7 +174,7 @@ for my $case (['', 'none'], ['..', 'none'], ['.', 'none'], ['%2f', 'percent'],
     is((split(/\|/, get("/?host=$segment")))[0], $wanted, "segment: $shown");
 }
 
-# what is refused
+# values that are refused
 
 for my $case (["one\ntwo", 'LF at byte 4'], ["a\0b", 'NUL at byte 2'],
               ['x' x 4097, '4097 bytes'])
@@ -228,7 +228,7 @@ ok($nginx->reload($config =~ s{(etcd_set \$version) .*?;}
 becomes { number("values") } 7, 'its keys are gone';
 is($nginx->count_log(qr/invalid:/), $before, 'nothing is reported again');
 
-# agents that are killed while values change
+# Agents are killed while values change.
 
 $etcd->put("/routes/k$_", 0) for 1 .. 20;
 
@@ -328,7 +328,7 @@ $etcd->put('/routes/www.example.com', 'website');
 $etcd->put('/routes/shop.example.com', 'shop');
 
 
-# Host is the only such header
+# Only the header Host is used.
 
 sub answer {
     my ($host) = @_;

@@ -179,7 +179,7 @@ $etcd->put('/services/api/1', $at2);
 goes('/s/api', 'two', 'and comes again');
 
 
-# what a request can ask for
+# segments that a request can ask for
 
 for my $case (['', 'empty'], ['.', 'a dot'], ['..', 'two dots'],
               ['a%2fb', 'a slash'], ['api%00', 'NUL'], ['api%00x', 'NUL'],

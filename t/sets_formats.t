@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # A prefix with variables finds the services that other systems register, each
-# by its own name, and has what a fixed prefix has: methods, weights, networks,
-# host names, slow start, static servers.
+# by its own name, and has all features of a fixed prefix: methods, weights,
+# networks, host names, slow start, static servers.
 
 use strict;
 use warnings;
@@ -24,8 +24,8 @@ my $dns = Dns->start();
 my ($one, $two, $backup) = Backend->start(qw(one two backup));
 my ($host, $port) = split(/:/, $one->address);
 
-# what a system registers for a service: upstream => [parameters of
-# etcd_members, keys and values]; HOST and PORT are those of a backend
+# Registrations of a service by other systems: upstream => [parameters of
+# etcd_members, keys and values]; HOST and PORT are those of a backend.
 
 my %registered = (
     kratos   => ['/microservices/$service/ format=kratos scheme=http',
@@ -188,7 +188,7 @@ for my $name (sort keys %registered) {
 is(got('skydns', 'user', '&ns=ns2'), 404, 'skydns: the same in another one');
 
 
-# several keys make one member
+# Several keys make one member.
 
 my $server = 'traefik/http/services/user/loadbalancer/servers';
 
@@ -243,7 +243,7 @@ ok((wait_for {
     } 20, 'the report'), 'which is reported');
 
 
-# static servers are members of each set, and of no set that does not exist
+# Static servers are members of each set, and of no set that does not exist.
 
 goes('static', 'a', 'one', 'a backup server waits');
 is(got('static', 'b'), 'two', 'in each set');

@@ -85,7 +85,7 @@ http {
 EOC
 
 
-# what a request for a service gets: the body, or the status
+# the answer to a request for a service: the body, or the status
 
 sub got {
     my ($name, $service) = @_;
@@ -131,7 +131,7 @@ is(got('election', $_), 404, "a name that is none: $_")
     for '', '..', 'x%2fy', 'x' x 256;
 
 
-# a request waits for the next leader
+# A request waits for the next leader.
 
 my $held = $etcd->put('/held/a/1', $at1);
 ok((wait_for { $nginx->get('/held?s=a')->{body} eq "one $held" } 20, 'one'),
@@ -182,7 +182,7 @@ is(scalar(grep { got('election', "s$_") =~ /^one / } 1 .. 50), 50,
    'each has its leader');
 
 
-# the agent is killed, nginx is reloaded
+# The agent is killed, nginx is reloaded.
 
 $nginx->kill_worker($nginx->status->{agent}{pid});
 my $after = $etcd->put('/election/after/1', $at2);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# One listener for many PostgreSQL clusters of Patroni: the cluster is chosen
-# by the name that the client sends, or by the port.
+# A listener for many PostgreSQL clusters of Patroni: the name that the client
+# sends, or the port, chooses the cluster.
 
 use strict;
 use warnings;
@@ -131,7 +131,7 @@ sub put {
 sub lead { $etcd->put("/service/$_[0]/leader", $_[1]) }
 
 
-# the backend of a tenant; '' is none
+# the backend of a tenant; '' without one
 
 sub who {
     my ($port, $tenant) = @_;
@@ -173,7 +173,7 @@ goes('replicas', 'b', 'pg1', 'and of the other');
 is(who('primary', 'noise'), '', 'other keys make no tenant');
 
 
-# a session is closed when the leader of its tenant changes
+# A session is closed when the leader of its tenant changes.
 
 my %session = map { $_ => Sni->new($nginx->port('PORT_primary'), "$_.db.test") }
     qw(a b);
@@ -190,7 +190,7 @@ my @sessions = map { Sni->new($nginx->port('PORT_primary'), 'a.db.test') }
     1 .. 20;
 is(scalar(grep { $_->who eq 'pg2' } @sessions), 20, 'sessions of the new one');
 
-# a worker that sleeps learns of this when the set is gone
+# A worker that sleeps learns of a closed session when the set is gone.
 
 my $agent = $nginx->status->{agent}{pid};
 my $lines = $nginx->count_log(qr/no such set in upstream "primary"/);
@@ -208,7 +208,7 @@ is(scalar(grep { $_->is_closed(20) } @sessions), 20, 'its sessions are closed');
 is($session{b}->ask('still'), 'pg2: still', 'that of another tenant stays');
 
 
-# confirm=api, by port: nobody is asked for a tenant that nobody uses
+# confirm=api, by port: no API is asked for a tenant that nobody uses.
 
 put('a', $_) for qw(pg1 pg2);
 lead('a', 'pg1');
@@ -236,7 +236,8 @@ is(Line::Client->new($nginx->port('PORT_a'))->ask('first'), 'pg1: first',
 ok($api{pg1}->requests > 0, 'which its API gave');
 
 
-# etcd is away: what nobody proves is not used, unless the APIs confirm it
+# etcd is away: a leader that nobody proves is not used, unless the APIs confirm
+# it.
 
 for my $tenant (qw(a b)) {
     $etcd->put("/service/$tenant/failsafe", encode_json({

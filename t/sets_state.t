@@ -23,8 +23,8 @@ my @backends = Backend->start('one', 'two', 'three');
 my @at = map { $_->address } @backends;
 my @names = qw(one two three);
 
-# an etcd that is away refuses connections, and one that is there may be slow:
-# nothing is to be read again because of that
+# etcd refuses connections while it is away, and may be slow while it is there:
+# nothing is to be read again because of that.
 
 my $nginx = Nginx->new(etcd => $etcd)->set(
     PATTERN => '/services/$service/',
@@ -122,7 +122,7 @@ sub unknown {
     ok((wait_for { state_of($service) == 404 } 20, $name), $name);
 }
 
-# every service but those given goes to its own backend
+# Every service except the given ones goes to its own backend.
 
 sub all_go {
     my ($name, @but) = @_;
@@ -145,7 +145,7 @@ $nginx->start($config);
 keeps(sub { keys %{ $_[0] } == 31 }, 'each set is saved');
 is(saved()->{'/services/s7/'}, '/services/s7/1', 'with its keys');
 
-# a change of a set is seen, also one that comes or goes
+# A change of a set is saved, also of a set that comes or goes.
 
 $etcd->put('/services/s7/2', $at[1]);
 keeps(sub { ($_[0]{'/services/s7/'} // '') eq '/services/s7/1 /services/s7/2' },
@@ -173,7 +173,7 @@ is($nginx->get('/fixed')->{body}, 'one', 'a fixed prefix beside them');
 is($nginx->count_log(qr/31 members of revision \d+ are from state/), 1,
    'the log counts them');
 
-# etcd comes back: nothing is listed
+# etcd comes back: nothing is listed.
 
 $etcd->start;
 ok((wait_for { synced() } 30, 'etcd is back'), 'etcd is back');
@@ -201,7 +201,7 @@ goes('s4', 'one', 'a member that was changed meanwhile');
 goes('later', 'two', 'and a service that came');
 is(ranges(), $ranges, 'without a list');
 
-# a reload with a zone of another size takes the sets along
+# A reload with a zone of another size takes the sets along.
 
 $etcd->freeze;
 ok($nginx->set(ZONE => '9m')->reload($config), 'reloaded');
@@ -219,8 +219,8 @@ $etcd->stop;
 $nginx->start;
 all_go('routed after a crash', 1 .. 5);
 
-# another limit, and another pattern: what does not fit is left out, and all
-# keys are listed
+# Another limit, and another pattern: sets that do not fit are left out, and all
+# keys are listed.
 
 $nginx->quit;
 $nginx->set(LIMIT => 7)->start($config);
@@ -234,7 +234,7 @@ $nginx->set(LIMIT => 100, PATTERN => '/services/s9/$service/')->start($config);
 is(state_of('s9'), 404, 'no set of a pattern that does not match');
 $nginx->quit;
 
-# a wider pattern has sets that the file cannot have
+# A wider pattern has sets that the file cannot have.
 
 $etcd->start;
 $etcd->put('/deep/services/s8/1', $at[0]);

@@ -97,7 +97,7 @@ is($sums->{tables}, 0, 'no service was used');
 ok(!exists($sums->{list}), 'sets are not listed unless asked for');
 ok(!exists(status('')->{fixed}{sets}), 'a fixed prefix has none');
 
-# one connection has one worker, whose tables are shown
+# A connection has one worker, whose tables are shown.
 
 my $http = $nginx->http;
 

@@ -93,11 +93,11 @@ EOC
 my $nginx = Nginx->new(etcd => $etcd)->set(LIMIT => 100)->start($conf);
 
 
-# the backend of a service by its name; '' is none
+# the backend of a service by its name; '' without one
 
 sub named { Sni::who($nginx->port('PORT_named'), $_[0]) // '' }
 
-# and by its port
+# the backend of a service by its port
 
 sub numbered {
     my $answer = Line::Client->new($nginx->port("PORT_$_[0]"))->ask('hello');

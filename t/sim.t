@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # Mirrors, locks, elections and registrations against a model of etcd, on a
-# virtual clock: t/sim/README.md.  SEEDS of them, and those that once failed.
+# virtual clock: t/sim/README.md.  Runs SEEDS seeds, and seeds that once failed.
 
 use strict;
 use warnings;
@@ -48,7 +48,8 @@ my ($lines, $ran) = simulate($first, $seeds, 2);
 is_deeply($lines, [], "no seed from $first on fails");
 is($ran, $seeds, "$seeds have run");
 
-# they are found again by their numbers, as long as the simulation is the same
+# Old failures are found again by their seeds, as long as the simulation is the
+# same.
 
 open(my $in, '<', "$dir/seeds") or die "open: $!\n";
 

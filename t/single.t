@@ -25,7 +25,7 @@ $etcd->put('/services/api/0', $backends[0]->address);
 
 my $nginx = Nginx->new(etcd => $etcd);
 
-# nginx has no workers then: start() would wait for them
+# nginx has no workers then: start() would wait for them.
 
 $nginx->write_config(<<'EOF');
 
@@ -87,8 +87,8 @@ ok(wait_for(sub { state_file() =~ m{"key":"/services/api/1"}
                   && state_file() !~ m{"key":"/services/api/0"} }, 10),
    'it keeps its state');
 
-# after a reload such an nginx accepts no connection (any nginx, without us
-# too): it must live, and end as it is told
+# After a reload such an nginx accepts no connection (any nginx, also without
+# the modules): it must live, and end as it is told.
 
 kill('HUP', $nginx->pid);
 ok(wait_for(sub { $nginx->count_log(qr/reconfiguring/) == 2 }, 10), 'reloaded');

@@ -28,8 +28,8 @@ use constant {
     START    => 6 * ($ENV{TEST_SLOWER} || 1),
     TIMES    => 10,
 
-    # seconds that the slow one needs, and that others seem to need when that is
-    # nearly as much
+    # SLOW: seconds that the slow member needs.  STALLED: a stall after which
+    # the others seem to need nearly as long.
     SLOW     => 0.1 * ($ENV{TEST_SLOWER} || 1),
     STALLED  => 0.05 * ($ENV{TEST_SLOWER} || 1),
 };
@@ -110,7 +110,7 @@ sub requests {
 }
 
 
-# the part of all requests that the slow one gets
+# the part of all requests that the slow member gets
 
 sub share {
     my ($path) = @_;
@@ -132,7 +132,7 @@ sub share {
 }
 
 
-# whoever answers while the machine stands still is slow as well
+# Any member that answers while the machine stands still is slow as well.
 
 my %share = (native => share('/native'));
 
@@ -151,7 +151,7 @@ less('ewma', min($share{native} + 0.01, 0.02));
 my $shares = join(', ', map { sprintf('%s %.4f', $_, $share{$_}) }
                             sort keys %share);
 
-# by rotation it would be a tenth
+# By rotation it would be a tenth.
 
 cmp_ok($share{least_conn}, '<', $share{native} + 0.01,
        "least_conn: asked as seldom as by nginx's own") or diag($shares);
@@ -160,12 +160,12 @@ cmp_ok($share{ewma}, '<', $share{native} + 0.01, 'ewma: no more often')
 cmp_ok($share{ewma}, '<', 0.02, 'ewma: almost never') or diag($shares);
 note($shares);
 
-# the share of a new member grows to a half
+# The share of a new member grows to a half.
 
 Upstream->new($nginx, 'start')->shows(
     { '/start/old' => $starting[0]->address . ' 1 up' }, 'one member');
 
-# of 60 requests, which take a small part of the time that it starts in
+# of 60 requests, which take a small part of the time that the member starts in
 
 sub early_share {
     my $start = Upstream->new($nginx, 'start');

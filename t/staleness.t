@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# $etcd_staleness and staleness_ms count from the last proof that what nginx
-# knows is so, and nothing less than a proof sets them back.
+# $etcd_staleness and staleness_ms count from the last proof that the state of
+# nginx is etcd's, and nothing less than a proof sets them back.
 
 use strict;
 use warnings;
@@ -37,11 +37,10 @@ my %chaos = map { $_ => Chaos->start($etcd->port) } qw(near far back);
 my @kv = ('--kv', '/s/1=127.0.0.1:1001');
 my @event = ('--event', '/s/2=127.0.0.1:1002');
 
-# Those that are started when they are looked at, so that this is in time:
-# answers to creates after the first PING; an event that is late, but not as
-# late as nginx waits for one; a part of a revision that is late.  And a prefix
-# that may not be read; a first connection to a member that lags behind the
-# list.
+# Some fakes are started when they are looked at, to be in time: answers to
+# creates after the first PING; an event that is late, but not as late as nginx
+# waits for one; a part of a revision that is late.  Others have a prefix that
+# may not be read, or are behind the list at the first connection.
 
 my %fake = (
     late   => Fake->new(),
@@ -88,8 +87,8 @@ http {
 EOC
 
 
-# Notes what the status says until the condition is met: { staleness => [...],
-# members => [...] } of a cluster; each of an answer of its own.
+# Notes the status until the condition is met: { staleness => [...], members =>
+# [...] } of a cluster; each from an answer of its own.
 
 sub observe {
     my ($name, $seconds, $condition) = @_;
@@ -109,7 +108,7 @@ sub observe {
 }
 
 
-# an event that etcd owes us
+# an event that etcd owes
 
 {
     my $seen;
@@ -120,7 +119,7 @@ sub observe {
         $fake{"held$attempt"}->start('withhold:500', @kv, @event);
         $seen = observe("held$attempt", 20, sub { $_[0] >= 0 });
 
-        # it was not that late, if the machine did not stand still
+        # The event was not that late, if the machine did not stand still.
 
         last if $seen->{members}[-1] == 2
                 && grep({ $_ == 1 } @{ $seen->{members} })
@@ -153,17 +152,17 @@ $nginx->upstream('part')->shows(
 
 sub staleness { $nginx->status->{clusters}{$_[0]}{staleness_ms} }
 
-# of two watches one is refused
+# Of two watches one is refused.
 
 ok(wait_for(sub { staleness('denied') >= 0 }, 5, 'a proof'),
    'a prefix that may not be read holds up no proof of the others');
 
 
-# Reconnected while other keys are written: nothing comes for our prefix, and
-# no PING is due for long.  What is little is read at once; for what is more
-# than that etcd owes events that it has none of.  All times count from before
-# the end of the connection: the proof may be there before cut() has returned.
-# Returns the seconds until something proved later was seen.
+# Reconnected while other keys are written: nothing comes for this prefix, and
+# no PING is due for long.  A small prefix is read at once; for a larger one
+# etcd owes events that it has none of.  All times count from before the end of
+# the connection: the proof may be there before cut() has returned.  Returns the
+# seconds until a later proof was seen.
 
 sub reconnected {
     my ($what) = @_;
@@ -228,8 +227,8 @@ $etcd->put('/s/1', '127.0.0.1:1001');
 
 # PING as the only proof, over a way that takes its time
 
-# What was under way when the delay began has come before the event; that is a
-# proof itself, of the time when it came.
+# Messages that were under way when the delay began have come before the event,
+# which is a proof itself, of the time when it came.
 
 $chaos{far}->set(delay => DELAY);
 
@@ -241,8 +240,8 @@ $chaos{far}->set(delay => DELAY);
 
 my $quiet = time() + 2 * DELAY;
 
-# A new connection, or another agent, is a proof, too: if one of them hangs that
-# is nothing that was done here.
+# A new connection, or another agent, is a proof, too: if one of them hangs,
+# nothing that was done here is the cause.
 
 sub connections {
     my $new = qr/"(?:far|near)": (?:this worker is the agent|.* failed for)/;
@@ -261,7 +260,7 @@ $fake{late}->start('lazy:12000', @kv);
     my $connections = connections();
     my ($created, @far, @near, @late);
 
-    # as long as it takes until somebody has looked in the right moments
+    # The loop goes on until the staleness was read at the right moments.
 
     while (1) {
         my $asked = time();
@@ -298,7 +297,7 @@ $fake{late}->start('lazy:12000', @kv);
         sleep(0.05);
     }
 
-    # what is too much, less the time for which the machine stood still
+    # An excess counts without the time for which the machine stood still.
 
     my $most = 1000 * INTERVAL + 500 * $slower;
 
@@ -324,7 +323,7 @@ $fake{late}->start('lazy:12000', @kv);
     is(max(map { $_->[1] } @late), -1, 'proves nothing');
 }
 
-# the watch's connection is lost and cannot be made again
+# The watch's connection is lost and cannot be made again.
 
 $chaos{near}->set(refuse => 1);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# state_path: a start without etcd, and how nginx goes on when etcd is there.
+# state_path: a start without etcd, and the way on when etcd is there.
 
 use strict;
 use warnings;
@@ -28,8 +28,8 @@ my $etcd = Etcd->new()->start();
 my @backends = Backend->start('one', 'two', 'three');
 my ($at1, $at2, $at3) = map { $_->address } @backends;
 
-# an etcd that is away refuses connections, and one that is there may be slow:
-# nothing is to be read again because of that
+# etcd refuses connections while it is away, and may be slow while it is there:
+# nothing is to be read again because of that.
 
 my $nginx = Nginx->new(etcd => $etcd)->set(
     ONE     => $at1,
@@ -122,7 +122,7 @@ sub saved {
 }
 
 
-# waits until the file has exactly these keys of an upstream
+# Waits until the file has exactly these keys of an upstream.
 
 sub keeps {
     my ($name, @keys) = @_;
@@ -142,7 +142,7 @@ sub synced { return ($nginx->status // return)->{clusters}{default}{state}
                     eq 'synced' }
 
 
-# a file that is being written is beside them for a moment
+# A file that is being written is beside them for a moment.
 
 sub holds_only {
     my ($files, $name) = @_;
@@ -157,14 +157,15 @@ sub holds_only {
 }
 
 
-# nginx -t makes the directory, as with any path of nginx's, and writes nothing
+# nginx -t makes the directory, as it makes all paths of nginx, and writes
+# nothing.
 
 my ($ok, $messages) = $nginx->configtest($config);
 
 ok($ok, 'nginx -t') or diag($messages);
 is(join(' ', in_dir()), '', 'it has written nothing');
 
-# what is kept
+# contents of the file
 
 $etcd->put('/services/api/1', $at1);
 $etcd->put('/services/api/2',
@@ -261,7 +262,7 @@ for my $name (sort keys %$before) {
               "$name: every attribute");
 }
 
-# etcd comes back: nothing is listed
+# etcd comes back: nothing is listed.
 
 $nginx->start();
 is($nginx->get('/to/api')->{status}, 200, 'again without etcd');
@@ -296,7 +297,7 @@ $nginx->upstream('api')->shows({ '/services/api/2' => "$at2 2 up",
                                'changes while nginx was away');
 is(ranges(), $ranges, 'without a list');
 
-# a reload does not read the file, and its watch goes on
+# A reload does not read the file, and its watch goes on.
 
 my $good = slurp($file);
 
@@ -313,7 +314,7 @@ ok(keeps('api', '/services/api/2', '/services/api/4'),
    'the new agent has written it anew');
 is(ranges(), $ranges, 'without a list');
 
-# another agent saves
+# Another agent saves.
 
 my $agent = $nginx->status->{agent}{pid};
 
@@ -323,12 +324,12 @@ ok(wait_for(sub { ($nginx->status // return)->{agent}{pid} != $agent }, 10),
 $etcd->put('/services/api/5', $at1);
 ok(keeps('api', map { "/services/api/$_" } 2, 4, 5), 'saves');
 
-# everything is killed
+# Everything is killed.
 
 ok($nginx->crash(), 'nginx dies');
 $etcd->kill();
 
-# what a killed process may leave behind
+# a file that a killed process may leave behind
 
 my $left = "$file.99999999.tmp";
 
@@ -356,7 +357,7 @@ $nginx->upstream('api')->shows({ '/services/api/2' => "$at2 2 up",
 is($nginx->count_log(qr/"default": prefix "\/services\/.*compacted/), 1,
    'it was listed, and the log says why');
 
-# keys that are no members show again after a restart
+# Keys that are no members show again after a restart.
 
 $etcd->put('/services/api/bad', 'no address');
 $nginx->upstream('api')->sees($etcd->put('/services/api/6', $at1));
@@ -368,7 +369,7 @@ ok(wait_for(sub { $nginx->upstream('api')->invalid->{'/services/api/bad'} },
    'so the key shows');
 $nginx->upstream('api')->sees($etcd->del('/services/api/bad'));
 
-# a restored etcd: the revision went back
+# A restored etcd: the revision went back.
 
 ok($nginx->quit(), 'nginx quits');
 $etcd->stop();
@@ -466,7 +467,7 @@ ok(wait_for(sub { $nginx->count_log(qr/is saved again/) == 2 }, 20),
    'the end of it is told');
 ok(exists saved()->{api}{members}{'/services/api/x'}, 'all is saved');
 
-# what was refused is replaced when etcd is there
+# A refused file is replaced when etcd is there.
 
 ok($nginx->quit(), 'nginx quits');
 open($out, '+<', $file) or die "open $file: $!\n";
@@ -480,7 +481,7 @@ ok(keeps('api', '/services/api/other', '/services/api/full',
          '/services/api/x', map { "/services/api/$_" } 0 .. 9),
    'and is replaced when etcd has been read');
 
-# a large set that changes while it is saved
+# A large set changes while it is saved.
 
 my $count = 3000;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The state file names the cluster that its members are of, even if nothing but
-# the list has said which that is: no watch has been answered yet.
+# The state file names the cluster of its members, even if only the list has
+# told its id: no watch has been answered yet.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ use Nginx;
 
 use constant NEVER => 600_000;          # ms
 
-# watches are answered when no other one was asked for during that time
+# Watches are answered when no other one was asked for during that time.
 
 my $fake = Fake->new()->start('lazy:' . NEVER, '--cluster-id', 0x77,
                               '--kv', '/m/1=127.0.0.1:80',

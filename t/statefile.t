@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# State files that cannot be used: each is refused as a whole, with one message
-# that says why, and nginx starts.  Each is of a cluster of its own, so one
-# nginx reads them all.
+# State files that cannot be used: nginx refuses each as a whole, with one
+# message that tells the reason, and starts.  Each is of a cluster of its own,
+# so one nginx reads them all.
 
 use strict;
 use warnings;
@@ -30,7 +30,7 @@ mkdir($dir) or die "mkdir $dir: $!\n";
 my @cases;
 
 
-# the state of a cluster as nginx itself would write it, but for changes
+# the state of a cluster as nginx itself would write it, except for changes
 
 sub content {
     my ($name, %changes) = @_;
@@ -98,8 +98,8 @@ sub text {
 }
 
 
-# a case: what is wrong, what nginx says of it (undef: nothing), the file's
-# text or what makes it, and further lines of the "etcd" block
+# a case: the fault, nginx's message (undef: none), the file's text or a
+# function that makes it, and further lines of the "etcd" block
 
 sub add {
     my ($what, $reason, $text, @lines) = @_;
@@ -122,7 +122,7 @@ sub add {
 }
 
 
-# the same with a content that is changed and has a valid checksum
+# a case with a changed content, and a valid checksum
 
 sub forged {
     my ($what, $reason, @changes) = @_;
@@ -174,7 +174,7 @@ add('a link', qr/it cannot be opened \(\d+: /,
 add('huge', qr/it is larger than any state of a zone of this size/,
     sub { open(my $out, '>', $_[0]); truncate($out, 3 << 20); undef });
 
-# a valid checksum, but not what this nginx can use
+# a valid checksum, but contents that this nginx cannot use
 
 add('another version', qr/its version is 2, not 1/,
     sub { text(content($_[1]), 2) });
@@ -245,7 +245,7 @@ forged('of an upstream that is gone', undef,
        upstream => { name => 'gone' }, members => [ member() ]);
 
 
-# one upstream of each
+# an upstream of each cluster
 
 my $port = free_port();
 
@@ -295,7 +295,7 @@ for my $case (@cases) {
 
 is($nginx->get('/to/c0')->{body}, 'one', 'requests are served');
 
-# none of those files was replaced: nothing better is known
+# No file was replaced: nothing better is known.
 
 ok($nginx->quit(), 'nginx quits');
 

@@ -71,8 +71,8 @@ EOF
 
 my $api = Upstream->new($nginx, 'api');
 
-# a request is counted until its worker has done with it, a little longer than
-# it takes the client
+# A request is counted until its worker has done with it, a little longer than
+# it takes the client.
 
 sub conns_are {
     my ($n) = @_;
@@ -83,7 +83,7 @@ sub conns_are {
 }
 
 
-# from here on nginx sees each change for itself
+# From here on nginx sees each change by itself.
 
 wait_for {
     my $status = $nginx->status;
@@ -109,7 +109,7 @@ conns_are(0);
 my $status = $nginx->status;
 
 
-# takes one field out; what is left at the end nobody expects
+# Takes a field out; no test expects the fields that are left at the end.
 
 sub take {
     my ($object, $name) = @_;
@@ -309,7 +309,7 @@ like($head, qr{^HTTP/1\.1 200 .*^Content-Type: application/json\r$}ms,
      'HEAD: 200');
 like($head, qr/\r\n\r\n\z/, 'without a body');
 
-# etcd goes, and comes back
+# etcd goes, and comes back.
 
 $etcd->stop();
 wait_for {
@@ -333,7 +333,7 @@ is($cluster->{state}, 'synced', 'etcd is back: state');
 is($cluster->{endpoint}, $etcd->url, 'endpoint');
 cmp_ok($cluster->{reconnects}, '>=', 1, 'reconnects');
 
-# a reload is another epoch
+# A reload is another epoch.
 
 ok($nginx->reload(undef, gone => 1), 'a reload');
 wait_for { $nginx->status->{agent}{epoch} == 2 } 10, 'the next agent';

@@ -27,7 +27,7 @@ use Wait;
 use constant {
     MEMBERS => 10_000,
     BATCH   => 100,              # members in a transaction
-    BUFFER  => 4096,             # of a client that reads nothing
+    BUFFER  => 4096,             # bytes, of a client that reads nothing
 };
 
 my $etcd = Etcd->new()->start();
@@ -134,7 +134,7 @@ sub wait_seen {
 }
 
 
-# JSON::PP takes seconds for such a text
+# JSON::PP takes seconds for such a text.
 
 sub keys_of {
     my ($body) = @_;
@@ -156,7 +156,7 @@ sub is_whole {
 }
 
 
-# neither side's system takes more than a little of the answer
+# Neither side's system takes more than a little of the answer.
 
 sub ask {
     my ($path) = @_;
@@ -173,7 +173,7 @@ sub ask {
 }
 
 
-# the worker has begun to answer
+# The worker has begun to answer.
 
 sub wait_held {
     my ($socket) = @_;
@@ -197,7 +197,7 @@ sub read_all {
 }
 
 
-# one that asks for something else all the time, while he is answered
+# a process that sends other requests all the time, while the status is sent
 
 sub start_asking {
     my $pid = fork() // die "fork: $!\n";
@@ -234,7 +234,7 @@ my $revision = put_members(0, MEMBERS);
 
 wait_seen($revision);
 
-# as it is
+# the status in its original form
 
 my $answer = $nginx->get('/status');
 
@@ -268,7 +268,7 @@ is(scalar(my @both = keys_of($twice)), 2 * MEMBERS, 'two subrequests');
 is(scalar(my @ends = $twice =~ /"events":\[[^\]]*\]\}\n/g), 2, 'both whole');
 ok($twice =~ /\A\[\{"version".*\}\n,\{"version".*\}\n\]\z/s, 'in order');
 
-# HTTP/2, where curl and nginx agree on how it begins
+# HTTP/2, if curl and nginx agree on its begin
 
 my @command = ('curl', '-s', $v2 ? '--http2-prior-knowledge' : '--http1.1',
                'http://127.0.0.1:' . $nginx->port('PORT_2') . '/status');
@@ -285,7 +285,7 @@ is(scalar(my @weights = $metrics->values('nginx_etcd_member_weight')), MEMBERS,
 is($metrics->value('nginx_etcd_upstream_members', state => 'up'), MEMBERS,
    'which are counted');
 
-# a worker that has other work, and several to be answered
+# a worker that has other work, and several clients to answer
 
 my @asking = map { start_asking() } 1 .. 2;
 my @readers = map { ask('/status') } 1 .. 4;
@@ -299,7 +299,7 @@ kill('KILL', @asking);
 waitpid($_, 0) for @asking;
 @readers = ();
 
-# those that read nothing, while others ask and members come and go
+# clients that read nothing, while others ask and members come and go
 
 my @slow = map { ask('/status') } 1 .. 3;
 
@@ -308,7 +308,8 @@ wait_held($_) for @slow;
 is($nginx->get('/here')->{body}, 'here', 'slow readers: others are answered');
 is_whole($nginx->get('/status')->{body}, 'the status of another');
 
-# some go and come back, behind all others, since their places are taken
+# Some members go and come back, behind all others, since their places are
+# taken.
 
 $etcd->txn(map { [del => key($_)] } 0 .. BATCH - 1);
 put_members(MEMBERS, MEMBERS + BATCH);
@@ -336,7 +337,7 @@ for my $n (1 .. @slow) {
 wait_seen($etcd->txn(map { [del => key($_)] } MEMBERS .. MEMBERS + BATCH - 1));
 is_whole($nginx->get('/status')->{body}, 'once nothing changes');
 
-# clients that go away, or are given up, leave nothing behind
+# Clients that go away, or are given up, leave nothing behind.
 
 my @gone = map { ask('/status') } 1 .. 20;
 
@@ -354,7 +355,7 @@ ok(wait_for(sub { $nginx->count_log(qr/client timed out/) }, 20, 'a timeout'),
 ok(read_all($stuck) !~ /\]\}\n\z/, 'and has not all of it');
 close($stuck);
 
-# the worker ends while somebody reads
+# The worker ends while a client reads.
 
 my $last = ask('/status');
 

@@ -139,7 +139,7 @@ $nginx->start($config);
 sub id { return md5_hex($at{$_[0]}) }
 
 
-# who answers, and the id that nginx gives to the session
+# the backend that answers, and the id that nginx gives to the session
 
 sub ask {
     my ($name, $id, $arguments) = @_;
@@ -154,8 +154,8 @@ sub ask {
 }
 
 
-# All that answer these sessions, in order.  With ewma a member that was slow
-# once may wait for its turn longer than we ask.
+# All backends that answer these sessions, in order.  With ewma a member that
+# was slow once may wait for its turn for longer than the test asks.
 
 sub any_of {
     my ($name, $id, $wanted, $test) = @_;
@@ -221,7 +221,7 @@ for my $name (sort keys %methods) {
     any_of($name, 'f' x 32, 'a b c',
            "$name: sessions with an unknown id go to all members");
 
-    # a member drains
+    # A member drains.
 
     put($name, 'b', ',"drain":true');
     shows($name, 'drain up up', "$name: one drains");
@@ -241,7 +241,7 @@ for my $name (sort keys %methods) {
     shows($name, 'up up up', "$name: it is back");
     is(answers($name, id('b')), 'b', "$name: its sessions are there again");
 
-    # it fails: nobody comes back within FAIL_TIMEOUT
+    # The member fails: no session comes back within FAIL_TIMEOUT.
 
     $backend{b}->set(status => 500);
     ask($name, id('b')) for 1 .. 2 * 2;
@@ -250,7 +250,7 @@ for my $name (sort keys %methods) {
     any_of($name, id('b'), 'a c', "$name: it has failed");
 }
 
-# the same ids as of "server" lines
+# "server" lines give the same ids.
 
 is(answers('native'), 'a b c', 'servers have the same ids');
 
@@ -291,7 +291,7 @@ for my $who (qw(a b c)) {
     is(answers('kept', id($who)), $who, "keepalive: a session stays with $who");
 }
 
-# where a member was picked before the session was known
+# A member was picked before the session was known.
 
 for my $who (qw(a b c)) {
     is(answers('waited', id($who)), $who,
@@ -320,7 +320,7 @@ $backend{b}->set(status => 200);
 
 is((ask('routed', 'two'))[0], 'c', 'without it, the other one');
 
-# a backup keeps no session when a server can take it, as in nginx
+# A backup keeps no session when a server can take it, as in nginx.
 
 put('standby', 'a');
 put('standby', 'b', ',"backup":true');
@@ -332,7 +332,7 @@ $etcd->del('/standby/a');
 shows('standby', 'backup', 'no server is left');
 is(answers('standby', id('b')), 'b', 'it is with the backup');
 
-# the leader leads, whatever a session says
+# The leader leads, whatever a session says.
 
 $etcd->put('/election/1', $at{a});
 $nginx->leads_to('leads', 'a');
@@ -343,7 +343,7 @@ $etcd->del('/election/1');
 $nginx->leads_to('leads', 'b');
 is(answers('leads', id('a')), 'b', 'a session does not keep a former leader');
 
-# a session stays with its replica while that has this role
+# A session stays with its replica while the replica has this role.
 
 
 sub replica {

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Storms where strace may not delay what etcd writes: without faults of disks,
-# and nobody takes them for whole ones.
+# Storms on a system where strace may not delay writes of etcd: faults of disks
+# are missing, and the summary says so.
 
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ my ($usable, @told, @began) = (1);
     *Test::More::diag = sub { push @told, join('', @_) };
 }
 
-# a cluster to which nothing happens
+# Nothing happens to this cluster.
 
 {
     package Calm;

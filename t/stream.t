@@ -204,7 +204,8 @@ $nginx->start($config);
 sub tally { return Line::Client::tally($nginx->port("PORT_$_[0]"), $_[1]) }
 
 
-# the members of an upstream from now on: the name of each backend and its json
+# Sets the members of an upstream: the name of each backend, and the rest of its
+# JSON.
 
 sub set {
     my ($name, %members) = @_;
@@ -221,8 +222,7 @@ sub set {
 }
 
 
-# open sessions of a member: those that were closed are counted until nginx sees
-# that
+# Open sessions of a member: closed ones are counted until nginx notices.
 
 sub has_sessions {
     my ($name, $backend, $n, $test) = @_;
@@ -237,7 +237,7 @@ sub has_sessions {
 }
 
 
-# all sessions of an upstream are over
+# All sessions of an upstream are over.
 
 sub idle {
     my ($name) = @_;
@@ -248,8 +248,8 @@ sub idle {
 }
 
 
-# Workers take turns for themselves, and nobody knows who of them takes how many
-# connections: in each of them no member is a whole turn away from its share.
+# Workers take turns by themselves, and nobody knows how many connections each
+# of them takes: in each worker no member is a whole turn away from its share.
 
 sub holds_weights {
     my (%weights) = @_;
@@ -287,7 +287,7 @@ sub holds_weights {
 }
 
 
-# members come and go
+# Members come and go.
 
 is(tally('db', 1)->{''}, 1, 'no member: the connection is closed');
 is($nginx->count_log(qr/no live upstreams.* upstream: "db"/), 1,
@@ -313,7 +313,7 @@ is_deeply($db->members,
           'and changes nothing here');
 is($nginx->get('/')->{body}, 'web', 'it answers');
 
-# a session stays with its member
+# A session stays with its member.
 
 my $session = $nginx->line('db');
 my ($held) = $session->ask('hello') =~ /^(\w):/;
@@ -336,7 +336,7 @@ is_deeply(tally('db', 4), { $other => 4 }, 'it is drained: others take over');
 is($session->ask('more'), "$held: more", 'the session goes on, too');
 has_sessions('db', $held, 1, 'and is counted still');
 
-# over a reload, and over the end of its worker
+# A session survives a reload, but not the end of its worker.
 
 ok($nginx->reload(), 'a reload');
 is_deeply(tally('db', 4), { $other => 4 }, 'members stay');
@@ -425,7 +425,7 @@ is_deeply([map { $nginx->stream('least_conn')->member($at{$_})->{conns} }
           [2, 2, 2], 'least_conn: sessions of all workers are counted');
 $_->close for @open;
 
-# TLS to members: sessions are kept with them
+# TLS to members: their TLS sessions are kept.
 
 $etcd->put('/secure/1', '127.0.0.1:' . $nginx->port('PORT_ssl'));
 $nginx->stream('secure')->sees($etcd->revision);
@@ -436,7 +436,7 @@ is((grep { $_ eq '.' } @reused) + (grep { $_ eq 'r' } @reused), 8,
    'TLS to a member');
 cmp_ok(scalar(grep { $_ eq 'r' } @reused), '>=', 6, 'sessions are reused');
 
-# failures: the next member is asked, and all workers know
+# Failures: the next member is asked, and all workers know.
 
 set(fails => a => '', b => '');
 $backend{a}->down;
@@ -454,7 +454,7 @@ $backend{a}->down;
 is(tally('off', 8)->{''}, 2, 'proxy_next_upstream off: two fail');
 $backend{a}->up;
 
-# a member that works again is known by the connection, not by its end
+# A member that works again is known by the connection, not by its end.
 
 set(recovers => a => '', b => '');
 $backend{a}->down;
@@ -484,7 +484,7 @@ set(conns => a => '', b => '');
 is(tally('conns', 1)->{''}, 1, 'max_conns: both members are full');
 $_->close for @open;
 
-# of three, one worker at least takes two
+# Of three sessions, one worker at least takes two.
 
 my %asked;
 
@@ -495,7 +495,7 @@ for (1 .. 3) {
 
 is(join(' ', sort keys %asked), 'a b', 'then they are not');
 
-# everything goes: nothing is left
+# nginx ends: nothing is left.
 
 ok($nginx->quit, 'nginx ends');
 

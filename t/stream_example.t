@@ -39,7 +39,8 @@ $etcd->put('/services/dns/1', $dns->address);
 Upstream->new($nginx, 'dns', 'stream')->shows(
     { '/services/dns/1' => $dns->address . ' 1 up' }, 'a name server');
 
-# as with any name server: what is not answered within 2 s is asked again
+# A datagram that is not answered within 2 s is sent again, as to any name
+# server.
 
 my $answer;
 

@@ -18,7 +18,7 @@ use Nginx;
 use Port;
 use Wait;
 
-# seconds: what is asked and answered in between takes far less
+# seconds: questions and answers in between take far less
 
 use constant LONG => 5;
 
@@ -175,7 +175,7 @@ sub conns_ok {
 }
 
 
-# sessions, one after the other, until one has failed
+# Opens sessions, one after the other, until one has failed.
 
 sub until_fails {
     my ($name, $address, $text) = @_;
@@ -191,7 +191,7 @@ sub until_fails {
 }
 
 
-# one datagram and its answer
+# a datagram and its answer
 
 $etcd->put('/dns/a', $at_a);
 $nginx->stream('dns')->shows({ '/dns/a' => "$at_a 1 up" }, 'a member');
@@ -244,7 +244,7 @@ conns_ok('dns', '0 0', 'a session ends after its time');
 is($nginx->stream('dns')->member($name eq 'a' ? $at_a : $at_b)->{fails}, 0,
    'which is no failure');
 
-# so many datagrams, and then the session is over
+# The session is over after so many datagrams.
 
 $client = client('two');
 ($name, $from) = $client->ask('one') =~ /^(\w) (\d+)/;
@@ -253,7 +253,7 @@ conns_ok('dns', '0 0', 'proxy_requests ends the session');
 wait_for { log_of('two') } 10, 'the log';
 is_deeply([log_of('two')], ["200 /dns/$name UDP\n"], 'variables');
 
-# a member that does not answer
+# A member does not answer.
 
 $etcd->txn([put => '/fails/a', $at_a], [put => '/fails/b', $at_b]);
 $nginx->stream('fails')->sees($etcd->revision);
@@ -265,7 +265,7 @@ is($nginx->stream('fails')->member($at_b)->{fails}, 0, 'of that member alone');
 is(scalar(grep { (client('fails')->ask('hello') // '') =~ /^b / } 1 .. 6), 6,
    'the other one is asked');
 
-# a member that is not there
+# A member is not there.
 
 my $closed = '127.0.0.1:' . free_port();
 
@@ -297,8 +297,8 @@ is(scalar(grep { defined $_->hear(0.01) } @clients), 0,
 is(scalar(grep { ($_->ask('third') // '') =~ /^a \d+ third$/ } @clients), 20,
    'what comes now is not');
 
-# a leader that leads no more: sessions to it end, and what the client sends
-# then begins another one
+# A leader leads no more: its sessions end, and later datagrams begin another
+# one.
 
 $etcd->put('/leader/1', $at_a);
 $nginx->stream($_)->shows({ '/leader/1' => "$at_a 1 up" }, "$_: a leader")
@@ -320,7 +320,7 @@ like($kept->ask('again'), qr/^a /, 'on_change=keep: it goes on');
 like($_->ask('again'), qr/^b /, 'the next leader has the next session')
     for $closed_one, $wanting;
 
-# no failure of the former one, which leads again
+# The former leader leads again: its end was no failure.
 
 $etcd->txn([del => '/leader/2'], [put => '/leader/3', $at_a]);
 wait_for { log_of('leader') == 2 && log_of('wanting') == 2 } 10, 'their ends';
@@ -330,7 +330,7 @@ is($nginx->stream('leader')->member($at_a)->{fails}, 0, 'nobody has failed');
 like($_->ask('more'), qr/^a /, 'the first leader, again')
     for $closed_one, $wanting;
 
-# none at all
+# There is no leader.
 
 $etcd->del('/leader/3');
 wait_for { log_of('leader') == 3 } 10, 'the end of the session';
@@ -338,7 +338,7 @@ $closed_one->tell('is there anybody');
 wait_for { log_of('leader') == 4 } 10, 'the end of the next one';
 is((log_of('leader'))[3], "502 - UDP\n", 'no leader, no session');
 
-# over a reload: a session of UDP ends with its worker
+# A reload: a session of UDP ends with its worker.
 
 $client = client('long');
 $client->ask('hello');

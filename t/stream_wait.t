@@ -171,7 +171,7 @@ sub log_of {
 }
 
 
-# the status of all connections; one counts no more before it is logged
+# the status of all connections; a connection counts no more before it is logged
 
 
 
@@ -199,7 +199,7 @@ $_->close for @clients;
 is($nginx->line('many')->ask('hello'), 'one: hello',
    'with a member nothing is held');
 
-# what is no reason to wait
+# connections without a reason to wait
 
 is($nginx->line('denied')->is_closed, 1, 'access is denied before');
 becomes { log_of('denied') } '403', 'as it should be';
@@ -227,8 +227,8 @@ is($nginx->line('vain')->is_closed, 1, 'no member in time: as without');
 cmp_ok(time() - $begin, '>=', 0.298, 'after the time, to the millisecond');
 becomes { log_of('vain') } '502', 'with status 502';
 
-# the limit: connections are to one port without reuseport, so as to fill one
-# worker after the other
+# The limit: connections are to one port without reuseport, and so fill one
+# worker after the other.
 
 @clients = map { hold('limited', 'hello') } 1 .. 3 * WORKERS + 4;
 
@@ -264,7 +264,7 @@ ok(wait_for(sub { $one->counts->{open} == 10 }, 10),
    'the backend knows of those only');
 $_->close for @clients;
 
-# what was sent before the end is passed on
+# Bytes that were sent before the end are passed on.
 
 $one->reset;
 $client = hold('sent', 'last words');
@@ -280,7 +280,7 @@ $client->shutdown();
 $etcd->put('/halved/1', $at1);
 is($client->hear(), 'one: question', 'that ends its half: it is answered');
 
-# ssl_preread is before: its data are kept
+# ssl_preread comes before: its data are kept.
 
 $client = hold('preread', 'no TLS at all');
 $nginx->stream('preread')->holds(1, 'a client of ssl_preread is held');
@@ -295,7 +295,7 @@ $etcd->put('/prelast/1', $at1);
 wait_for { $one->requests == 1 } 10, 'what it has sent';
 is($one->requests, 1, 'it goes away: what it has sent arrives');
 
-# a member that goes away while ssl_preread waits for the client
+# A member goes away while ssl_preread waits for the client.
 
 my $preread = $nginx->port('PORT_preread');
 my $known = $nginx->count_log(qr/ client \S+ connected to \S+:$preread$/);
@@ -312,7 +312,8 @@ $nginx->stream('preread')->holds(1, 'the member went away meanwhile: held');
 $etcd->put('/preread/1', $at2);
 is($client->hear(), 'two: at last', 'and answered by the next one');
 
-# locks: not taken before there is a member, and kept by whom it leaves after
+# Locks are not taken before there is a member, and kept if it leaves after
+# that.
 
 $client = hold('locked', 'hello');
 $nginx->stream('locked')->holds(1, 'a connection that wants a lock is held');
@@ -359,7 +360,7 @@ $etcd->put('/tls/1', $at1);
 is($talker->hear(), 'one: secret', 'one is answered');
 is($silent->ask('later'), 'one: later', 'the other as well');
 
-# a worker dies: what it held counts no more
+# A worker dies: its held connections count no more.
 
 @clients = map { hold('killed') } 1 .. 40;
 $nginx->stream('killed')->holds(40, 'forty are held');
@@ -382,7 +383,7 @@ $_->close for @clients, $silent, $talker;
 ok((wait_for { !$nginx->leaving } 20, 'the end of old workers'),
    'then old workers end');
 
-# the end of a worker that may not take for ever
+# the end of a worker that has a time limit
 
 $nginx->reload("worker_shutdown_timeout 200ms;\n$config", gone => 1);
 $etcd->del('/many/1');

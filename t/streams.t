@@ -23,7 +23,7 @@ use constant UPSTREAMS => 20;
 my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd);
 
-# the connections of this test itself are counted before
+# The connections of this test itself are counted before.
 
 my $before = $etcd->metric('etcd_debugging_mvcc_watch_stream_total') // 0;
 

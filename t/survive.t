@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Half of the members go wrong in one way or another, under load: with checks
-# requests stop failing, though none is tried again, while those to the same
+# Half of the members go wrong in one way or another, under load: with checks,
+# requests stop failing, though none is tried again, while requests to the same
 # members without checks go on failing; the agent is killed in the middle of
 # that; and far more members hang than can be checked at a time.
 
@@ -32,7 +32,8 @@ use constant {
     HANGING => 150,             # more than a round of checks has room for
 };
 
-# what is sent to its addresses vanishes, unless they are here, too
+# Packets to addresses behind this link vanish, unless the addresses are here,
+# too.
 
 Netns::ip('link', 'add', 'hole', 'type', 'veth', 'peer', 'name', 'nowhere');
 Netns::ip('addr', 'add', '10.9.0.1/24', 'dev', 'hole');
@@ -137,7 +138,7 @@ sub serves {
     return !grep { /^\d+$/ } keys %{ $nginx->tally($path, STRETCH, 4) };
 }
 
-# does one of a few fail
+# true if one of a few requests fails
 
 sub fails { return grep { /^\d+$/ } keys %{ $nginx->tally($_[0], 12, 4) } }
 
@@ -153,7 +154,7 @@ sub members {
 }
 
 
-# a fault, and its end, under load; those who answer then
+# Makes a fault, and ends it, under load; tests the answers meanwhile.
 
 sub survive {
     my ($name, $path, $who, $begin, $end) = @_;
@@ -205,7 +206,7 @@ for my $way (@ways) {
             sub { $_->set($what => $good) for @sick });
 }
 
-# the agent is killed again and again, while it waits for checks
+# The agent is killed again and again, while it waits for checks.
 
 sub kill_agents {
     $_->set(hang => 1) for @sick;
@@ -223,7 +224,7 @@ sub kill_agents {
 survive('the agent is killed', '/api', $sound, \&kill_agents,
         sub { $_->set(hang => 0) for @sick });
 
-# some checks at a time, most of which take all their time
+# Few checks run at a time, and most of them take all their time.
 
 my @many = map { [put => sprintf('/many/%03d', $_), "127.1.0.$_:"
                                                    . $silent->sockport] }

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Nearly all members fail at once, and the others were ejected before: when
-# nobody is left who works, ejected members get requests again.
+# Nearly all members fail at once, and the others were ejected before: when no
+# member works any more, ejected members get requests again.
 
 use strict;
 use warnings;
@@ -26,7 +26,7 @@ for my $prefix (qw(checked never plain)) {
     $etcd->put("/$prefix/$_->{name}", $_->address) for @backends;
 }
 
-# no ejection is over before the test is
+# No ejection is over before the test is.
 
 my $nginx = Nginx->new(etcd => $etcd)->start(<<'EOC');
 
@@ -80,7 +80,7 @@ sub state {
 sub panics { Upstream->new($nginx, $_[0])->status->{panic} }
 
 
-# who answers, of all workers; a status that is no answer of a member
+# the members that answer, over all workers; a status stands for a failure
 
 sub answering {
     my ($upstream) = @_;
@@ -89,7 +89,7 @@ sub answering {
 }
 
 
-# these fail some requests, and work ever after
+# These members fail some requests, and work from then on.
 
 sub eject {
     my ($upstream, @members) = @_;
@@ -110,7 +110,7 @@ sub all_answer {
 
     my $answering = '';
 
-    # a check of a busy machine may be late, and its member out for a moment
+    # A check of a busy machine may be late, and its member out for a moment.
 
     eval {
         wait_for { ($answering = answering($upstream)) eq $who } 30, $name;
@@ -147,7 +147,7 @@ for my $upstream (qw(checked never plain)) {
     all_answer($upstream, 'a b c d e', 'members');
 }
 
-# one of five is ejected, three of the others fail
+# A member of five is ejected, three of the others fail.
 
 eject('checked', $first);
 all_answer('checked', 'b c d e', 'a member that has failed is ejected');
@@ -160,7 +160,7 @@ $_->set(status => 200) for @others;
 wait_for { !panics('checked') } 20, 'the end of the panic';
 all_answer('checked', 'b c d e', 'the panic is over');
 
-# then all others
+# All others fail, too.
 
 $_->down for @others;
 all_answer('checked', 'a', 'an ejected member is asked if no other one works');
@@ -171,7 +171,7 @@ ok(wait_for(sub {
 $_->up for @others;
 back('checked', 1, 'they are back');
 
-# two are ejected, three fail their checks, and no panic is allowed
+# Two members are ejected, three fail their checks, and no panic is allowed.
 
 eject('never', $first, $others[0]);
 all_answer('never', 'c d e', 'two members are ejected');

@@ -1,14 +1,14 @@
 #!/usr/bin/perl
 
 # Clients write, 1000 times a second, through etcd_leader and etcd_wait while
-# the leader resigns, and is killed, again and again: none of them notices, but
-# for requests that were on their way when the leader died, and of these none
-# is sent twice unless it may be.
+# the leader resigns, and is killed, again and again: no request fails, except
+# requests that were on their way when the leader died, and of these none is
+# sent twice unless it may be.
 
 package Written;
 
-# A backend that takes down what it was asked, when it was asked it: a line
-# "NAME METHOD NUMBER" each.
+# A backend that writes a line "NAME METHOD NUMBER" for each request, when it
+# gets the request.
 
 use parent -norequire, 'Backend';
 
@@ -61,7 +61,7 @@ use constant {
     DELAY        => 0.005,
 };
 
-# who is asked twice is found in it
+# The file shows requests that were sent twice.
 
 Written->written_to(test_dir() . '/written');
 
@@ -70,9 +70,9 @@ my @backends = Written->start('a' .. 'c');
 
 $_->set(delay => DELAY) for @backends;
 
-# What is on its way when a leader resigns may be answered by it.  When one has
-# died, thousands wait until its key is gone, however long that takes etcd, and
-# none of them is to try it.
+# A leader may answer requests that are on their way when it resigns.  When a
+# leader has died, thousands of requests wait until its key is gone, however
+# long that takes etcd, and none of them is to try that leader.
 
 my $text = Example::text('leader', 'etcd')
     =~ s/on_change=close/on_change=keep/r
@@ -86,7 +86,7 @@ my $term = 'a0000';
 my (%lease, %key);
 
 
-# joins the election, with a lease of its own
+# Joins the election, with a lease of its own.
 
 sub campaign {
     my ($backend, $ttl) = @_;
@@ -108,7 +108,7 @@ sub follows {
 }
 
 
-# { NUMBER => { NAME => times } }, of all that was written so far
+# { NUMBER => { NAME => times } }, of all requests so far
 
 sub written {
     my %times;
@@ -126,7 +126,7 @@ sub written {
 }
 
 
-# of requests that may not be repeated: those that were
+# requests that were repeated and may not be
 
 sub repeated {
     my ($written, @requests) = @_;
@@ -153,7 +153,7 @@ my $followed = 0;
 for my $n (1 .. RESIGNATIONS) {
     my ($first, $second) = @backends;
 
-    # now and then there is nobody for a while
+    # Now and then nobody leads for a while.
 
     if ($n % 10 == 0) {
         $etcd->txn(map { [del => $key{$_->name}] } @backends);
@@ -180,14 +180,14 @@ is(list(grep { $_->{status} != 200 } @requests), '', 'none of them failed');
 is(list(grep { times_of($written, $_) != 1 } @requests), '',
    'each of them was sent once');
 
-# deaths: the leader does not answer, and its lease goes on
+# Deaths: the leader does not answer, and its lease goes on.
 
 my $most = 0;
 
 for my $n (1 .. KILLS) {
     my ($first, $second) = @backends;
 
-    # the short lease is that of the leader
+    # The leader has the short lease.
 
     $etcd->txn(map { [del => $key{$_->name}] } @backends);
     campaign($first, TTL);
@@ -210,7 +210,7 @@ for my $n (1 .. KILLS) {
 
     ok($followed, "death $n: the next leader is followed");
 
-    # nginx knows before it has answered the first of them
+    # nginx knows of the death before it has answered the first request.
 
     my $known = min(map { $_->{ended} } @failed) // 0;
 

@@ -36,7 +36,7 @@ my ($one, $two, $spare) = Backend->start('one', 'two', 'spare');
 Tls::join_files("$dir/ca.crt", $ca->cert);
 $ca->issue('client')->install($dir, 'client');
 
-# files, ports and modules are the test's
+# Files, ports and modules are the test's.
 
 my $text = Tls::read_file("$FindBin::Bin/../conf-examples/three-members.conf");
 
@@ -75,7 +75,7 @@ is($nginx->get('/')->{body}, 'one', 'and get requests');
 
 my $load = Load->start($nginx->port, clients => 2);
 
-# one of three
+# One member of three dies.
 
 my $status = $nginx->status->{clusters}{default};
 
@@ -88,7 +88,7 @@ $cluster->member_at($status->{endpoint})->kill();
 add('/services/api/2', $two);
 shows('changes come from another member');
 
-# two of three
+# Two members of three are dead.
 
 my ($other) = $cluster->running;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# TLS towards etcd: what works, and the reason that is given, once, for what
-# does not.
+# TLS towards etcd: configurations that work, and others whose failure is logged
+# once, with the reason.
 
 use strict;
 use warnings;
@@ -56,15 +56,15 @@ $ca->revoke($server);
 
 my $revoking = $ca->crl;
 
-# peers that no etcd can be made to be
+# peers that an etcd cannot be made to be
 
 my $no_alpn = serve_tls();
 my $wrong_alpn = serve_tls('-alpn', 'http/1.1');
 my $demanding = serve_tls('-Verify', 1, '-alpn', 'h2');
 my $old = serve_tls('-tls1_2', '-alpn', 'h2');
 
-# a certificate that is trusted only with, and only without, a name sent; for
-# the former name s_server knows no ALPN, but that is looked at afterwards
+# A certificate is trusted only with, and only without, a name sent; for the
+# former name s_server knows no ALPN, but nginx looks at that afterwards.
 
 my $named = serve_tls('-alpn', 'h2', '-servername', 'etcd.test',
                       '-cert', $stranger->cert, '-key', $stranger->key,
@@ -112,7 +112,7 @@ my %right = (
 my $impatient = 'connect_timeout 500ms;';
 my $is_it = 'is this an http endpoint?';
 
-# ... and the reason
+# name => [etcd or URL, further directives, the reason]
 
 my %wrong = (
     wrong_ca    => ['plain', ca($other_ca), qr/unable to get local issuer/],
@@ -193,7 +193,7 @@ my %shows = map { $_ => Upstream->new($nginx, $_) } keys %clusters;
 my $one = { '/s/1' => '127.0.0.1:1001 1 up' };
 my $two = { %$one, '/s/2' => '127.0.0.1:1002 1 up' };
 
-# what works
+# configurations that work
 
 $shows{$_}->shows($one, "$_: members are read") for sort keys %right;
 
@@ -210,7 +210,7 @@ cmp_ok($with->('TLSv1.2 with .*: ECDHE-ECDSA-AES256-GCM-SHA384',
 cmp_ok($with->('TLSv1.3 with .*: TLS_CHACHA20_POLY1305_SHA256',
                $etcd{plain}->tls_url), '>', 0, 'ssl_conf_command');
 
-# what does not
+# configurations that fail
 
 for my $name (sort keys %wrong) {
     my $reason = $wrong{$name}[2];
@@ -229,7 +229,7 @@ for my $name (sort keys %wrong) {
 
 is($nginx->get('/')->{body}, 'served', 'nginx serves');
 
-# sessions are resumed
+# Sessions are resumed.
 
 my $reused = sub {
     $with->('TLSv1.3 with .*, session reused', url($proxy->port))

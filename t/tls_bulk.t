@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Large lists over TLS, where etcd is another HTTP/2 server than over
+# Large lists over TLS, for which etcd has another HTTP/2 server than for
 # plaintext: messages of many frames, and watches that need not wait for them.
 
 use strict;
@@ -37,7 +37,7 @@ my $etcd = Etcd->new(tls => { cert => $server->cert, key => $server->key })
     ->start();
 my $filler = 'x' x SIZE;
 
-# 30 MB: all of it is one page, and one message
+# 30 MB: the whole list is one page, and one message.
 
 for (my $i = 0; $i < KEYS; $i += BATCH) {
     $etcd->txn(map { [put => "/bulk/$_", member($_)] }
@@ -89,8 +89,8 @@ my $bulk = Upstream->new($nginx, 'bulk');
 
 $small->shows({ '/s/1' => '127.0.0.1:1001 1 up' }, 'a small list');
 
-# a reload brings the large one, and meanwhile the watch of the small one goes
-# on
+# A reload brings the large prefix, and meanwhile the watch of the small one
+# goes on.
 
 $nginx->set(BULK => 'upstream bulk { etcd_members /bulk/; }');
 ok($nginx->reload($config), 'an upstream of a large prefix');
@@ -105,7 +105,7 @@ my @differ = grep { ($seen{"/bulk/$_"} // '') ne address($_) } 0 .. KEYS - 1;
 
 is("@differ[0 .. ($#differ > 4 ? 4 : $#differ)]", '', 'as it was put');
 
-# events, too, come in messages of many frames
+# Events, too, come in messages of many frames.
 
 my $revision;
 
@@ -127,7 +127,7 @@ put_and_see(1003);
 
 is($nginx->status->{clusters}{default}{reconnects}, 0, 'over one connection');
 
-# a machine that stands still while etcd is asked gives no answer in time
+# A machine that stands still while etcd is asked gives no answer in time.
 
 my $failed = qr/endpoint \S+ failed/;
 my $late = qr/$failed for reads: no answer in \d+ ms/;
@@ -157,7 +157,7 @@ sub member {
 }
 
 
-# a change of the small prefix is seen soon, whatever else goes on
+# A change of the small prefix arrives soon, whatever else goes on.
 
 sub put_and_see {
     my ($port) = @_;
@@ -168,7 +168,7 @@ sub put_and_see {
 
     $etcd->put('/s/1', "127.0.0.1:$port");
 
-    # the status of all members takes longer to decode
+    # The status of all members takes longer to decode.
 
     ok(wait_for(sub {
         ($nginx->get('/')->{headers}{'x-member'} // '') eq "127.0.0.1:$port"

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The files of TLS: what nginx -t says of bad ones, and what happens when they
-# change while nginx runs.
+# The files of TLS: messages of nginx -t for bad ones, and changes of files
+# while nginx runs.
 
 use strict;
 use warnings;
@@ -37,7 +37,7 @@ my $cert = 'ssl_certificate ' . $client->cert . ';';
 my $key = 'ssl_certificate_key ' . $client->key . ';';
 
 
-# lines of an etcd block, from line 2 on; what is wrong, and in which
+# Refuses lines of an etcd block, from line 2 on; with a message, for a line.
 
 sub refused {
     my ($name, $lines, $message, $line) = @_;
@@ -221,7 +221,7 @@ my $again = qr/\[notice\].*files changed and were read again/;
 my $kept = qr/going on with the files as they were/;
 my $failed = qr/endpoint \S+ failed for \w+: .*certificate verify error/;
 
-# etcd gets certificates of another authority before nginx does
+# etcd gets certificates of another authority before nginx does.
 
 my $new_ca = Tls->new('new ca');
 
@@ -236,7 +236,8 @@ ok(wait_for(sub { $nginx->count_log($failed) }, 10, 'the new authority'),
 is($api->member('127.0.0.1:1001')->{state}, 'up', 'members stay');
 is($nginx->count_log($again), 0, 'files were read once');
 
-# one after the other, so that for a moment they do not belong together
+# The files change one after the other, so that for a moment they do not belong
+# together.
 
 my $new_client = $new_ca->issue('client');
 
@@ -254,7 +255,7 @@ follows('new files, without a reload');
 cmp_ok($nginx->count_log($again), '>=', 1, 'the log says that they were read');
 is($nginx->count_log(qr/\[error\].*$kept/), 1, 'and of the mismatch, once');
 
-# a broken file changes nothing
+# A broken file changes nothing.
 
 Tls::write_file("$keys/ca.crt", "broken\n");
 

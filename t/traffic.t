@@ -30,7 +30,7 @@ use constant {
 my $slower = $ENV{TEST_SLOWER} || 1;
 my $control = Control->start();
 
-# what is random can be had again: TEST_SEED
+# The random choices are those of TEST_SEED.
 
 my $seed = $ENV{TEST_SEED} // time() % 100000;
 srand($seed);
@@ -39,7 +39,7 @@ diag("TEST_SEED=$seed") if $ENV{TEST_SEED};
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(8);
 
-# the first two are always there
+# The first two members are always there.
 
 my %value = map { $_ => $backends[$_]->address } 0 .. 1;
 
@@ -148,8 +148,8 @@ sub change {
 }
 
 
-# all workers have come to what the status shows: what they are asked now comes
-# after what has woken them
+# All workers have the revision of the status: later requests come after the
+# event that has woken them.
 
 sub followed {
     my %seen;
@@ -163,7 +163,7 @@ sub followed {
 }
 
 
-# requests to the backend, when those that were under way have come
+# requests to the backend, when all requests under way have arrived
 
 sub settled {
     my ($backend) = @_;
@@ -187,7 +187,8 @@ my @loads = map { Load->start($nginx->port, clients => 2, %$_) }
     { path => '/' }, { path => '/', keepalive => 1 },
     { path => '/least', keepalive => 1 }, { path => '/any' };
 
-# until both were enough, on a busy machine too
+# The loop goes on until there were enough changes and requests, also on a busy
+# machine.
 
 my $changes = 0;
 my $asked = 0;
@@ -219,7 +220,7 @@ for my $n (0 .. $#seen) {
         or diag("seed $seed\n" . Load::describe($seen[$n]));
 }
 
-# a removed member gets nothing any more, within a moment
+# A removed member gets nothing any more, within a moment.
 
 for my $lone (0, 1) {
     my $load = Load->start($nginx->port, clients => 4);
@@ -230,7 +231,7 @@ for my $lone (0, 1) {
     converged('api', 'one more');
     wait_for { $backends[7]->requests > 0 } 10, 'requests to it';
 
-    # another change just before must not delay the removal
+    # Another change just before must not delay the removal.
 
     if (!$lone) {
         $etcd->put('/services/api/0', qq({"address":"@{[ $backends[0]->address
@@ -263,7 +264,7 @@ for my $lone (0, 1) {
         or diag(Load::describe($seen));
 }
 
-# without etcd the last known members serve on
+# Without etcd the last known members serve on.
 
 my $load = Load->start($nginx->port, clients => 4);
 

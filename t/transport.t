@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# HTTP/2 and gRPC: what a server may do, what it must not do, and how long
-# messages may be.
+# HTTP/2 and gRPC: things that a server may do, things that it must not do, and
+# the lengths of messages.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ use Upstream;
 use Wait;
 
 
-# odd, but right: the members are there
+# odd, but right answers: the members are there
 
 my %right = (
     ok      => ['ok', 'a plain server'],
@@ -33,7 +33,7 @@ my %right = (
     drain2  => ['goaway-drain:2', 'GOAWAY after an earlier call'],
 );
 
-# wrong, with the status and text that are made of it
+# wrong answers, with the status and text that nginx makes of them
 
 my %wrong = (
     trailers  => ['trailers-only:7:no%25way%20%C3%A4', 'permission denied',
@@ -99,7 +99,7 @@ my %fake = map {
                              '--kv', '/s/2=127.0.0.1:1002')
 } keys %right, keys %wrong;
 
-# a byte at a time may take long: no connection is left because of that
+# A byte at a time may take long: no connection is left because of that.
 
 my %endpoint = (
     split => $split->endpoints . '; connect_timeout 60s; ping_timeout 60s',
@@ -180,8 +180,9 @@ http {
 EOC
 
 
-# The calls that a backoff of up to 3 seconds, 1.5 on the average, makes of two
-# streams of attempts in the time since the start; a busy loop makes thousands.
+# The number of calls that a backoff of up to 3 seconds, 1.5 on the average,
+# makes of two streams of attempts in the time since the start; a busy loop
+# makes thousands.
 
 sub patience { 30 + 4 * (time() - $started) }
 
@@ -212,7 +213,7 @@ for my $name (sort keys %wrong) {
 cmp_ok($fake{drain}->count(qr/ open /), '<=', patience(),
        'a server that always says GOAWAY is not asked again at once');
 
-# each agent says it: another worker is that where this one did not run
+# Each agent logs it: another worker becomes the agent if this one did not run.
 
 cmp_ok($nginx->count_log(qr/\[error\].*"drain"/), '<=',
        $nginx->count_log(qr/"drain": this worker is the agent/)

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Messages of etcd as long as they may be: the event loop is not kept from its
-# other work for long, whatever they have.
+# Messages of etcd of the greatest allowed length: the event loop is not kept
+# from its other work for long, whatever they contain.
 
 use strict;
 use warnings;
@@ -22,8 +22,8 @@ use Wait;
 use constant {
     FROM  => 100,
     LIMIT => 0.01,      # s of CPU time
-    ONE   => 0.02,      # of one key of 15 MB, which is copied at once
-    TRIES => 3,         # a busy machine has slower caches: the best one counts
+    ONE   => 0.02,      # for a key of 15 MB, which is copied at once
+    TRIES => 3,         # a busy machine has slower caches: the best run counts
 };
 
 plan(skip_all => 'a sanitizer takes time of its own')
@@ -63,7 +63,7 @@ sub kvs {
 sub range { answer_header(FROM) . kvs(@_) }
 
 
-# keys of a format of which several make a member
+# keys of a format in which several keys make a member
 
 sub urls {
     my ($keys) = @_;
@@ -91,7 +91,7 @@ sub watch {
 }
 
 
-# as many fields as memory for one key allows, and 15 MB
+# a key with as many fields as memory for one key allows, and 15 MB
 
 sub one_key {
     return answer_header(FROM)
@@ -121,7 +121,7 @@ sub compacted {
 }
 
 
-# Returns whether all came, and the seconds of the longest turn.
+# Returns whether all keys came, and the seconds of the longest turn.
 
 sub measure {
     my ($name, $last, %answers) = @_;

@@ -24,7 +24,7 @@ use constant {
     KEYS  => 70_000,
     FROM  => 100,
     LIMIT => 0.01,      # s of CPU time
-    TRIES => 3,         # a busy machine has slower caches: the best one counts
+    TRIES => 3,         # a busy machine has slower caches: the best run counts
 };
 
 plan(skip_all => 'a sanitizer takes time of its own')
@@ -105,8 +105,8 @@ sub agent { $_[0]->status->{agent}{pid} }
 sub watches { scalar @{ $_[0]->lines(qr{ call .*/Watch$}) } }
 
 
-# an agent that stands still, so that another worker, which has been there,
-# takes over
+# An agent stands still, so that another worker, which has been there, takes
+# over.
 
 sub take_over {
     my ($prefix) = @_;
@@ -130,7 +130,7 @@ sub take_over {
 }
 
 
-# an audit that finds that etcd has no key of all members
+# An audit finds that etcd has no key of all members.
 
 sub audit {
     my ($prefix) = @_;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The decoder of keys and values for itself: attributes that no other test
-# sees, limits, and random input; the word that owners of an election slot
-# write; and seqlocks.
+# The decoder of keys and values alone: attributes that no other test sees,
+# limits, and random input; the word that owners of an election slot write; and
+# seqlocks.
 
 use strict;
 use warnings;
@@ -26,7 +26,7 @@ my $module = build_unit('ngx_etcd_unit_module');
 my $words = 0;
 
 
-# what the decoder makes of each [FORMAT, KEY, VALUE, PARAMETERS]
+# the decoder's results for [FORMAT, KEY, VALUE, PARAMETERS]
 
 sub decode {
     my (@cases) = @_;
@@ -61,7 +61,7 @@ sub word {
 }
 
 
-# an object with an address, and what is shown of it
+# an object with an address, and the rest of its result
 
 my $at = '10.0.0.7:8080';
 
@@ -161,7 +161,7 @@ my @limits = (
 @shown = decode(map { [@$_[1 .. 3], $_->[5]] } @limits);
 is(shift @shown, $_->[4], "limits: $_->[0]") for @limits;
 
-# input that nobody should write: [NAME, FORMAT, KEY, VALUE, RESULT, PARAMETERS]
+# input that no system writes: [NAME, FORMAT, KEY, VALUE, RESULT, PARAMETERS]
 
 my $node = '{"address":"10.0.0.7:1"}';
 my $nodes = sub {
@@ -304,8 +304,8 @@ for my $case (@bad) {
     }
 }
 
-# nothing that a value took stays allocated: the least that malloc() gives is
-# 24 bytes, each time, and what its own lists take once is a part of that
+# No memory of a value stays allocated: malloc() gives at least 24 bytes each
+# time, and the memory that its own lists take once is a part of that.
 
 my $nginx = Nginx->new(modules => ['etcd']);
 my @all = map { my $set = $_; map { [$set, $_] } @{ $set->{entries} } }
@@ -326,8 +326,8 @@ my @kept = $benched =~ /^bench: \d+ \d+ (-?\d+)$/mg;
 is(@kept, @all, 'all of the corpus is decoded a hundred times');
 is_deeply([grep { $_ >= 24 } @kept], [], 'and keeps nothing');
 
-# every value of the corpus that is an object, changed in each of its places:
-# what is broken, and what has to stay as it was
+# Every value of the corpus that is an object, changed in each of its places:
+# broken values, and values whose result has to stay.
 
 my @broken = ('9' x 30, '1e999', "\"\xff\"", "\"\xc0\xaf\"",
               "\"\xed\xa0\x80\"", '"\\u0000"', '"\\ud800"', '"%', '{"a":1',
@@ -340,8 +340,8 @@ my %wide = (same => '[' . '0,' x 30_000 . '0]', deep => '[' x 2000 . ']' x 2000,
             deeper => '[' x 2100 . ']' x 2100);
 
 
-# the same bytes with something else in a place: before, instead of a token, or
-# as one more field
+# the bytes with another text in a place: before a token, instead of it, or as
+# one more field
 
 sub places {
     my ($value) = @_;
@@ -365,7 +365,7 @@ sub with {
 }
 
 
-# what a result is; all of it can be printed
+# the kind of a result; all results can be printed
 
 sub kind {
     local ($_) = @_;
@@ -432,7 +432,7 @@ my @made = decode(@any);
 is(scalar(grep { kind($_) ne 'other' } @made), @any,
    'wrong in any place: one of the kinds of results');
 
-# random changes to valid input: a member, nothing, or a printable reason
+# Random changes to valid input give a member, nothing, or a printable reason.
 
 my @own = ('auto', 'plain', 'key', 'json', 'grpc', 'kitex', 'upsync');
 my @keys = ('/s/1', "/u/$at", '/u/%5B%3A%3A1%5D%3A80', '/u/', "/\xc3\xa9");
@@ -490,8 +490,8 @@ is($kinds{other}, undef, 'random input: all results are of three kinds')
 cmp_ok($kinds{$_} // 0, '>', 0, "some are: $_") for qw(member invalid nothing);
 
 
-# the time up to which the instance leads, written by one owner after another:
-# who has read it before the other wrote writes it all the same
+# The time up to which the instance leads, written by one owner after another:
+# an owner that has read it before the other wrote writes it all the same.
 
 for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
               ['1 5 1 7 5 9', 9])
@@ -506,7 +506,7 @@ for my $case (['1 5', 5], ['1 5 5 7', 7], ['1 5 1 7', 7], ['1 5 1 0', 0],
 }
 
 
-# the hash of a key, which nobody can know beforehand: each process has its own
+# The hash of a key cannot be known beforehand: each process has its own.
 
 my @hashes = map {
     my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
@@ -520,7 +520,7 @@ is($hashes[$_][0], $hashes[$_][1], 'always alike') for 0, 1;
 isnt($hashes[0][0], $hashes[1][0], 'another process has other hashes');
 
 
-# data that one process writes while others read
+# data that a process writes while others read
 
 {
     my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # Events that cannot be read, or are of other keys, among few or among many:
-# what they meant is listed, and nothing else is disturbed.
+# their keys are listed, and nothing else is disturbed.
 
 use strict;
 use warnings;
@@ -38,7 +38,7 @@ sub event {
 }
 
 
-# all of them but one, in whose place there is another
+# all events but one, in whose place there is another
 
 sub watch {
     my ($n, $which, $instead) = @_;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # The binary of nginx is replaced: two of them run for a while, with a zone
-# each, and either may be the one that stays.
+# each, and either may stay.
 
 use strict;
 use warnings;
@@ -26,7 +26,8 @@ $etcd->put('/services/api/1', $one->address);
 
 my $nginx = Nginx->new(etcd => $etcd)->set(TWO => $two->address);
 
-# the lease is longer than the test: what comes is handed over, and not lost
+# The lease is longer than the test: registration and leadership are handed
+# over, and not lost.
 
 $nginx->start(<<'EOC');
 
@@ -87,7 +88,7 @@ $nginx->comes_to_say('one');
 ok(wait_for(sub { $nginx->leads && registration()->{lease} }, 10),
    'this nginx leads and is registered');
 
-# by this file the other one has members before it has asked etcd
+# The other nginx has members from this file before it has asked etcd.
 
 ok(wait_for(sub {
     grep { index($_, $one->address) >= 0 }
@@ -100,8 +101,8 @@ my $kept = Load->start($nginx->port, clients => 2, keepalive => 1,
                        pause => 0.01);
 
 
-# forward: the other one has the members at once, and takes over what there may
-# be only once
+# Forward: the other nginx has the members at once, and takes over the
+# registration and the leadership.
 
 $two->set(hang => 1);
 
@@ -135,7 +136,7 @@ ok(wait_for(sub { $nginx->leads && leader() != $leader }, 10),
 isnt(registration()->{lease} // 0, 0, 'and is still registered');
 
 
-# back: the former one takes everything again
+# Back: the former nginx takes everything again.
 
 ($registered, $leader) = (registration(), leader());
 
@@ -149,7 +150,7 @@ is(leader(), $leader, 'and has led all the time');
 ok($nginx->leads, 'as it knows');
 
 
-# without etcd: there are members, and nobody leads
+# Without etcd there are members, and nobody leads.
 
 $etcd->freeze;
 ok($nginx->replace(), 'replaced while etcd stands still');

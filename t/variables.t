@@ -114,8 +114,8 @@ EOF
 my $api = Upstream->new($nginx, 'api');
 
 
-# Several workers write the access log: a line of one request is there before
-# the next one is made.
+# Several workers write the access log: the line of a request is there before
+# the next request is made.
 
 my $requests = 0;
 
@@ -158,7 +158,7 @@ sub logged {
 }
 
 
-# nothing known of any member
+# No member is known.
 
 my $status = wait_for {
     my $status = $nginx->status;
@@ -195,7 +195,8 @@ my $anew = $etcd->put('/api/1', $one->address);
 $api->sees($anew);
 is(headers('/'), "/api/1 $anew $anew", 'and grows when it is created anew');
 
-# what it was routed by, whatever is known when the answer comes
+# The variables show the revision that the request was routed by, whatever is
+# known when the answer comes.
 
 $one->set(hang => 1);
 $one->reset;
@@ -234,7 +235,7 @@ for my $path ('/redirect', '/named') {
 is(get('/again')->{body}, 'static', 'a second upstream');
 is(logged('/again'), "- - $first", 'counts from then on');
 
-# the last one tried
+# the last member that was tried
 
 $one->set(status => 503);
 $two->set(status => 503);

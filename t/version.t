@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # Modules of one version load together, and no others do.  The version is the
-# same wherever it is written.
+# same in all files that have it.
 
 use strict;
 use warnings;
@@ -39,7 +39,7 @@ like(text_of("$nginx_org/contrib/src/nginx-etcd/version"),
 like(text_of("$nginx_org/docs/nginx-module-etcd.xml"),
      qr/ver="\Q$version\E"/, 'and their changes');
 
-# The name of the symbol, with another version in it.
+# the name of the symbol, with another version in it
 
 my $other = $symbol =~ tr/0-9/9/r;
 

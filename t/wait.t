@@ -262,7 +262,7 @@ is(join(' ', map { $_->receive->{body} } @clients), join(' ', ('two') x 10),
    'and answered');
 is(times_held('many'), CLIENTS + 10, 'each was held once');
 
-# what is no reason to wait
+# requests without a reason to wait
 
 is($nginx->get('/static')->{body}, 'one', 'a static server: nothing waits');
 is($nginx->get('/backup')->{body}, 'one', 'nor with a backup');
@@ -285,7 +285,7 @@ $nginx->upstream('down')->holds(
 $etcd->put('/down/1', $at1);
 is($client->receive->{body}, 'one', 'one is up: answered');
 
-# members that fail are members
+# Members that fail are members.
 
 $one->down;
 $two->down;
@@ -331,7 +331,7 @@ is(join(' ', map { $_->receive->{body} } @clients[10 .. 19]),
    join(' ', ('one') x 10), 'the others are answered');
 is($one->requests, 10, 'the backend is asked by those only');
 
-# HTTP/1.1 pipelining, and the order of what was held
+# HTTP/1.1 pipelining, and the order of held requests
 
 my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
                                    PeerPort => $nginx->port);
@@ -414,7 +414,7 @@ is($?, 0, 'the other is answered');
 is_deeply([$nginx->lines_of('h2')], ['one'], 'as it should be');
 
 
-# a worker dies: what it held counts no more
+# A worker dies: its held requests count no more.
 
 @clients = map { hold('killed') } 1 .. 40;
 $nginx->upstream('killed')->holds(40, 'forty are held');

@@ -201,7 +201,7 @@ sub occupy {
 }
 
 
-# the numbers of those that were answered, each with its worker
+# the numbers of answered requests, each with its worker
 
 sub served {
     return map { m{/order/(\d+) (\d+)$} ? [$1, $2] : () }
@@ -209,7 +209,7 @@ sub served {
 }
 
 
-# what comes from now on is later for another worker, too
+# Later requests are later for other workers, too.
 
 sub later {
     my $begun = time();
@@ -225,7 +225,7 @@ sub worker_of {
 }
 
 
-# one member with one connection: the order of those that wait
+# A member with one connection: waiting requests have an order.
 
 $etcd->put('/order/1', member($at1, 1));
 $nginx->upstream('order')->shows({ '/order/1' => "$at1 1 up" }, 'a member');
@@ -249,7 +249,7 @@ like($nginx->get('/status', Accept => 'text/plain')->{body},
      'and in the metrics');
 is($nginx->get('/vain')->{status}, 502, 'the time is over: 502');
 
-# of three, each worker holds one at most
+# Of three, each worker holds one at most.
 
 my @few_http = map { hold('few') } 1 .. WORKERS + 1;
 
@@ -271,7 +271,7 @@ is($nginx->count_log(
 $nginx->upstream('order')->holds(0, 'none waits any more');
 is($nginx->upstream('order')->status->{queued}, 0, 'and none is shown');
 
-# many, in all workers, with more connections than one
+# many requests, in all workers, with more connections than one
 
 $etcd->put('/many/1', member($at1, 3));
 $nginx->upstream('many')->shows({ '/many/1' => "$at1 1 up" }, 'a member');
@@ -289,7 +289,7 @@ is(join(' ', map { $_->{status} } @answers), join(' ', (200) x MANY),
 is(scalar(keys %workers), WORKERS, 'by all workers');
 $one->set(delay => 0);
 
-# a connection ends in one worker: a request of another one goes on
+# A connection ends in one worker: a request of another one goes on.
 
 my (%by, @rest);
 
@@ -338,7 +338,7 @@ is(Http::statuses($first, @clients[3 .. 5]), '200 200 200 200',
    'the others are answered');
 is($one->requests, 3, 'the backend is asked by those only');
 
-# the client that has the connection goes away
+# The client that has the connection goes away.
 
 $first = occupy('order');
 $client = hold('order');
@@ -360,7 +360,7 @@ is($client->receive->{body}, 'two', 'another member comes: answered');
 $one->set(hang => 0);
 is(Http::statuses($first), '200', 'the first as well');
 
-# failing members are not full
+# Failing members are not full.
 
 $two->down;
 $etcd->txn([put => '/fails/1', member($at2, 1)],
@@ -396,7 +396,7 @@ $one->set(hang => 0);
 is(Http::statuses($first, @clients), '200 200 200 200',
    'of a prefix with variables: held, and answered');
 
-# a worker dies
+# A worker dies.
 
 $etcd->put('/killed/1', member($at1, 1));
 $nginx->upstream('killed')->shows({ '/killed/1' => "$at1 1 up" }, 'a member');
@@ -432,7 +432,7 @@ is($by{$lives}->receive->{status}, 200,
    'the worker with the connection dies: the other goes on');
 wait_for { $nginx->workers == WORKERS } 10, 'new workers';
 
-# and one stands still that holds an older request
+# A worker that holds an older request stands still.
 
 my %two;
 
@@ -489,7 +489,7 @@ is($_->ask('a'), 'line: a', 'a session') for @sessions;
 my @held = map {
     my $session = $nginx->line('db');
 
-    # data that was sent would be passed on without the client
+    # Data that was sent would be passed on without the client.
     $session->tell("held $_") if $_ != 2;
     $nginx->stream('db')->holds($_, "session $_ is held");
     later();
@@ -498,7 +498,7 @@ my @held = map {
 
 is($nginx->line('vain')->is_closed, 1, 'the time is over: closed');
 
-# of three, each worker holds one at most
+# Of three, each worker holds one at most.
 
 my @few = map { $nginx->line('few') } 1 .. WORKERS + 1;
 my $few = $nginx->port('PORT_few');
@@ -519,7 +519,7 @@ $held[0]->close;
 is($held[3]->hear(), 'line: held 4', 'and the last one');
 $nginx->stream('db')->holds(0, 'none waits any more');
 
-# a connection that was reserved is not kept by a session of another upstream
+# A connection that was reserved is not kept by a session of another upstream.
 
 $etcd->put('/stream/hashed/1', $line->address);
 $nginx->stream('hashed')->shows(

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# etcd_wait for http where there was a member when the request came, and is
-# none any more when nginx picks one: a body was read meanwhile.  All times to
-# wait are longer than the test may take, unless their end is what is tested.
+# etcd_wait for http if there was a member when the request came, and is none
+# any more when nginx picks one: a body was read meanwhile.  Waiting times are
+# longer than the test may take, unless their end is what is tested.
 
 use strict;
 use warnings;
@@ -153,7 +153,7 @@ my $lock = Lock->new($nginx, $etcd);
 sub upstream { return Upstream->new($nginx, $_[0] // 'late') }
 
 
-# there is that member, or none, and nginx knows
+# The member is the only one, or there is none, and nginx knows.
 
 sub member {
     my ($address, @names) = @_;
@@ -169,7 +169,7 @@ sub member {
 }
 
 
-# a request that nginx has, and asks for the body of
+# a request of which nginx has the header, and asks for the body
 
 sub late {
     my ($path) = @_;
@@ -188,7 +188,7 @@ sub late {
 }
 
 
-# by everything that may be between a request and its upstream
+# held requests by everything that may be between a request and its upstream
 
 my %upstream = (kept => 'kept', hashed => 'hashed');
 
@@ -212,7 +212,7 @@ for my $path (qw(late variable kept hashed cached)) {
     is($one->requests, 0, "/$path: who is gone is not asked");
 }
 
-# what was held is in the cache
+# The answer to a held request is in the cache.
 
 member($at1);
 
@@ -221,7 +221,7 @@ my $again = late('cached');
 print $again 'x' x BODY;
 like(Http::read_all($again), qr{^X-Addr: <>\r\n.*two$}ms, 'it is in the cache');
 
-# a subrequest, which has no body, held after it has waited for another one
+# A subrequest, which has no body, is held after it has waited for another one.
 
 {
     $nginx->write_file('page.html', '[<!--# include virtual="/part" -->]');
@@ -243,7 +243,7 @@ like(Http::read_all($again), qr{^X-Addr: <>\r\n.*two$}ms, 'it is in the cache');
     is($two->requests, 1, '/part: it was sent once');
 }
 
-# in vain
+# requests that wait in vain
 
 for my $path ('vain', 'instead') {
     member($at1);
@@ -261,7 +261,7 @@ for my $path ('vain', 'instead') {
 is($nginx->count_log(qr/timed out waiting for a member of upstream "late"/), 2,
    'and the log says so');
 
-# more than may be held
+# more requests than may be held
 
 member($at1);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# etcd_wait at its limits: how many may wait, an etcd that comes late, the end
-# of a worker that may not take for ever, and a lone process.
+# etcd_wait at its limits: the number of held requests, an etcd that comes late,
+# the end of a worker with a time limit, and a lone process.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ use Wait;
 
 use constant {
     QUEUE => 5,
-    MORE  => 100,    # than one batch
+    MORE  => 100,    # more requests than one batch
 };
 
 my $late = Etcd->new();
@@ -106,7 +106,7 @@ sub hold {
     return map {
         my $client = $nginx->http;
 
-        # it is asked for its answer after much else
+        # The answer comes after much else.
 
         $client->{timeout} = 60;
         $client->send('GET', "/$path");
@@ -117,7 +117,7 @@ sub hold {
 
 start('');
 
-# how many
+# the limit of held requests
 
 my @few = hold('few', QUEUE);
 
@@ -144,7 +144,7 @@ $etcd->put('/api/1', $at);
 is(Http::statuses(@few, @many), join(' ', (200) x QUEUE), 'all are answered');
 api()->holds(0, 'none waits any more');
 
-# one change, and more than one batch
+# One change wakes more requests than one batch.
 
 $etcd->del('/api/1');
 api()->shows({}, 'no member');
@@ -154,7 +154,7 @@ $etcd->put('/api/1', $at);
 is(Http::statuses(@many), join(' ', (200) x MORE),
    'one change: all are answered');
 
-# the members go while some are held still
+# The members go while some requests are still held.
 
 $etcd->del('/api/1');
 api()->shows({}, 'no member');
@@ -166,7 +166,7 @@ $etcd->put('/api/1', $at);
 is(Http::statuses(@many), join(' ', (200) x MORE),
    'members come, go and come: all are answered');
 
-# an etcd that is not there when nginx starts
+# etcd is not there when nginx starts.
 
 my @late = hold('late', 3);
 
@@ -206,7 +206,7 @@ is(Http::statuses(@many), '0 0 0', 'what it held is closed');
 api()->holds(0, 'and waits no more');
 ok($nginx->quit(), 'nginx ends');
 
-# a reload that brings the directive
+# A reload brings the directive.
 
 my $without = $config =~ s/^MAIN$//mr =~ s/etcd_wait .*;//gr;
 

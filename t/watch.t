@@ -24,14 +24,14 @@ use constant {
     CREATES => 16,
     PARTS   => 8,
     FIRST   => 0.3,             # seconds until the first fragments are sent
-    LAST    => 4,               # and the last one
+    LAST    => 4,               # seconds until the last one is sent
 };
 
 
 my $slower = $ENV{TEST_SLOWER} || 1;
 
-# progress notifications often, messages cut into fragments early: at this
-# limit and the 512 KB that etcd adds
+# Progress notifications come often, and messages are cut into fragments early:
+# at this limit and the 512 KB that etcd adds.
 
 my $etcd = Etcd->new(args => [
     '--experimental-watch-progress-notify-interval', '200ms',
@@ -136,8 +136,8 @@ http {
 EOC
 
 
-# how often the fake was asked for keys, but for questions that were put once
-# more for want of an answer in time
+# the number of lists that the fake was asked for, without repetitions for want
+# of an answer in time
 
 sub ranges {
     my ($name) = @_;
@@ -147,7 +147,7 @@ sub ranges {
 }
 
 
-# a value, its port after the number at the end of the key
+# a value; its port has the number at the end of the key
 
 sub member {
     my ($key, $weight, $note) = @_;
@@ -160,7 +160,8 @@ sub member {
 }
 
 
-# what is shown until the condition is met, a test: when each was asked for last
+# Tests that a condition is met; returns { STATE => the time of its last
+# question }.
 
 sub states_until {
     my ($condition, $name, $seconds, $what) = @_;
@@ -182,7 +183,7 @@ sub states_until {
 }
 
 
-# fragments: the fake sends the last of three long after the others
+# Fragments: the fake sends the last of three long after the others.
 
 my $seen = states_until(sub { keys %{ $_[0] } == 3 }, 'fragments', 10,
                         'fragments');
@@ -203,7 +204,7 @@ like($fake{cutoff}->lines(qr/ watch /)->[1] // '', qr/ revision=0\n/,
      'from now on');
 is(ranges('cutoff'), 2, 'and what was missed was read');
 
-# what etcd sends for watches that are not there
+# etcd's messages for watches that do not exist
 
 $nginx->upstream('stray')->shows(expected(3), 'unknown watch ids are dropped');
 is($fake{stray}->count(qr/ open /), 2, 'the connections stay');
@@ -239,7 +240,7 @@ ok(wait_for(sub { $fake{lazy}->count(qr/ created /) == WATCHES }, 10,
        'on one stream');
 }
 
-# compacted as soon as it is made
+# The watch's revision is compacted as soon as it is made.
 
 $nginx->upstream('compacted')->shows(expected(0), 'compacted at once: members');
 is(ranges('compacted'), 2, 'listed again');
@@ -275,7 +276,7 @@ is($nginx->cluster('compacted')->{resyncs}, 1, 'which the status counts');
        'no part of a transaction');
 }
 
-# changes while connections break, again and again
+# Members change while connections break, again and again.
 
 {
     my $resyncs = $nginx->cluster()->{resyncs};
@@ -319,8 +320,8 @@ is($nginx->cluster('compacted')->{resyncs}, 1, 'which the status counts');
     cmp_ok($nginx->cluster()->{reconnects}, '>=', 2, 'the watch was resumed');
 }
 
-# A key that is written after the list, before the watch: the create's answer
-# carries a later revision than the event that is still to come.
+# A key is written after the list, before the watch: the create's answer carries
+# a later revision than the event that is still to come.
 
 {
     $chaos->set(delay => 0.2 * $slower);
@@ -336,7 +337,7 @@ is($nginx->cluster('compacted')->{resyncs}, 1, 'which the status counts');
     $chaos->set(delay => 0);
 }
 
-# progress notifications move the position where a watch goes on
+# Progress notifications move the position where a watch goes on.
 
 {
     my $resyncs = $nginx->cluster()->{resyncs};

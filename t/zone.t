@@ -27,7 +27,7 @@ my @lines = Line->start(qw(x y));
 $etcd->put("/http/$_", $backends[$_]->address) for 0, 1;
 $etcd->put("/stream/$_", $lines[$_]->address) for 0, 1;
 
-# of a list of servers Angie's "sticky" finds the one of the cookie
+# Angie's "sticky" finds the server of a cookie in a list of servers.
 
 my $angie = Nginx::is_angie();
 my $sticky = $angie ? 'sticky cookie s;' : '';
@@ -187,7 +187,7 @@ stream {
 
 END
 
-# names and how many requests each was sent, also those that failed there
+# { NAME => the number of its requests }, with requests that failed there
 
 sub asked {
     my ($path, $n, @headers) = @_;
@@ -228,7 +228,7 @@ for my $name (qw(members routes routes_zone)) {
 answered($_) for map { "/$_" } qw(members servers gated locked both waited
                                   waited_gated cookies cookies_zone);
 
-# a try that failed, and then another one
+# a failed try, and then another one
 
 $backends[0]->set(status => 500);
 
@@ -244,7 +244,7 @@ for my $path (map { "/$_" } qw(members ewma servers gated locked both waited
 
 $backends[0]->set(status => 200);
 
-# a session of Angie's, which nobody knows
+# a session of Angie's that no server knows
 
 for my $path ('/cookies', '/cookies_zone') {
     answered($path, Cookie => "s=$_") for '', 'x', 'f' x 32;
