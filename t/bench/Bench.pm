@@ -1,7 +1,7 @@
 package Bench;
 
-# What the benchmarks share: figures as tables in t/bench/RESULTS.md, CPU time
-# of other processes, and members in etcd.
+# Functions that the benchmarks share: figures as tables in t/bench/RESULTS.md,
+# CPU time of other processes, and members in etcd.
 #
 # A benchmark says publish($title, @paragraphs) once; its section takes the
 # place of the one that an earlier run has left.
@@ -34,7 +34,7 @@ our @EXPORT = qw(
     member_value start_now wait_ready stopwatch request_cost
 );
 
-# probing a server that starts
+# for probes of a server that starts
 
 use constant {
     PAUSE    => 0.0005,
@@ -45,7 +45,7 @@ my $dir = abs_path(dirname(__FILE__));
 my $others = cpu_used_by_others();
 my $results = $ENV{BENCH_RESULTS} || "$dir/RESULTS.md";
 
-# in the order of the file
+# Sections are in the order of the file.
 
 my @titles = ('Propagation', 'A new service', 'Request cost',
               'Prefix with variables',
@@ -106,7 +106,7 @@ sub spread {
 }
 
 
-# the same of a function of each round: spread_of('%.2f', sub { ... }, @rounds)
+# spread() of a function of each round: spread_of('%.2f', sub { ... }, @rounds)
 
 sub spread_of {
     my ($format, $function, @rounds) = @_;
@@ -197,7 +197,7 @@ sub cpu_ticks {
     my ($user, $nice, $system, $idle, $iowait, @more) =
         slurp('/proc/stat') =~ /^cpu +(.*)/ ? split(' ', $1) : ();
 
-    # what guests take is in user and nice already
+    # The time of guests is in user and nice already.
 
     my $busy = sum($user, $nice, $system, @more[0 .. 2]);
 
@@ -259,7 +259,7 @@ sub request_cost {
 }
 
 
-# an nginx that answers "ANSWER" on every port named
+# an nginx that answers "ANSWER" on all given ports
 
 sub backend_config {
     my (%answers) = @_;
@@ -276,7 +276,8 @@ END
 }
 
 
-# of one upstream: without decoding all the JSON, which takes Perl seconds
+# The status of one upstream, without decoding all the JSON, which takes Perl
+# seconds.
 
 sub status_of {
     my ($nginx) = @_;
@@ -337,7 +338,7 @@ END
 }
 
 
-# members in etcd, as many as there are addresses in 127.0.0.0/8
+# a member in etcd: 127.0.0.0/8 has an address for each of millions
 
 sub member_value {
     my ($i, $weight) = @_;
@@ -378,8 +379,8 @@ sub start_now {
 }
 
 
-# until every worker routes by the revision or a later one: /ready has to go to
-# the upstream, and to say X-Worker and X-Revision
+# Waits until every worker routes by the revision or a later one: /ready has to
+# go to the upstream, and to send X-Worker and X-Revision.
 
 sub wait_ready {
     my ($nginx, $workers, $revision) = @_;
@@ -401,7 +402,7 @@ sub wait_ready {
 }
 
 
-# seconds that something takes
+# seconds that the code takes
 
 sub stopwatch(&) {
     my ($what) = @_;

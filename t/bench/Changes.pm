@@ -61,7 +61,7 @@ sub work {
 
         $next += $tick;
 
-        # what takes too long is not made up for
+        # A late tick is not made up for.
 
         my $left = $next - time();
 
@@ -79,7 +79,8 @@ sub work {
 }
 
 
-# no two of them at once, and never the weight that it has
+# No two changes at a time are of one member, and a member never gets the weight
+# that it has.
 
 sub change {
     my ($members, $n) = @_;
@@ -93,7 +94,7 @@ sub change {
 }
 
 
-# how many there were
+# Stops; returns the number of changes.
 
 sub stop {
     my ($self) = @_;

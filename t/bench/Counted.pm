@@ -14,7 +14,7 @@ use Wait;
 use constant CLOCK => qr/^(?:ngx_event_expire_timers|ngx_time_update)\b/;
 
 
-# the configuration is written, with "daemon off" and "master_process off"
+# The configuration is written, with "daemon off" and "master_process off".
 
 sub start {
     my ($class, $nginx) = @_;
@@ -22,7 +22,7 @@ sub start {
     my $self = bless { out => $nginx->dir . '/callgrind' }, $class;
     my @command = $nginx->command('error.log');
 
-    # valgrind does not look into PATH
+    # valgrind does not look into PATH.
 
     my ($path) = grep { -x } map { "$_/$command[0]" } '',
         split(/:/, $ENV{PATH});
@@ -45,13 +45,13 @@ sub start {
 sub pid { $_[0]{pid} }
 
 
-# per request: the function makes so many of them
+# Instructions per request: the function makes so many requests.
 
 sub instructions {
     my ($self, $requests, $make) = @_;
 
-    # the first ones fill what is kept; starting is not looked at, for it
-    # takes long enough
+    # The first requests fill caches; the start is not counted, for it takes
+    # long enough.
 
     run('callgrind_control', '-i', 'on', $self->{pid});
     $make->(100);
@@ -68,8 +68,8 @@ sub instructions {
 }
 
 
-# Of a dump: all instructions without those of calls to CLOCK.  A function is
-# "fn=(5) NAME" when it is met first and "fn=(5)" later; what a call costs with
+# All instructions of a dump, without those of calls to CLOCK.  A function is
+# "fn=(5) NAME" when it is met first and "fn=(5)" later; the cost of a call with
 # all that it calls is on the line after "calls=".
 
 sub counted {

@@ -9,8 +9,8 @@ use File::Basename qw(dirname);
 use FindBin;
 
 
-# Both axes logarithmic; curves are [TITLE, [X, Y], ...].  Returns a paragraph
-# that shows it.
+# Both axes are logarithmic; curves are [TITLE, [X, Y], ...].  Returns a
+# paragraph that shows the picture.
 
 sub draw {
     my ($name, $title, $x, $y, @curves) = @_;

@@ -1,8 +1,8 @@
 package Cut;
 
-# When a kept connection to a leader of PostgreSQL is closed, and when a new one
-# reaches the next leader, beside the time at which "etcdctl watch" shows that
-# the leader's key was deleted.
+# The times at which a kept connection to a leader of PostgreSQL is closed, and
+# at which a new one reaches the next leader, beside the time at which "etcdctl
+# watch" shows that the leader's key was deleted.
 #
 #     my $cut = Cut->start($port, $etcd, $key);
 #     my ($deleted, $closed, $reached) = $cut->times($since);
@@ -69,7 +69,7 @@ sub watch {
 
     while (1) {
 
-        # only then: it takes until there is a leader
+        # A connection is kept from the next leader on.
 
         if (!$kept && (!%seen || keys %seen == 3)) {
             ($db, $kept) = keep_one($port);
@@ -93,7 +93,7 @@ sub watch {
 
             } elsif ($kept && $ready == $kept) {
 
-                # it may say why
+                # The server may send a message before it closes.
 
                 next if $n;
 
@@ -110,7 +110,7 @@ sub watch {
 }
 
 
-# logged in, and idle from now on
+# The connection is logged in, and idle from now on.
 
 sub keep_one {
     my ($port) = @_;
@@ -123,7 +123,7 @@ sub keep_one {
 }
 
 
-# the first ones since then, undef for what has not happened
+# The first times since a time, undef for events that have not happened.
 
 sub times {
     my ($self, $since) = @_;

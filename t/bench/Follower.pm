@@ -1,7 +1,7 @@
 package Follower;
 
-# How others follow etcd: a process that reads "etcdctl watch" and tells a
-# server that knows nothing of it.
+# A follower of etcd without nginx's modules: a process that reads "etcdctl
+# watch" and tells a server that knows nothing of etcd.
 #
 #     my $follower = Follower->start($etcd, '/prefix/', sub {
 #         my @changes = @_;         # [KEY, VALUE], all that are there by now
@@ -52,7 +52,7 @@ sub follow {
     while (sysread($events, $text, 65536, length $text)) {
         next if $select->can_read(0);
 
-        # an event is a line for what it is, one for the key, one for the value
+        # An event has a line for its kind, one for the key, one for the value.
 
         my @changes;
 

@@ -1,6 +1,6 @@
 package Members;
 
-# Servers that go wrong when they are told so, as of members.c.
+# Servers that go wrong when they are told so: see members.c.
 #
 #     my $members = Members->start(place => $place);
 #     $members->tell('hang', 257, 261);
@@ -35,7 +35,7 @@ sub start {
     $self->{pid} = spawn("$fifo.log", @within, compile(), $self->{port}, $fifo);
     Finish::later($self);
 
-    # for reading, too: that does not wait for the other end
+    # To open the FIFO for reading, too, does not wait for the other end.
 
     open($self->{orders}, '+<', $fifo) or die "open $fifo: $!\n";
     $self->{orders}->autoflush(1);

@@ -23,8 +23,8 @@ use Nginx;
 use Process;
 use Wait;
 
-# [NAME, etcd_balance, nginx's own]; what nginx has not stands beside what
-# costs it least, and $key is what is hashed
+# [NAME, etcd_balance, nginx's own]; a method that nginx lacks stands beside the
+# method that costs nginx least, and $key is the text that is hashed.
 
 my @methods = (
     ['round_robin', 'round_robin', ''],
@@ -35,7 +35,7 @@ my @methods = (
     ['ewma', 'ewma', 'random two;'],
 );
 
-# a request id is too expensive to be the key
+# A request id is too expensive to be the key.
 
 my %keys = (http => '$connection$msec$connection_requests',
             stream => '$connection$msec');
@@ -74,7 +74,7 @@ sub new {
 }
 
 
-# what all share: a backend of one process at all addresses
+# The backends of all: one process at all addresses.
 
 sub backend {
     $backend //= Nginx->new(modules => [])->start(<<'EOF');
@@ -128,7 +128,7 @@ sub number {
 }
 
 
-# "ours_0", "native_0" and so on: upstreams and ports
+# Upstreams and ports are "ours_0", "native_0" and so on.
 
 sub each_upstream {
     my ($self) = @_;
@@ -169,7 +169,7 @@ sub upstreams {
 END
     }
 
-    # each client's key is another one with every request
+    # Each client has another key with every request.
 
     return $text =~ s/\$key/$keys{$self->{kind}}/gr;
 }
@@ -276,7 +276,7 @@ END
 }
 
 
-# what starting leaves to do, and the status, are no part of the figures
+# Late work of the start, and of the status, is no part of the figures.
 
 sub settle {
     my ($self) = @_;
@@ -295,7 +295,7 @@ sub pids { $_[0]{nginx}->workers() }
 sub stop { $_[0]{nginx}->stop() }
 
 
-# so many requests by the method, "ours", "native" or "unshared"
+# Sends so many requests by the method, "ours", "native" or "unshared".
 
 sub ask {
     my ($self, $name, $whose, $requests) = @_;

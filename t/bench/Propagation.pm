@@ -1,6 +1,6 @@
 package Propagation;
 
-# Runs propagation.c: how late nginx is with changes in etcd.
+# Runs propagation.c: the delay of nginx behind changes in etcd.
 
 use strict;
 use warnings;
@@ -90,7 +90,7 @@ sub change {
 }
 
 
-# for a table: ms, p50 / p99
+# the heads of a table: ms, p50 / p99
 
 sub head {
     my ($change, $last) = @_;

@@ -33,7 +33,7 @@ use constant {
     WORKERS => 2,
     TRIES   => 4,
     FOLLOW  => 0.1,
-    RESTART => 0.1,             # of systemd, as it is by default
+    RESTART => 0.1,             # of systemd, by default
 };
 
 my $nginx = <<'END';
@@ -109,8 +109,8 @@ listen api
 END
 
 
-# panic => 0, interval => SECONDS (of checks), again => 1 (an answer by 500 is
-# tried again), guard => DIRECTIVE
+# options: panic => 0, interval => SECONDS (of checks), again => 1 (an answer by
+# 500 is tried again), guard => DIRECTIVE
 
 sub nginx {
     my ($etcd, %options) = @_;
@@ -193,7 +193,7 @@ sub launch {
 }
 
 
-# a process of its own
+# The follower is a process of its own.
 
 sub follow {
     my ($self, $etcd) = @_;
@@ -229,7 +229,7 @@ sub follow {
 }
 
 
-# the master ends when its worker was killed, and systemd starts another one
+# The master ends when its worker was killed, and systemd starts another one.
 
 sub kill_worker {
     my ($self) = @_;

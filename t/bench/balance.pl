@@ -24,7 +24,7 @@ use constant {
     FLOOR     => 'random',
 };
 
-# what is measured: options of Methods, and how it is called
+# NAME => [options of Methods, the name in the table]
 
 my %kinds = (
     close  => [{ keepalive => 0 }, 'http, no keepalive on either side'],
@@ -37,7 +37,7 @@ my @whose = ('ours', 'native');
 
 
 # { METHOD => [{ ours => figures, native => figures }, ...] }; the first round
-# only warms up
+# only warms up.
 
 sub rounds {
     my ($size, $workers, $kind) = @_;
@@ -87,7 +87,7 @@ sub rate_cell {
 }
 
 
-# beside the method of nginx that does not walk its list, round by round
+# nginx's method that does not walk its list, round by round
 
 sub floor_cell {
     my ($rounds, $floor) = @_;

@@ -26,7 +26,7 @@ use constant {
 
 my $caches = Nginx::version() >= 1027004;
 
-# each kind of certificate is in each place of the order equally often
+# Each kind of certificate is in each place of the order equally often.
 
 my @kinds = (qw(STATIC ETCD FILE CONTROL), $caches ? qw(ETCD_KEPT FILE_KEPT)
                                                     : ());
@@ -118,7 +118,7 @@ wait_for {
     ($nginx->status->{variables}{'$key'}{values} // 0) == 2 * NAMES
 } 30, 'the certificates' or die "there are no certificates\n";
 
-# the first round only warms up
+# The first round only warms up.
 
 my @rounds = map { {
     map { $_ => handshake_cost($_) } @{ $orders[$_ % @orders] }
@@ -142,7 +142,7 @@ sub make {
 }
 
 
-# microseconds
+# microseconds of a handshake
 
 sub handshake_cost {
     my ($server) = @_;

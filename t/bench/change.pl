@@ -57,8 +57,8 @@ sub start {
 }
 
 
-# microseconds per change of the agent and of another worker, each member
-# chosen at random; without changes, the same time goes by
+# Microseconds per change, of the agent and of another worker, with members
+# chosen at random; the same time goes by without changes.
 
 sub measure {
     my ($etcd, $side, $change) = @_;
@@ -86,7 +86,7 @@ sub change {
 
     my $i = int(rand($side->{members}));
 
-    # never the weight that it has
+    # A member never gets the weight that it has.
 
     my $weight = 2 + $side->{weight}++ % 1000;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# What checks of many members cost the agent, and what requests take longer
+# The cost of checks of many members to the agent, and the delay of requests
 # beside them.
 #
 # One program listens for all members, whose addresses are in 127.0.0.0/8.  The

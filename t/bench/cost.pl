@@ -22,8 +22,8 @@ use constant {
     CONNECTIONS => 32,
 };
 
-# What is asked in each round, in another order each time: who comes after whom
-# should make no difference.  The control is as static as its peer.
+# Upstreams of each round, in another order each time: the order should make no
+# difference.  The control is as static as its peer.
 
 my @orders = (
     [qw(static etcd control)], [qw(control etcd static)],
@@ -81,7 +81,7 @@ http {
 EOF
 
 
-# the first round only warms up
+# The first round only warms up.
 
 sub rounds {
     my ($etcd, $backend, $workers) = @_;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What a value of each format costs to decode: the first member of each file of
-# t/formats/.  The peer is jansson, which parses the value and does nothing
-# with it.
+# The cost of decoding a value of each format: the first member of each file of
+# t/formats/.  The peer is jansson, which parses the value and does nothing with
+# it.
 
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# How long after SIGKILL of the member in use the first event comes from
-# another one, to nginx and to etcd's own client, which watch the same key
-# through the same member.
+# The time from SIGKILL of the member in use to the first event from another
+# one, for nginx and for etcd's own client, which watch the same key through the
+# same member.
 
 use strict;
 use warnings;
@@ -26,8 +26,8 @@ use Wait;
 use constant {
     KILLS    => $ENV{BENCH_KILLS} || 50,
     PUTS     => 0.01,           # seconds between two puts
-    ATTEMPT  => 0.2,            # for one of them
-    SETTLED  => 4,              # a connection that lasted so long is no flap
+    ATTEMPT  => 0.2,            # seconds for one put
+    SETTLED  => 4,              # seconds: a connection is stable then
     PATIENCE => 20,
     POLL     => 0.001,
     KEY      => '/services/api/1',
@@ -57,7 +57,7 @@ http {
 EOF
 
 
-# What a client sees goes into a file: "connected NANOSECONDS" and "event
+# The events of a client go into a file: "connected NANOSECONDS" and "event
 # NANOSECONDS REVISION" lines.  For nginx a process asks for its status.
 
 sub watch_nginx {
@@ -137,8 +137,8 @@ sub Watcher::stop {
 }
 
 
-# when there was the first such line after a time, of events the first one
-# above a revision
+# The time of the first such line after a time, of events the first one above a
+# revision.
 
 sub Watcher::first {
     my ($self, $kind, $after, $revision) = @_;
@@ -159,7 +159,7 @@ sub Watcher::first {
 }
 
 
-# by one of the members after another, until one has answered
+# Puts by one of the members after another, until one has answered.
 
 sub put {
     my ($links) = @_;
@@ -183,8 +183,8 @@ sub put {
 }
 
 
-# until both have watched through the same member, the leader or another one,
-# for a while; returns that member
+# Waits until both have watched through the same member, the leader or another
+# one, for a while; returns that member.
 
 sub align {
     my ($cluster, $nginx, $go, $leads) = @_;
@@ -201,7 +201,7 @@ sub align {
             next;
         }
 
-        # that long is what is wanted
+        # Both have to watch for so long.
 
         sleep(SETTLED);
 
@@ -240,8 +240,8 @@ sub lead {
 }
 
 
-# one kill: ms until the first put was answered, and for each watcher until it
-# was connected and had an event
+# Makes a kill; returns ms until the first put was answered, and for each
+# watcher until it was connected and had an event.
 
 sub measure {
     my ($cluster, $used, %watchers) = @_;
@@ -255,7 +255,7 @@ sub measure {
                values %watchers } PATIENCE, 'the last event before'
         or die "an event is missing\n";
 
-    # nothing is under way: what is newer is put after this
+    # Nothing is under way: newer events are put after this.
 
     my $killed = time();
 
@@ -270,7 +270,7 @@ sub measure {
             // die "$name did not come back\n";
         my $connected = $watchers{$name}->first('connected', $killed);
 
-        # the answer may be noticed after the event that follows it
+        # The connection may be noticed after the event that follows it.
 
         $took->{$name} = {
             event     => ($event - $killed) * 1000,
@@ -284,7 +284,7 @@ sub measure {
 }
 
 
-# goes on with puts until all have one; ms until the first answer
+# Goes on with puts until all have one; returns ms until the first answer.
 
 sub wait_put {
     my ($killed, $revision, $links, %watchers) = @_;
@@ -335,7 +335,7 @@ if (!defined $binary) {
     exit(0);
 }
 
-# timeouts as etcd has them by default
+# Timeouts are etcd's defaults.
 
 my $cluster = Cluster->new(3, args => ['--heartbeat-interval', 100,
                                        '--election-timeout', 1000])->start();

@@ -31,7 +31,7 @@ use Steady;
 use Wait;
 
 use constant {
-    SECONDS => $ENV{BENCH_SECONDS} || 20,       # of a fault
+    SECONDS => $ENV{BENCH_SECONDS} || 20,       # seconds of a fault
     ROUNDS  => $ENV{BENCH_ROUNDS} || 3,
     RATE    => 300,
     MANY    => $ENV{BENCH_MEMBERS} || 10_000,
@@ -40,7 +40,7 @@ use constant {
     TTL     => 5,
 };
 
-# The last two bytes of addresses: one half, the other one, and nearly all.
+# The last two bytes of addresses: one half, the other half, and nearly all.
 
 use constant {
     HALF   => [[257, 261]],
@@ -53,7 +53,7 @@ my %etcd = (members => 'ten', followed => 1,
             sides => ['nginx', 'guard', 'haproxy']);
 my %panic = (members => 'ten', sides => ['nginx', 'no panic', 'haproxy']);
 
-# seconds: times SECONDS; followed: HAProxy's file is written as etcd has it
+# seconds: times SECONDS; followed: HAProxy's file follows etcd
 
 my @faults = (
     { %etcd, id => 'a', name => 'etcd is wiped',
@@ -109,7 +109,7 @@ sub gone {
 }
 
 
-# there are 6 requests at a time
+# At a time there are 6 requests.
 
 sub narrow {
     my ($scene) = @_;
@@ -141,7 +141,7 @@ sub register {
 }
 
 
-# a third into the fault, while checks are under way
+# A worker is killed a third into the fault, while checks are under way.
 
 sub hang_and_kill {
     my ($scene) = @_;
@@ -153,7 +153,7 @@ sub hang_and_kill {
 }
 
 
-# a namespace for members, which one of its two links leads to each half of
+# A namespace for members: each half of them is behind one of its two links.
 
 sub place {
     my $place = Netns::Place->new(1);
@@ -177,7 +177,7 @@ sub connect_half {
 }
 
 
-# services that keep their keys by leases, each of its own
+# Services keep their keys by leases, each by its own.
 
 sub services {
     my ($scene) = @_;
@@ -234,7 +234,7 @@ sub Services::stop {
 }
 
 
-# all that a fault needs, anew
+# all parts of a fault, made anew
 
 sub scene {
     my ($fault, $place, @sides) = @_;
@@ -247,7 +247,7 @@ sub scene {
 
     my $port = $scene->{members}->port;
 
-    # turns begin with the first one: the same disorder for both sides
+    # Turns begin with the first one: the same disorder for both sides.
 
     $scene->{addresses} = [map { "$_:$port" } $many
         ? shuffle(map({ sprintf('127.1.%d.%d', $_ >> 8, $_ & 255) } 1 .. MANY))
@@ -290,7 +290,7 @@ sub up {
 }
 
 
-# what became of requests that began from one time to another
+# results of requests that began from one time to another
 
 sub outcome {
     my ($from, $until, @requests) = @_;
@@ -341,7 +341,7 @@ sub measure {
         };
     }
 
-    # what is left of it ends before the next one begins
+    # All processes of the fault end before the next fault begins.
 
     Finish::stop_all();
 

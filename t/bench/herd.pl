@@ -72,7 +72,7 @@ for (1 .. HERD) {
 }
 
 
-# { URL => how many are there }, once that is as it is to be
+# { URL => the number of nginxes there }, once the condition is true
 
 sub crowd {
     my ($what, $enough) = @_;
@@ -92,7 +92,7 @@ sub crowd {
 }
 
 
-# when connections came to a proxy since then, in seconds after it
+# times of connections to a proxy since a time, in seconds after it
 
 sub arrivals {
     my ($proxy, $since) = @_;
@@ -102,7 +102,7 @@ sub arrivals {
 }
 
 
-# of streams, all there ever were
+# all attempts of streams so far
 
 sub attempts {
     return sum(map { $_->count_log(qr/connecting to .* for streams/) } @herd);
@@ -112,7 +112,7 @@ sub attempts {
 sub seconds { sprintf('%.2f', $_[0] // 0) }
 
 
-# one member dies: the one that most use
+# A member dies: the one with the most nginxes.
 
 my $home = crowd('the start', sub { 1 });
 my ($most) = sort { ($home->{$proxies[$b]->url} // 0)
@@ -133,7 +133,7 @@ my @came = map { arrivals($_, $killed) } @others;
 my $busiest = max(map { ($moved->{$_->url} // 0) - ($home->{$_->url} // 0) }
                   @others);
 
-# it comes back
+# The member comes back.
 
 $lost->launch($lost->{cluster});
 $lost->wait_healthy() or die "the member did not come back\n";
@@ -147,7 +147,7 @@ my $again = crowd('the return', sub {
 });
 my @back = arrivals($proxy, $returned);
 
-# all are away for a while, and one of them is the first to be there again
+# All are away for a while, and one of them is the first to be there again.
 
 $_->set(refuse => 1) for @proxies;
 $_->cut() for @proxies;

@@ -21,7 +21,7 @@ use constant {
 };
 
 
-# one process, in valgrind
+# an nginx of one process, in valgrind
 
 package Side;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# How long after the leader's key is deleted requests and connections reach the
-# next leader, whose key was there already.
+# The time from the deletion of the leader's key until requests and connections
+# reach the next leader, whose key was there already.
 
 use strict;
 use warnings;
@@ -81,7 +81,7 @@ my $etcd = Etcd->new()->start();
 my $nginx = Nginx->new(etcd => $etcd);
 my $stream = $nginx->port('PORT_STREAM');
 
-# each candidate in turn goes, and stands again behind the other
+# Each candidate in turn goes, and stands again behind the other.
 
 my @changes = map { failover(@$_) } ['a', 'PORT_A', 1], ['b', 'PORT_B', 0];
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# How long it takes until 10 000 and 100 000 members are in use, beside the time
-# in which etcdctl fetches them.
+# The time until 10 000 and 100 000 members are in use, beside the time in which
+# etcdctl fetches them.
 
 use strict;
 use warnings;

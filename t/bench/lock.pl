@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Requests that a lock lets in, beside etcd's own Mutex; and what requests cost
-# that need no lock.
+# Requests that a lock lets in, beside etcd's own Mutex; and the cost for
+# requests that need no lock.
 
 use strict;
 use warnings;
@@ -30,7 +30,7 @@ use constant {
     WAIT        => 60,
 };
 
-# etcd as its authors have it
+# etcd's defaults
 
 my @timeouts = ('--heartbeat-interval', 100, '--election-timeout', 1000);
 
@@ -96,8 +96,8 @@ http {
 
 EOF
 
-# the number of clients, which keys Go takes, the path, the workers of each
-# nginx, a name, and what the ratio is to be
+# [clients, the keys of Go, the path, the workers of each nginx, a name, the
+# ratio that is to be reached]
 
 my @contests = (
     [8, 'one', 'handed', [1], '8 on one key, `handoff=16`', '>= 50'],
@@ -110,8 +110,8 @@ my @contests = (
     [64, 'own', 'own', [1], '64 on keys of their own', '>= 2'],
 );
 
-# in which nginxes without the modules (and a second one) and with them are
-# asked: who comes after whom should make no difference
+# The order in which nginxes without the modules (and a second one) and with
+# them are asked: it should make no difference.
 
 my @orders = (
     [qw(without with control)], [qw(control with without)],
@@ -120,7 +120,7 @@ my @orders = (
 );
 
 
-# what is asked directly, what nginx is told, and what Go is told
+# etcd, the endpoints and TLS for nginx, and the arguments for Go
 
 sub single {
     my (@options) = @_;
@@ -165,7 +165,7 @@ sub nginx {
 }
 
 
-# Lock() and Unlock() in a second
+# Lock() and Unlock() per second
 
 sub mutex {
     my ($binary, $etcd, $clients, $keys) = @_;
@@ -180,7 +180,7 @@ sub mutex {
 }
 
 
-# requests in a second, the clients shared among nginxes
+# requests per second, the clients shared among nginxes
 
 sub ask {
     my ($path, $clients, @nginxes) = @_;
@@ -218,8 +218,8 @@ sub rate {
 }
 
 
-# revisions for each request of one client, once all is unlocked: nobody waits
-# for that
+# Revisions for each request of one client, once all is unlocked: no request
+# waits for that.
 
 sub writes {
     my ($etcd, $nginx) = @_;
@@ -257,7 +257,7 @@ sub rounds {
         '2 2' => [map { nginx($etcd, 2) } 1 .. 2],
     );
 
-    # the first one warms up
+    # The first one warms up.
 
     my @rounds = map { contest($binary, $etcd, \%nginxes) } 0 .. ROUNDS;
 

@@ -53,7 +53,7 @@ my %clients = map {
     }
 } keys %ways;
 
-# straight to each member: who takes writes, and from when on
+# Straight to each member: the times at which each takes writes.
 
 my @direct = map {
     PgClient->start($_->port, every => 0.002, keep => 1, stay => 1)
@@ -141,7 +141,7 @@ sub HAProxy::stop {
 }
 
 
-# all clients write
+# All clients write.
 
 sub ready {
     my @all = map { values %$_ } values %clients;
@@ -163,7 +163,7 @@ sub switchover {
 
     $patroni->switchover();
 
-    # as slow as the slowest of them is
+    # The slowest client ends the wait.
 
     wait_for {
         my $change = writable($since);
@@ -196,7 +196,7 @@ sub switchover {
 }
 
 
-# PostgreSQL and Patroni do nothing more, and what they have open stays open
+# PostgreSQL and Patroni do nothing more, and their connections stay open.
 
 sub stopped {
     ready();
@@ -217,7 +217,7 @@ sub stopped {
 }
 
 
-# when a member that did not write before did so first
+# the time of the first write to a member that did not write before
 
 sub writable {
     my ($since) = @_;

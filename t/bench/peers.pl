@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Members that change, as others follow them: HAProxy with server slots that a
+# Members that change, and ways to follow them: HAProxy with server slots that a
 # script fills by the runtime API, and nginx with a file that a script renders,
 # and reloads; beside etcd_members.  Least connections everywhere.
 
@@ -55,7 +55,7 @@ http {
 EOF
 
 
-# { port => PORT, pids => [those whose CPU time counts, and their children's] }
+# { port => PORT, pids => [processes whose CPU time counts, with children] }
 
 sub start_ours {
     my $nginx = Nginx->new(etcd => $etcd)->set(
@@ -105,7 +105,7 @@ sub render {
 }
 
 
-# as confd does it: a template, and a reload
+# A template, and a reload, as by confd.
 
 sub start_reload {
     my $nginx = static_nginx();
@@ -182,7 +182,7 @@ END
 }
 
 
-# by as many connections as it takes, for a line may not be too long
+# Commands take several connections, for a line may not be too long.
 
 sub haproxy {
     my ($path, @commands) = @_;
@@ -199,7 +199,7 @@ sub haproxy {
 }
 
 
-# CPU seconds of processes and of their children, those that have ended too
+# CPU seconds of processes and of their children, also of those that ended
 
 sub used {
     return sum(map { my $pid = $_; ticks($pid, 13 .. 16),
@@ -233,7 +233,7 @@ sub measure {
     my ($status, $output) = run(Methods::clients(), $side->{port}, '/',
                                 CLIENTS, REQUESTS, 'close');
 
-    # who has not followed by then is not asked to
+    # A follower that is late then is not waited for.
 
     my $failed = $status != 0;
     my $took = time() - $began;

@@ -29,12 +29,13 @@ my ($module, $output) = Unit::make_unit('ngx_etcd_unit_balance_module');
 $module or die $output;
 
 
-# ns for a pick, and the longest of all pieces of loading and changing, us
+# nanoseconds of a pick, and microseconds of the longest of all pieces of
+# loading and changing
 
 sub measure {
     my ($method, $members) = @_;
 
-    # member 0 has another weight, and the last tenth goes
+    # Member 0 has another weight, and the last tenth goes.
 
     my $tenth = int($members / 10);
     my ($ok, $output) = Unit::run_unit(
@@ -70,9 +71,9 @@ sub picks {
 }
 
 
-# Of the longest of each round the least, and the median.  What is long by
-# itself is so in all rounds; but the clock also counts what the machine does
-# meanwhile, and among ten thousands of pieces of 0.4 ms some are hit by that.
+# The least and the median of the longest pieces of each round.  A piece that is
+# long by itself is so in all rounds; but the clock also counts other work of
+# the machine, and among ten thousands of pieces of 0.4 ms some are hit by that.
 
 sub longest {
     my ($method) = @_;

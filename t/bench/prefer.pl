@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What "etcd_prefer" costs: instructions of the worker per proxied request, and
-# memory per member, without it, where all members are preferred, where half of
-# them are, and where half of the requests leave these.
+# The cost of "etcd_prefer": instructions of the worker per proxied request, and
+# memory per member, without it, with all members preferred, with half of them,
+# and with half of the requests leaving these.
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ use constant {
 
 my $prefer = 'etcd_prefer zone:a spill=100%;';
 
-# [what it is, the prefix of members, the directive]
+# [the name, the prefix of members, the directive]
 
 my @rows = (
     ['without `etcd_prefer`', 'half', ''],
@@ -132,8 +132,8 @@ sub settle {
 }
 
 
-# Rings of hashes are made in pieces, as long as it takes: the second of two
-# figures that agree.
+# Rings of hashes are made in pieces, which takes time: returns the second of
+# two figures that agree.
 
 sub steady {
     my ($count) = @_;
@@ -151,7 +151,7 @@ sub steady {
 }
 
 
-# per request: { METHOD => [of each row] }
+# instructions per request: { METHOD => [of each row] }
 
 sub instructions {
     my ($n) = @_;
@@ -194,7 +194,7 @@ sub instructions {
 }
 
 
-# of a worker, in bytes per member
+# memory of a worker, in bytes per member
 
 sub bytes {
     my ($row, $method) = @_;

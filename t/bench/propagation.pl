@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# How long after a put or a delete requests follow it, on every worker, beside
-# the moment at which "etcdctl watch" has printed it.
+# The time from a put or a delete until requests follow it, on every worker,
+# beside the time at which "etcdctl watch" has printed it.
 
 use strict;
 use warnings;
@@ -59,7 +59,7 @@ EOF
 
 
 my %key = (key => encode_base64($key, ''));
-my @apart = (120, 80);          # ms, and at random
+my @apart = (120, 80);          # ms, and more at random
 
 
 my $backend = Nginx->new(modules => [])

@@ -21,7 +21,7 @@ use Wait;
 
 use constant {
     MEMBERS  => 4,
-    CONNS    => 4,              # of each
+    CONNS    => 4,              # of each member
     CLIENTS  => [32, 128],
     DELAY    => 0.02,
     REQUESTS => $ENV{BENCH_REQUESTS} || 1500,

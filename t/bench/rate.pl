@@ -35,7 +35,7 @@ use constant {
 
 my @methods = Methods::names();
 
-# how it is called, workers, the upstreams that follow, and rates
+# [name, workers, the upstreams that follow, rates]
 
 my @ends = @{ RATES() }[0, -1];
 my @sides = (
@@ -64,7 +64,7 @@ sub start {
 }
 
 
-# requests while it changes so often, and CPU in percent of the time that took
+# requests while members change so often, and CPU in percent of that time
 
 sub measure {
     my ($side, $rate) = @_;
@@ -87,7 +87,7 @@ sub measure {
     my $all = time() - $began;
     my $made = $changes->stop();
 
-    # the next one begins when these are done with
+    # The next one begins when these are done.
 
     $side->settle();
 

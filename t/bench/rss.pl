@@ -21,7 +21,7 @@ use constant {
     MEMBERS => 100,
     WORKERS => 2,
     CHANGES => $ENV{BENCH_CHANGES} || 1_000_000,
-    FIRST   => 10_000,                  # of them, or a tenth of fewer
+    FIRST   => 10_000,                  # changes, or a tenth of fewer
     BATCH   => 50,                      # transactions that nginx may be late
     LONGEST => 1200,                    # seconds
 };
@@ -32,8 +32,8 @@ my $nginx = Nginx->new(etcd => $etcd)->set(PREFIX => $prefix);
 my $began = time();
 
 
-# One transaction: every member once, a tenth of them goes or comes back.
-# Returns its revision.
+# A transaction has every member once, and a tenth of the members goes or comes
+# back.  Returns its revision.
 
 my $round = 0;
 
@@ -65,7 +65,7 @@ sub change_up_to {
             last if $round == $transactions;
         }
 
-        # what nginx has is not needed any more: etcd keeps its size, too
+        # nginx needs the former revisions no more: etcd keeps its size, too.
 
         wait_ready($nginx, WORKERS, $revision);
         $etcd->compact($revision);

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# How long after the put of its first key a new service is served: by a prefix
-# with variables, beside "etcdctl watch", and beside an nginx whose file of
-# upstreams is written and which is reloaded, as confd does it.
+# The time from the put of its first key until a new service is served: by a
+# prefix with variables, beside "etcdctl watch", and beside an nginx whose file
+# of upstreams is written and which is reloaded, as confd does it.
 
 use strict;
 use warnings;
@@ -115,8 +115,8 @@ my $ours = Nginx->new(etcd => $etcd)->start($config);
 my $peer = Nginx->new(modules => []);
 
 
-# what confd does: waits for a change, reads all keys, writes the files, and
-# reloads nginx by the signal that "nginx -s reload" sends
+# The way of confd: waits for a change, reads all keys, writes the files, and
+# reloads nginx by the signal that "nginx -s reload" sends.
 
 sub etcdctl {
     my (@arguments) = @_;
@@ -162,7 +162,7 @@ sub follow {
 
     while (<$watch>) {
 
-        # an event of a put has three lines: PUT, key, value
+        # An event of a put has three lines: PUT, key, value.
 
         if (++$lines % 3 == 0) {
             render();
@@ -172,7 +172,7 @@ sub follow {
 }
 
 
-# ms until a service is served
+# milliseconds until a service is served
 
 sub served {
     my ($nginx, $service, $begin) = @_;
@@ -194,7 +194,7 @@ local $ENV{ETCDCTL_API} = 3;
 wait_for { ($ours->get('/s/s' . OTHERS) // {})->{status} == 200 } 30,
     'the services' or die "the services are not served\n";
 
-# every worker has the service, and then has not
+# Every worker has the service, and then has not.
 
 my %key = (key => encode_base64('/services/new/1', ''));
 my $put = encode_json({ %key, value => encode_base64($address, '') });
@@ -205,7 +205,7 @@ my (undef, @changes) = Propagation::measure($etcd, $ours->port, WORKERS,
         ['goes', 'DELETE', 0, 'deleterange', encode_json({ %key }), 60, 40],
     ]);
 
-# in turns with the one that is reloaded
+# in turns with the reloaded nginx
 
 render();
 $peer->start($reloaded);
@@ -243,7 +243,7 @@ my @pairs = map {
         $pair{$whose} = served($whose eq 'ours' ? $ours : $peer,
                                "$whose$number", $begin);
 
-        # nothing is measured while the other one is busy with this
+        # Nothing is measured while the other nginx is busy with the change.
 
         served($whose eq 'ours' ? $peer : $ours, "$whose$number", $begin);
         wait_for { !$peer->leaving } 10, 'former workers';

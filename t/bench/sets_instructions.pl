@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # Instructions of the worker per request to a prefix with variables, beside a
-# static upstream, and per request with a name that does not exist, beside what
-# nginx itself does with such a name.
+# static upstream, and per request with a name that does not exist, beside
+# nginx's own work for such a name.
 
 use strict;
 use warnings;
@@ -100,7 +100,7 @@ wait_for { ($nginx->http->get('/s/s100') // {})->{status} == 200 } 120,
     'the services' or die "the services are not served\n";
 
 
-# of requests one after another, whose names the function makes
+# instructions of requests one after another, whose names the function makes
 
 sub per_request {
     my ($status, $path) = @_;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# One slow member of ten: what clients wait for, beside nginx's own least_conn.
+# One slow member of ten: the latency of clients, beside nginx's own least_conn.
 
 use strict;
 use warnings;
@@ -88,7 +88,7 @@ $_->set(delay => FAST) for @backends;
 $backends[3]->set(delay => SLOW);
 
 
-# ms, and the part of the requests that the slow one got, percent
+# ms, and the percentage of the requests that the slow member got
 
 sub measure {
     my ($method, $clients) = @_;

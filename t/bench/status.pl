@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What a status of ten thousand members costs others: the latency of requests
-# while it is asked for all the time, and without; and how long the worker was
-# kept from other work at a stretch.
+# The cost of a status of ten thousand members to others: the latency of
+# requests while it is asked for all the time, and without; and the time for
+# which the worker was kept from other work at a stretch.
 #
 # The worker has a CPU of its own: who asks, and etcd, have another one, so
 # that a request does not wait for a status to be read.
@@ -31,13 +31,13 @@ use constant {
     MEMBERS     => 10_000,
     ROUNDS      => $ENV{BENCH_ROUNDS} || 20,
     REQUESTS    => $ENV{BENCH_REQUESTS} || 200_000,
-    PAUSE       => 0.1,                 # between two statuses
+    PAUSE       => 0.1,                 # seconds between two statuses
     CONNECTIONS => 8,
-    STILL       => 1,                   # seconds in which nothing is asked
-    ALONE       => 20,                  # statuses with nobody else
+    STILL       => 1,                   # seconds without a status
+    ALONE       => 20,                  # statuses without other requests
 };
 
-# what is asked for, beside nothing
+# statuses that are asked for, beside none
 
 my %paths = (
     json    => '/status',
@@ -49,7 +49,7 @@ my ($cpu, $other) = Stall::cores();
 
 defined $other or die "there is one CPU only\n";
 
-# and whatever is started from here on
+# All processes that are started from here on have the other CPU.
 
 Cpus::move($other, $$);
 
@@ -101,7 +101,8 @@ Cpus::move($cpu, $nginx->workers);
 sub stall { $nginx->get('/status')->{body} =~ /"stall_us":(\d+)/ ? $1 : 0 }
 
 
-# one that asks, until it is told to end, and says how many seconds each took
+# a process that asks, until it is told to end, and prints the seconds of each
+# answer
 
 sub start_reader {
     my ($path) = @_;
@@ -123,8 +124,8 @@ sub start_reader {
 }
 
 
-# of requests in microseconds: 99 of 100 take that, or less; and of each status
-# in milliseconds, if it was complete meanwhile
+# Of requests, microseconds: 99 of 100 take that, or less.  Of each status,
+# milliseconds, if it was complete meanwhile.
 
 sub latency {
     my ($what) = @_;
@@ -147,8 +148,8 @@ sub latency {
 }
 
 
-# for how many microseconds at most a loop that only looks at the clock is kept
-# from that, on the worker's CPU while the worker has nothing to do
+# The most microseconds for which a loop that only looks at the clock is kept
+# from that, on the worker's CPU while the worker has nothing to do.
 
 sub standstill {
     my $pid = open(my $pipe, '-|') // die "fork: $!\n";
@@ -174,8 +175,7 @@ sub standstill {
 }
 
 
-# milliseconds that a status takes where nobody else is asking, and those of
-# the worker's CPU
+# milliseconds of a status without other requests, and of the worker's CPU
 
 sub alone {
     my ($path) = @_;

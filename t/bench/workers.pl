@@ -1,10 +1,10 @@
 #!/usr/bin/perl
 
-# Requests a second by two workers, over those by one: where the workers are
-# what is busy.  Every member refuses the connection, so that a request is many
-# picks and attempts in nginx, and next to nothing for who asks; there is no
+# Requests a second by two workers, over those by one, when only the workers are
+# busy.  Every member refuses the connection, so that a request is many picks
+# and attempts in nginx, and next to nothing for the client; there is no
 # backend.  The control is nginx without "zone", whose workers share nothing:
-# what two workers can give on this machine.
+# the most that two workers can give on this machine.
 
 use strict;
 use warnings;
@@ -66,7 +66,7 @@ sub rate {
 
 
 # { NAME => { ours => [{ one => rate, two => rate }, ...] } }; the first round
-# tells how many requests there is time for
+# finds the number of requests for the time.
 
 sub rounds {
     my ($size) = @_;
@@ -105,7 +105,7 @@ sub rate_cell {
 }
 
 
-# the port of all members is nobody's from now on
+# Nobody has the port of all members from now on.
 
 Methods::backend()->stop();
 Cpus::divide();

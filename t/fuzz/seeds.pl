@@ -45,7 +45,7 @@ sub decode {
                      @{ $set->{entries} };
     }
 
-    # our own formats, and addresses of all kinds
+    # the formats of this project, and addresses of all kinds
 
     for my $format (qw(auto plain key json)) {
         push @seeds, map { ("/ $format tag=a:b\n/s/%31%3A2\n$_",
