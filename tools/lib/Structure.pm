@@ -1,7 +1,8 @@
 package Structure;
 
-# How files depend on each other, and how they are named: tools/figures counts
-# it, tools/lint complains of it.  Files come as a hash of their texts by path.
+# Dependencies and names of files, and beginnings of comments: tools/figures
+# counts them, tools/lint complains of them.  Files come as a hash of their
+# texts by path.
 
 use strict;
 use warnings;
@@ -166,7 +167,7 @@ sub comments {
 }
 
 
-# those that begin with a pronoun instead of their subject
+# comments that begin with a pronoun instead of their subject
 
 sub vague {
     return grep { $_->[2] =~ /^(?:who|what|whose|those|where|which)\b/i } @_;
