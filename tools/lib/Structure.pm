@@ -10,8 +10,8 @@ use warnings;
 use Exporter qw(import);
 use File::Basename qw(basename dirname);
 
-our @EXPORT_OK = qw(comments cycles exported strange_names vague
-                    without_header);
+our @EXPORT_OK = qw(comments cycles exported script_comments strange_names
+                    vague without_header);
 
 
 # Sets of files of one folder each of which includes all others, by way of
@@ -142,8 +142,8 @@ sub without_header {
 }
 
 
-# Comments: [FILE, LINE, TEXT], from the first word on; the first one of a file
-# begins after the copyright.
+# Comments of C: [FILE, LINE, TEXT], from the first word on; the first one of a
+# file begins after the copyright.
 
 sub comments {
     my ($text) = @_;
@@ -167,10 +167,68 @@ sub comments {
 }
 
 
-# comments that begin with a pronoun instead of their subject
+# Comments of Perl and of shells, in the same form.  A comment goes on in the
+# next line if the line has nothing else, and the "#" is in the same column.
+# The text of a here-document has no comments.
+
+sub script_comments {
+    my ($text) = @_;
+
+    my @found;
+
+    for my $file (sort keys %$text) {
+        my ($n, $column, $end) = (0, -1);
+
+        for my $line (split(/\n/, $text->{$file})) {
+            $n++;
+
+            if (defined $end) {
+                $end = undef if $line =~ /^\s*\Q$end\E$/;
+                next;
+            }
+
+            my ($code, $comment) = $line =~ /^(|.*?\s)#(|\s.*)$/;
+            my $before = $column;
+
+            $column = defined $code ? length($code) : -1;
+            $code //= $line;
+
+            if ($code =~ /\S/ || $column != $before) {
+                push @found, [$file, $n, $1]
+                    if ($comment // '') =~ /([[:alpha:]].*)/;
+            }
+
+            last if $code =~ /^__(?:END|DATA)__$/;
+
+            ($end) = $code =~ /<<[-~]?\s*["']?([A-Z_]\w*)\b/;
+            $end = undef if defined $end && $text->{$file} !~ /^\s*$end$/m;
+        }
+    }
+
+    return @found;
+}
+
+
+# Comments that begin with a pronoun instead of their subject.  C has the
+# shorter list: a comment behind a declaration, such as "that is used", has its
+# noun.
+
+my $relative = qr/who|what|whose|those|where|which/;
+my $pronoun = qr/$relative|who(?:m|ever)|whatever|wherever|whichever
+                 |its?|they|their|them|that|as|nor
+                 |th(?:is|ese)\ (?:is|are|was|were|has|have|had)
+                 |one\ (?:that|who|which|is)
+                 |the\ same(?:\ (?:as|for|in|of|once|to|when|where|with)
+                             |(?=[,.:;]|$))/x;
+
 
 sub vague {
-    return grep { $_->[2] =~ /^(?:who|what|whose|those|where|which)\b/i } @_;
+    return grep {
+        my ($file, undef, $text) = @$_;
+        my $words = $file =~ /\.[ch]$/ ? $relative : $pronoun;
+
+        lcfirst($text) =~ /^(?:$words)\b/;
+    } @_;
 }
 
 1;
