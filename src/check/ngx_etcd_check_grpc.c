@@ -36,7 +36,7 @@ static void ngx_etcd_check_grpc_end(ngx_etcd_check_grpc_t *grpc,
 static void ngx_etcd_check_grpc_ended(ngx_event_t *ev);
 
 
-static ngx_str_t  ngx_etcd_check_grpc_none = ngx_null_string;
+static ngx_str_t  ngx_etcd_check_grpc_none = ngx_string("");
 
 
 void
