@@ -68,6 +68,7 @@ my %answers = (
     moved    => [[0, "HTTP/1.1 301 Moved\r\nContent-Length: 2\r\n\r\nok"]],
     dripping => [map { [0.3, $_] } split(//, $ok)],
     silent   => [[1000, 'x']],
+    settings => [[0, "\0\0\0\4" . "\0" x 5], [0.02, undef]],
 );
 
 my %results = (
@@ -75,7 +76,7 @@ my %results = (
     wrong => 'body', header => 'body', stranger => 'invalid',
     number => 'invalid', length => 'invalid', half => 'closed',
     nothing => 'closed', moved => 'status 301', dripping => 'timeout',
-    silent => 'timeout',
+    silent => 'timeout', settings => 'closed',
 );
 
 my $scripted = Scripted->start(%answers);
@@ -144,6 +145,18 @@ http {
         etcd_check grpc service=unknown interval=1s timeout=1s panic=0;
     }
 
+    upstream grpc_tls {
+        etcd_members /grpc_tls/;
+        etcd_check grpc ssl ssl_name=api.test interval=500ms timeout=500ms
+                   ssl_trusted_certificate=%%CA%% panic=0;
+    }
+
+    upstream grpc_stranger {
+        etcd_members /grpc_tls/;
+        etcd_check grpc ssl ssl_name=other.test interval=500ms timeout=500ms
+                   ssl_trusted_certificate=%%CA%% panic=0;
+    }
+
     upstream must {
         etcd_members /must/ max_fails=0;
         etcd_check http mandatory interval=200ms timeout=200ms panic=100%;
@@ -185,6 +198,10 @@ http {
 
     server {
         listen 127.0.0.1:%%PORT_GRPC%% http2;
+        listen 127.0.0.1:%%PORT_GRPC_TLS%% ssl http2;
+
+        ssl_certificate     %%CERT%%;
+        ssl_certificate_key %%KEY%%;
 
         location = /grpc.health.v1.Health/Check {
             proxy_pass http://127.0.0.1:%%SICK%%;
@@ -285,11 +302,27 @@ $etcd->put('/grpc/etcd', $address);
 $etcd->put('/grpc/sick', '127.0.0.1:' . $nginx->port('PORT_GRPC'));
 $etcd->put('/grpc/none', '127.0.0.1:1');
 $etcd->put('/grpc/http', $first->address);
+$etcd->put('/grpc/hole', '10.9.0.18:80');
 
-my %bad = (none => 'connect', http => 'closed', sick => 'not serving');
+# some say nothing, or their SETTINGS only
+
+$etcd->put("/grpc/$_", $scripted->address($_)) for qw(nothing settings silent);
+
+my %bad = (none => 'connect', http => 'closed', sick => 'not serving',
+           nothing => 'closed', settings => 'closed', silent => 'timeout',
+           hole => 'timeout');
 
 become('grpc', { %bad, etcd => 'ok' });
 become('service', { %bad, etcd => 'grpc status 5' });
+
+$etcd->put('/grpc_tls/sick', '127.0.0.1:' . $nginx->port('PORT_GRPC_TLS'));
+$etcd->put('/grpc_tls/http', $at);
+$etcd->put('/grpc_tls/plain', $first->address);
+
+my %over = (http => 'tls', plain => 'timeout');
+
+become('grpc_tls', { %over, sick => 'not serving' });
+become('grpc_stranger', { %over, sick => 'tls' });
 
 # a mandatory member has to work first
 

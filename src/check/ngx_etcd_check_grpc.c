@@ -10,10 +10,9 @@
 #include <ngx_etcd_check_grpc.h>
 
 
-/* bytes of an answer, which is a number, and of the connection's buffers */
+/* bytes of an answer, which is a number */
 
 #define NGX_ETCD_CHECK_GRPC_MESSAGE  1024
-#define NGX_ETCD_CHECK_GRPC_BUFFER   4096
 
 /* HealthCheckResponse.ServingStatus */
 
@@ -21,6 +20,7 @@
 
 
 static void ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc);
+static void ngx_etcd_check_grpc_close(ngx_etcd_check_grpc_t *grpc);
 static void ngx_etcd_check_grpc_ready(void *data);
 static void ngx_etcd_check_grpc_alive(void *data, ngx_uint_t answer);
 static void ngx_etcd_check_grpc_draining(void *data);
@@ -75,9 +75,8 @@ ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
     conf.name = grpc->addr.name;
     conf.ssl = grpc->conf->ssl;
     conf.ssl_name = grpc->conf->ssl_name;
-    conf.connect_timeout = grpc->conf->timeout;
     conf.max_message_size = NGX_ETCD_CHECK_GRPC_MESSAGE;
-    conf.buffer = NGX_ETCD_CHECK_GRPC_BUFFER;
+    conf.brief = 1;
     conf.ready = ngx_etcd_check_grpc_ready;
     conf.alive = ngx_etcd_check_grpc_alive;
     conf.pong = ngx_etcd_check_grpc_pong;
@@ -92,8 +91,6 @@ ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
 void
 ngx_etcd_check_grpc_cancel(ngx_etcd_check_grpc_t *grpc)
 {
-    ngx_etcd_http2_t  *h2;
-
     if (grpc->timer.timer_set) {
         ngx_del_timer(&grpc->timer);
     }
@@ -101,6 +98,15 @@ ngx_etcd_check_grpc_cancel(ngx_etcd_check_grpc_t *grpc)
     if (grpc->ended.posted) {
         ngx_delete_posted_event(&grpc->ended);
     }
+
+    ngx_etcd_check_grpc_close(grpc);
+}
+
+
+static void
+ngx_etcd_check_grpc_close(ngx_etcd_check_grpc_t *grpc)
+{
+    ngx_etcd_http2_t  *h2;
 
     h2 = grpc->h2;
     grpc->h2 = NULL;
@@ -119,6 +125,8 @@ ngx_etcd_check_grpc_ready(void *data)
 
     ngx_str_t             *service;
     ngx_etcd_grpc_call_t  *call;
+
+    grpc->connected = 1;
 
     service = &grpc->conf->service;
 
@@ -174,8 +182,6 @@ ngx_etcd_check_grpc_pong(void *data, uint64_t sent)
 }
 
 
-/* An open call has ended before. */
-
 static void
 ngx_etcd_check_grpc_closed(void *data, ngx_str_t *reason)
 {
@@ -185,7 +191,12 @@ ngx_etcd_check_grpc_closed(void *data, ngx_str_t *reason)
 
     grpc->h2 = NULL;
 
-    if (ngx_strncmp(reason->data, "connect()", ngx_min(reason->len, 9)) == 0) {
+    if (grpc->connected) {
+        result = NGX_ETCD_CHECK_CLOSED;
+
+    } else if (ngx_strncmp(reason->data, "connect()", ngx_min(reason->len, 9))
+               == 0)
+    {
         result = NGX_ETCD_CHECK_CONNECT;
 
     } else {
@@ -217,6 +228,13 @@ ngx_etcd_check_grpc_done(ngx_etcd_grpc_call_t *call,
 
     ngx_etcd_check_result_e  result;
 
+    if (ngx_etcd_http2_ended(grpc->h2)) {
+
+        /* closed() follows and says why */
+
+        return;
+    }
+
     if (status != NGX_ETCD_GRPC_OK) {
         grpc->status = status;
         result = NGX_ETCD_CHECK_GRPC_STATUS;
@@ -241,7 +259,7 @@ ngx_etcd_check_grpc_timer(ngx_event_t *ev)
 }
 
 
-/* The first result counts: a connection may be closed after the answer. */
+/* The first result counts: the time may be up before its event is handled. */
 
 static void
 ngx_etcd_check_grpc_end(ngx_etcd_check_grpc_t *grpc,
@@ -255,6 +273,10 @@ ngx_etcd_check_grpc_end(ngx_etcd_check_grpc_t *grpc,
     grpc->len = ngx_min(text->len, sizeof(grpc->bytes));
 
     ngx_memcpy(grpc->bytes, text->data, grpc->len);
+
+    /* SETTINGS ACK and RST_STREAM are not worth a packet before the end */
+
+    ngx_etcd_check_grpc_close(grpc);
 
     ngx_post_event(&grpc->ended, &ngx_posted_events);
 }

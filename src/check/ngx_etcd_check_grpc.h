@@ -40,6 +40,7 @@ typedef struct {
     Etcd__HealthCheckRequest   request;
     ngx_event_t                timer;
     ngx_event_t                ended;        /* posted: done() is due */
+    ngx_uint_t                 connected;    /* over TLS if it is to be */
     ngx_uint_t                 answered;
     ngx_int_t                  serving;      /* the status of the answer */
     ngx_etcd_check_result_e    result;

@@ -20,6 +20,9 @@
 #define NGX_ETCD_HTTP2_POOL_SIZE     1024
 #define NGX_ETCD_HTTP2_FRAME_HEADER  9
 
+/* bytes of each buffer of a connection for one short call */
+#define NGX_ETCD_HTTP2_BRIEF         4096
+
 /*
  * The limit of overhead that a peer may send per second.  Overhead is every
  * byte received beyond payload (DATA and header fields) and beyond one more
@@ -37,6 +40,7 @@ static u_char *ngx_etcd_http2_log_error(ngx_log_t *log, u_char *buf,
     size_t len);
 
 static void ngx_etcd_http2_connected_handler(void *data);
+static void ngx_etcd_http2_begin(ngx_etcd_http2_t *h2);
 static void ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n);
 static size_t ngx_etcd_http2_output_handler(void *data, u_char **buf);
 static void ngx_etcd_http2_failed_handler(void *data, ngx_str_t *reason);
@@ -126,14 +130,16 @@ ngx_etcd_http2_init(ngx_etcd_http2_t *h2)
     conf.output = ngx_etcd_http2_output_handler;
     conf.failed = ngx_etcd_http2_failed_handler;
     conf.data = h2;
-    conf.buffer = h2->conf.buffer;
+    conf.buffer = h2->conf.brief ? NGX_ETCD_HTTP2_BRIEF : 0;
 
     h2->connection = ngx_etcd_connection_create(&conf, h2->pool, &h2->log);
     if (h2->connection == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_add_timer(&h2->timer, h2->conf.connect_timeout);
+    if (h2->conf.connect_timeout) {
+        ngx_add_timer(&h2->timer, h2->conf.connect_timeout);
+    }
 
     return NGX_OK;
 }
@@ -183,6 +189,13 @@ ngx_etcd_http2_usable(ngx_etcd_http2_t *h2)
 
 
 ngx_uint_t
+ngx_etcd_http2_ended(ngx_etcd_http2_t *h2)
+{
+    return h2->state == ngx_etcd_http2_closed;
+}
+
+
+ngx_uint_t
 ngx_etcd_http2_too_many_pings(ngx_etcd_http2_t *h2)
 {
     return h2->too_many_pings;
@@ -211,6 +224,28 @@ ngx_etcd_http2_connected_handler(void *data)
     h2->state = ngx_etcd_http2_handshake;
 
     ngx_etcd_http2_state_post(h2);
+
+    /* the call and all that precedes it are then sent at once */
+
+    if (h2->conf.brief) {
+        ngx_etcd_http2_begin(h2);
+    }
+}
+
+
+static void
+ngx_etcd_http2_begin(ngx_etcd_http2_t *h2)
+{
+    h2->state = ngx_etcd_http2_ready;
+
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
+                   "etcd http2 %V: ready", &h2->conf.name);
+
+    if (h2->timer.timer_set) {
+        ngx_del_timer(&h2->timer);
+    }
+
+    h2->conf.ready(h2->conf.data);
 }
 
 
@@ -306,7 +341,9 @@ ngx_etcd_http2_failed_handler(void *data, ngx_str_t *reason)
 {
     ngx_etcd_http2_t  *h2 = data;
 
-    if (h2->reason.len == 0 && h2->state == ngx_etcd_http2_handshake) {
+    if (h2->reason.len == 0 && !h2->settings
+        && h2->state != ngx_etcd_http2_connecting)
+    {
         ngx_etcd_http2_state_reason(h2, "%V before HTTP/2 SETTINGS%s", reason,
                                     (h2->conf.ssl != NULL || h2->nfirst != 0)
                                     ? "" : ", is this an https endpoint?");
@@ -339,14 +376,7 @@ ngx_etcd_http2_work_handler(ngx_event_t *ev)
     }
 
     if (h2->state == ngx_etcd_http2_handshake && h2->settings && !h2->goaway) {
-        h2->state = ngx_etcd_http2_ready;
-
-        ngx_log_debug1(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
-                       "etcd http2 %V: ready", &h2->conf.name);
-
-        ngx_del_timer(&h2->timer);
-
-        h2->conf.ready(h2->conf.data);
+        ngx_etcd_http2_begin(h2);
     }
 
     if (h2->state == ngx_etcd_http2_ready

@@ -50,6 +50,13 @@ void ngx_etcd_http2_wait(ngx_etcd_http2_t *h2, ngx_msec_t time);
 ngx_uint_t ngx_etcd_http2_usable(ngx_etcd_http2_t *h2);
 
 /*
+ * Returns 1 if the connection has ended.  In done() of a call: the connection
+ * took the call with it, and closed() follows unless the owner has closed the
+ * connection.
+ */
+ngx_uint_t ngx_etcd_http2_ended(ngx_etcd_http2_t *h2);
+
+/*
  * Returns 1 if the peer complained about the rate of PINGs: the owner should
  * double ping_interval for the next connection.  Valid in draining() and
  * closed().

@@ -34,13 +34,23 @@ typedef struct {
     ngx_str_t                  ssl_name;           /* the name in the
                                                       certificate */
 
-    ngx_msec_t                 connect_timeout;    /* until SETTINGS arrive */
+    ngx_msec_t                 connect_timeout;    /* until ready(); 0: the
+                                                      owner's concern */
     ngx_msec_t                 ping_interval;      /* 0: never ping */
     ngx_msec_t                 ping_timeout;
     size_t                     max_message_size;   /* of one gRPC message */
-    size_t                     buffer;             /* of the connection */
 
-    /* the peer's SETTINGS arrived: calls may be started */
+    /*
+     * 1: the connection is for one short call without secrets.  The call is
+     * sent with the preface, before SETTINGS arrive (RFC 9113, section 3.4);
+     * buffers and windows are small, and memory is ordinary.
+     */
+    unsigned                   brief:1;
+
+    /*
+     * Calls may be started: the peer's SETTINGS arrived or, if "brief" is set,
+     * the connection was established.
+     */
     void                     (*ready)(void *data);
 
     /*

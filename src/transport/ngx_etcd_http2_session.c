@@ -27,6 +27,7 @@
 
 
 static ngx_int_t ngx_etcd_http2_settings(ngx_etcd_http2_t *h2);
+static ngx_int_t ngx_etcd_http2_brief_settings(ngx_etcd_http2_t *h2);
 
 static int ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
     const nghttp2_frame *frame, void *data);
@@ -79,7 +80,8 @@ ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
     nghttp2_session_callbacks_set_error_callback2(cb,
                                              ngx_etcd_http2_on_error);
 
-    rc = nghttp2_session_client_new3(&h2->session, cb, h2, NULL, &memory);
+    rc = nghttp2_session_client_new3(&h2->session, cb, h2, NULL,
+                                     h2->conf.brief ? NULL : &memory);
 
     nghttp2_session_callbacks_del(cb);
 
@@ -88,7 +90,8 @@ ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
         return NGX_ERROR;
     }
 
-    return ngx_etcd_http2_settings(h2);
+    return h2->conf.brief ? ngx_etcd_http2_brief_settings(h2)
+                          : ngx_etcd_http2_settings(h2);
 }
 
 
@@ -120,6 +123,27 @@ ngx_etcd_http2_settings(ngx_etcd_http2_t *h2)
                                               NGX_ETCD_HTTP2_CONNECTION_WINDOW)
         != 0)
     {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* The windows stay as HTTP/2 has them: 65535 bytes. */
+
+static ngx_int_t
+ngx_etcd_http2_brief_settings(ngx_etcd_http2_t *h2)
+{
+    nghttp2_settings_entry  iv[2];
+
+    iv[0].settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH;
+    iv[0].value = 0;
+
+    iv[1].settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE;
+    iv[1].value = NGX_ETCD_HTTP2_HEADERS_SIZE;
+
+    if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, iv, 2) != 0) {
         return NGX_ERROR;
     }
 

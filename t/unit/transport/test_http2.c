@@ -517,6 +517,73 @@ test_http2_close_again(ngx_pool_t *pool)
 }
 
 
+/* One short call is sent at once, before SETTINGS, and is not timed. */
+
+static void
+test_http2_brief(ngx_pool_t *pool)
+{
+    test_call_t  *call;
+
+    tap_expect(test_peer_brief(pool) == NGX_OK);
+
+    test_loop_pass(60000);
+    tap_check(test_peer.ready == 0 && test_peer.closed == 0);
+
+    test_peer.conf.connected(test_peer.conf.data);
+    tap_check(test_peer.ready == 1);
+    tap_check(ngx_etcd_http2_usable(test_peer.h2));
+
+    call = test_call_start(pool, 0);
+    tap_expect(call != NULL && test_peer.requests == 1);
+    tap_expect(test_peer.ended && test_peer.alive != 0);
+
+    tap_check(nghttp2_session_get_remote_window_size(test_peer.session)
+              == NGHTTP2_INITIAL_CONNECTION_WINDOW_SIZE);
+
+    test_peer_answer(TEST_OK, test_call_message(pool, 5), "grpc-status: 0\n");
+    tap_expect(call->done == 1);
+
+    if (!test_alloc_failed()) {
+        tap_check(call->status == NGX_ETCD_GRPC_OK && call->count == 5);
+        tap_check(!ngx_etcd_http2_ended(test_peer.h2));
+    }
+}
+
+
+/* The connection ends before SETTINGS, and the call with it. */
+
+static void
+test_http2_brief_end(ngx_pool_t *pool)
+{
+    test_call_t  *call;
+
+    static char  text[] = "HTTP/1.1 400 Bad Request\r\n";
+
+    tap_expect(test_peer_brief(pool) == NGX_OK);
+
+    test_peer.conf.connected(test_peer.conf.data);
+
+    call = test_call_begin(pool, 0);
+    tap_expect(call != NULL);
+
+    test_loop_run();
+    tap_expect(test_peer.requests == 1 && test_peer.ended);
+    tap_check(test_peer.alive == 0);
+
+    test_peer_send(text, sizeof(text) - 1);
+    tap_expect(test_peer.closed == 1);
+
+    tap_check(call->done == 1 && call->status == NGX_ETCD_GRPC_UNAVAILABLE);
+    tap_check(call->ended == 1);
+    tap_expect(test_peer.reason.len != 0);
+
+    if (!test_alloc_failed()) {
+        tap_text(&test_peer.reason,
+                 "no HTTP/2: got \"HTTP/1.1 400 Bad Request\"");
+    }
+}
+
+
 ngx_etcd_tap_test_t  test_http2[] = {
     { "HTTP/2: ready, and closed", test_http2_ready },
     { "HTTP/2: no connection in time", test_http2_timeouts },
@@ -534,5 +601,7 @@ ngx_etcd_tap_test_t  test_http2[] = {
     { "HTTP/2: violations", test_http2_violations },
     { "HTTP/2: what is ignored", test_http2_ignored },
     { "HTTP/2: closed while it fails", test_http2_close_again },
+    { "HTTP/2: one short call", test_http2_brief },
+    { "HTTP/2: one short call, no answer", test_http2_brief_end },
     { NULL, NULL }
 };

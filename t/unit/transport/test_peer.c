@@ -20,6 +20,7 @@ struct ngx_etcd_connection_s {
 test_peer_t  test_peer;
 
 
+static ngx_int_t test_peer_connect(ngx_pool_t *pool, ngx_uint_t brief);
 static void test_peer_close(void *data);
 static ngx_int_t test_peer_server(void);
 static void test_peer_append(ngx_str_t *text, const char *fmt, ...);
@@ -149,6 +150,20 @@ test_peer_closed_handler(void *data, ngx_str_t *reason)
 ngx_int_t
 test_peer_open(ngx_pool_t *pool)
 {
+    return test_peer_connect(pool, 0);
+}
+
+
+ngx_int_t
+test_peer_brief(ngx_pool_t *pool)
+{
+    return test_peer_connect(pool, 1);
+}
+
+
+static ngx_int_t
+test_peer_connect(ngx_pool_t *pool, ngx_uint_t brief)
+{
     ngx_pool_cleanup_t     *cln;
     ngx_etcd_http2_conf_t   conf;
 
@@ -181,7 +196,8 @@ test_peer_open(ngx_pool_t *pool)
     ngx_str_set(&conf.authority, "etcd:2379");
     ngx_str_set(&conf.name, "http://etcd:2379");
 
-    conf.connect_timeout = 1000;
+    conf.brief = brief;
+    conf.connect_timeout = brief ? 0 : 1000;
     conf.ping_interval = 10000;
     conf.ping_timeout = 2000;
     conf.max_message_size = TEST_PEER_LARGE / 4;
@@ -553,6 +569,7 @@ test_call_done(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     test_call_t  *test = (test_call_t *) call;
 
     test->done++;
+    test->ended = (test_peer.h2 != NULL && ngx_etcd_http2_ended(test_peer.h2));
     test->status = status;
     test->text.data = test->buf;
     test->text.len = 0;
@@ -580,6 +597,21 @@ test_call_cleanup(void *data)
 
 test_call_t *
 test_call_start(ngx_pool_t *pool, ngx_msec_t timeout)
+{
+    test_call_t  *test;
+
+    test = test_call_begin(pool, timeout);
+
+    if (test != NULL) {
+        test_peer_run();
+    }
+
+    return test;
+}
+
+
+test_call_t *
+test_call_begin(ngx_pool_t *pool, ngx_msec_t timeout)
 {
     test_call_t         *test;
     Etcd__RangeRequest   request;
@@ -623,7 +655,6 @@ test_call_start(ngx_pool_t *pool, ngx_msec_t timeout)
     }
 
     ngx_etcd_grpc_end(&test->call);
-    test_peer_run();
 
     return test;
 }

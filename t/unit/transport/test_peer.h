@@ -74,6 +74,8 @@ typedef struct {
                                                   done(): 3: closes */
     ngx_pool_t                  *kept;
     ngx_uint_t                   done;
+    ngx_uint_t                   ended;        /* in done(): so is the
+                                                  connection */
     ngx_etcd_grpc_status_e       status;
     ngx_str_t                    text;
     u_char                       buf[TEST_PEER_SIZE];
@@ -91,6 +93,9 @@ ngx_int_t test_peer_open(ngx_pool_t *pool);
 
 /* The same, and the peer's SETTINGS have arrived. */
 ngx_int_t test_peer_ready(ngx_pool_t *pool);
+
+/* Opens a connection for one short call. */
+ngx_int_t test_peer_brief(ngx_pool_t *pool);
 
 /* Both sides send what they have until there is nothing. */
 void test_peer_run(void);
@@ -110,6 +115,9 @@ void test_peer_answer(char *headers, ngx_str_t *body, char *trailers);
 
 /* Starts a call, of which the memory is the pool's, and sends a message. */
 test_call_t *test_call_start(ngx_pool_t *pool, ngx_msec_t timeout);
+
+/* The same, but nothing is sent yet. */
+test_call_t *test_call_begin(ngx_pool_t *pool, ngx_msec_t timeout);
 
 /* A RangeResponse with this count as a message of gRPC. */
 ngx_str_t *test_call_message(ngx_pool_t *pool, int64_t count);
