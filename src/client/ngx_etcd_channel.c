@@ -271,6 +271,12 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
     channel->answered = 0;
 
+    if (ngx_current_msec - channel->subchannel->since
+        > channel->cluster->conf->rebalance / 2)
+    {
+        channel->returns = 0;
+    }
+
     ngx_etcd_channel_report(channel, reason);
     ngx_etcd_endpoints_failed(endpoints, channel->subchannel->place, held);
 
@@ -499,6 +505,8 @@ ngx_etcd_channel_settle(ngx_etcd_channel_t *channel)
         return;
     }
 
+    about <<= ngx_min(channel->returns, NGX_ETCD_CHANNEL_RETURNS);
+
     ngx_add_timer(&channel->rebalance,
                   about / 2 + 1 + (ngx_msec_t) ngx_random() % about);
 }
@@ -546,6 +554,7 @@ ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
 
     channel->subchannel = channel->spare;
     channel->spare = former;
+    channel->returns++;
 
     ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
                   "etcd cluster \"%V\": endpoint %V is back, %s return to it "

@@ -38,6 +38,13 @@
 
 #define NGX_ETCD_CHANNEL_HELD  3000
 
+/*
+ * An endpoint may take connections and fail soon after each return: the time
+ * until the next return doubles so many times.
+ */
+
+#define NGX_ETCD_CHANNEL_RETURNS  4
+
 
 typedef enum {
     NGX_ETCD_CHANNEL_IDLE = 0,
@@ -64,6 +71,9 @@ struct ngx_etcd_channel_s {
     ngx_uint_t                   flaps;         /* connections in a row that
                                                    answered and failed before
                                                    HELD */
+    ngx_uint_t                   returns;       /* to the home, since the last
+                                                   connection that lasted half
+                                                   of "rebalance" */
     ngx_uint_t                   connected;     /* 1 after the first time */
     ngx_uint_t                   outage;        /* was logged */
     ngx_uint_t                   answered;      /* a call on this connection */

@@ -197,6 +197,73 @@ test_channel_rebalance(ngx_pool_t *pool)
 }
 
 
+/* The connection to the home as soon as it is there, or after so many ms. */
+
+static ngx_etcd_http2_t *
+test_channel_home(ngx_etcd_channel_t *channel, ngx_uint_t home, ngx_msec_t time)
+{
+    ngx_msec_t         ms;
+    ngx_etcd_http2_t  *h2;
+
+    for (ms = 0; ms <= time; ms += 1000) {
+        test_loop_pass(1000);
+
+        h2 = ngx_etcd_channel_get(channel);
+
+        if (h2 != NULL && test_etcd_where(h2) == home) {
+            return h2;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* A home that fails soon after each return is tried less often. */
+
+static void
+test_channel_returns(ngx_pool_t *pool)
+{
+    ngx_uint_t           home, n;
+    ngx_etcd_http2_t    *h2;
+    ngx_etcd_channel_t  *streams;
+
+    tap_expect(test_channel_init(pool, 2) == NGX_OK);
+
+    streams = test_etcd.cluster->streams;
+
+    h2 = test_channel_get(streams, 0);
+    tap_expect(h2 != NULL);
+
+    home = test_etcd_where(h2);
+
+    for (n = 0; n < 3; n++) {
+        test_etcd_break(h2, "broken");
+
+        h2 = test_channel_get(streams, 100);
+        tap_expect(h2 != NULL && test_etcd_where(h2) != home);
+
+        /* a return comes after half of 10 s, 20 s, 40 s at least */
+
+        test_loop_pass((5000 << n) - 200);
+        tap_check(ngx_etcd_channel_get(streams) == h2);
+
+        h2 = test_channel_home(streams, home, 10000 << n);
+        tap_expect(h2 != NULL);
+    }
+
+    tap_check(streams->returns == 3);
+
+    /* it lasts: all begins anew */
+
+    test_loop_pass(45000);
+    test_etcd_break(h2, "broken");
+    h2 = test_channel_get(streams, 100);
+    tap_expect(h2 != NULL && test_etcd_where(h2) != home);
+    tap_expect(test_channel_home(streams, home, 15000) != NULL);
+}
+
+
 /* A call that failed for the endpoint's sake moves the channel. */
 
 static void
@@ -291,6 +358,7 @@ ngx_etcd_tap_test_t  test_channel[] = {
     { "channel: failures", test_channel_failures },
     { "channel: GOAWAY", test_channel_goaway },
     { "channel: the way back home", test_channel_rebalance },
+    { "channel: a home that does not last", test_channel_returns },
     { "channel: no leader", test_channel_failed },
     { "client: waits", test_channel_wait },
     { "cluster: what all share", test_channel_cluster },
