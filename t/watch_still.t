@@ -85,7 +85,10 @@ is($cluster->leader_now, $leader, 'it follows another one');
 $leader->put('/s/2', '127.0.0.1:2');
 $leader->del('/s/1');
 
-$api->shows({ '/s/2' => '127.0.0.1:2 1 up' }, 'nginx sees what has changed');
+# a read every 15 s, and 1 s for its answer
+
+ok(wait_for(sub { $api->members->{'/s/2'} }, 60), 'nginx sees what is new');
+$api->shows({ '/s/2' => '127.0.0.1:2 1 up' }, 'and what is gone');
 
 isnt(endpoint(), $ways{$still}->url, 'at another member');
 is($nginx->count_log(qr/failed for streams: no answer to a linearizable read/),

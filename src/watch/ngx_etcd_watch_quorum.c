@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_watch_quorum.h>
 #include <ngx_etcd_auth.h>
+#include <ngx_etcd_clock.h>
 
 
 static void ngx_etcd_watch_quorum_later(ngx_etcd_watch_quorum_t *quorum);
@@ -81,7 +82,8 @@ ngx_etcd_watch_quorum_later(ngx_etcd_watch_quorum_t *quorum)
 {
     ngx_msec_t  interval;
 
-    interval = quorum->cluster->conf->ping_interval;
+    interval = quorum->cluster->conf->ping_interval
+               * NGX_ETCD_WATCH_QUORUM_PINGS;
 
     ngx_add_timer(&quorum->timer,
                   interval - (ngx_msec_t) ngx_random() % (interval / 4 + 1));
@@ -108,6 +110,8 @@ static void
 ngx_etcd_watch_quorum_ask(ngx_etcd_watch_quorum_t *quorum)
 {
     ngx_msec_t  patience;
+
+    quorum->sent = ngx_etcd_clock();
 
     if (quorum->read.key.len == 0
         || ngx_etcd_quorum_read_start(&quorum->read) != NGX_OK)
@@ -138,6 +142,7 @@ ngx_etcd_watch_quorum_answered(ngx_etcd_quorum_read_t *read,
         || status == NGX_ETCD_GRPC_PERMISSION_DENIED)
     {
         quorum->silences = 0;
+        ngx_etcd_cluster_prove(quorum->cluster, quorum->sent);
     }
 
     ngx_etcd_watch_quorum_later(quorum);

@@ -12,10 +12,14 @@
  * The key is one that is watched.  PERMISSION_DENIED is an answer, too: etcd
  * refuses the user after the endpoint has applied what a quorum confirmed.
  *
- * The interval is that of PINGs, less a random part of up to a quarter.  An
- * endpoint has request_timeout to answer, and twice as long after each one that
- * did not, up to NGX_ETCD_WATCH_QUORUM_DOUBLINGS times: where no endpoint can
- * answer, none is better than another.
+ * The interval is NGX_ETCD_WATCH_QUORUM_PINGS times that of PINGs, less a
+ * random part of up to a quarter: PINGs, which find a broken connection, come
+ * first, and a token that is not used otherwise expires as before.  An answer
+ * is a proof as that to a PING is (ngx_etcd_fresh.h).
+ *
+ * An endpoint has request_timeout to answer, and twice as long after each one
+ * that did not, up to NGX_ETCD_WATCH_QUORUM_DOUBLINGS times: where no endpoint
+ * can answer, none is better than another.
  */
 
 
@@ -29,6 +33,7 @@
 #include <ngx_etcd_quorum_read.h>
 
 
+#define NGX_ETCD_WATCH_QUORUM_PINGS      3
 #define NGX_ETCD_WATCH_QUORUM_DOUBLINGS  4
 
 
@@ -40,6 +45,8 @@ typedef struct {
     ngx_etcd_quorum_read_t       read;
     ngx_event_t                  timer;        /* of the next read, or of the
                                                   answer */
+    uint64_t                     sent;         /* ngx_etcd_clock() of the
+                                                  read */
     ngx_uint_t                   silences;     /* in a row */
 } ngx_etcd_watch_quorum_t;
 

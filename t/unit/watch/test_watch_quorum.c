@@ -6,13 +6,14 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_watch_quorum.h>
 #include "client/test_etcd.h"
 
 
 /* ms, of the configuration in test_etcd_conf() */
 
-#define TEST_QUORUM_INTERVAL  10000
+#define TEST_QUORUM_INTERVAL  (3 * 10000)
 #define TEST_QUORUM_TIMEOUT   5000
 
 
@@ -106,6 +107,7 @@ test_quorum_answers(ngx_pool_t *pool)
 
     tap_expect(test_quorum_init(pool) == NGX_OK);
 
+    test_etcd.cluster->current = 1;
     ngx_etcd_watch_quorum_start(&test_quorum);
     test_loop_pass(TEST_QUORUM_INTERVAL * 3 / 4 - 1);
     tap_check(test_etcd_range(0) == NULL);
@@ -132,6 +134,12 @@ test_quorum_answers(ngx_pool_t *pool)
             etcd__range_response__init(&range);
             test_etcd_answer(call, &range.base);
         }
+
+        /* the answer proves the time of the request */
+
+        tap_check(test_etcd.cluster->proved == test_quorum.sent
+                  && ngx_etcd_clock() - test_quorum.sent
+                     >= TEST_QUORUM_TIMEOUT - 1);
     }
 
     test_loop_pass(TEST_QUORUM_TIMEOUT);
