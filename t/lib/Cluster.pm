@@ -114,6 +114,19 @@ sub leader_now {
 }
 
 
+# Waits until a member leads that is not this one, which may not know that it
+# was deposed.
+
+sub leads_without {
+    my ($self, $member) = @_;
+
+    return wait_for {
+        grep { $_ != $member && $_->metric('etcd_server_is_leader') }
+             $self->running
+    } 20, 'another leader';
+}
+
+
 # Moves the leadership to that member.  A member whose disk stands still takes
 # itself for the leader.
 
