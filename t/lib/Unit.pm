@@ -63,7 +63,15 @@ sub run_tests {
     my ($ok, $tap) = $nginx->configtest("load_module $path;\netcd_tap;\n");
 
     print $tap;
-    $ok && !$nginx->problems or exit 1;
+
+    if (!$ok || $nginx->problems) {
+
+        # prove does not show lines of nginx, which say why there is no TAP
+
+        print STDERR map { "# $_\n" } grep { !/^(?:not )?ok |^1\.\./ }
+                                       split(/\n/, $tap);
+        exit 1;
+    }
 }
 
 
