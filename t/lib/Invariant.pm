@@ -32,6 +32,7 @@ use Time::HiRes qw(time);
 use Control;
 use Finish;
 use Load;
+use Wait;
 use Writer;
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -150,19 +151,35 @@ sub gap {
 }
 
 
+# Waits until there is a request for the next look.
+
+sub is_asked {
+    my ($self) = @_;
+
+    return wait_for { $self->news() } 20, 'a request';
+}
+
+
 # whole lines that came since the last call
 
 sub lines {
     my ($self) = @_;
 
-    open(my $file, '<', $self->{file}) or return;
-    seek($file, $self->{offset}, 0);
-
-    my @lines = grep { /\n\z/ } <$file>;
+    my @lines = $self->news();
 
     $self->{offset} += length for @lines;
 
     return @lines;
+}
+
+
+sub news {
+    my ($self) = @_;
+
+    open(my $file, '<', $self->{file}) or return;
+    seek($file, $self->{offset}, 0);
+
+    return grep { /\n\z/ } <$file>;
 }
 
 
