@@ -27,7 +27,6 @@
 
 
 static ngx_int_t ngx_etcd_http2_settings(ngx_etcd_http2_t *h2);
-static ngx_int_t ngx_etcd_http2_brief_settings(ngx_etcd_http2_t *h2);
 
 static int ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
     const nghttp2_frame *frame, void *data);
@@ -90,30 +89,38 @@ ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
         return NGX_ERROR;
     }
 
-    return h2->conf.brief ? ngx_etcd_http2_brief_settings(h2)
-                          : ngx_etcd_http2_settings(h2);
+    return ngx_etcd_http2_settings(h2);
 }
 
 
 static ngx_int_t
 ngx_etcd_http2_settings(ngx_etcd_http2_t *h2)
 {
+    size_t                  n;
     nghttp2_settings_entry  iv[4];
 
     iv[0].settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH;
     iv[0].value = 0;
 
-    iv[1].settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS;
-    iv[1].value = NGX_ETCD_HTTP2_MAX_STREAMS;
+    iv[1].settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE;
+    iv[1].value = NGX_ETCD_HTTP2_HEADERS_SIZE;
 
-    iv[2].settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE;
-    iv[2].value = NGX_ETCD_HTTP2_STREAM_WINDOW;
+    iv[2].settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS;
+    iv[2].value = NGX_ETCD_HTTP2_MAX_STREAMS;
 
-    iv[3].settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE;
-    iv[3].value = NGX_ETCD_HTTP2_HEADERS_SIZE;
+    iv[3].settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE;
+    iv[3].value = NGX_ETCD_HTTP2_STREAM_WINDOW;
 
-    if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, iv, 4) != 0) {
+    /* for a short call the windows stay as HTTP/2 has them: 65535 bytes */
+
+    n = h2->conf.brief ? 2 : 4;
+
+    if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, iv, n) != 0) {
         return NGX_ERROR;
+    }
+
+    if (h2->conf.brief) {
+        return NGX_OK;
     }
 
     /* a large window per stream needs a large window per connection */
@@ -123,27 +130,6 @@ ngx_etcd_http2_settings(ngx_etcd_http2_t *h2)
                                               NGX_ETCD_HTTP2_CONNECTION_WINDOW)
         != 0)
     {
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
-/* The windows stay as HTTP/2 has them: 65535 bytes. */
-
-static ngx_int_t
-ngx_etcd_http2_brief_settings(ngx_etcd_http2_t *h2)
-{
-    nghttp2_settings_entry  iv[2];
-
-    iv[0].settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH;
-    iv[0].value = 0;
-
-    iv[1].settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE;
-    iv[1].value = NGX_ETCD_HTTP2_HEADERS_SIZE;
-
-    if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, iv, 2) != 0) {
         return NGX_ERROR;
     }
 
