@@ -28,6 +28,8 @@ static ngx_uint_t ngx_etcd_eject_offered(ngx_etcd_slot_t *slot);
 static void ngx_etcd_eject_rate(ngx_etcd_eject_t *eject,
     ngx_etcd_eject_count_t *sum);
 static void ngx_etcd_eject_nominate(ngx_etcd_eject_t *eject, ngx_uint_t n);
+static ngx_uint_t ngx_etcd_eject_find(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_uint_t compared, ngx_etcd_eject_part_t *part);
 static void ngx_etcd_eject_extend(ngx_etcd_eject_t *eject,
     ngx_etcd_eject_member_t *member, ngx_uint_t n, ngx_etcd_eject_part_t *part);
 static ngx_uint_t ngx_etcd_eject_fails(ngx_etcd_eject_t *eject, ngx_uint_t n,
@@ -38,7 +40,7 @@ static void ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
     ngx_etcd_note_t *note, time_t now);
 static void ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now);
 static ngx_uint_t ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject,
-    ngx_etcd_eject_member_t *member, ngx_etcd_eject_part_t *part);
+    ngx_etcd_eject_part_t *part);
 static int ngx_libc_cdecl ngx_etcd_eject_worst(const void *one,
     const void *two);
 static void ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
@@ -254,24 +256,43 @@ ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
 static void
 ngx_etcd_eject_nominate(ngx_etcd_eject_t *eject, ngx_uint_t n)
 {
-    ngx_uint_t                   i;
     ngx_etcd_eject_part_t        part;
     ngx_etcd_eject_candidate_t  *candidate;
 
-    ngx_memzero(&part, sizeof(ngx_etcd_eject_part_t));
+    if (ngx_etcd_eject_find(eject, n, 0, &part)) {
+        candidate = &eject->candidates[eject->ncandidates++];
+
+        candidate->slot = n;
+        candidate->share = (ngx_uint_t) part.own.errors * 1000
+                           / part.own.answers;
+    }
+}
+
+
+/*
+ * Finds the shortest part in which the member of slot n fails and, if
+ * "compared" is set, sticks out.  Returns 0 if there is none.
+ */
+
+static ngx_uint_t
+ngx_etcd_eject_find(ngx_etcd_eject_t *eject, ngx_uint_t n, ngx_uint_t compared,
+    ngx_etcd_eject_part_t *part)
+{
+    ngx_uint_t  i;
+
+    ngx_memzero(part, sizeof(ngx_etcd_eject_part_t));
 
     for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
-        ngx_etcd_eject_extend(eject, &eject->members[n], i, &part);
+        ngx_etcd_eject_extend(eject, &eject->members[n], i, part);
 
-        if (ngx_etcd_eject_fails(eject, i, &part)) {
-            candidate = &eject->candidates[eject->ncandidates++];
-
-            candidate->slot = n;
-            candidate->share = (ngx_uint_t) part.own.errors * 1000
-                               / part.own.answers;
-            return;
+        if (ngx_etcd_eject_fails(eject, i, part)
+            && (!compared || ngx_etcd_eject_sticks_out(eject, part)))
+        {
+            return 1;
         }
     }
+
+    return 0;
 }
 
 
@@ -444,10 +465,7 @@ ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now)
 
     for (i = 0; i < eject->ncandidates; i++) {
 
-        if (!ngx_etcd_eject_sticks_out(eject,
-                                       &eject->members[candidate[i].slot],
-                                       &part))
-        {
+        if (!ngx_etcd_eject_find(eject, candidate[i].slot, 1, &part)) {
             continue;
         }
 
@@ -481,27 +499,12 @@ ngx_etcd_eject_worst(const void *one, const void *two)
  */
 
 static ngx_uint_t
-ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject,
-    ngx_etcd_eject_member_t *member, ngx_etcd_eject_part_t *part)
+ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject, ngx_etcd_eject_part_t *part)
 {
-    ngx_uint_t  n;
-
-    ngx_memzero(part, sizeof(ngx_etcd_eject_part_t));
-
-    for (n = 0; n < NGX_ETCD_EJECT_STEPS; n++) {
-        ngx_etcd_eject_extend(eject, member, n, part);
-
-        if (ngx_etcd_eject_fails(eject, n, part)
-            && part->others.answers >= eject->conf->min
-            && (uint64_t) part->own.errors * part->others.answers
-               >= (uint64_t) NGX_ETCD_EJECT_FACTOR * part->others.errors
-                  * part->own.answers)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
+    return part->others.answers >= eject->conf->min
+           && (uint64_t) part->own.errors * part->others.answers
+              >= (uint64_t) NGX_ETCD_EJECT_FACTOR * part->others.errors
+                 * part->own.answers;
 }
 
 
