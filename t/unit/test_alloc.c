@@ -95,6 +95,23 @@ test_alloc_resume(void)
 
 
 void
+test_alloc_cleanup(ngx_pool_t *pool, ngx_pool_cleanup_pt handler)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    test_alloc_pause();
+    cln = ngx_pool_cleanup_add(pool, 0);
+    test_alloc_resume();
+
+    if (cln == NULL) {
+        abort();
+    }
+
+    cln->handler = handler;
+}
+
+
+void
 test_alloc_forget(void)
 {
     ngx_memzero(test_alloc_live, sizeof(test_alloc_live));

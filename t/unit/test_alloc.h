@@ -26,6 +26,9 @@ ngx_uint_t test_alloc_failed(void);
 void test_alloc_pause(void);
 void test_alloc_resume(void);
 
+/* Calls the handler with the pool's end; this never fails. */
+void test_alloc_cleanup(ngx_pool_t *pool, ngx_pool_cleanup_pt handler);
+
 /*
  * The number of blocks, pools and mappings that are allocated since
  * test_alloc_forget() and not freed.

@@ -582,8 +582,6 @@ test_etcd_conf(ngx_pool_t *pool, ngx_uint_t endpoints)
 ngx_int_t
 test_etcd_create(ngx_pool_t *pool)
 {
-    ngx_pool_cleanup_t  *cln;
-
     test_etcd.cluster = ngx_etcd_client_create(&test_etcd.conf,
                                                test_etcd_changed, NULL,
                                                pool->log);
@@ -591,15 +589,7 @@ test_etcd_create(ngx_pool_t *pool)
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_etcd_destroy;
+    test_alloc_cleanup(pool, test_etcd_destroy);
 
     return NGX_OK;
 }

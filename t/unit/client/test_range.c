@@ -84,23 +84,13 @@ test_range_cleanup(void *data)
 static ngx_int_t
 test_range_init(ngx_pool_t *pool)
 {
-    ngx_pool_cleanup_t  *cln;
-
     test_etcd_conf(pool, 2);
 
     if (test_etcd_create(pool) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_range_cleanup;
+    test_alloc_cleanup(pool, test_range_cleanup);
 
     ngx_memzero(&test_range_state, sizeof(test_range_state));
 

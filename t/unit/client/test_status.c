@@ -61,23 +61,13 @@ test_status_cleanup(void *data)
 static ngx_int_t
 test_status_init(ngx_pool_t *pool)
 {
-    ngx_pool_cleanup_t  *cln;
-
     test_etcd_conf(pool, 1);
 
     if (test_etcd_create(pool) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_status_cleanup;
+    test_alloc_cleanup(pool, test_status_cleanup);
 
     ngx_memzero(&test_status_state, sizeof(test_status_state));
 

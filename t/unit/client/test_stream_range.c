@@ -38,7 +38,6 @@ test_stream_range_cleanup(void *data)
 static ngx_int_t
 test_stream_range_init(ngx_pool_t *pool)
 {
-    ngx_pool_cleanup_t       *cln;
     ngx_etcd_stream_range_t  *range;
 
     test_etcd_conf(pool, 2);
@@ -47,15 +46,7 @@ test_stream_range_init(ngx_pool_t *pool)
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_stream_range_cleanup;
+    test_alloc_cleanup(pool, test_stream_range_cleanup);
 
     ngx_memzero(&test_stream_range_state, sizeof(test_stream_range_state));
     etcd__range_request__init(&test_stream_range_state.request);

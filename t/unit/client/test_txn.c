@@ -61,9 +61,8 @@ test_txn_cleanup(void *data)
 static ngx_int_t
 test_txn_init(ngx_pool_t *pool)
 {
-    ngx_uint_t           i;
-    ngx_etcd_txn_op_t   *op;
-    ngx_pool_cleanup_t  *cln;
+    ngx_uint_t          i;
+    ngx_etcd_txn_op_t  *op;
 
     test_etcd_conf(pool, 2);
 
@@ -71,15 +70,7 @@ test_txn_init(ngx_pool_t *pool)
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_txn_cleanup;
+    test_alloc_cleanup(pool, test_txn_cleanup);
 
     ngx_memzero(&test_txn_state, sizeof(test_txn_state));
 

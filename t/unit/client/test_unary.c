@@ -45,22 +45,13 @@ test_unary_cancel(void *data)
 static ngx_etcd_unary_t *
 test_unary_start(ngx_pool_t *pool)
 {
-    ngx_etcd_unary_t    *unary;
-    ngx_pool_cleanup_t  *cln;
+    ngx_etcd_unary_t  *unary;
 
     if (test_etcd_create(pool) != NGX_OK) {
         return NULL;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_unary_cancel;
+    test_alloc_cleanup(pool, test_unary_cancel);
 
     unary = &test_call.unary;
     ngx_memzero(&test_call, sizeof(test_unary_t));

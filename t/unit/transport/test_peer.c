@@ -164,8 +164,7 @@ test_peer_brief(ngx_pool_t *pool)
 static ngx_int_t
 test_peer_connect(ngx_pool_t *pool, ngx_uint_t brief)
 {
-    ngx_pool_cleanup_t     *cln;
-    ngx_etcd_http2_conf_t   conf;
+    ngx_etcd_http2_conf_t  conf;
 
     test_loop_init(pool->log);
 
@@ -181,15 +180,7 @@ test_peer_connect(ngx_pool_t *pool, ngx_uint_t brief)
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_peer_close;
+    test_alloc_cleanup(pool, test_peer_close);
 
     ngx_memzero(&conf, sizeof(ngx_etcd_http2_conf_t));
 

@@ -56,8 +56,7 @@ test_sweep_cleanup(void *data)
 static ngx_etcd_sweep_t *
 test_sweep_init(ngx_pool_t *pool)
 {
-    ngx_etcd_sweep_t    *sweep;
-    ngx_pool_cleanup_t  *cln;
+    ngx_etcd_sweep_t  *sweep;
 
     test_etcd_conf(pool, 1);
 
@@ -74,15 +73,7 @@ test_sweep_init(ngx_pool_t *pool)
 
     ngx_etcd_sweep_init(sweep);
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_sweep_cleanup;
+    test_alloc_cleanup(pool, test_sweep_cleanup);
 
     return sweep;
 }

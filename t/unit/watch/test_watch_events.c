@@ -74,9 +74,8 @@ test_events_cleanup(void *data)
 static ngx_int_t
 test_events_init(ngx_pool_t *pool)
 {
-    ngx_str_t            space = ngx_string("ns/");
-    ngx_str_t            prefix = ngx_string("a");
-    ngx_pool_cleanup_t  *cln;
+    ngx_str_t  space = ngx_string("ns/");
+    ngx_str_t  prefix = ngx_string("a");
 
     test_etcd_conf(pool, 1);
 
@@ -91,15 +90,7 @@ test_events_init(ngx_pool_t *pool)
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_events_cleanup;
+    test_alloc_cleanup(pool, test_events_cleanup);
 
     test_events.revision = 1;
     test_events.events.stream = test_events.stream;

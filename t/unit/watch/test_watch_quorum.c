@@ -41,8 +41,7 @@ test_quorum_cleanup(void *data)
 static ngx_int_t
 test_quorum_init(ngx_pool_t *pool)
 {
-    ngx_str_t            key;
-    ngx_pool_cleanup_t  *cln;
+    ngx_str_t  key;
 
     test_quorum_silent = 0;
 
@@ -52,15 +51,7 @@ test_quorum_init(ngx_pool_t *pool)
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_quorum_cleanup;
+    test_alloc_cleanup(pool, test_quorum_cleanup);
 
     ngx_memzero(&test_quorum, sizeof(ngx_etcd_watch_quorum_t));
     ngx_etcd_watch_quorum_init(&test_quorum, test_etcd.cluster,

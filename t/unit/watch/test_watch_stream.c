@@ -69,8 +69,7 @@ test_watch_cleanup(void *data)
 static ngx_int_t
 test_watch_begin(ngx_pool_t *pool, ngx_uint_t prompt)
 {
-    ngx_etcd_watch_t    *watch;
-    ngx_pool_cleanup_t  *cln;
+    ngx_etcd_watch_t  *watch;
 
     test_etcd_conf(pool, 1);
 
@@ -85,15 +84,7 @@ test_watch_begin(ngx_pool_t *pool, ngx_uint_t prompt)
         return NGX_ERROR;
     }
 
-    test_alloc_pause();
-    cln = ngx_pool_cleanup_add(pool, 0);
-    test_alloc_resume();
-
-    if (cln == NULL) {
-        abort();
-    }
-
-    cln->handler = test_watch_cleanup;
+    test_alloc_cleanup(pool, test_watch_cleanup);
 
     watch = &test_watch_state.watch;
 
