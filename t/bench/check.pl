@@ -179,7 +179,7 @@ sub start {
 }
 
 
-sub halt { kill('STOP', $_[0]->pid, $_[0]->workers) }
+sub halt { suspend($_[0]->pid, $_[0]->workers) }
 
 
 sub go {

@@ -228,7 +228,7 @@ sub restart {
 
 # a frozen etcd keeps its connections and answers nothing
 
-sub freeze { CORE::kill('STOP', $_[0]{pid}) }
+sub freeze { suspend($_[0]{pid}) }
 sub thaw   { CORE::kill('CONT', $_[0]{pid}) }
 
 

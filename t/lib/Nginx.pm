@@ -511,7 +511,7 @@ sub kill_worker {
 }
 
 
-sub freeze { kill('STOP', $_[1]) }
+sub freeze { suspend($_[1]) }
 sub thaw   { kill('CONT', $_[1]) }
 
 

@@ -307,7 +307,7 @@ sub children {
 }
 
 
-sub freeze { kill('STOP', $_[0]->processes) }
+sub freeze { suspend($_[0]->processes) }
 sub thaw   { kill('CONT', $_[0]->processes) }
 
 

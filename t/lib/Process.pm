@@ -1,6 +1,7 @@
 package Process;
 
-# Child processes of a test: start with output into a file, signal, reap.
+# Child processes of a test: start with output into a file, signal, suspend,
+# reap.
 
 use strict;
 use warnings;
@@ -11,7 +12,8 @@ use POSIX qw(:sys_wait_h);
 use Finish;
 use Wait;
 
-our @EXPORT = qw(run spawn stop_child is_running);
+our @EXPORT = qw(run spawn stop_child is_running
+                 suspend);
 
 
 # runs a command to its end; returns the exit status and all it printed
@@ -85,6 +87,32 @@ sub is_running {
     open(my $stat, '<', "/proc/$pid/stat") or return 0;
 
     return (<$stat> // '') =~ /\) [^ZX] / ? 1 : 0;
+}
+
+
+# Stops processes by SIGSTOP.  Where processors are short, the threads of a
+# process go on for a while after kill() returns, and answer what is asked then:
+# returns when all stand still, or have ended.
+
+sub suspend {
+    my @pids = @_;
+
+    kill('STOP', @pids);
+
+    wait_for { !grep { !stands_still($_) } @pids } 20, "@pids to stand still"
+        or die "SIGSTOP does not stop @pids\n";
+}
+
+
+sub stands_still {
+    my ($pid) = @_;
+
+    for my $thread (glob("/proc/$pid/task/*/stat")) {
+        open(my $stat, '<', $thread) or next;
+        return 0 if (<$stat> // '') =~ /\) [^TtZX] /;
+    }
+
+    return 1;
 }
 
 
