@@ -11,28 +11,15 @@
 #include <ngx_etcd_check_panic.h>
 #include <ngx_etcd_check_probe.h>
 #include <ngx_etcd_check_schedule.h>
+#include <ngx_etcd_check_slots.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_shown.h>
-#include <ngx_etcd_time_budget.h>
-
-
-/* A member as this process knows it, beside its slot. */
-
-typedef struct {
-    uint32_t                    uid;          /* 0: none that is checked */
-    ngx_etcd_check_row_t        row;
-    unsigned                    fresh:1;      /* was never checked */
-    unsigned                    running:1;
-    unsigned                    counted:1;    /* for a panic */
-    unsigned                    failed:1;     /* of them */
-} ngx_etcd_check_slot_t;
 
 
 typedef struct {
     ngx_etcd_service_t         *service;
     ngx_etcd_check_conf_t      *conf;
-    ngx_etcd_zone_t            *zone;
     ngx_etcd_member_set_t      *set;
     ngx_log_t                  *log;
     ngx_log_t                   quiet;        /* for connections: there are
@@ -42,20 +29,7 @@ typedef struct {
     ngx_etcd_check_schedule_t   schedule;
     ngx_uint_t                  next;         /* slot of the next turn */
     ngx_queue_t                 probes;
-
-    ngx_atomic_uint_t           generation;   /* of the set, as known */
-    ngx_etcd_check_slot_t      *slots;
-    ngx_uint_t                  nslots;
-    ngx_uint_t                  look;         /* the next slot to look at */
-    ngx_uint_t                  left;         /* number of slots to look at */
-
-    ngx_uint_t                  nmembers;     /* that are checked */
-    ngx_uint_t                  nfresh;       /* of them */
-    ngx_uint_t                  ncounted;
-    ngx_uint_t                  nfailed;
-
-    unsigned                    noted:1;      /* notes were made */
-    unsigned                    full:1;       /* as far as there is room */
+    ngx_etcd_check_slots_t      slots;
 } ngx_etcd_check_t;
 
 
@@ -65,14 +39,6 @@ static void ngx_etcd_check_destroy(void *data);
 static void ngx_etcd_check_published(void *data);
 
 static void ngx_etcd_check_update(ngx_etcd_check_t *check);
-static ngx_int_t ngx_etcd_check_grow(ngx_etcd_check_t *check);
-static void ngx_etcd_check_annotate(ngx_etcd_check_t *check);
-static void ngx_etcd_check_look_all(ngx_etcd_check_t *check);
-static void ngx_etcd_check_look(ngx_etcd_check_t *check, ngx_uint_t n);
-static void ngx_etcd_check_forget(ngx_etcd_check_t *check,
-    ngx_etcd_check_slot_t *slot);
-static void ngx_etcd_check_count(ngx_etcd_check_t *check,
-    ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict);
 static void ngx_etcd_check_counted(ngx_etcd_check_t *check);
 
 static void ngx_etcd_check_tick(ngx_event_t *ev);
@@ -130,7 +96,6 @@ ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
 
     check->service = service;
     check->conf = conf;
-    check->zone = service->conf->zone;
     check->set = service->conf->set;
     check->log = service->log;
     check->quiet = *service->log;
@@ -138,6 +103,9 @@ ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
     if (check->quiet.log_level == NGX_LOG_INFO) {
         check->quiet.log_level = NGX_LOG_NOTICE;
     }
+
+    check->slots.conf = service->conf;
+    check->slots.log = check->log;
 
     ngx_queue_init(&check->probes);
 
@@ -180,10 +148,7 @@ ngx_etcd_check_destroy(void *data)
         ngx_del_timer(&check->tick);
     }
 
-    if (check->slots != NULL) {
-        ngx_free(check->slots);
-        check->slots = NULL;
-    }
+    ngx_etcd_check_slots_free(&check->slots);
 }
 
 
@@ -192,211 +157,17 @@ ngx_etcd_check_published(void *data)
 {
     ngx_etcd_check_t *check = data;
 
-    if (check->generation != check->set->generation
-        || check->nslots != check->set->nslots)
-    {
+    if (ngx_etcd_check_slots_changed(&check->slots)) {
         ngx_etcd_check_rest(check, NGX_ETCD_CHECK_TICK);
     }
 }
 
 
-/* Looks at the slots that have changed: there is no other writer. */
-
 static void
 ngx_etcd_check_update(ngx_etcd_check_t *check)
 {
-    ngx_uint_t              n, all;
-    ngx_atomic_uint_t       from, to;
-    ngx_etcd_member_set_t  *set;
-
-    set = check->set;
-    from = check->generation;
-    to = set->generation;
-    all = (check->slots == NULL);
-
-    if (from == to
-        && check->nslots == set->nslots
-        && check->noted
-        && check->left == 0)
-    {
-        return;
-    }
-
-    if (check->nslots != set->nslots) {
-        if (ngx_etcd_check_grow(check) != NGX_OK) {
-            return;
-        }
-
-        check->noted = 0;
-    }
-
-    if (!check->noted) {
-        ngx_etcd_check_annotate(check);
-    }
-
-    if (all || from < set->base || to - from > NGX_ETCD_MEMBER_SET_RING) {
-        check->left = check->nslots;
-        from = to;
-    }
-
-    ngx_etcd_check_look_all(check);
-
-    while (from != to) {
-        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
-
-        if (n < check->nslots) {
-            ngx_etcd_check_look(check, n);
-        }
-    }
-
-    check->generation = to;
-
+    ngx_etcd_check_slots_update(&check->slots);
     ngx_etcd_check_counted(check);
-}
-
-
-/* Looks at some slots: if all begin anew, this goes on around. */
-
-static void
-ngx_etcd_check_look_all(ngx_etcd_check_t *check)
-{
-    uint64_t  until;
-
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-
-    while (check->left != 0) {
-
-        if (check->look >= check->nslots) {
-            check->look = 0;
-        }
-
-        ngx_etcd_check_look(check, check->look++);
-        check->left--;
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            return;
-        }
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_check_grow(ngx_etcd_check_t *check)
-{
-    ngx_uint_t              nslots;
-    ngx_etcd_check_slot_t  *slots;
-
-    nslots = check->set->nslots;
-
-    slots = ngx_calloc(nslots * sizeof(ngx_etcd_check_slot_t), check->log);
-    if (slots == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (check->slots != NULL) {
-        ngx_memcpy(slots, check->slots,
-                   check->nslots * sizeof(ngx_etcd_check_slot_t));
-        ngx_free(check->slots);
-    }
-
-    check->slots = slots;
-    check->nslots = nslots;
-
-    return NGX_OK;
-}
-
-
-/* Without notes there are verdicts, and nothing to show why. */
-
-static void
-ngx_etcd_check_annotate(ngx_etcd_check_t *check)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_member_set_annotate(check->zone, check->set);
-
-    check->noted = (rc != NGX_AGAIN);
-
-    if (rc != NGX_ERROR) {
-        check->full = 0;
-
-    } else if (!check->full) {
-        check->full = 1;
-
-        ngx_log_error(NGX_LOG_ERR, check->log, 0,
-                      "etcd: upstream \"%V\": no room for results of checks: "
-                      "the zone is full, increase \"zone\" in \"etcd\"",
-                      &check->service->conf->name);
-    }
-}
-
-
-static void
-ngx_etcd_check_look(ngx_etcd_check_t *check, ngx_uint_t n)
-{
-    ngx_uint_t              drains;
-    ngx_etcd_note_t        *note;
-    ngx_etcd_slot_t        *member;
-    ngx_etcd_check_slot_t  *slot;
-
-    slot = &check->slots[n];
-    member = ngx_etcd_member_set_slot(check->set, n);
-
-    if (!ngx_etcd_check_probe_wanted(member, &drains)) {
-        ngx_etcd_check_forget(check, slot);
-        return;
-    }
-
-    if (slot->uid != member->uid) {
-        ngx_etcd_check_forget(check, slot);
-
-        note = ngx_etcd_member_set_own_note(check->set, n);
-
-        slot->uid = member->uid;
-        slot->fresh = (note == NULL || note->checks == 0);
-
-        check->nmembers++;
-        check->nfresh += slot->fresh;
-    }
-
-    ngx_etcd_check_count(check, slot, drains,
-                         ngx_etcd_counter_get(&member->verdict, member->uid));
-}
-
-
-static void
-ngx_etcd_check_forget(ngx_etcd_check_t *check, ngx_etcd_check_slot_t *slot)
-{
-    if (slot->uid != 0) {
-        check->nmembers--;
-        check->nfresh -= slot->fresh;
-        check->ncounted -= slot->counted;
-        check->nfailed -= slot->failed;
-    }
-
-    ngx_memzero(slot, sizeof(ngx_etcd_check_slot_t));
-}
-
-
-/* A member that drains, or is not known to work yet, is no share of any. */
-
-static void
-ngx_etcd_check_count(ngx_etcd_check_t *check, ngx_etcd_check_slot_t *slot,
-    ngx_uint_t drains, ngx_uint_t verdict)
-{
-    ngx_uint_t  failed, counted;
-
-    failed = ((verdict & NGX_ETCD_VERDICT_FAILED) != 0);
-    counted = !drains && (failed || !(verdict & NGX_ETCD_VERDICT_UNPROVEN));
-    failed = (failed && counted);
-
-    check->ncounted += counted;
-    check->ncounted -= slot->counted;
-    check->nfailed += failed;
-    check->nfailed -= slot->failed;
-
-    slot->counted = counted;
-    slot->failed = failed;
 }
 
 
@@ -405,10 +176,14 @@ ngx_etcd_check_count(ngx_etcd_check_t *check, ngx_etcd_check_slot_t *slot,
 static void
 ngx_etcd_check_counted(ngx_etcd_check_t *check)
 {
-    if (check->left == 0) {
+    ngx_etcd_check_slots_t  *slots;
+
+    slots = &check->slots;
+
+    if (slots->left == 0 && !ngx_etcd_check_slots_changed(slots)) {
         ngx_etcd_check_panic(check->set, &check->service->conf->name,
-                             check->conf->panic, check->ncounted,
-                             check->nfailed, check->log);
+                             check->conf->panic, slots->ncounted,
+                             slots->nfailed, check->log);
     }
 }
 
@@ -424,13 +199,13 @@ ngx_etcd_check_tick(ngx_event_t *ev)
 
     /* an agent that owns the zone no longer leaves soon */
 
-    if (ngx_etcd_zone_owned(check->zone)) {
+    if (ngx_etcd_zone_owned(check->slots.conf->zone)) {
         ngx_etcd_check_update(check);
 
-        if (check->left != 0) {
+        if (check->slots.left != 0) {
             wait = NGX_ETCD_CHECK_TICK;
 
-        } else if (check->slots != NULL
+        } else if (check->slots.slot != NULL
                    && ngx_etcd_service_used(check->service))
         {
             wait = ngx_etcd_check_run(check);
@@ -475,7 +250,7 @@ ngx_etcd_check_run(ngx_etcd_check_t *check)
 
     wait = ngx_etcd_check_turns(check, &left);
 
-    if (check->nfresh != 0) {
+    if (check->slots.nfresh != 0) {
         wait = 0;
     }
 
@@ -488,11 +263,14 @@ ngx_etcd_check_run(ngx_etcd_check_t *check)
 static void
 ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left)
 {
-    ngx_uint_t  n;
+    ngx_uint_t               n;
+    ngx_etcd_check_slots_t  *slots;
 
-    for (n = 0; n < check->nslots && check->nfresh != 0; n++) {
+    slots = &check->slots;
 
-        if (!check->slots[n].fresh) {
+    for (n = 0; n < slots->nslots && slots->nfresh != 0; n++) {
+
+        if (!slots->slot[n].fresh) {
             continue;
         }
 
@@ -512,16 +290,18 @@ static ngx_msec_t
 ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
 {
     ngx_msec_t                  wait;
+    ngx_etcd_check_slots_t     *slots;
     ngx_etcd_check_schedule_t  *schedule;
 
+    slots = &check->slots;
     schedule = &check->schedule;
 
     for ( ;; ) {
 
-        if (check->next >= check->nslots) {
+        if (check->next >= slots->nslots) {
             wait = ngx_etcd_check_schedule_left(schedule, ngx_current_msec);
 
-            if (wait != 0 || check->nslots == 0) {
+            if (wait != 0 || slots->nslots == 0) {
                 return wait;
             }
 
@@ -529,25 +309,26 @@ ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
                                           check->conf->interval,
                                           check->conf->jitter, ngx_random());
             check->next = 0;
-            check->noted &= !check->full;
+
+            ngx_etcd_check_slots_retry(slots);
 
             if (check->conf->ssl != NULL) {
                 ngx_etcd_ssl_refresh(check->conf->ssl, "upstream",
                                      &check->service->conf->name, check->log);
             }
 
-            if (check->nmembers == 0) {
+            if (slots->nmembers == 0) {
                 return schedule->length;
             }
         }
 
-        if (check->slots[check->next].uid == 0) {
+        if (slots->slot[check->next].uid == 0) {
             check->next++;
             continue;
         }
 
         wait = ngx_etcd_check_schedule_wait(schedule, ngx_current_msec,
-                                            check->nmembers);
+                                            slots->nmembers);
         if (wait != 0) {
             return wait;
         }
@@ -582,10 +363,10 @@ ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
     ngx_etcd_member_pack_t   record;
     ngx_etcd_check_probe_t  *probe;
 
-    slot = &check->slots[n];
+    slot = &check->slots.slot[n];
     member = ngx_etcd_member_set_slot(check->set, n);
 
-    check->nfresh -= slot->fresh;
+    check->slots.nfresh -= slot->fresh;
     slot->fresh = 0;
 
     /* an interval may be shorter than the time of a check */
@@ -632,7 +413,7 @@ ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
 
     ngx_etcd_check_update(check);
 
-    slot = &check->slots[probe->slot];
+    slot = &check->slots.slot[probe->slot];
 
     if (slot->uid != probe->uid) {
 
@@ -647,7 +428,7 @@ ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
 
     if (probe->result == NGX_ETCD_CHECK_NONE
         || ngx_quit || ngx_terminate || ngx_exiting
-        || !ngx_etcd_zone_owned(check->zone))
+        || !ngx_etcd_zone_owned(check->slots.conf->zone))
     {
         return;
     }
@@ -664,7 +445,7 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     ngx_etcd_slot_t        *member;
     ngx_etcd_check_slot_t  *slot;
 
-    slot = &check->slots[probe->slot];
+    slot = &check->slots.slot[probe->slot];
     member = ngx_etcd_member_set_slot(check->set, probe->slot);
 
     ok = (probe->result == NGX_ETCD_CHECK_OK);
@@ -720,7 +501,6 @@ static void
 ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     ngx_uint_t old, ngx_uint_t verdict, ngx_str_t *text)
 {
-    ngx_uint_t        drains;
     ngx_etcd_slot_t  *member;
 
     member = ngx_etcd_member_set_slot(check->set, probe->slot);
@@ -743,9 +523,7 @@ ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
         ngx_etcd_check_passed(check, probe, old & ~verdict);
     }
 
-    (void) ngx_etcd_check_probe_wanted(member, &drains);
-
-    ngx_etcd_check_count(check, &check->slots[probe->slot], drains, verdict);
+    ngx_etcd_check_slots_count(&check->slots, probe->slot, verdict);
     ngx_etcd_check_counted(check);
 }
 

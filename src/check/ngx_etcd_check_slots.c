@@ -1,0 +1,259 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_check_probe.h>
+#include <ngx_etcd_check_slots.h>
+#include <ngx_etcd_counter.h>
+#include <ngx_etcd_time_budget.h>
+
+
+static ngx_int_t ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots);
+static void ngx_etcd_check_slots_annotate(ngx_etcd_check_slots_t *slots);
+static void ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots);
+static void ngx_etcd_check_slots_look(ngx_etcd_check_slots_t *slots,
+    ngx_uint_t n);
+static void ngx_etcd_check_slots_forget(ngx_etcd_check_slots_t *slots,
+    ngx_etcd_check_slot_t *slot);
+static void ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
+    ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict);
+
+
+void
+ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots)
+{
+    ngx_uint_t              n, all;
+    ngx_atomic_uint_t       from, to;
+    ngx_etcd_member_set_t  *set;
+
+    set = slots->conf->set;
+    from = slots->generation;
+    to = set->generation;
+    all = (slots->slot == NULL);
+
+    if (from == to
+        && slots->nslots == set->nslots
+        && slots->noted
+        && slots->left == 0)
+    {
+        return;
+    }
+
+    if (slots->nslots != set->nslots) {
+        if (ngx_etcd_check_slots_grow(slots) != NGX_OK) {
+            return;
+        }
+
+        slots->noted = 0;
+    }
+
+    if (!slots->noted) {
+        ngx_etcd_check_slots_annotate(slots);
+    }
+
+    if (all || from < set->base || to - from > NGX_ETCD_MEMBER_SET_RING) {
+        slots->left = slots->nslots;
+        from = to;
+    }
+
+    ngx_etcd_check_slots_look_all(slots);
+
+    while (from != to) {
+        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
+
+        if (n < slots->nslots) {
+            ngx_etcd_check_slots_look(slots, n);
+        }
+    }
+
+    slots->generation = to;
+}
+
+
+ngx_uint_t
+ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots)
+{
+    return slots->generation != slots->conf->set->generation
+           || slots->nslots != slots->conf->set->nslots;
+}
+
+
+void
+ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots)
+{
+    slots->noted &= !slots->full;
+}
+
+
+static ngx_int_t
+ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots)
+{
+    ngx_uint_t              nslots;
+    ngx_etcd_check_slot_t  *slot;
+
+    nslots = slots->conf->set->nslots;
+
+    slot = ngx_calloc(nslots * sizeof(ngx_etcd_check_slot_t), slots->log);
+    if (slot == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (slots->slot != NULL) {
+        ngx_memcpy(slot, slots->slot,
+                   slots->nslots * sizeof(ngx_etcd_check_slot_t));
+        ngx_free(slots->slot);
+    }
+
+    slots->slot = slot;
+    slots->nslots = nslots;
+
+    return NGX_OK;
+}
+
+
+/* Without notes there are verdicts, and nothing to show why. */
+
+static void
+ngx_etcd_check_slots_annotate(ngx_etcd_check_slots_t *slots)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_member_set_annotate(slots->conf->zone, slots->conf->set);
+
+    slots->noted = (rc != NGX_AGAIN);
+
+    if (rc != NGX_ERROR) {
+        slots->full = 0;
+
+    } else if (!slots->full) {
+        slots->full = 1;
+
+        ngx_log_error(NGX_LOG_ERR, slots->log, 0,
+                      "etcd: upstream \"%V\": no room for results of checks: "
+                      "the zone is full, increase \"zone\" in \"etcd\"",
+                      &slots->conf->name);
+    }
+}
+
+
+/* Looks at some slots: if all begin anew, this goes on around. */
+
+static void
+ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots)
+{
+    uint64_t  until;
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    while (slots->left != 0) {
+
+        if (slots->look >= slots->nslots) {
+            slots->look = 0;
+        }
+
+        ngx_etcd_check_slots_look(slots, slots->look++);
+        slots->left--;
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return;
+        }
+    }
+}
+
+
+static void
+ngx_etcd_check_slots_look(ngx_etcd_check_slots_t *slots, ngx_uint_t n)
+{
+    ngx_uint_t              drains;
+    ngx_etcd_note_t        *note;
+    ngx_etcd_slot_t        *member;
+    ngx_etcd_check_slot_t  *slot;
+
+    slot = &slots->slot[n];
+    member = ngx_etcd_member_set_slot(slots->conf->set, n);
+
+    if (!ngx_etcd_check_probe_wanted(member, &drains)) {
+        ngx_etcd_check_slots_forget(slots, slot);
+        return;
+    }
+
+    if (slot->uid != member->uid) {
+        ngx_etcd_check_slots_forget(slots, slot);
+
+        note = ngx_etcd_member_set_own_note(slots->conf->set, n);
+
+        slot->uid = member->uid;
+        slot->fresh = (note == NULL || note->checks == 0);
+
+        slots->nmembers++;
+        slots->nfresh += slot->fresh;
+    }
+
+    ngx_etcd_check_slots_add(slots, slot, drains,
+                             ngx_etcd_counter_get(&member->verdict,
+                                                  member->uid));
+}
+
+
+static void
+ngx_etcd_check_slots_forget(ngx_etcd_check_slots_t *slots,
+    ngx_etcd_check_slot_t *slot)
+{
+    if (slot->uid != 0) {
+        slots->nmembers--;
+        slots->nfresh -= slot->fresh;
+        slots->ncounted -= slot->counted;
+        slots->nfailed -= slot->failed;
+    }
+
+    ngx_memzero(slot, sizeof(ngx_etcd_check_slot_t));
+}
+
+
+void
+ngx_etcd_check_slots_count(ngx_etcd_check_slots_t *slots, ngx_uint_t n,
+    ngx_uint_t verdict)
+{
+    ngx_uint_t        drains;
+    ngx_etcd_slot_t  *member;
+
+    member = ngx_etcd_member_set_slot(slots->conf->set, n);
+
+    (void) ngx_etcd_check_probe_wanted(member, &drains);
+
+    ngx_etcd_check_slots_add(slots, &slots->slot[n], drains, verdict);
+}
+
+
+static void
+ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
+    ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict)
+{
+    ngx_uint_t  failed, counted;
+
+    failed = ((verdict & NGX_ETCD_VERDICT_FAILED) != 0);
+    counted = !drains && (failed || !(verdict & NGX_ETCD_VERDICT_UNPROVEN));
+    failed = (failed && counted);
+
+    slots->ncounted += counted;
+    slots->ncounted -= slot->counted;
+    slots->nfailed += failed;
+    slots->nfailed -= slot->failed;
+
+    slot->counted = counted;
+    slot->failed = failed;
+}
+
+
+void
+ngx_etcd_check_slots_free(ngx_etcd_check_slots_t *slots)
+{
+    if (slots->slot != NULL) {
+        ngx_free(slots->slot);
+        slots->slot = NULL;
+    }
+}

@@ -1,0 +1,79 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The members of a set as the checks of the agent know them, beside the slots
+ * in the zone.
+ */
+
+
+#ifndef _NGX_ETCD_CHECK_SLOTS_H_INCLUDED_
+#define _NGX_ETCD_CHECK_SLOTS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_check_result.h>
+#include <ngx_etcd_service.h>
+
+
+typedef struct {
+    uint32_t                    uid;          /* 0: none that is checked */
+    ngx_etcd_check_row_t        row;
+    unsigned                    fresh:1;      /* was never checked */
+    unsigned                    running:1;
+    unsigned                    counted:1;    /* for a panic */
+    unsigned                    failed:1;     /* of them */
+} ngx_etcd_check_slot_t;
+
+
+typedef struct {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_service_conf_t    *conf;
+    ngx_log_t                  *log;
+
+    /* read by the caller */
+
+    ngx_etcd_check_slot_t      *slot;         /* NULL: not looked at yet */
+    ngx_uint_t                  nslots;
+    ngx_uint_t                  left;         /* number of slots to look at */
+
+    ngx_uint_t                  nmembers;     /* that are checked */
+    ngx_uint_t                  nfresh;       /* of them */
+    ngx_uint_t                  ncounted;
+    ngx_uint_t                  nfailed;
+
+    /* private */
+
+    ngx_atomic_uint_t           generation;   /* of the set, as known */
+    ngx_uint_t                  look;         /* the next slot to look at */
+
+    unsigned                    noted:1;      /* notes were made */
+    unsigned                    full:1;       /* as far as there is room */
+} ngx_etcd_check_slots_t;
+
+
+/*
+ * Looks at the slots that have changed: there is no other writer.  If all begin
+ * anew, it looks at some of them, and "left" is not 0: to be called again.
+ */
+void ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots);
+
+/* Returns 1 if the set has changed since. */
+ngx_uint_t ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots);
+
+/* Asks the zone for room again if there was too little. */
+void ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots);
+
+/*
+ * Counts a member by its verdict.  One that drains, or is not known to work
+ * yet, is no share of any.
+ */
+void ngx_etcd_check_slots_count(ngx_etcd_check_slots_t *slots, ngx_uint_t n,
+    ngx_uint_t verdict);
+
+void ngx_etcd_check_slots_free(ngx_etcd_check_slots_t *slots);
+
+
+#endif /* _NGX_ETCD_CHECK_SLOTS_H_INCLUDED_ */
