@@ -31,6 +31,9 @@ refused("etcd_check $_", upstream($members, "etcd_check $_;"),
 refused('etcd_check with a long timeout',
         upstream($members, 'etcd_check tcp interval=1s timeout=2s;'),
         '"timeout" of "etcd_check" is longer than its "interval" in AT', 7);
+refused('etcd_check that is fast and slower',
+        upstream($members, 'etcd_check tcp interval=1s fast=2s;'),
+        '"fast" of "etcd_check" is longer than its "interval" in AT', 7);
 refused('etcd_check without certificates',
         upstream($members, 'etcd_check tcp ssl;'),
         '"etcd_check" has no "ssl_trusted_certificate=" to verify members by '
@@ -52,7 +55,8 @@ my %checks = (
     ],
     'it takes a time of 10ms to 1d' => [
         map { "tcp $_" } qw(interval= interval=0 interval=9ms interval=25h
-                            interval=soon interval=-1 timeout=0 timeout=1x),
+                            interval=soon interval=-1 timeout=0 timeout=1x
+                            fast=0),
     ],
     'the number is out of range' => [
         map { "tcp $_" } qw(rises=0 rises=-1 rises=x fails=0 fails=65536 port=0

@@ -17,6 +17,16 @@
 #include <ngx_etcd_shown.h>
 
 
+/* A member that is on the way to another state. */
+
+typedef struct {
+    ngx_queue_t                 queue;
+    ngx_msec_t                  due;
+    uint32_t                    slot;
+    uint32_t                    uid;
+} ngx_etcd_check_again_t;
+
+
 typedef struct {
     ngx_etcd_service_t         *service;
     ngx_etcd_check_conf_t      *conf;
@@ -29,6 +39,7 @@ typedef struct {
     ngx_etcd_check_schedule_t   schedule;
     ngx_uint_t                  next;         /* slot of the next turn */
     ngx_queue_t                 probes;
+    ngx_queue_t                 again;        /* in the order of time */
     ngx_etcd_check_slots_t      slots;
 } ngx_etcd_check_t;
 
@@ -45,6 +56,8 @@ static void ngx_etcd_check_tick(ngx_event_t *ev);
 static void ngx_etcd_check_rest(ngx_etcd_check_t *check, ngx_msec_t wait);
 static ngx_msec_t ngx_etcd_check_run(ngx_etcd_check_t *check);
 static void ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left);
+static ngx_msec_t ngx_etcd_check_repeat(ngx_etcd_check_t *check,
+    ngx_uint_t *left);
 static ngx_msec_t ngx_etcd_check_turns(ngx_etcd_check_t *check,
     ngx_uint_t *left);
 static ngx_uint_t ngx_etcd_check_room(ngx_etcd_check_t *check);
@@ -54,6 +67,8 @@ static void ngx_etcd_check_done(ngx_etcd_check_probe_t *probe,
     ngx_str_t *text);
 static void ngx_etcd_check_judge(ngx_etcd_check_t *check,
     ngx_etcd_check_probe_t *probe, ngx_str_t *text);
+static void ngx_etcd_check_again(ngx_etcd_check_t *check,
+    ngx_etcd_check_probe_t *probe);
 static void ngx_etcd_check_note(ngx_etcd_check_t *check,
     ngx_etcd_check_probe_t *probe, ngx_uint_t ok);
 static void ngx_etcd_check_verdict(ngx_etcd_check_t *check,
@@ -108,6 +123,7 @@ ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
     check->slots.log = check->log;
 
     ngx_queue_init(&check->probes);
+    ngx_queue_init(&check->again);
 
     check->tick.handler = ngx_etcd_check_tick;
     check->tick.data = check;
@@ -142,6 +158,13 @@ ngx_etcd_check_destroy(void *data)
 
         ngx_etcd_check_probe_stop(ngx_queue_data(q, ngx_etcd_check_probe_t,
                                                  queue));
+    }
+
+    while (!ngx_queue_empty(&check->again)) {
+        q = ngx_queue_head(&check->again);
+        ngx_queue_remove(q);
+
+        ngx_free(ngx_queue_data(q, ngx_etcd_check_again_t, queue));
     }
 
     if (check->tick.timer_set) {
@@ -242,13 +265,16 @@ static ngx_msec_t
 ngx_etcd_check_run(ngx_etcd_check_t *check)
 {
     ngx_uint_t  left;
-    ngx_msec_t  wait;
+    ngx_msec_t  wait, turn;
 
     left = NGX_ETCD_CHECK_BATCH;
 
     ngx_etcd_check_first(check, &left);
 
-    wait = ngx_etcd_check_turns(check, &left);
+    wait = ngx_etcd_check_repeat(check, &left);
+    turn = ngx_etcd_check_turns(check, &left);
+
+    wait = ngx_min(wait, turn);
 
     if (check->slots.nfresh != 0) {
         wait = 0;
@@ -281,6 +307,50 @@ ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left)
         (*left)--;
         ngx_etcd_check_start(check, n);
     }
+}
+
+
+/*
+ * Begins checks of members that are on the way to another state; returns the
+ * ms until the next one.
+ */
+
+static ngx_msec_t
+ngx_etcd_check_repeat(ngx_etcd_check_t *check, ngx_uint_t *left)
+{
+    ngx_queue_t             *q;
+    ngx_msec_int_t           wait;
+    ngx_etcd_check_slot_t   *slot;
+    ngx_etcd_check_again_t  *again;
+
+    while (!ngx_queue_empty(&check->again)) {
+        q = ngx_queue_head(&check->again);
+        again = ngx_queue_data(q, ngx_etcd_check_again_t, queue);
+
+        wait = (ngx_msec_int_t) (again->due - ngx_current_msec);
+
+        if (wait > 0) {
+            return wait;
+        }
+
+        if (*left == 0 || !ngx_etcd_check_room(check)) {
+            return 0;
+        }
+
+        slot = &check->slots.slot[again->slot];
+
+        if (slot->uid == again->uid) {
+            slot->again = 0;
+
+            (*left)--;
+            ngx_etcd_check_start(check, again->slot);
+        }
+
+        ngx_queue_remove(q);
+        ngx_free(again);
+    }
+
+    return NGX_TIMER_INFINITE;
 }
 
 
@@ -458,7 +528,42 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
 
     if (verdict != old) {
         ngx_etcd_check_verdict(check, probe, old, verdict, text);
+
+    } else if (check->conf->fast != 0
+               && ngx_etcd_check_result_open(&slot->row, verdict))
+    {
+        ngx_etcd_check_again(check, probe);
     }
+}
+
+
+/* Without memory the member is checked at its turn. */
+
+static void
+ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe)
+{
+    ngx_etcd_check_slot_t   *slot;
+    ngx_etcd_check_again_t  *again;
+
+    slot = &check->slots.slot[probe->slot];
+
+    if (slot->again) {
+        return;
+    }
+
+    again = ngx_alloc(sizeof(ngx_etcd_check_again_t), check->log);
+    if (again == NULL) {
+        return;
+    }
+
+    again->slot = probe->slot;
+    again->uid = probe->uid;
+    again->due = ngx_current_msec + check->conf->fast;
+
+    slot->again = 1;
+    ngx_queue_insert_tail(&check->again, &again->queue);
+
+    ngx_etcd_check_rest(check, check->conf->fast);
 }
 
 

@@ -27,6 +27,7 @@ typedef enum {
 typedef struct {
     ngx_etcd_check_type_e      type;
     ngx_msec_t                 interval;
+    ngx_msec_t                 fast;          /* between states; 0: no other */
     ngx_msec_t                 timeout;
     ngx_uint_t                 rises;
     ngx_uint_t                 fails;

@@ -77,3 +77,10 @@ ngx_etcd_check_result_count(ngx_etcd_check_conf_t *conf,
 
     return verdict & ~(NGX_ETCD_VERDICT_FAILED|NGX_ETCD_VERDICT_UNPROVEN);
 }
+
+
+ngx_uint_t
+ngx_etcd_check_result_open(ngx_etcd_check_row_t *row, ngx_uint_t verdict)
+{
+    return row->ok == ((verdict & NGX_ETCD_VERDICT_FAILED) != 0);
+}

@@ -58,4 +58,12 @@ ngx_uint_t ngx_etcd_check_result_count(ngx_etcd_check_conf_t *conf,
     ngx_etcd_check_row_t *row, ngx_uint_t ok, ngx_uint_t verdict);
 
 
+/*
+ * Returns 1 if the member is on the way to another state: its newest result is
+ * not what the verdict says, and equal ones have to follow.
+ */
+ngx_uint_t ngx_etcd_check_result_open(ngx_etcd_check_row_t *row,
+    ngx_uint_t verdict);
+
+
 #endif /* _NGX_ETCD_CHECK_RESULT_H_INCLUDED_ */

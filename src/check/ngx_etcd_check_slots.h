@@ -22,6 +22,7 @@ typedef struct {
     ngx_etcd_check_row_t        row;
     unsigned                    fresh:1;      /* was never checked */
     unsigned                    running:1;
+    unsigned                    again:1;      /* is to be checked soon */
     unsigned                    counted:1;    /* for a panic */
     unsigned                    failed:1;     /* of them */
 } ngx_etcd_check_slot_t;

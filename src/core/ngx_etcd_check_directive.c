@@ -118,6 +118,9 @@ static ngx_etcd_check_directive_param_t  ngx_etcd_check_directive_params[] = {
     { ngx_string("interval="), NGX_ETCD_FOR_ANY,
       ngx_etcd_check_directive_time,
       offsetof(ngx_etcd_check_conf_t, interval) },
+    { ngx_string("fast="), NGX_ETCD_FOR_ANY,
+      ngx_etcd_check_directive_time,
+      offsetof(ngx_etcd_check_conf_t, fast) },
     { ngx_string("timeout="), NGX_ETCD_FOR_ANY,
       ngx_etcd_check_directive_time,
       offsetof(ngx_etcd_check_conf_t, timeout) },
@@ -316,6 +319,13 @@ ngx_etcd_check_directive_done(ngx_etcd_check_directive_t *dir)
     if (check->timeout > check->interval) {
         ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
                            "\"timeout\" of \"etcd_check\" is longer than its "
+                           "\"interval\"");
+        return NGX_ERROR;
+    }
+
+    if (check->fast > check->interval) {
+        ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
+                           "\"fast\" of \"etcd_check\" is longer than its "
                            "\"interval\"");
         return NGX_ERROR;
     }

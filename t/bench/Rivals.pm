@@ -61,7 +61,8 @@ http {
 
     upstream api {
         etcd_members %%PREFIX%%;
-        etcd_check http uri=/health interval=%%INTERVAL%%s mandatory %%PANIC%%;
+        etcd_check http uri=/health interval=%%INTERVAL%%s fast=200ms mandatory
+                   %%PANIC%%;
         etcd_eject errors=50% max=34%;
         %%GUARD%%
         keepalive 64;
@@ -103,7 +104,7 @@ listen api
     bind 127.0.0.1:%PORT%
     balance roundrobin
     option httpchk GET /health
-    default-server check inter %INTERVAL%s fall 3 rise 2
+    default-server check inter %INTERVAL%s fastinter 200ms fall 3 rise 2
     default-server observe layer7 error-limit 10 on-error mark-down
 %SERVERS%
 END

@@ -400,17 +400,17 @@ my ($tries, $ttl, $outage, $long) = (Rivals::TRIES, TTL, 3 * SECONDS,
 publish('Faults', <<"END",
 Ten members, of which some go wrong for $seconds s, under $rate requests a
 second, each sent when it is due, half of them over new connections: to nginx,
-with `etcd_check http interval=2s mandatory` and `etcd_eject errors=50%
-max=34%`, as in resilience.conf; and at the same time to HAProxy,
-whose servers are these members, with `option httpchk`, `inter 2s fall
-3 rise 2`, `observe layer7`, `on-error mark-down`, `option redispatch 1` and
-`retry-on conn-failure empty-response response-timeout`. Both have two workers
-or threads, 1 s to connect, 3 s for an answer, 1 s for a check, and $tries
-attempts. A request has failed if its answer is not 200: the share of all that
-were sent while the fault lasted, their p99, and how long after its begin the
-last one was sent that failed; and the same of those that were sent in the
-$after s after its end, when members work, or are registered, again. Rounds:
-$rounds.
+with `etcd_check http interval=2s fast=200ms mandatory` and `etcd_eject
+errors=50% max=34%`, as in resilience.conf; and at the same time to HAProxy,
+whose servers are these members, with `option httpchk`, `inter 2s fastinter
+200ms fall 3 rise 2`, `observe layer7`, `on-error mark-down`, `option
+redispatch 1` and `retry-on conn-failure empty-response response-timeout`.
+Both have two workers or threads, 1 s to connect, 3 s for an answer, 1 s for a
+check, and $tries attempts. A request has failed if its answer is not 200: the
+share of all that were sent while the fault lasted, their p99, and how long
+after its begin the last one was sent that failed; and the same of those that
+were sent in the $after s after its end, when members work, or are registered,
+again. Rounds: $rounds.
 END
     table(['fault', 'by', 'failed, %', 'p99, ms', 'last one after, s',
            'failed afterwards, %', 'last one after, s'],

@@ -168,6 +168,28 @@ test_check_verdicts(ngx_pool_t *pool)
 }
 
 
+/* The newest result contradicts the verdict. */
+
+static void
+test_check_open(ngx_pool_t *pool)
+{
+    ngx_etcd_check_row_t  row;
+
+    row.row = 1;
+
+    row.ok = 0;
+    tap_check(ngx_etcd_check_result_open(&row, 0));
+    tap_check(ngx_etcd_check_result_open(&row, UNPROVEN));
+    tap_check(!ngx_etcd_check_result_open(&row, FAILED));
+    tap_check(!ngx_etcd_check_result_open(&row, FAILED|UNPROVEN));
+
+    row.ok = 1;
+    tap_check(!ngx_etcd_check_result_open(&row, 0));
+    tap_check(ngx_etcd_check_result_open(&row, FAILED));
+    tap_check(ngx_etcd_check_result_open(&row, FAILED|UNPROVEN));
+}
+
+
 static void
 test_check_texts(ngx_pool_t *pool)
 {
@@ -227,6 +249,7 @@ ngx_etcd_tap_test_t  test_check[] = {
     { "check: rounds", test_check_rounds },
     { "check: jitter", test_check_jitter },
     { "check: verdicts", test_check_verdicts },
+    { "check: open", test_check_open },
     { "check: texts", test_check_texts },
     { "check: mandatory", test_check_mandatory },
     { NULL, NULL }
