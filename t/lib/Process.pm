@@ -12,8 +12,11 @@ use POSIX qw(:sys_wait_h);
 use Finish;
 use Wait;
 
-our @EXPORT = qw(run spawn stop_child is_running
-                 suspend);
+our @EXPORT = qw(run spawn stop_child is_running suspend);
+
+# A variable of "make test ETCD=..." is not one of another makefile.
+
+delete @ENV{qw(MAKEFLAGS MFLAGS MAKEOVERRIDES)};
 
 
 # runs a command to its end; returns the exit status and all it printed
