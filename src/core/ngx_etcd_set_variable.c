@@ -130,6 +130,96 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
 }
 
 
+ngx_etcd_set_variable_use_t *
+ngx_etcd_set_variable_use(ngx_conf_t *cf, ngx_array_t **uses, void *variable,
+    ngx_etcd_set_variable_t *sv)
+{
+    ngx_etcd_set_variable_use_t  *use;
+
+    if (*uses == NULL) {
+        *uses = ngx_array_create(cf->pool, 4,
+                                 sizeof(ngx_etcd_set_variable_use_t));
+        if (*uses == NULL) {
+            return NULL;
+        }
+    }
+
+    if (ngx_etcd_set_variable_find(*uses, variable) != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate variable \"%V\"",
+                           &sv->name);
+        return NULL;
+    }
+
+    use = ngx_array_push(*uses);
+    if (use == NULL) {
+        return NULL;
+    }
+
+    use->variable = variable;
+    use->sv = sv;
+    use->split = NULL;
+
+    return use;
+}
+
+
+ngx_int_t
+ngx_etcd_set_variable_inherit(ngx_array_t **uses, ngx_array_t *outer)
+{
+    ngx_uint_t                    i;
+    ngx_etcd_set_variable_use_t  *use, *inherited;
+
+    if (*uses == NULL) {
+        *uses = outer;
+        return NGX_OK;
+    }
+
+    if (outer == NULL) {
+        return NGX_OK;
+    }
+
+    use = outer->elts;
+
+    for (i = 0; i < outer->nelts; i++) {
+
+        if (ngx_etcd_set_variable_find(*uses, use[i].variable) != NULL) {
+            continue;
+        }
+
+        inherited = ngx_array_push(*uses);
+        if (inherited == NULL) {
+            return NGX_ERROR;
+        }
+
+        *inherited = use[i];
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_etcd_set_variable_use_t *
+ngx_etcd_set_variable_find(ngx_array_t *uses, void *variable)
+{
+    ngx_uint_t                    i;
+    ngx_etcd_set_variable_use_t  *use;
+
+    if (uses == NULL) {
+        return NULL;
+    }
+
+    use = uses->elts;
+
+    for (i = 0; i < uses->nelts; i++) {
+        if (use[i].variable == variable) {
+            return &use[i];
+        }
+    }
+
+    return NULL;
+}
+
+
 static ngx_int_t
 ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {

@@ -40,9 +40,37 @@ typedef struct {
 } ngx_etcd_set_variable_t;
 
 
+/* A variable in a context and those within it. */
+
+typedef struct {
+    void                      *variable;      /* of http or stream */
+    ngx_etcd_set_variable_t   *sv;
+    ngx_int_t                  indices[NGX_ETCD_PATTERN_VARIABLES];
+    void                      *split;         /* a complex value; NULL: none */
+} ngx_etcd_set_variable_use_t;
+
+
 /* Handles the directive at hand.  NULL: invalid (logged), or no memory. */
 ngx_etcd_set_variable_t *ngx_etcd_set_variable_add(ngx_conf_t *cf,
     ngx_uint_t stream);
+
+/*
+ * Adds a variable to those of a context; NULL: it is there already (logged),
+ * or no memory.
+ */
+ngx_etcd_set_variable_use_t *ngx_etcd_set_variable_use(ngx_conf_t *cf,
+    ngx_array_t **uses, void *variable, ngx_etcd_set_variable_t *sv);
+
+/* Contexts inherit the variables, and may override some of them. */
+ngx_int_t ngx_etcd_set_variable_inherit(ngx_array_t **uses,
+    ngx_array_t *outer);
+
+/*
+ * Finds a variable among those of a context, which may be NULL.  NULL: it has
+ * no value there.
+ */
+ngx_etcd_set_variable_use_t *ngx_etcd_set_variable_find(ngx_array_t *uses,
+    void *variable);
 
 /* Called after the whole configuration was read. */
 ngx_int_t ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf,

@@ -41,6 +41,8 @@ static ngx_int_t ngx_etcd_variable_term(ngx_str_t *name,
     ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_number(ngx_str_t *name,
     ngx_variable_value_t *v, uint64_t number, ngx_pool_t *pool);
+static ngx_uint_t ngx_etcd_variable_exists(ngx_str_t *name, ngx_array_t *keys,
+    ngx_array_t *prefixes);
 static void ngx_etcd_variable_report(ngx_str_t *name, u_char *data,
     size_t len);
 
@@ -343,6 +345,64 @@ ngx_etcd_variable_pem(ngx_variable_value_t *v, ngx_str_t *pem)
     v->valid = 1;
     v->no_cacheable = 0;
     v->not_found = 0;
+}
+
+
+ngx_str_t *
+ngx_etcd_variable_unknown(ngx_etcd_pattern_t *pattern, ngx_array_t *keys,
+    ngx_array_t *prefixes)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_pattern_segment_t  *segment;
+
+    segment = pattern->segments.elts;
+
+    for (i = 0; i < pattern->segments.nelts; i++) {
+        if (segment[i].variable
+            && !ngx_etcd_variable_exists(&segment[i].text, keys, prefixes))
+        {
+            return &segment[i].text;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_uint_t
+ngx_etcd_variable_exists(ngx_str_t *name, ngx_array_t *keys,
+    ngx_array_t *prefixes)
+{
+    u_char          *p;
+    ngx_str_t       *prefix;
+    ngx_uint_t       i;
+    ngx_hash_key_t  *key;
+
+    key = keys->elts;
+
+    for (i = 0; i < keys->nelts; i++) {
+        if (key[i].key.len == name->len
+            && ngx_strncasecmp(key[i].key.data, name->data, name->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    /* the name is the first field of a variable, in http and in stream */
+
+    p = prefixes->elts;
+
+    for (i = 0; i < prefixes->nelts; i++) {
+        prefix = (ngx_str_t *) (p + i * prefixes->size);
+
+        if (name->len >= prefix->len
+            && ngx_strncasecmp(prefix->data, name->data, prefix->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

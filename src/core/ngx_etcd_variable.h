@@ -72,6 +72,14 @@ ngx_int_t ngx_etcd_variable_used(ngx_conf_t *cf, ngx_str_t *name);
 
 
 /*
+ * Returns the first variable of a pattern that does not exist, or NULL: "keys"
+ * has all names (ngx_hash_key_t), "prefixes" the variables of http or stream
+ * that are known by a prefix.
+ */
+ngx_str_t *ngx_etcd_variable_unknown(ngx_etcd_pattern_t *pattern,
+    ngx_array_t *keys, ngx_array_t *prefixes);
+
+/*
  * Sets a certificate or private key in PEM, which has line feeds, for nothing
  * but "ssl_certificate" and "ssl_certificate_key".
  */

@@ -74,8 +74,8 @@ typedef struct {
     ngx_uint_t                    lock_lost;   /* ngx_etcd_lock_lost_e */
     ngx_uint_t                    lock_hold;   /* ngx_etcd_lock_hold_e */
     ngx_msec_t                    lock_max_hold;   /* UNSET: the default */
-    ngx_array_t                  *sets;    /* see ngx_http_etcd_set.c; NULL:
-                                              none */
+    ngx_array_t                  *sets;    /* ngx_etcd_set_variable_use_t;
+                                              NULL: none */
 } ngx_http_etcd_loc_conf_t;
 
 

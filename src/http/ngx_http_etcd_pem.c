@@ -31,9 +31,9 @@
 
 
 typedef struct {
-    ngx_http_etcd_set_t       *set;
-    u_char                    *buf;           /* NULL: not read */
-    ngx_str_t                  value;
+    ngx_etcd_set_variable_use_t  *use;
+    u_char                       *buf;        /* NULL: not read */
+    ngx_str_t                     value;
 } ngx_http_etcd_pem_value_t;
 
 
@@ -48,7 +48,7 @@ typedef struct {
 static ngx_uint_t ngx_http_etcd_pem_handshake(ngx_http_request_t *r);
 static ngx_http_etcd_pem_ctx_t *ngx_http_etcd_pem_ctx(ngx_http_request_t *r);
 static ngx_http_etcd_pem_value_t *ngx_http_etcd_pem_find(
-    ngx_http_etcd_pem_ctx_t *ctx, ngx_http_etcd_set_t *set);
+    ngx_http_etcd_pem_ctx_t *ctx, ngx_etcd_set_variable_use_t *use);
 static ngx_int_t ngx_http_etcd_pem_read(ngx_http_request_t *r,
     ngx_http_etcd_pem_ctx_t *ctx, ngx_array_t *sets,
     ngx_etcd_value_map_conf_t *map);
@@ -63,7 +63,7 @@ static void ngx_http_etcd_pem_wipe_block(u_char *p, size_t len,
 
 ngx_int_t
 ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
-    ngx_http_etcd_set_t *set, ngx_http_variable_value_t *v)
+    ngx_etcd_set_variable_use_t *use, ngx_http_variable_value_t *v)
 {
     ngx_http_etcd_pem_ctx_t    *ctx;
     ngx_http_etcd_pem_value_t  *value;
@@ -71,7 +71,7 @@ ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
     v->not_found = 1;
 
     if (!ngx_http_etcd_pem_handshake(r)) {
-        ngx_etcd_set_variable_report(set->sv,
+        ngx_etcd_set_variable_report(use->sv,
                                      "with \"type=pem\" it has one only in "
                                      "\"ssl_certificate\" and "
                                      "\"ssl_certificate_key\"");
@@ -83,14 +83,14 @@ ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
         return NGX_ERROR;
     }
 
-    value = ngx_http_etcd_pem_find(ctx, set);
+    value = ngx_http_etcd_pem_find(ctx, use);
 
     if (value == NULL) {
-        if (ngx_http_etcd_pem_read(r, ctx, sets, set->sv->map) != NGX_OK) {
+        if (ngx_http_etcd_pem_read(r, ctx, sets, use->sv->map) != NGX_OK) {
             return NGX_ERROR;
         }
 
-        value = ngx_http_etcd_pem_find(ctx, set);
+        value = ngx_http_etcd_pem_find(ctx, use);
     }
 
     if (value != NULL && value->value.len != 0) {
@@ -154,7 +154,8 @@ ngx_http_etcd_pem_ctx(ngx_http_request_t *r)
 
 
 static ngx_http_etcd_pem_value_t *
-ngx_http_etcd_pem_find(ngx_http_etcd_pem_ctx_t *ctx, ngx_http_etcd_set_t *set)
+ngx_http_etcd_pem_find(ngx_http_etcd_pem_ctx_t *ctx,
+    ngx_etcd_set_variable_use_t *use)
 {
     ngx_uint_t                  i;
     ngx_http_etcd_pem_value_t  *values;
@@ -162,7 +163,7 @@ ngx_http_etcd_pem_find(ngx_http_etcd_pem_ctx_t *ctx, ngx_http_etcd_set_t *set)
     values = ctx->values.elts;
 
     for (i = 0; i < ctx->values.nelts; i++) {
-        if (values[i].set == set) {
+        if (values[i].use == use) {
             return &values[i];
         }
     }
@@ -177,16 +178,16 @@ static ngx_int_t
 ngx_http_etcd_pem_read(ngx_http_request_t *r, ngx_http_etcd_pem_ctx_t *ctx,
     ngx_array_t *sets, ngx_etcd_value_map_conf_t *map)
 {
-    size_t                      size;
-    ngx_int_t                   rc;
-    ngx_uint_t                  i;
-    ngx_http_etcd_set_t        *set;
-    ngx_http_etcd_pem_value_t  *value;
+    size_t                        size;
+    ngx_int_t                     rc;
+    ngx_uint_t                    i;
+    ngx_http_etcd_pem_value_t    *value;
+    ngx_etcd_set_variable_use_t  *use;
 
-    set = sets->elts;
+    use = sets->elts;
 
     for (i = 0; i < sets->nelts; i++) {
-        if (set[i].sv->map != map) {
+        if (use[i].sv->map != map) {
             continue;
         }
 
@@ -196,10 +197,10 @@ ngx_http_etcd_pem_read(ngx_http_request_t *r, ngx_http_etcd_pem_ctx_t *ctx,
         }
 
         ngx_memzero(value, sizeof(ngx_http_etcd_pem_value_t));
-        value->set = &set[i];
+        value->use = &use[i];
 
         size = NGX_HTTP_ETCD_PEM_HEAD + ngx_max(map->max_size,
-                                                set[i].sv->otherwise.len);
+                                                use[i].sv->otherwise.len);
 
         value->buf = ngx_etcd_secret_alloc(size, r->connection->log);
         if (value->buf == NULL) {
@@ -242,13 +243,13 @@ ngx_http_etcd_pem_read_once(ngx_http_request_t *r,
 
     for (i = 0; i < ctx->values.nelts; i++) {
         value = (ngx_http_etcd_pem_value_t *) ctx->values.elts + i;
-        sv = value->set->sv;
+        sv = value->use->sv;
 
         if (sv->map != map) {
             continue;
         }
 
-        rc = ngx_http_etcd_set_key(r, value->set, key_buf, &key);
+        rc = ngx_http_etcd_set_key(r, value->use, key_buf, &key);
 
         if (rc == NGX_ERROR) {
             return NGX_ERROR;

@@ -16,15 +16,11 @@
 static ngx_http_variable_t *ngx_http_etcd_set_variable(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv);
 static ngx_int_t ngx_http_etcd_set_compile(ngx_conf_t *cf,
-    ngx_http_etcd_set_t *set);
-static ngx_int_t ngx_http_etcd_set_known(ngx_conf_t *cf,
+    ngx_etcd_set_variable_use_t *use);
+static ngx_int_t ngx_http_etcd_set_check_one(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv);
-static ngx_uint_t ngx_http_etcd_set_exists(ngx_http_core_main_conf_t *cmcf,
-    ngx_str_t *name);
 static ngx_int_t ngx_http_etcd_set_get(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
-static ngx_http_etcd_set_t *ngx_http_etcd_set_find(ngx_array_t *sets,
-    ngx_http_variable_t *variable);
 
 
 char *
@@ -32,9 +28,9 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_loc_conf_t *elcf = conf;
 
-    ngx_http_variable_t      *variable;
-    ngx_http_etcd_set_t      *set;
-    ngx_etcd_set_variable_t  *sv;
+    ngx_http_variable_t          *variable;
+    ngx_etcd_set_variable_t      *sv;
+    ngx_etcd_set_variable_use_t  *use;
 
     sv = ngx_etcd_set_variable_add(cf, 0);
     if (sv == NULL) {
@@ -46,30 +42,12 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    if (elcf->sets == NULL) {
-        elcf->sets = ngx_array_create(cf->pool, 4,
-                                      sizeof(ngx_http_etcd_set_t));
-        if (elcf->sets == NULL) {
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    if (ngx_http_etcd_set_find(elcf->sets, variable) != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate variable \"%V\"",
-                           &sv->name);
+    use = ngx_etcd_set_variable_use(cf, &elcf->sets, variable, sv);
+    if (use == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    set = ngx_array_push(elcf->sets);
-    if (set == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    set->variable = variable;
-    set->sv = sv;
-    set->split = NULL;
-
-    return (ngx_http_etcd_set_compile(cf, set) == NGX_OK) ? NGX_CONF_OK
+    return (ngx_http_etcd_set_compile(cf, use) == NGX_OK) ? NGX_CONF_OK
                                                           : NGX_CONF_ERROR;
 }
 
@@ -77,7 +55,7 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 /* Finds the variables of the key, and compiles the text of split=. */
 
 static ngx_int_t
-ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_http_etcd_set_t *set)
+ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_etcd_set_variable_use_t *use)
 {
     ngx_int_t                         *index;
     ngx_uint_t                         i;
@@ -85,8 +63,8 @@ ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_http_etcd_set_t *set)
     ngx_etcd_pattern_segment_t        *segment;
     ngx_http_compile_complex_value_t   ccv;
 
-    sv = set->sv;
-    index = set->indices;
+    sv = use->sv;
+    index = use->indices;
     segment = sv->pattern.segments.elts;
 
     for (i = 0; i < sv->pattern.segments.nelts; i++) {
@@ -105,8 +83,8 @@ ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_http_etcd_set_t *set)
         return NGX_OK;
     }
 
-    set->split = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
-    if (set->split == NULL) {
+    use->split = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (use->split == NULL) {
         return NGX_ERROR;
     }
 
@@ -114,7 +92,7 @@ ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_http_etcd_set_t *set)
 
     ccv.cf = cf;
     ccv.value = &sv->split;
-    ccv.complex_value = set->split;
+    ccv.complex_value = use->split;
 
     return ngx_http_compile_complex_value(&ccv);
 }
@@ -156,83 +134,21 @@ ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 }
 
 
-/* Contexts inherit the variables and may override some of them. */
-
-ngx_int_t
-ngx_http_etcd_set_merge(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *prev,
-    ngx_http_etcd_loc_conf_t *conf)
-{
-    ngx_uint_t            i;
-    ngx_http_etcd_set_t  *sets, *set;
-
-    if (conf->sets == NULL) {
-        conf->sets = prev->sets;
-        return NGX_OK;
-    }
-
-    if (prev->sets == NULL) {
-        return NGX_OK;
-    }
-
-    sets = prev->sets->elts;
-
-    for (i = 0; i < prev->sets->nelts; i++) {
-
-        if (ngx_http_etcd_set_find(conf->sets, sets[i].variable) != NULL) {
-            continue;
-        }
-
-        set = ngx_array_push(conf->sets);
-        if (set == NULL) {
-            return NGX_ERROR;
-        }
-
-        *set = sets[i];
-    }
-
-    return NGX_OK;
-}
-
-
-/* Directives like "map" redefine a variable without a check. */
-
 ngx_int_t
 ngx_http_etcd_set_check(ngx_conf_t *cf)
 {
-    ngx_str_t                  name;
     ngx_uint_t                 i;
-    ngx_etcd_set_variable_t  **variables;
-    ngx_http_variable_t       *variable;
     ngx_etcd_main_conf_t      *emcf;
+    ngx_etcd_set_variable_t  **variables;
 
     emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
                                                  ngx_etcd_module);
     variables = emcf->set_variables.elts;
 
     for (i = 0; i < emcf->set_variables.nelts; i++) {
-        if (variables[i]->stream) {
-            continue;
-        }
-
-        if (ngx_http_etcd_set_known(cf, variables[i]) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        name.data = variables[i]->name.data + 1;
-        name.len = variables[i]->name.len - 1;
-
-        variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_CHANGEABLE);
-
-        if (variable == NULL) {
-            return NGX_ERROR;
-        }
-
-        if (variable->get_handler != ngx_http_etcd_set_get) {
-            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                          "variable \"%V\" of \"etcd_set\" in %s:%ui is "
-                          "redefined by another directive",
-                          &variables[i]->name,
-                          variables[i]->file, variables[i]->line);
+        if (!variables[i]->stream
+            && ngx_http_etcd_set_check_one(cf, variables[i]) != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }
@@ -240,65 +156,47 @@ ngx_http_etcd_set_check(ngx_conf_t *cf)
     return NGX_OK;
 }
 
-
-/* nginx would not say where the variable is used. */
 
 static ngx_int_t
-ngx_http_etcd_set_known(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+ngx_http_etcd_set_check_one(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
-    ngx_uint_t                   i;
-    ngx_http_core_main_conf_t   *cmcf;
-    ngx_etcd_pattern_segment_t  *segment;
+    ngx_str_t                   name, *unknown;
+    ngx_http_variable_t        *variable;
+    ngx_http_core_main_conf_t  *cmcf;
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-    segment = sv->pattern.segments.elts;
 
-    for (i = 0; i < sv->pattern.segments.nelts; i++) {
-        if (segment[i].variable
-            && !ngx_http_etcd_set_exists(cmcf, &segment[i].text))
-        {
-            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                          "unknown \"%V\" variable in the key of \"etcd_set\" "
-                          "in %s:%ui", ngx_etcd_shown(&segment[i].text),
-                          sv->file, sv->line);
-            return NGX_ERROR;
-        }
+    /* nginx would not say where the variable is used */
+
+    unknown = ngx_etcd_variable_unknown(&sv->pattern,
+                                        &cmcf->variables_keys->keys,
+                                        &cmcf->prefix_variables);
+    if (unknown != NULL) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "unknown \"%V\" variable in the key of \"etcd_set\" in "
+                      "%s:%ui", ngx_etcd_shown(unknown), sv->file, sv->line);
+        return NGX_ERROR;
+    }
+
+    /* directives like "map" redefine a variable without a check */
+
+    name.data = sv->name.data + 1;
+    name.len = sv->name.len - 1;
+
+    variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_CHANGEABLE);
+    if (variable == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (variable->get_handler != ngx_http_etcd_set_get) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "variable \"%V\" of \"etcd_set\" in %s:%ui is redefined "
+                      "by another directive", ngx_etcd_shown(&sv->name),
+                      sv->file, sv->line);
+        return NGX_ERROR;
     }
 
     return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_http_etcd_set_exists(ngx_http_core_main_conf_t *cmcf, ngx_str_t *name)
-{
-    ngx_uint_t            i;
-    ngx_hash_key_t       *key;
-    ngx_http_variable_t  *prefix;
-
-    key = cmcf->variables_keys->keys.elts;
-
-    for (i = 0; i < cmcf->variables_keys->keys.nelts; i++) {
-        if (key[i].key.len == name->len
-            && ngx_strncasecmp(key[i].key.data, name->data, name->len) == 0)
-        {
-            return 1;
-        }
-    }
-
-    prefix = cmcf->prefix_variables.elts;
-
-    for (i = 0; i < cmcf->prefix_variables.nelts; i++) {
-        if (name->len >= prefix[i].name.len
-            && ngx_strncasecmp(prefix[i].name.data, name->data,
-                               prefix[i].name.len)
-               == 0)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
 }
 
 
@@ -306,58 +204,34 @@ static ngx_int_t
 ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
-    u_char                     buf[NGX_ETCD_PATTERN_PREFIX];
-    ngx_int_t                  rc;
-    ngx_str_t                  key, split;
-    ngx_http_etcd_set_t       *set;
-    ngx_http_etcd_loc_conf_t  *elcf;
+    u_char                        buf[NGX_ETCD_PATTERN_PREFIX];
+    ngx_int_t                     rc;
+    ngx_str_t                     key, split;
+    ngx_http_etcd_loc_conf_t     *elcf;
+    ngx_etcd_set_variable_use_t  *use;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    set = ngx_http_etcd_set_find(elcf->sets, (ngx_http_variable_t *) data);
+    use = ngx_etcd_set_variable_find(elcf->sets, (void *) data);
 
-    if (set == NULL) {
+    if (use == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    if (set->sv->secret) {
-        return ngx_http_etcd_pem_get(r, elcf->sets, set, v);
+    if (use->sv->secret) {
+        return ngx_http_etcd_pem_get(r, elcf->sets, use, v);
     }
 
-    rc = ngx_http_etcd_set_key(r, set, buf, &key);
+    rc = ngx_http_etcd_set_key(r, use, buf, &key);
 
     if (rc == NGX_ERROR
-        || (set->split != NULL
-            && ngx_http_complex_value(r, set->split, &split) != NGX_OK))
+        || (use->split != NULL
+            && ngx_http_complex_value(r, use->split, &split) != NGX_OK))
     {
         return NGX_ERROR;
     }
 
-    return ngx_etcd_set_variable_get(set->sv, (rc == NGX_OK) ? &key : NULL,
-                                     set->split ? &split : NULL, v, r->pool);
-}
-
-
-/* NULL: the variable has no value in this context. */
-
-static ngx_http_etcd_set_t *
-ngx_http_etcd_set_find(ngx_array_t *sets, ngx_http_variable_t *variable)
-{
-    ngx_uint_t            i;
-    ngx_http_etcd_set_t  *set;
-
-    if (sets == NULL) {
-        return NULL;
-    }
-
-    set = sets->elts;
-
-    for (i = 0; i < sets->nelts; i++) {
-        if (set[i].variable == variable) {
-            return &set[i];
-        }
-    }
-
-    return NULL;
+    return ngx_etcd_set_variable_get(use->sv, (rc == NGX_OK) ? &key : NULL,
+                                     use->split ? &split : NULL, v, r->pool);
 }

@@ -17,8 +17,6 @@
 
 
 char *ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_http_etcd_set_merge(ngx_conf_t *cf,
-    ngx_http_etcd_loc_conf_t *prev, ngx_http_etcd_loc_conf_t *conf);
 
 /*
  * Called after the configuration was read: checks that no other directive has

@@ -11,19 +11,19 @@
 
 
 ngx_int_t
-ngx_http_etcd_set_key(ngx_http_request_t *r, ngx_http_etcd_set_t *set,
+ngx_http_etcd_set_key(ngx_http_request_t *r, ngx_etcd_set_variable_use_t *use,
     u_char *buf, ngx_str_t *key)
 {
     ngx_str_t                   values[NGX_ETCD_PATTERN_VARIABLES];
     ngx_uint_t                  i;
     ngx_http_variable_value_t  *vv;
 
-    if (set->sv->map == NULL) {
+    if (use->sv->map == NULL) {
         return NGX_DECLINED;
     }
 
-    for (i = 0; i < set->sv->pattern.nvariables; i++) {
-        vv = ngx_http_get_flushed_variable(r, set->indices[i]);
+    for (i = 0; i < use->sv->pattern.nvariables; i++) {
+        vv = ngx_http_get_flushed_variable(r, use->indices[i]);
 
         if (vv == NULL) {
             return NGX_ERROR;
@@ -33,5 +33,5 @@ ngx_http_etcd_set_key(ngx_http_request_t *r, ngx_http_etcd_set_t *set,
         values[i].len = vv->not_found ? 0 : vv->len;
     }
 
-    return ngx_etcd_set_variable_key(set->sv, values, buf, key);
+    return ngx_etcd_set_variable_key(use->sv, values, buf, key);
 }

@@ -16,22 +16,12 @@
 #include <ngx_http_etcd.h>
 
 
-/* the value of a variable in a context and its nested contexts */
-
-typedef struct {
-    ngx_http_variable_t       *variable;
-    ngx_etcd_set_variable_t   *sv;
-    ngx_int_t                  indices[NGX_ETCD_PATTERN_VARIABLES];
-    ngx_http_complex_value_t  *split;         /* NULL: none */
-} ngx_http_etcd_set_t;
-
-
 /*
  * Makes the key of a request in buf, as ngx_etcd_set_variable_key().  NGX_OK,
  * NGX_DECLINED or NGX_ERROR.
  */
 ngx_int_t ngx_http_etcd_set_key(ngx_http_request_t *r,
-    ngx_http_etcd_set_t *set, u_char *buf, ngx_str_t *key);
+    ngx_etcd_set_variable_use_t *use, u_char *buf, ngx_str_t *key);
 
 
 #endif /* _NGX_HTTP_ETCD_SET_KEY_H_INCLUDED_ */

@@ -38,8 +38,8 @@ typedef struct {
     ngx_etcd_require_leader_t    require_leader;
     ngx_array_t                 *locks;    /* ngx_etcd_lock_conf_t; NULL:
                                               none */
-    ngx_array_t                 *sets;     /* see ngx_stream_etcd_set.c; NULL:
-                                              none */
+    ngx_array_t                 *sets;     /* ngx_etcd_set_variable_use_t;
+                                              NULL: none */
     ngx_uint_t                   lock_lost;  /* ngx_etcd_lock_lost_e */
     ngx_stream_upstream_init_peer_pt  init_peer;  /* the balancer's, saved by
                                                      _require_leader.c */

@@ -17,8 +17,6 @@
 
 
 char *ngx_stream_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_stream_etcd_set_merge(ngx_conf_t *cf,
-    ngx_stream_etcd_srv_conf_t *prev, ngx_stream_etcd_srv_conf_t *conf);
 
 /*
  * Called after the configuration was read: checks that no other directive has
