@@ -589,7 +589,7 @@ model_lease_expire(sim_event_t *ev)
 
     lease = ev->data;
 
-    /* it may have been renewed */
+    /* the lease may have been renewed */
 
     if (lease->ended == 0) {
         if (lease->expiry > sim.now) {

@@ -62,7 +62,7 @@ typedef struct {
     uint64_t                  ttl;          /* seconds */
     uint64_t                  granted;
     uint64_t                  expiry;
-    uint64_t                  ended;        /* 0: it is there */
+    uint64_t                  ended;        /* 0: the lease exists */
     ngx_uint_t                operator;     /* ended by one */
     sim_event_t               revoke;
 } model_lease_t;
@@ -93,12 +93,12 @@ typedef struct {
     uint64_t                  id;
     int64_t                   applied;      /* revision */
     uint64_t                  term;         /* of the last applied entry */
-    uint64_t                  lag;          /* it applies nothing before */
-    uint64_t                  down;         /* it is away until then */
-    uint64_t                  alone;        /* it has no quorum until then */
-    uint64_t                  zombie;       /* it was the leader, and does not
+    uint64_t                  lag;          /* nothing is applied before */
+    uint64_t                  down;         /* the member is away until then */
+    uint64_t                  alone;        /* no quorum until then */
+    uint64_t                  zombie;       /* a former leader, which does not
                                                know until then */
-    uint64_t                  misled;       /* it asks the former leader for
+    uint64_t                  misled;       /* the former leader is asked for
                                                renewals until then */
     sim_event_t               apply;
     ngx_queue_t               streams;      /* model_stream_t */
@@ -136,8 +136,8 @@ typedef struct {
     void                     *data;         /* of the answers */
     ngx_uint_t                open;
     sim_event_t               progress;     /* of all its watches */
-    ngx_uint_t                asked;        /* it is to be told, once all are
-                                               synced */
+    ngx_uint_t                asked;        /* progress is to be told once all
+                                               watches are synced */
 } model_stream_t;
 
 
@@ -241,7 +241,7 @@ Etcd__RangeResponse *model_range(Etcd__RangeRequest *request,
 void model_call_txn(model_member_t *member, Etcd__TxnRequest *request,
     model_answer_t *answer);
 
-/* it needs no quorum */
+/* 1: the call needs no quorum */
 ngx_uint_t model_is_local(char *method, u_char *data, size_t len);
 
 

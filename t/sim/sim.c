@@ -175,7 +175,7 @@ sim_add(sim_event_t *ev, uint64_t time)
 }
 
 
-/* it keeps its place among those of that time */
+/* the event keeps its place among the events of that time */
 
 void
 sim_postpone(sim_event_t *ev, uint64_t time)

@@ -52,8 +52,8 @@ struct sim_proc_s {
     ngx_uint_t                index;
     u_char                    name[4];
 
-    uint64_t                  clock;        /* its reading */
-    uint64_t                  stopped;      /* it does not run before that */
+    uint64_t                  clock;        /* time that the process reads */
+    uint64_t                  stopped;      /* the process halts until then */
     ngx_uint_t                alive;
     ngx_uint_t                starting;     /* a new life begins */
 
@@ -105,7 +105,7 @@ typedef enum {
     SIM_FAULT_RESTORE,           /* an older revision, another cluster */
     SIM_FAULT_OPERATOR,          /* keys are deleted, leases revoked */
     SIM_FAULT_STOP,              /* processes stand still */
-    SIM_FAULT_PAUSE,             /* they do so within a handler */
+    SIM_FAULT_PAUSE,             /* processes stand still in a handler */
     SIM_FAULT_CRASH,             /* processes end and begin */
     SIM_FAULT_DENY,              /* permissions change */
     SIM_FAULT_FRAGMENT,          /* answers of watches are cut */
@@ -139,7 +139,7 @@ typedef struct {
 
     sim_proc_t                procs[SIM_PROCS];
     ngx_uint_t                nprocs;
-    sim_proc_t               *proc;         /* it runs; NULL: none does */
+    sim_proc_t               *proc;         /* the running process, or NULL */
 } sim_t;
 
 
@@ -194,7 +194,7 @@ void sim_proc_turn(sim_proc_t *proc);
 void sim_proc_start(sim_proc_t *proc);
 void sim_proc_kill(sim_proc_t *proc);
 
-/* it does not run for so long */
+/* the process does not run before that time */
 void sim_proc_halt(sim_proc_t *proc, uint64_t time);
 
 /*

@@ -125,7 +125,7 @@ sim_election_changed(ngx_etcd_election_t *election, ngx_uint_t seen)
 }
 
 
-/* as a request asks that reads the shared memory */
+/* the check of a request that reads the shared memory */
 
 static void
 sim_election_check(sim_proc_t *proc)

@@ -31,7 +31,7 @@ typedef struct {
     sim_proc_t               *proc;
     ngx_etcd_fanout_t         fanout;
     sim_fanout_set_t          sets[SIM_FANOUT_SETS];
-    ngx_uint_t                store;        /* its history */
+    ngx_uint_t                store;        /* number of the history */
     ngx_event_t               sweep;        /* removes sets without keys */
 } sim_fanout_t;
 
@@ -289,7 +289,7 @@ sim_fanout_wants(void *data, ngx_str_t *key)
 }
 
 
-/* as far as it knows: the oldest history that may be it */
+/* the oldest history that the sets fit is taken for theirs */
 
 static void
 sim_fanout_complete(ngx_etcd_fanout_t *fanout, int64_t revision)

@@ -368,7 +368,7 @@ sim_call_list(sim_message_t *message)
 }
 
 
-/* 1: it fails, and nothing is done */
+/* 1: the call fails, and nothing is done */
 
 static ngx_uint_t
 sim_call_refused(sim_message_t *message)

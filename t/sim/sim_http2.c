@@ -150,7 +150,7 @@ sim_h2_event(sim_event_t *ev)
 }
 
 
-/* it is connected, or hears that the connection is over */
+/* the client is connected, or hears that the connection is over */
 
 static void
 sim_h2_input(void *data)

@@ -24,7 +24,7 @@ typedef struct sim_worker_s  sim_worker_t;
 
 typedef struct {
     ngx_etcd_grant_t          grant;
-    ngx_event_t               timer;        /* it begins, or ends */
+    ngx_event_t               timer;        /* the request begins, or ends */
     sim_worker_t             *worker;
     ngx_uint_t                busy;
 } sim_request_t;
@@ -311,7 +311,7 @@ sim_request_handler(ngx_etcd_grant_t *grant)
 }
 
 
-/* whoever checks tokens lets pass only what is newer */
+/* a service that checks tokens lets only newer ones pass */
 
 static void
 sim_request_token(sim_request_t *request)

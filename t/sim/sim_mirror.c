@@ -392,7 +392,7 @@ sim_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
         return;
     }
 
-    /* as far as it knows: the oldest history that may be it */
+    /* the oldest history that the mirror fits is taken for its own */
 
     differs = NULL;
 

@@ -18,7 +18,7 @@
 typedef struct {
     ngx_etcd_mirror_t         mirror;
     sim_proc_t               *proc;
-    ngx_uint_t                store;        /* its history */
+    ngx_uint_t                store;        /* number of the history */
     ngx_int_t                 n;            /* entries, as was told */
     ngx_uint_t                stopped;
 } sim_mirror_t;

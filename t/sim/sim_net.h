@@ -56,7 +56,7 @@ struct ngx_etcd_http2_s {
     sim_input_t               input;
     ngx_uint_t                told;
     sim_event_t               ping;
-    ngx_uint_t                ponging;      /* it is on its way back */
+    ngx_uint_t                ponging;      /* the answer is on its way back */
     sim_input_t               pong;
 };
 
@@ -84,9 +84,9 @@ typedef struct {
     ngx_etcd_grpc_stream_t   *stream;
     u_char                   *data;
     size_t                    len;
-    ngx_uint_t                lucky;        /* it passes where the connection
-                                               breaks meanwhile */
-    ngx_uint_t                late;         /* it has waited already */
+    ngx_uint_t                lucky;        /* the message passes even if the
+                                               connection breaks meanwhile */
+    ngx_uint_t                late;         /* the message has waited already */
     ngx_uint_t                left;         /* the server */
     int64_t                   revision;     /* of the first chunk of a list */
     ngx_uint_t                last;

@@ -168,7 +168,7 @@ sim_proc_wake(sim_event_t *ev)
         return;
     }
 
-    /* it looks at what it has before it hears of anything */
+    /* the process looks at what it has before it hears of anything */
 
     proc->actor->check(proc);
 

@@ -170,7 +170,7 @@ sim_register_settled(sim_proc_t *proc)
             return 0;
         }
 
-        /* its own is its own */
+        /* nobody else registers the first key: the record is the process's */
 
         if (i == 0
             && (reg->session.state != NGX_ETCD_SESSION_HELD

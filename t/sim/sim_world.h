@@ -55,7 +55,7 @@ void sim_nothing(void *data);
 ngx_uint_t sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key,
     int64_t created, int64_t lease);
 
-/* it is among the first ones below the prefix */
+/* the key must be among the first "permits" ones below the prefix */
 void sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
     int64_t created, ngx_uint_t permits);
 
