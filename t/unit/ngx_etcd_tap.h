@@ -39,7 +39,7 @@ extern ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[];
         return;                                                               \
     }
 
-/* The same, unless an allocation has failed. */
+/* A condition of every run in which no allocation has failed. */
 #define tap_expect(what)                                                      \
     if (!(what)) {                                                            \
         if (!test_alloc_failed()) {                                           \
@@ -49,7 +49,7 @@ extern ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[];
         return;                                                               \
     }
 
-/* The same as tap_check() for texts: a failure shows both. */
+/* Two texts are equal in every run; a failure shows both. */
 #define tap_text(text, wanted)                                                \
     if (!ngx_etcd_tap_same(text, wanted, __FILE__, __LINE__)) {               \
         return;                                                               \

@@ -230,7 +230,7 @@ ngx_etcd_unit_follow(ngx_etcd_unit_worker_t *worker)
 }
 
 
-/* its number, or -1; *pick is the caller's, and ends with close */
+/* the member's number, or -1; ngx_etcd_unit_end() ends the pick */
 
 static ngx_int_t
 ngx_etcd_unit_get(ngx_etcd_unit_worker_t *worker, ngx_etcd_pick_t *pick,

@@ -85,7 +85,7 @@ ngx_etcd_unit_bench(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* as the service does it for every key */
+/* decodes a value as the service does for every key */
 
 static ngx_int_t
 ngx_etcd_unit_round(ngx_etcd_member_conf_t *member, ngx_str_t *key,

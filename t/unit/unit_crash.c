@@ -398,7 +398,7 @@ ngx_etcd_crash_write(int sig, siginfo_t *info, void *data)
 }
 
 
-/* it has written; what changes nothing is no point */
+/* the instruction has written; a write that changes nothing is no point */
 
 static void
 ngx_etcd_crash_wrote(int sig, siginfo_t *info, void *data)

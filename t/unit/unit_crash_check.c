@@ -628,7 +628,7 @@ ngx_etcd_crash_lock_tables(void)
 }
 
 
-/* as the master does when a process has ended */
+/* unlocks the mutex, as the master does when a process has ended */
 
 void
 ngx_etcd_crash_unlock(void)

@@ -245,7 +245,7 @@ ngx_etcd_crash_retire(void)
 }
 
 
-/* its structures are there to be used again */
+/* the structures of the retired set are there to be used again */
 
 static void
 ngx_etcd_crash_prepare_again(void)
@@ -467,7 +467,7 @@ ngx_etcd_crash_lock_end(void)
 }
 
 
-/* that of a process which is gone, with a lock in it */
+/* the table of a process that is gone, with a lock in it */
 
 static void
 ngx_etcd_crash_prepare_claim(void)

@@ -26,7 +26,7 @@
 
 
 typedef struct {
-    int64_t               created;             /* 0: it is not there */
+    int64_t               created;             /* 0: no such key */
     int64_t               modified;
     u_char                value[NGX_ETCD_MODEL_VALUE];
     size_t                len;
@@ -367,7 +367,7 @@ ngx_etcd_model_lists(ngx_etcd_model_t *model)
 }
 
 
-/* 0: it fails; 2: it is compacted and begins anew */
+/* 0: the list fails; 2: its revision is compacted, and it begins anew */
 
 static ngx_uint_t
 ngx_etcd_model_pages(ngx_etcd_model_t *model, int64_t revision)

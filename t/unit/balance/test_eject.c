@@ -236,7 +236,7 @@ test_eject_time(ngx_pool_t *pool)
         test_eject_at(now - 1);
         tap_check(test_eject_out() == 1);
 
-        /* its former errors do not count again */
+        /* the member's former errors do not count again */
 
         test_eject_at(now);
         tap_check(test_eject_out() == 0);

@@ -80,7 +80,7 @@ test_ring_random(ngx_pool_t *pool)
 
     for (i = 0; i < 6 * TEST_RING_POINTS; i++) {
 
-        /* it grows, and shrinks to nothing */
+        /* the ring grows, and shrinks to nothing */
 
         if (n < TEST_RING_POINTS
             && (random() % 8 > (i < 3 * TEST_RING_POINTS ? 2 : 5)))

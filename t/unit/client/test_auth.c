@@ -139,7 +139,7 @@ test_auth_asks(ngx_pool_t *pool)
     tap_text(&md.key, "token");
     tap_text(&md.value, "first");
 
-    /* it is refused: one answer is for all, also those that come late */
+    /* the token is refused: one new token serves all calls, also late ones */
 
     tap_check(ngx_etcd_auth_refused(auth, former,
                                     NGX_ETCD_GRPC_UNAUTHENTICATED, &text));

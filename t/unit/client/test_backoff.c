@@ -74,7 +74,7 @@ test_backoff_hasten(ngx_pool_t *pool)
     test_loop_pass(500);
     tap_check(!timer.timer_set);
 
-    /* one that ends soon enough stays */
+    /* a timer that ends soon enough stays */
 
     ngx_add_timer(&timer, 499);
     ngx_etcd_backoff_hasten(&timer);

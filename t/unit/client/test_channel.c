@@ -254,7 +254,7 @@ test_channel_returns(ngx_pool_t *pool)
 
     tap_check(streams->returns == 3);
 
-    /* it lasts: all begins anew */
+    /* the connection lasts: all begins anew */
 
     test_loop_pass(45000);
     test_etcd_break(h2, "broken");

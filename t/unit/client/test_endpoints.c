@@ -57,7 +57,7 @@ test_endpoints_spread(ngx_pool_t *pool)
 }
 
 
-/* One that fails is set aside; where all are, the oldest try is the next. */
+/* An endpoint that fails is set aside; if all are, the oldest try is next. */
 
 static void
 test_endpoints_aside(ngx_pool_t *pool)
@@ -196,7 +196,7 @@ test_endpoints_learned(ngx_pool_t *pool)
     tap_check(ngx_etcd_endpoints_learned(place));
     tap_check(!ngx_etcd_endpoints_learned(&list->places[1]));
 
-    /* one that is in use stays; without that it is dropped */
+    /* an endpoint in use stays, and is dropped afterwards */
 
     list->home = 3;
     ngx_etcd_endpoints_set_current(list, place);

@@ -109,7 +109,7 @@ void test_etcd_goaway(ngx_etcd_http2_t *h2, ngx_uint_t pings);
 /* The n-th connection, from 0 on; NULL: there is none. */
 ngx_etcd_http2_t *test_etcd_connection(ngx_uint_t n);
 
-/* Its last byte: 1 for "http://10.0.0.1:2379". */
+/* The last byte of the peer's address: 1 for "http://10.0.0.1:2379". */
 ngx_uint_t test_etcd_where(ngx_etcd_http2_t *h2);
 
 /* The arguments of a done() handler of a test. */

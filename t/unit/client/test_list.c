@@ -112,7 +112,10 @@ test_list_pages(ngx_pool_t *pool)
     tap_check(request->revision == 50 && request->key.len == 5);
     tap_check(ngx_memcmp(request->key.data, "a299", 5) == 0);
 
-    /* it is answered first, with another revision in its header */
+    /*
+     * the second page comes before the keys of the first one are passed on, and
+     * has another revision in its header
+     */
 
     test_etcd_keys(call, 'b', 2, 0, 60);
     tap_check(test_etcd.done == 0);
@@ -488,7 +491,7 @@ test_list_unimplemented(ngx_pool_t *pool)
 }
 
 
-/* Whatever ends a stream early, pages go on after the last key. */
+/* Pages go on after the last key, whatever ends a stream early. */
 
 static void
 test_list_cut(ngx_pool_t *pool)
@@ -555,7 +558,7 @@ test_list_stray(ngx_pool_t *pool)
         ngx_uint_t   n[2];              /* keys of two chunks */
         int64_t      revision[2];
         ngx_uint_t   chunks;
-        ngx_uint_t   keys;              /* that are used */
+        ngx_uint_t   keys;              /* keys that are used */
     } cases[] = {
         { { 0, 0 }, { 0, 0 }, 1, 2 },           /* nothing */
         { { 2, 0 }, { 49, 0 }, 1, 2 },          /* an older revision */

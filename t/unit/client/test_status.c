@@ -143,7 +143,7 @@ test_status_db(ngx_pool_t *pool)
 }
 
 
-/* It lasts from when it was asked; what is beyond etcd's limit is cut. */
+/* The TTL counts from the request on; a TTL beyond etcd's limit is cut. */
 
 static void
 test_status_lease(ngx_pool_t *pool)

@@ -220,7 +220,7 @@ test_txn_one(ngx_pool_t *pool)
     tap_check(test_etcd.done == 1 && test_txn_state.put);
     tap_check(test_txn_state.revision == 50 && test_txn_state.found == -1);
 
-    /* it was another one; and it is not there */
+    /* the comparison fails: the key is another one, then there is no key */
 
     ngx_etcd_txn_start(&test_txn_state.txn);
     call = test_txn_call(0);
@@ -375,7 +375,7 @@ test_txn_limits(ngx_pool_t *pool)
 }
 
 
-/* One that is refused takes the others with it: each goes alone then. */
+/* An operation that is refused fails all: each one goes alone then. */
 
 static void
 test_txn_split(ngx_pool_t *pool)

@@ -366,7 +366,7 @@ test_unary_odd(ngx_pool_t *pool)
     call = test_etcd_range(0);
     tap_expect(call != NULL);
 
-    /* it is cancelled with its answer */
+    /* the call is cancelled after the message, before the end */
 
     test_etcd_message(call, &range.base);
     ngx_etcd_unary_cancel(unary);

@@ -224,7 +224,7 @@ test_message_limits(ngx_pool_t *pool)
 {
     ngx_uint_t  exceeded;
 
-    /* as many as a page of a list has, and more */
+    /* keys: as many as a page of a list has, and more */
 
     tap_check(test_message_keys(pool, "\x12\3\x0a\1k", 5, 8192, &exceeded));
     tap_check(!exceeded);

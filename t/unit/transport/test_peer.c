@@ -105,7 +105,7 @@ ngx_etcd_connection_close(ngx_etcd_connection_t *conn)
 }
 
 
-/* its owner */
+/* handlers of the connection's owner */
 
 static void
 test_peer_ready_handler(void *data)

@@ -91,7 +91,7 @@ extern test_peer_t  test_peer;
  */
 ngx_int_t test_peer_open(ngx_pool_t *pool);
 
-/* The same, and the peer's SETTINGS have arrived. */
+/* Opens a connection on which the peer's SETTINGS have arrived. */
 ngx_int_t test_peer_ready(ngx_pool_t *pool);
 
 /* Opens a connection for one short call. */
@@ -116,7 +116,7 @@ void test_peer_answer(char *headers, ngx_str_t *body, char *trailers);
 /* Starts a call, of which the memory is the pool's, and sends a message. */
 test_call_t *test_call_start(ngx_pool_t *pool, ngx_msec_t timeout);
 
-/* The same, but nothing is sent yet. */
+/* Starts such a call, but sends nothing yet. */
 test_call_t *test_call_begin(ngx_pool_t *pool, ngx_msec_t timeout);
 
 /* A RangeResponse with this count as a message of gRPC. */

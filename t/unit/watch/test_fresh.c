@@ -130,7 +130,7 @@ test_fresh_requested(ngx_pool_t *pool)
     ngx_etcd_fresh_ask(&fresh);
     tap_check(test_fresh_requests == 4);
 
-    /* its answer will not come on another stream */
+    /* the answer to this request will not come on another stream */
 
     ngx_etcd_fresh_ended(&fresh);
     ngx_current_msec++;

@@ -55,7 +55,7 @@ static void
 test_watch_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    /* it is tried again */
+    /* the watch is tried again */
 }
 
 
