@@ -74,8 +74,8 @@ typedef struct {
 typedef struct {
     char      *kind;
     char      *request;
-    char      *event;                      /* as the watch prints it */
-    char       state;                      /* as nginx answers */
+    char      *event;                      /* beginning of the watch's output */
+    char       state;                      /* nginx's answer */
     int64_t    gap;                        /* to the next change, without */
     int64_t    jitter;
     char      *after;                      /* a request, or NULL */
@@ -705,7 +705,7 @@ make_change(change_t *change)
 }
 
 
-/* it is done when the watch has it, and has printed all of it */
+/* the request is done when etcd answered and the watch printed all of it */
 
 static void
 make_after(char *request)

@@ -160,7 +160,7 @@ end_running(stream_t *s)
     } else if (ends_watches()) {
         answer(s, 1);
 
-        /* it would go before trailers that are not sent yet */
+        /* the RST would go before trailers that are not sent yet */
 
         if (is_mode("watch-end-rst") && nghttp2_session_send(session) == 0) {
             nghttp2_submit_rst_stream(session, 0, s->id, NGHTTP2_NO_ERROR);

@@ -251,7 +251,7 @@ is_frozen(conn_t *c)
 }
 
 
-/* as many as the connection takes now; a frame is never cut */
+/* sends what the connection takes now, and goes on within a frame */
 
 static void
 flood(conn_t *c)

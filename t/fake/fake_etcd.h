@@ -95,7 +95,7 @@ typedef struct {
 
     pairs_t               kvs;
     pairs_t               events;
-    int64_t               event_revision;  /* 0: they are to come */
+    int64_t               event_revision;  /* 0: the events are to come */
     int64_t               revision;
     uint64_t              cluster_id;
     char                 *version;

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * As much of a started nginx as its functions need.
+ * The part of a started nginx that nginx's functions need.
  */
 
 
