@@ -80,7 +80,7 @@ typedef struct {
     ngx_log_t                *log;
 
     ngx_uint_t                n;              /* snapshot at hand */
-    ngx_etcd_copy_t          *copy;           /* its next entry */
+    ngx_etcd_copy_t          *copy;           /* next entry of the snapshot */
     ngx_uint_t                begun;
     ngx_uint_t                open;           /* within a snapshot */
     ngx_uint_t                nmembers;       /* of it, so far */

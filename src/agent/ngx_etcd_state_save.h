@@ -58,7 +58,7 @@ struct ngx_etcd_state_save_s {
     ngx_log_t                  *log;
     ngx_etcd_state_save_state_e state;
     ngx_int_t                   rc;       /* of the last step */
-    ngx_uint_t                  catalog;  /* its sets are being listed */
+    ngx_uint_t                  catalog;  /* catalog whose sets are listed */
     uint32_t                    after;    /* the last set that was listed */
     ngx_uint_t                  copied;   /* number of complete snapshots */
     ngx_array_t                 snapshots; /* ngx_etcd_snapshot_t, one a

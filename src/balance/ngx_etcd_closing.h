@@ -22,8 +22,8 @@
 
 typedef struct {
     ngx_msec_t                   after;            /* ms; 0: at once */
-    ngx_str_t                   *upstream;         /* its name */
-    ngx_etcd_object_t           *object;           /* that has "closed" */
+    ngx_str_t                   *upstream;         /* name, for the log */
+    ngx_etcd_object_t           *object;           /* object with "closed" */
     uint32_t                     id;
     ngx_etcd_atomic64_t         *closed;           /* number of users */
 } ngx_etcd_closing_conf_t;

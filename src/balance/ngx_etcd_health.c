@@ -112,7 +112,7 @@ ngx_etcd_health_weight(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 }
 
 
-/* As in nginx, weight lost by failures is regained by 1 per pick. */
+/* Weight lost by failures is regained by 1 per pick, as in nginx. */
 
 static uint32_t
 ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)

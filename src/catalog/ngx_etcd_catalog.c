@@ -36,7 +36,7 @@ struct ngx_etcd_catalog_s {
     ngx_event_t                  again;        /* lists all keys again */
 
     ngx_etcd_set_node_t         *next;         /* of the map, while loading */
-    ngx_etcd_catalog_set_t      *part;         /* that is being loaded, or
+    ngx_etcd_catalog_set_t      *part;         /* the set being loaded, or
                                                   NULL */
     int64_t                      revision;     /* of the fan-out */
     int64_t                      resume;       /* from the map; 0: list */

@@ -32,7 +32,7 @@ typedef struct {
                                                   and leader */
     ngx_etcd_pattern_t           pattern;
     ngx_int_t                    variables[NGX_ETCD_PATTERN_VARIABLES];
-                                               /* their indices in nginx */
+                                               /* indices in nginx */
     ngx_uint_t                   limit;        /* of sets */
     ngx_msec_t                   idle;         /* of a worker's tables */
     ngx_msec_t                   linger;       /* of a set without members:

@@ -43,11 +43,12 @@ typedef struct {
     ngx_queue_t                      nodes;
     ngx_uint_t                       limit;        /* of sets */
 
-    ngx_atomic_t                     state;        /* as that of a set */
+    ngx_atomic_t                     state;        /* values of set->state */
     ngx_etcd_atomic64_t              revision;     /* all sets are complete up
                                                       to it; 0: list */
-    ngx_etcd_atomic64_t              verified;     /* as that of a set, for all
-                                                      sets */
+    ngx_etcd_atomic64_t              verified;     /* ngx_etcd_clock(): all
+                                                      sets were equal to
+                                                      etcd's data; 0: never */
     ngx_atomic_t                     over;         /* keys of sets beyond the
                                                       limit */
     ngx_atomic_t                     unmatched;    /* keys that belong to no
@@ -161,7 +162,10 @@ ngx_int_t ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 void ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map,
     ngx_etcd_member_set_t *set);
 
-/* The same for all sets: a former owner may have been killed before. */
+/*
+ * Called by the owner: workers read all sets again.  A former owner may have
+ * been killed before it reported a change.
+ */
 void ngx_etcd_set_map_changed_all(ngx_etcd_set_map_t *map);
 
 /*

@@ -68,7 +68,7 @@ void ngx_etcd_shared_map_add(ngx_etcd_shared_map_t *map,
 void ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo);
 
-/* The same with another node that takes the place of a node of its name. */
+/* Adds the stores that replace a node by another one of the same name. */
 void ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_node_t *node, ngx_etcd_shared_node_t *other,
     ngx_etcd_redo_t *redo);
@@ -93,7 +93,7 @@ ngx_int_t ngx_etcd_shared_map_find(ngx_etcd_zone_t *zone,
     ngx_etcd_shared_map_t *map, uint64_t hash,
     ngx_etcd_shared_map_match_pt match, void *data);
 
-/* The same for a caller that holds the mutex; NULL: there is none. */
+/* Finds the node for a caller that holds the mutex; NULL: there is none. */
 ngx_etcd_shared_node_t *ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
     ngx_etcd_shared_map_t *map, uint64_t hash,
     ngx_etcd_shared_map_match_pt match, void *data);

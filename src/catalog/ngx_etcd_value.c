@@ -20,7 +20,7 @@ typedef struct {
     ngx_etcd_values_t           *values;
     ngx_etcd_value_conf_t       *conf;
     ngx_etcd_mirror_t            mirror;       /* of the key */
-    ngx_etcd_shared_value_view_t view;         /* as it is to be */
+    ngx_etcd_shared_value_view_t view;         /* to be published */
     ngx_event_t                  retry;        /* the mutex was held */
 } ngx_etcd_value_t;
 

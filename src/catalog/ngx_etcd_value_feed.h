@@ -56,7 +56,7 @@ typedef struct {
     unsigned                     failed:1;     /* no memory for a change */
     unsigned                     full:1;       /* the zone */
     unsigned                     room:1;       /* a key was removed */
-    unsigned                     reported:1;   /* that keys are not used */
+    unsigned                     reported:1;   /* unused keys were logged */
 } ngx_etcd_value_feed_t;
 
 

@@ -40,7 +40,7 @@ typedef struct {
     ngx_uint_t                  nslots;
     ngx_uint_t                  left;         /* number of slots to look at */
 
-    ngx_uint_t                  nmembers;     /* that are checked */
+    ngx_uint_t                  nmembers;     /* members that are checked */
     ngx_uint_t                  nfresh;       /* of them */
     ngx_uint_t                  ncounted;
     ngx_uint_t                  nfailed;
@@ -51,7 +51,7 @@ typedef struct {
     ngx_uint_t                  look;         /* the next slot to look at */
 
     unsigned                    noted:1;      /* notes were made */
-    unsigned                    full:1;       /* as far as there is room */
+    unsigned                    full:1;       /* no room for more notes */
 } ngx_etcd_check_slots_t;
 
 

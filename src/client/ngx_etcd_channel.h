@@ -63,7 +63,7 @@ struct ngx_etcd_channel_s {
     ngx_etcd_subchannel_t       *subchannel;    /* in use */
     ngx_etcd_subchannel_t       *spare;         /* to return home */
     ngx_etcd_place_t            *next;          /* to try next */
-    ngx_uint_t                   connection;    /* its number, from 1 */
+    ngx_uint_t                   connection;    /* serial number, from 1 */
     ngx_uint_t                   probed;        /* the connection on which
                                                    RangeStream was called, */
     ngx_uint_t                   streamed;      /* and on which it works */

@@ -51,7 +51,7 @@ struct ngx_etcd_server_version_s {
     ngx_etcd_grpc_call_t          call;
     Etcd__StatusRequest           request;
     ngx_etcd_place_t             *place;
-    ngx_uint_t                    token;        /* its generation */
+    ngx_uint_t                    token;        /* token's generation */
     uint64_t                      version;
     unsigned                      calling:1;
 };

@@ -48,7 +48,7 @@ struct ngx_etcd_stream_range_s {
 
     unsigned                     running:1;
     unsigned                     serializable:1;
-    ngx_uint_t                   token;        /* its generation */
+    ngx_uint_t                   token;        /* token's generation */
     ngx_etcd_grpc_call_t         call;
     ngx_etcd_history_mark_t      mark;
     Etcd__RangeResponse         *response;

@@ -76,7 +76,10 @@ struct ngx_etcd_subchannel_s {
 void ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
     ngx_etcd_place_t *place);
 
-/* as ngx_etcd_http2_close(); does nothing if the subchannel is closed */
+/*
+ * Closes the subchannel, and its connection by ngx_etcd_http2_close(); does
+ * nothing if the subchannel is closed.
+ */
 void ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel);
 
 

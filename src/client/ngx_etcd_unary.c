@@ -426,8 +426,9 @@ ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
 
 /*
- * As long as an attempt after as many failures as the channel had in a row, but
- * every call must have time to leave: a quarter of its timeout is enough.
+ * Patience lasts as long as an attempt after as many failures as the channel
+ * had in a row.  Every call must have time to leave the endpoint, though: a
+ * quarter of its timeout is enough.
  */
 
 static ngx_msec_t

@@ -50,7 +50,7 @@ typedef struct {
     ngx_event_t                         timer;    /* of the next copy */
     ngx_etcd_history_mark_t             mark;
     uint64_t                            sent;     /* ngx_etcd_clock() */
-    ngx_uint_t                          token;    /* its generation */
+    ngx_uint_t                          token;    /* token's generation */
     ProtobufCMessage                   *message;
     ngx_pool_t                         *pool;
     unsigned                            calling:1;
@@ -119,7 +119,7 @@ struct ngx_etcd_unary_s {
     ngx_msec_t                          deadline;
     ngx_msec_t                          started;  /* time of this attempt */
     ngx_uint_t                          attempts;
-    ngx_uint_t                          token;    /* its generation */
+    ngx_uint_t                          token;    /* token's generation */
     ProtobufCMessage                   *message;
     ngx_pool_t                         *pool;
     ngx_etcd_unary_hedge_t              hedge;

@@ -303,8 +303,8 @@ ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
         if (lease->id == response->id && lease->nsent != 0) {
 
             /*
-             * as good as the answer to a PING, which is not sent while others
-             * come
+             * the answer proves as much as one to a PING, which only follows
+             * silence
              */
 
             ngx_etcd_cluster_prove(leases->cluster, lease->sent[0]);

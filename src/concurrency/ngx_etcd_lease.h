@@ -131,7 +131,7 @@ struct ngx_etcd_lease_stream_s {
                                                   timeout */
     ngx_queue_t                  leases;
     ngx_uint_t                   failures;
-    ngx_uint_t                   token;        /* its generation */
+    ngx_uint_t                   token;        /* token's generation */
     unsigned                     open:1;
     unsigned                     answered:1;   /* a response came on this
                                                   stream */

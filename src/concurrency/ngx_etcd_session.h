@@ -123,7 +123,10 @@ void ngx_etcd_session_adopt(ngx_etcd_session_t *session,
 /* in HELD: replaces the lease by another one; lost() is called */
 void ngx_etcd_session_replace(ngx_etcd_session_t *session, char *reason);
 
-/* the same for a lease without keys in use: not logged as a loss */
+/*
+ * in HELD: replaces a lease without keys in use, which is not logged as a loss;
+ * lost() is called
+ */
 void ngx_etcd_session_give_up(ngx_etcd_session_t *session, char *reason);
 
 /* a request waits for a lease: shortens a pause to NGX_ETCD_BACKOFF_URGENT */
