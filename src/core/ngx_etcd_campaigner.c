@@ -33,11 +33,11 @@ typedef struct {
     ngx_etcd_election_t           election; /* by conf->kind: this one or the
                                              next */
     ngx_etcd_register_t           registration;
-    ngx_etcd_election_slot_view_t view;         /* as last published */
+    ngx_etcd_election_slot_view_t view;         /* published, unless hidden */
     int64_t                       lease;  /* of the leader; 0: none */
     ngx_etcd_lease_ttl_t          lease_ttl; /* of the lease */
     uint64_t                      asked;  /* time; 0: never */
-    uint64_t                      until;  /* as last written */
+    uint64_t                      until;  /* value last written */
     unsigned                asking:1;
     unsigned                started:1;
     unsigned                leading:1;    /* logged as leading */

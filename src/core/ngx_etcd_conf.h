@@ -92,7 +92,7 @@ ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
     ngx_etcd_conf_t *conf, ngx_str_t *name);
 
-/* The same for a prefix with variables. */
+/* Adds a service whose prefix has variables; NULL: no memory. */
 ngx_etcd_catalog_conf_t *ngx_etcd_conf_add_catalog(ngx_conf_t *cf,
     ngx_etcd_conf_t *conf, ngx_str_t *name);
 

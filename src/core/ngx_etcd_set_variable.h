@@ -24,7 +24,7 @@ typedef struct {
     ngx_str_t                  name;          /* including "$" */
     ngx_uint_t                 stream;        /* 1: of the stream module */
     ngx_etcd_conf_t           *cluster;
-    ngx_str_t                  key;           /* as configured */
+    ngx_str_t                  key;           /* the configured key */
     ngx_etcd_value_conf_t     *value;         /* NULL: the key has variables */
     ngx_etcd_value_map_conf_t *map;           /* NULL: it has none */
     ngx_etcd_pattern_t         pattern;       /* of the map */

@@ -100,7 +100,7 @@ typedef struct {
                                                   history */
     unsigned                     listed:1;     /* a list is complete, and was
                                                   not judged */
-    unsigned                     told:1;       /* that members are held */
+    unsigned                     told:1;       /* the hold was logged */
 } ngx_etcd_guard_t;
 
 

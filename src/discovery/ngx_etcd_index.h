@@ -123,7 +123,7 @@ void ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_keep(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_unkeep(ngx_etcd_index_t *index);
 
-/* The same for a key that the guard holds; release() of one key. */
+/* The members of a key that the guard holds stay until its release(). */
 void ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 

@@ -156,8 +156,9 @@ ngx_int_t ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member);
 
 /*
- * The same for a caller that knows the key's registration of that address.
- * NULL: there is none; then the new one is the first of key->regs.
+ * Registers a member as ngx_etcd_member_diff_member() does, for a caller that
+ * knows the key's registration of that address.  NULL: there is none; then the
+ * new one is the first of key->regs.
  */
 ngx_int_t ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, Etcd__KeyValue *kv,

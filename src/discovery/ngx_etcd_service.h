@@ -84,7 +84,7 @@ typedef struct {
     ngx_uint_t                 (*wants)(ngx_etcd_service_conf_t *conf,
                                         ngx_str_t *key);
 
-    /* As in the mirror; called also while the service is broken. */
+    /* Handlers of the mirror; called also while the service is broken. */
     void                       (*changed)(ngx_etcd_service_t *service,
                                           ngx_etcd_mirror_entry_t *entry);
     void                       (*removed)(ngx_etcd_service_t *service,

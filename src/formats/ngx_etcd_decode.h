@@ -95,8 +95,8 @@ ngx_int_t ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_str_t *reason);
 
 /*
- * The same for a value that the caller has parsed, or made, into an object;
- * for formats whose values are objects.
+ * Decodes, as ngx_etcd_decode() does, a value that the caller has parsed, or
+ * made, into an object; for formats whose values are objects.
  */
 ngx_int_t ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     json_t *object, ngx_pool_t *pool, ngx_array_t *members,

@@ -49,7 +49,10 @@ typedef struct {
 ngx_int_t ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text,
     size_t flags);
 
-/* The same; a text longer than NGX_ETCD_JSON_MAX_TEXT is refused. */
+/*
+ * Parses a text as ngx_etcd_json_parse() does, unless it is longer than
+ * NGX_ETCD_JSON_MAX_TEXT: such a text is refused.
+ */
 ngx_int_t ngx_etcd_json_read(ngx_etcd_json_t *json, ngx_str_t *text,
     size_t flags);
 

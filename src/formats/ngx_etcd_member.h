@@ -22,7 +22,7 @@
 
 #define NGX_ETCD_MEMBER_MAX_HOST    253
 
-/* as nginx limits "route=" of a server */
+/* nginx's limit for "route=" of a server */
 #define NGX_ETCD_MEMBER_MAX_ROUTE   32
 
 
@@ -60,7 +60,7 @@ typedef struct {
     size_t                          name_len;
     u_char                          name[NGX_ETCD_MEMBER_NAME_LEN];
                                                    /*
-                                                    * as nginx logs it:
+                                                    * the text in nginx's logs:
                                                     * "127.0.0.1:80",
                                                     * "[::1]:80", "unix:/s"
                                                     */

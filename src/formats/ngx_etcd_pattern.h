@@ -33,7 +33,7 @@ typedef struct {
 /* Made by the configuration, then constant. */
 
 typedef struct {
-    ngx_str_t                    text;       /* as configured */
+    ngx_str_t                    text;       /* the configured text */
     ngx_str_t                    literal;    /* ends with a slash */
     ngx_array_t                  segments;   /* ngx_etcd_pattern_segment_t;
                                                 the first one is a variable */

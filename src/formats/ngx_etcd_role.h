@@ -21,8 +21,9 @@ typedef enum {
     NGX_ETCD_LEADER_KEY,             /* the value of one key, or the
                                         member that it names */
     NGX_ETCD_LEADER_PATRONI,
-    NGX_ETCD_LEADER_VITESS           /* the same, of the key with the lowest
-                                        mod_revision */
+    NGX_ETCD_LEADER_VITESS           /* the value of the key with the lowest
+                                        mod_revision, or the member that it
+                                        names */
 } ngx_etcd_leader_format_e;
 
 
@@ -32,7 +33,7 @@ typedef enum {
     NGX_ETCD_ROLE_ANY,               /* running */
     NGX_ETCD_ROLE_SYNC,              /* a replica that is a synchronous
                                         standby */
-    NGX_ETCD_ROLE_QUORUM,            /* the same, with quorum commit */
+    NGX_ETCD_ROLE_QUORUM,            /* a synchronous standby, quorum commit */
     NGX_ETCD_ROLE_ASYNC,             /* a replica that is neither */
     NGX_ETCD_ROLE_STANDBY_LEADER     /* the leader of a standby cluster */
 } ngx_etcd_role_e;

@@ -328,7 +328,7 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
 
     if (rc == NGX_DECLINED) {
 
-        /* as for a content handler: the request may end at once */
+        /* nginx's content handlers count, too: the request may end at once */
 
         r->main->count++;
 

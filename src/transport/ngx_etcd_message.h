@@ -41,8 +41,9 @@ ProtobufCMessage *ngx_etcd_message_unpack(
     u_char *data, size_t len, ngx_uint_t *exceeded);
 
 /*
- * The same, for bytes that stay as long as the pool: elements of a repeated
- * bytes field of the message itself are not copied, but point into them.
+ * Unpacks, as ngx_etcd_message_unpack() does, bytes that stay as long as the
+ * pool: elements of a repeated bytes field of the message itself are not
+ * copied, but point into the bytes.
  */
 ProtobufCMessage *ngx_etcd_message_unpack_in_place(
     const ProtobufCMessageDescriptor *descriptor, ngx_pool_t *pool,

@@ -108,7 +108,7 @@ typedef struct {
 void ngx_etcd_probe_start(ngx_etcd_probe_t *probe,
     ngx_etcd_probe_target_t *target, char *path, ngx_msec_t timeout);
 
-/* The same, for any request, or only for a connection. */
+/* Sends any request, or only connects.  Cancels a former request. */
 void ngx_etcd_probe_send(ngx_etcd_probe_t *probe, ngx_etcd_probe_conf_t *conf);
 
 /* May be called at any time, also within done(). */

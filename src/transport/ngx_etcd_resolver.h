@@ -92,7 +92,7 @@ struct ngx_etcd_resolver_use_s {
 /* must not change while the resolver exists */
 
 typedef struct {
-    ngx_str_t                      *upstream;   /* its name, for the log */
+    ngx_str_t                      *upstream;   /* name, for the log */
     ngx_log_t                      *log;
     ngx_resolver_t                 *resolver;   /* of the configuration */
     ngx_msec_t                      timeout;

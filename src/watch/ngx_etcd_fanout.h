@@ -61,7 +61,7 @@ struct ngx_etcd_fanout_s {
     /* a list begins */
     void                       (*list)(ngx_etcd_fanout_t *fanout);
 
-    /* as in a mirror; all parts were told before */
+    /* the handlers of a mirror; parts are told before complete() is called */
     void                       (*complete)(ngx_etcd_fanout_t *fanout,
                                            int64_t revision);
     void                       (*denied)(ngx_etcd_fanout_t *fanout,

@@ -182,7 +182,8 @@ void ngx_etcd_mirror_again(ngx_etcd_mirror_t *mirror, ngx_msec_t delay);
 ngx_int_t ngx_etcd_mirror_stop(ngx_etcd_mirror_t *mirror);
 
 /*
- * the same, for use after the watch stream was destroyed, or before the start
+ * Frees all entries after the watch stream was destroyed, or before the start;
+ * removed() is not called.
  */
 void ngx_etcd_mirror_destroy(ngx_etcd_mirror_t *mirror);
 

@@ -106,7 +106,7 @@ ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_create(
 void ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 
-/* the same, and frees the entry unless it is held */
+/* Detaches and frees the entry; does nothing if the entry is held. */
 void ngx_etcd_mirror_entry_free(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 

@@ -251,7 +251,7 @@ ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent)
         ngx_add_timer(&verify->timer, next);
     }
 
-    /* as good as the answer to a PING, which is not sent while others come */
+    /* the answer proves as much as one to a PING, which only follows silence */
 
     ngx_etcd_cluster_prove(verify->stream->cluster, sent);
 

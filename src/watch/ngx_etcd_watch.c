@@ -151,7 +151,7 @@ ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
 
     if (watch->state == NGX_ETCD_WATCH_CREATING) {
 
-        /* the same; the watch lists when the answer comes */
+        /* creates are answered in order: the watch lists after the answer */
 
         return;
     }

@@ -102,7 +102,7 @@ struct ngx_etcd_watch_stream_s {
     ngx_uint_t                   nlisting;     /* running lists, counted by the
                                                   members */
     int64_t                      reached;      /* revision of the endpoint */
-    ngx_uint_t                   token;        /* its generation */
+    ngx_uint_t                   token;        /* token's generation */
     size_t                       buffered;     /* bytes of events, counted by
                                                   the members */
 

@@ -237,7 +237,7 @@ ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
         }
     }
 
-    /* its waiting requests are gone, too */
+    /* the waiting requests of the process are gone, too */
 
     if (set->queue != NULL) {
         ngx_etcd_member_set_queued(set, walk->row, 0, 0);

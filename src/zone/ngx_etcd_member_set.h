@@ -81,7 +81,7 @@ struct ngx_etcd_entry_s {
  * suspends NGX_ETCD_VERDICT_FAILED.
  */
 
-#define NGX_ETCD_VERDICT_FAILED      0x01    /* its checks have failed */
+#define NGX_ETCD_VERDICT_FAILED      0x01    /* checks have failed */
 #define NGX_ETCD_VERDICT_UNPROVEN    0x02    /* no check has succeeded yet */
 #define NGX_ETCD_VERDICT_EJECTED     0x04    /* fails more than others */
 
@@ -262,7 +262,7 @@ struct ngx_etcd_member_set_s {
                                                       check keeps nothing off */
     ngx_atomic_t                     mandatory;    /* a new member is
                                                       unproven */
-    ngx_etcd_atomic64_t              checks;       /* that were made */
+    ngx_etcd_atomic64_t              checks;       /* number of checks */
     ngx_etcd_atomic64_t              check_failures;
 
     /* for metrics */
@@ -339,7 +339,10 @@ ngx_etcd_member_set_t *ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone,
 ngx_int_t ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);
 
-/* The same for requests that wait for a connection. */
+/*
+ * Called by the master: enables counting of requests that wait for a
+ * connection.  NGX_OK or NGX_ERROR as above.
+ */
 ngx_int_t ngx_etcd_member_set_add_queue(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);
 

@@ -116,7 +116,7 @@ typedef struct {
 
 
 typedef struct {
-    ngx_uint_t                       state;        /* as the client sees it */
+    ngx_uint_t                       state;        /* the client's view */
     ngx_uint_t                       learned;
     size_t                           url_len;
     u_char                           url[NGX_ETCD_ZONE_URL_LEN];
