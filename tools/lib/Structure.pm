@@ -209,13 +209,10 @@ sub script_comments {
 }
 
 
-# Comments that begin with a pronoun instead of their subject.  C has the
-# shorter list: a comment behind a declaration, such as "that is used", has its
-# noun.
+# Comments that begin with a pronoun instead of their subject.
 
-my $relative = qr/who|what|whose|those|where|which/;
-my $pronoun = qr/$relative|who(?:m|ever)|whatever|wherever|whichever
-                 |its?|they|their|them|that|as|nor
+my $pronoun = qr/who(?:m|se|ever)?|what(?:ever)?|where(?:ver)?|which(?:ever)?
+                 |its?|they|their|them|that|those|as|nor
                  |th(?:is|ese)\ (?:is|are|was|were|has|have|had)
                  |one\ (?:that|who|which|is)
                  |the\ same(?:\ (?:as|for|in|of|once|to|when|where|with)
@@ -223,12 +220,7 @@ my $pronoun = qr/$relative|who(?:m|ever)|whatever|wherever|whichever
 
 
 sub vague {
-    return grep {
-        my ($file, undef, $text) = @$_;
-        my $words = $file =~ /\.[ch]$/ ? $relative : $pronoun;
-
-        lcfirst($text) =~ /^(?:$words)\b/;
-    } @_;
+    return grep { lcfirst($_->[2]) =~ /^(?:$pronoun)\b/ } @_;
 }
 
 1;
