@@ -66,8 +66,11 @@ $nginx->set(
     } keys %past, map { "p$_" } 0 .. PROXIES - 1),
 );
 
+# There is one agent: another one would count its reconnects from 0.
+
 $nginx->start(<<'EOC');
 
+worker_processes 1;
 error_log %%DIR%%/debug.log debug;
 
 %%CLUSTERS%%

@@ -29,9 +29,12 @@ my $etcd = Etcd->new()->start();
 my $chaos = Chaos->start($etcd->port);
 my $nginx = Nginx->new()->set(CHAOS => $chaos->endpoints);
 
-# A connection ends when it is cut, and not because an answer takes long.
+# A connection ends when it is cut, and not because an answer takes long.  There
+# is one agent: another one would count its reconnects from 0.
 
 $nginx->start(<<'EOC');
+
+worker_processes 1;
 
 etcd {
     endpoints %%CHAOS%%;

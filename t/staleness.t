@@ -64,7 +64,11 @@ my $nginx = Nginx->new()->set(
     } keys %fake, keys %chaos),
 );
 
+# There is one agent: another one would count its reconnects from 0.
+
 $nginx->start(<<'EOC');
+
+worker_processes 1;
 
 %%CLUSTERS%%
 
