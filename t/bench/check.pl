@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # The cost of checks of many members to the agent, and the delay of requests
-# beside them.
+# beside them.  The members run on the same machine and need a processor for
+# their answers, too: a control has its checks made by another nginx.
 #
 # One program listens for all members, whose addresses are in 127.0.0.0/8.  The
 # other nginxes are stopped while one is measured.
@@ -12,6 +13,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib", $FindBin::Bin;
 
+use List::Util qw(shuffle);
 use Time::HiRes qw(sleep);
 
 use Bench;
@@ -130,9 +132,17 @@ for my $check (@checks) {
     }
 }
 
-my @pairs = map { pair(off => 'none', on => '`http`') } 1 .. ROUNDS;
+# of each side the nginxes that run, the first of which is asked
 
-go($_) for values %nginx;
+my %sides = (
+    off    => ['none'],
+    beside => ['none', '`http`'],
+    on     => ['`http`'],
+);
+
+my @pairs = map { pair() } 1 .. ROUNDS;
+
+go(values %nginx);
 
 publish('Checks of members',
     MEMBERS . ' members that are checked every ' . INTERVAL . ' s, over '
@@ -142,9 +152,14 @@ publish('Checks of members',
     table(['check', 'CPU of the agent', 'checks a second', 'us a check'],
           @rows),
     'Requests beside them, ' . PACE . ' a second of ' . CLIENTS . ' clients,
-    with checks by `http` and without, ' . ROUNDS . ' pairs of ' . REQUESTS
-    . ': microseconds.',
-    table(['', 'without', 'with', 'ratio'], map { latency($_) } qw(p50 p99)),
+    without checks, beside another nginx that makes those by `http`, and with
+    them, ' . ROUNDS . ' times ' . REQUESTS . ' each, in another order each
+    time: microseconds. The members, which answer the checks, run on the same
+    processors: the second ratio is what the checks cost the requests of the
+    nginx that makes them.',
+    table(['', 'without', 'beside', 'with', 'with / without',
+           'with / beside'],
+          map { latency($_) } qw(p50 p99)),
 );
 
 finish();
@@ -183,9 +198,7 @@ sub halt { suspend($_[0]->pid, $_[0]->workers) }
 
 
 sub go {
-    my ($nginx) = @_;
-
-    kill('CONT', $nginx->pid, $nginx->workers);
+    kill('CONT', map { ($_->pid, $_->workers) } @_);
     sleep(INTERVAL);
 }
 
@@ -217,16 +230,14 @@ sub cost {
 
 
 sub pair {
-    my %sides = @_;
-
     my %pair;
 
-    for my $side (rand() < 0.5 ? qw(on off) : qw(off on)) {
-        my $nginx = $nginx{$sides{$side}};
+    for my $side (shuffle(sort keys %sides)) {
+        my @nginxes = @nginx{ @{ $sides{$side} } };
 
-        go($nginx);
-        $pair{$side} = ask($nginx);
-        halt($nginx);
+        go(@nginxes);
+        $pair{$side} = ask($nginxes[0]);
+        halt($_) for @nginxes;
     }
 
     return \%pair;
@@ -252,8 +263,11 @@ sub latency {
 
     return [
         $p,
-        spread_of('%.0f', sub { $_[0]{off}{$p} }, @pairs),
-        spread_of('%.0f', sub { $_[0]{on}{$p} }, @pairs),
-        spread_of('%.2f', sub { $_[0]{on}{$p} / $_[0]{off}{$p} }, @pairs),
+        (map { my $side = $_;
+               spread_of('%.0f', sub { $_[0]{$side}{$p} }, @pairs) }
+             qw(off beside on)),
+        (map { my $side = $_;
+               spread_of('%.2f', sub { $_[0]{on}{$p} / $_[0]{$side}{$p} },
+                         @pairs) } qw(off beside)),
     ];
 }
