@@ -98,6 +98,12 @@ http {
         sticky cookie sid path=/;
     }
 
+    upstream near {
+        etcd_members /near/ max_fails=0;
+        etcd_prefer zone:here;
+        sticky cookie sid path=/;
+    }
+
     upstream leads {
         etcd_leader /election;
         sticky cookie sid path=/;
@@ -331,6 +337,26 @@ is(answers('standby', id('b')), 'a', 'a session of a backup goes to a server');
 $etcd->del('/standby/a');
 shows('standby', 'backup', 'no server is left');
 is(answers('standby', id('b')), 'b', 'it is with the backup');
+
+# A session keeps its member, preferred or not.
+
+put('near', $_, ',"tags":{"zone":"here"}') for qw(a b);
+put('near', 'c', ',"tags":{"zone":"there"}');
+shows('near', 'up up up', 'two members are near');
+
+is(answers('near'), 'a b', 'new sessions go to the near ones');
+is(answers('near', id($_)), $_, "a session stays with $_") for qw(a b c);
+
+put('near', $_, ',"down":true,"tags":{"zone":"here"}') for qw(a b);
+shows('near', 'down down up', 'no near one is up');
+
+is(answers('near'), 'c', 'new sessions go to the other one');
+is(answers('near', id('a')), 'c', 'those of a near one, too');
+
+put('near', $_, ',"tags":{"zone":"here"}') for qw(a b);
+shows('near', 'up up up', 'the near ones are back');
+
+is(answers('near', id('c')), 'c', 'a session does not go back by itself');
 
 # The leader leads, whatever a session says.
 
