@@ -77,12 +77,14 @@ $_->set(delay => DELAY) for @backends;
 
 # A leader may answer requests that are on their way when it resigns.  When a
 # leader has died, thousands of requests wait until its key is gone, however
-# long that takes etcd, and none of them is to try that leader.
+# long that takes etcd, and none of them is to try that leader.  All of them are
+# accepted, see Backend.
 
 my $text = Example::text('leader', 'etcd')
     =~ s/on_change=close/on_change=keep/r
     =~ s/fail_timeout=1s/'fail_timeout=' . (TTL + 1) . 's'/er
     =~ s/(etcd_wait orders) 5s/$1 60s queue=16384/r
+    =~ s/(listen 127[^;]*)/$1 backlog=16384/r
     =~ s/events \{\n/events {\n    worker_connections 16384;\n/r
     =~ s/events/worker_rlimit_nofile 16384;\n\nevents/r;
 

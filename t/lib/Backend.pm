@@ -32,7 +32,13 @@ use Port;
 use Process;
 use Wait;
 
-use constant CHUNK => 65536;
+# Thousands of requests may come at once, and a connection for which there is no
+# room comes after the kernel's next attempts, which take up to 25 seconds.
+
+use constant {
+    BACKLOG => 16384,
+    CHUNK   => 65536,
+};
 
 my $count = 0;
 
@@ -78,7 +84,7 @@ sub listen_on {
     return IO::Socket::INET->new(
         LocalAddr => '127.0.0.1',
         LocalPort => $port,
-        Listen    => 511,
+        Listen    => BACKLOG,
         ReuseAddr => 1,
     ) || die "listen on $port: $!\n";
 }
