@@ -48,10 +48,14 @@ $etcd->put('/s/1', '127.0.0.1:1001');
 
 my $nginx = Nginx->new(etcd => $etcd)->set(CA => $ca->cert, BULK => '');
 
+# Nothing fails because a slow nginx takes long.
+
 my $config = <<'EOF';
 
 etcd {
     endpoints %%ETCD%%;
+    connect_timeout 60s;
+    ping_timeout 60s;
     request_timeout 60s;
     ssl_trusted_certificate %%CA%%;
     zone 32m;
@@ -127,11 +131,10 @@ put_and_see(1003);
 
 is($nginx->status->{clusters}{default}{reconnects}, 0, 'over one connection');
 
-# A machine that stands still while etcd is asked gives no answer in time, to a
-# call, to a PING, or to a new connection.
+# A machine that stands still while etcd is asked gives no answer in time.
 
 my $failed = qr/endpoint \S+ failed/;
-my $late = qr/$failed for reads: .*(?:no answer .*in \d+ ms|timed out)/;
+my $late = qr/$failed for reads: no answer in \d+ ms/;
 
 is($nginx->count_log($failed) - $nginx->count_log($late), 0,
    'that did not fail')
