@@ -30,15 +30,15 @@ ngx_int_t ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until);
 
 /*
  * Frees one set, which the caller has made old: its epoch is 0.  If the process
- * is killed, the next owner's ngx_etcd_retire_sets() goes on.  The results are
- * those above.
+ * is killed, the next owner's ngx_etcd_retire_sets() goes on.  Results as of
+ * ngx_etcd_retire_sets().
  */
 ngx_int_t ngx_etcd_retire_one(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint64_t until);
 
 /*
  * Frees by piece(), which is called under the mutex, and returns 1 if something
- * is left.  The results are those above.
+ * is left; results as of ngx_etcd_retire_sets().
  */
 ngx_int_t ngx_etcd_retire_run(ngx_etcd_zone_t *zone,
     ngx_uint_t (*piece)(ngx_etcd_zone_t *zone, void *data), void *data,
