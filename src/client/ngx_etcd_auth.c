@@ -18,6 +18,10 @@
 #define NGX_ETCD_AUTH_MAX_TOKEN  8192
 
 
+static ngx_uint_t ngx_etcd_auth_is_new(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_repeat(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_renew(ngx_etcd_auth_t *auth,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_auth_ask(ngx_etcd_auth_t *auth);
 static void ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2);
 static ngx_int_t ngx_etcd_auth_send(ngx_etcd_auth_t *auth);
@@ -36,6 +40,7 @@ static void ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_auth_later(ngx_etcd_auth_t *auth, ngx_msec_t max);
 static void ngx_etcd_auth_set_ready(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_resume(ngx_etcd_auth_t *auth);
 static void ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth,
     ngx_uint_t unauthorized);
 static void ngx_etcd_auth_wake(ngx_event_t *ev);
@@ -59,6 +64,7 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
     }
 
     auth->cluster = cluster;
+    auth->channel = cluster->reads;
     auth->state = conf->user.len ? NGX_ETCD_AUTH_WANTED : NGX_ETCD_AUTH_READY;
 
     auth->password.data = ngx_etcd_secret_palloc(cluster->pool,
@@ -159,19 +165,19 @@ void
 ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
     ngx_str_t *text)
 {
-    if (auth->token.len != 0) {
-        (void) ngx_etcd_auth_refused(auth, generation,
-                                     NGX_ETCD_GRPC_UNAUTHENTICATED, text);
+    if (auth->token.len != 0
+        && auth->state == NGX_ETCD_AUTH_READY
+        && generation == auth->generation)
+    {
+        ngx_etcd_auth_renew(auth, NGX_ETCD_GRPC_UNAUTHENTICATED, text);
     }
 }
 
 
 ngx_uint_t
-ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_etcd_channel_t *channel,
+    ngx_uint_t generation, ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_etcd_cluster_t  *cluster;
-
     if (!ngx_etcd_auth_refusal(status, text)
         && (status != NGX_ETCD_GRPC_PERMISSION_DENIED
             || !ngx_etcd_auth_outdated(auth, generation)))
@@ -186,6 +192,52 @@ ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
         return 1;
     }
 
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED && ngx_etcd_auth_is_new(auth)) {
+        ngx_etcd_auth_repeat(auth);
+        return 1;
+    }
+
+    auth->channel = channel;
+    ngx_etcd_auth_renew(auth, status, text);
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_auth_is_new(ngx_etcd_auth_t *auth)
+{
+    return auth->token.len != 0
+           && ngx_current_msec - auth->issued < NGX_ETCD_AUTH_SPREAD;
+}
+
+
+static void
+ngx_etcd_auth_repeat(ngx_etcd_auth_t *auth)
+{
+    ngx_msec_t  delay;
+
+    delay = NGX_ETCD_AUTH_REPEAT << ngx_min(auth->repeats, 10);
+    auth->repeats++;
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, auth->cluster->log, 0,
+                   "etcd cluster \"%V\": the new token is not known yet, "
+                   "again in %M ms", &auth->cluster->conf->name, delay);
+
+    auth->state = NGX_ETCD_AUTH_SPREADING;
+
+    ngx_add_timer(&auth->timer, delay);
+}
+
+
+/* The token is not used any more. */
+
+static void
+ngx_etcd_auth_renew(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_cluster_t  *cluster;
+
     cluster = auth->cluster;
 
     if (ngx_current_msec - auth->since > NGX_ETCD_AUTH_HELD) {
@@ -196,7 +248,7 @@ ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
 
     if (cluster->conf->user.len == 0) {
         ngx_etcd_auth_denied(auth, status, text);
-        return 1;
+        return;
     }
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
@@ -207,12 +259,10 @@ ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
 
     if (auth->failures++ == 0) {
         auth->state = NGX_ETCD_AUTH_WANTED;
-        return 1;
+        return;
     }
 
     ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
-
-    return 1;
 }
 
 
@@ -248,16 +298,14 @@ ngx_etcd_auth_accepted(ngx_etcd_auth_t *auth)
 static void
 ngx_etcd_auth_ask(ngx_etcd_auth_t *auth)
 {
-    ngx_etcd_http2_t    *h2;
-    ngx_etcd_channel_t  *reads;
+    ngx_etcd_http2_t  *h2;
 
     auth->state = NGX_ETCD_AUTH_ASKING;
 
-    reads = auth->cluster->reads;
-    h2 = ngx_etcd_channel_get(reads);
+    h2 = ngx_etcd_channel_get(auth->channel);
 
     if (h2 == NULL) {
-        ngx_etcd_channel_wait(reads, &auth->waiter);
+        ngx_etcd_channel_wait(auth->channel, &auth->waiter);
         return;
     }
 
@@ -387,6 +435,11 @@ ngx_etcd_auth_timer(ngx_event_t *ev)
 
     auth = ev->data;
 
+    if (auth->state == NGX_ETCD_AUTH_SPREADING) {
+        ngx_etcd_auth_resume(auth);
+        return;
+    }
+
     if (auth->cluster->conf->user.len == 0) {
 
         /* there is no token to request, but etcd may accept calls again */
@@ -471,7 +524,7 @@ ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    ngx_etcd_channel_succeeded(auth->cluster->reads);
+    ngx_etcd_channel_succeeded(auth->channel);
 
     if (status == NGX_ETCD_GRPC_OK) {
         ngx_etcd_auth_granted(auth);
@@ -501,6 +554,8 @@ ngx_etcd_auth_granted(ngx_etcd_auth_t *auth)
     auth->token = auth->answer;
     ngx_str_null(&auth->answer);
 
+    auth->issued = ngx_current_msec;
+    auth->repeats = 0;
     auth->disabled = 0;
 
     ngx_etcd_auth_set_unauthorized(auth, 0);
@@ -568,9 +623,9 @@ static void
 ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_etcd_channel_t  *reads;
+    ngx_etcd_channel_t  *channel;
 
-    reads = auth->cluster->reads;
+    channel = auth->channel;
 
     ngx_log_error(NGX_LOG_INFO, auth->cluster->log, 0,
                   "etcd cluster \"%V\": authentication failed: %s: %V, "
@@ -583,11 +638,20 @@ ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
 
     /* an endpoint that is busy with other answers is slow, but alive */
 
-    if (status == NGX_ETCD_GRPC_UNAVAILABLE
-        || (ngx_msec_int_t) (reads->heard - auth->started) < 0)
+    if (status != NGX_ETCD_GRPC_UNAVAILABLE
+        && (ngx_msec_int_t) (channel->heard - auth->started) >= 0)
     {
-        ngx_etcd_channel_failed(reads, text);
+        return;
     }
+
+    /* streams end by themselves if their endpoint has failed */
+
+    if (channel == auth->cluster->streams) {
+        auth->channel = auth->cluster->reads;
+        return;
+    }
+
+    ngx_etcd_channel_failed(channel, text);
 }
 
 
@@ -610,8 +674,16 @@ ngx_etcd_auth_later(ngx_etcd_auth_t *auth, ngx_msec_t max)
 static void
 ngx_etcd_auth_set_ready(ngx_etcd_auth_t *auth)
 {
-    auth->state = NGX_ETCD_AUTH_READY;
     auth->since = ngx_current_msec;
+
+    ngx_etcd_auth_resume(auth);
+}
+
+
+static void
+ngx_etcd_auth_resume(ngx_etcd_auth_t *auth)
+{
+    auth->state = NGX_ETCD_AUTH_READY;
     auth->generation++;
 
     ngx_post_event(&auth->wake, &ngx_posted_events);

@@ -10,6 +10,11 @@
  * it, or users or roles have changed.  Calls that need a token in the meantime
  * wait for the same answer.
  *
+ * A token is made known through Raft.  An endpoint that lags behind the issuer
+ * rejects it until then, as etcd does since 3.5: a new token is tried again for
+ * NGX_ETCD_AUTH_SPREAD ms.  After that, the next one is requested from the
+ * endpoint that rejected it, which knows what it has issued.
+ *
  * A call is made like this:
  *
  *     if (!ngx_etcd_auth_ready(auth)) {
@@ -21,7 +26,7 @@
  *
  * and when it has failed
  *
- *     if (ngx_etcd_auth_refused(auth, generation, status, text)) {
+ *     if (ngx_etcd_auth_refused(auth, channel, generation, status, text)) {
  *         again from the start
  *     }
  */
@@ -49,26 +54,38 @@
 
 #define NGX_ETCD_AUTH_HELD         3000
 
+/* ms; the delay before a new token is tried again is doubled each time */
+
+#define NGX_ETCD_AUTH_SPREAD       500
+#define NGX_ETCD_AUTH_REPEAT       5
+
+
 
 typedef enum {
     NGX_ETCD_AUTH_WANTED = 0,       /* no token, none requested */
     NGX_ETCD_AUTH_ASKING,
     NGX_ETCD_AUTH_WAITING,          /* after a failure, until the timer
                                        expires */
+    NGX_ETCD_AUTH_SPREADING,        /* with a new token that an endpoint does
+                                       not know, until the timer expires */
     NGX_ETCD_AUTH_READY             /* with a token, or none is needed */
 } ngx_etcd_auth_state_e;
 
 
 struct ngx_etcd_auth_s {
     ngx_etcd_cluster_t          *cluster;
+    ngx_etcd_channel_t          *channel;      /* to request a token */
     ngx_etcd_auth_state_e        state;
-    ngx_uint_t                   generation;   /* number of the token */
+    ngx_uint_t                   generation;   /* grows when calls may be made
+                                                  again */
     ngx_uint_t                   failures;     /* in a row */
     ngx_uint_t                   unauthorized; /* etcd refuses the user */
     ngx_str_t                    token;        /* on the heap; empty: none */
     ngx_str_t                    answer;       /* the token just received */
     ngx_str_t                    password;
     ngx_msec_t                   since;        /* time of READY */
+    ngx_msec_t                   issued;       /* time of the token */
+    ngx_uint_t                   repeats;      /* of the token, in a row */
     ngx_msec_t                   started;      /* time of this attempt */
     ngx_etcd_grpc_call_t         call;
     ngx_etcd_waiter_t            waiter;       /* for the channel */
@@ -107,11 +124,12 @@ ngx_uint_t ngx_etcd_auth_metadata(ngx_etcd_auth_t *auth, ngx_keyval_t *md,
     ngx_uint_t *generation);
 
 /*
- * Returns 1 if a call failed because its token is missing, outdated or not
- * valid: the caller waits with ngx_etcd_auth_wait() and makes the call again.
- * Returns 0 if the call failed for another reason.
+ * Returns 1 if a call on the channel failed because its token is missing,
+ * outdated or not valid: the caller waits with ngx_etcd_auth_wait() and makes
+ * the call again.  Returns 0 if the call failed for another reason.
  */
-ngx_uint_t ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
+ngx_uint_t ngx_etcd_auth_refused(ngx_etcd_auth_t *auth,
+    ngx_etcd_channel_t *channel, ngx_uint_t generation,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
 /*

@@ -204,7 +204,9 @@ ngx_etcd_server_version_ended(ngx_etcd_grpc_call_t *call,
         return;
     }
 
-    if (ngx_etcd_auth_refused(auth, asker->token, status, text)) {
+    if (ngx_etcd_auth_refused(auth, cluster->streams, asker->token, status,
+                              text))
+    {
         ngx_etcd_waiter_forget(&asker->waiter);
         ngx_etcd_auth_wait(auth, &asker->waiter);
         return;

@@ -142,8 +142,8 @@ ngx_etcd_stream_range_status(ngx_etcd_stream_range_t *range,
     auth = range->cluster->auth;
 
     if (status != NGX_ETCD_GRPC_OK) {
-        range->refused = ngx_etcd_auth_refused(auth, range->token, status,
-                                               text);
+        range->refused = ngx_etcd_auth_refused(auth, range->cluster->streams,
+                                               range->token, status, text);
         return status;
     }
 

@@ -307,7 +307,9 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 
     /* etcd checks the token first: the request was not processed */
 
-    if (ngx_etcd_auth_refused(auth, unary->token, status, text)) {
+    if (ngx_etcd_auth_refused(auth, unary->cluster->reads, unary->token, status,
+                              text))
+    {
         ngx_etcd_channel_succeeded(unary->cluster->reads);
         ngx_etcd_unary_attempt(unary);
         return;
@@ -644,7 +646,8 @@ ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
 
     if (status == NGX_ETCD_GRPC_OK
         || ngx_etcd_backoff_retriable(status)
-        || ngx_etcd_auth_refused(auth, hedge->token, status, text))
+        || ngx_etcd_auth_refused(auth, hedge->channel, hedge->token, status,
+                                 text))
     {
         return;
     }

@@ -225,8 +225,8 @@ ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
 
     ngx_etcd_lease_stream_released(leases);
 
-    if (!ngx_etcd_auth_refused(leases->cluster->auth, leases->token, status,
-                               text)
+    if (!ngx_etcd_auth_refused(leases->cluster->auth, streams, leases->token,
+                               status, text)
         && ngx_etcd_channel_get(streams) != NULL)
     {
         /*

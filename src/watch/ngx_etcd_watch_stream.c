@@ -410,7 +410,7 @@ ngx_etcd_watch_stream_unauthenticated(ngx_etcd_watch_stream_t *stream,
 
     /* active watches continue, however long the next token takes */
 
-    (void) ngx_etcd_auth_refused(auth, stream->token,
+    (void) ngx_etcd_auth_refused(auth, stream->cluster->streams, stream->token,
                                  NGX_ETCD_GRPC_UNAUTHENTICATED, text);
 
     ngx_etcd_auth_wait(auth, &stream->waiter);
@@ -440,8 +440,8 @@ ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
 
     ngx_etcd_watch_stream_release(stream);
 
-    if (ngx_etcd_auth_refused(stream->cluster->auth, stream->token, status,
-                              text))
+    if (ngx_etcd_auth_refused(stream->cluster->auth, stream->cluster->streams,
+                              stream->token, status, text))
     {
         ngx_etcd_watch_stream_open(stream);
         return;

@@ -65,10 +65,33 @@ test_auth_token(ngx_etcd_grpc_stream_t *call, char *token)
 }
 
 
+/* a call of the streams channel was rejected */
+
+static ngx_uint_t
+test_auth_refused(ngx_etcd_auth_t *auth, ngx_uint_t generation,
+    ngx_etcd_grpc_status_e status, char *words)
+{
+    ngx_str_t  text;
+
+    text.data = (u_char *) words;
+    text.len = ngx_strlen(words);
+
+    return ngx_etcd_auth_refused(auth, auth->cluster->streams, generation,
+                                 status, &text);
+}
+
+
+static ngx_uint_t
+test_auth_invalid(ngx_etcd_auth_t *auth, ngx_uint_t generation)
+{
+    return test_auth_refused(auth, generation, NGX_ETCD_GRPC_UNAUTHENTICATED,
+                             "etcdserver: invalid auth token");
+}
+
+
 static void
 test_auth_nobody(ngx_pool_t *pool)
 {
-    ngx_str_t         text = ngx_string("etcdserver: user name is empty");
     ngx_uint_t        generation;
     ngx_keyval_t      md;
     ngx_etcd_auth_t  *auth;
@@ -87,10 +110,12 @@ test_auth_nobody(ngx_pool_t *pool)
 
     /* etcd wants a user: it is asked again later */
 
-    tap_check(!ngx_etcd_auth_refused(auth, generation,
-                                     NGX_ETCD_GRPC_PERMISSION_DENIED, &text));
-    tap_check(ngx_etcd_auth_refused(auth, generation,
-                                    NGX_ETCD_GRPC_INVALID_ARGUMENT, &text));
+    tap_check(!test_auth_refused(auth, generation,
+                                 NGX_ETCD_GRPC_PERMISSION_DENIED,
+                                 "etcdserver: user name is empty"));
+    tap_check(test_auth_refused(auth, generation,
+                                NGX_ETCD_GRPC_INVALID_ARGUMENT,
+                                "etcdserver: user name is empty"));
     tap_check(!ngx_etcd_auth_ready(auth) && auth->unauthorized);
 
     ngx_etcd_auth_wait(auth, &test_auth_waiter);
@@ -105,8 +130,6 @@ test_auth_nobody(ngx_pool_t *pool)
 static void
 test_auth_asks(ngx_pool_t *pool)
 {
-    ngx_str_t                   text = ngx_string("etcdserver: invalid auth "
-                                                  "token");
     ngx_uint_t                  generation, former;
     ngx_keyval_t                md;
     ngx_etcd_auth_t            *auth;
@@ -139,13 +162,13 @@ test_auth_asks(ngx_pool_t *pool)
     tap_text(&md.key, "token");
     tap_text(&md.value, "first");
 
+    test_loop_pass(NGX_ETCD_AUTH_SPREAD);
+
     /* the token is refused: one new token serves all calls, also late ones */
 
-    tap_check(ngx_etcd_auth_refused(auth, former,
-                                    NGX_ETCD_GRPC_UNAUTHENTICATED, &text));
+    tap_check(test_auth_invalid(auth, former));
     tap_check(!ngx_etcd_auth_ready(auth));
-    tap_check(ngx_etcd_auth_refused(auth, former,
-                                    NGX_ETCD_GRPC_UNAUTHENTICATED, &text));
+    tap_check(test_auth_invalid(auth, former));
     tap_check(ngx_etcd_auth_outdated(auth, former));
 
     ngx_etcd_auth_wait(auth, &test_auth_waiter);
@@ -160,13 +183,91 @@ test_auth_asks(ngx_pool_t *pool)
     tap_check(generation != former);
     tap_text(&md.value, "second");
 
-    tap_check(ngx_etcd_auth_refused(auth, former,
-                                    NGX_ETCD_GRPC_UNAUTHENTICATED, &text));
-    tap_check(ngx_etcd_auth_refused(auth, former,
-                                    NGX_ETCD_GRPC_PERMISSION_DENIED, &text));
-    tap_check(!ngx_etcd_auth_refused(auth, generation,
-                                     NGX_ETCD_GRPC_PERMISSION_DENIED, &text));
+    tap_check(test_auth_invalid(auth, former));
+    tap_check(test_auth_refused(auth, former, NGX_ETCD_GRPC_PERMISSION_DENIED,
+                                ""));
+    tap_check(!test_auth_refused(auth, generation,
+                                 NGX_ETCD_GRPC_PERMISSION_DENIED, ""));
     tap_check(ngx_etcd_auth_ready(auth));
+}
+
+
+/* An endpoint does not know a token that another one has just issued. */
+
+static void
+test_auth_spreads(ngx_pool_t *pool)
+{
+    ngx_uint_t               generation, repeats;
+    ngx_msec_t               delay;
+    ngx_keyval_t             md;
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_grpc_stream_t  *call;
+
+    auth = test_auth_init(pool, "nginx");
+    tap_expect(auth != NULL);
+
+    (void) ngx_etcd_channel_get(auth->cluster->streams);
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+    call = test_auth_asked(0);
+    tap_expect(call != NULL);
+    tap_check(call->h2 == ngx_etcd_channel_get(auth->cluster->reads));
+
+    test_auth_token(call, "first");
+    test_loop_run();
+    tap_expect(ngx_etcd_auth_ready(auth));
+
+    delay = NGX_ETCD_AUTH_REPEAT;
+
+    for (repeats = 0; delay < NGX_ETCD_AUTH_SPREAD; repeats++) {
+        tap_check(ngx_etcd_auth_metadata(auth, &md, &generation) == 1);
+        tap_text(&md.value, "first");
+
+        tap_check(test_auth_invalid(auth, generation));
+        tap_check(!ngx_etcd_auth_ready(auth));
+
+        ngx_etcd_auth_wait(auth, &test_auth_waiter);
+        tap_check(test_auth_asked(delay - 1) == NULL);
+        tap_check(test_auth_woken == 1 + repeats);
+
+        tap_check(test_auth_asked(1) == NULL);
+        tap_check(ngx_etcd_auth_ready(auth));
+        tap_check(test_auth_woken == 2 + repeats);
+
+        delay *= 2;
+    }
+
+    /* an endpoint that goes on rejecting a token issues the next one */
+
+    tap_check(ngx_etcd_auth_metadata(auth, &md, &generation) == 1);
+    tap_check(test_auth_invalid(auth, generation));
+    tap_check(auth->token.len == 0);
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+    call = test_auth_asked(0);
+    tap_expect(call != NULL);
+    tap_check(call->h2 == ngx_etcd_channel_get(auth->cluster->streams));
+
+    /* streams stay where they are if it does not */
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_UNAVAILABLE, "etcdserver: no leader");
+    tap_check(ngx_etcd_channel_get(auth->cluster->streams) != NULL);
+
+    call = test_auth_asked(NGX_ETCD_BACKOFF_MAX);
+    tap_expect(call != NULL);
+    tap_check(call->h2 == ngx_etcd_channel_get(auth->cluster->reads));
+
+    test_auth_token(call, "second");
+    test_loop_run();
+    tap_expect(ngx_etcd_auth_ready(auth));
+
+    /* a new token of an older revision of users is not tried again */
+
+    (void) ngx_etcd_auth_metadata(auth, &md, &generation);
+    tap_check(test_auth_refused(auth, generation,
+                                NGX_ETCD_GRPC_INVALID_ARGUMENT,
+                                "etcdserver: revision of auth store is old"));
+    tap_check(auth->token.len == 0);
 }
 
 
@@ -237,6 +338,7 @@ test_auth_denied(ngx_pool_t *pool)
 ngx_etcd_tap_test_t  test_auth[] = {
     { "auth: no user", test_auth_nobody },
     { "auth: tokens", test_auth_asks },
+    { "auth: a token that is not known everywhere", test_auth_spreads },
     { "auth: tokens that are none", test_auth_broken },
     { "auth: refused, and disabled", test_auth_denied },
     { NULL, NULL }
