@@ -55,6 +55,8 @@ static void ngx_etcd_check_counted(ngx_etcd_check_t *check);
 static void ngx_etcd_check_tick(ngx_event_t *ev);
 static void ngx_etcd_check_rest(ngx_etcd_check_t *check, ngx_msec_t wait);
 static ngx_msec_t ngx_etcd_check_run(ngx_etcd_check_t *check);
+static ngx_msec_t ngx_etcd_check_suspects(ngx_etcd_check_t *check);
+static void ngx_etcd_check_suspect(void *data, ngx_uint_t n);
 static void ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left);
 static ngx_msec_t ngx_etcd_check_repeat(ngx_etcd_check_t *check,
     ngx_uint_t *left);
@@ -67,8 +69,7 @@ static void ngx_etcd_check_done(ngx_etcd_check_probe_t *probe,
     ngx_str_t *text);
 static void ngx_etcd_check_judge(ngx_etcd_check_t *check,
     ngx_etcd_check_probe_t *probe, ngx_str_t *text);
-static void ngx_etcd_check_again(ngx_etcd_check_t *check,
-    ngx_etcd_check_probe_t *probe);
+static void ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n);
 static void ngx_etcd_check_note(ngx_etcd_check_t *check,
     ngx_etcd_check_probe_t *probe, ngx_uint_t ok);
 static void ngx_etcd_check_verdict(ngx_etcd_check_t *check,
@@ -265,22 +266,64 @@ static ngx_msec_t
 ngx_etcd_check_run(ngx_etcd_check_t *check)
 {
     ngx_uint_t  left;
-    ngx_msec_t  wait, turn;
+    ngx_msec_t  wait, time;
 
     left = NGX_ETCD_CHECK_BATCH;
 
     ngx_etcd_check_first(check, &left);
 
-    wait = ngx_etcd_check_repeat(check, &left);
-    turn = ngx_etcd_check_turns(check, &left);
+    wait = ngx_etcd_check_suspects(check);
 
-    wait = ngx_min(wait, turn);
+    time = ngx_etcd_check_repeat(check, &left);
+    wait = ngx_min(wait, time);
+
+    time = ngx_etcd_check_turns(check, &left);
+    wait = ngx_min(wait, time);
 
     if (check->slots.nfresh != 0) {
         wait = 0;
     }
 
     return ngx_max(wait, NGX_ETCD_CHECK_TICK);
+}
+
+
+/*
+ * Members that have failed requests are checked soon; returns the ms until the
+ * next look.
+ */
+
+static ngx_msec_t
+ngx_etcd_check_suspects(ngx_etcd_check_t *check)
+{
+    if (check->conf->fast == 0) {
+        return NGX_TIMER_INFINITE;
+    }
+
+    return ngx_etcd_check_slots_suspects(&check->slots, ngx_etcd_check_suspect,
+                                         check)
+           ? check->conf->fast : 0;
+}
+
+
+/*
+ * A member may fail requests and pass its checks: between two turns it is
+ * checked once for that.
+ */
+
+static void
+ngx_etcd_check_suspect(void *data, ngx_uint_t n)
+{
+    ngx_etcd_check_t *check = data;
+
+    ngx_etcd_check_slot_t  *slot;
+
+    slot = &check->slots.slot[n];
+
+    if (!slot->hastened && !slot->fresh) {
+        slot->hastened = 1;
+        ngx_etcd_check_again(check, n);
+    }
 }
 
 
@@ -410,6 +453,8 @@ ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
         (*left)--;
         schedule->done++;
 
+        slots->slot[check->next].hastened = 0;
+
         ngx_etcd_check_start(check, check->next++);
     }
 }
@@ -532,7 +577,7 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     } else if (check->conf->fast != 0
                && ngx_etcd_check_result_open(&slot->row, verdict))
     {
-        ngx_etcd_check_again(check, probe);
+        ngx_etcd_check_again(check, probe->slot);
     }
 }
 
@@ -540,12 +585,12 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
 /* Without memory the member is checked at its turn. */
 
 static void
-ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe)
+ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n)
 {
     ngx_etcd_check_slot_t   *slot;
     ngx_etcd_check_again_t  *again;
 
-    slot = &check->slots.slot[probe->slot];
+    slot = &check->slots.slot[n];
 
     if (slot->again) {
         return;
@@ -556,8 +601,8 @@ ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe)
         return;
     }
 
-    again->slot = probe->slot;
-    again->uid = probe->uid;
+    again->slot = n;
+    again->uid = slot->uid;
     again->due = ngx_current_msec + check->conf->fast;
 
     slot->again = 1;

@@ -17,6 +17,8 @@ static void ngx_etcd_check_slots_annotate(ngx_etcd_check_slots_t *slots);
 static void ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots);
 static void ngx_etcd_check_slots_look(ngx_etcd_check_slots_t *slots,
     ngx_uint_t n);
+static void ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots,
+    ngx_uint_t chunk, void (*handler)(void *data, ngx_uint_t n), void *data);
 static void ngx_etcd_check_slots_forget(ngx_etcd_check_slots_t *slots,
     ngx_etcd_check_slot_t *slot);
 static void ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
@@ -79,6 +81,63 @@ ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots)
 {
     return slots->generation != slots->conf->set->generation
            || slots->nslots != slots->conf->set->nslots;
+}
+
+
+ngx_uint_t
+ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
+    void (*handler)(void *data, ngx_uint_t n), void *data)
+{
+    uint64_t    chunks, until;
+    ngx_uint_t  n;
+
+    chunks = ngx_etcd_member_set_suspects(slots->conf->set);
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    for (n = 0; chunks != 0; n++) {
+
+        if (!(chunks >> n & 1)) {
+            continue;
+        }
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            (void) __atomic_fetch_or(&slots->conf->set->suspects, chunks,
+                                     __ATOMIC_RELAXED);
+            return 0;
+        }
+
+        chunks &= ~((uint64_t) 1 << n);
+
+        ngx_etcd_check_slots_suspect(slots, n, handler, data);
+    }
+
+    return 1;
+}
+
+
+/* the chunks of a bit */
+
+static void
+ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots, ngx_uint_t chunk,
+    void (*handler)(void *data, ngx_uint_t n), void *data)
+{
+    ngx_uint_t  i, n;
+
+    for ( /* void */ ;
+         chunk * NGX_ETCD_MEMBER_SET_SLOTS < slots->nslots;
+         chunk += 64)
+    {
+        for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
+            n = chunk * NGX_ETCD_MEMBER_SET_SLOTS + i;
+
+            if (n < slots->nslots
+                && ngx_etcd_member_set_suspected(slots->conf->set, n)
+                && slots->slot[n].uid != 0)
+            {
+                handler(data, n);
+            }
+        }
+    }
 }
 
 

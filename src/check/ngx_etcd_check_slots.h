@@ -23,6 +23,8 @@ typedef struct {
     unsigned                    fresh:1;      /* was never checked */
     unsigned                    running:1;
     unsigned                    again:1;      /* is to be checked soon */
+    unsigned                    hastened:1;   /* by a failed request, since its
+                                                 last turn */
     unsigned                    counted:1;    /* for a panic */
     unsigned                    failed:1;     /* of them */
 } ngx_etcd_check_slot_t;
@@ -63,6 +65,13 @@ void ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots);
 
 /* Returns 1 if the set has changed since. */
 ngx_uint_t ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots);
+
+/*
+ * Calls the handler with each slot whose member was reported by a failed
+ * request.  Returns 0 if some are left for another call.
+ */
+ngx_uint_t ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
+    void (*handler)(void *data, ngx_uint_t n), void *data);
 
 /* Asks the zone for room again if there was too little. */
 void ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots);

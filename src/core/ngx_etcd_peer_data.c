@@ -41,6 +41,29 @@ ngx_etcd_peer_data_cleanup(void *data)
 
 
 void
+ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error)
+{
+    ngx_etcd_peer_t      *peer;
+    ngx_etcd_upstream_t  *upstream;
+
+    peer = pick->peer;
+    upstream = ngx_etcd_peer_data_of(pick)->upstream;
+
+    if (peer == NULL) {
+        return;
+    }
+
+    if (upstream->eject != NULL) {
+        ngx_etcd_eject_count(pick->table->set, peer->index, peer->uid, error);
+    }
+
+    if (error && upstream->check != NULL && upstream->check->fast != 0) {
+        ngx_etcd_member_set_suspect(pick->table->set, peer->index, peer->uid);
+    }
+}
+
+
+void
 ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd)
 {
     if (pd->pin.peer != NULL) {

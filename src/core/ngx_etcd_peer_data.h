@@ -169,6 +169,12 @@ ngx_etcd_peer_data_create(ngx_etcd_upstream_t *upstream,
 }
 
 
+/*
+ * In an upstream that observes its members: the picked peer has answered, or
+ * failed to.  Without a peer nothing is noted.
+ */
+void ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error);
+
 /* Releases the reference to the pinned peer. */
 void ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd);
 

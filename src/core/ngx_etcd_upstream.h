@@ -45,6 +45,13 @@ typedef struct {
 } ngx_etcd_upstream_t;
 
 
+/* 1 if the failures of members are counted, or lead to a check */
+
+#define ngx_etcd_upstream_observes(upstream)                                  \
+    ((upstream)->eject != NULL                                                \
+     || ((upstream)->check != NULL && (upstream)->check->fast != 0))
+
+
 /*
  * Handlers of the directives.  After etcd_balance the caller compiles the
  * key, if any.  For etcd_balance, etcd_allow, etcd_prefer and etcd_guard, conf

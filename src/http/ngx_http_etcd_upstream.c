@@ -261,7 +261,7 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
                              NGX_HTTP_UPSTREAM_NOTIFY_HEADER);
     }
 
-    if (escf->upstream.eject != NULL) {
+    if (ngx_etcd_upstream_observes(&escf->upstream)) {
         r->upstream->peer.free = ngx_http_etcd_free_peer;
     }
 
@@ -346,23 +346,22 @@ ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
 {
     ngx_etcd_pick_t *pick = data;
 
-    ngx_uint_t             failed, status;
-    ngx_http_upstream_t   *u;
-    ngx_etcd_peer_data_t  *pd;
+    ngx_uint_t              failed, status;
+    ngx_http_upstream_t    *u;
+    ngx_etcd_eject_conf_t  *eject;
 
     u = (ngx_http_upstream_t *)
             ((u_char *) pc - offsetof(ngx_http_upstream_t, peer));
 
-    pd = ngx_etcd_peer_data_of(pick);
+    eject = ngx_etcd_peer_data_of(pick)->upstream->eject;
     failed = (state & NGX_PEER_FAILED) != 0;
     status = u->state->status;
 
-    if (pick->peer != NULL && (failed || status != 0)) {
-        ngx_etcd_eject_count(pick->table->set, pick->peer->index,
-                             pick->peer->uid,
-                             failed
-                             || ngx_etcd_eject_status(pd->upstream->eject,
-                                                      status));
+    if (failed || status != 0) {
+        ngx_etcd_peer_data_answered(pick, failed
+                                          || (eject != NULL
+                                              && ngx_etcd_eject_status(eject,
+                                                                   status)));
     }
 
     ngx_etcd_pick_free(pc, data, state);

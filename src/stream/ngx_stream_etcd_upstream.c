@@ -18,7 +18,6 @@ static ngx_int_t ngx_stream_etcd_init_servers(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_array_t *servers);
 static ngx_int_t ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us);
-static void ngx_stream_etcd_answered(ngx_etcd_pick_t *pick, ngx_uint_t error);
 static void ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
 static ngx_uint_t ngx_stream_etcd_waits(ngx_stream_session_t *s,
@@ -317,7 +316,7 @@ ngx_stream_etcd_connect(ngx_stream_session_t *s,
     pc->notify = ngx_stream_etcd_notify_peer;
     ngx_etcd_peer_notify(pc, NGX_STREAM_UPSTREAM_NOTIFY_CONNECT);
 
-    if (escf->upstream.eject != NULL) {
+    if (ngx_etcd_upstream_observes(&escf->upstream)) {
         pc->free = ngx_stream_etcd_free_peer;
     }
 
@@ -332,22 +331,10 @@ ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state)
 {
     if ((state & NGX_PEER_FAILED) || pc->type != SOCK_STREAM) {
-        ngx_stream_etcd_answered(data, (state & NGX_PEER_FAILED) != 0);
+        ngx_etcd_peer_data_answered(data, (state & NGX_PEER_FAILED) != 0);
     }
 
     ngx_etcd_pick_free(pc, data, state);
-}
-
-
-static void
-ngx_stream_etcd_answered(ngx_etcd_pick_t *pick, ngx_uint_t error)
-{
-    if (pick->peer != NULL
-        && ngx_etcd_peer_data_of(pick)->upstream->eject != NULL)
-    {
-        ngx_etcd_eject_count(pick->table->set, pick->peer->index,
-                             pick->peer->uid, error);
-    }
 }
 
 
@@ -372,7 +359,7 @@ ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
         return;
     }
 
-    ngx_stream_etcd_answered(data, 0);
+    ngx_etcd_peer_data_answered(data, 0);
 
     if (NGX_STREAM_ETCD_HAVE_FIRST_BYTE && pc->sockaddr->sa_family != AF_UNIX) {
         ngx_etcd_pick_connected(data);

@@ -396,6 +396,55 @@ ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set, ngx_uint_t n)
 
 
 void
+ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set, ngx_uint_t n,
+    uint32_t uid)
+{
+    uint64_t          bit;
+    ngx_etcd_note_t  *note;
+
+    note = ngx_etcd_member_set_note(set, n);
+
+    if (note == NULL || note->uid != uid) {
+        return;
+    }
+
+    note->suspect = 1;
+
+    bit = (uint64_t) 1 << n / NGX_ETCD_MEMBER_SET_SLOTS % 64;
+
+    (void) __atomic_fetch_or(&set->suspects, bit, __ATOMIC_RELEASE);
+}
+
+
+uint64_t
+ngx_etcd_member_set_suspects(ngx_etcd_member_set_t *set)
+{
+    if (__atomic_load_n(&set->suspects, __ATOMIC_RELAXED) == 0) {
+        return 0;
+    }
+
+    return __atomic_exchange_n(&set->suspects, 0, __ATOMIC_ACQUIRE);
+}
+
+
+ngx_uint_t
+ngx_etcd_member_set_suspected(ngx_etcd_member_set_t *set, ngx_uint_t n)
+{
+    ngx_etcd_note_t  *note;
+
+    note = ngx_etcd_member_set_own_note(set, n);
+
+    if (note == NULL || !note->suspect) {
+        return 0;
+    }
+
+    note->suspect = 0;
+
+    return 1;
+}
+
+
+void
 ngx_etcd_member_set_pardon(ngx_etcd_member_set_t *set, uint32_t bits)
 {
     ngx_uint_t        n;

@@ -117,7 +117,8 @@ typedef struct {
 /*
  * A note of the owner on a member, in sets that are checked or eject failing
  * members.  The owner zeroes a note if its uid is not that of its slot, and
- * writes all fields but the two counters, which workers count.
+ * writes all fields but the two counters, which workers count, and "suspect",
+ * which workers set.
  */
 
 typedef struct {
@@ -138,7 +139,7 @@ typedef struct {
 
     uint32_t                         until;        /* s; 0: not ejected */
     uint16_t                         level;        /* doublings of the time */
-    uint16_t                         reserved;
+    volatile uint16_t                suspect;      /* a request has failed */
     uint32_t                         ejections;
     uint32_t                         rested;       /* s, level last changed */
     uint32_t                         pad;
@@ -282,6 +283,10 @@ struct ngx_etcd_member_set_s {
 
     ngx_atomic_t                     ejections;    /* number of them */
 
+    ngx_etcd_atomic64_t              suspects;     /* bits: number of a chunk
+                                                      with suspect members,
+                                                      modulo 64 */
+
     ngx_etcd_atomic64_t              held_until;   /* ngx_etcd_clock() until
                                                       which members are held; 0:
                                                       none is */
@@ -396,6 +401,21 @@ ngx_etcd_note_t *ngx_etcd_member_set_note(ngx_etcd_member_set_t *set,
  * former member begins anew.  NULL: the slot is free, or has no note.
  */
 ngx_etcd_note_t *ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set,
+    ngx_uint_t n);
+
+/*
+ * Called by workers: a request to the member has failed.  Nothing is noted if
+ * there is no note on it.
+ */
+void ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set, ngx_uint_t n,
+    uint32_t uid);
+
+/*
+ * Called by the owner: the bits of "suspects", which are cleared, and whether
+ * the member of a slot was suspect, which it is no longer.
+ */
+uint64_t ngx_etcd_member_set_suspects(ngx_etcd_member_set_t *set);
+ngx_uint_t ngx_etcd_member_set_suspected(ngx_etcd_member_set_t *set,
     ngx_uint_t n);
 
 /*

@@ -244,6 +244,51 @@ test_check_mandatory(ngx_pool_t *pool)
 }
 
 
+/* A worker reports a member of which a request has failed. */
+
+static void
+test_check_suspects(ngx_pool_t *pool)
+{
+    ngx_uint_t              n;
+    ngx_etcd_slot_t        *slot;
+    ngx_etcd_member_set_t  *set;
+
+    tap_expect(test_table_init(pool, "round_robin") == NGX_OK);
+
+    set = test_world.table.set;
+
+    test_table_add(0, NGX_ETCD_MEMBER_SET_SLOTS + 2, NULL);
+    tap_expect(test_table_follow() == NGX_OK);
+
+    n = NGX_ETCD_MEMBER_SET_SLOTS + 1;
+    slot = ngx_etcd_member_set_slot(set, n);
+
+    /* without notes nothing is reported */
+
+    ngx_etcd_member_set_suspect(set, n, slot->uid);
+    tap_check(ngx_etcd_member_set_suspects(set) == 0);
+    tap_check(!ngx_etcd_member_set_suspected(set, n));
+
+    (void) ngx_etcd_zone_claim(&test_world.zone, 0);
+
+    tap_expect(ngx_etcd_member_set_annotate(&test_world.zone, set) == NGX_OK);
+    tap_check(!ngx_etcd_member_set_suspected(set, n));
+
+    ngx_etcd_member_set_suspect(set, n, slot->uid);
+    tap_check(ngx_etcd_member_set_suspects(set) == 2);
+    tap_check(ngx_etcd_member_set_suspects(set) == 0);
+    tap_check(!ngx_etcd_member_set_suspected(set, n - 1));
+    tap_check(ngx_etcd_member_set_suspected(set, n));
+    tap_check(!ngx_etcd_member_set_suspected(set, n));
+
+    /* the request was to a former member of the slot */
+
+    ngx_etcd_member_set_suspect(set, n, slot->uid + 1);
+    tap_check(ngx_etcd_member_set_suspects(set) == 0);
+    tap_check(!ngx_etcd_member_set_suspected(set, n));
+}
+
+
 ngx_etcd_tap_test_t  test_check[] = {
     { "check: turns", test_check_turns },
     { "check: rounds", test_check_rounds },
@@ -252,5 +297,6 @@ ngx_etcd_tap_test_t  test_check[] = {
     { "check: open", test_check_open },
     { "check: texts", test_check_texts },
     { "check: mandatory", test_check_mandatory },
+    { "check: suspects", test_check_suspects },
     { NULL, NULL }
 };
