@@ -305,6 +305,11 @@ ngx_etcd_auth_ask(ngx_etcd_auth_t *auth)
     h2 = ngx_etcd_channel_get(auth->channel);
 
     if (h2 == NULL) {
+        auth->channel = auth->cluster->reads;
+        h2 = ngx_etcd_channel_get(auth->channel);
+    }
+
+    if (h2 == NULL) {
         ngx_etcd_channel_wait(auth->channel, &auth->waiter);
         return;
     }

@@ -268,6 +268,16 @@ test_auth_spreads(ngx_pool_t *pool)
                                 NGX_ETCD_GRPC_INVALID_ARGUMENT,
                                 "etcdserver: revision of auth store is old"));
     tap_check(auth->token.len == 0);
+
+    /* an endpoint that is lost issues none */
+
+    test_etcd.down = 1;
+    test_etcd_break(ngx_etcd_channel_get(auth->cluster->streams), "reset");
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+
+    call = test_auth_asked(NGX_ETCD_BACKOFF_MAX);
+    tap_expect(call != NULL);
+    tap_check(call->h2 == ngx_etcd_channel_get(auth->cluster->reads));
 }
 
 
