@@ -67,6 +67,38 @@ sub alike {
 }
 
 
+sub key_of_another_kind {
+    my ($status, $output) = run('openssl', 'genrsa', '-out', "$dir/rsa", 2048);
+
+    $status == 0 or die $output;
+
+    return Tls::read_file("$dir/rsa");
+}
+
+
+# Runs the commands in the example's comment.
+
+sub put_by_hand {
+    my ($pair) = @_;
+
+    my ($text) = Example::text('certificates')
+        =~ /^# Write a certificate.*?\n#\n(.*?)\n#\n# nginx must reach/ms;
+    my %file = (crt => $pair->[0], key => $pair->[1]);
+
+    while (my ($what, $pem) = each %file) {
+        $nginx->write_secret("www.$what", $pem);
+    }
+
+    local $ENV{ETCDCTL_API} = 3;
+    local $ENV{ETCDCTL_ENDPOINTS} = $etcd->endpoints;
+
+    my ($status, $output) = run('sh', '-ec', 'cd ' . $nginx->dir . "\n"
+                                . $text =~ s/^#(     )?//gmr);
+
+    return $output;
+}
+
+
 sub put {
     my ($name, $pair) = @_;
 
@@ -103,6 +135,14 @@ sub serves {
 
     return becomes { (handshake($name))[1] eq $pair->[0] ? 'it' : 'another' }
         'it', $what;
+}
+
+
+# reports of a key that does not fit its certificate
+
+sub misfits {
+    return scalar(grep { /the key for "n0001\.test" do not fit/ }
+                  $nginx->lines_of('debug.log'));
 }
 
 
@@ -192,6 +232,13 @@ serves('new.test', $pem{'new.test'}, 'a new one');
 $etcd->txn([del => '/certs/new.test/crt'], [del => '/certs/new.test/key']);
 serves('new.test', $default, 'a deleted one');
 
+# by the commands that the example gives
+
+my $www = make('www.example.com');
+
+like(put_by_hand($www), qr/SUCCESS/, "the example's commands are etcdctl's");
+serves('www.example.com', $www, 'and write a certificate');
+
 # broken certificates and keys
 
 my $encrypted = do {
@@ -235,7 +282,22 @@ for my $round (1 .. 100) {
 }
 
 is("@others", '', 'each handshake had a certificate and its key');
-is($nginx->count_log(qr/key values mismatch/), 0, 'and the log says so');
+is(misfits(), 0, 'and the log says so');
+
+# a key of another certificate, and one of another kind
+
+my $another = make('n0001.test');
+
+for my $key ($another->[1], key_of_another_kind()) {
+    my $said = misfits();
+
+    put('n0001.test', [$renewed->[0], $key]);
+    becomes { subject('n0001.test') } 'none', 'a key that does not fit';
+    cmp_ok(misfits(), '>', $said, 'is reported with the name');
+}
+
+put('n0001.test', $renewed);
+serves('n0001.test', $renewed, 'until it does');
 
 # without an agent, after a reload, without etcd
 

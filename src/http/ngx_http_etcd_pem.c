@@ -40,6 +40,7 @@ typedef struct {
 /* The texts that a request has read. */
 
 typedef struct {
+    ngx_connection_t          *connection;
     ngx_pool_t                *pool;
     ngx_array_t                values;        /* ngx_http_etcd_pem_value_t */
 } ngx_http_etcd_pem_ctx_t;
@@ -56,6 +57,7 @@ static ngx_int_t ngx_http_etcd_pem_read_once(ngx_http_request_t *r,
     ngx_http_etcd_pem_ctx_t *ctx, ngx_etcd_value_map_conf_t *map);
 static void ngx_http_etcd_pem_head(ngx_http_etcd_pem_value_t *value);
 static void ngx_http_etcd_pem_cleanup(void *data);
+static void ngx_http_etcd_pem_compare(ngx_http_etcd_pem_ctx_t *ctx);
 static void ngx_http_etcd_pem_wipe(ngx_pool_t *pool, ngx_str_t *value);
 static void ngx_http_etcd_pem_wipe_block(u_char *p, size_t len,
     ngx_str_t *value);
@@ -138,6 +140,7 @@ ngx_http_etcd_pem_ctx(ngx_http_request_t *r)
     }
 
     ctx = cln->data;
+    ctx->connection = r->connection;
     ctx->pool = r->pool;
 
     if (ngx_array_init(&ctx->values, r->pool, 4,
@@ -316,6 +319,8 @@ ngx_http_etcd_pem_cleanup(void *data)
     ngx_uint_t                  i;
     ngx_http_etcd_pem_value_t  *values;
 
+    ngx_http_etcd_pem_compare(ctx);
+
     values = ctx->values.elts;
 
     for (i = 0; i < ctx->values.nelts; i++) {
@@ -333,6 +338,48 @@ ngx_http_etcd_pem_cleanup(void *data)
 
         ngx_etcd_secret_free(values[i].buf);
     }
+}
+
+
+/*
+ * nginx has loaded the certificate and the key, or tried to.  Its own message
+ * shows the lines that precede a key, and neither the reason nor the name.
+ */
+
+static void
+ngx_http_etcd_pem_compare(ngx_http_etcd_pem_ctx_t *ctx)
+{
+#if (NGX_HTTP_SSL)
+
+    ngx_ssl_conn_t             *ssl;
+    ngx_str_t                   name;
+    ngx_uint_t                  i;
+    ngx_http_etcd_pem_value_t  *values;
+
+    values = ctx->values.elts;
+
+    for (i = 0; i < ctx->values.nelts; i++) {
+        if (values[i].value.len == 0) {
+            return;
+        }
+    }
+
+    ssl = ctx->connection->ssl->connection;
+
+    if (SSL_check_private_key(ssl) == 1) {
+        return;
+    }
+
+    ERR_clear_error();
+
+    name.data = (u_char *) SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    name.len = (name.data != NULL) ? ngx_strlen(name.data) : 0;
+
+    ngx_log_error(NGX_LOG_ERR, ctx->connection->log, 0,
+                  "etcd: the certificate and the key for \"%V\" do not fit",
+                  ngx_etcd_shown(&name));
+
+#endif
 }
 
 
