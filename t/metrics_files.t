@@ -154,8 +154,10 @@ sub series {
 }
 
 
+# %instead: other values of a metric, or undef for none
+
 sub rule_test {
-    my ($bad) = @_;
+    my ($bad, %instead) = @_;
 
     my $text = "- interval: 30s\n  input_series:\n"
         . series('nginx_etcd_zone_size_bytes', 100, cluster => 'default')
@@ -167,9 +169,11 @@ sub rule_test {
 
     for my $trouble (@troubles) {
         my ($alert, $name, $well, $ill, %labels) = @$trouble;
+        my $values = $alert eq $bad ? $ill : $well;
 
-        $text .= series($name, $alert eq $bad ? $ill : $well,
-                        cluster => 'default', %labels);
+        $values = $instead{$name} if exists $instead{$name};
+        $text .= series($name, $values, cluster => 'default', %labels)
+            if defined $values;
     }
 
     return $text . "  promql_expr_test:\n"
@@ -183,6 +187,11 @@ sub rule_test {
 my $tests = "rule_files:\n- $top/conf-examples/alerts.yml\n"
     . "evaluation_interval: 30s\ntests:\n"
     . join('', map { rule_test($_) } '', map { $_->[0] } @troubles);
+
+# An nginx that only takes locks has no agent, and nothing to know.
+
+$tests .= rule_test('', nginx_etcd_agent_up => undef,
+                    nginx_etcd_cluster_staleness_seconds => '+Inf');
 
 judges('each trouble is alerted, and it alone', 'promtool', 'test', 'rules',
        $nginx->write_file('alerts_test.yml', $tests));
