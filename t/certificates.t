@@ -241,6 +241,8 @@ serves('www.example.com', $www, 'and write a certificate');
 
 # broken certificates and keys
 
+my %name = (crt => 'cert', key => 'key');
+
 my $encrypted = do {
     my ($status, $output) = run('openssl', 'ec', '-aes128', '-passout',
                                 'pass:secret', '-in', "$dir/key", '-out',
@@ -263,7 +265,7 @@ for my $case (['crt', 'no PEM', qr/neither a certificate nor a private key/],
 
     ok(wait_for(sub { $nginx->count_log(qr/revision $at is invalid/) }, 10),
        "invalid $what: $reason");
-    is($nginx->count_log(qr/revision $at is invalid: .*$reason/), 1,
+    is($nginx->count_log(qr/"\$$name{$what}": .*$at is invalid: .*$reason/), 1,
        'is reported');
     serves('n0001.test', $renewed, 'the last good one is served');
 }

@@ -38,6 +38,10 @@ ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
         return NULL;
     }
 
+    if (p->name.len == 0) {
+        p->name = *name;
+    }
+
     map->limit -= p->limit;
 
     p->limit = ngx_max(p->limit, pattern->limit);

@@ -310,11 +310,15 @@ static void
 ngx_etcd_value_feed_invalid(ngx_etcd_value_feed_t *feed,
     ngx_etcd_mirror_entry_t *entry, ngx_str_t *reason)
 {
+    ngx_str_t  *name;
+
+    name = ngx_etcd_value_map_name(feed->conf, &entry->key);
+
     ngx_log_error(NGX_LOG_ERR, feed->log, 0,
                   "etcd: variable \"%V\": key \"%V\" at revision %L is "
                   "invalid: %V, a valid value that it had stays",
-                  &feed->conf->name, ngx_etcd_shown(&entry->key),
-                  entry->mod_revision, reason);
+                  name, ngx_etcd_shown(&entry->key), entry->mod_revision,
+                  reason);
 }
 
 
@@ -594,8 +598,8 @@ ngx_etcd_value_feed_event(ngx_etcd_value_feed_t *feed,
         revision = feed->revision;
     }
 
-    ngx_etcd_zone_event(conf->zone, &conf->name, &key, change->change,
-                        revision);
+    ngx_etcd_zone_event(conf->zone, ngx_etcd_value_map_name(conf, &key), &key,
+                        change->change, revision);
 
     if (change->change == NGX_ETCD_CHANGE_REMOVE) {
         feed->room = 1;

@@ -51,6 +51,17 @@ ngx_etcd_value_map_wants(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
 }
 
 
+ngx_str_t *
+ngx_etcd_value_map_name(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
+{
+    ngx_etcd_value_pattern_t  *pattern;
+
+    pattern = ngx_etcd_value_map_wants(conf, key);
+
+    return (pattern != NULL) ? &pattern->name : &conf->name;
+}
+
+
 ngx_etcd_value_node_t *
 ngx_etcd_value_map_find(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
 {

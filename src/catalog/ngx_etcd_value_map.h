@@ -111,6 +111,7 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_pattern_t               pattern;
+    ngx_str_t                        name;         /* of the first variable */
     ngx_uint_t                       limit;
     size_t                           max_size;
 } ngx_etcd_value_pattern_t;
@@ -119,6 +120,10 @@ typedef struct {
 /* Returns the first pattern that the whole key matches; NULL: none. */
 ngx_etcd_value_pattern_t *ngx_etcd_value_map_wants(
     ngx_etcd_value_map_conf_t *conf, ngx_str_t *key);
+
+/* The variable that a key is for; if there is none, the first of the map. */
+ngx_str_t *ngx_etcd_value_map_name(ngx_etcd_value_map_conf_t *conf,
+    ngx_str_t *key);
 
 /* Returns the node of a key, for the owner or under the mutex; or NULL. */
 ngx_etcd_value_node_t *ngx_etcd_value_map_find(
