@@ -140,6 +140,8 @@ sub goes {
         "$path goes to $body"), $name);
 }
 
+sub changes { $nginx->status->{upstreams}{services}{generation} }
+
 sub unknown {
     my ($path, $name) = @_;
 
@@ -272,10 +274,13 @@ $nginx->set(LIMIT => 20)->reload($conf);
 goes('/s/l8', 'one', 'a reload raises the limit');
 is(service('api')->{body}, 'two', 'and keeps the sets');
 
+my $changes = changes();
+
 $nginx->kill_worker($nginx->status->{agent}{pid});
 is(service('api')->{body}, 'two', 'the agent is killed: sets stay');
 $etcd->put('/services/after/1', $at3);
 goes('/s/after', 'three', 'and the next agent finds new ones');
+is(changes(), $changes + 1, 'which is one change');
 $etcd->del('/services/l1/1');
 unknown('/s/l1', 'and those that go');
 

@@ -602,6 +602,7 @@ ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map, ngx_etcd_member_set_t *set)
     generation = map->generation;
 
     map->ring[generation % NGX_ETCD_SET_MAP_RING] = set;
+    map->changes++;
 
     __atomic_store_n(&map->generation, generation + 1, __ATOMIC_RELEASE);
 }

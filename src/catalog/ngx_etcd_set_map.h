@@ -62,7 +62,10 @@ typedef struct {
     ngx_etcd_atomic64_t              closed;       /* connections closed by
                                                       close_after */
 
-    ngx_atomic_t                     generation;   /* number of changes */
+    ngx_atomic_t                     generation;   /* grows with each change,
+                                                      and by more than a ring
+                                                      if all may be others */
+    ngx_atomic_t                     changes;      /* number of changes */
     ngx_etcd_member_set_t           *ring[NGX_ETCD_SET_MAP_RING];
 } ngx_etcd_set_map_t;
 

@@ -342,7 +342,7 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
     map = catalog->map;
 
     upstream->prefix = catalog->pattern.text;
-    upstream->generation = map->generation;
+    upstream->generation = map->changes;
     upstream->revision = map->revision;
     upstream->staleness = catalog->service.source->verified
                           ? ngx_etcd_zone_since(&map->verified)
