@@ -103,15 +103,8 @@ ngx_http_etcd_catalog_refuse(ngx_http_request_t *r, ngx_int_t rc)
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "etcd: no such set, status %ui", status);
 
-#if (NGX_HTTP_CACHE)
-
-    if (r->cache != NULL) {
-        ngx_http_file_cache_free(r->cache, NULL);
-    }
-
-#endif
-
     ngx_http_etcd_pause_detach(r);
+    ngx_http_etcd_pause_release(r);
     ngx_http_finalize_request(r, status);
 
     return NGX_ERROR;

@@ -81,3 +81,38 @@ ngx_http_etcd_pause_detach(ngx_http_request_t *r)
 
     r->main->count++;
 }
+
+
+void
+ngx_http_etcd_pause_restart(ngx_http_request_t *r)
+{
+#if (NGX_HTTP_CACHE)
+
+    ngx_http_cache_t  *c;
+
+    c = r->cache;
+
+    /* a request that bypasses the cache has no node */
+
+    if (c != NULL && (c->node == NULL || c->updating)) {
+        ngx_http_file_cache_free(c, NULL);
+        r->cache = NULL;
+    }
+
+#endif
+
+    ngx_http_upstream_init(r);
+}
+
+
+void
+ngx_http_etcd_pause_release(ngx_http_request_t *r)
+{
+#if (NGX_HTTP_CACHE)
+
+    if (r->cache != NULL) {
+        ngx_http_file_cache_free(r->cache, NULL);
+    }
+
+#endif
+}

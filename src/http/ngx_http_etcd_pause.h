@@ -32,10 +32,24 @@ void ngx_http_etcd_pause_end(ngx_http_request_t *r);
  * Called by the balancer: makes nginx treat the request as having left its
  * upstream, which nginx derives from the missing cleanup: on the balancer's
  * error nginx only drops a reference.  The upstream itself remains, including a
- * lock in the cache, and ngx_http_upstream_init() starts it again and pushes
- * another state.
+ * lock in the cache.  One of the functions below must follow.
  */
 void ngx_http_etcd_pause_detach(ngx_http_request_t *r);
+
+/*
+ * Starts the upstream of a detached request again, which pushes another state.
+ *
+ * nginx tests "proxy_cache_bypass" only when r->cache is created, and would
+ * take an update of an expired response that this request has begun for one by
+ * another request: in both cases the cache is asked as for a new request.
+ */
+void ngx_http_etcd_pause_restart(ngx_http_request_t *r);
+
+/*
+ * For a detached request that does not return to its upstream: unlocks the
+ * cache, as nginx does when a request leaves its upstream.
+ */
+void ngx_http_etcd_pause_release(ngx_http_request_t *r);
 
 
 #endif /* _NGX_HTTP_ETCD_PAUSE_H_INCLUDED_ */

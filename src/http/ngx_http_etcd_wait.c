@@ -35,6 +35,7 @@ static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_find_ctx(
 static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
     ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
     ngx_msec_t *waited);
+static ngx_uint_t ngx_http_etcd_wait_end(ngx_http_etcd_wait_ctx_t *ctx);
 static void ngx_http_etcd_wait_cleanup(void *data);
 static void ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry);
 static void ngx_http_etcd_wait_connect(ngx_http_request_t *r);
@@ -201,8 +202,7 @@ ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
 
         ctx = cln->data;
 
-        if (ctx->request == r && ctx->peer && ctx->entry.wait_queue != NULL) {
-            ngx_etcd_wait_queue_cancel(&ctx->entry);
+        if (ctx->request == r && ctx->peer && ngx_http_etcd_wait_end(ctx)) {
             return 1;
         }
     }
@@ -287,7 +287,26 @@ ngx_http_etcd_wait_cleanup(void *data)
 {
     ngx_http_etcd_wait_ctx_t *ctx = data;
 
+    (void) ngx_http_etcd_wait_end(ctx);
+}
+
+
+/* Returns 1 if the request was waiting; it does not continue. */
+
+static ngx_uint_t
+ngx_http_etcd_wait_end(ngx_http_etcd_wait_ctx_t *ctx)
+{
+    if (ctx->entry.wait_queue == NULL) {
+        return 0;
+    }
+
     ngx_etcd_wait_queue_cancel(&ctx->entry);
+
+    if (ctx->peer) {
+        ngx_http_etcd_pause_release(ctx->request);
+    }
+
+    return 1;
 }
 
 
@@ -332,12 +351,13 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
 
         r->main->count++;
 
-        ngx_http_upstream_init(r);
+        ngx_http_etcd_pause_restart(r);
         ngx_http_etcd_lock_hold_attach(r);
 
         ngx_http_finalize_request(r, NGX_DONE);
 
     } else {
+        ngx_http_etcd_pause_release(r);
         ngx_http_finalize_request(r, rc);
     }
 
