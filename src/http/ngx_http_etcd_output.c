@@ -394,7 +394,7 @@ ngx_http_etcd_output_send(ngx_http_etcd_output_t *output)
 
     rc = ngx_http_etcd_output_header(output);
 
-    if (rc != NGX_OK) {
+    if (rc != NGX_OK || output->request->header_only) {
         return rc;
     }
 

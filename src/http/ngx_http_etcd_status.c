@@ -184,9 +184,12 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    /* the length is unknown without rendering */
+    /*
+     * The length is unknown without rendering.  Subrequests for their status
+     * alone, as those of "auth_request", have no body.
+     */
 
-    if (r->method == NGX_HTTP_HEAD) {
+    if (r->method == NGX_HTTP_HEAD || r->header_only) {
         return ngx_http_send_header(r);
     }
 
