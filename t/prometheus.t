@@ -433,8 +433,15 @@ is($nginx->get('/status?format=xml')->{status}, 400, 'no such format');
 my $refused = Nginx->new();
 
 for (['etcd_status xml', 'invalid status format "xml"'],
-     ['etcd_status members=on json', 'invalid status format "json"'],
-     ['etcd_status json members=yes', 'invalid status format "members=yes"'],
+     ['etcd_status members=on json',
+      'status format "json" is not the first parameter'],
+     ['etcd_status json html', 'status format "html" is the second one'],
+     ['etcd_status json json', 'status format "json" is the second one'],
+     ['etcd_status json xml', 'invalid status format "xml"'],
+     (map { ["etcd_status $_",
+             'invalid parameter "' . s/.* //r
+             . '", there are: members=on, members=off'] }
+          'members=yes', 'json members=yes', 'json member=on', 'members='),
      ['etcd_status; etcd_status', '"etcd_status" directive is duplicate'])
 {
     my ($ok, $output) = $refused->configtest(

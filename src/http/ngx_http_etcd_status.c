@@ -33,6 +33,8 @@ typedef struct {
 } ngx_http_etcd_format_t;
 
 
+static ngx_int_t ngx_http_etcd_status_parameter(ngx_conf_t *cf,
+    ngx_http_etcd_status_conf_t *conf, ngx_uint_t i);
 static ngx_int_t ngx_http_etcd_status_handler(ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_status_send(ngx_http_request_t *r,
     const ngx_http_etcd_format_t *format);
@@ -82,7 +84,6 @@ ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_loc_conf_t *elcf = conf;
 
-    ngx_str_t                 *value;
     ngx_uint_t                 i;
     ngx_http_core_loc_conf_t  *clcf;
 
@@ -95,32 +96,59 @@ ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     clcf->handler = ngx_http_etcd_status_handler;
     elcf->status.members = 0;
 
-    value = cf->args->elts;
-
     for (i = 1; i < cf->args->nelts; i++) {
-
-        if (ngx_strcmp(value[i].data, "members=on") == 0) {
-            elcf->status.members = 1;
-            continue;
+        if (ngx_http_etcd_status_parameter(cf, &elcf->status, i) != NGX_OK) {
+            return NGX_CONF_ERROR;
         }
-
-        if (ngx_strcmp(value[i].data, "members=off") == 0) {
-            elcf->status.members = 0;
-            continue;
-        }
-
-        if (i == 1 && ngx_http_etcd_status_find(&value[i]) != NULL) {
-            elcf->status.format = value[i];
-            continue;
-        }
-
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid status format \"%V\", there are: json, "
-                           "html, prometheus", &value[i]);
-        return NGX_CONF_ERROR;
     }
 
     return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_status_parameter(ngx_conf_t *cf,
+    ngx_http_etcd_status_conf_t *conf, ngx_uint_t i)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[i].data, "members=on") == 0) {
+        conf->members = 1;
+        return NGX_OK;
+    }
+
+    if (ngx_strcmp(value[i].data, "members=off") == 0) {
+        conf->members = 0;
+        return NGX_OK;
+    }
+
+    if (ngx_strchr(value[i].data, '=') != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\", there are: members=on, "
+                           "members=off", &value[i]);
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_etcd_status_find(&value[i]) == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid status format \"%V\", there are: json, "
+                           "html, prometheus", &value[i]);
+        return NGX_ERROR;
+    }
+
+    if (i != 1) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "status format \"%V\" %s", &value[i],
+                           conf->format.len ? "is the second one"
+                                            : "is not the first parameter");
+        return NGX_ERROR;
+    }
+
+    conf->format = value[i];
+
+    return NGX_OK;
 }
 
 
