@@ -143,11 +143,21 @@ is_deeply(status('upstream=services&set=nothing')->{services}{list}, [],
           'nothing is found');
 is_deeply(status('upstream=none'), {}, 'no such upstream');
 
-for my $odd ('from=x', 'from=-1', 'from=99999999999999999999', 'set=%00',
-             'set=' . 'x' x 5000, 'set=%ff', 'set=a/../b')
+for my $odd ('set=%00', 'set=' . 'x' x 5000, 'set=%ff', 'set=a/../b', 'set=',
+             'from=', 'from=0', 'from=4294967295')
 {
     is($nginx->get("/status?upstream=services&$odd")->{status}, 200,
        substr($odd, 0, 30));
+}
+
+# arguments that cannot be used
+
+for my $bad ('/status?set=web', '/status?from=1', '/status?upstream=&set=web',
+             (map { "/status?upstream=services&from=$_" }
+                  'x', '-1', '1x', '%00', '4294967296', '99999999999999999999'),
+             '/metrics?from=1', '/metrics?set=web&from=1')
+{
+    is($nginx->get($bad)->{status}, 400, "$bad: 400");
 }
 
 # metrics

@@ -33,6 +33,15 @@ typedef struct {
 } ngx_http_etcd_format_t;
 
 
+/* the arguments of a request: one upstream, and some of its sets */
+
+typedef struct {
+    ngx_str_t                      only;
+    ngx_str_t                      like;
+    uint32_t                       after;
+} ngx_http_etcd_status_asked_t;
+
+
 static ngx_int_t ngx_http_etcd_status_parameter(ngx_conf_t *cf,
     ngx_http_etcd_status_conf_t *conf, ngx_uint_t i);
 static ngx_int_t ngx_http_etcd_status_handler(ngx_http_request_t *r);
@@ -45,7 +54,7 @@ static ngx_str_t *ngx_http_etcd_status_name(ngx_http_request_t *r,
 static const ngx_http_etcd_format_t *ngx_http_etcd_status_find(
     ngx_str_t *name);
 static ngx_int_t ngx_http_etcd_status_asked(ngx_http_request_t *r,
-    ngx_etcd_status_t *status);
+    const ngx_http_etcd_format_t *format, ngx_http_etcd_status_asked_t *asked);
 static ngx_int_t ngx_http_etcd_status_arg(ngx_http_request_t *r, char *name,
     ngx_str_t *value);
 static ngx_int_t ngx_http_etcd_status_headers(ngx_http_request_t *r,
@@ -204,9 +213,17 @@ static ngx_int_t
 ngx_http_etcd_status_send(ngx_http_request_t *r,
     const ngx_http_etcd_format_t *format)
 {
-    ngx_etcd_status_t         *status;
-    ngx_etcd_main_conf_t      *emcf;
-    ngx_http_etcd_loc_conf_t  *elcf;
+    ngx_int_t                      rc;
+    ngx_etcd_status_t             *status;
+    ngx_etcd_main_conf_t          *emcf;
+    ngx_http_etcd_loc_conf_t      *elcf;
+    ngx_http_etcd_status_asked_t   asked;
+
+    rc = ngx_http_etcd_status_asked(r, format, &asked);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
 
     if (ngx_http_etcd_status_headers(r, format) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -236,10 +253,9 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
     status->remaining = (format->parts == ngx_etcd_status_json);
     status->openmetrics = format->openmetrics;
     status->members = elcf->status.members;
-
-    if (ngx_http_etcd_status_asked(r, status) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
+    status->only = asked.only;
+    status->like = asked.like;
+    status->after = asked.after;
 
     if (format->parts == ngx_etcd_metrics && status->like.len != 0) {
         status->parts = ngx_etcd_metrics_set;
@@ -249,23 +265,43 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
 }
 
 
-/* One upstream, sets whose name has a part, and sets after a number. */
+/* Arguments that would have no effect are refused. */
 
 static ngx_int_t
-ngx_http_etcd_status_asked(ngx_http_request_t *r, ngx_etcd_status_t *status)
+ngx_http_etcd_status_asked(ngx_http_request_t *r,
+    const ngx_http_etcd_format_t *format, ngx_http_etcd_status_asked_t *asked)
 {
-    ngx_int_t  n;
-    ngx_str_t  from;
+    off_t       n;
+    ngx_str_t   from;
+    ngx_uint_t  json;
 
-    if (ngx_http_etcd_status_arg(r, "upstream", &status->only) != NGX_OK
-        || ngx_http_etcd_status_arg(r, "set", &status->like) != NGX_OK
+    if (ngx_http_etcd_status_arg(r, "upstream", &asked->only) != NGX_OK
+        || ngx_http_etcd_status_arg(r, "set", &asked->like) != NGX_OK
         || ngx_http_etcd_status_arg(r, "from", &from) != NGX_OK)
     {
-        return NGX_ERROR;
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    n = ngx_atoi(from.data, from.len);
-    status->after = (n == NGX_ERROR) ? 0 : (uint32_t) n;
+    json = (format->parts == ngx_etcd_status_json);
+    asked->after = 0;
+
+    if (json && asked->like.len != 0 && asked->only.len == 0) {
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
+    if (from.len == 0) {
+        return NGX_OK;
+    }
+
+    n = ngx_atoof(from.data, from.len);
+
+    if (!json || asked->only.len == 0 || n == NGX_ERROR
+        || n > NGX_MAX_UINT32_VALUE)
+    {
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
+    asked->after = (uint32_t) n;
 
     return NGX_OK;
 }
