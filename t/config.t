@@ -125,11 +125,20 @@ for my $name (qw(connect_timeout request_timeout ping_interval ping_timeout
 }
 
 for my $name (qw(connect_timeout request_timeout ping_timeout
-                 max_message_size resolver_timeout))
+                 resolver_timeout))
 {
     refused("$name 0", etcd($endpoint, "$name 0;"),
             "\"$name\" directive must not be 0 in AT", 3);
 }
+
+for my $size (qw(0 16 65535 63k)) {
+    refused("max_message_size $size",
+            etcd($endpoint, "max_message_size $size;"),
+            '"max_message_size" directive must be at least 64k: a key and its '
+            . 'value are in one message in AT', 3);
+}
+
+passes('max_message_size 64k', etcd($endpoint, 'max_message_size 64k;'));
 
 refused('ping_interval 4s', etcd($endpoint, 'ping_interval 4s;'),
         '"ping_interval" directive must be at least 5s: etcd closes the '

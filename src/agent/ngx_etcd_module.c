@@ -23,6 +23,7 @@
 
 
 #define NGX_ETCD_MIN_PING_INTERVAL  5000     /* below, etcd disconnects */
+#define NGX_ETCD_MIN_MESSAGE_SIZE   65536
 
 
 static void *ngx_etcd_create_conf(ngx_cycle_t *cycle);
@@ -38,7 +39,7 @@ static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data);
-static char *ngx_etcd_size_not_zero(ngx_conf_t *cf, void *post, void *data);
+static char *ngx_etcd_message_size(ngx_conf_t *cf, void *post, void *data);
 
 
 static ngx_conf_post_t  ngx_etcd_zone_size_post = { ngx_etcd_zone_size };
@@ -54,8 +55,8 @@ static ngx_conf_post_t  ngx_etcd_time_not_zero_post = {
 };
 
 
-static ngx_conf_post_t  ngx_etcd_size_not_zero_post = {
-    ngx_etcd_size_not_zero
+static ngx_conf_post_t  ngx_etcd_message_size_post = {
+    ngx_etcd_message_size
 };
 
 
@@ -162,7 +163,7 @@ static ngx_command_t  ngx_etcd_commands[] = {
       ngx_conf_set_size_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.max_message_size),
-      &ngx_etcd_size_not_zero_post },
+      &ngx_etcd_message_size_post },
 
     { ngx_string("audit_interval"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
@@ -667,9 +668,13 @@ ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data)
 
 
 static char *
-ngx_etcd_size_not_zero(ngx_conf_t *cf, void *post, void *data)
+ngx_etcd_message_size(ngx_conf_t *cf, void *post, void *data)
 {
     size_t *sp = data;
 
-    return (*sp == 0) ? "must not be 0" : NGX_CONF_OK;
+    if (*sp < NGX_ETCD_MIN_MESSAGE_SIZE) {
+        return "must be at least 64k: a key and its value are in one message";
+    }
+
+    return NGX_CONF_OK;
 }
