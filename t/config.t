@@ -154,7 +154,13 @@ refused('state_path with a name that no file has',
         "etcd a/b {\n$endpoint\nstate_path %%DIR%%;\n}\n",
         'etcd cluster name "a/b" is not a valid file name, which "state_path" '
         . 'requires in AT', 4);
+refused('state_path whose parent does not exist',
+        etcd($endpoint, 'state_path %%DIR%%/none/state;'),
+        '"state_path" in AT: mkdir() "none/state" failed '
+        . '(2: No such file or directory)', 3);
 passes('state_path', etcd($endpoint, 'state_path %%DIR%%/state/;'));
+passes('state_path below another path of nginx',
+       "${http}etcd {\n$endpoint\nstate_path %%DIR%%/uwsgi/state;\n}\n");
 passes('state_path below the prefix', etcd($endpoint, 'state_path state;'));
 refused('an unknown directive', etcd($endpoint, 'speed 9;'),
         'unknown directive "speed" in AT', 3);
@@ -513,8 +519,14 @@ for my $directive ('etcd_members', 'etcd_leader') {
     }
 
     refused("$directive: an unknown variable",
-            upstream("$directive /services/\$nothing/;"),
-            'unknown "nothing" variable', 0);
+            upstream("$directive /services/\$nothing/;",
+                     'etcd_balance random;'),
+            "unknown \"nothing\" variable in the prefix of \"$directive\" in "
+            . 'AT', 6);
+    refused("stream: $directive: an unknown variable",
+            stream("$directive /services/\$remote_addr/\$nothing/;"),
+            "unknown \"nothing\" variable in the prefix of \"$directive\" in "
+            . 'AT', 6);
 }
 
 for (

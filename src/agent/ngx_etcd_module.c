@@ -312,6 +312,12 @@ ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf)
         return NGX_CONF_ERROR;
     }
 
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+        if (ngx_etcd_state_file_create(ecf[i], cycle) != NGX_OK) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
     return NGX_CONF_OK;
 }
 

@@ -22,6 +22,8 @@ static ngx_uint_t ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf,
 static ngx_uint_t ngx_etcd_state_file_changed(ngx_etcd_state_file_t *sf,
     ngx_etcd_state_save_mark_t *mark, ngx_atomic_uint_t generation,
     ngx_uint_t commits, ngx_msec_t elapsed);
+static ngx_uint_t ngx_etcd_state_file_below(ngx_cycle_t *cycle,
+    ngx_str_t *dir);
 static ngx_uint_t ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf);
 static void ngx_etcd_state_file_start(ngx_etcd_state_file_t *sf);
 static void ngx_etcd_state_file_event(ngx_event_t *ev);
@@ -86,6 +88,66 @@ ngx_etcd_state_file_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
                           - p - 1;
 
     return ngx_etcd_state_file_threads(cf);
+}
+
+
+/*
+ * nginx creates all paths next, and would not say where this one is configured.
+ * Other paths are not created yet: the directory may be below one of them.
+ */
+
+ngx_int_t
+ngx_etcd_state_file_create(ngx_etcd_conf_t *conf, ngx_cycle_t *cycle)
+{
+    ngx_err_t    err;
+    ngx_path_t  *path;
+
+    path = conf->state_path;
+
+    if (path == NULL || ngx_process == NGX_PROCESS_SIGNALLER
+        || ngx_create_dir(path->name.data, 0700) != NGX_FILE_ERROR)
+    {
+        return NGX_OK;
+    }
+
+    err = ngx_errno;
+
+    if (err == NGX_EEXIST
+        || (err == NGX_ENOENT
+            && ngx_etcd_state_file_below(cycle, &path->name)))
+    {
+        return NGX_OK;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, cycle->log, err,
+                  "\"state_path\" in %s:%ui: " ngx_create_dir_n
+                  " \"%V\" failed", path->conf_file, path->line, &path->name);
+
+    return NGX_ERROR;
+}
+
+
+static ngx_uint_t
+ngx_etcd_state_file_below(ngx_cycle_t *cycle, ngx_str_t *dir)
+{
+    ngx_str_t    *name;
+    ngx_uint_t    i;
+    ngx_path_t  **path;
+
+    path = cycle->paths.elts;
+
+    for (i = 0; i < cycle->paths.nelts; i++) {
+        name = &path[i]->name;
+
+        if (name->len < dir->len
+            && dir->data[name->len] == '/'
+            && ngx_strncmp(name->data, dir->data, name->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

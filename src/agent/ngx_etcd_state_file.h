@@ -48,6 +48,13 @@ typedef struct {
 char *ngx_etcd_state_file_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_etcd_state_file_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 
+/*
+ * Called when the configuration is complete: makes the directory, if there is
+ * none.
+ */
+ngx_int_t ngx_etcd_state_file_create(ngx_etcd_conf_t *conf,
+    ngx_cycle_t *cycle);
+
 /* NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_state_file_init(ngx_etcd_state_file_t *sf,
     ngx_etcd_conf_t *conf, ngx_cycle_t *cycle);

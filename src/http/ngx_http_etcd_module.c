@@ -9,6 +9,7 @@
 #include <ngx_http.h>
 #include <ngx_etcd_version.h>
 #include <ngx_http_etcd.h>
+#include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
@@ -348,7 +349,9 @@ ngx_http_etcd_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    if (ngx_http_etcd_set_check(cf) != NGX_OK) {
+    if (ngx_http_etcd_catalog_check(cf) != NGX_OK
+        || ngx_http_etcd_set_check(cf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 

@@ -9,6 +9,7 @@
 #include <ngx_stream.h>
 #include <ngx_etcd_version.h>
 #include <ngx_stream_etcd.h>
+#include <ngx_stream_etcd_catalog.h>
 #include <ngx_stream_etcd_require_leader.h>
 #include <ngx_stream_etcd_lock.h>
 #include <ngx_stream_etcd_set.h>
@@ -240,7 +241,9 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
 
     ngx_stream_etcd_wrap_servers(cf);
 
-    if (ngx_stream_etcd_set_check(cf) != NGX_OK) {
+    if (ngx_stream_etcd_catalog_check(cf) != NGX_OK
+        || ngx_stream_etcd_set_check(cf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
