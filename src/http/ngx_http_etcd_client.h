@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Detects that the client of a waiting request closes its connection.
+ * The client of a request may close its connection while the request waits, or
+ * may send a body that nobody wants any more.
  */
 
 
@@ -21,6 +22,13 @@
  * or NGX_ERROR.
  */
 ngx_int_t ngx_http_etcd_client_watch(ngx_http_request_t *r);
+
+/*
+ * Ends the reading of a body, if there is any.  To be called before a request
+ * is finalized with a status that nginx's own reading of the body has not
+ * caused.
+ */
+void ngx_http_etcd_client_skip_body(ngx_http_request_t *r);
 
 
 #endif /* _NGX_HTTP_ETCD_CLIENT_H_INCLUDED_ */

@@ -435,6 +435,7 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
     c = r->connection;
 
     if (ngx_http_etcd_wait_abandon(r)) {
+        ngx_http_etcd_client_skip_body(r);
         ngx_http_finalize_request(r, status);
         ngx_http_run_posted_requests(c);
         return;
@@ -464,6 +465,7 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
          * failed
          */
 
+        ngx_http_etcd_client_skip_body(r);
         ngx_http_finalize_request(r, status);
 
     } else {
@@ -499,6 +501,8 @@ ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
     rl = ngx_http_etcd_lock_find_lost(r);
 
     if (rl != NULL) {
+        ngx_http_etcd_client_skip_body(r);
+
         return ngx_http_filter_finalize_request(r, NULL, rl->status);
     }
 

@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_require_leader.h>
 
 
@@ -155,8 +156,7 @@ ngx_http_etcd_require_leader_init(ngx_conf_t *cf)
 
 /*
  * Called for each part of a body and for its end, after which the request is
- * built at once.  A refusal disables keepalive: the unread rest of the body
- * must not be taken for another request.
+ * built at once.
  */
 
 static ngx_int_t
@@ -174,7 +174,7 @@ ngx_http_etcd_require_leader_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         if (admission != NULL
             && !ngx_etcd_admission_valid(admission, r->connection->log))
         {
-            r->keepalive = 0;
+            ngx_http_etcd_client_skip_body(r);
             return elcf->require_leader.status;
         }
     }
@@ -365,6 +365,7 @@ ngx_http_etcd_require_leader_refused(ngx_http_request_t *r)
 
     r->write_event_handler = ngx_http_request_empty_handler;
 
+    ngx_http_etcd_client_skip_body(r);
     ngx_http_finalize_request(r, elcf->require_leader.status);
 }
 

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_http_etcd_catalog.h>
+#include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_wait.h>
@@ -429,6 +430,7 @@ ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
         ngx_http_finalize_request(r, NGX_ERROR);
 
     } else {
+        ngx_http_etcd_client_skip_body(r);
         ngx_http_finalize_request(r, status);
     }
 

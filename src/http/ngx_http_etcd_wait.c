@@ -358,6 +358,7 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
 
     } else {
         ngx_http_etcd_pause_release(r);
+        ngx_http_etcd_client_skip_body(r);
         ngx_http_finalize_request(r, rc);
     }
 

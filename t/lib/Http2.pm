@@ -5,10 +5,14 @@ package Http2;
 #
 #     my $client = Http2->new($port);
 #     my $stream = $client->ask('/path');
+#     my $stream = $client->ask('/path', 'BODY');     # POST: the body goes on
+#     $client->send_body($stream, 'MORE');
+#     $client->end_body($stream, 'LAST');
 #     $client->answer($stream);     # when it is over: '200 BODY', 'reset',
 #                                   # or 'closed', with the connection
 #     $client->begun($stream);      # when there is something: the body so far
 #     $client->cancel($stream);     # by RST_STREAM
+#     $client->settle;              # nginx has read all that was sent
 #     $client->hang_up();           # closes the connection
 #     $client->is_open;             # nginx has not said that it ends
 #
@@ -96,19 +100,48 @@ sub header {
 
 
 sub ask {
-    my ($self, $path) = @_;
+    my ($self, $path, $body) = @_;
 
     my $stream = $self->{next};
 
-    # :method GET, :scheme http, :path, :authority
+    # :method GET or POST, :scheme http, :path, :authority
 
-    my $headers = "\x82\x86" . header(4, $path) . header(1, 'localhost');
+    my $headers = (defined $body ? "\x83" : "\x82") . "\x86"
+                  . header(4, $path) . header(1, 'localhost');
+    my $flags = END_HEADERS | (defined $body ? 0 : END_STREAM);
 
     $self->{next} += 2;
     $self->{streams}{$stream} = { body => '' };
-    $self->write(frame(HEADERS, END_STREAM | END_HEADERS, $stream, $headers));
+    $self->write(frame(HEADERS, $flags, $stream, $headers));
+    $self->send_body($stream, $body) if defined $body;
 
     return $stream;
+}
+
+
+sub send_body {
+    my ($self, $number, $part) = @_;
+
+    $self->write(frame(DATA, 0, $number, $part));
+}
+
+
+sub end_body {
+    my ($self, $number, $part) = @_;
+
+    $self->write(frame(DATA, END_STREAM, $number, $part));
+}
+
+
+# nginx answers a PING after it has read all that came before.
+
+sub settle {
+    my ($self) = @_;
+
+    $self->{pongs} = 0;
+    $self->write(frame(PING, 0, 0, 'settling'));
+
+    return $self->wait(sub { $self->{pongs} });
 }
 
 
@@ -199,8 +232,9 @@ sub take_frame {
     if ($type == SETTINGS && !($flags & ACK)) {
         $self->write(frame(SETTINGS, ACK, 0, ''));
 
-    } elsif ($type == PING && !($flags & ACK)) {
-        $self->write(frame(PING, ACK, 0, $payload));
+    } elsif ($type == PING) {
+        $flags & ACK ? $self->{pongs}++
+                     : $self->write(frame(PING, ACK, 0, $payload));
 
     } elsif ($type == GOAWAY) {
         $self->{goaway} = 1;
