@@ -313,12 +313,17 @@ ngx_http_etcd_lock_hold_later(ngx_http_request_t *r,
 }
 
 
+/* Without a reference the request is freed if it ends at once. */
+
 static void
 ngx_http_etcd_lock_hold_body(ngx_http_request_t *r)
 {
-    ngx_http_upstream_init(r);
+    r->main->count++;
 
+    ngx_http_upstream_init(r);
     ngx_http_etcd_lock_hold_attach(r);
+
+    ngx_http_finalize_request(r, NGX_DONE);
 }
 
 
@@ -329,9 +334,12 @@ ngx_http_etcd_lock_hold_cache(ngx_http_request_t *r)
 
     guard = ngx_http_etcd_lock_hold_get_guard(r);
 
-    guard->write_event_handler(r);
+    r->main->count++;
 
+    guard->write_event_handler(r);
     ngx_http_etcd_lock_hold_attach(r);
+
+    ngx_http_finalize_request(r, NGX_DONE);
 }
 
 
