@@ -416,7 +416,9 @@ ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
 
     u->keepalive = 0;
 
-    if (!u->header_sent) {
+    /* there is no state yet while the name of the upstream is looked up */
+
+    if (!u->header_sent && u->state != NULL) {
         u->state->status = status;
     }
 

@@ -419,10 +419,6 @@ ngx_stream_etcd_close(void *data)
                       s->upstream->peer.name);
     }
 
-    /* a UDP session that awaits responses must not count as a failure */
-
-    s->upstream->responses = NGX_MAX_INT_T_VALUE;
-
     ngx_stream_etcd_upstream_cut(s);
 }
 
@@ -436,6 +432,13 @@ void
 ngx_stream_etcd_upstream_cut(ngx_stream_session_t *s)
 {
     ngx_event_t  *wev;
+
+    /*
+     * A UDP session that awaits responses must not count as a failure; it has
+     * no upstream connection while the name of the upstream is looked up.
+     */
+
+    s->upstream->responses = NGX_MAX_INT_T_VALUE;
 
     wev = s->connection->write;
 
