@@ -52,6 +52,8 @@ static void ngx_http_etcd_lock_cleanup(void *data);
 static void ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant);
 static void ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant);
 static void ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status);
+static ngx_uint_t ngx_http_etcd_lock_answered(ngx_http_request_t *r);
+static void ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_lock_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_lock_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
@@ -430,9 +432,19 @@ ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 static void
 ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 {
-    ngx_connection_t  *c;
+    ngx_connection_t    *c;
+    ngx_http_request_t  *sr;
 
     c = r->connection;
+
+    if (ngx_http_etcd_lock_answered(r)) {
+        ngx_http_etcd_lock_cut_rest(r);
+        return;
+    }
+
+    while ((sr = ngx_http_etcd_lock_hold_background(r)) != NULL) {
+        ngx_http_etcd_upstream_end(sr, status);
+    }
 
     if (ngx_http_etcd_wait_abandon(r)) {
         ngx_http_etcd_client_skip_body(r);
@@ -472,6 +484,67 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
         r->keepalive = 0;
         ngx_http_finalize_request(r, NGX_ERROR);
     }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/*
+ * Returns 1 if nothing but background subrequests is left of the main request:
+ * the client has the response.  "post_action" is another response.
+ */
+
+static ngx_uint_t
+ngx_http_etcd_lock_answered(ngx_http_request_t *r)
+{
+    return r == r->main
+           && r->done
+           && !ngx_http_etcd_pause_active(r)
+           && (r->upstream == NULL || r->upstream->cleanup == NULL);
+}
+
+
+/*
+ * Ends the background subrequests, as nginx does when it terminates a request,
+ * so that the connection to the client ends as usual.  nginx must terminate the
+ * request only if a subrequest is left, which does not use an upstream yet.
+ * The main request has no reference of its own.
+ */
+
+static void
+ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r)
+{
+    ngx_uint_t           left;
+    ngx_connection_t    *c;
+    ngx_http_cleanup_t  *cln;
+
+    c = r->connection;
+
+    if (c->write->handler == ngx_http_empty_handler) {
+
+        /* lingering close: no subrequest is left */
+
+        return;
+    }
+
+    ngx_http_etcd_lock_hold_cut(r);
+
+    r->count++;
+
+    cln = r->cleanup;
+    r->cleanup = NULL;
+
+    for ( /* void */ ; cln != NULL; cln = cln->next) {
+        if (cln->handler != NULL) {
+            cln->handler(cln->data);
+        }
+    }
+
+    /* the rest of the request's body, which is discarded, has a reference */
+
+    left = r->count - 1 - r->discard_body;
+
+    ngx_http_finalize_request(r, (left || r->blocked) ? NGX_ERROR : NGX_DONE);
 
     ngx_http_run_posted_requests(c);
 }

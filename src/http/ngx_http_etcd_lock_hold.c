@@ -102,6 +102,8 @@ static ngx_uint_t ngx_http_etcd_lock_hold_answered(
 static ngx_msec_t ngx_http_etcd_lock_hold_max(ngx_http_request_t *r);
 static void ngx_http_etcd_lock_hold_linger(ngx_http_etcd_lock_guard_t *guard,
     ngx_msec_t max);
+static ngx_uint_t ngx_http_etcd_lock_hold_below(ngx_http_request_t *r,
+    ngx_http_request_t *owner);
 
 
 ngx_int_t
@@ -570,7 +572,6 @@ static ngx_msec_t
 ngx_http_etcd_lock_hold_max(ngx_http_request_t *r)
 {
     ngx_msec_t                max, time;
-    ngx_http_request_t       *owner;
     ngx_etcd_request_lock_t  *rl;
 
     max = 0;
@@ -579,18 +580,9 @@ ngx_http_etcd_lock_hold_max(ngx_http_request_t *r)
     while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
 
         if (rl->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
-            || !ngx_etcd_lock_held(&rl->grant))
+            || !ngx_etcd_lock_held(&rl->grant)
+            || !ngx_http_etcd_lock_hold_below(r, rl->owner))
         {
-            continue;
-        }
-
-        for (owner = r; owner != NULL; owner = owner->parent) {
-            if (owner == rl->owner) {
-                break;
-            }
-        }
-
-        if (owner == NULL) {
             continue;
         }
 
@@ -648,11 +640,61 @@ ngx_http_etcd_lock_hold_linger(ngx_http_etcd_lock_guard_t *guard,
 void
 ngx_http_etcd_lock_hold_cut(ngx_http_request_t *r)
 {
+    ngx_http_etcd_lock_ctx_t    *ctx;
     ngx_http_etcd_lock_guard_t  *guard;
 
-    guard = ngx_http_etcd_lock_hold_get_guard(r);
-
-    if (guard != NULL) {
-        guard->cut = 1;
+    ctx = ngx_http_etcd_lock_hold_get_ctx(r);
+    if (ctx == NULL) {
+        return;
     }
+
+    for (guard = ctx->guards; guard != NULL; guard = guard->next) {
+        if (ngx_http_etcd_lock_hold_below(guard->request, r)) {
+            guard->cut = 1;
+        }
+    }
+}
+
+
+ngx_http_request_t *
+ngx_http_etcd_lock_hold_background(ngx_http_request_t *r)
+{
+    ngx_http_request_t          *sr;
+    ngx_http_etcd_lock_ctx_t    *ctx;
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    ctx = ngx_http_etcd_lock_hold_get_ctx(r);
+    if (ctx == NULL) {
+        return NULL;
+    }
+
+    for (guard = ctx->guards; guard != NULL; guard = guard->next) {
+        sr = guard->request;
+
+        if (sr != r
+            && sr->background
+            && sr->upstream != NULL
+            && sr->upstream->cleanup != NULL
+            && ngx_http_etcd_lock_hold_below(sr, r))
+        {
+            return sr;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* Returns 1 for the owner, its subrequests, and the subrequests of these. */
+
+static ngx_uint_t
+ngx_http_etcd_lock_hold_below(ngx_http_request_t *r, ngx_http_request_t *owner)
+{
+    for ( /* void */ ; r != NULL; r = r->parent) {
+        if (r == owner) {
+            return 1;
+        }
+    }
+
+    return 0;
 }

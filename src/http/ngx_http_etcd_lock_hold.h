@@ -35,9 +35,16 @@ ngx_int_t ngx_http_etcd_lock_hold_guard(ngx_http_request_t *r);
 void ngx_http_etcd_lock_hold_attach(ngx_http_request_t *r);
 
 /*
- * Called before nginx itself ends the request: the upstream must notice that.
+ * Called before nginx itself ends the request with its subrequests: their
+ * upstreams must notice that.
  */
 void ngx_http_etcd_lock_hold_cut(ngx_http_request_t *r);
+
+/*
+ * Returns a background subrequest of the request that uses an upstream; NULL:
+ * none.
+ */
+ngx_http_request_t *ngx_http_etcd_lock_hold_background(ngx_http_request_t *r);
 
 
 #endif /* _NGX_HTTP_ETCD_LOCK_HOLD_H_INCLUDED_ */

@@ -406,13 +406,29 @@ ngx_http_etcd_close(void *data)
 void
 ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
 {
-    ngx_connection_t     *c;
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_http_etcd_upstream_end(r, status);
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/*
+ * A background subrequest, which nobody waits for, ends alone: an error would
+ * end the main request as well.
+ */
+
+void
+ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
+{
     ngx_http_upstream_t  *u;
 
     u = r->upstream;
-    c = r->connection;
 
-    ngx_http_set_log_request(c->log, r);
+    ngx_http_set_log_request(r->connection->log, r);
 
     u->keepalive = 0;
 
@@ -427,7 +443,15 @@ ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
     r->main->count++;
     (*u->cleanup)(r);
 
-    if (u->header_sent) {
+    if (r->background) {
+
+        if (!u->header_sent) {
+            r->headers_out.status = status;
+        }
+
+        ngx_http_finalize_request(r, NGX_OK);
+
+    } else if (u->header_sent) {
         r->keepalive = 0;
         ngx_http_finalize_request(r, NGX_ERROR);
 
@@ -435,8 +459,6 @@ ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
         ngx_http_etcd_client_skip_body(r);
         ngx_http_finalize_request(r, status);
     }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
