@@ -267,6 +267,14 @@ ngx_etcd_auth_renew(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
 
 
 ngx_uint_t
+ngx_etcd_auth_forbids(ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    return status == NGX_ETCD_GRPC_PERMISSION_DENIED
+           && ngx_etcd_auth_says(text, "permission denied");
+}
+
+
+ngx_uint_t
 ngx_etcd_auth_outdated(ngx_etcd_auth_t *auth, ngx_uint_t generation)
 {
     return auth->cluster->conf->user.len != 0

@@ -141,6 +141,13 @@ void ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
     ngx_str_t *text);
 
 /*
+ * Returns 1 if etcd says that the user may not do what was requested.  A proxy
+ * may refuse all requests with the same status, and other words.
+ */
+ngx_uint_t ngx_etcd_auth_forbids(ngx_etcd_grpc_status_e status,
+    ngx_str_t *text);
+
+/*
  * Returns 1 if PERMISSION_DENIED for a call of this generation says nothing
  * about the user, because the call carried no token, or not the current one.
  * (Without a token, etcd takes the common name of the client certificate as the

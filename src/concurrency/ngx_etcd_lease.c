@@ -15,8 +15,9 @@
 
 static void ngx_etcd_lease_stream_open(ngx_etcd_lease_stream_t *leases);
 static void ngx_etcd_lease_stream_ready(void *data);
-static void ngx_etcd_lease_stream_reopen(ngx_event_t *ev);
 static void ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static ngx_uint_t ngx_etcd_lease_stream_denied(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_lease_stream_released(ngx_etcd_lease_stream_t *leases);
 static ngx_int_t ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
@@ -27,7 +28,8 @@ static void ngx_etcd_lease_stream_leave(ngx_etcd_lease_stream_t *leases,
     ngx_str_t *text);
 static void ngx_etcd_lease_stream_timer(ngx_event_t *ev);
 static void ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases);
-static void ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases);
+static void ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases,
+    uint64_t now);
 
 static uint64_t ngx_etcd_lease_due(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease);
@@ -64,7 +66,7 @@ ngx_etcd_lease_stream_create(ngx_etcd_cluster_t *cluster)
     leases->waiter.handler = ngx_etcd_lease_stream_ready;
     leases->waiter.data = leases;
 
-    leases->reopen.handler = ngx_etcd_lease_stream_reopen;
+    leases->reopen.handler = ngx_etcd_lease_stream_timer;
     leases->reopen.data = leases;
     leases->reopen.log = cluster->log;
     leases->reopen.cancelable = 1;
@@ -191,6 +193,8 @@ ngx_etcd_lease_stream_open(ngx_etcd_lease_stream_t *leases)
 
     leases->open = 1;
     leases->answered = 0;
+    leases->requests = 0;
+    leases->answers = 0;
 }
 
 
@@ -202,16 +206,10 @@ ngx_etcd_lease_stream_ready(void *data)
 
 
 static void
-ngx_etcd_lease_stream_reopen(ngx_event_t *ev)
-{
-    ngx_etcd_lease_stream_advance(ev->data);
-}
-
-
-static void
 ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
+    ngx_uint_t                refused;
     ngx_etcd_channel_t       *streams;
     ngx_etcd_lease_stream_t  *leases;
 
@@ -223,15 +221,19 @@ ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
                   &leases->cluster->conf->name,
                   ngx_etcd_grpc_status_name(status), text);
 
+    refused = ngx_etcd_auth_refused(leases->cluster->auth, streams,
+                                    leases->token, status, text);
+
+    if (!refused && ngx_etcd_lease_stream_denied(leases, status, text)) {
+        ngx_etcd_lease_stream_advance(leases);
+        return;
+    }
+
     ngx_etcd_lease_stream_released(leases);
 
-    if (!ngx_etcd_auth_refused(leases->cluster->auth, streams, leases->token,
-                               status, text)
-        && ngx_etcd_channel_get(streams) != NULL)
-    {
-        /*
-         * the endpoint ends streams but accepts calls: connect to another one
-         */
+    if (!refused && ngx_etcd_channel_get(streams) != NULL) {
+
+        /* the endpoint ends streams but accepts calls: try another one */
 
         ngx_add_timer(&leases->reopen,
                       leases->failures ? ngx_etcd_backoff(leases->cluster,
@@ -243,6 +245,60 @@ ngx_etcd_lease_stream_ended(ngx_etcd_grpc_call_t *call,
     }
 
     ngx_etcd_lease_stream_advance(leases);
+}
+
+
+/*
+ * Returns 1 if the stream has ended because the user may not put a key of one
+ * lease.  etcd answers in order: the lease is that of the next answer, if it is
+ * still kept.  etcd has not processed the requests behind the refused one.
+ */
+
+static ngx_uint_t
+ngx_etcd_lease_stream_denied(ngx_etcd_lease_stream_t *leases,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_msec_t         pause;
+    ngx_queue_t       *q;
+    ngx_etcd_lease_t  *lease, *denied;
+
+    if (!ngx_etcd_auth_forbids(status, text)) {
+        return 0;
+    }
+
+    denied = NULL;
+    leases->open = 0;
+
+    for (q = ngx_queue_head(&leases->leases);
+         q != ngx_queue_sentinel(&leases->leases);
+         q = ngx_queue_next(q))
+    {
+        lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
+
+        if (lease->nsent != 0) {
+            if (lease->numbers[0] == leases->answers) {
+                denied = lease;
+            }
+
+            lease->nsent = 0;
+            lease->renewal = 0;
+        }
+    }
+
+    if (denied == NULL) {
+        ngx_add_timer(&leases->reopen,
+                      ngx_etcd_backoff(leases->cluster, leases->failures++));
+        return 1;
+    }
+
+    pause = ngx_max(denied->ttl / 6, NGX_ETCD_LEASE_PATIENCE);
+
+    denied->renewal = ngx_etcd_clock() + pause / 2
+                      + (ngx_msec_t) ngx_random() % pause;
+
+    denied->denied(denied, status, text);
+
+    return 1;
 }
 
 
@@ -275,8 +331,7 @@ ngx_etcd_lease_stream_released(ngx_etcd_lease_stream_t *leases)
 
 static ngx_int_t
 ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message,
-    ngx_pool_t *pool)
+    ProtobufCMessage *message, ngx_pool_t *pool)
 {
     ngx_queue_t                   *q, *next;
     ngx_etcd_lease_t              *lease;
@@ -285,6 +340,8 @@ ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
 
     leases = call->data;
     response = (Etcd__LeaseKeepAliveResponse *) message;
+
+    leases->answers++;
 
     if (!leases->answered) {
         leases->answered = 1;
@@ -375,7 +432,11 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
     ngx_queue_t       *q;
     ngx_etcd_lease_t  *lease;
 
-    ngx_etcd_lease_stream_expire(leases);
+    /* one time for both: a lease is lost before it can be overdue */
+
+    now = ngx_etcd_clock();
+
+    ngx_etcd_lease_stream_expire(leases, now);
 
     if (leases->timer.timer_set) {
         ngx_del_timer(&leases->timer);
@@ -389,7 +450,6 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
         ngx_etcd_lease_stream_open(leases);
     }
 
-    now = ngx_etcd_clock();
     next = now + NGX_ETCD_LEASE_MAX_TTL * 1000;
 
     for (q = ngx_queue_head(&leases->leases);
@@ -420,13 +480,10 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
 
 
 static void
-ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases)
+ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases, uint64_t now)
 {
-    uint64_t           now;
     ngx_queue_t       *q, *next;
     ngx_etcd_lease_t  *lease;
-
-    now = ngx_etcd_clock();
 
     for (q = ngx_queue_head(&leases->leases);
          q != ngx_queue_sentinel(&leases->leases);
@@ -499,6 +556,7 @@ ngx_etcd_lease_renew(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease)
     request.id = lease->id;
 
     if (ngx_etcd_grpc_send(&leases->call, &request.base) == NGX_OK) {
+        lease->numbers[lease->nsent] = leases->requests++;
         lease->sent[lease->nsent++] = now;
     }
 }
@@ -519,6 +577,8 @@ ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
 
     ngx_memmove(lease->sent, lease->sent + 1,
                 lease->nsent * sizeof(uint64_t));
+    ngx_memmove(lease->numbers, lease->numbers + 1,
+                lease->nsent * sizeof(ngx_uint_t));
 
     if (response->ttl <= 0) {
         ngx_etcd_lease_lose(lease, "etcd does not have it any more");

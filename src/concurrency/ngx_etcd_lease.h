@@ -38,6 +38,11 @@
  *
  * An endpoint that does not answer the renewal and the read in time is left for
  * another one.
+ *
+ * Newer releases of etcd, as 3.5.30, check the rights on the keys of a lease
+ * that is renewed.  A refusal ends the stream, but says nothing about the
+ * endpoint and the other leases: they go on, with another stream on the same
+ * connection.
  */
 
 
@@ -93,6 +98,14 @@ struct ngx_etcd_lease_s {
     /* PERMISSION_DENIED for the read confirms a renewal as well */
     ngx_uint_t                   shared;
 
+    /*
+     * The user may not put one of the lease's keys: the lease was not renewed,
+     * and will be renewed later if its deadline has not passed then.
+     */
+    void                       (*denied)(ngx_etcd_lease_t *lease,
+                                         ngx_etcd_grpc_status_e status,
+                                         ngx_str_t *text);
+
     /* ttl and deadline have changed */
     void                       (*renewed)(ngx_etcd_lease_t *lease);
 
@@ -107,6 +120,9 @@ struct ngx_etcd_lease_s {
     ngx_queue_t                  queue;
     uint64_t                     renewal;      /* time of the next renewal */
     uint64_t                     sent[NGX_ETCD_LEASE_IN_FLIGHT];
+    ngx_uint_t                   numbers[NGX_ETCD_LEASE_IN_FLIGHT];
+                                               /* of these requests on the
+                                                  stream, from 0 on */
     ngx_uint_t                   nsent;        /* oldest first */
     ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_quorum_read_t       read;
@@ -132,6 +148,8 @@ struct ngx_etcd_lease_stream_s {
     ngx_queue_t                  leases;
     ngx_uint_t                   failures;
     ngx_uint_t                   token;        /* token's generation */
+    ngx_uint_t                   requests;     /* sent on this stream */
+    ngx_uint_t                   answers;      /* received on this stream */
     unsigned                     open:1;
     unsigned                     answered:1;   /* a response came on this
                                                   stream */

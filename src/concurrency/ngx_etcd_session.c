@@ -29,6 +29,8 @@ static void ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
     ngx_pool_t *pool);
 static void ngx_etcd_session_finish(ngx_etcd_session_t *session);
+static void ngx_etcd_session_denied(ngx_etcd_lease_t *lease,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_session_renewed(ngx_etcd_lease_t *lease);
 static void ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason);
 static void ngx_etcd_session_leave(ngx_etcd_session_t *session, char *reason);
@@ -71,6 +73,7 @@ ngx_etcd_session_adopt(ngx_etcd_session_t *session,
 static void
 ngx_etcd_session_init(ngx_etcd_session_t *session)
 {
+    session->lease.denied = ngx_etcd_session_denied;
     session->lease.renewed = ngx_etcd_session_renewed;
     session->lease.lost = ngx_etcd_session_lost;
     session->lease.data = session;
@@ -341,6 +344,7 @@ ngx_etcd_session_hold(ngx_etcd_session_t *session, ngx_uint_t now)
 {
     session->state = NGX_ETCD_SESSION_HELD;
     session->since = ngx_etcd_clock();
+    session->denied = 0;
 
     ngx_etcd_lease_keep(session->leases, &session->lease, now);
 }
@@ -418,9 +422,42 @@ ngx_etcd_session_finish(ngx_etcd_session_t *session)
 
 
 static void
+ngx_etcd_session_denied(ngx_etcd_lease_t *lease, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    session = lease->data;
+    cluster = session->leases->cluster;
+    level = session->denied ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: lease %xL was not renewed: %s: %V, "
+                  "trying again", &cluster->conf->name, &session->name,
+                  lease->id, ngx_etcd_grpc_status_name(status), text);
+
+    session->denied = 1;
+}
+
+
+static void
 ngx_etcd_session_renewed(ngx_etcd_lease_t *lease)
 {
-    ngx_etcd_session_t  *session = lease->data;
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    session = lease->data;
+
+    if (session->denied) {
+        session->denied = 0;
+        cluster = session->leases->cluster;
+
+        ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                      "etcd cluster \"%V\": %V: lease %xL is renewed again",
+                      &cluster->conf->name, &session->name, lease->id);
+    }
 
     session->renewed(session);
 }

@@ -106,6 +106,7 @@ struct ngx_etcd_session_s {
     void                       (*ended)(void *data);
     void                        *ended_data;
     unsigned                     reported:1;
+    unsigned                     denied:1;     /* renewals of this lease */
 };
 
 
