@@ -27,6 +27,7 @@ static void ngx_etcd_unary_stop(ngx_etcd_unary_t *unary);
 static void ngx_etcd_unary_drop(ngx_etcd_unary_t *unary);
 static void ngx_etcd_unary_ready(void *data);
 static void ngx_etcd_unary_timer(ngx_event_t *ev);
+static void ngx_etcd_unary_expire(ngx_etcd_unary_t *unary);
 static ngx_int_t ngx_etcd_unary_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
 static void ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call,
@@ -63,6 +64,7 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->attempts = 0;
     unary->message = NULL;
     unary->pool = NULL;
+    unary->failure = NGX_ETCD_GRPC_OK;
     unary->calling = 0;
     unary->unknown = 0;
     unary->repeated = 0;
@@ -233,7 +235,6 @@ ngx_etcd_unary_ready(void *data)
 static void
 ngx_etcd_unary_timer(ngx_event_t *ev)
 {
-    ngx_str_t          text;
     ngx_etcd_unary_t  *unary;
 
     unary = ev->data;
@@ -245,9 +246,31 @@ ngx_etcd_unary_timer(ngx_event_t *ev)
         return;
     }
 
+    ngx_etcd_unary_expire(unary);
+}
+
+
+static void
+ngx_etcd_unary_expire(ngx_etcd_unary_t *unary)
+{
+    u_char     reason[NGX_ETCD_UNARY_TEXT];
+    ngx_str_t  text;
+
     if (unary->cluster->auth->unauthorized) {
         ngx_str_set(&text, "the user is refused");
         ngx_etcd_unary_finish(unary, NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+        return;
+    }
+
+    if (unary->failure != NGX_ETCD_GRPC_OK) {
+
+        /* done() may free "unary" */
+
+        text.data = reason;
+        text.len = unary->ntext;
+        ngx_memcpy(reason, unary->text, unary->ntext);
+
+        ngx_etcd_unary_finish(unary, unary->failure, &text);
         return;
     }
 
@@ -380,6 +403,10 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
                   "etcd cluster \"%V\": %s failed: %s: %V, trying again",
                   &unary->cluster->conf->name, unary->name,
                   ngx_etcd_grpc_status_name(status), text);
+
+    unary->failure = status;
+    unary->ntext = ngx_min(text->len, NGX_ETCD_UNARY_TEXT);
+    ngx_memcpy(unary->text, text->data, unary->ntext);
 
     /*
      * The fault may be the endpoint's own: the second attempt goes to another

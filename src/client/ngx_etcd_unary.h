@@ -29,11 +29,17 @@
 #define NGX_ETCD_UNARY_HEDGE    500     /* ms, average pause between copies */
 
 
+/* bytes of the reason of a failed attempt that are kept */
+
+#define NGX_ETCD_UNARY_TEXT     128
+
+
 typedef struct ngx_etcd_unary_s  ngx_etcd_unary_t;
 
 
 /*
- * Called once.  The response is NULL unless the status is OK.  It lives in the
+ * Called once.  If the time is over, the status and the text are those of the
+ * last attempt that failed.  The response is NULL unless the status is OK.  It lives in the
  * pool, which the callee must destroy.  The memory of the call may be reused or
  * freed in here.
  */
@@ -120,6 +126,10 @@ struct ngx_etcd_unary_s {
     ngx_msec_t                          started;  /* time of this attempt */
     ngx_uint_t                          attempts;
     ngx_uint_t                          token;    /* token's generation */
+    ngx_etcd_grpc_status_e              failure;  /* of the last attempt that
+                                                     failed; OK: none */
+    size_t                              ntext;
+    u_char                              text[NGX_ETCD_UNARY_TEXT];
     ProtobufCMessage                   *message;
     ngx_pool_t                         *pool;
     ngx_etcd_unary_hedge_t              hedge;

@@ -244,6 +244,43 @@ test_unary_timeout(ngx_pool_t *pool)
 }
 
 
+/* The time is over between two attempts: the reason is that of the last one. */
+
+static void
+test_unary_reason(ngx_pool_t *pool)
+{
+    ngx_uint_t               n;
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 3);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    ngx_etcd_unary_start(unary);
+
+    for (n = 0; n < 4000; n++) {
+        test_loop_pass(1);
+        call = test_etcd_range(0);
+
+        if (call != NULL) {
+            test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                           "etcdserver: too many requests");
+        }
+    }
+
+    tap_expect(test_etcd.started > 2 && test_etcd.done == 0);
+
+    test_etcd.down = 1;
+    test_etcd_break(test_etcd_connection(0), "broken");
+
+    test_loop_pass(1000);
+    tap_check(test_etcd.done == 1);
+    tap_check(test_etcd.status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED);
+    tap_text(&test_etcd.text, "etcdserver: too many requests");
+}
+
+
 /* A call that may have been processed is repeated only if idempotent. */
 
 static void
@@ -422,6 +459,7 @@ ngx_etcd_tap_test_t  test_unary[] = {
     { "unary: another answer, and none", test_unary_silence },
     { "unary: slow endpoints", test_unary_patience },
     { "unary: no answer", test_unary_timeout },
+    { "unary: the reason of the last attempt", test_unary_reason },
     { "unary: what is not repeated", test_unary_once },
     { "unary: answers that are final", test_unary_final },
     { "unary: answers that are none", test_unary_odd },
