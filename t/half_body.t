@@ -281,6 +281,12 @@ sub leads {
 }
 
 
+# Waits until nginx has read what a client has sent: the worker serves all
+# clients that have sent something before it waits for others.
+
+sub settle { $nginx->get('/term') for 1, 2 }
+
+
 sub next_term {
     my ($before) = @_;
 
@@ -315,8 +321,7 @@ for (['plain', qr/^HTTP\S+ 503 /], ['named', qr/^HTTP\S+ 200 .*returned$/s],
     my $begun = $one->counts->{connections};
     my $socket = begin("/leader/$name");
 
-    # A connection to the server tells that the request was let in.  Without
-    # one, its place tells: the worker serves one client after the other.
+    settle();
 
     if ($name eq 'unbuffered') {
         wait_for { $one->counts->{connections} > $begun } 10, 'the server';
@@ -372,6 +377,7 @@ for my $path ('/pages', '/term-pages') {
     my $socket = begin($path, 'POST', $nginx->port('PORT_OTHER'));
     my $left = BODY - 3;
 
+    settle();
     $two->set(hang => 1);
 
     if ($path eq '/pages') {
@@ -384,7 +390,7 @@ for my $path ('/pages', '/term-pages') {
 
     asks_for_page($path);
     $socket->syswrite('x' x $left);
-    $nginx->get('/term');
+    settle();
     $two->set(hang => 0);
     like(answer($socket), qr/^HTTP\S+ 200 .*two$/s, "$path: an answer");
     asked_once($path);
