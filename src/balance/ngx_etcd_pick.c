@@ -41,6 +41,7 @@ static ngx_int_t ngx_etcd_pick_take(ngx_etcd_pick_t *pick,
 static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_etcd_peer_t *ngx_etcd_pick_again(ngx_etcd_pick_t *pick);
+static void ngx_etcd_pick_give(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer);
 static void ngx_etcd_pick_release(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_t *peer);
 static ngx_inline void ngx_etcd_pick_worked(ngx_etcd_pick_t *pick,
@@ -491,28 +492,73 @@ ngx_etcd_pick_release(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
         ngx_etcd_peer_leave(pick->user);
     }
 
+    if (pick->kept) {
+        pick->kept = 0;
+
+    } else {
+        ngx_etcd_pick_give(pick->table, peer);
+    }
+}
+
+
+static void
+ngx_etcd_pick_give(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
     ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
 
     /* update the current object of the member, if the member still exists */
 
-    peer = ngx_etcd_table_current(pick->table, peer);
+    peer = ngx_etcd_table_current(table, peer);
 
     if (peer != NULL) {
         if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
             || peer->deficit != 0)
         {
             (void) ngx_etcd_health_check(peer->group, peer,
-                                         ngx_etcd_table_counts(pick->table));
+                                         ngx_etcd_table_counts(table));
         }
 
-        if (ngx_etcd_pick_method(pick)->freed != NULL) {
-            ngx_etcd_pick_method(pick)->freed(peer->group, peer);
+        if (table->primary.method->freed != NULL) {
+            table->primary.method->freed(peer->group, peer);
         }
     }
 
-    if (pick->table->conf->queue) {
-        ngx_etcd_conn_queue_freed(pick->table);
+    if (table->conf->queue) {
+        ngx_etcd_conn_queue_freed(table);
     }
+}
+
+
+void
+ngx_etcd_pick_keep(ngx_etcd_pick_t *pick, ngx_etcd_kept_t *kept)
+{
+    if (pick->peer == NULL || pick->early) {
+        return;
+    }
+
+    pick->kept = 1;
+
+    kept->table = pick->table;
+    kept->peer = pick->peer;
+
+    ngx_etcd_peer_ref(kept->peer);
+    kept->table->users++;
+}
+
+
+void
+ngx_etcd_pick_end(ngx_etcd_kept_t *kept)
+{
+    if (kept->table == NULL) {
+        return;
+    }
+
+    ngx_etcd_pick_give(kept->table, kept->peer);
+
+    ngx_etcd_peer_unref(kept->peer);
+    kept->table->users--;
+
+    kept->table = NULL;
 }
 
 

@@ -62,6 +62,8 @@ struct ngx_etcd_pick_s {
                                                       returned yet */
     unsigned                     connected:1;      /* without an answer, there
                                                       is no latency */
+    unsigned                     kept:1;           /* see
+                                                      ngx_etcd_pick_keep() */
     uint32_t                     tries;            /* pc->tries after the
                                                       pick */
     ngx_etcd_peer_user_t        *user;             /* or NULL */
@@ -153,6 +155,20 @@ ngx_int_t ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick);
  */
 void ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
+
+/*
+ * A connection that outlives its request.  ngx_etcd_pick_keep() is called
+ * before ngx_etcd_pick_free(), which then does not give the connection back:
+ * ngx_etcd_pick_end() does.
+ */
+
+typedef struct {
+    ngx_etcd_table_t            *table;            /* NULL: none */
+    ngx_etcd_peer_t             *peer;             /* referenced */
+} ngx_etcd_kept_t;
+
+void ngx_etcd_pick_keep(ngx_etcd_pick_t *pick, ngx_etcd_kept_t *kept);
+void ngx_etcd_pick_end(ngx_etcd_kept_t *kept);
 
 /* The peer has answered, although the connection continues. */
 void ngx_etcd_pick_works(ngx_etcd_pick_t *pick);

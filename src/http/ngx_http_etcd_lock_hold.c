@@ -20,6 +20,7 @@
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_lock_linger.h>
 #include <ngx_http_etcd_lock_response.h>
+#include <ngx_etcd_peer_data.h>
 
 
 /* ms; or the read timeout of the upstream, if longer */
@@ -100,8 +101,8 @@ static ngx_msec_t ngx_http_etcd_lock_hold_time(
 static ngx_uint_t ngx_http_etcd_lock_hold_answered(
     ngx_http_etcd_lock_guard_t *guard);
 static ngx_msec_t ngx_http_etcd_lock_hold_max(ngx_http_request_t *r);
-static void ngx_http_etcd_lock_hold_linger(ngx_http_etcd_lock_guard_t *guard,
-    ngx_msec_t max);
+static ngx_int_t ngx_http_etcd_lock_hold_linger(
+    ngx_http_etcd_lock_guard_t *guard, ngx_msec_t max, ngx_etcd_kept_t *kept);
 static ngx_uint_t ngx_http_etcd_lock_hold_below(ngx_http_request_t *r,
     ngx_http_request_t *owner);
 
@@ -460,14 +461,29 @@ ngx_http_etcd_lock_hold_free_peer(ngx_peer_connection_t *pc, void *data,
 {
     ngx_http_etcd_lock_guard_t *guard = data;
 
-    ngx_msec_t  max;
+    ngx_msec_t             max;
+    ngx_etcd_kept_t        kept;
+    ngx_etcd_peer_data_t  *pd;
 
     max = ngx_http_etcd_lock_hold_time(guard);
+    pd = ngx_http_get_module_ctx(guard->request, ngx_http_etcd_module);
+
+    kept.table = NULL;
+
+    if (max != 0 && pd != NULL) {
+
+        /* the peer of another balancer cannot be kept: it is in the pool */
+
+        ngx_etcd_pick_keep(&pd->pick, &kept);
+    }
 
     guard->free(pc, guard->data, state);
 
-    if (max != 0 && pc->connection != NULL) {
-        ngx_http_etcd_lock_hold_linger(guard, max);
+    if (max == 0
+        || pc->connection == NULL
+        || ngx_http_etcd_lock_hold_linger(guard, max, &kept) != NGX_OK)
+    {
+        ngx_etcd_pick_end(&kept);
     }
 }
 
@@ -606,9 +622,9 @@ ngx_http_etcd_lock_hold_max(ngx_http_request_t *r)
  * has ended the request.
  */
 
-static void
+static ngx_int_t
 ngx_http_etcd_lock_hold_linger(ngx_http_etcd_lock_guard_t *guard,
-    ngx_msec_t max)
+    ngx_msec_t max, ngx_etcd_kept_t *kept)
 {
     ngx_uint_t                 half_close;
     ngx_http_upstream_t       *u;
@@ -623,17 +639,21 @@ ngx_http_etcd_lock_hold_linger(ngx_http_etcd_lock_guard_t *guard,
         ctx->linger = ngx_http_etcd_lock_linger_create();
 
         if (ctx->linger == NULL) {
-            return;
+            return NGX_ERROR;
         }
     }
 
     half_close = (guard->cut || u->upgrade || !u->request_body_sent);
 
-    if (ngx_http_etcd_lock_linger_add(ctx->linger, r, max, half_close)
-        == NGX_OK)
+    if (ngx_http_etcd_lock_linger_add(ctx->linger, r, max, half_close, kept)
+        != NGX_OK)
     {
-        u->peer.connection = NULL;
+        return NGX_ERROR;
     }
+
+    u->peer.connection = NULL;
+
+    return NGX_OK;
 }
 
 

@@ -35,6 +35,7 @@ typedef struct {
     ngx_str_t                       name;
     ngx_msec_t                      max;
     ngx_uint_t                      half_closed;
+    ngx_etcd_kept_t                 kept;
     ngx_http_etcd_lock_response_t   response;
 } ngx_http_etcd_lock_peer_t;
 
@@ -77,7 +78,8 @@ ngx_http_etcd_lock_linger_create(void)
 
 ngx_int_t
 ngx_http_etcd_lock_linger_add(ngx_http_etcd_lock_linger_t *linger,
-    ngx_http_request_t *r, ngx_msec_t max, ngx_uint_t half_close)
+    ngx_http_request_t *r, ngx_msec_t max, ngx_uint_t half_close,
+    ngx_etcd_kept_t *kept)
 {
     ngx_str_t                  *name;
     ngx_connection_t           *c;
@@ -103,6 +105,7 @@ ngx_http_etcd_lock_linger_add(ngx_http_etcd_lock_linger_t *linger,
     peer->connection = c;
     peer->request = r;
     peer->max = max;
+    peer->kept = *kept;
 
     ngx_http_etcd_lock_response_init(&peer->response, r);
 
@@ -306,11 +309,13 @@ static void
 ngx_http_etcd_lock_linger_close(ngx_http_etcd_lock_peer_t *peer)
 {
     ngx_pool_t        *pool;
+    ngx_etcd_kept_t    kept;
     ngx_connection_t  *c;
 
     ngx_queue_remove(&peer->queue);
 
     c = peer->connection;
+    kept = peer->kept;
     pool = c->pool;
 
 #if (NGX_HTTP_SSL)
@@ -326,6 +331,10 @@ ngx_http_etcd_lock_linger_close(ngx_http_etcd_lock_peer_t *peer)
 
     ngx_close_connection(c);
     ngx_destroy_pool(pool);
+
+    /* another request may have the connection now */
+
+    ngx_etcd_pick_end(&kept);
 }
 
 

@@ -29,6 +29,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_etcd_lock_hold.h>
+#include <ngx_etcd_pick.h>
 
 
 #define NGX_HTTP_ETCD_LOCK_LINGER_QUIET  1000      /* ms */
@@ -43,10 +44,12 @@ ngx_http_etcd_lock_linger_t *ngx_http_etcd_lock_linger_create(void);
 /*
  * Takes the connection from the peer connection of the request, for at most
  * "max" ms.  half_close: shuts down nginx's side of the connection at once.
+ * The connection counts for its member, as "kept" says, until it is closed.
  * NGX_ERROR: no memory; the request keeps the connection.
  */
 ngx_int_t ngx_http_etcd_lock_linger_add(ngx_http_etcd_lock_linger_t *linger,
-    ngx_http_request_t *r, ngx_msec_t max, ngx_uint_t half_close);
+    ngx_http_request_t *r, ngx_msec_t max, ngx_uint_t half_close,
+    ngx_etcd_kept_t *kept);
 
 /*
  * Called when the request, or one of its subrequests, is given up: releases
