@@ -55,6 +55,23 @@ sub refused {
 }
 
 
+# Accepts such lines with one warning.
+
+sub warned {
+    my ($name, $lines, $message, $line) = @_;
+
+    my $nginx = Nginx->new();
+    my ($ok, $output) = $nginx->configtest(
+        join("\n", 'etcd {', (map { "    $_" } @$lines), '}', 'http {', '}'));
+    my $conf = $nginx->dir . '/nginx.conf';
+    my @messages = map { s/.*\[warn\] (?:\d+#\d+: )?//r }
+        grep { /\[\w+\]/ } split(/\n/, $output);
+
+    ok($ok, "$name: accepted") or diag($output);
+    is(join("\n", @messages), "$message in $conf:$line", "$name: a warning");
+}
+
+
 sub passes {
     my ($name, @lines) = @_;
 
@@ -124,6 +141,31 @@ refused('a bad file without https',
         ['endpoints 127.0.0.1:1;', "ssl_trusted_certificate $none;"],
         '"ssl_trusted_certificate" directive: cannot load trusted '
         . "certificates \"$none\": $missing", 3);
+# directives without https
+
+for my $line ($trust, "$cert $key", 'ssl_verify off;', 'ssl_verify_depth 2;',
+              'ssl_name etcd.test;', 'ssl_protocols TLSv1.3;',
+              'ssl_ciphers HIGH;',
+              'ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;')
+{
+    my ($name) = $line =~ /^(\w+)/;
+
+    for my $http ('127.0.0.1:1', 'http://127.0.0.1:1 127.0.0.2:1') {
+        warned("$name with $http", ["endpoints $http;", $line],
+               "\"$name\" in \"etcd\" has no effect: no endpoint is "
+               . '"https://"', 3);
+    }
+}
+
+warned('several directives',
+       ['ssl_name etcd.test;', $cert, $key, $trust, 'ssl_verify on;',
+        'endpoints 127.0.0.1:1;'],
+       '"ssl_name" in "etcd" has no effect: no endpoint is "https://"', 2);
+passes('one https endpoint', 'endpoints 127.0.0.1:1 https://127.0.0.2:1;',
+       $trust);
+passes('auto_sync, which may add https endpoints', 'endpoints 127.0.0.1:1;',
+       $trust, 'auto_sync 5m;');
+
 refused('ciphers', [$endpoint, $trust, 'ssl_ciphers none-such;'],
         '"ssl_ciphers" directive: invalid ciphers "none-such"', 4);
 refused('a command', [$endpoint, $trust, 'ssl_conf_command Speed high;'],
@@ -163,8 +205,6 @@ passes('all of it', $endpoint, $trust, $cert,
        'ssl_ciphers HIGH:!aNULL;', 'ssl_conf_command Options -Compression;',
        'ssl_conf_command MinProtocol TLSv1.2;');
 passes('IPv6, upper case', 'endpoints HTTPS://[::1]:2379/;', $trust);
-passes('certificates without https', 'endpoints 127.0.0.1;', $trust, $cert,
-       $key);
 
 # files change
 

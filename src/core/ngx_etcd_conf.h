@@ -32,6 +32,8 @@ typedef struct {
     ngx_str_t                  name;
     ngx_etcd_cluster_conf_t    client;
     ngx_etcd_ssl_t             ssl;
+    ngx_etcd_ssl_option_t      ssl_seen;      /* place of the first directive
+                                                 of TLS, if there is one */
     size_t                     zone_size;
     ngx_etcd_zone_t            zone;
     ngx_array_t                services;      /* ngx_etcd_service_conf_t * */

@@ -10,11 +10,17 @@
 #include <ngx_etcd_ssl_module.h>
 
 
+static char *ngx_etcd_ssl_value(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static char *ngx_etcd_ssl_option(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_ssl_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static void ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_etcd_ssl_option_t *option);
+static void ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_etcd_conf_t *ecf);
 static ngx_int_t ngx_etcd_ssl_command_file(ngx_conf_t *cf,
     ngx_etcd_ssl_option_t *option);
 static ngx_uint_t ngx_etcd_ssl_wanted(ngx_etcd_conf_t *ecf,
@@ -31,6 +37,26 @@ static ngx_conf_bitmask_t  ngx_etcd_ssl_protocols[] = {
     { ngx_string("TLSv1.2"), NGX_SSL_TLSv1_2 },
     { ngx_string("TLSv1.3"), NGX_SSL_TLSv1_3 },
     { ngx_null_string, 0 }
+};
+
+
+/* the handlers of nginx behind ngx_etcd_ssl_value(), by its "post" */
+
+static ngx_command_t  ngx_etcd_ssl_slots[] = {
+
+    { ngx_string("ssl_protocols"), 0, ngx_conf_set_bitmask_slot, 0,
+      offsetof(ngx_etcd_conf_t, ssl.protocols), &ngx_etcd_ssl_protocols },
+
+    { ngx_string("ssl_name"), 0, ngx_conf_set_str_slot, 0,
+      offsetof(ngx_etcd_conf_t, ssl.name), NULL },
+
+    { ngx_string("ssl_verify"), 0, ngx_conf_set_flag_slot, 0,
+      offsetof(ngx_etcd_conf_t, ssl.verify), NULL },
+
+    { ngx_string("ssl_verify_depth"), 0, ngx_conf_set_num_slot, 0,
+      offsetof(ngx_etcd_conf_t, ssl.verify_depth), NULL },
+
+      ngx_null_command
 };
 
 
@@ -87,31 +113,31 @@ static ngx_command_t  ngx_etcd_ssl_directives[] = {
 
     { ngx_string("ssl_protocols"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
-      ngx_conf_set_bitmask_slot,
+      ngx_etcd_ssl_value,
       0,
       offsetof(ngx_etcd_conf_t, ssl.protocols),
-      &ngx_etcd_ssl_protocols },
+      &ngx_etcd_ssl_slots[0] },
 
     { ngx_string("ssl_name"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_conf_set_str_slot,
+      ngx_etcd_ssl_value,
       0,
       offsetof(ngx_etcd_conf_t, ssl.name),
-      NULL },
+      &ngx_etcd_ssl_slots[1] },
 
     { ngx_string("ssl_verify"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_FLAG,
-      ngx_conf_set_flag_slot,
+      ngx_etcd_ssl_value,
       0,
       offsetof(ngx_etcd_conf_t, ssl.verify),
-      NULL },
+      &ngx_etcd_ssl_slots[2] },
 
     { ngx_string("ssl_verify_depth"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_conf_set_num_slot,
+      ngx_etcd_ssl_value,
       0,
       offsetof(ngx_etcd_conf_t, ssl.verify_depth),
-      NULL },
+      &ngx_etcd_ssl_slots[3] },
 
       ngx_null_command
 };
@@ -164,11 +190,13 @@ ngx_etcd_ssl_module_init(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 char *
 ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
-    char            *rv;
-    ngx_uint_t       secure;
-    ngx_etcd_ssl_t  *ssl;
+    char                   *rv;
+    ngx_uint_t              secure;
+    ngx_etcd_ssl_t         *ssl;
+    ngx_etcd_ssl_option_t  *seen;
 
     ssl = &ecf->ssl;
+    seen = &ecf->ssl_seen;
 
     ngx_conf_init_value(ssl->verify, 1);
     ngx_conf_init_value(ssl->verify_depth, 1);
@@ -180,6 +208,15 @@ ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     }
 
     secure = ngx_etcd_ssl_secure(ecf);
+
+    /* "auto_sync" may add https endpoints */
+
+    if (!secure && ecf->client.auto_sync == 0 && seen->directive != NULL) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "\"%s\" in \"etcd\" has no effect: no endpoint is "
+                      "\"https://\" in %s:%ui", seen->directive, seen->file,
+                      seen->line);
+    }
 
     rv = ngx_etcd_ssl_check(cf, ecf, secure);
 
@@ -305,6 +342,19 @@ ngx_etcd_ssl_module_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
 
 
 static char *
+ngx_etcd_ssl_value(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_command_t  *slot;
+
+    ngx_etcd_ssl_seen(cf, cmd, conf);
+
+    slot = cmd->post;
+
+    return slot->set(cf, slot, conf);
+}
+
+
+static char *
 ngx_etcd_ssl_option(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char  *p = conf;
@@ -325,9 +375,9 @@ ngx_etcd_ssl_option(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     option->value = value[1];
-    option->directive = (char *) cmd->name.data;
-    option->file = cf->conf_file->file.name.data;
-    option->line = cf->conf_file->line;
+
+    ngx_etcd_ssl_place(cf, cmd, option);
+    ngx_etcd_ssl_seen(cf, cmd, conf);
 
     return NGX_CONF_OK;
 }
@@ -374,12 +424,33 @@ ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     option->key = value[1];
     option->value = value[2];
-    option->directive = (char *) cmd->name.data;
-    option->file = cf->conf_file->file.name.data;
-    option->line = cf->conf_file->line;
+
+    ngx_etcd_ssl_place(cf, cmd, option);
+    ngx_etcd_ssl_seen(cf, cmd, conf);
 
     return (ngx_etcd_ssl_command_file(cf, option) == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+static void
+ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_etcd_ssl_option_t *option)
+{
+    option->directive = (char *) cmd->name.data;
+    option->file = cf->conf_file->file.name.data;
+    option->line = cf->conf_file->line;
+}
+
+
+/* Remembers the first directive of a block. */
+
+static void
+ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_command_t *cmd, ngx_etcd_conf_t *ecf)
+{
+    if (ecf->ssl_seen.directive == NULL) {
+        ngx_etcd_ssl_place(cf, cmd, &ecf->ssl_seen);
+    }
 }
 
 
