@@ -111,6 +111,7 @@ my %right = (
 
 my $impatient = 'connect_timeout 500ms;';
 my $is_it = 'is this an http endpoint?';
+my $is_required = qr/, is an "ssl_certificate" required\?(?! before)/;
 
 # name => [etcd or URL, further directives, the reason]
 
@@ -130,14 +131,17 @@ my %wrong = (
     wrong_alpn  => [url($wrong_alpn), $trust,
                     qr/did not agree to ALPN protocol "h2"/],
     required    => [url($demanding), $trust,
-                    qr/TLS alert "certificate required"/],
+                    qr/TLS alert "certificate required"$is_required/],
     no_version  => [url($old), "$trust ssl_protocols TLSv1.3;",
                     qr/TLS alert "protocol version"/],
     no_client   => ['mutual', $trust,
-                    qr/TLS alert "(?:bad certificate|certificate required)"/],
+                    qr/TLS\ alert\ "(?:bad\ certificate|certificate\ required)"
+                       $is_required/x],
+    no_client12 => ['mutual', "$trust ssl_protocols TLSv1.2;",
+                    qr/TLS alert "bad certificate"$is_required/],
     stranger    => ['mutual', $trust
                     . identity($stranger->cert, $stranger->key),
-                    qr/TLS alert "(?:bad certificate|unknown CA)"/],
+                    qr/TLS alert "(?:bad certificate|unknown CA)"(?!, is)/],
     plaintext   => [url($etcd{plain}->port), $trust, qr/\Q$is_it/],
     talking     => [url($talking->port), $trust,
                     qr/wrong version number, \Q$is_it/],

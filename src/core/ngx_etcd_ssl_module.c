@@ -305,6 +305,10 @@ ngx_etcd_ssl_read(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
         return NGX_CONF_ERROR;
     }
 
+    if (ecf->ssl.files[NGX_ETCD_SSL_CERTIFICATE].value.len == 0) {
+        ecf->ssl.hint = ", is an \"ssl_certificate\" required?";
+    }
+
     ecf->client.ssl = &ecf->ssl;
 
     return NGX_CONF_OK;

@@ -341,8 +341,11 @@ ngx_etcd_http2_failed_handler(void *data, ngx_str_t *reason)
 {
     ngx_etcd_http2_t  *h2 = data;
 
+    /* a reason that ends with a hint is complete */
+
     if (h2->reason.len == 0 && !h2->settings
-        && h2->state != ngx_etcd_http2_connecting)
+        && h2->state != ngx_etcd_http2_connecting
+        && reason->data[reason->len - 1] != '?')
     {
         ngx_etcd_http2_state_reason(h2, "%V before HTTP/2 SETTINGS%s", reason,
                                     (h2->conf.ssl != NULL || h2->nfirst != 0)

@@ -57,6 +57,9 @@ typedef struct {
     ngx_int_t                  verify_depth;
     ngx_str_t                  name;          /* zero-terminated */
     ngx_uint_t                 http1;         /* HTTP/1: no ALPN */
+    char                      *hint;          /* for the log, if the peer does
+                                                 not accept the certificate of
+                                                 nginx; NULL: none */
 
     /* private */
 

@@ -25,6 +25,7 @@ static void ngx_etcd_tls_save_session(ngx_connection_t *c);
 static void ngx_etcd_tls_info(const ngx_ssl_conn_t *ssl_conn, int where,
     int ret);
 static void ngx_etcd_tls_alert(ngx_etcd_tls_t *tls, int alert);
+static char *ngx_etcd_tls_hint(ngx_etcd_tls_t *tls, int alert);
 static void ngx_etcd_tls_reason(ngx_etcd_tls_t *tls, const char *fmt, ...);
 
 
@@ -47,6 +48,7 @@ ngx_etcd_tls_create(ngx_etcd_ssl_t *ssl, ngx_addr_t *addr, ngx_str_t *name,
     tls->addr = addr;
     tls->name = *name;
     tls->verify = ssl->verify;
+    tls->hint = ssl->hint;
     tls->http1 = ssl->http1;
     tls->address = ngx_etcd_tls_is_address(name);
 
@@ -312,6 +314,7 @@ ngx_etcd_tls_info(const ngx_ssl_conn_t *ssl_conn, int where, int ret)
 static void
 ngx_etcd_tls_alert(ngx_etcd_tls_t *tls, int alert)
 {
+    char        *why;
     const char  *name;
 
     if ((alert >> 8) != SSL3_AL_FATAL) {
@@ -337,7 +340,30 @@ ngx_etcd_tls_alert(ngx_etcd_tls_t *tls, int alert)
 
 #endif
 
-    ngx_etcd_tls_reason(tls, "the peer sent TLS alert \"%s\"", name);
+    why = ngx_etcd_tls_hint(tls, alert & 0xff);
+
+    ngx_etcd_tls_reason(tls, "the peer sent TLS alert \"%s\"%s", name, why);
+}
+
+
+static char *
+ngx_etcd_tls_hint(ngx_etcd_tls_t *tls, int alert)
+{
+    if (tls->hint == NULL) {
+        return "";
+    }
+
+    switch (alert) {
+
+    case SSL_AD_BAD_CERTIFICATE:
+#ifdef SSL_AD_CERTIFICATE_REQUIRED
+    case SSL_AD_CERTIFICATE_REQUIRED:
+#endif
+        return tls->hint;
+
+    default:
+        return "";
+    }
 }
 
 

@@ -24,6 +24,7 @@ typedef struct {
     ngx_etcd_ssl_context_t    *context;
     ngx_addr_t                *addr;
     ngx_str_t                  name;          /* zero-terminated */
+    char                      *hint;          /* of the ngx_etcd_ssl_t */
     ngx_log_t                 *owner;         /* the owner's log */
     ngx_log_t                  log;           /* of the ngx_connection_t */
 
