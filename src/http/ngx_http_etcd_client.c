@@ -10,6 +10,10 @@
 #include <ngx_http_etcd_client.h>
 
 
+static void ngx_http_etcd_client_empty_body(ngx_http_request_t *r);
+static void ngx_http_etcd_client_forget_length(ngx_http_request_t *r);
+
+
 ngx_int_t
 ngx_http_etcd_client_watch(ngx_http_request_t *r)
 {
@@ -31,6 +35,7 @@ ngx_http_etcd_client_watch(ngx_http_request_t *r)
  * something has, the rest must not be taken for another request, so a
  * connection of HTTP/1 is closed after the answer.  The end of the body must
  * not continue the request that was refused, while an error page is awaited.
+ * An unbuffered body is gone even if nginx has read all of the body.
  */
 
 void
@@ -42,7 +47,7 @@ ngx_http_etcd_client_skip_body(ngx_http_request_t *r)
 
     if (r != r->main
         || rb == NULL
-        || rb->last_saved
+        || (rb->last_saved && !r->request_body_no_buffering)
         || (r->headers_in.content_length_n <= 0 && !r->headers_in.chunked))
     {
         return;
@@ -58,4 +63,70 @@ ngx_http_etcd_client_skip_body(ngx_http_request_t *r)
     }
 
 #endif
+
+    ngx_http_etcd_client_empty_body(r);
+}
+
+
+/*
+ * A server must not wait for the missing part of a body, and must not take what
+ * there is for all of the body.  As with nginx's own error pages of a URI, the
+ * method becomes GET: a PUT of nothing would do harm.
+ */
+
+static void
+ngx_http_etcd_client_empty_body(ngx_http_request_t *r)
+{
+    ngx_http_request_body_t   *rb;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    rb = r->request_body;
+
+    rb->bufs = NULL;
+    rb->temp_file = NULL;
+    rb->rest = 0;
+
+    r->reading_body = 0;
+    r->request_body_no_buffering = 0;
+
+    r->headers_in.chunked = 0;
+    r->headers_in.content_length_n = 0;
+
+    if (r->headers_in.content_length != NULL) {
+        ngx_str_set(&r->headers_in.content_length->value, "0");
+    }
+
+    ngx_http_etcd_client_forget_length(r);
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (clcf->error_pages != NULL && r->method != NGX_HTTP_HEAD) {
+        r->method = NGX_HTTP_GET;
+        r->method_name = ngx_http_core_get_method;
+    }
+}
+
+
+/* nginx caches $content_length, which FastCGI and gRPC are told. */
+
+static void
+ngx_http_etcd_client_forget_length(ngx_http_request_t *r)
+{
+    ngx_uint_t                  i;
+    ngx_http_variable_t        *var;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    var = cmcf->variables.elts;
+
+    for (i = 0; i < cmcf->variables.nelts; i++) {
+
+        if (var[i].name.len == sizeof("content_length") - 1
+            && ngx_strncmp(var[i].name.data, "content_length", var[i].name.len)
+               == 0)
+        {
+            r->variables[i].valid = 0;
+            r->variables[i].not_found = 0;
+        }
+    }
 }

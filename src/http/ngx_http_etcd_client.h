@@ -24,9 +24,9 @@
 ngx_int_t ngx_http_etcd_client_watch(ngx_http_request_t *r);
 
 /*
- * Ends the reading of a body, if there is any.  To be called before a request
- * is finalized with a status that nginx's own reading of the body has not
- * caused.
+ * Ends the reading of a body, if there is any.  An error page gets a GET
+ * request without a body then.  To be called before a request is finalized with
+ * a status that nginx's own reading of the body has not caused.
  */
 void ngx_http_etcd_client_skip_body(ngx_http_request_t *r);
 
