@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_shown.h>
 #include <ngx_etcd_restore_state.h>
 #include <ngx_etcd_state_save.h>
 #include <ngx_etcd_state_file.h>
@@ -121,7 +122,8 @@ ngx_etcd_state_file_create(ngx_etcd_conf_t *conf, ngx_cycle_t *cycle)
 
     ngx_log_error(NGX_LOG_EMERG, cycle->log, err,
                   "\"state_path\" in %s:%ui: " ngx_create_dir_n
-                  " \"%V\" failed", path->conf_file, path->line, &path->name);
+                  " \"%V\" failed", path->conf_file, path->line,
+                  ngx_etcd_shown(&path->name));
 
     return NGX_ERROR;
 }
