@@ -39,9 +39,9 @@ typedef struct ngx_etcd_unary_s  ngx_etcd_unary_t;
 
 /*
  * Called once.  If the time is over, the status and the text are those of the
- * last attempt that failed.  The response is NULL unless the status is OK.  It lives in the
- * pool, which the callee must destroy.  The memory of the call may be reused or
- * freed in here.
+ * last attempt that failed.  The response is NULL unless the status is OK.  It
+ * lives in the pool, which the callee must destroy.  The memory of the call may
+ * be reused or freed in here.
  */
 typedef void (*ngx_etcd_unary_done_pt)(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
