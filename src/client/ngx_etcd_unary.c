@@ -69,6 +69,7 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->unknown = 0;
     unary->repeated = 0;
     unary->oversize = 0;
+    unary->full = 0;
     unary->first = 0;
     unary->last = 0;
 
@@ -341,6 +342,7 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     if (unary->roomy && ngx_etcd_unary_is_full(status, text)) {
         ngx_etcd_channel_succeeded(unary->cluster->reads);
         status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
+        unary->full = 1;
     }
 
     ngx_etcd_unary_failed(unary, status, text);

@@ -84,10 +84,11 @@ struct ngx_etcd_unary_s {
 
     /*
      * The request needs room in etcd's database: if the database is full,
-     * done() gets FAILED_PRECONDITION at once.  Otherwise the call waits for
-     * room.
+     * done() gets FAILED_PRECONDITION at once, with "full" set.  Otherwise the
+     * call waits for room.
      */
     unsigned                            roomy:1;
+    unsigned                            full:1;
 
     /*
      * Valid in done(): the status is not OK, but etcd may have processed one of

@@ -16,6 +16,7 @@
 
 static void ngx_etcd_lock_client_changed(void *data);
 static void ngx_etcd_lock_client_held(ngx_etcd_session_t *session);
+static void ngx_etcd_lock_client_refused(ngx_etcd_session_t *session);
 static void ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session);
 static void ngx_etcd_lock_client_lost(ngx_etcd_session_t *session,
     char *reason);
@@ -103,6 +104,7 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     session->witness = ngx_etcd_lock_client_witness;
     session->missing = ngx_etcd_lock_client_missing;
     session->held = ngx_etcd_lock_client_held;
+    session->refused = ngx_etcd_lock_client_refused;
     session->renewed = ngx_etcd_lock_client_renewed;
     session->lost = ngx_etcd_lock_client_lost;
     session->data = locks;
@@ -227,6 +229,15 @@ ngx_etcd_lock_client_held(ngx_etcd_session_t *session)
         ngx_etcd_lock_queue_advance(ngx_queue_data(q, ngx_etcd_lock_queue_t,
                                                    queue));
     }
+}
+
+
+/* The lock queues see that etcd is full. */
+
+static void
+ngx_etcd_lock_client_refused(ngx_etcd_session_t *session)
+{
+    ngx_etcd_lock_client_held(session);
 }
 
 

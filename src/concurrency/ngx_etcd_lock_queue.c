@@ -18,6 +18,7 @@ static void ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
 static void ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror,
     int64_t revision);
 static void ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue);
+static void ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue);
 static ngx_etcd_lock_queue_key_t *ngx_etcd_lock_queue_find(
     ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name);
 static void ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue);
@@ -120,16 +121,22 @@ void
 ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
 {
     ngx_queue_t                *q;
+    ngx_etcd_session_t         *session;
     ngx_etcd_lock_queue_key_t  *key;
+
+    session = &lock_queue->locks->session;
+
+    if (session->state == NGX_ETCD_SESSION_WAITING && session->full) {
+        ngx_etcd_lock_queue_refuse(lock_queue);
+        return;
+    }
 
     /*
      * One key at a time: keys put by one transaction have the same create
      * revision, which leaves their order open.
      */
 
-    if (lock_queue->acquiring
-        || lock_queue->locks->session.state != NGX_ETCD_SESSION_HELD)
-    {
+    if (lock_queue->acquiring || session->state != NGX_ETCD_SESSION_HELD) {
         return;
     }
 
@@ -142,6 +149,25 @@ ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
         if (key->state == NGX_ETCD_MUTEX_PENDING) {
             key->handlers->put(key);
             return;
+        }
+    }
+}
+
+
+static void
+ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->state == NGX_ETCD_MUTEX_PENDING) {
+            key->handlers->refused(key);
         }
     }
 }

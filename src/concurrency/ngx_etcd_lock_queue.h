@@ -43,6 +43,9 @@ typedef struct {
     /* PENDING: the key may be put now */
     void                       (*put)(ngx_etcd_lock_queue_key_t *key);
 
+    /* PENDING: the key cannot be put, because etcd is full */
+    void                       (*refused)(ngx_etcd_lock_queue_key_t *key);
+
     /* WAITING: keys came or went, and the key exists */
     void                       (*look)(ngx_etcd_lock_queue_key_t *key);
 
@@ -132,7 +135,10 @@ ngx_int_t ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue);
 /* Watches the prefix from now on. */
 void ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue);
 
-/* Puts the next pending key, unless another one is being put. */
+/*
+ * Puts the next pending key, unless another one is being put.  If etcd has no
+ * room for a lease, all pending keys are refused until it is asked again.
+ */
 void ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue);
 
 /*

@@ -23,6 +23,7 @@
 
 
 static void ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key);
+static void ngx_etcd_mutex_full(ngx_etcd_lock_queue_key_t *key);
 static void ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key);
 static void ngx_etcd_mutex_first(ngx_etcd_lock_queue_key_t *key);
 static void ngx_etcd_mutex_deleted_key(ngx_etcd_lock_queue_key_t *key);
@@ -52,6 +53,7 @@ static void ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex);
 
 static const ngx_etcd_lock_queue_key_handlers_t  ngx_etcd_mutex_handlers = {
     ngx_etcd_mutex_put,
+    ngx_etcd_mutex_full,
     ngx_etcd_mutex_look,
     ngx_etcd_mutex_first,
     ngx_etcd_mutex_deleted_key
@@ -103,9 +105,8 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
 static void
 ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
 {
-    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
-
     ngx_etcd_txn_op_t  *op;
+    ngx_etcd_mutex_t   *mutex = ngx_etcd_mutex_of(key);
 
     mutex->lease = mutex->locks->session.lease.id;
     mutex->entry.created = 0;
@@ -131,6 +132,17 @@ ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
 
 
 static void
+ngx_etcd_mutex_full(ngx_etcd_lock_queue_key_t *key)
+{
+    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
+
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
+    mutex->status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
+    mutex->changed(mutex);
+}
+
+
+static void
 ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
     ngx_etcd_lock_queue_key_state_e state)
 {
@@ -144,8 +156,7 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
     ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locks->cluster->log, 0,
                    "etcd lock: key \"%V\" of revision %L: %s, was %s",
                    ngx_etcd_shown(&mutex->entry.key), mutex->entry.created,
-                   names[state],
-                   names[mutex->entry.state]);
+                   names[state], names[mutex->entry.state]);
 
 #endif
 
@@ -329,9 +340,8 @@ ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key)
 {
-    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
-
     Etcd__RangeRequest  *request;
+    ngx_etcd_mutex_t    *mutex = ngx_etcd_mutex_of(key);
 
     if (!ngx_etcd_lock_queue_won(mutex->lock_queue, &mutex->entry.own,
                                  mutex->entry.created)) {
@@ -484,9 +494,7 @@ ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_timer(ngx_event_t *ev)
 {
-    ngx_etcd_mutex_t  *mutex;
-
-    mutex = ev->data;
+    ngx_etcd_mutex_t  *mutex = ev->data;
 
     if (mutex->entry.state == NGX_ETCD_MUTEX_RELEASING) {
         ngx_etcd_mutex_delete(mutex);
@@ -507,9 +515,7 @@ ngx_etcd_mutex_timer(ngx_event_t *ev)
 static ngx_uint_t
 ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_session_t  *session;
-
-    session = &mutex->locks->session;
+    ngx_etcd_session_t  *session = &mutex->locks->session;
 
     return session->state == NGX_ETCD_SESSION_HELD
            && session->lease.id == mutex->lease;

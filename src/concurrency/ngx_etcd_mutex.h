@@ -12,7 +12,8 @@
  *                 if it still exists
  *     HELD        until the key is released, or LOST: the key was deleted, its
  *                 lease was lost, or its deadline has passed
- *     FAILED      etcd did not put the key, or did not answer
+ *     FAILED      etcd did not put the key, has no room for a lease, or did not
+ *                 answer
  *     RELEASING   the key is being deleted; nobody waits for it
  *
  * A key is named after the lease, like those of etcd's own clients, and a
@@ -49,7 +50,10 @@ struct ngx_etcd_mutex_s {
     ngx_etcd_lock_queue_key_t    entry;        /* in the lock queue */
     ngx_etcd_grpc_status_e       status;       /* of FAILED */
 
-    /* the state has changed, but not by a call of the owner */
+    /*
+     * The state has changed, but not by a call of the owner: FAILED possibly
+     * before ngx_etcd_mutex_create() returns.
+     */
     void                       (*changed)(ngx_etcd_mutex_t *mutex);
     void                        *data;
 

@@ -97,6 +97,8 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
     session->timer.log = session->leases->cluster->log;
     session->timer.cancelable = 1;
 
+    session->full = 0;
+
     session->unary.cluster = session->leases->cluster;
     session->unary.data = session;
 
@@ -137,6 +139,7 @@ void
 ngx_etcd_session_hasten(ngx_etcd_session_t *session)
 {
     if (session->state == NGX_ETCD_SESSION_WAITING
+        && !session->full
         && ngx_etcd_clock() >= session->rest)
     {
         ngx_etcd_backoff_hasten(&session->timer);
@@ -191,16 +194,24 @@ ngx_etcd_session_close(ngx_etcd_session_t *session)
 static void
 ngx_etcd_session_again(ngx_etcd_session_t *session)
 {
+    ngx_msec_t           delay;
     ngx_etcd_cluster_t  *cluster;
 
     cluster = session->leases->cluster;
     session->state = NGX_ETCD_SESSION_WAITING;
 
-    ngx_add_timer(&session->timer,
-                  session->failures ? ngx_etcd_backoff(cluster,
-                                                       session->failures)
-                                    : 1);
+    if (session->full) {
+        delay = NGX_ETCD_SESSION_FULL / 2
+                + (ngx_msec_t) ngx_random() % NGX_ETCD_SESSION_FULL;
+
+    } else {
+        delay = session->failures ? ngx_etcd_backoff(cluster, session->failures)
+                                  : 1;
+    }
+
     session->failures++;
+
+    ngx_add_timer(&session->timer, delay);
 }
 
 
@@ -250,6 +261,7 @@ ngx_etcd_session_grant(ngx_etcd_session_t *session)
     unary->name = "lease grant";
     unary->request = &request->base;
     unary->response = &etcd__lease_grant_response__descriptor;
+    unary->roomy = 1;
     unary->done = ngx_etcd_session_granted;
 
     ngx_etcd_unary_start(unary);
@@ -262,6 +274,7 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 {
     int64_t              ttl;
     uint64_t             sent;
+    ngx_etcd_cluster_t  *cluster;
     ngx_etcd_session_t  *session;
 
     session = unary->data;
@@ -271,7 +284,9 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         sent = unary->last;
         ngx_destroy_pool(pool);
 
-    } else if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && unary->unknown) {
+    } else if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION
+               && unary->unknown && !unary->full)
+    {
 
         /*
          * The lease already exists: etcd has processed an earlier attempt.  The
@@ -285,6 +300,8 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         ngx_etcd_session_refused(session, status, text);
         return;
     }
+
+    session->full = 0;
 
     if (ttl <= 0) {
         ngx_etcd_session_again(session);
@@ -302,7 +319,15 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    session->reported = 0;
+    if (session->reported) {
+        session->reported = 0;
+        session->reported_full = 0;
+        cluster = session->leases->cluster;
+
+        ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                      "etcd cluster \"%V\": %V: lease %xL is granted",
+                      &cluster->conf->name, &session->name, session->lease.id);
+    }
 
     /* a third of the TTL may have passed: renew at once */
 
@@ -318,11 +343,16 @@ static void
 ngx_etcd_session_refused(ngx_etcd_session_t *session,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_uint_t           level;
+    ngx_uint_t           full, level;
     ngx_etcd_cluster_t  *cluster;
 
+    full = session->unary.full;
     cluster = session->leases->cluster;
-    level = session->reported ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    /* a full etcd is reported after another reason, too */
+
+    level = (session->reported && session->reported_full >= full)
+            ? NGX_LOG_INFO : NGX_LOG_ERR;
 
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": %V: no lease: %s: %V, trying again",
@@ -330,12 +360,18 @@ ngx_etcd_session_refused(ngx_etcd_session_t *session,
                   ngx_etcd_grpc_status_name(status), text);
 
     session->reported = 1;
+    session->reported_full |= full;
+    session->full = full;
 
     if (session->unary.unknown) {
         session->former = session->lease.id;
     }
 
     ngx_etcd_session_again(session);
+
+    if (full && session->refused != NULL) {
+        session->refused(session);
+    }
 }
 
 

@@ -22,6 +22,10 @@
 
 #define NGX_ETCD_SESSION_PROVED  10000    /* ms */
 
+/* ms, on average, until a full etcd is asked for a lease again */
+
+#define NGX_ETCD_SESSION_FULL    4000     /* ms */
+
 
 typedef struct ngx_etcd_session_s  ngx_etcd_session_t;
 
@@ -74,6 +78,12 @@ struct ngx_etcd_session_s {
     /* a lease was granted */
     void                       (*held)(ngx_etcd_session_t *session);
 
+    /*
+     * etcd has no room for a lease: "full" is set, and another one is requested
+     * some seconds later.  May be NULL.
+     */
+    void                       (*refused)(ngx_etcd_session_t *session);
+
     /* the deadline of the lease has moved */
     void                       (*renewed)(ngx_etcd_session_t *session);
 
@@ -106,6 +116,8 @@ struct ngx_etcd_session_s {
     void                       (*ended)(void *data);
     void                        *ended_data;
     unsigned                     reported:1;
+    unsigned                     reported_full:1;
+    unsigned                     full:1;       /* so etcd answered last */
     unsigned                     denied:1;     /* renewals of this lease */
 };
 
@@ -130,7 +142,10 @@ void ngx_etcd_session_replace(ngx_etcd_session_t *session, char *reason);
  */
 void ngx_etcd_session_give_up(ngx_etcd_session_t *session, char *reason);
 
-/* a request waits for a lease: shortens a pause to NGX_ETCD_BACKOFF_URGENT */
+/*
+ * A request waits for a lease: shortens a pause to NGX_ETCD_BACKOFF_URGENT,
+ * unless etcd is full.
+ */
 void ngx_etcd_session_hasten(ngx_etcd_session_t *session);
 
 /*

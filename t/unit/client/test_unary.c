@@ -351,7 +351,7 @@ test_unary_final(ngx_pool_t *pool)
 
     call->call->oversize = 1;
     test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED, "too long");
-    tap_check(test_etcd.done == i + 1 && unary->oversize);
+    tap_check(test_etcd.done == i + 1 && unary->oversize && !unary->full);
 
     /* a full database is not waited for if that is not wanted */
 
@@ -365,6 +365,10 @@ test_unary_final(ngx_pool_t *pool)
                    "etcdserver: mvcc: database space exceeded");
     tap_check(test_etcd.done == i + 2);
     tap_check(test_etcd.status == NGX_ETCD_GRPC_FAILED_PRECONDITION);
+    tap_check(unary->full);
+
+    ngx_etcd_unary_start(unary);
+    tap_check(!unary->full);
 }
 
 

@@ -12,11 +12,13 @@
 extern ngx_etcd_tap_test_t  test_candidate[];
 extern ngx_etcd_tap_test_t  test_lease[];
 extern ngx_etcd_tap_test_t  test_lock_session[];
+extern ngx_etcd_tap_test_t  test_session[];
 
 
 ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_candidate,
     test_lease,
     test_lock_session,
+    test_session,
     NULL
 };

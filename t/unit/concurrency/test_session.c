@@ -1,0 +1,227 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_session.h>
+#include "client/test_etcd.h"
+
+
+#define TEST_SESSION_FULL  "etcdserver: mvcc: database space exceeded"
+
+
+static struct {
+    ngx_etcd_session_t  session;
+    ngx_uint_t          held;
+    ngx_uint_t          refused;
+    ngx_uint_t          lost;
+} test_sessions;
+
+
+static void
+test_session_held(ngx_etcd_session_t *session)
+{
+    test_sessions.held++;
+}
+
+
+static void
+test_session_refused(ngx_etcd_session_t *session)
+{
+    test_sessions.refused++;
+}
+
+
+static void
+test_session_renewed(ngx_etcd_session_t *session)
+{
+    /* renewals are not of interest here */
+}
+
+
+static void
+test_session_lost(ngx_etcd_session_t *session, char *reason)
+{
+    test_sessions.lost++;
+}
+
+
+/* The session goes with the pool, before the cluster is destroyed. */
+
+static void
+test_session_destroy(void *data)
+{
+    ngx_etcd_lease_stream_t  *leases;
+
+    leases = test_sessions.session.leases;
+
+    ngx_etcd_session_close(&test_sessions.session);
+    ngx_etcd_lease_stream_destroy(leases);
+}
+
+
+static ngx_etcd_grpc_stream_t *
+test_session_grant(void)
+{
+    return test_etcd_call("/etcdserverpb.Lease/LeaseGrant", 0);
+}
+
+
+/* Returns the first request of a lease. */
+
+static ngx_etcd_grpc_stream_t *
+test_session_begin(ngx_pool_t *pool)
+{
+    ngx_etcd_session_t       *session;
+    ngx_etcd_lease_stream_t  *leases;
+
+    test_etcd_conf(pool, 2);
+
+    if (test_etcd_create(pool) != NGX_OK) {
+        return NULL;
+    }
+
+    leases = ngx_etcd_lease_stream_create(test_etcd.cluster);
+    if (leases == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(&test_sessions, sizeof(test_sessions));
+    session = &test_sessions.session;
+
+    session->leases = leases;
+    ngx_str_set(&session->name, "test");
+    session->ttl = 10;
+    session->held = test_session_held;
+    session->refused = test_session_refused;
+    session->renewed = test_session_renewed;
+    session->lost = test_session_lost;
+
+    test_alloc_cleanup(pool, test_session_destroy);
+
+    ngx_etcd_session_start(session);
+    test_loop_run();
+
+    return test_session_grant();
+}
+
+
+/* A full etcd is asked again after seconds, even if a request is urgent. */
+
+static void
+test_session_full(ngx_pool_t *pool)
+{
+    ngx_uint_t                 i, n;
+    ngx_etcd_session_t        *session;
+    ngx_etcd_grpc_stream_t    *call;
+    Etcd__LeaseGrantResponse   response;
+
+    call = test_session_begin(pool);
+    tap_expect(call != NULL);
+
+    session = &test_sessions.session;
+
+    for (n = 1; n < 4; n++) {
+        test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                       TEST_SESSION_FULL);
+
+        tap_check(test_sessions.refused == n && session->full);
+        tap_check(session->state == NGX_ETCD_SESSION_WAITING);
+
+        ngx_etcd_session_hasten(session);
+        test_loop_pass(NGX_ETCD_SESSION_FULL / 2 - 1);
+        call = test_session_grant();
+        tap_check(call == NULL);
+
+        for (i = 0; i <= NGX_ETCD_SESSION_FULL && call == NULL; i++) {
+            test_loop_pass(1);
+            call = test_session_grant();
+        }
+
+        tap_expect(call != NULL);
+    }
+
+    etcd__lease_grant_response__init(&response);
+
+    response.id = session->lease.id;
+    response.ttl = 10;
+
+    test_etcd_answer(call, &response.base);
+
+    tap_check(session->state == NGX_ETCD_SESSION_HELD);
+    tap_check(test_sessions.held == 1 && !session->full);
+}
+
+
+/*
+ * The first attempt may have been processed: a full etcd does not say that the
+ * lease exists, and it is revoked before the next one is requested.
+ */
+
+static void
+test_session_doubt(ngx_pool_t *pool)
+{
+    ngx_uint_t               n;
+    ngx_etcd_session_t      *session;
+    ngx_etcd_grpc_stream_t  *call;
+
+    call = test_session_begin(pool);
+    tap_expect(call != NULL);
+
+    session = &test_sessions.session;
+    test_etcd_fail(call, NGX_ETCD_GRPC_UNAVAILABLE, "broken");
+
+    for (n = 0; n < 1000 && test_session_grant() == NULL; n++) {
+        test_loop_pass(1);
+    }
+
+    call = test_session_grant();
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED, TEST_SESSION_FULL);
+
+    tap_check(test_sessions.held == 0 && test_sessions.refused == 1);
+    tap_check(session->former == session->lease.id);
+
+    test_loop_pass(NGX_ETCD_SESSION_FULL * 3 / 2 + 1);
+    tap_check(test_session_grant() == NULL);
+    tap_expect(test_etcd_call("/etcdserverpb.Lease/LeaseRevoke", 0) != NULL);
+}
+
+
+/* The same after an attempt that was answered: the lease exists. */
+
+static void
+test_session_exists(ngx_pool_t *pool)
+{
+    ngx_uint_t               n;
+    ngx_etcd_grpc_stream_t  *call;
+
+    call = test_session_begin(pool);
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_UNAVAILABLE, "broken");
+
+    for (n = 0; n < 1000 && test_session_grant() == NULL; n++) {
+        test_loop_pass(1);
+    }
+
+    call = test_session_grant();
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_FAILED_PRECONDITION,
+                   "etcdserver: lease already exists");
+
+    tap_check(test_sessions.held == 1 && test_sessions.refused == 0);
+}
+
+
+ngx_etcd_tap_test_t  test_session[] = {
+    { "session: a full etcd", test_session_full },
+    { "session: a lease of a full etcd", test_session_doubt },
+    { "session: a lease that exists", test_session_exists },
+    { NULL, NULL }
+};
