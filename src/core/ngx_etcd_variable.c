@@ -433,3 +433,47 @@ ngx_etcd_variable_report(ngx_str_t *name, u_char *data, size_t len)
                   "etcd: variable \"$%V\" has no value, there is a control "
                   "byte in \"%V\"", name, ngx_etcd_shown_bytes(data, len));
 }
+
+
+/* nginx would not say where an unknown variable is used. */
+
+ngx_int_t
+ngx_etcd_variable_prefixes(ngx_conf_t *cf, ngx_uint_t stream,
+    ngx_array_t *keys, ngx_array_t *prefixes)
+{
+    ngx_uint_t                i;
+    ngx_str_t                *unknown;
+    ngx_etcd_upstream_t     **upstream;
+    ngx_etcd_main_conf_t     *emcf;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                                 ngx_etcd_module);
+    upstream = emcf->upstreams.elts;
+
+    for (i = 0; i < emcf->upstreams.nelts; i++) {
+
+        if (upstream[i]->service == NULL
+            || upstream[i]->service->stream != stream)
+        {
+            continue;
+        }
+
+        catalog = ngx_etcd_catalog_of(upstream[i]->service);
+
+        unknown = (catalog != NULL)
+                  ? ngx_etcd_variable_unknown(&catalog->pattern, keys, prefixes)
+                  : NULL;
+
+        if (unknown != NULL) {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "unknown \"%V\" variable in the prefix of \"%V\" "
+                          "in %s:%ui", ngx_etcd_shown(unknown),
+                          &upstream[i]->directive, upstream[i]->file,
+                          upstream[i]->line);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}

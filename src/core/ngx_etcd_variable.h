@@ -80,6 +80,13 @@ ngx_str_t *ngx_etcd_variable_unknown(ngx_etcd_pattern_t *pattern,
     ngx_array_t *keys, ngx_array_t *prefixes);
 
 /*
+ * Called when all variables are known: logs the first variable of a prefix of
+ * http or stream that does not exist.
+ */
+ngx_int_t ngx_etcd_variable_prefixes(ngx_conf_t *cf, ngx_uint_t stream,
+    ngx_array_t *keys, ngx_array_t *prefixes);
+
+/*
  * Sets a certificate or private key in PEM, which has line feeds, for nothing
  * but "ssl_certificate" and "ssl_certificate_key".
  */

@@ -7,8 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_etcd_shown.h>
-#include <ngx_etcd_variable.h>
 #include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_pause.h>
 
@@ -43,56 +41,6 @@ ngx_http_etcd_catalog_variables(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
         }
 
         catalog->variables[n++] = index;
-    }
-
-    return NGX_OK;
-}
-
-
-/* nginx would not say where an unknown variable is used. */
-
-ngx_int_t
-ngx_http_etcd_catalog_check(ngx_conf_t *cf)
-{
-    ngx_uint_t                   i;
-    ngx_str_t                   *unknown;
-    ngx_etcd_main_conf_t        *emcf;
-    ngx_etcd_upstream_t         *upstream, **upstreams;
-    ngx_etcd_catalog_conf_t     *catalog;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                 ngx_etcd_module);
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-
-    upstreams = emcf->upstreams.elts;
-
-    for (i = 0; i < emcf->upstreams.nelts; i++) {
-        upstream = upstreams[i];
-
-        if (upstream->service == NULL
-            || upstream->service->stream != 0)
-        {
-            continue;
-        }
-
-        catalog = ngx_etcd_catalog_of(upstream->service);
-
-        if (catalog == NULL) {
-            continue;
-        }
-
-        unknown = ngx_etcd_variable_unknown(&catalog->pattern,
-                                            &cmcf->variables_keys->keys,
-                                            &cmcf->prefix_variables);
-        if (unknown != NULL) {
-            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                          "unknown \"%V\" variable in the prefix of \"%V\" "
-                          "in %s:%ui", ngx_etcd_shown(unknown),
-                          &upstream->directive, upstream->file,
-                          upstream->line);
-            return NGX_ERROR;
-        }
     }
 
     return NGX_OK;

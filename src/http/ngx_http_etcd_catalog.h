@@ -22,12 +22,6 @@ ngx_int_t ngx_http_etcd_catalog_variables(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream);
 
 /*
- * Called when all variables are known: logs the first variable of a prefix that
- * does not exist.
- */
-ngx_int_t ngx_http_etcd_catalog_check(ngx_conf_t *cf);
-
-/*
  * The table of the upstream for this request.  NULL: there is no such set
  * (*rc is NGX_DECLINED), or an error (see ngx_etcd_table_cache_get()).
  */

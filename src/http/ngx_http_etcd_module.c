@@ -9,7 +9,7 @@
 #include <ngx_http.h>
 #include <ngx_etcd_version.h>
 #include <ngx_http_etcd.h>
-#include <ngx_http_etcd_catalog.h>
+#include <ngx_etcd_variable.h>
 #include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
@@ -332,7 +332,9 @@ static ngx_int_t
 ngx_http_etcd_init(ngx_conf_t *cf)
 {
     ngx_http_etcd_main_conf_t  *emcf;
+    ngx_http_core_main_conf_t  *cmcf;
 
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
     emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
 
     if (emcf->checks && ngx_http_etcd_add_check(cf) != NGX_OK) {
@@ -349,7 +351,9 @@ ngx_http_etcd_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    if (ngx_http_etcd_catalog_check(cf) != NGX_OK
+    if (ngx_etcd_variable_prefixes(cf, 0, &cmcf->variables_keys->keys,
+                                   &cmcf->prefix_variables)
+        != NGX_OK
         || ngx_http_etcd_set_check(cf) != NGX_OK)
     {
         return NGX_ERROR;

@@ -9,7 +9,7 @@
 #include <ngx_stream.h>
 #include <ngx_etcd_version.h>
 #include <ngx_stream_etcd.h>
-#include <ngx_stream_etcd_catalog.h>
+#include <ngx_etcd_variable.h>
 #include <ngx_stream_etcd_require_leader.h>
 #include <ngx_stream_etcd_lock.h>
 #include <ngx_stream_etcd_set.h>
@@ -226,7 +226,9 @@ static ngx_int_t
 ngx_stream_etcd_init(ngx_conf_t *cf)
 {
     ngx_stream_etcd_main_conf_t  *emcf;
+    ngx_stream_core_main_conf_t  *cmcf;
 
+    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
     emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
 
     if (emcf->locks && ngx_stream_etcd_add_locks(cf) != NGX_OK) {
@@ -241,7 +243,9 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
 
     ngx_stream_etcd_wrap_servers(cf);
 
-    if (ngx_stream_etcd_catalog_check(cf) != NGX_OK
+    if (ngx_etcd_variable_prefixes(cf, 1, &cmcf->variables_keys->keys,
+                                   &cmcf->prefix_variables)
+        != NGX_OK
         || ngx_stream_etcd_set_check(cf) != NGX_OK)
     {
         return NGX_ERROR;
