@@ -255,9 +255,13 @@ sub call {
         $answer = $self->post($path, $request);
     }
 
-    # etcd gives up after five seconds, which a busy machine may take
+    # etcd gives up after five seconds, which a busy machine may take, and ends
+    # a read when another member leads
 
-    if ($answer->{status} == 503 && $answer->{body} =~ /request timed out/) {
+    my $again = $path eq 'kv/range' ? qr/request timed out|leader changed/
+                                    : qr/request timed out/;
+
+    if ($answer->{status} == 503 && $answer->{body} =~ $again) {
         $answer = $self->post($path, $request);
     }
 
