@@ -69,7 +69,8 @@ static void ngx_etcd_check_done(ngx_etcd_check_probe_t *probe,
     ngx_str_t *text);
 static void ngx_etcd_check_judge(ngx_etcd_check_t *check,
     ngx_etcd_check_probe_t *probe, ngx_str_t *text);
-static void ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n);
+static void ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n,
+    ngx_msec_t delay);
 static void ngx_etcd_check_note(ngx_etcd_check_t *check,
     ngx_etcd_check_probe_t *probe, ngx_uint_t ok);
 static void ngx_etcd_check_verdict(ngx_etcd_check_t *check,
@@ -322,7 +323,7 @@ ngx_etcd_check_suspect(void *data, ngx_uint_t n)
 
     if (!slot->hastened && !slot->fresh) {
         slot->hastened = 1;
-        ngx_etcd_check_again(check, n);
+        ngx_etcd_check_again(check, n, 0);
     }
 }
 
@@ -577,15 +578,18 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     } else if (check->conf->fast != 0
                && ngx_etcd_check_result_open(&slot->row, verdict))
     {
-        ngx_etcd_check_again(check, probe->slot);
+        ngx_etcd_check_again(check, probe->slot, check->conf->fast);
     }
 }
 
 
-/* Without memory the member is checked at its turn. */
+/*
+ * The delay is 0, or that of all others.  Without memory the member is checked
+ * at its turn.
+ */
 
 static void
-ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n)
+ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n, ngx_msec_t delay)
 {
     ngx_etcd_check_slot_t   *slot;
     ngx_etcd_check_again_t  *again;
@@ -603,12 +607,18 @@ ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n)
 
     again->slot = n;
     again->uid = slot->uid;
-    again->due = ngx_current_msec + check->conf->fast;
+    again->due = ngx_current_msec + delay;
 
     slot->again = 1;
-    ngx_queue_insert_tail(&check->again, &again->queue);
 
-    ngx_etcd_check_rest(check, check->conf->fast);
+    if (delay == 0) {
+        ngx_queue_insert_head(&check->again, &again->queue);
+
+    } else {
+        ngx_queue_insert_tail(&check->again, &again->queue);
+    }
+
+    ngx_etcd_check_rest(check, delay);
 }
 
 
