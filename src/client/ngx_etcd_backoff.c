@@ -24,6 +24,13 @@ ngx_etcd_backoff(ngx_etcd_cluster_t *cluster, ngx_uint_t failures)
 }
 
 
+ngx_msec_t
+ngx_etcd_backoff_around(ngx_msec_t mean)
+{
+    return mean / 2 + (ngx_msec_t) ngx_random() % mean;
+}
+
+
 void
 ngx_etcd_backoff_hasten(ngx_event_t *timer)
 {

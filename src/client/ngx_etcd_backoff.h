@@ -28,6 +28,9 @@
 /* Returns a random time from 1 to min(BASE * 2^failures, MAX or URGENT) ms. */
 ngx_msec_t ngx_etcd_backoff(ngx_etcd_cluster_t *cluster, ngx_uint_t failures);
 
+/* Returns a random time, in ms, from half of the mean to one and a half. */
+ngx_msec_t ngx_etcd_backoff_around(ngx_msec_t mean);
+
 /* a pause that would end later ends within URGENT ms */
 void ngx_etcd_backoff_hasten(ngx_event_t *timer);
 

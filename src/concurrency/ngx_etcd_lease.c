@@ -293,8 +293,7 @@ ngx_etcd_lease_stream_denied(ngx_etcd_lease_stream_t *leases,
 
     pause = ngx_max(denied->ttl / 6, NGX_ETCD_LEASE_PATIENCE);
 
-    denied->renewal = ngx_etcd_clock() + pause / 2
-                      + (ngx_msec_t) ngx_random() % pause;
+    denied->renewal = ngx_etcd_clock() + ngx_etcd_backoff_around(pause);
 
     denied->denied(denied, status, text);
 

@@ -201,8 +201,7 @@ ngx_etcd_session_again(ngx_etcd_session_t *session)
     session->state = NGX_ETCD_SESSION_WAITING;
 
     if (session->full) {
-        delay = NGX_ETCD_SESSION_FULL / 2
-                + (ngx_msec_t) ngx_random() % NGX_ETCD_SESSION_FULL;
+        delay = ngx_etcd_backoff_around(NGX_ETCD_SESSION_FULL);
 
     } else {
         delay = session->failures ? ngx_etcd_backoff(cluster, session->failures)
