@@ -15,8 +15,7 @@
 
 
 static void ngx_etcd_lock_client_changed(void *data);
-static void ngx_etcd_lock_client_held(ngx_etcd_session_t *session);
-static void ngx_etcd_lock_client_refused(ngx_etcd_session_t *session);
+static void ngx_etcd_lock_client_advance(ngx_etcd_session_t *session);
 static void ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session);
 static void ngx_etcd_lock_client_lost(ngx_etcd_session_t *session,
     char *reason);
@@ -103,8 +102,8 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     session->exclusive = 1;
     session->witness = ngx_etcd_lock_client_witness;
     session->missing = ngx_etcd_lock_client_missing;
-    session->held = ngx_etcd_lock_client_held;
-    session->refused = ngx_etcd_lock_client_refused;
+    session->held = ngx_etcd_lock_client_advance;
+    session->refused = ngx_etcd_lock_client_advance;
     session->renewed = ngx_etcd_lock_client_renewed;
     session->lost = ngx_etcd_lock_client_lost;
     session->data = locks;
@@ -214,8 +213,10 @@ ngx_etcd_lock_client_changed(void *data)
 }
 
 
+/* There is a lease, or etcd has no room for one: the lock queues look. */
+
 static void
-ngx_etcd_lock_client_held(ngx_etcd_session_t *session)
+ngx_etcd_lock_client_advance(ngx_etcd_session_t *session)
 {
     ngx_queue_t              *q;
     ngx_etcd_lock_session_t  *locks;
@@ -229,15 +230,6 @@ ngx_etcd_lock_client_held(ngx_etcd_session_t *session)
         ngx_etcd_lock_queue_advance(ngx_queue_data(q, ngx_etcd_lock_queue_t,
                                                    queue));
     }
-}
-
-
-/* The lock queues see that etcd is full. */
-
-static void
-ngx_etcd_lock_client_refused(ngx_etcd_session_t *session)
-{
-    ngx_etcd_lock_client_held(session);
 }
 
 

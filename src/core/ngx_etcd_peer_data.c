@@ -57,7 +57,7 @@ ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error)
         ngx_etcd_eject_count(pick->table->set, peer->index, peer->uid, error);
     }
 
-    if (error && upstream->check != NULL && upstream->check->fast != 0) {
+    if (error && ngx_etcd_upstream_hastens(upstream)) {
         ngx_etcd_member_set_suspect(pick->table->set, peer->index, peer->uid);
     }
 }

@@ -45,11 +45,13 @@ typedef struct {
 } ngx_etcd_upstream_t;
 
 
-/* 1 if the failures of members are counted, or lead to a check */
+/* 1 if a failure of a member leads to a check; or is counted, too */
+
+#define ngx_etcd_upstream_hastens(upstream)                                   \
+    ((upstream)->check != NULL && (upstream)->check->fast != 0)
 
 #define ngx_etcd_upstream_observes(upstream)                                  \
-    ((upstream)->eject != NULL                                                \
-     || ((upstream)->check != NULL && (upstream)->check->fast != 0))
+    ((upstream)->eject != NULL || ngx_etcd_upstream_hastens(upstream))
 
 
 /*
