@@ -33,10 +33,7 @@ my ($one, $two) = Backend->start('one', 'two');
 my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $one->address,
                                            TWO => $two->address);
 
-my $listens = Nginx::has('http_v2_module')
-              ? 'listen 127.0.0.1:%%PORT_H2%% http2;' : '';
-
-$listens =~ s/ http2;/; http2 on;/ if Nginx::version() >= 1025001;
+my $listens = Http2::listens('PORT_H2');
 
 $etcd->put('/e/other/1', 'somebody else');
 $etcd->put('/locks/taken/1', 'somebody else');

@@ -58,10 +58,7 @@ my $heard = Heard->start('heard');
 my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $one->address,
                                            HEARD => $heard->address);
 
-my $listens = Nginx::has('http_v2_module')
-              ? 'listen 127.0.0.1:%%PORT_H2%% http2;' : '';
-
-$listens =~ s/ http2;/; http2 on;/ if Nginx::version() >= 1025001;
+my $listens = Http2::listens('PORT_H2');
 
 $nginx->write_file('sorry', 'a file');
 

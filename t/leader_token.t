@@ -15,6 +15,7 @@ use Test::More;
 use Etcd;
 use Finish;
 use Http;
+use Http2;
 use Nginx;
 use Told;
 use Upstream;
@@ -32,9 +33,7 @@ my ($uwsgi) = Told::Uwsgi->start('uwsgi');
 my $grpc = Nginx->new();
 
 if (Nginx::has('http_v2_module')) {
-    my $listen = Nginx::version() >= 1025001
-        ? 'listen 127.0.0.1:%%PORT%%; http2 on;'
-        : 'listen 127.0.0.1:%%PORT%% http2;';
+    my $listen = Http2::listens('PORT');
 
     $grpc->{modules} = [];
     $grpc->start(<<"END");

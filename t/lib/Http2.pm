@@ -23,6 +23,7 @@ use warnings;
 
 use IO::Socket::INET;
 
+use Nginx;
 use Wait;
 
 use constant {
@@ -51,6 +52,19 @@ use constant {
 
 my %status = (8 => 200, 9 => 204, 10 => 206, 11 => 304, 12 => 400, 13 => 404,
               14 => 500);
+
+
+# the lines of a server for HTTP/2 on the port of that name; none if this nginx
+# has no HTTP/2
+
+sub listens {
+    my ($port) = @_;
+
+    return '' if !Nginx::has('http_v2_module');
+
+    return "listen 127.0.0.1:%%$port%%"
+           . (Nginx::version() >= 1025001 ? '; http2 on;' : ' http2;');
+}
 
 
 sub new {

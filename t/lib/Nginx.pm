@@ -498,9 +498,8 @@ sub title {
 }
 
 
-# Kills one worker; the line about that in the log is expected then.
-
-# The worker may have held the mutex of a zone, which the master unlocks.
+# Kills one worker; the lines about that in the log are expected then.  The
+# worker may have held the mutex of a zone, which the master unlocks.
 
 sub kill_worker {
     my ($self, $pid, $signal) = @_;
