@@ -123,6 +123,7 @@ ngx_etcd_siphash_long(ngx_str_t *str)
     size_t               len;
     u_char               out[NGX_ETCD_SIPHASH_SIZE];
     uint64_t             hash;
+    ngx_uint_t           i;
     ngx_etcd_siphash_t  *state;
 
     state = &ngx_etcd_siphash_state;
@@ -138,7 +139,13 @@ ngx_etcd_siphash_long(ngx_str_t *str)
     (void) EVP_MAC_update(state->mac, str->data, str->len);
     (void) EVP_MAC_final(state->mac, out, &len, NGX_ETCD_SIPHASH_SIZE);
 
-    ngx_memcpy(&hash, out, sizeof(uint64_t));
+    /* SipHash's result is little-endian */
+
+    hash = 0;
+
+    for (i = NGX_ETCD_SIPHASH_SIZE; i > 0; i--) {
+        hash = hash << 8 | out[i - 1];
+    }
 
     return hash;
 }
