@@ -82,14 +82,10 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
     auth->waiter.handler = ngx_etcd_auth_connected;
     auth->waiter.data = auth;
 
-    auth->timer.handler = ngx_etcd_auth_timer;
-    auth->timer.data = auth;
-    auth->timer.log = cluster->log;
-    auth->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&auth->timer, ngx_etcd_auth_timer, auth,
+                              cluster->log);
 
-    auth->wake.handler = ngx_etcd_auth_wake;
-    auth->wake.data = auth;
-    auth->wake.log = cluster->log;
+    ngx_etcd_event_init(&auth->wake, ngx_etcd_auth_wake, auth, cluster->log);
 
     ngx_queue_init(&auth->waiters);
 
@@ -108,13 +104,8 @@ ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth)
         ngx_etcd_grpc_cancel(&auth->call);
     }
 
-    if (auth->timer.timer_set) {
-        ngx_del_timer(&auth->timer);
-    }
-
-    if (auth->wake.posted) {
-        ngx_delete_posted_event(&auth->wake);
-    }
+    ngx_etcd_event_stop(&auth->timer);
+    ngx_etcd_event_stop(&auth->wake);
 
     ngx_etcd_auth_drop(&auth->token);
     ngx_etcd_auth_drop(&auth->answer);

@@ -57,10 +57,8 @@ ngx_etcd_auto_sync_create(ngx_etcd_cluster_t *cluster)
     sync->unary.data = sync;
     sync->unary.idempotent = 1;
 
-    sync->timer.handler = ngx_etcd_auto_sync_timer;
-    sync->timer.data = sync;
-    sync->timer.log = cluster->log;
-    sync->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&sync->timer, ngx_etcd_auto_sync_timer, sync,
+                              cluster->log);
 
     first = ngx_min(cluster->conf->auto_sync, NGX_ETCD_AUTO_SYNC_FIRST);
 
@@ -73,9 +71,7 @@ ngx_etcd_auto_sync_create(ngx_etcd_cluster_t *cluster)
 void
 ngx_etcd_auto_sync_destroy(ngx_etcd_auto_sync_t *sync)
 {
-    if (sync->timer.timer_set) {
-        ngx_del_timer(&sync->timer);
-    }
+    ngx_etcd_event_stop(&sync->timer);
 
     ngx_etcd_unary_cancel(&sync->unary);
 }

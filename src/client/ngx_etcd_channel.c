@@ -51,15 +51,11 @@ ngx_etcd_channel_init(ngx_etcd_channel_t *channel, ngx_etcd_cluster_t *cluster,
     ngx_etcd_channel_init_subchannel(channel, channel->subchannel);
     ngx_etcd_channel_init_subchannel(channel, channel->spare);
 
-    channel->timer.handler = ngx_etcd_channel_timer;
-    channel->timer.data = channel;
-    channel->timer.log = cluster->log;
-    channel->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&channel->timer, ngx_etcd_channel_timer, channel,
+                              cluster->log);
 
-    channel->rebalance.handler = ngx_etcd_channel_rebalance;
-    channel->rebalance.data = channel;
-    channel->rebalance.log = cluster->log;
-    channel->rebalance.cancelable = 1;
+    ngx_etcd_event_init_timer(&channel->rebalance, ngx_etcd_channel_rebalance,
+                              channel, cluster->log);
 
     ngx_queue_init(&channel->waiters);
 }
@@ -82,13 +78,8 @@ ngx_etcd_channel_init_subchannel(ngx_etcd_channel_t *channel,
 void
 ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel)
 {
-    if (channel->timer.timer_set) {
-        ngx_del_timer(&channel->timer);
-    }
-
-    if (channel->rebalance.timer_set) {
-        ngx_del_timer(&channel->rebalance);
-    }
+    ngx_etcd_event_stop(&channel->timer);
+    ngx_etcd_event_stop(&channel->rebalance);
 
     /* BACKOFF: calls that end now must not open another connection */
 

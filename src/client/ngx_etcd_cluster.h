@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_grpc.h>
 #include <ngx_etcd_endpoints.h>
 

@@ -18,18 +18,15 @@ ngx_etcd_history_init(ngx_etcd_cluster_t *cluster)
 {
     ngx_queue_init(&cluster->listeners);
 
-    cluster->tell.handler = ngx_etcd_history_tell;
-    cluster->tell.data = cluster;
-    cluster->tell.log = cluster->log;
+    ngx_etcd_event_init(&cluster->tell, ngx_etcd_history_tell, cluster,
+                        cluster->log);
 }
 
 
 void
 ngx_etcd_history_done(ngx_etcd_cluster_t *cluster)
 {
-    if (cluster->tell.posted) {
-        ngx_delete_posted_event(&cluster->tell);
-    }
+    ngx_etcd_event_stop(&cluster->tell);
 }
 
 

@@ -63,9 +63,8 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
     ngx_queue_init(&list->pages);
     list->npages = 0;
 
-    list->work.handler = ngx_etcd_list_work;
-    list->work.data = list;
-    list->work.log = list->cluster->log;
+    ngx_etcd_event_init(&list->work, ngx_etcd_list_work, list,
+                        list->cluster->log);
 
     ngx_etcd_list_ask(list);
 }
@@ -114,9 +113,7 @@ ngx_etcd_list_drop(ngx_etcd_list_t *list)
     ngx_queue_t           *q;
     ngx_etcd_list_page_t  *page;
 
-    if (list->work.posted) {
-        ngx_delete_posted_event(&list->work);
-    }
+    ngx_etcd_event_stop(&list->work);
 
     if (list->page != NULL) {
         ngx_destroy_pool(list->page->pool);

@@ -102,10 +102,8 @@ ngx_etcd_list_stream_call(ngx_etcd_list_stream_t *stream, ngx_etcd_http2_t *h2,
     stream->looked = ngx_current_msec;
     stream->progress = ngx_current_msec;
 
-    stream->timer.handler = ngx_etcd_list_stream_timer;
-    stream->timer.data = stream;
-    stream->timer.log = stream->cluster->log;
-    stream->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&stream->timer, ngx_etcd_list_stream_timer,
+                              stream, stream->cluster->log);
 
     ngx_add_timer(&stream->timer, NGX_ETCD_LIST_STREAM_SILENCE);
 
@@ -154,9 +152,7 @@ ngx_etcd_list_stream_stop(ngx_etcd_list_stream_t *stream)
 {
     stream->running = 0;
 
-    if (stream->timer.timer_set) {
-        ngx_del_timer(&stream->timer);
-    }
+    ngx_etcd_event_stop(&stream->timer);
 }
 
 

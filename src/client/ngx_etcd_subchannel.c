@@ -40,9 +40,8 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
     subchannel->pings = 0;
     subchannel->tried = 0;
 
-    subchannel->refused.handler = ngx_etcd_subchannel_refused;
-    subchannel->refused.data = subchannel;
-    subchannel->refused.log = subchannel->cluster->log;
+    ngx_etcd_event_init(&subchannel->refused, ngx_etcd_subchannel_refused,
+                        subchannel, subchannel->cluster->log);
 
     ngx_etcd_endpoints_connecting(&subchannel->cluster->endpoints, place);
 
@@ -82,9 +81,7 @@ ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
 
     ngx_etcd_lookup_cancel(&subchannel->lookup);
 
-    if (subchannel->refused.posted) {
-        ngx_delete_posted_event(&subchannel->refused);
-    }
+    ngx_etcd_event_stop(&subchannel->refused);
 
     ngx_etcd_endpoints_left(&subchannel->cluster->endpoints, subchannel->place,
                             ready);

@@ -109,14 +109,11 @@ ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
     ngx_queue_init(&batch->ops);
     ngx_queue_init(&batch->calls);
 
-    batch->post.handler = ngx_etcd_txn_batch_flush;
-    batch->post.data = batch;
-    batch->post.log = cluster->log;
+    ngx_etcd_event_init(&batch->post, ngx_etcd_txn_batch_flush, batch,
+                        cluster->log);
 
-    batch->timer.handler = ngx_etcd_txn_batch_flush;
-    batch->timer.data = batch;
-    batch->timer.log = cluster->log;
-    batch->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&batch->timer, ngx_etcd_txn_batch_flush, batch,
+                              cluster->log);
 }
 
 
@@ -126,13 +123,8 @@ ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch)
     ngx_queue_t                *q;
     ngx_etcd_txn_batch_call_t  *call;
 
-    if (batch->post.posted) {
-        ngx_delete_posted_event(&batch->post);
-    }
-
-    if (batch->timer.timer_set) {
-        ngx_del_timer(&batch->timer);
-    }
+    ngx_etcd_event_stop(&batch->post);
+    ngx_etcd_event_stop(&batch->timer);
 
     while (!ngx_queue_empty(&batch->calls)) {
         q = ngx_queue_head(&batch->calls);

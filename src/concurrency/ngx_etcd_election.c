@@ -147,10 +147,8 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
     session->lost = ngx_etcd_election_lost;
     session->data = election;
 
-    election->timer.handler = ngx_etcd_election_timer;
-    election->timer.data = election;
-    election->timer.log = cluster->log;
-    election->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&election->timer, ngx_etcd_election_timer,
+                              election, cluster->log);
 
     return NGX_OK;
 }
@@ -231,9 +229,7 @@ ngx_etcd_election_drop(ngx_etcd_election_t *election)
         ngx_etcd_range_cancel(&election->read);
     }
 
-    if (election->timer.timer_set) {
-        ngx_del_timer(&election->timer);
-    }
+    ngx_etcd_event_stop(&election->timer);
 }
 
 

@@ -87,10 +87,8 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
 
     ngx_etcd_sweep_init(&locks->sweep);
 
-    locks->timer.handler = ngx_etcd_lock_session_timer;
-    locks->timer.data = locks;
-    locks->timer.log = log;
-    locks->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&locks->timer, ngx_etcd_lock_session_timer,
+                              locks, log);
 
     ngx_etcd_lock_poll_init(locks);
 
@@ -124,9 +122,7 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
     ngx_queue_t            *q;
     ngx_etcd_lock_queue_t  *lock_queue;
 
-    if (locks->timer.timer_set) {
-        ngx_del_timer(&locks->timer);
-    }
+    ngx_etcd_event_stop(&locks->timer);
 
     ngx_etcd_lock_poll_done(locks);
     ngx_etcd_sweep_end(&locks->sweep);

@@ -28,10 +28,8 @@ static ngx_uint_t ngx_etcd_lock_poll_lags(ngx_etcd_lock_queue_t *lock_queue);
 void
 ngx_etcd_lock_poll_init(ngx_etcd_lock_session_t *locks)
 {
-    locks->poll.handler = ngx_etcd_lock_queue_poll_timer;
-    locks->poll.data = locks;
-    locks->poll.log = locks->cluster->log;
-    locks->poll.cancelable = 1;
+    ngx_etcd_event_init_timer(&locks->poll, ngx_etcd_lock_queue_poll_timer,
+                              locks, locks->cluster->log);
 }
 
 
@@ -40,9 +38,7 @@ ngx_etcd_lock_poll_done(ngx_etcd_lock_session_t *locks)
 {
     ngx_queue_t  *q;
 
-    if (locks->poll.timer_set) {
-        ngx_del_timer(&locks->poll);
-    }
+    ngx_etcd_event_stop(&locks->poll);
 
     for (q = ngx_queue_head(&locks->lock_queues);
          q != ngx_queue_sentinel(&locks->lock_queues);

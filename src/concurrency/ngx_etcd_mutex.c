@@ -88,10 +88,7 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
     mutex->changed = changed;
     mutex->data = data;
 
-    mutex->timer.handler = ngx_etcd_mutex_timer;
-    mutex->timer.data = mutex;
-    mutex->timer.log = log;
-    mutex->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex, log);
 
     ngx_queue_insert_tail(&lock_queue->keys, &mutex->entry.queue);
 
@@ -483,9 +480,7 @@ ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
         ngx_etcd_range_cancel(&mutex->read);
     }
 
-    if (mutex->timer.timer_set) {
-        ngx_del_timer(&mutex->timer);
-    }
+    ngx_etcd_event_stop(&mutex->timer);
 
     ngx_etcd_mutex_grown(mutex);
 }
@@ -667,9 +662,7 @@ ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
 {
-    if (mutex->timer.timer_set) {
-        ngx_del_timer(&mutex->timer);
-    }
+    ngx_etcd_event_stop(&mutex->timer);
 
     ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
     ngx_etcd_lock_session_leave(mutex->locks);
@@ -727,10 +720,8 @@ ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
     mutex->entry.key.len = key->len;
     ngx_memcpy(mutex->entry.key.data, key->data, key->len);
 
-    mutex->timer.handler = ngx_etcd_mutex_timer;
-    mutex->timer.data = mutex;
-    mutex->timer.log = cluster->log;
-    mutex->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex,
+                              cluster->log);
 
     ngx_etcd_lock_session_enter(locks);
     ngx_etcd_sweep_add(&locks->sweep, &mutex->number, number);

@@ -124,10 +124,8 @@ ngx_etcd_register_init(ngx_etcd_register_t *reg)
     session->lost = ngx_etcd_register_lost;
     session->data = reg;
 
-    reg->timer.handler = ngx_etcd_register_timer;
-    reg->timer.data = reg;
-    reg->timer.log = cluster->log;
-    reg->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&reg->timer, ngx_etcd_register_timer, reg,
+                              cluster->log);
 
     return NGX_OK;
 }
@@ -159,9 +157,7 @@ ngx_etcd_register_drop(ngx_etcd_register_t *reg)
         ngx_etcd_txn_cancel(&reg->txn);
     }
 
-    if (reg->timer.timer_set) {
-        ngx_del_timer(&reg->timer);
-    }
+    ngx_etcd_event_stop(&reg->timer);
 }
 
 

@@ -179,9 +179,9 @@ ngx_etcd_connection_open(ngx_etcd_connection_t *conn)
 
     if (rc == NGX_DECLINED) {
         conn->err = ngx_socket_errno;
-        conn->refused.handler = ngx_etcd_connection_refused_handler;
-        conn->refused.data = conn;
-        conn->refused.log = conn->log;
+        ngx_etcd_event_init(&conn->refused,
+                            ngx_etcd_connection_refused_handler, conn,
+                            conn->log);
 
         ngx_post_event(&conn->refused, &ngx_posted_next_events);
 
@@ -652,9 +652,7 @@ ngx_etcd_connection_close(ngx_etcd_connection_t *conn)
 {
     conn->state = ngx_etcd_connection_closed;
 
-    if (conn->refused.posted) {
-        ngx_delete_posted_event(&conn->refused);
-    }
+    ngx_etcd_event_stop(&conn->refused);
 
     if (conn->tls != NULL) {
         ngx_etcd_tls_close(conn->tls, conn->connection);

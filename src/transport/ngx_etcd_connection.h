@@ -12,6 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_ssl.h>
 
 

@@ -85,10 +85,8 @@ ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
     call->stream = stream;
     call->unprocessed = 0;
 
-    stream->deadline.handler = ngx_etcd_grpc_deadline_handler;
-    stream->deadline.data = stream;
-    stream->deadline.log = log;
-    stream->deadline.cancelable = 1;
+    ngx_etcd_event_init_timer(&stream->deadline,
+                              ngx_etcd_grpc_deadline_handler, stream, log);
 
     if (call->timeout) {
         ngx_add_timer(&stream->deadline, call->timeout);

@@ -16,9 +16,7 @@ ngx_etcd_grpc_stream_detach(ngx_etcd_grpc_stream_t *stream)
 
     call = stream->call;
 
-    if (stream->deadline.timer_set) {
-        ngx_del_timer(&stream->deadline);
-    }
+    ngx_etcd_event_stop(&stream->deadline);
 
     stream->call = NULL;
     call->stream = NULL;

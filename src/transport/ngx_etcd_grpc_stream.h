@@ -14,7 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_grpc_call.h>
 #include <ngx_etcd_http2.h>
 #include <ngx_etcd_http2_stream.h>

@@ -105,18 +105,13 @@ ngx_etcd_http2_init(ngx_etcd_http2_t *h2)
     ngx_queue_init(&h2->streams);
     ngx_queue_init(&h2->ended);
 
-    h2->work.handler = ngx_etcd_http2_work_handler;
-    h2->work.data = h2;
-    h2->work.log = &h2->log;
+    ngx_etcd_event_init(&h2->work, ngx_etcd_http2_work_handler, h2, &h2->log);
 
-    h2->release.handler = ngx_etcd_http2_release_handler;
-    h2->release.data = h2;
-    h2->release.log = &h2->log;
+    ngx_etcd_event_init(&h2->release, ngx_etcd_http2_release_handler, h2,
+                        &h2->log);
 
-    h2->timer.handler = ngx_etcd_http2_timer_handler;
-    h2->timer.data = h2;
-    h2->timer.log = &h2->log;
-    h2->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&h2->timer, ngx_etcd_http2_timer_handler, h2,
+                              &h2->log);
 
     if (ngx_etcd_http2_session_create(h2) != NGX_OK) {
         return NGX_ERROR;
@@ -241,9 +236,7 @@ ngx_etcd_http2_begin(ngx_etcd_http2_t *h2)
     ngx_log_debug1(NGX_LOG_DEBUG_EVENT, &h2->log, 0,
                    "etcd http2 %V: ready", &h2->conf.name);
 
-    if (h2->timer.timer_set) {
-        ngx_del_timer(&h2->timer);
-    }
+    ngx_etcd_event_stop(&h2->timer);
 
     h2->conf.ready(h2->conf.data);
 }
@@ -657,13 +650,8 @@ ngx_etcd_http2_shutdown(ngx_etcd_http2_t *h2, ngx_str_t *reason)
 
         ngx_etcd_connection_close(h2->connection);
 
-        if (h2->timer.timer_set) {
-            ngx_del_timer(&h2->timer);
-        }
-
-        if (h2->work.posted) {
-            ngx_delete_posted_event(&h2->work);
-        }
+        ngx_etcd_event_stop(&h2->timer);
+        ngx_etcd_event_stop(&h2->work);
 
         ngx_post_event(&h2->release, &ngx_posted_events);
     }

@@ -25,9 +25,7 @@ ngx_etcd_lookup_start(ngx_etcd_lookup_t *lookup, ngx_log_t *log)
     lookup->naddrs = 0;
     ngx_str_null(&lookup->reason);
 
-    lookup->ready.handler = ngx_etcd_lookup_ready;
-    lookup->ready.data = lookup;
-    lookup->ready.log = log;
+    ngx_etcd_event_init(&lookup->ready, ngx_etcd_lookup_ready, lookup, log);
 
     ctx = ngx_resolve_start(lookup->resolver, NULL);
 
@@ -60,9 +58,7 @@ ngx_etcd_lookup_cancel(ngx_etcd_lookup_t *lookup)
         lookup->ctx = NULL;
     }
 
-    if (lookup->ready.posted) {
-        ngx_delete_posted_event(&lookup->ready);
-    }
+    ngx_etcd_event_stop(&lookup->ready);
 }
 
 

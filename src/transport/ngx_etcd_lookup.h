@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
+#include <ngx_etcd_event.h>
 
 
 #define NGX_ETCD_LOOKUP_ADDRS   8      /* addresses beyond are ignored */

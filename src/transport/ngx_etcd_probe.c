@@ -132,14 +132,11 @@ ngx_etcd_probe_begin(ngx_etcd_probe_t *probe, ngx_etcd_probe_conf_t *conf)
 {
     probe->conf = *conf;
 
-    probe->timer.handler = ngx_etcd_probe_timer;
-    probe->timer.data = probe;
-    probe->timer.log = probe->log;
-    probe->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&probe->timer, ngx_etcd_probe_timer, probe,
+                              probe->log);
 
-    probe->result.handler = ngx_etcd_probe_result;
-    probe->result.data = probe;
-    probe->result.log = probe->log;
+    ngx_etcd_event_init(&probe->result, ngx_etcd_probe_result, probe,
+                        probe->log);
 
     probe->asking = 1;
     probe->connected = 0;
@@ -188,13 +185,8 @@ ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe)
 {
     ngx_etcd_probe_release(probe);
 
-    if (probe->timer.timer_set) {
-        ngx_del_timer(&probe->timer);
-    }
-
-    if (probe->result.posted) {
-        ngx_delete_posted_event(&probe->result);
-    }
+    ngx_etcd_event_stop(&probe->timer);
+    ngx_etcd_event_stop(&probe->result);
 
     probe->asking = 0;
 }

@@ -211,10 +211,8 @@ ngx_etcd_resolver_get(ngx_etcd_resolver_t *resolver, ngx_str_t *text)
 
     name->resolver = resolver;
 
-    name->timer.handler = ngx_etcd_resolver_timer;
-    name->timer.data = name;
-    name->timer.log = resolver->conf.log;
-    name->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&name->timer, ngx_etcd_resolver_timer, name,
+                              resolver->conf.log);
 
     ngx_queue_init(&name->users);
     ngx_rbtree_insert(&resolver->names, &name->sn.node);

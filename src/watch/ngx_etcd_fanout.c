@@ -66,9 +66,7 @@ ngx_etcd_fanout_init(ngx_etcd_fanout_t *fanout, ngx_log_t *log)
 
     fanout->log = log;
 
-    fanout->finish.handler = ngx_etcd_fanout_finish;
-    fanout->finish.data = fanout;
-    fanout->finish.log = log;
+    ngx_etcd_event_init(&fanout->finish, ngx_etcd_fanout_finish, fanout, log);
 
     watch = &fanout->watch;
 
@@ -135,9 +133,7 @@ ngx_etcd_fanout_stop(ngx_etcd_fanout_t *fanout)
         ngx_etcd_mirror_audit_stop(&fanout->audit);
     }
 
-    if (fanout->finish.posted) {
-        ngx_delete_posted_event(&fanout->finish);
-    }
+    ngx_etcd_event_stop(&fanout->finish);
 }
 
 

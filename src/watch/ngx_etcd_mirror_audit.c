@@ -80,14 +80,8 @@ static void ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit);
 void
 ngx_etcd_mirror_audit_start(ngx_etcd_mirror_audit_t *audit)
 {
-    ngx_event_t  *timer;
-
-    timer = &audit->timer;
-
-    timer->handler = ngx_etcd_mirror_audit_timer;
-    timer->data = audit;
-    timer->log = audit->log;
-    timer->cancelable = 1;
+    ngx_etcd_event_init_timer(&audit->timer, ngx_etcd_mirror_audit_timer,
+                              audit, audit->log);
 
     ngx_etcd_mirror_audit_schedule(audit);
 }
@@ -98,9 +92,7 @@ ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_audit_end(audit);
 
-    if (audit->timer.timer_set) {
-        ngx_del_timer(&audit->timer);
-    }
+    ngx_etcd_event_stop(&audit->timer);
 }
 
 

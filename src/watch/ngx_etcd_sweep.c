@@ -77,10 +77,8 @@ ngx_etcd_sweep_begin(ngx_etcd_sweep_t *sweep, int64_t lease)
     lease_ttl->done = ngx_etcd_sweep_done;
     lease_ttl->data = sweep;
 
-    sweep->timer.handler = ngx_etcd_sweep_timer;
-    sweep->timer.data = sweep;
-    sweep->timer.log = sweep->cluster->log;
-    sweep->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&sweep->timer, ngx_etcd_sweep_timer, sweep,
+                              sweep->cluster->log);
 
     ngx_log_debug2(NGX_LOG_DEBUG_EVENT, sweep->cluster->log, 0,
                    "etcd cluster \"%V\": lease %xL: search for unknown keys",
@@ -101,9 +99,7 @@ ngx_etcd_sweep_end(ngx_etcd_sweep_t *sweep)
 
     ngx_etcd_lease_ttl_cancel(&sweep->lease_ttl);
 
-    if (sweep->timer.timer_set) {
-        ngx_del_timer(&sweep->timer);
-    }
+    ngx_etcd_event_stop(&sweep->timer);
 }
 
 

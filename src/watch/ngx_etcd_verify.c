@@ -34,20 +34,14 @@ static void ngx_etcd_verify_failed(ngx_etcd_verify_t *verify,
 void
 ngx_etcd_verify_start(ngx_etcd_verify_t *verify)
 {
-    ngx_event_t  *timer;
-
     if (verify->interval == 0) {
         return;
     }
 
-    timer = &verify->timer;
+    ngx_etcd_event_init_timer(&verify->timer, ngx_etcd_verify_timer, verify,
+                              verify->stream->cluster->log);
 
-    timer->handler = ngx_etcd_verify_timer;
-    timer->data = verify;
-    timer->log = verify->stream->cluster->log;
-    timer->cancelable = 1;
-
-    ngx_add_timer(timer, 1);
+    ngx_add_timer(&verify->timer, 1);
 }
 
 
@@ -58,9 +52,7 @@ ngx_etcd_verify_stop(ngx_etcd_verify_t *verify)
     verify->behind = 0;
     verify->awaited = 0;
 
-    if (verify->timer.timer_set) {
-        ngx_del_timer(&verify->timer);
-    }
+    ngx_etcd_event_stop(&verify->timer);
 
     verify->sent = 0;
     ngx_etcd_stream_range_cancel(&verify->read);

@@ -98,10 +98,8 @@ ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
     watch->reader.done = ngx_etcd_watch_list_done;
     watch->reader.data = watch;
 
-    watch->timer.handler = ngx_etcd_watch_timer;
-    watch->timer.data = watch;
-    watch->timer.log = cluster->log;
-    watch->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&watch->timer, ngx_etcd_watch_timer, watch,
+                              cluster->log);
 
     watch->resume.stream = stream;
     watch->resume.range = &watch->range;
@@ -473,9 +471,7 @@ ngx_etcd_watch_stop(void *data)
     ngx_etcd_verify_stop(&watch->verify);
     ngx_etcd_watch_events_drop(&watch->pieces);
 
-    if (watch->timer.timer_set) {
-        ngx_del_timer(&watch->timer);
-    }
+    ngx_etcd_event_stop(&watch->timer);
 }
 
 
@@ -581,9 +577,7 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
     ngx_etcd_watch_stream_detach(&watch->member);
     ngx_etcd_watch_events_drop(&watch->pieces);
 
-    if (watch->timer.timer_set) {
-        ngx_del_timer(&watch->timer);
-    }
+    ngx_etcd_event_stop(&watch->timer);
 }
 
 

@@ -168,9 +168,8 @@ ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events)
     events->whole = 0;
     events->progress = 0;
 
-    events->post.handler = ngx_etcd_watch_events_handler;
-    events->post.data = events;
-    events->post.log = events->stream->cluster->log;
+    ngx_etcd_event_init(&events->post, ngx_etcd_watch_events_handler, events,
+                        events->stream->cluster->log);
 }
 
 
@@ -530,9 +529,7 @@ ngx_etcd_watch_events_drop(ngx_etcd_watch_events_t *events)
 
     ngx_etcd_fresh_count(&events->stream->fresh, 0, -1);
 
-    if (events->post.posted) {
-        ngx_delete_posted_event(&events->post);
-    }
+    ngx_etcd_event_stop(&events->post);
 
     while (!ngx_queue_empty(&events->messages)) {
         q = ngx_queue_head(&events->messages);

@@ -33,10 +33,8 @@ ngx_etcd_watch_quorum_init(ngx_etcd_watch_quorum_t *quorum,
     quorum->read.done = ngx_etcd_watch_quorum_answered;
     quorum->read.data = quorum;
 
-    quorum->timer.handler = ngx_etcd_watch_quorum_timer;
-    quorum->timer.data = quorum;
-    quorum->timer.log = cluster->log;
-    quorum->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&quorum->timer, ngx_etcd_watch_quorum_timer,
+                              quorum, cluster->log);
 }
 
 
@@ -71,9 +69,7 @@ ngx_etcd_watch_quorum_stop(ngx_etcd_watch_quorum_t *quorum)
 {
     ngx_etcd_quorum_read_cancel(&quorum->read);
 
-    if (quorum->timer.timer_set) {
-        ngx_del_timer(&quorum->timer);
-    }
+    ngx_etcd_event_stop(&quorum->timer);
 }
 
 

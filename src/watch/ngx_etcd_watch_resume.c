@@ -50,10 +50,8 @@ ngx_etcd_watch_resume_follow(ngx_etcd_watch_resume_t *resume,
     resume->target = (header != NULL && header->revision > revision)
                      ? header->revision : INT64_MAX;
 
-    resume->timer.handler = ngx_etcd_watch_resume_timer;
-    resume->timer.data = resume;
-    resume->timer.log = resume->stream->cluster->log;
-    resume->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&resume->timer, ngx_etcd_watch_resume_timer,
+                              resume, resume->stream->cluster->log);
 
     ngx_etcd_watch_resume_behind(resume, 1);
     ngx_etcd_watch_resume_settle(resume);
@@ -193,7 +191,5 @@ ngx_etcd_watch_resume_stop(ngx_etcd_watch_resume_t *resume)
 {
     ngx_etcd_stream_range_cancel(&resume->read);
 
-    if (resume->timer.timer_set) {
-        ngx_del_timer(&resume->timer);
-    }
+    ngx_etcd_event_stop(&resume->timer);
 }

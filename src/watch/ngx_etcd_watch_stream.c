@@ -50,15 +50,11 @@ ngx_etcd_watch_stream_create(ngx_etcd_cluster_t *cluster)
     stream->waiter.handler = ngx_etcd_watch_stream_ready;
     stream->waiter.data = stream;
 
-    stream->timer.handler = ngx_etcd_watch_stream_timer;
-    stream->timer.data = stream;
-    stream->timer.log = cluster->log;
-    stream->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&stream->timer, ngx_etcd_watch_stream_timer,
+                              stream, cluster->log);
 
-    stream->overdue.handler = ngx_etcd_watch_stream_overdue;
-    stream->overdue.data = stream;
-    stream->overdue.log = cluster->log;
-    stream->overdue.cancelable = 1;
+    ngx_etcd_event_init_timer(&stream->overdue, ngx_etcd_watch_stream_overdue,
+                              stream, cluster->log);
 
     ngx_etcd_fresh_init(&stream->fresh, cluster, ngx_etcd_watch_stream_progress,
                         stream);
@@ -91,13 +87,8 @@ ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream)
     ngx_etcd_fresh_done(&stream->fresh);
     ngx_etcd_watch_quorum_stop(&stream->quorum);
 
-    if (stream->timer.timer_set) {
-        ngx_del_timer(&stream->timer);
-    }
-
-    if (stream->overdue.timer_set) {
-        ngx_del_timer(&stream->overdue);
-    }
+    ngx_etcd_event_stop(&stream->timer);
+    ngx_etcd_event_stop(&stream->overdue);
 
     for (q = ngx_queue_head(&stream->members);
          q != ngx_queue_sentinel(&stream->members);
@@ -483,9 +474,7 @@ ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
 static void
 ngx_etcd_watch_stream_expect(ngx_etcd_watch_stream_t *stream)
 {
-    if (stream->overdue.timer_set) {
-        ngx_del_timer(&stream->overdue);
-    }
+    ngx_etcd_event_stop(&stream->overdue);
 
     if (stream->ncreating != 0) {
         ngx_add_timer(&stream->overdue,
@@ -533,9 +522,7 @@ ngx_etcd_watch_stream_release(ngx_etcd_watch_stream_t *stream)
     ngx_queue_t                     *q;
     ngx_etcd_watch_stream_member_t  *member;
 
-    if (stream->overdue.timer_set) {
-        ngx_del_timer(&stream->overdue);
-    }
+    ngx_etcd_event_stop(&stream->overdue);
 
     ngx_etcd_fresh_ended(&stream->fresh);
     ngx_etcd_watch_quorum_stop(&stream->quorum);
