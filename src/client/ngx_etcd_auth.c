@@ -364,10 +364,8 @@ ngx_etcd_auth_send(ngx_etcd_auth_t *auth)
 
     etcd__authenticate_request__init(&request);
 
-    request.name.data = auth->cluster->conf->user.data;
-    request.name.len = auth->cluster->conf->user.len;
-    request.password.data = auth->password.data;
-    request.password.len = auth->password.len;
+    request.name = ngx_etcd_bytes(&auth->cluster->conf->user);
+    request.password = ngx_etcd_bytes(&auth->password);
 
     if (ngx_etcd_grpc_send(&auth->call, &request.base) != NGX_OK) {
         return NGX_ERROR;

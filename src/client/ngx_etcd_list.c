@@ -149,10 +149,8 @@ ngx_etcd_list_ask(ngx_etcd_list_t *list)
 
     etcd__range_request__init(request);
 
-    request->key.data = list->key.data;
-    request->key.len = list->key.len;
-    request->range_end.data = list->range_end.data;
-    request->range_end.len = list->range_end.len;
+    request->key = ngx_etcd_bytes(&list->key);
+    request->range_end = ngx_etcd_bytes(&list->range_end);
     request->revision = list->revision;
     request->serializable = list->serializable;
     request->keys_only = list->keys_only;

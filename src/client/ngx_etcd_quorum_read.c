@@ -21,8 +21,7 @@ ngx_etcd_quorum_read_start(ngx_etcd_quorum_read_t *read)
 
     etcd__range_request__init(&request);
 
-    request.key.data = read->key.data;
-    request.key.len = read->key.len;
+    request.key = ngx_etcd_bytes(&read->key);
     request.keys_only = 1;
 
     read->range.cluster = read->cluster;

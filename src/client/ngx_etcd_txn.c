@@ -64,8 +64,7 @@ ngx_etcd_txn_compare(ngx_etcd_txn_t *txn)
 
     compare->result = ETCD__COMPARE__COMPARE_RESULT__EQUAL;
     compare->target = ETCD__COMPARE__COMPARE_TARGET__CREATE;
-    compare->key.data = txn->key.data;
-    compare->key.len = txn->key.len;
+    compare->key = ngx_etcd_bytes(&txn->key);
     compare->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
     compare->create_revision = txn->created;
 
@@ -83,10 +82,8 @@ ngx_etcd_txn_put(ngx_etcd_txn_t *txn)
     put = &txn->put;
     etcd__put_request__init(put);
 
-    put->key.data = txn->key.data;
-    put->key.len = txn->key.len;
-    put->value.data = txn->value.data;
-    put->value.len = txn->value.len;
+    put->key = ngx_etcd_bytes(&txn->key);
+    put->value = ngx_etcd_bytes(&txn->value);
     put->lease = txn->lease;
 
     etcd__request_op__init(&txn->success);
@@ -105,8 +102,7 @@ ngx_etcd_txn_range(ngx_etcd_txn_t *txn)
 {
     etcd__range_request__init(&txn->range);
 
-    txn->range.key.data = txn->key.data;
-    txn->range.key.len = txn->key.len;
+    txn->range.key = ngx_etcd_bytes(&txn->key);
 
     etcd__request_op__init(&txn->failure);
 

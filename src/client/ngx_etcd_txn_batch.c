@@ -456,8 +456,7 @@ ngx_etcd_txn_batch_compare(ngx_etcd_txn_batch_part_t *part,
 
     compare->result = ETCD__COMPARE__COMPARE_RESULT__EQUAL;
     compare->target = ETCD__COMPARE__COMPARE_TARGET__CREATE;
-    compare->key.data = op->key.data;
-    compare->key.len = op->key.len;
+    compare->key = ngx_etcd_bytes(&op->key);
     compare->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
     compare->create_revision = op->lease ? 0 : op->created;
 
@@ -477,8 +476,7 @@ ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *op)
 {
     etcd__put_request__init(&part->put);
 
-    part->put.key.data = op->key.data;
-    part->put.key.len = op->key.len;
+    part->put.key = ngx_etcd_bytes(&op->key);
     part->put.lease = op->lease;
 
     part->write_op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
@@ -486,10 +484,8 @@ ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *op)
 
     etcd__range_request__init(&part->count);
 
-    part->count.key.data = op->from.data;
-    part->count.key.len = op->from.len;
-    part->count.range_end.data = op->to.data;
-    part->count.range_end.len = op->to.len;
+    part->count.key = ngx_etcd_bytes(&op->from);
+    part->count.range_end = ngx_etcd_bytes(&op->to);
     part->count.count_only = 1;
 
     etcd__request_op__init(&part->count_op);
@@ -502,8 +498,7 @@ ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *op)
 
     etcd__range_request__init(&part->read);
 
-    part->read.key.data = op->key.data;
-    part->read.key.len = op->key.len;
+    part->read.key = ngx_etcd_bytes(&op->key);
 
     etcd__request_op__init(&part->read_op);
 
@@ -522,8 +517,7 @@ ngx_etcd_txn_batch_remove(ngx_etcd_txn_batch_part_t *part,
 {
     etcd__delete_range_request__init(&part->remove);
 
-    part->remove.key.data = op->key.data;
-    part->remove.key.len = op->key.len;
+    part->remove.key = ngx_etcd_bytes(&op->key);
 
     part->write_op.request_case =
                                 ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;

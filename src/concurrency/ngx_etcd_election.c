@@ -614,8 +614,7 @@ ngx_etcd_election_read(ngx_etcd_election_t *election, ngx_uint_t deciding)
     request = &election->read.request;
     etcd__range_request__init(request);
 
-    request->key.data = election->key.data;
-    request->key.len = election->key.len;
+    request->key = ngx_etcd_bytes(&election->key);
 
     election->read.cluster = election->leases->cluster;
     election->read.done = ngx_etcd_election_confirm;

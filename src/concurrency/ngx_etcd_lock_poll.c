@@ -169,10 +169,8 @@ ngx_etcd_lock_poll_ask(ngx_etcd_lock_queue_t *lock_queue)
 
     etcd__range_request__init(request);
 
-    request->key.data = lock_queue->from.data;
-    request->key.len = lock_queue->from.len;
-    request->range_end.data = lock_queue->to.data;
-    request->range_end.len = lock_queue->to.len;
+    request->key = ngx_etcd_bytes(&lock_queue->from);
+    request->range_end = ngx_etcd_bytes(&lock_queue->to);
     request->limit = (int64_t) lock_queue->permits + 1;
     request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
     request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;

@@ -350,8 +350,7 @@ ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key)
     request = &mutex->read.request;
     etcd__range_request__init(request);
 
-    request->key.data = mutex->entry.key.data;
-    request->key.len = mutex->entry.key.len;
+    request->key = ngx_etcd_bytes(&mutex->entry.key);
 
     mutex->read.cluster = mutex->locks->cluster;
     mutex->read.done = ngx_etcd_mutex_checked;

@@ -12,8 +12,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_bytes.h>
 #include <ngx_etcd_grpc_status.h>
-#include <protobuf-c/protobuf-c.h>
 
 
 typedef struct ngx_etcd_grpc_call_s  ngx_etcd_grpc_call_t;

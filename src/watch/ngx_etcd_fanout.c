@@ -210,8 +210,7 @@ ngx_etcd_fanout_find(ngx_etcd_fanout_t *fanout, Etcd__KeyValue *kv,
 {
     ngx_str_t  key;
 
-    key.data = kv->key.data;
-    key.len = kv->key.len;
+    key = ngx_etcd_bytes_str(&kv->key);
 
     return fanout->find(fanout, &key, create);
 }
@@ -466,8 +465,7 @@ ngx_etcd_fanout_event(ngx_etcd_fanout_t *fanout, Etcd__Event *event)
     ngx_uint_t               deleted;
     ngx_etcd_fanout_part_t  *part;
 
-    key.data = event->kv->key.data;
-    key.len = event->kv->key.len;
+    key = ngx_etcd_bytes_str(&event->kv->key);
 
     deleted = (event->type == ETCD__EVENT__EVENT_TYPE__DELETE);
 

@@ -308,8 +308,7 @@ ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
     }
 
     for (i = 0; i < n; i++) {
-        key.data = kvs[i]->key.data;
-        key.len = kvs[i]->key.len;
+        key = ngx_etcd_bytes_str(&kvs[i]->key);
 
         if (!ngx_etcd_mirror_wanted(mirror, &key)) {
             continue;
@@ -493,8 +492,7 @@ ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
 
     kv = event->kv;
 
-    key.data = kv->key.data;
-    key.len = kv->key.len;
+    key = ngx_etcd_bytes_str(&kv->key);
 
     if (!ngx_etcd_mirror_wanted(mirror, &key)) {
         return NGX_OK;
@@ -559,8 +557,7 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
     }
 
     if (entry == NULL) {
-        key.data = kv->key.data;
-        key.len = kv->key.len;
+        key = ngx_etcd_bytes_str(&kv->key);
 
         entry = ngx_etcd_mirror_entry_create(entries, &key);
 
@@ -596,8 +593,7 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
         ngx_etcd_mirror_entry_keep(entries, entry, &value);
 
     } else {
-        entry->value.data = kv->value.data;
-        entry->value.len = kv->value.len;
+        entry->value = ngx_etcd_bytes_str(&kv->value);
     }
 
     if (mirror->changed != NULL) {
@@ -639,8 +635,7 @@ ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
 
     ngx_memzero(&unknown, sizeof(ngx_etcd_mirror_entry_t));
 
-    unknown.key.data = kv->key.data;
-    unknown.key.len = kv->key.len;
+    unknown.key = ngx_etcd_bytes_str(&kv->key);
     unknown.mod_revision = kv->mod_revision;
 
     mirror->removed(mirror, &unknown);

@@ -176,7 +176,9 @@ ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_audit_t *audit)
     audit->mark++;
 
     etcd__range_request__init(&run->range.request);
-    ngx_etcd_watch_range_set(&audit->watch->range, &run->range.request);
+
+    run->range.request.key = ngx_etcd_bytes(&run->list.key);
+    run->range.request.range_end = ngx_etcd_bytes(&run->list.range_end);
     run->range.request.count_only = 1;
 
     ngx_etcd_range_start(&run->range);
@@ -415,8 +417,7 @@ ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit, Etcd__KeyValue *kv)
 
     run = audit->run;
 
-    key.data = kv->key.data;
-    key.len = kv->key.len;
+    key = ngx_etcd_bytes_str(&kv->key);
 
     if (!audit->wants(audit->data, &key)) {
         return;

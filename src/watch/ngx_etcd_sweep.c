@@ -138,8 +138,7 @@ ngx_etcd_sweep_keys(ngx_etcd_lease_ttl_t *lease_ttl, ProtobufCBinaryData *keys,
     }
 
     for (i = 0; i < n; i++) {
-        key.data = keys[i].data;
-        key.len = keys[i].len;
+        key = ngx_etcd_bytes_str(&keys[i]);
 
         ngx_etcd_sweep_key(sweep, &key, revision);
     }

@@ -125,7 +125,8 @@ ngx_etcd_verify_read(ngx_etcd_verify_t *verify)
 
     etcd__range_request__init(&request);
 
-    ngx_etcd_watch_range_set(verify->range, &request);
+    request.key = ngx_etcd_bytes(&verify->range->key);
+    request.range_end = ngx_etcd_bytes(&verify->range->range_end);
     request.min_mod_revision = *verify->revision + 1;
     request.sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__MOD;
     request.sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;

@@ -512,8 +512,7 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 
     stream = watch->stream;
 
-    raw.data = response->cancel_reason.data;
-    raw.len = response->cancel_reason.len;
+    raw = ngx_etcd_bytes_str(&response->cancel_reason);
 
     status = ngx_etcd_watch_request_status(&raw);
 

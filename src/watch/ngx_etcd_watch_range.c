@@ -68,14 +68,3 @@ ngx_etcd_watch_range_strip(ngx_etcd_watch_range_t *range,
         key->len -= len;
     }
 }
-
-
-void
-ngx_etcd_watch_range_set(ngx_etcd_watch_range_t *range,
-    Etcd__RangeRequest *request)
-{
-    request->key.data = range->key.data;
-    request->key.len = range->key.len;
-    request->range_end.data = range->range_end.data;
-    request->range_end.len = range->range_end.len;
-}

@@ -40,9 +40,5 @@ ngx_uint_t ngx_etcd_watch_range_contains(ngx_etcd_watch_range_t *range,
 void ngx_etcd_watch_range_strip(ngx_etcd_watch_range_t *range,
     ProtobufCBinaryData *key);
 
-/* Sets the keys of the request to the range. */
-void ngx_etcd_watch_range_set(ngx_etcd_watch_range_t *range,
-    Etcd__RangeRequest *request);
-
 
 #endif /* _NGX_ETCD_WATCH_RANGE_H_INCLUDED_ */

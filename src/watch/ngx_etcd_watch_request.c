@@ -20,10 +20,8 @@ ngx_etcd_watch_request_create(ngx_etcd_grpc_call_t *call, ngx_str_t *key,
     etcd__watch_request__init(&request);
     etcd__watch_create_request__init(&create);
 
-    create.key.data = key->data;
-    create.key.len = key->len;
-    create.range_end.data = range_end->data;
-    create.range_end.len = range_end->len;
+    create.key = ngx_etcd_bytes(key);
+    create.range_end = ngx_etcd_bytes(range_end);
     create.start_revision = revision;
     create.progress_notify = 1;
     create.fragment = 1;

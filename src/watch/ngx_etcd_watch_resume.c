@@ -120,7 +120,8 @@ ngx_etcd_watch_resume_read(ngx_etcd_watch_resume_t *resume, int64_t revision)
 
     etcd__range_request__init(&request);
 
-    ngx_etcd_watch_range_set(resume->range, &request);
+    request.key = ngx_etcd_bytes(&resume->range->key);
+    request.range_end = ngx_etcd_bytes(&resume->range->range_end);
     request.revision = revision;
     request.limit = NGX_ETCD_WATCH_RESUME_KEYS;
     request.serializable = 1;
