@@ -22,11 +22,10 @@ static ngx_uint_t ngx_etcd_auth_is_new(ngx_etcd_auth_t *auth);
 static void ngx_etcd_auth_repeat(ngx_etcd_auth_t *auth);
 static void ngx_etcd_auth_renew(ngx_etcd_auth_t *auth,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_auth_ask(ngx_etcd_auth_t *auth);
+static void ngx_etcd_auth_ask(void *data);
 static void ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2);
 static ngx_int_t ngx_etcd_auth_send(ngx_etcd_auth_t *auth);
 static void ngx_etcd_auth_password(ngx_etcd_auth_t *auth);
-static void ngx_etcd_auth_connected(void *data);
 static void ngx_etcd_auth_timer(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
@@ -79,7 +78,7 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
                    conf->password.len);
     }
 
-    auth->waiter.handler = ngx_etcd_auth_connected;
+    auth->waiter.handler = ngx_etcd_auth_ask;
     auth->waiter.data = auth;
 
     ngx_etcd_event_init_timer(&auth->timer, ngx_etcd_auth_timer, auth,
@@ -295,8 +294,10 @@ ngx_etcd_auth_accepted(ngx_etcd_auth_t *auth)
 
 
 static void
-ngx_etcd_auth_ask(ngx_etcd_auth_t *auth)
+ngx_etcd_auth_ask(void *data)
 {
+    ngx_etcd_auth_t *auth = data;
+
     ngx_etcd_http2_t  *h2;
 
     auth->state = NGX_ETCD_AUTH_ASKING;
@@ -420,13 +421,6 @@ ngx_etcd_auth_password(ngx_etcd_auth_t *auth)
     }
 
     auth->fault = fault;
-}
-
-
-static void
-ngx_etcd_auth_connected(void *data)
-{
-    ngx_etcd_auth_ask(data);
 }
 
 

@@ -22,10 +22,8 @@ static void ngx_etcd_channel_report(ngx_etcd_channel_t *channel,
     ngx_str_t *reason);
 static void ngx_etcd_channel_timer(ngx_event_t *ev);
 static void ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel);
-static void ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel,
-    ngx_uint_t answer);
-static void ngx_etcd_channel_pong(ngx_etcd_subchannel_t *subchannel,
-    uint64_t sent);
+static void ngx_etcd_channel_alive(void *data, ngx_uint_t answer);
+static void ngx_etcd_channel_pong(void *data, uint64_t sent);
 static void ngx_etcd_channel_draining(ngx_etcd_subchannel_t *subchannel);
 static void ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel,
     ngx_str_t *reason);
@@ -372,8 +370,10 @@ ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel)
 
 
 static void
-ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel, ngx_uint_t answer)
+ngx_etcd_channel_alive(void *data, ngx_uint_t answer)
 {
+    ngx_etcd_subchannel_t *subchannel = data;
+
     ngx_etcd_channel_t  *channel;
     ngx_etcd_cluster_t  *cluster;
 
@@ -399,8 +399,10 @@ ngx_etcd_channel_alive(ngx_etcd_subchannel_t *subchannel, ngx_uint_t answer)
 
 
 static void
-ngx_etcd_channel_pong(ngx_etcd_subchannel_t *subchannel, uint64_t sent)
+ngx_etcd_channel_pong(void *data, uint64_t sent)
 {
+    ngx_etcd_subchannel_t *subchannel = data;
+
     ngx_etcd_channel_t  *channel;
     ngx_etcd_cluster_t  *cluster;
 

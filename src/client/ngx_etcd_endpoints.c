@@ -12,7 +12,6 @@
 
 static ngx_uint_t ngx_etcd_endpoints_index(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
-static ngx_uint_t ngx_etcd_endpoints_size(ngx_etcd_endpoints_t *endpoints);
 static void ngx_etcd_endpoints_drop(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
 static void ngx_etcd_endpoints_draw_home(ngx_etcd_endpoints_t *endpoints);
@@ -273,7 +272,7 @@ ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints, ngx_pool_t *pool,
     ngx_log_error(NGX_LOG_INFO, endpoints->log, 0,
                   "etcd endpoint %V is advertised", &endpoint->url);
 
-    if ((ngx_uint_t) ngx_random() % ngx_etcd_endpoints_size(endpoints) == 0) {
+    if ((ngx_uint_t) ngx_random() % ngx_etcd_endpoints_count(endpoints) == 0) {
         endpoints->home = ngx_etcd_endpoints_index(endpoints, vacant);
     }
 
@@ -328,27 +327,12 @@ ngx_etcd_endpoints_drop(ngx_etcd_endpoints_t *endpoints,
 }
 
 
-static ngx_uint_t
-ngx_etcd_endpoints_size(ngx_etcd_endpoints_t *endpoints)
-{
-    ngx_uint_t  i, n;
-
-    n = 0;
-
-    for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
-        n += (endpoints->places[i].endpoint != NULL);
-    }
-
-    return n;
-}
-
-
 static void
 ngx_etcd_endpoints_draw_home(ngx_etcd_endpoints_t *endpoints)
 {
     ngx_uint_t  i, n;
 
-    n = (ngx_uint_t) ngx_random() % ngx_etcd_endpoints_size(endpoints);
+    n = (ngx_uint_t) ngx_random() % ngx_etcd_endpoints_count(endpoints);
 
     for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
         if (endpoints->places[i].endpoint != NULL && n-- == 0) {

@@ -355,7 +355,9 @@ ngx_etcd_list_begin(ngx_etcd_list_t *list)
         list->revision = list->page->revision;
     }
 
-    list->begin(list);
+    if (list->begin != NULL) {
+        list->begin(list);
+    }
 }
 
 

@@ -62,7 +62,7 @@ struct ngx_etcd_list_s {
 
     /*
      * A first page came.  Called again if the list starts again, because its
-     * revision was compacted: the keys so far are void.
+     * revision was compacted: the keys so far are void.  May be NULL.
      */
     void                       (*begin)(ngx_etcd_list_t *list);
 

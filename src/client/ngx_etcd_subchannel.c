@@ -21,8 +21,6 @@ static void ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
     ngx_etcd_endpoint_t *endpoint);
 static void ngx_etcd_subchannel_refused(ngx_event_t *ev);
 static void ngx_etcd_subchannel_ready(void *data);
-static void ngx_etcd_subchannel_alive(void *data, ngx_uint_t answer);
-static void ngx_etcd_subchannel_pong(void *data, uint64_t sent);
 static void ngx_etcd_subchannel_draining(void *data);
 static void ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason);
 static void ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel,
@@ -206,8 +204,8 @@ ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
     conf->ping_timeout = ccf->ping_timeout;
     conf->max_message_size = ccf->max_message_size;
     conf->ready = ngx_etcd_subchannel_ready;
-    conf->alive = ngx_etcd_subchannel_alive;
-    conf->pong = ngx_etcd_subchannel_pong;
+    conf->alive = subchannel->alive;
+    conf->pong = subchannel->pong;
     conf->draining = ngx_etcd_subchannel_draining;
     conf->closed = ngx_etcd_subchannel_closed;
     conf->data = subchannel;
@@ -292,24 +290,6 @@ ngx_etcd_subchannel_ready(void *data)
                                  subchannel->place);
 
     subchannel->ready(subchannel);
-}
-
-
-static void
-ngx_etcd_subchannel_alive(void *data, ngx_uint_t answer)
-{
-    ngx_etcd_subchannel_t *subchannel = data;
-
-    subchannel->alive(subchannel, answer);
-}
-
-
-static void
-ngx_etcd_subchannel_pong(void *data, uint64_t sent)
-{
-    ngx_etcd_subchannel_t *subchannel = data;
-
-    subchannel->pong(subchannel, sent);
 }
 
 

@@ -37,12 +37,10 @@ struct ngx_etcd_subchannel_s {
     ngx_etcd_cluster_t          *cluster;
     void                        *data;
 
-    /* see ngx_etcd_http2_conf_t */
+    /* see ngx_etcd_http2_conf_t; alive() and pong() get the subchannel */
+    void                       (*alive)(void *data, ngx_uint_t answer);
+    void                       (*pong)(void *data, uint64_t sent);
     void                       (*ready)(ngx_etcd_subchannel_t *subchannel);
-    void                       (*alive)(ngx_etcd_subchannel_t *subchannel,
-                                        ngx_uint_t answer);
-    void                       (*pong)(ngx_etcd_subchannel_t *subchannel,
-                                       uint64_t sent);
     void                       (*draining)(ngx_etcd_subchannel_t *subchannel);
 
     /*

@@ -19,8 +19,6 @@ static void ngx_etcd_lock_client_advance(ngx_etcd_session_t *session);
 static void ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session);
 static void ngx_etcd_lock_client_lost(ngx_etcd_session_t *session,
     char *reason);
-static void ngx_etcd_lock_client_found(void *data, ngx_str_t *key,
-    ngx_uint_t number, int64_t revision);
 static void ngx_etcd_lock_client_swept(void *data);
 static void ngx_etcd_lock_client_witness(ngx_etcd_session_t *session,
     ngx_str_t *key, int64_t *created);
@@ -81,7 +79,7 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     ngx_queue_init(&locks->young);
 
     locks->sweep.cluster = cluster;
-    locks->sweep.found = ngx_etcd_lock_client_found;
+    locks->sweep.found = ngx_etcd_mutex_found;
     locks->sweep.swept = ngx_etcd_lock_client_swept;
     locks->sweep.data = locks;
 
@@ -243,14 +241,6 @@ ngx_etcd_lock_client_lost(ngx_etcd_session_t *session, char *reason)
 
     ngx_etcd_sweep_end(&locks->sweep);
     ngx_etcd_lock_client_lease_lost(locks);
-}
-
-
-static void
-ngx_etcd_lock_client_found(void *data, ngx_str_t *key, ngx_uint_t number,
-    int64_t revision)
-{
-    ngx_etcd_mutex_found(data, key, number, revision);
 }
 
 

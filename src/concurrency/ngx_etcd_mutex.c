@@ -692,9 +692,11 @@ ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue)
 
 
 void
-ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
-    ngx_uint_t number, int64_t revision)
+ngx_etcd_mutex_found(void *data, ngx_str_t *key, ngx_uint_t number,
+    int64_t revision)
 {
+    ngx_etcd_lock_session_t *locks = data;
+
     ngx_etcd_mutex_t    *mutex;
     ngx_etcd_cluster_t  *cluster;
 

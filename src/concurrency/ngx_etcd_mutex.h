@@ -105,10 +105,10 @@ void ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex);
 
 /*
  * Deletes the key of that number, which belongs to no mutex and existed at that
- * revision.
+ * revision; "data" is an ngx_etcd_lock_session_t.
  */
-void ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
-    ngx_uint_t number, int64_t revision);
+void ngx_etcd_mutex_found(void *data, ngx_str_t *key, ngx_uint_t number,
+    int64_t revision);
 
 /* the lease of the key is lost */
 void ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex);

@@ -12,7 +12,6 @@
 
 static ngx_int_t ngx_etcd_register_init(ngx_etcd_register_t *reg);
 static void ngx_etcd_register_drop(ngx_etcd_register_t *reg);
-static void ngx_etcd_register_held(ngx_etcd_session_t *session);
 static void ngx_etcd_register_renewed(ngx_etcd_session_t *session);
 static void ngx_etcd_register_lost(ngx_etcd_session_t *session, char *reason);
 
@@ -119,7 +118,7 @@ ngx_etcd_register_init(ngx_etcd_register_t *reg)
     session->name = reg->name;
     session->ttl = reg->ttl;
     session->witness = ngx_etcd_register_witness;
-    session->held = ngx_etcd_register_held;
+    session->held = ngx_etcd_register_renewed;
     session->renewed = ngx_etcd_register_renewed;
     session->lost = ngx_etcd_register_lost;
     session->data = reg;
@@ -158,13 +157,6 @@ ngx_etcd_register_drop(ngx_etcd_register_t *reg)
     }
 
     ngx_etcd_event_stop(&reg->timer);
-}
-
-
-static void
-ngx_etcd_register_held(ngx_etcd_session_t *session)
-{
-    ngx_etcd_register_advance(session->data);
 }
 
 

@@ -60,7 +60,6 @@ static ngx_int_t ngx_etcd_message_varint(u_char **p, u_char *last,
     uint64_t *n);
 static ngx_queue_t *ngx_etcd_message_large(ngx_pool_t *pool);
 static void ngx_etcd_message_cleanup(void *data);
-static void ngx_etcd_message_owned_cleanup(void *data);
 static void *ngx_etcd_message_alloc(void *data, size_t size);
 static void ngx_etcd_message_free(void *data, void *p);
 static void ngx_etcd_message_release(ngx_etcd_message_block_t *block);
@@ -409,22 +408,17 @@ ngx_etcd_message_own(ngx_pool_t *pool, ngx_etcd_message_owned_t *owned)
 
     *(ngx_etcd_message_owned_t *) cln->data = *owned;
 
-    cln->handler = ngx_etcd_message_owned_cleanup;
+    cln->handler = ngx_etcd_message_disown;
 
     return NGX_OK;
 }
 
 
-static void
-ngx_etcd_message_owned_cleanup(void *data)
-{
-    ngx_etcd_message_disown(data);
-}
-
-
 void
-ngx_etcd_message_disown(ngx_etcd_message_owned_t *owned)
+ngx_etcd_message_disown(void *data)
 {
+    ngx_etcd_message_owned_t *owned = data;
+
     if (owned->secret) {
         ngx_etcd_secret_release(owned->data, NULL);
 
@@ -451,7 +445,7 @@ ngx_etcd_message_memory(ngx_pool_t *pool)
 
     for (cln = pool->cleanup; cln != NULL; cln = cln->next) {
 
-        if (cln->handler == ngx_etcd_message_owned_cleanup) {
+        if (cln->handler == ngx_etcd_message_disown) {
             size += ((ngx_etcd_message_owned_t *) cln->data)->size;
             continue;
         }

@@ -62,8 +62,8 @@ typedef struct {
 ngx_int_t ngx_etcd_message_own(ngx_pool_t *pool,
     ngx_etcd_message_owned_t *owned);
 
-/* Frees the bytes. */
-void ngx_etcd_message_disown(ngx_etcd_message_owned_t *owned);
+/* Frees the bytes; "data" is an ngx_etcd_message_owned_t. */
+void ngx_etcd_message_disown(void *data);
 
 /* Returns the bytes of a pool with messages, free ones included. */
 size_t ngx_etcd_message_memory(ngx_pool_t *pool);

@@ -22,7 +22,6 @@ typedef union {
 } ngx_etcd_secret_head_t;
 
 
-static void ngx_etcd_secret_cleanup(void *data);
 
 
 ngx_uint_t  ngx_etcd_secret_received;
@@ -86,16 +85,9 @@ ngx_etcd_secret_palloc(ngx_pool_t *pool, size_t size)
     }
 
     cln->data = ngx_etcd_secret_alloc(size, pool->log);
-    cln->handler = ngx_etcd_secret_cleanup;
+    cln->handler = ngx_etcd_secret_free;
 
     return cln->data;
-}
-
-
-static void
-ngx_etcd_secret_cleanup(void *data)
-{
-    ngx_etcd_secret_free(data);
 }
 
 

@@ -44,7 +44,6 @@ static void ngx_etcd_fanout_report(ngx_etcd_fanout_t *fanout,
     int64_t revision);
 static void ngx_etcd_fanout_refuse(ngx_etcd_fanout_t *fanout,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_fanout_relist(void *data, ngx_msec_t delay);
 
 static ngx_etcd_mirror_entry_t *ngx_etcd_fanout_entry(void *data,
     ngx_str_t *key);
@@ -149,7 +148,7 @@ ngx_etcd_fanout_add(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 
     ngx_queue_insert_tail(&fanout->parts, &part->queue);
 
-    part->mirror->relist = ngx_etcd_fanout_relist;
+    part->mirror->relist = ngx_etcd_fanout_again;
     part->mirror->fanout = fanout;
 
     if (fanout->started) {
@@ -183,8 +182,10 @@ ngx_etcd_fanout_remove(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 
 
 void
-ngx_etcd_fanout_again(ngx_etcd_fanout_t *fanout, ngx_msec_t delay)
+ngx_etcd_fanout_again(void *data, ngx_msec_t delay)
 {
+    ngx_etcd_fanout_t *fanout = data;
+
     if (!fanout->started) {
         return;
     }
@@ -194,13 +195,6 @@ ngx_etcd_fanout_again(ngx_etcd_fanout_t *fanout, ngx_msec_t delay)
 
     ngx_etcd_mirror_audit_void(&fanout->audit);
     ngx_etcd_watch_again(&fanout->watch, delay);
-}
-
-
-static void
-ngx_etcd_fanout_relist(void *data, ngx_msec_t delay)
-{
-    ngx_etcd_fanout_again(data, delay);
 }
 
 

@@ -123,8 +123,9 @@ void ngx_etcd_fanout_remove(ngx_etcd_fanout_t *fanout,
 /*
  * Lists all parts again, after "delay" ms.  Before the start it does nothing:
  * the owner starts a fan-out whose parts are not complete without a revision.
+ * "data" is an ngx_etcd_fanout_t.
  */
-void ngx_etcd_fanout_again(ngx_etcd_fanout_t *fanout, ngx_msec_t delay);
+void ngx_etcd_fanout_again(void *data, ngx_msec_t delay);
 
 /* Returns 1 while parts wait for the end of their list. */
 #define ngx_etcd_fanout_pending(fanout)                                       \

@@ -232,7 +232,7 @@ ngx_etcd_mirror_hold(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry)
 ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_find(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
-    return ngx_etcd_mirror_entry_find(&mirror->entries, key);
+    return ngx_etcd_hash_table_find(&mirror->entries.table, key);
 }
 
 

@@ -63,7 +63,6 @@ static void ngx_etcd_mirror_audit_list(ngx_etcd_mirror_audit_t *audit);
 static ngx_uint_t ngx_etcd_mirror_audit_undisturbed(
     ngx_etcd_mirror_audit_t *audit);
 
-static void ngx_etcd_mirror_audit_list_begin(ngx_etcd_list_t *list);
 static ngx_int_t ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list,
     Etcd__KeyValue **kvs, size_t n);
 static void ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
@@ -215,7 +214,6 @@ ngx_etcd_mirror_audit_run(ngx_etcd_mirror_audit_t *audit)
 
     run->list.keys_only = 1;
     run->list.limit = NGX_ETCD_MIRROR_AUDIT_PAGE;
-    run->list.begin = ngx_etcd_mirror_audit_list_begin;
     run->list.keys = ngx_etcd_mirror_audit_list_keys;
     run->list.done = ngx_etcd_mirror_audit_list_done;
     run->list.data = audit;
@@ -336,13 +334,6 @@ ngx_etcd_mirror_audit_undisturbed(ngx_etcd_mirror_audit_t *audit)
     return audit->revision(audit->data) != 0
            && ngx_etcd_watch_active(audit->watch)
            && audit->watch->creates == audit->run->creates;
-}
-
-
-static void
-ngx_etcd_mirror_audit_list_begin(ngx_etcd_list_t *list)
-{
-    /* nothing to do: keys are compared as they come */
 }
 
 

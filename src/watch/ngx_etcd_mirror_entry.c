@@ -67,13 +67,6 @@ ngx_etcd_mirror_entry_done(ngx_etcd_mirror_entries_t *entries)
 
 
 ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_entry_find(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
-{
-    return ngx_etcd_hash_table_find(&entries->table, key);
-}
-
-
-ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_entry_create(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
 {
     size_t                    size;

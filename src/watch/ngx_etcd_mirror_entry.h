@@ -91,10 +91,6 @@ void ngx_etcd_mirror_entry_init(ngx_etcd_mirror_entries_t *entries,
 /* Frees all entries that are not held. */
 void ngx_etcd_mirror_entry_done(ngx_etcd_mirror_entries_t *entries);
 
-/* Returns NULL if there is no such entry. */
-ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_find(
-    ngx_etcd_mirror_entries_t *entries, ngx_str_t *key);
-
 /*
  * The new entry has no place in the order yet.  Returns NULL if there is no
  * memory.

@@ -76,20 +76,6 @@ ngx_etcd_verify_arriving(ngx_etcd_verify_t *verify)
 
 
 void
-ngx_etcd_verify_list(ngx_etcd_verify_t *verify)
-{
-    verify->nkeys = 0;
-}
-
-
-void
-ngx_etcd_verify_keys(ngx_etcd_verify_t *verify, size_t n)
-{
-    verify->nkeys += n;
-}
-
-
-void
 ngx_etcd_verify_event(ngx_etcd_verify_t *verify, Etcd__Event *event)
 {
     if (event->type == ETCD__EVENT__EVENT_TYPE__DELETE) {

@@ -85,9 +85,12 @@ typedef struct {
 
     void                        *data;
 
+    int64_t                      nkeys;        /* in the range, at *revision:
+                                                  the owner counts the keys of a
+                                                  list */
+
     /* private */
 
-    int64_t                      nkeys;        /* in the range, at *revision */
     ngx_etcd_stream_range_t      read;
     ngx_event_t                  timer;        /* of the next Range */
     uint64_t                     sent;         /* ngx_etcd_clock(); 0: no Range
@@ -118,11 +121,7 @@ void ngx_etcd_verify_reached(ngx_etcd_verify_t *verify);
 /* More events are about to be reported: the watch is not behind. */
 void ngx_etcd_verify_arriving(ngx_etcd_verify_t *verify);
 
-/*
- * Keep the number of keys: a list begins; the list has n more keys; an event.
- */
-void ngx_etcd_verify_list(ngx_etcd_verify_t *verify);
-void ngx_etcd_verify_keys(ngx_etcd_verify_t *verify, size_t n);
+/* The event may change the number of keys. */
 void ngx_etcd_verify_event(ngx_etcd_verify_t *verify, Etcd__Event *event);
 
 

@@ -31,8 +31,8 @@ static void ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 static void ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
     Etcd__WatchResponse *response);
 static void ngx_etcd_watch_timer(ngx_event_t *ev);
-static void ngx_etcd_watch_refused(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_watch_refused(void *data, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text);
 static void ngx_etcd_watch_rest(ngx_etcd_watch_t *watch);
 static void ngx_etcd_watch_detach(ngx_etcd_watch_t *watch);
 
@@ -51,8 +51,6 @@ static void ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch);
 static ngx_uint_t ngx_etcd_watch_pending(void *data);
 static void ngx_etcd_watch_verified(void *data, uint64_t time);
 static void ngx_etcd_watch_differs(void *data);
-static void ngx_etcd_watch_denied(void *data, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text);
 
 static void ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision);
 static void ngx_etcd_watch_list_begin(ngx_etcd_list_t *list);
@@ -581,9 +579,11 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
 
 
 static void
-ngx_etcd_watch_refused(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
+ngx_etcd_watch_refused(void *data, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
+    ngx_etcd_watch_t *watch = data;
+
     ngx_etcd_watch_detach(watch);
 
     watch->state = NGX_ETCD_WATCH_WAITING;
@@ -663,7 +663,7 @@ ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
     verify->pending = ngx_etcd_watch_pending;
     verify->verified = ngx_etcd_watch_verified;
     verify->differs = ngx_etcd_watch_differs;
-    verify->refused = ngx_etcd_watch_denied;
+    verify->refused = ngx_etcd_watch_refused;
     verify->data = watch;
 }
 
@@ -698,14 +698,6 @@ ngx_etcd_watch_differs(void *data)
 }
 
 
-static void
-ngx_etcd_watch_denied(void *data, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_etcd_watch_refused(data, status, text);
-}
-
-
 /* revision 0: the newest */
 
 static void
@@ -724,7 +716,7 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
     ngx_etcd_watch_t *watch = list->data;
 
     watch->volume = 0;
-    ngx_etcd_verify_list(&watch->verify);
+    watch->verify.nkeys = 0;
     watch->pieces.split = 0;
     watch->list(watch);
 }
@@ -737,7 +729,7 @@ ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
 
     size_t  i;
 
-    ngx_etcd_verify_keys(&watch->verify, n);
+    watch->verify.nkeys += n;
 
     for (i = 0; i < n; i++) {
         watch->volume += kvs[i]->key.len + kvs[i]->value.len;
