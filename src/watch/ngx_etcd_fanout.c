@@ -517,20 +517,16 @@ static void
 ngx_etcd_fanout_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_uint_t          again;
     ngx_etcd_fanout_t  *fanout;
 
     fanout = watch->data;
 
-    if (watch->revision == 0 || fanout->listing) {
-        again = (watch->revision != 0);
-
+    if (watch->revision == 0) {
         fanout->synced = 0;
         fanout->listing = 0;
 
-        if (again) {
-            ngx_etcd_fanout_again(fanout, NGX_ETCD_MIRROR_AGAIN);
-        }
+    } else if (fanout->listing) {
+        ngx_etcd_fanout_again(fanout, NGX_ETCD_MIRROR_AGAIN);
     }
 
     ngx_etcd_fanout_refuse(fanout, status, text);

@@ -389,22 +389,18 @@ static void
 ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_uint_t          again;
     ngx_etcd_mirror_t  *mirror;
 
     mirror = watch->data;
 
     /* otherwise the watch continues at its revision, without a list */
 
-    if (watch->revision == 0 || mirror->listing) {
-        again = (watch->revision != 0);
-
+    if (watch->revision == 0) {
         mirror->synced = 0;
         mirror->listing = 0;
 
-        if (again) {
-            ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
-        }
+    } else if (mirror->listing) {
+        ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
     }
 
     ngx_etcd_mirror_refuse(mirror, status, text);
