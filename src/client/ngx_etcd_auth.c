@@ -24,7 +24,6 @@ static void ngx_etcd_auth_renew(ngx_etcd_auth_t *auth,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_auth_ask(void *data);
 static void ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2);
-static ngx_int_t ngx_etcd_auth_send(ngx_etcd_auth_t *auth);
 static void ngx_etcd_auth_password(ngx_etcd_auth_t *auth);
 static void ngx_etcd_auth_timer(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call,
@@ -322,8 +321,9 @@ ngx_etcd_auth_ask(void *data)
 static void
 ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
 {
-    ngx_msec_t             timeout;
-    ngx_etcd_grpc_call_t  *call;
+    ngx_msec_t                  timeout;
+    ngx_etcd_grpc_call_t       *call;
+    Etcd__AuthenticateRequest   request;
 
     timeout = NGX_ETCD_AUTH_ATTEMPT << ngx_min(auth->failures, 16);
 
@@ -340,41 +340,18 @@ ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
 
     auth->started = ngx_current_msec;
 
-    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+    etcd__authenticate_request__init(&request);
+
+    request.name = ngx_etcd_bytes(&auth->cluster->conf->user);
+    request.password = ngx_etcd_bytes(&auth->password);
+
+    if (ngx_etcd_grpc_request(h2, call, &request.base) != NGX_OK) {
         auth->failures++;
         ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
         return;
     }
 
     auth->calling = 1;
-
-    if (ngx_etcd_auth_send(auth) != NGX_OK) {
-        auth->calling = 0;
-        ngx_etcd_grpc_cancel(call);
-
-        auth->failures++;
-        ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_auth_send(ngx_etcd_auth_t *auth)
-{
-    Etcd__AuthenticateRequest  request;
-
-    etcd__authenticate_request__init(&request);
-
-    request.name = ngx_etcd_bytes(&auth->cluster->conf->user);
-    request.password = ngx_etcd_bytes(&auth->password);
-
-    if (ngx_etcd_grpc_send(&auth->call, &request.base) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ngx_etcd_grpc_end(&auth->call);
-
-    return NGX_OK;
 }
 
 

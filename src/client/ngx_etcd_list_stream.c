@@ -85,16 +85,9 @@ ngx_etcd_list_stream_call(ngx_etcd_list_stream_t *stream, ngx_etcd_http2_t *h2,
 
     stream->mark = ngx_etcd_history_mark(stream->cluster);
 
-    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+    if (ngx_etcd_grpc_request(h2, call, &request->base) != NGX_OK) {
         return NGX_DECLINED;
     }
-
-    if (ngx_etcd_grpc_send(call, &request->base) != NGX_OK) {
-        ngx_etcd_grpc_cancel(call);
-        return NGX_DECLINED;
-    }
-
-    ngx_etcd_grpc_end(call);
 
     stream->cluster->reads->probed = stream->connection;
 

@@ -147,18 +147,9 @@ ngx_etcd_server_version_call(ngx_etcd_server_version_t *asker,
 
     /* without memory this connection is not asked */
 
-    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
-        return;
+    if (ngx_etcd_grpc_request(h2, call, &asker->request.base) == NGX_OK) {
+        asker->calling = 1;
     }
-
-    if (ngx_etcd_grpc_send(call, &asker->request.base) != NGX_OK) {
-        ngx_etcd_grpc_cancel(call);
-        return;
-    }
-
-    asker->calling = 1;
-
-    ngx_etcd_grpc_end(call);
 }
 
 

@@ -51,18 +51,11 @@ ngx_etcd_stream_range_start(ngx_etcd_stream_range_t *range,
     range->serializable = request->serializable;
     range->mark = ngx_etcd_history_mark(range->cluster);
 
-    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+    if (ngx_etcd_grpc_request(h2, call, &request->base) != NGX_OK) {
         return NGX_DECLINED;
     }
 
     range->running = 1;
-
-    if (ngx_etcd_grpc_send(call, &request->base) != NGX_OK) {
-        ngx_etcd_stream_range_cancel(range);
-        return NGX_DECLINED;
-    }
-
-    ngx_etcd_grpc_end(call);
 
     return NGX_OK;
 }

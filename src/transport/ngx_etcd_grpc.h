@@ -53,4 +53,28 @@ void ngx_etcd_grpc_hold(ngx_etcd_grpc_call_t *call, ngx_uint_t hold);
 void ngx_etcd_grpc_cancel(ngx_etcd_grpc_call_t *call);
 
 
+/*
+ * Starts a call of one message, which is sent, and half-closes it.  NGX_ERROR
+ * is as of ngx_etcd_grpc_start().
+ */
+
+static ngx_inline ngx_int_t
+ngx_etcd_grpc_request(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message)
+{
+    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_grpc_send(call, message) != NGX_OK) {
+        ngx_etcd_grpc_cancel(call);
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_grpc_end(call);
+
+    return NGX_OK;
+}
+
+
 #endif /* _NGX_ETCD_GRPC_H_INCLUDED_ */
