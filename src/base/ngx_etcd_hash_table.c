@@ -11,6 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_siphash.h>
+#include <ngx_etcd_str.h>
 
 
 #define ngx_etcd_hash_table_at(table, n)    ((n) & ((table)->nplaces - 1))
@@ -65,9 +66,7 @@ ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *table, ngx_str_t *str)
 
         object = table->objects[i];
 
-        if (object->len == str->len
-            && ngx_memcmp(object->data, str->data, str->len) == 0)
-        {
+        if (ngx_etcd_str_equal(object, str)) {
             return object;
         }
     }

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_uri.h>
 
 
@@ -101,10 +102,7 @@ ngx_etcd_uri_port(ngx_str_t *scheme)
 
     for (row = ngx_etcd_uri_ports; row->port != 0; row++) {
 
-        if (row->scheme.len == scheme->len
-            && ngx_strncasecmp(row->scheme.data, scheme->data, scheme->len)
-               == 0)
-        {
+        if (ngx_etcd_str_alike(&row->scheme, scheme)) {
             return row->port;
         }
     }

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_uri.h>
 #include <ngx_etcd_url.h>
 
@@ -245,7 +246,5 @@ ngx_uint_t
 ngx_etcd_url_equal(ngx_etcd_endpoint_t *one, ngx_etcd_endpoint_t *other)
 {
     return one->secure == other->secure
-           && one->authority.len == other->authority.len
-           && ngx_strncasecmp(one->authority.data, other->authority.data,
-                              one->authority.len) == 0;
+           && ngx_etcd_str_alike(&one->authority, &other->authority);
 }

@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_election.h>
-#include <ngx_etcd_clock.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_int_t ngx_etcd_election_init(ngx_etcd_election_t *election);
@@ -397,9 +397,7 @@ ngx_etcd_election_look(ngx_etcd_election_t *election)
 
     if (first == NULL
         || first->create_revision != election->hold.created
-        || first->key.len != election->own.len
-        || ngx_memcmp(first->key.data, election->own.data, election->own.len)
-           != 0)
+        || !ngx_etcd_str_equal(&first->key, &election->own))
     {
         election->confirmed = 0;
     }
@@ -490,11 +488,7 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
         return;
     }
 
-    if (own->value.len != election->value.len
-        || ngx_memcmp(own->value.data, election->value.data,
-                      election->value.len)
-           != 0)
-    {
+    if (!ngx_etcd_str_equal(&own->value, &election->value)) {
         ngx_etcd_election_write(election);
         return;
     }

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_lock_queue.h>
+#include <ngx_etcd_str.h>
 
 
 static void ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
@@ -392,9 +393,7 @@ ngx_etcd_lock_queue_find(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name)
     {
         key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
 
-        if (key->own.len == name->len
-            && ngx_memcmp(key->own.data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_equal(&key->own, name)) {
             return key;
         }
     }

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_register.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_int_t ngx_etcd_register_init(ngx_etcd_register_t *reg);
@@ -280,10 +281,7 @@ ngx_etcd_register_check(ngx_etcd_register_t *reg)
     if (entry->lease == reg->hold.lease) {
         reg->taken = 0;
 
-        if (entry->value.len != reg->value.len
-            || ngx_memcmp(entry->value.data, reg->value.data, reg->value.len)
-               != 0)
-        {
+        if (!ngx_etcd_str_equal(&entry->value, &reg->value)) {
             ngx_etcd_register_write(reg);
         }
 

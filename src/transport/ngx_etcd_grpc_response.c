@@ -11,6 +11,7 @@
 #include <ngx_etcd_grpc_response.h>
 #include <ngx_etcd_message.h>
 #include <ngx_etcd_secret.h>
+#include <ngx_etcd_str.h>
 
 
 /* a buffer up to this size is kept for the next messages of the stream */
@@ -45,11 +46,6 @@ static void ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream,
     size_t len, ngx_uint_t exceeded);
 
 
-#define ngx_etcd_grpc_header_is(name, text)                                   \
-    ((name)->len == sizeof(text) - 1                                          \
-     && ngx_memcmp((name)->data, text, sizeof(text) - 1) == 0)
-
-
 void
 ngx_etcd_grpc_response_begin(ngx_etcd_http2_stream_t *h2s)
 {
@@ -69,17 +65,17 @@ ngx_etcd_grpc_response_header(ngx_etcd_http2_stream_t *h2s, ngx_str_t *name,
 
     h = &stream->headers;
 
-    if (ngx_etcd_grpc_header_is(name, ":status")) {
+    if (ngx_etcd_str_is(name, ":status")) {
         n = ngx_atoi(value->data, value->len);
         h->http_status = (n == NGX_ERROR) ? 0 : n;
 
-    } else if (ngx_etcd_grpc_header_is(name, "content-type")) {
+    } else if (ngx_etcd_str_is(name, "content-type")) {
         ngx_etcd_grpc_set_type(h, value);
 
-    } else if (ngx_etcd_grpc_header_is(name, "grpc-status")) {
+    } else if (ngx_etcd_str_is(name, "grpc-status")) {
         ngx_etcd_grpc_set_status(h, value);
 
-    } else if (ngx_etcd_grpc_header_is(name, "grpc-message")) {
+    } else if (ngx_etcd_str_is(name, "grpc-message")) {
         ngx_etcd_grpc_set_text(h, value);
     }
 }

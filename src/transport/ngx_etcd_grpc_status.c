@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_grpc_status.h>
+#include <ngx_etcd_str.h>
 
 
 typedef struct {
@@ -92,10 +93,7 @@ ngx_etcd_grpc_status_of(ngx_str_t *text)
     ngx_etcd_grpc_status_text_t  *known;
 
     for (known = ngx_etcd_grpc_status_texts; known->text.len != 0; known++) {
-
-        if (text->len == known->text.len
-            && ngx_memcmp(text->data, known->text.data, text->len) == 0)
-        {
+        if (ngx_etcd_str_equal(text, &known->text)) {
             break;
         }
     }

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_ssl.h>
+#include <ngx_etcd_str.h>
 
 
 #define NGX_ETCD_SSL_POOL_SIZE  1024
@@ -393,8 +394,7 @@ ngx_etcd_ssl_session_find(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
     {
         session = ngx_queue_data(q, ngx_etcd_ssl_session_t, queue);
 
-        if (session->name.len == name->len
-            && ngx_memcmp(session->name.data, name->data, name->len) == 0
+        if (ngx_etcd_str_equal(&session->name, name)
             && ngx_cmp_sockaddr(&session->sockaddr.sockaddr, session->socklen,
                                 addr->sockaddr, addr->socklen, 1)
                == NGX_OK)

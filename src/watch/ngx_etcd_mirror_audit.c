@@ -10,6 +10,7 @@
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_mirror_audit.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_time_budget.h>
 
 
@@ -538,10 +539,7 @@ ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_audit_t *audit, ngx_str_t *key)
 
     /* the entry will be freed */
 
-    if (run->entry != NULL
-        && run->entry->key.len == key->len
-        && ngx_memcmp(run->entry->key.data, key->data, key->len) == 0)
-    {
+    if (run->entry != NULL && ngx_etcd_str_equal(&run->entry->key, key)) {
         ngx_etcd_mirror_audit_look(audit);
     }
 
