@@ -148,15 +148,17 @@ ngx_etcd_ssl_context_create(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
     ngx_pool_t              *pool;
     ngx_etcd_ssl_context_t  *context;
 
+    /* a step that fails for another reason replaces the error */
+
+    (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
+
     pool = ngx_create_pool(NGX_ETCD_SSL_POOL_SIZE, log);
     if (pool == NULL) {
-        (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
         return NULL;
     }
 
     context = ngx_pcalloc(pool, sizeof(ngx_etcd_ssl_context_t));
     if (context == NULL) {
-        (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
         ngx_destroy_pool(pool);
         return NULL;
     }
@@ -168,12 +170,7 @@ ngx_etcd_ssl_context_create(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
     ngx_queue_init(&context->sessions);
 
     if (ngx_ssl_create(&context->ssl, ssl->protocols, NULL) != NGX_OK) {
-        (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
-
-        if (context->ssl.ctx != NULL) {
-            SSL_CTX_free(context->ssl.ctx);
-        }
-
+        SSL_CTX_free(context->ssl.ctx);
         ngx_destroy_pool(pool);
         return NULL;
     }

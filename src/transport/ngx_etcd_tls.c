@@ -47,9 +47,7 @@ ngx_etcd_tls_create(ngx_etcd_ssl_t *ssl, ngx_addr_t *addr, ngx_str_t *name,
 
     tls->addr = addr;
     tls->name = *name;
-    tls->verify = ssl->verify;
-    tls->hint = ssl->hint;
-    tls->http1 = ssl->http1;
+    tls->ssl = ssl;
     tls->address = ngx_etcd_tls_is_address(name);
 
     /* the owner logs a failure once; nginx would log it at "crit" */
@@ -165,14 +163,14 @@ ngx_etcd_tls_check(ngx_etcd_tls_t *tls, ngx_connection_t *c)
 
     SSL_get0_alpn_selected(c->ssl->connection, &protocol, &len);
 
-    if (!tls->http1
+    if (!tls->ssl->http1
         && (len != 2 || ngx_strncmp(protocol, "h2", 2) != 0))
     {
         ngx_etcd_tls_reason(tls, NGX_ETCD_TLS_NO_H2);
         return NGX_ERROR;
     }
 
-    if (tls->verify && ngx_etcd_tls_check_name(tls, c) != NGX_OK) {
+    if (tls->ssl->verify && ngx_etcd_tls_check_name(tls, c) != NGX_OK) {
         ngx_etcd_tls_reason(tls, "TLS certificate is not for \"%V\"",
                             &tls->name);
         return NGX_ERROR;
@@ -222,7 +220,7 @@ ngx_etcd_tls_failed(ngx_etcd_tls_t *tls, ngx_connection_t *c)
 
     rc = SSL_get_verify_result(c->ssl->connection);
 
-    if (tls->verify && rc != X509_V_OK) {
+    if (tls->ssl->verify && rc != X509_V_OK) {
         tls->reason.len = 0;
         ngx_etcd_tls_reason(tls, "TLS certificate verify error: %s",
                             X509_verify_cert_error_string(rc));
@@ -349,7 +347,7 @@ ngx_etcd_tls_alert(ngx_etcd_tls_t *tls, int alert)
 static char *
 ngx_etcd_tls_hint(ngx_etcd_tls_t *tls, int alert)
 {
-    if (tls->hint == NULL) {
+    if (tls->ssl->hint == NULL) {
         return "";
     }
 
@@ -359,7 +357,7 @@ ngx_etcd_tls_hint(ngx_etcd_tls_t *tls, int alert)
 #ifdef SSL_AD_CERTIFICATE_REQUIRED
     case SSL_AD_CERTIFICATE_REQUIRED:
 #endif
-        return tls->hint;
+        return tls->ssl->hint;
 
     default:
         return "";

@@ -21,15 +21,13 @@
 
 
 typedef struct {
-    ngx_etcd_ssl_context_t    *context;
+    ngx_etcd_ssl_t            *ssl;
+    ngx_etcd_ssl_context_t    *context;       /* the connection's */
     ngx_addr_t                *addr;
     ngx_str_t                  name;          /* zero-terminated */
-    char                      *hint;          /* of the ngx_etcd_ssl_t */
     ngx_log_t                 *owner;         /* the owner's log */
     ngx_log_t                  log;           /* of the ngx_connection_t */
 
-    unsigned                   verify:1;
-    unsigned                   http1:1;       /* HTTP/2 is not needed */
     unsigned                   address:1;     /* name is an IP address */
     unsigned                   hello:1;       /* ServerHello was received */
     unsigned                   alert:1;       /* the peer sent an alert */
