@@ -97,10 +97,7 @@ ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth)
     ngx_etcd_waiter_drop_all(&auth->waiters);
     ngx_etcd_waiter_forget(&auth->waiter);
 
-    if (auth->calling) {
-        auth->calling = 0;
-        ngx_etcd_grpc_cancel(&auth->call);
-    }
+    ngx_etcd_grpc_cancel(&auth->call);
 
     ngx_etcd_event_stop(&auth->timer);
     ngx_etcd_event_stop(&auth->wake);
@@ -348,10 +345,7 @@ ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
     if (ngx_etcd_grpc_request(h2, call, &request.base) != NGX_OK) {
         auth->failures++;
         ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
-        return;
     }
-
-    auth->calling = 1;
 }
 
 
@@ -478,7 +472,6 @@ ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     ngx_etcd_auth_t  *auth;
 
     auth = call->data;
-    auth->calling = 0;
 
     if (status == NGX_ETCD_GRPC_OK && auth->answer.len == 0) {
         status = NGX_ETCD_GRPC_INTERNAL;

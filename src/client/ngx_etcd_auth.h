@@ -94,7 +94,6 @@ struct ngx_etcd_auth_s {
     ngx_queue_t                  waiters;
     char                        *fault;        /* last fault of password_file,
                                                   logged */
-    unsigned                     calling:1;
     unsigned                     disabled:1;   /* was logged */
     unsigned                     unreadable:1; /* was logged */
 };

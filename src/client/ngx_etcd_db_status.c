@@ -47,9 +47,7 @@ ngx_etcd_db_status_start(ngx_etcd_db_status_t *db)
 void
 ngx_etcd_db_status_cancel(ngx_etcd_db_status_t *db)
 {
-    if (db->unary.cluster != NULL) {
-        ngx_etcd_unary_cancel(&db->unary);
-    }
+    ngx_etcd_unary_cancel(&db->unary);
 }
 
 

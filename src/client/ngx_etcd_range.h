@@ -46,7 +46,7 @@ struct ngx_etcd_range_s {
 /* done() is never called before this returns */
 void ngx_etcd_range_start(ngx_etcd_range_t *range);
 
-/* done() is not called any more */
+/* done() is not called any more; does nothing if no call is running */
 void ngx_etcd_range_cancel(ngx_etcd_range_t *range);
 
 

@@ -82,10 +82,7 @@ ngx_etcd_server_version_destroy(ngx_etcd_server_version_t *asker)
 {
     ngx_etcd_waiter_forget(&asker->waiter);
 
-    if (asker->calling) {
-        asker->calling = 0;
-        ngx_etcd_grpc_cancel(&asker->call);
-    }
+    ngx_etcd_grpc_cancel(&asker->call);
 }
 
 
@@ -106,7 +103,7 @@ ngx_etcd_server_version_ready(void *data)
     h2 = (streams->state == NGX_ETCD_CHANNEL_READY)
          ? ngx_etcd_channel_get(streams) : NULL;
 
-    if (h2 != NULL && !asker->calling) {
+    if (h2 != NULL && asker->call.stream == NULL) {
 
         if (!ngx_etcd_auth_ready(asker->cluster->auth)) {
             ngx_etcd_auth_wait(asker->cluster->auth, &asker->waiter);
@@ -147,9 +144,7 @@ ngx_etcd_server_version_call(ngx_etcd_server_version_t *asker,
 
     /* without memory this connection is not asked */
 
-    if (ngx_etcd_grpc_request(h2, call, &asker->request.base) == NGX_OK) {
-        asker->calling = 1;
-    }
+    (void) ngx_etcd_grpc_request(h2, call, &asker->request.base);
 }
 
 
@@ -180,7 +175,6 @@ ngx_etcd_server_version_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_server_version_t  *asker;
 
     asker = call->data;
-    asker->calling = 0;
 
     cluster = asker->cluster;
     auth = cluster->auth;

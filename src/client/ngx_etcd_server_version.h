@@ -53,7 +53,6 @@ struct ngx_etcd_server_version_s {
     ngx_etcd_place_t             *place;
     ngx_uint_t                    token;        /* token's generation */
     uint64_t                      version;
-    unsigned                      calling:1;
 };
 
 

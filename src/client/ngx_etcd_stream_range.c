@@ -64,10 +64,8 @@ ngx_etcd_stream_range_start(ngx_etcd_stream_range_t *range,
 void
 ngx_etcd_stream_range_cancel(ngx_etcd_stream_range_t *range)
 {
-    if (range->running) {
-        range->running = 0;
-        ngx_etcd_grpc_cancel(&range->call);
-    }
+    range->running = 0;
+    ngx_etcd_grpc_cancel(&range->call);
 
     if (range->pool != NULL) {
         ngx_destroy_pool(range->pool);

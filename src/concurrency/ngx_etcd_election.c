@@ -219,15 +219,11 @@ ngx_etcd_election_close(ngx_etcd_election_t *election)
 static void
 ngx_etcd_election_drop(ngx_etcd_election_t *election)
 {
-    if (election->writing) {
-        election->writing = 0;
-        ngx_etcd_txn_cancel(&election->txn);
-    }
+    election->writing = 0;
+    ngx_etcd_txn_cancel(&election->txn);
 
-    if (election->reading) {
-        election->reading = 0;
-        ngx_etcd_range_cancel(&election->read);
-    }
+    election->reading = 0;
+    ngx_etcd_range_cancel(&election->read);
 
     ngx_etcd_event_stop(&election->timer);
 }

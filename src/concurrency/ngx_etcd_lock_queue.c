@@ -269,11 +269,9 @@ ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue)
 void
 ngx_etcd_lock_queue_stop_poll(ngx_etcd_lock_queue_t *lock_queue)
 {
-    if (lock_queue->poll.asking) {
-        lock_queue->poll.asking = 0;
-        ngx_etcd_range_cancel(&lock_queue->poll.range);
-    }
+    ngx_etcd_range_cancel(&lock_queue->poll.range);
 
+    lock_queue->poll.asking = 0;
     lock_queue->poll.missed = 0;
 }
 

@@ -152,10 +152,8 @@ ngx_etcd_register_close(ngx_etcd_register_t *reg)
 static void
 ngx_etcd_register_drop(ngx_etcd_register_t *reg)
 {
-    if (reg->writing) {
-        reg->writing = 0;
-        ngx_etcd_txn_cancel(&reg->txn);
-    }
+    reg->writing = 0;
+    ngx_etcd_txn_cancel(&reg->txn);
 
     ngx_etcd_event_stop(&reg->timer);
 }

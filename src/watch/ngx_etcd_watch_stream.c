@@ -98,10 +98,8 @@ ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream)
         member->handlers->stop(member->data);
     }
 
-    if (stream->open) {
-        stream->open = 0;
-        ngx_etcd_grpc_cancel(&stream->call);
-    }
+    stream->open = 0;
+    ngx_etcd_grpc_cancel(&stream->call);
 }
 
 
