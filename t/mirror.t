@@ -51,10 +51,6 @@ my @cases = (
      "$abc put:a:6:6:v put:d:6:6:w events:6 del:c:7 events:7 dump",
      '+a:1=x +b:4=y +c:3=z listed@5 ~a:6=v +d:6=w @6 -c:7 @7 '
      . '[3 synced b:2:4: a:6:6: d:6:6:]'],
-    ['the order of modification', 'mod',
-     "$abc dump put:a:1:6:v events:6 dump",
-     '+a:1=x +b:4=y +c:3=z listed@5 [3 synced a:1:1: c:3:3: b:2:4:] ~a:6=v @6 '
-     . '[3 synced c:3:3: b:2:4: a:1:6:]'],
     ['events of one revision', '-',
      "$abc put:d:6:6:v del:a:6 put:b:2:6:w events:6 dump",
      '+a:1=x +b:4=y +c:3=z listed@5 +d:6=v -a:6 ~b:6=w @6 '
@@ -174,7 +170,7 @@ my @cases = (
      "$abc audit answer:5 akey:a:1:1 akey:c:3:3 alook del:b:6 events:6 "
      . 'adone:0',
      '+a:1=x +b:4=y +c:3=z listed@5 asks -b:6 @6 repairs=1 again'],
-    ['an audit whose next entry changes its place', 'mod',
+    ['an audit whose next entry is changed', 'create',
      "$abc audit answer:5 akey:a:1:1 akey:b:2:4 alook put:b:2:6:v events:6 "
      . 'alook adone:0',
      '+a:1=x +b:4=y +c:3=z listed@5 asks ~b:6=v @6 repairs=1 again'],
@@ -212,7 +208,7 @@ for my $options ('keep=9,create', 'create') {
 
 my @models = map { my $options = $_; map { "$options $_ 1000 " . ($_ % 3 * 5) }
                                      1 .. 9 }
-             '-', 'keep', 'create,keep', 'mod', 'create', 'keep,mod';
+             '-', 'keep', 'create,keep', 'create';
 
 @told = map { [split(/ /, $_)] } run_directives(
             map { "etcd_mirror_model $_" } @models);

@@ -97,7 +97,7 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 
     mirror = &election->mirror;
 
-    mirror->entries.order = NGX_ETCD_MIRROR_BY_CREATE;
+    mirror->entries.ordered = 1;
     mirror->entries.keep = NGX_ETCD_CANDIDATE_MAX_VALUE + 1;
     mirror->removed = ngx_etcd_election_removed;
     mirror->complete = ngx_etcd_election_complete;

@@ -61,7 +61,7 @@ ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
     mirror = &lock_queue->mirror;
 
     mirror->name = locks->name;
-    mirror->entries.order = NGX_ETCD_MIRROR_BY_CREATE;
+    mirror->entries.ordered = 1;
     mirror->changed = ngx_etcd_lock_queue_changed;
     mirror->removed = ngx_etcd_lock_queue_removed;
     mirror->complete = ngx_etcd_lock_queue_complete;

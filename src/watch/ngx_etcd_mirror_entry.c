@@ -26,8 +26,6 @@ typedef struct {
 
 static size_t ngx_etcd_mirror_entry_size(ngx_etcd_mirror_entries_t *entries,
     ngx_str_t *key);
-static ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_from(
-    ngx_etcd_mirror_entries_t *entries, ngx_queue_t *q);
 static void ngx_etcd_mirror_entry_insert(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 
@@ -122,7 +120,7 @@ ngx_etcd_mirror_entry_size(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
 
     size = entries->entry_size + key->len;
 
-    if (entries->order != NGX_ETCD_MIRROR_UNORDERED) {
+    if (entries->ordered) {
         size += sizeof(ngx_etcd_mirror_place_t);
     }
 
@@ -172,14 +170,13 @@ ngx_etcd_mirror_entry_place(ngx_etcd_mirror_entries_t *entries,
 {
     ngx_etcd_mirror_place_t  *place;
 
-    if (entries->order == NGX_ETCD_MIRROR_UNORDERED) {
+    if (!entries->ordered) {
         return;
     }
 
     place = ngx_etcd_mirror_place_of(entries, entry);
 
-    place->revision = (entries->order == NGX_ETCD_MIRROR_BY_CREATE)
-                      ? entry->create_revision : entry->mod_revision;
+    place->revision = entry->create_revision;
 
     ngx_rbtree_insert(&entries->tree, &place->node);
 }
@@ -189,7 +186,7 @@ void
 ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
-    if (entries->order != NGX_ETCD_MIRROR_UNORDERED) {
+    if (entries->ordered) {
         ngx_rbtree_delete(&entries->tree,
                           &ngx_etcd_mirror_place_of(entries, entry)->node);
     }
@@ -200,9 +197,12 @@ ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_entry_any(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
-    return ngx_etcd_mirror_entry_from(entries,
-                                      ngx_queue_next(entry ? &entry->queue
-                                                           : &entries->queue));
+    ngx_queue_t  *q;
+
+    q = ngx_queue_next(entry ? &entry->queue : &entries->queue);
+
+    return (q != ngx_queue_sentinel(&entries->queue))
+           ? ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue) : NULL;
 }
 
 
@@ -211,9 +211,8 @@ ngx_etcd_mirror_entry_first(ngx_etcd_mirror_entries_t *entries)
 {
     ngx_rbtree_t  *tree;
 
-    if (entries->order == NGX_ETCD_MIRROR_UNORDERED) {
-        return ngx_etcd_mirror_entry_from(entries,
-                                          ngx_queue_head(&entries->queue));
+    if (!entries->ordered) {
+        return ngx_etcd_mirror_entry_any(entries, NULL);
     }
 
     tree = &entries->tree;
@@ -231,23 +230,14 @@ ngx_etcd_mirror_entry_next(ngx_etcd_mirror_entries_t *entries,
 {
     ngx_rbtree_node_t  *node;
 
-    if (entries->order == NGX_ETCD_MIRROR_UNORDERED) {
-        return ngx_etcd_mirror_entry_from(entries,
-                                          ngx_queue_next(&entry->queue));
+    if (!entries->ordered) {
+        return ngx_etcd_mirror_entry_any(entries, entry);
     }
 
     node = ngx_rbtree_next(&entries->tree,
                            &ngx_etcd_mirror_place_of(entries, entry)->node);
 
     return (node != NULL) ? ngx_etcd_mirror_entry_at(entries, node) : NULL;
-}
-
-
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_entry_from(ngx_etcd_mirror_entries_t *entries, ngx_queue_t *q)
-{
-    return (q != ngx_queue_sentinel(&entries->queue))
-           ? ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue) : NULL;
 }
 
 

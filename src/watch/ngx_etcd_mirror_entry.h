@@ -17,13 +17,6 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-typedef enum {
-    NGX_ETCD_MIRROR_UNORDERED = 0,
-    NGX_ETCD_MIRROR_BY_CREATE,      /* create_revision, lowest first */
-    NGX_ETCD_MIRROR_BY_MOD          /* mod_revision, lowest first */
-} ngx_etcd_mirror_order_e;
-
-
 /*
  * One key.  The address is stable until removed() has returned, or longer if
  * the consumer holds the entry.
@@ -62,7 +55,8 @@ typedef struct {
 typedef struct {
     /* set by the owner, the rest zeroed */
 
-    ngx_etcd_mirror_order_e      order;
+    ngx_uint_t                   ordered;      /* by create_revision, lowest
+                                                  first */
     size_t                       keep;         /* bytes of a value */
     size_t                       entry_size;   /* of an entry and the consumer's
                                                   data behind it, zeroed at

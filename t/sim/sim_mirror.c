@@ -111,7 +111,7 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
     m->store = model.store->number;
 
     mirror = &m->mirror;
-    mirror->entries.order = sim_below(3);
+    mirror->entries.ordered = (sim_below(3) != 0);
     mirror->entries.keep = sim_chance(2) ? 64 : 0;
 
     /*

@@ -6,7 +6,7 @@
  *
  *     etcd_mirror OPTIONS STEP ...;
  *
- * Options: "keep=BYTES", "create" and "mod" (the order), "from=N" (a
+ * Options: "keep=BYTES", "create" (the order), "from=N" (a
  * start revision, with the key "s" at that revision), "wants" (keys that begin
  * with "x" are not), "held" (entries count how often they have changed, and
  * are held when they are removed), "-"; with commas.  Steps are what etcd does,
@@ -181,11 +181,7 @@ ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script, ngx_str_t *options)
     ngx_str_set(&mirror->name, "etcd: unit");
     ngx_str_set(&mirror->watch.prefix, "/p/");
 
-    mirror->entries.order = ngx_strstr(text, "create")
-                            ? NGX_ETCD_MIRROR_BY_CREATE
-                            : ngx_strstr(text, "mod")
-                            ? NGX_ETCD_MIRROR_BY_MOD
-                            : NGX_ETCD_MIRROR_UNORDERED;
+    mirror->entries.ordered = (ngx_strstr(text, "create") != NULL);
 
     if (ngx_strstr(text, "keep=") != NULL) {
         mirror->entries.keep = atoi(ngx_strstr(text, "keep=") + 5);

@@ -6,7 +6,7 @@
  *
  *     etcd_mirror_model OPTIONS SEED STEPS FAILURES;
  *
- * Options are "keep", "create" and "mod", or "-".  At random keys
+ * Options are "keep" and "create", or "-".  At random keys
  * are put and deleted, some together; lists come in pages, end early, and
  * begin anew; events come in parts, and some twice; streams break and go on,
  * history is compacted or is another one; rights are taken away; and of
@@ -121,11 +121,7 @@ ngx_etcd_unit_mirror_model(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_str_set(&mirror->watch.prefix, "k");
 
     mirror->entries.keep = ngx_strstr(text, "keep") ? NGX_ETCD_MODEL_KEEP : 0;
-    mirror->entries.order = ngx_strstr(text, "create")
-                            ? NGX_ETCD_MIRROR_BY_CREATE
-                            : ngx_strstr(text, "mod")
-                            ? NGX_ETCD_MIRROR_BY_MOD
-                            : NGX_ETCD_MIRROR_UNORDERED;
+    mirror->entries.ordered = (ngx_strstr(text, "create") != NULL);
     mirror->changed = ngx_etcd_model_changed;
     mirror->removed = ngx_etcd_model_removed;
     mirror->complete = ngx_etcd_model_complete;
@@ -559,7 +555,7 @@ ngx_etcd_model_seek(ngx_etcd_model_t *model, int64_t revision)
 static void
 ngx_etcd_model_check(ngx_etcd_model_t *model)
 {
-    int64_t                   revision, last;
+    int64_t                   last;
     ngx_uint_t                i, n;
     ngx_etcd_mirror_t        *mirror;
     ngx_etcd_model_key_t      keys[NGX_ETCD_MODEL_KEYS];
@@ -590,14 +586,10 @@ ngx_etcd_model_check(ngx_etcd_model_t *model)
     {
         n--;
 
-        if (mirror->entries.order == NGX_ETCD_MIRROR_UNORDERED) {
-            continue;
+        if (mirror->entries.ordered) {
+            model->wrong += (entry->create_revision < last);
+            last = entry->create_revision;
         }
-
-        revision = (mirror->entries.order == NGX_ETCD_MIRROR_BY_MOD)
-                   ? entry->mod_revision : entry->create_revision;
-        model->wrong += (revision < last);
-        last = revision;
     }
 
     model->wrong += (n != 0);
