@@ -14,8 +14,6 @@
 
 static void ngx_etcd_lock_poll_arm(ngx_etcd_lock_session_t *locks);
 static void ngx_etcd_lock_queue_poll_timer(ngx_event_t *ev);
-static ngx_etcd_lock_queue_key_t *ngx_etcd_lock_poll_waiting(
-    ngx_etcd_lock_queue_t *lock_queue);
 static void ngx_etcd_lock_poll_ask(ngx_etcd_lock_queue_t *lock_queue);
 static void ngx_etcd_lock_poll_answer(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
@@ -103,7 +101,9 @@ ngx_etcd_lock_queue_poll_timer(ngx_event_t *ev)
         lags |= ngx_etcd_lock_poll_lags(lock_queue);
         more |= lock_queue->poll.missed;
 
-        if (ngx_etcd_lock_poll_waiting(lock_queue) == NULL) {
+        if (ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_WAITING)
+            == NULL)
+        {
             continue;
         }
 
@@ -132,27 +132,6 @@ ngx_etcd_lock_queue_poll_timer(ngx_event_t *ev)
         ngx_str_set(&reason, "it lags behind the cluster");
         ngx_etcd_watch_stream_leave(locks->stream, &reason);
     }
-}
-
-
-static ngx_etcd_lock_queue_key_t *
-ngx_etcd_lock_poll_waiting(ngx_etcd_lock_queue_t *lock_queue)
-{
-    ngx_queue_t                *q;
-    ngx_etcd_lock_queue_key_t  *key;
-
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
-
-        if (key->state == NGX_ETCD_MUTEX_WAITING) {
-            return key;
-        }
-    }
-
-    return NULL;
 }
 
 

@@ -121,7 +121,6 @@ ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
 void
 ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_queue_t                *q;
     ngx_etcd_session_t         *session;
     ngx_etcd_lock_queue_key_t  *key;
 
@@ -141,17 +140,33 @@ ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
         return;
     }
 
+    key = ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_PENDING);
+
+    if (key != NULL) {
+        key->handlers->put(key);
+    }
+}
+
+
+ngx_etcd_lock_queue_key_t *
+ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_lock_queue_key_state_e state)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
+
     for (q = ngx_queue_head(&lock_queue->keys);
          q != ngx_queue_sentinel(&lock_queue->keys);
          q = ngx_queue_next(q))
     {
         key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
 
-        if (key->state == NGX_ETCD_MUTEX_PENDING) {
-            key->handlers->put(key);
-            return;
+        if (key->state == state) {
+            return key;
         }
     }
+
+    return NULL;
 }
 
 
