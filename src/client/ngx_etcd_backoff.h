@@ -15,7 +15,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_cluster.h>
-#include <ngx_etcd_grpc.h>
 
 
 /* ms; a pause is at most _URGENT while cluster->urgent is set */

@@ -17,7 +17,6 @@
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_http2.h>
 #include <ngx_etcd_lookup.h>
-#include <ngx_etcd_endpoints.h>
 
 
 typedef struct ngx_etcd_subchannel_s  ngx_etcd_subchannel_t;

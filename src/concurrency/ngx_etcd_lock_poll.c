@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_lock_poll.h>
-#include <ngx_etcd_watch_stream.h>
 
 
 static void ngx_etcd_lock_poll_arm(ngx_etcd_lock_session_t *locks);

@@ -10,7 +10,6 @@
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_watch_request.h>
-#include <ngx_etcd_auth.h>
 
 
 #define NGX_ETCD_WATCH_REASON  512     /* bytes of etcd's text in the log */
