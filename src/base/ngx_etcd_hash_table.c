@@ -35,9 +35,7 @@ ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *table, ngx_log_t *log)
 void
 ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *table)
 {
-    if (table->nplaces != 0) {
-        ngx_free(table->objects);
-    }
+    ngx_free(table->objects);
 
     ngx_etcd_hash_table_init(table, table->log);
 }
@@ -207,9 +205,7 @@ ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table)
         }
     }
 
-    if (old.nplaces != 0) {
-        ngx_free(old.objects);
-    }
+    ngx_free(old.objects);
 
     return NGX_OK;
 }

@@ -680,9 +680,7 @@ ngx_etcd_auth_wake(ngx_event_t *ev)
 static void
 ngx_etcd_auth_drop(ngx_str_t *token)
 {
-    if (token->data != NULL) {
-        ngx_etcd_secret_free(token->data);
-    }
+    ngx_etcd_secret_free(token->data);
 
     ngx_str_null(token);
 }

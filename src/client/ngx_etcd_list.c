@@ -128,10 +128,8 @@ ngx_etcd_list_drop(ngx_etcd_list_t *list)
         ngx_destroy_pool(page->pool);
     }
 
-    if (list->next != NULL) {
-        ngx_free(list->next);
-        list->next = NULL;
-    }
+    ngx_free(list->next);
+    list->next = NULL;
 }
 
 
@@ -559,9 +557,7 @@ ngx_etcd_list_advance(ngx_etcd_list_t *list)
         return NGX_ERROR;
     }
 
-    if (list->next != NULL) {
-        ngx_free(list->next);
-    }
+    ngx_free(list->next);
 
     list->next = next;
 

@@ -246,13 +246,8 @@ ngx_etcd_resolver_forget(ngx_etcd_resolver_name_t *name)
         break;
     }
 
-    if (name->known.elts != NULL) {
-        ngx_free(name->known.elts);
-    }
-
-    if (name->found.elts != NULL) {
-        ngx_free(name->found.elts);
-    }
+    ngx_free(name->known.elts);
+    ngx_free(name->found.elts);
 
     ngx_rbtree_delete(&resolver->names, &name->sn.node);
     ngx_free(name);
@@ -467,10 +462,8 @@ ngx_etcd_resolver_answered(ngx_etcd_resolver_name_t *name, time_t valid,
         changed = ngx_etcd_resolver_failed(name, reason->len ? reason : &none);
     }
 
-    if (name->found.elts != NULL) {
-        ngx_free(name->found.elts);
-        name->found.elts = NULL;
-    }
+    ngx_free(name->found.elts);
+    name->found.elts = NULL;
 
     name->found.n = 0;
 
@@ -507,9 +500,7 @@ ngx_etcd_resolver_succeeded(ngx_etcd_resolver_name_t *name)
         return 0;
     }
 
-    if (name->known.elts != NULL) {
-        ngx_free(name->known.elts);
-    }
+    ngx_free(name->known.elts);
 
     name->known = name->found;
     name->found.elts = NULL;

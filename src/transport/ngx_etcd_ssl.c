@@ -367,9 +367,7 @@ ngx_etcd_ssl_session_put(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
         return;
     }
 
-    if (kept->session != NULL) {
-        ngx_ssl_free_session(kept->session);
-    }
+    ngx_ssl_free_session(kept->session);
 
     kept->session = session;
 
@@ -447,9 +445,7 @@ ngx_etcd_ssl_session_create(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
 static void
 ngx_etcd_ssl_session_free(ngx_etcd_ssl_session_t *session)
 {
-    if (session->session != NULL) {
-        ngx_ssl_free_session(session->session);
-    }
+    ngx_ssl_free_session(session->session);
 
     ngx_free(session);
 }

@@ -557,9 +557,7 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
         entry = ngx_etcd_mirror_entry_create(entries, &key);
 
         if (entry == NULL) {
-            if (value.data != NULL) {
-                ngx_free(value.data);
-            }
+            ngx_free(value.data);
 
             return NGX_ERROR;
         }
