@@ -26,7 +26,6 @@ static void ngx_etcd_probe_connected(void *data);
 static void ngx_etcd_probe_received(void *data, u_char *buf, size_t n);
 static size_t ngx_etcd_probe_output(void *data, u_char **buf);
 static void ngx_etcd_probe_failed(void *data, ngx_str_t *reason);
-static void ngx_etcd_probe_closed(ngx_etcd_probe_t *probe, ngx_str_t *reason);
 static void ngx_etcd_probe_timer(ngx_event_t *ev);
 static void ngx_etcd_probe_answered(ngx_etcd_probe_t *probe);
 static void ngx_etcd_probe_unanswered(ngx_etcd_probe_t *probe,
@@ -246,15 +245,9 @@ ngx_etcd_probe_received(void *data, u_char *buf, size_t n)
     http = &probe->http;
     rc = ngx_etcd_http_answer(http, probe->answer, probe->answer_len);
 
-    if (rc == NGX_ERROR) {
-        ngx_etcd_probe_unanswered(probe, NGX_ETCD_PROBE_INVALID,
-                                  &ngx_etcd_probe_invalid);
-        return;
-    }
-
     full = (probe->answer_len == NGX_ETCD_PROBE_ANSWER);
 
-    if (full && http->status < 200) {
+    if (rc == NGX_ERROR || (full && http->status < 200)) {
         ngx_etcd_probe_unanswered(probe, NGX_ETCD_PROBE_INVALID,
                                   &ngx_etcd_probe_invalid);
         return;
@@ -291,16 +284,11 @@ ngx_etcd_probe_failed(void *data, ngx_str_t *reason)
 {
     ngx_etcd_probe_t *probe = data;
 
-    if (probe->asking) {
-        ngx_etcd_probe_closed(probe, reason);
-    }
-}
-
-
-static void
-ngx_etcd_probe_closed(ngx_etcd_probe_t *probe, ngx_str_t *reason)
-{
     ngx_etcd_probe_error_e  error;
+
+    if (!probe->asking) {
+        return;
+    }
 
     if (!ngx_etcd_connection_accepted(probe->conn)) {
         error = NGX_ETCD_PROBE_CONNECT;
