@@ -10,8 +10,6 @@
 #include <ngx_etcd_endpoints.h>
 
 
-static ngx_uint_t ngx_etcd_endpoints_index(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place);
 static void ngx_etcd_endpoints_drop(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
 static void ngx_etcd_endpoints_draw_home(ngx_etcd_endpoints_t *endpoints);
@@ -189,16 +187,8 @@ void
 ngx_etcd_endpoints_set_current(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place)
 {
-    endpoints->current = (ngx_int_t) ngx_etcd_endpoints_index(endpoints, place);
+    endpoints->current = place - endpoints->places;
     endpoints->version++;
-}
-
-
-static ngx_uint_t
-ngx_etcd_endpoints_index(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place)
-{
-    return place - endpoints->places;
 }
 
 
@@ -273,7 +263,7 @@ ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints, ngx_pool_t *pool,
                   "etcd endpoint %V is advertised", &endpoint->url);
 
     if ((ngx_uint_t) ngx_random() % ngx_etcd_endpoints_count(endpoints) == 0) {
-        endpoints->home = ngx_etcd_endpoints_index(endpoints, vacant);
+        endpoints->home = vacant - endpoints->places;
     }
 
     endpoints->version++;
@@ -313,7 +303,7 @@ ngx_etcd_endpoints_drop(ngx_etcd_endpoints_t *endpoints,
     ngx_destroy_pool(place->pool);
     ngx_memzero(place, sizeof(ngx_etcd_place_t));
 
-    i = ngx_etcd_endpoints_index(endpoints, place);
+    i = place - endpoints->places;
 
     if (endpoints->current == (ngx_int_t) i) {
         endpoints->current = -1;

@@ -403,7 +403,7 @@ ngx_etcd_election_look(ngx_etcd_election_t *election)
 static ngx_etcd_mirror_entry_t *
 ngx_etcd_election_first(ngx_etcd_election_t *election)
 {
-    const                     char               *fault;
+    const char               *fault;
     ngx_etcd_mirror_t        *mirror;
     ngx_etcd_mirror_entry_t  *first, *next;
 

@@ -14,8 +14,6 @@
 static void ngx_etcd_sweep_timer(ngx_event_t *ev);
 static void ngx_etcd_sweep_keys(ngx_etcd_lease_ttl_t *lease_ttl,
     ProtobufCBinaryData *keys, size_t n, int64_t revision);
-static void ngx_etcd_sweep_key(ngx_etcd_sweep_t *sweep, ngx_str_t *key,
-    int64_t revision);
 static ngx_int_t ngx_etcd_sweep_number(ngx_etcd_sweep_t *sweep, ngx_str_t *key);
 static ngx_uint_t ngx_etcd_sweep_known(ngx_etcd_sweep_t *sweep,
     ngx_uint_t number);
@@ -128,6 +126,7 @@ ngx_etcd_sweep_keys(ngx_etcd_lease_ttl_t *lease_ttl, ProtobufCBinaryData *keys,
     size_t n, int64_t revision)
 {
     size_t             i;
+    ngx_int_t          number;
     ngx_str_t          key;
     ngx_etcd_sweep_t  *sweep;
 
@@ -139,24 +138,14 @@ ngx_etcd_sweep_keys(ngx_etcd_lease_ttl_t *lease_ttl, ProtobufCBinaryData *keys,
 
     for (i = 0; i < n; i++) {
         key = ngx_etcd_bytes_str(&keys[i]);
+        number = ngx_etcd_sweep_number(sweep, &key);
 
-        ngx_etcd_sweep_key(sweep, &key, revision);
+        if (number > 0 && !ngx_etcd_sweep_known(sweep, number)) {
+            sweep->found(sweep->data, &key, number, revision);
+        }
     }
 
     sweep->answered = 1;
-}
-
-
-static void
-ngx_etcd_sweep_key(ngx_etcd_sweep_t *sweep, ngx_str_t *key, int64_t revision)
-{
-    ngx_int_t  number;
-
-    number = ngx_etcd_sweep_number(sweep, key);
-
-    if (number > 0 && !ngx_etcd_sweep_known(sweep, number)) {
-        sweep->found(sweep->data, key, number, revision);
-    }
 }
 
 
