@@ -71,6 +71,8 @@ struct sim_proc_s {
     ngx_uint_t                lives;
     uint64_t                  heard;        /* the first linearizable answer
                                                in the present one; 0: none */
+    ngx_uint_t                history;      /* the last one that such an answer
+                                               is from */
 };
 
 

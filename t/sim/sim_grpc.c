@@ -24,7 +24,7 @@ static void sim_call_answer(ngx_etcd_grpc_stream_t *stream, u_char *data,
     size_t len, ngx_uint_t last, ngx_etcd_grpc_status_e status, char *text,
     uint64_t time);
 static void sim_call_returned(sim_event_t *ev);
-static void sim_call_heard(ngx_etcd_grpc_stream_t *stream);
+static void sim_call_heard(sim_message_t *message);
 static void sim_call_unread(ngx_etcd_grpc_stream_t *stream, ngx_pool_t *pool);
 static void sim_call_received(void *data);
 
@@ -518,6 +518,7 @@ sim_call_answer(ngx_etcd_grpc_stream_t *stream, u_char *data, size_t len,
     message->stream = stream;
     message->data = data;
     message->len = len;
+    message->history = model.store->number;
     message->last = last;
     message->status = status;
     message->text = text;
@@ -576,15 +577,18 @@ sim_call_returned(sim_event_t *ev)
 /* Reads and transactions are linearizable; streams are not. */
 
 static void
-sim_call_heard(ngx_etcd_grpc_stream_t *stream)
+sim_call_heard(sim_message_t *message)
 {
-    static char  kv[] = "/etcdserverpb.KV/";
+    sim_proc_t   *proc;
+    static char   kv[] = "/etcdserverpb.KV/";
 
-    if (stream->h2->proc->heard == 0
-        && ngx_strncmp(stream->method, kv, sizeof(kv) - 1) == 0)
-    {
-        stream->h2->proc->heard = sim.now;
+    if (ngx_strncmp(message->stream->method, kv, sizeof(kv) - 1) != 0) {
+        return;
     }
+
+    proc = message->stream->h2->proc;
+    proc->heard = proc->heard ? proc->heard : sim.now;
+    proc->history = ngx_max(proc->history, message->history);
 }
 
 
@@ -644,7 +648,7 @@ sim_call_received(void *data)
             return;
         }
 
-        sim_call_heard(stream);
+        sim_call_heard(message);
 
         rc = stream->call->message(stream->call, response, pool);
 

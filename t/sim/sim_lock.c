@@ -60,6 +60,7 @@ static void sim_request_end(sim_request_t *request);
 static void sim_request_handler(ngx_etcd_grant_t *grant);
 static void sim_request_lost(ngx_etcd_grant_t *grant);
 static void sim_request_token(sim_request_t *request);
+static model_store_t *sim_request_store(sim_request_t *request);
 static ngx_msec_t sim_request_pause(void);
 
 
@@ -80,10 +81,9 @@ static ngx_uint_t  sim_lock_permits[SIM_LOCKS];
 static ngx_uint_t  sim_lock_handoff[SIM_LOCKS];
 static ngx_msec_t  sim_lock_linger[SIM_LOCKS];
 
-/* the highest token of a lock with one permit, and its history */
+/* the highest token of a lock with one permit, in each history */
 
-static uint64_t    sim_lock_token[SIM_LOCKS];
-static ngx_uint_t  sim_lock_store[SIM_LOCKS];
+static uint64_t    sim_lock_token[SIM_LOCKS][MODEL_STORES];
 
 
 static void
@@ -109,8 +109,7 @@ sim_lock_start(sim_proc_t *proc)
             sim_lock_handoff[i] = sim_chance(2) ? sim_below(4) : 0;
             sim_lock_linger[i] = (sim_lock_permits[i] == 1 && sim_chance(3))
                                  ? 1 + sim_below(500) : 0;
-            sim_lock_token[i] = 0;
-            sim_lock_store[i] = 0;
+            ngx_memzero(sim_lock_token[i], sizeof(sim_lock_token[i]));
         }
 
         worker->names[i].name.data = (u_char *) names[i];
@@ -316,8 +315,10 @@ sim_request_handler(ngx_etcd_grant_t *grant)
 static void
 sim_request_token(sim_request_t *request)
 {
+    uint64_t          *last;
     ngx_uint_t         i;
     model_rec_t       *rec;
+    model_store_t     *store;
     ngx_etcd_grant_t  *grant;
     ngx_etcd_mutex_t  *mutex;
 
@@ -325,7 +326,8 @@ sim_request_token(sim_request_t *request)
     mutex = grant->key->mutex;
     i = grant->conf - request->worker->locks;
 
-    rec = model_get(model.store, &mutex->entry.key);
+    store = sim_request_store(request);
+    rec = model_get(store, &mutex->entry.key);
 
     if (sim_lock_permits[i] != 1
         || rec == NULL
@@ -334,16 +336,42 @@ sim_request_token(sim_request_t *request)
         return;
     }
 
-    if (sim_lock_store[i] == model.store->number
-        && grant->token <= sim_lock_token[i])
-    {
+    last = &sim_lock_token[i][store->number];
+
+    if (grant->token <= *last) {
         sim_fail("tokens grow", "%s has token %uL, after %uL",
-                 request->worker->proc->name, grant->token,
-                 sim_lock_token[i]);
+                 request->worker->proc->name, grant->token, *last);
     }
 
-    sim_lock_store[i] = model.store->number;
-    sim_lock_token[i] = grant->token;
+    *last = grant->token;
+}
+
+
+/*
+ * The history that a grant belongs to.  A restore may bring back an older key,
+ * whose end was the reason why this one holds.  A process that has had no
+ * answer since then goes on in the former history, as the owner of the older
+ * key does in this one.
+ */
+
+static model_store_t *
+sim_request_store(sim_request_t *request)
+{
+    ngx_uint_t         history;
+    ngx_etcd_grant_t  *grant;
+
+    grant = &request->grant;
+    history = request->worker->proc->history;
+
+    if (history == model.store->number
+        || sim_before(model.store, &grant->lock->lock_queue.from,
+                      grant->key->mutex->entry.created)
+           < grant->conf->name->permits)
+    {
+        return model.store;
+    }
+
+    return model.stores[history];
 }
 
 

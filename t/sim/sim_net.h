@@ -89,6 +89,7 @@ typedef struct {
     ngx_uint_t                late;         /* the message has waited already */
     ngx_uint_t                left;         /* the server */
     int64_t                   revision;     /* of the first chunk of a list */
+    ngx_uint_t                history;      /* of the answer */
     ngx_uint_t                last;
     ngx_etcd_grpc_status_e    status;
     char                     *text;

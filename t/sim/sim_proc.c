@@ -218,6 +218,7 @@ sim_proc_start(sim_proc_t *proc)
     proc->alive = 1;
     proc->lives++;
     proc->heard = 0;
+    proc->history = 0;
     proc->stopped = 0;
 
     sim_trace("%s starts: %s", proc->name, proc->actor->name);

@@ -451,16 +451,13 @@ sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key, int64_t created,
 }
 
 
-void
-sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
-    int64_t created, ngx_uint_t permits)
+ngx_uint_t
+sim_before(model_store_t *store, ngx_str_t *prefix, int64_t created)
 {
-    size_t          i;
-    ngx_uint_t      before;
-    model_rec_t    *rec;
-    model_store_t  *store;
+    size_t        i;
+    ngx_uint_t    before;
+    model_rec_t  *rec;
 
-    store = model.store;
     before = 0;
 
     for (i = model_lower(store, prefix); i < store->nkeys; i++) {
@@ -476,6 +473,18 @@ sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
             before++;
         }
     }
+
+    return before;
+}
+
+
+void
+sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
+    int64_t created, ngx_uint_t permits)
+{
+    ngx_uint_t  before;
+
+    before = sim_before(model.store, prefix, created);
 
     if (before >= permits) {
         sim_fail("no more holders than permits",

@@ -55,6 +55,9 @@ void sim_nothing(void *data);
 ngx_uint_t sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key,
     int64_t created, int64_t lease);
 
+/* how many keys below the prefix are older than that revision */
+ngx_uint_t sim_before(model_store_t *store, ngx_str_t *prefix, int64_t created);
+
 /* the key must be among the first "permits" ones below the prefix */
 void sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
     int64_t created, ngx_uint_t permits);
