@@ -14,6 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_latency.h>
 #include <ngx_etcd_grpc.h>
 #include <ngx_etcd_endpoints.h>
 
@@ -107,6 +108,7 @@ struct ngx_etcd_cluster_s {
     ngx_uint_t                   too_many_pings;
     ngx_msec_t                   reported;      /* time of the last outage that
                                                    was logged; 0: none */
+    ngx_etcd_latency_t           latency;
     ngx_uint_t                   lingers;       /* connects though
                                                    ngx_exiting */
     ngx_uint_t                   urgent;        /* pauses are short */

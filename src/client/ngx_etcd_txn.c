@@ -40,6 +40,7 @@ ngx_etcd_txn_start(ngx_etcd_txn_t *txn)
     unary->request = &txn->request.base;
     unary->response = &etcd__txn_response__descriptor;
     unary->idempotent = 1;
+    unary->writes = 1;
     unary->done = ngx_etcd_txn_done;
     unary->data = txn;
 

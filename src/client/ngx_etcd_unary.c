@@ -32,6 +32,7 @@ static ngx_int_t ngx_etcd_unary_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
 static void ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_unary_measure(ngx_etcd_unary_t *unary, uint64_t sent);
 static ngx_uint_t ngx_etcd_unary_is_full(ngx_etcd_grpc_status_e status,
     ngx_str_t *text);
 static void ngx_etcd_unary_failed(ngx_etcd_unary_t *unary,
@@ -41,11 +42,13 @@ static void ngx_etcd_unary_again(ngx_etcd_unary_t *unary,
 static void ngx_etcd_unary_blame(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static ngx_msec_t ngx_etcd_unary_patience(ngx_etcd_unary_t *unary);
+static ngx_msec_t ngx_etcd_unary_first(ngx_etcd_unary_t *unary);
 static ngx_msec_t ngx_etcd_unary_timeout(ngx_etcd_unary_t *unary);
 static void ngx_etcd_unary_finish(ngx_etcd_unary_t *unary,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
 static void ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary);
+static ngx_msec_t ngx_etcd_unary_hedge_pause(ngx_etcd_unary_t *unary);
 static void ngx_etcd_unary_hedge_timer(ngx_event_t *ev);
 static void ngx_etcd_unary_hedge_send(ngx_etcd_unary_t *unary,
     ngx_etcd_channel_t *channel);
@@ -72,6 +75,7 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->full = 0;
     unary->first = 0;
     unary->last = 0;
+    unary->waited = 0;
 
     unary->deadline = ngx_current_msec + ngx_etcd_unary_timeout(unary);
 
@@ -172,7 +176,7 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
     ngx_etcd_grpc_call_t  *call;
 
-    timeout = NGX_ETCD_UNARY_ATTEMPT << ngx_min(unary->attempts, 16);
+    timeout = ngx_etcd_unary_first(unary) << ngx_min(unary->attempts, 16);
 
     call = &unary->call;
     ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
@@ -321,6 +325,7 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     if (status == NGX_ETCD_GRPC_OK) {
         ngx_etcd_channel_succeeded(unary->cluster->reads);
         ngx_etcd_auth_accepted(auth);
+        ngx_etcd_unary_measure(unary, unary->last);
 
         unary->unknown = 0;
         ngx_etcd_unary_finish(unary, status, text);
@@ -349,6 +354,34 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 }
 
 
+/*
+ * The third attempt may be answered quickly because etcd has processed an
+ * earlier one: two endpoints were too slow for it, which is not the fault of
+ * one of them.  Pauses do not count, nor does the time without a connection:
+ * an etcd that was down, or refused requests at once, is not slow.
+ */
+
+static void
+ngx_etcd_unary_measure(ngx_etcd_unary_t *unary, uint64_t sent)
+{
+    uint64_t  took, half;
+
+    if (!unary->writes && !unary->roomy) {
+        return;
+    }
+
+    took = ngx_etcd_clock() - sent;
+    half = ngx_etcd_unary_timeout(unary) / 2;
+
+    if (unary->attempts > 2) {
+        took += unary->waited;
+    }
+
+    ngx_etcd_latency_saw(&unary->cluster->latency,
+                         (ngx_msec_t) ngx_min(took, half));
+}
+
+
 static ngx_uint_t
 ngx_etcd_unary_is_full(ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
@@ -367,9 +400,12 @@ ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     unary->oversize = unary->call.oversize;
 
     if (!ngx_etcd_backoff_retriable(status)) {
+        ngx_etcd_unary_measure(unary, unary->last);
         ngx_etcd_unary_finish(unary, status, text);
         return;
     }
+
+    unary->waited += ngx_etcd_clock() - unary->last;
 
     if (!unary->call.unprocessed) {
         unary->unknown = 1;
@@ -465,15 +501,27 @@ ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 static ngx_msec_t
 ngx_etcd_unary_patience(ngx_etcd_unary_t *unary)
 {
-    ngx_msec_t  patience, quarter;
+    ngx_msec_t  first, patience, quarter;
     ngx_uint_t  failures;
 
     failures = unary->cluster->reads->failures;
     quarter = ngx_etcd_unary_timeout(unary) / 4;
 
-    patience = NGX_ETCD_UNARY_ATTEMPT << ngx_min(failures, 16);
+    first = ngx_etcd_unary_first(unary);
+    patience = first << ngx_min(failures, 16);
 
-    return ngx_min(patience, ngx_max(quarter, NGX_ETCD_UNARY_ATTEMPT));
+    return ngx_min(patience, ngx_max(quarter, first));
+}
+
+
+/* Half of the timeout leaves as much for another endpoint. */
+
+static ngx_msec_t
+ngx_etcd_unary_first(ngx_etcd_unary_t *unary)
+{
+    return ngx_etcd_latency_attempt(&unary->cluster->latency,
+                                    NGX_ETCD_UNARY_ATTEMPT,
+                                    ngx_etcd_unary_timeout(unary) / 2);
 }
 
 
@@ -524,7 +572,16 @@ ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
     hedge->timer.log = unary->cluster->log;
     hedge->timer.cancelable = 1;
 
-    ngx_add_timer(&hedge->timer, NGX_ETCD_UNARY_HEDGE);
+    ngx_add_timer(&hedge->timer, ngx_etcd_unary_hedge_pause(unary));
+}
+
+
+static ngx_msec_t
+ngx_etcd_unary_hedge_pause(ngx_etcd_unary_t *unary)
+{
+    return ngx_etcd_latency_attempt(&unary->cluster->latency,
+                                    NGX_ETCD_UNARY_HEDGE,
+                                    ngx_etcd_unary_timeout(unary) / 2);
 }
 
 
@@ -533,15 +590,16 @@ ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
 static void
 ngx_etcd_unary_hedge_timer(ngx_event_t *ev)
 {
+    ngx_msec_t           pause;
     ngx_etcd_unary_t    *unary;
     ngx_etcd_cluster_t  *cluster;
 
     unary = ev->data;
     cluster = unary->cluster;
 
-    ngx_add_timer(ev, NGX_ETCD_UNARY_HEDGE * 3 / 4
-                      + (ngx_msec_t) ngx_random()
-                        % (NGX_ETCD_UNARY_HEDGE / 2));
+    pause = ngx_etcd_unary_hedge_pause(unary);
+
+    ngx_add_timer(ev, pause * 3 / 4 + (ngx_msec_t) ngx_random() % (pause / 2));
 
     ngx_etcd_unary_hedge_stop(unary);
 
@@ -572,7 +630,7 @@ ngx_etcd_unary_hedge_send(ngx_etcd_unary_t *unary, ngx_etcd_channel_t *channel)
 
     call->method = unary->method;
     call->response = unary->response;
-    call->timeout = NGX_ETCD_UNARY_HEDGE * 2;
+    call->timeout = ngx_etcd_unary_hedge_pause(unary) * 2;
     call->metadata = md;
     call->nmetadata = ngx_etcd_auth_metadata(unary->cluster->auth, md,
                                              &hedge->token);
@@ -667,6 +725,7 @@ ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
 
     if (status == NGX_ETCD_GRPC_OK && hedge->message != NULL) {
         ngx_etcd_auth_accepted(auth);
+        ngx_etcd_unary_measure(unary, hedge->sent);
         ngx_etcd_unary_hedge_answered(unary, status, text);
         return;
     }

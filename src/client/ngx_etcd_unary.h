@@ -25,8 +25,10 @@
 #include <ngx_etcd_history.h>
 
 
-#define NGX_ETCD_UNARY_ATTEMPT  500     /* ms, doubled with every attempt */
-#define NGX_ETCD_UNARY_HEDGE    500     /* ms, average pause between copies */
+/* ms, longer where etcd is slow (ngx_etcd_latency.h) */
+
+#define NGX_ETCD_UNARY_ATTEMPT  500     /* doubled with every attempt */
+#define NGX_ETCD_UNARY_HEDGE    500     /* average pause between copies */
 
 
 /* bytes of the reason of a failed attempt that are kept */
@@ -83,6 +85,12 @@ struct ngx_etcd_unary_s {
     unsigned                            idempotent:1;
 
     /*
+     * Etcd writes: the time until the answer shows how slow its disks are.  So
+     * does that of a request that needs room.
+     */
+    unsigned                            writes:1;
+
+    /*
      * The request needs room in etcd's database: if the database is full,
      * done() gets FAILED_PRECONDITION at once, with "full" set.  Otherwise the
      * call waits for room.
@@ -126,6 +134,7 @@ struct ngx_etcd_unary_s {
     ngx_msec_t                          deadline;
     ngx_msec_t                          started;  /* time of this attempt */
     ngx_uint_t                          attempts;
+    uint64_t                            waited;   /* ms, by the failed ones */
     ngx_uint_t                          token;    /* token's generation */
     ngx_etcd_grpc_status_e              failure;  /* of the last attempt that
                                                      failed; OK: none */

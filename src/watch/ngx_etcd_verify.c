@@ -142,11 +142,16 @@ ngx_etcd_verify_read(ngx_etcd_verify_t *verify)
 static ngx_msec_t
 ngx_etcd_verify_limit(ngx_etcd_verify_t *verify)
 {
-    ngx_msec_t  limit;
+    ngx_msec_t           limit, most;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = verify->stream->cluster;
+    most = cluster->conf->request_timeout;
 
     limit = ngx_max(verify->interval, NGX_ETCD_VERIFY_MIN);
 
-    return ngx_min(limit, verify->stream->cluster->conf->request_timeout);
+    return ngx_etcd_latency_attempt(&cluster->latency, ngx_min(limit, most),
+                                    most);
 }
 
 

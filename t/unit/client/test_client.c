@@ -15,6 +15,7 @@ extern ngx_etcd_tap_test_t  test_backoff[];
 extern ngx_etcd_tap_test_t  test_channel[];
 extern ngx_etcd_tap_test_t  test_endpoints[];
 extern ngx_etcd_tap_test_t  test_history[];
+extern ngx_etcd_tap_test_t  test_latency[];
 extern ngx_etcd_tap_test_t  test_list[];
 extern ngx_etcd_tap_test_t  test_range[];
 extern ngx_etcd_tap_test_t  test_server_version[];
@@ -31,6 +32,7 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_channel,
     test_endpoints,
     test_history,
+    test_latency,
     test_list,
     test_range,
     test_server_version,

@@ -457,6 +457,79 @@ test_unary_hedge(ngx_pool_t *pool)
 }
 
 
+/*
+ * Of a write that was repeated twice, the time counts that its attempts have
+ * waited, and no pause: refusals at once do not make etcd slow.
+ */
+
+static void
+test_unary_measured(ngx_pool_t *pool)
+{
+    ngx_uint_t               n, silent;
+    ngx_msec_t               latency;
+    ngx_etcd_unary_t        *unary;
+    Etcd__RangeResponse      range;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    unary->writes = 1;
+
+    for (silent = 0; silent < 2; silent++) {
+        ngx_etcd_unary_start(unary);
+        call = NULL;
+
+        for (n = 0; n < 3; n++) {
+            test_loop_run();
+            call = test_etcd_range(0);
+
+            while (call == NULL && test_etcd.done == silent) {
+                test_loop_pass(1);
+                call = test_etcd_range(0);
+            }
+
+            tap_expect(call != NULL && !test_alloc_failed());
+            tap_check(call->call->timeout == (ngx_msec_t) 500 << n);
+
+            if (n == 2) {
+                break;
+            }
+
+            if (silent) {
+                test_loop_pass(500 << n);
+
+            } else {
+                test_loop_pass(1);
+                test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                               "too many requests");
+            }
+        }
+
+        test_loop_pass(100);
+
+        etcd__range_response__init(&range);
+        test_etcd_answer(call, &range.base);
+        tap_expect(test_etcd.done == silent + 1);
+
+        latency = ngx_etcd_latency(&test_etcd.cluster->latency);
+
+        tap_check(silent ? (latency >= 1600 && latency < 1650)
+                         : (latency >= 100 && latency < 110));
+    }
+
+    /* half of request_timeout is less than two such writes */
+
+    ngx_etcd_unary_start(unary);
+    test_loop_run();
+
+    call = test_etcd_range(0);
+    tap_expect(call != NULL);
+    tap_check(call->call->timeout == 2500);
+}
+
+
 ngx_etcd_tap_test_t  test_unary[] = {
     { "unary: an answer", test_unary_ok },
     { "unary: attempts", test_unary_attempts },
@@ -468,5 +541,6 @@ ngx_etcd_tap_test_t  test_unary[] = {
     { "unary: answers that are final", test_unary_final },
     { "unary: answers that are none", test_unary_odd },
     { "unary: a copy", test_unary_hedge },
+    { "unary: how long a write takes", test_unary_measured },
     { NULL, NULL }
 };
