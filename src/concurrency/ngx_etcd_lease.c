@@ -31,8 +31,6 @@ static void ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases);
 static void ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases,
     uint64_t now);
 
-static uint64_t ngx_etcd_lease_due(ngx_etcd_lease_stream_t *leases,
-    ngx_etcd_lease_t *lease);
 static uint64_t ngx_etcd_lease_overdue(ngx_etcd_lease_t *lease);
 static void ngx_etcd_lease_renew(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease);
@@ -124,7 +122,8 @@ ngx_etcd_lease_keep(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease,
     lease->leases = leases;
     lease->nsent = 0;
     lease->doubts = 0;
-    lease->renewal = ngx_etcd_clock() + (now ? 0 : lease->ttl / 3);
+    lease->renewal = now ? 0 : lease->deadline + lease->ttl / 3
+                               - ngx_etcd_lease_deadline(0, lease->ttl);
 
     ngx_queue_insert_tail(&leases->leases, &lease->queue);
 
@@ -292,7 +291,6 @@ ngx_etcd_lease_stream_denied(ngx_etcd_lease_stream_t *leases,
     }
 
     pause = ngx_max(denied->ttl / 6, NGX_ETCD_LEASE_PATIENCE);
-
     denied->renewal = ngx_etcd_clock() + ngx_etcd_backoff_around(pause);
 
     denied->denied(denied, status, text);
@@ -387,13 +385,14 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
 {
     ngx_str_t  text;
 
-    if (lease->answered == 0) {
-        ngx_str_set(&text, "no answer to a keepalive");
-        ngx_etcd_lease_stream_leave(leases, &text);
-        return;
-    }
+    ngx_etcd_lease_patience_missed(&leases->patience, lease->ttl);
 
-    ngx_str_set(&text, "no answer to a linearizable read after a keepalive");
+    ngx_str_set(&text, "no answer to a keepalive");
+
+    if (lease->answered != 0) {
+        ngx_str_set(&text, "no answer to a linearizable read after a "
+                           "keepalive");
+    }
 
     if (lease->read.range.running) {
         ngx_etcd_auth_unanswered(leases->cluster->auth,
@@ -431,7 +430,7 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
     ngx_queue_t       *q;
     ngx_etcd_lease_t  *lease;
 
-    /* one time for both: a lease is lost before it can be overdue */
+    /* one time for both: the leases that are left have not ended */
 
     now = ngx_etcd_clock();
 
@@ -470,13 +469,20 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
             ngx_etcd_lease_renew(leases, lease);
         }
 
-        next = ngx_min(next, ngx_etcd_lease_due(leases, lease));
+        next = ngx_min(next, lease->deadline);
+
+        if (leases->open) {
+            next = ngx_min(next, lease->renewal);
+            next = ngx_min(next, ngx_etcd_lease_overdue(lease));
+        }
     }
 
     ngx_add_timer(&leases->timer, (next > now) ? (ngx_msec_t) (next - now)
                                                : 1);
 }
 
+
+/* An endpoint whose time is over at the deadline is left with the lease. */
 
 static void
 ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases, uint64_t now)
@@ -492,49 +498,45 @@ ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases, uint64_t now)
         lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
 
         if (lease->deadline <= now) {
+            if (leases->open && (lease->answered != 0 || lease->nsent != 0)
+                && ngx_etcd_lease_overdue(lease) <= now)
+            {
+                ngx_etcd_lease_stream_overdue(leases, lease);
+            }
+
             ngx_etcd_lease_lose(lease, "it was not renewed in time");
         }
     }
 }
 
 
-static uint64_t
-ngx_etcd_lease_due(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease)
-{
-    uint64_t  due;
-
-    due = lease->deadline;
-
-    if (leases->open) {
-        due = ngx_min(due, lease->renewal);
-        due = ngx_min(due, ngx_etcd_lease_overdue(lease));
-    }
-
-    return due;
-}
-
-
 /*
- * A renewal is sent after a third of the TTL, and given up before half of it if
- * it is not answered and confirmed by then.
+ * A renewal is sent after a third of the TTL.  It is given up before half of
+ * the TTL is over, or later if others were given up before.
  */
 
 static uint64_t
 ngx_etcd_lease_overdue(ngx_etcd_lease_t *lease)
 {
-    uint64_t  sent;
+    ngx_uint_t                others;
+    ngx_etcd_lease_stream_t  *leases;
 
-    if (lease->answered != 0) {
-        sent = lease->answered;
+    leases = lease->leases;
+    others = ngx_etcd_endpoints_count(&leases->cluster->endpoints) - 1;
 
-    } else if (lease->nsent != 0) {
-        sent = lease->sent[0];
+    /* up to the deadline if no other endpoint has confirmed one sooner */
 
-    } else {
+    if ((lease->answered == 0 && lease->nsent == 0)
+        || (lease->answered != 0
+            && leases->patience.misses >= ngx_max(others, 1)))
+    {
         return lease->deadline;
     }
 
-    return sent + ngx_max(lease->ttl / 6, NGX_ETCD_LEASE_PATIENCE);
+    return ngx_etcd_lease_patience(&leases->patience,
+                                   lease->answered ? lease->answered
+                                                   : lease->sent[0],
+                                   lease->deadline, lease->ttl);
 }
 
 
@@ -694,7 +696,6 @@ ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease)
 static ngx_uint_t
 ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
 {
-    uint64_t                 now;
     ngx_etcd_cluster_t      *cluster;
     ngx_etcd_quorum_read_t  *read;
 
@@ -721,10 +722,9 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
 
     /* members behind a proxy may be in different terms for a while */
 
-    now = ngx_etcd_clock();
-
     lease->answered = 0;
-    lease->renewal = lease->doubts++ ? now + NGX_ETCD_LEASE_PATIENCE : now;
+    lease->renewal = lease->doubts++
+                     ? ngx_etcd_clock() + NGX_ETCD_LEASE_PATIENCE : 0;
 
     return 1;
 }
@@ -769,6 +769,8 @@ ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, uint64_t sent, ngx_msec_t ttl)
         ngx_etcd_lease_lose(lease, "it was not renewed in time");
         return;
     }
+
+    ngx_etcd_lease_patience_proved(&lease->leases->patience, sent);
 
     lease->ttl = ttl;
     lease->deadline = ngx_etcd_lease_deadline(sent, ttl);

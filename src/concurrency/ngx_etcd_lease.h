@@ -37,7 +37,9 @@
  * before it refuses, but the refusal has no header.
  *
  * An endpoint that does not answer the renewal and the read in time is left for
- * another one.
+ * another one (ngx_etcd_lease_patience.h).  One that has answered the renewal,
+ * when all others were left, has time for the read up to the deadline, and is
+ * left then.
  *
  * Newer releases of etcd, as 3.5.30, check the rights on the keys of a lease
  * that is renewed.  A refusal ends the stream, but says nothing about the
@@ -53,6 +55,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_auth.h>
+#include <ngx_etcd_lease_patience.h>
 #include <ngx_etcd_quorum_read.h>
 
 
@@ -62,10 +65,6 @@
 #define NGX_ETCD_LEASE_MAX_MARGIN  1000     /* ms; a tenth of the TTL if less */
 
 #define NGX_ETCD_LEASE_IN_FLIGHT   4        /* unanswered requests of a lease */
-
-/* ms that an endpoint has to answer at least, for any TTL */
-
-#define NGX_ETCD_LEASE_PATIENCE    200      /* ms */
 
 
 typedef struct ngx_etcd_lease_stream_s  ngx_etcd_lease_stream_t;
@@ -147,6 +146,7 @@ struct ngx_etcd_lease_stream_s {
                                                   timeout */
     ngx_queue_t                  leases;
     ngx_uint_t                   failures;
+    ngx_etcd_lease_patience_t    patience;
     ngx_uint_t                   token;        /* token's generation */
     ngx_uint_t                   requests;     /* sent on this stream */
     ngx_uint_t                   answers;      /* received on this stream */
@@ -168,7 +168,7 @@ void ngx_etcd_lease_stream_destroy(ngx_etcd_lease_stream_t *leases);
 
 /*
  * Keeps a granted lease.  Its first renewal is made at once if "now" is set,
- * else after a third of the TTL.
+ * else after a third of the TTL, counted from the request for the lease.
  */
 void ngx_etcd_lease_keep(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease,

@@ -15,6 +15,7 @@
 
 static void ngx_etcd_session_init(ngx_etcd_session_t *session);
 static void ngx_etcd_session_again(ngx_etcd_session_t *session);
+static void ngx_etcd_session_late(ngx_etcd_session_t *session);
 static void ngx_etcd_session_timer(ngx_event_t *ev);
 static void ngx_etcd_session_grant(ngx_etcd_session_t *session);
 static void ngx_etcd_session_granted(ngx_etcd_unary_t *unary,
@@ -105,6 +106,7 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
     /* LeaseGrant (with an id) and LeaseRevoke may be repeated */
 
     session->unary.idempotent = 1;
+    session->unary.writes = 1;
 }
 
 
@@ -214,6 +216,32 @@ ngx_etcd_session_again(ngx_etcd_session_t *session)
 }
 
 
+/*
+ * Etcd is too slow for the lease, as it may be for those of others.  Each new
+ * lease makes it write, and makes all of them wait longer: there is a pause
+ * that is long beside a write, whoever waits for a lease (exponential backoff
+ * with full jitter).
+ */
+
+static void
+ngx_etcd_session_late(ngx_etcd_session_t *session)
+{
+    uint64_t    rest;
+    ngx_msec_t  pause;
+
+    pause = ngx_etcd_latency(&session->leases->cluster->latency)
+            * NGX_ETCD_SESSION_WRITES;
+    pause = ngx_max(pause, NGX_ETCD_SESSION_PAUSE)
+            << ngx_min(session->late, 16);
+    pause = ngx_min(pause, NGX_ETCD_SESSION_MAX_PAUSE);
+
+    session->late++;
+
+    rest = ngx_etcd_clock() + 1 + (ngx_msec_t) ngx_random() % pause;
+    session->rest = ngx_max(session->rest, rest);
+}
+
+
 static void
 ngx_etcd_session_timer(ngx_event_t *ev)
 {
@@ -314,6 +342,7 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
     if (session->lease.deadline <= ngx_etcd_clock()) {
         session->former = session->lease.id;
+        ngx_etcd_session_late(session);
         ngx_etcd_session_again(session);
         return;
     }
@@ -518,8 +547,21 @@ ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason)
 static void
 ngx_etcd_session_leave(ngx_etcd_session_t *session, char *reason)
 {
-    if (ngx_etcd_clock() - session->since > NGX_ETCD_SESSION_PROVED) {
+    uint64_t  now, held;
+
+    now = ngx_etcd_clock();
+    held = now - session->since;
+
+    if (held > NGX_ETCD_SESSION_PROVED) {
         session->failures = 0;
+    }
+
+    if (held > (uint64_t) session->lease.ttl * NGX_ETCD_SESSION_TTLS) {
+        session->late = 0;
+    }
+
+    if (session->lease.deadline <= now) {
+        ngx_etcd_session_late(session);
     }
 
     session->former = session->lease.id;

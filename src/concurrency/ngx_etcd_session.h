@@ -20,7 +20,18 @@
 
 /* ms; a lease that was kept for longer resets the backoff */
 
-#define NGX_ETCD_SESSION_PROVED  10000    /* ms */
+#define NGX_ETCD_SESSION_PROVED     10000    /* ms */
+
+/*
+ * The pause after a lease that was lost for lack of an answer is at most _PAUSE
+ * ms, or as long as so many writes have lately taken, and doubles up to
+ * _MAX_PAUSE.  A lease that was kept for so many TTLs ends the row.
+ */
+
+#define NGX_ETCD_SESSION_PAUSE      1000
+#define NGX_ETCD_SESSION_WRITES     4
+#define NGX_ETCD_SESSION_MAX_PAUSE  16000
+#define NGX_ETCD_SESSION_TTLS       3
 
 /* ms, on average, until a full etcd is asked for a lease again */
 
@@ -107,6 +118,8 @@ struct ngx_etcd_session_s {
     Etcd__LeaseRevokeRequest     revoke;
     ngx_event_t                  timer;
     ngx_uint_t                   failures;     /* in a row */
+    ngx_uint_t                   late;         /* leases in a row that were lost
+                                                  for lack of an answer */
     uint64_t                     since;        /* when HELD began */
     int64_t                      former;       /* lease to be revoked; 0:
                                                   none */

@@ -273,10 +273,321 @@ test_lease_endpoint(ngx_pool_t *pool)
 }
 
 
+/* one lease, whose renewals need a read */
+
+typedef struct {
+    ngx_etcd_lease_stream_t  *leases;
+    ngx_etcd_lease_t          lease;
+    ngx_uint_t                renewed;
+    ngx_uint_t                lost;
+} test_kept_t;
+
+
+static test_kept_t  test_kept;
+
+
+static void
+test_lease_patience(ngx_pool_t *pool)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_lease_patience_t  patience;
+
+    static struct {
+        uint64_t     left;
+        ngx_msec_t   ttl;
+        ngx_uint_t   misses;
+        uint64_t     patience;
+    } cases[] = {
+
+        /* the first one does not depend on the time that is left */
+
+        { 3400, 6000, 0, 1000 }, { 100, 6000, 0, 1000 }, { 0, 6000, 0, 1000 },
+        { 1000, 2000, 0, 333 }, { 1000, 900, 0, 200 },
+
+        /* further ones leave another endpoint as much */
+
+        { 3400, 6000, 1, 2000 }, { 3400, 6000, 2, 2400 },
+        { 2400, 6000, 1, 1400 }, { 1500, 6000, 1, 1000 },
+        { 0, 6000, 5, 1000 }, { 3400, 6000, 1000000, 2400 },
+        { 86400000, 86400000, 70, 86400000 - 14400000 }
+    };
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        patience.misses = cases[i].misses;
+
+        tap_check(ngx_etcd_lease_patience(&patience, 5000, 5000 + cases[i].left,
+                                          cases[i].ttl)
+                  == 5000 + cases[i].patience);
+    }
+}
+
+
+static void
+test_kept_witness(ngx_etcd_lease_t *lease, ngx_str_t *key, int64_t *created)
+{
+    ngx_str_set(key, "k");
+    *created = 0;
+}
+
+
+static void
+test_kept_renewed(ngx_etcd_lease_t *lease)
+{
+    test_kept.renewed++;
+}
+
+
+static void
+test_kept_lost(ngx_etcd_lease_t *lease, char *reason)
+{
+    test_kept.lost++;
+}
+
+
+static void
+test_kept_destroy(void *data)
+{
+    ngx_etcd_lease_stream_destroy(test_kept.leases);
+}
+
+
+static ngx_etcd_lease_t *
+test_kept_grant(void)
+{
+    ngx_etcd_lease_t  *lease;
+
+    lease = &test_kept.lease;
+
+    lease->id = 7;
+    lease->ttl = 6000;
+    lease->deadline = ngx_etcd_lease_deadline(ngx_etcd_clock(), 6000);
+    lease->witness = test_kept_witness;
+    lease->renewed = test_kept_renewed;
+    lease->lost = test_kept_lost;
+    lease->shared = 1;
+
+    ngx_etcd_lease_keep(test_kept.leases, lease, 0);
+
+    return lease;
+}
+
+
+static ngx_etcd_lease_t *
+test_kept_start(ngx_pool_t *pool, ngx_uint_t endpoints)
+{
+    ngx_memzero(&test_kept, sizeof(test_kept_t));
+
+    test_etcd_conf(pool, endpoints);
+
+    if (test_etcd_create(pool) != NGX_OK) {
+        return NULL;
+    }
+
+    test_kept.leases = ngx_etcd_lease_stream_create(test_etcd.cluster);
+    if (test_kept.leases == NULL) {
+        return NULL;
+    }
+
+    test_alloc_cleanup(pool, test_kept_destroy);
+
+    return test_kept_grant();
+}
+
+
+/* Answers the renewal of the lease; the read that follows is not answered. */
+
+static ngx_etcd_grpc_stream_t *
+test_kept_answer(void)
+{
+    ngx_etcd_grpc_stream_t        *call;
+    Etcd__LeaseKeepAliveResponse   response;
+
+    call = test_etcd_call("/etcdserverpb.Lease/LeaseKeepAlive", 0);
+
+    if (call == NULL || test_kept.lease.nsent == 0) {
+        return NULL;
+    }
+
+    etcd__lease_keep_alive_response__init(&response);
+    response.id = 7;
+    response.ttl = 6;
+
+    test_etcd_message(call, &response.base);
+
+    return test_etcd_range(0);
+}
+
+
+/*
+ * Each endpoint answers the renewal, and not the read: the first one is left
+ * after a sixth of the TTL.  The last one, when all others were left, has time
+ * up to the deadline.
+ */
+
+static void
+test_lease_slow(ngx_pool_t *pool)
+{
+    ngx_uint_t               where;
+    ngx_etcd_lease_t        *lease;
+    ngx_etcd_grpc_stream_t  *read;
+
+    lease = test_kept_start(pool, 3);
+    tap_expect(lease != NULL);
+
+    test_loop_pass(2000 + 1);
+    read = test_kept_answer();
+    tap_expect(read != NULL && !test_alloc_failed());
+
+    where = test_etcd_where(read->h2);
+
+    test_loop_pass(990);
+    tap_check(test_etcd_range(0) == read);
+
+    /* 5400 - 3000 ms are left, less those of the first patience */
+
+    test_loop_pass(20);
+    read = test_kept_answer();
+    tap_expect(read != NULL);
+    tap_check(test_etcd_where(read->h2) != where);
+    tap_check(test_kept.leases->patience.misses == 1);
+
+    where = test_etcd_where(read->h2);
+
+    test_loop_pass(1350);
+    tap_check(test_etcd_range(0) == read);
+
+    test_loop_pass(100);
+    read = test_kept_answer();
+    tap_expect(read != NULL);
+    tap_check(test_etcd_where(read->h2) != where);
+    tap_check(test_kept.leases->patience.misses == 2 && test_kept.lost == 0);
+
+    /* the deadline has not moved, and the endpoint is left with the lease */
+
+    test_loop_pass((ngx_msec_t) (lease->deadline - ngx_etcd_clock()) - 1);
+    tap_check(test_etcd_range(0) == read && test_kept.lost == 0);
+
+    test_loop_pass(1);
+    tap_check(test_kept.lost == 1 && test_kept.renewed == 0);
+    tap_check(test_kept.leases->patience.misses == 3);
+    tap_check(test_etcd_range(0) == NULL);
+
+    /* of the next lease, the read of the first renewal has the time it needs */
+
+    (void) test_kept_grant();
+
+    test_loop_pass(2000 + 1);
+    read = test_kept_answer();
+    tap_expect(read != NULL);
+
+    test_loop_pass(3000);
+    tap_check(test_etcd_range(0) == read && test_kept.lost == 1);
+
+    test_etcd_keys(read, 'k', 0, 0, 1);
+    tap_check(test_kept.renewed == 1);
+
+    /* the renewal counts from when it was sent */
+
+    tap_check(lease->deadline - ngx_etcd_clock() <= 5400 - 3000);
+    tap_check(test_kept.leases->patience.misses == 3);
+}
+
+
+/* An endpoint that had less than its time, when the lease ends, is not left. */
+
+static void
+test_lease_short(ngx_pool_t *pool)
+{
+    ngx_etcd_lease_t        *lease;
+    ngx_etcd_grpc_stream_t  *read;
+
+    lease = test_kept_start(pool, 3);
+    tap_expect(lease != NULL);
+
+    ngx_etcd_lease_forget(lease);
+    lease->deadline = ngx_etcd_clock() + 300;
+    ngx_etcd_lease_keep(test_kept.leases, lease, 1);
+
+    test_loop_pass(10);
+    read = test_kept_answer();
+    tap_expect(read != NULL && !test_alloc_failed());
+
+    test_loop_pass(289);
+    tap_check(test_etcd_range(0) == read && test_kept.lost == 0);
+
+    test_loop_pass(1);
+    tap_check(test_kept.lost == 1 && test_kept.renewed == 0);
+    tap_check(test_kept.leases->patience.misses == 0);
+    tap_check(test_etcd_call("/etcdserverpb.Lease/LeaseKeepAlive", 0) != NULL);
+}
+
+
+/* Many prompt renewals in a row bring back the first patience. */
+
+static void
+test_lease_prompt(ngx_pool_t *pool)
+{
+    ngx_uint_t               i;
+    ngx_etcd_lease_t        *lease;
+    ngx_etcd_grpc_stream_t  *read;
+
+    lease = test_kept_start(pool, 3);
+    tap_expect(lease != NULL);
+
+    test_kept.leases->patience.misses = 2;
+    test_kept.leases->patience.ttl = 6000;
+
+    for (i = 0; i < 20; i++) {
+        test_loop_pass((ngx_msec_t) (lease->renewal - ngx_etcd_clock()) + 1);
+        read = test_kept_answer();
+        tap_expect(read != NULL && !test_alloc_failed());
+
+        test_loop_pass((i == 3) ? 600 : 10);
+
+        read = test_etcd_range(0);
+        tap_expect(read != NULL);
+        tap_check((test_kept.leases->patience.misses == 0)
+                  == (i >= 4 + NGX_ETCD_LEASE_PROMPT));
+
+        test_etcd_keys(read, 'k', 0, 0, 1);
+        tap_check(test_kept.renewed == i + 1);
+    }
+
+    tap_check(test_kept.leases->patience.misses == 0);
+}
+
+
+/* A lease that was granted slowly is renewed a third after the request. */
+
+static void
+test_lease_late(ngx_pool_t *pool)
+{
+    ngx_etcd_lease_t  *lease;
+
+    lease = test_kept_start(pool, 1);
+    tap_expect(lease != NULL);
+
+    ngx_etcd_lease_forget(lease);
+    lease->deadline -= 1500;
+    ngx_etcd_lease_keep(test_kept.leases, lease, 0);
+
+    test_loop_pass(490);
+    tap_check(lease->nsent == 0);
+
+    test_loop_pass(20);
+    tap_check(lease->nsent == 1 || test_alloc_failed());
+}
+
+
 ngx_etcd_tap_test_t  test_lease[] = {
     { "lease: one renewal is refused", test_lease_one },
     { "lease: all renewals are refused", test_lease_all },
     { "lease: a former lease is refused", test_lease_former },
     { "lease: an endpoint refuses the stream", test_lease_endpoint },
+    { "lease: patience", test_lease_patience },
+    { "lease: etcd is slow", test_lease_slow },
+    { "lease: too late to be slow", test_lease_short },
+    { "lease: etcd is slow no more", test_lease_prompt },
+    { "lease: granted slowly", test_lease_late },
     { NULL, NULL }
 };
