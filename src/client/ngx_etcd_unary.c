@@ -563,7 +563,7 @@ ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
     hedge->message = NULL;
     hedge->pool = NULL;
 
-    if (!unary->cluster->hedges || !unary->idempotent) {
+    if (!unary->cluster->hedges || !unary->idempotent || unary->patient) {
         return;
     }
 

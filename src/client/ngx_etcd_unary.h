@@ -84,6 +84,9 @@ struct ngx_etcd_unary_s {
      */
     unsigned                            idempotent:1;
 
+    /* nobody waits for the answer: the cluster's copies are not sent */
+    unsigned                            patient:1;
+
     /*
      * Etcd writes: the time until the answer shows how slow its disks are.  So
      * does that of a request that needs room.

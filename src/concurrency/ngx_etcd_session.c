@@ -16,6 +16,8 @@
 static void ngx_etcd_session_init(ngx_etcd_session_t *session);
 static void ngx_etcd_session_again(ngx_etcd_session_t *session);
 static void ngx_etcd_session_late(ngx_etcd_session_t *session);
+static ngx_msec_t ngx_etcd_session_pause(ngx_etcd_session_t *session,
+    ngx_uint_t n, ngx_msec_t most);
 static void ngx_etcd_session_timer(ngx_event_t *ev);
 static void ngx_etcd_session_grant(ngx_etcd_session_t *session);
 static void ngx_etcd_session_granted(ngx_etcd_unary_t *unary,
@@ -196,7 +198,7 @@ ngx_etcd_session_close(ngx_etcd_session_t *session)
 static void
 ngx_etcd_session_again(ngx_etcd_session_t *session)
 {
-    ngx_msec_t           delay;
+    ngx_msec_t           delay, half;
     ngx_etcd_cluster_t  *cluster;
 
     cluster = session->leases->cluster;
@@ -204,6 +206,12 @@ ngx_etcd_session_again(ngx_etcd_session_t *session)
 
     if (session->full) {
         delay = ngx_etcd_backoff_around(NGX_ETCD_SESSION_FULL);
+
+    } else if (session->unanswered) {
+        half = (ngx_msec_t) session->ttl * 1000 / 2;
+        delay = ngx_etcd_session_pause(session, session->unanswered - 1,
+                                       ngx_min(half,
+                                               NGX_ETCD_SESSION_MAX_PAUSE));
 
     } else {
         delay = session->failures ? ngx_etcd_backoff(cluster, session->failures)
@@ -226,19 +234,28 @@ ngx_etcd_session_again(ngx_etcd_session_t *session)
 static void
 ngx_etcd_session_late(ngx_etcd_session_t *session)
 {
-    uint64_t    rest;
+    uint64_t  rest;
+
+    rest = ngx_etcd_clock()
+           + ngx_etcd_session_pause(session, session->late++,
+                                    NGX_ETCD_SESSION_MAX_PAUSE);
+
+    session->rest = ngx_max(session->rest, rest);
+}
+
+
+static ngx_msec_t
+ngx_etcd_session_pause(ngx_etcd_session_t *session, ngx_uint_t n,
+    ngx_msec_t most)
+{
     ngx_msec_t  pause;
 
     pause = ngx_etcd_latency(&session->leases->cluster->latency)
             * NGX_ETCD_SESSION_WRITES;
-    pause = ngx_max(pause, NGX_ETCD_SESSION_PAUSE)
-            << ngx_min(session->late, 16);
-    pause = ngx_min(pause, NGX_ETCD_SESSION_MAX_PAUSE);
+    pause = ngx_max(pause, NGX_ETCD_SESSION_PAUSE) << ngx_min(n, 16);
+    pause = ngx_min(pause, most);
 
-    session->late++;
-
-    rest = ngx_etcd_clock() + 1 + (ngx_msec_t) ngx_random() % pause;
-    session->rest = ngx_max(session->rest, rest);
+    return 1 + (ngx_msec_t) ngx_random() % pause;
 }
 
 
@@ -289,6 +306,7 @@ ngx_etcd_session_grant(ngx_etcd_session_t *session)
     unary->request = &request->base;
     unary->response = &etcd__lease_grant_response__descriptor;
     unary->roomy = 1;
+    unary->patient = 0;
     unary->done = ngx_etcd_session_granted;
 
     ngx_etcd_unary_start(unary);
@@ -435,6 +453,7 @@ ngx_etcd_session_revoke(ngx_etcd_session_t *session,
     unary->name = "lease revoke";
     unary->request = &request->base;
     unary->response = &etcd__lease_revoke_response__descriptor;
+    unary->patient = (state == NGX_ETCD_SESSION_REVOKING);
     unary->done = ngx_etcd_session_revoked;
 
     ngx_etcd_unary_start(unary);
@@ -464,9 +483,13 @@ ngx_etcd_session_revoked(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
         /* keys of the lease may still exist, and block those of the next one */
 
+        session->unanswered = unary->unknown ? session->unanswered + 1 : 0;
+
         ngx_etcd_session_again(session);
         return;
     }
+
+    session->unanswered = 0;
 
     /* the lease was revoked, did not exist, or this user may not revoke it */
 

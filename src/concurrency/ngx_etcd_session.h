@@ -26,6 +26,10 @@
  * The pause after a lease that was lost for lack of an answer is at most _PAUSE
  * ms, or as long as so many writes have lately taken, and doubles up to
  * _MAX_PAUSE.  A lease that was kept for so many TTLs ends the row.
+ *
+ * The pause after a revocation that got no answer is as long, but at most half
+ * of the TTL: an etcd without a quorum does not answer, either, and keeps a
+ * former lease for one TTL from when it has a quorum again.
  */
 
 #define NGX_ETCD_SESSION_PAUSE      1000
@@ -120,6 +124,7 @@ struct ngx_etcd_session_s {
     ngx_uint_t                   failures;     /* in a row */
     ngx_uint_t                   late;         /* leases in a row that were lost
                                                   for lack of an answer */
+    ngx_uint_t                   unanswered;   /* revocations in a row */
     uint64_t                     since;        /* when HELD began */
     int64_t                      former;       /* lease to be revoked; 0:
                                                   none */

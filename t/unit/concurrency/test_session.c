@@ -10,7 +10,8 @@
 #include "client/test_etcd.h"
 
 
-#define TEST_SESSION_FULL  "etcdserver: mvcc: database space exceeded"
+#define TEST_SESSION_FULL     "etcdserver: mvcc: database space exceeded"
+#define TEST_SESSION_SILENCE  600    /* s */
 
 
 static struct {
@@ -219,9 +220,61 @@ test_session_exists(ngx_pool_t *pool)
 }
 
 
+/*
+ * Revocations that get no answer: four attempts in each request_timeout of 5 s,
+ * no copies, and 2.5 s of pause on average, a quarter of the TTL.
+ */
+
+static void
+test_session_silence(ngx_pool_t *pool)
+{
+    ngx_uint_t               n;
+    ngx_etcd_session_t      *session;
+    ngx_etcd_grpc_stream_t  *call;
+
+    call = test_session_begin(pool);
+    tap_expect(call != NULL);
+
+    test_etcd.cluster->hedges = 1;
+
+    session = &test_sessions.session;
+    session->former = 7;
+    test_etcd_fail(call, NGX_ETCD_GRPC_PERMISSION_DENIED, "denied");
+
+    for (n = 0; n < 1000 && session->state != NGX_ETCD_SESSION_REVOKING; n++) {
+        test_loop_pass(1);
+    }
+
+    tap_expect(session->state == NGX_ETCD_SESSION_REVOKING);
+
+    n = test_etcd.started;
+    test_loop_pass(TEST_SESSION_SILENCE * 1000);
+    n = test_etcd.started - n;
+
+    tap_check(n < TEST_SESSION_SILENCE * 2 / (10 + 5) * 4 * 3 / 2);
+    tap_expect(n > TEST_SESSION_SILENCE / (5 + 5) * 4 / 2);
+    tap_expect(session->former == 7);
+
+    /* the answer ends this, and the next lease is requested at once */
+
+    for (n = 0; n < 60000 && session->state != NGX_ETCD_SESSION_REVOKING; n++) {
+        test_loop_pass(1);
+    }
+
+    call = test_etcd_call("/etcdserverpb.Lease/LeaseRevoke", 0);
+    tap_expect(call != NULL);
+
+    test_etcd_fail(call, NGX_ETCD_GRPC_NOT_FOUND, "not found");
+
+    tap_check(session->former == 0 && session->unanswered == 0);
+    tap_expect(test_session_grant() != NULL);
+}
+
+
 ngx_etcd_tap_test_t  test_session[] = {
     { "session: a full etcd", test_session_full },
     { "session: a lease of a full etcd", test_session_doubt },
     { "session: a lease that exists", test_session_exists },
+    { "session: revocations without an answer", test_session_silence },
     { NULL, NULL }
 };
