@@ -6,11 +6,44 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_connect.h>
+#include <ngx_etcd_compat.h>
 #include <ngx_etcd_require_leader.h>
+
+
+/* the wrapped functions and data of a balancer */
+
+typedef struct {
+    NGX_ETCD_PEER_HEAD
+    ngx_etcd_admission_t            *admission;
+    void                           (*refuse)(void *data);
+    void                            *refused;      /* data of refuse() */
+    void                            *data;
+    ngx_event_get_peer_pt            get;
+    ngx_event_free_peer_pt           free;
+    ngx_event_notify_peer_pt         notify;
+#if (NGX_SSL)
+    ngx_event_set_peer_session_pt    set_session;
+    ngx_event_save_peer_session_pt   save_session;
+#endif
+} ngx_etcd_require_leader_peer_t;
 
 
 static char *ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
     ngx_etcd_require_leader_t *require, ngx_str_t *value);
+static ngx_int_t ngx_etcd_require_leader_get(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_etcd_require_leader_free(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t state);
+static void ngx_etcd_require_leader_notify(ngx_peer_connection_t *pc,
+    void *data, ngx_uint_t type);
+#if (NGX_SSL)
+static ngx_int_t ngx_etcd_require_leader_set_session(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_etcd_require_leader_save_session(ngx_peer_connection_t *pc,
+    void *data);
+#endif
 
 
 void
@@ -120,3 +153,113 @@ ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
     return ngx_etcd_admission_create(pool, owner, require->campaign, term)
            ? NGX_OK : NGX_ERROR;
 }
+
+
+ngx_int_t
+ngx_etcd_require_leader_wrap(ngx_etcd_admission_t *admission,
+    ngx_peer_connection_t *pc, ngx_pool_t *pool, void (*refuse)(void *data),
+    void *data)
+{
+    ngx_etcd_require_leader_peer_t  *peer;
+
+    peer = ngx_palloc(pool, sizeof(ngx_etcd_require_leader_peer_t));
+    if (peer == NULL) {
+        return NGX_ERROR;
+    }
+
+    peer->admission = admission;
+    peer->refuse = refuse;
+    peer->refused = data;
+
+    ngx_etcd_peer_head_copy(peer, pc->data);
+
+    peer->data = pc->data;
+    peer->get = pc->get;
+    peer->free = pc->free;
+
+    pc->data = peer;
+    pc->get = ngx_etcd_require_leader_get;
+    pc->free = ngx_etcd_require_leader_free;
+
+    if (pc->notify != NULL) {
+        peer->notify = pc->notify;
+        pc->notify = ngx_etcd_require_leader_notify;
+    }
+
+#if (NGX_SSL)
+    peer->set_session = pc->set_session;
+    peer->save_session = pc->save_session;
+
+    pc->set_session = ngx_etcd_require_leader_set_session;
+    pc->save_session = ngx_etcd_require_leader_save_session;
+#endif
+
+    return NGX_OK;
+}
+
+
+/* Called before each try. */
+
+static ngx_int_t
+ngx_etcd_require_leader_get(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_require_leader_peer_t *peer = data;
+
+    ngx_int_t  rc;
+
+    if (ngx_etcd_admission_valid(peer->admission, pc->log)) {
+        rc = peer->get(pc, peer->data);
+
+        ngx_etcd_peer_head_copy(peer, peer->data);
+
+        return rc;
+    }
+
+    if (peer->refuse != NULL) {
+        peer->refuse(peer->refused);
+    }
+
+    return NGX_ERROR;
+}
+
+
+static void
+ngx_etcd_require_leader_free(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    ngx_etcd_require_leader_peer_t *peer = data;
+
+    peer->free(pc, peer->data, state);
+}
+
+
+static void
+ngx_etcd_require_leader_notify(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    ngx_etcd_require_leader_peer_t *peer = data;
+
+    peer->notify(pc, peer->data, type);
+}
+
+
+#if (NGX_SSL)
+
+static ngx_int_t
+ngx_etcd_require_leader_set_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_require_leader_peer_t *peer = data;
+
+    return peer->set_session(pc, peer->data);
+}
+
+
+static void
+ngx_etcd_require_leader_save_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_require_leader_peer_t *peer = data;
+
+    peer->save_session(pc, peer->data);
+}
+
+#endif

@@ -12,6 +12,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_connect.h>
 #include <ngx_etcd_admission.h>
 
 
@@ -42,6 +44,15 @@ char *ngx_etcd_require_leader_require(ngx_conf_t *cf, ngx_command_t *cmd,
 ngx_int_t ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
     ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,
     ngx_log_t *log);
+
+/*
+ * Wraps the functions and the data of a balancer: a try after the end of the
+ * term fails, and refuse(), unless NULL, is called before.  NGX_ERROR: no
+ * memory.
+ */
+ngx_int_t ngx_etcd_require_leader_wrap(ngx_etcd_admission_t *admission,
+    ngx_peer_connection_t *pc, ngx_pool_t *pool, void (*refuse)(void *data),
+    void *data);
 
 
 #endif /* _NGX_ETCD_REQUIRE_LEADER_H_INCLUDED_ */

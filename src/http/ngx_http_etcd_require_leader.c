@@ -23,23 +23,6 @@ typedef struct {
 } ngx_http_etcd_require_leader_upstream_t;
 
 
-/* the wrapped functions and data of the balancer */
-
-typedef struct {
-    NGX_ETCD_PEER_HEAD
-    ngx_http_request_t              *request;
-    ngx_etcd_admission_t            *admission;
-    void                            *data;
-    ngx_event_get_peer_pt            get;
-    ngx_event_free_peer_pt           free;
-    ngx_event_notify_peer_pt         notify;
-#if (NGX_SSL)
-    ngx_event_set_peer_session_pt    set_session;
-    ngx_event_save_peer_session_pt   save_session;
-#endif
-} ngx_http_etcd_require_leader_peer_t;
-
-
 static ngx_int_t ngx_http_etcd_require_leader_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
 static ngx_int_t ngx_http_etcd_require_leader_wrap(
@@ -48,22 +31,8 @@ static ngx_int_t ngx_http_etcd_require_leader_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us);
 static ngx_http_upstream_init_peer_pt ngx_http_etcd_require_leader_original(
     ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_etcd_require_leader_wrap_peer(ngx_http_request_t *r,
-    ngx_etcd_admission_t *admission);
-static ngx_int_t ngx_http_etcd_require_leader_get(ngx_peer_connection_t *pc,
-    void *data);
-static void ngx_http_etcd_require_leader_refuse(ngx_http_request_t *r);
+static void ngx_http_etcd_require_leader_refuse(void *data);
 static void ngx_http_etcd_require_leader_refused(ngx_http_request_t *r);
-static void ngx_http_etcd_require_leader_free(ngx_peer_connection_t *pc,
-    void *data, ngx_uint_t state);
-static void ngx_http_etcd_require_leader_notify(ngx_peer_connection_t *pc,
-    void *data, ngx_uint_t type);
-#if (NGX_SSL)
-static ngx_int_t ngx_http_etcd_require_leader_set_session(
-    ngx_peer_connection_t *pc, void *data);
-static void ngx_http_etcd_require_leader_save_session(ngx_peer_connection_t *pc,
-    void *data);
-#endif
 
 
 static ngx_http_request_body_filter_pt  ngx_http_next_request_body_filter;
@@ -229,8 +198,13 @@ ngx_http_etcd_require_leader_init_peer(ngx_http_request_t *r,
     admission = ngx_http_etcd_require_leader_admission(r,
                                            elcf->require_leader.campaign);
 
-    return (admission != NULL)
-           ? ngx_http_etcd_require_leader_wrap_peer(r, admission) : NGX_OK;
+    if (admission == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_require_leader_wrap(admission, &r->upstream->peer, r->pool,
+                                        ngx_http_etcd_require_leader_refuse,
+                                        r);
 }
 
 
@@ -258,73 +232,6 @@ ngx_http_etcd_require_leader_original(ngx_http_request_t *r,
 }
 
 
-static ngx_int_t
-ngx_http_etcd_require_leader_wrap_peer(ngx_http_request_t *r,
-    ngx_etcd_admission_t *admission)
-{
-    ngx_peer_connection_t                *pc;
-    ngx_http_etcd_require_leader_peer_t  *peer;
-
-    peer = ngx_palloc(r->pool, sizeof(ngx_http_etcd_require_leader_peer_t));
-    if (peer == NULL) {
-        return NGX_ERROR;
-    }
-
-    pc = &r->upstream->peer;
-
-    peer->request = r;
-    peer->admission = admission;
-
-    ngx_etcd_peer_head_copy(peer, pc->data);
-
-    peer->data = pc->data;
-    peer->get = pc->get;
-    peer->free = pc->free;
-
-    pc->data = peer;
-    pc->get = ngx_http_etcd_require_leader_get;
-    pc->free = ngx_http_etcd_require_leader_free;
-
-    if (pc->notify != NULL) {
-        peer->notify = pc->notify;
-        pc->notify = ngx_http_etcd_require_leader_notify;
-    }
-
-#if (NGX_SSL)
-    peer->set_session = pc->set_session;
-    peer->save_session = pc->save_session;
-
-    pc->set_session = ngx_http_etcd_require_leader_set_session;
-    pc->save_session = ngx_http_etcd_require_leader_save_session;
-#endif
-
-    return NGX_OK;
-}
-
-
-/* Called before each try. */
-
-static ngx_int_t
-ngx_http_etcd_require_leader_get(ngx_peer_connection_t *pc, void *data)
-{
-    ngx_http_etcd_require_leader_peer_t *peer = data;
-
-    ngx_int_t  rc;
-
-    if (ngx_etcd_admission_valid(peer->admission, pc->log)) {
-        rc = peer->get(pc, peer->data);
-
-        ngx_etcd_peer_head_copy(peer, peer->data);
-
-        return rc;
-    }
-
-    ngx_http_etcd_require_leader_refuse(peer->request);
-
-    return NGX_ERROR;
-}
-
-
 /*
  * Refuses a request whose term has ended.  For nginx the request has left its
  * upstream already: on the balancer's error nginx drops a reference, as the
@@ -333,8 +240,10 @@ ngx_http_etcd_require_leader_get(ngx_peer_connection_t *pc, void *data)
  */
 
 static void
-ngx_http_etcd_require_leader_refuse(ngx_http_request_t *r)
+ngx_http_etcd_require_leader_refuse(void *data)
 {
+    ngx_http_request_t *r = data;
+
     ngx_http_upstream_t  *u;
 
     u = r->upstream;
@@ -368,45 +277,3 @@ ngx_http_etcd_require_leader_refused(ngx_http_request_t *r)
     ngx_http_etcd_client_skip_body(r);
     ngx_http_finalize_request(r, elcf->require_leader.status);
 }
-
-
-static void
-ngx_http_etcd_require_leader_free(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state)
-{
-    ngx_http_etcd_require_leader_peer_t *peer = data;
-
-    peer->free(pc, peer->data, state);
-}
-
-
-static void
-ngx_http_etcd_require_leader_notify(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t type)
-{
-    ngx_http_etcd_require_leader_peer_t *peer = data;
-
-    peer->notify(pc, peer->data, type);
-}
-
-
-#if (NGX_SSL)
-
-static ngx_int_t
-ngx_http_etcd_require_leader_set_session(ngx_peer_connection_t *pc, void *data)
-{
-    ngx_http_etcd_require_leader_peer_t *peer = data;
-
-    return peer->set_session(pc, peer->data);
-}
-
-
-static void
-ngx_http_etcd_require_leader_save_session(ngx_peer_connection_t *pc, void *data)
-{
-    ngx_http_etcd_require_leader_peer_t *peer = data;
-
-    peer->save_session(pc, peer->data);
-}
-
-#endif

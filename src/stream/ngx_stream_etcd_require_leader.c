@@ -22,42 +22,12 @@ typedef struct {
 } ngx_stream_etcd_require_leader_upstream_t;
 
 
-/* the wrapped functions and data of the balancer */
-
-typedef struct {
-    NGX_ETCD_PEER_HEAD
-    ngx_etcd_admission_t              *admission;
-    void                              *data;
-    ngx_event_get_peer_pt              get;
-    ngx_event_free_peer_pt             free;
-    ngx_event_notify_peer_pt           notify;
-#if (NGX_SSL)
-    ngx_event_set_peer_session_pt      set_session;
-    ngx_event_save_peer_session_pt     save_session;
-#endif
-} ngx_stream_etcd_require_leader_peer_t;
-
-
 static ngx_int_t ngx_stream_etcd_require_leader_wrap(
     ngx_stream_etcd_main_conf_t *emcf, ngx_stream_upstream_srv_conf_t *us);
 static ngx_int_t ngx_stream_etcd_require_leader_init_peer(
     ngx_stream_session_t *s, ngx_stream_upstream_srv_conf_t *us);
 static ngx_stream_upstream_init_peer_pt ngx_stream_etcd_require_leader_original(
     ngx_stream_session_t *s, ngx_stream_upstream_srv_conf_t *us);
-static ngx_int_t ngx_stream_etcd_require_leader_wrap_peer(
-    ngx_stream_session_t *s, ngx_etcd_admission_t *admission);
-static ngx_int_t ngx_stream_etcd_require_leader_get(ngx_peer_connection_t *pc,
-    void *data);
-static void ngx_stream_etcd_require_leader_free(ngx_peer_connection_t *pc,
-    void *data, ngx_uint_t state);
-static void ngx_stream_etcd_require_leader_notify(ngx_peer_connection_t *pc,
-    void *data, ngx_uint_t type);
-#if (NGX_SSL)
-static ngx_int_t ngx_stream_etcd_require_leader_set_session(
-    ngx_peer_connection_t *pc, void *data);
-static void ngx_stream_etcd_require_leader_save_session(
-    ngx_peer_connection_t *pc, void *data);
-#endif
 
 
 ngx_int_t
@@ -174,8 +144,12 @@ ngx_stream_etcd_require_leader_init_peer(ngx_stream_session_t *s,
     admission = ngx_etcd_admission_find(s->connection->pool, s,
                                         escf->require_leader.campaign);
 
-    return (admission != NULL)
-           ? ngx_stream_etcd_require_leader_wrap_peer(s, admission) : NGX_OK;
+    if (admission == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_require_leader_wrap(admission, &s->upstream->peer,
+                                        s->connection->pool, NULL, NULL);
 }
 
 
@@ -201,112 +175,3 @@ ngx_stream_etcd_require_leader_original(ngx_stream_session_t *s,
 
     return wrapped[i].init_peer;
 }
-
-
-static ngx_int_t
-ngx_stream_etcd_require_leader_wrap_peer(ngx_stream_session_t *s,
-    ngx_etcd_admission_t *admission)
-{
-    ngx_peer_connection_t                  *pc;
-    ngx_stream_etcd_require_leader_peer_t  *peer;
-
-    peer = ngx_palloc(s->connection->pool,
-                      sizeof(ngx_stream_etcd_require_leader_peer_t));
-    if (peer == NULL) {
-        return NGX_ERROR;
-    }
-
-    pc = &s->upstream->peer;
-
-    peer->admission = admission;
-
-    ngx_etcd_peer_head_copy(peer, pc->data);
-
-    peer->data = pc->data;
-    peer->get = pc->get;
-    peer->free = pc->free;
-
-    pc->data = peer;
-    pc->get = ngx_stream_etcd_require_leader_get;
-    pc->free = ngx_stream_etcd_require_leader_free;
-
-    if (pc->notify != NULL) {
-        peer->notify = pc->notify;
-        pc->notify = ngx_stream_etcd_require_leader_notify;
-    }
-
-#if (NGX_SSL)
-    peer->set_session = pc->set_session;
-    peer->save_session = pc->save_session;
-
-    pc->set_session = ngx_stream_etcd_require_leader_set_session;
-    pc->save_session = ngx_stream_etcd_require_leader_save_session;
-#endif
-
-    return NGX_OK;
-}
-
-
-/* Called before each try. */
-
-static ngx_int_t
-ngx_stream_etcd_require_leader_get(ngx_peer_connection_t *pc, void *data)
-{
-    ngx_stream_etcd_require_leader_peer_t *peer = data;
-
-    ngx_int_t  rc;
-
-    if (!ngx_etcd_admission_valid(peer->admission, pc->log)) {
-        return NGX_ERROR;
-    }
-
-    rc = peer->get(pc, peer->data);
-
-    ngx_etcd_peer_head_copy(peer, peer->data);
-
-    return rc;
-}
-
-
-static void
-ngx_stream_etcd_require_leader_free(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state)
-{
-    ngx_stream_etcd_require_leader_peer_t *peer = data;
-
-    peer->free(pc, peer->data, state);
-}
-
-
-static void
-ngx_stream_etcd_require_leader_notify(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t type)
-{
-    ngx_stream_etcd_require_leader_peer_t *peer = data;
-
-    peer->notify(pc, peer->data, type);
-}
-
-
-#if (NGX_SSL)
-
-static ngx_int_t
-ngx_stream_etcd_require_leader_set_session(ngx_peer_connection_t *pc,
-    void *data)
-{
-    ngx_stream_etcd_require_leader_peer_t *peer = data;
-
-    return peer->set_session(pc, peer->data);
-}
-
-
-static void
-ngx_stream_etcd_require_leader_save_session(ngx_peer_connection_t *pc,
-    void *data)
-{
-    ngx_stream_etcd_require_leader_peer_t *peer = data;
-
-    peer->save_session(pc, peer->data);
-}
-
-#endif
