@@ -49,9 +49,8 @@ static char *ngx_etcd_set_variable_type(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv, ngx_str_t *value);
 
 static ngx_uint_t ngx_etcd_set_variable_is_name(ngx_str_t *name);
-static ngx_uint_t ngx_etcd_set_variable_same(ngx_str_t *one, ngx_str_t *two);
 static ngx_etcd_value_conf_t *ngx_etcd_set_variable_value(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *key);
+    ngx_etcd_set_variable_t *sv);
 static ngx_int_t ngx_etcd_set_variable_pattern(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv);
 static ngx_int_t ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv,
@@ -99,7 +98,7 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
     }
 
     if (!ngx_etcd_pattern_has_variable(&sv->key)) {
-        sv->value = ngx_etcd_set_variable_value(cf, sv, &sv->key);
+        sv->value = ngx_etcd_set_variable_value(cf, sv);
         if (sv->value == NULL) {
             return NULL;
         }
@@ -546,19 +545,10 @@ ngx_etcd_set_variable_is_name(ngx_str_t *name)
 }
 
 
-static ngx_uint_t
-ngx_etcd_set_variable_same(ngx_str_t *one, ngx_str_t *two)
-{
-    return one->len == two->len
-           && ngx_memcmp(one->data, two->data, one->len) == 0;
-}
-
-
 /* A key with several variables is watched once. */
 
 static ngx_etcd_value_conf_t *
-ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *key)
+ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
     ngx_uint_t               i;
     ngx_array_t             *values;
@@ -568,7 +558,9 @@ ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
     p = values->elts;
 
     for (i = 0; i < values->nelts; i++) {
-        if (ngx_etcd_set_variable_same(&p[i]->key, key)) {
+        if (p[i]->key.len == sv->key.len
+            && ngx_memcmp(p[i]->key.data, sv->key.data, sv->key.len) == 0)
+        {
             return p[i];
         }
     }
@@ -579,7 +571,7 @@ ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
     }
 
     value->name = sv->name;
-    value->key = *key;
+    value->key = sv->key;
 
     p = ngx_array_push(values);
     if (p == NULL) {
@@ -677,17 +669,30 @@ ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 
 
 ngx_int_t
-ngx_etcd_set_variable_key(ngx_etcd_set_variable_t *sv, ngx_str_t *values,
-    u_char *buf, ngx_str_t *key)
+ngx_etcd_set_variable_key(ngx_etcd_set_variable_use_t *use,
+    ngx_etcd_pattern_value_pt get, void *request, u_char *buf, ngx_str_t *key)
 {
-    ngx_str_t  prefix;
+    ngx_str_t            prefix, values[NGX_ETCD_PATTERN_VARIABLES];
+    ngx_etcd_pattern_t  *pattern;
 
-    if (ngx_etcd_pattern_prefix(&sv->pattern, values, buf, &prefix) != NGX_OK)
-    {
+    pattern = &use->sv->pattern;
+
+    if (use->sv->map == NULL) {
         return NGX_DECLINED;
     }
 
-    ngx_etcd_pattern_name(&sv->pattern, &prefix, key);
+    if (ngx_etcd_pattern_values_read(pattern, use->indices, get, request,
+                                     values)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_pattern_prefix(pattern, values, buf, &prefix) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_pattern_name(pattern, &prefix, key);
 
     return NGX_OK;
 }

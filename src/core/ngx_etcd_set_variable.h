@@ -18,6 +18,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
+#include <ngx_etcd_pattern_values.h>
 
 
 typedef struct {
@@ -84,12 +85,13 @@ ngx_int_t ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_t *old);
 
 /*
- * Makes the key of the values that the variables of the pattern have, in buf
- * of NGX_ETCD_PATTERN_PREFIX bytes; "key" is without the literal part, as in
- * the map.  NGX_DECLINED: there is no such key.
+ * Makes the key of a request in buf, which has NGX_ETCD_PATTERN_PREFIX bytes;
+ * "key" is without the literal part, as in the map.  NGX_DECLINED: there is no
+ * such key, or the key of the variable is constant; NGX_ERROR: a variable of
+ * the key cannot be evaluated.
  */
-ngx_int_t ngx_etcd_set_variable_key(ngx_etcd_set_variable_t *sv,
-    ngx_str_t *values, u_char *buf, ngx_str_t *key);
+ngx_int_t ngx_etcd_set_variable_key(ngx_etcd_set_variable_use_t *use,
+    ngx_etcd_pattern_value_pt get, void *request, u_char *buf, ngx_str_t *key);
 
 /*
  * Reads the current value; memory is allocated from the pool.  "key" is that

@@ -39,11 +39,12 @@ ngx_str_t  ngx_etcd_upstream_placeholder_name = ngx_string("etcd_members");
 
 char *
 ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
-    ngx_str_t *name, ngx_uint_t stream)
+    ngx_str_t *name, ngx_uint_t stream, ngx_etcd_pattern_index_pt find)
 {
     char                     *rv;
     ngx_str_t                *value;
     ngx_uint_t                leader;
+    ngx_etcd_catalog_conf_t  *catalog;
     ngx_etcd_service_conf_t  *service;
 
     value = cf->args->elts;
@@ -91,11 +92,18 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     rv = leader ? ngx_etcd_upstream_leader(cf, service)
                 : ngx_etcd_members_conf(cf, service);
 
-    if (rv == NGX_CONF_OK) {
-        service->source = ngx_etcd_source(service);
+    if (rv != NGX_CONF_OK) {
+        return rv;
     }
 
-    return rv;
+    service->source = ngx_etcd_source(service);
+    catalog = ngx_etcd_catalog_of(service);
+
+    return (catalog == NULL
+            || ngx_etcd_pattern_values_find(cf, &catalog->pattern, find,
+                                            catalog->variables)
+               == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

@@ -16,6 +16,7 @@
 #include <ngx_etcd_balance.h>
 #include <ngx_etcd_check_conf.h>
 #include <ngx_etcd_eject.h>
+#include <ngx_etcd_pattern_values.h>
 #include <ngx_etcd_prefer.h>
 
 
@@ -60,9 +61,9 @@ typedef struct {
  * has an ngx_etcd_upstream_t at the command's offset.
  */
 
-/* etcd_members and etcd_leader */
+/* etcd_members and etcd_leader; find() knows the variables of a prefix */
 char *ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
-    ngx_str_t *name, ngx_uint_t stream);
+    ngx_str_t *name, ngx_uint_t stream, ngx_etcd_pattern_index_pt find);
 char *ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

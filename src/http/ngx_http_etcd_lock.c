@@ -13,6 +13,7 @@
 #include <ngx_http_etcd_pause.h>
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_wait.h>
+#include <ngx_http_etcd_value.h>
 
 
 /* seconds; the duration of the lock is unknown */
@@ -28,7 +29,6 @@ typedef struct {
 } ngx_http_etcd_lock_post_t;
 
 
-static void *ngx_http_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
 static ngx_int_t ngx_http_etcd_lock_value(void *owner, void *key,
     ngx_str_t *value);
 static ngx_etcd_request_lock_t *ngx_http_etcd_lock_take(void *owner,
@@ -72,28 +72,7 @@ ngx_http_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_loc_conf_t *elcf = conf;
 
-    return ngx_etcd_lock_conf(cf, &elcf->locks, ngx_http_etcd_lock_compile);
-}
-
-
-static void *
-ngx_http_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key)
-{
-    ngx_http_complex_value_t          *value;
-    ngx_http_compile_complex_value_t   ccv;
-
-    value = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
-    if (value == NULL) {
-        return NULL;
-    }
-
-    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = key;
-    ccv.complex_value = value;
-
-    return (ngx_http_compile_complex_value(&ccv) == NGX_OK) ? value : NULL;
+    return ngx_etcd_lock_conf(cf, &elcf->locks, ngx_http_etcd_value_compile);
 }
 
 

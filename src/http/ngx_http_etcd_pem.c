@@ -252,7 +252,8 @@ ngx_http_etcd_pem_read_once(ngx_http_request_t *r,
             continue;
         }
 
-        rc = ngx_http_etcd_set_key(r, value->use, key_buf, &key);
+        rc = ngx_etcd_set_variable_key(value->use, ngx_http_etcd_value_get, r,
+                                       key_buf, &key);
 
         if (rc == NGX_ERROR) {
             return NGX_ERROR;

@@ -19,7 +19,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_http_etcd.h>
-#include <ngx_http_etcd_set_key.h>
+#include <ngx_http_etcd_value.h>
 
 
 ngx_int_t ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,

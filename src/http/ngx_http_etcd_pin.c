@@ -10,8 +10,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_pin.h>
+#include <ngx_http_etcd_value.h>
 
 
 static ngx_uint_t ngx_http_etcd_pin_building(ngx_http_request_t *r);
@@ -57,7 +57,8 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
     pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
     if (!ngx_etcd_pin_owned(pd, r->upstream)) {
-        table = ngx_http_etcd_catalog_table(r, escf->upstream.service, &rc);
+        table = ngx_etcd_pattern_values_table(escf->upstream.service,
+                                              ngx_http_etcd_value_get, r, &rc);
 
         if (table == NULL) {
             return (rc == NGX_DECLINED) ? NGX_OK : NGX_ERROR;

@@ -10,7 +10,7 @@
 #include <ngx_etcd_shown.h>
 #include <ngx_http_etcd_pem.h>
 #include <ngx_http_etcd_set.h>
-#include <ngx_http_etcd_set_key.h>
+#include <ngx_http_etcd_value.h>
 
 
 static ngx_http_variable_t *ngx_http_etcd_set_variable(ngx_conf_t *cf,
@@ -57,44 +57,24 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static ngx_int_t
 ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_etcd_set_variable_use_t *use)
 {
-    ngx_int_t                         *index;
-    ngx_uint_t                         i;
-    ngx_etcd_set_variable_t           *sv;
-    ngx_etcd_pattern_segment_t        *segment;
-    ngx_http_compile_complex_value_t   ccv;
+    ngx_etcd_set_variable_t  *sv;
 
     sv = use->sv;
-    index = use->indices;
-    segment = sv->pattern.segments.elts;
 
-    for (i = 0; i < sv->pattern.segments.nelts; i++) {
-        if (!segment[i].variable) {
-            continue;
-        }
-
-        *index = ngx_http_get_variable_index(cf, &segment[i].text);
-
-        if (*index++ == NGX_ERROR) {
-            return NGX_ERROR;
-        }
+    if (ngx_etcd_pattern_values_find(cf, &sv->pattern,
+                                     ngx_http_get_variable_index, use->indices)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     if (sv->split.data == NULL) {
         return NGX_OK;
     }
 
-    use->split = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
-    if (use->split == NULL) {
-        return NGX_ERROR;
-    }
+    use->split = ngx_http_etcd_value_compile(cf, &sv->split);
 
-    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = &sv->split;
-    ccv.complex_value = use->split;
-
-    return ngx_http_compile_complex_value(&ccv);
+    return (use->split != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -223,7 +203,8 @@ ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         return ngx_http_etcd_pem_get(r, elcf->sets, use, v);
     }
 
-    rc = ngx_http_etcd_set_key(r, use, buf, &key);
+    rc = ngx_etcd_set_variable_key(use, ngx_http_etcd_value_get, r, buf,
+                                   &key);
 
     if (rc == NGX_ERROR
         || (use->split != NULL

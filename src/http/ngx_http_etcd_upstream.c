@@ -7,10 +7,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_lock_hold.h>
+#include <ngx_http_etcd_pause.h>
 #include <ngx_http_etcd_upstream.h>
+#include <ngx_http_etcd_value.h>
 #include <ngx_http_etcd_wait.h>
 
 
@@ -20,6 +21,7 @@ static ngx_int_t ngx_http_etcd_init_servers(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_array_t *servers);
 static ngx_int_t ngx_http_etcd_init_peer(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us);
+static ngx_int_t ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc);
 static ngx_int_t ngx_http_etcd_first_peer(ngx_http_request_t *r,
     ngx_etcd_peer_data_t *pd);
 static void ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
@@ -40,14 +42,11 @@ ngx_http_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     uscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_upstream_module);
 
-    rv = ngx_etcd_upstream_members(cf, &escf->upstream, &uscf->host, 0);
+    rv = ngx_etcd_upstream_members(cf, &escf->upstream, &uscf->host, 0,
+                                   ngx_http_get_variable_index);
 
     if (rv != NGX_CONF_OK) {
         return rv;
-    }
-
-    if (ngx_http_etcd_catalog_variables(cf, &escf->upstream) != NGX_OK) {
-        return NGX_CONF_ERROR;
     }
 
     if (uscf->peer.init_upstream != NULL) {
@@ -86,8 +85,7 @@ ngx_http_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_srv_conf_t *escf = conf;
 
-    char                              *rv;
-    ngx_http_compile_complex_value_t   ccv;
+    char  *rv;
 
     rv = ngx_etcd_upstream_balance(cf, cmd, conf);
 
@@ -95,19 +93,9 @@ ngx_http_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return rv;
     }
 
-    escf->key = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
-    if (escf->key == NULL) {
-        return NGX_CONF_ERROR;
-    }
+    escf->key = ngx_http_etcd_value_compile(cf, &escf->upstream.key);
 
-    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = &escf->upstream.key;
-    ccv.complex_value = escf->key;
-
-    return (ngx_http_compile_complex_value(&ccv) == NGX_OK) ? NGX_CONF_OK
-                                                            : NGX_CONF_ERROR;
+    return (escf->key != NULL) ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -234,10 +222,11 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
         ngx_etcd_pin_connect(pd, &r->upstream->peer, r->pool);
 
     } else {
-        table = ngx_http_etcd_catalog_table(r, escf->upstream.service, &rc);
+        table = ngx_etcd_pattern_values_table(escf->upstream.service,
+                                              ngx_http_etcd_value_get, r, &rc);
 
         if (table == NULL) {
-            return ngx_http_etcd_catalog_refuse(r, rc);
+            return ngx_http_etcd_refuse(r, rc);
         }
 
         ngx_etcd_table_follow(table);
@@ -278,6 +267,41 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
     return escf->upstream.service->awaited
            ? ngx_http_etcd_first_peer(r, pd) : NGX_OK;
+}
+
+
+/*
+ * Called when there is no table: ends the request with "etcd_unknown_status" or
+ * 503.  The request has not been sent: nothing of it is left in the upstream.
+ */
+
+static ngx_int_t
+ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc)
+{
+    ngx_uint_t                 status;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    status = NGX_HTTP_SERVICE_UNAVAILABLE;
+
+    if (rc == NGX_DECLINED) {
+        status = elcf->unknown_status;
+
+    } else {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "upstream cannot be read: %s",
+                      (rc == NGX_AGAIN) ? "its zone is locked" : "no memory");
+    }
+
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                   "etcd: no such set, status %ui", status);
+
+    ngx_http_etcd_pause_detach(r);
+    ngx_http_etcd_pause_release(r);
+    ngx_http_finalize_request(r, status);
+
+    return NGX_ERROR;
 }
 
 

@@ -7,11 +7,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_catalog.h>
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_pause.h>
+#include <ngx_http_etcd_value.h>
 #include <ngx_http_etcd_wait.h>
 
 
@@ -63,7 +63,8 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    table = ngx_http_etcd_catalog_table(r, elcf->wait->service, &rc);
+    table = ngx_etcd_pattern_values_table(elcf->wait->service,
+                                          ngx_http_etcd_value_get, r, &rc);
 
     /* a set that does not exist is refused later */
 

@@ -10,9 +10,9 @@
 #include <ngx_stream_etcd_lock.h>
 #include <ngx_stream_etcd_pause.h>
 #include <ngx_stream_etcd_upstream.h>
+#include <ngx_stream_etcd_value.h>
 
 
-static void *ngx_stream_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key);
 static ngx_int_t ngx_stream_etcd_lock_value(void *owner, void *key,
     ngx_str_t *value);
 static ngx_etcd_request_lock_t *ngx_stream_etcd_lock_take(void *owner,
@@ -36,28 +36,7 @@ ngx_stream_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_stream_etcd_srv_conf_t *escf = conf;
 
-    return ngx_etcd_lock_conf(cf, &escf->locks, ngx_stream_etcd_lock_compile);
-}
-
-
-static void *
-ngx_stream_etcd_lock_compile(ngx_conf_t *cf, ngx_str_t *key)
-{
-    ngx_stream_complex_value_t          *value;
-    ngx_stream_compile_complex_value_t   ccv;
-
-    value = ngx_palloc(cf->pool, sizeof(ngx_stream_complex_value_t));
-    if (value == NULL) {
-        return NULL;
-    }
-
-    ngx_memzero(&ccv, sizeof(ngx_stream_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = key;
-    ccv.complex_value = value;
-
-    return (ngx_stream_compile_complex_value(&ccv) == NGX_OK) ? value : NULL;
+    return ngx_etcd_lock_conf(cf, &escf->locks, ngx_stream_etcd_value_compile);
 }
 
 

@@ -9,6 +9,7 @@
 #include <ngx_stream.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_stream_etcd_set.h>
+#include <ngx_stream_etcd_value.h>
 
 
 static ngx_stream_variable_t *ngx_stream_etcd_set_variable(ngx_conf_t *cf,
@@ -19,8 +20,6 @@ static ngx_int_t ngx_stream_etcd_set_check_one(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv);
 static ngx_int_t ngx_stream_etcd_set_get(ngx_stream_session_t *s,
     ngx_stream_variable_value_t *v, uintptr_t data);
-static ngx_int_t ngx_stream_etcd_set_key(ngx_stream_session_t *s,
-    ngx_etcd_set_variable_use_t *use, u_char *buf, ngx_str_t *key);
 
 
 char *
@@ -57,44 +56,25 @@ ngx_stream_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static ngx_int_t
 ngx_stream_etcd_set_compile(ngx_conf_t *cf, ngx_etcd_set_variable_use_t *use)
 {
-    ngx_int_t                         *index;
-    ngx_uint_t                         i;
-    ngx_etcd_set_variable_t           *sv;
-    ngx_etcd_pattern_segment_t        *segment;
-    ngx_stream_compile_complex_value_t   ccv;
+    ngx_etcd_set_variable_t  *sv;
 
     sv = use->sv;
-    index = use->indices;
-    segment = sv->pattern.segments.elts;
 
-    for (i = 0; i < sv->pattern.segments.nelts; i++) {
-        if (!segment[i].variable) {
-            continue;
-        }
-
-        *index = ngx_stream_get_variable_index(cf, &segment[i].text);
-
-        if (*index++ == NGX_ERROR) {
-            return NGX_ERROR;
-        }
+    if (ngx_etcd_pattern_values_find(cf, &sv->pattern,
+                                     ngx_stream_get_variable_index,
+                                     use->indices)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     if (sv->split.data == NULL) {
         return NGX_OK;
     }
 
-    use->split = ngx_palloc(cf->pool, sizeof(ngx_stream_complex_value_t));
-    if (use->split == NULL) {
-        return NGX_ERROR;
-    }
+    use->split = ngx_stream_etcd_value_compile(cf, &sv->split);
 
-    ngx_memzero(&ccv, sizeof(ngx_stream_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = &sv->split;
-    ccv.complex_value = use->split;
-
-    return ngx_stream_compile_complex_value(&ccv);
+    return (use->split != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -219,7 +199,8 @@ ngx_stream_etcd_set_get(ngx_stream_session_t *s, ngx_stream_variable_value_t *v,
         return NGX_OK;
     }
 
-    rc = ngx_stream_etcd_set_key(s, use, buf, &key);
+    rc = ngx_etcd_set_variable_key(use, ngx_stream_etcd_value_get, s, buf,
+                                   &key);
 
     if (rc == NGX_ERROR
         || (use->split != NULL
@@ -231,31 +212,4 @@ ngx_stream_etcd_set_get(ngx_stream_session_t *s, ngx_stream_variable_value_t *v,
     return ngx_etcd_set_variable_get(use->sv, (rc == NGX_OK) ? &key : NULL,
                                      use->split ? &split : NULL, v,
                                      s->connection->pool);
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_set_key(ngx_stream_session_t *s,
-    ngx_etcd_set_variable_use_t *use, u_char *buf, ngx_str_t *key)
-{
-    ngx_str_t                     values[NGX_ETCD_PATTERN_VARIABLES];
-    ngx_uint_t                    i;
-    ngx_stream_variable_value_t  *vv;
-
-    if (use->sv->map == NULL) {
-        return NGX_DECLINED;
-    }
-
-    for (i = 0; i < use->sv->pattern.nvariables; i++) {
-        vv = ngx_stream_get_flushed_variable(s, use->indices[i]);
-
-        if (vv == NULL) {
-            return NGX_ERROR;
-        }
-
-        values[i].data = vv->data;
-        values[i].len = vv->not_found ? 0 : vv->len;
-    }
-
-    return ngx_etcd_set_variable_key(use->sv, values, buf, key);
 }

@@ -7,9 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_catalog.h>
 #include <ngx_stream_etcd_reserve.h>
 #include <ngx_stream_etcd_upstream.h>
+#include <ngx_stream_etcd_value.h>
 
 
 static ngx_int_t ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
@@ -20,6 +20,8 @@ static ngx_int_t ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us);
 static void ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
+static ngx_int_t ngx_stream_etcd_refuse(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service, ngx_int_t rc);
 static ngx_uint_t ngx_stream_etcd_waits(ngx_stream_session_t *s,
     ngx_etcd_service_conf_t *service);
 static void ngx_stream_etcd_connect(ngx_stream_session_t *s,
@@ -43,14 +45,11 @@ ngx_stream_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     uscf = ngx_stream_conf_get_module_srv_conf(cf, ngx_stream_upstream_module);
 
-    rv = ngx_etcd_upstream_members(cf, &escf->upstream, &uscf->host, 1);
+    rv = ngx_etcd_upstream_members(cf, &escf->upstream, &uscf->host, 1,
+                                   ngx_stream_get_variable_index);
 
     if (rv != NGX_CONF_OK) {
         return rv;
-    }
-
-    if (ngx_stream_etcd_catalog_variables(cf, &escf->upstream) != NGX_OK) {
-        return NGX_CONF_ERROR;
     }
 
     if (uscf->peer.init_upstream != NULL) {
@@ -89,8 +88,7 @@ ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_stream_etcd_srv_conf_t *escf = conf;
 
-    char                               *rv;
-    ngx_stream_compile_complex_value_t  ccv;
+    char  *rv;
 
     rv = ngx_etcd_upstream_balance(cf, cmd, conf);
 
@@ -98,19 +96,9 @@ ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return rv;
     }
 
-    escf->key = ngx_palloc(cf->pool, sizeof(ngx_stream_complex_value_t));
-    if (escf->key == NULL) {
-        return NGX_CONF_ERROR;
-    }
+    escf->key = ngx_stream_etcd_value_compile(cf, &escf->upstream.key);
 
-    ngx_memzero(&ccv, sizeof(ngx_stream_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = &escf->upstream.key;
-    ccv.complex_value = escf->key;
-
-    return (ngx_stream_compile_complex_value(&ccv) == NGX_OK) ? NGX_CONF_OK
-                                                            : NGX_CONF_ERROR;
+    return (escf->key != NULL) ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -238,10 +226,11 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
      * another update might find none if other workers change the zone.
      */
 
-    table = ngx_stream_etcd_catalog_table(s, escf->upstream.service, &rc);
+    table = ngx_etcd_pattern_values_table(escf->upstream.service,
+                                          ngx_stream_etcd_value_get, s, &rc);
 
     if (table == NULL) {
-        return ngx_stream_etcd_catalog_refuse(s, escf->upstream.service, rc);
+        return ngx_stream_etcd_refuse(s, escf->upstream.service, rc);
     }
 
     if (!ngx_stream_etcd_waits(s, escf->upstream.service)) {
@@ -250,6 +239,24 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 
     return ngx_stream_etcd_upstream_prepare(s, us, table, pc) ? NGX_OK
                                                               : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_refuse(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service, ngx_int_t rc)
+{
+    if (rc == NGX_DECLINED) {
+        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
+                      "no such set in upstream \"%V\"", &service->name);
+
+    } else {
+        ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
+                      "upstream \"%V\" cannot be read: %s", &service->name,
+                      (rc == NGX_AGAIN) ? "its zone is locked" : "no memory");
+    }
+
+    return NGX_ERROR;
 }
 
 

@@ -7,10 +7,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_stream_etcd_catalog.h>
 #include <ngx_stream_etcd_pause.h>
 #include <ngx_stream_etcd_reserve.h>
 #include <ngx_stream_etcd_upstream.h>
+#include <ngx_stream_etcd_value.h>
 #include <ngx_stream_etcd_wait.h>
 
 
@@ -59,7 +59,8 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
         return NGX_DECLINED;
     }
 
-    table = ngx_stream_etcd_catalog_table(s, escf->wait->service, &rc);
+    table = ngx_etcd_pattern_values_table(escf->wait->service,
+                                          ngx_stream_etcd_value_get, s, &rc);
 
     /* a set that does not exist is refused later */
 
