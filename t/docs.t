@@ -135,10 +135,9 @@ same([grep { $documented{$_}{default} ne '-' } keys %documented],
 
 # variables, and prefixes of variables
 
-my @names = (Source::strings('ngx_etcd_member_variables'),
-             Source::strings('ngx_etcd_variables'),
-             Source::strings('ngx_etcd_lock_variables'),
-             map { "${_}NAME" } Source::strings('ngx_etcd_election_variables'));
+my @names = map { /_$/ ? "${_}NAME" : $_ }
+            (Source::strings('ngx_etcd_variables'),
+             Source::strings('ngx_etcd_lock_variables'));
 
 same([map { $_->{name} } Docs::variables()], [map { "\$$_" } @names],
      'each variable has an entry, and one only');

@@ -13,12 +13,7 @@
 
 
 /* variable names logged per worker */
-#define NGX_ETCD_VARIABLE_REPORTS    32
-
-/* indices of the names below */
-
-#define NGX_ETCD_VARIABLE_LEADER     0
-#define NGX_ETCD_VARIABLE_IS_LEADER  1
+#define NGX_ETCD_VARIABLE_REPORTS  32
 
 
 static ngx_int_t ngx_etcd_variable_member_key(ngx_str_t *name,
@@ -31,9 +26,12 @@ static ngx_int_t ngx_etcd_variable_set(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_staleness(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_uint_t ngx_etcd_variable_of_election(ngx_str_t *name,
+static ngx_etcd_variable_t *ngx_etcd_variable_of_election(ngx_str_t *name,
     ngx_str_t *election);
 static ngx_int_t ngx_etcd_variable_leader(ngx_str_t *name,
+    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+static ngx_int_t ngx_etcd_variable_is_leader(ngx_str_t *name,
     ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
     ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_term(ngx_str_t *name,
@@ -47,28 +45,29 @@ static void ngx_etcd_variable_report(ngx_str_t *name, u_char *data,
     size_t len);
 
 
-ngx_etcd_member_variable_t  ngx_etcd_member_variables[] = {
-
-    { ngx_string("etcd_member_key"), ngx_etcd_variable_member_key },
-    { ngx_string("etcd_member_revision"), ngx_etcd_variable_member_revision },
-    { ngx_null_string, NULL }
-};
-
-
 ngx_etcd_variable_t  ngx_etcd_variables[] = {
 
-    { ngx_string("etcd_revision"), ngx_etcd_variable_revision },
-    { ngx_string("etcd_set"), ngx_etcd_variable_set },
-    { ngx_string("etcd_staleness"), ngx_etcd_variable_staleness },
-    { ngx_null_string, NULL }
-};
+    { ngx_string("etcd_member_key"),
+      ngx_etcd_variable_member_key, NULL, NULL },
 
+    { ngx_string("etcd_member_revision"),
+      ngx_etcd_variable_member_revision, NULL, NULL },
 
-ngx_str_t  ngx_etcd_election_variables[] = {
-    ngx_string("etcd_leader_"),
-    ngx_string("etcd_is_leader_"),
-    ngx_string("etcd_election_revision_"),
-    ngx_null_string
+    { ngx_string("etcd_revision"), NULL, ngx_etcd_variable_revision, NULL },
+
+    { ngx_string("etcd_set"), NULL, ngx_etcd_variable_set, NULL },
+
+    { ngx_string("etcd_staleness"), NULL, ngx_etcd_variable_staleness, NULL },
+
+    { ngx_string("etcd_leader_"), NULL, NULL, ngx_etcd_variable_leader },
+
+    { ngx_string("etcd_is_leader_"),
+      NULL, NULL, ngx_etcd_variable_is_leader },
+
+    { ngx_string("etcd_election_revision_"),
+      NULL, NULL, ngx_etcd_variable_term },
+
+    { ngx_null_string, NULL, NULL, NULL }
 };
 
 
@@ -156,12 +155,9 @@ ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
 ngx_etcd_campaign_t *
 ngx_etcd_variable_campaign(ngx_str_t *name)
 {
-    ngx_str_t   election;
-    ngx_uint_t  which;
+    ngx_str_t  election;
 
-    which = ngx_etcd_variable_of_election(name, &election);
-
-    return (ngx_etcd_election_variables[which].len != 0)
+    return (ngx_etcd_variable_of_election(name, &election) != NULL)
            ? ngx_etcd_campaign_find(&election) : NULL;
 }
 
@@ -171,27 +167,14 @@ ngx_etcd_variable_election(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
-    ngx_str_t   election;
-    ngx_uint_t  which;
+    ngx_str_t             election;
+    ngx_etcd_variable_t  *variable;
 
     v->not_found = 1;
 
-    which = ngx_etcd_variable_of_election(name, &election);
+    variable = ngx_etcd_variable_of_election(name, &election);
 
-    if (which == NGX_ETCD_VARIABLE_LEADER) {
-        return ngx_etcd_variable_leader(name, campaign, admission, v, pool);
-    }
-
-    if (which == NGX_ETCD_VARIABLE_IS_LEADER) {
-
-        if (admission != NULL || ngx_etcd_campaign_leads(campaign)) {
-            ngx_etcd_variable_value(name, v, (u_char *) "1", 1);
-        }
-
-        return NGX_OK;
-    }
-
-    return ngx_etcd_variable_term(name, campaign, admission, v, pool);
+    return variable->election(name, campaign, admission, v, pool);
 }
 
 
@@ -236,6 +219,19 @@ ngx_etcd_variable_leader(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
 
 
 static ngx_int_t
+ngx_etcd_variable_is_leader(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
+    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
+{
+    if (admission != NULL || ngx_etcd_campaign_leads(campaign)) {
+        ngx_etcd_variable_value(name, v, (u_char *) "1", 1);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
 ngx_etcd_variable_term(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
@@ -255,43 +251,49 @@ ngx_etcd_variable_term(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
 
 
 ngx_int_t
-ngx_etcd_variable_used(ngx_conf_t *cf, ngx_str_t *name)
+ngx_etcd_variable_used(ngx_conf_t *cf, ngx_array_t *variables)
 {
-    ngx_str_t   election;
-    ngx_uint_t  which;
+    u_char      *p;
+    ngx_str_t   *name, election;
+    ngx_uint_t   i;
 
-    which = ngx_etcd_variable_of_election(name, &election);
+    p = variables->elts;
 
-    if (ngx_etcd_election_variables[which].len == 0) {
-        return NGX_OK;
+    for (i = 0; i < variables->nelts; i++) {
+        name = (ngx_str_t *) (p + i * variables->size);
+
+        if (ngx_etcd_variable_of_election(name, &election) != NULL
+            && ngx_etcd_campaign_get(cf, &election) == NULL)
+        {
+            return NGX_ERROR;
+        }
     }
 
-    return (ngx_etcd_campaign_get(cf, &election) != NULL) ? NGX_OK
-                                                          : NGX_ERROR;
+    return NGX_OK;
 }
 
 
-/* Returns the index of the prefix, or of the empty one. */
-
-static ngx_uint_t
+static ngx_etcd_variable_t *
 ngx_etcd_variable_of_election(ngx_str_t *name, ngx_str_t *election)
 {
-    ngx_str_t   *prefix;
-    ngx_uint_t   i;
+    ngx_str_t            *prefix;
+    ngx_etcd_variable_t  *variable;
 
-    for (i = 0; ngx_etcd_election_variables[i].len != 0; i++) {
-        prefix = &ngx_etcd_election_variables[i];
+    for (variable = ngx_etcd_variables; variable->name.len; variable++) {
+        prefix = &variable->name;
 
-        if (name->len > prefix->len
+        if (variable->election != NULL
+            && name->len > prefix->len
             && ngx_strncasecmp(name->data, prefix->data, prefix->len) == 0)
         {
             election->data = name->data + prefix->len;
             election->len = name->len - prefix->len;
-            break;
+
+            return variable;
         }
     }
 
-    return i;
+    return NULL;
 }
 
 
@@ -387,8 +389,6 @@ ngx_etcd_variable_exists(ngx_str_t *name, ngx_array_t *keys,
             return 1;
         }
     }
-
-    /* the name is the first field of a variable, in http and in stream */
 
     p = prefixes->elts;
 

@@ -18,30 +18,29 @@
 
 /* Sets the value of a variable, with memory of the pool, peer or peer data. */
 
-typedef ngx_int_t (*ngx_etcd_member_variable_pt)(ngx_str_t *name,
+typedef ngx_int_t (*ngx_etcd_variable_member_pt)(ngx_str_t *name,
     ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
 
-typedef struct {
-    ngx_str_t                     name;
-    ngx_etcd_member_variable_pt   get;      /* the peer may be NULL */
-} ngx_etcd_member_variable_t;
-
-
-typedef ngx_int_t (*ngx_etcd_variable_pt)(ngx_str_t *name,
+typedef ngx_int_t (*ngx_etcd_variable_request_pt)(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 
+typedef ngx_int_t (*ngx_etcd_variable_election_pt)(ngx_str_t *name,
+    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
+    ngx_variable_value_t *v, ngx_pool_t *pool);
+
+
+/* Each variable has one of the functions. */
+
 typedef struct {
-    ngx_str_t              name;
-    ngx_etcd_variable_pt   get;
+    ngx_str_t                       name;      /* of an election: a prefix */
+    ngx_etcd_variable_member_pt     member;    /* the peer may be NULL */
+    ngx_etcd_variable_request_pt    request;
+    ngx_etcd_variable_election_pt   election;
 } ngx_etcd_variable_t;
 
 
 /* the last one has an empty name */
-extern ngx_etcd_member_variable_t  ngx_etcd_member_variables[];
 extern ngx_etcd_variable_t  ngx_etcd_variables[];
-
-/* prefixes of the names of election variables; the last one is empty */
-extern ngx_str_t  ngx_etcd_election_variables[];
 
 
 /*
@@ -65,10 +64,11 @@ ngx_int_t ngx_etcd_variable_election(ngx_str_t *name,
     ngx_variable_value_t *v, ngx_pool_t *pool);
 
 /*
- * Called when a variable is used: an election variable requires a declared
- * election.  NGX_ERROR: no memory.
+ * Called when all variables that are used are known, those of http or stream:
+ * an election variable requires a declared election.  NGX_ERROR: no memory.
+ * The name is the first field of a variable, in http and in stream.
  */
-ngx_int_t ngx_etcd_variable_used(ngx_conf_t *cf, ngx_str_t *name);
+ngx_int_t ngx_etcd_variable_used(ngx_conf_t *cf, ngx_array_t *variables);
 
 
 /*

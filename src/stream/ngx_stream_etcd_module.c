@@ -251,7 +251,7 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    return ngx_stream_etcd_variable_check(cf);
+    return ngx_etcd_variable_used(cf, &cmcf->variables);
 }
 
 

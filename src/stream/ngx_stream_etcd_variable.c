@@ -23,65 +23,29 @@ static ngx_int_t ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
 ngx_int_t
 ngx_stream_etcd_variable_add(ngx_conf_t *cf)
 {
-    ngx_str_t                   *name;
-    ngx_etcd_variable_t         *v;
-    ngx_stream_variable_t       *var;
-    ngx_etcd_member_variable_t  *m;
-
-    for (m = ngx_etcd_member_variables; m->name.len != 0; m++) {
-        var = ngx_stream_add_variable(cf, &m->name,
-                                      NGX_STREAM_VAR_NOCACHEABLE);
-        if (var == NULL) {
-            return NGX_ERROR;
-        }
-
-        var->get_handler = ngx_stream_etcd_member_variable;
-        var->data = (uintptr_t) m;
-    }
+    ngx_uint_t              flags;
+    ngx_etcd_variable_t    *v;
+    ngx_stream_variable_t  *var;
 
     for (v = ngx_etcd_variables; v->name.len != 0; v++) {
-        var = ngx_stream_add_variable(cf, &v->name,
-                                      NGX_STREAM_VAR_NOCACHEABLE);
+        flags = NGX_STREAM_VAR_NOCACHEABLE;
+
+        if (v->election != NULL) {
+            flags |= NGX_STREAM_VAR_PREFIX;
+        }
+
+        var = ngx_stream_add_variable(cf, &v->name, flags);
         if (var == NULL) {
             return NGX_ERROR;
         }
 
-        var->get_handler = ngx_stream_etcd_variable;
+        var->get_handler = v->member ? ngx_stream_etcd_member_variable
+                           : v->request ? ngx_stream_etcd_variable
+                                        : ngx_stream_etcd_election_variable;
         var->data = (uintptr_t) v;
     }
 
-    for (name = ngx_etcd_election_variables; name->len != 0; name++) {
-        var = ngx_stream_add_variable(cf, name, NGX_STREAM_VAR_NOCACHEABLE
-                                                |NGX_STREAM_VAR_PREFIX);
-        if (var == NULL) {
-            return NGX_ERROR;
-        }
-
-        var->get_handler = ngx_stream_etcd_election_variable;
-    }
-
     return ngx_stream_etcd_lock_add_variables(cf);
-}
-
-
-ngx_int_t
-ngx_stream_etcd_variable_check(ngx_conf_t *cf)
-{
-    ngx_uint_t                    i;
-    ngx_stream_variable_t        *v;
-    ngx_stream_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
-
-    v = cmcf->variables.elts;
-
-    for (i = 0; i < cmcf->variables.nelts; i++) {
-        if (ngx_etcd_variable_used(cf, &v[i].name) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
 }
 
 
@@ -89,14 +53,14 @@ static ngx_int_t
 ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
     ngx_stream_variable_value_t *v, uintptr_t data)
 {
-    ngx_etcd_peer_t             *peer;
-    ngx_etcd_member_variable_t  *variable;
+    ngx_etcd_peer_t      *peer;
+    ngx_etcd_variable_t  *variable;
 
-    variable = (ngx_etcd_member_variable_t *) data;
+    variable = (ngx_etcd_variable_t *) data;
 
     peer = ngx_etcd_peer_data_peer(ngx_stream_etcd_upstream_peer_data(s));
 
-    return variable->get(&variable->name, peer, v, s->connection->pool);
+    return variable->member(&variable->name, peer, v, s->connection->pool);
 }
 
 
@@ -108,9 +72,9 @@ ngx_stream_etcd_variable(ngx_stream_session_t *s,
 
     variable = (ngx_etcd_variable_t *) data;
 
-    return variable->get(&variable->name,
-                         ngx_stream_etcd_upstream_peer_data(s), v,
-                         s->connection->pool);
+    return variable->request(&variable->name,
+                             ngx_stream_etcd_upstream_peer_data(s), v,
+                             s->connection->pool);
 }
 
 

@@ -18,11 +18,5 @@
 
 ngx_int_t ngx_stream_etcd_variable_add(ngx_conf_t *cf);
 
-/*
- * Called after the configuration was read: checks that elections named by
- * variables exist.
- */
-ngx_int_t ngx_stream_etcd_variable_check(ngx_conf_t *cf);
-
 
 #endif /* _NGX_STREAM_ETCD_VARIABLE_H_INCLUDED_ */
