@@ -22,11 +22,15 @@ static ngx_uint_t ngx_etcd_wait_is(ngx_etcd_wait_t *wait,
 
 
 char *
-ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_etcd_wait_t **wait, ngx_uint_t stream)
+ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_str_t              *value;
-    ngx_etcd_wait_t        *new, **p;
-    ngx_etcd_main_conf_t   *emcf;
+    char *c = conf;
+
+    ngx_str_t             *value;
+    ngx_etcd_wait_t       *new, **wait, **p;
+    ngx_etcd_main_conf_t  *emcf;
+
+    wait = (ngx_etcd_wait_t **) (c + cmd->offset);
 
     if (*wait != NGX_CONF_UNSET_PTR) {
         return "is duplicate";
@@ -50,7 +54,7 @@ ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_etcd_wait_t **wait, ngx_uint_t stream)
         return NGX_CONF_ERROR;
     }
 
-    new->stream = stream;
+    new->stream = (cmd->post != NULL);
     new->file = cf->conf_file->file.name.data;
     new->line = cf->conf_file->line;
 

@@ -39,11 +39,11 @@ typedef struct {
 
 
 /*
- * The handler of the directive without access to its slot: *wait is
- * NGX_CONF_UNSET_PTR at first, NULL for "off".
+ * The handler of the directive, for http if cmd->post is NULL, else for
+ * stream.  The ngx_etcd_wait_t * at the command's offset is NGX_CONF_UNSET_PTR
+ * at first, NULL for "off".
  */
-char *ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_etcd_wait_t **wait,
-    ngx_uint_t stream);
+char *ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* Called after the configuration was read: finds the upstreams. */
 ngx_int_t ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);

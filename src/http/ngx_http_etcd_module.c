@@ -123,9 +123,9 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
 
     { ngx_string("etcd_wait"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1234,
-      ngx_http_etcd_wait,
+      ngx_etcd_wait_conf,
       NGX_HTTP_LOC_CONF_OFFSET,
-      0,
+      offsetof(ngx_http_etcd_loc_conf_t, wait),
       NULL },
 
     { ngx_string("etcd_require_leader"),

@@ -41,15 +41,6 @@ static void ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry);
 static void ngx_http_etcd_wait_connect(ngx_http_request_t *r);
 
 
-char *
-ngx_http_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_etcd_loc_conf_t *elcf = conf;
-
-    return ngx_etcd_wait_conf(cf, &elcf->wait, 0);
-}
-
-
 ngx_int_t
 ngx_http_etcd_wait_handler(ngx_http_request_t *r)
 {

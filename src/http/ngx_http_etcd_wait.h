@@ -16,7 +16,6 @@
 #include <ngx_http_etcd.h>
 
 
-char *ngx_http_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* Phase handler; NGX_DECLINED: no need to wait. */
 ngx_int_t ngx_http_etcd_wait_handler(ngx_http_request_t *r);

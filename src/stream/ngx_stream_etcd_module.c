@@ -102,10 +102,10 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
 
     { ngx_string("etcd_wait"),
       NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1234,
-      ngx_stream_etcd_wait,
+      ngx_etcd_wait_conf,
       NGX_STREAM_SRV_CONF_OFFSET,
-      0,
-      NULL },
+      offsetof(ngx_stream_etcd_srv_conf_t, wait),
+      &ngx_stream_etcd_module },
 
     { ngx_string("etcd_require_leader"),
       NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1,

@@ -37,15 +37,6 @@ static void ngx_stream_etcd_wait_cleanup(void *data);
 static void ngx_stream_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry);
 
 
-char *
-ngx_stream_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_stream_etcd_srv_conf_t *escf = conf;
-
-    return ngx_etcd_wait_conf(cf, &escf->wait, 1);
-}
-
-
 ngx_int_t
 ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
 {

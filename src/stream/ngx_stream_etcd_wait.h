@@ -16,7 +16,6 @@
 #include <ngx_stream_etcd.h>
 
 
-char *ngx_stream_etcd_wait(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
  * NGX_DECLINED: no need to wait, and with "full" a connection is reserved for
