@@ -48,7 +48,9 @@ static ngx_int_t ngx_etcd_status_json_nginx(ngx_etcd_status_t *status,
 static ngx_int_t ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
+    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stage);
+static ngx_int_t ngx_etcd_status_json_next(ngx_etcd_status_t *status,
+    ngx_int_t rc);
 static ngx_int_t ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 static ngx_int_t ngx_etcd_status_json_sets(ngx_etcd_status_t *status,
@@ -134,7 +136,8 @@ ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
     }
 
     rc = upstream->catalog ? ngx_etcd_status_json_catalog(status, upstream)
-                           : ngx_etcd_status_json_upstream(status, upstream);
+                           : ngx_etcd_status_json_upstream(status, upstream,
+                                                           status->stage);
 
     if (rc != NGX_OK) {
         return rc;
@@ -154,11 +157,11 @@ ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
 
 static ngx_int_t
 ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream)
+    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stage)
 {
     ngx_int_t  rc;
 
-    switch (status->stage) {
+    switch (stage) {
 
     case NGX_ETCD_STATUS_JSON_HEAD:
         rc = ngx_etcd_status_json_open(status, upstream);
@@ -176,6 +179,15 @@ ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
         return ngx_etcd_status_json_invalid(status);
     }
 
+    return ngx_etcd_status_json_next(status, rc);
+}
+
+
+/* Goes to the next stage if the stage at hand is complete. */
+
+static ngx_int_t
+ngx_etcd_status_json_next(ngx_etcd_status_t *status, ngx_int_t rc)
+{
     if (rc == NGX_OK) {
         status->stage++;
         status->items = 0;
@@ -244,13 +256,7 @@ ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
         return ngx_etcd_status_json_one(status);
     }
 
-    if (rc == NGX_OK) {
-        status->stage++;
-        status->items = 0;
-        rc = NGX_AGAIN;
-    }
-
-    return rc;
+    return ngx_etcd_status_json_next(status, rc);
 }
 
 
@@ -291,43 +297,11 @@ ngx_etcd_status_json_one(ngx_etcd_status_t *status)
 {
     ngx_int_t  rc;
 
-    switch (status->stage - NGX_ETCD_STATUS_JSON_ONE) {
-
-    case NGX_ETCD_STATUS_JSON_HEAD:
-        rc = ngx_etcd_status_open(status, &status->one);
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        ngx_etcd_text_buffer_literal(&status->out, ",\"set\":{");
-        ngx_etcd_status_json_fields(&status->out,
-                                    ngx_etcd_status_upstreams.fields,
-                                    &status->one);
-        ngx_etcd_text_buffer_literal(&status->out, ",\"members\":[");
-        break;
-
-    case NGX_ETCD_STATUS_JSON_MEMBERS:
-        rc = ngx_etcd_status_json_members(status, &status->one);
-        break;
-
-    case NGX_ETCD_STATUS_JSON_LIST:
-        rc = ngx_etcd_status_json_list(status);
-        break;
-
-    default: /* NGX_ETCD_STATUS_JSON_INVALID */
-        rc = ngx_etcd_status_json_invalid(status);
-
-        if (rc == NGX_OK) {
-            ngx_etcd_text_buffer_literal(&status->out, "}");
-        }
-
-        return rc;
-    }
-
+    rc = ngx_etcd_status_json_upstream(status, &status->one,
+                                       status->stage
+                                       - NGX_ETCD_STATUS_JSON_ONE);
     if (rc == NGX_OK) {
-        status->stage++;
-        status->items = 0;
-        rc = NGX_AGAIN;
+        ngx_etcd_text_buffer_literal(&status->out, "}");
     }
 
     return rc;
@@ -341,11 +315,18 @@ ngx_etcd_status_json_open(ngx_etcd_status_t *status,
     ngx_int_t  rc;
 
     rc = ngx_etcd_status_open(status, upstream);
+
     if (rc != NGX_OK) {
         return rc;
     }
 
-    ngx_etcd_status_json_name(status, &upstream->name);
+    if (upstream == &status->one) {
+        ngx_etcd_text_buffer_literal(&status->out, ",\"set\":");
+
+    } else {
+        ngx_etcd_status_json_name(status, &upstream->name);
+    }
+
     ngx_etcd_text_buffer_literal(&status->out, "{");
     ngx_etcd_status_json_fields(&status->out, ngx_etcd_status_upstreams.fields,
                                 upstream);
