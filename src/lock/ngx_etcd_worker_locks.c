@@ -175,20 +175,14 @@ ngx_etcd_worker_locks_rest(ngx_etcd_lock_t *lock)
 
     locks = lock->locks;
 
-    if (lock->idle) {
-        if (!lock->lock_queue.watched
-            && ngx_etcd_lock_queue_close(&lock->lock_queue) == NGX_OK)
-        {
-            ngx_etcd_worker_locks_destroy(lock);
-        }
-
-        return;
-    }
-
     if (!lock->lock_queue.watched
         && ngx_etcd_lock_queue_close(&lock->lock_queue) == NGX_OK)
     {
         ngx_etcd_worker_locks_destroy(lock);
+        return;
+    }
+
+    if (lock->idle) {
         return;
     }
 
