@@ -35,7 +35,8 @@ struct ngx_etcd_agent_s {
     ngx_event_t              sync;     /* continues incomplete tables */
     ngx_event_t              enter;    /* continues entering the zone */
     ngx_event_t              leave;    /* posted: the zone has a new owner */
-    ngx_event_t              resign;   /* timeout of resigning */
+    ngx_event_t              resign;   /* timeout: etcd does not answer, the
+                                          leases will expire */
     ngx_etcd_state_file_t    state_file;
 
     /* fields of an agent that does not own the zone */
@@ -71,8 +72,6 @@ static void ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_leave_handler(ngx_event_t *ev);
 static ngx_uint_t ngx_etcd_agent_holds(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_resigned(void *data);
-static void ngx_etcd_agent_resign_handler(ngx_event_t *ev);
 static void ngx_etcd_agent_exit(ngx_etcd_agent_t *agent);
 static void ngx_etcd_agent_exited(void *data);
 static void ngx_etcd_agent_changed(void *data);
@@ -162,7 +161,7 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     agent->leave.data = agent;
     agent->leave.log = cycle->log;
 
-    agent->resign.handler = ngx_etcd_agent_resign_handler;
+    agent->resign.handler = ngx_etcd_agent_leave_handler;
     agent->resign.data = agent;
     agent->resign.log = cycle->log;
 
@@ -255,17 +254,22 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
 }
 
 
+ngx_uint_t
+ngx_etcd_agent_wanted(ngx_etcd_conf_t *conf)
+{
+    return conf->services.nelts != 0
+           || conf->catalogs.nelts != 0
+           || conf->values.nelts + conf->value_maps.nelts != 0
+           || ngx_etcd_campaigner_wanted(conf);
+}
+
+
 static ngx_uint_t
 ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
 {
     ngx_msec_t  heartbeat;
 
-    if (ngx_exiting
-        || (agent->conf->services.nelts == 0
-            && agent->conf->catalogs.nelts == 0
-            && agent->conf->values.nelts + agent->conf->value_maps.nelts == 0
-            && !ngx_etcd_campaigner_wanted(agent->conf)))
-    {
+    if (ngx_exiting || !ngx_etcd_agent_wanted(agent->conf)) {
         return 0;
     }
 
@@ -515,28 +519,7 @@ ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent)
     ngx_add_timer(&agent->resign, NGX_ETCD_AGENT_RESIGN);
 
     ngx_etcd_client_linger(agent->cluster);
-    ngx_etcd_campaigner_resign(agent->campaigner, ngx_etcd_agent_resigned,
-                               agent);
-}
-
-
-/* Called by the campaigner, which must not be destroyed here. */
-
-static void
-ngx_etcd_agent_resigned(void *data)
-{
-    ngx_etcd_agent_t *agent = data;
-
-    ngx_post_event(&agent->leave, &ngx_posted_events);
-}
-
-
-/* etcd does not answer: the leases will expire. */
-
-static void
-ngx_etcd_agent_resign_handler(ngx_event_t *ev)
-{
-    ngx_etcd_agent_leave(ev->data);
+    ngx_etcd_campaigner_resign(agent->campaigner, ngx_etcd_agent_lost, agent);
 }
 
 
@@ -653,7 +636,10 @@ ngx_etcd_agent_published(void *data, ngx_uint_t changed)
 }
 
 
-/* Called by a service, which must not be destroyed here. */
+/*
+ * The zone has a new owner, or all campaigns have ended.  Called by a service
+ * or by the campaigner, which must not be destroyed here.
+ */
 
 static void
 ngx_etcd_agent_lost(void *data)

@@ -42,5 +42,8 @@ ngx_int_t ngx_etcd_agent_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf);
 /* Releases the zones and closes all connections to etcd. */
 void ngx_etcd_agent_stop(ngx_cycle_t *cycle);
 
+/* Returns 0 if the cluster needs no agent: nothing is read from it or held. */
+ngx_uint_t ngx_etcd_agent_wanted(ngx_etcd_conf_t *conf);
+
 
 #endif /* _NGX_ETCD_AGENT_H_INCLUDED_ */

@@ -10,7 +10,6 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_agent_view.h>
-#include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_db_space.h>
 #include <ngx_etcd_server_versions.h>
@@ -180,19 +179,12 @@ ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
 }
 
 
-/* No agent runs without services, values, elections and registrations. */
-
 static int64_t
 ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf)
 {
     ngx_msec_int_t  silence;
 
-    if (ecf->services.nelts == 0
-        && ecf->catalogs.nelts == 0
-        && ecf->values.nelts == 0
-        && ecf->value_maps.nelts == 0
-        && !ngx_etcd_campaigner_wanted(ecf))
-    {
+    if (!ngx_etcd_agent_wanted(ecf)) {
         return NGX_ETCD_STATUS_ABSENT;
     }
 
