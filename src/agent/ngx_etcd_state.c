@@ -23,8 +23,9 @@ static json_int_t ngx_etcd_state_time(uint64_t time);
 static json_t *ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot);
 static ngx_int_t ngx_etcd_state_member(ngx_etcd_state_text_t *text,
     ngx_etcd_copy_t *copy);
-static ngx_int_t ngx_etcd_state_host(json_t *json,
+static json_t *ngx_etcd_state_host(json_t *json,
     ngx_etcd_member_pack_t *record);
+static json_t *ngx_etcd_state_set(json_t *json, char *name, json_t *value);
 static ngx_int_t ngx_etcd_state_value(ngx_etcd_state_text_t *text,
     ngx_etcd_state_value_t *value);
 static ngx_int_t ngx_etcd_state_listed(ngx_etcd_state_text_t *text);
@@ -215,24 +216,16 @@ ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot)
                      "params", (json_int_t) snapshot->params,
                      "revision", (json_int_t) snapshot->revision);
 
-    if (snapshot->held_until != 0
-        && json_object_set_new(json, "held_until",
-                               json_integer(ngx_etcd_state_time(
-                                                     snapshot->held_until)))
-           != 0)
-    {
-        json_decref(json);
-        return NULL;
+    if (snapshot->held_until != 0) {
+        json = ngx_etcd_state_set(json, "held_until",
+                                  json_integer(ngx_etcd_state_time(
+                                                      snapshot->held_until)));
     }
 
-    if (snapshot->id != 0
-        && json_object_set_new(json, "pattern",
-                               ngx_etcd_state_bytes(snapshot->pattern.data,
-                                                    snapshot->pattern.len))
-           != 0)
-    {
-        json_decref(json);
-        return NULL;
+    if (snapshot->id != 0) {
+        json = ngx_etcd_state_set(json, "pattern",
+                                  ngx_etcd_state_bytes(snapshot->pattern.data,
+                                                       snapshot->pattern.len));
     }
 
     return json;
@@ -274,28 +267,18 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
                      "drain", (int) attr->drain,
                      "near", (int) attr->near);
 
-    if (copy->gone == NGX_ETCD_ENTRY_HELD
-        && json_object_set_new(json, "held", json_true()) != 0)
-    {
-        json_decref(json);
-        return NGX_ERROR;
+    if (copy->gone == NGX_ETCD_ENTRY_HELD) {
+        json = ngx_etcd_state_set(json, "held", json_true());
     }
 
-    if (record.route.len != 0
-        && json_object_set_new(json, "route",
-                               json_stringn((char *) record.route.data,
-                                            record.route.len))
-           != 0)
-    {
-        json_decref(json);
-        return NGX_ERROR;
+    if (record.route.len != 0) {
+        json = ngx_etcd_state_set(json, "route",
+                                  json_stringn((char *) record.route.data,
+                                               record.route.len));
     }
 
-    if (record.host.len != 0
-        && ngx_etcd_state_host(json, &record) != NGX_OK)
-    {
-        json_decref(json);
-        return NGX_ERROR;
+    if (record.host.len != 0) {
+        json = ngx_etcd_state_host(json, &record);
     }
 
     return ngx_etcd_state_item(text, &text->nmembers, json);
@@ -304,29 +287,35 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
 
 /* Adds the host name; the address is empty if none is known. */
 
-static ngx_int_t
+static json_t *
 ngx_etcd_state_host(json_t *json, ngx_etcd_member_pack_t *record)
 {
-    if (json == NULL
-        || json_object_set_new(json, "host",
-                               json_stringn((char *) record->host.data,
-                                            record->host.len))
-           != 0
-        || json_object_set_new(json, "port", json_integer(record->port)) != 0
-        || json_object_set_new(json, "whole_weight",
-                               json_integer(record->whole))
-           != 0)
-    {
-        return NGX_ERROR;
+    json = ngx_etcd_state_set(json, "host",
+                              json_stringn((char *) record->host.data,
+                                           record->host.len));
+    json = ngx_etcd_state_set(json, "port", json_integer(record->port));
+    json = ngx_etcd_state_set(json, "whole_weight",
+                              json_integer(record->whole));
+
+    if (record->unresolved) {
+        json = ngx_etcd_state_set(json, "address", json_string(""));
     }
 
-    if (record->unresolved
-        && json_object_set_new(json, "address", json_string("")) != 0)
-    {
-        return NGX_ERROR;
+    return json;
+}
+
+
+/* Without memory for a value the object is freed, and NULL is returned. */
+
+static json_t *
+ngx_etcd_state_set(json_t *json, char *name, json_t *value)
+{
+    if (json_object_set_new(json, name, value) != 0) {
+        json_decref(json);
+        return NULL;
     }
 
-    return NGX_OK;
+    return json;
 }
 
 
