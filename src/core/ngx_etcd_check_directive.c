@@ -38,7 +38,6 @@ typedef struct {
     ngx_str_t                 uri;
     ngx_str_t                 host;
     ngx_array_t               headers;      /* ngx_str_t: whole lines */
-    ngx_str_t                 trusted;
 } ngx_etcd_check_directive_t;
 
 
