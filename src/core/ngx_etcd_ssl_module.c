@@ -10,17 +10,15 @@
 #include <ngx_etcd_ssl_module.h>
 
 
-static char *ngx_etcd_ssl_value(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
+static char *ngx_etcd_ssl_value(ngx_conf_t *cf, void *post, void *data);
+static char *ngx_etcd_ssl_mask(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_ssl_option(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_ssl_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static void ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_etcd_ssl_option_t *option);
-static void ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_etcd_conf_t *ecf);
+static void ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option);
+static void ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 static ngx_int_t ngx_etcd_ssl_command_file(ngx_conf_t *cf,
     ngx_etcd_ssl_option_t *option);
 static ngx_uint_t ngx_etcd_ssl_wanted(ngx_etcd_conf_t *ecf,
@@ -40,24 +38,9 @@ static ngx_conf_bitmask_t  ngx_etcd_ssl_protocols[] = {
 };
 
 
-/* the handlers of nginx behind ngx_etcd_ssl_value(), by its "post" */
+/* after nginx's own handlers */
 
-static ngx_command_t  ngx_etcd_ssl_slots[] = {
-
-    { ngx_string("ssl_protocols"), 0, ngx_conf_set_bitmask_slot, 0,
-      offsetof(ngx_etcd_conf_t, ssl.protocols), &ngx_etcd_ssl_protocols },
-
-    { ngx_string("ssl_name"), 0, ngx_conf_set_str_slot, 0,
-      offsetof(ngx_etcd_conf_t, ssl.name), NULL },
-
-    { ngx_string("ssl_verify"), 0, ngx_conf_set_flag_slot, 0,
-      offsetof(ngx_etcd_conf_t, ssl.verify), NULL },
-
-    { ngx_string("ssl_verify_depth"), 0, ngx_conf_set_num_slot, 0,
-      offsetof(ngx_etcd_conf_t, ssl.verify_depth), NULL },
-
-      ngx_null_command
-};
+static ngx_conf_post_t  ngx_etcd_ssl_value_post = { ngx_etcd_ssl_value };
 
 
 static ngx_command_t  ngx_etcd_ssl_directives[] = {
@@ -113,31 +96,31 @@ static ngx_command_t  ngx_etcd_ssl_directives[] = {
 
     { ngx_string("ssl_protocols"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
-      ngx_etcd_ssl_value,
+      ngx_etcd_ssl_mask,
       0,
       offsetof(ngx_etcd_conf_t, ssl.protocols),
-      &ngx_etcd_ssl_slots[0] },
+      &ngx_etcd_ssl_protocols },
 
     { ngx_string("ssl_name"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_ssl_value,
+      ngx_conf_set_str_slot,
       0,
       offsetof(ngx_etcd_conf_t, ssl.name),
-      &ngx_etcd_ssl_slots[1] },
+      &ngx_etcd_ssl_value_post },
 
     { ngx_string("ssl_verify"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_FLAG,
-      ngx_etcd_ssl_value,
+      ngx_conf_set_flag_slot,
       0,
       offsetof(ngx_etcd_conf_t, ssl.verify),
-      &ngx_etcd_ssl_slots[2] },
+      &ngx_etcd_ssl_value_post },
 
     { ngx_string("ssl_verify_depth"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_ssl_value,
+      ngx_conf_set_num_slot,
       0,
       offsetof(ngx_etcd_conf_t, ssl.verify_depth),
-      &ngx_etcd_ssl_slots[3] },
+      &ngx_etcd_ssl_value_post },
 
       ngx_null_command
 };
@@ -346,15 +329,22 @@ ngx_etcd_ssl_module_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
 
 
 static char *
-ngx_etcd_ssl_value(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_etcd_ssl_value(ngx_conf_t *cf, void *post, void *data)
 {
-    ngx_command_t  *slot;
+    void **ctx = cf->ctx;
 
-    ngx_etcd_ssl_seen(cf, cmd, conf);
+    ngx_etcd_ssl_seen(cf, ctx[ngx_etcd_ssl_module.index]);
 
-    slot = cmd->post;
+    return NGX_CONF_OK;
+}
 
-    return slot->set(cf, slot, conf);
+
+static char *
+ngx_etcd_ssl_mask(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_ssl_seen(cf, conf);
+
+    return ngx_conf_set_bitmask_slot(cf, cmd, conf);
 }
 
 
@@ -380,8 +370,8 @@ ngx_etcd_ssl_option(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     option->value = value[1];
 
-    ngx_etcd_ssl_place(cf, cmd, option);
-    ngx_etcd_ssl_seen(cf, cmd, conf);
+    ngx_etcd_ssl_place(cf, option);
+    ngx_etcd_ssl_seen(cf, conf);
 
     return NGX_CONF_OK;
 }
@@ -429,8 +419,8 @@ ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     option->key = value[1];
     option->value = value[2];
 
-    ngx_etcd_ssl_place(cf, cmd, option);
-    ngx_etcd_ssl_seen(cf, cmd, conf);
+    ngx_etcd_ssl_place(cf, option);
+    ngx_etcd_ssl_seen(cf, conf);
 
     return (ngx_etcd_ssl_command_file(cf, option) == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
@@ -438,10 +428,13 @@ ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static void
-ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_etcd_ssl_option_t *option)
+ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option)
 {
-    option->directive = (char *) cmd->name.data;
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    option->directive = (char *) value[0].data;
     option->file = cf->conf_file->file.name.data;
     option->line = cf->conf_file->line;
 }
@@ -450,10 +443,10 @@ ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_command_t *cmd,
 /* Remembers the first directive of a block. */
 
 static void
-ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_command_t *cmd, ngx_etcd_conf_t *ecf)
+ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
     if (ecf->ssl_seen.directive == NULL) {
-        ngx_etcd_ssl_place(cf, cmd, &ecf->ssl_seen);
+        ngx_etcd_ssl_place(cf, &ecf->ssl_seen);
     }
 }
 
