@@ -25,7 +25,7 @@ typedef struct {
                                               likewise */
     ngx_array_t              *value_maps;  /* of ngx_etcd_value_map_conf_t *,
                                               likewise */
-    ngx_array_t               changes;     /* ngx_etcd_restore_map_t, of
+    ngx_array_t               changes;     /* ngx_etcd_restore_change_t, of
                                               maps; private */
     ngx_pool_t               *pool;        /* temporary */
     ngx_etcd_state_t          state;       /* cluster and namespace that the

@@ -16,7 +16,6 @@
 #include <ngx_etcd_restore_catalog.h>
 #include <ngx_etcd_restore_value.h>
 #include <ngx_etcd_restore_state.h>
-#include <ngx_etcd_restore_map.h>
 
 
 /* the members of one set */
@@ -96,7 +95,7 @@ ngx_etcd_restore_state_text(ngx_etcd_restore_t *restore, ngx_str_t *text)
 
     if (views == NULL
         || ngx_array_init(&restore->changes, restore->pool, 16,
-                          sizeof(ngx_etcd_restore_map_t))
+                          sizeof(ngx_etcd_restore_change_t))
            != NGX_OK)
     {
         rc = ngx_etcd_restore_refuse(restore, "no memory");

@@ -6,12 +6,14 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_restore_map.h>
 #include <ngx_etcd_restore_value.h>
+#include <ngx_etcd_value_conf.h>
 
 
 static ngx_int_t ngx_etcd_restore_value_one(ngx_etcd_restore_t *restore,
     json_t *json, ngx_etcd_shared_value_view_t *views);
+static ngx_int_t ngx_etcd_restore_map(ngx_etcd_restore_t *restore,
+    ngx_str_t *key, ngx_str_t *value, uint64_t modified);
 static ngx_int_t ngx_etcd_restore_view(ngx_etcd_restore_t *restore,
     ngx_str_t *key, ngx_str_t *value, ngx_etcd_shared_value_view_t *view,
     ngx_etcd_shared_value_view_t *views);
@@ -65,14 +67,55 @@ ngx_etcd_restore_value_one(ngx_etcd_restore_t *restore, json_t *json,
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_restore_map_add(&restore->changes, restore->value_maps, &key,
-                                 &value, view.modified)
-        != NGX_OK)
-    {
-        return ngx_etcd_restore_refuse(restore, "no memory");
+    if (ngx_etcd_restore_map(restore, &key, &value, view.modified) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     return ngx_etcd_restore_view(restore, &key, &value, &view, views);
+}
+
+
+/* A value that a map may not have any more is dropped. */
+
+static ngx_int_t
+ngx_etcd_restore_map(ngx_etcd_restore_t *restore, ngx_str_t *key,
+    ngx_str_t *value, uint64_t modified)
+{
+    u_char                       buf[NGX_ETCD_VALUE_REASON];
+    ngx_str_t                    reason;
+    ngx_uint_t                   i;
+    ngx_etcd_restore_change_t   *change;
+    ngx_etcd_value_map_conf_t  **conf;
+
+    conf = restore->value_maps->elts;
+
+    for (i = 0; i < restore->value_maps->nelts; i++) {
+
+        if (modified == 0
+            || conf[i]->secret
+            || ngx_etcd_value_map_wants(conf[i], key) == NULL
+            || ngx_etcd_value_conf_refuse(conf[i], key, value, buf, &reason)
+               != NULL)
+        {
+            continue;
+        }
+
+        change = ngx_array_push(&restore->changes);
+        if (change == NULL) {
+            return ngx_etcd_restore_refuse(restore, "no memory");
+        }
+
+        ngx_memzero(change, sizeof(ngx_etcd_restore_change_t));
+
+        change->map = conf[i];
+        change->change.op = NGX_ETCD_VALUE_PUT;
+        change->change.revision = modified;
+        change->change.value = *value;
+        change->change.key.data = key->data + conf[i]->literal.len;
+        change->change.key.len = key->len - conf[i]->literal.len;
+    }
+
+    return NGX_OK;
 }
 
 
@@ -117,8 +160,9 @@ void
 ngx_etcd_restore_value_fill(ngx_etcd_restore_t *restore,
     ngx_etcd_shared_value_view_t *views)
 {
-    ngx_uint_t               i;
-    ngx_etcd_value_conf_t  **confs;
+    ngx_uint_t                  i;
+    ngx_etcd_value_conf_t     **confs;
+    ngx_etcd_restore_change_t  *changes;
 
     confs = restore->values->elts;
 
@@ -126,5 +170,9 @@ ngx_etcd_restore_value_fill(ngx_etcd_restore_t *restore,
         ngx_etcd_shared_value_fill(confs[i]->shared, &views[i]);
     }
 
-    ngx_etcd_restore_map_fill(&restore->changes);
+    changes = restore->changes.elts;
+
+    for (i = 0; i < restore->changes.nelts; i++) {
+        ngx_etcd_value_object_restore(changes[i].map, &changes[i].change);
+    }
 }
