@@ -329,8 +329,7 @@ ngx_etcd_init_module(ngx_cycle_t *cycle)
     ngx_etcd_conf_t      **ecf, *former;
     ngx_etcd_main_conf_t  *emcf, *old;
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cycle);
 
     if (ngx_test_config || emcf->clusters.nelts == 0) {
         return NGX_OK;
@@ -339,8 +338,7 @@ ngx_etcd_init_module(ngx_cycle_t *cycle)
     /* reuse the eventfds: workers of the old configuration use them too */
 
     if (cycle->old_cycle != NULL && cycle->old_cycle->conf_ctx != NULL) {
-        old = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->old_cycle->conf_ctx,
-                                                    ngx_etcd_module);
+        old = ngx_etcd_conf_main(cycle->old_cycle);
         if (old != NULL) {
             emcf->wakeup = old->wakeup;
             emcf->queue_wakeup = old->queue_wakeup;
@@ -377,8 +375,7 @@ ngx_etcd_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cycle);
 
     return (ngx_etcd_agent_start(cycle, emcf) == NGX_OK)
            ? ngx_etcd_db_space_start(cycle, emcf) : NGX_ERROR;

@@ -22,8 +22,7 @@ ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name)
     ngx_etcd_campaign_t   *campaign, **p;
     ngx_etcd_main_conf_t  *emcf;
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cf->cycle);
 
     campaign = ngx_etcd_campaign_find_in(emcf, name);
 
@@ -154,10 +153,7 @@ ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
 ngx_etcd_campaign_t *
 ngx_etcd_campaign_find(ngx_str_t *name)
 {
-    return ngx_etcd_campaign_find_in(
-               (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                                     ngx_etcd_module),
-               name);
+    return ngx_etcd_campaign_find_in(ngx_etcd_conf_main(ngx_cycle), name);
 }
 
 

@@ -43,8 +43,7 @@ ngx_etcd_conf_former(ngx_etcd_conf_t *ecf)
         return NULL;
     }
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(ngx_cycle);
     if (emcf == NULL) {
         return NULL;
     }
@@ -62,8 +61,7 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
     ngx_etcd_conf_t       *ecf, **p;
     ngx_etcd_main_conf_t  *emcf;
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cf->cycle);
 
     ngx_str_set(&wanted, "default");
 

@@ -75,6 +75,9 @@ typedef struct {
 /* ngx_etcd_module.c; here, since nginx finds a configuration by its module */
 extern ngx_module_t  ngx_etcd_module;
 
+#define ngx_etcd_conf_main(cycle)                                             \
+    ((ngx_etcd_main_conf_t *) ngx_get_conf((cycle)->conf_ctx, ngx_etcd_module))
+
 
 /*
  * Returns the cluster of that name, which may be defined later in the file;

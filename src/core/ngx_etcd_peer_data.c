@@ -178,8 +178,7 @@ ngx_etcd_peer_data_cluster(void)
     ngx_etcd_conf_t      **clusters;
     ngx_etcd_main_conf_t  *emcf;
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(ngx_cycle);
 
     clusters = emcf->clusters.elts;
 

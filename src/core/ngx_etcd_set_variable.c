@@ -115,8 +115,7 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
         }
     }
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cf->cycle);
 
     p = ngx_array_push(&emcf->set_variables);
     if (p == NULL) {

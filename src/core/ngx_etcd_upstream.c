@@ -474,8 +474,7 @@ ngx_etcd_upstream_add(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 
     ngx_etcd_upstream_place(cf, upstream);
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cf->cycle);
 
     p = ngx_array_push(&emcf->upstreams);
     if (p == NULL) {

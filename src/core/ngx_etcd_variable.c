@@ -447,8 +447,7 @@ ngx_etcd_variable_prefixes(ngx_conf_t *cf, ngx_uint_t stream,
     ngx_etcd_main_conf_t     *emcf;
     ngx_etcd_catalog_conf_t  *catalog;
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cf->cycle);
     upstream = emcf->upstreams.elts;
 
     for (i = 0; i < emcf->upstreams.nelts; i++) {

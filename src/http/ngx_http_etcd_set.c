@@ -121,8 +121,7 @@ ngx_http_etcd_set_check(ngx_conf_t *cf)
     ngx_etcd_main_conf_t      *emcf;
     ngx_etcd_set_variable_t  **variables;
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cf->cycle);
     variables = emcf->set_variables.elts;
 
     for (i = 0; i < emcf->set_variables.nelts; i++) {

@@ -238,8 +238,7 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
         return ngx_http_send_header(r);
     }
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(ngx_cycle);
 
     status = ngx_etcd_status_create(emcf, format->parts,
                                     (ngx_buf_tag_t) &ngx_http_etcd_module,

@@ -299,8 +299,7 @@ ngx_etcd_worker_locks_shutdown(void)
     ngx_etcd_worker_locks_t  *locks;
     ngx_etcd_main_conf_t     *emcf;
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(ngx_cycle);
     ecf = emcf->clusters.elts;
 
     for (i = 0; i < emcf->clusters.nelts; i++) {
@@ -322,8 +321,7 @@ ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle)
     ngx_etcd_worker_locks_t  *locks;
     ngx_etcd_main_conf_t     *emcf;
 
-    emcf = (ngx_etcd_main_conf_t *) ngx_get_conf(cycle->conf_ctx,
-                                                 ngx_etcd_module);
+    emcf = ngx_etcd_conf_main(cycle);
     ecf = emcf->clusters.elts;
 
     for (i = 0; i < emcf->clusters.nelts; i++) {
