@@ -19,7 +19,7 @@ static ngx_int_t ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
 ngx_etcd_campaign_t *
 ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name)
 {
-    ngx_etcd_campaign_t   *campaign, **p;
+    ngx_etcd_campaign_t   *campaign;
     ngx_etcd_main_conf_t  *emcf;
 
     emcf = ngx_etcd_conf_main(cf->cycle);
@@ -41,14 +41,8 @@ ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name)
     campaign->file = cf->conf_file->file.name.data;
     campaign->line = cf->conf_file->line;
 
-    p = ngx_array_push(&emcf->elections);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = campaign;
-
-    return campaign;
+    return (ngx_etcd_conf_push(&emcf->elections, campaign) == NGX_OK) ? campaign
+                                                                      : NULL;
 }
 
 

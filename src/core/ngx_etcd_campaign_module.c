@@ -177,8 +177,7 @@ static char *
 ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
     ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name)
 {
-    u_char                *p;
-    ngx_etcd_campaign_t  **added;
+    u_char  *p;
 
     if (campaign->key.len == 0) {
         return (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION)
@@ -201,16 +200,10 @@ ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
     campaign->label.data = p;
     campaign->label.len = ngx_sprintf(p, "%s \"%V\"", what, name) - p;
 
-    added = ngx_array_push(&ecf->campaigns);
-    if (added == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    *added = campaign;
-
     campaign->cluster = ecf;
 
-    return NGX_CONF_OK;
+    return (ngx_etcd_conf_push(&ecf->campaigns, campaign) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

@@ -58,7 +58,7 @@ ngx_etcd_conf_t *
 ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
 {
     ngx_str_t              wanted;
-    ngx_etcd_conf_t       *ecf, **p;
+    ngx_etcd_conf_t       *ecf;
     ngx_etcd_main_conf_t  *emcf;
 
     emcf = ngx_etcd_conf_main(cf->cycle);
@@ -125,14 +125,23 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
         return NULL;
     }
 
-    p = ngx_array_push(&emcf->clusters);
+    return (ngx_etcd_conf_push(&emcf->clusters, ecf) == NGX_OK) ? ecf : NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_conf_push(ngx_array_t *array, void *pointer)
+{
+    void  **p;
+
+    p = ngx_array_push(array);
     if (p == NULL) {
-        return NULL;
+        return NGX_ERROR;
     }
 
-    *p = ecf;
+    *p = pointer;
 
-    return ecf;
+    return NGX_OK;
 }
 
 
@@ -140,7 +149,7 @@ ngx_etcd_service_conf_t *
 ngx_etcd_conf_add_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
     ngx_str_t *name)
 {
-    ngx_etcd_service_conf_t  *service, **p;
+    ngx_etcd_service_conf_t  *service;
 
     service = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_service_conf_t));
     if (service == NULL) {
@@ -154,14 +163,8 @@ ngx_etcd_conf_add_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
         return NULL;
     }
 
-    p = ngx_array_push(&conf->services);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = service;
-
-    return service;
+    return (ngx_etcd_conf_push(&conf->services, service) == NGX_OK) ? service
+                                                                    : NULL;
 }
 
 
@@ -169,7 +172,7 @@ ngx_etcd_catalog_conf_t *
 ngx_etcd_conf_add_catalog(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
     ngx_str_t *name)
 {
-    ngx_etcd_catalog_conf_t  *catalog, **p;
+    ngx_etcd_catalog_conf_t  *catalog;
 
     catalog = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_catalog_conf_t));
     if (catalog == NULL) {
@@ -181,14 +184,8 @@ ngx_etcd_conf_add_catalog(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
     catalog->limit = NGX_ETCD_CATALOG_LIMIT;
     catalog->idle = NGX_ETCD_CATALOG_IDLE;
 
-    p = ngx_array_push(&conf->catalogs);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = catalog;
-
-    return catalog;
+    return (ngx_etcd_conf_push(&conf->catalogs, catalog) == NGX_OK) ? catalog
+                                                                    : NULL;
 }
 
 

@@ -93,6 +93,9 @@ ngx_etcd_conf_t *ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name);
  */
 ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 
+/* Adds a pointer to an array of pointers.  NGX_ERROR: no memory. */
+ngx_int_t ngx_etcd_conf_push(ngx_array_t *array, void *pointer);
+
 /* Adds a service, zeroed except for the name; NULL: no memory. */
 ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
     ngx_etcd_conf_t *conf, ngx_str_t *name);

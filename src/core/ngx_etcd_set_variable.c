@@ -75,7 +75,7 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
 {
     ngx_str_t                 *value;
     ngx_etcd_main_conf_t      *emcf;
-    ngx_etcd_set_variable_t   *sv, **p;
+    ngx_etcd_set_variable_t   *sv;
     ngx_etcd_value_pattern_t   pattern;
 
     value = cf->args->elts;
@@ -117,14 +117,7 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
 
     emcf = ngx_etcd_conf_main(cf->cycle);
 
-    p = ngx_array_push(&emcf->set_variables);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = sv;
-
-    return sv;
+    return (ngx_etcd_conf_push(&emcf->set_variables, sv) == NGX_OK) ? sv : NULL;
 }
 
 
@@ -572,14 +565,7 @@ ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
     value->name = sv->name;
     value->key = sv->key;
 
-    p = ngx_array_push(values);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = value;
-
-    return value;
+    return (ngx_etcd_conf_push(values, value) == NGX_OK) ? value : NULL;
 }
 
 

@@ -28,7 +28,7 @@ static ngx_int_t ngx_etcd_upstream_method(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream);
 static void ngx_etcd_upstream_place(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream);
-static ngx_int_t ngx_etcd_upstream_add(ngx_conf_t *cf,
+static char *ngx_etcd_upstream_add(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream);
 static ngx_int_t ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream,
     ngx_addr_t *addr, ngx_etcd_member_attr_t *attr, ngx_str_t *route);
@@ -72,7 +72,7 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     service = ngx_etcd_upstream_service(cf, upstream, name);
 
     if (service == NULL
-        || ngx_etcd_upstream_add(cf, upstream) != NGX_OK
+        || ngx_etcd_upstream_add(cf, upstream) != NGX_CONF_OK
         || ngx_array_init(&service->statics, cf->pool, 1,
                           sizeof(ngx_etcd_member_t))
            != NGX_OK)
@@ -222,7 +222,6 @@ ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char *p = conf;
 
-    ngx_int_t             rc;
     ngx_str_t            *value, none;
     ngx_etcd_upstream_t  *upstream;
 
@@ -245,13 +244,8 @@ ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    rc = ngx_etcd_upstream_method(cf, upstream);
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_upstream_add(cf, upstream);
-    }
-
-    return (rc == NGX_OK) ? NGX_CONF_OK : NGX_CONF_ERROR;
+    return (ngx_etcd_upstream_method(cf, upstream) == NGX_OK)
+           ? ngx_etcd_upstream_add(cf, upstream) : NGX_CONF_ERROR;
 }
 
 
@@ -317,7 +311,7 @@ ngx_etcd_upstream_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                                        sizeof(ngx_cidr_t));
 
     if (upstream->allow == NULL
-        || ngx_etcd_upstream_add(cf, upstream) != NGX_OK)
+        || ngx_etcd_upstream_add(cf, upstream) != NGX_CONF_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -375,8 +369,7 @@ ngx_etcd_upstream_prefer(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return rv;
     }
 
-    return (ngx_etcd_upstream_add(cf, upstream) == NGX_OK) ? NGX_CONF_OK
-                                                           : NGX_CONF_ERROR;
+    return ngx_etcd_upstream_add(cf, upstream);
 }
 
 
@@ -402,8 +395,7 @@ ngx_etcd_upstream_guard(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     upstream->guarded = 1;
 
-    return (ngx_etcd_upstream_add(cf, upstream) == NGX_OK) ? NGX_CONF_OK
-                                                           : NGX_CONF_ERROR;
+    return ngx_etcd_upstream_add(cf, upstream);
 }
 
 
@@ -422,9 +414,8 @@ ngx_etcd_upstream_eject(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     upstream->eject = ngx_etcd_eject_conf(cf, cmd->post != NULL);
 
-    return (upstream->eject != NULL
-            && ngx_etcd_upstream_add(cf, upstream) == NGX_OK)
-           ? NGX_CONF_OK : NGX_CONF_ERROR;
+    return (upstream->eject != NULL) ? ngx_etcd_upstream_add(cf, upstream)
+                                    : NGX_CONF_ERROR;
 }
 
 
@@ -438,9 +429,8 @@ ngx_etcd_upstream_checks(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 
     upstream->check = ngx_etcd_check_directive(cf, name);
 
-    return (upstream->check != NULL
-            && ngx_etcd_upstream_add(cf, upstream) == NGX_OK)
-           ? NGX_CONF_OK : NGX_CONF_ERROR;
+    return (upstream->check != NULL) ? ngx_etcd_upstream_add(cf, upstream)
+                                    : NGX_CONF_ERROR;
 }
 
 
@@ -462,28 +452,21 @@ ngx_etcd_upstream_place(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
  * configuration is complete.
  */
 
-static ngx_int_t
+static char *
 ngx_etcd_upstream_add(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
 {
-    ngx_etcd_upstream_t   **p;
-    ngx_etcd_main_conf_t   *emcf;
+    ngx_etcd_main_conf_t  *emcf;
 
     if (upstream->file != NULL) {
-        return NGX_OK;
+        return NGX_CONF_OK;
     }
 
     ngx_etcd_upstream_place(cf, upstream);
 
     emcf = ngx_etcd_conf_main(cf->cycle);
 
-    p = ngx_array_push(&emcf->upstreams);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    *p = upstream;
-
-    return NGX_OK;
+    return (ngx_etcd_conf_push(&emcf->upstreams, upstream) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

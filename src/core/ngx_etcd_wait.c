@@ -27,7 +27,7 @@ ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     char *c = conf;
 
     ngx_str_t             *value;
-    ngx_etcd_wait_t       *new, **wait, **p;
+    ngx_etcd_wait_t       *new, **wait;
     ngx_etcd_main_conf_t  *emcf;
 
     wait = (ngx_etcd_wait_t **) (c + cmd->offset);
@@ -64,15 +64,10 @@ ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     emcf = ngx_etcd_conf_main(cf->cycle);
 
-    p = ngx_array_push(&emcf->waits);
-    if (p == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    *p = new;
     *wait = new;
 
-    return NGX_CONF_OK;
+    return (ngx_etcd_conf_push(&emcf->waits, new) == NGX_OK) ? NGX_CONF_OK
+                                                             : NGX_CONF_ERROR;
 }
 
 

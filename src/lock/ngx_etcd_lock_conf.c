@@ -352,17 +352,10 @@ ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *cluster)
         return NULL;
     }
 
-    names = ngx_array_push(&ecf->locks);
-    if (names == NULL) {
-        return NULL;
-    }
-
-    *names = new;
-
     new->name = *name;
     new->cluster = ecf;
 
-    return new;
+    return (ngx_etcd_conf_push(&ecf->locks, new) == NGX_OK) ? new : NULL;
 }
 
 
