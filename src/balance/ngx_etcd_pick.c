@@ -10,6 +10,7 @@
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_near.h>
 #include <ngx_etcd_pick.h>
+#include <ngx_etcd_str.h>
 
 
 /* attempts to pick a peer if other workers take the last free connection */
@@ -305,9 +306,7 @@ ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint)
     table = pick->table;
 
     if (hint == NULL
-        || (peer->sid != NULL
-            && peer->sid->id.len == hint->len
-            && ngx_memcmp(peer->sid->id.data, hint->data, hint->len) == 0))
+        || (peer->sid != NULL && ngx_etcd_str_equal(&peer->sid->id, hint)))
     {
         return 1;
     }

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_md5.h>
 #include <ngx_etcd_sid.h>
+#include <ngx_etcd_str.h>
 
 
 #define ngx_etcd_sid(n)                                                       \
@@ -101,10 +102,8 @@ ngx_etcd_sid_find(ngx_etcd_treap_t *sids, ngx_str_t *text,
         }
     }
 
-    return (best != NULL
-            && best->id.len == text->len
-            && ngx_memcmp(best->id.data, text->data, text->len) == 0)
-           ? best->peer : NULL;
+    return (best != NULL && ngx_etcd_str_equal(&best->id, text)) ? best->peer
+                                                                  : NULL;
 }
 
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_pem.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_value_conf.h>
 
 
@@ -17,7 +18,6 @@ static ngx_etcd_value_pattern_t *ngx_etcd_value_conf_pattern(
     ngx_pool_t *pool);
 static ngx_uint_t ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one,
     ngx_etcd_pattern_t *two);
-static ngx_uint_t ngx_etcd_value_conf_same(ngx_str_t *one, ngx_str_t *two);
 
 
 ngx_etcd_value_map_conf_t *
@@ -77,7 +77,7 @@ ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name, ngx_str_t *literal,
 
     for (i = 0; i < maps->nelts; i++) {
         if (p[i]->secret == secret
-            && ngx_etcd_value_conf_same(&p[i]->literal, literal))
+            && ngx_etcd_str_equal(&p[i]->literal, literal))
         {
             return p[i];
         }
@@ -160,21 +160,13 @@ ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one, ngx_etcd_pattern_t *two)
         }
 
         if (!first[i].variable
-            && !ngx_etcd_value_conf_same(&first[i].text, &second[i].text))
+            && !ngx_etcd_str_equal(&first[i].text, &second[i].text))
         {
             return 0;
         }
     }
 
     return 1;
-}
-
-
-static ngx_uint_t
-ngx_etcd_value_conf_same(ngx_str_t *one, ngx_str_t *two)
-{
-    return one->len == two->len
-           && ngx_memcmp(one->data, two->data, one->len) == 0;
 }
 
 

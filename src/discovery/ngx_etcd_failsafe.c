@@ -11,6 +11,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_failsafe.h>
 #include <ngx_etcd_patroni_api.h>
+#include <ngx_etcd_str.h>
 
 
 typedef struct {
@@ -130,10 +131,7 @@ ngx_etcd_failsafe_same(ngx_etcd_failsafe_targets_t *one,
 
     return one->n == 0
            || (one->term == two->term
-               && one->leader.len == two->leader.len
-               && ngx_memcmp(one->leader.data, two->leader.data,
-                             one->leader.len)
-                  == 0
+               && ngx_etcd_str_equal(&one->leader, &two->leader)
                && ngx_memcmp(one->targets, two->targets,
                              one->n * sizeof(ngx_etcd_probe_target_t))
                   == 0);

@@ -10,6 +10,7 @@
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_leader.h>
+#include <ngx_etcd_str.h>
 
 
 /* bytes of a value, and of a whole reason */
@@ -146,9 +147,7 @@ ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
 static ngx_uint_t
 ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other)
 {
-    return other->data != NULL
-           && key->len == other->len
-           && ngx_memcmp(key->data, other->data, key->len) == 0;
+    return other->data != NULL && ngx_etcd_str_equal(key, other);
 }
 
 

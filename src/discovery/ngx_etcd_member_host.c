@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_member_host.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_etcd_member_host_t *ngx_etcd_member_host_find(
@@ -69,8 +70,7 @@ ngx_etcd_member_host_find(ngx_etcd_member_host_t *hosts,
         name = ngx_etcd_resolver_text(host->use.name);
 
         if (host->port == member->port
-            && name->len == member->host.len
-            && ngx_memcmp(name->data, member->host.data, name->len) == 0)
+            && ngx_etcd_str_equal(name, &member->host))
         {
             break;
         }

@@ -13,6 +13,7 @@
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_member.h>
 #include <ngx_etcd_patroni_sync.h>
+#include <ngx_etcd_str.h>
 
 
 typedef struct {
@@ -376,8 +377,7 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     patroni->wanted = 1;
 
     if (patroni->term != term->create_revision
-        || asked->len != member->key.len
-        || ngx_memcmp(asked->data, member->key.data, asked->len) != 0
+        || !ngx_etcd_str_equal(asked, &member->key)
         || ngx_memcmp(&patroni->confirm.target, &target,
                       sizeof(ngx_etcd_probe_target_t))
            != 0)

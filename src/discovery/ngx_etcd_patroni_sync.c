@@ -9,6 +9,7 @@
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_patroni_sync.h>
 #include <ngx_etcd_service.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_etcd_role_e ngx_etcd_patroni_sync_mode(ngx_etcd_leader_t *leader);
@@ -148,9 +149,7 @@ ngx_etcd_patroni_sync_role(ngx_etcd_patroni_sync_t *sync, ngx_str_t *name)
 
         ngx_etcd_decode_trim(&one);
 
-        if (one.len == name->len
-            && ngx_strncasecmp(one.data, name->data, one.len) == 0)
-        {
+        if (ngx_etcd_str_alike(&one, name)) {
             return sync->role;
         }
 

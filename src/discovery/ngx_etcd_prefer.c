@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_parameter.h>
 #include <ngx_etcd_prefer.h>
+#include <ngx_etcd_str.h>
 
 
 static char *ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag,
@@ -54,20 +55,14 @@ ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
 static char *
 ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag, ngx_str_t *text)
 {
-    char    *err;
-    u_char  *colon;
+    char  *err;
 
-    colon = ngx_strlchr(text->data, text->data + text->len, ':');
-
-    if (colon == NULL || colon == text->data) {
+    if (!ngx_etcd_str_cut(text, ':', &tag->key, &tag->value)
+        || tag->key.len == 0)
+    {
         return "it is not \"TAG:VALUE\"";
     }
 
-    tag->key.data = text->data;
-    tag->key.len = colon - text->data;
-
-    tag->value.data = colon + 1;
-    tag->value.len = text->data + text->len - tag->value.data;
 
     err = ngx_etcd_prefer_value(cf, &tag->value);
 
@@ -105,9 +100,7 @@ ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value)
 {
     char  *text;
 
-    if (value->len == sizeof("$hostname") - 1
-        && ngx_strncmp(value->data, "$hostname", value->len) == 0)
-    {
+    if (ngx_etcd_str_is(value, "$hostname")) {
         *value = cf->cycle->hostname;
 
     } else if (ngx_strlchr(value->data, value->data + value->len, '$')

@@ -9,6 +9,7 @@
 #include <ngx_md5.h>
 #include <arpa/inet.h>
 #include <ngx_etcd_address.h>
+#include <ngx_etcd_str.h>
 
 
 #define NGX_ETCD_ADDRESS_BAD_PORT                                             \
@@ -87,11 +88,7 @@ ngx_etcd_address_set_url(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
     scheme = &d->conf->scheme;
 
-    if (scheme->len != 0
-        && (scheme->len != url->scheme.len
-            || ngx_strncasecmp(scheme->data, url->scheme.data, scheme->len)
-               != 0))
-    {
+    if (scheme->len != 0 && !ngx_etcd_str_alike(scheme, &url->scheme)) {
         return NGX_DECLINED;
     }
 

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_json_pointer.h>
+#include <ngx_etcd_str.h>
 
 
 #define NGX_ETCD_ATTR_MAX       2147483647
@@ -52,8 +53,6 @@ static ngx_int_t ngx_etcd_attribute_json(const ngx_etcd_attr_t *row,
     ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row,
     ngx_str_t *text, ngx_int_t *n);
-static ngx_int_t ngx_etcd_attribute_equals(ngx_etcd_field_t *field,
-    ngx_str_t *text);
 static void ngx_etcd_attribute_apply(ngx_etcd_member_t *member,
     ngx_etcd_field_t *field, ngx_int_t n);
 static void ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr,
@@ -280,7 +279,7 @@ ngx_etcd_attribute_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     row = &ngx_etcd_attrs[field->id];
 
     if (field->equals.len != 0) {
-        n = ngx_etcd_attribute_equals(field, text);
+        n = ngx_etcd_str_equal(text, &field->equals);
         ngx_etcd_attribute_apply(member, field, n);
         return NGX_OK;
     }
@@ -302,20 +301,14 @@ ngx_etcd_attribute_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 ngx_int_t
 ngx_etcd_attribute_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
 {
-    u_char                 *equals;
     ngx_int_t               n;
     ngx_str_t               name, text;
     ngx_uint_t              id;
     const ngx_etcd_attr_t  *row;
 
-    equals = ngx_strlchr(parameter->data, parameter->data + parameter->len,
-                         '=');
-    if (equals == NULL) {
+    if (!ngx_etcd_str_cut(parameter, '=', &name, &text)) {
         return NGX_DECLINED;
     }
-
-    name.data = parameter->data;
-    name.len = equals - parameter->data;
 
     id = ngx_etcd_attribute_find(&name);
 
@@ -324,9 +317,6 @@ ngx_etcd_attribute_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
     }
 
     row = &ngx_etcd_attrs[id];
-
-    text.data = equals + 1;
-    text.len = parameter->len - name.len - 1;
 
     /* a weight of 0 drains a single member, but must not be the default */
 
@@ -345,15 +335,10 @@ ngx_etcd_attribute_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
 ngx_uint_t
 ngx_etcd_attribute_find(ngx_str_t *name)
 {
-    ngx_uint_t              id;
-    const ngx_etcd_attr_t  *row;
+    ngx_uint_t  id;
 
     for (id = 0; id < NGX_ETCD_ATTR_N; id++) {
-        row = &ngx_etcd_attrs[id];
-
-        if (row->name.len == name->len
-            && ngx_memcmp(row->name.data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_equal(&ngx_etcd_attrs[id].name, name)) {
             break;
         }
     }
@@ -383,7 +368,7 @@ ngx_etcd_attribute_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
     if (field->equals.len != 0) {
         *n = !json_is_null(value)
              && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
-             && ngx_etcd_attribute_equals(field, &text);
+             && ngx_etcd_str_equal(&text, &field->equals);
         return NGX_OK;
     }
 
@@ -432,12 +417,12 @@ ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row, ngx_str_t *text,
 
     case NGX_ETCD_ATTR_FLAG:
 
-        if (text->len == 4 && ngx_strncmp(text->data, "true", 4) == 0) {
+        if (ngx_etcd_str_is(text, "true")) {
             *n = 1;
             return NGX_OK;
         }
 
-        if (text->len == 5 && ngx_strncmp(text->data, "false", 5) == 0) {
+        if (ngx_etcd_str_is(text, "false")) {
             *n = 0;
             return NGX_OK;
         }
@@ -450,14 +435,6 @@ ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row, ngx_str_t *text,
     }
 
     return (*n == NGX_ERROR || *n > row->max) ? NGX_ERROR : NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_attribute_equals(ngx_etcd_field_t *field, ngx_str_t *text)
-{
-    return text->len == field->equals.len
-           && ngx_memcmp(text->data, field->equals.data, text->len) == 0;
 }
 
 

@@ -12,6 +12,7 @@
 #include <ngx_etcd_format_text.h>
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_json_pointer.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_int_t ngx_etcd_format_auto(ngx_etcd_decode_t *d);
@@ -326,10 +327,7 @@ ngx_etcd_format_find(ngx_str_t *name)
     const ngx_etcd_format_t  *format;
 
     for (format = ngx_etcd_formats; format->name.len; format++) {
-
-        if (format->name.len == name->len
-            && ngx_strncmp(format->name.data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_equal(&format->name, name)) {
             return format;
         }
     }
@@ -496,9 +494,7 @@ ngx_etcd_format_milvus(ngx_etcd_decode_t *d)
 static ngx_int_t
 ngx_etcd_format_apisix(ngx_etcd_decode_t *d)
 {
-    if (d->value.len == sizeof("init_dir") - 1
-        && ngx_strncmp(d->value.data, "init_dir", d->value.len) == 0)
-    {
+    if (ngx_etcd_str_is(&d->value, "init_dir")) {
         return NGX_DECLINED;
     }
 

@@ -10,6 +10,7 @@
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format_text.h>
 #include <ngx_etcd_json_layout.h>
+#include <ngx_etcd_str.h>
 
 
 /* maximum length of a decoded query argument */
@@ -109,9 +110,7 @@ ngx_etcd_format_text_dubbo(ngx_etcd_decode_t *d)
 
     ngx_etcd_uri_segments(&d->key, &parent, &segment);
 
-    if (parent.len != sizeof("providers") - 1
-        || ngx_strncmp(parent.data, "providers", parent.len) != 0)
-    {
+    if (!ngx_etcd_str_is(&parent, "providers")) {
         return NGX_DECLINED;
     }
 
@@ -136,23 +135,15 @@ ngx_etcd_format_text_dubbo(ngx_etcd_decode_t *d)
 ngx_int_t
 ngx_etcd_format_text_rpcx(ngx_etcd_decode_t *d)
 {
-    u_char          *at;
-    ngx_str_t        parent, segment;
-    ngx_etcd_uri_t   url;
+    ngx_str_t       parent, segment;
+    ngx_etcd_uri_t  url;
 
     ngx_etcd_uri_segments(&d->key, &parent, &segment);
 
-    at = ngx_strlchr(segment.data, segment.data + segment.len, '@');
-
-    if (at == NULL) {
+    if (!ngx_etcd_str_cut(&segment, '@', &url.scheme, &url.authority)) {
         return NGX_DECLINED;
     }
 
-    url.scheme.data = segment.data;
-    url.scheme.len = at - segment.data;
-
-    url.authority.data = at + 1;
-    url.authority.len = segment.data + segment.len - url.authority.data;
 
     url.query = d->value;
 
@@ -222,10 +213,8 @@ ngx_etcd_query_tagged(ngx_str_t query, ngx_keyval_t *tag)
            != NGX_DONE)
     {
         if (rc == NGX_OK
-            && name.len == tag->key.len
-            && value.len == tag->value.len
-            && ngx_memcmp(name.data, tag->key.data, name.len) == 0
-            && ngx_memcmp(value.data, tag->value.data, value.len) == 0)
+            && ngx_etcd_str_equal(&name, &tag->key)
+            && ngx_etcd_str_equal(&value, &tag->value))
         {
             return 1;
         }
@@ -249,9 +238,7 @@ ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     {
         for (field = fields; field->path.data != NULL; field++) {
 
-            if (field->path.len != name.len
-                || ngx_memcmp(field->path.data, name.data, name.len) != 0)
-            {
+            if (!ngx_etcd_str_equal(&field->path, &name)) {
                 continue;
             }
 

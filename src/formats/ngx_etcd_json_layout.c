@@ -9,6 +9,7 @@
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_json_pointer.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_uint_t ngx_etcd_layout_named(ngx_etcd_decode_t *d);
@@ -289,8 +290,7 @@ ngx_etcd_layout_is(json_t *value, ngx_str_t *wanted)
 
     return !json_is_null(value)
            && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
-           && text.len == wanted->len
-           && ngx_memcmp(text.data, wanted->data, text.len) == 0;
+           && ngx_etcd_str_equal(&text, wanted);
 }
 
 
@@ -342,9 +342,7 @@ ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, json_t *node,
 
     if (wanted->len == 0
         && scheme->len != 0
-        && (scheme->len != url.scheme.len
-            || ngx_strncasecmp(scheme->data, url.scheme.data, scheme->len)
-               != 0))
+        && !ngx_etcd_str_alike(scheme, &url.scheme))
     {
         return ngx_etcd_decode_invalid(d, ngx_etcd_json_pointer_name(path),
                                        NULL, "has URLs of several schemes; "

@@ -9,6 +9,7 @@
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_parameter.h>
+#include <ngx_etcd_str.h>
 
 
 /* attributes with a pointer in one directive */
@@ -53,26 +54,17 @@ ngx_int_t
 ngx_etcd_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
     ngx_pool_t *pool, char **err)
 {
-    u_char     *equals;
-    ngx_int_t   rc;
-    ngx_str_t   name, value;
+    ngx_int_t  rc;
+    ngx_str_t  name, value;
 
-    equals = ngx_strlchr(parameter->data, parameter->data + parameter->len,
-                         '=');
-    if (equals == NULL) {
+    if (!ngx_etcd_str_cut(parameter, '=', &name, &value)) {
         return NGX_DECLINED;
     }
 
-    name.data = parameter->data;
-    name.len = equals - parameter->data;
-
-    value.data = equals + 1;
-    value.len = parameter->len - name.len - 1;
-
-    if (name.len == 6 && ngx_strncmp(name.data, "scheme", 6) == 0) {
+    if (ngx_etcd_str_is(&name, "scheme")) {
         rc = ngx_etcd_parameter_scheme(conf, &value, err);
 
-    } else if (name.len == 3 && ngx_strncmp(name.data, "tag", 3) == 0) {
+    } else if (ngx_etcd_str_is(&name, "tag")) {
         rc = ngx_etcd_parameter_tag(conf, &value, pool, err);
 
     } else {
@@ -112,12 +104,11 @@ static ngx_int_t
 ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     ngx_pool_t *pool, char **err)
 {
-    u_char        *colon;
-    ngx_keyval_t  *tag;
+    ngx_keyval_t  *tag, pair;
 
-    colon = ngx_strlchr(value->data, value->data + value->len, ':');
-
-    if (colon == NULL || colon == value->data) {
+    if (!ngx_etcd_str_cut(value, ':', &pair.key, &pair.value)
+        || pair.key.len == 0)
+    {
         *err = "it is not \"tag=NAME:VALUE\"";
         return NGX_ERROR;
     }
@@ -136,11 +127,7 @@ ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
         return NGX_ERROR;
     }
 
-    tag->key.data = value->data;
-    tag->key.len = colon - value->data;
-
-    tag->value.data = colon + 1;
-    tag->value.len = value->data + value->len - tag->value.data;
+    *tag = pair;
 
     return NGX_OK;
 }
@@ -259,10 +246,7 @@ ngx_etcd_parameter_path(ngx_etcd_json_layout_t *layout, ngx_str_t *name,
     const ngx_etcd_parameter_path_t  *row;
 
     for (row = ngx_etcd_parameter_paths; row->name.len != 0; row++) {
-
-        if (row->name.len != name->len
-            || ngx_strncmp(row->name.data, name->data, name->len) != 0)
-        {
+        if (!ngx_etcd_str_equal(&row->name, name)) {
             continue;
         }
 

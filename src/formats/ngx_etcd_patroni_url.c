@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_patroni_url.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_int_t ngx_etcd_patroni_decode(ngx_etcd_decode_t *d);
@@ -168,9 +169,7 @@ ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url, ngx_str_t *text,
     for (i = 0; i < NGX_ETCD_PATRONI_SCHEMES; i++) {
         name = &url->schemes[i];
 
-        if (uri.scheme.len == name->len
-            && ngx_strncmp(uri.scheme.data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_equal(&uri.scheme, name)) {
             *scheme = i;
             *host = uri.authority;
 

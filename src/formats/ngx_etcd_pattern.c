@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_pattern.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_int_t ngx_etcd_pattern_literal(ngx_etcd_pattern_t *pattern,
@@ -325,8 +326,7 @@ ngx_etcd_pattern_agrees(ngx_etcd_pattern_segment_t *segment, ngx_str_t *text)
         return ngx_etcd_pattern_valid(text);
     }
 
-    return text->len == segment->text.len
-           && ngx_memcmp(text->data, segment->text.data, text->len) == 0;
+    return ngx_etcd_str_equal(text, &segment->text);
 }
 
 

@@ -12,6 +12,7 @@
 #include <ngx_etcd_least_conn.h>
 #include <ngx_etcd_random.h>
 #include <ngx_etcd_round_robin.h>
+#include <ngx_etcd_str.h>
 
 
 /* NGX_ETCD_METHOD_NAMES lists them too */
@@ -39,12 +40,8 @@ ngx_etcd_balance_method(ngx_str_t *name, ngx_str_t *parameter)
     for (i = 0; ngx_etcd_balance_methods[i] != NULL; i++) {
         method = ngx_etcd_balance_methods[i];
 
-        if (method->name.len == name->len
-            && method->parameter.len == parameter->len
-            && ngx_strncmp(method->name.data, name->data, name->len) == 0
-            && (parameter->len == 0
-                || ngx_strncmp(method->parameter.data, parameter->data,
-                               parameter->len) == 0))
+        if (ngx_etcd_str_equal(&method->name, name)
+            && ngx_etcd_str_equal(&method->parameter, parameter))
         {
             return method;
         }

@@ -7,11 +7,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_object.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_etcd_object_t *ngx_etcd_object_search(ngx_etcd_zone_t *zone,
     const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id);
-static ngx_uint_t ngx_etcd_object_same(ngx_str_t *one, ngx_str_t *two);
 static ngx_etcd_object_t *ngx_etcd_object_create(ngx_etcd_zone_t *zone,
     const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id);
 
@@ -61,23 +61,14 @@ ngx_etcd_object_search(ngx_etcd_zone_t *zone,
 
         if (object->id != 0
             && object->variant == id->variant
-            && ngx_etcd_object_same(&object->name, &id->name)
-            && ngx_etcd_object_same(&object->prefix, &id->prefix))
+            && ngx_etcd_str_equal(&object->name, &id->name)
+            && ngx_etcd_str_equal(&object->prefix, &id->prefix))
         {
             return object;
         }
     }
 
     return NULL;
-}
-
-
-static ngx_uint_t
-ngx_etcd_object_same(ngx_str_t *one, ngx_str_t *two)
-{
-    return one->len == two->len
-           && (one->len == 0
-               || ngx_memcmp(one->data, two->data, one->len) == 0);
 }
 
 
