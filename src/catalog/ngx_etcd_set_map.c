@@ -33,7 +33,8 @@ static void ngx_etcd_set_map_renew(ngx_etcd_zone_t *zone,
 static ngx_int_t ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_etcd_zone_t *from, ngx_etcd_set_map_t *old,
     uint32_t *after, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone);
+static ngx_uint_t ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone,
+    void *data);
 static void ngx_etcd_set_map_free(void *data, void *object);
 static ngx_etcd_set_node_t *ngx_etcd_set_map_create(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_str_t *prefix);
@@ -227,29 +228,21 @@ ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 ngx_int_t
 ngx_etcd_set_map_retire_old(ngx_etcd_zone_t *zone)
 {
-    ngx_int_t  rc;
-
-    do {
-        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-            return NGX_AGAIN;
-        }
-
-        rc = ngx_etcd_set_map_retire_piece(zone);
-
-        ngx_etcd_zone_unlock(zone);
-        ngx_etcd_zone_pause();
-
-    } while (rc == NGX_AGAIN);
+    if (ngx_etcd_zone_work(zone, 0, ngx_etcd_set_map_retire_piece, NULL, 0)
+        != NGX_OK)
+    {
+        return NGX_AGAIN;
+    }
 
     return ngx_etcd_object_retire_old(zone, &ngx_etcd_set_map_type,
                                       ngx_etcd_set_map_free, zone);
 }
 
 
-/* Frees nodes of maps whose sets were retired.  NGX_AGAIN: some are left. */
+/* Frees nodes of maps whose sets were retired. */
 
-static ngx_int_t
-ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone)
+static ngx_uint_t
+ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone, void *data)
 {
     ngx_uint_t            left;
     ngx_queue_t          *q, *list;
@@ -274,14 +267,14 @@ ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone)
              node = ngx_etcd_set_map_first(map))
         {
             if (left-- == 0) {
-                return NGX_AGAIN;
+                return 1;
             }
 
             ngx_etcd_set_map_unlink(zone, map, node, 0);
         }
     }
 
-    return NGX_OK;
+    return 0;
 }
 
 
@@ -307,20 +300,17 @@ ngx_etcd_set_map_add(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
         return NULL;
     }
 
-    *rc = NGX_AGAIN;
-
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
+        *rc = NGX_AGAIN;
         return NULL;
     }
 
-    node = NULL;
+    node = ngx_etcd_set_map_create(zone, map, prefix);
 
-    if (force || ngx_etcd_zone_owned(zone)) {
-        node = ngx_etcd_set_map_create(zone, map, prefix);
-        *rc = (node != NULL) ? NGX_OK : NGX_ERROR;
-    }
+    *rc = (node != NULL) ? NGX_OK : NGX_ERROR;
 
     ngx_etcd_zone_unlock(zone);
+
 
     if (node != NULL) {
         ngx_etcd_set_map_count(zone, node, waiting);
@@ -396,21 +386,15 @@ ngx_int_t
 ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_etcd_set_node_t *node)
 {
-    ngx_uint_t  owned;
-
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_owned(zone, 0) != NGX_OK) {
         return NGX_AGAIN;
     }
 
-    owned = ngx_etcd_zone_owned(zone);
-
-    if (owned) {
-        ngx_etcd_set_map_unlink(zone, map, node, 1);
-    }
+    ngx_etcd_set_map_unlink(zone, map, node, 1);
 
     ngx_etcd_zone_unlock(zone);
 
-    return owned ? NGX_OK : NGX_AGAIN;
+    return NGX_OK;
 }
 
 

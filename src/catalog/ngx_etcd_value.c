@@ -422,7 +422,7 @@ ngx_etcd_value_write(ngx_etcd_value_t *value)
         values->written(values->data);
         return;
 
-    case NGX_AGAIN:
+    case NGX_BUSY:
 
         if (!value->retry.timer_set) {
             ngx_add_timer(&value->retry, NGX_ETCD_VALUE_BUSY);

@@ -542,18 +542,15 @@ static ngx_int_t
 ngx_etcd_value_feed_write(ngx_etcd_value_feed_t *feed,
     ngx_etcd_value_change_t **changes, ngx_uint_t n)
 {
+    ngx_int_t         rc;
     ngx_uint_t        i, full;
     ngx_etcd_zone_t  *zone;
 
     zone = feed->conf->zone;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_BUSY;
-    }
-
-    if (!ngx_etcd_zone_owned(zone)) {
-        ngx_etcd_zone_unlock(zone);
-        return NGX_DECLINED;
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     full = 0;

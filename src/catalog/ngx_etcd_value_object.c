@@ -6,7 +6,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_retire.h>
 #include <ngx_etcd_value_object.h>
 
 #include <sys/mman.h>
@@ -235,8 +234,8 @@ ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
 ngx_int_t
 ngx_etcd_value_object_retire_old(ngx_etcd_zone_t *zone, uint64_t until)
 {
-    return ngx_etcd_retire_run(zone, ngx_etcd_value_object_retire_piece, NULL,
-                               until);
+    return ngx_etcd_zone_work(zone, 0, ngx_etcd_value_object_retire_piece,
+                              NULL, until);
 }
 
 

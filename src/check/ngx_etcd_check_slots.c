@@ -183,7 +183,7 @@ ngx_etcd_check_slots_annotate(ngx_etcd_check_slots_t *slots)
 
     rc = ngx_etcd_member_set_annotate(slots->conf->zone, slots->conf->set);
 
-    slots->noted = (rc != NGX_AGAIN);
+    slots->noted = (rc != NGX_BUSY);
 
     if (rc != NGX_ERROR) {
         slots->full = 0;

@@ -322,7 +322,7 @@ ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
 
     rc = ngx_etcd_election_slot_load(campaigner->zone, conf->slot, &slot);
     if (rc != NGX_OK) {
-        return (rc == NGX_AGAIN) ? NGX_BUSY : NGX_ERROR;
+        return (rc == NGX_BUSY) ? NGX_BUSY : NGX_ERROR;
     }
 
     /* the array has room for all: elements do not move */

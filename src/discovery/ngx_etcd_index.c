@@ -62,14 +62,15 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
             return NGX_ERROR;
         }
 
-        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-            return NGX_BUSY;
+        rc = ngx_etcd_zone_lock_owned(zone, force);
+        if (rc != NGX_OK) {
+            return rc;
         }
 
-        rc = (force || ngx_etcd_zone_owned(zone))
-             ? ngx_etcd_index_piece(index) : NGX_DECLINED;
+        rc = ngx_etcd_index_piece(index);
 
         ngx_etcd_zone_unlock(zone);
+
 
         if (rc == NGX_OK) {
             index->complete = 1;

@@ -7,13 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_commit.h>
-#include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_commit_own(ngx_etcd_zone_t *zone,
-    ngx_uint_t force);
-static void ngx_etcd_commit_piece(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit);
+static ngx_uint_t ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data);
 static void ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation);
 static ngx_uint_t ngx_etcd_commit_end(ngx_etcd_commit_t *commit);
@@ -26,58 +22,21 @@ static void ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone,
 static void ngx_etcd_commit_event(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_op_t *op, ngx_uint_t added,
     ngx_uint_t removed);
-static ngx_int_t ngx_etcd_commit_discard(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, uint64_t until);
-static ngx_int_t ngx_etcd_commit_repair(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_repair_t *repair, uint64_t until);
-static void ngx_etcd_commit_repair_entry(ngx_etcd_member_set_t *set,
-    ngx_etcd_repair_t *repair);
+static ngx_uint_t ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, void *data);
+static ngx_uint_t ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, void *data);
+static void ngx_etcd_commit_repair_entry(ngx_etcd_repair_t *repair);
 static void ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_repair_t *repair);
-
-
-static ngx_int_t
-ngx_etcd_commit_own(ngx_etcd_zone_t *zone, ngx_uint_t force)
-{
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_BUSY;
-    }
-
-    if (!force && !ngx_etcd_zone_owned(zone)) {
-        ngx_etcd_zone_unlock(zone);
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
-}
+    ngx_etcd_repair_t *repair);
 
 
 ngx_int_t
 ngx_etcd_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit)
 {
-    ngx_int_t  rc;
+    commit->set = set;
 
-    for ( ;; ) {
-        rc = ngx_etcd_commit_own(zone, commit->force);
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        ngx_etcd_commit_piece(zone, set, commit);
-
-        ngx_etcd_zone_unlock(zone);
-
-        if (commit->done == commit->ops->nelts) {
-            return NGX_OK;
-        }
-
-        if (commit->until != 0 && ngx_etcd_time_budget_now() >= commit->until) {
-            return NGX_AGAIN;
-        }
-
-        ngx_etcd_zone_pause();
-    }
+    return ngx_etcd_zone_work(zone, commit->force, ngx_etcd_commit_piece,
+                              commit, commit->until);
 }
 
 
@@ -87,14 +46,18 @@ ngx_etcd_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
  * "unfinished".
  */
 
-static void
-ngx_etcd_commit_piece(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit)
+static ngx_uint_t
+ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data)
 {
-    ngx_uint_t           last, changed;
-    ngx_etcd_op_t       *op;
-    ngx_atomic_uint_t    generation;
-    ngx_etcd_arrival_t  *arrival;
+    ngx_etcd_commit_t *commit = data;
+
+    ngx_uint_t              last, changed;
+    ngx_etcd_op_t          *op;
+    ngx_atomic_uint_t       generation;
+    ngx_etcd_arrival_t     *arrival;
+    ngx_etcd_member_set_t  *set;
+
+    set = commit->set;
 
     set->dirty = 1;
 
@@ -133,10 +96,12 @@ ngx_etcd_commit_piece(ngx_etcd_zone_t *zone,
 
         set->dirty = (set->torn != 0
                       || op[last].revision == op[last - 1].revision);
-        return;
+        return 1;
     }
 
     ngx_etcd_commit_complete(set, commit, generation);
+
+    return 0;
 }
 
 
@@ -356,10 +321,12 @@ ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         return NGX_OK;
     }
 
-    rc = ngx_etcd_commit_discard(zone, set, until);
+    repair->set = set;
+
+    rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_commit_discard, set, until);
 
     if (rc == NGX_OK && set->dirty) {
-        rc = ngx_etcd_commit_repair(zone, set, repair, until);
+        rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_commit_repair, repair, until);
     }
 
     repair->done = (rc == NGX_OK);
@@ -373,45 +340,30 @@ ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
  * them again.
  */
 
-static ngx_int_t
-ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    uint64_t until)
+static ngx_uint_t
+ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, void *data)
 {
-    ngx_int_t   rc;
-    ngx_uint_t  i, more;
+    ngx_etcd_member_set_t *set = data;
 
-    for ( ;; ) {
-        rc = ngx_etcd_commit_own(zone, 0);
-        if (rc != NGX_OK) {
-            return rc;
-        }
+    ngx_uint_t  i;
 
-        for (i = 0; i < NGX_ETCD_ENTRY_PIECE && set->pending != NULL; i++) {
-            ngx_etcd_entry_free_any(zone, set, &set->pending);
-        }
-
-        more = (set->pending != NULL);
-
-        if (!more && set->unfinished) {
-            set->revision = 0;
-
-            ngx_memory_barrier();
-
-            set->unfinished = 0;
-        }
-
-        ngx_etcd_zone_unlock(zone);
-
-        if (!more) {
-            return NGX_OK;
-        }
-
-        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
-
-        ngx_etcd_zone_pause();
+    for (i = 0; i < NGX_ETCD_ENTRY_PIECE && set->pending != NULL; i++) {
+        ngx_etcd_entry_free_any(zone, set, &set->pending);
     }
+
+    if (set->pending != NULL) {
+        return 1;
+    }
+
+    if (set->unfinished) {
+        set->revision = 0;
+
+        ngx_memory_barrier();
+
+        set->unfinished = 0;
+    }
+
+    return 0;
 }
 
 
@@ -421,61 +373,42 @@ ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
  * been listed again.
  */
 
-static ngx_int_t
-ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_repair_t *repair, uint64_t until)
+static ngx_uint_t
+ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, void *data)
 {
-    ngx_int_t   rc;
-    ngx_uint_t  i, more;
+    ngx_etcd_repair_t *repair = data;
 
-    for ( ;; ) {
-        rc = ngx_etcd_commit_own(zone, 0);
-        if (rc != NGX_OK) {
-            return rc;
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_ENTRY_PIECE; i++) {
+
+        if (!ngx_etcd_entry_walk_next(repair->set, &repair->walk)) {
+            ngx_etcd_commit_repaired(zone, repair);
+            return 0;
         }
 
-        more = 1;
-
-        for (i = 0; i < NGX_ETCD_ENTRY_PIECE && more; i++) {
-            more = ngx_etcd_entry_walk_next(set, &repair->walk);
-
-            if (more && repair->walk.entry != NULL) {
-                ngx_etcd_commit_repair_entry(set, repair);
-            }
+        if (repair->walk.entry != NULL) {
+            ngx_etcd_commit_repair_entry(repair);
         }
-
-        if (!more) {
-            ngx_etcd_commit_repaired(zone, set, repair);
-        }
-
-        ngx_etcd_zone_unlock(zone);
-
-        if (!more) {
-            return NGX_OK;
-        }
-
-        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
-
-        ngx_etcd_zone_pause();
     }
+
+    return 1;
 }
 
 
 static void
-ngx_etcd_commit_repair_entry(ngx_etcd_member_set_t *set,
-    ngx_etcd_repair_t *repair)
+ngx_etcd_commit_repair_entry(ngx_etcd_repair_t *repair)
 {
     ngx_etcd_entry_t       *entry;
     ngx_etcd_entry_walk_t  *walk;
+
 
     walk = &repair->walk;
     entry = walk->entry;
 
     entry->next->prev = entry;
 
-    if (entry == set->moving) {
+    if (entry == repair->set->moving) {
         repair->found = 1;
     }
 
@@ -484,17 +417,19 @@ ngx_etcd_commit_repair_entry(ngx_etcd_member_set_t *set,
     }
 
     if (ngx_etcd_entry_walk_last(walk)) {
-        ngx_etcd_member_set_slot(set, walk->n)->entry = repair->newest;
+        ngx_etcd_member_set_slot(repair->set, walk->n)->entry = repair->newest;
         repair->nmembers++;
     }
 }
 
 
 static void
-ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_repair_t *repair)
+ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone, ngx_etcd_repair_t *repair)
 {
-    ngx_etcd_entry_t  *entry;
+    ngx_etcd_entry_t       *entry;
+    ngx_etcd_member_set_t  *set;
+
+    set = repair->set;
 
     entry = set->moving;
     set->moving = NULL;

@@ -44,6 +44,7 @@ typedef struct {
 
 
 typedef struct {
+    ngx_etcd_member_set_t           *set;          /* of the present call */
     ngx_array_t                     *ops;          /* of ngx_etcd_op_t */
     ngx_uint_t                       done;         /* operations done */
     uint64_t                         revision;     /* of the set after the
@@ -51,9 +52,8 @@ typedef struct {
     uint64_t                         until;        /* time limit,
                                                       time_budget_now(); 0:
                                                       none */
-    ngx_uint_t                       force;        /* skip the owner check: the
-                                                      master, in a set that no
-                                                      owner knows */
+    ngx_uint_t                       force;        /* of
+                                                      ngx_etcd_zone_work() */
     ngx_uint_t                       changed;      /* set: workers have
                                                       something to read */
 } ngx_etcd_commit_t;
@@ -62,6 +62,7 @@ typedef struct {
 /* The repair of a partly committed set, zeroed at first. */
 
 typedef struct {
+    ngx_etcd_member_set_t           *set;          /* of the present call */
     ngx_etcd_entry_walk_t            walk;
     ngx_etcd_entry_t                *newest;       /* of the slot, so far */
     ngx_uint_t                       nmembers;
@@ -77,12 +78,7 @@ typedef struct {
  * piece may be twice as long.  A piece becomes visible at once if it ends
  * with a revision, otherwise with the next piece.  If an owner is killed
  * during a commit, ngx_etcd_commit_recover() makes the next owner list the
- * set again.
- *
- *     NGX_OK        all operations are done,
- *     NGX_AGAIN     operations are left: call again,
- *     NGX_BUSY      the mutex was held: call again,
- *     NGX_DECLINED  the process no longer owns the zone.
+ * set again.  Results as of ngx_etcd_zone_work().
  */
 ngx_int_t ngx_etcd_commit(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit);
@@ -91,13 +87,8 @@ ngx_int_t ngx_etcd_commit(ngx_etcd_zone_t *zone,
  * Called by the owner after taking over, or to abandon a commit: repairs a
  * partly committed set.  An entry that was being replaced may remain beside
  * its replacement.  A partly committed set has revision 0 afterwards, and
- * workers read the set again after a commit that sets a revision.
- *
- *     NGX_OK        the set is repaired,
- *     NGX_AGAIN     "until", a time of ngx_etcd_time_budget_now(), was reached
- *                   (0: no limit): call again,
- *     NGX_BUSY      the mutex was held: call again,
- *     NGX_DECLINED  the process no longer owns the zone.
+ * workers read the set again after a commit that sets a revision.  Results as
+ * of ngx_etcd_zone_work(): call again, unless it is NGX_OK or NGX_DECLINED.
  */
 ngx_int_t ngx_etcd_commit_recover(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_repair_t *repair, uint64_t until);

@@ -20,7 +20,6 @@ typedef struct {
 static void ngx_etcd_election_slot_clear(void *data);
 static void ngx_etcd_election_slot_take(void *data, void *former);
 static void ngx_etcd_election_slot_vacate(void *data, void *object);
-static ngx_int_t ngx_etcd_election_slot_lock(ngx_etcd_zone_t *zone);
 static void ngx_etcd_election_slot_copy_view(ngx_etcd_election_slot_view_t *dst,
     ngx_etcd_election_slot_view_t *src);
 static void ngx_etcd_election_slot_write_view(ngx_etcd_election_slot_t *slot,
@@ -114,27 +113,6 @@ ngx_etcd_election_slot_old(ngx_etcd_zone_t *zone)
 }
 
 
-/*
- * Only the holder of the mutex can check its ownership: a process that was
- * stopped may have lost the zone to another one.
- */
-
-static ngx_int_t
-ngx_etcd_election_slot_lock(ngx_etcd_zone_t *zone)
-{
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    if (!ngx_etcd_zone_owned(zone)) {
-        ngx_etcd_zone_unlock(zone);
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
-}
-
-
 ngx_int_t
 ngx_etcd_election_slot_load(ngx_etcd_zone_t *zone,
     ngx_etcd_election_slot_t *slot,
@@ -142,7 +120,7 @@ ngx_etcd_election_slot_load(ngx_etcd_zone_t *zone,
 {
     ngx_int_t  rc;
 
-    rc = ngx_etcd_election_slot_lock(zone);
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
 
     if (rc == NGX_OK) {
         *hold = slot->hold;
@@ -161,7 +139,7 @@ ngx_etcd_election_slot_store(ngx_etcd_zone_t *zone,
     ngx_int_t        rc;
     ngx_etcd_redo_t  redo;
 
-    rc = ngx_etcd_election_slot_lock(zone);
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
 
     if (rc == NGX_OK) {
         redo.n = 0;
@@ -187,7 +165,7 @@ ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
     ngx_int_t        rc;
     ngx_etcd_redo_t  redo;
 
-    rc = ngx_etcd_election_slot_lock(zone);
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
 
     if (rc == NGX_OK) {
 

@@ -108,10 +108,7 @@ ngx_int_t ngx_etcd_election_slot_vacate_old(ngx_etcd_zone_t *zone,
 ngx_uint_t ngx_etcd_election_slot_old(ngx_etcd_zone_t *zone);
 
 
-/*
- * Called by the owner: NGX_OK, NGX_AGAIN (the mutex was held), or
- * NGX_DECLINED (the process no longer owns the zone).
- */
+/* Called by the owner.  Results of ngx_etcd_zone_lock_owned(). */
 
 ngx_int_t ngx_etcd_election_slot_load(ngx_etcd_zone_t *zone,
     ngx_etcd_election_slot_t *slot, ngx_etcd_election_slot_hold_t *hold);

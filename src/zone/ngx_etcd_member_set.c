@@ -281,12 +281,7 @@ ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    if (!force && !ngx_etcd_zone_owned(zone)) {
-        ngx_etcd_zone_unlock(zone);
+    if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
         return NGX_AGAIN;
     }
 
@@ -502,15 +497,12 @@ ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 static ngx_int_t
 ngx_etcd_member_set_notes(ngx_etcd_zone_t *zone, ngx_etcd_chunk_t *chunk)
 {
+    ngx_int_t         rc;
     ngx_etcd_note_t  *notes;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    if (!ngx_etcd_zone_owned(zone)) {
-        ngx_etcd_zone_unlock(zone);
-        return NGX_DECLINED;
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     notes = ngx_slab_calloc_locked(zone->shpool, NGX_ETCD_MEMBER_SET_SLOTS

@@ -426,8 +426,7 @@ void ngx_etcd_member_set_pardon(ngx_etcd_member_set_t *set, uint32_t bits);
 
 /*
  * Called by the owner: makes notes for all slots, as far as that is not done.
- * NGX_OK, NGX_AGAIN (the mutex was held), NGX_DECLINED (another process owns
- * the zone), or NGX_ERROR (the zone is full).
+ * Results of ngx_etcd_zone_lock_owned(), or NGX_ERROR (the zone is full).
  */
 ngx_int_t ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);

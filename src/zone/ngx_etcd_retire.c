@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_etcd_entry.h>
 #include <ngx_etcd_retire.h>
-#include <ngx_etcd_time_budget.h>
 
 
 static ngx_uint_t ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data);
@@ -26,7 +25,7 @@ static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone,
 ngx_int_t
 ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
 {
-    return ngx_etcd_retire_run(zone, ngx_etcd_retire_old, NULL, until);
+    return ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_old, NULL, until);
 }
 
 
@@ -34,41 +33,7 @@ ngx_int_t
 ngx_etcd_retire_one(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint64_t until)
 {
-    return ngx_etcd_retire_run(zone, ngx_etcd_retire_piece, set, until);
-}
-
-
-ngx_int_t
-ngx_etcd_retire_run(ngx_etcd_zone_t *zone,
-    ngx_uint_t (*piece)(ngx_etcd_zone_t *zone, void *data), void *data,
-    uint64_t until)
-{
-    ngx_uint_t  more;
-
-    for ( ;; ) {
-        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-            return NGX_BUSY;
-        }
-
-        if (!ngx_etcd_zone_owned(zone)) {
-            ngx_etcd_zone_unlock(zone);
-            return NGX_DECLINED;
-        }
-
-        more = piece(zone, data);
-
-        ngx_etcd_zone_unlock(zone);
-
-        if (!more) {
-            return NGX_OK;
-        }
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
-
-        ngx_etcd_zone_pause();
-    }
+    return ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_piece, set, until);
 }
 
 

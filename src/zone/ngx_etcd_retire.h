@@ -2,8 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Frees the sets, and by ngx_etcd_retire_run() other objects, of former
- * configurations, piece by piece.
+ * Frees the sets of former configurations, piece by piece.
  */
 
 
@@ -19,12 +18,8 @@
 /*
  * Called by the owner: frees the sets that its configuration has not
  * declared, until a time of ngx_etcd_time_budget_now().  Workers of older
- * configurations that still serve requests keep their copies.
- *
- *     NGX_OK        no such sets are left,
- *     NGX_AGAIN     sets are left: call again,
- *     NGX_BUSY      the mutex was held,
- *     NGX_DECLINED  the process no longer owns the zone.
+ * configurations that still serve requests keep their copies.  Results as of
+ * ngx_etcd_zone_work().
  */
 ngx_int_t ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until);
 
@@ -35,14 +30,5 @@ ngx_int_t ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until);
  */
 ngx_int_t ngx_etcd_retire_one(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint64_t until);
-
-/*
- * Frees by piece(), which is called under the mutex, and returns 1 if something
- * is left; results as of ngx_etcd_retire_sets().
- */
-ngx_int_t ngx_etcd_retire_run(ngx_etcd_zone_t *zone,
-    ngx_uint_t (*piece)(ngx_etcd_zone_t *zone, void *data), void *data,
-    uint64_t until);
-
 
 #endif /* _NGX_ETCD_RETIRE_H_INCLUDED_ */

@@ -81,13 +81,11 @@ ngx_etcd_shared_value_write(ngx_etcd_zone_t *zone,
     ngx_etcd_shared_value_t *value, ngx_etcd_shared_value_view_t *view,
     ngx_str_t *name, ngx_str_t *key)
 {
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_AGAIN;
-    }
+    ngx_int_t  rc;
 
-    if (!ngx_etcd_zone_owned(zone)) {
-        ngx_etcd_zone_unlock(zone);
-        return NGX_DECLINED;
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     ngx_etcd_shared_value_event(zone, ngx_etcd_shared_value_view(value), view,

@@ -78,9 +78,8 @@ ngx_int_t ngx_etcd_shared_value_inherit(ngx_etcd_shared_value_t *value,
 ngx_int_t ngx_etcd_shared_value_retire_old(ngx_etcd_zone_t *zone);
 
 /*
- * Called by the owner: publishes the view.  NGX_AGAIN: the mutex was held,
- * nothing was done; NGX_DECLINED: the process no longer owns the zone.  A
- * changed value is recorded as an event with that name and key.
+ * Called by the owner: publishes the view.  A changed value is recorded as an
+ * event with that name and key.  Results of ngx_etcd_zone_lock_owned().
  */
 ngx_int_t ngx_etcd_shared_value_write(ngx_etcd_zone_t *zone,
     ngx_etcd_shared_value_t *value, ngx_etcd_shared_value_view_t *view,

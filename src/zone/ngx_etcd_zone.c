@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_zone.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_time_budget.h>
 
 
 /* about 100 us in total: a commit of a few changes takes less than 1 us */
@@ -147,6 +148,53 @@ void
 ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone)
 {
     ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+ngx_int_t
+ngx_etcd_zone_lock_owned(ngx_etcd_zone_t *zone, ngx_uint_t force)
+{
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_BUSY;
+    }
+
+    if (!force && !ngx_etcd_zone_owned(zone)) {
+        ngx_etcd_zone_unlock(zone);
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_zone_work(ngx_etcd_zone_t *zone, ngx_uint_t force,
+    ngx_uint_t (*piece)(ngx_etcd_zone_t *zone, void *data), void *data,
+    uint64_t until)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  more;
+
+    for ( ;; ) {
+        rc = ngx_etcd_zone_lock_owned(zone, force);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        more = piece(zone, data);
+
+        ngx_etcd_zone_unlock(zone);
+
+        if (!more) {
+            return NGX_OK;
+        }
+
+        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
+        ngx_etcd_zone_pause();
+    }
 }
 
 

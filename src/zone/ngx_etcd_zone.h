@@ -216,8 +216,42 @@ ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);
 void ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone);
 
+
+/*
+ * Locks the mutex patiently for the owner: only the holder of the mutex can
+ * tell that the process still is the owner, since a process that was stopped
+ * may have lost the zone to another one.  "force" skips this check: for the
+ * master, in what no owner knows yet.
+ *
+ *     NGX_OK        the mutex is locked,
+ *     NGX_BUSY      the mutex was held,
+ *     NGX_DECLINED  the process does not own the zone.
+ */
+
+ngx_int_t ngx_etcd_zone_lock_owned(ngx_etcd_zone_t *zone, ngx_uint_t force);
+
+
 /* Called between unlock and lock: lets other processes lock the mutex. */
+
 void ngx_etcd_zone_pause(void);
+
+
+/*
+ * Works in pieces: piece() is called under the mutex, which is released after
+ * each piece, and returns 1 if something is left.
+ *
+ *     NGX_OK        nothing is left,
+ *     NGX_AGAIN     "until", a time of ngx_etcd_time_budget_now(), was reached
+ *                   (0: no limit): call again,
+ *     NGX_BUSY, NGX_DECLINED
+ *                   results of ngx_etcd_zone_lock_owned(), which "force" is
+ *                   passed to.
+ */
+
+ngx_int_t ngx_etcd_zone_work(ngx_etcd_zone_t *zone, ngx_uint_t force,
+    ngx_uint_t (*piece)(ngx_etcd_zone_t *zone, void *data), void *data,
+    uint64_t until);
+
 
 /* Records that a worker was busy with the zone for that time in us. */
 void ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us);
