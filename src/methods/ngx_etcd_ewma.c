@@ -43,14 +43,12 @@ static ngx_inline void ngx_etcd_ewma_measure(ngx_etcd_peer_group_t *group,
 
 
 const ngx_etcd_method_t  ngx_etcd_ewma_method = {
-    ngx_string("ewma"),
-    ngx_null_string,
-    NGX_ETCD_NEEDS_SUMS,
-    ngx_etcd_ewma_pick,
-    ngx_etcd_ewma_taken,
-    ngx_etcd_ewma_works,
-    ngx_etcd_ewma_failed,
-    NULL
+    .name = ngx_string("ewma"),
+    .needs = NGX_ETCD_NEEDS_SUMS,
+    .pick = ngx_etcd_ewma_pick,
+    .taken = ngx_etcd_ewma_taken,
+    .works = ngx_etcd_ewma_works,
+    .failed = ngx_etcd_ewma_failed,
 };
 
 

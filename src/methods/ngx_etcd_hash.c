@@ -37,25 +37,16 @@ static ngx_inline ngx_uint_t ngx_etcd_hash_usable(ngx_etcd_pick_t *pick,
 
 
 const ngx_etcd_method_t  ngx_etcd_hash_method = {
-    ngx_string("hash"),
-    ngx_null_string,
-    NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_ORDER,
-    ngx_etcd_hash_pick,
-    NULL,
-    NULL,
-    NULL,
-    NULL
+    .name = ngx_string("hash"),
+    .needs = NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_ORDER,
+    .pick = ngx_etcd_hash_pick,
 };
 
 const ngx_etcd_method_t  ngx_etcd_hash_consistent_method = {
-    ngx_string("hash"),
-    ngx_string("consistent"),
-    NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_RING,
-    ngx_etcd_hash_consistent_pick,
-    NULL,
-    NULL,
-    NULL,
-    NULL
+    .name = ngx_string("hash"),
+    .parameter = ngx_string("consistent"),
+    .needs = NGX_ETCD_NEEDS_KEY|NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_RING,
+    .pick = ngx_etcd_hash_consistent_pick,
 };
 
 

@@ -23,14 +23,11 @@ static void ngx_etcd_least_conn_freed(ngx_etcd_peer_group_t *group,
 
 
 const ngx_etcd_method_t  ngx_etcd_least_conn_method = {
-    ngx_string("least_conn"),
-    ngx_null_string,
-    NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_CONNS,
-    ngx_etcd_least_conn_pick,
-    ngx_etcd_least_conn_taken,
-    NULL,
-    NULL,
-    ngx_etcd_least_conn_freed
+    .name = ngx_string("least_conn"),
+    .needs = NGX_ETCD_NEEDS_TURN|NGX_ETCD_NEEDS_CONNS,
+    .pick = ngx_etcd_least_conn_pick,
+    .taken = ngx_etcd_least_conn_taken,
+    .freed = ngx_etcd_least_conn_freed,
 };
 
 

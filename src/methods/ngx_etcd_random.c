@@ -17,14 +17,9 @@ static ngx_uint_t ngx_etcd_random_better(ngx_etcd_peer_group_t *group,
 
 
 const ngx_etcd_method_t  ngx_etcd_random_method = {
-    ngx_string("random"),
-    ngx_null_string,
-    NGX_ETCD_NEEDS_SUMS,
-    ngx_etcd_random_pick,
-    NULL,
-    NULL,
-    NULL,
-    NULL
+    .name = ngx_string("random"),
+    .needs = NGX_ETCD_NEEDS_SUMS,
+    .pick = ngx_etcd_random_pick,
 };
 
 

@@ -11,12 +11,7 @@
 
 
 const ngx_etcd_method_t  ngx_etcd_round_robin_method = {
-    ngx_string("round_robin"),
-    ngx_null_string,
-    NGX_ETCD_NEEDS_TURN,
-    ngx_etcd_pick_eevdf,
-    NULL,
-    NULL,
-    NULL,
-    NULL
+    .name = ngx_string("round_robin"),
+    .needs = NGX_ETCD_NEEDS_TURN,
+    .pick = ngx_etcd_pick_eevdf,
 };

@@ -130,7 +130,7 @@ sub strings {
 
     for my $text (@texts) {
         if ($text =~ /\b\Q$table\E\[\] = \{\n(.*?)^\};/ms) {
-            return $1 =~ /^ {4}(?:\{ )?ngx_string\("([^"]+)"\)/mg;
+            return $1 =~ /^ {4}(?:\{ )?(?:\.name = )?ngx_string\("([^"]+)"\)/mg;
         }
     }
 
