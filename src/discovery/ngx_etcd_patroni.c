@@ -512,8 +512,8 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *key, json_t *object,
     ngx_etcd_failsafe_targets_t *targets)
 {
-    void    *iter;
-    json_t  *url, *own;
+    json_t      *url, *own;
+    const char  *name;
 
     own = json_object_getn(object, (char *) targets->leader.data,
                            targets->leader.len);
@@ -534,11 +534,7 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
 
     targets->n = 1;
 
-    for (iter = json_object_iter(object);
-         iter != NULL;
-         iter = json_object_iter_next(object, iter))
-    {
-        url = json_object_iter_value(iter);
+    json_object_foreach(object, name, url) {
 
         if (url != own
             && ngx_etcd_patroni_failsafe_target(patroni, key, url, 0,

@@ -47,7 +47,7 @@ static char *ngx_etcd_address_host(ngx_etcd_member_t *member,
     ngx_str_t *host, ngx_int_t port);
 static ngx_int_t ngx_etcd_address_named(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member);
-static ngx_uint_t ngx_etcd_address_unspecified(struct in6_addr *addr);
+static ngx_uint_t ngx_etcd_address_unspecified(struct sockaddr *sa);
 static void ngx_etcd_address_name(ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_address_port(ngx_str_t *text);
 static ngx_int_t ngx_etcd_address_json_port(json_t *port);
@@ -396,10 +396,6 @@ ngx_etcd_address_inet(ngx_etcd_member_t *member, int family, ngx_str_t *host,
             return "is not an IP address";
         }
 
-        if (ngx_etcd_address_unspecified(&sa->sockaddr_in6.sin6_addr)) {
-            return "is the unspecified address";
-        }
-
         sa->sockaddr_in6.sin6_family = AF_INET6;
         sa->sockaddr_in6.sin6_port = htons((in_port_t) port);
         member->socklen = sizeof(struct sockaddr_in6);
@@ -410,13 +406,13 @@ ngx_etcd_address_inet(ngx_etcd_member_t *member, int family, ngx_str_t *host,
             return ngx_etcd_address_host(member, host, port);
         }
 
-        if (sa->sockaddr_in.sin_addr.s_addr == INADDR_ANY) {
-            return "is the unspecified address";
-        }
-
         sa->sockaddr_in.sin_family = AF_INET;
         sa->sockaddr_in.sin_port = htons((in_port_t) port);
         member->socklen = sizeof(struct sockaddr_in);
+    }
+
+    if (ngx_etcd_address_unspecified(&sa->sockaddr)) {
+        return "is the unspecified address";
     }
 
     ngx_etcd_address_name(member);
@@ -425,18 +421,22 @@ ngx_etcd_address_inet(ngx_etcd_member_t *member, int family, ngx_str_t *host,
 }
 
 
+/* "::ffff:0.0.0.0" is the unspecified address of IPv4. */
+
 static ngx_uint_t
-ngx_etcd_address_unspecified(struct in6_addr *addr)
+ngx_etcd_address_unspecified(struct sockaddr *sa)
 {
-    u_char  *p;
+    struct in6_addr  *addr;
 
-    p = addr->s6_addr;
+    if (sa->sa_family == AF_INET6) {
+        addr = &((struct sockaddr_in6 *) sa)->sin6_addr;
 
-    if (IN6_IS_ADDR_V4MAPPED(addr)) {
-        return (p[12] | p[13] | p[14] | p[15]) == 0;
+        if (IN6_IS_ADDR_V4MAPPED(addr)) {
+            return addr->s6_addr32[3] == 0;
+        }
     }
 
-    return IN6_IS_ADDR_UNSPECIFIED(addr);
+    return ngx_inet_wildcard(sa);
 }
 
 
@@ -568,31 +568,8 @@ ngx_etcd_address_resolved(ngx_etcd_member_t *member, ngx_sockaddr_t *sockaddr,
 char *
 ngx_etcd_address_usable(ngx_etcd_member_conf_t *conf, struct sockaddr *sa)
 {
-    struct sockaddr_in   *sin;
-    struct sockaddr_in6  *sin6;
-
-    switch (sa->sa_family) {
-
-    case AF_INET:
-        sin = (struct sockaddr_in *) sa;
-
-        if (sin->sin_addr.s_addr == INADDR_ANY) {
-            return "is the unspecified address";
-        }
-
-        break;
-
-    case AF_INET6:
-        sin6 = (struct sockaddr_in6 *) sa;
-
-        if (ngx_etcd_address_unspecified(&sin6->sin6_addr)) {
-            return "is the unspecified address";
-        }
-
-        break;
-    }
-
-    return ngx_etcd_address_refused(conf, sa);
+    return ngx_etcd_address_unspecified(sa)
+           ? "is the unspecified address" : ngx_etcd_address_refused(conf, sa);
 }
 
 

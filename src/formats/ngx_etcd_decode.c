@@ -314,8 +314,7 @@ ngx_etcd_decode_broken(ngx_etcd_decode_t *d)
 ngx_etcd_member_t *
 ngx_etcd_decode_add(ngx_etcd_decode_t *d)
 {
-    ngx_etcd_member_t       *member;
-    ngx_etcd_member_attr_t  *attr, *defaults;
+    ngx_etcd_member_t  *member;
 
     if (d->members->nelts >= NGX_ETCD_DECODE_MAX_NODES) {
         (void) ngx_etcd_decode_invalid(d, "value", &d->value,
@@ -332,24 +331,13 @@ ngx_etcd_decode_add(ngx_etcd_decode_t *d)
     }
 
     /*
-     * Members are compared as bytes, padding included: an assignment of the
-     * whole struct would leave the padding undefined.
+     * Members are compared as bytes, padding included, which the assignment of
+     * a struct would leave undefined.
      */
 
     ngx_memzero(member, sizeof(ngx_etcd_member_t));
-
-    attr = &member->attr;
-    defaults = &d->conf->defaults;
-
-    attr->weight = defaults->weight;
-    attr->max_fails = defaults->max_fails;
-    attr->max_conns = defaults->max_conns;
-    attr->fail_timeout = defaults->fail_timeout;
-    attr->slow_start = defaults->slow_start;
-    attr->priority = defaults->priority;
-    attr->down = defaults->down;
-    attr->backup = defaults->backup;
-    attr->drain = defaults->drain;
+    ngx_memcpy(&member->attr, &d->conf->defaults,
+               sizeof(ngx_etcd_member_attr_t));
 
     return member;
 }

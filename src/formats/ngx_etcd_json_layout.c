@@ -35,8 +35,6 @@ static ngx_int_t ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d,
     json_t *node, json_t *endpoint, ngx_str_t *scheme);
 static ngx_int_t ngx_etcd_layout_add(ngx_etcd_decode_t *d,
     json_t *node, ngx_etcd_uri_t *url);
-static ngx_int_t ngx_etcd_layout_url(ngx_etcd_decode_t *d,
-    json_t *node, json_t *value);
 static ngx_int_t ngx_etcd_layout_url_text(ngx_etcd_decode_t *d,
     const ngx_str_t *path, json_t *value, ngx_etcd_uri_t *url);
 static ngx_int_t ngx_etcd_layout_address(ngx_etcd_decode_t *d,
@@ -124,19 +122,13 @@ ngx_etcd_layout_array(ngx_etcd_decode_t *d, json_t *nodes)
 static ngx_int_t
 ngx_etcd_layout_map(ngx_etcd_decode_t *d, json_t *nodes)
 {
-    void       *iter;
-    json_t     *node;
-    ngx_int_t   rc;
-    ngx_str_t   name;
+    json_t      *node;
+    ngx_int_t    rc;
+    ngx_str_t    name;
+    const char  *key;
 
-    for (iter = json_object_iter(nodes);
-         iter != NULL;
-         iter = json_object_iter_next(nodes, iter))
-    {
-        node = json_object_iter_value(iter);
-
-        name.data = (u_char *) json_object_iter_key(iter);
-        name.len = json_object_iter_key_len(iter);
+    json_object_keylen_foreach(nodes, key, name.len, node) {
+        name.data = (u_char *) key;
 
         rc = json_is_object(node) ? ngx_etcd_layout_node(d, node)
                                   : ngx_etcd_layout_weighted(d, &name, node);
@@ -186,7 +178,8 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
 static ngx_int_t
 ngx_etcd_layout_node(ngx_etcd_decode_t *d, json_t *node)
 {
-    json_t  *value;
+    json_t          *value;
+    ngx_etcd_uri_t   url;
 
     /* ignore the other fields of a node that is not selected */
 
@@ -203,7 +196,9 @@ ngx_etcd_layout_node(ngx_etcd_decode_t *d, json_t *node)
     value = ngx_etcd_layout_get(node, &d->layout->url);
 
     if (value != NULL) {
-        return ngx_etcd_layout_url(d, node, value);
+        return (ngx_etcd_layout_url_text(d, &d->layout->url, value, &url)
+                == NGX_OK)
+               ? ngx_etcd_layout_add(d, node, &url) : NGX_ERROR;
     }
 
     /* an address has no scheme */
@@ -397,20 +392,6 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
     ngx_etcd_layout_prefer(d, member, node);
 
     return ngx_etcd_attribute_read(d, member, layout->fields, node);
-}
-
-
-static ngx_int_t
-ngx_etcd_layout_url(ngx_etcd_decode_t *d, json_t *node,
-    json_t *value)
-{
-    ngx_etcd_uri_t  url;
-
-    if (ngx_etcd_layout_url_text(d, &d->layout->url, value, &url) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_layout_add(d, node, &url);
 }
 
 

@@ -10,6 +10,7 @@
 #include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_parameter.h>
 #include <ngx_etcd_str.h>
+#include <ngx_etcd_uri.h>
 
 
 /* attributes with a pointer in one directive */
@@ -269,7 +270,7 @@ ngx_etcd_parameter_path(ngx_etcd_json_layout_t *layout, ngx_str_t *name,
 char *
 ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
 {
-    u_char                        *p, *last;
+    ngx_str_t                      parent;
     const ngx_etcd_json_layout_t  *layout;
 
     layout = conf->layout;
@@ -299,12 +300,7 @@ ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
      * value
      */
 
-    last = prefix->data + prefix->len;
-
-    for (p = last; p > prefix->data && p[-1] != '/'; p--) { /* void */ }
-
-    conf->name.data = p;
-    conf->name.len = last - p;
+    ngx_etcd_uri_segments(prefix, &parent, &conf->name);
 
     return NULL;
 }

@@ -46,8 +46,10 @@ ngx_etcd_split_pick(ngx_str_t *value, uint32_t hash, ngx_pool_t *pool,
 static ngx_int_t
 ngx_etcd_split_sum(json_t *root, uint64_t *sum, char **err)
 {
-    void         *iter;
-    json_int_t    weight;
+    size_t       len;
+    json_t      *value;
+    json_int_t   weight;
+    const char  *name;
 
     if (!json_is_object(root)) {
         *err = "it is not an object";
@@ -56,22 +58,17 @@ ngx_etcd_split_sum(json_t *root, uint64_t *sum, char **err)
 
     *sum = 0;
 
-    for (iter = json_object_iter(root);
-         iter != NULL;
-         iter = json_object_iter_next(root, iter))
-    {
-        weight = json_integer_value(json_object_iter_value(iter));
+    json_object_keylen_foreach(root, name, len, value) {
+        weight = json_integer_value(value);
 
-        if (!json_is_integer(json_object_iter_value(iter))
+        if (!json_is_integer(value)
             || weight < 0 || weight > NGX_ETCD_SPLIT_WEIGHT)
         {
             *err = "a weight is not a number from 0 to 1000000";
             return NGX_DECLINED;
         }
 
-        if (ngx_etcd_escape_has_control((u_char *) json_object_iter_key(iter),
-                                        json_object_iter_key_len(iter)))
-        {
+        if (ngx_etcd_escape_has_control((u_char *) name, len)) {
             *err = "a name has a control byte";
             return NGX_DECLINED;
         }

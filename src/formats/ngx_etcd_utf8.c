@@ -37,7 +37,7 @@ ngx_etcd_utf8_valid(u_char *p, u_char *last)
 }
 
 
-/* Returns the length of the character at p; 0: invalid. */
+/* Returns the length of the character at p, which is not ASCII; 0: invalid. */
 
 static size_t
 ngx_etcd_utf8_length(u_char *p, u_char *last)
@@ -46,10 +46,6 @@ ngx_etcd_utf8_length(u_char *p, u_char *last)
     size_t  n, i;
 
     c = *p;
-
-    if (c < 0x80) {
-        return 1;
-    }
 
     if (c < 0xc2 || c > 0xf4) {
         return 0;
