@@ -164,7 +164,7 @@ ngx_etcd_peer_group_add(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
     }
 
     if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)) {
-        ngx_etcd_weighted_tree_add(&group->weighted, peer);
+        ngx_etcd_treap_insert(&group->weighted, &peer->weighted->node);
     }
 
     if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)) {
@@ -184,7 +184,7 @@ ngx_etcd_peer_group_remove(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
     group->whole -= peer->attr.weight;
 
     if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)) {
-        ngx_etcd_weighted_tree_remove(&group->weighted, peer);
+        ngx_etcd_treap_remove(&group->weighted, &peer->weighted->node);
     }
 
     if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)) {
@@ -208,8 +208,8 @@ ngx_etcd_peer_group_replace(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     }
 
     if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)) {
-        ngx_etcd_weighted_tree_remove(&group->weighted, old);
-        ngx_etcd_weighted_tree_add(&group->weighted, peer);
+        ngx_etcd_treap_remove(&group->weighted, &old->weighted->node);
+        ngx_etcd_treap_insert(&group->weighted, &peer->weighted->node);
     }
 }
 

@@ -64,20 +64,6 @@ ngx_etcd_sid_create(ngx_etcd_peer_t *peer, ngx_str_t *route, ngx_log_t *log)
 }
 
 
-void
-ngx_etcd_sid_add(ngx_etcd_treap_t *sids, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_treap_insert(sids, &peer->sid->node);
-}
-
-
-void
-ngx_etcd_sid_remove(ngx_etcd_treap_t *sids, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_treap_remove(sids, &peer->sid->node);
-}
-
-
 ngx_etcd_peer_t *
 ngx_etcd_sid_find(ngx_etcd_treap_t *sids, ngx_str_t *text,
     ngx_etcd_peer_t *after)

@@ -21,7 +21,7 @@
 
 
 struct ngx_etcd_sid_s {
-    ngx_etcd_node_t              node;             /* in the table's tree */
+    ngx_etcd_node_t              node;             /* in the tree of ids */
     ngx_etcd_peer_t             *peer;
     ngx_str_t                    id;
     u_char                       data[NGX_ETCD_MEMBER_MAX_ROUTE];
@@ -38,9 +38,6 @@ void ngx_etcd_sid_init(ngx_etcd_treap_t *sids);
 ngx_int_t ngx_etcd_sid_create(ngx_etcd_peer_t *peer, ngx_str_t *route,
     ngx_log_t *log);
 
-/* The peer must have an id. */
-void ngx_etcd_sid_add(ngx_etcd_treap_t *sids, ngx_etcd_peer_t *peer);
-void ngx_etcd_sid_remove(ngx_etcd_treap_t *sids, ngx_etcd_peer_t *peer);
 
 /*
  * Returns the peer with this id that follows "after" in the order of slots,

@@ -615,7 +615,7 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
         }
 
         if (old->sid != NULL) {
-            ngx_etcd_sid_remove(&table->sids, old);
+            ngx_etcd_treap_remove(&table->sids, &old->sid->node);
         }
 
         ngx_etcd_table_leave(table, old);
@@ -633,7 +633,7 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
     }
 
     if (peer->sid != NULL) {
-        ngx_etcd_sid_add(&table->sids, peer);
+        ngx_etcd_treap_insert(&table->sids, &peer->sid->node);
     }
 
     if (!stays) {

@@ -38,20 +38,6 @@ ngx_etcd_weighted_tree_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log)
 }
 
 
-void
-ngx_etcd_weighted_tree_add(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_treap_insert(treap, &peer->weighted->node);
-}
-
-
-void
-ngx_etcd_weighted_tree_remove(ngx_etcd_treap_t *treap, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_treap_remove(treap, &peer->weighted->node);
-}
-
-
 ngx_etcd_peer_t *
 ngx_etcd_weighted_tree_at(ngx_etcd_treap_t *treap, uint64_t point)
 {

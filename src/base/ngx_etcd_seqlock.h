@@ -160,4 +160,22 @@ ngx_etcd_seqlock_valid(ngx_etcd_seqlock_reader_t *reader)
 }
 
 
+/* Copies data of one size, not of a latch: NGX_OK, or NGX_AGAIN: given up. */
+
+static ngx_inline ngx_int_t
+ngx_etcd_seqlock_copy(ngx_etcd_seqlock_reader_t *reader, void *copy,
+    void *data, size_t size)
+{
+    while (ngx_etcd_seqlock_try(reader)) {
+        ngx_memcpy(copy, data, size);
+
+        if (ngx_etcd_seqlock_valid(reader)) {
+            return NGX_OK;
+        }
+    }
+
+    return NGX_AGAIN;
+}
+
+
 #endif /* _NGX_ETCD_SEQLOCK_H_INCLUDED_ */

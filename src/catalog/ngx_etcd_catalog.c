@@ -651,9 +651,7 @@ ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
 
     map->revision = (map->over != 0) ? 0 : catalog->revision;
 
-    if (catalog->verified > map->verified) {
-        __atomic_store_n(&map->verified, catalog->verified, __ATOMIC_RELEASE);
-    }
+    ngx_etcd_zone_prove(&map->verified, catalog->verified);
 }
 
 

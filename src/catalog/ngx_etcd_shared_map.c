@@ -22,9 +22,6 @@ static void ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_map_t *to);
 static ngx_etcd_shared_node_t **ngx_etcd_shared_map_link(
     ngx_etcd_shared_map_t *map, ngx_etcd_shared_node_t *node);
-static ngx_etcd_shared_node_t *ngx_etcd_shared_map_search(
-    ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map, uint64_t hash,
-    ngx_etcd_shared_map_match_pt match, void *data);
 
 
 ngx_int_t
@@ -189,7 +186,7 @@ ngx_etcd_shared_map_find(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
     ngx_etcd_seqlock_read(&reader, &map->lock);
 
     while (ngx_etcd_seqlock_try(&reader)) {
-        node = ngx_etcd_shared_map_search(zone, map, hash, match, data);
+        node = ngx_etcd_shared_map_find_locked(zone, map, hash, match, data);
 
         if (ngx_etcd_seqlock_valid(&reader)) {
             return (node != NULL) ? NGX_OK : NGX_DECLINED;
@@ -202,7 +199,7 @@ ngx_etcd_shared_map_find(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
         return NGX_AGAIN;
     }
 
-    node = ngx_etcd_shared_map_search(zone, map, hash, match, data);
+    node = ngx_etcd_shared_map_find_locked(zone, map, hash, match, data);
 
     ngx_etcd_zone_unlock(zone);
 
@@ -210,20 +207,12 @@ ngx_etcd_shared_map_find(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
 }
 
 
+/* A chain that is read without the mutex may end in memory of any use. */
+
 ngx_etcd_shared_node_t *
 ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
     ngx_etcd_shared_map_t *map, uint64_t hash,
     ngx_etcd_shared_map_match_pt match, void *data)
-{
-    return ngx_etcd_shared_map_search(zone, map, hash, match, data);
-}
-
-
-/* A chain that is read without the mutex may end in memory of any use. */
-
-static ngx_etcd_shared_node_t *
-ngx_etcd_shared_map_search(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
-    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data)
 {
     ngx_uint_t                i, nchains;
     ngx_etcd_shared_node_t   *node, **chain, **chains;

@@ -20,16 +20,15 @@ static ngx_etcd_change_e ngx_etcd_value_change_kind(
     ngx_etcd_value_change_t *change, ngx_etcd_value_node_t *old);
 
 
-ngx_uint_t
+void
 ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t **changes, ngx_uint_t n, ngx_uint_t *full)
 {
     ngx_int_t              rc;
-    ngx_uint_t             i, over, room, nsteps;
+    ngx_uint_t             i, room, nsteps;
     ngx_etcd_value_map_t  *map;
 
     map = conf->map;
-    over = 0;
     nsteps = 0;
     room = (map->map.n < conf->limit) ? conf->limit - map->map.n : 0;
 
@@ -39,10 +38,7 @@ ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
         rc = ngx_etcd_value_change_prepare(conf, changes[i],
                                            &map->steps[nsteps], &room);
 
-        if (rc == NGX_DECLINED || rc == NGX_ERROR) {
-            over = 1;
-            *full |= (rc == NGX_ERROR);
-        }
+        *full |= (rc == NGX_ERROR);
 
         changes[i]->made = (rc == NGX_OK);
 
@@ -56,8 +52,6 @@ ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
     map->changes++;
 
     ngx_etcd_value_change_free(conf->zone, &map->dead);
-
-    return over;
 }
 
 

@@ -41,10 +41,11 @@ ngx_uint_t ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
 /*
  * Called by the owner, which holds the mutex: makes the changes, up to
  * NGX_ETCD_VALUE_MAP_STEPS; a key that is removed may be put by a later one.
- * Readers see all or none of them.  Returns 1 if a key was not
- * added: the limit is reached, or the zone is full ("full" is set).
+ * Readers see all or none of them.  A key beyond the limit is not added; if
+ * the zone is full, neither, and *full is set.
  */
-ngx_uint_t ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
+
+void ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t **changes, ngx_uint_t n, ngx_uint_t *full);
 
 /*

@@ -555,7 +555,7 @@ ngx_etcd_value_feed_write(ngx_etcd_value_feed_t *feed,
 
     full = 0;
 
-    (void) ngx_etcd_value_change(feed->conf, changes, n, &full);
+    ngx_etcd_value_change(feed->conf, changes, n, &full);
 
     feed->full |= full;
 

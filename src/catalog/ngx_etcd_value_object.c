@@ -227,7 +227,7 @@ ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
     full = 0;
     changes = change;
 
-    (void) ngx_etcd_value_change(conf, &changes, 1, &full);
+    ngx_etcd_value_change(conf, &changes, 1, &full);
 }
 
 

@@ -607,7 +607,7 @@ ngx_etcd_campaigner_verified(ngx_etcd_election_t *election, uint64_t time)
     }
 
     if (!run->hidden) {
-        ngx_etcd_election_slot_verify(run->conf->slot, time);
+        ngx_etcd_zone_prove(&run->conf->slot->verified, time);
     }
 }
 

@@ -24,7 +24,6 @@ static ngx_uint_t ngx_etcd_leader_any(ngx_etcd_leader_conf_t *conf,
 static ngx_uint_t ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf,
     ngx_str_t *key);
 static ngx_uint_t ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other);
-static ngx_uint_t ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix);
 static void ngx_etcd_leader_select(ngx_etcd_leader_t *leader);
 static void ngx_etcd_leader_first(ngx_etcd_leader_t *leader);
 static void ngx_etcd_leader_one(ngx_etcd_leader_t *leader);
@@ -151,7 +150,7 @@ ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other)
 }
 
 
-static ngx_uint_t
+ngx_uint_t
 ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix)
 {
     return key->len > prefix->len

@@ -87,6 +87,10 @@ void ngx_etcd_leader_changed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry);
 void ngx_etcd_leader_complete(ngx_etcd_service_t *service);
 
+/* Returns 1 if the key is below the prefix. */
+
+ngx_uint_t ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix);
+
 /* Candidate handler: the key of the leader that the configuration names. */
 ngx_uint_t ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf,
     ngx_str_t *key);

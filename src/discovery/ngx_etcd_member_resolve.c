@@ -19,7 +19,6 @@ static ngx_int_t ngx_etcd_member_resolve_adopt_key(
 static ngx_etcd_member_host_t *ngx_etcd_member_resolve_get(
     ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_member_t *member);
-static char *ngx_etcd_member_resolve_refuse(void *data, struct sockaddr *sa);
 static void ngx_etcd_member_resolve_kept(ngx_etcd_key_t *key,
     ngx_etcd_member_t *member, ngx_etcd_resolver_answer_t *answer);
 static ngx_etcd_resolver_address_t *ngx_etcd_member_resolve_sole(
@@ -57,19 +56,12 @@ ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
     conf.log = diff->log;
     conf.resolver = member->resolver;
     conf.timeout = member->resolver_timeout;
-    conf.refuse = ngx_etcd_member_resolve_refuse;
+    conf.refuse = ngx_etcd_address_usable;
     conf.data = member;
 
     diff->resolver = ngx_etcd_resolver_create(&conf, pool);
 
     return (diff->resolver != NULL) ? NGX_OK : NGX_ERROR;
-}
-
-
-static char *
-ngx_etcd_member_resolve_refuse(void *data, struct sockaddr *sa)
-{
-    return ngx_etcd_address_usable(data, sa);
 }
 
 

@@ -75,8 +75,6 @@ static ngx_int_t ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
     ngx_etcd_probe_target_t *target);
 
 static void ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni);
-static ngx_uint_t ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_mirror_entry_t *candidate);
 static ngx_int_t ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_member_t *member, ngx_etcd_mirror_entry_t *candidate);
 static void ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
@@ -591,7 +589,7 @@ ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
          candidate != NULL;
          candidate = ngx_etcd_mirror_next(mirror, candidate))
     {
-        if (!ngx_etcd_patroni_is_member(leader->conf, candidate)) {
+        if (!ngx_etcd_leader_below(&candidate->key, &leader->conf->members)) {
             continue;
         }
 
@@ -621,17 +619,6 @@ ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
 
         ngx_etcd_patroni_use(patroni, candidate, candidate, 0);
     }
-}
-
-
-static ngx_uint_t
-ngx_etcd_patroni_is_member(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_mirror_entry_t *candidate)
-{
-    return candidate->key.len > conf->members.len
-           && ngx_memcmp(candidate->key.data, conf->members.data,
-                         conf->members.len)
-              == 0;
 }
 
 

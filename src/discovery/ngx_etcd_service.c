@@ -582,7 +582,7 @@ ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
     if (ngx_etcd_zone_owned(service->diff.zone)
         && !ngx_etcd_service_pending(service))
     {
-        ngx_etcd_member_set_verify(service->diff.set, time);
+        ngx_etcd_zone_prove(&service->diff.set->verified, time);
     }
 }
 
@@ -634,7 +634,7 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
         return;
     }
 
-    ngx_etcd_member_set_arrived(diff->set, service->arrived);
+    diff->set->arrived = service->arrived;
 
     commit.ops = diff->ops;
     commit.done = diff->done;
@@ -726,7 +726,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
         diff->set->params = service->conf->params;
         diff->set->state = NGX_ETCD_MEMBER_SET_SYNCED;
 
-        ngx_etcd_member_set_verify(diff->set, service->verified);
+        ngx_etcd_zone_prove(&diff->set->verified, service->verified);
     }
 
     ngx_etcd_attendant_published(&service->conf->attendants,

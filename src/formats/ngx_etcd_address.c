@@ -566,7 +566,7 @@ ngx_etcd_address_resolved(ngx_etcd_member_t *member, ngx_sockaddr_t *sockaddr,
 
 
 char *
-ngx_etcd_address_usable(ngx_etcd_member_conf_t *conf, struct sockaddr *sa)
+ngx_etcd_address_usable(void *conf, struct sockaddr *sa)
 {
     return ngx_etcd_address_unspecified(sa)
            ? "is the unspecified address" : ngx_etcd_address_refused(conf, sa);

@@ -61,9 +61,12 @@ void ngx_etcd_address_unresolved(ngx_etcd_member_t *member);
 void ngx_etcd_address_resolved(ngx_etcd_member_t *member,
     ngx_sockaddr_t *sockaddr, socklen_t socklen);
 
-/* Returns NULL, or why a member may not have the address. */
-char *ngx_etcd_address_usable(ngx_etcd_member_conf_t *conf,
-    struct sockaddr *sa);
+/*
+ * Returns NULL, or why a member may not have the address, by its
+ * ngx_etcd_member_conf_t; a handler of a resolver.
+ */
+
+char *ngx_etcd_address_usable(void *conf, struct sockaddr *sa);
 
 
 #endif /* _NGX_ETCD_ADDRESS_H_INCLUDED_ */

@@ -34,6 +34,8 @@ typedef struct {
 } ngx_etcd_connection_count_walk_t;
 
 
+static ngx_int_t ngx_etcd_connection_count_settle_gone(ngx_etcd_zone_t *zone,
+    ngx_int_t process);
 static ngx_int_t ngx_etcd_connection_count_settle(ngx_etcd_zone_t *zone,
     ngx_uint_t row, ngx_pid_t pid);
 static ngx_uint_t ngx_etcd_connection_count_piece(ngx_etcd_zone_t *zone,
@@ -48,7 +50,6 @@ static ngx_uint_t ngx_etcd_connection_count_settle_chunk(ngx_etcd_slot_t *slots,
 void
 ngx_etcd_connection_count_enter(ngx_etcd_zone_t *zone)
 {
-    ngx_pid_t             pid;
     ngx_uint_t            i;
     ngx_etcd_zone_row_t  *rows;
 
@@ -56,28 +57,15 @@ ngx_etcd_connection_count_enter(ngx_etcd_zone_t *zone)
         return;
     }
 
-    rows = zone->sh->rows;
+    /* a master never runs two processes in one process slot */
 
-    for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
-
-        pid = rows[i].pid;
-
-        ngx_memory_barrier();
-
-        /* a master never runs two processes in one process slot */
-
-        if (pid != 0
-            && (rows[i].process == ngx_process_slot
-                || ngx_etcd_process_gone(pid))
-            && ngx_etcd_connection_count_settle(zone, i, pid) != NGX_OK)
-        {
-            return;
-        }
-    }
-
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+    if (ngx_etcd_connection_count_settle_gone(zone, ngx_process_slot) != NGX_OK
+        || ngx_etcd_zone_lock_patient(zone) != NGX_OK)
+    {
         return;
     }
+
+    rows = zone->sh->rows;
 
     for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
 
@@ -110,6 +98,18 @@ ngx_etcd_connection_count_leave(ngx_etcd_zone_t *zone)
 void
 ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone)
 {
+    (void) ngx_etcd_connection_count_settle_gone(zone, -1);
+}
+
+
+/*
+ * Settles the rows of processes that are gone, and the row of that process
+ * slot, if it is not -1.  NGX_OK, or NGX_AGAIN: the mutex was held.
+ */
+
+static ngx_int_t
+ngx_etcd_connection_count_settle_gone(ngx_etcd_zone_t *zone, ngx_int_t process)
+{
     ngx_pid_t             pid;
     ngx_uint_t            i;
     ngx_etcd_zone_row_t  *rows;
@@ -117,16 +117,20 @@ ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone)
     rows = zone->sh->rows;
 
     for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
-
         pid = rows[i].pid;
 
+        ngx_memory_barrier();
+
         if (pid != 0
-            && ngx_etcd_process_gone(pid)
+            && ((process != -1 && rows[i].process == process)
+                || ngx_etcd_process_gone(pid))
             && ngx_etcd_connection_count_settle(zone, i, pid) != NGX_OK)
         {
-            return;
+            return NGX_AGAIN;
         }
     }
+
+    return NGX_OK;
 }
 
 

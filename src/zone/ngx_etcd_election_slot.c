@@ -186,15 +186,6 @@ ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
 }
 
 
-void
-ngx_etcd_election_slot_verify(ngx_etcd_election_slot_t *slot, uint64_t time)
-{
-    if (time > slot->verified) {
-        __atomic_store_n(&slot->verified, time, __ATOMIC_RELEASE);
-    }
-}
-
-
 static void
 ngx_etcd_election_slot_write_view(ngx_etcd_election_slot_t *slot,
     ngx_etcd_election_slot_view_t *view)

@@ -64,7 +64,7 @@ typedef struct {
     ngx_etcd_atomic64_t              until;        /* the instance leads until
                                                       then, ngx_etcd_clock();
                                                       0: it does not lead */
-    ngx_etcd_atomic64_t              verified;     /* ngx_etcd_clock(): the
+    ngx_etcd_atomic64_t              verified;     /* ngx_etcd_zone_prove(): the
                                                       view was what etcd had;
                                                       0: never */
     int64_t                          term;         /* create_revision of the
@@ -117,9 +117,6 @@ ngx_int_t ngx_etcd_election_slot_store(ngx_etcd_zone_t *zone,
 ngx_int_t ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
     ngx_etcd_election_slot_t *slot, ngx_etcd_election_slot_view_t *view);
 
-/* Called by the owner, who has published its view: etcd had it at "time". */
-void ngx_etcd_election_slot_verify(ngx_etcd_election_slot_t *slot,
-    uint64_t time);
 
 /*
  * Called by the owner: sets "until" if its value is still *known, the value

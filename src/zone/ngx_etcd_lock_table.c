@@ -11,8 +11,6 @@
 
 
 static void ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table);
-static ngx_int_t ngx_etcd_lock_table_copy(ngx_etcd_lock_row_t *row,
-    ngx_etcd_lock_entry_t *entry);
 
 
 void
@@ -195,10 +193,11 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
     ngx_etcd_lock_stats_t *lock, ngx_etcd_lock_row_e state,
     ngx_etcd_lock_entry_t *entries, ngx_uint_t *n, ngx_pid_t *pid)
 {
-    uint64_t                owner;
-    ngx_uint_t              i;
-    ngx_etcd_lock_row_t    *row;
-    ngx_etcd_lock_table_t  *table;
+    uint64_t                    owner;
+    ngx_uint_t                  i;
+    ngx_etcd_lock_row_t        *row;
+    ngx_etcd_lock_table_t      *table;
+    ngx_etcd_seqlock_reader_t   reader;
 
     *n = 0;
 
@@ -227,7 +226,11 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
             continue;
         }
 
-        if (ngx_etcd_lock_table_copy(row, &entries[*n]) == NGX_OK
+        ngx_etcd_seqlock_read(&reader, &row->lock);
+
+        if (ngx_etcd_seqlock_copy(&reader, &entries[*n], &row->entry,
+                                  sizeof(ngx_etcd_lock_entry_t))
+            == NGX_OK
             && entries[*n].lock == lock
             && entries[*n].state == state)
         {
@@ -242,25 +245,4 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
     }
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_lock_table_copy(ngx_etcd_lock_row_t *row,
-    ngx_etcd_lock_entry_t *entry)
-{
-    ngx_etcd_seqlock_reader_t  reader;
-
-    ngx_etcd_seqlock_read(&reader, &row->lock);
-
-    while (ngx_etcd_seqlock_try(&reader)) {
-
-        *entry = row->entry;
-
-        if (ngx_etcd_seqlock_valid(&reader)) {
-            return NGX_OK;
-        }
-    }
-
-    return NGX_DECLINED;
 }

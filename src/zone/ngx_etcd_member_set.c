@@ -25,8 +25,6 @@ static ngx_int_t ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_reader_t *reader);
 static ngx_uint_t ngx_etcd_member_set_torn(ngx_etcd_member_set_t *set,
     ngx_etcd_member_set_reader_t *reader);
-static ngx_int_t ngx_etcd_member_set_read_slot(ngx_etcd_member_set_t *set,
-    ngx_uint_t n, ngx_etcd_member_set_read_pt handler, void *data);
 static ngx_int_t ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint32_t id,
     ngx_etcd_member_set_reader_t *reader, uint64_t until,
@@ -178,15 +176,6 @@ ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set)
     return (set->state == NGX_ETCD_MEMBER_SET_SYNCED)
            ? ngx_etcd_zone_since(set->proof ? set->proof : &set->verified)
            : -1;
-}
-
-
-void
-ngx_etcd_member_set_verify(ngx_etcd_member_set_t *set, uint64_t time)
-{
-    if (time > set->verified) {
-        __atomic_store_n(&set->verified, time, __ATOMIC_RELEASE);
-    }
 }
 
 
@@ -561,7 +550,7 @@ ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
             continue;
         }
 
-        rc = ngx_etcd_member_set_read_slot(set, n, handler, data);
+        rc = handler(data, n, ngx_etcd_member_set_slot(set, n));
     }
 
     if (rc == NGX_OK) {
@@ -622,13 +611,6 @@ ngx_etcd_member_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 }
 
 
-void
-ngx_etcd_member_set_arrived(ngx_etcd_member_set_t *set, uint64_t time)
-{
-    set->arrived = time;
-}
-
-
 static ngx_int_t
 ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint32_t id, ngx_etcd_member_set_reader_t *reader)
@@ -657,14 +639,6 @@ ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 }
 
 
-static ngx_int_t
-ngx_etcd_member_set_read_slot(ngx_etcd_member_set_t *set, ngx_uint_t n,
-    ngx_etcd_member_set_read_pt handler, void *data)
-{
-    return handler(data, n, ngx_etcd_member_set_slot(set, n));
-}
-
-
 /*
  * Reads all slots; the mutex is released after each chunk.  Changes in
  * between are in the ring.  On return the mutex is held unless NGX_BUSY,
@@ -686,7 +660,8 @@ ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     while (reader->next < set->nslots) {
 
-        if (ngx_etcd_member_set_read_slot(set, reader->next, handler, data)
+        if (handler(data, reader->next,
+                    ngx_etcd_member_set_slot(set, reader->next))
             != NGX_OK)
         {
             return NGX_ERROR;

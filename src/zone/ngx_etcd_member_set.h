@@ -226,9 +226,9 @@ struct ngx_etcd_member_set_s {
                                                       leader was confirmed by
                                                       its API; 0: not
                                                       confirmed */
-    ngx_etcd_atomic64_t              verified;     /* ngx_etcd_clock(): the set
-                                                      was equal to etcd's data;
-                                                      0: never */
+    ngx_etcd_atomic64_t              verified;     /* ngx_etcd_zone_prove(): the
+                                                      set was equal to etcd's
+                                                      data; 0: never */
     ngx_atomic_t                     base;         /* ring is valid above this
                                                       generation */
     uint32_t                         ring[NGX_ETCD_MEMBER_SET_RING];
@@ -268,8 +268,10 @@ struct ngx_etcd_member_set_s {
 
     /* for metrics */
 
-    uint64_t                         arrived;      /* arrival time of the next
-                                                      commit; 0: not from a
+    uint64_t                         arrived;      /* time_budget_now(), set by
+                                                      the owner: the data of the
+                                                      next commit arrived from
+                                                      etcd; 0: not from a
                                                       watch */
     ngx_uint_t                       narrivals;    /* number of arrivals */
     ngx_etcd_arrival_t               arrivals[NGX_ETCD_MEMBER_SET_ARRIVALS];
@@ -365,11 +367,6 @@ ngx_uint_t ngx_etcd_member_set_queue_sum(ngx_etcd_member_set_t *set);
  */
 int64_t ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set);
 
-/*
- * Called by the owner: the set was equal to etcd's data at that time of
- * ngx_etcd_clock().  Has no effect on a set whose proof is another one's.
- */
-void ngx_etcd_member_set_verify(ngx_etcd_member_set_t *set, uint64_t time);
 
 /*
  * For a leader that data from etcd no longer proves.  The owner sets the time
@@ -482,13 +479,6 @@ ngx_int_t ngx_etcd_member_set_read(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_reader_t *reader, uint64_t until,
     ngx_etcd_member_set_read_pt handler, void *data);
 
-
-/*
- * Called by the owner: sets the time of ngx_etcd_time_budget_now() at which the
- * data of the next commits arrived from etcd. The zone counts how long
- * workers take to read such data.
- */
-void ngx_etcd_member_set_arrived(ngx_etcd_member_set_t *set, uint64_t time);
 
 /*
  * Adds a page of slots.  NGX_ERROR: the zone is full.  NGX_AGAIN: the mutex

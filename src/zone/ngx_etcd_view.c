@@ -25,16 +25,11 @@ ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
 {
     ngx_int_t  rc;
 
+    ngx_memzero(view, offsetof(ngx_etcd_view_t, members));
+
     view->zone = zone;
     view->set = set;
     view->id = id;
-    view->next = 0;
-    view->n = 0;
-    view->generation = 0;
-    view->revision = 0;
-    view->terms = 0;
-    view->ninvalid = 0;
-    view->requests = 0;
 
     rc = ngx_etcd_view_lock(view);
     if (rc != NGX_OK) {

@@ -246,6 +246,15 @@ ngx_etcd_zone_since(ngx_etcd_atomic64_t *proved)
 }
 
 
+void
+ngx_etcd_zone_prove(ngx_etcd_atomic64_t *proved, uint64_t time)
+{
+    if (time > *proved) {
+        __atomic_store_n(proved, time, __ATOMIC_RELEASE);
+    }
+}
+
+
 size_t
 ngx_etcd_zone_used(ngx_etcd_zone_t *zone)
 {
@@ -327,16 +336,8 @@ ngx_etcd_zone_get_endpoints(ngx_etcd_zone_t *zone,
 
     ngx_etcd_seqlock_read_patient(&reader, &zone->sh->endpoints_lock);
 
-    while (ngx_etcd_seqlock_try(&reader)) {
-
-        *endpoints = zone->sh->endpoints;
-
-        if (ngx_etcd_seqlock_valid(&reader)) {
-            return NGX_OK;
-        }
-    }
-
-    return NGX_AGAIN;
+    return ngx_etcd_seqlock_copy(&reader, endpoints, &zone->sh->endpoints,
+                                 sizeof(ngx_etcd_zone_endpoints_t));
 }
 
 

@@ -264,7 +264,16 @@ void ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us);
 int64_t ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone);
 
 /* Returns the time in ms since a proof, as above; a time of 0 means never. */
+
 int64_t ngx_etcd_zone_since(ngx_etcd_atomic64_t *proved);
+
+
+/*
+ * Called by the owner: what the proof is of held at that time of
+ * ngx_etcd_clock().  An earlier time has no effect.
+ */
+
+void ngx_etcd_zone_prove(ngx_etcd_atomic64_t *proved, uint64_t time);
 
 /* Returns the bytes of all pages in use. */
 size_t ngx_etcd_zone_used(ngx_etcd_zone_t *zone);

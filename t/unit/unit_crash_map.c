@@ -85,7 +85,7 @@ ngx_etcd_crash_map_write(ngx_etcd_value_change_t *changes, ngx_uint_t n)
     ngx_etcd_crash_map_done(ngx_etcd_zone_lock_patient(zone),
                             "the mutex is held for ever");
 
-    (void) ngx_etcd_value_change(&ngx_etcd_crash_map_values, list, n, &full);
+    ngx_etcd_value_change(&ngx_etcd_crash_map_values, list, n, &full);
 
     ngx_etcd_zone_unlock(zone);
 }

@@ -63,7 +63,7 @@ test_sid_routes(ngx_pool_t *pool)
             break;
         }
 
-        ngx_etcd_sid_add(&sids, &peers[i]);
+        ngx_etcd_treap_insert(&sids, &peers[i].sid->node);
     }
 
     for (n = 0; n < 3 && made == TEST_SID_PEERS; n++) {
@@ -81,7 +81,7 @@ test_sid_routes(ngx_pool_t *pool)
 
     for (i = 0; i < TEST_SID_PEERS; i++) {
         if (peers[i].sid != NULL) {
-            ngx_etcd_sid_remove(&sids, &peers[i]);
+            ngx_etcd_treap_remove(&sids, &peers[i].sid->node);
             ngx_free(peers[i].sid);
         }
     }

@@ -39,7 +39,7 @@ test_weighted_tree_at(ngx_pool_t *pool)
             continue;
         }
 
-        ngx_etcd_weighted_tree_add(&treap, &peers[i]);
+        ngx_etcd_treap_insert(&treap, &peers[i].weighted->node);
     }
 
     if (!failed) {
@@ -55,7 +55,7 @@ test_weighted_tree_at(ngx_pool_t *pool)
                       == &peers[order[i]]);
         }
 
-        ngx_etcd_weighted_tree_remove(&treap, &peers[3]);
+        ngx_etcd_treap_remove(&treap, &peers[3].weighted->node);
         tap_check(ngx_etcd_weighted_tree_weight(&treap) == 11);
         tap_check(ngx_etcd_weighted_tree_at(&treap, 10) == &peers[4]);
     }
