@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_closing.h>
+#include <ngx_etcd_event.h>
 
 
 typedef struct {
@@ -40,10 +41,8 @@ ngx_etcd_closing_init(ngx_etcd_closing_t *closing, ngx_log_t *log)
 
     /* sessions keep a worker that shuts down, not the timer */
 
-    closing->timer.handler = ngx_etcd_closing_timer;
-    closing->timer.data = closing;
-    closing->timer.log = log;
-    closing->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&closing->timer, ngx_etcd_closing_timer, closing,
+                              log);
 }
 
 
@@ -70,9 +69,7 @@ ngx_etcd_closing_done(ngx_etcd_closing_t *closing)
 
     ngx_etcd_hash_table_done(&closing->by_address);
 
-    if (closing->timer.timer_set) {
-        ngx_del_timer(&closing->timer);
-    }
+    ngx_etcd_event_stop(&closing->timer);
 }
 
 

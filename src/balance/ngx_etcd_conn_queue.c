@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_conn_queue.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_wakeup.h>
 
 
@@ -114,14 +115,11 @@ ngx_etcd_conn_queue_create(ngx_etcd_table_t *table)
     ngx_etcd_wait_queue_init(&queue->requests, ngx_etcd_conn_queue_turn,
                              ngx_etcd_conn_queue_changed, queue, table->log);
 
-    queue->offer.handler = ngx_etcd_conn_queue_offer;
-    queue->offer.data = queue;
-    queue->offer.log = table->log;
+    ngx_etcd_event_init(&queue->offer, ngx_etcd_conn_queue_offer, queue,
+                        table->log);
 
-    queue->check.handler = ngx_etcd_conn_queue_check;
-    queue->check.data = queue;
-    queue->check.log = table->log;
-    queue->check.cancelable = 1;
+    ngx_etcd_event_init_timer(&queue->check, ngx_etcd_conn_queue_check, queue,
+                              table->log);
 
     table->conn_queue = &queue->requests;
 
@@ -140,13 +138,8 @@ ngx_etcd_conn_queue_done(ngx_etcd_table_t *table)
         return;
     }
 
-    if (queue->requests.wake.posted) {
-        ngx_delete_posted_event(&queue->requests.wake);
-    }
-
-    if (queue->offer.posted) {
-        ngx_delete_posted_event(&queue->offer);
-    }
+    ngx_etcd_event_stop(&queue->requests.wake);
+    ngx_etcd_event_stop(&queue->offer);
 
     if (queue->check.timer_set) {
         ngx_del_timer(&queue->check);

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_gauge.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_time_budget.h>
@@ -56,9 +57,7 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
 
     ngx_queue_init(&table->left);
 
-    table->tell.handler = ngx_etcd_table_tell;
-    table->tell.data = table;
-    table->tell.log = log;
+    ngx_etcd_event_init(&table->tell, ngx_etcd_table_tell, table, log);
 
     table->conf = conf;
     table->zone = zone;
@@ -141,15 +140,11 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
 {
     ngx_uint_t  n;
 
-    if (table->tell.posted) {
-        ngx_delete_posted_event(&table->tell);
-    }
+    ngx_etcd_event_stop(&table->tell);
 
     ngx_etcd_closing_done(&table->closing);
 
-    if (table->wait_queue.wake.posted) {
-        ngx_delete_posted_event(&table->wait_queue.wake);
-    }
+    ngx_etcd_event_stop(&table->wait_queue.wake);
 
     ngx_etcd_peer_group_done(&table->near);
     ngx_etcd_peer_group_done(&table->primary);

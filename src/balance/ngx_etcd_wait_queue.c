@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_wait_queue.h>
 
 
@@ -25,9 +26,8 @@ ngx_etcd_wait_queue_init(ngx_etcd_wait_queue_t *wait_queue,
 {
     ngx_queue_init(&wait_queue->entries);
 
-    wait_queue->wake.handler = ngx_etcd_wait_queue_run;
-    wait_queue->wake.data = wait_queue;
-    wait_queue->wake.log = log;
+    ngx_etcd_event_init(&wait_queue->wake, ngx_etcd_wait_queue_run, wait_queue,
+                        log);
 
     wait_queue->usable = usable;
     wait_queue->changed = changed;
@@ -49,9 +49,7 @@ ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
     entry->wait_queue = wait_queue;
     entry->since = ngx_current_msec;
 
-    entry->timer.handler = ngx_etcd_wait_queue_timer;
-    entry->timer.data = entry;
-    entry->timer.log = log;
+    ngx_etcd_event_init(&entry->timer, ngx_etcd_wait_queue_timer, entry, log);
 
     /*
      * not cancelable: a worker that shuts down still serves waiting requests
@@ -125,9 +123,7 @@ ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry)
     ngx_queue_remove(&entry->queue);
     ngx_etcd_wait_queue_count(entry->wait_queue, -1);
 
-    if (entry->timer.timer_set) {
-        ngx_del_timer(&entry->timer);
-    }
+    ngx_etcd_event_stop(&entry->timer);
 
     entry->wait_queue = NULL;
     entry->waited += ngx_current_msec - entry->since;

@@ -10,6 +10,7 @@
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_catalog_report.h>
 #include <ngx_etcd_catalog_set.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_time_budget.h>
 
@@ -127,19 +128,13 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
     ngx_queue_init(&catalog->empty);
     ngx_etcd_dormant_init(&catalog->dormant, catalog->map, log);
 
-    catalog->run.handler = ngx_etcd_catalog_run;
-    catalog->run.data = catalog;
-    catalog->run.log = log;
+    ngx_etcd_event_init(&catalog->run, ngx_etcd_catalog_run, catalog, log);
 
-    catalog->sweep.handler = ngx_etcd_catalog_sweep;
-    catalog->sweep.data = catalog;
-    catalog->sweep.log = log;
-    catalog->sweep.cancelable = 1;
+    ngx_etcd_event_init_timer(&catalog->sweep, ngx_etcd_catalog_sweep, catalog,
+                              log);
 
-    catalog->again.handler = ngx_etcd_catalog_again;
-    catalog->again.data = catalog;
-    catalog->again.log = log;
-    catalog->again.cancelable = 1;
+    ngx_etcd_event_init_timer(&catalog->again, ngx_etcd_catalog_again, catalog,
+                              log);
 
     fanout = &catalog->fanout;
 
@@ -274,17 +269,9 @@ ngx_etcd_catalog_destroy(ngx_etcd_catalog_t *catalog)
     ngx_etcd_fanout_stop(&catalog->fanout);
     ngx_etcd_dormant_done(&catalog->dormant);
 
-    if (catalog->run.posted) {
-        ngx_delete_posted_event(&catalog->run);
-    }
-
-    if (catalog->sweep.timer_set) {
-        ngx_del_timer(&catalog->sweep);
-    }
-
-    if (catalog->again.timer_set) {
-        ngx_del_timer(&catalog->again);
-    }
+    ngx_etcd_event_stop(&catalog->run);
+    ngx_etcd_event_stop(&catalog->sweep);
+    ngx_etcd_event_stop(&catalog->again);
 }
 
 

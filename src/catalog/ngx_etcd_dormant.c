@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_dormant.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_leader.h>
 
 
@@ -23,19 +24,15 @@ ngx_etcd_dormant_init(ngx_etcd_dormant_t *dormant, ngx_etcd_set_map_t *map,
 
     dormant->map = map;
 
-    dormant->look.handler = ngx_etcd_dormant_look;
-    dormant->look.data = dormant;
-    dormant->look.log = log;
-    dormant->look.cancelable = 1;
+    ngx_etcd_event_init_timer(&dormant->look, ngx_etcd_dormant_look, dormant,
+                              log);
 }
 
 
 void
 ngx_etcd_dormant_done(ngx_etcd_dormant_t *dormant)
 {
-    if (dormant->look.timer_set) {
-        ngx_del_timer(&dormant->look);
-    }
+    ngx_etcd_event_stop(&dormant->look);
 }
 
 

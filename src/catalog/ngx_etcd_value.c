@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_value.h>
 
 
@@ -209,10 +210,8 @@ ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
     value->conf = conf;
     value->view = *ngx_etcd_value_get(conf);
 
-    value->retry.handler = ngx_etcd_value_retry;
-    value->retry.data = value;
-    value->retry.log = values->log;
-    value->retry.cancelable = 1;
+    ngx_etcd_event_init_timer(&value->retry, ngx_etcd_value_retry, value,
+                              values->log);
 
     mirror = &value->mirror;
     view = &value->view;
@@ -257,9 +256,7 @@ ngx_etcd_value_destroy(ngx_etcd_values_t *values)
     ngx_uint_t  i;
 
     for (i = 0; i < values->n; i++) {
-        if (values->list[i].retry.timer_set) {
-            ngx_del_timer(&values->list[i].retry);
-        }
+        ngx_etcd_event_stop(&values->list[i].retry);
 
         ngx_etcd_mirror_destroy(&values->list[i].mirror);
     }
@@ -415,9 +412,7 @@ ngx_etcd_value_write(ngx_etcd_value_t *value)
 
     case NGX_OK:
 
-        if (value->retry.timer_set) {
-            ngx_del_timer(&value->retry);
-        }
+        ngx_etcd_event_stop(&value->retry);
 
         values->written(values->data);
         return;

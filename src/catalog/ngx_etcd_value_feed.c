@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_secret.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_time_budget.h>
@@ -100,15 +101,11 @@ ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
         ngx_etcd_secret_received = 1;
     }
 
-    feed->work.handler = ngx_etcd_value_feed_handler;
-    feed->work.data = feed;
-    feed->work.log = feed->log;
-    feed->work.cancelable = 1;
+    ngx_etcd_event_init_timer(&feed->work, ngx_etcd_value_feed_handler, feed,
+                              feed->log);
 
-    feed->again.handler = ngx_etcd_value_feed_again_handler;
-    feed->again.data = feed;
-    feed->again.log = feed->log;
-    feed->again.cancelable = 1;
+    ngx_etcd_event_init_timer(&feed->again, ngx_etcd_value_feed_again_handler,
+                              feed, feed->log);
 
     mirror->wants = ngx_etcd_value_feed_wants;
     mirror->changed = ngx_etcd_value_feed_changed;
@@ -142,17 +139,8 @@ ngx_etcd_value_feed_stop(ngx_etcd_value_feed_t *feed)
 {
     ngx_uint_t  i;
 
-    if (feed->work.timer_set) {
-        ngx_del_timer(&feed->work);
-    }
-
-    if (feed->work.posted) {
-        ngx_delete_posted_event(&feed->work);
-    }
-
-    if (feed->again.timer_set) {
-        ngx_del_timer(&feed->again);
-    }
+    ngx_etcd_event_stop(&feed->work);
+    ngx_etcd_event_stop(&feed->again);
 
     for (i = feed->next; i < feed->n; i++) {
         ngx_etcd_value_feed_free(feed, feed->changes[i]);

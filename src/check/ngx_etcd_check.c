@@ -13,6 +13,7 @@
 #include <ngx_etcd_check_schedule.h>
 #include <ngx_etcd_check_slots.h>
 #include <ngx_etcd_counter.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_shown.h>
 
@@ -127,10 +128,8 @@ ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
     ngx_queue_init(&check->probes);
     ngx_queue_init(&check->again);
 
-    check->tick.handler = ngx_etcd_check_tick;
-    check->tick.data = check;
-    check->tick.log = check->log;
-    check->tick.cancelable = 1;
+    ngx_etcd_event_init_timer(&check->tick, ngx_etcd_check_tick, check,
+                              check->log);
 
     if (!check->conf->mandatory) {
 
@@ -169,9 +168,7 @@ ngx_etcd_check_destroy(void *data)
         ngx_free(ngx_queue_data(q, ngx_etcd_check_again_t, queue));
     }
 
-    if (check->tick.timer_set) {
-        ngx_del_timer(&check->tick);
-    }
+    ngx_etcd_event_stop(&check->tick);
 
     ngx_etcd_check_slots_free(&check->slots);
 }

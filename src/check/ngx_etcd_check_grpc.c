@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_check_grpc.h>
+#include <ngx_etcd_event.h>
 
 
 /* bytes of an answer, which is a number */
@@ -42,14 +43,11 @@ static ngx_str_t  ngx_etcd_check_grpc_none = ngx_string("");
 void
 ngx_etcd_check_grpc_start(ngx_etcd_check_grpc_t *grpc)
 {
-    grpc->timer.handler = ngx_etcd_check_grpc_timer;
-    grpc->timer.data = grpc;
-    grpc->timer.log = grpc->log;
-    grpc->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&grpc->timer, ngx_etcd_check_grpc_timer, grpc,
+                              grpc->log);
 
-    grpc->ended.handler = ngx_etcd_check_grpc_ended;
-    grpc->ended.data = grpc;
-    grpc->ended.log = grpc->log;
+    ngx_etcd_event_init(&grpc->ended, ngx_etcd_check_grpc_ended, grpc,
+                        grpc->log);
 
     ngx_etcd_check_grpc_connect(grpc);
 
@@ -91,13 +89,8 @@ ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
 void
 ngx_etcd_check_grpc_cancel(ngx_etcd_check_grpc_t *grpc)
 {
-    if (grpc->timer.timer_set) {
-        ngx_del_timer(&grpc->timer);
-    }
-
-    if (grpc->ended.posted) {
-        ngx_delete_posted_event(&grpc->ended);
-    }
+    ngx_etcd_event_stop(&grpc->timer);
+    ngx_etcd_event_stop(&grpc->ended);
 
     ngx_etcd_check_grpc_close(grpc);
 }

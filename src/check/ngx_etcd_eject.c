@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_eject.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_time_budget.h>
@@ -51,10 +52,8 @@ static void ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n);
 void
 ngx_etcd_eject_start(ngx_etcd_eject_t *eject)
 {
-    eject->timer.handler = ngx_etcd_eject_timer;
-    eject->timer.data = eject;
-    eject->timer.log = eject->log;
-    eject->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&eject->timer, ngx_etcd_eject_timer, eject,
+                              eject->log);
 
     ngx_add_timer(&eject->timer, eject->conf->window / NGX_ETCD_EJECT_STEPS);
 }
@@ -63,13 +62,7 @@ ngx_etcd_eject_start(ngx_etcd_eject_t *eject)
 void
 ngx_etcd_eject_stop(ngx_etcd_eject_t *eject)
 {
-    if (eject->timer.timer_set) {
-        ngx_del_timer(&eject->timer);
-    }
-
-    if (eject->timer.posted) {
-        ngx_delete_posted_event(&eject->timer);
-    }
+    ngx_etcd_event_stop(&eject->timer);
 
     if (eject->members != NULL) {
         ngx_free(eject->members);

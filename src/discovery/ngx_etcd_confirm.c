@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_confirm.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_shown.h>
 
 
@@ -27,10 +28,8 @@ ngx_etcd_confirm_start(ngx_etcd_confirm_t *confirm,
 
     confirm->target = *target;
 
-    confirm->timer.handler = ngx_etcd_confirm_timer;
-    confirm->timer.data = confirm;
-    confirm->timer.log = confirm->log;
-    confirm->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&confirm->timer, ngx_etcd_confirm_timer, confirm,
+                              confirm->log);
 
     confirm->probe.log = confirm->log;
     confirm->probe.done = ngx_etcd_confirm_done;
@@ -48,9 +47,7 @@ ngx_etcd_confirm_cancel(ngx_etcd_confirm_t *confirm)
 {
     ngx_etcd_probe_cancel(&confirm->probe);
 
-    if (confirm->timer.timer_set) {
-        ngx_del_timer(&confirm->timer);
-    }
+    ngx_etcd_event_stop(&confirm->timer);
 
     confirm->done = 0;
 }

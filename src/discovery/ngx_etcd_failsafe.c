@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_failsafe.h>
@@ -81,10 +82,8 @@ ngx_etcd_failsafe_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
     failsafe->service = service;
     failsafe->targets.reason = "the leader is not known";
 
-    failsafe->timer.handler = ngx_etcd_failsafe_timer;
-    failsafe->timer.data = failsafe;
-    failsafe->timer.log = service->log;
-    failsafe->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&failsafe->timer, ngx_etcd_failsafe_timer,
+                              failsafe, service->log);
 
     ngx_add_timer(&failsafe->timer, NGX_ETCD_FAILSAFE_TICK);
 
@@ -97,9 +96,7 @@ ngx_etcd_failsafe_destroy(ngx_etcd_failsafe_t *failsafe)
 {
     ngx_etcd_failsafe_free(failsafe);
 
-    if (failsafe->timer.timer_set) {
-        ngx_del_timer(&failsafe->timer);
-    }
+    ngx_etcd_event_stop(&failsafe->timer);
 }
 
 

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_counter.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_guard.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_shown.h>
@@ -35,10 +36,8 @@ static void ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why);
 void
 ngx_etcd_guard_init(ngx_etcd_guard_t *guard)
 {
-    guard->tick.handler = ngx_etcd_guard_tick;
-    guard->tick.data = guard;
-    guard->tick.log = guard->log;
-    guard->tick.cancelable = 1;
+    ngx_etcd_event_init_timer(&guard->tick, ngx_etcd_guard_tick, guard,
+                              guard->log);
 
     guard->turned = ngx_current_msec;
 }
@@ -47,9 +46,7 @@ ngx_etcd_guard_init(ngx_etcd_guard_t *guard)
 void
 ngx_etcd_guard_done(ngx_etcd_guard_t *guard)
 {
-    if (guard->tick.timer_set) {
-        ngx_del_timer(&guard->tick);
-    }
+    ngx_etcd_event_stop(&guard->tick);
 }
 
 

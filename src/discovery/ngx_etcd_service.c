@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_set_inherit.h>
 #include <ngx_etcd_service.h>
@@ -167,14 +168,11 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     service->owner = owner;
     service->log = owner->log;
 
-    service->publish.handler = ngx_etcd_service_publish_handler;
-    service->publish.data = service;
-    service->publish.log = owner->log;
+    ngx_etcd_event_init(&service->publish, ngx_etcd_service_publish_handler,
+                        service, owner->log);
 
-    service->retry.handler = ngx_etcd_service_retry;
-    service->retry.data = service;
-    service->retry.log = owner->log;
-    service->retry.cancelable = 1;
+    ngx_etcd_event_init_timer(&service->retry, ngx_etcd_service_retry, service,
+                              owner->log);
 
     conf->set->mandatory = conf->mandatory;
 
@@ -357,13 +355,8 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 
     ngx_etcd_guard_done(&service->guard);
 
-    if (service->publish.posted) {
-        ngx_delete_posted_event(&service->publish);
-    }
-
-    if (service->retry.timer_set) {
-        ngx_del_timer(&service->retry);
-    }
+    ngx_etcd_event_stop(&service->publish);
+    ngx_etcd_event_stop(&service->retry);
 
     ngx_etcd_member_diff_destroy(&service->diff);
     ngx_etcd_mirror_destroy(&service->mirror);
