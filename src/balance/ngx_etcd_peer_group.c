@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_alloc.h>
 #include <ngx_etcd_peer_group.h>
 
 
@@ -58,7 +59,7 @@ ngx_etcd_peer_group_done(ngx_etcd_peer_group_t *group)
 
     ngx_etcd_eevdf_done(&group->eevdf);
 
-    if (group->allocated) {
+    if (group->peers != NULL) {
         ngx_free(group->peers);
     }
 
@@ -105,34 +106,27 @@ ngx_etcd_peer_group_grow(ngx_etcd_peer_group_t *group)
 
     n = ngx_max(group->allocated * 2, 16);
 
-    peers = ngx_alloc(n * sizeof(ngx_etcd_peer_t *), group->log);
+    peers = ngx_etcd_alloc_grow(group->peers,
+                                group->allocated * sizeof(ngx_etcd_peer_t *),
+                                n * sizeof(ngx_etcd_peer_t *), group->log);
     if (peers == NULL) {
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_SUMS)) {
-        sums = ngx_calloc((n + 1) * sizeof(uint64_t), group->log);
-        if (sums == NULL) {
-            ngx_free(peers);
-            return NGX_ERROR;
-        }
+    group->peers = peers;
 
-        if (group->allocated) {
-            ngx_memcpy(sums, group->sums,
-                       (group->allocated + 1) * sizeof(uint64_t));
-            ngx_free(group->sums);
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_SUMS)) {
+        sums = ngx_etcd_alloc_grow(group->sums,
+                                   (group->sums ? group->allocated + 1 : 0)
+                                   * sizeof(uint64_t),
+                                   (n + 1) * sizeof(uint64_t), group->log);
+        if (sums == NULL) {
+            return NGX_ERROR;
         }
 
         group->sums = sums;
     }
 
-    if (group->allocated) {
-        ngx_memcpy(peers, group->peers,
-                   group->allocated * sizeof(ngx_etcd_peer_t *));
-        ngx_free(group->peers);
-    }
-
-    group->peers = peers;
     group->allocated = n;
 
     return NGX_OK;

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_alloc.h>
 #include <ngx_etcd_ring.h>
 
 
@@ -43,8 +44,11 @@ ngx_etcd_ring_done(ngx_etcd_ring_t *ring)
         ngx_free(ring->blocks[i]);
     }
 
-    if (ring->allocated) {
+    if (ring->blocks != NULL) {
         ngx_free(ring->blocks);
+    }
+
+    if (ring->firsts != NULL) {
         ngx_free(ring->firsts);
     }
 }
@@ -223,27 +227,23 @@ ngx_etcd_ring_grow(ngx_etcd_ring_t *ring)
 
     n = ngx_max(ring->allocated * 2, 16);
 
-    blocks = ngx_alloc(n * sizeof(ngx_etcd_ring_block_t *), ring->log);
+    blocks = ngx_etcd_alloc_grow(ring->blocks,
+                                 ring->nblocks
+                                 * sizeof(ngx_etcd_ring_block_t *),
+                                 n * sizeof(ngx_etcd_ring_block_t *),
+                                 ring->log);
     if (blocks == NULL) {
         return NGX_ERROR;
     }
 
-    firsts = ngx_alloc(n * sizeof(uint32_t), ring->log);
+    ring->blocks = blocks;
+
+    firsts = ngx_etcd_alloc_grow(ring->firsts, ring->nblocks * sizeof(uint32_t),
+                                 n * sizeof(uint32_t), ring->log);
     if (firsts == NULL) {
-        ngx_free(blocks);
         return NGX_ERROR;
     }
 
-    if (ring->allocated) {
-        ngx_memcpy(blocks, ring->blocks,
-                   ring->nblocks * sizeof(ngx_etcd_ring_block_t *));
-        ngx_memcpy(firsts, ring->firsts, ring->nblocks * sizeof(uint32_t));
-
-        ngx_free(ring->blocks);
-        ngx_free(ring->firsts);
-    }
-
-    ring->blocks = blocks;
     ring->firsts = firsts;
     ring->allocated = n;
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_alloc.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_gauge.h>
 #include <ngx_etcd_member_pack.h>
@@ -557,15 +558,12 @@ ngx_etcd_table_grow(ngx_etcd_table_t *table, ngx_uint_t n)
     nslots = ngx_max(table->nslots * 2, 16);
     nslots = ngx_max(nslots, n + 1);
 
-    slots = ngx_calloc(nslots * sizeof(ngx_etcd_peer_t *), table->log);
+    slots = ngx_etcd_alloc_grow(table->slots,
+                                table->nslots * sizeof(ngx_etcd_peer_t *),
+                                nslots * sizeof(ngx_etcd_peer_t *),
+                                table->log);
     if (slots == NULL) {
         return NGX_ERROR;
-    }
-
-    if (table->slots != NULL) {
-        ngx_memcpy(slots, table->slots,
-                   table->nslots * sizeof(ngx_etcd_peer_t *));
-        ngx_free(table->slots);
     }
 
     table->slots = slots;

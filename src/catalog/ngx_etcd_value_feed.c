@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_alloc.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_secret.h>
 #include <ngx_etcd_shown.h>
@@ -345,15 +346,12 @@ ngx_etcd_value_feed_room(ngx_etcd_value_feed_t *feed)
 
     size = ngx_max(feed->size * 2, 16);
 
-    changes = ngx_alloc(size * sizeof(ngx_etcd_value_change_t *), feed->log);
+    changes = ngx_etcd_alloc_grow(feed->changes,
+                                  feed->n * sizeof(ngx_etcd_value_change_t *),
+                                  size * sizeof(ngx_etcd_value_change_t *),
+                                  feed->log);
     if (changes == NULL) {
         return NGX_ERROR;
-    }
-
-    if (feed->changes != NULL) {
-        ngx_memcpy(changes, feed->changes,
-                   feed->n * sizeof(ngx_etcd_value_change_t *));
-        ngx_free(feed->changes);
     }
 
     feed->changes = changes;

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_alloc.h>
 #include <ngx_etcd_check_probe.h>
 #include <ngx_etcd_check_slots.h>
 #include <ngx_etcd_counter.h>
@@ -156,15 +157,12 @@ ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots)
 
     nslots = slots->conf->set->nslots;
 
-    slot = ngx_calloc(nslots * sizeof(ngx_etcd_check_slot_t), slots->log);
+    slot = ngx_etcd_alloc_grow(slots->slot,
+                               slots->nslots * sizeof(ngx_etcd_check_slot_t),
+                               nslots * sizeof(ngx_etcd_check_slot_t),
+                               slots->log);
     if (slot == NULL) {
         return NGX_ERROR;
-    }
-
-    if (slots->slot != NULL) {
-        ngx_memcpy(slot, slots->slot,
-                   slots->nslots * sizeof(ngx_etcd_check_slot_t));
-        ngx_free(slots->slot);
     }
 
     slots->slot = slot;

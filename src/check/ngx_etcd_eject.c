@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_alloc.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_eject.h>
 #include <ngx_etcd_event.h>
@@ -66,11 +67,15 @@ ngx_etcd_eject_stop(ngx_etcd_eject_t *eject)
 
     if (eject->members != NULL) {
         ngx_free(eject->members);
-        ngx_free(eject->candidates);
-
         eject->members = NULL;
-        eject->allocated = 0;
     }
+
+    if (eject->candidates != NULL) {
+        ngx_free(eject->candidates);
+        eject->candidates = NULL;
+    }
+
+    eject->allocated = 0;
 }
 
 
@@ -171,25 +176,24 @@ ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n)
     ngx_etcd_eject_member_t     *members;
     ngx_etcd_eject_candidate_t  *candidates;
 
-    members = ngx_calloc(n * sizeof(ngx_etcd_eject_member_t), eject->log);
+    members = ngx_etcd_alloc_grow(eject->members,
+                                  eject->allocated
+                                  * sizeof(ngx_etcd_eject_member_t),
+                                  n * sizeof(ngx_etcd_eject_member_t),
+                                  eject->log);
     if (members == NULL) {
         return NGX_ERROR;
     }
 
-    candidates = ngx_alloc(n * sizeof(ngx_etcd_eject_candidate_t), eject->log);
+    eject->members = members;
+
+    candidates = ngx_etcd_alloc_grow(eject->candidates, 0,
+                                     n * sizeof(ngx_etcd_eject_candidate_t),
+                                     eject->log);
     if (candidates == NULL) {
-        ngx_free(members);
         return NGX_ERROR;
     }
 
-    if (eject->members != NULL) {
-        ngx_memcpy(members, eject->members,
-                   eject->allocated * sizeof(ngx_etcd_eject_member_t));
-        ngx_free(eject->members);
-        ngx_free(eject->candidates);
-    }
-
-    eject->members = members;
     eject->candidates = candidates;
     eject->allocated = n;
 

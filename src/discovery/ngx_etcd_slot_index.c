@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_alloc.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_slot_index.h>
 
@@ -74,14 +75,11 @@ ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots)
 
     n = slots->set->nslots;
 
-    next = ngx_alloc(ngx_max(n, 1) * sizeof(uint32_t), slots->log);
+    next = ngx_etcd_alloc_grow(slots->next_free,
+                               slots->nslots * sizeof(uint32_t),
+                               ngx_max(n, 1) * sizeof(uint32_t), slots->log);
     if (next == NULL) {
         return NGX_ERROR;
-    }
-
-    if (slots->next_free != NULL) {
-        ngx_memcpy(next, slots->next_free, slots->nslots * sizeof(uint32_t));
-        ngx_free(slots->next_free);
     }
 
     slots->next_free = next;
