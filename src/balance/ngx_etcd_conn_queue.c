@@ -13,8 +13,6 @@
 
 
 static void ngx_etcd_conn_queue_woken(ngx_event_t *ev);
-static ngx_etcd_conn_queue_t *ngx_etcd_conn_queue_create(
-    ngx_etcd_table_t *table);
 static ngx_uint_t ngx_etcd_conn_queue_available(ngx_etcd_table_t *table);
 static ngx_uint_t ngx_etcd_conn_queue_turn(void *data);
 static void ngx_etcd_conn_queue_changed(void *data, ngx_uint_t n);
@@ -90,19 +88,8 @@ ngx_etcd_conn_queue_get(ngx_etcd_table_t *table)
 {
     ngx_etcd_conn_queue_t  *queue;
 
-    queue = ngx_etcd_conn_queue_create(table);
-
-    return queue ? &queue->requests : NULL;
-}
-
-
-static ngx_etcd_conn_queue_t *
-ngx_etcd_conn_queue_create(ngx_etcd_table_t *table)
-{
-    ngx_etcd_conn_queue_t  *queue;
-
     if (table->conn_queue != NULL) {
-        return (ngx_etcd_conn_queue_t *) table->conn_queue;
+        return table->conn_queue;
     }
 
     queue = ngx_calloc(sizeof(ngx_etcd_conn_queue_t), table->log);
@@ -123,7 +110,7 @@ ngx_etcd_conn_queue_create(ngx_etcd_table_t *table)
 
     table->conn_queue = &queue->requests;
 
-    return queue;
+    return table->conn_queue;
 }
 
 
@@ -260,7 +247,7 @@ ngx_etcd_conn_queue_freed(ngx_etcd_table_t *table)
         return;
     }
 
-    queue = ngx_etcd_conn_queue_create(table);
+    queue = (ngx_etcd_conn_queue_t *) ngx_etcd_conn_queue_get(table);
 
     if (queue != NULL) {
         ngx_post_event(&queue->offer, &ngx_posted_events);

@@ -63,7 +63,6 @@ ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag, ngx_str_t *text)
         return "it is not \"TAG:VALUE\"";
     }
 
-
     err = ngx_etcd_prefer_value(cf, &tag->value);
 
     return err ? err : ngx_etcd_prefer_copy(cf, tag);
@@ -83,11 +82,10 @@ ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_keyval_t *tag)
         return "no memory";
     }
 
-    tag->key.data = ngx_cpymem(p, tag->key.data, tag->key.len) - tag->key.len;
-    p += tag->key.len;
-    *p++ = ':';
-    ngx_memcpy(p, tag->value.data, tag->value.len);
-    tag->value.data = p;
+    (void) ngx_sprintf(p, "%V:%V", &tag->key, &tag->value);
+
+    tag->key.data = p;
+    tag->value.data = p + tag->key.len + 1;
 
     return NULL;
 }

@@ -29,6 +29,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_member_set.h>
 
 
@@ -127,19 +128,7 @@ static ngx_inline void
 ngx_etcd_connection_count_give(ngx_etcd_slot_t *slot, ngx_etcd_atomic64_t *cell,
     uint32_t uid)
 {
-    uint64_t  value;
-
-    value = __atomic_load_n(&slot->conns, __ATOMIC_RELAXED);
-
-    do {
-        if (value >> 32 != uid || (value & 0xffffffff) == 0) {
-            break;
-        }
-
-    } while (!__atomic_compare_exchange_n(&slot->conns, &value, value - 1, 1,
-                                          __ATOMIC_ACQ_REL,
-                                          __ATOMIC_RELAXED));
-
+    (void) ngx_etcd_counter_add(&slot->conns, uid, -1);
     ngx_etcd_connection_count_note(cell, uid, -1);
 }
 

@@ -34,8 +34,37 @@ ngx_etcd_counter_get(ngx_etcd_atomic64_t *word, uint32_t uid)
  * Adds n, but not below 0, and returns the new number; 0 if the member is
  * gone.
  */
-ngx_uint_t ngx_etcd_counter_add(ngx_etcd_atomic64_t *word, uint32_t uid,
-    ngx_int_t n);
+static ngx_inline ngx_uint_t
+ngx_etcd_counter_add(ngx_etcd_atomic64_t *word, uint32_t uid, ngx_int_t n)
+{
+    uint32_t  number;
+    uint64_t  value;
+
+    value = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+    do {
+        if (value >> 32 != uid) {
+            return 0;
+        }
+
+        number = (uint32_t) value;
+
+        if (n < 0 && number < (uint32_t) -n) {
+            number = 0;
+
+        } else {
+            number += n;
+        }
+
+    } while (!__atomic_compare_exchange_n(word, &value,
+                                          (uint64_t) uid << 32 | number, 1,
+                                          __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+
+    return number;
+}
+
+
 void ngx_etcd_counter_set(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t n);
 
 /*

@@ -41,13 +41,7 @@ ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
     zone->shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
     zone->row = NGX_ETCD_ZONE_NO_ROW;
 
-    if (old != NULL) {
-        zone->sh = old->sh;
-        zone->epoch = zone->sh->epoch + 1;
-        return NGX_OK;
-    }
-
-    if (shm_zone->shm.exists) {
+    if (old != NULL || shm_zone->shm.exists) {
         zone->sh = zone->shpool->data;
         zone->epoch = zone->sh->epoch + 1;
         return NGX_OK;
