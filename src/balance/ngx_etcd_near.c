@@ -9,11 +9,14 @@
 #include <ngx_etcd_near.h>
 
 
+static uint32_t ngx_etcd_near_share(ngx_etcd_table_t *table);
 static ngx_uint_t ngx_etcd_near_turn(ngx_etcd_table_t *table, ngx_str_t *key);
 static void ngx_etcd_near_look(ngx_etcd_peer_group_t *group, ngx_uint_t counts);
 
 
-uint32_t
+/* The share of requests that goes to the preferred peers. */
+
+static uint32_t
 ngx_etcd_near_share(ngx_etcd_table_t *table)
 {
     uint64_t                enough, usable;

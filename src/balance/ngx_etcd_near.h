@@ -27,9 +27,6 @@
 #define NGX_ETCD_NEAR_LOOK  256
 
 
-/* Returns the share of requests that goes to the preferred peers. */
-uint32_t ngx_etcd_near_share(ngx_etcd_table_t *table);
-
 /*
  * Returns the share of requests that goes to the preferred peers now, for the
  * status: looks at peers that no request has tried lately, at most at

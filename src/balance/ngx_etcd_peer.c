@@ -7,39 +7,36 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_peer.h>
 
 
 ngx_etcd_peer_t *
-ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log)
+ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_etcd_member_pack_t *record,
+    ngx_log_t *log)
 {
-    u_char                  *p;
-    ngx_etcd_peer_t         *peer;
-    ngx_etcd_entry_t        *entry;
-    ngx_etcd_member_pack_t   record;
+    u_char            *p;
+    ngx_etcd_peer_t   *peer;
+    ngx_etcd_entry_t  *entry;
 
     entry = slot->entry;
 
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
-
     /* the address comes first: it must be aligned */
 
-    peer = ngx_alloc(sizeof(ngx_etcd_peer_t) + record.socklen
-                     + record.name.len + entry->key_len, log);
+    peer = ngx_alloc(sizeof(ngx_etcd_peer_t) + record->socklen
+                     + record->name.len + entry->key_len, log);
     if (peer == NULL) {
         return NULL;
     }
 
     ngx_memzero(peer, sizeof(ngx_etcd_peer_t));
 
-    peer->socklen = record.socklen;
-    p = ngx_cpymem(ngx_etcd_peer_sockaddr(peer), record.sockaddr,
-                   record.socklen);
+    peer->socklen = record->socklen;
+    p = ngx_cpymem(ngx_etcd_peer_sockaddr(peer), record->sockaddr,
+                   record->socklen);
 
     peer->name.data = p;
-    peer->name.len = record.name.len;
-    p = ngx_cpymem(p, record.name.data, record.name.len);
+    peer->name.len = record->name.len;
+    p = ngx_cpymem(p, record->name.data, record->name.len);
 
     peer->key.data = p;
     peer->key.len = entry->key_len;
@@ -52,7 +49,7 @@ ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log)
     peer->uid = slot->uid;
     peer->create_revision = entry->create_revision;
     peer->mod_revision = entry->mod_revision;
-    peer->attr = record.attr;
+    peer->attr = record->attr;
 
     return peer;
 }

@@ -16,7 +16,7 @@
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_connection_count.h>
 #include <ngx_etcd_counter.h>
-#include <ngx_etcd_member.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_eevdf.h>
 
 
@@ -95,10 +95,11 @@ struct ngx_etcd_peer_s {
 
 
 /*
- * Creates a peer; the caller owns the reference and holds the zone's mutex.
- * NULL: no memory.
+ * Creates a peer of the slot, whose entry has that record; the caller owns the
+ * reference and holds the zone's mutex.  NULL: no memory.
  */
-ngx_etcd_peer_t *ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_log_t *log);
+ngx_etcd_peer_t *ngx_etcd_peer_create(ngx_etcd_slot_t *slot,
+    ngx_etcd_member_pack_t *record, ngx_log_t *log);
 
 /*
  * Copies the state of balancing from the former object of the same member.

@@ -10,7 +10,6 @@
 #include <ngx_etcd_alloc.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_gauge.h>
-#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_table.h>
 
@@ -25,9 +24,8 @@ static ngx_uint_t ngx_etcd_table_proven(ngx_etcd_table_t *table,
 static ngx_int_t ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until);
 static ngx_int_t ngx_etcd_table_refresh(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
-static ngx_int_t ngx_etcd_table_identify(ngx_etcd_table_t *table,
-    ngx_etcd_peer_t *peer);
-static ngx_uint_t ngx_etcd_table_resolved(ngx_etcd_slot_t *slot);
+static ngx_uint_t ngx_etcd_table_resolved(ngx_etcd_slot_t *slot,
+    ngx_etcd_member_pack_t *record);
 static ngx_int_t ngx_etcd_table_reserve(ngx_etcd_table_t *table);
 static ngx_int_t ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until);
 static void ngx_etcd_table_leave(ngx_etcd_table_t *table,
@@ -325,14 +323,15 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 {
     ngx_etcd_table_t *table = data;
 
-    ngx_uint_t        there;
-    ngx_etcd_peer_t  *peer;
+    ngx_uint_t               there;
+    ngx_etcd_peer_t         *peer;
+    ngx_etcd_member_pack_t   record;
 
     if (n >= table->nslots && ngx_etcd_table_grow(table, n) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    there = ngx_etcd_table_resolved(slot);
+    there = ngx_etcd_table_resolved(slot, &record);
 
     if (!there && table->slots[n] == NULL) {
         return NGX_OK;
@@ -345,7 +344,7 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
     peer = NULL;
 
     if (there) {
-        peer = ngx_etcd_peer_create(slot, table->log);
+        peer = ngx_etcd_peer_create(slot, &record, table->log);
         if (peer == NULL) {
             return NGX_ERROR;
         }
@@ -354,7 +353,9 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
         peer->cell = ngx_etcd_connection_count_cell(table->zone, table->set, n);
 
         if (ngx_etcd_peer_group_prepare(&table->primary, peer) != NGX_OK
-            || ngx_etcd_table_identify(table, peer) != NGX_OK)
+            || (table->conf->sids
+                && ngx_etcd_sid_create(peer, &record.route, table->log)
+                   != NGX_OK))
         {
             ngx_etcd_peer_unref(peer);
             return NGX_ERROR;
@@ -367,38 +368,18 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 }
 
 
-/* Gives a session id to the peer, if the table has any. */
-
-static ngx_int_t
-ngx_etcd_table_identify(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_member_pack_t  record;
-
-    if (!table->conf->sids) {
-        return NGX_OK;
-    }
-
-    ngx_etcd_member_pack_read(&record,
-                              ngx_etcd_entry_payload(peer->slot->entry));
-
-    return ngx_etcd_sid_create(peer, &record.route, table->log);
-}
-
-
-/* A host without an address is ignored. */
+/* Reads the member of the slot; a host without an address is ignored. */
 
 static ngx_uint_t
-ngx_etcd_table_resolved(ngx_etcd_slot_t *slot)
+ngx_etcd_table_resolved(ngx_etcd_slot_t *slot, ngx_etcd_member_pack_t *record)
 {
-    ngx_etcd_member_pack_t  record;
-
     if (slot->entry == NULL) {
         return 0;
     }
 
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+    ngx_etcd_member_pack_read(record, ngx_etcd_entry_payload(slot->entry));
 
-    return !record.unresolved;
+    return !record->unresolved;
 }
 
 
