@@ -17,6 +17,8 @@ static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
     ngx_str_t *name, ngx_uint_t gone, int64_t revision);
 static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
 static void ngx_etcd_index_unhold(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+static void ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
+static void ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 static void ngx_etcd_index_touch(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 static void ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_key_t *gone);
@@ -70,7 +72,6 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
         rc = ngx_etcd_index_piece(index);
 
         ngx_etcd_zone_unlock(zone);
-
 
         if (rc == NGX_OK) {
             index->complete = 1;
@@ -316,7 +317,9 @@ ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 }
 
 
-void
+/* Frees the registrations of a key, with their slots, and its host names. */
+
+static void
 ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
     while (key->regs != NULL) {
@@ -411,7 +414,9 @@ ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark, uint64_t until)
 }
 
 
-void
+/* Marks an own key, or a held entry of the mirror, as gone. */
+
+static void
 ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
     if (key->gone) {

@@ -110,11 +110,6 @@ ngx_etcd_key_t *ngx_etcd_index_next(ngx_etcd_index_t *index,
 #define ngx_etcd_index_key_at(q)                                              \
     ((ngx_etcd_key_t *) ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue))
 
-/* Frees the registrations of a key, with their slots, and its host names. */
-void ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
-
-/* Marks an own key, or a held entry of the mirror, as gone. */
-void ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
 /*
  * The members of a key that is gone stay.  unkeep() makes all such keys be
