@@ -14,14 +14,13 @@ ngx_int_t
 ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
 {
-    ngx_uint_t                 fresh;
-    ngx_etcd_service_conf_t   *service;
-    ngx_etcd_member_set_id_t   id;
+    ngx_uint_t                fresh;
+    ngx_etcd_object_id_t      id;
+    ngx_etcd_service_conf_t  *service;
 
     service = &conf->service;
 
-    id.stream = service->stream;
-    id.kind = service->kind;
+    id.variant = ngx_etcd_member_set_variant(service->stream, service->kind);
     id.name = service->name;
     id.prefix = service->prefix;
 

@@ -71,12 +71,11 @@ ngx_etcd_set_map_clear(void *data)
 
 
 ngx_etcd_set_map_t *
-ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone, ngx_etcd_member_set_id_t *id,
+ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone, ngx_etcd_object_id_t *id,
     ngx_uint_t limit)
 {
-    ngx_int_t              rc;
-    ngx_etcd_set_map_t    *map;
-    ngx_etcd_object_id_t   object;
+    ngx_int_t            rc;
+    ngx_etcd_set_map_t  *map;
 
     /* workers inherit the key of the hashes */
 
@@ -84,11 +83,7 @@ ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone, ngx_etcd_member_set_id_t *id,
         return NULL;
     }
 
-    object.variant = id->kind << 1 | id->stream;
-    object.name = id->name;
-    object.prefix = id->prefix;
-
-    map = ngx_etcd_object_declare(zone, &ngx_etcd_set_map_type, &object);
+    map = ngx_etcd_object_declare(zone, &ngx_etcd_set_map_type, id);
 
     if (map == NULL || ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NULL;
@@ -310,7 +305,6 @@ ngx_etcd_set_map_add(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     *rc = (node != NULL) ? NGX_OK : NGX_ERROR;
 
     ngx_etcd_zone_unlock(zone);
-
 
     if (node != NULL) {
         ngx_etcd_set_map_count(zone, node, waiting);

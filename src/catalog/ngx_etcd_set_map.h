@@ -84,7 +84,7 @@ typedef struct {
  * too small, or its mutex is held.
  */
 ngx_etcd_set_map_t *ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_id_t *id, ngx_uint_t limit);
+    ngx_etcd_object_id_t *id, ngx_uint_t limit);
 
 /*
  * Called by the master: copies the sets of the same map from the zone of the

@@ -73,11 +73,10 @@ ngx_int_t
 ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_zone_t *old)
 {
-    ngx_etcd_member_set_t     *set;
-    ngx_etcd_member_set_id_t   id;
+    ngx_etcd_object_id_t    id;
+    ngx_etcd_member_set_t  *set;
 
-    id.stream = conf->stream;
-    id.kind = conf->kind;
+    id.variant = ngx_etcd_member_set_variant(conf->stream, conf->kind);
     id.name = conf->name;
     id.prefix = conf->prefix;
 

@@ -40,15 +40,9 @@ const ngx_etcd_object_type_t  ngx_etcd_member_set_type = {
 
 
 ngx_etcd_member_set_t *
-ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_member_set_id_t *id)
+ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_object_id_t *id)
 {
-    ngx_etcd_object_id_t  object;
-
-    object.variant = id->kind << 1 | id->stream;
-    object.name = id->name;
-    object.prefix = id->prefix;
-
-    return ngx_etcd_object_declare(zone, &ngx_etcd_member_set_type, &object);
+    return ngx_etcd_object_declare(zone, &ngx_etcd_member_set_type, id);
 }
 
 

@@ -313,17 +313,11 @@ struct ngx_etcd_member_set_s {
 };
 
 
-/* the identity of a set */
-
-typedef struct {
-    ngx_uint_t                       stream;       /* 1: of the stream
-                                                      module */
-    uint32_t                         kind;         /* 0: members; other kinds
-                                                      are private to their
-                                                      users */
-    ngx_str_t                        name;
-    ngx_str_t                        prefix;
-} ngx_etcd_member_set_id_t;
+/*
+ * The variant of a set's identity.  "stream" is 1: of the stream module; "kind"
+ * is 0: members; other kinds are private to their users.
+ */
+#define ngx_etcd_member_set_variant(stream, kind)  ((kind) << 1 | (stream))
 
 #define ngx_etcd_member_set_stream(set)     ((set)->object.variant & 1)
 
@@ -337,7 +331,7 @@ extern const ngx_etcd_object_type_t  ngx_etcd_member_set_type;
  * mutex is held.
  */
 ngx_etcd_member_set_t *ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_id_t *id);
+    ngx_etcd_object_id_t *id);
 
 /*
  * Called by the master: enables counting of requests that wait for a member.

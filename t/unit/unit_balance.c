@@ -162,10 +162,10 @@ static ngx_int_t
 ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
     ngx_str_t *parameter)
 {
-    u_char                     buf[NGX_INT_T_LEN];
-    ngx_uint_t                 i;
-    ngx_etcd_unit_worker_t    *worker;
-    ngx_etcd_member_set_id_t   id;
+    u_char                   buf[NGX_INT_T_LEN];
+    ngx_uint_t               i;
+    ngx_etcd_object_id_t     id;
+    ngx_etcd_unit_worker_t  *worker;
 
     for (i = 0; i < ngx_etcd_unit_nworkers; i++) {
         ngx_etcd_table_done(&ngx_etcd_unit_workers[i].table);
@@ -178,7 +178,7 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
 
     srandom(1);
 
-    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
 
     id.name = ngx_etcd_unit_name;
     id.prefix.data = buf;

@@ -94,9 +94,9 @@ ngx_etcd_crash_map_write(ngx_etcd_value_change_t *changes, ngx_uint_t n)
 static ngx_etcd_set_map_t *
 ngx_etcd_crash_map_declared(ngx_str_t *name)
 {
-    ngx_etcd_member_set_id_t  id;
+    ngx_etcd_object_id_t  id;
 
-    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
 
     id.name = *name;
     id.prefix = *name;

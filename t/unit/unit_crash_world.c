@@ -274,9 +274,9 @@ ngx_etcd_crash_refuse(char *key, char *reason)
 ngx_etcd_member_set_t *
 ngx_etcd_crash_declare(ngx_str_t *name)
 {
-    ngx_etcd_member_set_id_t  id;
+    ngx_etcd_object_id_t  id;
 
-    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
 
     id.name = *name;
     id.prefix = *name;

@@ -97,10 +97,10 @@ test_table_follows(ngx_pool_t *pool)
 static void
 test_table_reused(ngx_pool_t *pool)
 {
-    uint32_t                   former;
-    ngx_etcd_table_t           table;
-    ngx_etcd_member_set_t     *set;
-    ngx_etcd_member_set_id_t   id;
+    uint32_t                former;
+    ngx_etcd_table_t        table;
+    ngx_etcd_object_id_t    id;
+    ngx_etcd_member_set_t  *set;
 
     tap_expect(test_table_init(pool, "round_robin") == NGX_OK);
     test_alloc_pause();
@@ -111,7 +111,7 @@ test_table_reused(ngx_pool_t *pool)
     ngx_etcd_object_retire(&test_world.zone, &ngx_etcd_member_set_type,
                            &set->object);
 
-    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
     ngx_str_set(&id.name, "another");
 
     tap_check(ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone,

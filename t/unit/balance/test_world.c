@@ -38,14 +38,14 @@ test_table_destroy(void *data)
 ngx_int_t
 test_table_init(ngx_pool_t *pool, char *text)
 {
-    void                      *addr;
-    char                      *second;
-    ngx_int_t                  rc;
-    ngx_str_t                  method, parameter;
-    ngx_shm_zone_t             shm_zone;
-    ngx_slab_pool_t           *sp;
-    ngx_pool_cleanup_t        *cln;
-    ngx_etcd_member_set_id_t   id;
+    void                  *addr;
+    char                  *second;
+    ngx_int_t              rc;
+    ngx_str_t              method, parameter;
+    ngx_shm_zone_t         shm_zone;
+    ngx_slab_pool_t       *sp;
+    ngx_pool_cleanup_t    *cln;
+    ngx_etcd_object_id_t   id;
 
     test_loop_init(pool->log);
     test_alloc_pause();
@@ -83,7 +83,7 @@ test_table_init(ngx_pool_t *pool, char *text)
     test_world.pool = pool;
     ngx_str_set(&test_world.name, "test");
 
-    ngx_memzero(&id, sizeof(ngx_etcd_member_set_id_t));
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
     id.name = test_world.name;
     id.prefix = test_world.name;
 
