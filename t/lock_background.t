@@ -80,6 +80,12 @@ http {
             proxy_pass http://%%TWO%%;
         }
 
+        location = /queued {
+            etcd_lock /locks/main wait=60s;
+            mirror /own;
+            proxy_pass http://%%TWO%%;
+        }
+
         location = /two {
             proxy_pass http://%%TWO%%;
         }
@@ -212,6 +218,32 @@ lose('main');
 $nginx->upstream('absent')->holds(0, 'it waits no longer');
 become_open('0 0 0', 'the other has ended');
 $lock->holds('/locks/main', 0, 'and the request');
+
+
+# A mirror waits for a member or for a lock, and the request has no answer.
+
+$etcd->put('/locks/mirror/another', '');
+
+for (['/waiting', '1 1 0', sub { $nginx->upstream('absent')->holds(@_) }],
+     ['/queued', '0 1 0', sub { $lock->waits('/locks/mirror', @_) }])
+{
+    my ($path, $open, $waits) = @$_;
+
+    $two->set(hang => 1);
+    $client = $nginx->begin($path);
+    become_open($open, "$path: a request");
+    $waits->(1, "$path: its mirror waits");
+    lose('main');
+    $waits->(0, "$path: the lock is lost, it waits no longer");
+    become_open('0 0 0', "$path: nothing works");
+    $two->set(hang => 0);
+    $answer = $client->receive;
+    is($answer->{status}, 503, "$path: the request is cut");
+    is($client->get('/two')->{headers}{'x-client'},
+       $answer->{headers}{'x-client'}, "$path: the connection is not");
+}
+
+$etcd->del('/locks/mirror/another');
 
 
 # The mirror has a lock of its own, or a member that leaves.

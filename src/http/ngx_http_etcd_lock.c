@@ -53,7 +53,12 @@ static void ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant);
 static void ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant);
 static void ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status);
 static ngx_uint_t ngx_http_etcd_lock_answered(ngx_http_request_t *r);
-static void ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r);
+static void ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r,
+    ngx_int_t status);
+static ngx_uint_t ngx_http_etcd_lock_cut_background(ngx_http_request_t *r,
+    ngx_int_t status);
+static ngx_http_request_t *ngx_http_etcd_lock_waits_background(
+    ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_lock_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_lock_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
@@ -411,19 +416,16 @@ ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 static void
 ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 {
-    ngx_connection_t    *c;
-    ngx_http_request_t  *sr;
+    ngx_connection_t  *c;
 
     c = r->connection;
 
     if (ngx_http_etcd_lock_answered(r)) {
-        ngx_http_etcd_lock_cut_rest(r);
+        ngx_http_etcd_lock_cut_rest(r, status);
         return;
     }
 
-    while ((sr = ngx_http_etcd_lock_hold_background(r)) != NULL) {
-        ngx_http_etcd_upstream_end(sr, status);
-    }
+    (void) ngx_http_etcd_lock_cut_background(r, status);
 
     if (ngx_http_etcd_wait_abandon(r)) {
         ngx_http_etcd_client_skip_body(r);
@@ -484,16 +486,16 @@ ngx_http_etcd_lock_answered(ngx_http_request_t *r)
 
 
 /*
- * Ends the background subrequests, as nginx does when it terminates a request,
- * so that the connection to the client ends as usual.  nginx must terminate the
- * request only if a subrequest is left, which does not use an upstream yet.
- * The main request has no reference of its own.
+ * Ends what is left, as nginx does when it terminates a request, so that the
+ * connection to the client ends as usual.  nginx must terminate the request
+ * only if a subrequest is left that does something else.  The main request has
+ * no reference of its own.
  */
 
 static void
-ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r)
+ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r, ngx_int_t status)
 {
-    ngx_uint_t           left;
+    ngx_uint_t           left, writing;
     ngx_connection_t    *c;
     ngx_http_cleanup_t  *cln;
 
@@ -506,9 +508,11 @@ ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r)
         return;
     }
 
-    ngx_http_etcd_lock_hold_cut(r);
-
     r->count++;
+
+    writing = ngx_http_etcd_lock_cut_background(r, status);
+
+    ngx_http_etcd_lock_hold_cut(r);
 
     cln = r->cleanup;
     r->cleanup = NULL;
@@ -521,11 +525,69 @@ ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r)
 
     /* the rest of the request's body, which is discarded, has a reference */
 
-    left = r->count - 1 - r->discard_body;
+    left = r->count - 1 - r->discard_body - writing;
 
-    ngx_http_finalize_request(r, (left || r->blocked) ? NGX_ERROR : NGX_DONE);
+    ngx_http_finalize_request(r, (left || r->blocked > writing) ? NGX_ERROR
+                                                                : NGX_DONE);
 
     ngx_http_run_posted_requests(c);
+}
+
+
+/*
+ * Ends background subrequests that use an upstream, or wait for a member or a
+ * lock.  Returns how many of them end later, as a thread writes for them.
+ */
+
+static ngx_uint_t
+ngx_http_etcd_lock_cut_background(ngx_http_request_t *r, ngx_int_t status)
+{
+    ngx_uint_t           writing;
+    ngx_http_request_t  *sr;
+
+    writing = 0;
+
+    while ((sr = ngx_http_etcd_lock_hold_background(r)) != NULL) {
+        if (ngx_http_etcd_upstream_end(sr, status) == NGX_AGAIN) {
+            writing++;
+        }
+    }
+
+    while ((sr = ngx_http_etcd_wait_background(r)) != NULL
+           || (sr = ngx_http_etcd_lock_waits_background(r)) != NULL)
+    {
+        sr->headers_out.status = status;
+        sr->write_event_handler = ngx_http_request_empty_handler;
+
+        ngx_http_finalize_request(sr, NGX_OK);
+    }
+
+    return writing;
+}
+
+
+static ngx_http_request_t *
+ngx_http_etcd_lock_waits_background(ngx_http_request_t *r)
+{
+    ngx_http_request_t       *sr;
+    ngx_etcd_request_lock_t  *rl;
+
+    rl = NULL;
+
+    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
+        sr = rl->owner;
+
+        if (sr != r
+            && sr->background
+            && ngx_http_etcd_pause_active(sr)
+            && ngx_http_etcd_lock_hold_below(sr, r))
+        {
+            ngx_http_etcd_lock_release(sr);
+            return sr;
+        }
+    }
+
+    return NULL;
 }
 
 
@@ -556,6 +618,10 @@ ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
         ngx_http_etcd_client_skip_body(r);
 
         return ngx_http_filter_finalize_request(r, NULL, rl->status);
+    }
+
+    if (r->background && ngx_http_etcd_lock_hold_note(r) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     return ngx_http_next_header_filter(r);

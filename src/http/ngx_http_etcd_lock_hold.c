@@ -74,6 +74,8 @@ static ngx_http_etcd_lock_ctx_t *ngx_http_etcd_lock_hold_get_ctx(
     ngx_http_request_t *r);
 static ngx_http_etcd_lock_guard_t *ngx_http_etcd_lock_hold_get_guard(
     ngx_http_request_t *r);
+static ngx_http_etcd_lock_guard_t *ngx_http_etcd_lock_hold_add_guard(
+    ngx_http_request_t *r, ngx_http_etcd_lock_ctx_t *ctx);
 static ngx_int_t ngx_http_etcd_lock_hold_content(ngx_http_request_t *r);
 static void ngx_http_etcd_lock_hold_later(ngx_http_request_t *r,
     ngx_http_etcd_lock_guard_t *guard);
@@ -103,8 +105,6 @@ static ngx_uint_t ngx_http_etcd_lock_hold_answered(
 static ngx_msec_t ngx_http_etcd_lock_hold_max(ngx_http_request_t *r);
 static ngx_int_t ngx_http_etcd_lock_hold_linger(
     ngx_http_etcd_lock_guard_t *guard, ngx_msec_t max, ngx_etcd_kept_t *kept);
-static ngx_uint_t ngx_http_etcd_lock_hold_below(ngx_http_request_t *r,
-    ngx_http_request_t *owner);
 
 
 ngx_int_t
@@ -218,21 +218,36 @@ ngx_http_etcd_lock_hold_guard(ngx_http_request_t *r)
     guard = ngx_http_etcd_lock_hold_get_guard(r);
 
     if (guard == NULL) {
-        guard = ngx_pcalloc(r->pool, sizeof(ngx_http_etcd_lock_guard_t));
+        guard = ngx_http_etcd_lock_hold_add_guard(r, ctx);
         if (guard == NULL) {
             return NGX_ERROR;
         }
-
-        guard->ctx = ctx;
-        guard->request = r;
-        guard->next = ctx->guards;
-        ctx->guards = guard;
     }
 
     guard->content_handler = r->content_handler;
     r->content_handler = ngx_http_etcd_lock_hold_content;
 
     return NGX_OK;
+}
+
+
+static ngx_http_etcd_lock_guard_t *
+ngx_http_etcd_lock_hold_add_guard(ngx_http_request_t *r,
+    ngx_http_etcd_lock_ctx_t *ctx)
+{
+    ngx_http_etcd_lock_guard_t  *guard;
+
+    guard = ngx_pcalloc(r->pool, sizeof(ngx_http_etcd_lock_guard_t));
+    if (guard == NULL) {
+        return NULL;
+    }
+
+    guard->ctx = ctx;
+    guard->request = r;
+    guard->next = ctx->guards;
+    ctx->guards = guard;
+
+    return guard;
 }
 
 
@@ -254,6 +269,22 @@ ngx_http_etcd_lock_hold_content(ngx_http_request_t *r)
     ngx_http_etcd_lock_hold_attach(r);
 
     return rc;
+}
+
+
+ngx_int_t
+ngx_http_etcd_lock_hold_note(ngx_http_request_t *r)
+{
+    ngx_http_etcd_lock_ctx_t  *ctx;
+
+    ctx = ngx_http_etcd_lock_hold_get_ctx(r);
+
+    if (ctx == NULL || ngx_http_etcd_lock_hold_get_guard(r) != NULL) {
+        return NGX_OK;
+    }
+
+    return (ngx_http_etcd_lock_hold_add_guard(r, ctx) != NULL) ? NGX_OK
+                                                               : NGX_ERROR;
 }
 
 
@@ -705,9 +736,7 @@ ngx_http_etcd_lock_hold_background(ngx_http_request_t *r)
 }
 
 
-/* Returns 1 for the owner, its subrequests, and the subrequests of these. */
-
-static ngx_uint_t
+ngx_uint_t
 ngx_http_etcd_lock_hold_below(ngx_http_request_t *r, ngx_http_request_t *owner)
 {
     for ( /* void */ ; r != NULL; r = r->parent) {

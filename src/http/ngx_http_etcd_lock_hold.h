@@ -35,6 +35,12 @@ ngx_int_t ngx_http_etcd_lock_hold_guard(ngx_http_request_t *r);
 void ngx_http_etcd_lock_hold_attach(ngx_http_request_t *r);
 
 /*
+ * Called for a background subrequest that begins its response: nginx may have
+ * started it without the phases.  NGX_OK or NGX_ERROR.
+ */
+ngx_int_t ngx_http_etcd_lock_hold_note(ngx_http_request_t *r);
+
+/*
  * Called before nginx itself ends the request with its subrequests: their
  * upstreams must notice that.
  */
@@ -45,6 +51,11 @@ void ngx_http_etcd_lock_hold_cut(ngx_http_request_t *r);
  * none.
  */
 ngx_http_request_t *ngx_http_etcd_lock_hold_background(ngx_http_request_t *r);
+
+/* Returns 1 for the owner, its subrequests, and the subrequests of these. */
+
+ngx_uint_t ngx_http_etcd_lock_hold_below(ngx_http_request_t *r,
+    ngx_http_request_t *owner);
 
 
 #endif /* _NGX_HTTP_ETCD_LOCK_HOLD_H_INCLUDED_ */

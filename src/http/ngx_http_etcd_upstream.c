@@ -29,6 +29,7 @@ static void ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
 static void ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
 static void ngx_http_etcd_close(void *data);
+static void ngx_http_etcd_upstream_written(ngx_http_request_t *r);
 
 
 char *
@@ -434,7 +435,7 @@ ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
 
     c = r->connection;
 
-    ngx_http_etcd_upstream_end(r, status);
+    (void) ngx_http_etcd_upstream_end(r, status);
 
     ngx_http_run_posted_requests(c);
 }
@@ -445,7 +446,7 @@ ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
  * end the main request as well.
  */
 
-void
+ngx_int_t
 ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
 {
     ngx_http_upstream_t  *u;
@@ -473,6 +474,15 @@ ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
             r->headers_out.status = status;
         }
 
+        if (r->aio) {
+
+            /* a thread still writes a part of the response to a file */
+
+            r->write_event_handler = ngx_http_etcd_upstream_written;
+
+            return NGX_AGAIN;
+        }
+
         ngx_http_finalize_request(r, NGX_OK);
 
     } else if (u->header_sent) {
@@ -483,6 +493,17 @@ ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
         ngx_http_etcd_client_skip_body(r);
         ngx_http_finalize_request(r, status);
     }
+
+    return NGX_OK;
+}
+
+
+/* If nginx waits for the thread in order to terminate the request, it can. */
+
+static void
+ngx_http_etcd_upstream_written(ngx_http_request_t *r)
+{
+    ngx_http_finalize_request(r, r->connection->error ? NGX_ERROR : NGX_OK);
 }
 
 

@@ -203,6 +203,35 @@ ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
 }
 
 
+ngx_http_request_t *
+ngx_http_etcd_wait_background(ngx_http_request_t *r)
+{
+    ngx_http_cleanup_t        *cln;
+    ngx_http_request_t        *sr;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
+
+        if (cln->handler != ngx_http_etcd_wait_cleanup) {
+            continue;
+        }
+
+        ctx = cln->data;
+        sr = ctx->request;
+
+        if (sr != r
+            && sr->background
+            && ngx_http_etcd_lock_hold_below(sr, r)
+            && ngx_http_etcd_wait_end(ctx))
+        {
+            return sr;
+        }
+    }
+
+    return NULL;
+}
+
+
 /*
  * An internal redirect clears the contexts of a request: waits are found in
  * the cleanup list.  A request with its subrequests and redirects waits no

@@ -41,5 +41,11 @@ ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r,
 /* Ends a wait for a peer; returns 1 if the request was waiting. */
 ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);
 
+/*
+ * Ends the wait of a background subrequest of the request, and returns the
+ * subrequest, which does not go on; NULL: none waits.
+ */
+ngx_http_request_t *ngx_http_etcd_wait_background(ngx_http_request_t *r);
+
 
 #endif /* _NGX_HTTP_ETCD_WAIT_H_INCLUDED_ */
