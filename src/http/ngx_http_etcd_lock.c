@@ -176,6 +176,7 @@ ngx_http_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
         return NGX_OK;
 
     case NGX_AGAIN:
+        rl->changes = r->uri_changes;
         ngx_http_etcd_pause(r);
         return NGX_AGAIN;
 
@@ -390,7 +391,9 @@ ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
     ngx_etcd_request_lock_t  *rl = grant->data;
 
-    ngx_http_etcd_pause_end(rl->owner);
+    if (ngx_http_etcd_pause_lasts(rl->owner, rl->changes)) {
+        ngx_http_etcd_pause_end(rl->owner);
+    }
 }
 
 

@@ -28,6 +28,13 @@ ngx_http_etcd_pause_active(ngx_http_request_t *r)
 }
 
 
+ngx_uint_t
+ngx_http_etcd_pause_lasts(ngx_http_request_t *r, ngx_uint_t changes)
+{
+    return ngx_http_etcd_pause_active(r) && r->uri_changes == changes;
+}
+
+
 void
 ngx_http_etcd_pause_end(ngx_http_request_t *r)
 {

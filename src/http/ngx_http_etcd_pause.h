@@ -25,6 +25,13 @@ void ngx_http_etcd_pause(ngx_http_request_t *r);
 /* Returns 1 if the request is paused. */
 ngx_uint_t ngx_http_etcd_pause_active(ngx_http_request_t *r);
 
+/*
+ * Returns 1 if the request is still in the pause that began with so many
+ * "uri_changes" left.  After the client has left, "post_action" goes on with a
+ * request that waits.
+ */
+ngx_uint_t ngx_http_etcd_pause_lasts(ngx_http_request_t *r, ngx_uint_t changes);
+
 /* Runs the phases again, from the handler that has paused the request. */
 void ngx_http_etcd_pause_end(ngx_http_request_t *r);
 

@@ -23,6 +23,7 @@ typedef struct {
     ngx_etcd_wait_queue_entry_t entry;
     ngx_uint_t                  peer;      /* waiting for a peer, not in a
                                               phase */
+    ngx_uint_t                  changes;   /* "uri_changes" of the request */
 } ngx_http_etcd_wait_ctx_t;
 
 
@@ -168,6 +169,7 @@ ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
     }
 
     ctx->peer = peer;
+    ctx->changes = r->uri_changes;
 
     /* detect a client that closes the connection */
 
@@ -323,7 +325,7 @@ ngx_http_etcd_wait_end(ngx_http_etcd_wait_ctx_t *ctx)
 
     ngx_etcd_wait_queue_cancel(&ctx->entry);
 
-    if (ctx->peer) {
+    if (ctx->peer && ctx->request->uri_changes == ctx->changes) {
         ngx_http_etcd_pause_release(ctx->request);
     }
 
@@ -339,6 +341,10 @@ ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
     ngx_http_etcd_wait_ctx_t  *ctx;
 
     ctx = entry->data;
+
+    if (!ngx_http_etcd_pause_lasts(ctx->request, ctx->changes)) {
+        return;
+    }
 
     if (ctx->peer) {
         ngx_http_etcd_wait_connect(ctx->request);

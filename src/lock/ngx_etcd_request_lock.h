@@ -35,6 +35,7 @@ struct ngx_etcd_request_lock_s {
                                                   is lost */
     ngx_uint_t                   hold;         /* ngx_etcd_lock_hold_e */
     ngx_msec_t                   max_hold;     /* or NGX_CONF_UNSET_MSEC */
+    ngx_uint_t                   changes;      /* for http */
     ngx_pool_cleanup_t          *cleanup;
 };
 
