@@ -25,6 +25,14 @@
 
 #define NGX_ETCD_LOCK_SESSION_YOUNG  100
 
+/*
+ * ms, on average, until the deletion of a key is repeated; twice as long after
+ * each further failure, DOUBLINGS times at most
+ */
+
+#define NGX_ETCD_LOCK_SESSION_AGAIN      1000
+#define NGX_ETCD_LOCK_SESSION_DOUBLINGS  3
+
 
 typedef struct {
     ngx_etcd_cluster_t          *cluster;
@@ -44,6 +52,8 @@ typedef struct {
     ngx_event_t                  poll;         /* ngx_etcd_lock_poll.h */
     ngx_uint_t                   nmutexes;     /* of all lock queues, and
                                                   released ones */
+    ngx_uint_t                   nundeleted;   /* released ones, of which a
+                                                  deletion has failed */
     uint64_t                     serial;       /* last number of a key */
     ngx_str_t                    prefix;       /* of some lock, with the
                                                   namespace; empty: none yet */
@@ -68,6 +78,14 @@ void ngx_etcd_lock_session_know(ngx_etcd_lock_session_t *locks,
  */
 void ngx_etcd_lock_session_enter(ngx_etcd_lock_session_t *locks);
 void ngx_etcd_lock_session_leave(ngx_etcd_lock_session_t *locks);
+
+/*
+ * Reports that a released key was not deleted, the given number of times before
+ * now.  Returns the time, in ms, until the deletion is repeated.
+ */
+ngx_msec_t ngx_etcd_lock_session_undeleted(ngx_etcd_lock_session_t *locks,
+    ngx_str_t *key, ngx_uint_t failures, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text);
 
 /* Returns 1 if the lease is held, and no other client can have its keys now. */
 ngx_uint_t ngx_etcd_lock_session_valid(ngx_etcd_lock_session_t *locks);

@@ -592,22 +592,18 @@ static void
 ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_etcd_mutex_t    *mutex;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_msec_t         pause;
+    ngx_etcd_mutex_t  *mutex;
 
     mutex = op->data;
     mutex->writing = 0;
 
     if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
-        cluster = mutex->locks->cluster;
+        pause = ngx_etcd_lock_session_undeleted(mutex->locks,
+                                    &mutex->entry.key, mutex->failures++,
+                                    status, text);
 
-        ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
-                      "etcd cluster \"%V\": key \"%V\" of a lock was not "
-                      "deleted: %s: %V, trying again", &cluster->conf->name,
-                      ngx_etcd_shown(&mutex->entry.key),
-                      ngx_etcd_grpc_status_name(status), text);
-
-        ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_AGAIN);
+        ngx_add_timer(&mutex->timer, pause);
         return;
     }
 
@@ -662,6 +658,10 @@ static void
 ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_event_stop(&mutex->timer);
+
+    if (mutex->failures != 0) {
+        mutex->locks->nundeleted--;
+    }
 
     ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
     ngx_etcd_lock_session_leave(mutex->locks);

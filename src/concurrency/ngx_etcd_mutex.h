@@ -39,10 +39,6 @@
 
 #define NGX_ETCD_MUTEX_DOUBT  10000
 
-/* ms until a failed deletion is repeated */
-
-#define NGX_ETCD_MUTEX_AGAIN  1000
-
 
 typedef struct ngx_etcd_mutex_s  ngx_etcd_mutex_t;
 
@@ -65,6 +61,7 @@ struct ngx_etcd_mutex_s {
     uint64_t                     since;        /* of HELD, ngx_etcd_clock() */
     int64_t                      lease;
     ngx_rbtree_node_t            number;       /* in the key's name */
+    ngx_uint_t                   failures;     /* of deletions */
     ngx_etcd_txn_op_t            op;
     ngx_etcd_range_t             read;
     ngx_event_t                  timer;
