@@ -92,25 +92,14 @@ ngx_etcd_lease_stream_destroy(ngx_etcd_lease_stream_t *leases)
 
     ngx_etcd_waiter_forget(&leases->waiter);
 
-    if (leases->reopen.timer_set) {
-        ngx_del_timer(&leases->reopen);
-    }
+    ngx_etcd_event_stop(&leases->reopen);
 
-    if (leases->timer.timer_set) {
-        ngx_del_timer(&leases->timer);
-    }
+    ngx_etcd_event_stop(&leases->timer);
 
     if (leases->open) {
         leases->open = 0;
         ngx_etcd_grpc_cancel(&leases->call);
     }
-}
-
-
-uint64_t
-ngx_etcd_lease_deadline(uint64_t sent, ngx_msec_t ttl)
-{
-    return sent + ttl - ngx_min(ttl / 10, NGX_ETCD_LEASE_MAX_MARGIN);
 }
 
 
@@ -383,7 +372,19 @@ static void
 ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
     ngx_etcd_lease_t *lease)
 {
-    ngx_str_t  text;
+    ngx_str_t         text;
+    ngx_etcd_auth_t  *auth;
+
+    auth = leases->cluster->auth;
+
+    if (lease->answered != 0 && auth->unauthorized
+        && !lease->read.range.running)
+    {
+        /* no endpoint takes a read without a token, while watches go on */
+
+        ngx_etcd_lease_drop(lease);
+        return;
+    }
 
     ngx_etcd_lease_patience_missed(&leases->patience, lease->ttl);
 
@@ -395,11 +396,11 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
     }
 
     if (lease->read.range.running) {
-        ngx_etcd_auth_unanswered(leases->cluster->auth,
-                                 lease->read.range.token, &text);
+        ngx_etcd_auth_unanswered(auth, lease->read.range.token, &text);
     }
 
     ngx_etcd_lease_stream_leave(leases, &text);
+    ngx_etcd_lease_stream_open(leases);
 }
 
 
@@ -436,9 +437,7 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
 
     ngx_etcd_lease_stream_expire(leases, now);
 
-    if (leases->timer.timer_set) {
-        ngx_del_timer(&leases->timer);
-    }
+    ngx_etcd_event_stop(&leases->timer);
 
     if (ngx_queue_empty(&leases->leases)) {
         return;
@@ -458,7 +457,6 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
 
         if (leases->open && ngx_etcd_lease_overdue(lease) <= now) {
             ngx_etcd_lease_stream_overdue(leases, lease);
-            ngx_etcd_lease_stream_open(leases);
         }
 
         if (lease->answered != 0 && !lease->read.range.running) {

@@ -180,7 +180,8 @@ void ngx_etcd_lease_keep(ngx_etcd_lease_stream_t *leases,
 void ngx_etcd_lease_forget(ngx_etcd_lease_t *lease);
 
 /* Returns the deadline of a lease requested at "sent", with a TTL in ms. */
-uint64_t ngx_etcd_lease_deadline(uint64_t sent, ngx_msec_t ttl);
+#define ngx_etcd_lease_deadline(sent, ttl)                                    \
+    ((sent) + (ttl) - ngx_min((ttl) / 10, NGX_ETCD_LEASE_MAX_MARGIN))
 
 
 #endif /* _NGX_ETCD_LEASE_H_INCLUDED_ */
