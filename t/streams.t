@@ -106,9 +106,57 @@ for my $n (1 .. 2) {
     }, 10, 'one stream'), 'one stream again after it');
 }
 
+is($nginx->count_log(qr/at once on a connection/), 0,
+   'there is no limit to report');
+
 $nginx->stop();
 
 ok(wait_for(sub { streams() == 0 }, 10, 'no stream'),
    'none is left when nginx has ended');
+
+
+# An etcd that limits the calls of a connection: an election needs three.
+
+for my $limit (2, 3) {
+    my $limited = Etcd->new(args => ["--max-concurrent-streams=$limit"])
+        ->start();
+    my $candidate = Nginx->new(etcd => $limited);
+    my $warning = qr/\[warn\].* accepts 2 calls at once on a connection/;
+
+    $candidate->start(<<'EOC');
+
+etcd {
+    endpoints %%ETCD%%;
+    election  e /election/ value=me;
+}
+
+http {
+    server {
+        listen 127.0.0.1:%%PORT%%;
+
+        location /led/ {
+            alias %%DIR%%/;
+            etcd_require_leader e;
+        }
+    }
+}
+
+EOC
+
+    if ($limit == 2) {
+        ok(wait_for(sub { $candidate->count_log($warning) }, 20, 'a warning'),
+           'a limit that is too low is reported');
+
+    } else {
+        $candidate->write_file('page', "led\n");
+        ok(wait_for(sub { $candidate->get('/led/page')->{status} == 200 }, 20,
+                    'a leader'),
+           'nginx leads with three calls at once');
+        is($candidate->count_log(qr/at once on a connection/), 0,
+           'without a report');
+    }
+
+    $candidate->stop();
+}
 
 finish();

@@ -10,6 +10,11 @@
 #include <ngx_etcd_subchannel.h>
 
 
+/* calls of one connection: a watch, the renewal of leases, and another one */
+
+#define NGX_ETCD_SUBCHANNEL_CALLS  3
+
+
 static void ngx_etcd_subchannel_resolve(ngx_etcd_subchannel_t *subchannel);
 static void ngx_etcd_subchannel_resolved(void *data);
 static void ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel);
@@ -21,6 +26,8 @@ static void ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
     ngx_etcd_endpoint_t *endpoint);
 static void ngx_etcd_subchannel_refused(ngx_event_t *ev);
 static void ngx_etcd_subchannel_ready(void *data);
+static void ngx_etcd_subchannel_check_limit(
+    ngx_etcd_subchannel_t *subchannel);
 static void ngx_etcd_subchannel_draining(void *data);
 static void ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason);
 static void ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel,
@@ -286,10 +293,32 @@ ngx_etcd_subchannel_ready(void *data)
     subchannel->state = NGX_ETCD_SUBCHANNEL_READY;
     subchannel->since = ngx_current_msec;
 
+    ngx_etcd_subchannel_check_limit(subchannel);
+
     ngx_etcd_endpoints_connected(&subchannel->cluster->endpoints,
                                  subchannel->place);
 
     subchannel->ready(subchannel);
+}
+
+
+/* Without this line, nothing would say why the third call does not begin. */
+
+static void
+ngx_etcd_subchannel_check_limit(ngx_etcd_subchannel_t *subchannel)
+{
+    uint32_t  n;
+
+    n = ngx_etcd_http2_max_calls(subchannel->h2);
+
+    if (n < NGX_ETCD_SUBCHANNEL_CALLS) {
+        ngx_log_error(NGX_LOG_WARN, subchannel->cluster->log, 0,
+                      "etcd endpoint %V accepts %uD calls at once on a "
+                      "connection, nginx needs %d: increase "
+                      "\"--max-concurrent-streams\" of etcd",
+                      &subchannel->place->endpoint->url, n,
+                      NGX_ETCD_SUBCHANNEL_CALLS);
+    }
 }
 
 

@@ -204,6 +204,14 @@ ngx_etcd_http2_conf(ngx_etcd_http2_t *h2)
 }
 
 
+uint32_t
+ngx_etcd_http2_max_calls(ngx_etcd_http2_t *h2)
+{
+    return nghttp2_session_get_remote_settings(h2->session,
+                                       NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+}
+
+
 ngx_log_t *
 ngx_etcd_http2_log(ngx_etcd_http2_t *h2)
 {

@@ -49,6 +49,9 @@ void ngx_etcd_http2_wait(ngx_etcd_http2_t *h2, ngx_msec_t time);
  */
 ngx_uint_t ngx_etcd_http2_usable(ngx_etcd_http2_t *h2);
 
+/* Returns how many calls the peer accepts at once, by its SETTINGS. */
+uint32_t ngx_etcd_http2_max_calls(ngx_etcd_http2_t *h2);
+
 /*
  * Returns 1 if the connection has ended.  In done() of a call: the connection
  * took the call with it, and closed() follows unless the owner has closed the

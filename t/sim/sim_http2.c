@@ -377,6 +377,13 @@ ngx_etcd_http2_usable(ngx_etcd_http2_t *h2)
 }
 
 
+uint32_t
+ngx_etcd_http2_max_calls(ngx_etcd_http2_t *h2)
+{
+    return 0x7fffffff;
+}
+
+
 ngx_uint_t
 ngx_etcd_http2_too_many_pings(ngx_etcd_http2_t *h2)
 {

@@ -99,6 +99,13 @@ ngx_etcd_http2_wait(ngx_etcd_http2_t *h2, ngx_msec_t time)
 }
 
 
+uint32_t
+ngx_etcd_http2_max_calls(ngx_etcd_http2_t *h2)
+{
+    return 0x7fffffff;
+}
+
+
 ngx_uint_t
 ngx_etcd_http2_usable(ngx_etcd_http2_t *h2)
 {
