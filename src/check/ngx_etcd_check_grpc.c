@@ -23,9 +23,6 @@
 static void ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc);
 static void ngx_etcd_check_grpc_close(ngx_etcd_check_grpc_t *grpc);
 static void ngx_etcd_check_grpc_ready(void *data);
-static void ngx_etcd_check_grpc_alive(void *data, ngx_uint_t answer);
-static void ngx_etcd_check_grpc_draining(void *data);
-static void ngx_etcd_check_grpc_pong(void *data, uint64_t sent);
 static void ngx_etcd_check_grpc_closed(void *data, ngx_str_t *reason);
 static ngx_int_t ngx_etcd_check_grpc_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
@@ -76,9 +73,6 @@ ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
     conf.max_message_size = NGX_ETCD_CHECK_GRPC_MESSAGE;
     conf.brief = 1;
     conf.ready = ngx_etcd_check_grpc_ready;
-    conf.alive = ngx_etcd_check_grpc_alive;
-    conf.pong = ngx_etcd_check_grpc_pong;
-    conf.draining = ngx_etcd_check_grpc_draining;
     conf.closed = ngx_etcd_check_grpc_closed;
     conf.data = grpc;
 
@@ -151,27 +145,6 @@ ngx_etcd_check_grpc_ready(void *data)
     }
 
     ngx_etcd_grpc_end(call);
-}
-
-
-static void
-ngx_etcd_check_grpc_alive(void *data, ngx_uint_t answer)
-{
-    /* void */
-}
-
-
-static void
-ngx_etcd_check_grpc_draining(void *data)
-{
-    /* void */
-}
-
-
-static void
-ngx_etcd_check_grpc_pong(void *data, uint64_t sent)
-{
-    /* void */
 }
 
 

@@ -296,13 +296,18 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
 
     if (h2->pong) {
         h2->pong = 0;
-        h2->conf.pong(h2->conf.data, h2->ping_sent);
+
+        if (h2->conf.pong != NULL) {
+            h2->conf.pong(h2->conf.data, h2->ping_sent);
+        }
     }
 
     answer = h2->answer;
     h2->answer = 0;
 
-    h2->conf.alive(h2->conf.data, answer);
+    if (h2->conf.alive != NULL) {
+        h2->conf.alive(h2->conf.data, answer);
+    }
 }
 
 
@@ -442,7 +447,7 @@ ngx_etcd_http2_drain(ngx_etcd_http2_t *h2)
         next = ngx_queue_head(&h2->streams);
     }
 
-    if (h2->state == ngx_etcd_http2_draining) {
+    if (h2->state == ngx_etcd_http2_draining && h2->conf.draining != NULL) {
         h2->conf.draining(h2->conf.data);
     }
 }

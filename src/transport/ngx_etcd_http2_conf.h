@@ -23,7 +23,8 @@ typedef struct ngx_etcd_http2_s  ngx_etcd_http2_t;
  * connection.  All times are in milliseconds.
  *
  * Handlers are never called from inside ngx_etcd_http2_connect().  Any
- * handler may call ngx_etcd_http2_close() and may start and cancel calls.
+ * handler may call ngx_etcd_http2_close() and may start and cancel calls.  The
+ * owner may leave out alive(), pong() and draining().
  */
 
 typedef struct {
