@@ -110,17 +110,13 @@ ngx_etcd_check_grpc_ready(void *data)
 {
     ngx_etcd_check_grpc_t *grpc = data;
 
-    ngx_str_t             *service;
     ngx_etcd_grpc_call_t  *call;
 
     grpc->connected = 1;
 
-    service = &grpc->conf->service;
-
     etcd__health_check_request__init(&grpc->request);
 
-    grpc->request.service.data = service->data;
-    grpc->request.service.len = service->len;
+    grpc->request.service = ngx_etcd_bytes(&grpc->conf->service);
 
     call = &grpc->call;
 
@@ -131,20 +127,10 @@ ngx_etcd_check_grpc_ready(void *data)
     call->done = ngx_etcd_check_grpc_done;
     call->data = grpc;
 
-    if (ngx_etcd_grpc_start(grpc->h2, call) != NGX_OK) {
+    if (ngx_etcd_grpc_request(grpc->h2, call, &grpc->request.base) != NGX_OK) {
         ngx_etcd_check_grpc_end(grpc, NGX_ETCD_CHECK_NONE,
                                 &ngx_etcd_check_grpc_none);
-        return;
     }
-
-    if (ngx_etcd_grpc_send(call, &grpc->request.base) != NGX_OK) {
-        ngx_etcd_grpc_cancel(call);
-        ngx_etcd_check_grpc_end(grpc, NGX_ETCD_CHECK_NONE,
-                                &ngx_etcd_check_grpc_none);
-        return;
-    }
-
-    ngx_etcd_grpc_end(call);
 }
 
 
