@@ -10,6 +10,7 @@
 #include <ngx_etcd_unary.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_event.h>
 
 
 /*
@@ -82,10 +83,8 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->waiter.handler = ngx_etcd_unary_ready;
     unary->waiter.data = unary;
 
-    unary->timer.handler = ngx_etcd_unary_timer;
-    unary->timer.data = unary;
-    unary->timer.log = unary->cluster->log;
-    unary->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&unary->timer, ngx_etcd_unary_timer, unary,
+                              unary->cluster->log);
 
     ngx_etcd_unary_hedge_init(unary);
 
@@ -114,15 +113,11 @@ ngx_etcd_unary_stop(ngx_etcd_unary_t *unary)
 
     ngx_etcd_waiter_forget(&unary->waiter);
 
-    if (unary->timer.timer_set) {
-        ngx_del_timer(&unary->timer);
-    }
+    ngx_etcd_event_stop(&unary->timer);
 
     ngx_etcd_unary_hedge_stop(unary);
 
-    if (unary->hedge.timer.timer_set) {
-        ngx_del_timer(&unary->hedge.timer);
-    }
+    ngx_etcd_event_stop(&unary->hedge.timer);
 }
 
 
@@ -204,23 +199,13 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
         unary->repeated = 1;
     }
 
-    if (ngx_etcd_grpc_start(h2, call) != NGX_OK) {
+    if (ngx_etcd_grpc_request(h2, call, unary->request) != NGX_OK) {
         ngx_add_timer(&unary->timer,
                       ngx_etcd_backoff(unary->cluster, unary->attempts));
         return;
     }
 
     unary->calling = 1;
-
-    if (ngx_etcd_grpc_send(call, unary->request) != NGX_OK) {
-        unary->calling = 0;
-        ngx_etcd_grpc_cancel(call);
-        ngx_add_timer(&unary->timer,
-                      ngx_etcd_backoff(unary->cluster, unary->attempts));
-        return;
-    }
-
-    ngx_etcd_grpc_end(call);
 }
 
 
@@ -229,9 +214,7 @@ ngx_etcd_unary_ready(void *data)
 {
     ngx_etcd_unary_t *unary = data;
 
-    if (unary->timer.timer_set) {
-        ngx_del_timer(&unary->timer);
-    }
+    ngx_etcd_event_stop(&unary->timer);
 
     ngx_etcd_unary_attempt(unary);
 }
@@ -567,10 +550,8 @@ ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
         return;
     }
 
-    hedge->timer.handler = ngx_etcd_unary_hedge_timer;
-    hedge->timer.data = unary;
-    hedge->timer.log = unary->cluster->log;
-    hedge->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&hedge->timer, ngx_etcd_unary_hedge_timer, unary,
+                              unary->cluster->log);
 
     ngx_add_timer(&hedge->timer, ngx_etcd_unary_hedge_pause(unary));
 }

@@ -10,6 +10,7 @@
 #include <ngx_etcd_lease.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
@@ -64,15 +65,11 @@ ngx_etcd_lease_stream_create(ngx_etcd_cluster_t *cluster)
     leases->waiter.handler = ngx_etcd_lease_stream_ready;
     leases->waiter.data = leases;
 
-    leases->reopen.handler = ngx_etcd_lease_stream_timer;
-    leases->reopen.data = leases;
-    leases->reopen.log = cluster->log;
-    leases->reopen.cancelable = 1;
+    ngx_etcd_event_init_timer(&leases->reopen, ngx_etcd_lease_stream_timer,
+                              leases, cluster->log);
 
-    leases->timer.handler = ngx_etcd_lease_stream_timer;
-    leases->timer.data = leases;
-    leases->timer.log = cluster->log;
-    leases->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&leases->timer, ngx_etcd_lease_stream_timer,
+                              leases, cluster->log);
 
     ngx_queue_init(&leases->leases);
 
@@ -93,7 +90,6 @@ ngx_etcd_lease_stream_destroy(ngx_etcd_lease_stream_t *leases)
     ngx_etcd_waiter_forget(&leases->waiter);
 
     ngx_etcd_event_stop(&leases->reopen);
-
     ngx_etcd_event_stop(&leases->timer);
 
     if (leases->open) {

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_session.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_event.h>
 
 #include <openssl/rand.h>
 
@@ -95,10 +96,8 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
         ngx_etcd_history_listen(session->leases->cluster, &session->history);
     }
 
-    session->timer.handler = ngx_etcd_session_timer;
-    session->timer.data = session;
-    session->timer.log = session->leases->cluster->log;
-    session->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&session->timer, ngx_etcd_session_timer, session,
+                              session->leases->cluster->log);
 
     session->full = 0;
 
@@ -187,9 +186,7 @@ ngx_etcd_session_close(ngx_etcd_session_t *session)
 
     ngx_etcd_history_forget(&session->history);
 
-    if (session->timer.timer_set) {
-        ngx_del_timer(&session->timer);
-    }
+    ngx_etcd_event_stop(&session->timer);
 
     session->state = NGX_ETCD_SESSION_CLOSED;
 }
