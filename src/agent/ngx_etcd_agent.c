@@ -13,6 +13,7 @@
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_client.h>
 #include <ngx_etcd_conn_queue.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_process.h>
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_worker_tables.h>
@@ -142,28 +143,20 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
     agent->wakeup = wakeup;
     agent->log = cycle->log;
 
-    agent->tick.handler = ngx_etcd_agent_tick;
-    agent->tick.data = agent;
-    agent->tick.log = cycle->log;
-    agent->tick.cancelable = 1;
+    ngx_etcd_event_init_timer(&agent->tick, ngx_etcd_agent_tick, agent,
+                              cycle->log);
 
-    agent->sync.handler = ngx_etcd_agent_sync_handler;
-    agent->sync.data = agent;
-    agent->sync.log = cycle->log;
-    agent->sync.cancelable = 1;
+    ngx_etcd_event_init_timer(&agent->sync, ngx_etcd_agent_sync_handler, agent,
+                              cycle->log);
 
-    agent->enter.handler = ngx_etcd_agent_enter_handler;
-    agent->enter.data = agent;
-    agent->enter.log = cycle->log;
-    agent->enter.cancelable = 1;
+    ngx_etcd_event_init_timer(&agent->enter, ngx_etcd_agent_enter_handler,
+                              agent, cycle->log);
 
-    agent->leave.handler = ngx_etcd_agent_leave_handler;
-    agent->leave.data = agent;
-    agent->leave.log = cycle->log;
+    ngx_etcd_event_init(&agent->leave, ngx_etcd_agent_leave_handler, agent,
+                        cycle->log);
 
-    agent->resign.handler = ngx_etcd_agent_leave_handler;
-    agent->resign.data = agent;
-    agent->resign.log = cycle->log;
+    ngx_etcd_event_init(&agent->resign, ngx_etcd_agent_leave_handler, agent,
+                        cycle->log);
 
     if (ngx_etcd_state_file_init(&agent->state_file, conf, cycle) != NGX_OK) {
         return NGX_ERROR;
@@ -432,21 +425,9 @@ ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
 {
     ngx_uint_t  entered;
 
-    if (agent->enter.posted) {
-        ngx_delete_posted_event(&agent->enter);
-    }
-
-    if (agent->enter.timer_set) {
-        ngx_del_timer(&agent->enter);
-    }
-
-    if (agent->leave.posted) {
-        ngx_delete_posted_event(&agent->leave);
-    }
-
-    if (agent->resign.timer_set) {
-        ngx_del_timer(&agent->resign);
-    }
+    ngx_etcd_event_stop(&agent->enter);
+    ngx_etcd_event_stop(&agent->leave);
+    ngx_etcd_event_stop(&agent->resign);
 
     entered = (agent->cluster != NULL);
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_restore_state.h>
 #include <ngx_etcd_state_save.h>
@@ -187,10 +188,8 @@ ngx_etcd_state_file_init(ngx_etcd_state_file_t *sf, ngx_etcd_conf_t *conf,
     sf->conf = conf;
     sf->log = cycle->log;
 
-    sf->event.handler = ngx_etcd_state_file_event;
-    sf->event.data = sf;
-    sf->event.log = cycle->log;
-    sf->event.cancelable = 1;
+    ngx_etcd_event_init_timer(&sf->event, ngx_etcd_state_file_event, sf,
+                              cycle->log);
 
     if (conf->state_path == NULL) {
         return NGX_OK;
@@ -458,9 +457,7 @@ ngx_etcd_state_file_cancel(ngx_etcd_state_file_t *sf)
         return;
     }
 
-    if (sf->event.timer_set) {
-        ngx_del_timer(&sf->event);
-    }
+    ngx_etcd_event_stop(&sf->event);
 
     ngx_etcd_state_file_done(sf);
 }

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_state_save.h>
 
 
@@ -519,9 +520,9 @@ ngx_etcd_state_save_post(ngx_etcd_state_save_t *save)
 
     save->task.handler = ngx_etcd_state_save_thread;
     save->task.ctx = save;
-    save->task.event.handler = ngx_etcd_state_save_thread_done;
-    save->task.event.data = save;
-    save->task.event.log = save->log;
+
+    ngx_etcd_event_init(&save->task.event, ngx_etcd_state_save_thread_done,
+                        save, save->log);
 
     save->holder = NGX_ETCD_STATE_SAVE_THREADED;
 

@@ -11,6 +11,7 @@
 #include <ngx_etcd_db_status.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_db_space.h>
+#include <ngx_etcd_event.h>
 
 
 typedef struct {
@@ -115,10 +116,8 @@ ngx_etcd_db_space_init(ngx_etcd_db_space_t *space, ngx_etcd_conf_t *conf,
     space->shared = &conf->zone.sh->space;
     space->log = log;
 
-    space->timer.handler = ngx_etcd_db_space_timer;
-    space->timer.data = space;
-    space->timer.log = log;
-    space->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&space->timer, ngx_etcd_db_space_timer, space,
+                              log);
 
     first = ngx_min(conf->db_check, NGX_ETCD_DB_SPACE_FIRST);
 
@@ -140,9 +139,7 @@ ngx_etcd_db_space_stop(void)
 
     for (i = 0; i < ngx_etcd_spaces->nelts; i++) {
 
-        if (space[i].timer.timer_set) {
-            ngx_del_timer(&space[i].timer);
-        }
+        ngx_etcd_event_stop(&space[i].timer);
 
         if (space[i].cluster != NULL) {
             ngx_etcd_db_status_cancel(&space[i].status);

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_lock_keep.h>
 #include <ngx_etcd_lock_status.h>
 
@@ -184,13 +185,8 @@ ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log)
     ngx_memzero(&grant->event, sizeof(ngx_event_t));
     ngx_memzero(&grant->timer, sizeof(ngx_event_t));
 
-    grant->event.handler = ngx_etcd_lock_event;
-    grant->event.data = grant;
-    grant->event.log = log;
-
-    grant->timer.handler = ngx_etcd_lock_timer;
-    grant->timer.data = grant;
-    grant->timer.log = log;
+    ngx_etcd_event_init(&grant->event, ngx_etcd_lock_event, grant, log);
+    ngx_etcd_event_init(&grant->timer, ngx_etcd_lock_timer, grant, log);
 
     ngx_add_timer(&grant->timer,
                   grant->expired ? lock->locks->conf->client.request_timeout
@@ -215,13 +211,8 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
         return;
     }
 
-    if (grant->event.posted) {
-        ngx_delete_posted_event(&grant->event);
-    }
-
-    if (grant->timer.timer_set) {
-        ngx_del_timer(&grant->timer);
-    }
+    ngx_etcd_event_stop(&grant->event);
+    ngx_etcd_event_stop(&grant->timer);
 
     grant->lock = NULL;
 
@@ -675,9 +666,7 @@ ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
 
     ngx_queue_remove(&grant->queue);
 
-    if (grant->timer.timer_set) {
-        ngx_del_timer(&grant->timer);
-    }
+    ngx_etcd_event_stop(&grant->timer);
 
     grant->state = state;
     grant->waited = ngx_current_msec - grant->since;

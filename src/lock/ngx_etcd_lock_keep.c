@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_lock_keep.h>
 #include <ngx_etcd_lock_status.h>
 
@@ -56,10 +57,8 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
     lock->nkept++;
     locks->nkept++;
 
-    key->timer.handler = ngx_etcd_lock_keep_timer;
-    key->timer.data = key;
-    key->timer.log = lock->post.log;
-    key->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&key->timer, ngx_etcd_lock_keep_timer, key,
+                              lock->post.log);
 
     ngx_add_timer(&key->timer, left);
 
@@ -128,9 +127,7 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
     Etcd__RangeRequest     *request;
     ngx_etcd_lock_queue_t  *lock_queue;
 
-    if (key->timer.timer_set) {
-        ngx_del_timer(&key->timer);
-    }
+    ngx_etcd_event_stop(&key->timer);
 
     lock_queue = &key->lock->lock_queue;
     range = &key->range;
@@ -140,10 +137,8 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
     request = &range->request;
     etcd__range_request__init(request);
 
-    request->key.data = lock_queue->from.data;
-    request->key.len = lock_queue->from.len;
-    request->range_end.data = lock_queue->to.data;
-    request->range_end.len = lock_queue->to.len;
+    request->key = ngx_etcd_bytes(&lock_queue->from);
+    request->range_end = ngx_etcd_bytes(&lock_queue->to);
     request->limit = 2;
     request->keys_only = 1;
 
@@ -216,9 +211,7 @@ ngx_etcd_lock_keep_end(ngx_etcd_lock_key_t *key)
     key->lock->nkept--;
     key->lock->locks->nkept--;
 
-    if (key->timer.timer_set) {
-        ngx_del_timer(&key->timer);
-    }
+    ngx_etcd_event_stop(&key->timer);
 
     if (key->asking) {
         key->asking = 0;

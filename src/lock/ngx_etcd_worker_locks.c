@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_client.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_server_faults.h>
 
 
@@ -56,14 +57,11 @@ ngx_etcd_worker_locks_create(ngx_etcd_conf_t *conf)
                     ngx_str_rbtree_insert_value);
     ngx_queue_init(&locks->idle);
 
-    locks->timer.handler = ngx_etcd_worker_locks_timer;
-    locks->timer.data = locks;
-    locks->timer.log = log;
-    locks->timer.cancelable = 1;
+    ngx_etcd_event_init_timer(&locks->timer, ngx_etcd_worker_locks_timer,
+                              locks, log);
 
-    locks->resign.handler = ngx_etcd_worker_locks_resign;
-    locks->resign.data = locks;
-    locks->resign.log = log;
+    ngx_etcd_event_init(&locks->resign, ngx_etcd_worker_locks_resign, locks,
+                        log);
 
     locks->client = ngx_etcd_lock_client_create(&conf->client, conf->lock_ttl,
                                                   log);
@@ -138,9 +136,7 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
     ngx_queue_init(&lock->waiters);
     ngx_queue_init(&lock->keys);
 
-    lock->post.handler = post;
-    lock->post.data = lock;
-    lock->post.log = locks->client->cluster->log;
+    ngx_etcd_event_init(&lock->post, post, lock, locks->client->cluster->log);
 
     lock->lock_queue.locks = locks->client;
     lock->lock_queue.prefix = lock->node.str;
@@ -214,9 +210,7 @@ ngx_etcd_worker_locks_destroy(ngx_etcd_lock_t *lock)
 {
     ngx_etcd_worker_locks_use(lock);
 
-    if (lock->post.posted) {
-        ngx_delete_posted_event(&lock->post);
-    }
+    ngx_etcd_event_stop(&lock->post);
 
     ngx_rbtree_delete(&lock->locks->tree, &lock->node.node);
 
@@ -277,9 +271,7 @@ ngx_etcd_worker_locks_ended(void *data)
 {
     ngx_etcd_worker_locks_t *locks = data;
 
-    if (locks->resign.timer_set) {
-        ngx_del_timer(&locks->resign);
-    }
+    ngx_etcd_event_stop(&locks->resign);
 }
 
 
