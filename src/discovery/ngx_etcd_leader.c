@@ -440,8 +440,7 @@ ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
 {
     etcd__key_value__init(kv);
 
-    kv->key.data = candidate->key.data;
-    kv->key.len = candidate->key.len;
+    kv->key = ngx_etcd_bytes(&candidate->key);
     kv->create_revision = ngx_etcd_leader_term(leader, term);
     kv->mod_revision = ngx_max(candidate->mod_revision, term->mod_revision);
 }

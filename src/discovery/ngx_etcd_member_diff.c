@@ -278,8 +278,7 @@ ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
     ngx_str_t        name;
     ngx_etcd_key_t  *key;
 
-    name.data = kv->key.data;
-    name.len = kv->key.len;
+    name = ngx_etcd_bytes_str(&kv->key);
 
     key = ngx_etcd_member_diff_key(diff, &name);
     if (key == NULL) {
