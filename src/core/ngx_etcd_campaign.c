@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_etcd_campaign_t *ngx_etcd_campaign_find_in(
@@ -58,10 +59,7 @@ ngx_etcd_campaign_find_in(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
 
         /* case-insensitive, like variables */
 
-        if (campaigns[i]->name.len == name->len
-            && ngx_strncasecmp(campaigns[i]->name.data, name->data, name->len)
-               == 0)
-        {
+        if (ngx_etcd_str_alike(&campaigns[i]->name, name)) {
             return campaigns[i];
         }
     }

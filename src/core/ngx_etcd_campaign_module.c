@@ -9,6 +9,7 @@
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_lease.h>
+#include <ngx_etcd_str.h>
 
 
 /* leaves room for a slash and a lease id */
@@ -225,11 +226,7 @@ ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
 
         if (others[i]->kind == campaign->kind) {
 
-            if (others[i]->key.len == campaign->key.len
-                && ngx_memcmp(others[i]->key.data, campaign->key.data,
-                              campaign->key.len)
-                   == 0)
-            {
+            if (ngx_etcd_str_equal(&others[i]->key, &campaign->key)) {
                 ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                    "key \"%V\" is already used by %V",
                                    &campaign->key, &others[i]->label);

@@ -9,6 +9,7 @@
 #include <ngx_etcd_check_directive.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_ssl_module.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_version.h>
 
 
@@ -89,8 +90,8 @@ static char *ngx_etcd_check_directive_host(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
 static char *ngx_etcd_check_directive_header(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
-static ngx_uint_t ngx_etcd_check_directive_token(u_char *p, size_t len);
-static ngx_uint_t ngx_etcd_check_directive_own(u_char *p, size_t len);
+static ngx_uint_t ngx_etcd_check_directive_token(ngx_str_t *name);
+static ngx_uint_t ngx_etcd_check_directive_own(ngx_str_t *name);
 static char *ngx_etcd_check_directive_service(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
 static ngx_uint_t ngx_etcd_check_directive_visible(ngx_str_t *value);
@@ -227,9 +228,7 @@ ngx_etcd_check_directive_type(ngx_etcd_check_directive_t *dir,
     types = ngx_etcd_check_directive_types;
 
     for (i = 0; types[i].len != 0; i++) {
-        if (value->len == types[i].len
-            && ngx_strncmp(value->data, types[i].data, value->len) == 0)
-        {
+        if (ngx_etcd_str_equal(value, &types[i])) {
             dir->check->type = i;
             return NGX_OK;
         }
@@ -629,22 +628,21 @@ ngx_etcd_check_directive_header(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number)
 {
     u_char     *p, *last;
-    ngx_str_t  *header;
+    ngx_str_t  *header, name, text;
 
-    last = value->data + value->len;
-    p = ngx_strlchr(value->data, last, ':');
-
-    if (p == NULL
-        || !ngx_etcd_check_directive_token(value->data, p - value->data))
+    if (!ngx_etcd_str_cut(value, ':', &name, &text)
+        || !ngx_etcd_check_directive_token(&name))
     {
         return "it takes a name, \":\", and a value";
     }
 
-    if (ngx_etcd_check_directive_own(value->data, p - value->data)) {
+    if (ngx_etcd_check_directive_own(&name)) {
         return "the header is set by the check";
     }
 
-    for ( /* void */ ; p < last; p++) {
+    last = text.data + text.len;
+
+    for (p = text.data; p < last; p++) {
         if ((*p < 0x20 && *p != '\t') || *p == 0x7f) {
             return "the value has a control character";
         }
@@ -662,15 +660,17 @@ ngx_etcd_check_directive_header(ngx_etcd_check_directive_t *dir,
 
 
 static ngx_uint_t
-ngx_etcd_check_directive_token(u_char *p, size_t len)
+ngx_etcd_check_directive_token(ngx_str_t *name)
 {
-    u_char  *last;
+    u_char  *p, *last;
 
-    if (len == 0) {
+    if (name->len == 0) {
         return 0;
     }
 
-    for (last = p + len; p < last; p++) {
+    last = name->data + name->len;
+
+    for (p = name->data; p < last; p++) {
         if (!((*p >= '0' && *p <= '9') || (*p >= 'A' && *p <= 'Z')
               || (*p >= 'a' && *p <= 'z') || *p == '-' || *p == '_'))
         {
@@ -683,7 +683,7 @@ ngx_etcd_check_directive_token(u_char *p, size_t len)
 
 
 static ngx_uint_t
-ngx_etcd_check_directive_own(u_char *p, size_t len)
+ngx_etcd_check_directive_own(ngx_str_t *name)
 {
     ngx_uint_t  i;
 
@@ -694,7 +694,7 @@ ngx_etcd_check_directive_own(u_char *p, size_t len)
     };
 
     for (i = 0; own[i].len != 0; i++) {
-        if (len == own[i].len && ngx_strncasecmp(p, own[i].data, len) == 0) {
+        if (ngx_etcd_str_alike(name, &own[i])) {
             return 1;
         }
     }

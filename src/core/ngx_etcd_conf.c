@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_etcd_conf_t *ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf,
@@ -22,9 +23,7 @@ ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
     ecf = emcf->clusters.elts;
 
     for (i = 0; i < emcf->clusters.nelts; i++) {
-        if (ecf[i]->name.len == name->len
-            && ngx_strncmp(ecf[i]->name.data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_equal(&ecf[i]->name, name)) {
             return ecf[i];
         }
     }

@@ -14,6 +14,7 @@
 #include <ngx_etcd_parameter.h>
 #include <ngx_etcd_patroni.h>
 #include <ngx_etcd_patroni_url.h>
+#include <ngx_etcd_str.h>
 
 
 /* Vitess stores candidates below ELECTION/locks/ */
@@ -423,7 +424,7 @@ ngx_etcd_leader_conf_max_stale(ngx_conf_t *cf,
 {
     ngx_int_t  ms;
 
-    if (value->len == 3 && ngx_strncmp(value->data, "off", 3) == 0) {
+    if (ngx_etcd_str_is(value, "off")) {
         service->rules.max_stale = 0;
         return NGX_OK;
     }
@@ -568,9 +569,7 @@ ngx_etcd_leader_conf_find(ngx_str_t *names, ngx_str_t *name)
     ngx_int_t  n;
 
     for (n = 0; names[n].len; n++) {
-        if (names[n].len == name->len
-            && ngx_strncmp(names[n].data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_equal(&names[n], name)) {
             return n;
         }
     }

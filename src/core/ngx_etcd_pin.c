@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_pin.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_uint_t ngx_etcd_pin_same(ngx_etcd_peer_t *one,
@@ -135,8 +136,7 @@ ngx_etcd_pin_same(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
 {
     return one == two
            || (one->create_revision == two->create_revision
-               && one->key.len == two->key.len
-               && ngx_memcmp(one->key.data, two->key.data, one->key.len) == 0
+               && ngx_etcd_str_equal(&one->key, &two->key)
                && ngx_cmp_sockaddr(ngx_etcd_peer_sockaddr(one), one->socklen,
                                    ngx_etcd_peer_sockaddr(two), two->socklen, 1)
                   == NGX_OK);

@@ -12,6 +12,7 @@
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_split.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_value_object.h>
@@ -498,7 +499,7 @@ static char *
 ngx_etcd_set_variable_type(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
     ngx_str_t *value)
 {
-    if (value->len != 3 || ngx_strncmp(value->data, "pem", 3) != 0) {
+    if (!ngx_etcd_str_is(value, "pem")) {
         return "is unknown, the only type is \"pem\"";
     }
 
@@ -550,9 +551,7 @@ ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
     p = values->elts;
 
     for (i = 0; i < values->nelts; i++) {
-        if (p[i]->key.len == sv->key.len
-            && ngx_memcmp(p[i]->key.data, sv->key.data, sv->key.len) == 0)
-        {
+        if (ngx_etcd_str_equal(&p[i]->key, &sv->key)) {
             return p[i];
         }
     }

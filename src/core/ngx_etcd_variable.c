@@ -9,6 +9,7 @@
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_campaign.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_variable.h>
 
 
@@ -383,9 +384,7 @@ ngx_etcd_variable_exists(ngx_str_t *name, ngx_array_t *keys,
     key = keys->elts;
 
     for (i = 0; i < keys->nelts; i++) {
-        if (key[i].key.len == name->len
-            && ngx_strncasecmp(key[i].key.data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_alike(&key[i].key, name)) {
             return 1;
         }
     }

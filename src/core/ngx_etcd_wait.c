@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_wait.h>
 
 
@@ -203,10 +204,7 @@ static ngx_uint_t
 ngx_etcd_wait_is(ngx_etcd_wait_t *wait, ngx_etcd_service_conf_t *service)
 {
     return service->stream == wait->stream
-           && service->name.len == wait->upstream.len
-           && ngx_strncasecmp(service->name.data, wait->upstream.data,
-                              wait->upstream.len)
-              == 0;
+           && ngx_etcd_str_alike(&service->name, &wait->upstream);
 }
 
 
