@@ -9,6 +9,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_accept.h>
 
 
@@ -168,7 +169,7 @@ ngx_http_etcd_accept_exact(ngx_http_etcd_range_t *range, const ngx_str_t *type,
 
     given = &range->type;
 
-    if (given->len == 3 && ngx_strncmp(given->data, "*/*", 3) == 0) {
+    if (ngx_etcd_str_is(given, "*/*")) {
         return 1;
     }
 
@@ -180,9 +181,7 @@ ngx_http_etcd_accept_exact(ngx_http_etcd_range_t *range, const ngx_str_t *type,
                ? 2 : 0;
     }
 
-    if (n != type->len
-        || ngx_strncasecmp(given->data, type->data, n) != 0)
-    {
+    if (!ngx_etcd_str_alike(given, type)) {
         return 0;
     }
 
@@ -190,8 +189,5 @@ ngx_http_etcd_accept_exact(ngx_http_etcd_range_t *range, const ngx_str_t *type,
         return 3;
     }
 
-    return (range->version.len == version->len
-            && ngx_strncmp(range->version.data, version->data, version->len)
-               == 0)
-           ? 4 : 0;
+    return ngx_etcd_str_equal(&range->version, version) ? 4 : 0;
 }

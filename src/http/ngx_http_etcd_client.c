@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_client.h>
 
 
@@ -121,10 +122,7 @@ ngx_http_etcd_client_forget_length(ngx_http_request_t *r)
 
     for (i = 0; i < cmcf->variables.nelts; i++) {
 
-        if (var[i].name.len == sizeof("content_length") - 1
-            && ngx_strncmp(var[i].name.data, "content_length", var[i].name.len)
-               == 0)
-        {
+        if (ngx_etcd_str_is(&var[i].name, "content_length")) {
             r->variables[i].valid = 0;
             r->variables[i].not_found = 0;
         }

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_lock_response.h>
 
 
@@ -119,11 +120,8 @@ ngx_http_etcd_lock_response_protocol(ngx_http_etcd_lock_response_t *response,
 
     for (i = 0; ngx_http_etcd_lock_protocols[i].schema.len != 0; i++) {
 
-        if (u->schema.len == ngx_http_etcd_lock_protocols[i].schema.len
-            && ngx_strncmp(u->schema.data,
-                           ngx_http_etcd_lock_protocols[i].schema.data,
-                           u->schema.len)
-               == 0)
+        if (ngx_etcd_str_equal(&u->schema,
+                               &ngx_http_etcd_lock_protocols[i].schema))
         {
             response->state = ngx_http_etcd_lock_protocols[i].state;
             return;

@@ -10,6 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_pin.h>
 #include <ngx_http_etcd_value.h>
 
@@ -127,12 +128,9 @@ ngx_http_etcd_pin_find(ngx_http_request_t *r,
     uscf = umcf->upstreams.elts;
 
     for (i = 0; i < umcf->upstreams.nelts; i++) {
-        if (uscf[i]->host.len == resolved->host.len
-            && ((uscf[i]->port == 0 && resolved->no_port)
-                || uscf[i]->port == resolved->port)
-            && ngx_strncasecmp(uscf[i]->host.data, resolved->host.data,
-                               resolved->host.len)
-               == 0)
+        if (((uscf[i]->port == 0 && resolved->no_port)
+             || uscf[i]->port == resolved->port)
+            && ngx_etcd_str_alike(&uscf[i]->host, &resolved->host))
         {
             return uscf[i];
         }

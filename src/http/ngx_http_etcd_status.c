@@ -11,6 +11,7 @@
 #include <ngx_http.h>
 #include <ngx_etcd_metrics.h>
 #include <ngx_etcd_status_json.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_accept.h>
 #include <ngx_http_etcd_output.h>
 #include <ngx_http_etcd_page.h>
@@ -362,10 +363,7 @@ ngx_http_etcd_status_format(ngx_http_request_t *r, ngx_str_t *name,
 
     for (f = ngx_http_etcd_formats; f->name.len != 0; f++) {
 
-        if (name->len != 0
-            && (f->name.len != name->len
-                || ngx_strncmp(f->name.data, name->data, name->len) != 0))
-        {
+        if (name->len != 0 && !ngx_etcd_str_equal(&f->name, name)) {
             continue;
         }
 
@@ -392,7 +390,7 @@ ngx_http_etcd_status_name(ngx_http_request_t *r, ngx_str_t *name,
 {
     ngx_uint_t  page;
 
-    page = (name->len == 4 && ngx_strncmp(name->data, "html", 4) == 0);
+    page = ngx_etcd_str_is(name, "html");
 
     if ((name->len != 0 && !page)
         || ngx_http_arg(r, (u_char *) "format", 6, arg) != NGX_OK)
@@ -400,7 +398,7 @@ ngx_http_etcd_status_name(ngx_http_request_t *r, ngx_str_t *name,
         return name;
     }
 
-    if (page && (arg->len != 4 || ngx_strncmp(arg->data, "json", 4) != 0)) {
+    if (page && !ngx_etcd_str_is(arg, "json")) {
         return name;
     }
 
@@ -414,9 +412,7 @@ ngx_http_etcd_status_find(ngx_str_t *name)
     const ngx_http_etcd_format_t  *f;
 
     for (f = ngx_http_etcd_formats; f->name.len != 0; f++) {
-        if (f->name.len == name->len
-            && ngx_strncmp(f->name.data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_equal(&f->name, name)) {
             return f;
         }
     }

@@ -9,6 +9,7 @@
 #include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_status.h>
 #include <ngx_etcd_status_near.h>
+#include <ngx_etcd_str.h>
 
 
 static ngx_int_t ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status);
@@ -147,9 +148,7 @@ ngx_etcd_status_wanted(ngx_etcd_status_t *status,
 
     only = &status->only;
 
-    return only->len == 0
-           || (only->len == upstream->name.len
-               && ngx_memcmp(only->data, upstream->name.data, only->len) == 0);
+    return only->len == 0 || ngx_etcd_str_equal(only, &upstream->name);
 }
 
 

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_status_row.h>
+#include <ngx_etcd_str.h>
 
 
 /* a variable with different keys in different contexts: "$flag (2)" */
@@ -201,11 +202,7 @@ ngx_etcd_status_row_number(ngx_etcd_set_variable_t **variables, ngx_uint_t n)
 
     for (i = 0; i < n; i++) {
 
-        if (variables[i]->name.len != variables[n]->name.len
-            || ngx_memcmp(variables[i]->name.data, variables[n]->name.data,
-                          variables[n]->name.len)
-               != 0)
-        {
+        if (!ngx_etcd_str_equal(&variables[i]->name, &variables[n]->name)) {
             continue;
         }
 
@@ -228,13 +225,8 @@ ngx_etcd_status_row_same(ngx_etcd_set_variable_t *one,
 {
     return one->value == two->value
            && one->map == two->map
-           && one->key.len == two->key.len
-           && ngx_memcmp(one->key.data, two->key.data, one->key.len) == 0
-           && one->otherwise.len == two->otherwise.len
-           && (one->otherwise.len == 0
-               || ngx_memcmp(one->otherwise.data, two->otherwise.data,
-                             one->otherwise.len)
-                  == 0);
+           && ngx_etcd_str_equal(&one->key, &two->key)
+           && ngx_etcd_str_equal(&one->otherwise, &two->otherwise);
 }
 
 
