@@ -16,6 +16,7 @@
 #include <ngx_etcd_restore_catalog.h>
 #include <ngx_etcd_restore_value.h>
 #include <ngx_etcd_restore_state.h>
+#include <ngx_etcd_str.h>
 
 
 /* the members of one set */
@@ -212,9 +213,7 @@ static ngx_int_t
 ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what, ngx_str_t *is,
     ngx_str_t *wanted)
 {
-    if (is->len == wanted->len
-        && ngx_memcmp(is->data, wanted->data, is->len) == 0)
-    {
+    if (ngx_etcd_str_equal(is, wanted)) {
         return NGX_OK;
     }
 
@@ -310,9 +309,7 @@ ngx_etcd_restore_services(ngx_etcd_restore_t *restore, ngx_array_t *sets,
             }
 
             if (rc == NGX_OK
-                && prefix.len == services[i]->prefix.len
-                && ngx_memcmp(prefix.data, services[i]->prefix.data, prefix.len)
-                   == 0)
+                && ngx_etcd_str_equal(&prefix, &services[i]->prefix))
             {
                 if (ngx_etcd_restore_take(restore, sets, services[i], json)
                     != NGX_OK)
@@ -384,9 +381,7 @@ ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore, ngx_array_t *sets,
         if (json_object_get(head, "pattern") == NULL
             || ngx_etcd_restore_bytes(restore, head, "pattern", &pattern)
                != NGX_OK
-            || pattern.len != catalog->pattern.text.len
-            || ngx_memcmp(pattern.data, catalog->pattern.text.data, pattern.len)
-               != 0)
+            || !ngx_etcd_str_equal(&pattern, &catalog->pattern.text))
         {
             revision = 0;
         }
@@ -426,8 +421,7 @@ ngx_etcd_restore_matches(ngx_etcd_restore_t *restore, json_t *json,
 
     return (json_is_true(json_object_get(head, "stream"))
                 == (service->stream != 0)
-            && name.len == service->name.len
-            && ngx_memcmp(name.data, service->name.data, name.len) == 0)
+            && ngx_etcd_str_equal(&name, &service->name))
            ? NGX_OK : NGX_DECLINED;
 }
 

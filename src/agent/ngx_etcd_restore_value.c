@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_restore_value.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_value_conf.h>
 
 
@@ -140,8 +141,7 @@ ngx_etcd_restore_view(ngx_etcd_restore_t *restore, ngx_str_t *key,
     for (i = 0; i < restore->values->nelts; i++) {
 
         if (value->len > NGX_ETCD_SHARED_VALUE_MAX_VALUE
-            || confs[i]->key.len != key->len
-            || ngx_memcmp(confs[i]->key.data, key->data, key->len) != 0)
+            || !ngx_etcd_str_equal(&confs[i]->key, key))
         {
             continue;
         }

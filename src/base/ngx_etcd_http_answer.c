@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_http_answer.h>
+#include <ngx_etcd_str.h>
 
 
 /* hexadecimal digits of a chunk's size: no overflow */
@@ -189,14 +190,11 @@ ngx_etcd_http_answer_field(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
         return NGX_OK;
     }
 
-    name.data = p;
-    p = memchr(p, ':', last - p);
-
-    if (p == NULL || p == name.data) {
+    if (!ngx_etcd_str_cut(line, ':', &name, &value) || name.len == 0) {
         return NGX_ERROR;
     }
 
-    name.len = p++ - name.data;
+    p = value.data;
 
     while (p < last && (*p == ' ' || *p == '\t')) {
         p++;

@@ -11,6 +11,7 @@
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_member_resolve.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_time_budget.h>
 
 
@@ -228,12 +229,9 @@ ngx_etcd_member_resolve_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
     for (reg = key->regs; reg != NULL; reg = reg->next) {
         ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
 
-        if (record.host.len != member->host.len
-            || record.unresolved
+        if (record.unresolved
             || record.port != member->port
-            || ngx_memcmp(record.host.data, member->host.data,
-                          record.host.len)
-               != 0
+            || !ngx_etcd_str_equal(&record.host, &member->host)
             || answer->n == NGX_ETCD_RESOLVER_ADDRESSES)
         {
             continue;

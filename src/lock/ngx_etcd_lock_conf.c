@@ -9,6 +9,7 @@
 #include <ngx_etcd_lease.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_lock_table.h>
+#include <ngx_etcd_str.h>
 
 
 /* parameters that must be equal in all directives of a name; UNSET: default */
@@ -340,9 +341,7 @@ ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *cluster)
     names = ecf->locks.elts;
 
     for (i = 0; i < ecf->locks.nelts; i++) {
-        if (names[i]->name.len == name->len
-            && ngx_memcmp(names[i]->name.data, name->data, name->len) == 0)
-        {
+        if (ngx_etcd_str_equal(&names[i]->name, name)) {
             return names[i];
         }
     }

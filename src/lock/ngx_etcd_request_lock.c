@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_request_lock.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_variable.h>
 
 
@@ -118,9 +119,7 @@ ngx_etcd_request_lock_same(ngx_etcd_request_lock_t *rl,
     ngx_etcd_lock_conf_t *conf, ngx_str_t *key)
 {
     return rl->grant.conf->name == conf->name
-           && rl->key.len == key->len
-           && (key->len == 0
-               || ngx_memcmp(rl->key.data, key->data, key->len) == 0);
+           && ngx_etcd_str_equal(&rl->key, key);
 }
 
 
