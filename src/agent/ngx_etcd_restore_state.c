@@ -349,6 +349,7 @@ ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore, ngx_array_t *sets,
     }
 
     revision = UINT64_MAX;
+    service = NULL;
 
     json_array_foreach(upstreams, n, json) {
         rc = ngx_etcd_restore_matches(restore, json, &catalog->service,

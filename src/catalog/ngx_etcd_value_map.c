@@ -263,6 +263,8 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
     search.buf = buf;
     search.size = conf->max_size;
 
+    rc = NGX_AGAIN;
+
     for (i = 0; i < NGX_ETCD_VALUE_MAP_TRIES; i++) {
         *version = __atomic_load_n(&map->map.lock, __ATOMIC_ACQUIRE);
 
