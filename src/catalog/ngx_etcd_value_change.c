@@ -9,6 +9,8 @@
 #include <ngx_etcd_value_change.h>
 
 
+static void ngx_etcd_value_change_undo(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t **changes, ngx_uint_t n);
 static ngx_int_t ngx_etcd_value_change_prepare(
     ngx_etcd_value_map_conf_t *conf, ngx_etcd_value_change_t *change,
     ngx_etcd_value_step_t *step, ngx_uint_t *room);
@@ -20,9 +22,9 @@ static ngx_etcd_change_e ngx_etcd_value_change_kind(
     ngx_etcd_value_change_t *change, ngx_etcd_value_node_t *old);
 
 
-void
+ngx_int_t
 ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t **changes, ngx_uint_t n, ngx_uint_t *full)
+    ngx_etcd_value_change_t **changes, ngx_uint_t n)
 {
     ngx_int_t              rc;
     ngx_uint_t             i, room, nsteps;
@@ -38,7 +40,11 @@ ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
         rc = ngx_etcd_value_change_prepare(conf, changes[i],
                                            &map->steps[nsteps], &room);
 
-        *full |= (rc == NGX_ERROR);
+        if (rc == NGX_ERROR) {
+            ngx_etcd_value_change_undo(conf, changes, n);
+
+            return NGX_ERROR;
+        }
 
         changes[i]->made = (rc == NGX_OK);
 
@@ -52,6 +58,22 @@ ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
     map->changes++;
 
     ngx_etcd_value_change_free(conf->zone, &map->dead);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_value_change_undo(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t **changes, ngx_uint_t n)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < n; i++) {
+        changes[i]->made = 0;
+    }
+
+    ngx_etcd_value_change_free(conf->zone, &conf->map->spare);
 }
 
 

@@ -41,12 +41,11 @@ ngx_uint_t ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
 /*
  * Called by the owner, which holds the mutex: makes the changes, up to
  * NGX_ETCD_VALUE_MAP_STEPS; a key that is removed may be put by a later one.
- * Readers see all or none of them.  A key beyond the limit is not added; if
- * the zone is full, neither, and *full is set.
+ * Readers see all or none of them.  A key beyond the limit is not added.
+ * NGX_ERROR: the zone has no room for all values, and no change was made.
  */
-
-void ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t **changes, ngx_uint_t n, ngx_uint_t *full);
+ngx_int_t ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t **changes, ngx_uint_t n);
 
 /*
  * Called by the owner before it changes the map: makes the changes and frees

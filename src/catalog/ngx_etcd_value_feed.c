@@ -529,7 +529,7 @@ ngx_etcd_value_feed_write(ngx_etcd_value_feed_t *feed,
     ngx_etcd_value_change_t **changes, ngx_uint_t n)
 {
     ngx_int_t         rc;
-    ngx_uint_t        i, full;
+    ngx_uint_t        i;
     ngx_etcd_zone_t  *zone;
 
     zone = feed->conf->zone;
@@ -539,11 +539,9 @@ ngx_etcd_value_feed_write(ngx_etcd_value_feed_t *feed,
         return rc;
     }
 
-    full = 0;
-
-    ngx_etcd_value_change(feed->conf, changes, n, &full);
-
-    feed->full |= full;
+    if (ngx_etcd_value_change(feed->conf, changes, n) != NGX_OK) {
+        feed->full = 1;
+    }
 
     for (i = 0; i < n; i++) {
         if (changes[i]->made) {
@@ -726,11 +724,19 @@ ngx_etcd_value_feed_over(ngx_etcd_value_feed_t *feed)
     if (!feed->reported) {
         feed->reported = 1;
 
-        ngx_log_error(NGX_LOG_ERR, feed->log, 0,
-                      "etcd: variable \"%V\": %ui keys below \"%V\" are not "
-                      "used: %s", &conf->name, over, &conf->literal,
-                      feed->full ? "the \"zone\" is full"
-                                 : "\"limit=\" is reached");
+        if (over != 0) {
+            ngx_log_error(NGX_LOG_ERR, feed->log, 0,
+                          "etcd: variable \"%V\": %ui keys below \"%V\" are "
+                          "not used: %s", &conf->name, over, &conf->literal,
+                          feed->full ? "the \"zone\" is full"
+                                     : "\"limit=\" is reached");
+
+        } else {
+            ngx_log_error(NGX_LOG_ERR, feed->log, 0,
+                          "etcd: variable \"%V\": keys below \"%V\" keep "
+                          "former values: the \"zone\" is full",
+                          &conf->name, &conf->literal);
+        }
     }
 
     if (feed->full) {

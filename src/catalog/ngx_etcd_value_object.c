@@ -217,17 +217,15 @@ void
 ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change)
 {
-    ngx_uint_t                full;
     ngx_etcd_value_change_t  *changes;
 
     if (change->value.len > conf->max_size) {
         return;
     }
 
-    full = 0;
     changes = change;
 
-    ngx_etcd_value_change(conf, &changes, 1, &full);
+    (void) ngx_etcd_value_change(conf, &changes, 1);
 }
 
 

@@ -71,12 +71,11 @@ ngx_etcd_crash_map_change(ngx_etcd_value_change_t *change, ngx_uint_t name,
 static void
 ngx_etcd_crash_map_write(ngx_etcd_value_change_t *changes, ngx_uint_t n)
 {
-    ngx_uint_t                i, full;
+    ngx_uint_t                i;
     ngx_etcd_zone_t          *zone;
     ngx_etcd_value_change_t  *list[NGX_ETCD_CRASH_MAP_NAMES];
 
     zone = ngx_etcd_crash_map_values.zone;
-    full = 0;
 
     for (i = 0; i < n; i++) {
         list[i] = &changes[i];
@@ -85,7 +84,7 @@ ngx_etcd_crash_map_write(ngx_etcd_value_change_t *changes, ngx_uint_t n)
     ngx_etcd_crash_map_done(ngx_etcd_zone_lock_patient(zone),
                             "the mutex is held for ever");
 
-    ngx_etcd_value_change(&ngx_etcd_crash_map_values, list, n, &full);
+    (void) ngx_etcd_value_change(&ngx_etcd_crash_map_values, list, n);
 
     ngx_etcd_zone_unlock(zone);
 }
