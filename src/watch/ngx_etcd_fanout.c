@@ -359,10 +359,8 @@ ngx_etcd_fanout_listed(ngx_etcd_watch_t *watch, int64_t revision)
          q = ngx_queue_next(q))
     {
         part = ngx_etcd_fanout_part(q);
-
-        ngx_etcd_fanout_begin(fanout, part);
-
         part->listed = 1;
+
         ngx_queue_insert_tail(&fanout->listed, &part->turn);
     }
 
