@@ -47,6 +47,7 @@ static ngx_etcd_request_lock_t *ngx_http_etcd_lock_find(ngx_http_request_t *r,
 static ngx_etcd_request_lock_t *ngx_http_etcd_lock_borrow(
     ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
     ngx_etcd_request_lock_t *lender);
+static void ngx_http_etcd_lock_lent(ngx_etcd_request_lock_t *lender);
 static void ngx_http_etcd_lock_release(ngx_http_request_t *r);
 static void ngx_http_etcd_lock_cleanup(void *data);
 static void ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant);
@@ -177,6 +178,14 @@ ngx_http_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
 
     case NGX_AGAIN:
         rl->changes = r->uri_changes;
+
+        if (rl->lender != NULL) {
+            rl->posted = ngx_palloc(r->pool, sizeof(ngx_http_posted_request_t));
+            if (rl->posted == NULL) {
+                return NGX_ERROR;
+            }
+        }
+
         ngx_http_etcd_pause(r);
         return NGX_AGAIN;
 
@@ -372,6 +381,39 @@ ngx_http_etcd_lock_release(ngx_http_request_t *r)
     while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
         if (rl->owner == r) {
             ngx_http_etcd_lock_hold_end(r, rl);
+            ngx_http_etcd_lock_lent(rl);
+        }
+    }
+}
+
+
+/*
+ * Subrequests that use the lock of the request wait for it, too: those that
+ * were in progress when an internal redirect led the request to the lock.
+ */
+
+static void
+ngx_http_etcd_lock_lent(ngx_etcd_request_lock_t *lender)
+{
+    void                     *posted;
+    ngx_http_request_t       *r, *sr;
+    ngx_etcd_request_lock_t  *rl;
+
+    r = lender->owner;
+    rl = NULL;
+
+    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
+
+        if (rl->lender != lender || rl->posted == NULL) {
+            continue;
+        }
+
+        sr = rl->owner;
+        posted = rl->posted;
+        rl->posted = NULL;
+
+        if (ngx_http_etcd_pause_lasts(sr, rl->changes)) {
+            ngx_http_etcd_pause_post(sr, posted);
         }
     }
 }
@@ -389,10 +431,21 @@ ngx_http_etcd_lock_cleanup(void *data)
 static void
 ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
-    ngx_etcd_request_lock_t  *rl = grant->data;
+    ngx_connection_t         *c;
+    ngx_http_request_t       *r;
+    ngx_etcd_request_lock_t  *rl;
 
-    if (ngx_http_etcd_pause_lasts(rl->owner, rl->changes)) {
-        ngx_http_etcd_pause_end(rl->owner);
+    rl = grant->data;
+    r = rl->owner;
+    c = r->connection;
+
+    ngx_http_etcd_lock_lent(rl);
+
+    if (ngx_http_etcd_pause_lasts(r, rl->changes)) {
+        ngx_http_etcd_pause_end(r);
+
+    } else {
+        ngx_http_run_posted_requests(c);
     }
 }
 

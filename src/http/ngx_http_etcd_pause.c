@@ -53,6 +53,16 @@ ngx_http_etcd_pause_end(ngx_http_request_t *r)
 }
 
 
+void
+ngx_http_etcd_pause_post(ngx_http_request_t *r, ngx_http_posted_request_t *pr)
+{
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    (void) ngx_http_post_request(r, pr);
+}
+
+
 static void
 ngx_http_etcd_pause_write(ngx_http_request_t *r)
 {

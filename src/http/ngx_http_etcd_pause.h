@@ -35,6 +35,10 @@ ngx_uint_t ngx_http_etcd_pause_lasts(ngx_http_request_t *r, ngx_uint_t changes);
 /* Runs the phases again, from the handler that has paused the request. */
 void ngx_http_etcd_pause_end(ngx_http_request_t *r);
 
+/* Posts the request: it runs the phases again with other posted ones. */
+void ngx_http_etcd_pause_post(ngx_http_request_t *r,
+    ngx_http_posted_request_t *pr);
+
 /*
  * Called by the balancer: makes nginx treat the request as having left its
  * upstream, which nginx derives from the missing cleanup: on the balancer's

@@ -36,6 +36,8 @@ struct ngx_etcd_request_lock_s {
     ngx_uint_t                   hold;         /* ngx_etcd_lock_hold_e */
     ngx_msec_t                   max_hold;     /* or NGX_CONF_UNSET_MSEC */
     ngx_uint_t                   changes;      /* for http */
+    void                        *posted;       /* for http; not NULL: the owner
+                                                  waits for the lender */
     ngx_pool_cleanup_t          *cleanup;
 };
 
