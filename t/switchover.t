@@ -109,9 +109,19 @@ sub campaign {
 sub follows {
     my ($backend) = @_;
 
-    return wait_for {
-        $nginx->get('/')->{body} eq $backend->name
+    my $answer;
+
+    my $follows = wait_for {
+        $answer = $nginx->get('/');
+        $answer->{body} eq $backend->name
     } 20, 'the leader ' . $backend->name;
+
+    if (!$follows) {
+        diag("the last answer: $answer->{status} $answer->{body}");
+        diag($nginx->error_log);
+    }
+
+    return $follows;
 }
 
 
@@ -150,7 +160,7 @@ sub list { join(' ', map { "$_->{method} $_->{number}: $_->{status}" } @_) }
 
 
 campaign($_) for @backends;
-follows($backends[0]);
+follows($backends[0]) or die "the first leader is not followed\n";
 
 # resignations
 
