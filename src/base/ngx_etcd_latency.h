@@ -5,7 +5,7 @@
  * How long etcd lately needed for a write.
  *
  * A write waits for the disks of a quorum, and a read for the writes before it.
- * Where all disks are slow, an attempt that is shorter than a write gets no
+ * If all disks are slow, an attempt that is shorter than a write gets no
  * answer from any endpoint: it only makes etcd write once more, and makes
  * everything wait longer.  So attempts last at least twice as long as a write
  * has taken (compare the retransmission timeout of TCP, RFC 6298).
