@@ -60,6 +60,8 @@ http {
 
         location /held {
             etcd_lock /held permits=2 wait=30s;
+            etcd_lock_max_hold 100ms;
+            proxy_read_timeout 1h;
             proxy_pass http://%%BACKEND%%;
         }
 
@@ -172,7 +174,9 @@ for my $round (1 .. ROUNDS) {
 
 
 # A request that waited holds the lock now, and the prefix is watched.  Answers
-# to requests take DELAY, events do not: an own key's end is known first.
+# to requests take DELAY, events do not: an own key's end is known first.  A
+# request that has the lock by another key then is with the backend, and its
+# key stays for etcd_lock_max_hold when its client leaves.
 
 my ($nginx, $reads) = two_ways();
 my $lock = Lock->new($nginx, $etcd);
