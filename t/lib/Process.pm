@@ -14,6 +14,10 @@ use Wait;
 
 our @EXPORT = qw(run spawn stop_child is_running suspend);
 
+# seconds; a command that takes minutes on a busy machine has not failed
+
+use constant PATIENCE => 600;
+
 # A variable of "make test ETCD=..." is not one of another makefile.
 
 delete @ENV{qw(MAKEFLAGS MFLAGS MAKEOVERRIDES)};
@@ -32,7 +36,7 @@ sub run {
 
     local $?;
 
-    if (!wait_for { waitpid($pid, WNOHANG) != 0 } 60, "@command") {
+    if (!wait_for { waitpid($pid, WNOHANG) != 0 } PATIENCE, "@command") {
         kill('KILL', $pid);
         waitpid($pid, 0);
     }
