@@ -70,6 +70,8 @@ sub why_not {
 # strace makes the fsync() of a child fail.
 
 sub probe {
+    my $path = test_dir() . '/probe';
+
     pipe(my $input, my $go) or die "pipe: $!\n";
 
     my $pid = fork() // die "fork: $!\n";
@@ -78,7 +80,7 @@ sub probe {
         @SIG{qw(HUP INT TERM)} = ('DEFAULT') x 3;
         close($go);
 
-        open(my $file, '>', test_dir() . '/probe') or POSIX::_exit(2);
+        open(my $file, '>', $path) or POSIX::_exit(2);
         sysread($input, my $byte, 1);
 
         POSIX::_exit(!$file->sync && $!{EIO} ? 0 : 1);

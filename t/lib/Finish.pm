@@ -38,9 +38,13 @@ sub later {
 }
 
 
-# Each test has a directory; TEST_KEEP=1 leaves it in place.
+# Each test has a directory; TEST_KEEP=1 leaves it in place.  A child does not
+# remove what it has made.
 
 sub test_dir {
+    defined $dir || $$ == $creator
+        or die "the test itself has no directory yet\n";
+
     $dir //= tempdir('nginx-etcd-XXXXXX', TMPDIR => 1);
 
     return $dir;
