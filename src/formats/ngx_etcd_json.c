@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_json.h>
+#include <ngx_etcd_utf8.h>
 
 
 /*
@@ -18,7 +19,11 @@
 #define NGX_ETCD_JSON_FACTOR  128
 #define NGX_ETCD_JSON_SPARE   1024
 
+#define NGX_ETCD_JSON_MAX_EXACT  9007199254740992.0    /* 2^53 */
 
+
+static void ngx_etcd_json_load(ngx_etcd_json_t *json, ngx_str_t *text,
+    size_t flags);
 static ngx_int_t ngx_etcd_json_refuse(ngx_etcd_json_t *json, char *what);
 static void *ngx_etcd_json_malloc(size_t size);
 static void ngx_etcd_json_free(void *p);
@@ -54,19 +59,19 @@ ngx_etcd_json_read(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
 ngx_int_t
 ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
 {
-    u_char         *zero;
-    size_t          len, size;
-    json_free_t     release;
-    json_malloc_t   alloc;
+    u_char     *zero;
+    size_t      size;
+    ngx_str_t   part;
 
     json->root = NULL;
     json->start = NULL;
 
-    len = text->len;
+    part = *text;
+    ngx_etcd_utf8_skip_mark(&part);
 
     /* jansson reads over a zero byte behind a number */
 
-    zero = (len != 0) ? memchr(text->data, '\0', len) : NULL;
+    zero = (part.len != 0) ? memchr(part.data, '\0', part.len) : NULL;
 
     if (zero != NULL) {
 
@@ -74,28 +79,27 @@ ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
             return ngx_etcd_json_refuse(json, "zero byte");
         }
 
-        len = zero - text->data;
+        part.len = zero - part.data;
     }
 
-    size = len * NGX_ETCD_JSON_FACTOR + NGX_ETCD_JSON_SPARE;
+    size = part.len * NGX_ETCD_JSON_FACTOR + NGX_ETCD_JSON_SPARE;
 
     json->start = ngx_alloc(size, ngx_cycle->log);
     if (json->start == NULL) {
         return NGX_ERROR;
     }
 
-    json->free = json->start;
     json->end = json->start + size;
 
-    json_get_alloc_funcs(&alloc, &release);
-    json_set_alloc_funcs(ngx_etcd_json_malloc, ngx_etcd_json_free);
-    ngx_etcd_json_current = json;
+    ngx_etcd_json_load(json, &part, flags);
 
-    json->root = json_loadb(len ? (char *) text->data : "", len,
-                            JSON_REJECT_DUPLICATES | flags, &json->error);
+    /* an integer of more than 63 bits must not cost all else */
 
-    ngx_etcd_json_current = NULL;
-    json_set_alloc_funcs(alloc, release);
+    if (json->root == NULL
+        && json_error_code(&json->error) == json_error_numeric_overflow)
+    {
+        ngx_etcd_json_load(json, &part, flags|JSON_DECODE_INT_AS_REAL);
+    }
 
     if (json->root == NULL) {
         ngx_etcd_json_done(json);
@@ -103,6 +107,26 @@ ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
     }
 
     return NGX_OK;
+}
+
+
+static void
+ngx_etcd_json_load(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
+{
+    json_free_t    release;
+    json_malloc_t  alloc;
+
+    json->free = json->start;
+
+    json_get_alloc_funcs(&alloc, &release);
+    json_set_alloc_funcs(ngx_etcd_json_malloc, ngx_etcd_json_free);
+    ngx_etcd_json_current = json;
+
+    json->root = json_loadb(text->len ? (char *) text->data : "", text->len,
+                            JSON_REJECT_DUPLICATES | flags, &json->error);
+
+    ngx_etcd_json_current = NULL;
+    json_set_alloc_funcs(alloc, release);
 }
 
 
@@ -210,8 +234,57 @@ ngx_etcd_json_scalar(json_t *value, u_char *buf, ngx_str_t *text)
     }
 
     text->data = buf;
+
+    /* integers up to this one are exact */
+
+    if (json_is_real(value)
+        && json_real_value(value) >= -NGX_ETCD_JSON_MAX_EXACT
+        && json_real_value(value) <= NGX_ETCD_JSON_MAX_EXACT
+        && json_real_value(value) == (int64_t) json_real_value(value))
+    {
+        text->len = ngx_sprintf(buf, "%L", (int64_t) json_real_value(value))
+                    - buf;
+        return NGX_OK;
+    }
+
     text->len = json_dumpb(value, (char *) buf, NGX_ETCD_JSON_NUMBER,
                            JSON_ENCODE_ANY);
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_json_number(ngx_str_t *text, double *number)
+{
+    char    buf[NGX_ETCD_JSON_NUMBER + 1], *end;
+    size_t  i;
+
+    if (text->len == 0 || text->len > NGX_ETCD_JSON_NUMBER) {
+        return NGX_DECLINED;
+    }
+
+    /* strtod() reads "inf", "0x1" and white space, too */
+
+    for (i = 0; i < text->len; i++) {
+        if (memchr("0123456789+-.eE", text->data[i], 15) == NULL) {
+            return NGX_DECLINED;
+        }
+    }
+
+    *ngx_cpymem(buf, text->data, text->len) = '\0';
+    *number = strtod(buf, &end);
+
+    return (*end == '\0') ? NGX_OK : NGX_DECLINED;
+}
+
+
+ngx_uint_t
+ngx_etcd_json_truth(json_t *value)
+{
+    return json_is_true(value)
+           || json_number_value(value) != 0
+           || json_string_length(value) != 0
+           || json_array_size(value) != 0
+           || json_object_size(value) != 0;
 }

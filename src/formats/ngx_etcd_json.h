@@ -20,7 +20,9 @@
 #include <jansson.h>
 
 
-#define NGX_ETCD_JSON_MAX_TEXT   65536    /* bytes */
+/* bytes; descriptions of all methods of a service take hundreds of KB */
+
+#define NGX_ETCD_JSON_MAX_TEXT   524288
 
 /* maximum length of a number from ngx_etcd_json_scalar() */
 
@@ -72,10 +74,19 @@ ngx_uint_t ngx_etcd_json_says(json_t *value, char *text);
 
 /*
  * Returns a string, number, true, false or null as text; buf has
- * NGX_ETCD_JSON_NUMBER bytes.  A number has the form that jansson writes:
- * "1e3" is "1000.0".  NGX_DECLINED: an array or an object, or no value.
+ * NGX_ETCD_JSON_NUMBER bytes.  An integer is "1000" however it is written.
+ * NGX_DECLINED: an array or an object, or no value.
  */
 ngx_int_t ngx_etcd_json_scalar(json_t *value, u_char *buf, ngx_str_t *text);
+
+/* Reads a decimal number in any form of JSON.  NGX_DECLINED: it is none. */
+ngx_int_t ngx_etcd_json_number(ngx_str_t *text, double *number);
+
+/*
+ * Returns what Python takes for true, and what writers in it do: any string,
+ * number, array or object that is not 0 or empty.
+ */
+ngx_uint_t ngx_etcd_json_truth(json_t *value);
 
 
 #endif /* _NGX_ETCD_JSON_H_INCLUDED_ */

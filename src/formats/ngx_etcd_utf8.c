@@ -74,3 +74,13 @@ ngx_etcd_utf8_length(u_char *p, u_char *last)
 
     return n;
 }
+
+
+void
+ngx_etcd_utf8_skip_mark(ngx_str_t *text)
+{
+    if (text->len >= 3 && ngx_memcmp(text->data, "\xef\xbb\xbf", 3) == 0) {
+        text->data += 3;
+        text->len -= 3;
+    }
+}

@@ -18,4 +18,8 @@
 ngx_uint_t ngx_etcd_utf8_valid(u_char *p, u_char *last);
 
 
+/* Removes a byte order mark, with which Windows begins a text. */
+void ngx_etcd_utf8_skip_mark(ngx_str_t *text);
+
+
 #endif /* _NGX_ETCD_UTF8_H_INCLUDED_ */

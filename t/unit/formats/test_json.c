@@ -24,6 +24,7 @@ test_json_valid(ngx_pool_t *pool)
     static char  *texts[] = {
         "{}", " [] \n", "[null,true,false,-0,1.5e-3,\"\"]",
         "[9223372036854775807,-9223372036854775808,1e308]",
+        "[18446744073709551615]", "\xef\xbb\xbf[1]\n",
         "[\"\\u0001\\ud83d\\ude00\xc3\xa9\"]",
         "{\"\":1,\"a\":{\"a\":{\"a\":1}},\"\\u0061b\":2}",
         "[\"a text that is longer than sixteen bytes, and than any other\"]",
@@ -68,8 +69,6 @@ test_json_broken(ngx_pool_t *pool)
           "'\"\\u0000\"'" },
         { "[\"\xff\"]", 5, "unable to decode byte 0xff near '\"'" },
         { "[\"\\ud800\"]", 10, "invalid Unicode '\\uD800' near '\"\\ud800\"'" },
-        { "[9223372036854775808]", 21,
-          "too big integer near '9223372036854775808'" },
         { "[1e309]", 7, "real number overflow near '1e309'" },
         { "[01]", 4, "invalid token near '0'" },
         { "[", 1, "']' expected near end of file" },
@@ -266,7 +265,7 @@ test_json_words(ngx_pool_t *pool)
     ngx_etcd_json_t   json;
 
     static char  *words[] = {
-        "null", "true", "false", "-7", "0", "1000.0", "a", NULL
+        "null", "true", "false", "-7", "0", "1000", "a", NULL
     };
 
     rc = ngx_etcd_json_read(&json, tap_string(pool,
