@@ -232,6 +232,22 @@ put('pg2', tags => { noloadbalance => JSON::PP::false,
                      nofailover => JSON::PP::true });
 used(readers => 'pg2 pg3', 'other tags');
 
+# The tag is true for whatever Patroni takes for true.
+
+for my $tag ('true', 'yes', 1, 0.5, 'false') {
+    put('pg2', tags => { noloadbalance => JSON::PP::false });
+    used(readers => 'pg2 pg3', 'no noloadbalance');
+    put('pg2', tags => { noloadbalance => $tag });
+    used(readers => 'pg3', "noloadbalance: $tag");
+}
+
+for my $tag (undef, 0, '') {
+    put('pg2', tags => { noloadbalance => JSON::PP::true });
+    used(readers => 'pg3', 'noloadbalance');
+    put('pg2', tags => { noloadbalance => $tag });
+    used(readers => 'pg2 pg3', 'noloadbalance: ' . ($tag // 'null'));
+}
+
 put('pg1', xlog_location => 67109000);
 put('pg2', xlog_location => 67109000 - 1024);
 put('pg3', xlog_location => 67109000 - 1025);

@@ -682,8 +682,8 @@ ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
 
     tags = json_object_get(object, "tags");
 
-    member->noloadbalance = json_is_true(json_object_get(tags,
-                                                         "noloadbalance"));
+    member->noloadbalance = ngx_etcd_json_truth(json_object_get(tags,
+                                                            "noloadbalance"));
     member->tagged = ngx_etcd_json_layout_tagged(&leader->service->conf->member,
                                            tags, NULL);
 
