@@ -272,6 +272,13 @@ for (
     ['/a/ format=kratos scheme=', 'invalid parameter "scheme=": invalid value'],
     ['/a/ format=kratos scheme=http scheme=grpc',
      'invalid parameter "scheme=grpc": it is duplicate'],
+    ['/a/ port=0',
+     'invalid parameter "port=0": it is not a port from 1 to 65535'],
+    ['/a/ format=skydns port=65536',
+     'invalid parameter "port=65536": it is not a port from 1 to 65535'],
+    ['/a/ port=1 port=2', 'invalid parameter "port=2": it is duplicate'],
+    ['/a/ format=skydns port=/p', 'invalid parameter "port=/p": only '
+     . '"format=json" takes pointers'],
     ['/a/ format=plain tag=a:b',
      '"etcd_members" directive has "tag=", but the format has no tags'],
     ['/a/ format=json address=/a tag=a:b',
@@ -740,7 +747,7 @@ passes('all of the block', etcd(
 ));
 passes('all of etcd_members', upstream(
     'etcd_members services cluster=default format=json on_empty=keep weight=2 '
-    . 'max_fails=0 fail_timeout=1m max_conns=9 slow_start=30s;',
+    . 'max_fails=0 fail_timeout=1m max_conns=9 slow_start=30s port=8080;',
 ));
 passes("format=$_", upstream("etcd_members /a/ format=$_;"))
     for split(/, /, $formats);

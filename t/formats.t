@@ -24,15 +24,14 @@ use constant {
     NOT_NAMED => 'is a host name, and there is no "resolver" in the "etcd" '
                  . 'block',
     NO_PORT   => 'has a port that is not an integer from 1 to 65535',
-    NO_NUMBER => 'is not an integer from 0 to 65535',
-    NO_FLAG   => 'is not true, false, 1 or 0',
+    NO_COUNT  => 'is not an integer from 0 on; its default is used',
     NO_SHAPE  => 'has no address, host or Addr, and the last segment of the '
                  . 'key is no address',
 };
 
-# Below /FORMAT/: [KEY, VALUE, 'ADDRESS WEIGHT STATE'], or a reference to the
-# reason for which it is no member, or nothing if the key belongs to something
-# else.
+# Below /FORMAT/: [KEY, VALUE, 'ADDRESS WEIGHT STATE'], and maybe what is not
+# used of the value; or a reference to the reason for which it is no member, or
+# nothing if the key belongs to something else.
 
 my @plain = (
     ['v4', '10.1.0.1:8080', '10.1.0.1:8080 1 up'],
@@ -74,41 +73,70 @@ my @key = (
      \'last segment of the key "10.2.0.6%3" has an invalid percent-encoding'],
 );
 
+# "weight" is that of a member without one, where 0 is "none" or drains it
+
 sub json_values {
-    my ($net) = @_;
+    my ($net, $weight, $none) = @_;
 
     my $at = sub { "{\"address\":\"$net.$_[0]:80\",$_[1]}" };
+    my $w = $weight // 1;
+    my $zero = $none ? "$w up" : "$w drain";
 
     return (
         ['weight', $at->(1, '"weight":65535'), "$net.1:80 65535 up"],
-        ['down', $at->(2, '"down":true'), "$net.2:80 1 down"],
-        ['down-1', $at->(3, '"down":1'), "$net.3:80 1 down"],
-        ['not-down', $at->(4, '"down":0'), "$net.4:80 1 up"],
-        ['backup', $at->(5, '"backup":true'), "$net.5:80 1 backup"],
-        ['drain', $at->(6, '"drain":true'), "$net.6:80 1 drain"],
-        ['weight-0', $at->(7, '"weight":0'), "$net.7:80 1 drain"],
-        ['both', $at->(8, '"drain":false,"weight":0'), "$net.8:80 1 drain"],
+        ['down', $at->(2, '"down":true'), "$net.2:80 $w down"],
+        ['down-1', $at->(3, '"down":1'), "$net.3:80 $w down"],
+        ['not-down', $at->(4, '"down":0'), "$net.4:80 $w up"],
+        ['backup', $at->(5, '"backup":true'), "$net.5:80 $w backup"],
+        ['drain', $at->(6, '"drain":true'), "$net.6:80 $w drain"],
+        ['weight-0', $at->(7, '"weight":0'), "$net.7:80 $zero"],
+        ['both', $at->(8, '"drain":false,"weight":0'), "$net.8:80 $zero"],
         ['rest', $at->(9, '"max_fails":0,"fail_timeout":"1m","max_conns":7,'
-                          . '"slow_start":"500ms"'), "$net.9:80 1 up"],
+                          . '"slow_start":"500ms"'), "$net.9:80 $w up"],
         ['seconds', $at->(10, '"fail_timeout":5,"slow_start":0'),
-         "$net.10:80 1 up"],
+         "$net.10:80 $w up"],
         ['unknown', $at->(11, '"zone":"b","tags":{"a":[1,null]}'),
-         "$net.11:80 1 up"],
-        ['weight-minus', $at->(12, '"weight":-1'), \("weight -1 " . NO_NUMBER)],
-        ['weight-big', $at->(12, '"weight":2147483648'),
-         \("weight 2147483648 " . NO_NUMBER)],
-        ['weight-text', $at->(12, '"weight":"1e9"'),
-         \('weight "1e9" ' . NO_NUMBER)],
-        ['weight-real', $at->(12, '"weight":1.5'),
-         \("weight 1.5 " . NO_NUMBER)],
-        ['flag', $at->(12, '"down":2'), \("down 2 " . NO_FLAG)],
-        ['null', $at->(12, '"drain":null'), \("drain null " . NO_FLAG)],
-        ['time', $at->(12, '"fail_timeout":"soon"'),
-         \('fail_timeout "soon" is not a time like "10s" or an integer of '
-           . 'seconds from 0 to 2147483')],
-        ['conns', $at->(12, '"max_conns":-1'),
-         \'max_conns -1 is not an integer from 0 to 2147483647'],
+         "$net.11:80 $w up"],
+        ['weight-text', $at->(12, '"weight":"7"'), "$net.12:80 7 up"],
+        ['weight-real', $at->(13, '"weight":7.0'), "$net.13:80 7 up"],
+        ['weight-exponent', $at->(14, '"weight":1e1'), "$net.14:80 10 up"],
+        ['weight-null', $at->(15, '"weight":null'), "$net.15:80 $w up"],
+        ['flag-2', $at->(16, '"down":2'), "$net.16:80 $w down"],
+        ['flag-text', $at->(17, '"drain":"true"'), "$net.17:80 $w drain"],
+        ['flag-yes', $at->(18, '"backup":"Yes"'), "$net.18:80 $w backup"],
+        ['flag-no', $at->(19, '"down":"false"'), "$net.19:80 $w up"],
+        ['flag-null', $at->(20, '"drain":null'), "$net.20:80 $w up"],
+        ['mark', "\xef\xbb\xbf" . $at->(21, '"weight":2') . "\n",
+         "$net.21:80 2 up"],
+        ['beyond', $at->(22, '"id":18446744073709551615'), "$net.22:80 $w up"],
+        unusable_values($net, $w),
         ['number', '{"address":80}', \'address 80 is not a string'],
+    );
+}
+
+# an attribute that cannot be used does not cost the member
+
+sub unusable_values {
+    my ($net, $w) = @_;
+
+    my $at = sub { "{\"address\":\"$net.$_[0]:80\",$_[1]}" };
+    my $soon = 'fail_timeout "soon" is not a time like "10s" or a number of '
+               . 'seconds; its default is used';
+
+    return (
+        ['weight-word', $at->(31, '"weight":"heavy"'), "$net.31:80 $w up",
+         'weight "heavy" ' . NO_COUNT],
+        ['weight-big', $at->(32, '"weight":2147483648'), "$net.32:80 65535 up",
+         'weight 2147483647 is greater than 65535, which is used'],
+        ['weight-part', $at->(33, '"weight":1.5'), "$net.33:80 $w up",
+         'weight 1.5 ' . NO_COUNT],
+        ['flag', $at->(34, '"down":"maybe"'), "$net.34:80 $w down",
+         'down "maybe" is not true or false; it counts as set'],
+        ['time', $at->(35, '"fail_timeout":"soon"'), "$net.35:80 $w up",
+         $soon],
+        ['conns', $at->(36, '"max_conns":-1,"max_fails":{},'
+                            . '"fail_timeout":"soon"'), "$net.36:80 $w up",
+         'max_conns -1 ' . NO_COUNT . '; and 2 more'],
     );
 }
 
@@ -154,11 +182,13 @@ my @grpc = (
 );
 
 my @kitex = (
-    json_values('10.5.0'),
+    json_values('10.5.0', 10, 1),
     ['10.5.1.1:80', '{"network":"tcp","address":"10.5.1.1:80","weight":10,'
                     . '"tags":{}}', '10.5.1.1:80 10 up'],
     ['tcp6', '{"network":"tcp6","address":"[fd00::9]:80","tags":null}',
-     '[fd00::9]:80 1 up'],
+     '[fd00::9]:80 10 up'],
+    ['negative', '{"network":"tcp","address":"10.5.1.3:80","weight":-3}',
+     '10.5.1.3:80 10 up'],
     ['unix', '{"network":"unix","address":"/run/kitex.sock","weight":2}',
      'unix:/run/kitex.sock 2 up'],
     ['udp', '{"network":"udp","address":"10.5.1.2:80"}',
@@ -176,7 +206,8 @@ my @upsync = (
     ['[fd00::10]:80', '{"weight":0}', '[fd00::10]:80 1 drain'],
     ['unix%3A%2Frun%2Fupsync.sock', '{"weight":4}',
      'unix:/run/upsync.sock 4 up'],
-    ['10.6.0.6:80', '{"weight":-1}', \('weight -1 ' . NO_NUMBER)],
+    ['10.6.0.6:80', '{"weight":-1}', '10.6.0.6:80 1 up',
+     'weight -1 ' . NO_COUNT],
     ['10.6.0.7:80', 'hello', \'value "hello" is not a JSON object'],
     ['x', '{}', \'last segment of the key "x" has no port'],
 );
@@ -193,7 +224,7 @@ my @auto = (
     ['kitex', '{"network":"tcp","address":"10.7.0.4:80","weight":10}',
      '10.7.0.4:80 10 up'],
     ['kitex-unix', '{"network":"unix","address":"/run/auto2.sock"}',
-     'unix:/run/auto2.sock 1 up'],
+     'unix:/run/auto2.sock 10 up'],
     ['network', '{"network":"vpc-1","address":"10.7.0.5:80"}',
      '10.7.0.5:80 1 up'],
     ['10.7.0.6:80', '{"weight":10,"down":0}', '10.7.0.6:80 10 up'],
@@ -305,7 +336,7 @@ sub check_values {
     my (%members, %invalid);
 
     for (@$rows) {
-        my ($key, $value, $wanted) = @$_;
+        my ($key, $value, $wanted, $unused) = @$_;
 
         $key = "/$format/$key";
         utf8::decode($key);
@@ -315,6 +346,7 @@ sub check_values {
 
         } elsif (defined $wanted) {
             $members{$key} = $wanted;
+            defined $unused and $invalid{$key} = $unused;
         }
     }
 

@@ -20,8 +20,8 @@ use Upstream;
 use Wait;
 
 use constant {
-    NO_NUMBER => 'is not an integer from 0 to 65535',
-    NO_PORT   => 'has a port that is not an integer from 1 to 65535',
+    NO_COUNT => 'is not an integer from 0 on; its default is used',
+    NO_PORT  => 'has a port that is not an integer from 1 to 65535',
 };
 
 my $etcd = Etcd->new()->start();
@@ -98,19 +98,13 @@ my @values = (
     ['two objects', json('"a":1') . '{}', 'value is broken JSON at line 1'],
     ['duplicate', json('"down":0,"down":1'), 'value is broken JSON at line 1'],
     ['wrong type', '{"address":[]}', 'address [] is not a string'],
-    ['weight -1', json('"weight":-1'), 'weight -1 ' . NO_NUMBER],
-    ['weight 2^31', json('"weight":2147483648'),
-     'weight 2147483648 ' . NO_NUMBER],
-    ['weight 2^64', json('"weight":18446744073709551616'),
-     'value is broken JSON at line 1'],
-    ['weight "1e9"', json('"weight":"1e9"'), 'weight "1e9" ' . NO_NUMBER],
-    ['weight 1e9', json('"weight":1e9'), 'weight 1000000000.0 ' . NO_NUMBER],
+    ['weight 1e999', json('"weight":1e999'), 'value is broken JSON at line 1'],
     ['port 0', '127.0.0.1:0', 'address "127.0.0.1:0" ' . NO_PORT],
     ['port 65536', '127.0.0.1:65536', 'address "127.0.0.1:65536" ' . NO_PORT],
     ['1.4 MB', 'x' x 1_400_000,
-     'value "' . 'x' x 64 . '..." is longer than 65536 bytes'],
+     'value "' . 'x' x 64 . '..." is longer than 524288 bytes'],
     ['1.4 MB of JSON', json('"tags":"' . 'x' x 1_400_000 . '"'),
-     'is longer than 65536 bytes'],
+     'is longer than 524288 bytes'],
     ['deep JSON', json('"tags":' . '[' x 30000 . ']' x 30000),
      'value is broken JSON at line 1'],
     ['NUL', "127.0.0.1:80\0", 'value "127.0.0.1:80\\x00" has a NUL byte'],
@@ -157,11 +151,51 @@ for my $key ('/api/bad', '/api/was/bad') {
 is_deeply([sort keys %{ $nginx->tally('/', 16) }], ['one', 'two'],
           'all members answer');
 
+# An attribute does not say where to go: one that cannot be used costs itself,
+# not the member, and is reported once, however often the key is written.
+
+my @partly = (
+    ['weight -1', '"weight":-1', '1 up', 'weight -1 ' . NO_COUNT],
+    ['weight {}', '"weight":{}', '1 up', 'weight {} ' . NO_COUNT],
+    ['weight 2^64', '"weight":18446744073709551616', '65535 up',
+     'weight 2147483647 is greater than 65535, which is used'],
+    ['weight "1e9"', '"weight":"1e9"', '65535 up',
+     'weight 1000000000 is greater than 65535, which is used'],
+    ['fail_timeout "-1"', '"fail_timeout":"-1","weight":4', '4 up',
+     'fail_timeout "-1" is not a time like "10s" or a number of seconds; its '
+     . 'default is used'],
+    ['down "soon"', '"down":"soon"', '1 down',
+     'down "soon" is not true or false; it counts as set'],
+);
+
+for my $key ('/api/bad', '/api/was/bad') {
+    for (@partly) {
+        my ($name, $attributes, $member, $reason) = @$_;
+
+        my $revision = $etcd->put($key, json($attributes));
+        my $line = qr/\[warn\].*key "$key" at revision \d+ is used in part: /;
+
+        $api->sees($revision);
+        is($api->members->{$key}, "$at2 $member", "$name: the member is used");
+        is($api->invalid->{$key}, $reason, "$name: reported by the status");
+
+        $api->sees($etcd->put($key, json("\"n\":$_,$attributes"))) for 1 .. 3;
+        is($nginx->count_log(qr/$line\Q$reason\E/), 1,
+           "$name: and once by the log, when it is written again, too");
+    }
+}
+
+$etcd->put('/api/bad', 'hello');
+$etcd->put('/api/was/bad', json('"weight":2147483648,"max_fails":-1'));
+$api->reports({ '/api/bad' => 'address "hello" has no port',
+                '/api/was/bad' => 'max_fails -1 ' . NO_COUNT . '; and 1 more' },
+              'the last of them');
+
 # An invalid key is reported once, also when another agent reads it again; then
 # it is forgotten.
 
 my %reported = %{ $api->invalid };
-my $log = $nginx->count_log(qr/is invalid/);
+my $log = $nginx->count_log(qr/is invalid|is used in part/);
 my $agent = $nginx->status->{agent}{pid};
 
 is_deeply([sort keys %reported], ['/api/bad', '/api/was/bad'],
@@ -175,7 +209,8 @@ wait_for {
 
 $api->sees($etcd->put('/api/good', "$at1 "));
 $api->reports(\%reported, 'both are known to the next agent');
-is($nginx->count_log(qr/is invalid/), $log, 'and not reported again');
+is($nginx->count_log(qr/is invalid|is used in part/), $log,
+   'and not reported again');
 
 $etcd->put('/api/was/bad', json('"weight":4'));
 $api->shows({ %good, '/api/was/bad' => "$at2 4 up" }, 'valid again');
@@ -234,9 +269,13 @@ $bytes->sees($revision);
 cmp_ok($nginx->status->{zone}{used} - $used, '<', 64 * 1024,
        'a key of 1 MB takes little room');
 is($nginx->count_log(qr/k\.\.\." at revision $revision is invalid: key "k*/),
-   1, 'is reported once, by the log alone');
+   1, 'is reported once by the log');
+is_deeply([map { substr($long, 0, length) eq $_ ? 'long' : $_ }
+           keys %{ $bytes->invalid }], ['long'],
+          'and by the status, which shows how it begins');
 $bytes->shows({}, 'and is no member');
 $etcd->del($long);
+$bytes->reports({}, 'and is forgotten');
 
 # A key tries to write lines of its own into logs.
 

@@ -87,7 +87,7 @@ sub shows {
     my %at = (a => $a, b => $b, c => $c);
 
     $dns->shows({ map { ("/skydns/local/$_" => $at{$_}->address
-                         . " 1 $states{$_}") } keys %states }, $name);
+                         . " 100 $states{$_}") } keys %states }, $name);
 }
 
 
@@ -181,7 +181,7 @@ my $beat = sub {
 
 $beat->(1, 2, 'NORMAL');
 $rpcx->shows({ 'rpcx/Arith/tcp@10.0.0.1:1' => '10.0.0.1:1 2 up' }, 'rpcx');
-$heartbeat->shows({ 'nodes/worker/10.0.0.1:1234' => '10.0.0.1:1234 1 up' },
+$heartbeat->shows({ 'nodes/worker/10.0.0.1:1234' => '10.0.0.1:1234 100 up' },
                   'a heartbeat');
 
 my @before = map { $_->generation } $rpcx, $heartbeat;
@@ -195,7 +195,8 @@ is_deeply([map { $_->generation } $rpcx, $heartbeat], \@before,
 $beat->(51, 3, 'BUSY');
 $rpcx->shows({ 'rpcx/Arith/tcp@10.0.0.1:1' => '10.0.0.1:1 3 up' },
              'another weight does');
-$heartbeat->shows({ 'nodes/worker/10.0.0.1:1234' => '10.0.0.1:1234 1 drain' },
-                  'so does another state');
+$heartbeat->shows({
+    'nodes/worker/10.0.0.1:1234' => '10.0.0.1:1234 100 drain'
+}, 'so does another state');
 
 finish();

@@ -574,12 +574,15 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
 
     if (made != NULL
         && ngx_etcd_restore_address(restore, &d, made, json, &address)
-           == NGX_OK
-        && ngx_etcd_attribute_read(&d, made, ngx_etcd_attribute_fields, json)
            == NGX_OK)
     {
+        ngx_etcd_attribute_read(&d, made, ngx_etcd_attribute_fields, json);
+
         made->attr.near = json_is_true(json_object_get(json, "near"));
-        return NGX_OK;
+
+        if (d.skipped == 0) {
+            return NGX_OK;
+        }
     }
 
     return ngx_etcd_restore_refuse(restore, "upstream \"%V\": key \"%V\": %V",

@@ -82,7 +82,6 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 
     service->prefix = value[1];
     service->stream = stream;
-    service->member.defaults.weight = 1;
     service->member.defaults.max_fails = 1;
     service->member.defaults.fail_timeout = 10;
 

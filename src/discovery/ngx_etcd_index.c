@@ -211,6 +211,12 @@ ngx_etcd_index_invalid(ngx_etcd_index_t *index)
         name.data = invalid->bytes;
         name.len = invalid->key_len;
 
+        /* a key that was cut is no key of etcd: it is reported again */
+
+        if (name.len == NGX_ETCD_MEMBER_SET_MAX_KEY) {
+            continue;
+        }
+
         key = ngx_etcd_index_imported(index, &name, 0, invalid->mod_revision);
         if (key == NULL) {
             return NGX_ERROR;
@@ -220,7 +226,7 @@ ngx_etcd_index_invalid(ngx_etcd_index_t *index)
         key->reason = ngx_crc32_long(invalid->bytes + invalid->key_len,
                                      invalid->len);
 
-        if (index->mirror != NULL) {
+        if (index->mirror != NULL && !invalid->partly) {
             key->reason ^= (uint32_t) invalid->mod_revision;
         }
     }

@@ -389,6 +389,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
         && ngx_etcd_role_sole(leader->conf->role))
     {
         rc = NGX_ERROR;
+        members.nelts = 0;
         ngx_str_set(&reason, "value has several addresses");
     }
 
@@ -399,8 +400,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
 
     ngx_etcd_leader_kv(leader, &kv, candidate, term);
 
-    ngx_etcd_member_diff_use(&service->diff, &kv, &members,
-                             (rc == NGX_ERROR) ? &reason : NULL);
+    ngx_etcd_member_diff_use(&service->diff, &kv, &members, &reason);
 }
 
 

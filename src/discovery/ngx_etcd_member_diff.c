@@ -20,11 +20,9 @@ static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
     int64_t created, int64_t modified);
 static ngx_int_t ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff,
     ngx_array_t *members);
-static void ngx_etcd_member_diff_refuse(ngx_etcd_member_diff_t *diff,
+static void ngx_etcd_member_diff_report(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason,
-    int64_t revision);
-static void ngx_etcd_member_diff_invalid(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason);
+    uint32_t revision, ngx_uint_t partly);
 static void ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key);
 static ngx_int_t ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff,
@@ -225,11 +223,16 @@ ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     kv.create_revision = created;
     kv.mod_revision = modified;
 
-    if (rc == NGX_ERROR) {
-        ngx_etcd_member_diff_refuse(diff, key, &kv, reason, modified);
+    if (reason->len == 0) {
+        ngx_etcd_member_diff_valid(diff, key);
 
     } else {
-        ngx_etcd_member_diff_valid(diff, key);
+        ngx_etcd_member_diff_report(diff, key, &kv, reason,
+                                    (rc == NGX_ERROR) ? modified : 0,
+                                    rc == NGX_OK);
+    }
+
+    if (rc != NGX_ERROR) {
         (void) ngx_etcd_member_diff_members(diff, key, &kv, members);
     }
 
@@ -285,12 +288,12 @@ ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
         return;
     }
 
-    if (reason == NULL) {
-        ngx_etcd_member_diff_valid(diff, key);
+    if (reason->len != 0) {
+        ngx_etcd_member_diff_report(diff, key, kv, reason, 0,
+                                    members->nelts != 0);
 
     } else {
-        ngx_etcd_member_diff_refuse(diff, key, kv, reason, 0);
-        members->nelts = 0;
+        ngx_etcd_member_diff_valid(diff, key);
     }
 
     (void) ngx_etcd_member_diff_members(diff, key, kv, members);
@@ -326,44 +329,41 @@ ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff, uint64_t until)
 }
 
 
-/* Reports a reason once; with a revision, once for each revision. */
-
-static void
-ngx_etcd_member_diff_refuse(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    Etcd__KeyValue *kv, ngx_str_t *reason, int64_t revision)
-{
-    uint32_t  hash;
-
-    hash = ngx_crc32_long(reason->data, reason->len) ^ (uint32_t) revision;
-
-    if (!key->invalid || key->reason != hash) {
-        ngx_etcd_member_diff_invalid(diff, key, kv, reason);
-        key->reason = hash;
-    }
-}
-
-
 /*
- * The last valid member of the key stays, unless the source is strict.  The
- * key may hold any bytes: the log line shows them escaped.
+ * Reports a reason once; with a revision, once for each revision.  The last
+ * valid member of an invalid key stays, unless the source is strict.  The key
+ * may hold any bytes: the log line shows them escaped.
  */
 
 static void
-ngx_etcd_member_diff_invalid(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    Etcd__KeyValue *kv, ngx_str_t *reason)
+ngx_etcd_member_diff_report(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    Etcd__KeyValue *kv, ngx_str_t *reason, uint32_t revision, ngx_uint_t partly)
 {
-    ngx_log_error(NGX_LOG_ERR, diff->log, 0,
+    uint32_t    hash;
+    ngx_uint_t  level;
+
+    hash = ngx_crc32_long(reason->data, reason->len) ^ revision;
+
+    if (key->invalid && key->reason == hash) {
+        return;
+    }
+
+    level = partly ? NGX_LOG_WARN : NGX_LOG_ERR;
+
+    ngx_log_error(level, diff->log, 0,
                   "etcd: upstream \"%V\": key \"%V\" at revision %L is "
-                  "invalid: %V%s",
+                  "%s: %V%s",
                   diff->name, ngx_etcd_shown(&key->entry.key),
-                  kv->mod_revision, reason,
-                  diff->strict ? ", it is not used"
+                  kv->mod_revision, partly ? "used in part" : "invalid", reason,
+                  partly ? ""
+                  : diff->strict ? ", it is not used"
                   : key->regs ? ", its last valid member stays" : "");
 
     key->invalid = 1;
+    key->reason = hash;
 
     if (ngx_etcd_member_set_invalid(diff->zone, diff->set, &key->entry.key,
-                                    reason, kv->mod_revision)
+                                    reason, kv->mod_revision, partly)
         == NGX_AGAIN)
     {
         diff->broken = 1;
@@ -381,7 +381,7 @@ ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
     key->invalid = 0;
 
     if (ngx_etcd_member_set_invalid(diff->zone, diff->set, &key->entry.key,
-                                    NULL, 0)
+                                    NULL, 0, 0)
         == NGX_AGAIN)
     {
         diff->broken = 1;

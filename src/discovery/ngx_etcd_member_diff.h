@@ -133,9 +133,9 @@ ngx_int_t ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff,
     uint64_t until);
 
 /*
- * Registers the members of a selected key, with the revisions in kv; or
- * reports once the reason why the key has none.  Other members of the key
- * leave.
+ * Registers the members of a selected key, with the revisions in kv, and
+ * reports once the reason why the key has none, or, unless it is empty, what
+ * was skipped.  Other members of the key leave.
  */
 void ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
     ngx_array_t *members, ngx_str_t *reason);

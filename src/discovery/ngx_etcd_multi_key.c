@@ -442,25 +442,25 @@ ngx_etcd_multi_key_value(ngx_etcd_multi_key_t *group)
 }
 
 
-/* A value that is not UTF-8 becomes null, which no decoder accepts. */
+/* A value that is not UTF-8 becomes an array, which no decoder accepts. */
 
 static ngx_int_t
 ngx_etcd_multi_key_part(json_t *object, ngx_etcd_mirror_entry_t *entry)
 {
-    u_char     *p;
     json_t     *value;
-    ngx_str_t   path, name;
+    ngx_str_t   path, name, text;
 
-    p = entry->value.data;
+    text = entry->value;
+    ngx_etcd_decode_trim(&text);
 
-    if (entry->value.len == 0) {
+    if (text.len == 0) {
         value = json_string("");
 
-    } else if (ngx_etcd_utf8_valid(p, p + entry->value.len)) {
-        value = json_stringn((char *) p, entry->value.len);
+    } else if (ngx_etcd_utf8_valid(text.data, text.data + text.len)) {
+        value = json_stringn((char *) text.data, text.len);
 
     } else {
-        value = json_null();
+        value = json_array();
     }
 
     /* the format knows the name */

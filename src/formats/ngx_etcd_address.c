@@ -50,7 +50,8 @@ static ngx_int_t ngx_etcd_address_named(ngx_etcd_decode_t *d,
 static ngx_uint_t ngx_etcd_address_unspecified(struct sockaddr *sa);
 static void ngx_etcd_address_name(ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_address_port(ngx_str_t *text);
-static ngx_int_t ngx_etcd_address_json_port(json_t *port);
+static ngx_int_t ngx_etcd_address_json_port(json_t *port,
+    ngx_uint_t otherwise);
 static char *ngx_etcd_address_refused(ngx_etcd_member_conf_t *conf,
     struct sockaddr *sa);
 
@@ -59,6 +60,10 @@ ngx_int_t
 ngx_etcd_address_set(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     char *field, ngx_str_t *text, ngx_uint_t port)
 {
+    if (port == 0) {
+        port = d->conf->port;
+    }
+
     return ngx_etcd_address_check(d, member, field, text,
                                   ngx_etcd_address_parse(member, text, port));
 }
@@ -107,7 +112,7 @@ ngx_etcd_address_set_key(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
     err = ngx_etcd_address_segment(&d->key, &segment, buf);
 
     if (err == NULL) {
-        err = ngx_etcd_address_parse(member, &segment, 0);
+        err = ngx_etcd_address_parse(member, &segment, d->conf->port);
     }
 
     return ngx_etcd_address_check(d, member, NGX_ETCD_ADDRESS_LAST, &segment,
@@ -157,7 +162,8 @@ ngx_etcd_address_segment(ngx_str_t *key, ngx_str_t *segment, u_char *buf)
 
 ngx_int_t
 ngx_etcd_address_set_host(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    char *host_field, json_t *host, char *port_field, json_t *port)
+    char *host_field, json_t *host, char *port_field, json_t *port,
+    ngx_uint_t otherwise)
 {
     int         family;
     ngx_int_t   n;
@@ -168,11 +174,15 @@ ngx_etcd_address_set_host(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
                                             "is not a string");
     }
 
-    if (port == NULL) {
+    if (otherwise == 0) {
+        otherwise = d->conf->port;
+    }
+
+    if (port == NULL && otherwise == 0) {
         return ngx_etcd_decode_invalid(d, port_field, NULL, "is missing");
     }
 
-    n = ngx_etcd_address_json_port(port);
+    n = ngx_etcd_address_json_port(port, otherwise);
     if (n == NGX_ERROR) {
         return ngx_etcd_decode_invalid_json(d, port_field, port,
                                      "is not an integer from 1 to 65535");
@@ -604,21 +614,37 @@ ngx_etcd_address_port(ngx_str_t *text)
 }
 
 
-static ngx_int_t
-ngx_etcd_address_json_port(json_t *port)
-{
-    ngx_str_t   text;
-    json_int_t  n;
+/* Writers in Go put 0, or an empty string, for no port. */
 
-    if (ngx_etcd_json_string(port, &text) == NGX_OK) {
-        return ngx_etcd_address_port(&text);
+static ngx_int_t
+ngx_etcd_address_json_port(json_t *port, ngx_uint_t otherwise)
+{
+    double     n;
+    ngx_str_t  text;
+
+    if (ngx_etcd_json_string(port, &text) != NGX_OK) {
+
+        /* 0 if the port is not a number */
+
+        n = json_number_value(port);
+
+        if (n == 0 && port != NULL && !json_is_number(port)) {
+            return NGX_ERROR;
+        }
+
+    } else if (text.len == 0) {
+        n = 0;
+
+    } else if (ngx_etcd_json_number(&text, &n) != NGX_OK) {
+        return NGX_ERROR;
     }
 
-    /* the value is 0 if the port is not an integer */
+    if (n == 0) {
+        n = otherwise;
+    }
 
-    n = json_integer_value(port);
-
-    return (n >= 1 && n <= 65535) ? (ngx_int_t) n : NGX_ERROR;
+    return (n >= 1 && n <= 65535 && n == (ngx_int_t) n) ? (ngx_int_t) n
+                                                        : NGX_ERROR;
 }
 
 

@@ -45,11 +45,12 @@ ngx_int_t ngx_etcd_address_set_key(ngx_etcd_decode_t *d,
 
 /*
  * Sets the address from separate values for host and port: an IP address with
- * optional brackets, and a number or a string of digits.
+ * optional brackets, and a number, maybe as a string.  Without a port it is
+ * "otherwise", or that of the configuration.
  */
 ngx_int_t ngx_etcd_address_set_host(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, char *host_field, json_t *host,
-    char *port_field, json_t *port);
+    char *port_field, json_t *port, ngx_uint_t otherwise);
 
 /* Returns 1 if the last segment of the key is an address. */
 ngx_uint_t ngx_etcd_address_in_key(ngx_str_t *key);

@@ -20,13 +20,14 @@
 /* seconds; fits in 32 bits as milliseconds */
 #define NGX_ETCD_ATTR_MAX_TIME  2147483
 
+#define NGX_ETCD_ATTR_NOT_COUNT                                               \
+    "is not an integer from 0 on; its default is used"
 #define NGX_ETCD_ATTR_NOT_INTEGER                                             \
-    "is not an integer from 0 to " ngx_value(NGX_ETCD_ATTR_MAX)
+    "is not an integer; its default is used"
 #define NGX_ETCD_ATTR_NOT_TIME                                                \
-    "is not a time like \"10s\" or an integer of seconds from 0 to "          \
-    ngx_value(NGX_ETCD_ATTR_MAX_TIME)
+    "is not a time like \"10s\" or a number of seconds; its default is used"
 #define NGX_ETCD_ATTR_NOT_FLAG                                                \
-    "is not true, false, 1 or 0"
+    "is not true or false; it counts as set"
 
 
 typedef enum {
@@ -42,8 +43,9 @@ typedef struct {
     ngx_str_t               name;
     ngx_etcd_attr_type_e    type;
     ngx_int_t               min;
-    ngx_int_t               max;
-    ngx_uint_t              parameter;     /* allowed in etcd_members */
+    ngx_int_t               max;           /* greater numbers count as it */
+    ngx_int_t               parameter;     /* maximum in etcd_members; 0: not
+                                              allowed there */
     char                   *otherwise;
 } ngx_etcd_attr_t;
 
@@ -52,7 +54,12 @@ static void ngx_etcd_attribute_route(ngx_etcd_route_t *route, json_t *value);
 static ngx_int_t ngx_etcd_attribute_json(const ngx_etcd_attr_t *row,
     ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row,
-    ngx_str_t *text, ngx_int_t *n);
+    ngx_uint_t how, ngx_str_t *text, ngx_int_t *n);
+static ngx_int_t ngx_etcd_attribute_flag(ngx_str_t *text);
+static ngx_int_t ngx_etcd_attribute_number(const ngx_etcd_attr_t *row,
+    ngx_uint_t how, double number, ngx_int_t *n);
+static void ngx_etcd_attribute_skip(ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, ngx_etcd_field_t *field);
 static void ngx_etcd_attribute_apply(ngx_etcd_member_t *member,
     ngx_etcd_field_t *field, ngx_int_t n);
 static void ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr,
@@ -65,47 +72,44 @@ static const ngx_etcd_attr_t  ngx_etcd_attrs[] = {
 
     { .name = ngx_string("weight"),
       .type = NGX_ETCD_ATTR_INTEGER,
-      .max = NGX_ETCD_MEMBER_MAX_WEIGHT,
-      .parameter = 1,
-      .otherwise = "is not an integer from 0 to "
-                   ngx_value(NGX_ETCD_MEMBER_MAX_WEIGHT) },
+      .max = NGX_ETCD_ATTR_MAX,
+      .parameter = NGX_ETCD_MEMBER_MAX_WEIGHT,
+      .otherwise = NGX_ETCD_ATTR_NOT_COUNT },
 
     { .name = ngx_string("max_fails"),
       .type = NGX_ETCD_ATTR_INTEGER,
       .max = NGX_ETCD_ATTR_MAX,
-      .parameter = 1,
-      .otherwise = NGX_ETCD_ATTR_NOT_INTEGER },
+      .parameter = NGX_ETCD_ATTR_MAX,
+      .otherwise = NGX_ETCD_ATTR_NOT_COUNT },
 
     { .name = ngx_string("max_conns"),
       .type = NGX_ETCD_ATTR_INTEGER,
       .max = NGX_ETCD_ATTR_MAX,
-      .parameter = 1,
-      .otherwise = NGX_ETCD_ATTR_NOT_INTEGER },
+      .parameter = NGX_ETCD_ATTR_MAX,
+      .otherwise = NGX_ETCD_ATTR_NOT_COUNT },
 
     { .name = ngx_string("fail_timeout"),
       .type = NGX_ETCD_ATTR_SECONDS,
       .max = NGX_ETCD_ATTR_MAX_TIME,
-      .parameter = 1,
+      .parameter = NGX_ETCD_ATTR_MAX_TIME,
       .otherwise = NGX_ETCD_ATTR_NOT_TIME },
 
     { .name = ngx_string("slow_start"),
       .type = NGX_ETCD_ATTR_MSECS,
       .max = NGX_ETCD_ATTR_MAX_TIME * 1000,
-      .parameter = 1,
+      .parameter = NGX_ETCD_ATTR_MAX_TIME * 1000,
       .otherwise = NGX_ETCD_ATTR_NOT_TIME },
 
     { .name = ngx_string("priority"),
       .type = NGX_ETCD_ATTR_INTEGER,
       .max = NGX_ETCD_MEMBER_MAX_PRIORITY,
-      .otherwise = "is not an integer from 0 to "
-                   ngx_value(NGX_ETCD_MEMBER_MAX_PRIORITY) },
+      .otherwise = NGX_ETCD_ATTR_NOT_COUNT },
 
     { .name = ngx_string("precedence"),
       .type = NGX_ETCD_ATTR_INTEGER,
       .min = NGX_ETCD_ATTR_LAST,
       .max = NGX_ETCD_ATTR_FIRST,
-      .otherwise = "is not an integer from " ngx_value(NGX_ETCD_ATTR_LAST)
-                   " to " ngx_value(NGX_ETCD_ATTR_FIRST) },
+      .otherwise = NGX_ETCD_ATTR_NOT_INTEGER },
 
     { .name = ngx_string("down"),
       .type = NGX_ETCD_ATTR_FLAG,
@@ -151,7 +155,7 @@ ngx_etcd_field_t  ngx_etcd_attribute_fields[] = {
  * have fewer members, and comparing is cheaper than a lookup.
  */
 
-ngx_int_t
+void
 ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_field_t *fields, json_t *node)
 {
@@ -179,19 +183,15 @@ ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
             value = ngx_etcd_json_pointer_get(json_object_iter_value(iter),
                                               &rest);
 
-            if (value != NULL
-                && ngx_etcd_attribute_value(d, member, field, value) != NGX_OK)
-            {
-                return NGX_ERROR;
+            if (value != NULL) {
+                ngx_etcd_attribute_value(d, member, field, value);
             }
         }
     }
-
-    return NGX_OK;
 }
 
 
-ngx_int_t
+void
 ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_field_t *field, json_t *value)
 {
@@ -202,21 +202,38 @@ ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
     if (row->type == NGX_ETCD_ATTR_TEXT) {
         ngx_etcd_attribute_route(&member->route, value);
-        return NGX_OK;
+        return;
     }
 
-    if (ngx_etcd_attribute_json(row, field, value, &n) == NGX_OK) {
+    switch (ngx_etcd_attribute_json(row, field, value, &n)) {
+
+    case NGX_OK:
         ngx_etcd_attribute_apply(member, field, n);
-        return NGX_OK;
-    }
+        break;
 
-    if (field->how & NGX_ETCD_FIELD_LOOSE) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_decode_invalid_json(d,
+    case NGX_ERROR:
+        (void) ngx_etcd_decode_invalid_json(d,
                                       ngx_etcd_json_pointer_name(&field->path),
                                       value, row->otherwise);
+        ngx_etcd_attribute_skip(d, member, field);
+        break;
+    }
+}
+
+
+/* The reason is set. */
+
+static void
+ngx_etcd_attribute_skip(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field)
+{
+    ngx_etcd_decode_skip(d);
+
+    /* each flag keeps requests away, which a word of any kind may mean */
+
+    if (ngx_etcd_attribute_is_flag(field->id)) {
+        ngx_etcd_attribute_set(&member->attr, field->id, 1);
+    }
 }
 
 
@@ -253,7 +270,7 @@ ngx_etcd_attribute_route(ngx_etcd_route_t *route, json_t *value)
 }
 
 
-ngx_int_t
+void
 ngx_etcd_attribute_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_field_t *field, ngx_str_t *text)
 {
@@ -265,20 +282,28 @@ ngx_etcd_attribute_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     if (field->equals.len != 0) {
         n = ngx_etcd_str_equal(text, &field->equals);
         ngx_etcd_attribute_apply(member, field, n);
-        return NGX_OK;
+        return;
     }
 
-    if (ngx_etcd_attribute_parse(row, text, &n) == NGX_OK) {
+    switch (ngx_etcd_attribute_parse(row, field->how, text, &n)) {
+
+    case NGX_OK:
         ngx_etcd_attribute_apply(member, field, n);
-        return NGX_OK;
-    }
+        break;
 
-    if (field->how & NGX_ETCD_FIELD_LOOSE) {
-        return NGX_OK;
+    case NGX_ERROR:
+        ngx_etcd_attribute_invalid(d, member, field, text, row->otherwise);
+        break;
     }
+}
 
-    return ngx_etcd_decode_invalid(d, (char *) field->path.data, text,
-                                   row->otherwise);
+
+void
+ngx_etcd_attribute_invalid(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field, ngx_str_t *text, char *what)
+{
+    (void) ngx_etcd_decode_invalid(d, (char *) field->path.data, text, what);
+    ngx_etcd_attribute_skip(d, member, field);
 }
 
 
@@ -304,7 +329,8 @@ ngx_etcd_attribute_parameter(ngx_str_t *parameter, ngx_etcd_member_attr_t *attr)
 
     /* a weight of 0 drains a single member, but must not be the default */
 
-    if (ngx_etcd_attribute_parse(row, &text, &n) != NGX_OK
+    if (ngx_etcd_attribute_parse(row, 0, &text, &n) != NGX_OK
+        || n > row->parameter
         || (id == NGX_ETCD_ATTR_WEIGHT && n == 0))
     {
         return NGX_ERROR;
@@ -338,47 +364,40 @@ ngx_etcd_attribute_is_flag(ngx_uint_t id)
 }
 
 
-/* Reads the value; *n is in the unit of the type. */
+/*
+ * Reads the value; *n is in the unit of the type.  NGX_DECLINED: there is none,
+ * writers put null or an empty string.
+ */
 
 static ngx_int_t
 ngx_etcd_attribute_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
     json_t *value, ngx_int_t *n)
 {
     u_char      buf[NGX_ETCD_JSON_NUMBER];
-    ngx_int_t   scale;
     ngx_str_t   text;
-    json_int_t  i;
+
+    if (json_is_null(value)) {
+        return NGX_DECLINED;
+    }
 
     if (field->equals.len != 0) {
-        *n = !json_is_null(value)
-             && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
+        *n = ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
              && ngx_etcd_str_equal(&text, &field->equals);
         return NGX_OK;
     }
 
-    if (row->type == NGX_ETCD_ATTR_FLAG && json_is_boolean(value)) {
+    if (ngx_etcd_json_string(value, &text) == NGX_OK) {
+        return ngx_etcd_attribute_parse(row, field->how, &text, n);
+    }
+
+    if (json_is_number(value)) {
+        return ngx_etcd_attribute_number(row, field->how,
+                                         json_number_value(value), n);
+    }
+
+    if (json_is_boolean(value) && row->type == NGX_ETCD_ATTR_FLAG) {
         *n = json_is_true(value);
         return NGX_OK;
-    }
-
-    if (json_is_integer(value)) {
-        i = json_integer_value(value);
-        scale = (row->type == NGX_ETCD_ATTR_MSECS) ? 1000 : 1;
-
-        if (i < row->min || i > row->max / scale) {
-            return NGX_ERROR;
-        }
-
-        *n = i * scale;
-        return NGX_OK;
-    }
-
-    if (ngx_etcd_json_string(value, &text) == NGX_OK
-        && (row->type == NGX_ETCD_ATTR_SECONDS
-            || row->type == NGX_ETCD_ATTR_MSECS
-            || (field->how & NGX_ETCD_FIELD_TEXT)))
-    {
-        return ngx_etcd_attribute_parse(row, &text, n);
     }
 
     return NGX_ERROR;
@@ -386,10 +405,24 @@ ngx_etcd_attribute_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
 
 
 static ngx_int_t
-ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row, ngx_str_t *text,
-    ngx_int_t *n)
+ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row, ngx_uint_t how,
+    ngx_str_t *text, ngx_int_t *n)
 {
+    double  number;
+
+    if (text->len == 0) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_etcd_json_number(text, &number) == NGX_OK) {
+        return ngx_etcd_attribute_number(row, how, number, n);
+    }
+
     switch (row->type) {
+
+    case NGX_ETCD_ATTR_FLAG:
+        *n = ngx_etcd_attribute_flag(text);
+        break;
 
     case NGX_ETCD_ATTR_SECONDS:
         *n = ngx_parse_time(text, 1);
@@ -399,26 +432,74 @@ ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row, ngx_str_t *text,
         *n = ngx_parse_time(text, 0);
         break;
 
-    case NGX_ETCD_ATTR_FLAG:
-
-        if (ngx_etcd_str_is(text, "true")) {
-            *n = 1;
-            return NGX_OK;
-        }
-
-        if (ngx_etcd_str_is(text, "false")) {
-            *n = 0;
-            return NGX_OK;
-        }
-
-        /* fall through */
-
     default: /* NGX_ETCD_ATTR_INTEGER */
-        *n = ngx_atoi(text->data, text->len);
-        break;
+        return NGX_ERROR;
     }
 
-    return (*n == NGX_ERROR || *n > row->max) ? NGX_ERROR : NGX_OK;
+    if (*n == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    *n = ngx_min(*n, row->max);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_attribute_flag(ngx_str_t *text)
+{
+    ngx_uint_t  i;
+
+    static const ngx_str_t  words[] = {
+        ngx_string("false"), ngx_string("true"),
+        ngx_string("no"), ngx_string("yes"),
+        ngx_string("off"), ngx_string("on"),
+        ngx_string("f"), ngx_string("t"),
+        ngx_string("n"), ngx_string("y"),
+    };
+
+    for (i = 0; i < sizeof(words) / sizeof(ngx_str_t); i++) {
+        if (ngx_etcd_str_alike(&words[i], text)) {
+            return i & 1;
+        }
+    }
+
+    return NGX_ERROR;
+}
+
+
+/* A number beyond the limits counts as the limit, if the format allows it. */
+
+static ngx_int_t
+ngx_etcd_attribute_number(const ngx_etcd_attr_t *row, ngx_uint_t how,
+    double number, ngx_int_t *n)
+{
+    if (row->type == NGX_ETCD_ATTR_FLAG) {
+        *n = (number != 0);
+        return NGX_OK;
+    }
+
+    if (row->type == NGX_ETCD_ATTR_MSECS) {
+        number *= 1000;
+    }
+
+    number = ngx_min(number, row->max);
+
+    if (number < row->min) {
+
+        if (row->min == 0
+            && !(how & (NGX_ETCD_FIELD_ZERO|NGX_ETCD_FIELD_NEGATIVE)))
+        {
+            return NGX_ERROR;
+        }
+
+        number = row->min;
+    }
+
+    *n = (ngx_int_t) number;
+
+    return (*n == number) ? NGX_OK : NGX_ERROR;
 }
 
 

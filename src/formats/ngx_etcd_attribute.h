@@ -33,11 +33,9 @@ typedef enum {
 
 /* the path of an attribute in a format, and how to read the attribute */
 
-#define NGX_ETCD_FIELD_NOT    0x01     /* negated flag */
-#define NGX_ETCD_FIELD_ZERO   0x02     /* 0 means unset, as in Go */
-#define NGX_ETCD_FIELD_TEXT   0x04     /* may be a string */
-#define NGX_ETCD_FIELD_LOOSE  0x08     /* ignored if invalid: application
-                                          data */
+#define NGX_ETCD_FIELD_NOT       0x01  /* negated flag */
+#define NGX_ETCD_FIELD_ZERO      0x02  /* 0 and less mean unset, as in Go */
+#define NGX_ETCD_FIELD_NEGATIVE  0x04  /* less than 0 counts as 0 */
 
 typedef struct {
     ngx_str_t                       path;          /* JSON pointer, or
@@ -55,16 +53,23 @@ extern ngx_etcd_field_t  ngx_etcd_attribute_fields[];
 
 /*
  * Sets the attributes that "fields" define, with paths relative to the node;
- * an empty path ends the fields.  NGX_ERROR: the reason is set.
+ * an empty path ends the fields.  An attribute that cannot be used is skipped
+ * (ngx_etcd_decode_skip()), here and below: it costs the attribute, not the
+ * member.  Numbers and flags may be strings.
  */
-ngx_int_t ngx_etcd_attribute_read(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_field_t *fields, json_t *node);
+void ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *fields, json_t *node);
 
-/* Set one attribute from a value or a text.  NGX_ERROR: the reason is set. */
-ngx_int_t ngx_etcd_attribute_value(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_field_t *field, json_t *value);
-ngx_int_t ngx_etcd_attribute_text(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_field_t *field, ngx_str_t *text);
+/* Set one attribute from a value or a text. */
+void ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field, json_t *value);
+void ngx_etcd_attribute_text(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field, ngx_str_t *text);
+
+/* Skips one attribute. */
+void ngx_etcd_attribute_invalid(ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, ngx_etcd_field_t *field, ngx_str_t *text,
+    char *what);
 
 /*
  * Reads a parameter of etcd_members with a default attribute (weight=,

@@ -19,10 +19,14 @@
     (2 * NGX_ETCD_ESCAPED(NGX_ETCD_REASON_SHOWN)                              \
      + NGX_ETCD_REASON_WHAT)
 
+#define NGX_ETCD_REASON_MORE    (sizeof("; and  more") + NGX_INT64_LEN)
+
 
 static ngx_int_t ngx_etcd_decode_members(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_decode_rest(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_decode_nodes(ngx_etcd_decode_t *d,
     ngx_uint_t first);
+static void ngx_etcd_decode_scale(ngx_etcd_decode_t *d, ngx_uint_t first);
 static ngx_uint_t ngx_etcd_decode_known(ngx_etcd_member_t *members,
     ngx_uint_t n, ngx_etcd_member_t *member);
 static ngx_int_t ngx_etcd_decode_check_key(ngx_etcd_decode_t *d);
@@ -77,6 +81,22 @@ ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
     d->pool = pool;
     d->members = members;
     d->reason = reason;
+    d->skipped = 0;
+    d->failed = 0;
+    ngx_etcd_decode_weight(d, conf->format->weight);
+
+    ngx_str_null(reason);
+}
+
+
+void
+ngx_etcd_decode_weight(ngx_etcd_decode_t *d, ngx_uint_t weight)
+{
+    if (d->conf->defaults.weight != 0) {
+        weight = d->conf->defaults.weight;
+    }
+
+    d->weight = weight ? weight : 1;
 }
 
 
@@ -104,11 +124,62 @@ ngx_etcd_decode_members(ngx_etcd_decode_t *d)
         rc = ngx_etcd_decode_nodes(d, n);
     }
 
+    if (rc == NGX_OK) {
+        ngx_etcd_decode_scale(d, n);
+        rc = ngx_etcd_decode_rest(d);
+    }
+
+    if (rc == NGX_DECLINED) {
+        ngx_str_null(d->reason);
+    }
+
     if (rc != NGX_OK) {
         d->members->nelts = n;
     }
 
     return rc;
+}
+
+
+/* Makes a reason of all parts that were skipped. */
+
+static ngx_int_t
+ngx_etcd_decode_rest(ngx_etcd_decode_t *d)
+{
+    u_char  *p;
+
+    if (d->skipped == 0) {
+        ngx_str_null(d->reason);
+        return NGX_OK;
+    }
+
+    *d->reason = d->first;
+
+    if (d->skipped == 1 && !d->failed) {
+        return NGX_OK;
+    }
+
+    p = d->failed ? NULL : ngx_pnalloc(d->pool, d->first.len
+                                                + NGX_ETCD_REASON_MORE);
+    if (p == NULL) {
+        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+    }
+
+    d->reason->data = p;
+    d->reason->len = ngx_sprintf(p, "%V; and %ui more", &d->first,
+                                 d->skipped - 1)
+                     - p;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_decode_skip(ngx_etcd_decode_t *d)
+{
+    if (d->skipped++ == 0) {
+        d->first = *d->reason;
+    }
 }
 
 
@@ -138,6 +209,48 @@ ngx_etcd_decode_nodes(ngx_etcd_decode_t *d, ngx_uint_t first)
     d->members->nelts = n;
 
     return (n > first) ? NGX_OK : NGX_DECLINED;
+}
+
+
+/*
+ * Weights that are too great are divided, with the other weights of the value:
+ * their proportions stay.
+ */
+
+static void
+ngx_etcd_decode_scale(ngx_etcd_decode_t *d, ngx_uint_t first)
+{
+    u_char              buf[NGX_INT64_LEN];
+    uint64_t            most, weight;
+    ngx_str_t           text;
+    ngx_uint_t          i;
+    ngx_etcd_member_t  *member;
+
+    member = d->members->elts;
+    most = 0;
+
+    for (i = first; i < d->members->nelts; i++) {
+        most = ngx_max(most, member[i].attr.weight);
+    }
+
+    if (most <= NGX_ETCD_MEMBER_MAX_WEIGHT) {
+        return;
+    }
+
+    for (i = first; i < d->members->nelts; i++) {
+        weight = (uint64_t) member[i].attr.weight * NGX_ETCD_MEMBER_MAX_WEIGHT;
+        member[i].attr.weight = ngx_max(1, weight / most);
+    }
+
+    if (d->members->nelts - first == 1) {
+        text.data = buf;
+        text.len = ngx_sprintf(buf, "%uL", most) - buf;
+
+        (void) ngx_etcd_decode_reason(d, "weight", &text, "", "is greater than "
+                                      ngx_value(NGX_ETCD_MEMBER_MAX_WEIGHT)
+                                      ", which is used");
+        ngx_etcd_decode_skip(d);
+    }
 }
 
 
@@ -241,6 +354,8 @@ ngx_etcd_decode_trim(ngx_str_t *text)
 {
     u_char  *p, *last;
 
+    ngx_etcd_utf8_skip_mark(text);
+
     p = text->data;
     last = p + text->len;
 
@@ -339,6 +454,8 @@ ngx_etcd_decode_add(ngx_etcd_decode_t *d)
     ngx_memcpy(&member->attr, &d->conf->defaults,
                sizeof(ngx_etcd_member_attr_t));
 
+    member->attr.weight = d->weight;
+
     return member;
 }
 
@@ -412,6 +529,7 @@ ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
     d->reason->data = ngx_pnalloc(d->pool, d->reason->len);
 
     if (d->reason->data == NULL) {
+        d->failed = 1;
         ngx_str_set(d->reason, "no memory");
         return NGX_ERROR;
     }

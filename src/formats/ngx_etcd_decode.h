@@ -17,9 +17,12 @@
 #include <ngx_etcd_member.h>
 
 
-/* bytes; longer keys and values are refused unread */
+/*
+ * Bytes; longer keys and values are refused unread.  A key may be the URL of a
+ * service with hundreds of methods, each comma of which is escaped.
+ */
 
-#define NGX_ETCD_DECODE_MAX_KEY    4096
+#define NGX_ETCD_DECODE_MAX_KEY    32768
 #define NGX_ETCD_DECODE_MAX_VALUE  NGX_ETCD_JSON_MAX_TEXT
 
 /* members per value */
@@ -40,6 +43,11 @@ typedef struct {
     ngx_pool_t                     *pool;
     ngx_array_t                    *members;
     ngx_str_t                      *reason;
+    ngx_uint_t                      weight;        /* default */
+    ngx_str_t                       first;         /* reason of the first part
+                                                      that was skipped */
+    ngx_uint_t                      skipped;       /* parts */
+    ngx_uint_t                      failed;        /* no memory for a reason */
 } ngx_etcd_decode_t;
 
 
@@ -74,6 +82,8 @@ struct ngx_etcd_format_s {
 
     const ngx_etcd_json_layout_t   *layout;
     ngx_uint_t                      takes;
+    ngx_uint_t                      weight;        /* of a member without one;
+                                                      0: 1 */
 };
 
 
@@ -82,7 +92,8 @@ struct ngx_etcd_format_s {
  * (any bytes, any length) and appends the members to an array of
  * ngx_etcd_member_t.
  *
- *     NGX_OK        at least one member was appended,
+ *     NGX_OK        at least one member was appended; unless *reason is empty,
+ *                   a part of the value was skipped, and *reason tells which,
  *     NGX_DECLINED  the key is not a member in this format: no error,
  *     NGX_ERROR     invalid: nothing was appended, and *reason, allocated
  *                   from the pool, names the field, the value (truncated,
@@ -111,6 +122,9 @@ void ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
     ngx_str_t *key, ngx_pool_t *pool, ngx_array_t *members,
     ngx_str_t *reason);
 
+/* Sets the default weight, unless the configuration has one; 0: 1. */
+void ngx_etcd_decode_weight(ngx_etcd_decode_t *d, ngx_uint_t weight);
+
 /* Parses the value, which must be an object.  NGX_ERROR: the reason is set. */
 ngx_int_t ngx_etcd_decode_object(ngx_etcd_decode_t *d);
 
@@ -120,7 +134,7 @@ ngx_int_t ngx_etcd_decode_object(ngx_etcd_decode_t *d);
  */
 ngx_etcd_member_t *ngx_etcd_decode_add(ngx_etcd_decode_t *d);
 
-/* Removes white space at both ends. */
+/* Removes a byte order mark, and white space at both ends. */
 void ngx_etcd_decode_trim(ngx_str_t *text);
 
 /*
@@ -132,6 +146,12 @@ ngx_int_t ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field,
     ngx_str_t *text, char *what);
 ngx_int_t ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
     json_t *value, char *what);
+
+/*
+ * Called after a function has set the reason: what the reason names is
+ * skipped, and the rest of the value is valid.
+ */
+void ngx_etcd_decode_skip(ngx_etcd_decode_t *d);
 
 
 #endif /* _NGX_ETCD_DECODE_H_INCLUDED_ */

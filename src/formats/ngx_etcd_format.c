@@ -15,11 +15,16 @@
 #include <ngx_etcd_str.h>
 
 
+#define NGX_ETCD_FORMAT_KITEX_WEIGHT  10
+
+
 static ngx_int_t ngx_etcd_format_auto(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_auto_object(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_milvus(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_format_skydns(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_apisix(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_traefik(ngx_etcd_decode_t *d);
+static ngx_uint_t ngx_etcd_format_has(ngx_etcd_decode_t *d, char *name);
 static ngx_int_t ngx_etcd_format_as(ngx_etcd_decode_t *d,
     const ngx_etcd_json_layout_t *layout);
 
@@ -30,14 +35,34 @@ static ngx_etcd_field_t  ngx_etcd_no_fields[] = {
 };
 
 
+/* the fields of "json", with what Kitex takes for no weight */
+
+static ngx_etcd_field_t  ngx_etcd_kitex_fields[] = {
+
+    { ngx_string("/weight"),
+      NGX_ETCD_ATTR_WEIGHT, NGX_ETCD_FIELD_ZERO, ngx_null_string },
+    { ngx_string("/max_fails"), NGX_ETCD_ATTR_MAX_FAILS, 0, ngx_null_string },
+    { ngx_string("/max_conns"), NGX_ETCD_ATTR_MAX_CONNS, 0, ngx_null_string },
+    { ngx_string("/fail_timeout"),
+      NGX_ETCD_ATTR_FAIL_TIMEOUT, 0, ngx_null_string },
+    { ngx_string("/slow_start"),
+      NGX_ETCD_ATTR_SLOW_START, 0, ngx_null_string },
+    { ngx_string("/priority"), NGX_ETCD_ATTR_PRIORITY, 0, ngx_null_string },
+    { ngx_string("/down"), NGX_ETCD_ATTR_DOWN, 0, ngx_null_string },
+    { ngx_string("/backup"), NGX_ETCD_ATTR_BACKUP, 0, ngx_null_string },
+    { ngx_string("/drain"), NGX_ETCD_ATTR_DRAIN, 0, ngx_null_string },
+    { ngx_string("/route"), NGX_ETCD_ATTR_ROUTE, 0, ngx_null_string },
+
+    { ngx_null_string, 0, 0, ngx_null_string }
+};
+
+
 /* the path read by the balancers of Kratos */
 
 static ngx_etcd_field_t  ngx_etcd_kratos_fields[] = {
 
     { ngx_string("/metadata/weight"),
-      NGX_ETCD_ATTR_WEIGHT,
-      NGX_ETCD_FIELD_TEXT|NGX_ETCD_FIELD_LOOSE,
-      ngx_null_string },
+      NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
 
     { ngx_null_string, 0, 0, ngx_null_string }
 };
@@ -86,8 +111,7 @@ static ngx_etcd_field_t  ngx_etcd_apisix_fields[] = {
 
 static ngx_etcd_field_t  ngx_etcd_traefik_fields[] = {
 
-    { ngx_string("/weight"),
-      NGX_ETCD_ATTR_WEIGHT, NGX_ETCD_FIELD_TEXT, ngx_null_string },
+    { ngx_string("/weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
 
     { ngx_null_string, 0, 0, ngx_null_string }
 };
@@ -133,7 +157,7 @@ static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_kitex = {
     .address = ngx_string("/address"),
     .network = ngx_string("/network"),
     .tags = ngx_string("/tags"),
-    .fields = ngx_etcd_attribute_fields
+    .fields = ngx_etcd_kitex_fields
 };
 
 
@@ -182,6 +206,7 @@ static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_apisix = {
     .nodes = ngx_string("/nodes"),
     .host = ngx_string("/host"),
     .port = ngx_string("/port"),
+    .scheme = ngx_string("/scheme"),
     .tags = ngx_string("/metadata"),
     .fields = ngx_etcd_apisix_fields,
     .priority = NGX_ETCD_MEMBER_MAX_PRIORITY / 2 + 1
@@ -244,13 +269,15 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
       .layout = &ngx_etcd_format_layout_kitex,
-      .takes = NGX_ETCD_TAKES_TAG },
+      .takes = NGX_ETCD_TAKES_TAG,
+      .weight = NGX_ETCD_FORMAT_KITEX_WEIGHT },
 
     { .name = ngx_string("kratos"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
       .layout = &ngx_etcd_format_layout_kratos,
-      .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME },
+      .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME,
+      .weight = 100 },
 
     { .name = ngx_string("go-micro"),
       .value = NGX_ETCD_VALUE_JSON,
@@ -261,13 +288,15 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
     { .name = ngx_string("dubbo"),
       .value = NGX_ETCD_VALUE_IGNORED,
       .decode = ngx_etcd_format_text_dubbo,
-      .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME },
+      .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME,
+      .weight = 100 },
 
     { .name = ngx_string("dubbo-app"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
       .layout = &ngx_etcd_format_layout_dubbo_app,
-      .takes = NGX_ETCD_TAKES_TAG },
+      .takes = NGX_ETCD_TAKES_TAG,
+      .weight = 100 },
 
     { .name = ngx_string("rpcx"),
       .value = NGX_ETCD_VALUE_TEXT,
@@ -282,9 +311,10 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { .name = ngx_string("skydns"),
       .value = NGX_ETCD_VALUE_JSON,
-      .decode = ngx_etcd_json_layout_decode,
+      .decode = ngx_etcd_format_skydns,
       .layout = &ngx_etcd_format_layout_skydns,
-      .takes = NGX_ETCD_TAKES_TAG },
+      .takes = NGX_ETCD_TAKES_TAG,
+      .weight = 100 },
 
     { .name = ngx_string("apisix"),
       .value = NGX_ETCD_VALUE_TEXT,
@@ -306,7 +336,8 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
     { .name = ngx_string("dolphinscheduler"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
-      .layout = &ngx_etcd_format_layout_dolphinscheduler },
+      .layout = &ngx_etcd_format_layout_dolphinscheduler,
+      .weight = 100 },
 
     { .name = ngx_null_string }
 };
@@ -433,23 +464,25 @@ ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
         return NGX_ERROR;
     }
 
-    if (json_object_get(d->object, "Addr") != NULL) {
+    if (ngx_etcd_format_has(d, "Addr")) {
         return ngx_etcd_format_as(d, &ngx_etcd_format_layout_grpc);
     }
 
-    if (json_object_get(d->object, "address") != NULL) {
+    if (ngx_etcd_format_has(d, "address")) {
         network = json_object_get(d->object, "network");
 
         /* another "network" is an unknown field of "json" */
 
         if (ngx_etcd_json_layout_network(network) != AF_UNSPEC) {
+            ngx_etcd_decode_weight(d, NGX_ETCD_FORMAT_KITEX_WEIGHT);
+
             return ngx_etcd_format_as(d, &ngx_etcd_format_layout_kitex);
         }
 
         return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
     }
 
-    if (json_object_get(d->object, "host") != NULL) {
+    if (ngx_etcd_format_has(d, "host")) {
         return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
     }
 
@@ -480,6 +513,21 @@ ngx_etcd_format_milvus(ngx_etcd_decode_t *d)
 }
 
 
+/* A record of CoreDNS that has a text, and no address, is one of type TXT. */
+
+static ngx_int_t
+ngx_etcd_format_skydns(ngx_etcd_decode_t *d)
+{
+    if (json_string_length(json_object_get(d->object, "host")) == 0
+        && ngx_etcd_format_has(d, "text"))
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_etcd_json_layout_decode(d);
+}
+
+
 /* Directories have the value "init_dir". */
 
 static ngx_int_t
@@ -498,13 +546,26 @@ ngx_etcd_format_apisix(ngx_etcd_decode_t *d)
 static ngx_int_t
 ngx_etcd_format_traefik(ngx_etcd_decode_t *d)
 {
-    if (json_object_get(d->object, "url") == NULL
-        && json_object_get(d->object, "address") == NULL)
+    if (!ngx_etcd_format_has(d, "url")
+        && !ngx_etcd_format_has(d, "address"))
     {
         return NGX_DECLINED;
     }
 
     return ngx_etcd_json_layout_decode(d);
+}
+
+
+/* A value that is null is no value. */
+
+static ngx_uint_t
+ngx_etcd_format_has(ngx_etcd_decode_t *d, char *name)
+{
+    json_t  *value;
+
+    value = json_object_get(d->object, name);
+
+    return value != NULL && !json_is_null(value);
 }
 
 

@@ -25,7 +25,7 @@ static ngx_int_t ngx_etcd_format_query(ngx_etcd_decode_t *d,
 static ngx_uint_t ngx_etcd_query_chosen(ngx_etcd_decode_t *d,
     ngx_str_t *query);
 static ngx_uint_t ngx_etcd_query_tagged(ngx_str_t query, ngx_keyval_t *tag);
-static ngx_int_t ngx_etcd_query_fields(ngx_etcd_decode_t *d,
+static void ngx_etcd_query_fields(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_field_t *fields, ngx_str_t query);
 static ngx_int_t ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name,
     ngx_str_t *value, u_char *buf);
@@ -33,7 +33,8 @@ static ngx_int_t ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name,
 
 static ngx_etcd_field_t  ngx_etcd_dubbo_fields[] = {
 
-    { ngx_string("weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
+    { ngx_string("weight"),
+      NGX_ETCD_ATTR_WEIGHT, NGX_ETCD_FIELD_NEGATIVE, ngx_null_string },
     { ngx_string("disabled"), NGX_ETCD_ATTR_DRAIN, 0, ngx_null_string },
     { ngx_string("enabled"),
       NGX_ETCD_ATTR_DRAIN, NGX_ETCD_FIELD_NOT, ngx_null_string },
@@ -176,7 +177,9 @@ ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
                          && ngx_etcd_query_tagged(url->query,
                                                   &d->conf->prefer));
 
-    return ngx_etcd_query_fields(d, member, fields, url->query);
+    ngx_etcd_query_fields(d, member, fields, url->query);
+
+    return NGX_OK;
 }
 
 
@@ -224,7 +227,7 @@ ngx_etcd_query_tagged(ngx_str_t query, ngx_keyval_t *tag)
 }
 
 
-static ngx_int_t
+static void
 ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_field_t *fields, ngx_str_t query)
 {
@@ -243,20 +246,15 @@ ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
             }
 
             if (rc == NGX_DECLINED) {
-                return ngx_etcd_decode_invalid(d, (char *) field->path.data,
-                                               &value, "is too long or has an "
-                                               "invalid percent-encoding");
+                ngx_etcd_attribute_invalid(d, member, field, &value,
+                                           "is too long or has an invalid "
+                                           "percent-encoding");
+                continue;
             }
 
-            if (ngx_etcd_attribute_text(d, member, field, &value)
-                != NGX_OK)
-            {
-                return NGX_ERROR;
-            }
+            ngx_etcd_attribute_text(d, member, field, &value);
         }
     }
-
-    return NGX_OK;
 }
 
 

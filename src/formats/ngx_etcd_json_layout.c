@@ -39,6 +39,7 @@ static ngx_int_t ngx_etcd_layout_url_text(ngx_etcd_decode_t *d,
     const ngx_str_t *path, json_t *value, ngx_etcd_uri_t *url);
 static ngx_int_t ngx_etcd_layout_address(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, json_t *node);
+static ngx_uint_t ngx_etcd_layout_port(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_layout_invalid(ngx_etcd_decode_t *d,
     const ngx_str_t *path, json_t *value, char *what);
 static json_t *ngx_etcd_layout_get(json_t *node, const ngx_str_t *path);
@@ -161,7 +162,7 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
 
     if (ngx_etcd_address_set(d, member,
                              ngx_etcd_json_pointer_name(&d->layout->nodes),
-                             address, 0)
+                             address, ngx_etcd_layout_port(d))
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -171,7 +172,9 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
 
     ngx_etcd_layout_prefer(d, member, NULL);
 
-    return ngx_etcd_attribute_value(d, member, &ngx_etcd_layout_weight, weight);
+    ngx_etcd_attribute_value(d, member, &ngx_etcd_layout_weight, weight);
+
+    return NGX_OK;
 }
 
 
@@ -391,7 +394,9 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
 
     ngx_etcd_layout_prefer(d, member, node);
 
-    return ngx_etcd_attribute_read(d, member, layout->fields, node);
+    ngx_etcd_attribute_read(d, member, layout->fields, node);
+
+    return NGX_OK;
 }
 
 
@@ -438,7 +443,8 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
                                      ngx_etcd_json_pointer_name(&layout->host),
                                      host,
                                      ngx_etcd_json_pointer_name(&layout->port),
-                                     ngx_etcd_layout_get(node, &layout->port));
+                                     ngx_etcd_layout_get(node, &layout->port),
+                                     ngx_etcd_layout_port(d));
         }
 
         if (layout->from_key) {
@@ -479,6 +485,31 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
+/* The port of addresses without one, as the scheme has it; 0: none. */
+
+static ngx_uint_t
+ngx_etcd_layout_port(ngx_etcd_decode_t *d)
+{
+    json_t  *scheme;
+
+    if (d->layout->scheme.data == NULL) {
+        return 0;
+    }
+
+    scheme = ngx_etcd_layout_get(d->object, &d->layout->scheme);
+
+    if (scheme == NULL
+        || ngx_etcd_json_says(scheme, "http")
+        || ngx_etcd_json_says(scheme, "grpc"))
+    {
+        return 80;
+    }
+
+    return (ngx_etcd_json_says(scheme, "https")
+            || ngx_etcd_json_says(scheme, "grpcs")) ? 443 : 0;
+}
+
+
 ngx_uint_t
 ngx_etcd_json_layout_network(json_t *network)
 {
@@ -515,8 +546,18 @@ ngx_etcd_layout_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
 }
 
 
+/* Null is no value. */
+
 static json_t *
 ngx_etcd_layout_get(json_t *node, const ngx_str_t *path)
 {
-    return (path->data != NULL) ? ngx_etcd_json_pointer_get(node, path) : NULL;
+    json_t  *value;
+
+    if (path->data == NULL) {
+        return NULL;
+    }
+
+    value = ngx_etcd_json_pointer_get(node, path);
+
+    return json_is_null(value) ? NULL : value;
 }

@@ -36,6 +36,8 @@ struct ngx_etcd_json_layout_s {
                                                       unix */
     ngx_str_t                       host;
     ngx_str_t                       port;
+    ngx_str_t                       scheme;        /* of the object, whose port
+                                                      nodes without one have */
     ngx_uint_t                      from_key;      /* address in the last
                                                       segment of the key */
 

@@ -96,7 +96,10 @@ typedef struct {
     const ngx_etcd_format_t        *format;
     const ngx_etcd_json_layout_t   *layout;        /* of JSON pointers, or
                                                       NULL */
-    ngx_etcd_member_attr_t          defaults;      /* default attributes */
+    ngx_etcd_member_attr_t          defaults;      /* default attributes;
+                                                      weight 0: the format's */
+    ngx_uint_t                      port;          /* of addresses without one;
+                                                      0: invalid */
     ngx_str_t                       scheme;        /* len 0: any */
     ngx_str_t                       name;          /* service name, if the
                                                       prefix does not end with

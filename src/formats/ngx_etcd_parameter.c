@@ -28,6 +28,8 @@ static ngx_int_t ngx_etcd_parameter_scheme(ngx_etcd_member_conf_t *conf,
     ngx_str_t *value, char **err);
 static ngx_int_t ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf,
     ngx_str_t *value, ngx_pool_t *pool, char **err);
+static ngx_int_t ngx_etcd_parameter_port(ngx_etcd_member_conf_t *conf,
+    ngx_str_t *value, char **err);
 static ngx_int_t ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf,
     ngx_str_t *name, ngx_str_t *value, ngx_pool_t *pool, char **err);
 static ngx_etcd_json_layout_t *ngx_etcd_parameter_layout(
@@ -67,6 +69,11 @@ ngx_etcd_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
 
     } else if (ngx_etcd_str_is(&name, "tag")) {
         rc = ngx_etcd_parameter_tag(conf, &value, pool, err);
+
+    } else if (ngx_etcd_str_is(&name, "port")
+               && (value.len == 0 || value.data[0] != '/'))
+    {
+        rc = ngx_etcd_parameter_port(conf, &value, err);
 
     } else {
         rc = ngx_etcd_parameter_pointer(conf, &name, &value, pool, err);
@@ -129,6 +136,32 @@ ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     }
 
     *tag = pair;
+
+    return NGX_OK;
+}
+
+
+/* The port of addresses without one. */
+
+static ngx_int_t
+ngx_etcd_parameter_port(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
+    char **err)
+{
+    ngx_int_t  port;
+
+    if (conf->port != 0) {
+        *err = "it is duplicate";
+        return NGX_ERROR;
+    }
+
+    port = ngx_atoi(value->data, value->len);
+
+    if (port < 1 || port > 65535) {
+        *err = "it is not a port from 1 to 65535";
+        return NGX_ERROR;
+    }
+
+    conf->port = port;
 
     return NGX_OK;
 }
@@ -233,7 +266,7 @@ ngx_etcd_parameter_field(ngx_etcd_json_layout_t *layout, ngx_uint_t id,
 
     field->path = *pointer;
     field->id = id;
-    field->how = NGX_ETCD_FIELD_TEXT | (not ? NGX_ETCD_FIELD_NOT : 0);
+    field->how = not ? NGX_ETCD_FIELD_NOT : 0;
 
     return NGX_OK;
 }
@@ -278,7 +311,8 @@ ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
     if (layout != NULL
         && layout->address.data == NULL
         && layout->url.data == NULL
-        && (layout->host.data == NULL || layout->port.data == NULL))
+        && (layout->host.data == NULL
+            || (layout->port.data == NULL && conf->port == 0)))
     {
         return "has pointers, but none to an address: \"address=\", \"url=\", "
                "or \"host=\" and \"port=\"";

@@ -16,9 +16,9 @@
 
 
 /*
- * Reads a parameter of the format: scheme=, tag= and, for json, the pointers.
- * Defaults must be read before.  NGX_DECLINED: another parameter.  NGX_ERROR:
- * *err is set.
+ * Reads a parameter of the format: scheme=, tag=, port= and, for json, the
+ * pointers.  Defaults must be read before.  NGX_DECLINED: another parameter.
+ * NGX_ERROR: *err is set.
  */
 ngx_int_t ngx_etcd_parameter(ngx_etcd_member_conf_t *conf,
     ngx_str_t *parameter, ngx_pool_t *pool, char **err);

@@ -44,12 +44,15 @@ const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
 };
 
 const ngx_etcd_format_t  ngx_etcd_patroni_format = {
-    ngx_string("patroni"), NGX_ETCD_VALUE_JSON, ngx_etcd_patroni_decode, NULL, 0
+    .name = ngx_string("patroni"),
+    .value = NGX_ETCD_VALUE_JSON,
+    .decode = ngx_etcd_patroni_decode
 };
 
 const ngx_etcd_format_t  ngx_etcd_patroni_proxy_format = {
-    ngx_string("patroni proxy_url"), NGX_ETCD_VALUE_JSON,
-    ngx_etcd_patroni_proxy_decode, NULL, 0
+    .name = ngx_string("patroni proxy_url"),
+    .value = NGX_ETCD_VALUE_JSON,
+    .decode = ngx_etcd_patroni_proxy_decode
 };
 
 

@@ -685,18 +685,18 @@ ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 ngx_int_t
 ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_str_t *key, ngx_str_t *reason, uint64_t revision)
+    ngx_str_t *key, ngx_str_t *reason, uint64_t revision, ngx_uint_t partly)
 {
-    size_t               len;
+    size_t               len, key_len;
     ngx_int_t            rc;
     ngx_etcd_redo_t      redo;
     ngx_etcd_invalid_t  *invalid, **p;
 
-    if (key->len > NGX_ETCD_MEMBER_SET_MAX_KEY
-        || (reason == NULL && set->invalid == NULL))
-    {
+    if (reason == NULL && set->invalid == NULL) {
         return NGX_OK;
     }
+
+    key_len = ngx_min(key->len, NGX_ETCD_MEMBER_SET_MAX_KEY);
 
     if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
         return NGX_AGAIN;
@@ -705,8 +705,8 @@ ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     for (p = &set->invalid; *p != NULL; p = &(*p)->next) {
         invalid = *p;
 
-        if (invalid->key_len == key->len
-            && ngx_memcmp(invalid->bytes, key->data, key->len) == 0)
+        if (invalid->key_len == key_len
+            && ngx_memcmp(invalid->bytes, key->data, key_len) == 0)
         {
             redo.n = 0;
 
@@ -723,15 +723,16 @@ ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     rc = NGX_OK;
 
     if (reason != NULL && set->ninvalid < NGX_ETCD_MEMBER_SET_MAX_INVALID) {
-        len = offsetof(ngx_etcd_invalid_t, bytes) + key->len + reason->len;
+        len = offsetof(ngx_etcd_invalid_t, bytes) + key_len + reason->len;
         invalid = ngx_slab_alloc_locked(zone->shpool, len);
 
         if (invalid != NULL) {
             invalid->mod_revision = revision;
-            invalid->key_len = key->len;
+            invalid->key_len = key_len;
             invalid->len = reason->len;
+            invalid->partly = partly;
 
-            ngx_memcpy(ngx_cpymem(invalid->bytes, key->data, key->len),
+            ngx_memcpy(ngx_cpymem(invalid->bytes, key->data, key_len),
                        reason->data, reason->len);
 
             invalid->next = set->invalid;

@@ -21,7 +21,8 @@
 
 #define NGX_ETCD_MEMBER_SET_RING     256     /* changed slots remembered */
 #define NGX_ETCD_MEMBER_SET_MAX_INVALID 256     /* invalid keys kept */
-#define NGX_ETCD_MEMBER_SET_MAX_KEY  4096    /* of an invalid key */
+#define NGX_ETCD_MEMBER_SET_MAX_KEY  32768   /* bytes of an invalid key that
+                                                are kept */
 #define NGX_ETCD_MEMBER_SET_ARRIVALS 8       /* commits with a known time */
 
 /* ms that a worker without members waits for a partly committed set */
@@ -174,6 +175,8 @@ struct ngx_etcd_invalid_s {
     uint64_t                         mod_revision;
     uint32_t                         key_len;
     uint32_t                         len;          /* length of the reason */
+    uint32_t                         partly;       /* the rest of the value is
+                                                      used */
     u_char                           bytes[1];
 };
 
@@ -483,13 +486,14 @@ ngx_int_t ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t force);
 
 /*
- * Called by the owner: sets why the value of a key is invalid; a NULL reason
- * removes the record (the value is valid or deleted).  A key that is too long
- * is not recorded.  NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone is full).
+ * Called by the owner: sets why the value of a key, or a part of it, is
+ * invalid; a NULL reason removes the record (the value is valid or deleted).
+ * Of a longer key the first NGX_ETCD_MEMBER_SET_MAX_KEY bytes are kept.
+ * NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone is full).
  */
 ngx_int_t ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_str_t *key, ngx_str_t *reason,
-    uint64_t revision);
+    uint64_t revision, ngx_uint_t partly);
 
 
 #endif /* _NGX_ETCD_MEMBER_SET_H_INCLUDED_ */

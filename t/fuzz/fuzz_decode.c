@@ -84,7 +84,6 @@ fuzz_conf(ngx_etcd_member_conf_t *conf, ngx_str_t line, ngx_pool_t *pool)
 
     ngx_memzero(conf, sizeof(ngx_etcd_member_conf_t));
 
-    conf->defaults.weight = 1;
     conf->defaults.max_fails = 1;
     conf->defaults.fail_timeout = 10;
 
@@ -159,6 +158,10 @@ fuzz_result(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
     size_t      n;
     ngx_uint_t  i;
 
+    for (n = 0; n < reason->len; n++) {
+        fuzz_check(reason->data[n] >= 0x20 && reason->data[n] < 0x7f);
+    }
+
     switch (rc) {
 
     case NGX_OK:
@@ -173,17 +176,13 @@ fuzz_result(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
 
     case NGX_DECLINED:
         fuzz_check(members->nelts == 0);
+        fuzz_check(reason->len == 0);
         return;
 
     default:
         fuzz_check(rc == NGX_ERROR);
         fuzz_check(members->nelts == 0);
         fuzz_check(reason->len > 0);
-
-        for (n = 0; n < reason->len; n++) {
-            fuzz_check(reason->data[n] >= 0x20 && reason->data[n] < 0x7f);
-        }
-
         return;
     }
 }

@@ -267,7 +267,7 @@ ngx_etcd_crash_refuse(char *key, char *reason)
     (void) ngx_etcd_member_set_invalid(&ngx_etcd_crash.zone,
                                        ngx_etcd_crash.sets[0],
                                        &name, reason ? &text : NULL,
-                                       ngx_etcd_crash.revision);
+                                       ngx_etcd_crash.revision, 0);
 }
 
 

@@ -138,7 +138,6 @@ ngx_etcd_unit_conf(ngx_conf_t *cf, ngx_etcd_member_conf_t *member,
         return NGX_ERROR;
     }
 
-    member->defaults.weight = 1;
     member->defaults.max_fails = 1;
     member->defaults.fail_timeout = 10;
 
@@ -290,6 +289,10 @@ ngx_etcd_unit_show(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
             p = ngx_slprintf(p, buf + sizeof(buf) - 1, " r%*s",
                              m[i].route.len, m[i].route.data);
         }
+    }
+
+    if (rc == NGX_OK && reason->len != 0) {
+        p = ngx_slprintf(p, buf + sizeof(buf) - 1, " (%V)", reason);
     }
 
     if (rc == NGX_DECLINED) {

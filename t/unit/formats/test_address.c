@@ -151,8 +151,42 @@ test_address_host_and_port(ngx_pool_t *pool)
                  "invalid: port is missing");
     test_decodes(pool, "json", "/k", "{\"host\":\"10.0.0.7\",\"port\":8.5}",
                  "invalid: port 8.5 is not an integer from 1 to 65535");
+    test_decodes(pool, "json", "/k",
+                 "{\"host\":\"10.0.0.7\",\"port\":\"8.0\"}",
+                 "10.0.0.7:8 w1");
+    test_decodes(pool, "json", "/k", "{\"address\":null,"
+                 "\"host\":\"10.0.0.7\",\"port\":8e1}", "10.0.0.7:80 w1");
+    test_decodes(pool, "json", "/k", "{\"host\":\"10.0.0.7\",\"port\":0}",
+                 "invalid: port 0 is not an integer from 1 to 65535");
     test_decodes(pool, "json", "/k", "{\"host\":[1],\"port\":8}",
                  "invalid: host [...] is not a string");
+}
+
+
+/* the port of addresses without one */
+
+static void
+test_address_port(ngx_pool_t *pool)
+{
+    test_decodes(pool, "skydns port=8080", "/k", "{\"host\":\"10.0.0.7\"}",
+                 "10.0.0.7:8080 w100 p10");
+    test_decodes(pool, "skydns port=8080", "/k",
+                 "{\"host\":\"::1\",\"port\":0}", "[::1]:8080 w100 p10");
+    test_decodes(pool, "skydns port=8080", "/k",
+                 "{\"host\":\"10.0.0.7\",\"port\":null}",
+                 "10.0.0.7:8080 w100 p10");
+    test_decodes(pool, "skydns port=8080", "/k",
+                 "{\"host\":\"10.0.0.7\",\"port\":81}",
+                 "10.0.0.7:81 w100 p10");
+    test_decodes(pool, "plain port=8080", "/k", "[::1]", "[::1]:8080 w1");
+    test_decodes(pool, "key port=8080", "/a/10.0.0.7", "", "10.0.0.7:8080 w1");
+    test_decodes(pool, "json host=/h port=/p port=8080", "/k",
+                 "{\"h\":\"10.0.0.7\"}", "10.0.0.7:8080 w1");
+    test_decodes(pool, "json host=/h port=8080", "/k",
+                 "{\"h\":\"10.0.0.7\",\"p\":1}", "10.0.0.7:8080 w1");
+    test_decodes(pool, "skydns port=8080", "/k",
+                 "{\"host\":\"10.0.0.7\",\"port\":65536}",
+                 "invalid: port 65536 is not an integer from 1 to 65535");
 }
 
 
@@ -176,6 +210,7 @@ ngx_etcd_tap_test_t  test_address[] = {
     { "address: host names", test_address_names },
     { "address: URLs", test_address_urls },
     { "address: host and port", test_address_host_and_port },
+    { "address: the port of those without one", test_address_port },
     { "address: in the key", test_address_in_key },
     { NULL, NULL }
 };

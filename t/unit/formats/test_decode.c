@@ -21,7 +21,7 @@ test_decode_limits(ngx_pool_t *pool)
     test_decodes(pool, "plain", key, "10.0.0.7:1", "invalid: key \""
                  "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
                  "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
-                 "...\" is longer than 4096 bytes");
+                 "...\" is longer than 32768 bytes");
 
     key[sizeof(key) - 2] = '\0';
 
@@ -35,6 +35,11 @@ test_decode_limits(ngx_pool_t *pool)
     test_decodes_bytes(pool, "plain", "/k",
                        tap_bytes(pool, "a\0b", 3),
                        "invalid: value \"a\\x00b\" has a NUL byte");
+    test_decodes(pool, "plain", "/k", "\xef\xbb\xbf" "10.0.0.7:1\n",
+                 "10.0.0.7:1 w1");
+    test_decodes(pool, "json", "/k",
+                 "\xef\xbb\xbf{\"address\":\"10.0.0.7:1\"}\r\n",
+                 "10.0.0.7:1 w1");
     test_decodes(pool, "plain", "\xff", "10.0.0.7:1",
                  "invalid: key \"\\xff\" is not valid UTF-8");
 }
@@ -120,7 +125,7 @@ test_decode_reasons(ngx_pool_t *pool)
     static char  *cases[][2] = {
         { "[]", "f [] is bad" }, { "[1]", "f [...] is bad" },
         { "{}", "f {} is bad" }, { "{\"a\":1}", "f {...} is bad" },
-        { "null", "f null is bad" }, { "1e3", "f 1000.0 is bad" },
+        { "null", "f null is bad" }, { "1e3", "f 1000 is bad" },
         { "-0", "f 0 is bad" }, { "true", "f true is bad" },
         { "\"\\n\"", "f \"\\x0a\" is bad" }, { NULL, NULL }
     };

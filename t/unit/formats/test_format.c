@@ -64,7 +64,7 @@ test_format_auto(ngx_pool_t *pool)
     test_decodes(pool, "auto", "/k", "{\"Addr\":\"10.0.0.7:1\"}",
                  "10.0.0.7:1 w1");
     test_decodes(pool, "auto", "/k",
-                 "{\"network\":\"unix\",\"address\":\"/s\"}", "unix:/s w1");
+                 "{\"network\":\"unix\",\"address\":\"/s\"}", "unix:/s w10");
     test_decodes(pool, "auto", "/k",
                  "{\"network\":\"a\",\"address\":\"10.0.0.7:1\"}",
                  "10.0.0.7:1 w1");
@@ -82,6 +82,10 @@ test_format_not_members(ngx_pool_t *pool)
     test_decodes(pool, "milvus", "/session/id", "7", "nothing");
     test_decodes(pool, "apisix", "/upstreams", "init_dir", "nothing");
     test_decodes(pool, "traefik", "/a", "{\"weight\":1}", "nothing");
+    test_decodes(pool, "skydns", "/a", "{\"text\":\"v=spf1\"}", "nothing");
+    test_decodes(pool, "skydns", "/a", "{\"host\":\"\",\"text\":\"a\"}",
+                 "nothing");
+    test_decodes(pool, "skydns", "/a", "{}", "invalid: host is missing");
 }
 
 

@@ -24,8 +24,8 @@ test_format_text_dubbo(ngx_pool_t *pool)
     test_decodes(pool, "dubbo", DUBBO "%", "", "invalid: last segment of the "
                  "key \"%\" has an invalid percent-encoding");
     test_decodes(pool, "dubbo", DUBBO "tri%3A%2F%2F10.0.0.7%3A1%3F"
-                 "weight%3D%25", "", "invalid: weight \"%\" is too long or "
-                 "has an invalid percent-encoding");
+                 "weight%3D%25", "", "10.0.0.7:1 w100 (weight \"%\" is too "
+                 "long or has an invalid percent-encoding)");
     test_decodes(pool, "dubbo scheme=rest", DUBBO "tri%3A%2F%2F10.0.0.7%3A1",
                  "", "nothing");
 }
@@ -41,7 +41,8 @@ test_format_text_rpcx(ngx_pool_t *pool)
                  "10.0.0.7:1 w1");
     test_decodes(pool, "rpcx tag=g:b", "/a/tcp@10.0.0.7:1", "g=a", "nothing");
     test_decodes(pool, "rpcx", "/a/tcp@10.0.0.7:1", "weight=x",
-                 "invalid: weight \"x\" is not an integer from 0 to 65535");
+                 "10.0.0.7:1 w1 (weight \"x\" is not an integer from 0 on; "
+                 "its default is used)");
 }
 
 

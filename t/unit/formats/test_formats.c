@@ -66,7 +66,6 @@ test_conf(ngx_pool_t *pool, char *format, char *prefix,
 
     ngx_memzero(conf, sizeof(ngx_etcd_member_conf_t));
 
-    conf->defaults.weight = 1;
     conf->defaults.max_fails = 1;
     conf->defaults.fail_timeout = 10;
     conf->allow_unix = 1;
@@ -145,6 +144,10 @@ test_decode(ngx_pool_t *pool, char *format, char *key, ngx_str_t *value)
         for (i = 0; i < members.nelts; i++) {
             p = ngx_slprintf(p, last, i ? ", " : "");
             p = test_show(p, last, &member[i]);
+        }
+
+        if (reason.len != 0) {
+            p = ngx_slprintf(p, last, " (%V)", &reason);
         }
 
     } else if (members.nelts != 0) {

@@ -27,6 +27,10 @@ test_parameter_invalid(ngx_pool_t *pool)
         { "json weight=!/a", "\"!\" is for flags" },
         { "json address=/~", "has a \"~\" that is not \"~0\" or \"~1\"" },
         { "json other=/a", "no such parameter" },
+        { "skydns port=0", "it is not a port from 1 to 65535" },
+        { "skydns port=65536", "it is not a port from 1 to 65535" },
+        { "skydns port=x", "it is not a port from 1 to 65535" },
+        { "skydns port=1 port=2", "it is duplicate" },
         { "json weight", "no such parameter" },
         { "json weight=x", "invalid value" },
         { "json weight=/a", "has pointers, but none to an address: "
