@@ -14,6 +14,7 @@ static ngx_int_t ngx_etcd_pattern_literal(ngx_etcd_pattern_t *pattern,
     ngx_uint_t rooted, char **err);
 static ngx_int_t ngx_etcd_pattern_segment(ngx_etcd_pattern_t *pattern,
     ngx_str_t *text, char **err);
+static ngx_uint_t ngx_etcd_pattern_is_server_name(ngx_str_t *name);
 static char *ngx_etcd_pattern_variable(ngx_str_t *text);
 static ngx_uint_t ngx_etcd_pattern_agrees(ngx_etcd_pattern_segment_t *segment,
     ngx_str_t *text);
@@ -139,6 +140,7 @@ ngx_etcd_pattern_segment(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
 
     segment->text = *text;
     segment->variable = ngx_etcd_pattern_has_variable(text);
+    segment->lower = 0;
 
     if (!segment->variable) {
         return NGX_OK;
@@ -150,12 +152,27 @@ ngx_etcd_pattern_segment(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
         return NGX_DECLINED;
     }
 
+    segment->lower = ngx_etcd_pattern_is_server_name(&segment->text);
+
     if (++pattern->nvariables > NGX_ETCD_PATTERN_VARIABLES) {
         *err = "it has more than 8 variables";
         return NGX_DECLINED;
     }
 
     return NGX_OK;
+}
+
+
+/* nginx finds variables without regard to case. */
+
+static ngx_uint_t
+ngx_etcd_pattern_is_server_name(ngx_str_t *name)
+{
+    static ngx_str_t  ssl = ngx_string("ssl_server_name");
+    static ngx_str_t  preread = ngx_string("ssl_preread_server_name");
+
+    return ngx_etcd_str_alike(name, &ssl)
+           || ngx_etcd_str_alike(name, &preread);
 }
 
 
@@ -292,7 +309,13 @@ ngx_etcd_pattern_prefix(ngx_etcd_pattern_t *pattern, ngx_str_t *values,
             *p++ = '/';
         }
 
-        p = ngx_cpymem(p, text->data, text->len);
+        if (segment[i].lower) {
+            ngx_strlow(p, text->data, text->len);
+            p += text->len;
+
+        } else {
+            p = ngx_cpymem(p, text->data, text->len);
+        }
     }
 
     if (pattern->below) {

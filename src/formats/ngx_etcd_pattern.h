@@ -27,6 +27,7 @@
 typedef struct {
     ngx_str_t                    text;       /* or the name of a variable */
     ngx_uint_t                   variable;
+    ngx_uint_t                   lower;      /* its values are host names */
 } ngx_etcd_pattern_segment_t;
 
 
@@ -67,8 +68,10 @@ size_t ngx_etcd_pattern_match(ngx_etcd_pattern_t *pattern, ngx_str_t *key);
 /*
  * Writes the prefix of the set with these values of the variables, in the
  * order of the pattern, into buf, which has NGX_ETCD_PATTERN_PREFIX bytes.
- * NGX_DECLINED: no key can belong to such a set: a value is empty, ".", "..",
- * too long, or has a slash or a NUL; or the prefix is too long.
+ * The name that a client asks for by TLS ("$ssl_server_name",
+ * "$ssl_preread_server_name") is written in lower case, as nginx does it with
+ * "$host".  NGX_DECLINED: no key can belong to such a set: a value is empty,
+ * ".", "..", too long, or has a slash or a NUL; or the prefix is too long.
  */
 ngx_int_t ngx_etcd_pattern_prefix(ngx_etcd_pattern_t *pattern,
     ngx_str_t *values, u_char *buf, ngx_str_t *prefix);

@@ -110,7 +110,10 @@ fuzz_match(ngx_etcd_pattern_t *pattern, ngx_str_t *key)
 }
 
 
-/* The segments of the key where the pattern has its variables. */
+/*
+ * The segments of the key where the pattern has its variables; names of hosts
+ * become lower case in the key, too.
+ */
 
 static void
 fuzz_values(ngx_etcd_pattern_t *pattern, ngx_str_t *key, ngx_str_t *values)
@@ -131,6 +134,11 @@ fuzz_values(ngx_etcd_pattern_t *pattern, ngx_str_t *key, ngx_str_t *values)
 
             values->data = p;
             values->len = ((end != NULL) ? end : last) - p;
+
+            if (segment[i].lower) {
+                ngx_strlow(p, p, values->len);
+            }
+
             values++;
         }
 
